@@ -1,0 +1,20 @@
+# The library: everything under src/, one folder per room.
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(hwy REQUIRED)
+find_package(nlohmann_json REQUIRED)
+
+file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/*.cc")
+add_library(gnomon ${sources})
+add_library(gnomon::gnomon ALIAS gnomon)
+target_compile_features(gnomon PUBLIC cxx_std_20)
+target_include_directories(gnomon PUBLIC
+  "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:include>"
+  PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+target_link_libraries(gnomon PRIVATE hwy::hwy OpenMP::OpenMP_CXX
+                      $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+# SSSE3 and AVX3_DL gain these kernels nothing over SSE4 and AVX3, and cost build time.
+target_compile_definitions(gnomon PRIVATE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_AVX3_DL)")
+# Symbols of the public headers carry no export macro; the shared library shows them all.
+set_target_properties(gnomon PROPERTIES CXX_VISIBILITY_PRESET default
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+gnomon_warnings(gnomon)

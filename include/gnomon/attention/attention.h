@@ -1,0 +1,87 @@
+// Softmax attention with position inside: rotary on queries and keys, a bias on the scores.
+//
+//   score[h, i, j] = softmax_scale q'[i, h] . k'[j, g(h)] + bias(h, i, j)     where i sees j
+//   out[i, h]      = sum_j softmax_j(score[h, i, :]) v[j, g(h)]
+//
+// q' and k' are the rotated vectors, g(h) = h / (Hq / Hk) the key head that query head h
+// shares. The scores exist only block by block (online softmax: Milakov and Gimelshein 2018;
+// Dao et al. 2022), so memory beyond the arguments grows with T + S, not with T S.
+//
+// Letters: B batch, T query tokens, S key tokens, Hq query heads, Hk key heads (Hk divides Hq),
+// D head size of q and k, Dv of v.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "gnomon/bias/form.h"
+#include "gnomon/dtype.h"
+#include "gnomon/position/positions.h"
+#include "gnomon/rotary/rotary.h"
+#include "gnomon/view.h"
+
+namespace gnomon {
+
+enum class Visibility {
+  causal = 1,         // a query sees its own row and the rows before it
+  bidirectional = 2,  // a query sees every row
+};
+
+// Which keys a query sees. Rows are counted as they lie in memory: query row i stands at key
+// row i + offset, so after a KV cache of n tokens offset is n. A plain value.
+struct AttentionMask {
+  Visibility visibility = {};  // required
+  std::int64_t offset = 0;     // not negative
+  // At most this many rows before (after) its own, itself not counted: Mistral's
+  // `sliding_window` w is before = w - 1. Nothing: no limit.
+  std::optional<std::int64_t> before, after;
+
+  bool operator==(const AttentionMask&) const = default;
+};
+
+// How position enters. The pointers are borrowed and may be null.
+struct AttentionPosition {
+  const RotaryTable* query_rotary = nullptr;  // tokens T
+  const RotaryTable* key_rotary = nullptr;    // tokens S; null where cached keys are turned
+  BiasForm bias;                              // by Hq heads
+  // Positions (for the bias) and sequences (packing, padding) of the rows; batch B or 1. Null:
+  // key row j is at position j, query row i at position i + offset, all in one sequence.
+  const Positions* queries = nullptr;  // tokens T
+  const Positions* keys = nullptr;     // tokens S; given together with `queries`
+};
+
+// 1 / sqrt(D), the usual softmax scale. (T5 uses 1.)
+double softmax_scale(std::int64_t head_size);
+
+// q: [B, T, Hq, D], k: [B, S, Hk, D], v: [B, S, Hk, Dv], out: [B, T, Hq, Dv], any strides, the
+// last axis contiguous; out must not overlap the others. Element types: float, Half, BFloat16
+// (sums in float), double (in double). Where lse has data, it gets the logarithm of each row's
+// sum of exp(score): [B, Hq, T]; the backward pass needs it.
+//
+// A query that sees no key gives zeros, and -infinity in lse. Scores up to 1e4 do not overflow.
+// Error for float: |out - exact| <= 2^-18 max |v| for scores up to 30 in magnitude, D <= 256.
+// Deterministic: the same bits for any number of threads.
+//
+// Throws std::invalid_argument when shapes do not fit each other, the mask breaks its rules, or
+// a strip bias does not reach a distance that occurs.
+template <typename T>
+void attention(View<const T, 4> q, View<const T, 4> k, View<const T, 4> v,
+               const AttentionMask& mask, const AttentionPosition& position,
+               double softmax_scale, View<T, 4> out,
+               View<Accumulator<T>, 3> lse = View<Accumulator<T>, 3>());
+
+// Gradients of `attention`. out and lse are what it gave, out_grad [B, T, Hq, Dv] the gradient
+// of out. q_grad, k_grad, v_grad: shaped as q, k, v, overwritten; they are with respect to the
+// unrotated q and k. bias_grad, where not null, gets the gradient of the bias's numbers.
+//
+// Deterministic, the bias's gradient too. Memory beyond the arguments: O(T + S) for each
+// thread, and B Hq N doubles for a strip's gradient.
+template <typename T>
+void attention_backward(View<const T, 4> q, View<const T, 4> k, View<const T, 4> v,
+                        const AttentionMask& mask, const AttentionPosition& position,
+                        double softmax_scale, View<const T, 4> out,
+                        View<const Accumulator<T>, 3> lse, View<const T, 4> out_grad,
+                        View<T, 4> q_grad, View<T, 4> k_grad, View<T, 4> v_grad,
+                        BiasGradient* bias_grad = nullptr);
+
+}  // namespace gnomon

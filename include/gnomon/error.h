@@ -1,0 +1,43 @@
+// How Gnomon says no: one sentence that names the operation, the rule, and what it got.
+//
+//   [rotary] dim must be even, got 7
+//
+// Arguments that break a rule throw std::invalid_argument; files that cannot be read as what
+// they claim to be throw FormatError. Kernels behind the checks do not throw.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace gnomon {
+
+// A file that is not what it should be. `offset` is the byte at which reading stopped.
+class FormatError : public std::runtime_error {
+ public:
+  FormatError(std::string file, std::uint64_t offset, std::string reason)
+      : std::runtime_error("[" + file + "] " + reason + ", at byte " + std::to_string(offset)),
+        file_(std::move(file)),
+        reason_(std::move(reason)),
+        offset_(offset) {}
+
+  const std::string& file() const noexcept { return file_; }
+  const std::string& reason() const noexcept { return reason_; }
+  std::uint64_t offset() const noexcept { return offset_; }
+
+ private:
+  std::string file_, reason_;
+  std::uint64_t offset_;
+};
+
+// Throws std::invalid_argument("[operation] rule, got value").
+[[noreturn]] void refuse(std::string_view operation, std::string_view rule,
+                         std::string_view got);
+[[noreturn]] void refuse(std::string_view operation, std::string_view rule, std::int64_t got);
+[[noreturn]] void refuse(std::string_view operation, std::string_view rule, double got);
+[[noreturn]] inline void refuse(std::string_view operation, std::string_view rule, int got) {
+  refuse(operation, rule, std::int64_t{got});
+}
+
+}  // namespace gnomon

@@ -1,0 +1,109 @@
+// Rotary position embedding (RoPE). Position enters on queries and keys.
+//
+//   Su, Lu, Pan, Murtadha, Wen, Liu. "RoFormer: Enhanced Transformer with Rotary
+//   Position Embedding", 2021. https://arxiv.org/abs/2104.09864, section 3.2.2.
+//
+// A head vector of D elements is read as R/2 pairs, from element `first` on, and a rest of
+// D - R that is left alone. At position p, pair i turns by p * inv_freq[i] radians:
+//
+//   a' = a cos t - b sin t        t = p * inv_freq[i]
+//   b' = a sin t + b cos t        inv_freq[i] = base^(-2i/R)
+//
+// so the score of a query at m with a key at n depends on m and n only through m - n.
+//
+//   R = 8:   halves    [a0 a1 a2 a3 b0 b1 b2 b3 | rest]
+//            adjacent  [a0 b0 a1 b1 a2 b2 a3 b3 | rest]
+//
+// Letters used below: B batch, T tokens, H heads, D head size, R rotated elements (even).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "gnomon/angles.h"
+#include "gnomon/dtype.h"
+#include "gnomon/position/positions.h"
+#include "gnomon/view.h"
+
+namespace gnomon {
+
+// Which two elements of a head vector form pair i. Checkpoints differ: a model run with the
+// wrong one still produces fluent text, only worse. So there is no default, and zero is
+// invalid: a field left out is refused rather than guessed.
+enum class Pairing {
+  halves = 1,    // (i, i + R/2): GPT-NeoX, and Llama as converted for Hugging Face
+  adjacent = 2,  // (2i, 2i + 1): RoFormer, GPT-J, and Llama as released by Meta
+};
+
+// What a model's config says about its rotary encoding. A plain value.
+struct Rotary {
+  std::int64_t dim = 0;  // R, elements rotated per head; even, at least 2
+  Pairing pairing = {};
+  double base = 10'000.0;  // `rope_theta` in Hugging Face configs; greater than 1
+  std::int64_t first = 0;  // the first rotated element of the head; not negative
+
+  bool operator==(const Rotary&) const = default;
+};
+
+// The angular frequency of each pair, in radians per position. Returns [R/2], decreasing
+// from 1, each within one ulp of base^(-2i/R). Context extension is a function from this
+// vector to another.
+//
+// Throws std::invalid_argument, naming the field and its value, when `rotary` breaks the
+// bounds written beside its fields.
+std::vector<double> inverse_frequencies(const Rotary& rotary);
+
+// cos and sin of every angle that some tokens need: the plan of a rotation. Immutable; shared
+// by threads, layers, queries and keys. Built once per batch or length, O(B T R).
+//
+// Each entry is within half an ulp + 2^-46 of the true value (times `table_scale`), for
+// positions up to 2^31 in magnitude; see gnomon/angles.h.
+class RotaryTable {
+ public:
+  // One row of positions for every row of a batch, or one shared by all (batch 1).
+  RotaryTable(const Rotary& rotary, const Positions& positions, Angles angles = Angles::exact);
+  // The same from a bare list of positions [T], shared by the batch.
+  RotaryTable(const Rotary& rotary, std::span<const std::int64_t> positions,
+              Angles angles = Angles::exact);
+  // With frequencies [R/2] of the caller's (context extension), and cos and sin multiplied by
+  // `table_scale` (YaRN's attention factor).
+  RotaryTable(const Rotary& rotary, std::span<const double> inv_freq,
+              const Positions& positions, double table_scale = 1.0,
+              Angles angles = Angles::exact);
+
+  const Rotary& rotary() const noexcept { return rotary_; }
+  std::int64_t batch() const noexcept { return batch_; }    // 1: shared by all rows
+  std::int64_t tokens() const noexcept { return tokens_; }  // T
+  View<const float, 3> cos() const noexcept;                // [B or 1, T, R/2]
+  View<const float, 3> sin() const noexcept;                // [B or 1, T, R/2]
+
+ private:
+  Rotary rotary_;
+  std::int64_t batch_, tokens_;
+  std::vector<float> values_;  // all cosines, then all sines
+};
+
+// Rotates queries or keys in place. x: [B, T, H, D] or [T, H, D] (a batch of one), any strides,
+// D contiguous. Element types: float, Half, BFloat16, double.
+//
+// Error: |x' - exact| <= 3 * 2^-24 * (|a| + |b|) for float and, since the table is float, for
+// double; for half and bfloat16 the same sum in float, rounded once more. Every instruction set
+// meets it; they need not agree bit for bit. Cost: reads and writes x once, so it is bound by
+// memory. Threads split the tokens; the result does not depend on their number.
+//
+// Throws std::invalid_argument when x has other than the table's T tokens, other than its B
+// rows where that is not 1, D < first + R, or D not contiguous. Allocates nothing.
+template <typename T>
+void rotate(View<T, 4> x, const RotaryTable& table);
+template <typename T>
+void rotate(View<T, 3> x, const RotaryTable& table);
+
+// The gradient of `rotate`: the same pairs, turned back. grad: as x, in place. Undoes `rotate`
+// up to rounding (with a table_scale s: times s squared).
+template <typename T>
+void rotate_backward(View<T, 4> grad, const RotaryTable& table);
+template <typename T>
+void rotate_backward(View<T, 3> grad, const RotaryTable& table);
+
+}  // namespace gnomon

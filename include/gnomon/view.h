@@ -1,0 +1,85 @@
+// A borrowed, strided array: pointer, extents, strides. Owns nothing, copies cheaply.
+// Reads like std::mdspan (C++23), which g++ 12 does not ship.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <type_traits>
+
+namespace gnomon {
+
+template <typename T, std::size_t Rank>
+class View {
+ public:
+  using Element = T;
+  using Index = std::ptrdiff_t;
+  using Extents = std::array<Index, Rank>;
+
+  // Empty: no data, every extent zero.
+  constexpr View() noexcept = default;
+  // Contiguous, row-major: the last axis moves fastest.
+  constexpr View(T* data, Extents extents) noexcept : data_(data), extents_(extents) {
+    Index step = 1;
+    for (std::size_t axis = Rank; axis-- > 0; step *= extents[axis]) strides_[axis] = step;
+  }
+  // Strides count elements, not bytes, and may be negative or zero.
+  constexpr View(T* data, Extents extents, Extents strides) noexcept
+      : data_(data), extents_(extents), strides_(strides) {}
+  // A view of T is a view of const T.
+  template <typename U>
+    requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>)
+  constexpr View(const View<U, Rank>& other) noexcept
+      : data_(other.data()), extents_(other.extents()), strides_(other.strides()) {}
+
+  template <typename... I>
+    requires(sizeof...(I) == Rank)
+  constexpr T& operator()(I... index) const noexcept {
+    std::size_t axis = 0;
+    Index offset = 0;
+    ((offset += static_cast<Index>(index) * strides_[axis++]), ...);
+    return data_[offset];
+  }
+
+  constexpr T* data() const noexcept { return data_; }
+  constexpr Index extent(std::size_t axis) const noexcept { return extents_[axis]; }
+  constexpr Index stride(std::size_t axis) const noexcept { return strides_[axis]; }
+  constexpr const Extents& extents() const noexcept { return extents_; }
+  constexpr const Extents& strides() const noexcept { return strides_; }
+  // Number of elements.
+  constexpr Index size() const noexcept {
+    Index product = 1;
+    for (Index extent : extents_) product *= extent;
+    return product;
+  }
+  // Whether the elements lie in memory one after another in row-major order.
+  constexpr bool contiguous() const noexcept {
+    Index step = 1;
+    for (std::size_t axis = Rank; axis-- > 0; step *= extents_[axis])
+      if (extents_[axis] > 1 && strides_[axis] != step) return false;
+    return true;
+  }
+  // `count` elements along `axis` from `begin` on; the caller keeps them in range.
+  constexpr View slice(std::size_t axis, Index begin, Index count) const noexcept {
+    View part = *this;
+    part.data_ += begin * strides_[axis];
+    part.extents_[axis] = count;
+    return part;
+  }
+  // The view at `index` of the first axis, one rank lower.
+  constexpr View<T, Rank - 1> operator[](Index index) const noexcept
+    requires(Rank > 1)
+  {
+    std::array<Index, Rank - 1> extents{}, strides{};
+    for (std::size_t axis = 1; axis < Rank; ++axis) {
+      extents[axis - 1] = extents_[axis];
+      strides[axis - 1] = strides_[axis];
+    }
+    return View<T, Rank - 1>(data_ + index * strides_[0], extents, strides);
+  }
+
+ private:
+  T* data_ = nullptr;
+  Extents extents_{}, strides_{};
+};
+
+}  // namespace gnomon

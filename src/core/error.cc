@@ -1,0 +1,26 @@
+#include "gnomon/error.h"
+
+#include <cstdio>
+
+namespace gnomon {
+
+void refuse(std::string_view operation, std::string_view rule, std::string_view got) {
+  throw std::invalid_argument("[" + std::string(operation) + "] " + std::string(rule) +
+                              ", got " + std::string(got));
+}
+
+void refuse(std::string_view operation, std::string_view rule, std::int64_t got) {
+  refuse(operation, rule, std::string_view(std::to_string(got)));
+}
+
+void refuse(std::string_view operation, std::string_view rule, double got) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.17g", got);
+  char shorter[40];  // 0.1 rather than 0.10000000000000001 where that is the same number
+  std::snprintf(shorter, sizeof shorter, "%.15g", got);
+  double back = 0;
+  const bool same = std::sscanf(shorter, "%lf", &back) == 1 && back == got;
+  refuse(operation, rule, std::string_view(same ? shorter : text));
+}
+
+}  // namespace gnomon

@@ -1,0 +1,26 @@
+#include "gnomon/error.h"
+
+#include <gtest/gtest.h>
+
+#include "testing.h"
+
+namespace gnomon {
+namespace {
+
+using testing::message_of;
+
+TEST(Refuse, NamesOperationRuleAndValue) {
+  EXPECT_EQ(message_of([] { refuse("rotary", "dim must be even", 7); }),
+            "[rotary] dim must be even, got 7");
+  EXPECT_EQ(message_of([] { refuse("rotary", "base must be greater than 1", 0.1); }),
+            "[rotary] base must be greater than 1, got 0.1");
+}
+
+TEST(FormatError, NamesFileReasonAndByte) {
+  const FormatError error("x.npy", 128, "the header is cut off");
+  EXPECT_STREQ(error.what(), "[x.npy] the header is cut off, at byte 128");
+  EXPECT_EQ(error.offset(), 128u);
+}
+
+}  // namespace
+}  // namespace gnomon

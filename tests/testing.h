@@ -1,0 +1,87 @@
+// What the tests and benchmarks of every room share: owned tensors with reproducible contents.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gnomon/dtype.h"
+#include "gnomon/isa.h"
+#include "gnomon/view.h"
+
+namespace gnomon::testing {
+
+// An owned, contiguous tensor.
+template <typename T, std::size_t Rank>
+struct Tensor {
+  std::array<std::ptrdiff_t, Rank> extents{};
+  std::vector<T> values;
+
+  explicit Tensor(std::array<std::ptrdiff_t, Rank> shape, T value = T())
+      : extents(shape),
+        values(static_cast<std::size_t>(View<T, Rank>(nullptr, shape).size()), value) {}
+  View<T, Rank> view() { return {values.data(), extents}; }
+  View<const T, Rank> view() const { return {values.data(), extents}; }
+  std::size_t bytes() const { return values.size() * sizeof(T); }
+};
+
+// Normal numbers of deviation 1, the same for the same seed on every machine.
+inline std::vector<double> random_numbers(std::size_t count, unsigned seed = 1) {
+  std::mt19937_64 engine(seed);
+  std::vector<double> numbers(count);
+  for (double& number : numbers) {  // Box-Muller: std::normal_distribution differs by library
+    const double u = (static_cast<double>(engine() >> 11) + 0.5) * 0x1p-53;
+    const double v = static_cast<double>(engine() >> 11) * 0x1p-53;
+    number = std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v);
+  }
+  return numbers;
+}
+
+template <typename T, std::size_t Rank>
+Tensor<T, Rank> random_tensor(std::array<std::ptrdiff_t, Rank> shape, unsigned seed = 1) {
+  Tensor<T, Rank> tensor(shape);
+  const auto numbers = random_numbers(tensor.values.size(), seed);
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    tensor.values[i] = static_cast<T>(numbers[i]);
+  return tensor;
+}
+
+// first, first + 1, ... (count of them).
+inline std::vector<std::int64_t> iota(std::int64_t first, std::int64_t count) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
+
+// The element as a double, for any element type.
+template <typename T>
+double as_double(T value) {
+  if constexpr (std::is_same_v<T, double>)
+    return value;
+  else
+    return static_cast<double>(static_cast<float>(value));
+}
+
+// The relative error of one rounding to T: half an ulp of 1.
+template <typename T>
+constexpr double half_ulp = std::is_same_v<T, double>  ? 0x1p-53
+                            : std::is_same_v<T, float> ? 0x1p-24
+                            : std::is_same_v<T, Half>  ? 0x1p-11
+                                                       : 0x1p-8;
+
+// The message of what `call` throws; empty when it throws nothing.
+inline std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return {};
+}
+
+}  // namespace gnomon::testing
