@@ -1,0 +1,208 @@
+#include "apps/lab/answer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/lab/results.h"
+
+namespace gnomon::lab {
+namespace {
+
+constexpr double seed_deviation = 0.02;  // bits; see rankings
+constexpr double breaks_from = 0.25;     // a loss this much higher is called broken
+
+struct Contender {
+  std::string name, title;
+  double bits = 0;
+  std::vector<const Json*> at;  // of each seed, what it found at this length
+};
+
+double deviation_of(const std::vector<double>& numbers) {
+  double sum = 0, squares = 0;
+  for (double number : numbers) sum += number;
+  const double mean = sum / static_cast<double>(numbers.size());
+  for (double number : numbers) squares += (number - mean) * (number - mean);
+  return std::sqrt(squares / static_cast<double>(std::max<std::size_t>(1, numbers.size() - 1)));
+}
+
+// The standard deviation of the difference between two encodings at one length.
+double difference_deviation(const Contender& a, const Contender& b) {
+  const std::size_t seeds = std::min(a.at.size(), b.at.size());
+  std::vector<double> differences;
+  if (seeds > 1) {
+    for (std::size_t i = 0; i < seeds; ++i)
+      differences.push_back(a.at[i]->at("tail_bits").get<double>() -
+                            b.at[i]->at("tail_bits").get<double>());
+    return deviation_of(differences);
+  }
+  const auto segments_a = a.at[0]->at("tail_by_segment").get<std::vector<double>>();
+  const auto segments_b = b.at[0]->at("tail_by_segment").get<std::vector<double>>();
+  for (std::size_t i = 0; i < std::min(segments_a.size(), segments_b.size()); ++i)
+    differences.push_back(segments_a[i] - segments_b[i]);
+  return std::max(seed_deviation, deviation_of(differences) /
+                                      std::sqrt(static_cast<double>(differences.size())));
+}
+
+std::vector<Contender> contenders(const Json& encodings, const Json& runs, std::size_t index) {
+  std::vector<Contender> all;
+  for (const Json& one : encodings) {
+    const Json& at = one.at("lengths")[index];
+    if (!at.at("applicable")) continue;
+    Contender contender{one.at("name"), one.at("title"), at.at("tail_bits"), {}};
+    for (const Json& run : runs)
+      if (run.at("encoding") == contender.name)
+        contender.at.push_back(&run.at("lengths")[index]);
+    all.push_back(std::move(contender));
+  }
+  std::sort(all.begin(), all.end(),
+            [](const Contender& a, const Contender& b) { return a.bits < b.bits; });
+  return all;
+}
+
+// "A", "A and B", "A, B and C".
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+  return text;
+}
+
+std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
+
+const Json& find(const Json& encodings, const std::string& name) {
+  return *std::find_if(encodings.begin(), encodings.end(),
+                       [&](const Json& one) { return one.at("name") == name; });
+}
+
+std::string best_sentence(const Json& ranking, std::int64_t train_length) {
+  const Json& order = ranking.at("order");
+  std::vector<std::string> tied;
+  for (std::size_t i = 1; i < order.size(); ++i)
+    if (order[i].at("tied")) tied.push_back(order[i].at("title"));
+  std::string text = fmt::format(
+      "At the training length of {} bytes {} predicts best, {:.2f} bits a byte", train_length,
+      order[0].at("title").get<std::string>(), order[0].at("bits").get<double>());
+  if (!tied.empty())
+    text += fmt::format("; {} {} within two standard deviations of it, a tie", joined(tied),
+                        tied.size() == 1 ? "is" : "are");
+  return text + ".";
+}
+
+// Who holds, who loses how much, who has no position, at the longest length.
+std::string far_sentence(const Json& encodings, std::int64_t length, std::int64_t times) {
+  std::vector<std::string> holding, losing, broken, absent;
+  std::vector<const Json*> sorted;
+  for (const Json& one : encodings) sorted.push_back(&one);
+  const auto change = [](const Json* one) {
+    const Json& last = one->at("lengths").back();
+    return last.at("applicable") ? last.at("change").get<double>() : 1e9;
+  };
+  std::sort(sorted.begin(), sorted.end(),
+            [&](const Json* a, const Json* b) { return change(a) < change(b); });
+  for (const Json* one : sorted) {
+    const std::string title = one->at("title");
+    if (!one->at("lengths").back().at("applicable"))
+      absent.push_back(title);
+    else if (one->at("holds_to") == length)
+      holding.push_back(title);
+    else
+      (change(one) < breaks_from ? losing : broken)
+          .push_back(fmt::format("{} (+{})", title, percent(change(one))));
+  }
+  std::vector<std::string> parts;
+  parts.push_back(holding.empty()
+                      ? std::string("none stays within 3 % of its loss there")
+                      : fmt::format("{} {} within 3 % of {} loss there", joined(holding),
+                                    holding.size() == 1 ? "stays" : "stay",
+                                    holding.size() == 1 ? "its" : "their"));
+  if (!losing.empty())
+    parts.push_back(joined(losing) + (losing.size() == 1 ? " gets worse" : " get worse"));
+  if (!broken.empty())
+    parts.push_back(joined(broken) + (broken.size() == 1 ? " breaks" : " break"));
+  if (!absent.empty())
+    parts.push_back(joined(absent) + (absent.size() == 1 ? " has no position there"
+                                                         : " have no position there"));
+  std::string text = fmt::format("At {} bytes, {} times as far, ", length, times);
+  for (std::size_t i = 0; i < parts.size(); ++i) text += (i ? "; " : "") + parts[i];
+  return text + ".";
+}
+
+// What to use, and whether the longer context is used at all.
+std::string advice(const Json& results, std::int64_t train_length, std::int64_t length) {
+  const Json &encodings = results.at("encodings"), &rankings = results.at("rankings");
+  const Json &near = rankings.front().at("order"), &far = rankings.back().at("order");
+  const Json& winner = find(encodings, far[0].at("name"));
+  const Json& last = winner.at("lengths").back();
+  const std::string far_title = winner.at("title");
+  // A winner far out that ties near by is the one answer.
+  const auto there = std::find_if(near.begin(), near.end(), [&](const Json& one) {
+    return one.at("name") == winner.at("name");
+  });
+  const bool one_answer = there == near.begin() || there->at("tied").get<bool>();
+  std::string text =
+      one_answer
+          ? fmt::format("Use {}: nothing here is better near by, nor far out.", far_title)
+          : fmt::format("Use {} where text stays within {} bytes, {} where it goes on to {}.",
+                        near[0].at("title").get<std::string>(), train_length, far_title,
+                        length);
+  const double gain = last.at("cut_bits").get<double>() - last.at("tail_bits").get<double>();
+  if (std::abs(gain) <= 2 * seed_deviation)
+    text += fmt::format(
+        " Even {} predicts no better from {} bytes than from the last {} of them: a model "
+        "of this size holds, but does not use, the longer context.",
+        far_title, length, train_length);
+  else if (gain > 0)
+    text += fmt::format(" {} gains {:.2f} bits from the longer context.", far_title, gain);
+  else
+    text += fmt::format(
+        " But cutting the context to {} bytes serves even {} better, by {:.2f} bits.",
+        train_length, far_title, -gain);
+  return text;
+}
+
+}  // namespace
+
+Json rankings(const Json& encodings, const Json& runs) {
+  Json all = Json::array();
+  if (encodings.empty()) return all;
+  for (std::size_t i = 0; i < encodings[0].at("lengths").size(); ++i) {
+    const auto sorted = contenders(encodings, runs, i);
+    Json order = Json::array();
+    for (const Contender& one : sorted)
+      order.push_back(
+          {{"name", one.name},
+           {"title", one.title},
+           {"bits", one.bits},
+           {"tied", &one == &sorted[0] || one.bits - sorted[0].bits <=
+                                              2 * difference_deviation(one, sorted[0])}});
+    all.push_back({{"length", encodings[0].at("lengths")[i].at("length")}, {"order", order}});
+  }
+  return all;
+}
+
+Json answer(const Json& results) {
+  const Json& encodings = results.at("encodings");
+  std::int64_t done = 0;
+  for (const Json& one : encodings) done += one.at("seeds").get<std::int64_t>();
+  Json sentences = Json::array();
+  const std::int64_t asked = results.at("runs_asked");
+  if (done < asked)
+    sentences.push_back(fmt::format(
+        "Stopped early: {} of {} runs are done, and only they are compared.", done, asked));
+  if (encodings.empty()) return sentences;
+  const Json& lengths = results.at("settings").at("eval_lengths");
+  const std::int64_t train_length = lengths.front(), longest = lengths.back();
+  sentences.push_back(best_sentence(results.at("rankings").front(), train_length));
+  if (longest > train_length && !results.at("rankings").back().at("order").empty()) {
+    sentences.push_back(far_sentence(encodings, longest, longest / train_length));
+    sentences.push_back(advice(results, train_length, longest));
+  }
+  return sentences;
+}
+
+}  // namespace gnomon::lab

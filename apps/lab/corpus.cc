@@ -1,0 +1,174 @@
+#include "apps/lab/corpus.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "gnomon/error.h"
+
+namespace gnomon::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Novel {
+  const char* file;
+  const char* title;
+};
+constexpr Novel train_novels[] = {{"emma.txt", "Emma"},
+                                  {"mansfield_park.txt", "Mansfield Park"},
+                                  {"pride_and_prejudice.txt", "Pride and Prejudice"},
+                                  {"sense_and_sensibility.txt", "Sense and Sensibility"}};
+constexpr Novel validation_novel = {"persuasion.txt", "Persuasion"};
+constexpr Novel test_novel = {"northanger_abbey.txt", "Northanger Abbey"};
+
+// The shipped texts: beside an installed program, or where the build found them.
+fs::path novels_folder() {
+  std::error_code ignored;
+  const fs::path self = fs::read_symlink("/proc/self/exe", ignored);
+  // PREFIX/libexec/gnomon/gnomon-lab
+  const fs::path installed =
+      self.parent_path().parent_path().parent_path() / "share/gnomon/data/austen";
+  return fs::is_directory(installed, ignored) ? installed : fs::path(GNOMON_NOVELS);
+}
+
+// The file's bytes; throws with the reason.
+std::string read(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error))
+    refuse("lab", "a text must be a file", path.string() + ": a folder");
+  errno = 0;
+  std::ifstream stream(path, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+  if (!stream.is_open() || stream.bad())
+    refuse("lab", "a text must be readable", path.string() + ": " + std::strerror(errno));
+  return bytes;
+}
+
+// Throws where the bytes are not a text to train on.
+void check_text(const std::string& path, const std::string& bytes, std::int64_t least) {
+  if (bytes.empty()) refuse("lab", "a text must not be empty", path + ": 0 bytes");
+  if (const std::size_t zero = bytes.find('\0'); zero != std::string::npos)
+    refuse("lab", "a text must not be binary",
+           path + ": a zero byte at " + std::to_string(zero));
+  const auto control = std::count_if(bytes.begin(), bytes.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (byte < 32 && byte != '\n' && byte != '\r' && byte != '\t' && byte != '\f') ||
+           byte == 127;
+  });
+  if (control * 20 > static_cast<std::int64_t>(bytes.size()))
+    refuse("lab", "a text must not be binary",
+           path + ": " + std::to_string(control) + " control characters in " +
+               std::to_string(bytes.size()) + " bytes");
+  if (static_cast<std::int64_t>(bytes.size()) < least)
+    refuse("lab",
+           "a text must have at least " + std::to_string(least) +
+               " bytes, one training window and the byte after it",
+           path + ": " + std::to_string(bytes.size()) + " bytes");
+}
+
+std::vector<Text> read_all(const std::vector<std::string>& paths, std::int64_t least) {
+  std::vector<Text> texts;
+  std::string complaints;
+  for (const std::string& path : paths) try {
+      std::string bytes = read(path);
+      check_text(path, bytes, least);
+      texts.push_back({fs::path(path).filename().string(), std::move(bytes)});
+    } catch (const std::invalid_argument& error) {
+      complaints += (complaints.empty() ? "" : "\n") + std::string(error.what());
+    }
+  if (!complaints.empty()) throw std::invalid_argument(complaints);
+  return texts;
+}
+
+Corpus shipped() {
+  const fs::path folder = novels_folder();
+  const auto one = [&](const Novel& novel) {
+    return Text{novel.title, read(folder / novel.file)};
+  };
+  Corpus corpus;
+  std::string names;
+  for (const Novel& novel : train_novels) {
+    corpus.train.push_back(one(novel));
+    names += (names.empty() ? "" : ", ") + corpus.train.back().name;
+  }
+  corpus.validation = {one(validation_novel)};
+  corpus.test = {one(test_novel)};
+  corpus.source = "the six novels of Jane Austen";
+  corpus.split = "by book: " + names + " train; " + corpus.validation[0].name + " validates; " +
+                 corpus.test[0].name + " tests";
+  return corpus;
+}
+
+Corpus split_by_file(std::vector<Text> texts) {
+  Corpus corpus;
+  corpus.test = {std::move(texts.back())};
+  texts.pop_back();
+  corpus.validation = {std::move(texts.back())};
+  texts.pop_back();
+  corpus.train = std::move(texts);
+  corpus.split = "by file: the last (" + corpus.test[0].name + ") tests, the one before it (" +
+                 corpus.validation[0].name + ") validates, the others train";
+  return corpus;
+}
+
+// Of each file the first 80 % train, the next 10 % validate, the last 10 % test; where several
+// files are small, their held-out parts are still whole stretches of one file each.
+Corpus split_by_position(const std::vector<Text>& texts) {
+  Corpus corpus;
+  for (const Text& text : texts) {
+    const std::size_t tenth = text.bytes.size() / 10, rest = text.bytes.size() - 2 * tenth;
+    corpus.train.push_back({text.name, text.bytes.substr(0, rest)});
+    corpus.validation.push_back({text.name, text.bytes.substr(rest, tenth)});
+    corpus.test.push_back({text.name, text.bytes.substr(rest + tenth)});
+  }
+  corpus.split =
+      "by position: of each file the first 80 % train, the next 10 % validate, the last 10 % "
+      "test";
+  return corpus;
+}
+
+bool holds(const std::vector<Text>& texts, std::int64_t bytes) {
+  return std::any_of(texts.begin(), texts.end(), [&](const Text& text) {
+    return static_cast<std::int64_t>(text.bytes.size()) >= bytes;
+  });
+}
+
+}  // namespace
+
+std::int64_t Corpus::bytes(const std::vector<Text>& texts) {
+  std::int64_t sum = 0;
+  for (const Text& text : texts) sum += static_cast<std::int64_t>(text.bytes.size());
+  return sum;
+}
+
+std::int64_t segment_bytes(const Settings& settings) {
+  return settings.longest() + settings.longest() / 2 + 1;
+}
+
+Corpus load_corpus(const Settings& settings) {
+  if (settings.texts.empty()) return shipped();
+  const std::int64_t least = settings.train_length + 1, segment = segment_bytes(settings);
+  std::vector<Text> texts = read_all(settings.texts, least);
+  const std::size_t count = texts.size();
+  const bool by_file =
+      count >= 3 && holds({texts[count - 1]}, segment) && holds({texts[count - 2]}, least);
+  Corpus corpus = by_file ? split_by_file(std::move(texts)) : split_by_position(texts);
+  corpus.source = count == 1 ? settings.texts[0] : std::to_string(count) + " files";
+  if (!holds(corpus.test, segment) || !holds(corpus.validation, least) ||
+      !holds(corpus.train, least))
+    refuse("lab",
+           "the tenth of a text that tests must hold a window of " +
+               std::to_string(settings.longest()) +
+               " bytes and half of one before it, so a text needs some " +
+               std::to_string(10 * segment) + " bytes (or ask for shorter --eval-lengths)",
+           std::to_string(Corpus::bytes(corpus.train) + Corpus::bytes(corpus.validation) +
+                          Corpus::bytes(corpus.test)) +
+               " in all");
+  return corpus;
+}
+
+}  // namespace gnomon::lab

@@ -1,0 +1,74 @@
+// gnomon-lab: what `gnomon lab` runs. A program of its own, so that `gnomon` starts without
+// LibTorch.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+
+#include "apps/lab/corpus.h"
+#include "apps/lab/options.h"
+#include "apps/lab/report.h"
+#include "apps/lab/results.h"
+#include "apps/lab/session.h"
+
+namespace {
+
+using namespace gnomon::lab;
+
+// OpenBLAS takes processors newer than itself for a Prescott and runs at a third of their
+// speed; and each run has one thread. It reads its environment when it is loaded, before main,
+// so the program starts itself again with it set.
+void start_again_for_openblas(char** argv) {
+  if (std::getenv("GNOMON_LAB_STARTED")) return;
+  setenv("GNOMON_LAB_STARTED", "1", 1);
+  setenv("OPENBLAS_NUM_THREADS", "1", 0);
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
+    setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
+  else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    setenv("OPENBLAS_CORETYPE", "Haswell", 0);
+#endif
+  execv("/proc/self/exe", argv);  // where that fails, the run is slow and still right
+}
+
+int lab(int argc, char** argv) {
+  Options options = parse_options(argc, argv);
+  if (options.resume)
+    if (const auto stored = stored_settings(options.out)) options.settings = *stored;
+  const Corpus corpus = load_corpus(options.settings);
+  std::FILE* talk = options.json ? stderr : stdout;
+  fmt::print(talk, "Training on {} ({}).\n", corpus.source, corpus.split);
+  std::fflush(talk);
+
+  const SessionResult session = run_session(options, corpus, talk);
+  const Json results = assemble_results(session, corpus);
+  const auto page = write_report(options.out, results);
+  fmt::print(talk, "{}\nReport: {}\n",
+             terminal_summary(results, isatty(fileno(talk)) ? Colour::always : Colour::never),
+             page.string());
+  if (options.json) std::puts(results.dump(1).c_str());
+  return session.stopped ? 130 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  start_again_for_openblas(argv);
+  try {
+    return lab(argc, argv);
+  } catch (const std::invalid_argument& error) {
+    // One line each, where several texts were refused.
+    std::string lines = error.what();
+    for (std::size_t at = 0; (at = lines.find('\n', at)) != std::string::npos; at += 9)
+      lines.replace(at, 1, "\ngnomon: ");
+    fmt::print(stderr, "gnomon: {}\n", lines);
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "gnomon: [lab] must be able to go on, got {}\n", error.what());
+    return 2;
+  }
+}

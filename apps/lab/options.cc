@@ -1,0 +1,217 @@
+#include "apps/lab/options.h"
+
+#include <torch/cuda.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+#include <thread>
+
+#include "gnomon/error.h"
+#include "gnomon/model/encoding.h"
+
+namespace gnomon::lab {
+namespace {
+
+constexpr const char* help = R"(Usage: gnomon lab [TEXT...] [options]
+
+Which position encoding suits my text, and how far past its training length does
+it hold? Trains one small Transformer per encoding from the same weights on the
+same batches, tests each far beyond its training length, writes a report.
+Without TEXT: Jane Austen's novels.
+
+  --encodings A,B,..   none,sinusoidal,learned,rotary,alibi,t5, clipped, or all
+  --preset NAME        default (minutes) or full (3 seeds, an hour)
+  --train-length N     bytes in a training window (128)
+  --eval-lengths A,..  context lengths to test (1, 2, 4, 8 x the training length)
+  --layers --width --heads N    the Transformer (4, 128, 4)
+  --seeds N  --batch N --learning-rate R
+  --steps N | --minutes M       how long to train, equally for every encoding
+  --device cpu|cuda    --jobs N (runs at the same time; the cores)
+  --out DIR (report)   --resume (go on where a stopped run left off)  --json
+
+Example: gnomon lab --encodings rotary,alibi --minutes 2 --out /tmp/report
+)";
+
+struct Preset {
+  const char* name;
+  std::int64_t seeds, steps, segments;
+  double minutes;
+};
+constexpr Preset presets[] = {{"default", 1, 450, 48, 6.5}, {"full", 3, 1200, 96, 58}};
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    if (end > begin) parts.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+void need(bool holds, const char* rule, std::int64_t got) {
+  if (!holds) refuse("lab", rule, got);
+}
+
+void check(const Settings& s) {
+  need(s.train_length >= 8, "--train-length must be at least 8", s.train_length);
+  need(s.train_length <= 65536, "--train-length must be at most 65536", s.train_length);
+  need(s.train_length % 2 == 0, "--train-length must be even", s.train_length);
+  need(s.layers >= 1 && s.layers <= 64, "--layers must be 1 to 64", s.layers);
+  need(s.heads >= 1 && s.heads <= 128, "--heads must be 1 to 128", s.heads);
+  need(s.width >= 8 && s.width <= 4096, "--width must be 8 to 4096", s.width);
+  need(s.width % (2 * s.heads) == 0,
+       "--width must be a multiple of twice --heads, so that head vectors have pairs", s.width);
+  need(s.seeds >= 1 && s.seeds <= 100, "--seeds must be 1 to 100", s.seeds);
+  need(s.steps >= 1, "--steps must be at least 1", s.steps);
+  need(s.batch >= 1 && s.batch <= 4096, "--batch must be 1 to 4096", s.batch);
+  if (!(s.learning_rate > 0 && s.learning_rate < 1))
+    refuse("lab", "--learning-rate must be between 0 and 1", s.learning_rate);
+  for (std::int64_t length : s.eval_lengths) {
+    need(length >= s.train_length, "--eval-lengths must not be below the training length",
+         length);
+    need(length % 2 == 0, "--eval-lengths must be even", length);
+    need(s.longest() % length == 0, "--eval-lengths must divide the longest of them", length);
+  }
+  for (const std::string& name : s.encodings) model::find_encoding(name);
+  if (s.device != "cpu" && s.device != "cuda")
+    refuse("lab", "--device must be cpu or cuda", s.device);
+  if (s.device == "cuda" && !torch::cuda::is_available())
+    refuse("lab", "--device cuda needs a GPU and a LibTorch built for it", "none");
+}
+
+std::vector<std::string> encoding_names(const std::string& list) {
+  std::vector<std::string> names;
+  if (list == "all") {
+    for (const auto& one : model::encodings()) names.emplace_back(one.name);
+    return names;
+  }
+  for (const std::string& name : split(list))
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  if (names.empty()) refuse("lab", "--encodings must name at least one", "none");
+  return names;
+}
+
+}  // namespace
+
+Json to_json(const Settings& s) {
+  return {{"preset", s.preset},
+          {"encodings", s.encodings},
+          {"texts", s.texts},
+          {"train_length", s.train_length},
+          {"eval_lengths", s.eval_lengths},
+          {"layers", s.layers},
+          {"width", s.width},
+          {"heads", s.heads},
+          {"seeds", s.seeds},
+          {"steps", s.steps},
+          {"batch", s.batch},
+          {"learning_rate", s.learning_rate},
+          {"eval_segments", s.eval_segments},
+          {"device", s.device}};
+}
+
+Settings settings_from_json(const Json& json) {
+  Settings s;
+  json.at("preset").get_to(s.preset);
+  json.at("encodings").get_to(s.encodings);
+  json.at("texts").get_to(s.texts);
+  json.at("train_length").get_to(s.train_length);
+  json.at("eval_lengths").get_to(s.eval_lengths);
+  json.at("layers").get_to(s.layers);
+  json.at("width").get_to(s.width);
+  json.at("heads").get_to(s.heads);
+  json.at("seeds").get_to(s.seeds);
+  json.at("steps").get_to(s.steps);
+  json.at("batch").get_to(s.batch);
+  json.at("learning_rate").get_to(s.learning_rate);
+  json.at("eval_segments").get_to(s.eval_segments);
+  json.at("device").get_to(s.device);
+  return s;
+}
+
+Options parse_options(int argc, char** argv) {
+  Options options;
+  Settings& s = options.settings;
+  std::string encodings = "none,sinusoidal,learned,rotary,alibi,t5", lengths;
+  std::int64_t steps = 0, seeds = 0;
+  double minutes = 0;
+
+  CLI::App app;
+  app.set_help_flag();  // the text above is written by hand to fit a screen
+  bool wants_help = false;
+  app.add_flag("-h,--help", wants_help);
+  app.add_option("texts", s.texts);
+  app.add_option("--encodings", encodings);
+  app.add_option("--preset", s.preset);
+  app.add_option("--train-length", s.train_length);
+  app.add_option("--eval-lengths", lengths);
+  app.add_option("--layers", s.layers);
+  app.add_option("--width", s.width);
+  app.add_option("--heads", s.heads);
+  auto* seeds_given = app.add_option("--seeds", seeds);
+  app.add_option("--batch", s.batch);
+  app.add_option("--learning-rate", s.learning_rate);
+  auto* steps_given = app.add_option("--steps", steps);
+  auto* minutes_given = app.add_option("--minutes", minutes);
+  app.add_option("--device", s.device);
+  app.add_option("--jobs", options.jobs);
+  app.add_option("--out", options.out);
+  app.add_flag("--resume", options.resume);
+  app.add_flag("--json", options.json);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    throw std::invalid_argument("[lab] " + std::string(error.what()) +
+                                "; see gnomon lab --help");
+  }
+  if (wants_help) {
+    std::fputs(help, stdout);
+    std::exit(0);
+  }
+
+  const auto preset = std::find_if(std::begin(presets), std::end(presets),
+                                   [&](const Preset& one) { return s.preset == one.name; });
+  if (preset == std::end(presets)) refuse("lab", "--preset must be default or full", s.preset);
+  s.seeds = *seeds_given ? seeds : preset->seeds;
+  s.steps = *steps_given ? steps : preset->steps;
+  s.eval_segments = preset->segments;
+  if (*minutes_given) {
+    if (*steps_given) refuse("lab", "give --steps or --minutes, not both", "both");
+    if (!(minutes > 0)) refuse("lab", "--minutes must be positive", minutes);
+    options.minutes = minutes;
+    options.steps_follow_minutes = true;
+  } else if (!*steps_given) {
+    options.minutes = preset->minutes;
+  }
+
+  s.encodings = encoding_names(encodings);
+  std::set<std::int64_t> sorted{s.train_length};
+  for (const std::string& part : split(lengths)) {
+    std::size_t used = 0;
+    std::int64_t length = 0;
+    try {
+      length = std::stoll(part, &used);
+    } catch (const std::exception&) {
+    }
+    if (used != part.size() || length < 1)
+      refuse("lab", "--eval-lengths must be positive integers", part);
+    sorted.insert(length);
+  }
+  if (lengths.empty())
+    for (std::int64_t times : {2, 4, 8}) sorted.insert(times * s.train_length);
+  s.eval_lengths.assign(sorted.begin(), sorted.end());
+  check(s);
+
+  if (options.jobs < 0) refuse("lab", "--jobs must not be negative", options.jobs);
+  if (options.jobs == 0)
+    options.jobs = s.device == "cuda"
+                       ? 1
+                       : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return options;
+}
+
+}  // namespace gnomon::lab

@@ -1,0 +1,182 @@
+#include "apps/lab/run.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "apps/lab/windows.h"
+#include "gnomon/model/encoding.h"
+
+namespace gnomon::lab {
+namespace {
+
+constexpr double weight_decay = 0.1, gradient_norm = 1.0, last_rate = 0.1;
+constexpr std::int64_t curve_points = 30, validation_every = 3, validation_batches = 4;
+constexpr std::uint64_t validation_seed =
+    0x76616c6964;  // its windows are the same for all runs
+
+// Warm-up over the first tenth, then half a cosine down to a tenth of the peak.
+double rate_at(const Settings& settings, std::int64_t step) {
+  const double warm = std::max(1.0, 0.1 * static_cast<double>(settings.steps));
+  const double at = static_cast<double>(step) + 1;
+  if (at < warm) return settings.learning_rate * at / warm;
+  const double progress =
+      (at - warm) / std::max(1.0, static_cast<double>(settings.steps) - warm);
+  return settings.learning_rate *
+         (last_rate + (1 - last_rate) * 0.5 * (1 + std::cos(M_PI * progress)));
+}
+
+at::Tensor mean_loss(Transformer& model, const Batch& batch, torch::Device device) {
+  return torch::nn::functional::cross_entropy(
+      model->forward(batch.inputs.to(device)).view({-1, vocabulary}),
+      batch.targets.to(device).view(-1));
+}
+
+std::unique_ptr<torch::optim::AdamW> optimizer_for(Transformer& model,
+                                                   const Settings& settings) {
+  // Matrices decay; norms and the encoding's own parameters do not.
+  std::vector<at::Tensor> decaying, others;
+  for (const auto& item : model->named_parameters())
+    (item.value().dim() > 1 && item.key().rfind("position.", 0) != 0 ? decaying : others)
+        .push_back(item.value());
+  auto options = torch::optim::AdamWOptions(settings.learning_rate).betas({0.9, 0.95});
+  using Group = torch::optim::OptimizerParamGroup;
+  std::vector<Group> groups;
+  groups.emplace_back(decaying,
+                      std::make_unique<torch::optim::AdamWOptions>(
+                          torch::optim::AdamWOptions(options).weight_decay(weight_decay)));
+  groups.emplace_back(others, std::make_unique<torch::optim::AdamWOptions>(
+                                  torch::optim::AdamWOptions(options).weight_decay(0)));
+  return std::make_unique<torch::optim::AdamW>(std::move(groups), options);
+}
+
+// Writes aside and renames, so that the file is complete or as before.
+template <typename Write>
+void replace(const std::filesystem::path& path, Write&& write) {
+  std::filesystem::path aside = path;
+  aside += ".part";
+  write(aside.string());
+  std::filesystem::rename(aside, path);
+}
+
+}  // namespace
+
+Run::Run(const Settings& settings, const Corpus& corpus, std::string encoding,
+         std::int64_t seed)
+    : settings_(settings),
+      corpus_(corpus),
+      encoding_(std::move(encoding)),
+      seed_(seed),
+      device_(settings.device) {
+  const model::Shape shape{settings.width, settings.heads, settings.train_length};
+  model_ = Transformer(settings, model::find_encoding(encoding_).usual(shape),
+                       static_cast<std::uint64_t>(seed));
+  model_->to(device_);
+  optimizer_ = optimizer_for(model_, settings);
+}
+
+double Run::train_step() {
+  const auto start = std::chrono::steady_clock::now();
+  const double rate = rate_at(settings_, step_);
+  for (auto& group : optimizer_->param_groups())
+    static_cast<torch::optim::AdamWOptions&>(group.options()).lr(rate);
+  const Batch batch =
+      random_batch(corpus_.train, settings_.batch, settings_.train_length,
+                   static_cast<std::uint64_t>(seed_), static_cast<std::uint64_t>(step_));
+  optimizer_->zero_grad();
+  const at::Tensor loss = mean_loss(model_, batch, device_);
+  loss.backward();
+  torch::nn::utils::clip_grad_norm_(model_->parameters(), gradient_norm);
+  optimizer_->step();
+  const double bits = loss.item<double>() * bits_per_nat;
+  ++step_;
+  loss_sum_ += bits;
+  ++loss_count_;
+  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  record();
+  return bits;
+}
+
+void Run::record() {
+  const std::int64_t every = std::max<std::int64_t>(1, settings_.steps / curve_points);
+  if (step_ % every != 0 && !trained()) return;
+  const bool validate = step_ / every % validation_every == 0 || trained();
+  curve_.push_back({static_cast<double>(step_), loss_sum_ / static_cast<double>(loss_count_),
+                    validate ? validation_bits() : std::nan("")});
+  loss_sum_ = 0;
+  loss_count_ = 0;
+}
+
+double Run::validation_bits() {
+  const at::NoGradGuard no_grad;
+  double sum = 0;
+  for (std::int64_t i = 0; i < validation_batches; ++i)
+    sum += mean_loss(model_,
+                     random_batch(corpus_.validation, settings_.batch, settings_.train_length,
+                                  validation_seed, static_cast<std::uint64_t>(i)),
+                     device_)
+               .item<double>();
+  return sum / static_cast<double>(validation_batches) * bits_per_nat;
+}
+
+void Run::save(const std::filesystem::path& path) {
+  replace(path, [&](const std::string& aside) {
+    torch::serialize::OutputArchive archive, model, optimizer;
+    model_->save(model);
+    optimizer_->save(optimizer);
+    archive.write("model", model);
+    archive.write("optimizer", optimizer);
+    std::vector<double> numbers{static_cast<double>(step_), seconds_, loss_sum_,
+                                static_cast<double>(loss_count_)};
+    for (const auto& point : curve_) numbers.insert(numbers.end(), point.begin(), point.end());
+    archive.write("numbers", at::tensor(numbers, at::kDouble), /*is_buffer=*/true);
+    archive.save_to(aside);
+  });
+}
+
+void Run::load(const std::filesystem::path& path) {
+  torch::serialize::InputArchive archive, model, optimizer;
+  archive.load_from(path.string());
+  archive.read("model", model);
+  archive.read("optimizer", optimizer);
+  model_->load(model);
+  optimizer_->load(optimizer);
+  at::Tensor numbers;
+  archive.read("numbers", numbers, /*is_buffer=*/true);
+  const double* number = numbers.data_ptr<double>();
+  step_ = static_cast<std::int64_t>(number[0]);
+  seconds_ = number[1];
+  loss_sum_ = number[2];
+  loss_count_ = static_cast<std::int64_t>(number[3]);
+  curve_.clear();
+  for (std::int64_t i = 4; i + 2 < numbers.numel(); i += 3)
+    curve_.push_back({number[i], number[i + 1], number[i + 2]});
+}
+
+void Run::save_weights(const std::filesystem::path& path) {
+  replace(path, [&](const std::string& aside) { torch::save(model_, aside); });
+}
+
+Json Run::summary() const {
+  Json curve = Json::array();
+  for (const auto& [step, train, validation] : curve_) {
+    Json point{{"step", static_cast<std::int64_t>(step)}, {"train_bits", train}};
+    if (!std::isnan(validation)) point["validation_bits"] = validation;
+    curve.push_back(point);
+  }
+  const double bytes = static_cast<double>(step_ * settings_.batch * settings_.train_length);
+  return {{"encoding", encoding_},
+          {"seed", seed_},
+          {"specification", Json::parse(model::to_json(model_->position()->encoding()))},
+          {"parameters", model_->parameter_count()},
+          {"position_parameters", model_->position_parameter_count()},
+          {"steps", step_},
+          {"trained_bytes", static_cast<std::int64_t>(bytes)},
+          {"train_seconds", seconds_},
+          {"bytes_per_second", seconds_ > 0 ? bytes / seconds_ : 0.0},
+          {"curve", curve}};
+}
+
+}  // namespace gnomon::lab

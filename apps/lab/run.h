@@ -1,0 +1,64 @@
+// One training run: one encoding, one seed. Single-threaded, so its numbers do not depend on
+// what runs beside it or on how many cores there are.
+#pragma once
+
+#include <torch/optim.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/lab/corpus.h"
+#include "apps/lab/options.h"
+#include "apps/lab/transformer.h"
+
+namespace gnomon::lab {
+
+// Bits in a nat: losses are reported in bits a byte.
+constexpr double bits_per_nat = 1.4426950408889634;
+
+class Run {
+ public:
+  Run(const Settings& settings, const Corpus& corpus, std::string encoding, std::int64_t seed);
+
+  const std::string& encoding() const { return encoding_; }
+  std::int64_t seed() const { return seed_; }
+  std::string name() const { return encoding_ + "-seed" + std::to_string(seed_); }
+  std::int64_t step() const { return step_; }
+  bool trained() const { return step_ == settings_.steps; }
+  Transformer& model() { return model_; }
+
+  // One step of AdamW; returns its loss in bits a byte.
+  double train_step();
+
+  // The whole state, written aside and renamed; reading it back continues as if never stopped.
+  void save(const std::filesystem::path& path);
+  void load(const std::filesystem::path& path);
+  // The weights alone.
+  void save_weights(const std::filesystem::path& path);
+
+  // The training curve, sizes and timing.
+  Json summary() const;
+
+ private:
+  double validation_bits();
+  void record();
+
+  const Settings& settings_;
+  const Corpus& corpus_;
+  std::string encoding_;
+  std::int64_t seed_;
+  torch::Device device_;
+  Transformer model_{nullptr};
+  std::unique_ptr<torch::optim::AdamW> optimizer_;
+  std::int64_t step_ = 0;
+  double seconds_ = 0;  // spent in train_step, validation left out
+  double loss_sum_ = 0;
+  std::int64_t loss_count_ = 0;
+  // Points of the curve: step, training bits, validation bits (NaN where not measured).
+  std::vector<std::array<double, 3>> curve_;
+};
+
+}  // namespace gnomon::lab

@@ -1,0 +1,315 @@
+#include "apps/lab/session.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+#include "apps/lab/evaluate.h"
+#include "apps/lab/progress.h"
+#include "apps/lab/run.h"
+#include "gnomon/error.h"
+
+namespace gnomon::lab {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr double checkpoint_seconds = 20;
+
+std::atomic<bool> stop_asked{false};
+
+// Catches the first SIGINT or SIGTERM; the second has its usual effect.
+class StopOnSignal {
+ public:
+  StopOnSignal() {
+    stop_asked = false;
+    struct sigaction action{};
+    action.sa_handler = [](int) { stop_asked = true; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(SIGINT, &action, &before_interrupt_);
+    sigaction(SIGTERM, &action, &before_terminate_);
+  }
+  ~StopOnSignal() {
+    sigaction(SIGINT, &before_interrupt_, nullptr);
+    sigaction(SIGTERM, &before_terminate_, nullptr);
+  }
+  StopOnSignal(const StopOnSignal&) = delete;
+  StopOnSignal& operator=(const StopOnSignal&) = delete;
+
+ private:
+  struct sigaction before_interrupt_{}, before_terminate_{};
+};
+
+// FNV-1a over the names and bytes: whether the texts are still those of the settings.
+std::string fingerprint(const Corpus& corpus) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const auto* part : {&corpus.train, &corpus.validation, &corpus.test})
+    for (const Text& text : *part)
+      for (const char c : text.name + '\0' + text.bytes)
+        hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return fmt::format("{:016x}", hash);
+}
+
+Json read_json(const fs::path& path) {
+  std::ifstream stream(path);
+  Json json = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded())
+    refuse("lab", "a file of an earlier run must be JSON", path.string());
+  return json;
+}
+
+std::int64_t shared_parameters(const Settings& s) {
+  return 2 * vocabulary * s.width + s.layers * 12 * s.width * s.width;
+}
+
+// Said before training: a folder that cannot be written, a disk that cannot hold the run.
+void prepare_folder(const fs::path& out, const Settings& settings) {
+  std::error_code error;
+  for (const char* part : {"checkpoints", "runs", "models"})
+    if (!error) fs::create_directories(out / part, error);
+  if (!error) {
+    const fs::path probe = out / "checkpoints" / ".probe";
+    std::ofstream stream(probe, std::ios::binary);
+    stream << std::string(1 << 16, 'x') << std::flush;
+    if (!stream) error = std::make_error_code(static_cast<std::errc>(errno));
+    stream.close();
+    std::error_code ignored;
+    fs::remove(probe, ignored);
+  }
+  if (error)
+    refuse("lab", "--out must be a folder that can be written",
+           out.string() + ": " + error.message());
+  // Weights of every run; weights, two moments and the copy being written for those at work.
+  const auto runs = static_cast<std::int64_t>(settings.encodings.size()) * settings.seeds;
+  const std::int64_t need = 4 * shared_parameters(settings) * (runs + 16) + (16 << 20);
+  const auto space = fs::space(out, error);
+  if (!error && space.available < static_cast<std::uintmax_t>(need))
+    refuse("lab", fmt::format("--out needs {} MiB free", need >> 20),
+           fmt::format("{} MiB on the disk of {}", space.available >> 20, out.string()));
+}
+
+// An unfinished run that was not asked to go on is kept, one generation deep.
+void set_aside_unfinished(const fs::path& out, std::FILE* stream) {
+  std::error_code ignored;
+  if (fs::exists(out / "checkpoints", ignored) && !fs::is_empty(out / "checkpoints", ignored)) {
+    const fs::path kept = out / "unfinished";
+    fs::remove_all(kept);
+    fs::create_directories(kept);
+    for (const char* part : {"checkpoints", "runs", "settings.json"})
+      if (fs::exists(out / part)) fs::rename(out / part, kept / part);
+    fmt::print(stream,
+               "An unfinished run was here; it is kept in {} (--resume from there goes "
+               "on with it).\n",
+               kept.string());
+  }
+  for (const char* part : {"checkpoints", "runs", "models"}) fs::remove_all(out / part);
+}
+
+// Runs `work(i)` for i in [0, count) on `jobs` threads of one core each; the first exception
+// stops the rest and is thrown here.
+template <typename Work>
+void on_threads(int jobs, std::size_t count, Work&& work) {
+  std::atomic<std::size_t> next{0};
+  std::exception_ptr failure;
+  std::mutex mutex;
+  std::vector<std::thread> threads;
+  for (int j = 0; j < std::min(jobs, static_cast<int>(count)); ++j)
+    threads.emplace_back([&] {
+      at::set_num_threads(1);  // of this thread; the kernels' too, since both use OpenMP
+      at::globalContext().setFlushDenormal(true);
+      try {
+        for (std::size_t i; (i = next++) < count;) work(i);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+        next = count;
+        stop_asked = true;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+// The number of steps that fits the minutes, from a few timed steps of every encoding, run side
+// by side as the real ones will be.
+std::int64_t fitting_steps(const Options& options, const Corpus& corpus) {
+  const Settings& s = options.settings;
+  std::vector<double> step_seconds(s.encodings.size()), test_seconds(s.encodings.size());
+  Settings probe = s;
+  probe.eval_segments = 1;
+  on_threads(options.jobs, s.encodings.size(), [&](std::size_t i) {
+    Run run(probe, corpus, s.encodings[i], 1);
+    const auto timed = [](auto&& work) {
+      const auto start = Clock::now();
+      work();
+      return std::chrono::duration<double>(Clock::now() - start).count();
+    };
+    for (int warm = 0; warm < 2; ++warm) run.train_step();
+    step_seconds[i] = timed([&] {
+                        for (int n = 0; n < 4; ++n) run.train_step();
+                      }) /
+                      4;
+    test_seconds[i] =
+        timed([&] { evaluate(run, probe, corpus, [] { return stop_asked.load(); }); });
+  });
+  double steps = 0, tests = 0;
+  for (std::size_t i = 0; i < s.encodings.size(); ++i) {
+    steps += step_seconds[i];
+    tests += test_seconds[i] * static_cast<double>(s.eval_segments);
+  }
+  const auto runs = static_cast<int>(s.encodings.size()) * static_cast<int>(s.seeds);
+  const double cores = std::min(options.jobs, runs), seeds = static_cast<double>(s.seeds);
+  constexpr double validation_share = 1.04;
+  const double budget = *options.minutes * 60 * cores - seeds * tests;
+  return std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(budget / (seeds * steps * validation_share)));
+}
+
+std::string outcome(const Json& run) {
+  std::string text;
+  for (const Json& one : run.at("lengths"))
+    text += one.at("applicable")
+                ? fmt::format("{}{:.3f} at {}", text.empty() ? "" : ", ",
+                              one.at("tail_bits").get<double>(), one.at("length").get<int>())
+                : fmt::format(", n/a at {}", one.at("length").get<int>());
+  return text + " (bits a byte), trained in " + duration(run.at("train_seconds").get<double>());
+}
+
+struct Task {
+  std::string encoding;
+  std::int64_t seed;
+  std::string name() const { return encoding + "-seed" + std::to_string(seed); }
+};
+
+// Trains and tests one run, going on from its checkpoint. Returns what it found, or, stopped,
+// its summary with "unfinished".
+Json work_on(const Task& task, const Settings& settings, const Corpus& corpus,
+             const fs::path& out, Progress& progress) {
+  const fs::path checkpoint = out / "checkpoints" / (task.name() + ".pt");
+  Run run(settings, corpus, task.encoding, task.seed);
+  if (fs::exists(checkpoint)) run.load(checkpoint);
+  auto saved = Clock::now();
+  double rate = 0;
+  while (!run.trained() && !stop_asked) {
+    const auto start = Clock::now();
+    const double bits = run.train_step();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double now = static_cast<double>(settings.batch * settings.train_length) / seconds;
+    rate = rate > 0 ? 0.9 * rate + 0.1 * now : now;
+    progress.training(task.encoding, task.seed, run.step(), bits, rate);
+    if (std::chrono::duration<double>(Clock::now() - saved).count() > checkpoint_seconds) {
+      run.save(checkpoint);
+      saved = Clock::now();
+    }
+  }
+  run.save(checkpoint);
+  Json found = run.summary();
+  if (run.trained() && !stop_asked) {
+    progress.testing(task.encoding, task.seed);
+    const auto start = Clock::now();
+    const Json tested = evaluate(run, settings, corpus, [] { return stop_asked.load(); });
+    if (!tested.is_null()) {
+      found["test_seconds"] = std::chrono::duration<double>(Clock::now() - start).count();
+      found.update(tested);
+      found["picture"] = picture(run, settings);
+      run.save_weights(out / "models" / (task.name() + ".pt"));
+      replace_file(out / "runs" / (task.name() + ".json"), found.dump(1));
+      fs::remove(checkpoint);
+      progress.finished(task.encoding, task.seed, outcome(found));
+      return found;
+    }
+  }
+  found["unfinished"] = true;
+  return found;
+}
+
+}  // namespace
+
+void replace_file(const fs::path& path, const std::string& content) {
+  fs::path aside = path;
+  aside += ".part";
+  std::ofstream stream(aside, std::ios::binary);
+  stream << content << std::flush;
+  if (!stream)
+    refuse("lab", "a result must be written", path.string() + ": " + std::strerror(errno));
+  stream.close();
+  fs::rename(aside, path);
+}
+
+std::optional<Settings> stored_settings(const fs::path& out) {
+  if (!fs::exists(out / "settings.json")) return std::nullopt;
+  try {
+    return settings_from_json(read_json(out / "settings.json").at("settings"));
+  } catch (const Json::exception& error) {
+    refuse("lab", "settings.json of an earlier run must be complete", error.what());
+  }
+}
+
+SessionResult run_session(const Options& options, const Corpus& corpus, std::FILE* stream) {
+  const auto start = Clock::now();
+  const fs::path out = options.out;
+  SessionResult result;
+  result.settings = options.settings;
+  const StopOnSignal signals;
+
+  const auto stored = options.resume ? stored_settings(out) : std::nullopt;
+  if (stored) {
+    if (read_json(out / "settings.json").at("fingerprint") != fingerprint(corpus))
+      refuse("lab", "--resume needs the texts it was begun with", "other bytes");
+  }
+  prepare_folder(out, result.settings);
+  if (!stored) {
+    set_aside_unfinished(out, stream);
+    prepare_folder(out, result.settings);
+    if (options.minutes) {
+      const std::int64_t fit = fitting_steps(options, corpus);
+      if (fit < result.settings.steps && !options.steps_follow_minutes)
+        fmt::print(stream, "{} steps lowered to {}, to stay within {} minutes here.\n",
+                   result.settings.steps, fit, *options.minutes);
+      result.settings.steps =
+          options.steps_follow_minutes ? fit : std::min(fit, result.settings.steps);
+    }
+    replace_file(
+        out / "settings.json",
+        Json{{"settings", to_json(result.settings)}, {"fingerprint", fingerprint(corpus)}}.dump(
+            1));
+  }
+
+  const Settings& settings = result.settings;
+  std::vector<Task> tasks;
+  for (std::int64_t seed = 1; seed <= settings.seeds; ++seed)
+    for (const std::string& encoding : settings.encodings) tasks.push_back({encoding, seed});
+  std::vector<Json> found(tasks.size());
+  {
+    Progress progress(settings, stream);
+    on_threads(options.jobs, tasks.size(), [&](std::size_t i) {
+      const fs::path done = out / "runs" / (tasks[i].name() + ".json");
+      if (fs::exists(done)) {
+        found[i] = read_json(done);
+        progress.finished(tasks[i].encoding, tasks[i].seed, outcome(found[i]));
+      } else if (!stop_asked) {
+        found[i] = work_on(tasks[i], settings, corpus, out, progress);
+      }
+    });
+    if (stop_asked) progress.note("Stopped. --resume goes on from here.");
+  }
+  result.runs = Json::array();
+  result.unfinished = Json::array();
+  for (const Json& one : found) {
+    if (one.is_null()) continue;
+    (one.contains("unfinished") ? result.unfinished : result.runs).push_back(one);
+  }
+  result.stopped = stop_asked;
+  result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return result;
+}
+
+}  // namespace gnomon::lab

@@ -1,0 +1,85 @@
+#include "apps/lab/windows.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+namespace gnomon::lab {
+namespace {
+
+Settings settings_for(std::int64_t train_length, std::vector<std::int64_t> lengths) {
+  Settings settings;
+  settings.train_length = train_length;
+  settings.eval_lengths = std::move(lengths);
+  return settings;
+}
+
+// A text in which every byte tells where it stands, modulo 251.
+std::vector<Text> counting_text(std::size_t size) {
+  Text text{"counting", std::string(size, '\0')};
+  for (std::size_t i = 0; i < size; ++i) text.bytes[i] = static_cast<char>(i % 251);
+  return {text};
+}
+
+TEST(SegmentWindows, PredictEachTargetOnceFromTheSecondHalfAtEveryLength) {
+  const Settings settings = settings_for(8, {8, 16, 32});
+  const auto texts = counting_text(1000);
+  const auto segments = test_segments(texts, settings);
+  ASSERT_FALSE(segments.empty());
+  for (const Segment& segment : segments)
+    for (std::int64_t length : settings.eval_lengths) {
+      const Batch batch = segment_windows(segment, length, settings.longest());
+      std::vector<std::int64_t> tail, end_to_end;
+      for (std::int64_t w = 0; w < batch.inputs.size(0); ++w)
+        for (std::int64_t p = 0; p < length; ++p) {
+          const auto target = batch.targets[w][p].item<std::int64_t>();
+          EXPECT_EQ((batch.inputs[w][p].item<std::int64_t>() + 1) % 251, target);
+          if (p >= length / 2) tail.push_back(target);
+          if (w % 2) end_to_end.push_back(target);
+        }
+      std::vector<std::int64_t> expected;
+      for (std::int64_t i = 0; i < settings.longest(); ++i)
+        expected.push_back((segment.first_target + i) % 251);
+      EXPECT_EQ(tail, expected) << length;
+      EXPECT_EQ(end_to_end, expected) << length;
+    }
+}
+
+TEST(TestSegments, StayInsideTheTextAndApart) {
+  Settings settings = settings_for(8, {8, 64});
+  settings.eval_segments = 3;
+  const auto texts = counting_text(1000);
+  const auto segments = test_segments(texts, settings);
+  ASSERT_EQ(segments.size(), 3u);
+  std::int64_t last = 32;
+  for (const Segment& segment : segments) {
+    EXPECT_GE(segment.first_target, last + 1);
+    last = segment.first_target + 63;
+    EXPECT_LT(last, 1000);
+  }
+}
+
+TEST(RandomBatch, DependsOnSeedAndStepAlone) {
+  const auto texts = counting_text(5000);
+  const Batch a = random_batch(texts, 4, 16, 1, 7), b = random_batch(texts, 4, 16, 1, 7);
+  EXPECT_TRUE(a.inputs.equal(b.inputs));
+  EXPECT_FALSE(a.inputs.equal(random_batch(texts, 4, 16, 1, 8).inputs));
+  EXPECT_FALSE(a.inputs.equal(random_batch(texts, 4, 16, 2, 7).inputs));
+  EXPECT_TRUE(((a.inputs + 1).remainder(251)).equal(a.targets));
+}
+
+TEST(RandomBatch, DrawsFromEveryTextByItsSize) {
+  std::vector<Text> texts{{"a", std::string(116, 'a')}, {"b", std::string(316, 'b')}};
+  std::map<std::int64_t, int> seen;
+  for (std::uint64_t step = 0; step < 100; ++step) {
+    const Batch batch = random_batch(texts, 8, 16, 1, step);
+    for (std::int64_t w = 0; w < 8; ++w) {
+      EXPECT_TRUE(batch.inputs[w].eq(batch.inputs[w][0]).all().item<bool>());
+      ++seen[batch.inputs[w][0].item<std::int64_t>()];
+    }
+  }
+  EXPECT_NEAR(seen['a'] / 800.0, 0.25, 0.06);  // 100 places against 300
+}
+
+}  // namespace
+}  // namespace gnomon::lab

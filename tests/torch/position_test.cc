@@ -1,0 +1,178 @@
+#include "gnomon/torch/position.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+#include "gnomon/parallel.h"
+
+namespace gnomon::libtorch {
+namespace {
+
+constexpr std::int64_t batch = 2, length = 12, heads = 4, head_size = 8;
+constexpr model::Shape shape{heads * head_size, heads, length};
+
+at::Generator generator(std::uint64_t seed) {
+  return at::make_generator<at::CPUGeneratorImpl>(seed);
+}
+at::Tensor random(at::IntArrayRef sizes, std::uint64_t seed, at::ScalarType type) {
+  return at::empty(sizes, type).normal_(0, 1, generator(seed)).requires_grad_(true);
+}
+
+class EachEncoding : public ::testing::TestWithParam<std::string> {
+ protected:
+  PositionEncoding make() const {
+    PositionEncoding position(model::find_encoding(GetParam()).usual(shape), generator(7));
+    const at::NoGradGuard no_grad;  // parameters of size 1, so that they matter
+    for (at::Tensor& one : position->parameters()) one.mul_(50);
+    return position;
+  }
+};
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const auto& one : model::encodings()) all.emplace_back(one.name);
+  return all;
+}
+INSTANTIATE_TEST_SUITE_P(, EachEncoding, ::testing::ValuesIn(names()),
+                         [](const auto& info) { return info.param; });
+
+void expect_close(const at::Tensor& a, const at::Tensor& b, double tolerance) {
+  ASSERT_TRUE(a.defined() && b.defined());
+  EXPECT_LE((a - b).abs().max().item<double>(), tolerance);
+}
+
+// The kernels against the same formula in LibTorch's operators and its own autograd: values and
+// every gradient, with grouped heads and fewer queries than keys.
+TEST_P(EachEncoding, AttendsLikeTheComposedOperators) {
+  const auto position = make();
+  const auto q = random({batch, 5, heads, head_size}, 1, at::kDouble);
+  const auto k = random({batch, length, heads / 2, head_size}, 2, at::kDouble);
+  const auto v = random({batch, length, heads / 2, 6}, 3, at::kDouble);
+  const auto weight = random({batch, 5, heads, 6}, 4, at::kDouble).detach();
+  const bool here = model::info(position->encoding()).enters != model::Place::embeddings;
+  const auto parameters = here ? position->parameters() : std::vector<at::Tensor>{};
+  std::vector<at::Tensor> inputs{q, k, v};
+  inputs.insert(inputs.end(), parameters.begin(), parameters.end());
+
+  for (const AttendOptions& options :
+       {AttendOptions{Visibility::causal, std::nullopt, std::nullopt},
+        AttendOptions{Visibility::bidirectional, std::nullopt, 1.0},
+        AttendOptions{Visibility::causal, 3, std::nullopt}}) {
+    const at::Tensor fused = position->attend(q, k, v, options);
+    const at::Tensor composed =
+        attend_composed(here ? position->encoding() : model::NoPosition{}, parameters, q, k, v,
+                        options);
+    expect_close(fused, composed, 1e-12);
+    const auto fused_grads = torch::autograd::grad({(fused * weight).sum()}, inputs);
+    const auto composed_grads = torch::autograd::grad({(composed * weight).sum()}, inputs);
+    // q, k and v in double; the parameters' gradients are float32.
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      expect_close(fused_grads[i], composed_grads[i], i < 3 ? 1e-12 : 1e-5);
+  }
+}
+
+TEST_P(EachEncoding, EmbedsATableOnceAndPassesGradients) {
+  const auto position = make();
+  const auto x = random({batch, length, shape.width}, 5, at::kFloat);
+  const at::Tensor y = position->embed(x);
+  y.sum().backward();
+  expect_close(x.grad(), at::ones_like(x), 0);
+  if (model::info(position->encoding()).enters != model::Place::embeddings)
+    return expect_close(y, x, 0);
+  EXPECT_GT((y - x).abs().max().item<double>(), 0.1);
+  for (const at::Tensor& one : position->parameters())  // every row was added to each window
+    expect_close(one.grad(), at::full_like(one, batch), 0);
+  // New tokens after four cached ones get the rows from 4 on.
+  const at::Tensor later = position->embed(x.detach().slice(1, 4), 4);
+  expect_close(later, y.detach().slice(1, 4), 0);
+}
+
+TEST_P(EachEncoding, DecodesFromACacheAsInOnePass) {
+  const auto position = make();
+  const at::NoGradGuard no_grad;
+  const auto q = random({batch, length, heads, head_size}, 1, at::kFloat);
+  const auto k = random({batch, length, heads, head_size}, 2, at::kFloat);
+  const auto v = random({batch, length, heads, head_size}, 3, at::kFloat);
+  const AttendOptions causal{Visibility::causal, std::nullopt, std::nullopt};
+  const at::Tensor whole = position->attend(q, k, v, causal);
+  for (std::int64_t t = 0; t < length; ++t)
+    expect_close(position->attend(q.slice(1, t, t + 1), k.slice(1, 0, t + 1),
+                                  v.slice(1, 0, t + 1), causal),
+                 whole.slice(1, t, t + 1), 1e-5);
+}
+
+TEST_P(EachEncoding, TakesHalfPrecisionAndStridedViews) {
+  const auto position = make();
+  const auto packed = random({batch, length, 3, heads, head_size}, 6, at::kFloat);
+  const auto parts = packed.unbind(2);
+  const AttendOptions causal{Visibility::causal, std::nullopt, std::nullopt};
+  const at::Tensor exact = position->attend(parts[0], parts[1], parts[2], causal);
+  for (const auto type : {at::kHalf, at::kBFloat16}) {
+    const auto low = packed.detach().to(type).unbind(2);
+    const at::Tensor out = position->attend(low[0], low[1], low[2], causal);
+    EXPECT_EQ(out.scalar_type(), type);
+    expect_close(out.to(at::kFloat), exact, type == at::kHalf ? 2e-2 : 1e-1);
+  }
+}
+
+TEST_P(EachEncoding, GivesTheSameBitsForAnyNumberOfThreads) {
+  const auto q = random({batch, length, heads, head_size}, 1, at::kFloat);
+  const AttendOptions causal{Visibility::causal, std::nullopt, std::nullopt};
+  const int before = threads();
+  std::vector<std::vector<at::Tensor>> results;
+  for (int count : {1, 2, 7}) {
+    set_threads(count);
+    const auto position = make();
+    const at::Tensor out = position->attend(position->embed(q.flatten(2)).view(q.sizes()), q, q,
+                                            causal);
+    std::vector<at::Tensor> inputs = position->parameters();
+    inputs.push_back(q);
+    auto all = torch::autograd::grad({out.square().sum()}, inputs);
+    all.push_back(out);
+    results.push_back(all);
+  }
+  set_threads(before);
+  for (std::size_t i = 0; i < results[0].size(); ++i) {
+    EXPECT_TRUE(results[0][i].equal(results[1][i]));
+    EXPECT_TRUE(results[0][i].equal(results[2][i]));
+  }
+}
+
+TEST_P(EachEncoding, SavesLoadsAndClones) {
+  const auto position = make();
+  std::stringstream stream;
+  torch::save(position, stream);
+  PositionEncoding other(position->encoding());
+  torch::load(other, stream);
+  const auto copy = std::dynamic_pointer_cast<PositionEncodingImpl>(position->clone());
+  for (std::size_t i = 0; i < position->parameters().size(); ++i) {
+    expect_close(other->parameters()[i], position->parameters()[i], 0);
+    expect_close(copy->parameters()[i], position->parameters()[i], 0);
+  }
+}
+
+TEST(PositionEncoding, RefusesPositionsBeyondALearnedTable) {
+  PositionEncoding position(learned_plain(length, 8));
+  EXPECT_NO_THROW(position->embed(at::zeros({1, length, 8})));
+  try {
+    position->embed(at::zeros({1, length + 1, 8}));
+    FAIL() << "clamped";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find("got 12"), std::string::npos) << error.what();
+  }
+}
+
+TEST(PositionEncoding, RefusesIntegersAndAMissingVisibility) {
+  PositionEncoding position{model::Encoding(model::NoPosition{})};
+  const at::Tensor q = at::zeros({1, 2, 1, 4});
+  const AttendOptions causal{Visibility::causal, std::nullopt, std::nullopt};
+  EXPECT_THROW(position->attend(q, q, q, {}), std::invalid_argument);
+  EXPECT_THROW(position->attend(q.to(at::kLong), q, q, causal), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace gnomon::libtorch
