@@ -1,0 +1,167 @@
+#include "gnomon/io/file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "io/temporary.h"
+#include "testing.h"
+
+namespace gnomon::io {
+namespace {
+
+using gnomon::testing::contents;
+using gnomon::testing::message_of;
+using gnomon::testing::put;
+using gnomon::testing::TemporaryFolder;
+using ::testing::HasSubstr;
+
+TEST(MappedFile, HasTheBytesOfTheFile) {
+  const TemporaryFolder folder;
+  const std::string text("one\0two", 7);
+  const MappedFile file(put(folder / "file", text));
+  EXPECT_EQ(file.text(), text);
+  EXPECT_EQ(file.name(), (folder / "file").string());
+  EXPECT_EQ(MappedFile(put(folder / "empty", "")).text(), "");
+}
+
+TEST(MappedFile, MovesWithItsBytes) {
+  const TemporaryFolder folder;
+  MappedFile first(put(folder / "1", "one")), second(put(folder / "2", "two"));
+  MappedFile third = std::move(first);
+  EXPECT_EQ(third.text(), "one");
+  third = std::move(second);
+  EXPECT_EQ(third.text(), "two");
+}
+
+TEST(MappedFile, NamesThePathAndTheReasonWhenItCannotRead) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(message_of([&] { MappedFile(folder / "absent"); }),
+            "[" + (folder / "absent").string() +
+                "] must be a readable file, got No such file or directory");
+  EXPECT_THAT(message_of([&] { MappedFile(folder.path()); }), HasSubstr("got a folder"));
+  const auto pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(message_of([&] { MappedFile{pipe}; }), HasSubstr("got a pipe or device"));
+  EXPECT_THROW(MappedFile("/dev/zero"), std::invalid_argument);
+}
+
+TEST(WriteAside, WritesAndReplaces) {
+  const TemporaryFolder folder;
+  const auto path = folder / "file";
+  write_aside(path, "first");
+  EXPECT_EQ(contents(path), "first");
+  write_aside(path, "");
+  EXPECT_EQ(contents(path), "");
+  std::string long_text(1'000'000, 'x');
+  long_text += "end";
+  write_aside(path, [&](Output& output) {
+    output.write("start ");
+    EXPECT_EQ(output.written(), 6u);
+    output.write(long_text);
+    for (int i = 0; i < 100'000; ++i) output.write("y");
+  });
+  EXPECT_EQ(contents(path), "start " + long_text + std::string(100'000, 'y'));
+  EXPECT_EQ(folder.files(), 1u);
+}
+
+TEST(WriteAside, LeavesAMappingOfTheOldContentsAlone) {
+  const TemporaryFolder folder;
+  const MappedFile file(put(folder / "file", "old contents"));
+  write_aside(folder / "file", file.bytes().first(3));
+  EXPECT_EQ(file.text(), "old contents");
+  EXPECT_EQ(contents(folder / "file"), "old");
+}
+
+TEST(WriteAside, LeavesNothingBehindWhenTheBodyThrows) {
+  const TemporaryFolder folder;
+  const auto fails = [](Output& output) {
+    output.write(std::string(200'000, 'x'));
+    throw std::runtime_error("stop");
+  };
+  EXPECT_EQ(message_of([&] { write_aside(folder / "new", fails); }), "stop");
+  EXPECT_EQ(folder.files(), 0u);
+  put(folder / "old", "kept");
+  EXPECT_EQ(message_of([&] { write_aside(folder / "old", fails); }), "stop");
+  EXPECT_EQ(contents(folder / "old"), "kept");
+  EXPECT_EQ(folder.files(), 1u);
+}
+
+TEST(WriteAside, LeavesNothingBehindWhenTheDiskIsFull) {
+  const TemporaryFolder folder;
+  put(folder / "old", "kept");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{4096, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string message =
+      message_of([&] { write_aside(folder / "old", std::string(100'000, 'x')); });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_THAT(message, HasSubstr("old] must be a writable file, got File too large"));
+  EXPECT_EQ(contents(folder / "old"), "kept");
+  EXPECT_EQ(folder.files(), 1u);
+}
+
+TEST(WriteAside, IsNotSeenUntilItIsWhole) {
+  const TemporaryFolder folder;
+  const auto path = put(folder / "file", "old");
+  write_aside(path, [&](Output& output) {
+    output.write(std::string(200'000, 'x'));
+    EXPECT_EQ(contents(path), "old");
+  });
+  EXPECT_EQ(contents(path).size(), 200'000u);
+}
+
+TEST(WriteAside, NamesThePathAndTheReasonWhenItCannotWrite) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(message_of([&] { write_aside(folder / "absent/file", "x"); }),
+              HasSubstr("absent/file] must be a writable file, got No such file or directory"));
+  EXPECT_THAT(message_of([&] { write_aside(folder.path(), "x"); }), HasSubstr("got a folder"));
+  EXPECT_THAT(message_of([&] { write_aside("", "x"); }), HasSubstr("got an empty path"));
+  EXPECT_THAT(message_of([&] { write_aside(folder / std::string(300, 'n'), "x"); }),
+              HasSubstr("must be a writable file"));
+  EXPECT_EQ(folder.files(), 0u);
+}
+
+TEST(WriteAside, KeepsPermissionsAndFollowsLinks) {
+  const TemporaryFolder folder;
+  const auto path = put(folder / "file", "old");
+  ASSERT_EQ(::chmod(path.c_str(), 0640), 0);
+  std::filesystem::create_symlink("file", folder / "link");
+  write_aside(folder / "link", "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(contents(path), "new");
+  struct stat status{};
+  ASSERT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0640u);
+  EXPECT_EQ(folder.files(), 2u);
+}
+
+TEST(WriteAside, WritesToADeviceWithoutReplacingIt) {
+  write_aside("/dev/null", "gone");
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST(WriteAside, HasOneWinnerAmongThreads) {
+  const TemporaryFolder folder;
+  std::vector<std::thread> threads;
+  for (char letter : {'a', 'b', 'c', 'd'})
+    threads.emplace_back([&, letter] {
+      for (int i = 0; i < 20; ++i) write_aside(folder / "file", std::string(100'000, letter));
+    });
+  for (std::thread& thread : threads) thread.join();
+  const std::string text = contents(folder / "file");
+  EXPECT_EQ(text, std::string(100'000, text.empty() ? '?' : text[0]));
+  EXPECT_EQ(folder.files(), 1u);
+}
+
+}  // namespace
+}  // namespace gnomon::io
