@@ -42,10 +42,14 @@ struct Shape {
   std::int64_t length = 0;  // tokens of a training window
 };
 
+// Where position enters the Transformer.
+enum class Place { nowhere = 1, embeddings, queries_and_keys, scores };
+std::string_view name(Place place) noexcept;  // "nowhere", ..., "queries and keys", "scores"
+
 struct EncodingInfo {
-  std::string_view name;            // as in --encodings and JSON: "rotary"
-  std::string_view title;           // "Rotary (RoPE)"
-  std::string_view enters;          // "embeddings", "queries and keys", "scores", "nowhere"
+  std::string_view name;   // as in --encodings and JSON: "rotary"
+  std::string_view title;  // "Rotary (RoPE)"
+  Place enters;
   std::string_view summary;         // one line
   std::string_view source;          // the paper
   std::string_view page;            // its doc page under docs/
@@ -76,6 +80,7 @@ std::optional<std::int64_t> capacity(const Encoding& encoding);
 struct Window {
   std::int64_t queries = 0, keys = 0;
   std::int64_t offset() const noexcept { return keys - queries; }
+  bool operator==(const Window&) const = default;
 };
 
 // What to do at each of the places where position can enter.

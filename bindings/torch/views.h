@@ -1,0 +1,69 @@
+// Tensors as views, and the choice of an element type. Not installed.
+#pragma once
+
+#include <torch/types.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "gnomon/dtype.h"
+#include "gnomon/error.h"
+#include "gnomon/view.h"
+
+namespace gnomon::libtorch {
+
+// The tensor's own memory and strides; the caller has checked its element type.
+template <typename T, std::size_t Rank>
+View<T, Rank> view(const at::Tensor& tensor) {
+  if (tensor.dim() != static_cast<std::int64_t>(Rank))
+    refuse("torch", "tensor must have " + std::to_string(Rank) + " dimensions", tensor.dim());
+  std::array<std::ptrdiff_t, Rank> extents, strides;
+  for (std::size_t axis = 0; axis < Rank; ++axis) {
+    extents[axis] = tensor.size(static_cast<std::int64_t>(axis));
+    strides[axis] = tensor.stride(static_cast<std::int64_t>(axis));
+  }
+  return {static_cast<T*>(tensor.data_ptr()), extents, strides};
+}
+
+// Calls body(T()) with the Gnomon element type of `tensor`.
+template <typename Body>
+void with_element_type(const at::Tensor& tensor, Body&& body) {
+  switch (tensor.scalar_type()) {
+    case at::kFloat:
+      return body(float());
+    case at::kDouble:
+      return body(double());
+    case at::kHalf:
+      return body(Half());
+    case at::kBFloat16:
+      return body(BFloat16());
+    default:
+      refuse("torch", "tensor must be float32, float64, float16 or bfloat16",
+             std::string_view(at::toString(tensor.scalar_type())));
+  }
+}
+
+// The same tensor with its last axis contiguous.
+inline at::Tensor with_contiguous_rows(const at::Tensor& tensor) {
+  return tensor.dim() && tensor.stride(-1) == 1 ? tensor : tensor.contiguous();
+}
+
+// Parameter matrices as float views, and fresh gradients of their shapes.
+inline std::vector<View<const float, 2>> matrices(at::TensorList parameters) {
+  std::vector<View<const float, 2>> views;
+  for (const at::Tensor& one : parameters) {
+    if (one.scalar_type() != at::kFloat || !one.device().is_cpu())
+      refuse("torch", "an encoding's parameters must be float32 on the CPU for its kernels",
+             std::string_view(one.toString()));
+    views.push_back(view<const float, 2>(one));
+  }
+  return views;
+}
+inline std::vector<View<float, 2>> matrices(std::vector<at::Tensor>& gradients) {
+  std::vector<View<float, 2>> views;
+  for (at::Tensor& one : gradients) views.push_back(view<float, 2>(one));
+  return views;
+}
+
+}  // namespace gnomon::libtorch

@@ -1,0 +1,224 @@
+// The list, and how each encoding lowers. To add one: its line in `list`, its overloads of
+// `parameters_of`, `lower_into` and `backward_into` (those that differ from "nothing"), and its
+// fields in encoding_json.cc.
+#include "gnomon/model/encoding.h"
+
+#include <array>
+#include <cmath>
+#include <string>
+
+#include "gnomon/error.h"
+
+namespace gnomon::model {
+namespace {
+
+using Values = std::span<const View<const float, 2>>;
+using Gradients = std::span<const View<float, 2>>;
+
+// clang-format off
+constexpr EncodingInfo list[] = {
+    {"none", "No position (NoPE)", Place::nowhere,
+     "nothing is added; a causal mask alone tells some order",
+     "Haviv et al. 2022, arXiv:2203.16634", "model/none.md",
+     [](const Shape&) -> Encoding { return NoPosition{}; }},
+    {"sinusoidal", "Sinusoidal", Place::embeddings,
+     "sines and cosines of the position at geometric wavelengths",
+     "Vaswani et al. 2017, arXiv:1706.03762", "embedding/sinusoidal.md",
+     [](const Shape& s) -> Encoding {
+       return Sinusoidal{.dim = s.width, .recipe = SinusoidalRecipe::interleaved};
+     }},
+    {"learned", "Learned table", Place::embeddings,
+     "one trained vector per position; ends with its table",
+     "Gehring et al. 2017, arXiv:1705.03122", "embedding/learned.md",
+     [](const Shape& s) -> Encoding { return learned_plain(s.length, s.width); }},
+    {"rotary", "Rotary (RoPE)", Place::queries_and_keys,
+     "pairs of elements turn by an angle that grows with the position",
+     "Su et al. 2021, arXiv:2104.09864", "rotary/rotary.md",
+     [](const Shape& s) -> Encoding {
+       return Rotary{.dim = s.width / s.heads, .pairing = Pairing::halves};
+     }},
+    {"alibi", "ALiBi", Place::scores,
+     "a penalty proportional to distance, with a slope for each head",
+     "Press et al. 2021, arXiv:2108.12409", "bias/alibi.md",
+     [](const Shape& s) -> Encoding { return Alibi{.heads = s.heads}; }},
+    {"t5", "T5 bias", Place::scores,
+     "a trained number for each head and each bucket of distances",
+     "Raffel et al. 2019, arXiv:1910.10683", "bias/t5.md",
+     [](const Shape& s) -> Encoding {
+       return T5Bias{.heads = s.heads, .direction = T5Direction::causal};
+     }},
+    {"clipped", "Clipped table", Place::scores,
+     "a trained number for each head and each distance up to a limit",
+     "Shaw et al. 2018, arXiv:1803.02155", "bias/clipped.md",
+     [](const Shape& s) -> Encoding {
+       return ClippedBias{.heads = s.heads, .before = s.length - 1, .after = 0};
+     }},
+};
+// clang-format on
+static_assert(std::size(list) == std::variant_size_v<Encoding>,
+              "one line in the list for each alternative of Encoding, in the same order");
+
+constexpr double table_deviation = 0.02;  // GPT-2's initial deviation of its position table
+
+// Most encodings have no parameters and an end to nothing.
+template <typename Spec>
+std::vector<Parameter> parameters_of(const Spec&) {
+  return {};
+}
+std::vector<Parameter> parameters_of(const Learned& learned) {
+  return {{"table", learned.rows, learned.dim, table_deviation}};
+}
+std::vector<Parameter> parameters_of(const T5Bias& t5) {
+  return {{"buckets", t5.buckets, t5.heads, table_deviation}};
+}
+std::vector<Parameter> parameters_of(const ClippedBias& clipped) {
+  return {{"table", clipped.heads, clipped.before + 1 + clipped.after, table_deviation}};
+}
+
+// All distances between a key and a query of the window.
+struct Distances {
+  std::int64_t first, count;
+};
+Distances distances(const Window& window) {
+  const std::int64_t furthest = std::max<std::int64_t>(window.keys - 1, 0);
+  return {-furthest, furthest + std::max<std::int64_t>(window.queries, 1)};
+}
+
+void lower_into(const NoPosition&, const Window&, Values, Lowered&) {}
+
+void lower_into(const Sinusoidal& sinusoidal, const Window& window, Values, Lowered& lowered) {
+  lowered.table =
+      sinusoidal_table(sinusoidal, consecutive(window.queries, window.offset()).ids);
+}
+
+void lower_into(const Learned& learned, const Window& window, Values values, Lowered& lowered) {
+  const auto rows = learned_rows(learned, consecutive(window.queries, window.offset()));
+  EmbeddingTable table{window.queries, learned.dim, {}};
+  table.values.resize(static_cast<std::size_t>(window.queries * learned.dim));
+  for (std::int64_t t = 0; t < window.queries; ++t)
+    for (std::int64_t c = 0; c < learned.dim; ++c)
+      table.values[static_cast<std::size_t>(t * learned.dim + c)] =
+          values[0](rows[static_cast<std::size_t>(t)], c);
+  lowered.table = std::move(table);
+}
+void backward_into(const Learned& learned, const Window& window, const LoweredGradient& grad,
+                   Gradients grads) {
+  const auto rows = learned_rows(learned, consecutive(window.queries, window.offset()));
+  for (std::int64_t t = 0; t < window.queries; ++t)
+    for (std::int64_t c = 0; c < learned.dim; ++c)
+      grads[0](rows[static_cast<std::size_t>(t)], c) += grad.table(t, c);
+}
+
+void lower_into(const Rotary& rotary, const Window& window, Values, Lowered& lowered) {
+  lowered.query_rotary.emplace(rotary, consecutive(window.queries, window.offset()));
+  lowered.key_rotary.emplace(rotary, consecutive(window.keys));
+}
+
+void lower_into(const Alibi& alibi, const Window&, Values, Lowered& lowered) {
+  lowered.bias = gnomon::lower(alibi);
+}
+
+// A trained table that is spread over distances.
+template <typename Spec>
+  requires requires(const Spec& spec, Values values) { strip(spec, values[0], 0, 1); }
+void lower_into(const Spec& spec, const Window& window, Values values, Lowered& lowered) {
+  const auto [first, count] = distances(window);
+  lowered.bias = strip(spec, values[0], first, count);
+}
+template <typename Spec>
+  requires requires(const Spec& spec, Values values) { strip(spec, values[0], 0, 1); }
+void backward_into(const Spec& spec, const Window& window, const LoweredGradient& grad,
+                   Gradients grads) {
+  const auto [first, count] = distances(window);
+  strip_backward(spec, grad.bias.values, first, count, grads[0]);
+}
+
+template <typename Spec>
+concept trained = requires(const Spec& spec, const Window& window, const LoweredGradient& grad,
+                           Gradients grads) { backward_into(spec, window, grad, grads); };
+
+void check_window(const Encoding& encoding, const Window& window) {
+  if (window.queries < 0) refuse("encoding", "queries must not be negative", window.queries);
+  if (window.keys < window.queries)
+    refuse("encoding", "keys must be at least the queries " + std::to_string(window.queries),
+           window.keys);
+  if (const auto most = capacity(encoding); most && window.keys > *most)
+    refuse(info(encoding).name,
+           "positions must be below its " + std::to_string(*most) + " rows", window.keys - 1);
+}
+
+template <typename Matrices>
+void check_shapes(const Encoding& encoding, const Matrices& matrices) {
+  const auto wanted = parameters(encoding);
+  if (matrices.size() != wanted.size())
+    refuse(info(encoding).name,
+           "needs " + std::to_string(wanted.size()) + " parameter matrices",
+           static_cast<std::int64_t>(matrices.size()));
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (matrices[i].extent(0) != wanted[i].rows || matrices[i].extent(1) != wanted[i].columns)
+      refuse(info(encoding).name,
+             wanted[i].name + " must be " + std::to_string(wanted[i].rows) + " x " +
+                 std::to_string(wanted[i].columns),
+             std::to_string(matrices[i].extent(0)) + " x " +
+                 std::to_string(matrices[i].extent(1)));
+}
+
+}  // namespace
+
+std::string_view name(Place place) noexcept {
+  switch (place) {
+    case Place::nowhere:
+      return "nowhere";
+    case Place::embeddings:
+      return "embeddings";
+    case Place::queries_and_keys:
+      return "queries and keys";
+    case Place::scores:
+      return "scores";
+  }
+  return "?";
+}
+
+std::span<const EncodingInfo> encodings() { return list; }
+
+const EncodingInfo& find_encoding(std::string_view name) {
+  std::string names;
+  for (const EncodingInfo& one : list) {
+    if (one.name == name) return one;
+    names += (names.empty() ? "" : ", ") + std::string(one.name);
+  }
+  refuse("encoding", "name must be one of " + names, name);
+}
+
+const EncodingInfo& info(const Encoding& encoding) { return list[encoding.index()]; }
+
+std::vector<Parameter> parameters(const Encoding& encoding) {
+  return std::visit([](const auto& spec) { return parameters_of(spec); }, encoding);
+}
+
+std::optional<std::int64_t> capacity(const Encoding& encoding) {
+  if (const auto* learned = std::get_if<Learned>(&encoding)) return gnomon::capacity(*learned);
+  return std::nullopt;
+}
+
+Lowered lower(const Encoding& encoding, const Window& window, Values values) {
+  check_window(encoding, window);
+  check_shapes(encoding, values);
+  Lowered lowered;
+  std::visit([&](const auto& spec) { lower_into(spec, window, values, lowered); }, encoding);
+  return lowered;
+}
+
+void lower_backward(const Encoding& encoding, const Window& window,
+                    const LoweredGradient& lowered, Gradients grads) {
+  check_window(encoding, window);
+  check_shapes(encoding, grads);
+  std::visit(
+      [&](const auto& spec) {
+        if constexpr (trained<std::remove_cvref_t<decltype(spec)>>)
+          backward_into(spec, window, lowered, grads);
+      },
+      encoding);
+}
+
+}  // namespace gnomon::model
