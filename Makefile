@@ -1,0 +1,76 @@
+# Two commands for a fresh Debian 12 machine: `make lab` and `make test`. Each installs what is
+# missing, builds what is out of date, and goes. Everything made lies under build/.
+
+JOBS ?= $(shell nproc)
+PREFIX ?= /usr/local
+LAB_FLAGS ?=
+
+release := build/release
+asan := build/asan
+gnomon := $(release)/apps/cli/gnomon
+
+.PHONY: help setup setup-lab build lab test build-tests build-asan asan test-long bench format \
+        check-format install clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make lab           train and compare encodings on the novels in data/, write a report'
+	@echo 'make test          build and run every test, also under the sanitizers'
+	@echo 'make build         the program: $(gnomon)'
+	@echo 'make bench         build and run the benchmarks'
+	@echo 'make asan          only the tests under the sanitizers'
+	@echo 'make test-long     every test on each instruction set, shuffled and repeated'
+	@echo 'make format        clang-format over all C++; check-format only looks'
+	@echo 'make install       to PREFIX=$(PREFIX)'
+	@echo 'make setup         install what all of these need; they call it themselves'
+	@echo 'make clean         remove build/release and build/asan'
+
+setup:
+	@tools/setup.sh test
+
+setup-lab:
+	@tools/setup.sh lab
+
+# CMake runs itself again when its files change; here it only needs a first time, and another
+# when the presets change or when `make lab` came before `make test`.
+build: setup-lab
+	@[ $(release)/build.ninja -nt CMakePresets.json ] || cmake --preset release
+	@cmake --build $(release) -j$(JOBS) --target gnomon-program gnomon-lab
+
+build-tests: setup
+	@[ $(release)/build.ninja -nt CMakePresets.json ] && \
+	  grep -qs '^GNOMON_TESTS:BOOL=ON' $(release)/CMakeCache.txt || cmake --preset dev
+	@cmake --build $(release) -j$(JOBS)
+
+build-asan: setup
+	@[ $(asan)/build.ninja -nt CMakePresets.json ] || cmake --preset asan
+	@cmake --build $(asan) -j$(JOBS)
+
+lab: build
+	$(gnomon) lab $(LAB_FLAGS)
+
+# One ctest run over both build folders, so that its last lines count everything.
+test: build-tests build-asan
+	@echo 'subdirs(release asan)' >build/CTestTestfile.cmake
+	@ctest --test-dir build --output-on-failure -j$(JOBS)
+
+asan: build-asan
+	@ctest --test-dir $(asan) --output-on-failure -j$(JOBS)
+
+test-long: build-tests
+	@tools/test_long.sh $(release)
+
+bench: build-tests
+	@$(release)/bench/gnomon_bench $(BENCH_FLAGS)
+
+format: setup
+	@tools/check_format.sh --fix
+
+check-format: setup
+	@tools/check_format.sh
+
+install: build
+	@cmake --install $(release) --prefix $(PREFIX)
+
+clean:
+	@rm -rf $(release) $(asan)

@@ -1,0 +1,242 @@
+// The rules of the house that a compiler does not check: which room may include which, the size
+// of files, and that each header has its test and its page.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gnomon {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path root = GNOMON_SOURCE_DIR;
+
+std::string text_of(const fs::path& file) {
+  std::ifstream in(root / file);
+  EXPECT_TRUE(in) << "cannot read " << file;
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+// The files below `folder` with one of these endings, as paths from the root, sorted.
+std::vector<fs::path> files(const fs::path& folder, const std::set<std::string>& endings) {
+  std::vector<fs::path> found;
+  if (!fs::exists(root / folder)) return found;
+  for (const auto& entry : fs::recursive_directory_iterator(root / folder))
+    if (entry.is_regular_file() && endings.contains(entry.path().extension().string()))
+      found.push_back(entry.path().lexically_relative(root));
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<fs::path> files(std::initializer_list<const char*> folders,
+                            const std::set<std::string>& endings) {
+  std::vector<fs::path> all;
+  for (const char* folder : folders)
+    for (fs::path& file : files(fs::path(folder), endings)) all.push_back(std::move(file));
+  return all;
+}
+
+const std::set<std::string> cxx = {".h", ".cc", ".cu"};
+
+// Lowest first; rooms of one floor do not know each other.
+const std::map<std::string, int> floors = {
+    {"core", 1},
+    {"position", 2},
+    {"embedding", 3},
+    {"rotary", 3},
+    {"bias", 3},
+    {"relative", 3},
+    {"attention", 4},
+    {"model", 5},
+    {"analysis", 5},
+    {"plot", 5},
+    {"io", 5},
+    {"bindings/c", 6},
+    {"apps/cli", 7},
+    {"apps/lab", 7},
+    {"bindings/python", 6},
+    {"bindings/torch", 6},
+    {"apps/playground", 7},
+};
+
+// The room of a file, or of what an #include names: "include/gnomon/rotary/rotary.h" and
+// "gnomon/rotary/rotary.h" are of rotary, "include/gnomon/view.h" is of core. Empty for what is
+// not ours.
+std::string room_of(const std::string& path) {
+  std::vector<std::string> parts;
+  for (const fs::path& part : fs::path(path)) parts.push_back(part.string());
+  if (parts.front() == "include") parts.erase(parts.begin());
+  if (parts.size() < 2) return {};
+  if (parts[0] == "gnomon" || parts[0] == "src") return parts.size() == 2 ? "core" : parts[1];
+  if (parts[0] == "bindings" || parts[0] == "apps") return parts[0] + "/" + parts[1];
+  return {};
+}
+
+struct Include {
+  std::string name;
+  bool in_angles;
+};
+std::vector<Include> includes_of(const fs::path& file) {
+  static const std::regex line(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
+  std::vector<Include> includes;
+  std::istringstream text(text_of(file));
+  for (std::string one; std::getline(text, one);)
+    if (std::smatch match; std::regex_search(one, match, line))
+      includes.push_back({match[2], match[1] == "<"});
+  return includes;
+}
+
+TEST(Structure, EveryFileIsOfARoomThatHasAFloor) {
+  for (const fs::path& file : files({"include", "src", "bindings", "apps"}, cxx))
+    EXPECT_TRUE(floors.contains(room_of(file.string())))
+        << file << ": room " << room_of(file.string()) << " has no floor in this test";
+}
+
+TEST(Structure, FilesIncludeOnlyFromFloorsBelow) {
+  for (const fs::path& file : files({"include", "src", "bindings", "apps"}, cxx)) {
+    const std::string room = room_of(file.string());
+    if (!floors.contains(room)) continue;
+    for (const Include& include : includes_of(file)) {
+      const std::string other = room_of(include.name);
+      if (other.empty() || other == room || !floors.contains(other)) continue;
+      EXPECT_LT(floors.at(other), floors.at(room)) << file << " includes " << include.name;
+    }
+  }
+}
+
+TEST(Structure, PublicHeadersIncludeNothingForeign) {
+  static const std::regex standard("[a-z_]+");
+  for (const fs::path& file : files("include", cxx))
+    for (const Include& include : includes_of(file)) {
+      if (include.in_angles)
+        EXPECT_TRUE(std::regex_match(include.name, standard)) << file << ": " << include.name;
+      else
+        EXPECT_TRUE(include.name.starts_with("gnomon/")) << file << ": " << include.name;
+    }
+}
+
+// A file of more than about 400 lines is two ideas.
+TEST(Structure, FilesAreShort) {
+  for (const fs::path& file :
+       files({"include", "src", "bindings", "apps", "tests", "bench", "examples", "tools"},
+             {".h", ".cc", ".cu", ".py", ".sh"})) {
+    const std::string text = text_of(file);
+    EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 450) << file;
+  }
+}
+
+// Core headers too small for a page of their own; numbers.md and isa.md have the rest of core.
+const std::set<std::string> without_page = {
+    "gnomon/angles.h",   "gnomon/dtype.h",   "gnomon/error.h",
+    "gnomon/parallel.h", "gnomon/version.h", "gnomon/view.h",
+};
+const std::set<std::string> without_test = {"gnomon/version.h"};
+
+TEST(Structure, EveryPublicHeaderHasATestOfItsName) {
+  for (const fs::path& file : files("include", {".h"})) {
+    const std::string name = file.lexically_relative("include").string();
+    if (without_test.contains(name)) continue;
+    const fs::path test =
+        fs::path("tests") / room_of(name) / (file.stem().string() + "_test.cc");
+    EXPECT_TRUE(fs::exists(root / test)) << name << " has no " << test;
+  }
+}
+
+TEST(Structure, EveryPublicHeaderHasAPageOfItsName) {
+  for (const fs::path& file : files("include", {".h"})) {
+    const std::string name = file.lexically_relative("include").string();
+    if (without_page.contains(name)) continue;
+    const std::string room = room_of(name);
+    const fs::path page =
+        fs::path("docs") / (room == "core" ? "" : room) / (file.stem().string() + ".md");
+    EXPECT_TRUE(fs::exists(root / page)) << name << " has no " << page;
+  }
+}
+
+TEST(Structure, TheExceptionsExist) {
+  for (const auto& list : {without_page, without_test})
+    for (const std::string& name : list)
+      EXPECT_TRUE(fs::exists(root / "include" / name)) << name << " is excepted and gone";
+}
+
+// Where the links of a page lead, as paths from the root; those to the web and within the page
+// left out.
+std::vector<fs::path> links_of(const fs::path& page) {
+  static const std::regex link(R"(\]\(([^)#\s]+)(#[^)]*)?\))");
+  std::vector<fs::path> links;
+  const std::string text = text_of(page);
+  for (std::sregex_iterator at(text.begin(), text.end(), link), end; at != end; ++at) {
+    const std::string target = (*at)[1];
+    if (target.find("://") == std::string::npos)
+      links.push_back((page.parent_path() / target).lexically_normal());
+  }
+  return links;
+}
+
+TEST(Docs, TheIndexLinksEveryPage) {
+  const auto links = links_of("docs/README.md");
+  for (const fs::path& page : files("docs", {".md"})) {
+    if (page == "docs/README.md") continue;
+    EXPECT_NE(std::find(links.begin(), links.end(), page), links.end())
+        << page << " is not linked from docs/README.md";
+  }
+}
+
+TEST(Docs, EveryLinkLeadsSomewhere) {
+  std::vector<fs::path> pages = files({"docs", "data", "examples"}, {".md"});
+  for (const char* page : {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"})
+    pages.emplace_back(page);
+  for (const fs::path& page : pages)
+    for (const fs::path& link : links_of(page))
+      EXPECT_TRUE(fs::exists(root / link)) << page << " links to " << link;
+}
+
+// The block of the README is the file that the packaging tests compile.
+TEST(Docs, TheReadmeShowsTheExampleThatIsCompiled) {
+  EXPECT_NE(text_of("README.md").find("```cpp\n" + text_of("examples/first.cc") + "```\n"),
+            std::string::npos);
+}
+
+// A new entry in the root is a decision: it is read at a glance or not at all.
+TEST(Structure, TheRootHoldsWhatTheDesignNames) {
+  const std::set<std::string> named = {
+      "CHANGELOG.md",
+      "CMakeLists.txt",
+      "CMakePresets.json",
+      "CONTRIBUTING.md",
+      "LICENSE",
+      "Makefile",
+      "README.md",
+      "apps",
+      "bench",
+      "bindings",
+      "cmake",
+      "data",
+      "docs",
+      "examples",
+      "include",
+      "src",
+      "tests",
+      "tools",
+  };
+  const std::set<std::string> made = {"build", "report"};  // ignored by git
+  for (const auto& entry : fs::directory_iterator(root)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(".") || made.contains(name)) continue;
+    EXPECT_TRUE(named.contains(name)) << name << " is new in the root";
+  }
+}
+
+}  // namespace
+}  // namespace gnomon
