@@ -12,10 +12,9 @@ install(EXPORT gnomon NAMESPACE gnomon:: FILE gnomon-targets.cmake
 
 # The LibTorch adapter is an export of its own, so that the library alone needs no LibTorch.
 if(TARGET gnomon_torch)
-  set_target_properties(gnomon_torch PROPERTIES EXPORT_NAME torch)
   install(TARGETS gnomon_torch EXPORT gnomon-torch)
-  install(DIRECTORY bindings/torch/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gnomon/torch"
-          FILES_MATCHING PATTERN "*.h")
+  install(DIRECTORY bindings/torch/include/gnomon
+          DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
   install(EXPORT gnomon-torch NAMESPACE gnomon:: FILE gnomon-torch-targets.cmake
           DESTINATION "${config_dir}")
 endif()

@@ -78,6 +78,7 @@ std::string room_of(const std::string& path) {
   for (const fs::path& part : fs::path(path)) parts.push_back(part.string());
   if (parts.front() == "include") parts.erase(parts.begin());
   if (parts.size() < 2) return {};
+  if (parts[0] == "gnomon" && parts[1] == "torch") return "bindings/torch";
   if (parts[0] == "gnomon" || parts[0] == "src") return parts.size() == 2 ? "core" : parts[1];
   if (parts[0] == "bindings" || parts[0] == "apps") return parts[0] + "/" + parts[1];
   return {};
