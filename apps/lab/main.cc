@@ -38,7 +38,8 @@ void start_again_for_openblas(char** argv) {
 int lab(int argc, char** argv) {
   Options options = parse_options(argc, argv);
   if (options.resume)
-    if (const auto stored = stored_settings(options.out)) options.settings = *stored;
+    if (const auto stored = stored_settings(options.out))
+      options.settings = resumed_settings(options, *stored);
   const Corpus corpus = load_corpus(options.settings);
   std::FILE* talk = options.json ? stderr : stdout;
   fmt::print(talk, "Training on {} ({}).\n", corpus.source, corpus.split);

@@ -144,20 +144,25 @@ Options parse_options(int argc, char** argv) {
   app.set_help_flag();  // the text above is written by hand to fit a screen
   bool wants_help = false;
   app.add_flag("-h,--help", wants_help);
-  app.add_option("texts", s.texts);
-  app.add_option("--encodings", encodings);
-  app.add_option("--preset", s.preset);
-  app.add_option("--train-length", s.train_length);
-  app.add_option("--eval-lengths", lengths);
-  app.add_option("--layers", s.layers);
-  app.add_option("--width", s.width);
-  app.add_option("--heads", s.heads);
-  auto* seeds_given = app.add_option("--seeds", seeds);
-  app.add_option("--batch", s.batch);
-  app.add_option("--learning-rate", s.learning_rate);
-  auto* steps_given = app.add_option("--steps", steps);
-  auto* minutes_given = app.add_option("--minutes", minutes);
-  app.add_option("--device", s.device);
+  std::vector<std::pair<const char*, CLI::Option*>> settings_options;
+  const auto setting = [&](const char* key, const char* flag, auto& value) {
+    settings_options.emplace_back(key, app.add_option(flag, value));
+    return settings_options.back().second;
+  };
+  setting("texts", "texts", s.texts);
+  setting("encodings", "--encodings", encodings);
+  setting("preset", "--preset", s.preset);
+  setting("train_length", "--train-length", s.train_length);
+  setting("eval_lengths", "--eval-lengths", lengths);
+  setting("layers", "--layers", s.layers);
+  setting("width", "--width", s.width);
+  setting("heads", "--heads", s.heads);
+  const auto* seeds_given = setting("seeds", "--seeds", seeds);
+  setting("batch", "--batch", s.batch);
+  setting("learning_rate", "--learning-rate", s.learning_rate);
+  const auto* steps_given = setting("steps", "--steps", steps);
+  setting("device", "--device", s.device);
+  const auto* minutes_given = app.add_option("--minutes", minutes);
   app.add_option("--jobs", options.jobs);
   app.add_option("--out", options.out);
   app.add_flag("--resume", options.resume);
@@ -172,6 +177,9 @@ Options parse_options(int argc, char** argv) {
     std::fputs(help, stdout);
     std::exit(0);
   }
+
+  for (const auto& [key, option] : settings_options)
+    if (*option) options.given.emplace_back(key);
 
   const auto preset = std::find_if(std::begin(presets), std::end(presets),
                                    [&](const Preset& one) { return s.preset == one.name; });
@@ -212,6 +220,15 @@ Options parse_options(int argc, char** argv) {
                        ? 1
                        : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   return options;
+}
+
+Settings resumed_settings(const Options& options, const Settings& stored) {
+  const Json asked = to_json(options.settings), begun = to_json(stored);
+  for (const std::string& key : options.given)
+    if (asked.at(key) != begun.at(key))
+      refuse("lab", "--resume goes on with " + key + " " + begun.at(key).dump(),
+             asked.at(key).dump());
+  return stored;
 }
 
 }  // namespace gnomon::lab

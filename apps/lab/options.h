@@ -45,11 +45,16 @@ struct Options {
   std::string out = "report";
   bool resume = false;
   bool json = false;
-  int jobs = 0;  // runs at the same time, each on one thread
+  std::vector<std::string> given;  // the keys of `settings` that the command line named
+  int jobs = 0;                    // runs at the same time, each on one thread
 };
 
 // Parses and checks the command line. On --help prints and exits 0; bad usage throws
 // std::invalid_argument.
 Options parse_options(int argc, char** argv);
+
+// The settings that --resume goes on with. Throws where the command line named a setting and
+// gave it another value than the run was begun with.
+Settings resumed_settings(const Options& options, const Settings& stored);
 
 }  // namespace gnomon::lab

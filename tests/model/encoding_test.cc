@@ -38,14 +38,17 @@ TEST(Json, GoesThereAndBack) {
 }
 
 TEST(Json, RefusesWhatItDoesNotUnderstand) {
-  EXPECT_NE(message_of([] { encoding_from_json(R"({"kind":"rotary","dims":64})"); })
-                .find("keys must be among kind, dim, pairing"),
+  EXPECT_NE(message_of([] {
+              encoding_from_json(R"({"kind":"rotary","dims":64})");
+            }).find("keys must be among kind, dim, pairing"),
             std::string::npos);
-  EXPECT_NE(message_of([] { encoding_from_json(R"({"kind":"rotary","dim":"64"})"); })
-                .find("dim must be an integer, got \"64\""),
+  EXPECT_NE(message_of([] {
+              encoding_from_json(R"({"kind":"rotary","dim":"64"})");
+            }).find("dim must be an integer, got \"64\""),
             std::string::npos);
-  EXPECT_NE(message_of([] { encoding_from_json(R"({"kind":"rotary","pairing":"half"})"); })
-                .find("pairing must be one of halves, adjacent"),
+  EXPECT_NE(message_of([] {
+              encoding_from_json(R"({"kind":"rotary","pairing":"half"})");
+            }).find("pairing must be one of halves, adjacent"),
             std::string::npos);
   for (const char* text : {"", "[]", "{", R"({"dim": 3})", R"({"kind": 3})"})
     EXPECT_THROW(encoding_from_json(text), std::invalid_argument) << text;

@@ -63,9 +63,8 @@ TEST_P(EachEncoding, AttendsLikeTheComposedOperators) {
         AttendOptions{Visibility::bidirectional, std::nullopt, 1.0},
         AttendOptions{Visibility::causal, 3, std::nullopt}}) {
     const at::Tensor fused = position->attend(q, k, v, options);
-    const at::Tensor composed =
-        attend_composed(here ? position->encoding() : model::NoPosition{}, parameters, q, k, v,
-                        options);
+    const at::Tensor composed = attend_composed(
+        here ? position->encoding() : model::NoPosition{}, parameters, q, k, v, options);
     expect_close(fused, composed, 1e-12);
     const auto fused_grads = torch::autograd::grad({(fused * weight).sum()}, inputs);
     const auto composed_grads = torch::autograd::grad({(composed * weight).sum()}, inputs);
@@ -127,8 +126,8 @@ TEST_P(EachEncoding, GivesTheSameBitsForAnyNumberOfThreads) {
   for (int count : {1, 2, 7}) {
     set_threads(count);
     const auto position = make();
-    const at::Tensor out = position->attend(position->embed(q.flatten(2)).view(q.sizes()), q, q,
-                                            causal);
+    const at::Tensor out =
+        position->attend(position->embed(q.flatten(2)).view(q.sizes()), q, q, causal);
     std::vector<at::Tensor> inputs = position->parameters();
     inputs.push_back(q);
     auto all = torch::autograd::grad({out.square().sum()}, inputs);

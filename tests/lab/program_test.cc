@@ -1,0 +1,236 @@
+// gnomon-lab as a user runs it: what it writes, how it stops and goes on, what it refuses.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace gnomon::lab {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+struct Child {
+  pid_t pid;
+  int output;  // its stdout and stderr
+
+  std::string read_all() const {
+    std::string text;
+    std::array<char, 4096> buffer{};
+    for (ssize_t got; (got = read(output, buffer.data(), buffer.size())) > 0;)
+      text.append(buffer.data(), static_cast<std::size_t>(got));
+    close(output);
+    return text;
+  }
+  int wait() const {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+};
+
+Child start(const std::vector<std::string>& arguments) {
+  int ends[2];
+  if (pipe(ends) != 0) throw std::runtime_error("no pipe");
+  const pid_t pid = fork();
+  if (pid == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    std::vector<std::string> all{GNOMON_LAB_PROGRAM};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    std::vector<char*> pointers;
+    for (std::string& one : all) pointers.push_back(one.data());
+    pointers.push_back(nullptr);
+    execv(pointers[0], pointers.data());
+    _exit(127);
+  }
+  close(ends[1]);
+  return {pid, ends[0]};
+}
+
+struct Outcome {
+  int code;
+  std::string output;
+};
+Outcome run(const std::vector<std::string>& arguments) {
+  const Child child = start(arguments);
+  std::string output = child.read_all();
+  return {child.wait(), std::move(output)};
+}
+
+class Program : public ::testing::Test {
+ protected:
+  ~Program() override { fs::remove_all(folder_); }
+
+  std::string out(const std::string& name = "out") const { return folder_ / name; }
+  std::vector<std::string> tiny(std::vector<std::string> more = {}) const {
+    std::vector<std::string> all{"--layers",       "1",  "--width",     "16",
+                                 "--heads",        "2",  "--batch",     "4",
+                                 "--train-length", "16", "--encodings", "rotary,learned,t5",
+                                 "--eval-lengths", "32"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  static Json json(const fs::path& path) {
+    std::ifstream stream(path);
+    return Json::parse(stream);
+  }
+  // The numbers that must not depend on when or where it ran.
+  static Json numbers(const fs::path& out) {
+    Json encodings = json(out / "results.json").at("encodings");
+    for (Json& one : encodings)
+      for (const char* key : {"bytes_per_second", "train_seconds", "test_seconds"})
+        one.erase(key);
+    return encodings;
+  }
+
+  fs::path folder_ = fs::temp_directory_path() / ("gnomon-lab-" + std::to_string(getpid()));
+};
+
+TEST_F(Program, WritesAReportAndSaysWhere) {
+  const Outcome first = run(tiny({"--steps", "3", "--out", out()}));
+  EXPECT_EQ(first.code, 0) << first.output;
+  EXPECT_NE(first.output.find("Report: " + out() + "/index.html"), std::string::npos);
+  EXPECT_NE(first.output.find("Rotary (RoPE)"), std::string::npos);
+  const Json results = json(out() + "/results.json");
+  EXPECT_EQ(results.at("encodings").size(), 3u);
+  EXPECT_FALSE(results.at("stopped"));
+  EXPECT_FALSE(results.at("encodings")[1].at("lengths")[1].at("applicable"));
+  EXPECT_GT(fs::file_size(out() + "/index.html"), 10000u);
+  // Again in the same folder: the same numbers.
+  const Json before = numbers(out());
+  EXPECT_EQ(run(tiny({"--steps", "3", "--out", out()})).code, 0);
+  EXPECT_EQ(numbers(out()), before);
+}
+
+TEST_F(Program, TheNumberOfJobsChangesNothing) {
+  EXPECT_EQ(run(tiny({"--steps", "3", "--jobs", "1", "--out", out("one")})).code, 0);
+  EXPECT_EQ(run(tiny({"--steps", "3", "--jobs", "3", "--out", out("three")})).code, 0);
+  EXPECT_EQ(numbers(out("one")), numbers(out("three")));
+}
+
+TEST_F(Program, InterruptedItReportsAndResumesToTheSameNumbers) {
+  const std::vector<std::string> steps{"--steps", "60", "--jobs", "1"};
+  auto straight = tiny(steps), stopped = tiny(steps);
+  straight.insert(straight.end(), {"--out", out("straight")});
+  stopped.insert(stopped.end(), {"--out", out("stopped")});
+  ASSERT_EQ(run(straight).code, 0);
+
+  const Child child = start(stopped);
+  while (!fs::exists(out("stopped") + "/runs/rotary-seed1.json"))  // the first of three is done
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  kill(child.pid, SIGINT);
+  const std::string output = child.read_all();
+  EXPECT_EQ(child.wait(), 130) << output;
+  EXPECT_NE(output.find("Stopped."), std::string::npos) << output;
+  const Json results = json(out("stopped") + "/results.json");
+  EXPECT_TRUE(results.at("stopped"));
+  EXPECT_LT(results.at("encodings").size(), 3u);
+  EXPECT_TRUE(fs::exists(out("stopped") + "/index.html"));
+
+  const Outcome other = run({"--resume", "--steps", "61", "--out", out("stopped")});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.output.find("--resume goes on with steps 60, got 61"), std::string::npos)
+      << other.output;
+  const Outcome resumed = run({"--resume", "--out", out("stopped")});
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_EQ(numbers(out("stopped")), numbers(out("straight")));
+}
+
+TEST_F(Program, KilledItResumesToTheSameNumbers) {
+  const std::vector<std::string> steps{"--steps", "60", "--jobs", "1"};
+  auto straight = tiny(steps), killed = tiny(steps);
+  straight.insert(straight.end(), {"--out", out("straight")});
+  killed.insert(killed.end(), {"--out", out("killed")});
+  ASSERT_EQ(run(straight).code, 0);
+  const Child child = start(killed);
+  while (!fs::exists(out("killed") + "/runs/rotary-seed1.json"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  kill(child.pid, SIGKILL);
+  child.read_all();
+  EXPECT_EQ(child.wait(), 128 + SIGKILL);
+  killed.emplace_back("--resume");  // the same command, and go on
+  EXPECT_EQ(run(killed).code, 0);
+  EXPECT_EQ(numbers(out("killed")), numbers(out("straight")));
+}
+
+TEST_F(Program, KeepsAnUnfinishedRunThatWasNotAskedToGoOn) {
+  const Child child = start(tiny({"--steps", "100000", "--out", out()}));
+  while (!fs::exists(out() + "/settings.json"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  kill(child.pid, SIGINT);
+  child.read_all();
+  EXPECT_EQ(child.wait(), 130);
+  const Outcome again = run(tiny({"--steps", "2", "--out", out()}));
+  EXPECT_EQ(again.code, 0);
+  EXPECT_NE(again.output.find("it is kept in " + out() + "/unfinished"), std::string::npos)
+      << again.output;
+  EXPECT_EQ(json(out() + "/unfinished/settings.json").at("settings").at("steps"), 100000);
+}
+
+TEST_F(Program, SaysBeforeTrainingThatOutCannotBeWritten) {
+  fs::create_directories(folder_);
+  std::ofstream(folder_ / "file") << "x";
+  const Outcome outcome = run(tiny({"--steps", "1", "--out", folder_ / "file" / "report"}));
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.output.find("gnomon: [lab] --out must be a folder that can be written"),
+            std::string::npos)
+      << outcome.output;
+}
+
+struct Refusal {
+  std::vector<std::string> arguments;
+  const char* message;
+};
+TEST_F(Program, RefusesBadUsageInOneLine) {
+  for (const Refusal& one : std::vector<Refusal>{
+           {{"--encodings", "rope"}, "name must be one of none, sinusoidal"},
+           {{"--train-length", "7"}, "--train-length must be at least 8, got 7"},
+           {{"--eval-lengths", "64"}, "--eval-lengths must not be below the training length"},
+           {{"--eval-lengths", "128,x"}, "--eval-lengths must be positive integers, got x"},
+           {{"--width", "100", "--heads", "3"}, "--width must be a multiple of twice --heads"},
+           {{"--steps", "5", "--minutes", "1"}, "give --steps or --minutes, not both"},
+           {{"--device", "tpu"}, "--device must be cpu or cuda, got tpu"},
+           {{"--preset", "huge"}, "--preset must be default or full, got huge"},
+           {{"--nonsense"}, "--nonsense"},
+           {{"/nowhere/text.txt"}, "/nowhere/text.txt: No such file or directory"}}) {
+    auto arguments = one.arguments;
+    arguments.insert(arguments.end(), {"--out", out()});
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2) << one.message;
+    EXPECT_EQ(outcome.output.rfind("gnomon: [", 0), 0u) << outcome.output;
+    EXPECT_NE(outcome.output.find(one.message), std::string::npos) << outcome.output;
+    EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1)
+        << outcome.output;
+    EXPECT_FALSE(fs::exists(out()));
+  }
+}
+
+TEST_F(Program, HelpFitsAScreen) {
+  const Outcome help = run({"--help"});
+  EXPECT_EQ(help.code, 0);
+  EXPECT_LE(std::count(help.output.begin(), help.output.end(), '\n'), 24);
+  std::size_t widest = 0;
+  for (std::size_t begin = 0; begin < help.output.size();) {
+    const std::size_t end = help.output.find('\n', begin);
+    widest = std::max(widest, end - begin);
+    begin = end + 1;
+  }
+  EXPECT_LE(widest, 80u);
+}
+
+}  // namespace
+}  // namespace gnomon::lab

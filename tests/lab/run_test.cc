@@ -1,0 +1,131 @@
+#include "apps/lab/run.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "apps/lab/evaluate.h"
+
+namespace gnomon::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+Settings tiny() {
+  Settings settings;
+  settings.train_length = 16;
+  settings.eval_lengths = {16, 32};
+  settings.layers = 2;
+  settings.width = 16;
+  settings.heads = 2;
+  settings.steps = 8;
+  settings.batch = 4;
+  settings.eval_segments = 3;
+  return settings;
+}
+
+class RunOfEach : public ::testing::TestWithParam<std::string> {
+ protected:
+  Settings settings_ = tiny();
+  Corpus corpus_ = load_corpus(settings_);
+  fs::path path_ = fs::temp_directory_path() /
+                   ("gnomon-run-" + std::to_string(getpid()) + "-" + GetParam() + ".pt");
+};
+INSTANTIATE_TEST_SUITE_P(, RunOfEach, ::testing::Values("none", "learned", "rotary", "t5"),
+                         [](const auto& info) { return info.param; });
+
+Json without_times(Json json) {
+  for (const char* key : {"train_seconds", "bytes_per_second"}) json.erase(key);
+  return json;
+}
+
+TEST_P(RunOfEach, ResumedFromACheckpointEndsInTheSameBits) {
+  Run whole(settings_, corpus_, GetParam(), 1);
+  while (!whole.trained()) whole.train_step();
+  {
+    Run first(settings_, corpus_, GetParam(), 1);
+    for (int step = 0; step < 5; ++step) first.train_step();
+    first.save(path_);
+  }
+  Run second(settings_, corpus_, GetParam(), 1);
+  second.load(path_);
+  fs::remove(path_);
+  EXPECT_EQ(second.step(), 5);
+  while (!second.trained()) second.train_step();
+  const auto a = whole.model()->parameters(), b = second.model()->parameters();
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << i;
+  EXPECT_EQ(without_times(whole.summary()), without_times(second.summary()));
+  const auto never = [] { return false; };
+  EXPECT_EQ(evaluate(whole, settings_, corpus_, never),
+            evaluate(second, settings_, corpus_, never));
+}
+
+TEST_P(RunOfEach, LearnsSomething) {
+  settings_.steps = 60;
+  settings_.learning_rate = 5e-3;
+  Run run(settings_, corpus_, GetParam(), 1);
+  const double first = run.train_step();
+  EXPECT_NEAR(first, 8, 0.5);  // 256 equally likely bytes
+  double last = 0;
+  while (!run.trained()) last = run.train_step();
+  EXPECT_LT(last, 5);  // below is the entropy of single bytes, 4.46
+}
+
+TEST(Run, SharedWeightsAndBatchesAreTheSameForEveryEncoding) {
+  const Settings settings = tiny();
+  const Corpus corpus = load_corpus(settings);
+  Run none(settings, corpus, "none", 3), learned(settings, corpus, "learned", 3);
+  const auto shared = none.model()->named_parameters();
+  const auto all = learned.model()->named_parameters();
+  for (const auto& item : shared)
+    EXPECT_TRUE(item.value().equal(all[item.key()])) << item.key();
+  EXPECT_EQ(all.size(), shared.size() + 1);
+}
+
+TEST(Evaluate, ReportsALearnedTableAsNotApplicableBeyondItsEnd) {
+  const Settings settings = tiny();
+  const Corpus corpus = load_corpus(settings);
+  Run run(settings, corpus, "learned", 1);
+  const Json found = evaluate(run, settings, corpus, [] { return false; });
+  EXPECT_TRUE(found.at("lengths")[0].at("applicable"));
+  EXPECT_EQ(found.at("lengths")[1], (Json{{"length", 32}, {"applicable", false}}));
+  EXPECT_EQ(found.at("by_position").at("length"), 16);
+}
+
+// The model's loss on each target, window by window, by hand.
+TEST(Evaluate, AveragesTheSameTargetsAtEveryLength) {
+  const Settings settings = tiny();
+  const Corpus corpus = load_corpus(settings);
+  Run run(settings, corpus, "rotary", 1);
+  const Json found = evaluate(run, settings, corpus, [] { return false; });
+  const at::NoGradGuard no_grad;
+  const std::string& text = corpus.test[0].bytes;
+  const std::int64_t context = settings.longest() / 2 + 1;
+  const std::int64_t all =
+      (static_cast<std::int64_t>(text.size()) - context) / settings.longest();
+  for (std::size_t l = 0; l < settings.eval_lengths.size(); ++l) {
+    const std::int64_t length = settings.eval_lengths[l];
+    double tail = 0;
+    for (std::int64_t s = 0; s < settings.eval_segments; ++s)
+      for (std::int64_t i = 0; i < settings.longest(); ++i) {
+        const std::int64_t target = context + (s * all / 3) * settings.longest() + i;
+        const std::int64_t begin = target - 1 - length / 2 - i % (length / 2);
+        at::Tensor window = at::empty({1, length}, at::kLong);
+        for (std::int64_t p = 0; p < length; ++p)
+          window[0][p] = static_cast<unsigned char>(text[static_cast<std::size_t>(begin + p)]);
+        const at::Tensor logits = run.model()->forward(window)[0][target - 1 - begin];
+        tail -=
+            torch::log_softmax(
+                logits, 0)[static_cast<unsigned char>(text[static_cast<std::size_t>(target)])]
+                .item<double>() *
+            bits_per_nat;
+      }
+    tail /= static_cast<double>(settings.eval_segments * settings.longest());
+    EXPECT_NEAR(found.at("lengths")[l].at("tail_bits").get<double>(), tail, 1e-4) << length;
+  }
+}
+
+}  // namespace
+}  // namespace gnomon::lab
