@@ -101,7 +101,7 @@ TYPED_TEST(NpyOf, WritesStridedViewsInRowMajorOrder) {
 }
 
 TEST_F(Npy, WritesWhatNumPyWrites) {
-  // np.save of np.arange(6, dtype='<f4').reshape(2, 3), NumPy 1.24.
+  // np.save of np.arange(6, dtype='<f4').reshape(2, 3).
   const Tensor<float, 2> tensor = [] {
     Tensor<float, 2> values({2, 3});
     for (int i = 0; i < 6; ++i)
