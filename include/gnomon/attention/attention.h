@@ -34,7 +34,7 @@ struct AttentionMask {
   std::int64_t offset = 0;     // not negative
   // At most this many rows before (after) its own, itself not counted: Mistral's
   // `sliding_window` w is before = w - 1. Nothing: no limit.
-  std::optional<std::int64_t> before, after;
+  std::optional<std::int64_t> before = {}, after = {};
 
   bool operator==(const AttentionMask&) const = default;
 };
