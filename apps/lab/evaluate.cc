@@ -19,8 +19,8 @@ struct Losses {
   std::vector<double> window;  // from windows laid end to end; index modulo length = position
 };
 
-Losses losses(Run& run, const Segment& segment, std::int64_t length, const Settings& settings,
-              torch::Device device) {
+Losses losses(TrainingRun& run, const Segment& segment, std::int64_t length,
+              const Settings& settings, torch::Device device) {
   const Batch batch = segment_windows(segment, length, settings.longest());
   const at::Tensor bits =
       torch::nn::functional::cross_entropy(
@@ -96,7 +96,7 @@ Json by_position(const Sums& longest, const Sums& cut, std::int64_t length) {
 
 }  // namespace
 
-Json evaluate(Run& run, const Settings& settings, const Corpus& corpus,
+Json evaluate(TrainingRun& run, const Settings& settings, const Corpus& corpus,
               const std::function<bool()>& stop) {
   const at::NoGradGuard no_grad;
   const torch::Device device(settings.device);
@@ -189,7 +189,7 @@ Json bias_by_distance(const BiasForm& form, std::int64_t length) {
 
 }  // namespace
 
-Json picture(Run& run, const Settings& settings) {
+Json picture(TrainingRun& run, const Settings& settings) {
   const at::NoGradGuard no_grad;
   const model::Encoding& encoding = run.model()->position()->encoding();
   const std::int64_t length =
