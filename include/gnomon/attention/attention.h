@@ -34,7 +34,7 @@ struct AttentionMask {
   std::int64_t offset = 0;     // not negative
   // At most this many rows before (after) its own, itself not counted: Mistral's
   // `sliding_window` w is before = w - 1. Nothing: no limit.
-  std::optional<std::int64_t> before, after;
+  std::optional<std::int64_t> before = {}, after = {};
 
   bool operator==(const AttentionMask&) const = default;
 };
@@ -43,7 +43,7 @@ struct AttentionMask {
 struct AttentionPosition {
   const RotaryTable* query_rotary = nullptr;  // tokens T
   const RotaryTable* key_rotary = nullptr;    // tokens S; null where cached keys are turned
-  BiasForm bias;                              // by Hq heads
+  BiasForm bias = {};                         // by Hq heads
   // Positions (for the bias) and sequences (packing, padding) of the rows; batch B or 1. Null:
   // key row j is at position j, query row i at position i + offset, all in one sequence.
   const Positions* queries = nullptr;  // tokens T
