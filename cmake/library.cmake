@@ -18,3 +18,13 @@ target_compile_definitions(gnomon PRIVATE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_A
 set_target_properties(gnomon PROPERTIES CXX_VISIBILITY_PRESET default
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 gnomon_warnings(gnomon)
+
+# Pages embed the script that draws their pictures. Without it everything builds, and pages say
+# what they lack.
+if(EXISTS "${GNOMON_VEGA_BUNDLE}")
+  set_source_files_properties(src/plot/bundle.cc PROPERTIES
+    COMPILE_DEFINITIONS "GNOMON_VEGA_BUNDLE=\"${GNOMON_VEGA_BUNDLE}\""
+    OBJECT_DEPENDS "${GNOMON_VEGA_BUNDLE}")
+else()
+  message(STATUS "No ${GNOMON_VEGA_BUNDLE}: pages will lack pictures (`make setup` writes it)")
+endif()

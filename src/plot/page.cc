@@ -1,0 +1,281 @@
+#include "gnomon/plot/page.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "gnomon/error.h"
+#include "src/plot/bundle.h"
+#include "src/plot/page_parts.h"
+
+namespace gnomon::plot {
+namespace {
+
+using Json = nlohmann::json;
+
+// One string of many parts. (`"<" + std::string` makes g++ 12 see an overlap where none is.)
+template <typename... Parts>
+std::string joined(const Parts&... parts) {
+  std::string text;
+  (text.append(parts), ...);
+  return text;
+}
+
+// Text whose `backticks` are code. An unpaired one stays as it is.
+std::string inline_text(std::string_view text) {
+  std::string html;
+  while (!text.empty()) {
+    const std::size_t open = text.find('`');
+    const std::size_t close = open == text.npos ? open : text.find('`', open + 1);
+    if (close == text.npos) break;
+    html += escape(text.substr(0, open));
+    html += joined("<code>", escape(text.substr(open + 1, close - open - 1)), "</code>");
+    text.remove_prefix(close + 1);
+  }
+  return html + escape(text);
+}
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size())
+    text.replace(at, from.size(), to);
+}
+
+// JSON that cannot end the element it stands in: "<" occurs only inside strings.
+std::string embedded(std::string_view spec, std::string_view id) {
+  const Json json = Json::parse(spec, nullptr, false);
+  if (!json.is_object())
+    refuse("page", "a figure's spec must be a JSON object", joined("figure ", id));
+  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  replace_all(text, "<", "\\u003c");
+  return text;
+}
+
+// The same for a script, where "<" is an operator, too.
+std::string embedded_script(std::string_view script) {
+  std::string text(script);
+  replace_all(text, "</script", "<\\/script");
+  replace_all(text, "<!--", "<\\!--");
+  return text;
+}
+
+std::string_view class_of(Emphasis emphasis) {
+  switch (emphasis) {
+    case Emphasis::plain:
+      return "";
+    case Emphasis::best:
+      return "best";
+    case Emphasis::muted:
+      return "muted";
+  }
+  return "";
+}
+
+std::string cell(std::string_view tag, std::string_view text, Align align, Emphasis emphasis) {
+  std::string classes(align == Align::number ? "n" : "");
+  if (const std::string_view more = class_of(emphasis); !more.empty())
+    classes.append(classes.empty() ? "" : " ").append(more);
+  if (!classes.empty()) classes = joined(" class=\"", classes, "\"");
+  return joined("<", tag, classes, ">", inline_text(text), "</", tag, ">");
+}
+
+bool is_id(std::string_view id) {
+  return !id.empty() && std::all_of(id.begin(), id.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           c == '-' || c == '_';
+  });
+}
+
+constexpr std::size_t sections_worth_a_list = 4;
+
+}  // namespace
+
+Cell best(std::string text) { return {std::move(text), Emphasis::best}; }
+Cell muted(std::string text) { return {std::move(text), Emphasis::muted}; }
+
+Script script() noexcept {
+  return internal::bundle().empty() ? Script::absent : Script::present;
+}
+
+std::string escape(std::string_view text) {
+  std::string html;
+  html.reserve(text.size());
+  for (const char c : text) switch (c) {
+      case '&':
+        html += "&amp;";
+        break;
+      case '<':
+        html += "&lt;";
+        break;
+      case '>':
+        html += "&gt;";
+        break;
+      case '"':
+        html += "&quot;";
+        break;
+      case '\'':
+        html += "&#39;";
+        break;
+      default:
+        html += c;
+    }
+  return html;
+}
+
+Page::Page(std::string title) : title_(std::move(title)) {}
+
+void Page::add_block(std::string_view tag, std::string_view text) {
+  const std::string_view name = tag.substr(0, tag.find(' '));
+  body_ += joined("<", tag, ">", inline_text(text), "</", name, ">\n");
+}
+
+Page& Page::lead(std::string_view text) {
+  add_block("p class=\"lead\"", text);
+  return *this;
+}
+
+Page& Page::heading(std::string_view text) {
+  const std::string id = "section-" + std::to_string(sections_.size() + 1);
+  sections_.emplace_back(id, text);
+  add_block(joined("h2 id=\"", id, "\""), text);
+  return *this;
+}
+
+Page& Page::subheading(std::string_view text) {
+  add_block("h3", text);
+  return *this;
+}
+
+Page& Page::paragraph(std::string_view text) {
+  add_block("p", text);
+  return *this;
+}
+
+Page& Page::note(std::string_view text) {
+  add_block("p class=\"note\"", text);
+  return *this;
+}
+
+Page& Page::list(const std::vector<std::string>& items) {
+  body_ += "<ul>\n";
+  for (const std::string& item : items) add_block("li", item);
+  body_ += "</ul>\n";
+  return *this;
+}
+
+Page& Page::code(std::string_view text) {
+  body_ += joined("<pre>", escape(text), "</pre>\n");
+  return *this;
+}
+
+Page& Page::definitions(const std::vector<std::pair<std::string, std::string>>& terms) {
+  body_ += "<dl>\n";
+  for (const auto& [term, meaning] : terms) {
+    add_block("dt", term);
+    add_block("dd", meaning);
+  }
+  body_ += "</dl>\n";
+  return *this;
+}
+
+Page& Page::table(const Table& table) {
+  for (const auto& row : table.rows)
+    if (row.size() != table.columns.size())
+      refuse("page", joined("a row must have ", std::to_string(table.columns.size()), " cells"),
+             static_cast<std::int64_t>(row.size()));
+  body_ += "<div class=\"scroll\"><table>\n";
+  if (!table.caption.empty()) add_block("caption", table.caption);
+  body_ += "<thead><tr>";
+  for (const Column& column : table.columns)
+    body_ += cell("th", column.title, column.align, Emphasis::plain);
+  body_ += "</tr></thead>\n<tbody>\n";
+  for (const auto& row : table.rows) {
+    body_ += "<tr>";
+    for (std::size_t c = 0; c < row.size(); ++c)
+      body_ += cell("td", row[c].text, table.columns[c].align, row[c].emphasis);
+    body_ += "</tr>\n";
+  }
+  body_ += "</tbody></table></div>\n";
+  return *this;
+}
+
+Page& Page::figure(const Figure& figure) {
+  if (!is_id(figure.id)) refuse("page", "an id must be of letters, digits, - and _", figure.id);
+  if (std::find(ids_.begin(), ids_.end(), figure.id) != ids_.end())
+    refuse("page", "an id must be unique on its page", figure.id);
+  const std::string spec = embedded(figure.spec, figure.id);
+  ids_.push_back(figure.id);
+  body_ += "<figure>\n";
+  if (!figure.title.empty()) add_block("h3", figure.title);
+  if (script() == Script::present) {
+    body_ += joined("<div class=\"picture\" id=\"", figure.id, "\" role=\"img\" aria-label=\"",
+                    escape(figure.title), "\"></div>\n");
+    body_ += joined("<script type=\"application/json\" id=\"", figure.id, "-spec\">", spec,
+                    "</script>\n");
+  }
+  if (!figure.caption.empty()) add_block("figcaption", figure.caption);
+  body_ += "</figure>\n";
+  return *this;
+}
+
+Page& Page::fold(std::string_view summary) {
+  unfold();
+  body_ += "<details class=\"fold\">";
+  add_block("summary", summary);
+  fold_ = Fold::open;
+  return *this;
+}
+
+Page& Page::unfold() {
+  if (fold_ == Fold::open) body_ += "</details>\n";
+  fold_ = Fold::closed;
+  return *this;
+}
+
+Page& Page::footer(std::string_view text) {
+  footer_ += joined("<p>", inline_text(text), "</p>\n");
+  return *this;
+}
+
+std::string Page::html() const {
+  std::string html =
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n"
+      "<link rel=\"icon\" href=\"data:,\">\n<title>" +
+      escape(title_) + "</title>\n<style>";
+  html += internal::style;
+  html += "</style>\n</head>\n<body>\n<main>\n<h1>" + inline_text(title_) + "</h1>\n";
+  if (!ids_.empty() && script() == Script::present)
+    html +=
+        "<noscript><p class=\"note\">The pictures need JavaScript; text and tables do not."
+        "</p></noscript>\n";
+  if (!ids_.empty() && script() == Script::absent)
+    html +=
+        "<p class=\"note\">Built without the script that draws pictures: `make setup` writes "
+        "it, then build again.</p>\n";
+  if (sections_.size() >= sections_worth_a_list) {
+    html += "<nav>";
+    for (const auto& [id, heading] : sections_)
+      html += joined("<a href=\"#", id, "\">", inline_text(heading), "</a>\n");
+    html += "</nav>\n";
+  }
+  html += body_;
+  if (fold_ == Fold::open) html += "</details>\n";
+  html += "</main>\n";
+  if (!footer_.empty()) html += joined("<footer>\n", footer_, "</footer>\n");
+  if (!ids_.empty() && script() == Script::present) {
+    // A function around it: its top level has names such as `t` and `n`.
+    html += joined("<script>(() => {", embedded_script(internal::bundle()),
+                   "\n})();</script>\n<script>", internal::script, "</script>\n");
+  }
+  return html + "</body>\n</html>\n";
+}
+
+std::string html(const Figure& figure) {
+  Page page(figure.title);
+  Figure untitled = figure;
+  untitled.title.clear();
+  page.figure(untitled);
+  return page.html();
+}
+
+}  // namespace gnomon::plot
