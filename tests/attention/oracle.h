@@ -129,6 +129,7 @@ struct AttentionGradients {
   Tensor<double, 4> q, k, v;
   Tensor<double, 4> scores;     // [B, Hq, T, S]: of a dense bias
   std::vector<double> numbers;  // of a slope or strip
+  std::vector<double> weight;   // how much softmax weight each of them was summed from
 };
 
 // The chain rule on the dense weights.
@@ -139,6 +140,7 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
                           Tensor<double, 4>(x.k.extents),
                           Tensor<double, 4>(x.v.extents),
                           Tensor<double, 4>(forward.weights.extents),
+                          {},
                           {}};
   const auto q = rotated(x.q, c.position.query_rotary);
   const auto k = rotated(x.k, c.position.key_rotary);
@@ -146,6 +148,7 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
   const bool slope = std::holds_alternative<SlopeBias>(c.position.bias);
   const std::int64_t numbers = strip ? strip->distances() : slope ? 1 : 0;
   grad.numbers.resize(static_cast<std::size_t>(c.heads * numbers));
+  grad.weight = grad.numbers;
   for (std::int64_t b = 0; b < c.batch; ++b)
     for (std::int64_t h = 0; h < c.heads; ++h)
       for (std::int64_t i = 0; i < c.queries; ++i) {
@@ -168,11 +171,13 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
                            (of_weight[static_cast<std::size_t>(j)] - mean);
           grad.scores.view()(b, h, i, j) = s;
           const auto away = distance(c, b, i, j);
-          if (slope)
-            grad.numbers[static_cast<std::size_t>(h)] -=
-                s * std::abs(static_cast<double>(away));
-          if (strip)
-            grad.numbers.at(static_cast<std::size_t>(h * numbers + away - strip->first)) += s;
+          const double slant = slope ? std::abs(static_cast<double>(away)) : 1;
+          if (numbers) {
+            const auto n =
+                static_cast<std::size_t>(strip ? h * numbers + away - strip->first : h);
+            grad.numbers.at(n) += slope ? -slant * s : s;
+            grad.weight[n] += slant * forward.weights.view()(b, h, i, j);
+          }
           for (std::int64_t d = 0; d < c.size; ++d) {
             grad.q.view()(b, i, h, d) += c.scale * s * k.view()(b, j, g, d);
             grad.k.view()(b, j, g, d) += c.scale * s * q.view()(b, i, h, d);

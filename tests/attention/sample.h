@@ -7,6 +7,7 @@
 #include <string>
 
 #include "attention/oracle.h"
+#include "gnomon/parallel.h"
 
 namespace gnomon::testing {
 
@@ -54,6 +55,18 @@ class Placed {
   std::array<std::ptrdiff_t, 4> extents_;
   std::vector<T> buffer_;
   View<T, 4> view_;
+};
+
+// That many threads while it lives. Many small calls are quickest with one.
+class ScopedThreads {
+ public:
+  explicit ScopedThreads(int count) : before_(threads()) { set_threads(count); }
+  ~ScopedThreads() { set_threads(before_); }
+  ScopedThreads(const ScopedThreads&) = delete;
+  ScopedThreads& operator=(const ScopedThreads&) = delete;
+
+ private:
+  int before_;
 };
 
 struct Sample {
@@ -217,6 +230,23 @@ class Sampler {
 };
 
 inline Sample sample(unsigned seed) { return Sampler(seed).draw(); }
+
+// Scores just below 30 that compete: where the rounding of long sums shows most.
+inline Sample steep(std::int64_t size) {
+  Sample s;
+  s.text = "scores of 30, D " + std::to_string(size);
+  s.c.queries = 40, s.c.keys = 300, s.c.size = size, s.c.values = 8;
+  s.c.scale = softmax_scale(size);
+  s.c.mask.visibility = Visibility::bidirectional;
+  s.x = {random_tensor<double, 4>({1, 40, 1, size}, 1),
+         random_tensor<double, 4>({1, 300, 1, size}, 2),
+         random_tensor<double, 4>({1, 300, 1, 8}, 3)};
+  const double each = std::sqrt(29 / (static_cast<double>(size) * s.c.scale));
+  for (double& value : s.x.q.values) value = each * (1 + 0.003 * value);
+  for (double& value : s.x.k.values) value = each * (1 + 0.003 * value);
+  s.out_grad = random_tensor<double, 4>({1, 40, 1, 8}, 4);
+  return s;
+}
 
 inline double greatest(const std::vector<double>& numbers) {
   double most = 0;
