@@ -82,13 +82,15 @@ template <typename A>
 void PackKeys(const BackwardProblem<A>& problem, std::int64_t b, std::int64_t key_head,
               const BackwardScratch<A>& at) {
   const std::int64_t size = problem.size, values = problem.value_size;
+  const Positions* of_keys = problem.position.keys;
   for (std::int64_t key = 0; key < problem.keys; key += tile_keys) {
     const std::int64_t keys = std::min(tile_keys, problem.keys - key), n = key / tile_keys;
     for (std::int64_t j = 0; j < keys; ++j) {
       A* row = at.key + (key + j) * padded(size);
-      LoadRow(problem, problem.k, b, key + j, key_head, size, row);
+      LoadRow(problem, problem.k, of_keys, b, key + j, key_head, size, row);
       RotateRow(problem.position.key_rotary, b, key + j, Turn::forward, row);
-      LoadRow(problem, problem.v, b, key + j, key_head, values, at.value + j * padded(values));
+      LoadRow(problem, problem.v, of_keys, b, key + j, key_head, values,
+              at.value + j * padded(values));
     }
     Transpose(at.key + key * padded(size), padded(size), keys, size,
               at.key_transposed + n * size * tile_keys, tile_keys);
@@ -104,14 +106,16 @@ template <typename A>
 void PackQueries(const BackwardProblem<A>& problem, const Tile& rows,
                  const BackwardScratch<A>& at) {
   const std::int64_t size = problem.size, values = problem.value_size;
+  const Positions* of_queries = problem.position.queries;
   for (std::int64_t i = 0; i < rows.queries; ++i) {
     const std::int64_t query = rows.query + i;
     A* q = at.q + i * padded(size);
     A* out_grad = at.out_grad + i * padded(values);
-    LoadRow(problem, problem.q, rows.batch, query, rows.head, size, q);
+    LoadRow(problem, problem.q, of_queries, rows.batch, query, rows.head, size, q);
     RotateRow(problem.position.query_rotary, rows.batch, query, Turn::forward, q);
-    LoadRow(problem, problem.out, rows.batch, query, rows.head, values, at.out);
-    LoadRow(problem, problem.out_grad, rows.batch, query, rows.head, values, out_grad);
+    LoadRow(problem, problem.out, of_queries, rows.batch, query, rows.head, values, at.out);
+    LoadRow(problem, problem.out_grad, of_queries, rows.batch, query, rows.head, values,
+            out_grad);
     A delta = 0;
     for (std::int64_t d = 0; d < values; ++d) delta += at.out[d] * out_grad[d];
     at.delta[i] = delta;

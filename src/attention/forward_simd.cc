@@ -96,10 +96,12 @@ void Forward(const ForwardProblem<A>& problem, const ForwardPiece& piece,
   const std::int64_t size = problem.size, width = padded(size);
   const std::int64_t value_width = padded(problem.value_size);
   const std::int64_t rows = group * piece.queries;
+  const Positions *of_queries = problem.position.queries, *of_keys = problem.position.keys;
   for (std::int64_t g = 0; g < group; ++g)
     for (std::int64_t i = 0; i < piece.queries; ++i) {
       A* row = at.q + (g * piece.queries + i) * width;
-      LoadRow(problem, problem.q, piece.batch, piece.query + i, first_head + g, size, row);
+      LoadRow(problem, problem.q, of_queries, piece.batch, piece.query + i, first_head + g,
+              size, row);
       RotateRow(problem.position.query_rotary, piece.batch, piece.query + i, Turn::forward,
                 row);
     }
@@ -113,10 +115,10 @@ void Forward(const ForwardProblem<A>& problem, const ForwardPiece& piece,
     const std::int64_t keys = std::min(tile_keys, end - key);
     for (std::int64_t j = 0; j < keys; ++j) {
       A* row = at.key + j * width;
-      LoadRow(problem, problem.k, piece.batch, key + j, piece.key_head, size, row);
+      LoadRow(problem, problem.k, of_keys, piece.batch, key + j, piece.key_head, size, row);
       RotateRow(problem.position.key_rotary, piece.batch, key + j, Turn::forward, row);
-      LoadRow(problem, problem.v, piece.batch, key + j, piece.key_head, problem.value_size,
-              at.value + j * value_width);
+      LoadRow(problem, problem.v, of_keys, piece.batch, key + j, piece.key_head,
+              problem.value_size, at.value + j * value_width);
     }
     Transpose(at.key, width, keys, size, at.key_transposed, tile_keys);
     for (std::int64_t i = 0; i < piece.queries; i += tile_queries) {

@@ -7,6 +7,7 @@
 #endif
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <type_traits>
 
@@ -18,28 +19,83 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
+namespace hn = hwy::HWY_NAMESPACE;
+
 using internal::AttentionProblem;
 using internal::Operand;
 using internal::padded;
 using internal::Result;
 
-// One head vector of `size` elements to `to`, as A, zeros up to the padding.
+// A row of elements to A and back; rounded once, to nearest even.
+template <typename A, typename T>
+HWY_INLINE void FromElements(const T* HWY_RESTRICT from, std::int64_t size,
+                             A* HWY_RESTRICT to) {
+  std::int64_t d = 0;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  if constexpr (std::is_same_v<T, Half>) {
+    const hn::ScalableTag<float> tag;
+    const hn::Rebind<hwy::float16_t, decltype(tag)> narrow;
+    const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(tag));
+    const auto* halves = reinterpret_cast<const hwy::float16_t*>(from);
+    for (; d + lanes <= size; d += lanes)
+      hn::StoreU(hn::PromoteTo(tag, hn::LoadU(narrow, halves + d)), tag, to + d);
+  }
+#endif
+  for (; d < size; ++d) to[d] = static_cast<A>(from[d]);
+}
+
+template <typename A, typename T>
+HWY_INLINE void ToElements(const A* HWY_RESTRICT from, A factor, std::int64_t size,
+                           T* HWY_RESTRICT to) {
+  std::int64_t d = 0;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  if constexpr (std::is_same_v<T, Half>) {
+    const hn::ScalableTag<float> tag;
+    const hn::Rebind<hwy::float16_t, decltype(tag)> narrow;
+    const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(tag));
+    auto* halves = reinterpret_cast<hwy::float16_t*>(to);
+    for (; d + lanes <= size; d += lanes)
+      hn::StoreU(hn::DemoteTo(narrow, hn::Mul(hn::Set(tag, factor), hn::LoadU(tag, from + d))),
+                 narrow, halves + d);
+  }
+#endif
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    for (; d < size; ++d) {  // in integers, which compilers vectorise
+      const auto bits = std::bit_cast<std::uint32_t>(factor * from[d]);
+      const std::uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+      const std::uint32_t quiet = bits >> 16 | 0x40u;
+      to[d].bits =
+          static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+    }
+  }
+  for (; d < size; ++d) to[d] = static_cast<T>(factor * from[d]);
+}
+
+// One head vector of `size` elements to `to`, as A, zeros up to the padding. Rows that are
+// padding (by `positions`, may be null) are read as zeros whatever they hold: a NaN there would
+// outlive a weight of 0.
 template <typename A>
-void LoadRow(const AttentionProblem& problem, const Operand& from, std::int64_t b,
-             std::int64_t row, std::int64_t head, std::int64_t size, A* HWY_RESTRICT to) {
+void LoadRow(const AttentionProblem& problem, const Operand& from, const Positions* positions,
+             std::int64_t b, std::int64_t row, std::int64_t head, std::int64_t size,
+             A* HWY_RESTRICT to) {
+  const std::int32_t* sequences = internal::sequences(positions, b);
+  if (sequences && sequences[row] == Positions::padding) {
+    std::fill_n(to, padded(size), A(0));
+    return;
+  }
   const std::ptrdiff_t at =
       b * from.strides[0] + row * from.strides[1] + head * from.strides[2];
-  const auto copy = [&](const auto* HWY_RESTRICT elements) {
-    for (std::int64_t d = 0; d < size; ++d) to[d] = static_cast<A>(elements[d]);
-  };
   if constexpr (std::is_same_v<A, double>) {
-    copy(static_cast<const double*>(from.data) + at);
+    FromElements(static_cast<const double*>(from.data) + at, size, to);
   } else {
-    if (problem.dtype == DType::f32) copy(static_cast<const float*>(from.data) + at);
-    if (problem.dtype == DType::f16) copy(static_cast<const Half*>(from.data) + at);
-    if (problem.dtype == DType::bf16) copy(static_cast<const BFloat16*>(from.data) + at);
+    if (problem.dtype == DType::f32)
+      FromElements(static_cast<const float*>(from.data) + at, size, to);
+    if (problem.dtype == DType::f16)
+      FromElements(static_cast<const Half*>(from.data) + at, size, to);
+    if (problem.dtype == DType::bf16)
+      FromElements(static_cast<const BFloat16*>(from.data) + at, size, to);
   }
-  for (std::int64_t d = size; d < padded(size); ++d) to[d] = A(0);
+  std::fill(to + size, to + padded(size), A(0));
 }
 
 // factor * from, rounded once.
@@ -48,16 +104,15 @@ void StoreRow(const AttentionProblem& problem, const Result& to, std::int64_t b,
               std::int64_t row, std::int64_t head, std::int64_t size, A factor,
               const A* HWY_RESTRICT from) {
   const std::ptrdiff_t at = b * to.strides[0] + row * to.strides[1] + head * to.strides[2];
-  const auto copy = [&](auto* HWY_RESTRICT elements) {
-    using T = std::remove_reference_t<decltype(*elements)>;
-    for (std::int64_t d = 0; d < size; ++d) elements[d] = static_cast<T>(factor * from[d]);
-  };
   if constexpr (std::is_same_v<A, double>) {
-    copy(static_cast<double*>(to.data) + at);
+    ToElements(from, factor, size, static_cast<double*>(to.data) + at);
   } else {
-    if (problem.dtype == DType::f32) copy(static_cast<float*>(to.data) + at);
-    if (problem.dtype == DType::f16) copy(static_cast<Half*>(to.data) + at);
-    if (problem.dtype == DType::bf16) copy(static_cast<BFloat16*>(to.data) + at);
+    if (problem.dtype == DType::f32)
+      ToElements(from, factor, size, static_cast<float*>(to.data) + at);
+    if (problem.dtype == DType::f16)
+      ToElements(from, factor, size, static_cast<Half*>(to.data) + at);
+    if (problem.dtype == DType::bf16)
+      ToElements(from, factor, size, static_cast<BFloat16*>(to.data) + at);
   }
 }
 
