@@ -125,12 +125,16 @@ void check(const Range& range) {
     refuse("chart", "a range must end above its begin " + number(range.low).dump(), range.high);
 }
 
+void check_cells(std::int64_t rows, std::int64_t columns) {
+  if (rows < 1) refuse("chart", "a matrix must have rows", rows);
+  if (columns < 1) refuse("chart", "a matrix must have columns", columns);
+  if (rows > most_cells / columns)
+    refuse("chart", "a picture must have at most " + std::to_string(most_cells) + " cells",
+           std::to_string(rows) + " x " + std::to_string(columns));
+}
+
 void check(const Matrix& matrix) {
-  if (matrix.rows < 1) refuse("chart", "a matrix must have rows", matrix.rows);
-  if (matrix.columns < 1) refuse("chart", "a matrix must have columns", matrix.columns);
-  if (matrix.rows > most_cells / matrix.columns)
-    refuse("chart", "a matrix must have at most " + std::to_string(most_cells) + " cells",
-           std::to_string(matrix.rows) + " x " + std::to_string(matrix.columns));
+  check_cells(matrix.rows, matrix.columns);
   if (static_cast<std::int64_t>(matrix.values.size()) != matrix.rows * matrix.columns)
     refuse("chart",
            "a matrix must have " + std::to_string(matrix.rows * matrix.columns) + " values",

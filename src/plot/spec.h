@@ -43,6 +43,7 @@ std::optional<std::pair<double, double>> extent(std::span<const double> values);
 // Throws where a number is not finite, or a range empty.
 void check(const Range& range);
 void check(const Matrix& matrix);
+void check_cells(std::int64_t rows, std::int64_t columns);
 void check(const Cells& cells, std::int64_t count);
 void check_height(int height);
 
