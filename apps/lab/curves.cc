@@ -60,7 +60,7 @@ std::string length_curves(const Json& results) {
   lines.x.ticks = numbers(results.at("settings").at("eval_lengths"));
   lines.rule = plot::Rule{lines.x.ticks.front(), "training length"};
   lines.solid = "whole context";
-  lines.dashed = "context cut to the training length";
+  lines.dashed = "cut to the training length";
   for (const Json& one : results.at("encodings")) {
     plot::Series whole{.name = one.at("title"), .x = {}, .y = {}}, cut = whole;
     cut.stroke = plot::Stroke::dashed;
@@ -82,12 +82,12 @@ std::string length_curves(const Json& results) {
 }
 
 std::string position_curves(const Json& results) {
-  plot::LineChart lines = chart(results, "position in the window (byte)", "bits a byte");
+  plot::LineChart lines = chart(results, "context before the byte (bytes)", "bits a byte");
   lines.x.scale = plot::Scale::log2;
   lines.rule =
       plot::Rule{results.at("settings").at("train_length").get<double>(), "training length"};
   lines.solid = "whole context";
-  lines.dashed = "context cut to the training length";
+  lines.dashed = "cut to the training length";
   for (const Json& one : results.at("encodings")) {
     const auto runs = runs_of(results, one);
     std::vector<Numbers> whole, cut;
@@ -119,7 +119,7 @@ std::string training_curves(const Json& results) {
       steps.clear();
       curves.emplace_back();
       for (const Json& point : run->at("curve"))
-        if (point.at("validation_bits").is_number()) {
+        if (point.contains("validation_bits")) {
           steps.push_back(point.at("step"));
           curves.back().push_back(point.at("validation_bits"));
         }

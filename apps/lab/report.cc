@@ -3,14 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <vector>
 
 #include "apps/lab/curves.h"
 #include "apps/lab/results.h"
 #include "apps/lab/session.h"
-#include "gnomon/plot/chart.h"
 #include "gnomon/plot/page.h"
+#include "gnomon/plot/pictures.h"
 
 namespace gnomon::lab {
 namespace {
@@ -104,60 +105,48 @@ plot::Matrix matrix(const Json& rows) {
 // Every picture that a run's "picture" holds.
 void add_pictures(plot::Page& page, const Json& picture, const std::string& name) {
   if (picture.contains("table"))
-    page.figure(
-        {.id = "table-" + name,
-         .title = "The table",
-         .caption = "What is added to the embeddings: one row a position.",
-         .spec = plot::heatmap({.values = matrix(picture["table"]["values"]),
-                                .rows = steps("position", picture["table"], "row_step"),
-                                .columns = steps("channel", picture["table"], "column_step"),
-                                .colours = plot::Colours::diverging})});
+    page.figure({.id = "table-" + name,
+                 .title = "The table",
+                 .caption = "What is added to the embeddings: one row a position.",
+                 .spec = plot::table_picture(
+                     {.values = matrix(picture["table"]["values"]),
+                      .rows = steps("position", picture["table"], "row_step"),
+                      .columns = steps("channel", picture["table"], "column_step")})});
   if (picture.contains("similarity"))
     page.figure(
         {.id = "similarity-" + name,
          .title = "Similarity of every two positions",
          .caption =
              "Cosine of their rows of the table. Bands along the diagonal: nearness shows.",
-         .spec =
-             plot::heatmap({.values = matrix(picture["similarity"]["values"]),
-                            .rows = steps("position", picture["similarity"], "row_step"),
-                            .columns = steps("position", picture["similarity"], "column_step"),
-                            .title = "cosine",
-                            .colours = plot::Colours::diverging})});
-  if (picture.contains("rotary")) {
-    plot::LineChart lines{.series = {{.name = "all-ones query and key",
-                                      .x = picture["rotary"]["distances"],
-                                      .y = picture["rotary"]["scores"]}},
-                          .x = {.title = "distance (bytes)"},
-                          .y = {.title = "score, relative to distance 0"}};
-    page.figure(
-        {.id = "rotary-" + name,
-         .title = "Score by distance",
-         .caption = "An all-ones query with an all-ones key, turned by their positions.",
-         .spec = plot::lines(lines)});
-  }
-  if (picture.contains("bias")) {
-    plot::LineChart lines{.series = {},
-                          .x = {.title = "distance back (bytes)"},
-                          .y = {.title = "added to the score"}};
-    const Json& heads = picture["bias"]["heads"];
-    for (std::size_t h = 0; h < heads.size(); ++h)
-      lines.series.push_back({.name = "head " + std::to_string(h),
-                              .x = picture["bias"]["distances"],
-                              .y = heads[h]});
+         .spec = plot::similarity_picture(
+             {.values = matrix(picture["similarity"]["values"]),
+              .positions = steps("position", picture["similarity"], "row_step"),
+              .title = "cosine",
+              .range = plot::Range{-1, 1}})});
+  if (picture.contains("rotary"))
+    page.figure({.id = "rotary-" + name,
+                 .title = "Score by distance",
+                 .caption =
+                     "An all-ones query with an all-ones key, turned by their positions, "
+                     "relative to distance 0.",
+                 .spec = plot::rotary_picture({.distances = picture["rotary"]["distances"],
+                                               .all_ones = picture["rotary"]["scores"]})});
+  if (picture.contains("bias"))
     page.figure({.id = "bias-" + name,
                  .title = "Bias by distance",
-                 .caption = "What each head adds to the score of a key so far back.",
-                 .spec = plot::lines(lines)});
-  }
+                 .caption = "What each head adds to the score of a key so many bytes back.",
+                 .spec = plot::bias_picture({.distances = picture["bias"]["distances"],
+                                             .values = matrix(picture["bias"]["heads"])})});
 }
 
 void add_encodings(plot::Page& page, const Json& results) {
   page.heading("The encodings as they were used");
   for (const Json& one : results.at("encodings")) {
     page.subheading(text(one.at("title")));
-    page.paragraph(fmt::format("Enters at: {}. {}. Source: {}.", text(one.at("enters")),
-                               text(one.at("summary")), text(one.at("source"))));
+    std::string summary = text(one.at("summary"));
+    summary[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(summary[0])));
+    page.paragraph(fmt::format("{}. Where position enters: {}. {}.", summary,
+                               text(one.at("enters")), text(one.at("source"))));
     for (const Json& run : results.at("runs"))
       if (run.at("encoding") == one.at("name")) {
         add_pictures(page, run.at("picture"), one.at("name"));
@@ -199,7 +188,7 @@ void add_settings(plot::Page& page, const Json& results) {
                                               machine.at("cores").get<int>())},
                     {"Device", text(machine.at("device")) + ", " + text(machine.at("isa"))},
                     {"LibTorch", text(machine.at("libtorch"))},
-                    {"Whole session", duration(results.at("seconds"))}});
+                    {"Time since it was last started", duration(results.at("seconds"))}});
   if (!results.at("encodings").empty()) page.table(cost_table(results));
 }
 
