@@ -52,8 +52,8 @@ Table table_of(const PlotOptions& o, int64_t length, int64_t dim) {
     return {std::move(values), o.parameters};
   }
   const std::string kind = usual_kind(o, "sinusoidal");
-  Subject subject = make_subject(
-      kind, {.width = dim, .heads = 1, .trained = length, .length = length});
+  Subject subject =
+      make_subject(kind, {.width = dim, .heads = 1, .trained = length, .length = length});
   if (subject.info->enters != model::Place::embeddings)
     refuse("plot", "only encodings of the embeddings have a table of positions", kind);
   return {std::move(subject.table), std::string(subject.info->title)};
@@ -63,8 +63,9 @@ plot::Figure draw_table(const PlotOptions& o) {
   const Table table = table_of(o, or_else(o.length, 50), or_else(o.dim, 128));
   return {.id = "table",
           .title = table.title + ": the table",
-          .caption = "What is added to the embeddings. A row a position, a column a channel; "
-                     "in a sinusoidal table each pair of columns is slower than the one before.",
+          .caption =
+              "What is added to the embeddings. A row a position, a column a channel; "
+              "in a sinusoidal table each pair of columns is slower than the one before.",
           .spec = plot::table_picture(View<const float, 2>(table.values->view))};
 }
 
@@ -76,8 +77,9 @@ plot::Figure draw_similarity(const PlotOptions& o) {
                               analysis::Similarity::cosine, similarity.view);
   return {.id = "similarity",
           .title = table.title + ": similarity of every two positions",
-          .caption = "Cosine of their rows. The same along each diagonal: only the distance "
-                     "counts. Paler away from the diagonal: nearness shows.",
+          .caption =
+              "Cosine of their rows. The same along each diagonal: only the distance "
+              "counts. Paler away from the diagonal: nearness shows.",
           .spec = plot::similarity_picture({.values = View<const double, 2>(similarity.view),
                                             .title = "cosine",
                                             .range = plot::Range{-1, 1}})};
@@ -117,7 +119,8 @@ plot::Figure draw_grid(const PlotOptions& o) {
     table = read_table(o.parameters);
     title = o.parameters;
     if (table->view.extent(0) != height * width)
-      refuse("plot", fmt::format("the table must have a row for each of {}x{} cells", height, width),
+      refuse("plot",
+             fmt::format("the table must have a row for each of {}x{} cells", height, width),
              table->view.extent(0));
   }
   plot::GridPicture picture{.height = height, .width = width, .chosen = {}, .title = "cosine"};
@@ -126,8 +129,8 @@ plot::Figure draw_grid(const PlotOptions& o) {
     picture.chosen.push_back(
         {.y = y,
          .x = x,
-         .similarity = analysis::similarity_to(View<const float, 2>(table->view),
-                                               y * width + x, analysis::Similarity::cosine)});
+         .similarity = analysis::similarity_to(View<const float, 2>(table->view), y * width + x,
+                                               analysis::Similarity::cosine)});
   return {.id = "grid",
           .title = title + ": similarity of chosen cells with all others",
           .caption = "Cosine of the marked cell's vector with that of every cell.",
@@ -141,8 +144,7 @@ Rotary rotary_of(const PlotOptions& o) {
 plot::Figure draw_rotary(const PlotOptions& o) {
   const std::vector<double> frequencies = inverse_frequencies(rotary_of(o));
   const int64_t length = or_else(o.length, 512);
-  if (length < 2 || length > 65536)
-    refuse("plot", "--length must be 2 to 65536", length);
+  if (length < 2 || length > 65536) refuse("plot", "--length must be 2 to 65536", length);
   plot::RotaryPicture picture;
   for (int64_t d = 0; d < length; ++d) picture.distances.push_back(static_cast<double>(d));
   picture.all_ones = analysis::rotary_score_of_ones(frequencies, length);
@@ -155,9 +157,10 @@ plot::Figure draw_rotary(const PlotOptions& o) {
   return {.id = "rotary",
           .title = fmt::format("Rotary scores by distance: {} elements, base {:g}",
                                2 * frequencies.size(), o.base),
-          .caption = "All-ones query and key fall with distance, as the papers show; random ones "
-                     "(mean and one deviation of 64) do not: the decay is a property of the "
-                     "content that meets it.",
+          .caption =
+              "All-ones query and key fall with distance, as the papers show; random ones "
+              "(mean and one deviation of 64) do not: the decay is a property of the "
+              "content that meets it.",
           .spec = plot::rotary_picture(picture)};
 }
 
