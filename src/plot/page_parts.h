@@ -60,7 +60,10 @@ th,td{padding:.35rem .5rem}}
 )css";
 
 // Draws every figure as wide as its place, in the reader's colours, and again when these
-// change. A spec of small multiples says in usermeta.gnomon how narrow one may become.
+// change. A spec that has a shape says in usermeta.gnomon how many times as high as wide it is
+// (`tall`), how wide it may become, what its axes take (`margin`), and for small multiples how
+// many there are and how narrow one may become: Vega-Lite's width "container" is of no use to
+// these.
 inline constexpr std::string_view script = R"js(
 (() => {
   const dark = matchMedia('(prefers-color-scheme: dark)');
@@ -77,19 +80,36 @@ inline constexpr std::string_view script = R"js(
                titleFontSize: 13, labelLimit: 320, columns: Math.max(1, Math.floor(width / 150))},
       header: {labelColor: ink, titleColor: ink, labelFontSize: 12, titleFontSize: 13,
                titleFontWeight: 'normal'},
-      title: {color: ink, fontSize: 13, anchor: 'start'}
+      title: {color: ink, fontSize: 13, anchor: 'start'},
+      range: dark.matches ? {
+        category: ['#6cb2f7', '#f59b42', '#3fb57e', '#c774e0', '#b5785a',
+                   '#91eef8', '#6c76f0', '#ffa0b4', '#d8ea66', '#a0a7b2'],
+        diverging: ['#ffc27a', '#d9822b', '#8f5522', '#4a3524', '#23262b',
+                    '#22374c', '#2b5f91', '#4c97d9', '#9ccdfa'],
+        heatmap: {scheme: 'viridis'}, ramp: {scheme: 'viridis'}
+      } : {
+        category: ['#1467c8', '#d65f00', '#0a5c43', '#c04fb4', '#6b2f20',
+                   '#12a0a8', '#4a2a8b', '#e0527a', '#7a8a1e', '#4b525d'],
+        diverging: {scheme: 'blueorange'},
+        heatmap: {scheme: 'viridis'}, ramp: {scheme: 'viridis'}
+      }
     };
   };
   const fit = (spec, width) => {
     delete spec.$schema;
-    const own = (spec.usermeta || {}).gnomon || {};
-    if (own.narrowest) {
-      const room = width - own.margin, gap = spec.spacing ?? 20;
+    const own = (spec.usermeta || {}).gnomon;
+    if (!own) return spec;
+    let room = width - own.margin;
+    if (own.count) {
+      const gap = spec.spacing ?? 20;
       const columns = Math.max(1, Math.min(own.count, Math.floor((room + gap) /
                                                                  (own.narrowest + gap))));
       spec.columns = columns;
-      spec.spec.width = Math.floor(Math.min((room + gap) / columns - gap, own.widest));
+      room = (room + gap) / columns - gap;
     }
+    const one = spec.spec || spec;
+    one.width = Math.max(40, Math.floor(Math.min(room, own.widest)));
+    one.height = Math.max(1, Math.round(one.width * own.tall));
     return spec;
   };
   const draw = async box => {
@@ -99,7 +119,7 @@ inline constexpr std::string_view script = R"js(
       if (box.drawn) box.drawn.finalize();
       box.drawn = await vegaEmbed(box, fit(JSON.parse(source), width), {
         mode: 'vega-lite', config: config(width),
-        renderer: source.length > 100000 ? 'canvas' : 'svg',
+        renderer: source.length > 20000 ? 'canvas' : 'svg',
         tooltip: {theme: dark.matches ? 'dark' : 'light'}, downloadFileName: box.id,
         actions: {export: true, source: false, compiled: false, editor: false}
       });

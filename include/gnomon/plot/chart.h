@@ -63,8 +63,8 @@ struct Rule {
 };
 
 struct LineChart {
-  std::vector<Series> series;  // at least one
-  Axis x, y;
+  std::vector<Series> series = {};  // at least one
+  Axis x = {}, y = {};
   std::optional<Rule> rule = {};  // a vertical one
   std::vector<std::string> names =
       {};  // of colours, in order; names not in it follow in order
@@ -96,7 +96,7 @@ struct Cells {
 
 struct Heatmap {
   Matrix values;  // at most 300000 cells, at least 1; row 0 is the top one
-  Cells rows, columns;
+  Cells rows = {}, columns = {};
   std::string title = "value";  // what a colour means
   Colours colours = Colours::sequential;
   std::optional<Range> range = {};  // of colours; empty: the data's, for `diverging` as far to

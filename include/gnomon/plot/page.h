@@ -21,9 +21,9 @@ namespace gnomon::plot {
 
 // A picture: a Vega-Lite spec (JSON), as chart.h and pictures.h make it. A plain value.
 struct Figure {
-  std::string id;       // of its element: letters, digits, - and _; unique on a page
-  std::string title;    // above the picture
-  std::string caption;  // below it: what to see
+  std::string id;            // of its element: letters, digits, - and _; unique on a page
+  std::string title = {};    // above the picture
+  std::string caption = {};  // below it: what to see
   std::string spec;
 };
 

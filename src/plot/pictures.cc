@@ -1,0 +1,307 @@
+#include "gnomon/plot/pictures.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "gnomon/error.h"
+#include "src/plot/spec.h"
+
+namespace gnomon::plot {
+namespace {
+
+using internal::Json;
+using internal::number;
+using internal::place;
+
+void check_size(const std::vector<double>& values, std::size_t count, const char* what) {
+  if (values.size() != count)
+    refuse("pictures", std::string(what) + " must be as many as distances",
+           place(static_cast<double>(values.size())).dump());
+}
+
+// Heat maps of one shape beside each other, in one scale of colours. `titles`: one each.
+struct Panels {
+  std::int64_t rows = 0, columns = 0;
+  std::vector<double> values = {};  // [panels, rows, columns]
+  std::vector<std::string> titles = {};
+  Cells row_cells, column_cells;
+  internal::Colouring colouring;
+  int narrowest = 0;  // px
+};
+Json panels(const Panels& panels) {
+  const auto count = static_cast<std::int64_t>(panels.titles.size());
+  internal::check_cells(panels.rows * count, panels.columns);
+  internal::check(panels.row_cells, panels.rows);
+  internal::check(panels.column_cells, panels.columns);
+  Json transform = internal::cell_transform(panels.row_cells, panels.column_cells, panels.rows,
+                                            panels.columns);
+  const std::string index =
+      "floor((datum.cell - 1) / " + std::to_string(panels.rows * panels.columns) + ")";
+  transform.push_back({{"calculate", index}, {"as", "panel"}});
+  Json order = Json::array();
+  for (std::int64_t i = 0; i < count; ++i) order.push_back(i);
+  const Json header = {{"title", nullptr},
+                       {"labelExpr", internal::expression(panels.titles) + "[datum.value]"},
+                       {"labelAnchor", "start"}};
+  Json spec = internal::chart(40);
+  spec["data"] = {{"values", internal::numbers(panels.values)}};
+  spec["transform"] = transform;
+  spec["facet"] = {
+      {"field", "panel"}, {"type", "ordinal"}, {"sort", order}, {"header", header}};
+  spec["columns"] = count;
+  spec["spacing"] = 24;
+  spec["spec"] = {
+      {"mark", internal::cell_mark()},
+      {"encoding", internal::cell_encoding(panels.row_cells, panels.column_cells, panels.rows,
+                                           panels.columns, panels.colouring, panels.values)}};
+  internal::set_shape(spec, spec["spec"],
+                      static_cast<double>(panels.rows) / static_cast<double>(panels.columns),
+                      {.count = count, .narrowest = panels.narrowest});
+  return spec;
+}
+
+}  // namespace
+
+std::string table_picture(const TablePicture& picture) {
+  return heatmap({.values = picture.values,
+                  .rows = picture.rows,
+                  .columns = picture.columns,
+                  .colours = Colours::diverging});
+}
+
+std::string similarity_picture(const SimilarityPicture& picture) {
+  if (picture.values.rows != picture.values.columns)
+    refuse(
+        "pictures", "similarity must be square",
+        std::to_string(picture.values.rows) + " x " + std::to_string(picture.values.columns));
+  return heatmap({.values = picture.values,
+                  .rows = picture.positions,
+                  .columns = picture.positions,
+                  .title = picture.title,
+                  .colours = Colours::diverging,
+                  .range = picture.range,
+                  .aspect = 1.0});
+}
+
+std::string grid_picture(const GridPicture& picture) {
+  if (picture.chosen.empty()) refuse("pictures", "a cell must be chosen", 0);
+  Panels all{.rows = picture.height,
+             .columns = picture.width,
+             .row_cells = {.title = "row"},
+             .column_cells = {.title = "column"},
+             .colouring = {picture.title, Colours::sequential, picture.range},
+             .narrowest = 250};
+  Json marks = Json::array();
+  for (std::size_t i = 0; i < picture.chosen.size(); ++i) {
+    const GridPicture::Chosen& chosen = picture.chosen[i];
+    const std::string cell =
+        "row " + std::to_string(chosen.y) + ", column " + std::to_string(chosen.x);
+    if (chosen.y < 0 || chosen.y >= picture.height || chosen.x < 0 || chosen.x >= picture.width)
+      refuse("pictures", "a chosen cell must be in the grid", cell);
+    internal::check(Matrix(picture.height, picture.width, chosen.similarity));
+    all.values.insert(all.values.end(), chosen.similarity.begin(), chosen.similarity.end());
+    all.titles.push_back(cell);
+    marks.push_back("datum.panel == " + std::to_string(i) +
+                    " && datum.row == " + std::to_string(chosen.y) +
+                    " && datum.column == " + std::to_string(chosen.x));
+  }
+  Json spec = panels(all);
+  // The cross stands on the middle of its cell, which only the cell's own datum knows.
+  std::string here;
+  for (const Json& mark : marks)
+    here += (here.empty() ? "(" : " || (") + mark.get<std::string>() + ")";
+  const Json cross = {{"transform", {{{"filter", here}}}},
+                      {"mark",
+                       {{"type", "point"},
+                        {"shape", "cross"},
+                        {"size", 90},
+                        {"filled", true},
+                        {"color", "#fff"},
+                        {"stroke", "#000"},
+                        {"strokeWidth", 1}}},
+                      {"encoding",
+                       {{"x", {{"field", "column"}, {"type", "quantitative"}}},
+                        {"y", {{"field", "row"}, {"type", "quantitative"}}}}}};
+  Json cells = {{"mark", spec["spec"]["mark"]}, {"encoding", spec["spec"]["encoding"]}};
+  spec["spec"].erase("mark");
+  spec["spec"].erase("encoding");
+  spec["spec"]["layer"] = Json::array({cells, cross});
+  return internal::text(spec);
+}
+
+std::string rotary_picture(const RotaryPicture& picture) {
+  const std::size_t count = picture.distances.size();
+  LineChart chart{.x = {.title = "distance (tokens)"}, .y = {.title = picture.title}};
+  if (!picture.all_ones.empty()) {
+    check_size(picture.all_ones, count, "all_ones");
+    chart.series.push_back({.name = "all ones", .x = picture.distances, .y = picture.all_ones});
+  }
+  if (!picture.random_mean.empty()) {
+    check_size(picture.random_mean, count, "random_mean");
+    check_size(picture.random_low, count, "random_low");
+    check_size(picture.random_high, count, "random_high");
+    chart.series.push_back({.name = "random",
+                            .x = picture.distances,
+                            .y = picture.random_mean,
+                            .low = picture.random_low,
+                            .high = picture.random_high});
+  }
+  if (chart.series.empty()) refuse("pictures", "there must be scores to draw", 0);
+  chart.names = {"all ones", "random"};
+  return lines(chart);
+}
+
+std::string wavelength_picture(const WavelengthPicture& picture) {
+  if (picture.specs.empty()) refuse("pictures", "there must be at least one spec", 0);
+  if (!(picture.context > 0) || !std::isfinite(picture.context))
+    refuse("pictures", "context must be finite and above 0", picture.context);
+  Json rows = Json::array(), names = Json::array();
+  for (const WavelengthPicture::Spec& spec : picture.specs) {
+    names.push_back(spec.name);
+    for (std::size_t pair = 0; pair < spec.wavelengths.size(); ++pair) {
+      const double length = spec.wavelengths[pair];
+      if (!(length > 0)) refuse("pictures", "a wavelength must be above 0", length);
+      if (!std::isfinite(length)) continue;  // never turns
+      rows.push_back(
+          {{"name", spec.name},
+           {"pair", pair},
+           {"length", number(length)},
+           {"turns", number(picture.context / length)},
+           {"kind", length > picture.context ? "never completes a turn" : "completes turns"}});
+    }
+  }
+  const Json none;
+  const Json x = {{"field", "pair"},
+                  {"type", "quantitative"},
+                  {"title", "pair"},
+                  {"scale", {{"nice", false}, {"padding", 8}}},
+                  {"axis", {{"tickMinStep", 1}, {"labelOverlap", true}}}};
+  const Json y = {{"field", "length"},
+                  {"type", "quantitative"},
+                  {"title", "wavelength (tokens)"},
+                  {"scale", {{"type", "log"}, {"base", 10}, {"padding", 8}, {"nice", false}}},
+                  {"axis", {{"format", ",.12~g"}, {"tickCount", 6}, {"labelOverlap", true}}}};
+  Json shape = {{"field", "name"},
+                {"type", "nominal"},
+                {"title", none},
+                {"scale", {{"domain", names}}},
+                {"legend", {{"orient", "bottom"}}}};
+  if (picture.specs.size() == 1) shape["legend"] = none;
+  const Json colour = {{"field", "kind"},
+                       {"type", "nominal"},
+                       {"title", none},
+                       {"scale", {{"domain", {"completes turns", "never completes a turn"}}}},
+                       {"legend", {{"orient", "bottom"}}}};
+  const Json tooltip = {
+      {{"field", "name"}, {"type", "nominal"}, {"title", "encoding"}},
+      {{"field", "pair"}, {"type", "quantitative"}, {"title", "pair"}},
+      {{"field", "length"},
+       {"type", "quantitative"},
+       {"title", "wavelength"},
+       {"format", ",.4~r"}},
+      {{"field", "turns"}, {"type", "quantitative"}, {"title", "turns"}, {"format", ",.4~r"}}};
+  const Json context = {{"values",
+                         {{{"context", place(picture.context)},
+                           {"label", "context " + place(picture.context).dump()}}}}};
+  const Json level = {{"field", "context"}, {"type", "quantitative"}};
+  Json spec = internal::chart(320);
+  spec["data"] = {{"values", rows}};
+  spec["layer"] = {
+      {{"mark", {{"type", "point"}, {"filled", true}, {"size", 55}, {"opacity", 1}}},
+       {"encoding",
+        {{"x", x}, {"y", y}, {"color", colour}, {"shape", shape}, {"tooltip", tooltip}}}},
+      {{"data", context},
+       {"mark", {{"type", "rule"}, {"strokeDash", {2, 3}}}},
+       {"encoding", {{"y", level}}}},
+      {{"data", context},
+       {"mark",
+        {{"type", "text"}, {"align", "left"}, {"baseline", "bottom"}, {"dx", 4}, {"dy", -4}}},
+       {"encoding",
+        {{"x", {{"value", 0}}},
+         {"y", level},
+         {"text", {{"field", "label"}, {"type", "nominal"}}}}}}};
+  return internal::text(spec);
+}
+
+std::string bias_picture(const BiasPicture& picture) {
+  internal::check(picture.values);
+  const std::size_t count = picture.distances.size();
+  if (static_cast<std::size_t>(picture.values.columns) != count)
+    refuse("pictures",
+           "values must have a column for each of " + std::to_string(count) + " distances",
+           picture.values.columns);
+  Json x = Json::array(), rows = Json::array();
+  for (const double distance : picture.distances) {
+    if (!std::isfinite(distance)) refuse("pictures", "a distance must be finite", distance);
+    x.push_back(place(distance));
+  }
+  const std::span<const double> values(picture.values.values);
+  for (std::int64_t head = 0; head < picture.values.rows; ++head)
+    rows.push_back({{"head", head},
+                    {"x", x},
+                    {"y", internal::numbers(
+                              values.subspan(static_cast<std::size_t>(head) * count, count))}});
+  // Heads are many and in an order: a ramp of colours tells more than ten unlike ones.
+  const Json colour = {{"field", "head"},
+                       {"type", "quantitative"},
+                       {"title", "head"},
+                       {"scale",
+                        {{"nice", false},
+                         {"zero", false},
+                         {"domain", {0, std::max<std::int64_t>(1, picture.values.rows - 1)}}}},
+                       {"legend",
+                        {{"orient", "bottom"},
+                         {"direction", "horizontal"},
+                         {"gradientLength", 220},
+                         {"tickMinStep", 1},
+                         {"format", "d"}}}};
+  const Json across = {{"field", "x"},
+                       {"type", "quantitative"},
+                       {"title", "distance (tokens)"},
+                       {"scale", {{"nice", false}, {"zero", false}}},
+                       {"axis", {{"labelOverlap", true}, {"tickCount", 6}}}};
+  const Json up = {{"field", "y"},
+                   {"type", "quantitative"},
+                   {"title", internal::title(picture.title)},
+                   {"scale", {{"zero", true}}},
+                   {"axis", {{"tickCount", 6}}}};
+  const Json tooltip = {{{"field", "head"}, {"type", "quantitative"}, {"title", "head"}},
+                        {{"field", "x"}, {"type", "quantitative"}, {"title", "distance"}},
+                        {{"field", "y"},
+                         {"type", "quantitative"},
+                         {"title", picture.title.empty() ? "bias" : picture.title},
+                         {"format", ",.4~r"}}};
+  Json spec = internal::chart(320);
+  spec["data"] = {{"values", rows}};
+  spec["transform"] = {{{"flatten", {"x", "y"}}}};
+  spec["mark"] = {{"type", "line"}, {"point", "transparent"}, {"strokeWidth", 1.5}};
+  spec["encoding"] = {{"x", across},
+                      {"y", up},
+                      {"color", colour},
+                      {"detail", {{"field", "head"}, {"type", "nominal"}}},
+                      {"tooltip", tooltip}};
+  return internal::text(spec);
+}
+
+std::string attention_picture(const AttentionPicture& picture) {
+  internal::check(picture.without);
+  internal::check(picture.with);
+  if (picture.without.rows != picture.with.rows ||
+      picture.without.columns != picture.with.columns)
+    refuse("pictures",
+           "both weights must be of one shape (" + std::to_string(picture.without.rows) +
+               " x " + std::to_string(picture.without.columns) + ")",
+           std::to_string(picture.with.rows) + " x " + std::to_string(picture.with.columns));
+  Panels two{.rows = picture.without.rows,
+             .columns = picture.without.columns,
+             .values = picture.without.values,
+             .titles = {picture.without_title, picture.with_title},
+             .row_cells = picture.queries,
+             .column_cells = picture.keys,
+             .colouring = {"weight", Colours::sequential, {}},
+             .narrowest = 280};
+  two.values.insert(two.values.end(), picture.with.values.begin(), picture.with.values.end());
+  return internal::text(panels(two));
+}
+
+}  // namespace gnomon::plot
