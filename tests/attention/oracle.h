@@ -98,14 +98,15 @@ inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x)
     for (std::int64_t h = 0; h < c.heads; ++h)
       for (std::int64_t i = 0; i < c.queries; ++i) {
         const std::int64_t g = h / (c.heads / c.key_heads);
-        std::vector<double> score(static_cast<std::size_t>(c.keys), -infinity);
-        double most = -infinity, sum = 0;
+        std::vector<long double> score(static_cast<std::size_t>(c.keys), -infinity);
+        long double most = -infinity;
+        double sum = 0;
         for (std::int64_t j = 0; j < c.keys; ++j) {
           if (!sees(c, b, i, j)) continue;
-          double dot = 0;
+          long double dot = 0;  // wider than what double attention sums in
           for (std::int64_t d = 0; d < c.size; ++d)
-            dot += q.view()(b, i, h, d) * k.view()(b, j, g, d);
-          const double s = c.scale * dot + bias(c, b, h, i, j);
+            dot += static_cast<long double>(q.view()(b, i, h, d)) * k.view()(b, j, g, d);
+          const long double s = c.scale * dot + bias(c, b, h, i, j);
           score[static_cast<std::size_t>(j)] = s;
           most = std::max(most, s);
         }
@@ -113,10 +114,11 @@ inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x)
           result.lse.view()(b, h, i) = -infinity;
           continue;
         }
-        for (double s : score) sum += std::exp(s - most);
-        result.lse.view()(b, h, i) = most + std::log(sum);
+        for (long double s : score) sum += std::exp(static_cast<double>(s - most));
+        result.lse.view()(b, h, i) = static_cast<double>(most + std::log(sum));
         for (std::int64_t j = 0; j < c.keys; ++j) {
-          const double p = std::exp(score[static_cast<std::size_t>(j)] - most) / sum;
+          const double p =
+              std::exp(static_cast<double>(score[static_cast<std::size_t>(j)] - most)) / sum;
           result.weights.view()(b, h, i, j) = p;
           for (std::int64_t d = 0; d < c.values; ++d)
             result.out.view()(b, i, h, d) += p * x.v.view()(b, j, g, d);
