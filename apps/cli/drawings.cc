@@ -212,16 +212,38 @@ plot::Figure draw_bias(const PlotOptions& o) {
           .spec = plot::bias_picture(picture)};
 }
 
+plot::Figure draw_attention(const PlotOptions& o) {
+  const std::string kind = usual_kind(o, "rotary");
+  const int64_t tokens = or_else(o.length, 32), size = or_else(o.dim, 32);
+  if (tokens < 2 || tokens > 512) refuse("plot", "--length must be 2 to 512", tokens);
+  const Subject subject =
+      make_subject(kind, {.width = size, .heads = 1, .trained = tokens, .length = tokens});
+  const model::Lowered lowered = subject.lowered({tokens, tokens});
+  const analysis::OrderContent content{.tokens = tokens, .heads = 1, .head_size = size};
+  Tensor<double, 3> without({1, tokens, tokens}), with({1, tokens, tokens});
+  analysis::attention_weights(content, {}, Visibility::causal, without.view);
+  analysis::attention_weights(
+      content,
+      {.table = lowered.table ? &*lowered.table : nullptr,
+       .rotary = lowered.query_rotary ? &*lowered.query_rotary : nullptr,
+       .bias = lowered.bias},
+      Visibility::causal, with.view);
+  return {.id = "attention",
+          .title = "Attention weights, without and with " + std::string(subject.info->title),
+          .caption =
+              "Causal softmax weights of one head on random content, the same for queries "
+              "and keys. Each row sums to 1.",
+          .spec = plot::attention_picture({.without = View<const double, 2>(without.view[0]),
+                                           .with = View<const double, 2>(with.view[0])})};
+}
+
 }  // namespace
 
 const std::vector<Drawing>& drawings() {
   static const std::vector<Drawing> all{
-      {"table", "the vectors of positions as a heat map (50 x 128)", draw_table},
-      {"similarity", "of every two positions", draw_similarity},
-      {"grid", "of chosen cells of a 16x32 grid with all others", draw_grid},
-      {"rotary", "scores by distance, for all-ones and random q and k", draw_rotary},
-      {"wavelengths", "of rotary pairs, against a context length", draw_wavelengths},
-      {"bias", "by distance and head", draw_bias},
+      {"table", draw_table},         {"similarity", draw_similarity},   {"grid", draw_grid},
+      {"rotary", draw_rotary},       {"wavelengths", draw_wavelengths}, {"bias", draw_bias},
+      {"attention", draw_attention},
   };
   return all;
 }

@@ -18,8 +18,7 @@ struct PlotOptions {
 };
 
 struct Drawing {
-  const char* what;     // as in `gnomon plot WHAT`
-  const char* summary;  // one line for the help
+  const char* what;  // as in `gnomon plot WHAT`
   std::function<plot::Figure(const PlotOptions&)> draw;
 };
 const std::vector<Drawing>& drawings();

@@ -71,7 +71,7 @@ void preview(const io::Array& array, const Json& facts) {
   const std::vector<double> values = array.to_doubles();
   const auto& shape = array.shape();
   const std::int64_t columns = shape.back(), rows = shape[shape.size() - 2];
-  const std::int64_t blocks = columns * rows ? array.size() / (columns * rows) : 0;
+  const std::int64_t blocks = columns > 0 && rows > 0 ? array.size() / (columns * rows) : 0;
   fmt::print("{} {} {}\n", facts.value("kind", "array"), name(array.element()),
              io::to_string(shape));
   for (std::int64_t b = 0; b < std::min(blocks, most_blocks); ++b) {

@@ -1,15 +1,16 @@
 // `gnomon table`: the numbers that encodings add or turn by, as an array.
+#include <cmath>
+#include <memory>
+
 #include "apps/cli/arguments.h"
 #include "apps/cli/command.h"
 #include "apps/cli/output.h"
 #include "apps/cli/tensors.h"
 #include "gnomon/angles.h"
+#include "gnomon/embedding/grid.h"
 #include "gnomon/embedding/sinusoidal.h"
 #include "gnomon/error.h"
 #include "gnomon/rotary/rotary.h"
-
-#include <cmath>
-#include <memory>
 
 namespace gnomon::cli {
 namespace {
@@ -69,12 +70,32 @@ void put_rotary(const Options& o, Json facts) {
   put_array(o.output, out.array(), facts);
 }
 
+template <typename T>
+void put_grid(const Options& o, Json facts) {
+  const auto [height, width] = parse_grid(o.grid);
+  const std::string recipe = o.recipe.empty() ? "mae" : o.recipe;
+  facts["grid"] = {height, width};
+  facts["recipe"] = recipe;
+  if (recipe != "mae" && recipe != "detr") refuse_name("recipe", {"mae", "detr"}, recipe);
+  const SinusoidalGrid spec =
+      recipe == "mae" ? grid_mae(o.dim, o.base) : grid_detr(o.dim, o.base);
+  Tensor<T, 2> out({height * width, dim(spec)});
+  if (recipe == "mae") {
+    fill(spec, grid(height, width), out.view);
+  } else {
+    const auto at = detr_coordinates(height, width, DetrScale::normalised);
+    fill(spec, View<const double, 2>(at.data(), {height * width, 2}), out.view);
+  }
+  put_array(o.output, out.array(), facts);
+}
+
 int run(Options& o) {
   check_ending(o.output, {".npy", ".csv", ".json"});
   if (o.kind != "grid2d" && o.positions.empty())
     refuse("table", "--positions is required", "none");
   if (o.kind == "rotary" && o.pairing.empty())
     refuse("table", "--pairing must be halves or adjacent", "none");
+  if (o.kind == "grid2d" && o.grid.empty()) refuse("table", "--grid is required", "none");
   const Json facts{{"kind", o.kind}, {"dim", o.dim}, {"base", o.base}};
   with_dtype(o.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -101,6 +122,8 @@ int run(Options& o) {
       put_sinusoidal<T>(o, spec, facts);
     } else if (o.kind == "rotary") {
       put_rotary<T>(o, facts);
+    } else if (o.kind == "grid2d") {
+      put_grid<T>(o, facts);
     } else {
       refuse_name("table", {"sinusoidal", "timestep", "rotary", "grid2d"}, o.kind);
     }
