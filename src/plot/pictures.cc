@@ -44,7 +44,7 @@ Json panels(const Panels& panels) {
                        {"labelExpr", internal::expression(panels.titles) + "[datum.value]"},
                        {"labelAnchor", "start"}};
   Json spec = internal::chart(40);
-  spec["data"] = {{"values", internal::numbers(panels.values)}};
+  spec["data"] = internal::cell_data(panels.values);
   spec["transform"] = transform;
   spec["facet"] = {
       {"field", "panel"}, {"type", "ordinal"}, {"sort", order}, {"header", header}};
@@ -78,7 +78,6 @@ std::string similarity_picture(const SimilarityPicture& picture) {
                   .rows = picture.positions,
                   .columns = picture.positions,
                   .title = picture.title,
-                  .colours = Colours::diverging,
                   .range = picture.range,
                   .aspect = 1.0});
 }
@@ -170,17 +169,21 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
            {"kind", length > picture.context ? "never completes a turn" : "completes turns"}});
     }
   }
+  // Without the nine lines in between, which hide the points.
+  Json decades = Json::array();
+  for (int power = -3; power <= 12; ++power) decades.push_back(place(std::pow(10.0, power)));
   const Json none;
   const Json x = {{"field", "pair"},
                   {"type", "quantitative"},
                   {"title", "pair"},
                   {"scale", {{"nice", false}, {"padding", 8}}},
                   {"axis", {{"tickMinStep", 1}, {"labelOverlap", true}}}};
-  const Json y = {{"field", "length"},
-                  {"type", "quantitative"},
-                  {"title", "wavelength (tokens)"},
-                  {"scale", {{"type", "log"}, {"base", 10}, {"padding", 8}, {"nice", false}}},
-                  {"axis", {{"format", ",.12~g"}, {"tickCount", 6}, {"labelOverlap", true}}}};
+  const Json y = {
+      {"field", "length"},
+      {"type", "quantitative"},
+      {"title", "wavelength (tokens)"},
+      {"scale", {{"type", "log"}, {"base", 10}, {"padding", 8}, {"nice", false}}},
+      {"axis", {{"format", ",.12~g"}, {"values", decades}, {"labelOverlap", true}}}};
   Json shape = {{"field", "name"},
                 {"type", "nominal"},
                 {"title", none},
@@ -200,11 +203,10 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
        {"title", "wavelength"},
        {"format", ",.4~r"}},
       {{"field", "turns"}, {"type", "quantitative"}, {"title", "turns"}, {"format", ",.4~r"}}};
-  const Json context = {{"values",
-                         {{{"context", place(picture.context)},
-                           {"label", "context " + place(picture.context).dump()}}}}};
+  const Json context = {{"values", {{{"context", place(picture.context)}}}}};
   const Json level = {{"field", "context"}, {"type", "quantitative"}};
   Json spec = internal::chart(320);
+  spec["usermeta"]["gnomon"]["letters"] = 22;
   spec["data"] = {{"values", rows}};
   spec["layer"] = {
       {{"mark", {{"type", "point"}, {"filled", true}, {"size", 55}, {"opacity", 1}}},
@@ -214,6 +216,8 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
        {"mark", {{"type", "rule"}, {"strokeDash", {2, 3}}}},
        {"encoding", {{"y", level}}}},
       {{"data", context},
+       {"transform",
+        {{{"calculate", "'context ' + format(datum.context, ',')"}, {"as", "label"}}}},
        {"mark",
         {{"type", "text"}, {"align", "left"}, {"baseline", "bottom"}, {"dx", 4}, {"dy", -4}}},
        {"encoding",

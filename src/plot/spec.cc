@@ -24,7 +24,7 @@ std::string label_of(const Cells& cells, const std::string& index) {
 }
 
 Json axis_of(const Cells& cells, std::int64_t count) {
-  Json axis = {{"grid", false}, {"labelOverlap", true}};
+  Json axis = {{"grid", false}, {"labelOverlap", true}, {"tickCount", 10}};
   if (!cells.labels.empty()) {
     Json values = Json::array();
     for (std::int64_t i = 0; i < count; ++i) values.push_back(i);
@@ -68,6 +68,10 @@ Json numbers(std::span<const double> values) {
   Json list = Json::array();
   for (const double value : values) list.push_back(number(value));
   return list;
+}
+
+Json cell_data(std::span<const double> values) {
+  return {{"values", {{{"data", numbers(values)}}}}};
 }
 
 Json title(const std::string& text) { return text.empty() ? Json() : Json(text); }
@@ -167,6 +171,7 @@ Json cell_transform(const Cells& rows, const Cells& columns, std::int64_t row_co
   };
   const std::string count = std::to_string(column_count);
   Json steps = Json::array();
+  steps.push_back({{"flatten", {"data"}}});
   steps.push_back({{"window", {{{"op", "row_number"}, {"as", "cell"}}}}});
   steps.push_back({{"filter", "isValid(datum.data)"}});
   steps.push_back(calculate("(datum.cell - 1) % " + count, "column"));

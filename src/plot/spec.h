@@ -19,6 +19,7 @@ using Json = nlohmann::ordered_json;
 // 4 significant digits, whole numbers without a point; null where not finite.
 Json number(double value);
 Json numbers(std::span<const double> values);
+Json cell_data(std::span<const double> values);  // what cell_transform unrolls
 // As it stands: for what places a mark. null where not finite.
 Json place(double value);
 

@@ -38,7 +38,7 @@ struct SimilarityPicture {
   Matrix values;  // [positions, positions]
   Cells positions = {.title = "position"};
   std::string title = "similarity";
-  std::optional<Range> range = {};  // of colours; {-1, 1} for cosines
+  std::optional<Range> range = {};  // of colours; empty: the data's
 };
 std::string similarity_picture(const SimilarityPicture& picture);
 
