@@ -289,7 +289,7 @@ std::string heatmap(const Heatmap& map) {
   if (map.aspect) {
     const double tall = *map.aspect * static_cast<double>(map.values.rows) /
                         static_cast<double>(map.values.columns);
-    internal::set_shape(spec, spec, tall);
+    internal::set_shape(spec, tall);
   }
   spec["data"] = internal::cell_data(map.values.values);
   spec["transform"] =
@@ -318,8 +318,8 @@ std::string bars(const BarChart& chart) {
         {{"name", bar.name}, {"colour", colour_of(bar)}, {"value", number(bar.value)}});
   }
   if (low == high) high = 1;
-  // Room for the numbers at the ends.
-  const double room = 0.14 * (high - low);
+  // Room for the numbers at the ends, on a phone, too.
+  const double room = 0.24 * (high - low);
   const Json domain = {number(low < 0 ? low - room : 0), number(high > 0 ? high + room : 0)};
   Json colour = name_channel(chart.bars, chart.names);
   if (own_colours) colour["legend"] = nullptr;

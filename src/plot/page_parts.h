@@ -89,8 +89,8 @@ inline constexpr std::string_view script = R"js(
       range: dark.matches ? {
         category: ['#6cb2f7', '#f59b42', '#3fb57e', '#c774e0', '#b5785a',
                    '#91eef8', '#6c76f0', '#ffa0b4', '#d8ea66', '#a0a7b2'],
-        diverging: ['#ffc27a', '#d9822b', '#8f5522', '#4a3524', '#23262b',
-                    '#22374c', '#2b5f91', '#4c97d9', '#9ccdfa'],
+        diverging: ['#9ccdfa', '#4c97d9', '#2b5f91', '#22374c', '#23262b',
+                    '#4a3524', '#8f5522', '#d9822b', '#ffc27a'],
         heatmap: {scheme: 'viridis'}, ramp: {scheme: 'viridis', extent: [0.3, 1]}
       } : {
         category: ['#1467c8', '#d65f00', '#0a5c43', '#c04fb4', '#6b2f20',

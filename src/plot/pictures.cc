@@ -15,8 +15,9 @@ using internal::place;
 
 void check_size(const std::vector<double>& values, std::size_t count, const char* what) {
   if (values.size() != count)
-    refuse("pictures", std::string(what) + " must be as many as distances",
-           place(static_cast<double>(values.size())).dump());
+    refuse("pictures",
+           std::string(what) + " must be as many as distances (" + std::to_string(count) + ")",
+           static_cast<std::int64_t>(values.size()));
 }
 
 // Heat maps of one shape beside each other, in one scale of colours. `titles`: one each.
@@ -54,7 +55,7 @@ Json panels(const Panels& panels) {
       {"mark", internal::cell_mark()},
       {"encoding", internal::cell_encoding(panels.row_cells, panels.column_cells, panels.rows,
                                            panels.columns, panels.colouring, panels.values)}};
-  internal::set_shape(spec, spec["spec"],
+  internal::set_shape(spec,
                       static_cast<double>(panels.rows) / static_cast<double>(panels.columns),
                       {.count = count, .narrowest = panels.narrowest});
   return spec;
@@ -160,7 +161,6 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
     for (std::size_t pair = 0; pair < spec.wavelengths.size(); ++pair) {
       const double length = spec.wavelengths[pair];
       if (!(length > 0)) refuse("pictures", "a wavelength must be above 0", length);
-      if (!std::isfinite(length)) continue;  // never turns
       rows.push_back(
           {{"name", spec.name},
            {"pair", pair},
@@ -277,6 +277,7 @@ std::string bias_picture(const BiasPicture& picture) {
                          {"format", ",.4~r"}}};
   Json spec = internal::chart(320);
   spec["data"] = {{"values", rows}};
+  spec["usermeta"]["gnomon"]["letters"] = 3;  // of a head's number
   spec["transform"] = {{{"flatten", {"x", "y"}}}};
   spec["mark"] = {{"type", "line"}, {"point", "transparent"}, {"strokeWidth", 1.5}};
   spec["encoding"] = {{"x", across},

@@ -94,13 +94,14 @@ std::string text(const Json& spec) {
   return spec.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-void set_shape(Json& spec, Json& one, double tall, const Multiples& multiples) {
+void set_shape(Json& spec, double tall, const Multiples& multiples) {
   constexpr double highest = 640;  // px: a picture should fit a screen
   const double widest = std::min(multiples.count > 1 ? 480.0 : 880.0, highest / tall);
   const double width = std::min(widest, multiples.count > 1 ? 220.0 : 480.0);
   spec.erase("width");
   spec.erase("height");
   spec.erase("autosize");
+  Json& one = spec.contains("spec") ? spec["spec"] : spec;
   one["width"] = std::lround(width);
   one["height"] = std::max(1L, std::lround(width * tall));
   Json own = {{"tall", number(tall)}, {"widest", std::lround(widest)}, {"margin", 70}};

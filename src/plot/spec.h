@@ -36,7 +36,7 @@ struct Multiples {
   std::int64_t count = 1;
   int narrowest = 0;  // px
 };
-void set_shape(Json& spec, Json& one, double tall, const Multiples& multiples = {});
+void set_shape(Json& spec, double tall, const Multiples& multiples = {});
 
 // The smallest and largest finite value; nothing where there is none.
 std::optional<std::pair<double, double>> extent(std::span<const double> values);

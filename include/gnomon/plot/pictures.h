@@ -73,7 +73,8 @@ std::string rotary_picture(const RotaryPicture& picture);
 struct WavelengthPicture {
   struct Spec {
     std::string name;
-    std::vector<double> wavelengths;  // [pairs], 2 pi / frequency, tokens; above 0
+    std::vector<double>
+        wavelengths;  // [pairs], 2 pi / frequency, in tokens; above 0. Infinity: no point
   };
   std::vector<Spec> specs;  // at least one
   double context = 0;       // tokens, above 0
