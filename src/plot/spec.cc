@@ -24,7 +24,7 @@ std::string label_of(const Cells& cells, const std::string& index) {
 }
 
 Json axis_of(const Cells& cells, std::int64_t count) {
-  Json axis = {{"grid", false}, {"labelOverlap", true}};
+  Json axis = {{"grid", false}, {"labelOverlap", true}, {"tickCount", 10}};
   if (!cells.labels.empty()) {
     Json values = Json::array();
     for (std::int64_t i = 0; i < count; ++i) values.push_back(i);
@@ -70,6 +70,10 @@ Json numbers(std::span<const double> values) {
   return list;
 }
 
+Json cell_data(std::span<const double> values) {
+  return {{"values", {{{"data", numbers(values)}}}}};
+}
+
 Json title(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 Json ends(const Range& range) { return {place(range.low), place(range.high)}; }
@@ -90,13 +94,14 @@ std::string text(const Json& spec) {
   return spec.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-void set_shape(Json& spec, Json& one, double tall, const Multiples& multiples) {
+void set_shape(Json& spec, double tall, const Multiples& multiples) {
   constexpr double highest = 640;  // px: a picture should fit a screen
   const double widest = std::min(multiples.count > 1 ? 480.0 : 880.0, highest / tall);
   const double width = std::min(widest, multiples.count > 1 ? 220.0 : 480.0);
   spec.erase("width");
   spec.erase("height");
   spec.erase("autosize");
+  Json& one = spec.contains("spec") ? spec["spec"] : spec;
   one["width"] = std::lround(width);
   one["height"] = std::max(1L, std::lround(width * tall));
   Json own = {{"tall", number(tall)}, {"widest", std::lround(widest)}, {"margin", 70}};
@@ -167,6 +172,7 @@ Json cell_transform(const Cells& rows, const Cells& columns, std::int64_t row_co
   };
   const std::string count = std::to_string(column_count);
   Json steps = Json::array();
+  steps.push_back({{"flatten", {"data"}}});
   steps.push_back({{"window", {{{"op", "row_number"}, {"as", "cell"}}}}});
   steps.push_back({{"filter", "isValid(datum.data)"}});
   steps.push_back(calculate("(datum.cell - 1) % " + count, "column"));

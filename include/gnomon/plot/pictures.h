@@ -38,7 +38,7 @@ struct SimilarityPicture {
   Matrix values;  // [positions, positions]
   Cells positions = {.title = "position"};
   std::string title = "similarity";
-  std::optional<Range> range = {};  // of colours; {-1, 1} for cosines
+  std::optional<Range> range = {};  // of colours; empty: the data's
 };
 std::string similarity_picture(const SimilarityPicture& picture);
 
@@ -73,7 +73,8 @@ std::string rotary_picture(const RotaryPicture& picture);
 struct WavelengthPicture {
   struct Spec {
     std::string name;
-    std::vector<double> wavelengths;  // [pairs], 2 pi / frequency, tokens; above 0
+    std::vector<double>
+        wavelengths;  // [pairs], 2 pi / frequency, in tokens; above 0. Infinity: no point
   };
   std::vector<Spec> specs;  // at least one
   double context = 0;       // tokens, above 0
