@@ -150,6 +150,7 @@ Json series_data(const LineChart& chart, bool bands) {
       else
         put(y, series.y[i]);
     }
+    if (x.empty()) continue;
     Json row = {{"series", s},
                 {"name", series.name},
                 {"colour", colour_of(series)},

@@ -114,7 +114,7 @@ inline constexpr std::string_view script = R"js(
     }
     const one = spec.spec || spec;
     one.width = Math.max(40, Math.floor(Math.min(room, own.widest)));
-    one.height = Math.max(1, Math.round(one.width * own.tall));
+    one.height = Math.max(1, Math.min(2000, Math.round(one.width * own.tall)));
     return spec;
   };
   const draw = async box => {

@@ -221,9 +221,9 @@ TEST(Chart, AHeatmapOfOneValueOrNoneHasARange) {
   EXPECT_EQ(
       Json::parse(heatmap({.values = {1, 2, {7, 7}}}))["encoding"]["color"]["scale"]["domain"],
       Json({6.5, 7.5}));
-  EXPECT_FALSE(
-      Json::parse(heatmap({.values = {1, 1, {nan}}}))["encoding"]["color"]["scale"].contains(
-          "domain"));
+  EXPECT_EQ(
+      Json::parse(heatmap({.values = {1, 1, {nan}}}))["encoding"]["color"]["scale"]["domain"],
+      Json({0, 1}));
 }
 
 TEST(Chart, LabelsAreTextAndNoExpression) {
