@@ -1,1 +1,3 @@
-int main() { return 0; }
+#include "apps/cli/command.h"
+
+int main(int argc, char** argv) { return gnomon::cli::run_program(argc, argv); }

@@ -15,6 +15,7 @@ namespace {
 
 constexpr double seed_deviation = 0.02;  // bits; see rankings
 constexpr double breaks_from = 0.25;     // a loss this much higher is called broken
+constexpr double learnt_below = 0.9;     // of the bits by byte frequencies; see byte_frequency
 
 struct Contender {
   std::string name, title;
@@ -197,6 +198,14 @@ Json answer(const Json& results) {
   if (encodings.empty()) return sentences;
   const Json& lengths = results.at("settings").at("eval_lengths");
   const std::int64_t train_length = lengths.front(), longest = lengths.back();
+  const double frequency = results.at("texts").at("byte_frequency_bits");
+  if (const double best = results.at("rankings").front().at("order")[0].at("bits");
+      best > learnt_below * frequency)
+    sentences.push_back(
+        fmt::format("These models have learnt little beyond how often each byte occurs ({:.2f} "
+                    "bits a byte): "
+                    "train longer before believing any ranking.",
+                    frequency));
   sentences.push_back(best_sentence(results.at("rankings").front(), train_length));
   if (longest > train_length && !results.at("rankings").back().at("order").empty()) {
     sentences.push_back(far_sentence(encodings, longest, longest / train_length));

@@ -31,7 +31,7 @@ fs::path novels_folder() {
   const fs::path self = fs::read_symlink("/proc/self/exe", ignored);
   // PREFIX/libexec/gnomon/gnomon-lab
   const fs::path installed =
-      self.parent_path().parent_path().parent_path() / "share/gnomon/data/austen";
+      self.parent_path().parent_path().parent_path() / "share/gnomon/austen";
   return fs::is_directory(installed, ignored) ? installed : fs::path(GNOMON_NOVELS);
 }
 

@@ -19,8 +19,8 @@ struct Losses {
   std::vector<double> window;  // from windows laid end to end; index modulo length = position
 };
 
-Losses losses(Run& run, const Segment& segment, std::int64_t length, const Settings& settings,
-              torch::Device device) {
+Losses losses(TrainingRun& run, const Segment& segment, std::int64_t length,
+              const Settings& settings, torch::Device device) {
   const Batch batch = segment_windows(segment, length, settings.longest());
   const at::Tensor bits =
       torch::nn::functional::cross_entropy(
@@ -59,44 +59,49 @@ struct Sums {
   }
 };
 
-// Means over stretches of `stretch` neighbours, of sums over `count` segments.
-Json stretched(const std::vector<double>& sums, std::int64_t stretch, std::size_t count) {
-  Json means = Json::array();
-  const auto step = static_cast<std::size_t>(stretch);
-  for (std::size_t begin = 0; begin + step <= sums.size(); begin += step)
-    means.push_back(std::accumulate(sums.begin() + static_cast<std::ptrdiff_t>(begin),
-                                    sums.begin() + static_cast<std::ptrdiff_t>(begin + step),
-                                    0.0) /
-                    static_cast<double>(step * count));
-  return means;
+// Stretches of positions, each about a ninth longer than the one before: six an octave, so
+// that each has many bytes and a logarithmic axis shows them evenly. Their bounds.
+std::vector<std::size_t> stretches(std::size_t length) {
+  std::vector<std::size_t> bounds{0};
+  while (bounds.back() < length)
+    bounds.push_back(std::min(length, bounds.back() + 1 + bounds.back() / 9));
+  return bounds;
 }
 
-constexpr std::int64_t position_stretches = 64;
-
-// Loss by position in the longest windows, beside the cut context.
-Json by_position(const Sums& longest, const Sums& cut, std::int64_t length) {
-  const std::int64_t stretch = std::max<std::int64_t>(1, length / position_stretches);
+// Loss by bytes of context in the longest windows, beside the cut context.
+Json by_position(const Sums& longest, const Sums& cut, std::int64_t window_length) {
+  const auto length = static_cast<std::size_t>(window_length);
   // Where the longest that applies is shorter than the segment, its windows follow each other:
   // fold them onto one.
   const auto folded = [&](const std::vector<double>& sums) {
-    std::vector<double> fold(static_cast<std::size_t>(length));
-    for (std::size_t i = 0; i < sums.size(); ++i) fold[i % fold.size()] += sums[i];
+    std::vector<double> fold(length);
+    for (std::size_t i = 0; i < sums.size(); ++i) fold[i % length] += sums[i];
     return fold;
   };
-  const std::size_t count =
-      longest.tail_by_segment.size() * longest.window.size() / static_cast<std::size_t>(length);
-  Json positions = Json::array();
-  for (std::int64_t begin = 0; begin + stretch <= length; begin += stretch)
-    positions.push_back(static_cast<double>(begin) + 0.5 * static_cast<double>(stretch - 1));
-  return {{"length", length},
+  const std::size_t windows = longest.tail_by_segment.size() * longest.window.size() / length;
+  const std::vector<double> whole = folded(longest.window), short_context = folded(cut.tail);
+  const std::vector<std::size_t> bounds = stretches(length);
+  Json positions = Json::array(), bits = Json::array(), cut_bits = Json::array();
+  for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
+    const std::size_t begin = bounds[i], end = bounds[i + 1];
+    const auto mean_of = [&](const std::vector<double>& sums) {
+      return std::accumulate(sums.begin() + static_cast<std::ptrdiff_t>(begin),
+                             sums.begin() + static_cast<std::ptrdiff_t>(end), 0.0) /
+             static_cast<double>((end - begin) * windows);
+    };
+    positions.push_back(0.5 * static_cast<double>(begin + 1 + end));
+    bits.push_back(mean_of(whole));
+    cut_bits.push_back(mean_of(short_context));
+  }
+  return {{"length", window_length},
           {"positions", positions},
-          {"bits", stretched(folded(longest.window), stretch, count)},
-          {"cut_bits", stretched(folded(cut.tail), stretch, count)}};
+          {"bits", bits},
+          {"cut_bits", cut_bits}};
 }
 
 }  // namespace
 
-Json evaluate(Run& run, const Settings& settings, const Corpus& corpus,
+Json evaluate(TrainingRun& run, const Settings& settings, const Corpus& corpus,
               const std::function<bool()>& stop) {
   const at::NoGradGuard no_grad;
   const torch::Device device(settings.device);
@@ -189,7 +194,7 @@ Json bias_by_distance(const BiasForm& form, std::int64_t length) {
 
 }  // namespace
 
-Json picture(Run& run, const Settings& settings) {
+Json picture(TrainingRun& run, const Settings& settings) {
   const at::NoGradGuard no_grad;
   const model::Encoding& encoding = run.model()->position()->encoding();
   const std::int64_t length =

@@ -16,17 +16,18 @@ namespace gnomon::lab {
 //                             it
 //                "window_bits": mean over the same bytes from windows laid end to end
 //                "windows": how many, "tail_by_segment": [...]}]
-//   "by_position": {"length": the longest that applies, "positions": [...] (the middle of each
-//                   stretch), "bits": [...], "cut_bits": the same bytes with the context cut to
-//                   the training length}
+//   "by_position": {"length": the longest that applies, "positions": [...] (bytes of context,
+//   the
+//                   middle of each stretch), "bits": [...], "cut_bits": the same bytes with the
+//                   context cut to the training length}
 //
 // in bits a byte. A length beyond the encoding's capacity has only "applicable": false. `stop`
 // is asked between segments; an empty Json comes back once it says yes.
-Json evaluate(Run& run, const Settings& settings, const Corpus& corpus,
+Json evaluate(TrainingRun& run, const Settings& settings, const Corpus& corpus,
               const std::function<bool()>& stop);
 
 // What the encoding looks like as it was used, from the forms it lowers to: a "table", the
 // "similarity" of positions, a "rotary" decay, a "bias" by distance. Empty for no position.
-Json picture(Run& run, const Settings& settings);
+Json picture(TrainingRun& run, const Settings& settings);
 
 }  // namespace gnomon::lab

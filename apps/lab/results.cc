@@ -4,6 +4,7 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <ctime>
@@ -88,6 +89,25 @@ Json encoding_results(const std::string& name, const std::vector<const Json*>& r
           {"test_seconds", mean(collect(runs, "test_seconds"))}};
 }
 
+// Bits a byte of the test texts from the frequencies of the training bytes alone: what a model
+// must get well below to have learnt anything from context.
+double byte_frequency_bits(const Corpus& corpus) {
+  std::array<double, 256> counts;
+  counts.fill(1);  // a byte that training has not seen is rare, not impossible
+  double total = 256;
+  for (const Text& text : corpus.train) {
+    for (const char c : text.bytes) counts[static_cast<unsigned char>(c)] += 1;
+    total += static_cast<double>(text.bytes.size());
+  }
+  double bits = 0, tested = 0;
+  for (const Text& text : corpus.test) {
+    for (const char c : text.bytes)
+      bits -= std::log2(counts[static_cast<unsigned char>(c)] / total);
+    tested += static_cast<double>(text.bytes.size());
+  }
+  return bits / std::max(1.0, tested);
+}
+
 std::string processor() {
   std::ifstream stream("/proc/cpuinfo");
   for (std::string line; std::getline(stream, line);)
@@ -132,6 +152,7 @@ Json assemble_results(const SessionResult& session, const Corpus& corpus) {
   results["settings"] = to_json(session.settings);
   results["texts"] = {{"source", corpus.source},
                       {"split", corpus.split},
+                      {"byte_frequency_bits", byte_frequency_bits(corpus)},
                       {"train", text_names(corpus.train)},
                       {"validation", text_names(corpus.validation)},
                       {"test", text_names(corpus.test)}};

@@ -63,8 +63,8 @@ void replace(const std::filesystem::path& path, Write&& write) {
 
 }  // namespace
 
-Run::Run(const Settings& settings, const Corpus& corpus, std::string encoding,
-         std::int64_t seed)
+TrainingRun::TrainingRun(const Settings& settings, const Corpus& corpus, std::string encoding,
+                         std::int64_t seed)
     : settings_(settings),
       corpus_(corpus),
       encoding_(std::move(encoding)),
@@ -77,7 +77,7 @@ Run::Run(const Settings& settings, const Corpus& corpus, std::string encoding,
   optimizer_ = optimizer_for(model_, settings);
 }
 
-double Run::train_step() {
+double TrainingRun::train_step() {
   const auto start = std::chrono::steady_clock::now();
   const double rate = rate_at(settings_, step_);
   for (auto& group : optimizer_->param_groups())
@@ -99,7 +99,7 @@ double Run::train_step() {
   return bits;
 }
 
-void Run::record() {
+void TrainingRun::record() {
   const std::int64_t every = std::max<std::int64_t>(1, settings_.steps / curve_points);
   if (step_ % every != 0 && !trained()) return;
   const bool validate = step_ / every % validation_every == 0 || trained();
@@ -109,7 +109,7 @@ void Run::record() {
   loss_count_ = 0;
 }
 
-double Run::validation_bits() {
+double TrainingRun::validation_bits() {
   const at::NoGradGuard no_grad;
   double sum = 0;
   for (std::int64_t i = 0; i < validation_batches; ++i)
@@ -121,7 +121,7 @@ double Run::validation_bits() {
   return sum / static_cast<double>(validation_batches) * bits_per_nat;
 }
 
-void Run::save(const std::filesystem::path& path) {
+void TrainingRun::save(const std::filesystem::path& path) {
   replace(path, [&](const std::string& aside) {
     torch::serialize::OutputArchive archive, model, optimizer;
     model_->save(model);
@@ -136,7 +136,7 @@ void Run::save(const std::filesystem::path& path) {
   });
 }
 
-void Run::load(const std::filesystem::path& path) {
+void TrainingRun::load(const std::filesystem::path& path) {
   torch::serialize::InputArchive archive, model, optimizer;
   archive.load_from(path.string());
   archive.read("model", model);
@@ -155,11 +155,11 @@ void Run::load(const std::filesystem::path& path) {
     curve_.push_back({number[i], number[i + 1], number[i + 2]});
 }
 
-void Run::save_weights(const std::filesystem::path& path) {
+void TrainingRun::save_weights(const std::filesystem::path& path) {
   replace(path, [&](const std::string& aside) { torch::save(model_, aside); });
 }
 
-Json Run::summary() const {
+Json TrainingRun::summary() const {
   Json curve = Json::array();
   for (const auto& [step, train, validation] : curve_) {
     Json point{{"step", static_cast<std::int64_t>(step)}, {"train_bits", train}};

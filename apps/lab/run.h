@@ -19,9 +19,10 @@ namespace gnomon::lab {
 // Bits in a nat: losses are reported in bits a byte.
 constexpr double bits_per_nat = 1.4426950408889634;
 
-class Run {
+class TrainingRun {
  public:
-  Run(const Settings& settings, const Corpus& corpus, std::string encoding, std::int64_t seed);
+  TrainingRun(const Settings& settings, const Corpus& corpus, std::string encoding,
+              std::int64_t seed);
 
   const std::string& encoding() const { return encoding_; }
   std::int64_t seed() const { return seed_; }

@@ -146,7 +146,7 @@ std::int64_t fitting_steps(const Options& options, const Corpus& corpus) {
   Settings probe = s;
   probe.eval_segments = 1;
   on_threads(options.jobs, s.encodings.size(), [&](std::size_t i) {
-    Run run(probe, corpus, s.encodings[i], 1);
+    TrainingRun run(probe, corpus, s.encodings[i], 1);
     const auto timed = [](auto&& work) {
       const auto start = Clock::now();
       work();
@@ -194,7 +194,7 @@ struct Task {
 Json work_on(const Task& task, const Settings& settings, const Corpus& corpus,
              const fs::path& out, Progress& progress) {
   const fs::path checkpoint = out / "checkpoints" / (task.name() + ".pt");
-  Run run(settings, corpus, task.encoding, task.seed);
+  TrainingRun run(settings, corpus, task.encoding, task.seed);
   if (fs::exists(checkpoint)) run.load(checkpoint);
   auto saved = Clock::now();
   double rate = 0;

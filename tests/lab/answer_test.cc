@@ -35,6 +35,7 @@ Json results_of(const std::vector<Found>& all) {
   }
   Json results{{"encodings", encodings},
                {"runs_asked", encodings.size()},
+               {"texts", {{"byte_frequency_bits", 4.46}}},
                {"settings", {{"eval_lengths", {128, 1024}}}}};
   results["rankings"] = rankings(encodings, runs);
   return results;
@@ -95,6 +96,12 @@ TEST(Rankings, UseTheSpreadOfPairedSeedsWhereThereIsOne) {
   EXPECT_TRUE(tied("a"));
   EXPECT_FALSE(tied("b"));
   EXPECT_TRUE(tied("c"));
+}
+
+TEST(Answer, DoubtsModelsThatHaveLearntLittle) {
+  const Json sentences = answer(results_of({{"alibi", "ALiBi", 4.30, 4.30}}));
+  EXPECT_NE(sentences[0].get<std::string>().find("train longer before believing"),
+            std::string::npos);
 }
 
 TEST(Answer, SaysWhenItWasStoppedEarly) {

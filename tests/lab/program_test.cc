@@ -1,10 +1,6 @@
 // gnomon-lab as a user runs it: what it writes, how it stops and goes on, what it refuses.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -14,60 +10,22 @@
 #include <thread>
 #include <vector>
 
+#include "process.h"
+
 namespace gnomon::lab {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-struct Child {
-  pid_t pid;
-  int output;  // its stdout and stderr
-
-  std::string read_all() const {
-    std::string text;
-    std::array<char, 4096> buffer{};
-    for (ssize_t got; (got = read(output, buffer.data(), buffer.size())) > 0;)
-      text.append(buffer.data(), static_cast<std::size_t>(got));
-    close(output);
-    return text;
-  }
-  int wait() const {
-    int status = 0;
-    waitpid(pid, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-};
+using testing::Child;
+using testing::Outcome;
 
 Child start(const std::vector<std::string>& arguments) {
-  int ends[2];
-  if (pipe(ends) != 0) throw std::runtime_error("no pipe");
-  const pid_t pid = fork();
-  if (pid == 0) {
-    dup2(ends[1], STDOUT_FILENO);
-    dup2(ends[1], STDERR_FILENO);
-    close(ends[0]);
-    close(ends[1]);
-    std::vector<std::string> all{GNOMON_LAB_PROGRAM};
-    all.insert(all.end(), arguments.begin(), arguments.end());
-    std::vector<char*> pointers;
-    for (std::string& one : all) pointers.push_back(one.data());
-    pointers.push_back(nullptr);
-    execv(pointers[0], pointers.data());
-    _exit(127);
-  }
-  close(ends[1]);
-  return {pid, ends[0]};
+  return testing::start(GNOMON_LAB_PROGRAM, arguments, testing::Streams::joined);
 }
-
-struct Outcome {
-  int code;
-  std::string output;
-};
 Outcome run(const std::vector<std::string>& arguments) {
-  const Child child = start(arguments);
-  std::string output = child.read_all();
-  return {child.wait(), std::move(output)};
+  return testing::run(GNOMON_LAB_PROGRAM, arguments, testing::Streams::joined);
 }
 
 class Program : public ::testing::Test {

@@ -42,14 +42,14 @@ Json without_times(Json json) {
 }
 
 TEST_P(RunOfEach, ResumedFromACheckpointEndsInTheSameBits) {
-  Run whole(settings_, corpus_, GetParam(), 1);
+  TrainingRun whole(settings_, corpus_, GetParam(), 1);
   while (!whole.trained()) whole.train_step();
   {
-    Run first(settings_, corpus_, GetParam(), 1);
+    TrainingRun first(settings_, corpus_, GetParam(), 1);
     for (int step = 0; step < 5; ++step) first.train_step();
     first.save(path_);
   }
-  Run second(settings_, corpus_, GetParam(), 1);
+  TrainingRun second(settings_, corpus_, GetParam(), 1);
   second.load(path_);
   fs::remove(path_);
   EXPECT_EQ(second.step(), 5);
@@ -65,7 +65,7 @@ TEST_P(RunOfEach, ResumedFromACheckpointEndsInTheSameBits) {
 TEST_P(RunOfEach, LearnsSomething) {
   settings_.steps = 60;
   settings_.learning_rate = 5e-3;
-  Run run(settings_, corpus_, GetParam(), 1);
+  TrainingRun run(settings_, corpus_, GetParam(), 1);
   const double first = run.train_step();
   EXPECT_NEAR(first, 8, 0.5);  // 256 equally likely bytes
   double last = 0;
@@ -73,10 +73,10 @@ TEST_P(RunOfEach, LearnsSomething) {
   EXPECT_LT(last, 5);  // below is the entropy of single bytes, 4.46
 }
 
-TEST(Run, SharedWeightsAndBatchesAreTheSameForEveryEncoding) {
+TEST(TrainingRun, SharedWeightsAndBatchesAreTheSameForEveryEncoding) {
   const Settings settings = tiny();
   const Corpus corpus = load_corpus(settings);
-  Run none(settings, corpus, "none", 3), learned(settings, corpus, "learned", 3);
+  TrainingRun none(settings, corpus, "none", 3), learned(settings, corpus, "learned", 3);
   const auto shared = none.model()->named_parameters();
   const auto all = learned.model()->named_parameters();
   for (const auto& item : shared)
@@ -87,7 +87,7 @@ TEST(Run, SharedWeightsAndBatchesAreTheSameForEveryEncoding) {
 TEST(Evaluate, ReportsALearnedTableAsNotApplicableBeyondItsEnd) {
   const Settings settings = tiny();
   const Corpus corpus = load_corpus(settings);
-  Run run(settings, corpus, "learned", 1);
+  TrainingRun run(settings, corpus, "learned", 1);
   const Json found = evaluate(run, settings, corpus, [] { return false; });
   EXPECT_TRUE(found.at("lengths")[0].at("applicable"));
   EXPECT_EQ(found.at("lengths")[1], (Json{{"length", 32}, {"applicable", false}}));
@@ -98,7 +98,7 @@ TEST(Evaluate, ReportsALearnedTableAsNotApplicableBeyondItsEnd) {
 TEST(Evaluate, AveragesTheSameTargetsAtEveryLength) {
   const Settings settings = tiny();
   const Corpus corpus = load_corpus(settings);
-  Run run(settings, corpus, "rotary", 1);
+  TrainingRun run(settings, corpus, "rotary", 1);
   const Json found = evaluate(run, settings, corpus, [] { return false; });
   const at::NoGradGuard no_grad;
   const std::string& text = corpus.test[0].bytes;

@@ -48,7 +48,7 @@ void expect_close(const at::Tensor& a, const at::Tensor& b, double tolerance) {
 // The kernels against the same formula in LibTorch's operators and its own autograd: values and
 // every gradient, with grouped heads and fewer queries than keys.
 TEST_P(EachEncoding, AttendsLikeTheComposedOperators) {
-  const auto position = make();
+  auto position = make();
   const auto q = random({batch, 5, heads, head_size}, 1, at::kDouble);
   const auto k = random({batch, length, heads / 2, head_size}, 2, at::kDouble);
   const auto v = random({batch, length, heads / 2, 6}, 3, at::kDouble);
@@ -75,7 +75,7 @@ TEST_P(EachEncoding, AttendsLikeTheComposedOperators) {
 }
 
 TEST_P(EachEncoding, EmbedsATableOnceAndPassesGradients) {
-  const auto position = make();
+  auto position = make();
   const auto x = random({batch, length, shape.width}, 5, at::kFloat);
   const at::Tensor y = position->embed(x);
   y.sum().backward();
@@ -91,7 +91,7 @@ TEST_P(EachEncoding, EmbedsATableOnceAndPassesGradients) {
 }
 
 TEST_P(EachEncoding, DecodesFromACacheAsInOnePass) {
-  const auto position = make();
+  auto position = make();
   const at::NoGradGuard no_grad;
   const auto q = random({batch, length, heads, head_size}, 1, at::kFloat);
   const auto k = random({batch, length, heads, head_size}, 2, at::kFloat);
@@ -105,7 +105,7 @@ TEST_P(EachEncoding, DecodesFromACacheAsInOnePass) {
 }
 
 TEST_P(EachEncoding, TakesHalfPrecisionAndStridedViews) {
-  const auto position = make();
+  auto position = make();
   const auto packed = random({batch, length, 3, heads, head_size}, 6, at::kFloat);
   const auto parts = packed.unbind(2);
   const AttendOptions causal{Visibility::causal, std::nullopt, std::nullopt};
@@ -125,7 +125,7 @@ TEST_P(EachEncoding, GivesTheSameBitsForAnyNumberOfThreads) {
   std::vector<std::vector<at::Tensor>> results;
   for (int count : {1, 2, 7}) {
     set_threads(count);
-    const auto position = make();
+    auto position = make();
     const at::Tensor out =
         position->attend(position->embed(q.flatten(2)).view(q.sizes()), q, q, causal);
     std::vector<at::Tensor> inputs = position->parameters();
@@ -142,7 +142,7 @@ TEST_P(EachEncoding, GivesTheSameBitsForAnyNumberOfThreads) {
 }
 
 TEST_P(EachEncoding, SavesLoadsAndClones) {
-  const auto position = make();
+  auto position = make();
   std::stringstream stream;
   torch::save(position, stream);
   PositionEncoding other(position->encoding());

@@ -34,7 +34,7 @@ struct AttentionMask {
   std::int64_t offset = 0;     // not negative
   // At most this many rows before (after) its own, itself not counted: Mistral's
   // `sliding_window` w is before = w - 1. Nothing: no limit.
-  std::optional<std::int64_t> before, after;
+  std::optional<std::int64_t> before = {}, after = {};
 
   bool operator==(const AttentionMask&) const = default;
 };
@@ -43,7 +43,7 @@ struct AttentionMask {
 struct AttentionPosition {
   const RotaryTable* query_rotary = nullptr;  // tokens T
   const RotaryTable* key_rotary = nullptr;    // tokens S; null where cached keys are turned
-  BiasForm bias;                              // by Hq heads
+  BiasForm bias = {};                         // by Hq heads
   // Positions (for the bias) and sequences (packing, padding) of the rows; batch B or 1. Null:
   // key row j is at position j, query row i at position i + offset, all in one sequence.
   const Positions* queries = nullptr;  // tokens T
@@ -59,8 +59,13 @@ double softmax_scale(std::int64_t head_size);
 // sum of exp(score): [B, Hq, T]; the backward pass needs it.
 //
 // A query that sees no key gives zeros, and -infinity in lse. Scores up to 1e4 do not overflow.
-// Error for float: |out - exact| <= 2^-18 max |v| for scores up to 30 in magnitude, D <= 256.
-// Deterministic: the same bits for any number of threads.
+// Padding rows are not read: what lies there, a NaN say, reaches nothing.
+//
+// Error for float: |out - exact| <= 2^-18 max |v| and |lse - exact| <= 2^-18 max(1, |lse|),
+// where softmax_scale sum_d |q'_d k'_d| + |bias| is at most 30 and D <= 256; for double 2^-46
+// in place of 2^-18. For half and bfloat16 as for float, and out rounded once more.
+// Deterministic: the same bits for any number of threads; and a query's row has the same bits
+// whatever other queries are in the call, so decoding after a cache repeats the full pass.
 //
 // Throws std::invalid_argument when shapes do not fit each other, the mask breaks its rules, or
 // a strip bias does not reach a distance that occurs.
@@ -74,8 +79,17 @@ void attention(View<const T, 4> q, View<const T, 4> k, View<const T, 4> v,
 // of out. q_grad, k_grad, v_grad: shaped as q, k, v, overwritten; they are with respect to the
 // unrotated q and k. bias_grad, where not null, gets the gradient of the bias's numbers.
 //
+// Error, with e = 2^-18 for float, 2^-46 for double, 2^-18 + 2 half ulps for half and bfloat16
+// (whose `out` is rounded), G = |out_grad| |v| the greatest lengths of head vectors, and w the
+// softmax weight that a key gets from all queries, at least 1; scores as above:
+//
+//   q_grad: e softmax_scale G |k|
+//   k_grad: e softmax_scale G |q| w
+//   v_grad: e |out_grad| w
+//   bias:   e G times the softmax weight (for a slope: weight x distance) summed into it
+//
 // Deterministic, the bias's gradient too. Memory beyond the arguments: O(T + S) for each
-// thread, and B Hq N doubles for a strip's gradient.
+// thread, and B Hq N doubles for a strip's gradient. Threads share out the B Hk key heads.
 template <typename T>
 void attention_backward(View<const T, 4> q, View<const T, 4> k, View<const T, 4> v,
                         const AttentionMask& mask, const AttentionPosition& position,

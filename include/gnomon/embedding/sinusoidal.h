@@ -3,14 +3,14 @@
 //
 //   Vaswani et al. "Attention Is All You Need", 2017. https://arxiv.org/abs/1706.03762, 3.5.
 //
-// Released models use four layouts of the same idea, and they are not interchangeable. With
-// n = floor(C/2) sines, f_i the frequency of pair i and t the position:
+// Released models use four layouts of the same idea, and they are not interchangeable. f_i is
+// the frequency of pair i, t the position, n = floor(C/2), m = ceil(C/2):
 //
-//   interleaved    f_i = base^(-2i/C)        sin t f0, cos t f0, sin t f1, cos t f1, ...
-//   half_split     f_i = base^(-2i/C)        sin t f0 .. sin t f(m-1) | cos t f0 .. , m =
-//   ceil(C/2) tensor2tensor  f_i = base^(-i/(n-1))     sin t f0 .. sin t f(n-1) | cos ... | 0
-//   if C is odd timestep       f_i = base^(-i/(n-shift)) sin | cos, or cos | sin with
-//   `cosine_first`
+//   interleaved     f_i = base^(-2i/C)         sin t f0, cos t f0, sin t f1, cos t f1, ...
+//   half_split      f_i = base^(-2i/C)         m sines | n cosines
+//   tensor2tensor   f_i = base^(-i/(n-1))      n sines | n cosines | 0 if C is odd
+//   timestep        f_i = base^(-i/(n-shift))  sines | cosines, or with `cosine_first`
+//                                              cosines | sines; | 0 if C is odd
 //
 // In the first two an odd C leaves the last cosine out; in the last two it adds a zero.
 // Who uses which: docs/embedding/sinusoidal.md.
@@ -48,7 +48,8 @@ struct Sinusoidal {
 std::vector<double> frequencies(const Sinusoidal& sinusoidal);
 
 // Fills out [T, C], any strides, for integer or continuous positions. Each entry is within half
-// an ulp of its type + 2^-46 of the true value (gnomon/angles.h). Element types: float, double,
+// an ulp of its type + 2^-46 of the true value (gnomon/angles.h); with a `scale` other than 1,
+// of the value at position x scale as one rounded double. Element types: float, double,
 // Half, BFloat16.
 template <typename T>
 void fill(const Sinusoidal& sinusoidal, std::span<const std::int64_t> positions,

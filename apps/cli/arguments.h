@@ -1,0 +1,44 @@
+// What options mean: positions, grids, names of enums.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "gnomon/angles.h"
+#include "gnomon/rotary/rotary.h"
+
+namespace gnomon::cli {
+
+using Integers = std::vector<std::int64_t>;
+using Doubles = std::vector<double>;
+
+// "0:1024" (end not included), "0:1024:2", "5,9,131071", or an integer `.npy` file [T].
+Integers parse_positions(const std::string& text);
+// The same, and numbers with a fraction: "0.5,1.25", or a floating-point `.npy` file.
+std::variant<Integers, Doubles> parse_any_positions(const std::string& text);
+
+// "16x32" as height and width.
+std::pair<std::int64_t, std::int64_t> parse_grid(const std::string& text);
+
+// The value that `text` names among `names`; `option` is what the message calls it.
+template <typename T>
+using Names = std::vector<std::pair<std::string, T>>;
+[[noreturn]] void refuse_name(const std::string& option, const std::vector<std::string>& names,
+                              const std::string& got);
+template <typename T>
+T parse_name(const std::string& option, const Names<T>& names, const std::string& text) {
+  std::vector<std::string> all;
+  for (const auto& [name, value] : names) {
+    if (name == text) return value;
+    all.push_back(name);
+  }
+  refuse_name(option, all, text);
+}
+
+Pairing parse_pairing(const std::string& text);  // halves, adjacent
+Angles parse_angles(const std::string& text);    // exact, float32
+
+}  // namespace gnomon::cli

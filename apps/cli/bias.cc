@@ -1,0 +1,150 @@
+// `gnomon bias`: the matrix [H, Q, K] that a bias adds to the scores.
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "apps/cli/arguments.h"
+#include "apps/cli/command.h"
+#include "apps/cli/output.h"
+#include "apps/cli/tensors.h"
+#include "gnomon/bias/alibi.h"
+#include "gnomon/bias/clipped.h"
+#include "gnomon/bias/t5.h"
+#include "gnomon/error.h"
+#include "gnomon/io/npy.h"
+
+namespace gnomon::cli {
+namespace {
+
+constexpr const char* help =
+    R"(Usage: gnomon bias KIND --heads H --queries Q --keys K [options] [-o FILE]
+
+The numbers that a bias adds to the scores: [H, Q, K], of the query at position
+offset + q and the key at position k. Without -o: a look at the corner.
+
+  KIND                  alibi, t5, clipped
+  --heads H --queries Q --keys K
+  --offset O            position of the first query (0), as after O cached keys
+  --causal              t5: the buckets of a decoder, which all look back; the
+                        others are the same either way (nothing is masked out)
+  --max-bias B          alibi: 8
+  --head-offset N --local-heads N     alibi: the heads of a shard
+  --buckets N --max-distance N        t5: 32, 128
+  --before N --after N                clipped: the distances with their own number
+  --parameters F.npy    the trained table: t5 [buckets, H],
+                        clipped [H, before + 1 + after]
+  --indices             t5, clipped: which row or column of the table, [Q, K]
+  -o FILE (.npy .csv .json)  --json
+
+Example: gnomon bias alibi --heads 8 --queries 16 --keys 16 -o alibi.npy
+)";
+
+struct Options {
+  std::string kind, parameters;
+  std::int64_t heads = 0, queries = 0, keys = 0, offset = 0;
+  bool causal = false, indices = false;
+  Alibi alibi;
+  T5Bias t5;
+  ClippedBias clipped;
+  OutputOptions output;
+};
+
+// A trained table, as float.
+std::unique_ptr<Tensor<float, 2>> read_parameters(const Options& o) {
+  if (o.parameters.empty())
+    refuse("bias", o.kind + " has a trained table: give --parameters F.npy, or --indices",
+           "neither");
+  const io::Array array = io::read_npy(o.parameters);
+  if (array.rank() != 2)
+    refuse("bias", "the parameters must be a matrix", io::to_string(array.shape()));
+  auto table = std::make_unique<Tensor<float, 2>>(
+      std::array<std::ptrdiff_t, 2>{array.shape()[0], array.shape()[1]});
+  const std::vector<double> values = array.to_doubles();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    table->values[i] = static_cast<float>(values[i]);
+  return table;
+}
+
+template <typename IndexOf>
+void put_indices(const Options& o, const Json& facts, IndexOf index_of) {
+  Tensor<std::int64_t, 2> out({o.queries, o.keys});
+  for (std::int64_t q = 0; q < o.queries; ++q)
+    for (std::int64_t k = 0; k < o.keys; ++k) out.view(q, k) = index_of(k - q - o.offset);
+  put_array(o.output, out.array(), facts);
+}
+
+void put_form(const Options& o, const Json& facts, const BiasForm& form) {
+  Tensor<float, 3> out({heads(form), o.queries, o.keys});
+  dense(form, o.offset, out.view);
+  put_array(o.output, out.array(), facts);
+}
+
+int run(Options& o) {
+  check_ending(o.output, {".npy", ".csv", ".json"});
+  if (o.queries < 1) refuse("bias", "--queries must be at least 1", o.queries);
+  if (o.keys < 1) refuse("bias", "--keys must be at least 1", o.keys);
+  constexpr std::int64_t most = std::int64_t{1} << 40;
+  for (std::int64_t number : {o.heads, o.queries, o.keys, o.offset, -o.offset})
+    if (number > most) refuse("bias", "numbers must be at most 2^40", number);
+  Json facts{{"kind", o.kind},
+             {"heads", o.heads},
+             {"queries", o.queries},
+             {"keys", o.keys},
+             {"offset", o.offset}};
+  // All distances of the matrix.
+  const std::int64_t first = -(o.offset + o.queries - 1), count = o.queries + o.keys - 1;
+
+  if (o.kind == "alibi") {
+    if (o.indices) refuse("bias", "alibi has no table to index", "--indices");
+    o.alibi.heads = o.heads;
+    put_form(o, facts, lower(o.alibi));
+  } else if (o.kind == "t5") {
+    o.t5.heads = o.heads;
+    o.t5.direction = o.causal ? T5Direction::causal : T5Direction::bidirectional;
+    facts["buckets"] = o.t5.buckets;
+    facts["max_distance"] = o.t5.max_distance;
+    facts["bidirectional"] = !o.causal;
+    if (o.indices)
+      put_indices(o, facts, [&](std::int64_t distance) { return bucket(o.t5, distance); });
+    else
+      put_form(o, facts, strip(o.t5, read_parameters(o)->view, first, count));
+  } else if (o.kind == "clipped") {
+    o.clipped.heads = o.heads;
+    facts["before"] = o.clipped.before;
+    facts["after"] = o.clipped.after;
+    if (o.indices)
+      put_indices(o, facts, [&](std::int64_t distance) { return column(o.clipped, distance); });
+    else
+      put_form(o, facts, strip(o.clipped, read_parameters(o)->view, first, count));
+  } else {
+    refuse_name("bias", {"alibi", "t5", "clipped"}, o.kind);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command add_bias(CLI::App& program) {
+  CLI::App* app = add_app(program, "bias", help);
+  auto o = std::make_shared<Options>();
+  app->add_option("KIND", o->kind)->required();
+  app->add_option("--heads", o->heads)->required();
+  app->add_option("--queries", o->queries)->required();
+  app->add_option("--keys", o->keys)->required();
+  app->add_option("--offset", o->offset);
+  app->add_flag("--causal", o->causal);
+  app->add_option("--max-bias", o->alibi.max_bias);
+  app->add_option("--head-offset", o->alibi.head_offset);
+  app->add_option("--local-heads", o->alibi.local_heads);
+  app->add_option("--buckets", o->t5.buckets);
+  app->add_option("--max-distance", o->t5.max_distance);
+  app->add_option("--before", o->clipped.before);
+  app->add_option("--after", o->clipped.after);
+  app->add_option("--parameters", o->parameters);
+  app->add_flag("--indices", o->indices);
+  app->add_option("-o", o->output.path);
+  app->add_flag("--json", o->output.json);
+  return {app, help, [o] { return run(*o); }};
+}
+
+}  // namespace gnomon::cli

@@ -1,0 +1,249 @@
+// `gnomon check`: what an encoding promises, as numbers.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+
+#include "apps/cli/command.h"
+#include "apps/cli/output.h"
+#include "apps/cli/subject.h"
+#include "gnomon/analysis/decay.h"
+#include "gnomon/analysis/order.h"
+#include "gnomon/analysis/properties.h"
+#include "gnomon/analysis/shift.h"
+#include "gnomon/error.h"
+
+namespace gnomon::cli {
+namespace {
+
+constexpr const char* help = R"(Usage: gnomon check [KIND] [options]
+
+What an encoding (KIND; default all) promises, each as a number:
+
+  unique      distance of the two positions hardest to tell apart, relative to
+              their size; 0: two positions look the same
+  relative    how far scores of equal content depend on more than the distance:
+              largest deviation within a diagonal; 0: on the distance alone
+  beyond      what comes past the trained length, against what was seen in it:
+              jump (largest step) and novelty (distance to anything seen); up
+              to 1: nothing new; none: the encoding ends there
+  nearer      rank correlation of score and distance; -1: nearer is always more
+  order       how much the last output of bidirectional attention changes when
+              earlier tokens swap places; 0: order cannot be told
+
+Where a definition fixes a number (no position cannot tell order; rotary and
+biases are relative; ALiBi falls with distance; M(delta) moves sinusoids), it is
+tested: exit 1 where one fails.
+
+  --width C  --heads H  --trained N  --length N    (128, 4, 128, 512)
+  --json
+
+Example: gnomon check rotary
+)";
+
+struct Options {
+  std::string kind;
+  Setting setting;
+  bool json = false;
+};
+
+// A number that a definition fixes.
+struct Promise {
+  std::string what;
+  double value, bound;
+  enum class Side { at_most = 1, at_least } side;
+
+  bool kept() const { return side == Side::at_most ? value <= bound : value >= bound; }
+};
+
+struct Findings {
+  const Subject* subject;
+  analysis::Uniqueness uniqueness;
+  analysis::Relativity relativity;
+  analysis::Extrapolation extrapolation;
+  analysis::Decay decay;
+  double order = 0;
+  double shift_residual = NAN;  // of M(1); sinusoidal only
+  std::vector<Promise> promises;
+};
+
+// How far M(1) p[t] is from p[t + 1], for the sinusoidal table.
+double shift_residual(const Subject& subject) {
+  const auto* sinusoidal = std::get_if<Sinusoidal>(&subject.encoding);
+  if (!sinusoidal) return NAN;
+  Tensor<double, 2> matrix({sinusoidal->dim, sinusoidal->dim});
+  analysis::shift_matrix(*sinusoidal, 1, matrix.view);
+  return analysis::shift_residual(View<const float, 2>(subject.table->view),
+                                  View<const double, 2>(matrix.view), 1);
+}
+
+std::vector<Promise> promises(const Findings& f) {
+  using Side = Promise::Side;
+  const std::string name(f.subject->info->name);
+  constexpr double rounding = 1e-5;
+  std::vector<Promise> all;
+  if (name == "none")
+    all.push_back(
+        {"cannot tell order: the output does not change", f.order, rounding, Side::at_most});
+  else
+    all.push_back({"tells order: the output changes", f.order, 1e-3, Side::at_least});
+  if (f.subject->info->enters == model::Place::queries_and_keys ||
+      f.subject->info->enters == model::Place::scores)
+    all.push_back({"relative: scores depend on the distance alone", f.relativity.deviation,
+                   rounding, Side::at_most});
+  if (std::holds_alternative<Alibi>(f.subject->encoding))
+    all.push_back(
+        {"nearer is always more", f.decay.rank_correlation, -1 + rounding, Side::at_most});
+  if (!std::isnan(f.shift_residual))
+    all.push_back(
+        {"M(1) moves every position on by one", f.shift_residual, rounding, Side::at_most});
+  return all;
+}
+
+// Does reversing what comes before a token change what it gets?
+double order_of(const Subject& subject, const Setting& setting) {
+  constexpr std::int64_t tokens = 16;
+  const model::Lowered lowered = subject.lowered({tokens, tokens});
+  return analysis::order_sensitivity(
+      {.tokens = tokens, .heads = setting.heads, .head_size = setting.width / setting.heads},
+      {.table = lowered.table ? &*lowered.table : nullptr,
+       .rotary = lowered.query_rotary ? &*lowered.query_rotary : nullptr,
+       .bias = lowered.bias});
+}
+
+Findings examine(const Subject& subject, const Setting& setting) {
+  Findings f;
+  f.subject = &subject;
+  const View<const float, 2> table = subject.table->view, scores = subject.scores->view;
+  const bool by_position = subject.info->enters == model::Place::embeddings;
+  // An embedding's own row, or a position's view of all others.
+  f.uniqueness =
+      analysis::uniqueness(by_position ? table.slice(0, 0, setting.trained) : scores);
+  f.relativity = analysis::relativity(scores);
+  if (table.extent(1) > 0) f.extrapolation = analysis::extrapolation(table, setting.trained);
+  f.decay = analysis::decay(analysis::mean_by_distance(scores));
+  f.order = order_of(subject, setting);
+  f.shift_residual = shift_residual(subject);
+  f.promises = promises(f);
+  return f;
+}
+
+Json as_json(const Findings& f) {
+  const Subject& s = *f.subject;
+  Json json{{"kind", s.info->name},
+            {"specification", Json::parse(model::to_json(s.encoding))},
+            {"random_table", s.random},
+            {"unique",
+             {{"distance", f.uniqueness.distance},
+              {"separation", f.uniqueness.separation},
+              {"first", f.uniqueness.first},
+              {"second", f.uniqueness.second}}},
+            {"relative",
+             {{"deviation", f.relativity.deviation}, {"explained", f.relativity.explained}}},
+            {"beyond",
+             {{"positions", f.extrapolation.past},
+              {"excess", f.extrapolation.excess},
+              {"jump", f.extrapolation.jump},
+              {"novelty", f.extrapolation.novelty}}},
+            {"nearer",
+             {{"rank_correlation", f.decay.rank_correlation},
+              {"slope", f.decay.slope},
+              {"falling", f.decay.falling}}},
+            {"order", f.order}};
+  if (!std::isnan(f.shift_residual)) json["shift_residual"] = f.shift_residual;
+  json["promises"] = Json::array();
+  for (const Promise& one : f.promises)
+    json["promises"].push_back(
+        {{"what", one.what}, {"value", one.value}, {"bound", one.bound}, {"kept", one.kept()}});
+  return json;
+}
+
+std::string shown(double value) {
+  if (std::isinf(value)) return "inf";
+  if (value != 0 && std::fabs(value) < 1e-3) return fmt::format("{:.0e}", value);
+  return fmt::format("{:.3f}", value);
+}
+
+void print_head(const Setting& s) {
+  fmt::print("Width {}, {} heads, {} positions trained, {} looked at.\n\n", s.width, s.heads,
+             s.trained, s.length);
+  fmt::print("{:<19}{:>9}{:>10}{:>10}{:>9}{:>9}{:>10}\n", "", "unique", "relative", "beyond",
+             "", "nearer", "order");
+  fmt::print("{:<19}{:>9}{:>10}{:>10}{:>9}{:>9}{:>10}\n", "", "", "", "jump", "novelty", "",
+             "");
+}
+
+void print_row(const Findings& f) {
+  const bool past = f.extrapolation.past > 0;
+  fmt::print("{:<19}{:>9}{:>10}{:>10}{:>9}{:>9}{:>10}\n",
+             std::string(f.subject->info->title) + (f.subject->random ? " *" : ""),
+             shown(f.uniqueness.separation), shown(f.relativity.deviation),
+             past ? shown(f.extrapolation.jump) : "none",
+             past ? shown(f.extrapolation.novelty) : "none", shown(f.decay.rank_correlation),
+             shown(f.order));
+}
+
+int run(const Options& o) {
+  const Setting& s = o.setting;
+  if (s.heads < 1) refuse("check", "--heads must be at least 1", s.heads);
+  if (s.width < 4 || s.width % (2 * s.heads) || s.width > 65536)
+    refuse("check", "--width must be a multiple of twice --heads, 4 to 65536", s.width);
+  if (s.trained < 16 || s.trained > 4096)
+    refuse("check", "--trained must be 16 to 4096", s.trained);
+  if (s.length < s.trained || s.length > 65536)
+    refuse("check", "--length must be at least --trained, and at most 65536", s.length);
+  std::vector<std::string> names;
+  if (o.kind.empty())
+    for (const auto& one : model::encodings()) names.emplace_back(one.name);
+  else
+    names.push_back(o.kind);
+
+  std::vector<Subject> subjects;
+  for (const std::string& name : names) subjects.push_back(make_subject(name, s));
+  std::vector<Findings> all;
+  for (const Subject& subject : subjects) all.push_back(examine(subject, s));
+
+  bool kept = true, random = false;
+  Json json = Json::array();
+  for (const Findings& f : all) {
+    json.push_back(as_json(f));
+    random = random || f.subject->random;
+    for (const Promise& one : f.promises) kept = kept && one.kept();
+  }
+  if (o.json) {
+    print_json({{"width", s.width},
+                {"heads", s.heads},
+                {"trained", s.trained},
+                {"length", s.length},
+                {"encodings", json},
+                {"kept", kept}});
+    return kept ? 0 : 1;
+  }
+  print_head(s);
+  for (const Findings& f : all) print_row(f);
+  if (random) fmt::print("* a random table stands in for a trained one\n");
+  fmt::print("\n");
+  for (const Findings& f : all)
+    for (const Promise& one : f.promises)
+      fmt::print("{:<7}{}: {} ({} {} {})\n", one.kept() ? "ok" : "FAILED",
+                 f.subject->info->title, one.what, shown(one.value),
+                 one.side == Promise::Side::at_most ? "at most" : "at least", shown(one.bound));
+  fmt::print("\n`gnomon check --help` says what the numbers mean.\n");
+  return kept ? 0 : 1;
+}
+
+}  // namespace
+
+Command add_check(CLI::App& program) {
+  CLI::App* app = add_app(program, "check", help);
+  auto o = std::make_shared<Options>();
+  app->add_option("KIND", o->kind);
+  app->add_option("--width", o->setting.width);
+  app->add_option("--heads", o->setting.heads);
+  app->add_option("--trained", o->setting.trained);
+  app->add_option("--length", o->setting.length);
+  app->add_flag("--json", o->json);
+  return {app, help, [o] { return run(*o); }};
+}
+
+}  // namespace gnomon::cli

@@ -1,0 +1,82 @@
+// `gnomon plot`: the pictures by which people understand encodings.
+#include <filesystem>
+#include <memory>
+
+#include "apps/cli/arguments.h"
+#include "apps/cli/command.h"
+#include "apps/cli/drawings.h"
+#include "apps/cli/output.h"
+#include "gnomon/error.h"
+#include "gnomon/io/file.h"
+
+namespace gnomon::cli {
+namespace {
+
+constexpr const char* help =
+    R"(Usage: gnomon plot WHAT [KIND] [options] -o FILE.html
+
+Draws, as one file that opens from disk, or (-o FILE.json) as a Vega-Lite spec:
+
+  table        the vectors of positions as a heat map, 50 x 128
+  similarity   of every two positions
+  grid         of three chosen cells of a 16 x 32 grid with all others
+  rotary       scores by distance, for all-ones and for random q and k
+  wavelengths  of rotary pairs, against a context length
+  bias         by distance and head
+  attention    weights without and with position
+
+  KIND              table, similarity: sinusoidal, learned; bias: alibi, t5, clipped;
+                    attention: any encoding (rotary)
+  --parameters F.npy   draw this trained table instead (table, similarity, grid, bias)
+  --dim D           channels, or rotated elements (128)
+  --length N        positions, distances or context (what suits the picture)
+  --base B          10000
+  --heads H         bias: 8
+  --grid HxW        grid: 16x32;   --cells y,x;y,x  the chosen ones
+  -o FILE (.html .json)
+
+Example: gnomon plot wavelengths --dim 128 --base 500000 --length 8192 -o waves.html
+)";
+
+struct Options {
+  PlotOptions plot;
+  OutputOptions output;
+};
+
+int run(const Options& o) {
+  check_ending(o.output, {".html", ".json"});
+  const Drawing* chosen = nullptr;
+  std::vector<std::string> names;
+  for (const Drawing& one : drawings()) {
+    names.emplace_back(one.what);
+    if (o.plot.what == one.what) chosen = &one;
+  }
+  if (!chosen) refuse_name("plot", names, o.plot.what);
+  const plot::Figure figure = chosen->draw(o.plot);
+  if (std::filesystem::path(o.output.path).extension() == ".json") {
+    io::write_aside(o.output.path, figure.spec + "\n");
+    return 0;
+  }
+  io::write_aside(o.output.path, plot::html(figure));
+  return 0;
+}
+
+}  // namespace
+
+Command add_plot(CLI::App& program) {
+  CLI::App* app = add_app(program, "plot", help);
+  auto o = std::make_shared<Options>();
+  app->add_option("WHAT", o->plot.what)->required();
+  app->add_option("KIND", o->plot.kind);
+  app->add_option("--parameters", o->plot.parameters);
+  app->add_option("--dim", o->plot.dim);
+  app->add_option("--length", o->plot.length);
+  app->add_option("--base", o->plot.base);
+  app->add_option("--heads", o->plot.heads);
+  app->add_option("--grid", o->plot.grid);
+  app->add_option("--cells", o->plot.cells);
+  app->add_option("-o", o->output.path)->required();
+  return {app, help, [o] { return run(*o); }};
+}
+
+}  // namespace gnomon::cli

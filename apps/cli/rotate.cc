@@ -1,0 +1,101 @@
+// `gnomon rotate`: queries or keys in a .npy file, turned.
+#include <algorithm>
+#include <memory>
+
+#include "apps/cli/arguments.h"
+#include "apps/cli/command.h"
+#include "apps/cli/output.h"
+#include "apps/cli/tensors.h"
+#include "gnomon/error.h"
+#include "gnomon/io/npy.h"
+#include "gnomon/rotary/rotary.h"
+
+namespace gnomon::cli {
+namespace {
+
+constexpr const char* help =
+    R"(Usage: gnomon rotate IN.npy --positions P --pairing NAME [options] -o OUT.npy
+
+Turns queries or keys [T, H, D], or [B, T, H, D], by their positions (RoPE). Float
+16, 32 and 64 are kept; uint16 is read and written as bfloat16.
+
+  --positions P     0:1024, 0:1024:2, 5,9,131071, or an integer .npy [T]
+  --pairing NAME    halves (Llama and GPT-NeoX in Hugging Face's files) or
+                    adjacent (RoFormer, GPT-J, Llama as released by Meta)
+  --dim R           elements of a head that turn (all)
+  --first N         the first of them (0)
+  --base B          rope_theta (10000)
+  --angles NAME     exact, or float32 to follow code that rounds the angle
+  --backward        the gradient: turns back
+  -o OUT.npy
+
+Example: gnomon rotate q.npy --positions 0:512 --pairing halves --base 500000 -o out.npy
+)";
+
+struct Options {
+  std::string in, positions, pairing, angles = "exact";
+  Rotary rotary;
+  bool backward = false;
+  OutputOptions output;
+};
+
+template <typename T>
+int turn(const Options& o, const io::Array& in, const RotaryTable& table) {
+  std::array<std::ptrdiff_t, 4> shape{1, 1, 1, 1};
+  std::copy(in.shape().begin(), in.shape().end(),
+            shape.begin() + static_cast<std::ptrdiff_t>(4 - in.rank()));
+  Tensor<T, 4> x(shape);
+  const std::span<const std::byte> bytes = in.bytes();
+  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(x.values.data()));
+  if (o.backward)
+    rotate_backward(x.view, table);
+  else
+    rotate(x.view, table);
+  if (in.rank() == 4)
+    io::write_npy(o.output.path, x.array());
+  else
+    io::write_npy(o.output.path, io::Array::of(View<const T, 3>(x.view[0])));
+  return 0;
+}
+
+int run(Options& o) {
+  check_ending(o.output, {".npy"});
+  o.rotary.pairing = parse_pairing(o.pairing);
+  const io::Array in = io::read_npy(o.in);
+  if (in.rank() != 3 && in.rank() != 4)
+    refuse("rotate", "the input must be [T, H, D] or [B, T, H, D]", io::to_string(in.shape()));
+  if (o.rotary.dim == 0) o.rotary.dim = in.shape().back() - o.rotary.first;
+  const RotaryTable table(o.rotary, parse_positions(o.positions), parse_angles(o.angles));
+  switch (in.element()) {
+    case io::Element::f32:
+      return turn<float>(o, in, table);
+    case io::Element::f64:
+      return turn<double>(o, in, table);
+    case io::Element::f16:
+      return turn<Half>(o, in, table);
+    case io::Element::u16:
+      return turn<BFloat16>(o, in, table);
+    default:
+      refuse("rotate", "elements must be f32, f16, f64 or (bfloat16 as) u16",
+             name(in.element()));
+  }
+}
+
+}  // namespace
+
+Command add_rotate(CLI::App& program) {
+  CLI::App* app = add_app(program, "rotate", help);
+  auto o = std::make_shared<Options>();
+  app->add_option("IN", o->in)->required();
+  app->add_option("--positions", o->positions)->required();
+  app->add_option("--pairing", o->pairing)->required();
+  app->add_option("--dim", o->rotary.dim);
+  app->add_option("--first", o->rotary.first);
+  app->add_option("--base", o->rotary.base);
+  app->add_option("--angles", o->angles);
+  app->add_flag("--backward", o->backward);
+  app->add_option("-o", o->output.path)->required();
+  return {app, help, [o] { return run(*o); }};
+}
+
+}  // namespace gnomon::cli

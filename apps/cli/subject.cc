@@ -1,0 +1,114 @@
+#include "apps/cli/subject.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+namespace gnomon::cli {
+namespace {
+
+using std::int64_t;
+using Matrix = Tensor<float, 2>;
+
+std::unique_ptr<Matrix> matrix(int64_t rows, int64_t columns) {
+  return std::make_unique<Matrix>(std::array<std::ptrdiff_t, 2>{rows, columns});
+}
+
+// Normal numbers of deviation 1, the same everywhere for the same seed.
+std::unique_ptr<Matrix> random_matrix(int64_t rows, int64_t columns, unsigned seed) {
+  auto random = matrix(rows, columns);
+  std::mt19937_64 engine(seed);
+  for (float& value : random->values) {
+    const double u = (static_cast<double>(engine() >> 11) + 0.5) * 0x1p-53;
+    const double v = static_cast<double>(engine() >> 11) * 0x1p-53;
+    value = static_cast<float>(std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v));
+  }
+  return random;
+}
+
+void from_table(Subject& subject, const EmbeddingTable& table, int64_t trained) {
+  subject.table = matrix(table.tokens, table.channels);
+  std::copy(table.values.begin(), table.values.end(), subject.table->values.begin());
+  const auto rows = subject.table->view;
+  for (int64_t i = 0; i < trained; ++i)
+    for (int64_t j = 0; j < trained; ++j) {
+      double sum = 0;
+      for (int64_t c = 0; c < rows.extent(1); ++c)
+        sum += double{rows(i, c)} * double{rows(j, c)};
+      subject.scores->view(i, j) = static_cast<float>(sum);
+    }
+}
+
+// All-ones queries and keys, turned: q(i).k(j) summed over the head.
+void from_rotary(Subject& subject, const RotaryTable& turns, int64_t trained) {
+  const auto cos = turns.cos(), sin = turns.sin();
+  const int64_t pairs = cos.extent(2), size = 2 * pairs;
+  subject.table = matrix(subject.positions, size);
+  for (int64_t t = 0; t < subject.positions; ++t)
+    for (int64_t i = 0; i < pairs; ++i) {
+      subject.table->view(t, i) = cos(0, t, i);
+      subject.table->view(t, pairs + i) = sin(0, t, i);
+    }
+  Tensor<float, 3> turned({subject.positions, 1, size});
+  std::fill(turned.values.begin(), turned.values.end(), 1.0f);
+  rotate(turned.view, turns);
+  for (int64_t i = 0; i < trained; ++i)
+    for (int64_t j = 0; j < trained; ++j) {
+      double sum = 0;
+      for (int64_t d = 0; d < size; ++d)
+        sum += double{turned.view(i, 0, d)} * double{turned.view(j, 0, d)};
+      subject.scores->view(i, j) = static_cast<float>(sum);
+    }
+}
+
+void from_bias(Subject& subject, const BiasForm& bias, int64_t trained) {
+  const int64_t count = heads(bias), length = subject.positions;
+  Tensor<double, 3> last({count, 1, length}), all({count, trained, trained});
+  dense(bias, length - 1, last.view);  // the last query with every key before it
+  dense(bias, 0, all.view);
+  subject.table = matrix(length, count);
+  for (int64_t d = 0; d < length; ++d)
+    for (int64_t h = 0; h < count; ++h)
+      subject.table->view(d, h) = static_cast<float>(last.view(h, 0, length - 1 - d));
+  for (int64_t i = 0; i < trained; ++i)
+    for (int64_t j = 0; j < trained; ++j) {
+      double sum = 0;
+      for (int64_t h = 0; h < count; ++h) sum += all.view(h, i, j);
+      subject.scores->view(i, j) = static_cast<float>(sum / static_cast<double>(count));
+    }
+}
+
+}  // namespace
+
+model::Lowered Subject::lowered(const model::Window& window) const {
+  std::vector<View<const float, 2>> values;
+  for (const auto& one : parameters) values.emplace_back(one->view);
+  return model::lower(encoding, window, values);
+}
+
+Subject make_subject(const std::string& name, const Setting& setting) {
+  Subject subject;
+  subject.info = &model::find_encoding(name);
+  subject.encoding = subject.info->usual(
+      {.width = setting.width, .heads = setting.heads, .length = setting.trained});
+  unsigned seed = 1;
+  for (const model::Parameter& one : model::parameters(subject.encoding)) {
+    subject.random = true;
+    subject.parameters.push_back(random_matrix(one.rows, one.columns, seed++));
+  }
+  subject.positions =
+      std::min(setting.length, model::capacity(subject.encoding).value_or(setting.length));
+  subject.scores = matrix(setting.trained, setting.trained);
+  const model::Lowered lowered = subject.lowered({subject.positions, subject.positions});
+  if (lowered.table)
+    from_table(subject, *lowered.table, setting.trained);
+  else if (lowered.query_rotary)
+    from_rotary(subject, *lowered.query_rotary, setting.trained);
+  else if (!std::holds_alternative<NoBias>(lowered.bias))
+    from_bias(subject, lowered.bias, setting.trained);
+  else
+    subject.table = matrix(subject.positions, 0);
+  return subject;
+}
+
+}  // namespace gnomon::cli

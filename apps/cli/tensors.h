@@ -1,0 +1,48 @@
+// Owned arrays of any element type, for commands that compute in the one that was asked for.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "apps/cli/arguments.h"
+#include "gnomon/dtype.h"
+#include "gnomon/io/array.h"
+#include "gnomon/view.h"
+
+namespace gnomon::cli {
+
+template <typename T, std::size_t Rank>
+struct Tensor {
+  std::vector<T> values;
+  View<T, Rank> view;
+
+  explicit Tensor(std::array<std::ptrdiff_t, Rank> shape)
+      : values(static_cast<std::size_t>(View<T, Rank>(nullptr, shape).size())),
+        view(values.data(), shape) {}
+  Tensor(const Tensor&) = delete;
+  Tensor& operator=(const Tensor&) = delete;
+
+  // Borrows the values.
+  io::Array array() const { return io::Array::of(View<const T, Rank>(view)); }
+};
+
+// Calls use(T()) with T the element type of that name: f32, f16, bf16 or f64.
+template <typename Use>
+void with_dtype(const std::string& dtype, Use use) {
+  switch (parse_name<DType>(
+      "dtype",
+      {{"f32", DType::f32}, {"f16", DType::f16}, {"bf16", DType::bf16}, {"f64", DType::f64}},
+      dtype)) {
+    case DType::f32:
+      return use(float());
+    case DType::f16:
+      return use(Half());
+    case DType::bf16:
+      return use(BFloat16());
+    case DType::f64:
+      return use(double());
+  }
+}
+
+}  // namespace gnomon::cli

@@ -1,0 +1,132 @@
+#include "apps/lab/curves.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "gnomon/plot/chart.h"
+
+namespace gnomon::lab {
+namespace {
+
+using Numbers = std::vector<double>;
+
+Numbers numbers(const Json& list) {
+  Numbers all;
+  for (const Json& one : list)
+    all.push_back(one.is_number() ? one.get<double>()
+                                  : std::numeric_limits<double>::quiet_NaN());
+  return all;
+}
+
+std::vector<const Json*> runs_of(const Json& results, const Json& encoding) {
+  std::vector<const Json*> runs;
+  for (const Json& run : results.at("runs"))
+    if (run.at("encoding") == encoding.at("name")) runs.push_back(&run);
+  return runs;
+}
+
+// The mean of curves of several seeds as a series, with one standard deviation to both sides
+// as its band.
+plot::Series spread(const std::string& name, Numbers x, const std::vector<Numbers>& curves) {
+  plot::Series series{.name = name, .x = std::move(x), .y = {}};
+  const auto count = static_cast<double>(curves.size());
+  for (std::size_t i = 0; i < series.x.size(); ++i) {
+    double sum = 0, squares = 0;
+    for (const Numbers& curve : curves) sum += curve[i];
+    const double mean = sum / count;
+    for (const Numbers& curve : curves) squares += (curve[i] - mean) * (curve[i] - mean);
+    series.y.push_back(mean);
+    if (curves.size() < 2) continue;
+    const double deviation = std::sqrt(squares / (count - 1));
+    series.low.push_back(mean - deviation);
+    series.high.push_back(mean + deviation);
+  }
+  return series;
+}
+
+plot::LineChart chart(const Json& results, const char* x, const char* y) {
+  plot::LineChart chart{.series = {}, .x = {.title = x}, .y = {.title = y}};
+  for (const Json& one : results.at("encodings")) chart.names.push_back(one.at("title"));
+  return chart;
+}
+
+}  // namespace
+
+std::string length_curves(const Json& results) {
+  plot::LineChart lines = chart(results, "context length (bytes)", "bits a byte");
+  lines.x.scale = plot::Scale::log2;
+  lines.x.ticks = numbers(results.at("settings").at("eval_lengths"));
+  lines.rule = plot::Rule{lines.x.ticks.front(), "training length"};
+  lines.solid = "whole context";
+  lines.dashed = "cut to the training length";
+  for (const Json& one : results.at("encodings")) {
+    plot::Series whole{.name = one.at("title"), .x = {}, .y = {}}, cut = whole;
+    cut.stroke = plot::Stroke::dashed;
+    for (const Json& at : one.at("lengths")) {
+      if (!at.at("applicable")) continue;
+      const double bits = at.at("tail_bits"), deviation = at.at("tail_deviation");
+      whole.x.push_back(at.at("length"));
+      whole.y.push_back(bits);
+      cut.x.push_back(at.at("length"));
+      cut.y.push_back(at.at("cut_bits"));
+      if (one.at("seeds") == 1) continue;
+      whole.low.push_back(bits - deviation);
+      whole.high.push_back(bits + deviation);
+    }
+    lines.series.push_back(cut);
+    lines.series.push_back(whole);
+  }
+  return plot::lines(lines);
+}
+
+std::string position_curves(const Json& results) {
+  plot::LineChart lines = chart(results, "context before the byte (bytes)", "bits a byte");
+  lines.x.scale = plot::Scale::log2;
+  lines.rule =
+      plot::Rule{results.at("settings").at("train_length").get<double>(), "training length"};
+  lines.solid = "whole context";
+  lines.dashed = "cut to the training length";
+  for (const Json& one : results.at("encodings")) {
+    const auto runs = runs_of(results, one);
+    std::vector<Numbers> whole, cut;
+    for (const Json* run : runs) {
+      whole.push_back(numbers(run->at("by_position").at("bits")));
+      cut.push_back(numbers(run->at("by_position").at("cut_bits")));
+    }
+    const Numbers positions = numbers(runs[0]->at("by_position").at("positions"));
+    if (runs[0]->at("by_position").at("length") > results.at("settings").at("train_length")) {
+      plot::Series baseline = spread(one.at("title"), positions, {cut[0]});
+      if (cut.size() > 1) {
+        baseline = spread(one.at("title"), positions, cut);
+        baseline.low.clear(), baseline.high.clear();
+      }
+      baseline.stroke = plot::Stroke::dashed;
+      lines.series.push_back(baseline);
+    }
+    lines.series.push_back(spread(one.at("title"), positions, whole));
+  }
+  return plot::lines(lines);
+}
+
+std::string training_curves(const Json& results) {
+  plot::LineChart lines = chart(results, "training step", "validation, bits a byte");
+  for (const Json& one : results.at("encodings")) {
+    std::vector<Numbers> curves;
+    Numbers steps;
+    for (const Json* run : runs_of(results, one)) {
+      steps.clear();
+      curves.emplace_back();
+      for (const Json& point : run->at("curve"))
+        if (point.contains("validation_bits")) {
+          steps.push_back(point.at("step"));
+          curves.back().push_back(point.at("validation_bits"));
+        }
+    }
+    lines.series.push_back(spread(one.at("title"), steps, curves));
+  }
+  return plot::lines(lines);
+}
+
+}  // namespace gnomon::lab

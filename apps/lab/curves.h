@@ -1,0 +1,17 @@
+// The report's curves as Vega-Lite specs, from results.json alone.
+#pragma once
+
+#include <string>
+
+#include "apps/lab/options.h"
+
+namespace gnomon::lab {
+
+// Loss by context length, with the same model's loss on a cut context and bands over seeds.
+std::string length_curves(const Json& results);
+// Loss by position in the longest window that each encoding has.
+std::string position_curves(const Json& results);
+// Validation loss by training step.
+std::string training_curves(const Json& results);
+
+}  // namespace gnomon::lab

@@ -1,0 +1,64 @@
+// Sinusoidal embeddings of grids: one sinusoidal table for each axis, joined. Vision models
+// differ in which axis comes first and in the recipe of each; the presets are theirs.
+//
+//   concatenated  [ channels of axis a | channels of axis b | ... ]
+//   summed        every axis fills all channels, and they are added
+//
+// Letters: N cells, A axes, C channels.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "gnomon/embedding/sinusoidal.h"
+#include "gnomon/position/positions.h"
+#include "gnomon/view.h"
+
+namespace gnomon {
+
+enum class AxisJoin { concatenated = 1, summed };
+
+struct GridAxis {
+  std::int64_t column = 0;  // of the coordinates: for grid(height, width) 0 is y, 1 is x
+  Sinusoidal sinusoidal;    // its dim: the channels that this axis gets
+
+  bool operator==(const GridAxis&) const = default;
+};
+
+struct SinusoidalGrid {
+  AxisJoin join = {};
+  std::vector<GridAxis> axes;  // in the order of their channels; at least one
+
+  bool operator==(const SinusoidalGrid&) const = default;
+};
+
+// MAE, and diffusers' get_2d_sincos_pos_embed: the first half of the channels is the column x,
+// the second the row y (their code calls the first emb_h), each half_split. dim: a multiple
+// of 4. A class token's row is zeros, and the caller's.
+SinusoidalGrid grid_mae(std::int64_t dim, double base = 10'000.0);
+// DETR: y, then x, each interleaved, to be filled at detr_coordinates. dim: a multiple of 4.
+SinusoidalGrid grid_detr(std::int64_t dim, double temperature = 10'000.0);
+// CogVideoX, for grid(frames, height, width): a quarter of the channels is time, the rest MAE's
+// order. dim: a multiple of 16.
+SinusoidalGrid grid_cogvideox(std::int64_t dim);
+
+// C: the channels that `fill` writes. Throws std::invalid_argument when the spec breaks a rule:
+// no axes, or axes of different dims that are to be summed.
+std::int64_t dim(const SinusoidalGrid& spec);
+
+// Fills out [N, C], any strides. Each entry as in sinusoidal.h; summed, the sum is formed in
+// double and rounded once. Element types: float, double, Half, BFloat16.
+template <typename T>
+void fill(const SinusoidalGrid& spec, const Grid& cells, View<T, 2> out);
+// At continuous coordinates [N, A].
+template <typename T>
+void fill(const SinusoidalGrid& spec, View<const double, 2> coordinates, View<T, 2> out);
+
+enum class DetrScale {
+  cells = 1,   // 1, 2, ... height (width), as DETR counts them
+  normalised,  // divided by the last + 1e-6 and multiplied by 2 pi, DETR's default
+};
+// The coordinates y, x of a grid without padding as DETR takes them: [height width, 2].
+std::vector<double> detr_coordinates(std::int64_t height, std::int64_t width, DetrScale scale);
+
+}  // namespace gnomon

@@ -1,0 +1,120 @@
+#include "gnomon/analysis/order.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gnomon/error.h"
+
+namespace gnomon::analysis {
+namespace {
+
+using std::int64_t;
+
+// Not 1 / sqrt(D): queries equal their keys here, so each would hear itself alone.
+double gentle_scale(const OrderContent& content) {
+  return 1 / static_cast<double>(content.head_size);
+}
+
+void check(const OrderContent& content, const OrderPosition& position) {
+  if (content.tokens < 2) refuse("order", "tokens must be at least 2", content.tokens);
+  if (content.heads < 1) refuse("order", "heads must be at least 1", content.heads);
+  if (content.head_size < 1) refuse("order", "head_size must be at least 1", content.head_size);
+  const int64_t width = content.heads * content.head_size;
+  if (position.table &&
+      (position.table->tokens != content.tokens || position.table->channels != width))
+    refuse("order",
+           "the table must be [" + std::to_string(content.tokens) + ", " +
+               std::to_string(width) + "]",
+           "[" + std::to_string(position.table->tokens) + ", " +
+               std::to_string(position.table->channels) + "]");
+}
+
+// [T, H D], normal (Box and Muller 1958).
+std::vector<float> contents(const OrderContent& content) {
+  std::mt19937_64 engine(content.seed);
+  std::vector<float> numbers(
+      static_cast<std::size_t>(content.tokens * content.heads * content.head_size));
+  for (float& number : numbers) {
+    const double u = (static_cast<double>(engine() >> 11) + 0.5) * 0x1p-53;
+    const double v = static_cast<double>(engine() >> 11) * 0x1p-53;
+    number = static_cast<float>(std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v));
+  }
+  return numbers;
+}
+
+void add(const OrderPosition& position, std::vector<float>& x) {
+  if (!position.table) return;
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] += position.table->values[i];
+}
+
+// The last token's output.
+std::vector<float> last_output(const OrderContent& content, const OrderPosition& position,
+                               std::vector<float> x) {
+  add(position, x);
+  const std::array<std::ptrdiff_t, 4> shape{1, content.tokens, content.heads,
+                                            content.head_size};
+  const View<const float, 4> view(x.data(), shape);
+  std::vector<float> out(x.size());
+  attention<float>(
+      view, view, view, {.visibility = Visibility::bidirectional},
+      {.query_rotary = position.rotary, .key_rotary = position.rotary, .bias = position.bias},
+      gentle_scale(content), View<float, 4>(out.data(), shape));
+  const auto row = static_cast<std::ptrdiff_t>(content.heads * content.head_size);
+  return {out.end() - row, out.end()};
+}
+
+}  // namespace
+
+double order_sensitivity(const OrderContent& content, const OrderPosition& position) {
+  check(content, position);
+  const std::vector<float> x = contents(content);
+  std::vector<float> reversed = x;
+  const std::size_t width = x.size() / static_cast<std::size_t>(content.tokens);
+  const auto before = static_cast<std::size_t>(content.tokens - 1);
+  for (std::size_t t = 0; t < before; ++t)
+    std::copy_n(x.begin() + static_cast<std::ptrdiff_t>((before - 1 - t) * width), width,
+                reversed.begin() + static_cast<std::ptrdiff_t>(t * width));
+  const auto first = last_output(content, position, x);
+  const auto second = last_output(content, position, reversed);
+  double worst = 0;
+  for (std::size_t i = 0; i < first.size(); ++i)
+    worst = std::max(worst, std::fabs(double{first[i]} - double{second[i]}));
+  return worst;
+}
+
+void attention_weights(const OrderContent& content, const OrderPosition& position,
+                       Visibility visibility, View<double, 3> out) {
+  check(content, position);
+  const int64_t tokens = content.tokens, size = content.head_size;
+  if (out.extent(0) != content.heads || out.extent(1) != tokens || out.extent(2) != tokens)
+    refuse("order",
+           "out must be [" + std::to_string(content.heads) + ", " + std::to_string(tokens) +
+               ", " + std::to_string(tokens) + "]",
+           "[" + std::to_string(out.extent(0)) + ", " + std::to_string(out.extent(1)) + ", " +
+               std::to_string(out.extent(2)) + "]");
+  std::vector<float> x = contents(content);
+  add(position, x);
+  const View<float, 3> turned(x.data(), {tokens, content.heads, size});
+  if (position.rotary) rotate(turned, *position.rotary);
+  dense(position.bias, 0, out);
+  for (int64_t h = 0; h < content.heads; ++h)
+    for (int64_t i = 0; i < tokens; ++i) {
+      const int64_t end = visibility == Visibility::causal ? i + 1 : tokens;
+      double highest = -std::numeric_limits<double>::infinity(), sum = 0;
+      for (int64_t j = 0; j < end; ++j) {
+        double dot = 0;
+        for (int64_t d = 0; d < size; ++d)
+          dot += double{turned(i, h, d)} * double{turned(j, h, d)};
+        highest = std::max(highest, out(h, i, j) += dot * gentle_scale(content));
+      }
+      for (int64_t j = 0; j < end; ++j) sum += out(h, i, j) = std::exp(out(h, i, j) - highest);
+      for (int64_t j = 0; j < tokens; ++j)
+        out(h, i, j) = j < end ? out(h, i, j) / sum : std::numeric_limits<double>::quiet_NaN();
+    }
+}
+
+}  // namespace gnomon::analysis

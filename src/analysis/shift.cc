@@ -1,0 +1,83 @@
+#include "gnomon/analysis/shift.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "gnomon/error.h"
+
+namespace gnomon::analysis {
+namespace {
+
+using std::int64_t;
+
+// The channels of pair i: its sine and its cosine.
+struct Pair {
+  int64_t sine, cosine;
+};
+Pair pair(const Sinusoidal& s, int64_t i) {
+  const int64_t half = s.dim / 2;
+  if (s.recipe == SinusoidalRecipe::interleaved) return {2 * i, 2 * i + 1};
+  if (s.recipe == SinusoidalRecipe::timestep && s.order == SinusoidalOrder::cosine_first)
+    return {half + i, i};
+  return {i, half + i};
+}
+
+}  // namespace
+
+void shift_matrix(const Sinusoidal& s, double delta, View<double, 2> out) {
+  const std::vector<double> f = frequencies(s);
+  if (!std::isfinite(delta)) refuse("shift", "delta must be finite", delta);
+  const bool padded =
+      s.recipe == SinusoidalRecipe::tensor2tensor || s.recipe == SinusoidalRecipe::timestep;
+  if (s.dim % 2 && !padded)
+    refuse("shift", "dim must be even, so that every sine has its cosine", s.dim);
+  if (out.extent(0) != s.dim || out.extent(1) != s.dim)
+    refuse("shift",
+           "out must be [" + std::to_string(s.dim) + ", " + std::to_string(s.dim) + "]",
+           "[" + std::to_string(out.extent(0)) + ", " + std::to_string(out.extent(1)) + "]");
+  for (int64_t i = 0; i < s.dim; ++i)
+    for (int64_t j = 0; j < s.dim; ++j) out(i, j) = 0;
+  for (int64_t i = 0; i < s.dim / 2; ++i) {
+    const double angle = delta * s.scale * f[static_cast<std::size_t>(i)];
+    const auto [sine, cosine] = pair(s, i);
+    out(sine, sine) = out(cosine, cosine) = std::cos(angle);
+    out(sine, cosine) = std::sin(angle);
+    out(cosine, sine) = -std::sin(angle);
+  }
+  if (s.dim % 2) out(s.dim - 1, s.dim - 1) = 1;
+}
+
+template <typename T>
+double shift_residual(View<const T, 2> table, View<const double, 2> matrix, int64_t delta) {
+  const int64_t rows = table.extent(0), channels = table.extent(1);
+  if (matrix.extent(0) != channels || matrix.extent(1) != channels)
+    refuse("shift", "the matrix must have the table's channels, " + std::to_string(channels),
+           int64_t{matrix.extent(0)});
+  // Its entries by row; a matrix of shift_matrix has at most two in each.
+  struct Entry {
+    int64_t column;
+    double value;
+  };
+  std::vector<std::vector<Entry>> entries(static_cast<std::size_t>(channels));
+  for (int64_t i = 0; i < channels; ++i)
+    for (int64_t j = 0; j < channels; ++j)
+      if (matrix(i, j) != 0) entries[static_cast<std::size_t>(i)].push_back({j, matrix(i, j)});
+  double worst = std::numeric_limits<double>::quiet_NaN();
+  for (int64_t t = 0; t < rows; ++t) {
+    if (t + delta < 0 || t + delta >= rows) continue;
+    for (int64_t i = 0; i < channels; ++i) {
+      double moved = 0;
+      for (const auto& [column, value] : entries[static_cast<std::size_t>(i)])
+        moved += value * static_cast<double>(table(t, column));
+      worst = std::fmax(worst, std::fabs(moved - static_cast<double>(table(t + delta, i))));
+    }
+  }
+  return worst;
+}
+
+template double shift_residual(View<const float, 2>, View<const double, 2>, int64_t);
+template double shift_residual(View<const double, 2>, View<const double, 2>, int64_t);
+
+}  // namespace gnomon::analysis

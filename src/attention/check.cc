@@ -1,0 +1,181 @@
+#include "src/attention/check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "gnomon/error.h"
+
+namespace gnomon::internal {
+namespace {
+
+using std::int64_t;
+
+constexpr std::string_view room = "attention";
+
+void check_mask(const AttentionProblem& problem) {
+  const AttentionMask& mask = problem.mask;
+  if (mask.visibility != Visibility::causal && mask.visibility != Visibility::bidirectional)
+    refuse(room, "visibility must be causal or bidirectional",
+           static_cast<int>(mask.visibility));
+  if (mask.offset < 0) refuse(room, "offset must not be negative", mask.offset);
+  if (mask.offset > std::numeric_limits<int64_t>::max() / 2 - problem.queries)
+    refuse(room, "offset must be below 2^62", mask.offset);
+  if (mask.before && *mask.before < 0)
+    refuse(room, "before must not be negative", *mask.before);
+  if (mask.after && *mask.after < 0) refuse(room, "after must not be negative", *mask.after);
+}
+
+void check_positions(std::string_view name, const Positions& positions, int64_t batch,
+                     int64_t tokens) {
+  const std::string who(name);
+  if (positions.batch != 1 && positions.batch != batch)
+    refuse(room, "positions of " + who + " must have 1 row or " + std::to_string(batch),
+           positions.batch);
+  if (positions.tokens != tokens)
+    refuse(room, "positions of " + who + " must have " + std::to_string(tokens) + " tokens",
+           positions.tokens);
+  const auto size = static_cast<std::size_t>(positions.batch * positions.tokens);
+  if (positions.ids.size() != size || positions.sequences.size() != size)
+    refuse(room, "positions of " + who + " must hold batch x tokens ids and sequences",
+           static_cast<int64_t>(std::min(positions.ids.size(), positions.sequences.size())));
+}
+
+void check_rotary(std::string_view name, const RotaryTable& table,
+                  const AttentionProblem& problem, int64_t tokens) {
+  const std::string who(name);
+  if (table.tokens() != tokens)
+    refuse(room,
+           "the rotary table of " + who + " must have " + std::to_string(tokens) + " tokens",
+           table.tokens());
+  if (table.batch() != 1 && table.batch() != problem.batch)
+    refuse(
+        room,
+        "the rotary table of " + who + " must have 1 row or " + std::to_string(problem.batch),
+        table.batch());
+  if (table.rotary().first + table.rotary().dim > problem.size)
+    refuse(room,
+           "the rotary table of " + who + " must fit the head size " +
+               std::to_string(problem.size),
+           table.rotary().first + table.rotary().dim);
+}
+
+struct Reach {
+  int64_t nearest = std::numeric_limits<int64_t>::max();  // least distance
+  int64_t furthest = std::numeric_limits<int64_t>::min();
+
+  void add(int64_t distance) {
+    nearest = std::min(nearest, distance);
+    furthest = std::max(furthest, distance);
+  }
+  bool within(const StripBias& strip) const {
+    return nearest > furthest ||
+           (nearest >= strip.first && furthest < strip.first + strip.distances());
+  }
+};
+
+// The distances of all pairs of ids, seen or not: cheap, and enough where the strip has them.
+Reach widest(const Positions& queries, const Positions& keys) {
+  Reach reach;
+  if (queries.ids.empty() || keys.ids.empty()) return reach;
+  const auto [least_query, most_query] =
+      std::minmax_element(queries.ids.begin(), queries.ids.end());
+  const auto [least_key, most_key] = std::minmax_element(keys.ids.begin(), keys.ids.end());
+  reach.add(*least_key - *most_query);
+  reach.add(*most_key - *least_query);
+  return reach;
+}
+
+Reach seen_by_row(const AttentionProblem& problem) {
+  Reach reach;
+  for (int64_t i = 0; i < problem.queries; ++i) {
+    const KeyRange range = visible_keys(problem, i);
+    if (range.begin == range.end) continue;
+    reach.add(range.begin - i - problem.mask.offset);
+    reach.add(range.end - 1 - i - problem.mask.offset);
+  }
+  return reach;
+}
+
+Reach seen_by_position(const AttentionProblem& problem) {
+  const Positions &queries = *problem.position.queries, &keys = *problem.position.keys;
+  Reach reach;
+  for (int64_t b = 0; b < std::max(queries.batch, keys.batch); ++b) {
+    const std::int32_t* of_query = sequences(&queries, b);
+    const std::int32_t* of_key = sequences(&keys, b);
+    for (int64_t i = 0; i < problem.queries; ++i) {
+      if (of_query[i] == Positions::padding) continue;
+      const KeyRange range = visible_keys(problem, i);
+      const int64_t query = query_id(problem, b, i);
+      for (int64_t j = range.begin; j < range.end; ++j)
+        if (of_key[j] == of_query[i]) reach.add(key_id(problem, b, j) - query);
+    }
+  }
+  return reach;
+}
+
+void check_strip(const AttentionProblem& problem, const StripBias& strip) {
+  if (strip.heads < 1 || strip.values.size() % static_cast<std::size_t>(strip.heads))
+    refuse(room, "the strip must hold heads x distances numbers",
+           static_cast<int64_t>(strip.values.size()));
+  const auto& position = problem.position;
+  if (position.queries && widest(*position.queries, *position.keys).within(strip)) return;
+  const Reach reach = position.queries ? seen_by_position(problem) : seen_by_row(problem);
+  if (reach.within(strip)) return;
+  refuse(room,
+         "the strip must reach distances " + std::to_string(reach.nearest) + " to " +
+             std::to_string(reach.furthest),
+         std::to_string(strip.first) + " to " +
+             std::to_string(strip.first + strip.distances() - 1));
+}
+
+void check_bias(const AttentionProblem& problem) {
+  const BiasForm& bias = problem.position.bias;
+  if (std::holds_alternative<NoBias>(bias)) return;
+  if (heads(bias) != problem.heads)
+    refuse(room, "the bias must have " + std::to_string(problem.heads) + " heads", heads(bias));
+  if (const auto* strip = std::get_if<StripBias>(&bias)) check_strip(problem, *strip);
+  if (const auto* dense = std::get_if<DenseBias>(&bias)) {
+    const auto& extents = dense->values.extents();
+    const std::array<std::ptrdiff_t, 4> wanted = {problem.batch, problem.heads, problem.queries,
+                                                  problem.keys};
+    for (std::size_t axis = 0; axis < 4; ++axis)
+      if (extents[axis] != wanted[axis])
+        refuse(room,
+               "the dense bias must be [B, Hq, T, S]; axis " + std::to_string(axis) +
+                   " must be " + std::to_string(wanted[axis]),
+               std::int64_t{extents[axis]});
+  }
+}
+
+}  // namespace
+
+void check(const AttentionProblem& problem) {
+  if (problem.size < 1) refuse(room, "the head size of q must be at least 1", problem.size);
+  if (problem.value_size < 1)
+    refuse(room, "the head size of v must be at least 1", problem.value_size);
+  if (problem.key_heads < 1) refuse(room, "k must have at least 1 head", problem.key_heads);
+  if (problem.heads < 1 || problem.heads % problem.key_heads)
+    refuse(
+        room,
+        "the heads of q must be a multiple of those of k, " + std::to_string(problem.key_heads),
+        problem.heads);
+  if (!std::isfinite(problem.scale))
+    refuse(room, "softmax_scale must be finite", problem.scale);
+  check_mask(problem);
+  const AttentionPosition& position = problem.position;
+  if (position.queries || position.keys) {
+    if (!position.queries || !position.keys)
+      refuse(room, "positions must be given for queries and keys together",
+             position.queries ? "queries alone" : "keys alone");
+    check_positions("queries", *position.queries, problem.batch, problem.queries);
+    check_positions("keys", *position.keys, problem.batch, problem.keys);
+  }
+  if (position.query_rotary)
+    check_rotary("queries", *position.query_rotary, problem, problem.queries);
+  if (position.key_rotary) check_rotary("keys", *position.key_rotary, problem, problem.keys);
+  check_bias(problem);
+}
+
+}  // namespace gnomon::internal

@@ -1,0 +1,96 @@
+// One call of attention with its element types erased, as the kernels see it. Checked before.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "gnomon/attention/attention.h"
+
+namespace gnomon::internal {
+
+// A tensor [batch, rows, heads, size] whose last axis is contiguous; strides in elements.
+struct Operand {
+  const void* data = nullptr;
+  std::array<std::ptrdiff_t, 3> strides{};
+};
+struct Result {
+  void* data = nullptr;
+  std::array<std::ptrdiff_t, 3> strides{};
+};
+
+struct AttentionProblem {
+  DType dtype = {};  // of every tensor but lse
+  std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0;
+  std::int64_t size = 0, value_size = 0;  // D, Dv
+  double scale = 0;
+  AttentionMask mask;
+  AttentionPosition position;
+  Operand q, k, v;
+
+  std::int64_t group() const { return heads / key_heads; }
+};
+
+template <typename A>
+struct ForwardProblem : AttentionProblem {
+  Result out;
+  View<A, 3> lse;
+};
+
+template <typename A>
+struct BackwardProblem : AttentionProblem {
+  Operand out, out_grad;
+  View<const A, 3> lse;
+  Result q_grad, k_grad, v_grad;
+  // Where the bias has numbers and their gradient is wanted: [B, Hq, N], zero at first.
+  double* bias_sums = nullptr;
+  std::int64_t bias_numbers = 0;  // N
+  View<float, 4> dense_grad;
+};
+
+// Key rows [begin, end).
+struct KeyRange {
+  std::int64_t begin = 0, end = 0;
+};
+
+// What query row i sees by the mask alone. Both ends grow with i.
+inline KeyRange visible_keys(const AttentionProblem& problem, std::int64_t i) {
+  constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t own = i + problem.mask.offset, keys = problem.keys;
+  const std::int64_t before = problem.mask.before.value_or(none);
+  std::int64_t after = problem.mask.after.value_or(none);
+  if (problem.mask.visibility == Visibility::causal) after = 0;
+  KeyRange range;
+  range.begin = before < own ? (own - before < keys ? own - before : keys) : 0;
+  range.end = after < keys && own < keys - after ? own + after + 1 : keys;
+  if (range.begin > range.end) range.begin = range.end;
+  return range;
+}
+
+inline std::int64_t query_id(const AttentionProblem& problem, std::int64_t b, std::int64_t i) {
+  const Positions* positions = problem.position.queries;
+  if (!positions) return i + problem.mask.offset;
+  const std::int64_t row = positions->batch == 1 ? 0 : b;
+  return positions->ids[static_cast<std::size_t>(row * positions->tokens + i)];
+}
+inline std::int64_t key_id(const AttentionProblem& problem, std::int64_t b, std::int64_t j) {
+  const Positions* positions = problem.position.keys;
+  if (!positions) return j;
+  const std::int64_t row = positions->batch == 1 ? 0 : b;
+  return positions->ids[static_cast<std::size_t>(row * positions->tokens + j)];
+}
+
+// The sequences of row b of the batch; null where there are no positions.
+inline const std::int32_t* sequences(const Positions* positions, std::int64_t b) {
+  if (!positions) return nullptr;
+  return positions->sequences.data() + (positions->batch == 1 ? 0 : b * positions->tokens);
+}
+
+// The kernels, one for each type of sums.
+void run_forward(const ForwardProblem<float>& problem);
+void run_forward(const ForwardProblem<double>& problem);
+void run_backward(const BackwardProblem<float>& problem);
+void run_backward(const BackwardProblem<double>& problem);
+
+}  // namespace gnomon::internal

@@ -1,0 +1,54 @@
+#include "gnomon/bias/alibi.h"
+
+#include <bit>
+#include <cmath>
+#include <string>
+
+#include "gnomon/error.h"
+
+namespace gnomon {
+
+using std::int64_t;
+
+std::vector<double> slopes(const Alibi& alibi) {
+  if (alibi.heads < 1) refuse("alibi", "heads must be at least 1", alibi.heads);
+  if (!(alibi.max_bias > 0 && std::isfinite(alibi.max_bias)))
+    refuse("alibi", "max_bias must be positive and finite", alibi.max_bias);
+  if (alibi.head_offset < 0 || alibi.head_offset >= alibi.heads)
+    refuse("alibi",
+           "head_offset must be from 0 to heads - 1, " + std::to_string(alibi.heads - 1),
+           alibi.head_offset);
+  const int64_t rest = alibi.heads - alibi.head_offset;
+  if (alibi.local_heads < 0 || alibi.local_heads > rest)
+    refuse("alibi",
+           "local_heads must be from 0 to heads - head_offset, " + std::to_string(rest),
+           alibi.local_heads);
+
+  // c: the power of two at or below H. Its heads come first; the others take every other slope
+  // of 2c heads.
+  const auto c = static_cast<int64_t>(std::bit_floor(static_cast<std::uint64_t>(alibi.heads)));
+  const int64_t local = alibi.local_heads ? alibi.local_heads : rest;
+  std::vector<double> slopes(static_cast<std::size_t>(local));
+  for (int64_t i = 0; i < local; ++i) {
+    const int64_t h = alibi.head_offset + i;
+    const double step = alibi.max_bias / static_cast<double>(h < c ? c : 2 * c);
+    const int64_t power = h < c ? h + 1 : 2 * (h - c) + 1;
+    slopes[static_cast<std::size_t>(i)] = std::exp2(-step * static_cast<double>(power));
+  }
+  return slopes;
+}
+
+SlopeBias lower(const Alibi& alibi) { return {.slopes = slopes(alibi)}; }
+
+StripBias strip(const Alibi& alibi, int64_t first, int64_t count) {
+  if (count < 0) refuse("alibi", "count of distances must not be negative", count);
+  const std::vector<double> slope = slopes(alibi);
+  StripBias strip{.heads = static_cast<int64_t>(slope.size()), .first = first, .values = {}};
+  strip.values.reserve(slope.size() * static_cast<std::size_t>(count));
+  for (double m : slope)
+    for (int64_t n = 0; n < count; ++n)
+      strip.values.push_back(-m * std::fabs(static_cast<double>(first + n)));
+  return strip;
+}
+
+}  // namespace gnomon

@@ -1,0 +1,84 @@
+#include "gnomon/bias/t5.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "gnomon/error.h"
+#include "src/bias/spread.h"
+
+namespace gnomon {
+namespace {
+
+using std::int64_t;
+
+// Buckets of one direction.
+int64_t buckets_of_side(const T5Bias& t5) {
+  return t5.direction == T5Direction::bidirectional ? t5.buckets / 2 : t5.buckets;
+}
+
+void check(const T5Bias& t5) {
+  if (t5.heads < 1) refuse("t5", "heads must be at least 1", t5.heads);
+  if (t5.direction != T5Direction::causal && t5.direction != T5Direction::bidirectional)
+    refuse("t5", "direction must be causal or bidirectional", static_cast<int>(t5.direction));
+  if (t5.direction == T5Direction::causal && t5.buckets < 2)
+    refuse("t5", "buckets must be at least 2", t5.buckets);
+  if (t5.direction == T5Direction::bidirectional && (t5.buckets < 4 || t5.buckets % 2))
+    refuse("t5", "buckets must be even and at least 4 where attention looks both ways",
+           t5.buckets);
+  if (const int64_t exact = buckets_of_side(t5) / 2; t5.max_distance <= exact)
+    refuse("t5",
+           "max_distance must be greater than the distances with a bucket of their own, " +
+               std::to_string(exact),
+           t5.max_distance);
+}
+
+void check_table(const T5Bias& t5, const std::array<std::ptrdiff_t, 2>& extents) {
+  check(t5);
+  if (extents[0] != t5.buckets)
+    refuse("t5", "the table must have a row for each bucket, " + std::to_string(t5.buckets),
+           extents[0]);
+  if (extents[1] != t5.heads)
+    refuse("t5", "the table must have a column for each head, " + std::to_string(t5.heads),
+           extents[1]);
+}
+
+int64_t bucket_unchecked(const T5Bias& t5, int64_t distance) {
+  const int64_t side = buckets_of_side(t5), exact = side / 2;
+  int64_t base = 0;
+  if (t5.direction == T5Direction::bidirectional) {
+    if (distance > 0) base = side;
+    distance = distance < 0 ? -distance : distance;
+  } else {
+    distance = std::max<int64_t>(-distance, 0);
+  }
+  if (distance < exact) return base + distance;
+  // The released models' own arithmetic; in any other order 16, 32, 64 land elsewhere.
+  const float logarithm = std::log(static_cast<float>(distance) / static_cast<float>(exact));
+  const auto whole = static_cast<float>(
+      std::log(static_cast<double>(t5.max_distance) / static_cast<double>(exact)));
+  const auto steps = static_cast<int64_t>(logarithm / whole * static_cast<float>(side - exact));
+  return base + std::min(exact + steps, side - 1);
+}
+
+}  // namespace
+
+int64_t bucket(const T5Bias& t5, int64_t distance) {
+  check(t5);
+  return bucket_unchecked(t5, distance);
+}
+
+StripBias strip(const T5Bias& t5, View<const float, 2> table, int64_t first, int64_t count) {
+  check_table(t5, table.extents());
+  return internal::spread("t5", table, first, count,
+                          [&](int64_t distance) { return bucket_unchecked(t5, distance); });
+}
+
+void strip_backward(const T5Bias& t5, std::span<const double> strip_grad, int64_t first,
+                    int64_t count, View<float, 2> table_grad) {
+  check_table(t5, table_grad.extents());
+  internal::gather_gradient("t5", strip_grad, first, count, table_grad,
+                            [&](int64_t distance) { return bucket_unchecked(t5, distance); });
+}
+
+}  // namespace gnomon

@@ -1,0 +1,140 @@
+#include "gnomon/embedding/grid.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "gnomon/dtype.h"
+#include "gnomon/error.h"
+
+namespace gnomon {
+namespace {
+
+using std::int64_t;
+
+void check_multiple(int64_t dim, int64_t of) {
+  if (dim < of || dim % of)
+    refuse("grid", "dim must be a positive multiple of " + std::to_string(of), dim);
+}
+
+// One axis's positions, integers or doubles, from coordinates(n, column).
+template <typename P, typename T, typename Coordinate>
+void fill_axes(const SinusoidalGrid& spec, int64_t cells, int64_t columns, View<T, 2> out,
+               Coordinate coordinate) {
+  const int64_t channels = dim(spec);
+  if (out.extent(0) != cells || out.extent(1) != channels)
+    refuse("grid",
+           "out must be [" + std::to_string(cells) + ", " + std::to_string(channels) + "]",
+           "[" + std::to_string(out.extent(0)) + ", " + std::to_string(out.extent(1)) + "]");
+  for (const GridAxis& axis : spec.axes)
+    if (axis.column < 0 || axis.column >= columns)
+      refuse("grid", "an axis's column must be from 0 to " + std::to_string(columns - 1),
+             axis.column);
+  std::vector<P> positions(static_cast<std::size_t>(cells));
+  std::vector<double> part, sum;
+  if (spec.join == AxisJoin::summed) {
+    part.resize(static_cast<std::size_t>(cells * channels));
+    sum.resize(part.size());
+  }
+  int64_t first = 0;
+  for (const GridAxis& axis : spec.axes) {
+    for (int64_t n = 0; n < cells; ++n)
+      positions[static_cast<std::size_t>(n)] = coordinate(n, axis.column);
+    if (spec.join == AxisJoin::concatenated) {
+      fill(axis.sinusoidal, std::span<const P>(positions),
+           out.slice(1, first, axis.sinusoidal.dim));
+      first += axis.sinusoidal.dim;
+    } else {
+      fill(axis.sinusoidal, std::span<const P>(positions),
+           View<double, 2>(part.data(), {cells, channels}));
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
+    }
+  }
+  if (spec.join == AxisJoin::summed)
+    for (int64_t n = 0; n < cells; ++n)
+      for (int64_t c = 0; c < channels; ++c)
+        out(n, c) = static_cast<T>(sum[static_cast<std::size_t>(n * channels + c)]);
+}
+
+}  // namespace
+
+SinusoidalGrid grid_mae(int64_t dim, double base) {
+  check_multiple(dim, 4);
+  const Sinusoidal half{.dim = dim / 2, .recipe = SinusoidalRecipe::half_split, .base = base};
+  return {.join = AxisJoin::concatenated,
+          .axes = {{.column = 1, .sinusoidal = half}, {.column = 0, .sinusoidal = half}}};
+}
+
+SinusoidalGrid grid_detr(int64_t dim, double temperature) {
+  check_multiple(dim, 4);
+  const Sinusoidal half{
+      .dim = dim / 2, .recipe = SinusoidalRecipe::interleaved, .base = temperature};
+  return {.join = AxisJoin::concatenated,
+          .axes = {{.column = 0, .sinusoidal = half}, {.column = 1, .sinusoidal = half}}};
+}
+
+SinusoidalGrid grid_cogvideox(int64_t dim) {
+  check_multiple(dim, 16);
+  const Sinusoidal time{.dim = dim / 4, .recipe = SinusoidalRecipe::half_split};
+  const Sinusoidal space{.dim = dim / 8 * 3, .recipe = SinusoidalRecipe::half_split};
+  return {.join = AxisJoin::concatenated,
+          .axes = {{.column = 0, .sinusoidal = time},
+                   {.column = 2, .sinusoidal = space},
+                   {.column = 1, .sinusoidal = space}}};
+}
+
+int64_t dim(const SinusoidalGrid& spec) {
+  if (spec.axes.empty()) refuse("grid", "axes must be at least one", 0);
+  if (spec.join != AxisJoin::concatenated && spec.join != AxisJoin::summed)
+    refuse("grid", "join must be concatenated or summed", static_cast<int>(spec.join));
+  int64_t channels = 0;
+  for (const GridAxis& axis : spec.axes) {
+    frequencies(axis.sinusoidal);  // refuses a spec that breaks its own rules
+    if (spec.join == AxisJoin::concatenated)
+      channels += axis.sinusoidal.dim;
+    else if (channels && channels != axis.sinusoidal.dim)
+      refuse("grid", "axes that are summed must have one dim, " + std::to_string(channels),
+             axis.sinusoidal.dim);
+    else
+      channels = axis.sinusoidal.dim;
+  }
+  return channels;
+}
+
+template <typename T>
+void fill(const SinusoidalGrid& spec, const Grid& cells, View<T, 2> out) {
+  fill_axes<int64_t>(spec, cells.cells, cells.axes, out, [&](int64_t n, int64_t column) {
+    return cells.coordinates[static_cast<std::size_t>(n * cells.axes + column)];
+  });
+}
+
+template <typename T>
+void fill(const SinusoidalGrid& spec, View<const double, 2> coordinates, View<T, 2> out) {
+  fill_axes<double>(spec, coordinates.extent(0), coordinates.extent(1), out,
+                    [&](int64_t n, int64_t column) { return coordinates(n, column); });
+}
+
+#define GNOMON_INSTANTIATE(T)                                         \
+  template void fill(const SinusoidalGrid&, const Grid&, View<T, 2>); \
+  template void fill(const SinusoidalGrid&, View<const double, 2>, View<T, 2>);
+GNOMON_INSTANTIATE(float)
+GNOMON_INSTANTIATE(double)
+GNOMON_INSTANTIATE(Half)
+GNOMON_INSTANTIATE(BFloat16)
+#undef GNOMON_INSTANTIATE
+
+std::vector<double> detr_coordinates(int64_t height, int64_t width, DetrScale scale) {
+  if (scale != DetrScale::cells && scale != DetrScale::normalised)
+    refuse("grid", "scale must be cells or normalised", static_cast<int>(scale));
+  const Grid cells = grid(height, width);
+  std::vector<double> coordinates(cells.coordinates.begin(), cells.coordinates.end());
+  constexpr double epsilon = 1e-6;  // DETR's
+  const double last[] = {static_cast<double>(height), static_cast<double>(width)};
+  for (std::size_t i = 0; i < coordinates.size(); ++i) {
+    coordinates[i] += 1;
+    if (scale == DetrScale::normalised) coordinates[i] *= 2 * M_PI / (last[i % 2] + epsilon);
+  }
+  return coordinates;
+}
+
+}  // namespace gnomon

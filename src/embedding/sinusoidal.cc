@@ -1,0 +1,137 @@
+#include "gnomon/embedding/sinusoidal.h"
+
+#include <cmath>
+#include <string>
+
+#include "gnomon/angles.h"
+#include "gnomon/dtype.h"
+#include "gnomon/error.h"
+
+namespace gnomon {
+namespace {
+
+using std::int64_t;
+using Recipe = SinusoidalRecipe;
+
+// The channels of the sines, of the cosines, and of a zero at the end.
+struct Layout {
+  int64_t sines, cosines;
+  int64_t first_sine, first_cosine, step;
+  int64_t zeros;
+};
+
+Layout layout_of(const Sinusoidal& s) {
+  const int64_t half = s.dim / 2, more = s.dim - half;
+  switch (s.recipe) {
+    case Recipe::interleaved:
+      return {more, half, 0, 1, 2, 0};
+    case Recipe::half_split:
+      return {more, half, 0, more, 1, 0};
+    default:
+      if (s.recipe == Recipe::timestep && s.order == SinusoidalOrder::cosine_first)
+        return {half, half, half, 0, 1, s.dim % 2};
+      return {half, half, 0, half, 1, s.dim % 2};
+  }
+}
+
+void check(const Sinusoidal& s) {
+  if (s.recipe < Recipe::interleaved || s.recipe > Recipe::timestep)
+    refuse("sinusoidal", "recipe must be interleaved, half_split, tensor2tensor or timestep",
+           static_cast<int>(s.recipe));
+  const int64_t least = s.recipe == Recipe::tensor2tensor ? 4
+                        : s.recipe == Recipe::timestep    ? 2
+                                                          : 1;
+  if (s.dim < least)
+    refuse("sinusoidal", "dim must be at least " + std::to_string(least), s.dim);
+  if (!(s.base > 1 && std::isfinite(s.base)))
+    refuse("sinusoidal", "base must be greater than 1 and finite", s.base);
+  if (!std::isfinite(s.scale)) refuse("sinusoidal", "scale must be finite", s.scale);
+  if (s.recipe != Recipe::timestep) return;
+  if (s.order != SinusoidalOrder::sine_first && s.order != SinusoidalOrder::cosine_first)
+    refuse("sinusoidal", "order must be sine_first or cosine_first", static_cast<int>(s.order));
+  if (!(s.shift < static_cast<double>(s.dim / 2) && std::isfinite(s.shift)))
+    refuse("sinusoidal", "shift must be less than " + std::to_string(s.dim / 2), s.shift);
+}
+
+// `count` columns of out from `first` on, every `step`-th.
+template <typename T>
+View<T, 2> columns(View<T, 2> out, int64_t first, int64_t step, int64_t count) {
+  return {out.data() + first * out.stride(1),
+          {out.extent(0), count},
+          {out.stride(0), step * out.stride(1)}};
+}
+
+template <typename P, typename T>
+void fill_columns(const Sinusoidal& s, std::span<const P> positions, View<T, 2> out) {
+  const std::vector<double> f = frequencies(s);
+  if (out.extent(0) != static_cast<int64_t>(positions.size()) || out.extent(1) != s.dim)
+    refuse("sinusoidal",
+           "out must be [T, C] = [" + std::to_string(positions.size()) + ", " +
+               std::to_string(s.dim) + "]",
+           "[" + std::to_string(out.extent(0)) + ", " + std::to_string(out.extent(1)) + "]");
+  const Layout layout = layout_of(s);
+  const std::span all(f);
+  fill_cos_sin(positions, all.first(static_cast<std::size_t>(layout.cosines)),
+               columns(out, layout.first_cosine, layout.step, layout.cosines),
+               columns(out, layout.first_sine, layout.step, layout.cosines));
+  if (layout.sines > layout.cosines) {  // the last sine has no cosine beside it
+    std::vector<T> unused(positions.size());
+    fill_cos_sin(positions, all.last(1), View<T, 2>(unused.data(), {out.extent(0), 1}),
+                 columns(out, layout.first_sine + layout.cosines * layout.step, 1, 1));
+  }
+  if (layout.zeros)
+    for (int64_t t = 0; t < out.extent(0); ++t) out(t, s.dim - 1) = T(0.0f);
+}
+
+}  // namespace
+
+std::vector<double> frequencies(const Sinusoidal& s) {
+  check(s);
+  const int64_t sines = layout_of(s).sines;
+  // f_i = base^(-i / whole)
+  const long double whole =
+      s.recipe == Recipe::tensor2tensor ? static_cast<long double>(sines - 1)
+      : s.recipe == Recipe::timestep
+          ? static_cast<long double>(sines) - static_cast<long double>(s.shift)
+          : static_cast<long double>(s.dim) / 2;
+  std::vector<double> f(static_cast<std::size_t>(sines));
+  for (std::size_t i = 0; i < f.size(); ++i)
+    f[i] = static_cast<double>(
+        std::pow(static_cast<long double>(s.base), -static_cast<long double>(i) / whole));
+  return f;
+}
+
+template <typename T>
+void fill(const Sinusoidal& s, std::span<const int64_t> positions, View<T, 2> out) {
+  if (s.scale == 1.0) return fill_columns(s, positions, out);
+  std::vector<double> scaled(positions.begin(), positions.end());
+  for (double& position : scaled) position *= s.scale;
+  fill_columns(s, std::span<const double>(scaled), out);
+}
+
+template <typename T>
+void fill(const Sinusoidal& s, std::span<const double> positions, View<T, 2> out) {
+  if (s.scale == 1.0) return fill_columns(s, positions, out);
+  std::vector<double> scaled(positions.begin(), positions.end());
+  for (double& position : scaled) position *= s.scale;
+  fill_columns(s, std::span<const double>(scaled), out);
+}
+
+#define GNOMON_INSTANTIATE(T)                                                  \
+  template void fill(const Sinusoidal&, std::span<const int64_t>, View<T, 2>); \
+  template void fill(const Sinusoidal&, std::span<const double>, View<T, 2>);
+GNOMON_INSTANTIATE(float)
+GNOMON_INSTANTIATE(double)
+GNOMON_INSTANTIATE(Half)
+GNOMON_INSTANTIATE(BFloat16)
+#undef GNOMON_INSTANTIATE
+
+EmbeddingTable sinusoidal_table(const Sinusoidal& s, std::span<const int64_t> positions) {
+  check(s);
+  EmbeddingTable table{static_cast<int64_t>(positions.size()), s.dim, {}};
+  table.values.resize(positions.size() * static_cast<std::size_t>(s.dim));
+  fill(s, positions, View<float, 2>(table.values.data(), {table.tokens, table.channels}));
+  return table;
+}
+
+}  // namespace gnomon

@@ -1,0 +1,220 @@
+// Adding tables to embeddings, row by row, and the gradients of the tables.
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "gnomon/embedding/table.h"
+#include "gnomon/error.h"
+#include "gnomon/parallel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/embedding/table_simd.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+
+#include "hwy/highway.h"
+#include "src/core/dispatch.h"
+#include "src/core/elements-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gnomon {
+namespace HWY_NAMESPACE {
+
+constexpr std::int64_t chunk = 512;  // channels held in the summing type at a time
+
+// x[c] += scale row[c]
+template <typename T>
+void AddRow(T* HWY_RESTRICT x, const float* HWY_RESTRICT row, float scale, std::int64_t size) {
+  using A = Accumulator<T>;
+  const A factor = static_cast<A>(scale);
+  if constexpr (std::is_same_v<T, A>) {
+    for (std::int64_t c = 0; c < size; ++c) x[c] += factor * static_cast<A>(row[c]);
+  } else {
+    A sums[chunk];
+    for (std::int64_t begin = 0; begin < size; begin += chunk) {
+      const std::int64_t count = HWY_MIN(chunk, size - begin);
+      FromElements(x + begin, count, sums);
+      for (std::int64_t c = 0; c < count; ++c) sums[c] += factor * row[begin + c];
+      ToElements(sums, A(1), count, x + begin);
+    }
+  }
+}
+
+// sums[c] += grad[c]
+template <typename T>
+void SumRow(double* HWY_RESTRICT sums, const T* HWY_RESTRICT grad, std::int64_t size) {
+  using A = Accumulator<T>;
+  A values[chunk];
+  for (std::int64_t begin = 0; begin < size; begin += chunk) {
+    const std::int64_t count = HWY_MIN(chunk, size - begin);
+    FromElements(grad + begin, count, values);
+    for (std::int64_t c = 0; c < count; ++c) sums[begin + c] += static_cast<double>(values[c]);
+  }
+}
+
+#define GNOMON_ROWS(T, Name)                                                  \
+  void AddRow##Name(T* x, const float* row, float scale, std::int64_t size) { \
+    AddRow(x, row, scale, size);                                              \
+  }                                                                           \
+  void SumRow##Name(double* sums, const T* grad, std::int64_t size) {         \
+    SumRow(sums, grad, size);                                                 \
+  }
+GNOMON_ROWS(float, F32)
+GNOMON_ROWS(double, F64)
+GNOMON_ROWS(Half, F16)
+GNOMON_ROWS(BFloat16, BF16)
+#undef GNOMON_ROWS
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gnomon
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gnomon {
+
+#define GNOMON_EXPORT(T, Name)                                      \
+  HWY_EXPORT(AddRow##Name);                                         \
+  HWY_EXPORT(SumRow##Name);                                         \
+  auto add_row(const T*) { return &GNOMON_DISPATCH(AddRow##Name); } \
+  auto sum_row(const T*) { return &GNOMON_DISPATCH(SumRow##Name); }
+namespace {
+GNOMON_EXPORT(float, F32)
+GNOMON_EXPORT(double, F64)
+GNOMON_EXPORT(Half, F16)
+GNOMON_EXPORT(BFloat16, BF16)
+
+using std::int64_t;
+
+constexpr int64_t grain_elements = 1 << 14;  // of a piece worth a thread
+
+int64_t grain(int64_t channels) {
+  return std::max<int64_t>(1, grain_elements / std::max<int64_t>(1, channels));
+}
+
+std::string shape(int64_t rows, int64_t columns) {
+  return "[" + std::to_string(rows) + ", " + std::to_string(columns) + "]";
+}
+
+template <typename T>
+void check_contiguous(const char* what, const T& view, std::size_t axis) {
+  if (view.stride(axis) != 1 && view.extent(axis) > 1)
+    refuse("embedding",
+           std::string("the channels of ") + what + " must be contiguous: stride 1",
+           int64_t{view.stride(axis)});
+}
+
+template <typename X, typename Table>
+void check_table(const X& x, const Table& table) {
+  if (table.extent(0) != x.extent(1) || table.extent(1) != x.extent(2))
+    refuse("embedding", "the table must be [T, C] = " + shape(x.extent(1), x.extent(2)),
+           shape(table.extent(0), table.extent(1)));
+  check_contiguous("x", x, 2);
+  check_contiguous("the table", table, 1);
+}
+
+template <typename X, typename Table>
+void check_rows(const X& x, const Table& table, View<const int64_t, 2> rows) {
+  if (table.extent(1) != x.extent(2))
+    refuse("embedding", "the table must have the channels of x, " + std::to_string(x.extent(2)),
+           int64_t{table.extent(1)});
+  if (rows.extent(0) != x.extent(0) || rows.extent(1) != x.extent(1))
+    refuse("embedding", "rows must be [B, T] = " + shape(x.extent(0), x.extent(1)),
+           shape(rows.extent(0), rows.extent(1)));
+  check_contiguous("x", x, 2);
+  check_contiguous("the table", table, 1);
+  for (int64_t b = 0; b < rows.extent(0); ++b)
+    for (int64_t t = 0; t < rows.extent(1); ++t)
+      if (rows(b, t) < 0 || rows(b, t) >= table.extent(0))
+        refuse("embedding", "row must be one of the table's " + std::to_string(table.extent(0)),
+               rows(b, t));
+}
+
+}  // namespace
+
+template <typename T>
+void add_table(View<T, 3> x, View<const float, 2> table, float scale) {
+  check_table(x, table);
+  const auto add = add_row(x.data());
+  const int64_t tokens = x.extent(1), channels = x.extent(2);
+  parallel_for(x.extent(0) * tokens, grain(channels), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      add(&x(i / tokens, i % tokens, 0), &table(i % tokens, 0), scale, channels);
+  });
+}
+
+template <typename T>
+void add_rows(View<T, 3> x, View<const float, 2> table, View<const int64_t, 2> rows) {
+  check_rows(x, table, rows);
+  const auto add = add_row(x.data());
+  const int64_t tokens = x.extent(1), channels = x.extent(2);
+  parallel_for(x.extent(0) * tokens, grain(channels), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      add(&x(i / tokens, i % tokens, 0), &table(rows(i / tokens, i % tokens), 0), 1.0f,
+          channels);
+  });
+}
+
+template <typename T>
+void add_table_backward(View<const T, 3> grad, View<float, 2> table_grad, float scale) {
+  check_table(grad, table_grad);
+  const auto sum = sum_row(grad.data());
+  const int64_t batch = grad.extent(0), channels = grad.extent(2);
+  const int64_t piece = grain(channels * std::max<int64_t>(1, batch));
+  parallel_for(grad.extent(1), piece, [&](int64_t begin, int64_t end) {
+    std::vector<double> sums(static_cast<std::size_t>(channels));
+    for (int64_t t = begin; t < end; ++t) {
+      std::fill(sums.begin(), sums.end(), 0.0);
+      for (int64_t b = 0; b < batch; ++b) sum(sums.data(), &grad(b, t, 0), channels);
+      for (int64_t c = 0; c < channels; ++c)
+        table_grad(t, c) = static_cast<float>(
+            double{table_grad(t, c)} + double{scale} * sums[static_cast<std::size_t>(c)]);
+    }
+  });
+}
+
+template <typename T>
+void add_rows_backward(View<const T, 3> grad, View<const int64_t, 2> rows,
+                       View<float, 2> table_grad) {
+  check_rows(grad, table_grad, rows);
+  const auto sum = sum_row(grad.data());
+  const int64_t tokens = grad.extent(1), channels = grad.extent(2);
+  const auto row_of = [&](int64_t i) { return rows(i / tokens, i % tokens); };
+  // Tokens by the row they took, each row's in their own order.
+  std::vector<int64_t> order(static_cast<std::size_t>(grad.extent(0) * tokens));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t i, int64_t j) { return row_of(i) < row_of(j); });
+  std::vector<std::size_t> begins;  // of the runs of equal rows
+  for (std::size_t i = 0; i < order.size(); ++i)
+    if (i == 0 || row_of(order[i]) != row_of(order[i - 1])) begins.push_back(i);
+  begins.push_back(order.size());
+  parallel_for(static_cast<int64_t>(begins.size()) - 1, grain(channels),
+               [&](int64_t begin, int64_t end) {
+                 std::vector<double> sums(static_cast<std::size_t>(channels));
+                 for (int64_t run = begin; run < end; ++run) {
+                   std::fill(sums.begin(), sums.end(), 0.0);
+                   const std::size_t first = begins[static_cast<std::size_t>(run)];
+                   for (std::size_t i = first; i < begins[static_cast<std::size_t>(run) + 1];
+                        ++i)
+                     sum(sums.data(), &grad(order[i] / tokens, order[i] % tokens, 0), channels);
+                   const int64_t row = row_of(order[first]);
+                   for (int64_t c = 0; c < channels; ++c)
+                     table_grad(row, c) = static_cast<float>(double{table_grad(row, c)} +
+                                                             sums[static_cast<std::size_t>(c)]);
+                 }
+               });
+}
+
+#define GNOMON_INSTANTIATE(T)                                                       \
+  template void add_table(View<T, 3>, View<const float, 2>, float);                 \
+  template void add_rows(View<T, 3>, View<const float, 2>, View<const int64_t, 2>); \
+  template void add_table_backward(View<const T, 3>, View<float, 2>, float);        \
+  template void add_rows_backward(View<const T, 3>, View<const int64_t, 2>, View<float, 2>);
+GNOMON_INSTANTIATE(float)
+GNOMON_INSTANTIATE(double)
+GNOMON_INSTANTIATE(Half)
+GNOMON_INSTANTIATE(BFloat16)
+#undef GNOMON_INSTANTIATE
+
+}  // namespace gnomon
+#endif  // HWY_ONCE

@@ -1,0 +1,147 @@
+#include "gnomon/position/positions.h"
+
+#include <limits>
+#include <string>
+
+#include "gnomon/error.h"
+
+namespace gnomon {
+namespace {
+
+using std::int64_t;
+
+Positions zeros(int64_t batch, int64_t tokens) {
+  Positions positions{.batch = batch, .tokens = tokens, .ids = {}, .sequences = {}};
+  positions.ids.resize(static_cast<std::size_t>(batch * tokens));
+  positions.sequences.resize(positions.ids.size());
+  return positions;
+}
+
+// A product of extents that are each at least 1, refused where it leaves 64 bits.
+int64_t cells_of(std::span<const int64_t> extents) {
+  int64_t cells = 1;
+  for (int64_t extent : extents) {
+    if (extent < 1) refuse("position", "every extent of a grid must be at least 1", extent);
+    if (__builtin_mul_overflow(cells, extent, &cells) ||
+        cells > std::numeric_limits<int64_t>::max() / 32)
+      refuse("position", "a grid must have fewer than 2^58 cells, at extent", extent);
+  }
+  return cells;
+}
+
+Grid grid_of(std::span<const int64_t> extents) {
+  Grid grid{.cells = cells_of(extents),
+            .axes = static_cast<int64_t>(extents.size()),
+            .coordinates = {}};
+  grid.coordinates.resize(static_cast<std::size_t>(grid.cells) * extents.size());
+  std::vector<int64_t> cell(extents.size());
+  for (std::size_t at = 0; at < grid.coordinates.size(); at += extents.size()) {
+    for (std::size_t a = 0; a < extents.size(); ++a) grid.coordinates[at + a] = cell[a];
+    for (std::size_t a = extents.size(); a-- > 0;) {
+      if (++cell[a] < extents[a]) break;
+      cell[a] = 0;
+    }
+  }
+  return grid;
+}
+
+}  // namespace
+
+std::span<const int64_t> Positions::row(int64_t b) const {
+  if (b < 0 || b >= batch)
+    refuse("position", "row must be from 0 to " + std::to_string(batch - 1), b);
+  return std::span(ids).subspan(static_cast<std::size_t>(b * tokens),
+                                static_cast<std::size_t>(tokens));
+}
+
+Positions consecutive(int64_t tokens, int64_t offset, int64_t batch) {
+  if (tokens < 0) refuse("position", "tokens must not be negative", tokens);
+  if (batch < 0) refuse("position", "batch must not be negative", batch);
+  if (tokens > 0 && offset > std::numeric_limits<int64_t>::max() - (tokens - 1))
+    refuse("position", "offset + tokens must fit 64 bits; offset", offset);
+  Positions positions = zeros(batch, tokens);
+  for (std::size_t at = 0; at < positions.ids.size(); ++at)
+    positions.ids[at] = offset + static_cast<int64_t>(at) % tokens;
+  return positions;
+}
+
+Positions explicit_ids(std::span<const int64_t> ids) {
+  return explicit_ids(
+      View<const int64_t, 2>(ids.data(), {1, static_cast<std::ptrdiff_t>(ids.size())}));
+}
+
+Positions explicit_ids(View<const int64_t, 2> ids) {
+  Positions positions = zeros(ids.extent(0), ids.extent(1));
+  auto out = positions.ids.begin();
+  for (std::ptrdiff_t b = 0; b < ids.extent(0); ++b)
+    for (std::ptrdiff_t t = 0; t < ids.extent(1); ++t) *out++ = ids(b, t);
+  return positions;
+}
+
+Positions packed(std::span<const int64_t> lengths, int64_t tokens) {
+  if (lengths.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+    refuse("position", "a row must hold fewer than 2^31 sequences",
+           static_cast<int64_t>(lengths.size()));
+  int64_t sum = 0;
+  for (int64_t length : lengths) {
+    if (length < 1) refuse("position", "every packed length must be at least 1", length);
+    if (__builtin_add_overflow(sum, length, &sum))
+      refuse("position", "the packed lengths must sum to less than 2^63, at length", length);
+  }
+  if (tokens < sum)
+    refuse("position", "tokens must be at least the sum of the lengths, " + std::to_string(sum),
+           tokens);
+  Positions positions = zeros(1, tokens);
+  std::size_t at = 0;
+  for (std::size_t s = 0; s < lengths.size(); ++s)
+    for (int64_t t = 0; t < lengths[s]; ++t, ++at) {
+      positions.ids[at] = t;
+      positions.sequences[at] = static_cast<std::int32_t>(s);
+    }
+  for (; at < positions.ids.size(); ++at) positions.sequences[at] = Positions::padding;
+  return positions;
+}
+
+Positions packed(std::span<const int64_t> lengths) {
+  int64_t sum = 0;
+  for (int64_t length : lengths)
+    if (length > 0 && __builtin_add_overflow(sum, length, &sum))
+      refuse("position", "the packed lengths must sum to less than 2^63, at length", length);
+  return packed(lengths, sum);
+}
+
+Positions from_padding_mask(View<const std::uint8_t, 2> mask, int64_t padding_id) {
+  Positions positions = zeros(mask.extent(0), mask.extent(1));
+  std::size_t at = 0;
+  for (std::ptrdiff_t b = 0; b < mask.extent(0); ++b) {
+    int64_t next = 0;
+    for (std::ptrdiff_t t = 0; t < mask.extent(1); ++t, ++at) {
+      const bool real = mask(b, t) != 0;
+      positions.ids[at] = real ? next++ : padding_id;
+      positions.sequences[at] = real ? 0 : Positions::padding;
+    }
+  }
+  return positions;
+}
+
+std::vector<int64_t> Grid::axis(int64_t a) const {
+  if (a < 0 || a >= axes)
+    refuse("position", "axis must be from 0 to " + std::to_string(axes - 1), a);
+  std::vector<int64_t> column(static_cast<std::size_t>(cells));
+  for (std::size_t cell = 0; cell < column.size(); ++cell)
+    column[cell] =
+        coordinates[cell * static_cast<std::size_t>(axes) + static_cast<std::size_t>(a)];
+  return column;
+}
+
+Grid grid(int64_t height, int64_t width) {
+  const int64_t extents[] = {height, width};
+  return grid_of(extents);
+}
+
+Grid grid(int64_t frames, int64_t height, int64_t width) {
+  const int64_t extents[] = {frames, height, width};
+  return grid_of(extents);
+}
+
+}  // namespace gnomon

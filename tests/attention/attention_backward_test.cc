@@ -1,0 +1,267 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "attention/oracle.h"
+#include "attention/sample.h"
+#include "gnomon/attention/attention.h"
+#include "gnomon/isa.h"
+
+namespace gnomon {
+namespace {
+
+using namespace gnomon::testing;
+using ::testing::Each;
+
+template <typename T>
+struct Pass {
+  Placed<T> q, k, v, out, out_grad, q_grad, k_grad, v_grad;
+  Tensor<Accumulator<T>, 3> lse;
+  Tensor<float, 4> dense;
+  BiasGradient bias;
+
+  explicit Pass(const Sample& s)
+      : q(s.x.q, s.layout),
+        k(s.x.k, s.layout),
+        v(s.x.v, s.layout),
+        out(s.out_grad, s.layout),
+        out_grad(s.out_grad, s.layout),
+        q_grad(s.x.q, s.layout),
+        k_grad(s.x.k, s.layout),
+        v_grad(s.x.v, s.layout),
+        lse({s.c.batch, s.c.heads, s.c.queries}),
+        dense({s.c.batch, s.c.heads, s.c.queries, s.c.keys}, 5.f) {}
+  void operator()(const AttentionCase& c) {
+    if (std::holds_alternative<DenseBias>(c.position.bias)) bias.dense = dense.view();
+    attention<T>(q.read(), k.read(), v.read(), c.mask, c.position, c.scale, out.view(),
+                 lse.view());
+    attention_backward<T>(q.read(), k.read(), v.read(), c.mask, c.position, c.scale, out.read(),
+                          lse.view(), out_grad.read(), q_grad.view(), k_grad.view(),
+                          v_grad.view(), &bias);
+  }
+};
+
+double worst(const std::vector<double>& got, const std::vector<double>& exact) {
+  EXPECT_EQ(got.size(), exact.size());
+  double most = 0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double error = std::abs(got[i] - exact[i]);
+    most = error <= most ? most : error;  // NaN stays
+  }
+  return most;
+}
+
+// The greatest length of a head vector.
+double longest(const Tensor<double, 4>& x) {
+  double most = 0;
+  const auto size = static_cast<std::size_t>(x.extents[3]);
+  for (std::size_t i = 0; i < x.values.size(); i += size) {
+    double square = 0;
+    for (std::size_t d = 0; d < size; ++d) square += x.values[i + d] * x.values[i + d];
+    most = std::max(most, std::sqrt(square));
+  }
+  return most;
+}
+
+// The most weight that one key (of its key head) gets from all queries.
+double heaviest(const AttentionCase& c, const Tensor<double, 4>& weights) {
+  double most = 1;
+  const std::int64_t group = c.heads / c.key_heads;
+  for (std::int64_t b = 0; b < c.batch; ++b)
+    for (std::int64_t g = 0; g < c.key_heads; ++g)
+      for (std::int64_t j = 0; j < c.keys; ++j) {
+        double sum = 0;
+        for (std::int64_t h = g * group; h < (g + 1) * group; ++h)
+          for (std::int64_t i = 0; i < c.queries; ++i) sum += weights.view()(b, h, i, j);
+        most = std::max(most, sum);
+      }
+  return most;
+}
+
+template <typename T>
+class AttentionBackward : public ::testing::Test {};
+using Elements = ::testing::Types<float, Half, BFloat16, double>;
+TYPED_TEST_SUITE(AttentionBackward, Elements);
+
+// The header's bounds, for the sums of this element type.
+template <typename T>
+void expect_within_bounds(const Sample& s) {
+  const ScopedThreads one(1);
+  const AttentionCase& c = s.c;
+  Pass<T> run(s);
+  const AttentionTensors x{run.q.numbers(), run.k.numbers(), run.v.numbers()};
+  const auto out_grad = run.out_grad.numbers();
+  const auto exact = oracle_backward(c, x, out_grad);
+  const double weight = heaviest(c, oracle(c, x).weights);
+  const double sums = std::is_same_v<T, double> ? 0x1p-46 : 0x1p-18;
+  const double stored = sizeof(T) == 2 ? 2 * half_ulp<T> : 0;
+  const double tiny = sizeof(T) == 2 ? 0x1p-24 : 0;
+  const double e = sums + stored, product = longest(out_grad) * longest(x.v);
+  for (Isa isa : available_isas()) {
+    SCOPED_TRACE(std::string(name(isa)) + ", " + s.text);
+    const ScopedIsa scope(isa);
+    run(c);
+    EXPECT_LE(worst(run.q_grad.numbers().values, exact.q.values),
+              e * c.scale * product * longest(x.k) + tiny);
+    EXPECT_LE(worst(run.k_grad.numbers().values, exact.k.values),
+              e * c.scale * product * longest(x.q) * weight + tiny);
+    EXPECT_LE(worst(run.v_grad.numbers().values, exact.v.values),
+              e * greatest(out_grad.values) * weight + tiny);
+    EXPECT_TRUE(run.q_grad.gaps_intact() && run.k_grad.gaps_intact() &&
+                run.v_grad.gaps_intact());
+    if (run.bias.dense.data()) {
+      EXPECT_LE(worst({run.dense.values.begin(), run.dense.values.end()}, exact.scores.values),
+                (e + 0x1p-24) * product);
+      EXPECT_TRUE(run.bias.values.empty());
+      continue;
+    }
+    ASSERT_EQ(run.bias.values.size(), exact.numbers.size());
+    for (std::size_t n = 0; n < exact.numbers.size(); ++n)
+      ASSERT_NEAR(run.bias.values[n], exact.numbers[n], e * product * exact.weight[n]);
+  }
+}
+
+TYPED_TEST(AttentionBackward, KeepsTheErrorPromisedByTheHeader) {
+  for (unsigned seed = 1; seed <= 32; ++seed) expect_within_bounds<TypeParam>(sample(seed));
+}
+
+TYPED_TEST(AttentionBackward, KeepsItsErrorAtScoresOfThirty) {
+  for (std::int64_t size : {1, 16, 128, 256}) expect_within_bounds<TypeParam>(steep(size));
+}
+
+// The oracle's chain rule and the kernel's, both against the definition of a derivative.
+TEST(AttentionBackwardInDouble, AgreesWithFiniteDifferences) {
+  const ScopedThreads one(1);
+  int tried = 0;
+  for (unsigned seed = 200; tried < 12; ++seed) {
+    Sample s = sample(seed);
+    if (s.c.queries > 33 || s.c.size > 16 || s.c.heads > 4 || s.c.keys > 70 || !s.c.keys)
+      continue;
+    ++tried;
+    SCOPED_TRACE(s.text);
+    Pass<double> run(s);
+    run(s.c);
+    const auto loss = [&](const Sample& at) {
+      Placed<double> q(at.x.q, Layout::plain), k(at.x.k, Layout::plain);
+      Placed<double> v(at.x.v, Layout::plain), out(at.out_grad, Layout::plain);
+      attention<double>(q.read(), k.read(), v.read(), at.c.mask, at.c.position, at.c.scale,
+                        out.view());
+      const auto got = out.numbers();
+      double sum = 0;
+      for (std::size_t i = 0; i < got.values.size(); ++i)
+        sum += got.values[i] * at.out_grad.values[i];
+      return sum;
+    };
+    constexpr double step = 1e-5;
+    const auto compare = [&](std::vector<double>& numbers, const std::vector<double>& grad) {
+      ASSERT_EQ(numbers.size(), grad.size());
+      for (std::size_t n = 0; n < 12 && n < numbers.size(); ++n) {
+        const std::size_t i = n * 7919 % numbers.size();
+        const double value = numbers[i];
+        numbers[i] = value + step;
+        const double above = loss(s);
+        numbers[i] = value - step;
+        const double below = loss(s);
+        numbers[i] = value;
+        EXPECT_NEAR(grad[i], (above - below) / (2 * step), 1e-7 * (1 + std::abs(grad[i])));
+      }
+    };
+    compare(s.x.q.values, run.q_grad.numbers().values);
+    compare(s.x.k.values, run.k_grad.numbers().values);
+    compare(s.x.v.values, run.v_grad.numbers().values);
+    if (auto* slope = std::get_if<SlopeBias>(&s.c.position.bias))
+      compare(slope->slopes, run.bias.values);
+    if (auto* strip = std::get_if<StripBias>(&s.c.position.bias))
+      compare(strip->values, run.bias.values);
+  }
+}
+
+TYPED_TEST(AttentionBackward, GivesTheSameBitsForAnyNumberOfThreads) {
+  using T = TypeParam;
+  for (unsigned seed : {3, 8, 21, 34, 55}) {
+    const Sample s = sample(seed);
+    Pass<T> first(s);
+    {
+      const ScopedThreads one(1);
+      first(s.c);
+    }
+    for (int count : {2, 7}) {
+      Pass<T> run(s);
+      const ScopedThreads several(count);
+      run(s.c);
+      EXPECT_EQ(run.q_grad.numbers().values, first.q_grad.numbers().values) << s.text;
+      EXPECT_EQ(run.k_grad.numbers().values, first.k_grad.numbers().values) << s.text;
+      EXPECT_EQ(run.v_grad.numbers().values, first.v_grad.numbers().values) << s.text;
+      EXPECT_EQ(run.bias.values, first.bias.values) << s.text;
+      EXPECT_EQ(run.dense.values, first.dense.values) << s.text;
+    }
+  }
+}
+
+TYPED_TEST(AttentionBackward, GivesZeroWhereNothingIsSeen) {
+  using T = TypeParam;
+  Sample s = sample(1);
+  s.c = {
+      .batch = 1, .queries = 3, .keys = 4, .heads = 2, .key_heads = 1, .size = 8, .values = 8};
+  Positions queries = consecutive(3), keys = consecutive(4);
+  queries.sequences = {0, Positions::padding, 7};
+  keys.sequences = {0, Positions::padding, 0, 9};
+  s.c.position.queries = &queries, s.c.position.keys = &keys;
+  s.c.mask.visibility = Visibility::bidirectional;
+  s.x = {random_tensor<double, 4>({1, 3, 2, 8}, 1), random_tensor<double, 4>({1, 4, 1, 8}, 2),
+         random_tensor<double, 4>({1, 4, 1, 8}, 3)};
+  s.out_grad = random_tensor<double, 4>({1, 3, 2, 8}, 4);
+  Pass<T> run(s);
+  run(s.c);
+  const auto q = run.q_grad.numbers(), k = run.k_grad.numbers(), v = run.v_grad.numbers();
+  for (std::ptrdiff_t d = 0; d < 8; ++d) {
+    for (std::ptrdiff_t i : {1, 2}) EXPECT_EQ(q.view()(0, i, 1, d), 0);
+    for (std::ptrdiff_t j : {1, 3}) EXPECT_EQ(k.view()(0, j, 0, d), 0);
+    for (std::ptrdiff_t j : {1, 3}) EXPECT_EQ(v.view()(0, j, 0, d), 0);
+    EXPECT_NE(v.view()(0, 0, 0, d), 0);
+  }
+}
+
+// Empty sides still overwrite the gradients of the other.
+TEST(AttentionBackwardInDouble, OverwritesWithZerosWhereOneSideIsEmpty) {
+  for (auto [queries, keys] : {std::pair{0, 3}, std::pair{3, 0}}) {
+    Tensor<double, 4> q({1, queries, 1, 4}, 1.), k({1, keys, 1, 4}, 1.), out = q;
+    const Tensor<double, 3> lse({1, 1, queries}, -std::numeric_limits<double>::infinity());
+    auto q_grad = q, k_grad = k, v_grad = k;
+    BiasGradient bias;
+    attention_backward<double>(q.view(), k.view(), k.view(),
+                               {.visibility = Visibility::bidirectional},
+                               {.bias = SlopeBias{{1}}}, 1, out.view(), lse.view(), q.view(),
+                               q_grad.view(), k_grad.view(), v_grad.view(), &bias);
+    EXPECT_THAT(q_grad.values, Each(0));
+    EXPECT_THAT(k_grad.values, Each(0));
+    EXPECT_THAT(v_grad.values, Each(0));
+    EXPECT_EQ(bias.values, std::vector<double>{0});
+  }
+}
+
+TEST(AttentionBackwardErrors, NameTheTensorThatDoesNotFit) {
+  Tensor<float, 4> q({1, 3, 2, 4}), k({1, 5, 1, 4}), wrong({1, 4, 2, 4});
+  Tensor<float, 3> lse({1, 2, 3}), short_lse({1, 2, 2});
+  const AttentionMask mask{.visibility = Visibility::bidirectional};
+  const auto says = [&](View<const float, 4> out_grad, View<const float, 3> sums,
+                        View<float, 4> q_grad, View<float, 4> k_grad) {
+    return message_of([&] {
+      auto v_grad = k;
+      attention_backward<float>(q.view(), k.view(), k.view(), mask, {}, 1, q.view(), sums,
+                                out_grad, q_grad, k_grad, v_grad.view());
+    });
+  };
+  auto q_grad = q, k_grad = k;
+  EXPECT_EQ(says(q.view(), lse.view(), q_grad.view(), k_grad.view()), "");
+  EXPECT_EQ(says(wrong.view(), lse.view(), q_grad.view(), k_grad.view()),
+            "[attention] axis 1 of out_grad must be 3, got 4");
+  EXPECT_EQ(says(q.view(), short_lse.view(), q_grad.view(), k_grad.view()),
+            "[attention] axis 2 of lse must be 3, got 2");
+  EXPECT_EQ(says(q.view(), lse.view(), wrong.view(), k_grad.view()),
+            "[attention] axis 1 of q_grad must be 3, got 4");
+  EXPECT_EQ(says(q.view(), lse.view(), q_grad.view(), wrong.view()),
+            "[attention] axis 1 of k_grad must be 5, got 4");
+}
+
+}  // namespace
+}  // namespace gnomon

@@ -1,0 +1,324 @@
+#include "gnomon/attention/attention.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "attention/oracle.h"
+#include "attention/sample.h"
+#include "gnomon/isa.h"
+
+namespace gnomon {
+namespace {
+
+using namespace gnomon::testing;
+using ::testing::HasSubstr;
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// The header's bound on |out - exact| for values up to `most`.
+template <typename T>
+double bound(double most) {
+  if (std::is_same_v<T, double>) return 0x1p-46 * most;
+  const double sums = 0x1p-18 * most;
+  return std::is_same_v<T, float> ? sums : sums + half_ulp<T> * (most + sums) + 0x1p-25;
+}
+
+template <typename T>
+class Attention : public ::testing::Test {};
+using Elements = ::testing::Types<float, Half, BFloat16, double>;
+TYPED_TEST_SUITE(Attention, Elements);
+
+template <typename T>
+struct Pass {
+  Placed<T> q, k, v, out;
+  Tensor<Accumulator<T>, 3> lse;
+
+  explicit Pass(const Sample& s)
+      : q(s.x.q, s.layout),
+        k(s.x.k, s.layout),
+        v(s.x.v, s.layout),
+        out(Tensor<double, 4>(s.out_grad.extents, -3.0), s.layout),
+        lse({s.c.batch, s.c.heads, s.c.queries}) {}
+  void operator()(const AttentionCase& c) {
+    attention<T>(q.read(), k.read(), v.read(), c.mask, c.position, c.scale, out.view(),
+                 lse.view());
+  }
+};
+
+template <typename T>
+void expect_within_bounds(const Sample& s) {
+  const ScopedThreads one(1);
+  Pass<T> run(s);
+  const AttentionTensors x{run.q.numbers(), run.k.numbers(), run.v.numbers()};
+  const AttentionOracle exact = oracle(s.c, x);
+  const double allowed = bound<T>(greatest(x.v.values));
+  const double of_lse = std::is_same_v<T, double> ? 0x1p-46 : 0x1p-18;
+  for (Isa isa : available_isas()) {
+    SCOPED_TRACE(std::string(name(isa)) + ", " + s.text);
+    const ScopedIsa scope(isa);
+    run(s.c);
+    double worst = 0, worst_lse = 0;
+    const auto got = run.out.numbers();
+    for (std::size_t i = 0; i < got.values.size(); ++i) {
+      const double error = std::abs(got.values[i] - exact.out.values[i]);
+      worst = error <= worst ? worst : error;  // NaN stays
+    }
+    for (std::size_t i = 0; i < run.lse.values.size(); ++i) {
+      const double value = static_cast<double>(run.lse.values[i]);
+      if (exact.lse.values[i] == -infinity) {
+        EXPECT_EQ(value, -infinity);
+        continue;
+      }
+      const double error =
+          std::abs(value - exact.lse.values[i]) / std::max(1.0, std::abs(exact.lse.values[i]));
+      worst_lse = error <= worst_lse ? worst_lse : error;
+    }
+    EXPECT_LE(worst, allowed);
+    EXPECT_LE(worst_lse, of_lse);
+    EXPECT_TRUE(run.out.gaps_intact());
+  }
+}
+
+TYPED_TEST(Attention, KeepsTheErrorPromisedByTheHeader) {
+  for (unsigned seed = 1; seed <= 48; ++seed) expect_within_bounds<TypeParam>(sample(seed));
+}
+
+TYPED_TEST(Attention, KeepsItsErrorAtScoresOfThirty) {
+  for (std::int64_t size : {1, 16, 64, 128, 256}) expect_within_bounds<TypeParam>(steep(size));
+}
+
+TYPED_TEST(Attention, SurvivesScoresOfTenThousand) {
+  using T = TypeParam;
+  Tensor<T, 4> q({1, 2, 1, 1}), k({1, 4, 1, 1}), v({1, 4, 1, 2}), out({1, 2, 1, 2});
+  Tensor<Accumulator<T>, 3> lse({1, 1, 2});
+  const auto element = [](double value) { return static_cast<T>(value); };
+  q.values = {element(100), element(-100)};
+  k.values = {element(100), element(-100), element(100), element(99)};
+  v.values = {element(1), element(2), element(3), element(4),
+              element(5), element(6), element(7), element(8)};
+  const AttentionMask mask{.visibility = Visibility::bidirectional};
+  attention<T>(q.view(), k.view(), v.view(), mask, {}, 1.0, out.view(), lse.view());
+  EXPECT_EQ(as_double(out.values[0]), 3);  // keys 0 and 2 at 1e4; key 3 is 100 behind
+  EXPECT_EQ(as_double(out.values[1]), 4);
+  EXPECT_EQ(as_double(out.values[2]), 3);  // key 1 alone
+  EXPECT_EQ(as_double(out.values[3]), 4);
+  EXPECT_NEAR(static_cast<double>(lse.values[0]), 1e4 + std::log(2), 1e-3);
+  EXPECT_NEAR(static_cast<double>(lse.values[1]), 1e4, 1e-3);
+}
+
+TYPED_TEST(Attention, GivesZeroWhereNothingIsSeen) {
+  using T = TypeParam;
+  const auto q = random_tensor<T, 4>({1, 3, 2, 8}, 1);
+  const auto k = random_tensor<T, 4>({1, 3, 2, 8}, 2);
+  auto out = random_tensor<T, 4>({1, 3, 2, 8}, 3);
+  Tensor<Accumulator<T>, 3> lse({1, 2, 3});
+  Positions positions = consecutive(3);
+  positions.sequences[1] = Positions::padding;
+  const AttentionMask mask{.visibility = Visibility::causal};
+  attention<T>(q.view(), k.view(), k.view(), mask, {.queries = &positions, .keys = &positions},
+               1.0, out.view(), lse.view());
+  for (std::ptrdiff_t h = 0; h < 2; ++h) {
+    EXPECT_EQ(static_cast<double>(lse.view()(0, h, 1)), -infinity);
+    EXPECT_TRUE(std::isfinite(static_cast<double>(lse.view()(0, h, 2))));
+    for (std::ptrdiff_t d = 0; d < 8; ++d) EXPECT_EQ(as_double(out.view()(0, 1, h, d)), 0);
+  }
+  // No keys at all.
+  const Tensor<T, 4> none({1, 0, 2, 8});
+  attention<T>(q.view(), none.view(), none.view(), mask, {}, 1.0, out.view(), lse.view());
+  for (const T& value : out.values) EXPECT_EQ(as_double(value), 0);
+  for (const auto& value : lse.values) EXPECT_EQ(static_cast<double>(value), -infinity);
+}
+
+// What lies in padding rows, a NaN say, reaches nothing.
+TYPED_TEST(Attention, DoesNotReadPadding) {
+  using T = TypeParam;
+  const Positions positions = packed(std::vector<std::int64_t>{20, 12}, 40);
+  auto x = random_tensor<T, 4>({1, 40, 2, 8}, 1);
+  auto out = x, out_clean = x;
+  const auto run = [&](Tensor<T, 4>& to) {
+    attention<T>(x.view(), x.view(), x.view(), {.visibility = Visibility::bidirectional},
+                 {.queries = &positions, .keys = &positions}, 1.0, to.view());
+  };
+  run(out_clean);
+  for (std::size_t i = 32 * 16; i < x.values.size(); ++i)
+    x.values[i] = static_cast<T>(std::numeric_limits<double>::quiet_NaN());
+  run(out);
+  EXPECT_TRUE(out.values == out_clean.values);
+}
+
+// An additive mask hides keys by -infinity, and may hide all of them.
+TEST(AttentionNumbers, TakesMinusInfinityInADenseBias) {
+  const auto q = random_tensor<float, 4>({1, 2, 1, 4}, 1);
+  const auto k = random_tensor<float, 4>({1, 200, 1, 4}, 2);
+  auto out = random_tensor<float, 4>({1, 2, 1, 4}, 3);
+  Tensor<float, 3> lse({1, 1, 2});
+  Tensor<float, 4> hide({1, 1, 2, 200}, -std::numeric_limits<float>::infinity());
+  hide.view()(0, 0, 0, 150) = 0;
+  attention<float>(q.view(), k.view(), k.view(), {.visibility = Visibility::bidirectional},
+                   {.bias = DenseBias{hide.view()}}, 1.0, out.view(), lse.view());
+  for (std::ptrdiff_t d = 0; d < 4; ++d) {
+    EXPECT_EQ(out.view()(0, 0, 0, d), k.view()(0, 150, 0, d));
+    EXPECT_EQ(out.view()(0, 1, 0, d), 0);
+  }
+  EXPECT_EQ(lse.values[1], -std::numeric_limits<float>::infinity());
+}
+
+TYPED_TEST(Attention, GivesTheSameBitsForAnyNumberOfThreads) {
+  using T = TypeParam;
+  for (unsigned seed : {3, 8, 21, 34, 55}) {
+    const Sample s = sample(seed);
+    Pass<T> first(s);
+    {
+      const ScopedThreads one(1);
+      first(s.c);
+    }
+    for (int count : {2, 7}) {
+      Pass<T> run(s);
+      const ScopedThreads several(count);
+      run(s.c);
+      EXPECT_EQ(run.out.numbers().values, first.out.numbers().values) << s.text;
+      EXPECT_EQ(run.lse.values, first.lse.values) << s.text;
+    }
+  }
+}
+
+// Token by token after a cache, or a prompt in parts: not only near but the same bits as the
+// full pass, so a served answer does not depend on how it was cut.
+TYPED_TEST(Attention, AfterACacheGivesTheBitsOfTheFullPass) {
+  const ScopedThreads one(1);
+  using T = TypeParam;
+  constexpr std::int64_t tokens = 140, heads = 4, size = 24;
+  const auto q = random_tensor<T, 4>({1, tokens, heads, size}, 1);
+  const auto k = random_tensor<T, 4>({1, tokens, 2, size}, 2);
+  const auto v = random_tensor<T, 4>({1, tokens, 2, 7}, 3);
+  const Rotary rotary{.dim = 16, .pairing = Pairing::halves};
+  const SlopeBias slope{{0.5, 0.25, 0.125, 0.0625}};
+  const RotaryTable of_keys(rotary, consecutive(tokens));
+  Tensor<T, 4> full({1, tokens, heads, 7});
+  AttentionMask mask{.visibility = Visibility::causal, .before = 50};
+  attention<T>(q.view(), k.view(), v.view(), mask,
+               {.query_rotary = &of_keys, .key_rotary = &of_keys, .bias = slope},
+               softmax_scale(size), full.view());
+  for (std::int64_t count : {1, 3, 37})
+    for (std::int64_t cached = 0; cached + count <= tokens; cached += count) {
+      mask.offset = cached;
+      const RotaryTable of_queries(rotary, consecutive(count, cached));
+      const RotaryTable seen(rotary, consecutive(cached + count));
+      Tensor<T, 4> out({1, count, heads, 7});
+      attention<T>(q.view().slice(1, cached, count), k.view().slice(1, 0, cached + count),
+                   v.view().slice(1, 0, cached + count), mask,
+                   {.query_rotary = &of_queries, .key_rotary = &seen, .bias = slope},
+                   softmax_scale(size), out.view());
+      const auto part = full.view().slice(1, cached, count);
+      for (std::ptrdiff_t i = 0; i < out.view().size(); ++i)
+        ASSERT_EQ(as_double(out.values[static_cast<std::size_t>(i)]), as_double(part.data()[i]))
+            << count << " after " << cached;
+    }
+}
+
+// 8192 x 8192 scores would be 256 MiB; the call holds a few tiles.
+TEST(AttentionNumbers, RunsALongSequence) {
+  constexpr std::int64_t tokens = 8192;
+  AttentionCase c{.queries = tokens, .keys = tokens, .size = 4, .values = 3, .scale = 0.5};
+  c.position.bias = SlopeBias{{0.01}};
+  const auto q = random_tensor<float, 4>({1, tokens, 1, 4}, 1);
+  const auto k = random_tensor<float, 4>({1, tokens, 1, 4}, 2);
+  const auto v = random_tensor<float, 4>({1, tokens, 1, 3}, 3);
+  Tensor<float, 4> out({1, tokens, 1, 3});
+  attention<float>(q.view(), k.view(), v.view(), c.mask, c.position, c.scale, out.view());
+  for (std::int64_t row : {0, 4095, 8191}) {
+    AttentionCase one = c;
+    one.queries = 1, one.mask.offset = row;
+    AttentionTensors x{Tensor<double, 4>({1, 1, 1, 4}), Tensor<double, 4>({1, tokens, 1, 4}),
+                       Tensor<double, 4>({1, tokens, 1, 3})};
+    const auto q_row = q.view().slice(1, row, 1);
+    std::copy_n(q_row.data(), 4, x.q.values.begin());
+    std::copy(k.values.begin(), k.values.end(), x.k.values.begin());
+    std::copy(v.values.begin(), v.values.end(), x.v.values.begin());
+    const auto exact = oracle(one, x);
+    for (std::ptrdiff_t d = 0; d < 3; ++d)
+      EXPECT_NEAR(out.view()(0, row, 0, d), exact.out.view()(0, 0, 0, d),
+                  bound<float>(greatest(x.v.values)));
+  }
+}
+
+TEST(AttentionErrors, AreSaidBeforeAnythingIsWritten) {
+  const auto q = random_tensor<float, 4>({2, 3, 4, 8}, 1);
+  const auto k = random_tensor<float, 4>({2, 5, 2, 8}, 2);
+  auto out = Tensor<float, 4>({2, 3, 4, 8}, 77.f);
+  const AttentionMask causal{.visibility = Visibility::causal, .offset = 2};
+  const auto says = [&](View<const float, 4> q, View<const float, 4> k,
+                        const AttentionMask& mask, const AttentionPosition& position,
+                        double scale = 1) {
+    const auto message =
+        message_of([&] { attention<float>(q, k, k, mask, position, scale, out.view()); });
+    for (float value : out.values) EXPECT_EQ(value, 77.f);
+    return message;
+  };
+  const auto rule = [](std::string text) { return HasSubstr("[attention] " + text); };
+  const auto k3 = random_tensor<float, 4>({2, 5, 3, 8});
+  EXPECT_THAT(says(q.view(), k3.view(), causal, {}),
+              rule("the heads of q must be a multiple of those of k, 3, got 4"));
+  const auto k7 = random_tensor<float, 4>({2, 5, 2, 7});
+  EXPECT_THAT(says(q.view(), k7.view(), causal, {}), rule("axis 3 of k must be 8, got 7"));
+  EXPECT_THAT(says(q.view(), k.view().slice(0, 0, 1), causal, {}),
+              rule("axis 0 of k must be 2, got 1"));
+  const View<const float, 4> strided(q.values.data(), {2, 3, 4, 8}, {96, 8, 24, 2});
+  EXPECT_THAT(says(strided, k.view(), causal, {}),
+              rule("the last axis of q must have stride 1, got 2"));
+  EXPECT_THAT(says(q.view(), k.view(), {}, {}),
+              rule("visibility must be causal or bidirectional, got 0"));
+  EXPECT_THAT(says(q.view(), k.view(), {.visibility = Visibility::causal, .offset = -1}, {}),
+              rule("offset must not be negative, got -1"));
+  EXPECT_THAT(says(q.view(), k.view(), {.visibility = Visibility::causal, .before = -2}, {}),
+              rule("before must not be negative, got -2"));
+  EXPECT_THAT(says(q.view(), k.view(), causal, {}, infinity),
+              rule("softmax_scale must be finite, got inf"));
+  const Positions three = consecutive(3), five = consecutive(5);
+  EXPECT_THAT(says(q.view(), k.view(), causal, {.queries = &three}),
+              rule("positions must be given for queries and keys together, got queries alone"));
+  EXPECT_THAT(says(q.view(), k.view(), causal, {.queries = &three, .keys = &three}),
+              rule("positions of keys must have 5 tokens, got 3"));
+  const RotaryTable wide({.dim = 16, .pairing = Pairing::halves}, three);
+  EXPECT_THAT(says(q.view(), k.view(), causal, {.query_rotary = &wide}),
+              rule("the rotary table of queries must fit the head size 8, got 16"));
+  const RotaryTable of_three({.dim = 8, .pairing = Pairing::halves}, three);
+  EXPECT_THAT(says(q.view(), k.view(), causal, {.key_rotary = &of_three}),
+              rule("the rotary table of keys must have 5 tokens, got 3"));
+  EXPECT_THAT(says(q.view(), k.view(), causal, {.bias = SlopeBias{{1, 1}}}),
+              rule("the bias must have 4 heads, got 2"));
+  EXPECT_THAT(
+      says(q.view(), k.view(), causal, {.bias = StripBias{4, -3, std::vector<double>(16)}}),
+      rule("the strip must reach distances -4 to 0, got -3 to 0"));
+  const Tensor<float, 4> dense({2, 4, 3, 4});
+  EXPECT_THAT(says(q.view(), k.view(), causal, {.bias = DenseBias{dense.view()}}),
+              rule("the dense bias must be [B, Hq, T, S]; axis 3 must be 5, got 4"));
+}
+
+// A strip needs only the distances that are seen: a window of 2 behind asks for -2 to 0.
+TEST(AttentionErrors, AskOfAStripOnlyWhatIsSeen) {
+  const auto x = random_tensor<float, 4>({1, 9, 1, 4});
+  Tensor<float, 4> out({1, 9, 1, 4});
+  const AttentionMask window{.visibility = Visibility::causal, .before = 2};
+  const auto run = [&](std::int64_t first, const Positions* positions) {
+    attention<float>(
+        x.view(), x.view(), x.view(), window,
+        {.bias = StripBias{1, first, std::vector<double>(static_cast<std::size_t>(1 - first))},
+         .queries = positions,
+         .keys = positions},
+        1, out.view());
+  };
+  EXPECT_NO_THROW(run(-2, nullptr));
+  EXPECT_THROW(run(-1, nullptr), std::invalid_argument);
+  const Positions pairs = packed(std::vector<std::int64_t>{2, 2, 2, 2}, 9);
+  EXPECT_NO_THROW(run(-1, &pairs));
+  EXPECT_THROW(run(0, &pairs), std::invalid_argument);
+}
+
+TEST(SoftmaxScale, IsOneOverTheRootOfTheHeadSize) {
+  EXPECT_EQ(softmax_scale(64), 0.125);
+  EXPECT_THROW(softmax_scale(0), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace gnomon

@@ -1,0 +1,194 @@
+// Attention in double, written from its formula: all scores at once, no tiles, no online sums.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "gnomon/attention/attention.h"
+#include "testing.h"
+
+namespace gnomon::testing {
+
+// A case in double: what goes in, and where a test is free to choose.
+struct AttentionCase {
+  std::int64_t batch = 1, queries = 1, keys = 1, heads = 1, key_heads = 1, size = 1, values = 1;
+  AttentionMask mask{.visibility = Visibility::causal};
+  AttentionPosition position = {};
+  double scale = 1;
+};
+
+inline bool sees(const AttentionCase& c, std::int64_t b, std::int64_t i, std::int64_t j) {
+  const std::int64_t own = i + c.mask.offset;
+  if (c.mask.visibility == Visibility::causal && j > own) return false;
+  if (c.mask.before && own - j > *c.mask.before) return false;
+  if (c.mask.after && j - own > *c.mask.after) return false;
+  if (c.position.queries) {
+    const Positions &q = *c.position.queries, &k = *c.position.keys;
+    const auto of_q = q.sequences[static_cast<std::size_t>(b % q.batch * q.tokens + i)];
+    const auto of_k = k.sequences[static_cast<std::size_t>(b % k.batch * k.tokens + j)];
+    if (of_q != of_k || of_q == Positions::padding) return false;
+  }
+  return true;
+}
+
+inline std::int64_t distance(const AttentionCase& c, std::int64_t b, std::int64_t i,
+                             std::int64_t j) {
+  if (!c.position.queries) return j - i - c.mask.offset;
+  const Positions &q = *c.position.queries, &k = *c.position.keys;
+  return k.ids[static_cast<std::size_t>(b % k.batch * k.tokens + j)] -
+         q.ids[static_cast<std::size_t>(b % q.batch * q.tokens + i)];
+}
+
+inline double bias(const AttentionCase& c, std::int64_t b, std::int64_t h, std::int64_t i,
+                   std::int64_t j) {
+  const auto d = distance(c, b, i, j);
+  if (const auto* slope = std::get_if<SlopeBias>(&c.position.bias))
+    return -slope->slopes[static_cast<std::size_t>(h)] * std::abs(static_cast<double>(d));
+  if (const auto* strip = std::get_if<StripBias>(&c.position.bias))
+    return strip->values.at(
+        static_cast<std::size_t>(h * strip->distances() + d - strip->first));
+  if (const auto* dense = std::get_if<DenseBias>(&c.position.bias))
+    return static_cast<double>(dense->values(b, h, i, j));
+  return 0;
+}
+
+// [B, tokens, heads, size], turned by the table (or back).
+inline Tensor<double, 4> rotated(const Tensor<double, 4>& x, const RotaryTable* table,
+                                 double direction = 1) {
+  Tensor<double, 4> y = x;
+  if (!table) return y;
+  const std::int64_t pairs = table->rotary().dim / 2, first = table->rotary().first;
+  const bool halves = table->rotary().pairing == Pairing::halves;
+  for (std::ptrdiff_t b = 0; b < x.extents[0]; ++b)
+    for (std::ptrdiff_t t = 0; t < x.extents[1]; ++t)
+      for (std::ptrdiff_t h = 0; h < x.extents[2]; ++h)
+        for (std::int64_t i = 0; i < pairs; ++i) {
+          const double cos = static_cast<double>(table->cos()(b % table->batch(), t, i));
+          const double sin =
+              direction * static_cast<double>(table->sin()(b % table->batch(), t, i));
+          const std::int64_t one = first + (halves ? i : 2 * i);
+          const std::int64_t two = first + (halves ? i + pairs : 2 * i + 1);
+          const double left = x.view()(b, t, h, one), right = x.view()(b, t, h, two);
+          y.view()(b, t, h, one) = left * cos - right * sin;
+          y.view()(b, t, h, two) = left * sin + right * cos;
+        }
+  return y;
+}
+
+struct AttentionTensors {
+  Tensor<double, 4> q{{}}, k{{}}, v{{}};
+};
+
+struct AttentionOracle {
+  Tensor<double, 4> weights;  // [B, Hq, T, S]
+  Tensor<double, 4> out;      // [B, T, Hq, Dv]
+  Tensor<double, 3> lse;      // [B, Hq, T]
+};
+
+inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x) {
+  AttentionOracle result{Tensor<double, 4>({c.batch, c.heads, c.queries, c.keys}),
+                         Tensor<double, 4>({c.batch, c.queries, c.heads, c.values}),
+                         Tensor<double, 3>({c.batch, c.heads, c.queries})};
+  const auto q = rotated(x.q, c.position.query_rotary);
+  const auto k = rotated(x.k, c.position.key_rotary);
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  for (std::int64_t b = 0; b < c.batch; ++b)
+    for (std::int64_t h = 0; h < c.heads; ++h)
+      for (std::int64_t i = 0; i < c.queries; ++i) {
+        const std::int64_t g = h / (c.heads / c.key_heads);
+        std::vector<long double> score(static_cast<std::size_t>(c.keys), -infinity);
+        long double most = -infinity;
+        double sum = 0;
+        for (std::int64_t j = 0; j < c.keys; ++j) {
+          if (!sees(c, b, i, j)) continue;
+          long double dot = 0;  // wider than what double attention sums in
+          for (std::int64_t d = 0; d < c.size; ++d)
+            dot += static_cast<long double>(q.view()(b, i, h, d)) * k.view()(b, j, g, d);
+          const long double s = c.scale * dot + bias(c, b, h, i, j);
+          score[static_cast<std::size_t>(j)] = s;
+          most = std::max(most, s);
+        }
+        if (most == -infinity) {
+          result.lse.view()(b, h, i) = -infinity;
+          continue;
+        }
+        for (long double s : score) sum += std::exp(static_cast<double>(s - most));
+        result.lse.view()(b, h, i) = static_cast<double>(most + std::log(sum));
+        for (std::int64_t j = 0; j < c.keys; ++j) {
+          const double p =
+              std::exp(static_cast<double>(score[static_cast<std::size_t>(j)] - most)) / sum;
+          result.weights.view()(b, h, i, j) = p;
+          for (std::int64_t d = 0; d < c.values; ++d)
+            result.out.view()(b, i, h, d) += p * x.v.view()(b, j, g, d);
+        }
+      }
+  return result;
+}
+
+struct AttentionGradients {
+  Tensor<double, 4> q, k, v;
+  Tensor<double, 4> scores;     // [B, Hq, T, S]: of a dense bias
+  std::vector<double> numbers;  // of a slope or strip
+  std::vector<double> weight;   // how much softmax weight each of them was summed from
+};
+
+// The chain rule on the dense weights.
+inline AttentionGradients oracle_backward(const AttentionCase& c, const AttentionTensors& x,
+                                          const Tensor<double, 4>& out_grad) {
+  const auto forward = oracle(c, x);
+  AttentionGradients grad{Tensor<double, 4>(x.q.extents),
+                          Tensor<double, 4>(x.k.extents),
+                          Tensor<double, 4>(x.v.extents),
+                          Tensor<double, 4>(forward.weights.extents),
+                          {},
+                          {}};
+  const auto q = rotated(x.q, c.position.query_rotary);
+  const auto k = rotated(x.k, c.position.key_rotary);
+  const auto* strip = std::get_if<StripBias>(&c.position.bias);
+  const bool slope = std::holds_alternative<SlopeBias>(c.position.bias);
+  const std::int64_t numbers = strip ? strip->distances() : slope ? 1 : 0;
+  grad.numbers.resize(static_cast<std::size_t>(c.heads * numbers));
+  grad.weight = grad.numbers;
+  for (std::int64_t b = 0; b < c.batch; ++b)
+    for (std::int64_t h = 0; h < c.heads; ++h)
+      for (std::int64_t i = 0; i < c.queries; ++i) {
+        const std::int64_t g = h / (c.heads / c.key_heads);
+        std::vector<double> of_weight(static_cast<std::size_t>(c.keys));
+        double mean = 0;
+        for (std::int64_t j = 0; j < c.keys; ++j) {
+          const double p = forward.weights.view()(b, h, i, j);
+          double dot = 0;
+          for (std::int64_t d = 0; d < c.values; ++d) {
+            dot += out_grad.view()(b, i, h, d) * x.v.view()(b, j, g, d);
+            grad.v.view()(b, j, g, d) += p * out_grad.view()(b, i, h, d);
+          }
+          of_weight[static_cast<std::size_t>(j)] = dot;
+          mean += p * dot;
+        }
+        for (std::int64_t j = 0; j < c.keys; ++j) {
+          if (!sees(c, b, i, j)) continue;
+          const double s = forward.weights.view()(b, h, i, j) *
+                           (of_weight[static_cast<std::size_t>(j)] - mean);
+          grad.scores.view()(b, h, i, j) = s;
+          const auto away = distance(c, b, i, j);
+          const double slant = slope ? std::abs(static_cast<double>(away)) : 1;
+          if (numbers) {
+            const auto n =
+                static_cast<std::size_t>(strip ? h * numbers + away - strip->first : h);
+            grad.numbers.at(n) += slope ? -slant * s : s;
+            grad.weight[n] += slant * forward.weights.view()(b, h, i, j);
+          }
+          for (std::int64_t d = 0; d < c.size; ++d) {
+            grad.q.view()(b, i, h, d) += c.scale * s * k.view()(b, j, g, d);
+            grad.k.view()(b, j, g, d) += c.scale * s * q.view()(b, i, h, d);
+          }
+        }
+      }
+  grad.q = rotated(grad.q, c.position.query_rotary, -1);
+  grad.k = rotated(grad.k, c.position.key_rotary, -1);
+  return grad;
+}
+
+}  // namespace gnomon::testing

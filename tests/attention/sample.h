@@ -1,0 +1,257 @@
+// Sampled calls of attention: sizes, masks, positions, biases, rotations and layouts drawn
+// from lists that hold the awkward ones.
+#pragma once
+
+#include <memory>
+#include <random>
+#include <string>
+
+#include "attention/oracle.h"
+#include "gnomon/parallel.h"
+
+namespace gnomon::testing {
+
+// A tensor [B, tokens, heads, size] somewhere in a larger buffer: contiguous, or heads before
+// tokens with gaps. The gaps hold a mark that nobody may overwrite.
+enum class Layout { plain = 1, gaps };
+
+template <typename T>
+class Placed {
+ public:
+  Placed(const Tensor<double, 4>& from, Layout layout) : extents_(from.extents) {
+    const auto [b, t, h, d] = extents_;
+    const std::ptrdiff_t gap = layout == Layout::gaps ? 3 : 0;
+    buffer_.assign(static_cast<std::size_t>(b * t * h * (d + gap) + gap), static_cast<T>(mark));
+    if (layout == Layout::plain)
+      view_ = {buffer_.data(), extents_};
+    else
+      view_ = {buffer_.data() + gap, extents_, {h * t * (d + gap), d + gap, t * (d + gap), 1}};
+    each([&](auto... i) { view_(i...) = static_cast<T>(from.view()(i...)); });
+  }
+  View<T, 4> view() { return view_; }
+  View<const T, 4> read() const { return view_; }
+  // The numbers as they were rounded.
+  Tensor<double, 4> numbers() const {
+    Tensor<double, 4> copy(extents_);
+    each([&](auto... i) { copy.view()(i...) = as_double(view_(i...)); });
+    return copy;
+  }
+  bool gaps_intact() const {
+    std::ptrdiff_t marks = 0;
+    for (const T& value : buffer_) marks += as_double(value) == mark;
+    return marks >= static_cast<std::ptrdiff_t>(buffer_.size()) - view_.size();
+  }
+
+ private:
+  static constexpr double mark = 1536;  // exact in every type
+
+  template <typename Visit>
+  void each(Visit visit) const {
+    for (std::ptrdiff_t b = 0; b < extents_[0]; ++b)
+      for (std::ptrdiff_t t = 0; t < extents_[1]; ++t)
+        for (std::ptrdiff_t h = 0; h < extents_[2]; ++h)
+          for (std::ptrdiff_t d = 0; d < extents_[3]; ++d) visit(b, t, h, d);
+  }
+  std::array<std::ptrdiff_t, 4> extents_;
+  std::vector<T> buffer_;
+  View<T, 4> view_;
+};
+
+// That many threads while it lives. Many small calls are quickest with one.
+class ScopedThreads {
+ public:
+  explicit ScopedThreads(int count) : before_(threads()) { set_threads(count); }
+  ~ScopedThreads() { set_threads(before_); }
+  ScopedThreads(const ScopedThreads&) = delete;
+  ScopedThreads& operator=(const ScopedThreads&) = delete;
+
+ private:
+  int before_;
+};
+
+struct Sample {
+  AttentionCase c;
+  AttentionTensors x;
+  Tensor<double, 4> out_grad{{}};
+  Layout layout = Layout::plain;
+  std::string text;  // for a failure's message
+
+  // What c.position points to.
+  std::unique_ptr<RotaryTable> query_table, key_table;
+  std::unique_ptr<Positions> queries, keys;
+  Tensor<float, 4> dense{{}};
+};
+
+inline Positions rows_of(const Positions& from, std::int64_t first, std::int64_t count) {
+  Positions part{.batch = from.batch, .tokens = count, .ids = {}, .sequences = {}};
+  for (std::int64_t b = 0; b < from.batch; ++b)
+    for (std::int64_t t = first; t < first + count; ++t) {
+      part.ids.push_back(from.ids[static_cast<std::size_t>(b * from.tokens + t)]);
+      part.sequences.push_back(from.sequences[static_cast<std::size_t>(b * from.tokens + t)]);
+    }
+  return part;
+}
+
+class Sampler {
+ public:
+  explicit Sampler(unsigned seed) : engine_(seed), seed_(seed) {}
+
+  Sample draw() {
+    Sample s;
+    AttentionCase& c = s.c;
+    c.batch = pick({1, 2, 3});
+    c.key_heads = pick({1, 2, 3});
+    c.heads = c.key_heads * pick({1, 1, 2, 5});
+    c.queries = pick({1, 2, 5, 31, 33, 64, 70, 129});
+    c.size = pick({1, 2, 3, 8, 16, 31, 32, 64, 80, 128, 256});
+    c.values = pick({0, 0, 0, 1, 5, 33});
+    if (!c.values) c.values = c.size;
+    c.scale = softmax_scale(c.size) * 2;
+    c.mask.visibility = pick({0, 1}) ? Visibility::causal : Visibility::bidirectional;
+    c.mask.offset = pick({0, 0, 3, 40, 128});
+    const std::int64_t before = pick({-1, -1, -1, 0, 1, 17, 64});
+    const std::int64_t after = pick({-1, -1, 0, 9});
+    if (before >= 0) c.mask.before = before;
+    if (after >= 0) c.mask.after = after;
+    c.keys = pick({0, 0, 1}) ? pick({0, 1, 7, 16, 65, 130, 257}) : c.queries + c.mask.offset;
+    s.layout = pick({0, 1}) ? Layout::plain : Layout::gaps;
+    s.text = "seed " + std::to_string(seed_) + ", B " + std::to_string(c.batch) + ", heads " +
+             std::to_string(c.heads) + "/" + std::to_string(c.key_heads) + ", T " +
+             std::to_string(c.queries) + ", S " + std::to_string(c.keys) + ", D " +
+             std::to_string(c.size) + ", Dv " + std::to_string(c.values) + ", offset " +
+             std::to_string(c.mask.offset) + ", before " + std::to_string(before) + ", after " +
+             std::to_string(after) +
+             (c.mask.visibility == Visibility::causal ? ", causal" : ", bidirectional");
+    positions(s);
+    rotary(s);
+    bias(s);
+    const unsigned seed = seed_ * 10;
+    s.x = {random_tensor<double, 4>({c.batch, c.queries, c.heads, c.size}, seed),
+           random_tensor<double, 4>({c.batch, c.keys, c.key_heads, c.size}, seed + 1),
+           random_tensor<double, 4>({c.batch, c.keys, c.key_heads, c.values}, seed + 2)};
+    s.out_grad = random_tensor<double, 4>({c.batch, c.queries, c.heads, c.values}, seed + 3);
+    return s;
+  }
+
+ private:
+  std::int64_t pick(std::initializer_list<std::int64_t> from) {
+    return from.begin()[engine_() % from.size()];
+  }
+
+  void positions(Sample& s) {
+    AttentionCase& c = s.c;
+    const std::int64_t kind = c.keys == c.queries + c.mask.offset ? pick({0, 0, 1, 2, 3}) : 0;
+    if (!kind) return;
+    Positions all;
+    if (kind == 1) {  // packed, the rest padding
+      std::vector<std::int64_t> lengths;
+      for (std::int64_t left = c.keys; left > 0 && lengths.size() < 4;) {
+        lengths.push_back(std::min<std::int64_t>(left, pick({1, 30, 40, 150})));
+        left -= lengths.back();
+      }
+      all = packed(lengths, c.keys);
+      s.text += ", packed";
+    } else if (kind == 2) {  // padded on the left
+      std::vector<std::uint8_t> mask(static_cast<std::size_t>(c.batch * c.keys), 1);
+      for (std::int64_t b = 0; b < c.batch; ++b)
+        for (std::int64_t t = 0; t < std::min(c.keys, 20 * b); ++t)
+          mask[static_cast<std::size_t>(b * c.keys + t)] = 0;
+      all = from_padding_mask(View<const std::uint8_t, 2>(mask.data(), {c.batch, c.keys}), 1);
+      s.text += ", left-padded";
+    } else {  // anything
+      all = {.batch = c.batch, .tokens = c.keys, .ids = {}, .sequences = {}};
+      for (std::int64_t t = 0; t < c.batch * c.keys; ++t) {
+        all.ids.push_back(pick({-40, -7, 0, 1, 2, 3, 50}));
+        all.sequences.push_back(static_cast<std::int32_t>(pick({0, 0, 0, 5, -1})));
+      }
+      s.text += ", scattered";
+    }
+    s.queries = std::make_unique<Positions>(rows_of(all, c.mask.offset, c.queries));
+    s.keys = std::make_unique<Positions>(std::move(all));
+    c.position.queries = s.queries.get();
+    c.position.keys = s.keys.get();
+  }
+
+  void rotary(Sample& s) {
+    AttentionCase& c = s.c;
+    const std::int64_t kind = c.size < 2 ? 0 : pick({0, 1, 1, 2});
+    if (!kind) return;
+    const std::int64_t first = c.size > 4 ? pick({0, 0, 3}) : 0;
+    const std::int64_t most = (c.size - first) / 2 * 2;
+    const Rotary rotary{.dim = pick({0, 1}) ? most : 2,
+                        .pairing = pick({0, 1}) ? Pairing::halves : Pairing::adjacent,
+                        .base = 10'000,
+                        .first = first};
+    s.query_table = std::make_unique<RotaryTable>(
+        rotary, s.queries ? *s.queries : consecutive(c.queries, c.mask.offset));
+    c.position.query_rotary = s.query_table.get();
+    s.text += ", rotary";
+    if (kind == 2) return;
+    s.key_table = std::make_unique<RotaryTable>(rotary, s.keys ? *s.keys : consecutive(c.keys));
+    c.position.key_rotary = s.key_table.get();
+  }
+
+  void bias(Sample& s) {
+    AttentionCase& c = s.c;
+    const std::int64_t kind = pick({0, 1, 2, 3});
+    const auto heads = static_cast<std::size_t>(c.heads);
+    if (kind == 1) {
+      SlopeBias slope;
+      for (std::size_t h = 0; h < heads; ++h) slope.slopes.push_back(0.5 / double(h + 1));
+      c.position.bias = slope;
+      s.text += ", slope";
+    } else if (kind == 2) {  // exactly as far as is seen
+      std::int64_t nearest = 1 << 20, furthest = -nearest;
+      for (std::int64_t b = 0; b < c.batch; ++b)
+        for (std::int64_t i = 0; i < c.queries; ++i)
+          for (std::int64_t j = 0; j < c.keys; ++j)
+            if (sees(c, b, i, j)) {
+              nearest = std::min(nearest, distance(c, b, i, j));
+              furthest = std::max(furthest, distance(c, b, i, j));
+            }
+      if (nearest > furthest) nearest = furthest = 0;
+      c.position.bias = StripBias{
+          c.heads, nearest,
+          random_numbers(heads * static_cast<std::size_t>(furthest - nearest + 1), seed_ + 7)};
+      s.text += ", strip";
+    } else if (kind == 3) {
+      const bool one = pick({0, 1});  // the same for all rows and heads: strides of zero
+      s.dense = random_tensor<float, 4>(
+          {one ? 1 : c.batch, one ? 1 : c.heads, c.queries, c.keys}, seed_ + 8);
+      View<const float, 4> view = s.dense.view();
+      if (one) view = {view.data(), {c.batch, c.heads, c.queries, c.keys}, {0, 0, c.keys, 1}};
+      c.position.bias = DenseBias{view};
+      s.text += ", dense";
+    }
+  }
+
+  std::mt19937_64 engine_;
+  unsigned seed_;
+};
+
+inline Sample sample(unsigned seed) { return Sampler(seed).draw(); }
+
+// Scores just below 30 of three keys that compete: where the rounding of long sums shows most.
+inline Sample steep(std::int64_t size) {
+  Sample s;
+  s.text = "scores of 30, D " + std::to_string(size);
+  s.c.queries = 200, s.c.keys = 3, s.c.size = size, s.c.values = 8;
+  s.c.scale = softmax_scale(size);
+  s.c.mask.visibility = Visibility::bidirectional;
+  s.x = {random_tensor<double, 4>({1, 200, 1, size}, 1),
+         random_tensor<double, 4>({1, 3, 1, size}, 2),
+         random_tensor<double, 4>({1, 3, 1, 8}, 3)};
+  const double each = std::sqrt(29 / (static_cast<double>(size) * s.c.scale));
+  for (double& value : s.x.q.values) value = each * (1 + 0.003 * value);
+  for (double& value : s.x.k.values) value = each * (1 + 0.003 * value);
+  s.out_grad = random_tensor<double, 4>({1, 200, 1, 8}, 4);
+  return s;
+}
+
+inline double greatest(const std::vector<double>& numbers) {
+  double most = 0;
+  for (double number : numbers) most = std::max(most, std::abs(number));
+  return most;
+}
+
+}  // namespace gnomon::testing

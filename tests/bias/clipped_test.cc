@@ -1,0 +1,79 @@
+#include "gnomon/bias/clipped.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "testing.h"
+
+namespace gnomon {
+namespace {
+
+using testing::message_of;
+using testing::Tensor;
+
+TEST(Clipped, ColumnsRunFromTheKeyFurthestAheadToTheOneFurthestBack) {
+  const ClippedBias clipped{.heads = 1, .before = 3, .after = 2};
+  EXPECT_EQ(column(clipped, 100), 0);
+  EXPECT_EQ(column(clipped, 2), 0);
+  EXPECT_EQ(column(clipped, 1), 1);
+  EXPECT_EQ(column(clipped, 0), 2);
+  EXPECT_EQ(column(clipped, -1), 3);
+  EXPECT_EQ(column(clipped, -3), 5);
+  EXPECT_EQ(column(clipped, -100), 5);
+}
+
+// b[h, clip(i - j)] as [H, Q, K], straight from the formula.
+TEST(Clipped, DenseMatrixIsTheFormula) {
+  const ClippedBias clipped{.heads = 2, .before = 4, .after = 1};
+  const Tensor<float, 2> table = testing::random_tensor<float, 2>({2, 6});
+  constexpr int queries = 7, keys = 9, offset = 2;
+  Tensor<float, 3> out({2, queries, keys});
+  dense(strip(clipped, table.view(), -(offset + queries - 1), offset + queries + keys - 1),
+        offset, out.view());
+  for (int h = 0; h < 2; ++h)
+    for (int i = 0; i < queries; ++i)
+      for (int j = 0; j < keys; ++j) {
+        int difference = offset + i - j;
+        if (difference > 4) difference = 4;
+        if (difference < -1) difference = -1;
+        EXPECT_EQ(out.view()(h, i, j), table.view()(h, difference + 1));
+      }
+}
+
+TEST(Clipped, GradientIsTheTransposeOfTheStrip) {
+  const ClippedBias clipped{.heads = 3, .before = 5, .after = 0};
+  Tensor<float, 2> grad({3, 6});
+  const std::vector<double> strip_grad = testing::random_numbers(3 * 20, 4);
+  strip_backward(clipped, strip_grad, -15, 20, grad.view());
+  for (std::int64_t h = 0; h < 3; ++h)
+    for (std::int64_t c = 0; c < 6; ++c) {
+      double expected = 0;
+      for (std::int64_t n = 0; n < 20; ++n)
+        if (column(clipped, n - 15) == c)
+          expected += strip_grad[static_cast<std::size_t>(h * 20 + n)];
+      EXPECT_NEAR(grad.view()(h, c), expected, 0x1p-24 * std::fabs(expected) + 1e-14);
+    }
+}
+
+TEST(Clipped, RefusesWhatBreaksItsBounds) {
+  EXPECT_EQ(message_of([] { column({}, 0); }), "[clipped] heads must be at least 1, got 0");
+  EXPECT_EQ(message_of([] { column({.heads = 1, .before = -1}, 0); }),
+            "[clipped] before must not be negative, got -1");
+  EXPECT_EQ(message_of([] { column({.heads = 1, .after = -1}, 0); }),
+            "[clipped] after must not be negative, got -1");
+  const Tensor<float, 2> table({2, 6});
+  EXPECT_EQ(message_of([&] { strip({.heads = 1, .before = 5}, table.view(), 0, 1); }),
+            "[clipped] the table must have a row for each head, 1, got 2");
+  EXPECT_EQ(message_of([&] { strip({.heads = 2, .before = 4}, table.view(), 0, 1); }),
+            "[clipped] the table must have before + 1 + after columns, 5, got 6");
+  Tensor<float, 2> grad({2, 6});
+  const std::vector<double> strip_grad(7);
+  EXPECT_EQ(message_of([&] {
+              strip_backward({.heads = 2, .before = 5}, strip_grad, 0, 4, grad.view());
+            }),
+            "[clipped] the strip's gradient must have heads x distances numbers, 8, got 7");
+}
+
+}  // namespace
+}  // namespace gnomon

@@ -1,0 +1,121 @@
+#include "gnomon/bias/t5.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "bias/released.h"
+#include "testing.h"
+
+namespace gnomon {
+namespace {
+
+using testing::message_of;
+using testing::Tensor;
+
+TEST(T5, BucketsAreThoseOfReleasedModelsAtEveryDistance) {
+  const auto released = testing::released_biases();
+  const std::int64_t last = released["last_distance"];
+  ASSERT_EQ(released["t5"].size(), 3u);
+  for (const auto& one : released["t5"]) {
+    const T5Bias t5{.heads = 1,
+                    .direction = one["bidirectional"].get<bool>() ? T5Direction::bidirectional
+                                                                  : T5Direction::causal,
+                    .buckets = one["buckets"],
+                    .max_distance = one["max_distance"]};
+    const auto& runs = one["runs"];
+    for (std::size_t run = 0; run < runs.size(); ++run) {
+      const std::int64_t begin = runs[run][0];
+      const std::int64_t end =
+          run + 1 < runs.size() ? runs[run + 1][0].get<std::int64_t>() : last + 1;
+      for (std::int64_t distance = begin; distance < end; ++distance)
+        ASSERT_EQ(bucket(t5, distance), runs[run][1]) << "distance " << distance;
+    }
+  }
+}
+
+// Boundaries where the logarithm is a whole number of buckets: what another order of float
+// operations gets wrong.
+TEST(T5, BoundariesWhereTheLogarithmIsWhole) {
+  const T5Bias t5{.heads = 1, .direction = T5Direction::bidirectional};
+  for (const auto& [distance, expected] : {std::pair{7, 7},
+                                           {8, 8},
+                                           {15, 9},
+                                           {16, 10},
+                                           {31, 11},
+                                           {32, 12},
+                                           {63, 13},
+                                           {64, 14},
+                                           {127, 15},
+                                           {128, 15},
+                                           {1 << 30, 15}}) {
+    EXPECT_EQ(bucket(t5, -distance), expected) << distance;
+    EXPECT_EQ(bucket(t5, distance), expected + 16) << distance;
+  }
+  EXPECT_EQ(bucket(t5, 0), 0);
+}
+
+TEST(T5, CausalKeysAheadShareBucketZero) {
+  const T5Bias t5{.heads = 1, .direction = T5Direction::causal};
+  EXPECT_EQ(bucket(t5, 1), 0);
+  EXPECT_EQ(bucket(t5, 4000), 0);
+  EXPECT_EQ(bucket(t5, -15), 15);
+  EXPECT_EQ(bucket(t5, -(std::int64_t{1} << 40)), 31);
+}
+
+TEST(T5, StripSpreadsTheTable) {
+  const T5Bias t5{
+      .heads = 3, .direction = T5Direction::causal, .buckets = 8, .max_distance = 20};
+  const Tensor<float, 2> table = testing::random_tensor<float, 2>({8, 3});
+  const StripBias spread = strip(t5, table.view(), -40, 45);
+  ASSERT_EQ(spread.heads, 3);
+  ASSERT_EQ(spread.distances(), 45);
+  for (std::int64_t h = 0; h < 3; ++h)
+    for (std::int64_t n = 0; n < 45; ++n)
+      EXPECT_EQ(spread.values[static_cast<std::size_t>(h * 45 + n)],
+                double{table.view()(bucket(t5, n - 40), h)});
+}
+
+TEST(T5, GradientIsTheTransposeOfTheStrip) {
+  const T5Bias t5{
+      .heads = 2, .direction = T5Direction::bidirectional, .buckets = 12, .max_distance = 30};
+  Tensor<float, 2> grad = testing::random_tensor<float, 2>({12, 2}, 3);
+  const Tensor<float, 2> before = grad;
+  const std::vector<double> strip_grad = testing::random_numbers(2 * 71, 4);
+  strip_backward(t5, strip_grad, -35, 71, grad.view());
+  for (std::int64_t b = 0; b < 12; ++b)
+    for (std::int64_t h = 0; h < 2; ++h) {
+      double expected = before.view()(b, h);
+      for (std::int64_t n = 0; n < 71; ++n)
+        if (bucket(t5, n - 35) == b)
+          expected += strip_grad[static_cast<std::size_t>(h * 71 + n)];
+      EXPECT_NEAR(grad.view()(b, h), expected, 0x1p-24 * std::fabs(expected) + 1e-14);
+    }
+}
+
+TEST(T5, RefusesWhatBreaksItsBounds) {
+  const auto causal = T5Direction::causal, both = T5Direction::bidirectional;
+  EXPECT_EQ(message_of([&] { bucket({.heads = 0, .direction = causal}, 1); }),
+            "[t5] heads must be at least 1, got 0");
+  EXPECT_EQ(message_of([&] { bucket({.heads = 1}, 1); }),
+            "[t5] direction must be causal or bidirectional, got 0");
+  EXPECT_EQ(message_of([&] { bucket({.heads = 1, .direction = causal, .buckets = 1}, 1); }),
+            "[t5] buckets must be at least 2, got 1");
+  EXPECT_EQ(message_of([&] { bucket({.heads = 1, .direction = both, .buckets = 7}, 1); }),
+            "[t5] buckets must be even and at least 4 where attention looks both ways, got 7");
+  EXPECT_EQ(message_of([&] {
+              bucket({.heads = 1, .direction = causal, .buckets = 32, .max_distance = 16}, 1);
+            }),
+            "[t5] max_distance must be greater than the distances with a bucket of their own, "
+            "16, got 16");
+  const Tensor<float, 2> table({32, 2});
+  EXPECT_EQ(message_of([&] { strip({.heads = 3, .direction = causal}, table.view(), 0, 1); }),
+            "[t5] the table must have a column for each head, 3, got 2");
+  EXPECT_EQ(message_of([&] {
+              strip({.heads = 2, .direction = causal, .buckets = 31}, table.view(), 0, 1);
+            }),
+            "[t5] the table must have a row for each bucket, 31, got 32");
+}
+
+}  // namespace
+}  // namespace gnomon

@@ -1,0 +1,316 @@
+// `gnomon` as a user runs it: what comes out, where it goes, what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "gnomon/io/npy.h"
+#include "process.h"
+#include "testing.h"
+
+namespace gnomon::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using Json = nlohmann::json;
+
+class Program : public ::testing::Test {
+ protected:
+  Program() {
+    std::string name = (fs::temp_directory_path() / "gnomon-cli-XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  ~Program() override { fs::remove_all(folder_); }
+
+  std::string file(const std::string& name) const { return folder_ / name; }
+  testing::Outcome run(const std::vector<std::string>& arguments) const {
+    return testing::run(GNOMON_PROGRAM, arguments, testing::Streams::separate);
+  }
+  // Runs what must be refused: one line on stderr, nothing on stdout, exit 2.
+  std::string refused(const std::vector<std::string>& arguments) const {
+    const auto outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.output, "");
+    EXPECT_THAT(outcome.errors, StartsWith("gnomon: ["));
+    EXPECT_EQ(std::count(outcome.errors.begin(), outcome.errors.end(), '\n'), 1);
+    return outcome.errors;
+  }
+  void done(const std::vector<std::string>& arguments) const {
+    const auto outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    EXPECT_EQ(outcome.errors, "");
+  }
+
+ private:
+  fs::path folder_;
+};
+
+TEST_F(Program, VersionAndUnknownCommands) {
+  EXPECT_THAT(run({"--version"}).output, StartsWith("gnomon "));
+  EXPECT_EQ(run({}).code, 2);
+  EXPECT_THAT(refused({"frobnicate"}),
+              AllOf(HasSubstr("[gnomon] command must be one of lab, table"),
+                    HasSubstr("got frobnicate")));
+}
+
+TEST_F(Program, RotaryTableIsCosThenSin) {
+  done({"table", "rotary", "--dim", "8", "--positions", "0,1,131071", "--pairing", "halves",
+        "--base", "500000", "-o", file("t.npy")});
+  const io::Array array = io::read_npy(file("t.npy"));
+  ASSERT_EQ(array.shape(), (io::Array::Shape{2, 3, 4}));
+  const auto view = array.view<float, 3>();
+  for (int t = 0; t < 3; ++t)
+    for (int i = 0; i < 4; ++i) {
+      const long double angle = (t == 2 ? 131071 : t) * std::pow(500000.0L, -i / 4.0L);
+      EXPECT_NEAR(view(0, t, i), static_cast<double>(std::cos(angle)), 0x1p-24);
+      EXPECT_NEAR(view(1, t, i), static_cast<double>(std::sin(angle)), 0x1p-24);
+    }
+}
+
+TEST_F(Program, SinusoidalInEveryFormat) {
+  const std::vector<std::string> begin{"table", "sinusoidal", "--dim", "4", "--positions"};
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = begin;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  done(with({"0:3", "-o", file("t.json")}));
+  const Json json = Json::parse(std::ifstream(file("t.json")));
+  EXPECT_EQ(json["kind"], "sinusoidal");
+  EXPECT_EQ(json["shape"], Json({3, 4}));
+  EXPECT_NEAR(json["values"][1][0], std::sin(1.0), 1e-7);
+  EXPECT_NEAR(json["values"][1][1], std::cos(1.0), 1e-7);
+  EXPECT_NEAR(json["values"][2][2], std::sin(0.02), 1e-7);
+
+  done(with({"0:3", "-o", file("t.csv")}));
+  std::ifstream csv(file("t.csv"));
+  std::string line;
+  std::getline(csv, line);
+  EXPECT_EQ(line, "# shape [3, 4]");
+  std::getline(csv, line);
+  EXPECT_EQ(line, "0,1,0,1");
+
+  const auto printed = run(with({"0:3", "--json"}));
+  EXPECT_EQ(Json::parse(printed.output), json);
+
+  const auto looked = run(with({"0:300"}));
+  EXPECT_EQ(looked.code, 0);
+  EXPECT_THAT(looked.output, HasSubstr("sinusoidal f32 [300, 4]"));
+
+  done(with({"0.5,1.25", "--dtype", "f64", "-o", file("c.npy")}));
+  EXPECT_NEAR((io::read_npy(file("c.npy")).view<double, 2>()(1, 0)), std::sin(1.25), 1e-15);
+}
+
+TEST_F(Program, PositionsFromRangesListsAndFiles) {
+  const std::vector<std::int64_t> ids{7, 0, 3};
+  io::write_npy(file("ids.npy"), View<const std::int64_t, 1>(ids.data(), {3}));
+  const auto rows = [&](const std::string& positions) {
+    done({"table", "sinusoidal", "--dim", "2", "--positions", positions, "-o", file("p.npy")});
+    std::vector<double> sines;
+    const io::Array array = io::read_npy(file("p.npy"));
+    for (std::int64_t t = 0; t < array.shape()[0]; ++t)
+      sines.push_back(std::round(std::asin(array.view<float, 2>()(t, 0)) * 1e4) / 1e4);
+    return sines;
+  };
+  EXPECT_EQ(rows("0:2"), (std::vector<double>{0, 1}));
+  EXPECT_EQ(rows("1:-2:-1"), (std::vector<double>{1, 0, -1}));
+  EXPECT_EQ(rows("1,0,1"), (std::vector<double>{1, 0, 1}));
+  EXPECT_EQ(rows(file("ids.npy")).size(), 3u);
+
+  for (const char* bad : {"", "a", "1:", "0:5:0", "5:5", "1,,2", "0:99999999999", "1:2:3:4"})
+    EXPECT_THAT(refused({"table", "sinusoidal", "--dim", "2", "--positions", bad}),
+                HasSubstr(*bad ? "[positions]" : "--positions"));
+  EXPECT_THAT(
+      refused({"table", "rotary", "--dim", "2", "--pairing", "halves", "--positions", "0.5"}),
+      HasSubstr("[positions] must be integers, got 0.5"));
+}
+
+TEST_F(Program, GridsByRecipe) {
+  done({"table", "grid2d", "--dim", "8", "--grid", "2x3", "-o", file("g.npy")});
+  const io::Array mae = io::read_npy(file("g.npy"));
+  ASSERT_EQ(mae.shape(), (io::Array::Shape{6, 8}));
+  EXPECT_NEAR((mae.view<float, 2>()(2, 0)), std::sin(2.0), 1e-7);  // x comes first
+  EXPECT_NEAR((mae.view<float, 2>()(3, 4)), std::sin(1.0), 1e-7);
+  done({"table", "grid2d", "--dim", "8", "--grid", "2x3", "--recipe", "detr", "-o",
+        file("g.npy")});
+  EXPECT_NEAR((io::read_npy(file("g.npy")).view<float, 2>()(0, 0)),
+              std::sin(2 * M_PI / (2 + 1e-6)), 1e-6);  // y comes first, from 1, normalised
+  EXPECT_THAT(refused({"table", "grid2d", "--dim", "6", "--grid", "2x3"}),
+              HasSubstr("[grid] dim must be a positive multiple of 4, got 6"));
+  EXPECT_THAT(refused({"table", "grid2d", "--dim", "8", "--grid", "2x"}),
+              HasSubstr("[grid] must read HxW"));
+}
+
+TEST_F(Program, CheckMeasuresEveryEncodingAndKeepsItsPromises) {
+  const auto outcome = run({"check", "--json"});
+  EXPECT_EQ(outcome.code, 0);
+  const Json json = Json::parse(outcome.output);
+  EXPECT_EQ(json["kept"], true);
+  std::vector<std::string> kinds;
+  for (const Json& one : json["encodings"]) {
+    kinds.push_back(one["kind"]);
+    EXPECT_FALSE(one["promises"].empty()) << kinds.back();
+    EXPECT_EQ(one["order"].get<double>() > 1e-3, kinds.back() != "none");
+  }
+  EXPECT_EQ(kinds, (std::vector<std::string>{"none", "sinusoidal", "learned", "rotary", "alibi",
+                                             "t5", "clipped"}));
+  const auto one = run({"check", "rotary"});
+  EXPECT_EQ(one.code, 0);
+  EXPECT_THAT(one.output, HasSubstr("ok     Rotary (RoPE): relative"));
+  EXPECT_THAT(refused({"check", "wave"}), HasSubstr("name must be one of none, sinusoidal"));
+  EXPECT_THAT(refused({"check", "--width", "12", "--heads", "4"}), HasSubstr("got 12"));
+}
+
+TEST_F(Program, PlotDrawsEveryPicture) {
+  const std::vector<std::vector<std::string>> pictures{
+      {"table"},     {"table", "learned"},  {"similarity"}, {"grid"},
+      {"rotary"},    {"wavelengths"},       {"bias"},       {"bias", "t5"},
+      {"attention"}, {"attention", "alibi"}};
+  for (const auto& picture : pictures) {
+    std::vector<std::string> arguments{"plot"};
+    arguments.insert(arguments.end(), picture.begin(), picture.end());
+    arguments.insert(arguments.end(), {"-o", file("p.json")});
+    done(arguments);
+    const Json spec = Json::parse(std::ifstream(file("p.json")));
+    EXPECT_THAT(spec.at("$schema").get<std::string>(), HasSubstr("vega-lite")) << picture[0];
+    arguments.back() = file("p.html");
+    done(arguments);
+    EXPECT_GT(fs::file_size(file("p.html")), 2000u) << picture[0];
+  }
+  const auto table = testing::random_tensor<float, 2>({6, 4});
+  io::write_npy(file("t.npy"), table.view());
+  done({"plot", "grid", "--grid", "2x3", "--cells", "0,0;1,2", "--parameters", file("t.npy"),
+        "-o", file("p.html")});
+  EXPECT_THAT(refused({"plot", "waves", "-o", file("q.html")}),
+              HasSubstr("must be one of table, similarity"));
+  EXPECT_THAT(refused({"plot", "table", "-o", file("q.png")}),
+              HasSubstr("-o must end in .html, .json"));
+  EXPECT_THAT(refused({"plot", "grid", "--cells", "0,99", "-o", file("q.html")}),
+              HasSubstr("--cells must lie in the grid of 16x32"));
+  EXPECT_THAT(refused({"plot", "bias", "rotary", "-o", file("q.html")}),
+              HasSubstr("only encodings of the scores"));
+  EXPECT_FALSE(fs::exists(file("q.html")));
+}
+
+TEST_F(Program, BenchGivesTimeShareAndError) {
+  const auto outcome = run({"bench", "table", "--threads", "1", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const Json json = Json::parse(outcome.output);
+  ASSERT_EQ(json["kernels"].size(), 3u);
+  for (const Json& kernel : json["kernels"]) {
+    EXPECT_GT(kernel["seconds"].get<double>(), 0);
+    EXPECT_GT(kernel["share"].get<double>(), 0);
+    EXPECT_LE(kernel["error"].get<double>(), 0x1p-24);
+  }
+  EXPECT_THAT(refused({"bench", "nothing"}), HasSubstr("got nothing"));
+}
+
+TEST_F(Program, BiasMatrices) {
+  done({"bias", "alibi", "--heads", "8", "--queries", "3", "--keys", "5", "--offset", "2", "-o",
+        file("a.npy")});
+  const io::Array alibi = io::read_npy(file("a.npy"));
+  ASSERT_EQ(alibi.shape(), (io::Array::Shape{8, 3, 5}));
+  EXPECT_EQ((alibi.view<float, 3>()(0, 0, 0)), -1.0f);
+  EXPECT_EQ((alibi.view<float, 3>()(1, 2, 1)), -0.75f);
+  EXPECT_EQ((alibi.view<float, 3>()(0, 0, 4)), -1.0f);
+
+  done({"bias", "t5", "--heads", "1", "--queries", "2", "--keys", "40", "--indices", "-o",
+        file("i.npy")});
+  const io::Array buckets = io::read_npy(file("i.npy"));
+  ASSERT_EQ(buckets.shape(), (io::Array::Shape{2, 40}));
+  EXPECT_EQ((buckets.view<std::int64_t, 2>()(1, 0)), 1);
+  EXPECT_EQ((buckets.view<std::int64_t, 2>()(0, 16)), 16 + 10);
+
+  const auto table = testing::random_tensor<float, 2>({2, 4});
+  io::write_npy(file("table.npy"), table.view());
+  done({"bias", "clipped", "--heads", "2", "--queries", "6", "--keys", "6", "--before", "3",
+        "--parameters", file("table.npy"), "-o", file("c.npy")});
+  EXPECT_EQ((io::read_npy(file("c.npy")).view<float, 3>()(1, 5, 0)), table.view()(1, 3));
+
+  EXPECT_THAT(refused({"bias", "t5", "--heads", "2", "--queries", "2", "--keys", "2"}),
+              HasSubstr("give --parameters F.npy, or --indices"));
+  EXPECT_THAT(refused({"bias", "t5", "--heads", "2", "--queries", "2", "--keys", "2",
+                       "--parameters", file("table.npy")}),
+              HasSubstr("[t5] the table must have a row for each bucket, 32, got 2"));
+  EXPECT_THAT(refused({"bias", "alibi", "--heads", "0", "--queries", "2", "--keys", "2"}),
+              HasSubstr("[alibi] heads must be at least 1, got 0"));
+  EXPECT_THAT(refused({"bias", "alibi", "--heads", "2", "--queries", "0", "--keys", "2"}),
+              HasSubstr("--queries must be at least 1, got 0"));
+  EXPECT_THAT(
+      refused({"bias", "alibi", "--heads", "2", "--queries", "99999999", "--keys", "99999999"}),
+      HasSubstr("must fit memory"));
+  EXPECT_THAT(refused({"bias", "wave", "--heads", "2", "--queries", "2", "--keys", "2"}),
+              HasSubstr("must be one of alibi, t5, clipped, got wave"));
+}
+
+TEST_F(Program, RotateTurnsAndTurnsBack) {
+  const auto x = testing::random_tensor<float, 3>({5, 2, 8});
+  io::write_npy(file("x.npy"), x.view());
+  done({"rotate", file("x.npy"), "--positions", "10:15", "--pairing", "adjacent", "-o",
+        file("y.npy")});
+  const io::Array y = io::read_npy(file("y.npy"));
+  const double angle = 12;
+  EXPECT_NEAR((y.view<float, 3>()(2, 1, 0)),
+              x.view()(2, 1, 0) * std::cos(angle) - x.view()(2, 1, 1) * std::sin(angle), 1e-6);
+  done({"rotate", file("y.npy"), "--positions", "10:15", "--pairing", "adjacent", "--backward",
+        "-o", file("z.npy")});
+  const io::Array z = io::read_npy(file("z.npy"));
+  for (int t = 0; t < 5; ++t)
+    for (int d = 0; d < 8; ++d)
+      EXPECT_NEAR((z.view<float, 3>()(t, 0, d)), x.view()(t, 0, d), 1e-6);
+
+  const testing::Tensor<std::uint16_t, 4> half({2, 5, 1, 4}, 0x3f80);
+  io::write_npy(file("b.npy"), half.view());
+  done({"rotate", file("b.npy"), "--positions", "0:5", "--pairing", "halves", "--dim", "2",
+        "-o", file("c.npy")});
+  EXPECT_EQ((io::read_npy(file("c.npy")).shape()), (io::Array::Shape{2, 5, 1, 4}));
+
+  EXPECT_THAT(refused({"rotate", file("x.npy"), "--positions", "0:5", "-o", file("n.npy")}),
+              HasSubstr("--pairing"));
+  EXPECT_THAT(refused({"rotate", file("x.npy"), "--positions", "0:4", "--pairing", "halves",
+                       "-o", file("n.npy")}),
+              HasSubstr("[rotary]"));
+  EXPECT_THAT(refused({"rotate", file("none.npy"), "--positions", "0:4", "--pairing", "halves",
+                       "-o", file("n.npy")}),
+              HasSubstr("none.npy"));
+  EXPECT_THAT(refused({"rotate", file("x.npy"), "--positions", "0:5", "--pairing", "halves",
+                       "-o", file("n.txt")}),
+              HasSubstr("-o must end in .npy"));
+  EXPECT_FALSE(fs::exists(file("n.npy")));
+}
+
+TEST_F(Program, FilesThatAreNotWhatTheySayAreRefusedWithTheOffset) {
+  std::ofstream(file("bad.npy")) << "\x93NUMPY\x01";
+  EXPECT_THAT(refused({"rotate", file("bad.npy"), "--positions", "0:4", "--pairing", "halves",
+                       "-o", file("n.npy")}),
+              AllOf(HasSubstr("bad.npy"), HasSubstr("at byte")));
+}
+
+TEST_F(Program, AnUnwritableOutputLeavesNothing) {
+  EXPECT_THAT(refused({"table", "sinusoidal", "--dim", "2", "--positions", "0:2", "-o",
+                       file("no/such/folder.npy")}),
+              HasSubstr("folder.npy"));
+}
+
+TEST_F(Program, BadValuesNameTheirRule) {
+  EXPECT_THAT(
+      refused({"table", "rotary", "--dim", "7", "--positions", "0:2", "--pairing", "halves"}),
+      HasSubstr("[rotary] dim must be even, got 7"));
+  EXPECT_THAT(refused({"table", "rotary", "--dim", "8", "--positions", "0:2"}),
+              HasSubstr("[table] --pairing must be halves or adjacent"));
+  EXPECT_THAT(refused({"table", "rotary", "--dim", "x", "--positions", "0:2"}),
+              HasSubstr("--dim"));
+  EXPECT_THAT(refused({"table", "sinusoidal", "--dim", "8", "--positions", "0:2", "--frob"}),
+              HasSubstr("--frob"));
+}
+
+}  // namespace
+}  // namespace gnomon::cli

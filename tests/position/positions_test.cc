@@ -1,0 +1,109 @@
+#include "gnomon/position/positions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "testing.h"
+
+namespace gnomon {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::message_of;
+
+constexpr std::int32_t pad = Positions::padding;
+
+TEST(Positions, ConsecutiveCountsFromTheOffsetInEachRow) {
+  const Positions positions = consecutive(3, 7, 2);
+  EXPECT_EQ(positions.batch, 2);
+  EXPECT_EQ(positions.tokens, 3);
+  EXPECT_THAT(positions.ids, ElementsAre(7, 8, 9, 7, 8, 9));
+  EXPECT_THAT(positions.sequences, ElementsAre(0, 0, 0, 0, 0, 0));
+  EXPECT_THAT(positions.row(1), ElementsAre(7, 8, 9));
+  EXPECT_TRUE(consecutive(0).ids.empty());
+}
+
+TEST(Positions, ConsecutiveReachesTheLastNumberAndNoFurther) {
+  constexpr std::int64_t last = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(consecutive(2, last - 1).ids.back(), last);
+  EXPECT_THAT(message_of([] { consecutive(3, last - 1); }), HasSubstr("must fit 64 bits"));
+  EXPECT_EQ(message_of([] { consecutive(-1); }),
+            "[position] tokens must not be negative, got -1");
+  EXPECT_EQ(message_of([] { consecutive(1, 0, -2); }),
+            "[position] batch must not be negative, got -2");
+}
+
+TEST(Positions, RowsOutsideTheBatchAreRefused) {
+  EXPECT_EQ(message_of([] { consecutive(2).row(1); }),
+            "[position] row must be from 0 to 0, got 1");
+  EXPECT_NE(message_of([] { consecutive(2).row(-1); }), "");
+}
+
+TEST(Positions, ExplicitIdsAreTakenAsTheyAre) {
+  const std::vector<std::int64_t> ids{5, 9, -131071, 5, 0, 1};
+  EXPECT_THAT(explicit_ids(ids).ids, ElementsAre(5, 9, -131071, 5, 0, 1));
+  EXPECT_EQ(explicit_ids(ids).batch, 1);
+  // A transposed view: columns become rows.
+  const View<const std::int64_t, 2> transposed(ids.data(), {3, 2}, {1, 3});
+  const Positions positions = explicit_ids(transposed);
+  EXPECT_THAT(positions.ids, ElementsAre(5, 5, 9, 0, -131071, 1));
+  EXPECT_EQ(positions.batch, 3);
+}
+
+TEST(Positions, PackedSequencesStartAgainAtZeroAndPadTheRest) {
+  const std::vector<std::int64_t> lengths{3, 2};
+  const Positions full = packed(lengths);
+  EXPECT_THAT(full.ids, ElementsAre(0, 1, 2, 0, 1));
+  EXPECT_THAT(full.sequences, ElementsAre(0, 0, 0, 1, 1));
+  const Positions padded = packed(lengths, 7);
+  EXPECT_THAT(padded.ids, ElementsAre(0, 1, 2, 0, 1, 0, 0));
+  EXPECT_THAT(padded.sequences, ElementsAre(0, 0, 0, 1, 1, pad, pad));
+}
+
+TEST(Positions, PackedRefusesWhatDoesNotFit) {
+  const std::vector<std::int64_t> lengths{3, 2}, empty_one{3, 0}, huge{1LL << 62, 1LL << 62};
+  EXPECT_EQ(message_of([&] { packed(lengths, 4); }),
+            "[position] tokens must be at least the sum of the lengths, 5, got 4");
+  EXPECT_EQ(message_of([&] { packed(empty_one); }),
+            "[position] every packed length must be at least 1, got 0");
+  EXPECT_THAT(message_of([&] { packed(huge); }), HasSubstr("less than 2^63"));
+  EXPECT_THAT(message_of([&] { packed(huge, 5); }), HasSubstr("less than 2^63"));
+}
+
+TEST(Positions, PaddingMayStandLeftRightOrBetween) {
+  const std::vector<std::uint8_t> mask{0, 0, 1,   1,  //
+                                       1, 1, 0,   0,  //
+                                       1, 0, 255, 0};
+  const Positions positions =
+      from_padding_mask(View<const std::uint8_t, 2>(mask.data(), {3, 4}), 1);
+  EXPECT_THAT(positions.ids, ElementsAre(1, 1, 0, 1,  //
+                                         0, 1, 1, 1,  //
+                                         0, 1, 1, 1));
+  EXPECT_THAT(positions.sequences, ElementsAre(pad, pad, 0, 0,  //
+                                               0, 0, pad, pad,  //
+                                               0, pad, 0, pad));
+}
+
+TEST(Grid, CellsRunInRowMajorOrder) {
+  const Grid two = grid(2, 3);
+  EXPECT_EQ(two.cells, 6);
+  EXPECT_THAT(two.axis(0), ElementsAre(0, 0, 0, 1, 1, 1));
+  EXPECT_THAT(two.axis(1), ElementsAre(0, 1, 2, 0, 1, 2));
+  const Grid three = grid(2, 1, 2);
+  EXPECT_THAT(three.coordinates, ElementsAre(0, 0, 0, 0, 0, 1, 1, 0, 0, 1, 0, 1));
+  EXPECT_THAT(three.axis(2), ElementsAre(0, 1, 0, 1));
+}
+
+TEST(Grid, RefusesEmptyAndAbsurdExtents) {
+  EXPECT_EQ(message_of([] { grid(0, 3); }),
+            "[position] every extent of a grid must be at least 1, got 0");
+  EXPECT_THAT(message_of([] { grid(1LL << 40, 1LL << 40); }), HasSubstr("fewer than 2^58"));
+  EXPECT_EQ(message_of([] { grid(2, 2).axis(2); }),
+            "[position] axis must be from 0 to 1, got 2");
+}
+
+}  // namespace
+}  // namespace gnomon

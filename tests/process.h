@@ -1,0 +1,78 @@
+// Programs run as a user runs them, for tests.
+#pragma once
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace gnomon::testing {
+
+enum class Streams { joined = 1, separate };  // stderr with stdout, or in a file of its own
+
+struct Child {
+  pid_t pid;
+  int output;         // what it writes to stdout
+  std::FILE* errors;  // what it writes to stderr; null when joined
+
+  std::string read_all() const {
+    std::string text;
+    std::array<char, 4096> buffer{};
+    for (ssize_t got; (got = read(output, buffer.data(), buffer.size())) > 0;)
+      text.append(buffer.data(), static_cast<std::size_t>(got));
+    close(output);
+    return text;
+  }
+  int wait() const {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+};
+
+inline Child start(const std::string& program, const std::vector<std::string>& arguments,
+                   Streams streams) {
+  int ends[2];
+  if (pipe(ends) != 0) throw std::runtime_error("no pipe");
+  std::FILE* errors = streams == Streams::separate ? std::tmpfile() : nullptr;
+  const pid_t pid = fork();
+  if (pid == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    dup2(errors ? fileno(errors) : ends[1], STDERR_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    std::vector<std::string> all{program};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    std::vector<char*> pointers;
+    for (std::string& one : all) pointers.push_back(one.data());
+    pointers.push_back(nullptr);
+    execv(pointers[0], pointers.data());
+    _exit(127);
+  }
+  close(ends[1]);
+  return {pid, ends[0], errors};
+}
+
+struct Outcome {
+  int code;
+  std::string output, errors;
+};
+inline Outcome run(const std::string& program, const std::vector<std::string>& arguments,
+                   Streams streams) {
+  const Child child = start(program, arguments, streams);
+  std::string output = child.read_all();
+  const int code = child.wait();
+  std::string errors;
+  if (child.errors) {
+    std::rewind(child.errors);
+    for (int c; (c = std::fgetc(child.errors)) != EOF;) errors += static_cast<char>(c);
+    std::fclose(child.errors);
+  }
+  return {code, std::move(output), std::move(errors)};
+}
+
+}  // namespace gnomon::testing
