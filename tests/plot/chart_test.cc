@@ -113,6 +113,18 @@ TEST(Chart, WhatIsNoNumberIsAGap) {
   EXPECT_EQ(band["high"], Json::array({2}));
 }
 
+TEST(Chart, NothingIsDrawnWithoutComplaint) {
+  LineChart chart{
+      .series = {{.name = "a", .x = {1, 2}, .y = {nan, nan}}, {.name = "b", .x = {}, .y = {}}}};
+  Json spec = Json::parse(lines(chart));
+  EXPECT_TRUE(spec["data"]["values"].empty());
+  EXPECT_EQ(layer(spec, "line")["encoding"]["y"]["scale"]["domain"], Json({1, 2}));
+  chart.series[0].y[1] = 5;
+  spec = Json::parse(lines(chart));
+  EXPECT_EQ(spec["data"]["values"].size(), 1u);
+  EXPECT_FALSE(layer(spec, "line")["encoding"]["y"]["scale"].contains("domain"));
+}
+
 TEST(Chart, ALogScaleShowsOnlyWhatItCan) {
   const Json spec =
       Json::parse(lines({.series = {{.name = "a", .x = {-1, 0, 1, 2}, .y = {1, 2, 0, 4}}},
