@@ -250,7 +250,7 @@ void check_view(const char* what, View<T, 2> view, std::size_t tokens, std::size
     refuse("angles",
            std::string(what) + " must be [T, N] = [" + std::to_string(tokens) + ", " +
                std::to_string(count) + "]",
-           "[" + std::to_string(view.extent(0)) + ", " + std::to_string(view.extent(1)) + "]");
+           shape_text(view.extents()));
 }
 
 template <typename P, typename T>
