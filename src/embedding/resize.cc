@@ -180,9 +180,17 @@ void resize_table(const TableResize& resize, View<const float, 2> table, GridSiz
 
 void resize_table(const TableResize& resize, View<const float, 2> table, View<float, 2> out) {
   // A line is a grid one cell wide: along that axis every kernel gives the one sample back.
-  TableResize line = resize;
-  check(line);
-  resize_table(line, table, {table.extent(0) - resize.extra_rows, 1}, out,
+  check(resize);
+  const auto check_line = [&](const char* what, int64_t rows) {
+    if (rows <= resize.extra_rows)
+      refuse("resize",
+             std::string(what) + " must have more rows than the " +
+                 std::to_string(resize.extra_rows) + " extra ones",
+             rows);
+  };
+  check_line("table", table.extent(0));
+  check_line("out", out.extent(0));
+  resize_table(resize, table, {table.extent(0) - resize.extra_rows, 1}, out,
                {out.extent(0) - resize.extra_rows, 1});
 }
 

@@ -50,7 +50,8 @@ void check(const Sinusoidal& s) {
   if (s.order != SinusoidalOrder::sine_first && s.order != SinusoidalOrder::cosine_first)
     refuse("sinusoidal", "order must be sine_first or cosine_first", static_cast<int>(s.order));
   if (!(s.shift < static_cast<double>(s.dim / 2) && std::isfinite(s.shift)))
-    refuse("sinusoidal", "shift must be less than " + std::to_string(s.dim / 2), s.shift);
+    refuse("sinusoidal", "shift must be less than " + std::to_string(s.dim / 2) + " and finite",
+           s.shift);
 }
 
 // `count` columns of out from `first` on, every `step`-th.

@@ -48,9 +48,10 @@ struct Sinusoidal {
 std::vector<double> frequencies(const Sinusoidal& sinusoidal);
 
 // Fills out [T, C], any strides, for integer or continuous positions. Each entry is within half
-// an ulp of its type + 2^-46 of the true value (gnomon/angles.h); with a `scale` other than 1,
-// of the value at position x scale as one rounded double. Element types: float, double,
-// Half, BFloat16.
+// an ulp of its type + 2^-46 of the true value (gnomon/angles.h) at `frequencies`; that these
+// are doubles costs another |position| f 2^-52 at most. With a `scale` other than 1 the
+// position is position x scale as one rounded double. Element types: float, double, Half,
+// BFloat16.
 template <typename T>
 void fill(const Sinusoidal& sinusoidal, std::span<const std::int64_t> positions,
           View<T, 2> out);

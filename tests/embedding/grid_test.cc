@@ -1,0 +1,212 @@
+#include "gnomon/embedding/grid.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "embedding/oracle.h"
+
+namespace gnomon {
+namespace {
+
+using testing::as_double;
+using ::testing::ElementsAre;
+using testing::message_of;
+using testing::Tensor;
+using testing::true_wave;
+
+// What a channel of a cell should be, written as each repository computes it.
+using Expected = std::function<long double(std::span<const double> at, std::int64_t c)>;
+
+template <typename T>
+void expect_cells(const Tensor<T, 2>& out, View<const double, 2> coordinates,
+                  const Expected& expected) {
+  for (std::int64_t n = 0; n < out.extents[0]; ++n) {
+    const std::span<const double> at(&coordinates(n, 0),
+                                     static_cast<std::size_t>(coordinates.extent(1)));
+    for (std::int64_t c = 0; c < out.extents[1]; ++c) {
+      const long double value = expected(at, c);
+      // Frequencies are doubles: 2^-47 more at the coordinates used here, below 32.
+      EXPECT_LE(std::fabs(as_double(out.view()(n, c)) - value),
+                testing::entry_bound<T>(value) + 0x1p-46L)
+          << "cell " << n << " channel " << c;
+    }
+  }
+}
+
+template <typename T>
+void expect_grid(const SinusoidalGrid& spec, const Grid& cells, const Expected& expected) {
+  const std::vector<double> coordinates(cells.coordinates.begin(), cells.coordinates.end());
+  const View<const double, 2> view(coordinates.data(), {cells.cells, cells.axes});
+  Tensor<T, 2> out({cells.cells, dim(spec)}), continuous(out);
+  fill(spec, cells, out.view());
+  expect_cells(out, view, expected);
+  fill(spec, view, continuous.view());
+  expect_cells(continuous, view, expected);
+}
+
+// get_1d_sincos_pos_embed_from_grid: omega_j = base^(-j / (dim / 2)), [sin | cos].
+long double mae_axis(double position, std::int64_t dim, std::int64_t c, double base) {
+  const std::int64_t half = dim / 2;
+  const auto wave =
+      true_wave(position, base, static_cast<double>(c % half), static_cast<double>(half));
+  return c < half ? wave.sine : wave.cosine;
+}
+
+// PositionEmbeddingSine: dim_t = T^(2 floor(j / 2) / dim); even channels sin, odd cos.
+long double detr_axis(double position, std::int64_t dim, std::int64_t c, double base) {
+  const auto wave =
+      true_wave(position, base, static_cast<double>(2 * (c / 2)), static_cast<double>(dim));
+  return c % 2 ? wave.cosine : wave.sine;
+}
+
+template <typename T>
+class GridOf : public ::testing::Test {};
+using Types = ::testing::Types<float, double, Half, BFloat16>;
+TYPED_TEST_SUITE(GridOf, Types);
+
+TYPED_TEST(GridOf, MaeTakesTheColumnFirst) {
+  for (const double base : {10'000.0, 100.0})
+    for (const std::int64_t channels : {4, 12, 40})
+      expect_grid<TypeParam>(grid_mae(channels, base), grid(3, 5),
+                             [=](std::span<const double> at, std::int64_t c) {
+                               const std::int64_t half = channels / 2;
+                               return c < half ? mae_axis(at[1], half, c, base)
+                                               : mae_axis(at[0], half, c - half, base);
+                             });
+}
+
+TYPED_TEST(GridOf, DetrTakesTheRowFirst) {
+  for (const double temperature : {10'000.0, 20.0})
+    for (const std::int64_t channels : {4, 12, 40})
+      expect_grid<TypeParam>(grid_detr(channels, temperature), grid(4, 3),
+                             [=](std::span<const double> at, std::int64_t c) {
+                               const std::int64_t half = channels / 2;
+                               return c < half ? detr_axis(at[0], half, c, temperature)
+                                               : detr_axis(at[1], half, c - half, temperature);
+                             });
+}
+
+TYPED_TEST(GridOf, CogVideoXPutsTimeBeforeColumnBeforeRow) {
+  for (const std::int64_t channels : {16, 48})
+    expect_grid<TypeParam>(grid_cogvideox(channels), grid(3, 2, 4),
+                           [=](std::span<const double> at, std::int64_t c) {
+                             const std::int64_t time = channels / 4, space = 3 * channels / 8;
+                             if (c < time) return mae_axis(at[0], time, c, 10'000);
+                             c -= time;
+                             return c < space ? mae_axis(at[2], space, c, 10'000)
+                                              : mae_axis(at[1], space, c - space, 10'000);
+                           });
+}
+
+TYPED_TEST(GridOf, DetrAtItsOwnCoordinates) {
+  const std::vector<double> coordinates = detr_coordinates(5, 4, DetrScale::normalised);
+  const View<const double, 2> view(coordinates.data(), {20, 2});
+  Tensor<TypeParam, 2> out({20, 24});
+  fill(grid_detr(24), view, out.view());
+  expect_cells(out, view, [](std::span<const double> at, std::int64_t c) {
+    return c < 12 ? detr_axis(at[0], 12, c, 10'000) : detr_axis(at[1], 12, c - 12, 10'000);
+  });
+}
+
+TYPED_TEST(GridOf, SummedAxesFillEveryChannelAndRoundOnce) {
+  const Sinusoidal rows{.dim = 7, .recipe = SinusoidalRecipe::interleaved};
+  const Sinusoidal columns{.dim = 7, .recipe = SinusoidalRecipe::half_split, .base = 30};
+  const SinusoidalGrid spec{
+      .join = AxisJoin::summed,
+      .axes = {{.column = 0, .sinusoidal = rows}, {.column = 1, .sinusoidal = columns}}};
+  EXPECT_EQ(dim(spec), 7);
+  expect_grid<TypeParam>(spec, grid(3, 4), [](std::span<const double> at, std::int64_t c) {
+    const auto pair = static_cast<double>(c < 4 ? c : c - 4);
+    const auto wave = true_wave(at[1], 30, 2 * pair, 7);
+    return detr_axis(at[0], 7, c, 10'000) + (c < 4 ? wave.sine : wave.cosine);
+  });
+}
+
+TYPED_TEST(GridOf, StridesChangeNoBitAndTouchNothingElse) {
+  using T = TypeParam;
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  SinusoidalGrid summed = grid_mae(16);
+  summed.join = AxisJoin::summed;
+  for (const SinusoidalGrid& spec : {grid_mae(16), grid_detr(16), summed}) {
+    const std::int64_t channels = dim(spec);
+    Tensor<T, 2> plain({6, channels});
+    fill(spec, grid(2, 3), plain.view());
+    Tensor<T, 2> wide({13, 2 * channels + 1}, T(nan));
+    const View<T, 2> view(&wide.view()(1, 1), {6, channels}, {2 * (2 * channels + 1), 2});
+    fill(spec, grid(2, 3), view);
+    std::size_t written = 0;
+    for (const T& value : wide.values) written += !std::isnan(as_double(value));
+    EXPECT_EQ(written, plain.values.size());
+    for (std::int64_t n = 0; n < 6; ++n)
+      for (std::int64_t c = 0; c < channels; ++c) EXPECT_EQ(view(n, c), plain.view()(n, c));
+  }
+}
+
+// The order that trips people up, in numbers one can check by hand: cell (row 0, column 1).
+TEST(SinusoidalGrid, TheOrderOfTheAxesByHand) {
+  Tensor<double, 2> out({2, 4});
+  fill(grid_mae(4), grid(1, 2), out.view());
+  EXPECT_DOUBLE_EQ(out.view()(1, 0), std::sin(1.0));
+  EXPECT_DOUBLE_EQ(out.view()(1, 1), std::cos(1.0));
+  EXPECT_EQ(out.view()(1, 2), 0.0);
+  EXPECT_EQ(out.view()(1, 3), 1.0);
+  fill(grid_detr(4), grid(1, 2), out.view());
+  EXPECT_EQ(out.view()(1, 0), 0.0);
+  EXPECT_DOUBLE_EQ(out.view()(1, 2), std::sin(1.0));
+}
+
+TEST(SinusoidalGrid, DetrCountsFromOneAndDividesByTheLast) {
+  EXPECT_THAT(detr_coordinates(2, 3, DetrScale::cells),
+              ElementsAre(1, 1, 1, 2, 1, 3, 2, 1, 2, 2, 2, 3));
+  const std::vector<double> scaled = detr_coordinates(3, 2, DetrScale::normalised);
+  ASSERT_EQ(scaled.size(), 12u);
+  for (std::size_t n = 0; n < 6; ++n) {
+    const double y = 1 + static_cast<double>(n / 2), x = 1 + static_cast<double>(n % 2);
+    EXPECT_DOUBLE_EQ(scaled[2 * n], y / (3 + 1e-6) * 2 * M_PI);
+    EXPECT_DOUBLE_EQ(scaled[2 * n + 1], x / (2 + 1e-6) * 2 * M_PI);
+  }
+}
+
+TEST(SinusoidalGrid, NoCellsGiveNoRows) {
+  const View<const double, 2> none(nullptr, {0, 2});
+  EXPECT_EQ(message_of([&] { fill(grid_mae(8), none, View<float, 2>(nullptr, {0, 8})); }), "");
+}
+
+TEST(SinusoidalGrid, RefusesWhatBreaksItsBounds) {
+  EXPECT_EQ(message_of([] { grid_mae(6); }),
+            "[grid] dim must be a positive multiple of 4, got 6");
+  EXPECT_EQ(message_of([] { grid_detr(0); }),
+            "[grid] dim must be a positive multiple of 4, got 0");
+  EXPECT_EQ(message_of([] { grid_cogvideox(24); }),
+            "[grid] dim must be a positive multiple of 16, got 24");
+  EXPECT_EQ(message_of([] { dim(SinusoidalGrid{.join = AxisJoin::summed, .axes = {}}); }),
+            "[grid] axes must be at least one, got 0");
+  SinusoidalGrid spec = grid_mae(8);
+  spec.join = {};
+  EXPECT_EQ(message_of([&] { dim(spec); }),
+            "[grid] join must be concatenated or summed, got 0");
+  spec.join = AxisJoin::summed;
+  spec.axes[1].sinusoidal.dim = 6;
+  EXPECT_EQ(message_of([&] { dim(spec); }),
+            "[grid] axes that are summed must have one dim, 4, got 6");
+  EXPECT_EQ(message_of([&] { dim(grid_mae(8, 0.5)); }),
+            "[sinusoidal] base must be greater than 1 and finite, got 0.5");
+  Tensor<float, 2> out({6, 8}), narrow({6, 7});
+  EXPECT_EQ(message_of([&] { fill(grid_mae(8), grid(2, 3), narrow.view()); }),
+            "[grid] out must be [6, 8], got [6, 7]");
+  EXPECT_EQ(message_of([&] { fill(grid_mae(8), grid(2, 2), out.view()); }),
+            "[grid] out must be [4, 8], got [6, 8]");
+  spec = grid_mae(8);
+  spec.axes[0].column = 2;
+  EXPECT_EQ(message_of([&] { fill(spec, grid(2, 3), out.view()); }),
+            "[grid] an axis's column must be from 0 to 1, got 2");
+  EXPECT_EQ(message_of([] { detr_coordinates(2, 3, DetrScale{}); }),
+            "[grid] scale must be cells or normalised, got 0");
+  EXPECT_EQ(message_of([] { detr_coordinates(2, 0, DetrScale::cells); }),
+            "[position] every extent of a grid must be at least 1, got 0");
+}
+
+}  // namespace
+}  // namespace gnomon
