@@ -77,9 +77,7 @@ std::vector<Taps> axis_taps(const TableResize& resize, int64_t from, int64_t to)
       all.push_back(taps_antialiased(resize, i, scale, from));
       continue;
     }
-    double at = scale * (index + 0.5) - 0.5;
-    if (resize.kernel == ResizeKernel::linear) at = std::max(at, 0.0);
-    all.push_back(taps_plain(resize, at, from));
+    all.push_back(taps_plain(resize, scale * (index + 0.5) - 0.5, from));
   }
   return all;
 }
