@@ -225,6 +225,31 @@ TEST(Table, GradientsDoNotCancelInFloat) {
   EXPECT_EQ(scattered.values, sums.values);
 }
 
+// The order is that of (b, t), which shows where even double loses: 2^60 swallows every 1 that
+// comes before its negative.
+TEST(Table, GradientsSumInTheOrderOfTheTokens) {
+  constexpr std::int64_t batch = 60, tokens = 2;
+  Tensor<double, 3> grad({batch, tokens, 1});
+  std::vector<std::int64_t> rows;
+  for (std::size_t i = 0; i < grad.values.size(); ++i) {
+    grad.values[i] = i % 7 == 2 ? 0x1p60 : i % 7 == 5 ? -0x1p60 : 1.0 + static_cast<double>(i);
+    rows.push_back(static_cast<std::int64_t>(i * i % 3 % 2));
+  }
+  double in_order[2] = {}, in_batch[2] = {};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    in_order[rows[i]] += grad.values[i];
+    in_batch[i % 2] += grad.values[i];
+  }
+  Tensor<float, 2> scattered({2, 1}), summed({2, 1});
+  const Rows view(rows.data(), {batch, tokens});
+  add_rows_backward(std::as_const(grad).view(), view, scattered.view());
+  add_table_backward(std::as_const(grad).view(), summed.view());
+  for (std::size_t row = 0; row < 2; ++row) {
+    EXPECT_EQ(scattered.values[row], static_cast<float>(in_order[row]));
+    EXPECT_EQ(summed.values[row], static_cast<float>(in_batch[row]));
+  }
+}
+
 // The definition of a gradient: <grad, d(x + scale table)/d table dir> == <table_grad, dir>.
 TEST(Table, GradientsAreTheAdjointsOfTheAdditions) {
   const auto grad = random_tensor<double, 3>({3, 4, 21});
