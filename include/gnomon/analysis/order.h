@@ -19,7 +19,7 @@ namespace gnomon::analysis {
 struct OrderPosition {
   const EmbeddingTable* table = nullptr;  // [T, H D], added to the content
   const RotaryTable* rotary = nullptr;    // T tokens
-  BiasForm bias;                          // H heads
+  BiasForm bias = {};                     // H heads
 };
 
 // The content of every query, key and value: normal numbers [T, H, D], the same for the same

@@ -59,10 +59,10 @@ std::string grid_picture(const GridPicture& picture);
 // Rotary scores by distance: q and k all ones, which shows the decay that the base brings; and
 // random q and k, mean with a band, which shows what heads see before they learn.
 struct RotaryPicture {
-  std::vector<double> distances;    // key before query, in tokens
-  std::vector<double> all_ones;     // [distances]; empty: left out
-  std::vector<double> random_mean;  // [distances], and their band; empty: left out
-  std::vector<double> random_low, random_high;
+  std::vector<double> distances;         // key before query, in tokens
+  std::vector<double> all_ones = {};     // [distances]; empty: left out
+  std::vector<double> random_mean = {};  // [distances], and their band; empty: left out
+  std::vector<double> random_low = {}, random_high = {};
   std::string title = "score";
 };
 std::string rotary_picture(const RotaryPicture& picture);
