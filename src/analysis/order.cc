@@ -29,8 +29,7 @@ void check(const OrderContent& content, const OrderPosition& position) {
     refuse("order",
            "the table must be [" + std::to_string(content.tokens) + ", " +
                std::to_string(width) + "]",
-           "[" + std::to_string(position.table->tokens) + ", " +
-               std::to_string(position.table->channels) + "]");
+           shape_text(position.table->view().extents()));
 }
 
 // [T, H D], normal (Box and Muller 1958).
@@ -94,8 +93,7 @@ void attention_weights(const OrderContent& content, const OrderPosition& positio
     refuse("order",
            "out must be [" + std::to_string(content.heads) + ", " + std::to_string(tokens) +
                ", " + std::to_string(tokens) + "]",
-           "[" + std::to_string(out.extent(0)) + ", " + std::to_string(out.extent(1)) + ", " +
-               std::to_string(out.extent(2)) + "]");
+           shape_text(out.extents()));
   std::vector<float> x = contents(content);
   add(position, x);
   const View<float, 3> turned(x.data(), {tokens, content.heads, size});

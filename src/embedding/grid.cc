@@ -25,7 +25,7 @@ void fill_axes(const SinusoidalGrid& spec, int64_t cells, int64_t columns, View<
   if (out.extent(0) != cells || out.extent(1) != channels)
     refuse("grid",
            "out must be [" + std::to_string(cells) + ", " + std::to_string(channels) + "]",
-           "[" + std::to_string(out.extent(0)) + ", " + std::to_string(out.extent(1)) + "]");
+           shape_text(out.extents()));
   for (const GridAxis& axis : spec.axes)
     if (axis.column < 0 || axis.column >= columns)
       refuse("grid", "an axis's column must be from 0 to " + std::to_string(columns - 1),

@@ -150,6 +150,9 @@ Json series_data(const LineChart& chart, bool bands) {
       else
         put(y, series.y[i]);
     }
+    const auto empty = [](const Json& value) { return value.is_null(); };
+    if (std::all_of(bands ? low.begin() : y.begin(), bands ? low.end() : y.end(), empty))
+      continue;
     Json row = {{"series", s},
                 {"name", series.name},
                 {"colour", colour_of(series)},
@@ -230,6 +233,9 @@ std::string lines(const LineChart& chart) {
   const Json detail = {{"field", "series"}, {"type", "nominal"}};
   Json x = axis_channel(chart.x, "x");
   Json y = axis_channel(chart.y, "y");
+  const Json data = series_data(chart, false);
+  if (data["values"].empty())  // nothing to see has no range
+    for (Json* channel : {&x, &y}) (*channel)["scale"].emplace("domain", Json{1, 2});
   if (symbols) x["scale"]["padding"] = 8;
   Json layers = Json::array();
   if (bands) {
@@ -271,7 +277,7 @@ std::string lines(const LineChart& chart) {
                     {"encoding", point}});
   if (chart.rule) add_rule(layers, chart);
   Json spec = internal::chart(chart.height);
-  spec["data"] = series_data(chart, false);
+  spec["data"] = data;
   note_names(spec, chart.series);
   spec["transform"] = {{{"flatten", {"x", "y"}}}};
   spec["layer"] = layers;

@@ -251,7 +251,8 @@ std::string Page::html() const {
         "</p></noscript>\n";
   if (!ids_.empty() && script() == Script::absent)
     html +=
-        "<p class=\"note\">Built without the script that draws pictures: `make setup` writes "
+        "<p class=\"note\">Built without the script that draws pictures: <code>make "
+        "setup</code> writes "
         "it, then build again.</p>\n";
   html += std::string_view(body_).substr(0, first_section_);
   if (sections_.size() >= sections_worth_a_list) {

@@ -6,7 +6,7 @@
 namespace gnomon::plot::internal {
 
 inline constexpr std::string_view style = R"css(
-:root{color-scheme:light dark;--paper:#fff;--ink:#1b1e23;--muted:#5a616c;--line:#d8dce2;
+:root{color-scheme:light dark;--paper:#ffffff;--ink:#1b1e23;--muted:#5a616c;--line:#d8dce2;
 --wash:#f4f6f8;--link:#0b5c9a;--best:#dcefe2}
 @media(prefers-color-scheme:dark){:root{--paper:#16181c;--ink:#e3e6ea;--muted:#9ca4af;
 --line:#363c45;--wash:#1f2329;--link:#7cbcf0;--best:#1d412c}}
@@ -114,7 +114,7 @@ inline constexpr std::string_view script = R"js(
     }
     const one = spec.spec || spec;
     one.width = Math.max(40, Math.floor(Math.min(room, own.widest)));
-    one.height = Math.max(1, Math.round(one.width * own.tall));
+    one.height = Math.max(1, Math.min(2000, Math.round(one.width * own.tall)));
     return spec;
   };
   const draw = async box => {

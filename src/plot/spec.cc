@@ -23,6 +23,14 @@ std::string label_of(const Cells& cells, const std::string& index) {
   return expression(cells.labels) + "[" + index + "]";
 }
 
+constexpr std::int64_t most_labels = 40;  // with more, those go that hide each other
+
+std::size_t longest(const std::vector<std::string>& labels) {
+  std::size_t letters = 0;
+  for (const std::string& label : labels) letters = std::max(letters, label.size());
+  return letters;
+}
+
 Json axis_of(const Cells& cells, std::int64_t count) {
   Json axis = {{"grid", false}, {"labelOverlap", true}, {"tickCount", 10}};
   if (!cells.labels.empty()) {
@@ -31,6 +39,7 @@ Json axis_of(const Cells& cells, std::int64_t count) {
     axis["values"] = values;
     axis["labelExpr"] = expression(cells.labels) + "[datum.value]";
     axis["ticks"] = false;
+    if (count <= most_labels) axis["labelOverlap"] = false;
   } else {
     axis["tickMinStep"] = place(cells.step);
   }
@@ -207,15 +216,16 @@ Json cell_encoding(const Cells& rows, const Cells& columns, std::int64_t row_cou
     }
     if (range->low == range->high) range->low -= 0.5, range->high += 0.5;
   }
-  if (range) {
-    check(*range);
-    scale["domain"] = {number(range->low), number(range->high)};
-    scale["clamp"] = true;
-  }
+  if (!range) range = Range{};  // nothing has a colour
+  check(*range);
+  scale["domain"] = {number(range->low), number(range->high)};
+  scale["clamp"] = true;
   if (colouring.colours == Colours::diverging) scale["domainMid"] = 0;
+  Json x = channel("x0", columns, column_count);
+  if (longest(columns.labels) > 2) x["axis"]["labelAngle"] = -50;
   Json y = channel("y0", rows, row_count);
   y["scale"]["reverse"] = true;
-  return {{"x", channel("x0", columns, column_count)},
+  return {{"x", x},
           {"x2", {{"field", "x1"}}},
           {"y", y},
           {"y2", {{"field", "y1"}}},

@@ -11,7 +11,6 @@ namespace gnomon::io {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::message_of;
 
 TEST(Array, BorrowsWhatIsContiguousAndCopiesTheRest) {
@@ -29,7 +28,8 @@ TEST(Array, ViewsAreTypedAndRanked) {
   const std::vector<double> values{1, 2, 3};
   const Array array = Array::of(View<const double, 1>(values.data(), {3}));
   EXPECT_EQ((array.view<double, 1>()(2)), 3);
-  EXPECT_THAT(message_of([&] { array.view<float, 1>(); }), HasSubstr("f64"));
+  EXPECT_EQ(message_of([&] { array.view<float, 1>(); }),
+            "[array] must hold f32 in 1 axis, got F64 [3]");
   EXPECT_NE(message_of([&] { array.view<double, 2>(); }), "");
 }
 

@@ -113,6 +113,18 @@ TEST(Chart, WhatIsNoNumberIsAGap) {
   EXPECT_EQ(band["high"], Json::array({2}));
 }
 
+TEST(Chart, NothingIsDrawnWithoutComplaint) {
+  LineChart chart{
+      .series = {{.name = "a", .x = {1, 2}, .y = {nan, nan}}, {.name = "b", .x = {}, .y = {}}}};
+  Json spec = Json::parse(lines(chart));
+  EXPECT_TRUE(spec["data"]["values"].empty());
+  EXPECT_EQ(layer(spec, "line")["encoding"]["y"]["scale"]["domain"], Json({1, 2}));
+  chart.series[0].y[1] = 5;
+  spec = Json::parse(lines(chart));
+  EXPECT_EQ(spec["data"]["values"].size(), 1u);
+  EXPECT_FALSE(layer(spec, "line")["encoding"]["y"]["scale"].contains("domain"));
+}
+
 TEST(Chart, ALogScaleShowsOnlyWhatItCan) {
   const Json spec =
       Json::parse(lines({.series = {{.name = "a", .x = {-1, 0, 1, 2}, .y = {1, 2, 0, 4}}},
@@ -221,9 +233,9 @@ TEST(Chart, AHeatmapOfOneValueOrNoneHasARange) {
   EXPECT_EQ(
       Json::parse(heatmap({.values = {1, 2, {7, 7}}}))["encoding"]["color"]["scale"]["domain"],
       Json({6.5, 7.5}));
-  EXPECT_FALSE(
-      Json::parse(heatmap({.values = {1, 1, {nan}}}))["encoding"]["color"]["scale"].contains(
-          "domain"));
+  EXPECT_EQ(
+      Json::parse(heatmap({.values = {1, 1, {nan}}}))["encoding"]["color"]["scale"]["domain"],
+      Json({0, 1}));
 }
 
 TEST(Chart, LabelsAreTextAndNoExpression) {
