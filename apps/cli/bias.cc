@@ -30,7 +30,7 @@ offset + q and the key at position k. Without -o: a look at the corner.
   --max-bias B          alibi: 8
   --head-offset N --local-heads N     alibi: the heads of a shard
   --buckets N --max-distance N        t5: 32, 128
-  --before N --after N                clipped: the distances with their own number
+  --before N --after N                clipped: distances with their own number
   --parameters F.npy    the trained table: t5 [buckets, H],
                         clipped [H, before + 1 + after]
   --indices             t5, clipped: which row or column of the table, [Q, K]

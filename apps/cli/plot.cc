@@ -25,17 +25,17 @@ Draws, as one file that opens from disk, or (-o FILE.json) as a Vega-Lite spec:
   bias         by distance and head
   attention    weights without and with position
 
-  KIND              table, similarity: sinusoidal, learned; bias: alibi, t5, clipped;
-                    attention: any encoding (rotary)
-  --parameters F.npy   draw this trained table instead (table, similarity, grid, bias)
-  --dim D           channels, or rotated elements (128)
-  --length N        positions, distances or context (what suits the picture)
-  --base B          10000
-  --heads H         bias: 8
-  --grid HxW        grid: 16x32;   --cells y,x;y,x  the chosen ones
+  KIND          table, similarity: sinusoidal, learned; bias: alibi, t5, clipped;
+                attention: any encoding (rotary)
+  --parameters F.npy   a trained table instead (table, similarity, grid, bias)
+  --dim D       channels, or rotated elements (128)
+  --length N    positions, distances or context (what suits the picture)
+  --base B      10000
+  --heads H     bias: 8
+  --grid HxW    grid: 16x32;   --cells y,x;y,x  the chosen ones
   -o FILE (.html .json)
 
-Example: gnomon plot wavelengths --dim 128 --base 500000 --length 8192 -o waves.html
+Example: gnomon plot wavelengths --base 500000 --length 8192 -o waves.html
 )";
 
 struct Options {

@@ -16,8 +16,8 @@ namespace {
 constexpr const char* help =
     R"(Usage: gnomon rotate IN.npy --positions P --pairing NAME [options] -o OUT.npy
 
-Turns queries or keys [T, H, D], or [B, T, H, D], by their positions (RoPE). Float
-16, 32 and 64 are kept; uint16 is read and written as bfloat16.
+Turns queries or keys [T, H, D], or [B, T, H, D], by their positions (RoPE).
+Float 16, 32 and 64 are kept; uint16 is read and written as bfloat16.
 
   --positions P     0:1024, 0:1024:2, 5,9,131071, or an integer .npy [T]
   --pairing NAME    halves (Llama and GPT-NeoX in Hugging Face's files) or
@@ -29,7 +29,7 @@ Turns queries or keys [T, H, D], or [B, T, H, D], by their positions (RoPE). Flo
   --backward        the gradient: turns back
   -o OUT.npy
 
-Example: gnomon rotate q.npy --positions 0:512 --pairing halves --base 500000 -o out.npy
+Example: gnomon rotate q.npy --positions 0:512 --pairing halves -o turned.npy
 )";
 
 struct Options {

@@ -18,15 +18,15 @@ namespace {
 constexpr const char* help =
     R"(Usage: gnomon table KIND --dim D [--positions P] [options] [-o FILE]
 
-  sinusoidal   [T, D]: --recipe interleaved (Vaswani et al.; default), half-split,
-               tensor2tensor
+  sinusoidal   [T, D]: --recipe interleaved (default: Vaswani et al.),
+               half-split, tensor2tensor
   timestep     [T, D] of diffusion models: --order sine-first|cosine-first,
                --shift S (1), --scale S (1)
   rotary       [2, T, D/2]: cos, then sin; --pairing halves|adjacent
   grid2d       [H*W, D]: --grid HxW, --recipe mae (default), detr
 
-  --positions P   0:1024, 0:1024:2, 5,9,131071, or an integer .npy [T]; sinusoidal
-                  and timestep take fractions too: 0.5,1.25
+  --positions P   0:1024, 0:1024:2, 5,9,131071, or an integer .npy [T];
+                  sinusoidal and timestep take fractions too: 0.5,1.25
   --base B        10000
   --angles NAME   rotary: exact (half an ulp at any position up to 2^31), or
                   float32 to follow code that rounds the angle

@@ -25,7 +25,7 @@ Without TEXT: Jane Austen's novels.
   --encodings A,B,..   none,sinusoidal,learned,rotary,alibi,t5, clipped, or all
   --preset NAME        default (minutes) or full (3 seeds, an hour)
   --train-length N     bytes in a training window (128)
-  --eval-lengths A,..  context lengths to test (1, 2, 4, 8 x the training length)
+  --eval-lengths A,..  context lengths to test (1, 2, 4, 8 x the training one)
   --layers --width --heads N    the Transformer (4, 128, 4)
   --seeds N  --batch N --learning-rate R
   --steps N | --minutes M       how long to train, equally for every encoding

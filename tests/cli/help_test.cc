@@ -25,8 +25,8 @@ TEST(Help, FitsAScreen) {
   CLI::App program;
   for (const Command& command : add_commands(program)) {
     const auto text = lines(command.help);
-    EXPECT_LE(text.size(), 40u) << command.app->get_name();
-    for (const std::string& line : text) EXPECT_LE(line.size(), 88u) << line;
+    EXPECT_LE(text.size(), 24u) << command.app->get_name();
+    for (const std::string& line : text) EXPECT_LE(line.size(), 80u) << line;
   }
 }
 
