@@ -48,11 +48,13 @@ int fail(const std::string& message) {
   return 2;
 }
 
-int parse_and_run(int argc, char** argv) {
-  CLI::App program;
-  program.set_help_flag();
-  const std::vector<Command> commands = add_commands(program);
+using Add = Command (*)(CLI::App&);
+constexpr std::pair<const char*, Add> list[] = {
+    {"table", add_table}, {"bias", add_bias},   {"rotate", add_rotate},
+    {"plot", add_plot},   {"check", add_check}, {"bench", add_bench},
+};
 
+int parse_and_run(int argc, char** argv) {
   if (argc < 2 || !std::strcmp(argv[1], "--help") || !std::strcmp(argv[1], "-h") ||
       !std::strcmp(argv[1], "help")) {
     std::fputs(program_help, argc < 2 ? stderr : stdout);
@@ -63,24 +65,28 @@ int parse_and_run(int argc, char** argv) {
     return 0;
   }
   if (!std::strcmp(argv[1], "lab")) return run_lab(argv + 1);
-  const Command* chosen = nullptr;
+  Add add = nullptr;
   std::string names = "lab";
-  for (const Command& command : commands) {
-    names += ", " + command.app->get_name();
-    if (command.app->get_name() == argv[1]) chosen = &command;
+  for (const auto& [name, its_add] : list) {
+    names += std::string(", ") + name;
+    if (!std::strcmp(name, argv[1])) add = its_add;
   }
-  if (!chosen) refuse("gnomon", "command must be one of " + names, argv[1]);
+  if (!add) refuse("gnomon", "command must be one of " + names, argv[1]);
+  // Only the one that was asked for: `gnomon bench table` is no `gnomon table`.
+  CLI::App program;
+  program.set_help_flag();
+  const Command command = add(program);
   for (int i = 2; i < argc; ++i)
     if (!std::strcmp(argv[i], "--help") || !std::strcmp(argv[i], "-h")) {
-      std::fputs(chosen->help, stdout);
+      std::fputs(command.help, stdout);
       return 0;
     }
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return fail(parse_message(chosen->app->get_name(), error));
+    return fail(parse_message(argv[1], error));
   }
-  return chosen->run();
+  return command.run();
 }
 
 }  // namespace
@@ -93,8 +99,9 @@ CLI::App* add_app(CLI::App& program, const char* name, const char* help) {
 }
 
 std::vector<Command> add_commands(CLI::App& program) {
-  return {add_table(program), add_bias(program),  add_rotate(program),
-          add_plot(program),  add_check(program), add_bench(program)};
+  std::vector<Command> commands;
+  for (const auto& [name, add] : list) commands.push_back(add(program));
+  return commands;
 }
 
 int run_program(int argc, char** argv) {

@@ -124,7 +124,6 @@ plot::Figure draw_grid(const PlotOptions& o) {
              table->view.extent(0));
   }
   plot::GridPicture picture{.height = height, .width = width, .chosen = {}, .title = "cosine"};
-  picture.range = plot::Range{-1, 1};
   for (const auto& [y, x] : parse_cells(o.cells, height, width))
     picture.chosen.push_back(
         {.y = y,

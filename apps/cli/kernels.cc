@@ -71,8 +71,7 @@ std::function<void()> writing(int64_t bytes) {
 }
 
 #if defined(__x86_64__)
-#define GNOMON_WIDEST \
-  __attribute__((target_clones("arch=skylake-avx512", "avx2,fma", "default")))
+#define GNOMON_WIDEST __attribute__((target_clones("avx512f", "avx2,fma", "default")))
 #else
 #define GNOMON_WIDEST
 #endif

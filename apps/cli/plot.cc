@@ -1,6 +1,4 @@
 // `gnomon plot`: the pictures by which people understand encodings.
-#include <fmt/format.h>
-
 #include <filesystem>
 #include <memory>
 
@@ -10,7 +8,6 @@
 #include "apps/cli/output.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
-#include "gnomon/version.h"
 
 namespace gnomon::cli {
 namespace {
@@ -60,10 +57,7 @@ int run(const Options& o) {
     io::write_aside(o.output.path, figure.spec + "\n");
     return 0;
   }
-  plot::Page page(figure.title);
-  page.figure(figure);
-  page.footer(fmt::format("gnomon {} plot {}", GNOMON_VERSION, o.plot.what));
-  io::write_aside(o.output.path, page.html());
+  io::write_aside(o.output.path, plot::html(figure));
   return 0;
 }
 

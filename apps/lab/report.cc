@@ -105,7 +105,7 @@ plot::Matrix matrix(const Json& rows) {
 // Every picture that a run's "picture" holds.
 void add_pictures(plot::Page& page, const Json& picture, const std::string& name) {
   if (picture.contains("table"))
-    page.figure({.id = "table-" + name,
+    page.figure({.id = fmt::format("table-{}", name),
                  .title = "The table",
                  .caption = "What is added to the embeddings: one row a position.",
                  .spec = plot::table_picture(
@@ -114,7 +114,7 @@ void add_pictures(plot::Page& page, const Json& picture, const std::string& name
                       .columns = steps("channel", picture["table"], "column_step")})});
   if (picture.contains("similarity"))
     page.figure(
-        {.id = "similarity-" + name,
+        {.id = fmt::format("similarity-{}", name),
          .title = "Similarity of every two positions",
          .caption =
              "Cosine of their rows of the table. Bands along the diagonal: nearness shows.",
@@ -124,7 +124,7 @@ void add_pictures(plot::Page& page, const Json& picture, const std::string& name
               .title = "cosine",
               .range = plot::Range{-1, 1}})});
   if (picture.contains("rotary"))
-    page.figure({.id = "rotary-" + name,
+    page.figure({.id = fmt::format("rotary-{}", name),
                  .title = "Score by distance",
                  .caption =
                      "An all-ones query with an all-ones key, turned by their positions, "
@@ -132,7 +132,7 @@ void add_pictures(plot::Page& page, const Json& picture, const std::string& name
                  .spec = plot::rotary_picture({.distances = picture["rotary"]["distances"],
                                                .all_ones = picture["rotary"]["scores"]})});
   if (picture.contains("bias"))
-    page.figure({.id = "bias-" + name,
+    page.figure({.id = fmt::format("bias-{}", name),
                  .title = "Bias by distance",
                  .caption = "What each head adds to the score of a key so many bytes back.",
                  .spec = plot::bias_picture({.distances = picture["bias"]["distances"],
@@ -152,7 +152,7 @@ void add_encodings(plot::Page& page, const Json& results) {
         add_pictures(page, run.at("picture"), one.at("name"));
         break;
       }
-    page.note("`" + one.at("specification").dump() + "`");
+    page.note(fmt::format("`{}`", one.at("specification").dump()));
   }
 }
 

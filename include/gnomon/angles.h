@@ -22,13 +22,15 @@ enum class Angles {
 // [T, N] with any strides, so a recipe's layout is a choice of views. Element types: float,
 // double, Half, BFloat16.
 //
-// Error, Angles::exact: at most half an ulp of the element type + scale 2^-46, for integer
-// positions up to 2^31 in magnitude; for continuous positions likewise, up to 2^31. One
-// rounding at the end, on every instruction set. Cost: for runs of consecutive positions one
-// complex product in double an entry; otherwise one sin and cos an entry.
+// Error, Angles::exact: at most half an ulp of the element type + scale 2^-46, for integer and
+// continuous positions up to 2^31 in magnitude. One rounding at the end, on every instruction
+// set. An entry depends on its position and frequency alone: it has the same bits alone, in a
+// run of positions, and for any number of threads. Cost: for 16 positions or more one complex
+// product in double an entry, and a cos and sin every 64th; for fewer, or continuous ones, up
+// to three.
 //
-// Throws std::invalid_argument when a view is not [T, N], or a position or frequency is beyond
-// the range or not finite.
+// Throws std::invalid_argument when a view is not [T, N], a position is beyond 2^31 or a
+// frequency beyond 2^20 radians per position in magnitude, or anything is not finite.
 template <typename T>
 void fill_cos_sin(std::span<const std::int64_t> positions, std::span<const double> frequencies,
                   View<T, 2> cosines, View<T, 2> sines, Angles angles = Angles::exact,

@@ -6,7 +6,9 @@
 // they claim to be throw FormatError. Kernels behind the checks do not throw.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -38,6 +40,15 @@ class FormatError : public std::runtime_error {
 [[noreturn]] void refuse(std::string_view operation, std::string_view rule, double got);
 [[noreturn]] inline void refuse(std::string_view operation, std::string_view rule, int got) {
   refuse(operation, rule, std::int64_t{got});
+}
+
+// A shape as messages show it: "[2, 3]".
+std::string shape_text(std::span<const std::int64_t> extents);
+template <std::size_t Rank>
+std::string shape_text(const std::array<std::ptrdiff_t, Rank>& extents) {
+  std::array<std::int64_t, Rank> wide{};
+  for (std::size_t axis = 0; axis < Rank; ++axis) wide[axis] = extents[axis];
+  return shape_text(std::span<const std::int64_t>(wide));
 }
 
 }  // namespace gnomon

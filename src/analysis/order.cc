@@ -14,6 +14,11 @@ namespace {
 
 using std::int64_t;
 
+// Not 1 / sqrt(D): queries equal their keys here, so each would hear itself alone.
+double gentle_scale(const OrderContent& content) {
+  return 1 / static_cast<double>(content.head_size);
+}
+
 void check(const OrderContent& content, const OrderPosition& position) {
   if (content.tokens < 2) refuse("order", "tokens must be at least 2", content.tokens);
   if (content.heads < 1) refuse("order", "heads must be at least 1", content.heads);
@@ -24,8 +29,7 @@ void check(const OrderContent& content, const OrderPosition& position) {
     refuse("order",
            "the table must be [" + std::to_string(content.tokens) + ", " +
                std::to_string(width) + "]",
-           "[" + std::to_string(position.table->tokens) + ", " +
-               std::to_string(position.table->channels) + "]");
+           shape_text(position.table->view().extents()));
 }
 
 // [T, H D], normal (Box and Muller 1958).
@@ -57,7 +61,7 @@ std::vector<float> last_output(const OrderContent& content, const OrderPosition&
   attention<float>(
       view, view, view, {.visibility = Visibility::bidirectional},
       {.query_rotary = position.rotary, .key_rotary = position.rotary, .bias = position.bias},
-      softmax_scale(content.head_size), View<float, 4>(out.data(), shape));
+      gentle_scale(content), View<float, 4>(out.data(), shape));
   const auto row = static_cast<std::ptrdiff_t>(content.heads * content.head_size);
   return {out.end() - row, out.end()};
 }
@@ -89,8 +93,7 @@ void attention_weights(const OrderContent& content, const OrderPosition& positio
     refuse("order",
            "out must be [" + std::to_string(content.heads) + ", " + std::to_string(tokens) +
                ", " + std::to_string(tokens) + "]",
-           "[" + std::to_string(out.extent(0)) + ", " + std::to_string(out.extent(1)) + ", " +
-               std::to_string(out.extent(2)) + "]");
+           shape_text(out.extents()));
   std::vector<float> x = contents(content);
   add(position, x);
   const View<float, 3> turned(x.data(), {tokens, content.heads, size});
@@ -104,7 +107,7 @@ void attention_weights(const OrderContent& content, const OrderPosition& positio
         double dot = 0;
         for (int64_t d = 0; d < size; ++d)
           dot += double{turned(i, h, d)} * double{turned(j, h, d)};
-        highest = std::max(highest, out(h, i, j) += dot * softmax_scale(size));
+        highest = std::max(highest, out(h, i, j) += dot * gentle_scale(content));
       }
       for (int64_t j = 0; j < end; ++j) sum += out(h, i, j) = std::exp(out(h, i, j) - highest);
       for (int64_t j = 0; j < tokens; ++j)

@@ -42,7 +42,8 @@ Uniqueness uniqueness(View<const T, 2> table) {
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t c = 0; c < table.extent(1); ++c) {
       const auto value = static_cast<double>(table(i, c));
-      if (std::isnan(value)) refuse("uniqueness", "entries must be numbers, got NaN in row", i);
+      if (std::isnan(value))
+        refuse("uniqueness", "entries must be numbers", "NaN in row " + std::to_string(i));
       squares += value * value;
     }
   Uniqueness result;

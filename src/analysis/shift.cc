@@ -36,7 +36,7 @@ void shift_matrix(const Sinusoidal& s, double delta, View<double, 2> out) {
   if (out.extent(0) != s.dim || out.extent(1) != s.dim)
     refuse("shift",
            "out must be [" + std::to_string(s.dim) + ", " + std::to_string(s.dim) + "]",
-           "[" + std::to_string(out.extent(0)) + ", " + std::to_string(out.extent(1)) + "]");
+           shape_text(out.extents()));
   for (int64_t i = 0; i < s.dim; ++i)
     for (int64_t j = 0; j < s.dim; ++j) out(i, j) = 0;
   for (int64_t i = 0; i < s.dim / 2; ++i) {

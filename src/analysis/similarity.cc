@@ -58,7 +58,7 @@ void similarity_matrix(View<const T, 2> table, Similarity similarity, View<doubl
   if (out.extent(0) != count || out.extent(1) != count)
     refuse("similarity",
            "out must be [" + std::to_string(count) + ", " + std::to_string(count) + "]",
-           "[" + std::to_string(out.extent(0)) + ", " + std::to_string(out.extent(1)) + "]");
+           shape_text(out.extents()));
   const Rows rows(table);
   parallel_for(count, 4, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)

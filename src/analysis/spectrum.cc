@@ -93,7 +93,7 @@ void power_spectrum(View<const T, 2> table, View<double, 2> out) {
     refuse(
         "spectrum",
         "out must be [" + std::to_string(bins) + ", " + std::to_string(table.extent(1)) + "]",
-        "[" + std::to_string(out.extent(0)) + ", " + std::to_string(out.extent(1)) + "]");
+        shape_text(out.extents()));
   std::vector<double> channel(static_cast<std::size_t>(table.extent(0)));
   for (int64_t c = 0; c < table.extent(1); ++c) {
     for (int64_t t = 0; t < table.extent(0); ++t)

@@ -36,10 +36,7 @@ void check(const BiasForm& form, int64_t offset, View<T, 3> matrix) {
       refuse("bias",
              "the dense bias must be [B, H, " + std::to_string(queries) + ", " +
                  std::to_string(keys) + "]",
-             "[" + std::to_string(dense->values.extent(0)) + ", " +
-                 std::to_string(dense->values.extent(1)) + ", " +
-                 std::to_string(dense->values.extent(2)) + ", " +
-                 std::to_string(dense->values.extent(3)) + "]");
+             shape_text(dense->values.extents()));
 }
 
 // write(element, value) for each element of a matrix [H, Q, K].

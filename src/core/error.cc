@@ -23,4 +23,13 @@ void refuse(std::string_view operation, std::string_view rule, double got) {
   refuse(operation, rule, std::string_view(same ? shorter : text));
 }
 
+std::string shape_text(std::span<const std::int64_t> extents) {
+  std::string text = "[";
+  for (std::int64_t extent : extents) {
+    if (text.size() > 1) text += ", ";
+    text += std::to_string(extent);
+  }
+  return text + "]";
+}
+
 }  // namespace gnomon

@@ -25,7 +25,7 @@ void fill_axes(const SinusoidalGrid& spec, int64_t cells, int64_t columns, View<
   if (out.extent(0) != cells || out.extent(1) != channels)
     refuse("grid",
            "out must be [" + std::to_string(cells) + ", " + std::to_string(channels) + "]",
-           "[" + std::to_string(out.extent(0)) + ", " + std::to_string(out.extent(1)) + "]");
+           shape_text(out.extents()));
   for (const GridAxis& axis : spec.axes)
     if (axis.column < 0 || axis.column >= columns)
       refuse("grid", "an axis's column must be from 0 to " + std::to_string(columns - 1),
@@ -103,6 +103,14 @@ int64_t dim(const SinusoidalGrid& spec) {
 
 template <typename T>
 void fill(const SinusoidalGrid& spec, const Grid& cells, View<T, 2> out) {
+  const auto count = static_cast<int64_t>(cells.coordinates.size());
+  // By division: the product of what a caller wrote may overflow.
+  if (cells.cells < 0 || cells.axes < 1 || count % cells.axes ||
+      count / cells.axes != cells.cells)
+    refuse("grid",
+           "coordinates must be " + std::to_string(cells.cells) + " x " +
+               std::to_string(cells.axes),
+           count);
   fill_axes<int64_t>(spec, cells.cells, cells.axes, out, [&](int64_t n, int64_t column) {
     return cells.coordinates[static_cast<std::size_t>(n * cells.axes + column)];
   });

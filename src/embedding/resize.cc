@@ -89,7 +89,9 @@ void check_size(const char* what, GridSize size) {
 }
 
 void check_rows(const char* what, int64_t rows, int64_t extra, GridSize size) {
-  if (rows != extra + size.height * size.width)
+  // By division: the product of what a caller passes may overflow.
+  const int64_t cells = rows - extra;
+  if (cells < 1 || cells % size.height || cells / size.height != size.width)
     refuse("resize",
            std::string(what) + " must have " + std::to_string(extra) + " + " +
                std::to_string(size.height) + " x " + std::to_string(size.width) + " rows",

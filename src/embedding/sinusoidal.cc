@@ -69,7 +69,7 @@ void fill_columns(const Sinusoidal& s, std::span<const P> positions, View<T, 2> 
     refuse("sinusoidal",
            "out must be [T, C] = [" + std::to_string(positions.size()) + ", " +
                std::to_string(s.dim) + "]",
-           "[" + std::to_string(out.extent(0)) + ", " + std::to_string(out.extent(1)) + "]");
+           shape_text(out.extents()));
   const Layout layout = layout_of(s);
   const std::span all(f);
   fill_cos_sin(positions, all.first(static_cast<std::size_t>(layout.cosines)),

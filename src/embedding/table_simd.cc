@@ -1,5 +1,6 @@
 // Adding tables to embeddings, row by row, and the gradients of the tables.
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -92,7 +93,7 @@ int64_t grain(int64_t channels) {
 }
 
 std::string shape(int64_t rows, int64_t columns) {
-  return "[" + std::to_string(rows) + ", " + std::to_string(columns) + "]";
+  return shape_text(std::array<std::ptrdiff_t, 2>{rows, columns});
 }
 
 template <typename T>
@@ -134,7 +135,7 @@ void check_rows(const X& x, const Table& table, View<const int64_t, 2> rows) {
 template <typename T>
 void add_table(View<T, 3> x, View<const float, 2> table, float scale) {
   check_table(x, table);
-  if (x.size() == 0) return;
+  if (!x.size()) return;
   const auto add = add_row(x.data());
   const int64_t tokens = x.extent(1), channels = x.extent(2);
   parallel_for(x.extent(0) * tokens, grain(channels), [&](int64_t begin, int64_t end) {
@@ -146,7 +147,7 @@ void add_table(View<T, 3> x, View<const float, 2> table, float scale) {
 template <typename T>
 void add_rows(View<T, 3> x, View<const float, 2> table, View<const int64_t, 2> rows) {
   check_rows(x, table, rows);
-  if (x.size() == 0) return;
+  if (!x.size()) return;
   const auto add = add_row(x.data());
   const int64_t tokens = x.extent(1), channels = x.extent(2);
   parallel_for(x.extent(0) * tokens, grain(channels), [&](int64_t begin, int64_t end) {
@@ -159,7 +160,7 @@ void add_rows(View<T, 3> x, View<const float, 2> table, View<const int64_t, 2> r
 template <typename T>
 void add_table_backward(View<const T, 3> grad, View<float, 2> table_grad, float scale) {
   check_table(grad, table_grad);
-  if (grad.size() == 0) return;
+  if (!grad.size()) return;
   const auto sum = sum_row(grad.data());
   const int64_t batch = grad.extent(0), channels = grad.extent(2);
   const int64_t piece = grain(channels * std::max<int64_t>(1, batch));
@@ -179,7 +180,7 @@ template <typename T>
 void add_rows_backward(View<const T, 3> grad, View<const int64_t, 2> rows,
                        View<float, 2> table_grad) {
   check_rows(grad, table_grad, rows);
-  if (grad.size() == 0) return;
+  if (!grad.size()) return;
   const auto sum = sum_row(grad.data());
   const int64_t tokens = grad.extent(1), channels = grad.extent(2);
   const auto row_of = [&](int64_t i) { return rows(i / tokens, i % tokens); };

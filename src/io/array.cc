@@ -72,12 +72,7 @@ std::string_view name(Element element) noexcept {
   return "?";
 }
 
-std::string to_string(const Array::Shape& shape) {
-  std::string text = "[";
-  for (std::size_t axis = 0; axis < shape.size(); ++axis)
-    text += (axis ? ", " : "") + std::to_string(shape[axis]);
-  return text + "]";
-}
+std::string to_string(const Array::Shape& shape) { return shape_text(shape); }
 
 namespace internal {
 

@@ -102,6 +102,14 @@ struct Reader {
   }
 };
 
+struct Namer {
+  std::string& names;
+  template <typename T>
+  void operator()(const char* name, T&) const {
+    names += std::string(", ") + name;
+  }
+};
+
 template <std::size_t... i>
 Encoding alternative(std::size_t index, std::index_sequence<i...>) {
   Encoding encoding;
@@ -133,9 +141,7 @@ Encoding encoding_from_json(std::string_view text) {
         fields(spec, reader);
         if (reader.read + 1 == json.size()) return;
         std::string known = "kind";  // name the keys there are: the typing error then shows
-        Json all;
-        fields(spec, Writer{all});
-        for (const auto& [name, value] : all.items()) known += ", " + name;
+        fields(spec, Namer{known});
         refuse(entry.name, "keys must be among " + known, text);
       },
       encoding);

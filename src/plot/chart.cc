@@ -77,7 +77,8 @@ Json name_channel(const Items& items, std::vector<std::string> names) {
   for (const std::string& name : names)
     if (used.contains(name)) in_use.push_back(name);
   Json legend;  // null: one name needs none
-  if (used.size() > 1) legend = {{"orient", "bottom"}, {"values", in_use}};
+  if (used.size() > 1)
+    legend = {{"orient", "bottom"}, {"values", in_use}, {"symbolOpacity", 1}};
   return {{"field", "colour"},
           {"type", "nominal"},
           {"title", nullptr},
@@ -85,18 +86,29 @@ Json name_channel(const Items& items, std::vector<std::string> names) {
           {"legend", legend}};
 }
 
+// A page sets as many names in a line of the legend as its width holds.
+template <typename Items>
+void note_names(Json& spec, const Items& items) {
+  std::size_t letters = 0;
+  for (const auto& item : items) letters = std::max(letters, colour_of(item).size());
+  spec["usermeta"]["gnomon"]["letters"] = letters;
+}
+
 bool shows(Scale scale, double value) {
   return std::isfinite(value) && (scale == Scale::linear || value > 0);
 }
 
 Json axis_channel(const Axis& axis, const char* field) {
-  Json scale = {{"zero", false}};
+  Json scale = Json::object();
   Json look = {{"format", ",.12~g"}, {"labelOverlap", true}};
   if (axis.scale == Scale::log2) {
     scale["type"] = "log";
     scale["base"] = 2;
     scale["nice"] = false;
+  } else {
+    scale["zero"] = false;
   }
+  if (field[0] == 'x') scale["nice"] = false;
   if (axis.range) {
     scale["domain"] = internal::ends(*axis.range);
     scale["nice"] = false;
@@ -138,6 +150,9 @@ Json series_data(const LineChart& chart, bool bands) {
       else
         put(y, series.y[i]);
     }
+    const auto empty = [](const Json& value) { return value.is_null(); };
+    if (std::all_of(bands ? low.begin() : y.begin(), bands ? low.end() : y.end(), empty))
+      continue;
     Json row = {{"series", s},
                 {"name", series.name},
                 {"colour", colour_of(series)},
@@ -218,6 +233,9 @@ std::string lines(const LineChart& chart) {
   const Json detail = {{"field", "series"}, {"type", "nominal"}};
   Json x = axis_channel(chart.x, "x");
   Json y = axis_channel(chart.y, "y");
+  const Json data = series_data(chart, false);
+  if (data["values"].empty())  // nothing to see has no range
+    for (Json* channel : {&x, &y}) (*channel)["scale"].emplace("domain", Json{1, 2});
   if (symbols) x["scale"]["padding"] = 8;
   Json layers = Json::array();
   if (bands) {
@@ -259,7 +277,8 @@ std::string lines(const LineChart& chart) {
                     {"encoding", point}});
   if (chart.rule) add_rule(layers, chart);
   Json spec = internal::chart(chart.height);
-  spec["data"] = series_data(chart, false);
+  spec["data"] = data;
+  note_names(spec, chart.series);
   spec["transform"] = {{{"flatten", {"x", "y"}}}};
   spec["layer"] = layers;
   return internal::text(spec);
@@ -276,9 +295,9 @@ std::string heatmap(const Heatmap& map) {
   if (map.aspect) {
     const double tall = *map.aspect * static_cast<double>(map.values.rows) /
                         static_cast<double>(map.values.columns);
-    internal::set_shape(spec, spec, tall);
+    internal::set_shape(spec, tall);
   }
-  spec["data"] = {{"values", internal::numbers(map.values.values)}};
+  spec["data"] = internal::cell_data(map.values.values);
   spec["transform"] =
       internal::cell_transform(map.rows, map.columns, map.values.rows, map.values.columns);
   spec["mark"] = internal::cell_mark();
@@ -305,8 +324,8 @@ std::string bars(const BarChart& chart) {
         {{"name", bar.name}, {"colour", colour_of(bar)}, {"value", number(bar.value)}});
   }
   if (low == high) high = 1;
-  // Room for the numbers at the ends.
-  const double room = 0.14 * (high - low);
+  // Room for the numbers at the ends, on a phone, too.
+  const double room = 0.24 * (high - low);
   const Json domain = {number(low < 0 ? low - room : 0), number(high > 0 ? high + room : 0)};
   Json colour = name_channel(chart.bars, chart.names);
   if (own_colours) colour["legend"] = nullptr;
@@ -330,7 +349,8 @@ std::string bars(const BarChart& chart) {
                 {"encoding", {{"x", x}, {"y", y}, {"text", value}}}};
   };
   Json spec = internal::chart(40);
-  spec["height"] = {{"step", 30}};
+  note_names(spec, chart.bars);
+  spec["height"] = 30 * chart.bars.size();
   spec["data"] = {{"values", rows}};
   spec["layer"] = {
       {{"mark", {{"type", "bar"}, {"height", {{"band", 0.7}}}, {"cornerRadiusEnd", 2}}},

@@ -134,6 +134,7 @@ Page& Page::lead(std::string_view text) {
 
 Page& Page::heading(std::string_view text) {
   const std::string id = "section-" + std::to_string(sections_.size() + 1);
+  if (sections_.empty()) first_section_ = body_.size();
   sections_.emplace_back(id, text);
   add_block(joined("h2 id=\"", id, "\""), text);
   return *this;
@@ -250,15 +251,17 @@ std::string Page::html() const {
         "</p></noscript>\n";
   if (!ids_.empty() && script() == Script::absent)
     html +=
-        "<p class=\"note\">Built without the script that draws pictures: `make setup` writes "
+        "<p class=\"note\">Built without the script that draws pictures: <code>make "
+        "setup</code> writes "
         "it, then build again.</p>\n";
+  html += std::string_view(body_).substr(0, first_section_);
   if (sections_.size() >= sections_worth_a_list) {
     html += "<nav>";
     for (const auto& [id, heading] : sections_)
       html += joined("<a href=\"#", id, "\">", inline_text(heading), "</a>\n");
     html += "</nav>\n";
   }
-  html += body_;
+  html += std::string_view(body_).substr(first_section_);
   if (fold_ == Fold::open) html += "</details>\n";
   html += "</main>\n";
   if (!footer_.empty()) html += joined("<footer>\n", footer_, "</footer>\n");

@@ -15,8 +15,9 @@ using internal::place;
 
 void check_size(const std::vector<double>& values, std::size_t count, const char* what) {
   if (values.size() != count)
-    refuse("pictures", std::string(what) + " must be as many as distances",
-           place(static_cast<double>(values.size())).dump());
+    refuse("pictures",
+           std::string(what) + " must be as many as distances (" + std::to_string(count) + ")",
+           static_cast<std::int64_t>(values.size()));
 }
 
 // Heat maps of one shape beside each other, in one scale of colours. `titles`: one each.
@@ -44,7 +45,7 @@ Json panels(const Panels& panels) {
                        {"labelExpr", internal::expression(panels.titles) + "[datum.value]"},
                        {"labelAnchor", "start"}};
   Json spec = internal::chart(40);
-  spec["data"] = {{"values", internal::numbers(panels.values)}};
+  spec["data"] = internal::cell_data(panels.values);
   spec["transform"] = transform;
   spec["facet"] = {
       {"field", "panel"}, {"type", "ordinal"}, {"sort", order}, {"header", header}};
@@ -54,7 +55,7 @@ Json panels(const Panels& panels) {
       {"mark", internal::cell_mark()},
       {"encoding", internal::cell_encoding(panels.row_cells, panels.column_cells, panels.rows,
                                            panels.columns, panels.colouring, panels.values)}};
-  internal::set_shape(spec, spec["spec"],
+  internal::set_shape(spec,
                       static_cast<double>(panels.rows) / static_cast<double>(panels.columns),
                       {.count = count, .narrowest = panels.narrowest});
   return spec;
@@ -78,7 +79,6 @@ std::string similarity_picture(const SimilarityPicture& picture) {
                   .rows = picture.positions,
                   .columns = picture.positions,
                   .title = picture.title,
-                  .colours = Colours::diverging,
                   .range = picture.range,
                   .aspect = 1.0});
 }
@@ -161,7 +161,6 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
     for (std::size_t pair = 0; pair < spec.wavelengths.size(); ++pair) {
       const double length = spec.wavelengths[pair];
       if (!(length > 0)) refuse("pictures", "a wavelength must be above 0", length);
-      if (!std::isfinite(length)) continue;  // never turns
       rows.push_back(
           {{"name", spec.name},
            {"pair", pair},
@@ -170,17 +169,21 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
            {"kind", length > picture.context ? "never completes a turn" : "completes turns"}});
     }
   }
+  // Without the nine lines in between, which hide the points.
+  Json decades = Json::array();
+  for (int power = -3; power <= 12; ++power) decades.push_back(place(std::pow(10.0, power)));
   const Json none;
   const Json x = {{"field", "pair"},
                   {"type", "quantitative"},
                   {"title", "pair"},
                   {"scale", {{"nice", false}, {"padding", 8}}},
                   {"axis", {{"tickMinStep", 1}, {"labelOverlap", true}}}};
-  const Json y = {{"field", "length"},
-                  {"type", "quantitative"},
-                  {"title", "wavelength (tokens)"},
-                  {"scale", {{"type", "log"}, {"base", 10}, {"padding", 8}, {"nice", false}}},
-                  {"axis", {{"format", ",.12~g"}, {"tickCount", 6}, {"labelOverlap", true}}}};
+  const Json y = {
+      {"field", "length"},
+      {"type", "quantitative"},
+      {"title", "wavelength (tokens)"},
+      {"scale", {{"type", "log"}, {"base", 10}, {"padding", 8}, {"nice", false}}},
+      {"axis", {{"format", ",.12~g"}, {"values", decades}, {"labelOverlap", true}}}};
   Json shape = {{"field", "name"},
                 {"type", "nominal"},
                 {"title", none},
@@ -200,11 +203,10 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
        {"title", "wavelength"},
        {"format", ",.4~r"}},
       {{"field", "turns"}, {"type", "quantitative"}, {"title", "turns"}, {"format", ",.4~r"}}};
-  const Json context = {{"values",
-                         {{{"context", place(picture.context)},
-                           {"label", "context " + place(picture.context).dump()}}}}};
+  const Json context = {{"values", {{{"context", place(picture.context)}}}}};
   const Json level = {{"field", "context"}, {"type", "quantitative"}};
   Json spec = internal::chart(320);
+  spec["usermeta"]["gnomon"]["letters"] = 22;
   spec["data"] = {{"values", rows}};
   spec["layer"] = {
       {{"mark", {{"type", "point"}, {"filled", true}, {"size", 55}, {"opacity", 1}}},
@@ -214,6 +216,8 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
        {"mark", {{"type", "rule"}, {"strokeDash", {2, 3}}}},
        {"encoding", {{"y", level}}}},
       {{"data", context},
+       {"transform",
+        {{{"calculate", "'context ' + format(datum.context, ',')"}, {"as", "label"}}}},
        {"mark",
         {{"type", "text"}, {"align", "left"}, {"baseline", "bottom"}, {"dx", 4}, {"dy", -4}}},
        {"encoding",
@@ -273,6 +277,7 @@ std::string bias_picture(const BiasPicture& picture) {
                          {"format", ",.4~r"}}};
   Json spec = internal::chart(320);
   spec["data"] = {{"values", rows}};
+  spec["usermeta"]["gnomon"]["letters"] = 3;  // of a head's number
   spec["transform"] = {{{"flatten", {"x", "y"}}}};
   spec["mark"] = {{"type", "line"}, {"point", "transparent"}, {"strokeWidth", 1.5}};
   spec["encoding"] = {{"x", across},

@@ -23,14 +23,23 @@ std::string label_of(const Cells& cells, const std::string& index) {
   return expression(cells.labels) + "[" + index + "]";
 }
 
+constexpr std::int64_t most_labels = 40;  // with more, those go that hide each other
+
+std::size_t longest(const std::vector<std::string>& labels) {
+  std::size_t letters = 0;
+  for (const std::string& label : labels) letters = std::max(letters, label.size());
+  return letters;
+}
+
 Json axis_of(const Cells& cells, std::int64_t count) {
-  Json axis = {{"grid", false}, {"labelOverlap", true}};
+  Json axis = {{"grid", false}, {"labelOverlap", true}, {"tickCount", 10}};
   if (!cells.labels.empty()) {
     Json values = Json::array();
     for (std::int64_t i = 0; i < count; ++i) values.push_back(i);
     axis["values"] = values;
     axis["labelExpr"] = expression(cells.labels) + "[datum.value]";
     axis["ticks"] = false;
+    if (count <= most_labels) axis["labelOverlap"] = false;
   } else {
     axis["tickMinStep"] = place(cells.step);
   }
@@ -70,6 +79,10 @@ Json numbers(std::span<const double> values) {
   return list;
 }
 
+Json cell_data(std::span<const double> values) {
+  return {{"values", {{{"data", numbers(values)}}}}};
+}
+
 Json title(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 Json ends(const Range& range) { return {place(range.low), place(range.high)}; }
@@ -90,13 +103,14 @@ std::string text(const Json& spec) {
   return spec.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-void set_shape(Json& spec, Json& one, double tall, const Multiples& multiples) {
+void set_shape(Json& spec, double tall, const Multiples& multiples) {
   constexpr double highest = 640;  // px: a picture should fit a screen
   const double widest = std::min(multiples.count > 1 ? 480.0 : 880.0, highest / tall);
   const double width = std::min(widest, multiples.count > 1 ? 220.0 : 480.0);
   spec.erase("width");
   spec.erase("height");
   spec.erase("autosize");
+  Json& one = spec.contains("spec") ? spec["spec"] : spec;
   one["width"] = std::lround(width);
   one["height"] = std::max(1L, std::lround(width * tall));
   Json own = {{"tall", number(tall)}, {"widest", std::lround(widest)}, {"margin", 70}};
@@ -167,6 +181,7 @@ Json cell_transform(const Cells& rows, const Cells& columns, std::int64_t row_co
   };
   const std::string count = std::to_string(column_count);
   Json steps = Json::array();
+  steps.push_back({{"flatten", {"data"}}});
   steps.push_back({{"window", {{{"op", "row_number"}, {"as", "cell"}}}}});
   steps.push_back({{"filter", "isValid(datum.data)"}});
   steps.push_back(calculate("(datum.cell - 1) % " + count, "column"));
@@ -201,15 +216,16 @@ Json cell_encoding(const Cells& rows, const Cells& columns, std::int64_t row_cou
     }
     if (range->low == range->high) range->low -= 0.5, range->high += 0.5;
   }
-  if (range) {
-    check(*range);
-    scale["domain"] = {number(range->low), number(range->high)};
-    scale["clamp"] = true;
-  }
+  if (!range) range = Range{};  // nothing has a colour
+  check(*range);
+  scale["domain"] = {number(range->low), number(range->high)};
+  scale["clamp"] = true;
   if (colouring.colours == Colours::diverging) scale["domainMid"] = 0;
+  Json x = channel("x0", columns, column_count);
+  if (longest(columns.labels) > 2) x["axis"]["labelAngle"] = -50;
   Json y = channel("y0", rows, row_count);
   y["scale"]["reverse"] = true;
-  return {{"x", channel("x0", columns, column_count)},
+  return {{"x", x},
           {"x2", {{"field", "x1"}}},
           {"y", y},
           {"y2", {{"field", "y1"}}},

@@ -19,6 +19,7 @@ using Json = nlohmann::ordered_json;
 // 4 significant digits, whole numbers without a point; null where not finite.
 Json number(double value);
 Json numbers(std::span<const double> values);
+Json cell_data(std::span<const double> values);  // what cell_transform unrolls
 // As it stands: for what places a mark. null where not finite.
 Json place(double value);
 
@@ -35,7 +36,7 @@ struct Multiples {
   std::int64_t count = 1;
   int narrowest = 0;  // px
 };
-void set_shape(Json& spec, Json& one, double tall, const Multiples& multiples = {});
+void set_shape(Json& spec, double tall, const Multiples& multiples = {});
 
 // The smallest and largest finite value; nothing where there is none.
 std::optional<std::pair<double, double>> extent(std::span<const double> values);

@@ -1,11 +1,126 @@
+// Turning queries and keys, and turning them back.
+#include <algorithm>
 #include <string>
+#include <type_traits>
 
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
 #include "gnomon/rotary/rotary.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/rotary/rotate_simd.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+
+#include "hwy/highway.h"
+#include "src/core/dispatch.h"
+#include "src/core/elements-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gnomon {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr std::int64_t chunk = 256;  // pairs held in the summing type at a time
+
+// a[i], b[i] turned by the angles of cos and `sign` sin; a rows of its own.
+template <typename A>
+HWY_INLINE void TurnHalves(A* HWY_RESTRICT a, A* HWY_RESTRICT b, const float* HWY_RESTRICT cos,
+                           const float* HWY_RESTRICT sin, A sign, std::int64_t pairs) {
+  for (std::int64_t i = 0; i < pairs; ++i) {
+    const A c = static_cast<A>(cos[i]), s = sign * static_cast<A>(sin[i]);
+    const A left = a[i], right = b[i];
+    a[i] = left * c - right * s;
+    b[i] = left * s + right * c;
+  }
+}
+
+// x[2i], x[2i + 1], likewise.
+template <typename A>
+HWY_INLINE void TurnAdjacent(A* HWY_RESTRICT x, const float* HWY_RESTRICT cos,
+                             const float* HWY_RESTRICT sin, A sign, std::int64_t pairs) {
+  std::int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (std::is_same_v<A, float>) {
+    const hn::ScalableTag<float> d;
+    const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+    const auto factor = hn::Set(d, sign);
+    for (; i + lanes <= pairs; i += lanes) {
+      hn::Vec<decltype(d)> left, right;
+      hn::LoadInterleaved2(d, x + 2 * i, left, right);
+      const auto c = hn::LoadU(d, cos + i), s = hn::Mul(factor, hn::LoadU(d, sin + i));
+      hn::StoreInterleaved2(hn::NegMulAdd(right, s, hn::Mul(left, c)),
+                            hn::MulAdd(left, s, hn::Mul(right, c)), d, x + 2 * i);
+    }
+  }
+#endif
+  for (; i < pairs; ++i) {
+    const A c = static_cast<A>(cos[i]), s = sign * static_cast<A>(sin[i]);
+    const A left = x[2 * i], right = x[2 * i + 1];
+    x[2 * i] = left * c - right * s;
+    x[2 * i + 1] = left * s + right * c;
+  }
+}
+
+// One head vector, from its first rotated element on.
+template <typename T>
+void TurnHead(T* HWY_RESTRICT x, const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin,
+              float sign, Pairing pairing, std::int64_t pairs) {
+  using A = Accumulator<T>;
+  const A direction = static_cast<A>(sign);
+  if constexpr (std::is_same_v<T, A>) {
+    if (pairing == Pairing::halves)
+      TurnHalves(x, x + pairs, cos, sin, direction, pairs);
+    else
+      TurnAdjacent(x, cos, sin, direction, pairs);
+  } else {
+    HWY_ALIGN A wide[2 * chunk];
+    for (std::int64_t begin = 0; begin < pairs; begin += chunk) {
+      const std::int64_t count = HWY_MIN(chunk, pairs - begin);
+      if (pairing == Pairing::halves) {
+        FromElements(x + begin, count, wide);
+        FromElements(x + pairs + begin, count, wide + chunk);
+        TurnHalves(wide, wide + chunk, cos + begin, sin + begin, direction, count);
+        ToElements(wide, A(1), count, x + begin);
+        ToElements(wide + chunk, A(1), count, x + pairs + begin);
+      } else {
+        FromElements(x + 2 * begin, 2 * count, wide);
+        TurnAdjacent(wide, cos + begin, sin + begin, direction, count);
+        ToElements(wide, A(1), 2 * count, x + 2 * begin);
+      }
+    }
+  }
+}
+
+#define GNOMON_TURN(T, Name)                                                             \
+  void Turn##Name(T* x, const float* cos, const float* sin, float sign, Pairing pairing, \
+                  std::int64_t pairs) {                                                  \
+    TurnHead(x, cos, sin, sign, pairing, pairs);                                         \
+  }
+GNOMON_TURN(float, F32)
+GNOMON_TURN(double, F64)
+GNOMON_TURN(Half, F16)
+GNOMON_TURN(BFloat16, BF16)
+#undef GNOMON_TURN
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gnomon
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace gnomon {
 namespace {
+
+HWY_EXPORT(TurnF32);
+HWY_EXPORT(TurnF64);
+HWY_EXPORT(TurnF16);
+HWY_EXPORT(TurnBF16);
+auto kernel(const float*) { return &GNOMON_DISPATCH(TurnF32); }
+auto kernel(const double*) { return &GNOMON_DISPATCH(TurnF64); }
+auto kernel(const Half*) { return &GNOMON_DISPATCH(TurnF16); }
+auto kernel(const BFloat16*) { return &GNOMON_DISPATCH(TurnBF16); }
+
+constexpr std::int64_t grain_elements = 1 << 15;  // of a piece worth a thread
 
 template <typename T>
 void check(const View<T, 4>& x, const RotaryTable& table) {
@@ -30,23 +145,20 @@ template <typename T>
 void turn(View<T, 4> x, const RotaryTable& table, float sign) {
   check(x, table);
   const Rotary rotary = table.rotary();
-  const std::ptrdiff_t pairs = rotary.dim / 2;
-  const std::ptrdiff_t step = rotary.pairing == Pairing::halves ? 1 : 2;
-  const std::ptrdiff_t apart = rotary.pairing == Pairing::halves ? pairs : 1;
-  for (std::ptrdiff_t b = 0; b < x.extent(0); ++b)
-    for (std::ptrdiff_t t = 0; t < x.extent(1); ++t)
-      for (std::ptrdiff_t h = 0; h < x.extent(2); ++h)
-        for (std::ptrdiff_t i = 0; i < pairs; ++i) {
-          using A = Accumulator<T>;
-          const std::ptrdiff_t row = table.batch() == 1 ? 0 : b;
-          const A c = static_cast<A>(table.cos()(row, t, i));
-          const A s = static_cast<A>(sign * table.sin()(row, t, i));
-          T& first = x(b, t, h, rotary.first + step * i);
-          T& second = x(b, t, h, rotary.first + step * i + apart);
-          const A u = static_cast<A>(first), v = static_cast<A>(second);
-          first = static_cast<T>(u * c - v * s);
-          second = static_cast<T>(u * s + v * c);
-        }
+  const auto turn_head = kernel(x.data());
+  const std::int64_t tokens = x.extent(1), heads = x.extent(2), pairs = rotary.dim / 2;
+  const View<const float, 3> cos = table.cos(), sin = table.sin();
+  const std::int64_t grain =
+      std::max<std::int64_t>(1, grain_elements / std::max<std::int64_t>(1, heads * rotary.dim));
+  parallel_for(x.extent(0) * tokens, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t token = begin; token < end; ++token) {
+      const std::int64_t b = token / tokens, t = token % tokens;
+      const std::int64_t row = table.batch() == 1 ? 0 : b;
+      const float *c = &cos(row, t, 0), *s = &sin(row, t, 0);
+      for (std::int64_t h = 0; h < heads; ++h)
+        turn_head(&x(b, t, h, rotary.first), c, s, sign, rotary.pairing, pairs);
+    }
+  });
 }
 
 template <typename T>
@@ -87,3 +199,4 @@ GNOMON_INSTANTIATE(BFloat16)
 #undef GNOMON_INSTANTIATE
 
 }  // namespace gnomon
+#endif  // HWY_ONCE

@@ -46,7 +46,8 @@ TEST(Help, NamesEveryOptionAndShowsAnExample) {
 
 TEST(Help, IsPrintedByTheProgram) {
   CLI::App program;
-  for (const Command& command : add_commands(program)) {
+  const auto commands = add_commands(program);
+  for (const Command& command : commands) {
     const auto outcome = testing::run(GNOMON_PROGRAM, {command.app->get_name(), "--help"},
                                       testing::Streams::separate);
     EXPECT_EQ(outcome.code, 0);
@@ -55,7 +56,7 @@ TEST(Help, IsPrintedByTheProgram) {
   }
   const auto all = testing::run(GNOMON_PROGRAM, {"--help"}, testing::Streams::separate);
   EXPECT_EQ(all.code, 0);
-  for (const Command& command : add_commands(program))
+  for (const Command& command : commands)
     EXPECT_THAT(all.output, HasSubstr("\n  " + command.app->get_name() + " "));
 }
 

@@ -133,6 +133,86 @@ TEST_F(Program, PositionsFromRangesListsAndFiles) {
       HasSubstr("[positions] must be integers, got 0.5"));
 }
 
+TEST_F(Program, GridsByRecipe) {
+  done({"table", "grid2d", "--dim", "8", "--grid", "2x3", "-o", file("g.npy")});
+  const io::Array mae = io::read_npy(file("g.npy"));
+  ASSERT_EQ(mae.shape(), (io::Array::Shape{6, 8}));
+  EXPECT_NEAR((mae.view<float, 2>()(2, 0)), std::sin(2.0), 1e-7);  // x comes first
+  EXPECT_NEAR((mae.view<float, 2>()(3, 4)), std::sin(1.0), 1e-7);
+  done({"table", "grid2d", "--dim", "8", "--grid", "2x3", "--recipe", "detr", "-o",
+        file("g.npy")});
+  EXPECT_NEAR((io::read_npy(file("g.npy")).view<float, 2>()(0, 0)),
+              std::sin(2 * M_PI / (2 + 1e-6)), 1e-6);  // y comes first, from 1, normalised
+  EXPECT_THAT(refused({"table", "grid2d", "--dim", "6", "--grid", "2x3"}),
+              HasSubstr("[grid] dim must be a positive multiple of 4, got 6"));
+  EXPECT_THAT(refused({"table", "grid2d", "--dim", "8", "--grid", "2x"}),
+              HasSubstr("[grid] must read HxW"));
+}
+
+TEST_F(Program, CheckMeasuresEveryEncodingAndKeepsItsPromises) {
+  const auto outcome = run({"check", "--json"});
+  EXPECT_EQ(outcome.code, 0);
+  const Json json = Json::parse(outcome.output);
+  EXPECT_EQ(json["kept"], true);
+  std::vector<std::string> kinds;
+  for (const Json& one : json["encodings"]) {
+    kinds.push_back(one["kind"]);
+    EXPECT_FALSE(one["promises"].empty()) << kinds.back();
+    EXPECT_EQ(one["order"].get<double>() > 1e-3, kinds.back() != "none");
+  }
+  EXPECT_EQ(kinds, (std::vector<std::string>{"none", "sinusoidal", "learned", "rotary", "alibi",
+                                             "t5", "clipped"}));
+  const auto one = run({"check", "rotary"});
+  EXPECT_EQ(one.code, 0);
+  EXPECT_THAT(one.output, HasSubstr("ok     Rotary (RoPE): relative"));
+  EXPECT_THAT(refused({"check", "wave"}), HasSubstr("name must be one of none, sinusoidal"));
+  EXPECT_THAT(refused({"check", "--width", "12", "--heads", "4"}), HasSubstr("got 12"));
+}
+
+TEST_F(Program, PlotDrawsEveryPicture) {
+  const std::vector<std::vector<std::string>> pictures{
+      {"table"},     {"table", "learned"},  {"similarity"}, {"grid"},
+      {"rotary"},    {"wavelengths"},       {"bias"},       {"bias", "t5"},
+      {"attention"}, {"attention", "alibi"}};
+  for (const auto& picture : pictures) {
+    std::vector<std::string> arguments{"plot"};
+    arguments.insert(arguments.end(), picture.begin(), picture.end());
+    arguments.insert(arguments.end(), {"-o", file("p.json")});
+    done(arguments);
+    const Json spec = Json::parse(std::ifstream(file("p.json")));
+    EXPECT_THAT(spec.at("$schema").get<std::string>(), HasSubstr("vega-lite")) << picture[0];
+    arguments.back() = file("p.html");
+    done(arguments);
+    EXPECT_GT(fs::file_size(file("p.html")), 2000u) << picture[0];
+  }
+  const auto table = testing::random_tensor<float, 2>({6, 4});
+  io::write_npy(file("t.npy"), table.view());
+  done({"plot", "grid", "--grid", "2x3", "--cells", "0,0;1,2", "--parameters", file("t.npy"),
+        "-o", file("p.html")});
+  EXPECT_THAT(refused({"plot", "waves", "-o", file("q.html")}),
+              HasSubstr("must be one of table, similarity"));
+  EXPECT_THAT(refused({"plot", "table", "-o", file("q.png")}),
+              HasSubstr("-o must end in .html, .json"));
+  EXPECT_THAT(refused({"plot", "grid", "--cells", "0,99", "-o", file("q.html")}),
+              HasSubstr("--cells must lie in the grid of 16x32"));
+  EXPECT_THAT(refused({"plot", "bias", "rotary", "-o", file("q.html")}),
+              HasSubstr("only encodings of the scores"));
+  EXPECT_FALSE(fs::exists(file("q.html")));
+}
+
+TEST_F(Program, BenchGivesTimeShareAndError) {
+  const auto outcome = run({"bench", "table", "--threads", "1", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const Json json = Json::parse(outcome.output);
+  ASSERT_EQ(json["kernels"].size(), 3u);
+  for (const Json& kernel : json["kernels"]) {
+    EXPECT_GT(kernel["seconds"].get<double>(), 0);
+    EXPECT_GT(kernel["share"].get<double>(), 0);
+    EXPECT_LE(kernel["error"].get<double>(), 0x1p-24);
+  }
+  EXPECT_THAT(refused({"bench", "nothing"}), HasSubstr("got nothing"));
+}
+
 TEST_F(Program, BiasMatrices) {
   done({"bias", "alibi", "--heads", "8", "--queries", "3", "--keys", "5", "--offset", "2", "-o",
         file("a.npy")});

@@ -16,6 +16,11 @@ TEST(Refuse, NamesOperationRuleAndValue) {
             "[rotary] base must be greater than 1, got 0.1");
 }
 
+TEST(ShapeText, IsAList) {
+  EXPECT_EQ(shape_text(std::array<std::ptrdiff_t, 3>{2, 0, -3}), "[2, 0, -3]");
+  EXPECT_EQ(shape_text(std::vector<std::int64_t>{}), "[]");
+}
+
 TEST(FormatError, NamesFileReasonAndByte) {
   const FormatError error("x.npy", 128, "the header is cut off");
   EXPECT_STREQ(error.what(), "[x.npy] the header is cut off, at byte 128");

@@ -202,6 +202,13 @@ TEST(SinusoidalGrid, RefusesWhatBreaksItsBounds) {
   spec.axes[0].column = 2;
   EXPECT_EQ(message_of([&] { fill(spec, grid(2, 3), out.view()); }),
             "[grid] an axis's column must be from 0 to 1, got 2");
+  Grid broken = grid(2, 3);  // an aggregate: nothing keeps its sizes together
+  broken.coordinates.pop_back();
+  EXPECT_EQ(message_of([&] { fill(grid_mae(8), broken, out.view()); }),
+            "[grid] coordinates must be 6 x 2, got 11");
+  broken.cells = -6;
+  EXPECT_EQ(message_of([&] { fill(grid_mae(8), broken, out.view()); }),
+            "[grid] coordinates must be -6 x 2, got 11");
   EXPECT_EQ(message_of([] { detr_coordinates(2, 3, DetrScale{}); }),
             "[grid] scale must be cells or normalised, got 0");
   EXPECT_EQ(message_of([] { detr_coordinates(2, 0, DetrScale::cells); }),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "gnomon/parallel.h"
 #include "testing.h"
@@ -188,6 +189,32 @@ TEST(Resize, AntialiasChangesNothingButShrinkingAndTheKernelsSlope) {
     EXPECT_NEAR(grown_on.values[i], grown_off.values[i], 1e-6f);
 }
 
+// PyTorch's documentation of Upsample: bilinear, 2 x 2 to 4 x 4, with either corners. ONNX's
+// example of Resize: 1 to 16 in a square made twice as large by half-pixel cubic, a = -0.75.
+TEST(Resize, GivesPublishedNumbers) {
+  const std::vector<float> four = {1, 2, 3, 4};
+  const View<const float, 2> small(four.data(), {4, 1});
+  Tensor<float, 2> out({16, 1});
+  resize_table(resize_linear(), small, {2, 2}, out.view(), {4, 4});
+  EXPECT_EQ(out.values, (std::vector<float>{1, 1.25, 1.75, 2, 1.5, 1.75, 2.25, 2.5, 2.5, 2.75,
+                                            3.25, 3.5, 3, 3.25, 3.75, 4}));
+  resize_table(resize_qwen3_vl(), small, {2, 2}, out.view(), {4, 4});
+  const float of_aligned[] = {1, 4 / 3.0f, 5 / 3.0f, 2, 5 / 3.0f, 2, 7 / 3.0f, 8 / 3.0f};
+  for (std::size_t i = 0; i < 8; ++i) {
+    EXPECT_FLOAT_EQ(out.values[i], of_aligned[i]);
+    EXPECT_FLOAT_EQ(out.values[15 - i], 5 - of_aligned[i]);
+  }
+
+  std::vector<float> sixteen(16);
+  std::iota(sixteen.begin(), sixteen.end(), 1.0f);
+  Tensor<float, 2> twice({64, 1});
+  resize_table(resize_vit(0), View<const float, 2>(sixteen.data(), {16, 1}), {4, 4},
+               twice.view(), {8, 8});
+  const float of_cubic[] = {0.47265625f, 0.76953125f, 1.24609375f, 1.875f,
+                            2.28125f,    2.91015625f, 3.38671875f, 3.68359375f};
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_FLOAT_EQ(twice.values[i], of_cubic[i]);
+}
+
 TEST(Resize, ALineIsAGridOneCellWide) {
   for (const TableResize& r : resizes()) {
     const auto table = random_tensor<float, 2>({r.extra_rows + 9, 3});
@@ -249,6 +276,10 @@ TEST(Resize, RefusesWhatBreaksItsBounds) {
             "[resize] table must have 1 + 2 x 3 rows, got 5");
   EXPECT_EQ(said(resize_vit(), {2, 2}, {3, 4}),
             "[resize] out must have 1 + 3 x 4 rows, got 10");
+  constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
+  EXPECT_NE(said(resize_vit(), {huge, huge}, {3, 3}), "");  // and no overflow on the way
+  EXPECT_NE(said(resize_vit(), {2, 2}, {huge, 2}), "");
+  EXPECT_NE(said(resize_vit(huge), {2, 2}, {3, 3}), "");
   EXPECT_EQ(said(TableResize{}, {2, 2}, {3, 3}),
             "[resize] kernel must be linear or cubic, got 0");
   EXPECT_EQ(said(with([](auto& r) { r.corners = {}; }), {2, 2}, {3, 3}),

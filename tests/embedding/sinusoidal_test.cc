@@ -171,11 +171,13 @@ TYPED_TEST(SinusoidalOf, ContinuousAndScaledPositions) {
     }
   // Score-based models: t in [0, 1] and a scale of 1000; for integers likewise.
   const std::vector<std::int64_t> integers{0, 1, 7};
-  const Sinusoidal s{.dim = 9, .recipe = timestep, .scale = 1000};
-  testing::Tensor<T, 2> out({3, s.dim});
-  fill(s, std::span<const std::int64_t>(integers), out.view());
-  expect_waves<T>(s, std::vector<double>(integers.begin(), integers.end()),
-                  std::as_const(out).view());
+  for (const double scale : {1000.0, 0.3}) {  // 0.3: a double that no float is
+    const Sinusoidal s{.dim = 9, .recipe = timestep, .scale = scale};
+    testing::Tensor<T, 2> out({3, s.dim});
+    fill(s, std::span<const std::int64_t>(integers), out.view());
+    expect_waves<T>(s, std::vector<double>(integers.begin(), integers.end()),
+                    std::as_const(out).view());
+  }
 }
 
 TYPED_TEST(SinusoidalOf, StridesChangeNoBitAndTouchNothingElse) {

@@ -19,11 +19,12 @@ namespace gnomon::analysis {
 struct OrderPosition {
   const EmbeddingTable* table = nullptr;  // [T, H D], added to the content
   const RotaryTable* rotary = nullptr;    // T tokens
-  BiasForm bias;                          // H heads
+  BiasForm bias = {};                     // H heads
 };
 
 // The content of every query, key and value: normal numbers [T, H, D], the same for the same
-// seed everywhere.
+// seed everywhere. Scores are divided by D, not by its root, since each query equals its key
+// and would else attend to itself alone.
 struct OrderContent {
   std::int64_t tokens = 16, heads = 1, head_size = 32;
   std::uint64_t seed = 1;

@@ -58,7 +58,8 @@ class Page {
   explicit Page(std::string title);
 
   Page& lead(std::string_view text);     // the answer, set larger; may be called again
-  Page& heading(std::string_view text);  // a section, linked from the top when there are many
+  Page& heading(std::string_view text);  // a section; where there are 4 or more, a list of them
+                                         // stands above the first
   Page& subheading(std::string_view text);
   Page& paragraph(std::string_view text);
   Page& note(std::string_view text);  // small and muted
@@ -84,6 +85,7 @@ class Page {
   void add_block(std::string_view tag, std::string_view text);
 
   std::string title_, body_, footer_;
+  std::size_t first_section_ = 0;  // in body_
   std::vector<std::string> ids_;
   std::vector<std::pair<std::string, std::string>> sections_;  // id, heading
   enum class Fold { closed = 1, open } fold_ = Fold::closed;

@@ -38,7 +38,7 @@ struct SimilarityPicture {
   Matrix values;  // [positions, positions]
   Cells positions = {.title = "position"};
   std::string title = "similarity";
-  std::optional<Range> range = {};  // of colours; {-1, 1} for cosines
+  std::optional<Range> range = {};  // of colours; empty: the data's
 };
 std::string similarity_picture(const SimilarityPicture& picture);
 
@@ -59,10 +59,10 @@ std::string grid_picture(const GridPicture& picture);
 // Rotary scores by distance: q and k all ones, which shows the decay that the base brings; and
 // random q and k, mean with a band, which shows what heads see before they learn.
 struct RotaryPicture {
-  std::vector<double> distances;    // key before query, in tokens
-  std::vector<double> all_ones;     // [distances]; empty: left out
-  std::vector<double> random_mean;  // [distances], and their band; empty: left out
-  std::vector<double> random_low, random_high;
+  std::vector<double> distances;         // key before query, in tokens
+  std::vector<double> all_ones = {};     // [distances]; empty: left out
+  std::vector<double> random_mean = {};  // [distances], and their band; empty: left out
+  std::vector<double> random_low = {}, random_high = {};
   std::string title = "score";
 };
 std::string rotary_picture(const RotaryPicture& picture);
@@ -73,7 +73,8 @@ std::string rotary_picture(const RotaryPicture& picture);
 struct WavelengthPicture {
   struct Spec {
     std::string name;
-    std::vector<double> wavelengths;  // [pairs], 2 pi / frequency, tokens; above 0
+    std::vector<double>
+        wavelengths;  // [pairs], 2 pi / frequency, in tokens; above 0. Infinity: no point
   };
   std::vector<Spec> specs;  // at least one
   double context = 0;       // tokens, above 0

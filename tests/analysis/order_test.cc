@@ -1,0 +1,91 @@
+#include "gnomon/analysis/order.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "gnomon/bias/alibi.h"
+#include "gnomon/embedding/sinusoidal.h"
+#include "testing.h"
+
+namespace gnomon::analysis {
+namespace {
+
+using testing::message_of;
+using testing::Tensor;
+
+constexpr OrderContent content{.tokens = 12, .heads = 2, .head_size = 8, .seed = 3};
+
+EmbeddingTable table() {
+  return sinusoidal_table({.dim = 16, .recipe = SinusoidalRecipe::interleaved},
+                          testing::iota(0, 12));
+}
+RotaryTable rotary() {
+  return RotaryTable({.dim = 8, .pairing = Pairing::halves}, testing::iota(0, 12));
+}
+
+TEST(OrderSensitivity, WithoutPositionOrderCannotBeTold) {
+  EXPECT_LE(order_sensitivity(content, {}), 0x1p-17 * 5);
+}
+
+TEST(OrderSensitivity, EveryPlaceTellsIt) {
+  const EmbeddingTable sines = table();
+  const RotaryTable turns = rotary();
+  EXPECT_GT(order_sensitivity(content, {.table = &sines, .bias = {}}), 1e-3);
+  EXPECT_GT(order_sensitivity(content, {.rotary = &turns, .bias = {}}), 1e-3);
+  EXPECT_GT(order_sensitivity(content, {.bias = lower(Alibi{.heads = 2})}), 1e-3);
+}
+
+TEST(AttentionWeights, RowsSumToOneAndTheFutureIsHidden) {
+  const RotaryTable turns = rotary();
+  for (Visibility visibility : {Visibility::causal, Visibility::bidirectional}) {
+    Tensor<double, 3> weights({2, 12, 12});
+    attention_weights(content, {.rotary = &turns, .bias = {}}, visibility, weights.view());
+    for (int h = 0; h < 2; ++h)
+      for (int i = 0; i < 12; ++i) {
+        double sum = 0;
+        for (int j = 0; j < 12; ++j) {
+          const double weight = weights.view()(h, i, j);
+          if (visibility == Visibility::causal && j > i)
+            EXPECT_TRUE(std::isnan(weight));
+          else
+            sum += weight;
+        }
+        EXPECT_NEAR(sum, 1, 1e-14);
+      }
+  }
+}
+
+// A bias alone, over contents that are all alike: softmax of the bias.
+TEST(AttentionWeights, TheBiasIsAdded) {
+  Tensor<double, 3> with({2, 12, 12}), without({2, 12, 12});
+  attention_weights(content, {.bias = SlopeBias{{0.5, 0}}}, Visibility::causal, with.view());
+  attention_weights(content, {}, Visibility::causal, without.view());
+  for (int j = 0; j <= 5; ++j) {
+    const double ratio = with.view()(0, 5, j) / without.view()(0, 5, j);
+    const double nearest = with.view()(0, 5, 5) / without.view()(0, 5, 5);
+    EXPECT_NEAR(ratio / nearest, std::exp(-0.5 * (5 - j)), 1e-12);
+    EXPECT_NEAR(with.view()(1, 5, j), without.view()(1, 5, j), 1e-15);
+  }
+}
+
+TEST(OrderSensitivity, RefusesWhatDoesNotFit) {
+  const EmbeddingTable sines = table();
+  EXPECT_EQ(message_of([&] {
+              order_sensitivity({.tokens = 5, .heads = 2, .head_size = 8},
+                                {.table = &sines, .bias = {}});
+            }),
+            "[order] the table must be [5, 16], got [12, 16]");
+  EXPECT_EQ(message_of([] { order_sensitivity({.tokens = 1}, {}); }),
+            "[order] tokens must be at least 2, got 1");
+  EXPECT_EQ(message_of([] { order_sensitivity({.heads = 0}, {}); }),
+            "[order] heads must be at least 1, got 0");
+  EXPECT_EQ(message_of([] { order_sensitivity({.head_size = 0}, {}); }),
+            "[order] head_size must be at least 1, got 0");
+  Tensor<double, 3> out({2, 12, 11});
+  EXPECT_EQ(message_of([&] { attention_weights(content, {}, Visibility::causal, out.view()); }),
+            "[order] out must be [2, 12, 12], got [2, 12, 11]");
+}
+
+}  // namespace
+}  // namespace gnomon::analysis

@@ -1,0 +1,122 @@
+#include "gnomon/analysis/properties.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "testing.h"
+
+namespace gnomon::analysis {
+namespace {
+
+using testing::message_of;
+using testing::Tensor;
+
+template <typename T>
+View<const T, 2> read(const Tensor<T, 2>& tensor) {
+  return tensor.view();
+}
+
+Tensor<double, 2> filled(std::ptrdiff_t rows, std::ptrdiff_t columns,
+                         double (*value)(std::ptrdiff_t, std::ptrdiff_t)) {
+  Tensor<double, 2> tensor({rows, columns});
+  for (std::ptrdiff_t i = 0; i < rows; ++i)
+    for (std::ptrdiff_t j = 0; j < columns; ++j) tensor.view()(i, j) = value(i, j);
+  return tensor;
+}
+
+TEST(Uniqueness, FindsTheNearestTwoRows) {
+  auto table = filled(6, 2, [](auto i, auto j) { return j ? 0.0 : 10.0 * double(i * i); });
+  table.view()(4, 0) = 91;  // next to row 3 at 90
+  const Uniqueness found = uniqueness(read(table));
+  EXPECT_EQ(found.first, 3);
+  EXPECT_EQ(found.second, 4);
+  EXPECT_DOUBLE_EQ(found.distance, 1);
+  const double mean_square = (0 + 100 + 1600 + 8100 + 91 * 91 + 62500) / 6.0;
+  EXPECT_DOUBLE_EQ(found.separation, 1 / std::sqrt(mean_square));
+}
+
+TEST(Uniqueness, EqualRowsAreAtZeroAndTheFirstAreNamed) {
+  const auto table = filled(7, 3, [](auto i, auto j) { return double(i % 3 + j); });
+  EXPECT_EQ(uniqueness(read(table)), (Uniqueness{0, 0, 0, 3}));
+  const Tensor<float, 2> nothing({4, 0});
+  EXPECT_EQ(uniqueness(read(nothing)).separation, 0);
+}
+
+TEST(Uniqueness, RefusesOneRowAndNaN) {
+  const Tensor<float, 2> one({1, 3});
+  EXPECT_EQ(message_of([&] { uniqueness(read(one)); }),
+            "[uniqueness] the table must have at least 2 rows, got 1");
+  Tensor<float, 2> table({2, 2});
+  table.view()(1, 0) = NAN;
+  EXPECT_EQ(message_of([&] { uniqueness(read(table)); }),
+            "[uniqueness] entries must be numbers, got NaN in row 1");
+}
+
+TEST(Relativity, DiagonalsOfEqualNumbersGiveZero) {
+  const auto toeplitz = filled(5, 8, [](auto i, auto j) { return std::sin(double(j - i)); });
+  EXPECT_EQ(relativity(read(toeplitz)).explained, 1);
+  EXPECT_LE(relativity(read(toeplitz)).deviation, 1e-15);
+  const auto constant = filled(4, 4, [](auto, auto) { return 2.5; });
+  EXPECT_EQ(relativity(read(constant)), (Relativity{0, 1, 0, 0}));
+}
+
+TEST(Relativity, MeasuresWhatTheDistanceDoesNotExplain) {
+  // Scores of the query alone: each diagonal of a 2 x 2 matrix but the corners mixes 0 and 1.
+  const auto rows = filled(2, 2, [](auto i, auto) { return double(i); });
+  const Relativity found = relativity(read(rows));
+  EXPECT_DOUBLE_EQ(found.deviation, 0.5);
+  EXPECT_EQ(found.query, 0);
+  EXPECT_EQ(found.key, 0);
+  // Variance 4 (1/2)^2 = 1, of which the diagonal leaves 2 (1/2)^2.
+  EXPECT_DOUBLE_EQ(found.explained, 0.5);
+}
+
+TEST(Relativity, LeavesOutWhatAMaskHides) {
+  auto scores = filled(6, 6, [](auto i, auto j) { return double(j - i); });
+  for (std::ptrdiff_t i = 0; i < 6; ++i)
+    for (std::ptrdiff_t j = i + 1; j < 6; ++j) scores.view()(i, j) = -INFINITY;
+  EXPECT_EQ(relativity(read(scores)).deviation, 0);
+}
+
+TEST(Extrapolation, NothingPastTheTrainedLengthIsNothing) {
+  const auto table = filled(8, 2, [](auto i, auto) { return double(i); });
+  EXPECT_EQ(extrapolation(read(table), 8), Extrapolation{});
+}
+
+TEST(Extrapolation, ALineLeavesItsRangeEvenly) {
+  // Trained on 0 ... 4, looked at to 12.
+  const auto table = filled(13, 1, [](auto i, auto) { return double(i); });
+  const Extrapolation found = extrapolation(read(table), 5);
+  EXPECT_EQ(found.past, 8);
+  EXPECT_DOUBLE_EQ(found.excess, 8.0 / 4);
+  EXPECT_DOUBLE_EQ(found.jump, 1);
+  EXPECT_DOUBLE_EQ(found.novelty, 8);
+}
+
+TEST(Extrapolation, WhatComesRoundAgainIsNothingNew) {
+  const auto table = filled(12, 2, [](auto i, auto j) { return double((i + j) % 4); });
+  const Extrapolation found = extrapolation(read(table), 8);
+  EXPECT_EQ(found.excess, 0);
+  EXPECT_EQ(found.jump, 1);
+  EXPECT_EQ(found.novelty, 0);
+}
+
+TEST(Extrapolation, AConstantThatMovesIsInfinitelyNew) {
+  auto table = filled(6, 1, [](auto, auto) { return 1.0; });
+  table.view()(5, 0) = 2;
+  const Extrapolation found = extrapolation(read(table), 4);
+  EXPECT_EQ(found.excess, INFINITY);
+  EXPECT_EQ(found.jump, INFINITY);
+  EXPECT_EQ(found.novelty, INFINITY);
+}
+
+TEST(Extrapolation, RefusesLengthsThatDoNotFit) {
+  const Tensor<double, 2> table({6, 1});
+  EXPECT_EQ(message_of([&] { extrapolation(read(table), 1); }),
+            "[extrapolation] trained must be from 2 to the table's rows, 6, got 1");
+  EXPECT_NE(message_of([&] { extrapolation(read(table), 7); }), "");
+}
+
+}  // namespace
+}  // namespace gnomon::analysis

@@ -1,0 +1,219 @@
+#include "gnomon/plot/page.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "testing.h"
+
+namespace gnomon::plot {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const char* const spec = R"({"mark":"bar","width":"container"})";
+
+std::size_t count(std::string_view text, std::string_view part) {
+  std::size_t found = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != text.npos; at += part.size()) ++found;
+  return found;
+}
+
+// The page without the large script, whose own text would hide what is looked for.
+std::string without_bundle(std::string html) {
+  const std::string begin = "<script>(() => {";
+  const std::size_t at = html.find(begin), end = html.find("</script>", at);
+  return at == html.npos ? html : html.erase(at, end - at);
+}
+
+TEST(PagePlot, TextIsShownAndNotObeyed) {
+  EXPECT_EQ(escape("a < b && c > \"d\" 'e'"),
+            "a &lt; b &amp;&amp; c &gt; &quot;d&quot; &#39;e&#39;");
+  EXPECT_EQ(escape(""), "");
+  const std::string html = Page("<script>&")
+                               .lead("1 < 2")
+                               .paragraph("</p><b>")
+                               .note("&amp;")
+                               .list({"<li>"})
+                               .code("<pre> `kept`")
+                               .definitions({{"<dt>", "<dd>"}})
+                               .footer("<footer>")
+                               .html();
+  for (const char* shown :
+       {"<title>&lt;script&gt;&amp;</title>", "<h1>&lt;script&gt;&amp;</h1>", "1 &lt; 2",
+        "<p>&lt;/p&gt;&lt;b&gt;</p>", "&amp;amp;", "<li>&lt;li&gt;</li>",
+        "<pre>&lt;pre&gt; `kept`</pre>", "<dt>&lt;dt&gt;</dt>", "<dd>&lt;dd&gt;</dd>",
+        "<p>&lt;footer&gt;</p>"})
+    EXPECT_THAT(html, HasSubstr(shown));
+}
+
+TEST(PagePlot, BackticksMakeCode) {
+  const std::string html =
+      Page("t").paragraph("run `a < b` and `c`").paragraph("one ` alone").html();
+  EXPECT_THAT(html, HasSubstr("run <code>a &lt; b</code> and <code>c</code></p>"));
+  EXPECT_THAT(html, HasSubstr("<p>one ` alone</p>"));
+}
+
+TEST(PagePlot, TablesAlignNumbersAndMarkCells) {
+  Page page("t");
+  page.table({.columns = {{"name"}, {"loss", Align::number}},
+              .rows = {{"a", best("1.83")}, {muted("b"), "<2>"}},
+              .caption = "bits"});
+  const std::string html = page.html();
+  EXPECT_THAT(html, HasSubstr("<caption>bits</caption>"));
+  EXPECT_THAT(html, HasSubstr("<th>name</th><th class=\"n\">loss</th>"));
+  EXPECT_THAT(html, HasSubstr("<td>a</td><td class=\"n best\">1.83</td>"));
+  EXPECT_THAT(html, HasSubstr("<td class=\"muted\">b</td><td class=\"n\">&lt;2&gt;</td>"));
+  EXPECT_EQ(gnomon::testing::message_of(
+                [&] { page.table({.columns = {{"name"}, {"loss"}}, .rows = {{"a"}}}); }),
+            "[page] a row must have 2 cells, got 1");
+  EXPECT_EQ(page.html(), html) << "what was refused left something";
+}
+
+TEST(PagePlot, FiguresKeepTheirSpec) {
+  if (script() == Script::absent) return;  // built without it: a page has no pictures then
+  const std::string text = R"({"title":"</script><!-- & ü","mark":"bar"})";
+  const std::string html =
+      Page("t").figure({.id = "a-1", .title = "A \"<", .caption = "see", .spec = text}).html();
+  const std::string begin = "<script type=\"application/json\" id=\"a-1-spec\">";
+  const std::size_t at = html.find(begin) + begin.size();
+  const std::string embedded = html.substr(at, html.find("</script>", at) - at);
+  EXPECT_EQ(nlohmann::json::parse(embedded), nlohmann::json::parse(text));
+  EXPECT_THAT(embedded, Not(HasSubstr("<")));
+  EXPECT_THAT(html, HasSubstr("id=\"a-1\" role=\"img\" aria-label=\"A &quot;&lt;\""));
+  EXPECT_THAT(html, HasSubstr("<figcaption>see</figcaption>"));
+}
+
+TEST(PagePlot, RefusesFiguresThatCannotBe) {
+  Page page("t");
+  page.figure({.id = "a", .spec = spec});
+  const auto message = [&](const Figure& figure) {
+    return gnomon::testing::message_of([&] { page.figure(figure); });
+  };
+  EXPECT_EQ(message({.id = "a", .spec = spec}),
+            "[page] an id must be unique on its page, got a");
+  EXPECT_EQ(message({.id = "", .spec = spec}),
+            "[page] an id must be of letters, digits, - and _, got ");
+  EXPECT_EQ(message({.id = "a b", .spec = spec}),
+            "[page] an id must be of letters, digits, - and _, got a b");
+  for (const char* bad : {"", "{", "[1]", "3", "{} {}"})
+    EXPECT_EQ(message({.id = "b", .spec = bad}),
+              "[page] a figure's spec must be a JSON object, got figure b")
+        << bad;
+  EXPECT_EQ(message({.id = "b", .spec = spec}), "") << "a refused id was taken";
+}
+
+TEST(PagePlot, NeedsNoNetworkAndNoOtherFile) {
+  Page page("t");
+  page.figure({.id = "a", .spec = spec}).heading("h");
+  const std::string html = page.html();
+  EXPECT_THAT(html, Not(HasSubstr("<script src")));
+  EXPECT_THAT(html, Not(HasSubstr("@import")));
+  const std::string rest = without_bundle(html);
+  EXPECT_THAT(rest, Not(HasSubstr("http")));
+  EXPECT_THAT(rest, Not(HasSubstr(" src=")));
+  EXPECT_THAT(rest, Not(HasSubstr("url(")));
+  EXPECT_EQ(count(rest, "href="), 1u) << "the icon, which is empty";
+  EXPECT_THAT(rest, HasSubstr("href=\"data:,\""));
+}
+
+TEST(PagePlot, CarriesTheScriptOnceAndOnlyForPictures) {
+  EXPECT_LT(Page("t").paragraph("p").html().size(), 10'000u);
+  Page page("t");
+  for (const char* id : {"a", "b", "c"}) page.figure({.id = id, .spec = spec});
+  if (script() == Script::absent) {
+    EXPECT_THAT(page.html(), HasSubstr("<code>make setup</code>"));
+    return;
+  }
+  const std::string html = page.html();
+  EXPECT_EQ(count(html, "window.vegaEmbed="), 1u);
+  EXPECT_GT(html.size(), 500'000u);
+  EXPECT_LT(html.size(), 1'500'000u);
+  // Each script that begins ends, and none ends early: three specs, the bundle, ours.
+  EXPECT_EQ(count(html, "</script>"), 5u);
+}
+
+TEST(PagePlot, ListsSectionsBelowTheLeadWhereThereAreMany) {
+  Page page("t");
+  page.lead("answer").heading("one").heading("two & `2`").heading("three");
+  EXPECT_THAT(page.html(), Not(HasSubstr("<nav>")));
+  page.heading("four");
+  const std::string html = page.html();
+  EXPECT_THAT(html, HasSubstr("<a href=\"#section-2\">two &amp; <code>2</code></a>"));
+  EXPECT_LT(html.find("answer"), html.find("<nav>"));
+  EXPECT_LT(html.find("<nav>"), html.find("<h2 id=\"section-1\">"));
+}
+
+TEST(PagePlot, FoldsEnd) {
+  const auto folds = [](const Page& page) {
+    const std::string html = page.html();
+    EXPECT_EQ(count(html, "<details"), count(html, "</details>"));
+    return count(html, "<details");
+  };
+  EXPECT_EQ(folds(Page("t").fold("<more>").paragraph("p").unfold()), 1u);
+  EXPECT_EQ(folds(Page("t").fold("left open")), 1u);
+  EXPECT_EQ(folds(Page("t").fold("a").fold("b").unfold().unfold()), 2u);
+}
+
+TEST(PagePlot, OnePictureIsAPage) {
+  const std::string page = html(Figure{.id = "a", .title = "Title", .spec = spec});
+  EXPECT_THAT(page, HasSubstr("<title>Title</title>"));
+  EXPECT_THAT(page, Not(HasSubstr("<h3>")));
+}
+
+// W3C: 3:1 for the lines of a picture. Contrast of two colours of sRGB.
+double luminance(const std::string& colour) {
+  double sum = 0;
+  for (const auto& [at, weight] : {std::pair{1, 0.2126}, {3, 0.7152}, {5, 0.0722}}) {
+    const double c =
+        std::stoi(colour.substr(static_cast<std::size_t>(at), 2), nullptr, 16) / 255.0;
+    sum += weight * (c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4));
+  }
+  return sum;
+}
+double contrast(const std::string& a, const std::string& b) {
+  const double one = luminance(a), two = luminance(b);
+  return (std::max(one, two) + 0.05) / (std::min(one, two) + 0.05);
+}
+
+// The colours "#rrggbb" between each `begin` and the next `end`.
+std::vector<std::vector<std::string>> colours_in(const std::string& text,
+                                                 const std::string& begin, char end) {
+  std::vector<std::vector<std::string>> lists;
+  for (std::size_t at = 0; (at = text.find(begin, at)) != text.npos; ++at) {
+    const std::string part = text.substr(at, text.find(end, at) - at);
+    lists.emplace_back();
+    for (std::size_t hash = 0; (hash = part.find('#', hash)) != part.npos; ++hash)
+      lists.back().push_back(part.substr(hash, 7));
+  }
+  return lists;
+}
+
+TEST(PagePlot, ColoursOfNamesStandOutFromTheirPaper) {
+  if (script() == Script::absent) return;  // built without it: a page has no pictures then
+  Page page("t");
+  page.figure({.id = "a", .spec = spec});
+  const std::string html = without_bundle(page.html());
+  const auto papers = colours_in(html, "--paper:", ';');       // light, dark
+  const auto palettes = colours_in(html, "category: [", ']');  // dark, light
+  ASSERT_EQ(papers.size(), 2u);
+  ASSERT_EQ(palettes.size(), 2u);
+  EXPECT_NEAR(contrast(papers[0][0], papers[1][0]), 17.8, 0.1);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(palettes[i].size(), 10u);
+    for (const std::string& colour : palettes[i])
+      EXPECT_GE(contrast(colour, papers[1 - i][0]), 3.0) << colour;
+    EXPECT_EQ(std::set<std::string>(palettes[i].begin(), palettes[i].end()).size(), 10u);
+  }
+}
+
+}  // namespace
+}  // namespace gnomon::plot
