@@ -1,5 +1,6 @@
 // Adding tables to embeddings, row by row, and the gradients of the tables.
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -92,7 +93,7 @@ int64_t grain(int64_t channels) {
 }
 
 std::string shape(int64_t rows, int64_t columns) {
-  return "[" + std::to_string(rows) + ", " + std::to_string(columns) + "]";
+  return shape_text(std::array<std::ptrdiff_t, 2>{rows, columns});
 }
 
 template <typename T>
