@@ -160,6 +160,27 @@ std::string small_file() {
                  "0123456789");
 }
 
+// Nobody knows how many bytes its elements take, so nothing checks its extents against the
+// file.
+TEST_F(SafeTensorsTest, RefusesNumbersOfAnUnknownDtypeWhateverShapeItClaims) {
+  const std::string size = std::to_string(std::int64_t{1} << 61);
+  const Array odd =
+      read(file_of("{" + entry("a", "X9", "[" + size + "]", "[0,0]") + "}", "")).tensor("a");
+  const std::string name = (folder_ / "x.safetensors").string() + ": \"a\"";
+  EXPECT_EQ(message_of([&] { odd.to_doubles(); }), "[" + name + "] must hold numbers, got X9");
+  EXPECT_EQ(message_of([&] { odd.to_integers(); }),
+            "[" + name + "] must hold integers, got X9");
+}
+
+TEST_F(SafeTensorsTest, ReadsAnEmptyTensorThatIsNotAligned) {
+  std::string header =
+      "{" + entry("a", "U8", "[1]", "[0,1]") + "," + entry("b", "F64", "[0]", "[1,1]") + "}";
+  header.append((8 - header.size() % 8) % 8, ' ');
+  const Array empty = read(file_of(header, "x")).tensor("b");
+  EXPECT_THAT(empty.to_doubles(), ElementsAre());
+  EXPECT_EQ((empty.view<double, 1>().size()), 0);
+}
+
 TEST_F(SafeTensorsTest, RefusesEveryTruncation) {
   const std::string whole = small_file();
   EXPECT_EQ(error(whole), "");
