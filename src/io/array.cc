@@ -117,7 +117,8 @@ Array::Array(Element element, Shape shape, std::span<const std::byte> bytes,
     refuse(name_,
            "must have the bytes of " + std::string(io::name(element)) + " " + to_string(shape_),
            static_cast<std::int64_t>(bytes_.size()));
-  if (!internal::aligned(bytes_.data(), size_of(element))) {
+  // Bytes that are none lie anywhere: at an odd offset of a file, say.
+  if (!bytes_.empty() && !internal::aligned(bytes_.data(), size_of(element))) {
     auto copy = std::make_shared<std::vector<std::uint64_t>>((bytes_.size() + 7) / 8);
     std::memcpy(copy->data(), bytes_.data(), bytes_.size());
     bytes_ = {reinterpret_cast<const std::byte*>(copy->data()), bytes_.size()};

@@ -272,6 +272,18 @@ TEST_F(SafeTensorsTest, SaysWhatIsWrongAndWhere) {
               HasSubstr("nnn...\""));
 }
 
+// Elements that are none lie at an offset that none of them could: nothing is copied, from
+// nowhere to nowhere (the undefined-behaviour sanitizer minds).
+TEST_F(SafeTensorsTest, ReadsAnEmptyTensorAtAnOddOffset) {
+  const SafeTensors file = read(file_of(
+      "{" + entry("a", "U8", "[3]", "[0,3]") + "," + entry("b", "I64", "[0,7]", "[3,3]") + "}",
+      "xyz"));
+  const Array empty = file.tensor("b");
+  EXPECT_THAT(empty.shape(), ElementsAre(0, 7));
+  EXPECT_EQ((empty.view<std::int64_t, 2>().size()), 0);
+  EXPECT_TRUE(empty.to_integers().empty());
+}
+
 TEST_F(SafeTensorsTest, RefusesToWriteWhatCannotBeRead) {
   const auto path = folder_ / "x.safetensors";
   const auto message = [&](const std::vector<NamedArray>& tensors,
