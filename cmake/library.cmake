@@ -18,6 +18,9 @@ target_compile_definitions(gnomon PRIVATE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_A
 set_target_properties(gnomon PROPERTIES CXX_VISIBILITY_PRESET default
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 gnomon_warnings(gnomon)
+# Its error terms hold for products and sums that are rounded one by one.
+set_source_files_properties(src/core/angles_simd.cc PROPERTIES
+  COMPILE_OPTIONS -ffp-contract=off)
 
 # Pages embed the script that draws their pictures. Without it everything builds, and pages say
 # what they lack.

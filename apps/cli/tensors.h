@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,13 +13,18 @@
 
 namespace gnomon::cli {
 
+// The product of the extents; refused where its bytes are more than this machine's memory.
+std::size_t elements_that_fit(const std::vector<std::int64_t>& shape, std::size_t bytes);
+
 template <typename T, std::size_t Rank>
 struct Tensor {
   std::vector<T> values;
   View<T, Rank> view;
 
+  // Throws std::invalid_argument when the shape is larger than this machine's memory.
   explicit Tensor(std::array<std::ptrdiff_t, Rank> shape)
-      : values(static_cast<std::size_t>(View<T, Rank>(nullptr, shape).size())),
+      : values(elements_that_fit(std::vector<std::int64_t>(shape.begin(), shape.end()),
+                                 sizeof(T))),
         view(values.data(), shape) {}
   Tensor(const Tensor&) = delete;
   Tensor& operator=(const Tensor&) = delete;

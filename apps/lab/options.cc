@@ -40,7 +40,7 @@ struct Preset {
   std::int64_t seeds, steps, segments;
   double minutes;
 };
-constexpr Preset presets[] = {{"default", 1, 450, 48, 6.5}, {"full", 3, 1200, 96, 58}};
+constexpr Preset presets[] = {{"default", 1, 600, 48, 6.5}, {"full", 3, 1200, 96, 58}};
 
 std::vector<std::string> split(const std::string& list) {
   std::vector<std::string> parts;

@@ -117,9 +117,9 @@ Array::Array(Element element, Shape shape, std::span<const std::byte> bytes,
     refuse(name_,
            "must have the bytes of " + std::string(io::name(element)) + " " + to_string(shape_),
            static_cast<std::int64_t>(bytes_.size()));
-  // Bytes that are none lie anywhere: at an odd offset of a file, say.
-  if (!bytes_.empty() && !internal::aligned(bytes_.data(), size_of(element))) {
-    auto copy = std::make_shared<std::vector<std::uint64_t>>((bytes_.size() + 7) / 8);
+  if (!internal::aligned(bytes_.data(), size_of(element))) {
+    // A word more than none: memcpy takes no null, not even for an empty array.
+    auto copy = std::make_shared<std::vector<std::uint64_t>>(bytes_.size() / 8 + 1);
     std::memcpy(copy->data(), bytes_.data(), bytes_.size());
     bytes_ = {reinterpret_cast<const std::byte*>(copy->data()), bytes_.size()};
     owner_ = std::move(copy);
@@ -168,6 +168,7 @@ namespace {
 
 template <typename T, typename To>
 void convert(std::span<const std::byte> bytes, std::vector<To>& to) {
+  to.reserve(bytes.size() / sizeof(T));  // not the shape, which an opaque array may make up
   for (std::size_t at = 0; at < bytes.size(); at += sizeof(T)) {
     T value;
     std::memcpy(&value, bytes.data() + at, sizeof(T));
@@ -213,7 +214,6 @@ bool convert_integers(Element element, std::span<const std::byte> bytes, std::ve
 
 std::vector<std::int64_t> Array::to_integers() const {
   std::vector<std::int64_t> integers;
-  integers.reserve(static_cast<std::size_t>(size()));
   if (!convert_integers(element_, bytes_, integers))
     refuse(name_, "must hold integers", std::string_view(dtype()));
   if (element_ == Element::u64)
@@ -226,7 +226,6 @@ std::vector<std::int64_t> Array::to_integers() const {
 
 std::vector<double> Array::to_doubles() const {
   std::vector<double> numbers;
-  numbers.reserve(static_cast<std::size_t>(size()));
   if (element_ == Element::f64)
     convert<double>(bytes_, numbers);
   else if (element_ == Element::f32)

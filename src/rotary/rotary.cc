@@ -67,8 +67,11 @@ RotaryTable::RotaryTable(const Rotary& rotary, std::span<const double> inv_freq,
            std::ssize(inv_freq));
   if (batch_ < 0) refuse("rotary", "positions must not have a negative batch", batch_);
   if (tokens_ < 0) refuse("rotary", "positions must not have negative tokens", tokens_);
-  if (std::ssize(positions.ids) != batch_ * tokens_)
-    refuse("rotary", "positions must have " + std::to_string(batch_ * tokens_) + " ids",
+  std::int64_t ids = 0;
+  if (__builtin_mul_overflow(batch_, tokens_, &ids) || std::ssize(positions.ids) != ids)
+    refuse("rotary",
+           "positions must have batch x tokens = " + std::to_string(batch_) + " x " +
+               std::to_string(tokens_) + " ids",
            std::ssize(positions.ids));
   if (!std::isfinite(table_scale)) refuse("rotary", "table_scale must be finite", table_scale);
   values_ = fill(rotary, inv_freq, positions.ids, table_scale, angles);

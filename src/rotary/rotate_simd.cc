@@ -131,10 +131,10 @@ void check(const View<T, 4>& x, const RotaryTable& table) {
   if (table.batch() != 1 && x.extent(0) != table.batch())
     refuse("rotary", "x must have the table's " + std::to_string(table.batch()) + " rows",
            std::int64_t{x.extent(0)});
-  if (x.extent(3) < rotary.first + rotary.dim)
+  if (x.extent(3) - rotary.dim < rotary.first)  // no sum: `first` may be anything
     refuse("rotary",
-           "x must have at least " + std::to_string(rotary.first + rotary.dim) +
-               " elements per head",
+           "x must have at least first + dim = " + std::to_string(rotary.first) + " + " +
+               std::to_string(rotary.dim) + " elements per head",
            std::int64_t{x.extent(3)});
   if (x.stride(3) != 1)
     refuse("rotary", "the elements of a head must be contiguous: stride 1",

@@ -39,7 +39,8 @@ TEST(Alibi, SlopesAreThoseOfThePaperForEveryHeadCount) {
 }
 
 TEST(Alibi, SlopesAreThoseOfReleasedModels) {
-  for (const auto& one : testing::released_biases()["alibi"]) {
+  const auto released = testing::released_biases();
+  for (const auto& one : released["alibi"]) {
     const std::vector<double> got = slopes(Alibi{.heads = one["heads"]});
     ASSERT_EQ(got.size(), one["slopes"].size());
     for (std::size_t h = 0; h < got.size(); ++h)

@@ -246,7 +246,8 @@ TEST_F(Program, BiasMatrices) {
               HasSubstr("--queries must be at least 1, got 0"));
   EXPECT_THAT(
       refused({"bias", "alibi", "--heads", "2", "--queries", "99999999", "--keys", "99999999"}),
-      HasSubstr("must fit memory"));
+      HasSubstr(
+          "[array] the result must fit this machine's memory, got [2, 99999999, 99999999]"));
   EXPECT_THAT(refused({"bias", "wave", "--heads", "2", "--queries", "2", "--keys", "2"}),
               HasSubstr("must be one of alibi, t5, clipped, got wave"));
 }

@@ -4,6 +4,7 @@
 #include <mpfr.h>
 
 #include <cmath>
+#include <limits>
 
 #include "gnomon/parallel.h"
 #include "testing.h"
@@ -273,6 +274,13 @@ TEST(Rotary, RefusesWhatBreaksItsBounds) {
   const Rotary rotary{.dim = 8, .pairing = Pairing::halves};
   EXPECT_EQ(message_of([&] { RotaryTable(rotary, std::vector<double>(3), consecutive(2)); }),
             "[rotary] inv_freq must have 4 frequencies, got 3");
+  // Their product is 0 in 64 bits.
+  const Positions lying{.batch = std::int64_t{1} << 32,
+                        .tokens = std::int64_t{1} << 32,
+                        .ids = {},
+                        .sequences = {}};
+  EXPECT_EQ(message_of([&] { RotaryTable(rotary, lying); }),
+            "[rotary] positions must have batch x tokens = 4294967296 x 4294967296 ids, got 0");
 
   const RotaryTable table(rotary, consecutive(3, 0, 2));
   Tensor<float, 4> tokens({2, 4, 1, 8}), rows({3, 3, 1, 8}), narrow({2, 3, 1, 6}),
@@ -282,7 +290,15 @@ TEST(Rotary, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(message_of([&] { rotate(rows.view(), table); }),
             "[rotary] x must have the table's 2 rows, got 3");
   EXPECT_EQ(message_of([&] { rotate(narrow.view(), table); }),
-            "[rotary] x must have at least 8 elements per head, got 6");
+            "[rotary] x must have at least first + dim = 0 + 8 elements per head, got 6");
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(message_of([&] {
+              rotate(wide.view(),
+                     RotaryTable({.dim = 8, .pairing = Pairing::halves, .first = most},
+                                 consecutive(3)));
+            }),
+            "[rotary] x must have at least first + dim = " + std::to_string(most) +
+                " + 8 elements per head, got 16");
   EXPECT_EQ(message_of([&] {
               rotate(View<float, 4>(wide.values.data(), {2, 3, 1, 8}, {48, 16, 16, 2}), table);
             }),
