@@ -70,6 +70,9 @@ template <typename T>
 std::vector<double> mean_by_distance(View<const T, 2> scores, int64_t offset) {
   std::vector<double> sums(static_cast<std::size_t>(scores.extent(1)));
   std::vector<int64_t> counts(sums.size());
+  if (offset > std::numeric_limits<int64_t>::max() - scores.extent(0) ||
+      offset < std::numeric_limits<int64_t>::min() + scores.extent(1))
+    refuse("decay", "offset must leave positions within 64 bits", offset);
   for (int64_t i = 0; i < scores.extent(0); ++i)
     for (int64_t j = 0; j < scores.extent(1); ++j) {
       const int64_t back = i + offset - j;

@@ -30,6 +30,10 @@ void check(const OrderContent& content, const OrderPosition& position) {
            "the table must be [" + std::to_string(content.tokens) + ", " +
                std::to_string(width) + "]",
            shape_text(position.table->view().extents()));
+  if (position.table &&
+      position.table->values.size() != static_cast<std::size_t>(content.tokens * width))
+    refuse("order", "the table must hold tokens x channels values",
+           static_cast<int64_t>(position.table->values.size()));
 }
 
 // [T, H D], normal (Box and Muller 1958).
@@ -88,6 +92,8 @@ double order_sensitivity(const OrderContent& content, const OrderPosition& posit
 void attention_weights(const OrderContent& content, const OrderPosition& position,
                        Visibility visibility, View<double, 3> out) {
   check(content, position);
+  if (visibility != Visibility::causal && visibility != Visibility::bidirectional)
+    refuse("order", "visibility must be causal or bidirectional", static_cast<int>(visibility));
   const int64_t tokens = content.tokens, size = content.head_size;
   if (out.extent(0) != content.heads || out.extent(1) != tokens || out.extent(2) != tokens)
     refuse("order",

@@ -26,6 +26,16 @@ double squared_distance(View<const T, 2> table, int64_t i, int64_t j, double lim
   return sum;
 }
 
+// Nothing is near or far from NaN or infinity; a comparison would pass over it in silence.
+template <typename T>
+void check_finite(const char* operation, View<const T, 2> table) {
+  for (int64_t t = 0; t < table.extent(0); ++t)
+    for (int64_t c = 0; c < table.extent(1); ++c)
+      if (const auto value = static_cast<double>(table(t, c)); !std::isfinite(value))
+        refuse(operation, "entries must be finite",
+               (std::isnan(value) ? "NaN in row " : "infinity in row ") + std::to_string(t));
+}
+
 // part / whole, where nothing of nothing is 0.
 double relative(double part, double whole) {
   if (part == 0) return 0;
@@ -38,12 +48,11 @@ template <typename T>
 Uniqueness uniqueness(View<const T, 2> table) {
   const int64_t rows = table.extent(0);
   if (rows < 2) refuse("uniqueness", "the table must have at least 2 rows", rows);
+  check_finite("uniqueness", table);
   double squares = 0;
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t c = 0; c < table.extent(1); ++c) {
       const auto value = static_cast<double>(table(i, c));
-      if (std::isnan(value))
-        refuse("uniqueness", "entries must be numbers", "NaN in row " + std::to_string(i));
       squares += value * value;
     }
   Uniqueness result;
@@ -64,9 +73,12 @@ template <typename T>
 Relativity relativity(View<const T, 2> scores) {
   const int64_t queries = scores.extent(0), keys = scores.extent(1);
   // Diagonals by key - query + queries - 1.
-  std::vector<double> sums(static_cast<std::size_t>(std::max<int64_t>(0, queries + keys - 1)));
-  std::vector<int64_t> counts(sums.size());
-  double total = 0, lowest = infinity, highest = -infinity;
+  const auto diagonals = static_cast<std::size_t>(std::max<int64_t>(0, queries + keys - 1));
+  // Sums are of differences from the first score, so that the mean of equal scores is that
+  // score to the bit, and rounding is not taken for a deviation.
+  std::vector<double> first(diagonals), sums(diagonals);
+  std::vector<int64_t> counts(diagonals);
+  double anchor = 0, total = 0, lowest = infinity, highest = -infinity;
   int64_t count = 0;
   const auto diagonal = [&](int64_t q, int64_t k) {
     return static_cast<std::size_t>(k - q + queries - 1);
@@ -78,20 +90,21 @@ Relativity relativity(View<const T, 2> scores) {
           use(q, k, score);
   };
   each([&](int64_t q, int64_t k, double score) {
-    sums[diagonal(q, k)] += score;
-    ++counts[diagonal(q, k)];
-    total += score;
-    ++count;
+    const std::size_t d = diagonal(q, k);
+    if (counts[d]++ == 0) first[d] = score;
+    sums[d] += score - first[d];
+    if (count++ == 0) anchor = score;
+    total += score - anchor;
     lowest = std::min(lowest, score);
     highest = std::max(highest, score);
   });
   Relativity result;
   if (count == 0) return result;
-  const double mean = total / static_cast<double>(count);
+  const double mean = anchor + total / static_cast<double>(count);
   double variance = 0, unexplained = 0, worst = 0;
   each([&](int64_t q, int64_t k, double score) {
     const std::size_t d = diagonal(q, k);
-    const double off = score - sums[d] / static_cast<double>(counts[d]);
+    const double off = score - (first[d] + sums[d] / static_cast<double>(counts[d]));
     variance += (score - mean) * (score - mean);
     unexplained += off * off;
     if (std::fabs(off) > worst) {
@@ -111,6 +124,7 @@ Extrapolation extrapolation(View<const T, 2> table, int64_t trained) {
   if (trained < 2 || trained > rows)
     refuse("extrapolation",
            "trained must be from 2 to the table's rows, " + std::to_string(rows), trained);
+  check_finite("extrapolation", table);
   Extrapolation result;
   result.past = rows - trained;
   if (result.past == 0) return result;

@@ -1,5 +1,6 @@
 #include "gnomon/analysis/shift.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -64,16 +65,18 @@ double shift_residual(View<const T, 2> table, View<const double, 2> matrix, int6
   for (int64_t i = 0; i < channels; ++i)
     for (int64_t j = 0; j < channels; ++j)
       if (matrix(i, j) != 0) entries[static_cast<std::size_t>(i)].push_back({j, matrix(i, j)});
-  double worst = std::numeric_limits<double>::quiet_NaN();
-  for (int64_t t = 0; t < rows; ++t) {
-    if (t + delta < 0 || t + delta >= rows) continue;
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  if (delta <= -rows || delta >= rows) return nan;
+  double worst = 0;
+  for (int64_t t = std::max<int64_t>(0, -delta); t < rows - std::max<int64_t>(0, delta); ++t)
     for (int64_t i = 0; i < channels; ++i) {
       double moved = 0;
       for (const auto& [column, value] : entries[static_cast<std::size_t>(i)])
         moved += value * static_cast<double>(table(t, column));
-      worst = std::fmax(worst, std::fabs(moved - static_cast<double>(table(t + delta, i))));
+      const double off = std::fabs(moved - static_cast<double>(table(t + delta, i)));
+      if (std::isnan(off)) return nan;
+      worst = std::max(worst, off);
     }
-  }
   return worst;
 }
 

@@ -40,7 +40,7 @@ struct Rows {
     if (similarity == Similarity::dot) return product;
     const double scale =
         lengths[static_cast<std::size_t>(i)] * lengths[static_cast<std::size_t>(j)];
-    return scale > 0 ? product / scale : 0;
+    return scale == 0 ? 0 : product / scale;
   }
 };
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <complex>
+#include <limits>
 
 #include "testing.h"
 
@@ -27,6 +28,17 @@ TEST(MeanByDistance, LooksBackAndLeavesOutTheRest) {
   EXPECT_EQ(means[1], (0 + 11) / 2.0);
   EXPECT_TRUE(std::isnan(means[2]));  // hidden
   EXPECT_TRUE(std::isnan(means[3]));  // nobody is so far
+}
+
+TEST(MeanByDistance, RefusesAnOffsetThatLeaves64Bits) {
+  const std::vector<double> one(6);
+  const View<const double, 2> scores(one.data(), {2, 3});
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  for (std::int64_t offset : {most, most - 1, -most, -most - 1})
+    EXPECT_NE(message_of([&] { mean_by_distance(scores, offset); }), "") << offset;
+  // Within them every key is too far back, or after its query.
+  for (std::int64_t offset : {most - 2, -most + 2})
+    for (double mean : mean_by_distance(scores, offset)) EXPECT_TRUE(std::isnan(mean));
 }
 
 TEST(Decay, OfALine) {

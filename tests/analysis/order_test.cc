@@ -82,7 +82,13 @@ TEST(OrderSensitivity, RefusesWhatDoesNotFit) {
             "[order] heads must be at least 1, got 0");
   EXPECT_EQ(message_of([] { order_sensitivity({.head_size = 0}, {}); }),
             "[order] head_size must be at least 1, got 0");
-  Tensor<double, 3> out({2, 12, 11});
+  EmbeddingTable lying = sines;
+  lying.values.resize(5);
+  EXPECT_EQ(message_of([&] { order_sensitivity(content, {.table = &lying, .bias = {}}); }),
+            "[order] the table must hold tokens x channels values, got 5");
+  Tensor<double, 3> whole({2, 12, 12}), out({2, 12, 11});
+  EXPECT_EQ(message_of([&] { attention_weights(content, {}, Visibility{}, whole.view()); }),
+            "[order] visibility must be causal or bidirectional, got 0");
   EXPECT_EQ(message_of([&] { attention_weights(content, {}, Visibility::causal, out.view()); }),
             "[order] out must be [2, 12, 12], got [2, 12, 11]");
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "testing.h"
 
@@ -61,6 +62,19 @@ TEST(ShiftResidual, IsNaNWhereNoRowHasAPartner) {
   const Tensor<double, 2> matrix({2, 2});
   EXPECT_TRUE(std::isnan(shift_residual(View<const float, 2>(table.view()),
                                         View<const double, 2>(matrix.view()), 3)));
+  for (std::int64_t delta : {std::numeric_limits<std::int64_t>::max(),
+                             std::numeric_limits<std::int64_t>::min(), std::int64_t{-3}})
+    EXPECT_TRUE(std::isnan(shift_residual(View<const float, 2>(table.view()),
+                                          View<const double, 2>(matrix.view()), delta)));
+}
+
+TEST(ShiftResidual, DoesNotPassOverNaN) {
+  Tensor<float, 2> table({3, 2});
+  Tensor<double, 2> matrix({2, 2});
+  matrix.view()(0, 0) = matrix.view()(1, 1) = 1;
+  table.view()(1, 0) = NAN;
+  EXPECT_TRUE(std::isnan(shift_residual(View<const float, 2>(table.view()),
+                                        View<const double, 2>(matrix.view()), 1)));
 }
 
 TEST(ShiftMatrix, RefusesALastSineWithoutItsCosine) {

@@ -41,6 +41,14 @@ TEST(SimilarityMatrix, ARowOfZerosIsLikeNothing) {
   EXPECT_EQ(out.values, (std::vector<double>{0, 0, 0, 1}));
 }
 
+TEST(SimilarityMatrix, NaNIsNotTakenForZeros) {
+  Tensor<double, 2> table({2, 2}, 1.0), out({2, 2});
+  table.view()(0, 1) = NAN;
+  similarity_matrix(View<const double, 2>(table.view()), Similarity::cosine, out.view());
+  EXPECT_TRUE(std::isnan(out.view()(0, 0)) && std::isnan(out.view()(0, 1)));
+  EXPECT_DOUBLE_EQ(out.view()(1, 1), 1);
+}
+
 TEST(SimilarityTo, IsARowOfTheMatrix) {
   const auto table = testing::random_tensor<double, 2>({11, 5});
   Tensor<double, 2> matrix({11, 11});

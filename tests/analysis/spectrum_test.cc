@@ -60,6 +60,23 @@ TEST(PowerSpectrum, IsTheDefinitionForEveryLength) {
   }
 }
 
+// Many equal terms are where a plain sum drifts: 10007 is prime, so it is one sum of as many.
+TEST(PowerSpectrum, KeepsItsErrorForConstantsOfAnyLength) {
+  const auto factors = [](std::size_t n) {
+    int count = 0;
+    for (std::size_t p = 2; n > 1; ++p)
+      for (; n % p == 0; n /= p) ++count;
+    return count;
+  };
+  for (std::size_t n : {1u, 101u, 1009u, 2048u, 3000u, 10007u}) {
+    const auto power = power_spectrum(std::vector<double>(n, 0.1));
+    const long double sum = 0.1 * static_cast<long double>(0.1);
+    const auto bound = static_cast<double>(sum) * 0x1p-49 * (1 + factors(n));
+    EXPECT_NEAR(power[0], static_cast<double>(sum), bound) << n;
+    for (std::size_t k = 1; k < power.size(); ++k) ASSERT_LE(power[k], bound) << n << " " << k;
+  }
+}
+
 TEST(PowerSpectrum, APureCosineIsOneBin) {
   std::vector<double> signal;
   for (int t = 0; t < 40; ++t) signal.push_back(3 * std::cos(2 * M_PI * 5 * t / 40 + 0.3));

@@ -13,7 +13,8 @@ namespace gnomon::analysis {
 
 // The mean of scores [Q, K] (float or double) over all pairs at a distance 0, 1, ... back from
 // the query: entry d is the mean of scores(i, i + offset - d). Keys after their query and
-// entries that are not finite are left out; a distance without any is NaN. Length K, at most.
+// entries that are not finite are left out; a distance without any is NaN. Length K. An
+// offset that takes positions out of 64 bits is refused.
 template <typename T>
 std::vector<double> mean_by_distance(View<const T, 2> scores, std::int64_t offset = 0);
 
@@ -22,8 +23,8 @@ struct Decay {
   // always lower; 0: no trend, or all scores equal; 1: farther is always higher.
   double rank_correlation = 0;
   double slope = 0;  // of the least squares line, score per position
-  double falling =
-      0;  // share of steps d to d + 1 at which the score falls; equal is not falling
+  // Share of steps d to d + 1 at which the score falls; equal is not falling.
+  double falling = 0;
 
   bool operator==(const Decay&) const = default;
 };
@@ -33,8 +34,8 @@ struct Decay {
 Decay decay(std::span<const double> by_distance);
 
 // The score of a rotated query with a rotated key by distance, for frequencies [R/2] in radians
-// per position (rotary/rotary.h: inverse_frequencies). All return [N], for distances 0 to N
-// - 1.
+// per position (rotary/rotary.h: inverse_frequencies). All return [N], for distances 0, 1, ...
+// N - 1.
 
 // All-ones query and key, divided by the score at distance 0:  mean over pairs of cos(d f_i).
 // The curve that the decay of rotary embeddings is usually shown with.

@@ -27,15 +27,16 @@ struct Uniqueness {
 // table: [T, C], one row a position: an embedding, or whatever else stands for it, such as the
 // row of a score matrix (the position's view of all others). Needs T >= 2. Every pair is
 // compared, in double: O(T^2 C) at worst, and less as a pair is given up once it is too far.
-// Where several pairs are as near, the first is named. NaN entries are refused.
+// Where several pairs are as near, the first is named. Entries that are not finite are refused.
 template <typename T>
 Uniqueness uniqueness(View<const T, 2> table);
 
 // How far scores depend on the distance of key and query alone.
 struct Relativity {
   // Largest |score - mean of its diagonal| / (largest - smallest score). 0: the distance alone
-  // decides. Up to rounding (a mean of n entries of float: 2^-24 of the largest score, relative
-  // to the spread) rotary scores of equal content and every distance bias give 0.
+  // decides, and every diagonal holds equal scores to the bit, as those of a distance bias do.
+  // Rotary scores of equal content give their rounding (in float 2^-24 of the largest score),
+  // relative to the spread.
   double deviation = 0;
   // Share of the scores' variance that the distance explains, 0 to 1.
   double explained = 1;
@@ -70,7 +71,7 @@ struct Extrapolation {
 
 // table: [T, C], its first `trained` rows seen in training (2 <= trained <= T). A bias by
 // distance is a table too: one row a distance, one channel a head. With T == trained nothing is
-// past, and the other numbers are 0. O(T trained C).
+// past, and the other numbers are 0. Entries that are not finite are refused. O(T trained C).
 template <typename T>
 Extrapolation extrapolation(View<const T, 2> table, std::int64_t trained);
 

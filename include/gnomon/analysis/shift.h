@@ -30,7 +30,8 @@ void shift_matrix(const Sinusoidal& sinusoidal, double delta, View<double, 2> ou
 // The largest |M p[t] - p[t + delta]| over the entries of all rows t of a table [T, C] (float
 // or double) that have a row t + delta; delta in rows, of either sign. A few 2^-24 for
 // sinusoidal tables in float, of the size of its entries for tables that no matrix moves. NaN
-// where no row has a partner. O(T C^2), or O(T C) for the sparse M of shift_matrix.
+// where no row has a partner, or a difference is NaN. O(T C^2), or O(T C) for the sparse M of
+// shift_matrix.
 template <typename T>
 double shift_residual(View<const T, 2> table, View<const double, 2> matrix, std::int64_t delta);
 

@@ -12,7 +12,7 @@ namespace gnomon::analysis {
 
 enum class Similarity {
   dot = 1,
-  cosine,  // dot / (length length'); 0 where a row is all zeros
+  cosine,  // dot / (length length'); 0 where a row is all zeros, NaN where one holds NaN
 };
 
 // out(i, j) = similarity of rows i and j of table [T, C]; out: [T, T], any strides, symmetric

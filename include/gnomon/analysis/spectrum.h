@@ -24,9 +24,9 @@ std::vector<std::int64_t> unfinished(std::span<const double> frequencies, std::i
 
 // The power of a signal [T] at k / T cycles per position, k = 0 ... T / 2: |X_k|^2 / T^2 for
 // the discrete Fourier transform X, with both signs of a frequency added. The powers sum to the
-// mean of the squares (Parseval); bin 0 is the square of the mean. Error: at most 2^-46 of that
-// sum. Mixed-radix: O(T sum of T's prime factors), so O(T log T) for powers of two; up to
-// O(T^2).
+// mean of the squares (Parseval); bin 0 is the square of the mean. Error of a bin: at most
+// 2^-49 (1 + the number of T's prime factors) of that sum; 2^-46 for T = 128, or any prime.
+// Mixed-radix: O(T sum of T's prime factors), so O(T log T) for powers of two; up to O(T^2).
 std::vector<double> power_spectrum(std::span<const double> signal);
 
 // out(k, c) = power of channel c of table [T, C] (float or double) in bin k; out: [K, C].
