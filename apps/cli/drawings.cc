@@ -212,14 +212,16 @@ plot::Figure draw_bias(const PlotOptions& o) {
 }
 
 plot::Figure draw_attention(const PlotOptions& o) {
+  constexpr int64_t few = 8;  // heads, of which the first is drawn: ALiBi's steepest
   const std::string kind = usual_kind(o, "rotary");
   const int64_t tokens = or_else(o.length, 32), size = or_else(o.dim, 32);
   if (tokens < 2 || tokens > 512) refuse("plot", "--length must be 2 to 512", tokens);
-  const Subject subject =
-      make_subject(kind, {.width = size, .heads = 1, .trained = tokens, .length = tokens});
+  const Subject subject = make_subject(
+      kind, {.width = few * size, .heads = few, .trained = tokens, .length = tokens});
   const model::Lowered lowered = subject.lowered({tokens, tokens});
-  const analysis::OrderContent content{.tokens = tokens, .heads = 1, .head_size = size};
-  Tensor<double, 3> without({1, tokens, tokens}), with({1, tokens, tokens});
+  const analysis::OrderContent content{
+      .tokens = tokens, .heads = few, .head_size = size, .shared = 0.75};
+  Tensor<double, 3> without({few, tokens, tokens}), with({few, tokens, tokens});
   analysis::attention_weights(content, {}, Visibility::causal, without.view);
   analysis::attention_weights(
       content,
@@ -230,8 +232,9 @@ plot::Figure draw_attention(const PlotOptions& o) {
   return {.id = "attention",
           .title = "Attention weights, without and with " + std::string(subject.info->title),
           .caption =
-              "Causal softmax weights of one head on random content, the same for queries "
-              "and keys. Each row sums to 1.",
+              "Causal softmax weights of the first of 8 heads. Contents are random, three "
+              "quarters of their "
+              "variance shared by all tokens; queries equal keys. Each row sums to 1.",
           .spec = plot::attention_picture({.without = View<const double, 2>(without.view[0]),
                                            .with = View<const double, 2>(with.view[0])})};
 }

@@ -14,15 +14,12 @@ namespace {
 
 using std::int64_t;
 
-// Not 1 / sqrt(D): queries equal their keys here, so each would hear itself alone.
-double gentle_scale(const OrderContent& content) {
-  return 1 / static_cast<double>(content.head_size);
-}
-
 void check(const OrderContent& content, const OrderPosition& position) {
   if (content.tokens < 2) refuse("order", "tokens must be at least 2", content.tokens);
   if (content.heads < 1) refuse("order", "heads must be at least 1", content.heads);
   if (content.head_size < 1) refuse("order", "head_size must be at least 1", content.head_size);
+  if (!(content.shared >= 0 && content.shared <= 1))
+    refuse("order", "shared must be from 0 to 1", content.shared);
   const int64_t width = content.heads * content.head_size;
   if (position.table &&
       (position.table->tokens != content.tokens || position.table->channels != width))
@@ -36,7 +33,7 @@ void check(const OrderContent& content, const OrderPosition& position) {
            static_cast<int64_t>(position.table->values.size()));
 }
 
-// [T, H D], normal (Box and Muller 1958).
+// [T, H D], normal (Box and Muller 1958) around what all share.
 std::vector<float> contents(const OrderContent& content) {
   std::mt19937_64 engine(content.seed);
   std::vector<float> numbers(
@@ -44,7 +41,9 @@ std::vector<float> contents(const OrderContent& content) {
   for (float& number : numbers) {
     const double u = (static_cast<double>(engine() >> 11) + 0.5) * 0x1p-53;
     const double v = static_cast<double>(engine() >> 11) * 0x1p-53;
-    number = static_cast<float>(std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v));
+    const double normal = std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v);
+    number =
+        static_cast<float>(std::sqrt(content.shared) + std::sqrt(1 - content.shared) * normal);
   }
   return numbers;
 }
@@ -65,7 +64,7 @@ std::vector<float> last_output(const OrderContent& content, const OrderPosition&
   attention<float>(
       view, view, view, {.visibility = Visibility::bidirectional},
       {.query_rotary = position.rotary, .key_rotary = position.rotary, .bias = position.bias},
-      gentle_scale(content), View<float, 4>(out.data(), shape));
+      1 / static_cast<double>(content.head_size), View<float, 4>(out.data(), shape));
   const auto row = static_cast<std::ptrdiff_t>(content.heads * content.head_size);
   return {out.end() - row, out.end()};
 }
@@ -113,7 +112,7 @@ void attention_weights(const OrderContent& content, const OrderPosition& positio
         double dot = 0;
         for (int64_t d = 0; d < size; ++d)
           dot += double{turned(i, h, d)} * double{turned(j, h, d)};
-        highest = std::max(highest, out(h, i, j) += dot * gentle_scale(content));
+        highest = std::max(highest, out(h, i, j) += dot * softmax_scale(size));
       }
       for (int64_t j = 0; j < end; ++j) sum += out(h, i, j) = std::exp(out(h, i, j) - highest);
       for (int64_t j = 0; j < tokens; ++j)

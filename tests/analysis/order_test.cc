@@ -56,6 +56,18 @@ TEST(AttentionWeights, RowsSumToOneAndTheFutureIsHidden) {
   }
 }
 
+// Where all contents are one, only position tells tokens apart.
+TEST(AttentionWeights, OfSharedContentsAreEvenWithoutPosition) {
+  OrderContent alike = content;
+  alike.shared = 1;
+  Tensor<double, 3> weights({2, 12, 12});
+  attention_weights(alike, {}, Visibility::bidirectional, weights.view());
+  for (double weight : weights.values) EXPECT_NEAR(weight, 1.0 / 12, 1e-15);
+  const RotaryTable turns = rotary();
+  attention_weights(alike, {.rotary = &turns}, Visibility::causal, weights.view());
+  EXPECT_GT(weights.view()(0, 11, 11), weights.view()(0, 11, 5));
+}
+
 // A bias alone, over contents that are all alike: softmax of the bias.
 TEST(AttentionWeights, TheBiasIsAdded) {
   Tensor<double, 3> with({2, 12, 12}), without({2, 12, 12});
@@ -80,6 +92,8 @@ TEST(OrderSensitivity, RefusesWhatDoesNotFit) {
             "[order] tokens must be at least 2, got 1");
   EXPECT_EQ(message_of([] { order_sensitivity({.heads = 0}, {}); }),
             "[order] heads must be at least 1, got 0");
+  EXPECT_EQ(message_of([] { order_sensitivity({.shared = 1.5}, {}); }),
+            "[order] shared must be from 0 to 1, got 1.5");
   EXPECT_EQ(message_of([] { order_sensitivity({.head_size = 0}, {}); }),
             "[order] head_size must be at least 1, got 0");
   EmbeddingTable lying = sines;

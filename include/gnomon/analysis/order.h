@@ -23,16 +23,19 @@ struct OrderPosition {
 };
 
 // The content of every query, key and value: normal numbers [T, H, D], the same for the same
-// seed everywhere. Scores are divided by D, not by its root, since each query equals its key
-// and would else attend to itself alone.
+// seed everywhere.
 struct OrderContent {
   std::int64_t tokens = 16, heads = 1, head_size = 32;
   std::uint64_t seed = 1;
+  // The share of the variance that all tokens have in common (the all-ones vector), 0 to 1:
+  // tokens of one text are alike, and what position does shows on what is alike.
+  double shared = 0;
 };
 
 // The largest change of an element of the last token's output when the tokens before it stand
 // in reverse order, by bidirectional attention (gnomon/attention/attention.h, float). Without
-// position at most 2^-17 of the largest value: rounding.
+// position at most 2^-17 of the largest value: rounding. Scores are divided by D here, not by
+// its root: each query equals its key, and would else attend to little but itself.
 double order_sensitivity(const OrderContent& content, const OrderPosition& position);
 
 // weights(h, i, j) of each query i on each key j: the softmax of their scores, in double. out:
