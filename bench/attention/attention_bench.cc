@@ -123,7 +123,8 @@ void BM_Naive(benchmark::State& state, const Sizes& s) {
 
 const bool registered = [] {
   for (const Sizes& s : sizes) {
-    const std::string at = "/" + std::string(s.name);
+    std::string at = "/";
+    at += s.name;
     benchmark::RegisterBenchmark(("AttentionNaive" + at).c_str(), BM_Naive, s);
     for (Isa isa : available_isas()) {
       const std::string where = at + "/" + std::string(name(isa));
