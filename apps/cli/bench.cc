@@ -20,7 +20,7 @@ constexpr const char* help =
     R"(Usage: gnomon bench [NAME] [--threads N] [--json]
 
 Times the kernels whose names begin with NAME (all): fill, table, add, rotate,
-bias, attention. Each is run in turns with its roof, so that noise meets both:
+bias, attention (causal). Each runs in turns with its roof, so noise meets both:
 
   memory       the same bytes touched or written in place
   arithmetic   as many multiply-adds on floats in registers
@@ -98,7 +98,7 @@ int run(const Options& o) {
   Json results = Json::array();
   if (!o.json) {
     fmt::print("{} threads, {}\n\n", threads(), name(current_isa()));
-    fmt::print("{:<12}{:<34}{:>10}{:>14}{:>12}{:>9}\n", "kernel", "", "time", "rate", "share",
+    fmt::print("{:<10}{:<33}{:>10}{:>14}{:>6}{:>7}\n", "kernel", "", "time", "rate", "share",
                "error");
   }
   for (const auto& make : list) {
@@ -107,7 +107,7 @@ int run(const Options& o) {
     results.push_back(result);
     if (o.json) continue;
     const double rate = kernel.work / result.at("seconds").get<double>() * 1e-9;
-    fmt::print("{:<12}{:<34}{:>10}{:>14}{:>11.0f}%{:>9.0e}\n", kernel.name, kernel.detail,
+    fmt::print("{:<10}{:<33}{:>10}{:>14}{:>5.0f}%{:>7.0e}\n", kernel.name, kernel.detail,
                duration(result.at("seconds")),
                fmt::format("{:.1f} {}", rate, kernel.roof == Roof::memory ? "GB/s" : "GFLOP/s"),
                100 * result.at("share").get<double>(), result.at("error").get<double>());

@@ -83,14 +83,13 @@ std::vector<Promise> promises(const Findings& f) {
   constexpr double rounding = 1e-5;
   std::vector<Promise> all;
   if (name == "none")
-    all.push_back(
-        {"cannot tell order: the output does not change", f.order, rounding, Side::at_most});
+    all.push_back({"order cannot be told", f.order, rounding, Side::at_most});
   else
-    all.push_back({"tells order: the output changes", f.order, 1e-3, Side::at_least});
+    all.push_back({"order can be told", f.order, 1e-3, Side::at_least});
   if (f.subject->info->enters == model::Place::queries_and_keys ||
       f.subject->info->enters == model::Place::scores)
-    all.push_back({"relative: scores depend on the distance alone", f.relativity.deviation,
-                   rounding, Side::at_most});
+    all.push_back({"scores depend on the distance alone", f.relativity.deviation, rounding,
+                   Side::at_most});
   if (std::holds_alternative<Alibi>(f.subject->encoding))
     all.push_back(
         {"nearer is always more", f.decay.rank_correlation, -1 + rounding, Side::at_most});

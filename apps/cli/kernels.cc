@@ -301,21 +301,21 @@ Kernel attention_kernel(int64_t tokens, const char* what, bool backward) {
                      lse->view);
   };
   if (backward) forward();
-  return {"attention",
-          fmt::format("{} {}f32 causal [{}, {}, {}]", what, backward ? "back " : "", tokens,
-                      few, size),
-          Roof::arithmetic,
-          work,
-          [=] {
-            if (backward)
-              attention_backward<float>(q->view, k->view, v->view, mask, position,
-                                        softmax_scale(size), out->view, lse->view, grad->view,
-                                        dq->view, dk->view, dv->view);
-            else
-              forward();
-          },
-          multiplying(work),
-          [=] { return attention_error(*q, *k, *v, position.bias, *out); }};
+  return {
+      "attention",
+      fmt::format("{} {}f32 [{}, {}, {}]", what, backward ? "back " : "", tokens, few, size),
+      Roof::arithmetic,
+      work,
+      [=] {
+        if (backward)
+          attention_backward<float>(q->view, k->view, v->view, mask, position,
+                                    softmax_scale(size), out->view, lse->view, grad->view,
+                                    dq->view, dk->view, dv->view);
+        else
+          forward();
+      },
+      multiplying(work),
+      [=] { return attention_error(*q, *k, *v, position.bias, *out); }};
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr std::int64_t chunk = 256;  // pairs held in the summing type at a time
 
-// a[i], b[i] turned by the angles of cos and `sign` sin; a rows of its own.
+// a[i], b[i] turned by the angles of cos and `sign` sin.
 template <typename A>
 HWY_INLINE void TurnHalves(A* HWY_RESTRICT a, A* HWY_RESTRICT b, const float* HWY_RESTRICT cos,
                            const float* HWY_RESTRICT sin, A sign, std::int64_t pairs) {
