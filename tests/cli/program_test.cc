@@ -164,7 +164,8 @@ TEST_F(Program, CheckMeasuresEveryEncodingAndKeepsItsPromises) {
                                              "t5", "clipped"}));
   const auto one = run({"check", "rotary"});
   EXPECT_EQ(one.code, 0);
-  EXPECT_THAT(one.output, HasSubstr("ok     Rotary (RoPE): scores depend on the distance alone"));
+  EXPECT_THAT(one.output,
+              HasSubstr("ok     Rotary (RoPE): scores depend on the distance alone"));
   EXPECT_THAT(refused({"check", "wave"}), HasSubstr("name must be one of none, sinusoidal"));
   EXPECT_THAT(refused({"check", "--width", "12", "--heads", "4"}), HasSubstr("got 12"));
 }
