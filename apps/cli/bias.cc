@@ -11,7 +11,6 @@
 #include "gnomon/bias/clipped.h"
 #include "gnomon/bias/t5.h"
 #include "gnomon/error.h"
-#include "gnomon/io/npy.h"
 
 namespace gnomon::cli {
 namespace {
@@ -49,20 +48,11 @@ struct Options {
   OutputOptions output;
 };
 
-// A trained table, as float.
 std::unique_ptr<Tensor<float, 2>> read_parameters(const Options& o) {
   if (o.parameters.empty())
     refuse("bias", o.kind + " has a trained table: give --parameters F.npy, or --indices",
            "neither");
-  const io::Array array = io::read_npy(o.parameters);
-  if (array.rank() != 2)
-    refuse("bias", "the parameters must be a matrix", io::to_string(array.shape()));
-  auto table = std::make_unique<Tensor<float, 2>>(
-      std::array<std::ptrdiff_t, 2>{array.shape()[0], array.shape()[1]});
-  const std::vector<double> values = array.to_doubles();
-  for (std::size_t i = 0; i < values.size(); ++i)
-    table->values[i] = static_cast<float>(values[i]);
-  return table;
+  return read_matrix(o.parameters);
 }
 
 template <typename IndexOf>

@@ -14,7 +14,6 @@
 #include "gnomon/analysis/spectrum.h"
 #include "gnomon/embedding/grid.h"
 #include "gnomon/error.h"
-#include "gnomon/io/npy.h"
 #include "gnomon/plot/pictures.h"
 
 namespace gnomon::cli {
@@ -24,18 +23,6 @@ using std::int64_t;
 using Matrix = Tensor<float, 2>;
 
 int64_t or_else(int64_t given, int64_t usual) { return given ? given : usual; }
-
-std::unique_ptr<Matrix> read_table(const std::string& path) {
-  const io::Array array = io::read_npy(path);
-  if (array.rank() != 2 || array.size() == 0)
-    refuse("plot", "--parameters must be a matrix, not empty", io::to_string(array.shape()));
-  auto table = std::make_unique<Matrix>(
-      std::array<std::ptrdiff_t, 2>{array.shape()[0], array.shape()[1]});
-  const std::vector<double> values = array.to_doubles();
-  for (std::size_t i = 0; i < values.size(); ++i)
-    table->values[i] = static_cast<float>(values[i]);
-  return table;
-}
 
 std::string usual_kind(const PlotOptions& o, const char* kind) {
   return o.kind.empty() ? kind : o.kind;
@@ -48,7 +35,7 @@ struct Table {
 };
 Table table_of(const PlotOptions& o, int64_t length, int64_t dim) {
   if (!o.parameters.empty()) {
-    auto values = read_table(o.parameters);
+    auto values = read_matrix(o.parameters);
     return {std::move(values), o.parameters};
   }
   const std::string kind = usual_kind(o, "sinusoidal");
@@ -116,7 +103,7 @@ plot::Figure draw_grid(const PlotOptions& o) {
     table = std::make_unique<Matrix>(std::array<std::ptrdiff_t, 2>{height * width, dim});
     fill(grid_mae(dim), grid(height, width), table->view);
   } else {
-    table = read_table(o.parameters);
+    table = read_matrix(o.parameters);
     title = o.parameters;
     if (table->view.extent(0) != height * width)
       refuse("plot",
@@ -189,7 +176,7 @@ plot::Figure draw_bias(const PlotOptions& o) {
     refuse("plot", "only encodings of the scores have a bias by distance", kind);
   std::string title(subject.info->title);
   if (!o.parameters.empty()) {
-    auto table = read_table(o.parameters);
+    auto table = read_matrix(o.parameters);
     subject.parameters.clear();
     subject.parameters.push_back(std::move(table));
     subject.random = false;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "gnomon/error.h"
+#include "gnomon/io/npy.h"
 
 namespace gnomon::cli {
 
@@ -19,6 +20,18 @@ std::size_t elements_that_fit(const std::vector<std::int64_t>& shape, std::size_
   if (size > memory)
     refuse("array", "the result must fit this machine's memory", shape_text(shape));
   return elements;
+}
+
+std::unique_ptr<Tensor<float, 2>> read_matrix(const std::string& path) {
+  const io::Array array = io::read_npy(path);
+  if (array.rank() != 2 || array.size() == 0)
+    refuse("parameters", "must be a matrix, not empty", io::to_string(array.shape()));
+  auto matrix = std::make_unique<Tensor<float, 2>>(
+      std::array<std::ptrdiff_t, 2>{array.shape()[0], array.shape()[1]});
+  const std::vector<double> values = array.to_doubles();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    matrix->values[i] = static_cast<float>(values[i]);
+  return matrix;
 }
 
 }  // namespace gnomon::cli

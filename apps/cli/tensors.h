@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,10 @@ struct Tensor {
   // Borrows the values.
   io::Array array() const { return io::Array::of(View<const T, Rank>(view)); }
 };
+
+// The matrix in a `.npy` file of any numbers, as float. Refused where it is no matrix, or
+// empty.
+std::unique_ptr<Tensor<float, 2>> read_matrix(const std::string& path);
 
 // Calls use(T()) with T the element type of that name: f32, f16, bf16 or f64.
 template <typename Use>

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/lab/results.h"
+#include "apps/lab/statistics.h"
 
 namespace gnomon::lab {
 namespace {
@@ -23,14 +24,6 @@ struct Contender {
   std::vector<const Json*> at;  // of each seed, what it found at this length
 };
 
-double deviation_of(const std::vector<double>& numbers) {
-  double sum = 0, squares = 0;
-  for (double number : numbers) sum += number;
-  const double mean = sum / static_cast<double>(numbers.size());
-  for (double number : numbers) squares += (number - mean) * (number - mean);
-  return std::sqrt(squares / static_cast<double>(std::max<std::size_t>(1, numbers.size() - 1)));
-}
-
 // The standard deviation of the difference between two encodings at one length.
 double difference_deviation(const Contender& a, const Contender& b) {
   const std::size_t seeds = std::min(a.at.size(), b.at.size());
@@ -39,14 +32,14 @@ double difference_deviation(const Contender& a, const Contender& b) {
     for (std::size_t i = 0; i < seeds; ++i)
       differences.push_back(a.at[i]->at("tail_bits").get<double>() -
                             b.at[i]->at("tail_bits").get<double>());
-    return deviation_of(differences);
+    return deviation(differences);
   }
   const auto segments_a = a.at[0]->at("tail_by_segment").get<std::vector<double>>();
   const auto segments_b = b.at[0]->at("tail_by_segment").get<std::vector<double>>();
   for (std::size_t i = 0; i < std::min(segments_a.size(), segments_b.size()); ++i)
     differences.push_back(segments_a[i] - segments_b[i]);
-  return std::max(seed_deviation, deviation_of(differences) /
-                                      std::sqrt(static_cast<double>(differences.size())));
+  return std::max(seed_deviation,
+                  deviation(differences) / std::sqrt(static_cast<double>(differences.size())));
 }
 
 std::vector<Contender> contenders(const Json& encodings, const Json& runs, std::size_t index) {

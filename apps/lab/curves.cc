@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "apps/lab/statistics.h"
 #include "gnomon/plot/chart.h"
 
 namespace gnomon::lab {
@@ -31,17 +32,13 @@ std::vector<const Json*> runs_of(const Json& results, const Json& encoding) {
 // as its band.
 plot::Series spread(const std::string& name, Numbers x, const std::vector<Numbers>& curves) {
   plot::Series series{.name = name, .x = std::move(x), .y = {}};
-  const auto count = static_cast<double>(curves.size());
   for (std::size_t i = 0; i < series.x.size(); ++i) {
-    double sum = 0, squares = 0;
-    for (const Numbers& curve : curves) sum += curve[i];
-    const double mean = sum / count;
-    for (const Numbers& curve : curves) squares += (curve[i] - mean) * (curve[i] - mean);
-    series.y.push_back(mean);
+    Numbers here;
+    for (const Numbers& curve : curves) here.push_back(curve[i]);
+    series.y.push_back(mean(here));
     if (curves.size() < 2) continue;
-    const double deviation = std::sqrt(squares / (count - 1));
-    series.low.push_back(mean - deviation);
-    series.high.push_back(mean + deviation);
+    series.low.push_back(mean(here) - deviation(here));
+    series.high.push_back(mean(here) + deviation(here));
   }
   return series;
 }
@@ -97,11 +94,8 @@ std::string position_curves(const Json& results) {
     }
     const Numbers positions = numbers(runs[0]->at("by_position").at("positions"));
     if (runs[0]->at("by_position").at("length") > results.at("settings").at("train_length")) {
-      plot::Series baseline = spread(one.at("title"), positions, {cut[0]});
-      if (cut.size() > 1) {
-        baseline = spread(one.at("title"), positions, cut);
-        baseline.low.clear(), baseline.high.clear();
-      }
+      plot::Series baseline = spread(one.at("title"), positions, cut);
+      baseline.low.clear(), baseline.high.clear();
       baseline.stroke = plot::Stroke::dashed;
       lines.series.push_back(baseline);
     }

@@ -3,12 +3,13 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <optional>
 #include <variant>
 
+#include "apps/lab/statistics.h"
 #include "apps/lab/windows.h"
+#include "gnomon/analysis/similarity.h"
 
 namespace gnomon::lab {
 namespace {
@@ -38,11 +39,6 @@ Losses losses(TrainingRun& run, const Segment& segment, std::int64_t length,
     if (w % 2) result.window.insert(result.window.end(), row, row + length);
   }
   return result;
-}
-
-double mean(const std::vector<double>& numbers) {
-  return std::accumulate(numbers.begin(), numbers.end(), 0.0) /
-         static_cast<double>(std::max<std::size_t>(1, numbers.size()));
 }
 
 // Sums over segments of the losses at one length.
@@ -152,16 +148,6 @@ Json picked(std::int64_t rows, std::int64_t columns, std::int64_t most, At&& at)
   return {{"row_step", row_step}, {"column_step", column_step}, {"values", matrix}};
 }
 
-double cosine(View<const float, 2> table, std::int64_t i, std::int64_t j) {
-  double dot = 0, a = 0, b = 0;
-  for (std::int64_t c = 0; c < table.extent(1); ++c) {
-    dot += static_cast<double>(table(i, c)) * static_cast<double>(table(j, c));
-    a += static_cast<double>(table(i, c)) * static_cast<double>(table(i, c));
-    b += static_cast<double>(table(j, c)) * static_cast<double>(table(j, c));
-  }
-  return a > 0 && b > 0 ? dot / std::sqrt(a * b) : 0;
-}
-
 // The score of an all-ones query with an all-ones key, relative to distance 0.
 Json rotary_decay(const RotaryTable& table, std::int64_t length) {
   Json distances = Json::array(), scores = Json::array();
@@ -213,9 +199,13 @@ Json picture(TrainingRun& run, const Settings& settings) {
     const std::int64_t rows = std::min(table.extent(0), settings.train_length);
     json["table"] = picked(rows, table.extent(1), table_side,
                            [&](std::int64_t t, std::int64_t c) { return table(t, c); });
+    std::vector<double> alike(static_cast<std::size_t>(rows * rows));
+    const View<double, 2> similarity(alike.data(), {rows, rows});
+    analysis::similarity_matrix(table.slice(0, 0, rows), analysis::Similarity::cosine,
+                                similarity);
     json["similarity"] =
         picked(rows, rows, similarity_side,
-               [&](std::int64_t i, std::int64_t j) { return cosine(table, i, j); });
+               [&](std::int64_t i, std::int64_t j) { return similarity(i, j); });
   }
   if (lowered.query_rotary) json["rotary"] = rotary_decay(*lowered.query_rotary, length);
   if (!std::holds_alternative<NoBias>(lowered.bias))

@@ -13,27 +13,13 @@
 #include <thread>
 
 #include "apps/lab/answer.h"
+#include "apps/lab/statistics.h"
 #include "gnomon/isa.h"
 #include "gnomon/model/encoding.h"
 #include "gnomon/version.h"
 
 namespace gnomon::lab {
 namespace {
-
-double mean(const std::vector<double>& numbers) {
-  double sum = 0;
-  for (double number : numbers) sum += number;
-  return sum / static_cast<double>(std::max<std::size_t>(1, numbers.size()));
-}
-
-// The standard deviation of a sample; 0 for one number.
-double deviation(const std::vector<double>& numbers) {
-  if (numbers.size() < 2) return 0;
-  const double middle = mean(numbers);
-  double sum = 0;
-  for (double number : numbers) sum += (number - middle) * (number - middle);
-  return std::sqrt(sum / static_cast<double>(numbers.size() - 1));
-}
 
 std::vector<double> collect(const std::vector<const Json*>& objects, const char* key) {
   std::vector<double> numbers;

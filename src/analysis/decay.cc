@@ -5,9 +5,9 @@
 #include <complex>
 #include <limits>
 #include <numeric>
-#include <random>
 
 #include "gnomon/error.h"
+#include "src/analysis/normal.h"
 
 namespace gnomon::analysis {
 namespace {
@@ -49,20 +49,6 @@ Moments moments(const std::vector<double>& x, const std::vector<double>& y) {
   }
   return m;
 }
-
-// Normal numbers that are the same on every machine (Box and Muller 1958).
-class Normal {
- public:
-  explicit Normal(std::uint64_t seed) : engine_(seed) {}
-  double operator()() {
-    const double u = (static_cast<double>(engine_() >> 11) + 0.5) * 0x1p-53;
-    const double v = static_cast<double>(engine_() >> 11) * 0x1p-53;
-    return std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v);
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
 
 }  // namespace
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "gnomon/error.h"
+#include "src/analysis/normal.h"
 
 namespace gnomon::analysis {
 namespace {
@@ -33,18 +33,14 @@ void check(const OrderContent& content, const OrderPosition& position) {
            static_cast<int64_t>(position.table->values.size()));
 }
 
-// [T, H D], normal (Box and Muller 1958) around what all share.
+// [T, H D], normal around what all share.
 std::vector<float> contents(const OrderContent& content) {
-  std::mt19937_64 engine(content.seed);
+  Normal normal(content.seed);
   std::vector<float> numbers(
       static_cast<std::size_t>(content.tokens * content.heads * content.head_size));
-  for (float& number : numbers) {
-    const double u = (static_cast<double>(engine() >> 11) + 0.5) * 0x1p-53;
-    const double v = static_cast<double>(engine() >> 11) * 0x1p-53;
-    const double normal = std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v);
-    number =
-        static_cast<float>(std::sqrt(content.shared) + std::sqrt(1 - content.shared) * normal);
-  }
+  for (float& number : numbers)
+    number = static_cast<float>(std::sqrt(content.shared) +
+                                std::sqrt(1 - content.shared) * normal());
   return numbers;
 }
 

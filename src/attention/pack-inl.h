@@ -14,6 +14,7 @@
 #include "src/attention/problem.h"
 #include "src/attention/scratch.h"
 #include "src/core/elements-inl.h"
+#include "src/rotary/turn-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
@@ -83,23 +84,7 @@ void RotateRow(const RotaryTable* table, std::int64_t b, std::int64_t row, Turn 
   const float* HWY_RESTRICT cos = &table->cos()(batch, row, 0);
   const float* HWY_RESTRICT sin = &table->sin()(batch, row, 0);
   const A sign = turn == Turn::forward ? A(1) : A(-1);
-  x += table->rotary().first;
-  if (table->rotary().pairing == Pairing::halves) {
-    A* HWY_RESTRICT y = x + pairs;
-    for (std::int64_t i = 0; i < pairs; ++i) {
-      const A c = static_cast<A>(cos[i]), s = sign * static_cast<A>(sin[i]);
-      const A left = x[i], right = y[i];
-      x[i] = left * c - right * s;
-      y[i] = left * s + right * c;
-    }
-  } else {
-    for (std::int64_t i = 0; i < pairs; ++i) {
-      const A c = static_cast<A>(cos[i]), s = sign * static_cast<A>(sin[i]);
-      const A left = x[2 * i], right = x[2 * i + 1];
-      x[2 * i] = left * c - right * s;
-      x[2 * i + 1] = left * s + right * c;
-    }
-  }
+  TurnPairs(x + table->rotary().first, cos, sin, sign, table->rotary().pairing, pairs);
 }
 
 // to [columns, rows padded] = from [rows, columns] transposed, zeros beside it.

@@ -1,7 +1,6 @@
 // Turning queries and keys, and turning them back.
 #include <algorithm>
 #include <string>
-#include <type_traits>
 
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
@@ -14,53 +13,13 @@
 #include "hwy/highway.h"
 #include "src/core/dispatch.h"
 #include "src/core/elements-inl.h"
+#include "src/rotary/turn-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
 constexpr std::int64_t chunk = 256;  // pairs held in the summing type at a time
-
-// a[i], b[i] turned by the angles of cos and `sign` sin.
-template <typename A>
-HWY_INLINE void TurnHalves(A* HWY_RESTRICT a, A* HWY_RESTRICT b, const float* HWY_RESTRICT cos,
-                           const float* HWY_RESTRICT sin, A sign, std::int64_t pairs) {
-  for (std::int64_t i = 0; i < pairs; ++i) {
-    const A c = static_cast<A>(cos[i]), s = sign * static_cast<A>(sin[i]);
-    const A left = a[i], right = b[i];
-    a[i] = left * c - right * s;
-    b[i] = left * s + right * c;
-  }
-}
-
-// x[2i], x[2i + 1], likewise.
-template <typename A>
-HWY_INLINE void TurnAdjacent(A* HWY_RESTRICT x, const float* HWY_RESTRICT cos,
-                             const float* HWY_RESTRICT sin, A sign, std::int64_t pairs) {
-  std::int64_t i = 0;
-#if HWY_TARGET != HWY_SCALAR
-  if constexpr (std::is_same_v<A, float>) {
-    const hn::ScalableTag<float> d;
-    const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-    const auto factor = hn::Set(d, sign);
-    for (; i + lanes <= pairs; i += lanes) {
-      hn::Vec<decltype(d)> left, right;
-      hn::LoadInterleaved2(d, x + 2 * i, left, right);
-      const auto c = hn::LoadU(d, cos + i), s = hn::Mul(factor, hn::LoadU(d, sin + i));
-      hn::StoreInterleaved2(hn::NegMulAdd(right, s, hn::Mul(left, c)),
-                            hn::MulAdd(left, s, hn::Mul(right, c)), d, x + 2 * i);
-    }
-  }
-#endif
-  for (; i < pairs; ++i) {
-    const A c = static_cast<A>(cos[i]), s = sign * static_cast<A>(sin[i]);
-    const A left = x[2 * i], right = x[2 * i + 1];
-    x[2 * i] = left * c - right * s;
-    x[2 * i + 1] = left * s + right * c;
-  }
-}
 
 // One head vector, from its first rotated element on.
 template <typename T>
@@ -69,10 +28,7 @@ void TurnHead(T* HWY_RESTRICT x, const float* HWY_RESTRICT cos, const float* HWY
   using A = Accumulator<T>;
   const A direction = static_cast<A>(sign);
   if constexpr (std::is_same_v<T, A>) {
-    if (pairing == Pairing::halves)
-      TurnHalves(x, x + pairs, cos, sin, direction, pairs);
-    else
-      TurnAdjacent(x, cos, sin, direction, pairs);
+    TurnPairs(x, cos, sin, direction, pairing, pairs);
   } else {
     HWY_ALIGN A wide[2 * chunk];
     for (std::int64_t begin = 0; begin < pairs; begin += chunk) {
