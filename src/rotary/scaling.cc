@@ -6,9 +6,12 @@
 #include <string>
 
 #include "gnomon/error.h"
+#include "src/rotary/check.h"
 
 namespace gnomon {
 namespace {
+
+using rotary_internal::check;
 
 // Frequencies are formed in long double and rounded once.
 using Real = long double;
@@ -199,7 +202,7 @@ std::string_view name(const RopeScaling& scaling) noexcept {
 ScaledFrequencies scaled_frequencies(const Rotary& rotary, const RopeScaling& scaling,
                                      std::int64_t length) {
   check_length("length", length);
-  inverse_frequencies(rotary);  // its checks
+  check(rotary);
   return std::visit([&](const auto& one) { return apply(rotary, one, length); }, scaling);
 }
 
@@ -209,6 +212,12 @@ RotarySchedule schedule(const Rotary& rotary, const RopeScaling& scaling, std::i
           .first = rotary.first,
           .inv_freq = std::move(scaled.inv_freq),
           .table_scale = scaled.table_scale};
+}
+
+RotarySchedule schedule(const ScaledRotary& scaled) {
+  RotarySchedule result = schedule(scaled.rotary, scaled.scaling, scaled.length);
+  result.axes = scaled.axes;
+  return result;
 }
 
 std::optional<std::int64_t> first_change(const RopeScaling& scaling) noexcept {

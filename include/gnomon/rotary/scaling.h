@@ -130,6 +130,17 @@ ScaledFrequencies scaled_frequencies(const Rotary& rotary, const RopeScaling& sc
 // The same as what a RotaryTable is made from: its frequencies and table_scale.
 RotarySchedule schedule(const Rotary& rotary, const RopeScaling& scaling, std::int64_t length);
 
+// A rotary encoding as a model has it: with its scaling, at a declared length, and where the
+// model reads positions on several axes (M-RoPE) the axis of each pair. A plain value.
+struct ScaledRotary {
+  Rotary rotary;
+  RopeScaling scaling = NoScaling{};
+  std::int64_t length = 0;              // declared; at least 1
+  std::vector<std::int32_t> axes = {};  // as in RotarySchedule
+  bool operator==(const ScaledRotary&) const = default;
+};
+RotarySchedule schedule(const ScaledRotary& scaled);
+
 // The first length at which another schedule holds than at 1, if there is one: a cache that
 // grows to it must be re-rotated (LongRoPE: once; dynamic NTK: from then on at every length).
 std::optional<std::int64_t> first_change(const RopeScaling& scaling) noexcept;
