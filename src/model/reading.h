@@ -66,8 +66,11 @@ struct Family {
   std::int64_t head_dim = 0;   // 0: hidden size / heads
   std::int64_t length = 2048;  // max_position_embeddings
 };
+constexpr std::int64_t by_heads = -1;
 std::span<const Family> rotary_families();  // each in a file of its name
 std::span<const Family> other_families();
+// "qwen2" for "internvl"; the same name for what has no parts.
+std::string_view language_model_of(std::string_view model_type);
 
 struct Reading {
   Keys keys;
@@ -85,7 +88,13 @@ struct Reading {
   // On which layers: those that turn, those that do not, or all.
   enum class Tempered { all = 1, still } tempered = Tempered::all;
   std::optional<MRopeOrder> mrope = {};
+  std::vector<std::int64_t> sections = {};             // mrope_section where it is not given
+  std::map<std::string, std::int64_t> head_dims = {};  // by layer type, where they differ
 
+  std::int64_t head_dim_of(const std::string& type) const {
+    const auto found = head_dims.find(type);
+    return found == head_dims.end() ? head_dim : found->second;
+  }
   void note(std::string text);
   [[noreturn]] void fail(const std::string& reason) const;
   // A size that must be there, at least 1.
@@ -95,11 +104,14 @@ struct Reading {
 
 // heads, head_dim, layers, length: from the usual keys, or the family's defaults.
 void read_sizes(Reading& r);
-// `layer_types`, or `type(layer)` for each.
+// `layer_types`, where it is given.
 void read_layer_types(Reading& r);
+// Layers that keep a state (linear attention, convolution) see no positions.
+bool keeps_state(std::string_view layer_type);
 // The one rotary encoding of a dictionary (rope_scaling, rope_parameters, or one of its layer
 // types), which may be absent.
-Rope read_rope(Reading& r, std::optional<Json> dictionary, double base);
+Rope read_rope(Reading& r, std::optional<Json> dictionary, double base,
+               const std::string& type = {});
 // Sizes, ropes, groups: a family with nothing special.
 void read_rotary(Reading& r);
 // The ropes of all layer types, from rope_scaling or rope_parameters, in old or new spelling.

@@ -209,29 +209,37 @@ RopeScaling read_llama3(Reading& r, Dictionary& d) {
 }
 
 // M-RoPE's sections, to the axis of each pair.
-std::vector<std::int32_t> read_axes(Reading& r, Dictionary& d, std::int64_t pairs) {
-  const bool interleaved = d.keys().boolean({"mrope_interleaved"}).value_or(false);
-  d.keys().find({"interleaved"});
-  const auto sections = d.keys().find({"mrope_section"});
-  if (!sections) return {};
-  std::vector<std::int64_t> sizes = sections->integers("mrope_section");
+std::vector<std::int32_t> read_axes(Reading& r, Dictionary* d, std::int64_t pairs) {
   MRopeOrder order = r.mrope.value_or(MRopeOrder::sequential);
+  std::optional<Json> sections;
+  if (d) {
+    if (d->keys().boolean({"mrope_interleaved"}).value_or(false))
+      order = MRopeOrder::interleaved;
+    d->keys().find({"interleaved"});
+    sections = d->keys().find({"mrope_section"});
+  }
+  if (!sections && (!r.mrope || r.sections.empty())) return {};
   if (!r.mrope)
     r.note(
         "mrope_section in a family that is not known to have it: sections in sequence, "
         "unless mrope_interleaved says otherwise");
-  if (interleaved) order = MRopeOrder::interleaved;
   try {
-    return mrope_axes(order, sizes, pairs);
+    return mrope_axes(order, sections ? sections->integers("mrope_section") : r.sections,
+                      pairs);
   } catch (const std::invalid_argument& error) {
-    std::string why = error.what();
+    if (!sections) {
+      r.note("mrope_section is not given, and the family's own does not fit " +
+             std::to_string(pairs) + " pairs: all turn by one axis");
+      return {};
+    }
+    const std::string why = error.what();
     sections->fail("mrope_section does not fit " + std::to_string(pairs) +
                    " pairs: " + why.substr(why.find(']') + 2));
   }
 }
 
 // The share of the head that turns: a number of elements, or a factor under one of its names.
-std::int64_t read_dim(Reading& r, Dictionary* d) {
+std::int64_t read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
   if (r.rotary_dim) return *r.rotary_dim;
   std::optional<double> share;
   if (d) share = d->keys().number({"partial_rotary_factor"});
@@ -244,11 +252,11 @@ std::int64_t read_dim(Reading& r, Dictionary* d) {
   if (!share && r.family.share != 1)
     r.note("partial_rotary_factor is not given: " + shown(r.family.share) +
            ", the default of " + r.out.model_type);
-  return static_cast<std::int64_t>(static_cast<double>(r.head_dim) *
+  return static_cast<std::int64_t>(static_cast<double>(head_dim) *
                                    share.value_or(r.family.share));
 }
 
-RopeScaling read_scaling(Reading& r, Dictionary& d, Rotary& rotary) {
+RopeScaling read_scaling(Reading& r, Dictionary& d, Rotary& rotary, std::int64_t head_dim) {
   std::string type = d.type();
   if (r.family.model_type == "phi3" && (type == "yarn" || type == "su") &&
       d.keys().find({"short_factor"}))
@@ -268,7 +276,7 @@ RopeScaling read_scaling(Reading& r, Dictionary& d, Rotary& rotary) {
   if (type == "proportional") {
     // The whole head takes part; the factor says how many of its pairs turn.
     ProportionalScaling scaling{.turning = rotary.dim / 2, .factor = d.positive("factor", 1)};
-    rotary.dim = r.head_dim;
+    rotary.dim = head_dim;
     return scaling;
   }
   d.object().fail(
@@ -279,14 +287,16 @@ RopeScaling read_scaling(Reading& r, Dictionary& d, Rotary& rotary) {
 
 }  // namespace
 
-Rope read_rope(Reading& r, std::optional<Json> dictionary, double base) {
+Rope read_rope(Reading& r, std::optional<Json> dictionary, double base,
+               const std::string& type) {
+  const std::int64_t head_dim = r.head_dim_of(type);
   std::optional<Dictionary> d;
   if (dictionary) {
     if (!dictionary->is(JsonType::object))
       dictionary->fail("rope_scaling must be an object, got " + dictionary->shown());
     d.emplace(r, *dictionary);
   }
-  Rope rope{.rotary = {.dim = read_dim(r, d ? &*d : nullptr),
+  Rope rope{.rotary = {.dim = read_dim(r, d ? &*d : nullptr, head_dim),
                        .pairing = r.family.pairing,
                        .base = base,
                        .first = r.first}};
@@ -299,16 +309,14 @@ Rope read_rope(Reading& r, std::optional<Json> dictionary, double base) {
     refuse_value("rope_theta must be finite and greater than 1, got " +
                  shown(rope.rotary.base));
   const std::int64_t dim = rope.rotary.dim;
-  if (dim < 2 || dim > r.head_dim - r.first)
-    refuse_value("the rotary dim must be 2 to the head size " + std::to_string(r.head_dim) +
+  if (dim < 2 || dim > head_dim - r.first)
+    refuse_value("the rotary dim must be 2 to the head size " + std::to_string(head_dim) +
                  ", got " + std::to_string(dim));
-  if (d) rope.scaling = read_scaling(r, *d, rope.rotary);
+  if (d) rope.scaling = read_scaling(r, *d, rope.rotary, head_dim);
   if (rope.rotary.dim % 2 != 0)
     refuse_value("the rotary dim must be even, got " + std::to_string(rope.rotary.dim));
-  if (d) {
-    rope.axes = read_axes(r, *d, rope.rotary.dim / 2);
-    d->finish();
-  }
+  rope.axes = read_axes(r, d ? &*d : nullptr, rope.rotary.dim / 2);
+  if (d) d->finish();
   try {
     scaled_frequencies(rope.rotary, rope.scaling, r.out.length);
   } catch (const std::invalid_argument& error) {
@@ -346,10 +354,14 @@ void read_ropes(Reading& r) {
   const double usual = base.value_or(r.family.base);
   if (nested) {
     dictionary->for_each_member([&](const std::string& type, Json value) {
-      if (value.is_null()) return;
+      if (value.is_null()) {  // these layers do not turn
+        for (Layer& layer : r.layers)
+          if (layer.type == type) layer.turns = false;
+        return;
+      }
       if (!value.is(JsonType::object))
         value.fail("rope_parameters must be one dictionary, or one for each layer type");
-      r.ropes[type] = read_rope(r, value, usual);
+      r.ropes[type] = read_rope(r, value, usual, type);
     });
     for (const Layer& layer : r.layers)
       if (layer.attends && layer.turns && !r.ropes.contains(layer.type))
