@@ -69,17 +69,34 @@ std::int64_t Reading::size(Keys::Names names, std::int64_t otherwise) {
   return value;
 }
 
+std::int64_t Reading::size_or_default(Keys::Names names, std::int64_t otherwise) {
+  if (otherwise == 0) return size(names);
+  if (!keys.integer(names))
+    note(std::string(*names.begin()) + " is not given: " + std::to_string(otherwise) +
+         ", the default of " + out.model_type);
+  return size(names, otherwise);
+}
+
+std::int64_t hidden_size(Reading& r) {
+  return r.size_or_default({"hidden_size", "n_embd", "d_model", "dim", "n_embed", "emb_dim",
+                            "embed_dim", "hidden_dim", "model_dim"},
+                           r.family.hidden);
+}
+
 void read_sizes(Reading& r) {
   constexpr std::int64_t most = 1 << 16;  // layers, heads, elements of a head
   const auto check = [&](const char* what, std::int64_t value) {
     if (value > most)
       r.fail(std::string(what) + " must be at most 65536, got " + std::to_string(value));
   };
-  r.out.layers = r.size({"num_hidden_layers", "n_layer", "n_layers", "num_layers",
-                         "decoder_layers", "num_decoder_layers"});
+  r.out.layers = r.size_or_default({"num_hidden_layers", "n_layer", "n_layers", "num_layers",
+                                    "decoder_layers", "num_decoder_layers", "encoder_layers"},
+                                   r.family.layers);
   check("num_hidden_layers", r.out.layers);
-  r.heads = r.size({"num_attention_heads", "n_head", "n_heads", "num_heads",
-                    "decoder_attention_heads", "encoder_attention_heads"});
+  r.heads = r.size_or_default(
+      {"num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads",
+       "decoder_attention_heads", "encoder_attention_heads"},
+      r.family.heads);
   check("num_attention_heads", r.heads);
   const auto given = r.keys.integer({"head_dim", "kv_channels", "attention_head_dim",
                                      "head_size", "attention_head_size", "d_kv"});

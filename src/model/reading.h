@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -65,6 +66,9 @@ struct Family {
   double share = 1;            // partial_rotary_factor
   std::int64_t head_dim = 0;   // 0: hidden size / heads
   std::int64_t length = 2048;  // max_position_embeddings
+  // Multimodal configs leave out what is the class's default.
+  std::int64_t layers = 0, heads = 0, hidden = 0;
+  std::string_view rope = {};  // rope_parameters, where they are more than a base
 };
 constexpr std::int64_t by_heads = -1;
 std::span<const Family> rotary_families();  // each in a file of its name
@@ -87,6 +91,7 @@ struct Reading {
   std::optional<QueryTemperature> temperature = {};
   // On which layers: those that turn, those that do not, or all.
   enum class Tempered { all = 1, still } tempered = Tempered::all;
+  std::shared_ptr<const JsonDocument> defaults = {};  // the family's rope_parameters
   std::optional<MRopeOrder> mrope = {};
   std::vector<std::int64_t> sections = {};             // mrope_section where it is not given
   std::map<std::string, std::int64_t> head_dims = {};  // by layer type, where they differ
@@ -100,10 +105,13 @@ struct Reading {
   // A size that must be there, at least 1.
   std::int64_t size(Keys::Names names);
   std::int64_t size(Keys::Names names, std::int64_t otherwise);
+  // One that may be missing where the family has a default; a note says so.
+  std::int64_t size_or_default(Keys::Names names, std::int64_t otherwise);
 };
 
 // heads, head_dim, layers, length: from the usual keys, or the family's defaults.
 void read_sizes(Reading& r);
+std::int64_t hidden_size(Reading& r);
 // `layer_types`, where it is given.
 void read_layer_types(Reading& r);
 // Layers that keep a state (linear attention, convolution) see no positions.

@@ -1,6 +1,7 @@
 // `rope_scaling` and `rope_parameters`: from the keys of a dictionary to a rotary encoding.
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <stdexcept>
 
 #include "src/model/reading.h"
@@ -157,6 +158,7 @@ RopeScaling read_yarn(Reading& r, Dictionary& d) {
                                    shown(*value));
   }
   d.keys().find({"finetuned"});  // says how it was trained
+  if (r.temperature) d.keys().find({"llama_4_scaling_beta"});
   return yarn;
 }
 
@@ -200,8 +202,9 @@ RopeScaling read_llama3(Reading& r, Dictionary& d) {
       .high_freq_factor = d.positive("high_freq_factor", d.required("high_freq_factor")),
       .original_length = d.original_length()};
   if (llama3.high_freq_factor <= llama3.low_freq_factor)
-    d.object().fail("high_freq_factor must be greater than low_freq_factor " +
-                    shown(llama3.low_freq_factor) + ", got " + shown(llama3.high_freq_factor));
+    r.note("high_freq_factor " + shown(llama3.high_freq_factor) +
+           " is not greater than low_freq_factor " + shown(llama3.low_freq_factor) +
+           ": pairs are slowed fully or not at all");
   if (llama3.original_length >= r.out.length)
     r.note("original_max_position_embeddings " + std::to_string(llama3.original_length) +
            " is not less than max_position_embeddings " + std::to_string(r.out.length));
@@ -346,6 +349,12 @@ void read_ropes(Reading& r) {
       base = parameters->find("rope_theta")->number("rope_theta");
   }
   if (!dictionary) dictionary = parameters;
+  if (!dictionary && !base && !r.family.rope.empty()) {
+    r.note("rope_parameters is not given: the defaults of " + r.out.model_type);
+    r.defaults =
+        std::make_shared<JsonDocument>(r.family.rope, "the defaults of " + r.out.model_type);
+    dictionary = r.defaults->root();
+  }
   // By layer type: an object of objects.
   bool nested = false;
   if (dictionary)

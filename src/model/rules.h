@@ -21,15 +21,19 @@ void gemma4(Reading& r);
 void granite(Reading& r);
 void granite_by_layer(Reading& r);
 void granite_hybrid(Reading& r);
+void jamba(Reading& r);
+void kimi_linear(Reading& r);
 void lfm2(Reading& r);
 void llama4(Reading& r);
 void mimo(Reading& r);
 void minimax(Reading& r);
 void minimax_m2(Reading& r);
+void moonshine(Reading& r);
 void ministral3(Reading& r);
 void mllama(Reading& r);
 void modernbert(Reading& r);
 void nanochat(Reading& r);
+void nemotron_h(Reading& r);
 void olmo3(Reading& r);
 void qwen1(Reading& r);
 void qwen3_next(Reading& r);
@@ -98,6 +102,5 @@ void slide_all_but_every(Reading& r, std::int64_t n);
 void keep_still(Reading& r, std::string_view type);
 void turn_by_list(Reading& r, std::int64_t interval);  // no_rope_layers: 1 for those that turn
 bool has_ropes_by_type(Reading& r);  // rope_parameters is a dictionary of dictionaries
-std::int64_t hidden_size(Reading& r);
 
 }  // namespace gnomon::model::internal

@@ -112,10 +112,6 @@ void read_vision_sizes(Reading& r) {
 
 }  // namespace
 
-std::int64_t hidden_size(Reading& r) {
-  return r.size({"hidden_size", "n_embd", "d_model", "dim", "n_embed", "emb_dim", "embed_dim"});
-}
-
 void learned(Reading& r) {
   read_sizes(r);
   put_learned(r, r.out.length, 0);
@@ -124,9 +120,17 @@ void learned(Reading& r) {
 void gpt2(Reading& r) {
   read_sizes(r);
   if (!r.keys.boolean({"scale_attn_weights"}).value_or(true)) r.softmax_scale = 1;
-  if (r.keys.boolean({"scale_attn_by_inverse_layer_idx"}).value_or(false))
-    r.note("scale_attn_by_inverse_layer_idx: softmax_scale is further divided by layer + 1");
+  const bool by_layer = r.keys.boolean({"scale_attn_by_inverse_layer_idx"}).value_or(false);
   put_learned(r, r.out.length, 0);
+  if (!by_layer) return;
+  LayerGroup all = std::move(r.out.groups.back());
+  r.out.groups.pop_back();
+  for (std::int64_t l = 0; l < r.out.layers; ++l) {
+    LayerGroup one = all;
+    one.layers = {l};
+    one.softmax_scale /= static_cast<double>(l + 1);
+    r.out.groups.push_back(std::move(one));
+  }
 }
 
 void unscaled_learned(Reading& r) {
@@ -223,7 +227,8 @@ void falcon(Reading& r) {
   for (const auto unused : {"rope_theta", "rope_scaling", "rope_parameters"})
     r.keys.find({unused});
   read_sizes(r);
-  put_group(r, "alibi", Alibi{.heads = r.heads});
+  LayerGroup& group = put_group(r, "alibi", Alibi{.heads = r.heads});
+  group.facts = {{"bias_scale", group.softmax_scale}};
   r.note(
       "the released code rounds the slopes to bfloat16 and divides the bias by "
       "sqrt(head_dim), as it does q.k");

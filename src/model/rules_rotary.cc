@@ -238,6 +238,36 @@ void granite_hybrid(Reading& r) {
   granite(r);
 }
 
+// Attention without position in every so many layers, state spaces between.
+void jamba(Reading& r) {
+  prepare(r);
+  const std::int64_t period = r.size({"attn_layer_period"}, 8);
+  const std::int64_t offset = r.keys.integer({"attn_layer_offset"}).value_or(4);
+  for (std::int64_t l = 0; l < r.out.layers; ++l) {
+    r.layers[size(l)].attends = l % period == offset;
+    r.layers[size(l)].turns = false;
+  }
+  put_rotary_groups(r);
+}
+
+// Latent attention without position in some layers, counted from 1.
+void kimi_linear(Reading& r) {
+  const std::int64_t head =
+      r.size({"qk_nope_head_dim"}, 128) + r.size({"qk_rope_head_dim"}, 64);
+  if (!r.keys.boolean({"mla_use_nope"}).value_or(true))
+    r.fail("kimi_linear with mla_use_nope false is not understood");
+  for (const auto unused : {"rope_theta", "rope_scaling", "rope_parameters"})
+    r.keys.find({unused});
+  prepare(r);
+  r.head_dim = head;
+  for (Layer& layer : r.layers) layer.attends = layer.turns = false;
+  if (const auto inner = r.keys.find({"linear_attn_config"}))
+    if (const auto list = inner->find("full_attn_layers"))
+      for (const std::int64_t l : list->integers("full_attn_layers"))
+        if (l >= 1 && l <= r.out.layers) r.layers[size(l - 1)].attends = true;
+  put_rotary_groups(r);
+}
+
 void lfm2(Reading& r) {
   prepare(r);
   attend_at(r, "full_attn_idxs");
@@ -336,9 +366,44 @@ void modernbert(Reading& r) {
   put_rotary_groups(r);
 }
 
+// The share of the head is rounded down to whole pairs; both parts turn.
+void moonshine(Reading& r) {
+  for (const char* name : {"decoder_num_hidden_layers", "decoder_num_attention_heads"})
+    if (!r.keys.find({name})) r.fail(std::string("a config of moonshine must have ") + name);
+  r.out.layers = r.size({"decoder_num_hidden_layers"});
+  r.heads = r.size({"decoder_num_attention_heads"});
+  r.out.length = r.size({"max_position_embeddings"}, r.family.length);
+  const std::int64_t width = hidden_size(r);
+  if (r.out.layers > 65536 || width % r.heads != 0 || width / r.heads > 65536)
+    r.fail(
+        "hidden_size must be a multiple of decoder_num_attention_heads, and sizes at most "
+        "65536");
+  r.head_dim = width / r.heads;
+  const double share = r.keys.number({"partial_rotary_factor"}).value_or(r.family.share);
+  if (!(share > 0 && share <= 1)) r.fail("partial_rotary_factor must be in (0, 1]");
+  r.rotary_dim = static_cast<std::int64_t>(static_cast<double>(r.head_dim) * share) / 2 * 2;
+  read_layer_types(r);
+  r.note("the encoder's layers do the same; cross-attention has no position");
+  read_ropes(r);
+  put_rotary_groups(r);
+}
+
 void nanochat(Reading& r) {
   r.note("its queries and keys turn by minus the angle: rotate_backward does so");
   read_rotary(r);
+}
+
+// "*" in the pattern is attention, without position.
+void nemotron_h(Reading& r) {
+  prepare(r);
+  for (const auto unused : {"rope_theta", "rope_scaling", "rope_parameters"})
+    r.keys.find({unused});
+  const std::string pattern = r.keys.string({"hybrid_override_pattern"}).value_or("");
+  for (std::size_t l = 0; l < r.layers.size(); ++l) {
+    r.layers[l].attends = l < pattern.size() ? pattern[l] == '*' : r.layers[l].attends;
+    r.layers[l].turns = false;
+  }
+  put_rotary_groups(r);
 }
 
 // The scaling is of the full layers alone.
