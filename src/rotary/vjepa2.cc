@@ -7,6 +7,7 @@
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
 #include "gnomon/rotary/axial.h"
+#include "src/rotary/batch.h"
 
 namespace gnomon {
 namespace {
@@ -110,13 +111,6 @@ void turn(View<T, 4> x, const Vjepa2Table& table) {
   });
 }
 
-template <typename T>
-View<T, 4> batch_of_one(const View<T, 3>& x) {
-  return {x.data(),
-          {1, x.extent(0), x.extent(1), x.extent(2)},
-          {0, x.stride(0), x.stride(1), x.stride(2)}};
-}
-
 }  // namespace
 
 Vjepa2Table::Vjepa2Table(const Vjepa2& vjepa2, const Grid& grid, Angles angles)
@@ -149,7 +143,7 @@ void rotate(View<T, 4> x, const Vjepa2Table& table) {
 }
 template <typename T>
 void rotate(View<T, 3> x, const Vjepa2Table& table) {
-  turn<Forward>(batch_of_one(x), table);
+  turn<Forward>(rotary_internal::batch_of_one(x), table);
 }
 template <typename T>
 void rotate_backward(View<T, 4> grad, const Vjepa2Table& table) {
@@ -157,7 +151,7 @@ void rotate_backward(View<T, 4> grad, const Vjepa2Table& table) {
 }
 template <typename T>
 void rotate_backward(View<T, 3> grad, const Vjepa2Table& table) {
-  turn<Backward>(batch_of_one(grad), table);
+  turn<Backward>(rotary_internal::batch_of_one(grad), table);
 }
 
 #define GNOMON_INSTANTIATE(T)                                    \
