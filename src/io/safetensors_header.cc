@@ -30,9 +30,9 @@ SafeTensorsHeader read_header(const std::string& file, std::string_view text) {
 
   std::vector<std::size_t> order(header.tensors.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     const TensorEntry &left = header.tensors[a], &right = header.tensors[b];
-    return std::pair(left.begin, left.end) < std::pair(right.begin, right.end);
+    return std::tie(left.begin, left.end, a) < std::tie(right.begin, right.end, b);
   });
   std::uint64_t reached = 0;
   for (const std::size_t index : order) {
