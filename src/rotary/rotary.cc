@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "gnomon/error.h"
+#include "src/rotary/check.h"
 
 namespace gnomon {
-namespace {
 
-std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+namespace rotary_internal {
 
 void check_pairing(Pairing pairing) {
   if (pairing != Pairing::halves && pairing != Pairing::adjacent)
@@ -25,6 +25,14 @@ void check(const Rotary& rotary) {
     refuse("rotary", "base must be finite and greater than 1", rotary.base);
   if (rotary.first < 0) refuse("rotary", "first must not be negative", rotary.first);
 }
+
+}  // namespace rotary_internal
+
+namespace {
+
+using rotary_internal::check, rotary_internal::check_pairing;
+
+std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
 template <typename List>
 void check_length(const char* what, const List& list, std::ptrdiff_t pairs) {
