@@ -82,7 +82,7 @@ ModelDescription read_config(std::string_view json, const ConfigOptions& options
   const Family unknown{.model_type = "", .read = internal::read_unknown, .position = ""};
   if (!known) family = &unknown;
 
-  Reading r{.keys = Keys(object), .options = options, .family = *family, .out = {}};
+  Reading r(object, options, *family);
   r.out.source = options.name;
   r.out.model_type = type.value_or("unknown");
   r.out.notes = std::move(notes);
