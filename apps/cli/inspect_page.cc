@@ -26,28 +26,41 @@ int64_t original_length(const RopeScaling& scaling, int64_t otherwise) {
   return otherwise;
 }
 
+std::string unfinished_text(const char* what, const std::vector<double>& frequencies,
+                            int64_t length) {
+  return fmt::format("{}{} of {} pairs never complete a turn within {} positions. ", what,
+                     analysis::unfinished(frequencies, length).size(), frequencies.size(),
+                     length);
+}
+
 plot::Figure wavelengths(const std::string& id, const ScaledRotary& rotary,
                          const RotarySchedule& scaled, int64_t trained, int64_t asked) {
   const std::vector<double> plain = inverse_frequencies(rotary.rotary);
-  plot::WavelengthPicture picture;
+  const int64_t original = original_length(rotary.scaling, trained);
   const bool changed = plain != scaled.inv_freq;
-  if (changed)
-    picture.specs.push_back({.name = "unscaled", .wavelengths = analysis::wavelengths(plain)});
-  picture.specs.push_back({.name = changed ? "scaled" : "as trained",
-                           .wavelengths = analysis::wavelengths(scaled.inv_freq)});
+  plot::WavelengthPicture picture;
   picture.context = static_cast<double>(trained);
   picture.label = "trained";
-  if (asked != trained)
+  std::string caption;
+  if (changed) {
+    picture.specs.push_back({.name = "unscaled", .wavelengths = analysis::wavelengths(plain)});
+    caption = unfinished_text("Unscaled, ", plain, original);
+  }
+  picture.specs.push_back({.name = changed ? "scaled" : "as trained",
+                           .wavelengths = analysis::wavelengths(scaled.inv_freq)});
+  caption += unfinished_text(changed ? "Scaled, " : "", scaled.inv_freq, trained);
+  if (original != trained)
+    picture.others.push_back(
+        {.context = static_cast<double>(original), .label = "before scaling"});
+  if (asked != trained) {
     picture.others.push_back({.context = static_cast<double>(asked), .label = "asked"});
-  const auto never = analysis::unfinished(scaled.inv_freq, trained).size();
-  return {
-      .id = id,
-      .title = "Wavelengths",
-      .caption = fmt::format(
-          "{} of {} pairs never complete a turn within {} positions: what lies beyond meets "
-          "angles that no training has shown.",
-          never, scaled.inv_freq.size(), trained),
-      .spec = plot::wavelength_picture(picture)};
+    caption += unfinished_text("Asked: ", scaled.inv_freq, asked);
+  }
+  caption += "Beyond the trained context such a pair meets angles that no training has shown.";
+  return {.id = id,
+          .title = "Wavelengths",
+          .caption = caption,
+          .spec = plot::wavelength_picture(picture)};
 }
 
 plot::Figure slowing(const std::string& id, const ScaledRotary& rotary,
@@ -164,13 +177,12 @@ void add_group(plot::Page& page, const LayerGroup& group, std::size_t index, int
   page.definitions(terms);
   if (!rotary) return;
   const RotarySchedule scaled = model::resolve(group, asked).schedule;
-  const int64_t first = original_length(rotary->scaling, trained);
   const auto id = [&](const char* what) { return fmt::format("{}-{}", what, index); };
-  page.figure(wavelengths(id("wavelengths"), *rotary, scaled, first, asked));
+  page.figure(wavelengths(id("wavelengths"), *rotary, scaled, trained, asked));
   if (scaled.inv_freq != inverse_frequencies(rotary->rotary))
     page.figure(slowing(id("slowing"), *rotary, scaled));
-  page.figure(decay(id("decay"), *rotary, scaled, first, asked));
-  page.fold("All pairs").table(pairs(*rotary, scaled, first, asked)).unfold();
+  page.figure(decay(id("decay"), *rotary, scaled, trained, asked));
+  page.fold("All pairs").table(pairs(*rotary, scaled, trained, asked)).unfold();
 }
 
 }  // namespace
