@@ -18,6 +18,7 @@ constexpr const char* program_help = R"(Usage: gnomon COMMAND [options]
 Positional encodings for Transformers: exact numbers, pictures, comparisons.
 
   lab      train and compare encodings on your text, write a report
+  inspect  what position encoding a released model uses, with its numbers
   table    cos and sin tables, sinusoidal embeddings, as .npy, .csv or .json
   bias     the matrix that a bias adds to the scores
   rotate   turn queries or keys in a .npy file
@@ -50,8 +51,9 @@ int fail(const std::string& message) {
 
 using Add = Command (*)(CLI::App&);
 constexpr std::pair<const char*, Add> list[] = {
-    {"table", add_table}, {"bias", add_bias},   {"rotate", add_rotate},
-    {"plot", add_plot},   {"check", add_check}, {"bench", add_bench},
+    {"inspect", add_inspect}, {"table", add_table}, {"bias", add_bias},
+    {"rotate", add_rotate},   {"plot", add_plot},   {"check", add_check},
+    {"bench", add_bench},
 };
 
 int parse_and_run(int argc, char** argv) {

@@ -18,6 +18,7 @@ struct Command {
 // A subcommand without options yet. `help` begins with its usage line.
 CLI::App* add_app(CLI::App& program, const char* name, const char* help);
 
+Command add_inspect(CLI::App& program);
 Command add_table(CLI::App& program);
 Command add_bias(CLI::App& program);
 Command add_rotate(CLI::App& program);

@@ -20,9 +20,9 @@ at::Tensor on_device(View<const float, 3> table, const at::Tensor& like) {
 
 // x: [B, T, H, D]; turned as the table says.
 at::Tensor turned(const at::Tensor& x, const RotaryTable& table) {
-  const Rotary& rotary = table.rotary();
-  const std::int64_t first = rotary.first, middle = first + rotary.dim / 2,
-                     end = first + rotary.dim;
+  const RotarySchedule& rotary = table.schedule();
+  const std::int64_t first = rotary.first, middle = first + rotary.dim() / 2,
+                     end = first + rotary.dim();
   const at::Tensor cos = on_device(table.cos(), x), sin = on_device(table.sin(), x);
   const bool halves = rotary.pairing == Pairing::halves;
   const auto a = x.index({Ellipsis, halves ? Slice(first, middle) : Slice(first, end, 2)});

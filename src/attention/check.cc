@@ -54,11 +54,11 @@ void check_rotary(std::string_view name, const RotaryTable& table,
         room,
         "the rotary table of " + who + " must have 1 row or " + std::to_string(problem.batch),
         table.batch());
-  if (table.rotary().first + table.rotary().dim > problem.size)
+  if (table.schedule().first + table.schedule().dim() > problem.size)
     refuse(room,
            "the rotary table of " + who + " must fit the head size " +
                std::to_string(problem.size),
-           table.rotary().first + table.rotary().dim);
+           table.schedule().first + table.schedule().dim());
 }
 
 struct Reach {

@@ -79,12 +79,12 @@ template <typename A>
 void RotateRow(const RotaryTable* table, std::int64_t b, std::int64_t row, Turn turn,
                A* HWY_RESTRICT x) {
   if (!table) return;
-  const std::int64_t pairs = table->rotary().dim / 2;
+  const std::int64_t pairs = table->schedule().dim() / 2;
   const std::int64_t batch = table->batch() == 1 ? 0 : b;
   const float* HWY_RESTRICT cos = &table->cos()(batch, row, 0);
   const float* HWY_RESTRICT sin = &table->sin()(batch, row, 0);
   const A sign = turn == Turn::forward ? A(1) : A(-1);
-  TurnPairs(x + table->rotary().first, cos, sin, sign, table->rotary().pairing, pairs);
+  TurnPairs(x + table->schedule().first, cos, sin, sign, table->schedule().pairing, pairs);
 }
 
 // to [columns, rows padded] = from [rows, columns] transposed, zeros beside it.

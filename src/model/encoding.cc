@@ -37,6 +37,15 @@ constexpr EncodingInfo list[] = {
      [](const Shape& s) -> Encoding {
        return Rotary{.dim = s.width / s.heads, .pairing = Pairing::halves};
      }},
+    {"rotary-scaled", "Rotary, scaled", Place::queries_and_keys,
+     "rotary whose slow pairs turn slower, to reach past the trained length (YaRN)",
+     "Peng et al. 2023, arXiv:2309.00071", "rotary/scaling.md",
+     [](const Shape& s) -> Encoding {
+       return ScaledRotary{
+           .rotary = {.dim = s.width / s.heads, .pairing = Pairing::halves},
+           .scaling = YarnScaling{.factor = 4, .original_length = s.length},
+           .length = 4 * s.length};
+     }},
     {"alibi", "ALiBi", Place::scores,
      "a penalty proportional to distance, with a slope for each head",
      "Press et al. 2021, arXiv:2108.12409", "bias/alibi.md",
@@ -112,6 +121,14 @@ void backward_into(const Learned& learned, const Window& window, const LoweredGr
 void lower_into(const Rotary& rotary, const Window& window, Values, Lowered& lowered) {
   lowered.query_rotary.emplace(rotary, consecutive(window.queries, window.offset()));
   lowered.key_rotary.emplace(rotary, consecutive(window.keys));
+}
+
+// Positions of text: the same on all axes, so one will do.
+void lower_into(const ScaledRotary& scaled, const Window& window, Values, Lowered& lowered) {
+  RotarySchedule turns = schedule(scaled);
+  turns.axes.clear();
+  lowered.query_rotary.emplace(turns, consecutive(window.queries, window.offset()));
+  lowered.key_rotary.emplace(std::move(turns), consecutive(window.keys));
 }
 
 void lower_into(const Alibi& alibi, const Window&, Values, Lowered& lowered) {

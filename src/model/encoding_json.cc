@@ -33,6 +33,9 @@ template <>
 constexpr Spelling<Pairing> spellings<Pairing>[] = {{Pairing::halves, "halves"},
                                                     {Pairing::adjacent, "adjacent"}};
 template <>
+constexpr Spelling<YarnRamp> spellings<YarnRamp>[] = {{YarnRamp::whole_pairs, "whole_pairs"},
+                                                      {YarnRamp::fractional, "fractional"}};
+template <>
 constexpr Spelling<T5Direction> spellings<T5Direction>[] = {
     {T5Direction::causal, "causal"}, {T5Direction::bidirectional, "bidirectional"}};
 
@@ -46,6 +49,10 @@ void fields(Learned& s, auto&& v) { v("rows", s.rows), v("dim", s.dim), v("offse
 void fields(Rotary& s, auto&& v) {
   v("dim", s.dim), v("pairing", s.pairing), v("base", s.base), v("first", s.first);
 }
+void fields(ScaledRotary& s, auto&& v) {
+  fields(s.rotary, v);
+  v("scaling", s.scaling), v("length", s.length), v("axes", s.axes);
+}
 void fields(Alibi& s, auto&& v) {
   v("heads", s.heads), v("max_bias", s.max_bias);
   v("head_offset", s.head_offset), v("local_heads", s.local_heads);
@@ -58,6 +65,43 @@ void fields(ClippedBias& s, auto&& v) {
   v("heads", s.heads), v("before", s.before), v("after", s.after);
 }
 
+// The fields of each scaling.
+void fields(NoScaling&, auto&&) {}
+void fields(LinearScaling& s, auto&& v) { v("factor", s.factor); }
+void fields(NtkScaling& s, auto&& v) { v("factor", s.factor); }
+void fields(DynamicNtkScaling& s, auto&& v) {
+  v("factor", s.factor), v("trained_length", s.trained_length);
+}
+void fields(YarnScaling& s, auto&& v) {
+  v("factor", s.factor), v("original_length", s.original_length);
+  v("beta_fast", s.beta_fast), v("beta_slow", s.beta_slow), v("ramp", s.ramp);
+  v("attention_factor", s.attention_factor), v("mscale", s.mscale);
+  v("mscale_all_dim", s.mscale_all_dim), v("softmax_mscale", s.softmax_mscale);
+}
+void fields(LongRopeScaling& s, auto&& v) {
+  v("factor", s.factor), v("original_length", s.original_length);
+  v("attention_factor", s.attention_factor);
+  v("long_attention_factor", s.long_attention_factor);
+  v("short_factors", s.short_factors), v("long_factors", s.long_factors);
+}
+void fields(Llama3Scaling& s, auto&& v) {
+  v("factor", s.factor), v("low_freq_factor", s.low_freq_factor);
+  v("high_freq_factor", s.high_freq_factor), v("original_length", s.original_length);
+}
+void fields(ProportionalScaling& s, auto&& v) {
+  v("turning", s.turning), v("factor", s.factor);
+}
+void fields(FrequencyFactors& s, auto&& v) { v("factors", s.factors); }
+
+template <typename T>
+constexpr bool is_optional = false;
+template <typename T>
+constexpr bool is_optional<std::optional<T>> = true;
+template <typename T>
+constexpr bool is_vector = false;
+template <typename T>
+constexpr bool is_vector<std::vector<T>> = true;
+
 struct Writer {
   Json& json;
   template <typename T>
@@ -65,11 +109,34 @@ struct Writer {
     if constexpr (std::is_enum_v<T>) {
       for (const auto& [value, text] : spellings<T>)
         if (value == member) json[name] = text;
+    } else if constexpr (std::is_same_v<T, RopeScaling>) {
+      json[name] = {{"type", gnomon::name(member)}};
+      std::visit([&](auto& scaling) { fields(scaling, Writer{json[name]}); }, member);
+    } else if constexpr (is_optional<T>) {
+      if (member) json[name] = *member;
     } else {
       json[name] = member;
     }
   }
 };
+
+template <typename Variant, std::size_t... i>
+Variant alternative(std::size_t index, std::index_sequence<i...>) {
+  Variant variant;
+  ((i == index ? void(variant.template emplace<i>()) : void()), ...);
+  return variant;
+}
+template <typename Variant>
+Variant alternative(std::size_t index) {
+  return alternative<Variant>(index, std::make_index_sequence<std::variant_size_v<Variant>>());
+}
+
+// Refuses what `wanted` says `value` is not.
+void require(bool holds, const char* name, const char* wanted, const Json& value) {
+  if (!holds)
+    refuse("encoding", std::string(name) + " must be " + wanted,
+           std::string_view(value.dump()));
+}
 
 struct Reader {
   const Json& json;
@@ -80,25 +147,53 @@ struct Reader {
     const auto found = json.find(name);
     if (found == json.end()) return;  // the spec's own default, or refused by its own checks
     ++read;
+    assign(name, *found, member);
+  }
+
+  template <typename T>
+  static void assign(const char* name, const Json& value, T& member) {
     if constexpr (std::is_enum_v<T>) {
       std::string known;
-      for (const auto& [value, text] : spellings<T>) {
+      for (const auto& [one, text] : spellings<T>) {
         known += (known.empty() ? "" : ", ") + std::string(text);
-        if (found->is_string() && *found == text) {
-          member = value;
+        if (value.is_string() && value == text) {
+          member = one;
           return;
         }
       }
-      refuse("encoding", std::string(name) + " must be one of " + known, found->dump());
+      refuse("encoding", std::string(name) + " must be one of " + known,
+             std::string_view(value.dump()));
+    } else if constexpr (std::is_same_v<T, RopeScaling>) {
+      member = scaling(name, value);
+    } else if constexpr (is_optional<T>) {
+      assign(name, value, member.emplace());
+    } else if constexpr (is_vector<T>) {
+      require(value.is_array(), name, "a list", value);
+      for (const Json& element : value) assign(name, element, member.emplace_back());
     } else if constexpr (std::is_integral_v<T>) {
-      if (!found->is_number_integer())
-        refuse("encoding", std::string(name) + " must be an integer", found->dump());
-      member = found->template get<T>();
+      require(value.is_number_integer(), name, "an integer", value);
+      member = value.template get<T>();
     } else {
-      if (!found->is_number())
-        refuse("encoding", std::string(name) + " must be a number", found->dump());
-      member = found->template get<T>();
+      require(value.is_number(), name, "a number", value);
+      member = value.template get<T>();
     }
+  }
+
+  static RopeScaling scaling(const char* name, const Json& value) {
+    require(value.is_object() && value.contains("type") && value["type"].is_string(), name,
+            "an object with a \"type\"", value);
+    std::string types;
+    for (std::size_t i = 0; i < std::variant_size_v<RopeScaling>; ++i) {
+      RopeScaling one = alternative<RopeScaling>(i);
+      types += std::string(types.empty() ? "" : ", ").append(gnomon::name(one));
+      if (value["type"] != std::string(gnomon::name(one))) continue;
+      Reader reader{value};
+      std::visit([&](auto& spec) { fields(spec, reader); }, one);
+      require(reader.read + 1 == value.size(), name, "without unknown keys", value);
+      return one;
+    }
+    refuse("encoding", std::string(name) + " must have a type among " + types,
+           std::string_view(value["type"].dump()));
   }
 };
 
@@ -110,13 +205,6 @@ struct Namer {
   }
 };
 
-template <std::size_t... i>
-Encoding alternative(std::size_t index, std::index_sequence<i...>) {
-  Encoding encoding;
-  ((i == index ? void(encoding.emplace<i>()) : void()), ...);
-  return encoding;
-}
-
 }  // namespace
 
 std::string to_json(const Encoding& encoding) {
@@ -126,6 +214,13 @@ std::string to_json(const Encoding& encoding) {
   return json.dump();
 }
 
+std::string to_json(const RopeScaling& scaling) {
+  Json json;
+  RopeScaling copy = scaling;
+  Writer{json}("scaling", copy);
+  return json["scaling"].dump();
+}
+
 Encoding encoding_from_json(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) refuse("encoding", "must be a JSON object", text);
@@ -133,8 +228,8 @@ Encoding encoding_from_json(std::string_view text) {
   if (kind == json.end() || !kind->is_string())
     refuse("encoding", "must have a string \"kind\"", text);
   const EncodingInfo& entry = find_encoding(kind->get<std::string>());
-  Encoding encoding = alternative(static_cast<std::size_t>(&entry - encodings().data()),
-                                  std::make_index_sequence<std::variant_size_v<Encoding>>());
+  Encoding encoding =
+      alternative<Encoding>(static_cast<std::size_t>(&entry - encodings().data()));
   std::visit(
       [&](auto& spec) {
         Reader reader{json};

@@ -1,37 +1,157 @@
 #include "gnomon/rotary/rotary.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "gnomon/error.h"
+#include "src/rotary/check.h"
 
 namespace gnomon {
-namespace {
 
-std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+namespace rotary_internal {
+
+void check_pairing(Pairing pairing) {
+  if (pairing != Pairing::halves && pairing != Pairing::adjacent)
+    refuse("rotary", "pairing must be halves (1) or adjacent (2)", static_cast<int>(pairing));
+}
 
 void check(const Rotary& rotary) {
   if (rotary.dim % 2) refuse("rotary", "dim must be even", rotary.dim);
   if (rotary.dim < 2) refuse("rotary", "dim must be at least 2", rotary.dim);
-  if (rotary.pairing != Pairing::halves && rotary.pairing != Pairing::adjacent)
-    refuse("rotary", "pairing must be halves (1) or adjacent (2)",
-           static_cast<int>(rotary.pairing));
+  check_pairing(rotary.pairing);
   if (!(rotary.base > 1) || !std::isfinite(rotary.base))
     refuse("rotary", "base must be finite and greater than 1", rotary.base);
   if (rotary.first < 0) refuse("rotary", "first must not be negative", rotary.first);
 }
 
-// `batch` rows of `positions`, all cosines and then all sines.
-std::vector<float> fill(const Rotary& rotary, std::span<const double> inv_freq,
-                        std::span<const std::int64_t> positions, double table_scale,
-                        Angles angles) {
-  const auto tokens = static_cast<std::ptrdiff_t>(positions.size());
-  const std::ptrdiff_t pairs = rotary.dim / 2;
-  std::vector<float> values(size(2 * tokens * pairs));
-  const View<float, 2> cosines(values.data(), {tokens, pairs});
-  const View<float, 2> sines(values.data() + tokens * pairs, {tokens, pairs});
-  fill_cos_sin(positions, inv_freq, cosines, sines, angles, table_scale);
+}  // namespace rotary_internal
+
+namespace {
+
+using rotary_internal::check, rotary_internal::check_pairing;
+
+std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+template <typename List>
+void check_length(const char* what, const List& list, std::ptrdiff_t pairs) {
+  if (!list.empty() && std::ssize(list) != pairs)
+    refuse("rotary",
+           std::string(what) + " must be empty or one for each of " + std::to_string(pairs) +
+               " pairs",
+           static_cast<std::int64_t>(list.size()));
+}
+
+void check(const RotarySchedule& schedule, std::int64_t axes) {
+  check_pairing(schedule.pairing);
+  if (schedule.first < 0) refuse("rotary", "first must not be negative", schedule.first);
+  const std::ptrdiff_t pairs = std::ssize(schedule.inv_freq);
+  if (pairs == 0) refuse("rotary", "inv_freq must have a frequency for each pair", 0);
+  check_length("axes", schedule.axes, pairs);
+  check_length("growth", schedule.growth, pairs);
+  for (const std::int32_t axis : schedule.axes)
+    if (axis < 0 || axis >= axes)
+      refuse("rotary", "axes must be 0 to " + std::to_string(axes - 1), axis);
+  for (const double growth : schedule.growth)
+    if (!std::isfinite(growth)) refuse("rotary", "growth must be finite", growth);
+  if (!std::isfinite(schedule.table_scale))
+    refuse("rotary", "table_scale must be finite", schedule.table_scale);
+}
+
+void check(const Positions& positions) {
+  if (positions.batch < 0)
+    refuse("rotary", "positions must not have a negative batch", positions.batch);
+  if (positions.tokens < 0)
+    refuse("rotary", "positions must not have negative tokens", positions.tokens);
+  std::int64_t ids = 0;
+  if (__builtin_mul_overflow(positions.batch, positions.tokens, &ids) ||
+      std::ssize(positions.ids) != ids)
+    refuse("rotary",
+           "positions must have batch x tokens = " + std::to_string(positions.batch) + " x " +
+               std::to_string(positions.tokens) + " ids",
+           std::ssize(positions.ids));
+}
+
+// All cosines and then all sines, [rows, pairs] each. positions(a): those of axis a, [rows].
+template <typename PositionsOfAxis>
+std::vector<float> fill(const RotarySchedule& schedule, std::int64_t rows, std::int64_t axes,
+                        PositionsOfAxis&& positions, Angles angles) {
+  const std::ptrdiff_t pairs = std::ssize(schedule.inv_freq);
+  std::vector<float> values(size(2 * rows * pairs));
+  const View<float, 2> cosines(values.data(), {rows, pairs});
+  const View<float, 2> sines(values.data() + rows * pairs, {rows, pairs});
+  if (schedule.axes.empty()) {
+    fill_cos_sin(positions(0), schedule.inv_freq, cosines, sines, angles, schedule.table_scale);
+    return values;
+  }
+  // The pairs of one axis need not lie together: each axis is filled by itself, then spread.
+  std::vector<double> frequencies;
+  std::vector<std::ptrdiff_t> columns;
+  std::vector<float> packed;
+  for (std::int64_t axis = 0; axis < axes; ++axis) {
+    frequencies.clear();
+    columns.clear();
+    for (std::ptrdiff_t i = 0; i < pairs; ++i)
+      if (schedule.axes[size(i)] == axis) {
+        frequencies.push_back(schedule.inv_freq[size(i)]);
+        columns.push_back(i);
+      }
+    const std::ptrdiff_t count = std::ssize(columns);
+    if (count == 0) continue;
+    packed.resize(size(2 * rows * count));
+    const View<float, 2> packed_cosines(packed.data(), {rows, count});
+    const View<float, 2> packed_sines(packed.data() + rows * count, {rows, count});
+    fill_cos_sin(positions(axis), frequencies, packed_cosines, packed_sines, angles,
+                 schedule.table_scale);
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::ptrdiff_t k = 0; k < count; ++k) {
+        cosines(row, columns[size(k)]) = packed_cosines(row, k);
+        sines(row, columns[size(k)]) = packed_sines(row, k);
+      }
+  }
   return values;
+}
+
+// Cosines and sines times what their pair has grown by at its position.
+template <typename PositionsOfAxis>
+void grow(const RotarySchedule& schedule, std::int64_t rows, PositionsOfAxis&& positions,
+          std::vector<float>& values) {
+  if (schedule.growth.empty()) return;
+  const std::ptrdiff_t pairs = std::ssize(schedule.inv_freq);
+  for (std::ptrdiff_t i = 0; i < pairs; ++i) {
+    const auto at = positions(schedule.axes.empty() ? 0 : schedule.axes[size(i)]);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const double after = static_cast<double>(at[size(row)] - schedule.centre);
+      const double factor = std::exp(schedule.growth[size(i)] * after);
+      for (float* const entry :
+           {&values[size(row * pairs + i)], &values[size((rows + row) * pairs + i)]})
+        *entry = static_cast<float>(static_cast<double>(*entry) * factor);
+    }
+  }
+}
+
+template <typename PositionsOfAxis>
+std::vector<float> fill_and_grow(const RotarySchedule& schedule, std::int64_t rows,
+                                 std::int64_t axes, PositionsOfAxis&& positions,
+                                 Angles angles) {
+  check(schedule, axes);
+  std::vector<float> values = fill(schedule, rows, axes, positions, angles);
+  grow(schedule, rows, positions, values);
+  return values;
+}
+
+const Positions& first_of(std::span<const Positions> axes) {
+  if (axes.empty()) refuse("rotary", "positions must have at least one axis", 0);
+  for (const Positions& axis : axes) {
+    check(axis);
+    if (axis.batch != axes[0].batch || axis.tokens != axes[0].tokens)
+      refuse("rotary",
+             "positions of all axes must be " + std::to_string(axes[0].batch) + " x " +
+                 std::to_string(axes[0].tokens),
+             std::to_string(axis.batch) + " x " + std::to_string(axis.tokens));
+  }
+  return axes[0];
 }
 
 }  // namespace
@@ -48,42 +168,75 @@ std::vector<double> inverse_frequencies(const Rotary& rotary) {
   return inv_freq;
 }
 
+RotarySchedule schedule(const Rotary& rotary) {
+  return {.pairing = rotary.pairing,
+          .first = rotary.first,
+          .inv_freq = inverse_frequencies(rotary)};
+}
+
 RotaryTable::RotaryTable(const Rotary& rotary, const Positions& positions, Angles angles)
-    : RotaryTable(rotary, inverse_frequencies(rotary), positions, 1.0, angles) {}
+    : RotaryTable(gnomon::schedule(rotary), positions, angles) {}
 
 RotaryTable::RotaryTable(const Rotary& rotary, std::span<const std::int64_t> positions,
                          Angles angles)
-    : rotary_(rotary),
+    : RotaryTable(gnomon::schedule(rotary), positions, angles) {}
+
+RotaryTable::RotaryTable(RotarySchedule schedule, const Positions& positions, Angles angles)
+    : RotaryTable(std::move(schedule), std::span(&positions, 1), angles) {}
+
+RotaryTable::RotaryTable(RotarySchedule schedule, std::span<const std::int64_t> positions,
+                         Angles angles)
+    : schedule_(std::move(schedule)),
       batch_(1),
       tokens_(static_cast<std::int64_t>(positions.size())),
-      values_(fill(rotary, inverse_frequencies(rotary), positions, 1.0, angles)) {}
+      values_(fill_and_grow(
+          schedule_, tokens_, 1, [&](std::int64_t) { return positions; }, angles)) {}
 
-RotaryTable::RotaryTable(const Rotary& rotary, std::span<const double> inv_freq,
-                         const Positions& positions, double table_scale, Angles angles)
-    : rotary_(rotary), batch_(positions.batch), tokens_(positions.tokens) {
-  check(rotary);
-  if (std::ssize(inv_freq) != rotary.dim / 2)
-    refuse("rotary", "inv_freq must have " + std::to_string(rotary.dim / 2) + " frequencies",
-           std::ssize(inv_freq));
-  if (batch_ < 0) refuse("rotary", "positions must not have a negative batch", batch_);
-  if (tokens_ < 0) refuse("rotary", "positions must not have negative tokens", tokens_);
-  std::int64_t ids = 0;
-  if (__builtin_mul_overflow(batch_, tokens_, &ids) || std::ssize(positions.ids) != ids)
-    refuse("rotary",
-           "positions must have batch x tokens = " + std::to_string(batch_) + " x " +
-               std::to_string(tokens_) + " ids",
-           std::ssize(positions.ids));
-  if (!std::isfinite(table_scale)) refuse("rotary", "table_scale must be finite", table_scale);
-  values_ = fill(rotary, inv_freq, positions.ids, table_scale, angles);
+RotaryTable::RotaryTable(RotarySchedule schedule, std::span<const Positions> axes,
+                         Angles angles)
+    : schedule_(std::move(schedule)),
+      batch_(first_of(axes).batch),
+      tokens_(axes[0].tokens),
+      values_(fill_and_grow(
+          schedule_, batch_ * tokens_, std::ssize(axes),
+          [&](std::int64_t axis) {
+            return std::span<const std::int64_t>(axes[size(axis)].ids);
+          },
+          angles)) {}
+
+RotaryTable::RotaryTable(RotarySchedule schedule, const Grid& grid, Angles angles)
+    : schedule_(std::move(schedule)), batch_(1), tokens_(grid.cells) {
+  std::vector<std::vector<std::int64_t>> columns;
+  for (std::int64_t axis = 0; axis < grid.axes; ++axis) columns.push_back(grid.axis(axis));
+  values_ = fill_and_grow(
+      schedule_, tokens_, grid.axes,
+      [&](std::int64_t axis) { return std::span<const std::int64_t>(columns[size(axis)]); },
+      angles);
+}
+
+RotaryTable::RotaryTable(RotarySchedule schedule, View<const double, 2> coordinates,
+                         Angles angles)
+    : schedule_(std::move(schedule)), batch_(1), tokens_(coordinates.extent(0)) {
+  check(schedule_, coordinates.extent(1));
+  if (!schedule_.growth.empty())
+    refuse("rotary", "growth must be empty for continuous coordinates",
+           std::ssize(schedule_.growth));
+  std::vector<std::vector<double>> columns(size(coordinates.extent(1)));
+  for (std::ptrdiff_t axis = 0; axis < coordinates.extent(1); ++axis)
+    for (std::ptrdiff_t t = 0; t < tokens_; ++t)
+      columns[size(axis)].push_back(coordinates(t, axis));
+  values_ = fill(
+      schedule_, tokens_, coordinates.extent(1),
+      [&](std::int64_t axis) { return std::span<const double>(columns[size(axis)]); }, angles);
 }
 
 View<const float, 3> RotaryTable::cos() const noexcept {
-  return {values_.data(), {batch_, tokens_, rotary_.dim / 2}};
+  return {values_.data(), {batch_, tokens_, schedule_.dim() / 2}};
 }
 
 View<const float, 3> RotaryTable::sin() const noexcept {
-  return {values_.data() + batch_ * tokens_ * (rotary_.dim / 2),
-          {batch_, tokens_, rotary_.dim / 2}};
+  return {values_.data() + batch_ * tokens_ * (schedule_.dim() / 2),
+          {batch_, tokens_, schedule_.dim() / 2}};
 }
 
 }  // namespace gnomon

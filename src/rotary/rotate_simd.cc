@@ -80,17 +80,17 @@ constexpr std::int64_t grain_elements = 1 << 15;  // of a piece worth a thread
 
 template <typename T>
 void check(const View<T, 4>& x, const RotaryTable& table) {
-  const Rotary& rotary = table.rotary();
+  const RotarySchedule& rotary = table.schedule();
   if (x.extent(1) != table.tokens())
     refuse("rotary", "x must have the table's " + std::to_string(table.tokens()) + " tokens",
            std::int64_t{x.extent(1)});
   if (table.batch() != 1 && x.extent(0) != table.batch())
     refuse("rotary", "x must have the table's " + std::to_string(table.batch()) + " rows",
            std::int64_t{x.extent(0)});
-  if (x.extent(3) - rotary.dim < rotary.first)  // no sum: `first` may be anything
+  if (x.extent(3) - rotary.dim() < rotary.first)  // no sum: `first` may be anything
     refuse("rotary",
            "x must have at least first + dim = " + std::to_string(rotary.first) + " + " +
-               std::to_string(rotary.dim) + " elements per head",
+               std::to_string(rotary.dim()) + " elements per head",
            std::int64_t{x.extent(3)});
   if (x.stride(3) != 1)
     refuse("rotary", "the elements of a head must be contiguous: stride 1",
@@ -100,12 +100,12 @@ void check(const View<T, 4>& x, const RotaryTable& table) {
 template <typename T>
 void turn(View<T, 4> x, const RotaryTable& table, float sign) {
   check(x, table);
-  const Rotary rotary = table.rotary();
+  const RotarySchedule& rotary = table.schedule();
   const auto turn_head = kernel(x.data());
-  const std::int64_t tokens = x.extent(1), heads = x.extent(2), pairs = rotary.dim / 2;
+  const std::int64_t tokens = x.extent(1), heads = x.extent(2), pairs = rotary.dim() / 2;
   const View<const float, 3> cos = table.cos(), sin = table.sin();
-  const std::int64_t grain =
-      std::max<std::int64_t>(1, grain_elements / std::max<std::int64_t>(1, heads * rotary.dim));
+  const std::int64_t grain = std::max<std::int64_t>(
+      1, grain_elements / std::max<std::int64_t>(1, heads * rotary.dim()));
   parallel_for(x.extent(0) * tokens, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token) {
       const std::int64_t b = token / tokens, t = token % tokens;

@@ -59,8 +59,8 @@ inline Tensor<double, 4> rotated(const Tensor<double, 4>& x, const RotaryTable* 
                                  double direction = 1) {
   Tensor<double, 4> y = x;
   if (!table) return y;
-  const std::int64_t pairs = table->rotary().dim / 2, first = table->rotary().first;
-  const bool halves = table->rotary().pairing == Pairing::halves;
+  const std::int64_t pairs = table->schedule().dim() / 2, first = table->schedule().first;
+  const bool halves = table->schedule().pairing == Pairing::halves;
   for (std::ptrdiff_t b = 0; b < x.extents[0]; ++b)
     for (std::ptrdiff_t t = 0; t < x.extents[1]; ++t)
       for (std::ptrdiff_t h = 0; h < x.extents[2]; ++h)

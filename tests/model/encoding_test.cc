@@ -24,8 +24,8 @@ TEST(Encodings, EachNameMakesItsOwnAlternative) {
 
 TEST(Encodings, AnUnknownNameIsRefusedWithTheList) {
   EXPECT_EQ(message_of([] { find_encoding("rope"); }),
-            "[encoding] name must be one of none, sinusoidal, learned, rotary, alibi, t5, "
-            "clipped, got rope");
+            "[encoding] name must be one of none, sinusoidal, learned, rotary, rotary-scaled, "
+            "alibi, t5, clipped, got rope");
 }
 
 TEST(Json, GoesThereAndBack) {
@@ -35,6 +35,32 @@ TEST(Json, GoesThereAndBack) {
   }
   EXPECT_EQ(to_json(Rotary{.dim = 64, .pairing = Pairing::adjacent, .base = 5e5}),
             R"({"kind":"rotary","dim":64,"pairing":"adjacent","base":500000.0,"first":0})");
+}
+
+TEST(Json, EveryScalingGoesThereAndBack) {
+  for (const RopeScaling& scaling :
+       {RopeScaling(NoScaling{}), RopeScaling(LinearScaling{2}), RopeScaling(NtkScaling{3}),
+        RopeScaling(DynamicNtkScaling{2, 64}),
+        RopeScaling(YarnScaling{.factor = 4,
+                                .original_length = 64,
+                                .ramp = YarnRamp::fractional,
+                                .attention_factor = 1.25,
+                                .softmax_mscale = 1}),
+        RopeScaling(LongRopeScaling{
+            .short_factors = {1, 2}, .long_factors = {3, 4}, .original_length = 8}),
+        RopeScaling(Llama3Scaling{8, 1, 4, 8192}), RopeScaling(ProportionalScaling{1, 2}),
+        RopeScaling(FrequencyFactors{{1, 2}})}) {
+    const Encoding encoding = ScaledRotary{.rotary = {.dim = 4, .pairing = Pairing::halves},
+                                           .scaling = scaling,
+                                           .length = 128,
+                                           .axes = {0, 2}};
+    EXPECT_EQ(encoding_from_json(to_json(encoding)), encoding) << to_json(encoding);
+  }
+  EXPECT_EQ(to_json(RopeScaling(LinearScaling{2})), R"({"type":"linear","factor":2.0})");
+  EXPECT_NE(message_of([] {
+              encoding_from_json(R"({"kind":"rotary-scaled","scaling":{"type":"ntk","a":1}})");
+            }).find("scaling must be without unknown keys"),
+            std::string::npos);
 }
 
 TEST(Json, RefusesWhatItDoesNotUnderstand) {

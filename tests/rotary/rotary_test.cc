@@ -221,9 +221,10 @@ TEST(Rotary, BackwardIsTheTransposeAndUndoes) {
 }
 
 TEST(Rotary, CallersFrequenciesAndTableScale) {
-  const Rotary rotary{.dim = 4, .pairing = Pairing::halves};
   const std::vector<double> frequencies{0.5, 0.125};
-  const RotaryTable table(rotary, frequencies, consecutive(3, 10), 1.25);
+  const RotaryTable table(
+      {.pairing = Pairing::halves, .inv_freq = frequencies, .table_scale = 1.25},
+      consecutive(3, 10));
   for (std::int64_t t = 0; t < 3; ++t)
     for (std::int64_t i = 0; i < 2; ++i) {
       const double angle = static_cast<double>(10 + t) * frequencies[std::size_t(i)];
@@ -234,7 +235,7 @@ TEST(Rotary, CallersFrequenciesAndTableScale) {
 
 TEST(Rotary, TheSameBitsForAnyNumberOfThreads) {
   const int before = threads();
-  const RotaryTable table({.dim = 64, .pairing = Pairing::halves}, testing::iota(0, 300));
+  const RotaryTable table(Rotary{.dim = 64, .pairing = Pairing::halves}, testing::iota(0, 300));
   const auto x = testing::random_tensor<BFloat16, 3>({300, 8, 64});
   auto one = x;
   set_threads(1);
@@ -272,8 +273,15 @@ TEST(Rotary, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(message({.dim = 8, .pairing = Pairing::halves, .first = -1}),
             "[rotary] first must not be negative, got -1");
   const Rotary rotary{.dim = 8, .pairing = Pairing::halves};
-  EXPECT_EQ(message_of([&] { RotaryTable(rotary, std::vector<double>(3), consecutive(2)); }),
-            "[rotary] inv_freq must have 4 frequencies, got 3");
+  const auto table_of = [](RotarySchedule bad) {
+    bad.pairing = Pairing::halves;
+    return message_of([&] { RotaryTable(bad, consecutive(2)); });
+  };
+  EXPECT_EQ(table_of({}), "[rotary] inv_freq must have a frequency for each pair, got 0");
+  EXPECT_EQ(table_of({.inv_freq = {1, 1}, .axes = {0}}),
+            "[rotary] axes must be empty or one for each of 2 pairs, got 1");
+  EXPECT_EQ(table_of({.inv_freq = {1, 1}, .axes = {0, 1}}),
+            "[rotary] axes must be 0 to 0, got 1");
   // Their product is 0 in 64 bits.
   const Positions lying{.batch = std::int64_t{1} << 32,
                         .tokens = std::int64_t{1} << 32,
@@ -294,7 +302,7 @@ TEST(Rotary, RefusesWhatBreaksItsBounds) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(message_of([&] {
               rotate(wide.view(),
-                     RotaryTable({.dim = 8, .pairing = Pairing::halves, .first = most},
+                     RotaryTable(Rotary{.dim = 8, .pairing = Pairing::halves, .first = most},
                                  consecutive(3)));
             }),
             "[rotary] x must have at least first + dim = " + std::to_string(most) +

@@ -23,6 +23,7 @@
 #include "gnomon/embedding/sinusoidal.h"
 #include "gnomon/embedding/table.h"
 #include "gnomon/rotary/rotary.h"
+#include "gnomon/rotary/scaling.h"
 #include "gnomon/view.h"
 
 namespace gnomon::model {
@@ -32,8 +33,8 @@ struct NoPosition {
   bool operator==(const NoPosition&) const = default;
 };
 
-using Encoding =
-    std::variant<NoPosition, Sinusoidal, Learned, Rotary, Alibi, T5Bias, ClippedBias>;
+using Encoding = std::variant<NoPosition, Sinusoidal, Learned, Rotary, ScaledRotary, Alibi,
+                              T5Bias, ClippedBias>;
 
 // The sizes of a Transformer that an encoding may depend on.
 struct Shape {
@@ -105,7 +106,9 @@ void lower_backward(const Encoding& encoding, const Window& window,
 
 // {"kind": "rotary", "dim": 64, "pairing": "halves", ...} and back; reading refuses unknown
 // keys and wrong types with std::invalid_argument.
+// A scaling inside: {"type": "yarn", "factor": 4.0, ...}.
 std::string to_json(const Encoding& encoding);
+std::string to_json(const RopeScaling& scaling);
 Encoding encoding_from_json(std::string_view json);
 
 }  // namespace gnomon::model

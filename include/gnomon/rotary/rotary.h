@@ -54,11 +54,40 @@ struct Rotary {
 // bounds written beside its fields.
 std::vector<double> inverse_frequencies(const Rotary& rotary);
 
+// A rotary encoding resolved to what turns a head: which pairs, by how much for each position.
+// Every spec of this room (scalings, xPos, axial, M-RoPE) lowers to one; a cached key remembers
+// the one it was turned with. A plain value.
+struct RotarySchedule {
+  Pairing pairing = {};
+  std::int64_t first = 0;        // the first rotated element of the head
+  std::vector<double> inv_freq;  // [R/2], radians per position; |.| at most 2^20
+  // The position axis that turns each pair, [R/2] of 0 to A - 1 (M-RoPE: t, h, w; a grid: y,
+  // x); empty: all by axis 0.
+  std::vector<std::int32_t> axes = {};
+  double table_scale = 1;  // on cos and sin (YaRN's and LongRoPE's attention factor)
+  // What pair i grows by for each position after `centre`, as a natural logarithm, [R/2]: xPos,
+  // whose queries grow and whose keys shrink. Empty: nothing grows.
+  std::vector<double> growth = {};
+  std::int64_t centre = 0;
+
+  std::int64_t dim() const noexcept {  // R
+    return 2 * static_cast<std::int64_t>(inv_freq.size());
+  }
+  bool operator==(const RotarySchedule&) const = default;
+};
+
+// Plain rotary, without a scaling. Throws as inverse_frequencies.
+RotarySchedule schedule(const Rotary& rotary);
+
 // cos and sin of every angle that some tokens need: the plan of a rotation. Immutable; shared
 // by threads, layers, queries and keys. Built once per batch or length, O(B T R).
 //
-// Each entry is within half an ulp + 2^-46 of the true value (times `table_scale`), for
-// positions up to 2^31 in magnitude; see gnomon/angles.h.
+// Each entry is within half an ulp + 2^-46 of the true value (times `table_scale`, and with
+// `growth` times that within 2^-23 of its true value), for positions up to 2^31 in magnitude;
+// see gnomon/angles.h.
+//
+// Throws std::invalid_argument when the schedule breaks the bounds beside its fields or names
+// an axis that has no positions.
 class RotaryTable {
  public:
   // One row of positions for every row of a batch, or one shared by all (batch 1).
@@ -66,20 +95,27 @@ class RotaryTable {
   // The same from a bare list of positions [T], shared by the batch.
   RotaryTable(const Rotary& rotary, std::span<const std::int64_t> positions,
               Angles angles = Angles::exact);
-  // With frequencies [R/2] of the caller's (context extension), and cos and sin multiplied by
-  // `table_scale` (YaRN's attention factor).
-  RotaryTable(const Rotary& rotary, std::span<const double> inv_freq,
-              const Positions& positions, double table_scale = 1.0,
+  RotaryTable(RotarySchedule schedule, const Positions& positions,
+              Angles angles = Angles::exact);
+  RotaryTable(RotarySchedule schedule, std::span<const std::int64_t> positions,
+              Angles angles = Angles::exact);
+  // Positions on several axes, all of one batch and length: M-RoPE.
+  RotaryTable(RotarySchedule schedule, std::span<const Positions> axes,
+              Angles angles = Angles::exact);
+  // The cells of a grid, T of them; axis a of a pair is column a of the coordinates.
+  RotaryTable(RotarySchedule schedule, const Grid& grid, Angles angles = Angles::exact);
+  // Continuous coordinates [T, A]. With `growth` refused: a centre is an integer.
+  RotaryTable(RotarySchedule schedule, View<const double, 2> coordinates,
               Angles angles = Angles::exact);
 
-  const Rotary& rotary() const noexcept { return rotary_; }
+  const RotarySchedule& schedule() const noexcept { return schedule_; }
   std::int64_t batch() const noexcept { return batch_; }    // 1: shared by all rows
   std::int64_t tokens() const noexcept { return tokens_; }  // T
   View<const float, 3> cos() const noexcept;                // [B or 1, T, R/2]
   View<const float, 3> sin() const noexcept;                // [B or 1, T, R/2]
 
  private:
-  Rotary rotary_;
+  RotarySchedule schedule_;
   std::int64_t batch_, tokens_;
   std::vector<float> values_;  // all cosines, then all sines
 };

@@ -1,0 +1,13 @@
+// The model that a path names: a folder with config.json, the file itself, or a GGUF file.
+#pragma once
+
+#include <string>
+
+#include "gnomon/model/description.h"
+
+namespace gnomon::cli {
+
+// `yarn_factor`: "as-written" or "by-lengths".
+model::ModelDescription read_model(const std::string& path, const std::string& yarn_factor);
+
+}  // namespace gnomon::cli

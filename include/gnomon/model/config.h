@@ -1,0 +1,45 @@
+// Reading `config.json`, the configuration that Hugging Face checkpoints carry.
+//
+//   const auto model = gnomon::model::read_config(text, {.name = "llama/config.json"});
+//   const auto& group = gnomon::model::group_of(model, layer);
+//   const gnomon::RotaryTable table(resolve(group, 131072).schedule, positions);
+//
+// Every spelling of 4.x and 5.x is read: `rope_theta` and `rope_scaling` beside the sizes,
+// `rope_parameters`, and those by layer type. Which pairing, which share of the head, which
+// softmax scale a family has stands in no config: it is known here, by `model_type`. A family
+// that is not known is read by its keys, and the notes say so.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gnomon/model/description.h"
+
+namespace gnomon::model {
+
+// Whether YaRN's `factor`, or max_position_embeddings / original_max_position_embeddings, is
+// the factor where a config has both. Transformers changed its mind (issue 38224).
+enum class YarnFactor {
+  as_written = 1,  // 2026, and before 2025
+  by_lengths,      // 2025: 4.5x
+};
+
+struct ConfigOptions {
+  std::string name = "config.json";  // what messages call it
+  YarnFactor yarn_factor = YarnFactor::as_written;
+};
+
+// Throws FormatError (file, byte, reason) when the text is not JSON, lacks a size, or holds a
+// value of the wrong type or one that cannot be (rope_theta 0, factors of the wrong length, a
+// scaling that is not known). Memory: less than ten times the text.
+ModelDescription read_config(std::string_view json, const ConfigOptions& options = {});
+
+// The families that are known by name, for the docs and for tests.
+struct FamilyInfo {
+  std::string_view model_type;
+  std::string_view position;  // "rotary, halves"; "learned"; ...
+};
+std::vector<FamilyInfo> families();
+
+}  // namespace gnomon::model

@@ -1,0 +1,118 @@
+// What the readers of configs share: the keys of a config, what is known of its family, and the
+// layers that are put together from both.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gnomon/model/config.h"
+#include "gnomon/rotary/mrope.h"
+#include "src/model/json.h"
+
+namespace gnomon::model::internal {
+
+// The members of an object, by any of several names; it remembers which were asked for. A null
+// is as good as absent.
+class Keys {
+ public:
+  using Names = std::initializer_list<std::string_view>;
+
+  explicit Keys(Json object) : object_(object) {}
+  Json object() const { return object_; }
+
+  std::optional<Json> find(Names names);
+  std::optional<std::int64_t> integer(Names names);
+  std::optional<double> number(Names names);
+  std::optional<std::string> string(Names names);
+  std::optional<bool> boolean(Names names);
+  bool was_asked(std::string_view name) const { return asked_.contains(name); }
+
+ private:
+  Json object_;
+  std::set<std::string, std::less<>> asked_;
+};
+
+// One rotary encoding of a model, read from one dictionary or from the keys beside the sizes.
+struct Rope {
+  Rotary rotary;
+  RopeScaling scaling = NoScaling{};
+  std::vector<std::int32_t> axes = {};
+};
+
+// What one layer does; layers that do the same become a group.
+struct Layer {
+  std::string type = "full_attention";  // as in `layer_types`
+  bool attends = true;                  // or convolution, recurrence: nothing to encode
+  bool turns = true;                    // or no rotation (NoPE)
+};
+
+struct Reading;
+
+// What no config says. The defaults are those of the family's configuration class.
+struct Family {
+  std::string_view model_type;
+  void (*read)(Reading&);
+  std::string_view position;  // for the list of families
+  Pairing pairing = Pairing::halves;
+  double base = 10'000;        // rope_theta
+  double share = 1;            // partial_rotary_factor
+  std::int64_t head_dim = 0;   // 0: hidden size / heads
+  std::int64_t length = 2048;  // max_position_embeddings
+};
+std::span<const Family> rotary_families();  // each in a file of its name
+std::span<const Family> other_families();
+
+struct Reading {
+  Keys keys;
+  ConfigOptions options;
+  const Family& family;
+  ModelDescription out;
+  std::int64_t heads = 0, head_dim = 0;
+  bool length_given = false;
+  std::optional<double> softmax_scale = {};     // where it is not 1 / sqrt(head_dim)
+  std::optional<std::int64_t> rotary_dim = {};  // where a key of the family says it
+  std::int64_t first = 0;                       // the first rotated element (MLA)
+  std::vector<Layer> layers = {};
+  std::map<std::string, Rope> ropes = {};  // by layer type; "" for all others
+  std::optional<QueryTemperature> temperature = {};
+  // On which layers: those that turn, those that do not, or all.
+  enum class Tempered { all = 1, still } tempered = Tempered::all;
+  std::optional<MRopeOrder> mrope = {};
+
+  void note(std::string text);
+  [[noreturn]] void fail(const std::string& reason) const;
+  // A size that must be there, at least 1.
+  std::int64_t size(Keys::Names names);
+  std::int64_t size(Keys::Names names, std::int64_t otherwise);
+};
+
+// heads, head_dim, layers, length: from the usual keys, or the family's defaults.
+void read_sizes(Reading& r);
+// `layer_types`, or `type(layer)` for each.
+void read_layer_types(Reading& r);
+// The one rotary encoding of a dictionary (rope_scaling, rope_parameters, or one of its layer
+// types), which may be absent.
+Rope read_rope(Reading& r, std::optional<Json> dictionary, double base);
+// Sizes, ropes, groups: a family with nothing special.
+void read_rotary(Reading& r);
+// The ropes of all layer types, from rope_scaling or rope_parameters, in old or new spelling.
+void read_ropes(Reading& r);
+// Groups of r.layers, from r.ropes.
+void put_rotary_groups(Reading& r);
+// A group for all layers, or those of a part.
+LayerGroup& put_group(Reading& r, std::string kind, Encoding encoding, std::int64_t layers = -1,
+                      std::string part = {});
+
+// A family that is not known by name: by its keys alone, or an error where they do not tell.
+void read_unknown(Reading& r);
+
+double inverse_sqrt(double x);
+
+}  // namespace gnomon::model::internal

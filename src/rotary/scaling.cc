@@ -1,0 +1,234 @@
+#include "gnomon/rotary/scaling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <string>
+
+#include "gnomon/error.h"
+#include "src/rotary/check.h"
+
+namespace gnomon {
+namespace {
+
+using rotary_internal::check;
+
+// Frequencies are formed in long double and rounded once.
+using Real = long double;
+constexpr Real two_pi = 2 * std::numbers::pi_v<Real>;
+
+std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+void check_positive(const char* what, double value) {
+  if (!(value > 0) || !std::isfinite(value))
+    refuse("scaling", std::string(what) + " must be positive and finite", value);
+}
+
+void check_length(const char* what, std::int64_t length) {
+  if (length < 1) refuse("scaling", std::string(what) + " must be at least 1", length);
+}
+
+void check_factors(const char* what, const std::vector<double>& factors, std::int64_t pairs) {
+  if (std::ssize(factors) != pairs)
+    refuse("scaling",
+           std::string(what) + " must be one for each of " + std::to_string(pairs) + " pairs",
+           std::ssize(factors));
+  for (const double factor : factors) check_positive(what, factor);
+}
+
+// base^(-2i/R), with the exponent over any number.
+Real frequency(const Rotary& rotary, std::int64_t i, Real over) {
+  return std::pow(static_cast<Real>(rotary.base), static_cast<Real>(-2 * i) / over);
+}
+Real frequency(const Rotary& rotary, std::int64_t i) {
+  return frequency(rotary, i, static_cast<Real>(rotary.dim));
+}
+
+template <typename Divisor>
+std::vector<double> divided(const Rotary& rotary, Divisor divisor) {
+  std::vector<double> inv_freq;
+  for (std::int64_t i = 0; i < rotary.dim / 2; ++i)
+    inv_freq.push_back(static_cast<double>(frequency(rotary, i) / divisor(i)));
+  return inv_freq;
+}
+
+// How much a pair between "stays" (0) and "slowed by factor" (1) is slowed: 1 at a factor of 1.
+Real slowed(Real share, double factor) {
+  return 1 - share * (1 - 1 / static_cast<Real>(factor));
+}
+
+// b' = b factor^(R/(R-2)), so f_i' = f_i factor^(-2i/(R-2)).
+std::vector<double> ntk(const Rotary& rotary, Real factor) {
+  std::vector<double> inv_freq{1.0};
+  for (std::int64_t i = 1; i < rotary.dim / 2; ++i)
+    inv_freq.push_back(static_cast<double>(
+        frequency(rotary, i) *
+        std::pow(factor, static_cast<Real>(-2 * i) / static_cast<Real>(rotary.dim - 2))));
+  return inv_freq;
+}
+
+double yarn_magnitude(double factor, double scale) {
+  return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1;
+}
+
+ScaledFrequencies apply(const Rotary& rotary, const NoScaling&, std::int64_t) {
+  return {.inv_freq = inverse_frequencies(rotary)};
+}
+
+ScaledFrequencies apply(const Rotary& rotary, const LinearScaling& s, std::int64_t) {
+  check_positive("factor", s.factor);
+  return {.inv_freq = divided(rotary, [&](std::int64_t) { return Real{s.factor}; })};
+}
+
+ScaledFrequencies apply(const Rotary& rotary, const NtkScaling& s, std::int64_t) {
+  check_positive("factor", s.factor);
+  return {.inv_freq = ntk(rotary, s.factor)};
+}
+
+ScaledFrequencies apply(const Rotary& rotary, const DynamicNtkScaling& s, std::int64_t length) {
+  if (!(s.factor >= 1) || !std::isfinite(s.factor))
+    refuse("scaling", "factor must be finite and at least 1", s.factor);
+  check_length("trained_length", s.trained_length);
+  const Real longer = static_cast<Real>(std::max(length, s.trained_length)) /
+                      static_cast<Real>(s.trained_length);
+  return {.inv_freq = ntk(rotary, 1 + Real{s.factor} * (longer - 1))};
+}
+
+ScaledFrequencies apply(const Rotary& rotary, const YarnScaling& s, std::int64_t) {
+  check_positive("factor", s.factor);
+  check_length("original_length", s.original_length);
+  check_positive("beta_fast", s.beta_fast);
+  check_positive("beta_slow", s.beta_slow);
+  if (s.ramp != YarnRamp::whole_pairs && s.ramp != YarnRamp::fractional)
+    refuse("scaling", "ramp must be whole_pairs (1) or fractional (2)",
+           static_cast<int>(s.ramp));
+  // The pair that turns so many times within the original length.
+  const auto pair_turning = [&](Real times) {
+    return static_cast<Real>(rotary.dim) *
+           std::log(static_cast<Real>(s.original_length) / (times * two_pi)) /
+           (2 * std::log(static_cast<Real>(rotary.base)));
+  };
+  Real low = pair_turning(s.beta_fast), high = pair_turning(s.beta_slow);
+  if (s.ramp == YarnRamp::whole_pairs) low = std::floor(low), high = std::ceil(high);
+  low = std::max<Real>(low, 0);
+  high = std::min<Real>(high, static_cast<Real>(rotary.dim - 1));  // as released: not R/2 - 1
+  if (low == high) high += 0.001L;
+  ScaledFrequencies scaled;
+  for (std::int64_t i = 0; i < rotary.dim / 2; ++i) {
+    const Real ramp = std::clamp<Real>((static_cast<Real>(i) - low) / (high - low), 0, 1);
+    scaled.inv_freq.push_back(
+        static_cast<double>(frequency(rotary, i) * slowed(ramp, s.factor)));
+  }
+  if (s.attention_factor) {
+    scaled.table_scale = *s.attention_factor;
+  } else if (s.mscale != 0 && s.mscale_all_dim != 0) {
+    scaled.table_scale =
+        yarn_magnitude(s.factor, s.mscale) / yarn_magnitude(s.factor, s.mscale_all_dim);
+  } else {
+    scaled.table_scale = yarn_magnitude(s.factor, 1);
+  }
+  const double softmax = yarn_magnitude(s.factor, s.softmax_mscale);
+  scaled.softmax_scale = softmax * softmax;
+  return scaled;
+}
+
+ScaledFrequencies apply(const Rotary& rotary, const LongRopeScaling& s, std::int64_t length) {
+  if (s.original_length < 2)  // its logarithm divides
+    refuse("scaling", "original_length must be at least 2", s.original_length);
+  check_positive("factor", s.factor);
+  check_factors("short_factors", s.short_factors, rotary.dim / 2);
+  check_factors("long_factors", s.long_factors, rotary.dim / 2);
+  const bool extended = length > s.original_length;
+  const auto& factors = extended ? s.long_factors : s.short_factors;
+  ScaledFrequencies scaled{
+      .inv_freq = divided(rotary, [&](std::int64_t i) { return Real{factors[size(i)]}; })};
+  const auto& given =
+      extended && s.long_attention_factor ? s.long_attention_factor : s.attention_factor;
+  if (given)
+    scaled.table_scale = *given;
+  else if (s.factor > 1)
+    scaled.table_scale =
+        std::sqrt(1 + std::log(s.factor) / std::log(static_cast<double>(s.original_length)));
+  return scaled;
+}
+
+ScaledFrequencies apply(const Rotary& rotary, const Llama3Scaling& s, std::int64_t) {
+  check_positive("factor", s.factor);
+  check_length("original_length", s.original_length);
+  check_positive("low_freq_factor", s.low_freq_factor);
+  check_positive("high_freq_factor", s.high_freq_factor);
+  if (s.high_freq_factor <= s.low_freq_factor)
+    refuse("scaling", "high_freq_factor must be greater than low_freq_factor",
+           s.high_freq_factor);
+  ScaledFrequencies scaled;
+  for (std::int64_t i = 0; i < rotary.dim / 2; ++i) {
+    const Real plain = frequency(rotary, i);
+    const Real turns = static_cast<Real>(s.original_length) * plain / two_pi;
+    const Real stays =
+        std::clamp<Real>((turns - Real{s.low_freq_factor}) /
+                             (Real{s.high_freq_factor} - Real{s.low_freq_factor}),
+                         0, 1);
+    scaled.inv_freq.push_back(static_cast<double>(plain * slowed(1 - stays, s.factor)));
+  }
+  return scaled;
+}
+
+ScaledFrequencies apply(const Rotary& rotary, const ProportionalScaling& s, std::int64_t) {
+  check_positive("factor", s.factor);
+  if (s.turning < 0 || s.turning > rotary.dim / 2)
+    refuse("scaling", "turning must be 0 to " + std::to_string(rotary.dim / 2), s.turning);
+  ScaledFrequencies scaled{.inv_freq =
+                               divided(rotary, [&](std::int64_t) { return Real{s.factor}; })};
+  std::fill(scaled.inv_freq.begin() + s.turning, scaled.inv_freq.end(), 0.0);
+  return scaled;
+}
+
+ScaledFrequencies apply(const Rotary& rotary, const FrequencyFactors& s, std::int64_t) {
+  check_factors("factors", s.factors, rotary.dim / 2);
+  return {.inv_freq =
+              divided(rotary, [&](std::int64_t i) { return Real{s.factors[size(i)]}; })};
+}
+
+}  // namespace
+
+std::string_view name(const RopeScaling& scaling) noexcept {
+  static constexpr std::string_view names[] = {"none",    "linear",       "ntk",
+                                               "dynamic", "yarn",         "longrope",
+                                               "llama3",  "proportional", "factors"};
+  static_assert(std::size(names) == std::variant_size_v<RopeScaling>);
+  return names[scaling.index()];
+}
+
+ScaledFrequencies scaled_frequencies(const Rotary& rotary, const RopeScaling& scaling,
+                                     std::int64_t length) {
+  check_length("length", length);
+  check(rotary);
+  return std::visit([&](const auto& one) { return apply(rotary, one, length); }, scaling);
+}
+
+RotarySchedule schedule(const Rotary& rotary, const RopeScaling& scaling, std::int64_t length) {
+  ScaledFrequencies scaled = scaled_frequencies(rotary, scaling, length);
+  return {.pairing = rotary.pairing,
+          .first = rotary.first,
+          .inv_freq = std::move(scaled.inv_freq),
+          .table_scale = scaled.table_scale};
+}
+
+RotarySchedule schedule(const ScaledRotary& scaled) {
+  RotarySchedule result = schedule(scaled.rotary, scaled.scaling, scaled.length);
+  result.axes = scaled.axes;
+  return result;
+}
+
+std::optional<std::int64_t> first_change(const RopeScaling& scaling) noexcept {
+  if (const auto* dynamic = std::get_if<DynamicNtkScaling>(&scaling))
+    return dynamic->trained_length + 1;
+  if (const auto* longrope = std::get_if<LongRopeScaling>(&scaling))
+    if (longrope->short_factors != longrope->long_factors ||
+        (longrope->long_attention_factor &&
+         longrope->long_attention_factor != longrope->attention_factor))
+      return longrope->original_length + 1;
+  return std::nullopt;
+}
+
+}  // namespace gnomon
