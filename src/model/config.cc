@@ -19,21 +19,6 @@ using internal::Reading;
 constexpr std::array parts{"text_config", "llm_config", "language_config", "thinker_config",
                            "text_model_config"};
 
-// What a text part without a model_type is.
-std::string usual_text_type(const std::string& whole) {
-  static constexpr std::pair<std::string_view, std::string_view> known[] = {
-      {"gemma3", "gemma3_text"}, {"gemma3n", "gemma3n_text"}, {"llama4", "llama4_text"},
-      {"mistral3", "mistral"},   {"qwen2_vl", "qwen2_vl"},    {"qwen2_5_vl", "qwen2_5_vl"},
-      {"qwen3_vl", "qwen3_vl"},  {"glm4v", "glm4v"},          {"llava", "llama"},
-      {"llava_next", "llama"},   {"pixtral", "mistral"},      {"paligemma", "gemma"},
-      {"idefics2", "mistral"},   {"idefics3", "llama"},       {"smolvlm", "llama"},
-      {"internvl", "qwen2"},
-  };
-  for (const auto& [name, text] : known)
-    if (name == whole) return std::string(text);
-  return whole;
-}
-
 const Family* find_family(std::string_view model_type) {
   for (const auto list : {internal::rotary_families(), internal::other_families()})
     for (const Family& one : list)
@@ -83,7 +68,9 @@ ModelDescription read_config(std::string_view json, const ConfigOptions& options
       if (const auto inner = object.find(part); inner && inner->is(JsonType::object)) {
         object = *inner;
         const auto own = type_of(object);
-        type = own ? own : type ? std::optional(usual_text_type(*type)) : std::nullopt;
+        type = own    ? own
+               : type ? std::optional(std::string(internal::language_model_of(*type)))
+                      : std::nullopt;
         notes.push_back(std::string("only the language model is described: ") + part);
         deeper = true;
         break;

@@ -74,6 +74,13 @@ class Json {
       visit(unquoted(at), Json(document_, at + 1));
   }
 
+  template <typename Visit>
+  void for_each_element(Visit&& visit) const {
+    if (!is(JsonType::array)) return;
+    for (std::uint32_t at = node_ + 1; at < next(node_); at = next(at))
+      visit(Json(document_, at));
+  }
+
   // As it is written: a number or word, clipped; "a list" and "an object" for these.
   std::string shown() const;
   [[noreturn]] void fail(const std::string& reason) const;

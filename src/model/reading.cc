@@ -69,24 +69,41 @@ std::int64_t Reading::size(Keys::Names names, std::int64_t otherwise) {
   return value;
 }
 
+std::int64_t Reading::size_or_default(Keys::Names names, std::int64_t otherwise) {
+  if (otherwise == 0) return size(names);
+  if (!keys.integer(names))
+    note(std::string(*names.begin()) + " is not given: " + std::to_string(otherwise) +
+         ", the default of " + out.model_type);
+  return size(names, otherwise);
+}
+
+std::int64_t hidden_size(Reading& r) {
+  return r.size_or_default({"hidden_size", "n_embd", "d_model", "dim", "n_embed", "emb_dim",
+                            "embed_dim", "hidden_dim", "model_dim"},
+                           r.family.hidden);
+}
+
 void read_sizes(Reading& r) {
   constexpr std::int64_t most = 1 << 16;  // layers, heads, elements of a head
   const auto check = [&](const char* what, std::int64_t value) {
     if (value > most)
       r.fail(std::string(what) + " must be at most 65536, got " + std::to_string(value));
   };
-  r.out.layers = r.size({"num_hidden_layers", "n_layer", "n_layers", "num_layers",
-                         "decoder_layers", "num_decoder_layers"});
+  r.out.layers = r.size_or_default({"num_hidden_layers", "n_layer", "n_layers", "num_layers",
+                                    "decoder_layers", "num_decoder_layers", "encoder_layers"},
+                                   r.family.layers);
   check("num_hidden_layers", r.out.layers);
-  r.heads = r.size({"num_attention_heads", "n_head", "n_heads", "num_heads",
-                    "decoder_attention_heads", "encoder_attention_heads"});
+  r.heads = r.size_or_default(
+      {"num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads",
+       "decoder_attention_heads", "encoder_attention_heads"},
+      r.family.heads);
   check("num_attention_heads", r.heads);
   const auto given = r.keys.integer({"head_dim", "kv_channels", "attention_head_dim",
                                      "head_size", "attention_head_size", "d_kv"});
-  if (given) {
+  if (given && r.family.head_dim != by_heads) {
     r.head_dim = r.size({"head_dim", "kv_channels", "attention_head_dim", "head_size",
                          "attention_head_size", "d_kv"});
-  } else if (r.family.head_dim != 0) {
+  } else if (r.family.head_dim > 0) {
     r.head_dim = r.family.head_dim;
     r.note("head_dim is not given: " + std::to_string(r.head_dim) + ", the default of " +
            r.out.model_type);
@@ -115,6 +132,12 @@ void read_sizes(Reading& r) {
            ", the default of " + r.out.model_type);
 }
 
+bool keeps_state(std::string_view layer_type) {
+  for (const char* word : {"linear", "conv", "mamba", "recurrent", "lightning", "ssm"})
+    if (layer_type.find(word) != std::string_view::npos) return true;
+  return false;
+}
+
 void read_layer_types(Reading& r) {
   r.layers.resize(static_cast<std::size_t>(r.out.layers));
   const auto types = r.keys.find({"layer_types"});
@@ -128,9 +151,7 @@ void read_layer_types(Reading& r) {
            std::to_string(r.layers.size()));
   for (std::size_t l = 0; l < r.layers.size(); ++l) {
     r.layers[l].type = names[l];
-    // Qwen3-Next, LFM2, MiniMax: these keep a state and see no positions.
-    for (const char* other : {"linear", "conv", "mamba", "recurrent", "lightning", "ssm"})
-      if (names[l].find(other) != std::string::npos) r.layers[l].attends = false;
+    r.layers[l].attends = !keeps_state(names[l]);
   }
 }
 
@@ -157,9 +178,9 @@ void put_rotary_groups(Reading& r) {
       if ((layer.type == "full_attention") != full) continue;
       LayerGroup group{.layers = {}, .kind = "none"};
       if (layer.attends) {
-        group.head_dim = r.head_dim;
+        group.head_dim = r.head_dim_of(layer.type);
         group.softmax_scale =
-            r.softmax_scale.value_or(inverse_sqrt(static_cast<double>(r.head_dim)));
+            r.softmax_scale.value_or(inverse_sqrt(static_cast<double>(group.head_dim)));
         if (r.temperature && (r.tempered == Reading::Tempered::all || !layer.turns))
           group.temperature = r.temperature;
       }

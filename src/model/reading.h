@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -65,9 +66,15 @@ struct Family {
   double share = 1;            // partial_rotary_factor
   std::int64_t head_dim = 0;   // 0: hidden size / heads
   std::int64_t length = 2048;  // max_position_embeddings
+  // Multimodal configs leave out what is the class's default.
+  std::int64_t layers = 0, heads = 0, hidden = 0;
+  std::string_view rope = {};  // rope_parameters, where they are more than a base
 };
+constexpr std::int64_t by_heads = -1;
 std::span<const Family> rotary_families();  // each in a file of its name
 std::span<const Family> other_families();
+// "qwen2" for "internvl"; the same name for what has no parts.
+std::string_view language_model_of(std::string_view model_type);
 
 struct Reading {
   Keys keys;
@@ -84,22 +91,35 @@ struct Reading {
   std::optional<QueryTemperature> temperature = {};
   // On which layers: those that turn, those that do not, or all.
   enum class Tempered { all = 1, still } tempered = Tempered::all;
+  std::shared_ptr<const JsonDocument> defaults = {};  // the family's rope_parameters
   std::optional<MRopeOrder> mrope = {};
+  std::vector<std::int64_t> sections = {};             // mrope_section where it is not given
+  std::map<std::string, std::int64_t> head_dims = {};  // by layer type, where they differ
 
+  std::int64_t head_dim_of(const std::string& type) const {
+    const auto found = head_dims.find(type);
+    return found == head_dims.end() ? head_dim : found->second;
+  }
   void note(std::string text);
   [[noreturn]] void fail(const std::string& reason) const;
   // A size that must be there, at least 1.
   std::int64_t size(Keys::Names names);
   std::int64_t size(Keys::Names names, std::int64_t otherwise);
+  // One that may be missing where the family has a default; a note says so.
+  std::int64_t size_or_default(Keys::Names names, std::int64_t otherwise);
 };
 
 // heads, head_dim, layers, length: from the usual keys, or the family's defaults.
 void read_sizes(Reading& r);
-// `layer_types`, or `type(layer)` for each.
+std::int64_t hidden_size(Reading& r);
+// `layer_types`, where it is given.
 void read_layer_types(Reading& r);
+// Layers that keep a state (linear attention, convolution) see no positions.
+bool keeps_state(std::string_view layer_type);
 // The one rotary encoding of a dictionary (rope_scaling, rope_parameters, or one of its layer
 // types), which may be absent.
-Rope read_rope(Reading& r, std::optional<Json> dictionary, double base);
+Rope read_rope(Reading& r, std::optional<Json> dictionary, double base,
+               const std::string& type = {});
 // Sizes, ropes, groups: a family with nothing special.
 void read_rotary(Reading& r);
 // The ropes of all layer types, from rope_scaling or rope_parameters, in old or new spelling.

@@ -1,6 +1,7 @@
 // `rope_scaling` and `rope_parameters`: from the keys of a dictionary to a rotary encoding.
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <stdexcept>
 
 #include "src/model/reading.h"
@@ -157,6 +158,7 @@ RopeScaling read_yarn(Reading& r, Dictionary& d) {
                                    shown(*value));
   }
   d.keys().find({"finetuned"});  // says how it was trained
+  if (r.temperature) d.keys().find({"llama_4_scaling_beta"});
   return yarn;
 }
 
@@ -200,8 +202,9 @@ RopeScaling read_llama3(Reading& r, Dictionary& d) {
       .high_freq_factor = d.positive("high_freq_factor", d.required("high_freq_factor")),
       .original_length = d.original_length()};
   if (llama3.high_freq_factor <= llama3.low_freq_factor)
-    d.object().fail("high_freq_factor must be greater than low_freq_factor " +
-                    shown(llama3.low_freq_factor) + ", got " + shown(llama3.high_freq_factor));
+    r.note("high_freq_factor " + shown(llama3.high_freq_factor) +
+           " is not greater than low_freq_factor " + shown(llama3.low_freq_factor) +
+           ": pairs are slowed fully or not at all");
   if (llama3.original_length >= r.out.length)
     r.note("original_max_position_embeddings " + std::to_string(llama3.original_length) +
            " is not less than max_position_embeddings " + std::to_string(r.out.length));
@@ -209,29 +212,37 @@ RopeScaling read_llama3(Reading& r, Dictionary& d) {
 }
 
 // M-RoPE's sections, to the axis of each pair.
-std::vector<std::int32_t> read_axes(Reading& r, Dictionary& d, std::int64_t pairs) {
-  const bool interleaved = d.keys().boolean({"mrope_interleaved"}).value_or(false);
-  d.keys().find({"interleaved"});
-  const auto sections = d.keys().find({"mrope_section"});
-  if (!sections) return {};
-  std::vector<std::int64_t> sizes = sections->integers("mrope_section");
+std::vector<std::int32_t> read_axes(Reading& r, Dictionary* d, std::int64_t pairs) {
   MRopeOrder order = r.mrope.value_or(MRopeOrder::sequential);
+  std::optional<Json> sections;
+  if (d) {
+    if (d->keys().boolean({"mrope_interleaved"}).value_or(false))
+      order = MRopeOrder::interleaved;
+    d->keys().find({"interleaved"});
+    sections = d->keys().find({"mrope_section"});
+  }
+  if (!sections && (!r.mrope || r.sections.empty())) return {};
   if (!r.mrope)
     r.note(
         "mrope_section in a family that is not known to have it: sections in sequence, "
         "unless mrope_interleaved says otherwise");
-  if (interleaved) order = MRopeOrder::interleaved;
   try {
-    return mrope_axes(order, sizes, pairs);
+    return mrope_axes(order, sections ? sections->integers("mrope_section") : r.sections,
+                      pairs);
   } catch (const std::invalid_argument& error) {
-    std::string why = error.what();
+    if (!sections) {
+      r.note("mrope_section is not given, and the family's own does not fit " +
+             std::to_string(pairs) + " pairs: all turn by one axis");
+      return {};
+    }
+    const std::string why = error.what();
     sections->fail("mrope_section does not fit " + std::to_string(pairs) +
                    " pairs: " + why.substr(why.find(']') + 2));
   }
 }
 
 // The share of the head that turns: a number of elements, or a factor under one of its names.
-std::int64_t read_dim(Reading& r, Dictionary* d) {
+std::int64_t read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
   if (r.rotary_dim) return *r.rotary_dim;
   std::optional<double> share;
   if (d) share = d->keys().number({"partial_rotary_factor"});
@@ -244,11 +255,11 @@ std::int64_t read_dim(Reading& r, Dictionary* d) {
   if (!share && r.family.share != 1)
     r.note("partial_rotary_factor is not given: " + shown(r.family.share) +
            ", the default of " + r.out.model_type);
-  return static_cast<std::int64_t>(static_cast<double>(r.head_dim) *
+  return static_cast<std::int64_t>(static_cast<double>(head_dim) *
                                    share.value_or(r.family.share));
 }
 
-RopeScaling read_scaling(Reading& r, Dictionary& d, Rotary& rotary) {
+RopeScaling read_scaling(Reading& r, Dictionary& d, Rotary& rotary, std::int64_t head_dim) {
   std::string type = d.type();
   if (r.family.model_type == "phi3" && (type == "yarn" || type == "su") &&
       d.keys().find({"short_factor"}))
@@ -268,7 +279,7 @@ RopeScaling read_scaling(Reading& r, Dictionary& d, Rotary& rotary) {
   if (type == "proportional") {
     // The whole head takes part; the factor says how many of its pairs turn.
     ProportionalScaling scaling{.turning = rotary.dim / 2, .factor = d.positive("factor", 1)};
-    rotary.dim = r.head_dim;
+    rotary.dim = head_dim;
     return scaling;
   }
   d.object().fail(
@@ -279,14 +290,16 @@ RopeScaling read_scaling(Reading& r, Dictionary& d, Rotary& rotary) {
 
 }  // namespace
 
-Rope read_rope(Reading& r, std::optional<Json> dictionary, double base) {
+Rope read_rope(Reading& r, std::optional<Json> dictionary, double base,
+               const std::string& type) {
+  const std::int64_t head_dim = r.head_dim_of(type);
   std::optional<Dictionary> d;
   if (dictionary) {
     if (!dictionary->is(JsonType::object))
       dictionary->fail("rope_scaling must be an object, got " + dictionary->shown());
     d.emplace(r, *dictionary);
   }
-  Rope rope{.rotary = {.dim = read_dim(r, d ? &*d : nullptr),
+  Rope rope{.rotary = {.dim = read_dim(r, d ? &*d : nullptr, head_dim),
                        .pairing = r.family.pairing,
                        .base = base,
                        .first = r.first}};
@@ -299,16 +312,14 @@ Rope read_rope(Reading& r, std::optional<Json> dictionary, double base) {
     refuse_value("rope_theta must be finite and greater than 1, got " +
                  shown(rope.rotary.base));
   const std::int64_t dim = rope.rotary.dim;
-  if (dim < 2 || dim > r.head_dim - r.first)
-    refuse_value("the rotary dim must be 2 to the head size " + std::to_string(r.head_dim) +
+  if (dim < 2 || dim > head_dim - r.first)
+    refuse_value("the rotary dim must be 2 to the head size " + std::to_string(head_dim) +
                  ", got " + std::to_string(dim));
-  if (d) rope.scaling = read_scaling(r, *d, rope.rotary);
+  if (d) rope.scaling = read_scaling(r, *d, rope.rotary, head_dim);
   if (rope.rotary.dim % 2 != 0)
     refuse_value("the rotary dim must be even, got " + std::to_string(rope.rotary.dim));
-  if (d) {
-    rope.axes = read_axes(r, *d, rope.rotary.dim / 2);
-    d->finish();
-  }
+  rope.axes = read_axes(r, d ? &*d : nullptr, rope.rotary.dim / 2);
+  if (d) d->finish();
   try {
     scaled_frequencies(rope.rotary, rope.scaling, r.out.length);
   } catch (const std::invalid_argument& error) {
@@ -338,6 +349,12 @@ void read_ropes(Reading& r) {
       base = parameters->find("rope_theta")->number("rope_theta");
   }
   if (!dictionary) dictionary = parameters;
+  if (!dictionary && !base && !r.family.rope.empty()) {
+    r.note("rope_parameters is not given: the defaults of " + r.out.model_type);
+    r.defaults =
+        std::make_shared<JsonDocument>(r.family.rope, "the defaults of " + r.out.model_type);
+    dictionary = r.defaults->root();
+  }
   // By layer type: an object of objects.
   bool nested = false;
   if (dictionary)
@@ -346,10 +363,14 @@ void read_ropes(Reading& r) {
   const double usual = base.value_or(r.family.base);
   if (nested) {
     dictionary->for_each_member([&](const std::string& type, Json value) {
-      if (value.is_null()) return;
+      if (value.is_null()) {  // these layers do not turn
+        for (Layer& layer : r.layers)
+          if (layer.type == type) layer.turns = false;
+        return;
+      }
       if (!value.is(JsonType::object))
         value.fail("rope_parameters must be one dictionary, or one for each layer type");
-      r.ropes[type] = read_rope(r, value, usual);
+      r.ropes[type] = read_rope(r, value, usual, type);
     });
     for (const Layer& layer : r.layers)
       if (layer.attends && layer.turns && !r.ropes.contains(layer.type))

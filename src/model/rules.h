@@ -1,0 +1,106 @@
+// How each family is read: the rules that its code follows and its config does not say.
+#pragma once
+
+#include "src/model/reading.h"
+
+namespace gnomon::model::internal {
+
+// rules_rotary.cc: families whose queries and keys turn.
+void afmoe(Reading& r);
+void bamba(Reading& r);
+void by_rotary_dim(Reading& r);  // GPT-J, CodeGen
+void chatglm(Reading& r);
+void cohere2(Reading& r);
+void dbrx(Reading& r);
+void dia(Reading& r);
+void exaone4(Reading& r);
+void gemma2(Reading& r);
+void gemma3(Reading& r);
+void gemma3n(Reading& r);
+void gemma4(Reading& r);
+void granite(Reading& r);
+void granite_by_layer(Reading& r);
+void granite_hybrid(Reading& r);
+void jamba(Reading& r);
+void kimi_linear(Reading& r);
+void lfm2(Reading& r);
+void llama4(Reading& r);
+void mimo(Reading& r);
+void minimax(Reading& r);
+void minimax_m2(Reading& r);
+void moonshine(Reading& r);
+void ministral3(Reading& r);
+void mllama(Reading& r);
+void modernbert(Reading& r);
+void nanochat(Reading& r);
+void nemotron_h(Reading& r);
+void olmo3(Reading& r);
+void qwen1(Reading& r);
+void qwen3_next(Reading& r);
+void recurrent_gemma(Reading& r);
+void smollm3(Reading& r);
+void zamba2(Reading& r);
+
+// rules_latent.cc: multi-head latent attention, where the last part of a head turns.
+void latent(Reading& r);
+void latent_unscaled(Reading& r);  // without mscale_all_dim on the softmax
+void deepseek_v2(Reading& r);
+void deepseek_v4(Reading& r);
+void mistral4(Reading& r);
+void bailing_hybrid(Reading& r);
+
+// rules_mrope.cc: positions on several axes.
+void qwen2_vl(Reading& r);
+void qwen3_vl(Reading& r);
+void qwen3_5(Reading& r);
+void glm4v(Reading& r);
+void ernie_vl(Reading& r);
+
+// rules_other.cc: tables and biases.
+void axial_learned(Reading& r);
+void baichuan(Reading& r);
+void bert(Reading& r);
+void bloom(Reading& r);
+void conformer(Reading& r);
+void deberta(Reading& r);
+void encoder_decoder(Reading& r);                // BART without an offset
+void encoder_decoder_after_two(Reading& r);      // BART
+void encoder_decoder_sinusoidal(Reading& r);     // Marian, Pegasus
+void encoder_decoder_tensor2tensor(Reading& r);  // M2M-100, NLLB
+void esm(Reading& r);
+void falcon(Reading& r);
+void gpt2(Reading& r);
+void image_grid(Reading& r);  // ViT: one class token and a learned grid
+void image_grid_bare(Reading& r);
+void learned(Reading& r);
+void learned_after_two(Reading& r);  // OPT
+void mpnet(Reading& r);
+void mpt(Reading& r);
+void nowhere(Reading& r);
+void roberta(Reading& r);
+void sinusoidal(Reading& r);
+void tensor2tensor_after_two(Reading& r);  // XGLM
+void swin(Reading& r);
+void t5(Reading& r);
+void transformer_xl(Reading& r);
+void unscaled_learned(Reading& r);  // GPT-Neo
+void whisper(Reading& r);
+
+// Shared by the rules.
+void prepare(Reading& r);  // sizes and layer types
+// The type of layers where layer_types does not say: type(layer).
+template <typename Type>
+void type_layers(Reading& r, Type type) {
+  if (r.keys.find({"layer_types"})) return;
+  for (std::size_t l = 0; l < r.layers.size(); ++l) {
+    r.layers[l].type = type(static_cast<std::int64_t>(l));
+    r.layers[l].attends = !keeps_state(r.layers[l].type);
+  }
+}
+// Every n-th layer is full attention, the others slide.
+void slide_all_but_every(Reading& r, std::int64_t n);
+void keep_still(Reading& r, std::string_view type);
+void turn_by_list(Reading& r, std::int64_t interval);  // no_rope_layers: 1 for those that turn
+bool has_ropes_by_type(Reading& r);  // rope_parameters is a dictionary of dictionaries
+
+}  // namespace gnomon::model::internal
