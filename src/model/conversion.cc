@@ -15,93 +15,37 @@ using internal::Role;
 using internal::TensorName;
 using std::int64_t;
 
-constexpr Pairing halves = Pairing::halves, adjacent = Pairing::adjacent;
-
-// By name. "meta" stands for files with Meta's and Mistral's own names (`attention.wq`).
-constexpr WeightFamily families[] = {
-    {"apertus", halves},
-    {"arcee", halves},
-    {"baichuan", halves, Fused::stacked},
-    {"bamba", halves},
-    {"bitnet", halves},
-    {"chatglm", adjacent, Fused::stacked},
-    {"codegen", adjacent, Fused::quarters},
-    {"cohere", adjacent},
-    {"cohere2", adjacent},
-    {"dbrx", halves, Fused::stacked},
-    {"deepseek_v2", adjacent},
-    {"deepseek_v3", adjacent},
-    {"deepseek_v32", adjacent},
-    {"ernie4_5", adjacent},
-    {"ernie4_5_moe", adjacent},
-    {"esm", halves},
-    {"exaone4", halves},
-    {"falcon", halves, Fused::grouped},
-    {"gemma", halves},
-    {"gemma2", halves},
-    {"gemma3", halves},
-    {"gemma3_text", halves},
-    {"glm", adjacent},
-    {"glm4", adjacent},
-    {"glm4_moe", halves},
-    {"glm4v", adjacent},
-    {"gpt_neox", halves, Fused::grouped},
-    {"gpt_neox_japanese", halves, Fused::grouped},
-    {"gpt_oss", halves},
-    {"gptj", adjacent},
-    {"granite", halves},
-    {"granitemoe", halves},
-    {"helium", adjacent},
-    {"internlm2", halves, Fused::grouped},
-    {"kimi_k2", adjacent},
-    {"llama", halves},
-    {"llama4", adjacent},
-    {"llama4_text", adjacent},
-    {"meta", adjacent},
-    {"minimax_m2", halves},
-    {"ministral", halves},
-    {"mistral", halves},
-    {"mixtral", halves},
-    {"modernbert", halves, Fused::stacked},
-    {"moonshine", adjacent},
-    {"nemotron", halves},
-    {"nomic_bert", halves, Fused::stacked},
-    {"olmo", halves},
-    {"olmo2", halves},
-    {"olmo3", halves},
-    {"olmoe", halves},
-    {"openelm", halves, Fused::stacked},
-    {"persimmon", halves, Fused::grouped},
-    {"phi", halves},
-    {"phi-msft", halves, Fused::stacked},
-    {"phi3", halves, Fused::stacked},
-    {"phi4mm", halves, Fused::stacked},
-    {"phimoe", halves},
-    {"qwen", halves, Fused::stacked},
-    {"qwen2", halves},
-    {"qwen2_5_vl", halves},
-    {"qwen2_moe", halves},
-    {"qwen2_vl", halves},
-    {"qwen3", halves},
-    {"qwen3_5", halves, Fused::none, QueryRows::gated},
-    {"qwen3_5_moe", halves, Fused::none, QueryRows::gated},
-    {"qwen3_moe", halves},
-    {"qwen3_next", halves, Fused::none, QueryRows::gated},
-    {"qwen3_vl", halves},
-    {"qwen3_vl_moe", halves},
-    {"recurrent_gemma", halves},
-    {"roformer", adjacent},
-    {"seed_oss", halves},
-    {"smollm3", halves},
-    {"stablelm", halves},
-    {"starcoder2", halves},
+// Those that differ from Llama's separate q, k and v.
+constexpr std::pair<std::string_view, WeightLayout> layouts[] = {
+    {"baichuan", {.fused = Fused::stacked}},
+    {"chatglm", {.fused = Fused::stacked}},
+    {"codegen", {.fused = Fused::quarters}},
+    {"dbrx", {.fused = Fused::stacked}},
+    {"falcon", {.fused = Fused::grouped}},
+    {"gpt_neox", {.fused = Fused::grouped}},
+    {"gpt_neox_japanese", {.fused = Fused::grouped}},
+    {"internlm2", {.fused = Fused::grouped}},
+    {"modernbert", {.fused = Fused::stacked}},
+    {"modernbert-decoder", {.fused = Fused::stacked}},
+    {"nomic_bert", {.fused = Fused::stacked}},
+    {"openelm", {.fused = Fused::stacked}},
+    {"persimmon", {.fused = Fused::grouped}},
+    {"phi-msft", {.fused = Fused::stacked}},
+    {"phi3", {.fused = Fused::stacked}},
+    {"phi4mm", {.fused = Fused::stacked}},
+    {"qwen", {.fused = Fused::stacked}},
+    {"qwen3_5", {.query = QueryRows::gated}},
+    {"qwen3_5_moe", {.query = QueryRows::gated}},
+    {"qwen3_5_moe_text", {.query = QueryRows::gated}},
+    {"qwen3_5_text", {.query = QueryRows::gated}},
+    {"qwen3_next", {.query = QueryRows::gated}},
 };
 
 constexpr std::string_view without_rotary[] = {
-    "albert",     "bart",   "bert",  "blip_2",     "bloom",       "clip",    "deberta-v2",
-    "distilbert", "gpt2",   "jais",  "mpt",        "gpt_bigcode", "gpt_neo", "jamba",
-    "mamba",      "mamba2", "mbart", "nemotron_h", "opt",         "rwkv",    "roberta",
-    "siglip",     "t5",     "vit",   "whisper",
+    "albert",     "bart",   "bert",        "bloom",   "clip",       "deberta-v2",
+    "distilbert", "gpt2",   "gpt_bigcode", "gpt_neo", "jais",       "jamba",
+    "mamba",      "mamba2", "mbart",       "mpt",     "nemotron_h", "opt",
+    "rwkv",       "siglip", "roberta",     "t5",      "vit",        "whisper",
 };
 
 [[noreturn]] void refuse_tensor(std::string_view rule, std::string_view tensor,
@@ -137,10 +81,10 @@ void add_heads(RowPermutation& plan, const AttentionSizes& sizes, int64_t row, i
     plan.starts.push_back(row + head * stride + sizes.first);
 }
 
-void plan_fused(RowPermutation& plan, const WeightFamily& family, const AttentionSizes& sizes,
+void plan_fused(RowPermutation& plan, const WeightLayout& layout, const AttentionSizes& sizes,
                 std::string_view tensor, std::span<const int64_t> shape) {
   const int64_t heads = sizes.heads, keys = sizes.kv_heads, dim = sizes.head_dim;
-  switch (family.fused) {
+  switch (layout.fused) {
     case Fused::stacked:
       plan.rows = (heads + 2 * keys) * dim;
       add_heads(plan, sizes, 0, heads + keys, dim);
@@ -169,16 +113,16 @@ void plan_fused(RowPermutation& plan, const WeightFamily& family, const Attentio
     case Fused::none:
       break;
   }
-  refuse_tensor("the family must say how q, k and v lie in a fused tensor", tensor, shape);
+  refuse_tensor("the model_type must be one whose fused q, k and v are known", tensor, shape);
 }
 
 // The rows of a whole projection; of norms, those of all heads.
-RowPermutation plan_role(const WeightFamily& family, const AttentionSizes& sizes, Role role,
+RowPermutation plan_role(const WeightLayout& layout, const AttentionSizes& sizes, Role role,
                          std::string_view tensor, std::span<const int64_t> shape) {
   RowPermutation plan{.rows = 0, .rotary_dim = sizes.rotary_dim, .starts = {}};
   switch (role) {
     case Role::query: {
-      const int64_t stride = sizes.head_dim * (family.query == QueryRows::gated ? 2 : 1);
+      const int64_t stride = sizes.head_dim * (layout.query == QueryRows::gated ? 2 : 1);
       plan.rows = sizes.heads * stride;
       add_heads(plan, sizes, 0, sizes.heads, stride);
       break;
@@ -193,7 +137,7 @@ RowPermutation plan_role(const WeightFamily& family, const AttentionSizes& sizes
       add_heads(plan, sizes, 0, sizes.kv_heads, sizes.head_dim);
       break;
     case Role::fused:
-      plan_fused(plan, family, sizes, tensor, shape);
+      plan_fused(plan, layout, sizes, tensor, shape);
       break;
     case Role::shared_key:
       if (sizes.kv_lora_rank == 0)
@@ -236,11 +180,9 @@ std::optional<RowPermutation> plan_scale(RowPermutation plan, const AttentionSiz
 
 }  // namespace
 
-std::span<const WeightFamily> weight_families() { return families; }
-
-std::optional<WeightFamily> find_weight_family(std::string_view model_type) {
-  for (const WeightFamily& family : families)
-    if (family.name == model_type) return family;
+WeightLayout weight_layout(std::string_view model_type) {
+  for (const auto& [name, layout] : layouts)
+    if (name == model_type) return layout;
   if (std::find(std::begin(without_rotary), std::end(without_rotary), model_type) !=
       std::end(without_rotary))
     refuse("conversion", "the model must have a rotary encoding", model_type);
@@ -248,12 +190,10 @@ std::optional<WeightFamily> find_weight_family(std::string_view model_type) {
     refuse("conversion", "keys must not share their rows with values", model_type);
   if (model_type == "vjepa2")
     refuse("conversion", "both elements of a pair must turn by one angle", model_type);
-  return std::nullopt;
+  return {};
 }
 
-WeightFamily generic_weight_family() { return {.name = "llama-like", .released = {}}; }
-
-std::optional<RowPermutation> plan_rows(const WeightFamily& family, const AttentionSizes& sizes,
+std::optional<RowPermutation> plan_rows(const WeightLayout& layout, const AttentionSizes& sizes,
                                         std::string_view tensor,
                                         std::span<const int64_t> shape) {
   const TensorName name = internal::read_name(tensor);
@@ -267,7 +207,7 @@ std::optional<RowPermutation> plan_rows(const WeightFamily& family, const Attent
   if (name.role == Role::unsure || name.leaf == Leaf::unsure || name.leaf == Leaf::single)
     refuse_tensor("of q and k only plain rows can be moved (weight, bias, lora_B, scale)",
                   tensor, shape);
-  RowPermutation plan = plan_role(family, sizes, name.role, tensor, shape);
+  RowPermutation plan = plan_role(layout, sizes, name.role, tensor, shape);
   if (shape.empty() && name.leaf != Leaf::scale)
     refuse_tensor("a tensor of q or k must have rows", tensor, shape);
   if (name.leaf == Leaf::scale) return plan_scale(std::move(plan), sizes, tensor, shape);

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <set>
 
+#include "model/layer.h"
 #include "testing.h"
 
 namespace gnomon::model {
@@ -18,16 +19,16 @@ namespace {
 
 using std::int64_t;
 using ::testing::HasSubstr;
+using testing::Layer;
 using testing::message_of;
-using Numbers = std::vector<double>;
+using testing::Numbers;
+using testing::scores;
 
 constexpr Pairing halves = Pairing::halves, adjacent = Pairing::adjacent;
 
-WeightFamily family(std::string_view name) {
-  return find_weight_family(name).value_or(generic_weight_family());
-}
+WeightLayout family(std::string_view name) { return weight_layout(name); }
 
-std::size_t at(int64_t index) { return static_cast<std::size_t>(index); }
+using testing::at;
 
 Numbers permuted(const RowPermutation& plan, Pairing to, const Numbers& values) {
   Numbers out(values.size());
@@ -71,82 +72,6 @@ TEST(Conversion, ThereAndBackIsTheIdentityForAnyBytes) {
   }
 }
 
-// One attention layer, in double, as papers have it.
-struct Layer {
-  AttentionSizes sizes;
-  std::map<std::string, std::pair<std::vector<int64_t>, Numbers>> tensors;
-
-  void add(const std::string& name, std::vector<int64_t> shape, unsigned seed) {
-    int64_t count = 1;
-    for (const int64_t extent : shape) count *= extent;
-    tensors[name] = {shape, testing::random_numbers(at(count), seed)};
-  }
-  Layer converted(const WeightFamily& of, Pairing to) const {
-    Layer other = *this;
-    for (auto& [name, tensor] : other.tensors)
-      if (const auto plan = plan_rows(of, sizes, name, tensor.first))
-        tensor.second = permuted(*plan, to, tensor.second);
-    return other;
-  }
-  // W x + b, [rows].
-  Numbers project(const std::string& module, const Numbers& x) const {
-    const auto& [shape, weight] = tensors.at(module + ".weight");
-    Numbers y(at(shape[0]));
-    const auto bias = tensors.find(module + ".bias");
-    for (std::size_t row = 0; row < y.size(); ++row) {
-      y[row] = bias == tensors.end() ? 0.0 : bias->second.second[row];
-      for (std::size_t c = 0; c < x.size(); ++c) y[row] += weight[row * x.size() + c] * x[c];
-    }
-    return y;
-  }
-  // RMS norm with weights per head or for all of them.
-  void normalise(const std::string& module, Numbers& y) const {
-    const auto found = tensors.find(module + ".weight");
-    if (found == tensors.end()) return;
-    const Numbers& weight = found->second.second;
-    for (std::size_t begin = 0; begin < y.size(); begin += weight.size()) {
-      double squares = 0;
-      for (std::size_t i = 0; i < weight.size(); ++i) squares += y[begin + i] * y[begin + i];
-      const double scale = 1 / std::sqrt(squares / static_cast<double>(weight.size()) + 1e-6);
-      for (std::size_t i = 0; i < weight.size(); ++i) y[begin + i] *= scale * weight[i];
-    }
-  }
-};
-
-// RoFormer, equation 34, for one head.
-void turn(double* head, const AttentionSizes& s, Pairing pairing, double position) {
-  const int64_t half = s.rotary_dim / 2;
-  for (int64_t i = 0; i < half; ++i) {
-    const double t = position * std::pow(10000.0, -2.0 * static_cast<double>(i) /
-                                                      static_cast<double>(s.rotary_dim));
-    double& a = head[s.first + (pairing == adjacent ? 2 * i : i)];
-    double& b = head[s.first + (pairing == adjacent ? 2 * i + 1 : i + half)];
-    const double turned = a * std::cos(t) - b * std::sin(t);
-    b = a * std::sin(t) + b * std::cos(t);
-    a = turned;
-  }
-}
-
-// Scores of each query head with its key.
-Numbers scores(const Layer& layer, Pairing pairing, const std::string& prefix) {
-  const AttentionSizes& s = layer.sizes;
-  const Numbers x = testing::random_numbers(12, 71), z = testing::random_numbers(12, 72);
-  Numbers q = layer.project(prefix + "q_proj", x), k = layer.project(prefix + "k_proj", z);
-  layer.normalise(prefix + "q_norm", q);
-  layer.normalise(prefix + "k_norm", k);
-  for (int64_t h = 0; h < s.heads; ++h) turn(&q[at(h * s.head_dim)], s, pairing, 17);
-  for (int64_t h = 0; h < s.kv_heads; ++h) turn(&k[at(h * s.head_dim)], s, pairing, 5);
-  Numbers all;
-  for (int64_t h = 0; h < s.heads; ++h) {
-    const int64_t key = h / (s.heads / s.kv_heads);
-    double sum = 0;
-    for (int64_t i = 0; i < s.head_dim; ++i)
-      sum += q[at(h * s.head_dim + i)] * k[at(key * s.head_dim + i)];
-    all.push_back(sum);
-  }
-  return all;
-}
-
 void expect_same(const Numbers& got, const Numbers& wanted, double size) {
   for (std::size_t i = 0; i < wanted.size(); ++i)
     EXPECT_NEAR(got[i], wanted[i], 0x1p-42 * size);
@@ -155,6 +80,14 @@ bool differ(const Numbers& a, const Numbers& b) {
   double most = 0;
   for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::fabs(a[i] - b[i]));
   return most > 1e-3;
+}
+
+Layer converted(const Layer& layer, const WeightLayout& of, Pairing to) {
+  Layer other = layer;
+  for (auto& [name, tensor] : other.tensors)
+    if (const auto plan = plan_rows(of, layer.sizes, name, tensor.first))
+      tensor.second = permuted(*plan, to, tensor.second);
+  return other;
 }
 
 TEST(Conversion, ScoresStayForEveryHeadSizeGroupingBiasAndNorm) {
@@ -174,13 +107,13 @@ TEST(Conversion, ScoresStayForEveryHeadSizeGroupingBiasAndNorm) {
             layer.add(prefix + "q_norm.weight", {kind == 1 ? dim : 4 * dim}, 5);
             layer.add(prefix + "k_norm.weight", {kind == 1 ? dim : keys * dim}, 6);
           }
-          const WeightFamily llama = family("llama");
-          const Layer there = layer.converted(llama, adjacent);
+          const WeightLayout llama = family("llama");
+          const Layer there = converted(layer, llama, adjacent);
           const Numbers wanted = scores(layer, halves, prefix);
           expect_same(scores(there, adjacent, prefix), wanted,
                       100.0 * static_cast<double>(dim));
           EXPECT_TRUE(differ(scores(layer, adjacent, prefix), wanted));
-          EXPECT_EQ(there.converted(llama, halves).tensors, layer.tensors);
+          EXPECT_EQ(converted(there, llama, halves).tensors, layer.tensors);
         }
 }
 
@@ -203,22 +136,9 @@ TEST(Conversion, ScoresStayInLatentAttention) {
     layer.add(prefix + "q_a_proj.weight", {12, 20}, 6);
     layer.add(prefix + "q_a_layernorm.weight", {12}, 7);
     const auto score = [&](const Layer& of, Pairing pairing) {
-      const Numbers x = testing::random_numbers(12, 8), z = testing::random_numbers(12, 9);
-      Numbers q = of.project(prefix + query, x);
-      const Numbers latent = of.project(prefix + "kv_a_proj_with_mqa", z);
-      const Numbers kv =
-          of.project(prefix + "kv_b_proj", {latent.begin(), latent.begin() + 10});
-      Numbers all;
-      for (int64_t h = 0; h < 3; ++h) {
-        Numbers k(kv.begin() + h * 40, kv.begin() + h * 40 + 16);
-        k.insert(k.end(), latent.begin() + 10, latent.end());
-        turn(k.data(), s, pairing, 3);
-        turn(&q[at(h * 24)], s, pairing, 11);
-        all.push_back(std::inner_product(k.begin(), k.end(), q.begin() + h * 24, 0.0));
-      }
-      return all;
+      return testing::latent_scores(of, pairing, prefix, query);
     };
-    const Layer there = layer.converted(family("deepseek_v3"), halves);
+    const Layer there = converted(layer, family("deepseek_v3"), halves);
     expect_same(score(there, halves), score(layer, adjacent), 1e4);
     EXPECT_TRUE(differ(score(layer, halves), score(layer, adjacent)));
     std::set<std::string> moved;
@@ -370,7 +290,7 @@ TEST(Conversion, ScalesOfBlocksStayWhereSlicesLieWithinThem) {
                    .rotary_dim = 64,
                    .first = 128,
                    .kv_lora_rank = 512};
-  const WeightFamily of = family("deepseek_v3");
+  const WeightLayout of = family("deepseek_v3");
   const std::string prefix = "model.layers.0.self_attn.";
   const auto plan = [&](const std::string& name, std::vector<int64_t> shape) {
     return plan_rows(of, s, prefix + name, shape);
@@ -383,18 +303,14 @@ TEST(Conversion, ScalesOfBlocksStayWhereSlicesLieWithinThem) {
               HasSubstr("blocks of 80 rows"));
 }
 
-TEST(Conversion, FamiliesAreNamedOnce) {
-  std::set<std::string_view> names;
-  for (const WeightFamily& one : weight_families()) {
-    EXPECT_TRUE(names.insert(one.name).second) << one.name;
-    EXPECT_TRUE(one.released) << one.name;
-    EXPECT_EQ(find_weight_family(one.name), one);
-  }
-  EXPECT_FALSE(find_weight_family("no_such_model"));
-  EXPECT_THROW(find_weight_family("mpt"), std::invalid_argument);
-  EXPECT_THAT(message_of([] { find_weight_family("gemma4_text"); }),
+TEST(Conversion, ModelsThatCannotBeConvertedAreRefusedByName) {
+  EXPECT_EQ(weight_layout("no_such_model"), WeightLayout{});
+  EXPECT_EQ(weight_layout("qwen3_next").query, QueryRows::gated);
+  EXPECT_THAT(message_of([] { weight_layout("mpt"); }),
+              HasSubstr("must have a rotary encoding, got mpt"));
+  EXPECT_THAT(message_of([] { weight_layout("gemma4_text"); }),
               HasSubstr("keys must not share their rows with values"));
-  EXPECT_THROW(find_weight_family("vjepa2"), std::invalid_argument);
+  EXPECT_THROW(weight_layout("vjepa2"), std::invalid_argument);
 }
 
 TEST(Conversion, SizesHaveBounds) {

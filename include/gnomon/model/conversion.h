@@ -53,25 +53,18 @@ enum class QueryRows {
   gated,      // H times (D rows of q, D rows of a gate)
 };
 
-// How the models of one `model_type` lay out their weights.
-struct WeightFamily {
-  std::string_view name;
-  // What its published files hold. Files do not say so themselves.
-  std::optional<Pairing> released;
+// How the models of one `model_type` lay out their queries and keys.
+struct WeightLayout {
   Fused fused = Fused::none;
   QueryRows query = QueryRows::plain;
 
-  bool operator==(const WeightFamily&) const = default;
+  bool operator==(const WeightLayout&) const = default;
 };
-
-// All that are known, by name.
-std::span<const WeightFamily> weight_families();
-// The family of a config's `model_type`; nothing when it is not known. Throws
-// std::invalid_argument for models that have no such conversion: without rotary encoding, with
-// values that share the keys' rows (Gemma 4), with pairs that are no pairs (V-JEPA 2).
-std::optional<WeightFamily> find_weight_family(std::string_view model_type);
-// For one that is not known: separate q, k and v, as Llama has them.
-WeightFamily generic_weight_family();
+// By a config's `model_type`; separate q, k and v, as Llama has them, for any that is not known
+// to differ. Throws std::invalid_argument for models that have no such conversion: without
+// rotary encoding, with values that share the keys' rows (Gemma 4), with pairs that are no
+// pairs (V-JEPA 2).
+WeightLayout weight_layout(std::string_view model_type);
 
 // Where the rotated slices of a tensor lie. Rows are `rows` equal parts of its bytes.
 struct RowPermutation {
@@ -89,7 +82,7 @@ struct RowPermutation {
 // Throws std::invalid_argument naming the tensor when it belongs to q or k and its rows cannot
 // be moved or told apart (packed quantisation, another shape, a fused tensor of a family that
 // is not known), and when the sizes break the bounds written beside them.
-std::optional<RowPermutation> plan_rows(const WeightFamily& family, const AttentionSizes& sizes,
+std::optional<RowPermutation> plan_rows(const WeightLayout& layout, const AttentionSizes& sizes,
                                         std::string_view tensor,
                                         std::span<const std::int64_t> shape);
 
