@@ -24,6 +24,7 @@ void granite_hybrid(Reading& r);
 void jamba(Reading& r);
 void kimi_linear(Reading& r);
 void lfm2(Reading& r);
+void lfm3(Reading& r);
 void llama4(Reading& r);
 void mimo(Reading& r);
 void minimax(Reading& r);
@@ -39,6 +40,7 @@ void qwen1(Reading& r);
 void qwen3_next(Reading& r);
 void recurrent_gemma(Reading& r);
 void smollm3(Reading& r);
+void step3(Reading& r);
 void zamba2(Reading& r);
 
 // rules_latent.cc: multi-head latent attention, where the last part of a head turns.

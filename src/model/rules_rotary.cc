@@ -274,6 +274,14 @@ void lfm2(Reading& r) {
   read_rotary(r);
 }
 
+void lfm3(Reading& r) {
+  prepare(r);
+  type_layers(r, [](std::int64_t l) {
+    return l % 4 == 2 ? full : l % 4 == 0 && l > 0 ? sliding : "conv";
+  });
+  read_rotary(r);
+}
+
 void llama4(Reading& r) {
   prepare(r);
   turn_by_list(r, 4);
@@ -459,6 +467,41 @@ void smollm3(Reading& r) {
   prepare(r);
   turn_by_list(r, 4);
   read_rotary(r);
+}
+
+// A base and a share of the head for each layer; the scaling is of the full layers alone.
+void step3(Reading& r) {
+  prepare(r);
+  const auto list = [&](const char* name, double otherwise) {
+    const auto value = r.keys.find({name});
+    if (!value) return std::vector<double>(r.layers.size(), otherwise);
+    if (!value->is(JsonType::array))
+      return std::vector<double>(r.layers.size(), value->number(name));
+    std::vector<double> numbers = value->numbers(name);
+    if (numbers.size() < r.layers.size())
+      value->fail(std::string(name) + " must have a number for each of " +
+                  std::to_string(r.layers.size()) + " layers, got " +
+                  std::to_string(numbers.size()));
+    return numbers;
+  };
+  const auto scalar = r.keys.number({"query_pre_attn_scalar"});
+  if (scalar && *scalar > 0) r.softmax_scale = inverse_sqrt(*scalar);
+  if (has_ropes_by_type(r)) return read_rotary(r);
+  const auto bases = list("rope_theta", r.family.base);
+  const auto shares = list("partial_rotary_factors", 1);
+  const auto scaling = r.keys.find({"rope_scaling", "rope_parameters"});
+  for (std::size_t l = 0; l < r.layers.size(); ++l) {
+    Layer& layer = r.layers[l];
+    const bool whole = layer.type == full;
+    const std::string type =
+        layer.type + " " + std::to_string(bases[l]) + " " + std::to_string(shares[l]);
+    layer.type = type;
+    if (r.ropes.contains(type)) continue;
+    if (!(shares[l] > 0 && shares[l] <= 1)) r.fail("partial_rotary_factors must be in (0, 1]");
+    r.rotary_dim = static_cast<std::int64_t>(static_cast<double>(r.head_dim) * shares[l]);
+    r.ropes[type] = read_rope(r, whole ? scaling : std::nullopt, bases[l], type);
+  }
+  put_rotary_groups(r);
 }
 
 // Attention is in the blocks named hybrid; its scale is of half the head.

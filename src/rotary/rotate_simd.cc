@@ -13,6 +13,7 @@
 #include "hwy/highway.h"
 #include "src/core/dispatch.h"
 #include "src/core/elements-inl.h"
+#include "src/rotary/batch.h"
 #include "src/rotary/turn-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -117,13 +118,6 @@ void turn(View<T, 4> x, const RotaryTable& table, float sign) {
   });
 }
 
-template <typename T>
-View<T, 4> batch_of_one(const View<T, 3>& x) {
-  return {x.data(),
-          {1, x.extent(0), x.extent(1), x.extent(2)},
-          {0, x.stride(0), x.stride(1), x.stride(2)}};
-}
-
 }  // namespace
 
 template <typename T>
@@ -132,7 +126,7 @@ void rotate(View<T, 4> x, const RotaryTable& table) {
 }
 template <typename T>
 void rotate(View<T, 3> x, const RotaryTable& table) {
-  turn(batch_of_one(x), table, 1.0f);
+  turn(rotary_internal::batch_of_one(x), table, 1.0f);
 }
 template <typename T>
 void rotate_backward(View<T, 4> grad, const RotaryTable& table) {
@@ -140,7 +134,7 @@ void rotate_backward(View<T, 4> grad, const RotaryTable& table) {
 }
 template <typename T>
 void rotate_backward(View<T, 3> grad, const RotaryTable& table) {
-  turn(batch_of_one(grad), table, -1.0f);
+  turn(rotary_internal::batch_of_one(grad), table, -1.0f);
 }
 
 #define GNOMON_INSTANTIATE(T)                                    \

@@ -7,6 +7,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
+#include "src/rotary/batch.h"
 
 namespace gnomon {
 namespace {
@@ -75,13 +76,6 @@ void scale(View<T, 4> q, const QueryTemperature& temperature, const Positions& p
   });
 }
 
-template <typename T>
-View<T, 4> batch_of_one(const View<T, 3>& x) {
-  return {x.data(),
-          {1, x.extent(0), x.extent(1), x.extent(2)},
-          {0, x.stride(0), x.stride(1), x.stride(2)}};
-}
-
 }  // namespace
 
 QueryTemperature llama4_temperature(double attn_scale, std::int64_t floor_scale) {
@@ -106,7 +100,7 @@ void scale_queries(View<T, 4> q, const QueryTemperature& temperature,
 template <typename T>
 void scale_queries(View<T, 3> q, const QueryTemperature& temperature,
                    const Positions& positions) {
-  scale(batch_of_one(q), temperature, positions);
+  scale(rotary_internal::batch_of_one(q), temperature, positions);
 }
 template <typename T>
 void scale_queries_backward(View<T, 4> grad, const QueryTemperature& temperature,
@@ -116,7 +110,7 @@ void scale_queries_backward(View<T, 4> grad, const QueryTemperature& temperature
 template <typename T>
 void scale_queries_backward(View<T, 3> grad, const QueryTemperature& temperature,
                             const Positions& positions) {
-  scale(batch_of_one(grad), temperature, positions);
+  scale(rotary_internal::batch_of_one(grad), temperature, positions);
 }
 
 #define GNOMON_INSTANTIATE(T)                                                                  \

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 
@@ -209,6 +210,89 @@ TEST_F(SafeTensorsTest, SurvivesChangedBytes) {
   }
 }
 
+// Strings as the JSON library has them: what it takes is taken, what it refuses is refused.
+TEST_F(SafeTensorsTest, ReadsStringsAsJsonHasThem) {
+  std::vector<std::string> strings = {
+      "",
+      R"(\"\\\/\b\f\n\r\t)",
+      R"(\u0041\u00e9\u20ac\ud83d\ude00)",
+      R"(\uD800)",
+      R"(\udc00)",
+      R"(\ud800\u0041)",
+      R"(\u12)",
+      R"(\u12g4)",
+      R"(\x)",
+      R"(\)",
+      "\u00e9\u20ac",
+      "\xf0\x9f\x98\x80",
+      "\xed\xa0\x80",
+      "\t",
+      "\x7f",
+      R"(\u0000)",
+      "a\\",
+      R"(\u005C")",
+  };
+  std::mt19937 engine(1);
+  const std::string letters = R"(\\\uud8Dc0a9")"
+                              "\x80\xc3\xa9\xf0\x9f\t ";
+  for (int trial = 0; trial < 3000; ++trial) {
+    std::string text;
+    for (auto i = engine() % 14; i > 0; --i) text += letters[engine() % letters.size()];
+    strings.push_back(text);
+  }
+  int taken = 0;
+  for (const std::string& text : strings) {
+    const std::string header = R"({"__metadata__":{"k":")" + text + R"("}})";
+    const auto json = nlohmann::json::parse(header, nullptr, false);
+    if (json.is_discarded()) {
+      EXPECT_NE(error(file_of(header, "")), "") << header;
+      continue;
+    }
+    ++taken;
+    EXPECT_EQ(read(file_of(header, "")).metadata().at("k"),
+              json["__metadata__"]["k"].get<std::string>())
+        << header;
+  }
+  EXPECT_GT(taken, 150);
+}
+
+// Whatever the reader takes is JSON, and says the same to the library.
+TEST_F(SafeTensorsTest, TakesNothingThatIsNotJson) {
+  const std::string whole =
+      R"({ "__metadata__":{"k":"v"} ,"a":{"dtype":"U8","shape":[1, 2],"data_offsets":[0,2]}, )"
+      R"("b":{"data_offsets":[ 2,3],"shape":[],"dtype":"X"} } )";
+  std::mt19937 engine(1);
+  const std::string letters = "{}[],:\"0123456789.eE-+tfn \n\\ab";
+  int taken = 0;
+  for (int trial = 0; trial < 3000; ++trial) {
+    std::string header = whole;
+    const std::size_t at = engine() % header.size();
+    switch (engine() % 3) {
+      case 0:
+        header[at] = letters[engine() % letters.size()];
+        break;
+      case 1:
+        header.insert(at, 1, letters[engine() % letters.size()]);
+        break;
+      default:
+        header.erase(at, 1 + engine() % 3);
+    }
+    if (error(file_of(header, "xyz")) != "") continue;
+    ++taken;
+    const SafeTensors file = read(file_of(header, "xyz"));
+    const auto json = nlohmann::json::parse(header, nullptr, false);
+    ASSERT_FALSE(json.is_discarded()) << header;
+    ASSERT_EQ(json.size(), file.tensors().size() + json.contains("__metadata__")) << header;
+    for (const TensorEntry& tensor : file.tensors()) {
+      const auto& entry = json.at(tensor.name);
+      EXPECT_EQ(entry.at("dtype"), tensor.dtype);
+      EXPECT_EQ(entry.at("shape"), nlohmann::json(tensor.shape));
+      EXPECT_EQ(entry.at("data_offsets"), nlohmann::json({tensor.begin, tensor.end}));
+    }
+  }
+  EXPECT_GT(taken, 150);
+}
+
 TEST_F(SafeTensorsTest, SaysWhatIsWrongAndWhere) {
   const auto header_error = [&](const std::string& header, const std::string& data = "") {
     return error(file_of(header, data));
@@ -247,6 +331,17 @@ TEST_F(SafeTensorsTest, SaysWhatIsWrongAndWhere) {
               HasSubstr("__metadata__ occurs twice"));
   EXPECT_THAT(header_error("{\"a\": " + std::string(100'000, '[')),
               HasSubstr("unexpected an array"));
+  EXPECT_EQ(header_error("{" + std::string(100'000, '\n') + "x"),
+            "the header is not JSON: expected a key in quotes, at byte 100009");
+  std::string entries = R"({"__metadata__":{"":"")";
+  for (int i = 1; i < 65536; ++i) entries += ",\"" + std::to_string(i) + "\":\"\"";
+  EXPECT_EQ(header_error(entries + "}}"), "");
+  EXPECT_THAT(header_error(entries + R"(,"x":""}})"),
+              HasSubstr("more than 65536 entries of metadata"));
+  EXPECT_THAT(header_error(R"({"a":{"dtype":"U8","shape":[01],"data_offsets":[0,1]}})", "x"),
+              HasSubstr("a number that begins with 0"));
+  EXPECT_THAT(header_error(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1,1]}})", "x"),
+              HasSubstr("more than two data_offsets"));
   std::string deep = "{";
   for (int i = 0; i < 50'000; ++i) deep += "\"a\":{";
   EXPECT_THAT(header_error(deep), HasSubstr("the unknown key"));
@@ -258,7 +353,7 @@ TEST_F(SafeTensorsTest, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(header_error("{" + entry("a", "U8", "[9223372036854775808]", "[0,0]") + "}"),
               HasSubstr("an extent beyond 64 bits"));
   EXPECT_THAT(header_error("{" + entry("a", "U8", "[99999999999999999999]", "[0,0]") + "}"),
-              HasSubstr("unexpected a fraction in a shape"));
+              HasSubstr("a number beyond 64 bits in a shape"));
   EXPECT_THAT(header_error("{" + entry("a", "U8", "[4294967296,4294967296]", "[0,0]") + "}"),
               HasSubstr("within 64 bits"));
   EXPECT_THAT(header_error("{" + entry("a", "F64", "[4611686018427387904]", "[0,0]") + "}"),

@@ -1,0 +1,34 @@
+#include "fuzz/target.h"
+#include "gnomon/model/gguf.h"
+
+namespace gnomon::fuzz {
+namespace {
+
+bool read(std::span<const std::byte> bytes) {
+  return taken(bytes.size(), [&] {
+    const model::Gguf file(bytes, "fuzz");
+    const auto attempt = [&](auto method, const auto& what) {
+      taken(bytes.size(), [&] { (file.*method)(what); });
+    };
+    for (const model::GgufEntry& entry : file.metadata()) {
+      require(file.find(entry.key) == &entry);
+      attempt(&model::Gguf::integer, entry.key);
+      attempt(&model::Gguf::number, entry.key);
+      attempt(&model::Gguf::boolean, entry.key);
+      attempt(&model::Gguf::text, entry.key);
+      attempt(&model::Gguf::integers, entry.key);
+      attempt(&model::Gguf::numbers, entry.key);
+      attempt(&model::Gguf::booleans, entry.key);
+      attempt(&model::Gguf::texts, entry.key);
+    }
+    for (const model::GgufTensor& tensor : file.tensors()) {
+      require(file.find_tensor(tensor.name) == &tensor && tensor.size() >= 0);
+      attempt(&model::Gguf::values, tensor);
+    }
+  });
+}
+
+const Register registered("gguf", read);
+
+}  // namespace
+}  // namespace gnomon::fuzz
