@@ -5,6 +5,7 @@
 #include "apps/cli/arguments.h"
 #include "gnomon/io/file.h"
 #include "gnomon/model/config.h"
+#include "gnomon/model/gguf_model.h"
 
 namespace gnomon::cli {
 
@@ -19,6 +20,8 @@ model::ModelDescription read_model(const std::string& path, const std::string& y
   const fs::path file =
       fs::is_directory(path) ? fs::path(path) / "config.json" : fs::path(path);
   const io::MappedFile mapped(file);
+  if (mapped.text().starts_with("GGUF"))
+    return model::read_gguf(model::Gguf(mapped.bytes(), mapped.name()));
   return model::read_config(mapped.text(), {.name = file.string(), .yarn_factor = factor});
 }
 

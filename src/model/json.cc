@@ -5,31 +5,13 @@
 #include <limits>
 
 #include "gnomon/error.h"
+#include "src/core/text.h"
 
 namespace gnomon::model::internal {
 namespace {
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-// The bytes of one character of UTF-8 at text[at], or 0 where there is none: overlong forms,
-// surrogates and what lies beyond U+10FFFF are none.
-std::size_t utf8_length(std::string_view text, std::size_t at) {
-  const auto byte = [&](std::size_t k) {
-    return at + k < text.size() ? static_cast<unsigned char>(text[at + k]) : 0u;
-  };
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4) return 0;
-  for (std::size_t k = 1; k < length; ++k)
-    if ((byte(k) & 0xC0) != 0x80) return 0;
-  if (lead == 0xE0 && byte(1) < 0xA0) return 0;
-  if (lead == 0xED && byte(1) > 0x9F) return 0;
-  if (lead == 0xF0 && byte(1) < 0x90) return 0;
-  if (lead == 0xF4 && byte(1) > 0x8F) return 0;
-  return length;
-}
 
 // Reads tokens and says where they end.
 class Scanner {
@@ -51,19 +33,20 @@ class Scanner {
   }
 
   void string() {
-    ++at_;
-    while (true) {
-      if (done()) fail("a string without an end");
-      const char c = text_[at_];
-      if (c == '"') break;
-      if (static_cast<unsigned char>(c) < 0x20) fail("a control character in a string");
-      if (c == '\\') {
+    const std::size_t begin = ++at_;
+    while (!done() && text_[at_] != '"') {
+      if (static_cast<unsigned char>(text_[at_]) < 0x20)
+        fail("a control character in a string");
+      if (text_[at_] == '\\')
         escape();
-        continue;
-      }
-      const std::size_t length = utf8_length(text_, at_);
-      if (length == 0) fail("a byte that is not UTF-8");
-      at_ += length;
+      else
+        ++at_;
+    }
+    if (done()) fail("a string without an end");
+    const std::string_view inside = text_.substr(begin, at_ - begin);
+    if (const std::size_t bad = gnomon::internal::ill_formed_utf8(inside); bad != inside.npos) {
+      at_ = begin + bad;
+      fail("a byte that is not UTF-8");
     }
     ++at_;
   }

@@ -46,7 +46,12 @@ std::optional<bool> Keys::boolean(Names names) {
 
 double inverse_sqrt(double x) { return 1 / std::sqrt(x); }
 
-void Reading::note(std::string text) {
+std::int64_t Draft::head_dim_of(const std::string& type) const {
+  const auto found = head_dims.find(type);
+  return found == head_dims.end() ? head_dim : found->second;
+}
+
+void Draft::note(std::string text) {
   if (std::find(out.notes.begin(), out.notes.end(), text) == out.notes.end())
     out.notes.push_back(std::move(text));
 }
@@ -155,7 +160,7 @@ void read_layer_types(Reading& r) {
   }
 }
 
-LayerGroup& put_group(Reading& r, std::string kind, Encoding encoding, std::int64_t layers,
+LayerGroup& put_group(Draft& r, std::string kind, Encoding encoding, std::int64_t layers,
                       std::string part) {
   LayerGroup group{.layers = {},
                    .kind = std::move(kind),
@@ -169,7 +174,7 @@ LayerGroup& put_group(Reading& r, std::string kind, Encoding encoding, std::int6
   return r.out.groups.emplace_back(std::move(group));
 }
 
-void put_rotary_groups(Reading& r) {
+void put_rotary_groups(Draft& r) {
   // Full attention first: what most readers look for.
   std::vector<LayerGroup> groups;
   for (const bool full : {true, false})
@@ -181,7 +186,7 @@ void put_rotary_groups(Reading& r) {
         group.head_dim = r.head_dim_of(layer.type);
         group.softmax_scale =
             r.softmax_scale.value_or(inverse_sqrt(static_cast<double>(group.head_dim)));
-        if (r.temperature && (r.tempered == Reading::Tempered::all || !layer.turns))
+        if (r.temperature && (r.tempered == Draft::Tempered::all || !layer.turns))
           group.temperature = r.temperature;
       }
       if (layer.attends && layer.turns) {
@@ -205,6 +210,9 @@ void put_rotary_groups(Reading& r) {
         same->layers.push_back(static_cast<std::int64_t>(l));
       }
     }
+  std::stable_partition(groups.begin(), groups.end(), [](const LayerGroup& group) {
+    return group.kind != "none" || group.head_dim != 0;
+  });
   for (LayerGroup& group : groups) {
     std::sort(group.layers.begin(), group.layers.end());
     if (group.kind == "none" && group.head_dim == 0)

@@ -76,31 +76,37 @@ std::span<const Family> other_families();
 // "qwen2" for "internvl"; the same name for what has no parts.
 std::string_view language_model_of(std::string_view model_type);
 
-struct Reading {
-  Keys keys;
-  ConfigOptions options;
-  const Family& family;
-  ModelDescription out;
+// The layers of a model as they are found out, and the groups made of them.
+struct Draft {
+  ModelDescription out = {};
   std::int64_t heads = 0, head_dim = 0;
-  bool length_given = false;
-  std::optional<double> softmax_scale = {};     // where it is not 1 / sqrt(head_dim)
-  std::optional<std::int64_t> rotary_dim = {};  // where a key of the family says it
-  std::int64_t first = 0;                       // the first rotated element (MLA)
+  std::map<std::string, std::int64_t> head_dims = {};  // by layer type, where they differ
+  std::optional<double> softmax_scale = {};            // where it is not 1 / sqrt(head_dim)
   std::vector<Layer> layers = {};
   std::map<std::string, Rope> ropes = {};  // by layer type; "" for all others
   std::optional<QueryTemperature> temperature = {};
-  // On which layers: those that turn, those that do not, or all.
+  // On which layers: all, or those that do not turn.
   enum class Tempered { all = 1, still } tempered = Tempered::all;
+
+  std::int64_t head_dim_of(const std::string& type) const;
+  void note(std::string text);
+};
+
+// A draft from the keys of a config.
+struct Reading : Draft {
+  Reading(Json object, const ConfigOptions& options, const Family& family)
+      : keys(object), options(options), family(family) {}
+
+  Keys keys;
+  ConfigOptions options;
+  const Family& family;
+  bool length_given = false;
+  std::optional<std::int64_t> rotary_dim = {};        // where a key of the family says it
+  std::int64_t first = 0;                             // the first rotated element (MLA)
   std::shared_ptr<const JsonDocument> defaults = {};  // the family's rope_parameters
   std::optional<MRopeOrder> mrope = {};
-  std::vector<std::int64_t> sections = {};             // mrope_section where it is not given
-  std::map<std::string, std::int64_t> head_dims = {};  // by layer type, where they differ
+  std::vector<std::int64_t> sections = {};  // mrope_section where it is not given
 
-  std::int64_t head_dim_of(const std::string& type) const {
-    const auto found = head_dims.find(type);
-    return found == head_dims.end() ? head_dim : found->second;
-  }
-  void note(std::string text);
   [[noreturn]] void fail(const std::string& reason) const;
   // A size that must be there, at least 1.
   std::int64_t size(Keys::Names names);
@@ -125,9 +131,9 @@ void read_rotary(Reading& r);
 // The ropes of all layer types, from rope_scaling or rope_parameters, in old or new spelling.
 void read_ropes(Reading& r);
 // Groups of r.layers, from r.ropes.
-void put_rotary_groups(Reading& r);
+void put_rotary_groups(Draft& r);
 // A group for all layers, or those of a part.
-LayerGroup& put_group(Reading& r, std::string kind, Encoding encoding, std::int64_t layers = -1,
+LayerGroup& put_group(Draft& r, std::string kind, Encoding encoding, std::int64_t layers = -1,
                       std::string part = {});
 
 // A family that is not known by name: by its keys alone, or an error where they do not tell.

@@ -5,42 +5,46 @@
 
 namespace gnomon::model::internal {
 
-// rules_rotary.cc: families whose queries and keys turn.
-void afmoe(Reading& r);
-void bamba(Reading& r);
+// rules_rotary.cc: all layers turn alike, or by a list.
 void by_rotary_dim(Reading& r);  // GPT-J, CodeGen
 void chatglm(Reading& r);
-void cohere2(Reading& r);
 void dbrx(Reading& r);
 void dia(Reading& r);
+void granite(Reading& r);
+void llama4(Reading& r);
+void minimax_m2(Reading& r);
+void ministral3(Reading& r);
+void mllama(Reading& r);
+void moonshine(Reading& r);
+void nanochat(Reading& r);
+void qwen1(Reading& r);
+void smollm3(Reading& r);
+
+// rules_sliding.cc: full attention in some layers, a window in the others.
+void afmoe(Reading& r);
+void cohere2(Reading& r);
 void exaone4(Reading& r);
 void gemma2(Reading& r);
 void gemma3(Reading& r);
 void gemma3n(Reading& r);
 void gemma4(Reading& r);
-void granite(Reading& r);
 void granite_by_layer(Reading& r);
+void lfm3(Reading& r);
+void mimo(Reading& r);
+void modernbert(Reading& r);
+void olmo3(Reading& r);
+void step3(Reading& r);
+
+// rules_hybrid.cc: attention in some layers only.
+void bamba(Reading& r);
 void granite_hybrid(Reading& r);
 void jamba(Reading& r);
 void kimi_linear(Reading& r);
 void lfm2(Reading& r);
-void lfm3(Reading& r);
-void llama4(Reading& r);
-void mimo(Reading& r);
 void minimax(Reading& r);
-void minimax_m2(Reading& r);
-void moonshine(Reading& r);
-void ministral3(Reading& r);
-void mllama(Reading& r);
-void modernbert(Reading& r);
-void nanochat(Reading& r);
 void nemotron_h(Reading& r);
-void olmo3(Reading& r);
-void qwen1(Reading& r);
 void qwen3_next(Reading& r);
 void recurrent_gemma(Reading& r);
-void smollm3(Reading& r);
-void step3(Reading& r);
 void zamba2(Reading& r);
 
 // rules_latent.cc: multi-head latent attention, where the last part of a head turns.
@@ -87,6 +91,9 @@ void t5(Reading& r);
 void transformer_xl(Reading& r);
 void unscaled_learned(Reading& r);  // GPT-Neo
 void whisper(Reading& r);
+
+// What sets the layers of a family apart, in a few words; empty where they are alike.
+std::string_view layers_of(const Family& family);
 
 // Shared by the rules.
 void prepare(Reading& r);  // sizes and layer types
