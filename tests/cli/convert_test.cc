@@ -23,7 +23,7 @@ using ::testing::Not;
 using testing::put;
 using ::testing::UnorderedElementsAre;
 
-class Convert : public InFolder {
+class ConvertProgram : public InFolder {
  protected:
   // A model of two shards, with an index and what lies beside them.
   void put_model(const std::string& folder) const {
@@ -50,7 +50,7 @@ class Convert : public InFolder {
   }
 };
 
-TEST_F(Convert, ThereAndBackIsTheSameFileByteForByte) {
+TEST_F(ConvertProgram, ThereAndBackIsTheSameFileByteForByte) {
   std::vector<Piece> pieces = llama_layer(0);
   pieces.push_back({"model.norm.weight", "F32", {3}, 4});
   pieces.push_back({"model.layers.1.self_attn.q_proj.weight", "F8_E4M3", {32, 5}, 1});
@@ -82,7 +82,7 @@ TEST_F(Convert, ThereAndBackIsTheSameFileByteForByte) {
               ElementsAre("a.safetensors", "b.safetensors", "config.json", "in.safetensors"));
 }
 
-TEST_F(Convert, AHeaderIsCopiedAsItIsWritten) {
+TEST_F(ConvertProgram, AHeaderIsCopiedAsItIsWritten) {
   put(file("config.json"), llama_config);
   const std::string plain = safetensors(llama_layer(0), R"({"b":"1","a":"2"})");
   const std::size_t header =
@@ -121,7 +121,7 @@ void expect_same(const testing::Numbers& got, const testing::Numbers& wanted) {
   for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 1e-9);
 }
 
-TEST_F(Convert, ScoresOfConvertedFilesAreTheSame) {
+TEST_F(ConvertProgram, ScoresOfConvertedFilesAreTheSame) {
   const std::string prefix = "model.layers.0.self_attn.";
   for (const std::int64_t dim : {8, 16, 64, 96, 128, 256})
     for (const double share : {1.0, 0.5, 0.25}) {
@@ -156,7 +156,7 @@ TEST_F(Convert, ScoresOfConvertedFilesAreTheSame) {
     }
 }
 
-TEST_F(Convert, ScoresOfLatentAttentionAreTheSame) {
+TEST_F(ConvertProgram, ScoresOfLatentAttentionAreTheSame) {
   const std::string prefix = "model.layers.0.self_attn.";
   const model::AttentionSizes sizes{.heads = 3,
                                     .kv_heads = 3,
@@ -183,7 +183,7 @@ TEST_F(Convert, ScoresOfLatentAttentionAreTheSame) {
               testing::latent_scores(layer, Pairing::adjacent, prefix, "q_b_proj"));
 }
 
-TEST_F(Convert, AFolderComesWholeWithItsIndexAndCompanions) {
+TEST_F(ConvertProgram, AFolderComesWholeWithItsIndexAndCompanions) {
   put_model("in");
   const std::string said =
       done({"convert", file("in"), "--to", "adjacent", "-o", file("out") + "/"});
@@ -203,7 +203,7 @@ TEST_F(Convert, AFolderComesWholeWithItsIndexAndCompanions) {
   EXPECT_EQ(names("back"), names("out"));
 }
 
-TEST_F(Convert, AFolderWithOneFileNeedsNoIndex) {
+TEST_F(ConvertProgram, AFolderWithOneFileNeedsNoIndex) {
   fs::create_directory(file("in"));
   put(file("in/config.json"), llama_config);
   put(file("in/model.safetensors"), safetensors(llama_layer(0)));
@@ -217,7 +217,7 @@ TEST_F(Convert, AFolderWithOneFileNeedsNoIndex) {
               HasSubstr("the output folder must be new, or empty"));
 }
 
-TEST_F(Convert, ADryRunShowsAndWritesNothing) {
+TEST_F(ConvertProgram, ADryRunShowsAndWritesNothing) {
   put_model("in");
   const std::string said = done({"convert", file("in"), "--to", "adjacent", "--dry-run"});
   EXPECT_THAT(said, AllOf(HasSubstr("model.layers.1.self_attn.k_proj.weight  BF16   [16, 16]"),
@@ -245,7 +245,7 @@ TEST_F(Convert, ADryRunShowsAndWritesNothing) {
               HasSubstr("\n?[2J.self_attn.q_proj.weight  F16"));
 }
 
-TEST_F(Convert, ABrokenShardLeavesNothing) {
+TEST_F(ConvertProgram, ABrokenShardLeavesNothing) {
   put_model("in");
   const std::string whole = contents(file("in/" + shard_name(1)));
   for (const std::string& broken :
@@ -269,7 +269,7 @@ bool nameless_files(const std::string& folder) {
 #endif
 }
 
-TEST_F(Convert, FailingOrKilledWhileWritingLeavesNothing) {
+TEST_F(ConvertProgram, FailingOrKilledWhileWritingLeavesNothing) {
   put_model("in");
   // The second shard does not fit a limit on the size of files.
   auto pieces = llama_layer(1);
@@ -295,7 +295,7 @@ TEST_F(Convert, FailingOrKilledWhileWritingLeavesNothing) {
   }
 }
 
-TEST_F(Convert, AnIndexThatIsNotTrustedIsRefused) {
+TEST_F(ConvertProgram, AnIndexThatIsNotTrustedIsRefused) {
   put_model("in");
   put(file("outside.safetensors"), contents(file("in/" + shard_name(0))));
   const std::string tensor = "model.layers.0.self_attn.q_proj.weight";
@@ -325,7 +325,7 @@ TEST_F(Convert, AnIndexThatIsNotTrustedIsRefused) {
   EXPECT_THAT(names(), ElementsAre("in", "outside.safetensors"));
 }
 
-TEST_F(Convert, InIsNeverOut) {
+TEST_F(ConvertProgram, InIsNeverOut) {
   put_model("in");
   const std::string before = contents(file("in/" + shard_name(0)));
   fs::create_symlink(file("in"), file("link"));
@@ -345,7 +345,7 @@ TEST_F(Convert, InIsNeverOut) {
   EXPECT_EQ(contents(file("in/" + shard_name(0))), before);
 }
 
-TEST_F(Convert, SizesComeFromConfigsOfEverySpelling) {
+TEST_F(ConvertProgram, SizesComeFromConfigsOfEverySpelling) {
   struct Case {
     const char* config;
     std::vector<Piece> pieces;
@@ -395,7 +395,7 @@ TEST_F(Convert, SizesComeFromConfigsOfEverySpelling) {
   EXPECT_EQ(meta["changed"], 2);
 }
 
-TEST_F(Convert, OptionsDoWithoutAConfig) {
+TEST_F(ConvertProgram, OptionsDoWithoutAConfig) {
   put(file("adapter.safetensors"),
       safetensors({{"base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight",
                     "F32",
@@ -430,7 +430,7 @@ TEST_F(Convert, OptionsDoWithoutAConfig) {
               HasSubstr("[to] must be one of halves, adjacent, got half"));
 }
 
-TEST_F(Convert, WhatCannotBeConvertedIsNamed) {
+TEST_F(ConvertProgram, WhatCannotBeConvertedIsNamed) {
   put(file("config.json"), llama_config);
   const auto with = [&](std::vector<Piece> pieces) {
     put(file("in.safetensors"), safetensors(pieces));
