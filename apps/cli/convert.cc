@@ -263,6 +263,13 @@ Json report(const Options& o, const Job& job) {
           {"notes", job.weights.notes}};
 }
 
+// A name from a file, without what a terminal would obey.
+std::string shown(std::string name) {
+  for (char& c : name)
+    if (static_cast<unsigned char>(c) < 32 || c == 127) c = '?';
+  return name;
+}
+
 void print_tensors(const Job& job) {
   std::size_t widest = 6;
   for (const Shard& shard : job.shards)
@@ -272,8 +279,9 @@ void print_tensors(const Job& job) {
   for (const Shard& shard : job.shards)
     for (const auto& [entry, plan] : shard.tensors)
       if (plan)
-        fmt::print("{:<{}}  {:<5}  {:<16}  {} x {}\n", entry.name, widest, entry.dtype,
-                   io::to_string(entry.shape), plan->starts.size(), plan->rotary_dim);
+        fmt::print("{:<{}}  {:<5}  {:<16}  {} x {}\n", shown(entry.name), widest,
+                   shown(entry.dtype), io::to_string(entry.shape), plan->starts.size(),
+                   plan->rotary_dim);
 }
 
 void print_report(const Options& o, const Job& job) {
