@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "src/model/reading.h"
+#include "src/model/rules.h"
 
 namespace gnomon::model {
 namespace {
@@ -94,8 +94,27 @@ ModelDescription read_config(std::string_view json, const ConfigOptions& options
 
 std::vector<FamilyInfo> families() {
   std::vector<FamilyInfo> all;
+  const auto number = [](double value) {
+    std::string text = std::to_string(value);
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.back() == '.') text.pop_back();
+    return text;
+  };
   for (const auto list : {internal::rotary_families(), internal::other_families()})
-    for (const Family& one : list) all.push_back({one.model_type, one.position});
+    for (const Family& one : list) {
+      FamilyInfo info{
+          .model_type = std::string(one.model_type),
+          .position = std::string(one.position),
+          .base = {},
+          .turning = {},
+          .head_dim = one.head_dim > 0 ? std::to_string(one.head_dim) : "hidden / heads",
+          .layers = std::string(internal::layers_of(one))};
+      if (one.position.starts_with("rotary")) {
+        info.base = number(one.base);
+        info.turning = one.share == 1 ? "all" : number(one.share);
+      }
+      all.push_back(std::move(info));
+    }
   std::sort(all.begin(), all.end(), [](const FamilyInfo& a, const FamilyInfo& b) {
     return a.model_type < b.model_type;
   });

@@ -92,6 +92,9 @@ void transformer_xl(Reading& r);
 void unscaled_learned(Reading& r);  // GPT-Neo
 void whisper(Reading& r);
 
+// What sets the layers of a family apart, in a few words; empty where they are alike.
+std::string_view layers_of(const Family& family);
+
 // Shared by the rules.
 void prepare(Reading& r);  // sizes and layer types
 // The type of layers where layer_types does not say: type(layer).

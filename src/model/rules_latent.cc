@@ -8,6 +8,8 @@ namespace {
 // The sizes of the two parts. A family's own: head_dim of both, of which `share` turns.
 void prepare_latent(Reading& r) {
   read_sizes(r);
+  std::erase_if(r.out.notes,  // it is the sum of the two parts
+                [](const std::string& note) { return note.starts_with("head_dim is not"); });
   const std::int64_t both = r.family.head_dim;
   const auto own = static_cast<std::int64_t>(static_cast<double>(both) * r.family.share + 0.5);
   constexpr std::int64_t most = 1 << 16;

@@ -35,11 +35,17 @@ struct ConfigOptions {
 // scaling that is not known). Memory: less than ten times the text.
 ModelDescription read_config(std::string_view json, const ConfigOptions& options = {});
 
-// The families that are known by name, for the docs and for tests.
+// A family that is known by name, with the defaults of its configuration class, as text: for
+// the docs and for tests.
 struct FamilyInfo {
-  std::string_view model_type;
-  std::string_view position;  // "rotary, halves"; "learned"; ...
+  std::string model_type;
+  std::string position;  // "rotary, halves"; "learned"; ...
+  std::string base;      // rope_theta where a config does not give it
+  std::string turning;   // the share of a head that turns
+  std::string head_dim;  // "128"; "hidden / heads"
+  std::string layers;    // what sets layers apart, or empty
 };
+// In the order of their names.
 std::vector<FamilyInfo> families();
 
 }  // namespace gnomon::model

@@ -58,14 +58,14 @@ class Vjepa2Table {
   std::vector<float> values_;  // all cosines, then all sines
 };
 
-// Turns queries or keys in place. x: [B, T, H, S] or [T, H, S] (a batch of one), any strides.
-// Element types: float, Half, BFloat16, double.
+// Turns queries or keys in place. x: [B, T, H, S] or [T, H, S] (a batch of one), any strides, S
+// contiguous. Element types: float, Half, BFloat16, double.
 //
 // Error: as rotate in gnomon/rotary/rotary.h, 3 * 2^-24 (|a| + |b|), and one more rounding for
 // half and bfloat16. Threads split the tokens; the result does not depend on their number.
 //
 // Throws std::invalid_argument when x has other than the table's T tokens, B rows (where that
-// is not 1) or S elements. Allocates nothing.
+// is not 1) or S elements, or S not contiguous. Allocates nothing.
 template <typename T>
 void rotate(View<T, 4> x, const Vjepa2Table& table);
 template <typename T>

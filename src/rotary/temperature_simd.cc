@@ -1,3 +1,4 @@
+// Queries multiplied by the factor of their position.
 #include "gnomon/rotary/temperature.h"
 
 #include <algorithm>
@@ -7,10 +8,62 @@
 
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/rotary/temperature_simd.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+
+#include "hwy/highway.h"
+#include "src/core/dispatch.h"
+#include "src/core/elements-inl.h"
 #include "src/rotary/batch.h"
 
+HWY_BEFORE_NAMESPACE();
+namespace gnomon {
+namespace HWY_NAMESPACE {
+
+constexpr std::int64_t chunk = 256;  // elements held in float at a time
+
+// float and double have a product in double, rounded once.
+template <typename T>
+void ScaleRow(T* HWY_RESTRICT x, double by, std::int64_t size) {
+  if constexpr (std::is_same_v<T, Accumulator<T>>) {
+    for (std::int64_t d = 0; d < size; ++d)
+      x[d] = static_cast<T>(static_cast<double>(x[d]) * by);
+  } else {
+    HWY_ALIGN float wide[chunk];
+    for (std::int64_t begin = 0; begin < size; begin += chunk) {
+      const std::int64_t count = HWY_MIN(chunk, size - begin);
+      FromElements(x + begin, count, wide);
+      ToElements(wide, static_cast<float>(by), count, x + begin);
+    }
+  }
+}
+
+#define GNOMON_SCALE(T, Name) \
+  void Scale##Name(T* x, double by, std::int64_t size) { ScaleRow(x, by, size); }
+GNOMON_SCALE(float, F32)
+GNOMON_SCALE(double, F64)
+GNOMON_SCALE(Half, F16)
+GNOMON_SCALE(BFloat16, BF16)
+#undef GNOMON_SCALE
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gnomon
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace gnomon {
 namespace {
+
+HWY_EXPORT(ScaleF32);
+HWY_EXPORT(ScaleF64);
+HWY_EXPORT(ScaleF16);
+HWY_EXPORT(ScaleBF16);
+auto kernel(const float*) { return &GNOMON_DISPATCH(ScaleF32); }
+auto kernel(const double*) { return &GNOMON_DISPATCH(ScaleF64); }
+auto kernel(const Half*) { return &GNOMON_DISPATCH(ScaleF16); }
+auto kernel(const BFloat16*) { return &GNOMON_DISPATCH(ScaleBF16); }
 
 constexpr std::int64_t grain_elements = 1 << 15;  // of a piece worth a thread
 
@@ -57,7 +110,11 @@ void scale(View<T, 4> q, const QueryTemperature& temperature, const Positions& p
       positions.sequences.size() != positions.ids.size())
     refuse("temperature", "positions must have batch x tokens ids and sequences",
            static_cast<std::int64_t>(positions.ids.size()));
+  if (q.stride(3) != 1)
+    refuse("temperature", "the elements of a head must be contiguous: stride 1",
+           std::int64_t{q.stride(3)});
   const std::vector<double> all = factors(temperature, positions);
+  const auto scale_row = kernel(q.data());
   const std::int64_t grain =
       std::max<std::int64_t>(1, grain_elements / std::max<std::int64_t>(1, heads * size));
   parallel_for(rows * tokens, grain, [&](std::int64_t begin, std::int64_t end) {
@@ -66,12 +123,7 @@ void scale(View<T, 4> q, const QueryTemperature& temperature, const Positions& p
       const double by =
           all[static_cast<std::size_t>((positions.batch == 1 ? 0 : token - t) + t)];
       if (by == 1) continue;
-      for (std::int64_t h = 0; h < heads; ++h)
-        for (std::int64_t d = 0; d < size; ++d) {
-          T& element = q(b, t, h, d);
-          element =
-              static_cast<T>(static_cast<double>(static_cast<Accumulator<T>>(element)) * by);
-        }
+      for (std::int64_t h = 0; h < heads; ++h) scale_row(&q(b, t, h, 0), by, size);
     }
   });
 }
@@ -125,3 +177,4 @@ GNOMON_INSTANTIATE(BFloat16)
 #undef GNOMON_INSTANTIATE
 
 }  // namespace gnomon
+#endif  // HWY_ONCE
