@@ -259,20 +259,20 @@ std::string_view Json::token() const noexcept {
 
 std::string Json::shown() const {
   constexpr std::size_t most = 40;
+  using gnomon::internal::printable;
   if (is(JsonType::array)) return "a list";
   if (is(JsonType::object)) return "an object";
-  std::string text;
-  if (is(JsonType::string))
-    text.append("\"").append(unquoted(node_)).append("\"");
-  else
-    text = token();
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 32 || c == 127) c = '?';
-  return text.size() > most ? text.substr(0, most) + "..." : text;
+  if (is(JsonType::string)) {
+    std::string text("\"");
+    return text.append(printable(unquoted(node_), most)).append("\"");
+  }
+  return printable(token(), most);
 }
 
 void Json::fail(const std::string& reason) const {
-  throw FormatError(document_->name_, document_->nodes_[node_].begin, reason);
+  // A reason may quote the file.
+  throw FormatError(document_->name_, document_->nodes_[node_].begin,
+                    gnomon::internal::printable(reason, 400));
 }
 
 void Json::fail_type(std::string_view what, const char* wanted) const {
@@ -379,7 +379,7 @@ std::optional<Json> Json::find(std::string_view name) const {
   for (std::uint32_t at = node_ + 1; at < next(node_); at = next(at + 1)) {
     if (unquoted(at) != name) continue;
     const Json value(document_, at + 1);
-    if (found) value.fail("\"" + std::string(name) + "\" occurs twice");
+    if (found) value.fail(gnomon::internal::shown(name) + " occurs twice");
     found = value;
   }
   return found;
