@@ -1,0 +1,33 @@
+// Turning with cosines and sines that lie anywhere, for the files of this room.
+#pragma once
+
+#include "gnomon/rotary/rotary.h"
+#include "gnomon/view.h"
+
+namespace gnomon::rotary_internal {
+
+template <typename T>
+View<T, 4> batch_of_one(const View<T, 3>& x) {
+  return {x.data(),
+          {1, x.extent(0), x.extent(1), x.extent(2)},
+          {0, x.stride(0), x.stride(1), x.stride(2)}};
+}
+
+// Throws std::invalid_argument when a head of x does not hold the R elements from `first` on,
+// one after another.
+template <typename T>
+void check_heads(const View<T, 4>& x, const RotarySchedule& schedule);
+
+// What turns the heads of a token: cos and sin [B, T, R/2], the last axis contiguous. A stride
+// of 0 shares them among rows or tokens.
+struct Turns {
+  View<const float, 3> cos, sin;
+  float sign = 1;  // -1 turns back
+};
+Turns turns_of(const RotaryTable& table, std::ptrdiff_t batch, float sign = 1);
+
+// Turns x [B, T, H, D] in place; of the schedule it reads where the pairs lie. No checks.
+template <typename T>
+void turn(View<T, 4> x, const RotarySchedule& schedule, const Turns& turns);
+
+}  // namespace gnomon::rotary_internal
