@@ -50,17 +50,6 @@ auto kernel(const BFloat16*) { return &GNOMON_DISPATCH(TurnBF16); }
 
 constexpr std::int64_t grain_elements = 1 << 15;  // of a piece worth a thread
 
-template <typename T>
-void check(const View<T, 4>& x, const RotaryTable& table) {
-  if (x.extent(1) != table.tokens())
-    refuse("rotary", "x must have the table's " + std::to_string(table.tokens()) + " tokens",
-           std::int64_t{x.extent(1)});
-  if (table.batch() != 1 && x.extent(0) != table.batch())
-    refuse("rotary", "x must have the table's " + std::to_string(table.batch()) + " rows",
-           std::int64_t{x.extent(0)});
-  rotary_internal::check_heads(x, table.schedule());
-}
-
 }  // namespace
 
 namespace rotary_internal {
@@ -75,6 +64,17 @@ void check_heads(const View<T, 4>& x, const RotarySchedule& schedule) {
   if (x.stride(3) != 1)
     refuse("rotary", "the elements of a head must be contiguous: stride 1",
            std::int64_t{x.stride(3)});
+}
+
+template <typename T>
+void check_fits(const View<T, 4>& x, const RotaryTable& table) {
+  if (x.extent(1) != table.tokens())
+    refuse("rotary", "x must have the table's " + std::to_string(table.tokens()) + " tokens",
+           std::int64_t{x.extent(1)});
+  if (table.batch() != 1 && x.extent(0) != table.batch())
+    refuse("rotary", "x must have the table's " + std::to_string(table.batch()) + " rows",
+           std::int64_t{x.extent(0)});
+  check_heads(x, table.schedule());
 }
 
 Turns turns_of(const RotaryTable& table, std::ptrdiff_t batch, float sign) {
@@ -102,9 +102,10 @@ void turn(View<T, 4> x, const RotarySchedule& schedule, const Turns& turns) {
   });
 }
 
-#define GNOMON_INSTANTIATE(T)                                                \
-  template void check_heads(const View<T, 4>&, const RotarySchedule&);       \
-  template void check_heads(const View<const T, 4>&, const RotarySchedule&); \
+#define GNOMON_INSTANTIATE(T)                                            \
+  template void check_heads(const View<T, 4>&, const RotarySchedule&);   \
+  template void check_fits(const View<T, 4>&, const RotaryTable&);       \
+  template void check_fits(const View<const T, 4>&, const RotaryTable&); \
   template void turn(View<T, 4>, const RotarySchedule&, const Turns&);
 GNOMON_INSTANTIATE(float)
 GNOMON_INSTANTIATE(double)
@@ -118,7 +119,7 @@ using rotary_internal::batch_of_one;
 
 template <typename T>
 void rotate(View<T, 4> x, const RotaryTable& table) {
-  check(x, table);
+  rotary_internal::check_fits(x, table);
   rotary_internal::turn(x, table.schedule(), rotary_internal::turns_of(table, x.extent(0)));
 }
 template <typename T>
@@ -127,7 +128,7 @@ void rotate(View<T, 3> x, const RotaryTable& table) {
 }
 template <typename T>
 void rotate_backward(View<T, 4> grad, const RotaryTable& table) {
-  check(grad, table);
+  rotary_internal::check_fits(grad, table);
   rotary_internal::turn(grad, table.schedule(),
                         rotary_internal::turns_of(table, grad.extent(0), -1));
 }

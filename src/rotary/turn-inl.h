@@ -20,7 +20,6 @@ namespace HWY_NAMESPACE {
 
 constexpr std::int64_t turn_chunk = 256;  // pairs held in the summing type at a time
 
-#if HWY_TARGET != HWY_SCALAR
 // Cosines or sines in the summing type.
 template <class D>
 HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> LoadFactors(D d, const float* HWY_RESTRICT factors) {
@@ -30,7 +29,35 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> LoadFactors(D d, const float* HWY_RESTRICT
   else
     return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, D>(), factors));
 }
-#endif
+
+// The products and sums are spelt out, so a pair has the same bits wherever it stands in a
+// vector, and in every file that turns pairs.
+template <class V>
+HWY_INLINE void TurnVectors(V a, V b, V cos, V sin, V& turned_a, V& turned_b) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  turned_a = hn::NegMulAdd(b, sin, hn::Mul(a, cos));
+  turned_b = hn::MulAdd(a, sin, hn::Mul(b, cos));
+}
+
+// Pairs [begin, end) that fill vectors of d, from elements a[i], b[i] to to_a[i], to_b[i].
+// Returns the first pair that is left.
+template <class D, typename A = hwy::HWY_NAMESPACE::TFromD<D>>
+HWY_INLINE std::int64_t TurnApart(D d, const A* a, const A* b, A* to_a, A* to_b,
+                                  const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin,
+                                  A sign, std::int64_t begin, std::int64_t end) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto factor = hn::Set(d, sign);
+  std::int64_t i = begin;
+  for (; i + lanes <= end; i += lanes) {
+    hn::Vec<D> x, y;
+    TurnVectors(hn::LoadU(d, a + i), hn::LoadU(d, b + i), LoadFactors(d, cos + i),
+                hn::Mul(factor, LoadFactors(d, sin + i)), x, y);
+    hn::StoreU(x, d, to_a + i);
+    hn::StoreU(y, d, to_b + i);
+  }
+  return i;
+}
 
 // to_a[i], to_b[i]: a[i], b[i] turned by the angles of cos and `sign` sin. In place where they
 // are the same; a partial overlap is not allowed, here and below.
@@ -38,51 +65,33 @@ template <typename A>
 HWY_INLINE void TurnHalves(const A* a, const A* b, A* to_a, A* to_b,
                            const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin, A sign,
                            std::int64_t pairs) {
-  std::int64_t i = 0;
-#if HWY_TARGET != HWY_SCALAR
   namespace hn = hwy::HWY_NAMESPACE;
-  const hn::ScalableTag<A> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto factor = hn::Set(d, sign);
-  for (; i + lanes <= pairs; i += lanes) {
-    const auto left = hn::LoadU(d, a + i), right = hn::LoadU(d, b + i);
-    const auto c = LoadFactors(d, cos + i), s = hn::Mul(factor, LoadFactors(d, sin + i));
-    hn::StoreU(hn::NegMulAdd(right, s, hn::Mul(left, c)), d, to_a + i);
-    hn::StoreU(hn::MulAdd(left, s, hn::Mul(right, c)), d, to_b + i);
-  }
-#endif
-  for (; i < pairs; ++i) {
-    const A c = static_cast<A>(cos[i]), s = sign * static_cast<A>(sin[i]);
-    const A left = a[i], right = b[i];
-    to_a[i] = left * c - right * s;
-    to_b[i] = left * s + right * c;
-  }
+  const std::int64_t rest =
+      TurnApart(hn::ScalableTag<A>(), a, b, to_a, to_b, cos, sin, sign, 0, pairs);
+  TurnApart(hn::CappedTag<A, 1>(), a, b, to_a, to_b, cos, sin, sign, rest, pairs);
 }
 
 // x[2i], x[2i + 1], likewise.
 template <typename A>
 HWY_INLINE void TurnAdjacent(const A* x, A* to, const float* HWY_RESTRICT cos,
                              const float* HWY_RESTRICT sin, A sign, std::int64_t pairs) {
+  namespace hn = hwy::HWY_NAMESPACE;
   std::int64_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
-  namespace hn = hwy::HWY_NAMESPACE;
   const hn::ScalableTag<A> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto factor = hn::Set(d, sign);
   for (; i + lanes <= pairs; i += lanes) {
-    hn::Vec<decltype(d)> left, right;
-    hn::LoadInterleaved2(d, x + 2 * i, left, right);
-    const auto c = LoadFactors(d, cos + i), s = hn::Mul(factor, LoadFactors(d, sin + i));
-    hn::StoreInterleaved2(hn::NegMulAdd(right, s, hn::Mul(left, c)),
-                          hn::MulAdd(left, s, hn::Mul(right, c)), d, to + 2 * i);
+    hn::Vec<decltype(d)> a, b, turned_a, turned_b;
+    hn::LoadInterleaved2(d, x + 2 * i, a, b);
+    TurnVectors(a, b, LoadFactors(d, cos + i), hn::Mul(factor, LoadFactors(d, sin + i)),
+                turned_a, turned_b);
+    hn::StoreInterleaved2(turned_a, turned_b, d, to + 2 * i);
   }
 #endif
-  for (; i < pairs; ++i) {
-    const A c = static_cast<A>(cos[i]), s = sign * static_cast<A>(sin[i]);
-    const A left = x[2 * i], right = x[2 * i + 1];
-    to[2 * i] = left * c - right * s;
-    to[2 * i + 1] = left * s + right * c;
-  }
+  for (; i < pairs; ++i)
+    TurnApart(hn::CappedTag<A, 1>(), x + 2 * i, x + 2 * i + 1, to + 2 * i, to + 2 * i + 1,
+              cos + i, sin + i, sign, 0, 1);
 }
 
 // All pairs of x, which begins at the first rotated element.

@@ -18,6 +18,10 @@ View<T, 4> batch_of_one(const View<T, 3>& x) {
 template <typename T>
 void check_heads(const View<T, 4>& x, const RotarySchedule& schedule);
 
+// The same, and that x has the table's tokens and rows.
+template <typename T>
+void check_fits(const View<T, 4>& x, const RotaryTable& table);
+
 // What turns the heads of a token: cos and sin [B, T, R/2], the last axis contiguous. A stride
 // of 0 shares them among rows or tokens.
 struct Turns {
