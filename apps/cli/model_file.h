@@ -8,6 +8,6 @@
 namespace gnomon::cli {
 
 // `yarn_factor`: "as-written" or "by-lengths".
-model::ModelDescription read_model(const std::string& path, const std::string& yarn_factor);
+model::ModelDescription read_model(const std::string& path, const std::string& yarn_factor = "as-written");
 
 }  // namespace gnomon::cli
