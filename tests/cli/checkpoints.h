@@ -101,4 +101,34 @@ inline const char* const llama_config =
         "hidden_size": 32, "num_hidden_layers": 2, "max_position_embeddings": 64,
         "rope_theta": 10000.0})";
 
+// A folder in which models are put and converted.
+class ConvertProgram : public InFolder {
+ protected:
+  // A model of two shards, with an index and what lies beside them.
+  void put_model(const std::string& folder) const {
+    std::filesystem::create_directory(file(folder));
+    testing::put(file(folder + "/config.json"), llama_config);
+    testing::put(file(folder + "/tokenizer.json"), "{}");
+    testing::put(file(folder + "/pytorch_model.bin"), "other weights");
+    testing::put(file(folder + "/.hidden"), "");
+    std::filesystem::create_directory(file(folder + "/original"));
+    nlohmann::json map;
+    for (int shard = 0; shard < 2; ++shard) {
+      const auto pieces = llama_layer(shard);
+      testing::put(file(folder + "/" + shard_name(shard)),
+                   safetensors(pieces, R"({"format":"pt"})"));
+      for (const Piece& piece : pieces) map[piece.name] = shard_name(shard);
+    }
+    put_index(folder, map);
+  }
+  void put_index(const std::string& folder, const nlohmann::json& map) const {
+    testing::put(
+        file(folder + "/model.safetensors.index.json"),
+        nlohmann::json({{"metadata", {{"total_size", 4096}}}, {"weight_map", map}}).dump(2));
+  }
+  static std::string shard_name(int shard) {
+    return "model-0000" + std::to_string(shard + 1) + "-of-00002.safetensors";
+  }
+};
+
 }  // namespace gnomon::cli
