@@ -245,7 +245,8 @@ std::string Json::shown() const {
 }
 
 void Json::fail(const std::string& reason) const {
-  throw FormatError(document_->name_, offset(), reason);
+  // A reason may quote the file.
+  throw FormatError(document_->name_, offset(), printable(reason, 400));
 }
 
 void Json::fail_type(std::string_view what, const char* wanted) const {
