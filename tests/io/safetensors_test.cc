@@ -218,6 +218,52 @@ TEST_F(SafeTensorsTest, SurvivesChangedBytes) {
   }
 }
 
+// Strings as the JSON library has them: what it takes is taken, what it refuses is refused.
+TEST_F(SafeTensorsTest, ReadsStringsAsJsonHasThem) {
+  std::vector<std::string> strings = {
+      "",
+      R"(\"\\\/\b\f\n\r\t)",
+      R"(\u0041\u00e9\u20ac\ud83d\ude00)",
+      R"(\uD800)",
+      R"(\udc00)",
+      R"(\ud800\u0041)",
+      R"(\u12)",
+      R"(\u12g4)",
+      R"(\x)",
+      R"(\)",
+      "\u00e9\u20ac",
+      "\xf0\x9f\x98\x80",
+      "\xed\xa0\x80",
+      "\t",
+      "\x7f",
+      R"(\u0000)",
+      "a\\",
+      R"(\u005C")",
+  };
+  std::mt19937 engine(1);
+  const std::string letters = R"(\\\uud8Dc0a9")"
+                              "\x80\xc3\xa9\xf0\x9f\t ";
+  for (int trial = 0; trial < 3000; ++trial) {
+    std::string text;
+    for (auto i = engine() % 14; i > 0; --i) text += letters[engine() % letters.size()];
+    strings.push_back(text);
+  }
+  int taken = 0;
+  for (const std::string& text : strings) {
+    const std::string header = R"({"__metadata__":{"k":")" + text + R"("}})";
+    const auto json = nlohmann::json::parse(header, nullptr, false);
+    if (json.is_discarded()) {
+      EXPECT_THROW(internal::read_header("x", file_of(header, "")), FormatError) << header;
+      continue;
+    }
+    ++taken;
+    EXPECT_EQ(internal::read_header("x", file_of(header, "")).metadata.at("k"),
+              json["__metadata__"]["k"].get<std::string>())
+        << header;
+  }
+  EXPECT_GT(taken, 150);
+}
+
 // Whatever the reader takes is JSON, and says the same to the library.
 TEST_F(SafeTensorsTest, TakesNothingThatIsNotJson) {
   const std::string whole =
