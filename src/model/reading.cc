@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <map>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
