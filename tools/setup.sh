@@ -62,7 +62,7 @@ missing_packages() {
   fi
   if [[ $1 == long ]]; then
     need+=(libclang-rt-19-dev)
-    tools+=([clang++-19]=clang-19)
+    tools+=([clang++-19]=clang-19 [ld.lld-19]=lld-19)
   fi
   not_installed "${need[@]}"
   for tool in "${!tools[@]}"; do

@@ -35,5 +35,8 @@ fuzz() {
 fuzzers=$2 seconds=${GNOMON_FUZZ_SECONDS:-60}
 export -f fuzz
 export fuzzers seconds
+# Files and lines in reports without LLVM's own symbolizer.
+export ASAN_SYMBOLIZER_PATH=${ASAN_SYMBOLIZER_PATH-$(command -v addr2line)}
+export ASAN_OPTIONS=${ASAN_OPTIONS-quarantine_size_mb=64}
 printf '%s\n' tests/fuzz/*_fuzz.cc | sed 's|.*/\(.*\)_fuzz\.cc|\1|' |
   xargs -n 1 -P "$(nproc)" bash -euo pipefail -c 'fuzz "$1"' fuzz

@@ -123,7 +123,7 @@ Job plan(const Options& o) {
                     job.weights.family, o.to));
   if (job.of_towers)
     notes.push_back(
-        fmt::format("{} tensors of vision or audio towers stay as they are", job.of_towers));
+        fmt::format("towers of vision and audio stay as they are, tensors: {}", job.of_towers));
   return job;
 }
 
@@ -263,6 +263,13 @@ Json report(const Options& o, const Job& job) {
           {"notes", job.weights.notes}};
 }
 
+// A name from a file, without what a terminal would obey.
+std::string shown(std::string name) {
+  for (char& c : name)
+    if (static_cast<unsigned char>(c) < 32 || c == 127) c = '?';
+  return name;
+}
+
 void print_tensors(const Job& job) {
   std::size_t widest = 6;
   for (const Shard& shard : job.shards)
@@ -272,8 +279,9 @@ void print_tensors(const Job& job) {
   for (const Shard& shard : job.shards)
     for (const auto& [entry, plan] : shard.tensors)
       if (plan)
-        fmt::print("{:<{}}  {:<5}  {:<16}  {} x {}\n", entry.name, widest, entry.dtype,
-                   io::to_string(entry.shape), plan->starts.size(), plan->rotary_dim);
+        fmt::print("{:<{}}  {:<5}  {:<16}  {} x {}\n", shown(entry.name), widest,
+                   shown(entry.dtype), io::to_string(entry.shape), plan->starts.size(),
+                   plan->rotary_dim);
 }
 
 void print_report(const Options& o, const Job& job) {
@@ -282,9 +290,10 @@ void print_report(const Options& o, const Job& job) {
   fmt::print("{}: {} heads, {} of keys; {} of {} elements turn; {} to {}\n", job.weights.family,
              s.heads, s.kv_heads, s.rotary_dim, s.head_dim, other_than(job.to),
              name_of(job.to));
-  fmt::print("{} tensors {}, {} unchanged, {} file{}, {:.1f} MB\n", job.changed,
-             o.dry_run ? "would change" : "changed", job.unchanged, job.shards.size(),
-             job.shards.size() == 1 ? "" : "s", static_cast<double>(job.bytes) * 1e-6);
+  fmt::print("{} tensor{} {}, {} unchanged, {} file{}, {:.1f} MB\n", job.changed,
+             job.changed == 1 ? "" : "s", o.dry_run ? "would change" : "changed", job.unchanged,
+             job.shards.size(), job.shards.size() == 1 ? "" : "s",
+             static_cast<double>(job.bytes) * 1e-6);
   if (!job.checkpoint.companions.empty())
     fmt::print("copied: {}\n", fmt::join(job.checkpoint.companions, ", "));
   if (!job.checkpoint.left.empty())

@@ -34,19 +34,23 @@ std::size_t ill_formed_utf8(std::string_view text) noexcept {
   return std::string_view::npos;
 }
 
-std::string shown(std::string_view name) {
-  std::string text = "\"";
+std::string printable(std::string_view text, std::size_t most) {
+  std::string result;
   std::size_t at = 0;
-  while (at < name.size() && at < 80) {
-    const std::size_t length = sequence(name.substr(at, 4));
-    const auto c = static_cast<std::uint8_t>(name[at]);
+  while (at < text.size() && at < most) {
+    const std::size_t length = sequence(text.substr(at, 4));
+    const auto c = static_cast<std::uint8_t>(text[at]);
     if (length == 0 || c < 32 || c == 127)
-      text += '?';
+      result += '?';
     else
-      text += name.substr(at, length);
+      result += text.substr(at, length);
     at += length ? length : 1;
   }
-  return text + (at < name.size() ? "...\"" : "\"");
+  return at < text.size() ? result + "..." : result;
+}
+
+std::string shown(std::string_view name) {
+  return std::string("\"").append(printable(name, 80)).append("\"");
 }
 
 }  // namespace gnomon::internal

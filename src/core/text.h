@@ -11,8 +11,11 @@ namespace gnomon::internal {
 // no surrogates, nothing beyond U+10FFFF); npos where there is none.
 std::size_t ill_formed_utf8(std::string_view text) noexcept;
 
-// A name from a file, fit for a message: quoted, at most about 80 bytes of it, what is no
-// printable UTF-8 replaced.
+// At most about `most` bytes of a text, fit for a message: what is no printable UTF-8 replaced
+// by question marks, the rest by three dots.
+std::string printable(std::string_view text, std::size_t most);
+
+// A name from a file, fit for a message: printable and in quotes.
 std::string shown(std::string_view name);
 
 }  // namespace gnomon::internal

@@ -7,9 +7,96 @@
 #include <utility>
 
 #include "gnomon/error.h"
+#include "src/core/json.h"
 #include "src/io/shape.h"
 
 namespace gnomon::io::internal {
+namespace {
+
+using gnomon::internal::Json;
+using gnomon::internal::JsonDocument;
+using gnomon::internal::JsonType;
+
+// A map's node is some ten times as large as the shortest entry in JSON. Released files have
+// tens of entries, few have hundreds.
+constexpr std::size_t max_metadata = 65536;
+
+void require_object(const Json& json, const std::string& what) {
+  if (!json.is(JsonType::object)) json.fail(what + " must be an object, got " + json.shown());
+}
+
+void read_metadata(const Json& json, Metadata& metadata) {
+  require_object(json, "__metadata__");
+  json.for_each_member([&](std::string key, const Json& value) {
+    if (metadata.size() == max_metadata) value.fail("more than 65536 entries of metadata");
+    const auto [entry, added] = metadata.try_emplace(std::move(key));
+    if (!added) value.fail("the metadata key " + shown(entry->first) + " occurs twice");
+    entry->second = value.string("a value of the metadata");
+  });
+}
+
+std::vector<std::uint64_t> counts(const Json& list, const char* what, std::size_t most) {
+  if (!list.is(JsonType::array))
+    list.fail(std::string(what) + " must be a list of integers, got " + list.shown());
+  const std::string of = std::string("a number of ") + what;
+  std::vector<std::uint64_t> numbers;
+  list.for_each_element([&](const Json& number) {
+    if (numbers.size() == most)
+      number.fail(std::string(what) + " must have at most " + std::to_string(most) +
+                  " numbers");
+    numbers.push_back(number.count(of));
+  });
+  return numbers;
+}
+
+TensorEntry read_tensor(std::string name, const Json& json) {
+  require_object(json, "a tensor");
+  std::optional<Json> dtype, shape, offsets;
+  json.for_each_member([&](const std::string& key, const Json& value) {
+    std::optional<Json>* const field = key == "dtype"          ? &dtype
+                                       : key == "shape"        ? &shape
+                                       : key == "data_offsets" ? &offsets
+                                                               : nullptr;
+    if (!field) value.fail("the unknown key " + shown(key) + " in tensor " + shown(name));
+    if (*field) value.fail("the key " + key + " occurs twice in tensor " + shown(name));
+    *field = value;
+  });
+  const auto bytes =
+      offsets ? counts(*offsets, "data_offsets", 2) : std::vector<std::uint64_t>();
+  if (!dtype || !shape || bytes.size() != 2)
+    json.fail("tensor " + shown(name) + " must have dtype, shape and two data_offsets");
+  TensorEntry entry{std::move(name), dtype->string("dtype"), {}, bytes[0], bytes[1]};
+  const auto extents = counts(*shape, "shape", max_rank);
+  entry.shape.reserve(extents.size());
+  for (const std::uint64_t extent : extents) {
+    if (extent > INT64_MAX) shape->fail("an extent beyond 64 bits in a shape");
+    entry.shape.push_back(static_cast<std::int64_t>(extent));
+  }
+  return entry;
+}
+
+// The JSON alone: `text` begins at byte `begin` of `file`; tensors as they are written.
+SafeTensorsHeader parse(const std::string& file, std::string_view text, std::uint64_t begin) {
+  const JsonDocument document(text, file, begin);
+  SafeTensorsHeader header;
+  std::size_t members = 0;
+  document.root().for_each_member([&](const std::string&, const Json&) { ++members; });
+  header.tensors.reserve(members);
+  header.entry_bytes.reserve(members);
+  bool metadata_seen = false;
+  document.root().for_each_member([&](std::string key, const Json& value) {
+    if (key != "__metadata__") {
+      header.tensors.push_back(read_tensor(std::move(key), value));
+      header.entry_bytes.push_back(value.offset());
+      return;
+    }
+    if (std::exchange(metadata_seen, true)) value.fail("__metadata__ occurs twice");
+    read_metadata(value, header.metadata);
+  });
+  return header;
+}
+
+}  // namespace
 
 SafeTensorsHeader read_header(const std::string& file, std::string_view text) {
   if (text.size() < 8)
@@ -24,7 +111,7 @@ SafeTensorsHeader read_header(const std::string& file, std::string_view text) {
     throw FormatError(file, 0, "a header of " + std::to_string(length) + " bytes, over 100 MB");
   if (length == 0 || text[8] != '{') throw FormatError(file, 8, "the header must begin with {");
 
-  SafeTensorsHeader header = parse_header(file, text.substr(8, length), 8);
+  SafeTensorsHeader header = parse(file, text.substr(8, length), 8);
   header.data = 8 + length;
   const std::uint64_t size = text.size() - header.data;
 

@@ -1,5 +1,5 @@
-// The header of a `.safetensors` file, from bytes that may be anything: no recursion, and
-// memory of at most seven times the header's size.
+// The header of a `.safetensors` file, from bytes that may be anything: memory below nine
+// times the header's size.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,11 @@ inline constexpr std::uint64_t max_header = 100'000'000;
 
 struct SafeTensorsHeader {
   std::vector<TensorEntry> tensors;
-  std::vector<std::uint64_t> entry_bytes;  // where the entry of each ends in the file
+  std::vector<std::uint64_t> entry_bytes;  // where the entry of each begins in the file
   std::vector<std::size_t> by_name;        // indices of tensors, sorted by their names
   Metadata metadata;
   std::uint64_t data = 0;  // where the header ends
 };
-
-// The JSON alone: `text` begins at byte `begin` of `file`; tensors as they are written. Leaves
-// by_name and data empty. Throws FormatError.
-SafeTensorsHeader parse_header(const std::string& file, std::string_view text,
-                               std::uint64_t begin);
 
 // `text`: the whole file, of which only the header is read. Tensors in the order of their
 // bytes, which are found to fill the rest of the file. Throws FormatError.

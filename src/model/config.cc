@@ -10,8 +10,11 @@ namespace gnomon::model {
 namespace {
 
 using internal::Family;
+using internal::find_part;
+using internal::find_parts;
 using internal::Json;
 using internal::JsonType;
+using internal::names_of;
 using internal::Part;
 using internal::Reading;
 using internal::type_of;

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "gnomon/error.h"
+#include "src/core/text.h"
 #include "src/model/gguf_architectures.h"
 #include "src/model/reading.h"
 
@@ -28,7 +29,7 @@ class Reader : public Draft {
     turn = internal::turn_of(arch);
     if (turn == Turn{})
       fail("general.architecture",
-           "the architecture " + arch.substr(0, 80) +
+           "the architecture " + gnomon::internal::shown(arch) +
                " is not known, and with it which elements of a head pair up");
     out.source = file.name();
     out.model_type = arch;
@@ -75,10 +76,10 @@ class Reader : public Draft {
     const GgufTensor* const tensor = file_.find_tensor(tensor_name);
     if (!tensor) return {};
     if (tensor->size() != pairs)
-      throw FormatError(file_.name(), tensor->offset,
-                        std::string(tensor_name) + " must have one factor for each of " +
-                            std::to_string(pairs) + " pairs, got " +
-                            std::to_string(tensor->size()));
+      throw FormatError(
+          file_.name(), std::min<std::uint64_t>(tensor->offset, file_.bytes().size()),
+          std::string(tensor_name) + " must have one factor for each of " +
+              std::to_string(pairs) + " pairs, got " + std::to_string(tensor->size()));
     return file_.values(*tensor);
   }
 

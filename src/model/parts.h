@@ -6,9 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "src/model/json.h"
+#include "src/core/json.h"
 
 namespace gnomon::model::internal {
+
+using gnomon::internal::Json;
+using gnomon::internal::JsonType;
 
 // The parts that are language models, in the order of preference.
 inline constexpr std::array language_parts{"text_config", "llm_config", "language_config",

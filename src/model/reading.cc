@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "gnomon/error.h"
@@ -176,10 +179,18 @@ LayerGroup& put_group(Draft& r, std::string kind, Encoding encoding, std::int64_
 void put_rotary_groups(Draft& r) {
   // Full attention first: what most readers look for.
   std::vector<LayerGroup> groups;
+  // Of the thousands of layers that a file may claim few differ in these.
+  std::map<std::tuple<std::string_view, bool, bool>, std::size_t> group_of;
   for (const bool full : {true, false})
     for (std::size_t l = 0; l < r.layers.size(); ++l) {
       const Layer& layer = r.layers[l];
       if ((layer.type == "full_attention") != full) continue;
+      const auto [known, added] =
+          group_of.try_emplace({layer.type, layer.attends, layer.turns}, groups.size());
+      if (!added) {
+        groups[known->second].layers.push_back(static_cast<std::int64_t>(l));
+        continue;
+      }
       LayerGroup group{.layers = {}, .kind = "none"};
       if (layer.attends) {
         group.head_dim = r.head_dim_of(layer.type);
@@ -197,17 +208,17 @@ void put_rotary_groups(Draft& r) {
                                       .length = r.out.length,
                                       .axes = rope.axes};
       }
-      // Layer by layer: a group is found by all but its layers.
+      // A group is found by all but its layers.
       const auto same = std::find_if(groups.begin(), groups.end(), [&](LayerGroup& one) {
-        group.layers = one.layers;
-        return one == group;
+        std::vector<std::int64_t> layers;
+        layers.swap(one.layers);
+        const bool equal = one == group;
+        one.layers.swap(layers);
+        return equal;
       });
-      if (same == groups.end()) {
-        group.layers = {static_cast<std::int64_t>(l)};
-        groups.push_back(std::move(group));
-      } else {
-        same->layers.push_back(static_cast<std::int64_t>(l));
-      }
+      known->second = static_cast<std::size_t>(same - groups.begin());
+      if (same == groups.end()) groups.push_back(std::move(group));
+      groups[known->second].layers.push_back(static_cast<std::int64_t>(l));
     }
   std::stable_partition(groups.begin(), groups.end(), [](const LayerGroup& group) {
     return group.kind != "none" || group.head_dim != 0;

@@ -15,9 +15,13 @@
 
 #include "gnomon/model/config.h"
 #include "gnomon/rotary/mrope.h"
-#include "src/model/json.h"
+#include "src/core/json.h"
 
 namespace gnomon::model::internal {
+
+using gnomon::internal::Json;
+using gnomon::internal::JsonDocument;
+using gnomon::internal::JsonType;
 
 // The members of an object, by any of several names; it remembers which were asked for. A null
 // is as good as absent.

@@ -203,11 +203,15 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
        {"title", "wavelength"},
        {"format", ",.4~r"}},
       {{"field", "turns"}, {"type", "quantitative"}, {"title", "turns"}, {"format", ",.4~r"}}};
-  Json levels = Json::array({{{"context", place(picture.context)}, {"label", picture.label}}});
+  // Labels stand side by side: the lines may be close.
+  Json levels =
+      Json::array({{{"context", place(picture.context)}, {"label", picture.label}, {"at", 0}}});
   for (const WavelengthPicture::Level& other : picture.others) {
     if (!(other.context > 0) || !std::isfinite(other.context))
       refuse("pictures", "context must be finite and above 0", other.context);
-    levels.push_back({{"context", place(other.context)}, {"label", other.label}});
+    levels.push_back({{"context", place(other.context)},
+                      {"label", other.label},
+                      {"at", 150 * static_cast<int>(levels.size())}});
   }
   const Json context = {{"values", levels}};
   const Json level = {{"field", "context"}, {"type", "quantitative"}};
@@ -227,7 +231,7 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
        {"mark",
         {{"type", "text"}, {"align", "left"}, {"baseline", "bottom"}, {"dx", 4}, {"dy", -4}}},
        {"encoding",
-        {{"x", {{"value", 0}}},
+        {{"x", {{"field", "at"}, {"type", "quantitative"}, {"scale", none}}},
          {"y", level},
          {"text", {{"field", "label"}, {"type", "nominal"}}}}}}};
   return internal::text(spec);

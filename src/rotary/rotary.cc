@@ -10,6 +10,21 @@
 
 namespace gnomon {
 
+namespace {
+
+std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+template <typename List>
+void check_length(const char* what, const List& list, std::ptrdiff_t pairs) {
+  if (!list.empty() && std::ssize(list) != pairs)
+    refuse("rotary",
+           std::string(what) + " must be empty or one for each of " + std::to_string(pairs) +
+               " pairs",
+           static_cast<std::int64_t>(list.size()));
+}
+
+}  // namespace
+
 namespace rotary_internal {
 
 void check_pairing(Pairing pairing) {
@@ -24,23 +39,6 @@ void check(const Rotary& rotary) {
   if (!(rotary.base > 1) || !std::isfinite(rotary.base))
     refuse("rotary", "base must be finite and greater than 1", rotary.base);
   if (rotary.first < 0) refuse("rotary", "first must not be negative", rotary.first);
-}
-
-}  // namespace rotary_internal
-
-namespace {
-
-using rotary_internal::check, rotary_internal::check_pairing;
-
-std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
-
-template <typename List>
-void check_length(const char* what, const List& list, std::ptrdiff_t pairs) {
-  if (!list.empty() && std::ssize(list) != pairs)
-    refuse("rotary",
-           std::string(what) + " must be empty or one for each of " + std::to_string(pairs) +
-               " pairs",
-           static_cast<std::int64_t>(list.size()));
 }
 
 void check(const RotarySchedule& schedule, std::int64_t axes) {
@@ -72,6 +70,12 @@ void check(const Positions& positions) {
                std::to_string(positions.tokens) + " ids",
            std::ssize(positions.ids));
 }
+
+}  // namespace rotary_internal
+
+namespace {
+
+using rotary_internal::check;
 
 // All cosines and then all sines, [rows, pairs] each. positions(a): those of axis a, [rows].
 template <typename PositionsOfAxis>

@@ -1,5 +1,6 @@
 #include "fuzz/target.h"
 #include "gnomon/model/gguf.h"
+#include "gnomon/model/gguf_model.h"
 
 namespace gnomon::fuzz {
 namespace {
@@ -25,6 +26,7 @@ bool read(std::span<const std::byte> bytes) {
       require(file.find_tensor(tensor.name) == &tensor && tensor.size() >= 0);
       attempt(&model::Gguf::values, tensor);
     }
+    taken(bytes.size(), [&] { model::read_gguf(file); });
   });
 }
 

@@ -38,7 +38,7 @@ using Metadata = std::map<std::string, std::string>;
 // touched.
 class SafeTensors {
  public:
-  // Memory: at most seven times the header, at most 100 MB of which are read.
+  // Memory: less than nine times the header, of which at most 100 MB are read.
   //
   // Throws FormatError (file, byte, reason) when the header is longer than the file or than
   // 100 MB, is not JSON in UTF-8 of the form above, names a key twice, has more than 65536

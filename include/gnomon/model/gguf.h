@@ -86,6 +86,7 @@ class Gguf {
   Gguf(std::span<const std::byte> bytes, std::string name);
 
   const std::string& name() const noexcept { return name_; }
+  std::span<const std::byte> bytes() const noexcept { return bytes_; }
   std::uint32_t version() const noexcept { return version_; }      // 2 or 3
   std::uint32_t alignment() const noexcept { return alignment_; }  // of tensors, bytes
 

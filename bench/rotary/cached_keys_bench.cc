@@ -1,0 +1,81 @@
+// Keys in a cache against rotation in place of the same keys: 8 heads of 128.
+#include "gnomon/rotary/cached_keys.h"
+
+#include <benchmark/benchmark.h>
+
+#include "testing.h"
+
+namespace gnomon {
+namespace {
+
+constexpr std::int64_t heads = 8, size = 128;
+
+RotarySchedule plain() { return schedule(Rotary{.dim = size, .pairing = Pairing::halves}); }
+
+template <typename U>
+void cached_rotate(benchmark::State& state) {
+  const std::int64_t tokens = state.range(0);
+  const RotaryTable table(plain(), testing::iota(0, tokens));
+  auto keys = testing::random_tensor<U, 3>({tokens, heads, size});
+  for (auto _ : state) {
+    rotate(keys.view(), table);
+    benchmark::ClobberMemory();
+  }
+  state.SetItemsProcessed(state.iterations() * tokens);
+}
+
+template <typename T, typename U>
+void cached_append(benchmark::State& state) {
+  const std::int64_t tokens = state.range(0);
+  const RotaryTable table(plain(), testing::iota(0, tokens));
+  const auto k = testing::random_tensor<T, 3>({tokens, heads, size});
+  testing::Tensor<U, 3> slot({tokens, heads, size});
+  for (auto _ : state) {
+    rotate_append<T>(k.view(), table, slot.view());
+    benchmark::ClobberMemory();
+  }
+  state.SetItemsProcessed(state.iterations() * tokens);
+}
+
+template <typename U>
+void cached_shift(benchmark::State& state) {
+  const std::int64_t tokens = state.range(0);
+  const RotarySchedule schedule = plain();
+  auto keys = testing::random_tensor<U, 3>({tokens, heads, size});
+  for (auto _ : state) {
+    shift_keys(keys.view(), schedule, -1);
+    benchmark::ClobberMemory();
+  }
+  state.SetItemsProcessed(state.iterations() * tokens);
+}
+
+template <typename U>
+void cached_rerotate(benchmark::State& state) {
+  const std::int64_t tokens = state.range(0);
+  const RotarySchedule from = plain();
+  RotarySchedule to = from;
+  for (double& f : to.inv_freq) f *= 0.5;
+  auto keys = testing::random_tensor<U, 3>({tokens, heads, size});
+  const auto positions = testing::iota(0, tokens);
+  for (auto _ : state) {
+    rerotate_keys(keys.view(), from, to, positions);
+    benchmark::ClobberMemory();
+  }
+  state.SetItemsProcessed(state.iterations() * tokens);
+}
+
+BENCHMARK(cached_rotate<float>)->Arg(1)->Arg(8192);
+BENCHMARK(cached_append<float, float>)->Arg(1)->Arg(8192);
+BENCHMARK(cached_shift<float>)->Arg(8192);
+BENCHMARK(cached_rerotate<float>)->Arg(8192);
+BENCHMARK(cached_rotate<Half>)->Arg(1)->Arg(8192);
+BENCHMARK(cached_append<Half, Half>)->Arg(1)->Arg(8192);
+BENCHMARK(cached_append<float, Half>)->Arg(1)->Arg(8192);
+BENCHMARK(cached_shift<Half>)->Arg(8192);
+BENCHMARK(cached_rerotate<Half>)->Arg(8192);
+BENCHMARK(cached_rotate<BFloat16>)->Arg(1)->Arg(8192);
+BENCHMARK(cached_append<float, BFloat16>)->Arg(1)->Arg(8192);
+BENCHMARK(cached_shift<BFloat16>)->Arg(8192);
+
+}  // namespace
+}  // namespace gnomon

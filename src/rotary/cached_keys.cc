@@ -1,0 +1,321 @@
+#include "gnomon/rotary/cached_keys.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "gnomon/angles.h"
+#include "gnomon/error.h"
+#include "src/rotary/check.h"
+#include "src/rotary/turn.h"
+
+namespace gnomon {
+namespace {
+
+using rotary_internal::batch_of_one;
+
+constexpr std::int64_t chunk = 512;  // tokens whose cosines and sines are held at a time
+
+std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+std::int32_t axis_of(const RotarySchedule& schedule, std::size_t pair) {
+  return schedule.axes.empty() ? 0 : schedule.axes[pair];
+}
+
+// ln of what pair i has grown by, `after` positions after the centre.
+double grown(const RotarySchedule& schedule, std::size_t pair, double after) {
+  return schedule.growth.empty() ? 0 : schedule.growth[pair] * after;
+}
+
+// Cosines and sines of a difference between turns, a chunk of tokens at a time.
+class Rows {
+ public:
+  // Of a schedule its axes are read; frequencies: [R/2].
+  Rows(const RotarySchedule& schedule, const std::vector<double>& frequencies,
+       std::int64_t tokens)
+      : pairs_(std::ssize(frequencies)), tokens_(std::min(tokens, chunk)) {
+    for (std::size_t i = 0; i < frequencies.size(); ++i) {
+      const std::size_t axis = size(axis_of(schedule, i));
+      if (axes_.size() <= axis) axes_.resize(axis + 1);
+      axes_[axis].frequencies.push_back(frequencies[i]);
+      axes_[axis].columns.push_back(i);
+    }
+    exact_.resize(size(tokens_ * 2 * pairs_));
+    factors_.resize(size(tokens_ * 2 * pairs_));
+  }
+
+  // positions(a): of up to a chunk of tokens on axis a. factor(i, p): what cos and sin of pair
+  // i at p are multiplied by.
+  template <typename PositionsOfAxis, typename Factor>
+  void fill(std::int64_t tokens, PositionsOfAxis&& positions, Factor&& factor) {
+    for (std::size_t a = 0; a < axes_.size(); ++a) {
+      const Axis& axis = axes_[a];
+      const std::ptrdiff_t count = std::ssize(axis.columns);
+      if (count == 0) continue;
+      const std::span<const std::int64_t> at = positions(a);
+      const View<double, 2> cosines(exact_.data(), {tokens, count});
+      const View<double, 2> sines(exact_.data() + tokens * count, {tokens, count});
+      fill_cos_sin(at, axis.frequencies, cosines, sines);
+      float* const cos = factors_.data();
+      float* const sin = cos + tokens_ * pairs_;
+      for (std::int64_t t = 0; t < tokens; ++t)
+        for (std::ptrdiff_t k = 0; k < count; ++k) {
+          const std::size_t i = axis.columns[size(k)];
+          const double m = factor(i, at[size(t)]);
+          cos[size(t * pairs_) + i] = static_cast<float>(m * cosines(t, k));
+          sin[size(t * pairs_) + i] = static_cast<float>(m * sines(t, k));
+        }
+    }
+  }
+
+  // For B rows and `tokens` tokens: one each, or the first for all.
+  rotary_internal::Turns each(std::ptrdiff_t batch, std::ptrdiff_t tokens) const {
+    return turns(batch, tokens, pairs_);
+  }
+  rotary_internal::Turns first_for_all(std::ptrdiff_t batch, std::ptrdiff_t tokens) const {
+    return turns(batch, tokens, 0);
+  }
+
+ private:
+  struct Axis {
+    std::vector<double> frequencies;
+    std::vector<std::size_t> columns;
+  };
+
+  rotary_internal::Turns turns(std::ptrdiff_t batch, std::ptrdiff_t tokens,
+                               std::ptrdiff_t stride) const {
+    const float* const cos = factors_.data();
+    return {{cos, {batch, tokens, pairs_}, {0, stride, 1}},
+            {cos + tokens_ * pairs_, {batch, tokens, pairs_}, {0, stride, 1}}};
+  }
+
+  std::ptrdiff_t pairs_;
+  std::int64_t tokens_;
+  std::vector<Axis> axes_;
+  std::vector<double> exact_;   // cosines and sines of one axis
+  std::vector<float> factors_;  // cos [tokens, R/2], sin [tokens, R/2]
+};
+
+void check_factor(const char* what, double factor) {
+  if (!(std::fabs(factor) <= static_cast<double>(std::numeric_limits<float>::max())))
+    refuse("rotary", what, factor);
+}
+
+template <typename U>
+void shift(View<U, 4> cached, const RotarySchedule& schedule,
+           std::span<const std::int64_t> deltas) {
+  if (deltas.empty()) refuse("rotary", "deltas must be one for each axis", 0);
+  rotary_internal::check(schedule, std::ssize(deltas));
+  rotary_internal::check_heads(cached, schedule);
+  if (std::ranges::all_of(deltas, [](std::int64_t delta) { return delta == 0; })) return;
+  const auto factor = [&](std::size_t i, std::int64_t delta) {
+    return std::exp(grown(schedule, i, static_cast<double>(delta)));
+  };
+  for (std::size_t i = 0; i < schedule.growth.size(); ++i)
+    check_factor("what a pair grows by must fit float",
+                 factor(i, deltas[size(axis_of(schedule, i))]));
+  Rows row(schedule, schedule.inv_freq, 1);
+  row.fill(1, [&](std::size_t a) { return deltas.subspan(a, 1); }, factor);
+  rotary_internal::turn(cached, schedule,
+                        row.first_for_all(cached.extent(0), cached.extent(1)));
+}
+
+void check_same_layout(const RotarySchedule& from, const RotarySchedule& to) {
+  const auto layout = [](const RotarySchedule& schedule) {
+    RotarySchedule plain = schedule;
+    plain.growth.clear();
+    plain.inv_freq.assign(schedule.inv_freq.size(), 0);
+    plain.table_scale = 1;
+    plain.centre = 0;
+    if (std::ranges::all_of(plain.axes, [](std::int32_t axis) { return axis == 0; }))
+      plain.axes.clear();
+    return plain;
+  };
+  const std::string text = difference(layout(to), layout(from));
+  if (!text.empty()) refuse("rotary", "schedules must pair the same elements and axes", text);
+}
+
+// positions(a, b): of row b on axis a, [S]. rows: 1 or B.
+template <typename U, typename PositionsOfAxis>
+void rerotate(View<U, 4> cached, const RotarySchedule& from, const RotarySchedule& to,
+              std::int64_t axes, std::int64_t rows, PositionsOfAxis&& positions) {
+  rotary_internal::check(from, axes);
+  rotary_internal::check(to, axes);
+  check_same_layout(from, to);
+  rotary_internal::check_heads(cached, to);
+  if (from.table_scale == 0)
+    refuse("rotary", "the table_scale that keys were turned with must not be 0",
+           from.table_scale);
+  const std::int64_t tokens = cached.extent(1);
+  if (from == to || tokens == 0 || rows == 0) return;
+  std::vector<double> frequencies(to.inv_freq);
+  for (std::size_t i = 0; i < frequencies.size(); ++i) frequencies[i] -= from.inv_freq[i];
+  const double ratio = to.table_scale / from.table_scale;
+  const bool grows = !from.growth.empty() || !to.growth.empty();
+  const auto factor = [&](std::size_t i, std::int64_t p) {
+    if (!grows) return ratio;
+    const auto at = static_cast<double>(p);
+    return ratio * std::exp(grown(to, i, at - static_cast<double>(to.centre)) -
+                            grown(from, i, at - static_cast<double>(from.centre)));
+  };
+  // What could throw, before anything is written. Growth is greatest at one end.
+  constexpr std::int64_t most = std::int64_t{1} << 31;
+  for (std::int64_t axis = 0; axis < axes; ++axis) {
+    std::int64_t least = most, greatest = -most;
+    for (std::int64_t b = 0; b < rows; ++b)
+      for (const std::int64_t p : positions(size(axis), b)) {
+        if (p < -most || p > most)
+          refuse("rotary", "positions must be at most 2^31 in magnitude", p);
+        least = std::min(least, p);
+        greatest = std::max(greatest, p);
+      }
+    for (std::size_t i = 0; i < frequencies.size(); ++i)
+      if (axis_of(to, i) == axis)
+        for (const std::int64_t p : {least, greatest})
+          check_factor("what keys are multiplied by must fit float", factor(i, p));
+  }
+  Rows scratch(to, frequencies, tokens);
+  for (std::int64_t b = 0; b < rows; ++b) {
+    const View<U, 4> row = rows == 1 ? cached : cached.slice(0, b, 1);
+    for (std::int64_t begin = 0; begin < tokens; begin += chunk) {
+      const std::int64_t count = std::min(chunk, tokens - begin);
+      scratch.fill(
+          count,
+          [&](std::size_t a) { return positions(a, b).subspan(size(begin), size(count)); },
+          factor);
+      rotary_internal::turn(row.slice(1, begin, count), to, scratch.each(row.extent(0), count));
+    }
+  }
+}
+
+void check_positions(const std::array<std::ptrdiff_t, 4>& shape,
+                     std::span<const Positions> axes) {
+  if (axes.empty()) refuse("rotary", "positions must have at least one axis", 0);
+  for (const Positions& axis : axes) {
+    rotary_internal::check(axis);
+    if (axis.tokens != shape[1])
+      refuse("rotary", "positions must be of " + std::to_string(shape[1]) + " cached tokens",
+             axis.tokens);
+    if (axis.batch != axes[0].batch || (axis.batch != 1 && axis.batch != shape[0]))
+      refuse("rotary", "positions must have 1 row, or the cache's " + std::to_string(shape[0]),
+             axis.batch);
+  }
+}
+
+std::string text(double value) {
+  std::array<char, 32> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
+  return {buffer.data(), end};
+}
+std::string text(std::int64_t value) { return std::to_string(value); }
+std::string text(Pairing pairing) {
+  return pairing == Pairing::halves     ? "halves"
+         : pairing == Pairing::adjacent ? "adjacent"
+                                        : "none";
+}
+
+template <typename Field>
+std::string differing(const std::string& name, const Field& one, const Field& other) {
+  return name + " = " + text(one) + " where the other has " + text(other);
+}
+// `absent`: what an empty list stands for.
+template <typename Field>
+std::string first_difference(const std::string& name, const std::vector<Field>& one,
+                             const std::vector<Field>& other, Field absent) {
+  for (std::size_t i = 0; i < std::max(one.size(), other.size()); ++i) {
+    const Field a = i < one.size() ? one[i] : absent, b = i < other.size() ? other[i] : absent;
+    if (!(a == b)) {
+      if constexpr (std::is_same_v<Field, double>)
+        return differing(name + "[" + std::to_string(i) + "]", a, b);
+      else
+        return differing(name + "[" + std::to_string(i) + "]", std::int64_t{a},
+                         std::int64_t{b});
+    }
+  }
+  if (one.size() != other.size())
+    return differing("the length of " + name, static_cast<std::int64_t>(std::ssize(one)),
+                     static_cast<std::int64_t>(std::ssize(other)));
+  return {};
+}
+
+}  // namespace
+
+std::string difference(const RotarySchedule& one, const RotarySchedule& other) {
+  if (one.pairing != other.pairing) return differing("pairing", one.pairing, other.pairing);
+  if (one.first != other.first) return differing("first", one.first, other.first);
+  if (one.dim() != other.dim()) return differing("dim", one.dim(), other.dim());
+  auto text = first_difference("axes", one.axes, other.axes, std::int32_t{0});
+  if (text.empty()) text = first_difference("inv_freq", one.inv_freq, other.inv_freq, 0.0);
+  if (text.empty() && !(one.table_scale == other.table_scale))
+    text = differing("table_scale", one.table_scale, other.table_scale);
+  if (text.empty()) text = first_difference("growth", one.growth, other.growth, 0.0);
+  if (text.empty() && one.centre != other.centre)
+    text = differing("centre", one.centre, other.centre);
+  return text;
+}
+
+template <typename U>
+void shift_keys(View<U, 4> cached, const RotarySchedule& schedule,
+                std::span<const std::int64_t> deltas) {
+  shift(cached, schedule, deltas);
+}
+template <typename U>
+void shift_keys(View<U, 3> cached, const RotarySchedule& schedule,
+                std::span<const std::int64_t> deltas) {
+  shift(batch_of_one(cached), schedule, deltas);
+}
+template <typename U>
+void shift_keys(View<U, 4> cached, const RotarySchedule& schedule, std::int64_t delta) {
+  std::int32_t axes = 1;
+  for (const std::int32_t axis : schedule.axes) axes = std::max(axes, axis + 1);
+  shift(cached, schedule, std::vector<std::int64_t>(size(axes), delta));
+}
+template <typename U>
+void shift_keys(View<U, 3> cached, const RotarySchedule& schedule, std::int64_t delta) {
+  shift_keys(batch_of_one(cached), schedule, delta);
+}
+
+template <typename U>
+void rerotate_keys(View<U, 4> cached, const RotarySchedule& from, const RotarySchedule& to,
+                   std::span<const Positions> axes) {
+  check_positions(cached.extents(), axes);
+  rerotate(cached, from, to, std::ssize(axes), axes[0].batch,
+           [&](std::size_t axis, std::int64_t b) { return axes[axis].row(b); });
+}
+template <typename U>
+void rerotate_keys(View<U, 4> cached, const RotarySchedule& from, const RotarySchedule& to,
+                   const Positions& positions) {
+  rerotate_keys(cached, from, to, std::span(&positions, 1));
+}
+template <typename U>
+void rerotate_keys(View<U, 3> cached, const RotarySchedule& from, const RotarySchedule& to,
+                   std::span<const std::int64_t> positions) {
+  if (std::ssize(positions) != cached.extent(0))
+    refuse("rotary",
+           "positions must be of " + std::to_string(cached.extent(0)) + " cached tokens",
+           static_cast<std::int64_t>(std::ssize(positions)));
+  rerotate(batch_of_one(cached), from, to, 1, 1,
+           [&](std::size_t, std::int64_t) { return positions; });
+}
+
+#define GNOMON_INSTANTIATE(U)                                                                 \
+  template void shift_keys(View<U, 4>, const RotarySchedule&, std::int64_t);                  \
+  template void shift_keys(View<U, 3>, const RotarySchedule&, std::int64_t);                  \
+  template void shift_keys(View<U, 4>, const RotarySchedule&, std::span<const std::int64_t>); \
+  template void shift_keys(View<U, 3>, const RotarySchedule&, std::span<const std::int64_t>); \
+  template void rerotate_keys(View<U, 4>, const RotarySchedule&, const RotarySchedule&,       \
+                              const Positions&);                                              \
+  template void rerotate_keys(View<U, 4>, const RotarySchedule&, const RotarySchedule&,       \
+                              std::span<const Positions>);                                    \
+  template void rerotate_keys(View<U, 3>, const RotarySchedule&, const RotarySchedule&,       \
+                              std::span<const std::int64_t>);
+GNOMON_INSTANTIATE(float)
+GNOMON_INSTANTIATE(double)
+GNOMON_INSTANTIATE(Half)
+GNOMON_INSTANTIATE(BFloat16)
+#undef GNOMON_INSTANTIATE
+
+}  // namespace gnomon

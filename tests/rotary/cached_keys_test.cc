@@ -1,0 +1,544 @@
+#include "gnomon/rotary/cached_keys.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include "gnomon/parallel.h"
+#include "gnomon/rotary/mrope.h"
+#include "gnomon/rotary/scaling.h"
+#include "testing.h"
+
+namespace gnomon {
+namespace {
+
+using testing::as_double;
+using testing::half_ulp;
+using testing::message_of;
+using testing::random_tensor;
+using testing::Tensor;
+
+// What a pair of a token should have been turned by, and multiplied by.
+using Turn = std::function<std::pair<long double, long double>(std::int64_t b, std::int64_t t,
+                                                               std::size_t pair)>;
+
+// The header's bound, m (|a| + |b|) 3 2^-24, rounded once more where U has 16 bits.
+template <typename T, typename U>
+void expect_turned(const RotarySchedule& s, View<const T, 4> before, View<const U, 4> after,
+                   const Turn& turn) {
+  const std::int64_t pairs = std::ssize(s.inv_freq);
+  for (std::int64_t b = 0; b < before.extent(0); ++b)
+    for (std::int64_t t = 0; t < before.extent(1); ++t) {
+      std::vector<bool> turned(static_cast<std::size_t>(before.extent(3)));
+      for (std::int64_t i = 0; i < pairs; ++i) {
+        const auto [angle, m] = turn(b, t, static_cast<std::size_t>(i));
+        const bool halves = s.pairing == Pairing::halves;
+        const std::int64_t x = s.first + (halves ? i : 2 * i);
+        const std::int64_t y = s.first + (halves ? i + pairs : 2 * i + 1);
+        turned[std::size_t(x)] = turned[std::size_t(y)] = true;
+        const long double c = m * std::cos(angle), n = m * std::sin(angle);
+        for (std::int64_t h = 0; h < before.extent(2); ++h) {
+          const double p = as_double(before(b, t, h, x)), q = as_double(before(b, t, h, y));
+          const auto left = static_cast<double>(p * c - q * n);
+          const auto right = static_cast<double>(p * n + q * c);
+          const double sum =
+              3 * 0x1p-24 * static_cast<double>(std::fabs(m)) * (std::fabs(p) + std::fabs(q));
+          const double rounding = sizeof(U) == 2 ? half_ulp<U> : 0.0;
+          const double least = std::is_same_v<U, Half> ? 0x1p-25 : 0.0;  // of subnormals
+          ASSERT_NEAR(as_double(after(b, t, h, x)), left,
+                      sum + rounding * (std::fabs(left) + sum) + least)
+              << b << " " << t << " " << h << " pair " << i;
+          ASSERT_NEAR(as_double(after(b, t, h, y)), right,
+                      sum + rounding * (std::fabs(right) + sum) + least)
+              << b << " " << t << " " << h << " pair " << i;
+        }
+      }
+      for (std::int64_t h = 0; h < before.extent(2); ++h)
+        for (std::int64_t d = 0; d < before.extent(3); ++d)
+          if (!turned[std::size_t(d)]) {
+            ASSERT_EQ(as_double(after(b, t, h, d)),
+                      as_double(static_cast<U>(as_double(before(b, t, h, d)))));
+          }
+    }
+}
+
+template <typename T>
+bool same_bits(const std::vector<T>& one, const std::vector<T>& other) {
+  return one.size() == other.size() &&
+         std::memcmp(one.data(), other.data(), one.size() * sizeof(T)) == 0;
+}
+
+// Rows of a cache with room before, after, and beside every head.
+template <typename T>
+struct Room {
+  std::array<std::ptrdiff_t, 4> shape;
+  Tensor<T, 4> all;
+
+  explicit Room(std::array<std::ptrdiff_t, 4> shape, unsigned seed = 3)
+      : shape(shape),
+        all(random_tensor<T, 4>({shape[0], shape[1] + 3, shape[2], shape[3] + 1}, seed)) {}
+  View<T, 4> view() {
+    auto whole = all.view();
+    return View<T, 4>(&whole(0, 2, 0, 1), shape, whole.strides());
+  }
+  View<const T, 4> view() const { return const_cast<Room*>(this)->view(); }
+  // Whether all else is as in `before`.
+  bool intact(const Room& before) const {
+    Room copy = before;
+    for (std::ptrdiff_t b = 0; b < shape[0]; ++b)
+      for (std::ptrdiff_t t = 0; t < shape[1]; ++t)
+        for (std::ptrdiff_t h = 0; h < shape[2]; ++h)
+          for (std::ptrdiff_t d = 0; d < shape[3]; ++d)
+            copy.view()(b, t, h, d) = view()(b, t, h, d);
+    return same_bits(copy.all.values, all.values);
+  }
+};
+
+struct Case {
+  RotarySchedule schedule;
+  std::int64_t size;
+};
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (Pairing pairing : {Pairing::halves, Pairing::adjacent})
+    for (const auto& [dim, first, size] : {std::array<std::int64_t, 3>{2, 0, 2},
+                                           {6, 3, 11},
+                                           {72, 8, 96},
+                                           {128, 0, 128},
+                                           {600, 0, 601}})
+      all.push_back(
+          {schedule(Rotary{.dim = dim, .pairing = pairing, .base = 5e5, .first = first}),
+           size});
+  return all;
+}
+
+std::int64_t axis_of(const RotarySchedule& s, std::size_t i) {
+  return s.axes.empty() ? 0 : s.axes[i];
+}
+
+constexpr std::ptrdiff_t batch = 2, tokens = 3, heads = 2;
+
+template <typename T, typename U>
+void append_all() {
+  for (const Case& one : cases()) {
+    SCOPED_TRACE(one.schedule.dim());
+    const std::vector<std::int64_t> ids{0, 7, -3, 5, 1 << 20, 2};
+    const Positions own = explicit_ids(View<const std::int64_t, 2>(ids.data(), {2, 3}));
+    for (const Positions& positions : {consecutive(tokens, 131000), own}) {
+      RotarySchedule scaled = one.schedule;
+      scaled.table_scale = 1.25;
+      const RotaryTable table(scaled, positions);
+      const Room<T> k({batch, tokens, heads, one.size});
+      Room<U> slot({batch, tokens, heads, one.size}, 4);
+      const Room<T> k_before = k;
+      const Room<U> slot_before = slot;
+      rotate_append<T>(k.view(), table, slot.view());
+      EXPECT_TRUE(same_bits(k.all.values, k_before.all.values));
+      EXPECT_TRUE(slot.intact(slot_before));
+      const View<const U, 4> got = slot.view();
+      expect_turned<T, U>(
+          scaled, k.view(), got, [&](std::int64_t b, std::int64_t t, std::size_t i) {
+            const auto row = positions.row(positions.batch == 1 ? 0 : b);
+            return std::pair(static_cast<long double>(row[std::size_t(t)]) * scaled.inv_freq[i],
+                             1.25L);
+          });
+      // `rotate` of a copy, rounded: the same bits.
+      Room<T> copy = k;
+      rotate(copy.view(), table);
+      for (std::ptrdiff_t b = 0; b < batch; ++b)
+        for (std::ptrdiff_t t = 0; t < tokens; ++t)
+          for (std::ptrdiff_t h = 0; h < heads; ++h)
+            for (std::ptrdiff_t d = 0; d < one.size; ++d)
+              ASSERT_EQ(got(b, t, h, d), static_cast<U>(as_double(copy.view()(b, t, h, d))));
+    }
+  }
+}
+
+TEST(RotateAppend, TurnsOnTheWayIntoTheCacheOnEveryIsa) {
+  for (Isa isa : available_isas()) {
+    SCOPED_TRACE(name(isa));
+    const ScopedIsa scoped(isa);
+    append_all<float, float>();
+    append_all<double, double>();
+    append_all<Half, Half>();
+    append_all<BFloat16, BFloat16>();
+    append_all<float, Half>();
+    append_all<float, BFloat16>();
+  }
+}
+
+template <typename T, typename U>
+void copy_all() {
+  const Room<T> x({batch, tokens, heads, 19});
+  Room<U> slot({batch, tokens, heads, 19}, 4);
+  const Room<U> before = slot;
+  copy_append<T>(x.view(), slot.view());
+  EXPECT_TRUE(slot.intact(before));
+  for (std::ptrdiff_t b = 0; b < batch; ++b)
+    for (std::ptrdiff_t t = 0; t < tokens; ++t)
+      for (std::ptrdiff_t h = 0; h < heads; ++h)
+        for (std::ptrdiff_t d = 0; d < 19; ++d)
+          ASSERT_EQ(slot.view()(b, t, h, d), static_cast<U>(as_double(x.view()(b, t, h, d))));
+}
+
+TEST(CopyAppend, CopiesAndRoundsOnceOnEveryIsa) {
+  for (Isa isa : available_isas()) {
+    const ScopedIsa scoped(isa);
+    copy_all<float, float>();
+    copy_all<double, double>();
+    copy_all<Half, Half>();
+    copy_all<BFloat16, BFloat16>();
+    copy_all<float, Half>();
+    copy_all<float, BFloat16>();
+  }
+}
+
+template <typename U>
+void shift_all() {
+  for (const Case& one : cases())
+    for (std::int64_t delta : {1, -1, 17, -4096, 1 << 20, -(1 << 20)}) {
+      SCOPED_TRACE(std::to_string(one.schedule.dim()) + " by " + std::to_string(delta));
+      RotarySchedule scaled = one.schedule;
+      scaled.table_scale = 7;  // in the keys already
+      scaled.centre = 5;       // without growth: nothing
+      Room<U> keys({batch, tokens, heads, one.size});
+      const Room<U> before = keys;
+      shift_keys(keys.view(), scaled, delta);
+      EXPECT_TRUE(keys.intact(before));
+      const View<const U, 4> got = keys.view();
+      expect_turned<U, U>(
+          scaled, before.view(), got, [&](std::int64_t, std::int64_t, std::size_t i) {
+            return std::pair(delta * static_cast<long double>(scaled.inv_freq[i]), 1.0L);
+          });
+    }
+}
+
+TEST(ShiftKeys, TurnsByTheDifferenceOnEveryIsa) {
+  for (Isa isa : available_isas()) {
+    SCOPED_TRACE(name(isa));
+    const ScopedIsa scoped(isa);
+    shift_all<float>();
+    shift_all<double>();
+    shift_all<Half>();
+    shift_all<BFloat16>();
+  }
+}
+
+TEST(ShiftKeys, GrowsByTheDifferenceAlone) {
+  RotarySchedule s = schedule(Rotary{.dim = 6, .pairing = Pairing::adjacent});
+  s.growth = {-0.01, -0.002, 0.003};
+  s.centre = 900;
+  s.table_scale = 3;
+  for (std::int64_t delta : {250, -250}) {
+    Room<float> keys({1, 4, 1, 7});
+    const Room<float> before = keys;
+    shift_keys(keys.view(), s, delta);
+    const View<const float, 4> got = keys.view();
+    expect_turned<float, float>(
+        s, before.view(), got, [&](std::int64_t, std::int64_t, std::size_t i) {
+          const auto d = static_cast<long double>(delta);
+          return std::pair(d * s.inv_freq[i], std::exp(d * s.growth[i]));
+        });
+  }
+}
+
+TEST(ShiftKeys, MovesEachAxisByItsOwn) {
+  const std::vector<std::int64_t> sections{4, 3, 3}, deltas{12, 0, -700};
+  const RotarySchedule s = schedule(MRope{.dim = 20,
+                                          .pairing = Pairing::halves,
+                                          .sections = sections,
+                                          .order = MRopeOrder::sequential});
+  Room<float> keys({1, 4, 2, 24});
+  const Room<float> before = keys;
+  shift_keys(keys.view(), s, deltas);
+  const View<const float, 4> got = keys.view();
+  expect_turned<float, float>(
+      s, before.view(), got, [&](std::int64_t, std::int64_t, std::size_t i) {
+        return std::pair(
+            static_cast<long double>(deltas[std::size_t(axis_of(s, i))]) * s.inv_freq[i], 1.0L);
+      });
+  // One delta for all axes is three alike.
+  Room<float> one = before, three = before;
+  shift_keys(one.view(), s, 5);
+  shift_keys(three.view(), s, std::vector<std::int64_t>{5, 5, 5});
+  EXPECT_TRUE(same_bits(one.all.values, three.all.values));
+}
+
+// Rotated for p and moved by d, against rotated for p + d: two roundings, one.
+TEST(ShiftKeys, GiveTheKeysOfTheNewPositions) {
+  for (Pairing pairing : {Pairing::halves, Pairing::adjacent})
+    for (std::int64_t delta : {3, -90, 1 << 20}) {
+      RotarySchedule s = schedule(Rotary{.dim = 64, .pairing = pairing});
+      s.table_scale = 1.5;
+      s.growth.assign(32, -1e-7);
+      const auto k = random_tensor<float, 3>({100, 2, 64});
+      auto moved = k, fresh = k;
+      rotate(moved.view(), RotaryTable(s, testing::iota(1000, 100)));
+      shift_keys(moved.view(), s, delta);
+      rotate(fresh.view(), RotaryTable(s, testing::iota(1000 + delta, 100)));
+      for (std::size_t i = 0; i < k.values.size(); ++i)
+        ASSERT_NEAR(moved.values[i], fresh.values[i], 1e-5);
+    }
+}
+
+template <typename U>
+void expect_shifts_add_up(double least) {
+  const RotarySchedule s = schedule(Rotary{.dim = 32, .pairing = Pairing::halves});
+  const auto before = random_tensor<U, 3>({8, 2, 32});
+  const View<const U, 3> x = before.view();
+  auto keys = before;
+  double greatest = 0, allowed = 0;
+  for (int n = 1; n <= 60; ++n) {
+    shift_keys(keys.view(), s, -3);
+    const double h = sizeof(U) == 2 ? half_ulp<U> : 0;
+    const View<const U, 3> y = keys.view();
+    for (std::ptrdiff_t t = 0; t < 8; ++t)
+      for (std::ptrdiff_t g = 0; g < 2; ++g)
+        for (std::ptrdiff_t i = 0; i < 16; ++i) {
+          const double a = as_double(x(t, g, i)), b = as_double(x(t, g, i + 16));
+          const double angle = -3.0 * n * s.inv_freq[std::size_t(i)];
+          const double c = std::cos(angle), d = std::sin(angle);
+          const double error = std::hypot(as_double(y(t, g, i)) - (a * c - b * d),
+                                          as_double(y(t, g, i + 16)) - (a * d + b * c));
+          allowed = (std::pow(1 + 0x1p-21 + h, n) - 1) * std::hypot(a, b) + n * least;
+          ASSERT_LE(error, allowed) << n;
+          greatest = std::max(greatest, error / allowed);
+        }
+  }
+  EXPECT_GT(greatest, 0.01);  // and the bound is not idle
+}
+
+TEST(ShiftKeys, AddUpWithinTheBound) {
+  expect_shifts_add_up<float>(0);
+  expect_shifts_add_up<double>(0);
+  expect_shifts_add_up<Half>(0x1p-24);
+  expect_shifts_add_up<BFloat16>(0);
+}
+
+template <typename U>
+void rerotate_all() {
+  for (const Case& one : cases())
+    for (bool grows : {false, true}) {
+      SCOPED_TRACE(one.schedule.dim());
+      RotarySchedule from = one.schedule, to = one.schedule;
+      from.table_scale = 1.25;
+      to.table_scale = 0.75;
+      for (std::size_t i = 0; i < to.inv_freq.size(); ++i)
+        to.inv_freq[i] /= 1 + 0.37 * static_cast<double>(i);
+      if (grows) {
+        to.growth.assign(to.inv_freq.size(), -2e-6);
+        from.growth.assign(to.inv_freq.size(), -1e-6);
+        from.centre = 1000;
+        to.centre = 70'000;
+      }
+      const std::vector<std::int64_t> ids{0, 70001, -3, 5, 1 << 20, -(1 << 20)};
+      const Positions own = explicit_ids(View<const std::int64_t, 2>(ids.data(), {2, 3}));
+      for (const Positions& positions : {consecutive(tokens, 131000), own}) {
+        Room<U> keys({batch, tokens, heads, one.size});
+        const Room<U> before = keys;
+        rerotate_keys(keys.view(), from, to, positions);
+        EXPECT_TRUE(keys.intact(before));
+        const View<const U, 4> got = keys.view();
+        expect_turned<U, U>(
+            to, before.view(), got, [&](std::int64_t b, std::int64_t t, std::size_t i) {
+              const auto p = static_cast<long double>(
+                  positions.row(positions.batch == 1 ? 0 : b)[std::size_t(t)]);
+              long double m = 0.75L / 1.25L;
+              if (grows) m *= std::exp(-2e-6L * (p - 70'000)) / std::exp(-1e-6L * (p - 1000));
+              return std::pair(p * to.inv_freq[i] - p * from.inv_freq[i], m);
+            });
+      }
+    }
+}
+
+TEST(RerotateKeys, TurnsByTheDifferenceOfSchedulesOnEveryIsa) {
+  for (Isa isa : available_isas()) {
+    SCOPED_TRACE(name(isa));
+    const ScopedIsa scoped(isa);
+    rerotate_all<float>();
+    rerotate_all<double>();
+    rerotate_all<Half>();
+    rerotate_all<BFloat16>();
+  }
+}
+
+// The two schedules that change with the length, at their crossing; more tokens than a chunk.
+TEST(RerotateKeys, GiveTheKeysOfTheNewSchedule) {
+  const Rotary rotary{.dim = 32, .pairing = Pairing::halves};
+  LongRopeScaling longrope{.short_factors = std::vector<double>(16, 1.0),
+                           .long_factors = {},
+                           .original_length = 4096,
+                           .factor = 32};
+  for (int i = 0; i < 16; ++i) longrope.long_factors.push_back(1 + i * 3.7);
+  longrope.attention_factor = 1.0;
+  longrope.long_attention_factor = 1.19;
+  const RopeScaling scalings[] = {DynamicNtkScaling{.factor = 2, .trained_length = 4096},
+                                  longrope};
+  for (const RopeScaling& scaling : scalings) {
+    SCOPED_TRACE(name(scaling));
+    const RotarySchedule from = schedule(rotary, scaling, 4096),
+                         to = schedule(rotary, scaling, 5000);
+    ASSERT_NE(from, to);
+    const auto positions = testing::iota(3500, 1100);
+    const auto k = random_tensor<float, 3>({1100, 1, 32});
+    auto turned = k, fresh = k;
+    rotate(turned.view(), RotaryTable(from, positions));
+    rerotate_keys(turned.view(), from, to, positions);
+    rotate(fresh.view(), RotaryTable(to, positions));
+    for (std::size_t i = 0; i < k.values.size(); ++i)
+      ASSERT_NEAR(turned.values[i], fresh.values[i], 1e-5);
+  }
+}
+
+TEST(RerotateKeys, ReadsThePositionsOfEachAxis) {
+  const std::vector<std::int64_t> sections{4, 3, 3};
+  const RotarySchedule from = schedule(MRope{.dim = 20,
+                                             .pairing = Pairing::halves,
+                                             .sections = sections,
+                                             .order = MRopeOrder::interleaved});
+  RotarySchedule to = from;
+  for (double& f : to.inv_freq) f *= 0.25;
+  const std::vector<Positions> axes{consecutive(5, 100), consecutive(5, 7000),
+                                    consecutive(5, -33)};
+  Room<float> keys({2, 5, 2, 20});
+  const Room<float> before = keys;
+  rerotate_keys(keys.view(), from, to, axes);
+  const View<const float, 4> got = keys.view();
+  expect_turned<float, float>(
+      to, before.view(), got, [&](std::int64_t, std::int64_t t, std::size_t i) {
+        const auto p =
+            static_cast<long double>(axes[std::size_t(axis_of(to, i))].ids[std::size_t(t)]);
+        return std::pair(p * to.inv_freq[i] - p * from.inv_freq[i], 1.0L);
+      });
+}
+
+TEST(CachedKeys, WhatChangesNothingLeavesEveryBit) {
+  const RotarySchedule s = schedule(Rotary{.dim = 8, .pairing = Pairing::halves});
+  auto keys = random_tensor<Half, 3>({3, 1, 8});
+  keys.values[3] = Half::from_bits(0x7d01);  // a signalling NaN
+  keys.values[5] = Half::from_bits(0x8000);  // -0
+  const auto before = keys;
+  shift_keys(keys.view(), s, 0);
+  rerotate_keys(keys.view(), s, s, testing::iota(4, 3));
+  EXPECT_TRUE(same_bits(keys.values, before.values));
+}
+
+TEST(CachedKeys, TheSameBitsForAnyNumberOfThreads) {
+  const int before = threads();
+  RotarySchedule s = schedule(Rotary{.dim = 64, .pairing = Pairing::adjacent}), to = s;
+  for (double& f : to.inv_freq) f *= 0.5;
+  const auto k = random_tensor<float, 3>({700, 4, 64});
+  const RotaryTable table(s, testing::iota(0, 700));
+  const auto run = [&](int count) {
+    set_threads(count);
+    Tensor<BFloat16, 3> cache({700, 4, 64});
+    rotate_append<float>(k.view(), table, cache.view());
+    shift_keys(cache.view(), s, -12);
+    rerotate_keys(cache.view(), s, to, testing::iota(0, 700));
+    return cache.values;
+  };
+  const auto one = run(1);
+  EXPECT_EQ(one, run(2));
+  EXPECT_EQ(one, run(7));
+  set_threads(before);
+}
+
+TEST(CachedKeys, EmptyInputsAreFine) {
+  const RotarySchedule s = schedule(Rotary{.dim = 4, .pairing = Pairing::halves});
+  RotarySchedule to = s;
+  to.inv_freq[1] = 0.5;
+  Tensor<float, 3> none({0, 2, 4}), headless({3, 0, 4});
+  EXPECT_EQ(message_of([&] {
+              rotate_append<float>(none.view(), RotaryTable(s, consecutive(0)), none.view());
+              rotate_append<float>(headless.view(), RotaryTable(s, consecutive(3)),
+                                   headless.view());
+              copy_append<float>(none.view(), none.view());
+              shift_keys(none.view(), s, 3);
+              shift_keys(headless.view(), s, 3);
+              rerotate_keys(none.view(), s, to, testing::iota(0, 0));
+              rerotate_keys(headless.view(), s, to, testing::iota(0, 3));
+            }),
+            "");
+}
+
+TEST(CachedKeys, RefuseWhatBreaksTheirRules) {
+  const RotarySchedule s = schedule(Rotary{.dim = 4, .pairing = Pairing::halves});
+  auto keys = random_tensor<float, 3>({3, 2, 4});
+  const auto before = keys;
+  Tensor<float, 3> other({3, 1, 4}), narrow({3, 2, 3});
+  const RotaryTable table(s, consecutive(3));
+  EXPECT_EQ(message_of([&] { rotate_append<float>(keys.view(), table, other.view()); }),
+            "[rotary] slot must have the shape of what is appended, [1, 3, 2, 4], "
+            "got [1, 3, 1, 4]");
+  EXPECT_EQ(message_of([&] {
+              rotate_append<float>(keys.view(), RotaryTable(s, consecutive(2)), keys.view());
+            }),
+            "[rotary] x must have the table's 2 tokens, got 3");
+  EXPECT_EQ(message_of([&] { shift_keys(narrow.view(), s, 1); }),
+            "[rotary] x must have at least first + dim = 0 + 4 elements per head, got 3");
+  EXPECT_EQ(message_of([&] { shift_keys(keys.view(), s, std::int64_t{1} << 32); }),
+            "[angles] positions must be finite, at most 2^31 in magnitude, got 4294967296");
+  EXPECT_EQ(message_of([&] { shift_keys(keys.view(), s, std::vector<std::int64_t>{}); }),
+            "[rotary] deltas must be one for each axis, got 0");
+  RotarySchedule grown = s, axes = s, to = s, nothing = s;
+  grown.growth = {1, 1};
+  EXPECT_EQ(message_of([&] { shift_keys(keys.view(), grown, 100); }),
+            "[rotary] what a pair grows by must fit float, got 2.6881171418161356e+43");
+  axes.axes = {0, 1};
+  EXPECT_EQ(message_of([&] { shift_keys(keys.view(), axes, std::vector<std::int64_t>{1}); }),
+            "[rotary] axes must be 0 to 0, got 1");
+
+  const auto rerotate = [&](const RotarySchedule& from, const RotarySchedule& target,
+                            std::vector<std::int64_t> positions) {
+    return message_of([&] { rerotate_keys(keys.view(), from, target, positions); });
+  };
+  const std::string same = "[rotary] schedules must pair the same elements and axes, got ";
+  to.pairing = Pairing::adjacent;
+  EXPECT_EQ(rerotate(s, to, {0, 1, 2}), same + "pairing = adjacent where the other has halves");
+  to = s;
+  to.inv_freq.push_back(0.1);
+  EXPECT_EQ(rerotate(s, to, {0, 1, 2}), same + "dim = 6 where the other has 4");
+  to = s;
+  to.inv_freq[1] = 0.25;
+  nothing.table_scale = 0;
+  EXPECT_EQ(rerotate(nothing, to, {0, 1, 2}),
+            "[rotary] the table_scale that keys were turned with must not be 0, got 0");
+  EXPECT_EQ(rerotate(s, to, {0, 1}), "[rotary] positions must be of 3 cached tokens, got 2");
+  EXPECT_EQ(rerotate(s, to, {0, 1, std::int64_t{1} << 40}),
+            "[rotary] positions must be at most 2^31 in magnitude, got 1099511627776");
+  EXPECT_EQ(rerotate(s, grown, {0, 1, 100}),
+            "[rotary] what keys are multiplied by must fit float, got 2.6881171418161356e+43");
+  EXPECT_EQ(message_of([&] {
+              rerotate_keys(View<float, 4>(keys.values.data(), {3, 1, 2, 4}), s, to,
+                            consecutive(1, 0, 2));
+            }),
+            "[rotary] positions must have 1 row, or the cache's 3, got 2");
+  EXPECT_TRUE(same_bits(keys.values, before.values));
+}
+
+TEST(Difference, NamesTheFirstField) {
+  const RotarySchedule s = schedule(Rotary{.dim = 4, .pairing = Pairing::halves});
+  EXPECT_EQ(difference(s, s), "");
+  RotarySchedule to = s;
+  to.inv_freq[1] = 0.25;
+  EXPECT_EQ(difference(to, s), "inv_freq[1] = 0.25 where the other has 0.01");
+  to = s;
+  to.table_scale = 1.5;
+  EXPECT_EQ(difference(to, s), "table_scale = 1.5 where the other has 1");
+  to = s;
+  to.growth = {0, 0.5};
+  EXPECT_EQ(difference(to, s), "growth[1] = 0.5 where the other has 0");
+  to.growth = {0, 0};
+  EXPECT_EQ(difference(to, s), "the length of growth = 2 where the other has 0");
+  to = s;
+  to.axes = {0, 2};
+  EXPECT_EQ(difference(to, s), "axes[1] = 2 where the other has 0");
+  to = s;
+  to.centre = 9;
+  EXPECT_EQ(difference(to, s), "centre = 9 where the other has 0");
+}
+
+}  // namespace
+}  // namespace gnomon
