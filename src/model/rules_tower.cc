@@ -156,12 +156,17 @@ void inkling_vision(Reading& r) {
 
 // Column and row in turn, pair by pair; frames have fixed sinusoids besides.
 void kimi_vision(Reading& r) {
+  // As first released: other names, and weights whose pairs are adjacent.
+  for (const auto first : {"vt_hidden_size", "vt_num_hidden_layers", "init_pos_emb_height"})
+    if (const auto found = r.keys.find({first}))
+      found->fail("only the config of transformers is understood, which has no " +
+                  std::string(first));
   const std::int64_t width = start(r);
   AxialRotary axial = two_axes(r, x, y, Pairing::halves, read_base(r));
   axial.order = AxialOrder::interleaved;
   put_turning(r, axial);
-  const Cells cells{r.size_or_default({"pos_emb_height", "init_pos_emb_height"}, 64),
-                    r.size_or_default({"pos_emb_width", "init_pos_emb_width"}, 64)};
+  const Cells cells{r.size_or_default({"pos_emb_height"}, 64),
+                    r.size_or_default({"pos_emb_width"}, 64)};
   put_image_table(r, cells.height * cells.width, width);
   set_length(r, cells);
 }
@@ -206,6 +211,7 @@ void gemma4_vision(Reading& r) {
                  {"dim", static_cast<double>(width)}};
   r.out.length = 0;
   r.note("each layer turns twice: a half of the head by the column, the other by the row");
+  r.note("the rows of a cell's column and of its row are added");
 }
 
 // A third of the head for each of frame, row and column; what is left does not turn.
@@ -300,7 +306,7 @@ void vjepa2(Reading& r) {
   group.facts = {{"base", 10'000}, {"block", static_cast<double>(2 * (r.head_dim / 3 / 2))}};
   r.note(
       "three blocks of a head for frame, row and column; pairs are adjacent while cos and sin "
-      "lie as halves, so that no rotation results");
+      "lie as halves, so that no rotation results; the predictor is not described");
 }
 
 }  // namespace gnomon::model::internal

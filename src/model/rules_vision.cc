@@ -107,8 +107,12 @@ void image_grid(Reading& r) {
 
 void image_patches(Reading& r) {
   const std::int64_t width = read_tower(r);
-  put_image_table(
-      r, r.size_or_default({"num_patches", "num_position_embeddings"}, r.family.rows), width);
+  const Keys::Names names = {"num_patches", "num_position_embeddings", "image_num_pos"};
+  if (r.family.rows == 0 && !r.keys.find(names)) {
+    const Cells cells = image_cells(r);
+    return put_image_table(r, cells.height * cells.width, width);
+  }
+  put_image_table(r, r.size_or_default(names, r.family.rows), width);
 }
 
 // The longest image's square of cells, and a class token.

@@ -60,7 +60,7 @@ TEST_P(Released, IsReadAsItsOwnCodeReadsIt) {
     const Json all = Json::parse(to_json(model, length));
     const Json groups = all["groups"];
     const auto found = std::find_if(groups.begin(), groups.end(), [&](const Json& group) {
-      for (const char* key : {"layers", "part", "kind"})
+      for (const char* key : {"layers", "part", "kind", "first"})
         if (wanted.contains(key) && group.value(key, Json()) != wanted[key]) return false;
       return true;
     });
