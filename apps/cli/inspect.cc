@@ -28,6 +28,7 @@ GGUF file implies, resolved for a context length.
   PATH              a folder with config.json, the file itself, or a .gguf
   --length N        the context to resolve for (the model's trained one)
   --layer L         only the groups that the layer L is in
+  --part NAME       of a config with several: vision_config, audio_config, ...
   --yarn-factor F   where a config has both: as-written (transformers of 2026)
                     or by-lengths (of 2025: the ratio of the lengths wins)
   --json            all numbers as one JSON document
@@ -40,7 +41,7 @@ Example: gnomon inspect ~/models/Llama-3.1-8B --length 131072
 )";
 
 struct Options {
-  std::string path, yarn_factor = "as-written", html;
+  std::string path, yarn_factor = "as-written", part, html;
   std::optional<std::int64_t> length, layer;
   bool families = false;
   OutputOptions output;
@@ -127,7 +128,7 @@ int run(Options& o) {
   if (!o.output.path.empty()) check_ending(o.output, {".json", ".html"});
   if (o.length && *o.length < 1) refuse("inspect", "--length must be at least 1", *o.length);
 
-  model::ModelDescription model = read_model(o.path, o.yarn_factor);
+  model::ModelDescription model = read_model(o.path, o.yarn_factor, o.part);
   if (o.layer) {
     std::erase_if(model.groups, [&](const model::LayerGroup& group) {
       return !std::binary_search(group.layers.begin(), group.layers.end(), *o.layer);
@@ -156,6 +157,7 @@ Command add_inspect(CLI::App& program) {
   app->add_option("PATH", o->path);
   app->add_option("--length", o->length);
   app->add_option("--layer", o->layer);
+  app->add_option("--part", o->part);
   app->add_option("--yarn-factor", o->yarn_factor);
   app->add_flag("--json", o->output.json);
   app->add_option("--html", o->html);

@@ -275,8 +275,10 @@ std::int64_t Json::integer(std::string_view what) const {
   const std::string_view token = this->token();
   std::int64_t value = 0;
   const auto read = std::from_chars(token.data(), token.data() + token.size(), value);
-  if (read.ec == std::errc() && read.ptr == token.data() + token.size()) return value;
-  if (read.ec != std::errc()) fail_type(what, "an integer within 64 bits");
+  if (read.ptr == token.data() + token.size()) {
+    if (read.ec != std::errc()) fail_type(what, "an integer within 64 bits");
+    return value;
+  }
   const double wide = number(what);
   if (wide != std::floor(wide)) fail_type(what, "an integer");
   // Beyond, a double may stand for several.

@@ -116,8 +116,7 @@ void read_sizes(Reading& r) {
     r.note("head_dim is not given: " + std::to_string(r.head_dim) + ", the default of " +
            r.out.model_type);
   } else {
-    const std::int64_t hidden = r.size(
-        {"hidden_size", "n_embd", "d_model", "dim", "n_embed", "hidden_dim", "model_dim"});
+    const std::int64_t hidden = hidden_size(r);
     if (hidden % r.heads != 0)
       r.fail("hidden_size must be a multiple of num_attention_heads " +
              std::to_string(r.heads) + " where head_dim is not given, got " +

@@ -73,12 +73,24 @@ struct Family {
   // Multimodal configs leave out what is the class's default.
   std::int64_t layers = 0, heads = 0, hidden = 0;
   std::string_view rope = {};  // rope_parameters, where they are more than a base
+  // Of images: image_size and patch_size, the rows of a learned table beside those of the
+  // grid's cells (class tokens), how the sizes are called, and a note.
+  std::int64_t image = 0, patch = 0, rows = 0;
+  enum class Names { usual = 1, depth, embed, attention_heads } names = Names::usual;
+  std::string_view note = {};
 };
 constexpr std::int64_t by_heads = -1;
 std::span<const Family> rotary_families();  // each in a file of its name
 std::span<const Family> other_families();
+std::span<const Family> vision_families();
+constexpr std::span<const Family> (*all_families[])() = {rotary_families, other_families,
+                                                         vision_families};
+const Family* find_family(std::string_view model_type);
 // "qwen2" for "internvl"; the same name for what has no parts.
 std::string_view language_model_of(std::string_view model_type);
+// "clip_vision_model" for the "vision_config" of "llava", where a config does not say it;
+// empty where it is not known.
+std::string_view part_of(std::string_view model_type, std::string_view part);
 
 // The layers of a model as they are found out, and the groups made of them.
 struct Draft {

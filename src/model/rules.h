@@ -62,6 +62,39 @@ void qwen3_5(Reading& r);
 void glm4v(Reading& r);
 void ernie_vl(Reading& r);
 
+// rules_tower.cc: image towers that turn over a grid.
+void dinov3(Reading& r);
+void gemma4_vision(Reading& r);
+void inkling_vision(Reading& r);
+void kimi_vision(Reading& r);
+void lfm3_vision(Reading& r);
+void llama4_tower(Reading& r);
+void minimax_vision(Reading& r);
+void muse_vision(Reading& r);
+void pixtral(Reading& r);
+void sam2_video(Reading& r);
+void sam3(Reading& r);
+void step_vision(Reading& r);
+void tower(Reading& r);           // Qwen2-VL: rows, then columns
+void tower_on_grid(Reading& r);   // GLM-4V: and a learned grid of the image's size
+void tower_on_table(Reading& r);  // Qwen3-VL: and one of num_position_embeddings
+void vjepa2(Reading& r);
+
+// rules_vision.cc: image towers with tables and biases.
+void beit(Reading& r);
+void detr(Reading& r);
+void image_grid(Reading& r);     // ViT: a learned grid, and rows for class tokens
+void image_patches(Reading& r);  // SigLIP 2: a learned grid of num_patches
+void largest_grid(Reading& r);
+void mae(Reading& r);
+void mllama_vision(Reading& r);
+void perceiver(Reading& r);
+void pix2struct_vision(Reading& r);
+void sam(Reading& r);
+void spectrogram(Reading& r);
+void videomae(Reading& r);
+void vivit(Reading& r);
+
 // rules_other.cc: tables and biases.
 void axial_learned(Reading& r);
 void baichuan(Reading& r);
@@ -76,8 +109,6 @@ void encoder_decoder_tensor2tensor(Reading& r);  // M2M-100, NLLB
 void esm(Reading& r);
 void falcon(Reading& r);
 void gpt2(Reading& r);
-void image_grid(Reading& r);  // ViT: one class token and a learned grid
-void image_grid_bare(Reading& r);
 void learned(Reading& r);
 void learned_after_two(Reading& r);  // OPT
 void mpnet(Reading& r);
@@ -96,6 +127,15 @@ void whisper(Reading& r);
 std::string_view layers_of(const Family& family);
 
 // Shared by the rules.
+// The cells of the image that a tower was trained for, by image_size and patch_size.
+struct Cells {
+  std::int64_t height = 0, width = 0;
+};
+Cells image_cells(Reading& r);
+// The sizes of an image tower; the width of its embeddings.
+std::int64_t read_tower(Reading& r);
+// A table [rows, width] that is added to the embeddings of all layers.
+void put_image_table(Reading& r, std::int64_t rows, std::int64_t width);
 void prepare(Reading& r);  // sizes and layer types
 // The type of layers where layer_types does not say: type(layer).
 template <typename Type>

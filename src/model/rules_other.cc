@@ -88,21 +88,7 @@ std::int64_t padding_offset(Reading& r) {
   return r.keys.integer({"pad_token_id"}).value_or(1) + 1;
 }
 
-std::int64_t grid_rows(Reading& r) {
-  const auto side = [&](std::string_view name) -> std::int64_t {
-    const auto value = r.keys.find({name});
-    if (!value) return 0;
-    if (!value->is(JsonType::array)) return value->integer(name);
-    const auto sides = value->integers(name);
-    return sides.empty() ? 0 : sides[0];
-  };
-  const std::int64_t image = side("image_size"), patch = side("patch_size");
-  if (image < 1 || patch < 1 || image > 1 << 20)
-    r.fail("a config of " + r.out.model_type + " must have image_size and patch_size");
-  return (image / patch) * (image / patch);
-}
-
-void read_vision_sizes(Reading& r) {
+void read_sizes_without_length(Reading& r) {
   r.keys.find({"max_position_embeddings"});
   read_sizes(r);
   std::erase_if(r.out.notes, [](const std::string& note) {
@@ -169,15 +155,6 @@ void axial_learned(Reading& r) {
   for (std::size_t i = 0; i < sides.size() && i < 4; ++i)
     group.facts.emplace_back("axis_" + std::to_string(i), static_cast<double>(sides[i]));
   r.note("a factored table: a row is the concatenation of one row of each axis");
-}
-
-void image_grid(Reading& r) {
-  read_vision_sizes(r);
-  put_learned(r, grid_rows(r) + 1, 0);
-}
-void image_grid_bare(Reading& r) {
-  read_vision_sizes(r);
-  put_learned(r, grid_rows(r), 0);
 }
 
 void sinusoidal(Reading& r) {
@@ -323,7 +300,7 @@ void transformer_xl(Reading& r) {
 }
 
 void conformer(Reading& r) {
-  read_vision_sizes(r);
+  read_sizes_without_length(r);
   const std::string type =
       r.keys.string({"position_embeddings_type"})
           .value_or(r.family.model_type == "wav2vec2-bert" ? "relative_key" : "relative");

@@ -27,7 +27,8 @@ std::vector<std::string> names() {
   return all;
 }
 
-// {"config": as released, "expected": [groups, as `gnomon inspect --json` prints them]}.
+// {"config": as released, "expected": [groups, as `gnomon inspect --json` prints them]}; a
+// "part" says which part of the config is read.
 // inv_freq comes from float32, so it is compared to 2e-6; scales to 1e-6.
 class Released : public ::testing::TestWithParam<std::string> {};
 
@@ -51,14 +52,15 @@ void expect_value(const std::string& name, const Json& got, const Json& wanted) 
 
 TEST_P(Released, IsReadAsItsOwnCodeReadsIt) {
   const Json sample = Json::parse(std::ifstream(folder / (GetParam() + ".json")));
-  const ModelDescription model = read_config(sample["config"].dump());
+  const ModelDescription model =
+      read_config(sample["config"].dump(), {.part = sample.value("part", "")});
   for (const Json& wanted : sample["expected"]) {
     std::optional<std::int64_t> length;
     if (wanted.contains("length")) length = wanted["length"].get<std::int64_t>();
     const Json all = Json::parse(to_json(model, length));
     const Json groups = all["groups"];
     const auto found = std::find_if(groups.begin(), groups.end(), [&](const Json& group) {
-      for (const char* key : {"layers", "part", "kind"})
+      for (const char* key : {"layers", "part", "kind", "first"})
         if (wanted.contains(key) && group.value(key, Json()) != wanted[key]) return false;
       return true;
     });

@@ -28,11 +28,15 @@ enum class YarnFactor {
 struct ConfigOptions {
   std::string name = "config.json";  // what messages call it
   YarnFactor yarn_factor = YarnFactor::as_written;
+  // Of a config that has others inside: the one to describe ("vision_config", or
+  // "thinker_config.vision_config"). Empty: the language model.
+  std::string part = {};
 };
 
 // Throws FormatError (file, byte, reason) when the text is not JSON, lacks a size, or holds a
 // value of the wrong type or one that cannot be (rope_theta 0, factors of the wrong length, a
-// scaling that is not known). Memory: less than ten times the text.
+// scaling that is not known), or has no such part: then the reason lists those it has. Memory:
+// less than ten times the text.
 ModelDescription read_config(std::string_view json, const ConfigOptions& options = {});
 
 // A family that is known by name, with the defaults of its configuration class, as text: for

@@ -1,0 +1,398 @@
+#include "gnomon/attention/kv_cache.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "gnomon/error.h"
+#include "gnomon/rotary/cached_keys.h"
+
+namespace gnomon {
+namespace {
+
+constexpr std::int64_t farthest = std::int64_t{1} << 31;  // as RotaryTable
+
+std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+// rows: [B, S] to [B, S + count], with room before column `at`.
+template <typename Element>
+void open_gap(std::vector<Element>& rows, std::int64_t batch, std::int64_t tokens,
+              std::int64_t at, std::int64_t count) {
+  rows.resize(size(batch * (tokens + count)));
+  const auto begin = rows.begin();
+  for (std::int64_t b = batch; b-- > 0;) {
+    const auto from = begin + b * tokens, to = begin + b * (tokens + count);
+    std::move_backward(from + at, from + tokens, to + tokens + count);
+    std::move_backward(from, from + at, to + at);
+  }
+}
+
+// rows: [B, S] to [B, S - count], without the columns from `at` on.
+template <typename Element>
+void close_gap(std::vector<Element>& rows, std::int64_t batch, std::int64_t tokens,
+               std::int64_t at, std::int64_t count) {
+  const auto begin = rows.begin();
+  for (std::int64_t b = 0; b < batch; ++b) {
+    const auto from = begin + b * tokens, to = begin + b * (tokens - count);
+    std::move(from, from + at, to);
+    std::move(from + at + count, from + tokens, to + at);
+  }
+  rows.resize(size(batch * (tokens - count)));
+}
+
+std::int64_t elements(const KvCacheShape& shape, std::int64_t head_size) {
+  std::int64_t product = shape.batch;
+  for (const std::int64_t extent : {shape.capacity, shape.heads, head_size})
+    if (__builtin_mul_overflow(product, extent, &product) ||
+        product > std::numeric_limits<std::int64_t>::max() / 8)
+      refuse("kv_cache", "batch x capacity x heads x size must fit memory", extent);
+  return product;
+}
+
+}  // namespace
+
+template <typename T>
+struct KvCache<T>::Move {
+  std::int64_t row, first, count;
+  std::vector<std::int64_t> deltas;  // [A]
+};
+
+template <typename T>
+KvCache<T>::KvCache(const KvCacheShape& shape, std::optional<RotarySchedule> schedule)
+    : shape_(shape), schedule_(std::move(schedule)) {
+  const std::pair<const char*, std::int64_t> extents[] = {
+      {"batch", shape.batch},       {"capacity", shape.capacity},     {"heads", shape.heads},
+      {"key_size", shape.key_size}, {"value_size", shape.value_size}, {"axes", shape.axes}};
+  for (const auto& [what, extent] : extents)
+    if (extent < 1) refuse("kv_cache", std::string(what) + " must be at least 1", extent);
+  const Positions none = consecutive(0, 0, shape.batch);
+  axes_.assign(size(shape.axes), none);
+  if (schedule_) {
+    RotaryTable(*schedule_, std::span<const Positions>(axes_));  // its bounds
+    if (shape.key_size - schedule_->dim() < schedule_->first)
+      refuse("kv_cache",
+             "key_size must be at least first + dim = " + std::to_string(schedule_->first) +
+                 " + " + std::to_string(schedule_->dim()),
+             shape.key_size);
+  }
+  keys_.resize(size(elements(shape, shape.key_size)));
+  values_.resize(size(elements(shape, shape.value_size)));
+  for (Positions& axis : axes_) {
+    axis.ids.reserve(size(shape.batch * shape.capacity));
+    axis.sequences.reserve(size(shape.batch * shape.capacity));
+  }
+}
+
+template <typename T>
+View<T, 4> KvCache<T>::key_rows() noexcept {
+  return {keys_.data(), {shape_.batch, shape_.capacity, shape_.heads, shape_.key_size}};
+}
+template <typename T>
+View<T, 4> KvCache<T>::value_rows() noexcept {
+  return {values_.data(), {shape_.batch, shape_.capacity, shape_.heads, shape_.value_size}};
+}
+template <typename T>
+View<const T, 4> KvCache<T>::keys() const noexcept {
+  return View<const T, 4>(const_cast<KvCache*>(this)->key_rows()).slice(1, 0, tokens_);
+}
+template <typename T>
+View<const T, 4> KvCache<T>::values() const noexcept {
+  return View<const T, 4>(const_cast<KvCache*>(this)->value_rows()).slice(1, 0, tokens_);
+}
+
+template <typename T>
+const Positions& KvCache<T>::positions(std::int64_t axis) const {
+  if (axis < 0 || axis >= shape_.axes)
+    refuse("kv_cache", "axis must be 0 to " + std::to_string(shape_.axes - 1), axis);
+  return axes_[size(axis)];
+}
+
+template <typename T>
+template <typename S>
+void KvCache<T>::check_new(const View<const S, 4>& k, const View<const S, 4>& v,
+                           std::span<const Positions> axes) const {
+  const std::int64_t count = k.extent(1);
+  const std::array<std::ptrdiff_t, 4> of_k{shape_.batch, count, shape_.heads, shape_.key_size};
+  const std::array<std::ptrdiff_t, 4> of_v{shape_.batch, count, shape_.heads,
+                                           shape_.value_size};
+  if (k.extents() != of_k)
+    refuse("kv_cache", "k must be " + shape_text(of_k), shape_text(k.extents()));
+  if (v.extents() != of_v)
+    refuse("kv_cache", "v must be " + shape_text(of_v), shape_text(v.extents()));
+  if (count > room())
+    refuse("kv_cache",
+           "new tokens must fit the room of " + std::to_string(room()) + " behind " +
+               std::to_string(tokens_) + " entries",
+           count);
+  if (axes.size() != 1 && std::ssize(axes) != shape_.axes)
+    refuse("kv_cache",
+           "positions must be on 1 axis, for all alike, or on " + std::to_string(shape_.axes),
+           static_cast<std::int64_t>(std::ssize(axes)));
+  for (const Positions& axis : axes) {
+    if (axis.tokens != count || axis.batch != axes[0].batch ||
+        (axis.batch != 1 && axis.batch != shape_.batch))
+      refuse("kv_cache",
+             "positions must be of 1 or " + std::to_string(shape_.batch) + " rows of " +
+                 std::to_string(count) + " tokens",
+             std::to_string(axis.batch) + " of " + std::to_string(axis.tokens));
+    for (const std::size_t length : {axis.ids.size(), axis.sequences.size()})
+      if (length != size(axis.batch * count))
+        refuse("kv_cache",
+               "positions must have an id and a sequence for each of " +
+                   std::to_string(axis.batch * count) + " tokens",
+               static_cast<std::int64_t>(length));
+    if (!schedule_) continue;
+    for (const std::int64_t id : axis.ids)
+      if (id < -farthest || id > farthest)
+        refuse("kv_cache", "positions must be at most 2^31 in magnitude", id);
+  }
+}
+
+template <typename T>
+void KvCache<T>::check_schedule(const RotarySchedule& turned_with) const {
+  if (!schedule_)
+    refuse("kv_cache", "keys of a cache without a schedule must not be turned", "a schedule");
+  const std::string text = difference(turned_with, *schedule_);
+  if (!text.empty()) refuse("kv_cache", "keys must be turned with the cache's schedule", text);
+}
+
+template <typename T>
+void KvCache<T>::check_entries(std::int64_t first, std::int64_t count) const {
+  if (first < 0 || first > tokens_)
+    refuse("kv_cache", "first must be 0 to " + std::to_string(tokens_), first);
+  if (count < 0 || count > tokens_ - first)
+    refuse("kv_cache",
+           "count must be 0 to " + std::to_string(tokens_ - first) + " from entry " +
+               std::to_string(first) + " on",
+           count);
+}
+
+// For a move that would throw when it is made: shifting no token checks all but the tokens.
+template <typename T>
+void KvCache<T>::check(const std::vector<Move>& moves) {
+  for (const Move& move : moves) {
+    for (std::size_t a = 0; a < axes_.size(); ++a)
+      for (const std::int64_t id :
+           axes_[a].row(move.row).subspan(size(move.first), size(move.count))) {
+        std::int64_t to = 0;
+        if (__builtin_add_overflow(id, move.deltas[a], &to))
+          refuse("kv_cache", "a position must not overflow when it moves by", move.deltas[a]);
+        if (schedule_ && (to < -farthest || to > farthest))
+          refuse("kv_cache", "positions must be at most 2^31 in magnitude", to);
+      }
+    if (schedule_) shift_keys(key_rows().slice(1, 0, 0), *schedule_, move.deltas);
+  }
+}
+
+template <typename T>
+void KvCache<T>::make(const std::vector<Move>& moves) {
+  for (const Move& move : moves) {
+    if (schedule_)
+      shift_keys(key_rows().slice(0, move.row, 1).slice(1, move.first, move.count), *schedule_,
+                 move.deltas);
+    for (std::size_t a = 0; a < axes_.size(); ++a)
+      for (std::int64_t j = move.first; j < move.first + move.count; ++j)
+        axes_[a].ids[size(move.row * tokens_ + j)] += move.deltas[a];
+  }
+}
+
+// Of the entries from `first` on, by how many of `sequences` ([B, any]) are theirs; padding and
+// sequences that are not among them stay.
+template <typename T>
+auto KvCache<T>::moves_behind(std::int64_t first, std::span<const std::int32_t> sequences,
+                              std::int64_t sign) const -> std::vector<Move> {
+  std::vector<Move> moves;
+  const std::size_t each = sequences.size() / size(shape_.batch);
+  for (std::int64_t b = 0; b < shape_.batch; ++b) {
+    std::map<std::int32_t, std::int64_t> counts;
+    for (const std::int32_t sequence : sequences.subspan(size(b) * each, each))
+      if (sequence != Positions::padding) ++counts[sequence];
+    for (std::int64_t j = first; j < tokens_; ++j) {
+      const auto found = counts.find(axes_[0].sequences[size(b * tokens_ + j)]);
+      if (found == counts.end()) continue;
+      const std::int64_t delta = sign * found->second;
+      if (!moves.empty() && moves.back().row == b && moves.back().deltas[0] == delta &&
+          moves.back().first + moves.back().count == j)
+        ++moves.back().count;
+      else
+        moves.push_back({b, j, 1, std::vector<std::int64_t>(axes_.size(), delta)});
+    }
+  }
+  return moves;
+}
+
+// `table` null: keys are copied as they are.
+template <typename T>
+template <typename S>
+void KvCache<T>::put(std::int64_t first, View<const S, 4> k, View<const S, 4> v,
+                     std::span<const Positions> axes, const RotaryTable* table) {
+  const std::int64_t count = k.extent(1);
+  std::vector<Move> moves;
+  if (first < tokens_) {
+    std::vector<std::int32_t> sequences;
+    for (std::int64_t b = 0; b < shape_.batch; ++b)
+      for (std::int64_t t = 0; t < count; ++t)
+        sequences.push_back(axes[0].sequences[size(b % axes[0].batch * count + t)]);
+    moves = moves_behind(first, sequences, 1);
+    check(moves);
+  }
+  // Behind the last entry they are nobody's yet.
+  const View<T, 4> slot = key_rows().slice(1, tokens_, count);
+  if (table)
+    rotate_append<S>(k, *table, slot);
+  else
+    copy_append<S>(k, slot);
+  copy_append<S>(v, value_rows().slice(1, tokens_, count));
+  make(moves);
+  for (const View<T, 4>& rows : {key_rows(), value_rows()})
+    for (std::int64_t b = 0; b < shape_.batch; ++b) {
+      T* const row = rows.data() + b * rows.stride(0);
+      std::rotate(row + first * rows.stride(1), row + tokens_ * rows.stride(1),
+                  row + (tokens_ + count) * rows.stride(1));
+    }
+  for (std::size_t a = 0; a < axes_.size(); ++a) {
+    const Positions& from = axes[axes.size() == 1 ? 0 : a];
+    Positions& to = axes_[a];
+    open_gap(to.ids, shape_.batch, tokens_, first, count);
+    open_gap(to.sequences, shape_.batch, tokens_, first, count);
+    to.tokens += count;
+    for (std::int64_t b = 0; b < shape_.batch; ++b) {
+      const std::int64_t row = b % from.batch * count, at = b * to.tokens + first;
+      std::copy_n(from.ids.begin() + row, count, to.ids.begin() + at);
+      std::copy_n(from.sequences.begin() + row, count, to.sequences.begin() + at);
+    }
+  }
+  tokens_ += count;
+}
+
+template <typename T>
+template <typename S>
+void KvCache<T>::insert(std::int64_t first, Rows<S> k, Rows<S> v,
+                        std::span<const Positions> axes, const RotaryTable* table) {
+  check_entries(first, 0);
+  check_new<S>(k, v, axes);
+  if (table) {
+    check_schedule(table->schedule());
+    put<S>(first, k, v, axes, table);
+  } else if (schedule_) {
+    const std::vector<Positions> alike(axes.size() == 1 ? size(shape_.axes) : 0, axes[0]);
+    const RotaryTable made(*schedule_, alike.empty() ? axes : alike);
+    put<S>(first, k, v, axes, &made);
+  } else {
+    put<S>(first, k, v, axes, nullptr);
+  }
+}
+
+template <typename T>
+template <typename S>
+void KvCache<T>::append(Rows<S> k, Rows<S> v, std::span<const Positions> axes,
+                        const RotaryTable* table) {
+  insert<S>(tokens_, k, v, axes, table);
+}
+
+template <typename T>
+template <typename S>
+void KvCache<T>::append_turned(Rows<S> k, Rows<S> v, std::span<const Positions> axes,
+                               const RotarySchedule& turned_with) {
+  check_new<S>(k, v, axes);
+  check_schedule(turned_with);
+  put<S>(tokens_, k, v, axes, nullptr);
+}
+
+template <typename T>
+void KvCache<T>::drop(std::int64_t first, std::int64_t count) {
+  check_entries(first, count);
+  for (const View<T, 4>& rows : {key_rows(), value_rows()})
+    for (std::int64_t b = 0; b < shape_.batch; ++b) {
+      T* const row = rows.data() + b * rows.stride(0);
+      std::move(row + (first + count) * rows.stride(1), row + tokens_ * rows.stride(1),
+                row + first * rows.stride(1));
+    }
+  for (Positions& axis : axes_) {
+    close_gap(axis.ids, shape_.batch, tokens_, first, count);
+    close_gap(axis.sequences, shape_.batch, tokens_, first, count);
+    axis.tokens -= count;
+  }
+  tokens_ -= count;
+}
+
+template <typename T>
+void KvCache<T>::remove(std::int64_t first, std::int64_t count) {
+  check_entries(first, count);
+  std::vector<std::int32_t> sequences;
+  for (std::int64_t b = 0; b < shape_.batch; ++b) {
+    const auto from = axes_[0].sequences.begin() + b * tokens_ + first;
+    sequences.insert(sequences.end(), from, from + count);
+  }
+  const std::vector<Move> moves = moves_behind(first + count, sequences, -1);
+  check(moves);
+  make(moves);
+  drop(first, count);
+}
+
+template <typename T>
+void KvCache<T>::shift(std::int64_t first, std::int64_t count,
+                       std::span<const std::int64_t> deltas) {
+  check_entries(first, count);
+  if (std::ssize(deltas) != shape_.axes)
+    refuse("kv_cache",
+           "deltas must be one for each of " + std::to_string(shape_.axes) + " axes",
+           static_cast<std::int64_t>(std::ssize(deltas)));
+  std::vector<Move> moves;
+  for (std::int64_t b = 0; b < shape_.batch; ++b)
+    moves.push_back({b, first, count, {deltas.begin(), deltas.end()}});
+  check(moves);
+  make(moves);
+}
+
+template <typename T>
+void KvCache<T>::shift(std::int64_t first, std::int64_t count, std::int64_t delta) {
+  shift(first, count, std::vector<std::int64_t>(axes_.size(), delta));
+}
+
+template <typename T>
+void KvCache<T>::change_schedule(const RotarySchedule& to) {
+  if (!schedule_) refuse("kv_cache", "a cache without a schedule has none to change", to.dim());
+  RotarySchedule next = to;
+  rerotate_keys(key_rows().slice(1, 0, tokens_), *schedule_, to,
+                std::span<const Positions>(axes_));
+  *schedule_ = std::move(next);
+}
+
+template <typename T>
+void KvCache<T>::truncate(std::int64_t tokens) {
+  if (tokens < 0 || tokens > tokens_)
+    refuse("kv_cache", "tokens to keep must be 0 to " + std::to_string(tokens_), tokens);
+  drop(tokens, tokens_ - tokens);
+}
+
+template <typename T>
+void KvCache<T>::clear() noexcept {
+  for (Positions& axis : axes_) {
+    axis.ids.clear();
+    axis.sequences.clear();
+    axis.tokens = 0;
+  }
+  tokens_ = 0;
+}
+
+#define GNOMON_INSTANTIATE_APPEND(T, S)                                                    \
+  template void KvCache<T>::append<S>(Rows<S>, Rows<S>, std::span<const Positions>,        \
+                                      const RotaryTable*);                                 \
+  template void KvCache<T>::append_turned<S>(Rows<S>, Rows<S>, std::span<const Positions>, \
+                                             const RotarySchedule&);                       \
+  template void KvCache<T>::insert<S>(std::int64_t, Rows<S>, Rows<S>,                      \
+                                      std::span<const Positions>, const RotaryTable*);
+template class KvCache<float>;
+template class KvCache<Half>;
+template class KvCache<BFloat16>;
+GNOMON_INSTANTIATE_APPEND(float, float)
+GNOMON_INSTANTIATE_APPEND(Half, Half)
+GNOMON_INSTANTIATE_APPEND(Half, float)
+GNOMON_INSTANTIATE_APPEND(BFloat16, BFloat16)
+GNOMON_INSTANTIATE_APPEND(BFloat16, float)
+#undef GNOMON_INSTANTIATE_APPEND
+
+}  // namespace gnomon
