@@ -251,6 +251,7 @@ void sam3(Reading& r) {
   const std::int64_t width = start(r);
   const double base = read_base(r);
   const Cells cells = image_cells(r);
+  if (cells.height != cells.width) r.fail("image_size must be square");
   const std::int64_t window = r.size_or_default({"window_size"}, 24);
   const auto given = r.keys.find({"global_attn_indexes"});
   const auto global =
@@ -295,6 +296,8 @@ void sam2_video(Reading& r) {
     const auto sides = sizes->integers("memory_attention_rope_feat_sizes");
     if (!sides.empty()) r.out.length = *std::max_element(sides.begin(), sides.end());
   }
+  for (const auto unused : {"memory_attention_rope_k_sizes", "memory_attention_rope_dropout"})
+    r.keys.find({unused});
   r.note("described is the attention to the memory, of which object pointers do not turn");
 }
 
