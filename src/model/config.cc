@@ -131,7 +131,7 @@ ModelDescription read_config(std::string_view json, const ConfigOptions& options
   Reading r(object, options, *family);
   r.out.source = options.name;
   r.out.model_type = gnomon::internal::printable(type.value_or("unknown"), 80);
-  r.out.notes = notes_on(subject, parts, options.part);
+  for (std::string& note : notes_on(subject, parts, options.part)) r.note(std::move(note));
   family->read(r);
   check_unasked(r, known);
   if (whole_type && options.part.empty())

@@ -312,8 +312,11 @@ void check_frequencies(Reading& r, const Rope& rope, const std::optional<Json>& 
         fail("the scales of the rotation and the softmax must be finite and positive, got " +
              shown(scale));
   } catch (const std::invalid_argument& error) {
-    const std::string why = error.what();
-    fail(why.substr(why.find(']') + 2));
+    std::string why = error.what();  // "[scaling] factor must be ..."
+    why.erase(0, why.find(']') + 2);
+    if (dictionary)
+      if (const auto value = dictionary->find(why.substr(0, why.find(' ')))) value->fail(why);
+    fail(why);
   }
 }
 
