@@ -60,7 +60,7 @@ std::span<const Family> vision_families() {
       {.model_type = "minicpm_ocr_vision", .read = image_grid, .position = "learned grid", .layers = 12, .heads = 12, .hidden = 768, .image = 224, .patch = 16},
       {.model_type = "minicpmv4_6_vision", .read = image_grid, .position = "learned grid", .layers = 12, .heads = 12, .hidden = 768, .image = 224, .patch = 16},
       {.model_type = "minicpmv4_7_vision", .read = image_grid, .position = "learned grid", .layers = 12, .heads = 12, .hidden = 768, .image = 224, .patch = 16},
-      {.model_type = "minimax_m3_vl_vision", .read = minimax_vision, .position = "rotary 3-D, halves", .layers = 32, .heads = 16, .hidden = 1280, .image = 2016, .patch = 14},
+      {.model_type = "minimax_m3_vl_vision", .read = minimax_vision, .position = "rotary 3-D, halves", .share = 0.975, .layers = 32, .heads = 16, .hidden = 1280, .image = 2016, .patch = 14},
       {.model_type = "mlcd", .read = tower, .position = "rotary 2-D, halves", .layers = 48, .heads = 16, .hidden = 1664, .image = 336, .patch = 14, .note = "the class token turns by learned angles"},
       {.model_type = "mlcd_vision_model", .read = tower, .position = "rotary 2-D, halves", .layers = 48, .heads = 16, .hidden = 1664, .image = 336, .patch = 14, .note = "the class token turns by learned angles"},
       {.model_type = "mllama_vision_model", .read = mllama_vision, .position = "learned grid, gated, and tiles", .layers = 32, .heads = 16, .hidden = 1280, .image = 448, .patch = 14, .names = Family::Names::attention_heads},

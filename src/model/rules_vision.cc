@@ -50,6 +50,17 @@ void put_grid_sinusoids(Reading& r, std::int64_t width) {
   if (r.family.rows > 0) r.note("the class token's row is zeros");
 }
 
+// The layers of all stages.
+std::int64_t stages(Reading& r, std::vector<std::int64_t> depths) {
+  if (const auto given = r.keys.find({"depths"})) depths = given->integers("depths");
+  std::int64_t sum = 0;
+  for (const std::int64_t depth : depths) {
+    if (depth < 0 || depth > 65536 - sum) r.fail("depths must be at most 65536 in sum");
+    sum += depth;
+  }
+  return sum;
+}
+
 std::int64_t frames_by_tubelet(Reading& r, std::int64_t frames, std::int64_t tubelet) {
   if (frames < tubelet || frames > 1 << 20)
     r.fail("num_frames must be at least the tubelet's and at most 2^20, got " +
@@ -121,6 +132,7 @@ void image_grid(Reading& r) {
     r.fail("dpt over another model is not understood; that may be one of its parts");
   const Cells cells = image_cells(r);
   std::int64_t extra = r.family.rows;
+  if (r.family.model_type == "groupvit_vision_model") r.out.layers = stages(r, {6, 3, 3});
   if (r.family.model_type == "pixio") extra = r.size_or_default({"n_cls_tokens"}, extra);
   if (r.family.model_type == "yolos")
     extra = 1 + r.size_or_default({"num_detection_tokens"}, extra - 1);
