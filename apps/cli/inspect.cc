@@ -87,9 +87,10 @@ void print_rotary(const model::LayerGroup& group, std::int64_t length) {
 }
 
 void print_text(const model::ModelDescription& model, std::int64_t length) {
-  print_wrapped(fmt::format("{}, {} layers, trained for {} positions", model.model_type,
-                            model.layers, model.length),
-                "", "");
+  const std::string trained =
+      model.length > 0 ? fmt::format(", trained for {} positions", model.length) : "";
+  print_wrapped(fmt::format("{}, {} layers{}", model.model_type, model.layers, trained), "",
+                "");
   for (const model::LayerGroup& group : model.groups) {
     const std::string layers = layers_text(group.layers);
     fmt::print("\n");

@@ -33,9 +33,15 @@ std::string unfinished_text(const char* what, const std::vector<double>& frequen
                      length);
 }
 
+// Over a grid the frequencies follow from the base otherwise, and nothing scales them.
+std::vector<double> unscaled(const ScaledRotary& rotary, const RotarySchedule& scaled) {
+  return std::holds_alternative<NoScaling>(rotary.scaling) ? scaled.inv_freq
+                                                           : inverse_frequencies(rotary.rotary);
+}
+
 plot::Figure wavelengths(const std::string& id, const ScaledRotary& rotary,
                          const RotarySchedule& scaled, int64_t trained, int64_t asked) {
-  const std::vector<double> plain = inverse_frequencies(rotary.rotary);
+  const std::vector<double> plain = unscaled(rotary, scaled);
   const int64_t original = original_length(rotary.scaling, trained);
   const bool changed = plain != scaled.inv_freq;
   plot::WavelengthPicture picture;
@@ -65,7 +71,7 @@ plot::Figure wavelengths(const std::string& id, const ScaledRotary& rotary,
 
 plot::Figure slowing(const std::string& id, const ScaledRotary& rotary,
                      const RotarySchedule& scaled) {
-  const std::vector<double> plain = inverse_frequencies(rotary.rotary);
+  const std::vector<double> plain = unscaled(rotary, scaled);
   plot::Series ratio{.name = "scaled / unscaled", .x = {}, .y = {}};
   for (std::size_t i = 0; i < plain.size(); ++i) {
     ratio.x.push_back(static_cast<double>(i));
@@ -109,7 +115,7 @@ plot::Figure decay(const std::string& id, const ScaledRotary& rotary,
     return line;
   };
   std::vector<plot::Series> lines;
-  const std::vector<double> plain = inverse_frequencies(rotary.rotary);
+  const std::vector<double> plain = unscaled(rotary, scaled);
   const bool changed = plain != scaled.inv_freq;
   if (changed) lines.push_back(series("unscaled", plain));
   lines.push_back(series(changed ? "scaled" : "as trained", scaled.inv_freq));
@@ -136,7 +142,7 @@ plot::Table pairs(const ScaledRotary& rotary, const RotarySchedule& scaled, int6
                     .rows = {}};
   if (asked != trained) table.columns.push_back({fmt::format("turns in {}", asked), number});
   if (!scaled.axes.empty()) table.columns.push_back({"axis", number});
-  const std::vector<double> plain = inverse_frequencies(rotary.rotary);
+  const std::vector<double> plain = unscaled(rotary, scaled);
   for (std::size_t i = 0; i < scaled.inv_freq.size(); ++i) {
     const double f = scaled.inv_freq[i];
     std::vector<plot::Cell> row{fmt::format("{}", i), fmt::format("{:.8g}", f),
@@ -179,7 +185,7 @@ void add_group(plot::Page& page, const LayerGroup& group, std::size_t index, int
   const RotarySchedule scaled = model::resolve(group, asked).schedule;
   const auto id = [&](const char* what) { return fmt::format("{}-{}", what, index); };
   page.figure(wavelengths(id("wavelengths"), *rotary, scaled, trained, asked));
-  if (scaled.inv_freq != inverse_frequencies(rotary->rotary))
+  if (scaled.inv_freq != unscaled(*rotary, scaled))
     page.figure(slowing(id("slowing"), *rotary, scaled));
   page.figure(decay(id("decay"), *rotary, scaled, trained, asked));
   page.fold("All pairs").table(pairs(*rotary, scaled, trained, asked)).unfold();

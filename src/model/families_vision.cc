@@ -1,5 +1,5 @@
-// Image towers: the defaults of their configuration classes, and the rule (rules.h) by which they
-// are read. Taken from transformers 5.x. In the order of their names.
+// Image towers: the defaults of their configuration classes, and the rule (rules.h) by which
+// they are read. Taken from transformers 5.x. In the order of their names.
 #include "src/model/rules.h"
 
 namespace gnomon::model::internal {
@@ -35,9 +35,9 @@ std::span<const Family> vision_families() {
       {.model_type = "git_vision_model", .read = image_grid, .position = "learned grid", .layers = 12, .heads = 12, .hidden = 768, .image = 224, .patch = 16, .rows = 1},
       {.model_type = "glm4v_moe_vision", .read = tower_on_grid, .position = "rotary 2-D, halves, and learned", .layers = 24, .heads = 12, .hidden = 1536, .image = 336, .patch = 14, .names = Family::Names::depth, .note = "the learned grid is bicubic to the grid of each image, cells at the borders repeated"},
       {.model_type = "glm4v_vision", .read = tower_on_grid, .position = "rotary 2-D, halves, and learned", .layers = 24, .heads = 12, .hidden = 1536, .image = 336, .patch = 14, .names = Family::Names::depth, .note = "the learned grid is bicubic to the grid of each image, cells at the borders repeated"},
-      {.model_type = "glm5_next_vision", .read = tower, .position = "rotary 2-D, halves", .layers = 24, .heads = 16, .hidden = 1024, .names = Family::Names::depth},
+      {.model_type = "glm5_next_vision", .read = tower, .position = "rotary 2-D, halves", .layers = 24, .heads = 16, .hidden = 1024, .image = 336, .patch = 14, .names = Family::Names::depth},
       {.model_type = "glm_image_vision", .read = image_grid, .position = "learned grid", .layers = 40, .heads = 16, .hidden = 1536, .image = 2048, .patch = 16, .names = Family::Names::depth},
-      {.model_type = "glm_ocr_vision", .read = tower, .position = "rotary 2-D, halves", .layers = 24, .heads = 16, .hidden = 1024, .names = Family::Names::depth},
+      {.model_type = "glm_ocr_vision", .read = tower, .position = "rotary 2-D, halves", .layers = 24, .heads = 16, .hidden = 1024, .image = 336, .patch = 14, .names = Family::Names::depth},
       {.model_type = "got_ocr2_vision", .read = sam, .position = "decomposed, and learned grid", .layers = 12, .heads = 12, .hidden = 768, .image = 1024, .patch = 16},
       {.model_type = "granite_docling_vision", .read = image_grid, .position = "learned grid", .layers = 12, .heads = 12, .hidden = 768, .image = 512, .patch = 16},
       {.model_type = "groupvit_vision_model", .read = image_grid, .position = "learned grid", .layers = 12, .heads = 6, .hidden = 384, .image = 224, .patch = 16},
@@ -60,11 +60,11 @@ std::span<const Family> vision_families() {
       {.model_type = "minicpm_ocr_vision", .read = image_grid, .position = "learned grid", .layers = 12, .heads = 12, .hidden = 768, .image = 224, .patch = 16},
       {.model_type = "minicpmv4_6_vision", .read = image_grid, .position = "learned grid", .layers = 12, .heads = 12, .hidden = 768, .image = 224, .patch = 16},
       {.model_type = "minicpmv4_7_vision", .read = image_grid, .position = "learned grid", .layers = 12, .heads = 12, .hidden = 768, .image = 224, .patch = 16},
-      {.model_type = "minimax_m3_vl_vision", .read = minimax_vision, .position = "rotary 3-D, halves", .layers = 32, .heads = 16, .hidden = 1280, .image = 2016, .patch = 14},
+      {.model_type = "minimax_m3_vl_vision", .read = minimax_vision, .position = "rotary 3-D, halves", .share = 0.975, .layers = 32, .heads = 16, .hidden = 1280, .image = 2016, .patch = 14},
       {.model_type = "mlcd", .read = tower, .position = "rotary 2-D, halves", .layers = 48, .heads = 16, .hidden = 1664, .image = 336, .patch = 14, .note = "the class token turns by learned angles"},
       {.model_type = "mlcd_vision_model", .read = tower, .position = "rotary 2-D, halves", .layers = 48, .heads = 16, .hidden = 1664, .image = 336, .patch = 14, .note = "the class token turns by learned angles"},
       {.model_type = "mllama_vision_model", .read = mllama_vision, .position = "learned grid, gated, and tiles", .layers = 32, .heads = 16, .hidden = 1280, .image = 448, .patch = 14, .names = Family::Names::attention_heads},
-      {.model_type = "molmo2_vision", .read = image_patches, .position = "learned grid", .layers = 25, .heads = 16, .hidden = 1152, .rows = 729},
+      {.model_type = "molmo2_vision", .read = image_patches, .position = "learned grid", .layers = 25, .heads = 16, .hidden = 1152, .image = 378, .patch = 14},
       {.model_type = "muse_glimmer_vision", .read = muse_vision, .position = "rotary 2-D, halves, and learned", .layers = 50, .heads = 16, .hidden = 1536},
       {.model_type = "muse_spark_vision", .read = muse_vision, .position = "rotary 2-D, halves, and learned", .layers = 50, .heads = 16, .hidden = 1536},
       {.model_type = "ovis2_vision", .read = image_grid, .position = "learned grid", .layers = 24, .heads = 8, .hidden = 1024, .image = 224, .patch = 14},

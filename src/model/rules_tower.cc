@@ -156,12 +156,17 @@ void inkling_vision(Reading& r) {
 
 // Column and row in turn, pair by pair; frames have fixed sinusoids besides.
 void kimi_vision(Reading& r) {
+  // As first released: other names, and weights whose pairs are adjacent.
+  for (const auto first : {"vt_hidden_size", "vt_num_hidden_layers", "init_pos_emb_height"})
+    if (const auto found = r.keys.find({first}))
+      found->fail("only the config of transformers is understood, which has no " +
+                  std::string(first));
   const std::int64_t width = start(r);
   AxialRotary axial = two_axes(r, x, y, Pairing::halves, read_base(r));
   axial.order = AxialOrder::interleaved;
   put_turning(r, axial);
-  const Cells cells{r.size_or_default({"pos_emb_height", "init_pos_emb_height"}, 64),
-                    r.size_or_default({"pos_emb_width", "init_pos_emb_width"}, 64)};
+  const Cells cells{r.size_or_default({"pos_emb_height"}, 64),
+                    r.size_or_default({"pos_emb_width"}, 64)};
   put_image_table(r, cells.height * cells.width, width);
   set_length(r, cells);
 }
@@ -206,6 +211,7 @@ void gemma4_vision(Reading& r) {
                  {"dim", static_cast<double>(width)}};
   r.out.length = 0;
   r.note("each layer turns twice: a half of the head by the column, the other by the row");
+  r.note("the rows of a cell's column and of its row are added");
 }
 
 // A third of the head for each of frame, row and column; what is left does not turn.
@@ -245,6 +251,7 @@ void sam3(Reading& r) {
   const std::int64_t width = start(r);
   const double base = read_base(r);
   const Cells cells = image_cells(r);
+  if (cells.height != cells.width) r.fail("image_size must be square");
   const std::int64_t window = r.size_or_default({"window_size"}, 24);
   const auto given = r.keys.find({"global_attn_indexes"});
   const auto global =
@@ -289,6 +296,8 @@ void sam2_video(Reading& r) {
     const auto sides = sizes->integers("memory_attention_rope_feat_sizes");
     if (!sides.empty()) r.out.length = *std::max_element(sides.begin(), sides.end());
   }
+  for (const auto unused : {"memory_attention_rope_k_sizes", "memory_attention_rope_dropout"})
+    r.keys.find({unused});
   r.note("described is the attention to the memory, of which object pointers do not turn");
 }
 
@@ -300,7 +309,7 @@ void vjepa2(Reading& r) {
   group.facts = {{"base", 10'000}, {"block", static_cast<double>(2 * (r.head_dim / 3 / 2))}};
   r.note(
       "three blocks of a head for frame, row and column; pairs are adjacent while cos and sin "
-      "lie as halves, so that no rotation results");
+      "lie as halves, so that no rotation results; the predictor is not described");
 }
 
 }  // namespace gnomon::model::internal

@@ -30,8 +30,36 @@ Cells divided(Reading& r, Cells image, Cells patch) {
   return {image.height / patch.height, image.width / patch.width};
 }
 
-// What reads the image's cells of the queries themselves: softmax_scale, and nothing else.
 void put_nothing(Reading& r) { put_group(r, "none", NoPosition{}); }
+
+// The column in the first half of the channels, the row in the second.
+void put_grid_sinusoids(Reading& r, std::int64_t width) {
+  if (width % 4 != 0)
+    r.fail("hidden_size must be a multiple of 4, got " + std::to_string(width));
+  const Cells cells = image_cells(r);
+  LayerGroup& group = put_group(r, "grid_sinusoidal", NoPosition{});
+  group.facts = {{"dim", real(width)},
+                 {"base", 10'000},
+                 {"height", real(cells.height)},
+                 {"width", real(cells.width)},
+                 {"class_rows", real(r.family.rows)}};
+  r.out.length = cells.height * cells.width + r.family.rows;
+  r.note(
+      "the first half of the channels is the column, the second the row, each sines, then "
+      "cosines");
+  if (r.family.rows > 0) r.note("the class token's row is zeros");
+}
+
+// The layers of all stages.
+std::int64_t stages(Reading& r, std::vector<std::int64_t> depths) {
+  if (const auto given = r.keys.find({"depths"})) depths = given->integers("depths");
+  std::int64_t sum = 0;
+  for (const std::int64_t depth : depths) {
+    if (depth < 0 || depth > 65536 - sum) r.fail("depths must be at most 65536 in sum");
+    sum += depth;
+  }
+  return sum;
+}
 
 std::int64_t frames_by_tubelet(Reading& r, std::int64_t frames, std::int64_t tubelet) {
   if (frames < tubelet || frames > 1 << 20)
@@ -97,18 +125,31 @@ void image_grid(Reading& r) {
   const std::int64_t width = read_tower(r);
   if (!r.keys.boolean({"use_absolute_position_embeddings"}).value_or(true))
     return put_nothing(r);
+  // AIMv2's native resolution, and DPT over another model.
+  if (r.keys.boolean({"is_native"}).value_or(false)) return put_grid_sinusoids(r, width);
+  if (r.family.model_type == "dpt" && (r.keys.boolean({"is_hybrid"}).value_or(false) ||
+                                       r.keys.find({"backbone_config", "backbone"})))
+    r.fail("dpt over another model is not understood; that may be one of its parts");
   const Cells cells = image_cells(r);
   std::int64_t extra = r.family.rows;
+  if (r.family.model_type == "groupvit_vision_model") r.out.layers = stages(r, {6, 3, 3});
   if (r.family.model_type == "pixio") extra = r.size_or_default({"n_cls_tokens"}, extra);
   if (r.family.model_type == "yolos")
     extra = 1 + r.size_or_default({"num_detection_tokens"}, extra - 1);
+  if (r.family.model_type == "yolos" &&
+      r.keys.boolean({"use_mid_position_embeddings"}).value_or(true))
+    r.note("each layer but the last adds a learned table of its own, of as many rows");
   put_image_table(r, cells.height * cells.width + extra, width);
 }
 
 void image_patches(Reading& r) {
   const std::int64_t width = read_tower(r);
-  put_image_table(
-      r, r.size_or_default({"num_patches", "num_position_embeddings"}, r.family.rows), width);
+  const Keys::Names names = {"num_patches", "num_position_embeddings", "image_num_pos"};
+  if (r.family.rows == 0 && !r.keys.find(names)) {
+    const Cells cells = image_cells(r);
+    return put_image_table(r, cells.height * cells.width, width);
+  }
+  put_image_table(r, r.size_or_default(names, r.family.rows), width);
 }
 
 // The longest image's square of cells, and a class token.
@@ -177,19 +218,7 @@ void videomae(Reading& r) {
 
 void mae(Reading& r) {
   const std::int64_t width = read_tower(r);
-  if (width % 4 != 0)
-    r.fail("hidden_size must be a multiple of 4, got " + std::to_string(width));
-  const Cells cells = image_cells(r);
-  LayerGroup& group = put_group(r, "grid_sinusoidal", NoPosition{});
-  group.facts = {{"dim", real(width)},
-                 {"base", 10'000},
-                 {"height", real(cells.height)},
-                 {"width", real(cells.width)},
-                 {"class_rows", real(r.family.rows)}};
-  r.out.length = cells.height * cells.width + r.family.rows;
-  r.note(
-      "the first half of the channels is the column, the second the row, each sines, then "
-      "cosines; the class token's row is zeros");
+  put_grid_sinusoids(r, width);
 }
 
 // A learned grid, Swin's bias with three rows for the class token, both or neither.
