@@ -1,6 +1,7 @@
 #include "gnomon/model/description.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "gnomon/error.h"
@@ -58,7 +59,7 @@ Json group_json(const LayerGroup& group, std::int64_t length) {
       if (const auto most = capacity(group.encoding)) json["capacity"] = *most;
     }
     for (const auto& [name, value] : group.facts)
-      if (value == static_cast<double>(static_cast<std::int64_t>(value)))
+      if (value == std::trunc(value) && std::abs(value) < 0x1p63)
         json[name] = static_cast<std::int64_t>(value);
       else
         json[name] = value;
