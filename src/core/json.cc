@@ -253,6 +253,10 @@ void Json::fail_type(std::string_view what, const char* wanted) const {
   fail(std::string(what) + " must be " + wanted + ", got " + shown());
 }
 
+void Json::require(JsonType wanted, std::string_view what) const {
+  if (!is(wanted)) fail_type(what, wanted == JsonType::array ? "a list" : "an object");
+}
+
 bool Json::boolean(std::string_view what) const {
   if (!is(JsonType::boolean)) fail_type(what, "true or false");
   return token() == "true";

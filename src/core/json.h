@@ -56,6 +56,7 @@ class Json {
   bool is_null() const noexcept { return is(JsonType::null); }
 
   // The value; throws where it has another type. `what` is what messages call it.
+  void require(JsonType wanted, std::string_view what) const;  // of array and object
   bool boolean(std::string_view what) const;
   double number(std::string_view what) const;         // refuses what no double can hold
   std::int64_t integer(std::string_view what) const;  // also 4096.0

@@ -21,12 +21,8 @@ using gnomon::internal::JsonType;
 // tens of entries, few have hundreds.
 constexpr std::size_t max_metadata = 65536;
 
-void require_object(const Json& json, const std::string& what) {
-  if (!json.is(JsonType::object)) json.fail(what + " must be an object, got " + json.shown());
-}
-
 void read_metadata(const Json& json, Metadata& metadata) {
-  require_object(json, "__metadata__");
+  json.require(JsonType::object, "__metadata__");
   json.for_each_member([&](std::string key, const Json& value) {
     if (metadata.size() == max_metadata) value.fail("more than 65536 entries of metadata");
     const auto [entry, added] = metadata.try_emplace(std::move(key));
@@ -36,8 +32,7 @@ void read_metadata(const Json& json, Metadata& metadata) {
 }
 
 std::vector<std::uint64_t> counts(const Json& list, const char* what, std::size_t most) {
-  if (!list.is(JsonType::array))
-    list.fail(std::string(what) + " must be a list of integers, got " + list.shown());
+  list.require(JsonType::array, what);
   const std::string of = std::string("a number of ") + what;
   std::vector<std::uint64_t> numbers;
   list.for_each_element([&](const Json& number) {
@@ -50,7 +45,7 @@ std::vector<std::uint64_t> counts(const Json& list, const char* what, std::size_
 }
 
 TensorEntry read_tensor(std::string name, const Json& json) {
-  require_object(json, "a tensor");
+  json.require(JsonType::object, "a tensor");
   std::optional<Json> dtype, shape, offsets;
   json.for_each_member([&](const std::string& key, const Json& value) {
     std::optional<Json>* const field = key == "dtype"          ? &dtype
@@ -75,8 +70,10 @@ TensorEntry read_tensor(std::string name, const Json& json) {
   return entry;
 }
 
-// The JSON alone: `text` begins at byte `begin` of `file`; tensors as they are written.
-SafeTensorsHeader parse(const std::string& file, std::string_view text, std::uint64_t begin) {
+}  // namespace
+
+SafeTensorsHeader parse_header(const std::string& file, std::string_view text,
+                               std::uint64_t begin) {
   const JsonDocument document(text, file, begin);
   SafeTensorsHeader header;
   std::size_t members = 0;
@@ -96,8 +93,6 @@ SafeTensorsHeader parse(const std::string& file, std::string_view text, std::uin
   return header;
 }
 
-}  // namespace
-
 SafeTensorsHeader read_header(const std::string& file, std::string_view text) {
   if (text.size() < 8)
     throw FormatError(file, text.size(), "the file ends before the length of its header");
@@ -111,7 +106,7 @@ SafeTensorsHeader read_header(const std::string& file, std::string_view text) {
     throw FormatError(file, 0, "a header of " + std::to_string(length) + " bytes, over 100 MB");
   if (length == 0 || text[8] != '{') throw FormatError(file, 8, "the header must begin with {");
 
-  SafeTensorsHeader header = parse(file, text.substr(8, length), 8);
+  SafeTensorsHeader header = parse_header(file, text.substr(8, length), 8);
   header.data = 8 + length;
   const std::uint64_t size = text.size() - header.data;
 

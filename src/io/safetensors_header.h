@@ -25,6 +25,11 @@ struct SafeTensorsHeader {
   std::uint64_t data = 0;  // where the header ends
 };
 
+// The JSON alone: `text` begins at byte `begin` of `file`; tensors as they are written. Leaves
+// by_name and data empty. Throws FormatError.
+SafeTensorsHeader parse_header(const std::string& file, std::string_view text,
+                               std::uint64_t begin);
+
 // `text`: the whole file, of which only the header is read. Tensors in the order of their
 // bytes, which are found to fill the rest of the file. Throws FormatError.
 SafeTensorsHeader read_header(const std::string& file, std::string_view text);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "src/core/text.h"
 #include "src/model/parts.h"
 #include "src/model/rules.h"
 
@@ -129,11 +130,12 @@ ModelDescription read_config(std::string_view json, const ConfigOptions& options
 
   Reading r(object, options, *family);
   r.out.source = options.name;
-  r.out.model_type = type.value_or("unknown");
-  r.out.notes = notes_on(subject, parts, options.part);
+  r.out.model_type = gnomon::internal::printable(type.value_or("unknown"), 80);
+  for (std::string& note : notes_on(subject, parts, options.part)) r.note(std::move(note));
   family->read(r);
   check_unasked(r, known);
-  if (whole_type && options.part.empty()) r.out.model_type = *whole_type;
+  if (whole_type && options.part.empty())
+    r.out.model_type = gnomon::internal::printable(*whole_type, 80);
   return std::move(r.out);
 }
 

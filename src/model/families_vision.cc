@@ -1,5 +1,5 @@
-// Image towers: the defaults of their configuration classes, and the rule (rules.h) by which they
-// are read. Taken from transformers 5.x. In the order of their names.
+// Image towers: the defaults of their configuration classes, and the rule (rules.h) by which
+// they are read. Taken from transformers 5.x. In the order of their names.
 #include "src/model/rules.h"
 
 namespace gnomon::model::internal {

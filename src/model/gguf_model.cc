@@ -37,9 +37,13 @@ class Reader : public Draft {
 
   std::string key(std::string_view name) const { return arch + "." + std::string(name); }
 
+  [[noreturn]] void fail(const std::string& reason) const override {
+    throw FormatError(file_.name(), 0, reason);
+  }
   [[noreturn]] void fail(const std::string& full_key, const std::string& reason) const {
     const GgufEntry* const entry = file_.find(full_key);
-    throw FormatError(file_.name(), entry ? entry->offset : 0, reason);
+    throw FormatError(file_.name(), entry ? entry->offset : 0,
+                      gnomon::internal::printable(reason, 400));
   }
 
   std::optional<std::int64_t> integer(std::string_view name) const {
@@ -56,7 +60,7 @@ class Reader : public Draft {
   }
   std::int64_t required(std::string_view name, std::int64_t most = 1 << 16) const {
     const std::int64_t value = size(name, most);
-    if (value == 0) throw FormatError(file_.name(), 0, key(name) + " must be there");
+    if (value == 0) fail(key(name) + " must be there");
     return value;
   }
   double number(std::string_view name, double otherwise) const {
@@ -75,6 +79,7 @@ class Reader : public Draft {
   std::vector<double> factors(std::string_view tensor_name, std::int64_t pairs) const {
     const GgufTensor* const tensor = file_.find_tensor(tensor_name);
     if (!tensor) return {};
+    file_.data(*tensor);  // it is there
     if (tensor->size() != pairs)
       throw FormatError(
           file_.name(), std::min<std::uint64_t>(tensor->offset, file_.bytes().size()),
@@ -96,8 +101,7 @@ void read_sizes(Reader& r) {
   r.out.length = r.size("context_length");
   r.layers.resize(static_cast<std::size_t>(r.out.layers));
   const auto counts = r.file().integers(r.key("attention.head_count"));
-  if (!counts || counts->empty())
-    throw FormatError(r.file().name(), 0, r.key("attention.head_count") + " must be there");
+  if (!counts || counts->empty()) r.fail(r.key("attention.head_count") + " must be there");
   r.heads = *std::max_element(counts->begin(), counts->end());
   if (r.heads < 0 || r.heads > 1 << 16)
     r.fail(r.key("attention.head_count"),
@@ -196,8 +200,7 @@ RopeScaling read_scaling(Reader& r, std::int64_t pairs) {
 std::vector<std::int32_t> read_axes(Reader& r, std::int64_t pairs) {
   const auto sections = r.file().integers(r.key("rope.dimension_sections"));
   if (r.turn != Turn::sections && r.turn != Turn::interleaved_sections) return {};
-  if (!sections)
-    throw FormatError(r.file().name(), 0, r.key("rope.dimension_sections") + " must be there");
+  if (!sections) r.fail(r.key("rope.dimension_sections") + " must be there");
   std::vector<std::int64_t> sizes = *sections;
   if (r.turn == Turn::sections)  // a fourth of size 0
     while (sizes.size() > 3 && sizes.back() == 0) sizes.pop_back();

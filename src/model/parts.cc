@@ -13,6 +13,8 @@ constexpr std::array no_models{"quantization_config", "compression_config", "gen
                                "attn_config",         "ffn_config",         "peft_config",
                                "task_specific_params"};
 
+constexpr std::size_t most_parts = 256;
+
 bool describes_a_model(const std::string& name, const Json& value) {
   if (!value.is(JsonType::object) || name.size() > 64) return false;
   if (std::find(no_models.begin(), no_models.end(), name) != no_models.end()) return false;
@@ -35,6 +37,8 @@ void add_parts(const Json& object, const std::string& type, const std::string& b
                int depth, std::vector<Part>& parts) {
   object.for_each_member([&](const std::string& name, Json value) {
     if (!describes_a_model(name, value)) return;
+    if (parts.size() == most_parts)
+      value.fail("a config must have at most " + std::to_string(most_parts) + " parts");
     const std::string own = part_type(type, name, value);
     parts.push_back({.path = before + name, .object = value, .type = own});
     if (depth < 3) add_parts(value, own, before + name + ".", depth + 1, parts);

@@ -23,6 +23,15 @@ using gnomon::internal::Json;
 using gnomon::internal::JsonDocument;
 using gnomon::internal::JsonType;
 
+// As people write it: 8, not 8.000000.
+std::string shown(double value);
+
+constexpr std::int64_t most_of_any = std::int64_t{1} << 40;  // sums of a few still fit
+constexpr std::int64_t most_of_few = 1 << 16;                // layers, heads, head sizes
+// Kinds of layers, and the frequencies of all: a small hostile file makes no large description.
+constexpr std::size_t most_kinds = 256;
+constexpr std::int64_t most_frequencies = 1 << 20;
+
 // The members of an object, by any of several names; it remembers which were asked for. A null
 // is as good as absent.
 class Keys {
@@ -34,9 +43,13 @@ class Keys {
 
   std::optional<Json> find(Names names);
   std::optional<std::int64_t> integer(Names names);
-  std::optional<double> number(Names names);
+  std::optional<std::int64_t> size(Names names, std::int64_t most = most_of_any);  // 1 to most
+  std::optional<double> number(Names names);                                       // finite
+  std::optional<double> positive(Names names);  // and above 0
+  std::optional<double> base(Names names);      // and above 1
   std::optional<std::string> string(Names names);
   std::optional<bool> boolean(Names names);
+  std::optional<Json> object_in(std::string_view name);
   bool was_asked(std::string_view name) const { return asked_.contains(name); }
 
  private:
@@ -104,6 +117,9 @@ struct Draft {
   // On which layers: all, or those that do not turn.
   enum class Tempered { all = 1, still } tempered = Tempered::all;
 
+  virtual ~Draft() = default;
+  // Throws FormatError at where the model is described.
+  [[noreturn]] virtual void fail(const std::string& reason) const = 0;
   std::int64_t head_dim_of(const std::string& type) const;
   void note(std::string text);
 };
@@ -123,12 +139,15 @@ struct Reading : Draft {
   std::optional<MRopeOrder> mrope = {};
   std::vector<std::int64_t> sections = {};  // mrope_section where it is not given
 
-  [[noreturn]] void fail(const std::string& reason) const;
-  // A size that must be there, at least 1.
+  [[noreturn]] void fail(const std::string& reason) const override;
+  // At the value of the first of the names that has one.
+  [[noreturn]] void fail_at(Keys::Names names, const std::string& reason);
+  // A size that must be there, 1 to `most`.
   std::int64_t size(Keys::Names names);
-  std::int64_t size(Keys::Names names, std::int64_t otherwise);
+  std::int64_t size(Keys::Names names, std::int64_t otherwise, std::int64_t most = most_of_any);
   // One that may be missing where the family has a default; a note says so.
-  std::int64_t size_or_default(Keys::Names names, std::int64_t otherwise);
+  std::int64_t size_or_default(Keys::Names names, std::int64_t otherwise,
+                               std::int64_t most = most_of_any);
 };
 
 // heads, head_dim, layers, length: from the usual keys, or the family's defaults.

@@ -152,6 +152,14 @@ void type_layers(Reading& r, Type type) {
 void slide_all_but_every(Reading& r, std::int64_t n);
 void keep_still(Reading& r, std::string_view type);
 void turn_by_list(Reading& r, std::int64_t interval);  // no_rope_layers: 1 for those that turn
+// The layers that a list numbers from `first` on, from 0 on.
+std::vector<std::int64_t> layer_numbers(const Reading& r, const Json& list,
+                                        std::string_view name, std::int64_t first = 0);
+// One string or number for each layer.
+void require_length(const Reading& r, const Json& list, std::size_t size,
+                    std::string_view name);
+// llama_4_scaling_beta, where it is there.
+void read_temperature(Reading& r, const Json& dictionary);
 bool has_ropes_by_type(Reading& r);  // rope_parameters is a dictionary of dictionaries
 
 }  // namespace gnomon::model::internal

@@ -14,12 +14,7 @@ void attend_at(Reading& r, std::string_view name) {
   const auto list = r.keys.find({name});
   if (!list) return;
   for (Layer& layer : r.layers) layer.attends = false;
-  for (const std::int64_t l : list->integers(name)) {
-    if (l < 0 || l >= r.out.layers)
-      list->fail(std::string(name) + " must be 0 to " + std::to_string(r.out.layers - 1) +
-                 ", got " + std::to_string(l));
-    r.layers[size(l)].attends = true;
-  }
+  for (const std::int64_t l : layer_numbers(r, *list, name)) r.layers[size(l)].attends = true;
 }
 
 }  // namespace
@@ -36,14 +31,14 @@ void granite_hybrid(Reading& r) {
   prepare(r);
   if (const auto types = r.keys.find({"layers_block_type"}); types) {
     const auto names = types->strings("layers_block_type");
-    type_layers(r,
-                [&](std::int64_t l) { return size(l) < names.size() ? names[size(l)] : full; });
+    require_length(r, *types, names.size(), "layers_block_type");
+    type_layers(r, [&](std::int64_t l) { return names[size(l)]; });
   }
   if (r.keys.string({"position_embedding_type"}).value_or("") != "rope") {
     for (Layer& layer : r.layers) layer.turns = false;
     for (const auto unused : {"rope_theta", "rope_scaling", "rope_parameters"})
       r.keys.find({unused});
-    r.softmax_scale = r.keys.number({"attention_multiplier"}).value_or(1.0);
+    r.softmax_scale = r.keys.positive({"attention_multiplier"}).value_or(1.0);
     return put_rotary_groups(r);
   }
   granite(r);
@@ -53,6 +48,10 @@ void jamba(Reading& r) {
   prepare(r);
   const std::int64_t period = r.size({"attn_layer_period"}, 8);
   const std::int64_t offset = r.keys.integer({"attn_layer_offset"}).value_or(4);
+  if (offset < 0 || offset >= period)
+    r.fail_at({"attn_layer_offset"}, "attn_layer_offset must be 0 to " +
+                                         std::to_string(period - 1) + ", got " +
+                                         std::to_string(offset));
   for (std::int64_t l = 0; l < r.out.layers; ++l) {
     r.layers[size(l)].attends = l % period == offset;
     r.layers[size(l)].turns = false;
@@ -61,19 +60,19 @@ void jamba(Reading& r) {
 }
 
 void kimi_linear(Reading& r) {
-  const std::int64_t head =
-      r.size({"qk_nope_head_dim"}, 128) + r.size({"qk_rope_head_dim"}, 64);
+  const std::int64_t head = r.size({"qk_nope_head_dim"}, 128, most_of_few) +
+                            r.size({"qk_rope_head_dim"}, 64, most_of_few);
   if (!r.keys.boolean({"mla_use_nope"}).value_or(true))
-    r.fail("kimi_linear with mla_use_nope false is not understood");
+    r.fail_at({"mla_use_nope"}, "kimi_linear with mla_use_nope false is not understood");
   for (const auto unused : {"rope_theta", "rope_scaling", "rope_parameters"})
     r.keys.find({unused});
   prepare(r);
   r.head_dim = head;
   for (Layer& layer : r.layers) layer.attends = layer.turns = false;
-  if (const auto inner = r.keys.find({"linear_attn_config"}))
+  if (const auto inner = r.keys.object_in("linear_attn_config"))
     if (const auto list = inner->find("full_attn_layers"))
-      for (const std::int64_t l : list->integers("full_attn_layers"))
-        if (l >= 1 && l <= r.out.layers) r.layers[size(l - 1)].attends = true;
+      for (const std::int64_t l : layer_numbers(r, *list, "full_attn_layers", 1))
+        r.layers[size(l)].attends = true;
   put_rotary_groups(r);
 }
 
@@ -87,9 +86,9 @@ void minimax(Reading& r) {
   prepare(r);
   if (const auto kinds = r.keys.find({"attn_type_list"})) {
     const auto numbers = kinds->integers("attn_type_list");
-    type_layers(r, [&](std::int64_t l) {
-      return size(l) < numbers.size() && numbers[size(l)] == 0 ? "linear_attention" : full;
-    });
+    require_length(r, *kinds, numbers.size(), "attn_type_list");
+    type_layers(
+        r, [&](std::int64_t l) { return numbers[size(l)] == 0 ? "linear_attention" : full; });
   } else {
     type_layers(r, [](std::int64_t l) { return l % 2 == 0 ? full : "linear_attention"; });
   }
@@ -106,10 +105,11 @@ void nemotron_h(Reading& r) {
   prepare(r);
   for (const auto unused : {"rope_theta", "rope_scaling", "rope_parameters"})
     r.keys.find({unused});
-  const std::string pattern = r.keys.string({"hybrid_override_pattern"}).value_or("");
-  for (std::size_t l = 0; l < r.layers.size(); ++l) {
-    r.layers[l].attends = l < pattern.size() ? pattern[l] == '*' : r.layers[l].attends;
-    r.layers[l].turns = false;
+  for (Layer& layer : r.layers) layer.turns = false;
+  if (const auto given = r.keys.find({"hybrid_override_pattern"})) {
+    const std::string pattern = given->string("hybrid_override_pattern");
+    require_length(r, *given, pattern.size(), "hybrid_override_pattern");
+    for (std::size_t l = 0; l < r.layers.size(); ++l) r.layers[l].attends = pattern[l] == '*';
   }
   put_rotary_groups(r);
 }
@@ -127,7 +127,8 @@ void recurrent_gemma(Reading& r) {
   std::vector<std::string> types{"recurrent", "recurrent", "attention"};
   if (const auto list = r.keys.find({"block_types", "_block_types"}))
     types = list->strings("block_types");
-  if (types.empty()) r.fail("block_types must not be empty");
+  if (types.empty())
+    r.fail_at({"block_types", "_block_types"}, "block_types must not be empty");
   for (std::size_t l = 0; l < r.layers.size(); ++l)
     r.layers[l].attends = types[l % types.size()] == "attention";
   read_rotary(r);
@@ -140,6 +141,7 @@ void zamba2(Reading& r) {
   const bool turns = r.keys.boolean({"use_mem_rope"}).value_or(false);
   const auto types = r.keys.find({"layers_block_type"});
   const auto names = types ? types->strings("layers_block_type") : std::vector<std::string>();
+  if (types) require_length(r, *types, names.size(), "layers_block_type");
   for (std::size_t l = 0; l < r.layers.size(); ++l) {
     r.layers[l].attends = l < names.size() && names[l] == "hybrid";
     r.layers[l].turns = turns;

@@ -12,11 +12,8 @@ void prepare_latent(Reading& r) {
                 [](const std::string& note) { return note.starts_with("head_dim is not"); });
   const std::int64_t both = r.family.head_dim;
   const auto own = static_cast<std::int64_t>(static_cast<double>(both) * r.family.share + 0.5);
-  constexpr std::int64_t most = 1 << 16;
-  const std::int64_t still = r.size({"qk_nope_head_dim"}, both - own);
-  const std::int64_t turning = r.size({"qk_rope_head_dim"}, own);
-  if (still > most || turning > most)
-    r.fail("qk_nope_head_dim and qk_rope_head_dim must be at most 65536");
+  const std::int64_t still = r.size({"qk_nope_head_dim"}, both - own, most_of_few);
+  const std::int64_t turning = r.size({"qk_rope_head_dim"}, own, most_of_few);
   r.keys.find({"partial_rotary_factor"});  // says the same, where it is there
   r.head_dim = still + turning;
   r.first = still;
@@ -72,8 +69,9 @@ void deepseek_v4(Reading& r) {
   const std::int64_t turning = r.size({"qk_rope_head_dim"}, 64);
   r.keys.find({"partial_rotary_factor"});
   if (turning >= r.head_dim)
-    r.fail("qk_rope_head_dim must be less than head_dim " + std::to_string(r.head_dim) +
-           ", got " + std::to_string(turning));
+    r.fail_at({"qk_rope_head_dim"}, "qk_rope_head_dim must be less than head_dim " +
+                                        std::to_string(r.head_dim) + ", got " +
+                                        std::to_string(turning));
   r.rotary_dim = turning;
   r.first = r.head_dim - turning;
   const auto parameters = r.keys.find({"rope_parameters"});
@@ -81,8 +79,8 @@ void deepseek_v4(Reading& r) {
     if (!parameters) return std::nullopt;
     return parameters->find(name);
   };
-  const double main = r.keys.number({"rope_theta"}).value_or(10'000);
-  const double compress = r.keys.number({"compress_rope_theta"}).value_or(160'000);
+  const double main = r.keys.base({"rope_theta"}).value_or(10'000);
+  const double compress = r.keys.base({"compress_rope_theta"}).value_or(160'000);
   const auto scaling = r.keys.find({"rope_scaling"});
   const Rope compressed =
       read_rope(r, label("compress") ? label("compress") : scaling, compress);
@@ -95,11 +93,7 @@ void deepseek_v4(Reading& r) {
 void mistral4(Reading& r) {
   prepare_latent(r);
   if (const auto parameters = r.keys.find({"rope_parameters", "rope_scaling"}))
-    if (const auto beta = parameters->find("llama_4_scaling_beta"))
-      if (const auto original = parameters->find("original_max_position_embeddings"))
-        r.temperature =
-            ministral3_temperature(beta->number("llama_4_scaling_beta"),
-                                   original->integer("original_max_position_embeddings"));
+    read_temperature(r, *parameters);
   latent(r);
 }
 

@@ -31,18 +31,19 @@ struct Stacks {
 };
 Stacks read_stacks(Reading& r) {
   const std::int64_t width = hidden_size(r);
-  const Stacks stacks{r.size({"encoder_layers", "num_encoder_layers", "num_hidden_layers"}),
-                      r.size({"decoder_layers", "num_decoder_layers"}, 0 + 1)};
+  const Keys::Names encoder = {"encoder_layers", "num_encoder_layers", "num_hidden_layers"};
+  r.size(encoder);
+  const Stacks stacks{r.size(encoder, 1, most_of_few),
+                      r.size({"decoder_layers", "num_decoder_layers"}, 1, most_of_few)};
   r.out.layers = stacks.encoder;
   r.heads = r.size({"encoder_attention_heads", "num_encoder_attention_heads",
                     "decoder_attention_heads", "num_attention_heads"});
   if (width % r.heads != 0)
-    r.fail("d_model must be a multiple of the heads " + std::to_string(r.heads) + ", got " +
-           std::to_string(width));
+    r.fail_at({"d_model", "hidden_size"}, "d_model must be a multiple of the heads " +
+                                              std::to_string(r.heads) + ", got " +
+                                              std::to_string(width));
   r.head_dim = width / r.heads;
   r.out.length = r.size({"max_position_embeddings", "max_target_positions"}, r.family.length);
-  if (stacks.encoder > 65536 || stacks.decoder > 65536)
-    r.fail("encoder_layers and decoder_layers must be at most 65536");
   return stacks;
 }
 
@@ -62,8 +63,9 @@ T5Bias t5_bias(Reading& r, T5Direction direction) {
                               "relative_max_distance", "max_bucket_distance"},
                              128)};
   if (bias.buckets < 4 || bias.buckets % 2 != 0)
-    r.fail("relative_attention_num_buckets must be even and at least 4, got " +
-           std::to_string(bias.buckets));
+    r.fail_at({"relative_attention_num_buckets", "rel_pos_bins", "num_buckets"},
+              "relative_attention_num_buckets must be even and at least 4, got " +
+                  std::to_string(bias.buckets));
   return bias;
 }
 
@@ -85,7 +87,11 @@ void bert_with_offset(Reading& r, std::int64_t offset) {
 }
 
 std::int64_t padding_offset(Reading& r) {
-  return r.keys.integer({"pad_token_id"}).value_or(1) + 1;
+  const std::int64_t id = r.keys.integer({"pad_token_id"}).value_or(1);
+  if (id < 0 || id > most_of_any)
+    r.fail_at({"pad_token_id"},
+              "pad_token_id must be a row of the table, got " + std::to_string(id));
+  return id + 1;
 }
 
 void read_sizes_without_length(Reading& r) {
@@ -216,14 +222,13 @@ void mpt(Reading& r) {
   read_sizes(r);
   bool alibi = true;
   double max_bias = 8;
-  if (const auto inner = r.keys.find({"attn_config"})) {
+  if (const auto inner = r.keys.object_in("attn_config")) {
     Keys keys(*inner);
     alibi = keys.boolean({"alibi"}).value_or(true);
-    max_bias = keys.number({"alibi_bias_max"}).value_or(8);
+    max_bias = keys.positive({"alibi_bias_max"}).value_or(8);
     if (keys.boolean({"rope"}).value_or(false))
       inner->fail("attn_config.rope of mpt is not understood");
-    if (!(max_bias > 0)) inner->fail("alibi_bias_max must be positive");
-    r.softmax_scale = keys.number({"softmax_scale"});
+    r.softmax_scale = keys.positive({"softmax_scale"});
   }
   if (alibi)
     put_group(r, "alibi", Alibi{.heads = r.heads, .max_bias = max_bias});
@@ -242,11 +247,10 @@ void baichuan(Reading& r) {
 }
 
 void t5(Reading& r) {
-  const std::int64_t encoder = r.size({"num_layers", "num_hidden_layers"});
-  const std::int64_t decoder = r.size({"num_decoder_layers"}, encoder);
-  r.heads = r.size({"num_heads", "num_attention_heads"});
-  if (encoder > 65536 || decoder > 65536 || r.heads > 65536)
-    r.fail("layers and heads must be at most 65536");
+  const std::int64_t encoder =
+      r.size_or_default({"num_layers", "num_hidden_layers"}, 0, most_of_few);
+  const std::int64_t decoder = r.size({"num_decoder_layers"}, encoder, most_of_few);
+  r.heads = r.size_or_default({"num_heads", "num_attention_heads"}, 0, most_of_few);
   r.out.layers = encoder;
   r.head_dim = r.size({"d_kv"}, 64);
   r.softmax_scale = 1;
@@ -274,8 +278,9 @@ void deberta(Reading& r) {
   double terms = 0;
   const auto types = r.keys.find({"pos_att_type"});
   std::string names;
-  if (types && types->is(JsonType::string)) names = types->string("pos_att_type");
-  if (types && types->is(JsonType::array))
+  if (types && types->is(JsonType::string))
+    names = types->string("pos_att_type");
+  else if (types)
     for (const std::string& one : types->strings("pos_att_type")) names += one + "|";
   const bool c2p = names.find("c2p") != std::string::npos;
   const bool p2c = names.find("p2c") != std::string::npos;
@@ -312,7 +317,7 @@ void conformer(Reading& r) {
   } else if (type == "relative") {
     put_group(r, "transformer_xl", NoPosition{});
   } else if (type == "rotary") {
-    const double base = r.keys.number({"rotary_embedding_base"}).value_or(10'000);
+    const double base = r.keys.base({"rotary_embedding_base"}).value_or(10'000);
     r.note("the hidden states are turned before they are projected to q and k");
     read_layer_types(r);
     r.ropes.emplace("", read_rope(r, std::nullopt, base));
@@ -328,17 +333,19 @@ void swin(Reading& r) {
   const bool second = r.family.model_type == "swinv2";
   LayerGroup& group = put_group(r, second ? "swin_v2" : "swin", NoPosition{});
   if (const auto depths = r.keys.find({"depths"}))
-    for (const std::int64_t depth : depths->integers("depths")) r.out.layers += depth;
-  if (r.out.layers < 0 || r.out.layers > 65536) r.fail("depths must be at most 65536 in sum");
+    for (const std::int64_t depth : depths->integers("depths")) {
+      if (depth < 0 || depth > most_of_few - r.out.layers)
+        depths->fail("depths must be 0 to 65536, in sum too, got " + std::to_string(depth));
+      r.out.layers += depth;
+    }
   for (std::int64_t l = 0; l < r.out.layers; ++l) group.layers.push_back(l);
   group.facts = {{"window", static_cast<double>(r.size({"window_size"}, 7))}};
 }
 
 // State-space and other models: nothing tells them a position.
 void nowhere(Reading& r) {
-  r.out.layers = r.size({"num_hidden_layers", "n_layer", "num_layers"});
-  if (r.out.layers > 65536)
-    r.fail("num_hidden_layers must be at most 65536, got " + std::to_string(r.out.layers));
+  r.out.layers =
+      r.size_or_default({"num_hidden_layers", "n_layer", "num_layers"}, 0, most_of_few);
   r.out.length = r.size({"max_position_embeddings", "context_length"}, 2048);
   for (const auto unused : {"rope_theta", "rope_scaling", "rope_parameters"})
     r.keys.find({unused});

@@ -1,6 +1,7 @@
 // What the rules of families share, and families that turn queries and keys with something of
 // their own besides. Read from the families' own sources.
 #include <cmath>
+#include <utility>
 
 #include "src/model/rules.h"
 
@@ -32,11 +33,30 @@ void turn_by_list(Reading& r, std::int64_t interval) {
   interval = r.size({"no_rope_layer_interval"}, interval);
   const auto list = r.keys.find({"no_rope_layers"});
   const auto turns = list ? list->integers("no_rope_layers") : std::vector<std::int64_t>();
-  if (!turns.empty() && std::ssize(turns) < r.out.layers)
-    list->fail("no_rope_layers must have a number for each of " + std::to_string(r.out.layers) +
-               " layers, got " + std::to_string(turns.size()));
+  if (!turns.empty()) require_length(r, *list, turns.size(), "no_rope_layers");
   for (std::int64_t l = 0; l < r.out.layers; ++l)
     r.layers[size(l)].turns = turns.empty() ? (l + 1) % interval != 0 : turns[size(l)] != 0;
+}
+
+std::vector<std::int64_t> layer_numbers(const Reading& r, const Json& list,
+                                        std::string_view name, std::int64_t first) {
+  std::vector<std::int64_t> numbers;
+  list.require(JsonType::array, name);
+  list.for_each_element([&](const Json& one) {
+    const std::int64_t number = one.integer(name);
+    if (number < first || number - first >= r.out.layers)
+      one.fail(std::string(name) + " must be " + std::to_string(first) + " to " +
+               std::to_string(r.out.layers - 1 + first) + ", got " + one.shown());
+    numbers.push_back(number - first);
+  });
+  return numbers;
+}
+
+void require_length(const Reading& r, const Json& list, std::size_t size,
+                    std::string_view name) {
+  if (std::cmp_less(size, r.out.layers))
+    list.fail(std::string(name) + " must have one for each of " + std::to_string(r.out.layers) +
+              " layers, got " + std::to_string(size));
 }
 
 bool has_ropes_by_type(Reading& r) {
@@ -57,8 +77,11 @@ void by_rotary_dim(Reading& r) {
 void chatglm(Reading& r) {
   prepare(r);
   r.rotary_dim = r.head_dim / 2;
-  const double ratio = r.keys.number({"rope_ratio"}).value_or(1);
+  const double ratio = r.keys.positive({"rope_ratio"}).value_or(1);
   r.keys.find({"original_rope"});
+  if (!(10'000 * ratio > 1 && std::isfinite(10'000 * ratio)))
+    r.fail_at({"rope_ratio"}, "10000 rope_ratio must be finite and greater than 1, got " +
+                                  shown(10'000 * ratio));
   r.ropes.emplace("", read_rope(r, r.keys.find({"rope_scaling"}), 10'000 * ratio));
   put_rotary_groups(r);
 }
@@ -66,8 +89,8 @@ void chatglm(Reading& r) {
 void dbrx(Reading& r) {
   prepare(r);
   double base = r.family.base;
-  if (const auto inner = r.keys.find({"attn_config"}))
-    if (const auto theta = inner->find("rope_theta")) base = theta->number("rope_theta");
+  if (const auto inner = r.keys.object_in("attn_config"))
+    base = Keys(*inner).base({"rope_theta"}).value_or(base);
   r.ropes.emplace("", read_rope(r, r.keys.find({"rope_parameters", "rope_scaling"}), base));
   put_rotary_groups(r);
 }
@@ -78,7 +101,7 @@ void dia(Reading& r) {
 }
 
 void granite(Reading& r) {
-  r.softmax_scale = r.keys.number({"attention_multiplier"}).value_or(1.0);
+  r.softmax_scale = r.keys.positive({"attention_multiplier"}).value_or(1.0);
   read_rotary(r);
 }
 
@@ -91,6 +114,8 @@ void llama4(Reading& r) {
                                         ? tuning->boolean("attn_temperature_tuning")
                                         : tuning->number("attn_temperature_tuning") != 0);
   const double scale = r.keys.number({"attn_scale"}).value_or(0.1);
+  if (scale < 0)
+    r.fail_at({"attn_scale"}, "attn_scale must not be negative, got " + shown(scale));
   const std::int64_t floor = r.size({"floor_scale"}, 8192);
   if (tempered) r.temperature = llama4_temperature(scale, floor);
   r.tempered = Reading::Tempered::still;
@@ -110,26 +135,27 @@ void ministral3(Reading& r) {
   prepare(r);
   for (const char* name : {"rope_scaling", "rope_parameters"})
     if (const auto dictionary = r.keys.find({name}); dictionary && !r.temperature)
-      if (const auto beta = dictionary->find("llama_4_scaling_beta")) {
-        const auto original = dictionary->find("original_max_position_embeddings");
-        if (!original)
-          dictionary->fail("llama_4_scaling_beta needs original_max_position_embeddings");
-        const std::int64_t length = original->integer("original_max_position_embeddings");
-        const double value = beta->number("llama_4_scaling_beta");
-        if (length < 1 || !(value >= 0) || !std::isfinite(value))
-          beta->fail(
-              "llama_4_scaling_beta must be finite and not negative, and its length at "
-              "least 1");
-        r.temperature = ministral3_temperature(value, length);
-      }
+      read_temperature(r, *dictionary);
   read_rotary(r);
+}
+
+void read_temperature(Reading& r, const Json& dictionary) {
+  Keys keys(dictionary);
+  const auto beta = keys.number({"llama_4_scaling_beta"});
+  if (!beta) return;
+  const auto original = keys.size({"original_max_position_embeddings"});
+  if (!original) dictionary.fail("llama_4_scaling_beta needs original_max_position_embeddings");
+  if (*beta < 0)
+    keys.find({"llama_4_scaling_beta"})
+        ->fail("llama_4_scaling_beta must not be negative, got " + shown(*beta));
+  r.temperature = ministral3_temperature(*beta, *original);
 }
 
 void mllama(Reading& r) {
   prepare(r);
   if (const auto list = r.keys.find({"cross_attention_layers"}))
-    for (const std::int64_t l : list->integers("cross_attention_layers"))
-      if (l >= 0 && l < r.out.layers) r.layers[size(l)].turns = false;
+    for (const std::int64_t l : layer_numbers(r, *list, "cross_attention_layers"))
+      r.layers[size(l)].turns = false;
   read_rotary(r);
 }
 
@@ -145,8 +171,10 @@ void moonshine(Reading& r) {
         "hidden_size must be a multiple of decoder_num_attention_heads, and sizes at most "
         "65536");
   r.head_dim = width / r.heads;
-  const double share = r.keys.number({"partial_rotary_factor"}).value_or(r.family.share);
-  if (!(share > 0 && share <= 1)) r.fail("partial_rotary_factor must be in (0, 1]");
+  const double share = r.keys.positive({"partial_rotary_factor"}).value_or(r.family.share);
+  if (share > 1)
+    r.fail_at({"partial_rotary_factor"},
+              "partial_rotary_factor must be at most 1, got " + shown(share));
   r.rotary_dim = static_cast<std::int64_t>(static_cast<double>(r.head_dim) * share) / 2 * 2;
   read_layer_types(r);
   r.note("the encoder's layers do the same; cross-attention has no position");

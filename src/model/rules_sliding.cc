@@ -1,5 +1,7 @@
 // Families whose layers are not alike: full attention in some, a window in the others, each
 // with a base, a scaling or a head size of its own. Read from the families' own sources.
+#include <cmath>
+
 #include "src/model/rules.h"
 
 namespace gnomon::model::internal {
@@ -13,19 +15,17 @@ constexpr const char* sliding = "sliding_attention";
 // A base for sliding layers, beside rope_theta, as configs before 5.x had it. rope_scaling is
 // of the full layers alone.
 void local_base(Reading& r, std::string_view name, double otherwise) {
-  const auto local = r.keys.number({name});
+  const auto local = r.keys.base({name});
   if (has_ropes_by_type(r)) return;
   if (!local)
-    r.note(std::string(name) +
-           " is not given: " + std::to_string(static_cast<std::int64_t>(otherwise)) +
-           ", the default of " + r.out.model_type);
+    r.note(std::string(name) + " is not given: " + shown(otherwise) + ", the default of " +
+           r.out.model_type);
   r.ropes[sliding] = read_rope(r, std::nullopt, local.value_or(otherwise), sliding);
 }
 
 void scalar_before_attention(Reading& r, double otherwise) {
-  const double scalar = r.keys.number({"query_pre_attn_scalar"}).value_or(otherwise);
-  if (!(scalar > 0)) r.fail("query_pre_attn_scalar must be positive");
-  r.softmax_scale = inverse_sqrt(scalar);
+  r.softmax_scale =
+      inverse_sqrt(r.keys.positive({"query_pre_attn_scalar"}).value_or(otherwise));
 }
 
 }  // namespace
@@ -88,9 +88,7 @@ void gemma4(Reading& r) {
   type_layers(r, [&](std::int64_t l) {
     return (l + 1) % 6 == 0 || l + 1 == r.out.layers ? full : sliding;
   });
-  const std::int64_t wide = r.size({"global_head_dim"}, 512);
-  if (wide > 1 << 16)
-    r.fail("global_head_dim must be at most 65536, got " + std::to_string(wide));
+  const std::int64_t wide = r.size({"global_head_dim"}, 512, most_of_few);
   r.head_dims[full] = wide;
   if (has_ropes_by_type(r)) return read_rotary(r);
   r.note("rope_parameters is not given: the defaults of " + r.out.model_type);
@@ -103,15 +101,20 @@ void gemma4(Reading& r) {
 void granite_by_layer(Reading& r) {
   const auto bases = r.keys.find({"layer_rope_theta"});
   if (!bases) return granite(r);
-  r.softmax_scale = r.keys.number({"attention_multiplier"}).value_or(1.0);
+  r.softmax_scale = r.keys.positive({"attention_multiplier"}).value_or(1.0);
   prepare(r);
   std::size_t l = 0;
   bases->for_each_element([&](Json value) {
     if (l >= r.layers.size()) return;
     const double base = value.is_null() ? 0 : value.number("layer_rope_theta");
+    if (base != 0 && (!(base > 1) || !std::isfinite(base)))
+      value.fail(
+          "layer_rope_theta must be 0, for layers that do not turn, or finite and "
+          "greater than 1, got " +
+          value.shown());
     Layer& layer = r.layers[l++];
     layer.turns = base != 0;
-    layer.type = "base " + std::to_string(base);
+    layer.type = "base " + value.shown();
     if (layer.turns && !r.ropes.contains(layer.type))
       r.ropes[layer.type] = read_rope(r, std::nullopt, base);
   });
@@ -140,8 +143,8 @@ void modernbert(Reading& r) {
   prepare(r);
   const std::int64_t every = r.size({"global_attn_every_n_layers"}, 3);
   type_layers(r, [&](std::int64_t l) { return l % every == 0 ? full : sliding; });
-  const auto global = r.keys.number({"global_rope_theta"});
-  const auto local = r.keys.number({"local_rope_theta"});
+  const auto global = r.keys.base({"global_rope_theta"});
+  const auto local = r.keys.base({"local_rope_theta"});
   if (has_ropes_by_type(r)) return read_rotary(r);
   const auto scaling = r.keys.find({"rope_scaling", "rope_parameters"});
   r.ropes[full] = read_rope(r, scaling, global.value_or(160'000), full);
@@ -154,9 +157,8 @@ void olmo3(Reading& r) {
   slide_all_but_every(r, 4);
   if (!has_ropes_by_type(r)) {
     const auto parameters = r.keys.find({"rope_parameters"});
-    double base = r.keys.number({"rope_theta"}).value_or(r.family.base);
-    if (parameters)
-      if (const auto inner = parameters->find("rope_theta")) base = inner->number("rope_theta");
+    double base = r.keys.base({"rope_theta"}).value_or(r.family.base);
+    if (parameters) base = Keys(*parameters).base({"rope_theta"}).value_or(base);
     r.ropes[sliding] = read_rope(r, std::nullopt, base, sliding);
   }
   read_rotary(r);
@@ -170,14 +172,17 @@ void step3(Reading& r) {
     if (!value->is(JsonType::array))
       return std::vector<double>(r.layers.size(), value->number(name));
     std::vector<double> numbers = value->numbers(name);
+    for (const double one : numbers)
+      if (!(one > 0) || !std::isfinite(one))
+        value->fail(std::string(name) + " must be finite and positive, got " + shown(one));
     if (numbers.size() < r.layers.size())
       value->fail(std::string(name) + " must have a number for each of " +
                   std::to_string(r.layers.size()) + " layers, got " +
                   std::to_string(numbers.size()));
     return numbers;
   };
-  const auto scalar = r.keys.number({"query_pre_attn_scalar"});
-  if (scalar && *scalar > 0) r.softmax_scale = inverse_sqrt(*scalar);
+  if (const auto scalar = r.keys.positive({"query_pre_attn_scalar"}))
+    r.softmax_scale = inverse_sqrt(*scalar);
   if (has_ropes_by_type(r)) return read_rotary(r);
   const auto bases = list("rope_theta", r.family.base);
   const auto shares = list("partial_rotary_factors", 1);
@@ -185,11 +190,13 @@ void step3(Reading& r) {
   for (std::size_t l = 0; l < r.layers.size(); ++l) {
     Layer& layer = r.layers[l];
     const bool whole = layer.type == full;
-    const std::string type =
-        layer.type + " " + std::to_string(bases[l]) + " " + std::to_string(shares[l]);
+    const std::string type = layer.type + " " + shown(bases[l]) + " " + shown(shares[l]);
     layer.type = type;
     if (r.ropes.contains(type)) continue;
-    if (!(shares[l] > 0 && shares[l] <= 1)) r.fail("partial_rotary_factors must be in (0, 1]");
+    if (!(shares[l] > 0 && shares[l] <= 1))
+      r.fail_at(
+          {"partial_rotary_factors"},
+          "partial_rotary_factors must be more than 0 and at most 1, got " + shown(shares[l]));
     r.rotary_dim = static_cast<std::int64_t>(static_cast<double>(r.head_dim) * shares[l]);
     r.ropes[type] = read_rope(r, whole ? scaling : std::nullopt, bases[l], type);
   }

@@ -355,6 +355,17 @@ TEST(KvCache, RefusesWhatBreaksItsRulesAndStaysAsItWas) {
             "[rotary] what a pair grows by must fit float, got 7.225973768125749e+86");
   EXPECT_EQ(message_of([&] { cache.positions(1); }), "[kv_cache] axis must be 0 to 0, got 1");
   EXPECT_EQ(state(), before);
+  // The first row could move by 1, the second not by 50: neither does.
+  KvCache<float> uneven(shape(2, 60), grown);
+  Positions padded = consecutive(60, 0, 2);
+  std::fill_n(padded.sequences.begin(), 49, Positions::padding);
+  append(uneven, Content<float>(2, 60), padded);
+  const std::vector<float> all(uneven.keys().data(), uneven.keys().data() + 60 * heads * size);
+  EXPECT_EQ(message_of([&] { uneven.remove(0, 50); }),
+            "[rotary] what a pair grows by must fit float, got 2.6881171418161356e+43");
+  EXPECT_EQ(uneven.positions(), padded);
+  EXPECT_EQ(all,
+            std::vector<float>(uneven.keys().data(), uneven.keys().data() + 60 * heads * size));
   KvCache<float> unturned(shape());
   append(unturned, marked(1, 1, 0), consecutive(1, std::numeric_limits<std::int64_t>::max()));
   EXPECT_EQ(message_of([&] { unturned.shift(0, 1, 1); }),

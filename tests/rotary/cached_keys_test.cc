@@ -3,98 +3,24 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
-#include <functional>
 
 #include "gnomon/parallel.h"
 #include "gnomon/rotary/mrope.h"
 #include "gnomon/rotary/scaling.h"
+#include "rotary/turned.h"
 #include "testing.h"
 
 namespace gnomon {
 namespace {
 
 using testing::as_double;
+using testing::expect_turned;
 using testing::half_ulp;
 using testing::message_of;
 using testing::random_tensor;
+using testing::Room;
+using testing::same_bits;
 using testing::Tensor;
-
-// What a pair of a token should have been turned by, and multiplied by.
-using Turn = std::function<std::pair<long double, long double>(std::int64_t b, std::int64_t t,
-                                                               std::size_t pair)>;
-
-// The header's bound, m (|a| + |b|) 3 2^-24, rounded once more where U has 16 bits.
-template <typename T, typename U>
-void expect_turned(const RotarySchedule& s, View<const T, 4> before, View<const U, 4> after,
-                   const Turn& turn) {
-  const std::int64_t pairs = std::ssize(s.inv_freq);
-  for (std::int64_t b = 0; b < before.extent(0); ++b)
-    for (std::int64_t t = 0; t < before.extent(1); ++t) {
-      std::vector<bool> turned(static_cast<std::size_t>(before.extent(3)));
-      for (std::int64_t i = 0; i < pairs; ++i) {
-        const auto [angle, m] = turn(b, t, static_cast<std::size_t>(i));
-        const bool halves = s.pairing == Pairing::halves;
-        const std::int64_t x = s.first + (halves ? i : 2 * i);
-        const std::int64_t y = s.first + (halves ? i + pairs : 2 * i + 1);
-        turned[std::size_t(x)] = turned[std::size_t(y)] = true;
-        const long double c = m * std::cos(angle), n = m * std::sin(angle);
-        for (std::int64_t h = 0; h < before.extent(2); ++h) {
-          const double p = as_double(before(b, t, h, x)), q = as_double(before(b, t, h, y));
-          const auto left = static_cast<double>(p * c - q * n);
-          const auto right = static_cast<double>(p * n + q * c);
-          const double sum =
-              3 * 0x1p-24 * static_cast<double>(std::fabs(m)) * (std::fabs(p) + std::fabs(q));
-          const double rounding = sizeof(U) == 2 ? half_ulp<U> : 0.0;
-          const double least = std::is_same_v<U, Half> ? 0x1p-25 : 0.0;  // of subnormals
-          ASSERT_NEAR(as_double(after(b, t, h, x)), left,
-                      sum + rounding * (std::fabs(left) + sum) + least)
-              << b << " " << t << " " << h << " pair " << i;
-          ASSERT_NEAR(as_double(after(b, t, h, y)), right,
-                      sum + rounding * (std::fabs(right) + sum) + least)
-              << b << " " << t << " " << h << " pair " << i;
-        }
-      }
-      for (std::int64_t h = 0; h < before.extent(2); ++h)
-        for (std::int64_t d = 0; d < before.extent(3); ++d)
-          if (!turned[std::size_t(d)]) {
-            ASSERT_EQ(as_double(after(b, t, h, d)),
-                      as_double(static_cast<U>(as_double(before(b, t, h, d)))));
-          }
-    }
-}
-
-template <typename T>
-bool same_bits(const std::vector<T>& one, const std::vector<T>& other) {
-  return one.size() == other.size() &&
-         std::memcmp(one.data(), other.data(), one.size() * sizeof(T)) == 0;
-}
-
-// Rows of a cache with room before, after, and beside every head.
-template <typename T>
-struct Room {
-  std::array<std::ptrdiff_t, 4> shape;
-  Tensor<T, 4> all;
-
-  explicit Room(std::array<std::ptrdiff_t, 4> shape, unsigned seed = 3)
-      : shape(shape),
-        all(random_tensor<T, 4>({shape[0], shape[1] + 3, shape[2], shape[3] + 1}, seed)) {}
-  View<T, 4> view() {
-    auto whole = all.view();
-    return View<T, 4>(&whole(0, 2, 0, 1), shape, whole.strides());
-  }
-  View<const T, 4> view() const { return const_cast<Room*>(this)->view(); }
-  // Whether all else is as in `before`.
-  bool intact(const Room& before) const {
-    Room copy = before;
-    for (std::ptrdiff_t b = 0; b < shape[0]; ++b)
-      for (std::ptrdiff_t t = 0; t < shape[1]; ++t)
-        for (std::ptrdiff_t h = 0; h < shape[2]; ++h)
-          for (std::ptrdiff_t d = 0; d < shape[3]; ++d)
-            copy.view()(b, t, h, d) = view()(b, t, h, d);
-    return same_bits(copy.all.values, all.values);
-  }
-};
 
 struct Case {
   RotarySchedule schedule;
@@ -461,83 +387,6 @@ TEST(CachedKeys, EmptyInputsAreFine) {
               rerotate_keys(headless.view(), s, to, testing::iota(0, 3));
             }),
             "");
-}
-
-TEST(CachedKeys, RefuseWhatBreaksTheirRules) {
-  const RotarySchedule s = schedule(Rotary{.dim = 4, .pairing = Pairing::halves});
-  auto keys = random_tensor<float, 3>({3, 2, 4});
-  const auto before = keys;
-  Tensor<float, 3> other({3, 1, 4}), narrow({3, 2, 3});
-  const RotaryTable table(s, consecutive(3));
-  EXPECT_EQ(message_of([&] { rotate_append<float>(keys.view(), table, other.view()); }),
-            "[rotary] slot must have the shape of what is appended, [1, 3, 2, 4], "
-            "got [1, 3, 1, 4]");
-  EXPECT_EQ(message_of([&] {
-              rotate_append<float>(keys.view(), RotaryTable(s, consecutive(2)), keys.view());
-            }),
-            "[rotary] x must have the table's 2 tokens, got 3");
-  EXPECT_EQ(message_of([&] { shift_keys(narrow.view(), s, 1); }),
-            "[rotary] x must have at least first + dim = 0 + 4 elements per head, got 3");
-  EXPECT_EQ(message_of([&] { shift_keys(keys.view(), s, std::int64_t{1} << 32); }),
-            "[angles] positions must be finite, at most 2^31 in magnitude, got 4294967296");
-  EXPECT_EQ(message_of([&] { shift_keys(keys.view(), s, std::vector<std::int64_t>{}); }),
-            "[rotary] deltas must be one for each axis, got 0");
-  RotarySchedule grown = s, axes = s, to = s, nothing = s;
-  grown.growth = {1, 1};
-  EXPECT_EQ(message_of([&] { shift_keys(keys.view(), grown, 100); }),
-            "[rotary] what a pair grows by must fit float, got 2.6881171418161356e+43");
-  axes.axes = {0, 1};
-  EXPECT_EQ(message_of([&] { shift_keys(keys.view(), axes, std::vector<std::int64_t>{1}); }),
-            "[rotary] axes must be 0 to 0, got 1");
-
-  const auto rerotate = [&](const RotarySchedule& from, const RotarySchedule& target,
-                            std::vector<std::int64_t> positions) {
-    return message_of([&] { rerotate_keys(keys.view(), from, target, positions); });
-  };
-  const std::string same = "[rotary] schedules must pair the same elements and axes, got ";
-  to.pairing = Pairing::adjacent;
-  EXPECT_EQ(rerotate(s, to, {0, 1, 2}), same + "pairing = adjacent where the other has halves");
-  to = s;
-  to.inv_freq.push_back(0.1);
-  EXPECT_EQ(rerotate(s, to, {0, 1, 2}), same + "dim = 6 where the other has 4");
-  to = s;
-  to.inv_freq[1] = 0.25;
-  nothing.table_scale = 0;
-  EXPECT_EQ(rerotate(nothing, to, {0, 1, 2}),
-            "[rotary] the table_scale that keys were turned with must not be 0, got 0");
-  EXPECT_EQ(rerotate(s, to, {0, 1}), "[rotary] positions must be of 3 cached tokens, got 2");
-  EXPECT_EQ(rerotate(s, to, {0, 1, std::int64_t{1} << 40}),
-            "[rotary] positions must be at most 2^31 in magnitude, got 1099511627776");
-  EXPECT_EQ(rerotate(s, grown, {0, 1, 100}),
-            "[rotary] what keys are multiplied by must fit float, got 2.6881171418161356e+43");
-  EXPECT_EQ(message_of([&] {
-              rerotate_keys(View<float, 4>(keys.values.data(), {3, 1, 2, 4}), s, to,
-                            consecutive(1, 0, 2));
-            }),
-            "[rotary] positions must have 1 row, or the cache's 3, got 2");
-  EXPECT_TRUE(same_bits(keys.values, before.values));
-}
-
-TEST(Difference, NamesTheFirstField) {
-  const RotarySchedule s = schedule(Rotary{.dim = 4, .pairing = Pairing::halves});
-  EXPECT_EQ(difference(s, s), "");
-  RotarySchedule to = s;
-  to.inv_freq[1] = 0.25;
-  EXPECT_EQ(difference(to, s), "inv_freq[1] = 0.25 where the other has 0.01");
-  to = s;
-  to.table_scale = 1.5;
-  EXPECT_EQ(difference(to, s), "table_scale = 1.5 where the other has 1");
-  to = s;
-  to.growth = {0, 0.5};
-  EXPECT_EQ(difference(to, s), "growth[1] = 0.5 where the other has 0");
-  to.growth = {0, 0};
-  EXPECT_EQ(difference(to, s), "the length of growth = 2 where the other has 0");
-  to = s;
-  to.axes = {0, 2};
-  EXPECT_EQ(difference(to, s), "axes[1] = 2 where the other has 0");
-  to = s;
-  to.centre = 9;
-  EXPECT_EQ(difference(to, s), "centre = 9 where the other has 0");
 }
 
 }  // namespace

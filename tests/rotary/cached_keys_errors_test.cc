@@ -1,0 +1,94 @@
+// What keys in a cache refuse, and how differing schedules are named.
+#include <gtest/gtest.h>
+
+#include "gnomon/rotary/cached_keys.h"
+#include "rotary/turned.h"
+#include "testing.h"
+
+namespace gnomon {
+namespace {
+
+using testing::message_of;
+using testing::random_tensor;
+using testing::same_bits;
+using testing::Tensor;
+
+TEST(CachedKeys, RefuseWhatBreaksTheirRules) {
+  const RotarySchedule s = schedule(Rotary{.dim = 4, .pairing = Pairing::halves});
+  auto keys = random_tensor<float, 3>({3, 2, 4});
+  const auto before = keys;
+  Tensor<float, 3> other({3, 1, 4}), narrow({3, 2, 3});
+  const RotaryTable table(s, consecutive(3));
+  EXPECT_EQ(message_of([&] { rotate_append<float>(keys.view(), table, other.view()); }),
+            "[rotary] slot must have the shape of what is appended, [1, 3, 2, 4], "
+            "got [1, 3, 1, 4]");
+  EXPECT_EQ(message_of([&] {
+              rotate_append<float>(keys.view(), RotaryTable(s, consecutive(2)), keys.view());
+            }),
+            "[rotary] x must have the table's 2 tokens, got 3");
+  EXPECT_EQ(message_of([&] { shift_keys(narrow.view(), s, 1); }),
+            "[rotary] x must have at least first + dim = 0 + 4 elements per head, got 3");
+  EXPECT_EQ(message_of([&] { shift_keys(keys.view(), s, std::int64_t{1} << 32); }),
+            "[angles] positions must be finite, at most 2^31 in magnitude, got 4294967296");
+  EXPECT_EQ(message_of([&] { shift_keys(keys.view(), s, std::vector<std::int64_t>{}); }),
+            "[rotary] deltas must be one for each axis, got 0");
+  RotarySchedule grown = s, axes = s, to = s, nothing = s;
+  grown.growth = {1, 1};
+  EXPECT_EQ(message_of([&] { shift_keys(keys.view(), grown, 100); }),
+            "[rotary] what a pair grows by must fit float, got 2.6881171418161356e+43");
+  axes.axes = {0, 1};
+  EXPECT_EQ(message_of([&] { shift_keys(keys.view(), axes, std::vector<std::int64_t>{1}); }),
+            "[rotary] axes must be 0 to 0, got 1");
+
+  const auto rerotate = [&](const RotarySchedule& from, const RotarySchedule& target,
+                            std::vector<std::int64_t> positions) {
+    return message_of([&] { rerotate_keys(keys.view(), from, target, positions); });
+  };
+  const std::string same = "[rotary] schedules must pair the same elements and axes, got ";
+  to.pairing = Pairing::adjacent;
+  EXPECT_EQ(rerotate(s, to, {0, 1, 2}), same + "pairing = adjacent where the other has halves");
+  to = s;
+  to.inv_freq.push_back(0.1);
+  EXPECT_EQ(rerotate(s, to, {0, 1, 2}), same + "dim = 6 where the other has 4");
+  to = s;
+  to.inv_freq[1] = 0.25;
+  nothing.table_scale = 0;
+  EXPECT_EQ(rerotate(nothing, to, {0, 1, 2}),
+            "[rotary] the table_scale that keys were turned with must not be 0, got 0");
+  EXPECT_EQ(rerotate(s, to, {0, 1}), "[rotary] positions must be of 3 cached tokens, got 2");
+  EXPECT_EQ(rerotate(s, to, {0, 1, std::int64_t{1} << 40}),
+            "[rotary] positions must be at most 2^31 in magnitude, got 1099511627776");
+  EXPECT_EQ(rerotate(s, grown, {0, 1, 100}),
+            "[rotary] what keys are multiplied by must fit float, got 2.6881171418161356e+43");
+  EXPECT_EQ(message_of([&] {
+              rerotate_keys(View<float, 4>(keys.values.data(), {3, 1, 2, 4}), s, to,
+                            consecutive(1, 0, 2));
+            }),
+            "[rotary] positions must have 1 row, or the cache's 3, got 2");
+  EXPECT_TRUE(same_bits(keys.values, before.values));
+}
+
+TEST(Difference, NamesTheFirstField) {
+  const RotarySchedule s = schedule(Rotary{.dim = 4, .pairing = Pairing::halves});
+  EXPECT_EQ(difference(s, s), "");
+  RotarySchedule to = s;
+  to.inv_freq[1] = 0.25;
+  EXPECT_EQ(difference(to, s), "inv_freq[1] = 0.25 where the other has 0.01");
+  to = s;
+  to.table_scale = 1.5;
+  EXPECT_EQ(difference(to, s), "table_scale = 1.5 where the other has 1");
+  to = s;
+  to.growth = {0, 0.5};
+  EXPECT_EQ(difference(to, s), "growth[1] = 0.5 where the other has 0");
+  to.growth = {0, 0};
+  EXPECT_EQ(difference(to, s), "the length of growth = 2 where the other has 0");
+  to = s;
+  to.axes = {0, 2};
+  EXPECT_EQ(difference(to, s), "axes[1] = 2 where the other has 0");
+  to = s;
+  to.centre = 9;
+  EXPECT_EQ(difference(to, s), "centre = 9 where the other has 0");
+}
+
+}  // namespace
+}  // namespace gnomon
