@@ -259,7 +259,6 @@ LayerGroup group_of_layer(const Draft& r, const Layer& layer) {
 void put_rotary_groups(Draft& r) {
   std::vector<LayerGroup> groups;  // their layers apart, so that groups compare by the rest
   std::vector<std::vector<std::int64_t>> layers;
-  std::int64_t frequencies = 0;
   std::map<std::tuple<std::string_view, bool, bool>, std::size_t> kinds;
   // Full attention first: what most readers look for.
   for (const bool full : {true, false})
@@ -275,11 +274,6 @@ void put_rotary_groups(Draft& r) {
         if (same == groups.end()) {
           if (groups.size() == most_kinds)
             r.fail("layers must be of at most " + std::to_string(most_kinds) + " kinds");
-          if (const auto* rotary = std::get_if<ScaledRotary>(&group.encoding))
-            frequencies += rotary->rotary.dim / 2;
-          if (frequencies > most_frequencies)
-            r.fail("layers of all kinds together must have at most " +
-                   std::to_string(most_frequencies) + " frequencies");
           groups.push_back(std::move(group));
           layers.emplace_back();
         }

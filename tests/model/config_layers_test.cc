@@ -137,27 +137,27 @@ TEST(ConfigLayers, Types) {
 }
 
 TEST(ConfigLayers, RopesByType) {
-  const auto with = [](const std::string& parameters) {
+  const auto with = [](const std::string& members) {
     return llama({{"num_hidden_layers", "2"},
                   {"layer_types", R"(["full_attention", "sliding_attention"])"},
-                  {"rope_parameters", parameters}});
+                  {"rope_parameters", std::string("{").append(members).append("}")}});
   };
   const std::string full = R"("full_attention": {"rope_theta": 1e6})";
   const std::string sliding = R"("sliding_attention": {"rope_theta": 1e4})";
-  EXPECT_EQ(read_config(with("{" + full + "," + sliding + "}")).groups.size(), 2u);
-  refused(with("{" + full + "}"),
-          "rope_parameters must have an entry for the layer type sliding_attention", "{\"full");
-  refused(with("{" + full + ", \"sliding_attention\": 1}"),
+  EXPECT_EQ(read_config(with(full + "," + sliding)).groups.size(), 2u);
+  refused(with(full), "rope_parameters must have an entry for the layer type sliding_attention",
+          "{\"full");
+  refused(with(full + ", \"sliding_attention\": 1"),
           "rope_parameters must be one dictionary, or one for each layer type; got 1", "1");
-  refused(with("{" + full + ", \"rope_theta\": 10000}"),
-          "must be one dictionary, or one for each", "10000");
-  refused(with("{" + full + "," + sliding + "," + full + "}"), "full_attention occurs twice",
+  refused(with(full + ", \"rope_theta\": 10000"), "must be one dictionary, or one for each",
+          "10000");
+  refused(with(full + "," + sliding + "," + full), "full_attention occurs twice",
           "{\"rope_theta\": 1e6}}");
-  refused(with("{" + full + R"(, "sliding_attention": {"rope_theta": 0}})"),
+  refused(with(full + R"(, "sliding_attention": {"rope_theta": 0})"),
           "rope_theta must be finite", "0");
-  EXPECT_THAT(notes(with("{" + full + "," + sliding + R"(, "other": {"rope_theta": 0}})")),
+  EXPECT_THAT(notes(with(full + "," + sliding + R"(, "other": {"rope_theta": 0})")),
               HasSubstr("rope_parameters has an entry for other, which no layer is"));
-  const auto still = read_config(with("{" + full + R"(, "sliding_attention": null})"));
+  const auto still = read_config(with(full + R"(, "sliding_attention": null)"));
   ASSERT_EQ(still.groups.size(), 2u);
   EXPECT_EQ(still.groups[1].kind, "none");
 }
@@ -308,9 +308,23 @@ TEST(ConfigFamilies, ThePartThatIsALanguageModel) {
       "hidden_size must be an integer", "\"a\"");
 }
 
+TEST(ConfigFamilies, TheirOwnDefaults) {
+  const auto ministral = read_config(R"({"model_type": "ministral3"})");
+  EXPECT_EQ(std::get<YarnScaling>(rotary(ministral).scaling).factor, 16);
+  ASSERT_TRUE(ministral.groups[0].temperature);
+  EXPECT_EQ(*ministral.groups[0].temperature, (QueryTemperature{0.1, 16384, 0}));
+  EXPECT_THAT(ministral.notes,
+              Contains("rope_parameters is not given: the defaults of ministral3"));
+  refused(R"({"model_type": "laguna", "head_dim": 1})",
+          "the defaults of laguna do not fit: ", "{");
+  // A length inside, as these defaults have it, is not the model's.
+  EXPECT_THAT(notes(scaled({{"max_position_embeddings", "512"}})),
+              HasSubstr("max_position_embeddings 512 of the scaling is not used"));
+}
+
 TEST(ConfigFamilies, NotesAreFewAndShort) {
   Members many;
-  for (int i = 0; i < 5000; ++i) many["rope_" + std::to_string(i)] = "1";
+  for (int i = 0; i < 5000; ++i) many.emplace("rope_" + std::to_string(i), "1");
   EXPECT_EQ(read_config(llama(many)).notes.size(), 100u);
   EXPECT_EQ(read_config(llama(many)).notes.back(), "and more, left out here");
   const std::string odd = "rope\\u0007\\n" + std::string(100'000, 'x');

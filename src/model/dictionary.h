@@ -1,0 +1,85 @@
+// The dictionary of a rotary encoding: rope_scaling, rope_parameters or one of its layer types.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "src/core/text.h"
+#include "src/model/reading.h"
+
+namespace gnomon::model::internal {
+
+// A dictionary whose every key must be understood: one that is not may change the numbers.
+class Dictionary {
+ public:
+  Dictionary(Reading& r, Json object) : r_(r), keys_(object) {}
+
+  Keys& keys() { return keys_; }
+  Json object() const { return keys_.object(); }
+
+  double required(std::string_view name) {  // positive
+    const auto value = keys_.positive({name});
+    if (!value) object().fail("a scaling of type " + type_ + " must have " + std::string(name));
+    return *value;
+  }
+  double factor() {
+    const double value = required("factor");
+    if (value < 1) r_.note("factor " + shown(value) + " is less than 1: the context shrinks");
+    return value;
+  }
+
+  // `rope_type`, or before 4.45 `type`.
+  std::string type() {
+    const auto name = keys_.string({"rope_type", "type"});
+    if (!name && keys_.find({"factor"}))
+      object().fail("a scaling with a factor must have rope_type");
+    const auto other = keys_.string({"type"});
+    if (name && other && *name != *other)
+      r_.note("type " + *other + " is not used where there is a rope_type: " + *name);
+    return type_ = name.value_or("default");
+  }
+
+  // original_max_position_embeddings: beside the sizes where it is there, else in here, else
+  // the context the model has now.
+  std::int64_t original_length() {
+    constexpr std::string_view name = "original_max_position_embeddings";
+    const auto beside = r_.keys.size({name}), inside = keys_.size({name});
+    if (beside && inside && *beside != *inside)
+      r_.note(std::string(name) + " " + std::to_string(*inside) +
+              " of the scaling is not "
+              "used: beside the sizes it is " +
+              std::to_string(*beside));
+    if (beside || inside) return beside ? *beside : *inside;
+    r_.note(std::string(name) + " is not given: max_position_embeddings " +
+            std::to_string(r_.out.length) + " is taken for it");
+    return r_.out.length;
+  }
+  bool original_length_given() {
+    return keys_.find({"original_max_position_embeddings"}).has_value() ||
+           r_.keys.find({"original_max_position_embeddings"}).has_value();
+  }
+
+  // Refuses keys that nobody asked for.
+  void finish() {
+    const auto length = keys_.size({"max_position_embeddings"});
+    if (length && *length != r_.out.length)
+      r_.note("max_position_embeddings " + std::to_string(*length) +
+              " of the scaling is not used: beside it is " + std::to_string(r_.out.length));
+    object().for_each_member([&](const std::string& name, Json value) {
+      if (!keys_.was_asked(name))
+        value.fail("the key \"" + name + "\" of a scaling of type " + type_ +
+                   " is not understood, and may change the frequencies");
+    });
+  }
+
+ private:
+  Reading& r_;
+  Keys keys_;
+  std::string type_;
+};
+
+// The scaling that it says; `rotary` has what turns, and is changed where a scaling says so.
+RopeScaling read_scaling(Reading& r, Dictionary& d, Rotary& rotary, std::int64_t head_dim);
+
+}  // namespace gnomon::model::internal
