@@ -7,10 +7,11 @@ LAB_FLAGS ?=
 
 release := build/release
 asan := build/asan
+fuzz := build/fuzz
 gnomon := $(release)/apps/cli/gnomon
 
-.PHONY: help setup setup-lab build lab test build-tests build-asan asan test-long bench format \
-        check-format install clean
+.PHONY: help setup setup-lab setup-long build lab test build-tests build-asan build-fuzz asan \
+        test-long bench format check-format install clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,17 +20,20 @@ help:
 	@echo 'make build         the program: $(gnomon)'
 	@echo 'make bench         build and run the benchmarks'
 	@echo 'make asan          only the tests under the sanitizers'
-	@echo 'make test-long     every test on each instruction set, shuffled and repeated'
+	@echo 'make test-long     every test on each instruction set, shuffled and repeated; fuzzing'
 	@echo 'make format        clang-format over all C++; check-format only looks'
 	@echo 'make install       to PREFIX=$(PREFIX)'
 	@echo 'make setup         install what all of these need; they call it themselves'
-	@echo 'make clean         remove build/release and build/asan'
+	@echo 'make clean         remove build/release, build/asan and build/fuzz'
 
 setup:
 	@tools/setup.sh test
 
 setup-lab:
 	@tools/setup.sh lab
+
+setup-long:
+	@tools/setup.sh long
 
 # CMake runs itself again when its files change; here it only needs a first time, and another
 # when the presets change or when `make lab` came before `make test`.
@@ -46,6 +50,10 @@ build-asan: setup
 	@[ $(asan)/build.ninja -nt CMakePresets.json ] || cmake --preset asan
 	@cmake --build $(asan) -j$(JOBS)
 
+build-fuzz: setup-long
+	@[ $(fuzz)/build.ninja -nt CMakePresets.json ] || cmake --preset fuzz
+	@cmake --build $(fuzz) -j$(JOBS)
+
 lab: build
 	$(gnomon) lab $(LAB_FLAGS)
 
@@ -57,8 +65,8 @@ test: build-tests build-asan
 asan: build-asan
 	@ctest --test-dir $(asan) --output-on-failure -j$(JOBS)
 
-test-long: build-tests
-	@tools/test_long.sh $(release)
+test-long: build-tests build-fuzz
+	@tools/test_long.sh $(release) $(fuzz)
 
 bench: build-tests
 	@$(release)/bench/gnomon_bench $(BENCH_FLAGS)
@@ -73,4 +81,4 @@ install: build
 	@cmake --install $(release) --prefix $(PREFIX)
 
 clean:
-	@rm -rf $(release) $(asan)
+	@rm -rf $(release) $(asan) $(fuzz)

@@ -3,6 +3,7 @@
 #
 #   tools/setup.sh lab     what the program and the lab need
 #   tools/setup.sh test    that, and what tests, benchmarks and formatting need
+#   tools/setup.sh long    that, and what fuzzing needs
 #
 # Installs only what is missing and touches nothing when all is there. As root it calls apt-get,
 # otherwise sudo where that asks no password; where neither works it names the packages in one
@@ -55,9 +56,13 @@ find_python() {
 missing_packages() {
   local tool need=(libhwy-dev nlohmann-json3-dev libcli11-dev libfmt-dev libtorch-dev)
   local -A tools=([g++]=g++ [cmake]=cmake [ninja]=ninja-build)
-  if [[ $1 == test ]]; then
+  if [[ $1 != lab ]]; then
     need+=(libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev)
     tools+=([pkg-config]=pkg-config [clang-format-19]=clang-format-19)
+  fi
+  if [[ $1 == long ]]; then
+    need+=(libclang-rt-19-dev)
+    tools+=([clang++-19]=clang-19 [ld.lld-19]=lld-19)
   fi
   not_installed "${need[@]}"
   for tool in "${!tools[@]}"; do
@@ -108,8 +113,8 @@ PYTHON
 }
 
 case ${1-} in
-  lab | test) ;;
-  *) die "usage: tools/setup.sh lab|test" ;;
+  lab | test | long) ;;
+  *) die "usage: tools/setup.sh lab|test|long" ;;
 esac
 
 if command -v dpkg-query >/dev/null; then

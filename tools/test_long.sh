@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Usage: test_long.sh BUILD_FOLDER. The whole test binary on each instruction set that this
-# machine can be forced to, with 1, 2 and 7 threads, three times over in shuffled order.
+# Usage: test_long.sh BUILD_FOLDER FUZZ_FOLDER. The whole test binary on each instruction set
+# that this machine can be forced to, with 1, 2 and 7 threads, three times over in shuffled
+# order; then each fuzzer for GNOMON_FUZZ_SECONDS (60), as many at once as there are cores.
 set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tests=$1/tests/gnomon_tests
 
 for isa in portable sse4 avx2 avx512 neon; do
@@ -14,3 +16,27 @@ for isa in portable sse4 avx2 avx512 neon; do
   done
 done
 echo "== passed on all"
+
+# What a fuzzer finds new it keeps in its folder for the next time; a finding that fails lies
+# there, too, under the name that the report ends with.
+fuzz() {
+  local name=$1 folder=$fuzzers/found/$1
+  mkdir -p "$folder/corpus"
+  if "$fuzzers/tests/fuzz/${name}_fuzz" -max_total_time="$seconds" -timeout=10 \
+    -rss_limit_mb=2048 -max_len=4096 -print_final_stats=1 -artifact_prefix="$folder/" \
+    "$folder/corpus" "tests/fuzz/corpus/$name" >"$folder/log" 2>&1; then
+    echo "== fuzzed $name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$folder/log") inputs"
+  else
+    tail -n 40 "$folder/log"
+    echo "== fuzzing $name failed"
+    return 1
+  fi
+}
+fuzzers=$2 seconds=${GNOMON_FUZZ_SECONDS:-60}
+export -f fuzz
+export fuzzers seconds
+# Files and lines in reports without LLVM's own symbolizer.
+export ASAN_SYMBOLIZER_PATH=${ASAN_SYMBOLIZER_PATH-$(command -v addr2line)}
+export ASAN_OPTIONS=${ASAN_OPTIONS-quarantine_size_mb=64}
+printf '%s\n' tests/fuzz/*_fuzz.cc | sed 's|.*/\(.*\)_fuzz\.cc|\1|' |
+  xargs -n 1 -P "$(nproc)" bash -euo pipefail -c 'fuzz "$1"' fuzz

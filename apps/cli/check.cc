@@ -107,6 +107,7 @@ double order_of(const Subject& subject, const Setting& setting) {
       {.tokens = tokens, .heads = setting.heads, .head_size = setting.width / setting.heads},
       {.table = lowered.table ? &*lowered.table : nullptr,
        .rotary = lowered.query_rotary ? &*lowered.query_rotary : nullptr,
+       .key_rotary = lowered.key_rotary ? &*lowered.key_rotary : nullptr,
        .bias = lowered.bias});
 }
 

@@ -22,6 +22,8 @@ Positional encodings for Transformers: exact numbers, pictures, comparisons.
   table    cos and sin tables, sinusoidal embeddings, as .npy, .csv or .json
   bias     the matrix that a bias adds to the scores
   rotate   turn queries or keys in a .npy file
+  convert  weights of one rotary pairing as those of the other
+  resize   a learned table for another length or grid
   plot     pictures: tables, similarity, decay, wavelengths, biases, attention
   check    what an encoding promises, as numbers
   bench    time, share of the roof and error of every kernel on this machine
@@ -51,9 +53,9 @@ int fail(const std::string& message) {
 
 using Add = Command (*)(CLI::App&);
 constexpr std::pair<const char*, Add> list[] = {
-    {"inspect", add_inspect}, {"table", add_table}, {"bias", add_bias},
-    {"rotate", add_rotate},   {"plot", add_plot},   {"check", add_check},
-    {"bench", add_bench},
+    {"inspect", add_inspect}, {"table", add_table},     {"bias", add_bias},
+    {"rotate", add_rotate},   {"convert", add_convert}, {"resize", add_resize},
+    {"plot", add_plot},       {"check", add_check},     {"bench", add_bench},
 };
 
 int parse_and_run(int argc, char** argv) {

@@ -22,6 +22,8 @@ Command add_inspect(CLI::App& program);
 Command add_table(CLI::App& program);
 Command add_bias(CLI::App& program);
 Command add_rotate(CLI::App& program);
+Command add_convert(CLI::App& program);
+Command add_resize(CLI::App& program);
 Command add_plot(CLI::App& program);
 Command add_check(CLI::App& program);
 Command add_bench(CLI::App& program);

@@ -214,6 +214,7 @@ plot::Figure draw_attention(const PlotOptions& o) {
       content,
       {.table = lowered.table ? &*lowered.table : nullptr,
        .rotary = lowered.query_rotary ? &*lowered.query_rotary : nullptr,
+       .key_rotary = lowered.key_rotary ? &*lowered.key_rotary : nullptr,
        .bias = lowered.bias},
       Visibility::causal, with.view);
   return {.id = "attention",

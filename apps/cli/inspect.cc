@@ -7,40 +7,146 @@
 #include <optional>
 
 #include "apps/cli/command.h"
+#include "apps/cli/inspect_page.h"
 #include "apps/cli/model_file.h"
 #include "apps/cli/output.h"
+#include "gnomon/analysis/spectrum.h"
 #include "gnomon/error.h"
+#include "gnomon/io/file.h"
+#include "gnomon/model/config.h"
 #include "gnomon/model/description.h"
 
 namespace gnomon::cli {
 namespace {
 
-constexpr const char* help = R"(Usage: gnomon inspect PATH [--length N] [--layer L] [options]
+constexpr const char* help = R"(Usage: gnomon inspect PATH [options]
+       gnomon inspect --families
 
 What a released model does with position: every number that its config or
 GGUF file implies, resolved for a context length.
 
   PATH              a folder with config.json, the file itself, or a .gguf
   --length N        the context to resolve for (the model's trained one)
-  --layer L         only the layer L
+  --layer L         only the groups that the layer L is in
+  --part NAME       of a config with several: vision_config, audio_config, ...
   --yarn-factor F   where a config has both: as-written (transformers of 2026)
-                    or by-lengths (of 2025: the lengths' ratio wins)
+                    or by-lengths (of 2025: the ratio of the lengths wins)
   --json            all numbers as one JSON document
-  -o FILE.html      pictures: wavelengths against the context, frequencies
-                    before and after scaling, decay with distance
+  --html FILE       pictures: wavelengths against the context, frequencies
+                    before and after scaling, score by distance
+  -o FILE           .json or .html
+  --families        a table of the families known by name (Markdown)
 
 Example: gnomon inspect ~/models/Llama-3.1-8B --length 131072
 )";
 
 struct Options {
-  std::string path, yarn_factor = "as-written";
+  std::string path, yarn_factor = "as-written", part, html;
   std::optional<std::int64_t> length, layer;
+  bool families = false;
   OutputOptions output;
 };
 
-int run(const Options& o) {
-  const model::ModelDescription model = read_model(o.path, o.yarn_factor);
-  print_json(Json::parse(model::to_json(model, o.length)));
+void print_families() {
+  fmt::print("| model_type | position | base | turns | head size | layers |\n");
+  fmt::print("|---|---|---|---|---|---|\n");
+  for (const model::FamilyInfo& one : model::families())
+    fmt::print("| {} | {} | {} | {} | {} | {} |\n", one.model_type, one.position, one.base,
+               one.turning, one.head_dim, one.layers);
+}
+
+// A text in lines of at most 78 columns, the later ones indented.
+void print_wrapped(std::string_view text, std::string_view first, std::string_view indent) {
+  std::string line(first);
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    const std::string_view word = text.substr(0, end);
+    if (line.size() + 1 + word.size() > 78 && line.size() > indent.size()) {
+      fmt::print("{}\n", line);
+      line = indent;
+    }
+    if (!line.empty() && line.back() != ' ') line += ' ';
+    line += word;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  fmt::print("{}\n", line);
+}
+
+void print_rotary(const model::LayerGroup& group, std::int64_t length) {
+  const auto& rotary = std::get<ScaledRotary>(group.encoding);
+  const auto resolved = model::resolve(group, length);
+  const auto& inv_freq = resolved.schedule.inv_freq;
+  print_wrapped(scaling_text(rotary.scaling), "  scaling       ", "                ");
+  const auto [least, most] = std::minmax_element(inv_freq.begin(), inv_freq.end());
+  fmt::print("  frequencies   {:.8g} to {:.8g} radians a position\n", *most, *least);
+  fmt::print("  wavelengths   {:.6g} to {} positions\n", 2 * M_PI / *most,
+             *least == 0 ? "none" : fmt::format("{:.6g}", 2 * M_PI / *least));
+  fmt::print("  at {:<11}{} of {} pairs never complete a turn\n", length,
+             analysis::unfinished(inv_freq, length).size(), inv_freq.size());
+  fmt::print("  cos and sin   x {:.8g}\n", resolved.schedule.table_scale);
+}
+
+void print_text(const model::ModelDescription& model, std::int64_t length) {
+  const std::string trained =
+      model.length > 0 ? fmt::format(", trained for {} positions", model.length) : "";
+  print_wrapped(fmt::format("{}, {} layers{}", model.model_type, model.layers, trained), "",
+                "");
+  for (const model::LayerGroup& group : model.groups) {
+    const std::string layers = layers_text(group.layers);
+    fmt::print("\n");
+    print_wrapped(fmt::format("{}: {}", layers, group_text(group)),
+                  group.part.empty() ? "layers " : group.part + " layers ", "  ");
+    const auto* rotary = std::get_if<ScaledRotary>(&group.encoding);
+    if (rotary) print_rotary(group, length);
+    if (const auto* alibi = std::get_if<Alibi>(&group.encoding)) {
+      const auto all = slopes(*alibi);
+      fmt::print("  slopes        {:.8g} to {:.8g}\n", all.front(), all.back());
+    }
+    if (group.temperature)
+      fmt::print("  query         x 1 + {:g} ln(1 + floor((position + {}) / {}))\n",
+                 group.temperature->beta, group.temperature->shift, group.temperature->length);
+    const double softmax =
+        rotary ? model::resolve(group, length).softmax_scale : group.softmax_scale;
+    if (softmax > 0) fmt::print("  softmax       x {:.8g}\n", softmax);
+  }
+  if (!model.notes.empty()) fmt::print("\n");
+  for (const std::string& note : model.notes) print_wrapped(note, "note: ", "      ");
+}
+
+int run(Options& o) {
+  if (o.families) {
+    print_families();
+    return 0;
+  }
+  if (o.path.empty()) refuse("inspect", "needs a PATH or --families", "neither");
+  if (!o.html.empty() && !o.output.path.empty())
+    refuse("inspect", "--html and -o must not both be given", o.html);
+  if (!o.html.empty()) {
+    o.output.path = o.html;
+    if (std::filesystem::path(o.html).extension() != ".html")
+      refuse("inspect", "--html must end in .html", o.html);
+  }
+  if (!o.output.path.empty()) check_ending(o.output, {".json", ".html"});
+  if (o.length && *o.length < 1) refuse("inspect", "--length must be at least 1", *o.length);
+
+  model::ModelDescription model = read_model(o.path, o.yarn_factor, o.part);
+  if (o.layer) {
+    std::erase_if(model.groups, [&](const model::LayerGroup& group) {
+      return !std::binary_search(group.layers.begin(), group.layers.end(), *o.layer);
+    });
+    if (model.groups.empty())
+      refuse("inspect", fmt::format("--layer must be 0 to {}", model.layers - 1), *o.layer);
+  }
+  const std::int64_t length = o.length.value_or(std::max<std::int64_t>(model.length, 1));
+  if (!o.output.path.empty()) {
+    const bool html = std::filesystem::path(o.output.path).extension() == ".html";
+    io::write_aside(o.output.path, html ? inspect_page(model, length)
+                                        : model::to_json(model, o.length) + "\n");
+  } else if (o.output.json) {
+    fmt::print("{}\n", model::to_json(model, o.length));
+  } else {
+    print_text(model, length);
+  }
   return 0;
 }
 
@@ -49,12 +155,15 @@ int run(const Options& o) {
 Command add_inspect(CLI::App& program) {
   CLI::App* app = add_app(program, "inspect", help);
   auto o = std::make_shared<Options>();
-  app->add_option("PATH", o->path)->required();
+  app->add_option("PATH", o->path);
   app->add_option("--length", o->length);
   app->add_option("--layer", o->layer);
+  app->add_option("--part", o->part);
   app->add_option("--yarn-factor", o->yarn_factor);
   app->add_flag("--json", o->output.json);
+  app->add_option("--html", o->html);
   app->add_option("-o", o->output.path);
+  app->add_flag("--families", o->families);
   return {app, help, [o] { return run(*o); }};
 }
 

@@ -7,7 +7,9 @@
 
 namespace gnomon::cli {
 
-// `yarn_factor`: "as-written" or "by-lengths".
-model::ModelDescription read_model(const std::string& path, const std::string& yarn_factor);
+// `yarn_factor`: "as-written" or "by-lengths". `part`: of a config, as in ConfigOptions.
+model::ModelDescription read_model(const std::string& path,
+                                   const std::string& yarn_factor = "as-written",
+                                   const std::string& part = {});
 
 }  // namespace gnomon::cli

@@ -1,9 +1,13 @@
 // `gnomon rotate`: queries or keys in a .npy file, turned.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "apps/cli/arguments.h"
 #include "apps/cli/command.h"
+#include "apps/cli/model_file.h"
 #include "apps/cli/output.h"
 #include "apps/cli/tensors.h"
 #include "gnomon/error.h"
@@ -14,14 +18,17 @@ namespace gnomon::cli {
 namespace {
 
 constexpr const char* help =
-    R"(Usage: gnomon rotate IN.npy --positions P --pairing NAME [options] -o OUT.npy
+    R"(Usage: gnomon rotate IN.npy --positions P --config PATH [options] -o OUT.npy
+       gnomon rotate IN.npy --positions P --pairing NAME [options] -o OUT.npy
 
 Turns queries or keys [T, H, D], or [B, T, H, D], by their positions (RoPE).
 Float 16, 32 and 64 are kept; uint16 is read and written as bfloat16.
 
   --positions P     0:1024, 0:1024:2, 5,9,131071, or an integer .npy [T]
-  --pairing NAME    halves (Llama and GPT-NeoX in Hugging Face's files) or
-                    adjacent (RoFormer, GPT-J, Llama as released by Meta)
+  --config PATH     as a released model turns: its folder, config.json or .gguf
+  --layer L         of which layer (0);  --length N  declared (the trained one)
+  --pairing NAME    by hand: halves (Llama, GPT-NeoX in Hugging Face's files)
+                    or adjacent (RoFormer, GPT-J, Llama as released by Meta)
   --dim R           elements of a head that turn (all)
   --first N         the first of them (0)
   --base B          rope_theta (10000)
@@ -29,12 +36,14 @@ Float 16, 32 and 64 are kept; uint16 is read and written as bfloat16.
   --backward        the gradient: turns back
   -o OUT.npy
 
-Example: gnomon rotate q.npy --positions 0:512 --pairing halves -o turned.npy
+Example: gnomon rotate q.npy --positions 0:512 --config Qwen3-8B -o turned.npy
 )";
 
 struct Options {
-  std::string in, positions, pairing, angles = "exact";
+  std::string in, positions, pairing, angles = "exact", config;
   Rotary rotary;
+  std::optional<std::int64_t> layer, length;
+  bool by_hand = false;  // --dim, --base or --first
   bool backward = false;
   OutputOptions output;
 };
@@ -58,14 +67,42 @@ int turn(const Options& o, const io::Array& in, const RotaryTable& table) {
   return 0;
 }
 
+RotarySchedule schedule_of(Options& o, std::int64_t size) {
+  if (o.config.empty()) {
+    o.rotary.pairing = parse_pairing(o.pairing);
+    if (o.rotary.dim == 0) o.rotary.dim = size - o.rotary.first;
+    return schedule(o.rotary);
+  }
+  const model::ModelDescription model = read_model(o.config);
+  const std::int64_t layer = o.layer.value_or(0);
+  const model::LayerGroup* turning = nullptr;
+  for (const model::LayerGroup& group : model.groups)
+    if (group.kind == "rotary" &&
+        std::binary_search(group.layers.begin(), group.layers.end(), layer))
+      turning = &group;
+  if (!turning)
+    refuse("rotate", fmt::format("--layer must be one that turns, of {}", model.layers), layer);
+  RotarySchedule turns =
+      model::resolve(*turning, o.length.value_or(std::max<std::int64_t>(model.length, 1)))
+          .schedule;
+  turns.axes.clear();  // text: its position is the same on all axes
+  return turns;
+}
+
 int run(Options& o) {
   check_ending(o.output, {".npy"});
-  o.rotary.pairing = parse_pairing(o.pairing);
+  if (o.config.empty() == o.pairing.empty())
+    refuse("rotate", "needs either --config or --pairing",
+           o.config.empty() ? "neither" : "both");
+  if (!o.config.empty() && o.by_hand)
+    refuse("rotate", "--dim, --first and --base must not be given with --config", o.config);
+  if (o.config.empty() && (o.layer || o.length))
+    refuse("rotate", "--layer and --length need --config", "none");
   const io::Array in = io::read_npy(o.in);
   if (in.rank() != 3 && in.rank() != 4)
     refuse("rotate", "the input must be [T, H, D] or [B, T, H, D]", io::to_string(in.shape()));
-  if (o.rotary.dim == 0) o.rotary.dim = in.shape().back() - o.rotary.first;
-  const RotaryTable table(o.rotary, parse_positions(o.positions), parse_angles(o.angles));
+  const RotaryTable table(schedule_of(o, in.shape().back()), parse_positions(o.positions),
+                          parse_angles(o.angles));
   switch (in.element()) {
     case io::Element::f32:
       return turn<float>(o, in, table);
@@ -88,10 +125,14 @@ Command add_rotate(CLI::App& program) {
   auto o = std::make_shared<Options>();
   app->add_option("IN", o->in)->required();
   app->add_option("--positions", o->positions)->required();
-  app->add_option("--pairing", o->pairing)->required();
-  app->add_option("--dim", o->rotary.dim);
-  app->add_option("--first", o->rotary.first);
-  app->add_option("--base", o->rotary.base);
+  app->add_option("--config", o->config);
+  app->add_option("--layer", o->layer);
+  app->add_option("--length", o->length);
+  app->add_option("--pairing", o->pairing);
+  for (CLI::Option* option :
+       {app->add_option("--dim", o->rotary.dim), app->add_option("--first", o->rotary.first),
+        app->add_option("--base", o->rotary.base)})
+    option->each([o](const std::string&) { o->by_hand = true; });
   app->add_option("--angles", o->angles);
   app->add_flag("--backward", o->backward);
   app->add_option("-o", o->output.path)->required();

@@ -40,8 +40,9 @@ void from_table(Subject& subject, const EmbeddingTable& table, int64_t trained) 
 }
 
 // All-ones queries and keys, turned: q(i).k(j) summed over the head.
-void from_rotary(Subject& subject, const RotaryTable& turns, int64_t trained) {
-  const auto cos = turns.cos(), sin = turns.sin();
+void from_rotary(Subject& subject, const RotaryTable& queries, const RotaryTable& keys,
+                 int64_t trained) {
+  const auto cos = queries.cos(), sin = queries.sin();
   const int64_t pairs = cos.extent(2), size = 2 * pairs;
   subject.table = matrix(subject.positions, size);
   for (int64_t t = 0; t < subject.positions; ++t)
@@ -49,14 +50,16 @@ void from_rotary(Subject& subject, const RotaryTable& turns, int64_t trained) {
       subject.table->view(t, i) = cos(0, t, i);
       subject.table->view(t, pairs + i) = sin(0, t, i);
     }
-  Tensor<float, 3> turned({subject.positions, 1, size});
-  std::fill(turned.values.begin(), turned.values.end(), 1.0f);
-  rotate(turned.view, turns);
+  Tensor<float, 3> q({subject.positions, 1, size}), k({subject.positions, 1, size});
+  std::fill(q.values.begin(), q.values.end(), 1.0f);
+  std::fill(k.values.begin(), k.values.end(), 1.0f);
+  rotate(q.view, queries);
+  rotate(k.view, keys);
   for (int64_t i = 0; i < trained; ++i)
     for (int64_t j = 0; j < trained; ++j) {
       double sum = 0;
       for (int64_t d = 0; d < size; ++d)
-        sum += double{turned.view(i, 0, d)} * double{turned.view(j, 0, d)};
+        sum += double{q.view(i, 0, d)} * double{k.view(j, 0, d)};
       subject.scores->view(i, j) = static_cast<float>(sum);
     }
 }
@@ -103,7 +106,7 @@ Subject make_subject(const std::string& name, const Setting& setting) {
   if (lowered.table)
     from_table(subject, *lowered.table, setting.trained);
   else if (lowered.query_rotary)
-    from_rotary(subject, *lowered.query_rotary, setting.trained);
+    from_rotary(subject, *lowered.query_rotary, *lowered.key_rotary, setting.trained);
   else if (!std::holds_alternative<NoBias>(lowered.bias))
     from_bias(subject, lowered.bias, setting.trained);
   else

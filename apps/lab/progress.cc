@@ -104,7 +104,9 @@ void Progress::note(const std::string& text) {
 }
 
 std::string Progress::text(const Line& one) const {
-  std::string head = fmt::format("{:<11}", one.encoding);
+  std::size_t width = 10;
+  for (const Line& other : lines_) width = std::max(width, other.encoding.size());
+  std::string head = fmt::format("{:<{}} ", one.encoding, width);
   if (settings_.seeds > 1 && one.seed)
     head += fmt::format("seed {}/{}  ", one.seed, settings_.seeds);
   switch (one.phase) {

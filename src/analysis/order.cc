@@ -57,10 +57,12 @@ std::vector<float> last_output(const OrderContent& content, const OrderPosition&
                                             content.head_size};
   const View<const float, 4> view(x.data(), shape);
   std::vector<float> out(x.size());
-  attention<float>(
-      view, view, view, {.visibility = Visibility::bidirectional},
-      {.query_rotary = position.rotary, .key_rotary = position.rotary, .bias = position.bias},
-      1 / static_cast<double>(content.head_size), View<float, 4>(out.data(), shape));
+  attention<float>(view, view, view, {.visibility = Visibility::bidirectional},
+                   {.query_rotary = position.rotary,
+                    .key_rotary = position.key_rotary ? position.key_rotary : position.rotary,
+                    .bias = position.bias},
+                   1 / static_cast<double>(content.head_size),
+                   View<float, 4>(out.data(), shape));
   const auto row = static_cast<std::ptrdiff_t>(content.heads * content.head_size);
   return {out.end() - row, out.end()};
 }
@@ -97,8 +99,12 @@ void attention_weights(const OrderContent& content, const OrderPosition& positio
            shape_text(out.extents()));
   std::vector<float> x = contents(content);
   add(position, x);
-  const View<float, 3> turned(x.data(), {tokens, content.heads, size});
-  if (position.rotary) rotate(turned, *position.rotary);
+  std::vector<float> y = x;
+  const View<float, 3> queries(x.data(), {tokens, content.heads, size});
+  const View<float, 3> keys(y.data(), queries.extents());
+  if (position.rotary) rotate(queries, *position.rotary);
+  if (const auto* turns = position.key_rotary ? position.key_rotary : position.rotary)
+    rotate(keys, *turns);
   dense(position.bias, 0, out);
   for (int64_t h = 0; h < content.heads; ++h)
     for (int64_t i = 0; i < tokens; ++i) {
@@ -107,7 +113,7 @@ void attention_weights(const OrderContent& content, const OrderPosition& positio
       for (int64_t j = 0; j < end; ++j) {
         double dot = 0;
         for (int64_t d = 0; d < size; ++d)
-          dot += double{turned(i, h, d)} * double{turned(j, h, d)};
+          dot += double{queries(i, h, d)} * double{keys(j, h, d)};
         highest = std::max(highest, out(h, i, j) += dot * softmax_scale(size));
       }
       for (int64_t j = 0; j < end; ++j) sum += out(h, i, j) = std::exp(out(h, i, j) - highest);

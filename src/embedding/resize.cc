@@ -113,6 +113,58 @@ void check(const TableResize& resize) {
     refuse("resize", "size_offset must be finite and not negative", resize.size_offset);
 }
 
+template <typename T>
+void resize_grid(const TableResize& resize, View<const T, 2> table, GridSize from,
+                 View<T, 2> out, GridSize to) {
+  check(resize);
+  check_size("the old grid", from);
+  check_size("the new grid", to);
+  check_rows("table", table.extent(0), resize.extra_rows, from);
+  check_rows("out", out.extent(0), resize.extra_rows, to);
+  const int64_t channels = table.extent(1), extra = resize.extra_rows;
+  if (out.extent(1) != channels)
+    refuse("resize", "out must have the table's " + std::to_string(channels) + " channels",
+           int64_t{out.extent(1)});
+  const auto rows = axis_taps(resize, from.height, to.height);
+  const auto columns = axis_taps(resize, from.width, to.width);
+  for (int64_t row = 0; row < extra; ++row)
+    for (int64_t c = 0; c < channels; ++c) out(row, c) = table(row, c);
+  parallel_for(to.height * to.width, 16, [&](int64_t begin, int64_t end) {
+    std::vector<double> sums(static_cast<std::size_t>(channels));
+    for (int64_t cell = begin; cell < end; ++cell) {
+      const Taps& y = rows[static_cast<std::size_t>(cell / to.width)];
+      const Taps& x = columns[static_cast<std::size_t>(cell % to.width)];
+      std::fill(sums.begin(), sums.end(), 0.0);
+      for (std::size_t i = 0; i < y.rows.size(); ++i)
+        for (std::size_t j = 0; j < x.rows.size(); ++j) {
+          const double weight = y.weights[i] * x.weights[j];
+          const int64_t source = extra + y.rows[i] * from.width + x.rows[j];
+          for (int64_t c = 0; c < channels; ++c)
+            sums[static_cast<std::size_t>(c)] += weight * double{table(source, c)};
+        }
+      for (int64_t c = 0; c < channels; ++c)
+        out(extra + cell, c) = static_cast<T>(sums[static_cast<std::size_t>(c)]);
+    }
+  });
+}
+
+template <typename T>
+void resize_line(const TableResize& resize, View<const T, 2> table, View<T, 2> out) {
+  // A line is a grid one cell wide: along that axis every kernel gives the one sample back.
+  check(resize);
+  const auto check_line = [&](const char* what, int64_t rows) {
+    if (rows <= resize.extra_rows)
+      refuse("resize",
+             std::string(what) + " must have more rows than the " +
+                 std::to_string(resize.extra_rows) + " extra ones",
+             rows);
+  };
+  check_line("table", table.extent(0));
+  check_line("out", out.extent(0));
+  resize_grid(resize, table, {table.extent(0) - resize.extra_rows, 1}, out,
+              {out.extent(0) - resize.extra_rows, 1});
+}
+
 }  // namespace
 
 TableResize resize_linear() {
@@ -146,52 +198,17 @@ TableResize resize_qwen3_vl() {
 
 void resize_table(const TableResize& resize, View<const float, 2> table, GridSize from,
                   View<float, 2> out, GridSize to) {
-  check(resize);
-  check_size("the old grid", from);
-  check_size("the new grid", to);
-  check_rows("table", table.extent(0), resize.extra_rows, from);
-  check_rows("out", out.extent(0), resize.extra_rows, to);
-  const int64_t channels = table.extent(1), extra = resize.extra_rows;
-  if (out.extent(1) != channels)
-    refuse("resize", "out must have the table's " + std::to_string(channels) + " channels",
-           int64_t{out.extent(1)});
-  const auto rows = axis_taps(resize, from.height, to.height);
-  const auto columns = axis_taps(resize, from.width, to.width);
-  for (int64_t row = 0; row < extra; ++row)
-    for (int64_t c = 0; c < channels; ++c) out(row, c) = table(row, c);
-  parallel_for(to.height * to.width, 16, [&](int64_t begin, int64_t end) {
-    std::vector<double> sums(static_cast<std::size_t>(channels));
-    for (int64_t cell = begin; cell < end; ++cell) {
-      const Taps& y = rows[static_cast<std::size_t>(cell / to.width)];
-      const Taps& x = columns[static_cast<std::size_t>(cell % to.width)];
-      std::fill(sums.begin(), sums.end(), 0.0);
-      for (std::size_t i = 0; i < y.rows.size(); ++i)
-        for (std::size_t j = 0; j < x.rows.size(); ++j) {
-          const double weight = y.weights[i] * x.weights[j];
-          const int64_t source = extra + y.rows[i] * from.width + x.rows[j];
-          for (int64_t c = 0; c < channels; ++c)
-            sums[static_cast<std::size_t>(c)] += weight * double{table(source, c)};
-        }
-      for (int64_t c = 0; c < channels; ++c)
-        out(extra + cell, c) = static_cast<float>(sums[static_cast<std::size_t>(c)]);
-    }
-  });
+  resize_grid(resize, table, from, out, to);
 }
-
 void resize_table(const TableResize& resize, View<const float, 2> table, View<float, 2> out) {
-  // A line is a grid one cell wide: along that axis every kernel gives the one sample back.
-  check(resize);
-  const auto check_line = [&](const char* what, int64_t rows) {
-    if (rows <= resize.extra_rows)
-      refuse("resize",
-             std::string(what) + " must have more rows than the " +
-                 std::to_string(resize.extra_rows) + " extra ones",
-             rows);
-  };
-  check_line("table", table.extent(0));
-  check_line("out", out.extent(0));
-  resize_table(resize, table, {table.extent(0) - resize.extra_rows, 1}, out,
-               {out.extent(0) - resize.extra_rows, 1});
+  resize_line(resize, table, out);
+}
+void resize_table(const TableResize& resize, View<const double, 2> table, GridSize from,
+                  View<double, 2> out, GridSize to) {
+  resize_grid(resize, table, from, out, to);
+}
+void resize_table(const TableResize& resize, View<const double, 2> table, View<double, 2> out) {
+  resize_line(resize, table, out);
 }
 
 }  // namespace gnomon

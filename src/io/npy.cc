@@ -10,6 +10,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
+#include "src/io/npy_bytes.h"
 #include "src/io/shape.h"
 
 namespace gnomon::io {
@@ -250,10 +251,9 @@ std::string header_of(const std::string& file, const Array& array) {
 
 }  // namespace
 
-Array read_npy(const std::filesystem::path& path) {
-  const auto file = std::make_shared<const MappedFile>(path);
-  const std::string& name = file->name();
-  const std::string_view text = file->text();
+Array internal::read_npy(const std::string& name, std::span<const std::byte> file,
+                         std::shared_ptr<const void> owner) {
+  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (text.substr(0, magic.size()) != magic)
     throw FormatError(name, 0, "not an .npy file: it does not begin with \\x93NUMPY");
   if (text.size() < magic.size() + 2)
@@ -279,7 +279,7 @@ Array read_npy(const std::filesystem::path& path) {
   const auto wanted = internal::byte_count(header.shape, 8 * size);
   if (!wanted)
     throw FormatError(name, begin, "a shape beyond 64 bits: " + to_string(header.shape));
-  const auto bytes = file->bytes().subspan(begin + length);
+  const auto bytes = file.subspan(begin + length);
   if (*wanted != bytes.size())
     throw FormatError(name, begin + length + std::min<std::uint64_t>(*wanted, bytes.size()),
                       "shape " + to_string(header.shape) + " of " +
@@ -292,7 +292,12 @@ Array read_npy(const std::filesystem::path& path) {
     const auto owned = to_row_major(bytes, header.shape, size);
     return Array(header.element, std::move(header.shape), *owned, owned, name);
   }
-  return Array(header.element, std::move(header.shape), bytes, file, name);
+  return Array(header.element, std::move(header.shape), bytes, std::move(owner), name);
+}
+
+Array read_npy(const std::filesystem::path& path) {
+  const auto file = std::make_shared<const MappedFile>(path);
+  return internal::read_npy(file->name(), file->bytes(), file);
 }
 
 void write_npy(const std::filesystem::path& path, const Array& array) {

@@ -1,21 +1,15 @@
 #include "gnomon/io/safetensors.h"
 
 #include <algorithm>
-#include <cstring>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
 #include <utility>
 
 #include "gnomon/error.h"
 #include "src/io/safetensors_header.h"
-#include "src/io/shape.h"
 
 namespace gnomon::io {
 namespace {
-
-// What the reference implementation reads, too.
-constexpr std::uint64_t max_header = 100'000'000;
 
 Element element_called(std::string_view dtype) {
   static constexpr std::pair<std::string_view, Element> known[] = {
@@ -34,69 +28,18 @@ Element element_called(std::string_view dtype) {
 
 SafeTensors::SafeTensors(const std::filesystem::path& path)
     : file_(std::make_shared<const MappedFile>(path)) {
-  const std::string& file = file_->name();
-  const std::string_view text = file_->text();
-  if (text.size() < 8)
-    throw FormatError(file, text.size(), "the file ends before the length of its header");
-  std::uint64_t length = 0;
-  std::memcpy(&length, text.data(), 8);
-  if (length > text.size() - 8)
-    throw FormatError(file, 0,
-                      "a header of " + std::to_string(length) + " bytes in a file of " +
-                          std::to_string(text.size()));
-  if (length > max_header)
-    throw FormatError(file, 0, "a header of " + std::to_string(length) + " bytes, over 100 MB");
-  if (length == 0 || text[8] != '{') throw FormatError(file, 8, "the header must begin with {");
-
-  auto header = internal::parse_header(file, text.substr(8, length), 8);
-  data_ = 8 + length;
+  auto header = internal::read_header(file_->name(), file_->text());
+  data_ = header.data;
+  tensors_ = std::move(header.tensors);
   metadata_ = std::move(header.metadata);
-
-  std::vector<std::size_t> order(header.tensors.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const TensorEntry &left = header.tensors[a], &right = header.tensors[b];
-    return std::pair(left.begin, left.end) < std::pair(right.begin, right.end);
-  });
-  tensors_.reserve(order.size());
-  std::uint64_t reached = 0;
-  for (const std::size_t index : order) {
-    TensorEntry& entry = header.tensors[index];
-    const auto fail = [&](const std::string& reason) {
-      throw FormatError(file, header.entry_bytes[index],
-                        "tensor " + internal::shown(entry.name) + " " + reason);
-    };
-    std::string range = "[";
-    range.append(std::to_string(entry.begin)).append(", ");
-    range.append(std::to_string(entry.end)).append("]");
-    if (entry.begin > entry.end || entry.end > text.size() - data_)
-      fail("has data_offsets " + range + " in " + std::to_string(text.size() - data_) +
-           " bytes");
-    const std::uint64_t bits = internal::bits_of(entry.dtype);
-    const auto wanted = internal::byte_count(entry.shape, bits);
-    if (!wanted)
-      fail("has a shape that is no whole number of bytes within 64 bits: " +
-           to_string(entry.shape));
-    if (bits != 0 && *wanted != entry.end - entry.begin)
-      fail("of " + entry.dtype + " " + to_string(entry.shape) + " takes " +
-           std::to_string(*wanted) + " bytes, not data_offsets " + range);
-    if (entry.begin != reached)
-      fail("has data_offsets " + range +
-           (entry.begin < reached ? ", which overlap" : ", after a hole from") + " byte " +
-           std::to_string(reached));
-    reached = entry.end;
-    if (!by_name_.emplace(entry.name, tensors_.size()).second) fail("occurs twice");
-    tensors_.push_back(std::move(entry));
-  }
-  if (reached != text.size() - data_)
-    throw FormatError(
-        file, data_ + reached,
-        std::to_string(text.size() - data_ - reached) + " bytes that belong to no tensor");
+  by_name_ = std::move(header.by_name);
 }
 
 const TensorEntry* SafeTensors::find(std::string_view name) const noexcept {
-  const auto found = by_name_.find(name);
-  return found == by_name_.end() ? nullptr : &tensors_[found->second];
+  const auto found = std::lower_bound(
+      by_name_.begin(), by_name_.end(), name,
+      [&](std::size_t i, std::string_view wanted) { return tensors_[i].name < wanted; });
+  return found == by_name_.end() || tensors_[*found].name != name ? nullptr : &tensors_[*found];
 }
 
 Array SafeTensors::tensor(std::string_view name) const {
@@ -141,7 +84,7 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedA
     refuse(path.string(), "must have names and metadata in UTF-8", "other bytes");
   }
   text.append((8 - text.size() % 8) % 8, ' ');
-  if (text.size() > max_header)
+  if (text.size() > internal::max_header)
     refuse(path.string(), "must have a header of at most 100 MB",
            static_cast<std::int64_t>(text.size()));
   const std::uint64_t length = text.size();

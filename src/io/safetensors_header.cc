@@ -1,210 +1,175 @@
 #include "src/io/safetensors_header.h"
 
-#include <cstddef>
-#include <iterator>
-#include <nlohmann/json.hpp>
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "gnomon/error.h"
+#include "src/core/json.h"
 #include "src/io/shape.h"
 
 namespace gnomon::io::internal {
 namespace {
 
-// An iterator over the text whose copies share one position, so that a handler of events knows
-// how far the parser has read.
-class Cursor {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
+using gnomon::internal::Json;
+using gnomon::internal::JsonDocument;
+using gnomon::internal::JsonType;
 
-  Cursor(const char** at, const char* end) : at_(at), end_(end) {}
-  reference operator*() const { return **at_; }
-  Cursor& operator++() {
-    ++*at_;
-    return *this;
+// A map's node is some ten times as large as the shortest entry in JSON. Released files have
+// tens of entries, few have hundreds.
+constexpr std::size_t max_metadata = 65536;
+
+void read_metadata(const Json& json, Metadata& metadata) {
+  json.require(JsonType::object, "__metadata__");
+  json.for_each_member([&](std::string key, const Json& value) {
+    if (metadata.size() == max_metadata) value.fail("more than 65536 entries of metadata");
+    const auto [entry, added] = metadata.try_emplace(std::move(key));
+    if (!added) value.fail("the metadata key " + shown(entry->first) + " occurs twice");
+    entry->second = value.string("a value of the metadata");
+  });
+}
+
+std::vector<std::uint64_t> counts(const Json& list, const char* what, std::size_t most) {
+  list.require(JsonType::array, what);
+  const std::string of = std::string("a number of ") + what;
+  std::vector<std::uint64_t> numbers;
+  list.for_each_element([&](const Json& number) {
+    if (numbers.size() == most)
+      number.fail(std::string(what) + " must have at most " + std::to_string(most) +
+                  " numbers");
+    numbers.push_back(number.count(of));
+  });
+  return numbers;
+}
+
+TensorEntry read_tensor(std::string name, const Json& json) {
+  json.require(JsonType::object, "a tensor");
+  std::optional<Json> dtype, shape, offsets;
+  json.for_each_member([&](const std::string& key, const Json& value) {
+    std::optional<Json>* const field = key == "dtype"          ? &dtype
+                                       : key == "shape"        ? &shape
+                                       : key == "data_offsets" ? &offsets
+                                                               : nullptr;
+    if (!field) value.fail("the unknown key " + shown(key) + " in tensor " + shown(name));
+    if (*field) value.fail("the key " + key + " occurs twice in tensor " + shown(name));
+    *field = value;
+  });
+  const auto bytes =
+      offsets ? counts(*offsets, "data_offsets", 2) : std::vector<std::uint64_t>();
+  if (!dtype || !shape || bytes.size() != 2)
+    json.fail("tensor " + shown(name) + " must have dtype, shape and two data_offsets");
+  TensorEntry entry{std::move(name), dtype->string("dtype"), {}, bytes[0], bytes[1]};
+  const auto extents = counts(*shape, "shape", max_rank);
+  entry.shape.reserve(extents.size());
+  for (const std::uint64_t extent : extents) {
+    if (extent > INT64_MAX) shape->fail("an extent beyond 64 bits in a shape");
+    entry.shape.push_back(static_cast<std::int64_t>(extent));
   }
-  // Only the comparison with the end is asked for.
-  bool operator==(const Cursor&) const { return *at_ == end_; }
-  bool operator!=(const Cursor&) const { return *at_ != end_; }
-
- private:
-  const char** at_;
-  const char* end_;
-};
-
-using Json = nlohmann::json;
-
-// {"name": {"dtype": string, "shape": [integers], "data_offsets": [2 integers]}, ...} and
-// {"__metadata__": {string: string}}: whatever else comes is refused where it comes.
-class Handler : public nlohmann::json_sax<Json> {
- public:
-  Handler(const std::string& file, const char* text, const char* const& at, std::uint64_t begin)
-      : file_(file), text_(text), at_(at), begin_(begin) {}
-
-  SafeTensorsHeader take() { return std::move(header_); }
-
-  bool null() override { unexpected("null"); }
-  bool boolean(bool) override { unexpected("true or false"); }
-  bool number_float(double, const string_t&) override { unexpected("a fraction"); }
-  bool binary(binary_t&) override { unexpected("binary data"); }
-  bool number_integer(std::int64_t) override { unexpected("a negative number"); }
-
-  bool number_unsigned(std::uint64_t value) override {
-    if (place_ == Place::shape) {
-      if (value > INT64_MAX) fail("an extent beyond 64 bits");
-      if (entry_.shape.size() == max_rank) fail("more than 64 axes");
-      entry_.shape.push_back(static_cast<std::int64_t>(value));
-    } else if (place_ == Place::offsets && offsets_ < 2) {
-      (offsets_++ ? entry_.end : entry_.begin) = value;
-    } else {
-      unexpected("a number");
-    }
-    return true;
-  }
-
-  bool string(string_t& value) override {
-    if (place_ == Place::metadata) {
-      if (!header_.metadata.emplace(key_, std::move(value)).second)
-        fail("the metadata key " + shown(key_) + " occurs twice");
-    } else if (place_ == Place::entry && key_ == "dtype") {
-      entry_.dtype = std::move(value);
-    } else {
-      unexpected("a string");
-    }
-    return true;
-  }
-
-  bool start_object(std::size_t) override {
-    if (place_ == Place::outside) {
-      place_ = Place::top;
-    } else if (place_ == Place::top && key_ == "__metadata__") {
-      if (std::exchange(metadata_seen_, true)) fail("__metadata__ occurs twice");
-      place_ = Place::metadata;
-    } else if (place_ == Place::top) {
-      entry_ = TensorEntry{.name = key_, .dtype = {}, .shape = {}};
-      dtype_ = shape_ = false;
-      offsets_ = 0;
-      offsets_seen_ = false;
-      place_ = Place::entry;
-    } else {
-      unexpected("an object");
-    }
-    return true;
-  }
-
-  bool key(string_t& name) override {
-    key_ = std::move(name);
-    if (place_ != Place::entry) return true;
-    bool* const seen = key_ == "dtype"          ? &dtype_
-                       : key_ == "shape"        ? &shape_
-                       : key_ == "data_offsets" ? &offsets_seen_
-                                                : nullptr;
-    if (!seen) fail("the unknown key " + shown(key_) + " in tensor " + shown(entry_.name));
-    if (std::exchange(*seen, true))
-      fail("the key " + key_ + " occurs twice in tensor " + shown(entry_.name));
-    return true;
-  }
-
-  bool end_object() override {
-    if (place_ == Place::entry) {
-      if (!dtype_ || !shape_ || offsets_ != 2)
-        fail("tensor " + shown(entry_.name) + " must have dtype, shape and two data_offsets");
-      header_.tensors.push_back(std::move(entry_));
-      header_.entry_bytes.push_back(position());
-    }
-    place_ = place_ == Place::top ? Place::outside : Place::top;
-    return true;
-  }
-
-  bool start_array(std::size_t) override {
-    if (place_ == Place::entry && key_ == "shape")
-      place_ = Place::shape;
-    else if (place_ == Place::entry && key_ == "data_offsets")
-      place_ = Place::offsets;
-    else
-      unexpected("an array");
-    return true;
-  }
-  bool end_array() override {
-    place_ = Place::entry;
-    return true;
-  }
-
-  bool parse_error(std::size_t position, const std::string&,
-                   const nlohmann::detail::exception& error) override {
-    std::string reason = error.what();  // "[json.exception.parse_error.101] parse error at ..."
-    const std::size_t colon = reason.find(": ");
-    reason = "the header is not JSON" +
-             (colon == std::string::npos ? std::string() : printable(reason.substr(colon)));
-    throw FormatError(file_, begin_ + (position ? position - 1 : 0), reason);
-  }
-
- private:
-  enum class Place { outside = 1, top, metadata, entry, shape, offsets };
-
-  static std::string printable(std::string text) {
-    if (text.size() > 200) text = text.substr(0, 200) + "...";
-    for (char& c : text)
-      if (static_cast<unsigned char>(c) < 32 || static_cast<unsigned char>(c) > 126) c = '?';
-    return text;
-  }
-  std::uint64_t position() const { return begin_ + static_cast<std::uint64_t>(at_ - text_); }
-  [[noreturn]] void fail(const std::string& reason) const {
-    throw FormatError(file_, position(), reason);
-  }
-  [[noreturn]] void unexpected(const char* what) const {
-    const char* where = "as the header";
-    switch (place_) {
-      case Place::outside:
-        break;
-      case Place::top:
-        where = "in place of a tensor";
-        break;
-      case Place::metadata:
-        where = "in place of a metadata string";
-        break;
-      case Place::entry:
-        where = "in a tensor's entry";
-        break;
-      case Place::shape:
-        where = "in a shape";
-        break;
-      case Place::offsets:
-        where = "in data_offsets";
-        break;
-    }
-    fail(std::string("unexpected ") + what + " " + where);
-  }
-
-  const std::string& file_;
-  const char* text_;
-  const char* const& at_;
-  std::uint64_t begin_;
-  SafeTensorsHeader header_;
-  TensorEntry entry_;
-  std::string key_;
-  Place place_ = Place::outside;
-  bool metadata_seen_ = false, dtype_ = false, shape_ = false, offsets_seen_ = false;
-  int offsets_ = 0;
-};
+  return entry;
+}
 
 }  // namespace
 
 SafeTensorsHeader parse_header(const std::string& file, std::string_view text,
                                std::uint64_t begin) {
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  Handler handler(file, text.data(), at, begin);
-  Json::sax_parse(Cursor(&at, end), Cursor(&at, end), &handler);
-  // The parser takes a zero byte for the end.
-  if (at != end)
-    throw FormatError(file, begin + static_cast<std::uint64_t>(at - text.data()),
-                      "unexpected text after the header");
-  return handler.take();
+  const JsonDocument document(text, file, begin);
+  SafeTensorsHeader header;
+  std::size_t members = 0;
+  document.root().for_each_member([&](const std::string&, const Json&) { ++members; });
+  header.tensors.reserve(members);
+  header.entry_bytes.reserve(members);
+  bool metadata_seen = false;
+  document.root().for_each_member([&](std::string key, const Json& value) {
+    if (key != "__metadata__") {
+      header.tensors.push_back(read_tensor(std::move(key), value));
+      header.entry_bytes.push_back(value.offset());
+      return;
+    }
+    if (std::exchange(metadata_seen, true)) value.fail("__metadata__ occurs twice");
+    read_metadata(value, header.metadata);
+  });
+  return header;
+}
+
+SafeTensorsHeader read_header(const std::string& file, std::string_view text) {
+  if (text.size() < 8)
+    throw FormatError(file, text.size(), "the file ends before the length of its header");
+  std::uint64_t length = 0;
+  std::memcpy(&length, text.data(), 8);
+  if (length > text.size() - 8)
+    throw FormatError(file, 0,
+                      "a header of " + std::to_string(length) + " bytes in a file of " +
+                          std::to_string(text.size()));
+  if (length > max_header)
+    throw FormatError(file, 0, "a header of " + std::to_string(length) + " bytes, over 100 MB");
+  if (length == 0 || text[8] != '{') throw FormatError(file, 8, "the header must begin with {");
+
+  SafeTensorsHeader header = parse_header(file, text.substr(8, length), 8);
+  header.data = 8 + length;
+  const std::uint64_t size = text.size() - header.data;
+
+  std::vector<std::size_t> order(header.tensors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const TensorEntry &left = header.tensors[a], &right = header.tensors[b];
+    return std::tie(left.begin, left.end, a) < std::tie(right.begin, right.end, b);
+  });
+  std::uint64_t reached = 0;
+  for (const std::size_t index : order) {
+    const TensorEntry& entry = header.tensors[index];
+    const auto fail = [&](const std::string& reason) {
+      throw FormatError(file, header.entry_bytes[index],
+                        "tensor " + shown(entry.name) + " " + reason);
+    };
+    const auto range = [&] {
+      std::string text = "[";
+      text.append(std::to_string(entry.begin)).append(", ");
+      return text.append(std::to_string(entry.end)).append("]");
+    };
+    if (entry.begin > entry.end || entry.end > size)
+      fail("has data_offsets " + range() + " in " + std::to_string(size) + " bytes");
+    const std::uint64_t bits = bits_of(entry.dtype);
+    const auto wanted = byte_count(entry.shape, bits);
+    if (!wanted)
+      fail("has a shape that is no whole number of bytes within 64 bits: " +
+           to_string(entry.shape));
+    if (bits != 0 && *wanted != entry.end - entry.begin)
+      fail("of " + entry.dtype + " " + to_string(entry.shape) + " takes " +
+           std::to_string(*wanted) + " bytes, not data_offsets " + range());
+    if (entry.begin != reached)
+      fail("has data_offsets " + range() +
+           (entry.begin < reached ? ", which overlap" : ", after a hole from") + " byte " +
+           std::to_string(reached));
+    reached = entry.end;
+  }
+  if (reached != size)
+    throw FormatError(file, header.data + reached,
+                      std::to_string(size - reached) + " bytes that belong to no tensor");
+
+  std::vector<TensorEntry> sorted;
+  std::vector<std::uint64_t> entry_bytes;
+  sorted.reserve(order.size());
+  entry_bytes.reserve(order.size());
+  for (const std::size_t index : order) {
+    sorted.push_back(std::move(header.tensors[index]));
+    entry_bytes.push_back(header.entry_bytes[index]);
+  }
+  header.tensors = std::move(sorted);
+  header.entry_bytes = std::move(entry_bytes);
+
+  const auto& tensors = header.tensors;
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::tie(tensors[a].name, a) < std::tie(tensors[b].name, b);
+  });
+  for (std::size_t i = 1; i < order.size(); ++i)
+    if (tensors[order[i]].name == tensors[order[i - 1]].name)
+      throw FormatError(file, header.entry_bytes[order[i]],
+                        "tensor " + shown(tensors[order[i]].name) + " occurs twice");
+  header.by_name = std::move(order);
+  return header;
 }
 
 std::uint64_t bits_of(std::string_view dtype) noexcept {
@@ -218,13 +183,6 @@ std::uint64_t bits_of(std::string_view dtype) noexcept {
   for (const auto& [name, bits] : known)
     if (name == dtype) return bits;
   return 0;
-}
-
-std::string shown(std::string_view name) {
-  std::string text = "\"";
-  for (const char c : name.substr(0, 80))
-    text += static_cast<unsigned char>(c) < 32 || c == 127 ? '?' : c;
-  return text + (name.size() > 80 ? "...\"" : "\"");
 }
 
 }  // namespace gnomon::io::internal

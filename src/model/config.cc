@@ -2,44 +2,23 @@
 #include "gnomon/model/config.h"
 
 #include <algorithm>
-#include <array>
 
-#include "src/model/reading.h"
+#include "src/core/text.h"
+#include "src/model/parts.h"
+#include "src/model/rules.h"
 
 namespace gnomon::model {
 namespace {
 
 using internal::Family;
+using internal::find_part;
+using internal::find_parts;
 using internal::Json;
 using internal::JsonType;
-using internal::Keys;
+using internal::names_of;
+using internal::Part;
 using internal::Reading;
-
-// The part of a multimodal config that is a language model, in the order of preference.
-constexpr std::array parts{"text_config", "llm_config", "language_config", "thinker_config",
-                           "text_model_config"};
-
-// What a text part without a model_type is.
-std::string usual_text_type(const std::string& whole) {
-  static constexpr std::pair<std::string_view, std::string_view> known[] = {
-      {"gemma3", "gemma3_text"}, {"gemma3n", "gemma3n_text"}, {"llama4", "llama4_text"},
-      {"mistral3", "mistral"},   {"qwen2_vl", "qwen2_vl"},    {"qwen2_5_vl", "qwen2_5_vl"},
-      {"qwen3_vl", "qwen3_vl"},  {"glm4v", "glm4v"},          {"llava", "llama"},
-      {"llava_next", "llama"},   {"pixtral", "mistral"},      {"paligemma", "gemma"},
-      {"idefics2", "mistral"},   {"idefics3", "llama"},       {"smolvlm", "llama"},
-      {"internvl", "qwen2"},
-  };
-  for (const auto& [name, text] : known)
-    if (name == whole) return std::string(text);
-  return whole;
-}
-
-const Family* find_family(std::string_view model_type) {
-  for (const auto list : {internal::rotary_families(), internal::other_families()})
-    for (const Family& one : list)
-      if (one.model_type == model_type) return &one;
-  return nullptr;
-}
+using internal::type_of;
 
 bool speaks_of_position(std::string_view key) {
   for (const std::string_view word :
@@ -61,54 +40,128 @@ void check_unasked(Reading& r, bool known) {
   });
 }
 
-}  // namespace
+bool has_layers(const Json& object) {
+  for (const std::string_view name : {"num_hidden_layers", "n_layer", "n_layers", "num_layers"})
+    if (object.find(name)) return true;
+  return false;
+}
 
-ModelDescription read_config(std::string_view json, const ConfigOptions& options) {
-  const internal::JsonDocument document(json, options.name);
-  Json object = document.root();
-  if (!object.is(JsonType::object)) object.fail("a config must be a JSON object");
+// What is to be described: a part, and in it the language model.
+struct Subject {
+  Json object;
+  std::optional<std::string> type = {};  // its model_type
+  std::string path = {};                 // empty: the config itself
+};
 
-  const auto type_of = [](const Json& one) -> std::optional<std::string> {
-    const auto type = one.find("model_type");
-    if (!type || type->is_null()) return std::nullopt;
-    return type->string("model_type");
+Subject find_subject(const Json& whole, const std::vector<Part>& parts,
+                     const std::string& wanted) {
+  Subject subject{whole, type_of(whole)};
+  const auto enter = [&](const Part& part) {
+    subject = {part.object, std::nullopt, part.path};
+    if (!part.type.empty()) subject.type = part.type;
   };
-  const std::optional<std::string> whole_type = type_of(object);
-  std::optional<std::string> type = whole_type;
-  std::vector<std::string> notes;
+  if (!wanted.empty()) enter(find_part(whole, parts, wanted));
   // Thinker configs have a text part of their own.
   for (bool deeper = true; deeper;) {
     deeper = false;
-    for (const char* part : parts)
-      if (const auto inner = object.find(part); inner && inner->is(JsonType::object)) {
-        object = *inner;
-        const auto own = type_of(object);
-        type = own ? own : type ? std::optional(usual_text_type(*type)) : std::nullopt;
-        notes.push_back(std::string("only the language model is described: ") + part);
-        deeper = true;
-        break;
-      }
+    for (const std::string name : internal::language_parts) {
+      const std::string path = subject.path.empty() ? name : subject.path + "." + name;
+      const auto found = std::find_if(parts.begin(), parts.end(),
+                                      [&](const Part& part) { return part.path == path; });
+      if (found == parts.end()) continue;
+      enter(*found);
+      deeper = true;
+      break;
+    }
   }
-  if (!type) notes.push_back("model_type is not given");
-  const Family* family = type ? find_family(*type) : nullptr;
+  return subject;
+}
+
+// The parts that a description says nothing of.
+std::vector<Part> others(std::vector<Part> parts, const std::string& path) {
+  std::erase_if(parts, [&](const Part& part) {
+    return path == part.path || path.starts_with(part.path + ".") ||
+           (!path.empty() && part.path.starts_with(path + "."));
+  });
+  return parts;
+}
+
+std::vector<std::string> notes_on(const Subject& subject, const std::vector<Part>& parts,
+                                  const std::string& wanted) {
+  std::vector<std::string> notes;
+  const std::vector<Part> left = others(parts, subject.path);
+  if (!wanted.empty())
+    notes.push_back("only the part " + subject.path + " is described");
+  else if (!subject.path.empty())
+    notes.push_back("only the language model is described: " + subject.path +
+                    (left.empty() ? "" : "; other parts: " + names_of(left)));
+  else if (!left.empty())
+    notes.push_back("not described are the parts " + names_of(left));
+  if (!subject.type) notes.push_back("model_type is not given");
+  return notes;
+}
+
+}  // namespace
+
+const Family* internal::find_family(std::string_view model_type) {
+  for (const auto list : internal::all_families)
+    for (const Family& one : list())
+      if (one.model_type == model_type) return &one;
+  return nullptr;
+}
+
+ModelDescription read_config(std::string_view json, const ConfigOptions& options) {
+  const internal::JsonDocument document(json, options.name);
+  const Json whole = document.root();
+  if (!whole.is(JsonType::object)) whole.fail("a config must be a JSON object");
+  const auto whole_type = type_of(whole);
+  const std::vector<Part> parts = find_parts(whole, whole_type.value_or(""));
+  const Subject subject = find_subject(whole, parts, options.part);
+  const Json& object = subject.object;
+  const auto& type = subject.type;
+
+  const Family* family = type ? internal::find_family(*type) : nullptr;
   const bool known = family != nullptr;
   const Family unknown{.model_type = "", .read = internal::read_unknown, .position = ""};
   if (!known) family = &unknown;
+  if (!known && subject.path.empty() && !parts.empty() && !has_layers(object))
+    object.fail("model_type " + type.value_or("(none)") +
+                " is not known as a language model; its parts: " + names_of(parts));
 
-  Reading r{.keys = Keys(object), .options = options, .family = *family, .out = {}};
+  Reading r(object, options, *family);
   r.out.source = options.name;
-  r.out.model_type = type.value_or("unknown");
-  r.out.notes = std::move(notes);
+  r.out.model_type = gnomon::internal::printable(type.value_or("unknown"), 80);
+  for (std::string& note : notes_on(subject, parts, options.part)) r.note(std::move(note));
   family->read(r);
   check_unasked(r, known);
-  if (whole_type) r.out.model_type = *whole_type;
+  if (whole_type && options.part.empty())
+    r.out.model_type = gnomon::internal::printable(*whole_type, 80);
   return std::move(r.out);
 }
 
 std::vector<FamilyInfo> families() {
   std::vector<FamilyInfo> all;
-  for (const auto list : {internal::rotary_families(), internal::other_families()})
-    for (const Family& one : list) all.push_back({one.model_type, one.position});
+  const auto number = [](double value) {
+    std::string text = std::to_string(value);
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.back() == '.') text.pop_back();
+    return text;
+  };
+  for (const auto list : internal::all_families)
+    for (const Family& one : list()) {
+      FamilyInfo info{
+          .model_type = std::string(one.model_type),
+          .position = std::string(one.position),
+          .base = {},
+          .turning = {},
+          .head_dim = one.head_dim > 0 ? std::to_string(one.head_dim) : "hidden / heads",
+          .layers = std::string(internal::layers_of(one))};
+      if (one.position.starts_with("rotary")) {
+        info.base = number(one.base);
+        info.turning = one.share == 1 ? "all" : number(one.share);
+      }
+      all.push_back(std::move(info));
+    }
   std::sort(all.begin(), all.end(), [](const FamilyInfo& a, const FamilyInfo& b) {
     return a.model_type < b.model_type;
   });

@@ -21,6 +21,7 @@ void put_rotary(const LayerGroup& group, std::int64_t length, Json& json) {
   json["scaling"] = Json::parse(to_json(scaled.scaling));
   json["inv_freq"] = resolved.schedule.inv_freq;
   json["table_scale"] = resolved.schedule.table_scale;
+  json["axes"] = resolved.schedule.axes.empty() ? Json() : Json(resolved.schedule.axes);
 }
 
 void put_slopes(const Alibi& alibi, Json& json) {
@@ -40,10 +41,9 @@ Json group_json(const LayerGroup& group, std::int64_t length) {
   Json json{{"layers", group.layers}, {"kind", group.kind}};
   if (!group.part.empty()) json["part"] = group.part;
   double softmax_scale = group.softmax_scale;
-  if (const auto* rotary = std::get_if<ScaledRotary>(&group.encoding)) {
+  if (std::holds_alternative<ScaledRotary>(group.encoding)) {
     put_rotary(group, length, json);
     softmax_scale = resolve(group, length).softmax_scale;
-    json["axes"] = rotary->axes.empty() ? Json() : Json(rotary->axes);
   } else {
     if (group.head_dim > 0) json["head_dim"] = group.head_dim;
     if (const auto* alibi = std::get_if<Alibi>(&group.encoding)) {
@@ -79,6 +79,7 @@ Json group_json(const LayerGroup& group, std::int64_t length) {
 ResolvedRotary resolve(const LayerGroup& group, std::int64_t length) {
   const auto* rotary = std::get_if<ScaledRotary>(&group.encoding);
   if (!rotary) refuse("model", "the group must have a rotary encoding", group.kind);
+  if (group.fixed) return {.schedule = *group.fixed, .softmax_scale = group.softmax_scale};
   const ScaledFrequencies scaled = scaled_frequencies(rotary->rotary, rotary->scaling, length);
   return {.schedule = {.pairing = rotary->rotary.pairing,
                        .first = rotary->rotary.first,

@@ -46,6 +46,13 @@ constexpr EncodingInfo list[] = {
            .scaling = YarnScaling{.factor = 4, .original_length = s.length},
            .length = 4 * s.length};
      }},
+    {"xpos", "xPos", Place::queries_and_keys,
+     "rotary whose scores fall with distance, the fast pairs' first",
+     "Sun et al. 2022, arXiv:2212.10554", "rotary/xpos.md",
+     [](const Shape& s) -> Encoding {
+       return XPos{
+           .dim = s.width / s.heads, .pairing = Pairing::halves, .centre = s.length / 2};
+     }},
     {"alibi", "ALiBi", Place::scores,
      "a penalty proportional to distance, with a slope for each head",
      "Press et al. 2021, arXiv:2108.12409", "bias/alibi.md",
@@ -129,6 +136,12 @@ void lower_into(const ScaledRotary& scaled, const Window& window, Values, Lowere
   turns.axes.clear();
   lowered.query_rotary.emplace(turns, consecutive(window.queries, window.offset()));
   lowered.key_rotary.emplace(std::move(turns), consecutive(window.keys));
+}
+
+void lower_into(const XPos& xpos, const Window& window, Values, Lowered& lowered) {
+  lowered.query_rotary.emplace(query_schedule(xpos),
+                               consecutive(window.queries, window.offset()));
+  lowered.key_rotary.emplace(key_schedule(xpos), consecutive(window.keys));
 }
 
 void lower_into(const Alibi& alibi, const Window&, Values, Lowered& lowered) {

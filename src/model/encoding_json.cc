@@ -53,6 +53,10 @@ void fields(ScaledRotary& s, auto&& v) {
   fields(s.rotary, v);
   v("scaling", s.scaling), v("length", s.length), v("axes", s.axes);
 }
+void fields(XPos& s, auto&& v) {
+  v("dim", s.dim), v("pairing", s.pairing), v("base", s.base), v("first", s.first);
+  v("scale_base", s.scale_base), v("gamma", s.gamma), v("centre", s.centre);
+}
 void fields(Alibi& s, auto&& v) {
   v("heads", s.heads), v("max_bias", s.max_bias);
   v("head_offset", s.head_offset), v("local_heads", s.local_heads);

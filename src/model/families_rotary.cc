@@ -1,240 +1,9 @@
-// Families that turn queries and keys: which pairing, and what else their code does that their
-// configs do not say. Read from the families' own sources.
-#include <cmath>
-#include <span>
-
-#include "src/model/reading.h"
+// Families whose queries and keys turn: the defaults of their configuration classes, and the
+// rule (rules.h) by which they are read. Taken from transformers 4.57 and 5.x, and from the
+// models' own code where it lives elsewhere. In the order of their names.
+#include "src/model/rules.h"
 
 namespace gnomon::model::internal {
-namespace {
-
-
-std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
-
-void prepare(Reading& r) {
-  read_sizes(r);
-  read_layer_types(r);
-}
-
-// Where layer_types does not say: every n-th layer is full attention, the others slide.
-void slide_all_but_every(Reading& r, std::int64_t n) {
-  if (r.keys.find({"layer_types"})) return;
-  for (std::int64_t l = 0; l < r.out.layers; ++l)
-    if ((l + 1) % n != 0) r.layers[size(l)].type = "sliding_attention";
-}
-
-void keep_still(Reading& r, std::string_view type) {
-  for (Layer& layer : r.layers)
-    if (layer.type == type) layer.turns = false;
-}
-
-// ---- softmax scales ----
-
-// Granite: a number of its own, 1 where it is not given.
-void granite(Reading& r) {
-  r.softmax_scale = r.keys.number({"attention_multiplier"}).value_or(1.0);
-  read_rotary(r);
-}
-
-void scalar_before_attention(Reading& r, double otherwise) {
-  r.softmax_scale = inverse_sqrt(r.keys.number({"query_pre_attn_scalar"}).value_or(otherwise));
-}
-
-void gemma2(Reading& r) {
-  scalar_before_attention(r, 256);
-  read_rotary(r);
-}
-
-// ---- rotary by layer type ----
-
-// Gemma 3 and 3n before 5.x: rope_scaling is of the full layers; sliding ones have a base of
-// their own.
-void local_base(Reading& r, double otherwise) {
-  const auto local = r.keys.number({"rope_local_base_freq"});
-  const auto parameters = r.keys.find({"rope_parameters"});
-  bool nested = false;
-  if (parameters)
-    parameters->for_each_member(
-        [&](const std::string&, Json value) { nested |= value.is(JsonType::object); });
-  if (nested) return;
-  if (!local)
-    r.note("rope_local_base_freq is not given: " + std::to_string(std::int64_t(otherwise)) +
-           ", the default of " + r.out.model_type);
-  r.ropes["sliding_attention"] = read_rope(r, std::nullopt, local.value_or(otherwise));
-}
-
-void gemma3(Reading& r) {
-  scalar_before_attention(r, 256);
-  prepare(r);
-  slide_all_but_every(r, r.size({"sliding_window_pattern", "_sliding_window_pattern"}, 6));
-  local_base(r, 10'000);
-  read_rotary(r);
-}
-
-void gemma3n(Reading& r) {
-  r.softmax_scale = 1;
-  prepare(r);
-  slide_all_but_every(r, 5);
-  local_base(r, 10'000);
-  read_rotary(r);
-}
-
-// ---- layers that do not turn ----
-
-// `no_rope_layers` says 1 for layers that do turn.
-void turn_by_list(Reading& r, std::int64_t interval) {
-  prepare(r);
-  interval = r.size({"no_rope_layer_interval"}, interval);
-  const auto list = r.keys.find({"no_rope_layers"});
-  const auto turns = list ? list->integers("no_rope_layers") : std::vector<std::int64_t>();
-  if (!turns.empty() && std::ssize(turns) < r.out.layers)
-    list->fail("no_rope_layers must have a number for each of " + std::to_string(r.out.layers) +
-               " layers, got " + std::to_string(turns.size()));
-  for (std::int64_t l = 0; l < r.out.layers; ++l)
-    r.layers[size(l)].turns = turns.empty() ? (l + 1) % interval != 0 : turns[size(l)] != 0;
-}
-
-void smollm3(Reading& r) {
-  turn_by_list(r, 4);
-  read_rotary(r);
-}
-
-void llama4(Reading& r) {
-  turn_by_list(r, 4);
-  // attn_temperature_tuning was 4 before it was true.
-  const auto tuning = r.keys.find({"attn_temperature_tuning"});
-  const bool tempered = !tuning || (tuning->is(JsonType::boolean)
-                                        ? tuning->boolean("attn_temperature_tuning")
-                                        : tuning->number("attn_temperature_tuning") != 0);
-  const double scale = r.keys.number({"attn_scale"}).value_or(0.1);
-  const std::int64_t floor = r.size({"floor_scale"}, 8192);
-  if (tempered) r.temperature = llama4_temperature(scale, floor);
-  r.tempered = Reading::Tempered::still;
-  if (r.keys.boolean({"use_qk_norm"}).value_or(true))
-    r.note("queries and keys of the layers that turn are normalised (RMS) after the rotation");
-  read_rotary(r);
-}
-
-void cohere2(Reading& r) {
-  prepare(r);
-  slide_all_but_every(r, r.size({"sliding_window_pattern", "_sliding_window_pattern"}, 4));
-  keep_still(r, "full_attention");
-  read_rotary(r);
-}
-
-// Without a sliding window every layer turns; with one, those that slide.
-void exaone4(Reading& r) {
-  prepare(r);
-  if (const auto window = r.keys.find({"sliding_window"})) {
-    std::int64_t every = 4;
-    if (const auto pattern = r.keys.find({"sliding_window_pattern"})) {
-      if (pattern->is(JsonType::string)) {  // "LLLG": the last of them is global
-        const auto letters = pattern->string("sliding_window_pattern");
-        if (!r.keys.find({"layer_types"}) && !letters.empty())
-          for (std::int64_t l = 0; l < r.out.layers; ++l)
-            r.layers[size(l)].type = letters[size(l) % letters.size()] == 'L'
-                                         ? "sliding_attention"
-                                         : "full_attention";
-        every = 0;
-      } else {
-        every = r.size({"sliding_window_pattern"});
-      }
-    }
-    if (every != 0) slide_all_but_every(r, every);
-    keep_still(r, "full_attention");
-  }
-  read_rotary(r);
-}
-
-// ---- multi-head latent attention ----
-
-void latent(Reading& r) {
-  const std::int64_t still = r.size({"qk_nope_head_dim"}, 128);
-  const std::int64_t turning = r.size({"qk_rope_head_dim"}, 64);
-  r.keys.find({"head_dim"});  // there the rotary part alone
-  read_sizes(r);
-  r.head_dim = still + turning;
-  r.first = still;
-  r.rotary_dim = turning;
-  read_layer_types(r);
-  read_ropes(r);
-  // DeepSeek multiplies the softmax by the square of the magnitude for all dims.
-  for (auto& [type, rope] : r.ropes)
-    if (auto* yarn = std::get_if<YarnScaling>(&rope.scaling))
-      yarn->softmax_mscale = yarn->mscale_all_dim;
-  put_rotary_groups(r);
-}
-
-void deepseek_v2(Reading& r) {
-  r.note("released code before 2026-07 leaves out the softmax's share of mscale_all_dim");
-  latent(r);
-}
-
-// ---- the rest ----
-
-void ministral3(Reading& r) {
-  prepare(r);
-  for (const char* name : {"rope_parameters", "rope_scaling"})
-    if (const auto dictionary = r.keys.find({name}))
-      if (const auto beta = dictionary->find("llama_4_scaling_beta")) {
-        const auto original = dictionary->find("original_max_position_embeddings");
-        if (!original)
-          dictionary->fail("llama_4_scaling_beta needs original_max_position_embeddings");
-        r.temperature =
-            ministral3_temperature(beta->number("llama_4_scaling_beta"),
-                                   original->integer("original_max_position_embeddings"));
-      }
-  read_rotary(r);
-}
-
-void sequential_mrope(Reading& r) {
-  r.mrope = MRopeOrder::sequential;
-  read_rotary(r);
-}
-void interleaved_mrope(Reading& r) {
-  r.mrope = MRopeOrder::interleaved;
-  read_rotary(r);
-}
-void ernie_mrope(Reading& r) {
-  r.mrope = MRopeOrder::ernie;
-  read_rotary(r);
-}
-
-// `rotary_dim` elements of the head.
-void by_rotary_dim(Reading& r) {
-  read_sizes(r);
-  r.rotary_dim = r.size({"rotary_dim"}, 64);
-  read_rotary(r);
-}
-
-void modernbert(Reading& r) {
-  prepare(r);
-  const std::int64_t every = r.size({"global_attn_every_n_layers"}, 3);
-  if (!r.keys.find({"layer_types"}))
-    for (std::int64_t l = 0; l < r.out.layers; ++l)
-      if (l % every != 0) r.layers[size(l)].type = "sliding_attention";
-  if (!r.keys.find({"rope_parameters"})) {
-    r.ropes["full_attention"] =
-        read_rope(r, std::nullopt, r.keys.number({"global_rope_theta"}).value_or(160'000));
-    r.ropes["sliding_attention"] =
-        read_rope(r, std::nullopt, r.keys.number({"local_rope_theta"}).value_or(10'000));
-    return put_rotary_groups(r);
-  }
-  read_rotary(r);
-}
-
-// Code outside of transformers: the base is a multiple of 10000, half of the head turns.
-void chatglm(Reading& r) {
-  read_sizes(r);
-  r.rotary_dim = r.head_dim / 2;
-  const double ratio = r.keys.number({"rope_ratio"}).value_or(1);
-  r.keys.find({"original_rope"});
-  read_layer_types(r);
-  r.ropes.emplace("", read_rope(r, r.keys.find({"rope_scaling"}), 10'000 * ratio));
-  put_rotary_groups(r);
-}
-
-}  // namespace
 
 std::span<const Family> rotary_families() {
   constexpr Pairing adjacent = Pairing::adjacent;
@@ -242,27 +11,172 @@ std::span<const Family> rotary_families() {
   constexpr const char* adjacent_text = "rotary, adjacent";
   // clang-format off
   static constexpr Family list[] = {
-      {.model_type = "llama", .read = read_rotary, .position = halves_text},
-      {.model_type = "gptj", .read = by_rotary_dim, .position = adjacent_text, .pairing = adjacent},
-      {.model_type = "gpt_neox", .read = read_rotary, .position = halves_text, .share = 0.25},
-      {.model_type = "deepseek_v3", .read = latent, .position = adjacent_text, .pairing = adjacent, .length = 4096},
-      {.model_type = "gemma3_text", .read = gemma3, .position = halves_text, .base = 1'000'000, .head_dim = 256, .length = 131072},
-      {.model_type = "qwen2", .read = read_rotary, .position = halves_text, .length = 32768},
-      {.model_type = "phi3", .read = read_rotary, .position = halves_text, .length = 4096},
-      {.model_type = "cohere2", .read = cohere2, .position = adjacent_text, .pairing = adjacent, .length = 8192},
-      {.model_type = "exaone4", .read = exaone4, .position = halves_text, .length = 2048},
-      {.model_type = "smollm3", .read = smollm3, .position = halves_text, .base = 2'000'000, .length = 32768},
-      {.model_type = "llama4_text", .read = llama4, .position = adjacent_text, .pairing = adjacent, .base = 500'000, .head_dim = 128, .length = 131072},
-      {.model_type = "granite", .read = granite, .position = halves_text},
-      {.model_type = "gemma2", .read = gemma2, .position = halves_text, .head_dim = 256, .length = 8192},
-      {.model_type = "gemma3n_text", .read = gemma3n, .position = halves_text, .base = 1'000'000, .head_dim = 256, .length = 32768},
-      {.model_type = "deepseek_v2", .read = deepseek_v2, .position = adjacent_text, .pairing = adjacent},
-      {.model_type = "ministral3", .read = ministral3, .position = halves_text},
-      {.model_type = "qwen2_vl_text", .read = sequential_mrope, .position = halves_text},
-      {.model_type = "qwen3_vl_text", .read = interleaved_mrope, .position = halves_text},
-      {.model_type = "ernie4_5_vl_moe_text", .read = ernie_mrope, .position = adjacent_text, .pairing = adjacent},
-      {.model_type = "modernbert", .read = modernbert, .position = halves_text, .base = 160'000, .length = 8192},
-      {.model_type = "chatglm", .read = chatglm, .position = adjacent_text, .pairing = adjacent},
+      {.model_type = "EvollaModel", .read = read_rotary, .position = halves_text, .base = 500'000, .length = 8192, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "afmoe", .read = afmoe, .position = halves_text, .head_dim = 128, .length = 16'384, .layers = 32, .heads = 16, .hidden = 2048},
+      {.model_type = "apertus", .read = read_rotary, .position = halves_text, .base = 12'000'000, .length = 65'536, .layers = 32, .heads = 32, .hidden = 4096, .rope = R"({"rope_type": "llama3", "rope_theta": 12000000.0, "factor": 8.0, "original_max_position_embeddings": 8192, "low_freq_factor": 1.0, "high_freq_factor": 4.0})"},
+      {.model_type = "aquila", .read = read_rotary, .position = halves_text},
+      {.model_type = "arcee", .read = read_rotary, .position = halves_text, .length = 4096, .layers = 32, .heads = 32, .hidden = 2560},
+      {.model_type = "aria_text", .read = read_rotary, .position = halves_text, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "axk1", .read = latent, .position = adjacent_text, .pairing = adjacent, .share = 64.0 / 192, .head_dim = 192, .length = 32'768, .layers = 61, .heads = 64, .hidden = 7168},
+      {.model_type = "axk2", .read = latent, .position = adjacent_text, .pairing = adjacent, .share = 32.0 / 96, .head_dim = 96, .length = 131'072, .layers = 48, .heads = 32, .hidden = 2048},
+      {.model_type = "bailing_hybrid", .read = bailing_hybrid, .position = adjacent_text, .pairing = adjacent, .base = 6'000'000, .share = 64.0 / 192, .head_dim = 192, .length = 262'144, .layers = 42, .heads = 32, .hidden = 2560},
+      {.model_type = "bamba", .read = bamba, .position = halves_text, .length = 262'144, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "bitnet", .read = read_rotary, .position = halves_text, .base = 500'000, .layers = 30, .heads = 20, .hidden = 2560},
+      {.model_type = "chatglm", .read = chatglm, .position = adjacent_text, .pairing = adjacent, .head_dim = 128, .length = 8192},
+      {.model_type = "code_llama", .read = read_rotary, .position = halves_text, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "codegen", .read = by_rotary_dim, .position = adjacent_text, .pairing = adjacent, .layers = 28, .heads = 16, .hidden = 4096},
+      {.model_type = "cohere", .read = read_rotary, .position = adjacent_text, .pairing = adjacent, .base = 500'000, .length = 8192, .layers = 40, .heads = 64, .hidden = 8192},
+      {.model_type = "cohere2", .read = cohere2, .position = adjacent_text, .pairing = adjacent, .length = 8192, .layers = 40, .heads = 64, .hidden = 8192},
+      {.model_type = "cohere2_moe", .read = cohere2, .position = adjacent_text, .pairing = adjacent, .head_dim = 128, .length = 8192, .layers = 40, .heads = 64, .hidden = 8192},
+      {.model_type = "cosmos3_edge_text", .read = read_rotary, .position = halves_text, .base = 100'000'000, .head_dim = 128, .length = 131'072, .layers = 28, .heads = 16, .hidden = 2048},
+      {.model_type = "csm", .read = read_rotary, .position = halves_text, .base = 500'000, .layers = 16, .heads = 32, .hidden = 2048},
+      {.model_type = "cwm", .read = read_rotary, .position = halves_text, .base = 1'000'000, .head_dim = 128, .length = 131'072, .layers = 64, .heads = 48, .hidden = 6144, .rope = R"({"rope_theta": 1000000.0, "factor": 16.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0, "original_max_position_embeddings": 8192, "rope_type": "llama3"})"},
+      {.model_type = "dbrx", .read = dbrx, .position = halves_text, .base = 500'000, .layers = 24, .heads = 16, .hidden = 2048},
+      {.model_type = "deepseek", .read = read_rotary, .position = halves_text},
+      {.model_type = "deepseek_ocr2_text", .read = read_rotary, .position = halves_text, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "deepseek_v2", .read = deepseek_v2, .position = adjacent_text, .pairing = adjacent, .share = 64.0 / 192, .head_dim = 192, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "deepseek_v3", .read = latent, .position = adjacent_text, .pairing = adjacent, .share = 64.0 / 192, .head_dim = 192, .length = 4096, .layers = 61, .heads = 128, .hidden = 7168},
+      {.model_type = "deepseek_v32", .read = latent, .position = adjacent_text, .pairing = adjacent, .share = 64.0 / 192, .head_dim = 192, .length = 163'840, .layers = 61, .heads = 128, .hidden = 7168},
+      {.model_type = "deepseek_v4", .read = deepseek_v4, .position = adjacent_text, .pairing = adjacent, .head_dim = 512, .length = 1'048'576, .layers = 43, .heads = 64, .hidden = 4096},
+      {.model_type = "dia_decoder", .read = dia, .position = halves_text, .head_dim = 128, .length = 3072, .layers = 18, .heads = 16, .hidden = 2048},
+      {.model_type = "dia_encoder", .read = dia, .position = halves_text, .head_dim = 128, .length = 1024, .layers = 12, .heads = 16, .hidden = 1024},
+      {.model_type = "diffllama", .read = read_rotary, .position = halves_text, .layers = 16, .heads = 32, .hidden = 2048},
+      {.model_type = "doge", .read = read_rotary, .position = halves_text, .layers = 32, .heads = 8, .hidden = 1024},
+      {.model_type = "dots1", .read = read_rotary, .position = halves_text, .layers = 62, .heads = 32, .hidden = 4608},
+      {.model_type = "emu3_text_model", .read = read_rotary, .position = halves_text, .base = 1'000'000, .length = 9216, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "ernie4_5", .read = read_rotary, .position = adjacent_text, .pairing = adjacent, .base = 500'000, .head_dim = 128, .length = 131'072, .layers = 18, .heads = 16, .hidden = 1024},
+      {.model_type = "ernie4_5_moe", .read = read_rotary, .position = adjacent_text, .pairing = adjacent, .base = 500'000, .length = 131'072, .layers = 28, .heads = 20, .hidden = 2560},
+      {.model_type = "ernie4_5_vl_moe_text", .read = ernie_vl, .position = adjacent_text, .pairing = adjacent, .base = 500'000, .length = 131'072, .layers = 28, .heads = 20, .hidden = 2560},
+      {.model_type = "esmc", .read = read_rotary, .position = halves_text, .layers = 80, .heads = 40, .hidden = 2560},
+      {.model_type = "eurobert", .read = read_rotary, .position = halves_text, .length = 8192, .layers = 12, .heads = 12, .hidden = 768},
+      {.model_type = "exaone", .read = read_rotary, .position = halves_text},
+      {.model_type = "exaone4", .read = exaone4, .position = halves_text, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "exaone_moe", .read = exaone4, .position = halves_text, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "falcon_h1", .read = read_rotary, .position = halves_text, .length = 8192, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "flex_olmo", .read = read_rotary, .position = halves_text, .base = 500'000, .length = 4096, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "flint", .read = afmoe, .position = halves_text, .head_dim = 128, .length = 262'144, .layers = 49, .heads = 32, .hidden = 2048},
+      {.model_type = "gemma", .read = read_rotary, .position = halves_text, .head_dim = 256, .length = 8192, .layers = 28, .heads = 16, .hidden = 3072},
+      {.model_type = "gemma2", .read = gemma2, .position = halves_text, .head_dim = 256, .length = 8192, .layers = 26, .heads = 8, .hidden = 2304},
+      {.model_type = "gemma3_text", .read = gemma3, .position = halves_text, .base = 1'000'000, .head_dim = 256, .length = 131'072, .layers = 26, .heads = 8, .hidden = 2304},
+      {.model_type = "gemma3n_text", .read = gemma3n, .position = halves_text, .base = 1'000'000, .head_dim = 256, .length = 32'768, .layers = 35, .heads = 8, .hidden = 2048},
+      {.model_type = "gemma4_text", .read = gemma4, .position = halves_text, .base = 1'000'000, .head_dim = 256, .length = 131'072, .layers = 30, .heads = 8, .hidden = 2304},
+      {.model_type = "gemma4_unified_text", .read = gemma4, .position = halves_text, .base = 1'000'000, .head_dim = 256, .length = 262'144, .layers = 30, .heads = 8, .hidden = 2304},
+      {.model_type = "glm", .read = read_rotary, .position = adjacent_text, .pairing = adjacent, .share = 0.5, .head_dim = 128, .length = 131'072, .layers = 40, .heads = 32, .hidden = 4096},
+      {.model_type = "glm4", .read = read_rotary, .position = adjacent_text, .pairing = adjacent, .share = 0.5, .head_dim = 128, .length = 131'072, .layers = 40, .heads = 32, .hidden = 4096},
+      {.model_type = "glm4_moe", .read = read_rotary, .position = halves_text, .share = 0.5, .length = 131'072, .layers = 46, .heads = 96, .hidden = 4096},
+      {.model_type = "glm4_moe_lite", .read = latent, .position = adjacent_text, .pairing = adjacent, .share = 64.0 / 256, .head_dim = 256, .length = 202'752, .layers = 47, .heads = 20, .hidden = 2048},
+      {.model_type = "glm4v", .read = glm4v, .position = adjacent_text, .pairing = adjacent, .head_dim = by_heads, .length = 32'768, .layers = 40, .heads = 32, .hidden = 4096},
+      {.model_type = "glm4v_moe_text", .read = glm4v, .position = halves_text, .share = 0.5, .length = 65'536, .layers = 46, .heads = 96, .hidden = 4096},
+      {.model_type = "glm4v_text", .read = glm4v, .position = adjacent_text, .pairing = adjacent, .head_dim = by_heads, .length = 32'768, .layers = 40, .heads = 32, .hidden = 4096},
+      {.model_type = "glm_image_text", .read = glm4v, .position = halves_text, .length = 131'072, .layers = 40, .heads = 32, .hidden = 4096},
+      {.model_type = "glm_moe_dsa", .read = latent, .position = adjacent_text, .pairing = adjacent, .share = 64.0 / 256, .head_dim = 256, .length = 202'752, .layers = 78, .heads = 64, .hidden = 6144},
+      {.model_type = "glm_ocr_text", .read = glm4v, .position = adjacent_text, .pairing = adjacent, .length = 131'072, .layers = 16, .heads = 16, .hidden = 1024},
+      {.model_type = "gpt_neox", .read = read_rotary, .position = halves_text, .share = 0.25, .layers = 44, .heads = 64, .hidden = 6144},
+      {.model_type = "gpt_neox_japanese", .read = read_rotary, .position = halves_text, .layers = 32, .heads = 32, .hidden = 2560},
+      {.model_type = "gpt_oss", .read = read_rotary, .position = halves_text, .base = 150'000, .head_dim = 64, .length = 131'072, .layers = 36, .heads = 64, .hidden = 2880, .rope = R"({"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": false, "original_max_position_embeddings": 4096, "rope_theta": 150000.0})"},
+      {.model_type = "gptj", .read = by_rotary_dim, .position = adjacent_text, .pairing = adjacent, .layers = 28, .heads = 16, .hidden = 4096},
+      {.model_type = "gradium_phonon_tts", .read = read_rotary, .position = halves_text, .length = 8192, .layers = 6, .heads = 12, .hidden = 768},
+      {.model_type = "granite", .read = granite, .position = halves_text, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "granite4_vision_text", .read = granite, .position = halves_text, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "granite_docling_text", .read = granite, .position = halves_text, .length = 32'768, .layers = 28, .heads = 16, .hidden = 1024},
+      {.model_type = "granite_swa", .read = granite_by_layer, .position = halves_text, .length = 8192, .layers = 24, .heads = 20, .hidden = 2560},
+      {.model_type = "granitemoe", .read = granite, .position = halves_text, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "granitemoe_swa", .read = granite_by_layer, .position = halves_text, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "granitemoehybrid", .read = granite_hybrid, .position = halves_text, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "granitemoeshared", .read = granite, .position = halves_text, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "gte", .read = read_rotary, .position = halves_text, .base = 160'000, .length = 8192, .layers = 12, .heads = 12, .hidden = 768},
+      {.model_type = "helium", .read = read_rotary, .position = adjacent_text, .pairing = adjacent, .base = 100'000, .head_dim = 128, .length = 4096, .layers = 24, .heads = 20, .hidden = 2560},
+      {.model_type = "hrm_text", .read = read_rotary, .position = halves_text, .head_dim = 128, .layers = 128, .heads = 12, .hidden = 1536},
+      {.model_type = "hunyuan_v1_dense", .read = read_rotary, .position = halves_text, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "hunyuan_v1_moe", .read = read_rotary, .position = halves_text, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "hy_v3", .read = read_rotary, .position = halves_text, .base = 11'158'800, .head_dim = 128, .length = 131'072, .layers = 80, .heads = 64, .hidden = 4096},
+      {.model_type = "hy_v4", .read = latent, .position = adjacent_text, .pairing = adjacent, .share = 64.0 / 256, .head_dim = 256, .length = 262'144, .layers = 34, .heads = 32, .hidden = 2816},
+      {.model_type = "internlm2", .read = read_rotary, .position = halves_text},
+      {.model_type = "internlm3", .read = read_rotary, .position = halves_text, .head_dim = 128, .length = 32'768, .layers = 48, .heads = 32, .hidden = 4096},
+      {.model_type = "iquestcoder", .read = read_rotary, .position = halves_text, .head_dim = 128, .length = 131'072, .layers = 80, .heads = 40, .hidden = 5120},
+      {.model_type = "jais2", .read = read_rotary, .position = halves_text, .length = 8192, .layers = 32, .heads = 26, .hidden = 3328},
+      {.model_type = "jetmoe", .read = read_rotary, .position = halves_text, .head_dim = 128, .length = 4096, .layers = 12, .heads = 32, .hidden = 2048},
+      {.model_type = "jina_embeddings_v3", .read = read_rotary, .position = halves_text, .base = 20'000, .length = 8194, .layers = 24, .heads = 16, .hidden = 1024},
+      {.model_type = "kimi_k2", .read = latent, .position = adjacent_text, .pairing = adjacent, .base = 50'000, .share = 64.0 / 192, .head_dim = 192, .length = 131'072},
+      {.model_type = "kolibri1", .read = exaone4, .position = halves_text, .head_dim = 128, .length = 262'144, .layers = 50, .heads = 48, .hidden = 2560},
+      {.model_type = "laguna", .read = read_rotary, .position = halves_text, .base = 500'000, .head_dim = 128, .length = 131'072, .layers = 40, .heads = 48, .hidden = 2048, .rope = R"({"full_attention": {"rope_type": "default", "rope_theta": 500000.0, "partial_rotary_factor": 0.5}, "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0}})"},
+      {.model_type = "lfm2", .read = lfm2, .position = halves_text, .base = 1'000'000, .length = 128'000, .layers = 32, .heads = 32, .hidden = 2560},
+      {.model_type = "lfm2_moe", .read = lfm2, .position = halves_text, .base = 1'000'000, .length = 128'000, .layers = 32, .heads = 32, .hidden = 2048},
+      {.model_type = "lfm3", .read = lfm3, .position = halves_text, .base = 1'000'000, .head_dim = 128, .length = 128'000, .layers = 24, .heads = 16, .hidden = 2048, .rope = R"({"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}, "full_attention": {"rope_type": "proportional", "rope_theta": 1000000.0, "partial_rotary_factor": 0.5}})"},
+      {.model_type = "llama", .read = read_rotary, .position = halves_text, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "llama4_text", .read = llama4, .position = adjacent_text, .pairing = adjacent, .base = 500'000, .head_dim = 128, .length = 131'072, .layers = 48, .heads = 40, .hidden = 5120},
+      {.model_type = "longcat_flash", .read = latent, .position = adjacent_text, .pairing = adjacent, .base = 10'000'000, .share = 64.0 / 192, .head_dim = 192, .length = 131'072, .layers = 28, .heads = 64, .hidden = 6144},
+      {.model_type = "mellum", .read = read_rotary, .position = halves_text, .base = 500'000, .head_dim = 128, .length = 131'072, .layers = 28, .heads = 32, .hidden = 2304},
+      {.model_type = "mimo_v2_flash", .read = mimo, .position = halves_text, .base = 5'000'000, .share = 0.334, .head_dim = 192, .length = 131'072, .layers = 48, .heads = 64, .hidden = 4096},
+      {.model_type = "minicpm", .read = read_rotary, .position = halves_text},
+      {.model_type = "minicpm3", .read = latent, .position = halves_text, .share = 32.0 / 96, .head_dim = 96, .length = 32'768, .layers = 62, .heads = 40, .hidden = 2560},
+      {.model_type = "minimax", .read = minimax, .position = halves_text, .base = 1'000'000, .length = 131'072, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "minimax_m2", .read = minimax_m2, .position = halves_text, .base = 5'000'000, .head_dim = 128, .length = 196'608, .layers = 62, .heads = 48, .hidden = 3072},
+      {.model_type = "minimax_m3_vl_text", .read = read_rotary, .position = halves_text, .base = 5'000'000, .head_dim = 128, .length = 524'288, .layers = 60, .heads = 64, .hidden = 6144},
+      {.model_type = "ministral", .read = read_rotary, .position = halves_text, .length = 131'072, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "ministral3", .read = ministral3, .position = halves_text, .base = 1'000'000, .head_dim = 128, .length = 262'144, .layers = 34, .heads = 32, .hidden = 4096, .rope = R"({"rope_theta": 1000000.0, "factor": 16.0, "original_max_position_embeddings": 16384, "max_position_embeddings": 262144, "beta_fast": 32.0, "beta_slow": 1.0, "mscale_all_dim": 1.0, "mscale": 1.0, "llama_4_scaling_beta": 0.1, "rope_type": "yarn"})"},
+      {.model_type = "mistral", .read = read_rotary, .position = halves_text, .length = 131'072, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "mistral4", .read = mistral4, .position = adjacent_text, .pairing = adjacent, .share = 64.0 / 128, .head_dim = 128, .length = 1'048'576, .layers = 36, .heads = 32, .hidden = 4096, .rope = R"({"rope_theta": 10000.0, "factor": 128.0, "original_max_position_embeddings": 8192, "max_position_embeddings": 1048576, "beta_fast": 32.0, "beta_slow": 1.0, "mscale_all_dim": 1.0, "mscale": 1.0, "llama_4_scaling_beta": 0.1, "partial_rotary_factor": 0.5, "rope_type": "yarn"})"},
+      {.model_type = "mistral_large4_text", .read = latent_unscaled, .position = adjacent_text, .pairing = adjacent, .share = 64.0 / 128, .head_dim = 128, .length = 1'048'576, .layers = 72, .heads = 64, .hidden = 6144},
+      {.model_type = "mixtral", .read = read_rotary, .position = halves_text, .base = 1'000'000, .length = 131'072, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "mllama_text_model", .read = mllama, .position = halves_text, .base = 500'000, .head_dim = by_heads, .length = 131'072, .layers = 40, .heads = 32, .hidden = 4096},
+      {.model_type = "modernbert", .read = modernbert, .position = halves_text, .base = 160'000, .length = 8192, .layers = 22, .heads = 12, .hidden = 768},
+      {.model_type = "modernbert-decoder", .read = modernbert, .position = halves_text, .base = 160'000, .length = 8192, .layers = 22, .heads = 12, .hidden = 768},
+      {.model_type = "molmo2_text", .read = read_rotary, .position = halves_text, .head_dim = 128, .length = 36'864, .layers = 36, .heads = 32, .hidden = 4096},
+      {.model_type = "moonshine", .read = moonshine, .position = adjacent_text, .pairing = adjacent, .share = 0.9, .length = 512},
+      {.model_type = "muse_glimmer_assistant", .read = read_rotary, .position = halves_text, .base = 500'000, .head_dim = 128, .length = 131'072, .layers = 5, .heads = 32, .hidden = 6656},
+      {.model_type = "nanochat", .read = nanochat, .position = halves_text, .layers = 12, .heads = 6, .hidden = 768},
+      {.model_type = "nemotron", .read = read_rotary, .position = halves_text, .share = 0.5, .length = 4096, .layers = 32, .heads = 48, .hidden = 6144},
+      {.model_type = "nomic_bert", .read = read_rotary, .position = halves_text, .base = 1000, .layers = 12, .heads = 12, .hidden = 768},
+      {.model_type = "olmo", .read = read_rotary, .position = halves_text, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "olmo2", .read = read_rotary, .position = halves_text, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "olmo3", .read = olmo3, .position = halves_text, .base = 500'000, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "olmo_hybrid", .read = read_rotary, .position = halves_text, .length = 65'536, .layers = 32, .heads = 30, .hidden = 3840},
+      {.model_type = "olmoe", .read = read_rotary, .position = halves_text, .length = 4096, .layers = 16, .heads = 16, .hidden = 2048},
+      {.model_type = "open-llama", .read = read_rotary, .position = halves_text, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "orion", .read = read_rotary, .position = halves_text},
+      {.model_type = "paddleocr_vl_text", .read = read_rotary, .position = halves_text, .base = 500'000, .head_dim = 128, .length = 131'072, .layers = 18, .heads = 16, .hidden = 1024},
+      {.model_type = "persimmon", .read = read_rotary, .position = halves_text, .share = 0.5, .head_dim = by_heads, .length = 16'384, .layers = 36, .heads = 64, .hidden = 4096},
+      {.model_type = "phi", .read = read_rotary, .position = halves_text, .share = 0.5, .layers = 24, .heads = 32, .hidden = 2048},
+      {.model_type = "phi3", .read = read_rotary, .position = halves_text, .length = 4096, .layers = 32, .heads = 32, .hidden = 3072},
+      {.model_type = "phi4_multimodal", .read = read_rotary, .position = halves_text, .length = 4096, .layers = 32, .heads = 32, .hidden = 3072},
+      {.model_type = "phimoe", .read = read_rotary, .position = halves_text, .base = 1'000'000, .length = 131'072, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "pocket_tts", .read = read_rotary, .position = halves_text, .length = 8192, .layers = 6, .heads = 16, .hidden = 1024},
+      {.model_type = "qwen", .read = qwen1, .position = halves_text, .head_dim = 128, .length = 8192},
+      {.model_type = "qwen2", .read = read_rotary, .position = halves_text, .length = 32'768, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "qwen2_5_omni_talker", .read = qwen2_vl, .position = halves_text, .base = 1'000'000, .head_dim = 128, .length = 32'768, .layers = 28, .heads = 28, .hidden = 3584},
+      {.model_type = "qwen2_5_omni_text", .read = qwen2_vl, .position = halves_text, .base = 1'000'000, .length = 32'768, .layers = 28, .heads = 28, .hidden = 3584},
+      {.model_type = "qwen2_5_vl", .read = qwen2_vl, .position = halves_text, .base = 1'000'000, .head_dim = by_heads, .length = 32'768, .layers = 80, .heads = 64, .hidden = 8192},
+      {.model_type = "qwen2_5_vl_text", .read = qwen2_vl, .position = halves_text, .base = 1'000'000, .head_dim = by_heads, .length = 32'768, .layers = 80, .heads = 64, .hidden = 8192},
+      {.model_type = "qwen2_moe", .read = read_rotary, .position = halves_text, .length = 32'768, .layers = 24, .heads = 16, .hidden = 2048},
+      {.model_type = "qwen2_vl", .read = qwen2_vl, .position = halves_text, .base = 1'000'000, .head_dim = by_heads, .length = 32'768, .layers = 80, .heads = 64, .hidden = 8192},
+      {.model_type = "qwen2_vl_text", .read = qwen2_vl, .position = halves_text, .base = 1'000'000, .head_dim = by_heads, .length = 32'768, .layers = 80, .heads = 64, .hidden = 8192},
+      {.model_type = "qwen3", .read = read_rotary, .position = halves_text, .head_dim = 128, .length = 32'768, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "qwen3_5_moe_text", .read = qwen3_5, .position = halves_text, .share = 0.25, .head_dim = 256, .length = 32'768, .layers = 40, .heads = 16, .hidden = 2048},
+      {.model_type = "qwen3_5_text", .read = qwen3_5, .position = halves_text, .share = 0.25, .head_dim = 256, .length = 32'768, .layers = 32, .heads = 16, .hidden = 4096},
+      {.model_type = "qwen3_moe", .read = read_rotary, .position = halves_text, .length = 32'768, .layers = 24, .heads = 32, .hidden = 2048},
+      {.model_type = "qwen3_next", .read = qwen3_next, .position = halves_text, .share = 0.25, .head_dim = 256, .length = 32'768, .layers = 48, .heads = 16, .hidden = 2048},
+      {.model_type = "qwen3_omni_moe_talker_code_predictor", .read = read_rotary, .position = halves_text, .head_dim = 128, .length = 32'768, .layers = 5, .heads = 16, .hidden = 1024},
+      {.model_type = "qwen3_omni_moe_talker_text", .read = qwen3_vl, .position = halves_text, .length = 32'768, .layers = 20, .heads = 16, .hidden = 1024},
+      {.model_type = "qwen3_omni_moe_text", .read = qwen3_vl, .position = halves_text, .base = 1'000'000, .length = 32'768, .layers = 28, .heads = 28, .hidden = 2048},
+      {.model_type = "qwen3_vl_moe_text", .read = qwen3_vl, .position = halves_text, .base = 500'000, .length = 128'000, .layers = 24, .heads = 16, .hidden = 2048},
+      {.model_type = "qwen3_vl_text", .read = qwen3_vl, .position = halves_text, .base = 500'000, .head_dim = 128, .length = 128'000, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "recurrent_gemma", .read = recurrent_gemma, .position = halves_text, .share = 0.5, .length = 8192, .layers = 26, .heads = 10, .hidden = 2560},
+      {.model_type = "roformer", .read = read_rotary, .position = adjacent_text, .pairing = adjacent, .length = 1536, .layers = 12, .heads = 12, .hidden = 768},
+      {.model_type = "seed_oss", .read = read_rotary, .position = halves_text, .head_dim = 128, .length = 524'288, .layers = 64, .heads = 80, .hidden = 4096},
+      {.model_type = "smollm3", .read = smollm3, .position = halves_text, .base = 2'000'000, .length = 32'768, .layers = 36, .heads = 16, .hidden = 2048},
+      {.model_type = "solar_open", .read = read_rotary, .position = halves_text, .base = 1'000'000, .head_dim = 128, .length = 131'072, .layers = 48, .heads = 64, .hidden = 4096},
+      {.model_type = "stablelm", .read = read_rotary, .position = halves_text, .share = 0.25, .head_dim = by_heads, .length = 4096, .layers = 32, .heads = 32, .hidden = 2560},
+      {.model_type = "starcoder2", .read = read_rotary, .position = halves_text, .length = 4096, .layers = 30, .heads = 24, .hidden = 3072},
+      {.model_type = "step3p5", .read = step3, .position = halves_text, .head_dim = 128, .length = 128'000, .layers = 45, .heads = 64, .hidden = 4096},
+      {.model_type = "t5gemma2_decoder", .read = gemma3, .position = halves_text, .base = 1'000'000, .head_dim = 256, .length = 131'072, .layers = 26, .heads = 8, .hidden = 2304},
+      {.model_type = "t5gemma2_text", .read = gemma3, .position = halves_text, .base = 1'000'000, .head_dim = 256, .length = 131'072, .layers = 26, .heads = 8, .hidden = 2304},
+      {.model_type = "unlimited_ocr_text", .read = read_rotary, .position = halves_text, .head_dim = by_heads, .length = 32'768, .layers = 12, .heads = 10, .hidden = 1280},
+      {.model_type = "vaultgemma", .read = gemma2, .position = halves_text, .head_dim = 256, .length = 8192, .layers = 26, .heads = 8, .hidden = 2304},
+      {.model_type = "voxtral_realtime_text", .read = read_rotary, .position = halves_text, .length = 131'072, .layers = 32, .heads = 32, .hidden = 4096},
+      {.model_type = "xverse", .read = read_rotary, .position = halves_text},
+      {.model_type = "youtu", .read = latent, .position = adjacent_text, .pairing = adjacent, .share = 64.0 / 192, .head_dim = 192, .length = 131'072, .layers = 32, .heads = 16, .hidden = 2048},
+      {.model_type = "zamba2", .read = zamba2, .position = halves_text, .length = 4096, .layers = 54, .heads = 32, .hidden = 2560},
   };
   // clang-format on
   return list;

@@ -1,10 +1,17 @@
 #include "src/model/reading.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "gnomon/error.h"
+#include "src/core/text.h"
 
 namespace gnomon::model::internal {
 
@@ -31,14 +38,43 @@ auto read_as(Keys& keys, Keys::Names names, Read read)
   return std::nullopt;
 }
 
+std::optional<double> above(Keys& keys, Keys::Names names, double bound, const char* rule) {
+  return read_as(keys, names, [&](Json v, std::string_view name) {
+    const double value = v.number(name);
+    if (!std::isfinite(value) || !(value > bound))
+      v.fail(std::string(name) + " must be " + rule + ", got " + v.shown());
+    return value;
+  });
+}
+
 std::optional<std::int64_t> Keys::integer(Names names) {
   return read_as(*this, names, [](Json v, std::string_view name) { return v.integer(name); });
 }
+std::optional<std::int64_t> Keys::size(Names names, std::int64_t most) {
+  return read_as(*this, names, [&](Json v, std::string_view name) {
+    const std::int64_t value = v.integer(name);
+    if (value < 1 || value > most)
+      v.fail(std::string(name) + " must be 1 to " + std::to_string(most) + ", got " +
+             v.shown());
+    return value;
+  });
+}
 std::optional<double> Keys::number(Names names) {
-  return read_as(*this, names, [](Json v, std::string_view name) { return v.number(name); });
+  return above(*this, names, -std::numeric_limits<double>::infinity(), "finite");
+}
+std::optional<double> Keys::positive(Names names) {
+  return above(*this, names, 0, "finite and positive");
+}
+std::optional<double> Keys::base(Names names) {
+  return above(*this, names, 1, "finite and greater than 1");
 }
 std::optional<std::string> Keys::string(Names names) {
   return read_as(*this, names, [](Json v, std::string_view name) { return v.string(name); });
+}
+std::optional<Json> Keys::object_in(std::string_view name) {
+  const auto value = find({name});
+  if (value) value->require(JsonType::object, name);
+  return value;
 }
 std::optional<bool> Keys::boolean(Names names) {
   return read_as(*this, names, [](Json v, std::string_view name) { return v.boolean(name); });
@@ -46,60 +82,94 @@ std::optional<bool> Keys::boolean(Names names) {
 
 double inverse_sqrt(double x) { return 1 / std::sqrt(x); }
 
-void Reading::note(std::string text) {
-  if (std::find(out.notes.begin(), out.notes.end(), text) == out.notes.end())
-    out.notes.push_back(std::move(text));
+std::string shown(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.10g", value);
+  return text.data();
+}
+
+std::int64_t Draft::head_dim_of(const std::string& type) const {
+  const auto found = head_dims.find(type);
+  return found == head_dims.end() ? head_dim : found->second;
+}
+
+void Draft::note(std::string text) {
+  text = gnomon::internal::printable(text, 400);  // it may quote the file
+  constexpr std::size_t most = 100;               // a hostile file may give cause for millions
+  if (std::find(out.notes.begin(), out.notes.end(), text) != out.notes.end()) return;
+  if (out.notes.size() < most)
+    out.notes.push_back(out.notes.size() + 1 < most ? std::move(text)
+                                                    : "and more, left out here");
 }
 
 void Reading::fail(const std::string& reason) const { keys.object().fail(reason); }
+
+void Reading::fail_at(Keys::Names names, const std::string& reason) {
+  if (const auto value = keys.find(names)) value->fail(reason);
+  Reading::fail(reason);
+}
 
 std::int64_t Reading::size(Keys::Names names) {
   const auto value = keys.integer(names);
   if (!value)
     fail("a config of " + out.model_type + " must have " + std::string(*names.begin()));
-  return size(names, *value);
+  return size(names, 0);
 }
 
-std::int64_t Reading::size(Keys::Names names, std::int64_t otherwise) {
-  const std::int64_t value = keys.integer(names).value_or(otherwise);
-  constexpr std::int64_t most = std::int64_t{1} << 40;  // products of two still fit
-  if (value < 1 || value > most)
-    keys.find(names)->fail(std::string(*names.begin()) + " must be 1 to 2^40, got " +
-                           std::to_string(value));
-  return value;
+std::int64_t Reading::size(Keys::Names names, std::int64_t otherwise, std::int64_t most) {
+  return keys.size(names, most).value_or(otherwise);
+}
+
+std::int64_t Reading::size_or_default(Keys::Names names, std::int64_t otherwise,
+                                      std::int64_t most) {
+  if (!keys.integer(names)) {
+    if (otherwise == 0) size(names);  // fails
+    note(std::string(*names.begin()) + " is not given: " + std::to_string(otherwise) +
+         ", the default of " + out.model_type);
+  }
+  return size(names, otherwise, most);
+}
+
+const Keys::Names hidden_names = {"hidden_size", "n_embd",     "d_model",
+                                  "dim",         "n_embed",    "emb_dim",
+                                  "embed_dim",   "hidden_dim", "model_dim"};
+const Keys::Names head_dim_names = {"head_dim",  "kv_channels",         "attention_head_dim",
+                                    "head_size", "attention_head_size", "d_kv"};
+
+std::int64_t hidden_size(Reading& r) {
+  return r.size_or_default(hidden_names, r.family.hidden);
 }
 
 void read_sizes(Reading& r) {
-  constexpr std::int64_t most = 1 << 16;  // layers, heads, elements of a head
-  const auto check = [&](const char* what, std::int64_t value) {
-    if (value > most)
-      r.fail(std::string(what) + " must be at most 65536, got " + std::to_string(value));
-  };
-  r.out.layers = r.size({"num_hidden_layers", "n_layer", "n_layers", "num_layers",
-                         "decoder_layers", "num_decoder_layers"});
-  check("num_hidden_layers", r.out.layers);
-  r.heads = r.size({"num_attention_heads", "n_head", "n_heads", "num_heads",
-                    "decoder_attention_heads", "encoder_attention_heads"});
-  check("num_attention_heads", r.heads);
-  const auto given = r.keys.integer({"head_dim", "kv_channels", "attention_head_dim",
-                                     "head_size", "attention_head_size", "d_kv"});
-  if (given) {
-    r.head_dim = r.size({"head_dim", "kv_channels", "attention_head_dim", "head_size",
-                         "attention_head_size", "d_kv"});
-  } else if (r.family.head_dim != 0) {
+  r.out.layers = r.size_or_default({"num_hidden_layers", "n_layer", "n_layers", "num_layers",
+                                    "decoder_layers", "num_decoder_layers", "encoder_layers"},
+                                   r.family.layers, most_of_few);
+  r.heads = r.size_or_default(
+      {"num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads",
+       "decoder_attention_heads", "encoder_attention_heads"},
+      r.family.heads, most_of_few);
+  const std::int64_t given = r.size(head_dim_names, 0, most_of_few);
+  if (given != 0 && r.family.head_dim != by_heads) {
+    r.head_dim = given;
+  } else if (r.family.head_dim > 0) {
     r.head_dim = r.family.head_dim;
     r.note("head_dim is not given: " + std::to_string(r.head_dim) + ", the default of " +
            r.out.model_type);
   } else {
-    const std::int64_t hidden = r.size(
-        {"hidden_size", "n_embd", "d_model", "dim", "n_embed", "hidden_dim", "model_dim"});
+    const std::int64_t hidden = hidden_size(r);
     if (hidden % r.heads != 0)
-      r.fail("hidden_size must be a multiple of num_attention_heads " +
-             std::to_string(r.heads) + " where head_dim is not given, got " +
-             std::to_string(hidden));
+      r.fail_at(hidden_names, "hidden_size must be a multiple of num_attention_heads " +
+                                  std::to_string(r.heads) +
+                                  " where head_dim is not given, got " +
+                                  std::to_string(hidden));
     r.head_dim = hidden / r.heads;
+    if (r.head_dim > most_of_few)
+      r.fail_at(hidden_names, "hidden_size must be at most 65536 times num_attention_heads " +
+                                  std::to_string(r.heads) + ", got " + std::to_string(hidden));
+    if (given != 0 && given != r.head_dim)
+      r.note("head_dim " + std::to_string(given) + " is not used by " + r.out.model_type +
+             ": it is hidden_size / num_attention_heads, " + std::to_string(r.head_dim));
   }
-  check("head_dim", r.head_dim);
   const Keys::Names lengths = {"max_position_embeddings",
                                "n_positions",
                                "max_seq_len",
@@ -115,6 +185,12 @@ void read_sizes(Reading& r) {
            ", the default of " + r.out.model_type);
 }
 
+bool keeps_state(std::string_view layer_type) {
+  for (const char* word : {"linear", "conv", "mamba", "recurrent", "lightning", "ssm"})
+    if (layer_type.find(word) != std::string_view::npos) return true;
+  return false;
+}
+
 void read_layer_types(Reading& r) {
   r.layers.resize(static_cast<std::size_t>(r.out.layers));
   const auto types = r.keys.find({"layer_types"});
@@ -126,15 +202,24 @@ void read_layer_types(Reading& r) {
   if (names.size() > r.layers.size())
     r.note("layer_types names " + std::to_string(names.size()) + " layers, the model has " +
            std::to_string(r.layers.size()));
+  static constexpr std::string_view known[] = {"full_attention",
+                                               "sliding_attention",
+                                               "chunked_attention",
+                                               "attention",
+                                               "hybrid",
+                                               "compressed_sparse_attention",
+                                               "heavily_compressed_attention"};
   for (std::size_t l = 0; l < r.layers.size(); ++l) {
+    if (std::find(std::begin(known), std::end(known), names[l]) == std::end(known) &&
+        !keeps_state(names[l]))
+      r.note("layer_types: " + gnomon::internal::shown(names[l]) +
+             " is not known, and taken for attention");
     r.layers[l].type = names[l];
-    // Qwen3-Next, LFM2, MiniMax: these keep a state and see no positions.
-    for (const char* other : {"linear", "conv", "mamba", "recurrent", "lightning", "ssm"})
-      if (names[l].find(other) != std::string::npos) r.layers[l].attends = false;
+    r.layers[l].attends = !keeps_state(names[l]);
   }
 }
 
-LayerGroup& put_group(Reading& r, std::string kind, Encoding encoding, std::int64_t layers,
+LayerGroup& put_group(Draft& r, std::string kind, Encoding encoding, std::int64_t layers,
                       std::string part) {
   LayerGroup group{.layers = {},
                    .kind = std::move(kind),
@@ -148,42 +233,63 @@ LayerGroup& put_group(Reading& r, std::string kind, Encoding encoding, std::int6
   return r.out.groups.emplace_back(std::move(group));
 }
 
-void put_rotary_groups(Reading& r) {
+// What a layer's group is, but for its layers.
+LayerGroup group_of_layer(const Draft& r, const Layer& layer) {
+  LayerGroup group{.layers = {}, .kind = "none"};
+  if (!layer.attends) return group;
+  group.head_dim = r.head_dim_of(layer.type);
+  group.softmax_scale =
+      r.softmax_scale.value_or(inverse_sqrt(static_cast<double>(group.head_dim)));
+  if (r.temperature && (r.tempered == Draft::Tempered::all || !layer.turns))
+    group.temperature = r.temperature;
+  if (!layer.turns) return group;
+  auto found = r.ropes.find(layer.type);
+  if (found == r.ropes.end()) found = r.ropes.find("");
+  if (found == r.ropes.end())
+    r.fail("no frequencies are given for layers of type " + layer.type);
+  const Rope& rope = found->second;
+  group.kind = "rotary";
+  group.encoding = ScaledRotary{.rotary = rope.rotary,
+                                .scaling = rope.scaling,
+                                .length = r.out.length,
+                                .axes = rope.axes};
+  return group;
+}
+
+void put_rotary_groups(Draft& r) {
+  std::vector<LayerGroup> groups;  // their layers apart, so that groups compare by the rest
+  std::vector<std::vector<std::int64_t>> layers;
+  std::int64_t frequencies = 0;
+  std::map<std::tuple<std::string_view, bool, bool>, std::size_t> kinds;
   // Full attention first: what most readers look for.
-  std::vector<LayerGroup> groups;
   for (const bool full : {true, false})
     for (std::size_t l = 0; l < r.layers.size(); ++l) {
       const Layer& layer = r.layers[l];
       if ((layer.type == "full_attention") != full) continue;
-      LayerGroup group{.layers = {}, .kind = "none"};
-      if (layer.attends) {
-        group.head_dim = r.head_dim;
-        group.softmax_scale =
-            r.softmax_scale.value_or(inverse_sqrt(static_cast<double>(r.head_dim)));
-        if (r.temperature && (r.tempered == Reading::Tempered::all || !layer.turns))
-          group.temperature = r.temperature;
+      const auto [kind, fresh] =
+          kinds.try_emplace({layer.type, layer.attends, layer.turns}, groups.size());
+      if (fresh) {
+        LayerGroup group = group_of_layer(r, layer);
+        const auto same = std::find(groups.begin(), groups.end(), group);
+        kind->second = static_cast<std::size_t>(same - groups.begin());
+        if (same == groups.end()) {
+          if (groups.size() == most_kinds)
+            r.fail("layers must be of at most " + std::to_string(most_kinds) + " kinds");
+          if (const auto* rotary = std::get_if<ScaledRotary>(&group.encoding))
+            frequencies += rotary->rotary.dim / 2;
+          if (frequencies > most_frequencies)
+            r.fail("layers of all kinds together must have at most " +
+                   std::to_string(most_frequencies) + " frequencies");
+          groups.push_back(std::move(group));
+          layers.emplace_back();
+        }
       }
-      if (layer.attends && layer.turns) {
-        const auto found = r.ropes.find(layer.type);
-        const Rope& rope = found != r.ropes.end() ? found->second : r.ropes.at("");
-        group.kind = "rotary";
-        group.encoding = ScaledRotary{.rotary = rope.rotary,
-                                      .scaling = rope.scaling,
-                                      .length = r.out.length,
-                                      .axes = rope.axes};
-      }
-      // Layer by layer: a group is found by all but its layers.
-      const auto same = std::find_if(groups.begin(), groups.end(), [&](LayerGroup& one) {
-        group.layers = one.layers;
-        return one == group;
-      });
-      if (same == groups.end()) {
-        group.layers = {static_cast<std::int64_t>(l)};
-        groups.push_back(std::move(group));
-      } else {
-        same->layers.push_back(static_cast<std::int64_t>(l));
-      }
+      layers[kind->second].push_back(static_cast<std::int64_t>(l));
     }
+  for (std::size_t i = 0; i < groups.size(); ++i) groups[i].layers = std::move(layers[i]);
+  std::stable_partition(groups.begin(), groups.end(), [](const LayerGroup& group) {
+    return group.kind != "none" || group.head_dim != 0;
+  });
   for (LayerGroup& group : groups) {
     std::sort(group.layers.begin(), group.layers.end());
     if (group.kind == "none" && group.head_dim == 0)

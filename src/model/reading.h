@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -14,9 +15,22 @@
 
 #include "gnomon/model/config.h"
 #include "gnomon/rotary/mrope.h"
-#include "src/model/json.h"
+#include "src/core/json.h"
 
 namespace gnomon::model::internal {
+
+using gnomon::internal::Json;
+using gnomon::internal::JsonDocument;
+using gnomon::internal::JsonType;
+
+// As people write it: 8, not 8.000000.
+std::string shown(double value);
+
+constexpr std::int64_t most_of_any = std::int64_t{1} << 40;  // sums of a few still fit
+constexpr std::int64_t most_of_few = 1 << 16;                // layers, heads, head sizes
+// Kinds of layers, and the frequencies of all: a small hostile file makes no large description.
+constexpr std::size_t most_kinds = 256;
+constexpr std::int64_t most_frequencies = 1 << 20;
 
 // The members of an object, by any of several names; it remembers which were asked for. A null
 // is as good as absent.
@@ -29,9 +43,13 @@ class Keys {
 
   std::optional<Json> find(Names names);
   std::optional<std::int64_t> integer(Names names);
-  std::optional<double> number(Names names);
+  std::optional<std::int64_t> size(Names names, std::int64_t most = most_of_any);  // 1 to most
+  std::optional<double> number(Names names);                                       // finite
+  std::optional<double> positive(Names names);  // and above 0
+  std::optional<double> base(Names names);      // and above 1
   std::optional<std::string> string(Names names);
   std::optional<bool> boolean(Names names);
+  std::optional<Json> object_in(std::string_view name);
   bool was_asked(std::string_view name) const { return asked_.contains(name); }
 
  private:
@@ -65,49 +83,92 @@ struct Family {
   double share = 1;            // partial_rotary_factor
   std::int64_t head_dim = 0;   // 0: hidden size / heads
   std::int64_t length = 2048;  // max_position_embeddings
+  // Multimodal configs leave out what is the class's default.
+  std::int64_t layers = 0, heads = 0, hidden = 0;
+  std::string_view rope = {};  // rope_parameters, where they are more than a base
+  // Of images: image_size and patch_size, the rows of a learned table beside those of the
+  // grid's cells (class tokens), how the sizes are called, and a note.
+  std::int64_t image = 0, patch = 0, rows = 0;
+  enum class Names { usual = 1, depth, embed, attention_heads } names = Names::usual;
+  std::string_view note = {};
 };
+constexpr std::int64_t by_heads = -1;
 std::span<const Family> rotary_families();  // each in a file of its name
 std::span<const Family> other_families();
+std::span<const Family> vision_families();
+constexpr std::span<const Family> (*all_families[])() = {rotary_families, other_families,
+                                                         vision_families};
+const Family* find_family(std::string_view model_type);
+// "qwen2" for "internvl"; the same name for what has no parts.
+std::string_view language_model_of(std::string_view model_type);
+// "clip_vision_model" for the "vision_config" of "llava", where a config does not say it;
+// empty where it is not known.
+std::string_view part_of(std::string_view model_type, std::string_view part);
 
-struct Reading {
-  Keys keys;
-  ConfigOptions options;
-  const Family& family;
-  ModelDescription out;
+// The layers of a model as they are found out, and the groups made of them.
+struct Draft {
+  ModelDescription out = {};
   std::int64_t heads = 0, head_dim = 0;
-  bool length_given = false;
-  std::optional<double> softmax_scale = {};     // where it is not 1 / sqrt(head_dim)
-  std::optional<std::int64_t> rotary_dim = {};  // where a key of the family says it
-  std::int64_t first = 0;                       // the first rotated element (MLA)
+  std::map<std::string, std::int64_t> head_dims = {};  // by layer type, where they differ
+  std::optional<double> softmax_scale = {};            // where it is not 1 / sqrt(head_dim)
   std::vector<Layer> layers = {};
   std::map<std::string, Rope> ropes = {};  // by layer type; "" for all others
   std::optional<QueryTemperature> temperature = {};
-  // On which layers: those that turn, those that do not, or all.
+  // On which layers: all, or those that do not turn.
   enum class Tempered { all = 1, still } tempered = Tempered::all;
-  std::optional<MRopeOrder> mrope = {};
 
+  virtual ~Draft() = default;
+  // Throws FormatError at where the model is described.
+  [[noreturn]] virtual void fail(const std::string& reason) const = 0;
+  std::int64_t head_dim_of(const std::string& type) const;
   void note(std::string text);
-  [[noreturn]] void fail(const std::string& reason) const;
-  // A size that must be there, at least 1.
+};
+
+// A draft from the keys of a config.
+struct Reading : Draft {
+  Reading(Json object, const ConfigOptions& options, const Family& family)
+      : keys(object), options(options), family(family) {}
+
+  Keys keys;
+  ConfigOptions options;
+  const Family& family;
+  bool length_given = false;
+  std::optional<std::int64_t> rotary_dim = {};        // where a key of the family says it
+  std::int64_t first = 0;                             // the first rotated element (MLA)
+  std::shared_ptr<const JsonDocument> defaults = {};  // the family's rope_parameters
+  std::optional<MRopeOrder> mrope = {};
+  std::vector<std::int64_t> sections = {};  // mrope_section where it is not given
+
+  [[noreturn]] void fail(const std::string& reason) const override;
+  // At the value of the first of the names that has one.
+  [[noreturn]] void fail_at(Keys::Names names, const std::string& reason);
+  // A size that must be there, 1 to `most`.
   std::int64_t size(Keys::Names names);
-  std::int64_t size(Keys::Names names, std::int64_t otherwise);
+  std::int64_t size(Keys::Names names, std::int64_t otherwise, std::int64_t most = most_of_any);
+  // One that may be missing where the family has a default; a note says so.
+  std::int64_t size_or_default(Keys::Names names, std::int64_t otherwise,
+                               std::int64_t most = most_of_any);
 };
 
 // heads, head_dim, layers, length: from the usual keys, or the family's defaults.
 void read_sizes(Reading& r);
-// `layer_types`, or `type(layer)` for each.
+std::int64_t hidden_size(Reading& r);
+// `layer_types`, where it is given.
 void read_layer_types(Reading& r);
+// Layers that keep a state (linear attention, convolution) see no positions.
+bool keeps_state(std::string_view layer_type);
 // The one rotary encoding of a dictionary (rope_scaling, rope_parameters, or one of its layer
 // types), which may be absent.
-Rope read_rope(Reading& r, std::optional<Json> dictionary, double base);
+Rope read_rope(Reading& r, std::optional<Json> dictionary, double base,
+               const std::string& type = {});
 // Sizes, ropes, groups: a family with nothing special.
 void read_rotary(Reading& r);
 // The ropes of all layer types, from rope_scaling or rope_parameters, in old or new spelling.
 void read_ropes(Reading& r);
 // Groups of r.layers, from r.ropes.
-void put_rotary_groups(Reading& r);
+void put_rotary_groups(Draft& r);
 // A group for all layers, or those of a part.
-LayerGroup& put_group(Reading& r, std::string kind, Encoding encoding, std::int64_t layers = -1,
+LayerGroup& put_group(Draft& r, std::string kind, Encoding encoding, std::int64_t layers = -1,
                       std::string part = {});
 
 // A family that is not known by name: by its keys alone, or an error where they do not tell.

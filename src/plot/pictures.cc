@@ -203,7 +203,17 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
        {"title", "wavelength"},
        {"format", ",.4~r"}},
       {{"field", "turns"}, {"type", "quantitative"}, {"title", "turns"}, {"format", ",.4~r"}}};
-  const Json context = {{"values", {{{"context", place(picture.context)}}}}};
+  // Labels stand side by side: the lines may be close.
+  Json levels =
+      Json::array({{{"context", place(picture.context)}, {"label", picture.label}, {"at", 0}}});
+  for (const WavelengthPicture::Level& other : picture.others) {
+    if (!(other.context > 0) || !std::isfinite(other.context))
+      refuse("pictures", "context must be finite and above 0", other.context);
+    levels.push_back({{"context", place(other.context)},
+                      {"label", other.label},
+                      {"at", 150 * static_cast<int>(levels.size())}});
+  }
+  const Json context = {{"values", levels}};
   const Json level = {{"field", "context"}, {"type", "quantitative"}};
   Json spec = internal::chart(320);
   spec["usermeta"]["gnomon"]["letters"] = 22;
@@ -217,11 +227,11 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
        {"encoding", {{"y", level}}}},
       {{"data", context},
        {"transform",
-        {{{"calculate", "'context ' + format(datum.context, ',')"}, {"as", "label"}}}},
+        {{{"calculate", "datum.label + ' ' + format(datum.context, ',')"}, {"as", "label"}}}},
        {"mark",
         {{"type", "text"}, {"align", "left"}, {"baseline", "bottom"}, {"dx", 4}, {"dy", -4}}},
        {"encoding",
-        {{"x", {{"value", 0}}},
+        {{"x", {{"field", "at"}, {"type", "quantitative"}, {"scale", none}}},
          {"y", level},
          {"text", {{"field", "label"}, {"type", "nominal"}}}}}}};
   return internal::text(spec);

@@ -14,6 +14,7 @@
 #include "hwy/highway.h"
 #include "src/core/dispatch.h"
 #include "src/core/elements-inl.h"
+#include "src/rotary/batch.h"
 #include "src/rotary/turn-inl.h"
 
 HWY_BEFORE_NAMESPACE();

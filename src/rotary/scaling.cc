@@ -157,17 +157,13 @@ ScaledFrequencies apply(const Rotary& rotary, const Llama3Scaling& s, std::int64
   check_length("original_length", s.original_length);
   check_positive("low_freq_factor", s.low_freq_factor);
   check_positive("high_freq_factor", s.high_freq_factor);
-  if (s.high_freq_factor <= s.low_freq_factor)
-    refuse("scaling", "high_freq_factor must be greater than low_freq_factor",
-           s.high_freq_factor);
   ScaledFrequencies scaled;
   for (std::int64_t i = 0; i < rotary.dim / 2; ++i) {
     const Real plain = frequency(rotary, i);
     const Real turns = static_cast<Real>(s.original_length) * plain / two_pi;
-    const Real stays =
-        std::clamp<Real>((turns - Real{s.low_freq_factor}) /
-                             (Real{s.high_freq_factor} - Real{s.low_freq_factor}),
-                         0, 1);
+    const Real low = s.low_freq_factor, high = s.high_freq_factor;
+    Real stays = turns < low ? 0 : 1;
+    if (turns >= low && turns <= high && low < high) stays = (turns - low) / (high - low);
     scaled.inv_freq.push_back(static_cast<double>(plain * slowed(1 - stays, s.factor)));
   }
   return scaled;

@@ -3,15 +3,9 @@
 
 #include "gnomon/rotary/rotary.h"
 #include "gnomon/view.h"
+#include "src/rotary/batch.h"
 
 namespace gnomon::rotary_internal {
-
-template <typename T>
-View<T, 4> batch_of_one(const View<T, 3>& x) {
-  return {x.data(),
-          {1, x.extent(0), x.extent(1), x.extent(2)},
-          {0, x.stride(0), x.stride(1), x.stride(2)}};
-}
 
 // Throws std::invalid_argument when a head of x does not hold the R elements from `first` on,
 // one after another.

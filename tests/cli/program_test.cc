@@ -57,7 +57,7 @@ TEST_F(Program, VersionAndUnknownCommands) {
   EXPECT_THAT(run({"--version"}).output, StartsWith("gnomon "));
   EXPECT_EQ(run({}).code, 2);
   EXPECT_THAT(refused({"frobnicate"}),
-              AllOf(HasSubstr("[gnomon] command must be one of lab, table"),
+              AllOf(HasSubstr("[gnomon] command must be one of lab, inspect, table"),
                     HasSubstr("got frobnicate")));
 }
 
@@ -160,8 +160,9 @@ TEST_F(Program, CheckMeasuresEveryEncodingAndKeepsItsPromises) {
     EXPECT_FALSE(one["promises"].empty()) << kinds.back();
     EXPECT_EQ(one["order"].get<double>() > 1e-3, kinds.back() != "none");
   }
-  EXPECT_EQ(kinds, (std::vector<std::string>{"none", "sinusoidal", "learned", "rotary", "alibi",
-                                             "t5", "clipped"}));
+  EXPECT_EQ(kinds,
+            (std::vector<std::string>{"none", "sinusoidal", "learned", "rotary",
+                                      "rotary-scaled", "xpos", "alibi", "t5", "clipped"}));
   const auto one = run({"check", "rotary"});
   EXPECT_EQ(one.code, 0);
   EXPECT_THAT(one.output,

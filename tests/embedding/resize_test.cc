@@ -59,12 +59,15 @@ std::vector<long double> weights(const TableResize& r, std::int64_t i, std::int6
   return all;
 }
 
-void expect_resized(const TableResize& r, View<const float, 2> table, GridSize from,
-                    View<const float, 2> out, GridSize to) {
+template <typename T>
+void expect_resized(const TableResize& r, const Tensor<T, 2>& before, GridSize from,
+                    const Tensor<T, 2>& after, GridSize to) {
+  const View<const T, 2> table = before.view(), out = after.view();
+  const long double rounding = std::is_same_v<T, double> ? 0.0L : 0x1p-24L;
   long double largest = 0;
   for (std::int64_t n = r.extra_rows; n < table.extent(0); ++n)
     for (std::int64_t c = 0; c < table.extent(1); ++c)
-      largest = std::fmax(largest, std::fabs(table(n, c)));
+      largest = std::fmax(largest, std::fabs(static_cast<long double>(table(n, c))));
   for (std::int64_t y = 0; y < to.height; ++y)
     for (std::int64_t x = 0; x < to.width; ++x) {
       const auto rows = weights(r, y, from.height, to.height);
@@ -78,7 +81,7 @@ void expect_resized(const TableResize& r, View<const float, 2> table, GridSize f
                              static_cast<std::int64_t>(j),
                          c);
         const std::int64_t cell = r.extra_rows + y * to.width + x;
-        ASSERT_LE(std::fabs(out(cell, c) - sum), 0x1p-24L * std::fabs(sum) + 0x1p-46L * largest)
+        ASSERT_LE(std::fabs(out(cell, c) - sum), rounding * std::fabs(sum) + 0x1p-46L * largest)
             << from.height << " x " << from.width << " to " << to.height << " x " << to.width
             << " at " << y << ", " << x;
       }
@@ -96,34 +99,38 @@ std::vector<TableResize> resizes() {
   return all;
 }
 
-Tensor<float, 2> resized(const TableResize& r, View<const float, 2> table, GridSize from,
-                         GridSize to) {
-  Tensor<float, 2> out({r.extra_rows + to.height * to.width, table.extent(1)}, nan);
+template <typename T = float>
+Tensor<T, 2> resized(const TableResize& r, std::type_identity_t<View<const T, 2>> table,
+                     GridSize from, GridSize to) {
+  Tensor<T, 2> out({r.extra_rows + to.height * to.width, table.extent(1)}, T{nan});
   resize_table(r, table, from, out.view(), to);
   return out;
 }
 
 constexpr GridSize sizes[] = {{1, 1}, {1, 5}, {2, 2}, {3, 4}, {7, 7}, {16, 5}};
 
-TEST(Resize, IsPyTorchsDefinitionForEveryPreset) {
+template <typename T>
+void expect_the_definition() {
   for (const TableResize& r : resizes())
     for (const GridSize from : sizes)
       for (const GridSize to : {GridSize{1, 1}, {2, 3}, {3, 4}, {5, 16}, {10, 9}}) {
-        const auto table =
-            random_tensor<float, 2>({r.extra_rows + from.height * from.width, 3});
-        const auto out = resized(r, table.view(), from, to);
-        expect_resized(r, table.view(), from, out.view(), to);
+        const auto table = random_tensor<T, 2>({r.extra_rows + from.height * from.width, 3});
+        const auto out = resized<T>(r, table.view(), from, to);
+        expect_resized(r, table, from, out, to);
         for (std::int64_t row = 0; row < r.extra_rows; ++row)
           for (std::int64_t c = 0; c < 3; ++c)
             EXPECT_EQ(out.view()(row, c), table.view()(row, c));
       }
 }
 
+TEST(Resize, IsPyTorchsDefinitionForEveryPreset) { expect_the_definition<float>(); }
+TEST(Resize, InDoubleToo) { expect_the_definition<double>(); }
+
 TEST(Resize, VitBaseFrom224To384) {
   const TableResize r = resize_vit();
   const auto table = random_tensor<float, 2>({1 + 14 * 14, 5});
   const auto out = resized(r, table.view(), {14, 14}, {24, 24});
-  expect_resized(r, table.view(), {14, 14}, out.view(), {24, 24});
+  expect_resized(r, table, {14, 14}, out, {24, 24});
 }
 
 TEST(Resize, EqualSizesGiveTheSameBits) {
@@ -175,7 +182,7 @@ TEST(Resize, Dinov2sOffsetMovesTheSamples) {
   const auto original = resized(resize_dinov2_original(), table.view(), {37, 37}, {16, 16});
   const auto plain = resized(resize_vit(), table.view(), {37, 37}, {16, 16});
   EXPECT_NE(original.values, plain.values);
-  expect_resized(resize_dinov2_original(), table.view(), {37, 37}, original.view(), {16, 16});
+  expect_resized(resize_dinov2_original(), table, {37, 37}, original, {16, 16});
 }
 
 TEST(Resize, AntialiasChangesNothingButShrinkingAndTheKernelsSlope) {
@@ -220,7 +227,7 @@ TEST(Resize, ALineIsAGridOneCellWide) {
     const auto table = random_tensor<float, 2>({r.extra_rows + 9, 3});
     Tensor<float, 2> out({r.extra_rows + 5, 3});
     resize_table(r, table.view(), out.view());
-    expect_resized(r, table.view(), {9, 1}, out.view(), {5, 1});
+    expect_resized(r, table, {9, 1}, out, {5, 1});
   }
 }
 

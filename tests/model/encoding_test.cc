@@ -25,7 +25,7 @@ TEST(Encodings, EachNameMakesItsOwnAlternative) {
 TEST(Encodings, AnUnknownNameIsRefusedWithTheList) {
   EXPECT_EQ(message_of([] { find_encoding("rope"); }),
             "[encoding] name must be one of none, sinusoidal, learned, rotary, rotary-scaled, "
-            "alibi, t5, clipped, got rope");
+            "xpos, alibi, t5, clipped, got rope");
 }
 
 TEST(Json, GoesThereAndBack) {

@@ -67,6 +67,7 @@ std::vector<Case> cases() {
                                            {80, 0, 80},
                                            {128, 0, 128},
                                            {34, 1, 40},
+                                           {16, 24, 40},
                                            {600, 0, 601}})
       all.push_back(
           {{.dim = dim, .pairing = pairing, .base = 5e5, .first = first}, 2, 3, 2, size});
@@ -218,6 +219,42 @@ TEST(Rotary, BackwardIsTheTransposeAndUndoes) {
   rotate_backward(turned.view(), table);
   for (std::size_t i = 0; i < x.values.size(); ++i)
     EXPECT_NEAR(turned.values[i], x.values[i], 1e-6);
+}
+
+// DeepSeek's attention: the last 64 of a query head of 192 are turned, and one key head of 64
+// that all query heads share. A view of the slice says the same as `first`.
+TEST(Rotary, TheLastSliceOfAHeadMeetsASharedKey) {
+  constexpr std::int64_t tokens = 4, heads = 3, plain = 128, turned = 64;
+  Rotary rotary{.dim = turned, .pairing = Pairing::adjacent};
+  const RotaryTable key_table(rotary, testing::iota(7, tokens));
+  rotary.first = plain;
+  const RotaryTable query_table(rotary, testing::iota(7, tokens));
+  const auto before = testing::random_tensor<float, 3>({tokens, heads, plain + turned});
+  auto query = before, sliced = before;
+  rotate(query.view(), query_table);
+  rotate(sliced.view().slice(2, plain, turned), key_table);
+  EXPECT_EQ(query.values, sliced.values);
+  for (std::int64_t t = 0; t < tokens; ++t)
+    for (std::int64_t h = 0; h < heads; ++h)
+      for (std::int64_t d = 0; d < plain; ++d)
+        ASSERT_EQ(query.view()(t, h, d), before.view()(t, h, d));
+
+  // A key with the content of a query's slice scores as the untouched slices do, at its own
+  // position.
+  Tensor<float, 3> key({tokens, 1, turned});
+  for (std::int64_t t = 0; t < tokens; ++t)
+    for (std::int64_t d = 0; d < turned; ++d)
+      key.view()(t, 0, d) = before.view()(t, 1, plain + d);
+  rotate(key.view(), key_table);
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    double score = 0, expected = 0;
+    for (std::int64_t d = 0; d < turned; ++d) {
+      score += double(query.view()(t, 2, plain + d)) * double(key.view()(t, 0, d));
+      expected +=
+          double(before.view()(t, 2, plain + d)) * double(before.view()(t, 1, plain + d));
+    }
+    EXPECT_NEAR(score, expected, 1e-4);
+  }
 }
 
 TEST(Rotary, CallersFrequenciesAndTableScale) {

@@ -128,6 +128,10 @@ std::vector<Case> cases() {
       .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4, .original_length = 8192};
   all.push_back(
       {"llama3", llama, llama31, 8192, [=](int i) { return llama3(llama, llama31, i); }});
+  const Llama3Scaling scout{
+      .factor = 16, .low_freq_factor = 1, .high_freq_factor = 1, .original_length = 8192};
+  all.push_back(
+      {"llama3_step", llama, scout, 8192, [=](int i) { return llama3(llama, scout, i); }});
   all.push_back({"proportional", llama, ProportionalScaling{.turning = 16, .factor = 2}, 8192,
                  [=](int i) { return i < 16 ? plain(llama, i) / 2 : 0; }});
   all.push_back({"factors", small, FrequencyFactors{ramp_of_factors(32, 1, 0.5)}, 8192,
@@ -250,8 +254,8 @@ TEST(ScalingErrors, NameTheFieldAndItsValue) {
       message(LongRopeScaling{
           .short_factors = {1, 1, 1, 1}, .long_factors = {1, 1, 0, 1}, .original_length = 8}),
       "[scaling] long_factors must be positive and finite, got 0");
-  EXPECT_EQ(message(Llama3Scaling{8, 4, 4, 8192}),
-            "[scaling] high_freq_factor must be greater than low_freq_factor, got 4");
+  EXPECT_EQ(message(Llama3Scaling{8, 0, 4, 8192}),
+            "[scaling] low_freq_factor must be positive and finite, got 0");
   EXPECT_EQ(message(ProportionalScaling{.turning = 5}),
             "[scaling] turning must be 0 to 4, got 5");
   EXPECT_EQ(message(FrequencyFactors{}),

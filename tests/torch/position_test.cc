@@ -2,7 +2,9 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
+
 #include <torch/torch.h>
+#include <algorithm>
 
 #include <sstream>
 #include <stdexcept>
@@ -37,8 +39,11 @@ std::vector<std::string> names() {
   for (const auto& one : model::encodings()) all.emplace_back(one.name);
   return all;
 }
-INSTANTIATE_TEST_SUITE_P(, EachEncoding, ::testing::ValuesIn(names()),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(, EachEncoding, ::testing::ValuesIn(names()), [](const auto& info) {
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
 
 void expect_close(const at::Tensor& a, const at::Tensor& b, double tolerance) {
   ASSERT_TRUE(a.defined() && b.defined());

@@ -18,8 +18,9 @@ namespace gnomon::analysis {
 // How position enters a layer; null or NoBias: not there.
 struct OrderPosition {
   const EmbeddingTable* table = nullptr;  // [T, H D], added to the content
-  const RotaryTable* rotary = nullptr;    // T tokens
-  BiasForm bias = {};                     // H heads
+  // T tokens. Of keys: null where queries and keys turn alike (not in xPos).
+  const RotaryTable *rotary = nullptr, *key_rotary = nullptr;
+  BiasForm bias = {};  // H heads
 };
 
 // The content of every query, key and value: normal numbers [T, H, D], the same for the same

@@ -62,7 +62,7 @@ struct GridSize {
 
 // table: [extra_rows + from.height from.width, C], out: [extra_rows + to.height to.width, C],
 // any strides; they must not overlap. Sums in double, one rounding: within half an ulp + 2^-46
-// of the largest entry. O(cells of out x C).
+// of the largest entry (for double: within 2^-46 of it). O(cells of out x C).
 //
 // Throws std::invalid_argument when a size is below 1, shapes do not fit, or antialias is asked
 // for with aligned corners.
@@ -70,5 +70,9 @@ void resize_table(const TableResize& resize, View<const float, 2> table, GridSiz
                   View<float, 2> out, GridSize to);
 // One axis: [extra_rows + from, C] to [extra_rows + to, C].
 void resize_table(const TableResize& resize, View<const float, 2> table, View<float, 2> out);
+// The same in double, for tables of f64, and for those of f16 and bf16 that are rounded once.
+void resize_table(const TableResize& resize, View<const double, 2> table, GridSize from,
+                  View<double, 2> out, GridSize to);
+void resize_table(const TableResize& resize, View<const double, 2> table, View<double, 2> out);
 
 }  // namespace gnomon

@@ -38,13 +38,13 @@ using Metadata = std::map<std::string, std::string>;
 // touched.
 class SafeTensors {
  public:
-  // Memory: in proportion to the header, at most 100 MB of which are read.
+  // Memory: less than nine times the header, of which at most 100 MB are read.
   //
   // Throws FormatError (file, byte, reason) when the header is longer than the file or than
-  // 100 MB, is not JSON in UTF-8 of the form above, names a key twice, or when a tensor's
-  // offsets leave the file, do not fit its dtype and shape, overlap others or leave holes. A
-  // dtype that is not known is kept, its size unchecked. Throws std::invalid_argument when the
-  // file cannot be opened.
+  // 100 MB, is not JSON in UTF-8 of the form above, names a key twice, has more than 65536
+  // entries of metadata, or when a tensor's offsets leave the file, do not fit its dtype and
+  // shape, overlap others or leave holes. A dtype that is not known is kept, its size
+  // unchecked. Throws std::invalid_argument when the file cannot be opened.
   explicit SafeTensors(const std::filesystem::path& path);
 
   const std::string& name() const noexcept { return file_->name(); }  // the path
@@ -64,7 +64,7 @@ class SafeTensors {
   std::shared_ptr<const MappedFile> file_;
   std::uint64_t data_ = 0;  // where the header ends
   std::vector<TensorEntry> tensors_;
-  std::map<std::string, std::size_t, std::less<>> by_name_;
+  std::vector<std::size_t> by_name_;  // sorted by name
   Metadata metadata_;
 };
 

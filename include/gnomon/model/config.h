@@ -28,18 +28,28 @@ enum class YarnFactor {
 struct ConfigOptions {
   std::string name = "config.json";  // what messages call it
   YarnFactor yarn_factor = YarnFactor::as_written;
+  // Of a config that has others inside: the one to describe ("vision_config", or
+  // "thinker_config.vision_config"). Empty: the language model.
+  std::string part = {};
 };
 
 // Throws FormatError (file, byte, reason) when the text is not JSON, lacks a size, or holds a
 // value of the wrong type or one that cannot be (rope_theta 0, factors of the wrong length, a
-// scaling that is not known). Memory: less than ten times the text.
+// scaling that is not known), or has no such part: then the reason lists those it has. Memory:
+// less than ten times the text.
 ModelDescription read_config(std::string_view json, const ConfigOptions& options = {});
 
-// The families that are known by name, for the docs and for tests.
+// A family that is known by name, with the defaults of its configuration class, as text: for
+// the docs and for tests.
 struct FamilyInfo {
-  std::string_view model_type;
-  std::string_view position;  // "rotary, halves"; "learned"; ...
+  std::string model_type;
+  std::string position;  // "rotary, halves"; "learned"; ...
+  std::string base;      // rope_theta where a config does not give it
+  std::string turning;   // the share of a head that turns
+  std::string head_dim;  // "128"; "hidden / heads"
+  std::string layers;    // what sets layers apart, or empty
 };
+// In the order of their names.
 std::vector<FamilyInfo> families();
 
 }  // namespace gnomon::model

@@ -24,6 +24,7 @@
 #include "gnomon/embedding/table.h"
 #include "gnomon/rotary/rotary.h"
 #include "gnomon/rotary/scaling.h"
+#include "gnomon/rotary/xpos.h"
 #include "gnomon/view.h"
 
 namespace gnomon::model {
@@ -33,8 +34,8 @@ struct NoPosition {
   bool operator==(const NoPosition&) const = default;
 };
 
-using Encoding = std::variant<NoPosition, Sinusoidal, Learned, Rotary, ScaledRotary, Alibi,
-                              T5Bias, ClippedBias>;
+using Encoding = std::variant<NoPosition, Sinusoidal, Learned, Rotary, ScaledRotary, XPos,
+                              Alibi, T5Bias, ClippedBias>;
 
 // The sizes of a Transformer that an encoding may depend on.
 struct Shape {

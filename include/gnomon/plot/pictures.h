@@ -76,8 +76,14 @@ struct WavelengthPicture {
     std::vector<double>
         wavelengths;  // [pairs], 2 pi / frequency, in tokens; above 0. Infinity: no point
   };
-  std::vector<Spec> specs;  // at least one
-  double context = 0;       // tokens, above 0
+  std::vector<Spec> specs;        // at least one
+  double context = 0;             // tokens, above 0: colours say which pairs turn within it
+  std::string label = "context";  // of its line, before the number
+  struct Level {
+    double context = 0;  // tokens, above 0
+    std::string label;
+  };
+  std::vector<Level> others = {};  // lines besides
 };
 std::string wavelength_picture(const WavelengthPicture& picture);
 

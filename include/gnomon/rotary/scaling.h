@@ -80,10 +80,11 @@ struct LongRopeScaling {
 };
 
 // Wavelengths below original_length / high_freq_factor stay, those above
-// original_length / low_freq_factor are slowed by `factor`, between them a linear ramp.
+// original_length / low_freq_factor are slowed by `factor`, between them a ramp, linear in the
+// frequency. Where the second is not less than the first (Llama 4 Scout) there is no ramp.
 struct Llama3Scaling {
   double factor = 0;                                 // positive
-  double low_freq_factor = 0, high_freq_factor = 0;  // positive, low < high
+  double low_freq_factor = 0, high_freq_factor = 0;  // positive
   std::int64_t original_length = 0;
   bool operator==(const Llama3Scaling&) const = default;
 };

@@ -39,12 +39,15 @@ QueryTemperature ministral3_temperature(double llama_4_scaling_beta,
 double factor(const QueryTemperature& temperature, std::int64_t position);
 
 // Multiplies queries by the factor of their position, in place. q: [B, T, H, D] or [T, H, D] (a
-// batch of one), any strides; positions: of B rows or of one that all share. Tokens that are
-// padding are left alone. Element types: float, Half, BFloat16, double.
+// batch of one), any strides, D contiguous; positions: of B rows or of one that all share.
+// Tokens that are padding are left alone. Element types: float, Half, BFloat16, double.
 //
-// Error: half an ulp of the element type + 2^-51 of the product, relative. Cost: reads and
+// Error, relative to the product: half an ulp of the element type + 2^-51, for half and
+// bfloat16
+// + 2^-22. Cost: reads and
 // writes once the q of the tokens whose factor is not 1. Throws as `factor`, and when q has
-// other than the positions' tokens, or other than their rows where they have more than one.
+// other than the positions' tokens, other than their rows where they have more than one, or D
+// not contiguous.
 template <typename T>
 void scale_queries(View<T, 4> q, const QueryTemperature& temperature,
                    const Positions& positions);

@@ -1,0 +1,338 @@
+// `gnomon convert`: weights of one rotary pairing as those of the other.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <set>
+
+#include "apps/cli/arguments.h"
+#include "apps/cli/attention_sizes.h"
+#include "apps/cli/checkpoint.h"
+#include "apps/cli/command.h"
+#include "apps/cli/output.h"
+#include "gnomon/error.h"
+#include "gnomon/io/safetensors.h"
+
+namespace gnomon::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* help =
+    R"(Usage: gnomon convert IN --to PAIRING [options] -o OUT
+
+Reorders the rows of queries and keys, from the other rotary pairing to this
+one. IN: a .safetensors file, or a folder or .index.json of shards; OUT: the
+same. No number is computed: there and back gives the same bytes.
+
+  --to PAIRING      halves (Hugging Face's Llama) or adjacent (Meta's)
+  --dry-run         only show which tensors would change
+  --json            the report as one JSON document
+  --config PATH     sizes from this config.json (that beside IN); or, given by
+                    hand:
+  --family NAME     model_type, for how fused q, k and v lie
+  --heads H         query heads
+  --kv-heads K      key heads (H)
+  --head-dim D      width of one q.k product
+  --rotary-dim R    elements of it that turn (D)
+  --first N         the first of them (0); latent attention: D - R
+  --kv-lora-rank N  latent attention: rows before the shared key
+  -o OUT            a file, or a folder that is new or empty
+
+Example: gnomon convert Llama-3.1-8B --to adjacent -o Llama-3.1-8B-adjacent
+)";
+
+struct Options {
+  std::string in, to;
+  SizeOptions sizes;
+  bool dry_run = false;
+  OutputOptions output;
+};
+
+// A tensor of a file, and what moves in it.
+struct Tensor {
+  io::TensorEntry entry;
+  std::optional<model::RowPermutation> plan;
+};
+
+struct Shard {
+  std::string name;
+  std::uint64_t header = 0;  // bytes before the tensors'
+  std::vector<Tensor> tensors;
+};
+
+struct Job {
+  Checkpoint checkpoint;
+  ModelWeights weights;
+  Pairing to = {};
+  std::vector<Shard> shards;
+  std::size_t changed = 0, unchanged = 0, of_towers = 0;
+  std::uint64_t bytes = 0;
+};
+
+Shard read_shard(const fs::path& path) {
+  const io::SafeTensors file(path);
+  Shard shard{.name = path.filename().string(), .header = 0, .tensors = {}};
+  std::uint64_t end = 0;
+  for (const io::TensorEntry& entry : file.tensors()) {
+    end = std::max(end, entry.end);
+    shard.tensors.push_back({entry, std::nullopt});
+  }
+  // A well-formed file ends where its last tensor does.
+  shard.header = fs::file_size(path) - end;
+  return shard;
+}
+
+Job plan(const Options& o) {
+  Job job;
+  job.checkpoint = find_checkpoint(o.in);
+  job.to = parse_name<Pairing>(
+      "to", {{"halves", Pairing::halves}, {"adjacent", Pairing::adjacent}}, o.to);
+  job.weights = read_model_weights(o.sizes, job.checkpoint.folder);
+  for (const std::string& name : job.checkpoint.shards) {
+    Shard shard = read_shard(job.checkpoint.folder / name);
+    job.bytes += shard.header;
+    for (Tensor& tensor : shard.tensors) {
+      const auto& [entry, plan] = tensor;
+      tensor.plan =
+          model::plan_rows(job.weights.layout, job.weights.sizes, entry.name, entry.shape);
+      if (plan && (entry.end - entry.begin) % static_cast<std::uint64_t>(plan->rows))
+        refuse("convert", "rows must be whole bytes",
+               fmt::format("{} {} {}", entry.name, entry.dtype, io::to_string(entry.shape)));
+      (plan ? job.changed : job.unchanged) += 1;
+      job.of_towers += model::is_of_tower(entry.name);
+      job.bytes += entry.end - entry.begin;
+    }
+    job.shards.push_back(std::move(shard));
+  }
+  std::set<std::pair<std::string_view, std::string_view>> held;
+  for (const Shard& shard : job.shards)
+    for (const Tensor& tensor : shard.tensors) held.emplace(shard.name, tensor.entry.name);
+  check_index(job.checkpoint, [&](const std::string& shard, const std::string& tensor) {
+    return held.contains({shard, tensor});
+  });
+  if (job.changed == 0)
+    refuse("convert", "IN must have queries or keys under a known name (q_proj, wq, ...)",
+           o.in);
+  auto& notes = job.weights.notes;
+  if (job.weights.released == job.to)
+    notes.push_back(
+        fmt::format("{} is published in {}: IN is taken to have been converted before",
+                    job.weights.family, o.to));
+  if (job.of_towers)
+    notes.push_back(
+        fmt::format("towers of vision and audio stay as they are, tensors: {}", job.of_towers));
+  return job;
+}
+
+class Reader {
+ public:
+  explicit Reader(const fs::path& path) : name_(path.string()), file_(path, std::ios::binary) {}
+
+  void read(std::span<char> to) {
+    if (!file_.read(to.data(), static_cast<std::streamsize>(to.size())))
+      throw FormatError(name_, at_ + static_cast<std::uint64_t>(file_.gcount()),
+                        "the file ends, or cannot be read, within a tensor");
+    at_ += to.size();
+  }
+  void copy(std::uint64_t bytes, io::Output& out) {
+    while (bytes > 0) {
+      block_.resize(static_cast<std::size_t>(std::min<std::uint64_t>(bytes, 1 << 20)));
+      read(block_);
+      out.write(std::string_view(block_.data(), block_.size()));
+      bytes -= block_.size();
+    }
+  }
+
+ private:
+  std::string name_;
+  std::ifstream file_;
+  std::uint64_t at_ = 0;
+  std::vector<char> block_;
+};
+
+// One rotated slice is in memory at a time.
+void write_tensor(const Tensor& tensor, Pairing to, Reader& in, io::Output& out) {
+  const std::uint64_t size = tensor.entry.end - tensor.entry.begin;
+  if (!tensor.plan) return in.copy(size, out);
+  const model::RowPermutation& plan = *tensor.plan;
+  const std::uint64_t row = size / static_cast<std::uint64_t>(plan.rows);
+  const model::RowPermutation slice{
+      .rows = plan.rotary_dim, .rotary_dim = plan.rotary_dim, .starts = {0}};
+  std::vector<char> from(static_cast<std::size_t>(row) *
+                         static_cast<std::size_t>(plan.rotary_dim));
+  std::vector<char> turned(from.size());
+  std::int64_t reached = 0;
+  for (const std::int64_t start : plan.starts) {
+    in.copy(static_cast<std::uint64_t>(start - reached) * row, out);
+    in.read(from);
+    model::permute_rows(slice, to, std::as_bytes(std::span(from)),
+                        std::as_writable_bytes(std::span(turned)));
+    out.write(std::string_view(turned.data(), turned.size()));
+    reached = start + plan.rotary_dim;
+  }
+  in.copy(static_cast<std::uint64_t>(plan.rows - reached) * row, out);
+}
+
+void write_shard(const Job& job, const Shard& shard, io::Output& out) {
+  const fs::path path = job.checkpoint.folder / shard.name;
+  const Shard now = read_shard(path);
+  if (!std::equal(now.tensors.begin(), now.tensors.end(), shard.tensors.begin(),
+                  shard.tensors.end(),
+                  [](const Tensor& a, const Tensor& b) { return a.entry == b.entry; }) ||
+      now.header != shard.header)
+    refuse(path.string(), "must not change while it is converted", "another header");
+  Reader in(path);
+  in.copy(shard.header, out);
+  for (const Tensor& tensor : shard.tensors) write_tensor(tensor, job.to, in, out);
+}
+
+void write(const Options& o, const Job& job) {
+  const Checkpoint& from = job.checkpoint;
+  if (!from.whole_folder) {
+    io::write_aside(o.output.path,
+                    [&](io::Output& out) { write_shard(job, job.shards[0], out); });
+    return;
+  }
+  std::vector<FileToWrite> files;
+  for (const Shard& shard : job.shards)
+    files.push_back(
+        {shard.name, [&job, &shard](io::Output& out) { write_shard(job, shard, out); }});
+  std::vector<std::string> others = from.companions;
+  if (!from.index.empty()) others.push_back(from.index);
+  for (const std::string& name : others)
+    files.push_back(
+        {name, [&from, name](io::Output& out) { copy_file(from.folder / name, out); }});
+  write_folder(o.output.path, files);
+}
+
+void check_output(const Options& o, const Job& job) {
+  const std::string& out = o.output.path;
+  if (out.empty()) {
+    if (o.dry_run) return;
+    refuse("convert", "-o must name the output, or --dry-run be given", "neither");
+  }
+  std::error_code ignored;
+  const fs::path in = job.checkpoint.whole_folder ? job.checkpoint.folder : fs::path(o.in);
+  if (fs::equivalent(in, out, ignored)) refuse("convert", "OUT must not be IN", out);
+  if (job.checkpoint.whole_folder) return check_folder(out);
+  check_ending(o.output, {".safetensors"});
+}
+
+const char* name_of(Pairing pairing) {
+  return pairing == Pairing::halves ? "halves" : "adjacent";
+}
+const char* other_than(Pairing pairing) {
+  return name_of(pairing == Pairing::halves ? Pairing::adjacent : Pairing::halves);
+}
+
+Json report(const Options& o, const Job& job) {
+  const model::AttentionSizes& s = job.weights.sizes;
+  Json files = Json::array();
+  for (const Shard& shard : job.shards) {
+    Json tensors = Json::array();
+    for (const auto& [entry, plan] : shard.tensors)
+      if (plan)
+        tensors.push_back({{"name", entry.name},
+                           {"dtype", entry.dtype},
+                           {"shape", entry.shape},
+                           {"heads", plan->starts.size()},
+                           {"rows", plan->rotary_dim}});
+    files.push_back({{"name", shard.name},
+                     {"changed", tensors},
+                     {"unchanged", shard.tensors.size() - tensors.size()}});
+  }
+  return {{"in", o.in},
+          {"out", o.dry_run ? Json() : Json(o.output.path)},
+          {"from", other_than(job.to)},
+          {"to", name_of(job.to)},
+          {"family", job.weights.family},
+          {"heads", s.heads},
+          {"kv_heads", s.kv_heads},
+          {"head_dim", s.head_dim},
+          {"rotary_dim", s.rotary_dim},
+          {"first", s.first},
+          {"kv_lora_rank", s.kv_lora_rank},
+          {"changed", job.changed},
+          {"unchanged", job.unchanged},
+          {"files", files},
+          {"copied", job.checkpoint.companions},
+          {"not_copied", job.checkpoint.left},
+          {"notes", job.weights.notes}};
+}
+
+// A name from a file, without what a terminal would obey.
+std::string shown(std::string name) {
+  for (char& c : name)
+    if (static_cast<unsigned char>(c) < 32 || c == 127) c = '?';
+  return name;
+}
+
+void print_tensors(const Job& job) {
+  std::size_t widest = 6;
+  for (const Shard& shard : job.shards)
+    for (const auto& [entry, plan] : shard.tensors)
+      if (plan) widest = std::max(widest, entry.name.size());
+  fmt::print("{:<{}}  dtype  {:<16}  heads x rows\n", "tensor", widest, "shape");
+  for (const Shard& shard : job.shards)
+    for (const auto& [entry, plan] : shard.tensors)
+      if (plan)
+        fmt::print("{:<{}}  {:<5}  {:<16}  {} x {}\n", shown(entry.name), widest,
+                   shown(entry.dtype), io::to_string(entry.shape), plan->starts.size(),
+                   plan->rotary_dim);
+}
+
+void print_report(const Options& o, const Job& job) {
+  const model::AttentionSizes& s = job.weights.sizes;
+  if (o.dry_run) print_tensors(job);
+  fmt::print("{}: {} heads, {} of keys; {} of {} elements turn; {} to {}\n", job.weights.family,
+             s.heads, s.kv_heads, s.rotary_dim, s.head_dim, other_than(job.to),
+             name_of(job.to));
+  fmt::print("{} tensor{} {}, {} unchanged, {} file{}, {:.1f} MB\n", job.changed,
+             job.changed == 1 ? "" : "s", o.dry_run ? "would change" : "changed", job.unchanged,
+             job.shards.size(), job.shards.size() == 1 ? "" : "s",
+             static_cast<double>(job.bytes) * 1e-6);
+  if (!job.checkpoint.companions.empty())
+    fmt::print("copied: {}\n", fmt::join(job.checkpoint.companions, ", "));
+  if (!job.checkpoint.left.empty())
+    fmt::print("not copied: {}\n", fmt::join(job.checkpoint.left, ", "));
+  for (const std::string& note : job.weights.notes) fmt::print("note: {}\n", note);
+  if (!o.dry_run)
+    fmt::print("{} has {} pairs; its files do not say so\n", o.output.path, name_of(job.to));
+}
+
+int run(const Options& o) {
+  const Job job = plan(o);
+  check_output(o, job);
+  if (!o.dry_run) write(o, job);
+  if (o.output.json)
+    print_json(report(o, job));
+  else
+    print_report(o, job);
+  return 0;
+}
+
+}  // namespace
+
+Command add_convert(CLI::App& program) {
+  CLI::App* app = add_app(program, "convert", help);
+  auto o = std::make_shared<Options>();
+  app->add_option("IN", o->in)->required();
+  app->add_option("--to", o->to)->required();
+  app->add_flag("--dry-run", o->dry_run);
+  app->add_flag("--json", o->output.json);
+  app->add_option("--config", o->sizes.config);
+  app->add_option("--family", o->sizes.family);
+  app->add_option("--heads", o->sizes.heads);
+  app->add_option("--kv-heads", o->sizes.kv_heads);
+  app->add_option("--head-dim", o->sizes.head_dim);
+  app->add_option("--rotary-dim", o->sizes.rotary_dim);
+  app->add_option("--first", o->sizes.first);
+  app->add_option("--kv-lora-rank", o->sizes.kv_lora_rank);
+  app->add_option("-o", o->output.path);
+  return {app, help, [o] { return run(*o); }};
+}
+
+}  // namespace gnomon::cli

@@ -1,0 +1,17 @@
+// `.npy` from bytes that lie anywhere.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "gnomon/io/array.h"
+
+namespace gnomon::io::internal {
+
+// `owner` keeps `file` alive (null: the caller does); `name` is what messages call it.
+Array read_npy(const std::string& name, std::span<const std::byte> file,
+               std::shared_ptr<const void> owner);
+
+}  // namespace gnomon::io::internal

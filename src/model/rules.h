@@ -1,0 +1,163 @@
+// How each family is read: the rules that its code follows and its config does not say.
+#pragma once
+
+#include "src/model/reading.h"
+
+namespace gnomon::model::internal {
+
+// rules_rotary.cc: all layers turn alike, or by a list.
+void by_rotary_dim(Reading& r);  // GPT-J, CodeGen
+void chatglm(Reading& r);
+void dbrx(Reading& r);
+void dia(Reading& r);
+void granite(Reading& r);
+void llama4(Reading& r);
+void minimax_m2(Reading& r);
+void ministral3(Reading& r);
+void mllama(Reading& r);
+void moonshine(Reading& r);
+void nanochat(Reading& r);
+void qwen1(Reading& r);
+void smollm3(Reading& r);
+
+// rules_sliding.cc: full attention in some layers, a window in the others.
+void afmoe(Reading& r);
+void cohere2(Reading& r);
+void exaone4(Reading& r);
+void gemma2(Reading& r);
+void gemma3(Reading& r);
+void gemma3n(Reading& r);
+void gemma4(Reading& r);
+void granite_by_layer(Reading& r);
+void lfm3(Reading& r);
+void mimo(Reading& r);
+void modernbert(Reading& r);
+void olmo3(Reading& r);
+void step3(Reading& r);
+
+// rules_hybrid.cc: attention in some layers only.
+void bamba(Reading& r);
+void granite_hybrid(Reading& r);
+void jamba(Reading& r);
+void kimi_linear(Reading& r);
+void lfm2(Reading& r);
+void minimax(Reading& r);
+void nemotron_h(Reading& r);
+void qwen3_next(Reading& r);
+void recurrent_gemma(Reading& r);
+void zamba2(Reading& r);
+
+// rules_latent.cc: multi-head latent attention, where the last part of a head turns.
+void latent(Reading& r);
+void latent_unscaled(Reading& r);  // without mscale_all_dim on the softmax
+void deepseek_v2(Reading& r);
+void deepseek_v4(Reading& r);
+void mistral4(Reading& r);
+void bailing_hybrid(Reading& r);
+
+// rules_mrope.cc: positions on several axes.
+void qwen2_vl(Reading& r);
+void qwen3_vl(Reading& r);
+void qwen3_5(Reading& r);
+void glm4v(Reading& r);
+void ernie_vl(Reading& r);
+
+// rules_tower.cc: image towers that turn over a grid.
+void dinov3(Reading& r);
+void gemma4_vision(Reading& r);
+void inkling_vision(Reading& r);
+void kimi_vision(Reading& r);
+void lfm3_vision(Reading& r);
+void llama4_tower(Reading& r);
+void minimax_vision(Reading& r);
+void muse_vision(Reading& r);
+void pixtral(Reading& r);
+void sam2_video(Reading& r);
+void sam3(Reading& r);
+void step_vision(Reading& r);
+void tower(Reading& r);           // Qwen2-VL: rows, then columns
+void tower_on_grid(Reading& r);   // GLM-4V: and a learned grid of the image's size
+void tower_on_table(Reading& r);  // Qwen3-VL: and one of num_position_embeddings
+void vjepa2(Reading& r);
+
+// rules_vision.cc: image towers with tables and biases.
+void beit(Reading& r);
+void detr(Reading& r);
+void image_grid(Reading& r);     // ViT: a learned grid, and rows for class tokens
+void image_patches(Reading& r);  // SigLIP 2: a learned grid of num_patches
+void largest_grid(Reading& r);
+void mae(Reading& r);
+void mllama_vision(Reading& r);
+void perceiver(Reading& r);
+void pix2struct_vision(Reading& r);
+void sam(Reading& r);
+void spectrogram(Reading& r);
+void videomae(Reading& r);
+void vivit(Reading& r);
+
+// rules_other.cc: tables and biases.
+void axial_learned(Reading& r);
+void baichuan(Reading& r);
+void bert(Reading& r);
+void bloom(Reading& r);
+void conformer(Reading& r);
+void deberta(Reading& r);
+void encoder_decoder(Reading& r);                // BART without an offset
+void encoder_decoder_after_two(Reading& r);      // BART
+void encoder_decoder_sinusoidal(Reading& r);     // Marian, Pegasus
+void encoder_decoder_tensor2tensor(Reading& r);  // M2M-100, NLLB
+void esm(Reading& r);
+void falcon(Reading& r);
+void gpt2(Reading& r);
+void learned(Reading& r);
+void learned_after_two(Reading& r);  // OPT
+void mpnet(Reading& r);
+void mpt(Reading& r);
+void nowhere(Reading& r);
+void roberta(Reading& r);
+void sinusoidal(Reading& r);
+void tensor2tensor_after_two(Reading& r);  // XGLM
+void swin(Reading& r);
+void t5(Reading& r);
+void transformer_xl(Reading& r);
+void unscaled_learned(Reading& r);  // GPT-Neo
+void whisper(Reading& r);
+
+// What sets the layers of a family apart, in a few words; empty where they are alike.
+std::string_view layers_of(const Family& family);
+
+// Shared by the rules.
+// The cells of the image that a tower was trained for, by image_size and patch_size.
+struct Cells {
+  std::int64_t height = 0, width = 0;
+};
+Cells image_cells(Reading& r);
+// The sizes of an image tower; the width of its embeddings.
+std::int64_t read_tower(Reading& r);
+// A table [rows, width] that is added to the embeddings of all layers.
+void put_image_table(Reading& r, std::int64_t rows, std::int64_t width);
+void prepare(Reading& r);  // sizes and layer types
+// The type of layers where layer_types does not say: type(layer).
+template <typename Type>
+void type_layers(Reading& r, Type type) {
+  if (r.keys.find({"layer_types"})) return;
+  for (std::size_t l = 0; l < r.layers.size(); ++l) {
+    r.layers[l].type = type(static_cast<std::int64_t>(l));
+    r.layers[l].attends = !keeps_state(r.layers[l].type);
+  }
+}
+// Every n-th layer is full attention, the others slide.
+void slide_all_but_every(Reading& r, std::int64_t n);
+void keep_still(Reading& r, std::string_view type);
+void turn_by_list(Reading& r, std::int64_t interval);  // no_rope_layers: 1 for those that turn
+// The layers that a list numbers from `first` on, from 0 on.
+std::vector<std::int64_t> layer_numbers(const Reading& r, const Json& list,
+                                        std::string_view name, std::int64_t first = 0);
+// One string or number for each layer.
+void require_length(const Reading& r, const Json& list, std::size_t size,
+                    std::string_view name);
+// llama_4_scaling_beta, where it is there.
+void read_temperature(Reading& r, const Json& dictionary);
+bool has_ropes_by_type(Reading& r);  // rope_parameters is a dictionary of dictionaries
+
+}  // namespace gnomon::model::internal

@@ -1,0 +1,110 @@
+// Multi-head latent attention: a head is [nope | rope], and only its last part turns. Read from
+// the families' own sources.
+#include "src/model/rules.h"
+
+namespace gnomon::model::internal {
+namespace {
+
+// The sizes of the two parts. A family's own: head_dim of both, of which `share` turns.
+void prepare_latent(Reading& r) {
+  read_sizes(r);
+  std::erase_if(r.out.notes,  // it is the sum of the two parts
+                [](const std::string& note) { return note.starts_with("head_dim is not"); });
+  const std::int64_t both = r.family.head_dim;
+  const auto own = static_cast<std::int64_t>(static_cast<double>(both) * r.family.share + 0.5);
+  const std::int64_t still = r.size({"qk_nope_head_dim"}, both - own, most_of_few);
+  const std::int64_t turning = r.size({"qk_rope_head_dim"}, own, most_of_few);
+  r.keys.find({"partial_rotary_factor"});  // says the same, where it is there
+  r.head_dim = still + turning;
+  r.first = still;
+  r.rotary_dim = turning;
+  read_layer_types(r);
+}
+
+Pairing pairing(Reading& r) {
+  return r.keys.boolean({"rope_interleave"}).value_or(r.family.pairing == Pairing::adjacent)
+             ? Pairing::adjacent
+             : Pairing::halves;
+}
+
+void read_latent_ropes(Reading& r) {
+  read_ropes(r);
+  for (auto& [type, rope] : r.ropes) rope.rotary.pairing = pairing(r);
+}
+
+// The softmax is multiplied by the square of YaRN's magnitude for all dims.
+void scale_softmax(Reading& r) {
+  for (auto& [type, rope] : r.ropes)
+    if (auto* yarn = std::get_if<YarnScaling>(&rope.scaling))
+      yarn->softmax_mscale = yarn->mscale_all_dim;
+}
+
+}  // namespace
+
+void latent(Reading& r) {
+  if (r.layers.empty()) prepare_latent(r);
+  read_latent_ropes(r);
+  scale_softmax(r);
+  put_rotary_groups(r);
+}
+
+void latent_unscaled(Reading& r) {
+  prepare_latent(r);
+  turn_by_list(r, 4);
+  read_latent_ropes(r);
+  put_rotary_groups(r);
+}
+
+void deepseek_v2(Reading& r) {
+  r.note(
+      "softmax_scale has mscale_all_dim's share, as DeepSeek's code; transformers before "
+      "2026-07 leaves it out");
+  latent(r);
+}
+
+// One base for layers that slide, another for those with a compressor; the head is one, and its
+// last part turns.
+void deepseek_v4(Reading& r) {
+  prepare(r);
+  const std::int64_t turning = r.size({"qk_rope_head_dim"}, 64);
+  r.keys.find({"partial_rotary_factor"});
+  if (turning >= r.head_dim)
+    r.fail_at({"qk_rope_head_dim"}, "qk_rope_head_dim must be less than head_dim " +
+                                        std::to_string(r.head_dim) + ", got " +
+                                        std::to_string(turning));
+  r.rotary_dim = turning;
+  r.first = r.head_dim - turning;
+  const auto parameters = r.keys.find({"rope_parameters"});
+  const auto label = [&](const char* name) -> std::optional<Json> {
+    if (!parameters) return std::nullopt;
+    return parameters->find(name);
+  };
+  const double main = r.keys.base({"rope_theta"}).value_or(10'000);
+  const double compress = r.keys.base({"compress_rope_theta"}).value_or(160'000);
+  const auto scaling = r.keys.find({"rope_scaling"});
+  const Rope compressed =
+      read_rope(r, label("compress") ? label("compress") : scaling, compress);
+  r.ropes["sliding_attention"] = read_rope(r, label("main"), main);
+  r.ropes[""] = compressed;
+  r.note("the output of attention is turned back by the same angles");
+  put_rotary_groups(r);
+}
+
+void mistral4(Reading& r) {
+  prepare_latent(r);
+  if (const auto parameters = r.keys.find({"rope_parameters", "rope_scaling"}))
+    read_temperature(r, *parameters);
+  latent(r);
+}
+
+// The last of each group of layers is latent attention, the others are linear.
+void bailing_hybrid(Reading& r) {
+  prepare_latent(r);
+  const std::int64_t group = r.size({"layer_group_size"}, 8);
+  type_layers(r, [&](std::int64_t l) {
+    return (l + 1) % group == 0 ? "full_attention" : "linear_attention";
+  });
+  latent(r);
+}
+
+}  // namespace gnomon::model::internal

@@ -1,0 +1,383 @@
+// Families with tables and biases: where position is added to the embeddings or the scores.
+// Read from the families' own sources.
+#include "src/model/rules.h"
+
+namespace gnomon::model::internal {
+namespace {
+
+constexpr std::int64_t most_rows = std::int64_t{1} << 40;
+
+// One table that is added to the embeddings: all layers of the part see it.
+void put_learned(Reading& r, std::int64_t rows, std::int64_t offset, std::int64_t layers = -1,
+                 const std::string& part = {}) {
+  if (offset < 0 || offset >= rows || rows > most_rows)
+    r.fail("the position table must have more rows than its offset " + std::to_string(offset) +
+           ", got " + std::to_string(rows));
+  put_group(r, "learned", Learned{.rows = rows, .dim = hidden_size(r), .offset = offset},
+            layers, part);
+  r.out.length = rows - offset;
+}
+
+void put_sinusoidal(Reading& r, SinusoidalRecipe recipe, std::int64_t first_row,
+                    std::int64_t layers = -1, const std::string& part = {}) {
+  LayerGroup& group = put_group(
+      r, "sinusoidal", Sinusoidal{.dim = hidden_size(r), .recipe = recipe}, layers, part);
+  if (first_row != 0) group.facts = {{"offset", static_cast<double>(first_row)}};
+}
+
+// Two stacks with sizes of their own names.
+struct Stacks {
+  std::int64_t encoder, decoder;
+};
+Stacks read_stacks(Reading& r) {
+  const std::int64_t width = hidden_size(r);
+  const Keys::Names encoder = {"encoder_layers", "num_encoder_layers", "num_hidden_layers"};
+  r.size(encoder);
+  const Stacks stacks{r.size(encoder, 1, most_of_few),
+                      r.size({"decoder_layers", "num_decoder_layers"}, 1, most_of_few)};
+  r.out.layers = stacks.encoder;
+  r.heads = r.size({"encoder_attention_heads", "num_encoder_attention_heads",
+                    "decoder_attention_heads", "num_attention_heads"});
+  if (width % r.heads != 0)
+    r.fail_at({"d_model", "hidden_size"}, "d_model must be a multiple of the heads " +
+                                              std::to_string(r.heads) + ", got " +
+                                              std::to_string(width));
+  r.head_dim = width / r.heads;
+  r.out.length = r.size({"max_position_embeddings", "max_target_positions"}, r.family.length);
+  return stacks;
+}
+
+void bart(Reading& r, std::int64_t offset) {
+  const Stacks stacks = read_stacks(r);
+  const std::int64_t rows = r.out.length + offset;
+  put_learned(r, rows, offset, stacks.encoder, "encoder");
+  put_learned(r, rows, offset, stacks.decoder, "decoder");
+}
+
+T5Bias t5_bias(Reading& r, T5Direction direction) {
+  const T5Bias bias{
+      .heads = r.heads,
+      .direction = direction,
+      .buckets = r.size({"relative_attention_num_buckets", "rel_pos_bins", "num_buckets"}, 32),
+      .max_distance = r.size({"relative_attention_max_distance", "max_rel_pos",
+                              "relative_max_distance", "max_bucket_distance"},
+                             128)};
+  if (bias.buckets < 4 || bias.buckets % 2 != 0)
+    r.fail_at({"relative_attention_num_buckets", "rel_pos_bins", "num_buckets"},
+              "relative_attention_num_buckets must be even and at least 4, got " +
+                  std::to_string(bias.buckets));
+  return bias;
+}
+
+void bert_with_offset(Reading& r, std::int64_t offset) {
+  read_sizes(r);
+  const std::string type = r.keys.string({"position_embedding_type"}).value_or("absolute");
+  if (type == "absolute") return put_learned(r, r.out.length, offset);
+  if (type != "relative_key" && type != "relative_key_query")
+    r.keys.find({"position_embedding_type"})
+        ->fail(
+            "position_embedding_type must be absolute, relative_key or relative_key_query, "
+            "got " +
+            type);
+  r.note("position_embedding_type " + type + ": transformers 5 has dropped it");
+  LayerGroup& group = put_group(r, "shaw", NoPosition{});
+  group.facts = {{"max_distance", static_cast<double>(r.out.length - 1)},
+                 {"rows", static_cast<double>(2 * r.out.length - 1)},
+                 {"met_by_keys", type == "relative_key_query" ? 1 : 0}};
+}
+
+std::int64_t padding_offset(Reading& r) {
+  const std::int64_t id = r.keys.integer({"pad_token_id"}).value_or(1);
+  if (id < 0 || id > most_of_any)
+    r.fail_at({"pad_token_id"},
+              "pad_token_id must be a row of the table, got " + std::to_string(id));
+  return id + 1;
+}
+
+void read_sizes_without_length(Reading& r) {
+  r.keys.find({"max_position_embeddings"});
+  read_sizes(r);
+  std::erase_if(r.out.notes, [](const std::string& note) {
+    return note.starts_with("max_position_embeddings is not given");
+  });
+}
+
+}  // namespace
+
+void learned(Reading& r) {
+  read_sizes(r);
+  put_learned(r, r.out.length, 0);
+}
+
+void gpt2(Reading& r) {
+  read_sizes(r);
+  if (!r.keys.boolean({"scale_attn_weights"}).value_or(true)) r.softmax_scale = 1;
+  const bool by_layer = r.keys.boolean({"scale_attn_by_inverse_layer_idx"}).value_or(false);
+  put_learned(r, r.out.length, 0);
+  if (!by_layer) return;
+  LayerGroup all = std::move(r.out.groups.back());
+  r.out.groups.pop_back();
+  for (std::int64_t l = 0; l < r.out.layers; ++l) {
+    LayerGroup one = all;
+    one.layers = {l};
+    one.softmax_scale /= static_cast<double>(l + 1);
+    r.out.groups.push_back(std::move(one));
+  }
+}
+
+void unscaled_learned(Reading& r) {
+  read_sizes(r);
+  r.softmax_scale = 1;
+  put_learned(r, r.out.length, 0);
+}
+
+// Two rows before the first position.
+void learned_after_two(Reading& r) {
+  read_sizes(r);
+  put_learned(r, r.out.length + 2, 2);
+}
+
+// Absolute, or Shaw's relative keys.
+void bert(Reading& r) { bert_with_offset(r, 0); }
+// The rows up to that of padding are no positions.
+void roberta(Reading& r) { bert_with_offset(r, padding_offset(r)); }
+
+void esm(Reading& r) {
+  if (r.keys.string({"position_embedding_type"}).value_or("absolute") == "rotary") {
+    r.keys.find({"pad_token_id"});
+    return read_rotary(r);
+  }
+  roberta(r);
+}
+
+void axial_learned(Reading& r) {
+  read_sizes(r);
+  if (!r.keys.boolean({"axial_pos_embds"}).value_or(true))
+    return put_learned(r, r.out.length, 0);
+  const auto shape = r.keys.find({"axial_pos_shape"});
+  const auto sides =
+      shape ? shape->integers("axial_pos_shape") : std::vector<std::int64_t>{64, 64};
+  LayerGroup& group = put_group(r, "learned", NoPosition{});
+  for (std::size_t i = 0; i < sides.size() && i < 4; ++i)
+    group.facts.emplace_back("axis_" + std::to_string(i), static_cast<double>(sides[i]));
+  r.note("a factored table: a row is the concatenation of one row of each axis");
+}
+
+void sinusoidal(Reading& r) {
+  read_sizes(r);
+  put_sinusoidal(r, SinusoidalRecipe::half_split, 0);
+}
+void tensor2tensor_after_two(Reading& r) {
+  read_sizes(r);
+  put_sinusoidal(r, SinusoidalRecipe::tensor2tensor, 2);
+}
+
+void encoder_decoder(Reading& r) { bart(r, 0); }
+void encoder_decoder_after_two(Reading& r) { bart(r, 2); }
+
+void encoder_decoder_sinusoidal(Reading& r) {
+  const Stacks stacks = read_stacks(r);
+  put_sinusoidal(r, SinusoidalRecipe::half_split, 0, stacks.encoder, "encoder");
+  put_sinusoidal(r, SinusoidalRecipe::half_split, 0, stacks.decoder, "decoder");
+}
+
+void encoder_decoder_tensor2tensor(Reading& r) {
+  const Stacks stacks = read_stacks(r);
+  const std::int64_t first = padding_offset(r);
+  put_sinusoidal(r, SinusoidalRecipe::tensor2tensor, first, stacks.encoder, "encoder");
+  put_sinusoidal(r, SinusoidalRecipe::tensor2tensor, first, stacks.decoder, "decoder");
+  r.note("the row of padding is zero");
+}
+
+void whisper(Reading& r) {
+  const Stacks stacks = read_stacks(r);
+  put_sinusoidal(r, SinusoidalRecipe::tensor2tensor, 0, stacks.encoder, "encoder");
+  put_learned(r, r.size({"max_target_positions"}, 448), 0, stacks.decoder, "decoder");
+  r.note("the encoder's table is stored in the checkpoint: " +
+         std::to_string(r.size({"max_source_positions"}, 1500)) + " rows");
+}
+
+void bloom(Reading& r) {
+  read_sizes(r);
+  put_group(r, "alibi", Alibi{.heads = r.heads});
+  r.note(
+      "the released code adds slope x key position, which differs from slope x (key - "
+      "query) by a number for each query that the softmax removes");
+}
+
+void falcon(Reading& r) {
+  if (!r.keys.boolean({"alibi"}).value_or(false)) return read_rotary(r);
+  for (const auto unused : {"rope_theta", "rope_scaling", "rope_parameters"})
+    r.keys.find({unused});
+  read_sizes(r);
+  LayerGroup& group = put_group(r, "alibi", Alibi{.heads = r.heads});
+  group.facts = {{"bias_scale", group.softmax_scale}};
+  r.note(
+      "the released code rounds the slopes to bfloat16 and divides the bias by "
+      "sqrt(head_dim), as it does q.k");
+}
+
+// The position's keys are in `attn_config`.
+void mpt(Reading& r) {
+  read_sizes(r);
+  bool alibi = true;
+  double max_bias = 8;
+  if (const auto inner = r.keys.object_in("attn_config")) {
+    Keys keys(*inner);
+    alibi = keys.boolean({"alibi"}).value_or(true);
+    max_bias = keys.positive({"alibi_bias_max"}).value_or(8);
+    if (keys.boolean({"rope"}).value_or(false))
+      inner->fail("attn_config.rope of mpt is not understood");
+    r.softmax_scale = keys.positive({"softmax_scale"});
+  }
+  if (alibi)
+    put_group(r, "alibi", Alibi{.heads = r.heads, .max_bias = max_bias});
+  else if (r.keys.boolean({"learned_pos_emb"}).value_or(true))
+    put_learned(r, r.out.length, 0);
+  else
+    put_group(r, "none", NoPosition{});
+}
+
+// 7B turns, 13B has ALiBi; their configs tell only by their sizes.
+void baichuan(Reading& r) {
+  read_sizes(r);
+  if (r.heads != 40) return read_rotary(r);
+  r.note("40 heads: the 13B model, which has ALiBi where 7B has rotary");
+  put_group(r, "alibi", Alibi{.heads = r.heads});
+}
+
+void t5(Reading& r) {
+  const std::int64_t encoder =
+      r.size_or_default({"num_layers", "num_hidden_layers"}, 0, most_of_few);
+  const std::int64_t decoder = r.size({"num_decoder_layers"}, encoder, most_of_few);
+  r.heads = r.size_or_default({"num_heads", "num_attention_heads"}, 0, most_of_few);
+  r.out.layers = encoder;
+  r.head_dim = r.size({"d_kv"}, 64);
+  r.softmax_scale = 1;
+  r.out.length = r.size({"n_positions", "max_position_embeddings"}, 512);
+  put_group(r, "t5", t5_bias(r, T5Direction::bidirectional), encoder, "encoder");
+  put_group(r, "t5", t5_bias(r, T5Direction::causal), decoder, "decoder");
+  r.note("cross-attention has no position; the scores are not divided by sqrt(head_dim)");
+  r.note(r.out.model_type == "umt5" ? "every layer has a table of its own"
+                                    : "all layers of a part share the table of its first");
+}
+
+// A learned table, and T5's buckets on the scores.
+void mpnet(Reading& r) {
+  const bool padded = r.family.model_type == "mpnet" || r.family.model_type == "layoutlmv3";
+  read_sizes(r);
+  put_learned(r, r.out.length, padded ? padding_offset(r) : 0);
+  put_group(r, "t5", t5_bias(r, T5Direction::bidirectional));
+}
+
+void deberta(Reading& r) {
+  read_sizes(r);
+  const auto buckets = r.keys.integer({"position_buckets"}).value_or(-1);
+  auto most = r.keys.integer({"max_relative_positions"}).value_or(-1);
+  if (most < 1) most = r.out.length;
+  double terms = 0;
+  const auto types = r.keys.find({"pos_att_type"});
+  std::string names;
+  if (types && types->is(JsonType::string))
+    names = types->string("pos_att_type");
+  else if (types)
+    for (const std::string& one : types->strings("pos_att_type")) names += one + "|";
+  const bool c2p = names.find("c2p") != std::string::npos;
+  const bool p2c = names.find("p2c") != std::string::npos;
+  const bool relative = r.keys.boolean({"relative_attention"}).value_or(false);
+  if (relative) terms = (c2p ? 1 : 0) + (p2c ? 1 : 0);
+  r.softmax_scale = inverse_sqrt(static_cast<double>(r.head_dim) * (1 + terms));
+  if (r.keys.boolean({"position_biased_input"}).value_or(true)) put_learned(r, r.out.length, 0);
+  if (!relative) return;
+  LayerGroup& group = put_group(r, "deberta", NoPosition{});
+  group.facts = {{"span", static_cast<double>(buckets > 0 ? buckets : most)},
+                 {"buckets", static_cast<double>(buckets > 0 ? buckets : 0)},
+                 {"max_distance", static_cast<double>(most)},
+                 {"content_to_position", c2p ? 1.0 : 0.0},
+                 {"position_to_content", p2c ? 1.0 : 0.0}};
+}
+
+void transformer_xl(Reading& r) {
+  read_sizes(r);
+  LayerGroup& group = put_group(r, "transformer_xl", NoPosition{});
+  if (const auto clamp = r.keys.integer({"clamp_len"}); clamp && *clamp > 0)
+    group.facts = {{"clamp_length", static_cast<double>(*clamp)}};
+}
+
+void conformer(Reading& r) {
+  read_sizes_without_length(r);
+  const std::string type =
+      r.keys.string({"position_embeddings_type"})
+          .value_or(r.family.model_type == "wav2vec2-bert" ? "relative_key" : "relative");
+  if (type == "relative_key") {
+    LayerGroup& group = put_group(r, "shaw", NoPosition{});
+    group.facts = {
+        {"before", static_cast<double>(r.size({"left_max_position_embeddings"}, 64))},
+        {"after", static_cast<double>(r.size({"right_max_position_embeddings"}, 8))}};
+  } else if (type == "relative") {
+    put_group(r, "transformer_xl", NoPosition{});
+  } else if (type == "rotary") {
+    const double base = r.keys.base({"rotary_embedding_base"}).value_or(10'000);
+    r.note("the hidden states are turned before they are projected to q and k");
+    read_layer_types(r);
+    r.ropes.emplace("", read_rope(r, std::nullopt, base));
+    put_rotary_groups(r);
+  } else {
+    r.keys.find({"position_embeddings_type"})
+        ->fail("position_embeddings_type must be relative, relative_key or rotary, got " +
+               type);
+  }
+}
+
+void swin(Reading& r) {
+  const bool second = r.family.model_type == "swinv2";
+  LayerGroup& group = put_group(r, second ? "swin_v2" : "swin", NoPosition{});
+  if (const auto depths = r.keys.find({"depths"}))
+    for (const std::int64_t depth : depths->integers("depths")) {
+      if (depth < 0 || depth > most_of_few - r.out.layers)
+        depths->fail("depths must be 0 to 65536, in sum too, got " + std::to_string(depth));
+      r.out.layers += depth;
+    }
+  for (std::int64_t l = 0; l < r.out.layers; ++l) group.layers.push_back(l);
+  group.facts = {{"window", static_cast<double>(r.size({"window_size"}, 7))}};
+}
+
+// State-space and other models: nothing tells them a position.
+void nowhere(Reading& r) {
+  r.out.layers =
+      r.size_or_default({"num_hidden_layers", "n_layer", "num_layers"}, 0, most_of_few);
+  r.out.length = r.size({"max_position_embeddings", "context_length"}, 2048);
+  for (const auto unused : {"rope_theta", "rope_scaling", "rope_parameters"})
+    r.keys.find({unused});
+  put_group(r, "none", NoPosition{});
+}
+
+void read_unknown(Reading& r) {
+  const auto has = [&](Keys::Names names) { return r.keys.find(names).has_value(); };
+  r.note("the family " + r.out.model_type + " is not known: read by its keys");
+  const std::string type =
+      r.keys.string({"position_embedding_type", "pos_embedding_type"}).value_or("");
+  if (r.keys.boolean({"alibi", "use_alibi"}).value_or(false) || type == "alibi") {
+    read_sizes(r);
+    put_group(r, "alibi", Alibi{.heads = r.heads});
+  } else if (has({"relative_attention_num_buckets"})) {
+    t5(r);
+  } else if (type == "absolute" || type == "learned" || type == "learned_absolute") {
+    learned(r);
+  } else if (type == "none" || type == "nope") {
+    nowhere(r);
+  } else if (has({"rope_theta", "rope_scaling", "rope_parameters", "rotary_dim", "rotary_pct",
+                  "rotary_emb_base", "partial_rotary_factor"}) ||
+             type == "rope" || type == "rotary") {
+    if (has({"qk_rope_head_dim"}))
+      r.fail("multi-head latent attention of the unknown family " + r.out.model_type +
+             " is not understood");
+    r.note("no key says its pairing: halves, as most families have it, is assumed");
+    read_rotary(r);
+  } else {
+    r.fail("model_type " + r.out.model_type +
+           " is not known and no key says which position encoding it has");
+  }
+}
+
+}  // namespace gnomon::model::internal

@@ -1,0 +1,206 @@
+// Families whose layers are not alike: full attention in some, a window in the others, each
+// with a base, a scaling or a head size of its own. Read from the families' own sources.
+#include <cmath>
+
+#include "src/model/rules.h"
+
+namespace gnomon::model::internal {
+namespace {
+
+std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+constexpr const char* full = "full_attention";
+constexpr const char* sliding = "sliding_attention";
+
+// A base for sliding layers, beside rope_theta, as configs before 5.x had it. rope_scaling is
+// of the full layers alone.
+void local_base(Reading& r, std::string_view name, double otherwise) {
+  const auto local = r.keys.base({name});
+  if (has_ropes_by_type(r)) return;
+  if (!local)
+    r.note(std::string(name) + " is not given: " + shown(otherwise) + ", the default of " +
+           r.out.model_type);
+  r.ropes[sliding] = read_rope(r, std::nullopt, local.value_or(otherwise), sliding);
+}
+
+void scalar_before_attention(Reading& r, double otherwise) {
+  r.softmax_scale =
+      inverse_sqrt(r.keys.positive({"query_pre_attn_scalar"}).value_or(otherwise));
+}
+
+}  // namespace
+
+void afmoe(Reading& r) {
+  prepare(r);
+  slide_all_but_every(r, r.size({"global_attn_every_n_layers", "sliding_window_pattern"}, 4));
+  keep_still(r, full);
+  read_rotary(r);
+}
+
+void cohere2(Reading& r) {
+  prepare(r);
+  slide_all_but_every(r, r.size({"sliding_window_pattern", "_sliding_window_pattern"}, 4));
+  keep_still(r, full);
+  read_rotary(r);
+}
+
+void exaone4(Reading& r) {
+  prepare(r);
+  const auto window = r.keys.find({"sliding_window"});
+  const auto pattern = r.keys.find({"sliding_window_pattern"});
+  if (window && pattern && pattern->is(JsonType::string)) {
+    const std::string letters = pattern->string("sliding_window_pattern");  // "LLLG"
+    if (letters.empty()) pattern->fail("sliding_window_pattern must not be empty");
+    type_layers(r, [&](std::int64_t l) {
+      return letters[size(l) % letters.size()] == 'L' ? sliding : full;
+    });
+  } else if (window) {
+    slide_all_but_every(r, r.size({"sliding_window_pattern"}, 4));
+  }
+  if (window) keep_still(r, full);
+  read_rotary(r);
+}
+
+void gemma2(Reading& r) {
+  scalar_before_attention(r, 256);
+  read_rotary(r);
+}
+
+void gemma3(Reading& r) {
+  scalar_before_attention(r, 256);
+  prepare(r);
+  slide_all_but_every(r, r.size({"sliding_window_pattern", "_sliding_window_pattern"}, 6));
+  local_base(r, "rope_local_base_freq", 10'000);
+  read_rotary(r);
+}
+
+void gemma3n(Reading& r) {
+  r.softmax_scale = 1;
+  prepare(r);
+  slide_all_but_every(r, 5);
+  local_base(r, "rope_local_base_freq", 10'000);
+  read_rotary(r);
+}
+
+void gemma4(Reading& r) {
+  r.softmax_scale = 1;
+  prepare(r);
+  type_layers(r, [&](std::int64_t l) {
+    return (l + 1) % 6 == 0 || l + 1 == r.out.layers ? full : sliding;
+  });
+  const std::int64_t wide = r.size({"global_head_dim"}, 512, most_of_few);
+  r.head_dims[full] = wide;
+  if (has_ropes_by_type(r)) return read_rotary(r);
+  r.note("rope_parameters is not given: the defaults of " + r.out.model_type);
+  Rope& rope = r.ropes[full] = read_rope(r, std::nullopt, 1'000'000, full);
+  rope.scaling = ProportionalScaling{.turning = wide / 8};
+  r.ropes[sliding] = read_rope(r, std::nullopt, 10'000, sliding);
+  put_rotary_groups(r);
+}
+
+void granite_by_layer(Reading& r) {
+  const auto bases = r.keys.find({"layer_rope_theta"});
+  if (!bases) return granite(r);
+  r.softmax_scale = r.keys.positive({"attention_multiplier"}).value_or(1.0);
+  prepare(r);
+  std::size_t l = 0;
+  bases->for_each_element([&](Json value) {
+    if (l >= r.layers.size()) return;
+    const double base = value.is_null() ? 0 : value.number("layer_rope_theta");
+    if (base != 0 && (!(base > 1) || !std::isfinite(base)))
+      value.fail(
+          "layer_rope_theta must be 0, for layers that do not turn, or finite and "
+          "greater than 1, got " +
+          value.shown());
+    Layer& layer = r.layers[l++];
+    layer.turns = base != 0;
+    layer.type = "base " + value.shown();
+    if (layer.turns && !r.ropes.contains(layer.type))
+      r.ropes[layer.type] = read_rope(r, std::nullopt, base);
+  });
+  if (l < r.layers.size())
+    bases->fail("layer_rope_theta must have a base for each of " +
+                std::to_string(r.layers.size()) + " layers, got " + std::to_string(l));
+  put_rotary_groups(r);
+}
+
+void lfm3(Reading& r) {
+  prepare(r);
+  type_layers(r, [](std::int64_t l) {
+    return l % 4 == 2 ? full : l % 4 == 0 && l > 0 ? sliding : "conv";
+  });
+  read_rotary(r);
+}
+
+void mimo(Reading& r) {
+  prepare(r);
+  type_layers(r, [](std::int64_t l) { return l == 0 || (l + 1) % 6 == 0 ? full : sliding; });
+  local_base(r, "swa_rope_theta", 10'000);
+  read_rotary(r);
+}
+
+void modernbert(Reading& r) {
+  prepare(r);
+  const std::int64_t every = r.size({"global_attn_every_n_layers"}, 3);
+  type_layers(r, [&](std::int64_t l) { return l % every == 0 ? full : sliding; });
+  const auto global = r.keys.base({"global_rope_theta"});
+  const auto local = r.keys.base({"local_rope_theta"});
+  if (has_ropes_by_type(r)) return read_rotary(r);
+  const auto scaling = r.keys.find({"rope_scaling", "rope_parameters"});
+  r.ropes[full] = read_rope(r, scaling, global.value_or(160'000), full);
+  r.ropes[sliding] = read_rope(r, scaling, local.value_or(10'000), sliding);
+  put_rotary_groups(r);
+}
+
+void olmo3(Reading& r) {
+  prepare(r);
+  slide_all_but_every(r, 4);
+  if (!has_ropes_by_type(r)) {
+    const auto parameters = r.keys.find({"rope_parameters"});
+    double base = r.keys.base({"rope_theta"}).value_or(r.family.base);
+    if (parameters) base = Keys(*parameters).base({"rope_theta"}).value_or(base);
+    r.ropes[sliding] = read_rope(r, std::nullopt, base, sliding);
+  }
+  read_rotary(r);
+}
+
+void step3(Reading& r) {
+  prepare(r);
+  const auto list = [&](const char* name, double otherwise) {
+    const auto value = r.keys.find({name});
+    if (!value) return std::vector<double>(r.layers.size(), otherwise);
+    if (!value->is(JsonType::array))
+      return std::vector<double>(r.layers.size(), value->number(name));
+    std::vector<double> numbers = value->numbers(name);
+    for (const double one : numbers)
+      if (!(one > 0) || !std::isfinite(one))
+        value->fail(std::string(name) + " must be finite and positive, got " + shown(one));
+    if (numbers.size() < r.layers.size())
+      value->fail(std::string(name) + " must have a number for each of " +
+                  std::to_string(r.layers.size()) + " layers, got " +
+                  std::to_string(numbers.size()));
+    return numbers;
+  };
+  if (const auto scalar = r.keys.positive({"query_pre_attn_scalar"}))
+    r.softmax_scale = inverse_sqrt(*scalar);
+  if (has_ropes_by_type(r)) return read_rotary(r);
+  const auto bases = list("rope_theta", r.family.base);
+  const auto shares = list("partial_rotary_factors", 1);
+  const auto scaling = r.keys.find({"rope_scaling", "rope_parameters"});
+  for (std::size_t l = 0; l < r.layers.size(); ++l) {
+    Layer& layer = r.layers[l];
+    const bool whole = layer.type == full;
+    const std::string type = layer.type + " " + shown(bases[l]) + " " + shown(shares[l]);
+    layer.type = type;
+    if (r.ropes.contains(type)) continue;
+    if (!(shares[l] > 0 && shares[l] <= 1))
+      r.fail_at(
+          {"partial_rotary_factors"},
+          "partial_rotary_factors must be more than 0 and at most 1, got " + shown(shares[l]));
+    r.rotary_dim = static_cast<std::int64_t>(static_cast<double>(r.head_dim) * shares[l]);
+    r.ropes[type] = read_rope(r, whole ? scaling : std::nullopt, bases[l], type);
+  }
+  put_rotary_groups(r);
+}
+
+}  // namespace gnomon::model::internal

@@ -1,0 +1,315 @@
+// Image towers whose queries and keys turn over a grid: by the row in some pairs, by the column
+// in the others. Read from the families' own sources; the arrangements are those of
+// gnomon/rotary/axial.h.
+#include <algorithm>
+#include <stdexcept>
+
+#include "gnomon/rotary/axial.h"
+#include "src/model/rules.h"
+
+namespace gnomon::model::internal {
+namespace {
+
+constexpr std::int32_t y = 0, x = 1;
+
+// rope_theta, beside the sizes or in rope_parameters, where no other key may be.
+double read_base(Reading& r) {
+  std::optional<double> base = r.keys.number({"rope_theta"});
+  for (const std::string_view name : {"rope_scaling", "rope_parameters"}) {
+    const auto dictionary = r.keys.find({name});
+    if (!dictionary) continue;
+    if (!dictionary->is(JsonType::object))
+      dictionary->fail(std::string(name) + " must be an object");
+    Keys keys(*dictionary);
+    const std::string type = keys.string({"rope_type", "type"}).value_or("axial");
+    if (type != "axial" && type != "default")
+      dictionary->fail("rope_type of " + r.out.model_type + " must be axial or default, got " +
+                       type);
+    if (const auto inner = keys.number({"rope_theta"})) base = inner;
+    dictionary->for_each_member([&](const std::string& key, Json value) {
+      if (!keys.was_asked(key))
+        value.fail("the key \"" + key + "\" of a rotation over a grid is not understood");
+    });
+  }
+  if (!base)
+    r.note(
+        "rope_theta is not given: " + std::to_string(static_cast<std::int64_t>(r.family.base)) +
+        ", the default of " + r.out.model_type);
+  const double value = base.value_or(r.family.base);
+  if (!(value > 1) || value > 1e300) r.fail("rope_theta must be finite and greater than 1");
+  return value;
+}
+
+// The group of all layers that attend, or of the given ones.
+void put_turning(Reading& r, const AxialRotary& axial, std::vector<std::int64_t> layers = {}) {
+  RotarySchedule fixed;
+  try {
+    fixed = schedule(axial);
+  } catch (const std::invalid_argument& error) {
+    const std::string why = error.what();
+    r.fail("the head size " + std::to_string(r.head_dim) + ": " +
+           why.substr(why.find(']') + 2));
+  }
+  LayerGroup& group = put_group(r, "rotary",
+                                ScaledRotary{.rotary = {.dim = fixed.dim(),
+                                                        .pairing = axial.pairing,
+                                                        .base = axial.base,
+                                                        .first = axial.first},
+                                             .length = 1,
+                                             .axes = fixed.axes});
+  group.fixed = std::move(fixed);
+  if (!layers.empty()) group.layers = std::move(layers);
+}
+
+// A head's elements by fours: two axes, two elements of a pair.
+void check_fours(const Reading& r) {
+  if (r.head_dim % 4 != 0)
+    r.fail("the head size must be a multiple of 4, got " + std::to_string(r.head_dim));
+}
+
+AxialRotary two_axes(const Reading& r, std::int32_t first, std::int32_t second, Pairing pairing,
+                     double base) {
+  const std::int64_t half = r.head_dim / 2;
+  return {.parts = {{.axis = first, .dim = half}, {.axis = second, .dim = half}},
+          .pairing = pairing,
+          .order = AxialOrder::blocks,
+          .base = base};
+}
+
+// The longer side, where the config tells the image.
+void set_length(Reading& r, Cells cells) { r.out.length = std::max(cells.height, cells.width); }
+
+Cells known_cells(Reading& r) {
+  const bool given = r.keys.find({"image_size"}).has_value() || r.family.image > 0;
+  return given ? image_cells(r) : Cells{};
+}
+
+std::int64_t side_of(std::int64_t rows) {
+  std::int64_t side = 1;
+  while ((side + 1) * (side + 1) <= rows) ++side;
+  return side;
+}
+
+std::int64_t start(Reading& r) {
+  const std::int64_t width = read_tower(r);
+  check_fours(r);
+  return width;
+}
+
+}  // namespace
+
+void pixtral(Reading& r) {
+  start(r);
+  put_turning(r, pixtral_vision(r.head_dim, read_base(r)));
+  set_length(r, known_cells(r));
+}
+
+void tower(Reading& r) {
+  start(r);
+  put_turning(r, qwen_vl_vision(r.head_dim, read_base(r)));
+  set_length(r, known_cells(r));
+}
+
+void tower_on_grid(Reading& r) {
+  const std::int64_t width = start(r);
+  put_turning(r, qwen_vl_vision(r.head_dim, read_base(r)));
+  const Cells cells = image_cells(r);
+  put_image_table(r, cells.height * cells.width, width);
+  set_length(r, cells);
+}
+
+void tower_on_table(Reading& r) {
+  const std::int64_t width = start(r);
+  put_turning(r, qwen_vl_vision(r.head_dim, read_base(r)));
+  const std::int64_t rows = r.size_or_default({"num_position_embeddings"}, r.family.rows);
+  put_image_table(r, rows, width);
+  r.out.length = side_of(rows);
+}
+
+void step_vision(Reading& r) {
+  const std::int64_t width = start(r);
+  put_turning(r, two_axes(r, x, y, Pairing::halves, read_base(r)));
+  const Cells cells = image_cells(r);
+  put_image_table(r, cells.height * cells.width, width);
+  set_length(r, cells);
+}
+
+void muse_vision(Reading& r) {
+  const std::int64_t width = start(r);
+  put_turning(r, two_axes(r, x, y, Pairing::halves, read_base(r)));
+  const Cells cells{r.size_or_default({"pos_emb_height"}, 32),
+                    r.size_or_default({"pos_emb_width"}, 32)};
+  put_image_table(r, cells.height * cells.width, width);
+  set_length(r, cells);
+  r.note("positions count cells from 1");
+}
+
+// Its table has one row for a class token, which does not turn.
+void inkling_vision(Reading& r) {
+  const std::int64_t width = start(r);
+  put_turning(r, two_axes(r, x, y, Pairing::adjacent, read_base(r)));
+  const std::int64_t side = r.size_or_default({"posemb_grid_size"}, 32);
+  put_image_table(r, side * side, width);
+  r.out.length = side;
+  r.note("positions count cells from 1; the class token has a row of its own and is at 0, 0");
+}
+
+// Column and row in turn, pair by pair; frames have fixed sinusoids besides.
+void kimi_vision(Reading& r) {
+  // As first released: other names, and weights whose pairs are adjacent.
+  for (const auto first : {"vt_hidden_size", "vt_num_hidden_layers", "init_pos_emb_height"})
+    if (const auto found = r.keys.find({first}))
+      found->fail("only the config of transformers is understood, which has no " +
+                  std::string(first));
+  const std::int64_t width = start(r);
+  AxialRotary axial = two_axes(r, x, y, Pairing::halves, read_base(r));
+  axial.order = AxialOrder::interleaved;
+  put_turning(r, axial);
+  const Cells cells{r.size_or_default({"pos_emb_height"}, 64),
+                    r.size_or_default({"pos_emb_width"}, 64)};
+  put_image_table(r, cells.height * cells.width, width);
+  set_length(r, cells);
+}
+
+void llama4_tower(Reading& r) {
+  const std::int64_t width = start(r);
+  put_turning(r, llama4_vision(r.head_dim, read_base(r)));
+  const Cells cells = image_cells(r);
+  put_image_table(r, cells.height * cells.width + 1, width);
+  set_length(r, cells);
+  r.note("positions count cells from 1; the class token comes last and is at 0, 0");
+}
+
+void dinov3(Reading& r) {
+  start(r);
+  const double base = read_base(r);
+  put_turning(r, dinov3_vision(r.head_dim, base));
+  set_length(r, known_cells(r));
+  for (const auto training : {"pos_embed_rescale", "pos_embed_shift", "pos_embed_jitter"})
+    r.keys.find({training});
+  r.note(
+      "positions are the centres of cells, from -1 to 1 along each side of the image; inv_freq "
+      "has their 2 pi. Class and register tokens do not turn");
+}
+
+// Two rotations of each query and key: a part of the head for each axis, halves inside it.
+void gemma4_vision(Reading& r) {
+  const std::int64_t width = start(r);
+  r.softmax_scale = 1;
+  const double base = read_base(r);
+  const std::int64_t half = r.head_dim / 2;
+  for (const std::int32_t axis : {x, y})
+    put_turning(r, {.parts = {{.axis = axis, .dim = half}},
+                    .pairing = Pairing::halves,
+                    .order = AxialOrder::blocks,
+                    .base = base,
+                    .first = axis == x ? 0 : half});
+  const std::int64_t rows = r.size_or_default({"position_embedding_size"}, 10'240);
+  LayerGroup& table = put_group(r, "rows_and_columns", NoPosition{});
+  table.facts = {{"rows", static_cast<double>(rows)},
+                 {"columns", static_cast<double>(rows)},
+                 {"dim", static_cast<double>(width)}};
+  r.out.length = 0;
+  r.note("each layer turns twice: a half of the head by the column, the other by the row");
+  r.note("the rows of a cell's column and of its row are added");
+}
+
+// A third of the head for each of frame, row and column; what is left does not turn.
+void minimax_vision(Reading& r) {
+  read_tower(r);
+  const std::int64_t third = 2 * (r.head_dim / 3 / 2);
+  if (third < 2) r.fail("the head size must be at least 6, got " + std::to_string(r.head_dim));
+  put_turning(r, axial({third, third, third}, Pairing::halves, read_base(r)));
+  set_length(r, known_cells(r));
+}
+
+void lfm3_vision(Reading& r) {
+  start(r);
+  read_layer_types(r);
+  if (r.out.layers == 14)
+    type_layers(r,
+                [](std::int64_t l) { return l > 0 && l % 2 == 0 ? "full_attention" : "conv"; });
+  else if (!r.keys.find({"layer_types"}))
+    r.fail("a config of " + r.out.model_type + " must have layer_types");
+  std::vector<std::int64_t> turning, still;
+  for (std::int64_t l = 0; l < r.out.layers; ++l)
+    (r.layers[static_cast<std::size_t>(l)].attends ? turning : still).push_back(l);
+  if (turning.empty()) r.fail("layer_types must have a layer that attends");
+  put_turning(r, qwen_vl_vision(r.head_dim, read_base(r)), std::move(turning));
+  if (still.empty()) return;
+  r.note("layers without attention (" + std::to_string(still.size()) + " of " +
+         std::to_string(r.out.layers) + ") see no positions");
+  LayerGroup& rest = put_group(r, "none", NoPosition{});
+  rest.layers = std::move(still);
+  rest.head_dim = 0;
+  rest.softmax_scale = 0;
+}
+
+// Layers with a window turn by the cell in the window; the others by the cell in the image,
+// slowed so that the longer side is as a window's.
+void sam3(Reading& r) {
+  const std::int64_t width = start(r);
+  const double base = read_base(r);
+  const Cells cells = image_cells(r);
+  if (cells.height != cells.width) r.fail("image_size must be square");
+  const std::int64_t window = r.size_or_default({"window_size"}, 24);
+  const auto given = r.keys.find({"global_attn_indexes"});
+  const auto global =
+      given ? given->integers("global_attn_indexes") : std::vector<std::int64_t>{7, 15, 23, 31};
+  std::vector<std::int64_t> windowed, whole;
+  for (std::int64_t l = 0; l < r.out.layers; ++l)
+    (std::find(global.begin(), global.end(), l) == global.end() ? windowed : whole)
+        .push_back(l);
+  const AxialRotary axial = two_axes(r, x, y, Pairing::adjacent, base);
+  if (!windowed.empty()) put_turning(r, axial, std::move(windowed));
+  if (!whole.empty()) {
+    put_turning(r, axial, std::move(whole));
+    const double slower = static_cast<double>(window) / static_cast<double>(cells.width);
+    for (double& frequency : r.out.groups.back().fixed->inv_freq) frequency *= slower;
+    r.note("layers that see the whole image: inv_freq has window_size / cells of a row, " +
+           std::to_string(window) + " / " + std::to_string(cells.width));
+  }
+  const std::int64_t pretrained = r.size_or_default({"pretrain_image_size"}, 336);
+  const std::int64_t side = pretrained / r.size_or_default({"patch_size"}, r.family.patch);
+  put_image_table(r, std::max<std::int64_t>(side * side, 1), width);
+  r.note("the learned grid is tiled over the image, not interpolated");
+  set_length(r, cells);
+}
+
+// The memory's attention; the encoder is a part of its own.
+void sam2_video(Reading& r) {
+  r.out.layers = r.size_or_default({"memory_attention_num_layers"}, r.family.layers);
+  r.heads = r.size_or_default({"memory_attention_num_attention_heads"}, r.family.heads);
+  const std::int64_t width =
+      r.size_or_default({"memory_attention_hidden_size"}, r.family.hidden);
+  const std::int64_t rate = r.size({"memory_attention_downsample_rate"}, 1);
+  if (r.out.layers > 65536 || r.heads > 65536 || rate > 65536 || width % (rate * r.heads) != 0)
+    r.fail("memory_attention_hidden_size must be a multiple of the heads " +
+           std::to_string(r.heads) + " and the downsample rate " + std::to_string(rate));
+  r.head_dim = width / rate / r.heads;
+  check_fours(r);
+  std::optional<double> base = r.keys.number({"memory_attention_rope_theta"});
+  if (const auto dictionary = r.keys.find({"rope_parameters"}); dictionary || !base)
+    base = read_base(r);
+  put_turning(r, sam2_memory(r.head_dim, *base));
+  if (const auto sizes = r.keys.find({"memory_attention_rope_feat_sizes"})) {
+    const auto sides = sizes->integers("memory_attention_rope_feat_sizes");
+    if (!sides.empty()) r.out.length = *std::max_element(sides.begin(), sides.end());
+  }
+  for (const auto unused : {"memory_attention_rope_k_sizes", "memory_attention_rope_dropout"})
+    r.keys.find({unused});
+  r.note("described is the attention to the memory, of which object pointers do not turn");
+}
+
+void vjepa2(Reading& r) {
+  read_tower(r);
+  if (r.head_dim < 6)
+    r.fail("the head size must be at least 6, got " + std::to_string(r.head_dim));
+  LayerGroup& group = put_group(r, "vjepa2", NoPosition{});
+  group.facts = {{"base", 10'000}, {"block", static_cast<double>(2 * (r.head_dim / 3 / 2))}};
+  r.note(
+      "three blocks of a head for frame, row and column; pairs are adjacent while cos and sin "
+      "lie as halves, so that no rotation results; the predictor is not described");
+}
+
+}  // namespace gnomon::model::internal

@@ -1,0 +1,174 @@
+// V-JEPA 2's turn of queries and keys, and its transpose.
+#include <algorithm>
+#include <string>
+
+#include "gnomon/error.h"
+#include "gnomon/parallel.h"
+#include "gnomon/rotary/vjepa2.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/rotary/vjepa2_simd.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+
+#include "hwy/highway.h"
+#include "src/core/dispatch.h"
+#include "src/core/elements-inl.h"
+#include "src/rotary/batch.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gnomon {
+namespace HWY_NAMESPACE {
+
+constexpr std::int64_t chunk = 256;  // elements held in the summing type at a time; even
+
+// Pairs x[e], x[e + 1], each by its own two angles: cos u, cos v and sin u, sin v.
+// kBackward: sin u and sin v change places and sign.
+template <bool kBackward, typename A>
+HWY_INLINE void TurnElements(A* HWY_RESTRICT x, const float* HWY_RESTRICT cos,
+                             const float* HWY_RESTRICT sin, std::int64_t elements) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  std::int64_t e = 0;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (std::is_same_v<A, float>) {
+    const hn::ScalableTag<float> d;
+    const auto step = 2 * static_cast<std::int64_t>(hn::Lanes(d));
+    for (; e + step <= elements; e += step) {
+      hn::Vec<decltype(d)> a, b, cos_u, cos_v, sin_u, sin_v;
+      hn::LoadInterleaved2(d, x + e, a, b);
+      hn::LoadInterleaved2(d, cos + e, cos_u, cos_v);
+      hn::LoadInterleaved2(d, sin + e, sin_u, sin_v);
+      const auto ac = hn::Mul(a, cos_u), bc = hn::Mul(b, cos_v);
+      if constexpr (kBackward)
+        hn::StoreInterleaved2(hn::MulAdd(b, sin_v, ac), hn::NegMulAdd(a, sin_u, bc), d, x + e);
+      else
+        hn::StoreInterleaved2(hn::NegMulAdd(b, sin_u, ac), hn::MulAdd(a, sin_v, bc), d, x + e);
+    }
+  }
+#endif
+  for (; e < elements; e += 2) {
+    const A a = x[e], b = x[e + 1];
+    const A ac = a * static_cast<A>(cos[e]), bc = b * static_cast<A>(cos[e + 1]);
+    const A sin_u = static_cast<A>(sin[e]), sin_v = static_cast<A>(sin[e + 1]);
+    x[e] = kBackward ? ac + b * sin_v : ac - b * sin_u;
+    x[e + 1] = kBackward ? bc - a * sin_u : bc + a * sin_v;
+  }
+}
+
+template <bool kBackward, typename T>
+void TurnHead(T* HWY_RESTRICT x, const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin,
+              std::int64_t elements) {
+  using A = Accumulator<T>;
+  if constexpr (std::is_same_v<T, A>) {
+    TurnElements<kBackward>(x, cos, sin, elements);
+  } else {
+    HWY_ALIGN A wide[chunk];
+    for (std::int64_t begin = 0; begin < elements; begin += chunk) {
+      const std::int64_t count = HWY_MIN(chunk, elements - begin);
+      FromElements(x + begin, count, wide);
+      TurnElements<kBackward>(wide, cos + begin, sin + begin, count);
+      ToElements(wide, A(1), count, x + begin);
+    }
+  }
+}
+
+#define GNOMON_TURN(T, Name)                                                                 \
+  void Turn##Name(T* x, const float* cos, const float* sin, std::int64_t elements) {         \
+    TurnHead<false>(x, cos, sin, elements);                                                  \
+  }                                                                                          \
+  void TurnBackward##Name(T* x, const float* cos, const float* sin, std::int64_t elements) { \
+    TurnHead<true>(x, cos, sin, elements);                                                   \
+  }
+GNOMON_TURN(float, F32)
+GNOMON_TURN(double, F64)
+GNOMON_TURN(Half, F16)
+GNOMON_TURN(BFloat16, BF16)
+#undef GNOMON_TURN
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gnomon
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gnomon {
+namespace {
+
+#define GNOMON_EXPORT(T, Name)                                    \
+  HWY_EXPORT(Turn##Name);                                         \
+  HWY_EXPORT(TurnBackward##Name);                                 \
+  auto forward(const T*) { return &GNOMON_DISPATCH(Turn##Name); } \
+  auto backward(const T*) { return &GNOMON_DISPATCH(TurnBackward##Name); }
+GNOMON_EXPORT(float, F32)
+GNOMON_EXPORT(double, F64)
+GNOMON_EXPORT(Half, F16)
+GNOMON_EXPORT(BFloat16, BF16)
+#undef GNOMON_EXPORT
+
+constexpr std::int64_t grain_elements = 1 << 15;  // of a piece worth a thread
+
+template <typename T>
+void check(const View<T, 4>& x, const Vjepa2Table& table) {
+  if (x.extent(1) != table.tokens())
+    refuse("vjepa2", "x must have the table's " + std::to_string(table.tokens()) + " tokens",
+           std::int64_t{x.extent(1)});
+  if (table.batch() != 1 && x.extent(0) != table.batch())
+    refuse("vjepa2", "x must have the table's " + std::to_string(table.batch()) + " rows",
+           std::int64_t{x.extent(0)});
+  if (x.extent(3) != table.size())
+    refuse("vjepa2",
+           "x must have head_size = " + std::to_string(table.size()) + " elements per head",
+           std::int64_t{x.extent(3)});
+  if (x.stride(3) != 1)
+    refuse("vjepa2", "the elements of a head must be contiguous: stride 1",
+           std::int64_t{x.stride(3)});
+}
+
+template <typename T, typename Kernel>
+void turn(View<T, 4> x, const Vjepa2Table& table, Kernel turn_head) {
+  check(x, table);
+  const std::int64_t tokens = x.extent(1), heads = x.extent(2);
+  const View<const float, 3> cos = table.cos(), sin = table.sin();
+  const std::int64_t elements = cos.extent(2);
+  const std::int64_t grain =
+      std::max<std::int64_t>(1, grain_elements / std::max<std::int64_t>(1, heads * elements));
+  parallel_for(x.extent(0) * tokens, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t token = begin; token < end; ++token) {
+      const std::int64_t b = token / tokens, t = token % tokens;
+      const std::int64_t row = table.batch() == 1 ? 0 : b;
+      for (std::int64_t h = 0; h < heads; ++h)
+        turn_head(&x(b, t, h, 0), &cos(row, t, 0), &sin(row, t, 0), elements);
+    }
+  });
+}
+
+}  // namespace
+
+template <typename T>
+void rotate(View<T, 4> x, const Vjepa2Table& table) {
+  turn(x, table, forward(x.data()));
+}
+template <typename T>
+void rotate(View<T, 3> x, const Vjepa2Table& table) {
+  rotate(rotary_internal::batch_of_one(x), table);
+}
+template <typename T>
+void rotate_backward(View<T, 4> grad, const Vjepa2Table& table) {
+  turn(grad, table, backward(grad.data()));
+}
+template <typename T>
+void rotate_backward(View<T, 3> grad, const Vjepa2Table& table) {
+  rotate_backward(rotary_internal::batch_of_one(grad), table);
+}
+
+#define GNOMON_INSTANTIATE(T)                                    \
+  template void rotate(View<T, 4>, const Vjepa2Table&);          \
+  template void rotate(View<T, 3>, const Vjepa2Table&);          \
+  template void rotate_backward(View<T, 4>, const Vjepa2Table&); \
+  template void rotate_backward(View<T, 3>, const Vjepa2Table&);
+GNOMON_INSTANTIATE(float)
+GNOMON_INSTANTIATE(double)
+GNOMON_INSTANTIATE(Half)
+GNOMON_INSTANTIATE(BFloat16)
+#undef GNOMON_INSTANTIATE
+
+}  // namespace gnomon
+#endif  // HWY_ONCE

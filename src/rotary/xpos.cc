@@ -1,0 +1,53 @@
+#include "gnomon/rotary/xpos.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "gnomon/error.h"
+
+namespace gnomon {
+namespace {
+
+// direction: 1 for queries, -1 for keys.
+RotarySchedule schedule_of(const XPos& xpos, double direction) {
+  for (const double positive : {xpos.scale_base, xpos.gamma})
+    if (!(positive > 0) || !std::isfinite(positive))
+      refuse("xpos", "scale_base and gamma must be finite and greater than 0", positive);
+  RotarySchedule schedule = gnomon::schedule(
+      Rotary{.dim = xpos.dim, .pairing = xpos.pairing, .base = xpos.base, .first = xpos.first});
+  schedule.centre = xpos.centre;
+  for (std::int64_t i = 0; i < xpos.dim / 2; ++i) {
+    const double zeta =
+        (static_cast<double>(2 * i) / static_cast<double>(xpos.dim) + xpos.gamma) /
+        (1 + xpos.gamma);
+    schedule.growth.push_back(direction * std::log(zeta) / xpos.scale_base);
+  }
+  return schedule;
+}
+
+}  // namespace
+
+RotarySchedule query_schedule(const XPos& xpos) { return schedule_of(xpos, 1); }
+RotarySchedule key_schedule(const XPos& xpos) { return schedule_of(xpos, -1); }
+
+RotarySchedule retnet_schedule(std::int64_t dim, double base) {
+  RotarySchedule schedule =
+      gnomon::schedule(Rotary{.dim = dim, .pairing = Pairing::adjacent, .base = base});
+  const std::int64_t last = std::max<std::int64_t>(1, dim / 2 - 1);
+  for (std::int64_t i = 0; i < dim / 2; ++i)
+    schedule.inv_freq[static_cast<std::size_t>(i)] = static_cast<double>(
+        std::pow(static_cast<long double>(base),
+                 -static_cast<long double>(i) / static_cast<long double>(last)));
+  return schedule;
+}
+
+std::vector<double> retnet_decays(std::int64_t heads, std::int64_t first_head) {
+  for (const std::int64_t argument : {heads, first_head})
+    if (argument < 0) refuse("retnet", "heads and first_head must not be negative", argument);
+  std::vector<double> decays;
+  for (std::int64_t h = 0; h < heads; ++h)
+    decays.push_back(1 - std::exp2(-5 - static_cast<double>(first_head + h)));
+  return decays;
+}
+
+}  // namespace gnomon

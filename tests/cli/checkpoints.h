@@ -1,0 +1,134 @@
+// What the tests of commands on weights share: a folder, the program run in it, small files.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "gnomon/io/safetensors.h"
+#include "io/temporary.h"
+#include "process.h"
+#include "testing.h"
+
+namespace gnomon::cli {
+
+class InFolder : public ::testing::Test {
+ protected:
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+  testing::Outcome run(const std::vector<std::string>& arguments) const {
+    return testing::run(GNOMON_PROGRAM, arguments, testing::Streams::separate);
+  }
+  // Runs what must be refused: one line on stderr, nothing on stdout, exit 2.
+  std::string refused(const std::vector<std::string>& arguments) const {
+    const auto outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.output, "");
+    EXPECT_THAT(outcome.errors, ::testing::StartsWith("gnomon: ["));
+    EXPECT_EQ(std::count(outcome.errors.begin(), outcome.errors.end(), '\n'), 1);
+    return outcome.errors;
+  }
+  std::string done(const std::vector<std::string>& arguments) const {
+    const auto outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    EXPECT_EQ(outcome.errors, "");
+    return outcome.output;
+  }
+  // Of the folder or one in it, sorted, hidden ones too.
+  std::vector<std::string> names(const std::string& below = "") const {
+    std::vector<std::string> all;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / below))
+      all.push_back(entry.path().filename().string());
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+
+ private:
+  testing::TemporaryFolder folder_;
+};
+
+// `count` bytes that differ from row to row.
+inline std::string pattern(std::size_t count, unsigned seed = 1) {
+  std::string bytes(count, '\0');
+  std::mt19937 engine(seed);
+  for (char& c : bytes) c = static_cast<char>(engine());
+  return bytes;
+}
+
+// One tensor of any dtype, contents by `seed`.
+struct Piece {
+  std::string name, dtype;
+  io::Array::Shape shape;
+  std::size_t element_bytes;
+};
+
+// A `.safetensors` file, written by hand as the format's page says.
+inline std::string safetensors(const std::vector<Piece>& pieces,
+                               const std::string& metadata = "", unsigned seed = 1) {
+  std::string header = "{", data;
+  if (!metadata.empty()) header += "\"__metadata__\":" + metadata;
+  for (const Piece& piece : pieces) {
+    std::size_t bytes = piece.element_bytes;
+    for (const std::int64_t extent : piece.shape) bytes *= static_cast<std::size_t>(extent);
+    if (header.size() > 1) header += ",";
+    header += nlohmann::json(piece.name).dump() + ":{\"dtype\":\"" + piece.dtype +
+              "\",\"shape\":" + nlohmann::json(piece.shape).dump() + ",\"data_offsets\":[" +
+              std::to_string(data.size()) + "," + std::to_string(data.size() + bytes) + "]}";
+    data += pattern(bytes, seed++);
+  }
+  header += "}";
+  header.append((8 - header.size() % 8) % 8, ' ');
+  std::string file(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) file[i] = static_cast<char>(header.size() >> (8 * i));
+  return file + header + data;
+}
+
+// The attention of a layer of Llama: 4 heads of 8, 2 of keys, width 16.
+inline std::vector<Piece> llama_layer(int layer, const std::string& dtype = "BF16",
+                                      std::size_t bytes = 2) {
+  const std::string prefix = "model.layers." + std::to_string(layer) + ".self_attn.";
+  return {{prefix + "q_proj.weight", dtype, {32, 16}, bytes},
+          {prefix + "k_proj.weight", dtype, {16, 16}, bytes},
+          {prefix + "v_proj.weight", dtype, {16, 16}, bytes},
+          {prefix + "o_proj.weight", dtype, {16, 32}, bytes}};
+}
+inline const char* const llama_config =
+    R"({"model_type": "llama", "num_attention_heads": 4, "num_key_value_heads": 2,
+        "hidden_size": 32, "num_hidden_layers": 2, "max_position_embeddings": 64,
+        "rope_theta": 10000.0})";
+
+// A folder in which models are put and converted.
+class ConvertProgram : public InFolder {
+ protected:
+  // A model of two shards, with an index and what lies beside them.
+  void put_model(const std::string& folder) const {
+    std::filesystem::create_directory(file(folder));
+    testing::put(file(folder + "/config.json"), llama_config);
+    testing::put(file(folder + "/tokenizer.json"), "{}");
+    testing::put(file(folder + "/pytorch_model.bin"), "other weights");
+    testing::put(file(folder + "/.hidden"), "");
+    std::filesystem::create_directory(file(folder + "/original"));
+    nlohmann::json map;
+    for (int shard = 0; shard < 2; ++shard) {
+      const auto pieces = llama_layer(shard);
+      testing::put(file(folder + "/" + shard_name(shard)),
+                   safetensors(pieces, R"({"format":"pt"})"));
+      for (const Piece& piece : pieces) map[piece.name] = shard_name(shard);
+    }
+    put_index(folder, map);
+  }
+  void put_index(const std::string& folder, const nlohmann::json& map) const {
+    testing::put(
+        file(folder + "/model.safetensors.index.json"),
+        nlohmann::json({{"metadata", {{"total_size", 4096}}}, {"weight_map", map}}).dump(2));
+  }
+  static std::string shard_name(int shard) {
+    return "model-0000" + std::to_string(shard + 1) + "-of-00002.safetensors";
+  }
+};
+
+}  // namespace gnomon::cli

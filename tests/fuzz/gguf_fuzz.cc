@@ -1,0 +1,47 @@
+#include "fuzz/target.h"
+#include "gnomon/model/gguf.h"
+#include "gnomon/model/gguf_model.h"
+
+namespace gnomon::fuzz {
+namespace {
+
+bool read(std::span<const std::byte> bytes) {
+  return taken(bytes.size(), [&] {
+    const model::Gguf file(bytes, "fuzz");
+    const auto attempt = [&](auto method, const auto& what) {
+      taken(bytes.size(), [&] { (file.*method)(what); });
+    };
+    for (const model::GgufEntry& entry : file.metadata()) {
+      require(file.find(entry.key) == &entry);
+      // Refusals are slow under the sanitizers, and alike: those of one entry will do.
+      const bool all = &entry == &file.metadata().front();
+      if (all || entry.element == model::GgufType::boolean) {
+        attempt(&model::Gguf::boolean, entry.key);
+        attempt(&model::Gguf::booleans, entry.key);
+      }
+      if (all || entry.element == model::GgufType::text) {
+        attempt(&model::Gguf::text, entry.key);
+        attempt(&model::Gguf::texts, entry.key);
+      }
+      if (all || (entry.element != model::GgufType::boolean &&
+                  entry.element != model::GgufType::text)) {
+        attempt(&model::Gguf::integers, entry.key);
+        attempt(&model::Gguf::numbers, entry.key);
+        if (entry.type == entry.element) {
+          attempt(&model::Gguf::integer, entry.key);
+          attempt(&model::Gguf::number, entry.key);
+        }
+      }
+    }
+    for (const model::GgufTensor& tensor : file.tensors()) {
+      require(file.find_tensor(tensor.name) == &tensor && tensor.size() >= 0);
+      attempt(&model::Gguf::values, tensor);
+    }
+    taken(bytes.size(), [&] { model::read_gguf(file); });
+  });
+}
+
+const Register registered("gguf", read);
+
+}  // namespace
+}  // namespace gnomon::fuzz

@@ -1,0 +1,17 @@
+#include "fuzz/target.h"
+#include "src/io/npy_bytes.h"
+
+namespace gnomon::fuzz {
+namespace {
+
+bool read(std::span<const std::byte> bytes) {
+  return taken(bytes.size(), [&] {
+    const io::Array array = io::internal::read_npy("fuzz", bytes, nullptr);
+    require(static_cast<std::int64_t>(array.to_doubles().size()) == array.size());
+  });
+}
+
+const Register registered("npy", read);
+
+}  // namespace
+}  // namespace gnomon::fuzz

@@ -1,0 +1,327 @@
+// What the reader of config.json refuses and notes of sizes, layers and families.
+#include <string>
+
+#include "model/config_text.h"
+
+namespace gnomon::model {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(ConfigSizes, EachIsWholePositiveAndBounded) {
+  for (const char* name : {"hidden_size", "num_attention_heads", "num_hidden_layers",
+                           "max_position_embeddings", "head_dim"}) {
+    for (const char* value : {"0", "-4", "-9223372036854775808", "9223372036854775807"})
+      refused(llama({{name, value}}), std::string(name) + " must be 1 to ", value);
+    for (const char* value : {"1.5", "NaN", "\"64\"", "[64]", "{}", "true"})
+      refused(llama({{name, value}}), std::string(name) + " must be an integer, got ", value);
+    for (const char* value : {"1e30", "Infinity"})
+      refused(llama({{name, value}}), std::string(name) + " must be at most 2^53", value);
+    refused(llama({{name, "99999999999999999999"}}), "must be an integer within 64 bits",
+            "99999999999999999999");
+  }
+  for (const char* name : {"num_attention_heads", "num_hidden_layers", "head_dim"})
+    refused(llama({{name, "65537"}}), " must be 1 to 65536, got 65537", "65537");
+  refused(llama({{"hidden_size", ""}, {"n_embd", "0"}}), "n_embd must be 1 to", "0");
+  EXPECT_EQ(read_config(llama({{"num_hidden_layers", "3.0"}})).layers, 3);
+}
+
+TEST(ConfigSizes, AreThereOrOfTheFamily) {
+  for (const char* missing : {"", "null"}) {
+    EXPECT_THAT(notes(llama({{"num_hidden_layers", missing}})),
+                HasSubstr("num_hidden_layers is not given: 32, the default of llama"));
+    EXPECT_THAT(notes(llama({{"max_position_embeddings", missing}})),
+                HasSubstr("max_position_embeddings is not given: 2048, the default of llama"));
+    for (const auto& [name, called] : {std::pair("hidden_size", "hidden_size"),
+                                       {"num_attention_heads", "num_attention_heads"},
+                                       {"num_hidden_layers", "num_hidden_layers"}})
+      refused(llama({{"model_type", "\"internlm2\""}, {name, missing}}),
+              std::string("a config of internlm2 must have ") + called, "{");
+  }
+}
+
+TEST(ConfigSizes, Heads) {
+  refused(
+      llama({{"hidden_size", "66"}}),
+      "hidden_size must be a multiple of num_attention_heads 4 where head_dim is not given, "
+      "got 66",
+      "66");
+  refused(llama({{"hidden_size", "1048576"}}),
+          "hidden_size must be at most 65536 times num_attention_heads 4, got 1048576",
+          "1048576");
+  refused(llama({{"hidden_size", "12"}}), "the elements that turn must be even, got 3", "{");
+  refused(llama({{"hidden_size", "4"}}), "the elements that turn must be 2 to the head size 1",
+          "{");
+  EXPECT_EQ(read_config(llama({{"hidden_size", "66"}, {"head_dim", "16"}})).groups[0].head_dim,
+            16);
+  EXPECT_THAT(notes(llama({{"model_type", "\"qwen2_vl\""}, {"head_dim", "32"}})),
+              HasSubstr("head_dim 32 is not used by qwen2_vl: it is hidden_size / "
+                        "num_attention_heads, 16"));
+}
+
+TEST(ConfigSizes, ShareOfTheHead) {
+  const auto partial = [](const std::string& value) {
+    return llama({{"partial_rotary_factor", value}});
+  };
+  EXPECT_EQ(rotary(read_config(partial("0.5"))).rotary.dim, 8);
+  EXPECT_EQ(rotary(read_config(partial("0.55"))).rotary.dim, 8);  // truncated
+  for (const char* value : {"0", "-0.5", "NaN", "Infinity"}) {
+    refused(partial(value), "partial_rotary_factor must be finite and positive", value);
+    refused(scaled({{"partial_rotary_factor", value}}),
+            "partial_rotary_factor must be finite and positive", value);
+  }
+  for (const char* value : {"1.0001", "4", "1e300"})
+    refused(partial(value), "the share of a head that turns must be at most 1, got ", value);
+  for (const char* value : {"0.2", "0.01", "0.0625"})
+    refused(partial(value), "the elements that turn must be ", value);
+  refused(partial("0.2"), "must be even, got 3", "0.2");
+  refused(partial("0.01"), "must be 2 to the head size 16, got 0", "0.01");
+  refused(partial("\"0.5\""), "partial_rotary_factor must be a number", "\"0.5\"");
+  refused(llama({{"rotary_pct", "2"}}), "the share of a head", "2");
+  EXPECT_THAT(notes(llama({{"partial_rotary_factor", "0.5"}, {"rotary_dim", "4"}})),
+              HasSubstr("rotary_dim 4 is not used"));
+  EXPECT_THAT(
+      notes(scaled({{"partial_rotary_factor", "1.0"}}, {{"partial_rotary_factor", "0.5"}})),
+      HasSubstr("partial_rotary_factor beside the sizes is not used"));
+
+  const auto gptj = [](const std::string& value) {
+    return llama({{"model_type", "\"gptj\""}, {"rotary_dim", value}});
+  };
+  EXPECT_EQ(rotary(read_config(gptj("8"))).rotary.dim, 8);
+  refused(gptj("0"), "rotary_dim must be 1 to", "0");
+  refused(gptj("7"), "the elements that turn must be even, got 7", "7");
+  refused(gptj("18"), "the elements that turn must be 2 to the head size 16, got 18", "18");
+  refused(gptj("8.5"), "rotary_dim must be an integer, got 8.5", "8.5");
+}
+
+TEST(ConfigSizes, LatentHeads) {
+  const auto deepseek = [](Members changes) {
+    changes["model_type"] = "\"deepseek_v3\"";
+    return llama(changes);
+  };
+  const auto& group =
+      read_config(deepseek({{"qk_nope_head_dim", "8"}, {"qk_rope_head_dim", "4"}})).groups[0];
+  EXPECT_EQ(group.head_dim, 12);
+  EXPECT_EQ(std::get<ScaledRotary>(group.encoding).rotary.first, 8);
+  for (const char* name : {"qk_nope_head_dim", "qk_rope_head_dim"})
+    for (const char* value : {"0", "-8", "65537"})
+      refused(deepseek({{name, value}}), std::string(name) + " must be 1 to 65536", value);
+  refused(deepseek({{"qk_rope_head_dim", "5"}}), "the elements that turn must be even, got 5",
+          "5");
+  refused(
+      llama({{"model_type", "\"deepseek_v4\""}, {"head_dim", "8"}, {"qk_rope_head_dim", "8"}}),
+      "qk_rope_head_dim must be less than head_dim 8, got 8", "8");
+}
+
+TEST(ConfigLayers, Types) {
+  const std::string two = R"(["full_attention", "sliding_attention"])";
+  refused(llama({{"layer_types", two}}), "layer_types must name each of 4 layers, got 2", "[");
+  refused(llama({{"layer_types", "[]"}}), "layer_types must name each of 4 layers, got 0",
+          "[]");
+  refused(llama({{"layer_types", "\"full_attention\""}}),
+          "layer_types must be a list of strings", "\"full");
+  refused(llama({{"layer_types", R"(["full_attention", 1, "a", "b"])"}}),
+          "layer_types must be a string, got 1", "1");
+  EXPECT_THAT(notes(llama({{"num_hidden_layers", "1"}, {"layer_types", two}})),
+              HasSubstr("layer_types names 2 layers, the model has 1"));
+  EXPECT_THAT(
+      notes(llama({{"num_hidden_layers", "1"}, {"layer_types", "[\"ful_attention\"]"}})),
+      HasSubstr("layer_types: \"ful_attention\" is not known, and taken for attention"));
+  // A model with a base for each of its own types has none for others.
+  refused(llama({{"model_type", "\"modernbert\""},
+                 {"num_hidden_layers", "1"},
+                 {"layer_types", "[\"chunked_attention\"]"}}),
+          "no frequencies are given for layers of type chunked_attention", "{");
+}
+
+TEST(ConfigLayers, RopesByType) {
+  const auto with = [](const std::string& parameters) {
+    return llama({{"num_hidden_layers", "2"},
+                  {"layer_types", R"(["full_attention", "sliding_attention"])"},
+                  {"rope_parameters", parameters}});
+  };
+  const std::string full = R"("full_attention": {"rope_theta": 1e6})";
+  const std::string sliding = R"("sliding_attention": {"rope_theta": 1e4})";
+  EXPECT_EQ(read_config(with("{" + full + "," + sliding + "}")).groups.size(), 2u);
+  refused(with("{" + full + "}"),
+          "rope_parameters must have an entry for the layer type sliding_attention", "{\"full");
+  refused(with("{" + full + ", \"sliding_attention\": 1}"),
+          "rope_parameters must be one dictionary, or one for each layer type; got 1", "1");
+  refused(with("{" + full + ", \"rope_theta\": 10000}"),
+          "must be one dictionary, or one for each", "10000");
+  refused(with("{" + full + "," + sliding + "," + full + "}"), "full_attention occurs twice",
+          "{\"rope_theta\": 1e6}}");
+  refused(with("{" + full + R"(, "sliding_attention": {"rope_theta": 0}})"),
+          "rope_theta must be finite", "0");
+  EXPECT_THAT(notes(with("{" + full + "," + sliding + R"(, "other": {"rope_theta": 0}})")),
+              HasSubstr("rope_parameters has an entry for other, which no layer is"));
+  const auto still = read_config(with("{" + full + R"(, "sliding_attention": null})"));
+  ASSERT_EQ(still.groups.size(), 2u);
+  EXPECT_EQ(still.groups[1].kind, "none");
+}
+
+// Every list that has something for each layer.
+TEST(ConfigLayers, ListsAreLongEnough) {
+  const auto model = [](const std::string& type, const std::string& name,
+                        const std::string& list, Members more = {}) {
+    more["model_type"] = quoted(type);
+    more[name] = list;
+    return llama(more);
+  };
+  for (const auto& [type, name, list] :
+       {std::tuple("smollm3", "no_rope_layers", "[1, 1, 0]"),
+        {"llama4_text", "no_rope_layers", "[1]"},
+        {"minimax", "attn_type_list", "[1, 0]"},
+        {"granitemoehybrid", "layers_block_type", "[\"mamba\"]"},
+        {"zamba2", "layers_block_type", "[\"mamba\", \"hybrid\"]"},
+        {"nemotron_h", "hybrid_override_pattern", "\"M*M\""},
+        {"step3p5", "rope_theta", "[10000.0, 20000.0]"}}) {
+    SCOPED_TRACE(type);
+    refused(model(type, name, list), " for each of 4 layers, got ",
+            std::string(list).substr(0, 3));
+  }
+  EXPECT_EQ(read_config(model("smollm3", "no_rope_layers", "[1, 1, 0, 1]")).groups.size(), 2u);
+  refused(model("smollm3", "no_rope_layers", "[1, 1, 0, 0.5]"),
+          "no_rope_layers must be an integer", "0.5");
+  refused(model("smollm3", "no_rope_layer_interval", "0"),
+          "no_rope_layer_interval must be 1 to", "0");
+}
+
+TEST(ConfigLayers, ListsNumberLayersThatAreThere) {
+  for (const char* number : {"-1", "4", "9223372036854775807"}) {
+    refused(llama({{"model_type", "\"bamba\""},
+                   {"attn_layer_indices", std::string("[0, ") + number + "]"}}),
+            std::string("attn_layer_indices must be 0 to 3, got ") + number, number);
+    refused(llama({{"model_type", "\"mllama_text_model\""},
+                   {"cross_attention_layers", std::string("[0, ") + number + "]"}}),
+            std::string("cross_attention_layers must be 0 to 3, got ") + number, number);
+  }
+  const std::string kimi = R"({"full_attn_layers": [4, 5]})";
+  refused(llama({{"model_type", "\"kimi_linear\""}, {"linear_attn_config", kimi}}),
+          "full_attn_layers must be 1 to 4, got 5", "5");
+  refused(llama({{"model_type", "\"jamba\""}, {"attn_layer_offset", "8"}}),
+          "attn_layer_offset must be 0 to 7, got 8", "8");
+}
+
+TEST(ConfigFamilies, OtherPositions) {
+  const auto of = [](const std::string& type, Members more) {
+    more["model_type"] = quoted(type);
+    return llama(more);
+  };
+  refused(of("bert", {{"position_embedding_type", "\"rotary\""}}),
+          "position_embedding_type must be absolute, relative_key or relative_key_query, got "
+          "rotary",
+          "\"rotary\"");
+  for (const char* id : {"-1", "9223372036854775807"})
+    refused(of("roberta", {{"pad_token_id", id}}),
+            "pad_token_id must be a row of the table, got ", id);
+  refused(of("roberta", {{"pad_token_id", "4096"}}),
+          "the position table must have more rows than its offset 4097, got 4096", "{");
+  refused(of("mpt", {{"attn_config", "[]"}}), "attn_config must be an object", "[]");
+  refused(of("mpt", {{"attn_config", R"({"alibi_bias_max": 0})"}}),
+          "alibi_bias_max must be finite and positive, got 0", "0");
+  refused(of("mpt", {{"attn_config", R"({"rope": true})"}}), "attn_config.rope of mpt",
+          "{\"rope");
+  refused(
+      of("t5",
+         {{"num_heads", "4"}, {"num_layers", "2"}, {"relative_attention_num_buckets", "31"}}),
+      "relative_attention_num_buckets must be even and at least 4, got 31", "31");
+  refused(of("deberta-v2", {{"pos_att_type", "1"}}), "pos_att_type must be a list of strings",
+          "1");
+  refused(of("swin", {{"depths", "[2, -1]"}}), "depths must be 0 to 65536, in sum too, got -1",
+          "[2");
+  refused(of("swin", {{"depths", "[9223372036854775807, 9223372036854775807]"}}),
+          "depths must be 0 to 65536", "[9");
+  for (const char* value : {"0", "-1", "NaN"}) {
+    refused(of("granite", {{"attention_multiplier", value}}),
+            "attention_multiplier must be finite and positive", value);
+    refused(of("gemma2", {{"query_pre_attn_scalar", value}}),
+            "query_pre_attn_scalar must be finite and positive", value);
+  }
+  refused(of("llama4_text", {{"attn_scale", "-0.1"}}),
+          "attn_scale must not be negative, got -0.1", "-0.1");
+  refused(of("llama4_text", {{"floor_scale", "0"}}), "floor_scale must be 1 to", "0");
+  const std::string ministral =
+      R"({"rope_type": "yarn", "factor": 2.0, "llama_4_scaling_beta": )";
+  refused(of("ministral3", {{"rope_parameters", ministral + "0.1}"}}),
+          "llama_4_scaling_beta needs original_max_position_embeddings", "{\"rope_type");
+  refused(of("ministral3", {{"rope_parameters",
+                             ministral + R"(-1, "original_max_position_embeddings": 1024})"}}),
+          "llama_4_scaling_beta must not be negative, got -1", "-1");
+  for (const char* base : {"1", "-3", "NaN"})
+    refused(of("granite_swa",
+               {{"layer_rope_theta", std::string("[10000, 0, null, ") + base + "]"}}),
+            "layer_rope_theta must be 0, for layers that do not turn, or finite and", base);
+}
+
+TEST(ConfigFamilies, Unknown) {
+  const auto unknown = [](Members more) {
+    if (!more.contains("model_type")) more["model_type"] = "\"newmodel\"";
+    return llama(more);
+  };
+  EXPECT_THAT(
+      read_config(unknown({})).notes,
+      ::testing::ElementsAre("the family newmodel is not known: read by its keys",
+                             HasSubstr("halves, as most families have it, is assumed")));
+  EXPECT_EQ(read_config(unknown({{"model_type", ""}})).model_type, "unknown");
+  EXPECT_THAT(notes(unknown({{"model_type", ""}})), HasSubstr("model_type is not given"));
+  refused(unknown({{"rope_theta", ""}}),
+          "model_type newmodel is not known and no key says which position encoding it has",
+          "{");
+  refused(unknown({{"model_type", "\"Llama\""}, {"rope_theta", ""}}), "model_type Llama", "{");
+  refused(unknown({{"model_type", "7"}}), "model_type must be a string, got 7", "7");
+  refused(unknown({{"qk_rope_head_dim", "8"}}),
+          "multi-head latent attention of the unknown family", "{");
+  // A key that speaks of position and nobody understands may change the result.
+  for (const char* key : {"rope_power", "yarn_everything", "relative_attention_kind",
+                          "my_alibi", "rotary_swirl", "use_ntk", "position_scale"}) {
+    refused(unknown({{key, "3"}}), std::string("the key \"") + key + "\" of the unknown family",
+            "3");
+    EXPECT_THAT(notes(llama({{key, "3"}})),
+                HasSubstr(std::string("the key ") + key + " is not used by llama"));
+    for (const char* off : {"null", "false"}) {
+      EXPECT_THAT(notes(llama({{key, off}})), "");
+      EXPECT_THAT(read_config(unknown({{key, off}})).notes, ::testing::SizeIs(2));
+    }
+  }
+  for (const auto& [key, value, kind] : {std::tuple("alibi", "true", "alibi"),
+                                         {"position_embedding_type", "\"alibi\"", "alibi"},
+                                         {"position_embedding_type", "\"absolute\"", "learned"},
+                                         {"position_embedding_type", "\"none\"", "none"}})
+    EXPECT_EQ(read_config(unknown({{key, value}, {"rope_theta", ""}})).groups[0].kind, kind);
+}
+
+TEST(ConfigFamilies, ThePartThatIsALanguageModel) {
+  const std::string text =
+      R"({"model_type": "llava", "text_config": )" + llama({{"rope_theta", "20000"}}) + "}";
+  const auto model = read_config(text);
+  EXPECT_EQ(rotary(model).rotary.base, 20000);
+  EXPECT_EQ(model.model_type, "llava");
+  EXPECT_THAT(model.notes,
+              Contains(HasSubstr("only the language model is described: text_config")));
+  refused(R"({"model_type": "llava", "text_config": )" + llama({{"rope_theta", "0"}}) + "}",
+          "rope_theta must be finite and greater than 1, got 0", "0");
+  refused(
+      R"({"model_type": "llava", "text_config": )" + llama({{"hidden_size", "\"a\""}}) + "}",
+      "hidden_size must be an integer", "\"a\"");
+}
+
+TEST(ConfigFamilies, NotesAreFewAndShort) {
+  Members many;
+  for (int i = 0; i < 5000; ++i) many["rope_" + std::to_string(i)] = "1";
+  EXPECT_EQ(read_config(llama(many)).notes.size(), 100u);
+  EXPECT_EQ(read_config(llama(many)).notes.back(), "and more, left out here");
+  const std::string odd = "rope\\u0007\\n" + std::string(100'000, 'x');
+  for (const std::string& note : read_config(llama({{odd, "1"}})).notes) {
+    EXPECT_LT(note.size(), 500u);
+    EXPECT_THAT(note, HasSubstr("rope??x"));
+  }
+  const auto model = read_config(llama({{"model_type", "\"a\\u0000b" + odd + "\""}}));
+  EXPECT_LT(model.model_type.size(), 100u);
+  EXPECT_THAT(model.model_type, ::testing::StartsWith("a?brope??x"));
+}
+
+}  // namespace
+}  // namespace gnomon::model
