@@ -1,100 +1,20 @@
 #include "gnomon/model/gguf_model.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <stdexcept>
 
-#include "gnomon/error.h"
-#include "src/core/text.h"
-#include "src/model/gguf_architectures.h"
-#include "src/model/reading.h"
+#include "src/model/gguf_draft.h"
 
 namespace gnomon::model {
 namespace {
 
 using internal::Draft;
+using Reader = internal::GgufDraft;
 using internal::Layer;
 using internal::put_group;
 using internal::Rope;
 using internal::Turn;
-
-// The keys of one file: "%s.rope.freq_base" with the architecture for %s.
-class Reader : public Draft {
- public:
-  explicit Reader(const Gguf& file) : file_(file) {
-    const auto text = file.text("general.architecture");
-    if (!text) throw FormatError(file.name(), 0, "general.architecture must be there");
-    arch = std::string(*text);
-    turn = internal::turn_of(arch);
-    if (turn == Turn{})
-      fail("general.architecture",
-           "the architecture " + gnomon::internal::shown(arch) +
-               " is not known, and with it which elements of a head pair up");
-    out.source = file.name();
-    out.model_type = arch;
-  }
-
-  std::string key(std::string_view name) const { return arch + "." + std::string(name); }
-
-  [[noreturn]] void fail(const std::string& reason) const override {
-    throw FormatError(file_.name(), 0, reason);
-  }
-  [[noreturn]] void fail(const std::string& full_key, const std::string& reason) const {
-    const GgufEntry* const entry = file_.find(full_key);
-    throw FormatError(file_.name(), entry ? entry->offset : 0,
-                      gnomon::internal::printable(reason, 400));
-  }
-
-  std::optional<std::int64_t> integer(std::string_view name) const {
-    return file_.integer(key(name));
-  }
-  // Sizes: at least 1 where they are there; 0 where they are not.
-  std::int64_t size(std::string_view name, std::int64_t most = std::int64_t{1} << 40) const {
-    const auto value = integer(name);
-    if (!value) return 0;
-    if (*value < 1 || *value > most)
-      fail(key(name), key(name) + " must be 1 to " + std::to_string(most) + ", got " +
-                          std::to_string(*value));
-    return *value;
-  }
-  std::int64_t required(std::string_view name, std::int64_t most = 1 << 16) const {
-    const std::int64_t value = size(name, most);
-    if (value == 0) fail(key(name) + " must be there");
-    return value;
-  }
-  double number(std::string_view name, double otherwise) const {
-    const double value = file_.number(key(name)).value_or(otherwise);
-    if (!std::isfinite(value)) fail(key(name), key(name) + " must be finite");
-    return value;
-  }
-  double positive(std::string_view name, double otherwise) const {
-    const double value = number(name, otherwise);
-    if (!(value > 0))
-      fail(key(name), key(name) + " must be positive, got " + std::to_string(value));
-    return value;
-  }
-
-  // The elements of a tensor of factors, or nothing.
-  std::vector<double> factors(std::string_view tensor_name, std::int64_t pairs) const {
-    const GgufTensor* const tensor = file_.find_tensor(tensor_name);
-    if (!tensor) return {};
-    file_.data(*tensor);  // it is there
-    if (tensor->size() != pairs)
-      throw FormatError(
-          file_.name(), std::min<std::uint64_t>(tensor->offset, file_.bytes().size()),
-          std::string(tensor_name) + " must have one factor for each of " +
-              std::to_string(pairs) + " pairs, got " + std::to_string(tensor->size()));
-    return file_.values(*tensor);
-  }
-
-  const Gguf& file() const { return file_; }
-  std::string arch;
-  Turn turn = {};
-
- private:
-  const Gguf& file_;
-};
 
 void read_sizes(Reader& r) {
   r.out.layers = r.required("block_count");
@@ -102,24 +22,29 @@ void read_sizes(Reader& r) {
   r.layers.resize(static_cast<std::size_t>(r.out.layers));
   const auto counts = r.file().integers(r.key("attention.head_count"));
   if (!counts || counts->empty()) r.fail(r.key("attention.head_count") + " must be there");
+  for (const std::int64_t count : *counts)
+    if (count < 0 || count > internal::most_of_few)
+      r.fail(r.key("attention.head_count"),
+             "attention.head_count must be 0 to 65536, got " + std::to_string(count));
   r.heads = *std::max_element(counts->begin(), counts->end());
-  if (r.heads < 0 || r.heads > 1 << 16)
-    r.fail(r.key("attention.head_count"),
-           "attention.head_count must be at most 65536, got " + std::to_string(r.heads));
   // By layer: no heads, no attention (hybrids, pruned layers).
-  if (std::ssize(*counts) >= r.out.layers)
+  if (counts->size() > 1) {
+    r.require_length("attention.head_count", counts->size());
     for (std::size_t l = 0; l < r.layers.size(); ++l) r.layers[l].attends = (*counts)[l] != 0;
+  }
+  if (r.heads == 0) return;
   r.head_dim = r.size("attention.key_length_mla", 1 << 16);
   if (r.head_dim == 0) r.head_dim = r.size("attention.key_length", 1 << 16);
   if (r.head_dim == 0) {
     const std::int64_t width = r.required("embedding_length", 1 << 24);
-    if (r.heads == 0 || width % r.heads != 0 || width / r.heads > 1 << 16)
+    if (width % r.heads != 0 || width / r.heads > internal::most_of_few)
       r.fail(r.key("embedding_length"), "embedding_length must be a multiple of the heads " +
                                             std::to_string(r.heads) + ", got " +
                                             std::to_string(width));
     r.head_dim = width / r.heads;
   }
-  if (const double scale = r.number("attention.scale", 0); scale > 0) r.softmax_scale = scale;
+  if (const double scale = r.not_negative("attention.scale"); scale > 0)
+    r.softmax_scale = scale;
 }
 
 RopeScaling read_yarn(Reader& r, double factor, std::int64_t original) {
@@ -130,47 +55,66 @@ RopeScaling read_yarn(Reader& r, double factor, std::int64_t original) {
   const double ext = r.number("rope.scaling.yarn_ext_factor", -1);
   if (ext >= 0 && ext != 1)
     r.fail(r.key("rope.scaling.yarn_ext_factor"),
-           "rope.scaling.yarn_ext_factor must be 1, got " + std::to_string(ext));
-  // 0.1 x mscale_all_dim, as the converter stores it.
-  const double all_dim = r.number("rope.scaling.yarn_log_multiplier", 0) / 0.1;
-  const auto magnitude = [&](double scale) {
-    return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1;
+           "rope.scaling.yarn_ext_factor must be 1, got " + internal::shown(ext));
+  if (const double unused = r.number("rope.scaling.yarn_attn_factor", 1); unused != 1)
+    r.note("rope.scaling.yarn_attn_factor " + internal::shown(unused) +
+           " is not used: llama.cpp computes yarn's own");
+  // mscale_all_dim. For DeepSeek's graph the converter stores a tenth of it.
+  const bool latent = r.arch == "deepseek2" || r.arch == "mistral4" || r.arch == "glm-dsa";
+  yarn.mscale_all_dim = r.not_negative("rope.scaling.yarn_log_multiplier") / (latent ? 0.1 : 1);
+  const bool own = latent && r.arch != "glm-dsa";
+  if (yarn.mscale_all_dim != 0) yarn.mscale = own ? yarn.mscale_all_dim : 1;
+  // That graph scales the softmax by what cos and sin would have without mscale_all_dim.
+  if (latent) yarn.softmax_mscale = yarn.mscale_all_dim != 0 ? yarn.mscale : 1;
+  const double scale = r.positive("rope.scaling.attn_factor", 1);
+  if (scale == 1) return yarn;
+  if (latent)
+    r.fail(r.key("rope.scaling.attn_factor"), "rope.scaling.attn_factor must be 1 for " +
+                                                  r.arch + ", got " + internal::shown(scale));
+  const auto magnitude = [&](double mscale) {
+    return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
   };
-  double table = magnitude(1);
-  if (all_dim != 0) {
-    yarn.mscale_all_dim = all_dim;
-    yarn.mscale = r.arch == "deepseek2" || r.arch == "mistral4" ? all_dim : 1;
-    table = magnitude(yarn.mscale) / magnitude(all_dim);
-    if (yarn.mscale == all_dim) yarn.softmax_mscale = all_dim;
-  }
-  yarn.attention_factor = table * r.positive("rope.scaling.attn_factor", 1) *
-                          r.positive("rope.scaling.yarn_attn_factor", 1);
+  yarn.attention_factor =
+      scale * (yarn.mscale_all_dim == 0
+                   ? magnitude(1)
+                   : magnitude(yarn.mscale) / magnitude(yarn.mscale_all_dim));
   return yarn;
 }
 
 RopeScaling read_scaling(Reader& r, std::int64_t pairs) {
   const std::int64_t given = r.size("rope.scaling.original_context_length");
-  const std::int64_t original = given ? given : std::max<std::int64_t>(r.out.length, 1);
+  const std::int64_t original = given ? given : r.out.length;
   const auto text = r.file().text(r.key("rope.scaling.type"));
   const std::string type(text.value_or("linear"));
   double factor = r.number("rope.scaling.factor", r.number("rope.scale_linear", 0));
   if (factor == 0) factor = 1;  // as llama.cpp reads it
   if (!(factor > 0))
-    r.fail(r.key("rope.scaling.factor"), "rope.scaling.factor must be positive");
+    r.fail(r.key("rope.scaling.factor"),
+           "rope.scaling.factor must be positive, got " + internal::shown(factor));
+  if (type == "none") factor = 1;
+  const auto slowed = [&](std::vector<double> factors) {
+    for (double& one : factors) one *= factor;
+    return factors;
+  };
+  const auto require_original = [&] {
+    if (given) return;
+    if (original == 0) r.fail(r.key("rope.scaling.original_context_length") + " must be there");
+    r.note("rope.scaling.original_context_length is not given: context_length");
+  };
 
   const auto shorter = r.factors("rope_factors_short.weight", pairs);
   const auto longer = r.factors("rope_factors_long.weight", pairs);
   if (shorter.empty() != longer.empty())
-    throw FormatError(r.file().name(), 0,
-                      "rope_factors_short.weight and rope_factors_long.weight must both be "
-                      "there, or neither");
+    r.fail(
+        "rope_factors_short.weight and rope_factors_long.weight must both be there, or "
+        "neither");
   const auto freqs = r.factors("rope_freqs.weight", pairs);
   if (!longer.empty()) {
-    if (!given) r.note("rope.scaling.original_context_length is not given: context_length");
+    require_original();
     r.note("long factors hold for contexts above " + std::to_string(original) +
            "; llama.cpp decides by the context it allocates");
-    return LongRopeScaling{.short_factors = shorter,
-                           .long_factors = longer,
+    return LongRopeScaling{.short_factors = slowed(shorter),
+                           .long_factors = slowed(longer),
                            .original_length = original,
                            .attention_factor = r.positive("rope.scaling.attn_factor", 1)};
   }
@@ -178,7 +122,7 @@ RopeScaling read_scaling(Reader& r, std::int64_t pairs) {
     if (!freqs.empty())
       r.fail(r.key("rope.scaling.type"),
              "rope_freqs.weight together with yarn is not understood");
-    if (!given) r.note("rope.scaling.original_context_length is not given: context_length");
+    require_original();
     return read_yarn(r, factor, original);
   }
   if (type == "longrope")
@@ -187,12 +131,11 @@ RopeScaling read_scaling(Reader& r, std::int64_t pairs) {
     r.fail(
         r.key("rope.scaling.type"),
         "rope.scaling.type must be none, linear, yarn or longrope, got " + type.substr(0, 40));
-  if (type == "none") factor = 1;
-  if (!freqs.empty()) {
-    FrequencyFactors scaled{freqs};
-    for (double& one : scaled.factors) one *= factor;
-    return scaled;
-  }
+  for (const char* name : {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor"})
+    if (const double scale = r.positive(name, 1); scale != 1)
+      r.fail(r.key(name), r.key(name) + " must be 1 where the scaling is " + type + ", got " +
+                              internal::shown(scale));
+  if (!freqs.empty()) return FrequencyFactors{slowed(freqs)};
   if (factor == 1) return NoScaling{};
   return LinearScaling{factor};
 }
@@ -209,17 +152,30 @@ std::vector<std::int32_t> read_axes(Reader& r, std::int64_t pairs) {
         r.turn == Turn::sections ? MRopeOrder::sequential : MRopeOrder::ggml_interleaved, sizes,
         pairs);
   } catch (const std::invalid_argument& error) {
-    r.fail(r.key("rope.dimension_sections"), error.what());
+    const std::string why = error.what();
+    r.fail(r.key("rope.dimension_sections"),
+           "rope.dimension_sections does not fit: " + why.substr(why.find(']') + 2));
   }
 }
 
 void check(Reader& r, const Rope& rope) {
   try {
-    scaled_frequencies(rope.rotary, rope.scaling, std::max<std::int64_t>(r.out.length, 1));
+    const auto scaled =
+        scaled_frequencies(rope.rotary, rope.scaling, std::max<std::int64_t>(r.out.length, 1));
+    const auto good = [](double value) { return std::isfinite(value); };
+    if (!std::all_of(scaled.inv_freq.begin(), scaled.inv_freq.end(), good) ||
+        !good(scaled.table_scale) || !good(scaled.softmax_scale))
+      r.fail("the frequencies and scales must be finite");
   } catch (const std::invalid_argument& error) {
     const std::string why = error.what();
     r.fail(r.key("rope.dimension_count"), why.substr(why.find(']') + 2));
   }
+}
+
+void require_dim(const Reader& r, const char* name, std::int64_t dim, std::int64_t head_dim) {
+  if (dim > head_dim || dim % 2 != 0)
+    r.fail(r.key(name), r.key(name) + " must be even and at most " + std::to_string(head_dim) +
+                            ", got " + std::to_string(dim));
 }
 
 // Which layers slide, where the graph of an architecture gives them another base or none.
@@ -227,7 +183,8 @@ void type_layers(Reader& r, std::int64_t every) {
   const auto pattern = r.file().find(r.key("attention.sliding_window_pattern"));
   if (pattern && pattern->type == GgufType::array && pattern->element == GgufType::boolean) {
     const auto slides = *r.file().booleans(r.key("attention.sliding_window_pattern"));
-    for (std::size_t l = 0; l < r.layers.size() && l < slides.size(); ++l)
+    r.require_length("attention.sliding_window_pattern", slides.size());
+    for (std::size_t l = 0; l < r.layers.size(); ++l)
       if (slides[l]) r.layers[l].type = "sliding_attention";
     return;
   }
@@ -249,18 +206,20 @@ void special(Reader& r, const Rope& rope) {
   if (r.arch == "gemma3" || r.arch == "gemma3n" || r.arch == "gemma-embedding") {
     type_layers(r, r.arch == "gemma3n" ? 5 : 6);
     Rope local{.rotary = rope.rotary};  // sliding layers are not scaled
-    local.rotary.base = r.positive("rope.freq_base_swa", 10'000);
+    local.rotary.base = r.base("rope.freq_base_swa");
     r.ropes["sliding_attention"] = local;
     if (r.arch == "gemma3n") r.softmax_scale = 1;
   } else if (r.arch == "gemma4") {
     type_layers(r, 6);
     r.softmax_scale = 1;
     Rope local{.rotary = rope.rotary};
-    local.rotary.base = r.positive("rope.freq_base_swa", 10'000);
+    local.rotary.base = r.base("rope.freq_base_swa");
     const std::int64_t width = r.size("attention.key_length_swa", 1 << 16);
     const std::int64_t dim = r.size("rope.dimension_count_swa", 1 << 16);
     if (width != 0) r.head_dims["sliding_attention"] = width;
     local.rotary.dim = dim != 0 ? dim : width != 0 ? width : local.rotary.dim;
+    require_dim(r, "rope.dimension_count_swa", local.rotary.dim,
+                r.head_dim_of("sliding_attention"));
     check(r, local);
     r.ropes["sliding_attention"] = local;
   } else if (r.arch == "cohere2" || r.arch == "afmoe") {
@@ -277,12 +236,12 @@ void special(Reader& r, const Rope& rope) {
     r.temperature = llama4_temperature(r.positive("attention.temperature_scale", 0.1),
                                        length != 0 ? length : 8192);
     r.tempered = Draft::Tempered::still;
-  } else if (const double beta = r.number("attention.temperature_scale", 0); beta > 0) {
+  } else if (const double beta = r.not_negative("attention.temperature_scale"); beta > 0) {
     const std::int64_t length = r.size("attention.temperature_length");
     const std::int64_t original = r.size("rope.scaling.original_context_length");
-    r.temperature = ministral3_temperature(beta, length     ? length
-                                                 : original ? original
-                                                            : r.out.length);
+    const std::int64_t steps = length ? length : original ? original : r.out.length;
+    if (steps == 0) r.fail(r.key("attention.temperature_length") + " must be there");
+    r.temperature = ministral3_temperature(beta, steps);
   }
   if ((r.arch == "gemma2" && r.out.layers == 46) ||
       (r.arch == "gemma3" && r.out.layers == 62)) {
@@ -296,15 +255,9 @@ void special(Reader& r, const Rope& rope) {
 void read_turning(Reader& r) {
   std::int64_t dim = r.size("rope.dimension_count", 1 << 16);
   if (dim == 0) dim = r.head_dim;
-  if (dim > r.head_dim || dim % 2 != 0)
-    r.fail(r.key("rope.dimension_count"), "rope.dimension_count must be even and at most " +
-                                              std::to_string(r.head_dim) + ", got " +
-                                              std::to_string(dim));
+  require_dim(r, "rope.dimension_count", dim, r.head_dim);
   const bool latent = r.size("attention.kv_lora_rank") != 0;
-  const double base = r.number("rope.freq_base", 10'000);
-  if (!(base > 1))
-    r.fail(r.key("rope.freq_base"),
-           "rope.freq_base must be greater than 1, got " + std::to_string(base));
+  const double base = r.base("rope.freq_base");
   if (!r.file().find(r.key("rope.freq_base"))) r.note("rope.freq_base is not given: 10000");
   Rope rope{
       .rotary = {.dim = dim,
@@ -327,7 +280,7 @@ void read_turning(Reader& r) {
 
 // Without a rotation: a table, a bias, or nothing.
 void read_still(Reader& r) {
-  double max_bias = r.number("attention.max_alibi_bias", 0);
+  double max_bias = r.not_negative("attention.max_alibi_bias");
   if (max_bias == 0 && (r.arch == "bloom" || r.arch == "refact" || r.arch == "jina-bert-v2"))
     max_bias = 8;
   if (r.arch == "t5" || r.arch == "t5encoder") {
@@ -348,6 +301,7 @@ void read_still(Reader& r) {
   } else if (max_bias > 0) {
     put_group(r, "alibi", Alibi{.heads = r.heads, .max_bias = max_bias});
   } else if (const GgufTensor* table = r.file().find_tensor("position_embd.weight")) {
+    if (table->size() == 0) r.fail("position_embd.weight must not be empty");
     put_group(r, "learned", Learned{.rows = table->extents[1], .dim = table->extents[0]});
     r.note(
         "rows are counted as they lie in the file: OPT's and RoBERTa's first two are left "
@@ -372,6 +326,12 @@ ModelDescription read_gguf(const Gguf& file) {
     return std::move(r.out);
   }
   read_sizes(r);
+  if (r.heads == 0) {  // state spaces: the converter writes it so
+    if (r.turn != Turn::none)
+      r.fail(r.key("attention.head_count"), "attention.head_count must be at least 1, got 0");
+    put_group(r, "none", NoPosition{});
+    return std::move(r.out);
+  }
   // Baichuan 13B shares its name with 7B, which turns.
   if (r.arch == "baichuan" && r.heads == 40) {
     put_group(r, "alibi", Alibi{.heads = r.heads});

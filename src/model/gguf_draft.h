@@ -1,0 +1,118 @@
+// A draft from the keys and tensors of a GGUF file.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gnomon/error.h"
+#include "gnomon/model/gguf.h"
+#include "src/core/text.h"
+#include "src/model/gguf_architectures.h"
+#include "src/model/reading.h"
+
+namespace gnomon::model::internal {
+
+// The keys of one file: "%s.rope.freq_base" with the architecture for %s.
+class GgufDraft : public Draft {
+ public:
+  explicit GgufDraft(const Gguf& file) : file_(file) {
+    const auto text = file.text("general.architecture");
+    if (!text) throw FormatError(file.name(), 0, "general.architecture must be there");
+    arch = std::string(*text);
+    turn = turn_of(arch);
+    if (turn == Turn{})
+      fail("general.architecture",
+           "the architecture " + gnomon::internal::shown(arch) +
+               " is not known, and with it which elements of a head pair up");
+    out.source = file.name();
+    out.model_type = arch;
+  }
+
+  std::string key(std::string_view name) const { return arch + "." + std::string(name); }
+
+  [[noreturn]] void fail(const std::string& reason) const override {
+    throw FormatError(file_.name(), 0, reason);
+  }
+  [[noreturn]] void fail(const std::string& full_key, const std::string& reason) const {
+    const GgufEntry* const entry = file_.find(full_key);
+    throw FormatError(file_.name(), entry ? entry->offset : 0,
+                      gnomon::internal::printable(reason, 400));
+  }
+
+  std::optional<std::int64_t> integer(std::string_view name) const {
+    return file_.integer(key(name));
+  }
+  // Sizes: at least 1 where they are there; 0 where they are not.
+  std::int64_t size(std::string_view name, std::int64_t most = std::int64_t{1} << 40) const {
+    const auto value = integer(name);
+    if (!value) return 0;
+    if (*value < 1 || *value > most)
+      fail(key(name), key(name) + " must be 1 to " + std::to_string(most) + ", got " +
+                          std::to_string(*value));
+    return *value;
+  }
+  std::int64_t required(std::string_view name, std::int64_t most = 1 << 16) const {
+    const std::int64_t value = size(name, most);
+    if (value == 0) fail(key(name) + " must be there");
+    return value;
+  }
+  double number(std::string_view name, double otherwise) const {
+    const double value = file_.number(key(name)).value_or(otherwise);
+    if (!std::isfinite(value)) fail(key(name), key(name) + " must be finite");
+    return value;
+  }
+  double positive(std::string_view name, double otherwise) const {
+    const double value = number(name, otherwise);
+    if (!(value > 0)) fail(key(name), key(name) + " must be positive, got " + shown(value));
+    return value;
+  }
+  double base(std::string_view name) const {
+    const double value = number(name, 10'000);
+    if (!(value > 1))
+      fail(key(name), key(name) + " must be greater than 1, got " + shown(value));
+    return value;
+  }
+  // 0 where it is not there, or says that it is not used.
+  double not_negative(std::string_view name) const {
+    return number(name, 0) == 0 ? 0 : positive(name, 0);
+  }
+
+  // At least one for each layer, of an array of `size`.
+  void require_length(std::string_view name, std::size_t size) const {
+    if (size < layers.size())
+      fail(key(name), key(name) + " must have one for each of " +
+                          std::to_string(layers.size()) + " layers, got " +
+                          std::to_string(size));
+  }
+
+  // The elements of a tensor of factors, or nothing.
+  std::vector<double> factors(std::string_view tensor_name, std::int64_t pairs) const {
+    const GgufTensor* const tensor = file_.find_tensor(tensor_name);
+    if (!tensor) return {};
+    file_.data(*tensor);  // it is there
+    if (tensor->size() != pairs)
+      throw FormatError(
+          file_.name(), std::min<std::uint64_t>(tensor->offset, file_.bytes().size()),
+          std::string(tensor_name) + " must have one factor for each of " +
+              std::to_string(pairs) + " pairs, got " + std::to_string(tensor->size()));
+    std::vector<double> values = file_.values(*tensor);
+    for (const double value : values)
+      if (!(value > 0) || !std::isfinite(value))
+        throw FormatError(
+            file_.name(), tensor->offset,
+            std::string(tensor_name) + " must be finite and positive, got " + shown(value));
+    return values;
+  }
+
+  const Gguf& file() const { return file_; }
+  std::string arch;
+  Turn turn = {};
+
+ private:
+  const Gguf& file_;
+};
+
+}  // namespace gnomon::model::internal
