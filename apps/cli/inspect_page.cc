@@ -211,7 +211,7 @@ std::string scaling_text(const RopeScaling& scaling) {
   std::string text = json["type"].get<std::string>();
   const char* between = ": ";
   for (const auto& [key, value] : json.items()) {
-    if (key == "type") continue;
+    if (key == "type" || value == 0.0) continue;  // an mscale of 0 is none
     std::string name = key;
     std::replace(name.begin(), name.end(), '_', ' ');
     text += between;

@@ -132,6 +132,8 @@ struct Cells {
   std::int64_t height = 0, width = 0;
 };
 Cells image_cells(Reading& r);
+// The layers that see the whole image, by global_attn_indexes.
+std::set<std::int64_t> image_layers(Reading& r, std::set<std::int64_t> otherwise);
 // The sizes of an image tower; the width of its embeddings.
 std::int64_t read_tower(Reading& r);
 // A table [rows, width] that is added to the embeddings of all layers.

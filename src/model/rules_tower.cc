@@ -90,6 +90,14 @@ std::int64_t side_of(std::int64_t rows) {
   return side;
 }
 
+// Cells along a side, whose square must fit.
+std::int64_t side(Reading& r, std::string_view name, std::int64_t otherwise) {
+  const std::int64_t cells = r.size_or_default({name}, otherwise);
+  if (cells > 1 << 20)
+    r.fail(std::string(name) + " must be at most 2^20, got " + std::to_string(cells));
+  return cells;
+}
+
 std::int64_t start(Reading& r) {
   const std::int64_t width = read_tower(r);
   check_fours(r);
@@ -137,8 +145,7 @@ void step_vision(Reading& r) {
 void muse_vision(Reading& r) {
   const std::int64_t width = start(r);
   put_turning(r, two_axes(r, x, y, Pairing::halves, read_base(r)));
-  const Cells cells{r.size_or_default({"pos_emb_height"}, 32),
-                    r.size_or_default({"pos_emb_width"}, 32)};
+  const Cells cells{side(r, "pos_emb_height", 32), side(r, "pos_emb_width", 32)};
   put_image_table(r, cells.height * cells.width, width);
   set_length(r, cells);
   r.note("positions count cells from 1");
@@ -148,9 +155,9 @@ void muse_vision(Reading& r) {
 void inkling_vision(Reading& r) {
   const std::int64_t width = start(r);
   put_turning(r, two_axes(r, x, y, Pairing::adjacent, read_base(r)));
-  const std::int64_t side = r.size_or_default({"posemb_grid_size"}, 32);
-  put_image_table(r, side * side, width);
-  r.out.length = side;
+  const std::int64_t cells = side(r, "posemb_grid_size", 32);
+  put_image_table(r, cells * cells, width);
+  r.out.length = cells;
   r.note("positions count cells from 1; the class token has a row of its own and is at 0, 0");
 }
 
@@ -165,8 +172,7 @@ void kimi_vision(Reading& r) {
   AxialRotary axial = two_axes(r, x, y, Pairing::halves, read_base(r));
   axial.order = AxialOrder::interleaved;
   put_turning(r, axial);
-  const Cells cells{r.size_or_default({"pos_emb_height"}, 64),
-                    r.size_or_default({"pos_emb_width"}, 64)};
+  const Cells cells{side(r, "pos_emb_height", 64), side(r, "pos_emb_width", 64)};
   put_image_table(r, cells.height * cells.width, width);
   set_length(r, cells);
 }
@@ -253,13 +259,10 @@ void sam3(Reading& r) {
   const Cells cells = image_cells(r);
   if (cells.height != cells.width) r.fail("image_size must be square");
   const std::int64_t window = r.size_or_default({"window_size"}, 24);
-  const auto given = r.keys.find({"global_attn_indexes"});
-  const auto global =
-      given ? given->integers("global_attn_indexes") : std::vector<std::int64_t>{7, 15, 23, 31};
+  const auto global = image_layers(r, {7, 15, 23, 31});
   std::vector<std::int64_t> windowed, whole;
   for (std::int64_t l = 0; l < r.out.layers; ++l)
-    (std::find(global.begin(), global.end(), l) == global.end() ? windowed : whole)
-        .push_back(l);
+    (global.contains(l) ? whole : windowed).push_back(l);
   const AxialRotary axial = two_axes(r, x, y, Pairing::adjacent, base);
   if (!windowed.empty()) put_turning(r, axial, std::move(windowed));
   if (!whole.empty()) {
@@ -269,9 +272,9 @@ void sam3(Reading& r) {
     r.note("layers that see the whole image: inv_freq has window_size / cells of a row, " +
            std::to_string(window) + " / " + std::to_string(cells.width));
   }
-  const std::int64_t pretrained = r.size_or_default({"pretrain_image_size"}, 336);
-  const std::int64_t side = pretrained / r.size_or_default({"patch_size"}, r.family.patch);
-  put_image_table(r, std::max<std::int64_t>(side * side, 1), width);
+  const std::int64_t pretrained =
+      side(r, "pretrain_image_size", 336) / r.size_or_default({"patch_size"}, r.family.patch);
+  put_image_table(r, pretrained * pretrained, width);
   r.note("the learned grid is tiled over the image, not interpolated");
   set_length(r, cells);
 }
@@ -287,6 +290,8 @@ void sam2_video(Reading& r) {
     r.fail("memory_attention_hidden_size must be a multiple of the heads " +
            std::to_string(r.heads) + " and the downsample rate " + std::to_string(rate));
   r.head_dim = width / rate / r.heads;
+  if (r.head_dim > 65536)
+    r.fail("the head size must be at most 65536, got " + std::to_string(r.head_dim));
   check_fours(r);
   std::optional<double> base = r.keys.number({"memory_attention_rope_theta"});
   if (const auto dictionary = r.keys.find({"rope_parameters"}); dictionary || !base)

@@ -75,6 +75,13 @@ Cells image_cells(Reading& r) {
                  sides(r, "patch_size", r.family.patch));
 }
 
+std::set<std::int64_t> image_layers(Reading& r, std::set<std::int64_t> otherwise) {
+  const auto given = r.keys.find({"global_attn_indexes"});
+  if (!given) return otherwise;
+  const auto layers = given->integers("global_attn_indexes");
+  return {layers.begin(), layers.end()};
+}
+
 std::int64_t read_tower(Reading& r) {
   constexpr std::int64_t most = 1 << 16;
   const auto check = [&](const char* what, std::int64_t value) {
@@ -251,15 +258,12 @@ void sam(Reading& r) {
   const Cells cells = image_cells(r);
   const std::int64_t window = r.keys.integer({"window_size"}).value_or(14);
   if (window < 0 || window > 1 << 20) r.fail("window_size must be 0 to 2^20");
-  const auto given = r.keys.find({"global_attn_indexes"});
-  const auto global =
-      given ? given->integers("global_attn_indexes") : std::vector<std::int64_t>{2, 5, 8, 11};
+  const auto global = image_layers(r, {2, 5, 8, 11});
   const bool relative = r.keys.boolean({"use_rel_pos"}).value_or(true);
   if (relative) {
     std::array<std::vector<std::int64_t>, 2> layers;  // with a window, of the whole image
     for (std::int64_t l = 0; l < r.out.layers; ++l)
-      layers[window == 0 || std::find(global.begin(), global.end(), l) != global.end()]
-          .push_back(l);
+      layers[window == 0 || global.contains(l)].push_back(l);
     for (const bool whole : {false, true}) {
       if (layers[whole].empty()) continue;
       LayerGroup& group = put_group(r, "decomposed", NoPosition{});

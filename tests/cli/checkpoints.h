@@ -1,10 +1,6 @@
-// What the tests of commands on weights share: a folder, the program run in it, small files.
+// What the tests of commands on weights share: small checkpoints.
 #pragma once
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,44 +8,10 @@
 
 #include "gnomon/io/safetensors.h"
 #include "io/temporary.h"
-#include "process.h"
+#include "program.h"
 #include "testing.h"
 
 namespace gnomon::cli {
-
-class InFolder : public ::testing::Test {
- protected:
-  std::string file(const std::string& name) const { return (folder_ / name).string(); }
-  testing::Outcome run(const std::vector<std::string>& arguments) const {
-    return testing::run(GNOMON_PROGRAM, arguments, testing::Streams::separate);
-  }
-  // Runs what must be refused: one line on stderr, nothing on stdout, exit 2.
-  std::string refused(const std::vector<std::string>& arguments) const {
-    const auto outcome = run(arguments);
-    EXPECT_EQ(outcome.code, 2);
-    EXPECT_EQ(outcome.output, "");
-    EXPECT_THAT(outcome.errors, ::testing::StartsWith("gnomon: ["));
-    EXPECT_EQ(std::count(outcome.errors.begin(), outcome.errors.end(), '\n'), 1);
-    return outcome.errors;
-  }
-  std::string done(const std::vector<std::string>& arguments) const {
-    const auto outcome = run(arguments);
-    EXPECT_EQ(outcome.code, 0) << outcome.errors;
-    EXPECT_EQ(outcome.errors, "");
-    return outcome.output;
-  }
-  // Of the folder or one in it, sorted, hidden ones too.
-  std::vector<std::string> names(const std::string& below = "") const {
-    std::vector<std::string> all;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_ / below))
-      all.push_back(entry.path().filename().string());
-    std::sort(all.begin(), all.end());
-    return all;
-  }
-
- private:
-  testing::TemporaryFolder folder_;
-};
 
 // `count` bytes that differ from row to row.
 inline std::string pattern(std::size_t count, unsigned seed = 1) {

@@ -8,8 +8,7 @@
 #include <sstream>
 
 #include "gnomon/io/npy.h"
-#include "process.h"
-#include "testing.h"
+#include "program.h"
 
 namespace gnomon::cli {
 namespace {
@@ -24,30 +23,9 @@ constexpr const char* llama = R"({"model_type": "llama", "hidden_size": 64,
   "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": 4096,
   "rope_theta": 10000.0, "rope_scaling": {"rope_type": "linear", "factor": 4.0}})";
 
-class Inspect : public ::testing::Test {
+class Inspect : public InFolder {
  protected:
-  Inspect() {
-    std::string name = (fs::temp_directory_path() / "gnomon-cli-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-    std::ofstream(folder_ / "config.json") << llama;
-  }
-  ~Inspect() override { fs::remove_all(folder_); }
-
-  std::string file(const std::string& name) const { return folder_ / name; }
-  std::string folder() const { return folder_; }
-  testing::Outcome run(const std::vector<std::string>& arguments) const {
-    return testing::run(GNOMON_PROGRAM, arguments, testing::Streams::separate);
-  }
-  std::string refused(const std::vector<std::string>& arguments) const {
-    const auto outcome = run(arguments);
-    EXPECT_EQ(outcome.code, 2);
-    EXPECT_EQ(outcome.output, "");
-    EXPECT_EQ(std::count(outcome.errors.begin(), outcome.errors.end(), '\n'), 1);
-    return outcome.errors;
-  }
-
- private:
-  fs::path folder_;
+  Inspect() { std::ofstream(file("config.json")) << llama; }
 };
 
 TEST_F(Inspect, SaysItInWords) {

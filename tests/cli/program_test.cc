@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "gnomon/io/npy.h"
-#include "process.h"
-#include "testing.h"
+#include "program.h"
 
 namespace gnomon::cli {
 namespace {
@@ -22,36 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
 
-class Program : public ::testing::Test {
- protected:
-  Program() {
-    std::string name = (fs::temp_directory_path() / "gnomon-cli-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~Program() override { fs::remove_all(folder_); }
-
-  std::string file(const std::string& name) const { return folder_ / name; }
-  testing::Outcome run(const std::vector<std::string>& arguments) const {
-    return testing::run(GNOMON_PROGRAM, arguments, testing::Streams::separate);
-  }
-  // Runs what must be refused: one line on stderr, nothing on stdout, exit 2.
-  std::string refused(const std::vector<std::string>& arguments) const {
-    const auto outcome = run(arguments);
-    EXPECT_EQ(outcome.code, 2);
-    EXPECT_EQ(outcome.output, "");
-    EXPECT_THAT(outcome.errors, StartsWith("gnomon: ["));
-    EXPECT_EQ(std::count(outcome.errors.begin(), outcome.errors.end(), '\n'), 1);
-    return outcome.errors;
-  }
-  void done(const std::vector<std::string>& arguments) const {
-    const auto outcome = run(arguments);
-    EXPECT_EQ(outcome.code, 0) << outcome.errors;
-    EXPECT_EQ(outcome.errors, "");
-  }
-
- private:
-  fs::path folder_;
-};
+class Program : public InFolder {};
 
 TEST_F(Program, VersionAndUnknownCommands) {
   EXPECT_THAT(run({"--version"}).output, StartsWith("gnomon "));

@@ -46,8 +46,8 @@ struct KvCacheShape {
 // (and n 2^-24 on top, where nothing grows: subnormals) and 2^-8 for BFloat16. Let e be the
 // greatest softmax_scale sum_i |q'_i| |k'_i - exact_i| over the pairs i of a key that a query
 // sees. Its attention over the cache is then within (exp(2 e) - 1) max |v| of attention over
-// exact keys, besides what attention.h allows. (Float given to a cache of 16 bits: elements that
-// do not turn, and values, are rounded once.)
+// exact keys, besides what attention.h allows. (Float given to a cache of 16 bits: elements
+// that do not turn, and values, are rounded once.)
 //
 // When a call throws std::invalid_argument, the cache is as it was.
 template <typename T>
