@@ -1,6 +1,7 @@
 // Programs run as a user runs them, for tests.
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,9 +28,9 @@ struct Child {
     close(output);
     return text;
   }
-  int wait() const {
+  int wait(rusage* usage = nullptr) const {
     int status = 0;
-    waitpid(pid, &status, 0);
+    wait4(pid, &status, 0, usage);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 };
@@ -60,19 +61,22 @@ inline Child start(const std::string& program, const std::vector<std::string>& a
 struct Outcome {
   int code;
   std::string output, errors;
+  // The most memory it had at once; at least what this process had when it was started.
+  long kilobytes = 0;
 };
 inline Outcome run(const std::string& program, const std::vector<std::string>& arguments,
                    Streams streams) {
   const Child child = start(program, arguments, streams);
   std::string output = child.read_all();
-  const int code = child.wait();
+  rusage usage{};
+  const int code = child.wait(&usage);
   std::string errors;
   if (child.errors) {
     std::rewind(child.errors);
     for (int c; (c = std::fgetc(child.errors)) != EOF;) errors += static_cast<char>(c);
     std::fclose(child.errors);
   }
-  return {code, std::move(output), std::move(errors)};
+  return {code, std::move(output), std::move(errors), usage.ru_maxrss};
 }
 
 }  // namespace gnomon::testing
