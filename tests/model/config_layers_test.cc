@@ -101,7 +101,7 @@ TEST(ConfigSizes, LatentHeads) {
     changes["model_type"] = "\"deepseek_v3\"";
     return llama(changes);
   };
-  const auto& group =
+  const LayerGroup group =
       read_config(deepseek({{"qk_nope_head_dim", "8"}, {"qk_rope_head_dim", "4"}})).groups[0];
   EXPECT_EQ(group.head_dim, 12);
   EXPECT_EQ(std::get<ScaledRotary>(group.encoding).rotary.first, 8);
