@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "model/gguf_builder.h"
 #include "process.h"
@@ -33,27 +34,29 @@ class Memory : public ::testing::Test {
     std::string name = (fs::temp_directory_path() / "gnomon-cli-XXXXXX").string();
     folder_ = mkdtemp(name.data());
     std::ofstream(file("small.json")) << sizes << "}";
-    const auto outcome = inspect(file("small.json"));
+    const auto outcome = run({"inspect", file("small.json").string(), "--json"});
     EXPECT_EQ(outcome.code, 0) << outcome.errors;
     baseline_ = outcome.kilobytes;
   }
   ~Memory() override { fs::remove_all(folder_); }
 
   fs::path file(const std::string& name) const { return folder_ / name; }
-  testing::Outcome inspect(const fs::path& path) const {
-    return testing::run(GNOMON_PROGRAM, {"inspect", path.string(), "--json"},
-                        testing::Streams::separate);
+  testing::Outcome run(const std::vector<std::string>& arguments) const {
+    return testing::run(GNOMON_PROGRAM, arguments, testing::Streams::separate);
   }
   void expect_bounded(const std::string& name, const fs::path& path) const {
-    const auto bytes = fs::file_size(path);
-    const auto outcome = inspect(path);
+    expect_bounded(name, path, {"inspect", path.string(), "--json"});
+  }
+  void expect_bounded(const std::string& name, const fs::path& path,
+                      const std::vector<std::string>& arguments) const {
+    const auto bytes = static_cast<double>(fs::file_size(path));
+    const auto outcome = run(arguments);
     EXPECT_TRUE(outcome.code == 0 || outcome.code == 2) << name << ": " << outcome.code;
     EXPECT_LT(outcome.errors.size(), 1000u) << name;
     if (outcome.code == 2) {
       EXPECT_EQ(std::count(outcome.errors.begin(), outcome.errors.end(), '\n'), 1) << name;
     }
-    const double times = 1024.0 * static_cast<double>(outcome.kilobytes - baseline_) /
-                         static_cast<double>(bytes);
+    const double times = 1024.0 * static_cast<double>(outcome.kilobytes - baseline_) / bytes;
     if (measured) {
       EXPECT_LT(times, 10) << name << " of " << bytes << " bytes: " << outcome.errors;
     }
@@ -191,6 +194,35 @@ TEST_F(Memory, OfHostileGgufFiles) {
   array("texts", "x", 8, text(""));
   array("booleans", "x", 7, "\1");
   array("arrays", "x", 9, gguf_bytes(std::uint32_t{0}) + gguf_bytes(std::uint64_t{0}));
+}
+
+TEST_F(Memory, OfHostileSafeTensors) {
+  const fs::path path = file("x.safetensors");
+  const auto check = [&](const std::string& name, const std::string& begin,
+                         const std::function<std::string(std::size_t)>& one,
+                         const std::string& end) {
+    write(path, std::string(8, '\0') + begin, one, end);
+    std::fstream(path, std::ios::binary | std::ios::in | std::ios::out)
+        << gguf_bytes(std::uint64_t{fs::file_size(path) - 8});
+    expect_bounded(name, path,
+                   {"resize", path.string(), "--preset", "linear", "--to", "8", "-o",
+                    file("y.safetensors").string()});
+  };
+  const auto tensor = [](const std::string& shape) {
+    return [=](std::size_t i) {
+      return std::string("\"")
+          .append(hexadecimal(i))
+          .append("\":{\"dtype\":\"\",\"shape\":[" + shape + "],\"data_offsets\":[0,0]}");
+    };
+  };
+  std::string zeros = "0";
+  for (int i = 1; i < 64; ++i) zeros += ",0";
+  check("tensors", "{", tensor(""), "}");
+  check("axes", "{", tensor(zeros), "}");
+  check("extents", "{\"a\":{\"shape\":[", [](std::size_t) { return std::string("0"); }, "]}}");
+  check(
+      "metadata", "{\"__metadata__\":{",
+      [](std::size_t i) { return '"' + hexadecimal(i) + "\":\"\""; }, "}}");
 }
 
 }  // namespace
