@@ -15,6 +15,15 @@
 
 namespace gnomon::model::internal {
 
+Keys::Keys(Json object) : object_(object) {
+  std::size_t members = 0;
+  object.for_each_member([&](const std::string&, Json value) {
+    if (++members > Json::max_list)
+      value.fail("an object of a config must have at most " + std::to_string(Json::max_list) +
+                 " members");
+  });
+}
+
 std::optional<Json> Keys::find(Names names) {
   std::optional<Json> found;
   for (const std::string_view name : names) {

@@ -38,7 +38,8 @@ class Keys {
  public:
   using Names = std::initializer_list<std::string_view>;
 
-  explicit Keys(Json object) : object_(object) {}
+  // Throws FormatError when there are more than 65536: each key is searched among all.
+  explicit Keys(Json object);
   Json object() const { return object_; }
 
   std::optional<Json> find(Names names);

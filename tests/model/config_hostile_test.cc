@@ -212,6 +212,9 @@ TEST(ConfigHostile, LargeClaimsAreRefusedOrCheap) {
   refused(llama(wide), "layers of all kinds together must have at most 1048576 frequencies",
           "{");
   EXPECT_TRUE(taken(llama({{"num_hidden_layers", "65536"}, {"head_dim", "65536"}})));
+  Members many;
+  for (int i = 0; i < 65536; ++i) many.emplace(std::to_string(i), "0");
+  refused(llama(many), "an object of a config must have at most 65536 members", "64, ");
   std::string thousands = "[10000";
   for (int i = 1; i < 65536; ++i) thousands.append(",").append(std::to_string(10000 + i % 300));
   refused(llama({{"model_type", "\"granite_swa\""},
