@@ -1,6 +1,6 @@
-// cos and sin of position x frequency. For an integer position p = 64 a + 8 b + c the angle is
-// split into three exact ones, (64 a) f, (8 b) f and c f, whose cosines and sines are
-// multiplied as complex numbers. So an entry depends on its position and frequency alone, never
+// cos and sin of position x frequency. For an integer position p = 64 a + b the angle is split
+// into two exact ones, (64 a) f and b f, whose cosines and sines are multiplied as complex
+// numbers. So an entry depends on its position and frequency alone, never
 // on which positions stand beside it: a key in a cache meets a new query's table to the bit.
 #include <cmath>
 #include <string>
@@ -10,95 +10,19 @@
 #include "gnomon/dtype.h"
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
+#include "src/core/angles.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/core/angles_simd.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
 #include "hwy/highway.h"
+#include "src/core/angles-inl.h"
 #include "src/core/dispatch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
-using D = hn::ScalableTag<double>;
-using V = hn::Vec<D>;
-
-// a b = high + low, exactly.
-HWY_INLINE void Product(V a, V b, V& high, V& low) {
-  high = hn::Mul(a, b);
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM
-  low = hn::MulSub(a, b, high);
-#else  // no fused multiply-add: Dekker 1971, halves of 26 bits
-  const V splitter = hn::Set(D(), 134217729.0);
-  const V a_part = hn::Mul(splitter, a), b_part = hn::Mul(splitter, b);
-  const V a_high = hn::Sub(a_part, hn::Sub(a_part, a)), a_low = hn::Sub(a, a_high);
-  const V b_high = hn::Sub(b_part, hn::Sub(b_part, b)), b_low = hn::Sub(b, b_high);
-  const V rest = hn::Sub(high, hn::Mul(a_high, b_high));
-  low = hn::Sub(hn::Mul(a_low, b_low),
-                hn::Sub(hn::Sub(rest, hn::Mul(a_low, b_high)), hn::Mul(a_high, b_low)));
-#endif
-}
-
-// a + b = sum + error, exactly (Knuth).
-HWY_INLINE void Sum(V a, V b, V& sum, V& error) {
-  sum = hn::Add(a, b);
-  const V b_there = hn::Sub(sum, a);
-  error = hn::Add(hn::Sub(a, hn::Sub(sum, b_there)), hn::Sub(b, b_there));
-}
-
-// cos and sin of position x frequency, within 2^-51, for products up to 2^51.
-HWY_INLINE void CosSin(V position, V frequency, V& cosine, V& sine) {
-  const D d;
-  V angle, rest;
-  Product(position, frequency, angle, rest);
-  // Less k pi/2, pi/2 in three doubles: what is left is right to 2^-70.
-  const V k = hn::Round(hn::Mul(angle, hn::Set(d, 0x1.45f306dc9c883p-1)));
-  V high, low, part, error, x, more;
-  Product(k, hn::Set(d, 0x1.921fb54442d18p+0), high, low);
-  Sum(hn::Sub(angle, high), hn::Neg(low), part, error);
-  Product(k, hn::Set(d, 0x1.1a62633145c07p-54), high, low);
-  Sum(part, hn::Neg(high), x, more);
-  V y = hn::Add(hn::Sub(hn::Add(error, more), low), rest);
-  y = hn::NegMulAdd(k, hn::Set(d, -0x1.f1976b7ed8fbcp-110), y);
-  Sum(x, y, x, y);
-
-  // Taylor: the next terms are below 2^-56 for |x| up to 0.92.
-  const V z = hn::Mul(x, x);
-  const auto term = [&](double coefficient) { return hn::Set(d, coefficient); };
-  V s = term(1.0 / 355687428096000);  // 17!
-  s = hn::MulAdd(s, z, term(-1.0 / 1307674368000));
-  s = hn::MulAdd(s, z, term(1.0 / 6227020800));
-  s = hn::MulAdd(s, z, term(-1.0 / 39916800));
-  s = hn::MulAdd(s, z, term(1.0 / 362880));
-  s = hn::MulAdd(s, z, term(-1.0 / 5040));
-  s = hn::MulAdd(s, z, term(1.0 / 120));
-  s = hn::MulAdd(s, z, term(-1.0 / 6));
-  V c = term(1.0 / 20922789888000);  // 16!
-  c = hn::MulAdd(c, z, term(-1.0 / 87178291200));
-  c = hn::MulAdd(c, z, term(1.0 / 479001600));
-  c = hn::MulAdd(c, z, term(-1.0 / 3628800));
-  c = hn::MulAdd(c, z, term(1.0 / 40320));
-  c = hn::MulAdd(c, z, term(-1.0 / 720));
-  c = hn::MulAdd(c, z, term(1.0 / 24));
-  const V one = term(1.0), half = hn::Mul(z, term(0.5));
-  // sin(x + y) = sin x + y cos x, cos(x + y) = cos x - y sin x, for the tiny y.
-  const V sin_x = hn::Add(x, hn::MulAdd(hn::Mul(s, z), x, hn::Mul(y, hn::Sub(one, half))));
-  const V cos_x =
-      hn::Sub(one, hn::Sub(half, hn::Sub(hn::Mul(hn::Mul(c, z), z), hn::Mul(x, y))));
-
-  // The quarter of the turn, 0 to 3.
-  const V quarter = hn::NegMulAdd(term(4.0), hn::Floor(hn::Mul(k, term(0.25))), k);
-  const auto odd = hn::Or(hn::Eq(quarter, one), hn::Eq(quarter, term(3.0)));
-  const V sin_part = hn::IfThenElse(odd, cos_x, sin_x);
-  const V cos_part = hn::IfThenElse(odd, sin_x, cos_x);
-  const auto upper = hn::Ge(quarter, term(2.0));
-  const auto middle = hn::Or(hn::Eq(quarter, one), hn::Eq(quarter, term(2.0)));
-  sine = hn::IfThenElse(upper, hn::Neg(sin_part), sin_part);
-  cosine = hn::IfThenElse(middle, hn::Neg(cos_part), cos_part);
-}
 
 // cosines[i], sines[i] of position x frequencies[i]. Arrays are padded to whole vectors.
 void CosSinRow(double position, const double* HWY_RESTRICT frequencies, std::size_t count,
@@ -120,8 +44,10 @@ void MultiplyRows(const double* a_cos, const double* a_sin, const double* b_cos,
   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
     const V ac = hn::LoadU(d, a_cos + i), as = hn::LoadU(d, a_sin + i);
     const V bc = hn::LoadU(d, b_cos + i), bs = hn::LoadU(d, b_sin + i);
-    hn::StoreU(hn::NegMulAdd(as, bs, hn::Mul(ac, bc)), d, to_cos + i);
-    hn::StoreU(hn::MulAdd(as, bc, hn::Mul(ac, bs)), d, to_sin + i);
+    V cosine, sine;
+    Compose(ac, as, bc, bs, cosine, sine);
+    hn::StoreU(cosine, d, to_cos + i);
+    hn::StoreU(sine, d, to_sin + i);
   }
 }
 
@@ -129,6 +55,54 @@ void MultiplyRows(const double* a_cos, const double* a_sin, const double* b_cos,
 void ScaleToFloats(const double* HWY_RESTRICT from, double scale, std::size_t count,
                    float* HWY_RESTRICT to) {
   for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<float>(scale * from[i]);
+}
+
+// Of each position its own frequency, or one for all: see PairAngles.
+void PairAnglesF32(const std::int64_t* positions, std::ptrdiff_t position_step,
+                   const double* frequencies, std::int64_t count, double scale, float* cosines,
+                   float* sines) {
+  const D d;
+  const hn::Rebind<float, D> narrow;
+  constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(d));
+  HWY_ALIGN double far[lanes] = {}, near[lanes] = {}, part[lanes] = {};
+  HWY_ALIGN float cosine_part[lanes], sine_part[lanes];
+  const auto split = [&](std::int64_t lane, std::int64_t position) {
+    const std::int64_t anchor = position & ~(internal::anchor_step - 1);
+    far[lane] = static_cast<double>(anchor);
+    near[lane] = static_cast<double>(position - anchor);
+  };
+  if (!position_step && count > 0)
+    for (std::int64_t lane = 0; lane < lanes; ++lane) split(lane, *positions);
+  for (std::int64_t i = 0; i < count; i += lanes) {
+    const std::int64_t here = HWY_MIN(lanes, count - i);
+    if (position_step)
+      for (std::int64_t lane = 0; lane < here; ++lane)
+        split(lane, positions[(i + lane) * position_step]);
+    V frequency;
+    if (here == lanes) {
+      frequency = hn::LoadU(d, frequencies + i);
+    } else {
+      for (std::int64_t lane = 0; lane < here; ++lane) part[lane] = frequencies[i + lane];
+      frequency = hn::Load(d, part);
+    }
+    V far_cos, far_sin, near_cos, near_sin, cosine, sine;
+    CosSin(hn::Load(d, far), frequency, far_cos, far_sin);
+    CosSin(hn::Load(d, near), frequency, near_cos, near_sin);
+    Compose(far_cos, far_sin, near_cos, near_sin, cosine, sine);
+    const auto cosines_here = hn::DemoteTo(narrow, hn::Mul(hn::Set(d, scale), cosine));
+    const auto sines_here = hn::DemoteTo(narrow, hn::Mul(hn::Set(d, scale), sine));
+    if (here == lanes) {
+      hn::StoreU(cosines_here, narrow, cosines + i);
+      hn::StoreU(sines_here, narrow, sines + i);
+    } else {
+      hn::Store(cosines_here, narrow, cosine_part);
+      hn::Store(sines_here, narrow, sine_part);
+      for (std::int64_t lane = 0; lane < here; ++lane) {
+        cosines[i + lane] = cosine_part[lane];
+        sines[i + lane] = sine_part[lane];
+      }
+    }
+  }
 }
 
 }  // namespace HWY_NAMESPACE
@@ -141,6 +115,11 @@ namespace gnomon {
 HWY_EXPORT(CosSinRow);
 HWY_EXPORT(MultiplyRows);
 HWY_EXPORT(ScaleToFloats);
+HWY_EXPORT(PairAnglesF32);
+
+namespace internal {
+PairAngles pair_angles() { return &GNOMON_DISPATCH(PairAnglesF32); }
+}  // namespace internal
 
 namespace {
 
@@ -148,8 +127,8 @@ using std::int64_t;
 
 constexpr double farthest = 0x1p31;  // positions, in magnitude
 constexpr double steepest = 0x1p20;  // frequencies, in magnitude
-constexpr int64_t anchor_step = 64, middle_step = 8;
-constexpr int64_t steps_from = 16;  // tokens that are worth a table of all 64 steps
+using internal::anchor_step;
+constexpr int64_t steps_from = 64;  // tokens that are worth a table of all 64 steps
 constexpr std::size_t padding = 8;  // doubles in the widest vector
 
 struct Kernels {
@@ -176,16 +155,9 @@ class Angler {
         frequencies_(padded_) {
     std::copy(frequencies.begin(), frequencies.end(), frequencies_.begin());
     if (tokens < steps_from) return;
-    Row near(padded_);
     steps_.assign(static_cast<std::size_t>(anchor_step), Row(padded_));
-    for (int64_t c = 0; c < middle_step; ++c) {
-      fill(static_cast<double>(c), near);
-      for (int64_t b = 0; b < anchor_step; b += middle_step) {
-        Row& step = steps_[static_cast<std::size_t>(b + c)];
-        fill(static_cast<double>(b), step);
-        multiply(step, near, step);
-      }
-    }
+    for (int64_t b = 0; b < anchor_step; ++b)
+      fill(static_cast<double>(b), steps_[static_cast<std::size_t>(b)]);
   }
 
   std::size_t padded() const { return padded_; }
@@ -201,8 +173,8 @@ class Angler {
   // What one thread keeps between positions.
   struct Walk {
     int64_t anchor = 1;  // no multiple of 64: none yet
-    Row far, near, row;
-    explicit Walk(std::size_t count) : far(count), near(count), row(count) {}
+    Row far, row;
+    explicit Walk(std::size_t count) : far(count), row(count) {}
   };
   const Row& at(int64_t position, Walk& walk) const {
     const int64_t anchor = position & ~(anchor_step - 1), step = position - anchor;
@@ -214,10 +186,7 @@ class Angler {
       multiply(walk.far, steps_[static_cast<std::size_t>(step)], walk.row);
       return walk.row;
     }
-    const int64_t near = step % middle_step;
-    fill(static_cast<double>(near), walk.near);
-    fill(static_cast<double>(step - near), walk.row);
-    multiply(walk.row, walk.near, walk.row);
+    fill(static_cast<double>(step), walk.row);
     multiply(walk.far, walk.row, walk.row);
     return walk.row;
   }

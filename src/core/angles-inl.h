@@ -1,0 +1,105 @@
+// cos and sin of position x frequency in vectors of doubles, for *_simd.cc files that are
+// compiled with -ffp-contract=off: the error terms hold for products that are rounded one by
+// one.
+#if defined(GNOMON_CORE_ANGLES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef GNOMON_CORE_ANGLES_INL_H_
+#undef GNOMON_CORE_ANGLES_INL_H_
+#else
+#define GNOMON_CORE_ANGLES_INL_H_
+#endif
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gnomon {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<double>;
+using V = hn::Vec<D>;
+
+// a b = high + low, exactly.
+HWY_INLINE void Product(V a, V b, V& high, V& low) {
+  high = hn::Mul(a, b);
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM
+  low = hn::MulSub(a, b, high);
+#else  // no fused multiply-add: Dekker 1971, halves of 26 bits
+  const V splitter = hn::Set(D(), 134217729.0);
+  const V a_part = hn::Mul(splitter, a), b_part = hn::Mul(splitter, b);
+  const V a_high = hn::Sub(a_part, hn::Sub(a_part, a)), a_low = hn::Sub(a, a_high);
+  const V b_high = hn::Sub(b_part, hn::Sub(b_part, b)), b_low = hn::Sub(b, b_high);
+  const V rest = hn::Sub(high, hn::Mul(a_high, b_high));
+  low = hn::Sub(hn::Mul(a_low, b_low),
+                hn::Sub(hn::Sub(rest, hn::Mul(a_low, b_high)), hn::Mul(a_high, b_low)));
+#endif
+}
+
+// a + b = sum + error, exactly (Knuth).
+HWY_INLINE void Sum(V a, V b, V& sum, V& error) {
+  sum = hn::Add(a, b);
+  const V b_there = hn::Sub(sum, a);
+  error = hn::Add(hn::Sub(a, hn::Sub(sum, b_there)), hn::Sub(b, b_there));
+}
+
+// cos and sin of position x frequency, within 2^-51, for products up to 2^51.
+HWY_INLINE void CosSin(V position, V frequency, V& cosine, V& sine) {
+  const D d;
+  V angle, rest;
+  Product(position, frequency, angle, rest);
+  // Less k pi/2, pi/2 in three doubles: what is left is right to 2^-70.
+  const V k = hn::Round(hn::Mul(angle, hn::Set(d, 0x1.45f306dc9c883p-1)));
+  V high, low, part, error, x, more;
+  Product(k, hn::Set(d, 0x1.921fb54442d18p+0), high, low);
+  Sum(hn::Sub(angle, high), hn::Neg(low), part, error);
+  Product(k, hn::Set(d, 0x1.1a62633145c07p-54), high, low);
+  Sum(part, hn::Neg(high), x, more);
+  V y = hn::Add(hn::Sub(hn::Add(error, more), low), rest);
+  y = hn::NegMulAdd(k, hn::Set(d, -0x1.f1976b7ed8fbcp-110), y);
+  Sum(x, y, x, y);
+
+  // Taylor: the next terms are below 2^-56 for |x| up to 0.92.
+  const V z = hn::Mul(x, x);
+  const auto term = [&](double coefficient) { return hn::Set(d, coefficient); };
+  V s = term(1.0 / 355687428096000);  // 17!
+  s = hn::MulAdd(s, z, term(-1.0 / 1307674368000));
+  s = hn::MulAdd(s, z, term(1.0 / 6227020800));
+  s = hn::MulAdd(s, z, term(-1.0 / 39916800));
+  s = hn::MulAdd(s, z, term(1.0 / 362880));
+  s = hn::MulAdd(s, z, term(-1.0 / 5040));
+  s = hn::MulAdd(s, z, term(1.0 / 120));
+  s = hn::MulAdd(s, z, term(-1.0 / 6));
+  V c = term(1.0 / 20922789888000);  // 16!
+  c = hn::MulAdd(c, z, term(-1.0 / 87178291200));
+  c = hn::MulAdd(c, z, term(1.0 / 479001600));
+  c = hn::MulAdd(c, z, term(-1.0 / 3628800));
+  c = hn::MulAdd(c, z, term(1.0 / 40320));
+  c = hn::MulAdd(c, z, term(-1.0 / 720));
+  c = hn::MulAdd(c, z, term(1.0 / 24));
+  const V one = term(1.0), half = hn::Mul(z, term(0.5));
+  // sin(x + y) = sin x + y cos x, cos(x + y) = cos x - y sin x, for the tiny y.
+  const V sin_x = hn::Add(x, hn::MulAdd(hn::Mul(s, z), x, hn::Mul(y, hn::Sub(one, half))));
+  const V cos_x =
+      hn::Sub(one, hn::Sub(half, hn::Sub(hn::Mul(hn::Mul(c, z), z), hn::Mul(x, y))));
+
+  // The quarter of the turn, 0 to 3.
+  const V quarter = hn::NegMulAdd(term(4.0), hn::Floor(hn::Mul(k, term(0.25))), k);
+  const auto odd = hn::Or(hn::Eq(quarter, one), hn::Eq(quarter, term(3.0)));
+  const V sin_part = hn::IfThenElse(odd, cos_x, sin_x);
+  const V cos_part = hn::IfThenElse(odd, sin_x, cos_x);
+  const auto upper = hn::Ge(quarter, term(2.0));
+  const auto middle = hn::Or(hn::Eq(quarter, one), hn::Eq(quarter, term(2.0)));
+  sine = hn::IfThenElse(upper, hn::Neg(sin_part), sin_part);
+  cosine = hn::IfThenElse(middle, hn::Neg(cos_part), cos_part);
+}
+
+// The turn by angle a and then by b: a product of complex numbers.
+HWY_INLINE void Compose(V a_cos, V a_sin, V b_cos, V b_sin, V& cosine, V& sine) {
+  cosine = hn::NegMulAdd(a_sin, b_sin, hn::Mul(a_cos, b_cos));
+  sine = hn::MulAdd(a_sin, b_cos, hn::Mul(a_cos, b_sin));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gnomon
+HWY_AFTER_NAMESPACE();
+
+#endif
