@@ -10,6 +10,10 @@
 
 #include "hwy/highway.h"
 
+// Whether the target has a fused multiply-add.
+#undef GNOMON_FUSED
+#define GNOMON_FUSED (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM)
+
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
@@ -21,7 +25,7 @@ using V = hn::Vec<D>;
 // a b = high + low, exactly.
 HWY_INLINE void Product(V a, V b, V& high, V& low) {
   high = hn::Mul(a, b);
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM
+#if GNOMON_FUSED
   low = hn::MulSub(a, b, high);
 #else  // no fused multiply-add: Dekker 1971, halves of 26 bits
   const V splitter = hn::Set(D(), 134217729.0);
@@ -46,14 +50,23 @@ HWY_INLINE void CosSin(V position, V frequency, V& cosine, V& sine) {
   const D d;
   V angle, rest;
   Product(position, frequency, angle, rest);
-  // Less k pi/2, pi/2 in three doubles: what is left is right to 2^-70.
-  const V k = hn::Round(hn::Mul(angle, hn::Set(d, 0x1.45f306dc9c883p-1)));
-  V high, low, part, error, x, more;
-  Product(k, hn::Set(d, 0x1.921fb54442d18p+0), high, low);
-  Sum(hn::Sub(angle, high), hn::Neg(low), part, error);
+  // Less k pi/2, pi/2 in three doubles: what is left is right to 2^-70. The sum with 1.5 x 2^52
+  // is rounded to an integer and holds it in its low bits.
+  const V magic = hn::Set(d, 0x1.8p52);
+  const V shifted = hn::MulAdd(angle, hn::Set(d, 0x1.45f306dc9c883p-1), magic);
+  const V k = hn::Sub(shifted, magic);
+  V high, low, error, x, y;
+  // Exact: a multiple of 2^-53 below 1 (where k is not 0, angle is one and so is pi/2's part).
+  const V near_half_pi = hn::Set(d, 0x1.921fb54442d18p+0);
+#if GNOMON_FUSED
+  const V part = hn::NegMulAdd(k, near_half_pi, angle);
+#else
+  Product(k, near_half_pi, high, low);
+  const V part = hn::Sub(hn::Sub(angle, high), low);
+#endif
   Product(k, hn::Set(d, 0x1.1a62633145c07p-54), high, low);
-  Sum(part, hn::Neg(high), x, more);
-  V y = hn::Add(hn::Sub(hn::Add(error, more), low), rest);
+  Sum(part, hn::Neg(high), x, error);
+  y = hn::Add(hn::Sub(error, low), rest);
   y = hn::NegMulAdd(k, hn::Set(d, -0x1.f1976b7ed8fbcp-110), y);
   Sum(x, y, x, y);
 
@@ -81,15 +94,17 @@ HWY_INLINE void CosSin(V position, V frequency, V& cosine, V& sine) {
   const V cos_x =
       hn::Sub(one, hn::Sub(half, hn::Sub(hn::Mul(hn::Mul(c, z), z), hn::Mul(x, y))));
 
-  // The quarter of the turn, 0 to 3.
-  const V quarter = hn::NegMulAdd(term(4.0), hn::Floor(hn::Mul(k, term(0.25))), k);
-  const auto odd = hn::Or(hn::Eq(quarter, one), hn::Eq(quarter, term(3.0)));
+  // The quarter of the turn, 0 to 3: odd ones exchange cos and sin.
+  const hn::RebindToUnsigned<D> whole;
+  const auto quarter = hn::BitCast(whole, shifted);
+  const auto one_bit = hn::Set(whole, 1), sign_bit = hn::Set(whole, 2);
+  const auto odd = hn::RebindMask(d, hn::Eq(hn::And(quarter, one_bit), one_bit));
   const V sin_part = hn::IfThenElse(odd, cos_x, sin_x);
   const V cos_part = hn::IfThenElse(odd, sin_x, cos_x);
-  const auto upper = hn::Ge(quarter, term(2.0));
-  const auto middle = hn::Or(hn::Eq(quarter, one), hn::Eq(quarter, term(2.0)));
-  sine = hn::IfThenElse(upper, hn::Neg(sin_part), sin_part);
-  cosine = hn::IfThenElse(middle, hn::Neg(cos_part), cos_part);
+  const auto sin_sign = hn::ShiftLeft<62>(hn::And(quarter, sign_bit));
+  const auto cos_sign = hn::ShiftLeft<62>(hn::And(hn::Add(quarter, one_bit), sign_bit));
+  sine = hn::Xor(sin_part, hn::BitCast(d, sin_sign));
+  cosine = hn::Xor(cos_part, hn::BitCast(d, cos_sign));
 }
 
 // The turn by angle a and then by b: a product of complex numbers.
