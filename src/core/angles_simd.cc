@@ -6,6 +6,7 @@
 #define HWY_TARGET_INCLUDE "src/core/angles_simd.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "src/core/angles-inl.h"
 #include "src/core/dispatch.h"
@@ -91,6 +92,8 @@ HWY_INLINE void StorePairs(V cosine, V sine, Entry<T>* first, Entry<T>* second) 
   }
 }
 
+constexpr std::ptrdiff_t ahead = 2;  // rows: their cache lines are on the way meanwhile
+
 template <typename T, AngleLayout layout>
 void TurnRows(const internal::Turns& turns, T* first, std::ptrdiff_t first_row, T* second,
               std::ptrdiff_t second_row) {
@@ -110,7 +113,36 @@ void TurnRows(const internal::Turns& turns, T* first, std::ptrdiff_t first_row, 
               hn::Load(d, step + padded + i), cosine, sine);
     };
     V cosine, sine;
-    for (std::int64_t i = 0; i < whole; i += lanes) {
+    std::int64_t i = 0;
+#if HWY_TARGET == HWY_AVX3  // whole cache lines
+    if constexpr (std::is_same_v<T, float>) {
+      const hn::ScalableTag<float> full;
+      if constexpr (apart) {
+        V c2, s2;
+        for (; i + 2 * lanes <= whole; i += 2 * lanes) {
+          compose(i, cosine, sine);
+          compose(i + lanes, c2, s2);
+          hwy::Prefetch(a + ahead * first_row + i);
+          hwy::Prefetch(b + ahead * second_row + i);
+          hn::StoreU(hn::Combine(full, ToEntries<T>(c2), ToEntries<T>(cosine)), full, a + i);
+          hn::StoreU(hn::Combine(full, ToEntries<T>(s2), ToEntries<T>(sine)), full, b + i);
+        }
+      } else {
+        HWY_ALIGN static constexpr std::int32_t order[16] = {0, 8,  1, 9,  2, 10, 3, 11,
+                                                             4, 12, 5, 13, 6, 14, 7, 15};
+        const auto places = hn::SetTableIndices(full, order);
+        for (; i < whole; i += lanes) {
+          compose(i, cosine, sine);
+          const auto c = ToEntries<T>(cosine), s = ToEntries<T>(sine);
+          const auto both = layout == AngleLayout::sine_first ? hn::Combine(full, c, s)
+                                                              : hn::Combine(full, s, c);
+          hwy::Prefetch(a + ahead * first_row + 2 * i);
+          hn::StoreU(hn::TableLookupLanes(both, places), full, a + 2 * i);
+        }
+      }
+    }
+#endif
+    for (; i < whole; i += lanes) {
       compose(i, cosine, sine);
       StorePairs<T, layout>(cosine, sine, apart ? a + i : a + 2 * i, b + i);
     }
