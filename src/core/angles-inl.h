@@ -14,6 +14,7 @@
 
 #include "gnomon/dtype.h"
 #include "hwy/highway.h"
+#include "src/core/elements-inl.h"
 
 // Whether the target has a fused multiply-add.
 #undef GNOMON_FUSED
@@ -140,30 +141,6 @@ HWY_INLINE V Rounded(V v) {
       subnormal, normal);
 }
 
-// The bits of floats that are halves, or beyond them: infinity.
-template <typename F>
-HWY_INLINE auto HalfBits(F v) {
-  const hn::Rebind<float, D> single;
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  const hn::Rebind<hwy::float16_t, D> half;
-  return hn::BitCast(hn::Rebind<std::uint16_t, D>(), hn::DemoteTo(half, v));
-#else
-  const hn::RebindToUnsigned<decltype(single)> whole;
-  const auto size = hn::Abs(v);
-  const auto bits = hn::BitCast(whole, size);
-  const auto sign = hn::ShiftLeft<15>(hn::ShiftRight<31>(hn::BitCast(whole, v)));
-  const auto normal = hn::ShiftRight<13>(hn::Sub(bits, hn::Set(whole, 112u << 23)));
-  // The ulp of 0.5 is the smallest half.
-  const auto subnormal = hn::Sub(hn::BitCast(whole, hn::Add(size, hn::Set(single, 0.5f))),
-                                 hn::Set(whole, 0x3f000000u));
-  const auto small = hn::RebindMask(whole, hn::Lt(size, hn::Set(single, 0x1p-14f)));
-  const auto large = hn::RebindMask(whole, hn::Ge(size, hn::Set(single, 0x1p16f)));
-  const auto finite = hn::IfThenElse(small, subnormal, normal);
-  const auto all = hn::IfThenElse(large, hn::Set(whole, 0x7c00u), finite);
-  return hn::TruncateTo(hn::Rebind<std::uint16_t, D>(), hn::Or(sign, all));
-#endif
-}
-
 // What a row of T is stored as, and v rounded to it once.
 template <typename T>
 struct EntryOf {
@@ -187,12 +164,20 @@ HWY_INLINE hn::Vec<hn::Rebind<Entry<T>, D>> ToEntries(V v) {
     return v;
   } else if constexpr (std::is_same_v<T, float>) {
     return hn::DemoteTo(single, v);
-  } else if constexpr (std::is_same_v<T, Half>) {
-    return HalfBits(hn::DemoteTo(single, Rounded<10, -14>(v)));
   } else {
-    const auto bits = hn::BitCast(hn::RebindToUnsigned<decltype(single)>(),
-                                  hn::DemoteTo(single, Rounded<7, -126>(v)));
-    return hn::TruncateTo(hn::Rebind<std::uint16_t, D>(), hn::ShiftRight<16>(bits));
+    const hn::Rebind<std::uint16_t, D> narrow;
+    if constexpr (std::is_same_v<T, Half>) {
+      const auto exact = hn::DemoteTo(single, Rounded<10, -14>(v));
+#if GNOMON_CONVERTS_HALF
+      return hn::BitCast(narrow, hn::DemoteTo(hn::Rebind<hwy::float16_t, D>(), exact));
+#else
+      return hn::TruncateTo(narrow, HalfBitsOfFloat(single, exact));
+#endif
+    } else {
+      const auto exact = hn::DemoteTo(single, Rounded<7, -126>(v));
+      const hn::Rebind<std::uint32_t, D> bits;
+      return hn::TruncateTo(narrow, hn::ShiftRight<16>(hn::BitCast(bits, exact)));
+    }
   }
 }
 
