@@ -77,11 +77,9 @@ void PairAnglesF32(const std::int64_t* positions, std::ptrdiff_t position_step,
   }
 }
 
-// `lanes` pairs to where they belong.
-template <typename T, AngleLayout layout>
-HWY_INLINE void StorePairs(V cosine, V sine, Entry<T>* first, Entry<T>* second) {
-  const hn::Rebind<Entry<T>, D> d;
-  const auto cosines = ToEntries<T>(cosine), sines = ToEntries<T>(sine);
+template <AngleLayout layout, class E, class W>
+HWY_INLINE void StoreRows(E d, W cosines, W sines, hn::TFromD<E>* first,
+                          hn::TFromD<E>* second) {
   if constexpr (layout == AngleLayout::apart) {
     hn::StoreU(cosines, d, first);
     hn::StoreU(sines, d, second);
@@ -90,6 +88,21 @@ HWY_INLINE void StorePairs(V cosine, V sine, Entry<T>* first, Entry<T>* second) 
   } else {
     hn::StoreInterleaved2(sines, cosines, d, first);
   }
+}
+
+// `lanes` pairs to where they belong.
+template <typename T, AngleLayout layout>
+HWY_INLINE void StorePairs(V cosine, V sine, Entry<T>* first, Entry<T>* second) {
+  const hn::Rebind<Entry<T>, D> d;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  if constexpr (sizeof(T) == 2) {  // both in one vector
+    const hn::ScalableTag<float> full;
+    const auto both = ToBits16<T>(full, hn::Combine(full, OddFloats(sine), OddFloats(cosine)));
+    StoreRows<layout>(d, hn::LowerHalf(d, both), hn::UpperHalf(d, both), first, second);
+    return;
+  }
+#endif
+  StoreRows<layout>(d, ToEntries<T>(cosine), ToEntries<T>(sine), first, second);
 }
 
 constexpr std::ptrdiff_t ahead = 2;  // rows: their cache lines are on the way meanwhile
