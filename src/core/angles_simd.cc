@@ -127,31 +127,33 @@ void TurnRows(const internal::Turns& turns, T* first, std::ptrdiff_t first_row, 
     };
     V cosine, sine;
     std::int64_t i = 0;
-#if HWY_TARGET == HWY_AVX3  // whole cache lines
-    if constexpr (std::is_same_v<T, float>) {
+    if constexpr (std::is_same_v<T, float> && apart) {  // stores of a cache line together
+      const hn::Rebind<float, D> single;
+      for (; i + 2 * lanes <= whole; i += 2 * lanes) {
+        V next_cosine, next_sine;
+        compose(i, cosine, sine);
+        compose(i + lanes, next_cosine, next_sine);
+        hwy::Prefetch(a + ahead * first_row + i);
+        hwy::Prefetch(b + ahead * second_row + i);
+        hn::StoreU(ToEntries<T>(cosine), single, a + i);
+        hn::StoreU(ToEntries<T>(next_cosine), single, a + i + lanes);
+        hn::StoreU(ToEntries<T>(sine), single, b + i);
+        hn::StoreU(ToEntries<T>(next_sine), single, b + i + lanes);
+      }
+    }
+#if HWY_TARGET == HWY_AVX3
+    if constexpr (std::is_same_v<T, float> && !apart) {  // whole cache lines
       const hn::ScalableTag<float> full;
-      if constexpr (apart) {
-        V c2, s2;
-        for (; i + 2 * lanes <= whole; i += 2 * lanes) {
-          compose(i, cosine, sine);
-          compose(i + lanes, c2, s2);
-          hwy::Prefetch(a + ahead * first_row + i);
-          hwy::Prefetch(b + ahead * second_row + i);
-          hn::StoreU(hn::Combine(full, ToEntries<T>(c2), ToEntries<T>(cosine)), full, a + i);
-          hn::StoreU(hn::Combine(full, ToEntries<T>(s2), ToEntries<T>(sine)), full, b + i);
-        }
-      } else {
-        HWY_ALIGN static constexpr std::int32_t order[16] = {0, 8,  1, 9,  2, 10, 3, 11,
-                                                             4, 12, 5, 13, 6, 14, 7, 15};
-        const auto places = hn::SetTableIndices(full, order);
-        for (; i < whole; i += lanes) {
-          compose(i, cosine, sine);
-          const auto c = ToEntries<T>(cosine), s = ToEntries<T>(sine);
-          const auto both = layout == AngleLayout::sine_first ? hn::Combine(full, c, s)
-                                                              : hn::Combine(full, s, c);
-          hwy::Prefetch(a + ahead * first_row + 2 * i);
-          hn::StoreU(hn::TableLookupLanes(both, places), full, a + 2 * i);
-        }
+      HWY_ALIGN static constexpr std::int32_t order[] = {0, 8,  1, 9,  2, 10, 3, 11,
+                                                         4, 12, 5, 13, 6, 14, 7, 15};
+      const auto places = hn::SetTableIndices(full, order);
+      for (; i < whole; i += lanes) {
+        compose(i, cosine, sine);
+        const auto c = ToEntries<T>(cosine), s = ToEntries<T>(sine);
+        const auto both = layout == AngleLayout::sine_first ? hn::Combine(full, c, s)
+                                                            : hn::Combine(full, s, c);
+        hwy::Prefetch(a + ahead * first_row + 2 * i);
+        hn::StoreU(hn::TableLookupLanes(both, places), full, a + 2 * i);
       }
     }
 #endif
