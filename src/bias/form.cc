@@ -99,16 +99,18 @@ bool of_distance(const BiasForm& form, const Body& body) {
   return false;
 }
 
-// write(element, value) for each element of a matrix that is given.
-template <typename T, typename Write>
-void for_given(const DenseBias& given, View<T, 3> matrix, Write write) {
+// A matrix that is given: whole(values, count, to) for rows without strides, and
+// write(element, value) for each element of others.
+template <typename T, typename Whole, typename Write>
+void for_given(const DenseBias& given, View<T, 3> matrix, const Whole& whole,
+               const Write& write) {
   for_blocks(matrix, [&](int64_t h, int64_t q, int64_t rows, int64_t k, int64_t columns) {
     for (int64_t i = q; i < q + rows; ++i) {
       const float* const from = &given.values(0, h, i, k);
       T* const to = &matrix(h, i, k);
       const std::ptrdiff_t step = given.values.stride(3), stride = matrix.stride(2);
       if (step == 1 && stride == 1)
-        for (int64_t j = 0; j < columns; ++j) write(to[j], from[j]);
+        whole(from, columns, to);
       else
         for (int64_t j = 0; j < columns; ++j) write(to[j * stride], from[j * step]);
     }
@@ -140,7 +142,12 @@ void fill_dense(const BiasForm& form, int64_t offset, View<T, 3> out) {
       }))
     return;
   if (const auto* given = std::get_if<DenseBias>(&form))
-    return for_given(*given, out, [](T& element, float value) { element = value; });
+    return for_given(
+        *given, out,
+        [](const float* values, int64_t count, T* to) {
+          std::copy(values, values + count, to);
+        },
+        [](T& element, float value) { element = value; });
   const T zeros[most_columns] = {};
   for_blocks(out, [&](int64_t h, int64_t q, int64_t rows, int64_t k, int64_t columns) {
     for (int64_t i = q; i < q + rows; ++i) copy(zeros, columns, &out(h, i, k), out.stride(2));
@@ -187,7 +194,8 @@ void add_bias(View<float, 3> scores, const BiasForm& form, int64_t offset) {
     return;
   // The sum of two floats in double, rounded, is their sum in float.
   if (const auto* given = std::get_if<DenseBias>(&form))
-    for_given(*given, scores, [](float& score, float value) { score += value; });
+    for_given(*given, scores, internal::add_floats(),
+              [](float& score, float value) { score += value; });
 }
 
 BiasGradient add_bias_backward(View<const float, 3> grad, const BiasForm& form,

@@ -9,5 +9,7 @@ namespace gnomon::internal {
 using BiasRow = void (*)(const double* values, std::int64_t count, float* to);
 BiasRow round_row();
 BiasRow add_row();
+using GivenRow = void (*)(const float* values, std::int64_t count, float* to);
+GivenRow add_floats();  // to[i] += values[i]
 
 }  // namespace gnomon::internal

@@ -42,6 +42,12 @@ void AddRow(const double* HWY_RESTRICT values, std::int64_t count, float* HWY_RE
 }
 #endif
 
+void AddFloats(const float* HWY_RESTRICT values, std::int64_t count, float* HWY_RESTRICT to) {
+  ForVectors<float>(count, [&](auto d, std::int64_t i) HWY_ATTR {
+    hn::StoreU(hn::Add(hn::LoadU(d, to + i), hn::LoadU(d, values + i)), d, to + i);
+  });
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon
 HWY_AFTER_NAMESPACE();
@@ -51,11 +57,13 @@ namespace gnomon {
 
 HWY_EXPORT(RoundRow);
 HWY_EXPORT(AddRow);
+HWY_EXPORT(AddFloats);
 
 namespace internal {
 
 BiasRow round_row() { return &GNOMON_DISPATCH(RoundRow); }
 BiasRow add_row() { return &GNOMON_DISPATCH(AddRow); }
+GivenRow add_floats() { return &GNOMON_DISPATCH(AddFloats); }
 
 }  // namespace internal
 }  // namespace gnomon
