@@ -247,9 +247,7 @@ void fill_any(std::span<const P> positions, std::span<const double> frequencies,
   if (angles != Angles::exact && angles != Angles::float32)
     refuse("angles", "angles must be exact or float32", static_cast<int>(angles));
   if (!std::isfinite(scale)) refuse("angles", "scale must be finite", scale);
-  for (double f : frequencies)
-    if (!(std::fabs(f) <= steepest))
-      refuse("angles", "frequencies must be finite, at most 2^20 in magnitude", f);
+  internal::check_frequencies(frequencies);
   for (P p : positions)
     if (!(std::fabs(static_cast<double>(p)) <= farthest))
       refuse("angles", "positions must be finite, at most 2^31 in magnitude", p);
@@ -274,6 +272,12 @@ void fill_any(std::span<const P> positions, std::span<const double> frequencies,
 }
 
 }  // namespace
+
+void internal::check_frequencies(std::span<const double> frequencies) {
+  for (const double f : frequencies)
+    if (!(std::fabs(f) <= steepest))
+      refuse("angles", "frequencies must be finite, at most 2^20 in magnitude", f);
+}
 
 template <typename T>
 void fill_cos_sin(std::span<const int64_t> positions, std::span<const double> frequencies,
