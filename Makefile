@@ -11,7 +11,7 @@ fuzz := build/fuzz
 gnomon := $(release)/apps/cli/gnomon
 
 .PHONY: help setup setup-lab setup-long build lab test build-tests build-asan build-fuzz asan \
-        test-long bench format check-format install clean
+        test-long bench instructions format check-format install clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +19,7 @@ help:
 	@echo 'make test          build and run every test, also under the sanitizers'
 	@echo 'make build         the program: $(gnomon)'
 	@echo 'make bench         build and run the benchmarks'
+	@echo 'make instructions  what kernels execute, counted, against what is kept'
 	@echo 'make asan          only the tests under the sanitizers'
 	@echo 'make test-long     every test on each instruction set, shuffled and repeated; fuzzing'
 	@echo 'make format        clang-format over all C++; check-format only looks'
@@ -70,6 +71,9 @@ test-long: build-tests build-fuzz
 
 bench: build-tests
 	@$(release)/bench/gnomon_bench $(BENCH_FLAGS)
+
+instructions: build-tests
+	@tools/instructions.sh $(release)/bench/gnomon_instructions $(UPDATE)
 
 format: setup
 	@tools/check_format.sh --fix

@@ -58,7 +58,7 @@ missing_packages() {
   local -A tools=([g++]=g++ [cmake]=cmake [ninja]=ninja-build)
   if [[ $1 != lab ]]; then
     need+=(libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev)
-    tools+=([pkg-config]=pkg-config [clang-format-19]=clang-format-19)
+    tools+=([pkg-config]=pkg-config [clang-format-19]=clang-format-19 [valgrind]=valgrind)
   fi
   if [[ $1 == long ]]; then
     need+=(libclang-rt-19-dev)
