@@ -16,6 +16,7 @@
 #include "gnomon/parallel.h"
 #include "gnomon/position/positions.h"
 #include "gnomon/rotary/rotary.h"
+#include "gnomon/version.h"
 
 #if defined(__x86_64__)
 #define GNOMON_WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
@@ -174,4 +175,14 @@ GNOMON_PEERS int64_t gnomon_fill(std::uint32_t* data, int64_t words, int64_t cou
       gnomon::put_ones(data, begin, end);
     });
   });
+}
+
+GNOMON_PEERS const char* gnomon_isa() { return gnomon::name(gnomon::current_isa()).data(); }
+GNOMON_PEERS const char* gnomon_version() { return GNOMON_VERSION; }
+GNOMON_PEERS const char* gnomon_compiler() {
+#if defined(__clang__)
+  return "clang " __clang_version__;
+#else
+  return "g++ " __VERSION__;
+#endif
 }
