@@ -25,9 +25,9 @@ enum class Angles {
 // Error, Angles::exact: at most half an ulp of the element type + scale 2^-46, for integer and
 // continuous positions up to 2^31 in magnitude. One rounding at the end, on every instruction
 // set. An entry depends on its position and frequency alone: it has the same bits alone, in a
-// run of positions, and for any number of threads. Cost: for 16 positions or more one complex
-// product in double an entry, and a cos and sin every 64th; for fewer, or continuous ones, up
-// to three.
+// run of positions, and for any number of threads. Cost: for a run of positions one complex
+// product in double an entry, and a cos and sin every 64th; for a few, two cos and sin an
+// entry; for continuous ones, one.
 //
 // Throws std::invalid_argument when a view is not [T, N], a position is beyond 2^31 or a
 // frequency beyond 2^20 radians per position in magnitude, or anything is not finite.

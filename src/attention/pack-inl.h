@@ -84,8 +84,7 @@ void RotateRow(const RotaryTable* table, std::int64_t b, std::int64_t row, Turn 
   const float* HWY_RESTRICT cos = &table->cos()(batch, row, 0);
   const float* HWY_RESTRICT sin = &table->sin()(batch, row, 0);
   const A sign = turn == Turn::forward ? A(1) : A(-1);
-  TurnPairs(x + table->schedule().first, x + table->schedule().first, cos, sin, sign,
-            table->schedule().pairing, pairs);
+  TurnPairs(x + table->schedule().first, cos, sin, sign, table->schedule().pairing, pairs);
 }
 
 // to [columns, rows padded] = from [rows, columns] transposed, zeros beside it.

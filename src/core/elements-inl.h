@@ -1,4 +1,4 @@
-// Rows of elements to the type they are summed in, and back, for *_simd.cc files.
+// Elements to vectors of the type they are summed in, and back, for *_simd.cc files.
 #if defined(GNOMON_CORE_ELEMENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GNOMON_CORE_ELEMENTS_INL_H_
 #undef GNOMON_CORE_ELEMENTS_INL_H_
@@ -6,62 +6,148 @@
 #define GNOMON_CORE_ELEMENTS_INL_H_
 #endif
 
-#include <bit>
 #include <cstdint>
 #include <type_traits>
 
 #include "gnomon/dtype.h"
 #include "hwy/highway.h"
 
+// Whether the instruction set converts binary16 itself.
+#undef GNOMON_CONVERTS_HALF
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+#define GNOMON_CONVERTS_HALF 1
+#else
+#define GNOMON_CONVERTS_HALF 0
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The float of a binary16 in each lane of h. No step meets a subnormal float, so the caller's
+// flush-to-zero mode does not matter.
+template <class D, class V = hn::Vec<hn::Rebind<std::uint32_t, D>>>
+HWY_INLINE hn::Vec<D> FloatOfHalfBits(D d, V h) {
+  const hn::Rebind<std::uint32_t, D> bits;
+  const auto set = [&](std::uint32_t value) { return hn::Set(bits, value); };
+  const V magnitude = hn::ShiftLeft<13>(hn::And(h, set(0x7fff)));
+  const V exponent = hn::And(magnitude, set(0x0f800000));
+  V f = hn::Add(magnitude, set(112u << 23));
+  f = hn::Add(f, hn::IfThenElseZero(hn::Eq(exponent, set(0x0f800000)), set(112u << 23)));
+  const auto small = hn::BitCast(
+      bits, hn::Sub(hn::BitCast(d, hn::Add(f, set(1u << 23))), hn::Set(d, 0x1p-14f)));
+  f = hn::IfThenElse(hn::Eq(exponent, hn::Zero(bits)), small, f);
+  return hn::BitCast(d, hn::Or(f, hn::ShiftLeft<16>(hn::And(h, set(0x8000)))));
+}
+
+// v rounded to binary16, to nearest even, in the lower half of each lane.
+template <class D, class V = hn::Vec<hn::Rebind<std::uint32_t, D>>>
+HWY_INLINE V HalfBitsOfFloat(D d, hn::Vec<D> v) {
+  const hn::Rebind<std::uint32_t, D> bits;
+  const hn::Rebind<std::int32_t, D> order;
+  const auto set = [&](std::uint32_t value) { return hn::Set(bits, value); };
+  const V all = hn::BitCast(bits, v), magnitude = hn::And(all, set(0x7fffffff));
+  const auto below = [&](V a, std::uint32_t limit) {
+    return hn::RebindMask(
+        bits, hn::Lt(hn::BitCast(order, a), hn::Set(order, static_cast<std::int32_t>(limit))));
+  };
+  const V odd = hn::And(hn::ShiftRight<13>(magnitude), set(1));
+  V h = hn::ShiftRight<13>(hn::Add(hn::Add(magnitude, set(0u - (112u << 23) + 0xfffu)), odd));
+  // A subnormal result has the unit of floats at 1/2.
+  const V small = hn::Sub(
+      hn::BitCast(bits, hn::Add(hn::BitCast(d, magnitude), hn::Set(d, 0.5f))), set(126u << 23));
+  h = hn::IfThenElse(below(magnitude, 113u << 23), small, h);
+  const V beyond = hn::IfThenElse(below(magnitude, 0x7f800001u), set(0x7c00), set(0x7e00));
+  h = hn::IfThenElse(below(magnitude, 143u << 23), h, beyond);
+  return hn::Or(h, hn::ShiftRight<16>(hn::And(all, set(0x80000000u))));
+}
+
+// v rounded to bfloat16, to nearest even, in the upper half of each lane; the lower half is
+// left over.
+template <class D, class V = hn::Vec<hn::Rebind<std::uint32_t, D>>>
+HWY_INLINE V RoundToBFloat16(D /* float */, hn::Vec<D> v) {
+  const hn::Rebind<std::uint32_t, D> bits;
+  const V all = hn::BitCast(bits, v);
+  const V odd = hn::And(hn::ShiftRight<16>(all), hn::Set(bits, 1u));
+  const V rounded = hn::Add(hn::Add(all, hn::Set(bits, 0x7fffu)), odd);
+  return hn::IfThenElse(hn::RebindMask(bits, hn::IsNaN(v)),
+                        hn::Or(all, hn::Set(bits, 0x400000u)), rounded);
+}
+
+// Lanes(d) elements as they are summed; D is a tag of float or double.
+template <class D, typename T>
+HWY_INLINE hn::Vec<D> LoadElements([[maybe_unused]] D d, const T* from) {
+  if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
+    return hn::LoadU(d, from);
+  } else if constexpr (std::is_same_v<T, float>) {
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, D>(), from));
+#if GNOMON_CONVERTS_HALF
+  } else if constexpr (std::is_same_v<T, Half>) {
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, D>(),
+                                      reinterpret_cast<const hwy::float16_t*>(from)));
+#endif
+  } else {
+    const hn::Rebind<std::uint32_t, D> wide;
+    const auto bits =
+        hn::PromoteTo(wide, hn::LoadU(hn::Rebind<std::uint16_t, D>(),
+                                      reinterpret_cast<const std::uint16_t*>(from)));
+    if constexpr (std::is_same_v<T, Half>)
+      return FloatOfHalfBits(d, bits);
+    else
+      return hn::BitCast(d, hn::ShiftLeft<16>(bits));
+  }
+}
+
+// Rounds once, to nearest even. From double: to double alone.
+template <class D, typename T>
+HWY_INLINE void StoreElements(hn::Vec<D> v, D d, T* to) {
+  if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
+    hn::StoreU(v, d, to);
+#if GNOMON_CONVERTS_HALF
+  } else if constexpr (std::is_same_v<T, Half>) {
+    const hn::Rebind<hwy::float16_t, D> narrow;
+    hn::StoreU(hn::DemoteTo(narrow, v), narrow, reinterpret_cast<hwy::float16_t*>(to));
+#endif
+  } else {
+    const hn::Rebind<std::uint16_t, D> narrow;
+    const hn::Rebind<std::int32_t, D> wide;
+    const auto bits = [&] {
+      if constexpr (std::is_same_v<T, Half>)
+        return HalfBitsOfFloat(d, v);
+      else
+        return hn::ShiftRight<16>(RoundToBFloat16(d, v));
+    }();
+    hn::StoreU(hn::DemoteTo(narrow, hn::BitCast(wide, bits)), narrow,
+               reinterpret_cast<std::uint16_t*>(to));
+  }
+}
+
+// body(d, i) for vectors of d from element 0 on, then for what is left one by one.
+template <typename A, typename Body>
+HWY_INLINE void ForVectors(std::int64_t size, const Body& body) {
+  const hn::ScalableTag<A> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + lanes <= size; i += lanes) body(d, i);
+  for (; i < size; ++i) body(hn::CappedTag<A, 1>(), i);
+}
+
 template <typename A, typename T>
 HWY_INLINE void FromElements(const T* HWY_RESTRICT from, std::int64_t size,
                              A* HWY_RESTRICT to) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  std::int64_t d = 0;
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  if constexpr (std::is_same_v<T, Half>) {
-    const hn::ScalableTag<float> tag;
-    const hn::Rebind<hwy::float16_t, decltype(tag)> narrow;
-    const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(tag));
-    const auto* halves = reinterpret_cast<const hwy::float16_t*>(from);
-    for (; d + lanes <= size; d += lanes)
-      hn::StoreU(hn::PromoteTo(tag, hn::LoadU(narrow, halves + d)), tag, to + d);
-  }
-#endif
-  for (; d < size; ++d) to[d] = static_cast<A>(from[d]);
+  ForVectors<A>(
+      size, [&](auto d, std::int64_t i) { hn::StoreU(LoadElements(d, from + i), d, to + i); });
 }
 
 // factor * from, rounded once, to nearest even.
 template <typename A, typename T>
 HWY_INLINE void ToElements(const A* HWY_RESTRICT from, A factor, std::int64_t size,
                            T* HWY_RESTRICT to) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  std::int64_t d = 0;
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  if constexpr (std::is_same_v<T, Half>) {
-    const hn::ScalableTag<float> tag;
-    const hn::Rebind<hwy::float16_t, decltype(tag)> narrow;
-    const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(tag));
-    auto* halves = reinterpret_cast<hwy::float16_t*>(to);
-    for (; d + lanes <= size; d += lanes)
-      hn::StoreU(hn::DemoteTo(narrow, hn::Mul(hn::Set(tag, factor), hn::LoadU(tag, from + d))),
-                 narrow, halves + d);
-  }
-#endif
-  if constexpr (std::is_same_v<T, BFloat16>) {
-    for (; d < size; ++d) {  // in integers, which compilers vectorise
-      const auto bits = std::bit_cast<std::uint32_t>(factor * from[d]);
-      const std::uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
-      const std::uint32_t quiet = bits >> 16 | 0x40u;
-      to[d].bits =
-          static_cast<std::uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
-    }
-  }
-  for (; d < size; ++d) to[d] = static_cast<T>(factor * from[d]);
+  ForVectors<A>(size, [&](auto d, std::int64_t i) {
+    StoreElements(hn::Mul(hn::Set(d, factor), hn::LoadU(d, from + i)), d, to + i);
+  });
 }
 
 }  // namespace HWY_NAMESPACE

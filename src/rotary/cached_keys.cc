@@ -119,8 +119,8 @@ void shift(View<U, 4> cached, const RotarySchedule& schedule,
                  factor(i, deltas[size(axis_of(schedule, i))]));
   Rows row(schedule, schedule.inv_freq, 1);
   row.fill(1, [&](std::size_t a) { return deltas.subspan(a, 1); }, factor);
-  rotary_internal::turn(cached, schedule,
-                        row.first_for_all(cached.extent(0), cached.extent(1)));
+  rotary_internal::turn(schedule, row.first_for_all(cached.extent(0), cached.extent(1)),
+                        rotary_internal::Way<U, U>(cached));
 }
 
 void check_same_layout(const RotarySchedule& from, const RotarySchedule& to) {
@@ -186,7 +186,8 @@ void rerotate(View<U, 4> cached, const RotarySchedule& from, const RotarySchedul
           count,
           [&](std::size_t a) { return positions(a, b).subspan(size(begin), size(count)); },
           factor);
-      rotary_internal::turn(row.slice(1, begin, count), to, scratch.each(row.extent(0), count));
+      rotary_internal::turn(to, scratch.each(row.extent(0), count),
+                            rotary_internal::Way<U, U>(row.slice(1, begin, count)));
     }
   }
 }

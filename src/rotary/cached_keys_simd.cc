@@ -21,38 +21,15 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-template <typename T, typename U>
-void CopyElements(const T* HWY_RESTRICT from, std::int64_t size, U* HWY_RESTRICT to) {
-  if (size == 0) return;
-  if constexpr (std::is_same_v<T, U>)
-    std::memcpy(to, from, static_cast<std::size_t>(size) * sizeof(T));  // signalling NaNs too
-  else
-    ToElements(from, T(1), size, to);
-}
-
-template <typename T, typename U>
-void AppendHead(const T* HWY_RESTRICT from, U* HWY_RESTRICT to, const float* HWY_RESTRICT cos,
-                const float* HWY_RESTRICT sin, const RotarySchedule& schedule,
-                std::int64_t size) {
-  const std::int64_t first = schedule.first, end = first + schedule.dim();
-  CopyElements(from, first, to);
-  TurnElements(from + first, to + first, cos, sin, 1.0f, schedule.pairing, schedule.dim() / 2);
-  CopyElements(from + end, size - end, to + end);
-}
-
-#define GNOMON_APPEND(T, U, Name)                                             \
-  void Append##Name(const T* from, U* to, const float* cos, const float* sin, \
-                    const RotarySchedule& schedule, std::int64_t size) {      \
-    AppendHead(from, to, cos, sin, schedule, size);                           \
-  }                                                                           \
+#define GNOMON_COPY(T, U, Name) \
   void Copy##Name(const T* from, std::int64_t size, U* to) { CopyElements(from, size, to); }
-GNOMON_APPEND(float, float, F32)
-GNOMON_APPEND(double, double, F64)
-GNOMON_APPEND(Half, Half, F16)
-GNOMON_APPEND(BFloat16, BFloat16, BF16)
-GNOMON_APPEND(float, Half, F32ToF16)
-GNOMON_APPEND(float, BFloat16, F32ToBF16)
-#undef GNOMON_APPEND
+GNOMON_COPY(float, float, F32)
+GNOMON_COPY(double, double, F64)
+GNOMON_COPY(Half, Half, F16)
+GNOMON_COPY(BFloat16, BFloat16, BF16)
+GNOMON_COPY(float, Half, F32ToF16)
+GNOMON_COPY(float, BFloat16, F32ToBF16)
+#undef GNOMON_COPY
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon
@@ -62,10 +39,8 @@ HWY_AFTER_NAMESPACE();
 namespace gnomon {
 namespace {
 
-#define GNOMON_EXPORT(T, U, Name)                                                   \
-  HWY_EXPORT(Append##Name);                                                         \
-  HWY_EXPORT(Copy##Name);                                                           \
-  auto append_kernel(const T*, const U*) { return &GNOMON_DISPATCH(Append##Name); } \
+#define GNOMON_EXPORT(T, U, Name) \
+  HWY_EXPORT(Copy##Name);         \
   auto copy_kernel(const T*, const U*) { return &GNOMON_DISPATCH(Copy##Name); }
 GNOMON_EXPORT(float, float, F32)
 GNOMON_EXPORT(double, double, F64)
@@ -76,19 +51,6 @@ GNOMON_EXPORT(float, BFloat16, F32ToBF16)
 #undef GNOMON_EXPORT
 
 constexpr std::int64_t grain_elements = 1 << 15;  // of a piece worth a thread
-
-template <typename T, typename U>
-void check(const View<const T, 4>& x, const View<U, 4>& slot) {
-  if (slot.extents() != x.extents())
-    refuse("rotary", "slot must have the shape of what is appended, " + shape_text(x.extents()),
-           shape_text(slot.extents()));
-  if (x.stride(3) != 1)
-    refuse("rotary", "the elements of a head must be contiguous: stride 1",
-           std::int64_t{x.stride(3)});
-  if (slot.stride(3) != 1)
-    refuse("rotary", "the elements of a slot's head must be contiguous: stride 1",
-           std::int64_t{slot.stride(3)});
-}
 
 // body(b, t, h) for every head, the tokens shared out to threads.
 template <typename T, typename Body>
@@ -107,13 +69,9 @@ void for_heads(const View<const T, 4>& x, const Body& body) {
 template <typename T, typename U>
 void rotate_append(View<const T, 4> k, const RotaryTable& table, View<U, 4> slot) {
   rotary_internal::check_fits(k, table);
-  check(k, slot);
-  const auto append = append_kernel(k.data(), slot.data());
-  const auto turns = rotary_internal::turns_of(table, k.extent(0));
-  for_heads(k, [&](std::int64_t b, std::int64_t t, std::int64_t h) {
-    append(&k(b, t, h, 0), &slot(b, t, h, 0), &turns.cos(b, t, 0), &turns.sin(b, t, 0),
-           table.schedule(), k.extent(3));
-  });
+  rotary_internal::check_target("slot", k, slot);
+  rotary_internal::turn(table.schedule(), rotary_internal::turns_of(table, k.extent(0)),
+                        rotary_internal::Way<T, U>(k, slot));
 }
 template <typename T, typename U>
 void rotate_append(View<const T, 3> k, const RotaryTable& table, View<U, 3> slot) {
@@ -123,7 +81,7 @@ void rotate_append(View<const T, 3> k, const RotaryTable& table, View<U, 3> slot
 
 template <typename T, typename U>
 void copy_append(View<const T, 4> x, View<U, 4> slot) {
-  check(x, slot);
+  rotary_internal::check_target("slot", x, slot);
   const auto copy = copy_kernel(x.data(), slot.data());
   for_heads(x, [&](std::int64_t b, std::int64_t t, std::int64_t h) {
     copy(&x(b, t, h, 0), x.extent(3), &slot(b, t, h, 0));

@@ -1,4 +1,9 @@
 // Pairs turned by given cosines and sines, for *_simd.cc files: here and in attention's tiles.
+//
+// Heads meet the factors of their token in the order that their vectors have. For `adjacent`
+// that is [c0 c0 c1 c1 ...] and [-s0 s0 -s1 s1 ...], so that one shuffle of x is enough; two
+// bfloat16 in 32 bits come apart by a shift, so there the even pairs come before the odd ones.
+// The factors are put into this order once for all heads, and stay in registers while they fit.
 #if defined(GNOMON_ROTARY_TURN_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GNOMON_ROTARY_TURN_INL_H_
 #undef GNOMON_ROTARY_TURN_INL_H_
@@ -7,137 +12,332 @@
 #endif
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "gnomon/dtype.h"
 #include "gnomon/rotary/rotary.h"
 #include "hwy/highway.h"
 #include "src/core/elements-inl.h"
+#include "src/rotary/turn.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-constexpr std::int64_t turn_chunk = 256;  // pairs held in the summing type at a time
-
-// Cosines or sines in the summing type.
-template <class D>
-HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> LoadFactors(D d, const float* HWY_RESTRICT factors) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  if constexpr (std::is_same_v<hn::TFromD<D>, float>)
-    return hn::LoadU(d, factors);
-  else
-    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<float, D>(), factors));
-}
+namespace hn = hwy::HWY_NAMESPACE;
 
 // The products and sums are spelt out, so a pair has the same bits wherever it stands in a
 // vector, and in every file that turns pairs.
 template <class V>
 HWY_INLINE void TurnVectors(V a, V b, V cos, V sin, V& turned_a, V& turned_b) {
-  namespace hn = hwy::HWY_NAMESPACE;
   turned_a = hn::NegMulAdd(b, sin, hn::Mul(a, cos));
   turned_b = hn::MulAdd(a, sin, hn::Mul(b, cos));
 }
 
-// Pairs [begin, end) that fill vectors of d, from elements a[i], b[i] to to_a[i], to_b[i].
-// Returns the first pair that is left.
-template <class D, typename A = hwy::HWY_NAMESPACE::TFromD<D>>
-HWY_INLINE std::int64_t TurnApart(D d, const A* a, const A* b, A* to_a, A* to_b,
-                                  const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin,
-                                  A sign, std::int64_t begin, std::int64_t end) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto factor = hn::Set(d, sign);
-  std::int64_t i = begin;
-  for (; i + lanes <= end; i += lanes) {
-    hn::Vec<D> x, y;
-    TurnVectors(hn::LoadU(d, a + i), hn::LoadU(d, b + i), LoadFactors(d, cos + i),
-                hn::Mul(factor, LoadFactors(d, sin + i)), x, y);
-    hn::StoreU(x, d, to_a + i);
-    hn::StoreU(y, d, to_b + i);
-  }
-  return i;
-}
-
-// to_a[i], to_b[i]: a[i], b[i] turned by the angles of cos and `sign` sin. In place where they
-// are the same; a partial overlap is not allowed, here and below.
-template <typename A>
-HWY_INLINE void TurnHalves(const A* a, const A* b, A* to_a, A* to_b,
-                           const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin, A sign,
-                           std::int64_t pairs) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  const std::int64_t rest =
-      TurnApart(hn::ScalableTag<A>(), a, b, to_a, to_b, cos, sin, sign, 0, pairs);
-  TurnApart(hn::CappedTag<A, 1>(), a, b, to_a, to_b, cos, sin, sign, rest, pairs);
-}
-
-// x[2i], x[2i + 1], likewise.
-template <typename A>
-HWY_INLINE void TurnAdjacent(const A* x, A* to, const float* HWY_RESTRICT cos,
-                             const float* HWY_RESTRICT sin, A sign, std::int64_t pairs) {
-  namespace hn = hwy::HWY_NAMESPACE;
-  std::int64_t i = 0;
-#if HWY_TARGET != HWY_SCALAR
-  const hn::ScalableTag<A> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto factor = hn::Set(d, sign);
-  for (; i + lanes <= pairs; i += lanes) {
-    hn::Vec<decltype(d)> a, b, turned_a, turned_b;
-    hn::LoadInterleaved2(d, x + 2 * i, a, b);
-    TurnVectors(a, b, LoadFactors(d, cos + i), hn::Mul(factor, LoadFactors(d, sin + i)),
-                turned_a, turned_b);
-    hn::StoreInterleaved2(turned_a, turned_b, d, to + 2 * i);
-  }
-#endif
-  for (; i < pairs; ++i)
-    TurnApart(hn::CappedTag<A, 1>(), x + 2 * i, x + 2 * i + 1, to + 2 * i, to + 2 * i + 1,
-              cos + i, sin + i, sign, 0, 1);
-}
-
-// All pairs of x, which begins at the first rotated element.
-template <typename A>
-HWY_INLINE void TurnPairs(const A* x, A* to, const float* HWY_RESTRICT cos,
-                          const float* HWY_RESTRICT sin, A sign, Pairing pairing,
-                          std::int64_t pairs) {
-  if (pairing == Pairing::halves)
-    TurnHalves(x, x + pairs, to, to + pairs, cos, sin, sign, pairs);
-  else
-    TurnAdjacent(x, to, cos, sin, sign, pairs);
-}
-
-// The same for any element types: each element is read once, and rounded once on its way out.
-template <typename T, typename U>
-HWY_INLINE void TurnElements(const T* from, U* to, const float* HWY_RESTRICT cos,
-                             const float* HWY_RESTRICT sin, float sign, Pairing pairing,
-                             std::int64_t pairs) {
+// The pairs of heads of elements T, on their way to elements U.
+template <Pairing pairing, typename T, typename U>
+class PairTurner {
+ public:
   using A = Accumulator<T>;
-  const A direction = static_cast<A>(sign);
-  if constexpr (std::is_same_v<T, A> && std::is_same_v<U, A>) {
-    TurnPairs(from, to, cos, sin, direction, pairing, pairs);
-  } else {
-    HWY_ALIGN A wide[2 * turn_chunk];
-    for (std::int64_t begin = 0; begin < pairs; begin += turn_chunk) {
-      const std::int64_t count = HWY_MIN(turn_chunk, pairs - begin);
-      const bool halves = pairing == Pairing::halves;
-      const T* const a = from + (halves ? begin : 2 * begin);
-      const T* const b = halves ? a + pairs : a + count;  // adjacent: just the second half
-      A *const wide_a = wide, *const wide_b = wide + count;
-      const float *const c = cos + begin, *const s = sin + begin;
-      if constexpr (std::is_same_v<T, A>) {
-        if (halves)
-          TurnHalves(a, b, wide_a, wide_b, c, s, direction, count);
-        else
-          TurnAdjacent(a, wide, c, s, direction, count);
-      } else {
-        FromElements(a, count, wide_a);
-        FromElements(b, count, wide_b);
-        TurnPairs(wide, wide, c, s, direction, pairing, count);
+
+  static constexpr std::int64_t chunk = 256;                                  // pairs at a time
+  static constexpr std::int64_t stride = pairing == Pairing::halves ? 1 : 2;  // between pairs
+  // Factors of each kind for `pairs` pairs.
+  static constexpr std::int64_t Factors(std::int64_t pairs) { return spread * pairs; }
+
+  // The factors of `pairs` pairs in the order of the vectors.
+  static HWY_INLINE void Prepare(const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin,
+                                 A sign, std::int64_t pairs, A* HWY_RESTRICT to_cos,
+                                 A* HWY_RESTRICT to_sin) {
+    constexpr D d;
+    const V factor = hn::Set(d, sign);
+    std::int64_t i = 0;
+    if constexpr (!halves && !split) {
+      for (; i + lanes <= pairs; i += lanes) {
+        const V c = LoadElements(d, cos + i), s = hn::Mul(factor, LoadElements(d, sin + i));
+        hn::StoreInterleaved2(c, c, d, to_cos + 2 * i);
+        hn::StoreInterleaved2(hn::Neg(s), s, d, to_sin + 2 * i);
       }
-      U* const to_a = to + (halves ? begin : 2 * begin);
-      ToElements(wide_a, A(1), count, to_a);
-      ToElements(wide_b, A(1), count, halves ? to_a + pairs : to_a + count);
+      for (; i < pairs; ++i) {
+        to_cos[2 * i] = to_cos[2 * i + 1] = static_cast<A>(cos[i]);
+        to_sin[2 * i + 1] = sign * static_cast<A>(sin[i]);
+        to_sin[2 * i] = -to_sin[2 * i + 1];
+      }
+      return;
+    }
+    if constexpr (halves && split)
+      for (; i + block <= pairs; i += block) {
+        V even, odd;
+        hn::LoadInterleaved2(d, cos + i, even, odd);
+        hn::StoreU(even, d, to_cos + i);
+        hn::StoreU(odd, d, to_cos + i + lanes);
+        hn::LoadInterleaved2(d, sin + i, even, odd);
+        hn::StoreU(hn::Mul(factor, even), d, to_sin + i);
+        hn::StoreU(hn::Mul(factor, odd), d, to_sin + i + lanes);
+      }
+    for (; i + lanes <= pairs; i += lanes) {
+      hn::StoreU(LoadElements(d, cos + i), d, to_cos + i);
+      hn::StoreU(hn::Mul(factor, LoadElements(d, sin + i)), d, to_sin + i);
+    }
+    for (; i < pairs; ++i) {
+      to_cos[i] = static_cast<A>(cos[i]);
+      to_sin[i] = sign * static_cast<A>(sin[i]);
     }
   }
+
+  // Pairs [begin, pairs) of one head, by prepared factors. The second element of a pair lies
+  // `half` after the first. In place, or without any overlap.
+  static HWY_INLINE void Head(const T* x, U* to, std::ptrdiff_t half, const A* HWY_RESTRICT cos,
+                              const A* HWY_RESTRICT sin, std::int64_t begin,
+                              std::int64_t pairs) {
+    std::int64_t i = begin;
+    for (; i + block <= pairs; i += block)
+      Turn<split>(D(), x + stride * i, to + stride * i, half,
+                  LoadFactors<split>(D(), cos + spread * i),
+                  LoadFactors<split>(D(), sin + spread * i));
+    if constexpr (halves && split)
+      Tail<D>(x, to, half, cos, sin, i, pairs);
+    else if constexpr (lanes > least)
+      Tail<hn::Half<D>>(x, to, half, cos, sin, i, pairs);
+  }
+
+  // All heads of one token: heads.from and heads.to are at its first.
+  static HWY_INLINE void Token(const Heads<T, U>& heads, std::ptrdiff_t half,
+                               const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
+                               std::int64_t pairs) {
+    TokenHolding<held>(heads, half, cos, sin, pairs);
+  }
+
+ private:
+  using D = hn::ScalableTag<A>;
+  using V = hn::Vec<D>;
+  static constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(D()));
+  // Whether the two elements of a pair are read into two vectors. (Of one lane: always.)
+  static constexpr bool halves = pairing == Pairing::halves || lanes == 1;
+  // Whether 32 bits that hold two elements are taken apart as they are.
+  static constexpr bool split =
+      std::is_same_v<T, BFloat16> && std::is_same_v<U, BFloat16> && lanes > 1;
+  static constexpr std::int64_t least = halves || split ? 1 : 2;   // lanes that hold a pair
+  static constexpr std::int64_t spread = halves || split ? 1 : 2;  // factors of a pair
+  static constexpr int vectors = halves && split ? 2 : 1;          // of cosines for a block
+  static constexpr std::int64_t block = lanes * vectors / spread;  // pairs
+  // Blocks whose factors are held in registers; half of the registers are left to x.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+  static constexpr int held = 8 / vectors;
+#else
+  static constexpr int held = 3 / vectors;
+#endif
+
+  template <class Tag, int count>
+  struct FactorVectors {
+    hn::Vec<Tag> at[static_cast<std::size_t>(count)];
+  };
+
+  template <bool apart, class Tag>
+  static HWY_INLINE auto LoadFactors(Tag d, const A* HWY_RESTRICT from) {
+    if constexpr (apart && halves)
+      return FactorVectors<Tag, 2>{{hn::LoadU(d, from), hn::LoadU(d, from + hn::MaxLanes(d))}};
+    else
+      return FactorVectors<Tag, 1>{{hn::LoadU(d, from)}};
+  }
+
+  template <class Tag, int count>
+  static HWY_INLINE void Turn1(Tag d, const T* x, U* to, std::ptrdiff_t half,
+                               const FactorVectors<Tag, count>& cos,
+                               const FactorVectors<Tag, count>& sin) {
+    const auto a = LoadElements(d, x);
+    if constexpr (halves) {
+      hn::Vec<Tag> turned_a, turned_b;
+      TurnVectors(a, LoadElements(d, x + half), cos.at[0], sin.at[0], turned_a, turned_b);
+      StoreElements(turned_a, d, to);
+      StoreElements(turned_b, d, to + half);
+    } else {
+      StoreElements(hn::MulAdd(hn::Reverse2(d, a), sin.at[0], hn::Mul(a, cos.at[0])), d, to);
+    }
+  }
+
+  // Two bfloat16 in every lane: the even one is its lower half.
+  template <class Tag>
+  static HWY_INLINE void LoadApart(Tag d, const T* x, hn::Vec<Tag>& even, hn::Vec<Tag>& odd) {
+    const hn::RebindToUnsigned<Tag> bits;
+    const hn::Repartition<std::uint16_t, Tag> narrow;
+    const auto both =
+        hn::BitCast(bits, hn::LoadU(narrow, reinterpret_cast<const std::uint16_t*>(x)));
+    even = hn::BitCast(d, hn::ShiftLeft<16>(both));
+    odd = hn::BitCast(d, hn::And(both, hn::Set(bits, 0xffff0000u)));
+  }
+  template <class Tag>
+  static HWY_INLINE void StoreTogether(hn::Vec<Tag> even, hn::Vec<Tag> odd, Tag d, U* to) {
+    const hn::RebindToUnsigned<Tag> bits;
+    const hn::Repartition<std::uint16_t, Tag> narrow;
+    const auto both = hn::OrAnd(hn::ShiftRight<16>(RoundToBFloat16(d, even)),
+                                RoundToBFloat16(d, odd), hn::Set(bits, 0xffff0000u));
+    hn::StoreU(hn::BitCast(narrow, both), narrow, reinterpret_cast<std::uint16_t*>(to));
+  }
+
+  template <class Tag, int count>
+  static HWY_INLINE void TurnApart(Tag d, const T* x, U* to, std::ptrdiff_t half,
+                                   const FactorVectors<Tag, count>& cos,
+                                   const FactorVectors<Tag, count>& sin) {
+    hn::Vec<Tag> even, odd;
+    LoadApart(d, x, even, odd);
+    if constexpr (halves) {
+      hn::Vec<Tag> even_b, odd_b;
+      LoadApart(d, x + half, even_b, odd_b);
+      TurnVectors(even, even_b, cos.at[0], sin.at[0], even, even_b);
+      TurnVectors(odd, odd_b, cos.at[1], sin.at[1], odd, odd_b);
+      StoreTogether(even, odd, d, to);
+      StoreTogether(even_b, odd_b, d, to + half);
+    } else {
+      TurnVectors(even, odd, cos.at[0], sin.at[0], even, odd);
+      StoreTogether(even, odd, d, to);
+    }
+  }
+
+  template <bool apart, class Tag, int count>
+  static HWY_INLINE void Turn(Tag d, const T* x, U* to, std::ptrdiff_t half,
+                              const FactorVectors<Tag, count>& cos,
+                              const FactorVectors<Tag, count>& sin) {
+    if constexpr (apart)
+      TurnApart(d, x, to, half, cos, sin);
+    else
+      Turn1(d, x, to, half, cos, sin);
+  }
+
+  // What does not fill a block: vectors of half the lanes, a quarter, and so on.
+  template <class Tag>
+  static HWY_INLINE void Tail(const T* x, U* to, std::ptrdiff_t half, const A* HWY_RESTRICT cos,
+                              const A* HWY_RESTRICT sin, std::int64_t i, std::int64_t pairs) {
+    constexpr Tag d;
+    constexpr auto size = static_cast<std::int64_t>(hn::MaxLanes(d));
+    constexpr bool apart = split && !halves;
+    if (i == pairs) return;
+    if (i + size / spread <= pairs) {
+      Turn<apart>(d, x + stride * i, to + stride * i, half,
+                  LoadFactors<apart>(d, cos + spread * i),
+                  LoadFactors<apart>(d, sin + spread * i));
+      i += size / spread;
+    }
+    if constexpr (size > least) Tail<hn::Half<Tag>>(x, to, half, cos, sin, i, pairs);
+  }
+
+  // Tries to hold the factors of `blocks` blocks, then of fewer; at last of none.
+  template <int blocks>
+  static HWY_INLINE void TokenHolding(const Heads<T, U>& heads, std::ptrdiff_t half,
+                                      const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
+                                      std::int64_t pairs) {
+    if constexpr (blocks == 0) {
+      for (std::int64_t h = 0; h < heads.count; ++h)
+        Head(heads.from + h * heads.from_head, heads.to + h * heads.to_head, half, cos, sin, 0,
+             pairs);
+    } else if (pairs / block != blocks) {
+      TokenHolding<blocks - 1>(heads, half, cos, sin, pairs);
+    } else {
+      FactorVectors<D, vectors> c[blocks], s[blocks];
+      const auto each = [](const auto& body) HWY_ATTR {
+        [&]<int... n>(std::integer_sequence<int, n...>) HWY_ATTR {
+          (body(std::integral_constant<int, n>()), ...);
+        }(std::make_integer_sequence<int, blocks>());
+      };
+      each([&](auto n) HWY_ATTR {
+        c[n] = LoadFactors<split>(D(), cos + spread * block * n);
+        s[n] = LoadFactors<split>(D(), sin + spread * block * n);
+      });
+      const T* x = heads.from;
+      U* to = heads.to;
+      for (std::int64_t h = 0; h < heads.count; ++h) {
+        each([&](auto n) HWY_ATTR {
+          constexpr std::int64_t at = stride * block * n;
+          Turn<split>(D(), x + at, to + at, half, c[n], s[n]);
+        });
+        Head(x, to, half, cos, sin, blocks * block, pairs);
+        x += heads.from_head;
+        to += heads.to_head;
+      }
+    }
+  }
+};
+
+template <typename T, typename U>
+HWY_INLINE void CopyElements(const T* HWY_RESTRICT from, std::int64_t size,
+                             U* HWY_RESTRICT to) {
+  if (size == 0) return;
+  if constexpr (std::is_same_v<T, U>)
+    std::memcpy(to, from, static_cast<std::size_t>(size) * sizeof(T));  // signalling NaNs too
+  else if constexpr (std::is_same_v<U, Accumulator<T>>)
+    FromElements(from, size, to);
+  else
+    ToElements(from, T(1), size, to);
+}
+
+// Pairs [begin, end) of all heads of `tokens` tokens; factors are those from `begin` on.
+template <Pairing pairing, typename T, typename U>
+void TurnTokens(const Heads<T, U>& heads, const TurnFactors& factors, std::int64_t begin,
+                std::int64_t end, std::int64_t tokens) {
+  using Turner = PairTurner<pairing, T, U>;
+  using A = typename Turner::A;
+  constexpr std::int64_t room = 2048;  // of each kind; with 4 bytes, 16 KB of the first cache
+  HWY_ALIGN A cos[room], sin[room];
+  constexpr std::int64_t stride = Turner::stride;
+  const std::ptrdiff_t half = pairing == Pairing::halves ? heads.pairs : 1;
+  // Where a head's tokens lie one after another they are walked in blocks, so that both the
+  // heads and the factors of a block are read in long runs.
+  const bool by_head = tokens > 1 && heads.by_head();
+  for (std::int64_t first = begin; first < end; first += Turner::chunk) {
+    const std::int64_t pairs = HWY_MIN(Turner::chunk, end - first);
+    const std::int64_t each = factors.token == 0 ? 0 : Turner::Factors(pairs);
+    const std::int64_t block = !by_head ? 1 : each == 0 ? tokens : room / each;
+    const auto prepare = [&](std::int64_t t, std::int64_t slot) HWY_ATTR {
+      const std::ptrdiff_t at = t * factors.token + first - begin;
+      Turner::Prepare(factors.cos + at, factors.sin + at, static_cast<A>(factors.sign), pairs,
+                      cos + slot * each, sin + slot * each);
+    };
+    if (each == 0) prepare(0, 0);
+    for (std::int64_t t = 0; t < tokens; t += block) {
+      const std::int64_t count = HWY_MIN(block, tokens - t);
+      for (std::int64_t i = 0; each != 0 && i < count; ++i) prepare(t + i, i);
+      Heads<T, U> there = heads;
+      there.from += t * heads.from_token + stride * first;
+      there.to += t * heads.to_token + stride * first;
+      if (!by_head) {
+        Turner::Token(there, half, cos, sin, pairs);
+        continue;
+      }
+      for (std::int64_t h = 0; h < heads.count; ++h)
+        for (std::int64_t i = 0; i < count; ++i)
+          Turner::Head(there.from + h * heads.from_head + i * heads.from_token,
+                       there.to + h * heads.to_head + i * heads.to_token, half, cos + i * each,
+                       sin + i * each, 0, pairs);
+    }
+  }
+}
+
+// The same for either pairing; with the first pair goes what lies beside the pairs.
+template <typename T, typename U>
+void TurnHeads(const Heads<T, U>& heads, const TurnFactors& factors, Pairing pairing,
+               std::int64_t begin, std::int64_t end, std::int64_t tokens) {
+  if (pairing == Pairing::halves)
+    TurnTokens<Pairing::halves>(heads, factors, begin, end, tokens);
+  else
+    TurnTokens<Pairing::adjacent>(heads, factors, begin, end, tokens);
+  if (begin != 0 || heads.before + heads.after == 0) return;
+  for (std::int64_t t = 0; t < tokens; ++t)
+    for (std::int64_t h = 0; h < heads.count; ++h) {
+      const T* const x = heads.from + t * heads.from_token + h * heads.from_head;
+      U* const to = heads.to + t * heads.to_token + h * heads.to_head;
+      CopyElements(x - heads.before, heads.before, to - heads.before);
+      CopyElements(x + 2 * heads.pairs, heads.after, to + 2 * heads.pairs);
+    }
+}
+
+// All pairs of one head in place, where x begins with them.
+template <typename A>
+HWY_INLINE void TurnPairs(A* x, const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin,
+                          A sign, Pairing pairing, std::int64_t pairs) {
+  const Heads<A, A> one{.from = x, .to = x, .count = 1, .pairs = pairs};
+  TurnHeads(one, {cos, sin, 0, static_cast<float>(sign)}, pairing, 0, pairs, 1);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "gnomon/parallel.h"
+#include "src/core/angles.h"
 #include "testing.h"
 
 namespace gnomon {
@@ -146,6 +147,42 @@ TEST(Angles, TheSameBitsForAnyNumberOfThreads) {
     EXPECT_EQ(one.values, many.values);
   }
   set_threads(before);
+}
+
+// What decoding without a table uses: the same bits, wherever they are put.
+TEST(Angles, PairsOfOneTokenHaveTheBitsOfTheTable) {
+  const std::vector<std::int64_t> positions{70'000, -131, 5, 64, (std::int64_t{1} << 31)};
+  on_every_isa([&] {
+    for (const std::int64_t count : {0, 1, 2, 3, 7, 8, 9, 16, 17, 64, 67}) {
+      const auto frequencies = geometric(1e4, static_cast<int>(count));
+      Tensor<float, 2> cosines({5, count}), sines({5, count});
+      fill_cos_sin(std::span<const std::int64_t>(positions),
+                   std::span<const double>(frequencies), cosines.view(), sines.view(),
+                   Angles::exact, 1.25);
+      const auto size = static_cast<std::size_t>(count);
+      for (const std::size_t t : {0, 1, 2, 3, 4}) {
+        std::vector<float> cosine(size + 2, 9.0f), sine(size + 2, 9.0f);
+        internal::pair_angles()(&positions[t], 0, frequencies.data(), count, 1.25,
+                                cosine.data() + 1, sine.data() + 1);
+        for (const auto& [got, table] : {std::pair{&cosine, &cosines}, {&sine, &sines}}) {
+          EXPECT_TRUE(
+              std::equal(got->begin() + 1, got->end() - 1, table->values.data() + t * size));
+          EXPECT_EQ(got->front(), 9.0f);
+          EXPECT_EQ(got->back(), 9.0f);
+        }
+      }
+      // Every second number of a list, one for each pair: an axis of its own, as in M-RoPE.
+      std::vector<std::int64_t> of_pairs;
+      for (std::size_t i = 0; i < 2 * size; ++i) of_pairs.push_back(positions[i / 2 % 5]);
+      std::vector<float> cosine(size), sine(size);
+      internal::pair_angles()(of_pairs.data(), 2, frequencies.data(), count, 1.25,
+                              cosine.data(), sine.data());
+      for (std::size_t i = 0; i < size; ++i) {
+        EXPECT_EQ(cosine[i], cosines.values[i % 5 * size + i]);
+        EXPECT_EQ(sine[i], sines.values[i % 5 * size + i]);
+      }
+    }
+  });
 }
 
 TEST(Angles, StridedViewsLeaveTheRestAlone) {

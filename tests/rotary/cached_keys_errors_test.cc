@@ -20,7 +20,7 @@ TEST(CachedKeys, RefuseWhatBreaksTheirRules) {
   Tensor<float, 3> other({3, 1, 4}), narrow({3, 2, 3});
   const RotaryTable table(s, consecutive(3));
   EXPECT_EQ(message_of([&] { rotate_append<float>(keys.view(), table, other.view()); }),
-            "[rotary] slot must have the shape of what is appended, [1, 3, 2, 4], "
+            "[rotary] slot must have the shape of what is written to it, [1, 3, 2, 4], "
             "got [1, 3, 1, 4]");
   EXPECT_EQ(message_of([&] {
               rotate_append<float>(keys.view(), RotaryTable(s, consecutive(2)), keys.view());

@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "gnomon/angles.h"
@@ -120,8 +121,9 @@ class RotaryTable {
   std::vector<float> values_;  // all cosines, then all sines
 };
 
-// Rotates queries or keys in place. x: [B, T, H, D] or [T, H, D] (a batch of one), any strides,
-// D contiguous. Element types: float, Half, BFloat16, double.
+// Rotates queries or keys in place. x: [B, T, H, D] or [T, H, D] (a batch of one), any strides
+// (so also [B, H, T, D] and packed QKV), D contiguous. Element types: float, Half, BFloat16,
+// double.
 //
 // Error: |x' - exact| <= 3 * 2^-24 * (|a| + |b|) for float and, since the table is float, for
 // double; for half and bfloat16 the same sum in float, rounded once more. Every instruction set
@@ -129,17 +131,42 @@ class RotaryTable {
 // memory. Threads split the tokens; the result does not depend on their number.
 //
 // Throws std::invalid_argument when x has other than the table's T tokens, other than its B
-// rows where that is not 1, D < first + R, or D not contiguous. Allocates nothing.
+// rows where that is not 1, D < first + R, or D not contiguous. Allocates nothing, and starts
+// no thread for less than 2^15 elements.
 template <typename T>
 void rotate(View<T, 4> x, const RotaryTable& table);
 template <typename T>
 void rotate(View<T, 3> x, const RotaryTable& table);
 
-// The gradient of `rotate`: the same pairs, turned back. grad: as x, in place. Undoes `rotate`
-// up to rounding (with a table_scale s: times s squared).
+// Queries and keys in one pass over the table. They may differ in heads and head size. Throws
+// also when they differ in rows; nothing is written then.
+template <typename T>
+void rotate(View<T, 4> q, View<T, 4> k, const RotaryTable& table);
+template <typename T>
+void rotate(View<T, 3> q, View<T, 3> k, const RotaryTable& table);
+
+// x stays, out gets its rotation; elements that do not turn are copied. out: as x, the same
+// shape, no overlap. (Into a cache, perhaps of another type: rotate_append, in cached_keys.h.)
+template <typename T>
+void rotate(std::type_identity_t<View<const T, 4>> x, const RotaryTable& table, View<T, 4> out);
+template <typename T>
+void rotate(std::type_identity_t<View<const T, 3>> x, const RotaryTable& table, View<T, 3> out);
+
+// The gradients of `rotate`: the same pairs, turned back. Undoes `rotate` up to rounding (with
+// a table_scale s: times s squared). Arguments, error, cost and throws as its own.
 template <typename T>
 void rotate_backward(View<T, 4> grad, const RotaryTable& table);
 template <typename T>
 void rotate_backward(View<T, 3> grad, const RotaryTable& table);
+template <typename T>
+void rotate_backward(View<T, 4> grad_q, View<T, 4> grad_k, const RotaryTable& table);
+template <typename T>
+void rotate_backward(View<T, 3> grad_q, View<T, 3> grad_k, const RotaryTable& table);
+template <typename T>
+void rotate_backward(std::type_identity_t<View<const T, 4>> grad, const RotaryTable& table,
+                     View<T, 4> out);
+template <typename T>
+void rotate_backward(std::type_identity_t<View<const T, 3>> grad, const RotaryTable& table,
+                     View<T, 3> out);
 
 }  // namespace gnomon

@@ -1,0 +1,61 @@
+// Heads turned, for every instruction set.
+#include "src/rotary/turn.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/rotary/turn_simd.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+
+#include "hwy/highway.h"
+#include "src/core/dispatch.h"
+#include "src/rotary/turn-inl.h"
+
+// F(T, U, Name) for each way from elements T to elements U.
+#undef GNOMON_WAYS
+#define GNOMON_WAYS(F)          \
+  F(float, float, F32)          \
+  F(double, double, F64)        \
+  F(Half, Half, F16)            \
+  F(BFloat16, BFloat16, BF16)   \
+  F(float, Half, F32ToF16)      \
+  F(float, BFloat16, F32ToBF16) \
+  F(Half, float, F16ToF32)      \
+  F(BFloat16, float, BF16ToF32)
+
+HWY_BEFORE_NAMESPACE();
+namespace gnomon {
+namespace HWY_NAMESPACE {
+
+#define GNOMON_TURN(T, U, Name)                                                          \
+  void Turn##Name(const Heads<T, U>& heads, const TurnFactors& factors, Pairing pairing, \
+                  std::int64_t begin, std::int64_t end, std::int64_t tokens) {           \
+    TurnHeads(heads, factors, pairing, begin, end, tokens);                              \
+  }
+GNOMON_WAYS(GNOMON_TURN)
+#undef GNOMON_TURN
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gnomon
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gnomon::rotary_internal {
+namespace {
+
+#define GNOMON_EXPORT(T, U, Name) \
+  HWY_EXPORT(Turn##Name);         \
+  auto kernel(const T*, const U*) { return GNOMON_DISPATCH(Turn##Name); }
+GNOMON_WAYS(GNOMON_EXPORT)
+#undef GNOMON_EXPORT
+
+}  // namespace
+
+template <typename T, typename U>
+TurnKernel<T, U> turn_kernel() {
+  return kernel(static_cast<const T*>(nullptr), static_cast<const U*>(nullptr));
+}
+#define GNOMON_INSTANTIATE(T, U, Name) template TurnKernel<T, U> turn_kernel();
+GNOMON_WAYS(GNOMON_INSTANTIATE)
+#undef GNOMON_INSTANTIATE
+
+}  // namespace gnomon::rotary_internal
+#endif  // HWY_ONCE
