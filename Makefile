@@ -11,7 +11,7 @@ fuzz := build/fuzz
 gnomon := $(release)/apps/cli/gnomon
 
 .PHONY: help setup setup-lab setup-long build lab test build-tests build-asan build-fuzz asan \
-        test-long bench format check-format install clean
+        test-long bench peers format check-format install clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo 'make bench         build and run the benchmarks'
 	@echo 'make asan          only the tests under the sanitizers'
 	@echo 'make test-long     every test on each instruction set, shuffled and repeated; fuzzing'
+	@echo 'make peers         time Gnomon beside what PyPI offers, write docs/benchmarks.md'
 	@echo 'make format        clang-format over all C++; check-format only looks'
 	@echo 'make install       to PREFIX=$(PREFIX)'
 	@echo 'make setup         install what all of these need; they call it themselves'
@@ -70,6 +71,9 @@ test-long: build-tests build-fuzz
 
 bench: build-tests
 	@$(release)/bench/gnomon_bench $(BENCH_FLAGS)
+
+peers: setup
+	@bench/peers/run.sh $(PEERS_FLAGS)
 
 format: setup
 	@tools/check_format.sh --fix

@@ -10,6 +10,7 @@ begins when the process before sleeps. Writes FOLDER/results.json.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -30,6 +31,13 @@ HERE = Path(__file__).parent
 SLOW = 6.0  # times the fastest: such a contender leaves after a few rounds
 
 
+def settle(cores: list[int]) -> None:
+    """Of a new process: its cores, and before others where that is allowed."""
+    os.sched_setaffinity(0, cores)
+    with contextlib.suppress(PermissionError):
+        os.nice(-10)
+
+
 class Worker:
     def __init__(self, folder: Path, bridge: Path, environment: str, module: str, threads: int):
         self.module = module
@@ -47,7 +55,7 @@ class Worker:
             stderr=self.log,
             text=True,
             env=variables,
-            preexec_fn=lambda: os.sched_setaffinity(0, cores),
+            preexec_fn=lambda: settle(cores),
         )
         self.about = self.answer()
 

@@ -25,7 +25,8 @@ class Worker:
         self.peer = peer
         self.contenders = {contender.name: contender for contender in peer.contenders()}
         self.runs: dict[str, Run] = {}
-        self.counts: dict[str, int] = {}
+        self.once: dict[str, float] = {}  # seconds of one call
+        self.counts: dict[str, int] = {}  # calls of a turn
 
     def describe(self) -> dict[str, Any]:
         peers = [name for name, contender in self.contenders.items() if contender.is_peer]
@@ -63,7 +64,7 @@ class Worker:
         self.runs[contender.name] = run
         run.call()  # whatever is compiled or allocated at the first call
         run.reset()
-        run.call()
+        self.once[contender.name] = run.seconds(1)
         error = None
         if run.results:
             error = worst_error(inputs, rows, run.results(rows))
@@ -74,17 +75,18 @@ class Worker:
 
     def turn(self, contender: str, budget: float) -> dict[str, Any]:
         run = self.runs[contender]
+        once = self.once[contender]
         if contender not in self.counts:
-            run.seconds(1)
-            once = run.seconds(1)
             if once < budget / 20:
-                once = run.seconds(int(budget / 20 / once) + 1)
+                once = run.seconds(max(10, int(budget / 20 / once)))
             self.counts[contender] = max(1, min(100_000, round(budget / once)))
-        run.seconds(1)  # brings its arrays back into the caches
+        if once < 0.1:  # a longer one empties the caches by itself
+            run.seconds(1)
         return {"seconds": run.seconds(self.counts[contender])}
 
     def release(self) -> dict[str, Any]:
         self.runs.clear()
+        self.once.clear()
         self.counts.clear()
         gc.collect()
         return {}

