@@ -10,7 +10,6 @@ begins when the process before sleeps. Writes FOLDER/results.json.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import statistics
@@ -31,13 +30,6 @@ HERE = Path(__file__).parent
 SLOW = 6.0  # times the fastest: such a contender leaves after a few rounds
 
 
-def settle(cores: list[int]) -> None:
-    """Of a new process: its cores, and before others where that is allowed."""
-    os.sched_setaffinity(0, cores)
-    with contextlib.suppress(PermissionError):
-        os.nice(-10)
-
-
 class Worker:
     def __init__(self, folder: Path, bridge: Path, environment: str, module: str, threads: int):
         self.module = module
@@ -55,7 +47,8 @@ class Worker:
             stderr=self.log,
             text=True,
             env=variables,
-            preexec_fn=lambda: settle(cores),
+            preexec_fn=lambda: os.sched_setaffinity(0, cores),
+            start_new_session=True,
         )
         self.about = self.answer()
 
@@ -76,6 +69,14 @@ class Worker:
             return {"died": f"the process ended with {self.process.returncode}"}
         self.tell(do, **request)
         return self.answer()
+
+    def turn(self, contender: str, budget: float) -> float | None:
+        """Seconds of a call; before other people's processes where that is allowed."""
+        machine.prefer(self.process.pid, -20)
+        answer = self.ask("turn", contender=contender, budget=budget)
+        machine.prefer(self.process.pid, 0)
+        self.sleep()
+        return answer.get("seconds")
 
     def sleep(self) -> None:
         """Until no thread of it runs, or 0.3 s."""
@@ -155,12 +156,10 @@ class Comparison:
         ]
         times: dict[str, float] = {}
         for timing in taking[turn % len(taking) :] + taking[: turn % len(taking)]:
-            answer = timing.worker.ask("turn", contender=timing.name, budget=self.budget)
-            if "died" in answer:
-                continue
-            times[timing.name] = answer["seconds"]
-            timing.seconds.append(answer["seconds"])
-            timing.worker.sleep()
+            spent = timing.worker.turn(timing.name, self.budget)
+            if spent is not None:
+                times[timing.name] = spent
+                timing.seconds.append(spent)
         if "Gnomon" in times:
             for timing in taking:
                 if timing.name in times:
@@ -223,7 +222,7 @@ def main() -> None:
             for package, version in worker.about["versions"].items()
         }
         results["peers"] = [name for worker in workers for name in worker.about["peers"]]
-        comparison = Comparison(workers, threads, rounds, 0.006)
+        comparison = Comparison(workers, threads, rounds, 0.012)
         listed = cases.quick() if options.quick else [*cases.rotations(), *cases.tables()]
         for case in chosen(listed, options.only):
             comparison.run(case)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
@@ -46,6 +47,12 @@ def own_seconds(processes: list[int]) -> float:
         fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
         total += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     return total
+
+
+def prefer(session: int, nice: int) -> None:
+    """Linux shares the cores between sessions first, by a niceness that each has."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{session}/autogroup").write_text(str(nice))
 
 
 def asleep(process: int) -> bool:

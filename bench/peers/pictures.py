@@ -50,14 +50,14 @@ def bars(results: Results, dtype: str, threads: int) -> Spec | None:
         {
             "name": name,
             "share": share,
-            "label": f"{seconds * 1e3:.3g} ms",
+            "label": f"{seconds * 1e3:.1f} ms" if seconds < 0.01 else f"{seconds * 1e3:.0f} ms",
             "kind": {"Gnomon": "ours", "roof": "roof"}.get(name, "peer"),
         }
         for name, (share, seconds) in best.items()
     ]
     y = {
         "field": "name",
-        "sort": {"field": "share", "order": "descending"},
+        "sort": sorted(best, key=lambda name: -best[name][0]),
         "title": None,
         "axis": {"labelLimit": 320, "labelColor": INK, "labelPadding": 6},
     }
