@@ -55,7 +55,9 @@ class Inputs:
 
         if case.rotates:
             t, d = case.tokens, case.size
-            shape = (lambda h: (1, t, h, d)) if case.layout == "THD" else (lambda h: (1, h, t, d))
+            shape = (
+                (lambda h: (1, t, h, d)) if case.layout == "THD" else (lambda h: (1, h, t, d))
+            )
             return Inputs(case, [uniform(*shape(h)) for h in (QUERY_HEADS, KEY_HEADS)])
         if case.work == "add_table":
             x = uniform(case.batch, case.tokens, case.size)

@@ -37,7 +37,7 @@ class Case:
 
     @property
     def elements(self) -> int:
-        """Of the arrays that are read and written, or written; twice as many are rows of q and k."""
+        """That are read and written; of a table, written."""
         if self.rotates:
             return self.tokens * (QUERY_HEADS + KEY_HEADS) * self.size
         return self.batch * self.tokens * self.size

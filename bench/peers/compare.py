@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
-from datetime import datetime, timezone
+from datetime import datetime, UTC
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,12 @@ class Worker:
         cores = sorted(os.sched_getaffinity(0))[:threads]
         self.log = (folder / f"{module}.{threads}.log").open("w")
         self.process = subprocess.Popen(
-            [folder / "venvs" / environment / "bin/python", HERE / "worker.py", module, str(threads)],
+            [
+                folder / "venvs" / environment / "bin/python",
+                HERE / "worker.py",
+                module,
+                str(threads),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.log,
@@ -174,7 +179,9 @@ class Comparison:
         ]
 
 
-def start_workers(folder: Path, bridge: Path, threads: int) -> tuple[list[Worker], dict[str, str]]:
+def start_workers(
+    folder: Path, bridge: Path, threads: int
+) -> tuple[list[Worker], dict[str, str]]:
     reasons = json.loads((folder / "installed.json").read_text())
     workers, refused = [], {}
     for environment in ENVIRONMENTS:
@@ -195,53 +202,82 @@ def chosen(listed: Iterable[Case], only: str | None) -> list[Case]:
     return [case for case in listed if only is None or only in case.key]
 
 
+def compared(options: argparse.Namespace, threads: int, rounds: int) -> dict[str, Any]:
+    """One run over all cases with so many threads."""
+    workers, refused = start_workers(options.folder, options.bridge, threads)
+    comparison = Comparison(workers, threads, rounds, 0.012)
+    listed = cases.quick() if options.quick else [*cases.rotations(), *cases.tables()]
+    for case in chosen(listed, options.only):
+        comparison.run(case)
+    for case in [] if options.quick else chosen(cases.long_rotations(), options.only):
+        near = comparison.keeping_up(Case("rotate", 4096, case.dtype, case.pairing))
+        if near:
+            comparison.run(case, near)
+    for case in chosen(cases.far_cases(), options.only):
+        comparison.run(case, timed=False)
+    own = machine.own_seconds({worker.process.pid for worker in workers})
+    versions: dict[str, str] = {}
+    for worker in workers:
+        versions.update(worker.about["versions"])
+        worker.close()
+    return {
+        "rows": comparison.rows,
+        "failures": comparison.failures,
+        "not_installed": refused,
+        "versions": versions,
+        "own": own,
+    }
+
+
+def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """`new`, and the rows of `old` for cases that it has not timed, in the old order."""
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for part in (old["rows"], new["rows"]):
+        fresh: dict[tuple[str, int], list[dict[str, Any]]] = {}
+        for row in part:
+            fresh.setdefault((row["case"], row["threads"]), []).append(row)
+        groups.update(fresh)
+    rows = [row for group in groups.values() for row in group]
+    return {
+        **new,
+        "rows": rows,
+        "failures": {**old["failures"], **new["failures"]},
+        "others": max(old["others"], new["others"]),
+        "quick": old["quick"],
+        "rounds": old["rounds"],
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("bridge", type=Path)
     parser.add_argument("--quick", action="store_true", help="fewer cases and rounds")
-    parser.add_argument("--only", help="cases whose name has this")
+    parser.add_argument("--only", help="cases whose name has this; others stay as they were")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int)
     options = parser.parse_args()
     rounds = options.rounds or (5 if options.quick else 11)
+    busy, begun = machine.busy_seconds(), time.monotonic()
+    runs = [compared(options, threads, rounds) for threads in options.threads]
+    own = sum(run["own"] for run in runs) + machine.own_seconds({os.getsid(0)})
+    elapsed = (time.monotonic() - begun) * len(os.sched_getaffinity(0))
     results: dict[str, Any] = {
-        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d"),
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": machine.described(),
         "rounds": rounds,
         "quick": options.quick,
-        "rows": [],
-        "failures": {},
+        "rows": [row for run in runs for row in run["rows"]],
+        "failures": {name: why for run in runs for name, why in run["failures"].items()},
+        "not_installed": runs[-1]["not_installed"],
+        "versions": runs[-1]["versions"],
+        # The share of the machine that went to processes other than these.
+        "others": max(0.0, (machine.busy_seconds() - busy - own) / elapsed),
     }
-    busy, own, begun = machine.busy_seconds(), 0.0, time.monotonic()
-    for threads in options.threads:
-        workers, results["not_installed"] = start_workers(options.folder, options.bridge, threads)
-        results["versions"] = {
-            package: version
-            for worker in workers
-            for package, version in worker.about["versions"].items()
-        }
-        results["peers"] = [name for worker in workers for name in worker.about["peers"]]
-        comparison = Comparison(workers, threads, rounds, 0.012)
-        listed = cases.quick() if options.quick else [*cases.rotations(), *cases.tables()]
-        for case in chosen(listed, options.only):
-            comparison.run(case)
-        if not options.quick:
-            for case in chosen(cases.long_rotations(), options.only):
-                near = comparison.keeping_up(Case("rotate", 4096, case.dtype, case.pairing))
-                comparison.run(case, near)
-        for case in chosen(cases.far_cases(), options.only):
-            comparison.run(case, timed=False)
-        own += machine.own_seconds([worker.process.pid for worker in workers])
-        for worker in workers:
-            worker.close()
-        results["rows"] += comparison.rows
-        results["failures"].update(comparison.failures)
-    # The share of the machine that went to processes other than these.
-    own += machine.own_seconds([os.getpid()])
-    elapsed = (time.monotonic() - begun) * len(os.sched_getaffinity(0))
-    results["others"] = max(0.0, (machine.busy_seconds() - busy - own) / elapsed)
-    (options.folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    file = options.folder / "results.json"
+    if options.only and file.exists():
+        results = merged(json.loads(file.read_text()), results)
+    file.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -40,13 +40,15 @@ def busy_seconds() -> float:
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
-def own_seconds(processes: list[int]) -> float:
-    """CPU time of these processes and of children that they waited for."""
-    total = 0.0
-    for process in processes:
-        fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
-        total += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    return total
+def own_seconds(sessions: set[int]) -> float:
+    """CPU time of the processes of these sessions, and of those that they waited for."""
+    ticks = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            fields = (process / "stat").read_text().rsplit(")", 1)[1].split()
+            if int(fields[3]) in sessions:
+                ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def prefer(session: int, nice: int) -> None:

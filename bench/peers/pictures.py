@@ -82,7 +82,13 @@ def bars(results: Results, dtype: str, threads: int) -> Spec | None:
                 "encoding": {"x": x, "y": y, "color": colour},
             },
             {
-                "mark": {"type": "text", "align": "left", "dx": 5, "fontSize": 11, "color": SOFT},
+                "mark": {
+                    "type": "text",
+                    "align": "left",
+                    "dx": 5,
+                    "fontSize": 11,
+                    "color": SOFT,
+                },
                 "encoding": {"x": x, "y": y, "text": {"field": "label"}},
             },
         ],

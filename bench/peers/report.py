@@ -1,6 +1,6 @@
 """Writes docs/benchmarks.md from results.json, and its pictures where vl-convert is at hand.
 
-    python report.py results.json docs/benchmarks.md
+python report.py results.json docs/benchmarks.md
 """
 
 from __future__ import annotations
@@ -129,7 +129,9 @@ def grid(results: Results, columns: list[Column], errors: bool = True) -> str:
             if last["note"] not in notes:
                 notes.append(last["note"])
             label += " " + "*" * (1 + notes.index(last["note"]))
-        body.append([label.replace("*", "\\*"), *cells] + ([power(last["error"])] if errors else []))
+        body.append(
+            [label.replace("*", "\\*"), *cells] + ([power(last["error"])] if errors else [])
+        )
     head = ["", *(column.title for column in columns)] + (["worst error"] if errors else [])
     stars = [f"{chr(92) + '*'}" * (1 + i) + f" {note}" for i, note in enumerate(notes)]
     return table(head, body) + ("\n" + "; ".join(stars) + ".\n" if stars else "")
@@ -180,7 +182,10 @@ def summary(results: Results) -> str:
 
 
 def verdict(results: Results) -> str:
-    pairs = [(case, threads, results.fastest_peer(case, threads)) for case, threads in results.all_cases()]
+    pairs = [
+        (case, threads, results.fastest_peer(case, threads))
+        for case, threads in results.all_cases()
+    ]
     compared = [(case, threads, peer) for case, threads, peer in pairs if peer]
     ahead = [item for item in compared if item[2]["ratio"] < 1]
     if not ahead:
@@ -197,15 +202,25 @@ def rotation_sections(results: Results) -> Iterable[str]:
     for dtype in ("f32", "bf16", "f16"):
         for pairing in ("halves", "adjacent"):
             columns = [
-                Column("1 token" if t == 1 else f"{t} tokens", Case("rotate", t, dtype, pairing), most)
+                Column(
+                    "1 token" if t == 1 else f"{t} tokens",
+                    Case("rotate", t, dtype, pairing),
+                    most,
+                )
                 for t in (1, 16, 512, 32768, 4096)
             ]
             columns += [
-                Column(f"4096, {threads_named(threads)}", Case("rotate", 4096, dtype, pairing), threads)
+                Column(
+                    f"4096, {threads_named(threads)}",
+                    Case("rotate", 4096, dtype, pairing),
+                    threads,
+                )
                 for threads in results.threads[:-1]
             ]
             if any(results.timed(column.case, column.threads) for column in columns):
-                yield f"### {dtype}, {pairing}, {threads_named(most)}\n\n" + grid(results, columns)
+                yield f"### {dtype}, {pairing}, {threads_named(most)}\n\n" + grid(
+                    results, columns
+                )
 
 
 def other_sections(results: Results) -> Iterable[str]:
@@ -232,18 +247,23 @@ def other_sections(results: Results) -> Iterable[str]:
         for pairing in ("halves", "adjacent")
     ]
     yield (
-        f"## Backward\n\nThe gradients of q and k from theirs, 4096 tokens, {threads_named(most)}. "
-        "PyTorch's is `torch.autograd.grad` of a kept graph.\n\n" + grid(results, back)
+        "## Backward\n\nThe gradients of q and k from theirs, 4096 tokens, "
+        f"{threads_named(most)}. PyTorch's is `torch.autograd.grad` of a kept graph.\n\n"
+        + grid(results, back)
     )
     for case in cases.tables():
         title = name_of(case)
         columns = [Column(threads_named(t), case, t) for t in results.threads]
-        yield f"## {title[0].upper()}{title[1:]}\n\n" + TABLE_NOTES[case.work] + grid(results, columns)
+        yield (
+            f"## {title[0].upper()}{title[1:]}\n\n"
+            + TABLE_NOTES[case.work]
+            + grid(results, columns)
+        )
 
 
 TABLE_NOTES = {
-    "rotary_table": "Hugging Face's code makes both halves of each row, twice the bytes; the others "
-    "[T, D/2] each. Gnomon's first row fills the caller's memory, its `RotaryTable` asks the "
+    "rotary_table": "Hugging Face's code makes both halves of each row, twice the bytes; the "
+    "others make [T, D/2] each. `Gnomon` fills the caller's memory; its `RotaryTable` asks the "
     "system for new memory, as each peer does. The roof writes the bytes.\n\n",
     "sinusoidal_table": "The code of the tutorials. The roof writes the bytes.\n\n",
     "add_table": "The roof reads and writes the bytes of x in place.\n\n",
@@ -282,13 +302,16 @@ def machine(results: Results) -> str:
 def page(results: Results, pictures: list[tuple[str, str]]) -> str:
     data = results.data
     template = (Path(__file__).parent / "benchmarks.md.in").read_text()
-    missing = [f"- {name}: {reason}" for name, reason in data["not_installed"].items() if reason]
+    missing = [
+        f"- {name}: {reason}" for name, reason in data["not_installed"].items() if reason
+    ]
     missing += [f"- {name}: {reason}." for name, reason in LEFT_OUT]
     failures = [f"- {name}: {reason}" for name, reason in data["failures"].items()]
     load = f"{100 * data['others']:.0f} %"
     parts = {
         "date": data["date"],
-        "rounds": f"{data['rounds']} rounds" + (" (a short list of cases)" if data["quick"] else ""),
+        "rounds": f"{data['rounds']} rounds"
+        + (" (a short list of cases)" if data["quick"] else ""),
         "others": load,
         "machine": machine(results),
         "versions": versions(results),
@@ -299,7 +322,9 @@ def page(results: Results, pictures: list[tuple[str, str]]) -> str:
         "others_sections": "\n".join(other_sections(results)),
         "far": far_section(results),
         "missing": "\n".join(missing) + "\n",
-        "failures": "\n".join(["\nFailed while running:\n", *failures]) + "\n" if failures else "",
+        "failures": "\n".join(["\nFailed while running:\n", *failures]) + "\n"
+        if failures
+        else "",
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]].rstrip("\n"), template)
 

@@ -105,11 +105,11 @@ class Gnomon(Contender):
 
         def results(rows: list[int]) -> list[np.ndarray]:
             assert table.address
-            return [
-                from_storage(inputs.tokens_of(array, rows), case.dtype) for array in arrays
-            ]
+            return [from_storage(inputs.tokens_of(array, rows), case.dtype) for array in arrays]
 
-        return Run(lambda: rotate(*arguments, 1), results, reset, loop=self.loop(rotate, arguments))
+        return Run(
+            lambda: rotate(*arguments, 1), results, reset, loop=self.loop(rotate, arguments)
+        )
 
     def prepare_sinusoidal_table(self, inputs: Inputs) -> Run:
         case = inputs.case
@@ -208,9 +208,7 @@ class GnomonPeer(Peer):
         self.bridge.gnomon_set_threads(threads)
 
     def contenders(self) -> list[Contender]:
-        return [
-            contender(self.bridge) for contender in (Gnomon, GnomonLoop, NewTable, Roof)
-        ]
+        return [contender(self.bridge) for contender in (Gnomon, GnomonLoop, NewTable, Roof)]
 
     def versions(self) -> dict[str, str]:
         return {

@@ -63,7 +63,9 @@ class Jax(Contender):
         kept: list = [None]
 
         def as_jax(stored: np.ndarray) -> jax.Array:
-            return jnp.array(stored.view(ml_dtypes.bfloat16) if case.dtype == "bf16" else stored)
+            return jnp.array(
+                stored.view(ml_dtypes.bfloat16) if case.dtype == "bf16" else stored
+            )
 
         # An argument, or XLA would make the table while compiling.
         start = jnp.float32(case.start)

@@ -43,9 +43,7 @@ class Mlx(Contender):
             mx.eval(kept[0])
 
         def results(rows: list[int]) -> list[np.ndarray]:
-            return [
-                np.array(x.astype(mx.float32))[0][:, rows].swapaxes(0, 1) for x in kept[0]
-            ]
+            return [np.array(x.astype(mx.float32))[0][:, rows].swapaxes(0, 1) for x in kept[0]]
 
         return Run(call, results, note="makes cos and sin at each call")
 

@@ -51,9 +51,7 @@ class Ncnn(Contender):
                 extractor.input(name, value)
             kept[0] = [extractor.extract(name)[1] for name in ("q_out", "k_out")]
 
-        return Run(
-            call, lambda rows: [np.array(x)[:, rows].swapaxes(0, 1) for x in kept[0]]
-        )
+        return Run(call, lambda rows: [np.array(x)[:, rows].swapaxes(0, 1) for x in kept[0]])
 
 
 class NcnnPeer(Peer):

@@ -39,7 +39,9 @@ def model(case: Case, domain: str) -> onnx.ModelProto:
             )
         )
         values.append((name, helper.make_tensor_value_info(name, kind, shape)))
-        values.append((name + "_out", helper.make_tensor_value_info(name + "_out", kind, shape)))
+        values.append(
+            (name + "_out", helper.make_tensor_value_info(name + "_out", kind, shape))
+        )
     graph = helper.make_graph(
         nodes,
         "rope",

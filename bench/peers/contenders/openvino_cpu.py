@@ -26,11 +26,13 @@ def turned_halves(x: openvino.Node, size: int, minus: openvino.Node) -> openvino
     return ops.concat([second, last_axis(x, 0, size // 2, 1)], -1)
 
 
-def turned_adjacent(x: openvino.Node, size: int, minus: openvino.Node) -> openvino.Node:
-    end = np.iinfo(np.int32).max
-    second = ops.unsqueeze(ops.multiply(last_axis(x, 1, end, 2), minus), whole([-1]))
-    first = ops.unsqueeze(last_axis(x, 0, end, 2), whole([-1]))
-    return ops.reshape(ops.concat([second, first], -1), whole([0, 0, 0, size]), True)
+def turned_adjacent(
+    x: openvino.Node, size: int, minus: openvino.Node, heads: int
+) -> openvino.Node:
+    pairs = ops.reshape(x, whole([0, heads, 0, -1, 2]), True)
+    first, second = ops.split(pairs, ops.constant(-1, openvino.Type.i64), 2).outputs()
+    turned = ops.concat([ops.multiply(second, minus), first], -1)
+    return ops.reshape(turned, whole([0, heads, 0, size]), True)
 
 
 class OpenVino(Contender):
@@ -60,7 +62,12 @@ class OpenVino(Contender):
             x = parameter
             if case.layout == "THD":
                 x = ops.transpose(x, whole([0, 2, 1, 3]))
-            turned = (turned_halves if halves else turned_adjacent)(x, case.size, minus)
+            heads = stored.shape[1 if case.layout == "HTD" else 2]
+            turned = (
+                turned_halves(x, case.size, minus)
+                if halves
+                else turned_adjacent(x, case.size, minus, heads)
+            )
             outputs.append(ops.add(ops.multiply(x, cosines), ops.multiply(turned, sines)))
         return openvino.Model(outputs, [*parameters, cosines, sines])
 
@@ -83,7 +90,9 @@ class OpenVino(Contender):
             return value
 
         bound = [tensor(stored) for stored in inputs.stored]
-        bound += [tensor(to_storage(np.ascontiguousarray(part), case.dtype)) for part in self.table]
+        bound += [
+            tensor(to_storage(np.ascontiguousarray(part), case.dtype)) for part in self.table
+        ]
         for index, value in enumerate(bound):
             request.set_input_tensor(index, value)
         kinds = {

@@ -42,7 +42,6 @@ class TensorFlow(Contender):
         def call() -> None:
             kept[0] = rotate(*arrays)
 
-
         def results(rows: list[int]) -> list[np.ndarray]:
             return [inputs.tokens_of(tf.cast(x, tf.float32).numpy(), rows) for x in kept[0]]
 

@@ -39,9 +39,7 @@ def floats(inputs: Inputs, x: torch.Tensor, rows: list[int], heads_outside: bool
     return (x[:, rows].transpose(0, 1) if heads_outside else x[rows]).float().numpy()
 
 
-def rotation_run(
-    inputs: Inputs, rotate: Rotation, heads_outside: bool, note: str = ""
-) -> Run:
+def rotation_run(inputs: Inputs, rotate: Rotation, heads_outside: bool, note: str = "") -> Run:
     """Out of place. Of the backward pass the gradients arrive as q and k do."""
     view = heads_first if heads_outside else tokens_first
     q, k = (view(inputs, x) for x in tensors(inputs))
