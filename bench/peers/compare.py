@@ -77,9 +77,8 @@ class Worker:
 
     def turn(self, contender: str, budget: float) -> float | None:
         """Seconds of a call; before other people's processes where that is allowed."""
-        machine.prefer(self.process.pid, -20)
-        answer = self.ask("turn", contender=contender, budget=budget)
-        machine.prefer(self.process.pid, 0)
+        with machine.preferred(self.process.pid):
+            answer = self.ask("turn", contender=contender, budget=budget)
         self.sleep()
         return answer.get("seconds")
 
@@ -258,9 +257,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int)
     options = parser.parse_args()
     rounds = options.rounds or (5 if options.quick else 11)
-    busy, begun = machine.busy_seconds(), time.monotonic()
+    session = {os.getsid(0)}
+    busy, before, begun = machine.busy_seconds(), machine.own_seconds(session), time.monotonic()
     runs = [compared(options, threads, rounds) for threads in options.threads]
-    own = sum(run["own"] for run in runs) + machine.own_seconds({os.getsid(0)})
+    own = sum(run["own"] for run in runs) + machine.own_seconds(session) - before
     elapsed = (time.monotonic() - begun) * len(os.sched_getaffinity(0))
     results: dict[str, Any] = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
