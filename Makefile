@@ -11,7 +11,7 @@ fuzz := build/fuzz
 gnomon := $(release)/apps/cli/gnomon
 
 .PHONY: help setup setup-lab setup-long build lab test build-tests build-asan build-fuzz asan \
-        test-long bench instructions format check-format install clean
+        test-long bench instructions peers format check-format install clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo 'make instructions  what kernels execute, counted, against what is kept'
 	@echo 'make asan          only the tests under the sanitizers'
 	@echo 'make test-long     every test on each instruction set, shuffled and repeated; fuzzing'
+	@echo 'make peers         time Gnomon beside what PyPI offers, write docs/benchmarks.md'
 	@echo 'make format        clang-format over all C++; check-format only looks'
 	@echo 'make install       to PREFIX=$(PREFIX)'
 	@echo 'make setup         install what all of these need; they call it themselves'
@@ -74,6 +75,9 @@ bench: build-tests
 
 instructions: build-tests
 	@tools/instructions.sh $(release)/bench/gnomon_instructions $(UPDATE)
+
+peers: setup
+	@bench/peers/run.sh $(PEERS_FLAGS)
 
 format: setup
 	@tools/check_format.sh --fix
