@@ -1,9 +1,11 @@
-// Dense bias matrices against their roof: the same bytes written in place.
+// Bias matrices against their roofs: the same bytes written, or touched, in place; and strips
+// against a vector of as many doubles.
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
-
+#include "bench/roof.h"
 #include "gnomon/bias/alibi.h"
+#include "gnomon/bias/clipped.h"
+#include "gnomon/bias/t5.h"
 #include "testing.h"
 
 namespace gnomon {
@@ -11,44 +13,86 @@ namespace {
 
 constexpr std::int64_t heads_count = 8;
 
-void count(benchmark::State& state) {
-  state.SetBytesProcessed(state.iterations() * heads_count * state.range(0) * state.range(0) *
-                          4);
+BiasForm form_of(std::string_view name, std::int64_t size) {
+  if (name == "slope") return lower(Alibi{.heads = heads_count});
+  return strip(Alibi{.heads = heads_count}, -size, 2 * size + 1);
 }
 
-void dense_alibi(benchmark::State& state) {
-  testing::Tensor<float, 3> out({heads_count, state.range(0), state.range(0)});
-  const BiasForm form = lower(Alibi{.heads = heads_count});
-  for (auto _ : state) {
-    dense(form, 0, out.view());
-    benchmark::ClobberMemory();
-  }
-  count(state);
+void count(benchmark::State& state, std::int64_t times_touched) {
+  state.SetBytesProcessed(state.iterations() * times_touched * heads_count * state.range(0) *
+                          state.range(0) * 4);
 }
-BENCHMARK(dense_alibi)->Arg(128)->Arg(1024);
 
-void dense_strip(benchmark::State& state) {
-  testing::Tensor<float, 3> out({heads_count, state.range(0), state.range(0)});
-  const BiasForm form =
-      strip(Alibi{.heads = heads_count}, -state.range(0), 2 * state.range(0) + 1);
+template <typename Run>
+void on_matrix(benchmark::State& state, std::int64_t times_touched, Run run) {
+  testing::Tensor<float, 3> matrix({heads_count, state.range(0), state.range(0)});
   for (auto _ : state) {
-    dense(form, 0, out.view());
+    run(matrix);
     benchmark::ClobberMemory();
   }
-  count(state);
+  count(state, times_touched);
 }
-BENCHMARK(dense_strip)->Arg(128)->Arg(1024);
 
-void dense_roof(benchmark::State& state) {
-  testing::Tensor<float, 3> out({heads_count, state.range(0), state.range(0)});
-  float value = 0;
+void form_dense(benchmark::State& state, const char* name) {
+  const BiasForm form = form_of(name, state.range(0));
+  on_matrix(state, 1, [&](auto& matrix) { dense(form, 0, matrix.view()); });
+}
+BENCHMARK_CAPTURE(form_dense, slope, "slope")->Arg(128)->Arg(1024);
+BENCHMARK_CAPTURE(form_dense, strip, "strip")->Arg(128)->Arg(1024);
+
+void form_add(benchmark::State& state, const char* name) {
+  const BiasForm form = form_of(name, state.range(0));
+  on_matrix(state, 2, [&](auto& matrix) { add_bias(matrix.view(), form, 0); });
+}
+BENCHMARK_CAPTURE(form_add, slope, "slope")->Arg(128)->Arg(1024);
+BENCHMARK_CAPTURE(form_add, strip, "strip")->Arg(128)->Arg(1024);
+
+void form_fill_roof(benchmark::State& state) {
+  on_matrix(state, 1, [](auto& matrix) { roof::fill(matrix.values.data(), matrix.bytes()); });
+}
+BENCHMARK(form_fill_roof)->Arg(128)->Arg(1024);
+
+void form_touch_roof(benchmark::State& state) {
+  on_matrix(state, 2, [](auto& matrix) { roof::touch(matrix.values.data(), matrix.bytes()); });
+}
+BENCHMARK(form_touch_roof)->Arg(128)->Arg(1024);
+
+template <typename Make>
+void on_strips(benchmark::State& state, Make make) {
   for (auto _ : state) {
-    std::fill(out.values.begin(), out.values.end(), value += 1);
+    auto made = make(state.range(0));
+    benchmark::DoNotOptimize(made);
     benchmark::ClobberMemory();
   }
-  count(state);
+  state.SetBytesProcessed(state.iterations() * heads_count * state.range(0) * 8);
 }
-BENCHMARK(dense_roof)->Arg(128)->Arg(1024);
+
+void strip_alibi(benchmark::State& state) {
+  on_strips(state,
+            [](std::int64_t n) { return strip(Alibi{.heads = heads_count}, -n / 2, n); });
+}
+BENCHMARK(strip_alibi)->Arg(4096)->Arg(262'145);
+
+void strip_t5(benchmark::State& state) {
+  const testing::Tensor<float, 2> table({32, heads_count}, 1.5f);
+  const T5Bias t5{.heads = heads_count, .direction = T5Direction::bidirectional};
+  on_strips(state, [&](std::int64_t n) { return strip(t5, table.view(), -n / 2, n); });
+}
+BENCHMARK(strip_t5)->Arg(4096)->Arg(262'145);
+
+void strip_clipped(benchmark::State& state) {
+  const testing::Tensor<float, 2> table({heads_count, 257}, 1.5f);
+  const ClippedBias clipped{.heads = heads_count, .before = 128, .after = 128};
+  on_strips(state, [&](std::int64_t n) { return strip(clipped, table.view(), -n / 2, n); });
+}
+BENCHMARK(strip_clipped)->Arg(4096)->Arg(262'145);
+
+void strip_roof(benchmark::State& state) {
+  on_strips(state, [](std::int64_t n) {
+    return std::vector<double>(static_cast<std::size_t>(heads_count * n), 1.5);
+  });
+}
+BENCHMARK(strip_roof)->Arg(4096)->Arg(262'145);
 
 }  // namespace
 }  // namespace gnomon

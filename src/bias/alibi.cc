@@ -1,10 +1,12 @@
 #include "gnomon/bias/alibi.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <string>
 
 #include "gnomon/error.h"
+#include "src/core/memory.h"
 
 namespace gnomon {
 
@@ -45,9 +47,16 @@ StripBias strip(const Alibi& alibi, int64_t first, int64_t count) {
   const std::vector<double> slope = slopes(alibi);
   StripBias strip{.heads = static_cast<int64_t>(slope.size()), .first = first, .values = {}};
   strip.values.reserve(slope.size() * static_cast<std::size_t>(count));
+  internal::advise_huge_pages(strip.values.data(), strip.values.capacity() * sizeof(double));
+  constexpr int64_t block = 512;
   for (double m : slope)
-    for (int64_t n = 0; n < count; ++n)
-      strip.values.push_back(-m * std::fabs(static_cast<double>(first + n)));
+    for (int64_t n = 0; n < count; n += block) {
+      double values[block];
+      const auto start = static_cast<double>(first + n);
+      const int size = static_cast<int>(std::min(block, count - n));
+      for (int i = 0; i < size; ++i) values[i] = -m * std::fabs(start + i);
+      strip.values.insert(strip.values.end(), values, values + size);
+    }
   return strip;
 }
 

@@ -1,6 +1,7 @@
 #include "gnomon/bias/clipped.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 
 #include "gnomon/error.h"
@@ -38,6 +39,14 @@ View<T, 2> by_column(const ClippedBias& clipped, View<T, 2> table) {
                     {table.stride(1), table.stride(0)});
 }
 
+internal::Classes columns_of(const ClippedBias& clipped, int64_t first, int64_t count) {
+  const int64_t inner = std::min(std::max(clipped.before, clipped.after),
+                                 std::numeric_limits<int64_t>::max() / 4);
+  return internal::classes_of("clipped", first, count, inner, [&](int64_t distance) {
+    return column_unchecked(clipped, distance);
+  });
+}
+
 }  // namespace
 
 int64_t column(const ClippedBias& clipped, int64_t distance) {
@@ -47,16 +56,14 @@ int64_t column(const ClippedBias& clipped, int64_t distance) {
 
 StripBias strip(const ClippedBias& clipped, View<const float, 2> table, int64_t first,
                 int64_t count) {
-  return internal::spread(
-      "clipped", by_column(clipped, table), first, count,
-      [&](int64_t distance) { return column_unchecked(clipped, distance); });
+  const View<const float, 2> columns = by_column(clipped, table);
+  return internal::spread(columns, first, columns_of(clipped, first, count));
 }
 
 void strip_backward(const ClippedBias& clipped, std::span<const double> strip_grad,
                     int64_t first, int64_t count, View<float, 2> table_grad) {
-  internal::gather_gradient(
-      "clipped", strip_grad, first, count, by_column(clipped, table_grad),
-      [&](int64_t distance) { return column_unchecked(clipped, distance); });
+  const View<float, 2> columns = by_column(clipped, table_grad);
+  internal::gather_gradient("clipped", strip_grad, columns_of(clipped, first, count), columns);
 }
 
 }  // namespace gnomon

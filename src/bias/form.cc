@@ -1,17 +1,19 @@
 #include "gnomon/bias/form.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
+#include "src/bias/form.h"
 
 namespace gnomon {
 namespace {
 
 using std::int64_t;
 
-constexpr int64_t grain = 16;  // queries in one piece of work
+constexpr int64_t grain = 16;  // queries in a piece of work, at least
 
 // Refuses what a form cannot give for queries at offset + [0, Q) and keys at [0, K).
 template <typename T>
@@ -39,43 +41,117 @@ void check(const BiasForm& form, int64_t offset, View<T, 3> matrix) {
              shape_text(dense->values.extents()));
 }
 
-// write(element, value) for each element of a matrix [H, Q, K].
-template <typename T, typename Write>
-void for_each(const BiasForm& form, int64_t offset, View<T, 3> matrix, Write write) {
+constexpr int64_t most_rows = 64, most_columns = 2048;  // of a block, its strip on the stack
+constexpr int64_t block_elements = 1 << 15;
+
+// Blocks of rows of one head: body(h, q, rows, k, columns).
+template <typename T, typename Body>
+void for_blocks(View<T, 3> matrix, const Body& body) {
   const int64_t queries = matrix.extent(1), keys = matrix.extent(2);
-  const auto rows = [&](auto value) {
-    parallel_for(matrix.extent(0) * queries, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row)
-        for (int64_t k = 0; k < keys; ++k) {
-          const int64_t h = row / queries, q = row % queries;
-          write(matrix(h, q, k), value(h, q, k));
-        }
-    });
-  };
+  if (matrix.size() == 0) return;
+  const int64_t rows =
+      std::min(queries, std::clamp<int64_t>(block_elements / keys, grain, most_rows));
+  const int64_t blocks = (queries - 1) / rows + 1;
+  // Of a few queries, heads go together.
+  const int64_t together = std::max<int64_t>(1, grain / rows);
+  parallel_for(matrix.extent(0) * blocks, together, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t q = i % blocks * rows;
+      for (int64_t k = 0; k < keys; k += most_columns)
+        body(i / blocks, q, std::min(rows, queries - q), k, std::min(most_columns, keys - k));
+    }
+  });
+}
+
+// Biases of distance alone: rows are windows of one strip. make(h, distance, count, to): the
+// strip from a distance on. row(values, count, to, stride) where `to` is a row of the matrix.
+template <typename T, typename Value, typename Make, typename Row>
+void for_windows(int64_t offset, View<T, 3> matrix, const Make& make, const Row& row) {
+  for_blocks(matrix, [&](int64_t h, int64_t q, int64_t rows, int64_t k, int64_t columns) {
+    Value strip[most_columns + most_rows];
+    const int64_t last = q + rows - 1;
+    make(h, k - last - offset, columns + rows - 1, strip);
+    for (int64_t i = 0; i < rows; ++i)
+      row(strip + rows - 1 - i, columns, &matrix(h, q + i, k), matrix.stride(2));
+  });
+}
+
+// values(h, distance, count): the doubles of a slope or a strip from a distance on, in `room`
+// or where they are.
+template <typename Body>
+bool of_distance(const BiasForm& form, const Body& body) {
   if (const auto* slope = std::get_if<SlopeBias>(&form)) {
-    rows([&](int64_t h, int64_t q, int64_t k) {
-      return -slope->slopes[static_cast<std::size_t>(h)] *
-             std::fabs(static_cast<double>(k - q - offset));
+    body([slope](int64_t h, int64_t distance, int64_t count, double* room) -> const double* {
+      const double factor = -slope->slopes[static_cast<std::size_t>(h)];
+      const auto first = static_cast<double>(distance);
+      for (int i = 0; i < static_cast<int>(count); ++i)
+        room[i] = factor * std::fabs(first + static_cast<double>(i));
+      return room;
     });
-  } else if (const auto* strip = std::get_if<StripBias>(&form)) {
-    const int64_t width = strip->distances();
-    rows([&](int64_t h, int64_t q, int64_t k) {
-      return strip->values[static_cast<std::size_t>(h * width + k - q - offset - strip->first)];
-    });
-  } else if (const auto* dense = std::get_if<DenseBias>(&form)) {
-    rows([&](int64_t h, int64_t q, int64_t k) {
-      return static_cast<double>(dense->values(0, h, q, k));
-    });
-  } else {
-    rows([](int64_t, int64_t, int64_t) { return 0.0; });
+    return true;
   }
+  if (const auto* strip = std::get_if<StripBias>(&form)) {
+    body([strip](int64_t h, int64_t distance, int64_t, double*) -> const double* {
+      return strip->values.data() + h * strip->distances() + distance - strip->first;
+    });
+    return true;
+  }
+  return false;
+}
+
+// A matrix that is given: whole(values, count, to) for rows without strides, and
+// write(element, value) for each element of others.
+template <typename T, typename Whole, typename Write>
+void for_given(const DenseBias& given, View<T, 3> matrix, const Whole& whole,
+               const Write& write) {
+  for_blocks(matrix, [&](int64_t h, int64_t q, int64_t rows, int64_t k, int64_t columns) {
+    for (int64_t i = q; i < q + rows; ++i) {
+      const float* const from = &given.values(0, h, i, k);
+      T* const to = &matrix(h, i, k);
+      const std::ptrdiff_t step = given.values.stride(3), stride = matrix.stride(2);
+      if (step == 1 && stride == 1)
+        whole(from, columns, to);
+      else
+        for (int64_t j = 0; j < columns; ++j) write(to[j * stride], from[j * step]);
+    }
+  });
 }
 
 template <typename T>
 void fill_dense(const BiasForm& form, int64_t offset, View<T, 3> out) {
   check(form, offset, out);
-  for_each(form, offset, out,
-           [](T& element, double value) { element = static_cast<T>(value); });
+  const auto copy = [](const T* values, int64_t count, T* to, std::ptrdiff_t stride) {
+    if (stride == 1)
+      std::copy(values, values + count, to);
+    else
+      for (int64_t i = 0; i < count; ++i) to[i * stride] = values[i];
+  };
+  const auto round = internal::round_row();
+  if (of_distance(form, [&](const auto& values) {
+        for_windows<T, T>(
+            offset, out,
+            [&](int64_t h, int64_t distance, int64_t count, T* to) {
+              double room[most_columns + most_rows];
+              const double* const from = values(h, distance, count, room);
+              if constexpr (std::is_same_v<T, float>)
+                round(from, count, to);
+              else
+                std::copy(from, from + count, to);
+            },
+            copy);
+      }))
+    return;
+  if (const auto* given = std::get_if<DenseBias>(&form))
+    return for_given(
+        *given, out,
+        [](const float* values, int64_t count, T* to) {
+          std::copy(values, values + count, to);
+        },
+        [](T& element, float value) { element = value; });
+  const T zeros[most_columns] = {};
+  for_blocks(out, [&](int64_t h, int64_t q, int64_t rows, int64_t k, int64_t columns) {
+    for (int64_t i = q; i < q + rows; ++i) copy(zeros, columns, &out(h, i, k), out.stride(2));
+  });
 }
 
 }  // namespace
@@ -97,10 +173,29 @@ void dense(const BiasForm& form, int64_t offset, View<double, 3> out) {
 
 void add_bias(View<float, 3> scores, const BiasForm& form, int64_t offset) {
   check(form, offset, scores);
-  if (std::holds_alternative<NoBias>(form)) return;
-  for_each(form, offset, scores, [](float& score, double value) {
-    score = static_cast<float>(double{score} + value);
-  });
+  const auto add = internal::add_row();
+  const auto add_strided = [add](const double* values, int64_t count, float* to,
+                                 std::ptrdiff_t stride) {
+    if (stride == 1) return add(values, count, to);
+    for (int64_t i = 0; i < count; ++i) {
+      float& score = to[i * stride];
+      score = static_cast<float>(double{score} + values[i]);
+    }
+  };
+  if (of_distance(form, [&](const auto& values) {
+        for_windows<float, double>(
+            offset, scores,
+            [&](int64_t h, int64_t distance, int64_t count, double* to) {
+              const double* const from = values(h, distance, count, to);
+              if (from != to) std::copy(from, from + count, to);
+            },
+            add_strided);
+      }))
+    return;
+  // The sum of two floats in double, rounded, is their sum in float.
+  if (const auto* given = std::get_if<DenseBias>(&form))
+    for_given(*given, scores, internal::add_floats(),
+              [](float& score, float value) { score += value; });
 }
 
 BiasGradient add_bias_backward(View<const float, 3> grad, const BiasForm& form,

@@ -2,54 +2,91 @@
 // spread over a strip of distances, and the way back.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "gnomon/bias/form.h"
 #include "gnomon/error.h"
 #include "gnomon/view.h"
+#include "src/core/memory.h"
 
 namespace gnomon::internal {
 
-// table: [classes, H]; class_of(distance) is in range.
+// The classes of distances first to first + count - 1 where only those within `inner` of zero
+// need be told apart: `before` of one class, then `inside`, then `after` of one.
+struct Classes {
+  std::int64_t before = 0, after = 0;
+  std::int64_t first_class = 0, last_class = 0;
+  std::vector<std::int64_t> inside;
+};
+
+// class_of(distance) is the same for all distances beyond -inner, and for all beyond inner.
 template <typename ClassOf>
-StripBias spread(std::string_view room, View<const float, 2> table, std::int64_t first,
-                 std::int64_t count, ClassOf class_of) {
+Classes classes_of(std::string_view room, std::int64_t first, std::int64_t count,
+                   std::int64_t inner, ClassOf class_of) {
   if (count < 0) refuse(room, "count of distances must not be negative", count);
+  Classes classes;
+  // How many of the distances are below a limit; in unsigned numbers, where none overflows.
+  const auto below = [&](std::int64_t limit) {
+    if (first >= limit) return std::int64_t{0};
+    const auto gap = static_cast<std::uint64_t>(limit) - static_cast<std::uint64_t>(first);
+    return static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(count), gap));
+  };
+  classes.before = below(-inner);
+  classes.after = count - below(inner + 1);
+  classes.first_class = class_of(-inner - 1);
+  classes.last_class = class_of(inner + 1);
+  for (std::int64_t n = classes.before; n < count - classes.after; ++n)
+    classes.inside.push_back(class_of(first + n));
+  return classes;
+}
+
+// table: [classes, H]. Runs of one class are filled, not looked up.
+inline StripBias spread(View<const float, 2> table, std::int64_t first,
+                        const Classes& classes) {
   StripBias strip{.heads = table.extent(1), .first = first, .values = {}};
-  strip.values.resize(static_cast<std::size_t>(strip.heads * count));
-  View<double, 2> values(strip.values.data(), {table.extent(1), count});
-  for (std::int64_t n = 0; n < count; ++n) {
-    const std::int64_t row = class_of(first + n);
-    for (std::int64_t h = 0; h < strip.heads; ++h) values(h, n) = double{table(row, h)};
+  const auto inside = static_cast<std::int64_t>(classes.inside.size());
+  const std::int64_t count = classes.before + inside + classes.after;
+  strip.values.reserve(static_cast<std::size_t>(strip.heads * count));
+  advise_huge_pages(strip.values.data(), strip.values.capacity() * sizeof(double));
+  const auto repeat = [&](std::int64_t times, double value) {
+    strip.values.insert(strip.values.end(), static_cast<std::size_t>(times), value);
+  };
+  for (std::int64_t h = 0; h < strip.heads; ++h) {
+    repeat(classes.before, double{table(classes.first_class, h)});
+    for (const std::int64_t row : classes.inside) strip.values.push_back(double{table(row, h)});
+    repeat(classes.after, double{table(classes.last_class, h)});
   }
   return strip;
 }
 
-// Adds strip_grad [H, N] into table_grad [classes, H]; one rounding to float a number.
-template <typename ClassOf>
-void gather_gradient(std::string_view room, std::span<const double> strip_grad,
-                     std::int64_t first, std::int64_t count, View<float, 2> table_grad,
-                     ClassOf class_of) {
+// Adds strip_grad [H, N] into table_grad [classes, H]; one rounding to float a number. The sum
+// of a class runs in the order of the distances.
+inline void gather_gradient(std::string_view room, std::span<const double> strip_grad,
+                            const Classes& classes, View<float, 2> table_grad) {
   const std::int64_t heads = table_grad.extent(1);
-  if (count < 0) refuse(room, "count of distances must not be negative", count);
+  const auto inside = static_cast<std::int64_t>(classes.inside.size());
+  const std::int64_t count = classes.before + inside + classes.after;
   if (static_cast<std::int64_t>(strip_grad.size()) != heads * count)
     refuse(room,
            "the strip's gradient must have heads x distances numbers, " +
                std::to_string(heads * count),
            static_cast<std::int64_t>(strip_grad.size()));
   std::vector<double> sums(static_cast<std::size_t>(table_grad.size()));
-  View<double, 2> sum(sums.data(), table_grad.extents());
-  View<const double, 2> grad(strip_grad.data(), {heads, count});
-  for (std::int64_t n = 0; n < count; ++n) {
-    const std::int64_t row = class_of(first + n);
-    for (std::int64_t h = 0; h < heads; ++h) sum(row, h) += grad(h, n);
+  View<double, 2> sum(sums.data(), {heads, table_grad.extent(0)});
+  for (std::int64_t h = 0; h < heads; ++h) {
+    const double* grad = strip_grad.data() + h * count;
+    for (std::int64_t n = 0; n < classes.before; ++n) sum(h, classes.first_class) += *grad++;
+    for (const std::int64_t row : classes.inside) sum(h, row) += *grad++;
+    for (std::int64_t n = 0; n < classes.after; ++n) sum(h, classes.last_class) += *grad++;
   }
   for (std::int64_t row = 0; row < table_grad.extent(0); ++row)
     for (std::int64_t h = 0; h < heads; ++h)
-      table_grad(row, h) = static_cast<float>(double{table_grad(row, h)} + sum(row, h));
+      table_grad(row, h) = static_cast<float>(double{table_grad(row, h)} + sum(h, row));
 }
 
 }  // namespace gnomon::internal

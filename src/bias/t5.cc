@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "gnomon/error.h"
@@ -61,6 +62,13 @@ int64_t bucket_unchecked(const T5Bias& t5, int64_t distance) {
   return base + std::min(exact + steps, side - 1);
 }
 
+internal::Classes buckets_of(const T5Bias& t5, int64_t first, int64_t count) {
+  // From max_distance on the last bucket, but for the rounding of the logarithms; not at twice.
+  const int64_t inner = 2 * std::min(t5.max_distance, std::numeric_limits<int64_t>::max() / 4);
+  return internal::classes_of("t5", first, count, inner,
+                              [&](int64_t distance) { return bucket_unchecked(t5, distance); });
+}
+
 }  // namespace
 
 int64_t bucket(const T5Bias& t5, int64_t distance) {
@@ -70,15 +78,13 @@ int64_t bucket(const T5Bias& t5, int64_t distance) {
 
 StripBias strip(const T5Bias& t5, View<const float, 2> table, int64_t first, int64_t count) {
   check_table(t5, table.extents());
-  return internal::spread("t5", table, first, count,
-                          [&](int64_t distance) { return bucket_unchecked(t5, distance); });
+  return internal::spread(table, first, buckets_of(t5, first, count));
 }
 
 void strip_backward(const T5Bias& t5, std::span<const double> strip_grad, int64_t first,
                     int64_t count, View<float, 2> table_grad) {
   check_table(t5, table_grad.extents());
-  internal::gather_gradient("t5", strip_grad, first, count, table_grad,
-                            [&](int64_t distance) { return bucket_unchecked(t5, distance); });
+  internal::gather_gradient("t5", strip_grad, buckets_of(t5, first, count), table_grad);
 }
 
 }  // namespace gnomon

@@ -8,12 +8,12 @@
 #define GNOMON_CORE_ANGLES_INL_H_
 #endif
 
-#include <bit>
 #include <cstdint>
 #include <type_traits>
 
 #include "gnomon/dtype.h"
 #include "hwy/highway.h"
+#include "src/core/elements-inl.h"
 
 // Whether the target has a fused multiply-add.
 #undef GNOMON_FUSED
@@ -118,50 +118,31 @@ HWY_INLINE void Compose(V a_cos, V a_sin, V b_cos, V b_sin, V& cosine, V& sine) 
   sine = hn::MulAdd(a_sin, b_cos, hn::Mul(a_cos, b_sin));
 }
 
-// v as a double that a binary float with `mantissa` bits and least normal exponent `least`
-// holds: rounded to nearest even once, also where it is subnormal. Overflow is left to the
-// conversion.
-template <int mantissa, int least>
-HWY_INLINE V Rounded(V v) {
-  const D d;
-  constexpr int drop = 52 - mantissa;
-  constexpr std::uint64_t below = (std::uint64_t{1} << drop) - 1;
+// v as a float whose last bit is odd where it is not exact, so that one more rounding, to at
+// most 22 bits, is the rounding of v itself. (Below 2^-126 floats have fewer bits: there an
+// entry of bfloat16 may be off by 2^-150 more.)
+HWY_INLINE hn::Vec<hn::Rebind<float, D>> OddFloats(V v) {
   const hn::RebindToUnsigned<D> whole;
-  const auto bits = hn::BitCast(whole, v);
-  const auto last = hn::And(hn::ShiftRight<drop>(bits), hn::Set(whole, 1));
-  const auto up = hn::Add(bits, hn::Add(last, hn::Set(whole, below >> 1)));
-  const V normal = hn::BitCast(d, hn::And(up, hn::Set(whole, ~below)));
-  // A sum with 1.5 x 2^52 of the smallest subnormals is rounded to them.
-  const V magic = hn::Set(
-      d, 1.5 * std::bit_cast<double>(std::uint64_t{1023 + 52 + least - mantissa} << 52));
-  const V subnormal = hn::Sub(hn::Add(v, magic), magic);
-  return hn::IfThenElse(
-      hn::Lt(hn::Abs(v), hn::Set(d, std::bit_cast<double>(std::uint64_t{1023 + least} << 52))),
-      subnormal, normal);
+  constexpr std::uint64_t below = (std::uint64_t{1} << 29) - 1;  // bits that a float lacks
+  const auto bits = hn::BitCast(whole, v), low = hn::Set(whole, below);
+  const auto sticky = hn::Add(hn::And(bits, low), low);
+  const auto odd = hn::AndNot(low, hn::Or(bits, sticky));
+  return hn::DemoteTo(hn::Rebind<float, D>(), hn::BitCast(D(), odd));
 }
 
-// The bits of floats that are halves, or beyond them: infinity.
-template <typename F>
-HWY_INLINE auto HalfBits(F v) {
-  const hn::Rebind<float, D> single;
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  const hn::Rebind<hwy::float16_t, D> half;
-  return hn::BitCast(hn::Rebind<std::uint16_t, D>(), hn::DemoteTo(half, v));
+// Floats rounded to T, as bits.
+template <typename T, class F>
+HWY_INLINE auto ToBits16(F d, hn::Vec<F> v) {
+  const hn::Rebind<std::uint16_t, F> narrow;
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    return hn::TruncateTo(narrow, hn::ShiftRight<16>(RoundToBFloat16(d, v)));
+  } else {
+#if GNOMON_CONVERTS_HALF
+    return hn::BitCast(narrow, hn::DemoteTo(hn::Rebind<hwy::float16_t, F>(), v));
 #else
-  const hn::RebindToUnsigned<decltype(single)> whole;
-  const auto size = hn::Abs(v);
-  const auto bits = hn::BitCast(whole, size);
-  const auto sign = hn::ShiftLeft<15>(hn::ShiftRight<31>(hn::BitCast(whole, v)));
-  const auto normal = hn::ShiftRight<13>(hn::Sub(bits, hn::Set(whole, 112u << 23)));
-  // The ulp of 0.5 is the smallest half.
-  const auto subnormal = hn::Sub(hn::BitCast(whole, hn::Add(size, hn::Set(single, 0.5f))),
-                                 hn::Set(whole, 0x3f000000u));
-  const auto small = hn::RebindMask(whole, hn::Lt(size, hn::Set(single, 0x1p-14f)));
-  const auto large = hn::RebindMask(whole, hn::Ge(size, hn::Set(single, 0x1p16f)));
-  const auto finite = hn::IfThenElse(small, subnormal, normal);
-  const auto all = hn::IfThenElse(large, hn::Set(whole, 0x7c00u), finite);
-  return hn::TruncateTo(hn::Rebind<std::uint16_t, D>(), hn::Or(sign, all));
+    return hn::TruncateTo(narrow, HalfBitsOfFloat(d, v));
 #endif
+  }
 }
 
 // What a row of T is stored as, and v rounded to it once.
@@ -187,12 +168,8 @@ HWY_INLINE hn::Vec<hn::Rebind<Entry<T>, D>> ToEntries(V v) {
     return v;
   } else if constexpr (std::is_same_v<T, float>) {
     return hn::DemoteTo(single, v);
-  } else if constexpr (std::is_same_v<T, Half>) {
-    return HalfBits(hn::DemoteTo(single, Rounded<10, -14>(v)));
   } else {
-    const auto bits = hn::BitCast(hn::RebindToUnsigned<decltype(single)>(),
-                                  hn::DemoteTo(single, Rounded<7, -126>(v)));
-    return hn::TruncateTo(hn::Rebind<std::uint16_t, D>(), hn::ShiftRight<16>(bits));
+    return ToBits16<T>(single, OddFloats(v));
   }
 }
 

@@ -85,10 +85,10 @@ class Output {
     turns.rows = 1;
     for (; t < end; ++t, ++turns.positions) {
       turn_(turns, cosines, 0, sines, 0);
-      for (int64_t i = 0; i < part.count; ++i) {
-        cosines_(t, part.begin + i) = cosines[i];
-        sines_(t, part.begin + i) = sines[i];
-      }
+      T *to_cosines = &cosines_(t, part.begin), *to_sines = &sines_(t, part.begin);
+      const std::ptrdiff_t cosine_step = cosines_.stride(1), sine_step = sines_.stride(1);
+      for (int64_t i = 0; i < part.count; ++i) to_cosines[i * cosine_step] = cosines[i];
+      for (int64_t i = 0; i < part.count; ++i) to_sines[i * sine_step] = sines[i];
     }
   }
 

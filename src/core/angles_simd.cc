@@ -77,11 +77,9 @@ void PairAnglesF32(const std::int64_t* positions, std::ptrdiff_t position_step,
   }
 }
 
-// `lanes` pairs to where they belong.
-template <typename T, AngleLayout layout>
-HWY_INLINE void StorePairs(V cosine, V sine, Entry<T>* first, Entry<T>* second) {
-  const hn::Rebind<Entry<T>, D> d;
-  const auto cosines = ToEntries<T>(cosine), sines = ToEntries<T>(sine);
+template <AngleLayout layout, class E, class W>
+HWY_INLINE void StoreRows(E d, W cosines, W sines, hn::TFromD<E>* first,
+                          hn::TFromD<E>* second) {
   if constexpr (layout == AngleLayout::apart) {
     hn::StoreU(cosines, d, first);
     hn::StoreU(sines, d, second);
@@ -90,6 +88,21 @@ HWY_INLINE void StorePairs(V cosine, V sine, Entry<T>* first, Entry<T>* second) 
   } else {
     hn::StoreInterleaved2(sines, cosines, d, first);
   }
+}
+
+// `lanes` pairs to where they belong.
+template <typename T, AngleLayout layout>
+HWY_INLINE void StorePairs(V cosine, V sine, Entry<T>* first, Entry<T>* second) {
+  const hn::Rebind<Entry<T>, D> d;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  if constexpr (sizeof(T) == 2) {  // both in one vector
+    const hn::ScalableTag<float> full;
+    const auto both = ToBits16<T>(full, hn::Combine(full, OddFloats(sine), OddFloats(cosine)));
+    StoreRows<layout>(d, hn::LowerHalf(d, both), hn::UpperHalf(d, both), first, second);
+    return;
+  }
+#endif
+  StoreRows<layout>(d, ToEntries<T>(cosine), ToEntries<T>(sine), first, second);
 }
 
 constexpr std::ptrdiff_t ahead = 2;  // rows: their cache lines are on the way meanwhile
@@ -114,31 +127,33 @@ void TurnRows(const internal::Turns& turns, T* first, std::ptrdiff_t first_row, 
     };
     V cosine, sine;
     std::int64_t i = 0;
-#if HWY_TARGET == HWY_AVX3  // whole cache lines
-    if constexpr (std::is_same_v<T, float>) {
+    if constexpr (std::is_same_v<T, float> && apart) {  // stores of a cache line together
+      const hn::Rebind<float, D> single;
+      for (; i + 2 * lanes <= whole; i += 2 * lanes) {
+        V next_cosine, next_sine;
+        compose(i, cosine, sine);
+        compose(i + lanes, next_cosine, next_sine);
+        hwy::Prefetch(a + ahead * first_row + i);
+        hwy::Prefetch(b + ahead * second_row + i);
+        hn::StoreU(ToEntries<T>(cosine), single, a + i);
+        hn::StoreU(ToEntries<T>(next_cosine), single, a + i + lanes);
+        hn::StoreU(ToEntries<T>(sine), single, b + i);
+        hn::StoreU(ToEntries<T>(next_sine), single, b + i + lanes);
+      }
+    }
+#if HWY_TARGET == HWY_AVX3
+    if constexpr (std::is_same_v<T, float> && !apart) {  // whole cache lines
       const hn::ScalableTag<float> full;
-      if constexpr (apart) {
-        V c2, s2;
-        for (; i + 2 * lanes <= whole; i += 2 * lanes) {
-          compose(i, cosine, sine);
-          compose(i + lanes, c2, s2);
-          hwy::Prefetch(a + ahead * first_row + i);
-          hwy::Prefetch(b + ahead * second_row + i);
-          hn::StoreU(hn::Combine(full, ToEntries<T>(c2), ToEntries<T>(cosine)), full, a + i);
-          hn::StoreU(hn::Combine(full, ToEntries<T>(s2), ToEntries<T>(sine)), full, b + i);
-        }
-      } else {
-        HWY_ALIGN static constexpr std::int32_t order[16] = {0, 8,  1, 9,  2, 10, 3, 11,
-                                                             4, 12, 5, 13, 6, 14, 7, 15};
-        const auto places = hn::SetTableIndices(full, order);
-        for (; i < whole; i += lanes) {
-          compose(i, cosine, sine);
-          const auto c = ToEntries<T>(cosine), s = ToEntries<T>(sine);
-          const auto both = layout == AngleLayout::sine_first ? hn::Combine(full, c, s)
-                                                              : hn::Combine(full, s, c);
-          hwy::Prefetch(a + ahead * first_row + 2 * i);
-          hn::StoreU(hn::TableLookupLanes(both, places), full, a + 2 * i);
-        }
+      HWY_ALIGN static constexpr std::int32_t order[] = {0, 8,  1, 9,  2, 10, 3, 11,
+                                                         4, 12, 5, 13, 6, 14, 7, 15};
+      const auto places = hn::SetTableIndices(full, order);
+      for (; i < whole; i += lanes) {
+        compose(i, cosine, sine);
+        const auto c = ToEntries<T>(cosine), s = ToEntries<T>(sine);
+        const auto both = layout == AngleLayout::sine_first ? hn::Combine(full, c, s)
+                                                            : hn::Combine(full, s, c);
+        hwy::Prefetch(a + ahead * first_row + 2 * i);
+        hn::StoreU(hn::TableLookupLanes(both, places), full, a + 2 * i);
       }
     }
 #endif

@@ -65,15 +65,28 @@ HWY_INLINE V HalfBitsOfFloat(D d, hn::Vec<D> v) {
 }
 
 // v rounded to bfloat16, to nearest even, in the upper half of each lane; the lower half is
-// left over.
+// left over. A NaN must be quiet with zeros in its lower half, as those that come of bfloat16.
 template <class D, class V = hn::Vec<hn::Rebind<std::uint32_t, D>>>
-HWY_INLINE V RoundToBFloat16(D /* float */, hn::Vec<D> v) {
+HWY_INLINE V RoundProductToBFloat16(D /* float */, hn::Vec<D> v) {
   const hn::Rebind<std::uint32_t, D> bits;
   const V all = hn::BitCast(bits, v);
+#if HWY_TARGET == HWY_AVX3
+  const V rounded = hn::Add(all, hn::Set(bits, 0x7fffu));  // a masked add then takes one more
+  return hn::IfThenElse(hn::TestBit(all, hn::Set(bits, 0x10000u)),
+                        hn::Add(rounded, hn::Set(bits, 1u)), rounded);
+#else
   const V odd = hn::And(hn::ShiftRight<16>(all), hn::Set(bits, 1u));
-  const V rounded = hn::Add(hn::Add(all, hn::Set(bits, 0x7fffu)), odd);
-  return hn::IfThenElse(hn::RebindMask(bits, hn::IsNaN(v)),
-                        hn::Or(all, hn::Set(bits, 0x400000u)), rounded);
+  return hn::Add(hn::Add(all, hn::Set(bits, 0x7fffu)), odd);
+#endif
+}
+
+// The same for any v.
+template <class D, class V = hn::Vec<hn::Rebind<std::uint32_t, D>>>
+HWY_INLINE V RoundToBFloat16(D d, hn::Vec<D> v) {
+  const hn::Rebind<std::uint32_t, D> bits;
+  const V quiet = hn::Or(hn::BitCast(bits, v), hn::Set(bits, 0x400000u));
+  return hn::IfThenElse(hn::RebindMask(bits, hn::IsNaN(v)), quiet,
+                        RoundProductToBFloat16(d, v));
 }
 
 // Lanes(d) elements as they are summed; D is a tag of float or double.

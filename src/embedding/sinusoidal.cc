@@ -6,6 +6,7 @@
 #include "gnomon/angles.h"
 #include "gnomon/dtype.h"
 #include "gnomon/error.h"
+#include "src/core/memory.h"
 
 namespace gnomon {
 namespace {
@@ -130,7 +131,10 @@ GNOMON_INSTANTIATE(BFloat16)
 EmbeddingTable sinusoidal_table(const Sinusoidal& s, std::span<const int64_t> positions) {
   check(s);
   EmbeddingTable table{static_cast<int64_t>(positions.size()), s.dim, {}};
-  table.values.resize(positions.size() * static_cast<std::size_t>(s.dim));
+  const std::size_t count = positions.size() * static_cast<std::size_t>(s.dim);
+  table.values.reserve(count);
+  internal::advise_huge_pages(table.values.data(), count * sizeof(float));
+  table.values.resize(count);
   fill(s, positions, View<float, 2>(table.values.data(), {table.tokens, table.channels}));
   return table;
 }

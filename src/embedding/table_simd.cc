@@ -21,35 +21,41 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-constexpr std::int64_t chunk = 512;  // channels held in the summing type at a time
-
 // x[c] += scale row[c]
 template <typename T>
 void AddRow(T* HWY_RESTRICT x, const float* HWY_RESTRICT row, float scale, std::int64_t size) {
   using A = Accumulator<T>;
-  const A factor = static_cast<A>(scale);
-  if constexpr (std::is_same_v<T, A>) {
-    for (std::int64_t c = 0; c < size; ++c) x[c] += factor * static_cast<A>(row[c]);
-  } else {
-    A sums[chunk];
-    for (std::int64_t begin = 0; begin < size; begin += chunk) {
-      const std::int64_t count = HWY_MIN(chunk, size - begin);
-      FromElements(x + begin, count, sums);
-      for (std::int64_t c = 0; c < count; ++c) sums[c] += factor * row[begin + c];
-      ToElements(sums, A(1), count, x + begin);
-    }
-  }
+  const hn::ScalableTag<A> full;
+  constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(full));
+  const auto add = [&](auto d, std::int64_t c) HWY_ATTR {
+    StoreElements(hn::MulAdd(hn::Set(d, static_cast<A>(scale)), LoadElements(d, row + c),
+                             LoadElements(d, x + c)),
+                  d, x + c);
+  };
+  std::int64_t c = 0;
+  for (; c + 4 * lanes <= size; c += 4 * lanes)
+    for (std::int64_t v = 0; v < 4; ++v) add(full, c + v * lanes);
+  for (; c + lanes <= size; c += lanes) add(full, c);
+  for (; c < size; ++c) add(hn::CappedTag<A, 1>(), c);
 }
 
 // sums[c] += grad[c]
 template <typename T>
 void SumRow(double* HWY_RESTRICT sums, const T* HWY_RESTRICT grad, std::int64_t size) {
   using A = Accumulator<T>;
+  constexpr std::int64_t chunk = 512;  // channels held in the summing type at a time
+  const auto sum = [&](std::int64_t begin, std::int64_t count, const A* from) HWY_ATTR {
+    ForVectors<double>(count, [&](auto d, std::int64_t c) HWY_ATTR {
+      double* const to = sums + begin + c;
+      hn::StoreU(hn::Add(hn::LoadU(d, to), LoadElements(d, from + c)), d, to);
+    });
+  };
+  if constexpr (std::is_same_v<T, A>) return sum(0, size, grad);
   A values[chunk];
   for (std::int64_t begin = 0; begin < size; begin += chunk) {
     const std::int64_t count = HWY_MIN(chunk, size - begin);
     FromElements(grad + begin, count, values);
-    for (std::int64_t c = 0; c < count; ++c) sums[begin + c] += static_cast<double>(values[c]);
+    sum(begin, count, values);
   }
 }
 
@@ -87,6 +93,8 @@ GNOMON_EXPORT(BFloat16, BF16)
 using std::int64_t;
 
 constexpr int64_t grain_elements = 1 << 14;  // of a piece worth a thread
+constexpr int64_t piece_elements = 1 << 18;  // more than that for no thread at a time
+constexpr int64_t block_elements = 1 << 12;  // of a table: 16 KB, a third of a first cache
 
 int64_t grain(int64_t channels) {
   return std::max<int64_t>(1, grain_elements / std::max<int64_t>(1, channels));
@@ -132,15 +140,37 @@ void check_rows(const X& x, const Table& table, View<const int64_t, 2> rows) {
 
 }  // namespace
 
+namespace {
+
+// body(b, first, count): tokens first to first + count of row b of the batch. Walks blocks of
+// tokens and the batch within a block, so that a block's rows of the table, which the batch
+// shares, are read from cache for all but the first.
+template <typename Body>
+void for_blocks(int64_t batch, int64_t tokens, int64_t channels, const Body& body) {
+  const int64_t block = std::max<int64_t>(1, block_elements / channels);
+  const int64_t most = std::max<int64_t>(1, piece_elements / (block * channels));
+  parallel_for((tokens - 1) / block * batch + batch,
+               std::min(std::max<int64_t>(batch, 4), most), [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   const int64_t first = i / batch * block;
+                   body(i % batch, first, std::min(block, tokens - first));
+                 }
+               });
+}
+
+}  // namespace
+
 template <typename T>
 void add_table(View<T, 3> x, View<const float, 2> table, float scale) {
   check_table(x, table);
   if (!x.size()) return;
   const auto add = add_row(x.data());
-  const int64_t tokens = x.extent(1), channels = x.extent(2);
-  parallel_for(x.extent(0) * tokens, grain(channels), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      add(&x(i / tokens, i % tokens, 0), &table(i % tokens, 0), scale, channels);
+  const int64_t channels = x.extent(2);
+  const bool whole = x.stride(1) == channels && table.stride(0) == channels;
+  for_blocks(x.extent(0), x.extent(1), channels, [&](int64_t b, int64_t first, int64_t count) {
+    if (whole) return add(&x(b, first, 0), &table(first, 0), scale, count * channels);
+    for (int64_t t = first; t < first + count; ++t)
+      add(&x(b, t, 0), &table(t, 0), scale, channels);
   });
 }
 
@@ -149,11 +179,10 @@ void add_rows(View<T, 3> x, View<const float, 2> table, View<const int64_t, 2> r
   check_rows(x, table, rows);
   if (!x.size()) return;
   const auto add = add_row(x.data());
-  const int64_t tokens = x.extent(1), channels = x.extent(2);
-  parallel_for(x.extent(0) * tokens, grain(channels), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      add(&x(i / tokens, i % tokens, 0), &table(rows(i / tokens, i % tokens), 0), 1.0f,
-          channels);
+  const int64_t channels = x.extent(2);
+  for_blocks(x.extent(0), x.extent(1), channels, [&](int64_t b, int64_t first, int64_t count) {
+    for (int64_t t = first; t < first + count; ++t)
+      add(&x(b, t, 0), &table(rows(b, t), 0), 1.0f, channels);
   });
 }
 

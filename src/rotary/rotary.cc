@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <new>
 #include <string>
 #include <utility>
 
 #include "gnomon/error.h"
+#include "src/core/memory.h"
 #include "src/rotary/check.h"
 
 namespace gnomon {
@@ -77,50 +81,67 @@ namespace {
 
 using rotary_internal::check;
 
-// All cosines and then all sines, [rows, pairs] each. positions(a): those of axis a, [rows].
+// Cosines and sines, [rows, pairs] each. Not written to before they are filled.
+std::shared_ptr<float[]> allocate(std::int64_t rows, std::int64_t pairs) {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(size(rows), size(pairs) * 2 * sizeof(float), &bytes))
+    throw std::bad_alloc();
+  return {static_cast<float*>(internal::allocate_long(bytes)),
+          [](float* begin) { std::free(begin); }};
+}
+
+// The columns of an axis from `first` on, every `step`-th.
+struct Columns {
+  std::ptrdiff_t first, step, count;
+};
+std::vector<Columns> columns_of(std::int64_t axis, const RotarySchedule& schedule) {
+  std::vector<Columns> runs;
+  for (std::ptrdiff_t i = 0; i < std::ssize(schedule.inv_freq); ++i) {
+    if (schedule.axes[size(i)] != axis) continue;
+    if (!runs.empty()) {
+      auto& [first, step, count] = runs.back();
+      if (count == 1) step = i - first;
+      if (i == first + count * step) {
+        ++count;
+        continue;
+      }
+    }
+    runs.push_back({i, 1, 1});
+  }
+  return runs;
+}
+
+// positions(a): those of axis a, [rows].
 template <typename PositionsOfAxis>
-std::vector<float> fill(const RotarySchedule& schedule, std::int64_t rows, std::int64_t axes,
-                        PositionsOfAxis&& positions, Angles angles) {
+std::shared_ptr<float[]> fill(const RotarySchedule& schedule, std::int64_t rows,
+                              std::int64_t axes, PositionsOfAxis&& positions, Angles angles) {
   const std::ptrdiff_t pairs = std::ssize(schedule.inv_freq);
-  std::vector<float> values(size(2 * rows * pairs));
-  const View<float, 2> cosines(values.data(), {rows, pairs});
-  const View<float, 2> sines(values.data() + rows * pairs, {rows, pairs});
+  auto values = allocate(rows, pairs);
+  const View<float, 2> cosines(values.get(), {rows, pairs});
+  const View<float, 2> sines(values.get() + rows * pairs, {rows, pairs});
   if (schedule.axes.empty()) {
     fill_cos_sin(positions(0), schedule.inv_freq, cosines, sines, angles, schedule.table_scale);
     return values;
   }
-  // The pairs of one axis need not lie together: each axis is filled by itself, then spread.
   std::vector<double> frequencies;
-  std::vector<std::ptrdiff_t> columns;
-  std::vector<float> packed;
-  for (std::int64_t axis = 0; axis < axes; ++axis) {
-    frequencies.clear();
-    columns.clear();
-    for (std::ptrdiff_t i = 0; i < pairs; ++i)
-      if (schedule.axes[size(i)] == axis) {
-        frequencies.push_back(schedule.inv_freq[size(i)]);
-        columns.push_back(i);
-      }
-    const std::ptrdiff_t count = std::ssize(columns);
-    if (count == 0) continue;
-    packed.resize(size(2 * rows * count));
-    const View<float, 2> packed_cosines(packed.data(), {rows, count});
-    const View<float, 2> packed_sines(packed.data() + rows * count, {rows, count});
-    fill_cos_sin(positions(axis), frequencies, packed_cosines, packed_sines, angles,
-                 schedule.table_scale);
-    for (std::int64_t row = 0; row < rows; ++row)
-      for (std::ptrdiff_t k = 0; k < count; ++k) {
-        cosines(row, columns[size(k)]) = packed_cosines(row, k);
-        sines(row, columns[size(k)]) = packed_sines(row, k);
-      }
-  }
+  for (std::int64_t axis = 0; axis < axes; ++axis)
+    for (const auto& [first, step, count] : columns_of(axis, schedule)) {
+      frequencies.clear();
+      for (std::ptrdiff_t k = 0; k < count; ++k)
+        frequencies.push_back(schedule.inv_freq[size(first + k * step)]);
+      const auto part = [&](const View<float, 2>& all) {
+        return View<float, 2>(all.data() + first, {rows, count}, {pairs, step});
+      };
+      fill_cos_sin(positions(axis), frequencies, part(cosines), part(sines), angles,
+                   schedule.table_scale);
+    }
   return values;
 }
 
 // Cosines and sines times what their pair has grown by at its position.
 template <typename PositionsOfAxis>
 void grow(const RotarySchedule& schedule, std::int64_t rows, PositionsOfAxis&& positions,
-          std::vector<float>& values) {
+          float* values) {
   if (schedule.growth.empty()) return;
   const std::ptrdiff_t pairs = std::ssize(schedule.inv_freq);
   for (std::ptrdiff_t i = 0; i < pairs; ++i) {
@@ -128,20 +149,19 @@ void grow(const RotarySchedule& schedule, std::int64_t rows, PositionsOfAxis&& p
     for (std::int64_t row = 0; row < rows; ++row) {
       const double after = static_cast<double>(at[size(row)] - schedule.centre);
       const double factor = std::exp(schedule.growth[size(i)] * after);
-      for (float* const entry :
-           {&values[size(row * pairs + i)], &values[size((rows + row) * pairs + i)]})
+      for (float* const entry : {values + row * pairs + i, values + (rows + row) * pairs + i})
         *entry = static_cast<float>(static_cast<double>(*entry) * factor);
     }
   }
 }
 
 template <typename PositionsOfAxis>
-std::vector<float> fill_and_grow(const RotarySchedule& schedule, std::int64_t rows,
-                                 std::int64_t axes, PositionsOfAxis&& positions,
-                                 Angles angles) {
+std::shared_ptr<float[]> fill_and_grow(const RotarySchedule& schedule, std::int64_t rows,
+                                       std::int64_t axes, PositionsOfAxis&& positions,
+                                       Angles angles) {
   check(schedule, axes);
-  std::vector<float> values = fill(schedule, rows, axes, positions, angles);
-  grow(schedule, rows, positions, values);
+  std::shared_ptr<float[]> values = fill(schedule, rows, axes, positions, angles);
+  grow(schedule, rows, positions, values.get());
   return values;
 }
 
@@ -235,11 +255,11 @@ RotaryTable::RotaryTable(RotarySchedule schedule, View<const double, 2> coordina
 }
 
 View<const float, 3> RotaryTable::cos() const noexcept {
-  return {values_.data(), {batch_, tokens_, schedule_.dim() / 2}};
+  return {values_.get(), {batch_, tokens_, schedule_.dim() / 2}};
 }
 
 View<const float, 3> RotaryTable::sin() const noexcept {
-  return {values_.data() + batch_ * tokens_ * (schedule_.dim() / 2),
+  return {values_.get() + batch_ * tokens_ * (schedule_.dim() / 2),
           {batch_, tokens_, schedule_.dim() / 2}};
 }
 

@@ -18,6 +18,7 @@
 
 #include "gnomon/dtype.h"
 #include "gnomon/rotary/rotary.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "src/core/elements-inl.h"
 #include "src/rotary/turn.h"
@@ -35,6 +36,29 @@ HWY_INLINE void TurnVectors(V a, V b, V cos, V sin, V& turned_a, V& turned_b) {
   turned_a = hn::NegMulAdd(b, sin, hn::Mul(a, cos));
   turned_b = hn::MulAdd(a, sin, hn::Mul(b, cos));
 }
+
+// Heads at regular steps.
+template <typename T, typename U>
+struct HeadRows {
+  const T* from;
+  U* to;
+  std::ptrdiff_t from_step, to_step;
+  std::int64_t count;
+  const T* next;  // where reading goes on behind the last of them
+
+  // Heads in 5.5 KB: beyond a page, where the prefetch of the hardware stops, and not a page,
+  // for a load waits on a store with the same address in another page.
+  std::int64_t early() const {
+    constexpr std::ptrdiff_t distance = 5632;
+    const std::ptrdiff_t bytes = from_step * static_cast<std::ptrdiff_t>(sizeof(T));
+    return bytes <= 0 ? 1 : (distance + bytes - 1) / bytes;
+  }
+  // What is read so many heads after head h.
+  const T* ahead(std::int64_t h, std::int64_t early) const {
+    const std::int64_t then = h + early;
+    return then < count ? from + then * from_step : next + (then - count) * from_step;
+  }
+};
 
 // The pairs of heads of elements T, on their way to elements U.
 template <Pairing pairing, typename T, typename U>
@@ -67,7 +91,7 @@ class PairTurner {
       }
       return;
     }
-    if constexpr (halves && split)
+    if constexpr (halves && split) {
       for (; i + block <= pairs; i += block) {
         V even, odd;
         hn::LoadInterleaved2(d, cos + i, even, odd);
@@ -77,6 +101,16 @@ class PairTurner {
         hn::StoreU(hn::Mul(factor, even), d, to_sin + i);
         hn::StoreU(hn::Mul(factor, odd), d, to_sin + i + lanes);
       }
+      for (std::int64_t size = lanes / 2; size > 0; size /= 2)  // as Tail goes
+        if (i + 2 * size <= pairs) {
+          for (std::int64_t j = 0; j < 2 * size; ++j) {
+            const std::int64_t at = i + (j % 2 ? size : 0) + j / 2;
+            to_cos[at] = cos[i + j];
+            to_sin[at] = sign * sin[i + j];
+          }
+          i += 2 * size;
+        }
+    }
     for (; i + lanes <= pairs; i += lanes) {
       hn::StoreU(LoadElements(d, cos + i), d, to_cos + i);
       hn::StoreU(hn::Mul(factor, LoadElements(d, sin + i)), d, to_sin + i);
@@ -97,17 +131,14 @@ class PairTurner {
       Turn<split>(D(), x + stride * i, to + stride * i, half,
                   LoadFactors<split>(D(), cos + spread * i),
                   LoadFactors<split>(D(), sin + spread * i));
-    if constexpr (halves && split)
-      Tail<D>(x, to, half, cos, sin, i, pairs);
-    else if constexpr (lanes > least)
-      Tail<hn::Half<D>>(x, to, half, cos, sin, i, pairs);
+    if constexpr (lanes > least) Tail<hn::Half<D>>(x, to, half, cos, sin, i, pairs);
   }
 
-  // All heads of one token: heads.from and heads.to are at its first.
-  static HWY_INLINE void Token(const Heads<T, U>& heads, std::ptrdiff_t half,
-                               const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
-                               std::int64_t pairs) {
-    TokenHolding<held>(heads, half, cos, sin, pairs);
+  // Heads that share their factors (factor_step 0), or have each its own.
+  static HWY_INLINE void Rows(const HeadRows<T, U>& rows, std::ptrdiff_t half,
+                              const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
+                              std::ptrdiff_t factor_step, std::int64_t pairs) {
+    RowsOf<8 / vectors>(rows, half, cos, sin, factor_step, pairs);
   }
 
  private:
@@ -123,13 +154,6 @@ class PairTurner {
   static constexpr std::int64_t spread = halves || split ? 1 : 2;  // factors of a pair
   static constexpr int vectors = halves && split ? 2 : 1;          // of cosines for a block
   static constexpr std::int64_t block = lanes * vectors / spread;  // pairs
-  // Blocks whose factors are held in registers; half of the registers are left to x.
-#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
-  static constexpr int held = 8 / vectors;
-#else
-  static constexpr int held = 3 / vectors;
-#endif
-
   template <class Tag, int count>
   struct FactorVectors {
     hn::Vec<Tag> at[static_cast<std::size_t>(count)];
@@ -172,8 +196,8 @@ class PairTurner {
   static HWY_INLINE void StoreTogether(hn::Vec<Tag> even, hn::Vec<Tag> odd, Tag d, U* to) {
     const hn::RebindToUnsigned<Tag> bits;
     const hn::Repartition<std::uint16_t, Tag> narrow;
-    const auto both = hn::OrAnd(hn::ShiftRight<16>(RoundToBFloat16(d, even)),
-                                RoundToBFloat16(d, odd), hn::Set(bits, 0xffff0000u));
+    const auto both = hn::OrAnd(hn::ShiftRight<16>(RoundProductToBFloat16(d, even)),
+                                RoundProductToBFloat16(d, odd), hn::Set(bits, 0xffff0000u));
     hn::StoreU(hn::BitCast(narrow, both), narrow, reinterpret_cast<std::uint16_t*>(to));
   }
 
@@ -212,49 +236,71 @@ class PairTurner {
                               const A* HWY_RESTRICT sin, std::int64_t i, std::int64_t pairs) {
     constexpr Tag d;
     constexpr auto size = static_cast<std::int64_t>(hn::MaxLanes(d));
-    constexpr bool apart = split && !halves;
     if (i == pairs) return;
-    if (i + size / spread <= pairs) {
-      Turn<apart>(d, x + stride * i, to + stride * i, half,
-                  LoadFactors<apart>(d, cos + spread * i),
-                  LoadFactors<apart>(d, sin + spread * i));
-      i += size / spread;
+    if (i + size * vectors / spread <= pairs) {
+      Turn<split>(d, x + stride * i, to + stride * i, half,
+                  LoadFactors<split>(d, cos + spread * i),
+                  LoadFactors<split>(d, sin + spread * i));
+      i += size * vectors / spread;
     }
-    if constexpr (size > least) Tail<hn::Half<Tag>>(x, to, half, cos, sin, i, pairs);
+    if constexpr (size > least)
+      Tail<hn::Half<Tag>>(x, to, half, cos, sin, i, pairs);
+    else if constexpr (split && halves)
+      if (i < pairs) {  // an odd one
+        constexpr hn::CappedTag<A, 1> one;
+        Turn<false>(one, x + i, to + i, half, LoadFactors<false>(one, cos + i),
+                    LoadFactors<false>(one, sin + i));
+      }
   }
 
-  // Tries to hold the factors of `blocks` blocks, then of fewer; at last of none.
+  static HWY_INLINE void Prefetch(const T* x, std::int64_t elements) {
+    constexpr std::int64_t line = 64 / sizeof(T);
+    for (std::int64_t at = 0; at < elements; at += line) hwy::Prefetch(x + at);
+  }
+
+  // Rows of `blocks` whole blocks, or of fewer; at last of any number. Whole blocks are spelt
+  // out, and factors that all rows share stay in registers, as far as there are enough.
   template <int blocks>
-  static HWY_INLINE void TokenHolding(const Heads<T, U>& heads, std::ptrdiff_t half,
-                                      const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
-                                      std::int64_t pairs) {
+  static HWY_INLINE void RowsOf(const HeadRows<T, U>& rows, std::ptrdiff_t half,
+                                const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
+                                std::ptrdiff_t factor_step, std::int64_t pairs) {
+    [[maybe_unused]] const std::int64_t early = rows.early();
     if constexpr (blocks == 0) {
-      for (std::int64_t h = 0; h < heads.count; ++h)
-        Head(heads.from + h * heads.from_head, heads.to + h * heads.to_head, half, cos, sin, 0,
-             pairs);
+      for (std::int64_t h = 0; h < rows.count; ++h) {
+        Prefetch(rows.ahead(h, early), 2 * pairs);
+        Head(rows.from + h * rows.from_step, rows.to + h * rows.to_step, half,
+             cos + h * factor_step, sin + h * factor_step, 0, pairs);
+      }
     } else if (pairs / block != blocks) {
-      TokenHolding<blocks - 1>(heads, half, cos, sin, pairs);
+      RowsOf<blocks - 1>(rows, half, cos, sin, factor_step, pairs);
     } else {
-      FactorVectors<D, vectors> c[blocks], s[blocks];
       const auto each = [](const auto& body) HWY_ATTR {
         [&]<int... n>(std::integer_sequence<int, n...>) HWY_ATTR {
           (body(std::integral_constant<int, n>()), ...);
         }(std::make_integer_sequence<int, blocks>());
       };
-      each([&](auto n) HWY_ATTR {
-        c[n] = LoadFactors<split>(D(), cos + spread * block * n);
-        s[n] = LoadFactors<split>(D(), sin + spread * block * n);
-      });
-      const T* x = heads.from;
-      U* to = heads.to;
-      for (std::int64_t h = 0; h < heads.count; ++h) {
+      FactorVectors<D, vectors> c[blocks], s[blocks];
+      for (std::int64_t h = 0; h < rows.count; ++h) {
+        if (h == 0 || factor_step != 0)
+          each([&](auto n) HWY_ATTR {
+            const std::ptrdiff_t at = h * factor_step + spread * block * n;
+            c[n] = LoadFactors<split>(D(), cos + at);
+            s[n] = LoadFactors<split>(D(), sin + at);
+          });
+        const T* const x = rows.from + h * rows.from_step;
+        U* const to = rows.to + h * rows.to_step;
+        const T* const ahead = rows.ahead(h, early);
         each([&](auto n) HWY_ATTR {
-          constexpr std::int64_t at = stride * block * n;
+          constexpr std::int64_t at = stride * block * n, line = 64 / sizeof(T);
+          if constexpr (pairing == Pairing::halves) {
+            hwy::Prefetch(ahead + 2 * at);
+            if constexpr (at % line == 0) hwy::Prefetch(ahead + 2 * at + line);
+          } else if constexpr (at % line == 0) {
+            hwy::Prefetch(ahead + at);
+          }
           Turn<split>(D(), x + at, to + at, half, c[n], s[n]);
         });
-        Head(x, to, half, cos, sin, blocks * block, pairs);
-        x += heads.from_head;
-        to += heads.to_head;
+        Head(x, to, half, cos + h * factor_step, sin + h * factor_step, blocks * block, pairs);
       }
     }
   }
@@ -291,6 +337,12 @@ void TurnTokens(const Heads<T, U>& heads, const TurnFactors& factors, std::int64
     const std::int64_t block = !by_head ? 1 : each == 0 ? tokens : room / each;
     const auto prepare = [&](std::int64_t t, std::int64_t slot) HWY_ATTR {
       const std::ptrdiff_t at = t * factors.token + first - begin;
+      if (t + 2 < tokens)  // each token's are needed before anything of it can begin
+        for (std::int64_t i = at + 2 * factors.token; i < at + 2 * factors.token + pairs;
+             i += 16) {
+          hwy::Prefetch(factors.cos + i);
+          hwy::Prefetch(factors.sin + i);
+        }
       Turner::Prepare(factors.cos + at, factors.sin + at, static_cast<A>(factors.sign), pairs,
                       cos + slot * each, sin + slot * each);
     };
@@ -298,18 +350,26 @@ void TurnTokens(const Heads<T, U>& heads, const TurnFactors& factors, std::int64
     for (std::int64_t t = 0; t < tokens; t += block) {
       const std::int64_t count = HWY_MIN(block, tokens - t);
       for (std::int64_t i = 0; each != 0 && i < count; ++i) prepare(t + i, i);
-      Heads<T, U> there = heads;
-      there.from += t * heads.from_token + stride * first;
-      there.to += t * heads.to_token + stride * first;
+      const T* const from = heads.from + t * heads.from_token + stride * first;
+      U* const to = heads.to + t * heads.to_token + stride * first;
       if (!by_head) {
-        Turner::Token(there, half, cos, sin, pairs);
+        Turner::Rows({.from = from,
+                      .to = to,
+                      .from_step = heads.from_head,
+                      .to_step = heads.to_head,
+                      .count = heads.count,
+                      .next = from + heads.from_token},
+                     half, cos, sin, 0, pairs);
         continue;
       }
       for (std::int64_t h = 0; h < heads.count; ++h)
-        for (std::int64_t i = 0; i < count; ++i)
-          Turner::Head(there.from + h * heads.from_head + i * heads.from_token,
-                       there.to + h * heads.to_head + i * heads.to_token, half, cos + i * each,
-                       sin + i * each, 0, pairs);
+        Turner::Rows({.from = from + h * heads.from_head,
+                      .to = to + h * heads.to_head,
+                      .from_step = heads.from_token,
+                      .to_step = heads.to_token,
+                      .count = count,
+                      .next = from + (h + 1) * heads.from_head},
+                     half, cos, sin, each, pairs);
     }
   }
 }

@@ -117,8 +117,10 @@ void for_tokens(const Body& body, const Ways&... ways) {
   const std::int64_t tokens = first.extent(1);
   const bool by_head = (... || (std::abs(ways.to.stride(1)) < std::abs(ways.to.stride(2))));
   const std::int64_t elements = std::max<std::int64_t>(1, (... + ways.head_elements()));
-  const std::int64_t piece = std::max<std::int64_t>(by_head ? run : 1, worth / elements);
-  parallel_for(first.extent(0) * tokens, piece, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t rows = first.extent(0) * tokens;
+  const std::int64_t piece =
+      std::max<std::int64_t>({by_head ? run : 1, worth / elements, rows / 64});
+  parallel_for(rows, piece, [&](std::int64_t begin, std::int64_t end) {
     while (begin < end) {
       const std::int64_t b = begin / tokens, t = begin % tokens;
       const std::int64_t count = std::min(end - begin, tokens - t);

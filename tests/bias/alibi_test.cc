@@ -75,6 +75,17 @@ TEST(Alibi, StripAndFormSayTheSame) {
   EXPECT_EQ(from_form.view()(0, 1, 5), -2 * 0.25);
 }
 
+TEST(Alibi, LongStripsAreTheFormula) {
+  const Alibi alibi{.heads = 3};
+  const StripBias by_distance = strip(alibi, -700, 1300);
+  const std::vector<double> slope = slopes(alibi);
+  ASSERT_EQ(by_distance.values.size(), 3u * 1300);
+  for (std::size_t h = 0; h < 3; ++h)
+    for (std::size_t n = 0; n < 1300; ++n)
+      EXPECT_EQ(by_distance.values[h * 1300 + n],
+                -slope[h] * std::fabs(static_cast<double>(n) - 700));
+}
+
 TEST(Alibi, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(message_of([] { slopes(Alibi{}); }), "[alibi] heads must be at least 1, got 0");
   EXPECT_EQ(message_of([] { slopes(Alibi{.heads = 1, .max_bias = 0}); }),

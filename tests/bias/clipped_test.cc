@@ -41,18 +41,31 @@ TEST(Clipped, DenseMatrixIsTheFormula) {
       }
 }
 
-TEST(Clipped, GradientIsTheTransposeOfTheStrip) {
-  const ClippedBias clipped{.heads = 3, .before = 5, .after = 0};
-  Tensor<float, 2> grad({3, 6});
-  const std::vector<double> strip_grad = testing::random_numbers(3 * 20, 4);
-  strip_backward(clipped, strip_grad, -15, 20, grad.view());
-  for (std::int64_t h = 0; h < 3; ++h)
-    for (std::int64_t c = 0; c < 6; ++c) {
-      double expected = 0;
-      for (std::int64_t n = 0; n < 20; ++n)
-        if (column(clipped, n - 15) == c)
-          expected += strip_grad[static_cast<std::size_t>(h * 20 + n)];
-      EXPECT_NEAR(grad.view()(h, c), expected, 0x1p-24 * std::fabs(expected) + 1e-14);
+// Across the table, and beyond it on either side.
+TEST(Clipped, StripAndGradientAreEachOthersTranspose) {
+  for (const auto& [before, after] : {std::pair{5, 0}, {0, 7}, {3, 4}, {0, 0}})
+    for (const auto& [first, count] :
+         {std::pair{-15, 20}, {-15, 60}, {8, 9}, {-40, 5}, {-9, 2}, {7, 3}, {2, 0}}) {
+      const ClippedBias clipped{.heads = 3, .before = before, .after = after};
+      const std::int64_t columns = before + 1 + after;
+      const Tensor<float, 2> table = testing::random_tensor<float, 2>({3, columns});
+      const StripBias spread = strip(clipped, table.view(), first, count);
+      ASSERT_EQ(std::ssize(spread.values), 3 * count);
+      Tensor<float, 2> grad({3, columns});
+      const std::vector<double> strip_grad =
+          testing::random_numbers(static_cast<std::size_t>(3 * count), 4);
+      strip_backward(clipped, strip_grad, first, count, grad.view());
+      for (std::int64_t h = 0; h < 3; ++h) {
+        std::vector<double> sums(static_cast<std::size_t>(columns));
+        for (std::int64_t n = 0; n < count; ++n) {
+          const auto at = static_cast<std::size_t>(h * count + n);
+          const std::int64_t c = column(clipped, first + n);
+          EXPECT_EQ(spread.values[at], double{table.view()(h, c)});
+          sums[static_cast<std::size_t>(c)] += strip_grad[at];
+        }
+        for (std::int64_t c = 0; c < columns; ++c)
+          EXPECT_EQ(grad.view()(h, c), static_cast<float>(sums[static_cast<std::size_t>(c)]));
+      }
     }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "gnomon/parallel.h"
 #include "testing.h"
@@ -77,6 +78,76 @@ TEST(BiasForm, StridedOutputIsWrittenInPlace) {
   EXPECT_EQ(transposed.view()(8, 4, 2), static_cast<float>(one.value(2, 4, 8)));
 }
 
+// Longer than the blocks that are written at a time, and one query of many heads; contiguous,
+// unaligned, strided and backwards, with nothing else touched.
+TEST(BiasForm, LargeMatricesAreTheDefinitionInEveryLayout) {
+  struct Size {
+    std::int64_t h, q, k, offset;
+  };
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const Isa isa : available_isas()) {
+    const ScopedIsa scope(isa);
+    for (const auto& [h, q, k, offset] :
+         {Size{2, 70, 333, 100}, {1, 17, 2100, 2080}, {37, 1, 19, 18}, {3, 2, 4099, 0}}) {
+      const std::int64_t first = -(offset + q) - 2, count = q + k + 5;
+      StripBias strip{.heads = h,
+                      .first = first,
+                      .values = testing::random_numbers(static_cast<std::size_t>(h * count))};
+      strip.values[7] = -inf;
+      SlopeBias slope;
+      for (std::int64_t i = 0; i < h; ++i) slope.slopes.push_back(0.3 + 0.01 * double(i));
+      const Tensor<float, 4> given = testing::random_tensor<float, 4>({1, h, q, k}, 5);
+      const View<const float, 4> turned(&given.view()(0, 0, 0, k - 1), {1, h, q, k},
+                                        {h * q * k, q * k, k, -1});
+      const std::vector<BiasForm> forms{NoBias{}, slope, strip, DenseBias{given.view()},
+                                        DenseBias{turned}};
+      const auto value = [&](std::size_t form, std::int64_t i, std::int64_t j,
+                             std::int64_t key) -> double {
+        const std::int64_t distance = key - j - offset;
+        switch (form) {
+          case 0:
+            return 0;
+          case 1:
+            return -slope.slopes[std::size_t(i)] * std::fabs(double(distance));
+          case 2:
+            return strip.values[std::size_t(i * count + distance - first)];
+          case 3:
+            return given.view()(0, i, j, key);
+          default:
+            return given.view()(0, i, j, k - 1 - key);
+        }
+      };
+      const auto wide = h * q * (2 * k + 3) + 1;
+      for (std::size_t form = 0; form < forms.size(); ++form)
+        for (const auto& [begin, step] :
+             {std::pair{std::int64_t{0}, std::int64_t{1}}, {1, 2}, {2 * k, -1}}) {
+          Tensor<float, 1> field({wide}, 7.0f), sums({wide}, 7.0f);
+          Tensor<double, 1> doubles({wide}, 7.0);
+          const auto view = [&]<typename T>(Tensor<T, 1>& of) {
+            return View<T, 3>(of.values.data() + begin, {h, q, k},
+                              {q * (2 * k + 3), 2 * k + 3, step});
+          };
+          dense(forms[form], offset, view(field));
+          dense(forms[form], offset, view(doubles));
+          add_bias(view(sums), forms[form], offset);
+          for (std::int64_t i = 0; i < h; ++i)
+            for (std::int64_t j = 0; j < q; ++j)
+              for (std::int64_t key = 0; key < k; ++key) {
+                const double expected = value(form, i, j, key);
+                ASSERT_EQ(view(field)(i, j, key), static_cast<float>(expected)) << form;
+                ASSERT_EQ(view(doubles)(i, j, key), expected) << form;
+                ASSERT_EQ(view(sums)(i, j, key), static_cast<float>(7.0 + expected)) << form;
+                view(field)(i, j, key) = view(sums)(i, j, key) = 7.0f;
+                view(doubles)(i, j, key) = 7.0;
+              }
+          EXPECT_EQ(field.values, (Tensor<float, 1>({wide}, 7.0f).values));
+          EXPECT_EQ(sums.values, field.values);
+          EXPECT_EQ(doubles.values, (Tensor<double, 1>({wide}, 7.0).values));
+        }
+    }
+  }
+}
+
 TEST(BiasForm, GradientSumsEqualDistances) {
   const Tensor<float, 3> grad = testing::random_tensor<float, 3>({heads_count, queries, keys});
   const auto all = cases();
@@ -104,14 +175,20 @@ TEST(BiasForm, GradientSumsEqualDistances) {
 
 TEST(BiasForm, TheSameBitsForAnyNumberOfThreads) {
   const int before = threads();
-  StripBias strip{.heads = 2, .first = -99, .values = testing::random_numbers(2 * 199)};
-  Tensor<double, 3> one({2, 100, 100}), many({2, 100, 100});
+  StripBias strip{.heads = 2, .first = -999, .values = testing::random_numbers(2 * 1999)};
+  const Tensor<float, 3> scores = testing::random_tensor<float, 3>({2, 1000, 100});
   set_threads(1);
+  Tensor<double, 3> one({2, 1000, 100}), many({2, 1000, 100});
+  Tensor<float, 3> one_sum = scores;
   dense(strip, 0, one.view());
+  add_bias(one_sum.view(), strip, 0);
   for (int count : {2, 7}) {
     set_threads(count);
+    Tensor<float, 3> sum = scores;
     dense(strip, 0, many.view());
+    add_bias(sum.view(), strip, 0);
     EXPECT_EQ(one.values, many.values);
+    EXPECT_EQ(one_sum.values, sum.values);
   }
   set_threads(before);
 }

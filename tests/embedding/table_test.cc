@@ -96,6 +96,28 @@ TYPED_TEST(TableOf, AddsEachRowWithOneRounding) {
   }
 }
 
+// Longer than a block of tokens, wider than one, and many of one token.
+TYPED_TEST(TableOf, BlocksOfTokensMissNoneAndTakeNoneTwice) {
+  using T = TypeParam;
+  for (const auto& [batch, tokens, width] :
+       {std::array<std::ptrdiff_t, 3>{3, 23, 1100}, {70, 3, 17}, {1, 500, 33}, {2, 3, 9000}}) {
+    const auto before = random_tensor<T, 3>({batch, tokens, width});
+    const auto table = random_tensor<float, 2>({tokens, width}, 4);
+    const auto rows = some_rows(batch * tokens, tokens);
+    auto x = before, by_row = before;
+    add_table(x.view(), table.view());
+    add_rows(by_row.view(), table.view(), Rows(rows.data(), {batch, tokens}));
+    for (std::ptrdiff_t b = 0; b < batch; ++b)
+      for (std::ptrdiff_t t = 0; t < tokens; ++t)
+        for (std::ptrdiff_t c = 0; c < width; ++c) {
+          const T start = before.view()(b, t, c);
+          const std::int64_t row = rows[static_cast<std::size_t>(b * tokens + t)];
+          ASSERT_EQ(x.view()(b, t, c), sum_of(start, table.view()(t, c)));
+          ASSERT_EQ(by_row.view()(b, t, c), sum_of(start, table.view()(row, c)));
+        }
+  }
+}
+
 TYPED_TEST(TableOf, TheScaleIsOneProductMore) {
   using T = TypeParam;
   using A = Accumulator<T>;

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -118,7 +119,7 @@ class RotaryTable {
  private:
   RotarySchedule schedule_;
   std::int64_t batch_, tokens_;
-  std::vector<float> values_;  // all cosines, then all sines
+  std::shared_ptr<const float[]> values_;  // all cosines, then all sines; shared by copies
 };
 
 // Rotates queries or keys in place. x: [B, T, H, D] or [T, H, D] (a batch of one), any strides

@@ -1,0 +1,52 @@
+// The roofs that memory-bound work is read against, compiled for the widest vectors of the
+// machine and walked by the threads of gnomon::parallel_for in pieces of 256 KB.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "gnomon/parallel.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define GNOMON_WIDEST \
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define GNOMON_WIDEST
+#endif
+
+namespace gnomon {
+
+GNOMON_WIDEST static void fill_words(std::uint64_t* to, std::int64_t count,
+                                     std::uint64_t value) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] = value;
+}
+GNOMON_WIDEST static void touch_words(std::uint64_t* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) to[i] ^= 0x8000'0000'8000'0000;
+}
+
+namespace roof {
+
+template <typename Body>
+void for_pieces(void* begin, std::size_t bytes, const Body& body) {
+  constexpr std::int64_t piece = std::int64_t{1} << 15;  // words
+  auto* const words = static_cast<std::uint64_t*>(begin);
+  parallel_for(static_cast<std::int64_t>(bytes / 8), piece,
+               [&](std::int64_t from, std::int64_t to) { body(words + from, to - from); });
+}
+
+// The bytes written. Eight-byte words; what is left of the last is not.
+inline void fill(void* begin, std::size_t bytes) {
+  static std::uint64_t value = 0;
+  ++value;
+  for_pieces(begin, bytes,
+             [](std::uint64_t* to, std::int64_t count) { fill_words(to, count, value); });
+}
+// The bytes read and written: signs of floats turned.
+inline void touch(void* begin, std::size_t bytes) {
+  for_pieces(begin, bytes,
+             [](std::uint64_t* to, std::int64_t count) { touch_words(to, count); });
+}
+
+}  // namespace roof
+}  // namespace gnomon

@@ -1,0 +1,85 @@
+// The table of a rotation: who shares it, and axes that lie in any order in it.
+#include <gtest/gtest.h>
+
+#include "gnomon/parallel.h"
+#include "gnomon/rotary/rotary.h"
+#include "testing.h"
+
+namespace gnomon {
+namespace {
+
+using testing::iota;
+
+RotarySchedule schedule_of(std::int64_t pairs) {
+  return schedule(Rotary{.dim = 2 * pairs, .pairing = Pairing::halves, .base = 1e6});
+}
+
+Positions row_of(std::vector<std::int64_t> ids) {
+  Positions positions;
+  positions.batch = 1;
+  positions.tokens = std::ssize(ids);
+  positions.ids = std::move(ids);
+  return positions;
+}
+
+TEST(RotaryTable, CopiesShareTheirEntries) {
+  auto table = std::make_unique<RotaryTable>(schedule_of(8), iota(0, 5));
+  const RotaryTable copy = *table;
+  EXPECT_EQ(copy.cos().data(), table->cos().data());
+  const float entry = table->sin()(0, 3, 1);
+  table.reset();
+  EXPECT_EQ(copy.sin()(0, 3, 1), entry);
+}
+
+TEST(RotaryTable, EntriesAreThoseOfTheAngles) {
+  for (const std::int64_t tokens : {0, 1, 3, 70, 9000})  // the last in huge pages
+    for (const std::int64_t pairs : {1, 40, 64}) {
+      const RotarySchedule schedule = schedule_of(pairs);
+      const auto positions = iota(131'000, tokens);
+      const RotaryTable table(schedule, positions);
+      testing::Tensor<float, 2> cosines({tokens, pairs}), sines({tokens, pairs});
+      fill_cos_sin(std::span<const std::int64_t>(positions),
+                   std::span<const double>(schedule.inv_freq), cosines.view(), sines.view());
+      const auto all = [](View<const float, 3> view) {
+        return std::vector<float>(view.data(), view.data() + view.size());
+      };
+      EXPECT_EQ(all(table.cos()), cosines.values);
+      EXPECT_EQ(all(table.sin()), sines.values);
+    }
+}
+
+// Sections, interleaved with a rest, descending, one pair each, and an axis that turns nothing.
+TEST(RotaryTable, AxesInAnyOrderHaveTheBitsOfTablesOfTheirOwn) {
+  constexpr std::int64_t pairs = 32;
+  const std::vector<std::function<std::int32_t(std::int32_t)>> patterns{
+      [](std::int32_t i) { return i < 8    ? 0
+                                  : i < 20 ? 1
+                                           : 2; },
+      [](std::int32_t i) { return i < 24 ? i % 3 : 0; },
+      [](std::int32_t i) { return 2 - i / 11; },
+      [](std::int32_t i) { return i * i % 7 % 3; },
+      [](std::int32_t i) { return i % 2 * 2; },
+  };
+  for (const std::int64_t tokens : {1, 3, 4, 200}) {
+    std::vector<Positions> axes;
+    for (const std::int64_t first : {70'000, -5, 64})
+      axes.push_back(row_of(iota(first, tokens)));
+    for (const auto& pattern : patterns) {
+      RotarySchedule schedule = schedule_of(pairs);
+      schedule.table_scale = 1.1;
+      std::vector<RotaryTable> own;
+      for (const Positions& axis : axes) own.emplace_back(schedule, axis);
+      for (std::int32_t i = 0; i < pairs; ++i) schedule.axes.push_back(pattern(i));
+      const RotaryTable table(schedule, std::span<const Positions>(axes));
+      for (std::int64_t t = 0; t < tokens; ++t)
+        for (std::int64_t i = 0; i < pairs; ++i) {
+          const auto& expected = own[static_cast<std::size_t>(pattern(std::int32_t(i)))];
+          ASSERT_EQ(table.cos()(0, t, i), expected.cos()(0, t, i));
+          ASSERT_EQ(table.sin()(0, t, i), expected.sin()(0, t, i));
+        }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gnomon
