@@ -19,10 +19,15 @@ set(no_sve "HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128")
 # ARM would have no portable kernels, to compare with.
 target_compile_definitions(gnomon PRIVATE HWY_COMPILE_ALL_ATTAINABLE
   "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_AVX3_DL|${no_sve})")
-# Highway's NEON functions are for processors with AES, whose instructions these kernels do not
-# use; GCC refuses to inline them into constructors that it makes itself unless all are.
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_compile_options(gnomon PRIVATE -march=armv8-a+crypto)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+  # Else the compiler fuses products and sums of portable kernels where it likes, in each another
+  # way, and what two of them promise to be the same bits is not.
+  target_compile_options(gnomon PRIVATE -ffp-contract=off)
+  # Highway's NEON functions are for processors with AES, whose instructions these kernels do not
+  # use; GCC refuses to inline them into constructors that it makes itself unless all are.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(gnomon PRIVATE -march=armv8-a+crypto)
+  endif()
 endif()
 # Symbols of the public headers carry no export macro; the shared library shows them all.
 set_target_properties(gnomon PROPERTIES CXX_VISIBILITY_PRESET default
