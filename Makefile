@@ -7,11 +7,13 @@ LAB_FLAGS ?=
 
 release := build/release
 asan := build/asan
+neon := build/neon
 fuzz := build/fuzz
 gnomon := $(release)/apps/cli/gnomon
 
-.PHONY: help setup setup-lab setup-long build lab test build-tests build-asan build-fuzz asan \
-        test-long bench instructions peers format check-format install clean
+.PHONY: help setup setup-lab setup-neon setup-long build lab test build-tests build-asan \
+        build-neon build-fuzz asan test-neon test-long bench instructions peers format \
+        check-format install clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,18 +23,22 @@ help:
 	@echo 'make bench         build and run the benchmarks'
 	@echo 'make instructions  what kernels execute, counted, against what is kept'
 	@echo 'make asan          only the tests under the sanitizers'
-	@echo 'make test-long     every test on each instruction set, shuffled and repeated; fuzzing'
+	@echo 'make test-neon     the library for 64-bit ARM, its tests under emulation'
+	@echo 'make test-long     every test on each instruction set, shuffled and repeated; NEON; fuzzing'
 	@echo 'make peers         time Gnomon beside what PyPI offers, write docs/benchmarks.md'
 	@echo 'make format        clang-format over all C++; check-format only looks'
 	@echo 'make install       to PREFIX=$(PREFIX)'
 	@echo 'make setup         install what all of these need; they call it themselves'
-	@echo 'make clean         remove build/release, build/asan and build/fuzz'
+	@echo 'make clean         remove build/release, build/asan, build/neon and build/fuzz'
 
 setup:
 	@tools/setup.sh test
 
 setup-lab:
 	@tools/setup.sh lab
+
+setup-neon:
+	@tools/setup.sh neon
 
 setup-long:
 	@tools/setup.sh long
@@ -52,6 +58,10 @@ build-asan: setup
 	@[ $(asan)/build.ninja -nt CMakePresets.json ] || cmake --preset asan
 	@cmake --build $(asan) -j$(JOBS)
 
+build-neon: setup-neon
+	@[ $(neon)/build.ninja -nt CMakePresets.json ] || cmake --preset neon
+	@cmake --build $(neon) -j$(JOBS) --target gnomon_tests
+
 build-fuzz: setup-long
 	@[ $(fuzz)/build.ninja -nt CMakePresets.json ] || cmake --preset fuzz
 	@cmake --build $(fuzz) -j$(JOBS)
@@ -67,7 +77,10 @@ test: build-tests build-asan
 asan: build-asan
 	@ctest --test-dir $(asan) --output-on-failure -j$(JOBS)
 
-test-long: build-tests build-fuzz
+test-neon: build-neon
+	@ctest --test-dir $(neon) --output-on-failure -j$(JOBS)
+
+test-long: build-tests build-fuzz test-neon
 	@tools/test_long.sh $(release) $(fuzz)
 
 bench: build-tests
@@ -89,4 +102,4 @@ install: build
 	@cmake --install $(release) --prefix $(PREFIX)
 
 clean:
-	@rm -rf $(release) $(asan) $(fuzz)
+	@rm -rf $(release) $(asan) $(neon) $(fuzz)

@@ -12,8 +12,23 @@ target_include_directories(gnomon PUBLIC
   PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
 target_link_libraries(gnomon PRIVATE hwy::hwy OpenMP::OpenMP_CXX
                       $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
-# SSSE3 and AVX3_DL gain these kernels nothing over SSE4 and AVX3, and cost build time.
-target_compile_definitions(gnomon PRIVATE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_AVX3_DL)")
+# SSSE3 and AVX3_DL gain these kernels nothing over SSE4 and AVX3, and cost build time. SVE has
+# vectors of unknown size, and these kernels hold arrays of vectors.
+set(no_sve "HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128")
+# All that are left are compiled, also where the compiler's own options promise better ones: else
+# ARM would have no portable kernels, to compare with.
+target_compile_definitions(gnomon PRIVATE HWY_COMPILE_ALL_ATTAINABLE
+  "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_AVX3_DL|${no_sve})")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+  # Else the compiler fuses products and sums of portable kernels where it likes, in each another
+  # way, and what two of them promise to be the same bits is not.
+  target_compile_options(gnomon PRIVATE -ffp-contract=off)
+  # Highway's NEON functions are for processors with AES, whose instructions these kernels do not
+  # use; GCC refuses to inline them into constructors that it makes itself unless all are.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(gnomon PRIVATE -march=armv8-a+crypto)
+  endif()
+endif()
 # Symbols of the public headers carry no export macro; the shared library shows them all.
 set_target_properties(gnomon PROPERTIES CXX_VISIBILITY_PRESET default
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})

@@ -3,7 +3,8 @@
 #
 #   tools/setup.sh lab     what the program and the lab need
 #   tools/setup.sh test    that, and what tests, benchmarks and formatting need
-#   tools/setup.sh long    that, and what fuzzing needs
+#   tools/setup.sh neon    that of test, and a compiler, an emulator and libraries for 64-bit ARM
+#   tools/setup.sh long    all of these, and what fuzzing needs
 #
 # Installs only what is missing and touches nothing when all is there. As root it calls apt-get,
 # otherwise sudo where that asks no password; where neither works it names the packages in one
@@ -14,6 +15,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly state=build/setup
 readonly vega=$state/vega.js
 readonly vl_convert=vl-convert-python==1.9.0
+readonly arm64=$state/arm64
+readonly arm64_packages=(libhwy-dev libhwy1 libgtest-dev libgmock-dev libmpfr-dev libmpfr6
+  libgmp-dev libgmp10 nlohmann-json3-dev)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() {
@@ -59,6 +63,9 @@ missing_packages() {
   if [[ $1 != lab ]]; then
     need+=(libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev)
     tools+=([pkg-config]=pkg-config [clang-format-19]=clang-format-19 [valgrind]=valgrind)
+  fi
+  if [[ $1 == neon || $1 == long ]]; then
+    tools+=([aarch64-linux-gnu-g++]=g++-aarch64-linux-gnu [qemu-aarch64]=qemu-user)
   fi
   if [[ $1 == long ]]; then
     need+=(libclang-rt-19-dev)
@@ -112,9 +119,31 @@ PYTHON
   mv "$vega.new" "$vega"
 }
 
+# Debian's libraries for ARM, unpacked and not installed: the system stays one of one
+# architecture, and nothing of it can be replaced. apt-get keeps lists of its own for that.
+fetch_arm64() {
+  local log=$state/arm64.log lists=$PWD/$arm64/apt
+  local apt=(apt-get -o APT::Architecture=arm64 -o APT::Architectures::=arm64
+    -o "Dir::State::Lists=$lists/lists" -o "Dir::State::status=$lists/status"
+    -o "Dir::Cache=$lists/cache" -o APT::Sandbox::User=root)
+  say "unpacking ${#arm64_packages[@]} libraries for ARM into $arm64"
+  rm -rf "$arm64"
+  mkdir -p "$lists/lists/partial" "$lists/cache/archives/partial" "$arm64/root.new"
+  : >"$lists/status"
+  "${apt[@]}" update >"$log" 2>&1 || say "apt-get update had errors (see $log); going on"
+  (cd "$lists" && "${apt[@]}" download "${arm64_packages[@]}") >>"$log" 2>&1 || {
+    tail -n 20 "$log" >&2
+    die "cannot download packages for arm64 (see $log)"
+  }
+  local package
+  for package in "$lists"/*.deb; do dpkg -x "$package" "$arm64/root.new"; done
+  rm -rf "$lists"
+  mv "$arm64/root.new" "$arm64/root"
+}
+
 case ${1-} in
-  lab | test | long) ;;
-  *) die "usage: tools/setup.sh lab|test|long" ;;
+  lab | test | neon | long) ;;
+  *) die "usage: tools/setup.sh lab|test|neon|long" ;;
 esac
 
 if command -v dpkg-query >/dev/null; then
@@ -126,3 +155,6 @@ else
   say "not a Debian system: going on with what is there"
 fi
 [[ -s $vega ]] || write_vega
+if [[ $1 == neon || $1 == long ]] && [[ ! -d $arm64/root ]]; then
+  fetch_arm64
+fi

@@ -17,7 +17,8 @@
 
 // Whether the target has a fused multiply-add.
 #undef GNOMON_FUSED
-#define GNOMON_FUSED (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM)
+#define GNOMON_FUSED \
+  (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON)
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {

@@ -29,8 +29,8 @@ TEST(Isa, ThePortableOneIsAlwaysThere) { EXPECT_EQ(available_isas().front(), Isa
 std::string run_with(const std::string& isa) {
   std::array<char, 4096> self{};
   if (!realpath("/proc/self/exe", self.data())) return {};
-  const std::string command = "GNOMON_ISA=" + isa + " GNOMON_REPORT_ISA=1 '" + self.data() +
-                              "' --gtest_filter=Isa.ReportsWhenAsked 2>&1";
+  const std::string command = "GNOMON_ISA=" + isa + " GNOMON_REPORT_ISA=1 " + GNOMON_EMULATOR +
+                              " '" + self.data() + "' --gtest_filter=Isa.ReportsWhenAsked 2>&1";
   std::FILE* pipe = popen(command.c_str(), "r");
   if (!pipe) return {};
   std::string output;

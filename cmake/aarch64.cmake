@@ -1,0 +1,28 @@
+# Cross-compiles for 64-bit ARM, where every processor has NEON: for the preset `neon`, whose
+# tests run under qemu-user. `tools/setup.sh neon` unpacks the libraries.
+set(sysroot "${CMAKE_CURRENT_LIST_DIR}/../build/setup/arm64/root")
+cmake_path(NORMAL_PATH sysroot)
+set(system_libraries /usr/aarch64-linux-gnu)  # where Debian's cross-compiler has its own
+
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+set(CMAKE_CXX_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+
+set(CMAKE_FIND_ROOT_PATH "${sysroot}" ${system_libraries})
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(ENV{PKG_CONFIG_LIBDIR} "${sysroot}/usr/lib/aarch64-linux-gnu/pkgconfig")
+set(ENV{PKG_CONFIG_SYSROOT_DIR} "${sysroot}")
+
+set(CMAKE_CXX_STANDARD_INCLUDE_DIRECTORIES "${sysroot}/usr/include/aarch64-linux-gnu")
+
+# Where the linker finds the libraries that libraries need, and where the emulated loader does,
+# which asks RUNPATH only for what the program itself needs.
+set(libraries "${sysroot}/usr/lib/aarch64-linux-gnu")
+set(CMAKE_EXE_LINKER_FLAGS_INIT
+    "-Wl,-rpath-link,${libraries},-rpath,${libraries},--disable-new-dtags")
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L ${system_libraries})
