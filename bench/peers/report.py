@@ -59,7 +59,7 @@ class Column:
 
 
 class Results:
-    """Medians; or the best rounds, when others kept the machine busy and could not be kept off."""
+    """Medians; or the best rounds, when others were busy and could not be kept off."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
