@@ -11,8 +11,9 @@ neon := build/neon
 fuzz := build/fuzz
 gnomon := $(release)/apps/cli/gnomon
 
-.PHONY: help setup setup-lab setup-neon setup-long build lab test build-tests build-asan build-neon \
-        build-fuzz asan test-neon test-long bench instructions format check-format install clean
+.PHONY: help setup setup-lab setup-neon setup-long build lab test build-tests build-asan \
+        build-neon build-fuzz asan test-neon test-long bench instructions peers format \
+        check-format install clean
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +25,7 @@ help:
 	@echo 'make asan          only the tests under the sanitizers'
 	@echo 'make test-neon     the library for 64-bit ARM, its tests under emulation'
 	@echo 'make test-long     every test on each instruction set, shuffled and repeated; NEON; fuzzing'
+	@echo 'make peers         time Gnomon beside what PyPI offers, write docs/benchmarks.md'
 	@echo 'make format        clang-format over all C++; check-format only looks'
 	@echo 'make install       to PREFIX=$(PREFIX)'
 	@echo 'make setup         install what all of these need; they call it themselves'
@@ -86,6 +88,9 @@ bench: build-tests
 
 instructions: build-tests
 	@tools/instructions.sh $(release)/bench/gnomon_instructions $(UPDATE)
+
+peers: setup
+	@bench/peers/run.sh $(PEERS_FLAGS)
 
 format: setup
 	@tools/check_format.sh --fix

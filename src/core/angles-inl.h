@@ -136,7 +136,11 @@ template <typename T, class F>
 HWY_INLINE auto ToBits16(F d, hn::Vec<F> v) {
   const hn::Rebind<std::uint16_t, F> narrow;
   if constexpr (std::is_same_v<T, BFloat16>) {
-    return hn::TruncateTo(narrow, hn::ShiftRight<16>(RoundToBFloat16(d, v)));
+    const hn::Rebind<std::uint32_t, F> whole;  // as RoundToBFloat16, where there is no NaN
+    const auto bits = hn::BitCast(whole, v);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(whole, 1u));
+    const auto rounded = hn::Add(hn::Add(bits, hn::Set(whole, 0x7fffu)), odd);
+    return hn::TruncateTo(narrow, hn::ShiftRight<16>(rounded));
   } else {
 #if GNOMON_CONVERTS_HALF
     return hn::BitCast(narrow, hn::DemoteTo(hn::Rebind<hwy::float16_t, F>(), v));

@@ -105,9 +105,10 @@ class Steps {
   Steps(std::span<const int64_t> positions, std::span<const double> frequencies)
       : pairs_(std::ssize(frequencies)),
         values_(allocate(chunks(pairs_) * chunk * (1 + 2 * anchor_step))) {
+    constexpr std::uint64_t all = ~std::uint64_t{0};
     std::uint64_t taken = 0;
-    for (const int64_t position : positions)
-      taken |= std::uint64_t{1} << (position & (anchor_step - 1));
+    for (std::size_t t = 0; t < positions.size() && taken != all; ++t)
+      taken |= std::uint64_t{1} << (positions[t] & (anchor_step - 1));
     for (int64_t c = 0; c < chunks(pairs_); ++c)
       copy_padded(frequencies, chunk_of(c, pairs_), values_.get() + c * chunk);
     const auto make = internal::cos_sin_row();
@@ -145,6 +146,18 @@ class Steps {
   Values values_;
 };
 
+// The end of the positions from t on that have this anchor.
+int64_t run_end(const int64_t* p, int64_t t, int64_t end, int64_t anchor) {
+  constexpr int64_t block = 16;
+  for (; t + block <= end; t += block) {
+    int64_t differences = 0;  // a loop without a way out, which compilers vectorise
+    for (int64_t i = t; i < t + block; ++i) differences |= p[i] ^ anchor;
+    if (differences & -anchor_step) break;
+  }
+  while (t < end && (p[t] & -anchor_step) == anchor) ++t;
+  return t;
+}
+
 template <typename T>
 void fill_run(std::span<const int64_t> positions, std::span<const double> frequencies,
               const Output<T>& out, double scale) {
@@ -159,7 +172,7 @@ void fill_run(std::span<const int64_t> positions, std::span<const double> freque
       const Chunk part = chunk_of(c, pairs);
       for (int64_t t = begin, next; t < end; t = next) {
         const int64_t anchor = p[t] & ~(anchor_step - 1);
-        for (next = t + 1; next < end && (p[next] & ~(anchor_step - 1)) == anchor;) ++next;
+        next = run_end(p, t + 1, end, anchor);
         make(static_cast<double>(anchor), steps.frequencies(c), part.padded, scale, scratch.far,
              scratch.far + part.padded);
         out.fill({.far = scratch.far,
@@ -239,6 +252,15 @@ void check_view(const char* what, View<T, 2> view, std::size_t tokens, std::size
            shape_text(view.extents()));
 }
 
+// Whether all positions are from -2^31 to 2^31 - 1, in a loop that compilers vectorise.
+bool all_near(std::span<const int64_t> positions) {
+  std::uint64_t from_first = 0;
+  for (const int64_t p : positions)
+    from_first |= static_cast<std::uint64_t>(p) + (std::uint64_t{1} << 31);
+  return from_first >> 32 == 0;
+}
+bool all_near(std::span<const double>) { return false; }  // one by one
+
 template <typename P, typename T>
 void fill_any(std::span<const P> positions, std::span<const double> frequencies,
               View<T, 2> cosines, View<T, 2> sines, Angles angles, double scale) {
@@ -247,12 +269,11 @@ void fill_any(std::span<const P> positions, std::span<const double> frequencies,
   if (angles != Angles::exact && angles != Angles::float32)
     refuse("angles", "angles must be exact or float32", static_cast<int>(angles));
   if (!std::isfinite(scale)) refuse("angles", "scale must be finite", scale);
-  for (double f : frequencies)
-    if (!(std::fabs(f) <= steepest))
-      refuse("angles", "frequencies must be finite, at most 2^20 in magnitude", f);
-  for (P p : positions)
-    if (!(std::fabs(static_cast<double>(p)) <= farthest))
-      refuse("angles", "positions must be finite, at most 2^31 in magnitude", p);
+  internal::check_frequencies(frequencies);
+  if (!all_near(positions))
+    for (P p : positions)
+      if (!(std::fabs(static_cast<double>(p)) <= farthest))
+        refuse("angles", "positions must be finite, at most 2^31 in magnitude", p);
 
   if (positions.empty() || frequencies.empty()) return;
   if (angles == Angles::float32)
@@ -274,6 +295,12 @@ void fill_any(std::span<const P> positions, std::span<const double> frequencies,
 }
 
 }  // namespace
+
+void internal::check_frequencies(std::span<const double> frequencies) {
+  for (const double f : frequencies)
+    if (!(std::fabs(f) <= steepest))
+      refuse("angles", "frequencies must be finite, at most 2^20 in magnitude", f);
+}
 
 template <typename T>
 void fill_cos_sin(std::span<const int64_t> positions, std::span<const double> frequencies,

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace gnomon::internal {
 
@@ -19,13 +20,8 @@ using PairAngles = void (*)(const std::int64_t* positions, std::ptrdiff_t positi
                             float* cosines, float* sines);
 PairAngles pair_angles();  // the kernel of the current instruction set
 
-// cosines[i], sines[i] = scale cos, scale sin(positions[i position_step] frequencies[i]) for i
-// < count, to the bit those of fill_cos_sin (Angles::exact); position_step 0: one position for
-// all pairs. Nothing need be aligned, any count.
-using PairAngles = void (*)(const std::int64_t* positions, std::ptrdiff_t position_step,
-                            const double* frequencies, std::int64_t count, double scale,
-                            float* cosines, float* sines);
-PairAngles pair_angles();  // the kernel of the current instruction set
+// Throws std::invalid_argument when one is beyond 2^20 in magnitude or not finite.
+void check_frequencies(std::span<const double> frequencies);
 
 // Rows in the making: `count` cosines from `cosines` on and as many sines, in arrays that are
 // padded to whole vectors of 8 and aligned to them.

@@ -10,12 +10,14 @@
 #include "gnomon/angles.h"
 #include "gnomon/error.h"
 #include "src/rotary/check.h"
+#include "src/rotary/growth.h"
 #include "src/rotary/turn.h"
 
 namespace gnomon {
 namespace {
 
 using rotary_internal::batch_of_one;
+using rotary_internal::growth;
 
 constexpr std::int64_t chunk = 512;  // tokens whose cosines and sines are held at a time
 
@@ -23,11 +25,6 @@ std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
 std::int32_t axis_of(const RotarySchedule& schedule, std::size_t pair) {
   return schedule.axes.empty() ? 0 : schedule.axes[pair];
-}
-
-// ln of what pair i has grown by, `after` positions after the centre.
-double grown(const RotarySchedule& schedule, std::size_t pair, double after) {
-  return schedule.growth.empty() ? 0 : schedule.growth[pair] * after;
 }
 
 // Cosines and sines of a difference between turns, a chunk of tokens at a time.
@@ -112,7 +109,7 @@ void shift(View<U, 4> cached, const RotarySchedule& schedule,
   rotary_internal::check_heads(cached, schedule);
   if (std::ranges::all_of(deltas, [](std::int64_t delta) { return delta == 0; })) return;
   const auto factor = [&](std::size_t i, std::int64_t delta) {
-    return std::exp(grown(schedule, i, static_cast<double>(delta)));
+    return std::exp(growth(schedule, i, static_cast<double>(delta)));
   };
   for (std::size_t i = 0; i < schedule.growth.size(); ++i)
     check_factor("what a pair grows by must fit float",
@@ -158,8 +155,8 @@ void rerotate(View<U, 4> cached, const RotarySchedule& from, const RotarySchedul
   const auto factor = [&](std::size_t i, std::int64_t p) {
     if (!grows) return ratio;
     const auto at = static_cast<double>(p);
-    return ratio * std::exp(grown(to, i, at - static_cast<double>(to.centre)) -
-                            grown(from, i, at - static_cast<double>(from.centre)));
+    return ratio * std::exp(growth(to, i, at - static_cast<double>(to.centre)) -
+                            growth(from, i, at - static_cast<double>(from.centre)));
   };
   // What could throw, before anything is written. Growth is greatest at one end.
   constexpr std::int64_t most = std::int64_t{1} << 31;

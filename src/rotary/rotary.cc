@@ -11,6 +11,7 @@
 #include "gnomon/error.h"
 #include "src/core/memory.h"
 #include "src/rotary/check.h"
+#include "src/rotary/growth.h"
 
 namespace gnomon {
 
@@ -146,12 +147,9 @@ void grow(const RotarySchedule& schedule, std::int64_t rows, PositionsOfAxis&& p
   const std::ptrdiff_t pairs = std::ssize(schedule.inv_freq);
   for (std::ptrdiff_t i = 0; i < pairs; ++i) {
     const auto at = positions(schedule.axes.empty() ? 0 : schedule.axes[size(i)]);
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const double after = static_cast<double>(at[size(row)] - schedule.centre);
-      const double factor = std::exp(schedule.growth[size(i)] * after);
-      for (float* const entry : {values + row * pairs + i, values + (rows + row) * pairs + i})
-        *entry = static_cast<float>(static_cast<double>(*entry) * factor);
-    }
+    for (std::int64_t row = 0; row < rows; ++row)
+      rotary_internal::grow(schedule, size(i), at[size(row)], values[row * pairs + i],
+                            values[(rows + row) * pairs + i]);
   }
 }
 

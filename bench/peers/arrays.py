@@ -1,0 +1,140 @@
+"""The arrays that all contenders get, and the oracle their results are held against.
+
+numpy has no bfloat16: such arrays are kept as the 16 bits of each element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cases import BASE, KEY_HEADS, QUERY_HEADS, Case
+
+Floats = NDArray[np.float32]
+
+
+def to_storage(values: Floats, dtype: str) -> NDArray:
+    """Rounds to nearest, ties to even."""
+    if dtype == "f32":
+        return values
+    if dtype == "f16":
+        return values.astype(np.float16)
+    bits = values.view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+
+def from_storage(stored: NDArray, dtype: str) -> Floats:
+    if dtype == "bf16":
+        return (stored.astype(np.uint32) << 16).view(np.float32)
+    return stored.astype(np.float32)
+
+
+def sample_tokens(tokens: int) -> list[int]:
+    """Where results are checked: both ends, the middle, and odd places between."""
+    return sorted({t % tokens for t in (0, 1, 13, tokens // 3, tokens // 2, -2, -1)})
+
+
+@dataclass
+class Inputs:
+    case: Case
+    stored: list[NDArray]  # q [1, T, H, D] and k, or heads outside; or x [B, T, C]
+    table: Floats | None = None  # of add_table
+
+    @staticmethod
+    def make(case: Case) -> Inputs:
+        random = np.random.default_rng(5)
+
+        def uniform(*shape: int) -> NDArray:
+            values = random.random(shape, np.float32)
+            values *= 2
+            values -= 1
+            return to_storage(values, case.dtype)
+
+        if case.rotates:
+            t, d = case.tokens, case.size
+            shape = (
+                (lambda h: (1, t, h, d)) if case.layout == "THD" else (lambda h: (1, h, t, d))
+            )
+            return Inputs(case, [uniform(*shape(h)) for h in (QUERY_HEADS, KEY_HEADS)])
+        if case.work == "add_table":
+            x = uniform(case.batch, case.tokens, case.size)
+            return Inputs(case, [x], uniform(case.tokens, case.size))
+        return Inputs(case, [])
+
+    @property
+    def checksum(self) -> int:
+        return sum(crc32(array.reshape(-1)[:65536].tobytes()) for array in self.stored)
+
+    def tokens_of(self, array: NDArray, rows: list[int]) -> NDArray:
+        """The rows of these tokens, tokens outermost: [rows, H, D]."""
+        if self.case.layout == "HTD" and self.case.rotates:
+            return array[0][:, rows].swapaxes(0, 1)
+        return array[0][rows]
+
+
+def angles(case: Case, rows: list[int]) -> NDArray[np.longdouble]:
+    """Position times frequency, [rows, D/2], wider than double."""
+    pairs = np.arange(case.size // 2, dtype=np.longdouble)
+    frequencies = np.power(np.longdouble(BASE), -2 * pairs / case.size)
+    return (np.array(rows, np.longdouble) + case.start)[:, None] * frequencies
+
+
+def cos_sin(case: Case, rows: list[int]) -> tuple[NDArray, NDArray]:
+    turns = angles(case, rows)
+    return np.cos(turns).astype(np.float64), np.sin(turns).astype(np.float64)
+
+
+def table_of(case: Case) -> tuple[Floats, Floats]:
+    """cos and sin, [T, D/2], for contenders that are handed a table; exact."""
+    cosines, sines = cos_sin(case, list(range(case.tokens)))
+    return cosines.astype(np.float32), sines.astype(np.float32)
+
+
+def rotated(case: Case, x: NDArray, rows: list[int]) -> NDArray[np.float64]:
+    """x: [rows, H, D] in double, turned forward, or back for the gradient."""
+    cosines, sines = (part[:, None, :] for part in cos_sin(case, rows))
+    if case.work == "rotate_backward":
+        sines = -sines
+    out = np.empty_like(x)
+    half = case.size // 2
+    first, second = (
+        (np.s_[..., :half], np.s_[..., half:])
+        if case.pairing == "halves"
+        else (np.s_[..., 0::2], np.s_[..., 1::2])
+    )
+    out[first] = x[first] * cosines - x[second] * sines
+    out[second] = x[first] * sines + x[second] * cosines
+    return out
+
+
+def expected(inputs: Inputs, rows: list[int]) -> list[NDArray[np.float64]]:
+    """What an exact contender returns for these tokens."""
+    case = inputs.case
+    if case.rotates:
+        parts = [inputs.tokens_of(stored, rows) for stored in inputs.stored]
+        return [
+            rotated(case, from_storage(part, case.dtype).astype(np.float64), rows)
+            for part in parts
+        ]
+    if case.work == "add_table":
+        assert inputs.table is not None
+        return [inputs.stored[0][0][rows].astype(np.float64) + inputs.table[rows]]
+    cosines, sines = cos_sin(case, rows)
+    if case.work == "rotary_table":
+        return [cosines, sines]
+    out = np.empty((len(rows), case.size))
+    out[:, 0::2], out[:, 1::2] = sines, cosines
+    return [out]
+
+
+def worst_error(inputs: Inputs, rows: list[int], results: list[NDArray]) -> float:
+    exact = expected(inputs, rows)
+    assert len(exact) == len(results), "a result is missing"
+    worst = 0.0
+    for right, result in zip(exact, results, strict=True):
+        assert right.shape == result.shape, f"{result.shape} instead of {right.shape}"
+        worst = max(worst, float(np.max(np.abs(right - result.astype(np.float64)))))
+    return worst

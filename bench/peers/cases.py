@@ -1,0 +1,97 @@
+"""What is timed: one Case is one row of work, the same for every contender.
+
+Letters: T tokens, H heads, D head size, C channels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+QUERY_HEADS, KEY_HEADS = 32, 8
+BASE = 10000.0
+
+
+@dataclass(frozen=True)
+class Case:
+    work: str  # rotate, rotate_backward, rotary_table, sinusoidal_table or add_table
+    tokens: int
+    dtype: str = "f32"  # f32, f16 or bf16
+    pairing: str = "halves"  # halves or adjacent
+    size: int = 128  # D; C of a table
+    layout: str = "THD"  # order in memory: THD or HTD
+    start: int = 0  # the first position
+    batch: int = 1  # of add_table only
+
+    @property
+    def key(self) -> str:
+        name = f"{self.work}/{self.tokens}x{self.size}/{self.dtype}"
+        if self.rotates:
+            name += f"/{self.pairing}/{self.layout}"
+        return name + (f"/from {self.start}" if self.start else "")
+
+    @property
+    def rotates(self) -> bool:
+        return self.work.startswith("rotate")
+
+    @property
+    def elements(self) -> int:
+        """That are read and written; of a table, written."""
+        if self.rotates:
+            return self.tokens * (QUERY_HEADS + KEY_HEADS) * self.size
+        return self.batch * self.tokens * self.size
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * (4 if self.dtype == "f32" else 2)
+
+    def as_dict(self) -> dict[str, object]:
+        return dataclasses.asdict(self)
+
+
+def rotations() -> Iterator[Case]:
+    for dtype in ("f32", "bf16", "f16"):
+        for tokens in (1, 16, 512, 4096):
+            yield Case("rotate", tokens, dtype)
+    for dtype in ("f32", "bf16", "f16"):
+        for tokens in (1, 512, 4096):
+            yield Case("rotate", tokens, dtype, "adjacent")
+    for size in (64, 80, 96, 256):
+        yield Case("rotate", 4096, "f32", size=size)
+    yield Case("rotate", 4096, "bf16", size=80)
+    for dtype in ("f32", "bf16"):
+        yield Case("rotate", 4096, dtype, layout="HTD")
+    yield Case("rotate", 4096, "f32", "adjacent", layout="HTD")
+    for pairing in ("halves", "adjacent"):
+        for dtype in ("f32", "bf16"):
+            yield Case("rotate_backward", 4096, dtype, pairing)
+
+
+def long_rotations() -> Iterator[Case]:
+    """Timed by those alone that keep up at 4096 tokens: 0.7 GB of f32 for each array."""
+    for dtype in ("f32", "bf16"):
+        yield Case("rotate", 32768, dtype)
+
+
+def tables() -> Iterator[Case]:
+    yield Case("rotary_table", 131072)
+    yield Case("sinusoidal_table", 131072)
+    yield Case("add_table", 2048, size=1024, batch=8)
+
+
+def far_cases() -> Iterator[Case]:
+    """Errors far from the origin, of those that make their own cos and sin. Not timed."""
+    for pairing in ("halves", "adjacent"):
+        yield Case("rotate", 512, "f32", pairing, start=100000)
+
+
+def quick() -> Iterator[Case]:
+    for dtype in ("f32", "bf16", "f16"):
+        for tokens in (1, 512, 4096):
+            yield Case("rotate", tokens, dtype)
+    yield Case("rotate", 4096, "f32", "adjacent")
+    yield Case("rotate", 4096, "f32", layout="HTD")
+    yield Case("rotate", 4096, "f32", size=80)
+    yield Case("rotate_backward", 4096, "f32")
+    yield from tables()

@@ -1,0 +1,98 @@
+"""ggml, the library under llama.cpp: ggml_rope_ext, its graph built once."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+
+import ggml
+import numpy as np
+
+from arrays import Inputs, from_storage
+from cases import BASE
+from contender import Contender, Peer, Run
+
+TYPES = {"f32": ggml.GGML_TYPE_F32, "f16": ggml.GGML_TYPE_F16}
+
+
+class Memory:
+    """A context of ggml, freed with its last reader."""
+
+    def __init__(self, size: int) -> None:
+        self.context = ggml.ggml_init(ggml.ggml_init_params(size, None, False))
+
+    def array(self, tensor: ctypes.Structure, like: np.ndarray) -> np.ndarray:
+        """The elements of a tensor, not copied."""
+        raw = (ctypes.c_char * like.nbytes).from_address(ggml.ggml_get_data(tensor))
+        return np.frombuffer(raw, like.dtype).reshape(like.shape)
+
+    def __del__(self) -> None:
+        ggml.ggml_free(self.context)
+
+
+class Ggml(Contender):
+    name = "ggml (llama.cpp)"
+    works = ("rotate", "rotate_backward")
+    dtypes = ("f32", "f16")
+    layouts = ("THD",)
+    own_table = True
+
+    def __init__(self, threads: int) -> None:
+        self.backend = ggml.ggml_backend_cpu_init()
+        ggml.ggml_backend_cpu_set_n_threads(self.backend, threads)
+        pool = ggml.ggml_threadpool_params_default(threads)
+        self.pool = ggml.ggml_threadpool_new(ctypes.byref(pool))
+        ggml.ggml_backend_cpu_set_threadpool(self.backend, self.pool)
+
+    def prepare(self, inputs: Inputs) -> Run:
+        case = inputs.case
+        backward = case.work == "rotate_backward"  # out of place
+        size = sum(stored.nbytes for stored in inputs.stored) * (1 + backward)
+        memory = Memory(size + 8 * case.tokens + (1 << 20))
+        context = memory.context
+        adjacent = case.pairing == "adjacent"
+        mode = ggml.GGML_ROPE_TYPE_NORMAL if adjacent else ggml.GGML_ROPE_TYPE_NEOX
+
+        def filled(tensor: ctypes.Structure, values: np.ndarray) -> np.ndarray:
+            array = memory.array(tensor, values)
+            array[...] = values
+            return array
+
+        ids = ggml.ggml_new_tensor_1d(context, ggml.GGML_TYPE_I32, case.tokens)
+        filled(ids, np.arange(case.start, case.start + case.tokens, dtype=np.int32))
+        rope = ggml.ggml_rope_ext_back if backward else ggml.ggml_rope_ext_inplace
+        graph = ggml.ggml_new_graph(context)
+        arrays, outputs = [], []
+        for stored in inputs.stored:
+            _, tokens, heads, d = stored.shape
+            x = ggml.ggml_new_tensor_3d(context, TYPES[case.dtype], d, heads, tokens)
+            arrays.append(filled(x, stored))
+            y = rope(context, x, ids, None, d, mode, 0, BASE, 1.0, 0.0, 1.0, 0.0, 0.0)
+            ggml.ggml_build_forward_expand(graph, y)
+            outputs.append((y, stored))
+
+        def reset() -> None:
+            for array, stored in zip(arrays, inputs.stored, strict=True):
+                np.copyto(array, stored)
+
+        def results(rows: list[int]) -> list[np.ndarray]:
+            turned = [memory.array(y, stored) for y, stored in outputs] if backward else arrays
+            return [from_storage(array[0][rows], case.dtype) for array in turned]
+
+        return Run(
+            lambda: ggml.ggml_backend_graph_compute(self.backend, graph),
+            results,  # keeps the memory
+            reset,
+            note="makes cos and sin at each call",
+        )
+
+
+class GgmlPeer(Peer):
+    def contenders(self) -> list[Contender]:
+        return [Ggml(self.threads)]
+
+    def versions(self) -> dict[str, str]:
+        return {"ggml-python": importlib.metadata.version("ggml-python")}
+
+
+peer = GgmlPeer

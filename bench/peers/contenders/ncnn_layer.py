@@ -1,0 +1,65 @@
+"""ncnn's RotaryEmbed layer, heads outside, which is how ncnn keeps them."""
+
+from __future__ import annotations
+
+import ncnn
+import numpy as np
+
+from arrays import Inputs, table_of
+from contender import Contender, Peer, Run
+
+# A blob has one reader, so each layer gets its own name for the tables.
+NETWORK = """7767517
+8 8
+Input q 0 1 q
+Input k 0 1 k
+Input q_cos 0 1 q_cos
+Input q_sin 0 1 q_sin
+Input k_cos 0 1 k_cos
+Input k_sin 0 1 k_sin
+RotaryEmbed rope_q 3 1 q q_cos q_sin q_out 0={adjacent}
+RotaryEmbed rope_k 3 1 k k_cos k_sin k_out 0={adjacent}
+"""
+
+
+class Ncnn(Contender):
+    name = "ncnn"
+    dtypes = ("f32",)
+    layouts = ("HTD",)
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+
+    def prepare(self, inputs: Inputs) -> Run:
+        case = inputs.case
+        network = ncnn.Net()
+        network.opt.num_threads = self.threads
+        network.load_param_mem(NETWORK.format(adjacent=int(case.pairing == "adjacent")))
+        network.load_model_mem(b"")
+        q, k = (stored[0] for stored in inputs.stored)
+        arrays = (q, *table_of(case)), (k, *table_of(case))
+        values = {
+            name + part: ncnn.Mat(array).clone()
+            for name, parts in zip("qk", arrays, strict=True)
+            for part, array in zip(("", "_cos", "_sin"), parts, strict=True)
+        }
+        kept: list = [None]
+
+        def call() -> None:
+            extractor = network.create_extractor()
+            for name, value in values.items():
+                extractor.input(name, value)
+            kept[0] = [extractor.extract(name)[1] for name in ("q_out", "k_out")]
+
+        return Run(call, lambda rows: [np.array(x)[:, rows].swapaxes(0, 1) for x in kept[0]])
+
+
+class NcnnPeer(Peer):
+    def contenders(self) -> list[Contender]:
+        return [Ncnn(self.threads)]
+
+    def versions(self) -> dict[str, str]:
+        return {"ncnn": ncnn.__version__}
+
+
+peer = NcnnPeer

@@ -1,0 +1,151 @@
+"""numpy as tutorials write it, and the plain loop under Numba."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numba
+import numpy as np
+
+from arrays import Inputs
+from cases import Case
+from contender import Contender, Peer, Run
+
+
+def table(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    frequencies = 1.0 / 10000.0 ** (np.arange(0, case.size, 2, dtype=np.float32) / case.size)
+    ids = np.arange(case.start, case.start + case.tokens, dtype=np.float32)
+    turns = np.outer(ids, frequencies.astype(np.float32))
+    return np.cos(turns), np.sin(turns)
+
+
+def sinusoidal(case: Case) -> tuple[np.ndarray]:
+    cosines, sines = table(case)
+    out = np.zeros((case.tokens, case.size), np.float32)
+    out[:, 0::2] = sines
+    out[:, 1::2] = cosines
+    return (out,)
+
+
+def rotate_halves(x: np.ndarray, cosines: np.ndarray, sines: np.ndarray) -> np.ndarray:
+    half = x.shape[-1] // 2
+    return x * cosines + np.concatenate((-x[..., half:], x[..., :half]), axis=-1) * sines
+
+
+def rotate_adjacent(x: np.ndarray, cosines: np.ndarray, sines: np.ndarray) -> np.ndarray:
+    turned = np.stack((-x[..., 1::2], x[..., 0::2]), axis=-1).reshape(x.shape)
+    return x * cosines + turned * sines
+
+
+class Numpy(Contender):
+    name = "numpy, textbook"
+    works = ("rotate", "rotary_table", "sinusoidal_table", "add_table")
+    dtypes = ("f32",)
+    own_table = True
+
+    def prepare(self, inputs: Inputs) -> Run:
+        case = inputs.case
+        kept: list = [None]
+        compute: Callable[[], tuple]
+        if case.rotates:
+            halves = case.pairing == "halves"
+            rotate = rotate_halves if halves else rotate_adjacent
+            parts = [
+                np.concatenate((part, part), axis=-1) if halves else np.repeat(part, 2, axis=-1)
+                for part in table(case)
+            ]
+            if case.layout == "THD":
+                parts = [part[:, None] for part in parts]
+            q, k = inputs.stored
+            compute = lambda: (rotate(q, *parts), rotate(k, *parts))  # noqa: E731
+            results = lambda rows: [inputs.tokens_of(x, rows) for x in kept[0]]  # noqa: E731
+        elif case.work == "add_table":
+            x = inputs.stored[0].copy()
+            compute = lambda: np.add(x, inputs.table, out=x)  # noqa: E731
+            return Run(
+                compute, lambda rows: [x[0][rows]], lambda: np.copyto(x, inputs.stored[0])
+            )
+        else:
+            make = table if case.work == "rotary_table" else sinusoidal
+            compute = lambda: make(case)  # noqa: E731
+            results = lambda rows: [part[rows] for part in kept[0]]  # noqa: E731
+
+        def call() -> None:
+            kept[0] = compute()
+
+        return Run(call, results)
+
+
+@numba.njit(parallel=True, fastmath=True, error_model="numpy")
+def loop_halves(x: np.ndarray, cosines: np.ndarray, sines: np.ndarray) -> None:
+    tokens, heads, size = x.shape
+    half = size // 2
+    for t in numba.prange(tokens):
+        for h in range(heads):
+            for i in range(half):
+                a, b = x[t, h, i], x[t, h, i + half]
+                x[t, h, i] = a * cosines[t, i] - b * sines[t, i]
+                x[t, h, i + half] = a * sines[t, i] + b * cosines[t, i]
+
+
+@numba.njit(parallel=True, fastmath=True, error_model="numpy")
+def loop_adjacent(x: np.ndarray, cosines: np.ndarray, sines: np.ndarray) -> None:
+    tokens, heads, size = x.shape
+    for t in numba.prange(tokens):
+        for h in range(heads):
+            for i in range(size // 2):
+                a, b = x[t, h, 2 * i], x[t, h, 2 * i + 1]
+                x[t, h, 2 * i] = a * cosines[t, i] - b * sines[t, i]
+                x[t, h, 2 * i + 1] = a * sines[t, i] + b * cosines[t, i]
+
+
+@numba.njit(parallel=True, fastmath=True, error_model="numpy")
+def loop_add(x: np.ndarray, added: np.ndarray) -> None:
+    batch, tokens, channels = x.shape
+    for row in numba.prange(batch * tokens):
+        for c in range(channels):
+            x[row // tokens, row % tokens, c] += added[row % tokens, c]
+
+
+class Numba(Contender):
+    name = "Numba, the plain loop in place"
+    works = ("rotate", "add_table")
+    dtypes = ("f32",)
+    layouts = ("THD",)
+    own_table = True
+
+    def prepare(self, inputs: Inputs) -> Run:
+        case = inputs.case
+        arrays = [stored.copy() for stored in inputs.stored]
+
+        def reset() -> None:
+            for array, stored in zip(arrays, inputs.stored, strict=True):
+                np.copyto(array, stored)
+
+        if case.work == "add_table":
+            call = lambda: loop_add(arrays[0], inputs.table)  # noqa: E731
+            return Run(call, lambda rows: [arrays[0][0][rows]], reset)
+        cosines, sines = table(case)
+        rotate = loop_halves if case.pairing == "halves" else loop_adjacent
+        q, k = (array[0] for array in arrays)
+
+        def both() -> None:
+            rotate(q, cosines, sines)
+            rotate(k, cosines, sines)
+
+        return Run(both, lambda rows: [q[rows], k[rows]], reset)
+
+
+class NumbersPeer(Peer):
+    def __init__(self, threads: int) -> None:
+        super().__init__(threads)
+        numba.set_num_threads(threads)
+
+    def contenders(self) -> list[Contender]:
+        return [Numpy(), Numba()]
+
+    def versions(self) -> dict[str, str]:
+        return {"numpy": np.__version__, "numba": numba.__version__}
+
+
+peer = NumbersPeer

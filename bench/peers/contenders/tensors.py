@@ -1,0 +1,70 @@
+"""What the contenders that run on PyTorch share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from arrays import Inputs
+from cases import Case
+from contender import Run
+
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+Rotation = Callable[[torch.Tensor, torch.Tensor], Sequence[torch.Tensor]]
+
+
+def tensors(inputs: Inputs) -> list[torch.Tensor]:
+    """Copies of q and k in the order of memory."""
+    copies = [torch.from_numpy(stored.copy()) for stored in inputs.stored]
+    if inputs.case.dtype == "bf16":
+        return [copy.view(torch.bfloat16) for copy in copies]
+    return copies
+
+
+def heads_first(inputs: Inputs, x: torch.Tensor) -> torch.Tensor:
+    """[B, H, T, D], as Hugging Face's attention has it: of memory [B, T, H, D], a view."""
+    return x if inputs.case.layout == "HTD" else x.transpose(1, 2)
+
+
+def tokens_first(inputs: Inputs, x: torch.Tensor) -> torch.Tensor:
+    """[B, T, H, D], likewise."""
+    return x if inputs.case.layout == "THD" else x.transpose(1, 2)
+
+
+def floats(inputs: Inputs, x: torch.Tensor, rows: list[int], heads_outside: bool) -> np.ndarray:
+    """[rows, H, D] of [B, H, T, D] or [B, T, H, D]."""
+    x = x.detach()[0]
+    return (x[:, rows].transpose(0, 1) if heads_outside else x[rows]).float().numpy()
+
+
+def rotation_run(inputs: Inputs, rotate: Rotation, heads_outside: bool, note: str = "") -> Run:
+    """Out of place. Of the backward pass the gradients arrive as q and k do."""
+    view = heads_first if heads_outside else tokens_first
+    q, k = (view(inputs, x) for x in tensors(inputs))
+    kept: list[Sequence[torch.Tensor]] = [()]
+    if inputs.case.work == "rotate_backward":
+        leaves = [x.detach().clone().requires_grad_() for x in (q, k)]
+        outputs = rotate(*leaves)
+
+        def call() -> None:
+            kept[0] = torch.autograd.grad(outputs, leaves, (q, k), retain_graph=True)
+
+    else:
+
+        def call() -> None:
+            kept[0] = rotate(q, k)
+
+    return Run(
+        call, lambda rows: [floats(inputs, x, rows, heads_outside) for x in kept[0]], note=note
+    )
+
+
+def frequencies(size: int) -> torch.Tensor:
+    """As the packages write it, in float32."""
+    return 1.0 / (10000.0 ** (torch.arange(0, size, 2, dtype=torch.float32) / size))
+
+
+def positions(case: Case) -> torch.Tensor:
+    return torch.arange(case.start, case.start + case.tokens)

@@ -1,0 +1,194 @@
+"""The pictures of docs/benchmarks.md: Vega-Lite, turned into SVG."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import vl_convert
+
+from cases import Case
+
+if TYPE_CHECKING:
+    from report import Results
+
+Spec = dict[str, Any]
+PEER, OURS, ROOF, INK, SOFT = "#9aa5b1", "#0b5c9a", "#3fb57e", "#1b1e23", "#5a616c"
+COLOURS = [ROOF, OURS, "#d65f00", "#c04fb4", "#6b2f20", "#12a0a8", "#7a8a1e", "#9aa5b1"]
+
+
+def config() -> Spec:
+    return {
+        "background": "white",
+        "font": "DejaVu Sans, Helvetica, Arial, sans-serif",
+        "view": {"stroke": None},
+        "axis": {
+            "labelColor": SOFT,
+            "titleColor": SOFT,
+            "titleFontWeight": "normal",
+            "gridColor": "#e6e8eb",
+            "domain": False,
+            "ticks": False,
+            "labelFontSize": 11,
+            "titleFontSize": 11,
+        },
+        "title": {"anchor": "start", "color": INK, "fontSize": 13, "subtitleColor": SOFT},
+    }
+
+
+def bars(results: Results, dtype: str, threads: int) -> Spec | None:
+    """Each contender's speed as a share of the roof's, with the pairing it does better."""
+    best: dict[str, tuple[float, float]] = {}
+    for pairing in ("halves", "adjacent"):
+        rows = results.timed(Case("rotate", 4096, dtype, pairing), threads)
+        for name, row in rows.items():
+            share = rows["roof"]["ratio"] / row["ratio"]
+            best[name] = max(best.get(name, (0.0, 0.0)), (share, row["seconds"]))
+    if not best:
+        return None
+    values = [
+        {
+            "name": name,
+            "share": share,
+            "label": f"{seconds * 1e3:.1f} ms" if seconds < 0.01 else f"{seconds * 1e3:.0f} ms",
+            "kind": {"Gnomon": "ours", "roof": "roof"}.get(name, "peer"),
+        }
+        for name, (share, seconds) in best.items()
+    ]
+    y = {
+        "field": "name",
+        "sort": sorted(best, key=lambda name: -best[name][0]),
+        "title": None,
+        "axis": {"labelLimit": 320, "labelColor": INK, "labelPadding": 6},
+    }
+    x = {
+        "field": "share",
+        "type": "quantitative",
+        "axis": {"title": "speed, as a share of the roof", "tickCount": 5, "format": ".1f"},
+    }
+    colour = {
+        "field": "kind",
+        "scale": {"domain": ["ours", "roof", "peer"], "range": [OURS, ROOF, PEER]},
+        "legend": None,
+    }
+    return {
+        "title": dtype,
+        "width": 260,
+        "height": {"step": 21},
+        "data": {"values": values},
+        "layer": [
+            {
+                "mark": {"type": "bar", "height": {"band": 0.66}, "cornerRadiusEnd": 2},
+                "encoding": {"x": x, "y": y, "color": colour},
+            },
+            {
+                "mark": {
+                    "type": "text",
+                    "align": "left",
+                    "dx": 5,
+                    "fontSize": 11,
+                    "color": SOFT,
+                },
+                "encoding": {"x": x, "y": y, "text": {"field": "label"}},
+            },
+        ],
+    }
+
+
+def rotation(results: Results) -> Spec | None:
+    threads = results.threads[-1]
+    parts = [bars(results, dtype, threads) for dtype in ("f32", "bf16")]
+    if None in parts:
+        return None
+    return {
+        "title": {
+            "text": "Rotating q and k of 4096 tokens",
+            "subtitle": [
+                f"32 and 8 heads of 128, {threads} threads; each contender with the pairing it "
+                "does better.",
+                "roof: the same bytes read and written in place, and nothing else",
+            ],
+            "fontSize": 16,
+            "offset": 14,
+        },
+        "hconcat": parts,
+        "spacing": 40,
+        "config": config(),
+    }
+
+
+def tokens_line(results: Results, shown: dict[str, str]) -> Spec | None:
+    """Time per token by length, of ours, the roof and a few peers."""
+    threads = results.threads[-1]
+    lengths = (1, 16, 512, 4096)
+    values = [
+        {
+            "name": label,
+            "tokens": tokens,
+            "per": row["seconds"] / tokens * 1e6,
+        }
+        for tokens in lengths
+        for name, row in results.timed(Case("rotate", tokens), threads).items()
+        if (label := shown.get(name))
+    ]
+    if not {16, 4096} <= {value["tokens"] for value in values}:
+        return None
+    order = list(shown.values())
+    colour = {
+        "field": "name",
+        "scale": {"domain": order, "range": COLOURS[: len(order)]},
+        "legend": {"title": None, "orient": "right", "symbolType": "stroke"},
+    }
+    return {
+        "title": {
+            "text": "From one token to 4096",
+            "subtitle": f"f32, halves, 32 and 8 heads of 128, {threads} threads",
+            "fontSize": 16,
+            "offset": 14,
+        },
+        "data": {"values": values},
+        "width": 480,
+        "height": 320,
+        "mark": {"type": "line", "point": {"size": 30}, "strokeWidth": 2},
+        "encoding": {
+            "x": {
+                "field": "tokens",
+                "type": "quantitative",
+                "scale": {"type": "log", "domain": [1, 4096]},
+                "axis": {"values": list(lengths), "title": "tokens", "grid": False},
+            },
+            "y": {
+                "field": "per",
+                "type": "quantitative",
+                "scale": {"type": "log"},
+                "axis": {"title": "microseconds per token", "tickCount": 5, "format": "~g"},
+            },
+            "color": colour,
+        },
+        "config": config(),
+    }
+
+
+SHOWN = {
+    "roof": "roof",
+    "Gnomon": "Gnomon",
+    "Numba, the plain loop in place": "Numba loop",
+    "vLLM for CPU": "vLLM for CPU",
+    "ONNX Runtime, opset 23": "ONNX Runtime",
+    "OpenVINO": "OpenVINO",
+    "PyTorch compiled, Hugging Face's code": "PyTorch compiled",
+    "PyTorch eager, Hugging Face's code": "PyTorch eager",
+}
+
+
+def draw(results: Results, page: Path) -> list[tuple[str, str]]:
+    """Writes the pictures beside the page; returns title and file of each."""
+    drawn = []
+    for title, name, spec in (
+        ("Speed of rotation beside peers", "benchmarks.svg", rotation(results)),
+        ("Time per token by length", "benchmarks-tokens.svg", tokens_line(results, SHOWN)),
+    ):
+        if spec:
+            (page.parent / name).write_text(vl_convert.vegalite_to_svg(spec))
+            drawn.append((title, name))
+    return drawn

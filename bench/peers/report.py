@@ -1,0 +1,363 @@
+"""Writes docs/benchmarks.md from results.json, and its pictures where vl-convert is at hand.
+
+python report.py results.json docs/benchmarks.md
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cases
+from cases import Case
+
+Row = dict[str, Any]
+OURS = ("Gnomon", "Gnomon, called from C++", "Gnomon, RotaryTable with its memory", "roof")
+
+# Considered and not timed; why is known without trying to install them.
+LEFT_OUT = (
+    ("CTranslate2", "its rotation is inside attention; there is no public operator"),
+    ("sglang's CPU kernels", "sgl-kernel on PyPI is built for CUDA alone"),
+    ("Hugging Face's rotary-cpu kernel", "comes from their hub at run time, not from PyPI"),
+    ("PaddlePaddle", "fused_rotary_position_embedding has no CPU kernel (tried with 3.3.1)"),
+    ("xFasterTransformer", "its rotation is inside the model; there is no public operator"),
+    ("Liger-Kernel, FlashInfer, xformers, TransformerEngine", "kernels for GPUs alone"),
+    ("KerasHub, x-transformers, torchao, litgpt", "textbook code on the frameworks timed here"),
+)
+
+
+def seconds(value: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if value >= 0.9995 * scale:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value / 1e-9:.0f} ns"
+
+
+def times(ratio: float) -> str:
+    return f"{ratio:.2f}×" if ratio < 9.95 else f"{ratio:.0f}×"
+
+
+def power(error: float | None) -> str:
+    if error is None:
+        return ""
+    if error == 0:
+        return "0"
+    digits, exponent = f"{error:.0e}".split("e")
+    return f"{digits}e{int(exponent)}"
+
+
+@dataclass(frozen=True)
+class Column:
+    title: str
+    case: Case
+    threads: int
+
+
+class Results:
+    """Medians; or the best rounds, when others kept the machine so busy that threads waited."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self.data = data
+        self.best = data["others"] > 0.1
+        self.rows: dict[tuple[str, int], dict[str, Row]] = {}
+        for row in data["rows"]:
+            self.rows.setdefault((row["case"], row["threads"]), {})[row["contender"]] = row
+        if self.best:
+            for group in self.rows.values():
+                self.take_best(group)
+        self.threads = sorted({row["threads"] for row in data["rows"]})
+
+    @staticmethod
+    def take_best(group: dict[str, Row]) -> None:
+        timed = [row for row in group.values() if row["ratio"] is not None]
+        for row in timed:
+            row["seconds"] = row["best_seconds"]
+            row["ratio"] = row["best_seconds"] / group["Gnomon"]["best_seconds"]
+
+    def get(self, case: Case, threads: int) -> dict[str, Row]:
+        return self.rows.get((case.key, threads), {})
+
+    def timed(self, case: Case, threads: int) -> dict[str, Row]:
+        rows = self.get(case, threads)
+        return {name: row for name, row in rows.items() if row["ratio"] is not None}
+
+    def share(self, case: Case, threads: int) -> float | None:
+        """Time of the roof over ours."""
+        roof = self.timed(case, threads).get("roof")
+        return roof["ratio"] if roof else None
+
+    def fastest_peer(self, case: Case, threads: int) -> Row | None:
+        peers = [r for name, r in self.timed(case, threads).items() if name not in OURS]
+        return min(peers, key=lambda row: row["ratio"], default=None)
+
+    def all_cases(self) -> list[tuple[Case, int]]:
+        fields = Case.__dataclass_fields__
+        found: dict[tuple[Case, int], None] = {}
+        for row in self.data["rows"]:
+            if row["ratio"] is not None:
+                found[Case(**{name: row[name] for name in fields}), row["threads"]] = None
+        return list(found)
+
+
+def table(head: list[str], body: Iterable[list[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    lines += ["| " + " | ".join(row) + " |" for row in body]
+    return "\n".join(lines) + "\n"
+
+
+def cell(row: Row | None) -> str:
+    if not row or row["ratio"] is None:
+        return ""
+    if row["contender"] == "Gnomon":
+        return f"**{seconds(row['seconds'])}**"
+    ratio = times(row["ratio"])
+    faster = row["ratio"] < 1 and row["contender"] not in OURS
+    return f"{seconds(row['seconds'])}, " + (f"**{ratio}**" if faster else ratio)
+
+
+def grid(results: Results, columns: list[Column], errors: bool = True) -> str:
+    """Contenders by columns, in the order of their ratios in the last column that they have."""
+    columns = [column for column in columns if results.timed(column.case, column.threads)]
+    by_column = [results.timed(column.case, column.threads) for column in columns]
+    names = list(dict.fromkeys(name for rows in by_column for name in rows))
+
+    def order(name: str) -> tuple[int, float]:
+        for missing, rows in enumerate(reversed(by_column)):
+            if name in rows:
+                return missing, rows[name]["ratio"]
+        return len(columns), 0.0
+
+    notes: list[str] = []
+    body = []
+    for name in sorted(names, key=order):
+        cells = [cell(rows.get(name)) for rows in by_column]
+        last = [rows[name] for rows in by_column if name in rows][-1]
+        label = name
+        if last["note"]:
+            if last["note"] not in notes:
+                notes.append(last["note"])
+            label += " " + "*" * (1 + notes.index(last["note"]))
+        body.append(
+            [label.replace("*", "\\*"), *cells] + ([power(last["error"])] if errors else [])
+        )
+    head = ["", *(column.title for column in columns)] + (["worst error"] if errors else [])
+    stars = [f"{chr(92) + '*'}" * (1 + i) + f" {note}" for i, note in enumerate(notes)]
+    return table(head, body) + ("\n" + "; ".join(stars) + ".\n" if stars else "")
+
+
+def threads_named(threads: int) -> str:
+    return "1 thread" if threads == 1 else f"{threads} threads"
+
+
+def name_of(case: Case) -> str:
+    if case.work == "add_table":
+        return f"adding a table to f32 [{case.batch}, {case.tokens}, {case.size}]"
+    if not case.rotates:
+        kind = "cos and sin" if case.work == "rotary_table" else "sinusoidal table"
+        return f"{kind}, f32, {case.tokens} × {case.size}"
+    tokens = "1 token" if case.tokens == 1 else f"{case.tokens} tokens"
+    parts = [tokens, case.dtype, case.pairing]
+    if case.size != 128:
+        parts.append(f"heads of {case.size}")
+    if case.layout == "HTD":
+        parts.append("[B, H, T, D]")
+    if case.work == "rotate_backward":
+        parts.append("backward")
+    return ", ".join(parts)
+
+
+def summary(results: Results) -> str:
+    body = []
+    for case, threads in results.all_cases():
+        peer = results.fastest_peer(case, threads)
+        ours = results.timed(case, threads).get("Gnomon")
+        share = results.share(case, threads)
+        if not ours or not peer:
+            continue
+        ratio = times(peer["ratio"])
+        body.append(
+            [
+                name_of(case),
+                str(threads),
+                seconds(ours["seconds"]),
+                f"{share:.2f}" if share and case.tokens > 16 else "",
+                peer["contender"],
+                f"**{ratio}**" if peer["ratio"] < 1 else ratio,
+            ]
+        )
+    head = ["work", "threads", "Gnomon", "of the roof", "the fastest peer", "its time"]
+    return table(head, body)
+
+
+def verdict(results: Results) -> str:
+    pairs = [
+        (case, threads, results.fastest_peer(case, threads))
+        for case, threads in results.all_cases()
+    ]
+    compared = [(case, threads, peer) for case, threads, peer in pairs if peer]
+    ahead = [item for item in compared if item[2]["ratio"] < 1]
+    if not ahead:
+        return f"In none of the {len(compared)} comparisons below was a peer faster.\n"
+    lines = [f"A peer was faster in {len(ahead)} of the {len(compared)} comparisons below:\n"]
+    for case, threads, peer in ahead:
+        where = f"{name_of(case)}, {threads_named(threads)}"
+        lines.append(f"- {where}: {peer['contender']}, {times(peer['ratio'])} our time.")
+    return "\n".join(lines) + "\n"
+
+
+def rotation_sections(results: Results) -> Iterable[str]:
+    most = results.threads[-1]
+    for dtype in ("f32", "bf16", "f16"):
+        for pairing in ("halves", "adjacent"):
+            columns = [
+                Column(
+                    "1 token" if t == 1 else f"{t} tokens",
+                    Case("rotate", t, dtype, pairing),
+                    most,
+                )
+                for t in (1, 16, 512, 32768, 4096)
+            ]
+            columns += [
+                Column(
+                    f"4096, {threads_named(threads)}",
+                    Case("rotate", 4096, dtype, pairing),
+                    threads,
+                )
+                for threads in results.threads[:-1]
+            ]
+            if any(results.timed(column.case, column.threads) for column in columns):
+                yield f"### {dtype}, {pairing}, {threads_named(most)}\n\n" + grid(
+                    results, columns
+                )
+
+
+def other_sections(results: Results) -> Iterable[str]:
+    most = results.threads[-1]
+    sizes = [
+        Column(f"{size}", Case("rotate", 4096, "f32", size=size), most)
+        for size in (64, 80, 96, 128, 256)
+    ]
+    sizes.append(Column("80, bf16", Case("rotate", 4096, "bf16", size=80), most))
+    yield f"## Head sizes\n\n4096 tokens, f32, halves, {threads_named(most)}.\n\n" + grid(
+        results, sizes
+    )
+    layouts = [
+        Column(f"{dtype}, {pairing}", Case("rotate", 4096, dtype, pairing, layout="HTD"), most)
+        for dtype in ("f32", "bf16")
+        for pairing in ("halves", "adjacent")
+    ]
+    yield f"## Heads outside\n\n[B, H, T, D], 4096 tokens, {threads_named(most)}.\n\n" + grid(
+        results, layouts
+    )
+    back = [
+        Column(f"{dtype}, {pairing}", Case("rotate_backward", 4096, dtype, pairing), most)
+        for dtype in ("f32", "bf16")
+        for pairing in ("halves", "adjacent")
+    ]
+    yield (
+        "## Backward\n\nThe gradients of q and k from theirs, 4096 tokens, "
+        f"{threads_named(most)}. PyTorch's is `torch.autograd.grad` of a kept graph.\n\n"
+        + grid(results, back)
+    )
+    for case in cases.tables():
+        title = name_of(case)
+        columns = [Column(threads_named(t), case, t) for t in results.threads]
+        yield (
+            f"## {title[0].upper()}{title[1:]}\n\n"
+            + TABLE_NOTES[case.work]
+            + grid(results, columns)
+        )
+
+
+TABLE_NOTES = {
+    "rotary_table": "Hugging Face's code makes both halves of each row, twice the bytes; the "
+    "others make [T, D/2] each. `Gnomon` fills the caller's memory; its `RotaryTable` asks the "
+    "system for new memory, as each peer does. The roof writes the bytes.\n\n",
+    "sinusoidal_table": "The code of the tutorials. The roof writes the bytes.\n\n",
+    "add_table": "The roof reads and writes the bytes of x in place.\n\n",
+}
+
+
+def far_section(results: Results) -> str:
+    """Errors of those that make cos and sin themselves."""
+    body: dict[str, list[str]] = {}
+    for case in cases.far_cases():
+        near = results.get(Case("rotate", 512, "f32", case.pairing), results.threads[-1])
+        for name, row in results.get(case, results.threads[-1]).items():
+            at_start = near.get(name, {}).get("error")
+            entry = [name, case.pairing, power(at_start), power(row["error"])]
+            body[f"{name}, {case.pairing}"] = entry
+    return table(["", "pairing", "positions 0 to 511", "100000 to 100511"], body.values())
+
+
+def versions(results: Results) -> str:
+    described = results.data["versions"]
+    hidden = ("Gnomon", "kernels", "compiler")
+    parts = [f"{name} {v.split('-')[0]}" for name, v in described.items() if name not in hidden]
+    return ", ".join(parts)
+
+
+def machine(results: Results) -> str:
+    about, described = results.data["machine"], results.data["versions"]
+    return (
+        f"{about['cpu']} ({about['instruction sets']}), {about['cores']} cores, "
+        f"{about['caches']}, {about['memory']}, transparent huge pages: {about['huge pages']}; "
+        f"{about['system']}, Python {about['python']}. Gnomon {described['Gnomon']}, "
+        f"{described['kernels']} kernels, {described['compiler']}."
+    )
+
+
+def page(results: Results, pictures: list[tuple[str, str]]) -> str:
+    data = results.data
+    template = (Path(__file__).parent / "benchmarks.md.in").read_text()
+    missing = [
+        f"- {name}: {reason}" for name, reason in data["not_installed"].items() if reason
+    ]
+    missing += [f"- {name}: {reason}." for name, reason in LEFT_OUT]
+    failures = [f"- {name}: {reason}" for name, reason in data["failures"].items()]
+    load = f"{100 * data['others']:.0f} %"
+    rounds = f"{data['rounds']} rounds" + (" (a short list of cases)" if data["quick"] else "")
+    if results.best:
+        statistic = f"the best of {rounds}: medians say little on a machine this busy"
+    else:
+        statistic = f"medians of {rounds}"
+    parts = {
+        "date": data["date"],
+        "statistic": statistic,
+        "others": load,
+        "machine": machine(results),
+        "versions": versions(results),
+        "verdict": verdict(results),
+        "summary": summary(results),
+        "pictures": "\n".join(f"![{title}]({file})\n" for title, file in pictures),
+        "rotation": "\n".join(rotation_sections(results)),
+        "others_sections": "\n".join(other_sections(results)),
+        "far": far_section(results),
+        "missing": "\n".join(missing) + "\n",
+        "failures": "\n".join(["\nFailed while running:\n", *failures]) + "\n"
+        if failures
+        else "",
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]].rstrip("\n"), template)
+
+
+def main() -> None:
+    results = Results(json.loads(Path(sys.argv[1]).read_text()))
+    target = Path(sys.argv[2])
+    try:
+        import pictures
+    except ModuleNotFoundError:
+        print("peers: no vl-convert, so no pictures (`make setup` brings it)", file=sys.stderr)
+        drawn = []
+    else:
+        drawn = pictures.draw(results, target)
+    target.write_text(page(results, drawn))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+// Head vectors to 8 bits with a scale.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <string>
+
+#include "gnomon/error.h"
+#include "gnomon/rotary/int8_keys.h"
+#include "src/rotary/turn.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/rotary/int8_keys_simd.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+
+#include "hwy/highway.h"
+#include "src/core/dispatch.h"
+#include "src/core/elements-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gnomon {
+namespace HWY_NAMESPACE {
+
+// Returns the scale.
+float QuantizeHead(const float* HWY_RESTRICT x, std::int64_t size,
+                   std::int8_t* HWY_RESTRICT to) {
+  const hn::ScalableTag<std::int32_t> whole;
+  const hn::Rebind<float, decltype(whole)> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(whole));
+  // Magnitudes are compared as integers: there a NaN is above infinity, and that above all.
+  auto most = hn::Zero(whole);
+  std::int64_t i = 0;
+  for (; i + lanes <= size; i += lanes)
+    most = hn::Max(most, hn::BitCast(whole, hn::Abs(hn::LoadU(d, x + i))));
+  std::int32_t bits = hn::GetLane(hn::MaxOfLanes(whole, most));
+  for (; i < size; ++i)
+    bits = HWY_MAX(bits, std::bit_cast<std::int32_t>(x[i]) & std::int32_t{0x7fffffff});
+  const float greatest = std::bit_cast<float>(bits);
+  if (bits >= 0x7f800000 || greatest < 0x1p-100f) {
+    for (i = 0; i < size; ++i) to[i] = 0;
+    return bits >= 0x7f800000 ? std::numeric_limits<float>::quiet_NaN() : 0.0f;
+  }
+  ForVectors<float>(size, [&](auto tag, std::int64_t at) {
+    const hn::Rebind<std::int16_t, decltype(tag)> narrow;
+    const hn::Rebind<std::int8_t, decltype(tag)> byte;
+    const auto q =
+        hn::NearestInt(hn::Mul(hn::LoadU(tag, x + at), hn::Set(tag, 127 / greatest)));
+    hn::StoreU(hn::DemoteTo(byte, hn::DemoteTo(narrow, q)), byte, to + at);
+  });
+  return greatest / 127;
+}
+
+template <typename T>
+void Widen(const T* from, std::int64_t size, float* to) {
+  FromElements(from, size, to);
+}
+void WidenF32(const float* from, std::int64_t size, float* to) { Widen(from, size, to); }
+void WidenF16(const Half* from, std::int64_t size, float* to) { Widen(from, size, to); }
+void WidenBF16(const BFloat16* from, std::int64_t size, float* to) { Widen(from, size, to); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gnomon
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace gnomon {
+namespace {
+
+HWY_EXPORT(QuantizeHead);
+HWY_EXPORT(WidenF32);
+HWY_EXPORT(WidenF16);
+HWY_EXPORT(WidenBF16);
+auto widen_kernel(const float*) { return GNOMON_DISPATCH(WidenF32); }
+auto widen_kernel(const Half*) { return GNOMON_DISPATCH(WidenF16); }
+auto widen_kernel(const BFloat16*) { return GNOMON_DISPATCH(WidenBF16); }
+
+using std::int64_t;
+using Slots = View<std::int8_t, 4>;
+using Scales = View<float, 3>;
+
+constexpr int64_t room = 4096;  // floats of turned heads on their way: 16 KB
+
+template <typename T>
+void check(const View<const T, 4>& x, const Slots& slot, const Scales& scales) {
+  rotary_internal::check_target("slot", x, slot);
+  const std::array<std::ptrdiff_t, 3> heads{x.extent(0), x.extent(1), x.extent(2)};
+  if (scales.extents() != heads)
+    refuse("rotary", "scales must be [B, T, H] = " + shape_text(heads),
+           shape_text(scales.extents()));
+  if (x.extent(3) > room)
+    refuse("rotary", "heads of 8 bits must have at most " + std::to_string(room) + " elements",
+           std::int64_t{x.extent(3)});
+}
+
+// make(b, t, h, count, to): heads h to h + count - 1 of a token as floats.
+template <typename T, typename Make>
+void quantize(const View<const T, 4>& x, const Slots& slot, const Scales& scales,
+              const Make& make) {
+  const auto quantize_head = GNOMON_DISPATCH(QuantizeHead);
+  const int64_t heads = x.extent(2), size = x.extent(3);
+  const int64_t at_once = size ? room / size : heads;
+  rotary_internal::for_tokens(
+      [&](int64_t b, int64_t t, int64_t count) {
+        alignas(64) float turned[room];
+        for (const int64_t last = t + count; t < last; ++t)
+          for (int64_t first = 0; first < heads; first += at_once) {
+            const int64_t some = std::min(at_once, heads - first);
+            make(b, t, first, some, turned);
+            for (int64_t h = 0; h < some; ++h)
+              scales(b, t, first + h) =
+                  quantize_head(turned + h * size, size,
+                                slot.data() + slot.stride(0) * b + slot.stride(1) * t +
+                                    slot.stride(2) * (first + h));
+          }
+      },
+      rotary_internal::Way<T, std::int8_t>(x, slot));
+}
+
+View<float, 3> one_row(const View<float, 2>& scales) {
+  return {scales.data(),
+          {1, scales.extent(0), scales.extent(1)},
+          {0, scales.stride(0), scales.stride(1)}};
+}
+
+}  // namespace
+
+using rotary_internal::batch_of_one;
+
+template <typename T>
+void rotate_append(View<const T, 4> k, const RotaryTable& table, Slots slot, Scales scales) {
+  rotary_internal::check_fits(k, table);
+  check(k, slot, scales);
+  const RotarySchedule& schedule = table.schedule();
+  const auto turns = rotary_internal::turns_of(table, k.extent(0));
+  const auto turn = rotary_internal::turn_kernel<T, float>();
+  const int64_t size = k.extent(3);
+  quantize(k, slot, scales, [&](int64_t b, int64_t t, int64_t h, int64_t count, float* to) {
+    const Heads<T, float> heads{.from = &k(b, t, h, schedule.first),
+                                .to = to + schedule.first,
+                                .from_head = k.stride(2),
+                                .to_head = size,
+                                .count = count,
+                                .pairs = schedule.dim() / 2,
+                                .before = schedule.first,
+                                .after = size - schedule.first - schedule.dim()};
+    turn(heads, {&turns.cos(b, t, 0), &turns.sin(b, t, 0), 0, turns.sign}, schedule.pairing, 0,
+         heads.pairs, 1);
+  });
+}
+template <typename T>
+void rotate_append(View<const T, 3> k, const RotaryTable& table, View<std::int8_t, 3> slot,
+                   View<float, 2> scales) {
+  rotate_append<T>(batch_of_one(k), table, batch_of_one(slot), one_row(scales));
+}
+
+template <typename T>
+void copy_append(View<const T, 4> x, Slots slot, Scales scales) {
+  check(x, slot, scales);
+  const auto widen = widen_kernel(x.data());
+  const int64_t size = x.extent(3);
+  quantize(x, slot, scales, [&](int64_t b, int64_t t, int64_t h, int64_t count, float* to) {
+    for (int64_t i = 0; i < count; ++i)
+      widen(x.data() + x.stride(0) * b + x.stride(1) * t + x.stride(2) * (h + i), size,
+            to + i * size);
+  });
+}
+template <typename T>
+void copy_append(View<const T, 3> x, View<std::int8_t, 3> slot, View<float, 2> scales) {
+  copy_append<T>(batch_of_one(x), batch_of_one(slot), one_row(scales));
+}
+
+#define GNOMON_INSTANTIATE(T)                                                             \
+  template void rotate_append(View<const T, 4>, const RotaryTable&, Slots, Scales);       \
+  template void rotate_append(View<const T, 3>, const RotaryTable&, View<std::int8_t, 3>, \
+                              View<float, 2>);                                            \
+  template void copy_append(View<const T, 4>, Slots, Scales);                             \
+  template void copy_append(View<const T, 3>, View<std::int8_t, 3>, View<float, 2>);
+GNOMON_INSTANTIATE(float)
+GNOMON_INSTANTIATE(Half)
+GNOMON_INSTANTIATE(BFloat16)
+#undef GNOMON_INSTANTIATE
+
+}  // namespace gnomon
+#endif  // HWY_ONCE
