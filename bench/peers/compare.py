@@ -265,6 +265,7 @@ def main() -> None:
     results: dict[str, Any] = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": machine.described(),
+        "preferred": machine.can_prefer(),
         "rounds": rounds,
         "quick": options.quick,
         "rows": [row for run in runs for row in run["rows"]],

@@ -52,6 +52,15 @@ def own_seconds(sessions: set[int]) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def can_prefer() -> bool:
+    try:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    except PermissionError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def preferred(process: int) -> Iterator[None]:
     """Its threads go before those of other people, where the system allows it."""

@@ -155,7 +155,12 @@ def tokens_line(results: Results, shown: dict[str, str]) -> Spec | None:
                 "field": "tokens",
                 "type": "quantitative",
                 "scale": {"type": "log", "domain": [1, 4096]},
-                "axis": {"values": list(lengths), "title": "tokens", "grid": False},
+                "axis": {
+                    "values": list(lengths),
+                    "title": "tokens",
+                    "grid": False,
+                    "format": "d",
+                },
             },
             "y": {
                 "field": "per",

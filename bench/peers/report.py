@@ -59,11 +59,11 @@ class Column:
 
 
 class Results:
-    """Medians; or the best rounds, when others kept the machine so busy that threads waited."""
+    """Medians; or the best rounds, when others kept the machine busy and could not be kept off."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
-        self.best = data["others"] > 0.1
+        self.best = data["others"] > 0.1 and not data["preferred"]
         self.rows: dict[tuple[str, int], dict[str, Row]] = {}
         for row in data["rows"]:
             self.rows.setdefault((row["case"], row["threads"]), {})[row["contender"]] = row
@@ -321,6 +321,10 @@ def page(results: Results, pictures: list[tuple[str, str]]) -> str:
     missing += [f"- {name}: {reason}." for name, reason in LEFT_OUT]
     failures = [f"- {name}: {reason}" for name, reason in data["failures"].items()]
     load = f"{100 * data['others']:.0f} %"
+    if data["preferred"]:
+        load += " of the CPU meanwhile, but not during turns"
+    else:
+        load += " of the CPU meanwhile"
     rounds = f"{data['rounds']} rounds" + (" (a short list of cases)" if data["quick"] else "")
     if results.best:
         statistic = f"the best of {rounds}: medians say little on a machine this busy"
