@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "apps/cli/command.h"
 #include "apps/cli/kernels.h"
@@ -17,27 +18,29 @@ namespace gnomon::cli {
 namespace {
 
 constexpr const char* help =
-    R"(Usage: gnomon bench [NAME] [--threads N] [--json]
+    R"(Usage: gnomon bench [NAME] [--tokens N] [--isa NAME] [--threads N] [--json]
 
-Times the kernels whose names begin with NAME (all): fill, table, add, rotate,
-bias, attention (causal). Each runs in turns with its roof, so noise meets both:
+Times the kernels whose names begin with NAME (all): fill, table, add, rotate
+(32 + 8 heads), append, decode, bias, attention (causal), for one token, 512,
+8192 and more than the last cache holds. Each runs in turns with its roof:
 
   memory       the same bytes touched or written in place
   arithmetic   as many multiply-adds on floats in registers
 
 `share` is roof time / kernel time; `error` the worst difference from an oracle
-in double on a sample.
+in double on a sample. (q and k in [-1, 1]: half an ulp of bf16 is up to 4e-3.)
 
+  --tokens N    only this length
+  --isa NAME    portable, sse4, avx2, avx512, neon: the instruction set; all: each
   --threads N   threads to use (OMP_NUM_THREADS, or the cores)
   --json        one JSON document on stdout
 
-GNOMON_ISA=avx2 (or portable, sse4, avx512, neon) chooses the instruction set.
-
-Example: gnomon bench rotate --threads 1
+Example: gnomon bench rotate --threads 1 --tokens 4096
 )";
 
 struct Options {
-  std::string name;
+  std::string name, isa;
+  std::optional<std::int64_t> tokens;
   int threads = 0;
   bool json = false;
 };
@@ -73,45 +76,66 @@ std::string duration(double seconds) {
 Json measure(const Kernel& kernel) {
   constexpr int rounds = 15;
   const int times = times_of(kernel.run), roof_times = times_of(kernel.run_roof);
-  std::vector<double> mine, roofs;
+  std::vector<double> mine, roofs, shares;
   for (int i = 0; i < rounds; ++i) {
     mine.push_back(seconds_of(kernel.run, times));
     roofs.push_back(seconds_of(kernel.run_roof, roof_times));
+    shares.push_back(roofs.back() / mine.back());
   }
-  const double seconds = median(mine), roof = median(roofs);
   return {{"kernel", kernel.name},
           {"detail", kernel.detail},
-          {"seconds", seconds},
+          {"isa", name(current_isa())},
+          {"seconds", median(mine)},
           {"roof", kernel.roof == Roof::memory ? "memory" : "arithmetic"},
-          {"roof_seconds", roof},
-          {"share", roof / seconds},
+          {"roof_seconds", median(roofs)},
+          {"share", median(shares)},
           {kernel.roof == Roof::memory ? "bytes" : "operations", kernel.work},
           {"error", kernel.error()}};
+}
+
+void print_row(const Kernel& kernel, const Json& result) {
+  const double rate = kernel.work / result.at("seconds").get<double>() * 1e-9;
+  fmt::print("{:<10}{:<36}{:>9}{:>13}{:>5.0f}%{:>7.0e}\n", kernel.name, kernel.detail,
+             duration(result.at("seconds")),
+             fmt::format("{:.1f} {}", rate, kernel.roof == Roof::memory ? "GB/s" : "Gflop/s"),
+             100 * result.at("share").get<double>(), result.at("error").get<double>());
+  std::fflush(stdout);
+}
+
+std::vector<Isa> wanted_isas(const std::string& wanted) {
+  const std::vector<Isa> available = available_isas();
+  if (wanted.empty()) return {current_isa()};
+  if (wanted == "all") return available;
+  std::string list;
+  for (const Isa isa : available) {
+    if (name(isa) == wanted) return {isa};
+    list += std::string(name(isa)) + ", ";
+  }
+  refuse("bench", "--isa must be one of " + list + "all", wanted);
 }
 
 int run(const Options& o) {
   if (o.threads < 0) refuse("bench", "--threads must not be negative", o.threads);
   if (o.threads) set_threads(o.threads);
-  const auto list = kernels(o.name);
+  if (o.tokens && *o.tokens < 1) refuse("bench", "--tokens must be at least 1", *o.tokens);
+  const auto list = kernels(o.name, o.tokens);
   if (list.empty())
-    refuse("bench", "NAME must begin fill, table, add, rotate, bias or attention", o.name);
+    refuse("bench",
+           "NAME must begin fill, table, add, rotate, append, decode, bias or attention",
+           o.name);
   Json results = Json::array();
-  if (!o.json) {
-    fmt::print("{} threads, {}\n\n", threads(), name(current_isa()));
-    fmt::print("{:<10}{:<33}{:>10}{:>14}{:>6}{:>7}\n", "kernel", "", "time", "rate", "share",
-               "error");
-  }
-  for (const auto& make : list) {
-    const Kernel kernel = make();
-    const Json result = measure(kernel);
-    results.push_back(result);
-    if (o.json) continue;
-    const double rate = kernel.work / result.at("seconds").get<double>() * 1e-9;
-    fmt::print("{:<10}{:<33}{:>10}{:>14}{:>5.0f}%{:>7.0e}\n", kernel.name, kernel.detail,
-               duration(result.at("seconds")),
-               fmt::format("{:.1f} {}", rate, kernel.roof == Roof::memory ? "GB/s" : "GFLOP/s"),
-               100 * result.at("share").get<double>(), result.at("error").get<double>());
-    std::fflush(stdout);
+  for (const Isa isa : wanted_isas(o.isa)) {
+    const ScopedIsa scoped(isa);
+    if (!o.json) {
+      fmt::print("{}{} threads, {}\n\n", results.empty() ? "" : "\n", threads(), name(isa));
+      fmt::print("{:<10}{:<36}{:>9}{:>13}{:>6}{:>7}\n", "kernel", "", "time", "rate", "share",
+                 "error");
+    }
+    for (const KernelMaker& maker : list) {
+      const Kernel kernel = maker.make();
+      results.push_back(measure(kernel));
+      if (!o.json) print_row(kernel, results.back());
+    }
   }
   if (o.json)
     print_json({{"threads", threads()}, {"isa", name(current_isa())}, {"kernels", results}});
@@ -124,6 +148,8 @@ Command add_bench(CLI::App& program) {
   CLI::App* app = add_app(program, "bench", help);
   auto o = std::make_shared<Options>();
   app->add_option("NAME", o->name);
+  app->add_option("--tokens", o->tokens);
+  app->add_option("--isa", o->isa);
   app->add_option("--threads", o->threads);
   app->add_flag("--json", o->json);
   return {app, help, [o] { return run(*o); }};

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ enum class Roof {
 
 struct Kernel {
   std::string name;    // "rotate"
-  std::string detail;  // "bf16 halves [512, 32, 128]"
+  std::string detail;  // "bf16 halves [512, 32 + 8, 128]"
   Roof roof = {};
   double work = 0;  // bytes moved, or floating-point operations
   std::function<void()> run;
@@ -24,8 +25,20 @@ struct Kernel {
   std::function<double()> error;  // worst |result - oracle in double|, of a sample
 };
 
-// All of them, of those whose name begins with `name`. Buffers are made when a kernel is first
-// run and dropped with the list's entry.
-std::vector<std::function<Kernel()>> kernels(const std::string& name);
+// Makes a kernel of that name and its buffers, which go with it.
+struct KernelMaker {
+  std::string name;
+  std::function<Kernel()> make;
+};
+
+// Kernels whose name begins with `name`, at `tokens`, or at lengths from one token to more than
+// the last cache holds.
+std::vector<KernelMaker> kernels(const std::string& name, std::optional<std::int64_t> tokens);
+
+// One room's, at lengths of its choice where there is none.
+std::vector<KernelMaker> table_kernels(std::optional<std::int64_t> tokens);
+std::vector<KernelMaker> rotary_kernels(std::optional<std::int64_t> tokens);
+std::vector<KernelMaker> bias_kernels(std::optional<std::int64_t> tokens);
+std::vector<KernelMaker> attention_kernels(std::optional<std::int64_t> tokens);
 
 }  // namespace gnomon::cli

@@ -26,6 +26,11 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// How far ahead streams of memory are asked for: beyond a page, where the prefetch of the
+// hardware stops, and not a whole number of pages, for a load waits on a store that has the
+// same address in another page.
+constexpr std::ptrdiff_t prefetch_bytes = 5632;
+
 // The float of a binary16 in each lane of h. No step meets a subnormal float, so the caller's
 // flush-to-zero mode does not matter.
 template <class D, class V = hn::Vec<hn::Rebind<std::uint32_t, D>>>

@@ -44,20 +44,24 @@ struct HeadRows {
   U* to;
   std::ptrdiff_t from_step, to_step;
   std::int64_t count;
-  const T* next;  // where reading goes on behind the last of them
+  const T* next;  // where reading goes on behind the last of them, and writing
+  U* next_to;
 
-  // Heads in 5.5 KB: beyond a page, where the prefetch of the hardware stops, and not a page,
-  // for a load waits on a store with the same address in another page.
+  // Heads in what is asked for ahead.
   std::int64_t early() const {
-    constexpr std::ptrdiff_t distance = 5632;
     const std::ptrdiff_t bytes = from_step * static_cast<std::ptrdiff_t>(sizeof(T));
-    return bytes <= 0 ? 1 : (distance + bytes - 1) / bytes;
+    return bytes <= 0 ? 1 : (prefetch_bytes + bytes - 1) / bytes;
   }
-  // What is read so many heads after head h.
+  // What is read, and written, so many heads after head h.
   const T* ahead(std::int64_t h, std::int64_t early) const {
     const std::int64_t then = h + early;
     return then < count ? from + then * from_step : next + (then - count) * from_step;
   }
+  U* ahead_to(std::int64_t h, std::int64_t early) const {
+    const std::int64_t then = h + early;
+    return then < count ? to + then * to_step : next_to + (then - count) * to_step;
+  }
+  bool in_place() const { return static_cast<const void*>(from) == to; }
 };
 
 // The pairs of heads of elements T, on their way to elements U.
@@ -138,7 +142,7 @@ class PairTurner {
   static HWY_INLINE void Rows(const HeadRows<T, U>& rows, std::ptrdiff_t half,
                               const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
                               std::ptrdiff_t factor_step, std::int64_t pairs) {
-    RowsOf<8 / vectors>(rows, half, cos, sin, factor_step, pairs);
+    RowsOf<spelt_out>(rows, half, cos, sin, factor_step, pairs);
   }
 
  private:
@@ -154,6 +158,12 @@ class PairTurner {
   static constexpr std::int64_t spread = halves || split ? 1 : 2;  // factors of a pair
   static constexpr int vectors = halves && split ? 2 : 1;          // of cosines for a block
   static constexpr std::int64_t block = lanes * vectors / spread;  // pairs
+  // Blocks of a head that are spelt out, at most: as many as there are registers for, and none
+  // on the way to the floats that become 8 bits.
+  static constexpr int spelt_out = std::is_same_v<T, U> || std::is_same_v<T, float>
+                                       ? (lanes * sizeof(A) == 64 ? 8 : 4) / vectors
+                                       : 0;
+
   template <class Tag, int count>
   struct FactorVectors {
     hn::Vec<Tag> at[static_cast<std::size_t>(count)];
@@ -253,8 +263,9 @@ class PairTurner {
       }
   }
 
-  static HWY_INLINE void Prefetch(const T* x, std::int64_t elements) {
-    constexpr std::int64_t line = 64 / sizeof(T);
+  template <typename X>
+  static HWY_INLINE void Prefetch(const X* x, std::int64_t elements) {
+    constexpr std::int64_t line = 64 / sizeof(X);
     for (std::int64_t at = 0; at < elements; at += line) hwy::Prefetch(x + at);
   }
 
@@ -265,9 +276,11 @@ class PairTurner {
                                 const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
                                 std::ptrdiff_t factor_step, std::int64_t pairs) {
     [[maybe_unused]] const std::int64_t early = rows.early();
+    [[maybe_unused]] const bool in_place = rows.in_place();
     if constexpr (blocks == 0) {
       for (std::int64_t h = 0; h < rows.count; ++h) {
         Prefetch(rows.ahead(h, early), 2 * pairs);
+        if (!in_place) Prefetch(rows.ahead_to(h, early), 2 * pairs);
         Head(rows.from + h * rows.from_step, rows.to + h * rows.to_step, half,
              cos + h * factor_step, sin + h * factor_step, 0, pairs);
       }
@@ -290,6 +303,7 @@ class PairTurner {
         const T* const x = rows.from + h * rows.from_step;
         U* const to = rows.to + h * rows.to_step;
         const T* const ahead = rows.ahead(h, early);
+        if (!in_place) Prefetch(rows.ahead_to(h, early), 2 * pairs);
         each([&](auto n) HWY_ATTR {
           constexpr std::int64_t at = stride * block * n, line = 64 / sizeof(T);
           if constexpr (pairing == Pairing::halves) {
@@ -358,7 +372,8 @@ void TurnTokens(const Heads<T, U>& heads, const TurnFactors& factors, std::int64
                       .from_step = heads.from_head,
                       .to_step = heads.to_head,
                       .count = heads.count,
-                      .next = from + heads.from_token},
+                      .next = from + heads.from_token,
+                      .next_to = to + heads.to_token},
                      half, cos, sin, 0, pairs);
         continue;
       }
@@ -368,7 +383,8 @@ void TurnTokens(const Heads<T, U>& heads, const TurnFactors& factors, std::int64
                       .from_step = heads.from_token,
                       .to_step = heads.to_token,
                       .count = count,
-                      .next = from + (h + 1) * heads.from_head},
+                      .next = from + (h + 1) * heads.from_head,
+                      .next_to = to + (h + 1) * heads.to_head},
                      half, cos, sin, each, pairs);
     }
   }
