@@ -31,8 +31,10 @@ template <typename Body>
 void for_pieces(void* begin, std::size_t bytes, const Body& body) {
   constexpr std::int64_t piece = std::int64_t{1} << 15;  // words
   auto* const words = static_cast<std::uint64_t*>(begin);
-  parallel_for(static_cast<std::int64_t>(bytes / 8), piece,
-               [&](std::int64_t from, std::int64_t to) { body(words + from, to - from); });
+  parallel_for(
+      static_cast<std::int64_t>(bytes / 8), piece,
+      [&](std::int64_t from, std::int64_t to) { body(words + from, to - from); },
+      Share::in_runs);
 }
 
 // The bytes written. Eight-byte words; what is left of the last is not.

@@ -166,7 +166,7 @@ void fill_run(std::span<const int64_t> positions, std::span<const double> freque
   const int64_t grain = std::max(int64_t{1}, piece / pairs / anchor_step) * anchor_step;
   const auto make = internal::cos_sin_row();
   const int64_t* const p = positions.data();
-  parallel_for(std::ssize(positions), grain, [&](int64_t begin, int64_t end) {
+  const auto run = [&](int64_t begin, int64_t end) {
     Scratch scratch;
     for (int64_t c = 0; c < chunks(pairs); ++c) {
       const Chunk part = chunk_of(c, pairs);
@@ -185,7 +185,8 @@ void fill_run(std::span<const int64_t> positions, std::span<const double> freque
                  part, t);
       }
     }
-  });
+  };
+  parallel_for(std::ssize(positions), grain, run, Share::in_runs);
 }
 
 // Each entry by itself: a few integer positions, or continuous ones.

@@ -17,7 +17,8 @@ void set_threads(int count) {
 
 namespace internal {
 
-void run_pieces(std::int64_t count, std::int64_t grain, Piece piece, void* body) noexcept {
+void run_pieces(std::int64_t count, std::int64_t grain, Share share, Piece piece,
+                void* body) noexcept {
   if (count <= 0) return;
   grain = std::max<std::int64_t>(grain, 1);
   const std::int64_t pieces = (count - 1) / grain + 1;
@@ -26,6 +27,11 @@ void run_pieces(std::int64_t count, std::int64_t grain, Piece piece, void* body)
     piece(body, begin, begin + std::min(grain, count - begin));
   };
   if (pieces == 1 || threads() == 1 || omp_in_parallel()) {
+    for (std::int64_t i = 0; i < pieces; ++i) run(i);
+    return;
+  }
+  if (share == Share::in_runs) {
+#pragma omp parallel for schedule(static)
     for (std::int64_t i = 0; i < pieces; ++i) run(i);
     return;
   }

@@ -153,13 +153,14 @@ template <typename Body>
 void for_blocks(int64_t batch, int64_t tokens, int64_t channels, const Body& body) {
   const int64_t block = std::max<int64_t>(1, block_elements / channels);
   const int64_t most = std::max<int64_t>(1, piece_elements / (block * channels));
+  const auto run = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t first = i / batch * block;
+      body(i % batch, first, std::min(block, tokens - first));
+    }
+  };
   parallel_for((tokens - 1) / block * batch + batch,
-               std::min(std::max<int64_t>(batch, 4), most), [&](int64_t begin, int64_t end) {
-                 for (int64_t i = begin; i < end; ++i) {
-                   const int64_t first = i / batch * block;
-                   body(i % batch, first, std::min(block, tokens - first));
-                 }
-               });
+               std::min(std::max<int64_t>(batch, 4), most), run, Share::in_runs);
 }
 
 }  // namespace

@@ -159,10 +159,10 @@ class PairTurner {
   static constexpr int vectors = halves && split ? 2 : 1;          // of cosines for a block
   static constexpr std::int64_t block = lanes * vectors / spread;  // pairs
   // Blocks of a head that are spelt out, at most: as many as there are registers for, and none
-  // on the way to the floats that become 8 bits.
-  static constexpr int spelt_out = std::is_same_v<T, U> || std::is_same_v<T, float>
-                                       ? (lanes * sizeof(A) == 64 ? 8 : 4) / vectors
-                                       : 0;
+  // of one lane, nor on the way to the floats that become 8 bits.
+  static constexpr int spelt_out = lanes == 1 || (sizeof(T) < sizeof(U)) ? 0
+                                   : lanes * sizeof(A) == 64             ? 8 / vectors
+                                                                         : 4 / vectors;
 
   template <class Tag, int count>
   struct FactorVectors {

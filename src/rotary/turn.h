@@ -112,22 +112,24 @@ struct Way {
 // of [B, H, T, D] are longer, for each head's part of them is a run of its own.
 template <typename Body, typename... Ways>
 void for_tokens(const Body& body, const Ways&... ways) {
-  constexpr std::int64_t worth = 1 << 15, run = 64;  // elements; tokens
+  constexpr std::int64_t worth = 1 << 16, run_by_head = 64,
+                         most = 64;  // elements; tokens; pieces
   const auto& first = std::get<0>(std::tie(ways...)).from;
-  const std::int64_t tokens = first.extent(1);
+  const std::int64_t tokens = first.extent(1), rows = first.extent(0) * tokens;
   const bool by_head = (... || (std::abs(ways.to.stride(1)) < std::abs(ways.to.stride(2))));
-  const std::int64_t elements = std::max<std::int64_t>(1, (... + ways.head_elements()));
-  const std::int64_t rows = first.extent(0) * tokens;
+  const std::int64_t pieces =
+      std::clamp<std::int64_t>(rows * (... + ways.head_elements()) / worth, 1, most);
   const std::int64_t piece =
-      std::max<std::int64_t>({by_head ? run : 1, worth / elements, rows / 64});
-  parallel_for(rows, piece, [&](std::int64_t begin, std::int64_t end) {
+      std::max<std::int64_t>(by_head ? run_by_head : 1, (rows + pieces - 1) / pieces);
+  const auto run = [&](std::int64_t begin, std::int64_t end) {
     while (begin < end) {
       const std::int64_t b = begin / tokens, t = begin % tokens;
       const std::int64_t count = std::min(end - begin, tokens - t);
       body(b, t, count);
       begin += count;
     }
-  });
+  };
+  parallel_for(rows, piece, run, Share::in_runs);
 }
 
 // Turns all ways in one pass over the turns; of the schedule it reads where the pairs lie. The

@@ -26,7 +26,7 @@ namespace gnomon {
 // types: float, Half, BFloat16, double. positions: [A, B, T], or [A, 1, T] shared by the batch.
 //
 // Error: as `rotate`. Cost: that of `rotate`, and for each token two cos and sin of every pair
-// (64 pairs: some 0.2 us with AVX-512). Allocates nothing; starts no thread for less than 2^15
+// (64 pairs: some 0.2 us with AVX-512). Allocates nothing; starts no thread for less than 2^17
 // elements.
 //
 // Throws std::invalid_argument when the schedule breaks the bounds beside its fields or names

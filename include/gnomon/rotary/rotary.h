@@ -133,7 +133,7 @@ class RotaryTable {
 //
 // Throws std::invalid_argument when x has other than the table's T tokens, other than its B
 // rows where that is not 1, D < first + R, or D not contiguous. Allocates nothing, and starts
-// no thread for less than 2^15 elements.
+// no thread for less than 2^17 elements.
 template <typename T>
 void rotate(View<T, 4> x, const RotaryTable& table);
 template <typename T>
