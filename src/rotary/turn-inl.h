@@ -161,7 +161,7 @@ class PairTurner {
   // Blocks of a head that are spelt out, at most: as many as there are registers for, and none
   // of one lane, nor on the way to the floats that become 8 bits.
   static constexpr int spelt_out = lanes == 1 || (sizeof(T) < sizeof(U)) ? 0
-                                   : lanes * sizeof(A) == 64             ? 8 / vectors
+                                   : lanes * sizeof(A) >= 32             ? 8 / vectors
                                                                          : 4 / vectors;
 
   template <class Tag, int count>

@@ -76,5 +76,25 @@ TYPED_TEST(ElementTypes, ValuesAreReadExactly) {
     }
 }
 
+// What is no number stays none, whatever its bits, and beside it all else is as it was.
+TYPED_TEST(ElementTypes, NansComeThrough) {
+  using T = TypeParam;
+  const auto quiet = std::is_same_v<T, Half> ? 0x7e00 : 0x7fc0, most = 0x7fff;
+  for (const Pairing pairing : {Pairing::halves, Pairing::adjacent})
+    for (const Isa isa : available_isas()) {
+      const ScopedIsa scoped(isa);
+      for (const int bits : {quiet, quiet + 1, most, quiet | 0x8000, 0xffff}) {
+        std::vector<T> x(160, T(0.5f));
+        const RotaryTable table({.dim = 80, .pairing = pairing}, std::vector<std::int64_t>{3});
+        x[33] = T::from_bits(static_cast<std::uint16_t>(bits));
+        rotate(View<T, 3>(x.data(), {1, 2, 80}), table);
+        const std::size_t other = pairing == Pairing::halves ? 73 : 32;
+        for (std::size_t i = 0; i < x.size(); ++i)
+          ASSERT_EQ(std::isnan(static_cast<float>(x[i])), i == 33 || i == other)
+              << name(isa) << " " << bits << " " << i;
+      }
+    }
+}
+
 }  // namespace
 }  // namespace gnomon
