@@ -394,6 +394,7 @@ void TurnTokens(const Heads<T, U>& heads, const TurnFactors& factors, std::int64
 template <typename T, typename U>
 void TurnHeads(const Heads<T, U>& heads, const TurnFactors& factors, Pairing pairing,
                std::int64_t begin, std::int64_t end, std::int64_t tokens) {
+  if (heads.count == 0) return;
   if (pairing == Pairing::halves)
     TurnTokens<Pairing::halves>(heads, factors, begin, end, tokens);
   else

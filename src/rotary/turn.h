@@ -94,6 +94,7 @@ struct Way {
   std::int64_t head_elements() const { return from.extent(2) * from.extent(3); }  // of a token
   // From token t of row b on.
   Heads<T, U> heads(const RotarySchedule& schedule, std::int64_t b, std::int64_t t) const {
+    if (from.extent(2) == 0) return {};
     const bool in_place = static_cast<const void*>(from.data()) == to.data();
     return {.from = &from(b, t, 0, schedule.first),
             .to = &to(b, t, 0, schedule.first),
