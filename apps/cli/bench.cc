@@ -31,7 +31,7 @@ Times the kernels whose names begin with NAME (all): fill, table, add, rotate
 in double on a sample. (q and k in [-1, 1]: half an ulp of bf16 is up to 4e-3.)
 
   --tokens N    only this length
-  --isa NAME    portable, sse4, avx2, avx512, neon: the instruction set; all: each
+  --isa NAME    portable, sse4, avx2, avx512 or neon; all: each that there is
   --threads N   threads to use (OMP_NUM_THREADS, or the cores)
   --json        one JSON document on stdout
 
