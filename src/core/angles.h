@@ -1,5 +1,5 @@
-// The kernels of angles. They allocate nothing and check nothing: positions and frequencies are
-// within the bounds of fill_cos_sin.
+// The kernels of angles, which allocate nothing and check nothing (positions and frequencies
+// are within the bounds of fill_cos_sin), and the check of frequencies.
 #pragma once
 
 #include <cstddef>
