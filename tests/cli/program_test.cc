@@ -204,7 +204,7 @@ TEST_F(Program, BenchReadsAttentionAgainstSgemm) {
   for (const Json& kernel : rows) {
     EXPECT_EQ(kernel["roof"], "arithmetic");
     EXPECT_THAT(kernel["roof_name"],
-                testing::AnyOf(HasSubstr("sgemm"), HasSubstr("registers")));
+                ::testing::AnyOf(HasSubstr("sgemm"), HasSubstr("registers")));
     EXPECT_EQ(kernel["dense_bias_bytes"], 8 * 67 * 67 * 4.0);
     EXPECT_LE(kernel["error"].get<double>(), 0x1p-16);
   }
