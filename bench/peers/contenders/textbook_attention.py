@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -12,8 +11,8 @@ import torch.nn.functional as F  # noqa: N812
 
 import attention
 from arrays import Inputs
-from cases import Case
 from contender import Contender, Run
+from contenders.dense_bias import alibi, refuse_beyond_memory
 
 Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
@@ -34,25 +33,6 @@ def heads_first(array: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(array).transpose(1, 2).contiguous()
 
 
-def alibi(case: Case) -> torch.Tensor:
-    """[1, H, T, T], minus infinity ahead: made once, as models keep it."""
-    ids = torch.arange(case.tokens, dtype=torch.float32)
-    back = ids[:, None] - ids[None, :]
-    back.masked_fill_(back < 0, math.inf)
-    bias = torch.empty(1, attention.HEADS, case.tokens, case.tokens)
-    for head, slope in enumerate(attention.slopes()):
-        torch.mul(back, -float(slope), out=bias[0, head])
-    return bias
-
-
-def refuse_beyond_memory(case: Case, matrices: float) -> None:
-    """`matrices` [H, T, T]; 12 GB at most."""
-    wanted = attention.gigabytes(case, matrices)
-    free = Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]
-    if wanted > min(12.0, float(free) * 1.024e-6 - 1):
-        raise MemoryError(f"needs {wanted:.0f} GB")
-
-
 class DenseBias(Contender):
     """ALiBi's made before; T5's made from its table at each step, as in its models."""
 
@@ -68,7 +48,7 @@ class DenseBias(Contender):
             return self.prepare_training(inputs, inputs.table)
         refuse_beyond_memory(inputs.case, self.matrices)
         q, k, v = (heads_first(array) for array in inputs.stored)
-        bias = alibi(inputs.case)
+        bias = torch.from_numpy(alibi(inputs.case))
         kept: list[torch.Tensor] = []
 
         def call() -> None:
