@@ -121,6 +121,7 @@ std::vector<KernelMaker> attention_kernels(std::optional<int64_t> only) {
     if (tokens <= 8192) add({Term::dense, Pass::forward, tokens});
     add({Term::t5, Pass::both, tokens});
     if (!long_enough) continue;
+    if (only || tokens == 2048) add({Term::plain, Pass::backward, tokens});
     const Case alibi{Term::alibi, Pass::forward, tokens};
     all.push_back({"attention alibi", [=] { return attention_kernel<Half>(alibi); }});
     all.push_back({"attention alibi", [=] { return attention_kernel<BFloat16>(alibi); }});
