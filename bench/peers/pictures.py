@@ -222,6 +222,8 @@ ATTENDING = {
     "PyTorch SDPA, dense bias": "PyTorch SDPA",
     "PyTorch eager, textbook": "PyTorch eager",
     "PyTorch 1.13 eager, textbook": "PyTorch 1.13 eager",
+    "OpenVINO, SDPA": "OpenVINO",
+    "ggml, flash_attn_ext": "ggml",
 }
 
 
