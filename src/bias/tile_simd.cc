@@ -12,6 +12,14 @@
 #include "hwy/highway.h"
 #include "src/core/dispatch.h"
 
+// Whether a part of a vector is read and written without touching the rest.
+#undef GNOMON_HAS_MASKS
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#define GNOMON_HAS_MASKS 1
+#else
+#define GNOMON_HAS_MASKS 0
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
@@ -35,9 +43,13 @@ HWY_INLINE void Write(int64_t count, int64_t room, A* HWY_RESTRICT to, const Mak
     if (i + lanes <= room) {
       hn::StoreU(make(i), d, to + i);
     } else {
+#if GNOMON_HAS_MASKS
+      hn::BlendedStore(make(i), hn::FirstN(d, static_cast<std::size_t>(count - i)), d, to + i);
+#else
       HWY_ALIGN A last[hn::MaxLanes(Vectors<A>())];
       hn::Store(make(i), d, last);
-      std::copy_n(last, room - i, to + i);
+      std::copy_n(last, count - i, to + i);
+#endif
     }
   }
 }
@@ -47,12 +59,17 @@ template <class D, typename A = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> Read(D d, int64_t count, int64_t room, const A* HWY_RESTRICT from) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   if (count >= lanes) return hn::LoadU(d, from);
+#if GNOMON_HAS_MASKS
+  (void)room;
+  return hn::MaskedLoad(hn::FirstN(d, static_cast<std::size_t>(count)), d, from);
+#else
   if (room >= lanes)
     return hn::IfThenElseZero(hn::FirstN(d, static_cast<std::size_t>(count)),
                               hn::LoadU(d, from));
   HWY_ALIGN A last[hn::MaxLanes(D())] = {};
   std::copy_n(from, count, last);
   return hn::Load(d, last);
+#endif
 }
 
 template <class D>
