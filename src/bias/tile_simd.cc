@@ -87,24 +87,39 @@ HWY_INLINE int64_t RunEnd(int64_t begin, int64_t keys, const Next& next) {
 
 // --- Grids -----------------------------------------------------------------------------------
 
-// Runs of keys whose places rise by one, with each query: body(query row, its place, first key,
-// its place, keys).
+// Keys whose places rise by one.
+struct GridRun {
+  int64_t begin, count;
+  std::int32_t place;
+};
+
+// Each query with each run of keys: body(query's row, its place, run). Queries outside, so that
+// a sum is not touched again before it is stored.
 template <typename A, typename Body>
 HWY_INLINE void ForGridRuns(const PreparedGrid<A>& prepared, Ids query_ids, Ids key_ids,
                             const Body& body) {
+  constexpr int64_t most = 64;
+  GridRun runs[most];
   const auto queries = static_cast<int64_t>(query_ids.size());
   const auto keys = static_cast<int64_t>(key_ids.size());
   const auto place = [&](int64_t j) {
     return prepared.place(key_ids[static_cast<std::size_t>(j)]);
   };
-  for (int64_t begin = 0, end; begin < keys; begin = end) {
-    const std::int32_t first = place(begin);
-    end = first < 0
+  for (int64_t begin = 0; begin < keys;) {
+    int64_t count = 0;
+    for (; begin < keys && count < most; ++count) {
+      const std::int32_t first = place(begin);
+      const int64_t end =
+          first < 0
               ? begin + 1
               : RunEnd(begin, keys, [&](int64_t j) { return place(j) == first + (j - begin); });
-    for (int64_t i = 0; i < queries; ++i)
-      body(i, prepared.place(query_ids[static_cast<std::size_t>(i)]), begin, first,
-           end - begin);
+      runs[count] = {begin, end - begin, first};
+      begin = end;
+    }
+    for (int64_t i = 0; i < queries; ++i) {
+      const std::int32_t query = prepared.place(query_ids[static_cast<std::size_t>(i)]);
+      for (int64_t r = 0; r < count; ++r) body(i, query, runs[r]);
+    }
   }
 }
 
@@ -124,35 +139,58 @@ HWY_INLINE void FillGrid(const GridBias&, const PreparedGrid<A>& prepared, int64
   const A* const values = prepared.values.data() + head * prepared.columns;
   const auto keys = static_cast<int64_t>(key_ids.size());
   ForGridRuns(prepared, query_ids, key_ids,
-              [&](int64_t i, std::int32_t query, int64_t begin, std::int32_t key, int64_t count)
-                  HWY_ATTR {
-                    A* const row = to + i * stride + begin;
-                    if (query >= 0 && key >= 0) {
-                      const A* const from = values + prepared.centre + key - query;
-                      Write(count, keys - begin, row,
-                            [&](int64_t j) HWY_ATTR { return hn::LoadU(d, from + j); });
-                    } else {
-                      const int64_t column = ClassColumn(prepared, query, key);
-                      std::fill_n(row, count, column < 0 ? A(0) : values[column]);
-                    }
-                  });
+              [&](int64_t i, std::int32_t query, const GridRun& run) HWY_ATTR {
+                A* const row = to + i * stride + run.begin;
+                if (query >= 0 && run.place >= 0) {
+                  const A* const from = values + prepared.centre + run.place - query;
+                  Write(run.count, keys - run.begin, row,
+                        [&](int64_t j) HWY_ATTR { return hn::LoadU(d, from + j); });
+                } else {
+                  const int64_t column = ClassColumn(prepared, query, run.place);
+                  std::fill_n(row, run.count, column < 0 ? A(0) : values[column]);
+                }
+              });
+}
+
+// The first numbers at `from` as doubles, then zeros.
+template <class D>
+HWY_INLINE hn::Vec<D> ReadDoubles(D d, int64_t count, int64_t room, const float* from) {
+  return hn::PromoteTo(d, Read(hn::Rebind<float, D>(), count, room, from));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> ReadDoubles(D d, int64_t count, int64_t room, const double* from) {
+  return Read(d, count, room, from);
 }
 
 template <typename A>
 HWY_INLINE void AddGridGradient(const GridBias&, const PreparedGrid<A>& prepared, int64_t,
                                 Ids query_ids, Ids key_ids, const A* grad,
                                 std::ptrdiff_t stride, double* sums) {
-  // Column n of the prepared values is offset 2 centre - n of the form.
+  const Vectors<double> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto keys = static_cast<int64_t>(key_ids.size());
   ForGridRuns(
       prepared, query_ids, key_ids,
-      [&](int64_t i, std::int32_t query, int64_t begin, std::int32_t key, int64_t count) {
-        const A* const row = grad + i * stride + begin;
-        if (query >= 0 && key >= 0) {
-          double* const at = sums + prepared.centre - key + query;
-          for (int64_t j = 0; j < count; ++j) at[-j] += static_cast<double>(row[j]);
-        } else if (const int64_t column = ClassColumn(prepared, query, key); column >= 0) {
+      [&](int64_t i, std::int32_t query, const GridRun& run) HWY_ATTR {
+        const A* const row = grad + i * stride + run.begin;
+        if (query >= 0 && run.place >= 0) {
+          // Column n of the prepared values is offset 2 centre - n of the form: sums
+          // fall where keys rise. What a vector has too much adds zeros below.
+          int64_t at = prepared.centre - run.place + query;
+          for (int64_t j = 0; j < run.count; j += lanes, at -= lanes) {
+            const int64_t low = at - lanes + 1;
+            if (low >= 0) {
+              const auto v = ReadDoubles(d, run.count - j, keys - run.begin - j, row + j);
+              hn::StoreU(hn::Add(hn::LoadU(d, sums + low), hn::Reverse(d, v)), d, sums + low);
+            } else {
+              for (int64_t k = j; k < std::min(run.count, j + lanes); ++k)
+                sums[at - (k - j)] += static_cast<double>(row[k]);
+            }
+          }
+        } else if (const int64_t column = ClassColumn(prepared, query, run.place);
+                   column >= 0) {
           double sum = 0;
-          for (int64_t j = 0; j < count; ++j) sum += static_cast<double>(row[j]);
+          for (int64_t j = 0; j < run.count; ++j) sum += static_cast<double>(row[j]);
           sums[column] += sum;
         }
       });
