@@ -77,7 +77,7 @@ struct Tile {
 };
 std::vector<Tile> tiles() {
   Numbers packed, back, scattered;
-  for (std::int64_t i = 0; i < 150; ++i) packed.push_back(i % 37);
+  for (std::int64_t i = 0; i < 90; ++i) packed.push_back(i % 37);
   for (std::int64_t i = 0; i < 70; ++i) back.push_back(90 - i);
   for (std::int64_t i = 0; i < 60; ++i) scattered.push_back((i * i * 7919) % 211 - 60);
   const auto run = [](std::int64_t first, std::int64_t count) {
