@@ -49,7 +49,8 @@ void append_parameter_gradients(const Setting& setting, at::TensorList parameter
                                 const model::LoweredGradient& lowered, variable_list& grads) {
   if (parameters.empty()) return;
   auto fresh = zeros_like_each(parameters);
-  model::lower_backward(setting.encoding, setting.window, lowered, matrices(fresh));
+  model::lower_backward(setting.encoding, setting.window, matrices(parameters), lowered,
+                        matrices(fresh));
   grads.insert(grads.end(), fresh.begin(), fresh.end());
 }
 

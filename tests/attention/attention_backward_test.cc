@@ -152,17 +152,20 @@ TEST(AttentionBackwardInDouble, AgreesWithFiniteDifferences) {
       return sum;
     };
     constexpr double step = 1e-5;
+    const auto compare_one = [&](double& number, double grad) {
+      const double value = number;
+      number = value + step;
+      const double above = loss(s);
+      number = value - step;
+      const double below = loss(s);
+      number = value;
+      EXPECT_NEAR(grad, (above - below) / (2 * step), 1e-7 * (1 + std::abs(grad)));
+    };
     const auto compare = [&](std::vector<double>& numbers, const std::vector<double>& grad) {
       ASSERT_EQ(numbers.size(), grad.size());
       for (std::size_t n = 0; n < 12 && n < numbers.size(); ++n) {
         const std::size_t i = n * 7919 % numbers.size();
-        const double value = numbers[i];
-        numbers[i] = value + step;
-        const double above = loss(s);
-        numbers[i] = value - step;
-        const double below = loss(s);
-        numbers[i] = value;
-        EXPECT_NEAR(grad[i], (above - below) / (2 * step), 1e-7 * (1 + std::abs(grad[i])));
+        compare_one(numbers[i], grad[i]);
       }
     };
     compare(s.x.q.values, run.q_grad.numbers().values);
@@ -172,6 +175,27 @@ TEST(AttentionBackwardInDouble, AgreesWithFiniteDifferences) {
       compare(slope->slopes, run.bias.values);
     if (auto* strip = std::get_if<StripBias>(&s.c.position.bias))
       compare(strip->values, run.bias.values);
+    if (auto* grid = std::get_if<GridBias>(&s.c.position.bias))
+      compare(grid->values, run.bias.values);
+    if (auto* progressive = std::get_if<ProgressiveBias>(&s.c.position.bias)) {
+      const auto pieces = static_cast<std::size_t>(progressive->pieces());
+      std::vector<double> offsets, slopes;
+      double of_c = 0, of_threshold = 0;
+      for (std::size_t n = 0; n < run.bias.values.size(); ++n) {
+        const double value = run.bias.values[n];
+        const std::size_t place = n % (2 * pieces + 2);
+        if (place < pieces)
+          offsets.push_back(value);
+        else if (place < 2 * pieces)
+          slopes.push_back(value);
+        else
+          (place == 2 * pieces ? of_c : of_threshold) += value;
+      }
+      compare(progressive->offsets, offsets);
+      compare(progressive->slopes, slopes);
+      compare_one(progressive->c, of_c);
+      compare_one(progressive->threshold, of_threshold);
+    }
   }
 }
 
