@@ -96,7 +96,7 @@ constexpr AttentionMask causal{.visibility = Visibility::causal};
 
 void attend(const Attention& x, const AttentionPosition& position) {
   attention<float>(x.rows(x.q), x.rows(x.k), x.rows(x.v), causal, position,
-                   softmax_scale(x.size), x.rows(x.out),
+                   {.scale = softmax_scale(x.size)}, x.rows(x.out),
                    View<float, 3>(x.lse, {1, x.heads, x.tokens}));
 }
 
@@ -106,7 +106,7 @@ void train(const Attention& x) {
   BiasGradient bias_grad;
   attend(x, position);
   attention_backward<float>(
-      x.rows(x.q), x.rows(x.k), x.rows(x.v), causal, position, softmax_scale(x.size),
+      x.rows(x.q), x.rows(x.k), x.rows(x.v), causal, position, {.scale = softmax_scale(x.size)},
       x.rows<const float>(x.out), View<const float, 3>(x.lse, {1, x.heads, x.tokens}),
       x.rows(x.out_grad), x.rows(x.q_grad), x.rows(x.k_grad), x.rows(x.v_grad), &bias_grad);
   const View<float, 2> table_grad(x.table_grad, {x.t5().buckets, x.heads});
