@@ -104,7 +104,7 @@ Json measure(const Kernel& kernel) {
   } else {
     const Pace mine = pace_of(kernel.run);
     const double round = mine.seconds + roof.seconds;
-    for (double left = std::clamp(1.2 / round, 3.0, 15.0); left >= 1; --left)
+    for (double left = std::clamp(1.2 / round, 5.0, 15.0); left >= 1; --left)
       take(seconds_of(kernel.run, mine.times));
   }
   Json result = {{"kernel", kernel.name},
