@@ -93,11 +93,16 @@ Json measure(const Kernel& kernel) {
   const Pace roof = pace_of(kernel.run_roof);
   // What the roof takes for the kernel's work.
   const double whole = kernel.roof_work > 0 ? kernel.work / kernel.roof_work : 1;
+  // Of a turn, the better of the roof's before and after: one that was interrupted would make
+  // a slow kernel look good.
   std::vector<double> times, roofs, shares;
+  double before = whole * seconds_of(kernel.run_roof, roof.times);
   const auto take = [&](double mine) {
+    const double after = whole * seconds_of(kernel.run_roof, roof.times);
     times.push_back(mine);
-    roofs.push_back(whole * seconds_of(kernel.run_roof, roof.times));
+    roofs.push_back(std::min(before, after));
     shares.push_back(roofs.back() / mine);
+    before = after;
   };
   if (first > 2) {  // nothing that was cold matters
     take(first);
