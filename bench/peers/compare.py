@@ -240,10 +240,14 @@ def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
             fresh.setdefault((row["case"], row["threads"]), []).append(row)
         groups.update(fresh)
     rows = [row for group in groups.values() for row in group]
+    again = {row["case"] for row in new["rows"]}
+    earlier = {
+        name: why for name, why in old["failures"].items() if name.split(", ")[-1] not in again
+    }
     return {
         **new,
         "rows": rows,
-        "failures": {**old["failures"], **new["failures"]},
+        "failures": {**earlier, **new["failures"]},
         "not_installed": {**old["not_installed"], **new["not_installed"]},
         "versions": {**old["versions"], **new["versions"]},
         "others": max(old["others"], new["others"]),

@@ -31,4 +31,4 @@ def refuse_beyond_memory(case: Case, matrices: float) -> None:
     wanted = attention.gigabytes(case, matrices)
     free = Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]
     if wanted > min(12.0, float(free) * 1.024e-6 - 1):
-        raise MemoryError(f"needs {wanted:.0f} GB")
+        raise MemoryError(f"needs {wanted:.0f} GB of free memory")
