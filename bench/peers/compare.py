@@ -242,7 +242,9 @@ def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     rows = [row for group in groups.values() for row in group]
     again = {row["case"] for row in new["rows"]}
     earlier = {
-        name: why for name, why in old["failures"].items() if name.split(", ")[-1] not in again
+        name: why
+        for name, why in old["failures"].items()
+        if not any(key in name for key in again)
     }
     return {
         **new,
