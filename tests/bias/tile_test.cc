@@ -166,6 +166,25 @@ TEST(BiasTile, ProgressiveValuesAndGradients) {
   }
 }
 
+// What decoding token by token rests on.
+TEST(BiasTile, ARowHasTheSameBitsWhateverIsBesideIt) {
+  const ProgressiveBias form = progressive(1, 33, 60.5);
+  const Numbers queries = testing::iota(20, 90), keys = testing::iota(0, 110);
+  for (const Isa isa : available_isas()) {
+    const ScopedIsa scope(isa);
+    const auto prepared = internal::prepare<float>(form, {20, 109}, {0, 109});
+    std::vector<float> whole(90 * 110), one(110);
+    internal::fill(form, prepared, 0, Ids(queries), Ids(keys), whole.data(), 110);
+    for (std::int64_t i = 0; i < 90; ++i) {
+      const std::int64_t query = 20 + i;
+      const auto alone = internal::prepare<float>(form, {query, query}, {0, 109});
+      internal::fill(form, alone, 0, Ids(&query, 1), Ids(keys), one.data(), 110);
+      for (std::size_t j = 0; j < 110; ++j)
+        ASSERT_EQ(one[j], whole[static_cast<std::size_t>(i) * 110 + j]) << i << ", " << j;
+    }
+  }
+}
+
 template <typename A>
 void grid_tiles(std::int64_t height, std::int64_t width, std::int64_t leading) {
   GridBias form{.heads = 2, .height = height, .width = width, .leading = leading, .values = {}};
