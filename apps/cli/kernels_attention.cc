@@ -60,8 +60,8 @@ Kernel attention_kernel(int64_t tokens, const char* what, bool backward) {
   // Two products of 2 D operations forward; five backward.
   const double work = pairs * few * size * (backward ? 10 : 4);
   const auto forward = [=] {
-    attention<float>(q->view, k->view, v->view, mask, position, softmax_scale(size), out->view,
-                     lse->view);
+    attention<float>(q->view, k->view, v->view, mask, position, {.scale = softmax_scale(size)},
+                     out->view, lse->view);
   };
   if (backward) forward();
   return {
@@ -72,8 +72,8 @@ Kernel attention_kernel(int64_t tokens, const char* what, bool backward) {
       [=] {
         if (backward)
           attention_backward<float>(q->view, k->view, v->view, mask, position,
-                                    softmax_scale(size), out->view, lse->view, grad->view,
-                                    dq->view, dk->view, dv->view);
+                                    {.scale = softmax_scale(size)}, out->view, lse->view,
+                                    grad->view, dq->view, dk->view, dv->view);
         else
           forward();
       },

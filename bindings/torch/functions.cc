@@ -115,8 +115,8 @@ struct Attend : Function<Attend> {
       lse = at::empty({q.size(0), q.size(2), q.size(1)},
                       std::is_same_v<Sum, double> ? at::kDouble : at::kFloat);
       attention<T>(view<const T, 4>(q), view<const T, 4>(k), view<const T, 4>(v), setting->mask,
-                   position_of(*setting->plan), setting->softmax_scale, view<T, 4>(out),
-                   view<Sum, 3>(lse));
+                   position_of(*setting->plan), {.scale = setting->softmax_scale},
+                   view<T, 4>(out), view<Sum, 3>(lse));
     });
     save(context, setting);
     variable_list kept{q, k, v, out, lse};
@@ -140,7 +140,7 @@ struct Attend : Function<Attend> {
     with_element_type(q, [&]<typename T>(T) {
       attention_backward<T>(
           view<const T, 4>(q), view<const T, 4>(k), view<const T, 4>(v), setting->mask,
-          position_of(*setting->plan), setting->softmax_scale, view<const T, 4>(out),
+          position_of(*setting->plan), {.scale = setting->softmax_scale}, view<const T, 4>(out),
           view<const Accumulator<T>, 3>(lse), view<const T, 4>(out_grad), view<T, 4>(result[0]),
           view<T, 4>(result[1]), view<T, 4>(result[2]), parameters.empty() ? nullptr : &bias);
     });

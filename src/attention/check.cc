@@ -161,8 +161,16 @@ void check(const AttentionProblem& problem) {
         room,
         "the heads of q must be a multiple of those of k, " + std::to_string(problem.key_heads),
         problem.heads);
-  if (!std::isfinite(problem.scale))
-    refuse(room, "softmax_scale must be finite", problem.scale);
+  const Softmax& softmax = problem.softmax;
+  if (!std::isfinite(softmax.scale))
+    refuse(room, "the softmax scale must be finite", softmax.scale);
+  if (softmax.cap && !(*softmax.cap > 0 && std::isfinite(*softmax.cap)))
+    refuse(room, "the cap must be positive and finite", *softmax.cap);
+  if (!softmax.sinks.empty() && static_cast<int64_t>(softmax.sinks.size()) != problem.heads)
+    refuse(room, "sinks must be one for each of " + std::to_string(problem.heads) + " heads",
+           static_cast<int64_t>(softmax.sinks.size()));
+  for (const double sink : softmax.sinks)
+    if (!std::isfinite(sink)) refuse(room, "sinks must be finite", sink);
   check_mask(problem);
   const AttentionPosition& position = problem.position;
   if (position.queries || position.keys) {

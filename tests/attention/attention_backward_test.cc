@@ -32,10 +32,10 @@ struct Pass {
         dense({s.c.batch, s.c.heads, s.c.queries, s.c.keys}, 5.f) {}
   void operator()(const AttentionCase& c) {
     if (std::holds_alternative<DenseBias>(c.position.bias)) bias.dense = dense.view();
-    attention<T>(q.read(), k.read(), v.read(), c.mask, c.position, c.scale, out.view(),
-                 lse.view());
-    attention_backward<T>(q.read(), k.read(), v.read(), c.mask, c.position, c.scale, out.read(),
-                          lse.view(), out_grad.read(), q_grad.view(), k_grad.view(),
+    attention<T>(q.read(), k.read(), v.read(), c.mask, c.position, {.scale = c.scale},
+                 out.view(), lse.view());
+    attention_backward<T>(q.read(), k.read(), v.read(), c.mask, c.position, {.scale = c.scale},
+                          out.read(), lse.view(), out_grad.read(), q_grad.view(), k_grad.view(),
                           v_grad.view(), &bias);
   }
 };
@@ -143,8 +143,8 @@ TEST(AttentionBackwardInDouble, AgreesWithFiniteDifferences) {
     const auto loss = [&](const Sample& at) {
       Placed<double> q(at.x.q, Layout::plain), k(at.x.k, Layout::plain);
       Placed<double> v(at.x.v, Layout::plain), out(at.out_grad, Layout::plain);
-      attention<double>(q.read(), k.read(), v.read(), at.c.mask, at.c.position, at.c.scale,
-                        out.view());
+      attention<double>(q.read(), k.read(), v.read(), at.c.mask, at.c.position,
+                        {.scale = at.c.scale}, out.view());
       const auto got = out.numbers();
       double sum = 0;
       for (std::size_t i = 0; i < got.values.size(); ++i)
@@ -254,8 +254,8 @@ TEST(AttentionBackwardInDouble, OverwritesWithZerosWhereOneSideIsEmpty) {
     BiasGradient bias;
     attention_backward<double>(q.view(), k.view(), k.view(),
                                {.visibility = Visibility::bidirectional},
-                               {.bias = SlopeBias{{1}}}, 1, out.view(), lse.view(), q.view(),
-                               q_grad.view(), k_grad.view(), v_grad.view(), &bias);
+                               {.bias = SlopeBias{{1}}}, {.scale = 1}, out.view(), lse.view(),
+                               q.view(), q_grad.view(), k_grad.view(), v_grad.view(), &bias);
     EXPECT_THAT(q_grad.values, Each(0));
     EXPECT_THAT(k_grad.values, Each(0));
     EXPECT_THAT(v_grad.values, Each(0));
