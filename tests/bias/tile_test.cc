@@ -185,6 +185,30 @@ TEST(BiasTile, ARowHasTheSameBitsWhateverIsBesideIt) {
   }
 }
 
+TEST(BiasTile, ValuesComeInAnyUnit) {
+  const double log2_of_e = 1.4426950408889634;
+  const Numbers ids = testing::iota(0, 9), far = {0, std::int64_t{1} << 40};
+  const ProgressiveBias form = progressive(1, 5, 4.5);
+  const auto compare = [&](const auto& of, const Numbers& at) {
+    const auto one = internal::prepare<double>(of, range_of(at), range_of(at));
+    const auto other = internal::prepare<double>(of, range_of(at), range_of(at), log2_of_e);
+    const auto side = static_cast<std::int64_t>(at.size());
+    std::vector<double> a(at.size() * at.size()), b = a;
+    internal::fill(of, one, 0, Ids(at), Ids(at), a.data(), side);
+    internal::fill(of, other, 0, Ids(at), Ids(at), b.data(), side);
+    for (std::size_t n = 0; n < a.size(); ++n)
+      EXPECT_NEAR(b[n], log2_of_e * a[n], 1e-14 * (1 + std::fabs(a[n])));
+  };
+  compare(form, ids);
+  compare(form, far);
+  compare(GridBias{.heads = 1,
+                   .height = 3,
+                   .width = 3,
+                   .leading = 0,
+                   .values = testing::random_numbers(25)},
+          ids);
+}
+
 template <typename A>
 void grid_tiles(std::int64_t height, std::int64_t width, std::int64_t leading) {
   GridBias form{.heads = 2, .height = height, .width = width, .leading = leading, .values = {}};
