@@ -1,6 +1,8 @@
 #include "gnomon/attention/attention.h"
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 
 #include "gnomon/error.h"
@@ -77,6 +79,31 @@ void describe(View<const T, 4> q, const Heads& k_heads, const Heads& v_heads,
   internal::check(problem);
 }
 
+internal::IdRange range_of(const std::vector<int64_t>& ids) {
+  if (ids.empty()) return {};
+  const auto [least, most] = std::minmax_element(ids.begin(), ids.end());
+  return {*least, *most};
+}
+
+// What a form that fills tiles itself needs.
+template <typename A>
+void prepare_bias(internal::TypedProblem<A>& problem) {
+  const auto* grid = std::get_if<GridBias>(&problem.position.bias);
+  const auto* progressive = std::get_if<ProgressiveBias>(&problem.position.bias);
+  if (!grid && !progressive) return;
+  const auto& position = problem.position;
+  if (!position.queries) {
+    problem.query_ids.resize(static_cast<std::size_t>(problem.queries));
+    std::iota(problem.query_ids.begin(), problem.query_ids.end(), problem.mask.offset);
+    problem.key_ids.resize(static_cast<std::size_t>(problem.keys));
+    std::iota(problem.key_ids.begin(), problem.key_ids.end(), int64_t{0});
+  }
+  const auto queries = range_of(position.queries ? position.queries->ids : problem.query_ids);
+  const auto keys = range_of(position.keys ? position.keys->ids : problem.key_ids);
+  if (grid) problem.grid = internal::prepare<A>(*grid, queries, keys);
+  if (progressive) problem.progressive = internal::prepare<A>(*progressive, queries, keys);
+}
+
 template <typename T, typename Heads>
 void run(View<const T, 4> q, const Heads& k, const Heads& v, const AttentionMask& mask,
          const AttentionPosition& position, const Softmax& softmax, View<T, 4> out,
@@ -87,6 +114,7 @@ void run(View<const T, 4> q, const Heads& k, const Heads& v, const AttentionMask
   if (lse.data()) check_shape("lse", lse, {q.extent(0), q.extent(2), q.extent(1)});
   problem.out = result(out);
   problem.lse = lse;
+  prepare_bias(problem);
   internal::run_forward(problem);
 }
 
@@ -151,9 +179,7 @@ void attention_backward(View<const T, 4> q, View<const T, 4> k, View<const T, 4>
 
   int64_t numbers = 0;  // of the bias for one head
   if (bias_grad) {
-    const auto* strip = std::get_if<StripBias>(&position.bias);
-    if (strip) numbers = strip->distances();
-    if (std::holds_alternative<SlopeBias>(position.bias)) numbers = 1;
+    numbers = gnomon::numbers(position.bias);
     if (std::holds_alternative<DenseBias>(position.bias) && bias_grad->dense.data()) {
       check_shape("bias_grad.dense", bias_grad->dense,
                   {q.extent(0), q.extent(2), q.extent(1), k.extent(1)});
@@ -181,6 +207,7 @@ void attention_backward(View<const T, 4> q, View<const T, 4> k, View<const T, 4>
       for (std::ptrdiff_t i = 0; i < problem.dense_grad.extent(2); ++i)
         for (std::ptrdiff_t j = 0; j < problem.dense_grad.extent(3); ++j)
           problem.dense_grad(b, h, i, j) = 0;
+  prepare_bias(problem);
   internal::run_backward(problem);
   if (bias_grad) bias_grad->values = added(problem, bias_sums, numbers);
   if (!sinks_grad.empty()) {

@@ -94,12 +94,9 @@ void Weigh(const Tile& tile, const SeenColumns& columns, const Columns& all,
     const std::int64_t begin = none ? all.end : seen.begin, end = none ? all.end : seen.end;
     std::fill(row + all.begin, row + begin, A(0));
     std::fill(grad + all.begin, grad + begin, A(0));
-    // lse is not whole; what is left of it goes to the scores first.
-    const A whole = std::isfinite(lse[i]) ? std::round(lse[i]) : A(0);
-    const auto shift = hn::Set(tag, lse[i] - whole), mean = hn::Set(tag, delta[i]);
-    const Weights<decltype(tag)> weights(tag, whole);
+    const auto shift = hn::Set(tag, lse[i]), mean = hn::Set(tag, delta[i]);
     for (std::int64_t j = begin; j < end; j += lanes) {
-      const auto p = weights(tag, hn::Sub(hn::Load(tag, row + j), shift));
+      const auto p = WeightOfScore(tag, hn::Sub(hn::Load(tag, row + j), shift));
       hn::Store(p, tag, row + j);
       auto ds = hn::Mul(p, hn::Sub(hn::Load(tag, grad + j), mean));
       if (slope) ds = hn::Mul(ds, hn::Load(tag, slope + i * tile_keys + j));
@@ -161,8 +158,8 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
   Weigh<A>(tile, columns, all, at.lse + first, at.delta + first, slope, at.scores,
            at.score_grad);
   AddBiasGradient(
-      problem, tile, [&](std::int64_t i) { return columns[i / block_rows]; }, at.score_grad,
-      at.bias);
+      problem, tile, all, [&](std::int64_t i) { return columns[i / block_rows]; },
+      at.score_grad, at.bias);
   const std::int64_t keys = std::min(all.end, tile.keys) - all.begin;
   Product<A> product;
   product.depth = tile.rows();

@@ -9,8 +9,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 #include <variant>
+#include <vector>
 
+#include "src/attention/pack-inl.h"
 #include "src/attention/softmax-inl.h"
 #include "src/attention/tile.h"
 #include "src/core/elements-inl.h"
@@ -24,11 +27,15 @@ namespace hn = hwy::HWY_NAMESPACE;
 using internal::AttentionProblem;
 using internal::BackwardProblem;
 using internal::key_id;
-using internal::padded;
 using internal::query_id;
 using internal::Tile;
 using internal::tile_keys;
 using internal::tile_rows;
+
+// Columns of a tile, in whole vectors.
+struct Columns {
+  std::int64_t begin = 0, end = 0;
+};
 
 // Numbers of room that a tile's bias needs: rows, or a strip for each head, which may be read
 // up to a whole vector further.
@@ -139,10 +146,38 @@ void FillGiven(const DenseBias& form, const Tile& tile, A* HWY_RESTRICT room, co
   }
 }
 
+// Positions [count] of the tile's queries or keys.
+inline internal::Ids IdsOf(const Positions* positions, const std::vector<std::int64_t>& own,
+                           std::int64_t batch, std::int64_t first, std::int64_t count) {
+  const std::int64_t row = positions && positions->batch > 1 ? batch * positions->tokens : 0;
+  const std::vector<std::int64_t>& ids = positions ? positions->ids : own;
+  return {ids.data() + row + first, static_cast<std::size_t>(count)};
+}
+
+// Forms that fill tiles themselves.
+template <typename Form, typename Prepared, typename A>
+void FillTile(const internal::TypedProblem<A>& problem, const Form& form,
+              const Prepared& prepared, const Tile& tile, A* HWY_RESTRICT room,
+              const A** rows) {
+  const internal::Ids queries =
+      IdsOf(problem.position.queries, problem.query_ids, tile.batch, tile.query, tile.queries);
+  const internal::Ids keys =
+      IdsOf(problem.position.keys, problem.key_ids, tile.batch, tile.key, tile.keys);
+  for (std::int64_t h = 0; h < tile.heads; ++h)
+    internal::fill(form, prepared, tile.head + h, queries, keys, room + h * tile_keys,
+                   tile.heads * tile_keys);
+  for (std::int64_t r = 0; r < tile.rows(); ++r, room += tile_keys) {
+    std::fill(room + tile.keys, room + padded(tile.keys), A(0));
+    ScaleRow(static_cast<A>(log2_of_e), padded(tile.keys), room);
+    rows[r] = room;
+  }
+}
+
 // rows[r] [tile.keys padded] is the bias of the tile's row r in units of ln 2, in `room` of
 // bias_room numbers. False where there is none.
 template <typename A>
-bool FillBias(const AttentionProblem& problem, const Tile& tile, A* room, const A** rows) {
+bool FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A* room,
+              const A** rows) {
   const BiasForm& bias = problem.position.bias;
   if (const auto* slope = std::get_if<SlopeBias>(&bias))
     FillByDistance(problem, *slope, tile, room, rows);
@@ -150,13 +185,17 @@ bool FillBias(const AttentionProblem& problem, const Tile& tile, A* room, const 
     FillByDistance(problem, *strip, tile, room, rows);
   else if (const auto* dense = std::get_if<DenseBias>(&bias))
     FillGiven(*dense, tile, room, rows);
+  else if (const auto* grid = std::get_if<GridBias>(&bias))
+    FillTile(problem, *grid, problem.grid, tile, room, rows);
+  else if (const auto* progressive = std::get_if<ProgressiveBias>(&bias))
+    FillTile(problem, *progressive, problem.progressive, tile, room, rows);
   else
     return false;
   return true;
 }
 
-// sums += the gradients of the tile's scores by distance; visit(columns of row i) says where
-// they are. room: as FillBias.
+// sums += the gradients of the tile's scores by distance; seen(i): the columns of row i. room:
+// as FillBias.
 template <typename A, typename Seen>
 void AddByDistance(const BackwardProblem<A>& problem, const Tile& tile, const Seen& seen,
                    const A* HWY_RESTRICT grad, A* HWY_RESTRICT room, double* sums) {
@@ -197,15 +236,27 @@ void AddByDistance(const BackwardProblem<A>& problem, const Tile& tile, const Se
   }
 }
 
+template <typename Form, typename Prepared, typename A>
+void AddByTile(const BackwardProblem<A>& problem, const Form& form, const Prepared& prepared,
+               const Tile& tile, const Columns& all, const A* grad, double* sums) {
+  internal::add_gradient(
+      form, prepared, tile.head,
+      IdsOf(problem.position.queries, problem.query_ids, tile.batch, tile.query, tile.queries),
+      IdsOf(problem.position.keys, problem.key_ids, tile.batch, tile.key + all.begin,
+            std::min(all.end, tile.keys) - all.begin),
+      grad + all.begin, tile_keys, sums);
+}
+
 // Adds a tile of score gradients [queries, tile_keys], of one head, to the sums of its head, in
-// the order of queries, and writes a dense form's.
+// the order of queries, and writes a dense form's. all: the columns that the tile has, zero
+// where a row lacks them; seen(i): those of row i.
 template <typename A, typename Seen>
-void AddBiasGradient(const BackwardProblem<A>& problem, const Tile& tile, const Seen& seen,
-                     const A* grad, A* room) {
+void AddBiasGradient(const BackwardProblem<A>& problem, const Tile& tile, const Columns& all,
+                     const Seen& seen, const A* grad, A* room) {
   if (problem.dense_grad.data()) {
     const auto& to = problem.dense_grad;
     for (std::int64_t i = 0; i < tile.queries; ++i) {
-      const auto columns = seen(i);
+      const Columns columns = seen(i);
       for (std::int64_t j = columns.begin; j < std::min(columns.end, tile.keys); ++j)
         to(tile.batch, tile.head, tile.query + i, tile.key + j) =
             static_cast<float>(grad[i * tile_keys + j]);
@@ -213,7 +264,13 @@ void AddBiasGradient(const BackwardProblem<A>& problem, const Tile& tile, const 
   }
   if (!problem.bias_sums) return;
   double* sums = problem.bias_sums + problem.sums_at(tile) * problem.bias_numbers;
-  AddByDistance(problem, tile, seen, grad, room, sums);
+  const BiasForm& bias = problem.position.bias;
+  if (const auto* grid = std::get_if<GridBias>(&bias))
+    AddByTile(problem, *grid, problem.grid, tile, all, grad, sums);
+  else if (const auto* progressive = std::get_if<ProgressiveBias>(&bias))
+    AddByTile(problem, *progressive, problem.progressive, tile, all, grad, sums);
+  else
+    AddByDistance(problem, tile, seen, grad, room, sums);
 }
 
 }  // namespace HWY_NAMESPACE

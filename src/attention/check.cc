@@ -130,12 +130,29 @@ void check_strip(const AttentionProblem& problem, const StripBias& strip) {
              std::to_string(strip.first + strip.distances() - 1));
 }
 
+// A grid's positions, of all rows that are not padding.
+void check_on_grid(const AttentionProblem& problem) {
+  const BiasForm& bias = problem.position.bias;
+  if (!problem.position.queries) {
+    if (problem.queries)
+      check_ids(bias, {problem.mask.offset, problem.mask.offset + problem.queries - 1});
+    if (problem.keys) check_ids(bias, {0, problem.keys - 1});
+    return;
+  }
+  for (const Positions* positions : {problem.position.queries, problem.position.keys})
+    for (std::size_t i = 0; i < positions->ids.size(); ++i)
+      if (positions->sequences[i] != Positions::padding)
+        check_ids(bias, {positions->ids[i], positions->ids[i]});
+}
+
 void check_bias(const AttentionProblem& problem) {
   const BiasForm& bias = problem.position.bias;
   if (std::holds_alternative<NoBias>(bias)) return;
   if (heads(bias) != problem.heads)
     refuse(room, "the bias must have " + std::to_string(problem.heads) + " heads", heads(bias));
   if (const auto* strip = std::get_if<StripBias>(&bias)) check_strip(problem, *strip);
+  check_form(bias);
+  if (std::holds_alternative<GridBias>(bias)) check_on_grid(problem);
   if (const auto* dense = std::get_if<DenseBias>(&bias)) {
     const auto& extents = dense->values.extents();
     const std::array<std::ptrdiff_t, 4> wanted = {problem.batch, problem.heads, problem.queries,

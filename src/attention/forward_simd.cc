@@ -96,15 +96,14 @@ void TakeScores(const Tile& tile, const SeenColumns& columns, std::int64_t value
       other = hn::Max(other, hn::Load(tag, row + j + lanes));
     }
     if (j < seen.end) greatest = hn::Max(greatest, hn::Load(tag, row + j));
-    // Whole, so that a new one scales by powers of two, without rounding.
-    const A now = std::ceil(hn::GetLane(hn::MaxOfLanes(tag, hn::Max(greatest, other))));
+    const A now = hn::GetLane(hn::MaxOfLanes(tag, hn::Max(greatest, other)));
     // While nothing is seen any finite number will do: the weight of -infinity is 0.
     const A reference = now == nothing ? A(0) : now;
-    const Weights<decltype(tag)> weights(tag, reference);
+    const auto shift = hn::Set(tag, reference);
     A* HWY_RESTRICT sum_at = state.sum + (first + i) * lanes;
     auto sum = hn::Load(tag, sum_at);
     if (now != most) {
-      const auto factor = weights(tag, hn::Set(tag, most));
+      const auto factor = WeightOfScore(tag, hn::Set(tag, most - reference));
       sum = hn::Mul(factor, sum);
       A* HWY_RESTRICT to = state.out + (first + i) * state.width;
       for (std::int64_t d = 0; d < padded(values); d += lanes)
@@ -113,7 +112,7 @@ void TakeScores(const Tile& tile, const SeenColumns& columns, std::int64_t value
     }
     auto part = hn::Zero(tag);
     for (j = seen.begin; j < seen.end; j += lanes) {
-      const auto weight = weights(tag, hn::Load(tag, row + j));
+      const auto weight = WeightOfScore(tag, hn::Sub(hn::Load(tag, row + j), shift));
       part = hn::Add(part, weight);
       hn::Store(weight, tag, row + j);
     }
@@ -137,9 +136,8 @@ void MergeRow(std::int64_t values, A from_most, const A* HWY_RESTRICT from_sum,
     return;
   }
   const A now = std::max(most, from_most);
-  const Weights<decltype(tag)> weights(tag, now);
-  const auto old = weights(tag, hn::Set(tag, most));
-  const auto more = weights(tag, hn::Set(tag, from_most));
+  const auto old = WeightOfScore(tag, hn::Set(tag, most - now));
+  const auto more = WeightOfScore(tag, hn::Set(tag, from_most - now));
   most = now;
   hn::Store(hn::MulAdd(more, hn::Load(tag, from_sum), hn::Mul(old, hn::Load(tag, sum))), tag,
             sum);

@@ -127,9 +127,9 @@ HWY_INLINE void ScaleRow(A factor, std::int64_t count, A* HWY_RESTRICT x) {
 template <typename A>
 HWY_INLINE void TransposeLanes(const A* HWY_RESTRICT from, std::ptrdiff_t stride,
                                std::int64_t columns, A* HWY_RESTRICT to, std::ptrdiff_t step) {
-  const hn::ScalableTag<A> tag;
   constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
 #if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<A> tag;
   if constexpr (sizeof(A) == 4 && lanes >= 4) {
     // Vector r holds, in its 128-bit block b, columns c to c + 3 of row 4 b + r: four such
     // vectors are transposed within their blocks.

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "gnomon/attention/attention.h"
+#include "src/bias/tile.h"
 
 namespace gnomon::internal {
 
@@ -36,14 +38,23 @@ struct AttentionProblem {
   std::int64_t group() const { return heads / key_heads; }
 };
 
+// With what the bias needs in the type of sums, prepared once.
 template <typename A>
-struct ForwardProblem : AttentionProblem {
+struct TypedProblem : AttentionProblem {
+  PreparedGrid<A> grid;
+  PreparedProgressive<A> progressive;
+  // Positions of all rows, [T] and [S], for these two where none are given.
+  std::vector<std::int64_t> query_ids, key_ids;
+};
+
+template <typename A>
+struct ForwardProblem : TypedProblem<A> {
   Result out;
   View<A, 3> lse;
 };
 
 template <typename A>
-struct BackwardProblem : AttentionProblem {
+struct BackwardProblem : TypedProblem<A> {
   Operand out, out_grad;
   View<const A, 3> lse;
   Result q_grad, k_grad, v_grad;
@@ -56,7 +67,7 @@ struct BackwardProblem : AttentionProblem {
   // Which of [B, Hq, parts].
   template <typename Tile>
   std::int64_t sums_at(const Tile& tile) const {
-    return (tile.batch * heads + tile.head) * parts + tile.part;
+    return (tile.batch * this->heads + tile.head) * parts + tile.part;
   }
   View<float, 4> dense_grad;
 };

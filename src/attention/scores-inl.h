@@ -27,10 +27,6 @@ using internal::Meeting;
 using internal::part_products;
 using internal::Tile;
 
-// Columns of a tile, in whole vectors.
-struct Columns {
-  std::int64_t begin = 0, end = 0;
-};
 // What each six rows of a tile see at most.
 using SeenColumns = Columns[tile_rows / block_rows];
 
@@ -185,8 +181,9 @@ inline double QueryFactor(const AttentionProblem& problem) {
 
 // The scores of a tile. q: packed rows, times QueryFactor. slope: as CapScores, where capped.
 template <typename A>
-void MakeScores(const AttentionProblem& problem, const Tile& tile, const SeenColumns& columns,
-                const A* q, const A* key_panels, A* bias_room, A* scores, A* slope = nullptr) {
+void MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
+                const SeenColumns& columns, const A* q, const A* key_panels, A* bias_room,
+                A* scores, A* slope = nullptr) {
   const A* rows[tile_rows];
   const A* const* given = FillBias(problem, tile, bias_room, rows) ? rows : nullptr;
   MultiplyPanels(tile, columns, problem.size, q, key_panels,

@@ -271,7 +271,7 @@ TEST(AttentionBackwardErrors, NameTheTensorThatDoesNotFit) {
                         View<float, 4> q_grad, View<float, 4> k_grad) {
     return message_of([&] {
       auto v_grad = k;
-      attention_backward<float>(q.view(), k.view(), k.view(), mask, {}, 1, q.view(), sums,
+      attention_backward<float>(q.view(), k.view(), k.view(), mask, {}, {.scale = 1}, q.view(), sums,
                                 out_grad, q_grad, k_grad, v_grad.view());
     });
   };

@@ -19,7 +19,7 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 template <typename T>
 double bound(double most) {
   if (std::is_same_v<T, double>) return 0x1p-46 * most;
-  const double sums = 0x1p-18 * most;
+  const double sums = 0x1p-17 * most;
   return std::is_same_v<T, float> ? sums : sums + half_ulp<T> * (most + sums) + 0x1p-25;
 }
 

@@ -184,9 +184,31 @@ TEST_F(Program, BenchGivesTimeShareAndError) {
     const bool floats = kernel["detail"].get<std::string>().find("f32") != std::string::npos;
     EXPECT_LE(kernel["error"].get<double>(), floats ? 0x1p-24 : 0x1p-9);
   }
+  const auto decoding = run({"bench", "attention decode", "--tokens", "300", "--json"});
+  ASSERT_EQ(decoding.code, 0) << decoding.errors;
+  const Json rows = Json::parse(decoding.output)["kernels"];
+  ASSERT_EQ(rows.size(), 4u);
+  for (const Json& kernel : rows) {
+    EXPECT_EQ(kernel["roof"], "memory");
+    EXPECT_LE(kernel["error"].get<double>(), 0x1p-8);
+  }
   EXPECT_THAT(refused({"bench", "nothing"}), HasSubstr("got nothing"));
   EXPECT_THAT(refused({"bench", "table", "--isa", "vax"}), HasSubstr("all, got vax"));
   EXPECT_THAT(refused({"bench", "table", "--tokens", "0"}), HasSubstr("at least 1, got 0"));
+}
+
+TEST_F(Program, BenchReadsAttentionAgainstSgemm) {
+  const auto outcome = run({"bench", "attention t5", "--tokens", "67", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const Json rows = Json::parse(outcome.output)["kernels"];
+  ASSERT_EQ(rows.size(), 3u);
+  for (const Json& kernel : rows) {
+    EXPECT_EQ(kernel["roof"], "arithmetic");
+    EXPECT_THAT(kernel["roof_name"],
+                ::testing::AnyOf(HasSubstr("sgemm"), HasSubstr("registers")));
+    EXPECT_EQ(kernel["dense_bias_bytes"], 8 * 67 * 67 * 4.0);
+    EXPECT_LE(kernel["error"].get<double>(), 0x1p-16);
+  }
 }
 
 TEST_F(Program, BiasMatrices) {

@@ -83,9 +83,9 @@ struct Int8Heads {
 // Scores up to 1e4 do not overflow. Padding rows are not read: what lies there, a NaN say,
 // reaches nothing. Weights below 2^-100 of a row's greatest (double: 2^-960) are 0.
 //
-// Error for float: |out - exact| <= 2^-18 max |v| and |lse - exact| <= 2^-18 max(1, |lse|),
+// Error for float: |out - exact| <= 2^-17 max |v| and |lse - exact| <= 2^-18 max(1, |lse|),
 // where scale sum_d |q'_d k'_d| + |bias| is at most 30 and D <= 256; for double 2^-46 in place
-// of 2^-18. For half and bfloat16 as for float, and out rounded once more. A SlopeBias skips
+// of both. For half and bfloat16 as for float, and out rounded once more. A SlopeBias skips
 // keys so far away that their weights are 0 in any case; exact sums differ by less than
 // S 2^-90 max |v|.
 // Deterministic: the same bits for any number of threads; and a query's row has the same bits
