@@ -18,46 +18,17 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
 #include "hwy/highway.h"
-#include "src/attention/multiply-inl.h"
-#include "src/attention/pack-inl.h"
-#include "src/attention/scores-inl.h"
+#include "src/attention/decode-inl.h"
+#include "src/attention/online-inl.h"
 #include "src/core/dispatch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
+using internal::ForwardPiece;
 using internal::ForwardPlan;
-using internal::ForwardProblem;
 using internal::part_keys;
-
-// The queries [query, query + queries) of all heads that share a key head, so that each tile of
-// keys is packed once for all of them.
-struct ForwardPiece {
-  std::int64_t batch, key_head, query, queries;
-};
-
-// Running maxima (rounded up to whole numbers), sums and outputs of the rows of a piece; a
-// row's sum is a vector, whose lanes are added at the end.
-template <typename A>
-struct State {
-  A *most, *sum, *out;
-  std::int64_t rows, width;  // of out
-
-  static constexpr std::int64_t lanes =
-      static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
-  State(internal::Carve<A>& carve, std::int64_t row_count, std::int64_t values)
-      : rows(row_count), width(row_stride(values)) {
-    most = carve.take(rows);
-    sum = carve.take(rows * lanes);
-    out = carve.take(rows * width);
-  }
-  void Clear() const {
-    std::fill_n(most, rows, -std::numeric_limits<A>::infinity());
-    std::fill_n(sum, rows * lanes, A(0));
-    std::fill_n(out, rows * width, A(0));
-  }
-};
 
 template <typename A>
 struct ForwardScratch {
@@ -76,76 +47,6 @@ struct ForwardScratch {
         total(carve, rows, problem.value_size),
         part(carve, rows, problem.value_size) {}
 };
-
-// Takes a tile of scores into the rows' state: scores become 2^(score - maximum).
-template <typename A>
-void TakeScores(const Tile& tile, const SeenColumns& columns, std::int64_t values,
-                A* HWY_RESTRICT scores, const State<A>& state, std::int64_t first) {
-  const hn::ScalableTag<A> tag;
-  constexpr std::int64_t lanes = State<A>::lanes;
-  constexpr A nothing = -std::numeric_limits<A>::infinity();
-  for (std::int64_t i = 0; i < tile.rows(); ++i) {
-    const Columns& seen = columns[i / block_rows];
-    if (seen.begin == seen.end) continue;
-    A* HWY_RESTRICT row = scores + i * tile_keys;
-    A& most = state.most[first + i];
-    auto greatest = hn::Set(tag, most), other = greatest;
-    std::int64_t j = seen.begin;
-    for (; j + 2 * lanes <= seen.end; j += 2 * lanes) {
-      greatest = hn::Max(greatest, hn::Load(tag, row + j));
-      other = hn::Max(other, hn::Load(tag, row + j + lanes));
-    }
-    if (j < seen.end) greatest = hn::Max(greatest, hn::Load(tag, row + j));
-    const A now = hn::GetLane(hn::MaxOfLanes(tag, hn::Max(greatest, other)));
-    // While nothing is seen any finite number will do: the weight of -infinity is 0.
-    const A reference = now == nothing ? A(0) : now;
-    const auto shift = hn::Set(tag, reference);
-    A* HWY_RESTRICT sum_at = state.sum + (first + i) * lanes;
-    auto sum = hn::Load(tag, sum_at);
-    if (now != most) {
-      const auto factor = WeightOfScore(tag, hn::Set(tag, most - reference));
-      sum = hn::Mul(factor, sum);
-      A* HWY_RESTRICT to = state.out + (first + i) * state.width;
-      for (std::int64_t d = 0; d < padded(values); d += lanes)
-        hn::Store(hn::Mul(factor, hn::Load(tag, to + d)), tag, to + d);
-      most = now;
-    }
-    auto part = hn::Zero(tag);
-    for (j = seen.begin; j < seen.end; j += lanes) {
-      const auto weight = WeightOfScore(tag, hn::Sub(hn::Load(tag, row + j), shift));
-      part = hn::Add(part, weight);
-      hn::Store(weight, tag, row + j);
-    }
-    hn::Store(hn::Add(sum, part), tag, sum_at);
-  }
-}
-
-// Rows of `from` into those of `to`, in this order.
-template <typename A>
-void MergeRow(std::int64_t values, A from_most, const A* HWY_RESTRICT from_sum,
-              const A* HWY_RESTRICT from_out, A& most, A* HWY_RESTRICT sum,
-              A* HWY_RESTRICT out) {
-  const hn::ScalableTag<A> tag;
-  constexpr std::int64_t lanes = State<A>::lanes;
-  constexpr A nothing = -std::numeric_limits<A>::infinity();
-  if (from_most == nothing) return;
-  if (most == nothing) {
-    most = from_most;
-    std::copy_n(from_sum, lanes, sum);
-    std::copy_n(from_out, padded(values), out);
-    return;
-  }
-  const A now = std::max(most, from_most);
-  const auto old = WeightOfScore(tag, hn::Set(tag, most - now));
-  const auto more = WeightOfScore(tag, hn::Set(tag, from_most - now));
-  most = now;
-  hn::Store(hn::MulAdd(more, hn::Load(tag, from_sum), hn::Mul(old, hn::Load(tag, sum))), tag,
-            sum);
-  for (std::int64_t d = 0; d < padded(values); d += lanes)
-    hn::Store(
-        hn::MulAdd(more, hn::Load(tag, from_out + d), hn::Mul(old, hn::Load(tag, out + d))),
-        tag, out + d);
-}
 
 // A piece's rows: chunks of at most tile_rows heads one after another; within a chunk query by
 // query. body(first head, heads, first row).
@@ -211,74 +112,138 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
 }
 
 template <typename A>
-void WriteRow(const ForwardProblem<A>& problem, std::int64_t b, std::int64_t query,
-              std::int64_t head, A most, const A* sum_lanes, const A* out) {
-  const hn::ScalableTag<A> tag;
-  const double sum =
-      static_cast<double>(hn::GetLane(hn::SumOfLanes(tag, hn::Load(tag, sum_lanes))));
-  double scale = sum == 0 ? 0 : 1 / sum;
-  double lse = -std::numeric_limits<double>::infinity();
-  if (sum != 0) lse = ln_of_2 * (static_cast<double>(most) + std::log2(sum));
-  if (!problem.softmax.sinks.empty()) {
-    // The sink takes its share of the weight and gives nothing.
-    const double sink = problem.softmax.sinks[static_cast<std::size_t>(head)];
-    const double together = std::max(sink, lse);
-    const double all =
-        together + std::log(std::exp(sink - together) + std::exp(lse - together));
-    if (sum != 0) scale *= std::exp(lse - all);
-    lse = all;
-  }
-  StoreRow(problem.out, b, query, head, problem.value_size, static_cast<A>(scale), out);
-  if (problem.lse.data()) problem.lse(b, head, query) = static_cast<A>(lse);
-}
-
-template <typename A>
-void RunPiece(const ForwardProblem<A>& problem, const ForwardPiece& piece,
-              const ForwardScratch<A>& at) {
-  PackQueries(problem, piece, at.q);
-  const std::int64_t begin = visible_keys(problem, piece.query).begin;
-  const std::int64_t end = visible_keys(problem, piece.query + piece.queries - 1).end;
-  bool first = true;
-  for (std::int64_t part = begin / part_keys * part_keys; part < end || first;
-       part += part_keys, first = false) {
-    const internal::KeyRange range{std::max(part, begin), std::min(part + part_keys, end)};
-    RunPart(problem, piece, range, at, first ? at.total : at.part);
-    if (first) continue;
-    for (std::int64_t row = 0; row < at.total.rows; ++row)
-      MergeRow(problem.value_size, at.part.most[row], at.part.sum + row * State<A>::lanes,
-               at.part.out + row * at.part.width, at.total.most[row],
-               at.total.sum + row * State<A>::lanes, at.total.out + row * at.total.width);
-  }
+void WritePiece(const ForwardProblem<A>& problem, const ForwardPiece& piece,
+                const State<A>& state) {
   ForHeads(problem, piece, [&](std::int64_t head, std::int64_t heads, std::int64_t row) {
     for (std::int64_t i = 0; i < piece.queries * heads; ++i, ++row)
-      WriteRow(problem, piece.batch, piece.query + i / heads, head + i % heads,
-               at.total.most[row], at.total.sum + row * State<A>::lanes,
-               at.total.out + row * at.total.width);
+      WriteRow(problem, piece.batch, piece.query + i / heads, head + i % heads, state.most[row],
+               state.sum + row * State<A>::lanes, state.out + row * state.width);
+  });
+}
+
+internal::KeyRange SeenByPiece(const AttentionProblem& problem, const ForwardPiece& piece) {
+  return {visible_keys(problem, piece.query).begin,
+          visible_keys(problem, piece.query + piece.queries - 1).end};
+}
+
+// What part `part` of all keys has of a range.
+internal::KeyRange InPart(const internal::KeyRange& range, std::int64_t part) {
+  return {std::max(part * part_keys, range.begin), std::min((part + 1) * part_keys, range.end)};
+}
+
+// Each piece by one thread.
+template <typename A>
+void ForwardByPieces(const ForwardProblem<A>& problem, const ForwardPlan& plan) {
+  const std::int64_t rows = plan.queries * problem.group();
+  internal::ScratchPool<A> pool(internal::at_once(plan.pieces, plan.grain),
+                                ForwardScratch<A>(problem, rows, nullptr).carve.used());
+  parallel_for(plan.pieces, plan.grain, [&](std::int64_t begin, std::int64_t end) {
+    A* block = pool.take();
+    const ForwardScratch<A> at(problem, rows, block);
+    for (std::int64_t n = begin; n < end; ++n) {
+      const ForwardPiece piece = plan.piece(problem, n);
+      const internal::KeyRange range = SeenByPiece(problem, piece);
+      PackQueries(problem, piece, at.q);
+      at.total.Clear();
+      const std::int64_t first = range.begin / part_keys;
+      for (std::int64_t part = first; part * part_keys < range.end; ++part) {
+        RunPart(problem, piece, InPart(range, part), at, part == first ? at.total : at.part);
+        if (part > first) MergeStates(at.part, at.total, problem.value_size);
+      }
+      WritePiece(problem, piece, at.total);
+    }
+    pool.give(block);
+  });
+}
+
+// Each part of the keys of each piece by one thread: for few queries and many keys.
+template <typename A>
+void ForwardByParts(const ForwardProblem<A>& problem, const ForwardPlan& plan) {
+  const std::int64_t rows = plan.queries * problem.group(), parts = plan.parts;
+  internal::ScratchPool<A> pool(internal::at_once(plan.pieces * parts, 1),
+                                ForwardScratch<A>(problem, rows, nullptr).carve.used());
+  internal::Carve<A> of_state;
+  State<A>(of_state, rows, problem.value_size);
+  internal::ScratchPool<A> states(1, plan.pieces * parts * of_state.used());
+  const auto state_of = [&](std::int64_t piece, std::int64_t part) {
+    internal::Carve<A> carve(states.at(0) + (piece * parts + part) * of_state.used());
+    return State<A>(carve, rows, problem.value_size);
+  };
+  parallel_for(plan.pieces * parts, 1, [&](std::int64_t begin, std::int64_t end) {
+    A* block = pool.take();
+    const ForwardScratch<A> at(problem, rows, block);
+    for (std::int64_t n = begin; n < end; ++n) {
+      // Heads of the same keys one after another: they lie side by side.
+      const std::int64_t n_piece = n % plan.pieces, part = n / plan.pieces;
+      const ForwardPiece piece = plan.piece(problem, n_piece);
+      PackQueries(problem, piece, at.q);
+      RunPart(problem, piece, InPart(SeenByPiece(problem, piece), part), at,
+              state_of(n_piece, part));
+    }
+    pool.give(block);
+  });
+  parallel_for(plan.pieces, 16, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = begin; n < end; ++n) {
+      const State<A> total = state_of(n, 0);
+      for (std::int64_t part = 1; part < parts; ++part)
+        MergeStates(state_of(n, part), total, problem.value_size);
+      WritePiece(problem, plan.piece(problem, n), total);
+    }
+  });
+}
+
+// Each part of the keys of some key heads by one thread, for at most direct_rows rows of each.
+void ForwardDirectly(const ForwardProblem<float>& problem) {
+  const std::int64_t rows = internal::in_fours(problem.queries * problem.group());
+  const internal::DirectPlan plan(problem);
+  internal::Carve<float> of_state;
+  State<float>(of_state, rows, problem.value_size);
+  const std::int64_t pairs = problem.batch * problem.key_heads;
+  internal::ScratchPool<float> states(1, pairs * plan.parts * of_state.used());
+  const auto state_of = [&](std::int64_t b, std::int64_t head, std::int64_t part) {
+    const std::int64_t n = (b * problem.key_heads + head) * plan.parts + part;
+    internal::Carve<float> carve(states.at(0) + n * of_state.used());
+    return State<float>(carve, rows, problem.value_size);
+  };
+  internal::ScratchPool<float> pool(internal::at_once(plan.pieces, plan.grain),
+                                    DirectScratch(problem, plan.heads, nullptr).carve.used());
+  parallel_for(plan.pieces, plan.grain, [&](std::int64_t begin, std::int64_t end) {
+    float* block = pool.take();
+    const DirectScratch at(problem, plan.heads, block);
+    for (std::int64_t n = begin; n < end; ++n) {
+      const internal::DirectPlan::Piece piece = plan.piece(problem, n);
+      for (std::int64_t h = 0; h < piece.heads; ++h)
+        PackQueries(problem, {piece.batch, piece.first + h, 0, problem.queries},
+                    at.q + h * rows * row_stride(problem.size));
+      const internal::KeyRange range =
+          SeenByPiece(problem, {piece.batch, piece.first, 0, problem.queries});
+      RunDirectly(problem, piece, InPart(range, piece.part), at,
+                  [&](std::int64_t head) { return state_of(piece.batch, head, piece.part); });
+    }
+    pool.give(block);
+  });
+  parallel_for(pairs, 64, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t n = begin; n < end; ++n) {
+      const std::int64_t b = n / problem.key_heads, head = n % problem.key_heads;
+      const State<float> total = state_of(b, head, 0);
+      for (std::int64_t part = 1; part < plan.parts; ++part)
+        MergeStates(state_of(b, head, part), total, problem.value_size);
+      WritePiece(problem, {b, head, 0, problem.queries}, total);
+    }
   });
 }
 
 template <typename A>
 void ForwardAll(const ForwardProblem<A>& problem) {
   if (!problem.batch || !problem.queries || !problem.heads) return;
+  if constexpr (sizeof(A) == 4) {
+    if (internal::reads_directly(problem)) return ForwardDirectly(problem);
+  }
   const ForwardPlan plan(problem);
-  const std::int64_t rows = plan.queries * problem.group();
-  internal::ScratchPool<A> pool(internal::at_once(plan.pieces, plan.grain),
-                                ForwardScratch<A>(problem, rows, nullptr).carve.used());
-  parallel_for(plan.pieces, plan.grain, [&](std::int64_t begin, std::int64_t end) {
-    A* block = pool.take();
-    const ForwardScratch<A> scratch(problem, rows, block);
-    for (std::int64_t n = begin; n < end; ++n) {
-      // The longest first: the last queries see the most keys.
-      const std::int64_t pair = n % (problem.batch * problem.key_heads);
-      const std::int64_t query =
-          (plan.chunks - 1 - n / (problem.batch * problem.key_heads)) * plan.queries;
-      RunPiece(problem,
-               ForwardPiece{pair / problem.key_heads, pair % problem.key_heads, query,
-                            std::min(plan.queries, problem.queries - query)},
-               scratch);
-    }
-    pool.give(block);
-  });
+  if (plan.parts > 1 && plan.pieces < 4 * threads())
+    ForwardByParts(problem, plan);
+  else
+    ForwardByPieces(problem, plan);
 }
 
 void ForwardFloat(const ForwardProblem<float>& problem) { ForwardAll(problem); }

@@ -179,6 +179,33 @@ inline double QueryFactor(const AttentionProblem& problem) {
   return softmax.scale * log2_of_e * (softmax.cap ? 2 / *softmax.cap : 1);
 }
 
+template <typename A>
+void AddGiven(const Tile& tile, const SeenColumns& columns, const A* const* given,
+              A* HWY_RESTRICT scores) {
+  const hn::ScalableTag<A> tag;
+  for (std::int64_t row = 0; row < tile.rows(); ++row) {
+    const Columns& seen = columns[row / block_rows];
+    for (std::int64_t j = seen.begin; j < seen.end;
+         j += static_cast<std::int64_t>(hn::Lanes(tag))) {
+      A* at = scores + row * tile_keys + j;
+      hn::Store(hn::Add(hn::Load(tag, at), hn::LoadU(tag, given[row] + j)), tag, at);
+    }
+  }
+}
+
+// Products of a tile to scores.
+template <typename A>
+void FinishScores(const internal::TypedProblem<A>& problem, const Tile& tile,
+                  const SeenColumns& columns, A* bias_room, A* scores) {
+  const A* rows[tile_rows];
+  const A* const* given = FillBias(problem, tile, bias_room, rows) ? rows : nullptr;
+  if (problem.softmax.cap)
+    CapScores<A>(tile, columns, *problem.softmax.cap, given, scores, nullptr);
+  else if (given)
+    AddGiven(tile, columns, given, scores);
+  HideScores(problem, tile, columns, scores);
+}
+
 // The scores of a tile. q: packed rows, times QueryFactor. slope: as CapScores, where capped.
 template <typename A>
 void MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,

@@ -69,12 +69,18 @@ inline Tile trimmed(const AttentionProblem& problem, Tile tile) {
   return tile;
 }
 
-// How a forward pass is cut into pieces: queries of the heads that share a key head. Results do
-// not depend on it.
+// The queries [query, query + queries) of all heads that share a key head, so that each tile of
+// keys is packed once for all of them.
+struct ForwardPiece {
+  std::int64_t batch, key_head, query, queries;
+};
+
+// How a forward pass is cut into pieces. Results do not depend on it.
 struct ForwardPlan {
   std::int64_t queries;  // of a piece
   std::int64_t chunks;   // pieces of one key head
   std::int64_t pieces, grain;
+  std::int64_t parts;  // of the keys
 
   explicit ForwardPlan(const AttentionProblem& problem) {
     // Rows whose queries and outputs stay in a second-level cache, and are many enough that
@@ -95,6 +101,58 @@ struct ForwardPlan {
     const std::int64_t work =
         1 + queries * problem.group() * problem.keys * (problem.size + problem.value_size);
     grain = std::max<std::int64_t>(1, 200'000 / work);
+    parts = (problem.keys + part_keys - 1) / part_keys;
+  }
+
+  // Piece n: all heads of the last queries first, since they see the most keys.
+  ForwardPiece piece(const AttentionProblem& problem, std::int64_t n) const {
+    const std::int64_t pairs = problem.batch * problem.key_heads, pair = n % pairs;
+    const std::int64_t query = (chunks - 1 - n / pairs) * queries;
+    return {pair / problem.key_heads, pair % problem.key_heads, query,
+            std::min(queries, problem.queries - query)};
+  }
+};
+
+// Keys of a tile where products are made straight from a cache: of all heads they fit twice
+// into a second-level cache. Rows for which that is worth it.
+constexpr std::int64_t direct_keys = 64, direct_rows = 8;
+constexpr std::int64_t in_fours(std::int64_t rows) { return (rows + 3) / 4 * 4; }
+
+// Whether keys and values need nothing done to them, and serve few enough rows.
+inline bool reads_directly(const AttentionProblem& problem) {
+  if (problem.queries * problem.group() > direct_rows) return false;
+  if (problem.position.key_rotary) return false;
+  if (problem.size % 16 || problem.value_size % 16) return false;
+  const Positions* keys = problem.position.keys;
+  return !keys || std::find(keys->sequences.begin(), keys->sequences.end(),
+                            Positions::padding) == keys->sequences.end();
+}
+
+// How such a call is cut: parts of the keys, and heads that lie side by side together while
+// threads have enough to do. Results do not depend on it.
+struct DirectPlan {
+  struct Piece {
+    std::int64_t batch, part, first, heads;  // of key heads
+  };
+  std::int64_t parts, heads, chunks, pieces, grain;
+
+  explicit DirectPlan(const AttentionProblem& problem) {
+    parts = std::max<std::int64_t>(1, (problem.keys + part_keys - 1) / part_keys);
+    const std::int64_t units = problem.batch * parts;
+    const std::int64_t spans =
+        std::clamp<std::int64_t>(2 * threads() / units, 1, problem.key_heads);
+    heads = (problem.key_heads - 1) / spans + 1;
+    chunks = (problem.key_heads - 1) / heads + 1;
+    pieces = units * chunks;
+    const std::int64_t work = 1 + problem.queries * problem.group() * heads *
+                                      std::min(problem.keys, part_keys) *
+                                      (problem.size + problem.value_size);
+    grain = std::max<std::int64_t>(1, 200'000 / work);
+  }
+  Piece piece(const AttentionProblem& problem, std::int64_t n) const {
+    const std::int64_t first = n % chunks * heads;
+    return {n / chunks / parts, n / chunks % parts, first,
+            std::min(heads, problem.key_heads - first)};
   }
 };
 

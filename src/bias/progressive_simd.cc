@@ -121,8 +121,8 @@ HWY_INLINE void FillProgressive(const ProgressiveBias& form,
   const double* const slopes = form.slopes.data() + head * form.pieces();
   if (prepared.warped.empty())
     return ForPairs(form, query_ids, key_ids, [&](int64_t i, int64_t j, const Pair& pair) {
-      to[i * stride + j] =
-          static_cast<A>(offsets[pair.piece] + slopes[pair.piece] * pair.scale * pair.psi);
+      to[i * stride + j] = static_cast<A>(
+          prepared.unit * (offsets[pair.piece] + slopes[pair.piece] * pair.scale * pair.psi));
     });
   const Vectors<A> d;
   const auto keys = static_cast<int64_t>(key_ids.size());
@@ -132,11 +132,11 @@ HWY_INLINE void FillProgressive(const ProgressiveBias& form,
   const auto make = [&](int64_t query, int64_t distance, int64_t count, int64_t room,
                         A* line) HWY_ATTR {
     const int64_t row = query - prepared.least;
-    const double scale = prepared.scale[static_cast<std::size_t>(row)];
+    const double scale = prepared.unit * prepared.scale[static_cast<std::size_t>(row)];
     ForPieces(prepared.ends.data() + row * inner, inner, distance, count, hint,
               [&](int64_t p, int64_t at, int64_t run) HWY_ATTR {
                 const A* const psi = prepared.warped.data() + distance - prepared.first + at;
-                const auto offset = hn::Set(d, static_cast<A>(offsets[p]));
+                const auto offset = hn::Set(d, static_cast<A>(prepared.unit * offsets[p]));
                 const auto slope = hn::Set(d, static_cast<A>(slopes[p] * scale));
                 Write(run, room - at, line + at, [&](int64_t j) HWY_ATTR {
                   return hn::MulAdd(slope, hn::LoadU(d, psi + j), offset);

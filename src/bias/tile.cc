@@ -68,7 +68,7 @@ void check_ids(const BiasForm& form, IdRange ids) {
 }
 
 template <typename A>
-PreparedGrid<A> prepare(const GridBias& form, IdRange, IdRange) {
+PreparedGrid<A> prepare(const GridBias& form, IdRange, IdRange, double unit) {
   PreparedGrid<A> prepared;
   const int64_t pitch = 2 * form.width - 1, offsets = form.offsets();
   const int64_t between = offsets - 3 * form.leading;  // cells
@@ -79,7 +79,7 @@ PreparedGrid<A> prepare(const GridBias& form, IdRange, IdRange) {
     for (int64_t n = 0; n < offsets; ++n)
       prepared
           .values[static_cast<std::size_t>(h * offsets + (n < between ? between - 1 - n : n))] =
-          static_cast<A>(form.values[static_cast<std::size_t>(h * offsets + n)]);
+          static_cast<A>(unit * form.values[static_cast<std::size_t>(h * offsets + n)]);
   prepared.places.assign(static_cast<std::size_t>(form.leading), PreparedGrid<A>::class_token);
   for (int64_t y = 0; y < form.height; ++y)
     for (int64_t x = 0; x < form.width; ++x)
@@ -88,8 +88,10 @@ PreparedGrid<A> prepare(const GridBias& form, IdRange, IdRange) {
 }
 
 template <typename A>
-PreparedProgressive<A> prepare(const ProgressiveBias& form, IdRange queries, IdRange keys) {
+PreparedProgressive<A> prepare(const ProgressiveBias& form, IdRange queries, IdRange keys,
+                               double unit) {
   PreparedProgressive<A> prepared;
+  prepared.unit = unit;
   prepared.by_threshold = form.c / (form.c * form.threshold + 1);
   if (queries.least > queries.most || keys.least > keys.most) return prepared;
   const int64_t inner = form.pieces() - 1;
@@ -150,9 +152,9 @@ PreparedProgressive<A> prepare(const ProgressiveBias& form, IdRange queries, IdR
   return prepared;
 }
 
-#define GNOMON_INSTANTIATE(A)                                             \
-  template PreparedGrid<A> prepare<A>(const GridBias&, IdRange, IdRange); \
-  template PreparedProgressive<A> prepare<A>(const ProgressiveBias&, IdRange, IdRange);
+#define GNOMON_INSTANTIATE(A)                                                     \
+  template PreparedGrid<A> prepare<A>(const GridBias&, IdRange, IdRange, double); \
+  template PreparedProgressive<A> prepare<A>(const ProgressiveBias&, IdRange, IdRange, double);
 GNOMON_INSTANTIATE(float)
 GNOMON_INSTANTIATE(double)
 #undef GNOMON_INSTANTIATE

@@ -56,16 +56,19 @@ struct PreparedProgressive {
   std::vector<double> scale, pull;
   std::vector<std::int32_t> ends;  // [queries, P - 1]
   double by_threshold = 0;         // psi'(L)
+  double unit = 1;                 // that values are multiplied by
 };
 
+// unit: what all that is filled is multiplied by, log2 e where scores are powers of two.
 template <typename A>
-PreparedGrid<A> prepare(const GridBias& form, IdRange queries, IdRange keys);
+PreparedGrid<A> prepare(const GridBias& form, IdRange queries, IdRange keys, double unit = 1);
 template <typename A>
-PreparedProgressive<A> prepare(const ProgressiveBias& form, IdRange queries, IdRange keys);
+PreparedProgressive<A> prepare(const ProgressiveBias& form, IdRange queries, IdRange keys,
+                               double unit = 1);
 
-// to[i * stride + j] = the bias of head `head` for query_ids[i] and key_ids[j], each in its
-// range. A: float or double. Quick where keys run on by one (of a grid: within its rows). A
-// position that is not on the grid gets 0.
+// to[i * stride + j] = unit times the bias of head `head` for query_ids[i] and key_ids[j], each
+// in its range. A: float or double. Quick where keys run on by one (of a grid: within its
+// rows). A position that is not on the grid gets 0.
 //
 // Error of a progressive bias in float: 2^-22 (|offset| + |slope x|); of a grid one rounding.
 template <typename A>
@@ -75,8 +78,9 @@ template <typename A>
 void fill(const ProgressiveBias& form, const PreparedProgressive<A>& prepared,
           std::int64_t head, Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride);
 
-// Adds what the score gradients grad[i * stride + j] of a tile give to the numbers of its head,
-// sums [numbers(form)] as in BiasGradient. In a fixed order.
+// Adds what the score gradients grad[i * stride + j] of a tile (by the scores themselves,
+// whatever the unit) give to the numbers of its head, sums [numbers(form)] as in BiasGradient.
+// In a fixed order.
 template <typename A>
 void add_gradient(const GridBias& form, const PreparedGrid<A>& prepared, std::int64_t head,
                   Ids query_ids, Ids key_ids, const A* grad, std::ptrdiff_t stride,

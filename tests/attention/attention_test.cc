@@ -183,8 +183,8 @@ TYPED_TEST(Attention, GivesTheSameBitsForAnyNumberOfThreads) {
   }
 }
 
-// Token by token after a cache, or a prompt in parts: not only near but the same bits as the
-// full pass, so a served answer does not depend on how it was cut.
+// A prompt in parts: not only near but the same bits as the full pass, so a served answer does
+// not depend on how it was cut.
 TYPED_TEST(Attention, AfterACacheGivesTheBitsOfTheFullPass) {
   const ScopedThreads one(1);
   using T = TypeParam;

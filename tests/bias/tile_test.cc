@@ -166,6 +166,49 @@ TEST(BiasTile, ProgressiveValuesAndGradients) {
   }
 }
 
+// What decoding token by token rests on.
+TEST(BiasTile, ARowHasTheSameBitsWhateverIsBesideIt) {
+  const ProgressiveBias form = progressive(1, 33, 60.5);
+  const Numbers queries = testing::iota(20, 90), keys = testing::iota(0, 110);
+  for (const Isa isa : available_isas()) {
+    const ScopedIsa scope(isa);
+    const auto prepared = internal::prepare<float>(form, {20, 109}, {0, 109});
+    std::vector<float> whole(90 * 110), one(110);
+    internal::fill(form, prepared, 0, Ids(queries), Ids(keys), whole.data(), 110);
+    for (std::int64_t i = 0; i < 90; ++i) {
+      const std::int64_t query = 20 + i;
+      const auto alone = internal::prepare<float>(form, {query, query}, {0, 109});
+      internal::fill(form, alone, 0, Ids(&query, 1), Ids(keys), one.data(), 110);
+      for (std::size_t j = 0; j < 110; ++j)
+        ASSERT_EQ(one[j], whole[static_cast<std::size_t>(i) * 110 + j]) << i << ", " << j;
+    }
+  }
+}
+
+TEST(BiasTile, ValuesComeInAnyUnit) {
+  const double log2_of_e = 1.4426950408889634;
+  const Numbers ids = testing::iota(0, 9), far = {0, std::int64_t{1} << 40};
+  const ProgressiveBias form = progressive(1, 5, 4.5);
+  const auto compare = [&](const auto& of, const Numbers& at) {
+    const auto one = internal::prepare<double>(of, range_of(at), range_of(at));
+    const auto other = internal::prepare<double>(of, range_of(at), range_of(at), log2_of_e);
+    const auto side = static_cast<std::int64_t>(at.size());
+    std::vector<double> a(at.size() * at.size()), b = a;
+    internal::fill(of, one, 0, Ids(at), Ids(at), a.data(), side);
+    internal::fill(of, other, 0, Ids(at), Ids(at), b.data(), side);
+    for (std::size_t n = 0; n < a.size(); ++n)
+      EXPECT_NEAR(b[n], log2_of_e * a[n], 1e-14 * (1 + std::fabs(a[n])));
+  };
+  compare(form, ids);
+  compare(form, far);
+  compare(GridBias{.heads = 1,
+                   .height = 3,
+                   .width = 3,
+                   .leading = 0,
+                   .values = testing::random_numbers(25)},
+          ids);
+}
+
 template <typename A>
 void grid_tiles(std::int64_t height, std::int64_t width, std::int64_t leading) {
   GridBias form{.heads = 2, .height = height, .width = width, .leading = leading, .values = {}};

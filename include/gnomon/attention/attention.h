@@ -89,8 +89,10 @@ struct Int8Heads {
 // keys so far away that their weights are 0 in any case; exact sums differ by less than
 // S 2^-90 max |v|.
 // Deterministic: the same bits for any number of threads; and a query's row has the same bits
-// whatever other queries are in the call, so decoding after a cache repeats the full pass
-// (with a SlopeBias: up to those 2^-90).
+// whatever other queries are in the call (with a SlopeBias: up to those 2^-90), so a prompt in
+// pieces repeats the full pass. A call with at most 8 rows for a key head, T Hq / Hk, whose keys
+// are not turned here, reads a cache as it lies and adds in another order: decoding repeats the
+// full pass within the error above, and itself to the bit.
 //
 // Cost: D + Dv multiply-adds for each score that is seen. Memory beyond the arguments: some
 // 200 (D + Dv) kB / 64 for each thread; nothing that grows with T or S but, where one call has

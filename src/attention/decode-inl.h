@@ -1,0 +1,259 @@
+// A few queries against many keys: products straight from the cache's own elements, without
+// packing, so that time goes into reading it.
+#if defined(GNOMON_ATTENTION_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef GNOMON_ATTENTION_DECODE_INL_H_
+#undef GNOMON_ATTENTION_DECODE_INL_H_
+#else
+#define GNOMON_ATTENTION_DECODE_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "src/attention/online-inl.h"
+#include "src/attention/pack-inl.h"
+#include "src/attention/tile.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gnomon {
+namespace HWY_NAMESPACE {
+
+using internal::tile_keys;
+
+// Rows of queries that go together; fewer are filled up with zeros.
+constexpr std::int64_t decode_rows = 4;
+
+template <class D, typename E>
+HWY_INLINE hn::Vec<D> LoadCached(D d, const E* from) {
+  if constexpr (sizeof(E) == 1) {
+    const hn::Rebind<std::int8_t, D> narrow;
+    return hn::ConvertTo(d,
+                         hn::PromoteTo(hn::Rebind<std::int32_t, D>(), hn::LoadU(narrow, from)));
+  } else {
+    return LoadElements(d, from);
+  }
+}
+
+// The sums of the lanes of four vectors, to to[0] ... to[3].
+template <class D, class V>
+HWY_INLINE void StoreSums(D d, V a, V b, V c, V e, float* HWY_RESTRICT to) {
+#if HWY_TARGET == HWY_SCALAR
+  to[0] = hn::GetLane(a), to[1] = hn::GetLane(b), to[2] = hn::GetLane(c),
+  to[3] = hn::GetLane(e);
+#else
+  const hn::Repartition<std::uint64_t, D> pairs;
+  const auto ab =
+      hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
+  const auto ce =
+      hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e)));
+  // Every block of four lanes holds its share of the four sums.
+  const auto shares = hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, ab, ce)),
+                              hn::BitCast(d, hn::InterleaveUpper(pairs, ab, ce)));
+  constexpr std::size_t lanes = hn::MaxLanes(D());
+  const hn::CappedTag<float, 4> four;
+  HWY_ALIGN float blocks[lanes];
+  hn::Store(shares, d, blocks);
+  auto sum = hn::Load(four, blocks);
+  for (std::size_t i = 4; i < lanes; i += 4) sum = hn::Add(sum, hn::Load(four, blocks + i));
+  hn::StoreU(sum, four, to);
+#endif
+}
+
+// scores [decode_rows, tile_keys] of keys 0 to `count`, rounded up to fours, `step` elements
+// apart. q: decode_rows rows `stride` apart. size: whole vectors.
+template <typename E>
+HWY_INLINE void MultiplyKeys(const E* HWY_RESTRICT keys, std::ptrdiff_t step,
+                             std::int64_t count, std::int64_t size, const float* HWY_RESTRICT q,
+                             std::ptrdiff_t stride, float* HWY_RESTRICT scores) {
+  const hn::ScalableTag<float> d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  // Sixteen sums, or eight where there are half as many registers.
+  constexpr int together = block_vectors == 4 ? 4 : 2;
+  for (std::int64_t j = 0; j < count; j += 4)
+    for (int half = 0; half < 4; half += together) {
+      const E* row[together];
+      for (int k = 0; k < together; ++k)
+        row[k] = keys + std::min(j + half + k, count - 1) * step;
+      hn::Vec<decltype(d)> sum[decode_rows][together];
+#pragma GCC unroll 4
+      for (int r = 0; r < decode_rows; ++r)
+#pragma GCC unroll 4
+        for (int k = 0; k < together; ++k) sum[r][k] = hn::Zero(d);
+      for (std::int64_t i = 0; i < size; i += lanes) {
+        hn::Vec<decltype(d)> key[together];
+#pragma GCC unroll 4
+        for (int k = 0; k < together; ++k) key[k] = LoadCached(d, row[k] + i);
+#pragma GCC unroll 4
+        for (int r = 0; r < decode_rows; ++r) {
+          const auto query = hn::Load(d, q + r * stride + i);
+#pragma GCC unroll 4
+          for (int k = 0; k < together; ++k) sum[r][k] = hn::MulAdd(query, key[k], sum[r][k]);
+        }
+      }
+#pragma GCC unroll 4
+      for (int r = 0; r < decode_rows; ++r) {
+        float* to = scores + r * tile_keys + j + half;
+        if constexpr (together == 4) {
+          StoreSums(d, sum[r][0], sum[r][1], sum[r][2], sum[r][3], to);
+        } else {
+          HWY_ALIGN float four[4];
+          StoreSums(d, sum[r][0], sum[r][1], hn::Zero(d), hn::Zero(d), four);
+          to[0] = four[0], to[1] = four[1];
+        }
+      }
+    }
+}
+
+// out [decode_rows, values] += weights [decode_rows, count] values [count, values].
+template <typename E>
+HWY_INLINE void AddValues(const E* HWY_RESTRICT from, std::ptrdiff_t step, std::int64_t count,
+                          std::int64_t values, const float* HWY_RESTRICT weights,
+                          float* HWY_RESTRICT out, std::ptrdiff_t stride) {
+  const hn::ScalableTag<float> d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  constexpr int wide = block_vectors == 4 ? 4 : 2;
+  const auto columns = [&](auto width, std::int64_t at) HWY_ATTR {
+    constexpr int vectors = decltype(width)::value;
+    hn::Vec<decltype(d)> sum[decode_rows][vectors];
+#pragma GCC unroll 4
+    for (int r = 0; r < decode_rows; ++r)
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) sum[r][v] = hn::Zero(d);
+    const E* HWY_RESTRICT row = from + at;
+    for (std::int64_t j = 0; j < count; ++j, row += step) {
+      hn::Vec<decltype(d)> value[vectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) value[v] = LoadCached(d, row + v * lanes);
+#pragma GCC unroll 4
+      for (int r = 0; r < decode_rows; ++r) {
+        const auto weight = hn::Set(d, weights[r * tile_keys + j]);
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) sum[r][v] = hn::MulAdd(weight, value[v], sum[r][v]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < decode_rows; ++r)
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) {
+        float* to = out + r * stride + at + v * lanes;
+        hn::Store(hn::Add(hn::Load(d, to), sum[r][v]), d, to);
+      }
+  };
+  std::int64_t at = 0;
+  for (; at + wide * lanes <= values; at += wide * lanes)
+    columns(std::integral_constant<int, wide>(), at);
+  for (; at < values; at += lanes) columns(std::integral_constant<int, 1>(), at);
+}
+
+// body(elements of row `row` of head `head`) with their own type.
+template <typename Body>
+HWY_INLINE void WithElements(const Operand& from, std::int64_t b, std::int64_t row,
+                             std::int64_t head, const Body& body) {
+  const std::ptrdiff_t at = OffsetOf(from, b, row, head);
+  if (from.scales.data()) return body(static_cast<const std::int8_t*>(from.data) + at);
+  if (from.dtype == DType::f32) return body(static_cast<const float*>(from.data) + at);
+  if (from.dtype == DType::f16) return body(static_cast<const Half*>(from.data) + at);
+  if (from.dtype == DType::bf16) return body(static_cast<const BFloat16*>(from.data) + at);
+}
+
+// rows [decode_rows, tile_keys], columns 0 to count, times the scales of 8-bit heads.
+inline void TimesScales(const Operand& of, std::int64_t b, std::int64_t first,
+                        std::int64_t count, std::int64_t head, float* HWY_RESTRICT rows) {
+  if (!of.scales.data()) return;
+  for (std::int64_t j = 0; j < count; ++j) {
+    const float scale = of.scales(b, first + j, head);
+    for (std::int64_t r = 0; r < decode_rows; ++r) rows[r * tile_keys + j] *= scale;
+  }
+}
+
+struct DirectScratch {
+  internal::Carve<float> carve;
+  float *q, *scores, *bias;
+
+  // Of `heads` key heads.
+  DirectScratch(const AttentionProblem& problem, std::int64_t heads, float* block)
+      : carve(block),
+        q(carve.take(heads * internal::in_fours(problem.queries * problem.group()) *
+                     row_stride(problem.size))),
+        scores(carve.take(heads * internal::in_fours(problem.queries * problem.group()) *
+                          tile_keys)),
+        bias(carve.take(bias_room)) {}
+};
+
+// The scores of a tile of one key head become weights.
+inline void WeighDirectly(const ForwardProblem<float>& problem, const Tile& tile,
+                          std::int64_t key_head, float* HWY_RESTRICT bias_room,
+                          float* HWY_RESTRICT scores, const State<float>& state) {
+  const std::int64_t rows = tile.rows(), width = padded(tile.keys);
+  for (std::int64_t row = 0; row < rows; row += decode_rows)
+    TimesScales(problem.k, tile.batch, tile.key, tile.keys, key_head, scores + row * tile_keys);
+  SeenColumns columns;
+  FindColumns<float>(problem, tile, columns);
+  FinishScores(problem, tile, columns, bias_room, scores);
+  TakeScores(tile, columns, problem.value_size, scores, state, 0);
+  for (std::int64_t row = 0; row < internal::in_fours(rows); ++row) {
+    const Columns seen = row < rows ? columns[row / block_rows] : Columns{};
+    float* at = scores + row * tile_keys;
+    std::fill(at, at + seen.begin, 0.f);
+    std::fill(at + seen.end, at + width, 0.f);
+  }
+  for (std::int64_t row = 0; row < rows; row += decode_rows)
+    TimesScales(problem.v, tile.batch, tile.key, tile.keys, key_head, scores + row * tile_keys);
+}
+
+// The keys of a range of the piece's heads into their states. Keys and values are read in the
+// order of memory, a few tokens of all heads at a time: prefetching in hardware then keeps up.
+template <typename StateOf>
+void RunDirectly(const ForwardProblem<float>& problem, const internal::DirectPlan::Piece& piece,
+                 const internal::KeyRange& range, const DirectScratch& at,
+                 const StateOf& state_of) {
+  constexpr std::int64_t length = internal::direct_keys, few = 16;
+  const std::int64_t group = problem.group(), heads = piece.heads;
+  const std::int64_t rows = internal::in_fours(problem.queries * group);
+  const std::ptrdiff_t stride = row_stride(problem.size);
+  for (std::int64_t h = 0; h < heads; ++h) state_of(piece.first + h).Clear();
+  const auto scores_of = [&](std::int64_t h) { return at.scores + h * rows * tile_keys; };
+  for (std::int64_t key = range.begin / length * length; key < range.end; key += length) {
+    const Tile tile =
+        trimmed(problem, Tile{piece.batch, piece.first * group, group, 0, problem.queries, key,
+                              std::min(length, range.end - key)});
+    // body(first column, columns, h) for some tokens of all heads, then the next tokens.
+    const auto in_order = [&](const auto& body) HWY_ATTR {
+      for (std::int64_t j = 0; j < tile.keys; j += few)
+        for (std::int64_t h = 0; h < heads; ++h) body(j, std::min(few, tile.keys - j), h);
+    };
+    in_order([&](std::int64_t j, std::int64_t count, std::int64_t h) HWY_ATTR {
+      const float* q = at.q + h * rows * stride;
+      WithElements(
+          problem.k, piece.batch, key + j, piece.first + h, [&](const auto* keys) HWY_ATTR {
+            for (std::int64_t row = 0; row < rows; row += decode_rows)
+              MultiplyKeys(keys, problem.k.strides[1], count, problem.size, q + row * stride,
+                           stride, scores_of(h) + row * tile_keys + j);
+          });
+    });
+    for (std::int64_t h = 0; h < heads && tile.keys; ++h) {
+      Tile own = tile;
+      own.head += h * group;
+      WeighDirectly(problem, own, piece.first + h, at.bias, scores_of(h),
+                    state_of(piece.first + h));
+    }
+    in_order([&](std::int64_t j, std::int64_t count, std::int64_t h) HWY_ATTR {
+      const State<float> state = state_of(piece.first + h);
+      WithElements(problem.v, piece.batch, key + j, piece.first + h,
+                   [&](const auto* values) HWY_ATTR {
+                     for (std::int64_t row = 0; row < rows; row += decode_rows)
+                       AddValues(values, problem.v.strides[1], count, problem.value_size,
+                                 scores_of(h) + row * tile_keys + j,
+                                 state.out + row * state.width, state.width);
+                   });
+    });
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gnomon
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,149 @@
+// Online softmax: running maxima, sums and outputs of rows, taken tile by tile and merged.
+#if defined(GNOMON_ATTENTION_ONLINE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef GNOMON_ATTENTION_ONLINE_INL_H_
+#undef GNOMON_ATTENTION_ONLINE_INL_H_
+#else
+#define GNOMON_ATTENTION_ONLINE_INL_H_
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "src/attention/scores-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gnomon {
+namespace HWY_NAMESPACE {
+
+using internal::ForwardProblem;
+
+// Running maxima, sums and outputs of the rows of a piece; a row's sum is a vector, whose lanes
+// are added at the end.
+template <typename A>
+struct State {
+  A *most, *sum, *out;
+  std::int64_t rows, width;  // of out
+
+  static constexpr std::int64_t lanes =
+      static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
+  State(internal::Carve<A>& carve, std::int64_t row_count, std::int64_t values)
+      : rows(row_count), width(row_stride(values)) {
+    most = carve.take(rows);
+    sum = carve.take(rows * lanes);
+    out = carve.take(rows * width);
+  }
+  void Clear() const {
+    std::fill_n(most, rows, -std::numeric_limits<A>::infinity());
+    std::fill_n(sum, rows * lanes, A(0));
+    std::fill_n(out, rows * width, A(0));
+  }
+};
+
+// Takes a tile of scores into the rows' state: scores become 2^(score - maximum).
+template <typename A>
+void TakeScores(const Tile& tile, const SeenColumns& columns, std::int64_t values,
+                A* HWY_RESTRICT scores, const State<A>& state, std::int64_t first) {
+  const hn::ScalableTag<A> tag;
+  constexpr std::int64_t lanes = State<A>::lanes;
+  constexpr A nothing = -std::numeric_limits<A>::infinity();
+  for (std::int64_t i = 0; i < tile.rows(); ++i) {
+    const Columns& seen = columns[i / block_rows];
+    if (seen.begin == seen.end) continue;
+    A* HWY_RESTRICT row = scores + i * tile_keys;
+    A& most = state.most[first + i];
+    auto greatest = hn::Set(tag, most), other = greatest;
+    std::int64_t j = seen.begin;
+    for (; j + 2 * lanes <= seen.end; j += 2 * lanes) {
+      greatest = hn::Max(greatest, hn::Load(tag, row + j));
+      other = hn::Max(other, hn::Load(tag, row + j + lanes));
+    }
+    if (j < seen.end) greatest = hn::Max(greatest, hn::Load(tag, row + j));
+    const A now = hn::GetLane(hn::MaxOfLanes(tag, hn::Max(greatest, other)));
+    // While nothing is seen any finite number will do: the weight of -infinity is 0.
+    const A reference = now == nothing ? A(0) : now;
+    const auto shift = hn::Set(tag, reference);
+    A* HWY_RESTRICT sum_at = state.sum + (first + i) * lanes;
+    auto sum = hn::Load(tag, sum_at);
+    if (now != most) {
+      const auto factor = WeightOfScore(tag, hn::Set(tag, most - reference));
+      sum = hn::Mul(factor, sum);
+      A* HWY_RESTRICT to = state.out + (first + i) * state.width;
+      for (std::int64_t d = 0; d < padded(values); d += lanes)
+        hn::Store(hn::Mul(factor, hn::Load(tag, to + d)), tag, to + d);
+      most = now;
+    }
+    auto part = hn::Zero(tag);
+    for (j = seen.begin; j < seen.end; j += lanes) {
+      const auto weight = WeightOfScore(tag, hn::Sub(hn::Load(tag, row + j), shift));
+      part = hn::Add(part, weight);
+      hn::Store(weight, tag, row + j);
+    }
+    hn::Store(hn::Add(sum, part), tag, sum_at);
+  }
+}
+
+// Rows of `from` into those of `to`, in this order.
+template <typename A>
+void MergeRow(std::int64_t values, A from_most, const A* HWY_RESTRICT from_sum,
+              const A* HWY_RESTRICT from_out, A& most, A* HWY_RESTRICT sum,
+              A* HWY_RESTRICT out) {
+  const hn::ScalableTag<A> tag;
+  constexpr std::int64_t lanes = State<A>::lanes;
+  constexpr A nothing = -std::numeric_limits<A>::infinity();
+  if (from_most == nothing) return;
+  if (most == nothing) {
+    most = from_most;
+    std::copy_n(from_sum, lanes, sum);
+    std::copy_n(from_out, padded(values), out);
+    return;
+  }
+  const A now = std::max(most, from_most);
+  const auto old = WeightOfScore(tag, hn::Set(tag, most - now));
+  const auto more = WeightOfScore(tag, hn::Set(tag, from_most - now));
+  most = now;
+  hn::Store(hn::MulAdd(more, hn::Load(tag, from_sum), hn::Mul(old, hn::Load(tag, sum))), tag,
+            sum);
+  for (std::int64_t d = 0; d < padded(values); d += lanes)
+    hn::Store(
+        hn::MulAdd(more, hn::Load(tag, from_out + d), hn::Mul(old, hn::Load(tag, out + d))),
+        tag, out + d);
+}
+
+// Rows of `part` into those of `total`.
+template <typename A>
+void MergeStates(const State<A>& part, const State<A>& total, std::int64_t values) {
+  for (std::int64_t row = 0; row < total.rows; ++row)
+    MergeRow(values, part.most[row], part.sum + row * State<A>::lanes,
+             part.out + row * part.width, total.most[row], total.sum + row * State<A>::lanes,
+             total.out + row * total.width);
+}
+
+template <typename A>
+void WriteRow(const ForwardProblem<A>& problem, std::int64_t b, std::int64_t query,
+              std::int64_t head, A most, const A* sum_lanes, const A* out) {
+  const hn::ScalableTag<A> tag;
+  const double sum =
+      static_cast<double>(hn::GetLane(hn::SumOfLanes(tag, hn::Load(tag, sum_lanes))));
+  double scale = sum == 0 ? 0 : 1 / sum;
+  double lse = -std::numeric_limits<double>::infinity();
+  if (sum != 0) lse = ln_of_2 * (static_cast<double>(most) + std::log2(sum));
+  if (!problem.softmax.sinks.empty()) {
+    // The sink takes its share of the weight and gives nothing.
+    const double sink = problem.softmax.sinks[static_cast<std::size_t>(head)];
+    const double together = std::max(sink, lse);
+    const double all =
+        together + std::log(std::exp(sink - together) + std::exp(lse - together));
+    if (sum != 0) scale *= std::exp(lse - all);
+    lse = all;
+  }
+  StoreRow(problem.out, b, query, head, problem.value_size, static_cast<A>(scale), out);
+  if (problem.lse.data()) problem.lse(b, head, query) = static_cast<A>(lse);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gnomon
+HWY_AFTER_NAMESPACE();
+
+#endif
