@@ -21,6 +21,7 @@
 #include "hwy/highway.h"
 #include "src/attention/multiply-inl.h"
 #include "src/attention/pack-inl.h"
+#include "src/attention/reach-inl.h"
 #include "src/attention/scores-inl.h"
 #include "src/core/dispatch.h"
 
@@ -196,6 +197,8 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
   const std::int64_t end = visible_keys(problem, query + queries - 1).end;
   for (std::int64_t key = begin; key < end; key += tile_keys) {
     const std::int64_t keys = std::min(tile_keys, end - key);
+    if (!within_reach(problem, Tile{b, key_head * group, group, query, queries, key, keys}))
+      continue;
     PackKeyRows(problem.k, problem.position.keys, problem.position.key_rotary, b, key, keys,
                 key_head, size, at.row_room, PackedRows<A>{at.key, at.key_panels});
     PackKeyRows(problem.v, problem.position.keys, nullptr, b, key, keys, key_head,
@@ -242,9 +245,10 @@ void AddKeySums(const BackwardProblem<A>& problem, const KeySums<A>& from,
 }
 
 template <typename A>
-void BackwardAll(const BackwardProblem<A>& problem) {
+void BackwardAll(BackwardProblem<A>& problem) {
   const std::int64_t pairs = problem.batch * problem.key_heads;
   if (!pairs) return;
+  FindReach<A>(problem);
   const BackwardPlan plan(problem);
   internal::Carve<A> of_sums;
   KeySums<A>(of_sums, problem);
@@ -287,8 +291,8 @@ void BackwardAll(const BackwardProblem<A>& problem) {
   });
 }
 
-void BackwardFloat(const BackwardProblem<float>& problem) { BackwardAll(problem); }
-void BackwardDouble(const BackwardProblem<double>& problem) { BackwardAll(problem); }
+void BackwardFloat(BackwardProblem<float>& problem) { BackwardAll(problem); }
+void BackwardDouble(BackwardProblem<double>& problem) { BackwardAll(problem); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon
@@ -300,10 +304,10 @@ namespace gnomon {
 HWY_EXPORT(BackwardFloat);
 HWY_EXPORT(BackwardDouble);
 
-void internal::run_backward(const BackwardProblem<float>& problem) {
+void internal::run_backward(BackwardProblem<float>& problem) {
   GNOMON_DISPATCH(BackwardFloat)(problem);
 }
-void internal::run_backward(const BackwardProblem<double>& problem) {
+void internal::run_backward(BackwardProblem<double>& problem) {
   GNOMON_DISPATCH(BackwardDouble)(problem);
 }
 

@@ -38,7 +38,7 @@ HWY_INLINE hn::Vec<D> LoadCached(D d, const E* from) {
 
 // The sums of the lanes of four vectors, to to[0] ... to[3].
 template <class D, class V>
-HWY_INLINE void StoreSums(D d, V a, V b, V c, V e, float* HWY_RESTRICT to) {
+HWY_INLINE void StoreSums([[maybe_unused]] D d, V a, V b, V c, V e, float* HWY_RESTRICT to) {
 #if HWY_TARGET == HWY_SCALAR
   to[0] = hn::GetLane(a), to[1] = hn::GetLane(b), to[2] = hn::GetLane(c),
   to[3] = hn::GetLane(e);

@@ -20,6 +20,7 @@
 #include "hwy/highway.h"
 #include "src/attention/decode-inl.h"
 #include "src/attention/online-inl.h"
+#include "src/attention/reach-inl.h"
 #include "src/core/dispatch.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -87,6 +88,14 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
   for (std::int64_t key = range.begin / tile_keys * tile_keys; key < range.end;
        key += tile_keys) {
     const std::int64_t keys = std::min(tile_keys, range.end - key);
+    const Tile whole{piece.batch,
+                     piece.key_head * problem.group(),
+                     problem.group(),
+                     piece.query,
+                     piece.queries,
+                     key,
+                     keys};
+    if (!within_reach(problem, whole)) continue;
     PackKeyRows(problem.k, problem.position.keys, problem.position.key_rotary, piece.batch, key,
                 keys, piece.key_head, size, at.row_room, PackedRows<A>{nullptr, at.key_panels});
     PackKeyRows(problem.v, problem.position.keys, nullptr, piece.batch, key, keys,
@@ -234,8 +243,9 @@ void ForwardDirectly(const ForwardProblem<float>& problem) {
 }
 
 template <typename A>
-void ForwardAll(const ForwardProblem<A>& problem) {
+void ForwardAll(ForwardProblem<A>& problem) {
   if (!problem.batch || !problem.queries || !problem.heads) return;
+  FindReach<A>(problem);
   if constexpr (sizeof(A) == 4) {
     if (internal::reads_directly(problem)) return ForwardDirectly(problem);
   }
@@ -246,8 +256,8 @@ void ForwardAll(const ForwardProblem<A>& problem) {
     ForwardByPieces(problem, plan);
 }
 
-void ForwardFloat(const ForwardProblem<float>& problem) { ForwardAll(problem); }
-void ForwardDouble(const ForwardProblem<double>& problem) { ForwardAll(problem); }
+void ForwardFloat(ForwardProblem<float>& problem) { ForwardAll(problem); }
+void ForwardDouble(ForwardProblem<double>& problem) { ForwardAll(problem); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon
@@ -259,10 +269,10 @@ namespace gnomon {
 HWY_EXPORT(ForwardFloat);
 HWY_EXPORT(ForwardDouble);
 
-void internal::run_forward(const ForwardProblem<float>& problem) {
+void internal::run_forward(ForwardProblem<float>& problem) {
   GNOMON_DISPATCH(ForwardFloat)(problem);
 }
-void internal::run_forward(const ForwardProblem<double>& problem) {
+void internal::run_forward(ForwardProblem<double>& problem) {
   GNOMON_DISPATCH(ForwardDouble)(problem);
 }
 

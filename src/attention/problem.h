@@ -27,6 +27,8 @@ struct Result {
   DType dtype = {};
 };
 
+constexpr std::int64_t unbounded = std::numeric_limits<std::int64_t>::max() / 4;
+
 struct AttentionProblem {
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0;
   std::int64_t size = 0, value_size = 0;  // D, Dv
@@ -34,6 +36,8 @@ struct AttentionProblem {
   AttentionMask mask;
   AttentionPosition position;
   Operand q, k, v;
+  // [B, Hq]: how many rows from its own a query can give a key any weight; empty: all.
+  std::vector<std::int64_t> reach;
 
   std::int64_t group() const { return heads / key_heads; }
 };
@@ -111,9 +115,9 @@ inline const std::int32_t* sequences(const Positions* positions, std::int64_t b)
 }
 
 // The kernels, one for each type of sums.
-void run_forward(const ForwardProblem<float>& problem);
-void run_forward(const ForwardProblem<double>& problem);
-void run_backward(const BackwardProblem<float>& problem);
-void run_backward(const BackwardProblem<double>& problem);
+void run_forward(ForwardProblem<float>& problem);
+void run_forward(ForwardProblem<double>& problem);
+void run_backward(BackwardProblem<float>& problem);
+void run_backward(BackwardProblem<double>& problem);
 
 }  // namespace gnomon::internal

@@ -57,13 +57,23 @@ inline Meeting meeting_of(const AttentionProblem& problem, const Tile& tile) {
              : Meeting::some;
 }
 
+// Whether some head of the tile reaches some key of it from some query.
+inline bool within_reach(const AttentionProblem& problem, const Tile& tile) {
+  if (problem.reach.empty()) return true;
+  const auto* of_head = problem.reach.data() + tile.batch * problem.heads + tile.head;
+  const std::int64_t reach = *std::max_element(of_head, of_head + tile.heads);
+  const std::int64_t first = tile.query + problem.mask.offset;
+  return tile.key + tile.keys - 1 >= first - reach &&
+         tile.key <= first + tile.queries - 1 + reach;
+}
+
 // The tile without the keys at its end that no query of it sees; keys 0 where nothing is left
 // to do.
 inline Tile trimmed(const AttentionProblem& problem, Tile tile) {
   const std::int64_t begin = visible_keys(problem, tile.query).begin;
   const std::int64_t end = visible_keys(problem, tile.query + tile.queries - 1).end;
   tile.keys = std::min(tile.keys, end - tile.key);
-  if (tile.keys <= 0 || begin >= tile.key + tile.keys ||
+  if (tile.keys <= 0 || begin >= tile.key + tile.keys || !within_reach(problem, tile) ||
       meeting_of(problem, tile) == Meeting::never)
     tile.keys = 0;
   return tile;
