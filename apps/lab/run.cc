@@ -17,17 +17,6 @@ constexpr std::int64_t curve_points = 30, validation_every = 3, validation_batch
 constexpr std::uint64_t validation_seed =
     0x76616c6964;  // its windows are the same for all runs
 
-// Warm-up over the first tenth, then half a cosine down to a tenth of the peak.
-double rate_at(const Settings& settings, std::int64_t step) {
-  const double warm = std::max(1.0, 0.1 * static_cast<double>(settings.steps));
-  const double at = static_cast<double>(step) + 1;
-  if (at < warm) return settings.learning_rate * at / warm;
-  const double progress =
-      (at - warm) / std::max(1.0, static_cast<double>(settings.steps) - warm);
-  return settings.learning_rate *
-         (last_rate + (1 - last_rate) * 0.5 * (1 + std::cos(M_PI * progress)));
-}
-
 at::Tensor mean_loss(Transformer& model, const Batch& batch, torch::Device device) {
   return torch::nn::functional::cross_entropy(
       model->forward(batch.inputs.to(device)).view({-1, vocabulary}),
@@ -63,6 +52,16 @@ void replace(const std::filesystem::path& path, Write&& write) {
 
 }  // namespace
 
+double learning_rate(const Settings& settings, std::int64_t step) {
+  const double warm = std::max(1.0, 0.1 * static_cast<double>(settings.steps));
+  const double at = static_cast<double>(step) + 1;
+  if (at < warm) return settings.learning_rate * at / warm;
+  const double progress =
+      (at - warm) / std::max(1.0, static_cast<double>(settings.steps) - warm);
+  return settings.learning_rate *
+         (last_rate + (1 - last_rate) * 0.5 * (1 + std::cos(M_PI * progress)));
+}
+
 TrainingRun::TrainingRun(const Settings& settings, const Corpus& corpus, std::string encoding,
                          std::int64_t seed)
     : settings_(settings),
@@ -79,7 +78,7 @@ TrainingRun::TrainingRun(const Settings& settings, const Corpus& corpus, std::st
 
 double TrainingRun::train_step() {
   const auto start = std::chrono::steady_clock::now();
-  const double rate = rate_at(settings_, step_);
+  const double rate = learning_rate(settings_, step_);
   for (auto& group : optimizer_->param_groups())
     static_cast<torch::optim::AdamWOptions&>(group.options()).lr(rate);
   const Batch batch =

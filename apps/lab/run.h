@@ -19,6 +19,10 @@ namespace gnomon::lab {
 // Bits in a nat: losses are reported in bits a byte.
 constexpr double bits_per_nat = 1.4426950408889634;
 
+// Of a step, from 0: warm-up over the first tenth, then half a cosine down to a tenth of the
+// peak.
+double learning_rate(const Settings& settings, std::int64_t step);
+
 class TrainingRun {
  public:
   TrainingRun(const Settings& settings, const Corpus& corpus, std::string encoding,
