@@ -1,6 +1,6 @@
 // gnomon_lab_bench: the lab's training step beside the same model in eager PyTorch.
 //
-//   gnomon_lab_bench [--as-installed] [ENCODING...]
+//   gnomon_lab_bench [--as-installed] [--threads N] [ENCODING...]
 //
 // Both train from the same weights on the same batches, step by step in turn; times are medians
 // of steps, and both have the same environment. That is the lab's own (openblas.h), or with
@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <stdexcept>
@@ -73,14 +74,20 @@ void compare(const std::string& encoding, int thread_count, const Corpus& corpus
 
 int run(int argc, char** argv) {
   std::vector<std::string> encodings;
-  for (int i = 1; i < argc; ++i)
-    if (std::strcmp(argv[i], "--as-installed") != 0) encodings.emplace_back(argv[i]);
+  std::vector<int> counts{1, 2};
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "--threads" && i + 1 < argc)
+      counts = {std::max(1, std::atoi(argv[++i]))};
+    else if (word != "--as-installed")
+      encodings.push_back(word);
+  }
   if (encodings.empty()) encodings = {"alibi", "t5", "rotary", "sinusoidal"};
   at::globalContext().setFlushDenormal(true);  // as the lab's threads do
   const Corpus corpus = load_corpus(Settings{});
   std::printf("%-12s %7s %14s %14s %7s %14s\n", "", "threads", "eager bytes/s", "lab bytes/s",
               "ratio", "bits apart");
-  for (int thread_count : {1, 2})
+  for (int thread_count : counts)
     for (const std::string& encoding : encodings) compare(encoding, thread_count, corpus);
   return 0;
 }
