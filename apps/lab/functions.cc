@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "apps/lab/kernels.h"
+#include "apps/lab/products.h"
 
 namespace gnomon::lab {
 namespace {
@@ -78,31 +79,31 @@ struct Project : Function<Project> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& weight) {
     context->save_for_backward({x, weight});
-    return at::mm(x, weight.t());
+    return product(x, weight.t());
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
-    return {at::mm(grads[0], saved[1]), at::mm(grads[0].t(), saved[0])};
+    return {product(grads[0], saved[1]), product(grads[0].t(), saved[0])};
   }
 };
 
 struct FeedForward : Function<FeedForward> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& in,
                             const at::Tensor& out) {
-    const at::Tensor slope = at::mm(x, in.t()), bent = at::empty_like(slope);
+    const at::Tensor slope = product(x, in.t()), bent = at::empty_like(slope);
     kernels::gelu(slope.numel(), write(slope), write(bent));
     context->save_for_backward({x, in, out, slope, bent});
-    return at::mm(bent, out.t());
+    return product(bent, out.t());
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &in = saved[1], &out = saved[2], &slope = saved[3],
                      &bent = saved[4];
-    const at::Tensor out_grad = at::mm(grads[0].t(), bent), inner = at::mm(grads[0], out);
+    const at::Tensor out_grad = product(grads[0].t(), bent), inner = product(grads[0], out);
     kernels::multiply(inner.numel(), read(slope), write(inner));
-    return {at::mm(inner, in), at::mm(inner.t(), x), out_grad};
+    return {product(inner, in), product(inner.t(), x), out_grad};
   }
 };
 

@@ -1,10 +1,11 @@
 // gnomon_lab_bench: the lab's training step beside the same model in eager PyTorch.
 //
-//   gnomon_lab_bench [--as-installed] [--threads N] [ENCODING...]
+//   gnomon_lab_bench [--as-installed] [--blas] [--threads N] [ENCODING...]
 //
 // Both train from the same weights on the same batches, step by step in turn; times are medians
 // of steps, and both have the same environment. That is the lab's own (openblas.h), or with
-// --as-installed the one the program was started with.
+// --as-installed the one the program was started with. --blas: the lab's linear layers, too,
+// are LibTorch's products in float.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "apps/lab/openblas.h"
+#include "apps/lab/products.h"
 #include "apps/lab/run.h"
 #include "bench/lab/eager.h"
 #include "gnomon/parallel.h"
@@ -79,6 +81,8 @@ int run(int argc, char** argv) {
     const std::string word = argv[i];
     if (word == "--threads" && i + 1 < argc)
       counts = {std::max(1, std::atoi(argv[++i]))};
+    else if (word == "--blas")
+      set_products(Products::blas);
     else if (word != "--as-installed")
       encodings.push_back(word);
   }

@@ -1,0 +1,270 @@
+// A tile of a is 16 rows of 32 numbers; a tile of b is 16 pairs of rows, each 16 columns of two
+// numbers. The high and the low tile of the same numbers lie after each other.
+#include "apps/lab/products_amx.h"
+
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
+// GCC's own headers begin with vectors that are not set (its bug 105593).
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "gnomon/parallel.h"
+#include "hwy/aligned_allocator.h"
+
+#define GNOMON_AMX \
+  __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
+
+namespace gnomon::lab::amx {
+namespace {
+
+constexpr std::int64_t tile = 16, depth = 32;      // rows or columns; numbers summed over
+constexpr std::int64_t tile_words = tile * depth;  // bfloat16 in a tile: 1 KB
+constexpr std::int64_t block_rows = 128;           // of a, packed and multiplied at a time
+constexpr std::int64_t longest_sum = 512;          // then c is added to
+
+std::int64_t up(std::int64_t count, std::int64_t to) { return (count + to - 1) / to * to; }
+
+// High and low halves of 32 floats, as bfloat16.
+struct Halves {
+  __m512i high, low;
+};
+GNOMON_AMX inline __m512 back(__m256i words) {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(words), 16));
+}
+GNOMON_AMX inline Halves halves(__m512 first, __m512 second) {
+  const __m512i high = (__m512i)_mm512_cvtne2ps_pbh(second, first);
+  const __m512 low_first = _mm512_sub_ps(first, back(_mm512_castsi512_si256(high)));
+  const __m512 low_second = _mm512_sub_ps(second, back(_mm512_extracti64x4_epi64(high, 1)));
+  return {high, (__m512i)_mm512_cvtne2ps_pbh(low_second, low_first)};
+}
+
+GNOMON_AMX inline __mmask16 first_of(std::int64_t count) {
+  return static_cast<__mmask16>((1u << std::clamp<std::int64_t>(count, 0, 16)) - 1);
+}
+
+// 32 numbers of a row from `from` on, of which `count` are there.
+GNOMON_AMX inline Halves row_halves(const float* from, std::int64_t count) {
+  return halves(_mm512_maskz_loadu_ps(first_of(count), from),
+                _mm512_maskz_loadu_ps(first_of(count - 16), from + 16));
+}
+// 16 columns of two rows, in pairs.
+GNOMON_AMX inline Halves pair_halves(const float* from, std::int64_t row, std::int64_t rows,
+                                     std::int64_t columns) {
+  const __mmask16 mask = first_of(columns);
+  const Halves apart =
+      halves(rows > 0 ? _mm512_maskz_loadu_ps(mask, from) : _mm512_setzero_ps(),
+             rows > 1 ? _mm512_maskz_loadu_ps(mask, from + row) : _mm512_setzero_ps());
+  const __m512i order =
+      _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
+                       6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  return {_mm512_permutexvar_epi16(order, apart.high),
+          _mm512_permutexvar_epi16(order, apart.low)};
+}
+
+// 16 x 16 words of 32 bits.
+GNOMON_AMX inline void transpose(__m512i* x) {
+  __m512i y[16];
+  for (int i = 0; i < 16; i += 2) {
+    y[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
+    y[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    x[i] = _mm512_unpacklo_epi64(y[i], y[i + 2]);
+    x[i + 1] = _mm512_unpackhi_epi64(y[i], y[i + 2]);
+    x[i + 2] = _mm512_unpacklo_epi64(y[i + 1], y[i + 3]);
+    x[i + 3] = _mm512_unpackhi_epi64(y[i + 1], y[i + 3]);
+  }
+  for (int half = 0; half < 16; half += 8)
+    for (int i = 0; i < 4; ++i) {
+      y[half + i] = _mm512_shuffle_i32x4(x[half + i], x[half + i + 4], 0x88);
+      y[half + i + 4] = _mm512_shuffle_i32x4(x[half + i], x[half + i + 4], 0xdd);
+    }
+  for (int i = 0; i < 8; ++i) {
+    x[i] = _mm512_shuffle_i32x4(y[i], y[i + 8], 0x88);
+    x[i + 8] = _mm512_shuffle_i32x4(y[i], y[i + 8], 0xdd);
+  }
+}
+
+// A tile of a (pairs along the row) or of b (pairs along the column) of the matrix at `from`,
+// `rows` x `columns` of which are there; high part, then low part.
+enum class Pairs { along_row = 1, along_column };
+GNOMON_AMX void pack_tile(Pairs pairs, Order order, const float* from, std::int64_t row,
+                          std::int64_t summed, std::int64_t others, std::uint16_t* to) {
+  __m512i high[16], low[16];
+  // Numbers that are summed over lie in rows of memory, or the others do.
+  const bool summed_in_rows = order == Order::summed_last;
+  for (int i = 0; i < 16; ++i) {
+    Halves one{_mm512_setzero_si512(), _mm512_setzero_si512()};
+    if (summed_in_rows) {
+      if (i < others) one = row_halves(from + i * row, summed);
+    } else if (2 * i < summed) {
+      one = pair_halves(from + 2 * i * row, row, summed - 2 * i, others);
+    }
+    high[i] = one.high;
+    low[i] = one.low;
+  }
+  if (summed_in_rows != (pairs == Pairs::along_row)) {
+    transpose(high);
+    transpose(low);
+  }
+  for (int i = 0; i < 16; ++i) {
+    _mm512_storeu_si512(to + i * depth, high[i]);
+    _mm512_storeu_si512(to + tile_words + i * depth, low[i]);
+  }
+}
+
+// Tiles of `others` x `summed` numbers, a row of tiles after the other.
+GNOMON_AMX void pack(Pairs pairs, const Factor& x, std::int64_t other, std::int64_t others,
+                     std::int64_t first, std::int64_t summed, std::uint16_t* to) {
+  for (std::int64_t i = 0; i < up(others, 2 * tile); i += tile)
+    for (std::int64_t l = 0; l < summed; l += depth, to += 2 * tile_words) {
+      const float* from = x.order == Order::summed_last
+                              ? x.data + (other + i) * x.row + first + l
+                              : x.data + (first + l) * x.row + other + i;
+      pack_tile(pairs, x.order, from, x.row, std::min(depth, summed - l),
+                std::max<std::int64_t>(0, others - i), to);
+    }
+}
+
+struct alignas(64) TileShapes {
+  std::uint8_t palette = 1, start = 0, reserved[14] = {};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+
+// c, 2 x 2 tiles, from `steps` tiles of each of two rows of tiles of a and of b, which are
+// `row_words` apart.
+GNOMON_AMX void multiply_tiles(std::int64_t steps, const std::uint16_t* a,
+                               const std::uint16_t* b, float* c, std::int64_t row, bool add) {
+  const std::int64_t next = steps * 2 * tile_words;
+  const auto bytes = static_cast<std::size_t>(row) * sizeof(float);
+  if (add) {
+    _tile_loadd(0, c, bytes);
+    _tile_loadd(1, c + tile, bytes);
+    _tile_loadd(2, c + tile * row, bytes);
+    _tile_loadd(3, c + tile * row + tile, bytes);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+  }
+  for (std::int64_t l = 0; l < steps; ++l, a += 2 * tile_words, b += 2 * tile_words) {
+    _tile_loadd(4, a + tile_words, 64);
+    _tile_loadd(5, a + next + tile_words, 64);
+    _tile_loadd(6, b, 64);
+    _tile_loadd(7, b + next, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+    _tile_loadd(4, a, 64);
+    _tile_loadd(5, a + next, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+    _tile_loadd(6, b + tile_words, 64);
+    _tile_loadd(7, b + next + tile_words, 64);
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  _tile_stored(0, c, bytes);
+  _tile_stored(1, c + tile, bytes);
+  _tile_stored(2, c + tile * row, bytes);
+  _tile_stored(3, c + tile * row + tile, bytes);
+}
+
+// The same where c has fewer than 32 rows or columns left.
+GNOMON_AMX void multiply_edge(std::int64_t steps, const std::uint16_t* a,
+                              const std::uint16_t* b, float* c, std::int64_t row,
+                              std::int64_t rows, std::int64_t columns, bool add) {
+  alignas(64) float square[4 * tile * tile];
+  const auto bytes = static_cast<std::size_t>(columns) * sizeof(float);
+  if (add)
+    for (std::int64_t i = 0; i < rows; ++i)
+      std::memcpy(square + i * 2 * tile, c + i * row, bytes);
+  multiply_tiles(steps, a, b, square, 2 * tile, add);
+  for (std::int64_t i = 0; i < rows; ++i)
+    std::memcpy(c + i * row, square + i * 2 * tile, bytes);
+}
+
+GNOMON_AMX void multiply_block(std::int64_t rows, std::int64_t columns, std::int64_t steps,
+                               const std::uint16_t* a, const std::uint16_t* b, float* c,
+                               std::int64_t row, bool add) {
+  const TileShapes shapes;
+  _tile_loadconfig(&shapes);
+  const std::int64_t panel = 2 * steps * 2 * tile_words;
+  for (std::int64_t j = 0; j < columns; j += 2 * tile)
+    for (std::int64_t i = 0; i < rows; i += 2 * tile) {
+      const std::uint16_t* left = a + i / (2 * tile) * panel;
+      const std::uint16_t* right = b + j / (2 * tile) * panel;
+      float* to = c + i * row + j;
+      if (i + 2 * tile <= rows && j + 2 * tile <= columns)
+        multiply_tiles(steps, left, right, to, row, add);
+      else
+        multiply_edge(steps, left, right, to, row, std::min(2 * tile, rows - i),
+                      std::min(2 * tile, columns - j), add);
+    }
+  _tile_release();
+}
+
+}  // namespace
+
+bool available() {
+  static const bool here = [] {
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512bf16"))
+      return false;
+    std::uint32_t a = 7, b, c = 0, d;
+    __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+    const std::uint32_t wanted = (1u << 22) | (1u << 24);  // AMX-BF16, AMX-TILE
+    if ((d & wanted) != wanted) return false;
+    constexpr long request_permission = 0x1023, tile_data = 18;
+    return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+  }();
+  return here;
+}
+
+void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const Factor& a, const Factor& b,
+              float* c) {
+  if (!k) return void(std::fill_n(c, m * n, 0.0f));
+  const std::int64_t longest = std::min(up(k, depth), longest_sum);
+  const auto words = [&](std::int64_t others) {
+    return static_cast<std::size_t>(2 * up(others, 2 * tile) * longest);
+  };
+  const auto right = hwy::AllocateAligned<std::uint16_t>(words(n));
+  const std::int64_t blocks = (m + block_rows - 1) / block_rows;
+  const auto left =
+      hwy::AllocateAligned<std::uint16_t>(static_cast<std::size_t>(blocks) * words(block_rows));
+  for (std::int64_t l = 0; l < k; l += longest) {
+    const std::int64_t summed = std::min(longest, k - l), steps = up(summed, depth) / depth;
+    parallel_for(n, 2 * tile, [&](std::int64_t begin, std::int64_t end) {
+      pack(Pairs::along_column, b, begin, end - begin, l, summed,
+           right.get() + begin * 2 * steps * depth);
+    });
+    parallel_for(m, block_rows, [&](std::int64_t begin, std::int64_t end) {
+      std::uint16_t* packed =
+          left.get() + static_cast<std::size_t>(begin / block_rows) * words(block_rows);
+      pack(Pairs::along_row, a, begin, end - begin, l, summed, packed);
+      multiply_block(end - begin, n, steps, packed, right.get(), c + begin * n, n, l > 0);
+    });
+  }
+}
+
+}  // namespace gnomon::lab::amx
+
+#else
+
+namespace gnomon::lab::amx {
+bool available() { return false; }
+void multiply(std::int64_t, std::int64_t, std::int64_t, const Factor&, const Factor&, float*) {}
+}  // namespace gnomon::lab::amx
+#endif
