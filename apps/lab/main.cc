@@ -8,8 +8,8 @@
 #include <string>
 
 #include "apps/lab/corpus.h"
-#include "apps/lab/openblas.h"
 #include "apps/lab/options.h"
+#include "apps/lab/process.h"
 #include "apps/lab/report.h"
 #include "apps/lab/results.h"
 #include "apps/lab/session.h"
@@ -42,6 +42,7 @@ int lab(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   start_again_for_openblas(argv);
+  keep_freed_memory();
   try {
     return lab(argc, argv);
   } catch (const std::invalid_argument& error) {

@@ -3,7 +3,7 @@
 //   gnomon_lab_bench [--as-installed] [--blas] [--threads N] [ENCODING...]
 //
 // Both train from the same weights on the same batches, step by step in turn; times are medians
-// of steps, and both have the same environment. That is the lab's own (openblas.h), or with
+// of steps, and both have the same environment. That is the lab's own (process.h), or with
 // --as-installed the one the program was started with. --blas: the lab's linear layers, too,
 // are LibTorch's products in float.
 #include <ATen/Context.h>
@@ -20,7 +20,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/lab/openblas.h"
+#include "apps/lab/process.h"
 #include "apps/lab/products.h"
 #include "apps/lab/run.h"
 #include "bench/lab/eager.h"
@@ -103,6 +103,7 @@ int main(int argc, char** argv) {
   bool as_installed = false;
   for (int i = 1; i < argc; ++i) as_installed |= std::strcmp(argv[i], "--as-installed") == 0;
   if (!as_installed) gnomon::lab::start_again_for_openblas(argv);
+  gnomon::lab::keep_freed_memory();
   try {
     return gnomon::lab::run(argc, argv);
   } catch (const std::invalid_argument& error) {

@@ -1,5 +1,6 @@
-#include "apps/lab/openblas.h"
+#include "apps/lab/process.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -18,6 +19,15 @@ void start_again_for_openblas(char** argv) {
     setenv("OPENBLAS_CORETYPE", "Haswell", 0);
 #endif
   execv("/proc/self/exe", argv);
+}
+
+void keep_freed_memory() {
+#if defined(__GLIBC__)
+  constexpr int never = 1 << 30;
+  mallopt(M_MMAP_THRESHOLD, never);
+  mallopt(M_TRIM_THRESHOLD, never);
+  mallopt(M_ARENA_MAX, 1);  // other arenas are cut up into 64 MB, and those are handed back
+#endif
 }
 
 }  // namespace gnomon::lab
