@@ -16,8 +16,7 @@
 #include "gnomon/parallel.h"
 #include "hwy/aligned_allocator.h"
 
-#define GNOMON_AMX \
-  __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
+#define GNOMON_AMX __attribute__((target("avx512f,avx512bw,amx-tile,amx-bf16")))
 
 namespace gnomon::lab::amx {
 namespace {
@@ -29,41 +28,44 @@ constexpr std::int64_t longest_sum = 512;          // then c is added to
 
 std::int64_t up(std::int64_t count, std::int64_t to) { return (count + to - 1) / to * to; }
 
-// High and low halves of 32 floats, as bfloat16.
+// High and low halves of 16 pairs of floats, as bfloat16, the first of a pair in the lower 16
+// bits. Both round to nearest: half a unit of the last place kept is added, the rest cut off.
 struct Halves {
   __m512i high, low;
 };
-GNOMON_AMX inline __m512 back(__m256i words) {
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(words), 16));
-}
 GNOMON_AMX inline Halves halves(__m512 first, __m512 second) {
-  const __m512i high = (__m512i)_mm512_cvtne2ps_pbh(second, first);
-  const __m512 low_first = _mm512_sub_ps(first, back(_mm512_castsi512_si256(high)));
-  const __m512 low_second = _mm512_sub_ps(second, back(_mm512_extracti64x4_epi64(high, 1)));
-  return {high, (__m512i)_mm512_cvtne2ps_pbh(low_second, low_first)};
+  const __m512i half = _mm512_set1_epi32(0x8000), kept = _mm512_set1_epi32(-0x10000);
+  const __m512i high_first =
+      _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(first), half), kept);
+  const __m512i high_second =
+      _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(second), half), kept);
+  first = _mm512_sub_ps(first, _mm512_castsi512_ps(high_first));
+  second = _mm512_sub_ps(second, _mm512_castsi512_ps(high_second));
+  const __m512i low_first = _mm512_add_epi32(_mm512_castps_si512(first), half);
+  const __m512i low_second =
+      _mm512_and_si512(_mm512_add_epi32(_mm512_castps_si512(second), half), kept);
+  return {_mm512_or_si512(_mm512_srli_epi32(high_first, 16), high_second),
+          _mm512_or_si512(_mm512_srli_epi32(low_first, 16), low_second)};
 }
 
 GNOMON_AMX inline __mmask16 first_of(std::int64_t count) {
   return static_cast<__mmask16>((1u << std::clamp<std::int64_t>(count, 0, 16)) - 1);
 }
 
+// Of 32 numbers that are summed over, number p is paired with number p + 16: then neither rows
+// nor columns of them need to change places.
+//
 // 32 numbers of a row from `from` on, of which `count` are there.
 GNOMON_AMX inline Halves row_halves(const float* from, std::int64_t count) {
   return halves(_mm512_maskz_loadu_ps(first_of(count), from),
                 _mm512_maskz_loadu_ps(first_of(count - 16), from + 16));
 }
-// 16 columns of two rows, in pairs.
-GNOMON_AMX inline Halves pair_halves(const float* from, std::int64_t row, std::int64_t rows,
-                                     std::int64_t columns) {
-  const __mmask16 mask = first_of(columns);
-  const Halves apart =
-      halves(rows > 0 ? _mm512_maskz_loadu_ps(mask, from) : _mm512_setzero_ps(),
-             rows > 1 ? _mm512_maskz_loadu_ps(mask, from + row) : _mm512_setzero_ps());
-  const __m512i order =
-      _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
-                       6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-  return {_mm512_permutexvar_epi16(order, apart.high),
-          _mm512_permutexvar_epi16(order, apart.low)};
+// 16 columns of row p and row p + 16, of `rows` and `columns` that are there.
+GNOMON_AMX inline Halves column_halves(const float* from, std::int64_t row, std::int64_t p,
+                                       std::int64_t rows, std::int64_t columns) {
+  const __mmask16 mask = first_of(columns), none = 0;
+  return halves(_mm512_maskz_loadu_ps(p < rows ? mask : none, from + p * row),
+                _mm512_maskz_loadu_ps(p + 16 < rows ? mask : none, from + (p + 16) * row));
 }
 
 // 16 x 16 words of 32 bits.
@@ -96,14 +98,13 @@ enum class Pairs { along_row = 1, along_column };
 GNOMON_AMX void pack_tile(Pairs pairs, Order order, const float* from, std::int64_t row,
                           std::int64_t summed, std::int64_t others, std::uint16_t* to) {
   __m512i high[16], low[16];
-  // Numbers that are summed over lie in rows of memory, or the others do.
   const bool summed_in_rows = order == Order::summed_last;
   for (int i = 0; i < 16; ++i) {
     Halves one{_mm512_setzero_si512(), _mm512_setzero_si512()};
     if (summed_in_rows) {
       if (i < others) one = row_halves(from + i * row, summed);
-    } else if (2 * i < summed) {
-      one = pair_halves(from + 2 * i * row, row, summed - 2 * i, others);
+    } else {
+      one = column_halves(from, row, i, summed, others);
     }
     high[i] = one.high;
     low[i] = one.low;
@@ -182,7 +183,21 @@ GNOMON_AMX void multiply_tiles(std::int64_t steps, const std::uint16_t* a,
   _tile_stored(3, c + tile * row + tile, bytes);
 }
 
-// The same where c has fewer than 32 rows or columns left.
+// to [m, n] = from [n, m] transposed.
+GNOMON_AMX void transpose_matrix(std::int64_t m, std::int64_t n, const float* from, float* to) {
+  for (std::int64_t i = 0; i < m; i += 16)
+    for (std::int64_t j = 0; j < n; j += 16) {
+      __m512i x[16];
+      for (std::int64_t l = 0; l < 16; ++l)
+        x[l] = j + l < n ? _mm512_maskz_loadu_epi32(first_of(m - i), from + (j + l) * m + i)
+                         : _mm512_setzero_si512();
+      transpose(x);
+      for (std::int64_t l = 0; l < 16 && i + l < m; ++l)
+        _mm512_mask_storeu_epi32(to + (i + l) * n + j, first_of(n - j), x[l]);
+    }
+}
+
+// multiply_tiles where c has fewer than 32 rows or columns left.
 GNOMON_AMX void multiply_edge(std::int64_t steps, const std::uint16_t* a,
                               const std::uint16_t* b, float* c, std::int64_t row,
                               std::int64_t rows, std::int64_t columns, bool add) {
@@ -221,8 +236,7 @@ GNOMON_AMX void multiply_block(std::int64_t rows, std::int64_t columns, std::int
 bool available() {
   static const bool here = [] {
     __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512bf16"))
-      return false;
+    if (!__builtin_cpu_supports("avx512bw")) return false;
     std::uint32_t a = 7, b, c = 0, d;
     __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
     const std::uint32_t wanted = (1u << 22) | (1u << 24);  // AMX-BF16, AMX-TILE
@@ -236,6 +250,12 @@ bool available() {
 void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const Factor& a, const Factor& b,
               float* c) {
   if (!k) return void(std::fill_n(c, m * n, 0.0f));
+  if (a.order == Order::summed_first && b.order == Order::summed_first && m > n) {
+    // One of the two has to be transposed on the way: the narrower one.
+    const auto transposed = hwy::AllocateAligned<float>(static_cast<std::size_t>(m * n));
+    multiply(n, m, k, b, a, transposed.get());
+    return transpose_matrix(m, n, transposed.get(), c);
+  }
   const std::int64_t longest = std::min(up(k, depth), longest_sum);
   const auto words = [&](std::int64_t others) {
     return static_cast<std::size_t>(2 * up(others, 2 * tile) * longest);

@@ -1,9 +1,10 @@
 // Matrix products on AMX, the matrix unit of newer Intel processors. It multiplies bfloat16;
-// here each float becomes the sum of two of them, x = high + low within 2^-18 |x|, and
+// here each float becomes the sum of two of them, x = high + low within 2^-16 |x|, and
 //
-//   a b = a.high b.high + a.high b.low + a.low b.high     within 2^-16 |a b|
+//   a b = a.high b.high + a.high b.low + a.low b.high     within 3.01 2^-16 |a b|
 //
-// which PyTorch calls the precision "high" of a float32 product. Sums are of floats.
+// (in a sum of many, some 2^-18) which is what PyTorch, too, may do for float32 products of
+// the precision "high". Sums are of floats. Numbers below 2^-126 count as 0.
 #pragma once
 
 #include <cstdint>
