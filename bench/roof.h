@@ -24,6 +24,11 @@ GNOMON_WIDEST static void fill_words(std::uint64_t* to, std::int64_t count,
 GNOMON_WIDEST static void touch_words(std::uint64_t* to, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) to[i] ^= 0x8000'0000'8000'0000;
 }
+GNOMON_WIDEST static std::uint64_t mix_words(const std::uint64_t* from, std::int64_t count) {
+  std::uint64_t mixed = 0;
+  for (std::int64_t i = 0; i < count; ++i) mixed ^= from[i];
+  return mixed;
+}
 
 namespace roof {
 
@@ -48,6 +53,13 @@ inline void fill(void* begin, std::size_t bytes) {
 inline void touch(void* begin, std::size_t bytes) {
   for_pieces(begin, bytes,
              [](std::uint64_t* to, std::int64_t count) { touch_words(to, count); });
+}
+// The bytes read.
+inline void read(const void* begin, std::size_t bytes) {
+  for_pieces(const_cast<void*>(begin), bytes, [](std::uint64_t* from, std::int64_t count) {
+    volatile std::uint64_t kept = mix_words(from, count);
+    (void)kept;
+  });
 }
 
 }  // namespace roof

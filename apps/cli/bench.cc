@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <optional>
 
 #include "apps/cli/command.h"
 #include "apps/cli/kernels.h"
 #include "apps/cli/output.h"
+#include "apps/cli/peak_memory.h"
 #include "gnomon/error.h"
 #include "gnomon/isa.h"
 #include "gnomon/parallel.h"
@@ -21,14 +23,14 @@ constexpr const char* help =
     R"(Usage: gnomon bench [NAME] [--tokens N] [--isa NAME] [--threads N] [--json]
 
 Times the kernels whose names begin with NAME (all): fill, table, add, rotate
-(32 + 8 heads), append, decode, bias, attention (causal), for one token, 512,
-8192 and more than the last cache holds. Each runs in turns with its roof:
+(32 + 8 heads), append, decode, bias, attention (causal; 'attention alibi', ...
+plain, t5, dense, decode), at lengths from 1 token to beyond the last cache.
+Each runs in turns with its roof: the same bytes touched, written or (decoding)
+read; for attention, sgemm of OpenBLAS or oneDNN, whichever is faster.
 
-  memory       the same bytes touched or written in place
-  arithmetic   as many multiply-adds on floats in registers
-
-`share` is roof time / kernel time; `error` the worst difference from an oracle
-in double on a sample. (q and k in [-1, 1]: half an ulp of bf16 is up to 4e-3.)
+`share` is the kernel's rate / the roof's; `error` the worst difference from an
+oracle in double on a sample (q and k in [-1, 1]: half an ulp of bf16 is up to
+4e-3); `extra` the memory that one call takes beyond its arguments.
 
   --tokens N    only this length
   --isa NAME    portable, sse4, avx2, avx512 or neon; all: each that there is
@@ -53,11 +55,15 @@ double seconds_of(const std::function<void()>& run, int times) {
   return std::chrono::duration<double>(Clock::now() - begin).count() / times;
 }
 
-// Runs that take at least a millisecond together.
-int times_of(const std::function<void()>& run) {
-  run();
-  const double once = seconds_of(run, 1);
-  return static_cast<int>(std::clamp(1e-3 / std::max(once, 1e-8), 1.0, 1e5));
+struct Pace {
+  int times = 1;       // calls that take at least a millisecond together
+  double seconds = 0;  // of a turn
+};
+
+Pace pace_of(const std::function<void()>& run) {
+  const double once = std::max(seconds_of(run, 1), 1e-8);
+  const auto times = static_cast<int>(std::clamp(1e-3 / once, 1.0, 1e5));
+  return {times, once * times};
 }
 
 double median(std::vector<double> numbers) {
@@ -67,39 +73,79 @@ double median(std::vector<double> numbers) {
   return numbers[numbers.size() / 2];
 }
 
+// 0.1 MB is as good as nothing: pages are counted in batches.
+std::string megabytes(const Json& bytes) {
+  return bytes.is_null() ? "" : fmt::format("{:.1f} MB", bytes.get<double>() * 1e-6);
+}
+
 std::string duration(double seconds) {
   if (seconds < 1e-6) return fmt::format("{:.0f} ns", seconds * 1e9);
   if (seconds < 1e-3) return fmt::format("{:.1f} us", seconds * 1e6);
-  return fmt::format("{:.2f} ms", seconds * 1e3);
+  if (seconds < 1) return fmt::format("{:.2f} ms", seconds * 1e3);
+  return fmt::format("{:.2f} s", seconds);
 }
 
 Json measure(const Kernel& kernel) {
-  constexpr int rounds = 15;
-  const int times = times_of(kernel.run), roof_times = times_of(kernel.run_roof);
-  std::vector<double> mine, roofs, shares;
-  for (int i = 0; i < rounds; ++i) {
-    mine.push_back(seconds_of(kernel.run, times));
-    roofs.push_back(seconds_of(kernel.run_roof, roof_times));
-    shares.push_back(roofs.back() / mine.back());
+  double first = 0;
+  const std::optional<std::int64_t> extra =
+      peak_growth([&] { first = seconds_of(kernel.run, 1); });
+  kernel.run_roof();
+  const Pace roof = pace_of(kernel.run_roof);
+  // What the roof takes for the kernel's work.
+  const double whole = kernel.roof_work > 0 ? kernel.work / kernel.roof_work : 1;
+  std::vector<double> times, roofs, shares;
+  const auto take = [&](double mine) {
+    times.push_back(mine);
+    roofs.push_back(whole * seconds_of(kernel.run_roof, roof.times));
+    shares.push_back(roofs.back() / mine);
+  };
+  if (first > 2) {  // nothing that was cold matters
+    take(first);
+  } else {
+    const Pace mine = pace_of(kernel.run);
+    const double round = mine.seconds + roof.seconds;
+    for (double left = std::clamp(1.2 / round, 3.0, 15.0); left >= 1; --left)
+      take(seconds_of(kernel.run, mine.times));
   }
-  return {{"kernel", kernel.name},
-          {"detail", kernel.detail},
-          {"isa", name(current_isa())},
-          {"seconds", median(mine)},
-          {"roof", kernel.roof == Roof::memory ? "memory" : "arithmetic"},
-          {"roof_seconds", median(roofs)},
-          {"share", median(shares)},
-          {kernel.roof == Roof::memory ? "bytes" : "operations", kernel.work},
-          {"error", kernel.error()}};
+  Json result = {{"kernel", kernel.name},
+                 {"detail", kernel.detail},
+                 {"isa", name(current_isa())},
+                 {"seconds", median(times)},
+                 {"roof", kernel.roof == Roof::memory ? "memory" : "arithmetic"},
+                 {"roof_seconds", median(roofs)},
+                 {"share", median(shares)},
+                 {kernel.roof == Roof::memory ? "bytes" : "operations", kernel.work},
+                 {"error", kernel.error()},
+                 {"extra_bytes", extra ? Json(*extra) : Json()}};
+  if (!kernel.roof_name.empty()) result["roof_name"] = kernel.roof_name;
+  if (kernel.dense_bytes > 0) result["dense_bias_bytes"] = kernel.dense_bytes;
+  return result;
 }
 
 void print_row(const Kernel& kernel, const Json& result) {
   const double rate = kernel.work / result.at("seconds").get<double>() * 1e-9;
-  fmt::print("{:<10}{:<36}{:>9}{:>13}{:>5.0f}%{:>7.0e}\n", kernel.name, kernel.detail,
+  fmt::print("{:<10}{:<38}{:>9}{:>14}{:>5.0f}%{:>7.0e}{:>11}\n", kernel.name, kernel.detail,
              duration(result.at("seconds")),
              fmt::format("{:.1f} {}", rate, kernel.roof == Roof::memory ? "GB/s" : "Gflop/s"),
-             100 * result.at("share").get<double>(), result.at("error").get<double>());
+             100 * result.at("share").get<double>(), result.at("error").get<double>(),
+             megabytes(result.at("extra_bytes")));
   std::fflush(stdout);
+}
+
+// What attention was read against, and what its biases would take as matrices.
+void print_notes(const Json& results) {
+  std::map<std::string, std::vector<double>> rates;
+  double dense = 0;
+  for (const Json& result : results) {
+    if (result.contains("roof_name"))
+      rates[result["roof_name"]].push_back(result["operations"].get<double>() /
+                                           result["roof_seconds"].get<double>());
+    dense = std::max(dense, result.value("dense_bias_bytes", 0.0));
+  }
+  if (!rates.empty() || dense > 0) fmt::print("\n");
+  for (const auto& [roof, of_rows] : rates)
+    fmt::print("Attention's roof: {}: {:.0f} Gflop/s\n", roof, median(of_rows) * 1e-9);
+  if (dense > 0) fmt::print("The longest bias as a matrix: {:.1f} MB.\n", dense * 1e-6);
 }
 
 std::vector<Isa> wanted_isas(const std::string& wanted) {
@@ -127,9 +173,10 @@ int run(const Options& o) {
   for (const Isa isa : wanted_isas(o.isa)) {
     const ScopedIsa scoped(isa);
     if (!o.json) {
-      fmt::print("{}{} threads, {}\n\n", results.empty() ? "" : "\n", threads(), name(isa));
-      fmt::print("{:<10}{:<36}{:>9}{:>13}{:>6}{:>7}\n", "kernel", "", "time", "rate", "share",
-                 "error");
+      fmt::print("{}{} thread{}, {}\n\n", results.empty() ? "" : "\n", threads(),
+                 threads() == 1 ? "" : "s", name(isa));
+      fmt::print("{:<10}{:<38}{:>9}{:>14}{:>6}{:>7}{:>11}\n", "kernel", "", "time", "rate",
+                 "share", "error", "extra");
     }
     for (const KernelMaker& maker : list) {
       const Kernel kernel = maker.make();
@@ -137,6 +184,7 @@ int run(const Options& o) {
       if (!o.json) print_row(kernel, results.back());
     }
   }
+  if (!o.json) print_notes(results);
   if (o.json)
     print_json({{"threads", threads()}, {"isa", name(current_isa())}, {"kernels", results}});
   return 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "apps/cli/kernels.h"
+#include "apps/cli/sgemm.h"
 #include "bench/roof.h"
 #include "gnomon/parallel.h"
 
@@ -46,6 +47,25 @@ std::function<void()> multiplying(double operations) {
       }
     });
   };
+}
+
+std::function<void()> reading(std::vector<std::pair<const void*, int64_t>> parts) {
+  return [parts = std::move(parts)] {
+    for (const auto& [begin, bytes] : parts) roof::read(begin, static_cast<std::size_t>(bytes));
+  };
+}
+
+Multiplier best_multiplier() {
+  constexpr int64_t n = 2048;
+  constexpr double operations = 2.0 * n * n * n;
+  const Sgemm* const sgemm = fastest_sgemm();
+  if (!sgemm)
+    return {multiplying(operations), operations,
+            "multiply-adds in registers (neither OpenBLAS nor oneDNN is here)"};
+  static const auto a = random_block<float, 2>({n, n}), b = random_block<float, 2>({n, n}),
+                    c = zeros<float, 2>({n, n});
+  return {[sgemm] { sgemm->multiply(n, a->data.get(), b->data.get(), c->data.get()); },
+          operations, sgemm->name + ", sgemm of 2048 x 2048 x 2048"};
 }
 
 std::vector<int64_t> lengths(std::optional<int64_t> only, int64_t bytes) {

@@ -8,6 +8,8 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/cli/tensors.h"
@@ -52,9 +54,9 @@ Shared<T, Rank> zeros(std::array<std::ptrdiff_t, Rank> shape) {
 
 // Numbers between -1 and 1 without a pattern that a kernel could gain from.
 template <typename T, std::size_t Rank>
-Shared<T, Rank> random_block(std::array<std::ptrdiff_t, Rank> shape) {
+Shared<T, Rank> random_block(std::array<std::ptrdiff_t, Rank> shape, std::uint64_t seed = 1) {
   auto block = zeros<T, Rank>(shape);
-  std::uint64_t state = 1;
+  std::uint64_t state = seed;
   for (std::ptrdiff_t i = 0; i < block->view.size(); ++i) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     block->data[static_cast<std::size_t>(i)] =
@@ -68,6 +70,17 @@ Shared<T, Rank> random_block(std::array<std::ptrdiff_t, Rank> shape) {
 std::function<void()> touching(std::int64_t bytes);
 std::function<void()> writing(std::int64_t bytes);
 std::function<void()> multiplying(double operations);
+// Reads what somebody holds.
+std::function<void()> reading(std::vector<std::pair<const void*, std::int64_t>> parts);
+
+// What the machine multiplies at best: sgemm of 2048 cubed by the fastest library there is, on
+// as many threads; without one, `multiplying`.
+struct Multiplier {
+  std::function<void()> run;
+  double operations = 0;  // of one run
+  std::string name;
+};
+Multiplier best_multiplier();
 
 // `only`, or 1, 512, 8192 and what takes twice the last cache, at that many bytes a token.
 std::vector<std::int64_t> lengths(std::optional<std::int64_t> only, std::int64_t bytes);

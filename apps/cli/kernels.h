@@ -11,8 +11,8 @@
 namespace gnomon::cli {
 
 enum class Roof {
-  memory = 1,  // the same bytes touched in place, or written
-  arithmetic,  // as many float multiply-adds, in registers
+  memory = 1,  // the same bytes touched in place, or written, or read
+  arithmetic,  // float multiply-adds: sgemm's rate, or in registers
 };
 
 struct Kernel {
@@ -23,16 +23,20 @@ struct Kernel {
   std::function<void()> run;
   std::function<void()> run_roof;
   std::function<double()> error;  // worst |result - oracle in double|, of a sample
+  double roof_work = 0;           // of one run_roof; 0: as `work`
+  std::string roof_name = {};     // where the kind does not say it
+  double dense_bytes = 0;         // of the matrix [H, T, T] that attention did without
 };
 
-// Makes a kernel of that name and its buffers, which go with it.
+// Makes a kernel and its buffers, which go with it. It is found by the name, which may have
+// more words than the kernel's: "attention alibi".
 struct KernelMaker {
   std::string name;
   std::function<Kernel()> make;
 };
 
-// Kernels whose name begins with `name`, at `tokens`, or at lengths from one token to more than
-// the last cache holds.
+// Kernels whose maker's name begins with `name`, at `tokens`, or at lengths from one token to
+// more than the last cache holds.
 std::vector<KernelMaker> kernels(const std::string& name, std::optional<std::int64_t> tokens);
 
 // One room's, at lengths of its choice where there is none.

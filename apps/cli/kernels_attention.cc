@@ -1,94 +1,138 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
 #include <memory>
 
+#include "apps/cli/attention_call.h"
 #include "apps/cli/kernel_parts.h"
 #include "apps/cli/kernels.h"
-#include "gnomon/attention/attention.h"
-#include "gnomon/bias/alibi.h"
 
 namespace gnomon::cli {
 namespace {
 
 using std::int64_t;
 
-// One row of attention in double, straight from the formula, against the kernel's last row.
-double attention_error(const Block<float, 4>& q, const Block<float, 4>& k,
-                       const Block<float, 4>& v, const BiasForm& bias,
-                       const Block<float, 4>& out) {
-  const int64_t tokens = q.view.extent(1), size = q.view.extent(3), last = tokens - 1;
-  double worst = 0;
-  for (int64_t h = 0; h < q.view.extent(2); ++h) {
-    std::vector<double> row(static_cast<std::size_t>(tokens));
-    double sum = 0;
-    const auto* slope = std::get_if<SlopeBias>(&bias);
-    for (int64_t j = 0; j < tokens; ++j) {
-      double score = 0;
-      for (int64_t d = 0; d < size; ++d)
-        score += double{q.view(0, last, h, d)} * double{k.view(0, j, h, d)};
-      score *= softmax_scale(size);
-      if (slope)
-        score -= slope->slopes[static_cast<std::size_t>(h)] * static_cast<double>(last - j);
-      sum += row[static_cast<std::size_t>(j)] = std::exp(score);
-    }
-    for (int64_t d = 0; d < size; ++d) {
-      double value = 0;
-      for (int64_t j = 0; j < tokens; ++j)
-        value += row[static_cast<std::size_t>(j)] * double{v.view(0, j, h, d)};
-      worst = std::max(worst, std::fabs(out.view(0, last, h, d) - value / sum));
-    }
+enum class Pass {
+  forward = 1,
+  backward,
+  both,  // with the gradient of the table
+};
+
+struct Case {
+  Term term = {};
+  Pass pass = {};
+  int64_t tokens = 0, size = 64;
+};
+
+const char* name(Term term) {
+  switch (term) {
+    case Term::plain:
+      return "plain";
+    case Term::alibi:
+      return "alibi";
+    case Term::t5:
+      return "t5";
+    case Term::dense:
+      return "dense";
   }
-  return worst;
+  return "";
 }
 
-Kernel attention_kernel(int64_t tokens, const char* what, bool backward) {
-  constexpr int64_t few = 8, size = 64;
-  const std::array<std::ptrdiff_t, 4> shape{1, tokens, few, size};
-  auto q = random_block<float, 4>(shape), k = random_block<float, 4>(shape),
-       v = random_block<float, 4>(shape), grad = random_block<float, 4>(shape);
-  Shared<float, 4> out = random_block<float, 4>(shape), dq, dk, dv;
-  auto lse = random_block<float, 3>({1, few, tokens});
-  if (backward)
-    dq = random_block<float, 4>(shape), dk = random_block<float, 4>(shape),
-    dv = random_block<float, 4>(shape);
-  AttentionPosition position;
-  if (std::string(what) == "alibi") position.bias = lower(Alibi{.heads = few});
-  const AttentionMask mask{.visibility = Visibility::causal};
-  const double pairs = static_cast<double>(tokens) * static_cast<double>(tokens + 1) / 2;
-  // Two products of 2 D operations forward; five backward.
-  const double work = pairs * few * size * (backward ? 10 : 4);
-  const auto forward = [=] {
-    attention<float>(q->view, k->view, v->view, mask, position, softmax_scale(size), out->view,
-                     lse->view);
-  };
-  if (backward) forward();
-  return {
-      "attention",
-      fmt::format("{} {}f32 [{}, {}, {}]", what, backward ? "back " : "", tokens, few, size),
-      Roof::arithmetic,
-      work,
-      [=] {
-        if (backward)
-          attention_backward<float>(q->view, k->view, v->view, mask, position,
-                                    softmax_scale(size), out->view, lse->view, grad->view,
-                                    dq->view, dk->view, dv->view);
-        else
-          forward();
-      },
-      multiplying(work),
-      [=] { return attention_error(*q, *k, *v, position.bias, *out); }};
+// Operations for each pair that meets and element of a head: two products of two forward, five
+// backward.
+double products(Pass pass) {
+  return pass == Pass::forward ? 4 : pass == Pass::backward ? 10 : 14;
+}
+
+constexpr int64_t few = 8;  // heads
+
+template <typename T>
+Kernel attention_kernel(const Case& c) {
+  const AttentionSizes sizes{c.tokens, c.tokens, few, few, c.size};
+  const auto call = std::make_shared<AttentionCall<T>>(sizes, c.term, c.pass != Pass::forward);
+  const Multiplier multiplier = best_multiplier();
+  Kernel kernel;
+  kernel.name = "attention";
+  kernel.detail = fmt::format("{}{} {} [{}, {}, {}]", name(c.term),
+                              c.pass == Pass::forward    ? ""
+                              : c.pass == Pass::backward ? " backward"
+                                                         : " and gradients",
+                              gnomon::name(dtype_of<T>), c.tokens, few, c.size);
+  kernel.roof = Roof::arithmetic;
+  kernel.work = sizes.pairs() * few * static_cast<double>(c.size) * products(c.pass);
+  kernel.run_roof = multiplier.run;
+  kernel.roof_work = multiplier.operations;
+  kernel.roof_name = multiplier.name;
+  const auto tokens = static_cast<double>(c.tokens);
+  if (c.term == Term::alibi || c.term == Term::t5)
+    kernel.dense_bytes = few * tokens * tokens * 4;
+  switch (c.pass) {
+    case Pass::forward:
+      kernel.run = [=] { call->forward(); };
+      kernel.error = [=] { return call->forward_error(); };
+      break;
+    case Pass::backward:
+      call->forward();
+      kernel.run = [=] { call->backward(); };
+      kernel.error = [=] { return call->gradient_error(); };
+      break;
+    case Pass::both:
+      kernel.run = [=] { call->train(); };
+      kernel.error = [=] { return std::max(call->forward_error(), call->gradient_error()); };
+      break;
+  }
+  return kernel;
+}
+
+// The last queries of a sequence against its cache.
+template <typename T>
+Kernel decoding_kernel(int64_t keys, int64_t queries) {
+  constexpr int64_t heads = 32, key_heads = 8, size = 128;
+  const AttentionSizes sizes{queries, keys, heads, key_heads, size};
+  const auto call = std::make_shared<AttentionCall<T>>(sizes, Term::plain, false);
+  const int64_t bytes = call->keys().view.size() * static_cast<int64_t>(sizeof(T));
+  const auto read =
+      reading({{call->keys().data.get(), bytes}, {call->values().data.get(), bytes}});
+  return {"attention",
+          fmt::format("{} {} {} [{}, {} + {}, {}]", queries, queries == 1 ? "query" : "queries",
+                      gnomon::name(dtype_of<T>), keys, heads, key_heads, size),
+          Roof::memory,
+          2.0 * static_cast<double>(bytes),
+          [=] { call->forward(); },
+          [=] { read(); },
+          [=] { return call->forward_error(); }};
 }
 
 }  // namespace
 
 std::vector<KernelMaker> attention_kernels(std::optional<int64_t> only) {
   std::vector<KernelMaker> all;
-  for (const int64_t tokens : only ? std::vector{*only} : std::vector<int64_t>{128, 512, 2048})
-    for (const char* what : {"plain", "alibi"})
-      for (const bool backward : {false, true})
-        all.push_back({"attention", [=] { return attention_kernel(tokens, what, backward); }});
+  const auto add = [&](const Case& c) {
+    all.push_back(
+        {std::string("attention ") + name(c.term), [=] { return attention_kernel<float>(c); }});
+  };
+  const auto lengths = only ? std::vector{*only} : std::vector<int64_t>{128, 512, 2048, 8192};
+  for (const int64_t tokens : lengths) {
+    const bool long_enough = only || tokens >= 2048;
+    for (const int64_t size : {64, 128}) {
+      if (size == 128 && !long_enough) continue;
+      for (const Term term : {Term::plain, Term::alibi, Term::t5})
+        add({term, Pass::forward, tokens, size});
+    }
+    if (tokens <= 8192) add({Term::dense, Pass::forward, tokens});
+    add({Term::t5, Pass::both, tokens});
+    if (!long_enough) continue;
+    if (only || tokens == 2048) add({Term::plain, Pass::backward, tokens});
+    const Case alibi{Term::alibi, Pass::forward, tokens};
+    all.push_back({"attention alibi", [=] { return attention_kernel<Half>(alibi); }});
+    all.push_back({"attention alibi", [=] { return attention_kernel<BFloat16>(alibi); }});
+  }
+  const int64_t keys = only.value_or(32768);
+  for (const int64_t queries : {1, 4}) {
+    if (queries > keys) continue;
+    all.push_back({"attention decode", [=] { return decoding_kernel<float>(keys, queries); }});
+    all.push_back(
+        {"attention decode", [=] { return decoding_kernel<BFloat16>(keys, queries); }});
+  }
   return all;
 }
 

@@ -14,9 +14,15 @@ std::unique_ptr<Matrix> matrix(int64_t rows, int64_t columns) {
   return std::make_unique<Matrix>(std::array<std::ptrdiff_t, 2>{rows, columns});
 }
 
-// Normal numbers of deviation 1, the same everywhere for the same seed.
-std::unique_ptr<Matrix> random_matrix(int64_t rows, int64_t columns, unsigned seed) {
-  auto random = matrix(rows, columns);
+// Normal numbers of deviation 1 (what does not start at random: its start), the same everywhere
+// for the same seed.
+std::unique_ptr<Matrix> random_matrix(const model::Parameter& parameter, unsigned seed) {
+  auto random = matrix(parameter.rows, parameter.columns);
+  if (parameter.initial_deviation == 0) {
+    std::fill(random->values.begin(), random->values.end(),
+              static_cast<float>(parameter.initial_mean));
+    return random;
+  }
   std::mt19937_64 engine(seed);
   for (float& value : random->values) {
     const double u = (static_cast<double>(engine() >> 11) + 0.5) * 0x1p-53;
@@ -97,7 +103,7 @@ Subject make_subject(const std::string& name, const Setting& setting) {
   unsigned seed = 1;
   for (const model::Parameter& one : model::parameters(subject.encoding)) {
     subject.random = true;
-    subject.parameters.push_back(random_matrix(one.rows, one.columns, seed++));
+    subject.parameters.push_back(random_matrix(one, seed++));
   }
   subject.positions =
       std::min(setting.length, model::capacity(subject.encoding).value_or(setting.length));

@@ -5,6 +5,7 @@
 #include "bench/roof.h"
 #include "gnomon/bias/alibi.h"
 #include "gnomon/bias/clipped.h"
+#include "gnomon/bias/swin.h"
 #include "gnomon/bias/t5.h"
 #include "testing.h"
 
@@ -15,6 +16,23 @@ constexpr std::int64_t heads_count = 8;
 
 BiasForm form_of(std::string_view name, std::int64_t size) {
   if (name == "slope") return lower(Alibi{.heads = heads_count});
+  if (name == "grid") {  // of columns as many as rows, or half as many
+    std::int64_t width = 1;
+    while (4 * width * width <= size) width *= 2;
+    const Swin swin{.heads = heads_count, .height = size / width, .width = width};
+    return lower(swin, testing::random_tensor<float, 2>({offsets(swin), heads_count}).view());
+  }
+  if (name == "progressive") {  // FIRE's 33 pieces
+    ProgressiveBias bias{.heads = heads_count,
+                         .c = 0.1,
+                         .threshold = static_cast<double>(size) / 4,
+                         .epsilon = 1e-6,
+                         .knots = {},
+                         .offsets = testing::random_numbers(33 * heads_count, 1),
+                         .slopes = testing::random_numbers(33 * heads_count, 2)};
+    for (int p = 0; p < 33; ++p) bias.knots.push_back(p / 33.0);
+    return bias;
+  }
   return strip(Alibi{.heads = heads_count}, -size, 2 * size + 1);
 }
 
@@ -39,6 +57,8 @@ void form_dense(benchmark::State& state, const char* name) {
 }
 BENCHMARK_CAPTURE(form_dense, slope, "slope")->Arg(128)->Arg(1024);
 BENCHMARK_CAPTURE(form_dense, strip, "strip")->Arg(128)->Arg(1024);
+BENCHMARK_CAPTURE(form_dense, grid, "grid")->Arg(128)->Arg(1024);
+BENCHMARK_CAPTURE(form_dense, progressive, "progressive")->Arg(128)->Arg(1024);
 
 void form_add(benchmark::State& state, const char* name) {
   const BiasForm form = form_of(name, state.range(0));
@@ -46,6 +66,8 @@ void form_add(benchmark::State& state, const char* name) {
 }
 BENCHMARK_CAPTURE(form_add, slope, "slope")->Arg(128)->Arg(1024);
 BENCHMARK_CAPTURE(form_add, strip, "strip")->Arg(128)->Arg(1024);
+BENCHMARK_CAPTURE(form_add, grid, "grid")->Arg(128)->Arg(1024);
+BENCHMARK_CAPTURE(form_add, progressive, "progressive")->Arg(128)->Arg(1024);
 
 void form_fill_roof(benchmark::State& state) {
   on_matrix(state, 1, [](auto& matrix) { roof::fill(matrix.values.data(), matrix.bytes()); });

@@ -170,7 +170,7 @@ struct Attended {
   AttentionMask mask = {.visibility = Visibility::causal};
 
   void forward() const {
-    attention<float>(q->view(), k->view(), v->view(), mask, {}, 0.125, out->view(),
+    attention<float>(q->view(), k->view(), v->view(), mask, {}, {.scale = 0.125}, out->view(),
                      lse->view());
   }
 };
@@ -188,7 +188,7 @@ Run attended_backward() {
        v_grad = array<float, 4>(given.k->view().extents());
   return [=] {
     attention_backward<float>(given.q->view(), given.k->view(), given.v->view(), given.mask, {},
-                              0.125, given.out->view(), given.lse->view(), out_grad->view(),
+                              {.scale = 0.125}, given.out->view(), given.lse->view(), out_grad->view(),
                               q_grad->view(), k_grad->view(), v_grad->view());
   };
 }

@@ -11,6 +11,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+import attention
 from cases import BASE, KEY_HEADS, QUERY_HEADS, Case
 
 Floats = NDArray[np.float32]
@@ -40,8 +41,9 @@ def sample_tokens(tokens: int) -> list[int]:
 @dataclass
 class Inputs:
     case: Case
-    stored: list[NDArray]  # q [1, T, H, D] and k, or heads outside; or x [B, T, C]
-    table: Floats | None = None  # of add_table
+    stored: list[NDArray]  # q, k, v [1, T, H, D], or heads outside; or x [B, T, C]
+    table: Floats | None = None  # of add_table; of T5
+    exact: list[NDArray[np.float64]] | None = None  # of the rows that are checked
 
     @staticmethod
     def make(case: Case) -> Inputs:
@@ -59,6 +61,8 @@ class Inputs:
                 (lambda h: (1, t, h, d)) if case.layout == "THD" else (lambda h: (1, h, t, d))
             )
             return Inputs(case, [uniform(*shape(h)) for h in (QUERY_HEADS, KEY_HEADS)])
+        if case.attends:
+            return Inputs(case, *attention.make(case, uniform))
         if case.work == "add_table":
             x = uniform(case.batch, case.tokens, case.size)
             return Inputs(case, [x], uniform(case.tokens, case.size))
@@ -113,6 +117,8 @@ def rotated(case: Case, x: NDArray, rows: list[int]) -> NDArray[np.float64]:
 def expected(inputs: Inputs, rows: list[int]) -> list[NDArray[np.float64]]:
     """What an exact contender returns for these tokens."""
     case = inputs.case
+    if case.attends:
+        return attention.expected(case, inputs.stored, inputs.table, rows)
     if case.rotates:
         parts = [inputs.tokens_of(stored, rows) for stored in inputs.stored]
         return [
@@ -131,7 +137,9 @@ def expected(inputs: Inputs, rows: list[int]) -> list[NDArray[np.float64]]:
 
 
 def worst_error(inputs: Inputs, rows: list[int], results: list[NDArray]) -> float:
-    exact = expected(inputs, rows)
+    if inputs.exact is None:
+        inputs.exact = expected(inputs, rows)
+    exact = inputs.exact
     assert len(exact) == len(results), "a result is missing"
     worst = 0.0
     for right, result in zip(exact, results, strict=True):

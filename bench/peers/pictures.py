@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import vl_convert
 
+import cases
 from cases import Case
 
 if TYPE_CHECKING:
@@ -133,19 +134,48 @@ def tokens_line(results: Results, shown: dict[str, str]) -> Spec | None:
     ]
     if not {16, 4096} <= {value["tokens"] for value in values}:
         return None
-    order = list(shown.values())
+    return lines(
+        "From one token to 4096",
+        f"f32, halves, 32 and 8 heads of 128, {threads} threads",
+        values,
+        list(shown.values()),
+        "microseconds per token",
+    )
+
+
+def attention_line(results: Results, shown: dict[str, str]) -> Spec | None:
+    """Time per token by length, forward."""
+    threads = results.threads[-1]
+    listed = [case for case in cases.attentions() if not case.trains]
+    values = [
+        {"name": label, "tokens": case.tokens, "per": row["seconds"] / case.tokens * 1e6}
+        for case in listed
+        for name, row in results.timed(case, threads).items()
+        if (label := shown.get(name))
+    ]
+    if len({value["tokens"] for value in values}) < 2:
+        return None
+    return lines(
+        "Causal attention with ALiBi",
+        f"forward, f32, 8 heads of 64, {threads} threads",
+        values,
+        list(shown.values()),
+        "microseconds per token",
+    )
+
+
+def lines(
+    title: str, subtitle: str, values: list[dict[str, Any]], order: list[str], measure: str
+) -> Spec:
+    """`per` by `tokens`, a line for each of `order`; both logarithmic."""
+    lengths = sorted({value["tokens"] for value in values})
     colour = {
         "field": "name",
         "scale": {"domain": order, "range": COLOURS[: len(order)]},
         "legend": {"title": None, "orient": "right", "symbolType": "stroke"},
     }
     return {
-        "title": {
-            "text": "From one token to 4096",
-            "subtitle": f"f32, halves, 32 and 8 heads of 128, {threads} threads",
-            "fontSize": 16,
-            "offset": 14,
-        },
+        "title": {"text": title, "subtitle": subtitle, "fontSize": 16, "offset": 14},
         "data": {"values": values},
         "width": 480,
         "height": 320,
@@ -154,9 +184,9 @@ def tokens_line(results: Results, shown: dict[str, str]) -> Spec | None:
             "x": {
                 "field": "tokens",
                 "type": "quantitative",
-                "scale": {"type": "log", "domain": [1, 4096]},
+                "scale": {"type": "log", "domain": [lengths[0], lengths[-1]]},
                 "axis": {
-                    "values": list(lengths),
+                    "values": lengths,
                     "title": "tokens",
                     "grid": False,
                     "format": "d",
@@ -166,7 +196,7 @@ def tokens_line(results: Results, shown: dict[str, str]) -> Spec | None:
                 "field": "per",
                 "type": "quantitative",
                 "scale": {"type": "log"},
-                "axis": {"title": "microseconds per token", "tickCount": 5, "format": "~g"},
+                "axis": {"title": measure, "tickCount": 5, "format": "~g"},
             },
             "color": colour,
         },
@@ -185,6 +215,17 @@ SHOWN = {
     "PyTorch eager, Hugging Face's code": "PyTorch eager",
 }
 
+ATTENDING = {
+    "roof": "roof",
+    "Gnomon": "Gnomon",
+    "PyTorch FlexAttention": "FlexAttention",
+    "PyTorch SDPA, dense bias": "PyTorch SDPA",
+    "PyTorch eager, textbook": "PyTorch eager",
+    "PyTorch 1.13 eager, textbook": "PyTorch 1.13 eager",
+    "OpenVINO, SDPA": "OpenVINO",
+    "ggml, flash_attn_ext": "ggml",
+}
+
 
 def draw(results: Results, page: Path) -> list[tuple[str, str]]:
     """Writes the pictures beside the page; returns title and file of each."""
@@ -192,6 +233,11 @@ def draw(results: Results, page: Path) -> list[tuple[str, str]]:
     for title, name, spec in (
         ("Speed of rotation beside peers", "benchmarks.svg", rotation(results)),
         ("Time per token by length", "benchmarks-tokens.svg", tokens_line(results, SHOWN)),
+        (
+            "Attention with ALiBi by length",
+            "benchmarks-attention.svg",
+            attention_line(results, ATTENDING),
+        ),
     ):
         if spec:
             (page.parent / name).write_text(vl_convert.vegalite_to_svg(spec))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,6 +156,9 @@ def threads_named(threads: int) -> str:
 
 
 def name_of(case: Case) -> str:
+    if case.attends:
+        kind = "trained T5 bias, both passes" if case.trains else "attention with ALiBi"
+        return f"{kind}, f32, {case.tokens} tokens"
     if case.work == "add_table":
         return f"adding a table to f32 [{case.batch}, {case.tokens}, {case.size}]"
     if not case.rotates:
@@ -283,6 +287,20 @@ TABLE_NOTES = {
 }
 
 
+def attention_sections(results: Results) -> Iterable[str]:
+    for title, trains in (
+        ("Forward, ALiBi", False),
+        ("Forward and backward, trained T5", True),
+    ):
+        columns = [
+            Column(f"{case.tokens}, {threads_named(threads)}", case, threads)
+            for threads in results.threads
+            for case in cases.attentions()
+            if case.trains == trains
+        ]
+        yield f"### {title}\n\n" + grid(results, columns)
+
+
 def far_section(results: Results) -> str:
     """Errors of those that make cos and sin themselves."""
     body: dict[str, list[str]] = {}
@@ -312,6 +330,10 @@ def machine(results: Results) -> str:
     )
 
 
+def bullet(text: str) -> str:
+    return textwrap.fill(text, 98, initial_indent="- ", subsequent_indent="  ")
+
+
 def page(results: Results, pictures: list[tuple[str, str]]) -> str:
     data = results.data
     template = (Path(__file__).parent / "benchmarks.md.in").read_text()
@@ -331,6 +353,7 @@ def page(results: Results, pictures: list[tuple[str, str]]) -> str:
     else:
         statistic = f"medians of {rounds}"
     parts = {
+        "notes": "".join(f"\n{bullet(note)}" for note in data.get("notes", [])),
         "date": data["date"],
         "statistic": statistic,
         "others": load,
@@ -341,6 +364,7 @@ def page(results: Results, pictures: list[tuple[str, str]]) -> str:
         "pictures": "\n".join(f"![{title}]({file})\n" for title, file in pictures),
         "rotation": "\n".join(rotation_sections(results)),
         "others_sections": "\n".join(other_sections(results)),
+        "attention": "\n".join(attention_sections(results)),
         "far": far_section(results),
         "missing": "\n".join(missing) + "\n",
         "failures": "\n".join(["\nFailed while running:\n", *failures]) + "\n"

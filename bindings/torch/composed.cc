@@ -34,6 +34,31 @@ at::Tensor turned(const at::Tensor& x, const RotaryTable& table) {
                  -1);
 }
 
+// The paper's formula: [H, T, S].
+at::Tensor fire_bias(const Fire& fire, const std::vector<at::Tensor>& parameters,
+                     const at::Tensor& rows, const at::Tensor& distance,
+                     const at::TensorOptions& options) {
+  const auto flat = [&](std::size_t i) { return parameters[i].to(options).flatten(); };
+  const at::Tensor c = flat(4).abs(), threshold = flat(5).abs() * fire.threshold;
+  const auto psi = [&](const at::Tensor& n) { return at::log1p(c * n); };
+  const at::Tensor whole = psi(at::maximum(rows.to(options), threshold)) + fire.epsilon;
+  const at::Tensor x = psi(distance.abs().to(options)) / whole.unsqueeze(1);
+  const at::Tensor hidden = at::relu(x.unsqueeze(-1) * flat(0) + flat(1));
+  return (at::matmul(hidden, parameters[2].to(options).t()) + flat(3)).permute({2, 0, 1});
+}
+
+// Rows of the table by their indices: [H, T, S].
+at::Tensor swin_bias(const Swin& swin, const at::Tensor& table, const model::Window& window,
+                     const at::Tensor& distance) {
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = 0; i < window.queries; ++i)
+    for (std::int64_t j = 0; j < window.keys; ++j)
+      indices.push_back(offset_index(swin, window.offset() + i, j));
+  return table.index_select(0, at::tensor(indices, distance.options()))
+      .view({window.queries, window.keys, swin.heads})
+      .permute({2, 0, 1});
+}
+
 }  // namespace
 
 at::Tensor attend_composed(const model::Encoding& encoding,
@@ -73,6 +98,12 @@ at::Tensor attend_composed(const model::Encoding& encoding,
   } else if (const auto* strip = std::get_if<StripBias>(&lowered.bias)) {
     const at::Tensor numbers = lowered_numbers(encoding, parameters, window).to(q.options());
     scores = scores + numbers.index({Slice(), distance - strip->first});
+  } else if (const auto* fire = std::get_if<Fire>(&encoding)) {
+    scores = scores + fire_bias(*fire, parameters, rows, distance, q.options());
+  } else if (const auto* swin = std::get_if<Swin>(&encoding)) {
+    scores = scores + swin_bias(*swin, parameters[0].to(q.options()), window, distance);
+  } else if (!std::holds_alternative<NoBias>(lowered.bias)) {
+    refuse("attention", "composed operators know no such bias", model::info(encoding).name);
   }
   at::Tensor hidden = at::zeros_like(distance, at::kBool);
   if (options.visibility == Visibility::causal) hidden = hidden | (distance > 0);

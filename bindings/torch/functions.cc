@@ -49,7 +49,8 @@ void append_parameter_gradients(const Setting& setting, at::TensorList parameter
                                 const model::LoweredGradient& lowered, variable_list& grads) {
   if (parameters.empty()) return;
   auto fresh = zeros_like_each(parameters);
-  model::lower_backward(setting.encoding, setting.window, lowered, matrices(fresh));
+  model::lower_backward(setting.encoding, setting.window, matrices(parameters), lowered,
+                        matrices(fresh));
   grads.insert(grads.end(), fresh.begin(), fresh.end());
 }
 
@@ -114,7 +115,7 @@ Attended attended(const Setting& setting, const at::Tensor& q, const at::Tensor&
     result.lse = at::empty({q.size(0), q.size(2), q.size(1)},
                            std::is_same_v<Sum, double> ? at::kDouble : at::kFloat);
     attention<T>(view<const T, 4>(q), view<const T, 4>(k), view<const T, 4>(v), setting.mask,
-                 position_of(*setting.plan), setting.softmax_scale, view<T, 4>(out),
+                 position_of(*setting.plan), {.scale = setting.softmax_scale}, view<T, 4>(out),
                  view<Sum, 3>(result.lse));
   });
   return result;
@@ -132,7 +133,7 @@ void attended_backward(const Setting& setting, const at::Tensor& q, const at::Te
   with_element_type(q, [&]<typename T>(T) {
     attention_backward<T>(
         view<const T, 4>(q), view<const T, 4>(k), view<const T, 4>(v), setting.mask,
-        position_of(*setting.plan), setting.softmax_scale, view<const T, 4>(out),
+        position_of(*setting.plan), {.scale = setting.softmax_scale}, view<const T, 4>(out),
         view<const Accumulator<T>, 3>(lse), view<const T, 4>(out_grad), view<T, 4>(grads[0]),
         view<T, 4>(grads[1]), view<T, 4>(grads[2]), parameters.empty() ? nullptr : &bias);
   });

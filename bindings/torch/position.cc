@@ -28,9 +28,9 @@ void PositionEncodingImpl::reset() {
   c10::optional<at::Generator> generator;
   if (generator_) generator = *generator_;
   for (const model::Parameter& one : model::parameters(encoding_))
-    register_parameter(
-        one.name,
-        at::empty({one.rows, one.columns}).normal_(0.0, one.initial_deviation, generator));
+    register_parameter(one.name,
+                       at::empty({one.rows, one.columns})
+                           .normal_(one.initial_mean, one.initial_deviation, generator));
 }
 
 void PositionEncodingImpl::pretty_print(std::ostream& stream) const {

@@ -61,7 +61,7 @@ std::vector<float> last_output(const OrderContent& content, const OrderPosition&
                    {.query_rotary = position.rotary,
                     .key_rotary = position.key_rotary ? position.key_rotary : position.rotary,
                     .bias = position.bias},
-                   1 / static_cast<double>(content.head_size),
+                   {.scale = 1 / static_cast<double>(content.head_size)},
                    View<float, 4>(out.data(), shape));
   const auto row = static_cast<std::ptrdiff_t>(content.heads * content.head_size);
   return {out.end() - row, out.end()};

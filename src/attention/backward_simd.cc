@@ -2,13 +2,17 @@
 //
 //   p = exp(score - lse)     dp = do . v     ds = p (dp - do . out)
 //   dq' = scale ds k'        dk' = scale ds q'        dv = p do        dbias = ds
+//
+// and ds times the slope of the cap where scores are capped.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
 #include "gnomon/parallel.h"
 #include "src/attention/problem.h"
 #include "src/attention/scratch.h"
+#include "src/attention/tile.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/attention/backward_simd.cc"
@@ -24,187 +28,262 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
+using internal::BackwardPlan;
 using internal::BackwardProblem;
 
-// One piece of work is a key head of a batch row with all its query heads: every sum over
-// queries or keys is then made by one thread, in one order.
+// Gradients of all keys and values of one head, summed over the queries of one part.
+template <typename A>
+struct KeySums {
+  A *key, *value;
+
+  KeySums(internal::Carve<A>& carve, const AttentionProblem& problem)
+      : key(carve.take(problem.keys * row_stride(problem.size))),
+        value(carve.take(problem.keys * row_stride(problem.value_size))) {}
+};
+
 template <typename A>
 struct BackwardScratch {
-  // Of all S keys; transposed ones tile by tile, [size, tile_keys] each.
-  A *key, *key_transposed, *value_transposed, *key_grad, *value_grad;
-  // Of one tile of queries or scores.
-  A *value, *q, *out, *out_grad, *q_grad, *scores, *score_grad, *bias, *lse, *delta;
-  std::int64_t used;
+  internal::Carve<A> carve;
+  // Of `rows` queries.
+  A *q, *out_grad, *q_grad, *lse, *delta;
+  // Of a tile.
+  A *row_room, *key, *key_panels, *value_panels, *scores, *score_grad, *slope, *bias;
 
-  BackwardScratch(const AttentionProblem& problem, A* block) {
-    internal::Carve<A> carve(block);
-    const std::int64_t keys = problem.keys, size = problem.size, values = problem.value_size;
-    const std::int64_t tiles = (keys + tile_keys - 1) / tile_keys;
-    key = carve.take(keys * padded(size));
-    key_transposed = carve.take(tiles * size * tile_keys);
-    value_transposed = carve.take(tiles * values * tile_keys);
-    key_grad = carve.take(keys * padded(size));
-    value_grad = carve.take(keys * padded(values));
-    value = carve.take(tile_keys * padded(values));
-    q = carve.take(tile_queries * padded(size));
-    out = carve.take(padded(values));
-    out_grad = carve.take(tile_queries * padded(values));
-    q_grad = carve.take(tile_queries * padded(size));
-    scores = carve.take(tile_queries * tile_keys);
-    score_grad = carve.take(tile_queries * tile_keys);
-    bias = carve.take(internal::bias_room(tile_queries, tile_keys));
-    lse = carve.take(tile_queries);
-    delta = carve.take(tile_queries);
-    used = carve.used();
+  BackwardScratch(const AttentionProblem& problem, std::int64_t rows, A* block) : carve(block) {
+    const std::int64_t size = row_stride(problem.size), values = row_stride(problem.value_size);
+    const std::int64_t columns = Panels<A>(tile_keys) * Panel<A>();
+    q = carve.take(rows * size);
+    out_grad = carve.take(rows * values);
+    q_grad = carve.take(rows * size);
+    lse = carve.take(rows);
+    delta = carve.take(rows);
+    row_room = carve.take(16 * std::max(size, values));
+    key = carve.take(tile_keys * size);
+    key_panels = carve.take(columns * problem.size);
+    value_panels = carve.take(columns * problem.value_size);
+    scores = carve.take(tile_rows * tile_keys);
+    score_grad = carve.take(tile_rows * tile_keys);
+    slope = carve.take(problem.softmax.cap ? tile_rows * tile_keys : 0);
+    bias = carve.take(bias_room);
   }
 };
 
-// scores become p, score_grad from dp to ds.
+// The columns that any row of a tile has.
+inline Columns Together(const Tile& tile, const SeenColumns& columns) {
+  Columns all{tile_keys, 0};
+  for (std::int64_t row = 0; row < tile.rows(); row += block_rows) {
+    const Columns& seen = columns[row / block_rows];
+    if (seen.begin == seen.end) continue;
+    all = {std::min(all.begin, seen.begin), std::max(all.end, seen.end)};
+  }
+  return all;
+}
+
+// scores become p, score_grad from dp to ds; both 0 in the columns of `all` that a row lacks.
 template <typename A>
-void Weigh(const Tile& tile, const A* lse, const A* delta, A* HWY_RESTRICT scores,
-           A* HWY_RESTRICT score_grad) {
+void Weigh(const Tile& tile, const SeenColumns& columns, const Columns& all,
+           const A* HWY_RESTRICT lse, const A* HWY_RESTRICT delta, const A* HWY_RESTRICT slope,
+           A* HWY_RESTRICT scores, A* HWY_RESTRICT score_grad) {
   const hn::ScalableTag<A> tag;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(tag));
-  const std::int64_t width = padded(tile.keys);
-  for (std::int64_t i = 0; i < tile.queries; ++i) {
+  for (std::int64_t i = 0; i < tile.rows(); ++i) {
     A* HWY_RESTRICT row = scores + i * tile_keys;
     A* HWY_RESTRICT grad = score_grad + i * tile_keys;
+    const Columns& seen = columns[i / block_rows];
+    const bool none = seen.begin == seen.end;
+    const std::int64_t begin = none ? all.end : seen.begin, end = none ? all.end : seen.end;
+    std::fill(row + all.begin, row + begin, A(0));
+    std::fill(grad + all.begin, grad + begin, A(0));
     const auto shift = hn::Set(tag, lse[i]), mean = hn::Set(tag, delta[i]);
-    for (std::int64_t j = 0; j < width; j += lanes) {
-      const auto p = ExpOfScore(tag, hn::Sub(hn::Load(tag, row + j), shift));
+    for (std::int64_t j = begin; j < end; j += lanes) {
+      const auto p = WeightOfScore(tag, hn::Sub(hn::Load(tag, row + j), shift));
       hn::Store(p, tag, row + j);
-      hn::Store(hn::Mul(p, hn::Sub(hn::Load(tag, grad + j), mean)), tag, grad + j);
+      auto ds = hn::Mul(p, hn::Sub(hn::Load(tag, grad + j), mean));
+      if (slope) ds = hn::Mul(ds, hn::Load(tag, slope + i * tile_keys + j));
+      hn::Store(ds, tag, grad + j);
     }
+    std::fill(row + end, row + all.end, A(0));
+    std::fill(grad + end, grad + all.end, A(0));
   }
 }
 
+// The queries of a tile's head into row `first` on of the scratch.
 template <typename A>
-void PackKeys(const BackwardProblem<A>& problem, std::int64_t b, std::int64_t key_head,
-              const BackwardScratch<A>& at) {
+void PackQueryRows(const BackwardProblem<A>& problem, const Tile& rows,
+                   const BackwardScratch<A>& at, std::int64_t first) {
   const std::int64_t size = problem.size, values = problem.value_size;
-  const Positions* of_keys = problem.position.keys;
-  for (std::int64_t key = 0; key < problem.keys; key += tile_keys) {
-    const std::int64_t keys = std::min(tile_keys, problem.keys - key), n = key / tile_keys;
-    for (std::int64_t j = 0; j < keys; ++j) {
-      A* row = at.key + (key + j) * padded(size);
-      LoadRow(problem, problem.k, of_keys, b, key + j, key_head, size, row);
-      RotateRow(problem.position.key_rotary, b, key + j, Turn::forward, row);
-      LoadRow(problem, problem.v, of_keys, b, key + j, key_head, values,
-              at.value + j * padded(values));
-    }
-    Transpose(at.key + key * padded(size), padded(size), keys, size,
-              at.key_transposed + n * size * tile_keys, tile_keys);
-    Transpose(at.value, padded(values), keys, values,
-              at.value_transposed + n * values * tile_keys, tile_keys);
-  }
-  std::fill_n(at.key_grad, problem.keys * padded(size), A(0));
-  std::fill_n(at.value_grad, problem.keys * padded(values), A(0));
-}
-
-// The queries [query, query + queries) of one head.
-template <typename A>
-void PackQueries(const BackwardProblem<A>& problem, const Tile& rows,
-                 const BackwardScratch<A>& at) {
-  const std::int64_t size = problem.size, values = problem.value_size;
+  const std::int64_t stride = row_stride(size), value_stride = row_stride(values);
   const Positions* of_queries = problem.position.queries;
+  const A factor = static_cast<A>(QueryFactor(problem));
+  double sink = 0;
   for (std::int64_t i = 0; i < rows.queries; ++i) {
-    const std::int64_t query = rows.query + i;
-    A* q = at.q + i * padded(size);
-    A* out_grad = at.out_grad + i * padded(values);
-    LoadRow(problem, problem.q, of_queries, rows.batch, query, rows.head, size, q);
+    const std::int64_t query = rows.query + i, row = first + i;
+    A* q = at.q + row * stride;
+    A* out_grad = at.out_grad + row * value_stride;
+    LoadRow(problem.q, of_queries, rows.batch, query, rows.head, size, q);
     RotateRow(problem.position.query_rotary, rows.batch, query, Turn::forward, q);
-    LoadRow(problem, problem.out, of_queries, rows.batch, query, rows.head, values, at.out);
-    LoadRow(problem, problem.out_grad, of_queries, rows.batch, query, rows.head, values,
-            out_grad);
+    ScaleRow(factor, padded(size), q);
+    LoadRow(problem.out, of_queries, rows.batch, query, rows.head, values, at.row_room);
+    LoadRow(problem.out_grad, of_queries, rows.batch, query, rows.head, values, out_grad);
     A delta = 0;
-    for (std::int64_t d = 0; d < values; ++d) delta += at.out[d] * out_grad[d];
-    at.delta[i] = delta;
+    for (std::int64_t d = 0; d < values; ++d) delta += at.row_room[d] * out_grad[d];
+    at.delta[row] = delta;
     // A row that saw nothing must weigh everything with 0.
     const A lse = problem.lse(rows.batch, rows.head, query);
     constexpr A infinity = std::numeric_limits<A>::infinity();
-    at.lse[i] = lse == -infinity ? infinity : lse;
+    at.lse[row] = lse == -infinity ? infinity : static_cast<A>(log2_of_e) * lse;
+    if (problem.sink_sums && lse != -infinity)
+      sink -= static_cast<double>(delta) *
+              std::exp(problem.softmax.sinks[static_cast<std::size_t>(rows.head)] -
+                       static_cast<double>(lse));
   }
-  std::fill_n(at.q_grad, rows.queries * padded(size), A(0));
+  if (problem.sink_sums) problem.sink_sums[problem.sums_at(rows)] += sink;
 }
 
+// One tile, of one head; its queries are from row `first` on in the scratch.
 template <typename A>
-void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile,
-                  const BackwardScratch<A>& at) {
+void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int64_t first,
+                  const BackwardScratch<A>& at, const KeySums<A>& sums) {
   const std::int64_t size = problem.size, values = problem.value_size;
-  const std::int64_t width = padded(size), value_width = padded(values);
-  const std::int64_t n = tile.key / tile_keys, columns = padded(tile.keys);
-  const Packed<A> scores{at.scores, tile_keys}, score_grad{at.score_grad, tile_keys};
-  Multiply(tile.queries, columns, size, Factor<A>{at.q, width, 1},
-           Packed<const A>{at.key_transposed + n * size * tile_keys, tile_keys}, scores,
-           Into::store);
-  Multiply(tile.queries, columns, values, Factor<A>{at.out_grad, value_width, 1},
-           Packed<const A>{at.value_transposed + n * values * tile_keys, tile_keys}, score_grad,
-           Into::store);
-  FinishScores(problem, tile, at.bias, at.scores);
-  Weigh(tile, at.lse, at.delta, at.scores, at.score_grad);
-  add_bias_gradient(problem, tile, at.score_grad, tile_keys);
-  Multiply(tile.keys, value_width, tile.queries, Factor<A>{at.scores, 1, tile_keys},
-           Packed<const A>{at.out_grad, value_width},
-           Packed<A>{at.value_grad + tile.key * value_width, value_width}, Into::add);
-  Multiply(tile.keys, width, tile.queries, Factor<A>{at.score_grad, 1, tile_keys},
-           Packed<const A>{at.q, width}, Packed<A>{at.key_grad + tile.key * width, width},
-           Into::add);
-  Multiply(tile.queries, width, tile.keys, Factor<A>{at.score_grad, tile_keys, 1},
-           Packed<const A>{at.key + tile.key * width, width}, Packed<A>{at.q_grad, width},
-           Into::add);
+  const std::int64_t stride = row_stride(size), value_stride = row_stride(values);
+  const A* q = at.q + first * stride;
+  const A* out_grad = at.out_grad + first * value_stride;
+  SeenColumns columns;
+  FindColumns<A>(problem, tile, columns);
+  const Columns all = Together(tile, columns);
+  if (all.begin >= all.end) return;
+  A* slope = problem.softmax.cap ? at.slope : nullptr;
+  MakeScores(problem, tile, columns, q, at.key_panels, at.bias, at.scores, slope);
+  MultiplyPanels<A>(tile, columns, values, out_grad, at.value_panels, nullptr, at.score_grad);
+  Weigh<A>(tile, columns, all, at.lse + first, at.delta + first, slope, at.scores,
+           at.score_grad);
+  AddBiasGradient(
+      problem, tile, all, [&](std::int64_t i) { return columns[i / block_rows]; },
+      at.score_grad, at.bias);
+  const std::int64_t keys = std::min(all.end, tile.keys) - all.begin;
+  Product<A> product;
+  product.depth = tile.rows();
+  product.a = at.scores + all.begin, product.a_stride = tile_keys;
+  product.b = out_grad, product.b_row = value_stride;
+  product.c = sums.value + (tile.key + all.begin) * value_stride;
+  product.c_row = value_stride;
+  Multiply<Left::by_column, Into::add>(product, keys, padded(values));
+  product.a = at.score_grad + all.begin;
+  product.b = q, product.b_row = stride;
+  product.c = sums.key + (tile.key + all.begin) * stride, product.c_row = stride;
+  Multiply<Left::by_column, Into::add>(product, keys, padded(size));
+  MultiplyWeights(tile, columns, size, at.score_grad, at.key, at.q_grad + first * stride);
+}
+
+// The queries [query, query + queries) of the heads that share a key head. Their gradients are
+// written, those of keys and values added to `sums`.
+template <typename A>
+void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64_t key_head,
+                   std::int64_t query, std::int64_t queries, std::int64_t part,
+                   const BackwardScratch<A>& at, const KeySums<A>& sums) {
+  const std::int64_t size = problem.size, stride = row_stride(size), group = problem.group();
+  const auto tile_of = [&](std::int64_t g, std::int64_t i) {
+    Tile tile{b, key_head * group + g, 1, query + i, std::min(tile_rows, queries - i), 0, 0};
+    tile.part = part;
+    return tile;
+  };
+  for (std::int64_t g = 0; g < group; ++g)
+    for (std::int64_t i = 0; i < queries; i += tile_rows)
+      PackQueryRows(problem, tile_of(g, i), at, g * queries + i);
+  std::fill_n(at.q_grad, group * queries * stride, A(0));
+
+  const std::int64_t begin = visible_keys(problem, query).begin / tile_keys * tile_keys;
+  const std::int64_t end = visible_keys(problem, query + queries - 1).end;
+  for (std::int64_t key = begin; key < end; key += tile_keys) {
+    const std::int64_t keys = std::min(tile_keys, end - key);
+    PackKeyRows(problem.k, problem.position.keys, problem.position.key_rotary, b, key, keys,
+                key_head, size, at.row_room, PackedRows<A>{at.key, at.key_panels});
+    PackKeyRows(problem.v, problem.position.keys, nullptr, b, key, keys, key_head,
+                problem.value_size, at.row_room, PackedRows<A>{nullptr, at.value_panels});
+    for (std::int64_t g = 0; g < group; ++g)
+      for (std::int64_t i = 0; i < queries; i += tile_rows) {
+        Tile tile = tile_of(g, i);
+        tile.key = key, tile.keys = keys;
+        tile = trimmed(problem, tile);
+        if (tile.keys) BackwardTile(problem, tile, g * queries + i, at, sums);
+      }
+  }
+
+  const A scale = static_cast<A>(problem.softmax.scale);
+  for (std::int64_t g = 0; g < group; ++g)
+    for (std::int64_t i = 0; i < queries; ++i) {
+      A* row = at.q_grad + (g * queries + i) * stride;
+      RotateRow(problem.position.query_rotary, b, query + i, Turn::back, row);
+      StoreRow(problem.q_grad, b, query + i, key_head * group + g, size, scale, row);
+    }
+}
+
+// Queries bring QueryFactor along, which is scale / ln 2 times the cap's 2 / cap.
+template <typename A>
+void StoreKeySums(const BackwardProblem<A>& problem, std::int64_t b, std::int64_t key_head,
+                  const KeySums<A>& sums) {
+  const A factor = static_cast<A>(ln_of_2 * problem.softmax.cap.value_or(2) / 2);
+  for (std::int64_t j = 0; j < problem.keys; ++j) {
+    A* row = sums.key + j * row_stride(problem.size);
+    RotateRow(problem.position.key_rotary, b, j, Turn::back, row);
+    StoreRow(problem.k_grad, b, j, key_head, problem.size, factor, row);
+    StoreRow(problem.v_grad, b, j, key_head, problem.value_size, A(1),
+             sums.value + j * row_stride(problem.value_size));
+  }
 }
 
 template <typename A>
-void Backward(const BackwardProblem<A>& problem, std::int64_t b, std::int64_t key_head,
-              const BackwardScratch<A>& at) {
-  const std::int64_t size = problem.size, width = padded(size);
-  const A scale = static_cast<A>(problem.scale);
-  PackKeys(problem, b, key_head, at);
-  for (std::int64_t g = 0; g < problem.group(); ++g)
-    for (std::int64_t query = 0; query < problem.queries; query += tile_queries) {
-      const Tile rows{b,     key_head * problem.group() + g,
-                      query, std::min(tile_queries, problem.queries - query),
-                      0,     0};
-      PackQueries(problem, rows, at);
-      const std::int64_t begin = visible_keys(problem, query).begin / tile_keys * tile_keys;
-      const std::int64_t end = visible_keys(problem, query + rows.queries - 1).end;
-      for (std::int64_t key = begin; key < end; key += tile_keys) {
-        Tile tile = rows;
-        tile.key = key;
-        tile.keys = std::min(tile_keys, problem.keys - key);
-        tile = Trim(problem, tile);
-        if (tile.keys) BackwardTile(problem, tile, at);
-      }
-      for (std::int64_t i = 0; i < rows.queries; ++i) {
-        A* row = at.q_grad + i * width;
-        RotateRow(problem.position.query_rotary, b, query + i, Turn::back, row);
-        StoreRow(problem, problem.q_grad, b, query + i, rows.head, size, scale, row);
-      }
-    }
-  for (std::int64_t j = 0; j < problem.keys; ++j) {
-    A* row = at.key_grad + j * width;
-    RotateRow(problem.position.key_rotary, b, j, Turn::back, row);
-    StoreRow(problem, problem.k_grad, b, j, key_head, size, scale, row);
-    StoreRow(problem, problem.v_grad, b, j, key_head, problem.value_size, A(1),
-             at.value_grad + j * padded(problem.value_size));
-  }
+void AddKeySums(const BackwardProblem<A>& problem, const KeySums<A>& from,
+                const KeySums<A>& to) {
+  const std::int64_t keys = problem.keys * row_stride(problem.size);
+  const std::int64_t values = problem.keys * row_stride(problem.value_size);
+  for (std::int64_t i = 0; i < keys; ++i) to.key[i] += from.key[i];
+  for (std::int64_t i = 0; i < values; ++i) to.value[i] += from.value[i];
 }
 
 template <typename A>
 void BackwardAll(const BackwardProblem<A>& problem) {
-  const std::int64_t count = problem.batch * problem.key_heads;
-  if (!count) return;
-  const std::int64_t work = 1 + problem.queries * problem.group() * problem.keys *
-                                    (problem.size + problem.value_size);
-  const std::int64_t grain = std::max<std::int64_t>(1, 100'000 / work);
-  internal::ScratchPool<A> pool((count - 1) / grain + 1,
-                                BackwardScratch<A>(problem, nullptr).used);
-  parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t pairs = problem.batch * problem.key_heads;
+  if (!pairs) return;
+  const BackwardPlan plan(problem);
+  internal::Carve<A> of_sums;
+  KeySums<A>(of_sums, problem);
+  const std::int64_t rows = plan.queries * problem.group(), tasks = pairs * plan.parts;
+  const std::int64_t lent = internal::at_once(tasks, plan.grain);
+  internal::ScratchPool<A> pool(lent, BackwardScratch<A>(problem, rows, nullptr).carve.used());
+  // Sums of one key head for each thread, or of every part until they are added.
+  internal::ScratchPool<A> sum_pool(plan.parts == 1 ? lent : tasks, of_sums.used());
+  parallel_for(tasks, plan.grain, [&](std::int64_t begin, std::int64_t end) {
     A* block = pool.take();
-    const BackwardScratch<A> scratch(problem, block);
-    for (std::int64_t n = begin; n < end; ++n)
-      Backward(problem, n / problem.key_heads, n % problem.key_heads, scratch);
+    const BackwardScratch<A> scratch(problem, rows, block);
+    for (std::int64_t n = begin; n < end; ++n) {
+      const std::int64_t pair = n / plan.parts, part = n % plan.parts;
+      const std::int64_t b = pair / problem.key_heads, head = pair % problem.key_heads;
+      A* own = plan.parts == 1 ? sum_pool.take() : sum_pool.at(n);
+      std::fill_n(own, of_sums.used(), A(0));
+      internal::Carve<A> carve(own);
+      const KeySums<A> sums(carve, problem);
+      for (std::int64_t query = part * plan.queries; query < problem.queries;
+           query += plan.parts * plan.queries)
+        BackwardPiece(problem, b, head, query, std::min(plan.queries, problem.queries - query),
+                      part, scratch, sums);
+      if (plan.parts > 1) continue;
+      StoreKeySums(problem, b, head, sums);
+      sum_pool.give(own);
+    }
     pool.give(block);
+  });
+  if (plan.parts == 1) return;
+  parallel_for(pairs, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t pair = begin; pair < end; ++pair) {
+      internal::Carve<A> carve(sum_pool.at(pair * plan.parts));
+      const KeySums<A> sums(carve, problem);
+      for (std::int64_t part = 1; part < plan.parts; ++part) {
+        internal::Carve<A> other(sum_pool.at(pair * plan.parts + part));
+        AddKeySums(problem, KeySums<A>(other, problem), sums);
+      }
+      StoreKeySums(problem, pair / problem.key_heads, pair % problem.key_heads, sums);
+    }
   });
 }
 

@@ -130,12 +130,29 @@ void check_strip(const AttentionProblem& problem, const StripBias& strip) {
              std::to_string(strip.first + strip.distances() - 1));
 }
 
+// A grid's positions, of all rows that are not padding.
+void check_on_grid(const AttentionProblem& problem) {
+  const BiasForm& bias = problem.position.bias;
+  if (!problem.position.queries) {
+    if (problem.queries)
+      check_ids(bias, {problem.mask.offset, problem.mask.offset + problem.queries - 1});
+    if (problem.keys) check_ids(bias, {0, problem.keys - 1});
+    return;
+  }
+  for (const Positions* positions : {problem.position.queries, problem.position.keys})
+    for (std::size_t i = 0; i < positions->ids.size(); ++i)
+      if (positions->sequences[i] != Positions::padding)
+        check_ids(bias, {positions->ids[i], positions->ids[i]});
+}
+
 void check_bias(const AttentionProblem& problem) {
   const BiasForm& bias = problem.position.bias;
   if (std::holds_alternative<NoBias>(bias)) return;
   if (heads(bias) != problem.heads)
     refuse(room, "the bias must have " + std::to_string(problem.heads) + " heads", heads(bias));
   if (const auto* strip = std::get_if<StripBias>(&bias)) check_strip(problem, *strip);
+  check_form(bias);
+  if (std::holds_alternative<GridBias>(bias)) check_on_grid(problem);
   if (const auto* dense = std::get_if<DenseBias>(&bias)) {
     const auto& extents = dense->values.extents();
     const std::array<std::ptrdiff_t, 4> wanted = {problem.batch, problem.heads, problem.queries,
@@ -161,8 +178,16 @@ void check(const AttentionProblem& problem) {
         room,
         "the heads of q must be a multiple of those of k, " + std::to_string(problem.key_heads),
         problem.heads);
-  if (!std::isfinite(problem.scale))
-    refuse(room, "softmax_scale must be finite", problem.scale);
+  const Softmax& softmax = problem.softmax;
+  if (!std::isfinite(softmax.scale))
+    refuse(room, "the softmax scale must be finite", softmax.scale);
+  if (softmax.cap && !(*softmax.cap > 0 && std::isfinite(*softmax.cap)))
+    refuse(room, "the cap must be positive and finite", *softmax.cap);
+  if (!softmax.sinks.empty() && static_cast<int64_t>(softmax.sinks.size()) != problem.heads)
+    refuse(room, "sinks must be one for each of " + std::to_string(problem.heads) + " heads",
+           static_cast<int64_t>(softmax.sinks.size()));
+  for (const double sink : softmax.sinks)
+    if (!std::isfinite(sink)) refuse(room, "sinks must be finite", sink);
   check_mask(problem);
   const AttentionPosition& position = problem.position;
   if (position.queries || position.keys) {

@@ -1,4 +1,4 @@
-// Small matrix products of packed tiles, and exp: what attention's time goes into.
+// Small matrix products of packed tiles: what attention's time goes into.
 #if defined(GNOMON_ATTENTION_MULTIPLY_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GNOMON_ATTENTION_MULTIPLY_INL_H_
 #undef GNOMON_ATTENTION_MULTIPLY_INL_H_
@@ -6,7 +6,9 @@
 #define GNOMON_ATTENTION_MULTIPLY_INL_H_
 #endif
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 
 #include "hwy/highway.h"
 
@@ -16,125 +18,119 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-enum class Into { store = 1, add };
+// Rows and vectors of a block of sums: 24 registers of 32, or 12 of 16, beside what is loaded.
+constexpr std::int64_t block_rows = 6;
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
+constexpr int block_vectors = 4;
+#else
+constexpr int block_vectors = 2;
+#endif
 
-// A factor [m, k], at data[i row + l column]: a transposed tile is one with swapped strides.
+// Columns of a block; packed matrices come in panels of so many columns.
 template <typename A>
-struct Factor {
-  const A* data;
-  std::ptrdiff_t row, column;
-};
-// A packed tile with rows `row` apart; row and data are multiples of the padding.
+constexpr std::int64_t Panel() {
+  return block_vectors * static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
+}
 template <typename A>
-struct Packed {
-  A* data;
-  std::ptrdiff_t row;
+constexpr std::int64_t Panels(std::int64_t columns) {
+  return (columns + Panel<A>() - 1) / Panel<A>();
+}
+
+// How a left factor lies: element (i, l) at i stride + l, or at i + l stride.
+enum class Left { by_row = 1, by_column };
+
+// c [i, j] = sum over l of a [i, l] b [l, j], or added to c, or on top of given [i] [j]. The
+// sum runs over l in order whatever the block, so results do not depend on how a matrix is cut
+// into blocks.
+template <typename A>
+struct Product {
+  std::int64_t depth = 0;  // of l
+  const A* a = nullptr;
+  std::ptrdiff_t a_stride = 0;
+  const A* b = nullptr;  // element (l, j) at l b_row + j
+  std::ptrdiff_t b_row = 0;
+  A* c = nullptr;
+  std::ptrdiff_t c_row = 0;
+  const A* const* given = nullptr;  // row i begins at given[i] + given_at
+  std::ptrdiff_t given_at = 0;
 };
 
-// rows x (vectors of columns), in registers. The sum of an element runs over l in order
-// whatever the block, so results do not depend on how a matrix is cut into blocks.
-template <int rows, int vectors, class Tag, typename A = hn::TFromD<Tag>>
-HWY_INLINE void MultiplyBlock(Tag tag, std::ptrdiff_t k, Factor<A> a, Packed<const A> b,
-                              Packed<A> c, Into into) {
+enum class Into { store = 1, add, onto_given };
+
+template <Left left, Into into, int rows, int vectors, typename A>
+HWY_INLINE void MultiplyBlock(const Product<A>& p) {
+  const hn::ScalableTag<A> tag;
   const std::ptrdiff_t lanes = static_cast<std::ptrdiff_t>(hn::Lanes(tag));
-  hn::Vec<Tag> sum[rows][vectors];
+  hn::Vec<decltype(tag)> sum[rows][vectors];
 #pragma GCC unroll 8
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) sum[r][v] = hn::Zero(tag);
-  for (std::ptrdiff_t l = 0; l < k; ++l) {
-    hn::Vec<Tag> right[vectors];
+    for (int v = 0; v < vectors; ++v)
+      sum[r][v] = into == Into::onto_given ? hn::LoadU(tag, p.given[r] + p.given_at + v * lanes)
+                                           : hn::Zero(tag);
+  const A* HWY_RESTRICT b = p.b;
+  const A* HWY_RESTRICT a = p.a;
+  for (std::int64_t l = 0; l < p.depth; ++l) {
+    hn::Vec<decltype(tag)> right[vectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) right[v] = hn::Load(tag, b.data + l * b.row + v * lanes);
+    for (int v = 0; v < vectors; ++v) right[v] = hn::Load(tag, b + v * lanes);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
-      const auto left = hn::Set(tag, a.data[r * a.row + l * a.column]);
+      const auto factor = hn::Set(tag, left == Left::by_row ? a[r * p.a_stride] : a[r]);
 #pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) sum[r][v] = hn::MulAdd(left, right[v], sum[r][v]);
+      for (int v = 0; v < vectors; ++v) sum[r][v] = hn::MulAdd(factor, right[v], sum[r][v]);
     }
+    b += p.b_row;
+    a += left == Left::by_row ? 1 : p.a_stride;
   }
 #pragma GCC unroll 8
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
-      A* to = c.data + r * c.row + v * lanes;
+      A* to = p.c + r * p.c_row + v * lanes;
       if (into == Into::add) sum[r][v] = hn::Add(sum[r][v], hn::Load(tag, to));
       hn::Store(sum[r][v], tag, to);
     }
 }
 
-template <int rows, int vectors, class Tag, typename A = hn::TFromD<Tag>>
-HWY_INLINE void MultiplyRows(Tag tag, std::ptrdiff_t m, std::ptrdiff_t k, Factor<A> a,
-                             Packed<const A> b, Packed<A> c, Into into) {
-  for (; m >= rows; m -= rows, a.data += rows * a.row, c.data += rows * c.row)
-    MultiplyBlock<rows, vectors>(tag, k, a, b, c, into);
-  if constexpr (rows > 1) {
-    if (m) MultiplyRows<rows / 2, vectors>(tag, m, k, a, b, c, into);
+// At most block_vectors vectors.
+template <Left left, Into into, int rows, typename A>
+HWY_INLINE void MultiplyVectors(Product<A> p, std::int64_t vectors) {
+  if (vectors == block_vectors) return MultiplyBlock<left, into, rows, block_vectors>(p);
+  if constexpr (block_vectors == 4) {
+    if (vectors >= 2) {
+      MultiplyBlock<left, into, rows, 2>(p);
+      const auto lanes = static_cast<std::ptrdiff_t>(hn::Lanes(hn::ScalableTag<A>()));
+      p.b += 2 * lanes, p.c += 2 * lanes, p.given_at += 2 * lanes;
+      vectors -= 2;
+    }
   }
+  if (vectors) MultiplyBlock<left, into, rows, 1>(p);
 }
 
-// c [m, n] = a [m, k] b [k, n], or += it; n padded. Sums over more than `chunk` products are
-// made chunk by chunk: the rounding of long sums then stays below the bound in attention.h.
-template <typename A>
-HWY_NOINLINE void Multiply(std::ptrdiff_t m, std::ptrdiff_t n, std::ptrdiff_t k, Factor<A> a,
-                           Packed<const A> b, Packed<A> c, Into into) {
-  constexpr std::ptrdiff_t chunk = 64;
-  const hn::ScalableTag<A> tag;
-  const std::ptrdiff_t lanes = static_cast<std::ptrdiff_t>(hn::Lanes(tag));
-  // Blocks that fit 32 registers of 512 bits, or 16 of the others.
-  constexpr int rows = HWY_MAX_BYTES >= 64 ? 8 : 4;
-  for (std::ptrdiff_t l = 0; l < k; l += chunk) {
-    const std::ptrdiff_t depth = k - l < chunk ? k - l : chunk;
-    const Factor<A> left{a.data + l * a.column, a.row, a.column};
-    std::ptrdiff_t j = 0;
-    for (; j + 2 * lanes <= n; j += 2 * lanes)
-      MultiplyRows<rows, 2>(tag, m, depth, left, Packed<const A>{b.data + l * b.row + j, b.row},
-                            Packed<A>{c.data + j, c.row}, l ? Into::add : into);
-    if (j < n)
-      MultiplyRows<rows, 1>(tag, m, depth, left, Packed<const A>{b.data + l * b.row + j, b.row},
-                            Packed<A>{c.data + j, c.row}, l ? Into::add : into);
-  }
+template <Left left, Into into, typename A>
+HWY_NOINLINE void MultiplyRows(Product<A> p, std::int64_t rows, std::int64_t vectors) {
+  const auto advance = [&](std::ptrdiff_t count) {
+    p.a += left == Left::by_row ? count * p.a_stride : count;
+    p.c += count * p.c_row;
+    if (into == Into::onto_given) p.given += count;
+    rows -= count;
+  };
+  for (; rows >= 6; advance(6)) MultiplyVectors<left, into, 6>(p, vectors);
+  if (rows >= 4) MultiplyVectors<left, into, 4>(p, vectors), advance(4);
+  if (rows >= 2) MultiplyVectors<left, into, 2>(p, vectors), advance(2);
+  if (rows) MultiplyVectors<left, into, 1>(p, vectors);
 }
 
-// exp(x) for x <= 0 (a little above is fine): within 2 ulp; exactly 1 at 0; below e^-87
-// (double: e^-708) 0, since denormals slow the products fourfold. NaN stays NaN.
-template <class Tag, class V>
-HWY_INLINE V ExpOfScore(Tag tag, V x) {
-  using A = hn::TFromD<Tag>;
-  constexpr bool single = sizeof(A) == 4;
-  // ln 2 in two parts, the first with trailing zeros so that its product is exact.
-  const auto high = hn::Set(tag, single ? A(0x1.62e4p-1) : A(0x1.62e42fee00000p-1));
-  const auto low = hn::Set(tag, single ? A(0x1.7f7d1cf79abcap-20) : A(0x1.a39ef35793c76p-33));
-  const auto lowest = hn::Set(tag, single ? A(-87) : A(-708));
-  const auto bounded = hn::Max(x, lowest);  // keeps the exponent below in range
-  const auto whole = hn::Round(hn::Mul(bounded, hn::Set(tag, A(1.4426950408889634))));
-  auto rest = hn::NegMulAdd(whole, high, bounded);
-  rest = hn::NegMulAdd(whole, low, rest);
-  // Taylor's series: |rest| <= ln 2 / 2, so the part cut off is below 6e-9 (float) or 5e-18.
-  constexpr int degree = single ? 7 : 13;
-  constexpr double inverse_factorial[] = {1.,
-                                          1.,
-                                          1. / 2,
-                                          1. / 6,
-                                          1. / 24,
-                                          1. / 120,
-                                          1. / 720,
-                                          1. / 5040,
-                                          1. / 40320,
-                                          1. / 362880,
-                                          1. / 3628800,
-                                          1. / 39916800,
-                                          1. / 479001600,
-                                          1. / 6227020800};
-  auto sum = hn::Set(tag, static_cast<A>(inverse_factorial[degree]));
-#pragma GCC unroll 16
-  for (int n = degree - 1; n >= 0; --n)
-    sum = hn::MulAdd(sum, rest, hn::Set(tag, static_cast<A>(inverse_factorial[n])));
-  const hn::RebindToSigned<Tag> integers;
-  const auto exponent = hn::ShiftLeft<single ? 23 : 52>(hn::ConvertTo(integers, whole));
-  const auto power = hn::BitCast(tag, hn::Add(hn::BitCast(integers, sum), exponent));
-  return hn::IfThenElse(hn::Ge(x, lowest), power,
-                        hn::IfThenElse(hn::IsNaN(x), x, hn::Zero(tag)));
+// Of `rows` rows and any whole number of vectors of columns.
+template <Left left, Into into, typename A>
+void Multiply(const Product<A>& p, std::int64_t rows, std::int64_t columns) {
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<A>()));
+  for (std::int64_t j = 0; j < columns; j += Panel<A>()) {
+    Product<A> part = p;
+    part.b += j, part.c += j;
+    MultiplyRows<left, into>(part, rows, std::min(columns - j, Panel<A>()) / lanes);
+  }
 }
 
 }  // namespace HWY_NAMESPACE

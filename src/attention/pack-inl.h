@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
+#include "src/attention/multiply-inl.h"
 #include "src/attention/problem.h"
 #include "src/attention/scratch.h"
 #include "src/core/elements-inl.h"
@@ -26,48 +28,73 @@ using internal::AttentionProblem;
 using internal::Operand;
 using internal::padded;
 using internal::Result;
+using internal::row_stride;
+
+inline std::ptrdiff_t OffsetOf(const Operand& from, std::int64_t b, std::int64_t row,
+                               std::int64_t head) {
+  return b * from.strides[0] + row * from.strides[1] + head * from.strides[2];
+}
+
+inline bool IsPadding(const Positions* positions, std::int64_t b, std::int64_t row) {
+  const std::int32_t* sequences = internal::sequences(positions, b);
+  return sequences && sequences[row] == Positions::padding;
+}
+
+// size elements from `from`, as A.
+template <typename A>
+HWY_INLINE void Widen(const Operand& of, const void* from, std::ptrdiff_t at, A factor,
+                      std::int64_t size, A* HWY_RESTRICT to) {
+  if constexpr (std::is_same_v<A, double>) {
+    FromElements(static_cast<const double*>(from) + at, size, to);
+  } else {
+    switch (of.dtype) {
+      case DType::f32:
+        return FromElements(static_cast<const float*>(from) + at, size, to);
+      case DType::f16:
+        return FromElements(static_cast<const Half*>(from) + at, size, to);
+      case DType::bf16:
+        return FromElements(static_cast<const BFloat16*>(from) + at, size, to);
+      default:  // 8 bits, with a scale
+        const auto* bytes = static_cast<const std::int8_t*>(from) + at;
+        return ForVectors<float>(size, [&](auto d, std::int64_t i) HWY_ATTR {
+          const hn::Rebind<std::int8_t, decltype(d)> narrow;
+          const hn::Rebind<std::int32_t, decltype(d)> wide;
+          const auto integers = hn::PromoteTo(wide, hn::LoadU(narrow, bytes + i));
+          hn::StoreU(hn::Mul(hn::Set(d, factor), hn::ConvertTo(d, integers)), d, to + i);
+        });
+    }
+  }
+}
 
 // One head vector of `size` elements to `to`, as A, zeros up to the padding. Rows that are
 // padding (by `positions`, may be null) are read as zeros whatever they hold: a NaN there would
 // outlive a weight of 0.
 template <typename A>
-void LoadRow(const AttentionProblem& problem, const Operand& from, const Positions* positions,
-             std::int64_t b, std::int64_t row, std::int64_t head, std::int64_t size,
-             A* HWY_RESTRICT to) {
-  const std::int32_t* sequences = internal::sequences(positions, b);
-  if (sequences && sequences[row] == Positions::padding) {
+void LoadRow(const Operand& from, const Positions* positions, std::int64_t b, std::int64_t row,
+             std::int64_t head, std::int64_t size, A* HWY_RESTRICT to) {
+  if (IsPadding(positions, b, row)) {
     std::fill_n(to, padded(size), A(0));
     return;
   }
-  const std::ptrdiff_t at =
-      b * from.strides[0] + row * from.strides[1] + head * from.strides[2];
-  if constexpr (std::is_same_v<A, double>) {
-    FromElements(static_cast<const double*>(from.data) + at, size, to);
-  } else {
-    if (problem.dtype == DType::f32)
-      FromElements(static_cast<const float*>(from.data) + at, size, to);
-    if (problem.dtype == DType::f16)
-      FromElements(static_cast<const Half*>(from.data) + at, size, to);
-    if (problem.dtype == DType::bf16)
-      FromElements(static_cast<const BFloat16*>(from.data) + at, size, to);
-  }
+  A factor = 1;
+  if (from.scales.data()) factor = static_cast<A>(from.scales(b, row, head));
+  Widen(from, from.data, OffsetOf(from, b, row, head), factor, size, to);
   std::fill(to + size, to + padded(size), A(0));
 }
 
 // factor * from, rounded once.
 template <typename A>
-void StoreRow(const AttentionProblem& problem, const Result& to, std::int64_t b,
-              std::int64_t row, std::int64_t head, std::int64_t size, A factor,
-              const A* HWY_RESTRICT from) {
+void StoreRow(const Result& to, std::int64_t b, std::int64_t row, std::int64_t head,
+              std::int64_t size, A factor, const A* HWY_RESTRICT from) {
   const std::ptrdiff_t at = b * to.strides[0] + row * to.strides[1] + head * to.strides[2];
   if constexpr (std::is_same_v<A, double>) {
     ToElements(from, factor, size, static_cast<double*>(to.data) + at);
   } else {
-    if (problem.dtype == DType::f32)
+    if (to.dtype == DType::f32)
       ToElements(from, factor, size, static_cast<float*>(to.data) + at);
-    if (problem.dtype == DType::f16)
+    if (to.dtype == DType::f16)
       ToElements(from, factor, size, static_cast<Half*>(to.data) + at);
-    if (problem.dtype == DType::bf16)
+    if (to.dtype == DType::bf16)
       ToElements(from, factor, size, static_cast<BFloat16*>(to.data) + at);
   }
 }
@@ -87,19 +114,106 @@ void RotateRow(const RotaryTable* table, std::int64_t b, std::int64_t row, Turn 
   TurnPairs(x + table->schedule().first, cos, sin, sign, table->schedule().pairing, pairs);
 }
 
-// to [columns, rows padded] = from [rows, columns] transposed, zeros beside it.
 template <typename A>
-void Transpose(const A* HWY_RESTRICT from, std::ptrdiff_t from_row, std::int64_t rows,
-               std::int64_t columns, A* HWY_RESTRICT to, std::ptrdiff_t to_row) {
-  constexpr std::int64_t side = 16;  // a cache line of floats, read and written whole
-  for (std::int64_t r = 0; r < rows; r += side)
-    for (std::int64_t c = 0; c < columns; c += side) {
-      const std::int64_t r_end = std::min(rows, r + side), c_end = std::min(columns, c + side);
-      for (std::int64_t j = c; j < c_end; ++j)
-        for (std::int64_t i = r; i < r_end; ++i) to[j * to_row + i] = from[i * from_row + j];
+HWY_INLINE void ScaleRow(A factor, std::int64_t count, A* HWY_RESTRICT x) {
+  const hn::ScalableTag<A> tag;
+  const auto by = hn::Set(tag, factor);
+  for (std::int64_t i = 0; i < count; i += static_cast<std::int64_t>(hn::Lanes(tag)))
+    hn::Store(hn::Mul(by, hn::Load(tag, x + i)), tag, x + i);
+}
+
+// to [columns of `from`, lanes]: column c of `from` [lanes rows, stride apart] becomes the
+// vector at to + c step. Reads up to a block of four columns past `columns`: rows are padded.
+template <typename A>
+HWY_INLINE void TransposeLanes(const A* HWY_RESTRICT from, std::ptrdiff_t stride,
+                               std::int64_t columns, A* HWY_RESTRICT to, std::ptrdiff_t step) {
+  constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<A> tag;
+  if constexpr (sizeof(A) == 4 && lanes >= 4) {
+    // Vector r holds, in its 128-bit block b, columns c to c + 3 of row 4 b + r: four such
+    // vectors are transposed within their blocks.
+    constexpr std::int64_t blocks = lanes / 4;
+    const auto gather = [&](std::int64_t r, std::int64_t c) HWY_ATTR {
+      auto all = hn::LoadDup128(tag, from + r * stride + c);
+      for (std::int64_t b = 1; b < blocks; ++b)
+        all = hn::IfThenElse(hn::FirstN(tag, static_cast<std::size_t>(4 * b)), all,
+                             hn::LoadDup128(tag, from + (4 * b + r) * stride + c));
+      return all;
+    };
+    for (std::int64_t c = 0; c < columns; c += 4) {
+      const auto a0 = gather(0, c), a1 = gather(1, c), a2 = gather(2, c), a3 = gather(3, c);
+      const auto low02 = hn::InterleaveLower(tag, a0, a2);
+      const auto low13 = hn::InterleaveLower(tag, a1, a3);
+      const auto high02 = hn::InterleaveUpper(tag, a0, a2);
+      const auto high13 = hn::InterleaveUpper(tag, a1, a3);
+      A* HWY_RESTRICT at = to + c * step;
+      hn::Store(hn::InterleaveLower(tag, low02, low13), tag, at);
+      if (c + 1 < columns) hn::Store(hn::InterleaveUpper(tag, low02, low13), tag, at + step);
+      if (c + 2 < columns)
+        hn::Store(hn::InterleaveLower(tag, high02, high13), tag, at + 2 * step);
+      if (c + 3 < columns)
+        hn::Store(hn::InterleaveUpper(tag, high02, high13), tag, at + 3 * step);
     }
-  for (std::int64_t j = 0; j < columns; ++j)
-    std::fill(to + j * to_row + rows, to + j * to_row + padded(rows), A(0));
+    return;
+  }
+#endif
+  for (std::int64_t c = 0; c < columns; ++c)
+    for (std::int64_t r = 0; r < lanes; ++r) to[c * step + r] = from[r * stride + c];
+}
+
+// Rows that take longer than memory does.
+constexpr std::int64_t rows_ahead = 16;
+
+// Asks for row `row` of a head ahead of its use, where there is one.
+inline void PrefetchRow(const Operand& from, std::int64_t b, std::int64_t row,
+                        std::int64_t head, std::int64_t size) {
+  const auto bytes = static_cast<std::ptrdiff_t>(from.bytes());
+  const char* begin =
+      static_cast<const char*>(from.data) + OffsetOf(from, b, row, head) * bytes;
+  const char* last = begin + size * bytes - 1;  // in a cache line of its own, perhaps
+  for (const char* at = begin; at < last; at += 64) hwy::Prefetch(at);
+  hwy::Prefetch(last);
+}
+
+// Rows of k or v of one head, packed: row by row, `row_stride(size)` apart; or in panels,
+// [panels][size][Panel], transposed. `rows` may be null where only panels are wanted, `panels`
+// where only rows are. Zeros up to a whole vector (rows) or panel (panels) of keys.
+template <typename A>
+struct PackedRows {
+  A *rows = nullptr, *panels = nullptr;
+};
+
+template <typename A>
+void PackKeyRows(const Operand& from, const Positions* positions, const RotaryTable* rotary,
+                 std::int64_t b, std::int64_t first, std::int64_t count, std::int64_t head,
+                 std::int64_t size, A* HWY_RESTRICT room, const PackedRows<A>& to) {
+  constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
+  const std::ptrdiff_t stride = row_stride(size);
+  for (std::int64_t j = 0; j < padded(count); j += lanes) {
+    A* HWY_RESTRICT rows = to.rows ? to.rows + j * stride : room;
+    for (std::int64_t i = 0; i < lanes; ++i) {
+      const std::int64_t row = first + j + i;
+      if (j + i + rows_ahead < count) PrefetchRow(from, b, row + rows_ahead, head, size);
+      if (j + i >= count) {
+        std::fill_n(rows + i * stride, padded(size), A(0));
+        continue;
+      }
+      LoadRow(from, positions, b, row, head, size, rows + i * stride);
+      RotateRow(rotary, b, row, Turn::forward, rows + i * stride);
+    }
+    if (to.panels)
+      TransposeLanes(rows, stride, size,
+                     to.panels + j / Panel<A>() * Panel<A>() * size + j % Panel<A>(),
+                     Panel<A>());
+  }
+  // The rest of the last panel.
+  if (to.panels)
+    for (std::int64_t j = padded(count); j % Panel<A>(); j += lanes)
+      for (std::int64_t d = 0; d < size; ++d)
+        hn::Store(
+            hn::Zero(hn::ScalableTag<A>()), hn::ScalableTag<A>(),
+            to.panels + j / Panel<A>() * Panel<A>() * size + d * Panel<A>() + j % Panel<A>());
 }
 
 }  // namespace HWY_NAMESPACE

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "gnomon/attention/attention.h"
+#include "src/bias/tile.h"
 
 namespace gnomon::internal {
 
@@ -14,17 +16,21 @@ namespace gnomon::internal {
 struct Operand {
   const void* data = nullptr;
   std::array<std::ptrdiff_t, 3> strides{};
+  DType dtype = {};
+  View<const float, 3> scales = {};  // where it has data: elements are int8, times these
+
+  std::size_t bytes() const { return scales.data() ? 1 : size_of(dtype); }  // of an element
 };
 struct Result {
   void* data = nullptr;
   std::array<std::ptrdiff_t, 3> strides{};
+  DType dtype = {};
 };
 
 struct AttentionProblem {
-  DType dtype = {};  // of every tensor but lse
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0;
   std::int64_t size = 0, value_size = 0;  // D, Dv
-  double scale = 0;
+  Softmax softmax;
   AttentionMask mask;
   AttentionPosition position;
   Operand q, k, v;
@@ -32,20 +38,37 @@ struct AttentionProblem {
   std::int64_t group() const { return heads / key_heads; }
 };
 
+// With what the bias needs in the type of sums, prepared once.
 template <typename A>
-struct ForwardProblem : AttentionProblem {
+struct TypedProblem : AttentionProblem {
+  PreparedGrid<A> grid;
+  PreparedProgressive<A> progressive;
+  // Positions of all rows, [T] and [S], for these two where none are given.
+  std::vector<std::int64_t> query_ids, key_ids;
+};
+
+template <typename A>
+struct ForwardProblem : TypedProblem<A> {
   Result out;
   View<A, 3> lse;
 };
 
 template <typename A>
-struct BackwardProblem : AttentionProblem {
+struct BackwardProblem : TypedProblem<A> {
   Operand out, out_grad;
   View<const A, 3> lse;
   Result q_grad, k_grad, v_grad;
-  // Where the bias has numbers and their gradient is wanted: [B, Hq, N], zero at first.
+  // Where the bias has numbers and their gradient is wanted: [B, Hq, parts, N], zero at first.
   double* bias_sums = nullptr;
   std::int64_t bias_numbers = 0;  // N
+  double* sink_sums = nullptr;    // [B, Hq, parts], likewise
+  std::int64_t parts = 1;         // of the queries, each with its own sums: BackwardPlan
+
+  // Which of [B, Hq, parts].
+  template <typename Tile>
+  std::int64_t sums_at(const Tile& tile) const {
+    return (tile.batch * this->heads + tile.head) * parts + tile.part;
+  }
   View<float, 4> dense_grad;
 };
 

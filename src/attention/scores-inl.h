@@ -1,4 +1,5 @@
-// The scores of one tile, from products to what softmax sees: scale, bias, and who sees whom.
+// The scores of one tile, from products to what softmax sees: scale, cap, bias, and who sees
+// whom. All in units of ln 2.
 #if defined(GNOMON_ATTENTION_SCORES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GNOMON_ATTENTION_SCORES_INL_H_
 #undef GNOMON_ATTENTION_SCORES_INL_H_
@@ -8,102 +9,187 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 
-#include "src/attention/bias_tile.h"
+#include "src/attention/bias-inl.h"
 #include "src/attention/multiply-inl.h"
 #include "src/attention/pack-inl.h"
+#include "src/attention/softmax-inl.h"
+#include "src/attention/tile.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-using internal::BiasRows;
 using internal::KeyRange;
+using internal::Meeting;
+using internal::part_products;
 using internal::Tile;
 
-// Tiles of scores: 16 KiB of floats, a third of a first-level cache. Tiles lie at multiples of
-// `tile_keys` whatever the queries, so a row's bits do not depend on the queries beside it.
-constexpr std::int64_t tile_queries = 32, tile_keys = 128;
+// What each six rows of a tile see at most.
+using SeenColumns = Columns[tile_rows / block_rows];
 
-// Whether the sequences of a tile can meet, and whether all are the same one.
-enum class Meeting { never = 1, some, all };
-
-inline Meeting MeetingOf(const AttentionProblem& problem, const Tile& tile) {
-  const std::int32_t* of_query = internal::sequences(problem.position.queries, tile.batch);
-  const std::int32_t* of_key = internal::sequences(problem.position.keys, tile.batch);
-  if (!of_query) return Meeting::all;
-  struct Span {
-    std::int32_t least = std::numeric_limits<std::int32_t>::max();
-    std::int32_t most = std::numeric_limits<std::int32_t>::min();
-    bool padding = false;
-    Span(const std::int32_t* sequences, std::int64_t count) {
-      for (std::int64_t i = 0; i < count; ++i) {
-        if (sequences[i] == Positions::padding) {
-          padding = true;
-          continue;
-        }
-        least = std::min(least, sequences[i]);
-        most = std::max(most, sequences[i]);
-      }
-    }
-  };
-  const Span query(of_query + tile.query, tile.queries), key(of_key + tile.key, tile.keys);
-  if (query.most < key.least || key.most < query.least) return Meeting::never;
-  return !query.padding && !key.padding && query.least == query.most && key.least == key.most &&
-                 query.least == key.least
-             ? Meeting::all
-             : Meeting::some;
+inline Columns SeenOfTile(const AttentionProblem& problem, const Tile& tile, std::int64_t row) {
+  const KeyRange range = visible_keys(problem, tile.query + row / tile.heads);
+  const std::int64_t begin = std::clamp<std::int64_t>(range.begin - tile.key, 0, tile.keys);
+  return {begin, std::clamp<std::int64_t>(range.end - tile.key, begin, tile.keys)};
 }
 
-// The tile of the given block, without the keys that no query of it sees; keys 0 where nothing
-// is left to do.
-inline Tile Trim(const AttentionProblem& problem, Tile tile) {
-  const std::int64_t begin = visible_keys(problem, tile.query).begin;
-  const std::int64_t end = visible_keys(problem, tile.query + tile.queries - 1).end;
-  tile.keys = std::min(tile.keys, end - tile.key);
-  if (tile.keys <= 0 || begin >= tile.key + tile.keys ||
-      MeetingOf(problem, tile) == Meeting::never)
-    tile.keys = 0;
-  return tile;
+// Whether every query of the tile sees every key of it, sequences aside.
+inline bool SeesAll(const AttentionProblem& problem, const Tile& tile) {
+  return visible_keys(problem, tile.query + tile.queries - 1).begin <= tile.key &&
+         visible_keys(problem, tile.query).end >= tile.key + tile.keys;
 }
 
-// scores [tile.queries, tile.keys padded], rows `tile_keys` apart: from q' . k' to
-// scale q' . k' + bias, -infinity where the query does not see the key.
 template <typename A>
-void FinishScores(const AttentionProblem& problem, const Tile& tile, A* room,
-                  A* HWY_RESTRICT scores) {
+void FindColumns(const AttentionProblem& problem, const Tile& tile, SeenColumns& columns) {
+  constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
+  if (SeesAll(problem, tile)) {
+    std::fill(columns, columns + std::size(columns),
+              Columns{0, (tile.keys + lanes - 1) / lanes * lanes});
+    return;
+  }
+  for (std::int64_t row = 0; row < tile.rows(); row += block_rows) {
+    const std::int64_t last = std::min(row + block_rows, tile.rows()) - 1;
+    Columns& seen = columns[row / block_rows];
+    seen = {SeenOfTile(problem, tile, row).begin, SeenOfTile(problem, tile, last).end};
+    seen.begin = seen.begin / lanes * lanes;
+    seen.end = (seen.end + lanes - 1) / lanes * lanes;
+    if (seen.end <= seen.begin) seen = {};
+  }
+}
+
+// body(first row, rows, columns) for rows that have the same columns, together.
+template <typename Body>
+HWY_INLINE void ForBlocks(const Tile& tile, const SeenColumns& columns, const Body& body) {
+  for (std::int64_t row = 0; row < tile.rows();) {
+    const Columns& seen = columns[row / block_rows];
+    std::int64_t end = row + block_rows;
+    while (end < tile.rows() && columns[end / block_rows].begin == seen.begin &&
+           columns[end / block_rows].end == seen.end)
+      end += block_rows;
+    if (seen.begin < seen.end) body(row, std::min(end, tile.rows()) - row, seen);
+    row = end;
+  }
+}
+
+// scores [rows, tile_keys] = a [rows, size] b + given, b in panels.
+template <typename A>
+void MultiplyPanels(const Tile& tile, const SeenColumns& columns, std::int64_t size, const A* a,
+                    const A* panels, const A* const* given, A* scores) {
+  constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
+  constexpr std::int64_t panel = Panel<A>();
+  const std::ptrdiff_t stride = row_stride(size);
+  for (std::int64_t base = 0; base < tile.keys; base += panel, panels += panel * size)
+    ForBlocks(tile, columns, [&](std::int64_t row, std::int64_t rows, const Columns& seen) {
+      const std::int64_t begin = std::max(seen.begin, base);
+      const std::int64_t vectors = (std::min(seen.end, base + panel) - begin) / lanes;
+      if (vectors <= 0) return;
+      Product<A> product;
+      product.a = a + row * stride, product.a_stride = stride;
+      product.b = panels + (begin - base), product.b_row = panel;
+      product.c = scores + row * tile_keys + begin, product.c_row = tile_keys;
+      product.given = given ? given + row : nullptr, product.given_at = begin;
+      // Sums over more than 64 products are made in parts: the rounding of long sums then stays
+      // below the bound in attention.h.
+      for (std::int64_t l = 0; l < size; l += part_products) {
+        product.depth = std::min(part_products, size - l);
+        if (l)
+          MultiplyRows<Left::by_row, Into::add>(product, rows, vectors);
+        else if (given)
+          MultiplyRows<Left::by_row, Into::onto_given>(product, rows, vectors);
+        else
+          MultiplyRows<Left::by_row, Into::store>(product, rows, vectors);
+        product.a += part_products, product.b += part_products * panel;
+      }
+    });
+}
+
+// out [rows, values] += weights [rows, keys] b [keys, values].
+template <typename A>
+void MultiplyWeights(const Tile& tile, const SeenColumns& columns, std::int64_t values,
+                     const A* weights, const A* b, A* out) {
+  constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
+  const std::ptrdiff_t stride = row_stride(values);
+  const std::int64_t width = padded(values);
+  for (std::int64_t base = 0; base < width; base += Panel<A>())
+    ForBlocks(tile, columns, [&](std::int64_t row, std::int64_t rows, const Columns& seen) {
+      Product<A> product;
+      product.depth = seen.end - seen.begin;
+      product.a = weights + row * tile_keys + seen.begin, product.a_stride = tile_keys;
+      product.b = b + seen.begin * stride + base, product.b_row = stride;
+      product.c = out + row * stride + base, product.c_row = stride;
+      MultiplyRows<Left::by_row, Into::add>(product, rows,
+                                            std::min(Panel<A>(), width - base) / lanes);
+    });
+}
+
+// Caps the products, x = 2 s / (cap ln 2) to cap tanh(s / cap) / ln 2, and adds the bias. Where
+// `slope` is not null it gets the derivative of the capped score, 1 - tanh^2.
+template <typename A>
+void CapScores(const Tile& tile, const SeenColumns& columns, double cap, const A* const* given,
+               A* HWY_RESTRICT scores, A* HWY_RESTRICT slope) {
   const hn::ScalableTag<A> tag;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(tag));
-  const std::int64_t width = padded(tile.keys);
-  const auto scale = hn::Set(tag, static_cast<A>(problem.scale));
-  const BiasRows<A> bias = fill_bias(problem, tile, room);
-  const bool sequences = MeetingOf(problem, tile) != Meeting::all;
+  const auto height = hn::Set(tag, static_cast<A>(cap * log2_of_e));
+  const auto one = hn::Set(tag, A(1));
+  for (std::int64_t row = 0; row < tile.rows(); ++row) {
+    const Columns& seen = columns[row / block_rows];
+    for (std::int64_t j = seen.begin; j < seen.end;
+         j += static_cast<std::int64_t>(hn::Lanes(tag))) {
+      A* at = scores + row * tile_keys + j;
+      const auto tanh = TanhOfDoubled(tag, hn::Load(tag, at));
+      if (slope) hn::Store(hn::NegMulAdd(tanh, tanh, one), tag, slope + row * tile_keys + j);
+      const auto capped = hn::Mul(height, tanh);
+      hn::Store(given ? hn::Add(capped, hn::LoadU(tag, given[row] + j)) : capped, tag, at);
+    }
+  }
+}
+
+// -infinity where a query does not see a key.
+template <typename A>
+void HideScores(const AttentionProblem& problem, const Tile& tile, const SeenColumns& columns,
+                A* HWY_RESTRICT scores) {
+  const bool mixed = meeting_of(problem, tile) != Meeting::all;
+  if (!mixed && SeesAll(problem, tile) && tile.keys == padded(tile.keys)) return;
   const std::int32_t* of_query = internal::sequences(problem.position.queries, tile.batch);
   const std::int32_t* of_key = internal::sequences(problem.position.keys, tile.batch);
   constexpr A nothing = -std::numeric_limits<A>::infinity();
-  for (std::int64_t i = 0; i < tile.queries; ++i) {
+  for (std::int64_t i = 0; i < tile.rows(); ++i) {
+    const Columns& of_block = columns[i / block_rows];
+    if (of_block.begin == of_block.end) continue;
     A* HWY_RESTRICT row = scores + i * tile_keys;
-    if (bias.values) {
-      const A* bias_row = bias.values + i * bias.stride;
-      for (std::int64_t j = 0; j < width; j += lanes)
-        hn::Store(hn::MulAdd(scale, hn::Load(tag, row + j), hn::LoadU(tag, bias_row + j)), tag,
-                  row + j);
-    } else {
-      for (std::int64_t j = 0; j < width; j += lanes)
-        hn::Store(hn::Mul(scale, hn::Load(tag, row + j)), tag, row + j);
-    }
-    const KeyRange seen = visible_keys(problem, tile.query + i);
-    const std::int64_t begin = std::clamp<std::int64_t>(seen.begin - tile.key, 0, tile.keys);
-    const std::int64_t end = std::clamp<std::int64_t>(seen.end - tile.key, begin, tile.keys);
-    std::fill(row, row + begin, nothing);
-    std::fill(row + end, row + width, nothing);
-    if (sequences) {
-      const std::int32_t own = of_query[tile.query + i];
-      for (std::int64_t j = begin; j < end; ++j)
+    const Columns seen = SeenOfTile(problem, tile, i);
+    if (seen.begin > of_block.begin)
+      std::fill(row + of_block.begin, row + std::min(seen.begin, of_block.end), nothing);
+    if (seen.end < of_block.end)
+      std::fill(row + std::max(seen.end, of_block.begin), row + of_block.end, nothing);
+    if (mixed) {
+      const std::int32_t own = of_query[tile.query + i / tile.heads];
+      for (std::int64_t j = seen.begin; j < seen.end; ++j)
         if (own == Positions::padding || of_key[tile.key + j] != own) row[j] = nothing;
     }
   }
+}
+
+// What queries are multiplied with, so that their products with keys come in units of ln 2, or
+// as the cap wants them.
+inline double QueryFactor(const AttentionProblem& problem) {
+  const auto& softmax = problem.softmax;
+  return softmax.scale * log2_of_e * (softmax.cap ? 2 / *softmax.cap : 1);
+}
+
+// The scores of a tile. q: packed rows, times QueryFactor. slope: as CapScores, where capped.
+template <typename A>
+void MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
+                const SeenColumns& columns, const A* q, const A* key_panels, A* bias_room,
+                A* scores, A* slope = nullptr) {
+  const A* rows[tile_rows];
+  const A* const* given = FillBias(problem, tile, bias_room, rows) ? rows : nullptr;
+  MultiplyPanels(tile, columns, problem.size, q, key_panels,
+                 problem.softmax.cap ? nullptr : given, scores);
+  if (problem.softmax.cap) CapScores(tile, columns, *problem.softmax.cap, given, scores, slope);
+  HideScores(problem, tile, columns, scores);
 }
 
 }  // namespace HWY_NAMESPACE

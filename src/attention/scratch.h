@@ -2,32 +2,64 @@
 // throws where it can be caught, and lent to one piece of work at a time.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
-#include <new>
+#include <utility>
 #include <vector>
 
 #include "gnomon/parallel.h"
-#include "hwy/aligned_allocator.h"
 
 namespace gnomon::internal {
 
 // Rows are padded to whole vectors of the widest instruction set: 16 floats.
 constexpr std::int64_t padded(std::int64_t count) { return (count + 15) / 16 * 16; }
+// Between packed rows: an odd number of such vectors, so that rows one below the other do not
+// fall into the same few sets of a cache.
+constexpr std::int64_t row_stride(std::int64_t count) { return (padded(count) / 16 | 1) * 16; }
+
+// How many of `pieces` pieces, in grains, are worked on at the same time.
+inline std::int64_t at_once(std::int64_t pieces, std::int64_t grain) {
+  return std::min<std::int64_t>((pieces - 1) / grain + 1, threads());
+}
+
+// Uninitialised memory at the start of a cache line.
+struct Block {
+  struct Free {
+    void operator()(void* data) const noexcept;
+  };
+  std::unique_ptr<void, Free> data;
+  std::size_t bytes = 0;
+};
+
+// From the blocks that earlier calls gave back, or new. Throws std::bad_alloc.
+Block borrow(std::size_t bytes);
+void give_back(Block block) noexcept;
 
 template <typename A>
 class ScratchPool {
  public:
-  // For loops of `pieces` pieces that each need `elements` numbers.
-  ScratchPool(std::int64_t pieces, std::int64_t elements) {
-    const std::int64_t count = pieces < threads() ? pieces : threads();
-    for (std::int64_t i = 0; i < count; ++i) {
-      blocks_.push_back(hwy::AllocateAligned<A>(static_cast<std::size_t>(elements)));
-      if (!blocks_.back()) throw std::bad_alloc();
-      free_.push_back(blocks_.back().get());
+  // `blocks` blocks of `elements` numbers each.
+  ScratchPool(std::int64_t blocks, std::int64_t elements) {
+    blocks_.reserve(static_cast<std::size_t>(blocks));
+    free_.reserve(static_cast<std::size_t>(blocks));
+    for (std::int64_t i = 0; i < blocks; ++i) {
+      blocks_.push_back(borrow(static_cast<std::size_t>(elements) * sizeof(A)));
+      free_.push_back(at(i));
     }
   }
+  ~ScratchPool() {
+    for (Block& block : blocks_) give_back(std::move(block));
+  }
+  ScratchPool(const ScratchPool&) = delete;
+  ScratchPool& operator=(const ScratchPool&) = delete;
+  // The block of a piece that keeps it.
+  A* at(std::int64_t piece) const noexcept {
+    return static_cast<A*>(blocks_[static_cast<std::size_t>(piece)].data.get());
+  }
+  // A block that is free, and back again.
   A* take() noexcept {
     const std::lock_guard lock(mutex_);
     A* block = free_.back();
@@ -40,7 +72,7 @@ class ScratchPool {
   }
 
  private:
-  std::vector<hwy::AlignedFreeUniquePtr<A[]>> blocks_;
+  std::vector<Block> blocks_;
   std::vector<A*> free_;
   std::mutex mutex_;
 };

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
 #include "src/bias/form.h"
+#include "src/bias/tile.h"
 
 namespace gnomon {
 namespace {
@@ -22,7 +24,10 @@ void check(const BiasForm& form, int64_t offset, View<T, 3> matrix) {
   if (of_form && of_form != matrix.extent(0))
     refuse("bias", "the matrix must have the heads of the bias, " + std::to_string(of_form),
            matrix.extent(0));
+  internal::check_form(form);
   if (matrix.size() == 0) return;
+  internal::check_ids(form, {offset, offset + queries - 1});
+  internal::check_ids(form, {0, keys - 1});
   if (const auto* strip = std::get_if<StripBias>(&form)) {
     const int64_t nearest = -(offset + queries - 1), furthest = keys - 1 - offset;
     const int64_t last = strip->first + strip->distances() - 1;
@@ -99,6 +104,31 @@ bool of_distance(const BiasForm& form, const Body& body) {
   return false;
 }
 
+// Biases that are made in tiles: row(values, count, to, stride) for each row of a block.
+template <typename T, typename Row>
+bool of_tiles(const BiasForm& form, int64_t offset, View<T, 3> matrix, const Row& row) {
+  const internal::IdRange queries{offset, offset + matrix.extent(1) - 1};
+  const internal::IdRange keys{0, matrix.extent(2) - 1};
+  const auto rows_of = [&](const auto& made) {
+    const auto prepared = internal::prepare<double>(made, queries, keys);
+    for_blocks(matrix, [&](int64_t h, int64_t q, int64_t rows, int64_t k, int64_t columns) {
+      int64_t ids[most_columns];
+      double values[most_columns];
+      std::iota(ids, ids + columns, k);
+      const internal::Ids key_ids(ids, static_cast<std::size_t>(columns));
+      for (int64_t i = q; i < q + rows; ++i) {
+        const int64_t query = offset + i;
+        internal::fill(made, prepared, h, internal::Ids(&query, 1), key_ids, values, columns);
+        row(values, columns, &matrix(h, i, k), matrix.stride(2));
+      }
+    });
+    return true;
+  };
+  if (const auto* grid = std::get_if<GridBias>(&form)) return rows_of(*grid);
+  if (const auto* bias = std::get_if<ProgressiveBias>(&form)) return rows_of(*bias);
+  return false;
+}
+
 // A matrix that is given: whole(values, count, to) for rows without strides, and
 // write(element, value) for each element of others.
 template <typename T, typename Whole, typename Write>
@@ -115,6 +145,31 @@ void for_given(const DenseBias& given, View<T, 3> matrix, const Whole& whole,
         for (int64_t j = 0; j < columns; ++j) write(to[j * stride], from[j * step]);
     }
   });
+}
+
+// In double, a row of scores at a time.
+bool of_tiles_backward(const BiasForm& form, int64_t offset, View<const float, 3> grad,
+                       double* sums) {
+  const int64_t keys = grad.extent(2), width = numbers(form);
+  const auto rows_of = [&](const auto& made) {
+    const auto prepared =
+        internal::prepare<double>(made, {offset, offset + grad.extent(1) - 1}, {0, keys - 1});
+    std::vector<int64_t> ids(static_cast<std::size_t>(keys));
+    std::iota(ids.begin(), ids.end(), 0);
+    std::vector<double> row(ids.size());
+    for (int64_t h = 0; h < grad.extent(0); ++h)
+      for (int64_t q = 0; q < grad.extent(1); ++q) {
+        const int64_t query = offset + q;
+        for (int64_t k = 0; k < keys; ++k)
+          row[static_cast<std::size_t>(k)] = static_cast<double>(grad(h, q, k));
+        internal::add_gradient(made, prepared, h, internal::Ids(&query, 1), internal::Ids(ids),
+                               row.data(), keys, sums + h * width);
+      }
+    return true;
+  };
+  if (const auto* grid = std::get_if<GridBias>(&form)) return rows_of(*grid);
+  if (const auto* bias = std::get_if<ProgressiveBias>(&form)) return rows_of(*bias);
+  return false;
 }
 
 template <typename T>
@@ -148,6 +203,11 @@ void fill_dense(const BiasForm& form, int64_t offset, View<T, 3> out) {
           std::copy(values, values + count, to);
         },
         [](T& element, float value) { element = value; });
+  if (of_tiles(form, offset, out,
+               [&](const double* values, int64_t count, T* to, std::ptrdiff_t stride) {
+                 for (int64_t i = 0; i < count; ++i) to[i * stride] = static_cast<T>(values[i]);
+               }))
+    return;
   const T zeros[most_columns] = {};
   for_blocks(out, [&](int64_t h, int64_t q, int64_t rows, int64_t k, int64_t columns) {
     for (int64_t i = q; i < q + rows; ++i) copy(zeros, columns, &out(h, i, k), out.stride(2));
@@ -161,6 +221,16 @@ int64_t heads(const BiasForm& form) noexcept {
     return static_cast<int64_t>(slope->slopes.size());
   if (const auto* strip = std::get_if<StripBias>(&form)) return strip->heads;
   if (const auto* dense = std::get_if<DenseBias>(&form)) return dense->values.extent(1);
+  if (const auto* grid = std::get_if<GridBias>(&form)) return grid->heads;
+  if (const auto* bias = std::get_if<ProgressiveBias>(&form)) return bias->heads;
+  return 0;
+}
+
+int64_t numbers(const BiasForm& form) noexcept {
+  if (std::holds_alternative<SlopeBias>(form)) return 1;
+  if (const auto* strip = std::get_if<StripBias>(&form)) return strip->distances();
+  if (const auto* grid = std::get_if<GridBias>(&form)) return grid->offsets();
+  if (const auto* bias = std::get_if<ProgressiveBias>(&form)) return 2 * bias->pieces() + 2;
   return 0;
 }
 
@@ -192,6 +262,7 @@ void add_bias(View<float, 3> scores, const BiasForm& form, int64_t offset) {
             add_strided);
       }))
     return;
+  if (of_tiles(form, offset, scores, add_strided)) return;
   // The sum of two floats in double, rounded, is their sum in float.
   if (const auto* given = std::get_if<DenseBias>(&form))
     for_given(*given, scores, internal::add_floats(),
@@ -202,14 +273,11 @@ BiasGradient add_bias_backward(View<const float, 3> grad, const BiasForm& form,
                                int64_t offset) {
   check(form, offset, grad);
   BiasGradient gradient;
-  if (const auto* slope = std::get_if<SlopeBias>(&form))
-    gradient.values.resize(slope->slopes.size());
-  else if (const auto* strip = std::get_if<StripBias>(&form))
-    gradient.values.resize(strip->values.size());
-  else
-    return gradient;  // a dense bias's gradient is grad itself
+  const int64_t width = numbers(form);
+  if (!width) return gradient;  // a dense bias's gradient is grad itself
+  gradient.values.resize(static_cast<std::size_t>(heads(form) * width));
+  if (of_tiles_backward(form, offset, grad, gradient.values.data())) return gradient;
   const auto* strip = std::get_if<StripBias>(&form);
-  const int64_t width = strip ? strip->distances() : 1;
   for (int64_t h = 0; h < grad.extent(0); ++h) {
     double* sums = gradient.values.data() + h * width;
     for (int64_t q = 0; q < grad.extent(1); ++q)

@@ -3,6 +3,7 @@
 // fields in encoding_json.cc.
 #include "gnomon/model/encoding.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string>
@@ -69,6 +70,21 @@ constexpr EncodingInfo list[] = {
      [](const Shape& s) -> Encoding {
        return ClippedBias{.heads = s.heads, .before = s.length - 1, .after = 0};
      }},
+    {"swin", "Swin bias", Place::scores,
+     "a trained number for each head and each offset of two cells of a window",
+     "Liu et al. 2021, arXiv:2103.14030", "bias/swin.md",
+     [](const Shape& s) -> Encoding {  // a window that is nearly square
+       const auto width = static_cast<std::int64_t>(std::sqrt(static_cast<double>(s.length)));
+       const std::int64_t columns = std::max<std::int64_t>(1, width);
+       return Swin{.heads = s.heads, .height = (s.length + columns - 1) / columns,
+                   .width = columns};
+     }},
+    {"fire", "FIRE", Place::scores,
+     "a small trained network of the distance, in proportion to how far there is to look back",
+     "Li et al. 2023, arXiv:2310.04418", "bias/fire.md",
+     [](const Shape& s) -> Encoding {  // the paper: 512 of 2048 positions
+       return Fire{.heads = s.heads, .threshold = static_cast<double>(s.length) / 4};
+     }},
 };
 // clang-format on
 static_assert(std::size(list) == std::variant_size_v<Encoding>,
@@ -89,6 +105,21 @@ std::vector<Parameter> parameters_of(const T5Bias& t5) {
 }
 std::vector<Parameter> parameters_of(const ClippedBias& clipped) {
   return {{"table", clipped.heads, clipped.before + 1 + clipped.after, table_deviation}};
+}
+
+std::vector<Parameter> parameters_of(const Swin& swin) {
+  return {{"table", offsets(swin), swin.heads, table_deviation}};
+}
+// The deviations of PyTorch's linear layers, uniform up to 1 / sqrt(inputs); the paper's c.
+std::vector<Parameter> parameters_of(const Fire& fire) {
+  const double first = 1 / std::sqrt(3.0);
+  const double second = first / std::sqrt(static_cast<double>(fire.hidden));
+  return {{"w1", fire.hidden, 1, first},
+          {"b1", fire.hidden, 1, first},
+          {"w2", fire.heads, fire.hidden, second},
+          {"b2", fire.heads, 1, second},
+          {"c", 1, 1, 0, 0.1},
+          {"multiplier", 1, 1, 0, 1}};
 }
 
 // All distances between a key and a query of the window.
@@ -117,8 +148,8 @@ void lower_into(const Learned& learned, const Window& window, Values values, Low
           values[0](rows[static_cast<std::size_t>(t)], c);
   lowered.table = std::move(table);
 }
-void backward_into(const Learned& learned, const Window& window, const LoweredGradient& grad,
-                   Gradients grads) {
+void backward_into(const Learned& learned, const Window& window, Values,
+                   const LoweredGradient& grad, Gradients grads) {
   const auto rows = learned_rows(learned, consecutive(window.queries, window.offset()));
   for (std::int64_t t = 0; t < window.queries; ++t)
     for (std::int64_t c = 0; c < learned.dim; ++c)
@@ -157,15 +188,40 @@ void lower_into(const Spec& spec, const Window& window, Values values, Lowered& 
 }
 template <typename Spec>
   requires requires(const Spec& spec, Values values) { strip(spec, values[0], 0, 1); }
-void backward_into(const Spec& spec, const Window& window, const LoweredGradient& grad,
+void backward_into(const Spec& spec, const Window& window, Values, const LoweredGradient& grad,
                    Gradients grads) {
   const auto [first, count] = distances(window);
   strip_backward(spec, grad.bias.values, first, count, grads[0]);
 }
 
+void lower_into(const Swin& swin, const Window&, Values values, Lowered& lowered) {
+  lowered.bias = gnomon::lower(swin, values[0]);
+}
+void backward_into(const Swin& swin, const Window&, Values, const LoweredGradient& grad,
+                   Gradients grads) {
+  gnomon::lower_backward(swin, grad.bias.values, grads[0]);
+}
+
+template <typename T>
+FireParameters<T> fire_parameters(std::span<const View<T, 2>> all) {
+  const auto rows = [&](std::size_t i) {
+    return View<T, 1>(all[i].data(), {all[i].extent(0)}, {all[i].stride(0)});
+  };
+  return {rows(0), rows(1), all[2], rows(3), rows(4), rows(5)};
+}
+void lower_into(const Fire& fire, const Window&, Values values, Lowered& lowered) {
+  lowered.bias = gnomon::lower(fire, fire_parameters(values));
+}
+void backward_into(const Fire& fire, const Window&, Values values, const LoweredGradient& grad,
+                   Gradients grads) {
+  gnomon::lower_backward(fire, fire_parameters(values), grad.bias.values,
+                         fire_parameters(grads));
+}
+
 template <typename Spec>
-concept trained = requires(const Spec& spec, const Window& window, const LoweredGradient& grad,
-                           Gradients grads) { backward_into(spec, window, grad, grads); };
+concept trained =
+    requires(const Spec& spec, const Window& window, Values values, const LoweredGradient& grad,
+             Gradients grads) { backward_into(spec, window, values, grad, grads); };
 
 void check_window(const Encoding& encoding, const Window& window) {
   if (window.queries < 0) refuse("encoding", "queries must not be negative", window.queries);
@@ -228,6 +284,7 @@ std::vector<Parameter> parameters(const Encoding& encoding) {
 
 std::optional<std::int64_t> capacity(const Encoding& encoding) {
   if (const auto* learned = std::get_if<Learned>(&encoding)) return gnomon::capacity(*learned);
+  if (const auto* swin = std::get_if<Swin>(&encoding)) return tokens(*swin);
   return std::nullopt;
 }
 
@@ -239,14 +296,15 @@ Lowered lower(const Encoding& encoding, const Window& window, Values values) {
   return lowered;
 }
 
-void lower_backward(const Encoding& encoding, const Window& window,
+void lower_backward(const Encoding& encoding, const Window& window, Values values,
                     const LoweredGradient& lowered, Gradients grads) {
   check_window(encoding, window);
+  check_shapes(encoding, values);
   check_shapes(encoding, grads);
   std::visit(
       [&](const auto& spec) {
         if constexpr (trained<std::remove_cvref_t<decltype(spec)>>)
-          backward_into(spec, window, lowered, grads);
+          backward_into(spec, window, values, lowered, grads);
       },
       encoding);
 }

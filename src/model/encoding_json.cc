@@ -68,6 +68,14 @@ void fields(T5Bias& s, auto&& v) {
 void fields(ClippedBias& s, auto&& v) {
   v("heads", s.heads), v("before", s.before), v("after", s.after);
 }
+void fields(Swin& s, auto&& v) {
+  v("heads", s.heads), v("height", s.height), v("width", s.width);
+  v("class_tokens", s.class_tokens);
+}
+void fields(Fire& s, auto&& v) {
+  v("heads", s.heads), v("hidden", s.hidden);
+  v("threshold", s.threshold), v("epsilon", s.epsilon);
+}
 
 // The fields of each scaling.
 void fields(NoScaling&, auto&&) {}

@@ -32,10 +32,10 @@ struct Pass {
         dense({s.c.batch, s.c.heads, s.c.queries, s.c.keys}, 5.f) {}
   void operator()(const AttentionCase& c) {
     if (std::holds_alternative<DenseBias>(c.position.bias)) bias.dense = dense.view();
-    attention<T>(q.read(), k.read(), v.read(), c.mask, c.position, c.scale, out.view(),
-                 lse.view());
-    attention_backward<T>(q.read(), k.read(), v.read(), c.mask, c.position, c.scale, out.read(),
-                          lse.view(), out_grad.read(), q_grad.view(), k_grad.view(),
+    attention<T>(q.read(), k.read(), v.read(), c.mask, c.position, {.scale = c.scale},
+                 out.view(), lse.view());
+    attention_backward<T>(q.read(), k.read(), v.read(), c.mask, c.position, {.scale = c.scale},
+                          out.read(), lse.view(), out_grad.read(), q_grad.view(), k_grad.view(),
                           v_grad.view(), &bias);
   }
 };
@@ -143,8 +143,8 @@ TEST(AttentionBackwardInDouble, AgreesWithFiniteDifferences) {
     const auto loss = [&](const Sample& at) {
       Placed<double> q(at.x.q, Layout::plain), k(at.x.k, Layout::plain);
       Placed<double> v(at.x.v, Layout::plain), out(at.out_grad, Layout::plain);
-      attention<double>(q.read(), k.read(), v.read(), at.c.mask, at.c.position, at.c.scale,
-                        out.view());
+      attention<double>(q.read(), k.read(), v.read(), at.c.mask, at.c.position,
+                        {.scale = at.c.scale}, out.view());
       const auto got = out.numbers();
       double sum = 0;
       for (std::size_t i = 0; i < got.values.size(); ++i)
@@ -152,17 +152,20 @@ TEST(AttentionBackwardInDouble, AgreesWithFiniteDifferences) {
       return sum;
     };
     constexpr double step = 1e-5;
+    const auto compare_one = [&](double& number, double grad) {
+      const double value = number;
+      number = value + step;
+      const double above = loss(s);
+      number = value - step;
+      const double below = loss(s);
+      number = value;
+      EXPECT_NEAR(grad, (above - below) / (2 * step), 1e-7 * (1 + std::abs(grad)));
+    };
     const auto compare = [&](std::vector<double>& numbers, const std::vector<double>& grad) {
       ASSERT_EQ(numbers.size(), grad.size());
       for (std::size_t n = 0; n < 12 && n < numbers.size(); ++n) {
         const std::size_t i = n * 7919 % numbers.size();
-        const double value = numbers[i];
-        numbers[i] = value + step;
-        const double above = loss(s);
-        numbers[i] = value - step;
-        const double below = loss(s);
-        numbers[i] = value;
-        EXPECT_NEAR(grad[i], (above - below) / (2 * step), 1e-7 * (1 + std::abs(grad[i])));
+        compare_one(numbers[i], grad[i]);
       }
     };
     compare(s.x.q.values, run.q_grad.numbers().values);
@@ -172,6 +175,27 @@ TEST(AttentionBackwardInDouble, AgreesWithFiniteDifferences) {
       compare(slope->slopes, run.bias.values);
     if (auto* strip = std::get_if<StripBias>(&s.c.position.bias))
       compare(strip->values, run.bias.values);
+    if (auto* grid = std::get_if<GridBias>(&s.c.position.bias))
+      compare(grid->values, run.bias.values);
+    if (auto* progressive = std::get_if<ProgressiveBias>(&s.c.position.bias)) {
+      const auto pieces = static_cast<std::size_t>(progressive->pieces());
+      std::vector<double> offsets, slopes;
+      double of_c = 0, of_threshold = 0;
+      for (std::size_t n = 0; n < run.bias.values.size(); ++n) {
+        const double value = run.bias.values[n];
+        const std::size_t place = n % (2 * pieces + 2);
+        if (place < pieces)
+          offsets.push_back(value);
+        else if (place < 2 * pieces)
+          slopes.push_back(value);
+        else
+          (place == 2 * pieces ? of_c : of_threshold) += value;
+      }
+      compare(progressive->offsets, offsets);
+      compare(progressive->slopes, slopes);
+      compare_one(progressive->c, of_c);
+      compare_one(progressive->threshold, of_threshold);
+    }
   }
 }
 
@@ -230,8 +254,8 @@ TEST(AttentionBackwardInDouble, OverwritesWithZerosWhereOneSideIsEmpty) {
     BiasGradient bias;
     attention_backward<double>(q.view(), k.view(), k.view(),
                                {.visibility = Visibility::bidirectional},
-                               {.bias = SlopeBias{{1}}}, 1, out.view(), lse.view(), q.view(),
-                               q_grad.view(), k_grad.view(), v_grad.view(), &bias);
+                               {.bias = SlopeBias{{1}}}, {.scale = 1}, out.view(), lse.view(),
+                               q.view(), q_grad.view(), k_grad.view(), v_grad.view(), &bias);
     EXPECT_THAT(q_grad.values, Each(0));
     EXPECT_THAT(k_grad.values, Each(0));
     EXPECT_THAT(v_grad.values, Each(0));
@@ -247,7 +271,7 @@ TEST(AttentionBackwardErrors, NameTheTensorThatDoesNotFit) {
                         View<float, 4> q_grad, View<float, 4> k_grad) {
     return message_of([&] {
       auto v_grad = k;
-      attention_backward<float>(q.view(), k.view(), k.view(), mask, {}, 1, q.view(), sums,
+      attention_backward<float>(q.view(), k.view(), k.view(), mask, {}, {.scale = 1}, q.view(), sums,
                                 out_grad, q_grad, k_grad, v_grad.view());
     });
   };

@@ -53,7 +53,7 @@ Tensor<T, 4> over(const KvCache<T>& cache, View<const T, 4> q, std::int64_t posi
   Tensor<T, 4> out({batch, q.extent(1), query_heads, value_size});
   attention<T>(q, cache.keys(), cache.values(),
                {.visibility = Visibility::causal, .offset = cache.tokens() - q.extent(1)},
-               {.query_rotary = &table}, softmax_scale(size), out.view());
+               {.query_rotary = &table}, {.scale = softmax_scale(size)}, out.view());
   return out;
 }
 
@@ -186,7 +186,7 @@ TYPED_TEST(KvCacheDecoding, RepeatsTheBitsOfTheFullPass) {
       rotate(k.view(), table);
       Tensor<T, 4> full({batch, tokens, query_heads, value_size});
       attention<T>(text.q.view(), k.view(), text.v.view(), {.visibility = Visibility::causal},
-                   {.query_rotary = &table}, softmax_scale(size), full.view());
+                   {.query_rotary = &table}, {.scale = softmax_scale(size)}, full.view());
       for (std::int64_t step : {1, 5, 33}) {
         auto cache = cache_for<T>(tokens, plain(pairing));
         for (std::int64_t at = 0; at < tokens; at += step) {

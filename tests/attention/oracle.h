@@ -33,17 +33,63 @@ inline bool sees(const AttentionCase& c, std::int64_t b, std::int64_t i, std::in
   return true;
 }
 
+inline std::int64_t query_position(const AttentionCase& c, std::int64_t b, std::int64_t i) {
+  if (!c.position.queries) return i + c.mask.offset;
+  const Positions& q = *c.position.queries;
+  return q.ids[static_cast<std::size_t>(b % q.batch * q.tokens + i)];
+}
+
+inline std::int64_t key_position(const AttentionCase& c, std::int64_t b, std::int64_t j) {
+  if (!c.position.keys) return j;
+  const Positions& k = *c.position.keys;
+  return k.ids[static_cast<std::size_t>(b % k.batch * k.tokens + j)];
+}
+
 inline std::int64_t distance(const AttentionCase& c, std::int64_t b, std::int64_t i,
                              std::int64_t j) {
-  if (!c.position.queries) return j - i - c.mask.offset;
-  const Positions &q = *c.position.queries, &k = *c.position.keys;
-  return k.ids[static_cast<std::size_t>(b % k.batch * k.tokens + j)] -
-         q.ids[static_cast<std::size_t>(b % q.batch * q.tokens + i)];
+  return key_position(c, b, j) - query_position(c, b, i);
+}
+
+// The row of a grid's table.
+inline std::int64_t grid_index(const GridBias& grid, std::int64_t query, std::int64_t key) {
+  if (query < grid.leading || key < grid.leading)
+    return grid.offsets() - (query >= grid.leading ? 2 : key >= grid.leading ? 3 : 1);
+  const auto row = [&](std::int64_t id) { return (id - grid.leading) / grid.width; };
+  const auto column = [&](std::int64_t id) { return (id - grid.leading) % grid.width; };
+  return (row(query) - row(key) + grid.height - 1) * (2 * grid.width - 1) + column(query) -
+         column(key) + grid.width - 1;
+}
+
+// Where a pair falls on a progressive bias, and what its score gains by c and the threshold.
+struct ProgressivePoint {
+  std::int64_t piece = 0;
+  double x = 0, by_c = 0, size_by_c = 0, by_threshold = 0;
+};
+inline ProgressivePoint progressive_point(const ProgressiveBias& bias, std::int64_t h,
+                                          std::int64_t query, std::int64_t key) {
+  const double near = std::abs(static_cast<double>(query) - static_cast<double>(key));
+  const double own = static_cast<double>(query), c = bias.c;
+  const double far = std::max(own, bias.threshold);
+  const double whole = std::log(c * far + 1) + bias.epsilon;
+  ProgressivePoint point;
+  point.x = std::log(c * near + 1) / whole;
+  while (point.piece + 1 < bias.pieces() &&
+         bias.knots[static_cast<std::size_t>(point.piece + 1)] <= point.x)
+    ++point.piece;
+  const double slope =
+      bias.slopes[static_cast<std::size_t>(h * bias.pieces() + point.piece)] / whole;
+  const double of_near = near / (c * near + 1), of_far = point.x * far / (c * far + 1);
+  point.by_c = slope * (of_near - of_far);
+  point.size_by_c = std::abs(slope) * (of_near + of_far);
+  if (own < bias.threshold)
+    point.by_threshold = -slope * point.x * c / (c * bias.threshold + 1);
+  return point;
 }
 
 inline double bias(const AttentionCase& c, std::int64_t b, std::int64_t h, std::int64_t i,
                    std::int64_t j) {
   const auto d = distance(c, b, i, j);
+  const std::int64_t query = query_position(c, b, i), key = key_position(c, b, j);
   if (const auto* slope = std::get_if<SlopeBias>(&c.position.bias))
     return -slope->slopes[static_cast<std::size_t>(h)] * std::abs(static_cast<double>(d));
   if (const auto* strip = std::get_if<StripBias>(&c.position.bias))
@@ -51,7 +97,39 @@ inline double bias(const AttentionCase& c, std::int64_t b, std::int64_t h, std::
         static_cast<std::size_t>(h * strip->distances() + d - strip->first));
   if (const auto* dense = std::get_if<DenseBias>(&c.position.bias))
     return static_cast<double>(dense->values(b, h, i, j));
+  if (const auto* grid = std::get_if<GridBias>(&c.position.bias))
+    return grid->values.at(
+        static_cast<std::size_t>(h * grid->offsets() + grid_index(*grid, query, key)));
+  if (const auto* progressive = std::get_if<ProgressiveBias>(&c.position.bias)) {
+    const auto point = progressive_point(*progressive, h, query, key);
+    const auto n = static_cast<std::size_t>(h * progressive->pieces() + point.piece);
+    return progressive->offsets[n] + progressive->slopes[n] * point.x;
+  }
   return 0;
+}
+
+// The numbers of head h that the bias of a pair comes from: visit(number, the derivative by it,
+// the size of what it is summed from).
+template <typename Visit>
+void bias_terms(const AttentionCase& c, std::int64_t b, std::int64_t h, std::int64_t i,
+                std::int64_t j, Visit visit) {
+  const std::int64_t query = query_position(c, b, i), key = key_position(c, b, j);
+  if (std::holds_alternative<SlopeBias>(c.position.bias)) {
+    const double away = std::abs(static_cast<double>(key - query));
+    visit(0, -away, away);
+  }
+  if (const auto* strip = std::get_if<StripBias>(&c.position.bias))
+    visit(key - query - strip->first, 1, 1);
+  if (const auto* grid = std::get_if<GridBias>(&c.position.bias))
+    visit(grid_index(*grid, query, key), 1, 1);
+  if (const auto* progressive = std::get_if<ProgressiveBias>(&c.position.bias)) {
+    const auto point = progressive_point(*progressive, h, query, key);
+    const std::int64_t pieces = progressive->pieces();
+    visit(point.piece, 1, 1);
+    visit(pieces + point.piece, point.x, point.x);
+    visit(2 * pieces, point.by_c, point.size_by_c);
+    visit(2 * pieces + 1, point.by_threshold, std::abs(point.by_threshold));
+  }
 }
 
 // [B, tokens, heads, size], turned by the table (or back).
@@ -130,7 +208,7 @@ inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x)
 struct AttentionGradients {
   Tensor<double, 4> q, k, v;
   Tensor<double, 4> scores;     // [B, Hq, T, S]: of a dense bias
-  std::vector<double> numbers;  // of a slope or strip
+  std::vector<double> numbers;  // of the bias, as in BiasGradient
   std::vector<double> weight;   // how much softmax weight each of them was summed from
 };
 
@@ -146,9 +224,7 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
                           {}};
   const auto q = rotated(x.q, c.position.query_rotary);
   const auto k = rotated(x.k, c.position.key_rotary);
-  const auto* strip = std::get_if<StripBias>(&c.position.bias);
-  const bool slope = std::holds_alternative<SlopeBias>(c.position.bias);
-  const std::int64_t numbers = strip ? strip->distances() : slope ? 1 : 0;
+  const std::int64_t numbers = gnomon::numbers(c.position.bias);
   grad.numbers.resize(static_cast<std::size_t>(c.heads * numbers));
   grad.weight = grad.numbers;
   for (std::int64_t b = 0; b < c.batch; ++b)
@@ -172,14 +248,11 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
           const double s = forward.weights.view()(b, h, i, j) *
                            (of_weight[static_cast<std::size_t>(j)] - mean);
           grad.scores.view()(b, h, i, j) = s;
-          const auto away = distance(c, b, i, j);
-          const double slant = slope ? std::abs(static_cast<double>(away)) : 1;
-          if (numbers) {
-            const auto n =
-                static_cast<std::size_t>(strip ? h * numbers + away - strip->first : h);
-            grad.numbers.at(n) += slope ? -slant * s : s;
-            grad.weight[n] += slant * forward.weights.view()(b, h, i, j);
-          }
+          bias_terms(c, b, h, i, j, [&](std::int64_t number, double by, double size) {
+            const auto n = static_cast<std::size_t>(h * numbers + number);
+            grad.numbers.at(n) += by * s;
+            grad.weight[n] += size * forward.weights.view()(b, h, i, j);
+          });
           for (std::int64_t d = 0; d < c.size; ++d) {
             grad.q.view()(b, i, h, d) += c.scale * s * k.view()(b, j, g, d);
             grad.k.view()(b, j, g, d) += c.scale * s * q.view()(b, i, h, d);

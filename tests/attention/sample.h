@@ -193,7 +193,7 @@ class Sampler {
 
   void bias(Sample& s) {
     AttentionCase& c = s.c;
-    const std::int64_t kind = pick({0, 1, 2, 3});
+    const std::int64_t kind = pick({0, 1, 2, 3, 4, 5});
     const auto heads = static_cast<std::size_t>(c.heads);
     if (kind == 1) {
       SlopeBias slope;
@@ -222,7 +222,65 @@ class Sampler {
       if (one) view = {view.data(), {c.batch, c.heads, c.queries, c.keys}, {0, 0, c.keys, 1}};
       c.position.bias = DenseBias{view};
       s.text += ", dense";
+    } else if (kind == 4) {
+      grid(s);
+    } else if (kind == 5) {
+      progressive(s);
     }
+  }
+
+  // A window that just holds all positions, where none is negative.
+  void grid(Sample& s) {
+    AttentionCase& c = s.c;
+    std::int64_t least = 0, most = 0;
+    for (std::int64_t b = 0; b < c.batch; ++b) {
+      for (std::int64_t i = 0; i < c.queries; ++i) {
+        least = std::min(least, query_position(c, b, i));
+        most = std::max(most, query_position(c, b, i));
+      }
+      for (std::int64_t j = 0; j < c.keys; ++j) {
+        least = std::min(least, key_position(c, b, j));
+        most = std::max(most, key_position(c, b, j));
+      }
+    }
+    if (least < 0) return progressive(s);
+    GridBias grid{.heads = c.heads,
+                  .height = 1,
+                  .width = pick({1, 2, 7, 12, 16, 40}),
+                  .leading = pick({0, 1}),
+                  .values = {}};
+    grid.height = std::max<std::int64_t>(1, (most + grid.width - grid.leading) / grid.width);
+    grid.values =
+        random_numbers(static_cast<std::size_t>(grid.heads * grid.offsets()), seed_ + 9);
+    s.text += ", grid " + std::to_string(grid.height) + " x " + std::to_string(grid.width) +
+              (grid.leading ? " with a class token" : "");
+    c.position.bias = std::move(grid);
+  }
+
+  // Pieces that meet, most of them within the distances that occur.
+  void progressive(Sample& s) {
+    const std::int64_t pieces = pick({1, 2, 5, 33});
+    ProgressiveBias bias{.heads = s.c.heads,
+                         .c = static_cast<double>(pick({1, 3, 20})) * 0.1,
+                         .threshold = static_cast<double>(pick({1, 20, 500})) + 0.3,
+                         .epsilon = 1e-6,
+                         .knots = {0},
+                         .offsets = {},
+                         .slopes = {}};
+    for (std::int64_t p = 1; p < pieces; ++p)
+      bias.knots.push_back(1.07 * static_cast<double>(p) / static_cast<double>(pieces));
+    bias.slopes =
+        random_numbers(static_cast<std::size_t>(bias.heads * bias.pieces()), seed_ + 10);
+    for (std::int64_t h = 0; h < bias.heads; ++h)
+      for (std::int64_t p = 0; p < pieces; ++p) {
+        const auto n = static_cast<std::size_t>(h * pieces + p);
+        bias.offsets.push_back(p ? bias.offsets[n - 1] +
+                                       (bias.slopes[n - 1] - bias.slopes[n]) *
+                                           bias.knots[static_cast<std::size_t>(p)]
+                                 : 0.3);
+      }
+    s.text += ", progressive of " + std::to_string(pieces) + " pieces";
+    s.c.position.bias = std::move(bias);
   }
 
   std::mt19937_64 engine_;

@@ -26,19 +26,28 @@ std::vector<Case> cases() {
   static const Tensor<float, 4> given =
       testing::random_tensor<float, 4>({1, heads_count, queries, keys}, 5);
   StripBias strip{.heads = heads_count, .first = -8, .values = testing::random_numbers(3 * 13)};
-  return {{NoBias{}, [](auto...) { return 0.0; }},
-          {SlopeBias{{0.5, 0.25, 2}},
-           [](auto h, auto q, auto k) {
-             const double slope[] = {0.5, 0.25, 2};
-             return -slope[h] * std::fabs(static_cast<double>(k - (q + offset)));
-           }},
-          {strip,
-           [strip](auto h, auto q, auto k) {
-             return strip.values[static_cast<std::size_t>(h * 13 + (k - (q + offset)) + 8)];
-           }},
-          {DenseBias{given.view()}, [](auto h, auto q, auto k) {
-             return static_cast<double>(given.view()(0, h, q, k));
-           }}};
+  GridBias grid{.heads = heads_count,
+                .height = 3,
+                .width = 3,
+                .leading = 0,
+                .values = testing::random_numbers(3 * 25, 2)};
+  return {
+      {NoBias{}, [](auto...) { return 0.0; }},
+      {SlopeBias{{0.5, 0.25, 2}},
+       [](auto h, auto q, auto k) {
+         const double slope[] = {0.5, 0.25, 2};
+         return -slope[h] * std::fabs(static_cast<double>(k - (q + offset)));
+       }},
+      {strip,
+       [strip](auto h, auto q, auto k) {
+         return strip.values[static_cast<std::size_t>(h * 13 + (k - (q + offset)) + 8)];
+       }},
+      {DenseBias{given.view()},
+       [](auto h, auto q, auto k) { return static_cast<double>(given.view()(0, h, q, k)); }},
+      {grid, [grid](auto h, auto q, auto k) {
+         const auto row = (q + offset) / 3 - k / 3, column = (q + offset) % 3 - k % 3;
+         return grid.values[static_cast<std::size_t>(h * 25 + (row + 2) * 5 + column + 2)];
+       }}};
 }
 
 TEST(BiasForm, DenseIsTheDefinition) {
@@ -199,6 +208,16 @@ TEST(BiasForm, KnowsItsHeads) {
   for (std::size_t i = 1; i < all.size(); ++i) EXPECT_EQ(heads(all[i].form), heads_count);
 }
 
+TEST(BiasForm, KnowsItsNumbers) {
+  const std::int64_t expected[] = {0, 1, 13, 0, 25};
+  const auto all = cases();
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(numbers(all[i].form), expected[i]);
+  EXPECT_EQ(
+      numbers(ProgressiveBias{
+          .heads = 1, .c = 1, .threshold = 1, .knots = {0, 1}, .offsets = {}, .slopes = {}}),
+      6);
+}
+
 TEST(BiasForm, RefusesWhatDoesNotFit) {
   Tensor<float, 3> out({2, queries, keys}), wide({heads_count, queries, keys + 1});
   const auto all = cases();
@@ -208,6 +227,10 @@ TEST(BiasForm, RefusesWhatDoesNotFit) {
             "[bias] the strip must reach distances -8 to 5, got -8 to 4");
   EXPECT_EQ(message_of([&] { add_bias(wide.view(), all[3].form, offset); }),
             "[bias] the dense bias must be [B, H, 5, 10], got [1, 3, 5, 9]");
+  EXPECT_EQ(message_of([&] { dense(all[4].form, offset, wide.view()); }),
+            "[bias] positions on the grid must be 0 to 8, got 9");
+  EXPECT_EQ(message_of([&] { dense(all[4].form, offset + 1, wide.view()); }),
+            "[bias] positions on the grid must be 0 to 8, got 9");
 }
 
 TEST(BiasForm, EmptyMatricesAreFine) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gnomon/io/npy.h"
+#include "gnomon/io/safetensors.h"
 #include "program.h"
 
 namespace gnomon::cli {
@@ -130,9 +131,9 @@ TEST_F(Program, CheckMeasuresEveryEncodingAndKeepsItsPromises) {
     EXPECT_FALSE(one["promises"].empty()) << kinds.back();
     EXPECT_EQ(one["order"].get<double>() > 1e-3, kinds.back() != "none");
   }
-  EXPECT_EQ(kinds,
-            (std::vector<std::string>{"none", "sinusoidal", "learned", "rotary",
-                                      "rotary-scaled", "xpos", "alibi", "t5", "clipped"}));
+  EXPECT_EQ(kinds, (std::vector<std::string>{"none", "sinusoidal", "learned", "rotary",
+                                             "rotary-scaled", "xpos", "alibi", "t5", "clipped",
+                                             "swin", "fire"}));
   const auto one = run({"check", "rotary"});
   EXPECT_EQ(one.code, 0);
   EXPECT_THAT(one.output,
@@ -183,9 +184,31 @@ TEST_F(Program, BenchGivesTimeShareAndError) {
     const bool floats = kernel["detail"].get<std::string>().find("f32") != std::string::npos;
     EXPECT_LE(kernel["error"].get<double>(), floats ? 0x1p-24 : 0x1p-9);
   }
+  const auto decoding = run({"bench", "attention decode", "--tokens", "300", "--json"});
+  ASSERT_EQ(decoding.code, 0) << decoding.errors;
+  const Json rows = Json::parse(decoding.output)["kernels"];
+  ASSERT_EQ(rows.size(), 4u);
+  for (const Json& kernel : rows) {
+    EXPECT_EQ(kernel["roof"], "memory");
+    EXPECT_LE(kernel["error"].get<double>(), 0x1p-8);
+  }
   EXPECT_THAT(refused({"bench", "nothing"}), HasSubstr("got nothing"));
   EXPECT_THAT(refused({"bench", "table", "--isa", "vax"}), HasSubstr("all, got vax"));
   EXPECT_THAT(refused({"bench", "table", "--tokens", "0"}), HasSubstr("at least 1, got 0"));
+}
+
+TEST_F(Program, BenchReadsAttentionAgainstSgemm) {
+  const auto outcome = run({"bench", "attention t5", "--tokens", "67", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const Json rows = Json::parse(outcome.output)["kernels"];
+  ASSERT_EQ(rows.size(), 3u);
+  for (const Json& kernel : rows) {
+    EXPECT_EQ(kernel["roof"], "arithmetic");
+    EXPECT_THAT(kernel["roof_name"],
+                ::testing::AnyOf(HasSubstr("sgemm"), HasSubstr("registers")));
+    EXPECT_EQ(kernel["dense_bias_bytes"], 8 * 67 * 67 * 4.0);
+    EXPECT_LE(kernel["error"].get<double>(), 0x1p-16);
+  }
 }
 
 TEST_F(Program, BiasMatrices) {
@@ -210,6 +233,42 @@ TEST_F(Program, BiasMatrices) {
         "--parameters", file("table.npy"), "-o", file("c.npy")});
   EXPECT_EQ((io::read_npy(file("c.npy")).view<float, 3>()(1, 5, 0)), table.view()(1, 3));
 
+  const auto offsets = testing::random_tensor<float, 2>({12, 2});  // BEiT's of 2 x 2 cells
+  io::write_npy(file("offsets.npy"), offsets.view());
+  const std::vector<std::string> beit{
+      "bias",           "swin", "--heads",   "2", "--height", "2", "--width", "2",
+      "--class-tokens", "1",    "--queries", "5", "--keys",   "5", "-o",      file("s.npy")};
+  auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), beit.begin(), beit.end());
+    return more;
+  };
+  done(with({"--parameters", file("offsets.npy")}));
+  EXPECT_EQ((io::read_npy(file("s.npy")).view<float, 3>()(1, 0, 3)), offsets.view()(9, 1));
+  done(with({"--indices"}));
+  EXPECT_EQ((io::read_npy(file("s.npy")).view<std::int64_t, 2>()(4, 1)), 8);
+  EXPECT_THAT(refused(with({"--indices", "--offset", "1"})),
+              HasSubstr("must be 0 to 4, got 5"));
+
+  // One hidden unit, max(0, x), and then 2 x: the distance in proportion.
+  const float ones[] = {1}, zeros[] = {0}, two[] = {2};
+  const auto number = [](const float* of) {
+    return io::Array::of(View<const float, 1>(of, {1}));
+  };
+  io::write_safetensors(file("fire.safetensors"),
+                        std::vector<io::NamedArray>{{"mlp.0.weight", number(ones)},
+                                                    {"mlp.0.bias", number(zeros)},
+                                                    {"mlp.2.weight", number(two)},
+                                                    {"mlp.2.bias", number(zeros)},
+                                                    {"c", number(ones)},
+                                                    {"L_multiplier", number(ones)}});
+  done({"bias", "fire", "--heads", "1", "--queries", "4", "--keys", "4", "--threshold", "1",
+        "--epsilon", "0", "--parameters", file("fire.safetensors"), "-o", file("f.npy")});
+  const io::Array fire = io::read_npy(file("f.npy"));
+  EXPECT_EQ((fire.view<float, 3>()(0, 3, 0)), 2.0f);
+  EXPECT_EQ((fire.view<float, 3>()(0, 3, 2)), 1.0f);  // log 2 / log 4
+  EXPECT_THAT(refused({"bias", "fire", "--heads", "1", "--queries", "4", "--keys", "4"}),
+              HasSubstr("give --parameters F.safetensors"));
+
   EXPECT_THAT(refused({"bias", "t5", "--heads", "2", "--queries", "2", "--keys", "2"}),
               HasSubstr("give --parameters F.npy, or --indices"));
   EXPECT_THAT(refused({"bias", "t5", "--heads", "2", "--queries", "2", "--keys", "2",
@@ -224,7 +283,7 @@ TEST_F(Program, BiasMatrices) {
       HasSubstr(
           "[array] the result must fit this machine's memory, got [2, 99999999, 99999999]"));
   EXPECT_THAT(refused({"bias", "wave", "--heads", "2", "--queries", "2", "--keys", "2"}),
-              HasSubstr("must be one of alibi, t5, clipped, got wave"));
+              HasSubstr("must be one of alibi, t5, clipped, swin, fire, got wave"));
 }
 
 TEST_F(Program, RotateTurnsAndTurnsBack) {

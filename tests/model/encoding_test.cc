@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 
+#include "gnomon/parallel.h"
 #include "testing.h"
 
 namespace gnomon::model {
@@ -25,7 +28,7 @@ TEST(Encodings, EachNameMakesItsOwnAlternative) {
 TEST(Encodings, AnUnknownNameIsRefusedWithTheList) {
   EXPECT_EQ(message_of([] { find_encoding("rope"); }),
             "[encoding] name must be one of none, sinusoidal, learned, rotary, rotary-scaled, "
-            "xpos, alibi, t5, clipped, got rope");
+            "xpos, alibi, t5, clipped, swin, fire, got rope");
 }
 
 TEST(Json, GoesThereAndBack) {
@@ -95,47 +98,83 @@ struct Values {
   }
 };
 
-// A loss that is linear in the lowered numbers has a gradient that is exact by differences: the
-// change of the loss when one parameter moves by 1 is its gradient.
-TEST(LowerBackward, IsTheTransposeOfLower) {
+// A loss that is linear in the lowered table, or in the matrix of the bias; its gradient by
+// differences. Only FIRE's parameters are not linear themselves.
+TEST(LowerBackward, IsTheGradientOfLower) {
+  const int before = threads();
+  set_threads(1);  // many small calls
   for (const EncodingInfo& one : encodings()) {
     const Encoding encoding = one.usual(shape);
+    const bool linear = !std::holds_alternative<Fire>(encoding);
     const Window window{5, 9};
     Values values(encoding);
-    const auto numbers_of = [&] {
-      const Lowered lowered = lower(encoding, window, values.views());
-      std::vector<double> numbers;
-      if (lowered.table)
-        numbers.assign(lowered.table->values.begin(), lowered.table->values.end());
-      if (const auto* strip = std::get_if<StripBias>(&lowered.bias))
-        numbers.insert(numbers.end(), strip->values.begin(), strip->values.end());
-      return numbers;
-    };
     if (values.tensors.empty()) continue;
-    const auto before = numbers_of();
-    const auto weights = testing::random_numbers(before.size(), 11);
-
-    std::vector<float> table_grad(weights.begin(), weights.end());
-    LoweredGradient lowered;
-    if (lower(encoding, window, values.views()).table)
-      lowered.table = View<const float, 2>(table_grad.data(), {window.queries, shape.width});
-    else
-      lowered.bias.values = weights;
-    for (std::size_t p = 0; p < values.tensors.size(); ++p) {
-      testing::Tensor<float, 2> grad(values.tensors[p].extents);
-      std::vector<View<float, 2>> grads{grad.view()};
-      lower_backward(encoding, window, lowered, grads);
-      for (std::size_t i = 0; i < grad.values.size(); ++i) {
-        const float kept = values.tensors[p].values[i];
-        values.tensors[p].values[i] = kept + 1;
-        const auto after = numbers_of();
-        double change = 0;
-        for (std::size_t n = 0; n < after.size(); ++n)
-          change += weights[n] * (after[n] - before[n]);
-        values.tensors[p].values[i] = kept;
-        ASSERT_NEAR(change, grad.values[i], 1e-5) << one.name << " parameter " << i;
+    const auto weights =
+        testing::random_tensor<float, 3>({shape.heads, window.queries, window.keys}, 11);
+    const auto table_weights =
+        testing::random_tensor<float, 2>({window.queries, shape.width}, 12);
+    const auto loss = [&] {
+      const Lowered lowered = lower(encoding, window, values.views());
+      double sum = 0;
+      if (lowered.table) {
+        for (std::size_t n = 0; n < lowered.table->values.size(); ++n)
+          sum += double{lowered.table->values[n]} * double{table_weights.values[n]};
+        return sum;
       }
+      testing::Tensor<double, 3> bias(weights.extents);
+      dense(lowered.bias, window.offset(), bias.view());
+      for (std::size_t n = 0; n < bias.values.size(); ++n)
+        sum += bias.values[n] * double{weights.values[n]};
+      return sum;
+    };
+    const Lowered whole = lower(encoding, window, values.views());
+    LoweredGradient lowered;
+    if (whole.table)
+      lowered.table = table_weights.view();
+    else
+      lowered.bias = add_bias_backward(weights.view(), whole.bias, window.offset());
+    Values grads(encoding);
+    std::vector<View<float, 2>> to;
+    for (auto& tensor : grads.tensors) {
+      std::fill(tensor.values.begin(), tensor.values.end(), 0.0f);
+      to.push_back(tensor.view());
     }
+    lower_backward(encoding, window, values.views(), lowered, to);
+    const float step = linear ? 1 : 0x1p-18f;  // FIRE bends: not across a corner
+    for (std::size_t p = 0; p < values.tensors.size(); ++p)
+      for (std::size_t i = 0; i < values.tensors[p].values.size(); ++i) {
+        float& number = values.tensors[p].values[i];
+        const float kept = number, upper = kept + step, lower = kept - step;
+        number = upper;
+        const double above = loss();
+        number = lower;
+        const double below = loss();
+        number = kept;
+        const double slope = (above - below) / (double{upper} - double{lower});
+        ASSERT_NEAR(slope, grads.tensors[p].values[i],
+                    (linear ? 1e-5 : 1e-3) * (1 + std::abs(slope)))
+            << one.name << " parameter " << p << ", " << i;
+      }
+  }
+  set_threads(before);
+}
+
+TEST(Encodings, FireStartsAsInThePaper) {
+  const Encoding encoding =
+      find_encoding("fire").usual({.width = 64, .heads = 8, .length = 64});
+  EXPECT_EQ(std::get<Fire>(encoding).threshold, 16);
+  const auto all = parameters(encoding);
+  ASSERT_EQ(all.size(), 6u);
+  EXPECT_EQ(all[2].rows * all[2].columns, 8 * 32);
+  EXPECT_EQ(all[4].initial_mean, 0.1);
+  EXPECT_EQ(all[5].initial_mean, 1);
+}
+
+TEST(Encodings, ASwinWindowHoldsTheTrainedLength) {
+  for (const std::int64_t length : {1, 2, 15, 16, 128, 1000}) {
+    const Encoding encoding = find_encoding("swin").usual({64, 8, length});
+    EXPECT_GE(capacity(encoding), length);
+    EXPECT_LT(*capacity(encoding), length + std::get<Swin>(encoding).width);
   }
 }
 

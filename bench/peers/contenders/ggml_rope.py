@@ -11,23 +11,10 @@ import numpy as np
 from arrays import Inputs, from_storage
 from cases import BASE
 from contender import Contender, Peer, Run
+from contenders.ggml_attention import GgmlAttention
+from contenders.ggml_memory import Memory
 
 TYPES = {"f32": ggml.GGML_TYPE_F32, "f16": ggml.GGML_TYPE_F16}
-
-
-class Memory:
-    """A context of ggml, freed with its last reader."""
-
-    def __init__(self, size: int) -> None:
-        self.context = ggml.ggml_init(ggml.ggml_init_params(size, None, False))
-
-    def array(self, tensor: ctypes.Structure, like: np.ndarray) -> np.ndarray:
-        """The elements of a tensor, not copied."""
-        raw = (ctypes.c_char * like.nbytes).from_address(ggml.ggml_get_data(tensor))
-        return np.frombuffer(raw, like.dtype).reshape(like.shape)
-
-    def __del__(self) -> None:
-        ggml.ggml_free(self.context)
 
 
 class Ggml(Contender):
@@ -89,7 +76,8 @@ class Ggml(Contender):
 
 class GgmlPeer(Peer):
     def contenders(self) -> list[Contender]:
-        return [Ggml(self.threads)]
+        rope = Ggml(self.threads)
+        return [rope, GgmlAttention(rope.backend)]
 
     def versions(self) -> dict[str, str]:
         return {"ggml-python": importlib.metadata.version("ggml-python")}

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from collections.abc import Callable
 from ctypes import POINTER, Structure, byref, c_double, c_int64, c_void_p
 
 import numpy as np
 
 from arrays import Inputs, from_storage
-from cases import BASE, KEY_HEADS, QUERY_HEADS, Case
+from attention import BUCKETS, CHECKED_HEADS
+from cases import ATTENTION_HEADS, BASE, KEY_HEADS, QUERY_HEADS, Case
 from contender import Contender, Peer, Run
 
 Kernel = Callable[..., int]
@@ -31,6 +33,15 @@ class Heads(Structure):
     ]
 
 
+class Attention(Structure):
+    _fields_ = [(name, c_void_p) for name in ("q", "k", "v", "out", "lse")]
+    _fields_ += [(name, c_int64) for name in ("tokens", "heads", "size")]
+    _fields_ += [
+        (name, c_void_p)
+        for name in ("table", "out_grad", "q_grad", "k_grad", "v_grad", "table_grad")
+    ]
+
+
 def load() -> ctypes.CDLL:
     bridge = ctypes.CDLL(os.environ["GNOMON_BRIDGE"])
     i, p = c_int64, c_void_p
@@ -43,6 +54,7 @@ def load() -> ctypes.CDLL:
         "gnomon_sinusoidal": (i, [p, i, i, i, i]),
         "gnomon_cos_sin": (i, [p, p, i, i, c_double, i, i]),
         "gnomon_add_table": (i, [p, p, i, i, i, i]),
+        "gnomon_attention": (i, [POINTER(Attention), i]),
         "gnomon_touch": (i, [p, i, i]),
         "gnomon_fill": (i, [p, i, i]),
         "gnomon_isa": (ctypes.c_char_p, []),
@@ -70,7 +82,15 @@ class Table:
 
 class Gnomon(Contender):
     name = "Gnomon"
-    works = ("rotate", "rotate_backward", "rotary_table", "sinusoidal_table", "add_table")
+    works = (
+        "rotate",
+        "rotate_backward",
+        "rotary_table",
+        "sinusoidal_table",
+        "add_table",
+        "attention",
+        "attention_training",
+    )
     own_table = True
     is_peer = False
 
@@ -79,6 +99,8 @@ class Gnomon(Contender):
 
     def prepare(self, inputs: Inputs) -> Run:
         """Each kernel of the bridge takes a number of calls to make, last."""
+        if inputs.case.attends:
+            return self.prepare_attention(inputs)
         return getattr(self, "prepare_" + inputs.case.work.removesuffix("_backward"))(inputs)
 
     def prepare_rotate(self, inputs: Inputs) -> Run:
@@ -139,6 +161,35 @@ class Gnomon(Contender):
             lambda: np.copyto(x, inputs.stored[0]),
         )
 
+    def prepare_attention(self, inputs: Inputs) -> Run:
+        case = inputs.case
+        arrays = [np.ascontiguousarray(stored) for stored in inputs.stored]
+        out, q_grad, k_grad, v_grad = (np.zeros_like(arrays[0]) for _ in range(4))
+        lse = np.zeros((ATTENTION_HEADS, case.tokens), np.float32)
+        table_grad = np.zeros((BUCKETS, ATTENTION_HEADS), np.float32)
+        kept = [*arrays, out, lse, q_grad, k_grad, v_grad, table_grad, inputs.table]
+        call = Attention(
+            *(array.ctypes.data for array in (*arrays[:3], out, lse)),
+            case.tokens,
+            ATTENTION_HEADS,
+            case.size,
+        )
+        if inputs.table is not None:
+            gradients = (arrays[3], q_grad, k_grad, v_grad, table_grad)
+            call.table = inputs.table.ctypes.data
+            call.out_grad, call.q_grad, call.k_grad, call.v_grad, call.table_grad = (
+                array.ctypes.data for array in gradients
+            )
+        attend = self.bridge.gnomon_attention
+
+        def results(rows: list[int]) -> list[np.ndarray]:
+            assert kept
+            if inputs.table is None:
+                return [out[0][rows]]
+            return [out[0][rows], q_grad[0][rows], table_grad[:, CHECKED_HEADS]]
+
+        return Run(lambda: attend(byref(call), 1), results)
+
     def loop(self, function: Kernel, arguments: tuple) -> Callable[[int], int] | None:
         return None
 
@@ -183,7 +234,7 @@ class Roof(Contender):
     """The same bytes read and written in place; of a table, only written."""
 
     name = "roof"
-    works = Gnomon.works
+    works = Gnomon.works[:5]
     is_peer = False
 
     def __init__(self, bridge: ctypes.CDLL) -> None:
@@ -201,6 +252,28 @@ class Roof(Contender):
         )
 
 
+class Sgemm(Contender):
+    """As many operations as attention has, at the rate of numpy's OpenBLAS."""
+
+    name = "roof"
+    works = ("attention", "attention_training")
+    is_peer = False
+
+    def prepare(self, inputs: Inputs) -> Run:
+        a, b, c = (np.ones((2048, 2048), np.float32) for _ in "abc")
+        operations = inputs.case.operations
+
+        def nanoseconds(count: int) -> int:
+            times = max(1, round(count * operations / (2 * 2048**3)))
+            start = time.perf_counter_ns()
+            for _ in range(times):
+                np.matmul(a, b, out=c)
+            spent = time.perf_counter_ns() - start
+            return round(spent * count * operations / (times * 2 * 2048**3))
+
+        return Run(lambda: nanoseconds(1), None, loop=nanoseconds)
+
+
 class GnomonPeer(Peer):
     def __init__(self, threads: int) -> None:
         super().__init__(threads)
@@ -208,7 +281,8 @@ class GnomonPeer(Peer):
         self.bridge.gnomon_set_threads(threads)
 
     def contenders(self) -> list[Contender]:
-        return [contender(self.bridge) for contender in (Gnomon, GnomonLoop, NewTable, Roof)]
+        ours = [contender(self.bridge) for contender in (Gnomon, GnomonLoop, NewTable, Roof)]
+        return [*ours, Sgemm()]
 
     def versions(self) -> dict[str, str]:
         return {

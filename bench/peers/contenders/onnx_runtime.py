@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 from arrays import Inputs, table_of
 from cases import KEY_HEADS, QUERY_HEADS, Case
 from contender import Contender, Peer, Run
+from contenders.onnx_attention import OnnxAttention
 
 TYPES = {"f32": TensorProto.FLOAT, "f16": TensorProto.FLOAT16}
 
@@ -89,6 +90,7 @@ class OnnxRuntimePeer(Peer):
         return [
             OnnxRuntime("ONNX Runtime, com.microsoft", "com.microsoft", self.threads),
             OnnxRuntime("ONNX Runtime, opset 23", "", self.threads),
+            OnnxAttention(self.threads),
         ]
 
     def versions(self) -> dict[str, str]:

@@ -8,6 +8,7 @@ from openvino import opset13 as ops
 
 from arrays import Inputs, from_storage, table_of, to_storage
 from contender import Contender, Peer, Run
+from contenders.openvino_attention import OpenVinoAttention
 
 TYPES = {"f32": openvino.Type.f32, "f16": openvino.Type.f16, "bf16": openvino.Type.bf16}
 
@@ -114,7 +115,7 @@ class OpenVino(Contender):
 
 class OpenVinoPeer(Peer):
     def contenders(self) -> list[Contender]:
-        return [OpenVino(self.threads)]
+        return [OpenVino(self.threads), OpenVinoAttention(self.threads)]
 
     def versions(self) -> dict[str, str]:
         return {"openvino": openvino.__version__}

@@ -1,6 +1,6 @@
 // Softmax attention with position inside: rotary on queries and keys, a bias on the scores.
 //
-//   score[h, i, j] = softmax_scale q'[i, h] . k'[j, g(h)] + bias(h, i, j)     where i sees j
+//   score[h, i, j] = scale q'[i, h] . k'[j, g(h)] + bias(h, i, j)     where i sees j
 //   out[i, h]      = sum_j softmax_j(score[h, i, :]) v[j, g(h)]
 //
 // q' and k' are the rotated vectors, g(h) = h / (Hq / Hk) the key head that query head h
@@ -13,6 +13,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <type_traits>
+#include <vector>
 
 #include "gnomon/bias/form.h"
 #include "gnomon/dtype.h"
@@ -53,38 +56,71 @@ struct AttentionPosition {
 // 1 / sqrt(D), the usual softmax scale. (T5 uses 1.)
 double softmax_scale(std::int64_t head_size);
 
+// What becomes of products before they are weights. The spans are borrowed.
+struct Softmax {
+  double scale = 0;  // of q . k
+  // Gemma 2: a product s becomes cap tanh(s / cap), before the bias; positive.
+  std::optional<double> cap = {};
+  // gpt-oss: one more score for each head, that takes its share of the weight and gives
+  // nothing. [Hq] or none.
+  std::span<const double> sinks = {};
+};
+
+// Keys or values of 8 bits, each head vector with a scale, as rotate_append and copy_append of
+// gnomon/rotary/int8_keys.h write them.
+struct Int8Heads {
+  View<const std::int8_t, 4> values;  // [B, S, Hk, D], the last axis contiguous
+  View<const float, 3> scales;        // [B, S, Hk], any strides
+};
+
 // q: [B, T, Hq, D], k: [B, S, Hk, D], v: [B, S, Hk, Dv], out: [B, T, Hq, Dv], any strides, the
-// last axis contiguous; out must not overlap the others. Element types: float, Half, BFloat16
-// (sums in float), double (in double). Where lse has data, it gets the logarithm of each row's
-// sum of exp(score): [B, Hq, T]; the backward pass needs it.
+// last axis contiguous; out must not overlap the others. Element types of q and out: float,
+// Half, BFloat16 (sums in float), double (in double); of k and v the same, or for float Half or
+// BFloat16 too: attention<float, BFloat16>(...), as a cache has them. Where lse has data, it
+// gets the logarithm of each row's sum of exp(score): [B, Hq, T]; the backward pass needs it.
 //
-// A query that sees no key gives zeros, and -infinity in lse. Scores up to 1e4 do not overflow.
-// Padding rows are not read: what lies there, a NaN say, reaches nothing.
+// A query that sees no key gives zeros, and -infinity in lse (its sink, where it has one).
+// Scores up to 1e4 do not overflow. Padding rows are not read: what lies there, a NaN say,
+// reaches nothing. Weights below 2^-100 of a row's greatest (double: 2^-960) are 0.
 //
-// Error for float: |out - exact| <= 2^-18 max |v| and |lse - exact| <= 2^-18 max(1, |lse|),
-// where softmax_scale sum_d |q'_d k'_d| + |bias| is at most 30 and D <= 256; for double 2^-46
-// in place of 2^-18. For half and bfloat16 as for float, and out rounded once more.
+// Error for float: |out - exact| <= 2^-17 max |v| and |lse - exact| <= 2^-18 max(1, |lse|),
+// where scale sum_d |q'_d k'_d| + |bias| is at most 30 and D <= 256; for double 2^-46 in place
+// of both. For half and bfloat16 as for float, and out rounded once more. A SlopeBias skips
+// keys so far away that their weights are 0 in any case; exact sums differ by less than
+// S 2^-90 max |v|.
 // Deterministic: the same bits for any number of threads; and a query's row has the same bits
-// whatever other queries are in the call, so decoding after a cache repeats the full pass.
+// whatever other queries are in the call, so decoding after a cache repeats the full pass
+// (with a SlopeBias: up to those 2^-90).
+//
+// Cost: D + Dv multiply-adds for each score that is seen. Memory beyond the arguments: some
+// 200 (D + Dv) kB / 64 for each thread; nothing that grows with T or S but, where one call has
+// fewer pieces than threads (decoding), D + Dv numbers for each row and 2048 keys.
 //
 // Throws std::invalid_argument when shapes do not fit each other, the mask breaks its rules, or
 // a strip bias does not reach a distance that occurs.
-template <typename T>
-void attention(View<const T, 4> q, View<const T, 4> k, View<const T, 4> v,
-               const AttentionMask& mask, const AttentionPosition& position,
-               double softmax_scale, View<T, 4> out,
+template <typename T, typename K = T>
+void attention(View<const T, 4> q, std::type_identity_t<View<const K, 4>> k,
+               std::type_identity_t<View<const K, 4>> v, const AttentionMask& mask,
+               const AttentionPosition& position, const Softmax& softmax, View<T, 4> out,
                View<Accumulator<T>, 3> lse = View<Accumulator<T>, 3>());
+
+// The same after a cache of 8 bits. T: float, Half, BFloat16.
+template <typename T>
+void attention(View<const T, 4> q, const Int8Heads& k, const Int8Heads& v,
+               const AttentionMask& mask, const AttentionPosition& position,
+               const Softmax& softmax, View<T, 4> out, View<float, 3> lse = View<float, 3>());
 
 // Gradients of `attention`. out and lse are what it gave, out_grad [B, T, Hq, Dv] the gradient
 // of out. q_grad, k_grad, v_grad: shaped as q, k, v, overwritten; they are with respect to the
-// unrotated q and k. bias_grad, where not null, gets the gradient of the bias's numbers.
+// unrotated q and k. bias_grad, where not null, gets the gradient of the bias's numbers;
+// sinks_grad [Hq], where not empty, that of the sinks.
 //
 // Error, with e = 2^-18 for float, 2^-46 for double, 2^-18 + 2 half ulps for half and bfloat16
 // (whose `out` is rounded), G = |out_grad| |v| the greatest lengths of head vectors, and w the
 // softmax weight that a key gets from all queries, at least 1; scores as above:
 //
-//   q_grad: e softmax_scale G |k|
-//   k_grad: e softmax_scale G |q| w
+//   q_grad: e scale G |k|
+//   k_grad: e scale G |q| w
 //   v_grad: e |out_grad| w
 //   bias:   e G times the softmax weight (for a slope: weight x distance) summed into it
 //
@@ -93,9 +129,9 @@ void attention(View<const T, 4> q, View<const T, 4> k, View<const T, 4> v,
 template <typename T>
 void attention_backward(View<const T, 4> q, View<const T, 4> k, View<const T, 4> v,
                         const AttentionMask& mask, const AttentionPosition& position,
-                        double softmax_scale, View<const T, 4> out,
+                        const Softmax& softmax, View<const T, 4> out,
                         View<const Accumulator<T>, 3> lse, View<const T, 4> out_grad,
                         View<T, 4> q_grad, View<T, 4> k_grad, View<T, 4> v_grad,
-                        BiasGradient* bias_grad = nullptr);
+                        BiasGradient* bias_grad = nullptr, std::span<double> sinks_grad = {});
 
 }  // namespace gnomon

@@ -38,16 +38,61 @@ struct StripBias {
   bool operator==(const StripBias&) const = default;
 };
 
+// A number for each offset of two cells of a window, as in Swin and BEiT: values[h, index].
+// Position t is the cell t - leading of the window, row by row; positions before are tokens of
+// no cell (a class token). Of two cells, query - key = (dy, dx),
+//
+//   index = (dy + height - 1)(2 width - 1) + dx + width - 1
+//
+// and with a class token N - 3 from it to a cell, N - 2 from a cell to it, N - 1 to itself.
+struct GridBias {
+  std::int64_t heads = 0;   // H
+  std::int64_t height = 0;  // of the window, in cells
+  std::int64_t width = 0;
+  std::int64_t leading = 0;    // class tokens in front: 0 or 1
+  std::vector<double> values;  // [H, N]
+
+  std::int64_t cells() const noexcept { return height * width; }
+  std::int64_t positions() const noexcept { return leading + cells(); }  // 0 to this - 1
+  std::int64_t offsets() const noexcept {                                // N
+    return (2 * height - 1) * (2 * width - 1) + 3 * leading;
+  }
+  bool operator==(const GridBias&) const = default;
+};
+
+// A function of the distance in proportion to how far there is to look back, as in FIRE: with
+// i, j the positions of query and key and psi(n) = log(c n + 1),
+//
+//   x = psi(|i - j|) / (psi(max(threshold, i)) + epsilon)
+//   bias(h, i, j) = offsets[h, p] + slopes[h, p] x      where knots[p] <= x < knots[p + 1]
+//
+// Where the pieces do not meet, an x within rounding of a knot may count to either.
+struct ProgressiveBias {
+  std::int64_t heads = 0;       // H
+  double c = 0;                 // positive
+  double threshold = 0;         // L, in positions; positive
+  double epsilon = 0;           // not negative
+  std::vector<double> knots;    // [P], rising from 0
+  std::vector<double> offsets;  // [H, P]
+  std::vector<double> slopes;   // [H, P]
+
+  std::int64_t pieces() const noexcept { return static_cast<std::int64_t>(knots.size()); }
+  bool operator==(const ProgressiveBias&) const = default;
+};
+
 // A matrix that the caller already has, by row of queries and row of keys. Borrowed. Strides
 // may be zero (the same for every head, say).
 struct DenseBias {
   View<const float, 4> values;  // [B, H, Q, K]
 };
 
-using BiasForm = std::variant<NoBias, SlopeBias, StripBias, DenseBias>;
+using BiasForm =
+    std::variant<NoBias, SlopeBias, StripBias, DenseBias, GridBias, ProgressiveBias>;
 
 // The gradient of a form's numbers, in its own shape, summed over the batch: [H] for a slope,
-// [H, N] for a strip. Empty for NoBias; a dense form's goes to the view below.
+// [H, N] for a strip and a grid, [H, 2 P + 2] for a progressive bias: of the offsets, the
+// slopes, c and the threshold, the last two as each head's share of them (knots have none).
+// Empty for NoBias; a dense form's goes to the view below.
 struct BiasGradient {
   std::vector<double> values;
   View<float, 4> dense;  // [B, H, Q, K], written by the backward pass where it has data
@@ -56,10 +101,14 @@ struct BiasGradient {
 // The heads that a form speaks of; 0 for NoBias, which fits any number.
 std::int64_t heads(const BiasForm& form) noexcept;
 
+// How many numbers BiasGradient::values holds for each head; 0 for NoBias and DenseBias.
+std::int64_t numbers(const BiasForm& form) noexcept;
+
 // The whole matrix: out [H, Q, K] (any strides) gets the bias of the query at position
 // offset + q and the key at position k. For looking at, and for engines that ask for it.
-// Throws when out's heads are not the form's, or a strip does not reach. For a DenseBias the
-// batch row 0.
+// Throws when out's heads are not the form's, when a strip does not reach, when a position is
+// not on a grid, or the form's own numbers do not fit each other. For a DenseBias the batch
+// row 0. A progressive bias is within 2^-50 (|offset| + |slope x|) of its formula.
 void dense(const BiasForm& form, std::int64_t offset, View<float, 3> out);
 void dense(const BiasForm& form, std::int64_t offset, View<double, 3> out);
 
@@ -67,7 +116,8 @@ void dense(const BiasForm& form, std::int64_t offset, View<double, 3> out);
 void add_bias(View<float, 3> scores, const BiasForm& form, std::int64_t offset);
 
 // The gradient of `add_bias` for the form's numbers: grad [H, Q, K] summed along equal
-// distances in double, in the order of q then k. Returns it in the form's shape.
+// distances (or offsets, or pieces) in double, in the order of q then k. Returns it in the
+// form's shape.
 BiasGradient add_bias_backward(View<const float, 3> grad, const BiasForm& form,
                                std::int64_t offset);
 

@@ -17,7 +17,9 @@
 
 #include "gnomon/bias/alibi.h"
 #include "gnomon/bias/clipped.h"
+#include "gnomon/bias/fire.h"
 #include "gnomon/bias/form.h"
+#include "gnomon/bias/swin.h"
 #include "gnomon/bias/t5.h"
 #include "gnomon/embedding/learned.h"
 #include "gnomon/embedding/sinusoidal.h"
@@ -35,7 +37,7 @@ struct NoPosition {
 };
 
 using Encoding = std::variant<NoPosition, Sinusoidal, Learned, Rotary, ScaledRotary, XPos,
-                              Alibi, T5Bias, ClippedBias>;
+                              Alibi, T5Bias, ClippedBias, Swin, Fire>;
 
 // The sizes of a Transformer that an encoding may depend on.
 struct Shape {
@@ -70,7 +72,8 @@ const EncodingInfo& info(const Encoding& encoding);
 struct Parameter {
   std::string name;
   std::int64_t rows = 0, columns = 0;
-  double initial_deviation = 0;  // of a normal distribution around 0
+  double initial_deviation = 0;  // of a normal distribution
+  double initial_mean = 0;
 };
 std::vector<Parameter> parameters(const Encoding& encoding);
 
@@ -101,8 +104,9 @@ struct LoweredGradient {
   View<const float, 2> table;
   BiasGradient bias;
 };
-// Adds to grads, shaped as `values` of lower.
+// Adds to grads, shaped as `values`, which are those that `lower` had.
 void lower_backward(const Encoding& encoding, const Window& window,
+                    std::span<const View<const float, 2>> values,
                     const LoweredGradient& lowered, std::span<const View<float, 2>> grads);
 
 // {"kind": "rotary", "dim": 64, "pairing": "halves", ...} and back; reading refuses unknown

@@ -1,0 +1,57 @@
+#include "src/attention/scratch.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "src/core/memory.h"
+
+namespace gnomon::internal {
+namespace {
+
+// Blocks kept between calls, since fresh pages cost more than a short call does.
+constexpr std::size_t most_kept = std::size_t{8} << 20;  // bytes of a block
+
+std::mutex mutex;
+std::vector<Block>& kept() {
+  static std::vector<Block> blocks;
+  return blocks;
+}
+
+}  // namespace
+
+void Block::Free::operator()(void* data) const noexcept { std::free(data); }
+
+Block borrow(std::size_t bytes) {
+  {
+    const std::lock_guard lock(mutex);
+    auto& blocks = kept();
+    const auto fits = std::find_if(blocks.begin(), blocks.end(),
+                                   [&](const Block& block) { return block.bytes >= bytes; });
+    if (fits != blocks.end()) {
+      Block block = std::move(*fits);
+      blocks.erase(fits);
+      return block;
+    }
+  }
+  Block block;
+  block.data.reset(allocate_long(bytes));
+  block.bytes = bytes;
+  return block;
+}
+
+void give_back(Block block) noexcept {
+  if (block.bytes > most_kept) return;
+  try {
+    const std::lock_guard lock(mutex);
+    auto& blocks = kept();
+    // As many as threads work at once; of more, the smallest goes.
+    blocks.push_back(std::move(block));
+    if (blocks.size() > static_cast<std::size_t>(threads()))
+      blocks.erase(
+          std::min_element(blocks.begin(), blocks.end(),
+                           [](const Block& a, const Block& b) { return a.bytes < b.bytes; }));
+  } catch (const std::bad_alloc&) {  // then it is freed
+  }
+}
+
+}  // namespace gnomon::internal

@@ -1,0 +1,123 @@
+// Tiles of scores: which queries and keys, and whether they see each other.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "gnomon/parallel.h"
+#include "src/attention/problem.h"
+
+namespace gnomon::internal {
+
+// Query rows [query, query + queries) of the heads [head, head + heads) by key rows
+// [key, key + keys). Its row r is query r / heads of head r % heads.
+struct Tile {
+  std::int64_t batch = 0, head = 0, heads = 1, query = 0, queries = 0, key = 0, keys = 0;
+  std::int64_t part = 0;  // of the backward pass
+
+  std::int64_t rows() const { return queries * heads; }
+};
+
+// Tiles of keys lie at multiples of `tile_keys` whatever the queries, so a row's bits do not
+// depend on the queries beside it.
+constexpr std::int64_t tile_rows = 48, tile_keys = 256;
+// Keys whose softmax is made on its own and merged afterwards.
+constexpr std::int64_t part_keys = 2048;
+// Products in one sum of floats.
+constexpr std::int64_t part_products = 64;
+
+// Whether the sequences of a tile can meet, and whether all are the same one.
+enum class Meeting { never = 1, some, all };
+
+inline Meeting meeting_of(const AttentionProblem& problem, const Tile& tile) {
+  const std::int32_t* of_query = sequences(problem.position.queries, tile.batch);
+  const std::int32_t* of_key = sequences(problem.position.keys, tile.batch);
+  if (!of_query) return Meeting::all;
+  struct Span {
+    std::int32_t least = std::numeric_limits<std::int32_t>::max();
+    std::int32_t most = std::numeric_limits<std::int32_t>::min();
+    bool padding = false;
+    Span(const std::int32_t* sequences, std::int64_t count) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        if (sequences[i] == Positions::padding) {
+          padding = true;
+          continue;
+        }
+        least = std::min(least, sequences[i]);
+        most = std::max(most, sequences[i]);
+      }
+    }
+  };
+  const Span query(of_query + tile.query, tile.queries), key(of_key + tile.key, tile.keys);
+  if (query.most < key.least || key.most < query.least) return Meeting::never;
+  return !query.padding && !key.padding && query.least == query.most && key.least == key.most &&
+                 query.least == key.least
+             ? Meeting::all
+             : Meeting::some;
+}
+
+// The tile without the keys at its end that no query of it sees; keys 0 where nothing is left
+// to do.
+inline Tile trimmed(const AttentionProblem& problem, Tile tile) {
+  const std::int64_t begin = visible_keys(problem, tile.query).begin;
+  const std::int64_t end = visible_keys(problem, tile.query + tile.queries - 1).end;
+  tile.keys = std::min(tile.keys, end - tile.key);
+  if (tile.keys <= 0 || begin >= tile.key + tile.keys ||
+      meeting_of(problem, tile) == Meeting::never)
+    tile.keys = 0;
+  return tile;
+}
+
+// How a forward pass is cut into pieces: queries of the heads that share a key head. Results do
+// not depend on it.
+struct ForwardPlan {
+  std::int64_t queries;  // of a piece
+  std::int64_t chunks;   // pieces of one key head
+  std::int64_t pieces, grain;
+
+  explicit ForwardPlan(const AttentionProblem& problem) {
+    // Rows whose queries and outputs stay in a second-level cache, and are many enough that
+    // packing the keys for them is one part in a hundred.
+    const std::int64_t size = std::max(problem.size, problem.value_size);
+    std::int64_t rows = std::clamp<std::int64_t>(65536 / size, 96, 1024);
+    const std::int64_t pairs = problem.batch * problem.key_heads;
+    const auto of = [&](std::int64_t count) {
+      return std::clamp<std::int64_t>(count / problem.group(), 1, problem.queries);
+    };
+    const auto chunks_of = [&](std::int64_t count) {
+      return (problem.queries - 1) / of(count) + 1;
+    };
+    // Enough pieces that threads end together.
+    while (rows > 2 * tile_rows && pairs * chunks_of(rows) < 4 * threads()) rows /= 2;
+    queries = of(rows), chunks = chunks_of(rows), pieces = pairs * chunks;
+    // Multiplications in one piece; 200'000 are worth a thread.
+    const std::int64_t work =
+        1 + queries * problem.group() * problem.keys * (problem.size + problem.value_size);
+    grain = std::max<std::int64_t>(1, 200'000 / work);
+  }
+};
+
+// How a backward pass is cut: the queries of a key head into parts, whose sums over queries are
+// made apart and added in order. It fits shapes, not threads, since results depend on it.
+struct BackwardPlan {
+  std::int64_t queries;  // of all heads of a group, at a time
+  std::int64_t parts;    // piece n belongs to part n % parts
+  std::int64_t grain;
+
+  explicit BackwardPlan(const AttentionProblem& problem) {
+    const std::int64_t size = problem.size + problem.value_size;
+    const std::int64_t rows = std::clamp<std::int64_t>(65536 / size, 2 * tile_rows, 512);
+    queries = std::clamp<std::int64_t>(rows / problem.group() / tile_rows * tile_rows,
+                                       tile_rows, std::max<std::int64_t>(problem.queries, 1));
+    // 16 pieces of work, where their sums take less than 32 MB.
+    const std::int64_t pairs = std::max<std::int64_t>(problem.batch * problem.key_heads, 1);
+    const std::int64_t room = 8'000'000 / (pairs * (problem.keys + 1) * size);
+    const std::int64_t chunks = problem.queries / queries + 1;
+    parts = std::max<std::int64_t>(1, std::min({16 / pairs, room, chunks}));
+    const std::int64_t work = 1 + problem.queries * problem.group() * problem.keys * size;
+    grain = parts > 1 ? 1 : std::max<std::int64_t>(1, 100'000 / work);
+  }
+};
+
+}  // namespace gnomon::internal

@@ -1,0 +1,160 @@
+#include "src/bias/tile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "gnomon/error.h"
+#include "gnomon/parallel.h"
+
+namespace gnomon::internal {
+namespace {
+
+using std::int64_t;
+
+constexpr int64_t pad = 64;             // numbers past either end that a vector may read
+constexpr int64_t furthest = 1 << 21;   // distances with a table of their own
+constexpr int64_t most_ends = 1 << 23;  // numbers of `ends`: 32 MB
+constexpr int64_t grain = 4096;         // some 50 us
+
+void check_count(const char* what, std::size_t has, int64_t wanted) {
+  if (static_cast<int64_t>(has) != wanted)
+    refuse("bias", std::string(what) + " must be " + std::to_string(wanted),
+           static_cast<int64_t>(has));
+}
+
+void check_grid(const GridBias& grid) {
+  constexpr int64_t most = 1 << 15;  // so that places fit 32 bits
+  if (grid.height < 1 || grid.height >= most)
+    refuse("bias", "height of a grid must be 1 to 32767", grid.height);
+  if (grid.width < 1 || grid.width >= most)
+    refuse("bias", "width of a grid must be 1 to 32767", grid.width);
+  if (grid.cells() > 1 << 28)
+    refuse("bias", "a grid must have at most 2^28 cells", grid.cells());
+  if (grid.leading < 0 || grid.leading > 1)
+    refuse("bias", "class tokens of a grid must be 0 or 1", grid.leading);
+  check_count("a grid's numbers, heads x offsets,", grid.values.size(),
+              grid.heads * grid.offsets());
+}
+
+void check_progressive(const ProgressiveBias& bias) {
+  if (!(bias.c > 0) || !std::isfinite(bias.c))
+    refuse("bias", "c must be positive and finite", bias.c);
+  if (!(bias.threshold > 0) || !std::isfinite(bias.threshold))
+    refuse("bias", "threshold must be positive and finite", bias.threshold);
+  if (!(bias.epsilon >= 0)) refuse("bias", "epsilon must not be negative", bias.epsilon);
+  if (bias.knots.empty() || bias.knots[0] != 0)
+    refuse("bias", "the first knot must be 0", bias.knots.empty() ? NAN : bias.knots[0]);
+  for (std::size_t p = 1; p < bias.knots.size(); ++p)
+    if (!(bias.knots[p] > bias.knots[p - 1])) refuse("bias", "knots must rise", bias.knots[p]);
+  check_count("offsets, heads x pieces,", bias.offsets.size(), bias.heads * bias.pieces());
+  check_count("slopes, heads x pieces,", bias.slopes.size(), bias.heads * bias.pieces());
+}
+
+}  // namespace
+
+void check_form(const BiasForm& form) {
+  if (const auto* grid = std::get_if<GridBias>(&form)) check_grid(*grid);
+  if (const auto* bias = std::get_if<ProgressiveBias>(&form)) check_progressive(*bias);
+}
+
+void check_ids(const BiasForm& form, IdRange ids) {
+  const auto* grid = std::get_if<GridBias>(&form);
+  if (!grid || ids.least > ids.most) return;
+  if (ids.least < 0 || ids.most >= grid->positions())
+    refuse("bias",
+           "positions on the grid must be 0 to " + std::to_string(grid->positions() - 1),
+           ids.least < 0 ? ids.least : ids.most);
+}
+
+template <typename A>
+PreparedGrid<A> prepare(const GridBias& form, IdRange, IdRange) {
+  PreparedGrid<A> prepared;
+  const int64_t pitch = 2 * form.width - 1, offsets = form.offsets();
+  const int64_t between = offsets - 3 * form.leading;  // cells
+  prepared.columns = offsets;
+  prepared.centre = (form.height - 1) * pitch + form.width - 1;
+  prepared.values.resize(static_cast<std::size_t>(form.heads * offsets + pad));
+  for (int64_t h = 0; h < form.heads; ++h)
+    for (int64_t n = 0; n < offsets; ++n)
+      prepared
+          .values[static_cast<std::size_t>(h * offsets + (n < between ? between - 1 - n : n))] =
+          static_cast<A>(form.values[static_cast<std::size_t>(h * offsets + n)]);
+  prepared.places.assign(static_cast<std::size_t>(form.leading), PreparedGrid<A>::class_token);
+  for (int64_t y = 0; y < form.height; ++y)
+    for (int64_t x = 0; x < form.width; ++x)
+      prepared.places.push_back(static_cast<std::int32_t>(y * pitch + x));
+  return prepared;
+}
+
+template <typename A>
+PreparedProgressive<A> prepare(const ProgressiveBias& form, IdRange queries, IdRange keys) {
+  PreparedProgressive<A> prepared;
+  prepared.by_threshold = form.c / (form.c * form.threshold + 1);
+  if (queries.least > queries.most || keys.least > keys.most) return prepared;
+  const int64_t inner = form.pieces() - 1;
+  // In double, where ids that are far apart do not overflow.
+  const double count =
+      static_cast<double>(queries.most) - static_cast<double>(queries.least) + 1;
+  if (count * static_cast<double>(inner + 1) > most_ends) return prepared;
+  for (const double distance :
+       {static_cast<double>(keys.most) - static_cast<double>(queries.least),
+        static_cast<double>(queries.most) - static_cast<double>(keys.least)})
+    if (distance > furthest) return prepared;
+
+  const int64_t first = keys.least - queries.most, last = keys.most - queries.least;
+  const int64_t reach = std::max(std::abs(first), std::abs(last));
+  std::vector<A> psi(static_cast<std::size_t>(reach + 1)), psi_by_c(psi.size());
+  parallel_for(reach + 1, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t d = begin; d < end; ++d) {
+      const auto distance = static_cast<double>(d);
+      psi[static_cast<std::size_t>(d)] = static_cast<A>(std::log1p(form.c * distance));
+      psi_by_c[static_cast<std::size_t>(d)] =
+          static_cast<A>(distance / (form.c * distance + 1));
+    }
+  });
+  prepared.first = first - pad;
+  prepared.warped.resize(static_cast<std::size_t>(last - first + 1 + 2 * pad));
+  prepared.by_c.resize(prepared.warped.size());
+  for (int64_t d = first; d <= last; ++d) {
+    const auto from = static_cast<std::size_t>(std::abs(d));
+    prepared.warped[static_cast<std::size_t>(d - prepared.first)] = psi[from];
+    prepared.by_c[static_cast<std::size_t>(d - prepared.first)] = psi_by_c[from];
+  }
+
+  prepared.least = queries.least;
+  prepared.scale.resize(static_cast<std::size_t>(count));
+  prepared.pull.resize(prepared.scale.size());
+  prepared.ends.resize(prepared.scale.size() * static_cast<std::size_t>(inner));
+  parallel_for(queries.most - queries.least + 1, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const double own = std::max(form.threshold, static_cast<double>(queries.least + row));
+      const double whole = std::log1p(form.c * own) + form.epsilon;
+      prepared.scale[static_cast<std::size_t>(row)] = 1 / whole;
+      prepared.pull[static_cast<std::size_t>(row)] = own / (form.c * own + 1) / whole;
+      std::int32_t* ends = prepared.ends.data() + row * inner;
+      for (int64_t p = 0; p < inner; ++p) {
+        const double limit = form.knots[static_cast<std::size_t>(p + 1)] * whole;
+        // From the row before it is a step or none. The answer does not depend on the guess.
+        int64_t d =
+            row > begin
+                ? ends[p - inner]
+                : static_cast<int64_t>(std::min(std::expm1(std::min(limit, 700.0)) / form.c,
+                                                static_cast<double>(reach)));
+        while (d <= reach && static_cast<double>(psi[static_cast<std::size_t>(d)]) < limit) ++d;
+        while (d > 0 && static_cast<double>(psi[static_cast<std::size_t>(d - 1)]) >= limit) --d;
+        ends[p] = static_cast<std::int32_t>(d);
+      }
+    }
+  });
+  return prepared;
+}
+
+#define GNOMON_INSTANTIATE(A)                                             \
+  template PreparedGrid<A> prepare<A>(const GridBias&, IdRange, IdRange); \
+  template PreparedProgressive<A> prepare<A>(const ProgressiveBias&, IdRange, IdRange);
+GNOMON_INSTANTIATE(float)
+GNOMON_INSTANTIATE(double)
+#undef GNOMON_INSTANTIATE
+
+}  // namespace gnomon::internal
