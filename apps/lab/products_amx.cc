@@ -24,6 +24,7 @@ namespace {
 constexpr std::int64_t tile = 16, depth = 32;      // rows or columns; numbers summed over
 constexpr std::int64_t tile_words = tile * depth;  // bfloat16 in a tile: 1 KB
 constexpr std::int64_t block_rows = 128;           // of a, packed and multiplied at a time
+constexpr std::int64_t block_columns = 128;        // of b, packed at a time
 constexpr std::int64_t longest_sum = 512;          // then c is added to
 
 std::int64_t up(std::int64_t count, std::int64_t to) { return (count + to - 1) / to * to; }
@@ -119,17 +120,27 @@ GNOMON_AMX void pack_tile(Pairs pairs, Order order, const float* from, std::int6
   }
 }
 
-// Tiles of `others` x `summed` numbers, a row of tiles after the other.
+// Tiles of `others` x `summed` numbers, a row of tiles after the other; made in the order in
+// which the numbers lie in memory.
 GNOMON_AMX void pack(Pairs pairs, const Factor& x, std::int64_t other, std::int64_t others,
                      std::int64_t first, std::int64_t summed, std::uint16_t* to) {
-  for (std::int64_t i = 0; i < up(others, 2 * tile); i += tile)
-    for (std::int64_t l = 0; l < summed; l += depth, to += 2 * tile_words) {
-      const float* from = x.order == Order::summed_last
-                              ? x.data + (other + i) * x.row + first + l
-                              : x.data + (first + l) * x.row + other + i;
-      pack_tile(pairs, x.order, from, x.row, std::min(depth, summed - l),
-                std::max<std::int64_t>(0, others - i), to);
-    }
+  const std::int64_t steps = up(summed, depth) / depth;
+  const auto one = [&](std::int64_t i, std::int64_t l) GNOMON_AMX {
+    const float* from = x.order == Order::summed_last
+                            ? x.data + (other + i) * x.row + first + l
+                            : x.data + (first + l) * x.row + other + i;
+    pack_tile(pairs, x.order, from, x.row, std::min(depth, summed - l),
+              std::max<std::int64_t>(0, others - i),
+              to + (i / tile * steps + l / depth) * 2 * tile_words);
+  };
+  const std::int64_t end = up(others, 2 * tile);
+  if (x.order == Order::summed_last) {
+    for (std::int64_t i = 0; i < end; i += tile)
+      for (std::int64_t l = 0; l < summed; l += depth) one(i, l);
+  } else {
+    for (std::int64_t l = 0; l < summed; l += depth)
+      for (std::int64_t i = 0; i < end; i += tile) one(i, l);
+  }
 }
 
 struct alignas(64) TileShapes {
@@ -266,7 +277,7 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const Factor& a, c
       hwy::AllocateAligned<std::uint16_t>(static_cast<std::size_t>(blocks) * words(block_rows));
   for (std::int64_t l = 0; l < k; l += longest) {
     const std::int64_t summed = std::min(longest, k - l), steps = up(summed, depth) / depth;
-    parallel_for(n, 2 * tile, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(n, block_columns, [&](std::int64_t begin, std::int64_t end) {
       pack(Pairs::along_column, b, begin, end - begin, l, summed,
            right.get() + begin * 2 * steps * depth);
     });
