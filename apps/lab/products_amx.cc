@@ -14,7 +14,7 @@
 #include <cstring>
 
 #include "gnomon/parallel.h"
-#include "hwy/aligned_allocator.h"
+#include "src/attention/scratch.h"
 
 #define GNOMON_AMX __attribute__((target("avx512f,avx512bw,amx-tile,amx-bf16")))
 
@@ -26,6 +26,9 @@ constexpr std::int64_t tile_words = tile * depth;  // bfloat16 in a tile: 1 KB
 constexpr std::int64_t block_rows = 128;           // of a, packed and multiplied at a time
 constexpr std::int64_t block_columns = 128;        // of b, packed at a time
 constexpr std::int64_t longest_sum = 512;          // then c is added to
+
+template <typename T>
+using Scratch = gnomon::internal::ScratchPool<T>;
 
 std::int64_t up(std::int64_t count, std::int64_t to) { return (count + to - 1) / to * to; }
 
@@ -53,70 +56,67 @@ GNOMON_AMX inline __mmask16 first_of(std::int64_t count) {
   return static_cast<__mmask16>((1u << std::clamp<std::int64_t>(count, 0, 16)) - 1);
 }
 
-// Of 32 numbers that are summed over, number p is paired with number p + 16: then neither rows
-// nor columns of them need to change places.
-//
-// 32 numbers of a row from `from` on, of which `count` are there.
-GNOMON_AMX inline Halves row_halves(const float* from, std::int64_t count) {
-  return halves(_mm512_maskz_loadu_ps(first_of(count), from),
-                _mm512_maskz_loadu_ps(first_of(count - 16), from + 16));
-}
-// 16 columns of row p and row p + 16, of `rows` and `columns` that are there.
-GNOMON_AMX inline Halves column_halves(const float* from, std::int64_t row, std::int64_t p,
-                                       std::int64_t rows, std::int64_t columns) {
-  const __mmask16 mask = first_of(columns), none = 0;
-  return halves(_mm512_maskz_loadu_ps(p < rows ? mask : none, from + p * row),
-                _mm512_maskz_loadu_ps(p + 16 < rows ? mask : none, from + (p + 16) * row));
-}
-
 // 16 x 16 words of 32 bits.
 GNOMON_AMX inline void transpose(__m512i* x) {
   __m512i y[16];
+#pragma GCC unroll 8
   for (int i = 0; i < 16; i += 2) {
     y[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
     y[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
   }
+#pragma GCC unroll 4
   for (int i = 0; i < 16; i += 4) {
     x[i] = _mm512_unpacklo_epi64(y[i], y[i + 2]);
     x[i + 1] = _mm512_unpackhi_epi64(y[i], y[i + 2]);
     x[i + 2] = _mm512_unpacklo_epi64(y[i + 1], y[i + 3]);
     x[i + 3] = _mm512_unpackhi_epi64(y[i + 1], y[i + 3]);
   }
-  for (int half = 0; half < 16; half += 8)
-    for (int i = 0; i < 4; ++i) {
-      y[half + i] = _mm512_shuffle_i32x4(x[half + i], x[half + i + 4], 0x88);
-      y[half + i + 4] = _mm512_shuffle_i32x4(x[half + i], x[half + i + 4], 0xdd);
-    }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    y[i] = _mm512_shuffle_i32x4(x[i], x[i + 4], 0x88);
+    y[i + 4] = _mm512_shuffle_i32x4(x[i], x[i + 4], 0xdd);
+    y[i + 8] = _mm512_shuffle_i32x4(x[i + 8], x[i + 12], 0x88);
+    y[i + 12] = _mm512_shuffle_i32x4(x[i + 8], x[i + 12], 0xdd);
+  }
+#pragma GCC unroll 8
   for (int i = 0; i < 8; ++i) {
     x[i] = _mm512_shuffle_i32x4(y[i], y[i + 8], 0x88);
     x[i + 8] = _mm512_shuffle_i32x4(y[i], y[i + 8], 0xdd);
   }
 }
+GNOMON_AMX void transpose_tile(std::uint16_t* words) {
+  __m512i x[16];
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) x[i] = _mm512_loadu_si512(words + i * depth);
+  transpose(x);
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) _mm512_storeu_si512(words + i * depth, x[i]);
+}
 
-// A tile of a (pairs along the row) or of b (pairs along the column) of the matrix at `from`,
-// `rows` x `columns` of which are there; high part, then low part.
+// Where the pairs of a tile lie: in a row of a, in a column of b.
 enum class Pairs { along_row = 1, along_column };
+
+// The tile at `from`, of which `summed` x `others` numbers are there; high part, then low part.
+// Of 32 numbers that are summed over, number p is paired with number p + 16: then none changes
+// places within its row of memory.
 GNOMON_AMX void pack_tile(Pairs pairs, Order order, const float* from, std::int64_t row,
                           std::int64_t summed, std::int64_t others, std::uint16_t* to) {
-  __m512i high[16], low[16];
-  const bool summed_in_rows = order == Order::summed_last;
-  for (int i = 0; i < 16; ++i) {
-    Halves one{_mm512_setzero_si512(), _mm512_setzero_si512()};
-    if (summed_in_rows) {
-      if (i < others) one = row_halves(from + i * row, summed);
-    } else {
-      one = column_halves(from, row, i, summed, others);
-    }
-    high[i] = one.high;
-    low[i] = one.low;
+  const bool in_rows = order == Order::summed_last;
+  const __mmask16 none = 0, first_mask = first_of(in_rows ? summed : others);
+  const __mmask16 second_mask = in_rows ? first_of(summed - 16) : first_mask;
+  const std::int64_t second = in_rows ? 16 : 16 * row;
+  const std::int64_t first_rows = in_rows ? others : summed;
+  const std::int64_t second_rows = in_rows ? others : summed - 16;
+  for (std::int64_t i = 0; i < 16; ++i, from += row, to += depth) {
+    const Halves one =
+        halves(_mm512_maskz_loadu_ps(i < first_rows ? first_mask : none, from),
+               _mm512_maskz_loadu_ps(i < second_rows ? second_mask : none, from + second));
+    _mm512_storeu_si512(to, one.high);
+    _mm512_storeu_si512(to + tile_words, one.low);
   }
-  if (summed_in_rows != (pairs == Pairs::along_row)) {
-    transpose(high);
-    transpose(low);
-  }
-  for (int i = 0; i < 16; ++i) {
-    _mm512_storeu_si512(to + i * depth, high[i]);
-    _mm512_storeu_si512(to + tile_words + i * depth, low[i]);
+  if (in_rows != (pairs == Pairs::along_row)) {
+    transpose_tile(to - 16 * depth);
+    transpose_tile(to - 16 * depth + tile_words);
   }
 }
 
@@ -263,29 +263,29 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const Factor& a, c
   if (!k) return void(std::fill_n(c, m * n, 0.0f));
   if (a.order == Order::summed_first && b.order == Order::summed_first && m > n) {
     // One of the two has to be transposed on the way: the narrower one.
-    const auto transposed = hwy::AllocateAligned<float>(static_cast<std::size_t>(m * n));
-    multiply(n, m, k, b, a, transposed.get());
-    return transpose_matrix(m, n, transposed.get(), c);
+    const Scratch<float> transposed(1, m * n);
+    multiply(n, m, k, b, a, transposed.at(0));
+    return transpose_matrix(m, n, transposed.at(0), c);
   }
   const std::int64_t longest = std::min(up(k, depth), longest_sum);
-  const auto words = [&](std::int64_t others) {
-    return static_cast<std::size_t>(2 * up(others, 2 * tile) * longest);
-  };
-  const auto right = hwy::AllocateAligned<std::uint16_t>(words(n));
+  const auto words = [&](std::int64_t others) { return 2 * up(others, 2 * tile) * longest; };
+  const Scratch<std::uint16_t> packed_b(1, words(n));
+  std::uint16_t* const right = packed_b.at(0);
   const std::int64_t blocks = (m + block_rows - 1) / block_rows;
-  const auto left =
-      hwy::AllocateAligned<std::uint16_t>(static_cast<std::size_t>(blocks) * words(block_rows));
+  // A thread's own stays in its cache.
+  Scratch<std::uint16_t> pool(std::min<std::int64_t>(blocks, threads()),
+                              words(std::min(m, block_rows)));
   for (std::int64_t l = 0; l < k; l += longest) {
     const std::int64_t summed = std::min(longest, k - l), steps = up(summed, depth) / depth;
     parallel_for(n, block_columns, [&](std::int64_t begin, std::int64_t end) {
       pack(Pairs::along_column, b, begin, end - begin, l, summed,
-           right.get() + begin * 2 * steps * depth);
+           right + begin * 2 * steps * depth);
     });
     parallel_for(m, block_rows, [&](std::int64_t begin, std::int64_t end) {
-      std::uint16_t* packed =
-          left.get() + static_cast<std::size_t>(begin / block_rows) * words(block_rows);
+      std::uint16_t* packed = pool.take();
       pack(Pairs::along_row, a, begin, end - begin, l, summed, packed);
-      multiply_block(end - begin, n, steps, packed, right.get(), c + begin * n, n, l > 0);
+      multiply_block(end - begin, n, steps, packed, right, c + begin * n, n, l > 0);
+      pool.give(packed);
     });
   }
 }
