@@ -26,9 +26,14 @@ std::vector<AdamW::Decayed> decayed(const std::vector<at::Tensor>& all) {
 }
 
 // LibTorch's optimiser and its clipping, in double. Gradients of size 0.001 are not clipped.
-TEST(LabAdamW, StepsLikeLibTorchs) {
+// Ours in double goes the way of tensors on other devices.
+class LabAdamWOf : public ::testing::TestWithParam<at::ScalarType> {};
+INSTANTIATE_TEST_SUITE_P(, LabAdamWOf, ::testing::Values(at::kFloat, at::kDouble),
+                         [](const auto& info) { return at::toString(info.param); });
+
+TEST_P(LabAdamWOf, StepsLikeLibTorchs) {
   for (const double size : {1.0, 1e-3}) {
-    auto ours = parameters(at::kFloat), theirs = parameters(at::kDouble);
+    auto ours = parameters(GetParam()), theirs = parameters(at::kDouble);
     AdamW adamw(decayed(ours), {});
     using Group = torch::optim::OptimizerParamGroup;
     const auto options = torch::optim::AdamWOptions(0).betas({0.9, 0.95});
