@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <stdexcept>
 #include <string>
 
 #include "apps/lab/corpus.h"
 #include "apps/lab/options.h"
+#include "apps/lab/process.h"
 #include "apps/lab/report.h"
 #include "apps/lab/results.h"
 #include "apps/lab/session.h"
@@ -17,23 +17,6 @@
 namespace {
 
 using namespace gnomon::lab;
-
-// OpenBLAS takes processors newer than itself for a Prescott and runs at a third of their
-// speed; and each run has one thread. It reads its environment when it is loaded, before main,
-// so the program starts itself again with it set.
-void start_again_for_openblas(char** argv) {
-  if (std::getenv("GNOMON_LAB_STARTED")) return;
-  setenv("GNOMON_LAB_STARTED", "1", 1);
-  setenv("OPENBLAS_NUM_THREADS", "1", 0);
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
-    setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
-  else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    setenv("OPENBLAS_CORETYPE", "Haswell", 0);
-#endif
-  execv("/proc/self/exe", argv);  // where that fails, the run is slow and still right
-}
 
 int lab(int argc, char** argv) {
   Options options = parse_options(argc, argv);
@@ -59,6 +42,7 @@ int lab(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   start_again_for_openblas(argv);
+  keep_freed_memory();
   try {
     return lab(argc, argv);
   } catch (const std::invalid_argument& error) {

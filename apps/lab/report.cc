@@ -188,6 +188,7 @@ void add_settings(plot::Page& page, const Json& results) {
                                               machine.at("cores").get<int>())},
                     {"Device", text(machine.at("device")) + ", " + text(machine.at("isa"))},
                     {"LibTorch", text(machine.at("libtorch"))},
+                    {"Products of matrices", text(machine.at("products"))},
                     {"Time since it was last started", duration(results.at("seconds"))}});
   if (!results.at("encodings").empty()) page.table(cost_table(results));
 }

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "apps/lab/answer.h"
+#include "apps/lab/products_amx.h"
 #include "apps/lab/statistics.h"
 #include "gnomon/isa.h"
 #include "gnomon/model/encoding.h"
@@ -154,6 +155,9 @@ Json assemble_results(const SessionResult& session, const Corpus& corpus) {
                         {"cores", std::thread::hardware_concurrency()},
                         {"device", session.settings.device},
                         {"isa", name(current_isa())},
+                        {"products", session.settings.device != "cpu" ? "LibTorch"
+                                     : amx::available()               ? "AMX"
+                                                                      : "BLAS"},
                         {"libtorch", TORCH_VERSION}};
   results["seconds"] = session.seconds;
   return results;

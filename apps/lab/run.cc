@@ -6,50 +6,31 @@
 #include <chrono>
 #include <cmath>
 
+#include "apps/lab/functions.h"
 #include "apps/lab/windows.h"
 #include "gnomon/model/encoding.h"
 
 namespace gnomon::lab {
 namespace {
 
-constexpr double weight_decay = 0.1, gradient_norm = 1.0, last_rate = 0.1;
+constexpr double weight_decay = 0.1, last_rate = 0.1;
 constexpr std::int64_t curve_points = 30, validation_every = 3, validation_batches = 4;
 constexpr std::uint64_t validation_seed =
     0x76616c6964;  // its windows are the same for all runs
 
-// Warm-up over the first tenth, then half a cosine down to a tenth of the peak.
-double rate_at(const Settings& settings, std::int64_t step) {
-  const double warm = std::max(1.0, 0.1 * static_cast<double>(settings.steps));
-  const double at = static_cast<double>(step) + 1;
-  if (at < warm) return settings.learning_rate * at / warm;
-  const double progress =
-      (at - warm) / std::max(1.0, static_cast<double>(settings.steps) - warm);
-  return settings.learning_rate *
-         (last_rate + (1 - last_rate) * 0.5 * (1 + std::cos(M_PI * progress)));
-}
-
 at::Tensor mean_loss(Transformer& model, const Batch& batch, torch::Device device) {
-  return torch::nn::functional::cross_entropy(
-      model->forward(batch.inputs.to(device)).view({-1, vocabulary}),
-      batch.targets.to(device).view(-1));
+  return mean_cross_entropy(model->forward(batch.inputs.to(device)).view({-1, vocabulary}),
+                            batch.targets.to(device).view(-1));
 }
 
-std::unique_ptr<torch::optim::AdamW> optimizer_for(Transformer& model,
-                                                   const Settings& settings) {
+AdamW optimizer_for(Transformer& model) {
   // Matrices decay; norms and the encoding's own parameters do not.
-  std::vector<at::Tensor> decaying, others;
-  for (const auto& item : model->named_parameters())
-    (item.value().dim() > 1 && item.key().rfind("position.", 0) != 0 ? decaying : others)
-        .push_back(item.value());
-  auto options = torch::optim::AdamWOptions(settings.learning_rate).betas({0.9, 0.95});
-  using Group = torch::optim::OptimizerParamGroup;
-  std::vector<Group> groups;
-  groups.emplace_back(decaying,
-                      std::make_unique<torch::optim::AdamWOptions>(
-                          torch::optim::AdamWOptions(options).weight_decay(weight_decay)));
-  groups.emplace_back(others, std::make_unique<torch::optim::AdamWOptions>(
-                                  torch::optim::AdamWOptions(options).weight_decay(0)));
-  return std::make_unique<torch::optim::AdamW>(std::move(groups), options);
+  std::vector<AdamW::Decayed> parameters;
+  for (const auto& item : model->named_parameters()) {
+    const bool decays = item.value().dim() > 1 && item.key().rfind("position.", 0) != 0;
+    parameters.push_back({item.value(), decays ? weight_decay : 0});
+  }
+  return AdamW(std::move(parameters), {});
 }
 
 // Writes aside and renames, so that the file is complete or as before.
@@ -63,6 +44,16 @@ void replace(const std::filesystem::path& path, Write&& write) {
 
 }  // namespace
 
+double learning_rate(const Settings& settings, std::int64_t step) {
+  const double warm = std::max(1.0, 0.1 * static_cast<double>(settings.steps));
+  const double at = static_cast<double>(step) + 1;
+  if (at < warm) return settings.learning_rate * at / warm;
+  const double progress =
+      (at - warm) / std::max(1.0, static_cast<double>(settings.steps) - warm);
+  return settings.learning_rate *
+         (last_rate + (1 - last_rate) * 0.5 * (1 + std::cos(M_PI * progress)));
+}
+
 TrainingRun::TrainingRun(const Settings& settings, const Corpus& corpus, std::string encoding,
                          std::int64_t seed)
     : settings_(settings),
@@ -74,22 +65,17 @@ TrainingRun::TrainingRun(const Settings& settings, const Corpus& corpus, std::st
   model_ = Transformer(settings, model::find_encoding(encoding_).usual(shape),
                        static_cast<std::uint64_t>(seed));
   model_->to(device_);
-  optimizer_ = optimizer_for(model_, settings);
+  optimizer_.emplace(optimizer_for(model_));
 }
 
 double TrainingRun::train_step() {
   const auto start = std::chrono::steady_clock::now();
-  const double rate = rate_at(settings_, step_);
-  for (auto& group : optimizer_->param_groups())
-    static_cast<torch::optim::AdamWOptions&>(group.options()).lr(rate);
   const Batch batch =
       random_batch(corpus_.train, settings_.batch, settings_.train_length,
                    static_cast<std::uint64_t>(seed_), static_cast<std::uint64_t>(step_));
-  optimizer_->zero_grad();
   const at::Tensor loss = mean_loss(model_, batch, device_);
   loss.backward();
-  torch::nn::utils::clip_grad_norm_(model_->parameters(), gradient_norm);
-  optimizer_->step();
+  optimizer_->step(learning_rate(settings_, step_));
   const double bits = loss.item<double>() * bits_per_nat;
   ++step_;
   loss_sum_ += bits;

@@ -2,14 +2,13 @@
 // what runs beside it or on how many cores there are.
 #pragma once
 
-#include <torch/optim.h>
-
 #include <cstdint>
 #include <filesystem>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "apps/lab/adamw.h"
 #include "apps/lab/corpus.h"
 #include "apps/lab/options.h"
 #include "apps/lab/transformer.h"
@@ -18,6 +17,10 @@ namespace gnomon::lab {
 
 // Bits in a nat: losses are reported in bits a byte.
 constexpr double bits_per_nat = 1.4426950408889634;
+
+// Of a step, from 0: warm-up over the first tenth, then half a cosine down to a tenth of the
+// peak.
+double learning_rate(const Settings& settings, std::int64_t step);
 
 class TrainingRun {
  public:
@@ -53,7 +56,7 @@ class TrainingRun {
   std::int64_t seed_;
   torch::Device device_;
   Transformer model_{nullptr};
-  std::unique_ptr<torch::optim::AdamW> optimizer_;
+  std::optional<AdamW> optimizer_;
   std::int64_t step_ = 0;
   double seconds_ = 0;  // spent in train_step, validation left out
   double loss_sum_ = 0;

@@ -5,12 +5,13 @@
 
 #include <cmath>
 
+#include "apps/lab/functions.h"
+
 namespace gnomon::lab {
 namespace {
 
 using torch::nn::LayerNorm;
 using torch::nn::LayerNormOptions;
-using torch::nn::Linear;
 using torch::nn::LinearOptions;
 
 // GPT-2's initial deviation. The token embeddings get a larger one, so that a table of sines
@@ -18,8 +19,8 @@ using torch::nn::LinearOptions;
 constexpr double deviation = 0.02, embedding_deviation = 0.5;
 
 LayerNorm norm(std::int64_t width) { return LayerNorm(LayerNormOptions({width})); }
-Linear linear(std::int64_t in, std::int64_t out) {
-  return Linear(LinearOptions(in, out).bias(false));
+torch::nn::Linear matrix(std::int64_t in, std::int64_t out) {
+  return torch::nn::Linear(LinearOptions(in, out).bias(false));
 }
 
 void draw(at::Tensor weight, double spread, at::Generator& generator) {
@@ -33,29 +34,17 @@ TransformerImpl::Block::Block(std::int64_t width, std::int64_t head_count)
     : heads(head_count),
       attention_norm(register_module("attention_norm", norm(width))),
       feed_norm(register_module("feed_norm", norm(width))),
-      qkv(register_module("qkv", linear(width, 3 * width))),
-      attention_out(register_module("attention_out", linear(width, width))),
-      feed_in(register_module("feed_in", linear(width, 4 * width))),
-      feed_out(register_module("feed_out", linear(4 * width, width))) {}
-
-at::Tensor TransformerImpl::Block::forward(at::Tensor x, libtorch::PositionEncoding& position) {
-  const std::int64_t windows = x.size(0), bytes = x.size(1), width = x.size(2);
-  const auto parts =
-      qkv(attention_norm(x)).view({windows, bytes, 3, heads, width / heads}).unbind(2);
-  const at::Tensor attended = position->attend(parts[0], parts[1], parts[2],
-                                               {.visibility = Visibility::causal,
-                                                .before = std::nullopt,
-                                                .softmax_scale = std::nullopt});
-  x = x + attention_out(attended.reshape({windows, bytes, width}));
-  return x + feed_out(torch::gelu(feed_in(feed_norm(x))));
-}
+      qkv(register_module("qkv", matrix(width, 3 * width))),
+      attention_out(register_module("attention_out", matrix(width, width))),
+      feed_in(register_module("feed_in", matrix(width, 4 * width))),
+      feed_out(register_module("feed_out", matrix(4 * width, width))) {}
 
 TransformerImpl::TransformerImpl(const Settings& settings, const model::Encoding& encoding,
                                  std::uint64_t seed)
     : embedding_(
           register_module("embedding", torch::nn::Embedding(vocabulary, settings.width))),
       norm_(register_module("norm", norm(settings.width))),
-      head_(register_module("head", linear(settings.width, vocabulary))) {
+      head_(register_module("head", matrix(settings.width, vocabulary))) {
   // Generators of our own: LibTorch's default one is shared by all threads.
   at::Generator shared = at::make_generator<at::CPUGeneratorImpl>(2 * seed);
   draw(embedding_->weight, embedding_deviation, shared);
@@ -75,9 +64,33 @@ TransformerImpl::TransformerImpl(const Settings& settings, const model::Encoding
 }
 
 at::Tensor TransformerImpl::forward(const at::Tensor& bytes) {
-  at::Tensor x = position_->embed(embedding_(bytes));
-  for (const auto& block : blocks_) x = block->forward(x, position_);
-  return head_(norm_(x));
+  const std::int64_t windows = bytes.size(0), length = bytes.size(1),
+                     width = embedding_->weight.size(1);
+  const std::int64_t rows = windows * length;
+  const at::Tensor embedded = rows_of(embedding_->weight, bytes.reshape({-1}));
+  // Each residual sum goes into the layer norm that follows it.
+  const auto add_and_norm = [](const at::Tensor& x, const at::Tensor& added,
+                               const LayerNorm& norm) {
+    return lab::add_and_norm(x, added, norm->weight, norm->bias);
+  };
+  NormedSum x{position_->embed(embedded.view({windows, length, width})).view({rows, width}),
+              {}};
+  at::Tensor added;
+  for (const auto& one : blocks_) {
+    Block& block = *one;
+    x = add_and_norm(x.sum, added, block.attention_norm);
+    const at::Tensor qkv = project(x.normed, block.qkv->weight);
+    const at::Tensor attended = position_->attend_packed(
+        qkv.view({windows, length, 3 * block.heads, width / block.heads}), block.heads,
+        {.visibility = Visibility::causal,
+         .before = std::nullopt,
+         .softmax_scale = std::nullopt});
+    x = add_and_norm(x.sum, project(attended.view({rows, width}), block.attention_out->weight),
+                     block.feed_norm);
+    added = feed_forward(x.normed, block.feed_in->weight, block.feed_out->weight);
+  }
+  x = add_and_norm(x.sum, added, norm_);
+  return project(x.normed, head_->weight).view({windows, length, vocabulary});
 }
 
 std::int64_t TransformerImpl::parameter_count() const {

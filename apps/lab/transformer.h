@@ -34,7 +34,6 @@ class TransformerImpl : public torch::nn::Module {
  private:
   struct Block : torch::nn::Module {
     Block(std::int64_t width, std::int64_t heads);
-    at::Tensor forward(at::Tensor x, libtorch::PositionEncoding& position);
 
     std::int64_t heads;
     torch::nn::LayerNorm attention_norm, feed_norm;

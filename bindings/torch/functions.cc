@@ -102,49 +102,99 @@ AttentionPosition position_of(const model::Lowered& lowered) {
   return position;
 }
 
+struct Attended {
+  at::Tensor out, lse;
+};
+Attended attended(const Setting& setting, const at::Tensor& q, const at::Tensor& k,
+                  const at::Tensor& v) {
+  Attended result;
+  at::Tensor& out = result.out =
+      at::empty({q.size(0), q.size(1), q.size(2), v.size(3)}, q.options());
+  with_element_type(q, [&]<typename T>(T) {
+    using Sum = Accumulator<T>;
+    result.lse = at::empty({q.size(0), q.size(2), q.size(1)},
+                           std::is_same_v<Sum, double> ? at::kDouble : at::kFloat);
+    attention<T>(view<const T, 4>(q), view<const T, 4>(k), view<const T, 4>(v), setting.mask,
+                 position_of(*setting.plan), {.scale = setting.softmax_scale}, view<T, 4>(out),
+                 view<Sum, 3>(result.lse));
+  });
+  return result;
+}
+
+// The gradients of q, k and v, of any strides, are written; those of the parameters appended to
+// `result`.
+void attended_backward(const Setting& setting, const at::Tensor& q, const at::Tensor& k,
+                       const at::Tensor& v, const Attended& forward, const at::Tensor& grad,
+                       at::TensorList parameters, const std::array<at::Tensor, 3>& grads,
+                       variable_list& result) {
+  const at::Tensor &out = forward.out, &lse = forward.lse;
+  const at::Tensor out_grad = with_contiguous_rows(grad);
+  BiasGradient bias;
+  with_element_type(q, [&]<typename T>(T) {
+    attention_backward<T>(
+        view<const T, 4>(q), view<const T, 4>(k), view<const T, 4>(v), setting.mask,
+        position_of(*setting.plan), {.scale = setting.softmax_scale}, view<const T, 4>(out),
+        view<const Accumulator<T>, 3>(lse), view<const T, 4>(out_grad), view<T, 4>(grads[0]),
+        view<T, 4>(grads[1]), view<T, 4>(grads[2]), parameters.empty() ? nullptr : &bias);
+  });
+  append_parameter_gradients(setting, parameters, {.table = {}, .bias = bias}, result);
+}
+
 struct Attend : Function<Attend> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q_in,
                             const at::Tensor& k_in, const at::Tensor& v_in,
                             at::TensorList parameters, SharedSetting setting) {
     const at::Tensor q = with_contiguous_rows(q_in), k = with_contiguous_rows(k_in),
                      v = with_contiguous_rows(v_in);
-    at::Tensor out = at::empty({q.size(0), q.size(1), q.size(2), v.size(3)}, q.options());
-    at::Tensor lse;
-    with_element_type(q, [&]<typename T>(T) {
-      using Sum = Accumulator<T>;
-      lse = at::empty({q.size(0), q.size(2), q.size(1)},
-                      std::is_same_v<Sum, double> ? at::kDouble : at::kFloat);
-      attention<T>(view<const T, 4>(q), view<const T, 4>(k), view<const T, 4>(v), setting->mask,
-                   position_of(*setting->plan), {.scale = setting->softmax_scale},
-                   view<T, 4>(out), view<Sum, 3>(lse));
-    });
+    const Attended result = attended(*setting, q, k, v);
     save(context, setting);
-    variable_list kept{q, k, v, out, lse};
+    variable_list kept{q, k, v, result.out, result.lse};
     kept.insert(kept.end(), parameters.begin(), parameters.end());
     context->save_for_backward(std::move(kept));
-    return out;
+    return result.out;
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const SharedSetting setting = saved_setting(context);
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3],
-                     &lse = saved[4];
-    const at::TensorList parameters = at::TensorList(saved).slice(5);
-    const at::Tensor out_grad = with_contiguous_rows(grads[0]);
+    const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2];
     const auto fresh = [](const at::Tensor& like) {
       return at::empty(like.sizes(), like.options());
     };
     variable_list result{fresh(q), fresh(k), fresh(v)};
-    BiasGradient bias;
-    with_element_type(q, [&]<typename T>(T) {
-      attention_backward<T>(
-          view<const T, 4>(q), view<const T, 4>(k), view<const T, 4>(v), setting->mask,
-          position_of(*setting->plan), {.scale = setting->softmax_scale}, view<const T, 4>(out),
-          view<const Accumulator<T>, 3>(lse), view<const T, 4>(out_grad), view<T, 4>(result[0]),
-          view<T, 4>(result[1]), view<T, 4>(result[2]), parameters.empty() ? nullptr : &bias);
-    });
-    append_parameter_gradients(*setting, parameters, {.table = {}, .bias = bias}, result);
+    attended_backward(*setting, q, k, v, {saved[3], saved[4]}, grads[0],
+                      at::TensorList(saved).slice(5), {result[0], result[1], result[2]},
+                      result);
+    result.emplace_back();  // the setting
+    return result;
+  }
+};
+
+// q, k and v within one tensor [B, T, H + 2 Hk, D], and their gradients within another.
+struct AttendPacked : Function<AttendPacked> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv_in,
+                            std::int64_t key_heads, at::TensorList parameters,
+                            SharedSetting setting) {
+    const at::Tensor qkv = with_contiguous_rows(qkv_in);
+    const auto [q, k, v] = split_heads(qkv, key_heads);
+    const Attended result = attended(*setting, q, k, v);
+    save(context, setting);
+    context->saved_data["key_heads"] = key_heads;
+    variable_list kept{qkv, result.out, result.lse};
+    kept.insert(kept.end(), parameters.begin(), parameters.end());
+    context->save_for_backward(std::move(kept));
+    return result.out;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const SharedSetting setting = saved_setting(context);
+    const variable_list saved = context->get_saved_variables();
+    const std::int64_t key_heads = context->saved_data["key_heads"].toInt();
+    const auto [q, k, v] = split_heads(saved[0], key_heads);
+    variable_list result{at::empty(saved[0].sizes(), saved[0].options()), {}};
+    attended_backward(*setting, q, k, v, {saved[1], saved[2]}, grads[0],
+                      at::TensorList(saved).slice(3), split_heads(result[0], key_heads),
+                      result);
     result.emplace_back();  // the setting
     return result;
   }
@@ -187,19 +237,37 @@ at::Tensor add_position_table(const model::Encoding& encoding, at::TensorList pa
       std::make_shared<const Setting>(Setting{encoding, window, std::move(plan), {}, 0}));
 }
 
-at::Tensor attend_fused(const model::Encoding& encoding, at::TensorList parameters, Plan plan,
-                        const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                        const AttendOptions& options) {
-  const model::Window window{q.size(1), k.size(1)};
+namespace {
+
+SharedSetting setting_of(const model::Encoding& encoding, at::TensorList parameters, Plan plan,
+                         const model::Window& window, std::int64_t head_size,
+                         const AttendOptions& options) {
   plan = made(encoding, window, parameters, std::move(plan));
   const AttentionMask mask{.visibility = options.visibility,
                            .offset = window.offset(),
                            .before = options.before,
                            .after = std::nullopt};
+  return std::make_shared<const Setting>(
+      Setting{encoding, window, std::move(plan), mask,
+              options.softmax_scale.value_or(softmax_scale(head_size))});
+}
+
+}  // namespace
+
+at::Tensor attend_fused(const model::Encoding& encoding, at::TensorList parameters, Plan plan,
+                        const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                        const AttendOptions& options) {
   return Attend::apply(q, k, v, parameters,
-                       std::make_shared<const Setting>(
-                           Setting{encoding, window, std::move(plan), mask,
-                                   options.softmax_scale.value_or(softmax_scale(q.size(3)))}));
+                       setting_of(encoding, parameters, std::move(plan), {q.size(1), k.size(1)},
+                                  q.size(3), options));
+}
+
+at::Tensor attend_packed_fused(const model::Encoding& encoding, at::TensorList parameters,
+                               Plan plan, const at::Tensor& qkv, std::int64_t key_heads,
+                               const AttendOptions& options) {
+  return AttendPacked::apply(qkv, key_heads, parameters,
+                             setting_of(encoding, parameters, std::move(plan),
+                                        {qkv.size(1), qkv.size(1)}, qkv.size(3), options));
 }
 
 at::Tensor lowered_numbers(const model::Encoding& encoding, at::TensorList parameters,

@@ -22,6 +22,11 @@ at::Tensor attend_fused(const model::Encoding& encoding, at::TensorList paramete
                         const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                         const AttendOptions& options);
 
+// The same of one tensor [B, T, H + 2 Hk, D], whose gradient is written in place.
+at::Tensor attend_packed_fused(const model::Encoding& encoding, at::TensorList parameters,
+                               Plan plan, const at::Tensor& qkv, std::int64_t key_heads,
+                               const AttendOptions& options);
+
 // The numbers of the lowered table [queries, C] or strip [H, N] as a CPU float tensor that
 // passes gradients on to the parameters; undefined where the encoding lowers to neither.
 at::Tensor lowered_numbers(const model::Encoding& encoding, at::TensorList parameters,

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "bindings/torch/functions.h"
+#include "bindings/torch/views.h"
 #include "gnomon/error.h"
 
 namespace gnomon::libtorch {
@@ -54,15 +55,34 @@ at::Tensor PositionEncodingImpl::embed(const at::Tensor& x, std::int64_t first) 
   return add_position_table(encoding_, parameters(false), plan(window), window, x);
 }
 
+PositionEncodingImpl::InAttention PositionEncodingImpl::in_attention(
+    const model::Window& window) {
+  // A table has done its part in `embed`; attention is then that of no position.
+  if (model::info(encoding_).enters == model::Place::embeddings)
+    return {model::NoPosition{}, {}, nullptr};
+  return {encoding_, parameters(false), plan(window)};
+}
+
 at::Tensor PositionEncodingImpl::attend(const at::Tensor& q, const at::Tensor& k,
                                         const at::Tensor& v, const AttendOptions& options) {
-  // A table has done its part in `embed`; attention is then that of no position.
-  const bool here = model::info(encoding_).enters != model::Place::embeddings;
-  const model::Encoding encoding = here ? encoding_ : model::NoPosition{};
-  const auto trained = here ? parameters(false) : std::vector<at::Tensor>{};
-  if (!q.device().is_cpu()) return attend_composed(encoding, trained, q, k, v, options);
-  return attend_fused(encoding, trained, here ? plan({q.size(1), k.size(1)}) : nullptr, q, k, v,
-                      options);
+  const InAttention here = in_attention({q.size(1), k.size(1)});
+  if (!q.device().is_cpu())
+    return attend_composed(here.encoding, here.parameters, q, k, v, options);
+  return attend_fused(here.encoding, here.parameters, here.plan, q, k, v, options);
+}
+
+at::Tensor PositionEncodingImpl::attend_packed(const at::Tensor& qkv, std::int64_t key_heads,
+                                               const AttendOptions& options) {
+  if (qkv.dim() != 4 || key_heads < 1 || qkv.size(2) <= 2 * key_heads)
+    refuse("torch", "qkv must be [B, T, H + 2 Hk, D]",
+           qkv.dim() == 4 ? qkv.size(2) : qkv.dim());
+  if (!qkv.device().is_cpu()) {
+    const auto [q, k, v] = split_heads(qkv, key_heads);
+    return attend(q, k, v, options);
+  }
+  const InAttention here = in_attention({qkv.size(1), qkv.size(1)});
+  return attend_packed_fused(here.encoding, here.parameters, here.plan, qkv, key_heads,
+                             options);
 }
 
 }  // namespace gnomon::libtorch

@@ -49,6 +49,13 @@ inline at::Tensor with_contiguous_rows(const at::Tensor& tensor) {
   return tensor.dim() && tensor.stride(-1) == 1 ? tensor : tensor.contiguous();
 }
 
+// q, k and v of [B, T, H + 2 Hk, D]: views.
+inline std::array<at::Tensor, 3> split_heads(const at::Tensor& qkv, std::int64_t key_heads) {
+  const std::int64_t heads = qkv.size(2) - 2 * key_heads;
+  return {qkv.narrow(2, 0, heads), qkv.narrow(2, heads, key_heads),
+          qkv.narrow(2, heads + key_heads, key_heads)};
+}
+
 // Parameter matrices as float views, and fresh gradients of their shapes.
 inline std::vector<View<const float, 2>> matrices(at::TensorList parameters) {
   std::vector<View<const float, 2>> views;

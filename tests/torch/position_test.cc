@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 #include <algorithm>
 
+#include <fstream>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -78,6 +79,25 @@ TEST_P(EachEncoding, AttendsLikeTheComposedOperators) {
     for (std::size_t i = 0; i < inputs.size(); ++i)
       expect_close(fused_grads[i], composed_grads[i], i < 3 ? 1e-12 : 1e-5);
   }
+}
+
+// One tensor of q, k and v is three views of it, and its gradient theirs, bit by bit.
+TEST_P(EachEncoding, AttendsPackedAsApart) {
+  auto position = make();
+  constexpr std::int64_t key_heads = heads / 2;
+  const auto packed = random({batch, length, heads + 2 * key_heads, head_size}, 6, at::kFloat);
+  const AttendOptions causal{Visibility::causal, std::nullopt, std::nullopt};
+  const auto parts = packed.split_with_sizes({heads, key_heads, key_heads}, 2);
+  const at::Tensor together = position->attend_packed(packed, key_heads, causal);
+  const at::Tensor apart = position->attend(parts[0], parts[1], parts[2], causal);
+  EXPECT_TRUE(together.equal(apart));
+  const bool here = model::info(position->encoding()).enters != model::Place::embeddings;
+  std::vector<at::Tensor> inputs = here ? position->parameters() : std::vector<at::Tensor>{};
+  inputs.push_back(packed);
+  const auto wanted = torch::autograd::grad({apart.square().sum()}, inputs);
+  const auto found = torch::autograd::grad({together.square().sum()}, inputs);
+  for (std::size_t i = 0; i < inputs.size(); ++i) EXPECT_TRUE(found[i].equal(wanted[i])) << i;
+  EXPECT_THROW(position->attend_packed(packed, heads, causal), std::invalid_argument);
 }
 
 TEST_P(EachEncoding, EmbedsATableOnceAndPassesGradients) {
@@ -158,6 +178,34 @@ TEST_P(EachEncoding, SavesLoadsAndClones) {
     expect_close(other->parameters()[i], position->parameters()[i], 0);
     expect_close(copy->parameters()[i], position->parameters()[i], 0);
   }
+}
+
+// Most resident memory of this process since it was last forgotten, in bytes.
+std::int64_t most_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return 1024 * std::stoll(line.substr(6));
+  return 0;
+}
+bool forget_most_memory() {
+  std::ofstream refs("/proc/self/clear_refs");
+  refs << "5" << std::flush;
+  return static_cast<bool>(refs);
+}
+
+// Scores of all heads, as a bias or at all, would be 256 MiB.
+TEST_P(EachEncoding, TrainsInMemoryThatGrowsWithTheLengthAlone) {
+  constexpr std::int64_t tokens = 4096;
+  PositionEncoding position(
+      model::find_encoding(GetParam()).usual({heads * head_size, heads, tokens}), generator(7));
+  const auto packed = random({1, tokens, 3 * heads, head_size}, 1, at::kFloat);
+  if (!forget_most_memory()) return;  // a system that does not tell
+  const std::int64_t before = most_memory();
+  position->attend_packed(packed, heads, {Visibility::causal, std::nullopt, std::nullopt})
+      .sum()
+      .backward();
+  EXPECT_TRUE(packed.grad().defined());
+  EXPECT_LT(most_memory() - before, 64 << 20);
 }
 
 TEST(PositionEncoding, RefusesPositionsBeyondALearnedTable) {

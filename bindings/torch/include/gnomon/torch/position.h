@@ -56,12 +56,26 @@ class PositionEncodingImpl : public torch::nn::Cloneable<PositionEncodingImpl> {
   at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                     const AttendOptions& options);
 
+  // The same for queries, keys and values beside each other, as one product of x makes them:
+  // qkv [B, T, H + 2 Hk, D] are the heads of q, then of k, then of v; returns [B, T, H, D].
+  // Nothing is copied, and the gradient is written as one tensor, too.
+  at::Tensor attend_packed(const at::Tensor& qkv, std::int64_t key_heads,
+                           const AttendOptions& options);
+
   const model::Encoding& encoding() const noexcept { return encoding_; }
 
  private:
   // Plans without parameters are kept for the last few windows; they are cheap but not free.
   // Null for an encoding that trains: its plan changes with every step.
   std::shared_ptr<const model::Lowered> plan(const model::Window& window);
+
+  // What of this encoding attention has to do with.
+  struct InAttention {
+    model::Encoding encoding;
+    std::vector<at::Tensor> parameters;
+    std::shared_ptr<const model::Lowered> plan;
+  };
+  InAttention in_attention(const model::Window& window);
 
   struct Kept {
     model::Window window;
