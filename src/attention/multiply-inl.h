@@ -95,15 +95,11 @@ HWY_INLINE void MultiplyBlock(const Product<A>& p) {
 
 // At most block_vectors vectors.
 template <Left left, Into into, int rows, typename A>
-HWY_INLINE void MultiplyVectors(Product<A> p, std::int64_t vectors) {
+HWY_INLINE void MultiplyVectors(const Product<A>& p, std::int64_t vectors) {
   if (vectors == block_vectors) return MultiplyBlock<left, into, rows, block_vectors>(p);
   if constexpr (block_vectors == 4) {
-    if (vectors >= 2) {
-      MultiplyBlock<left, into, rows, 2>(p);
-      const auto lanes = static_cast<std::ptrdiff_t>(hn::Lanes(hn::ScalableTag<A>()));
-      p.b += 2 * lanes, p.c += 2 * lanes, p.given_at += 2 * lanes;
-      vectors -= 2;
-    }
+    if (vectors == 3) return MultiplyBlock<left, into, rows, 3>(p);
+    if (vectors == 2) return MultiplyBlock<left, into, rows, 2>(p);
   }
   if (vectors) MultiplyBlock<left, into, rows, 1>(p);
 }

@@ -111,7 +111,18 @@ void RotateRow(const RotaryTable* table, std::int64_t b, std::int64_t row, Turn 
   const float* HWY_RESTRICT cos = &table->cos()(batch, row, 0);
   const float* HWY_RESTRICT sin = &table->sin()(batch, row, 0);
   const A sign = turn == Turn::forward ? A(1) : A(-1);
-  TurnPairs(x + table->schedule().first, cos, sin, sign, table->schedule().pairing, pairs);
+  x += table->schedule().first;
+  // Halves lie as their factors do, so nothing is worth preparing for one head.
+  if (table->schedule().pairing == Pairing::halves)
+    ForVectors<A>(pairs, [&](auto d, std::int64_t i) HWY_ATTR {
+      auto a = hn::LoadU(d, x + i), b = hn::LoadU(d, x + pairs + i);
+      TurnVectors(a, b, LoadElements(d, cos + i),
+                  hn::Mul(hn::Set(d, sign), LoadElements(d, sin + i)), a, b);
+      hn::StoreU(a, d, x + i);
+      hn::StoreU(b, d, x + pairs + i);
+    });
+  else
+    TurnPairs(x, cos, sin, sign, table->schedule().pairing, pairs);
 }
 
 template <typename A>
