@@ -108,6 +108,15 @@ void Weigh(const Tile& tile, const SeenColumns& columns, const Columns& all,
   }
 }
 
+template <typename A>
+HWY_INLINE A Dot(const A* HWY_RESTRICT x, const A* HWY_RESTRICT y, std::int64_t count) {
+  const hn::ScalableTag<A> tag;
+  auto sum = hn::Zero(tag);
+  for (std::int64_t i = 0; i < count; i += static_cast<std::int64_t>(hn::Lanes(tag)))
+    sum = hn::MulAdd(hn::Load(tag, x + i), hn::Load(tag, y + i), sum);
+  return hn::GetLane(hn::SumOfLanes(tag, sum));
+}
+
 // The queries of a tile's head into row `first` on of the scratch.
 template <typename A>
 void PackQueryRows(const BackwardProblem<A>& problem, const Tile& rows,
@@ -126,8 +135,7 @@ void PackQueryRows(const BackwardProblem<A>& problem, const Tile& rows,
     ScaleRow(factor, padded(size), q);
     LoadRow(problem.out, of_queries, rows.batch, query, rows.head, values, at.row_room);
     LoadRow(problem.out_grad, of_queries, rows.batch, query, rows.head, values, out_grad);
-    A delta = 0;
-    for (std::int64_t d = 0; d < values; ++d) delta += at.row_room[d] * out_grad[d];
+    const A delta = Dot(at.row_room, out_grad, padded(values));
     at.delta[row] = delta;
     // A row that saw nothing must weigh everything with 0.
     const A lse = problem.lse(rows.batch, rows.head, query);

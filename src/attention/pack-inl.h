@@ -66,12 +66,10 @@ HWY_INLINE void Widen(const Operand& of, const void* from, std::ptrdiff_t at, A 
   }
 }
 
-// One head vector of `size` elements to `to`, as A, zeros up to the padding. Rows that are
-// padding (by `positions`, may be null) are read as zeros whatever they hold: a NaN there would
-// outlive a weight of 0.
 template <typename A>
-void LoadRow(const Operand& from, const Positions* positions, std::int64_t b, std::int64_t row,
-             std::int64_t head, std::int64_t size, A* HWY_RESTRICT to) {
+HWY_NOINLINE void LoadOtherRow(const Operand& from, const Positions* positions, std::int64_t b,
+                               std::int64_t row, std::int64_t head, std::int64_t size,
+                               A* HWY_RESTRICT to) {
   if (IsPadding(positions, b, row)) {
     std::fill_n(to, padded(size), A(0));
     return;
@@ -80,6 +78,27 @@ void LoadRow(const Operand& from, const Positions* positions, std::int64_t b, st
   if (from.scales.data()) factor = static_cast<A>(from.scales(b, row, head));
   Widen(from, from.data, OffsetOf(from, b, row, head), factor, size, to);
   std::fill(to + size, to + padded(size), A(0));
+}
+
+// One head vector of `size` elements to `to`, as A, zeros up to the padding. Rows that are
+// padding (by `positions`, may be null) are read as zeros whatever they hold: a NaN there would
+// outlive a weight of 0.
+template <typename A>
+HWY_INLINE void LoadRow(const Operand& from, const Positions* positions, std::int64_t b,
+                        std::int64_t row, std::int64_t head, std::int64_t size,
+                        A* HWY_RESTRICT to) {
+  if constexpr (sizeof(A) == 4) {
+    // Most calls: whole vectors of floats.
+    if (!positions && from.dtype == DType::f32 && size % 16 == 0) {
+      const float* HWY_RESTRICT begin =
+          static_cast<const float*>(from.data) + OffsetOf(from, b, row, head);
+      const hn::ScalableTag<float> d;
+      for (std::int64_t i = 0; i < size; i += static_cast<std::int64_t>(hn::Lanes(d)))
+        hn::Store(hn::LoadU(d, begin + i), d, to + i);
+      return;
+    }
+  }
+  LoadOtherRow(from, positions, b, row, head, size, to);
 }
 
 // factor * from, rounded once.

@@ -59,10 +59,12 @@ std::vector<double> Lengths(const Operand& of, std::int64_t batch, std::int64_t 
 // LeastExponent(), the weight is 0.
 template <typename A>
 void FindReach(internal::TypedProblem<A>& problem) {
-  constexpr std::int64_t fewest = 64;  // queries that pay for reading all keys once more
+  // Fewer queries do not pay for reading all keys once more, or nothing is far.
+  constexpr std::int64_t fewest = 64, shortest = 1024;
   const auto* slope = std::get_if<SlopeBias>(&problem.position.bias);
-  if (!slope || problem.queries < fewest || problem.position.queries ||
-      problem.position.query_rotary || problem.position.key_rotary || problem.softmax.cap ||
+  if (!slope || problem.queries < fewest || problem.keys < shortest ||
+      problem.position.queries || problem.position.query_rotary ||
+      problem.position.key_rotary || problem.softmax.cap ||
       problem.mask.offset > problem.keys - problem.queries)
     return;
   const auto q =
