@@ -271,8 +271,8 @@ TEST(AttentionBackwardErrors, NameTheTensorThatDoesNotFit) {
                         View<float, 4> q_grad, View<float, 4> k_grad) {
     return message_of([&] {
       auto v_grad = k;
-      attention_backward<float>(q.view(), k.view(), k.view(), mask, {}, {.scale = 1}, q.view(), sums,
-                                out_grad, q_grad, k_grad, v_grad.view());
+      attention_backward<float>(q.view(), k.view(), k.view(), mask, {}, {.scale = 1}, q.view(),
+                                sums, out_grad, q_grad, k_grad, v_grad.view());
     });
   };
   auto q_grad = q, k_grad = k;

@@ -90,13 +90,14 @@ struct Int8Heads {
 // S 2^-90 max |v|.
 // Deterministic: the same bits for any number of threads; and a query's row has the same bits
 // whatever other queries are in the call (with a SlopeBias: up to those 2^-90), so a prompt in
-// pieces repeats the full pass. A call with at most 8 rows for a key head, T Hq / Hk, whose keys
-// are not turned here, reads a cache as it lies and adds in another order: decoding repeats the
-// full pass within the error above, and itself to the bit.
+// pieces repeats the full pass. A call with at most 8 rows for a key head, T Hq / Hk, whose
+// keys are not turned here, reads a cache as it lies and adds in another order: decoding
+// repeats the full pass within the error above, and itself to the bit.
 //
-// Cost: D + Dv multiply-adds for each score that is seen. Memory beyond the arguments: some
-// 200 (D + Dv) kB / 64 for each thread; nothing that grows with T or S but, where one call has
-// fewer pieces than threads (decoding), D + Dv numbers for each row and 2048 keys.
+// Cost: D + Dv multiply-adds for each score that is seen. Memory beyond the arguments: some 1.5
+// MB for each thread (float, D and Dv up to 256); where a call has fewer pieces of work than
+// threads (decoding), Dv numbers more for each row and 2048 keys; for a GridBias or a
+// ProgressiveBias what grows with T + S.
 //
 // Throws std::invalid_argument when shapes do not fit each other, the mask breaks its rules, or
 // a strip bias does not reach a distance that occurs.
@@ -126,8 +127,11 @@ void attention(View<const T, 4> q, const Int8Heads& k, const Int8Heads& v,
 //   v_grad: e |out_grad| w
 //   bias:   e G times the softmax weight (for a slope: weight x distance) summed into it
 //
-// Deterministic, the bias's gradient too. Memory beyond the arguments: O(T + S) for each
-// thread, and B Hq N doubles for a strip's gradient. Threads share out the B Hk key heads.
+// Deterministic, the bias's gradient too. Threads share out the B Hk key heads; where these are
+// fewer than 16, also up to 16 / (B Hk) parts of the queries, whose sums are added in order.
+// Cost: 3 D + 2 Dv multiply-adds for each score that is seen. Memory beyond the arguments:
+// S (D + Dv) numbers for each thread, or for every part where there are any (then at most 32
+// MB), some 2 MB for each thread, and N doubles of a bias for each part of B Hq heads.
 template <typename T>
 void attention_backward(View<const T, 4> q, View<const T, 4> k, View<const T, 4> v,
                         const AttentionMask& mask, const AttentionPosition& position,
