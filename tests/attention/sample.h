@@ -125,6 +125,15 @@ class Sampler {
     positions(s);
     rotary(s);
     bias(s);
+    if (const std::int64_t cap = pick({0, 0, 5, 30})) {
+      c.cap = static_cast<double>(cap);
+      s.text += ", cap " + std::to_string(cap);
+    }
+    if (pick({0, 0, 1})) {
+      for (std::int64_t h = 0; h < c.heads; ++h)
+        c.sinks.push_back(static_cast<double>(pick({-20, -11, -3, 0, 7, 13, 20})) * 0.1);
+      s.text += ", sinks";
+    }
     const unsigned seed = seed_ * 10;
     s.x = {random_tensor<double, 4>({c.batch, c.queries, c.heads, c.size}, seed),
            random_tensor<double, 4>({c.batch, c.keys, c.key_heads, c.size}, seed + 1),
@@ -304,12 +313,6 @@ inline Sample steep(std::int64_t size) {
   for (double& value : s.x.k.values) value = each * (1 + 0.003 * value);
   s.out_grad = random_tensor<double, 4>({1, 200, 1, 8}, 4);
   return s;
-}
-
-inline double greatest(const std::vector<double>& numbers) {
-  double most = 0;
-  for (double number : numbers) most = std::max(most, std::abs(number));
-  return most;
 }
 
 }  // namespace gnomon::testing
