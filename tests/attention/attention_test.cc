@@ -191,6 +191,78 @@ TYPED_TEST(Attention, AfterACacheGivesTheBitsOfTheFullPass) {
     }
 }
 
+// The same beyond one part of the keys, whichever way threads share them: pieces of more than
+// 8 rows for a key head.
+TYPED_TEST(Attention, InPiecesGivesTheBitsOfTheFullPassBeyondOnePartOfTheKeys) {
+  using T = TypeParam;
+  constexpr std::int64_t tokens = 2300, heads = 2, size = 16;
+  const auto q = random_tensor<T, 4>({1, tokens, heads, size}, 1);
+  const auto k = random_tensor<T, 4>({1, tokens, 1, size}, 2);
+  const auto v = random_tensor<T, 4>({1, tokens, 1, size}, 3);
+  const std::vector<double> sinks = {0.5, -1};
+  for (std::int64_t before : {5000, 1000, 30}) {
+    const StripBias strip{heads, -tokens,
+                          random_numbers(static_cast<std::size_t>(heads * (tokens + 1)), 4)};
+    const auto run = [&](std::int64_t first, std::int64_t count, int thread_count) {
+      const ScopedThreads scope(thread_count);
+      Tensor<T, 4> out({1, count, heads, size});
+      attention<T>(q.view().slice(1, first, count), k.view().slice(1, 0, first + count),
+                   v.view().slice(1, 0, first + count),
+                   {.visibility = Visibility::causal, .offset = first, .before = before},
+                   {.bias = strip}, {.scale = softmax_scale(size), .cap = 30, .sinks = sinks},
+                   out.view());
+      return out;
+    };
+    const Tensor<T, 4> full = run(0, tokens, 2);
+    for (auto [first, count] : {std::pair{0, 700}, std::pair{700, 1348}, std::pair{1500, 700},
+                                std::pair{2040, 9}, std::pair{2290, 10}})
+      for (int thread_count : {1, 7}) {
+        const Tensor<T, 4> part = run(first, count, thread_count);
+        EXPECT_TRUE(std::equal(part.values.begin(), part.values.end(),
+                               full.values.begin() + first * heads * size))
+            << count << " after " << first << ", window " << before;
+      }
+  }
+}
+
+// Sizes that let a cache be read as it lies: each token within the error of both passes.
+TYPED_TEST(Attention, TokenByTokenAgreesWithTheFullPass) {
+  const ScopedThreads one(1);
+  using T = TypeParam;
+  constexpr std::int64_t tokens = 140, heads = 4, size = 32, values = 16;
+  const auto q = random_tensor<T, 4>({1, tokens, heads, size}, 1);
+  const auto k = random_tensor<T, 4>({1, tokens, 2, size}, 2);
+  const auto v = random_tensor<T, 4>({1, tokens, 2, values}, 3);
+  double most = 0;
+  for (const T& value : v.values) most = std::max(most, std::abs(as_double(value)));
+  const Rotary rotary{.dim = 16, .pairing = Pairing::halves};
+  const SlopeBias slope{{0.5, 0.25, 0.125, 0.0625}};
+  Tensor<T, 4> turned({1, tokens, 2, size});
+  const RotaryTable whole(rotary, consecutive(tokens));
+  rotate<T>(k.view(), whole, turned.view());
+  const auto run = [&](std::int64_t first, std::int64_t count) {
+    const RotaryTable of_queries(rotary, consecutive(count, first));
+    Tensor<T, 4> out({1, count, heads, values});
+    attention<T>(q.view().slice(1, first, count), turned.view().slice(1, 0, first + count),
+                 v.view().slice(1, 0, first + count),
+                 {.visibility = Visibility::causal, .offset = first, .before = 50},
+                 {.query_rotary = &of_queries, .bias = slope}, {.scale = softmax_scale(size)},
+                 out.view());
+    return out;
+  };
+  const Tensor<T, 4> full = run(0, tokens);
+  for (std::int64_t count : {1, 4})
+    for (std::int64_t first = 0; first + count <= tokens; first += count) {
+      const Tensor<T, 4> part = run(first, count);
+      for (std::size_t i = 0; i < part.values.size(); ++i)
+        ASSERT_NEAR(
+            as_double(part.values[i]),
+            as_double(full.values[static_cast<std::size_t>(first * heads * values) + i]),
+            2 * bound<T>(most))
+            << count << " after " << first;
+    }
+}
+
 // 8192 x 8192 scores would be 256 MiB; the call holds a few tiles.
 TEST(AttentionNumbers, RunsALongSequence) {
   constexpr std::int64_t tokens = 8192;

@@ -142,8 +142,8 @@ TYPED_TEST(Decoding, GivesTheSameBitsForAnyNumberOfThreads) {
     }
   };
   for (unsigned seed : {3, 8, 21, 34}) compare(decoding_sample(seed));
-  compare(plain(1, 5000, 16, 8, 64, 64));
-  compare(plain(4, 4099, 2, 1, 32, 16));
+  compare(plain(1, 4500, 6, 3, 32, 32));
+  compare(plain(4, 2100, 2, 1, 32, 16));
 }
 
 // A query's row is the same whatever others are in the call.

@@ -162,6 +162,15 @@ inline Tensor<double, 4> rotated(const Tensor<double, 4>& x, const RotaryTable* 
   return y;
 }
 
+// The numbers of a head.
+inline double* head_of(Tensor<double, 4>& x, std::int64_t b, std::int64_t t, std::int64_t h) {
+  return x.values.data() + ((b * x.extents[1] + t) * x.extents[2] + h) * x.extents[3];
+}
+inline const double* head_of(const Tensor<double, 4>& x, std::int64_t b, std::int64_t t,
+                             std::int64_t h) {
+  return x.values.data() + ((b * x.extents[1] + t) * x.extents[2] + h) * x.extents[3];
+}
+
 struct AttentionTensors {
   Tensor<double, 4> q{{}}, k{{}}, v{{}};
 };
@@ -192,8 +201,9 @@ inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x)
         for (std::int64_t j = 0; j < c.keys; ++j) {
           if (!sees(c, b, i, j)) continue;
           long double dot = 0;  // wider than what double attention sums in
+          const double *query = head_of(q, b, i, h), *key = head_of(k, b, j, g);
           for (std::int64_t d = 0; d < c.size; ++d)
-            dot += static_cast<long double>(q.view()(b, i, h, d)) * k.view()(b, j, g, d);
+            dot += static_cast<long double>(query[d]) * key[d];
           long double s = c.scale * dot;
           if (c.cap) {
             const long double bent = std::tanh(s / *c.cap);
@@ -215,8 +225,9 @@ inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x)
           const double p =
               std::exp(static_cast<double>(score[static_cast<std::size_t>(j)] - most)) / sum;
           result.weights.view()(b, h, i, j) = p;
-          for (std::int64_t d = 0; d < c.values; ++d)
-            result.out.view()(b, i, h, d) += p * x.v.view()(b, j, g, d);
+          const double* value = head_of(x.v, b, j, g);
+          double* out = head_of(result.out, b, i, h);
+          for (std::int64_t d = 0; d < c.values; ++d) out[d] += p * value[d];
         }
       }
   return result;
@@ -228,6 +239,7 @@ struct AttentionGradients {
   std::vector<double> numbers;  // of the bias, as in BiasGradient
   std::vector<double> weight;   // how much softmax weight each of them was summed from
   std::vector<double> sinks, sinks_weight;
+  Tensor<double, 4> weights;  // as of AttentionOracle
 };
 
 // The chain rule on the dense weights.
@@ -241,7 +253,8 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
                           {},
                           {},
                           std::vector<double>(c.sinks.size()),
-                          std::vector<double>(c.sinks.size())};
+                          std::vector<double>(c.sinks.size()),
+                          forward.weights};
   const auto q = rotated(x.q, c.position.query_rotary);
   const auto k = rotated(x.k, c.position.key_rotary);
   const std::int64_t numbers = gnomon::numbers(c.position.bias);
@@ -256,9 +269,11 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
         for (std::int64_t j = 0; j < c.keys; ++j) {
           const double p = forward.weights.view()(b, h, i, j);
           double dot = 0;
+          const double *of_out = head_of(out_grad, b, i, h), *value = head_of(x.v, b, j, g);
+          double* of_value = head_of(grad.v, b, j, g);
           for (std::int64_t d = 0; d < c.values; ++d) {
-            dot += out_grad.view()(b, i, h, d) * x.v.view()(b, j, g, d);
-            grad.v.view()(b, j, g, d) += p * out_grad.view()(b, i, h, d);
+            dot += of_out[d] * value[d];
+            of_value[d] += p * of_out[d];
           }
           of_weight[static_cast<std::size_t>(j)] = dot;
           mean += p * dot;
@@ -280,9 +295,11 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
             grad.weight[n] += size * forward.weights.view()(b, h, i, j);
           });
           const double product = c.scale * s * forward.by.view()(b, h, i, j);
+          const double *query = head_of(q, b, i, h), *key = head_of(k, b, j, g);
+          double *of_query = head_of(grad.q, b, i, h), *of_key = head_of(grad.k, b, j, g);
           for (std::int64_t d = 0; d < c.size; ++d) {
-            grad.q.view()(b, i, h, d) += product * k.view()(b, j, g, d);
-            grad.k.view()(b, j, g, d) += product * q.view()(b, i, h, d);
+            of_query[d] += product * key[d];
+            of_key[d] += product * query[d];
           }
         }
       }
