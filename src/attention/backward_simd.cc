@@ -83,8 +83,8 @@ inline Columns Together(const Tile& tile, const SeenColumns& columns) {
 // scores become p, score_grad from dp to ds; both 0 in the columns of `all` that a row lacks.
 template <typename A>
 void Weigh(const Tile& tile, const SeenColumns& columns, const Columns& all,
-           const A* HWY_RESTRICT lse, const A* HWY_RESTRICT delta, const A* HWY_RESTRICT slope,
-           A* HWY_RESTRICT scores, A* HWY_RESTRICT score_grad) {
+           const A* HWY_RESTRICT lse, const A* HWY_RESTRICT delta, A* HWY_RESTRICT scores,
+           A* HWY_RESTRICT score_grad) {
   const hn::ScalableTag<A> tag;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(tag));
   for (std::int64_t i = 0; i < tile.rows(); ++i) {
@@ -99,9 +99,7 @@ void Weigh(const Tile& tile, const SeenColumns& columns, const Columns& all,
     for (std::int64_t j = begin; j < end; j += lanes) {
       const auto p = WeightOfScore(tag, hn::Sub(hn::Load(tag, row + j), shift));
       hn::Store(p, tag, row + j);
-      auto ds = hn::Mul(p, hn::Sub(hn::Load(tag, grad + j), mean));
-      if (slope) ds = hn::Mul(ds, hn::Load(tag, slope + i * tile_keys + j));
-      hn::Store(ds, tag, grad + j);
+      hn::Store(hn::Mul(p, hn::Sub(hn::Load(tag, grad + j), mean)), tag, grad + j);
     }
     std::fill(row + end, row + all.end, A(0));
     std::fill(grad + end, grad + all.end, A(0));
@@ -115,6 +113,21 @@ HWY_INLINE A Dot(const A* HWY_RESTRICT x, const A* HWY_RESTRICT y, std::int64_t 
   for (std::int64_t i = 0; i < count; i += static_cast<std::int64_t>(hn::Lanes(tag)))
     sum = hn::MulAdd(hn::Load(tag, x + i), hn::Load(tag, y + i), sum);
   return hn::GetLane(hn::SumOfLanes(tag, sum));
+}
+
+// Gradients of scores become those of products under the cap; the bias comes after it.
+template <typename A>
+void TimesSlope(const Tile& tile, const SeenColumns& columns, const A* HWY_RESTRICT slope,
+                A* HWY_RESTRICT score_grad) {
+  const hn::ScalableTag<A> tag;
+  for (std::int64_t i = 0; i < tile.queries; ++i) {
+    const Columns& seen = columns[i / block_rows];
+    for (std::int64_t j = seen.begin; j < seen.end;
+         j += static_cast<std::int64_t>(hn::Lanes(tag))) {
+      A* at = score_grad + i * tile_keys + j;
+      hn::Store(hn::Mul(hn::Load(tag, at), hn::Load(tag, slope + i * tile_keys + j)), tag, at);
+    }
+  }
 }
 
 // The queries of a tile's head into row `first` on of the scratch.
@@ -164,11 +177,11 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
   A* slope = problem.softmax.cap ? at.slope : nullptr;
   MakeScores(problem, tile, columns, q, at.key_panels, at.bias, at.scores, slope);
   MultiplyPanels<A>(tile, columns, values, out_grad, at.value_panels, nullptr, at.score_grad);
-  Weigh<A>(tile, columns, all, at.lse + first, at.delta + first, slope, at.scores,
-           at.score_grad);
+  Weigh<A>(tile, columns, all, at.lse + first, at.delta + first, at.scores, at.score_grad);
   AddBiasGradient(
       problem, tile, all, [&](std::int64_t i) { return columns[i / block_rows]; },
       at.score_grad, at.bias);
+  if (slope) TimesSlope<A>(tile, columns, slope, at.score_grad);
   const std::int64_t keys = std::min(all.end, tile.keys) - all.begin;
   Product<A> product;
   product.depth = tile.rows();

@@ -96,7 +96,7 @@ struct ForwardPlan {
     // Rows whose queries and outputs stay in a second-level cache, and are many enough that
     // packing the keys for them is one part in a hundred.
     const std::int64_t size = std::max(problem.size, problem.value_size);
-    std::int64_t rows = std::clamp<std::int64_t>(65536 / size, 96, 1024);
+    std::int64_t rows = std::clamp<std::int64_t>(131072 / size, 96, 2048);
     const std::int64_t pairs = problem.batch * problem.key_heads;
     const auto of = [&](std::int64_t count) {
       return std::clamp<std::int64_t>(count / problem.group(), 1, problem.queries);

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "attention/bounds.h"
 #include "attention/oracle.h"
 #include "attention/sample.h"
 #include "gnomon/attention/attention.h"
@@ -18,6 +19,7 @@ struct Pass {
   Tensor<Accumulator<T>, 3> lse;
   Tensor<float, 4> dense;
   BiasGradient bias;
+  std::vector<double> sinks;
 
   explicit Pass(const Sample& s)
       : q(s.x.q, s.layout),
@@ -29,14 +31,15 @@ struct Pass {
         k_grad(s.x.k, s.layout),
         v_grad(s.x.v, s.layout),
         lse({s.c.batch, s.c.heads, s.c.queries}),
-        dense({s.c.batch, s.c.heads, s.c.queries, s.c.keys}, 5.f) {}
+        dense({s.c.batch, s.c.heads, s.c.queries, s.c.keys}, 5.f),
+        sinks(s.c.sinks.size(), 5.0) {}
   void operator()(const AttentionCase& c) {
     if (std::holds_alternative<DenseBias>(c.position.bias)) bias.dense = dense.view();
-    attention<T>(q.read(), k.read(), v.read(), c.mask, c.position, {.scale = c.scale},
-                 out.view(), lse.view());
-    attention_backward<T>(q.read(), k.read(), v.read(), c.mask, c.position, {.scale = c.scale},
+    attention<T>(q.read(), k.read(), v.read(), c.mask, c.position, softmax(c), out.view(),
+                 lse.view());
+    attention_backward<T>(q.read(), k.read(), v.read(), c.mask, c.position, softmax(c),
                           out.read(), lse.view(), out_grad.read(), q_grad.view(), k_grad.view(),
-                          v_grad.view(), &bias);
+                          v_grad.view(), &bias, sinks);
   }
 };
 
@@ -91,7 +94,7 @@ void expect_within_bounds(const Sample& s) {
   const AttentionTensors x{run.q.numbers(), run.k.numbers(), run.v.numbers()};
   const auto out_grad = run.out_grad.numbers();
   const auto exact = oracle_backward(c, x, out_grad);
-  const double weight = heaviest(c, oracle(c, x).weights);
+  const double weight = heaviest(c, exact.weights);
   const double sums = std::is_same_v<T, double> ? 0x1p-46 : 0x1p-18;
   const double stored = sizeof(T) == 2 ? 2 * half_ulp<T> : 0;
   const double tiny = sizeof(T) == 2 ? 0x1p-24 : 0;
@@ -108,6 +111,9 @@ void expect_within_bounds(const Sample& s) {
               e * greatest(out_grad.values) * weight + tiny);
     EXPECT_TRUE(run.q_grad.gaps_intact() && run.k_grad.gaps_intact() &&
                 run.v_grad.gaps_intact());
+    ASSERT_EQ(run.sinks.size(), exact.sinks.size());
+    for (std::size_t n = 0; n < exact.sinks.size(); ++n)
+      EXPECT_NEAR(run.sinks[n], exact.sinks[n], e * product * exact.sinks_weight[n]);
     if (run.bias.dense.data()) {
       EXPECT_LE(worst({run.dense.values.begin(), run.dense.values.end()}, exact.scores.values),
                 (e + 0x1p-24) * product);
@@ -143,8 +149,8 @@ TEST(AttentionBackwardInDouble, AgreesWithFiniteDifferences) {
     const auto loss = [&](const Sample& at) {
       Placed<double> q(at.x.q, Layout::plain), k(at.x.k, Layout::plain);
       Placed<double> v(at.x.v, Layout::plain), out(at.out_grad, Layout::plain);
-      attention<double>(q.read(), k.read(), v.read(), at.c.mask, at.c.position,
-                        {.scale = at.c.scale}, out.view());
+      attention<double>(q.read(), k.read(), v.read(), at.c.mask, at.c.position, softmax(at.c),
+                        out.view());
       const auto got = out.numbers();
       double sum = 0;
       for (std::size_t i = 0; i < got.values.size(); ++i)
@@ -171,6 +177,7 @@ TEST(AttentionBackwardInDouble, AgreesWithFiniteDifferences) {
     compare(s.x.q.values, run.q_grad.numbers().values);
     compare(s.x.k.values, run.k_grad.numbers().values);
     compare(s.x.v.values, run.v_grad.numbers().values);
+    compare(s.c.sinks, run.sinks);
     if (auto* slope = std::get_if<SlopeBias>(&s.c.position.bias))
       compare(slope->slopes, run.bias.values);
     if (auto* strip = std::get_if<StripBias>(&s.c.position.bias))
@@ -216,6 +223,7 @@ TYPED_TEST(AttentionBackward, GivesTheSameBitsForAnyNumberOfThreads) {
       EXPECT_EQ(run.k_grad.numbers().values, first.k_grad.numbers().values) << s.text;
       EXPECT_EQ(run.v_grad.numbers().values, first.v_grad.numbers().values) << s.text;
       EXPECT_EQ(run.bias.values, first.bias.values) << s.text;
+      EXPECT_EQ(run.sinks, first.sinks) << s.text;
       EXPECT_EQ(run.dense.values, first.dense.values) << s.text;
     }
   }

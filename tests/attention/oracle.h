@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "gnomon/attention/attention.h"
@@ -17,7 +18,13 @@ struct AttentionCase {
   AttentionMask mask{.visibility = Visibility::causal};
   AttentionPosition position = {};
   double scale = 1;
+  std::optional<double> cap = {};
+  std::vector<double> sinks = {};  // [Hq] or none
 };
+
+inline Softmax softmax(const AttentionCase& c) {
+  return {.scale = c.scale, .cap = c.cap, .sinks = c.sinks};
+}
 
 inline bool sees(const AttentionCase& c, std::int64_t b, std::int64_t i, std::int64_t j) {
   const std::int64_t own = i + c.mask.offset;
@@ -155,18 +162,29 @@ inline Tensor<double, 4> rotated(const Tensor<double, 4>& x, const RotaryTable* 
   return y;
 }
 
+// The numbers of a head.
+inline double* head_of(Tensor<double, 4>& x, std::int64_t b, std::int64_t t, std::int64_t h) {
+  return x.values.data() + ((b * x.extents[1] + t) * x.extents[2] + h) * x.extents[3];
+}
+inline const double* head_of(const Tensor<double, 4>& x, std::int64_t b, std::int64_t t,
+                             std::int64_t h) {
+  return x.values.data() + ((b * x.extents[1] + t) * x.extents[2] + h) * x.extents[3];
+}
+
 struct AttentionTensors {
   Tensor<double, 4> q{{}}, k{{}}, v{{}};
 };
 
 struct AttentionOracle {
   Tensor<double, 4> weights;  // [B, Hq, T, S]
+  Tensor<double, 4> by;       // [B, Hq, T, S]: the scores' derivatives by scaled products
   Tensor<double, 4> out;      // [B, T, Hq, Dv]
   Tensor<double, 3> lse;      // [B, Hq, T]
 };
 
 inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x) {
   AttentionOracle result{Tensor<double, 4>({c.batch, c.heads, c.queries, c.keys}),
+                         Tensor<double, 4>({c.batch, c.heads, c.queries, c.keys}, 1.0),
                          Tensor<double, 4>({c.batch, c.queries, c.heads, c.values}),
                          Tensor<double, 3>({c.batch, c.heads, c.queries})};
   const auto q = rotated(x.q, c.position.query_rotary);
@@ -177,14 +195,22 @@ inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x)
       for (std::int64_t i = 0; i < c.queries; ++i) {
         const std::int64_t g = h / (c.heads / c.key_heads);
         std::vector<long double> score(static_cast<std::size_t>(c.keys), -infinity);
-        long double most = -infinity;
-        double sum = 0;
+        const double sink =
+            c.sinks.empty() ? -infinity : c.sinks.at(static_cast<std::size_t>(h));
+        long double most = sink;
         for (std::int64_t j = 0; j < c.keys; ++j) {
           if (!sees(c, b, i, j)) continue;
           long double dot = 0;  // wider than what double attention sums in
+          const double *query = head_of(q, b, i, h), *key = head_of(k, b, j, g);
           for (std::int64_t d = 0; d < c.size; ++d)
-            dot += static_cast<long double>(q.view()(b, i, h, d)) * k.view()(b, j, g, d);
-          const long double s = c.scale * dot + bias(c, b, h, i, j);
+            dot += static_cast<long double>(query[d]) * key[d];
+          long double s = c.scale * dot;
+          if (c.cap) {
+            const long double bent = std::tanh(s / *c.cap);
+            result.by.view()(b, h, i, j) = static_cast<double>(1 - bent * bent);
+            s = *c.cap * bent;
+          }
+          s += bias(c, b, h, i, j);
           score[static_cast<std::size_t>(j)] = s;
           most = std::max(most, s);
         }
@@ -192,14 +218,16 @@ inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x)
           result.lse.view()(b, h, i) = -infinity;
           continue;
         }
+        double sum = std::exp(static_cast<double>(sink - most));
         for (long double s : score) sum += std::exp(static_cast<double>(s - most));
         result.lse.view()(b, h, i) = static_cast<double>(most + std::log(sum));
         for (std::int64_t j = 0; j < c.keys; ++j) {
           const double p =
               std::exp(static_cast<double>(score[static_cast<std::size_t>(j)] - most)) / sum;
           result.weights.view()(b, h, i, j) = p;
-          for (std::int64_t d = 0; d < c.values; ++d)
-            result.out.view()(b, i, h, d) += p * x.v.view()(b, j, g, d);
+          const double* value = head_of(x.v, b, j, g);
+          double* out = head_of(result.out, b, i, h);
+          for (std::int64_t d = 0; d < c.values; ++d) out[d] += p * value[d];
         }
       }
   return result;
@@ -210,6 +238,8 @@ struct AttentionGradients {
   Tensor<double, 4> scores;     // [B, Hq, T, S]: of a dense bias
   std::vector<double> numbers;  // of the bias, as in BiasGradient
   std::vector<double> weight;   // how much softmax weight each of them was summed from
+  std::vector<double> sinks, sinks_weight;
+  Tensor<double, 4> weights;  // as of AttentionOracle
 };
 
 // The chain rule on the dense weights.
@@ -221,7 +251,10 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
                           Tensor<double, 4>(x.v.extents),
                           Tensor<double, 4>(forward.weights.extents),
                           {},
-                          {}};
+                          {},
+                          std::vector<double>(c.sinks.size()),
+                          std::vector<double>(c.sinks.size()),
+                          forward.weights};
   const auto q = rotated(x.q, c.position.query_rotary);
   const auto k = rotated(x.k, c.position.key_rotary);
   const std::int64_t numbers = gnomon::numbers(c.position.bias);
@@ -236,12 +269,20 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
         for (std::int64_t j = 0; j < c.keys; ++j) {
           const double p = forward.weights.view()(b, h, i, j);
           double dot = 0;
+          const double *of_out = head_of(out_grad, b, i, h), *value = head_of(x.v, b, j, g);
+          double* of_value = head_of(grad.v, b, j, g);
           for (std::int64_t d = 0; d < c.values; ++d) {
-            dot += out_grad.view()(b, i, h, d) * x.v.view()(b, j, g, d);
-            grad.v.view()(b, j, g, d) += p * out_grad.view()(b, i, h, d);
+            dot += of_out[d] * value[d];
+            of_value[d] += p * of_out[d];
           }
           of_weight[static_cast<std::size_t>(j)] = dot;
           mean += p * dot;
+        }
+        if (!c.sinks.empty()) {
+          const auto n = static_cast<std::size_t>(h);
+          const double p = std::exp(c.sinks[n] - forward.lse.view()(b, h, i));
+          grad.sinks[n] -= p * mean;
+          grad.sinks_weight[n] += p;
         }
         for (std::int64_t j = 0; j < c.keys; ++j) {
           if (!sees(c, b, i, j)) continue;
@@ -253,9 +294,12 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
             grad.numbers.at(n) += by * s;
             grad.weight[n] += size * forward.weights.view()(b, h, i, j);
           });
+          const double product = c.scale * s * forward.by.view()(b, h, i, j);
+          const double *query = head_of(q, b, i, h), *key = head_of(k, b, j, g);
+          double *of_query = head_of(grad.q, b, i, h), *of_key = head_of(grad.k, b, j, g);
           for (std::int64_t d = 0; d < c.size; ++d) {
-            grad.q.view()(b, i, h, d) += c.scale * s * k.view()(b, j, g, d);
-            grad.k.view()(b, j, g, d) += c.scale * s * q.view()(b, i, h, d);
+            of_query[d] += product * key[d];
+            of_key[d] += product * query[d];
           }
         }
       }

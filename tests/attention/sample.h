@@ -107,35 +107,84 @@ class Sampler {
     c.values = pick({0, 0, 0, 1, 5, 33});
     if (!c.values) c.values = c.size;
     c.scale = softmax_scale(c.size) * 2;
-    c.mask.visibility = pick({0, 1}) ? Visibility::causal : Visibility::bidirectional;
     c.mask.offset = pick({0, 0, 3, 40, 128});
-    const std::int64_t before = pick({-1, -1, -1, 0, 1, 17, 64});
-    const std::int64_t after = pick({-1, -1, 0, 9});
-    if (before >= 0) c.mask.before = before;
-    if (after >= 0) c.mask.after = after;
+    window(c);
     c.keys = pick({0, 0, 1}) ? pick({0, 1, 7, 16, 65, 130, 257}) : c.queries + c.mask.offset;
-    s.layout = pick({0, 1}) ? Layout::plain : Layout::gaps;
-    s.text = "seed " + std::to_string(seed_) + ", B " + std::to_string(c.batch) + ", heads " +
-             std::to_string(c.heads) + "/" + std::to_string(c.key_heads) + ", T " +
-             std::to_string(c.queries) + ", S " + std::to_string(c.keys) + ", D " +
-             std::to_string(c.size) + ", Dv " + std::to_string(c.values) + ", offset " +
-             std::to_string(c.mask.offset) + ", before " + std::to_string(before) + ", after " +
-             std::to_string(after) +
-             (c.mask.visibility == Visibility::causal ? ", causal" : ", bidirectional");
+    describe(s);
     positions(s);
-    rotary(s);
-    bias(s);
-    const unsigned seed = seed_ * 10;
-    s.x = {random_tensor<double, 4>({c.batch, c.queries, c.heads, c.size}, seed),
-           random_tensor<double, 4>({c.batch, c.keys, c.key_heads, c.size}, seed + 1),
-           random_tensor<double, 4>({c.batch, c.keys, c.key_heads, c.values}, seed + 2)};
-    s.out_grad = random_tensor<double, 4>({c.batch, c.queries, c.heads, c.values}, seed + 3);
+    rotary(s, c.size < 2 ? 0 : pick({0, 1, 1, 2}));
+    finish(s);
+    return s;
+  }
+
+  // At most 8 rows for a key head; keys are not turned. Mostly sizes and sequences that let a
+  // cache be read as it lies.
+  Sample draw_decoding() {
+    Sample s;
+    AttentionCase& c = s.c;
+    c.batch = pick({1, 1, 2});
+    c.key_heads = pick({1, 2, 3, 8});
+    const std::int64_t group = pick({1, 2, 4, 8});
+    c.heads = c.key_heads * group;
+    c.queries = 1 + pick({0, 0, 1, 2, 3, 4, 5, 6, 7}) % (8 / group);
+    c.size = pick({16, 32, 64, 80, 128, 256, 24});
+    c.values = pick({0, 0, 0, 16, 48, 7});
+    if (!c.values) c.values = c.size;
+    c.scale = softmax_scale(c.size) * 2;
+    c.keys = pick({1, 7, 15, 16, 17, 64, 65, 130});
+    c.mask.offset = pick({0, 1, 1, 1}) ? std::max<std::int64_t>(0, c.keys - c.queries) : 3;
+    window(c);
+    unpadded_ = pick({0, 1, 1});
+    describe(s);
+    positions(s);
+    rotary(s, pick({0, 2}));
+    finish(s);
     return s;
   }
 
  private:
   std::int64_t pick(std::initializer_list<std::int64_t> from) {
     return from.begin()[engine_() % from.size()];
+  }
+
+  void window(AttentionCase& c) {
+    c.mask.visibility = pick({0, 1}) ? Visibility::causal : Visibility::bidirectional;
+    const std::int64_t before = pick({-1, -1, -1, 0, 1, 17, 64});
+    const std::int64_t after = pick({-1, -1, 0, 9});
+    if (before >= 0) c.mask.before = before;
+    if (after >= 0) c.mask.after = after;
+  }
+
+  void describe(Sample& s) {
+    const AttentionCase& c = s.c;
+    s.layout = pick({0, 1}) ? Layout::plain : Layout::gaps;
+    s.text = "seed " + std::to_string(seed_) + ", B " + std::to_string(c.batch) + ", heads " +
+             std::to_string(c.heads) + "/" + std::to_string(c.key_heads) + ", T " +
+             std::to_string(c.queries) + ", S " + std::to_string(c.keys) + ", D " +
+             std::to_string(c.size) + ", Dv " + std::to_string(c.values) + ", offset " +
+             std::to_string(c.mask.offset) + ", before " +
+             std::to_string(c.mask.before.value_or(-1)) + ", after " +
+             std::to_string(c.mask.after.value_or(-1)) +
+             (c.mask.visibility == Visibility::causal ? ", causal" : ", bidirectional");
+  }
+
+  void finish(Sample& s) {
+    AttentionCase& c = s.c;
+    bias(s);
+    if (const std::int64_t cap = pick({0, 0, 5, 30})) {
+      c.cap = static_cast<double>(cap);
+      s.text += ", cap " + std::to_string(cap);
+    }
+    if (pick({0, 0, 1})) {
+      for (std::int64_t h = 0; h < c.heads; ++h)
+        c.sinks.push_back(static_cast<double>(pick({-20, -11, -3, 0, 7, 13, 20})) * 0.1);
+      s.text += ", sinks";
+    }
+    const unsigned seed = seed_ * 10;
+    s.x = {random_tensor<double, 4>({c.batch, c.queries, c.heads, c.size}, seed),
+           random_tensor<double, 4>({c.batch, c.keys, c.key_heads, c.size}, seed + 1),
+           random_tensor<double, 4>({c.batch, c.keys, c.key_heads, c.values}, seed + 2)};
+    s.out_grad = random_tensor<double, 4>({c.batch, c.queries, c.heads, c.values}, seed + 3);
   }
 
   void positions(Sample& s) {
@@ -166,15 +215,17 @@ class Sampler {
       }
       s.text += ", scattered";
     }
+    if (unpadded_)
+      std::replace(all.sequences.begin(), all.sequences.end(), Positions::padding, 9);
     s.queries = std::make_unique<Positions>(rows_of(all, c.mask.offset, c.queries));
     s.keys = std::make_unique<Positions>(std::move(all));
     c.position.queries = s.queries.get();
     c.position.keys = s.keys.get();
   }
 
-  void rotary(Sample& s) {
+  // kind 1 turns queries and keys, 2 queries alone.
+  void rotary(Sample& s, std::int64_t kind) {
     AttentionCase& c = s.c;
-    const std::int64_t kind = c.size < 2 ? 0 : pick({0, 1, 1, 2});
     if (!kind) return;
     const std::int64_t first = c.size > 4 ? pick({0, 0, 3}) : 0;
     const std::int64_t most = (c.size - first) / 2 * 2;
@@ -285,9 +336,11 @@ class Sampler {
 
   std::mt19937_64 engine_;
   unsigned seed_;
+  bool unpadded_ = false;
 };
 
 inline Sample sample(unsigned seed) { return Sampler(seed).draw(); }
+inline Sample decoding_sample(unsigned seed) { return Sampler(seed).draw_decoding(); }
 
 // Scores just below 30 of three keys that compete: where the rounding of long sums shows most.
 inline Sample steep(std::int64_t size) {
@@ -304,12 +357,6 @@ inline Sample steep(std::int64_t size) {
   for (double& value : s.x.k.values) value = each * (1 + 0.003 * value);
   s.out_grad = random_tensor<double, 4>({1, 200, 1, 8}, 4);
   return s;
-}
-
-inline double greatest(const std::vector<double>& numbers) {
-  double most = 0;
-  for (double number : numbers) most = std::max(most, std::abs(number));
-  return most;
 }
 
 }  // namespace gnomon::testing

@@ -94,7 +94,7 @@ struct Int8Heads {
 // keys are not turned here, reads a cache as it lies and adds in another order: decoding
 // repeats the full pass within the error above, and itself to the bit.
 //
-// Cost: D + Dv multiply-adds for each score that is seen. Memory beyond the arguments: some 1.5
+// Cost: D + Dv multiply-adds for each score that is seen. Memory beyond the arguments: some 3
 // MB for each thread (float, D and Dv up to 256); where a call has fewer pieces of work than
 // threads (decoding), Dv numbers more for each row and 2048 keys; for a GridBias or a
 // ProgressiveBias what grows with T + S.

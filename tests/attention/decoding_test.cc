@@ -1,0 +1,210 @@
+// A few queries over a cache, read as it lies where its sizes allow.
+#include <gtest/gtest.h>
+
+#include "attention/bounds.h"
+#include "attention/cached.h"
+#include "attention/oracle.h"
+#include "attention/sample.h"
+#include "gnomon/attention/attention.h"
+#include "gnomon/isa.h"
+
+namespace gnomon {
+namespace {
+
+using namespace gnomon::testing;
+
+template <typename T, typename K>
+struct Types {
+  using Query = T;
+  using Key = K;
+};
+
+template <typename Both>
+class Decoding : public ::testing::Test {};
+using Kinds =
+    ::testing::Types<Types<float, float>, Types<Half, Half>, Types<BFloat16, BFloat16>,
+                     Types<float, Half>, Types<float, BFloat16>, Types<float, std::int8_t>,
+                     Types<Half, std::int8_t>, Types<BFloat16, std::int8_t>>;
+TYPED_TEST_SUITE(Decoding, Kinds);
+
+template <typename Both>
+struct Pass {
+  using T = typename Both::Query;
+  using K = typename Both::Key;
+  Placed<T> q, out;
+  Cached<K> k, v;
+  Tensor<float, 3> lse;
+
+  explicit Pass(const Sample& s)
+      : q(s.x.q, s.layout),
+        out(Tensor<double, 4>(s.out_grad.extents, -3.0), s.layout),
+        k(s.x.k, s.layout == Layout::plain ? CacheOrder::tokens : CacheOrder::heads),
+        v(s.x.v, s.layout == Layout::plain ? CacheOrder::tokens : CacheOrder::heads),
+        lse({s.c.batch, s.c.heads, s.c.queries}) {}
+  void operator()(const AttentionCase& c) {
+    if constexpr (std::is_same_v<K, std::int8_t>)
+      attention<T>(q.read(), k.read(), v.read(), c.mask, c.position, softmax(c), out.view(),
+                   lse.view());
+    else
+      attention<T, K>(q.read(), k.read(), v.read(), c.mask, c.position, softmax(c), out.view(),
+                      lse.view());
+  }
+};
+
+template <typename Both>
+void expect_within_bounds(const Sample& s) {
+  const ScopedThreads one(1);
+  Pass<Both> run(s);
+  const AttentionTensors x{run.q.numbers(), run.k.numbers(), run.v.numbers()};
+  const AttentionOracle exact = oracle(s.c, x);
+  for (Isa isa : available_isas()) {
+    SCOPED_TRACE(std::string(name(isa)) + ", " + s.text);
+    const ScopedIsa scope(isa);
+    run(s.c);
+    gnomon::testing::expect_within_bounds<typename Both::Query>(run.out.numbers(), run.lse,
+                                                                exact, greatest(x.v.values));
+    EXPECT_TRUE(run.out.gaps_intact());
+  }
+}
+
+// A call with these sizes, otherwise plain.
+Sample plain(std::int64_t queries, std::int64_t keys, std::int64_t heads,
+             std::int64_t key_heads, std::int64_t size, std::int64_t values) {
+  Sample s;
+  s.c.queries = queries, s.c.keys = keys, s.c.heads = heads, s.c.key_heads = key_heads;
+  s.c.size = size, s.c.values = values;
+  s.c.scale = softmax_scale(size) * 2;
+  s.c.mask.offset = std::max<std::int64_t>(0, keys - queries);
+  s.layout = Layout::gaps;
+  s.text = "T " + std::to_string(queries) + ", S " + std::to_string(keys) + ", heads " +
+           std::to_string(heads) + "/" + std::to_string(key_heads);
+  s.x = {random_tensor<double, 4>({1, queries, heads, size}, 1),
+         random_tensor<double, 4>({1, keys, key_heads, size}, 2),
+         random_tensor<double, 4>({1, keys, key_heads, values}, 3)};
+  s.out_grad = Tensor<double, 4>({1, queries, heads, values});
+  return s;
+}
+
+TYPED_TEST(Decoding, KeepsTheErrorPromisedByTheHeader) {
+  for (unsigned seed = 1; seed <= 64; ++seed)
+    expect_within_bounds<TypeParam>(decoding_sample(seed));
+}
+
+TYPED_TEST(Decoding, KeepsItsErrorOverManyKeys) {
+  for (std::int64_t keys : {2047, 2048, 2049, 5000}) {
+    Sample s = plain(keys % 2 ? 1 : 3, keys, 4, 2, 16, 32);
+    if (keys == 2048) s.c.mask.before = 70;
+    if (keys == 2049) s.c.position.bias = SlopeBias{{0.5, 0.01, 0.001, 0}};
+    if (keys == 5000) s.c.sinks = {-1, 0, 1, 2}, s.c.mask.before = 4000;
+    expect_within_bounds<TypeParam>(s);
+  }
+}
+
+TYPED_TEST(Decoding, KeepsItsErrorAtScoresOfThirty) {
+  for (std::int64_t size : {16, 128, 256}) {
+    Sample s = steep(size);
+    s.c.queries = 8, s.c.values = 16;
+    s.x.q.extents[1] = 8;
+    s.x.q.values.resize(static_cast<std::size_t>(8 * size));
+    s.x.v = random_tensor<double, 4>({1, 3, 1, 16}, 3);
+    s.out_grad = random_tensor<double, 4>({1, 8, 1, 16}, 4);
+    expect_within_bounds<TypeParam>(s);
+  }
+}
+
+// A prompt over a cache of another type: packed as it is read.
+TYPED_TEST(Decoding, TakesManyRows) {
+  for (unsigned seed : {1, 2}) {
+    Sample s = plain(70, 300, 4, 2, seed == 1 ? 32 : 25, 17);
+    s.c.mask.before = 100;
+    expect_within_bounds<TypeParam>(s);
+  }
+}
+
+template <typename Both>
+void expect_equal_bits(Pass<Both>& a, Pass<Both>& b, const std::string& text) {
+  EXPECT_EQ(a.out.numbers().values, b.out.numbers().values) << text;
+  EXPECT_EQ(a.lse.values, b.lse.values) << text;
+}
+
+TYPED_TEST(Decoding, GivesTheSameBitsForAnyNumberOfThreads) {
+  const auto compare = [](const Sample& s) {
+    Pass<TypeParam> first(s);
+    {
+      const ScopedThreads one(1);
+      first(s.c);
+    }
+    for (int count : {2, 7}) {
+      Pass<TypeParam> run(s);
+      const ScopedThreads several(count);
+      run(s.c);
+      expect_equal_bits(run, first, s.text);
+    }
+  };
+  for (unsigned seed : {3, 8, 21, 34}) compare(decoding_sample(seed));
+  compare(plain(1, 4500, 6, 3, 32, 32));
+  compare(plain(4, 2100, 2, 1, 32, 16));
+}
+
+// A query's row is the same whatever others are in the call.
+TYPED_TEST(Decoding, GivesARowTheSameBitsAloneAndAmongOthers) {
+  const ScopedThreads one(1);
+  Sample all = plain(4, 300, 4, 2, 32, 16);
+  all.c.mask.before = 150;
+  Pass<TypeParam> together(all);
+  together(all.c);
+  const auto wanted = together.out.numbers();
+  for (std::int64_t i = 0; i < 4; ++i) {
+    Sample s = plain(1, 300, 4, 2, 32, 16);
+    s.c.mask.before = 150, s.c.mask.offset = 296 + i;
+    std::copy_n(all.x.q.values.begin() + i * 4 * 32, 4 * 32, s.x.q.values.begin());
+    Pass<TypeParam> alone(s);
+    alone(s.c);
+    const auto got = alone.out.numbers();
+    for (std::ptrdiff_t h = 0; h < 4; ++h)
+      for (std::ptrdiff_t d = 0; d < 16; ++d)
+        EXPECT_EQ(got.view()(0, 0, h, d), wanted.view()(0, i, h, d)) << i;
+  }
+}
+
+// Rows of a cache that nobody has reached yet may hold anything.
+TYPED_TEST(Decoding, DoesNotTakeWhatNoQuerySees) {
+  const ScopedThreads one(1);
+  for (std::int64_t size : {32, 24})
+    for (std::int64_t offset : {0, 15, 63, 64, 100}) {
+      Sample s = plain(2, 200, 4, 2, size, 16);
+      s.c.mask.offset = offset;
+      Pass<TypeParam> clean(s), spoiled(s);
+      clean(s.c);
+      spoiled.k.spoil(offset + 2, 200);
+      spoiled.v.spoil(offset + 2, 200);
+      spoiled(s.c);
+      expect_equal_bits(spoiled, clean, "D " + std::to_string(size));
+    }
+}
+
+// Padding sends a call the other way, where it is not read.
+TYPED_TEST(Decoding, DoesNotReadPadding) {
+  const ScopedThreads one(1);
+  Positions keys = consecutive(80), queries = consecutive(2, 78);
+  for (std::size_t j : {0, 1, 40, 77}) keys.sequences[j] = Positions::padding;
+  Sample s = plain(2, 80, 4, 2, 32, 16);
+  s.c.position.queries = &queries, s.c.position.keys = &keys;
+  Pass<TypeParam> clean(s), spoiled(s);
+  clean(s.c);
+  for (std::ptrdiff_t j : {0, 1, 40, 77}) spoiled.k.spoil(j, 1), spoiled.v.spoil(j, 1);
+  spoiled(s.c);
+  expect_equal_bits(spoiled, clean, "padding");
+  expect_within_bounds<TypeParam>(s);
+}
+
+TYPED_TEST(Decoding, GivesZeroOverNoKeys) {
+  Sample s = plain(2, 0, 4, 2, 32, 16);
+  Pass<TypeParam> run(s);
+  run(s.c);
+  for (double value : run.out.numbers().values) EXPECT_EQ(value, 0);
+  for (float value : run.lse.values) EXPECT_EQ(value, -std::numeric_limits<float>::infinity());
+}
+
+}  // namespace
+}  // namespace gnomon

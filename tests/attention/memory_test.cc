@@ -1,0 +1,56 @@
+// What attention takes beyond its arguments.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include "attention/sample.h"
+#include "gnomon/attention/attention.h"
+
+namespace gnomon {
+namespace {
+
+using namespace gnomon::testing;
+
+constexpr std::int64_t heads = 2, size = 16;
+
+// The most memory that the process ever had, in MiB.
+double most_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+// How much more it became by a forward and a backward pass.
+double growth(std::int64_t tokens, const BiasForm& bias) {
+  const ScopedThreads one(1);
+  const auto x = random_tensor<float, 4>({1, tokens, heads, size}, 1);
+  Tensor<float, 4> out(x.extents, 1), q_grad(x.extents, 1), k_grad = q_grad, v_grad = q_grad;
+  Tensor<float, 3> lse({1, heads, tokens}, 1);
+  const AttentionMask mask{.visibility = Visibility::causal};
+  const AttentionPosition position{.bias = bias};
+  BiasGradient bias_grad;
+  const double before = most_memory();
+  attention<float>(x.view(), x.view(), x.view(), mask, position, {.scale = 0.25}, out.view(),
+                   lse.view());
+  attention_backward<float>(x.view(), x.view(), x.view(), mask, position, {.scale = 0.25},
+                            out.view(), lse.view(), x.view(), q_grad.view(), k_grad.view(),
+                            v_grad.view(), &bias_grad);
+  return most_memory() - before;
+}
+
+// A matrix of 6144 x 6144 floats would be 144 MiB, of 1536 x 1536 a sixteenth of that. (3 and
+// 12 are taken, for sums of keys and values in parts. After other tests in one process less
+// shows.)
+void expect_linear(const BiasForm& bias) {
+  const double small = growth(1536, bias), large = growth(6144, bias);
+  EXPECT_LE(small, 8);
+  EXPECT_LE(large, 24);
+}
+
+TEST(AttentionMemory, HoldsNoMatrixOfASlope) { expect_linear(SlopeBias{{0.01, 0}}); }
+
+TEST(AttentionMemory, HoldsNoMatrixOfAStrip) {
+  expect_linear(StripBias{heads, -6144, std::vector<double>(heads * 6145, 0.5)});
+}
+
+}  // namespace
+}  // namespace gnomon
