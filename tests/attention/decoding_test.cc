@@ -20,12 +20,12 @@ struct Types {
 };
 
 template <typename Both>
-class Decoding : public ::testing::Test {};
+class AttentionDecoding : public ::testing::Test {};
 using Kinds =
     ::testing::Types<Types<float, float>, Types<Half, Half>, Types<BFloat16, BFloat16>,
                      Types<float, Half>, Types<float, BFloat16>, Types<float, std::int8_t>,
                      Types<Half, std::int8_t>, Types<BFloat16, std::int8_t>>;
-TYPED_TEST_SUITE(Decoding, Kinds);
+TYPED_TEST_SUITE(AttentionDecoding, Kinds);
 
 template <typename Both>
 struct Pass {
@@ -85,12 +85,12 @@ Sample plain(std::int64_t queries, std::int64_t keys, std::int64_t heads,
   return s;
 }
 
-TYPED_TEST(Decoding, KeepsTheErrorPromisedByTheHeader) {
+TYPED_TEST(AttentionDecoding, KeepsTheErrorPromisedByTheHeader) {
   for (unsigned seed = 1; seed <= 64; ++seed)
     expect_within_bounds<TypeParam>(decoding_sample(seed));
 }
 
-TYPED_TEST(Decoding, KeepsItsErrorOverManyKeys) {
+TYPED_TEST(AttentionDecoding, KeepsItsErrorOverManyKeys) {
   for (std::int64_t keys : {2047, 2048, 2049, 5000}) {
     Sample s = plain(keys % 2 ? 1 : 3, keys, 4, 2, 16, 32);
     if (keys == 2048) s.c.mask.before = 70;
@@ -100,7 +100,7 @@ TYPED_TEST(Decoding, KeepsItsErrorOverManyKeys) {
   }
 }
 
-TYPED_TEST(Decoding, KeepsItsErrorAtScoresOfThirty) {
+TYPED_TEST(AttentionDecoding, KeepsItsErrorAtScoresOfThirty) {
   for (std::int64_t size : {16, 128, 256}) {
     Sample s = steep(size);
     s.c.queries = 8, s.c.values = 16;
@@ -113,7 +113,7 @@ TYPED_TEST(Decoding, KeepsItsErrorAtScoresOfThirty) {
 }
 
 // A prompt over a cache of another type: packed as it is read.
-TYPED_TEST(Decoding, TakesManyRows) {
+TYPED_TEST(AttentionDecoding, TakesManyRows) {
   for (unsigned seed : {1, 2}) {
     Sample s = plain(70, 300, 4, 2, seed == 1 ? 32 : 25, 17);
     s.c.mask.before = 100;
@@ -127,7 +127,7 @@ void expect_equal_bits(Pass<Both>& a, Pass<Both>& b, const std::string& text) {
   EXPECT_EQ(a.lse.values, b.lse.values) << text;
 }
 
-TYPED_TEST(Decoding, GivesTheSameBitsForAnyNumberOfThreads) {
+TYPED_TEST(AttentionDecoding, GivesTheSameBitsForAnyNumberOfThreads) {
   const auto compare = [](const Sample& s) {
     Pass<TypeParam> first(s);
     {
@@ -147,7 +147,7 @@ TYPED_TEST(Decoding, GivesTheSameBitsForAnyNumberOfThreads) {
 }
 
 // A query's row is the same whatever others are in the call.
-TYPED_TEST(Decoding, GivesARowTheSameBitsAloneAndAmongOthers) {
+TYPED_TEST(AttentionDecoding, GivesARowTheSameBitsAloneAndAmongOthers) {
   const ScopedThreads one(1);
   Sample all = plain(4, 300, 4, 2, 32, 16);
   all.c.mask.before = 150;
@@ -168,7 +168,7 @@ TYPED_TEST(Decoding, GivesARowTheSameBitsAloneAndAmongOthers) {
 }
 
 // Rows of a cache that nobody has reached yet may hold anything.
-TYPED_TEST(Decoding, DoesNotTakeWhatNoQuerySees) {
+TYPED_TEST(AttentionDecoding, DoesNotTakeWhatNoQuerySees) {
   const ScopedThreads one(1);
   for (std::int64_t size : {32, 24})
     for (std::int64_t offset : {0, 15, 63, 64, 100}) {
@@ -184,7 +184,7 @@ TYPED_TEST(Decoding, DoesNotTakeWhatNoQuerySees) {
 }
 
 // Padding sends a call the other way, where it is not read.
-TYPED_TEST(Decoding, DoesNotReadPadding) {
+TYPED_TEST(AttentionDecoding, DoesNotReadPadding) {
   const ScopedThreads one(1);
   Positions keys = consecutive(80), queries = consecutive(2, 78);
   for (std::size_t j : {0, 1, 40, 77}) keys.sequences[j] = Positions::padding;
@@ -198,7 +198,7 @@ TYPED_TEST(Decoding, DoesNotReadPadding) {
   expect_within_bounds<TypeParam>(s);
 }
 
-TYPED_TEST(Decoding, GivesZeroOverNoKeys) {
+TYPED_TEST(AttentionDecoding, GivesZeroOverNoKeys) {
   Sample s = plain(2, 0, 4, 2, 32, 16);
   Pass<TypeParam> run(s);
   run(s.c);
