@@ -188,8 +188,8 @@ Run attended_backward() {
        v_grad = array<float, 4>(given.k->view().extents());
   return [=] {
     attention_backward<float>(given.q->view(), given.k->view(), given.v->view(), given.mask, {},
-                              {.scale = 0.125}, given.out->view(), given.lse->view(), out_grad->view(),
-                              q_grad->view(), k_grad->view(), v_grad->view());
+                              {.scale = 0.125}, given.out->view(), given.lse->view(),
+                              out_grad->view(), q_grad->view(), k_grad->view(), v_grad->view());
   };
 }
 
