@@ -41,46 +41,71 @@ struct State {
   }
 };
 
-// Takes a tile of scores into the rows' state: scores become 2^(score - maximum).
+// Takes `count` rows of scores that have the same columns into their state: scores become
+// 2^(score - maximum).
+template <int count, typename A>
+HWY_INLINE void TakeRows(const Columns& seen, std::int64_t values, A* HWY_RESTRICT scores,
+                         const State<A>& state, std::int64_t first) {
+  const hn::ScalableTag<A> tag;
+  using V = hn::Vec<decltype(tag)>;
+  constexpr std::int64_t lanes = State<A>::lanes;
+  constexpr A nothing = -std::numeric_limits<A>::infinity();
+  V greatest[count], shift[count], sum[count];
+#pragma GCC unroll 4
+  for (int r = 0; r < count; ++r) greatest[r] = hn::Set(tag, state.most[first + r]);
+  for (std::int64_t j = seen.begin; j < seen.end; j += lanes)
+#pragma GCC unroll 4
+    for (int r = 0; r < count; ++r)
+      greatest[r] = hn::Max(greatest[r], hn::Load(tag, scores + r * tile_keys + j));
+#pragma GCC unroll 4
+  for (int r = 0; r < count; ++r) {
+    A& most = state.most[first + r];
+    const A now = hn::GetLane(hn::MaxOfLanes(tag, greatest[r]));
+    // While nothing is seen any finite number will do: the weight of -infinity is 0.
+    const A reference = now == nothing ? A(0) : now;
+    shift[r] = hn::Set(tag, reference);
+    sum[r] = hn::Zero(tag);
+    if (now == most) continue;
+    A* HWY_RESTRICT to = state.out + (first + r) * state.width;
+    const auto factor = WeightOfScore(tag, hn::Set(tag, most - reference));
+    A* HWY_RESTRICT total = state.sum + (first + r) * lanes;
+    hn::Store(hn::Mul(factor, hn::Load(tag, total)), tag, total);
+    for (std::int64_t d = 0; d < padded(values); d += lanes)
+      hn::Store(hn::Mul(factor, hn::Load(tag, to + d)), tag, to + d);
+    most = now;
+  }
+  for (std::int64_t j = seen.begin; j < seen.end; j += lanes)
+#pragma GCC unroll 4
+    for (int r = 0; r < count; ++r) {
+      A* at = scores + r * tile_keys + j;
+      const auto weight = WeightOfScore(tag, hn::Sub(hn::Load(tag, at), shift[r]));
+      sum[r] = hn::Add(sum[r], weight);
+      hn::Store(weight, tag, at);
+    }
+#pragma GCC unroll 4
+  for (int r = 0; r < count; ++r) {
+    A* HWY_RESTRICT total = state.sum + (first + r) * lanes;
+    hn::Store(hn::Add(hn::Load(tag, total), sum[r]), tag, total);
+  }
+}
+
+// Takes a tile of scores into the state of rows `first` on.
 template <typename A>
 void TakeScores(const Tile& tile, const SeenColumns& columns, std::int64_t values,
                 A* HWY_RESTRICT scores, const State<A>& state, std::int64_t first) {
-  const hn::ScalableTag<A> tag;
-  constexpr std::int64_t lanes = State<A>::lanes;
-  constexpr A nothing = -std::numeric_limits<A>::infinity();
-  for (std::int64_t i = 0; i < tile.rows(); ++i) {
+  constexpr std::int64_t together = 3;
+  static_assert(block_rows % together == 0);  // so that they have the same columns
+  for (std::int64_t i = 0; i < tile.rows();) {
     const Columns& seen = columns[i / block_rows];
-    if (seen.begin == seen.end) continue;
-    A* HWY_RESTRICT row = scores + i * tile_keys;
-    A& most = state.most[first + i];
-    auto greatest = hn::Set(tag, most), other = greatest;
-    std::int64_t j = seen.begin;
-    for (; j + 2 * lanes <= seen.end; j += 2 * lanes) {
-      greatest = hn::Max(greatest, hn::Load(tag, row + j));
-      other = hn::Max(other, hn::Load(tag, row + j + lanes));
+    if (seen.begin == seen.end) {
+      i += block_rows;
+    } else if (i + together <= tile.rows()) {
+      TakeRows<together>(seen, values, scores + i * tile_keys, state, first + i);
+      i += together;
+    } else {
+      TakeRows<1>(seen, values, scores + i * tile_keys, state, first + i);
+      ++i;
     }
-    if (j < seen.end) greatest = hn::Max(greatest, hn::Load(tag, row + j));
-    const A now = hn::GetLane(hn::MaxOfLanes(tag, hn::Max(greatest, other)));
-    // While nothing is seen any finite number will do: the weight of -infinity is 0.
-    const A reference = now == nothing ? A(0) : now;
-    const auto shift = hn::Set(tag, reference);
-    A* HWY_RESTRICT sum_at = state.sum + (first + i) * lanes;
-    auto sum = hn::Load(tag, sum_at);
-    if (now != most) {
-      const auto factor = WeightOfScore(tag, hn::Set(tag, most - reference));
-      sum = hn::Mul(factor, sum);
-      A* HWY_RESTRICT to = state.out + (first + i) * state.width;
-      for (std::int64_t d = 0; d < padded(values); d += lanes)
-        hn::Store(hn::Mul(factor, hn::Load(tag, to + d)), tag, to + d);
-      most = now;
-    }
-    auto part = hn::Zero(tag);
-    for (j = seen.begin; j < seen.end; j += lanes) {
-      const auto weight = WeightOfScore(tag, hn::Sub(hn::Load(tag, row + j), shift));
-      part = hn::Add(part, weight);
-      hn::Store(weight, tag, row + j);
-    }
-    hn::Store(hn::Add(sum, part), tag, sum_at);
   }
 }
 
