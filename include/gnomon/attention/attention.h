@@ -126,6 +126,7 @@ void attention(View<const T, 4> q, const Int8Heads& k, const Int8Heads& v,
 //   k_grad: e scale G |q| w
 //   v_grad: e |out_grad| w
 //   bias:   e G times the softmax weight (for a slope: weight x distance) summed into it
+//   sinks:  e G times the sink's weight summed over queries
 //
 // Deterministic, the bias's gradient too. Threads share out the B Hk key heads; where these are
 // fewer than 16, also up to 16 / (B Hk) parts of the queries, whose sums are added in order.
