@@ -164,17 +164,22 @@ class PairTurner {
                                    : lanes * sizeof(A) >= 32             ? 8 / vectors
                                                                          : 4 / vectors;
 
+  // The constructors are spelt out, since implicit ones are not made for the instruction set.
   template <class Tag, int count>
   struct FactorVectors {
     hn::Vec<Tag> at[static_cast<std::size_t>(count)];
+
+    HWY_INLINE FactorVectors() {}
+    HWY_INLINE explicit FactorVectors(hn::Vec<Tag> one) : at{one} {}
+    HWY_INLINE FactorVectors(hn::Vec<Tag> one, hn::Vec<Tag> two) : at{one, two} {}
   };
 
   template <bool apart, class Tag>
   static HWY_INLINE auto LoadFactors(Tag d, const A* HWY_RESTRICT from) {
     if constexpr (apart && halves)
-      return FactorVectors<Tag, 2>{{hn::LoadU(d, from), hn::LoadU(d, from + hn::MaxLanes(d))}};
+      return FactorVectors<Tag, 2>(hn::LoadU(d, from), hn::LoadU(d, from + hn::MaxLanes(d)));
     else
-      return FactorVectors<Tag, 1>{{hn::LoadU(d, from)}};
+      return FactorVectors<Tag, 1>(hn::LoadU(d, from));
   }
 
   template <class Tag, int count>
