@@ -123,8 +123,8 @@ struct ForwardPlan {
   }
 };
 
-// Keys of a tile where products are made straight from a cache: of all heads they fit twice
-// into a second-level cache. Rows for which that is worth it.
+// Keys of a tile where products are made straight from a cache, and the rows of a key head for
+// which that is worth it.
 constexpr std::int64_t direct_keys = 64, direct_rows = 8;
 constexpr std::int64_t in_fours(std::int64_t rows) { return (rows + 3) / 4 * 4; }
 
