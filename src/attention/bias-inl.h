@@ -89,10 +89,11 @@ void FillStrip(const StripBias& form, std::int64_t head, std::int64_t first, std
   const std::int64_t numbers = form.distances(), column = first - form.first;
   const std::int64_t begin = std::clamp<std::int64_t>(-column, 0, count);
   const std::int64_t end = std::clamp<std::int64_t>(numbers - column, begin, count);
-  const double* HWY_RESTRICT from = form.values.data() + head * numbers + column;
+  const double* HWY_RESTRICT of_head = form.values.data() + head * numbers;
   std::fill(to, to + begin, A(0));
   ForVectors<double>(end - begin, [&](auto d, std::int64_t i) HWY_ATTR {
-    StoreSum(d, hn::Mul(hn::Set(d, log2_of_e), hn::LoadU(d, from + begin + i)), to + begin + i);
+    const auto value = hn::LoadU(d, of_head + (column + begin + i));
+    StoreSum(d, hn::Mul(hn::Set(d, log2_of_e), value), to + begin + i);
   });
   std::fill(to + end, to + count, A(0));
 }

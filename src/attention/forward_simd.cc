@@ -153,7 +153,7 @@ void ForwardByPieces(const ForwardProblem<A>& problem, const ForwardPlan& plan) 
       const ForwardPiece piece = plan.piece(problem, n);
       const internal::KeyRange range = SeenByPiece(problem, piece);
       PackQueries(problem, piece, at.q);
-      at.total.Clear();
+      if (range.begin >= range.end) at.total.Clear();
       const std::int64_t first = range.begin / part_keys;
       for (std::int64_t part = first; part * part_keys < range.end; ++part) {
         RunPart(problem, piece, InPart(range, part), at, part == first ? at.total : at.part);
@@ -165,19 +165,54 @@ void ForwardByPieces(const ForwardProblem<A>& problem, const ForwardPlan& plan) 
   });
 }
 
+// States of every part of the keys, for pieces of `rows` rows.
+template <typename A>
+class PartStates {
+ public:
+  PartStates(const ForwardProblem<A>& problem, std::int64_t pieces, std::int64_t parts,
+             std::int64_t rows)
+      : problem_(problem),
+        pieces_(pieces),
+        parts_(parts),
+        rows_(rows),
+        numbers_(NumbersOf(problem, rows)),
+        pool_(1, pieces * parts * numbers_) {}
+  State<A> at(std::int64_t piece, std::int64_t part) const {
+    internal::Carve<A> carve(pool_.at(0) + (piece * parts_ + part) * numbers_);
+    return State<A>(carve, rows_, problem_.value_size);
+  }
+  // Merges the parts of each piece in their order; piece_of(n) says what piece n is.
+  template <typename PieceOf>
+  void Write(const PieceOf& piece_of) const {
+    parallel_for(pieces_, 16, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t n = begin; n < end; ++n) {
+        const State<A> total = at(n, 0);
+        for (std::int64_t part = 1; part < parts_; ++part)
+          MergeStates(at(n, part), total, problem_.value_size);
+        WritePiece(problem_, piece_of(n), total);
+      }
+    });
+  }
+
+ private:
+  static std::int64_t NumbersOf(const ForwardProblem<A>& problem, std::int64_t rows) {
+    internal::Carve<A> carve;
+    State<A>(carve, rows, problem.value_size);
+    return carve.used();
+  }
+
+  const ForwardProblem<A>& problem_;
+  std::int64_t pieces_, parts_, rows_, numbers_;
+  internal::ScratchPool<A> pool_;
+};
+
 // Each part of the keys of each piece by one thread: for few queries and many keys.
 template <typename A>
 void ForwardByParts(const ForwardProblem<A>& problem, const ForwardPlan& plan) {
   const std::int64_t rows = plan.queries * problem.group(), parts = plan.parts;
   internal::ScratchPool<A> pool(internal::at_once(plan.pieces * parts, 1),
                                 ForwardScratch<A>(problem, rows, nullptr).carve.used());
-  internal::Carve<A> of_state;
-  State<A>(of_state, rows, problem.value_size);
-  internal::ScratchPool<A> states(1, plan.pieces * parts * of_state.used());
-  const auto state_of = [&](std::int64_t piece, std::int64_t part) {
-    internal::Carve<A> carve(states.at(0) + (piece * parts + part) * of_state.used());
-    return State<A>(carve, rows, problem.value_size);
-  };
+  const PartStates<A> states(problem, plan.pieces, parts, rows);
   parallel_for(plan.pieces * parts, 1, [&](std::int64_t begin, std::int64_t end) {
     A* block = pool.take();
     const ForwardScratch<A> at(problem, rows, block);
@@ -187,33 +222,18 @@ void ForwardByParts(const ForwardProblem<A>& problem, const ForwardPlan& plan) {
       const ForwardPiece piece = plan.piece(problem, n_piece);
       PackQueries(problem, piece, at.q);
       RunPart(problem, piece, InPart(SeenByPiece(problem, piece), part), at,
-              state_of(n_piece, part));
+              states.at(n_piece, part));
     }
     pool.give(block);
   });
-  parallel_for(plan.pieces, 16, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t n = begin; n < end; ++n) {
-      const State<A> total = state_of(n, 0);
-      for (std::int64_t part = 1; part < parts; ++part)
-        MergeStates(state_of(n, part), total, problem.value_size);
-      WritePiece(problem, plan.piece(problem, n), total);
-    }
-  });
+  states.Write([&](std::int64_t n) { return plan.piece(problem, n); });
 }
 
 // Each part of the keys of some key heads by one thread, for at most direct_rows rows of each.
 void ForwardDirectly(const ForwardProblem<float>& problem) {
   const std::int64_t rows = internal::in_fours(problem.queries * problem.group());
   const internal::DirectPlan plan(problem);
-  internal::Carve<float> of_state;
-  State<float>(of_state, rows, problem.value_size);
-  const std::int64_t pairs = problem.batch * problem.key_heads;
-  internal::ScratchPool<float> states(1, pairs * plan.parts * of_state.used());
-  const auto state_of = [&](std::int64_t b, std::int64_t head, std::int64_t part) {
-    const std::int64_t n = (b * problem.key_heads + head) * plan.parts + part;
-    internal::Carve<float> carve(states.at(0) + n * of_state.used());
-    return State<float>(carve, rows, problem.value_size);
-  };
+  const PartStates<float> states(problem, problem.batch * problem.key_heads, plan.parts, rows);
   internal::ScratchPool<float> pool(internal::at_once(plan.pieces, plan.grain),
                                     DirectScratch(problem, plan.heads, nullptr).carve.used());
   parallel_for(plan.pieces, plan.grain, [&](std::int64_t begin, std::int64_t end) {
@@ -226,19 +246,14 @@ void ForwardDirectly(const ForwardProblem<float>& problem) {
                     at.q + h * rows * row_stride(problem.size));
       const internal::KeyRange range =
           SeenByPiece(problem, {piece.batch, piece.first, 0, problem.queries});
-      RunDirectly(problem, piece, InPart(range, piece.part), at,
-                  [&](std::int64_t head) { return state_of(piece.batch, head, piece.part); });
+      RunDirectly(problem, piece, InPart(range, piece.part), at, [&](std::int64_t head) {
+        return states.at(piece.batch * problem.key_heads + head, piece.part);
+      });
     }
     pool.give(block);
   });
-  parallel_for(pairs, 64, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t n = begin; n < end; ++n) {
-      const std::int64_t b = n / problem.key_heads, head = n % problem.key_heads;
-      const State<float> total = state_of(b, head, 0);
-      for (std::int64_t part = 1; part < plan.parts; ++part)
-        MergeStates(state_of(b, head, part), total, problem.value_size);
-      WritePiece(problem, {b, head, 0, problem.queries}, total);
-    }
+  states.Write([&](std::int64_t n) {
+    return ForwardPiece{n / problem.key_heads, n % problem.key_heads, 0, problem.queries};
   });
 }
 

@@ -176,8 +176,8 @@ struct BackwardPlan {
   explicit BackwardPlan(const AttentionProblem& problem) {
     const std::int64_t size = problem.size + problem.value_size;
     const std::int64_t rows = std::clamp<std::int64_t>(65536 / size, 2 * tile_rows, 512);
-    queries = std::clamp<std::int64_t>(rows / problem.group() / tile_rows * tile_rows,
-                                       tile_rows, std::max<std::int64_t>(problem.queries, 1));
+    queries = std::max(rows / problem.group() / tile_rows * tile_rows, tile_rows);
+    queries = std::min(queries, std::max<std::int64_t>(problem.queries, 1));
     // 16 pieces of work, where their sums take less than 32 MB.
     const std::int64_t pairs = std::max<std::int64_t>(problem.batch * problem.key_heads, 1);
     const std::int64_t room = 8'000'000 / (pairs * (problem.keys + 1) * size);
