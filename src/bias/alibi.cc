@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "gnomon/dtype.h"
 #include "gnomon/error.h"
 #include "src/core/memory.h"
 
@@ -26,6 +27,11 @@ std::vector<double> slopes(const Alibi& alibi) {
            "local_heads must be from 0 to heads - head_offset, " + std::to_string(rest),
            alibi.local_heads);
 
+  if (!(alibi.bias_scale > 0 && std::isfinite(alibi.bias_scale)))
+    refuse("alibi", "bias_scale must be positive and finite", alibi.bias_scale);
+  if (alibi.rounding != AlibiRounding::none && alibi.rounding != AlibiRounding::bfloat16)
+    refuse("alibi", "rounding must be none or bfloat16", static_cast<int>(alibi.rounding));
+
   // c: the power of two at or below H. Its heads come first; the others take every other slope
   // of 2c heads.
   const auto c = static_cast<int64_t>(std::bit_floor(static_cast<std::uint64_t>(alibi.heads)));
@@ -40,11 +46,38 @@ std::vector<double> slopes(const Alibi& alibi) {
   return slopes;
 }
 
-SlopeBias lower(const Alibi& alibi) { return {.slopes = slopes(alibi)}; }
+namespace {
+
+void refuse_rounded(const Alibi& alibi) {
+  if (alibi.rounding != AlibiRounding::none)
+    refuse("alibi", "a rounded bias has no slope: rounding must be none", "bfloat16");
+}
+
+double rounded(double x) {
+  return static_cast<double>(static_cast<float>(BFloat16(static_cast<float>(x))));
+}
+
+}  // namespace
+
+SlopeBias lower(const Alibi& alibi) {
+  SlopeBias bias{.slopes = slopes(alibi)};
+  refuse_rounded(alibi);
+  for (double& slope : bias.slopes) slope *= alibi.bias_scale;
+  return bias;
+}
+
+std::vector<float> key_biases(const Alibi& alibi, std::span<const int64_t> positions) {
+  std::vector<float> values;
+  for (const double slope : slopes(alibi))
+    for (const int64_t position : positions)
+      values.push_back(static_cast<float>(
+          alibi.bias_scale * rounded(rounded(slope) * rounded(static_cast<double>(position)))));
+  return values;
+}
 
 StripBias strip(const Alibi& alibi, int64_t first, int64_t count) {
   if (count < 0) refuse("alibi", "count of distances must not be negative", count);
-  const std::vector<double> slope = slopes(alibi);
+  const std::vector<double> slope = lower(alibi).slopes;
   StripBias strip{.heads = static_cast<int64_t>(slope.size()), .first = first, .values = {}};
   strip.values.reserve(slope.size() * static_cast<std::size_t>(count));
   internal::advise_huge_pages(strip.values.data(), strip.values.capacity() * sizeof(double));

@@ -160,4 +160,42 @@ GNOMON_INSTANTIATE(Half)
 GNOMON_INSTANTIATE(BFloat16)
 #undef GNOMON_INSTANTIATE
 
+int64_t capacity(const SinusoidalGrid& spec) {
+  if (spec.grid.empty()) refuse("grid", "the extents of the grid must be given", "none");
+  if (spec.class_tokens < 0)
+    refuse("grid", "class_tokens must not be negative", spec.class_tokens);
+  int64_t cells = 1;
+  for (const int64_t extent : spec.grid) {
+    if (extent < 1 || cells > (int64_t{1} << 40) / extent)
+      refuse("grid", "extents must be at least 1, with at most 2^40 cells", extent);
+    cells *= extent;
+  }
+  return spec.class_tokens + cells;
+}
+
+EmbeddingTable grid_table(const SinusoidalGrid& spec, std::span<const int64_t> positions) {
+  const int64_t most = capacity(spec);
+  std::vector<int64_t> at;  // the cell of each token; 0 for tokens before them
+  for (const int64_t position : positions) {
+    if (position < 0 || position >= most)
+      refuse("grid", "position must be 0 to " + std::to_string(most - 1), position);
+    at.push_back(std::max<int64_t>(position - spec.class_tokens, 0));
+  }
+  Grid cells{.cells = std::ssize(at), .axes = std::ssize(spec.grid), .coordinates = {}};
+  for (const int64_t cell : at) {
+    const auto end = cells.coordinates.insert(cells.coordinates.end(), spec.grid.size(), 0);
+    int64_t rest = cell;
+    for (std::size_t a = spec.grid.size(); a-- > 0; rest /= spec.grid[a])
+      end[static_cast<std::ptrdiff_t>(a)] = rest % spec.grid[a];
+  }
+  EmbeddingTable table{cells.cells, dim(spec), {}};
+  table.values.resize(static_cast<std::size_t>(table.tokens * table.channels));
+  const View<float, 2> out(table.values.data(), {table.tokens, table.channels});
+  fill(spec, cells, out);
+  for (std::size_t t = 0; t < positions.size(); ++t)
+    if (positions[t] < spec.class_tokens)
+      for (int64_t c = 0; c < table.channels; ++c) out(static_cast<int64_t>(t), c) = 0;
+  return table;
+}
+
 }  // namespace gnomon

@@ -105,6 +105,13 @@ std::vector<double> frequencies(const Sinusoidal& s) {
 
 template <typename T>
 void fill(const Sinusoidal& s, std::span<const int64_t> positions, View<T, 2> out) {
+  std::vector<int64_t> moved;
+  if (s.offset != 0) {
+    for (const int64_t position : positions)
+      if (__builtin_add_overflow(position, s.offset, &moved.emplace_back()))
+        refuse("sinusoidal", "position + offset must be below 2^63, with offset", s.offset);
+    positions = moved;
+  }
   if (s.scale == 1.0) return fill_columns(s, positions, out);
   std::vector<double> scaled(positions.begin(), positions.end());
   for (double& position : scaled) position *= s.scale;

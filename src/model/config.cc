@@ -133,6 +133,8 @@ ModelDescription read_config(std::string_view json, const ConfigOptions& options
   r.out.model_type = gnomon::internal::printable(type.value_or("unknown"), 80);
   for (std::string& note : notes_on(subject, parts, options.part)) r.note(std::move(note));
   family->read(r);
+  read_attention(r);
+  finish(r);
   check_unasked(r, known);
   if (whole_type && options.part.empty())
     r.out.model_type = gnomon::internal::printable(*whole_type, 80);

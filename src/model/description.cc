@@ -2,110 +2,261 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
+#include <map>
+#include <numbers>
 
 #include "gnomon/error.h"
+#include "src/model/encoding_json.h"
 
 namespace gnomon::model {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = internal::OrderedJson;
+using internal::json_of;
 
-void put_rotary(const LayerGroup& group, std::int64_t length, Json& json) {
-  const auto& scaled = std::get<ScaledRotary>(group.encoding);
-  const ResolvedRotary resolved = resolve(group, length);
-  json["pairing"] = scaled.rotary.pairing == Pairing::halves ? "halves" : "adjacent";
-  json["head_dim"] = group.head_dim;
-  json["rotary_dim"] = scaled.rotary.dim;
-  json["first"] = scaled.rotary.first;
-  json["base"] = scaled.rotary.base;
-  json["scaling"] = Json::parse(to_json(scaled.scaling));
-  json["inv_freq"] = resolved.schedule.inv_freq;
-  json["table_scale"] = resolved.schedule.table_scale;
-  json["axes"] = resolved.schedule.axes.empty() ? Json() : Json(resolved.schedule.axes);
-}
-
-void put_slopes(const Alibi& alibi, Json& json) {
-  json["heads"] = alibi.heads;
-  json["max_bias"] = alibi.max_bias;
-  json["slopes"] = slopes(alibi);
-}
-
-// The fields of an encoding without a contract of its own, under their own names.
-void put_fields(const Encoding& encoding, Json& json) {
-  const Json fields = Json::parse(to_json(encoding));
-  for (const auto& [name, value] : fields.items())
-    if (name != "kind") json[name] = value;
-}
-
-Json group_json(const LayerGroup& group, std::int64_t length) {
-  Json json{{"layers", group.layers}, {"kind", group.kind}};
-  if (!group.part.empty()) json["part"] = group.part;
-  double softmax_scale = group.softmax_scale;
-  if (std::holds_alternative<ScaledRotary>(group.encoding)) {
-    put_rotary(group, length, json);
-    softmax_scale = resolve(group, length).softmax_scale;
-  } else {
-    if (group.head_dim > 0) json["head_dim"] = group.head_dim;
-    if (const auto* alibi = std::get_if<Alibi>(&group.encoding)) {
-      put_slopes(*alibi, json);
-    } else if (const auto* t5 = std::get_if<T5Bias>(&group.encoding)) {
-      json["heads"] = t5->heads;
-      json["buckets"] = t5->buckets;
-      json["max_distance"] = t5->max_distance;
-      json["bidirectional"] = t5->direction == T5Direction::bidirectional;
-    } else {
-      put_fields(group.encoding, json);
-      if (const auto most = capacity(group.encoding)) json["capacity"] = *most;
-    }
-    for (const auto& [name, value] : group.facts)
-      if (value == std::trunc(value) && std::abs(value) < 0x1p63)
-        json[name] = static_cast<std::int64_t>(value);
-      else
-        json[name] = value;
+// The keys of an encoding in the contract, besides the fields of its spec.
+void put_encoding(const Encoding& encoding, std::int64_t length, Json& json) {
+  const auto put_fields = [&] {
+    const Json fields = json_of(encoding);
+    for (const auto& [name, value] : fields.items())
+      if (name != "kind" && !json.contains(name)) json[name] = value;
+  };
+  if (const auto rotary = rotary_schedule(encoding, length)) {
+    const auto* scaled = std::get_if<ScaledRotary>(&encoding);
+    json["pairing"] = rotary->pairing == Pairing::halves ? "halves" : "adjacent";
+    json["rotary_dim"] = rotary->dim();
+    json["first"] = rotary->first;
+    json["base"] = scaled ? scaled->rotary.base : json_of(encoding).value("base", 0.0);
+    json["scaling"] = json_of(scaled ? scaled->scaling : RopeScaling(NoScaling{}));
+    json["inv_freq"] = rotary->inv_freq;
+    json["table_scale"] = rotary->table_scale;
+    json["axes"] = rotary->axes.empty() ? Json() : Json(rotary->axes);
+    return;
   }
-  if (group.temperature)
+  if (const auto* alibi = std::get_if<Alibi>(&encoding)) {
+    json["heads"] = alibi->heads;
+    json["max_bias"] = alibi->max_bias;
+    json["slopes"] = slopes(*alibi);
+    if (alibi->bias_scale != 1) json["bias_scale"] = alibi->bias_scale;
+    return;
+  }
+  if (const auto* t5 = std::get_if<T5Bias>(&encoding)) {
+    json["heads"] = t5->heads;
+    json["buckets"] = t5->buckets;
+    json["max_distance"] = t5->max_distance;
+    json["bidirectional"] = t5->direction == T5Direction::bidirectional;
+    return;
+  }
+  if (const auto* swin = std::get_if<Swin>(&encoding)) {
+    json["window"] = swin->height;
+    if (swin->class_tokens > 0) {
+      json["window_height"] = swin->height;
+      json["window_width"] = swin->width;
+      json["class_rows"] = 3;
+      json["rows"] = offsets(*swin);
+    }
+  } else if (const auto* swin_v2 = std::get_if<SwinV2>(&encoding)) {
+    json["window"] = swin_v2->height;
+  } else if (const auto* shaw = std::get_if<Shaw>(&encoding)) {
+    json["before"] = shaw->left;
+    json["after"] = shaw->right;
+    if (shaw->left == shaw->right) json["max_distance"] = shaw->left;
+    json["rows"] = vectors(*shaw);
+    json["met_by_keys"] = shaw->meets == ShawMeets::queries_and_keys ? 1 : 0;
+  } else if (const auto* deberta = std::get_if<Deberta>(&encoding)) {
+    const bool logarithmic = deberta->distance == DebertaDistance::logarithmic;
+    json["buckets"] = logarithmic ? deberta->span : 0;
+    json["max_distance"] = deberta->max_distance;
+    json["content_to_position"] =
+        deberta->terms != DebertaTerms::position_to_content ? 1 : 0;
+    json["position_to_content"] =
+        deberta->terms != DebertaTerms::content_to_position ? 1 : 0;
+  } else if (const auto* xl = std::get_if<TransformerXl>(&encoding)) {
+    if (xl->clamp) json["clamp_length"] = *xl->clamp;
+  } else if (const auto* decomposed = std::get_if<Decomposed>(&encoding)) {
+    json["height_rows"] = table_height(*decomposed);
+    json["width_rows"] = table_width(*decomposed);
+  } else if (const auto* grid = std::get_if<SinusoidalGrid>(&encoding)) {
+    json["dim"] = dim(*grid);
+    json["base"] = grid->axes.front().sinusoidal.base;
+    if (grid->grid.size() == 2) json["height"] = grid->grid[0], json["width"] = grid->grid[1];
+    json["class_rows"] = grid->class_tokens;
+  } else if (const auto* detr = std::get_if<DetrPage>(&encoding)) {
+    json["dim"] = detr->dim;
+    json["base"] = detr->temperature;
+    json["turn"] = 2 * std::numbers::pi;
+    return;
+  } else if (const auto* axial = std::get_if<AxialLearned>(&encoding)) {
+    if (axial->join == AxisJoin::summed || axial->rows.size() == 2) {
+      json["rows"] = axial->rows.front();
+      json["columns"] = axial->rows.back();
+    }
+    for (std::size_t a = 0; a < axial->rows.size(); ++a)
+      json["axis_" + std::to_string(a)] = axial->rows[a];
+    json["dim"] = axial->dims.front();
+  } else if (const auto* fourier = std::get_if<FourierLine>(&encoding)) {
+    json["bands"] = fourier->fourier.count;
+    if (fourier->grid.size() == 2)
+      json["height"] = fourier->grid[0], json["width"] = fourier->grid[1];
+  } else if (const auto* vjepa2 = std::get_if<Vjepa2>(&encoding)) {
+    json["block"] = vjepa2->block();
+  }
+  put_fields();
+  if (const auto most = capacity(encoding)) json["capacity"] = *most;
+}
+
+Json norm_json(const std::optional<LayerNorm>& norm) {
+  if (!norm) return "none";
+  return norm->order == NormOrder::before_rotation ? "before the rotation"
+                                                   : "after the rotation";
+}
+
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+// What a group does besides one of its encodings.
+void put_attention(const LayerGroup& group, std::int64_t length, Json& json) {
+  const LayerAttention& attention = group.attention;
+  if (attention.query_scale)
     json["query_scale"] = {{"type", "temperature"},
-                           {"beta", group.temperature->beta},
-                           {"length", group.temperature->length},
-                           {"shift", group.temperature->shift}};
+                           {"beta", attention.query_scale->beta},
+                           {"length", attention.query_scale->length},
+                           {"shift", attention.query_scale->shift}};
   else
     json["query_scale"] = {{"type", "none"}};
-  if (softmax_scale > 0) json["softmax_scale"] = softmax_scale;
+  if (group.head_dim == 0) return;
+  double scale = attention.softmax_scale;
+  for (const Encoding& one : group.position) scale *= softmax_factor(one, length);
+  if (scale > 0) json["softmax_scale"] = scale;
+  json["visibility"] =
+      attention.visibility == Visibility::causal ? "causal" : "bidirectional";
+  json["window"] = attention.left || attention.right
+                       ? Json{{"left", or_null(attention.left)},
+                              {"right", or_null(attention.right)}}
+                       : json.value("window", Json());
+  json["chunk"] = or_null(attention.chunk);
+  if (attention.partition)
+    json["partition"] = {{"height", attention.partition->height},
+                         {"width", attention.partition->width},
+                         {"shift", attention.partition->shift}};
+  json["softcap"] = or_null(attention.softcap);
+  json["sinks"] = attention.sinks == Sinks::per_head ? "per_head" : "none";
+  json["qk_norm"] = norm_json(attention.query_norm ? attention.query_norm
+                                                   : attention.key_norm);
+  if (!json.contains("heads")) json["heads"] = group.heads;
+  json["key_heads"] = group.key_heads;
+  json["value_dim"] = group.value_dim;
+  Json tensors = Json::object();
+  for (const ParameterTensor& one : group.tensors) tensors[one.parameter] = one.name;
+  json["tensors"] = std::move(tensors);
+  json["unsupported"] = group.unsupported.empty() ? Json() : Json(group.unsupported);
+}
+
+// One encoding of a group, or none of it, without its layers.
+Json entry(const LayerGroup& group, const Encoding& encoding, std::int64_t length) {
+  Json json{{"kind", kind(encoding)}};
+  if (!group.part.empty()) json["part"] = group.part;
+  if (group.head_dim > 0) json["head_dim"] = group.head_dim;
+  put_encoding(encoding, length, json);
+  put_attention(group, length, json);
   return json;
+}
+
+// A table of the embeddings belongs to all layers, however these differ: of facts that differ
+// neither is printed.
+bool join(Json& to, const Json& from) {
+  for (const char* name : {"kind", "part", "rows", "dim", "offset", "recipe", "axis_0"})
+    if (to.value(name, Json()) != from.value(name, Json())) return false;
+  std::vector<std::string> differ;
+  for (const auto& [name, value] : to.items())
+    if (from.value(name, Json()) != value) differ.push_back(name);
+  for (const std::string& name : differ) to.erase(name);
+  return true;
 }
 
 }  // namespace
 
+std::string kind(const Encoding& encoding) {
+  if (rotary_schedule(encoding, 1)) return "rotary";
+  if (std::holds_alternative<SinusoidalGrid>(encoding)) return "grid_sinusoidal";
+  if (const auto* axial = std::get_if<AxialLearned>(&encoding))
+    return axial->join == AxisJoin::summed || axial->dims.front() == axial->dims.back()
+               ? "rows_and_columns"
+               : "learned";
+  std::string name(info(encoding).name);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
 ResolvedRotary resolve(const LayerGroup& group, std::int64_t length) {
-  const auto* rotary = std::get_if<ScaledRotary>(&group.encoding);
-  if (!rotary) refuse("model", "the group must have a rotary encoding", group.kind);
-  if (group.fixed) return {.schedule = *group.fixed, .softmax_scale = group.softmax_scale};
-  const ScaledFrequencies scaled = scaled_frequencies(rotary->rotary, rotary->scaling, length);
-  return {.schedule = {.pairing = rotary->rotary.pairing,
-                       .first = rotary->rotary.first,
-                       .inv_freq = scaled.inv_freq,
-                       .axes = rotary->axes,
-                       .table_scale = scaled.table_scale},
-          .softmax_scale = group.softmax_scale * scaled.softmax_scale};
+  std::optional<RotarySchedule> schedule;
+  double scale = group.attention.softmax_scale;
+  for (const Encoding& one : group.position) {
+    if (!schedule && (schedule = rotary_schedule(one, length)) && length < 1)
+      refuse("model", "length must be at least 1", length);
+    scale *= softmax_factor(one, length);
+  }
+  if (!schedule)
+    refuse("model", "the group must have a rotary encoding", names(group.position));
+  return {.schedule = *std::move(schedule), .softmax_scale = scale};
 }
 
 const LayerGroup& group_of(const ModelDescription& model, std::int64_t layer,
                            std::string_view part) {
-  for (const LayerGroup& group : model.groups)
+  std::map<std::string, std::int64_t> parts;  // and their layers
+  for (const LayerGroup& group : model.groups) {
+    if (!group.layers.empty())
+      parts[group.part] = std::max(parts[group.part], group.layers.back() + 1);
     if (group.part == part &&
         std::binary_search(group.layers.begin(), group.layers.end(), layer))
       return group;
-  refuse("model", "layer must be one of " + std::to_string(model.layers), layer);
+  }
+  if (!parts.contains(std::string(part))) {
+    std::string all;
+    for (const auto& [name, layers] : parts)
+      all += (all.empty() ? "" : ", ") + (name.empty() ? "none" : name);
+    refuse("model", "part of " + model.model_type + " must be one of " + all,
+           part.empty() ? "none" : part);
+  }
+  refuse("model", "layer must be one of " + std::to_string(parts[std::string(part)]), layer);
 }
 
 std::string to_json(const ModelDescription& model, std::optional<std::int64_t> length) {
   const std::int64_t at = length.value_or(model.length);
-  Json json{{"source", model.source}, {"model_type", model.model_type},
-            {"layers", model.layers}, {"length", at},
-            {"notes", model.notes},   {"groups", Json::array()}};
-  for (const LayerGroup& group : model.groups)
-    json["groups"].push_back(group_json(group, std::max<std::int64_t>(at, 1)));
+  struct Printed {
+    Json json;
+    std::vector<std::int64_t> layers;
+    bool table;
+  };
+  std::vector<Printed> all;
+  for (const LayerGroup& group : model.groups) {
+    const Mixture none{NoPosition{}};
+    for (const Encoding& one : group.position.empty() ? none : group.position) {
+      Printed printed{entry(group, one, std::max<std::int64_t>(at, 1)), group.layers,
+                      info(one).enters == Place::embeddings};
+      const auto same = std::find_if(all.begin(), all.end(), [&](Printed& other) {
+        return printed.table && other.table && join(other.json, printed.json);
+      });
+      if (same == all.end()) {
+        all.push_back(std::move(printed));
+      } else {
+        same->layers.insert(same->layers.end(), group.layers.begin(), group.layers.end());
+        std::sort(same->layers.begin(), same->layers.end());
+      }
+    }
+  }
+  Json groups = Json::array();
+  for (Printed& one : all) {
+    Json json{{"layers", one.layers}};
+    json.update(one.json);
+    groups.push_back(std::move(json));
+  }
+  const Json json{{"source", model.source}, {"model_type", model.model_type},
+                  {"layers", model.layers}, {"length", at},
+                  {"width", model.width},   {"notes", model.notes},
+                  {"groups", std::move(groups)}};
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -2,6 +2,7 @@
 #include "gnomon/model/encoding.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -39,8 +40,8 @@ const List& list() {
 
 template <typename Spec>
 concept trained =
-    requires(const Spec& spec, const Window& window, Values values, const LoweredGradient& grad,
-             Gradients grads) { Entry<Spec>::backward(spec, window, values, grad, grads); };
+    requires(const Spec& spec, const Call& call, Values values, const LoweredGradient& grad,
+             Gradients grads) { Entry<Spec>::backward(spec, call, values, grad, grads); };
 
 template <typename Matrices>
 void check_shapes(const Encoding& encoding, const Matrices& matrices) {
@@ -58,16 +59,31 @@ void check_shapes(const Encoding& encoding, const Matrices& matrices) {
                  std::to_string(matrices[i].extent(1)));
 }
 
-void check_positions(const Encoding& encoding, const Window& window) {
+// Tokens that are numbered by cells or rows: all below the capacity.
+void check_positions(const Encoding& encoding, const Call& call) {
   const auto most = capacity(encoding);
-  if (!most) return;
-  const auto check = [&](std::int64_t position) {
-    if (position < 0 || position >= *most)
-      refuse(info(encoding).name,
-             "positions must be below its " + std::to_string(*most) + " rows", position);
-  };
-  if (window.ids.empty() && window.keys > 0) check(window.keys - 1);
-  for (const std::int64_t id : window.ids) check(id);
+  if (!most || call.coordinates.data()) return;
+  for (const Positions* one : {&call.query_positions(), &call.key_positions()}) {
+    if (!call.line && call.query_axes().size() != 1) break;
+    for (std::size_t i = 0; i < one->ids.size(); ++i) {
+      const std::int64_t position = one->ids[i];
+      if (one->sequences[i] != Positions::padding && (position < 0 || position >= *most))
+        refuse(info(encoding).name,
+               "positions must be below its " + std::to_string(*most) + " rows", position);
+    }
+  }
+}
+
+// The head_dim that the spec has, or 0.
+std::int64_t head_dim(const Encoding& encoding) {
+  return std::visit(
+      []<typename Spec>(const Spec& spec) -> std::int64_t {
+        if constexpr (requires { Entry<Spec>::head_dim(spec); })
+          return Entry<Spec>::head_dim(spec);
+        else
+          return 0;
+      },
+      encoding);
 }
 
 }  // namespace
@@ -143,24 +159,59 @@ void internal::check_window(const Window& window) {
       refuse("encoding", "ids must be less than 2^31 in size", id);
 }
 
-void internal::lower_into(const Encoding& encoding, const Window& window, Values values,
-                          Lowered& lowered) {
-  check_positions(encoding, window);
-  check_shapes(encoding, values);
-  std::visit(
-      [&](const auto& spec) { EntryFor<decltype(spec)>::lower(spec, window, values, lowered); },
+std::optional<RotarySchedule> rotary_schedule(const Encoding& encoding, std::int64_t length) {
+  return std::visit(
+      [&]<typename Spec>(const Spec& spec) -> std::optional<RotarySchedule> {
+        if constexpr (requires { Entry<Spec>::schedule(spec, length); })
+          return Entry<Spec>::schedule(spec, length);
+        else
+          return std::nullopt;
+      },
       encoding);
 }
 
-void internal::backward_into(const Encoding& encoding, const Window& window, Values values,
+double softmax_factor(const Encoding& encoding, std::int64_t length) {
+  return std::visit(
+      [&]<typename Spec>(const Spec& spec) -> double {
+        if constexpr (requires { Entry<Spec>::softmax_factor(spec, length); })
+          return Entry<Spec>::softmax_factor(spec, length);
+        else
+          return 1;
+      },
+      encoding);
+}
+
+double internal::put_scale(std::span<const Encoding> mixture, Call& call) {
+  double factor = 1;
+  std::int64_t size = 0;
+  for (const Encoding& one : mixture) {
+    factor *= softmax_factor(one, call.length);
+    size = std::max(size, head_dim(one));
+  }
+  if (call.softmax_scale == 0 && size > 0)
+    call.softmax_scale = 1 / std::sqrt(static_cast<double>(size));
+  call.softmax_scale *= factor;
+  return factor;
+}
+
+void internal::lower_into(const Encoding& encoding, const Call& call, Values values,
+                          Lowered& lowered) {
+  check_positions(encoding, call);
+  check_shapes(encoding, values);
+  std::visit(
+      [&](const auto& spec) { EntryFor<decltype(spec)>::lower(spec, call, values, lowered); },
+      encoding);
+}
+
+void internal::backward_into(const Encoding& encoding, const Call& call, Values values,
                              const LoweredGradient& lowered, Gradients grads) {
-  check_positions(encoding, window);
+  check_positions(encoding, call);
   check_shapes(encoding, values);
   check_shapes(encoding, grads);
   std::visit(
       [&](const auto& spec) {
         if constexpr (trained<std::remove_cvref_t<decltype(spec)>>)
-          EntryFor<decltype(spec)>::backward(spec, window, values, lowered, grads);
+          EntryFor<decltype(spec)>::backward(spec, call, values, lowered, grads);
       },
       encoding);
 }

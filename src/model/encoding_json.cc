@@ -1,5 +1,6 @@
 // Encodings as JSON. Each spec names its fields once; reading and writing walk the same list.
-#include <nlohmann/json.hpp>
+#include "src/model/encoding_json.h"
+
 #include <string>
 #include <utility>
 
@@ -15,7 +16,7 @@ inline constexpr Spelling<YarnRamp> spellings<YarnRamp>[] = {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = internal::OrderedJson;
 
 // The fields of each scaling.
 void fields(NoScaling&, auto&&) {}
@@ -54,6 +55,9 @@ constexpr bool is_vector = false;
 template <typename T>
 constexpr bool is_vector<std::vector<T>> = true;
 
+template <typename T>
+concept nested = requires(T& value) { nested_fields(value, [](const char*, auto&) {}); };
+
 struct Writer {
   Json& json;
   template <typename T>
@@ -66,9 +70,24 @@ struct Writer {
       std::visit([&](auto& scaling) { fields(scaling, Writer{json[name]}); }, member);
     } else if constexpr (is_optional<T>) {
       if (member) json[name] = *member;
+    } else if constexpr (nested<T>) {
+      json[name] = object(member);
+    } else if constexpr (is_vector<T>) {
+      json[name] = Json::array();
+      for (auto& element : member)
+        if constexpr (nested<typename T::value_type>)
+          json[name].push_back(object(element));
+        else
+          json[name].push_back(element);
     } else {
       json[name] = member;
     }
+  }
+  template <typename T>
+  static Json object(T& value) {
+    Json json = Json::object();
+    nested_fields(value, Writer{json});
+    return json;
   }
 };
 
@@ -119,6 +138,11 @@ struct Reader {
       member = scaling(name, value);
     } else if constexpr (is_optional<T>) {
       assign(name, value, member.emplace());
+    } else if constexpr (nested<T>) {
+      require(value.is_object(), name, "an object", value);
+      Reader reader{value};
+      nested_fields(member, reader);
+      require(reader.read == value.size(), name, "without unknown keys", value);
     } else if constexpr (is_vector<T>) {
       require(value.is_array(), name, "a list", value);
       for (const Json& element : value) assign(name, element, member.emplace_back());
@@ -175,26 +199,35 @@ Encoding of_kind(std::string_view kind) {
 
 }  // namespace
 
-std::string to_json(const Encoding& encoding) {
+Json internal::json_of(const Encoding& encoding) {
   Json json{{"kind", info(encoding).name}};
   Encoding copy = encoding;
   std::visit([&](auto& spec) { fields_of(spec, Writer{json}); }, copy);
-  return json.dump();
+  return json;
 }
 
-std::string to_json(const RopeScaling& scaling) {
+Json internal::json_of(const RopeScaling& scaling) {
   Json json;
   RopeScaling copy = scaling;
   Writer{json}("scaling", copy);
-  return json["scaling"].dump();
+  return json["scaling"];
 }
+
+std::string to_json(const Encoding& encoding) { return internal::json_of(encoding).dump(); }
+std::string to_json(const RopeScaling& scaling) { return internal::json_of(scaling).dump(); }
 
 Encoding encoding_from_json(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) refuse("encoding", "must be a JSON object", text);
+  if (json.is_discarded()) refuse("encoding", "must be JSON", text);
+  return internal::encoding_of(json);
+}
+
+Encoding internal::encoding_of(const Json& json) {
+  const auto text = [&] { return json.dump(); };
+  if (!json.is_object()) refuse("encoding", "must be a JSON object", text());
   const auto kind = json.find("kind");
   if (kind == json.end() || !kind->is_string())
-    refuse("encoding", "must have a string \"kind\"", text);
+    refuse("encoding", "must have a string \"kind\"", text());
   Encoding encoding = of_kind(kind->get<std::string>());
   std::visit(
       [&](auto& spec) {
@@ -203,7 +236,7 @@ Encoding encoding_from_json(std::string_view text) {
         if (reader.read + 1 == json.size()) return;
         std::string known = "kind";  // name the keys there are: the typing error then shows
         fields_of(spec, Namer{known});
-        refuse(info(encoding).name, "keys must be among " + known, text);
+        refuse(info(encoding).name, "keys must be among " + known, text());
       },
       encoding);
   return encoding;

@@ -1,4 +1,6 @@
 // Mixtures: several encodings lowered into one, each of which has its own part of it.
+#include <iterator>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -39,12 +41,9 @@ class Merger {
   void add(std::string_view name, Lowered from) {
     take("add a table to the embeddings", from.table.has_value(), name, table_,
          [&] { to_.table = std::move(from.table); });
-    take("turn queries and keys", from.query_rotary || from.key_rotary, name, rotary_, [&] {
-      to_.query_rotary = std::move(from.query_rotary);
-      to_.key_rotary = std::move(from.key_rotary);
-    });
+    add_rotation(name, from);
     take("add a bias to the scores", !std::holds_alternative<NoBias>(from.bias), name, bias_,
-         [&] { to_.bias = std::move(from.bias); });
+         [&] { to_.bias = std::move(from.bias), to_.dense = std::move(from.dense); });
     take("have relative vectors", !from.relative.empty(), name, relative_,
          [&] { to_.relative = std::move(from.relative); });
     take("take cosines of queries and keys", !from.cosine.empty(), name, cosine_,
@@ -52,6 +51,37 @@ class Merger {
   }
 
  private:
+  // Several may rotate, each its own elements of a head: those after the first before
+  // attention().
+  void add_rotation(std::string_view name, Lowered& from) {
+    if (!from.query_rotary && from.query_rotations.empty()) return;
+    const auto [first, last] = elements(from);
+    for (const auto& [holder, begin, end] : rotations_)
+      if (first < end && begin < last)
+        refuse("mixture", "at most one encoding can turn the same elements of queries and keys",
+               std::string_view(holder + " and " + std::string(name)));
+    rotations_.push_back({std::string(name), first, last});
+    const auto append = [](std::vector<HeadRotation>& to, std::vector<HeadRotation>& more) {
+      to.insert(to.end(), std::make_move_iterator(more.begin()),
+                std::make_move_iterator(more.end()));
+    };
+    append(to_.query_rotations, from.query_rotations);
+    append(to_.key_rotations, from.key_rotations);
+    if (!from.query_rotary) return;
+    if (!to_.query_rotary) {
+      to_.query_rotary = std::move(from.query_rotary);
+      to_.key_rotary = std::move(from.key_rotary);
+    } else {
+      to_.query_rotations.emplace_back(*std::move(from.query_rotary));
+      to_.key_rotations.emplace_back(*std::move(from.key_rotary));
+    }
+  }
+  static std::pair<std::int64_t, std::int64_t> elements(const Lowered& from) {
+    if (!from.query_rotary) return {0, std::numeric_limits<std::int64_t>::max()};
+    const RotarySchedule& schedule = from.query_rotary->schedule();
+    return {schedule.first, schedule.first + schedule.dim()};
+  }
+
   template <typename Move>
   static void take(const char* what, bool has, std::string_view name, std::string& holder,
                    Move&& move) {
@@ -64,7 +94,12 @@ class Merger {
   }
 
   Lowered& to_;
-  std::string table_, rotary_, bias_, relative_, cosine_;  // who has it
+  std::string table_, bias_, relative_, cosine_;  // the encoding that has it
+  struct Rotated {
+    std::string holder;
+    std::int64_t begin, end;  // elements of the head
+  };
+  std::vector<Rotated> rotations_;
 };
 
 // Is there a gradient for any part that the encoding has?
@@ -139,17 +174,23 @@ std::optional<std::int64_t> capacity(const Mixture& mixture) {
   return least;
 }
 
-Lowered lower(const Mixture& mixture, const Window& window, Values values) {
-  internal::check_window(window);
+Lowered internal::lower_call(const Mixture& mixture, Call call, Values values) {
   check_count(mixture, values.size());
   Lowered lowered;
+  lowered.softmax_factor = put_scale(mixture, call);
+  lowered.softmax_scale = call.softmax_scale;
   Merger merger(lowered);
   for_each(mixture, [&](const Encoding& one, std::size_t first, std::size_t count) {
     Lowered part;
-    internal::lower_into(one, window, values.subspan(first, count), part);
+    lower_into(one, call, values.subspan(first, count), part);
     merger.add(info(one).name, std::move(part));
   });
   return lowered;
+}
+
+Lowered lower(const Mixture& mixture, const Window& window, Values values) {
+  internal::check_window(window);
+  return internal::lower_call(mixture, Call(window), values);
 }
 
 void lower_backward(const Mixture& mixture, const Window& window, Values values,
@@ -157,25 +198,32 @@ void lower_backward(const Mixture& mixture, const Window& window, Values values,
   internal::check_window(window);
   check_count(mixture, values.size());
   check_count(mixture, grads.size());
+  Call call(window);
+  internal::put_scale(mixture, call);
   for_each(mixture, [&](const Encoding& one, std::size_t first, std::size_t count) {
     if (count > 0 && concerns(one, lowered))
-      internal::backward_into(one, window, values.subspan(first, count), lowered,
+      internal::backward_into(one, call, values.subspan(first, count), lowered,
                               grads.subspan(first, count));
   });
 }
 
 Lowered lower(const Encoding& encoding, const Window& window, Values values) {
   internal::check_window(window);
+  Call call(window);
   Lowered lowered;
-  internal::lower_into(encoding, window, values, lowered);
+  lowered.softmax_factor = internal::put_scale({&encoding, 1}, call);
+  lowered.softmax_scale = call.softmax_scale;
+  internal::lower_into(encoding, call, values, lowered);
   return lowered;
 }
 
 void lower_backward(const Encoding& encoding, const Window& window, Values values,
                     const LoweredGradient& lowered, Gradients grads) {
   internal::check_window(window);
+  Call call(window);
+  internal::put_scale({&encoding, 1}, call);
   if (concerns(encoding, lowered))
-    internal::backward_into(encoding, window, values, lowered, grads);
+    internal::backward_into(encoding, call, values, lowered, grads);
 }
 
 bool gated(const Mixture& mixture) {

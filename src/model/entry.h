@@ -6,8 +6,11 @@
 //   fields      its members by name, for JSON
 //   parameters  what it trains
 //   capacity    the positions it has, where they end
-//   lower       fills what it has in Lowered
+//   lower       fills what it has in Lowered, for the tokens of a Call
 //   backward    adds to the gradients of its parameters, from those of what it filled
+//   schedule    the RotarySchedule at a declared length, of a rotation that has one
+//   softmax_factor  of a declared length; 1 where left out
+//   head_dim    of its vectors, from which the usual softmax scale follows
 //   gates       factors of its bias, [B, H, T], from what the queries' tokens hold; and
 //   gates_backward, which adds to the gradients of both
 //
@@ -36,15 +39,65 @@ struct Spelling {
 template <typename E>
 inline constexpr Spelling<E> spellings[1];  // each enum has its own, beside its Entry
 
+// The tokens that an encoding is lowered for: of a Window, or of a batch (LayerTokens). What is
+// not asked for is not computed.
+class Call {
+ public:
+  explicit Call(const Window& window);
+  // Borrows both. Empty keys: the queries. `turned_keys`: keys of earlier tokens are turned
+  // already, so tables are wanted of the last tokens alone.
+  enum class EarlierKeys { unturned = 1, turned };
+  Call(std::span<const Positions> queries, std::span<const Positions> keys,
+       EarlierKeys earlier);
+
+  double softmax_scale = 0;  // with all factors; 0: not given
+  std::int64_t length = 0;   // declared; 0: the spec's own
+  std::optional<Distances> reach = {};  // wider distances than those of the tokens
+  // Frames, height and width of the image that the tokens are; empty: not an image.
+  std::span<const std::int64_t> image = {};
+  const gnomon::Page* boxes = nullptr;  // of words on a page (LayoutLM)
+  // Numbers of the tokens in a line, for tables and biases of an image whose rotation goes by
+  // axes.
+  const Positions* line = nullptr;
+  std::int64_t cached = 0;  // tokens before the queries, where the keys are not given
+  // Continuous coordinates of the queries [T, A] in place of positions; none: no data.
+  View<const double, 2> coordinates = {};
+
+  std::int64_t queries() const;  // B T
+  const Positions& query_positions() const { return line ? *line : query_axes().front(); }
+  const Positions& key_positions() const { return line ? *line : key_axes().front(); }
+  std::span<const Positions> query_axes() const;
+  std::span<const Positions> key_axes() const;
+  // Of the keys that tables are wanted of.
+  std::span<const Positions> turned_axes() const;
+  bool same_tokens() const;  // those keys are the queries
+  Distances distances() const;
+
+ private:
+  const Window* window_ = nullptr;
+  std::span<const Positions> queries_ = {}, keys_ = {};
+  EarlierKeys earlier_ = EarlierKeys::unturned;
+  mutable std::optional<Positions> made_queries_ = {}, made_keys_ = {};
+  mutable std::optional<Distances> distances_ = {};
+};
+
+// cos and sin of these positions; one axis serves all.
+RotaryTable table_of(const RotarySchedule& schedule, std::span<const Positions> axes);
+// The tables of a call's queries and keys: one, where these are the same tokens.
+void put_rotation(const RotarySchedule& schedule, const Call& call, Lowered& lowered);
+// Positions on the axes of a grid, of tokens that may be numbered cell by cell instead.
+std::vector<Positions> cells_or_axes(std::span<const Positions> axes,
+                                     std::span<const std::int64_t> grid);
+
 constexpr double table_deviation = 0.02;  // GPT-2's initial deviation of its position table
 
-// What most encodings have: no fields, no parameters, an end to nothing.
+// Defaults: no fields, no parameters, unlimited positions.
 template <typename Spec>
 struct EntryOf {
   static void fields(Spec&, auto&&) {}
   static std::vector<Parameter> parameters(const Spec&) { return {}; }
   static std::optional<std::int64_t> capacity(const Spec&) { return std::nullopt; }
-  static void lower(const Spec&, const Window&, Values, Lowered&) {}
+  static void lower(const Spec&, const Call&, Values, Lowered&) {}
 };
 template <typename Spec>
 struct Entry;

@@ -291,28 +291,36 @@ void read_still(Reader& r) {
                  std::to_string(buckets));
     r.softmax_scale = 1;
     T5Bias t5{.heads = r.heads, .direction = T5Direction::bidirectional, .buckets = buckets};
-    put_group(r, "t5", t5, -1, "encoder");
+    put_group(r, {t5}, -1, "encoder");
     t5.direction = T5Direction::causal;
     if (r.arch == "t5") {
       const std::int64_t decoder = r.size("decoder_block_count", 1 << 16);
-      put_group(r, "t5", t5, decoder ? decoder : r.out.layers, "decoder");
+      put_group(r, {t5}, decoder ? decoder : r.out.layers, "decoder");
     }
     r.note("max_distance is 128 in llama.cpp, whatever the model was trained with");
   } else if (max_bias > 0) {
-    put_group(r, "alibi", Alibi{.heads = r.heads, .max_bias = max_bias});
+    put_group(r, {Alibi{.heads = r.heads, .max_bias = max_bias}});
   } else if (const GgufTensor* table = r.file().find_tensor("position_embd.weight")) {
     if (table->size() == 0) r.fail("position_embd.weight must not be empty");
-    put_group(r, "learned", Learned{.rows = table->extents[1], .dim = table->extents[0]});
+    put_group(r, {Learned{.rows = table->extents[1], .dim = table->extents[0]}});
     r.note(
         "rows are counted as they lie in the file: OPT's and RoBERTa's first two are left "
         "out by the converter");
   } else if (r.arch == "bert") {
-    put_group(r, "learned",
-              Learned{.rows = std::max<std::int64_t>(r.out.length, 1),
-                      .dim = r.required("embedding_length", 1 << 24)});
+    put_group(r, {Learned{.rows = std::max<std::int64_t>(r.out.length, 1),
+                          .dim = r.required("embedding_length", 1 << 24)}});
   } else {
-    put_group(r, "none", NoPosition{});
+    put_group(r, {});
   }
+}
+
+}  // namespace
+
+namespace {
+
+ModelDescription finished(Reader& r) {
+  finish(r);
+  return std::move(r.out);
 }
 
 }  // namespace
@@ -322,26 +330,26 @@ ModelDescription read_gguf(const Gguf& file) {
   if (r.turn == Turn::none && file.find(r.key("attention.head_count")) == nullptr) {
     r.out.layers = r.required("block_count");
     r.out.length = r.size("context_length");
-    put_group(r, "none", NoPosition{});
-    return std::move(r.out);
+    put_group(r, {});
+    return finished(r);
   }
   read_sizes(r);
   if (r.heads == 0) {  // state spaces: the converter writes it so
     if (r.turn != Turn::none)
       r.fail(r.key("attention.head_count"), "attention.head_count must be at least 1, got 0");
-    put_group(r, "none", NoPosition{});
-    return std::move(r.out);
+    put_group(r, {});
+    return finished(r);
   }
   // Baichuan 13B shares its name with 7B, which turns.
   if (r.arch == "baichuan" && r.heads == 40) {
-    put_group(r, "alibi", Alibi{.heads = r.heads});
+    put_group(r, {Alibi{.heads = r.heads}});
     r.note("40 heads: the 13B model, which has ALiBi where 7B has rotary");
   } else if (r.turn == Turn::none) {
     read_still(r);
   } else {
     read_turning(r);
   }
-  return std::move(r.out);
+  return finished(r);
 }
 
 }  // namespace gnomon::model

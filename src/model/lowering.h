@@ -9,10 +9,16 @@ namespace gnomon::model::internal {
 // Throws std::invalid_argument where its sizes do not fit each other.
 void check_window(const Window& window);
 
-// Both check the capacity and the shapes of the matrices; the window has been checked.
-void lower_into(const Encoding& encoding, const Window& window, Values values,
-                Lowered& lowered);
-void backward_into(const Encoding& encoding, const Window& window, Values values,
+// Makes the call's softmax scale final: the attention's own, or the usual one of the specs'
+// head_dim, times every factor. Returns the product of the factors.
+double put_scale(std::span<const Encoding> mixture, Call& call);
+
+// Both check the capacity and the shapes of the matrices; the call has been checked.
+void lower_into(const Encoding& encoding, const Call& call, Values values, Lowered& lowered);
+void backward_into(const Encoding& encoding, const Call& call, Values values,
                    const LoweredGradient& lowered, Gradients grads);
+
+// The mixture's lowering for a call whose scale is not final yet.
+Lowered lower_call(const Mixture& mixture, Call call, Values values);
 
 }  // namespace gnomon::model::internal

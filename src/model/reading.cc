@@ -228,78 +228,178 @@ void read_layer_types(Reading& r) {
   }
 }
 
-LayerGroup& put_group(Draft& r, std::string kind, Encoding encoding, std::int64_t layers,
-                      std::string part) {
-  LayerGroup group{.layers = {},
-                   .kind = std::move(kind),
-                   .part = std::move(part),
-                   .encoding = std::move(encoding),
-                   .head_dim = r.head_dim,
-                   .softmax_scale = r.softmax_scale.value_or(
-                       r.head_dim > 0 ? inverse_sqrt(static_cast<double>(r.head_dim)) : 0)};
+LayerGroup& put_group(Draft& r, Mixture position, std::int64_t layers, std::string part) {
+  LayerGroup group{.layers = {}, .part = std::move(part), .position = std::move(position)};
+  group.heads = r.heads;
+  group.head_dim = r.head_dim;
+  group.attention.softmax_scale = r.softmax_scale.value_or(
+      r.head_dim > 0 ? inverse_sqrt(static_cast<double>(r.head_dim)) : 0);
   for (std::int64_t l = 0; l < (layers < 0 ? r.out.layers : layers); ++l)
     group.layers.push_back(l);
   return r.out.groups.emplace_back(std::move(group));
 }
 
+namespace {
+
 // What a layer's group is, but for its layers.
 LayerGroup group_of_layer(const Draft& r, const Layer& layer) {
-  LayerGroup group{.layers = {}, .kind = "none"};
+  LayerGroup group;
   if (!layer.attends) return group;
+  group.heads = r.heads;
   group.head_dim = r.head_dim_of(layer.type);
-  group.softmax_scale =
+  group.attention.softmax_scale =
       r.softmax_scale.value_or(inverse_sqrt(static_cast<double>(group.head_dim)));
   if (r.temperature && (r.tempered == Draft::Tempered::all || !layer.turns))
-    group.temperature = r.temperature;
+    group.attention.query_scale = r.temperature;
   if (!layer.turns) return group;
-  auto found = r.ropes.find(layer.type);
+  auto found = r.ropes.find(layer.rope.empty() ? layer.type : layer.rope);
   if (found == r.ropes.end()) found = r.ropes.find("");
   if (found == r.ropes.end())
     r.fail("no frequencies are given for layers of type " + layer.type);
   const Rope& rope = found->second;
-  group.kind = "rotary";
-  group.encoding = ScaledRotary{.rotary = rope.rotary,
-                                .scaling = rope.scaling,
-                                .length = r.out.length,
-                                .axes = rope.axes};
+  group.position = {ScaledRotary{.rotary = rope.rotary,
+                                 .scaling = rope.scaling,
+                                 .length = r.out.length,
+                                 .axes = rope.axes,
+                                 .direction = rope.direction}};
   return group;
 }
 
+// Groups of equal layers: add() gives the group of a kind of layer, made by `make` at its first
+// layer. Kinds are told apart by a cheap key, groups by all they hold.
+template <typename Key>
+class Grouping {
+ public:
+  explicit Grouping(Draft& r) : r_(r) {}
+
+  template <typename Make>
+  void add(const Key& key, std::int64_t layer, Make make) {
+    const auto [kind, fresh] = kinds_.try_emplace(key, groups_.size());
+    if (fresh) {
+      LayerGroup group = make();
+      const auto same = std::find(groups_.begin(), groups_.end(), group);
+      kind->second = static_cast<std::size_t>(same - groups_.begin());
+      if (same == groups_.end()) {
+        if (groups_.size() == most_kinds)
+          r_.fail("layers must be of at most " + std::to_string(most_kinds) + " kinds");
+        groups_.push_back(std::move(group));
+        layers_.emplace_back();
+      }
+    }
+    layers_[kind->second].push_back(layer);
+  }
+  // In the order of their first layers, those that do not attend last.
+  std::vector<LayerGroup> groups() && {
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      groups_[i].layers = std::move(layers_[i]);
+      std::sort(groups_[i].layers.begin(), groups_[i].layers.end());
+    }
+    std::stable_partition(groups_.begin(), groups_.end(),
+                          [](const LayerGroup& group) { return group.head_dim != 0; });
+    return std::move(groups_);
+  }
+
+ private:
+  Draft& r_;
+  std::vector<LayerGroup> groups_;  // their layers apart, so that groups compare by the rest
+  std::vector<std::vector<std::int64_t>> layers_;
+  std::map<Key, std::size_t> kinds_;
+};
+
+}  // namespace
+
 void put_rotary_groups(Draft& r) {
-  std::vector<LayerGroup> groups;  // their layers apart, so that groups compare by the rest
-  std::vector<std::vector<std::int64_t>> layers;
-  std::map<std::tuple<std::string_view, bool, bool>, std::size_t> kinds;
+  Grouping<std::tuple<std::string_view, std::string_view, bool, bool>> grouping(r);
   // Full attention first: what most readers look for.
   for (const bool full : {true, false})
     for (std::size_t l = 0; l < r.layers.size(); ++l) {
       const Layer& layer = r.layers[l];
-      if ((layer.type == "full_attention") != full) continue;
-      const auto [kind, fresh] =
-          kinds.try_emplace({layer.type, layer.attends, layer.turns}, groups.size());
-      if (fresh) {
-        LayerGroup group = group_of_layer(r, layer);
-        const auto same = std::find(groups.begin(), groups.end(), group);
-        kind->second = static_cast<std::size_t>(same - groups.begin());
-        if (same == groups.end()) {
-          if (groups.size() == most_kinds)
-            r.fail("layers must be of at most " + std::to_string(most_kinds) + " kinds");
-          groups.push_back(std::move(group));
-          layers.emplace_back();
-        }
-      }
-      layers[kind->second].push_back(static_cast<std::int64_t>(l));
+      if ((layer.type == "full_attention") == full)
+        grouping.add({layer.type, layer.rope, layer.attends, layer.turns}, static_cast<std::int64_t>(l),
+                     [&] { return group_of_layer(r, layer); });
     }
-  for (std::size_t i = 0; i < groups.size(); ++i) groups[i].layers = std::move(layers[i]);
-  std::stable_partition(groups.begin(), groups.end(), [](const LayerGroup& group) {
-    return group.kind != "none" || group.head_dim != 0;
-  });
-  for (LayerGroup& group : groups) {
-    std::sort(group.layers.begin(), group.layers.end());
-    if (group.kind == "none" && group.head_dim == 0)
+  for (LayerGroup& group : std::move(grouping).groups()) {
+    if (group.head_dim == 0)
       r.note("layers without attention (" + std::to_string(group.layers.size()) + " of " +
              std::to_string(r.out.layers) + ") see no positions");
     r.out.groups.push_back(std::move(group));
   }
+}
+
+namespace {
+
+// One layer of a part: what the groups that it was put into say together.
+LayerGroup joined(const Draft& r, const std::vector<std::size_t>& in, const Layer& layer) {
+  LayerGroup all;
+  for (const std::size_t i : in) {
+    const LayerGroup& one = r.out.groups[i];
+    if (all.heads == 0) {
+      const Mixture position = std::move(all.position);
+      all = one;
+      all.position = position;
+    }
+    all.position.insert(all.position.end(), one.position.begin(), one.position.end());
+  }
+  all.layers.clear();
+  if (all.head_dim == 0) return all;
+  LayerAttention& attention = all.attention;
+  const LayerAttention own = attention;
+  attention = r.attention;
+  attention.softmax_scale = own.softmax_scale;
+  attention.query_scale = own.query_scale;
+  attention.partition = own.partition;
+  if (own.table_input != TableInput::embeddings) attention.table_input = own.table_input;
+  if (all.part == "encoder") attention.visibility = Visibility::bidirectional;
+  if (all.part == "decoder") attention.visibility = Visibility::causal;
+  if (layer.slides) attention.left = r.left, attention.right = r.right;
+  if (layer.type != "chunked_attention") attention.chunk.reset();
+  const auto keys = r.key_heads_of.find(layer.type);
+  all.key_heads = keys != r.key_heads_of.end() ? keys->second : r.key_heads;
+  if (all.key_heads == 0) all.key_heads = all.heads;
+  all.value_dim = r.value_dim != 0 ? r.value_dim : all.head_dim;
+  if (all.unsupported.empty()) all.unsupported = r.unsupported;
+  all.stages = r.stages;
+  all.tensors = tensors_of(all);
+  return all;
+}
+
+}  // namespace
+
+void finish(Draft& r) {
+  std::map<std::string, std::int64_t> parts;  // and their layers
+  for (const LayerGroup& group : r.out.groups)
+    if (!group.layers.empty())
+      parts[group.part] = std::max(parts[group.part], group.layers.back() + 1);
+  std::vector<LayerGroup> all;
+  for (const auto& [part, layers] : parts) {
+    std::vector<std::vector<std::size_t>> in(static_cast<std::size_t>(layers));
+    for (std::size_t i = 0; i < r.out.groups.size(); ++i)
+      if (r.out.groups[i].part == part)
+        for (const std::int64_t l : r.out.groups[i].layers)
+          in[static_cast<std::size_t>(l)].push_back(i);
+    Grouping<std::tuple<std::vector<std::size_t>, std::string, bool>> grouping(r);
+    const Layer plain;
+    const auto visit = [&](std::int64_t l) {
+      const auto& groups = in[static_cast<std::size_t>(l)];
+      const Layer& layer =
+          static_cast<std::size_t>(l) < r.layers.size() ? r.layers[static_cast<std::size_t>(l)]
+                                                        : plain;
+      if (!groups.empty())
+        grouping.add({groups, layer.type, layer.slides}, l,
+                     [&] { return joined(r, groups, layer); });
+    };
+    // In the order in which they were put.
+    std::vector<bool> seen(in.size());
+    for (const LayerGroup& group : r.out.groups)
+      if (group.part == part)
+        for (const std::int64_t l : group.layers)
+          if (!seen[static_cast<std::size_t>(l)]) {
+            seen[static_cast<std::size_t>(l)] = true;
+            visit(l);
+          }
+    for (LayerGroup& group : std::move(grouping).groups()) all.push_back(std::move(group));
+  }
+  r.out.groups = std::move(all);
 }
 
 }  // namespace gnomon::model::internal

@@ -63,6 +63,7 @@ struct Rope {
   Rotary rotary;
   RopeScaling scaling = NoScaling{};
   std::vector<std::int32_t> axes = {};
+  Direction direction = Direction::forward;
 };
 
 // What one layer does; layers that do the same become a group.
@@ -70,6 +71,8 @@ struct Layer {
   std::string type = "full_attention";  // as in `layer_types`
   bool attends = true;                  // or convolution, recurrence: nothing to encode
   bool turns = true;                    // or no rotation (NoPE)
+  std::string rope = {};                // its key in `ropes`, where that is not its type
+  bool slides = false;                  // has the window of `Draft::window`
 };
 
 struct Reading;
@@ -110,6 +113,14 @@ std::string_view part_of(std::string_view model_type, std::string_view part);
 struct Draft {
   ModelDescription out = {};
   std::int64_t heads = 0, head_dim = 0;
+  std::int64_t key_heads = 0;                             // 0: as heads
+  std::int64_t value_dim = 0;                             // 0: as head_dim
+  std::map<std::string, std::int64_t> key_heads_of = {};  // by layer type, where they differ
+  LayerAttention attention = {};  // of all layers, without window and scale
+  // The rows that layers with a window see before and after their own.
+  std::optional<std::int64_t> left = {}, right = {};
+  std::string unsupported = {};
+  std::vector<std::int64_t> stages = {};  // layers of each stage, of towers that have stages
   std::map<std::string, std::int64_t> head_dims = {};  // by layer type, where they differ
   std::optional<double> softmax_scale = {};            // where it is not 1 / sqrt(head_dim)
   std::vector<Layer> layers = {};
@@ -168,9 +179,17 @@ void read_rotary(Reading& r);
 void read_ropes(Reading& r);
 // Groups of r.layers, from r.ropes.
 void put_rotary_groups(Draft& r);
-// A group for all layers, or those of a part.
-LayerGroup& put_group(Draft& r, std::string kind, Encoding encoding, std::int64_t layers = -1,
+// A group for all layers, or those of a part. A layer may be put into several groups: `finish`
+// joins their encodings.
+LayerGroup& put_group(Draft& r, Mixture position, std::int64_t layers = -1,
                       std::string part = {});
+// Makes the groups final: one for each layer, with its attention and the names of its tensors.
+void finish(Draft& r);
+// Sizes and rules of attention besides position, from the keys of a config and what is known of
+// its family.
+void read_attention(Reading& r);
+// Names of the checkpoint tensors of a group's parameters.
+std::vector<ParameterTensor> tensors_of(const LayerGroup& group);
 
 // A family that is not known by name: by its keys alone, or an error where they do not tell.
 void read_unknown(Reading& r);

@@ -1,5 +1,7 @@
 // Families with tables and biases: where position is added to the embeddings or the scores.
 // Read from the families' own sources.
+#include <stdexcept>
+
 #include "src/model/rules.h"
 
 namespace gnomon::model::internal {
@@ -13,16 +15,14 @@ void put_learned(Reading& r, std::int64_t rows, std::int64_t offset, std::int64_
   if (offset < 0 || offset >= rows || rows > most_rows)
     r.fail("the position table must have more rows than its offset " + std::to_string(offset) +
            ", got " + std::to_string(rows));
-  put_group(r, "learned", Learned{.rows = rows, .dim = hidden_size(r), .offset = offset},
-            layers, part);
+  put_group(r, {Learned{.rows = rows, .dim = hidden_size(r), .offset = offset}}, layers, part);
   r.out.length = rows - offset;
 }
 
 void put_sinusoidal(Reading& r, SinusoidalRecipe recipe, std::int64_t first_row,
                     std::int64_t layers = -1, const std::string& part = {}) {
-  LayerGroup& group = put_group(
-      r, "sinusoidal", Sinusoidal{.dim = hidden_size(r), .recipe = recipe}, layers, part);
-  if (first_row != 0) group.facts = {{"offset", static_cast<double>(first_row)}};
+  put_group(r, {Sinusoidal{.dim = hidden_size(r), .recipe = recipe, .offset = first_row}}, layers,
+            part);
 }
 
 // Two stacks with sizes of their own names.
@@ -80,10 +80,12 @@ void bert_with_offset(Reading& r, std::int64_t offset) {
             "got " +
             type);
   r.note("position_embedding_type " + type + ": transformers 5 has dropped it");
-  LayerGroup& group = put_group(r, "shaw", NoPosition{});
-  group.facts = {{"max_distance", static_cast<double>(r.out.length - 1)},
-                 {"rows", static_cast<double>(2 * r.out.length - 1)},
-                 {"met_by_keys", type == "relative_key_query" ? 1 : 0}};
+  if (r.out.length > most_of_few)
+    r.fail_at({"max_position_embeddings"},
+              "max_position_embeddings must be at most 65536 for " + type + ", got " +
+                  std::to_string(r.out.length));
+  put_group(r, {type == "relative_key" ? bert_relative_key(r.head_dim, r.out.length)
+                                       : bert_relative_key_query(r.head_dim, r.out.length)});
 }
 
 std::int64_t padding_offset(Reading& r) {
@@ -120,7 +122,7 @@ void gpt2(Reading& r) {
   for (std::int64_t l = 0; l < r.out.layers; ++l) {
     LayerGroup one = all;
     one.layers = {l};
-    one.softmax_scale /= static_cast<double>(l + 1);
+    one.attention.softmax_scale /= static_cast<double>(l + 1);
     r.out.groups.push_back(std::move(one));
   }
 }
@@ -157,9 +159,17 @@ void axial_learned(Reading& r) {
   const auto shape = r.keys.find({"axial_pos_shape"});
   const auto sides =
       shape ? shape->integers("axial_pos_shape") : std::vector<std::int64_t>{64, 64};
-  LayerGroup& group = put_group(r, "learned", NoPosition{});
-  for (std::size_t i = 0; i < sides.size() && i < 4; ++i)
-    group.facts.emplace_back("axis_" + std::to_string(i), static_cast<double>(sides[i]));
+  const auto widths = r.keys.find({"axial_pos_embds_dim"});
+  auto dims = widths ? widths->integers("axial_pos_embds_dim") : std::vector<std::int64_t>{64, 192};
+  if (dims.size() != sides.size() || sides.empty() || sides.size() > 4)
+    r.fail("axial_pos_shape and axial_pos_embds_dim must have as many axes, 1 to 4");
+  AxialLearned axial{.join = AxisJoin::concatenated, .rows = sides, .dims = std::move(dims)};
+  try {
+    capacity(axial), dim(axial);
+  } catch (const std::invalid_argument& error) {
+    r.fail_at({"axial_pos_shape"}, error.what());
+  }
+  put_group(r, {std::move(axial)});
   r.note("a factored table: a row is the concatenation of one row of each axis");
 }
 
@@ -199,7 +209,7 @@ void whisper(Reading& r) {
 
 void bloom(Reading& r) {
   read_sizes(r);
-  put_group(r, "alibi", Alibi{.heads = r.heads});
+  put_group(r, {Alibi{.heads = r.heads}});
   r.note(
       "the released code adds slope x key position, which differs from slope x (key - "
       "query) by a number for each query that the softmax removes");
@@ -210,8 +220,10 @@ void falcon(Reading& r) {
   for (const auto unused : {"rope_theta", "rope_scaling", "rope_parameters"})
     r.keys.find({unused});
   read_sizes(r);
-  LayerGroup& group = put_group(r, "alibi", Alibi{.heads = r.heads});
-  group.facts = {{"bias_scale", group.softmax_scale}};
+  const double scale = inverse_sqrt(static_cast<double>(r.head_dim));
+  put_group(r, {Alibi{.heads = r.heads,
+                      .bias_scale = scale,
+                      .rounding = AlibiRounding::bfloat16}});
   r.note(
       "the released code rounds the slopes to bfloat16 and divides the bias by "
       "sqrt(head_dim), as it does q.k");
@@ -231,11 +243,11 @@ void mpt(Reading& r) {
     r.softmax_scale = keys.positive({"softmax_scale"});
   }
   if (alibi)
-    put_group(r, "alibi", Alibi{.heads = r.heads, .max_bias = max_bias});
+    put_group(r, {Alibi{.heads = r.heads, .max_bias = max_bias}});
   else if (r.keys.boolean({"learned_pos_emb"}).value_or(true))
     put_learned(r, r.out.length, 0);
   else
-    put_group(r, "none", NoPosition{});
+    put_group(r, {});
 }
 
 // 7B turns, 13B has ALiBi; their configs tell only by their sizes.
@@ -243,7 +255,7 @@ void baichuan(Reading& r) {
   read_sizes(r);
   if (r.heads != 40) return read_rotary(r);
   r.note("40 heads: the 13B model, which has ALiBi where 7B has rotary");
-  put_group(r, "alibi", Alibi{.heads = r.heads});
+  put_group(r, {Alibi{.heads = r.heads}});
 }
 
 void t5(Reading& r) {
@@ -255,8 +267,8 @@ void t5(Reading& r) {
   r.head_dim = r.size({"d_kv"}, 64);
   r.softmax_scale = 1;
   r.out.length = r.size({"n_positions", "max_position_embeddings"}, 512);
-  put_group(r, "t5", t5_bias(r, T5Direction::bidirectional), encoder, "encoder");
-  put_group(r, "t5", t5_bias(r, T5Direction::causal), decoder, "decoder");
+  put_group(r, {t5_bias(r, T5Direction::bidirectional)}, encoder, "encoder");
+  put_group(r, {t5_bias(r, T5Direction::causal)}, decoder, "decoder");
   r.note("cross-attention has no position; the scores are not divided by sqrt(head_dim)");
   r.note(r.out.model_type == "umt5" ? "every layer has a table of its own"
                                     : "all layers of a part share the table of its first");
@@ -267,7 +279,7 @@ void mpnet(Reading& r) {
   const bool padded = r.family.model_type == "mpnet" || r.family.model_type == "layoutlmv3";
   read_sizes(r);
   put_learned(r, r.out.length, padded ? padding_offset(r) : 0);
-  put_group(r, "t5", t5_bias(r, T5Direction::bidirectional));
+  put_group(r, {t5_bias(r, T5Direction::bidirectional)});
 }
 
 void deberta(Reading& r) {
@@ -286,22 +298,37 @@ void deberta(Reading& r) {
   const bool p2c = names.find("p2c") != std::string::npos;
   const bool relative = r.keys.boolean({"relative_attention"}).value_or(false);
   if (relative) terms = (c2p ? 1 : 0) + (p2c ? 1 : 0);
-  r.softmax_scale = inverse_sqrt(static_cast<double>(r.head_dim) * (1 + terms));
   if (r.keys.boolean({"position_biased_input"}).value_or(true)) put_learned(r, r.out.length, 0);
-  if (!relative) return;
-  LayerGroup& group = put_group(r, "deberta", NoPosition{});
-  group.facts = {{"span", static_cast<double>(buckets > 0 ? buckets : most)},
-                 {"buckets", static_cast<double>(buckets > 0 ? buckets : 0)},
-                 {"max_distance", static_cast<double>(most)},
-                 {"content_to_position", c2p ? 1.0 : 0.0},
-                 {"position_to_content", p2c ? 1.0 : 0.0}};
+  const double epsilon = r.keys.positive({"layer_norm_eps"}).value_or(1e-7);
+  const bool normed =
+      r.keys.string({"norm_rel_ebd"}).value_or("none").find("layer_norm") != std::string::npos;
+  if (!relative || terms == 0) return;
+  Deberta spec{.heads = r.heads,
+               .size = r.head_dim,
+               .channels = hidden_size(r),
+               .span = buckets > 0 ? buckets : most,
+               .distance = buckets > 0 ? DebertaDistance::logarithmic : DebertaDistance::raw,
+               .max_distance = most,
+               .terms = c2p && p2c ? DebertaTerms::both
+                        : c2p      ? DebertaTerms::content_to_position
+                                   : DebertaTerms::position_to_content};
+  if (normed && r.family.model_type != "deberta") spec.norm_epsilon = epsilon;
+  try {
+    row(spec, 0);
+  } catch (const std::invalid_argument& error) {
+    r.fail_at({"position_buckets", "max_relative_positions"}, error.what());
+  }
+  put_group(r, {std::move(spec)});
 }
 
 void transformer_xl(Reading& r) {
   read_sizes(r);
-  LayerGroup& group = put_group(r, "transformer_xl", NoPosition{});
-  if (const auto clamp = r.keys.integer({"clamp_len"}); clamp && *clamp > 0)
-    group.facts = {{"clamp_length", static_cast<double>(*clamp)}};
+  TransformerXl xl{.heads = r.heads,
+                   .size = r.head_dim,
+                   .channels = hidden_size(r),
+                   .sinusoid = XlSinusoid::half_split};
+  if (const auto clamp = r.keys.integer({"clamp_len"}); clamp && *clamp > 0) xl.clamp = *clamp;
+  put_group(r, {xl});
 }
 
 void conformer(Reading& r) {
@@ -310,15 +337,18 @@ void conformer(Reading& r) {
       r.keys.string({"position_embeddings_type"})
           .value_or(r.family.model_type == "wav2vec2-bert" ? "relative_key" : "relative");
   if (type == "relative_key") {
-    LayerGroup& group = put_group(r, "shaw", NoPosition{});
-    group.facts = {
-        {"before", static_cast<double>(r.size({"left_max_position_embeddings"}, 64))},
-        {"after", static_cast<double>(r.size({"right_max_position_embeddings"}, 8))}};
+    put_group(r, {wav2vec2_bert(r.head_dim,
+                                r.size({"left_max_position_embeddings"}, 64, most_of_few),
+                                r.size({"right_max_position_embeddings"}, 8, most_of_few))});
   } else if (type == "relative") {
-    put_group(r, "transformer_xl", NoPosition{});
+    put_group(r, {TransformerXl{.heads = r.heads,
+                                .size = r.head_dim,
+                                .channels = hidden_size(r),
+                                .sinusoid = XlSinusoid::interleaved}});
   } else if (type == "rotary") {
     const double base = r.keys.base({"rotary_embedding_base"}).value_or(10'000);
     r.note("the hidden states are turned before they are projected to q and k");
+    r.attention.rotary_input = RotaryInput::hidden;
     read_layer_types(r);
     r.ropes.emplace("", read_rope(r, std::nullopt, base));
     put_rotary_groups(r);
@@ -331,15 +361,59 @@ void conformer(Reading& r) {
 
 void swin(Reading& r) {
   const bool second = r.family.model_type == "swinv2";
-  LayerGroup& group = put_group(r, second ? "swin_v2" : "swin", NoPosition{});
-  if (const auto depths = r.keys.find({"depths"}))
-    for (const std::int64_t depth : depths->integers("depths")) {
-      if (depth < 0 || depth > most_of_few - r.out.layers)
-        depths->fail("depths must be 0 to 65536, in sum too, got " + std::to_string(depth));
-      r.out.layers += depth;
+  const auto list = [&](const char* name, std::vector<std::int64_t> otherwise) {
+    const auto given = r.keys.find({name});
+    if (!given) return otherwise;
+    const auto values = given->integers(name);
+    for (const std::int64_t value : values)
+      if (value < 0 || value > most_of_few)
+        given->fail(std::string(name) + " must be 0 to 65536, in sum too, got " +
+                    std::to_string(value));
+    return values;
+  };
+  const auto depths = list("depths", {2, 2, 6, 2});
+  const auto heads = list("num_heads", {3, 6, 12, 24});
+  const auto trained = list("pretrained_window_sizes", {0, 0, 0, 0});
+  const std::int64_t window = r.size({"window_size"}, 7, 32767);
+  const std::int64_t width = r.size({"embed_dim"}, 96, most_of_few);
+  if (heads.size() != depths.size() || depths.size() > 16)
+    r.fail_at({"num_heads"}, "num_heads must have one number for each of " +
+                                 std::to_string(depths.size()) + " depths");
+  for (std::size_t stage = 0; stage < depths.size(); ++stage) {
+    const std::int64_t channels = width << stage;
+    if (heads[stage] < 1 || channels % heads[stage] != 0)
+      r.fail_at({"num_heads"}, "embed_dim 2^stage must be a multiple of num_heads, got " +
+                                   std::to_string(heads[stage]));
+    if (depths[stage] > most_of_few - r.out.layers)
+      r.fail_at({"depths"}, "depths must be 0 to 65536, in sum too, got " +
+                                std::to_string(depths[stage]));
+    r.heads = heads[stage];
+    r.head_dim = channels / r.heads;
+    if (second) r.softmax_scale = 1;
+    // Even blocks have windows side by side, odd ones windows that are shifted by half.
+    for (const std::int64_t shift : {std::int64_t{0}, window / 2}) {
+      LayerGroup group;
+      if (second) {
+        const std::int64_t before = stage < trained.size() ? trained[stage] : 0;
+        group = put_group(r, {SwinV2{.heads = r.heads,
+                                     .height = window,
+                                     .width = window,
+                                     .pretrained_height = before,
+                                     .pretrained_width = before}});
+      } else {
+        group = put_group(r, {Swin{.heads = r.heads, .height = window, .width = window}});
+      }
+      r.out.groups.pop_back();
+      group.layers.clear();
+      for (std::int64_t block = shift ? 1 : 0; block < depths[stage]; block += 2)
+        group.layers.push_back(r.out.layers + block);
+      group.attention.partition = CellWindows{window, window, shift};
+      if (!group.layers.empty()) r.out.groups.push_back(std::move(group));
     }
-  for (std::int64_t l = 0; l < r.out.layers; ++l) group.layers.push_back(l);
-  group.facts = {{"window", static_cast<double>(r.size({"window_size"}, 7))}};
+    r.out.layers += depths[stage];
+  }
+  r.stages = depths;
+  r.note("a stage whose image is no larger than a window has one window, which is not shifted");
 }
 
 // State-space and other models: nothing tells them a position.
@@ -349,7 +423,7 @@ void nowhere(Reading& r) {
   r.out.length = r.size({"max_position_embeddings", "context_length"}, 2048);
   for (const auto unused : {"rope_theta", "rope_scaling", "rope_parameters"})
     r.keys.find({unused});
-  put_group(r, "none", NoPosition{});
+  put_group(r, {});
 }
 
 void read_unknown(Reading& r) {
@@ -359,7 +433,7 @@ void read_unknown(Reading& r) {
       r.keys.string({"position_embedding_type", "pos_embedding_type"}).value_or("");
   if (r.keys.boolean({"alibi", "use_alibi"}).value_or(false) || type == "alibi") {
     read_sizes(r);
-    put_group(r, "alibi", Alibi{.heads = r.heads});
+    put_group(r, {Alibi{.heads = r.heads}});
   } else if (has({"relative_attention_num_buckets"})) {
     t5(r);
   } else if (type == "absolute" || type == "learned" || type == "learned_absolute") {

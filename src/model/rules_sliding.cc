@@ -114,9 +114,9 @@ void granite_by_layer(Reading& r) {
           value.shown());
     Layer& layer = r.layers[l++];
     layer.turns = base != 0;
-    layer.type = "base " + value.shown();
-    if (layer.turns && !r.ropes.contains(layer.type))
-      r.ropes[layer.type] = read_rope(r, std::nullopt, base);
+    layer.rope = "base " + value.shown();
+    if (layer.turns && !r.ropes.contains(layer.rope))
+      r.ropes[layer.rope] = read_rope(r, std::nullopt, base);
   });
   if (l < r.layers.size())
     bases->fail("layer_rope_theta must have a base for each of " +
@@ -191,7 +191,7 @@ void step3(Reading& r) {
     Layer& layer = r.layers[l];
     const bool whole = layer.type == full;
     const std::string type = layer.type + " " + shown(bases[l]) + " " + shown(shares[l]);
-    layer.type = type;
+    layer.rope = type;
     if (r.ropes.contains(type)) continue;
     if (!(shares[l] > 0 && shares[l] <= 1))
       r.fail_at(

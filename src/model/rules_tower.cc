@@ -42,22 +42,14 @@ double read_base(Reading& r) {
 
 // The group of all layers that attend, or of the given ones.
 void put_turning(Reading& r, const AxialRotary& axial, std::vector<std::int64_t> layers = {}) {
-  RotarySchedule fixed;
   try {
-    fixed = schedule(axial);
+    schedule(axial);
   } catch (const std::invalid_argument& error) {
     const std::string why = error.what();
     r.fail("the head size " + std::to_string(r.head_dim) + ": " +
            why.substr(why.find(']') + 2));
   }
-  LayerGroup& group = put_group(r, "rotary",
-                                ScaledRotary{.rotary = {.dim = fixed.dim(),
-                                                        .pairing = axial.pairing,
-                                                        .base = axial.base,
-                                                        .first = axial.first},
-                                             .length = 1,
-                                             .axes = fixed.axes});
-  group.fixed = std::move(fixed);
+  LayerGroup& group = put_group(r, {axial});
   if (!layers.empty()) group.layers = std::move(layers);
 }
 
@@ -211,10 +203,8 @@ void gemma4_vision(Reading& r) {
                     .base = base,
                     .first = axis == x ? 0 : half});
   const std::int64_t rows = r.size_or_default({"position_embedding_size"}, 10'240);
-  LayerGroup& table = put_group(r, "rows_and_columns", NoPosition{});
-  table.facts = {{"rows", static_cast<double>(rows)},
-                 {"columns", static_cast<double>(rows)},
-                 {"dim", static_cast<double>(width)}};
+  put_group(r, {AxialLearned{
+                   .join = AxisJoin::summed, .rows = {rows, rows}, .dims = {width, width}}});
   r.out.length = 0;
   r.note("each layer turns twice: a half of the head by the column, the other by the row");
   r.note("the rows of a cell's column and of its row are added");
@@ -245,10 +235,10 @@ void lfm3_vision(Reading& r) {
   if (still.empty()) return;
   r.note("layers without attention (" + std::to_string(still.size()) + " of " +
          std::to_string(r.out.layers) + ") see no positions");
-  LayerGroup& rest = put_group(r, "none", NoPosition{});
+  LayerGroup& rest = put_group(r, {});
   rest.layers = std::move(still);
-  rest.head_dim = 0;
-  rest.softmax_scale = 0;
+  rest.heads = rest.head_dim = 0;
+  rest.attention.softmax_scale = 0;
 }
 
 // Layers with a window turn by the cell in the window; the others by the cell in the image,
@@ -263,12 +253,19 @@ void sam3(Reading& r) {
   std::vector<std::int64_t> windowed, whole;
   for (std::int64_t l = 0; l < r.out.layers; ++l)
     (global.contains(l) ? whole : windowed).push_back(l);
-  const AxialRotary axial = two_axes(r, x, y, Pairing::adjacent, base);
-  if (!windowed.empty()) put_turning(r, axial, std::move(windowed));
+  AxialRotary axial = two_axes(r, x, y, Pairing::adjacent, base);
+  if (!windowed.empty()) {
+    put_turning(r, axial, std::move(windowed));
+    r.out.groups.back().attention.partition = CellWindows{window, window};
+  }
   if (!whole.empty()) {
-    put_turning(r, axial, std::move(whole));
     const double slower = static_cast<double>(window) / static_cast<double>(cells.width);
-    for (double& frequency : r.out.groups.back().fixed->inv_freq) frequency *= slower;
+    for (AxialPart& part : axial.parts) {
+      part.inv_freq =
+          inverse_frequencies({.dim = part.dim, .pairing = axial.pairing, .base = base});
+      for (double& frequency : part.inv_freq) frequency *= slower;
+    }
+    put_turning(r, axial, std::move(whole));
     r.note("layers that see the whole image: inv_freq has window_size / cells of a row, " +
            std::to_string(window) + " / " + std::to_string(cells.width));
   }
@@ -310,8 +307,7 @@ void vjepa2(Reading& r) {
   read_tower(r);
   if (r.head_dim < 6)
     r.fail("the head size must be at least 6, got " + std::to_string(r.head_dim));
-  LayerGroup& group = put_group(r, "vjepa2", NoPosition{});
-  group.facts = {{"base", 10'000}, {"block", static_cast<double>(2 * (r.head_dim / 3 / 2))}};
+  put_group(r, {Vjepa2{.head_size = r.head_dim}});
   r.note(
       "three blocks of a head for frame, row and column; pairs are adjacent while cos and sin "
       "lie as halves, so that no rotation results; the predictor is not described");

@@ -30,19 +30,17 @@ Cells divided(Reading& r, Cells image, Cells patch) {
   return {image.height / patch.height, image.width / patch.width};
 }
 
-void put_nothing(Reading& r) { put_group(r, "none", NoPosition{}); }
+void put_nothing(Reading& r) { put_group(r, {}); }
 
 // The column in the first half of the channels, the row in the second.
 void put_grid_sinusoids(Reading& r, std::int64_t width) {
   if (width % 4 != 0)
     r.fail("hidden_size must be a multiple of 4, got " + std::to_string(width));
   const Cells cells = image_cells(r);
-  LayerGroup& group = put_group(r, "grid_sinusoidal", NoPosition{});
-  group.facts = {{"dim", real(width)},
-                 {"base", 10'000},
-                 {"height", real(cells.height)},
-                 {"width", real(cells.width)},
-                 {"class_rows", real(r.family.rows)}};
+  SinusoidalGrid grid = grid_mae(width);
+  grid.grid = {cells.height, cells.width};
+  grid.class_tokens = r.family.rows;
+  put_group(r, {std::move(grid)});
   r.out.length = cells.height * cells.width + r.family.rows;
   r.note(
       "the first half of the channels is the column, the second the row, each sines, then "
@@ -124,7 +122,7 @@ std::int64_t read_tower(Reading& r) {
 void put_image_table(Reading& r, std::int64_t rows, std::int64_t width) {
   if (rows < 1 || rows > std::int64_t{1} << 40)
     r.fail("the position table must have 1 to 2^40 rows, got " + std::to_string(rows));
-  put_group(r, "learned", Learned{.rows = rows, .dim = width});
+  put_group(r, {Learned{.rows = rows, .dim = width}});
   r.out.length = rows;
 }
 
@@ -217,10 +215,8 @@ void videomae(Reading& r) {
   const std::int64_t frames = frames_by_tubelet(r, r.size_or_default({"num_frames"}, 16),
                                                 r.size_or_default({"tubelet_size"}, 2));
   const Cells cells = image_cells(r);
-  LayerGroup& group = put_group(
-      r, "sinusoidal", Sinusoidal{.dim = width, .recipe = SinusoidalRecipe::interleaved});
+  put_group(r, {Sinusoidal{.dim = width, .recipe = SinusoidalRecipe::interleaved}});
   r.out.length = frames * cells.height * cells.width;
-  group.facts = {{"rows", real(r.out.length)}};
 }
 
 void mae(Reading& r) {
@@ -237,12 +233,15 @@ void beit(Reading& r) {
   const bool shared = on("use_shared_relative_position_bias");
   const bool learned = on("use_absolute_position_embeddings");
   if (own || shared) {
-    LayerGroup& group = put_group(r, "swin", NoPosition{});
-    const std::int64_t rows = (2 * cells.height - 1) * (2 * cells.width - 1) + 3;
-    group.facts = {{"window_height", real(cells.height)},
-                   {"window_width", real(cells.width)},
-                   {"class_rows", 3},
-                   {"rows", real(rows)}};
+    const Swin swin{.heads = r.heads,
+                    .height = cells.height,
+                    .width = cells.width,
+                    .class_tokens = 1};
+    if (std::max(cells.height, cells.width) > 32767)
+      r.fail("image_size / patch_size must be at most 32767");
+    put_group(r, {swin});
+    if (own && shared)
+      r.unsupported = "a bias that is the sum of a table of each layer and one of all layers";
     r.note(own && shared ? "each layer has a table of its own, and all share another"
            : own         ? "each layer has a table of its own"
                          : "all layers share one table");
@@ -266,13 +265,13 @@ void sam(Reading& r) {
       layers[window == 0 || global.contains(l)].push_back(l);
     for (const bool whole : {false, true}) {
       if (layers[whole].empty()) continue;
-      LayerGroup& group = put_group(r, "decomposed", NoPosition{});
-      group.layers = std::move(layers[whole]);
       const Cells seen = whole ? cells : Cells{window, window};
-      group.facts = {{"height", real(seen.height)},
-                     {"width", real(seen.width)},
-                     {"height_rows", real(2 * seen.height - 1)},
-                     {"width_rows", real(2 * seen.width - 1)}};
+      if (std::max(seen.height, seen.width) > 32767)
+        r.fail("image_size / patch_size and window_size must be at most 32767");
+      LayerGroup& group = put_group(
+          r, {Decomposed{.size = r.head_dim, .height = seen.height, .width = seen.width}});
+      group.layers = std::move(layers[whole]);
+      if (!whole) group.attention.partition = CellWindows{window, window};
     }
     r.note(
         "decomposed: the query before its scale, times a row of each table, is added to the "
@@ -298,8 +297,8 @@ void pix2struct_vision(Reading& r) {
   }
   const std::int64_t rows = kosmos ? r.size_or_default({"max_num_patches"}, 4096)
                                    : r.size_or_default({"seq_len"}, 4096);
-  LayerGroup& group = put_group(r, "rows_and_columns", NoPosition{});
-  group.facts = {{"rows", real(rows)}, {"columns", real(rows)}, {"dim", real(width)}};
+  put_group(r, {AxialLearned{
+                   .join = AxisJoin::summed, .rows = {rows, rows}, .dims = {width, width}}});
   r.out.length = rows - 1;
   r.note("rows and columns count from 1");
 }
@@ -321,16 +320,22 @@ void detr(Reading& r) {
   r.out.length = 0;
   const std::string type = r.keys.string({"position_embedding_type"}).value_or("sine");
   if (type == "sine") {
-    LayerGroup& group = put_group(r, "detr", NoPosition{}, encoder, "encoder");
-    group.facts = {{"dim", real(width)}, {"base", 10'000}, {"turn", 2 * M_PI}};
+    put_group(r, {DetrPage{.dim = width}}, encoder, "encoder").attention.table_input =
+        TableInput::queries_and_keys;
   } else if (type == "learned") {
-    LayerGroup& group = put_group(r, "rows_and_columns", NoPosition{}, encoder, "encoder");
-    group.facts = {{"rows", 50}, {"columns", 50}, {"dim", real(width / 2)}};
+    LayerGroup& group = put_group(r,
+                                  {AxialLearned{.join = AxisJoin::concatenated,
+                                                .rows = {50, 50},
+                                                .dims = {width / 2, width / 2}}},
+                                  encoder, "encoder");
+    group.attention.table_input = TableInput::queries_and_keys;
+    group.unsupported = "learned rows and columns, of which the column's vector comes first";
     r.note("the embedding of the column comes first, then that of the row");
   } else {
     r.fail("position_embedding_type must be sine or learned, got " + type);
   }
-  put_group(r, "learned", Learned{.rows = queries, .dim = width}, decoder, "decoder");
+  put_group(r, {Learned{.rows = queries, .dim = width}}, decoder, "decoder")
+      .attention.table_input = TableInput::queries_and_keys;
   r.note(
       "added to the queries and keys of every layer, not to the values; the keys of "
       "cross-attention have the encoder's");
@@ -352,9 +357,9 @@ void perceiver(Reading& r) {
     put_image_table(r, side * side, 256);
   } else if (task == "PerceiverForImageClassificationFourier" ||
              task == "PerceiverForImageClassificationConvProcessing") {
-    const double side = task.ends_with("Fourier") ? 224 : 56;
-    LayerGroup& group = put_group(r, "fourier", NoPosition{});
-    group.facts = {{"bands", 64}, {"height", side}, {"width", side}};
+    const std::int64_t side = task.ends_with("Fourier") ? 224 : 56;
+    const std::vector<double> both(2, real(side));
+    put_group(r, {FourierLine{.fourier = fourier_perceiver(both, 64), .grid = {side, side}}});
   } else {
     r.fail(
         "what position a perceiver has depends on its task: architectures must name one that "

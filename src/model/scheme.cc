@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "gnomon/error.h"
+#include "src/model/encoding_json.h"
 
 namespace gnomon::model {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = internal::OrderedJson;
 
 std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> parts;
@@ -160,7 +160,7 @@ std::string to_json(const Scheme& scheme) {
   Json layers = Json::array();
   for (const Mixture& layer : scheme.layers) {
     Json all = Json::array();
-    for (const Encoding& one : layer) all.push_back(Json::parse(to_json(one)));
+    for (const Encoding& one : layer) all.push_back(internal::json_of(one));
     layers.push_back(std::move(all));
   }
   return Json{{"layers", std::move(layers)}}.dump();
@@ -177,7 +177,7 @@ Scheme scheme_from_json(std::string_view text) {
       refuse("scheme", "each layer must be a list of encodings",
              std::string_view(layer.dump()));
     Mixture& mixture = scheme.layers.emplace_back();
-    for (const Json& one : layer) mixture.push_back(encoding_from_json(one.dump()));
+    for (const Json& one : layer) mixture.push_back(internal::encoding_of(one));
   }
   check(scheme);
   return scheme;

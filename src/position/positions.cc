@@ -144,4 +144,24 @@ Grid grid(int64_t frames, int64_t height, int64_t width) {
   return grid_of(extents);
 }
 
+std::vector<Positions> grid_axes(const Positions& cells, std::span<const int64_t> extents) {
+  const int64_t count = cells_of(extents);
+  std::vector<Positions> axes(extents.size(), cells);
+  for (std::size_t i = 0; i < cells.ids.size(); ++i) {
+    int64_t rest = cells.ids[i];
+    if (cells.sequences[i] == Positions::padding) rest = 0;
+    if (rest < 0 || rest >= count)
+      refuse("position", "a cell of the grid must be 0 to " + std::to_string(count - 1), rest);
+    for (std::size_t a = extents.size(); a-- > 0; rest /= extents[a])
+      axes[a].ids[i] = rest % extents[a];
+  }
+  return axes;
+}
+
+std::vector<Positions> grid_axes(const Grid& grid) {
+  std::vector<Positions> axes;
+  for (int64_t a = 0; a < grid.axes; ++a) axes.push_back(explicit_ids(grid.axis(a)));
+  return axes;
+}
+
 }  // namespace gnomon

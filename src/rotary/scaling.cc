@@ -210,10 +210,20 @@ RotarySchedule schedule(const Rotary& rotary, const RopeScaling& scaling, std::i
           .table_scale = scaled.table_scale};
 }
 
-RotarySchedule schedule(const ScaledRotary& scaled) {
-  RotarySchedule result = schedule(scaled.rotary, scaled.scaling, scaled.length);
+RotarySchedule schedule(const ScaledRotary& scaled) { return schedule(scaled, scaled.length); }
+
+RotarySchedule schedule(const ScaledRotary& scaled, std::int64_t length) {
+  RotarySchedule result = schedule(scaled.rotary, scaled.scaling, length);
   result.axes = scaled.axes;
-  return result;
+  switch (scaled.direction) {
+    case Direction::inverse:
+      for (double& frequency : result.inv_freq) frequency = -frequency;
+      [[fallthrough]];
+    case Direction::forward:
+      return result;
+  }
+  refuse("scaling", "direction must be forward (1) or inverse (2)",
+         static_cast<int>(scaled.direction));
 }
 
 std::optional<std::int64_t> first_change(const RopeScaling& scaling) noexcept {

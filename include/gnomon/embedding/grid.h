@@ -8,9 +8,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "gnomon/embedding/sinusoidal.h"
+#include "gnomon/embedding/table.h"
 #include "gnomon/position/positions.h"
 #include "gnomon/view.h"
 
@@ -29,6 +31,10 @@ struct SinusoidalGrid {
   AxisJoin join = {};
   std::vector<GridAxis> axes;  // in the order of their channels; at least one
   std::int64_t kept = 0;       // of the channels, the first; 0: all
+  // Extents of the grid, for tokens whose position is one number (`grid_table`), and the tokens
+  // before the cells, whose rows are zeros: MAE's class token.
+  std::vector<std::int64_t> grid = {};
+  std::int64_t class_tokens = 0;
 
   bool operator==(const SinusoidalGrid&) const = default;
 };
@@ -60,5 +66,14 @@ void fill(const SinusoidalGrid& spec, const Grid& cells, View<T, 2> out);
 // At continuous coordinates [N, A].
 template <typename T>
 void fill(const SinusoidalGrid& spec, View<const double, 2> coordinates, View<T, 2> out);
+
+
+// Positions that have a row in `grid_table`: class_tokens, then the cells of `grid`.
+std::int64_t capacity(const SinusoidalGrid& spec);
+
+// The plan for tokens whose position is one number, [T, C]: 0 to class_tokens - 1 have rows of
+// zeros, then come the cells of `grid`, row by row. Throws when `grid` is empty or a position
+// is outside.
+EmbeddingTable grid_table(const SinusoidalGrid& spec, std::span<const std::int64_t> positions);
 
 }  // namespace gnomon

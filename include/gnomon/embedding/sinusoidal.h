@@ -39,6 +39,9 @@ struct Sinusoidal {
   SinusoidalOrder order = SinusoidalOrder::sine_first;
   double shift = 1.0;  // `downscale_freq_shift`; less than n
   double scale = 1.0;  // on the position
+  // Added to integer positions first: 2 in XGLM and M2M-100, whose tables begin with rows of
+  // padding.
+  std::int64_t offset = 0;
 
   bool operator==(const Sinusoidal&) const = default;
 };

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "gnomon/attention/attention.h"
+#include "gnomon/attention/qk_norm.h"
 #include "gnomon/bias/alibi.h"
 #include "gnomon/bias/clipped.h"
 #include "gnomon/bias/dynamic.h"
@@ -32,9 +34,11 @@
 #include "gnomon/bias/t5.h"
 #include "gnomon/bias/wavlm.h"
 #include "gnomon/embedding/axial.h"
+#include "gnomon/embedding/cross_modal.h"
 #include "gnomon/embedding/degree.h"
 #include "gnomon/embedding/detr.h"
 #include "gnomon/embedding/fourier.h"
+#include "gnomon/embedding/grid.h"
 #include "gnomon/embedding/laplacian.h"
 #include "gnomon/embedding/learned.h"
 #include "gnomon/embedding/learned_fourier.h"
@@ -48,8 +52,12 @@
 #include "gnomon/relative/form.h"
 #include "gnomon/relative/shaw.h"
 #include "gnomon/relative/transformer_xl.h"
+#include "gnomon/rotary/axial.h"
+#include "gnomon/rotary/mrope.h"
 #include "gnomon/rotary/rotary.h"
 #include "gnomon/rotary/scaling.h"
+#include "gnomon/rotary/temperature.h"
+#include "gnomon/rotary/vjepa2.h"
 #include "gnomon/rotary/xpos.h"
 #include "gnomon/view.h"
 
@@ -61,11 +69,12 @@ struct NoPosition {
 };
 
 using Encoding =
-    std::variant<NoPosition, Sinusoidal, Learned, AxialLearned, FourierLine, LearnedFourier,
-                 DetrPage, SinusoidalVideo, PathLaplacian, PathRandomWalk, PathDegree, Rotary,
-                 ScaledRotary, XPos, Alibi, T5Bias, ClippedBias, Kerple, Sandwich, DynamicBias,
-                 Fire, Swin, SwinV2, WavLm, LayoutBias, Graphormer, Shaw, TransformerXl,
-                 Deberta, Decomposed>;
+    std::variant<NoPosition, Sinusoidal, SinusoidalGrid, Learned, AxialLearned, CrossModal,
+                 FourierLine, LearnedFourier, DetrPage, SinusoidalVideo, PathLaplacian,
+                 PathRandomWalk, PathDegree, Rotary, ScaledRotary, AxialRotary, MRope, Vjepa2,
+                 XPos, Alibi, T5Bias, ClippedBias, Kerple, Sandwich, DynamicBias, Fire, Swin,
+                 SwinV2, WavLm, LayoutBias, Graphormer, Shaw, TransformerXl, Deberta,
+                 Decomposed>;
 
 // The sizes of a Transformer that an encoding may depend on.
 struct Shape {
@@ -146,11 +155,18 @@ struct Distances {
   bool operator==(const Distances&) const = default;
 };
 
-// The stretch of positions a forward pass covers: keys at 0 to keys - 1, or at `ids`, and the
-// queries the last `queries` of them.
+// One sequence of tokens that a forward pass covers: keys at positions 0 to keys - 1, or at
+// `ids`; the queries are the last `queries` of them. Batches, padding, packing and several
+// position axes: LayerTokens in layer.h.
 struct Window {
   std::int64_t queries = 0, keys = 0;
   std::vector<std::int64_t> ids = {};  // [keys], or none
+  // The attention's own scale of q . k, before an encoding's factor. 0: 1 / sqrt(head_dim),
+  // for encodings whose spec has a head_dim.
+  double softmax_scale = 0;
+  // The declared context length that length-dependent frequencies (dynamic NTK, LongRoPE) are
+  // resolved for. 0: the spec's own.
+  std::int64_t length = 0;
 
   std::int64_t offset() const noexcept { return keys - queries; }
   Positions query_positions() const;
@@ -159,19 +175,55 @@ struct Window {
   bool operator==(const Window&) const = default;
 };
 
-// What to do at each of the places where position can enter.
+// Whether q and k are normalised before or after they are rotated.
+enum class NormOrder { before_rotation = 1, after_rotation };
+
+// A rotation of heads that attention() does not apply itself: V-JEPA 2's, or a second one.
+using HeadRotation = std::variant<RotaryTable, Vjepa2Table>;
+
+// A norm of q, k or v and its weights, [1 or H, D] each; empty: 1 and 0.
+struct LoweredNorm {
+  HeadNorm norm;
+  std::int64_t heads = 0, head_dim = 0;  // of the weights
+  std::vector<float> weight = {}, bias = {};
+};
+
+// What one encoding, or the mixture of a layer, does at each place where position can enter.
 struct Lowered {
-  std::optional<EmbeddingTable> table = {};  // [queries, C]
+  std::optional<EmbeddingTable> table = {};  // [queries, C]; of a batch [B queries, C]
+  // Where queries and keys are the same tokens, copies of one table that share its memory.
   std::optional<RotaryTable> query_rotary = {}, key_rotary = {};
+  // Rotations of queries and keys that must be applied before attention(), in this order.
+  std::vector<HeadRotation> query_rotations = {}, key_rotations = {};
   BiasForm bias = {};
+  std::shared_ptr<const std::vector<float>> dense = {};  // what a DenseBias views
   RelativeForm relative = {};
   // Cosine attention: queries and keys are scaled to length 1, and q . k by this, in place of
   // the softmax scale. [H]; empty: plain products.
   std::vector<double> cosine = {};
+  // The attention's own softmax scale is multiplied by this: YaRN's (DeepSeek), DeBERTa's
+  // 1 / sqrt(1 + terms).
+  double softmax_factor = 1;
+  // The scale of q . k with every factor. 0: neither the window nor the spec has a scale, so it
+  // is the attention's own scale x softmax_factor.
+  double softmax_scale = 0;
+
+  // What a layer of a model does besides (`lower_layer` in layer.h); `lower` leaves it unset.
+  AttentionMask mask = {};
+  std::optional<double> softcap = {};
+  std::vector<double> sinks = {};  // [H] or none
+  std::optional<QueryTemperature> query_scale = {};
+  std::optional<LoweredNorm> query_norm = {}, key_norm = {}, value_norm = {};
+  // Rotates the layer's input [B, T, H, D], by heads, before it is projected to q and k
+  // (Conformer); q and k are then not rotated.
+  std::optional<RotaryTable> hidden_rotary = {};
+  NormOrder norm_order = NormOrder::before_rotation;
+  // Positions and sequences of the tokens; none: rows are positions, all in one sequence.
+  std::optional<Positions> queries = {}, keys = {};
 };
 // `values`: one matrix for each of the parameters, in their order and shape. Throws when they
 // do not match, when the window exceeds the capacity, or when two encodings of a mixture have
-// the same part.
+// the same part (two rotations may, of different elements of a head).
 Lowered lower(const Encoding& encoding, const Window& window,
               std::span<const View<const float, 2>> values);
 Lowered lower(const Mixture& mixture, const Window& window,
@@ -201,6 +253,14 @@ void gates(const Mixture& mixture, std::span<const View<const float, 2>> values,
 void gates_backward(const Mixture& mixture, std::span<const View<const float, 2>> values,
                     View<const float, 3> x, View<const float, 3> out_grad,
                     View<float, 3> x_grad, std::span<const View<float, 2>> grads);
+
+// The schedule of a rotary encoding (Rotary, ScaledRotary, AxialRotary, MRope) at a declared
+// length; 0: the spec's own. Nothing for other encodings. `lower` makes its tables from this
+// schedule. (xPos has two schedules, V-JEPA 2 none.)
+std::optional<RotarySchedule> rotary_schedule(const Encoding& encoding,
+                                              std::int64_t length = 0);
+// Lowered::softmax_factor at a declared length. Throws as scaled_frequencies.
+double softmax_factor(const Encoding& encoding, std::int64_t length = 0);
 
 // {"kind": "rotary", "dim": 64, "pairing": "halves", ...} and back; reading refuses unknown
 // keys and wrong types with std::invalid_argument.

@@ -37,6 +37,9 @@ struct AxialRotary {
   AxialOrder order = {};
   double base = 10'000.0;  // greater than 1
   std::int64_t first = 0;  // as in Rotary
+  // Extents of the grid, for tokens whose position is one number: the cell, row by row. Empty:
+  // tokens have a position on every axis. The schedule does not depend on it.
+  std::vector<std::int64_t> grid = {};
 
   bool operator==(const AxialRotary&) const = default;
 };

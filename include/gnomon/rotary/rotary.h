@@ -38,6 +38,9 @@ enum class Pairing {
   adjacent = 2,  // (2i, 2i + 1): RoFormer, GPT-J, and Llama as released by Meta
 };
 
+// Forward: by +position x frequency. Inverse: by minus that angle.
+enum class Direction { forward = 1, inverse = 2 };
+
 // What a model's config says about its rotary encoding. A plain value.
 struct Rotary {
   std::int64_t dim = 0;  // R, elements rotated per head; even, at least 2

@@ -1,6 +1,8 @@
 // Context extension of a rotary encoding: how released models reach past the length they were
 // trained on. A scaling is a plain value; applying it is a function from a rotary encoding and
-// a declared length to frequencies and three scales that are never hidden in one another.
+// a declared length to frequencies, a scale of cos and sin and a factor of the softmax scale.
+// The two are never multiplied into one another, nor with a query's scale by position
+// (temperature.h).
 //
 //   Chen et al. 2023, arXiv:2306.15595 (linear); bloc97 2023 and Peng et al. 2023,
 //   arXiv:2309.00071 (NTK-aware, dynamic NTK, YaRN); Ding et al. 2024, arXiv:2402.13753
@@ -115,7 +117,6 @@ std::string_view name(const RopeScaling& scaling) noexcept;
 struct ScaledFrequencies {
   std::vector<double> inv_freq;  // [R/2], radians per position
   double table_scale = 1;        // on cos and sin, so q.k has its square
-  double query_scale = 1;        // on the turned query
   double softmax_scale = 1;      // times the attention's own scale
   bool operator==(const ScaledFrequencies&) const = default;
 };
@@ -138,9 +139,13 @@ struct ScaledRotary {
   RopeScaling scaling = NoScaling{};
   std::int64_t length = 0;              // declared; at least 1
   std::vector<std::int32_t> axes = {};  // as in RotarySchedule
+  // Inverse: the model rotates by minus the angle (nanochat).
+  Direction direction = Direction::forward;
   bool operator==(const ScaledRotary&) const = default;
 };
 RotarySchedule schedule(const ScaledRotary& scaled);
+// The same at another declared length.
+RotarySchedule schedule(const ScaledRotary& scaled, std::int64_t length);
 
 // The first length at which another schedule holds than at 1, if there is one: a cache that
 // grows to it must be re-rotated (LongRoPE: once; dynamic NTK: from then on at every length).

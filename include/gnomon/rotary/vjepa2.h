@@ -31,6 +31,9 @@ namespace gnomon {
 struct Vjepa2 {
   std::int64_t head_size = 0;  // S, at least 6
   double base = 10'000.0;      // greater than 1
+  // Frames, height and width of the grid, for tokens whose position is one number: the cell,
+  // frame by frame, row by row. Empty: tokens have positions t, y, x.
+  std::vector<std::int64_t> grid = {};
 
   std::int64_t block() const noexcept { return 2 * (head_size / 3 / 2); }  // D
   bool operator==(const Vjepa2&) const = default;

@@ -1,10 +1,17 @@
 // ALiBi among the encodings.
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "gnomon/bias/alibi.h"
 #include "src/model/entry.h"
 
 namespace gnomon::model {
+
+template <>
+inline constexpr Spelling<AlibiRounding> spellings<AlibiRounding>[] = {
+    {AlibiRounding::none, "none"}, {AlibiRounding::bfloat16, "bfloat16"}};
 
 template <>
 struct Entry<Alibi> : EntryOf<Alibi> {
@@ -16,9 +23,27 @@ struct Entry<Alibi> : EntryOf<Alibi> {
   static void fields(Alibi& s, auto&& v) {
     v("heads", s.heads), v("max_bias", s.max_bias);
     v("head_offset", s.head_offset), v("local_heads", s.local_heads);
+    v("bias_scale", s.bias_scale), v("rounding", s.rounding);
   }
-  static void lower(const Alibi& s, const Window&, Values, Lowered& lowered) {
-    lowered.bias = gnomon::lower(s);
+  static void lower(const Alibi& s, const Call& call, Values, Lowered& lowered) {
+    if (s.rounding == AlibiRounding::none) {
+      lowered.bias = gnomon::lower(s);
+      return;
+    }
+    // By the key alone: the same row for all queries. [B, H, 1, S]
+    const Positions& keys = call.key_positions();
+    const auto values = std::make_shared<std::vector<float>>();
+    std::int64_t heads = 0;
+    for (std::int64_t b = 0; b < keys.batch; ++b) {
+      const std::vector<float> row = key_biases(s, keys.row(b));
+      heads = keys.tokens > 0 ? std::ssize(row) / keys.tokens : 0;
+      values->insert(values->end(), row.begin(), row.end());
+    }
+    const std::int64_t queries = call.query_positions().tokens, tokens = keys.tokens;
+    lowered.bias = DenseBias{{values->data(),
+                              {keys.batch, heads, queries, tokens},
+                              {heads * tokens, tokens, 0, 1}}};
+    lowered.dense = values;
   }
 };
 

@@ -45,13 +45,22 @@ struct Entry<AxialLearned> : EntryOf<AxialLearned> {
   static std::optional<std::int64_t> capacity(const AxialLearned& s) {
     return gnomon::capacity(s);
   }
-  static void lower(const AxialLearned& s, const Window& window, Values values,
-                    Lowered& lowered) {
-    lowered.table = axial_table(s, values, window.query_positions().ids);
+  // Positions as cells, row by row, of tokens that may have a position on each axis.
+  static std::vector<std::int64_t> cells(const AxialLearned& s, const Call& call) {
+    const auto axes = call.query_axes();
+    std::vector<std::int64_t> ids = axes[0].ids;
+    if (axes.size() == s.rows.size())
+      for (std::size_t a = 1; a < axes.size(); ++a)
+        for (std::size_t t = 0; t < ids.size(); ++t) ids[t] = ids[t] * s.rows[a] + axes[a].ids[t];
+    return ids;
   }
-  static void backward(const AxialLearned& s, const Window& window, Values,
+  static void lower(const AxialLearned& s, const Call& call, Values values,
+                    Lowered& lowered) {
+    lowered.table = axial_table(s, values, cells(s, call));
+  }
+  static void backward(const AxialLearned& s, const Call& call, Values,
                        const LoweredGradient& grad, Gradients grads) {
-    fill_backward<float>(s, grad.table, window.query_positions().ids, grads);
+    fill_backward<float>(s, grad.table, call.query_positions().ids, grads);
   }
 };
 

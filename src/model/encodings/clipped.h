@@ -22,14 +22,14 @@ struct Entry<ClippedBias> : EntryOf<ClippedBias> {
   static std::vector<Parameter> parameters(const ClippedBias& s) {
     return {{"table", s.heads, s.before + 1 + s.after, table_deviation}};
   }
-  static void lower(const ClippedBias& s, const Window& window, Values values,
+  static void lower(const ClippedBias& s, const Call& call, Values values,
                     Lowered& lowered) {
-    const auto [first, count] = window.distances();
+    const auto [first, count] = call.distances();
     lowered.bias = strip(s, values[0], first, count);
   }
-  static void backward(const ClippedBias& s, const Window& window, Values,
+  static void backward(const ClippedBias& s, const Call& call, Values,
                        const LoweredGradient& grad, Gradients grads) {
-    const auto [first, count] = window.distances();
+    const auto [first, count] = call.distances();
     strip_backward(s, grad.bias.values, first, count, grads[0]);
   }
 };

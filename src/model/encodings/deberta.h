@@ -78,13 +78,17 @@ struct Entry<Deberta> : EntryOf<Deberta> {
     if (s.norm_epsilon) weights.norm_weight = *next++, weights.norm_bias = *next++;
     return weights;
   }
-  static void lower(const Deberta& s, const Window& window, Values values, Lowered& lowered) {
-    const auto [first, count] = window.distances();
+  static double softmax_factor(const Deberta& s, std::int64_t) {
+    return gnomon::softmax_scale(s) * std::sqrt(static_cast<double>(s.size));
+  }
+  static std::int64_t head_dim(const Deberta& s) { return s.size; }
+  static void lower(const Deberta& s, const Call& call, Values values, Lowered& lowered) {
+    const auto [first, count] = call.distances();
     lowered.relative = gnomon::lower(s, named(s, values), first, count);
   }
-  static void backward(const Deberta& s, const Window& window, Values values,
+  static void backward(const Deberta& s, const Call& call, Values values,
                        const LoweredGradient& grad, Gradients grads) {
-    const auto [first, count] = window.distances();
+    const auto [first, count] = call.distances();
     gnomon::lower_backward(s, named(s, values), first, count, grad.relative, named(s, grads));
   }
 };

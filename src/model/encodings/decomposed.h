@@ -32,19 +32,17 @@ struct Entry<Decomposed> : EntryOf<Decomposed> {
   static std::optional<std::int64_t> capacity(const Decomposed& s) {
     return s.height * s.width;
   }
-  static double scale(const Decomposed& s) {
-    return 1 / std::sqrt(static_cast<double>(s.size));
-  }
-  // Text is a page of one grid, whose positions are those of the window.
-  static void lower(const Decomposed& s, const Window&, Values values, Lowered& lowered) {
+  static std::int64_t head_dim(const Decomposed& s) { return s.size; }
+  // One grid, whose cells are the positions.
+  static void lower(const Decomposed& s, const Call& call, Values values, Lowered& lowered) {
     if (s.class_tokens || s.key_height || s.key_width)
       refuse("decomposed", "an encoding by name must have one grid and no class token",
              to_json(s));
-    lowered.relative = gnomon::lower(s, {values[0], values[1]}, scale(s)).form;
+    lowered.relative = gnomon::lower(s, {values[0], values[1]}, call.softmax_scale).form;
   }
-  static void backward(const Decomposed& s, const Window&, Values, const LoweredGradient& grad,
-                       Gradients grads) {
-    gnomon::lower_backward(s, scale(s), grad.relative, {grads[0], grads[1]});
+  static void backward(const Decomposed& s, const Call& call, Values,
+                       const LoweredGradient& grad, Gradients grads) {
+    gnomon::lower_backward(s, call.softmax_scale, grad.relative, {grads[0], grads[1]});
   }
 };
 

@@ -26,9 +26,15 @@ struct Entry<DetrPage> : EntryOf<DetrPage> {
     v("dim", s.dim), v("height", s.height), v("width", s.width), v("scale", s.scale);
     v("temperature", s.temperature);
   }
-  static std::optional<std::int64_t> capacity(const DetrPage& s) { return gnomon::capacity(s); }
-  static void lower(const DetrPage& s, const Window& window, Values, Lowered& lowered) {
-    lowered.table = detr_table(s, window.query_positions().ids);
+  static std::optional<std::int64_t> capacity(const DetrPage& s) {
+    if (s.height == 0 && s.width == 0) return std::nullopt;  // of whatever image comes
+    return gnomon::capacity(s);
+  }
+  static void lower(const DetrPage& s, const Call& call, Values, Lowered& lowered) {
+    DetrPage page = s;
+    if (s.height == 0 && call.image.size() == 3)
+      page.height = call.image[1], page.width = call.image[2];
+    lowered.table = detr_table(page, call.query_positions().ids);
   }
 };
 

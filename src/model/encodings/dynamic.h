@@ -50,14 +50,14 @@ struct Entry<DynamicBias> : EntryOf<DynamicBias> {
       layers.push_back({all[i], column(all[i + 1])});
     return layers;
   }
-  static void lower(const DynamicBias& s, const Window& window, Values values,
+  static void lower(const DynamicBias& s, const Call& call, Values values,
                     Lowered& lowered) {
-    const auto [first, count] = window.distances();
+    const auto [first, count] = call.distances();
     lowered.bias = strip(s, layers(values), first, count);
   }
-  static void backward(const DynamicBias& s, const Window& window, Values values,
+  static void backward(const DynamicBias& s, const Call& call, Values values,
                        const LoweredGradient& grad, Gradients grads) {
-    const auto [first, count] = window.distances();
+    const auto [first, count] = call.distances();
     strip_backward(s, layers(values), grad.bias.values, first, count, layers(grads));
   }
 };

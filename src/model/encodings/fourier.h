@@ -61,29 +61,40 @@ struct Entry<FourierLine> : EntryOf<FourierLine> {
              .dim = s.width};
        }}};
   static void fields(FourierLine& s, auto&& v) {
-    v("bands", s.fourier.bands), v("count", s.fourier.count), v("input", s.fourier.input);
+    v("bands", s.fourier.bands), v("axes", s.fourier.axes), v("count", s.fourier.count), v("input", s.fourier.input);
     v("resolution", s.fourier.resolution), v("unit", s.fourier.unit);
     v("deviation", s.fourier.deviation), v("seed", s.fourier.seed);
-    v("length", s.length), v("dim", s.dim);
+    v("length", s.length), v("dim", s.dim), v("grid", s.grid);
   }
   // The deviation of PyTorch's linear layers, uniform up to 1 / sqrt(inputs): rows of the table
   // deviate by 0.4 at first, as those of a sinusoid do by 0.7.
   static std::vector<Parameter> parameters(const FourierLine& s) {
+    if (s.dim == 0) return {};
     const std::int64_t count = features(s.fourier);
     return {{"weights", count, s.dim, 1 / std::sqrt(3 * static_cast<double>(count))}};
+  }
+  static std::optional<std::int64_t> capacity(const FourierLine& s) {
+    if (s.grid.empty()) return std::nullopt;
+    std::int64_t cells = 1;
+    for (const std::int64_t extent : s.grid) cells *= extent;
+    return cells;
   }
   static View<const double, 2> rows(const FourierLine& s, const std::vector<double>& filled) {
     const std::int64_t count = features(s.fourier);
     return {filled.data(), {static_cast<std::int64_t>(filled.size()) / count, count}};
   }
-  static void lower(const FourierLine& s, const Window& window, Values values,
+  static void lower(const FourierLine& s, const Call& call, Values values,
                     Lowered& lowered) {
-    const auto filled = line_features(s, window.query_positions().ids);
-    lowered.table = projected(rows(s, filled), values[0]);
+    const auto filled = line_features(s, call.query_positions().ids);
+    if (s.dim == 0)
+      lowered.table = EmbeddingTable{call.queries(), features(s.fourier),
+                                     std::vector<float>(filled.begin(), filled.end())};
+    else
+      lowered.table = projected(rows(s, filled), values[0]);
   }
-  static void backward(const FourierLine& s, const Window& window, Values,
+  static void backward(const FourierLine& s, const Call& call, Values,
                        const LoweredGradient& grad, Gradients grads) {
-    const auto filled = line_features(s, window.query_positions().ids);
+    const auto filled = line_features(s, call.query_positions().ids);
     project_backward<float>(rows(s, filled), grad.table, grads[0]);
   }
 };

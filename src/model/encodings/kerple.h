@@ -38,13 +38,13 @@ struct Entry<Kerple> : EntryOf<Kerple> {
   static KerpleParameters<T> rates(std::span<const View<T, 2>> all) {
     return {column(all[0]), column(all[1])};
   }
-  static void lower(const Kerple& s, const Window& window, Values values, Lowered& lowered) {
-    const auto [first, count] = window.distances();
+  static void lower(const Kerple& s, const Call& call, Values values, Lowered& lowered) {
+    const auto [first, count] = call.distances();
     lowered.bias = strip(s, rates(values), first, count);
   }
-  static void backward(const Kerple& s, const Window& window, Values values,
+  static void backward(const Kerple& s, const Call& call, Values values,
                        const LoweredGradient& grad, Gradients grads) {
-    const auto [first, count] = window.distances();
+    const auto [first, count] = call.distances();
     strip_backward(s, rates(values), grad.bias.values, first, count, rates(grads));
   }
 };

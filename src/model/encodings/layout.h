@@ -28,18 +28,19 @@ struct Entry<LayoutBias> : EntryOf<LayoutBias> {
             {"x", s.page_buckets, s.heads, table_deviation},
             {"y", s.page_buckets, s.heads, table_deviation}};
   }
-  static gnomon::Page text(const LayoutBias& s, const Window& window) {
-    const auto ids = window.key_positions().ids;
+  static gnomon::Page text(const LayoutBias& s, const Call& call) {
+    if (call.boxes) return *call.boxes;
+    const auto ids = call.key_positions().ids;
     const std::int64_t most = ids.empty() ? 0 : *std::max_element(ids.begin(), ids.end());
     return page_of_text(most + 1, s.columns);
   }
-  static void lower(const LayoutBias& s, const Window& window, Values values,
+  static void lower(const LayoutBias& s, const Call& call, Values values,
                     Lowered& lowered) {
-    lowered.bias = gnomon::lower(s, {values[0], values[1], values[2]}, text(s, window));
+    lowered.bias = gnomon::lower(s, {values[0], values[1], values[2]}, text(s, call));
   }
-  static void backward(const LayoutBias& s, const Window& window, Values,
+  static void backward(const LayoutBias& s, const Call& call, Values,
                        const LoweredGradient& grad, Gradients grads) {
-    gnomon::lower_backward(s, text(s, window), grad.bias.values,
+    gnomon::lower_backward(s, text(s, call), grad.bias.values,
                            {grads[0], grads[1], grads[2]});
   }
 };

@@ -23,18 +23,18 @@ struct Entry<Learned> : EntryOf<Learned> {
   }
   static std::optional<std::int64_t> capacity(const Learned& s) { return gnomon::capacity(s); }
 
-  static void lower(const Learned& s, const Window& window, Values values, Lowered& lowered) {
-    const auto rows = learned_rows(s, window.query_positions());
-    EmbeddingTable table{window.queries, s.dim, {}};
-    table.values.reserve(static_cast<std::size_t>(window.queries * s.dim));
+  static void lower(const Learned& s, const Call& call, Values values, Lowered& lowered) {
+    const auto rows = learned_rows(s, call.query_positions());
+    EmbeddingTable table{call.queries(), s.dim, {}};
+    table.values.reserve(static_cast<std::size_t>(call.queries() * s.dim));
     for (const std::int64_t row : rows)
       for (std::int64_t c = 0; c < s.dim; ++c) table.values.push_back(values[0](row, c));
     lowered.table = std::move(table);
   }
-  static void backward(const Learned& s, const Window& window, Values,
+  static void backward(const Learned& s, const Call& call, Values,
                        const LoweredGradient& grad, Gradients grads) {
-    const auto rows = learned_rows(s, window.query_positions());
-    for (std::int64_t t = 0; t < window.queries; ++t)
+    const auto rows = learned_rows(s, call.query_positions());
+    for (std::int64_t t = 0; t < call.queries(); ++t)
       for (std::int64_t c = 0; c < s.dim; ++c)
         grads[0](rows[static_cast<std::size_t>(t)], c) += grad.table(t, c);
   }

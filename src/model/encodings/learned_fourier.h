@@ -41,22 +41,22 @@ struct Entry<LearnedFourier> : EntryOf<LearnedFourier> {
   static LearnedFourierParameters<T> matrices(std::span<const View<T, 2>> all) {
     return {all[0], all[1], column(all[2]), all[3], column(all[4])};
   }
-  static std::vector<double> coordinates(const LearnedFourier& s, const Window& window) {
+  static std::vector<double> coordinates(const LearnedFourier& s, const Call& call) {
     if (s.axes != 1) refuse("learned_fourier", "a line of tokens has one axis", s.axes);
-    const auto ids = window.query_positions().ids;
+    const auto ids = call.query_positions().ids;
     return {ids.begin(), ids.end()};
   }
-  static void lower(const LearnedFourier& s, const Window& window, Values values,
+  static void lower(const LearnedFourier& s, const Call& call, Values values,
                     Lowered& lowered) {
-    const std::vector<double> at = coordinates(s, window);
+    const std::vector<double> at = coordinates(s, call);
     lowered.table = learned_fourier_table(
-        s, matrices(values), View<const double, 2>(at.data(), {window.queries, 1}));
+        s, matrices(values), View<const double, 2>(at.data(), {call.queries(), 1}));
   }
-  static void backward(const LearnedFourier& s, const Window& window, Values values,
+  static void backward(const LearnedFourier& s, const Call& call, Values values,
                        const LoweredGradient& grad, Gradients grads) {
-    const std::vector<double> at = coordinates(s, window);
+    const std::vector<double> at = coordinates(s, call);
     fill_backward<float>(s, matrices(values),
-                         View<const double, 2>(at.data(), {window.queries, 1}), grad.table,
+                         View<const double, 2>(at.data(), {call.queries(), 1}), grad.table,
                          matrices(grads));
   }
 };

@@ -9,6 +9,9 @@ namespace gnomon::model {
 template <>
 inline constexpr Spelling<Pairing> spellings<Pairing>[] = {{Pairing::halves, "halves"},
                                                            {Pairing::adjacent, "adjacent"}};
+template <>
+inline constexpr Spelling<Direction> spellings<Direction>[] = {{Direction::forward, "forward"},
+                                                               {Direction::inverse, "inverse"}};
 
 template <>
 struct Entry<Rotary> : EntryOf<Rotary> {
@@ -21,9 +24,9 @@ struct Entry<Rotary> : EntryOf<Rotary> {
   static void fields(Rotary& s, auto&& v) {
     v("dim", s.dim), v("pairing", s.pairing), v("base", s.base), v("first", s.first);
   }
-  static void lower(const Rotary& s, const Window& window, Values, Lowered& lowered) {
-    lowered.query_rotary.emplace(s, window.query_positions());
-    lowered.key_rotary.emplace(s, window.key_positions());
+  static RotarySchedule schedule(const Rotary& s, std::int64_t) { return gnomon::schedule(s); }
+  static void lower(const Rotary& s, const Call& call, Values, Lowered& lowered) {
+    put_rotation(gnomon::schedule(s), call, lowered);
   }
 };
 

@@ -1,8 +1,6 @@
 // Scaled rotary among the encodings.
 #pragma once
 
-#include <utility>
-
 #include "gnomon/rotary/scaling.h"
 #include "src/model/encodings/rotary.h"
 #include "src/model/entry.h"
@@ -23,13 +21,19 @@ struct Entry<ScaledRotary> : EntryOf<ScaledRotary> {
   static void fields(ScaledRotary& s, auto&& v) {
     Entry<Rotary>::fields(s.rotary, v);
     v("scaling", s.scaling), v("length", s.length), v("axes", s.axes);
+    v("direction", s.direction);
   }
-  // Positions of text: the same on all axes, so one will do.
-  static void lower(const ScaledRotary& s, const Window& window, Values, Lowered& lowered) {
-    RotarySchedule turns = schedule(s);
-    turns.axes.clear();
-    lowered.query_rotary.emplace(turns, window.query_positions());
-    lowered.key_rotary.emplace(std::move(turns), window.key_positions());
+  static std::int64_t length(const ScaledRotary& s, std::int64_t declared) {
+    return declared > 0 ? declared : s.length;
+  }
+  static RotarySchedule schedule(const ScaledRotary& s, std::int64_t declared) {
+    return gnomon::schedule(s, length(s, declared));
+  }
+  static double softmax_factor(const ScaledRotary& s, std::int64_t declared) {
+    return scaled_frequencies(s.rotary, s.scaling, length(s, declared)).softmax_scale;
+  }
+  static void lower(const ScaledRotary& s, const Call& call, Values, Lowered& lowered) {
+    put_rotation(schedule(s, call.length), call, lowered);
   }
 };
 

@@ -60,6 +60,7 @@ struct Entry<Shaw> : EntryOf<Shaw> {
     const double both = static_cast<double>(vectors(s) + size);
     return {name, s.heads * vectors(s), size, std::sqrt(2 / both)};
   }
+  static std::int64_t head_dim(const Shaw& s) { return s.size; }
   static std::vector<Parameter> parameters(const Shaw& s) {
     std::vector<Parameter> all{table("keys", s, s.size)};
     if (s.meets == ShawMeets::queries_and_weights)
@@ -70,12 +71,12 @@ struct Entry<Shaw> : EntryOf<Shaw> {
     if (s.outside == ShawOutside::clipped) return std::nullopt;
     return std::min(s.left, s.right) + 1;
   }
-  static void lower(const Shaw& s, const Window& window, Values values, Lowered& lowered) {
-    const auto [first, count] = window.distances();
+  static void lower(const Shaw& s, const Call& call, Values values, Lowered& lowered) {
+    const auto [first, count] = call.distances();
     lowered.relative = gnomon::lower(
         s, {values[0], values.size() > 1 ? values[1] : View<const float, 2>()}, first, count);
   }
-  static void backward(const Shaw& s, const Window&, Values, const LoweredGradient& grad,
+  static void backward(const Shaw& s, const Call&, Values, const LoweredGradient& grad,
                        Gradients grads) {
     gnomon::lower_backward(s, grad.relative,
                            {grads[0], grads.size() > 1 ? grads[1] : View<float, 2>()});

@@ -28,10 +28,10 @@ struct Entry<Sinusoidal> : EntryOf<Sinusoidal> {
        }}};
   static void fields(Sinusoidal& s, auto&& v) {
     v("dim", s.dim), v("recipe", s.recipe), v("base", s.base);
-    v("order", s.order), v("shift", s.shift), v("scale", s.scale);
+    v("order", s.order), v("shift", s.shift), v("scale", s.scale), v("offset", s.offset);
   }
-  static void lower(const Sinusoidal& s, const Window& window, Values, Lowered& lowered) {
-    lowered.table = sinusoidal_table(s, window.query_positions().ids);
+  static void lower(const Sinusoidal& s, const Call& call, Values, Lowered& lowered) {
+    lowered.table = sinusoidal_table(s, call.query_positions().ids);
   }
 };
 

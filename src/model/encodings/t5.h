@@ -29,13 +29,13 @@ struct Entry<T5Bias> : EntryOf<T5Bias> {
   static std::vector<Parameter> parameters(const T5Bias& s) {
     return {{"buckets", s.buckets, s.heads, table_deviation}};
   }
-  static void lower(const T5Bias& s, const Window& window, Values values, Lowered& lowered) {
-    const auto [first, count] = window.distances();
+  static void lower(const T5Bias& s, const Call& call, Values values, Lowered& lowered) {
+    const auto [first, count] = call.distances();
     lowered.bias = strip(s, values[0], first, count);
   }
-  static void backward(const T5Bias& s, const Window& window, Values,
+  static void backward(const T5Bias& s, const Call& call, Values,
                        const LoweredGradient& grad, Gradients grads) {
-    const auto [first, count] = window.distances();
+    const auto [first, count] = call.distances();
     strip_backward(s, grad.bias.values, first, count, grads[0]);
   }
 };

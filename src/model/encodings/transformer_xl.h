@@ -41,21 +41,19 @@ struct Entry<TransformerXl> : EntryOf<TransformerXl> {
             {"u", s.heads, s.size, table_deviation},
             {"v", s.heads, s.size, table_deviation}};
   }
-  static double scale(const TransformerXl& s) {
-    return 1 / std::sqrt(static_cast<double>(s.size));
-  }
-  static void lower(const TransformerXl& s, const Window& window, Values values,
+  static std::int64_t head_dim(const TransformerXl& s) { return s.size; }
+  static void lower(const TransformerXl& s, const Call& call, Values values,
                     Lowered& lowered) {
-    const auto [first, count] = window.distances();
+    const auto [first, count] = call.distances();
     TransformerXlPlan plan =
-        gnomon::lower(s, {values[0], values[1], values[2]}, first, count, scale(s));
+        gnomon::lower(s, {values[0], values[1], values[2]}, first, count, call.softmax_scale);
     lowered.relative = std::move(plan.form);
     lowered.bias = StripBias{.heads = s.heads, .first = first, .values = std::move(plan.strip)};
   }
-  static void backward(const TransformerXl& s, const Window& window, Values values,
+  static void backward(const TransformerXl& s, const Call& call, Values values,
                        const LoweredGradient& grad, Gradients grads) {
-    const auto [first, count] = window.distances();
-    gnomon::lower_backward(s, {values[0], values[1], values[2]}, first, count, scale(s),
+    const auto [first, count] = call.distances();
+    gnomon::lower_backward(s, {values[0], values[1], values[2]}, first, count, call.softmax_scale,
                            grad.relative, grad.bias.values, {grads[0], grads[1], grads[2]});
   }
 };

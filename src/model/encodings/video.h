@@ -33,8 +33,8 @@ struct Entry<SinusoidalVideo> : EntryOf<SinusoidalVideo> {
   static void fields(SinusoidalVideo& s, auto&& v) {
     v("recipe", s.recipe), v("dim", s.dim), v("height", s.height), v("width", s.width);
   }
-  static void lower(const SinusoidalVideo& s, const Window& window, Values, Lowered& lowered) {
-    lowered.table = video_table(s, window.query_positions().ids);
+  static void lower(const SinusoidalVideo& s, const Call& call, Values, Lowered& lowered) {
+    lowered.table = video_table(s, call.query_positions().ids);
   }
 };
 

@@ -22,6 +22,7 @@ struct Entry<WavLm> : EntryOf<WavLm> {
     Entry<T5Bias>::fields(s.t5, v);
     v("head_size", s.head_size);
   }
+  static std::int64_t head_dim(const WavLm& s) { return s.head_size; }
   static std::vector<Parameter> parameters(const WavLm& s) {
     std::vector<Parameter> all = Entry<T5Bias>::parameters(s.t5);
     all.push_back({"gate_weight", 8, s.head_size, table_deviation});
@@ -33,12 +34,12 @@ struct Entry<WavLm> : EntryOf<WavLm> {
   static WavLmGate<T> gate(std::span<const View<T, 2>> all) {
     return {all[1], column(all[2]), column(all[3])};
   }
-  static void lower(const WavLm& s, const Window& window, Values values, Lowered& lowered) {
-    Entry<T5Bias>::lower(s.t5, window, values, lowered);
+  static void lower(const WavLm& s, const Call& call, Values values, Lowered& lowered) {
+    Entry<T5Bias>::lower(s.t5, call, values, lowered);
   }
-  static void backward(const WavLm& s, const Window& window, Values values,
+  static void backward(const WavLm& s, const Call& call, Values values,
                        const LoweredGradient& grad, Gradients grads) {
-    Entry<T5Bias>::backward(s.t5, window, values, grad, grads);
+    Entry<T5Bias>::backward(s.t5, call, values, grad, grads);
   }
   static void gates(const WavLm& s, Values values, View<const float, 3> x, View<float, 3> out) {
     gnomon::gates<float>(s, gate(values), x, out);

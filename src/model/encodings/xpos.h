@@ -20,9 +20,9 @@ struct Entry<XPos> : EntryOf<XPos> {
     v("dim", s.dim), v("pairing", s.pairing), v("base", s.base), v("first", s.first);
     v("scale_base", s.scale_base), v("gamma", s.gamma), v("centre", s.centre);
   }
-  static void lower(const XPos& s, const Window& window, Values, Lowered& lowered) {
-    lowered.query_rotary.emplace(query_schedule(s), window.query_positions());
-    lowered.key_rotary.emplace(key_schedule(s), window.key_positions());
+  static void lower(const XPos& s, const Call& call, Values, Lowered& lowered) {
+    lowered.query_rotary = table_of(query_schedule(s), call.query_axes());
+    lowered.key_rotary = table_of(key_schedule(s), call.turned_axes());
   }
 };
 

@@ -1,0 +1,103 @@
+// The tokens that an encoding is lowered for.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "src/model/entry.h"
+
+namespace gnomon::model {
+
+Call::Call(const Window& window)
+    : softmax_scale(window.softmax_scale), length(window.length), window_(&window) {}
+
+Call::Call(std::span<const Positions> queries, std::span<const Positions> keys,
+           EarlierKeys earlier)
+    : queries_(queries), keys_(keys.empty() ? queries : keys), earlier_(earlier) {}
+
+std::int64_t Call::queries() const {
+  if (window_) return window_->queries;
+  return coordinates.data() ? coordinates.extent(0) : std::ssize(queries_.front().ids);
+}
+
+std::span<const Positions> Call::query_axes() const {
+  if (!window_) return queries_;
+  if (!made_queries_) made_queries_ = window_->query_positions();
+  return {&*made_queries_, 1};
+}
+
+std::span<const Positions> Call::key_axes() const {
+  if (!window_ && cached > 0) {
+    const Positions& queries = queries_.front();
+    if (!made_keys_) {
+      const std::int64_t first = queries.ids.empty() ? 0 : queries.ids.front() - cached;
+      made_keys_ = consecutive(cached + queries.tokens, first);
+    }
+    return {&*made_keys_, 1};
+  }
+  if (!window_) return keys_;
+  if (!made_keys_) made_keys_ = window_->key_positions();
+  return {&*made_keys_, 1};
+}
+
+bool Call::same_tokens() const {
+  if (window_) return window_->queries == window_->keys;
+  return earlier_ == EarlierKeys::turned || keys_.data() == queries_.data();
+}
+
+std::span<const Positions> Call::turned_axes() const {
+  return same_tokens() ? query_axes() : key_axes();
+}
+
+namespace {
+
+// The least and the greatest position of tokens that are not padding.
+std::pair<std::int64_t, std::int64_t> ends(const Positions& positions) {
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  std::int64_t most = std::numeric_limits<std::int64_t>::min();
+  for (std::size_t i = 0; i < positions.ids.size(); ++i) {
+    if (positions.sequences[i] == Positions::padding) continue;
+    least = std::min(least, positions.ids[i]);
+    most = std::max(most, positions.ids[i]);
+  }
+  return {least, most};
+}
+
+}  // namespace
+
+Distances Call::distances() const {
+  if (reach) return *reach;
+  if (window_) return window_->distances();
+  if (!distances_) {
+    const auto [low, high] = ends(query_positions());
+    const auto [first, last] =
+        cached > 0 && !window_ ? std::pair(low - cached, high) : ends(key_positions());
+    distances_ = low > high || first > last ? Distances{0, 1}
+                                            : Distances{first - high, last - low - (first - high) + 1};
+  }
+  return *distances_;
+}
+
+RotaryTable table_of(const RotarySchedule& schedule, std::span<const Positions> axes) {
+  // One position serves all axes: text in a model of several.
+  const auto most = std::max_element(schedule.axes.begin(), schedule.axes.end());
+  if (axes.size() == 1 && most != schedule.axes.end() && *most > 0)
+    return {schedule, std::vector<Positions>(static_cast<std::size_t>(*most) + 1, axes[0])};
+  return {schedule, axes};
+}
+
+void put_rotation(const RotarySchedule& schedule, const Call& call, Lowered& lowered) {
+  if (call.coordinates.data())
+    lowered.query_rotary.emplace(schedule, call.coordinates);
+  else
+    lowered.query_rotary = table_of(schedule, call.query_axes());
+  lowered.key_rotary =
+      call.same_tokens() ? lowered.query_rotary : table_of(schedule, call.turned_axes());
+}
+
+std::vector<Positions> cells_or_axes(std::span<const Positions> axes,
+                                     std::span<const std::int64_t> grid) {
+  if (axes.size() == 1 && !grid.empty()) return grid_axes(axes[0], grid);
+  return {axes.begin(), axes.end()};
+}
+
+}  // namespace gnomon::model

@@ -1,0 +1,17 @@
+// Encodings and schemes as JSON values; to_json and encoding_from_json are these as text.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "gnomon/model/encoding.h"
+
+namespace gnomon::model::internal {
+
+using OrderedJson = nlohmann::ordered_json;
+
+OrderedJson json_of(const Encoding& encoding);
+OrderedJson json_of(const RopeScaling& scaling);
+// Throws std::invalid_argument as encoding_from_json.
+Encoding encoding_of(const OrderedJson& json);
+
+}  // namespace gnomon::model::internal

@@ -1,0 +1,49 @@
+// Text with image patches among the encodings: a line of tokens is text alone.
+#pragma once
+
+#include <algorithm>
+
+#include "gnomon/embedding/cross_modal.h"
+#include "src/model/encodings/grid.h"
+#include "src/model/entry.h"
+
+namespace gnomon::model {
+
+template <>
+inline constexpr Spelling<TextIndex> spellings<TextIndex>[] = {
+    {TextIndex::text, "text"}, {TextIndex::sequence, "sequence"}};
+template <>
+inline constexpr Spelling<ImageType> spellings<ImageType>[] = {
+    {ImageType::one, "one"}, {ImageType::by_number, "by_number"}};
+
+template <>
+struct Entry<CrossModal> : EntryOf<CrossModal> {
+  static constexpr EncodingInfo infos[] = {
+      {"cross-modal", "Text and image patches", Place::embeddings, Sharing::all_layers,
+       "a sinusoid for text, sinusoids of row and column for patches, a vector for each kind",
+       "Kim et al. 2021, arXiv:2102.03334", "embedding/cross_modal.md",
+       [](const Shape& s) -> Encoding { return cross_modal_usual(s.width); }}};
+  static void fields(CrossModal& s, auto&& v) {
+    v("text", s.text), v("patches", s.patches), v("types", s.types);
+    v("index", s.index), v("image_type", s.image_type);
+  }
+  static std::vector<Parameter> parameters(const CrossModal& s) {
+    return {{"types", s.types, s.text.dim, table_deviation}};
+  }
+  static CrossModalTokens tokens(const Call& call) {
+    CrossModalTokens tokens;
+    tokens.indices = call.query_positions().ids;
+    tokens.types.assign(tokens.indices.size(), 0);
+    tokens.patches.axes = 2;
+    return tokens;
+  }
+  static void lower(const CrossModal& s, const Call& call, Values values, Lowered& lowered) {
+    lowered.table = cross_modal_table(s, tokens(call), values[0]);
+  }
+  static void backward(const CrossModal& s, const Call& call, Values,
+                       const LoweredGradient& grad, Gradients grads) {
+    cross_modal_table_backward(s, tokens(call), grad.table, grads[0]);
+  }
+};
+
+}  // namespace gnomon::model

@@ -1,0 +1,51 @@
+// Sinusoids of a grid among the encodings: text as the rows of a page.
+#pragma once
+
+#include "gnomon/embedding/grid.h"
+#include "gnomon/error.h"
+#include "src/model/encodings/axial.h"
+#include "src/model/encodings/sinusoidal.h"
+#include "src/model/entry.h"
+
+namespace gnomon::model {
+
+void nested_fields(Sinusoidal& s, auto&& v) { Entry<Sinusoidal>::fields(s, v); }
+void nested_fields(GridAxis& s, auto&& v) { v("column", s.column), v("sinusoidal", s.sinusoidal); }
+
+template <>
+struct Entry<SinusoidalGrid> : EntryOf<SinusoidalGrid> {
+  static constexpr EncodingInfo infos[] = {
+      {"sinusoidal-grid", "Sinusoids of a grid (MAE)", Place::embeddings, Sharing::all_layers,
+       "half of the channels tell the column, half the row", "He et al. 2021, arXiv:2111.06377",
+       "embedding/grid.md", [](const Shape& s) -> Encoding {
+         SinusoidalGrid grid = grid_mae(s.width);
+         grid.grid = {page(s.length).height, page(s.length).width};
+         return grid;
+       }}};
+  static void fields(SinusoidalGrid& s, auto&& v) {
+    v("join", s.join), v("axes", s.axes), v("kept", s.kept);
+    v("grid", s.grid), v("class_tokens", s.class_tokens);
+  }
+  static std::optional<std::int64_t> capacity(const SinusoidalGrid& s) {
+    if (s.grid.empty()) return std::nullopt;
+    return gnomon::capacity(s);
+  }
+  static void lower(const SinusoidalGrid& s, const Call& call, Values, Lowered& lowered) {
+    const auto axes = call.query_axes();
+    if (!s.grid.empty() && (call.line || axes.size() == 1)) {
+      lowered.table = grid_table(s, call.query_positions().ids);
+      return;
+    }
+    Grid cells{.cells = call.queries(), .axes = std::ssize(axes), .coordinates = {}};
+    for (std::size_t t = 0; t < axes[0].ids.size(); ++t)
+      for (const Positions& axis : axes) cells.coordinates.push_back(axis.ids[t]);
+    EmbeddingTable table{cells.cells, dim(s), {}};
+    table.values.resize(static_cast<std::size_t>(table.tokens * table.channels));
+    fill(s, cells, View<float, 2>(table.values.data(), {table.tokens, table.channels}));
+    lowered.table = std::move(table);
+  }
+};
+
+void nested_fields(SinusoidalGrid& s, auto&& v) { Entry<SinusoidalGrid>::fields(s, v); }
+
+}  // namespace gnomon::model

@@ -1,0 +1,41 @@
+// M-RoPE among the encodings: text is at the same position on all axes.
+#pragma once
+
+#include "gnomon/rotary/mrope.h"
+#include "src/model/encodings/rotary.h"
+#include "src/model/entry.h"
+
+namespace gnomon::model {
+
+template <>
+inline constexpr Spelling<MRopeOrder> spellings<MRopeOrder>[] = {
+    {MRopeOrder::sequential, "sequential"},
+    {MRopeOrder::interleaved, "interleaved"},
+    {MRopeOrder::ernie, "ernie"},
+    {MRopeOrder::ggml_interleaved, "ggml_interleaved"}};
+
+template <>
+struct Entry<MRope> : EntryOf<MRope> {
+  static constexpr EncodingInfo infos[] = {
+      {"mrope", "M-RoPE", Place::queries_and_keys, Sharing::all_layers,
+       "rotary over time, height and width; for text the same as rotary",
+       "Wang et al. 2024, arXiv:2409.12191", "rotary/mrope.md",
+       [](const Shape& s) -> Encoding {
+         const std::int64_t pairs = s.width / s.heads / 2;
+         const std::int64_t side = 3 * pairs / 8;  // Qwen2-VL: 16, 24, 24 of 64
+         return MRope{.dim = 2 * pairs,
+                      .pairing = Pairing::halves,
+                      .sections = {pairs - 2 * side, side, side},
+                      .order = MRopeOrder::sequential};
+       }}};
+  static void fields(MRope& s, auto&& v) {
+    v("dim", s.dim), v("pairing", s.pairing), v("base", s.base);
+    v("sections", s.sections), v("order", s.order);
+  }
+  static RotarySchedule schedule(const MRope& s, std::int64_t) { return gnomon::schedule(s); }
+  static void lower(const MRope& s, const Call& call, Values, Lowered& lowered) {
+    put_rotation(gnomon::schedule(s), call, lowered);
+  }
+};
+
+}  // namespace gnomon::model

@@ -1,0 +1,146 @@
+#include "src/model/layer_tokens.h"
+
+#include <algorithm>
+
+#include "gnomon/error.h"
+
+namespace gnomon::model::internal {
+namespace {
+
+// All tokens in one sequence, at positions that rows already say.
+bool is_consecutive(const Positions& positions, std::int64_t offset) {
+  for (std::size_t i = 0; i < positions.ids.size(); ++i) {
+    const auto t = static_cast<std::int64_t>(i) % positions.tokens;
+    if (positions.ids[i] != offset + t || positions.sequences[i] != 0) return false;
+  }
+  return true;
+}
+
+// Tokens of different chunks in different sequences.
+Positions chunked(Positions positions, std::int64_t chunk, std::int64_t chunks) {
+  for (std::size_t i = 0; i < positions.ids.size(); ++i) {
+    std::int32_t& sequence = positions.sequences[i];
+    if (sequence == Positions::padding) continue;
+    const std::int64_t number = sequence * chunks + positions.ids[i] / chunk;
+    if (number > INT32_MAX)
+      refuse("model", "chunks must be fewer than 2^31", number);
+    sequence = static_cast<std::int32_t>(number);
+  }
+  return positions;
+}
+
+std::int64_t greatest(const Positions& positions) {
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < positions.ids.size(); ++i)
+    if (positions.sequences[i] != Positions::padding) most = std::max(most, positions.ids[i]);
+  return most;
+}
+
+}  // namespace
+
+TokensOfLayer::TokensOfLayer(const ModelDescription& model, const LayerTokens& tokens)
+    : tokens_(tokens), length_(tokens.length > 0 ? tokens.length : model.length) {
+  if (tokens.length < 0) refuse("model", "length must not be negative", tokens.length);
+  if (tokens.cached < 0) refuse("model", "cached must not be negative", tokens.cached);
+  if (tokens.image) {
+    if (!tokens.queries.empty())
+      refuse("model", "tokens are an image or have positions, not both", "both");
+    place_image(model, *tokens.image);
+    return;
+  }
+  if (tokens.queries.empty())
+    refuse("model", "positions of the queries must be given", "none");
+  query_axes_ = tokens.queries;
+  if (!tokens.keys.empty()) {
+    key_axes_ = tokens.keys;
+    if (tokens.keys.front().tokens < tokens.queries.front().tokens)
+      refuse("model", "keys must be at least the queries", tokens.keys.front().tokens);
+  } else if (tokens.cached > 0) {
+    for (const Positions& axis : tokens.queries)
+      if (std::any_of(axis.sequences.begin(), axis.sequences.end(),
+                      [](std::int32_t one) { return one != 0; }))
+        refuse("model", "cached tokens with padding or packing need the positions of all keys",
+               "none");
+  }
+}
+
+void TokensOfLayer::place_image(const ModelDescription& model, const ImagePatches& image) {
+  const ImageTokens rule = model.image.value_or(ImageTokens{});
+  if (image.frames < 1 || image.height < 1 || image.width < 1)
+    refuse("model", "an image must have at least 1 patch",
+           std::min({image.frames, image.height, image.width}));
+  image_ = {image.frames, image.height, image.width};
+  if (rule.origin == PatchOrigin::centres) {
+    coordinates_ = patch_centres(image.height, image.width, rule.first_tokens);
+    queries_ = {consecutive(coordinates_.cells)};
+    query_axes_ = queries_;
+    return;
+  }
+  Grid grid;
+  if (rule.order == PatchOrder::merge_blocks)
+    grid = merge_blocks(image.height, image.width, rule.merge, image.frames);
+  else if (rule.frames || image.frames > 1)
+    grid = gnomon::grid(image.frames, image.height, image.width);
+  else
+    grid = gnomon::grid(image.height, image.width);
+  for (std::int64_t a = 0; a < grid.axes; ++a) {
+    std::vector<std::int64_t> ids(static_cast<std::size_t>(rule.first_tokens));
+    for (const std::int64_t cell : grid.axis(a))
+      ids.push_back(cell + (rule.origin == PatchOrigin::from_one ? 1 : 0));
+    ids.insert(ids.end(), static_cast<std::size_t>(rule.last_tokens), 0);
+    queries_.push_back(explicit_ids(ids));
+  }
+  keys_ = {consecutive(queries_.front().tokens)};  // tokens in a line, for tables and biases
+  query_axes_ = queries_;
+}
+
+Call TokensOfLayer::call() const {
+  const bool turned = tokens_.earlier == EarlierKeys::rotated;
+  Call call(query_axes_, key_axes_,
+            turned ? Call::EarlierKeys::turned : Call::EarlierKeys::unturned);
+  call.length = length_;
+  call.image = image_;
+  call.boxes = tokens_.boxes;
+  if (!image_.empty()) {
+    if (coordinates_.cells > 0) call.coordinates = coordinates_.view();
+    if (!keys_.empty()) call.line = &keys_.front();
+  }
+  if (key_axes_.empty() && tokens_.cached > 0) call.cached = tokens_.cached;
+  return call;
+}
+
+void TokensOfLayer::put_mask(const LayerAttention& attention, Lowered& lowered) const {
+  const Positions& queries = query_axes_.front();
+  const std::int64_t keys =
+      key_axes_.empty() ? queries.tokens + tokens_.cached : key_axes_.front().tokens;
+  lowered.mask = {.visibility = attention.visibility,
+                  .offset = keys - queries.tokens,
+                  .before = attention.left,
+                  .after = attention.right};
+  if (!image_.empty()) return;
+  const bool by_rows =
+      key_axes_.empty() ? is_consecutive(queries, tokens_.cached)
+                        : is_consecutive(key_axes_.front(), 0) &&
+                              is_consecutive(queries, lowered.mask.offset);
+  lowered.queries = queries;
+  std::optional<std::int64_t> chunk = attention.chunk;
+  if (chunk && by_rows && queries.tokens == 1) {
+    // One query sees the keys of its chunk: as many as it is rows into it.
+    const std::int64_t into = queries.ids.front() % *chunk;
+    lowered.mask.before = std::min(lowered.mask.before.value_or(into), into);
+    chunk.reset();
+  }
+  if (by_rows && !chunk) return;
+  const Positions all =
+      !key_axes_.empty() ? key_axes_.front()
+      : tokens_.cached > 0
+          ? consecutive(keys, queries.ids.empty() ? 0 : queries.ids.front() - tokens_.cached)
+          : queries;
+  lowered.keys = all;
+  if (!chunk) return;
+  const std::int64_t chunks = std::max(greatest(all), greatest(queries)) / *chunk + 1;
+  lowered.queries = chunked(queries, *chunk, chunks);
+  lowered.keys = chunked(all, *chunk, chunks);
+}
+
+}  // namespace gnomon::model::internal
