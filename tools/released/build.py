@@ -1,0 +1,121 @@
+"""Small models of released families with random weights that only depend on the case's name."""
+
+import dataclasses
+import json
+import re
+import tempfile
+import zlib
+
+import numpy
+import safetensors.torch
+import torch
+import transformers
+
+
+@dataclasses.dataclass
+class Case:
+    """One fixture: a model class, its configuration, and what is stored of it."""
+
+    name: str
+    cls: str
+    config: dict
+    length: int = 15
+    padded: bool = False  # two rows, the first one padded on the left
+    part: str = ""  # of a composite configuration
+    inputs: object = None  # function of (case, config, rng): arguments, positions
+    tensors: str = ""  # regular expression of further checkpoint tensors to store
+    split: bool = False  # PART is encoder or decoder
+    only: str = ""  # regular expression of the attention modules to store
+    running: bool = False  # layers are counted, not named
+    image: dict = None
+    check: str = "zero"  # how q and k are compared with what attention is given
+    embed: object = None  # function of (recorder, model) that hooks position embeddings
+    gain: float = 1.5
+    extra: object = None  # function of (recorder, model) that hooks further tensors
+    precision: str = "float32"  # the eager softmax of most models computes in float32
+    tolerance: float = 1e-5
+    fixed: dict = dataclasses.field(default_factory=dict)  # attributes that files do not keep
+
+
+# What decides positions and the numerics of attention, in the spelling of all families.
+TENSORS = (
+    r"(q_norm|k_norm|v_norm|q_layernorm|k_layernorm|query_layernorm|key_layernorm|norm_q|norm_k"
+    r"|q_ln|k_ln|sinks|sink_bias|relative_attention_bias|position_embed|embed_positions"
+    r"|\.wpe\.|pos_embed|rel_pos|relative_position_bias_table|positional_embedding)"
+)
+
+
+def generator(name):
+    return numpy.random.default_rng(zlib.crc32(name.encode()))
+
+
+def randomise(model, rng, gain):
+    """Draws parameters and saved buffers in the order of the state_dict.
+
+    Tensors that a model initialises to a constant stay near it: norm weights, biases."""
+    for name, tensor in model.state_dict().items():
+        if not tensor.is_floating_point():
+            continue
+        noise = rng.standard_normal(tuple(tensor.shape))
+        constant = tensor.numel() > 0 and bool((tensor == tensor.flatten()[0]).all())
+        leaf = name.rsplit(".", 2)[-2] if "." in name else name
+        if tensor.ndim == 1 and "norm" in leaf.lower() or constant and tensor.ndim == 1:
+            values = float(tensor.flatten()[0]) + 0.3 * (2 * rng.random(tensor.shape) - 1)
+        elif re.search(r"embed|wte|wpe|bias_table|rel_pos|position|pos_bias|latent", name):
+            values = noise
+        elif tensor.ndim >= 2:
+            fan_in = tensor[0].numel()
+            if name.endswith((".c_attn.weight", ".c_proj.weight", ".c_fc.weight")):
+                fan_in = tensor.shape[0]
+            values = noise * gain / fan_in**0.5
+        else:
+            values = 0.3 * noise
+        with torch.no_grad():
+            tensor.copy_(torch.from_numpy(numpy.asarray(values)))
+
+
+def build(case):
+    """The model in float64, the configuration as its config.json has it, the generator."""
+    cls = getattr(transformers, case.cls)
+    config = cls.config_class(**case.config)
+    saved = json.loads(config.to_json_string(use_diff=True))
+    for key in ("transformers_version", "architectures", "dtype", "torch_dtype"):
+        saved.pop(key, None)
+    config = cls.config_class.from_dict(json.loads(json.dumps(saved)))
+    for key, value in case.fixed.items():
+        setattr(config, key, value)
+    config._attn_implementation = "eager"
+    config._experts_implementation = "eager"
+    torch.manual_seed(0)
+    model = cls(config).eval().double()
+    rng = generator(case.name)
+    randomise(model, rng, case.gain)
+    return model, saved, rng
+
+
+def checkpoint(model):
+    """The tensors under the names that save_pretrained gives them."""
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        tensors = safetensors.torch.load_file(folder + "/model.safetensors")
+    return tensors
+
+
+def of_position(case, tensors):
+    wanted = re.compile(TENSORS + (f"|{case.tensors}" if case.tensors else ""))
+    return {name: t for name, t in tensors.items() if wanted.search(name)}
+
+
+def text_inputs(case, config, rng):
+    """Token ids, the mask of the real ones, and positions as generate() derives them."""
+    text = config.get_text_config()
+    batch = 2 if case.padded else 1
+    ids = rng.integers(3, text.vocab_size, (batch, case.length))
+    mask = numpy.ones_like(ids)
+    if case.padded:
+        mask[0, :4] = 0
+        ids[mask == 0] = text.pad_token_id or 0
+    positions = numpy.where(mask, mask.cumsum(1) - 1, 0)
+    ids, mask, positions = (torch.from_numpy(x) for x in (ids, mask, positions))
+    arguments = {"input_ids": ids, "attention_mask": mask, "position_ids": positions}
+    return arguments | {"use_cache": False}, positions[None]
