@@ -29,12 +29,12 @@ class Case:
     running: bool = False  # layers are counted, not named
     image: dict = None
     check: str = "zero"  # how q and k are compared with what attention is given
-    embed: object = None  # function of (recorder, model) that hooks position embeddings
+    embed: list = ()  # of (PART, module of positions, module that is given the sum)
     gain: float = 1.5
     extra: object = None  # function of (recorder, model) that hooks further tensors
     precision: str = "float32"  # the eager softmax of most models computes in float32
     tolerance: float = 1e-5
-    fixed: dict = dataclasses.field(default_factory=dict)  # attributes that files do not keep
+    implementation: str = "eager"
 
 
 # What decides positions and the numerics of attention, in the spelling of all families.
@@ -82,12 +82,12 @@ def build(case):
     for key in ("transformers_version", "architectures", "dtype", "torch_dtype"):
         saved.pop(key, None)
     config = cls.config_class.from_dict(json.loads(json.dumps(saved)))
-    for key, value in case.fixed.items():
-        setattr(config, key, value)
-    config._attn_implementation = "eager"
+    config._attn_implementation = case.implementation
     config._experts_implementation = "eager"
     torch.manual_seed(0)
-    model = cls(config).eval().double()
+    model = cls(config).eval()
+    if not case.padded:  # the float64 mask of a row of padding is -inf in a float32 softmax
+        model = model.double()
     rng = generator(case.name)
     randomise(model, rng, case.gain)
     return model, saved, rng
@@ -103,7 +103,10 @@ def checkpoint(model):
 
 def of_position(case, tensors):
     wanted = re.compile(TENSORS + (f"|{case.tensors}" if case.tensors else ""))
-    return {name: t for name, t in tensors.items() if wanted.search(name)}
+    names = [name for name in tensors if wanted.search(name)]
+    if case.part == "text_config":
+        names = [name for name in names if not re.search("visual|vision", name)]
+    return {name: tensors[name] for name in names}
 
 
 def text_inputs(case, config, rng):

@@ -40,9 +40,8 @@ def run(case):
     inputs = case.inputs or build.text_inputs
     arguments, positions = inputs(case, model.config, rng)
     recorder = record.Recorder(case, model)
-    for hook in (case.embed, case.extra):
-        if hook:
-            hook(recorder, model)
+    if case.extra:
+        case.extra(recorder, model)
     try:
         with torch.no_grad():
             model(**arguments)
@@ -61,8 +60,9 @@ def run(case):
             name = f"@{layer['part']}.{layer['number']}.{key}"
             assert name not in tensors, name
             tensors[name] = layer[key]
-    for name, tensor in recorder.tensors.items():
-        tensors[name] = tensor() if callable(tensor) else tensor
+    tensors |= recorder.tensors
+    for part, position, total in case.embed:
+        tensors |= record.embedding(recorder, part, position, total)
     about = {"transformers": transformers.__version__, "class": case.cls, "config": config}
     about |= {"part": case.part, "precision": case.precision}
     if positions is not None:

@@ -36,7 +36,7 @@ def gated(m, of):
     return q, heads(of(m.k_proj), m.head_dim), heads(of(m.v_proj), m.head_dim)
 
 
-def per_head(name, count, dims):
+def per_head(name, dims):
     """Fused as [q | k | v] for each head."""
 
     def split(m, of):
@@ -67,17 +67,40 @@ def phi3(m, of):
 
 def bigcode(m, of):
     if not m.multi_query:
-        return per_head("c_attn", 3, head_dim)(m, of)
+        return per_head("c_attn", head_dim)(m, of)
     return stacked(of(m.c_attn), [m.embed_dim, m.kv_dim, m.kv_dim], m.head_dim)
 
 
+def codegen(m, of):
+    """Four blocks of [q | v | k], as it was trained on four TPU cores."""
+    blocks = of(m.qkv_proj)
+    blocks = blocks.reshape(*blocks.shape[:-1], 4, 3, -1)
+    q, v, k = (blocks[..., i, :].reshape(*blocks.shape[:2], -1) for i in range(3))
+    return [heads(x, m.head_dim) for x in (q, k, v)]
+
+
+def falcon(m, of):
+    x = of(m.query_key_value)
+    if not m.new_decoder_architecture and m.multi_query:
+        return stacked(x, [m.hidden_size, m.head_dim, m.head_dim], m.head_dim)
+    if not m.new_decoder_architecture:
+        return per_head("query_key_value", head_dim)(m, of)
+    groups = x.reshape(*x.shape[:2], m.num_kv_heads, -1, m.head_dim)
+    q = groups[..., :-2, :].flatten(2, 3)
+    return q, groups[..., -2, :], groups[..., -1, :]
+
+
 FUSED = {
-    "GPTNeoXAttention": per_head("query_key_value", 3, lambda m: m.head_size),
-    "PersimmonAttention": per_head("query_key_value", 3, head_dim),
+    "GPTNeoXAttention": per_head("query_key_value", lambda m: m.head_size),
+    "PersimmonAttention": per_head("query_key_value", head_dim),
     "Phi3Attention": phi3,
     "GPT2Attention": thirds("c_attn", head_dim),
     "GPTBigCodeAttention": bigcode,
     "ModernBertAttention": thirds("Wqkv", head_dim),
+    "BloomAttention": per_head("query_key_value", head_dim),
+    "MptAttention": thirds("Wqkv", head_dim),
+    "CodeGenAttention": codegen,
+    "FalconAttention": falcon,
     "Qwen3NextAttention": gated,
     "Qwen3_5Attention": gated,
 }

@@ -8,7 +8,14 @@ import torch
 
 # Modules that attend without transformers' attention interface: their head size, and the child
 # whose input is attention's output ("" if the module returns it).
-DIRECT = {}
+DIRECT = {
+    "GPTJAttention": (projections.head_dim, "out_proj"),
+    "CodeGenAttention": (projections.head_dim, "out_proj"),
+    "GPTNeoSelfAttention": (projections.head_dim, "out_proj"),
+    "BloomAttention": (projections.head_dim, "dense"),
+    "FalconAttention": (projections.head_dim, "dense"),
+    "MptAttention": (projections.head_dim, "out_proj"),
+}
 
 
 class Recorder:
@@ -94,6 +101,22 @@ class Recorder:
         return attention
 
 
+def embedding(recorder, part, position, total):
+    """Embeddings before and after positions are added to them."""
+    find = {name: module for module, name in recorder.names.items()}
+    modules = []
+    for suffix in (position, total):
+        found = [n for n in find if n == suffix or n.endswith("." + suffix)]
+        assert len(found) == 1, f"{suffix}: {found}"
+        modules.append(find[found[0]])
+    arguments, named = recorder.inputs[modules[1]]
+    after = arguments[0] if arguments else named["hidden_states"]
+    added = recorder.of(modules[0])
+    before = after - added
+    assert not close(before, after, 1e-2)
+    return {f"@{part}.embed.in": before, f"@{part}.embed.out": after}
+
+
 def close(a, b, tolerance=1e-6):
     return a.shape == b.shape and (a - b).abs().max() <= tolerance * b.abs().max()
 
@@ -157,7 +180,10 @@ def shape_of(x):
 
 
 def candidates(module, x, names):
+    """x as a norm or a scale of the module may have left it."""
     yield x
+    if hasattr(module, "v_scale") and names == NORMS["v"]:
+        yield x * module.v_scale
     for name in names:
         norm = getattr(module, name, None)
         if not isinstance(norm, torch.nn.Module):
