@@ -35,6 +35,8 @@ class Case:
     precision: str = "float32"  # the eager softmax of most models computes in float32
     tolerance: float = 1e-5
     implementation: str = "eager"
+    double: bool = True  # False where the model mixes precisions
+    entry: str = ""  # the module that is called, if it is not the model
 
 
 # What decides positions and the numerics of attention, in the spelling of all families.
@@ -52,14 +54,20 @@ def generator(name):
 def randomise(model, rng, gain):
     """Draws parameters and saved buffers in the order of the state_dict.
 
-    Tensors that a model initialises to a constant stay near it: norm weights, biases."""
+    Tensors that a model initialises to a constant stay near it: norm weights, biases. Tables
+    that are not trained, as sinusoidal ones, stay as they are."""
+    fixed = {name for name, p in model.named_parameters() if not p.requires_grad}
     for name, tensor in model.state_dict().items():
-        if not tensor.is_floating_point():
+        if not tensor.is_floating_point() or name in fixed:
+            continue
+        if re.search(r"inv_freq|coords", name):
             continue
         noise = rng.standard_normal(tuple(tensor.shape))
         constant = tensor.numel() > 0 and bool((tensor == tensor.flatten()[0]).all())
         leaf = name.rsplit(".", 2)[-2] if "." in name else name
-        if tensor.ndim == 1 and "norm" in leaf.lower() or constant and tensor.ndim == 1:
+        if "logit_scale" in name:
+            values = tensor.numpy() + 0.5 * noise
+        elif tensor.ndim == 1 and "norm" in leaf.lower() or constant and tensor.ndim == 1:
             values = float(tensor.flatten()[0]) + 0.3 * (2 * rng.random(tensor.shape) - 1)
         elif re.search(r"embed|wte|wpe|bias_table|rel_pos|position|pos_bias|latent", name):
             values = noise
@@ -86,7 +94,7 @@ def build(case):
     config._experts_implementation = "eager"
     torch.manual_seed(0)
     model = cls(config).eval()
-    if not case.padded:  # the float64 mask of a row of padding is -inf in a float32 softmax
+    if case.double and not case.padded:  # the float64 mask of a row of padding is -inf in a float32 softmax
         model = model.double()
     rng = generator(case.name)
     randomise(model, rng, case.gain)
@@ -104,8 +112,12 @@ def checkpoint(model):
 def of_position(case, tensors):
     wanted = re.compile(TENSORS + (f"|{case.tensors}" if case.tensors else ""))
     names = [name for name in tensors if wanted.search(name)]
-    if case.part == "text_config":
-        names = [name for name in names if not re.search("visual|vision", name)]
+    other = {
+        "text_config": "visual|vision",
+        "vision_config": "language|text|mask_decoder|prompt|shared_image|predictor",
+    }.get(case.part)
+    if other:
+        names = [name for name in names if not re.search(other, name)]
     return {name: tensors[name] for name in names}
 
 

@@ -19,12 +19,14 @@ import torch
 import transformers
 
 import build
+import encoder_cases
 import record
 import text_cases
+import tower_cases
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests" / "model" / "layers"
 ROUNDING = 1e-6  # of a tensor's largest value
-CASES = [*text_cases.CASES]
+CASES = [*text_cases.CASES, *encoder_cases.CASES, *tower_cases.CASES]
 
 
 def array(tensor):
@@ -44,7 +46,8 @@ def run(case):
         case.extra(recorder, model)
     try:
         with torch.no_grad():
-            model(**arguments)
+            entry = model.get_submodule(case.entry) if case.entry else model
+            entry(**arguments)
     finally:
         recorder.close()
     assert recorder.layers, "no attention layer"

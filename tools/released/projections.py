@@ -90,7 +90,29 @@ def falcon(m, of):
     return q, groups[..., -2, :], groups[..., -1, :]
 
 
+def deberta(m, of):
+    """Version 1 fuses [q | k | v] for each head and adds biases to queries and values."""
+    if not hasattr(m, "in_proj"):
+        dim = m.attention_head_size
+        return [heads(of(p), dim) for p in (m.query_proj, m.key_proj, m.value_proj)]
+    q, k, v = per_head("in_proj", lambda m: m.attention_head_size)(m, of)
+    return q + m.q_bias.view(q.shape[2:]), k, v + m.v_bias.view(v.shape[2:])
+
+
+def vision(m, of):
+    """[queries | keys | values] of patches that have no batch axis, or two axes of a grid."""
+    x = of(m.qkv)
+    batch = x.shape[0] if x.ndim == 4 else 1
+    heads_of = getattr(m, "num_heads", None) or m.num_attention_heads
+    return x.reshape(batch, -1, 3, heads_of, x.shape[-1] // 3 // heads_of).unbind(2)
+
+
 FUSED = {
+    "VisionAttention": vision,
+    "Qwen3VLVisionAttention": vision,
+    "Glm4vVisionAttention": vision,
+    "SamVisionAttention": vision,
+    "DisentangledSelfAttention": deberta,
     "GPTNeoXAttention": per_head("query_key_value", lambda m: m.head_size),
     "PersimmonAttention": per_head("query_key_value", head_dim),
     "Phi3Attention": phi3,

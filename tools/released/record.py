@@ -8,6 +8,7 @@ import torch
 
 # Modules that attend without transformers' attention interface: their head size, and the child
 # whose input is attention's output ("" if the module returns it).
+EAGER = ("eager_attention_forward", "vision_eager_attention_forward")
 DIRECT = {
     "GPTJAttention": (projections.head_dim, "out_proj"),
     "CodeGenAttention": (projections.head_dim, "out_proj"),
@@ -15,6 +16,14 @@ DIRECT = {
     "BloomAttention": (projections.head_dim, "dense"),
     "FalconAttention": (projections.head_dim, "dense"),
     "MptAttention": (projections.head_dim, "out_proj"),
+    "XGLMAttention": (projections.head_dim, "out_proj"),
+    "SpeechT5Attention": (projections.head_dim, "out_proj"),
+    "MPNetSelfAttention": (lambda m: m.attention_head_size, "o"),
+    "DisentangledSelfAttention": (lambda m: m.attention_head_size, ""),
+    "LayoutLMv3SelfAttention": (lambda m: m.attention_head_size, ""),
+    "Swinv2SelfAttention": (lambda m: m.attention_head_size, ""),
+    "SamVisionAttention": (lambda m: None, "proj"),
+    "RoFormerSelfAttention": (lambda m: m.attention_head_size, ""),
 }
 
 
@@ -33,14 +42,15 @@ class Recorder:
         self.patched = []
         for name, source in list(sys.modules.items()):
             if name.startswith("transformers.models.") and ".modeling_" in name:
-                function = vars(source).get("eager_attention_forward")
-                if function:
-                    self.patched.append((source, function))
-                    source.eager_attention_forward = self.wrap(function)
+                for attribute in EAGER:
+                    function = vars(source).get(attribute)
+                    if function:
+                        self.patched.append((source, attribute, function))
+                        setattr(source, attribute, self.wrap(function))
 
     def close(self):
-        for source, function in self.patched:
-            source.eager_attention_forward = function
+        for source, attribute, function in self.patched:
+            setattr(source, attribute, function)
 
     def wanted(self, name):
         if self.case.only:
@@ -76,8 +86,7 @@ class Recorder:
         def record(out):
             dim = head_size(module)
             q, k, v = projections.split(module, self.of, dim, dim)
-            if out.ndim == 3:
-                out = projections.heads(out, v.shape[-1])
+            out = out.reshape(*q.shape[:3], v.shape[-1])
             self.add(module, q, k, v, out.detach())
 
         if child:
@@ -87,33 +96,49 @@ class Recorder:
             module.register_forward_hook(lambda m, a, output: record(output[0]))
 
     def wrap(self, function):
-        def attention(module, query, key, value, mask, *arguments, **named):
-            out, weights = function(module, query, key, value, mask, *arguments, **named)
+        def attention(module, query, key, value, *arguments, **named):
+            out, weights = function(module, query, key, value, *arguments, **named)
             if module not in self.names or not self.wanted(self.names[module]):
                 return out, weights
             q, k, v = projections.split(module, self.of, query.shape[-1], value.shape[-1])
+            named |= dict(zip(("attention_mask", "scaling"), arguments))
+            mask = named.get("attention_mask")
             layer = dict(given=(query, key, value), mask=mask, named=named, weights=weights)
-            if arguments:
-                layer["named"] = {"scaling": arguments[0]} | named
             self.add(module, q, k, v, out.detach(), **layer)
             return out, weights
 
         return attention
 
 
+def find(recorder, suffix):
+    """The module, or the parameter, with this name or the only one that ends so."""
+    everything = {name: module for module, name in recorder.names.items()}
+    everything |= dict(recorder.model.named_parameters())
+    found = [n for n in everything if n == suffix or n.endswith("." + suffix)]
+    assert len(found) == 1, f"{suffix}: {found}"
+    return everything[found[0]]
+
+
 def embedding(recorder, part, position, total):
-    """Embeddings before and after positions are added to them."""
-    find = {name: module for module, name in recorder.names.items()}
-    modules = []
-    for suffix in (position, total):
-        found = [n for n in find if n == suffix or n.endswith("." + suffix)]
-        assert len(found) == 1, f"{suffix}: {found}"
-        modules.append(find[found[0]])
-    arguments, named = recorder.inputs[modules[1]]
-    after = arguments[0] if arguments else named["hidden_states"]
-    added = recorder.of(modules[0])
-    before = after - added
-    assert not close(before, after, 1e-2)
+    """Embeddings before and after positions are added to them.
+
+    `position` names the module or the parameter of positions, or "<" and the module that gives
+    embeddings without them; `total` the module that is given the sum, or "" if the first one
+    returns it."""
+    first = find(recorder, position.removeprefix("<"))
+    arguments, named = recorder.inputs[find(recorder, total) if total else first]
+    given = arguments[0] if arguments else named["hidden_states"]
+    if not total:
+        before, after = given, recorder.of(first)
+    elif position.startswith("<"):
+        before, after = recorder.of(first), given
+    else:
+        added = first.detach() if isinstance(first, torch.nn.Parameter) else recorder.of(first)
+        before, after = given - added, given
+    width = after.shape[-1]
+    batch = after.shape[0] if after.ndim > 2 else 1
+    before, after = before.reshape(batch, -1, width), after.reshape(batch, -1, width)
+    assert before.shape == after.shape and not close(before, after, 1e-2)
     return {f"@{part}.embed.in": before, f"@{part}.embed.out": after}
 
 
@@ -158,7 +183,7 @@ def visibility(layer):
     if mask is None:
         causal = layer["named"].get("is_causal", layer["module"].__dict__.get("is_causal"))
         return "all" + words
-    sees = mask if mask.dtype == torch.bool else mask > -1e4
+    sees = mask if mask.dtype == torch.bool else mask > -50
     sees = sees[-1, 0]
     causal = torch.ones(length, length, dtype=torch.bool).tril()
     if sees.shape[0] == 1 or bool(sees.all()):

@@ -298,9 +298,9 @@ CASES = [
         attention_value_scale=0.7, layer_types=SLIDING)),
     Case("minicpm3", "MiniCPM3ForCausalLM", small(**LATENT, kv=4)),
     Case("longcat_flash", "LongcatFlashForCausalLM", small(
-        layers=1, kv=4, q_lora_rank=16, kv_lora_rank=12, qk_nope_head_dim=8,
+        layers=2, kv=4, q_lora_rank=16, kv_lora_rank=12, qk_nope_head_dim=8,
         qk_rope_head_dim=8, v_head_dim=6, ffn_hidden_size=16, expert_ffn_hidden_size=8,
-        n_routed_experts=4, moe_topk=2, zero_expert_num=1, num_layers=1)),
+        n_routed_experts=4, moe_topk=2, zero_expert_num=1)),
     Case("starcoder2", "Starcoder2ForCausalLM", small(sliding_window=5)),
     Case("phimoe", "PhimoeForCausalLM", small(**MOE, sliding_window=5)),
     Case("olmoe", "OlmoeForCausalLM", small(num_experts=3, num_experts_per_tok=2)),
