@@ -47,39 +47,36 @@ TENSORS = (
 )
 
 
-def generator(name):
-    return numpy.random.default_rng(zlib.crc32(name.encode()))
+def generator(*names):
+    return numpy.random.default_rng(zlib.crc32(" ".join(names).encode()))
 
 
-def randomise(model, rng, gain):
-    """Draws parameters and saved buffers in the order of the state_dict.
+def draw(case, name, tensor):
+    """Values of one tensor, from a seed by the names of the case and of the tensor."""
+    rng = generator(case.name, name)
+    first = float(tensor.flatten()[0])
+    if "logit_scale" in name:
+        return first + 0.5 * rng.standard_normal(tensor.shape)
+    if tensor.ndim < 2 or name.endswith("_norm.weight"):  # norm weights and biases stay near 1 or 0
+        constant = bool((tensor == first).all()) and 1e-6 < abs(first) < 100
+        return (first if constant else 0) + 0.3 * rng.uniform(-1, 1, tensor.shape)
+    noise = rng.standard_normal(tensor.shape)
+    if re.search(r"embed|wte|wpe|bias_table|rel_pos|position|pos_bias", name):
+        return noise
+    transposed = name.endswith((".c_attn.weight", ".c_proj.weight", ".c_fc.weight"))
+    fan_in = tensor.shape[0] if transposed else tensor[0].numel()
+    return noise * case.gain / fan_in**0.5
 
-    Tensors that a model initialises to a constant stay near it: norm weights, biases. Tables
-    that are not trained, as sinusoidal ones, stay as they are."""
+
+def randomise(model, case):
+    """Draws parameters and saved buffers, but keeps tables that are not trained."""
     fixed = {name for name, p in model.named_parameters() if not p.requires_grad}
     for name, tensor in model.state_dict().items():
-        if not tensor.is_floating_point() or name in fixed:
+        if not tensor.is_floating_point() or tensor.numel() == 0 or name in fixed:
             continue
-        if re.search(r"inv_freq|coords", name):
-            continue
-        noise = rng.standard_normal(tuple(tensor.shape))
-        constant = tensor.numel() > 0 and bool((tensor == tensor.flatten()[0]).all())
-        leaf = name.rsplit(".", 2)[-2] if "." in name else name
-        if "logit_scale" in name:
-            values = tensor.numpy() + 0.5 * noise
-        elif tensor.ndim == 1 and "norm" in leaf.lower() or constant and tensor.ndim == 1:
-            values = float(tensor.flatten()[0]) + 0.3 * (2 * rng.random(tensor.shape) - 1)
-        elif re.search(r"embed|wte|wpe|bias_table|rel_pos|position|pos_bias|latent", name):
-            values = noise
-        elif tensor.ndim >= 2:
-            fan_in = tensor[0].numel()
-            if name.endswith((".c_attn.weight", ".c_proj.weight", ".c_fc.weight")):
-                fan_in = tensor.shape[0]
-            values = noise * gain / fan_in**0.5
-        else:
-            values = 0.3 * noise
-        with torch.no_grad():
-            tensor.copy_(torch.from_numpy(numpy.asarray(values)))
+        if not re.search(r"inv_freq|coords", name):
+            with torch.no_grad():
+                tensor.copy_(torch.from_numpy(numpy.asarray(draw(case, name, tensor))))
 
 
 def build(case):
@@ -96,9 +93,8 @@ def build(case):
     model = cls(config).eval()
     if case.double and not case.padded:  # the float64 mask of a row of padding is -inf in a float32 softmax
         model = model.double()
-    rng = generator(case.name)
-    randomise(model, rng, case.gain)
-    return model, saved, rng
+    randomise(model, case)
+    return model, saved, generator(case.name)
 
 
 def checkpoint(model):

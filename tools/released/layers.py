@@ -25,7 +25,7 @@ import text_cases
 import tower_cases
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests" / "model" / "layers"
-ROUNDING = 1e-6  # of a tensor's largest value
+ROUNDING = 5e-6  # of a tensor's largest value: models in float32 differ by 2e-6 between runs
 CASES = [*text_cases.CASES, *encoder_cases.CASES, *tower_cases.CASES]
 
 

@@ -58,8 +58,9 @@ class Recorder:
         return not re.search(r"encoder_attn|EncDec|cross", name)
 
     def keep(self, module, arguments, named, output):
-        self.inputs[module] = (arguments, named)
-        self.outputs[module] = output
+        """Of a module's first call: DeBERTa projects embeddings of distances in a second one."""
+        self.inputs.setdefault(module, (arguments, named))
+        self.outputs.setdefault(module, output)
 
     def of(self, module):
         return self.outputs[module].detach()

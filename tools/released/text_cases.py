@@ -180,7 +180,7 @@ CASES = [
     Case("gpt_neo", "GPTNeoForCausalLM", dict(
         vocab_size=40, max_position_embeddings=32, hidden_size=24, num_heads=3, num_layers=2,
         attention_types=[[["global", "local"], 1]], window_size=5, bos_token_id=1,
-        eos_token_id=2), embed=[("layers", "wpe", "transformer.drop")]),
+        eos_token_id=2), embed=[("layers", "wpe", "transformer.drop")], gain=0.9),
     Case("gpt_bigcode", "GPTBigCodeForCausalLM", GPT,
          embed=[("layers", "wpe", "transformer.drop")]),
     Case("opt", "OPTForCausalLM", dict(
@@ -207,8 +207,10 @@ CASES = [
     Case("mpt", "MptForCausalLM", dict(
         d_model=40, n_heads=5, n_layers=2, expansion_ratio=1, max_seq_len=32, vocab_size=40),
         inputs=unnumbered),
-    Case("t5", "T5ForConditionalGeneration", T5, inputs=t5_inputs, split=True),
-    Case("umt5", "UMT5ForConditionalGeneration", T5, inputs=t5_inputs, split=True),
+    Case("t5", "T5ForConditionalGeneration", T5, inputs=t5_inputs, split=True,
+         gain=0.9),
+    Case("umt5", "UMT5ForConditionalGeneration", T5, inputs=t5_inputs, split=True,
+         gain=0.9),
     Case("granite", "GraniteForCausalLM", small(attention_multiplier=0.2)),
     Case("granitemoehybrid", "GraniteMoeHybridForCausalLM", small(
         **MOE, layer_types=["mamba", "attention"], attention_multiplier=0.2,
@@ -221,7 +223,7 @@ CASES = [
         sliding_window=5, layer_types=SLIDING, rope_parameters=yarn())),
     Case("stablelm", "StableLmForCausalLM", small(
         dim=16, heads=2, kv=1, qk_layernorm=True, use_qkv_bias=True)),
-    Case("nemotron", "NemotronForCausalLM", small(dim=8)),
+    Case("nemotron", "NemotronForCausalLM", small(dim=8), gain=0.8),
     Case("persimmon", "PersimmonForCausalLM", small(dim=8, qk_layernorm=True)),
     Case("glm", "GlmForCausalLM", small(head_dim=8)),
     Case("glm4", "Glm4ForCausalLM", small(head_dim=8)),
@@ -299,9 +301,24 @@ CASES = [
     Case("minicpm3", "MiniCPM3ForCausalLM", small(**LATENT, kv=4)),
     Case("longcat_flash", "LongcatFlashForCausalLM", small(
         layers=2, kv=4, q_lora_rank=16, kv_lora_rank=12, qk_nope_head_dim=8,
-        qk_rope_head_dim=8, v_head_dim=6, ffn_hidden_size=16, expert_ffn_hidden_size=8,
-        n_routed_experts=4, moe_topk=2, zero_expert_num=1)),
+        qk_rope_head_dim=8, v_head_dim=6, head_dim=8, qk_head_dim=16, ffn_hidden_size=16,
+        expert_ffn_hidden_size=8, n_routed_experts=4, moe_topk=2, zero_expert_num=1)),
     Case("starcoder2", "Starcoder2ForCausalLM", small(sliding_window=5)),
     Case("phimoe", "PhimoeForCausalLM", small(**MOE, sliding_window=5)),
+    Case("afmoe", "AfmoeForCausalLM", small(
+        **EXPERTS, head_dim=8, sliding_window=5, layer_types=SLIDING, num_dense_layers=2)),
+    Case("granite_swa", "GraniteSWAForCausalLM", small(
+        sliding_window=5, layer_types=SLIDING, attention_multiplier=0.2,
+        position_embedding_type="rope")),
+    Case("falcon_h1", "FalconH1ForCausalLM", small(
+        layers=1, **MAMBA, mamba_d_ssm=64, key_multiplier=0.7, head_dim=8)),
+    Case("step3p5", "Step3p7ForConditionalGeneration", {"text_config": small(
+        head_dim=8, sliding_window=5, layer_types=SLIDING, num_sliding_attention_heads=6,
+        share_expert_dim=8, mlp_layer_types=["dense", "dense"], rope_parameters={
+            "full_attention": rope(rope_theta=500000.0, partial_rotary_factor=0.5),
+            "sliding_attention": rope(partial_rotary_factor=1.0)}),
+        "vision_config": dict(
+            hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+            image_size=8, patch_size=2)}, part="text_config", only="language_model"),
     Case("olmoe", "OlmoeForCausalLM", small(num_experts=3, num_experts_per_tok=2)),
 ]

@@ -184,5 +184,5 @@ CASES = [
         use_timm_backbone=False, backbone=None, backbone_config=dict(
             model_type="resnet", embedding_size=8, hidden_sizes=[8], depths=[1],
             layer_type="basic", out_features=["stage1"])), inputs=pixels_and_mask,
-        image=grid(3, 4), check="norm", only=r"^encoder", extra=record_added),
+        image=grid(3, 4), check="norm", only=r"^encoder", extra=record_added, gain=0.7),
 ]
