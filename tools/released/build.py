@@ -18,7 +18,8 @@ class Case:
 
     name: str
     cls: str
-    config: dict
+    config: dict  # keys that differ from the defaults
+    literal: bool = False  # config is a whole config.json, in the spelling of its release
     length: int = 15
     padded: bool = False  # two rows, the first one padded on the left
     part: str = ""  # of a composite configuration
@@ -57,7 +58,7 @@ def draw(case, name, tensor):
     first = float(tensor.flatten()[0])
     if "logit_scale" in name:
         return first + 0.5 * rng.standard_normal(tensor.shape)
-    if tensor.ndim < 2 or name.endswith("_norm.weight"):  # norm weights and biases stay near 1 or 0
+    if tensor.ndim < 2 or name.endswith("_norm.weight"):  # near the 1 or 0 of norms and biases
         constant = bool((tensor == first).all()) and 1e-6 < abs(first) < 100
         return (first if constant else 0) + 0.3 * rng.uniform(-1, 1, tensor.shape)
     noise = rng.standard_normal(tensor.shape)
@@ -82,16 +83,18 @@ def randomise(model, case):
 def build(case):
     """The model in float64, the configuration as its config.json has it, the generator."""
     cls = getattr(transformers, case.cls)
-    config = cls.config_class(**case.config)
-    saved = json.loads(config.to_json_string(use_diff=True))
-    for key in ("transformers_version", "architectures", "dtype", "torch_dtype"):
-        saved.pop(key, None)
+    saved = case.config
+    if not case.literal:
+        saved = json.loads(cls.config_class(**saved).to_json_string(use_diff=True))
+        for key in ("transformers_version", "architectures", "dtype", "torch_dtype"):
+            saved.pop(key, None)
     config = cls.config_class.from_dict(json.loads(json.dumps(saved)))
     config._attn_implementation = case.implementation
     config._experts_implementation = "eager"
     torch.manual_seed(0)
     model = cls(config).eval()
-    if case.double and not case.padded:  # the float64 mask of a row of padding is -inf in a float32 softmax
+    # The float64 mask of a row of padding is -inf in a float32 softmax.
+    if case.double and not case.padded:
         model = model.double()
     randomise(model, case)
     return model, saved, generator(case.name)

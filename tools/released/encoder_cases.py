@@ -74,11 +74,6 @@ def hidden_inputs(case, config, rng):
     return {"hidden_states": torch.from_numpy(hidden)}, torch.arange(case.length)[None, None]
 
 
-def single_inputs(case, config, rng):
-    arguments, positions = hidden_inputs(case, config, rng)
-    return {key: value.float() for key, value in arguments.items()}, positions
-
-
 def feature_inputs(case, config, rng):
     shape = (1, case.length, config.feature_projection_input_dim)
     features = torch.from_numpy(rng.standard_normal(shape))
@@ -221,7 +216,8 @@ CASES = [
         speech_decoder_postnet_layers=1, speech_decoder_postnet_kernel=3,
         encoder_max_relative_position=5, max_text_positions=32, max_speech_positions=32,
         use_guided_attention_loss=False, speaker_embedding_dim=4), inputs=speecht5_inputs,
-        entry="speecht5.encoder", split=True, only=r"encoder\.wrapped_encoder.*attention", double=False,
+        entry="speecht5.encoder", split=True, double=False,
+        only=r"encoder\.wrapped_encoder.*attention",
         tensors=r"pe_k|encode_positions",
         embed=[("encoder", "encoder.prenet.encode_positions", "")]),
 ]

@@ -58,7 +58,7 @@ class Recorder:
         return not re.search(r"encoder_attn|EncDec|cross", name)
 
     def keep(self, module, arguments, named, output):
-        """Of a module's first call: DeBERTa projects embeddings of distances in a second one."""
+        """Of the first call: DeBERTa projects embeddings of distances in a second one."""
         self.inputs.setdefault(module, (arguments, named))
         self.outputs.setdefault(module, output)
 
@@ -182,7 +182,6 @@ def visibility(layer):
     words = " sinks" if sink else ""
     length = query.shape[2]
     if mask is None:
-        causal = layer["named"].get("is_causal", layer["module"].__dict__.get("is_causal"))
         return "all" + words
     sees = mask if mask.dtype == torch.bool else mask > -50
     sees = sees[-1, 0]

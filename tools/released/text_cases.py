@@ -198,8 +198,8 @@ CASES = [
         vocab_size=40, hidden_size=24, n_layer=2, n_head=3, bos_token_id=1, eos_token_id=2,
         pad_token_id=0), padded=True, length=13, inputs=unnumbered),
     Case("falcon-alibi", "FalconForCausalLM", small(
-        heads=3, alibi=True, multi_query=False, parallel_attn=False, new_decoder_architecture=False,
-        bias=True), implementation="sdpa"),
+        heads=3, alibi=True, multi_query=False, parallel_attn=False, bias=True,
+        new_decoder_architecture=False), implementation="sdpa"),
     Case("falcon-rotary", "FalconForCausalLM", small(
         multi_query=True, parallel_attn=True, alibi=False)),
     Case("falcon-groups", "FalconForCausalLM", small(

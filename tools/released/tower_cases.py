@@ -143,8 +143,8 @@ CASES = [
          image=grid(3, 4), check="norm"),
     tower("llama4_vision", "Llama4ForConditionalGeneration", vit(
         vision_output_dim=16, projector_input_dim=16, projector_output_dim=16,
-        pixel_shuffle_ratio=0.5, intermediate_size=64), small(layers=1, num_local_experts=2), grid(4, 4),
-        "vision_model", pixels,
+        pixel_shuffle_ratio=0.5, intermediate_size=64), small(
+            layers=1, num_local_experts=2), grid(4, 4), "vision_model", pixels,
         embed=[("layers", "positional_embedding_vlm", "vision_model.layernorm_pre")]),
     tower("gemma4_vision", "Gemma4ForConditionalGeneration", vit(
         head_dim=8, num_key_value_heads=2, position_embedding_size=8, pooling_kernel_size=1),
