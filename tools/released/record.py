@@ -137,6 +137,8 @@ def embedding(recorder, part, position, total):
         added = first.detach() if isinstance(first, torch.nn.Parameter) else recorder.of(first)
         before, after = given - added, given
     width = after.shape[-1]
+    if before.ndim == 4 and before.shape[1] == width:  # a convolution's grid
+        before = before.flatten(2).mT
     batch = after.shape[0] if after.ndim > 2 else 1
     before, after = before.reshape(batch, -1, width), after.reshape(batch, -1, width)
     assert before.shape == after.shape and not close(before, after, 1e-2)

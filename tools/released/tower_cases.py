@@ -20,6 +20,11 @@ def single_pixels(case, config, rng):
     return {key: value.float() for key, value in arguments.items()}, None
 
 
+def interpolated_pixels(case, config, rng):
+    arguments, _ = pixels(case, config, rng)
+    return arguments | {"interpolate_pos_encoding": True}, None
+
+
 def pixels_in_order(case, config, rng):
     """ViT-MAE shuffles patches by noise."""
     arguments, _ = pixels(case, config, rng)
@@ -123,6 +128,9 @@ QWEN = dict(depth=1, num_heads=2, patch_size=2, temporal_patch_size=2, spatial_m
 TEXT = small(layers=1, heads=2, kv=1, rope_parameters={
     "rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]})
 
+SIGLIP_TEXT = dict(vocab_size=40, hidden_size=16, intermediate_size=16, num_hidden_layers=1)
+SIGLIP_TEXT |= dict(num_attention_heads=2, max_position_embeddings=8, projection_size=16)
+
 CASES = [
     tower("qwen2_vl_vision", "Qwen2VLForConditionalGeneration", QWEN | dict(
         embed_dim=32, hidden_size=16), TEXT, grid(4, 6), "model.visual"),
@@ -135,10 +143,15 @@ CASES = [
         grid(4, 6), "model.visual", embed=[("layers", "visual.embeddings", "")]),
     Case("pixtral", "PixtralVisionModel", vit(head_dim=8), inputs=sized_pixels,
          image=grid(3, 4), check="norm"),
-    Case("siglip", "SiglipVisionModel", vit(), inputs=pixels, image=grid(4, 4), check="norm",
-         embed=[("layers", "position_embedding", "encoder.layers.0")]),
-    Case("clip_vision", "CLIPVisionModel", vit(), inputs=pixels, image=grid(4, 4),
-         check="norm", embed=[("layers", "position_embedding", "pre_layrnorm")]),
+    tower("siglip", "SiglipModel", vit(), SIGLIP_TEXT, grid(4, 4), "vision_model", pixels,
+          embed=[("layers", "vision_model.embeddings.position_embedding",
+                  "vision_model.encoder.layers.0")]),
+    tower("siglip-interpolated", "SiglipModel", vit(), SIGLIP_TEXT, grid(3, 5), "vision_model",
+          interpolated_pixels,
+          embed=[("layers", "<patch_embedding", "vision_model.encoder.layers.0")]),
+    Case("clip_vision", "CLIPVisionModelWithProjection", vit(projection_dim=8), inputs=pixels,
+         image=grid(4, 4), check="norm",
+         embed=[("layers", "position_embedding", "pre_layrnorm")]),
     Case("dinov3_vit", "DINOv3ViTModel", vit(num_register_tokens=2), inputs=pixels,
          image=grid(3, 4), check="norm"),
     tower("llama4_vision", "Llama4ForConditionalGeneration", vit(
