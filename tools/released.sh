@@ -1,0 +1,47 @@
+#!/bin/sh
+# Regenerates the tests of released models with a release of transformers, and lists changes.
+#
+#   tools/released.sh              # the newest transformers
+#   tools/released.sh 5.23.0
+#
+# Installs transformers and torch (CPU) into build/released/venv. Writes tests/model/layers and
+# tests/model/released. Files that differ by no more than rounding are kept.
+set -eu
+here=$(cd "$(dirname "$0")/.." && pwd)
+work=$here/build/released
+python=$work/venv/bin/python
+cpu=https://download.pytorch.org/whl/cpu
+mkdir -p "$work"
+[ -x "$python" ] || python3 -m venv "$work/venv"
+"$python" -m pip install --quiet --upgrade pip
+"$python" -m pip install --quiet --upgrade torch --index-url $cpu ||
+  "$python" -m pip install --quiet --upgrade torch
+"$python" -m pip install --quiet --upgrade numpy safetensors pillow "transformers${1:+==$1}"
+
+failed=
+"$python" "$here/tools/released/layers.py" > "$work/layers.txt" 2> "$work/errors.txt" ||
+  failed="$failed layers.py"
+if [ -e "$here/tools/released/expectations.py" ]; then
+  "$python" "$here/tools/released/expectations.py" > "$work/expectations.txt" 2>&1 ||
+    failed="$failed expectations.py"
+fi
+
+"$python" -m pip list 2>/dev/null | grep -E '^(torch|transformers) '
+echo
+echo "Layers, all in build/released/layers.txt:"
+echo "  kept: $(grep -c ': kept' "$work/layers.txt" || true)"
+grep -v ': kept' "$work/layers.txt" | sed 's/, [0-9]* bytes.*//; s/^/  /' || true
+if [ -e "$work/expectations.txt" ]; then
+  echo
+  echo "Expectations:"
+  sed 's/^/  /' "$work/expectations.txt"
+fi
+echo
+echo "Files:"
+git -C "$here" status --short tests/model/released tests/model/layers
+git -C "$here" diff --stat tests/model/released tests/model/layers
+if [ -n "$failed" ]; then
+  echo "failed:$failed" >&2
+  tail -n 3 "$work/errors.txt" >&2
+  exit 1
+fi
