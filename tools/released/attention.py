@@ -107,10 +107,10 @@ def measured_scale(module, config):
             nn.init.zeros_(value)
     size = head_dim(one)
     width = next(child for child in one.modules() if isinstance(child, nn.Linear)).in_features
+    relative = getattr(one, "pos_ebd_size", 0) or getattr(one, "max_relative_positions", 0)
     given = {"attention_mask": torch.zeros(1, 1, 1, 1),
              "position_embeddings": (torch.ones(1, 1, size), torch.zeros(1, 1, size)),
-             "rel_embeddings": torch.zeros(2 * (getattr(one, "pos_ebd_size", 0)
-                                               or getattr(one, "max_relative_positions", 0)), width)}
+             "rel_embeddings": torch.zeros(2 * relative, width)}
     if "rel_embeddings" in inspect.signature(one.forward).parameters:
         given["attention_mask"] = torch.ones(1, 1, 1, 1)
     given = {key: value for key, value in given.items()
@@ -138,7 +138,7 @@ def slopes(config, model):
         bias = module.build_mpt_alibi_tensor(config.n_heads, 2, config.attn_config.alibi_bias_max)
         bias = bias.reshape(config.n_heads, -1)
     else:
-        heads = config.num_attention_heads if hasattr(config, "num_attention_heads") else config.n_head
+        heads = config.num_attention_heads
         bias = module.build_alibi_tensor(torch.ones(1, 2), heads, torch.float32).reshape(heads, -1)
     return (bias[:, -1] - bias[:, -2]).double().tolist()
 

@@ -1,6 +1,7 @@
 """From a released config to the model class of transformers, without the memory of its weights."""
 
 import contextlib
+import copy
 import importlib
 import inspect
 
@@ -36,14 +37,14 @@ class WeightsOnMeta(TorchFunctionMode):
             kwargs["device"] = "meta"
         elif func in (torch.zeros, torch.ones):
             tensor = func(*args, **{**kwargs, "device": "meta"})
-            if tensor.numel() > 1 << 22:
+            if tensor.numel() > 1 << 20:
                 return tensor
         return func(*args, **kwargs)
 
 
 def config_of(sample):
     """The config object of the file, or of its part; the language model's where it has one."""
-    keys = dict(sample["config"])
+    keys = copy.deepcopy(sample["config"])  # classes write into the dictionaries they are given
     kind = keys.pop("model_type")
     if kind not in CONFIG_MAPPING:
         raise NotInTransformers(kind)

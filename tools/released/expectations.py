@@ -37,7 +37,8 @@ KEPT = {
 
 
 def layers_of(config):
-    for key in ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers", "depth"):
+    for key in ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers",
+                "depth"):
         value = getattr(config, key, None)
         if isinstance(value, int):
             return value
@@ -102,7 +103,8 @@ def bias(model, config, group, layer):
     if kind in ("swin", "decomposed"):
         found = attention.relative_tables(model, layer)
         if "relative_position_bias_table" in found:
-            one = next(one for one in model.modules() if hasattr(one, "relative_position_bias_table"))
+            one = next(one for one in model.modules()
+                       if hasattr(one, "relative_position_bias_table"))
             high, wide = one.window_size
             rows = found["relative_position_bias_table"][0]
             return {"rows": rows, "window_height": high, "window_width": wide,
@@ -148,7 +150,8 @@ def facts_of(model, config, sample, group):
             length = group.get("length", trained_length(config))
             facts.update(rotary.text(model, config, turning, length))
         if facts.get("rotary_dim"):
-            facts.setdefault("pairing", rotary.pairing(config, facts["rotary_dim"], "first" in group))
+            patches = "first" in group
+            facts.setdefault("pairing", rotary.pairing(config, facts["rotary_dim"], patches))
     else:
         facts.update(bias(model, config, group, layer))
     module = attention.attention_of(model, config, layer, group.get("part"))
@@ -176,6 +179,13 @@ def same(key, ours, theirs):
             theirs, (int, float)) or not isinstance(ours, (int, float)):
         return ours == theirs
     return abs(ours - theirs) <= 1e-6 * abs(theirs)
+
+
+def written(value):
+    """Lists in nine digits, which tell any two float32 apart."""
+    if isinstance(value, list) and value and isinstance(value[0], float):
+        return [float("%.9g" % one) for one in value]
+    return value
 
 
 def shown(value):
@@ -215,14 +225,14 @@ def check(path, report, write):
         for key, old in group.items():
             if key in NOT_VALUES:
                 continue
-            if key == "axes" and old is None:  # one position for all pairs
+            if key == "axes" and old is None and key not in facts:  # one position for all pairs
                 continue
             if key not in facts:
                 missing.append("%d.%s" % (index, key))
                 continue
             report.values += 1
             if old is None:
-                group[key], changed = facts[key], True
+                group[key], changed = written(facts[key]), True
                 continue
             if same(key, facts[key], old):
                 continue
@@ -230,7 +240,7 @@ def check(path, report, write):
             report.differences.append((name, index, key, shown(old), shown(facts[key]), kept))
             if not kept:
                 differs = changed = True
-                group[key] = facts[key]
+                group[key] = written(facts[key])
     if missing:
         report.unchecked.append((name, missing))
     if not differs and not missing:
@@ -250,7 +260,7 @@ def main():
         try:
             check(FOLDER / (name + ".json"), report, not asked.check)
         except Exception as error:
-            report.refused.append("%s: in this script: %s: %s" % (name, type(error).__name__, error))
+            report.refused.append("%s: in this script: %r" % (name, error))
             if len(names) == 1:
                 raise
     print("%d files, %d values checked; %d files confirmed in full by transformers %s" % (

@@ -23,7 +23,7 @@ def has_frequencies(module):
 
 
 def layer_type_of(config, layer):
-    types = getattr(config, "layer_types", None) or getattr(config, "_rope_type_labels", None)
+    types = getattr(config, "layer_types", None)
     return types[layer] if types and layer < len(types) else None
 
 
@@ -40,14 +40,15 @@ def module_for(model, config, layer):
     return (own or shared or [None])[0]
 
 
-def label_of(module, config, layer):
+def label_of(model, module, config, layer):
     """Which frequencies of a module that has several, by layer type; None where it has one."""
     labels = [name[:-len("_inv_freq")] for name, _ in module.named_buffers(recurse=False)
               if name.endswith("_inv_freq") and not name.endswith("original_inv_freq")]
     labels = [one for one in labels if one]
     if not labels:
         return None
-    kind = layer_type_of(config, layer)
+    attention = attention_of(model, config, layer)
+    kind = getattr(attention, "rope_layer_type", None) or layer_type_of(config, layer)
     if kind in labels:
         return kind
     types = getattr(module, "layer_types", None) or labels
@@ -93,9 +94,10 @@ def text(model, config, layer, length):
     module = module_for(model, config, layer)
     if module is None:
         return legacy(model, config)
-    label = label_of(module, config, layer)
+    label = label_of(model, module, config, layer)
     inv_freq, scale = at_length(module, label, length)
-    rope = config.rope_parameters if isinstance(getattr(config, "rope_parameters", None), dict) else {}
+    rope = getattr(config, "rope_parameters", None)
+    rope = rope if isinstance(rope, dict) else {}
     if config.model_type == "granite_swa":
         rope = module.config.rope_parameters
     rope = rope.get(label, rope) if label else rope
@@ -173,7 +175,8 @@ def legacy(model, config):
     if config.model_type == "roformer":
         from transformers.models.roformer.modeling_roformer import (
             RoFormerSinusoidalPositionalEmbedding as Table)
-        rows = real(lambda: Table(2, config.hidden_size // config.num_attention_heads)).create_weight()
+        size = config.hidden_size // config.num_attention_heads
+        rows = real(lambda: Table(2, size)).create_weight()
     else:
         rows = next((one.embed_positions for one in model.modules()
                      if torch.is_tensor(getattr(one, "embed_positions", None))), None)
