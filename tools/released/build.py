@@ -66,7 +66,8 @@ def modeling(config):
 
 
 def classes_of(config):
-    """Model classes for a config: AutoModel's, whole models, parts of models, base classes."""
+    """Model classes for a config: AutoModel's, whole models, parts of models. A base class, which
+    has no modules, only where there is no other."""
     found = []
     if type(config) in MODEL_MAPPING:
         mapped = MODEL_MAPPING[type(config)]
@@ -74,8 +75,8 @@ def classes_of(config):
     ours = [one for one in vars(modeling(config)).values()
             if inspect.isclass(one) and issubclass(one, PreTrainedModel)
             and getattr(one, "config_class", None) is type(config) and one not in found]
-    return found + sorted(ours, key=lambda one: (
-        one.__name__.endswith("PreTrainedModel"), not one.__name__.endswith("Model")))
+    whole = [one for one in ours if not one.__name__.endswith("PreTrainedModel")]
+    return found + sorted(whole, key=lambda one: not one.__name__.endswith("Model")) or ours
 
 
 @contextlib.contextmanager

@@ -220,6 +220,7 @@ def check(path, report, write):
             wrong = wrong_layers(model, config, group)
             report.values += 1
             if wrong:
+                differs = True
                 report.differences.append((name, index, "layers", shown(group["layers"]),
                                            "otherwise for %s" % wrong, None))
         for key, old in group.items():

@@ -261,6 +261,9 @@ def rotates(model, config, layer):
     numbers; None where it cannot be called this way. False where the layer does not attend."""
     if config.model_type == "granite_swa":  # the model passes no tables to layers of base 0
         return config.layer_rope_theta[layer] != 0
+    kind, nested = layer_type_of(config, layer), getattr(config, "rope_parameters", None) or {}
+    if kind in nested and nested[kind] is None:  # nor to layer types whose entry is null
+        return False
     module = attention_of(model, config, layer)
     if module is None:
         return False
