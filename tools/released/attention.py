@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from build import modeling, real
+from models import modeling, real
 
 SCALES = ("scaling", "scale", "softmax_scale", "inv_norm_factor", "scale_attn")
 HEAD_DIMS = ("qk_head_dim", "head_dim", "attention_head_size", "key_value_proj_dim", "d_head",

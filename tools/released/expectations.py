@@ -23,7 +23,7 @@ import transformers
 
 import attention
 import rotary
-from build import NotInTransformers, Refused, config_of, model_of
+from models import NotInTransformers, Refused, config_of, model_of
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests" / "model" / "released"
 LISTS = {"inv_freq", "slopes"}

@@ -8,7 +8,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from attention import attention_of, fitted_base
-from build import modeling, real
+from models import modeling, real
 
 # Towers whose position_ids hold (x, y), so that axis 0 of the module is the width. Read in their
 # modeling files: sam3, sam2_video and edgetam_video stack (wpos_ids, hpos_ids); muse_* and step3p7
