@@ -51,7 +51,8 @@ Visibility visibility_of(std::string_view model_type) {
 WindowFacts window_of(std::string_view model_type) {
   using enum Slides;
   static constexpr Row<WindowFacts> rows[] = {
-      {"mistral ministral voxtral_realtime_text", {all, 4096}},
+      {"mistral voxtral_realtime_text", {all, 4096}},
+      {"ministral", {by_type, 4096, "s"}},
       {"mixtral ministral3 phi3 phi4_multimodal phimoe starcoder2 minimax", {all}},
       {"qwen3_moe", {from_layer, 4096}},
       {"recurrent_gemma", {all, 2048, "", "attention_window_size"}},
@@ -100,7 +101,7 @@ const NormFacts* norm_of(std::string_view model_type) {
       {"esmc", {layer, before, together, 1e-5}},
       {"hunyuan_v1_dense hunyuan_v1_moe", {rms, after, head, 1e-5}},
       {"nanochat", {rms, after, head, 1e-6}},
-      {"llama4_text", {rms, after, head, 1e-5, 0, "use_qk_norm", true}},
+      {"llama4_text", {rms, after, head, 1e-5, 0, "use_qk_norm", true, true}},
       {"persimmon", {layer, before, head, 1e-5, 0, "qk_layernorm", true}},
       {"phi stablelm", {layer, before, head, 1e-5, 0, "qk_layernorm", false}},
       {"cohere", {layer, before, head, 1e-5, 0, "use_qk_norm", false}},
@@ -113,6 +114,9 @@ const NormFacts* norm_of(std::string_view model_type) {
 
 std::int64_t key_heads_of(std::string_view model_type) {
   static constexpr Row<std::int64_t> rows[] = {
+      {"codegen gpt_neox gpt_neox_japanese gptj gte jina_embeddings_v3 modernbert "
+        "modernbert-decoder nomic_bert persimmon roformer",
+       -1},
       {"dbrx deepseek_v4 gpt_bigcode", 1},
       {"ernie4_5 gemma3n_text glm glm4 glm4v_text glm_image_text internlm3 "
         "paddleocr_vl_text qwen3_5_moe_text qwen3_next qwen3_omni_moe_talker_text "

@@ -32,6 +32,7 @@ struct NormFacts {
   double weight_offset = 0;
   std::string_view switched_by = {};  // a boolean key that turns the norm on; empty: always
   bool on = true;                     // where that key is not given
+  bool rotated_only = false;          // of layers that rotate alone
 };
 
 // Each is what the family's own source does; the defaults hold for families not listed.
@@ -39,7 +40,7 @@ Visibility visibility_of(std::string_view model_type);  // causal for language m
 WindowFacts window_of(std::string_view model_type);
 // Null: q and k are not normalised.
 const NormFacts* norm_of(std::string_view model_type);
-// num_key_value_heads where it is not given; 0: as the query heads.
+// num_key_value_heads where it is not given; 0: as the query heads. -1: so in any case.
 std::int64_t key_heads_of(std::string_view model_type);
 std::int64_t value_dim_of(std::string_view model_type);  // v_head_dim; 0: as head_dim
 bool has_sinks(std::string_view model_type);

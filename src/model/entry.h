@@ -23,6 +23,7 @@
 #include <span>
 #include <vector>
 
+#include "gnomon/model/description.h"
 #include "gnomon/model/encoding.h"
 
 namespace gnomon::model {
@@ -59,6 +60,8 @@ class Call {
   // Numbers of the tokens in a line, for tables and biases of an image whose rotation goes by
   // axes.
   const Positions* line = nullptr;
+  // Of an image whose learned table is resized: the rule, and where each patch lies.
+  const ImageTokens* resized = nullptr;
   std::int64_t cached = 0;  // tokens before the queries, where the keys are not given
   // Continuous coordinates of the queries [T, A] in place of positions; none: no data.
   View<const double, 2> coordinates = {};

@@ -120,11 +120,12 @@ Lowered internal::lower_group(const ModelDescription& model, const LayerGroup& g
                               std::optional<Distances> reach) {
   refuse_unsupported(model, group);
   const NamedValues named(group, values);
-  Call call = tokens.call();
+  Call call = tokens.call_of(group.attention);
+  const Call whole = tokens.call();
   call.softmax_scale = group.attention.softmax_scale;
   if (reach) call.reach = reach;
-  Lowered lowered =
-      lower_call(group.position, call, values.first(parameters(group.position).size()));
+  Lowered lowered = lower_call(group.position, call,
+                               values.first(parameters(group.position).size()), &whole);
   put_attention(group, named, lowered);
   tokens.put_mask(group.attention, lowered);
   if (group.attention.rotary_input == RotaryInput::hidden) {

@@ -65,7 +65,7 @@ TokensOfLayer::TokensOfLayer(const ModelDescription& model, const LayerTokens& t
 }
 
 void TokensOfLayer::place_image(const ModelDescription& model, const ImagePatches& image) {
-  const ImageTokens rule = model.image.value_or(ImageTokens{});
+  const ImageTokens& rule = rule_ = model.image.value_or(ImageTokens{});
   if (image.frames < 1 || image.height < 1 || image.width < 1)
     refuse("model", "an image must have at least 1 patch",
            std::min({image.frames, image.height, image.width}));
@@ -104,9 +104,23 @@ Call TokensOfLayer::call() const {
   if (!image_.empty()) {
     if (coordinates_.cells > 0) call.coordinates = coordinates_.view();
     if (!keys_.empty()) call.line = &keys_.front();
+    if (rule_.table && (rule_.table->height != image_[1] || rule_.table->width != image_[2] ||
+                        rule_.order == PatchOrder::merge_blocks))
+      call.resized = &rule_;
   }
   if (key_axes_.empty() && tokens_.cached > 0) call.cached = tokens_.cached;
   return call;
+}
+
+Call TokensOfLayer::call_of(const LayerAttention& attention) const {
+  if (!is_image() || !attention.partition) return call();
+  const auto [height, width, shift] = *attention.partition;
+  window_ = grid_axes(grid(height, width));
+  window_line_ = {consecutive(height * width)};
+  Call window(window_, {}, Call::EarlierKeys::turned);
+  window.line = &window_line_.front();
+  window.length = length_;
+  return window;
 }
 
 void TokensOfLayer::put_mask(const LayerAttention& attention, Lowered& lowered) const {

@@ -17,6 +17,9 @@ class TokensOfLayer {
   TokensOfLayer& operator=(const TokensOfLayer&) = delete;
 
   Call call() const;
+  // The tokens of one window of an image; of tokens that are no image themselves.
+  bool is_image() const { return tokens_.image.has_value(); }
+  Call call_of(const LayerAttention& attention) const;
   // The mask and, where rows are not enough, the positions of queries and keys.
   void put_mask(const LayerAttention& attention, Lowered& lowered) const;
   Distances distances() const { return call().distances(); }
@@ -28,8 +31,10 @@ class TokensOfLayer {
   std::int64_t length_ = 0;
   std::vector<Positions> queries_ = {}, keys_ = {};  // where they are made here
   std::vector<std::int64_t> image_ = {};
+  ImageTokens rule_ = {};
   Coordinates coordinates_ = {};
   std::span<const Positions> query_axes_ = {}, key_axes_ = {};
+  mutable std::vector<Positions> window_ = {}, window_line_ = {};
 };
 
 // Throws std::invalid_argument that names what the group does.

@@ -353,6 +353,7 @@ LayerGroup joined(const Draft& r, const std::vector<std::size_t>& in, const Laye
   if (all.part == "decoder") attention.visibility = Visibility::causal;
   if (layer.slides) attention.left = r.left, attention.right = r.right;
   if (layer.type != "chunked_attention") attention.chunk.reset();
+  if (!layer.normalises) attention.query_norm.reset(), attention.key_norm.reset();
   const auto keys = r.key_heads_of.find(layer.type);
   all.key_heads = keys != r.key_heads_of.end() ? keys->second : r.key_heads;
   if (all.key_heads == 0) all.key_heads = all.heads;

@@ -72,6 +72,7 @@ struct Layer {
   bool attends = true;                  // or convolution, recurrence: nothing to encode
   bool turns = true;                    // or no rotation (NoPE)
   std::string rope = {};                // its key in `ropes`, where that is not its type
+  bool normalises = true;               // its queries and keys, where the model does
   bool slides = false;                  // has the window of `Draft::window`
 };
 

@@ -53,6 +53,8 @@ void read_key_heads(Reading& r) {
     if (is_true(r, "multi_query", true)) heads = 1;
   } else if (type == "chatglm" && !is_true(r, "multi_query_attention", false)) {
     r.keys.find(names);
+  } else if (key_heads_of(type) < 0) {
+    r.keys.find(names);
   } else if (const auto given = r.keys.size(names, most_of_few)) {
     heads = *given;
   } else if (const std::int64_t known = key_heads_of(type)) {
@@ -162,6 +164,8 @@ void read_norms(Reading& r) {
   if (const auto given = r.keys.positive(facts->kind == NormKind::layer ? layer : rms))
     norm.norm.epsilon = *given;
   r.attention.query_norm = r.attention.key_norm = norm;
+  if (facts->rotated_only)
+    for (Layer& layer : r.layers) layer.normalises = layer.turns;
 }
 
 void read_softmax(Reading& r) {
@@ -175,6 +179,50 @@ void read_softmax(Reading& r) {
     r.attention.value_norm = HeadNorm{
         .kind = NormKind::rms,
         .epsilon = r.keys.positive({"rms_norm_eps"}).value_or(1e-6)};
+}
+
+// How the image becomes tokens, of towers.
+void read_image(Reading& r) {
+  const auto reads_by = [&](auto... rules) { return ((r.family.read == rules) || ...); };
+  const std::string_view type = r.family.model_type;
+  ImageTokens image;
+  const bool in_rows = type == "paddleocr_vl_vision" || type.starts_with("mlcd");
+  if (reads_by(tower, tower_on_grid, tower_on_table) && !in_rows) {
+    image.order = PatchOrder::merge_blocks;
+    image.merge = r.size({"spatial_merge_size"}, 2, most_of_few);
+  }
+  if (type.starts_with("mlcd")) image.first_tokens = 1;
+  if (reads_by(dinov3)) {
+    image.origin = PatchOrigin::centres;
+    image.first_tokens = 1 + r.keys.integer({"num_register_tokens"}).value_or(0);
+  }
+  if (reads_by(llama4_tower, muse_vision, inkling_vision, pix2struct_vision))
+    image.origin = PatchOrigin::from_one;
+  if (reads_by(llama4_tower)) image.last_tokens = 1;
+  if (reads_by(vjepa2, minimax_vision, videomae)) image.frames = true;
+  if (reads_by(image_grid, mae, beit)) {
+    image.first_tokens = reads_by(beit) ? 1 : r.family.rows;
+    if (reads_by(image_grid)) {
+      const Cells cells = image_cells(r);
+      image.table = GridSize{cells.height, cells.width};
+      image.resize = type == "dinov2_with_registers"
+                         ? resize_dinov2_registers(image.first_tokens)
+                         : resize_vit(image.first_tokens);
+    }
+  }
+  if (reads_by(tower_on_grid)) {
+    const Cells cells = image_cells(r);
+    image.table = GridSize{cells.height, cells.width};
+    image.resize = resize_vit(0);
+  }
+  if (reads_by(tower_on_table)) {
+    image.table = GridSize{r.out.length, r.out.length};
+    image.resize = resize_qwen3_vl();
+  }
+  if (image.first_tokens < 0 || image.first_tokens > most_of_few)
+    r.fail_at({"num_register_tokens"}, "num_register_tokens must be 0 to 65535, got " +
+                                           std::to_string(image.first_tokens - 1));
+  r.out.image = image;
 }
 
 }  // namespace
@@ -199,6 +247,7 @@ void read_attention(Reading& r) {
     if (r.keys.positive({key}))
       r.unsupported = "clipped queries, keys and values (" + std::string(key) + ")";
   if (is_true(r, "rotary_value", false)) r.unsupported = "values that are rotated (rotary_value)";
+  if (is_tower(r.family)) read_image(r);
   if (r.out.width == 0)
     r.out.width = r.keys.integer({"hidden_size", "n_embd", "d_model", "dim", "n_embed",
                                   "emb_dim", "embed_dim", "hidden_dim", "model_dim"})

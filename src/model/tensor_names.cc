@@ -23,8 +23,8 @@ constexpr Name known[] = {
      "positional_embedding_vlm|position_embedding.weight|positional_embedding|"
      "position_embeds.weight|query_position_embeddings.weight"},
     {"t5", "buckets",
-     "block.0.layer.0.SelfAttention.relative_attention_bias.weight|"
      "block.{}.layer.0.SelfAttention.relative_attention_bias.weight|"
+     "block.0.layer.0.SelfAttention.relative_attention_bias.weight|"
      "relative_attention_bias.weight|rel_pos_bias.weight"},
     {"wavlm", "buckets", "layers.0.attention.rel_attn_embed.weight"},
     {"wavlm", "gate_weight", "layers.{}.attention.gru_rel_pos_linear.weight"},

@@ -11,6 +11,7 @@
 
 #include "gnomon/attention/attention.h"
 #include "gnomon/attention/qk_norm.h"
+#include "gnomon/embedding/resize.h"
 #include "gnomon/model/encoding.h"
 #include "gnomon/rotary/temperature.h"
 
@@ -129,6 +130,10 @@ struct ImageTokens {
   std::int64_t last_tokens = 0;   // behind them (Llama 4)
   // Whether patches have a position on the axis of frames also where there is one frame.
   bool frames = false;
+  // Of a tower whose learned table is brought to the grid of each image: the grid it was
+  // trained on, and how.
+  std::optional<GridSize> table = {};
+  TableResize resize = {};
 
   bool operator==(const ImageTokens&) const = default;
 };

@@ -1,0 +1,232 @@
+// Layers of released models, end to end: from config.json and the checkpoint's tensors alone,
+// attention's output must be that of the model's own code (tools/released.sh makes the files).
+#include "gnomon/model/layer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "gnomon/attention/attention.h"
+#include "gnomon/io/safetensors.h"
+#include "gnomon/model/config.h"
+#include "testing.h"
+
+namespace gnomon::model {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using std::int64_t;
+
+const fs::path folder = fs::path(GNOMON_SOURCE_DIR) / "tests/model/layers";
+
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().extension() == ".json") all.push_back(entry.path().stem());
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+// A tensor of doubles, [B, T, H, D].
+struct Heads {
+  std::array<std::ptrdiff_t, 4> extents{};
+  std::vector<double> values;
+
+  View<double, 4> view() { return {values.data(), extents}; }
+  View<const double, 4> view() const { return {values.data(), extents}; }
+};
+
+// A case: the configuration and the recorded tensors.
+class Case {
+ public:
+  explicit Case(const std::string& name)
+      : json(Json::parse(std::ifstream(folder / (name + ".json")))),
+        file_(folder / (name + ".safetensors")) {}
+
+  bool has(const std::string& name) const { return file_.find(name) != nullptr; }
+  Heads heads(const std::string& name) const {
+    const io::Array array = file_.tensor(name);
+    Heads out;
+    std::copy(array.shape().begin(), array.shape().end(), out.extents.begin());
+    const auto values = flat<float>(array);
+    out.values.assign(values.begin(), values.end());
+    return out;
+  }
+  // [B, T, C] as [1, B, T, C].
+  Heads rows(const std::string& name) const {
+    const auto extents = shape(name);
+    Heads out{{1, extents[0], extents[1], extents[2]}, {}};
+    const auto values = numbers<float>(name);
+    out.values.assign(values.begin(), values.end());
+    return out;
+  }
+  bool has_any(const std::string& prefix) const {
+    for (const io::TensorEntry& one : file_.tensors())
+      if (one.name.starts_with(prefix)) return true;
+    return false;
+  }
+  template <typename T>
+  std::vector<T> numbers(const std::string& name) const {
+    const auto values = flat<T>(file_.tensor(name));
+    return {values.begin(), values.end()};
+  }
+  std::vector<int64_t> shape(const std::string& name) const {
+    return file_.tensor(name).shape();
+  }
+  Checkpoint checkpoint() const {
+    Checkpoint checkpoint;
+    for (const io::TensorEntry& one : file_.tensors())
+      if (!one.name.starts_with("@")) checkpoint.names.push_back(one.name);
+    checkpoint.read = [this](const std::string& name) {
+      return CheckpointTensor{shape(name), numbers<float>(name)};
+    };
+    return checkpoint;
+  }
+
+  Json json;
+
+ private:
+  template <typename T>
+  static std::span<const T> flat(const io::Array& array) {
+    const std::span<const std::byte> bytes = array.bytes();
+    return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+  io::SafeTensors file_;
+};
+
+// The tokens of a case: positions on all axes with the padding mask, or an image.
+struct Tokens {
+  std::vector<Positions> axes;
+  std::optional<ImagePatches> image;
+
+  explicit Tokens(const Case& one) {
+    if (one.json.contains("image")) {
+      const Json& size = one.json["image"];
+      image = {size.value("frames", int64_t{1}), size["height"], size["width"]};
+      return;
+    }
+    if (!one.has("@positions")) return;
+    if (one.has("@bbox")) {
+      const auto all = one.numbers<int64_t>("@bbox");
+      for (std::size_t i = 0; i < all.size(); i += 4) {
+        boxes.x.push_back(all[i]);
+        boxes.y.push_back(all[i + 3]);
+      }
+    }
+    const auto shape = one.shape("@positions");
+    const auto ids = one.numbers<int64_t>("@positions");
+    const auto count = static_cast<std::size_t>(shape[1] * shape[2]);
+    for (int64_t a = 0; a < shape[0]; ++a) {
+      Positions axis{.batch = shape[1], .tokens = shape[2]};
+      const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(count) * a;
+      axis.ids.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
+      axis.sequences.resize(count);
+      if (one.has("@mask")) {
+        const auto mask = one.numbers<std::uint8_t>("@mask");
+        for (std::size_t i = 0; i < count; ++i)
+          axis.sequences[i] = mask[i] ? 0 : Positions::padding;
+      }
+      axes.push_back(std::move(axis));
+    }
+  }
+  LayerTokens all(const Case& one) const {
+    return {.queries = axes,
+            .length = one.json.value("length", int64_t{0}),
+            .image = image,
+            .boxes = boxes.x.empty() ? nullptr : &boxes};
+  }
+  gnomon::Page boxes;
+};
+
+// The largest difference over rows that are not padding, by the largest value.
+double error(const Heads& got, const Heads& wanted, const std::vector<Positions>& axes) {
+  double most = 0, worst = 0;
+  const bool embedded = wanted.extents[0] == 1 && axes.size() && axes[0].batch > 1;
+  const auto count = static_cast<std::size_t>(
+      wanted.extents[0] * wanted.extents[1] * (embedded ? wanted.extents[2] : 1));
+  const std::size_t row = wanted.values.size() / std::max<std::size_t>(count, 1);
+  for (std::size_t t = 0; t < count; ++t) {
+    if (!axes.empty() && axes[0].sequences.size() == count &&
+        axes[0].sequences[t] == Positions::padding)
+      continue;
+    for (std::size_t i = t * row; i < (t + 1) * row; ++i) {
+      most = std::max(most, std::abs(wanted.values[i]));
+      worst = std::max(worst, std::abs(got.values[i] - wanted.values[i]));
+      if (!std::isfinite(got.values[i])) return INFINITY;
+    }
+  }
+  return worst / most;
+}
+
+std::string layer_name(const std::string& part, int64_t layer) {
+  return "@" + (part.empty() ? "layers" : part) + "." + std::to_string(layer);
+}
+
+Heads attended(const Lowered& lowered, const Heads& q, const Heads& k, const Heads& v) {
+  Heads out{{q.extents[0], q.extents[1], q.extents[2], v.extents[3]}, {}};
+  out.values.resize(static_cast<std::size_t>(q.extents[0] * q.extents[1] * q.extents[2] *
+                                             v.extents[3]));
+  attention<double>(q.view(), k.view(), v.view(), lowered.mask, attention_position(lowered),
+                    softmax(lowered), out.view());
+  return out;
+}
+
+class Layers : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Layers, GiveTheOutputOfTheModelsOwnCode) {
+  const Case one(GetParam());
+  const ModelDescription model = read_config(one.json["config"].dump(),
+                                             {.part = one.json.value("part", "")});
+  const Tokens tokens(one);
+  int compared = 0;
+  for (const std::string part : {"", "encoder", "decoder"}) {
+    const std::string of_part = "@" + (part.empty() ? "layers" : part) + ".";
+    const bool here = std::any_of(model.groups.begin(), model.groups.end(),
+                                  [&](const LayerGroup& group) { return group.part == part; });
+    if (!here || !one.has_any(of_part)) continue;
+    ModelPlan plan(model, one.checkpoint(), part);
+    const LayerTokens all = tokens.all(one);
+    plan.set_tokens(all);
+    if (one.has(of_part + "embed.in")) {
+      Heads x = one.rows(of_part + "embed.in");
+      add_position(plan.layer(0), x.view()[0]);
+      EXPECT_LE(error(x, one.rows(of_part + "embed.out"), tokens.axes), 1e-5) << "embeddings";
+    }
+    for (const LayerGroup& group : model.groups)
+      for (const int64_t layer : group.layers) {
+        const std::string name = layer_name(part, layer);
+        if (group.part != part || !one.has(name + ".q")) continue;
+        Heads q = one.heads(name + ".q"), k = one.heads(name + ".k"), v = one.heads(name + ".v");
+        std::vector<Positions> windows;
+        if (one.has(name + ".sequences")) {
+          windows = {consecutive(q.extents[1], 0, q.extents[0])};
+          windows[0].sequences = one.numbers<std::int32_t>(name + ".sequences");
+          plan.set_tokens({.queries = windows});
+        }
+        const Lowered& lowered = plan.layer(layer);
+        prepare(lowered, q.view(), k.view(), v.view());
+        const double off = error(attended(lowered, q, k, v), one.heads(name + ".out"),
+                                 tokens.axes);
+        EXPECT_LE(off, one.json.value("tolerance", 1e-5)) << name;
+        ++compared;
+        if (!windows.empty()) plan.set_tokens(all);
+      }
+  }
+  EXPECT_GT(compared, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Layers, ::testing::ValuesIn(names()), [](const auto& one) {
+  std::string name = one.param;
+  for (char& c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return name;
+});
+
+}  // namespace
+}  // namespace gnomon::model
