@@ -104,6 +104,7 @@ void internal::put_tokens(const LayerGroup& group, const TokensOfLayer& tokens,
                           Lowered& lowered) {
   lowered.queries.reset();
   lowered.keys.reset();
+  lowered.scale_positions.reset();
   tokens.put_mask(group.attention, lowered);
 }
 
@@ -128,6 +129,8 @@ Lowered internal::lower_group(const ModelDescription& model, const LayerGroup& g
                                values.first(parameters(group.position).size()), &whole);
   put_attention(group, named, lowered);
   tokens.put_mask(group.attention, lowered);
+  lowered.gated = gated(group.position);
+  lowered.table_in_layers = group.attention.table_input == TableInput::queries_and_keys;
   if (group.attention.rotary_input == RotaryInput::hidden) {
     // The layer's input is rotated before its projections: a rotation of queries alone.
     lowered.query_rotations.clear();
@@ -144,16 +147,37 @@ Lowered lower_layer(const ModelDescription& model, std::int64_t layer, std::stri
   return internal::lower_group(model, group, TokensOfLayer(model, tokens), values, {});
 }
 
+namespace {
+
 template <typename T>
-void add_position(const Lowered& lowered, View<T, 3> x) {
-  if (!lowered.table) return;
-  const EmbeddingTable& table = *lowered.table;
+void add_rows(const EmbeddingTable& table, View<T, 3> x) {
   const std::int64_t batch = x.extent(0), tokens = x.extent(1);
   if (table.tokens == tokens) return add_table(x, table.view());
   if (table.tokens != batch * tokens)
     refuse("model", "x must have " + std::to_string(table.tokens) + " tokens", batch * tokens);
   for (std::int64_t b = 0; b < batch; ++b)
     add_table(x.slice(0, b, 1), table.view().slice(0, b * tokens, tokens));
+}
+
+}  // namespace
+
+template <typename T>
+void add_position(const Lowered& lowered, View<T, 3> x) {
+  if (lowered.table && !lowered.table_in_layers) add_rows(*lowered.table, x);
+}
+
+bool has_own_input(const Lowered& lowered) noexcept {
+  return lowered.hidden_rotary || (lowered.table && lowered.table_in_layers);
+}
+
+template <typename T>
+void prepare_input(const Lowered& lowered, std::int64_t heads, View<T, 3> x) {
+  if (lowered.table && lowered.table_in_layers) add_rows(*lowered.table, x);
+  if (!lowered.hidden_rotary) return;
+  const std::ptrdiff_t size = x.extent(2) / heads;
+  rotate(View<T, 4>(x.data(), {x.extent(0), x.extent(1), heads, size},
+                    {x.stride(0), x.stride(1), size * x.stride(2), x.stride(2)}),
+         *lowered.hidden_rotary);
 }
 
 namespace {
@@ -196,14 +220,16 @@ void prepare(const Lowered& lowered, View<T, 4> q, View<T, 4> k, View<T, 4> v) {
     if (k.data()) normalise<T>(k, {}, k);
   }
   if (lowered.query_scale && q.data()) {
-    if (!lowered.queries)
+    const auto& positions = lowered.scale_positions ? lowered.scale_positions : lowered.queries;
+    if (!positions)
       refuse("model", "a scale by position needs positions of the queries", "none");
-    scale_queries(q, *lowered.query_scale, *lowered.queries);
+    scale_queries(q, *lowered.query_scale, *positions);
   }
 }
 
-#define GNOMON_INSTANTIATE(T)                               \
-  template void add_position(const Lowered&, View<T, 3>);   \
+#define GNOMON_INSTANTIATE(T)                                             \
+  template void add_position(const Lowered&, View<T, 3>);                 \
+  template void prepare_input(const Lowered&, std::int64_t, View<T, 3>);  \
   template void prepare(const Lowered&, View<T, 4>, View<T, 4>, View<T, 4>);
 GNOMON_INSTANTIATE(float)
 GNOMON_INSTANTIATE(double)
@@ -211,8 +237,11 @@ GNOMON_INSTANTIATE(Half)
 GNOMON_INSTANTIATE(BFloat16)
 #undef GNOMON_INSTANTIATE
 
-AttentionPosition attention_position(const Lowered& lowered) {
+AttentionPosition attention_position(const Lowered& lowered, View<const float, 3> gates) {
+  if (lowered.gated && !gates.data())
+    refuse("model", "gates of the layer's input must be given", "none");
   AttentionPosition position;
+  position.gates = gates;
   position.bias = lowered.bias;
   if (!lowered.relative.empty()) position.relative = &lowered.relative;
   if (lowered.keys) {

@@ -137,6 +137,8 @@ void TokensOfLayer::put_mask(const LayerAttention& attention, Lowered& lowered) 
                         : is_consecutive(key_axes_.front(), 0) &&
                               is_consecutive(queries, lowered.mask.offset);
   lowered.queries = queries;
+  if (attention.query_scale && attention.query_scale_index == ScaleIndex::row)
+    lowered.scale_positions = consecutive(queries.tokens, lowered.mask.offset);
   std::optional<std::int64_t> chunk = attention.chunk;
   if (chunk && by_rows && queries.tokens == 1) {
     // One query sees the keys of its chunk: as many as it is rows into it.

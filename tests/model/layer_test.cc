@@ -164,18 +164,43 @@ double error(const Heads& got, const Heads& wanted, const std::vector<Positions>
   return worst / most;
 }
 
-std::string layer_name(const std::string& part, int64_t layer) {
-  return "@" + (part.empty() ? "layers" : part) + "." + std::to_string(layer);
-}
-
-Heads attended(const Lowered& lowered, const Heads& q, const Heads& k, const Heads& v) {
+Heads attended(const Lowered& lowered, const Heads& q, const Heads& k, const Heads& v,
+               View<const float, 3> gates = {}) {
   Heads out{{q.extents[0], q.extents[1], q.extents[2], v.extents[3]}, {}};
   out.values.resize(static_cast<std::size_t>(q.extents[0] * q.extents[1] * q.extents[2] *
                                              v.extents[3]));
-  attention<double>(q.view(), k.view(), v.view(), lowered.mask, attention_position(lowered),
+  attention<double>(q.view(), k.view(), v.view(), lowered.mask, attention_position(lowered, gates),
                     softmax(lowered), out.view());
   return out;
 }
+
+// What the names of a part's tensors begin with; empty: the case has none. DETR's encoder is
+// recorded alone.
+std::string prefix_of(const Case& one, const ModelDescription& model, const std::string& part) {
+  if (std::none_of(model.groups.begin(), model.groups.end(),
+                   [&](const LayerGroup& group) { return group.part == part; }))
+    return {};
+  const std::string name = "@" + (part.empty() ? "layers" : part) + ".";
+  if (one.has_any(name)) return name;
+  return part == "encoder" && one.has_any("@layers.") ? "@layers." : "";
+}
+
+// The gates of a layer, of a case that has the layer's input.
+struct Gates {
+  std::vector<float> values;
+  View<const float, 3> view;
+
+  Gates(const Case& one, const ModelPlan& plan, int64_t layer, const std::string& name,
+        int64_t heads) {
+    if (!plan.layer(layer).gated) return;
+    const auto shape = one.shape(name + ".hidden");
+    const auto hidden = one.numbers<float>(name + ".hidden");
+    values.resize(static_cast<std::size_t>(shape[0] * heads * shape[1]));
+    const View<float, 3> out(values.data(), {shape[0], heads, shape[1]});
+    plan.gates(layer, View<const float, 3>(hidden.data(), {shape[0], shape[1], shape[2]}), out);
+    view = out;
+  }
+};
 
 class Layers : public ::testing::TestWithParam<std::string> {};
 
@@ -186,10 +211,8 @@ TEST_P(Layers, GiveTheOutputOfTheModelsOwnCode) {
   const Tokens tokens(one);
   int compared = 0;
   for (const std::string part : {"", "encoder", "decoder"}) {
-    const std::string of_part = "@" + (part.empty() ? "layers" : part) + ".";
-    const bool here = std::any_of(model.groups.begin(), model.groups.end(),
-                                  [&](const LayerGroup& group) { return group.part == part; });
-    if (!here || !one.has_any(of_part)) continue;
+    const std::string of_part = prefix_of(one, model, part);
+    if (of_part.empty()) continue;
     ModelPlan plan(model, one.checkpoint(), part);
     const LayerTokens all = tokens.all(one);
     plan.set_tokens(all);
@@ -200,7 +223,7 @@ TEST_P(Layers, GiveTheOutputOfTheModelsOwnCode) {
     }
     for (const LayerGroup& group : model.groups)
       for (const int64_t layer : group.layers) {
-        const std::string name = layer_name(part, layer);
+        const std::string name = of_part + std::to_string(layer);
         if (group.part != part || !one.has(name + ".q")) continue;
         Heads q = one.heads(name + ".q"), k = one.heads(name + ".k"), v = one.heads(name + ".v");
         std::vector<Positions> windows;
@@ -211,7 +234,16 @@ TEST_P(Layers, GiveTheOutputOfTheModelsOwnCode) {
         }
         const Lowered& lowered = plan.layer(layer);
         prepare(lowered, q.view(), k.view(), v.view());
-        const double off = error(attended(lowered, q, k, v), one.heads(name + ".out"),
+        for (const auto& [in, out] : {std::pair(".add_in", ".add_out"),
+                                      std::pair(".hidden", ".hidden_turned")}) {
+          if (!one.has(name + out)) continue;
+          EXPECT_TRUE(has_own_input(lowered)) << name;
+          Heads x = one.rows(name + in);
+          prepare_input(lowered, group.heads, x.view()[0]);
+          EXPECT_LE(error(x, one.rows(name + out), tokens.axes), 1e-5) << name << out;
+        }
+        const Gates gates(one, plan, layer, name, group.heads);
+        const double off = error(attended(lowered, q, k, v, gates.view), one.heads(name + ".out"),
                                  tokens.axes);
         EXPECT_LE(off, one.json.value("tolerance", 1e-5)) << name;
         ++compared;
