@@ -118,13 +118,18 @@ void internal::put_group(const LayerGroup& group, const TokensOfLayer& tokens, V
 
 Lowered internal::lower_group(const ModelDescription& model, const LayerGroup& group,
                               const TokensOfLayer& tokens, Values values,
-                              std::optional<Distances> reach) {
+                              std::optional<Distances> reach, const Lowered* known) {
   refuse_unsupported(model, group);
   const NamedValues named(group, values);
   Call call = tokens.call_of(group.attention);
   const Call whole = tokens.call();
   call.softmax_scale = group.attention.softmax_scale;
   if (reach) call.reach = reach;
+  if (known && known->query_rotary && group.position.size() == 1 &&
+      std::holds_alternative<ScaledRotary>(group.position[0])) {
+    call.known = &known->query_rotary->schedule();
+    call.known_factor = known->softmax_factor;
+  }
   Lowered lowered = lower_call(group.position, call,
                                values.first(parameters(group.position).size()), &whole);
   put_attention(group, named, lowered);
@@ -220,10 +225,9 @@ void prepare(const Lowered& lowered, View<T, 4> q, View<T, 4> k, View<T, 4> v) {
     if (k.data()) normalise<T>(k, {}, k);
   }
   if (lowered.query_scale && q.data()) {
-    const auto& positions = lowered.scale_positions ? lowered.scale_positions : lowered.queries;
-    if (!positions)
+    if (!lowered.scale_positions)
       refuse("model", "a scale by position needs positions of the queries", "none");
-    scale_queries(q, *lowered.query_scale, *positions);
+    scale_queries(q, *lowered.query_scale, *lowered.scale_positions);
   }
 }
 
