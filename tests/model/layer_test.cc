@@ -253,6 +253,77 @@ TEST_P(Layers, GiveTheOutputOfTheModelsOwnCode) {
   EXPECT_GT(compared, 0);
 }
 
+// Tokens `begin` to `end` of some rows.
+Positions slice(const Positions& all, int64_t begin, int64_t end) {
+  Positions part{.batch = all.batch, .tokens = end - begin};
+  for (int64_t b = 0; b < all.batch; ++b)
+    for (int64_t t = begin; t < end; ++t) {
+      part.ids.push_back(all.ids[static_cast<std::size_t>(b * all.tokens + t)]);
+      part.sequences.push_back(all.sequences[static_cast<std::size_t>(b * all.tokens + t)]);
+    }
+  return part;
+}
+Heads slice(const Heads& all, std::ptrdiff_t begin, std::ptrdiff_t end) {
+  Heads part{{all.extents[0], end - begin, all.extents[2], all.extents[3]}, {}};
+  for (std::ptrdiff_t b = 0; b < all.extents[0]; ++b)
+    for (std::ptrdiff_t t = begin; t < end; ++t)
+      for (std::ptrdiff_t h = 0; h < all.extents[2]; ++h)
+        for (std::ptrdiff_t d = 0; d < all.extents[3]; ++d)
+          part.values.push_back(all.view()(b, t, h, d));
+  return part;
+}
+void put(Heads& all, const Heads& part, std::ptrdiff_t begin) {
+  for (std::ptrdiff_t b = 0; b < part.extents[0]; ++b)
+    for (std::ptrdiff_t t = 0; t < part.extents[1]; ++t)
+      for (std::ptrdiff_t h = 0; h < part.extents[2]; ++h)
+        for (std::ptrdiff_t d = 0; d < part.extents[3]; ++d)
+          all.view()(b, begin + t, h, d) = part.view()(b, t, h, d);
+}
+
+// A prompt in two pieces, then a token at a time: keys and values come from a cache.
+TEST_P(Layers, RepeatTheFullPassByACache) {
+  const Case one(GetParam());
+  const ModelDescription model = read_config(one.json["config"].dump(),
+                                             {.part = one.json.value("part", "")});
+  const Tokens tokens(one);
+  if (tokens.axes.empty()) return;  // towers have no cache
+  const bool rows_are_positions = tokens.axes.size() == 1 && !one.has("@mask");
+  for (const LayerGroup& group : model.groups) {
+    const std::string of_part = prefix_of(one, model, group.part);
+    if (of_part.empty() || group.attention.visibility != Visibility::causal) continue;
+    ModelPlan plan(model, one.checkpoint(), group.part);
+    for (const int64_t layer : group.layers) {
+      const std::string name = of_part + std::to_string(layer);
+      if (!one.has(name + ".q")) continue;
+      const Heads q = one.heads(name + ".q"), k = one.heads(name + ".k"),
+                  v = one.heads(name + ".v"), wanted = one.heads(name + ".out");
+      Heads keys = k, values = v, out = wanted;
+      const int64_t count = q.extents[1];
+      for (int64_t begin = 0, end = 4; begin < count; begin = end, end += end < 9 ? 5 : 1) {
+        std::vector<Positions> queries, before;
+        for (const Positions& axis : tokens.axes) {
+          queries.push_back(slice(axis, begin, end));
+          before.push_back(slice(axis, 0, end));
+        }
+        LayerTokens now{.queries = queries, .length = one.json.value("length", int64_t{0})};
+        if (rows_are_positions)
+          now.cached = begin;
+        else
+          now.keys = before;
+        plan.set_tokens(now);
+        const Lowered& lowered = plan.layer(layer);
+        Heads q_new = slice(q, begin, end), k_new = slice(k, begin, end),
+              v_new = slice(v, begin, end);
+        prepare(lowered, q_new.view(), k_new.view(), v_new.view());
+        put(keys, k_new, begin);
+        put(values, v_new, begin);
+        put(out, attended(lowered, q_new, slice(keys, 0, end), slice(values, 0, end)), begin);
+      }
+      EXPECT_LE(error(out, wanted, tokens.axes), one.json.value("tolerance", 1e-5)) << name;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, Layers, ::testing::ValuesIn(names()), [](const auto& one) {
   std::string name = one.param;
   for (char& c : name)
