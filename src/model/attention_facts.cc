@@ -56,8 +56,8 @@ WindowFacts window_of(std::string_view model_type) {
       {"mixtral ministral3 phi3 phi4_multimodal phimoe starcoder2 minimax", {all}},
       {"qwen3_moe", {from_layer, 4096}},
       {"recurrent_gemma", {all, 2048, "", "attention_window_size"}},
-      {"qwen2 qwen3 qwen2_moe qwen2_vl_text qwen2_vl qwen2_5_vl_text qwen2_5_vl",
-       {from_layer, 4096}},
+      {"qwen2 qwen3 qwen2_vl_text qwen2_vl qwen2_5_vl_text qwen2_5_vl", {from_layer, 4096}},
+      {"qwen2_moe", {even_below, 4096}},
       {"qwen2_5_omni_text qwen2_5_omni_talker", {from_layer, 32768}},
       {"dots1", {from_layer, 4096}},
       {"gemma2 vaultgemma", {by_type, 4096, "sf"}},
@@ -70,7 +70,8 @@ WindowFacts window_of(std::string_view model_type) {
       {"lfm3", {by_type, 256}},
       {"flint kolibri1", {by_type, 513}},
       {"cwm", {by_type, 8192, "fsss"}},
-      {"step3p5 smollm3", {by_type}},
+      {"step3p5", {by_type}},
+      {"smollm3", {unrotated}},
       {"modernbert modernbert-decoder", {by_type, 128, "", "local_attention"}},
       {"gpt_neo", {by_type, 256, "fs", "window_size"}},
       {"t5gemma2_text", {by_type, 4096, "sssssf"}},
@@ -170,7 +171,6 @@ bool normalises_values(std::string_view model_type) {
 double softcap_of(std::string_view model_type) {
   static constexpr Row<double> rows[] = {
       {"gemma2 vaultgemma", 50},
-      {"gemma3_text t5gemma2_text", 0},
   };
   const double* const found = find(rows, model_type);
   return found ? *found : -1;

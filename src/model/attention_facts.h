@@ -15,7 +15,9 @@ enum class Slides {
   none = 1,   // the key sliding_window is not used
   all,        // every layer
   by_type,    // layers of type sliding_attention
-  from_layer  // use_sliding_window: layers from max_window_layers on
+  from_layer,  // use_sliding_window: layers from max_window_layers on
+  even_below,  // use_sliding_window: layers of even number below max_window_layers
+  unrotated    // use_sliding_window: layers that do not rotate
 };
 struct WindowFacts {
   Slides slides = Slides::none;

@@ -185,7 +185,7 @@ double internal::put_scale(std::span<const Encoding> mixture, Call& call) {
   double factor = 1;
   std::int64_t size = 0;
   for (const Encoding& one : mixture) {
-    factor *= softmax_factor(one, call.length);
+    factor *= call.known ? call.known_factor : softmax_factor(one, call.length);
     size = std::max(size, head_dim(one));
   }
   if (call.softmax_scale == 0 && size > 0)

@@ -52,6 +52,10 @@ class Call {
        EarlierKeys earlier);
 
   double softmax_scale = 0;  // with all factors; 0: not given
+  // The schedule and the factor of a mixture of one scaled rotary at this length, where an
+  // earlier call has made them.
+  const RotarySchedule* known = nullptr;
+  double known_factor = 1;
   std::int64_t length = 0;   // declared; 0: the spec's own
   std::optional<Distances> reach = {};  // wider distances than those of the tokens
   // Frames, height and width of the image that the tokens are; empty: not an image.

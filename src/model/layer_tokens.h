@@ -23,6 +23,7 @@ class TokensOfLayer {
   // The mask and, where rows are not enough, the positions of queries and keys.
   void put_mask(const LayerAttention& attention, Lowered& lowered) const;
   Distances distances() const { return call().distances(); }
+  std::int64_t length() const noexcept { return length_; }
 
  private:
   void place_image(const ModelDescription& model, const ImagePatches& image);
@@ -45,9 +46,10 @@ void put_tokens(const LayerGroup& group, const TokensOfLayer& tokens, Lowered& l
 void put_group(const LayerGroup& group, const TokensOfLayer& tokens, Values values,
                Lowered& lowered);
 
-// Plan of a group; `reach`: wider distances than those of the tokens.
+// Plan of a group; `reach`: wider distances than those of the tokens; `known`: an earlier plan
+// of the group at the same length.
 Lowered lower_group(const ModelDescription& model, const LayerGroup& group,
-                    const TokensOfLayer& tokens, Values values,
-                    std::optional<Distances> reach);
+                    const TokensOfLayer& tokens, Values values, std::optional<Distances> reach,
+                    const Lowered* known = nullptr);
 
 }  // namespace gnomon::model::internal

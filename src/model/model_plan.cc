@@ -170,6 +170,7 @@ struct ModelPlan::Kept {
   std::vector<Matrix> matrices = {};
   Lowered lowered = {};
   std::optional<Distances> reach = {};  // of the bias and the relative vectors
+  std::int64_t length = -1;             // that the frequencies are resolved for
   bool current = false;
 
   std::vector<View<const float, 2>> values() const {
@@ -238,10 +239,21 @@ void ModelPlan::set_tokens(const LayerTokens& tokens) {
       internal::put_group(*kept.group, resolved, values, kept.lowered);
       continue;
     }
-    kept.lowered = internal::lower_group(model_, *kept.group, resolved, values, reach);
+    kept.lowered =
+        internal::lower_group(model_, *kept.group, resolved, values, reach,
+                              kept.length == resolved.length() ? &kept.lowered : nullptr);
+    kept.length = resolved.length();
     kept.reach = reach;
     if (kept.lowered.query_rotary && kept.matrices.empty()) rotating = &kept;
   }
+}
+
+void ModelPlan::gates(std::int64_t layer, View<const float, 3> x, View<float, 3> out) const {
+  group_of(model_, layer, part_);
+  const Kept& kept = *layers_[static_cast<std::size_t>(layer)];
+  const auto values = kept.values();
+  model::gates(kept.group->position,
+               std::span(values).first(parameters(kept.group->position).size()), x, out);
 }
 
 const Lowered& ModelPlan::layer(std::int64_t layer) const {

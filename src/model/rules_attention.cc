@@ -79,9 +79,13 @@ void read_key_heads(Reading& r) {
 
 void put_window(Reading& r, std::int64_t window) {
   const bool causal = r.attention.visibility == Visibility::causal;
-  if (r.family.model_type == "modernbert-decoder") window = window / 2 + 1;
+  const std::string_view type = r.family.model_type;
+  if (type == "modernbert-decoder") window /= 2;
   r.left = causal ? window - 1 : window / 2;
-  if (!causal) r.right = r.left;
+  if (causal) return;
+  r.right = r.left;
+  if (type == "t5gemma2_text") r.left = (window - 1) / 2;
+  if (type.starts_with("gemma4")) r.left = r.right = window / 2 + 1;
 }
 
 void read_window(Reading& r) {
@@ -97,7 +101,7 @@ void read_window(Reading& r) {
   }
   if (given && given->is(JsonType::number)) window = given->integer(facts.key);
   const bool switched =
-      facts.slides == Slides::from_layer || r.keys.find({"use_sliding_window"}).has_value();
+      (facts.slides != Slides::all && facts.slides != Slides::by_type) || r.keys.find({"use_sliding_window"}).has_value();
   if (switched && !is_true(r, "use_sliding_window", r.family.model_type == "dots1")) window = 0;
   if (window < 1) return;
   put_window(r, window);
@@ -136,6 +140,13 @@ void read_window(Reading& r) {
         break;
       case Slides::from_layer:
         layer.slides = types ? layer.type == sliding : static_cast<std::int64_t>(l) >= full;
+        break;
+      case Slides::even_below:
+        layer.slides = types ? layer.type == sliding
+                             : l % 2 == 0 && static_cast<std::int64_t>(l) < full;
+        break;
+      case Slides::unrotated:
+        layer.slides = types ? layer.type == sliding : !layer.turns;
         break;
       case Slides::by_type:
         layer.slides = layer.type == sliding;
@@ -234,6 +245,7 @@ void read_attention(Reading& r) {
   read_visibility(r);
   read_key_heads(r);
   if (r.family.model_type == "llama4_text") {
+    r.attention.query_scale_index = ScaleIndex::row;
     if (!r.keys.find({"layer_types"}))
       for (Layer& layer : r.layers) layer.type = layer.turns ? chunked : "full_attention";
     const bool null = r.keys.object().find("attention_chunk_size").has_value() &&

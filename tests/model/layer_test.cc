@@ -164,18 +164,43 @@ double error(const Heads& got, const Heads& wanted, const std::vector<Positions>
   return worst / most;
 }
 
-std::string layer_name(const std::string& part, int64_t layer) {
-  return "@" + (part.empty() ? "layers" : part) + "." + std::to_string(layer);
-}
-
-Heads attended(const Lowered& lowered, const Heads& q, const Heads& k, const Heads& v) {
+Heads attended(const Lowered& lowered, const Heads& q, const Heads& k, const Heads& v,
+               View<const float, 3> gates = {}) {
   Heads out{{q.extents[0], q.extents[1], q.extents[2], v.extents[3]}, {}};
   out.values.resize(static_cast<std::size_t>(q.extents[0] * q.extents[1] * q.extents[2] *
                                              v.extents[3]));
-  attention<double>(q.view(), k.view(), v.view(), lowered.mask, attention_position(lowered),
+  attention<double>(q.view(), k.view(), v.view(), lowered.mask, attention_position(lowered, gates),
                     softmax(lowered), out.view());
   return out;
 }
+
+// What the names of a part's tensors begin with; empty: the case has none. DETR's encoder is
+// recorded alone.
+std::string prefix_of(const Case& one, const ModelDescription& model, const std::string& part) {
+  if (std::none_of(model.groups.begin(), model.groups.end(),
+                   [&](const LayerGroup& group) { return group.part == part; }))
+    return {};
+  const std::string name = "@" + (part.empty() ? "layers" : part) + ".";
+  if (one.has_any(name)) return name;
+  return part == "encoder" && one.has_any("@layers.") ? "@layers." : "";
+}
+
+// The gates of a layer, of a case that has the layer's input.
+struct Gates {
+  std::vector<float> values;
+  View<const float, 3> view;
+
+  Gates(const Case& one, const ModelPlan& plan, int64_t layer, const std::string& name,
+        int64_t heads) {
+    if (!plan.layer(layer).gated) return;
+    const auto shape = one.shape(name + ".hidden");
+    const auto hidden = one.numbers<float>(name + ".hidden");
+    values.resize(static_cast<std::size_t>(shape[0] * heads * shape[1]));
+    const View<float, 3> out(values.data(), {shape[0], heads, shape[1]});
+    plan.gates(layer, View<const float, 3>(hidden.data(), {shape[0], shape[1], shape[2]}), out);
+    view = out;
+  }
+};
 
 class Layers : public ::testing::TestWithParam<std::string> {};
 
@@ -186,10 +211,8 @@ TEST_P(Layers, GiveTheOutputOfTheModelsOwnCode) {
   const Tokens tokens(one);
   int compared = 0;
   for (const std::string part : {"", "encoder", "decoder"}) {
-    const std::string of_part = "@" + (part.empty() ? "layers" : part) + ".";
-    const bool here = std::any_of(model.groups.begin(), model.groups.end(),
-                                  [&](const LayerGroup& group) { return group.part == part; });
-    if (!here || !one.has_any(of_part)) continue;
+    const std::string of_part = prefix_of(one, model, part);
+    if (of_part.empty()) continue;
     ModelPlan plan(model, one.checkpoint(), part);
     const LayerTokens all = tokens.all(one);
     plan.set_tokens(all);
@@ -200,7 +223,7 @@ TEST_P(Layers, GiveTheOutputOfTheModelsOwnCode) {
     }
     for (const LayerGroup& group : model.groups)
       for (const int64_t layer : group.layers) {
-        const std::string name = layer_name(part, layer);
+        const std::string name = of_part + std::to_string(layer);
         if (group.part != part || !one.has(name + ".q")) continue;
         Heads q = one.heads(name + ".q"), k = one.heads(name + ".k"), v = one.heads(name + ".v");
         std::vector<Positions> windows;
@@ -211,7 +234,16 @@ TEST_P(Layers, GiveTheOutputOfTheModelsOwnCode) {
         }
         const Lowered& lowered = plan.layer(layer);
         prepare(lowered, q.view(), k.view(), v.view());
-        const double off = error(attended(lowered, q, k, v), one.heads(name + ".out"),
+        for (const auto& [in, out] : {std::pair(".add_in", ".add_out"),
+                                      std::pair(".hidden", ".hidden_turned")}) {
+          if (!one.has(name + out)) continue;
+          EXPECT_TRUE(has_own_input(lowered)) << name;
+          Heads x = one.rows(name + in);
+          prepare_input(lowered, group.heads, x.view()[0]);
+          EXPECT_LE(error(x, one.rows(name + out), tokens.axes), 1e-5) << name << out;
+        }
+        const Gates gates(one, plan, layer, name, group.heads);
+        const double off = error(attended(lowered, q, k, v, gates.view), one.heads(name + ".out"),
                                  tokens.axes);
         EXPECT_LE(off, one.json.value("tolerance", 1e-5)) << name;
         ++compared;
@@ -219,6 +251,77 @@ TEST_P(Layers, GiveTheOutputOfTheModelsOwnCode) {
       }
   }
   EXPECT_GT(compared, 0);
+}
+
+// Tokens `begin` to `end` of some rows.
+Positions slice(const Positions& all, int64_t begin, int64_t end) {
+  Positions part{.batch = all.batch, .tokens = end - begin};
+  for (int64_t b = 0; b < all.batch; ++b)
+    for (int64_t t = begin; t < end; ++t) {
+      part.ids.push_back(all.ids[static_cast<std::size_t>(b * all.tokens + t)]);
+      part.sequences.push_back(all.sequences[static_cast<std::size_t>(b * all.tokens + t)]);
+    }
+  return part;
+}
+Heads slice(const Heads& all, std::ptrdiff_t begin, std::ptrdiff_t end) {
+  Heads part{{all.extents[0], end - begin, all.extents[2], all.extents[3]}, {}};
+  for (std::ptrdiff_t b = 0; b < all.extents[0]; ++b)
+    for (std::ptrdiff_t t = begin; t < end; ++t)
+      for (std::ptrdiff_t h = 0; h < all.extents[2]; ++h)
+        for (std::ptrdiff_t d = 0; d < all.extents[3]; ++d)
+          part.values.push_back(all.view()(b, t, h, d));
+  return part;
+}
+void put(Heads& all, const Heads& part, std::ptrdiff_t begin) {
+  for (std::ptrdiff_t b = 0; b < part.extents[0]; ++b)
+    for (std::ptrdiff_t t = 0; t < part.extents[1]; ++t)
+      for (std::ptrdiff_t h = 0; h < part.extents[2]; ++h)
+        for (std::ptrdiff_t d = 0; d < part.extents[3]; ++d)
+          all.view()(b, begin + t, h, d) = part.view()(b, t, h, d);
+}
+
+// A prompt in two pieces, then a token at a time: keys and values come from a cache.
+TEST_P(Layers, RepeatTheFullPassByACache) {
+  const Case one(GetParam());
+  const ModelDescription model = read_config(one.json["config"].dump(),
+                                             {.part = one.json.value("part", "")});
+  const Tokens tokens(one);
+  if (tokens.axes.empty()) return;  // towers have no cache
+  const bool rows_are_positions = tokens.axes.size() == 1 && !one.has("@mask");
+  for (const LayerGroup& group : model.groups) {
+    const std::string of_part = prefix_of(one, model, group.part);
+    if (of_part.empty() || group.attention.visibility != Visibility::causal) continue;
+    ModelPlan plan(model, one.checkpoint(), group.part);
+    for (const int64_t layer : group.layers) {
+      const std::string name = of_part + std::to_string(layer);
+      if (!one.has(name + ".q")) continue;
+      const Heads q = one.heads(name + ".q"), k = one.heads(name + ".k"),
+                  v = one.heads(name + ".v"), wanted = one.heads(name + ".out");
+      Heads keys = k, values = v, out = wanted;
+      const int64_t count = q.extents[1];
+      for (int64_t begin = 0, end = 4; begin < count; begin = end, end += end < 9 ? 5 : 1) {
+        std::vector<Positions> queries, before;
+        for (const Positions& axis : tokens.axes) {
+          queries.push_back(slice(axis, begin, end));
+          before.push_back(slice(axis, 0, end));
+        }
+        LayerTokens now{.queries = queries, .length = one.json.value("length", int64_t{0})};
+        if (rows_are_positions)
+          now.cached = begin;
+        else
+          now.keys = before;
+        plan.set_tokens(now);
+        const Lowered& lowered = plan.layer(layer);
+        Heads q_new = slice(q, begin, end), k_new = slice(k, begin, end),
+              v_new = slice(v, begin, end);
+        prepare(lowered, q_new.view(), k_new.view(), v_new.view());
+        put(keys, k_new, begin);
+        put(values, v_new, begin);
+        put(out, attended(lowered, q_new, slice(keys, 0, end), slice(values, 0, end)), begin);
+      }
+      EXPECT_LE(error(out, wanted, tokens.axes), one.json.value("tolerance", 1e-5)) << name;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Layers, ::testing::ValuesIn(names()), [](const auto& one) {

@@ -20,6 +20,12 @@ namespace gnomon::model {
 // Whether each head's softmax has a learned sink.
 enum class Sinks { none = 1, per_head };
 
+// What the query's scale is a function of.
+enum class ScaleIndex {
+  position = 1,
+  row,  // the row in a padded batch, padding counted: Llama 4 in transformers
+};
+
 // What of a layer is rotated.
 enum class RotaryInput {
   queries_and_keys = 1,
@@ -63,6 +69,7 @@ struct LayerAttention {
   std::optional<LayerNorm> query_norm = {}, key_norm = {};
   std::optional<HeadNorm> value_norm = {};  // without weights: Gemma 4
   std::optional<QueryTemperature> query_scale = {};
+  ScaleIndex query_scale_index = ScaleIndex::position;
   RotaryInput rotary_input = RotaryInput::queries_and_keys;
   TableInput table_input = TableInput::embeddings;
 
