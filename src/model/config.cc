@@ -60,6 +60,14 @@ Subject find_subject(const Json& whole, const std::vector<Part>& parts,
     subject = {part.object, std::nullopt, part.path};
     if (!part.type.empty()) subject.type = part.type;
   };
+  // Old configs have the language model's keys beside the other parts: Qwen2-VL.
+  const bool language = std::find(internal::language_parts.begin(),
+                                  internal::language_parts.end(),
+                                  wanted) != internal::language_parts.end();
+  const bool own = std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
+    return part.path == wanted || part.path.ends_with("." + wanted);
+  });
+  if (language && !own && has_layers(whole)) return subject;
   if (!wanted.empty()) enter(find_part(whole, parts, wanted));
   // Thinker configs have a text part of their own.
   for (bool deeper = true; deeper;) {
