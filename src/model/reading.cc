@@ -15,7 +15,7 @@
 
 namespace gnomon::model::internal {
 
-Keys::Keys(Json object) : object_(object) {
+Keys::Keys(Json object, std::optional<Json> over) : object_(object), over_(over) {
   std::size_t members = 0;
   object.for_each_member([&](const std::string&, Json value) {
     if (++members > Json::max_list)
@@ -29,8 +29,10 @@ std::optional<Json> Keys::find(Names names) {
   for (const std::string_view name : names) {
     asked_.emplace(name);
     if (found) continue;
-    found = object_.find(name);
-    if (found && found->is_null()) found.reset();
+    for (const auto& object : {over_, std::optional(object_)}) {
+      if (!found && object) found = object->find(name);
+      if (found && found->is_null()) found.reset();
+    }
   }
   return found;
 }

@@ -38,9 +38,11 @@ class Keys {
  public:
   using Names = std::initializer_list<std::string_view>;
 
-  // Throws FormatError when there are more than 65536: each key is searched among all.
-  explicit Keys(Json object);
+  // Throws FormatError when there are more than 65536: each key is searched among all. A key
+  // of `over` comes before the same key of the object.
+  explicit Keys(Json object, std::optional<Json> over = {});
   Json object() const { return object_; }
+  const std::optional<Json>& over() const { return over_; }
 
   std::optional<Json> find(Names names);
   std::optional<std::int64_t> integer(Names names);
@@ -55,6 +57,7 @@ class Keys {
 
  private:
   Json object_;
+  std::optional<Json> over_;
   std::set<std::string, std::less<>> asked_;
 };
 
@@ -151,6 +154,11 @@ struct Reading : Draft {
   std::shared_ptr<const JsonDocument> defaults = {};  // the family's rope_parameters
   std::optional<MRopeOrder> mrope = {};
   std::vector<std::int64_t> sections = {};  // mrope_section where it is not given
+  // Families with an encoding for each layer type: the bases of entries that have none, or are
+  // not there; and the layer types to whose entries the keys of rope_scaling are added.
+  std::map<std::string, double> bases = {};
+  std::set<std::string> scaled = {};
+  bool by_layer_type = false;  // rope_parameters has an entry for each layer type
 
   [[noreturn]] void fail(const std::string& reason) const override;
   // At the value of the first of the names that has one.
@@ -170,10 +178,10 @@ std::int64_t hidden_size(Reading& r);
 void read_layer_types(Reading& r);
 // Layers that keep a state (linear attention, convolution) see no positions.
 bool keeps_state(std::string_view layer_type);
-// The one rotary encoding of a dictionary (rope_scaling, rope_parameters, or one of its layer
-// types), which may be absent.
+// The one rotary encoding of a dictionary (rope_scaling, rope_parameters, or the entry of a
+// layer type), which may be absent. Keys of `over` come before those of an entry.
 Rope read_rope(Reading& r, std::optional<Json> dictionary, double base,
-               const std::string& type = {});
+               const std::string& type = {}, std::optional<Json> over = {});
 // Sizes, ropes, groups: a family with nothing special.
 void read_rotary(Reading& r);
 // The ropes of all layer types, from rope_scaling or rope_parameters, in old or new spelling.

@@ -171,11 +171,6 @@ void moonshine(Reading& r) {
         "hidden_size must be a multiple of decoder_num_attention_heads, and sizes at most "
         "65536");
   r.head_dim = width / r.heads;
-  const double share = r.keys.positive({"partial_rotary_factor"}).value_or(r.family.share);
-  if (share > 1)
-    r.fail_at({"partial_rotary_factor"},
-              "partial_rotary_factor must be at most 1, got " + shown(share));
-  r.rotary_dim = static_cast<std::int64_t>(static_cast<double>(r.head_dim) * share) / 2 * 2;
   read_layer_types(r);
   r.note("the encoder's layers do the same; cross-attention has no position");
   read_ropes(r);

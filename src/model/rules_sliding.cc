@@ -16,6 +16,9 @@ constexpr const char* sliding = "sliding_attention";
 // of the full layers alone.
 void local_base(Reading& r, std::string_view name, double otherwise) {
   const auto local = r.keys.base({name});
+  r.bases = {{full, r.keys.base({"rope_theta"}).value_or(r.family.base)},
+             {sliding, local.value_or(otherwise)}};
+  r.scaled = {full};
   if (has_ropes_by_type(r)) return;
   if (!local)
     r.note(std::string(name) + " is not given: " + shown(otherwise) + ", the default of " +
@@ -143,21 +146,23 @@ void modernbert(Reading& r) {
   prepare(r);
   const std::int64_t every = r.size({"global_attn_every_n_layers"}, 3);
   type_layers(r, [&](std::int64_t l) { return l % every == 0 ? full : sliding; });
-  const auto global = r.keys.base({"global_rope_theta"});
-  const auto local = r.keys.base({"local_rope_theta"});
+  r.bases = {{full, r.keys.base({"global_rope_theta"}).value_or(160'000)},
+             {sliding, r.keys.base({"local_rope_theta"}).value_or(10'000)}};
+  r.scaled = {full, sliding};
   if (has_ropes_by_type(r)) return read_rotary(r);
   const auto scaling = r.keys.find({"rope_scaling", "rope_parameters"});
-  r.ropes[full] = read_rope(r, scaling, global.value_or(160'000), full);
-  r.ropes[sliding] = read_rope(r, scaling, local.value_or(10'000), sliding);
+  for (const auto& [type, base] : r.bases) r.ropes[type] = read_rope(r, scaling, base, type);
   put_rotary_groups(r);
 }
 
 void olmo3(Reading& r) {
   prepare(r);
   slide_all_but_every(r, 4);
+  double base = r.keys.base({"rope_theta"}).value_or(r.family.base);
+  r.bases = {{full, base}, {sliding, r.family.base}};
+  r.scaled = {full};
   if (!has_ropes_by_type(r)) {
     const auto parameters = r.keys.find({"rope_parameters"});
-    double base = r.keys.base({"rope_theta"}).value_or(r.family.base);
     if (parameters) base = Keys(*parameters).base({"rope_theta"}).value_or(base);
     r.ropes[sliding] = read_rope(r, std::nullopt, base, sliding);
   }

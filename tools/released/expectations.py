@@ -32,6 +32,9 @@ NOT_VALUES = {"layers", "kind", "part", "first", "length"}
 KEPT = {
     ("dbrx-4x", 0, "base"): "attn_config.rope_theta, which 5.x no longer reads",
     ("dbrx-4x", 0, "inv_freq"): "attn_config.rope_theta, which 5.x no longer reads",
+    ("llama-5x-scaling-and-parameters", 0, "base"): "the base of rope_parameters stays",
+    ("llama-5x-scaling-and-parameters", 0, "inv_freq"): "the base of rope_parameters stays",
+    ("olmo-3-5x-nested-yarn-truncate", 0, "inv_freq"): "truncate of an entry counts",
     ("falcon-rw-1b", 0, "slopes"): "the same slopes, rounded to bfloat16 by Falcon's code",
 }
 

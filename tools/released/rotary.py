@@ -104,6 +104,11 @@ def text(model, config, layer, length):
     facts = {"inv_freq": inv_freq, "table_scale": scale, "rotary_dim": 2 * len(inv_freq)}
     if rope.get("rope_theta") is not None:
         facts["base"] = float(rope["rope_theta"])
+        share = rope.get("partial_rotary_factor", 1)
+        if share < 1 and rope.get("rope_type") in ("default", "linear", "llama3", "longrope"):
+            dim = int(attention_of(model, config, layer).head_dim * share)
+            if dim % 2:  # dim + 1 elements rotate by rope_theta^(-2i / dim)
+                facts["base"] **= (dim + 1) / dim
     elif rope.get("rope_type", "default") == "default":
         facts["base"] = fitted_base(inv_freq, 2 * len(inv_freq))
     facts.update(text_axes(module, label, inv_freq, scale))
