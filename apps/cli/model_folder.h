@@ -1,4 +1,4 @@
-// The `.safetensors` files of a model: one, or the shards of a folder.
+// The folder of a model: what lies beside its weights, and writing another folder like it.
 #pragma once
 
 #include <filesystem>
@@ -6,29 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "gnomon/io/checkpoint.h"
 #include "gnomon/io/file.h"
 
 namespace gnomon::cli {
 
-struct Checkpoint {
-  std::filesystem::path folder;
-  std::vector<std::string> shards;  // names of files in the folder
-  std::string index;                // the name of the index that lists them; may be empty
-  bool whole_folder = false;        // or one file, named for itself
-
-  // Of what else lies in a folder: what belongs to the model, and weights in other files or
-  // formats, subfolders and hidden files, which do not come along.
-  std::vector<std::string> companions, left;
+// What lies in a checkpoint's folder besides its weights, names of files, sorted.
+struct Companions {
+  std::vector<std::string> copied;  // belong to the model
+  std::vector<std::string> left;  // weights in other files or formats, subfolders, hidden files
 };
-
-// A `.safetensors` file, a folder, or a `.index.json` in it. Of a folder, the shards of its
-// index, else its only `.safetensors`. Throws FormatError or std::invalid_argument when the
-// index is not one, names a file outside of the folder, or one that is not there.
-Checkpoint find_checkpoint(const std::string& path);
-
-// Throws when a tensor that the index places in a shard is not in it. `holds(shard, tensor)`.
-void check_index(const Checkpoint& checkpoint,
-                 const std::function<bool(const std::string&, const std::string&)>& holds);
+Companions companions_of(const io::Checkpoint& checkpoint);
 
 struct FileToWrite {
   std::string name;
