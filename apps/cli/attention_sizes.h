@@ -17,17 +17,9 @@ struct SizeOptions {
   std::optional<std::int64_t> heads, kv_heads, head_dim, rotary_dim, first, kv_lora_rank;
 };
 
-struct ModelWeights {
-  std::string family;  // "llama"
-  model::WeightLayout layout;
-  model::AttentionSizes sizes;
-  std::optional<Pairing> released;  // what this family is published in, where that is known
-  std::vector<std::string> notes;
-};
-
-// `folder`: where config.json, or Meta's params.json, is looked for. A config is not read where
-// options say everything. Throws where something is said nowhere.
-ModelWeights read_model_weights(const SizeOptions& options,
-                                const std::filesystem::path& folder);
+// `folder`: where config.json, or Meta's params.json, is looked for. No config is read where
+// options say everything; `released` is then unset. Throws std::invalid_argument where a size
+// is said nowhere, and as model::read_weights.
+model::ModelWeights weights_of(const SizeOptions& options, const std::filesystem::path& folder);
 
 }  // namespace gnomon::cli

@@ -14,6 +14,7 @@
 #include "gnomon/error.h"
 #include "gnomon/io/safetensors.h"
 #include "gnomon/model/encoding.h"
+#include "src/model/encoding_json.h"
 
 namespace gnomon::cli {
 namespace {
@@ -81,8 +82,8 @@ model::Encoding encoding_of(const Options& o) {
   const model::EncodingInfo& info = find(o.kind);
   if (o.heads < 1) refuse(o.kind, "heads must be at least 1", o.heads);
   constexpr std::int64_t head_size = 64;
-  Json fields = Json::parse(model::to_json(
-      info.usual({o.heads * head_size, o.heads, std::max<std::int64_t>(o.positions(), 2)})));
+  Json fields = model::internal::json_of(
+      info.usual({o.heads * head_size, o.heads, std::max<std::int64_t>(o.positions(), 2)}));
   if (fields.contains("direction")) fields["direction"] = o.causal ? "causal" : "bidirectional";
   if (o.kind == "fire" && o.parameters.ends_with(".safetensors"))  // the file knows how many
     fields["hidden"] = static_cast<std::int64_t>(
@@ -99,7 +100,7 @@ model::Encoding encoding_of(const Options& o) {
     }
     fields[name] = value_of(o.fields[i + 1]);
   }
-  return model::encoding_from_json(fields.dump());
+  return model::internal::encoding_of(fields);
 }
 
 using Matrices = std::vector<std::unique_ptr<Tensor<float, 2>>>;
@@ -219,7 +220,7 @@ int run(Options& o) {
     if (number > most) refuse("bias", "numbers must be at most 2^40", number);
   elements_that_fit({std::max<std::int64_t>(o.heads, 1), o.queries, o.keys}, sizeof(float));
   const model::Encoding encoding = encoding_of(o);
-  Json facts = Json::parse(model::to_json(encoding));
+  Json facts = model::internal::json_of(encoding);
   facts["kind"] = o.kind;
   facts["queries"] = o.queries, facts["keys"] = o.keys, facts["offset"] = o.offset;
   if (facts.contains("direction")) facts["bidirectional"] = !o.causal;

@@ -14,6 +14,7 @@
 #include "gnomon/analysis/properties.h"
 #include "gnomon/analysis/shift.h"
 #include "gnomon/error.h"
+#include "src/model/encoding_json.h"
 
 namespace gnomon::cli {
 namespace {
@@ -127,7 +128,10 @@ double order_of(const Subject& subject, const Setting& setting) {
                          .rotary = lowered.query_rotary ? &*lowered.query_rotary : nullptr,
                          .key_rotary = lowered.key_rotary ? &*lowered.key_rotary : nullptr,
                          .bias = lowered.bias,
-                         .relative = lowered.relative.empty() ? nullptr : &lowered.relative});
+                         .relative = lowered.relative.empty() ? nullptr : &lowered.relative,
+                         .rotations = lowered.query_rotations,
+                         .key_rotations = lowered.key_rotations,
+                         .softmax_factor = lowered.softmax_factor});
 }
 
 analysis::LayerPosition position_of(const model::Lowered& lowered) {
@@ -136,7 +140,10 @@ analysis::LayerPosition position_of(const model::Lowered& lowered) {
           .key_rotary = lowered.key_rotary ? &*lowered.key_rotary : nullptr,
           .bias = lowered.bias,
           .relative = lowered.relative.empty() ? nullptr : &lowered.relative,
-          .cosine = lowered.cosine};
+          .cosine = lowered.cosine,
+          .query_rotations = lowered.query_rotations,
+          .key_rotations = lowered.key_rotations,
+          .softmax_factor = lowered.softmax_factor};
 }
 
 void measure_invariance(const Subject& subject, const Setting& setting, Findings& f) {
@@ -178,7 +185,7 @@ Findings examine(const Subject& subject, const Setting& setting) {
 Json as_json(const Findings& f) {
   const Subject& s = *f.subject;
   Json json{{"kind", s.info->name},
-            {"specification", Json::parse(model::to_json(s.encoding))},
+            {"specification", model::internal::json_of(s.encoding)},
             {"random_table", s.random},
             {"unique",
              {{"distance", f.uniqueness.distance},

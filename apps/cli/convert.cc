@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
-#include <set>
 
 #include "apps/cli/arguments.h"
 #include "apps/cli/attention_sizes.h"
-#include "apps/cli/checkpoint.h"
 #include "apps/cli/command.h"
+#include "apps/cli/model_folder.h"
 #include "apps/cli/output.h"
 #include "gnomon/error.h"
 #include "gnomon/io/safetensors.h"
@@ -64,16 +63,23 @@ struct Shard {
 };
 
 struct Job {
-  Checkpoint checkpoint;
-  ModelWeights weights;
+  explicit Job(const std::string& in)
+      : checkpoint(in), whole_folder(fs::is_directory(in) || !in.ends_with(".safetensors")) {
+    if (whole_folder) companions = companions_of(checkpoint);
+  }
+
+  io::Checkpoint checkpoint;
+  bool whole_folder;  // or one file, named for itself
+  Companions companions = {};
+  model::ModelWeights weights = {};
   Pairing to = {};
   std::vector<Shard> shards;
   std::size_t changed = 0, unchanged = 0, of_towers = 0;
   std::uint64_t bytes = 0;
 };
 
-Shard read_shard(const fs::path& path) {
-  const io::SafeTensors file(path);
+Shard read_shard(const io::SafeTensors& file) {
+  const fs::path path = file.name();
   Shard shard{.name = path.filename().string(), .header = 0, .tensors = {}};
   std::uint64_t end = 0;
   for (const io::TensorEntry& entry : file.tensors()) {
@@ -86,13 +92,12 @@ Shard read_shard(const fs::path& path) {
 }
 
 Job plan(const Options& o) {
-  Job job;
-  job.checkpoint = find_checkpoint(o.in);
+  Job job(o.in);
   job.to = parse_name<Pairing>(
       "to", {{"halves", Pairing::halves}, {"adjacent", Pairing::adjacent}}, o.to);
-  job.weights = read_model_weights(o.sizes, job.checkpoint.folder);
-  for (const std::string& name : job.checkpoint.shards) {
-    Shard shard = read_shard(job.checkpoint.folder / name);
+  job.weights = weights_of(o.sizes, job.checkpoint.folder());
+  for (const std::string& name : job.checkpoint.shards()) {
+    Shard shard = read_shard(job.checkpoint.shard(name));
     job.bytes += shard.header;
     for (Tensor& tensor : shard.tensors) {
       const auto& [entry, plan] = tensor;
@@ -107,12 +112,7 @@ Job plan(const Options& o) {
     }
     job.shards.push_back(std::move(shard));
   }
-  std::set<std::pair<std::string_view, std::string_view>> held;
-  for (const Shard& shard : job.shards)
-    for (const Tensor& tensor : shard.tensors) held.emplace(shard.name, tensor.entry.name);
-  check_index(job.checkpoint, [&](const std::string& shard, const std::string& tensor) {
-    return held.contains({shard, tensor});
-  });
+  job.checkpoint.check();
   if (job.changed == 0)
     refuse("convert", "IN must have queries or keys under a known name (q_proj, wq, ...)",
            o.in);
@@ -120,7 +120,7 @@ Job plan(const Options& o) {
   if (job.weights.released == job.to)
     notes.push_back(
         fmt::format("{} is published in {}: IN is taken to have been converted before",
-                    job.weights.family, o.to));
+                    job.weights.model_type, o.to));
   if (job.of_towers)
     notes.push_back(
         fmt::format("towers of vision and audio stay as they are, tensors: {}", job.of_towers));
@@ -177,8 +177,8 @@ void write_tensor(const Tensor& tensor, Pairing to, Reader& in, io::Output& out)
 }
 
 void write_shard(const Job& job, const Shard& shard, io::Output& out) {
-  const fs::path path = job.checkpoint.folder / shard.name;
-  const Shard now = read_shard(path);
+  const fs::path path = job.checkpoint.folder() / shard.name;
+  const Shard now = read_shard(io::SafeTensors(path));
   if (!std::equal(now.tensors.begin(), now.tensors.end(), shard.tensors.begin(),
                   shard.tensors.end(),
                   [](const Tensor& a, const Tensor& b) { return a.entry == b.entry; }) ||
@@ -190,8 +190,8 @@ void write_shard(const Job& job, const Shard& shard, io::Output& out) {
 }
 
 void write(const Options& o, const Job& job) {
-  const Checkpoint& from = job.checkpoint;
-  if (!from.whole_folder) {
+  const io::Checkpoint& from = job.checkpoint;
+  if (!job.whole_folder) {
     io::write_aside(o.output.path,
                     [&](io::Output& out) { write_shard(job, job.shards[0], out); });
     return;
@@ -200,11 +200,11 @@ void write(const Options& o, const Job& job) {
   for (const Shard& shard : job.shards)
     files.push_back(
         {shard.name, [&job, &shard](io::Output& out) { write_shard(job, shard, out); }});
-  std::vector<std::string> others = from.companions;
-  if (!from.index.empty()) others.push_back(from.index);
+  std::vector<std::string> others = job.companions.copied;
+  if (!from.index().empty()) others.push_back(from.index());
   for (const std::string& name : others)
     files.push_back(
-        {name, [&from, name](io::Output& out) { copy_file(from.folder / name, out); }});
+        {name, [&from, name](io::Output& out) { copy_file(from.folder() / name, out); }});
   write_folder(o.output.path, files);
 }
 
@@ -215,9 +215,9 @@ void check_output(const Options& o, const Job& job) {
     refuse("convert", "-o must name the output, or --dry-run be given", "neither");
   }
   std::error_code ignored;
-  const fs::path in = job.checkpoint.whole_folder ? job.checkpoint.folder : fs::path(o.in);
+  const fs::path in = job.whole_folder ? job.checkpoint.folder() : fs::path(o.in);
   if (fs::equivalent(in, out, ignored)) refuse("convert", "OUT must not be IN", out);
-  if (job.checkpoint.whole_folder) return check_folder(out);
+  if (job.whole_folder) return check_folder(out);
   check_ending(o.output, {".safetensors"});
 }
 
@@ -248,7 +248,7 @@ Json report(const Options& o, const Job& job) {
           {"out", o.dry_run ? Json() : Json(o.output.path)},
           {"from", other_than(job.to)},
           {"to", name_of(job.to)},
-          {"family", job.weights.family},
+          {"family", job.weights.model_type},
           {"heads", s.heads},
           {"kv_heads", s.kv_heads},
           {"head_dim", s.head_dim},
@@ -258,8 +258,8 @@ Json report(const Options& o, const Job& job) {
           {"changed", job.changed},
           {"unchanged", job.unchanged},
           {"files", files},
-          {"copied", job.checkpoint.companions},
-          {"not_copied", job.checkpoint.left},
+          {"copied", job.companions.copied},
+          {"not_copied", job.companions.left},
           {"notes", job.weights.notes}};
 }
 
@@ -287,17 +287,17 @@ void print_tensors(const Job& job) {
 void print_report(const Options& o, const Job& job) {
   const model::AttentionSizes& s = job.weights.sizes;
   if (o.dry_run) print_tensors(job);
-  fmt::print("{}: {} heads, {} of keys; {} of {} elements turn; {} to {}\n", job.weights.family,
-             s.heads, s.kv_heads, s.rotary_dim, s.head_dim, other_than(job.to),
-             name_of(job.to));
+  fmt::print("{}: {} heads, {} of keys; {} of {} elements turn; {} to {}\n",
+             job.weights.model_type, s.heads, s.kv_heads, s.rotary_dim, s.head_dim,
+             other_than(job.to), name_of(job.to));
   fmt::print("{} tensor{} {}, {} unchanged, {} file{}, {:.1f} MB\n", job.changed,
              job.changed == 1 ? "" : "s", o.dry_run ? "would change" : "changed", job.unchanged,
              job.shards.size(), job.shards.size() == 1 ? "" : "s",
              static_cast<double>(job.bytes) * 1e-6);
-  if (!job.checkpoint.companions.empty())
-    fmt::print("copied: {}\n", fmt::join(job.checkpoint.companions, ", "));
-  if (!job.checkpoint.left.empty())
-    fmt::print("not copied: {}\n", fmt::join(job.checkpoint.left, ", "));
+  if (!job.companions.copied.empty())
+    fmt::print("copied: {}\n", fmt::join(job.companions.copied, ", "));
+  if (!job.companions.left.empty())
+    fmt::print("not copied: {}\n", fmt::join(job.companions.left, ", "));
   for (const std::string& note : job.weights.notes) fmt::print("note: {}\n", note);
   if (!o.dry_run)
     fmt::print("{} has {} pairs; its files do not say so\n", o.output.path, name_of(job.to));

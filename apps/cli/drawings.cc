@@ -216,7 +216,10 @@ plot::Figure draw_attention(const PlotOptions& o) {
        .rotary = lowered.query_rotary ? &*lowered.query_rotary : nullptr,
        .key_rotary = lowered.key_rotary ? &*lowered.key_rotary : nullptr,
        .bias = lowered.bias,
-       .relative = lowered.relative.empty() ? nullptr : &lowered.relative},
+       .relative = lowered.relative.empty() ? nullptr : &lowered.relative,
+       .rotations = lowered.query_rotations,
+       .key_rotations = lowered.key_rotations,
+       .softmax_factor = lowered.softmax_factor},
       Visibility::causal, with.view);
   return {.id = "attention",
           .title = "Attention weights, without and with " + std::string(subject.info->title),

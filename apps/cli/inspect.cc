@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "apps/cli/command.h"
+#include "apps/cli/group_text.h"
 #include "apps/cli/inspect_page.h"
 #include "apps/cli/model_file.h"
 #include "apps/cli/output.h"
@@ -28,7 +29,8 @@ GGUF file implies, resolved for a context length.
   PATH              a folder with config.json, the file itself, or a .gguf
   --length N        the context to resolve for (the model's trained one)
   --layer L         only the groups that the layer L is in
-  --part NAME       of a config with several: vision_config, audio_config, ...
+  --part NAME       of a config with several: vision_config, audio_config, ...;
+                    of a model with both: encoder or decoder
   --yarn-factor F   where a config has both: as-written (transformers of 2026)
                     or by-lengths (of 2025: the ratio of the lengths wins)
   --json            all numbers as one JSON document
@@ -72,18 +74,28 @@ void print_wrapped(std::string_view text, std::string_view first, std::string_vi
   fmt::print("{}\n", line);
 }
 
-void print_rotary(const model::LayerGroup& group, std::int64_t length) {
-  const auto& rotary = std::get<ScaledRotary>(group.encoding);
-  const auto resolved = model::resolve(group, length);
-  const auto& inv_freq = resolved.schedule.inv_freq;
-  print_wrapped(scaling_text(rotary.scaling), "  scaling       ", "                ");
+void print_fact(std::string_view name, std::string_view text) {
+  print_wrapped(text, fmt::format("  {:<14}", name), std::string(16, ' '));
+}
+
+void print_frequencies(const model::Encoding& encoding, std::int64_t length) {
+  if (const auto* alibi = std::get_if<Alibi>(&encoding)) {
+    const auto all = slopes(*alibi);
+    print_fact("slopes", fmt::format("{:.8g} to {:.8g}", all.front(), all.back()));
+  }
+  const auto schedule = model::rotary_schedule(encoding, length);
+  if (!schedule) return;
+  print_fact("scaling", scaling_text(scaling_of(encoding)));
+  const auto& inv_freq = schedule->inv_freq;
   const auto [least, most] = std::minmax_element(inv_freq.begin(), inv_freq.end());
-  fmt::print("  frequencies   {:.8g} to {:.8g} radians a position\n", *most, *least);
-  fmt::print("  wavelengths   {:.6g} to {} positions\n", 2 * M_PI / *most,
-             *least == 0 ? "none" : fmt::format("{:.6g}", 2 * M_PI / *least));
-  fmt::print("  at {:<11}{} of {} pairs never complete a turn\n", length,
-             analysis::unfinished(inv_freq, length).size(), inv_freq.size());
-  fmt::print("  cos and sin   x {:.8g}\n", resolved.schedule.table_scale);
+  print_fact("frequencies", fmt::format("{:.8g} to {:.8g} radians a position", *most, *least));
+  print_fact("wavelengths",
+             fmt::format("{:.6g} to {} positions", 2 * M_PI / *most,
+                         *least == 0 ? "none" : fmt::format("{:.6g}", 2 * M_PI / *least)));
+  print_fact(fmt::format("at {}", length),
+             fmt::format("{} of {} pairs never complete a turn",
+                         analysis::unfinished(inv_freq, length).size(), inv_freq.size()));
+  print_fact("cos and sin", fmt::format("x {:.8g}", schedule->table_scale));
 }
 
 void print_text(const model::ModelDescription& model, std::int64_t length) {
@@ -91,23 +103,28 @@ void print_text(const model::ModelDescription& model, std::int64_t length) {
       model.length > 0 ? fmt::format(", trained for {} positions", model.length) : "";
   print_wrapped(fmt::format("{}, {} layers{}", model.model_type, model.layers, trained), "",
                 "");
+  if (model.image) print_wrapped(image_text(*model.image), "image: ", "       ");
   for (const model::LayerGroup& group : model.groups) {
-    const std::string layers = layers_text(group.layers);
+    const std::string first =
+        fmt::format("{}{}layer{}", group.part, group.part.empty() ? "" : " ",
+                    group.layers.size() == 1 ? "" : "s");
+    const auto print_layers = [&](const std::string& text) {
+      print_wrapped(fmt::format("{}: {}", layers_text(group.layers), text), first, "  ");
+    };
     fmt::print("\n");
-    print_wrapped(fmt::format("{}: {}", layers, group_text(group)),
-                  group.part.empty() ? "layers " : group.part + " layers ", "  ");
-    const auto* rotary = std::get_if<ScaledRotary>(&group.encoding);
-    if (rotary) print_rotary(group, length);
-    if (const auto* alibi = std::get_if<Alibi>(&group.encoding)) {
-      const auto all = slopes(*alibi);
-      fmt::print("  slopes        {:.8g} to {:.8g}\n", all.front(), all.back());
+    if (group.position.empty()) print_layers(none_text(group));
+    // One encoding stands beside the layers, several below them.
+    if (group.position.size() > 1)
+      print_layers(fmt::format("{} encodings", group.position.size()));
+    for (const model::Encoding& one : group.position) {
+      const std::string text = encoding_text(one, group.head_dim);
+      if (group.position.size() == 1)
+        print_layers(text);
+      else
+        print_fact("position", text);
+      print_frequencies(one, length);
     }
-    if (group.temperature)
-      fmt::print("  query         x 1 + {:g} ln(1 + floor((position + {}) / {}))\n",
-                 group.temperature->beta, group.temperature->shift, group.temperature->length);
-    const double softmax =
-        rotary ? model::resolve(group, length).softmax_scale : group.softmax_scale;
-    if (softmax > 0) fmt::print("  softmax       x {:.8g}\n", softmax);
+    for (const Fact& fact : attention_facts(group, length)) print_fact(fact.name, fact.text);
   }
   if (!model.notes.empty()) fmt::print("\n");
   for (const std::string& note : model.notes) print_wrapped(note, "note: ", "      ");

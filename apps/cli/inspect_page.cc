@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "apps/cli/group_text.h"
 #include "gnomon/analysis/decay.h"
 #include "gnomon/analysis/spectrum.h"
 #include "gnomon/plot/page.h"
@@ -33,17 +33,28 @@ std::string unfinished_text(const char* what, const std::vector<double>& frequen
                      length);
 }
 
+// A rotary encoding at the declared length.
+struct Rotation {
+  RotarySchedule scaled;
+  std::vector<double> plain;  // inv_freq before scaling
+  RopeScaling scaling;
+
+  bool changed() const { return plain != scaled.inv_freq; }
+};
+
 // Over a grid the frequencies follow from the base otherwise, and nothing scales them.
-std::vector<double> unscaled(const ScaledRotary& rotary, const RotarySchedule& scaled) {
-  return std::holds_alternative<NoScaling>(rotary.scaling) ? scaled.inv_freq
-                                                           : inverse_frequencies(rotary.rotary);
+std::vector<double> unscaled(const model::Encoding& encoding, const RotarySchedule& scaled) {
+  const auto* rotary = std::get_if<ScaledRotary>(&encoding);
+  return !rotary || std::holds_alternative<NoScaling>(rotary->scaling)
+             ? scaled.inv_freq
+             : inverse_frequencies(rotary->rotary);
 }
 
-plot::Figure wavelengths(const std::string& id, const ScaledRotary& rotary,
-                         const RotarySchedule& scaled, int64_t trained, int64_t asked) {
-  const std::vector<double> plain = unscaled(rotary, scaled);
-  const int64_t original = original_length(rotary.scaling, trained);
-  const bool changed = plain != scaled.inv_freq;
+plot::Figure wavelengths(const std::string& id, const Rotation& rotary, int64_t trained,
+                         int64_t asked) {
+  const auto& [scaled, plain, scaling] = rotary;
+  const int64_t original = original_length(scaling, trained);
+  const bool changed = rotary.changed();
   plot::WavelengthPicture picture;
   picture.context = static_cast<double>(trained);
   picture.label = "trained";
@@ -69,9 +80,8 @@ plot::Figure wavelengths(const std::string& id, const ScaledRotary& rotary,
           .spec = plot::wavelength_picture(picture)};
 }
 
-plot::Figure slowing(const std::string& id, const ScaledRotary& rotary,
-                     const RotarySchedule& scaled) {
-  const std::vector<double> plain = unscaled(rotary, scaled);
+plot::Figure slowing(const std::string& id, const Rotation& rotary) {
+  const auto& [scaled, plain, scaling] = rotary;
   plot::Series ratio{.name = "scaled / unscaled", .x = {}, .y = {}};
   for (std::size_t i = 0; i < plain.size(); ++i) {
     ratio.x.push_back(static_cast<double>(i));
@@ -101,8 +111,8 @@ std::vector<int64_t> spread(int64_t length) {
   return distances;
 }
 
-plot::Figure decay(const std::string& id, const ScaledRotary& rotary,
-                   const RotarySchedule& scaled, int64_t trained, int64_t asked) {
+plot::Figure decay(const std::string& id, const Rotation& rotary, int64_t trained,
+                   int64_t asked) {
   const auto distances = spread(std::max(trained, asked));
   const auto series = [&](const char* name, const std::vector<double>& frequencies) {
     plot::Series line{.name = name, .x = {}, .y = {}};
@@ -115,10 +125,8 @@ plot::Figure decay(const std::string& id, const ScaledRotary& rotary,
     return line;
   };
   std::vector<plot::Series> lines;
-  const std::vector<double> plain = unscaled(rotary, scaled);
-  const bool changed = plain != scaled.inv_freq;
-  if (changed) lines.push_back(series("unscaled", plain));
-  lines.push_back(series(changed ? "scaled" : "as trained", scaled.inv_freq));
+  if (rotary.changed()) lines.push_back(series("unscaled", rotary.plain));
+  lines.push_back(series(rotary.changed() ? "scaled" : "as trained", rotary.scaled.inv_freq));
   return {.id = id,
           .title = "Score by distance",
           .caption =
@@ -131,9 +139,9 @@ plot::Figure decay(const std::string& id, const ScaledRotary& rotary,
                                .height = 260})};
 }
 
-plot::Table pairs(const ScaledRotary& rotary, const RotarySchedule& scaled, int64_t trained,
-                  int64_t asked) {
+plot::Table pairs(const Rotation& rotary, int64_t trained, int64_t asked) {
   using enum plot::Align;
+  const auto& [scaled, plain, scaling] = rotary;
   plot::Table table{.columns = {{"pair", number},
                                 {"radians a position", number},
                                 {"unscaled", number},
@@ -142,7 +150,6 @@ plot::Table pairs(const ScaledRotary& rotary, const RotarySchedule& scaled, int6
                     .rows = {}};
   if (asked != trained) table.columns.push_back({fmt::format("turns in {}", asked), number});
   if (!scaled.axes.empty()) table.columns.push_back({"axis", number});
-  const std::vector<double> plain = unscaled(rotary, scaled);
   for (std::size_t i = 0; i < scaled.inv_freq.size(); ++i) {
     const double f = scaled.inv_freq[i];
     std::vector<plot::Cell> row{fmt::format("{}", i), fmt::format("{:.8g}", f),
@@ -157,103 +164,48 @@ plot::Table pairs(const ScaledRotary& rotary, const RotarySchedule& scaled, int6
   return table;
 }
 
+void add_rotary(plot::Page& page, const model::Encoding& encoding, const std::string& index,
+                int64_t trained, int64_t asked) {
+  const auto scaled = model::rotary_schedule(encoding, asked);
+  if (!scaled) return;
+  const Rotation rotary{
+      .scaled = *scaled, .plain = unscaled(encoding, *scaled), .scaling = scaling_of(encoding)};
+  const auto id = [&](const char* what) { return fmt::format("{}-{}", what, index); };
+  page.figure(wavelengths(id("wavelengths"), rotary, trained, asked));
+  if (rotary.changed()) page.figure(slowing(id("slowing"), rotary));
+  page.figure(decay(id("decay"), rotary, trained, asked));
+  page.fold("All pairs").table(pairs(rotary, trained, asked)).unfold();
+}
+
 void add_group(plot::Page& page, const LayerGroup& group, std::size_t index, int64_t trained,
                int64_t asked) {
   page.heading(fmt::format("{}{} {}", group.part.empty() ? "" : group.part + ", ",
                            group.layers.size() == 1 ? "layer" : "layers",
                            layers_text(group.layers)));
-  std::vector<std::pair<std::string, std::string>> terms{{"position", group_text(group)}};
-  const auto* rotary = std::get_if<ScaledRotary>(&group.encoding);
-  double softmax = group.softmax_scale;
-  if (rotary) {
-    const auto resolved = model::resolve(group, asked);
-    softmax = resolved.softmax_scale;
-    terms.emplace_back("scaling", scaling_text(rotary->scaling));
-    terms.emplace_back("scale of cos and sin",
-                       fmt::format("{:.8g}", resolved.schedule.table_scale));
+  std::vector<std::pair<std::string, std::string>> terms;
+  if (group.position.empty()) terms.emplace_back("position", none_text(group));
+  for (const model::Encoding& one : group.position) {
+    terms.emplace_back("position", encoding_text(one, group.head_dim));
+    if (const auto schedule = model::rotary_schedule(one, asked)) {
+      terms.emplace_back("scaling", scaling_text(scaling_of(one)));
+      terms.emplace_back("cos and sin", fmt::format("x {:.8g}", schedule->table_scale));
+    }
   }
-  if (softmax > 0)
-    terms.emplace_back("scale of the softmax",
-                       fmt::format("{:.8g}, on q.k of {} elements", softmax, group.head_dim));
-  if (group.temperature)
-    terms.emplace_back(
-        "scale of the query",
-        fmt::format("1 + {:g} ln(1 + floor((p + {}) / {}))", group.temperature->beta,
-                    group.temperature->shift, group.temperature->length));
+  for (Fact& fact : attention_facts(group, asked))
+    terms.emplace_back(std::move(fact.name), std::move(fact.text));
   page.definitions(terms);
-  if (!rotary) return;
-  const RotarySchedule scaled = model::resolve(group, asked).schedule;
-  const auto id = [&](const char* what) { return fmt::format("{}-{}", what, index); };
-  page.figure(wavelengths(id("wavelengths"), *rotary, scaled, trained, asked));
-  if (scaled.inv_freq != unscaled(*rotary, scaled))
-    page.figure(slowing(id("slowing"), *rotary, scaled));
-  page.figure(decay(id("decay"), *rotary, scaled, trained, asked));
-  page.fold("All pairs").table(pairs(*rotary, scaled, trained, asked)).unfold();
+  std::size_t rotation = 0;
+  for (const model::Encoding& one : group.position)
+    if (model::rotary_schedule(one, asked)) {
+      add_rotary(
+          page, one,
+          rotation == 0 ? fmt::format("{}", index) : fmt::format("{}-{}", index, rotation),
+          trained, asked);
+      ++rotation;
+    }
 }
 
 }  // namespace
-
-std::string layers_text(const std::vector<int64_t>& layers) {
-  std::string text;
-  for (std::size_t i = 0; i < layers.size();) {
-    std::size_t last = i;
-    while (last + 1 < layers.size() && layers[last + 1] == layers[last] + 1) ++last;
-    if (!text.empty()) text += ", ";
-    text += i == last ? fmt::format("{}", layers[i])
-                      : fmt::format("{}-{}", layers[i], layers[last]);
-    i = last + 1;
-  }
-  return text;
-}
-
-std::string scaling_text(const RopeScaling& scaling) {
-  const auto json = nlohmann::ordered_json::parse(model::to_json(scaling));
-  std::string text = json["type"].get<std::string>();
-  const char* between = ": ";
-  for (const auto& [key, value] : json.items()) {
-    if (key == "type" || value == 0.0) continue;  // an mscale of 0 is none
-    std::string name = key;
-    std::replace(name.begin(), name.end(), '_', ' ');
-    text += between;
-    between = ", ";
-    if (value.is_array() && !value.empty())
-      text += fmt::format("{} {:.4g} to {:.4g}", name, value.front().get<double>(),
-                          value.back().get<double>());
-    else if (value.is_number_float())
-      text += fmt::format("{} {:.8g}", name, value.get<double>());
-    else if (value.is_string())
-      text += fmt::format("{} {}", name,
-                          value == "whole_pairs" ? "of whole pairs" : value.get<std::string>());
-    else
-      text += fmt::format("{} {}", name, value.dump());
-  }
-  return text;
-}
-
-std::string group_text(const LayerGroup& group) {
-  if (const auto* scaled = std::get_if<ScaledRotary>(&group.encoding)) {
-    const Rotary& rotary = scaled->rotary;
-    std::string text = fmt::format("rotary, {}, {} of {} elements",
-                                   rotary.pairing == Pairing::halves ? "halves" : "adjacent",
-                                   rotary.dim, group.head_dim);
-    if (rotary.first != 0) text += fmt::format(" from {} on", rotary.first);
-    text += fmt::format(", base {:.12g}", rotary.base);
-    if (!scaled->axes.empty())
-      text += fmt::format(", positions on {} axes",
-                          *std::max_element(scaled->axes.begin(), scaled->axes.end()) + 1);
-    return text;
-  }
-  if (group.kind == "none") return group.head_dim == 0 ? "none: no attention" : "none (NoPE)";
-  std::string text = group.kind;
-  const auto json = nlohmann::ordered_json::parse(model::to_json(group.encoding));
-  for (const auto& [key, value] : json.items())
-    if (key != "kind" && !(key == "head_offset" || key == "local_heads"))
-      text += fmt::format(", {} {}", key,
-                          value.is_string() ? value.get<std::string>() : value.dump());
-  for (const auto& [key, value] : group.facts) text += fmt::format(", {} {:g}", key, value);
-  std::replace(text.begin(), text.end(), '_', ' ');
-  return text;
-}
 
 std::string inspect_page(const model::ModelDescription& model, int64_t length) {
   plot::Page page(model.model_type + ": positions");
@@ -262,6 +214,7 @@ std::string inspect_page(const model::ModelDescription& model, int64_t length) {
                         model.layers, model.length,
                         length == trained ? "" : fmt::format("; here at {}", length)));
   page.paragraph("Read from `" + model.source + "`.");
+  if (model.image) page.paragraph("Image: " + image_text(*model.image) + ".");
   std::size_t index = 0;
   for (const LayerGroup& group : model.groups)
     add_group(page, group, index++, trained, std::max<int64_t>(length, 1));

@@ -33,7 +33,8 @@ class EncodingCall {
     const std::array<std::ptrdiff_t, 4> shape{1, tokens, heads, size};
     q_ = random_block<float, 4>(shape, 1), k_ = random_block<float, 4>(shape, 2);
     v_ = random_block<float, 4>(shape, 3), out_grad_ = random_block<float, 4>(shape, 4);
-    for (auto* one : {&turned_q_, &turned_k_, &out_, &q_grad_, &k_grad_, &v_grad_})
+    for (auto* one :
+         {&turned_q_, &turned_k_, &normed_q_, &normed_k_, &out_, &q_grad_, &k_grad_, &v_grad_})
       *one = zeros<float, 4>(shape);
     lse_ = zeros<float, 3>({1, heads, tokens});
     x_ = random_block<float, 3>({1, tokens, width}, 5);
@@ -58,11 +59,13 @@ class EncodingCall {
     model::LoweredGradient gradient;
     if (lowered.table) add_table(x_grad_->view, lowered.table->view());
     const bool cosine = !lowered.cosine.empty(), gated = model::gated({encoding_});
-    const Softmax softmax{.scale = cosine ? 1 : softmax_scale(size)};
-    View<const float, 4> q = q_->view, k = k_->view;
+    const Softmax softmax{.scale = scale_of(lowered)};
+    const View<const float, 4> q = prepared(*q_, lowered.query_rotations, *turned_q_);
+    const View<const float, 4> k = prepared(*k_, lowered.key_rotations, *turned_k_);
+    View<const float, 4> met_q = q, met_k = k;
     if (cosine) {
-      normalise<float>(q, lowered.cosine, turned_q_->view), q = turned_q_->view;
-      normalise<float>(k, {}, turned_k_->view), k = turned_k_->view;
+      normalise<float>(q, lowered.cosine, normed_q_->view), met_q = normed_q_->view;
+      normalise<float>(k, {}, normed_k_->view), met_k = normed_k_->view;
     }
     AttentionPosition position{.bias = lowered.bias, .relative = &lowered.relative};
     if (lowered.query_rotary) position.query_rotary = &*lowered.query_rotary;
@@ -72,18 +75,23 @@ class EncodingCall {
       position.gates = gates_->view;
     }
     const AttentionMask mask{.visibility = Visibility::causal};
-    attention<float>(q, k, v_->view, mask, position, softmax, out_->view, lse_->view);
-    attention_backward<float>(q, k, v_->view, mask, position, softmax, out_->view, lse_->view,
-                              out_grad_->view, q_grad_->view, k_grad_->view, v_grad_->view,
+    attention<float>(met_q, met_k, v_->view, mask, position, softmax, out_->view, lse_->view);
+    attention_backward<float>(met_q, met_k, v_->view, mask, position, softmax, out_->view,
+                              lse_->view, out_grad_->view, q_grad_->view, k_grad_->view,
+                              v_grad_->view,
                               {.bias = &gradient.bias,
                                .relative = &gradient.relative,
                                .gates = gated ? gates_grad_->view : View<float, 3>()});
     if (cosine) {
       gradient.cosine.resize(at(heads));
-      normalise_backward<float>(q_->view, lowered.cosine, q_grad_->view, q_grad_->view,
+      normalise_backward<float>(q, lowered.cosine, q_grad_->view, q_grad_->view,
                                 gradient.cosine);
-      normalise_backward<float>(k_->view, {}, k_grad_->view, k_grad_->view);
+      normalise_backward<float>(k, {}, k_grad_->view, k_grad_->view);
     }
+    for (auto [grad, rotations] : {std::pair(&q_grad_, &lowered.query_rotations),
+                                   std::pair(&k_grad_, &lowered.key_rotations)})
+      for (auto one = rotations->rbegin(); one != rotations->rend(); ++one)
+        std::visit([&](const auto& table) { rotate_backward((*grad)->view, table); }, *one);
     if (lowered.table)  // its gradient is that of x
       gradient.table = {x_grad_->view.data(), {tokens_, width}};
     if (gated)
@@ -109,30 +117,61 @@ class EncodingCall {
  private:
   using Rows = std::vector<double>;  // [H, D]
 
+  static double scale_of(const model::Lowered& lowered) {
+    return lowered.cosine.empty() ? softmax_scale(size) * lowered.softmax_factor : 1;
+  }
+
+  // x, or where there are rotations `out`: x rotated.
+  static View<const float, 4> prepared(const Block<float, 4>& x,
+                                       const std::vector<model::HeadRotation>& rotations,
+                                       const Block<float, 4>& out) {
+    if (rotations.empty()) return x.view;
+    std::copy_n(x.view.data(), x.view.size(), out.view.data());
+    for (const model::HeadRotation& one : rotations)
+      std::visit([&](const auto& table) { rotate(out.view, table); }, one);
+    return out.view;
+  }
+
+  // cos and sin of the elements of a V-JEPA 2 head, in double.
+  static void rotate_head(const Vjepa2Table& table, int64_t token, double* head) {
+    for (int64_t e = 0; e < table.cos().extent(2); e += 2) {
+      const double a = head[e], b = head[e + 1];
+      head[e] = a * double{table.cos()(0, token, e)} - b * double{table.sin()(0, token, e)};
+      head[e + 1] =
+          b * double{table.cos()(0, token, e + 1)} + a * double{table.sin()(0, token, e + 1)};
+    }
+  }
+  static void rotate_head(const RotaryTable& table, int64_t token, double* head) {
+    const int64_t pairs = table.cos().extent(2), first = table.schedule().first;
+    const bool halves = table.schedule().pairing == Pairing::halves;
+    for (int64_t p = 0; p < pairs; ++p) {
+      double& a = head[first + (halves ? p : 2 * p)];
+      double& b = head[first + (halves ? p + pairs : 2 * p + 1)];
+      const double cos = table.cos()(0, token, p), sin = table.sin()(0, token, p);
+      const double turned = a * cos - b * sin;
+      b = a * sin + b * cos, a = turned;
+    }
+  }
+
   // A head vector as it meets others.
-  Rows ready(const Block<float, 4>& x, int64_t token, const std::optional<RotaryTable>& table,
-             const std::vector<double>& scales, bool normed) const {
+  Rows ready(const Block<float, 4>& x, int64_t token,
+             const std::vector<model::HeadRotation>& rotations,
+             const std::optional<RotaryTable>& table, const std::vector<double>& scales,
+             bool normed) const {
     Rows row(at(width));
     for (int64_t n = 0; n < width; ++n)
       row[at(n)] = double{x.view(0, token, n / size, n % size)};
     for (int64_t h = 0; h < heads; ++h) {
       double* const head = row.data() + h * size;
+      for (const model::HeadRotation& one : rotations)
+        std::visit([&](const auto& its) { rotate_head(its, token, head); }, one);
       if (normed) {
         double square = 0;
         for (int64_t d = 0; d < size; ++d) square += head[d] * head[d];
         const double scale = (scales.empty() ? 1 : scales[at(h)]) / std::sqrt(square);
         for (int64_t d = 0; d < size; ++d) head[d] *= scale;
       }
-      if (!table) continue;
-      const int64_t pairs = table->cos().extent(2), first = table->schedule().first;
-      const bool halves = table->schedule().pairing == Pairing::halves;
-      for (int64_t p = 0; p < pairs; ++p) {
-        double& a = head[first + (halves ? p : 2 * p)];
-        double& b = head[first + (halves ? p + pairs : 2 * p + 1)];
-        const double cos = table->cos()(0, token, p), sin = table->sin()(0, token, p);
-        const double turned = a * cos - b * sin;
-        b = a * sin + b * cos, a = turned;
-      }
+      if (table) rotate_head(*table, token, head);
     }
     return row;
   }
@@ -140,11 +179,12 @@ class EncodingCall {
   Rows exact_rows(const model::Lowered& lowered, int64_t query) const {
     const int64_t keys = query + 1;
     const bool cosine = !lowered.cosine.empty();
-    const double scale = cosine ? 1 : softmax_scale(size);
-    const Rows q = ready(*q_, query, lowered.query_rotary, lowered.cosine, cosine);
+    const double scale = scale_of(lowered);
+    const Rows q = ready(*q_, query, lowered.query_rotations, lowered.query_rotary,
+                         lowered.cosine, cosine);
     Rows k;
     for (int64_t j = 0; j < keys; ++j) {
-      const Rows row = ready(*k_, j, lowered.key_rotary, {}, cosine);
+      const Rows row = ready(*k_, j, lowered.key_rotations, lowered.key_rotary, {}, cosine);
       k.insert(k.end(), row.begin(), row.end());
     }
     Rows scores(at(heads * keys)), bias(at(heads * keys));
@@ -188,7 +228,8 @@ class EncodingCall {
   int64_t tokens_;
   model::Encoding encoding_;
   model::Window window_;
-  Shared<float, 4> q_, k_, v_, turned_q_, turned_k_, out_, out_grad_, q_grad_, k_grad_, v_grad_;
+  Shared<float, 4> q_, k_, v_, turned_q_, turned_k_, normed_q_, normed_k_;
+  Shared<float, 4> out_, out_grad_, q_grad_, k_grad_, v_grad_;
   Shared<float, 3> lse_, x_, x_grad_, gates_, gates_grad_;
   std::vector<Shared<float, 2>> parameters_, gradients_;
   std::vector<View<const float, 2>> values_;

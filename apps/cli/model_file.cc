@@ -1,6 +1,8 @@
 #include "apps/cli/model_file.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <functional>
 
 #include "apps/cli/arguments.h"
 #include "gnomon/error.h"
@@ -11,6 +13,19 @@
 namespace gnomon::cli {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+// Leaves the groups of `part`, where the model's layers have parts and one is so called.
+bool keep_part(model::ModelDescription& model, const std::string& part) {
+  const auto is_of_part = [&](const model::LayerGroup& one) { return one.part == part; };
+  if (part.empty() || std::none_of(model.groups.begin(), model.groups.end(), is_of_part))
+    return false;
+  std::erase_if(model.groups, std::not_fn(is_of_part));
+  return true;
+}
+
+}  // namespace
 
 model::ModelDescription read_model(const std::string& path, const std::string& yarn_factor,
                                    const std::string& part) {
@@ -23,11 +38,21 @@ model::ModelDescription read_model(const std::string& path, const std::string& y
       fs::is_directory(path) ? fs::path(path) / "config.json" : fs::path(path);
   const io::MappedFile mapped(file);
   if (mapped.text().starts_with("GGUF")) {
-    if (!part.empty()) refuse("inspect", "a GGUF file has no --part", part);
-    return model::read_gguf(model::Gguf(mapped.bytes(), mapped.name()));
+    model::ModelDescription model =
+        model::read_gguf(model::Gguf(mapped.bytes(), mapped.name()));
+    if (!part.empty() && !keep_part(model, part))
+      refuse("inspect", "--part must be a part of the layers of the GGUF file", part);
+    return model;
   }
-  return model::read_config(mapped.text(),
-                            {.name = file.string(), .yarn_factor = factor, .part = part});
+  const auto read = [&](const std::string& name) {
+    return model::read_config(mapped.text(),
+                              {.name = file.string(), .yarn_factor = factor, .part = name});
+  };
+  if (part == "encoder" || part == "decoder") {
+    model::ModelDescription model = read({});
+    if (keep_part(model, part)) return model;
+  }
+  return read(part);
 }
 
 }  // namespace gnomon::cli

@@ -27,6 +27,7 @@ Float 16, 32 and 64 are kept; uint16 is read and written as bfloat16.
   --positions P     0:1024, 0:1024:2, 5,9,131071, or an integer .npy [T]
   --config PATH     as a released model turns: its folder, config.json or .gguf
   --layer L         of which layer (0);  --length N  declared (the trained one)
+  --part NAME       of which part, where the model has several (encoder, decoder)
   --pairing NAME    by hand: halves (Llama, GPT-NeoX in Hugging Face's files)
                     or adjacent (RoFormer, GPT-J, Llama as released by Meta)
   --dim R           elements of a head that turn (all)
@@ -40,7 +41,7 @@ Example: gnomon rotate q.npy --positions 0:512 --config Qwen3-8B -o turned.npy
 )";
 
 struct Options {
-  std::string in, positions, pairing, angles = "exact", config;
+  std::string in, positions, pairing, angles = "exact", config, part;
   Rotary rotary;
   std::optional<std::int64_t> layer, length;
   bool by_hand = false;  // --dim, --base or --first
@@ -73,20 +74,32 @@ RotarySchedule schedule_of(Options& o, std::int64_t size) {
     if (o.rotary.dim == 0) o.rotary.dim = size - o.rotary.first;
     return schedule(o.rotary);
   }
-  const model::ModelDescription model = read_model(o.config);
+  const model::ModelDescription model = read_model(o.config, "as-written", o.part);
   const std::int64_t layer = o.layer.value_or(0);
-  const model::LayerGroup* turning = nullptr;
-  for (const model::LayerGroup& group : model.groups)
-    if (group.kind == "rotary" &&
-        std::binary_search(group.layers.begin(), group.layers.end(), layer))
-      turning = &group;
-  if (!turning)
-    refuse("rotate", fmt::format("--layer must be one that turns, of {}", model.layers), layer);
-  RotarySchedule turns =
-      model::resolve(*turning, o.length.value_or(std::max<std::int64_t>(model.length, 1)))
-          .schedule;
-  turns.axes.clear();  // text: its position is the same on all axes
-  return turns;
+  // The part is named where the groups that are left are of one.
+  const auto of_first = [&](const model::LayerGroup& one) {
+    return one.part == model.groups.front().part;
+  };
+  const bool one_part = std::all_of(model.groups.begin(), model.groups.end(), of_first);
+  const model::LayerGroup& group = model::group_of(
+      model, layer, one_part && !model.groups.empty() ? model.groups.front().part : "");
+  const auto rotates = [](const model::Encoding& one) {
+    return model::includes(model::info(one).enters, model::Place::queries_and_keys);
+  };
+  const auto& all = group.position;
+  const auto rotation = std::find_if(all.begin(), all.end(), rotates);
+  const std::int64_t length = o.length.value_or(std::max<std::int64_t>(model.length, 1));
+  std::optional<RotarySchedule> rotary;
+  if (std::count_if(all.begin(), all.end(), rotates) == 1)
+    rotary = model::rotary_schedule(*rotation, length);
+  if (!rotary)
+    refuse("rotate", fmt::format("layer {} must have one rotary encoding", layer),
+           model::names(all));
+  if (std::holds_alternative<AxialRotary>(*rotation))
+    refuse("rotate", fmt::format("layer {} must be of text, not of an image", layer),
+           model::names(all));
+  rotary->axes.clear();  // text: its position is the same on all axes
+  return *std::move(rotary);
 }
 
 int run(Options& o) {
@@ -96,8 +109,8 @@ int run(Options& o) {
            o.config.empty() ? "neither" : "both");
   if (!o.config.empty() && o.by_hand)
     refuse("rotate", "--dim, --first and --base must not be given with --config", o.config);
-  if (o.config.empty() && (o.layer || o.length))
-    refuse("rotate", "--layer and --length need --config", "none");
+  if (o.config.empty() && (o.layer || o.length || !o.part.empty()))
+    refuse("rotate", "--layer, --part and --length need --config", "none");
   const io::Array in = io::read_npy(o.in);
   if (in.rank() != 3 && in.rank() != 4)
     refuse("rotate", "the input must be [T, H, D] or [B, T, H, D]", io::to_string(in.shape()));
@@ -127,6 +140,7 @@ Command add_rotate(CLI::App& program) {
   app->add_option("--positions", o->positions)->required();
   app->add_option("--config", o->config);
   app->add_option("--layer", o->layer);
+  app->add_option("--part", o->part);
   app->add_option("--length", o->length);
   app->add_option("--pairing", o->pairing);
   for (CLI::Option* option :

@@ -54,6 +54,18 @@ void from_table(Subject& subject, const EmbeddingTable& table, int64_t trained) 
     }
 }
 
+// q(i).k(j) of [T, 1, D].
+void put_products(Subject& subject, const Tensor<float, 3>& q, const Tensor<float, 3>& k,
+                  int64_t trained) {
+  for (int64_t i = 0; i < trained; ++i)
+    for (int64_t j = 0; j < trained; ++j) {
+      double sum = 0;
+      for (int64_t d = 0; d < q.view.extent(2); ++d)
+        sum += double{q.view(i, 0, d)} * double{k.view(j, 0, d)};
+      subject.scores->view(i, j) = static_cast<float>(sum);
+    }
+}
+
 // All-ones queries and keys, turned: q(i).k(j) summed over the head.
 void from_rotary(Subject& subject, const RotaryTable& queries, const RotaryTable& keys,
                  int64_t trained) {
@@ -70,13 +82,33 @@ void from_rotary(Subject& subject, const RotaryTable& queries, const RotaryTable
   std::fill(k.values.begin(), k.values.end(), 1.0f);
   rotate(q.view, queries);
   rotate(k.view, keys);
-  for (int64_t i = 0; i < trained; ++i)
-    for (int64_t j = 0; j < trained; ++j) {
-      double sum = 0;
-      for (int64_t d = 0; d < size; ++d)
-        sum += double{q.view(i, 0, d)} * double{k.view(j, 0, d)};
-      subject.scores->view(i, j) = static_cast<float>(sum);
-    }
+  put_products(subject, q, k, trained);
+}
+
+// The same of rotations that attention() does not apply itself. A row of the table: the numbers
+// of the first rotation of queries.
+void from_rotations(Subject& subject, const model::Lowered& lowered, int64_t size,
+                    int64_t trained) {
+  std::visit(
+      [&](const auto& table) {
+        const auto cos = table.cos(), sin = table.sin();
+        const int64_t numbers = cos.extent(2);
+        subject.table = matrix(subject.positions, 2 * numbers);
+        for (int64_t t = 0; t < subject.positions; ++t)
+          for (int64_t i = 0; i < numbers; ++i) {
+            subject.table->view(t, i) = cos(0, t, i);
+            subject.table->view(t, numbers + i) = sin(0, t, i);
+          }
+      },
+      lowered.query_rotations.front());
+  Tensor<float, 3> q({subject.positions, 1, size}), k({subject.positions, 1, size});
+  for (auto [x, rotations] :
+       {std::pair(&q, &lowered.query_rotations), std::pair(&k, &lowered.key_rotations)}) {
+    std::fill(x->values.begin(), x->values.end(), 1.0f);
+    for (const model::HeadRotation& one : *rotations)
+      std::visit([&](const auto& table) { rotate(x->view, table); }, one);
+  }
+  put_products(subject, q, k, trained);
 }
 
 using Tables = std::vector<const RelativeVectors*>;
@@ -131,7 +163,7 @@ void from_scores(Subject& subject, const model::Lowered& lowered, const Setting&
     const View<const double, 3> all(ones.view);
     relative_scores(lowered.relative, 0, all, all, products.view);
   }
-  const double scale = softmax_scale(size);
+  const double scale = softmax_scale(size) * lowered.softmax_factor;
   for (int64_t i = 0; i < trained; ++i)
     for (int64_t j = 0; j < trained; ++j) {
       double sum = 0;
@@ -179,6 +211,8 @@ Subject make_subject(const std::string& name, const Setting& setting) {
     from_table(subject, *lowered.table, setting.trained);
   else if (lowered.query_rotary)
     from_rotary(subject, *lowered.query_rotary, *lowered.key_rotary, setting.trained);
+  else if (!lowered.query_rotations.empty())
+    from_rotations(subject, lowered, setting.width / setting.heads, setting.trained);
   else if (heads(lowered.bias) > 0 || !lowered.relative.empty())
     from_scores(subject, lowered, setting);
   else

@@ -11,6 +11,7 @@
 #include "apps/lab/statistics.h"
 #include "apps/lab/transformer.h"
 #include "gnomon/error.h"
+#include "src/model/encoding_json.h"
 
 namespace gnomon::lab {
 namespace {
@@ -102,7 +103,7 @@ Json outcome_of(const std::string& method, Transformer& trained, const Rotary& r
   if (after.is_null()) return {};
   return {{"method", method},
           {"tune_length", tuned.train_length},
-          {"specification", Json::parse(model::to_json(encoding))},
+          {"specification", model::internal::json_of(encoding)},
           {"without", without},
           {"after", after}};
 }

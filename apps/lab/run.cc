@@ -8,6 +8,7 @@
 
 #include "apps/lab/batches.h"
 #include "gnomon/model/scheme.h"
+#include "src/model/encoding_json.h"
 
 namespace gnomon::lab {
 namespace {
@@ -49,7 +50,7 @@ Json specification(const model::Scheme& scheme) {
   const model::Mixture& first = scheme.layers[0];
   const bool plain =
       first.size() == 1 && scheme == model::every_layer(first, std::ssize(scheme.layers));
-  return Json::parse(plain ? model::to_json(first[0]) : model::to_json(scheme));
+  return plain ? model::internal::json_of(first[0]) : model::internal::json_of(scheme);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ at::Tensor attend_composed(const model::Mixture& mixture,
       options.visibility != Visibility::bidirectional)
     refuse("attention", "visibility must be causal or bidirectional",
            static_cast<int>(options.visibility));
-  const model::Window window{.queries = q_in.size(1), .keys = k_in.size(1), .ids = options.ids};
+  const model::Window window = window_of(q_in, k_in.size(1), options);
   const AtWork work{mixture, parameters};
   const LoweredTensors numbers = lowered_tensors(work, window);
   const model::Lowered& lowered = *numbers.plan;
@@ -59,7 +59,11 @@ at::Tensor attend_composed(const model::Mixture& mixture,
   const auto there = [&](const at::Tensor& x) { return x.to(q_in.options()); };
 
   at::Tensor q = q_in, k = k_in;
-  double scale = options.softmax_scale.value_or(softmax_scale(q.size(3)));
+  for (const model::HeadRotation& one : lowered.query_rotations)
+    q = std::visit([&](const auto& table) { return turned(q, table); }, one);
+  for (const model::HeadRotation& one : lowered.key_rotations)
+    k = std::visit([&](const auto& table) { return turned(k, table); }, one);
+  double scale = window.softmax_scale * lowered.softmax_factor;
   if (numbers.cosine.defined()) {
     q = normalised(q) * there(numbers.cosine).view({-1, 1});
     k = normalised(k);

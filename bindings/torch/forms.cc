@@ -88,6 +88,16 @@ at::Tensor turned(const at::Tensor& x, const RotaryTable& table) {
       {x.index({Ellipsis, Slice(0, first)}), pairs, x.index({Ellipsis, Slice(end, None)})}, -1);
 }
 
+at::Tensor turned(const at::Tensor& x, const Vjepa2Table& table) {
+  const at::Tensor cos = on_device(table.cos(), x), sin = on_device(table.sin(), x);
+  const std::int64_t elements = cos.size(-1);  // of three blocks; a rest is left alone
+  const at::Tensor met = x.narrow(-1, 0, elements);
+  const at::Tensor a = met.index({Ellipsis, Slice(0, None, 2)}),
+                   b = met.index({Ellipsis, Slice(1, None, 2)});
+  const at::Tensor crossed = at::stack({-b, a}, -1).flatten(-2);
+  return at::cat({met * cos + crossed * sin, x.index({Ellipsis, Slice(elements, None)})}, -1);
+}
+
 at::Tensor bias_of(const BiasForm& form, const at::Tensor& numbers, const Places& places) {
   if (std::holds_alternative<SlopeBias>(form))
     return -numbers.view({-1, 1, 1}) * distances(places).abs();

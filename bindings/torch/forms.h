@@ -6,6 +6,7 @@
 #include "gnomon/bias/form.h"
 #include "gnomon/relative/form.h"
 #include "gnomon/rotary/rotary.h"
+#include "gnomon/rotary/vjepa2.h"
 
 namespace gnomon::libtorch {
 
@@ -16,6 +17,7 @@ struct Places {
 
 // x: [B, T, H, D]; turned as the table says.
 at::Tensor turned(const at::Tensor& x, const RotaryTable& table);
+at::Tensor turned(const at::Tensor& x, const Vjepa2Table& table);
 
 // The bias [H, T, S], of the form's numbers [H, N] on the device and of the type of the scores.
 // Throws std::invalid_argument for a DenseBias.

@@ -55,8 +55,27 @@ AttentionPosition position_of(const Setting& setting, const at::Tensor& gates) {
   return position;
 }
 
-// Of queries or keys, what attention multiplies: cosine attention's are scaled to length 1.
-at::Tensor multiplied(const Setting& setting, const at::Tensor& x,
+// Rotations that attention() does not apply itself.
+using Rotations = std::vector<model::HeadRotation>;
+
+at::Tensor rotated(const at::Tensor& x, const Rotations& rotations) {
+  if (rotations.empty()) return x;
+  const at::Tensor out = x.clone(at::MemoryFormat::Contiguous);
+  with_element_type(x, [&]<typename T>(T) {
+    for (const model::HeadRotation& one : rotations)
+      std::visit([&](const auto& table) { rotate(view<T, 4>(out), table); }, one);
+  });
+  return out;
+}
+
+template <typename T>
+void rotated_backward(View<T, 4> grad, const Rotations& rotations) {
+  for (auto one = rotations.rbegin(); one != rotations.rend(); ++one)
+    std::visit([&](const auto& table) { rotate_backward(grad, table); }, *one);
+}
+
+// Cosine attention's queries and keys are scaled to length 1.
+at::Tensor normalised(const Setting& setting, const at::Tensor& x,
                       std::span<const double> scales) {
   if (setting.plan->cosine.empty()) return x;
   const at::Tensor out = at::empty(x.sizes(), x.options());
@@ -70,8 +89,9 @@ struct Attended {
 };
 Attended attended(const Setting& setting, const at::Tensor& q_in, const at::Tensor& k_in,
                   const at::Tensor& v, const at::Tensor& gates) {
-  const at::Tensor q = multiplied(setting, q_in, setting.plan->cosine);
-  const at::Tensor k = multiplied(setting, k_in, {});
+  const model::Lowered& plan = *setting.plan;
+  const at::Tensor q = normalised(setting, rotated(q_in, plan.query_rotations), plan.cosine);
+  const at::Tensor k = normalised(setting, rotated(k_in, plan.key_rotations), {});
   Attended result;
   at::Tensor& out = result.out =
       at::empty({q.size(0), q.size(1), q.size(2), v.size(3)}, q.options());
@@ -94,14 +114,17 @@ void attended_backward(const Setting& setting, const at::Tensor& q_in, const at:
                        const std::array<at::Tensor, 3>& grads, variable_list& result) {
   const at::Tensor &out = forward.out, &lse = forward.lse;
   const at::Tensor out_grad = with_contiguous_rows(grad);
-  const at::Tensor q = multiplied(setting, q_in, setting.plan->cosine);
-  const at::Tensor k = multiplied(setting, k_in, {});
+  const model::Lowered& plan = *setting.plan;
+  const at::Tensor q_rotated = rotated(q_in, plan.query_rotations);
+  const at::Tensor k_rotated = rotated(k_in, plan.key_rotations);
+  const at::Tensor q = normalised(setting, q_rotated, plan.cosine);
+  const at::Tensor k = normalised(setting, k_rotated, {});
   model::LoweredGradient lowered;
   const at::Tensor gates_grad = gates.defined() ? at::empty_like(gates) : at::Tensor();
   PositionGradient wanted;
   if (!parameters.empty()) {
     wanted.bias = &lowered.bias;
-    if (!setting.plan->relative.empty()) wanted.relative = &lowered.relative;
+    if (!plan.relative.empty()) wanted.relative = &lowered.relative;
   }
   if (gates.defined()) wanted.gates = view<float, 3>(gates_grad);
   with_element_type(q, [&]<typename T>(T) {
@@ -110,13 +133,15 @@ void attended_backward(const Setting& setting, const at::Tensor& q_in, const at:
         position_of(setting, gates), {.scale = setting.softmax_scale}, view<const T, 4>(out),
         view<const Accumulator<T>, 3>(lse), view<const T, 4>(out_grad), view<T, 4>(grads[0]),
         view<T, 4>(grads[1]), view<T, 4>(grads[2]), wanted);
-    if (const auto& scales = setting.plan->cosine; !scales.empty()) {
+    if (const auto& scales = plan.cosine; !scales.empty()) {
       lowered.cosine.resize(scales.size());
-      normalise_backward<T>(view<const T, 4>(q_in), scales, view<const T, 4>(grads[0]),
+      normalise_backward<T>(view<const T, 4>(q_rotated), scales, view<const T, 4>(grads[0]),
                             view<T, 4>(grads[0]), lowered.cosine);
-      normalise_backward<T>(view<const T, 4>(k_in), {}, view<const T, 4>(grads[1]),
+      normalise_backward<T>(view<const T, 4>(k_rotated), {}, view<const T, 4>(grads[1]),
                             view<T, 4>(grads[1]));
     }
+    rotated_backward(view<T, 4>(grads[0]), plan.query_rotations);
+    rotated_backward(view<T, 4>(grads[1]), plan.key_rotations);
   });
   if (gates.defined()) result.push_back(gates_grad);
   append_parameter_gradients(setting, parameters, lowered, result);
@@ -190,17 +215,16 @@ struct AttendPacked : Function<AttendPacked> {
   }
 };
 
-SharedSetting setting_of(const AtWork& work, std::int64_t queries, std::int64_t keys,
-                         std::int64_t head_size, const AttendOptions& options) {
-  Setting setting{.mixture = work.mixture,
-                  .window = {.queries = queries, .keys = keys, .ids = options.ids}};
+SharedSetting setting_of(const AtWork& work, const at::Tensor& queries, std::int64_t keys,
+                         const AttendOptions& options) {
+  Setting setting{.mixture = work.mixture, .window = window_of(queries, keys, options)};
   setting.plan = plan_of(work, setting.window);
   setting.mask = {.visibility = options.visibility,
                   .offset = setting.window.offset(),
                   .before = options.before,
                   .after = options.after};
   setting.softmax_scale = setting.plan->cosine.empty()
-                              ? options.softmax_scale.value_or(softmax_scale(head_size))
+                              ? setting.window.softmax_scale * setting.plan->softmax_factor
                               : 1;
   if (!options.ids.empty()) {
     setting.queries = setting.window.query_positions();
@@ -210,6 +234,14 @@ SharedSetting setting_of(const AtWork& work, std::int64_t queries, std::int64_t 
 }
 
 }  // namespace
+
+model::Window window_of(const at::Tensor& queries, std::int64_t keys,
+                        const AttendOptions& options) {
+  return {.queries = queries.size(1),
+          .keys = keys,
+          .ids = options.ids,
+          .softmax_scale = options.softmax_scale.value_or(softmax_scale(queries.size(3)))};
+}
 
 Plan plan_of(const AtWork& work, const model::Window& window) {
   if (work.plan) return work.plan;
@@ -229,7 +261,7 @@ at::Tensor attend_fused(const AtWork& work, const at::Tensor& q, const at::Tenso
                         const at::Tensor& v, const AttendOptions& options) {
   const auto gates = list_of(gates_of(work, options.hidden, q.size(2)));
   return Attend::apply(q, k, v, at::TensorList(gates), at::TensorList(work.parameters),
-                       setting_of(work, q.size(1), k.size(1), q.size(3), options));
+                       setting_of(work, q, k.size(1), options));
 }
 
 at::Tensor attend_packed_fused(const AtWork& work, const at::Tensor& qkv,
@@ -237,7 +269,7 @@ at::Tensor attend_packed_fused(const AtWork& work, const at::Tensor& qkv,
   const auto gates = list_of(gates_of(work, options.hidden, qkv.size(2) - 2 * key_heads));
   return AttendPacked::apply(qkv, key_heads, at::TensorList(gates),
                              at::TensorList(work.parameters),
-                             setting_of(work, qkv.size(1), qkv.size(1), qkv.size(3), options));
+                             setting_of(work, qkv, qkv.size(1), options));
 }
 
 }  // namespace gnomon::libtorch

@@ -21,6 +21,9 @@ struct AtWork {
   Plan plan = nullptr;
 };
 Plan plan_of(const AtWork& work, const model::Window& window);
+// Of queries [B, T, H, D] among `keys` keys, with the attention's own scale.
+model::Window window_of(const at::Tensor& queries, std::int64_t keys,
+                        const AttendOptions& options);
 
 // x + table of the window, on the CPU. Gradients for x and the parameters.
 at::Tensor add_position_table(const AtWork& work, const model::Window& window,

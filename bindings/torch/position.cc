@@ -94,8 +94,7 @@ at::Tensor PositionEncodingImpl::embed(const at::Tensor& x, std::int64_t first,
 
 at::Tensor PositionEncodingImpl::attend(const at::Tensor& q, const at::Tensor& k,
                                         const at::Tensor& v, const AttendOptions& options) {
-  const AtWork work =
-      at_work(in_attention_, {.queries = q.size(1), .keys = k.size(1), .ids = options.ids});
+  const AtWork work = at_work(in_attention_, window_of(q, k.size(1), options));
   if (!q.device().is_cpu())
     return attend_composed(work.mixture, work.parameters, q, k, v, options);
   return attend_fused(work, q, k, v, options);
@@ -110,8 +109,7 @@ at::Tensor PositionEncodingImpl::attend_packed(const at::Tensor& qkv, std::int64
     const auto [q, k, v] = split_heads(qkv, key_heads);
     return attend(q, k, v, options);
   }
-  const AtWork work =
-      at_work(in_attention_, {.queries = qkv.size(1), .keys = qkv.size(1), .ids = options.ids});
+  const AtWork work = at_work(in_attention_, window_of(qkv, qkv.size(1), options));
   return attend_packed_fused(work, qkv, key_heads, options);
 }
 

@@ -10,6 +10,7 @@
 
 #include "gnomon/attention/cosine.h"
 #include "gnomon/error.h"
+#include "src/analysis/rotate_all.h"
 #include "src/core/normal.h"
 
 namespace gnomon::analysis {
@@ -19,6 +20,10 @@ using std::int64_t;
 using Numbers = std::vector<double>;
 
 int64_t width_of(const OrderContent& c) { return c.heads * c.head_size; }
+
+double scale_of(const OrderContent& c, const LayerPosition& p) {
+  return p.cosine.empty() ? softmax_scale(c.head_size) * p.softmax_factor : 1.0;
+}
 
 void check(const OrderContent& c, const LayerPosition& p, int64_t tokens) {
   if (c.tokens < 2) refuse("invariance", "tokens must be at least 2", c.tokens);
@@ -80,6 +85,8 @@ Numbers scores(const OrderContent& c, const LayerPosition& p, const Tokens& toke
   k.insert(k.end(), own.begin(), own.end());
   const View<double, 3> queries(q.data(), {c.tokens, c.heads, c.head_size});
   const View<double, 3> keys(k.data(), {all, c.heads, c.head_size});
+  rotate_all(queries, p.query_rotations);
+  rotate_all(keys, p.key_rotations);
   if (p.query_rotary) rotate(queries, *p.query_rotary);
   if (p.key_rotary) rotate(keys, *p.key_rotary);
   if (!p.cosine.empty()) {
@@ -88,7 +95,7 @@ Numbers scores(const OrderContent& c, const LayerPosition& p, const Tokens& toke
     normalise<double>(each, p.cosine, each);
     normalise<double>(met, {}, met);
   }
-  const double scale = p.cosine.empty() ? softmax_scale(c.head_size) : 1.0;
+  const double scale = scale_of(c, p);
   const std::array<std::ptrdiff_t, 3> whole{c.heads, c.tokens, all};
   Numbers products(static_cast<std::size_t>(c.heads * c.tokens * all), 0.0);
   Numbers bias(products.size(), 0.0);
@@ -214,6 +221,7 @@ std::vector<float> causal(const OrderContent& c, const LayerPosition& p, const T
   const std::vector<float> v = with_table<float>(part(tokens.values), p.table);
   const std::array<std::ptrdiff_t, 4> own{1, count, c.heads, c.head_size};
   const View<float, 4> queries(q.data(), own), new_keys(k.data(), own);
+  rotate_all(queries, p.query_rotations);
   if (!p.cosine.empty()) {
     normalise<float>(queries, p.cosine, queries);
     normalise<float>(new_keys, {}, new_keys);
@@ -221,16 +229,17 @@ std::vector<float> causal(const OrderContent& c, const LayerPosition& p, const T
   keys.insert(keys.end(), k.begin(), k.end());
   values.insert(values.end(), v.begin(), v.end());
   const std::array<std::ptrdiff_t, 4> all{1, first + count, c.heads, c.head_size};
-  std::vector<float> out(q.size());
-  attention<float>(queries, View<const float, 4>(keys.data(), all),
+  // The cache keeps keys that are not rotated.
+  std::vector<float> rotated = keys, out(q.size());
+  rotate_all(View<float, 4>(rotated.data(), all), p.key_rotations);
+  attention<float>(queries, View<const float, 4>(rotated.data(), all),
                    View<const float, 4>(values.data(), all),
                    {.visibility = Visibility::causal, .offset = first},
                    {.query_rotary = p.query_rotary,
                     .key_rotary = p.key_rotary,
                     .bias = p.bias,
                     .relative = p.relative},
-                   {.scale = p.cosine.empty() ? softmax_scale(c.head_size) : 1.0},
-                   View<float, 4>(out.data(), own));
+                   {.scale = scale_of(c, p)}, View<float, 4>(out.data(), own));
   return out;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gnomon/error.h"
+#include "src/analysis/rotate_all.h"
 #include "src/core/normal.h"
 
 namespace gnomon::analysis {
@@ -55,14 +56,17 @@ std::vector<float> last_output(const OrderContent& content, const OrderPosition&
   add(position, x);
   const std::array<std::ptrdiff_t, 4> shape{1, content.tokens, content.heads,
                                             content.head_size};
+  std::vector<float> q = x, k = x, out(x.size());
+  const View<float, 4> queries(q.data(), shape), keys(k.data(), shape);
+  rotate_all(queries, position.rotations);
+  rotate_all(keys, position.key_rotations);
   const View<const float, 4> view(x.data(), shape);
-  std::vector<float> out(x.size());
-  attention<float>(view, view, view, {.visibility = Visibility::bidirectional},
+  attention<float>(queries, keys, view, {.visibility = Visibility::bidirectional},
                    {.query_rotary = position.rotary,
                     .key_rotary = position.key_rotary ? position.key_rotary : position.rotary,
                     .bias = position.bias,
                     .relative = position.relative},
-                   {.scale = 1 / static_cast<double>(content.head_size)},
+                   {.scale = position.softmax_factor / static_cast<double>(content.head_size)},
                    View<float, 4>(out.data(), shape));
   const auto row = static_cast<std::ptrdiff_t>(content.heads * content.head_size);
   return {out.end() - row, out.end()};
@@ -105,9 +109,12 @@ void attention_weights(const OrderContent& content, const OrderPosition& positio
   std::vector<float> y = x;
   const View<float, 3> queries(x.data(), {tokens, content.heads, size});
   const View<float, 3> keys(y.data(), queries.extents());
+  rotate_all(queries, position.rotations);
+  rotate_all(keys, position.key_rotations);
   if (position.rotary) rotate(queries, *position.rotary);
   if (const auto* turns = position.key_rotary ? position.key_rotary : position.rotary)
     rotate(keys, *turns);
+  const double scale = softmax_scale(size) * position.softmax_factor;
   dense(position.bias, 0, out);
   std::vector<double> met(static_cast<std::size_t>(content.heads * tokens * tokens));
   const View<double, 3> products(met.data(), out.extents());
@@ -124,7 +131,7 @@ void attention_weights(const OrderContent& content, const OrderPosition& positio
         double dot = products(h, i, j);
         for (int64_t d = 0; d < size; ++d)
           dot += double{queries(i, h, d)} * double{keys(j, h, d)};
-        highest = std::max(highest, out(h, i, j) += dot * softmax_scale(size));
+        highest = std::max(highest, out(h, i, j) += dot * scale);
       }
       for (int64_t j = 0; j < end; ++j) sum += out(h, i, j) = std::exp(out(h, i, j) - highest);
       for (int64_t j = 0; j < tokens; ++j)

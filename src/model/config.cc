@@ -6,18 +6,18 @@
 #include "src/core/text.h"
 #include "src/model/parts.h"
 #include "src/model/rules.h"
+#include "src/model/subject.h"
 
 namespace gnomon::model {
 namespace {
 
 using internal::Family;
-using internal::find_part;
-using internal::find_parts;
 using internal::Json;
 using internal::JsonType;
 using internal::names_of;
 using internal::Part;
 using internal::Reading;
+using internal::Subject;
 using internal::type_of;
 
 bool speaks_of_position(std::string_view key) {
@@ -46,45 +46,6 @@ bool has_layers(const Json& object) {
   return false;
 }
 
-// What is to be described: a part, and in it the language model.
-struct Subject {
-  Json object;
-  std::optional<std::string> type = {};  // its model_type
-  std::string path = {};                 // empty: the config itself
-};
-
-Subject find_subject(const Json& whole, const std::vector<Part>& parts,
-                     const std::string& wanted) {
-  Subject subject{whole, type_of(whole)};
-  const auto enter = [&](const Part& part) {
-    subject = {part.object, std::nullopt, part.path};
-    if (!part.type.empty()) subject.type = part.type;
-  };
-  // Old configs have the language model's keys beside the other parts: Qwen2-VL.
-  const bool language = std::find(internal::language_parts.begin(),
-                                  internal::language_parts.end(),
-                                  wanted) != internal::language_parts.end();
-  const bool own = std::any_of(parts.begin(), parts.end(), [&](const Part& part) {
-    return part.path == wanted || part.path.ends_with("." + wanted);
-  });
-  if (language && !own && has_layers(whole)) return subject;
-  if (!wanted.empty()) enter(find_part(whole, parts, wanted));
-  // Thinker configs have a text part of their own.
-  for (bool deeper = true; deeper;) {
-    deeper = false;
-    for (const std::string name : internal::language_parts) {
-      const std::string path = subject.path.empty() ? name : subject.path + "." + name;
-      const auto found = std::find_if(parts.begin(), parts.end(),
-                                      [&](const Part& part) { return part.path == path; });
-      if (found == parts.end()) continue;
-      enter(*found);
-      deeper = true;
-      break;
-    }
-  }
-  return subject;
-}
-
 // The parts that a description says nothing of.
 std::vector<Part> others(std::vector<Part> parts, const std::string& path) {
   std::erase_if(parts, [&](const Part& part) {
@@ -94,10 +55,9 @@ std::vector<Part> others(std::vector<Part> parts, const std::string& path) {
   return parts;
 }
 
-std::vector<std::string> notes_on(const Subject& subject, const std::vector<Part>& parts,
-                                  const std::string& wanted) {
+std::vector<std::string> notes_on(const Subject& subject, const std::string& wanted) {
   std::vector<std::string> notes;
-  const std::vector<Part> left = others(parts, subject.path);
+  const std::vector<Part> left = others(subject.parts, subject.path);
   if (!wanted.empty())
     notes.push_back("only the part " + subject.path + " is described");
   else if (!subject.path.empty())
@@ -118,13 +78,39 @@ const Family* internal::find_family(std::string_view model_type) {
   return nullptr;
 }
 
-ModelDescription read_config(std::string_view json, const ConfigOptions& options) {
-  const internal::JsonDocument document(json, options.name);
-  const Json whole = document.root();
+internal::Subject internal::find_subject(const Json& whole, const std::string& wanted) {
   if (!whole.is(JsonType::object)) whole.fail("a config must be a JSON object");
+  Subject subject{.object = whole, .type = type_of(whole)};
+  if (subject.type) subject.types.push_back(*subject.type);
+  subject.parts = find_parts(whole, subject.type.value_or(""));
+  const auto enter = [&](const Part& part) {
+    subject.object = part.object;
+    subject.path = part.path;
+    subject.type.reset();
+    if (part.type.empty()) return;
+    subject.type = part.type;
+    subject.types.push_back(part.type);
+  };
+  if (!wanted.empty()) enter(find_part(whole, subject.parts, wanted));
+  // Thinker configs have a text part of their own.
+  for (bool deeper = true; deeper;) {
+    deeper = false;
+    for (const std::string name : language_parts) {
+      const std::string path = subject.path.empty() ? name : subject.path + "." + name;
+      const auto found = std::find_if(subject.parts.begin(), subject.parts.end(),
+                                      [&](const Part& part) { return part.path == path; });
+      if (found == subject.parts.end()) continue;
+      enter(*found);
+      deeper = true;
+      break;
+    }
+  }
+  return subject;
+}
+
+ModelDescription internal::describe(const Json& whole, const Subject& subject,
+                                    const ConfigOptions& options) {
   const auto whole_type = type_of(whole);
-  const std::vector<Part> parts = find_parts(whole, whole_type.value_or(""));
-  const Subject subject = find_subject(whole, parts, options.part);
   const Json& object = subject.object;
   const auto& type = subject.type;
 
@@ -132,14 +118,14 @@ ModelDescription read_config(std::string_view json, const ConfigOptions& options
   const bool known = family != nullptr;
   const Family unknown{.model_type = "", .read = internal::read_unknown, .position = ""};
   if (!known) family = &unknown;
-  if (!known && subject.path.empty() && !parts.empty() && !has_layers(object))
+  if (!known && subject.path.empty() && !subject.parts.empty() && !has_layers(object))
     object.fail("model_type " + type.value_or("(none)") +
-                " is not known as a language model; its parts: " + names_of(parts));
+                " is not known as a language model; its parts: " + names_of(subject.parts));
 
   Reading r(object, options, *family);
   r.out.source = options.name;
   r.out.model_type = gnomon::internal::printable(type.value_or("unknown"), 80);
-  for (std::string& note : notes_on(subject, parts, options.part)) r.note(std::move(note));
+  for (std::string& note : notes_on(subject, options.part)) r.note(std::move(note));
   family->read(r);
   read_attention(r);
   finish(r);
@@ -147,6 +133,12 @@ ModelDescription read_config(std::string_view json, const ConfigOptions& options
   if (whole_type && options.part.empty())
     r.out.model_type = gnomon::internal::printable(*whole_type, 80);
   return std::move(r.out);
+}
+
+ModelDescription read_config(std::string_view json, const ConfigOptions& options) {
+  const internal::JsonDocument document(json, options.name);
+  const Json whole = document.root();
+  return internal::describe(whole, internal::find_subject(whole, options.part), options);
 }
 
 std::vector<FamilyInfo> families() {

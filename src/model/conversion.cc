@@ -15,39 +15,6 @@ using internal::Role;
 using internal::TensorName;
 using std::int64_t;
 
-// Those that differ from Llama's separate q, k and v.
-constexpr std::pair<std::string_view, WeightLayout> layouts[] = {
-    {"baichuan", {.fused = Fused::stacked}},
-    {"chatglm", {.fused = Fused::stacked}},
-    {"codegen", {.fused = Fused::quarters}},
-    {"dbrx", {.fused = Fused::stacked}},
-    {"falcon", {.fused = Fused::grouped}},
-    {"gpt_neox", {.fused = Fused::grouped}},
-    {"gpt_neox_japanese", {.fused = Fused::grouped}},
-    {"internlm2", {.fused = Fused::grouped}},
-    {"modernbert", {.fused = Fused::stacked}},
-    {"modernbert-decoder", {.fused = Fused::stacked}},
-    {"nomic_bert", {.fused = Fused::stacked}},
-    {"openelm", {.fused = Fused::stacked}},
-    {"persimmon", {.fused = Fused::grouped}},
-    {"phi-msft", {.fused = Fused::stacked}},
-    {"phi3", {.fused = Fused::stacked}},
-    {"phi4mm", {.fused = Fused::stacked}},
-    {"qwen", {.fused = Fused::stacked}},
-    {"qwen3_5", {.query = QueryRows::gated}},
-    {"qwen3_5_moe", {.query = QueryRows::gated}},
-    {"qwen3_5_moe_text", {.query = QueryRows::gated}},
-    {"qwen3_5_text", {.query = QueryRows::gated}},
-    {"qwen3_next", {.query = QueryRows::gated}},
-};
-
-constexpr std::string_view without_rotary[] = {
-    "albert",     "bart",   "bert",        "bloom",   "clip",       "deberta-v2",
-    "distilbert", "gpt2",   "gpt_bigcode", "gpt_neo", "jais",       "jamba",
-    "mamba",      "mamba2", "mbart",       "mpt",     "nemotron_h", "opt",
-    "rwkv",       "siglip", "roberta",     "t5",      "vit",        "whisper",
-};
-
 [[noreturn]] void refuse_tensor(std::string_view rule, std::string_view tensor,
                                 std::span<const int64_t> shape) {
   refuse("conversion", rule, std::string(tensor) + " " + shape_text(shape));
@@ -180,19 +147,6 @@ std::optional<RowPermutation> plan_scale(RowPermutation plan, const AttentionSiz
 
 }  // namespace
 
-WeightLayout weight_layout(std::string_view model_type) {
-  for (const auto& [name, layout] : layouts)
-    if (name == model_type) return layout;
-  if (std::find(std::begin(without_rotary), std::end(without_rotary), model_type) !=
-      std::end(without_rotary))
-    refuse("conversion", "the model must have a rotary encoding", model_type);
-  if (model_type == "gemma4" || model_type == "gemma4_text")
-    refuse("conversion", "keys must not share their rows with values", model_type);
-  if (model_type == "vjepa2")
-    refuse("conversion", "both elements of a pair must turn by one angle", model_type);
-  return {};
-}
-
 std::optional<RowPermutation> plan_rows(const WeightLayout& layout, const AttentionSizes& sizes,
                                         std::string_view tensor,
                                         std::span<const int64_t> shape) {
@@ -207,6 +161,8 @@ std::optional<RowPermutation> plan_rows(const WeightLayout& layout, const Attent
   if (name.role == Role::unsure || name.leaf == Leaf::unsure || name.leaf == Leaf::single)
     refuse_tensor("of q and k only plain rows can be moved (weight, bias, lora_B, scale)",
                   tensor, shape);
+  if (layout.outputs != Outputs::rows)
+    refuse_tensor("the rows of a tensor of q or k must be its outputs", tensor, shape);
   RowPermutation plan = plan_role(layout, sizes, name.role, tensor, shape);
   if (shape.empty() && name.leaf != Leaf::scale)
     refuse_tensor("a tensor of q or k must have rows", tensor, shape);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gnomon/model/encoding.h"
+#include "gnomon/model/scheme.h"
 
 namespace gnomon::model::internal {
 
@@ -11,6 +12,7 @@ using OrderedJson = nlohmann::ordered_json;
 
 OrderedJson json_of(const Encoding& encoding);
 OrderedJson json_of(const RopeScaling& scaling);
+OrderedJson json_of(const Scheme& scheme);
 // Throws std::invalid_argument as encoding_from_json.
 Encoding encoding_of(const OrderedJson& json);
 

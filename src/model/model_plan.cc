@@ -103,7 +103,9 @@ Matrix read_parameter(const LayerGroup& group, const Parameter& wanted,
     if (tensor.parameter != wanted.name) continue;
     for (const std::string& one : alternatives(tensor.name)) {
       ParameterTensor here{tensor.parameter, name_of_layer(one, group, layer), tensor.layout};
-      if (!group.part.empty()) here.name = group.part + "." + here.name;
+      if (!group.part.empty())  // GGUF: enc.blk.0, dec.blk.0
+        here.name =
+            (one.starts_with("blk.") ? group.part.substr(0, 3) : group.part) + "." + here.name;
       // A tensor for each head: StableLM.
       const bool by_head = here.name.find("{head}") != std::string::npos;
       CheckpointTensor read;

@@ -404,10 +404,15 @@ LayerGroup joined(const Draft& r, const std::vector<std::size_t>& in, const Laye
 }  // namespace
 
 void finish(Draft& r) {
-  std::map<std::string, std::int64_t> parts;  // and their layers
-  for (const LayerGroup& group : r.out.groups)
-    if (!group.layers.empty())
-      parts[group.part] = std::max(parts[group.part], group.layers.back() + 1);
+  // And their layers, in the order in which they were put.
+  std::vector<std::pair<std::string, std::int64_t>> parts;
+  for (const LayerGroup& group : r.out.groups) {
+    if (group.layers.empty()) continue;
+    auto found = std::find_if(parts.begin(), parts.end(),
+                              [&](const auto& one) { return one.first == group.part; });
+    if (found == parts.end()) found = parts.insert(parts.end(), {group.part, 0});
+    found->second = std::max(found->second, group.layers.back() + 1);
+  }
   std::vector<LayerGroup> all;
   for (const auto& [part, layers] : parts) {
     std::vector<std::vector<std::size_t>> in(static_cast<std::size_t>(layers));

@@ -156,15 +156,17 @@ std::string names(const Scheme& scheme) {
   return text;
 }
 
-std::string to_json(const Scheme& scheme) {
+Json internal::json_of(const Scheme& scheme) {
   Json layers = Json::array();
   for (const Mixture& layer : scheme.layers) {
     Json all = Json::array();
     for (const Encoding& one : layer) all.push_back(internal::json_of(one));
     layers.push_back(std::move(all));
   }
-  return Json{{"layers", std::move(layers)}}.dump();
+  return Json{{"layers", std::move(layers)}};
 }
+
+std::string to_json(const Scheme& scheme) { return internal::json_of(scheme).dump(); }
 
 Scheme scheme_from_json(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);

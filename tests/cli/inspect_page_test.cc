@@ -16,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
 
@@ -37,6 +38,60 @@ TEST_F(Inspect, SaysItInWords) {
                     HasSubstr("linear: factor 4"), HasSubstr("softmax       x 0.25")));
   std::istringstream lines(outcome.output);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+}
+
+// Every encoding of a group, then what its layers do besides.
+TEST_F(Inspect, SaysWhatALayerDoes) {
+  const auto inspected = [&](const char* config) {
+    std::ofstream(file("config.json")) << config;
+    return done({"inspect", folder()});
+  };
+  EXPECT_THAT(
+      inspected(R"({"model_type": "gpt_oss", "hidden_size": 64, "num_attention_heads": 4,
+                    "num_key_value_heads": 2, "head_dim": 16, "num_hidden_layers": 2,
+                    "sliding_window": 128, "layer_types":
+                    ["sliding_attention", "full_attention"]})"),
+      AllOf(HasSubstr("\nlayer 0: rotary, halves, 16 of 16 elements, base 150000"),
+            HasSubstr("  heads         4 of queries, 2 of keys, 16 elements each\n"),
+            HasSubstr("  mask          causal; keys at most 127 positions before the query\n"),
+            HasSubstr("  mask          causal\n"),
+            HasSubstr("  sinks         a trained one for each query head\n"),
+            HasSubstr("  tensor        sinks: layers.{}.self_attn.sinks")));
+  EXPECT_THAT(inspected(R"({"model_type": "gemma2", "hidden_size": 64, "num_attention_heads": 4,
+                    "num_key_value_heads": 2, "head_dim": 16, "num_hidden_layers": 1,
+                    "query_pre_attn_scalar": 64})"),
+              AllOf(HasSubstr("  softmax       x 0.125\n"),
+                    HasSubstr("  scores        capped at 50\n")));
+  EXPECT_THAT(
+      inspected(R"({"model_type": "qwen3", "hidden_size": 64, "num_attention_heads": 4,
+                    "head_dim": 16, "num_hidden_layers": 1, "rms_norm_eps": 1e-6,
+                    "num_key_value_heads": 2})"),
+      HasSubstr("  norm of q, k  RMS over each head, epsilon 1e-06, before the rotation\n"));
+  EXPECT_THAT(
+      inspected(R"({"model_type": "deberta-v2", "hidden_size": 64, "num_attention_heads": 4,
+                    "num_hidden_layers": 1, "relative_attention": true,
+                    "pos_att_type": "p2c|c2p", "position_biased_input": true})"),
+      AllOf(HasSubstr("layer 0: 2 encodings\n"), HasSubstr("  position      learned, rows 512"),
+            HasSubstr("  position      deberta, "),
+            HasSubstr("  mask          bidirectional\n"),
+            HasSubstr("  softmax       x 0.14433757\n")));  // 1 / sqrt(3 x 16)
+  EXPECT_THAT(inspected(R"({"model_type": "longformer", "hidden_size": 64,
+                            "num_attention_heads": 4, "num_hidden_layers": 1})"),
+              HasSubstr("  unsupported   global tokens, which see and are seen by all\n"));
+  EXPECT_THAT(inspected(R"({"model_type": "mamba", "num_hidden_layers": 2})"),
+              HasSubstr("layers 0-1: none: no attention\n"));
+}
+
+TEST_F(Inspect, APartOfTheLayers) {
+  std::ofstream(file("config.json")) << R"({"model_type": "t5", "num_layers": 2,
+      "num_decoder_layers": 3, "num_heads": 4, "d_model": 64})";
+  const std::string both = done({"inspect", folder()});
+  EXPECT_THAT(both,
+              AllOf(HasSubstr("encoder layers 0-1: t5"), HasSubstr("decoder layers 0-2")));
+  EXPECT_LT(both.find("encoder layers"), both.find("decoder layers"));
+  const std::string one = done({"inspect", folder(), "--part", "decoder"});
+  EXPECT_THAT(one, AllOf(HasSubstr("decoder layers 0-2"), Not(HasSubstr("encoder layers"))));
+  EXPECT_THAT(refused({"inspect", folder(), "--part", "middle"}), HasSubstr("middle"));
 }
 
 TEST_F(Inspect, JsonOfAFolderAFileAndALength) {
@@ -114,6 +169,37 @@ TEST_F(Inspect, RotateTurnsAsTheModelDoes) {
               HasSubstr("must not be given with --config"));
   EXPECT_THAT(refused({"rotate", file("q.npy"), "--positions", "0:3", "-o", file("no.npy")}),
               HasSubstr("needs either --config or --pairing"));
+}
+
+TEST_F(Inspect, RotateNeedsALayerWithOneRotation) {
+  const auto x = testing::random_tensor<float, 3>({3, 2, 16});
+  io::write_npy(file("q.npy"), io::Array::of(x.view()));
+  const auto rotate = [&](const char* config, std::vector<std::string> more = {}) {
+    std::ofstream(file("config.json")) << config;
+    std::vector<std::string> all{"rotate",   file("q.npy"), "--positions", "0:3",
+                                 "--config", folder(),      "-o",          file("out.npy")};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  EXPECT_THAT(refused(rotate(R"({"model_type": "bloom", "hidden_size": 32, "n_head": 2,
+                                 "n_layer": 1})")),
+              HasSubstr("[rotate] layer 0 must have one rotary encoding, got alibi"));
+  EXPECT_THAT(refused(rotate(R"({"model_type": "gemma4_vision", "hidden_size": 32,
+                                 "num_attention_heads": 2, "num_hidden_layers": 1,
+                                 "head_dim": 16})")),
+              HasSubstr("layer 0 must have one rotary encoding, got rotary"));
+  constexpr const char* moonshine = R"({"model_type": "moonshine", "hidden_size": 32,
+      "encoder_num_attention_heads": 2, "decoder_num_attention_heads": 2,
+      "encoder_num_hidden_layers": 1, "decoder_num_hidden_layers": 2,
+      "max_position_embeddings": 64})";
+  EXPECT_THAT(refused(rotate(moonshine)),
+              HasSubstr("[model] part of moonshine must be one of decoder, encoder, got none"));
+  done(rotate(moonshine, {"--part", "decoder", "--layer", "1"}));
+  EXPECT_THAT(refused(rotate(moonshine, {"--part", "encoder", "--layer", "1"})),
+              HasSubstr("layer must be one of 1, got 1"));
+  EXPECT_THAT(refused({"rotate", file("q.npy"), "--positions", "0:3", "--pairing", "halves",
+                       "--part", "decoder", "-o", file("no.npy")}),
+              HasSubstr("--layer, --part and --length need --config"));
 }
 
 }  // namespace

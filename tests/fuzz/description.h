@@ -21,8 +21,14 @@ inline void check(const model::ModelDescription& model) {
   for (const model::LayerGroup& group : model.groups) {
     for (const std::int64_t layer : group.layers) require(layer >= 0);
     require(std::is_sorted(group.layers.begin(), group.layers.end()));
-    require(finite(group.softmax_scale) && group.softmax_scale >= 0);
-    if (!std::holds_alternative<ScaledRotary>(group.encoding)) continue;
+    const double scale = group.attention.softmax_scale;
+    require(finite(scale) && scale >= 0);
+    require(printable(group.unsupported));
+    for (const model::ParameterTensor& one : group.tensors) require(printable(one.name));
+    const auto turns = [](const model::Encoding& one) {
+      return model::rotary_schedule(one, 1).has_value();
+    };
+    if (std::none_of(group.position.begin(), group.position.end(), turns)) continue;
     for (const std::int64_t length : {std::int64_t{1}, std::int64_t{1} << 30}) {
       const model::ResolvedRotary resolved = model::resolve(group, length);
       const auto& inv_freq = resolved.schedule.inv_freq;

@@ -25,7 +25,8 @@ bool taken(const std::string& text) {
     for (const LayerGroup& group : model.groups) {
       for (const std::int64_t layer : group.layers) EXPECT_GE(layer, 0);
       EXPECT_TRUE(std::is_sorted(group.layers.begin(), group.layers.end()));
-      EXPECT_TRUE(std::isfinite(group.softmax_scale) && group.softmax_scale >= 0) << text;
+      const double scale = group.attention.softmax_scale;
+      EXPECT_TRUE(std::isfinite(scale) && scale >= 0) << text;
     }
     for (const std::string& note : model.notes) {
       EXPECT_EQ(internal::ill_formed_utf8(note), note.npos);

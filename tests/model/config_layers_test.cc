@@ -104,7 +104,7 @@ TEST(ConfigSizes, LatentHeads) {
   const LayerGroup group =
       read_config(deepseek({{"qk_nope_head_dim", "8"}, {"qk_rope_head_dim", "4"}})).groups[0];
   EXPECT_EQ(group.head_dim, 12);
-  EXPECT_EQ(std::get<ScaledRotary>(group.encoding).rotary.first, 8);
+  EXPECT_EQ(spec_of<ScaledRotary>(group).rotary.first, 8);
   for (const char* name : {"qk_nope_head_dim", "qk_rope_head_dim"})
     for (const char* value : {"0", "-8", "65537"})
       refused(deepseek({{name, value}}), std::string(name) + " must be 1 to 65536", value);
@@ -163,7 +163,7 @@ TEST(ConfigLayers, RopesByType) {
               HasSubstr("rope_parameters has an entry for other, which no layer is"));
   const auto still = read_config(with(full + R"(, "sliding_attention": null)"));
   ASSERT_EQ(still.groups.size(), 2u);
-  EXPECT_EQ(still.groups[1].kind, "none");
+  EXPECT_EQ(kind_of(still.groups[1]), "none");
 }
 
 // Every list that has something for each layer.
@@ -294,7 +294,8 @@ TEST(ConfigFamilies, Unknown) {
                                          {"position_embedding_type", "\"alibi\"", "alibi"},
                                          {"position_embedding_type", "\"absolute\"", "learned"},
                                          {"position_embedding_type", "\"none\"", "none"}})
-    EXPECT_EQ(read_config(unknown({{key, value}, {"rope_theta", ""}})).groups[0].kind, kind);
+    EXPECT_EQ(kind_of(read_config(unknown({{key, value}, {"rope_theta", ""}})).groups[0]),
+              kind);
 }
 
 TEST(ConfigFamilies, ThePartThatIsALanguageModel) {
@@ -315,8 +316,8 @@ TEST(ConfigFamilies, ThePartThatIsALanguageModel) {
 TEST(ConfigFamilies, TheirOwnDefaults) {
   const auto ministral = read_config(R"({"model_type": "ministral3"})");
   EXPECT_EQ(std::get<YarnScaling>(rotary(ministral).scaling).factor, 16);
-  ASSERT_TRUE(ministral.groups[0].temperature);
-  EXPECT_EQ(*ministral.groups[0].temperature, (QueryTemperature{0.1, 16384, 0}));
+  ASSERT_TRUE(ministral.groups[0].attention.query_scale);
+  EXPECT_EQ(*ministral.groups[0].attention.query_scale, (QueryTemperature{0.1, 16384, 0}));
   EXPECT_THAT(ministral.notes,
               Contains("rope_parameters is not given: the defaults of ministral3"));
   refused(R"({"model_type": "laguna", "head_dim": 1})",

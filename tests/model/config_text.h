@@ -9,6 +9,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/model/config.h"
+#include "model/group.h"
 #include "src/core/text.h"
 
 namespace gnomon::model {
@@ -68,7 +69,7 @@ inline std::string notes(const std::string& text, const ConfigOptions& options =
 
 // The rotary encoding of the first group.
 inline const ScaledRotary& rotary(const ModelDescription& model) {
-  return std::get<ScaledRotary>(model.groups.at(0).encoding);
+  return spec_of<ScaledRotary>(model.groups.at(0));
 }
 
 }  // namespace gnomon::model

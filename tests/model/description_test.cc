@@ -4,8 +4,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "model/config_text.h"
+#include "model/group.h"
 #include "testing.h"
 
 namespace gnomon::model {
@@ -22,12 +24,11 @@ using gnomon::testing::message_of;
 LayerGroup rotary_group(RopeScaling scaling = NoScaling{}) {
   return {
       .layers = {0, 1, 2},
-      .kind = "rotary",
-      .encoding = ScaledRotary{.rotary = {.dim = 8, .pairing = Pairing::adjacent, .first = 4},
-                               .scaling = std::move(scaling),
-                               .length = 64},
+      .position = {ScaledRotary{.rotary = {.dim = 8, .pairing = Pairing::adjacent, .first = 4},
+                                .scaling = std::move(scaling),
+                                .length = 64}},
       .head_dim = 16,
-      .softmax_scale = 0.25};
+      .attention = {.softmax_scale = 0.25}};
 }
 
 TEST(Description, ResolvesAtALength) {
@@ -60,9 +61,8 @@ TEST(Description, ResolvesScalesApart) {
 }
 
 TEST(Description, RefusesToResolveWhatDoesNotTurn) {
-  EXPECT_EQ(
-      message_of([] { resolve({.layers = {0}, .kind = "alibi", .encoding = Alibi{4}}, 8); }),
-      "[model] the group must have a rotary encoding, got alibi");
+  EXPECT_EQ(message_of([] { resolve({.layers = {0}, .position = {Alibi{4}}}, 8); }),
+            "[model] the group must have a rotary encoding, got alibi");
   EXPECT_THAT(message_of([] { resolve(rotary_group(), 0); }),
               HasSubstr("length must be at least"));
 }
@@ -72,14 +72,17 @@ TEST(Description, GroupOfALayer) {
                                   "num_heads": 4, "d_model": 64})");
   EXPECT_EQ(group_of(t5, 1, "encoder").part, "encoder");
   EXPECT_EQ(group_of(t5, 2, "decoder").part, "decoder");
-  for (const auto& [layer, part] :
-       {std::pair(2, "encoder"), {3, "decoder"}, {-1, "decoder"}, {0, ""}, {0, "middle"}})
-    EXPECT_THAT(message_of([&] { group_of(t5, layer, part); }),
-                HasSubstr("[model] layer must be one of 2, got " + std::to_string(layer)))
-        << part;
+  for (const auto& [layer, part, layers] :
+       {std::tuple(2, "encoder", "2"), {3, "decoder", "3"}, {-1, "decoder", "3"}})
+    EXPECT_EQ(message_of([&] { group_of(t5, layer, part); }),
+              std::string("[model] layer must be one of ") + layers + ", got " +
+                  std::to_string(layer));
+  for (const auto& [part, got] : {std::pair("", "none"), {"middle", "middle"}})
+    EXPECT_EQ(message_of([&] { group_of(t5, 0, part); }),
+              std::string("[model] part of t5 must be one of decoder, encoder, got ") + got);
   const auto smol = read_config(llama({{"model_type", "\"smollm3\""}}));
-  EXPECT_EQ(group_of(smol, 3).kind, "none");
-  for (const int layer : {0, 1, 2}) EXPECT_EQ(group_of(smol, layer).kind, "rotary");
+  EXPECT_EQ(kind_of(group_of(smol, 3)), "none");
+  for (const int layer : {0, 1, 2}) EXPECT_EQ(kind_of(group_of(smol, layer)), "rotary");
 }
 
 std::set<std::string> names(const Json& json) {
@@ -94,7 +97,7 @@ Json json_of(const std::string& config, std::optional<std::int64_t> length = {})
 TEST(Description, JsonOfARotaryModel) {
   const Json json = json_of(llama({{"rope_scaling", R"({"type": "linear", "factor": 4})"}}));
   EXPECT_THAT(names(json), UnorderedElementsAre("source", "model_type", "layers", "length",
-                                                "notes", "groups"));
+                                                "width", "notes", "groups"));
   EXPECT_EQ(json["source"], "m/config.json");
   EXPECT_EQ(json["model_type"], "llama");
   EXPECT_EQ(json["layers"], 4);
@@ -189,29 +192,24 @@ ModelDescription sample() {
   const std::vector<double> ones(4, 1.0), twos(4, 2.0);
   model.groups.push_back(
       {.layers = {0, 2},
-       .kind = "rotary",
-       .encoding = ScaledRotary{.rotary = {.dim = 8, .pairing = Pairing::adjacent, .first = 4},
-                                .scaling = LongRopeScaling{.short_factors = ones,
-                                                           .long_factors = twos,
-                                                           .original_length = 64,
-                                                           .attention_factor = 1.5},
-                                .length = 128,
-                                .axes = {0, 1, 2, 0}},
+       .position = {ScaledRotary{.rotary = {.dim = 8, .pairing = Pairing::adjacent, .first = 4},
+                                 .scaling = LongRopeScaling{.short_factors = ones,
+                                                            .long_factors = twos,
+                                                            .original_length = 64,
+                                                            .attention_factor = 1.5},
+                                 .length = 128,
+                                 .axes = {0, 1, 2, 0}}},
        .head_dim = 12,
-       .softmax_scale = 0.25,
-       .temperature = QueryTemperature{.beta = 0.1, .length = 64, .shift = 1}});
-  model.groups.push_back(
-      {.layers = {1}, .kind = "none", .head_dim = 12, .softmax_scale = 0.25});
-  model.groups.push_back({.layers = {3}, .kind = "alibi", .encoding = Alibi{.heads = 2}});
+       .attention = {.softmax_scale = 0.25,
+                     .query_scale = QueryTemperature{.beta = 0.1, .length = 64, .shift = 1}}});
+  model.groups.push_back({.layers = {1}, .head_dim = 12, .attention = {.softmax_scale = 0.25}});
+  model.groups.push_back({.layers = {3}, .position = {Alibi{.heads = 2}}});
   model.groups.push_back(
       {.layers = {4},
-       .kind = "t5",
        .part = "encoder",
-       .encoding = T5Bias{.heads = 2, .direction = T5Direction::bidirectional}});
-  model.groups.push_back({.layers = {5},
-                          .kind = "learned",
-                          .encoding = Learned{.rows = 514, .dim = 8, .offset = 2},
-                          .facts = {{"steps", 3}, {"share", 0.5}}});
+       .position = {T5Bias{.heads = 2, .direction = T5Direction::bidirectional}}});
+  model.groups.push_back(
+      {.layers = {5}, .position = {Learned{.rows = 514, .dim = 8, .offset = 2}}});
   return model;
 }
 
@@ -264,8 +262,6 @@ TEST(Description, JsonHasTheKeysOfTheContract) {
   EXPECT_EQ(json["groups"][3]["bidirectional"], true);
   EXPECT_EQ(json["groups"][4]["rows"], 514);
   EXPECT_EQ(json["groups"][4]["capacity"], 512);
-  EXPECT_TRUE(json["groups"][4]["steps"].is_number_integer());
-  EXPECT_EQ(json["groups"][4]["share"], 0.5);
 }
 
 // Whatever text came with a file, the document is one.

@@ -10,6 +10,7 @@
 #include "gnomon/error.h"
 #include "gnomon/model/gguf_model.h"
 #include "model/gguf_builder.h"
+#include "model/group.h"
 
 namespace gnomon::model {
 

@@ -72,10 +72,10 @@ TEST(GgufModel, LlamaTurnsAdjacentPairs) {
   EXPECT_EQ(model.length, 4096);
   ASSERT_EQ(model.groups.size(), 1u);
   const LayerGroup& group = model.groups[0];
-  EXPECT_EQ(group.kind, "rotary");
+  EXPECT_EQ(kind_of(group), "rotary");
   EXPECT_THAT(group.layers, ElementsAre(0, 1, 2, 3));
   EXPECT_EQ(group.head_dim, 16);
-  const Rotary& rotary = std::get<ScaledRotary>(group.encoding).rotary;
+  const Rotary& rotary = spec_of<ScaledRotary>(group).rotary;
   EXPECT_EQ(rotary.pairing, Pairing::adjacent);
   EXPECT_EQ(rotary.dim, 16);
   EXPECT_EQ(rotary.first, 0);
@@ -125,7 +125,7 @@ Model yarn_model(const std::string& architecture, Sizes sizes = {}) {
 
 TEST(GgufModel, Yarn) {
   const auto qwen = read(yarn_model("qwen2", {.width = 256}));
-  EXPECT_EQ(std::get<ScaledRotary>(qwen.groups[0].encoding).rotary.pairing, Pairing::halves);
+  EXPECT_EQ(spec_of<ScaledRotary>(qwen.groups[0]).rotary.pairing, Pairing::halves);
   expect_turns(qwen.groups[0], yarn(10000, 64, 4, 1024));
   expect_scales(qwen.groups[0], magnitude(4, 1), 0.125);
   EXPECT_THAT(qwen.notes, ElementsAre("rope.freq_base is not given: 10000"));
@@ -202,7 +202,7 @@ TEST(GgufModel, LatentAttentionTurnsTheLastPart) {
     const auto model = read(latent("deepseek2", multiplier));
     const LayerGroup& group = model.groups[0];
     EXPECT_EQ(group.head_dim, 24);
-    const Rotary& rotary = std::get<ScaledRotary>(group.encoding).rotary;
+    const Rotary& rotary = spec_of<ScaledRotary>(group).rotary;
     EXPECT_EQ(rotary.first, 16);
     EXPECT_EQ(rotary.pairing, Pairing::adjacent);
     expect_turns(group, yarn(10000, 8, 4, 1024));
@@ -220,14 +220,14 @@ TEST(GgufModel, MistralsMultiplierAndTemperature) {
   Model mistral = yarn_model("mistral3");
   mistral.number(".rope.scaling.yarn_log_multiplier", 1);
   expect_scales(read(mistral).groups[0], 1, 0.25);
-  EXPECT_EQ(read(mistral).groups[0].temperature, std::nullopt);
+  EXPECT_EQ(read(mistral).groups[0].attention.query_scale, std::nullopt);
   Model none = yarn_model("mistral3");
   none.number(".rope.scaling.yarn_log_multiplier", 0);
   expect_scales(read(none).groups[0], magnitude(4, 1), 0.25);
   mistral.number(".attention.temperature_scale", 0.125);
-  EXPECT_EQ(read(mistral).groups[0].temperature, (QueryTemperature{0.125, 1024, 0}));
+  EXPECT_EQ(read(mistral).groups[0].attention.query_scale, (QueryTemperature{0.125, 1024, 0}));
   mistral.size(".attention.temperature_length", 2048);
-  EXPECT_EQ(read(mistral).groups[0].temperature, (QueryTemperature{0.125, 2048, 0}));
+  EXPECT_EQ(read(mistral).groups[0].attention.query_scale, (QueryTemperature{0.125, 2048, 0}));
 }
 
 // The axis of each pair: sections in sequence, or h and w at every third pair up to theirs.
@@ -246,8 +246,8 @@ TEST(GgufModel, Sections) {
     Model vl(architecture, {.width = 512});
     vl.integers(".rope.dimension_sections", sections);
     const auto model = read(vl);
-    EXPECT_EQ(std::get<ScaledRotary>(model.groups[0].encoding).axes, axes) << architecture;
-    EXPECT_EQ(std::get<ScaledRotary>(model.groups[0].encoding).rotary.pairing, Pairing::halves);
+    EXPECT_EQ(spec_of<ScaledRotary>(model.groups[0]).axes, axes) << architecture;
+    EXPECT_EQ(spec_of<ScaledRotary>(model.groups[0]).rotary.pairing, Pairing::halves);
     expect_turns(model.groups[0], plain(10000, 128));
   }
 }
@@ -256,7 +256,7 @@ TEST(GgufModel, LayersThatDoNotTurn) {
   const auto still = [](const Model& file) {
     std::vector<std::int64_t> layers;
     for (const LayerGroup& group : read(file).groups)
-      if (group.kind == "none") layers = group.layers;
+      if (kind_of(group) == "none") layers = group.layers;
     return layers;
   };
   EXPECT_THAT(still(Model("cohere2", {.layers = 8})), ElementsAre(3, 7));
@@ -273,9 +273,9 @@ TEST(GgufModel, Llama4TempersLayersThatDoNotTurn) {
   const auto model = read(Model("llama4", {.layers = 8}));
   ASSERT_EQ(model.groups.size(), 2u);
   for (const LayerGroup& group : model.groups) {
-    const bool turns = group.kind == "rotary";
+    const bool turns = kind_of(group) == "rotary";
     EXPECT_EQ(group.layers.size(), turns ? 6u : 2u);
-    EXPECT_EQ(group.temperature,
+    EXPECT_EQ(group.attention.query_scale,
               turns ? std::nullopt : std::optional(QueryTemperature{0.1, 8192, 1}));
   }
 }
@@ -299,26 +299,26 @@ TEST(GgufModel, AShareOfTheHead) {
 TEST(GgufModel, Biases) {
   for (const char* name : {"bloom", "refact", "jina-bert-v2"}) {
     const auto model = read(Model(name));
-    ASSERT_EQ(model.groups[0].kind, "alibi") << name;
-    EXPECT_EQ(std::get<Alibi>(model.groups[0].encoding), (Alibi{.heads = 4, .max_bias = 8}));
+    ASSERT_EQ(kind_of(model.groups[0]), "alibi") << name;
+    EXPECT_EQ(spec_of<Alibi>(model.groups[0]), (Alibi{.heads = 4, .max_bias = 8}));
   }
   const auto mpt = read(Model("mpt").number(".attention.max_alibi_bias", 16));
-  EXPECT_EQ(std::get<Alibi>(mpt.groups[0].encoding), (Alibi{.heads = 4, .max_bias = 16}));
-  EXPECT_EQ(read(Model("mpt")).groups[0].kind, "none");
+  EXPECT_EQ(spec_of<Alibi>(mpt.groups[0]), (Alibi{.heads = 4, .max_bias = 16}));
+  EXPECT_EQ(kind_of(read(Model("mpt")).groups[0]), "none");
   const auto baichuan = read(Model("baichuan", {.heads = 40, .width = 5120}));
-  EXPECT_EQ(std::get<Alibi>(baichuan.groups[0].encoding).heads, 40);
-  EXPECT_EQ(read(Model("baichuan", {.heads = 32, .width = 4096})).groups[0].kind, "rotary");
+  EXPECT_EQ(spec_of<Alibi>(baichuan.groups[0]).heads, 40);
+  EXPECT_EQ(kind_of(read(Model("baichuan", {.heads = 32, .width = 4096})).groups[0]), "rotary");
 
   Model t5("t5");
   t5.size(".attention.relative_buckets_count", 32).size(".decoder_block_count", 2);
   const auto both = read(t5);
   ASSERT_EQ(both.groups.size(), 2u);
-  EXPECT_EQ(std::get<T5Bias>(both.groups[0].encoding),
+  EXPECT_EQ(spec_of<T5Bias>(both.groups[0]),
             (T5Bias{.heads = 4, .direction = T5Direction::bidirectional}));
   EXPECT_EQ(both.groups[0].part, "encoder");
-  EXPECT_EQ(std::get<T5Bias>(both.groups[1].encoding).direction, T5Direction::causal);
+  EXPECT_EQ(spec_of<T5Bias>(both.groups[1]).direction, T5Direction::causal);
   EXPECT_THAT(both.groups[1].layers, ElementsAre(0, 1));
-  EXPECT_EQ(both.groups[0].softmax_scale, 1);
+  EXPECT_EQ(both.groups[0].attention.softmax_scale, 1);
   Model encoder("t5encoder");
   EXPECT_EQ(read(encoder.size(".attention.relative_buckets_count", 32)).groups.size(), 1u);
 }
@@ -327,16 +327,16 @@ TEST(GgufModel, TablesAndNothing) {
   Model gpt2("gpt2");
   gpt2.tensor("position_embd.weight", {64, 3}, 0, std::string(64 * 3 * 4, '\0'));
   const auto table = read(gpt2);
-  EXPECT_EQ(std::get<Learned>(table.groups[0].encoding), (Learned{.rows = 3, .dim = 64}));
-  EXPECT_EQ(std::get<Learned>(read(Model("bert")).groups[0].encoding),
+  EXPECT_EQ(spec_of<Learned>(table.groups[0]), (Learned{.rows = 3, .dim = 64}));
+  EXPECT_EQ(spec_of<Learned>(read(Model("bert")).groups[0]),
             (Learned{.rows = 4096, .dim = 64}));
-  EXPECT_EQ(read(Model("gpt2")).groups[0].kind, "none");
+  EXPECT_EQ(kind_of(read(Model("gpt2")).groups[0]), "none");
   // State spaces have no heads, or say that they have 0.
   for (const bool zero : {false, true}) {
     Model mamba("mamba", {.heads = 0});
     if (zero) mamba.u32("mamba.attention.head_count", 0);
     const auto model = read(mamba);
-    EXPECT_EQ(model.groups[0].kind, "none");
+    EXPECT_EQ(kind_of(model.groups[0]), "none");
     EXPECT_THAT(model.groups[0].layers, ElementsAre(0, 1, 2, 3));
     EXPECT_EQ(model.length, 4096);
   }
@@ -346,7 +346,7 @@ TEST(GgufModel, TablesAndNothing) {
   const auto model = read(hybrid);
   ASSERT_EQ(model.groups.size(), 2u);
   EXPECT_THAT(model.groups[0].layers, ElementsAre(1, 3));
-  EXPECT_EQ(model.groups[1].kind, "none");
+  EXPECT_EQ(kind_of(model.groups[1]), "none");
   EXPECT_EQ(model.groups[1].head_dim, 0);
 }
 

@@ -6,7 +6,8 @@
 //   Vaswani et al. 2017, section 3.5; Shaw et al. 2018, https://arxiv.org/abs/1803.02155.
 //
 // Queries, keys and values are normal numbers, drawn apart from each other; a table is added to
-// all three, as projections of x would have it. Softmax scale 1 / sqrt(D), or the cosines'.
+// all three, as projections of x would have it. Softmax scale softmax_factor / sqrt(D), or the
+// cosines'.
 //
 // Letters: T tokens, H heads, D head size.
 #pragma once
@@ -28,7 +29,10 @@ struct LayerPosition {
   const RotaryTable* key_rotary = nullptr;    // offset + T tokens
   BiasForm bias = {};                         // H heads
   const RelativeForm* relative = nullptr;
-  std::span<const double> cosine = {};  // [H]: cosine attention
+  std::span<const double> cosine = {};                 // [H]: cosine attention
+  std::span<const HeadRotation> query_rotations = {};  // T tokens, in this order
+  std::span<const HeadRotation> key_rotations = {};    // offset + T tokens
+  double softmax_factor = 1;                           // DeBERTa's
 };
 
 // The largest change of an element of any output of bidirectional attention, over the largest

@@ -8,20 +8,28 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <variant>
 
 #include "gnomon/attention/attention.h"
 #include "gnomon/embedding/table.h"
+#include "gnomon/rotary/vjepa2.h"
 #include "gnomon/view.h"
 
 namespace gnomon::analysis {
 
-// How position enters a layer; null or NoBias: not there.
+// A rotation of heads that attention() does not apply itself: model::HeadRotation.
+using HeadRotation = std::variant<RotaryTable, Vjepa2Table>;
+
+// How position enters a layer; null, empty or NoBias: not there.
 struct OrderPosition {
   const EmbeddingTable* table = nullptr;  // [T, H D], added to the content
   // T tokens. Of keys: null where queries and keys turn alike (not in xPos).
   const RotaryTable *rotary = nullptr, *key_rotary = nullptr;
   BiasForm bias = {};  // H heads
   const RelativeForm* relative = nullptr;
+  std::span<const HeadRotation> rotations = {}, key_rotations = {};  // T tokens, in this order
+  double softmax_factor = 1;  // times the scale of the scores: DeBERTa's
 };
 
 // The content of every query, key and value: normal numbers [T, H, D], the same for the same

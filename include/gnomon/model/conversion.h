@@ -45,26 +45,56 @@ struct AttentionSizes {
 enum class Fused {
   none = 1,  // q, k and v are tensors of their own
   stacked,   // [H D of q, then K D of k, then K D of v]
-  grouped,   // K times [H / K heads of q, one of k, one of v]
+  grouped,   // K times [H / K heads of q, one of k, one of v]; K = H: H times [q, k, v]
   quarters,  // 4 times [H / 4 heads of q, H / 4 of v, H / 4 of k]: CodeGen
 };
 enum class QueryRows {
   plain = 1,  // H times D rows
   gated,      // H times (D rows of q, D rows of a gate)
 };
+// Along which axis of a weight the outputs lie.
+enum class Outputs {
+  rows = 1,  // [out, in]
+  columns,   // [in, out]: the Conv1D of GPT-2
+};
 
 // How the models of one `model_type` lay out their queries and keys.
 struct WeightLayout {
   Fused fused = Fused::none;
   QueryRows query = QueryRows::plain;
+  Outputs outputs = Outputs::rows;
 
   bool operator==(const WeightLayout&) const = default;
 };
-// By a config's `model_type`; separate q, k and v, as Llama has them, for any that is not known
-// to differ. Throws std::invalid_argument for models that have no such conversion: without
-// rotary encoding, with values that share the keys' rows (Gemma 4), with pairs that are no
-// pairs (V-JEPA 2).
+// By a config's `model_type`, of language models and of image towers; separate q, k and v, as
+// Llama has them, for any that is not known to differ.
+WeightLayout projection_layout(std::string_view model_type);
+// The same of models that can be converted. Throws std::invalid_argument for those that cannot:
+// without rotary encoding, with values that share the keys' rows (Gemma 4), with pairs that are
+// no pairs (V-JEPA 2).
 WeightLayout weight_layout(std::string_view model_type);
+
+// The weights of a model, as its config says.
+struct ModelWeights {
+  std::string model_type;  // of the language model; of a params.json "meta"
+  WeightLayout layout;
+  AttentionSizes sizes;
+  Pairing released = {};  // the pairing that the family is published in
+  // Assumptions, and keys of the config that say which pairing the weights have.
+  std::vector<std::string> notes;
+};
+struct WeightOptions {
+  std::string name = "config.json";  // what messages call it
+  // The family whose layout is taken in place of the config's own. Empty: the config's.
+  std::string model_type = {};
+};
+// Of a config.json. Throws FormatError as read_config; std::invalid_argument as weight_layout,
+// and when the model has no rotary encoding, when its layers rotate heads of different sizes,
+// or when what is rotated is not q and k (Conformer).
+ModelWeights read_weights(std::string_view json, const WeightOptions& options = {});
+// Of the params.json of Meta's and Mistral's own files: adjacent pairs. Throws FormatError when
+// it is not JSON, or lacks a size.
+ModelWeights read_params(std::string_view json, const WeightOptions& options = {});
 
 // Where the rotated slices of a tensor lie. Rows are `rows` equal parts of its bytes.
 struct RowPermutation {

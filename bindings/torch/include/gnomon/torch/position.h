@@ -33,10 +33,11 @@
 namespace gnomon::libtorch {
 
 struct AttendOptions {
-  Visibility visibility = {};                // required
-  std::optional<std::int64_t> before = {};   // sliding window: keys at most this far back
-  std::optional<double> softmax_scale = {};  // 1 / sqrt(D) where nothing is said
-  std::optional<std::int64_t> after = {};    // keys at most this far ahead
+  Visibility visibility = {};               // required
+  std::optional<std::int64_t> before = {};  // sliding window: keys at most this far back
+  // Before an encoding's own factor (DeBERTa, YaRN); 1 / sqrt(D) where nothing is said.
+  std::optional<double> softmax_scale = {};
+  std::optional<std::int64_t> after = {};  // keys at most this far ahead
   // The positions of the S keys, the queries' the last T of them; empty: 0 to S - 1. What a
   // query sees goes by rows all the same.
   std::vector<std::int64_t> ids = {};

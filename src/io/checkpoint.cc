@@ -1,0 +1,133 @@
+#include "gnomon/io/checkpoint.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "gnomon/error.h"
+#include "src/core/json.h"
+#include "src/core/text.h"
+
+namespace gnomon::io {
+namespace {
+
+namespace fs = std::filesystem;
+using gnomon::internal::Json;
+using gnomon::internal::JsonDocument;
+using gnomon::internal::JsonType;
+using gnomon::internal::shown;
+using ShardOf = std::map<std::string, std::string, std::less<>>;
+
+constexpr std::string_view index_ending = ".index.json", shard_ending = ".safetensors";
+
+// A name of a file in the folder itself, however it is spelt.
+bool is_plain_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.size() < 256 &&
+         name.find('/') == std::string::npos && name.find('\\') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
+ShardOf read_index(const fs::path& path) {
+  const MappedFile file(path);
+  constexpr std::size_t most = std::size_t{100} << 20;
+  if (file.text().size() > most)
+    throw FormatError(file.name(), 0, "an index of more than 100 MB");
+  const JsonDocument document(file.text(), file.name());
+  const Json root = document.root();
+  root.require(JsonType::object, "an index");
+  const auto map = root.find("weight_map");
+  if (!map) root.fail("the index must have a weight_map");
+  map->require(JsonType::object, "weight_map");
+  ShardOf shard_of;
+  map->for_each_member([&](const std::string& tensor, Json value) {
+    std::string shard = value.string("a shard");
+    if (!is_plain_name(shard) || !shard.ends_with(shard_ending))
+      refuse(file.name(), "a shard must be the name of a .safetensors file beside the index",
+             shown(shard));
+    if (!shard_of.emplace(tensor, std::move(shard)).second)
+      value.fail("the index must name each tensor once, got " + shown(tensor) + " twice");
+  });
+  if (shard_of.empty()) map->fail("the weight_map must not be empty");
+  return shard_of;
+}
+
+// The file in the folder with the usual name, else the only one with the ending; empty: none.
+std::string choose(const fs::path& folder, std::string_view ending, const std::string& usual) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (const std::string name = entry.path().filename().string();
+        name.ends_with(ending) && name.front() != '.')
+      names.push_back(name);
+  if (names.empty()) return {};
+  if (std::find(names.begin(), names.end(), usual) != names.end()) return usual;
+  if (names.size() > 1)
+    refuse("checkpoint", "the folder must have " + usual + " or one *" + std::string(ending),
+           std::to_string(names.size()) + " of them");
+  return names.front();
+}
+
+}  // namespace
+
+Checkpoint::Checkpoint(const fs::path& path) {
+  const std::string name = path.filename().string();
+  if (fs::is_directory(path)) {
+    folder_ = path;
+    index_ = choose(path, std::string(shard_ending).append(index_ending),
+                    "model.safetensors.index.json");
+    if (index_.empty()) shards_ = {choose(path, shard_ending, "model.safetensors")};
+    if (index_.empty() && shards_[0].empty())
+      refuse("checkpoint", "the folder must have .safetensors files", path.string());
+  } else {
+    folder_ = path.has_parent_path() ? path.parent_path() : fs::path(".");
+    if (name.ends_with(index_ending))
+      index_ = name;
+    else if (name.ends_with(shard_ending))
+      shards_ = {name};
+    else
+      refuse("checkpoint", "must be a .safetensors file, a folder or a .index.json",
+             path.string());
+  }
+  if (index_.empty()) return;
+  shard_of_ = read_index(folder_ / index_);
+  for (const auto& [tensor, shard] : shard_of_) shards_.push_back(shard);
+  std::sort(shards_.begin(), shards_.end());
+  shards_.erase(std::unique(shards_.begin(), shards_.end()), shards_.end());
+  for (const std::string& shard : shards_)
+    if (!fs::exists(folder_ / shard))
+      refuse((folder_ / index_).string(), "a shard of the index must be there", shard);
+}
+
+std::vector<std::string> Checkpoint::names() const {
+  std::vector<std::string> all;
+  for (const auto& [tensor, shard] : shard_of_) all.push_back(tensor);
+  if (!index_.empty()) return all;
+  for (const TensorEntry& entry : shard(shards_[0]).tensors()) all.push_back(entry.name);
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+const SafeTensors& Checkpoint::shard(std::string_view name) const {
+  if (!std::binary_search(shards_.begin(), shards_.end(), name))
+    refuse(folder_.string(), "must have the shard asked for", shown(name));
+  std::unique_ptr<SafeTensors>& file = open_[std::string(name)];
+  if (!file) file = std::make_unique<SafeTensors>(folder_ / name);
+  return *file;
+}
+
+Array Checkpoint::tensor(std::string_view name) const {
+  if (index_.empty()) return shard(shards_[0]).tensor(name);
+  const auto found = shard_of_.find(name);
+  if (found == shard_of_.end())
+    refuse((folder_ / index_).string(), "must name the tensor asked for", shown(name));
+  return shard(found->second).tensor(name);
+}
+
+void Checkpoint::check() const {
+  for (const std::string& name : shards_) shard(name);
+  for (const auto& [tensor, name] : shard_of_)
+    if (!shard(name).find(tensor))
+      refuse((folder_ / index_).string(), "a tensor of the index must be in its shard",
+             shown(tensor) + " in " + name);
+}
+
+}  // namespace gnomon::io

@@ -1,0 +1,251 @@
+// How the weights of a model lie: by its family, and by the sizes in its config.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "gnomon/error.h"
+#include "gnomon/model/conversion.h"
+#include "src/model/reading.h"
+#include "src/model/subject.h"
+
+namespace gnomon::model {
+namespace {
+
+using internal::Json;
+using internal::JsonDocument;
+using internal::JsonType;
+using internal::Keys;
+
+// Those that differ from Llama's separate q, k and v.
+constexpr WeightLayout stacked{.fused = Fused::stacked}, grouped{.fused = Fused::grouped},
+    gated{.query = QueryRows::gated},
+    transposed{.fused = Fused::stacked, .outputs = Outputs::columns};
+struct LayoutOfFamily {
+  std::string_view model_type;
+  WeightLayout layout;
+};
+constexpr LayoutOfFamily layouts[] = {
+    {"baichuan", stacked},
+    {"bloom", grouped},
+    {"chatglm", stacked},
+    {"codegen", {.fused = Fused::quarters}},
+    {"dbrx", stacked},
+    {"deberta", grouped},
+    {"falcon", grouped},
+    {"gpt-sw3", transposed},
+    {"gpt2", transposed},
+    {"gpt_bigcode", grouped},
+    {"gpt_neox", grouped},
+    {"gpt_neox_japanese", grouped},
+    {"internlm2", grouped},
+    {"modernbert", stacked},
+    {"modernbert-decoder", stacked},
+    {"mpt", stacked},
+    {"nomic_bert", stacked},
+    {"openai-gpt", transposed},
+    {"openelm", stacked},
+    {"persimmon", grouped},
+    {"phi-msft", stacked},
+    {"phi3", stacked},
+    {"phi4_multimodal", stacked},
+    {"phi4mm", stacked},
+    {"qwen", stacked},
+    {"qwen3_5", gated},
+    {"qwen3_5_moe", gated},
+    {"qwen3_5_moe_text", gated},
+    {"qwen3_5_text", gated},
+    {"qwen3_next", gated},
+};
+// Image towers that have one tensor [q; k; v].
+constexpr std::string_view stacked_towers[] = {
+    "blip_2_vision_model",
+    "blip_vision_model",
+    "cohere_compass_vision",
+    "deepseek_ocr2_sam_vision_model",
+    "ernie4_5_vl_moe_vision",
+    "exaone4_5_vision",
+    "glm4v_moe_vision",
+    "glm4v_vision",
+    "glm5_next_vision",
+    "glm_image_vision",
+    "glm_ocr_vision",
+    "got_ocr2_vision",
+    "instructblip_vision_model",
+    "instructblipvideo_vision_model",
+    "mgp-str",
+    "pp_formulanet_vision",
+    "qwen2_5_vl_vision",
+    "qwen2_vl_vision",
+    "qwen3_5_moe_vision",
+    "qwen3_5_vision",
+    "qwen3_omni_moe_vision_encoder",
+    "qwen3_vl_moe_vision",
+    "qwen3_vl_vision",
+    "qwen4_exp_vision",
+    "sam_hq_vision_model",
+    "sam_vision_model",
+    "slanext_vision",
+    "timesformer",
+    "unlimited_ocr_sam_vision_model",
+};
+
+constexpr std::string_view without_rotary[] = {
+    "albert",     "bart",   "bert",        "bloom",   "clip",       "deberta-v2",
+    "distilbert", "gpt2",   "gpt_bigcode", "gpt_neo", "jais",       "jamba",
+    "mamba",      "mamba2", "mbart",       "mpt",     "nemotron_h", "opt",
+    "rwkv",       "siglip", "roberta",     "t5",      "vit",        "whisper",
+};
+
+template <std::size_t n>
+bool is_one_of(std::string_view name, const std::string_view (&names)[n]) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+bool is_known(const std::string& model_type) {
+  return projection_layout(model_type) != WeightLayout{} || internal::find_family(model_type);
+}
+
+// The rotary encoding of the group; null where it has none.
+const Encoding* rotary_of(const LayerGroup& group, const std::string& model_type) {
+  const Encoding* rotary = nullptr;
+  for (const Encoding& one : group.position) {
+    if (!rotary_schedule(one, 1)) continue;
+    if (rotary)
+      refuse("conversion", "layers must have one rotary encoding, not two", model_type);
+    rotary = &one;
+  }
+  if (rotary && group.attention.rotary_input != RotaryInput::queries_and_keys)
+    refuse("conversion", "the layers must rotate q and k, not what both are made of",
+           model_type);
+  return rotary;
+}
+
+// Of all layers that rotate, which must agree.
+void take_layers(const ModelDescription& model, ModelWeights& weights) {
+  bool found = false;
+  for (const LayerGroup& group : model.groups) {
+    const Encoding* const rotary = rotary_of(group, model.model_type);
+    if (!rotary) continue;
+    const RotarySchedule schedule = *rotary_schedule(*rotary, 1);
+    AttentionSizes sizes = weights.sizes;
+    sizes.heads = group.heads;
+    sizes.kv_heads = group.key_heads;
+    sizes.head_dim = group.head_dim;
+    sizes.rotary_dim = schedule.dim();
+    sizes.first = schedule.first;
+    if (found && sizes != weights.sizes)
+      refuse("conversion", "all layers must rotate heads of one size", model.model_type);
+    found = true;
+    weights.sizes = sizes;
+    weights.released = schedule.pairing;
+  }
+  if (!found)
+    refuse("conversion", "the model must have a rotary encoding",
+           model.groups.empty() ? "none" : names(model.groups.front().position));
+}
+
+// quantization_config.weight_block_size: [rows, columns].
+std::optional<std::int64_t> scale_rows(const Json& object) {
+  const auto quantization = object.find("quantization_config");
+  if (!quantization || !quantization->is(JsonType::object)) return std::nullopt;
+  const auto block = quantization->find("weight_block_size");
+  if (!block || !block->is(JsonType::array)) return std::nullopt;
+  const auto sizes = block->integers("weight_block_size");
+  if (sizes.empty()) return std::nullopt;
+  return sizes.front();
+}
+
+void put_notes(const internal::Subject& subject, const WeightOptions& options,
+               ModelWeights& weights) {
+  const std::string file = options.name.substr(options.name.find_last_of('/') + 1);
+  for (const char* key : {"rope_interleave", "rotary_emb_interleaved"})
+    if (const auto value = subject.object.find(key); value && value->is(JsonType::boolean))
+      weights.notes.push_back(file + " says " + key + ": " +
+                              (value->boolean(key) ? "true" : "false") +
+                              "; change it for the output");
+  if (options.model_type.empty() &&
+      std::none_of(subject.types.begin(), subject.types.end(), is_known))
+    weights.notes.push_back(
+        "the family " +
+        (weights.model_type.empty() ? "(model_type is not given)" : weights.model_type) +
+        " is not known: q and k are taken to lie as Llama's");
+}
+
+}  // namespace
+
+WeightLayout projection_layout(std::string_view model_type) {
+  for (const auto& [name, layout] : layouts)
+    if (name == model_type) return layout;
+  return is_one_of(model_type, stacked_towers) ? stacked : WeightLayout{};
+}
+
+WeightLayout weight_layout(std::string_view model_type) {
+  if (is_one_of(model_type, without_rotary))
+    refuse("conversion", "the model must have a rotary encoding", model_type);
+  if (model_type == "gemma4" || model_type == "gemma4_text")
+    refuse("conversion", "keys must not share their rows with values", model_type);
+  if (model_type == "vjepa2")
+    refuse("conversion", "both elements of a pair must turn by one angle", model_type);
+  return projection_layout(model_type);
+}
+
+ModelWeights read_weights(std::string_view json, const WeightOptions& options) {
+  const JsonDocument document(json, options.name);
+  const internal::Subject subject = internal::find_subject(document.root(), {});
+  const Json& object = subject.object;
+  ModelWeights weights;
+  weights.model_type = options.model_type;
+  if (options.model_type.empty()) {
+    for (const std::string& type : subject.types) weight_layout(type);
+    if (!subject.types.empty()) weights.model_type = subject.types.back();
+  }
+  weights.layout = weight_layout(weights.model_type);
+  if (weights.model_type == "chatglm") {
+    const auto shared = object.find("multi_query_attention");
+    if (!shared || !shared->is(JsonType::boolean) || !shared->boolean("multi_query_attention"))
+      refuse("conversion", "chatglm must have multi_query_attention (ChatGLM2 and later)",
+             "false");
+  }
+  Keys keys(object);
+  weights.sizes.kv_lora_rank = keys.integer({"kv_lora_rank"}).value_or(0);
+  for (const Json& one : {object, document.root()})
+    if (const auto rows = scale_rows(one)) {
+      weights.sizes.scale_rows = *rows;
+      break;
+    }
+  take_layers(internal::describe(document.root(), subject, {.name = options.name}), weights);
+  put_notes(subject, options, weights);
+  return weights;
+}
+
+ModelWeights read_params(std::string_view json, const WeightOptions& options) {
+  const JsonDocument document(json, options.name);
+  const Json root = document.root();
+  root.require(JsonType::object, "params.json");
+  Keys keys(root);
+  ModelWeights weights;
+  weights.model_type = options.model_type.empty() ? "meta" : options.model_type;
+  weights.layout = weight_layout(weights.model_type);
+  AttentionSizes& sizes = weights.sizes;
+  const auto heads = keys.size({"n_heads"}, internal::most_of_few);
+  const auto width = keys.size({"dim"});
+  const auto own = keys.size({"head_dim"}, internal::most_of_few);
+  const auto rotated = keys.size({"qk_rope_head_dim"}, internal::most_of_few);
+  if (!heads) root.fail("a params.json must have n_heads");
+  if (!own && !rotated && !width) root.fail("a params.json must have dim or head_dim");
+  sizes.heads = *heads;
+  sizes.kv_heads = keys.size({"n_kv_heads"}, internal::most_of_few).value_or(*heads);
+  sizes.kv_lora_rank = keys.integer({"kv_lora_rank"}).value_or(0);
+  if (rotated) {
+    sizes.first = keys.integer({"qk_nope_head_dim"}).value_or(0);
+    sizes.rotary_dim = *rotated;
+    sizes.head_dim = sizes.first + *rotated;
+  } else {
+    sizes.head_dim = sizes.rotary_dim = own ? *own : *width / *heads;
+  }
+  if (const auto rows = scale_rows(root)) sizes.scale_rows = *rows;
+  weights.released = Pairing::adjacent;
+  return weights;
+}
+
+}  // namespace gnomon::model

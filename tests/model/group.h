@@ -1,0 +1,23 @@
+// What a group's only encoding is, for tests of models that have one.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "gnomon/model/description.h"
+
+namespace gnomon::model {
+
+// "none" of a group without an encoding.
+inline std::string kind_of(const LayerGroup& group) {
+  EXPECT_LE(group.position.size(), 1u) << names(group.position);
+  return group.position.empty() ? "none" : kind(group.position[0]);
+}
+template <typename Spec>
+const Spec& spec_of(const LayerGroup& group) {
+  EXPECT_LE(group.position.size(), 1u) << names(group.position);
+  return std::get<Spec>(group.position.at(0));
+}
+
+}  // namespace gnomon::model
