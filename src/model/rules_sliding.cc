@@ -1,6 +1,7 @@
 // Families whose layers are not alike: full attention in some, a window in the others, each
 // with a base, a scaling or a head size of its own. Read from the families' own sources.
 #include <cmath>
+#include <cstdlib>
 
 #include "src/model/rules.h"
 
@@ -91,7 +92,21 @@ void gemma4(Reading& r) {
   type_layers(r, [&](std::int64_t l) {
     return (l + 1) % 6 == 0 || l + 1 == r.out.layers ? full : sliding;
   });
-  const std::int64_t wide = r.size({"global_head_dim"}, 512, most_of_few);
+  std::int64_t wide = r.size({"global_head_dim"}, 512, most_of_few);
+  // As transformers 5 saves it: {"5": {"head_dim": 512}}, of the layers that differ.
+  if (const auto layers = r.keys.object_in("per_layer_config"))
+    layers->for_each_member([&](const std::string& layer, Json value) {
+      Keys own(value);
+      const auto dim = own.size({"head_dim"}, most_of_few);
+      const auto at = static_cast<std::size_t>(std::atoll(layer.c_str()));
+      if (dim && at < r.layers.size()) {
+        if (r.layers[at].type != full)
+          value.fail("head_dim of one layer is understood of full_attention alone");
+        wide = *dim;
+      }
+      if (const auto heads = own.size({"num_key_value_heads"}, most_of_few))
+        r.key_heads_of[full] = *heads;
+    });
   r.head_dims[full] = wide;
   if (has_ropes_by_type(r)) return read_rotary(r);
   r.note("rope_parameters is not given: the defaults of " + r.out.model_type);
