@@ -3,10 +3,9 @@
 #include <span>
 
 namespace gnomon::model::internal {
-namespace {
 
-// model_type's of families, one blank between two.
 bool names(std::string_view families, std::string_view model_type) {
+  if (model_type.empty()) return false;
   for (std::size_t at = 0; (at = families.find(model_type, at)) != std::string_view::npos;
        at += model_type.size()) {
     const std::size_t end = at + model_type.size();
@@ -16,6 +15,8 @@ bool names(std::string_view families, std::string_view model_type) {
   }
   return false;
 }
+
+namespace {
 
 template <typename Fact>
 struct Row {
@@ -42,8 +43,8 @@ Visibility visibility_of(std::string_view model_type) {
       "layoutlmv2 layoutlmv3 lilt longformer luke lxmert markuplm maskformer-swin "
       "megatron-bert mobilebert modernbert moonshine_streaming_encoder moshi_depth mpnet "
       "mra openai_privacy_filter pe_audio_encoder pe_audio_video_encoder pe_video_encoder "
-      "muse_glimmer_assistant nomic_bert nystromformer realm rembert roberta roberta- "
-      "prelayernorm roc_bert roformer siglip2_text_model siglip_text_model speech_to_text "
+      "muse_glimmer_assistant nomic_bert nystromformer realm rembert roberta "
+      "roberta-prelayernorm roc_bert roformer siglip2_text_model siglip_text_model speech_to_text "
       "splinter squeezebert swin swinv2 t5gemma2_text tapas vilt visual_bert "
       "wav2vec2-bert wav2vec2-conformer wavlm xlm-roberta xlm-roberta-xl xlnet xmod yoso";
   return names(bidirectional, model_type) ? Visibility::bidirectional : Visibility::causal;
