@@ -239,6 +239,9 @@ std::string to_json(const ModelDescription& model, std::optional<std::int64_t> l
       Printed printed{entry(group, one, std::max<std::int64_t>(at, 1)), group.layers,
                       info(one).enters == Place::embeddings,
                       group.position.size() == 1 ? group.attention.softmax_scale : 0};
+      // A table of a tower has a row for each patch of the image it was trained for.
+      if (model.image && std::holds_alternative<Sinusoidal>(one))
+        printed.json["rows"] = model.length;
       const auto same = std::find_if(all.begin(), all.end(), [&](Printed& other) {
         return printed.table && other.table && printed.alone == other.alone &&
                join(other.json, printed.json);

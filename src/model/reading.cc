@@ -158,7 +158,7 @@ std::int64_t layer_count(Reading& r) {
   const Keys::Names names = {"num_hidden_layers", "n_layer", "n_layers", "num_layers",
                              "decoder_layers", "num_decoder_layers", "encoder_layers"};
   const auto given = r.keys.find(names);
-  if (given && given->is(JsonType::object))  // of LXMERT's three stacks
+  if (r.family.model_type == "lxmert" && given && given->is(JsonType::object))
     return r.size_or_default({"l_layers"}, r.family.layers, most_of_few);
   if (const auto types = r.keys.find({"layers_block_type"}); types && !given)
     return std::max<std::int64_t>(std::ssize(types->strings("layers_block_type")), 1);
