@@ -44,7 +44,7 @@ Visibility visibility_of(std::string_view model_type) {
       "mra muse_glimmer_assistant nomic_bert nystromformer realm rembert roberta roberta- "
       "prelayernorm roc_bert roformer siglip2_text_model siglip_text_model speech_to_text "
       "splinter squeezebert swin swinv2 t5gemma2_text tapas vilt visual_bert "
-      "wav2vec2-bert wav2vec2-conformer xlm-roberta xlm-roberta-xl xlnet xmod yoso";
+      "wav2vec2-bert wav2vec2-conformer wavlm xlm-roberta xlm-roberta-xl xlnet xmod yoso";
   return names(bidirectional, model_type) ? Visibility::bidirectional : Visibility::causal;
 }
 

@@ -1,5 +1,7 @@
 // Multi-head latent attention: a head is [nope | rope], and only its last part turns. Read from
 // the families' own sources.
+#include <cmath>
+
 #include "src/model/rules.h"
 
 namespace gnomon::model::internal {
@@ -46,6 +48,23 @@ void latent(Reading& r) {
   read_latent_ropes(r);
   scale_softmax(r);
   put_rotary_groups(r);
+}
+
+// Two attentions for each of num_layers; queries are scaled by their rank.
+void longcat(Reading& r) {
+  const bool single = !r.keys.find({"num_hidden_layers"});
+  prepare_latent(r);
+  if (single && r.keys.find({"num_layers"})) {
+    if (r.out.layers > most_of_few / 2)
+      r.fail_at({"num_layers"}, "num_layers must be at most 32768");
+    r.out.layers *= 2;
+  }
+  read_layer_types(r);
+  const auto width = static_cast<double>(hidden_size(r));
+  const auto rank = static_cast<double>(r.size({"q_lora_rank"}, 1536));
+  r.softmax_scale = inverse_sqrt(static_cast<double>(r.head_dim)) * std::sqrt(width / rank);
+  r.note("softmax_scale has sqrt(hidden_size / q_lora_rank), by which queries are multiplied");
+  latent(r);
 }
 
 void latent_unscaled(Reading& r) {

@@ -274,12 +274,60 @@ void t5(Reading& r) {
                                     : "all layers of a part share the table of its first");
 }
 
-// A learned table, and T5's buckets on the scores.
+// A learned table, and T5's buckets on the scores: 32 up to 128, whatever the keys say.
 void mpnet(Reading& r) {
-  const bool padded = r.family.model_type == "mpnet" || r.family.model_type == "layoutlmv3";
   read_sizes(r);
-  put_learned(r, r.out.length, padded ? padding_offset(r) : 0);
-  put_group(r, {t5_bias(r, T5Direction::bidirectional)});
+  put_learned(r, r.out.length, padding_offset(r));
+  put_group(r, {T5Bias{.heads = r.heads, .direction = T5Direction::bidirectional}});
+  if (const auto given = r.keys.size({"relative_attention_num_buckets"}); given.value_or(32) != 32)
+    r.note("relative_attention_num_buckets " + std::to_string(*given) +
+           " is not used by mpnet: distances have 32 buckets");
+}
+
+// A learned table, and buckets of the distances in the text and on the page.
+void layoutlm(Reading& r) {
+  const bool third = r.family.model_type == "layoutlmv3";
+  read_sizes(r);
+  put_learned(r, r.out.length, third ? padding_offset(r) : 0);
+  const bool text = r.keys.boolean({"has_relative_attention_bias"}).value_or(true);
+  const bool page = r.keys.boolean({"has_spatial_attention_bias"}).value_or(true);
+  LayoutBias bias = third ? layoutlm_v3(r.heads, r.head_dim) : layoutlm_v2(r.heads);
+  bias.text_buckets = r.size({"rel_pos_bins"}, bias.text_buckets);
+  bias.text_distance = r.size({"max_rel_pos"}, bias.text_distance);
+  bias.page_buckets = r.size({"rel_2d_pos_bins"}, bias.page_buckets);
+  bias.page_distance = r.size({"max_rel_2d_pos"}, bias.page_distance);
+  for (const char* name : {"rel_pos_bins", "rel_2d_pos_bins"})
+    if (const std::int64_t buckets = r.size({name}, 32); buckets < 4 || buckets % 2 != 0)
+      r.fail_at({name}, std::string(name) + " must be even and at least 4, got " +
+                            std::to_string(buckets));
+  r.note("tables of the words' boxes are added to the embeddings besides");
+  if (text && page)
+    put_group(r, {bias});
+  else if (text || !third)
+    r.unsupported = text ? "a bias of the text alone" : "a bias of the page alone";
+}
+
+// T5's buckets, multiplied by a gate that each layer computes from its input.
+void wavlm(Reading& r) {
+  read_sizes_without_length(r);
+  const T5Bias t5{.heads = r.heads,
+                  .direction = T5Direction::bidirectional,
+                  .buckets = r.size({"num_buckets"}, 320),
+                  .max_distance = r.size({"max_bucket_distance"}, 800)};
+  if (t5.buckets < 4 || t5.buckets % 2 != 0)
+    r.fail_at({"num_buckets"}, "num_buckets must be even and at least 4, got " +
+                                   std::to_string(t5.buckets));
+  put_group(r, {WavLm{.t5 = t5, .head_size = r.head_dim}});
+  r.note("a convolution over the inputs is added to them, before the first layer");
+}
+
+// Vectors by distance in the encoder; sinusoids, multiplied by a trained number, for text.
+void speecht5(Reading& r) {
+  const Stacks stacks = read_stacks(r);
+  const std::int64_t most = r.size({"encoder_max_relative_position"}, 160, most_of_few);
+  put_group(r, {gnomon::speecht5(r.head_dim, most)}, stacks.encoder, "encoder");
+  put_group(r, {}, stacks.decoder, "decoder");
+  r.note("sinusoids, multiplied by a trained number, are added to the embeddings besides");
 }
 
 void deberta(Reading& r) {

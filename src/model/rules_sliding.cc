@@ -1,7 +1,7 @@
 // Families whose layers are not alike: full attention in some, a window in the others, each
 // with a base, a scaling or a head size of its own. Read from the families' own sources.
+#include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "src/model/rules.h"
 
@@ -25,6 +25,13 @@ void local_base(Reading& r, std::string_view name, double otherwise) {
     r.note(std::string(name) + " is not given: " + shown(otherwise) + ", the default of " +
            r.out.model_type);
   r.ropes[sliding] = read_rope(r, std::nullopt, local.value_or(otherwise), sliding);
+}
+
+// The last layers have no keys and values of their own.
+void share_keys(Reading& r, std::int64_t otherwise) {
+  const std::int64_t shared = r.keys.integer({"num_kv_shared_layers"}).value_or(otherwise);
+  for (std::int64_t l = std::max<std::int64_t>(r.out.layers - shared, 0); l < r.out.layers; ++l)
+    r.layers[size(l)].unsupported = "keys and values of an earlier layer";
 }
 
 void scalar_before_attention(Reading& r, double otherwise) {
@@ -82,6 +89,7 @@ void gemma3n(Reading& r) {
   r.softmax_scale = 1;
   prepare(r);
   slide_all_but_every(r, 5);
+  share_keys(r, 15);
   local_base(r, "rope_local_base_freq", 10'000);
   read_rotary(r);
 }
@@ -92,21 +100,10 @@ void gemma4(Reading& r) {
   type_layers(r, [&](std::int64_t l) {
     return (l + 1) % 6 == 0 || l + 1 == r.out.layers ? full : sliding;
   });
-  std::int64_t wide = r.size({"global_head_dim"}, 512, most_of_few);
-  // As transformers 5 saves it: {"5": {"head_dim": 512}}, of the layers that differ.
-  if (const auto layers = r.keys.object_in("per_layer_config"))
-    layers->for_each_member([&](const std::string& layer, Json value) {
-      Keys own(value);
-      const auto dim = own.size({"head_dim"}, most_of_few);
-      const auto at = static_cast<std::size_t>(std::atoll(layer.c_str()));
-      if (dim && at < r.layers.size()) {
-        if (r.layers[at].type != full)
-          value.fail("head_dim of one layer is understood of full_attention alone");
-        wide = *dim;
-      }
-      if (const auto heads = own.size({"num_key_value_heads"}, most_of_few))
-        r.key_heads_of[full] = *heads;
-    });
+  share_keys(r, 0);
+  const bool own = r.keys.find({"per_layer_config"}).has_value();
+  const std::int64_t wide =
+      r.size({"global_head_dim"}, own ? r.head_dim_of(full) : 512, most_of_few);
   r.head_dims[full] = wide;
   if (has_ropes_by_type(r)) return read_rotary(r);
   r.note("rope_parameters is not given: the defaults of " + r.out.model_type);
@@ -152,7 +149,17 @@ void lfm3(Reading& r) {
 
 void mimo(Reading& r) {
   prepare(r);
-  type_layers(r, [](std::int64_t l) { return l == 0 || (l + 1) % 6 == 0 ? full : sliding; });
+  const auto pattern = r.keys.find({"hybrid_layer_pattern"});
+  const auto slides =
+      pattern ? pattern->integers("hybrid_layer_pattern") : std::vector<std::int64_t>();
+  if (pattern) require_length(r, *pattern, slides.size(), "hybrid_layer_pattern");
+  type_layers(r, [&](std::int64_t l) {
+    if (pattern) return slides[size(l)] != 0 ? sliding : full;
+    return l == 0 || (l + 1) % 6 == 0 ? full : sliding;
+  });
+  if (const auto narrow = r.keys.size({"swa_head_dim"}, most_of_few))
+    r.head_dims[sliding] = *narrow;
+  read_heads(r);
   local_base(r, "swa_rope_theta", 10'000);
   read_rotary(r);
 }
@@ -186,6 +193,7 @@ void olmo3(Reading& r) {
 
 void step3(Reading& r) {
   prepare(r);
+  read_heads(r);
   const auto list = [&](const char* name, double otherwise) {
     const auto value = r.keys.find({name});
     if (!value) return std::vector<double>(r.layers.size(), otherwise);
