@@ -155,8 +155,9 @@ std::int64_t hidden_size(Reading& r) {
 namespace {
 
 std::int64_t layer_count(Reading& r) {
-  const Keys::Names names = {"num_hidden_layers", "n_layer", "n_layers", "num_layers",
-                             "decoder_layers", "num_decoder_layers", "encoder_layers"};
+  const Keys::Names names = {"num_hidden_layers", "n_layer",        "n_layers",
+                             "num_layers",        "decoder_layers", "num_decoder_layers",
+                             "encoder_layers"};
   const auto given = r.keys.find(names);
   if (r.family.model_type == "lxmert" && given && given->is(JsonType::object))
     return r.size_or_default({"l_layers"}, r.family.layers, most_of_few);
@@ -358,15 +359,15 @@ class Grouping {
 }  // namespace
 
 void put_rotary_groups(Draft& r) {
-  Grouping<std::tuple<std::string_view, std::string_view, bool, bool, std::int64_t>> grouping(r);
+  Grouping<std::tuple<std::string_view, std::string_view, bool, bool, std::int64_t>> grouping(
+      r);
   // Full attention first: what most readers look for.
   for (const bool full : {true, false})
     for (std::size_t l = 0; l < r.layers.size(); ++l) {
       const Layer& layer = r.layers[l];
       if ((layer.type == "full_attention") == full)
         grouping.add({layer.type, layer.rope, layer.attends, layer.turns, layer.heads},
-                     static_cast<std::int64_t>(l),
-                     [&] { return group_of_layer(r, layer); });
+                     static_cast<std::int64_t>(l), [&] { return group_of_layer(r, layer); });
     }
   for (LayerGroup& group : std::move(grouping).groups()) {
     if (group.head_dim == 0)
@@ -440,8 +441,8 @@ void finish(Draft& r) {
       if (r.out.groups[i].part == part)
         for (const std::int64_t l : r.out.groups[i].layers)
           in[static_cast<std::size_t>(l)].push_back(i);
-    Grouping<std::tuple<std::vector<std::size_t>, std::string, bool, bool, std::string>> grouping(
-        r);
+    Grouping<std::tuple<std::vector<std::size_t>, std::string, bool, bool, std::string>>
+        grouping(r);
     const Layer plain;
     const auto visit = [&](std::int64_t l) {
       const auto& groups = in[static_cast<std::size_t>(l)];

@@ -70,8 +70,8 @@ Turning read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
   const auto inside = d ? read(d->keys(), {factor}) : std::nullopt;
   if (r.rotary_dim && (r.first > 0 || !inside)) {
     if (inside && inside->dim != *r.rotary_dim)
-      r.note("partial_rotary_factor " + inside->said_by->shown() + " is not used: " +
-             std::to_string(*r.rotary_dim) + " elements turn");
+      r.note("partial_rotary_factor " + inside->said_by->shown() +
+             " is not used: " + std::to_string(*r.rotary_dim) + " elements turn");
     return {*r.rotary_dim, r.keys.find({"rotary_dim", "qk_rope_head_dim"})};
   }
   const auto beside =
@@ -123,8 +123,8 @@ void check_frequencies(Reading& r, const Rope& rope, const std::optional<Json>& 
 
 }  // namespace
 
-Rope read_rope(Reading& r, std::optional<Json> dictionary, double base,
-               const std::string& type, std::optional<Json> over) {
+Rope read_rope(Reading& r, std::optional<Json> dictionary, double base, const std::string& type,
+               std::optional<Json> over) {
   if (r.ropes.size() == most_kinds)
     r.fail("layers must turn in at most " + std::to_string(most_kinds) + " ways");
   const std::int64_t head_dim = r.head_dim_of(type);
@@ -189,9 +189,8 @@ void read_given_ropes(Reading& r) {
   const auto by_type = [&](const std::optional<Json>& one) {
     bool any = false;
     if (one)
-      one->for_each_member([&](const std::string&, Json value) {
-        any = any || value.is(JsonType::object);
-      });
+      one->for_each_member(
+          [&](const std::string&, Json value) { any = any || value.is(JsonType::object); });
     return any;
   };
   // Added to the entries of rope_parameters.
@@ -203,7 +202,8 @@ void read_given_ropes(Reading& r) {
   };
   if (dictionary && parameters) {
     r.note(
-        "rope_scaling and rope_parameters are both there: rope_scaling is taken, and a base that "
+        "rope_scaling and rope_parameters are both there: rope_scaling is taken, and a base "
+        "that "
         "only rope_parameters has; transformers 5.23 drops that base");
     if (!base && inner_theta(parameters)) base = Keys(*parameters).base({"rope_theta"});
   }
@@ -231,9 +231,11 @@ void read_given_ropes(Reading& r) {
       const auto of_layers = turns.find(type);
       if (!value.is(JsonType::object) && !value.is_null()) {
         if (of_layers != turns.end())
-          value.fail("rope_parameters must be one dictionary, or one for each layer type; got " +
-                     value.shown());
-        return r.note("the key " + type + " of rope_parameters is not used: it has entries by "
+          value.fail(
+              "rope_parameters must be one dictionary, or one for each layer type; got " +
+              value.shown());
+        return r.note("the key " + type +
+                      " of rope_parameters is not used: it has entries by "
                       "layer type");
       }
       if (of_layers == turns.end())

@@ -33,7 +33,7 @@ std::string_view layers_of(const Family& family) {
       {minimax, "attention in some"},
       {mllama, "those that look at the image do not turn"},
       {modernbert, "a base for those that slide"},
-      {muse, "one in four is full and does not turn; a base for each"},
+      {muse, "one in four is full and does not turn"},
       {nemotron_h, "attention in some"},
       {olmo3, "the scaling is of the full ones"},
       {qwen3_5, "attention in one of four"},

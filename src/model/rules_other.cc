@@ -81,7 +81,8 @@ T5Bias t5_bias(Reading& r, T5Direction direction) {
 
 void bert_with_offset(Reading& r, std::int64_t offset) {
   read_sizes(r);
-  if (r.family.model_type == "mobilebert" && r.keys.boolean({"use_bottleneck"}).value_or(true)) {
+  if (r.family.model_type == "mobilebert" &&
+      r.keys.boolean({"use_bottleneck"}).value_or(true)) {
     const std::int64_t inner = r.size({"true_hidden_size", "intra_bottleneck_size"}, 128);
     if (inner % r.heads != 0 || inner / r.heads > most_of_few)
       r.fail_at({"true_hidden_size", "intra_bottleneck_size"},
@@ -297,7 +298,8 @@ void mpnet(Reading& r) {
   read_sizes(r);
   put_learned(r, r.out.length, padding_offset(r));
   put_group(r, {T5Bias{.heads = r.heads, .direction = T5Direction::bidirectional}});
-  if (const auto given = r.keys.size({"relative_attention_num_buckets"}); given.value_or(32) != 32)
+  if (const auto given = r.keys.size({"relative_attention_num_buckets"});
+      given.value_or(32) != 32)
     r.note("relative_attention_num_buckets " + std::to_string(*given) +
            " is not used by mpnet: distances have 32 buckets");
 }
@@ -333,8 +335,8 @@ void wavlm(Reading& r) {
                   .buckets = r.size({"num_buckets"}, 320),
                   .max_distance = r.size({"max_bucket_distance"}, 800)};
   if (t5.buckets < 4 || t5.buckets % 2 != 0)
-    r.fail_at({"num_buckets"}, "num_buckets must be even and at least 4, got " +
-                                   std::to_string(t5.buckets));
+    r.fail_at({"num_buckets"},
+              "num_buckets must be even and at least 4, got " + std::to_string(t5.buckets));
   put_group(r, {WavLm{.t5 = t5, .head_size = r.head_dim}});
   r.note("a convolution over the inputs is added to them, before the first layer");
 }

@@ -134,12 +134,13 @@ void embedding_gemma2(Reading& r) {
   put_rotary_groups(r);
 }
 
-namespace {
-
-// A base for each layer; 0: it does not turn.
-void put_bases(Reading& r, const Json& list) {
+void granite_by_layer(Reading& r) {
+  const auto bases = r.keys.find({"layer_rope_theta"});
+  if (!bases) return granite(r);
+  r.softmax_scale = r.keys.positive({"attention_multiplier"}).value_or(1.0);
+  prepare(r);
   std::size_t l = 0;
-  list.for_each_element([&](Json value) {
+  bases->for_each_element([&](Json value) {
     if (l >= r.layers.size()) return;
     const double base = value.is_null() ? 0 : value.number("layer_rope_theta");
     if (base != 0 && (!(base > 1) || !std::isfinite(base)))
@@ -154,19 +155,9 @@ void put_bases(Reading& r, const Json& list) {
       r.ropes[layer.rope] = read_rope(r, std::nullopt, base);
   });
   if (l < r.layers.size())
-    list.fail("layer_rope_theta must have a base for each of " +
+    bases->fail("layer_rope_theta must have a base for each of " +
                 std::to_string(r.layers.size()) + " layers, got " + std::to_string(l));
   put_rotary_groups(r);
-}
-
-}  // namespace
-
-void granite_by_layer(Reading& r) {
-  const auto bases = r.keys.find({"layer_rope_theta"});
-  if (!bases) return granite(r);
-  r.softmax_scale = r.keys.positive({"attention_multiplier"}).value_or(1.0);
-  prepare(r);
-  put_bases(r, *bases);
 }
 
 // Every fourth layer, counted from the last, is full and does not turn.
@@ -177,11 +168,13 @@ void muse(Reading& r) {
                     inverse_sqrt(static_cast<double>(r.head_dim));
   const auto is_full = [&](std::int64_t l) { return (r.out.layers - 1 - l) % 4 == 0; };
   type_layers(r, [&](std::int64_t l) { return is_full(l) ? full : sliding; });
-  if (const auto bases = r.keys.find({"layer_rope_theta"})) {
-    for (const auto other : {"rope_theta", "rope_parameters"}) r.keys.find({other});
-    return put_bases(r, *bases);
-  }
   for (std::int64_t l = 0; l < r.out.layers; ++l) r.layers[size(l)].turns = !is_full(l);
+  // Of the bases of single layers only 0 counts: these do not turn.
+  if (const auto list = r.keys.find({"layer_rope_theta"})) {
+    const auto bases = list->numbers("layer_rope_theta");
+    require_length(r, *list, bases.size(), "layer_rope_theta");
+    for (std::size_t l = 0; l < r.layers.size(); ++l) r.layers[l].turns = bases[l] != 0;
+  }
   read_rotary(r);
 }
 
