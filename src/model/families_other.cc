@@ -61,7 +61,7 @@ std::span<const Family> other_families() {
       {.model_type = "longformer", .read = roberta, .position = "learned, offset pad + 1", .length = 512, .layers = 12, .heads = 12, .hidden = 768},
       {.model_type = "longt5", .read = t5, .position = "T5 bias", .length = 512, .layers = 6, .heads = 8, .hidden = 512},
       {.model_type = "luke", .read = roberta, .position = "learned, offset pad + 1", .length = 512, .layers = 12, .heads = 12, .hidden = 768},
-      {.model_type = "lxmert", .read = bert, .position = "learned", .length = 512},
+      {.model_type = "lxmert", .read = bert, .position = "learned", .length = 512, .layers = 9, .heads = 12, .hidden = 768},
       {.model_type = "m2m_100", .read = encoder_decoder_tensor2tensor, .position = "sinusoidal, tensor2tensor", .length = 1024},
       {.model_type = "mamba", .read = nowhere, .position = "none"},
       {.model_type = "mamba2", .read = nowhere, .position = "none", .layers = 64, .heads = 128, .hidden = 4096},

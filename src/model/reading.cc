@@ -152,10 +152,29 @@ std::int64_t hidden_size(Reading& r) {
   return r.size_or_default(hidden_names, r.family.hidden);
 }
 
+namespace {
+
+std::int64_t layer_count(Reading& r) {
+  const Keys::Names names = {"num_hidden_layers", "n_layer", "n_layers", "num_layers",
+                             "decoder_layers", "num_decoder_layers", "encoder_layers"};
+  const auto given = r.keys.find(names);
+  if (r.family.model_type == "lxmert" && given && given->is(JsonType::object))
+    return r.size_or_default({"l_layers"}, r.family.layers, most_of_few);
+  if (const auto types = r.keys.find({"layers_block_type"}); types && !given)
+    return std::max<std::int64_t>(std::ssize(types->strings("layers_block_type")), 1);
+  return r.size_or_default(names, r.family.layers, most_of_few);
+}
+
+// Families whose heads are hidden_size / num_attention_heads elements, rounded down.
+bool rounds_down(std::string_view model_type) {
+  return model_type == "glm4_moe" || model_type == "glm4v_moe_text" ||
+         model_type == "qwen3_omni_moe_text";
+}
+
+}  // namespace
+
 void read_sizes(Reading& r) {
-  r.out.layers = r.size_or_default({"num_hidden_layers", "n_layer", "n_layers", "num_layers",
-                                    "decoder_layers", "num_decoder_layers", "encoder_layers"},
-                                   r.family.layers, most_of_few);
+  r.out.layers = layer_count(r);
   r.heads = r.size_or_default(
       {"num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads",
        "decoder_attention_heads", "encoder_attention_heads"},
@@ -169,7 +188,7 @@ void read_sizes(Reading& r) {
            r.out.model_type);
   } else {
     const std::int64_t hidden = hidden_size(r);
-    if (hidden % r.heads != 0)
+    if (hidden % r.heads != 0 && (hidden < r.heads || !rounds_down(r.family.model_type)))
       r.fail_at(hidden_names, "hidden_size must be a multiple of num_attention_heads " +
                                   std::to_string(r.heads) +
                                   " where head_dim is not given, got " +
@@ -245,7 +264,8 @@ void read_layer_types(Reading& r) {
                                                "attention",
                                                "hybrid",
                                                "compressed_sparse_attention",
-                                               "heavily_compressed_attention"};
+                                               "heavily_compressed_attention",
+                                               "indexed_attention"};
   for (std::size_t l = 0; l < r.layers.size(); ++l) {
     if (std::find(std::begin(known), std::end(known), names[l]) == std::end(known) &&
         !keeps_state(names[l]))

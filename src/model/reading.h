@@ -111,10 +111,10 @@ constexpr std::span<const Family> (*all_families[])() = {rotary_families, other_
                                                          vision_families};
 const Family* find_family(std::string_view model_type);
 // "qwen2" for "internvl"; the same name for what has no parts.
-std::string_view language_model_of(std::string_view model_type);
+std::string language_model_of(std::string_view model_type);
 // "clip_vision_model" for the "vision_config" of "llava", where a config does not say it;
 // empty where it is not known.
-std::string_view part_of(std::string_view model_type, std::string_view part);
+std::string part_of(std::string_view model_type, std::string_view part);
 
 // The layers of a model as they are found out, and the groups made of them.
 struct Draft {

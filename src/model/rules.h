@@ -29,7 +29,9 @@ void exaone4(Reading& r);
 void gemma2(Reading& r);
 void gemma3(Reading& r);
 void gemma3n(Reading& r);
+void embedding_gemma2(Reading& r);
 void gemma4(Reading& r);
+void muse(Reading& r);
 void granite_by_layer(Reading& r);
 void lfm3(Reading& r);
 void mimo(Reading& r);
@@ -54,6 +56,7 @@ void latent(Reading& r);
 void latent_unscaled(Reading& r);  // without mscale_all_dim on the softmax
 void deepseek_v2(Reading& r);
 void deepseek_v4(Reading& r);
+void dots3(Reading& r);
 void longcat(Reading& r);
 void mistral4(Reading& r);
 void bailing_hybrid(Reading& r);

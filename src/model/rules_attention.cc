@@ -109,6 +109,7 @@ void put_window(Reading& r, std::int64_t window) {
   if (type == "modernbert-decoder") window /= 2;
   r.left = causal ? window - 1 : window / 2;
   if (causal) return;
+  if (type == "openai_privacy_filter" || type == "embedding_gemma2_text") r.left = window;
   r.right = r.left;
   if (type == "t5gemma2_text") r.left = (window - 1) / 2;
   if (type.starts_with("gemma4")) r.left = r.right = window / 2 + 1;

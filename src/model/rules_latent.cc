@@ -109,6 +109,37 @@ void deepseek_v4(Reading& r) {
   put_rotary_groups(r);
 }
 
+// Layers with a window have other heads than those with an indexer.
+void dots3(Reading& r) {
+  constexpr const char* sliding = "sliding_attention";
+  prepare_latent(r);
+  const bool windows = r.keys.boolean({"use_sliding_window"}).value_or(true);
+  type_layers(r, [&](std::int64_t l) {
+    return !windows || l < 2 || l % 4 == 1 ? "indexed_attention" : sliding;
+  });
+  std::int64_t still = r.size({"swa_qk_nope_head_dim"}, 192, most_of_few);
+  if (const auto all = r.keys.object_in("per_layer_config"))
+    all->for_each_member([&](const std::string&, Json value) {
+      if (value.is(JsonType::object))
+        still = Keys(value).size({"qk_nope_head_dim"}, most_of_few).value_or(still);
+    });
+  else
+    for (Layer& layer : r.layers)
+      if (layer.type == sliding)
+        layer.heads = r.size({"swa_num_attention_heads"}, 64, most_of_few);
+  r.head_dims[sliding] = still + *r.rotary_dim;
+  r.key_heads_of.try_emplace(sliding, r.size({"swa_num_key_value_heads"}, 64, most_of_few));
+  const auto parameters = r.keys.find({"rope_parameters"});
+  const auto entry = [&](const char* type) {
+    return parameters ? parameters->find(type) : std::nullopt;
+  };
+  const Rope indexed = read_rope(r, entry("indexed_attention"), r.family.base);
+  r.first = still;
+  r.ropes[sliding] = read_rope(r, entry(sliding), 50'000, sliding);
+  r.ropes[""] = indexed;
+  put_rotary_groups(r);
+}
+
 void mistral4(Reading& r) {
   prepare_latent(r);
   if (const auto parameters = r.keys.find({"rope_parameters", "rope_scaling"}))

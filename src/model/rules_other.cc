@@ -9,13 +9,23 @@ namespace {
 
 constexpr std::int64_t most_rows = std::int64_t{1} << 40;
 
+// Channels of the embeddings, where they are projected to those of the layers.
+std::int64_t embedding_width(Reading& r) {
+  const std::string_view type = r.family.model_type;
+  if (type == "rembert") return r.size({"input_embedding_size"}, 256, most_of_few);
+  if (type == "albert" || type == "electra" || type == "convbert")
+    return r.size({"embedding_size"}, type == "convbert" ? 768 : 128, most_of_few);
+  return hidden_size(r);
+}
+
 // One table that is added to the embeddings: all layers of the part see it.
 void put_learned(Reading& r, std::int64_t rows, std::int64_t offset, std::int64_t layers = -1,
                  const std::string& part = {}) {
   if (offset < 0 || offset >= rows || rows > most_rows)
     r.fail("the position table must have more rows than its offset " + std::to_string(offset) +
            ", got " + std::to_string(rows));
-  put_group(r, {Learned{.rows = rows, .dim = hidden_size(r), .offset = offset}}, layers, part);
+  r.out.width = embedding_width(r);
+  put_group(r, {Learned{.rows = rows, .dim = r.out.width, .offset = offset}}, layers, part);
   r.out.length = rows - offset;
 }
 
@@ -71,6 +81,14 @@ T5Bias t5_bias(Reading& r, T5Direction direction) {
 
 void bert_with_offset(Reading& r, std::int64_t offset) {
   read_sizes(r);
+  if (r.family.model_type == "mobilebert" && r.keys.boolean({"use_bottleneck"}).value_or(true)) {
+    const std::int64_t inner = r.size({"true_hidden_size", "intra_bottleneck_size"}, 128);
+    if (inner % r.heads != 0 || inner / r.heads > most_of_few)
+      r.fail_at({"true_hidden_size", "intra_bottleneck_size"},
+                "intra_bottleneck_size must be a multiple of the heads " +
+                    std::to_string(r.heads) + ", got " + std::to_string(inner));
+    r.head_dim = inner / r.heads;
+  }
   const std::string type = r.keys.string({"position_embedding_type"}).value_or("absolute");
   if (type == "absolute") return put_learned(r, r.out.length, offset);
   if (type != "relative_key" && type != "relative_key_query")
