@@ -168,8 +168,10 @@ void laguna(Reading& r) {
 void mllama(Reading& r) {
   prepare(r);
   if (const auto list = r.keys.find({"cross_attention_layers"}))
-    for (const std::int64_t l : layer_numbers(r, *list, "cross_attention_layers"))
+    for (const std::int64_t l : layer_numbers(r, *list, "cross_attention_layers")) {
       r.layers[size(l)].turns = false;
+      r.layers[size(l)].unsupported = "cross-attention to an image";
+    }
   read_rotary(r);
 }
 
