@@ -27,7 +27,7 @@ Float 16, 32 and 64 are kept; uint16 is read and written as bfloat16.
   --positions P     0:1024, 0:1024:2, 5,9,131071, or an integer .npy [T]
   --config PATH     as a released model turns: its folder, config.json or .gguf
   --layer L         of which layer (0);  --length N  declared (the trained one)
-  --part NAME       of which part, where the model has several (encoder, decoder)
+  --part NAME       of which part, where it has several: encoder, decoder
   --pairing NAME    by hand: halves (Llama, GPT-NeoX in Hugging Face's files)
                     or adjacent (RoFormer, GPT-J, Llama as released by Meta)
   --dim R           elements of a head that turn (all)

@@ -174,7 +174,9 @@ void from_scores(Subject& subject, const model::Lowered& lowered, const Setting&
 }
 
 // Scores of a rotation, or of numbers or vectors by distance.
-bool by_distance(const model::Lowered& lowered) {
+bool by_distance(const model::Encoding& encoding, const model::Lowered& lowered) {
+  // Rows and columns of cells, each by its own distance.
+  if (std::holds_alternative<AxialRotary>(encoding)) return false;
   const bool bias = std::holds_alternative<SlopeBias>(lowered.bias) ||
                     std::holds_alternative<StripBias>(lowered.bias);
   if (lowered.table || (!bias && !std::holds_alternative<NoBias>(lowered.bias))) return false;
@@ -206,7 +208,7 @@ Subject make_subject(const std::string& name, const Setting& setting) {
       std::min(setting.length, model::capacity(subject.encoding).value_or(setting.length));
   subject.scores = matrix(setting.trained, setting.trained);
   const model::Lowered lowered = subject.lowered({subject.positions, subject.positions});
-  subject.by_distance = by_distance(lowered);
+  subject.by_distance = by_distance(subject.encoding, lowered);
   if (lowered.table)
     from_table(subject, *lowered.table, setting.trained);
   else if (lowered.query_rotary)

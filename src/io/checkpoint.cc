@@ -62,7 +62,8 @@ std::string choose(const fs::path& folder, std::string_view ending, const std::s
   if (std::find(names.begin(), names.end(), usual) != names.end()) return usual;
   if (names.size() > 1)
     refuse("checkpoint", "the folder must have " + usual + " or one *" + std::string(ending),
-           std::to_string(names.size()) + " of them");
+           *std::min_element(names.begin(), names.end()) + " and " +
+               std::to_string(names.size() - 1) + " more");
   return names.front();
 }
 

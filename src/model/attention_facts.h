@@ -37,6 +37,8 @@ struct NormFacts {
   bool rotated_only = false;          // of layers that rotate alone
 };
 
+// Whether model_type is one of the families, one blank between two.
+bool names(std::string_view families, std::string_view model_type);
 // Each is what the family's own source does; the defaults hold for families not listed.
 Visibility visibility_of(std::string_view model_type);  // causal for language models
 WindowFacts window_of(std::string_view model_type);

@@ -62,6 +62,7 @@ void put_attention(const LayerGroup& group, const NamedValues& values, Lowered& 
   const LayerAttention& attention = group.attention;
   lowered.softcap = attention.softcap;
   lowered.query_scale = attention.query_scale;
+  lowered.value_scale = attention.value_scale;
   if (const auto sinks = values.find("sinks"); sinks.data())
     for (const float one : numbers(sinks)) lowered.sinks.push_back(double{one});
   const auto norm = [](const std::optional<LayerNorm>& one) {
@@ -198,6 +199,18 @@ void normalise_by(const std::optional<LoweredNorm>& norm, View<T, 4> x) {
 }
 
 template <typename T>
+void scale_by(double factor, View<T, 4> x) {
+  for (std::ptrdiff_t b = 0; b < x.extent(0); ++b)
+    for (std::ptrdiff_t t = 0; t < x.extent(1); ++t)
+      for (std::ptrdiff_t h = 0; h < x.extent(2); ++h)
+        for (std::ptrdiff_t d = 0; d < x.extent(3); ++d) {
+          T& one = x(b, t, h, d);
+          one = static_cast<T>(static_cast<Accumulator<T>>(one) *
+                               static_cast<Accumulator<T>>(factor));
+        }
+}
+
+template <typename T>
 void rotate_by(const std::optional<RotaryTable>& rotary,
                const std::vector<HeadRotation>& rotations, View<T, 4> x) {
   if (!x.data()) return;
@@ -220,6 +233,7 @@ void prepare(const Lowered& lowered, View<T, 4> q, View<T, 4> k, View<T, 4> v) {
   rotate_by(lowered.key_rotary, lowered.key_rotations, k);
   norms(NormOrder::after_rotation);
   normalise_by(lowered.value_norm, v);
+  if (lowered.value_scale != 1 && v.data()) scale_by(lowered.value_scale, v);
   if (!lowered.cosine.empty()) {
     if (q.data()) normalise<T>(q, lowered.cosine, q);
     if (k.data()) normalise<T>(k, {}, k);

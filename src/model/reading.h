@@ -77,6 +77,9 @@ struct Layer {
   std::string rope = {};                // its key in `ropes`, where that is not its type
   bool normalises = true;               // its queries and keys, where the model does
   bool slides = false;                  // has the window of `Draft::window`
+  bool sinks = true;                    // where the model has any
+  std::int64_t heads = 0;               // 0: as the model
+  std::string unsupported = {};         // what of it alone lower_layer cannot give
 };
 
 struct Reading;
@@ -108,10 +111,10 @@ constexpr std::span<const Family> (*all_families[])() = {rotary_families, other_
                                                          vision_families};
 const Family* find_family(std::string_view model_type);
 // "qwen2" for "internvl"; the same name for what has no parts.
-std::string_view language_model_of(std::string_view model_type);
+std::string language_model_of(std::string_view model_type);
 // "clip_vision_model" for the "vision_config" of "llava", where a config does not say it;
 // empty where it is not known.
-std::string_view part_of(std::string_view model_type, std::string_view part);
+std::string part_of(std::string_view model_type, std::string_view part);
 
 // The layers of a model as they are found out, and the groups made of them.
 struct Draft {
@@ -119,7 +122,8 @@ struct Draft {
   std::int64_t heads = 0, head_dim = 0;
   std::int64_t key_heads = 0;                             // 0: as heads
   std::int64_t value_dim = 0;                             // 0: as head_dim
-  std::map<std::string, std::int64_t> key_heads_of = {};  // by layer type, where they differ
+  // By layer type, where they differ.
+  std::map<std::string, std::int64_t> key_heads_of = {}, value_dims = {};
   LayerAttention attention = {};  // of all layers, without window and scale
   // The rows that layers with a window see before and after their own.
   std::optional<std::int64_t> left = {}, right = {};

@@ -43,9 +43,9 @@ std::vector<std::int32_t> read_axes(Reading& r, Dictionary* d, std::int64_t pair
 
 // Families whose code rotates as many elements as cos has: one more where the share is odd.
 bool rounds_up(std::string_view model_type) {
-  constexpr std::string_view families[] = {"glm",     "glm4",       "glm4_moe",  "gpt_neox",
-                                           "minimax_m2", "moonshine", "nemotron", "phi3",
-                                           "qwen3_next"};
+  constexpr std::string_view families[] = {
+      "glm",        "glm4",      "glm4_moe", "glm4v_moe_text", "gpt_neox",
+      "minimax_m2", "moonshine", "nemotron", "phi3",           "qwen3_next"};
   return std::find(std::begin(families), std::end(families), model_type) != std::end(families);
 }
 

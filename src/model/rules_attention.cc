@@ -44,8 +44,8 @@ void read_key_heads(Reading& r) {
   const std::string_view type = r.family.model_type;
   const Keys::Names names = {"num_key_value_heads", "multi_query_group_num", "num_kv_heads",
                              "n_kv_heads",          "n_head_kv",
-                             "decoder_num_key_value_heads"};
-  std::int64_t heads = r.heads;
+                             "decoder_num_key_value_heads", "num_attention_groups"};
+  std::int64_t heads = 0;
   if (type == "falcon" && !is_true(r, "new_decoder_architecture", false)) {
     if (is_true(r, "multi_query", true)) heads = 1;
     r.keys.find(names);
@@ -68,6 +68,8 @@ void read_key_heads(Reading& r) {
     r.key_heads_of["full_attention"] = *global;
   if (const auto swa = r.keys.size({"swa_num_key_value_heads"}, most_of_few))
     r.key_heads_of[sliding] = *swa;
+  else if (type == "mimo_v2_flash")
+    r.key_heads_of[sliding] = 2 * r.key_heads;
   if (r.heads > 0 && r.key_heads > 0 && r.heads % r.key_heads != 0)
     r.fail_at(names, "the query heads " + std::to_string(r.heads) +
                          " must be a multiple of the key heads, got " +
@@ -75,7 +77,31 @@ void read_key_heads(Reading& r) {
   const std::int64_t value_dim = value_dim_of(type);
   if (value_dim > 0 || r.keys.find({"v_head_dim"}))
     r.value_dim = r.size({"v_head_dim"}, value_dim, most_of_few);
+  if (const auto swa = r.keys.size({"swa_v_head_dim"}, most_of_few)) r.value_dims[sliding] = *swa;
 }
+
+}  // namespace
+
+void read_heads(Reading& r) {
+  if (const auto list = r.keys.find({"num_attention_heads_per_layer"})) {
+    const auto heads = list->integers("num_attention_heads_per_layer");
+    require_length(r, *list, heads.size(), "num_attention_heads_per_layer");
+    for (std::size_t l = 0; l < r.layers.size(); ++l) {
+      if (heads[l] < 1 || heads[l] > most_of_few)
+        list->fail("num_attention_heads_per_layer must be 1 to 65536, got " +
+                   std::to_string(heads[l]));
+      r.layers[l].heads = heads[l];
+    }
+  }
+  auto of_sliding = r.keys.size({"num_sliding_attention_heads", "swa_num_attention_heads"},
+                                most_of_few);
+  if (const auto other = r.keys.object_in("attention_other_setting"); other && !of_sliding)
+    of_sliding = Keys(*other).size({"num_attention_heads"}, most_of_few);
+  for (Layer& layer : r.layers)
+    if (of_sliding && layer.type == sliding) layer.heads = *of_sliding;
+}
+
+namespace {
 
 void put_window(Reading& r, std::int64_t window) {
   const bool causal = r.attention.visibility == Visibility::causal;
@@ -83,6 +109,7 @@ void put_window(Reading& r, std::int64_t window) {
   if (type == "modernbert-decoder") window /= 2;
   r.left = causal ? window - 1 : window / 2;
   if (causal) return;
+  if (type == "openai_privacy_filter" || type == "embedding_gemma2_text") r.left = window;
   r.right = r.left;
   if (type == "t5gemma2_text") r.left = (window - 1) / 2;
   if (type.starts_with("gemma4")) r.left = r.right = window / 2 + 1;
@@ -186,6 +213,14 @@ void read_softmax(Reading& r) {
     if (given || (cap > 0 && !null)) r.attention.softcap = given.value_or(cap);
   }
   if (has_sinks(r.family.model_type)) r.attention.sinks = Sinks::per_head;
+  if (r.family.model_type == "mimo_v2_flash") {
+    const bool full = is_true(r, "add_full_attention_sink_bias", false);
+    const bool windowed = is_true(r, "add_swa_attention_sink_bias", true);
+    for (Layer& layer : r.layers) layer.sinks = layer.type == sliding ? windowed : full;
+    const bool null = r.keys.object().find("attention_value_scale").has_value();
+    r.attention.value_scale =
+        r.keys.number({"attention_value_scale"}).value_or(null ? 1 : 0.707);
+  }
   if (normalises_values(r.family.model_type))
     r.attention.value_norm = HeadNorm{
         .kind = NormKind::rms,

@@ -1,5 +1,6 @@
 // Families whose layers are not alike: full attention in some, a window in the others, each
 // with a base, a scaling or a head size of its own. Read from the families' own sources.
+#include <algorithm>
 #include <cmath>
 
 #include "src/model/rules.h"
@@ -24,6 +25,13 @@ void local_base(Reading& r, std::string_view name, double otherwise) {
     r.note(std::string(name) + " is not given: " + shown(otherwise) + ", the default of " +
            r.out.model_type);
   r.ropes[sliding] = read_rope(r, std::nullopt, local.value_or(otherwise), sliding);
+}
+
+// The last layers have no keys and values of their own.
+void share_keys(Reading& r, std::int64_t otherwise) {
+  const std::int64_t shared = r.keys.integer({"num_kv_shared_layers"}).value_or(otherwise);
+  for (std::int64_t l = std::max<std::int64_t>(r.out.layers - shared, 0); l < r.out.layers; ++l)
+    r.layers[size(l)].unsupported = "keys and values of an earlier layer";
 }
 
 void scalar_before_attention(Reading& r, double otherwise) {
@@ -81,6 +89,7 @@ void gemma3n(Reading& r) {
   r.softmax_scale = 1;
   prepare(r);
   slide_all_but_every(r, 5);
+  share_keys(r, 15);
   local_base(r, "rope_local_base_freq", 10'000);
   read_rotary(r);
 }
@@ -91,7 +100,10 @@ void gemma4(Reading& r) {
   type_layers(r, [&](std::int64_t l) {
     return (l + 1) % 6 == 0 || l + 1 == r.out.layers ? full : sliding;
   });
-  const std::int64_t wide = r.size({"global_head_dim"}, 512, most_of_few);
+  share_keys(r, 0);
+  const bool own = r.keys.find({"per_layer_config"}).has_value();
+  const std::int64_t wide =
+      r.size({"global_head_dim"}, own ? r.head_dim_of(full) : 512, most_of_few);
   r.head_dims[full] = wide;
   if (has_ropes_by_type(r)) return read_rotary(r);
   r.note("rope_parameters is not given: the defaults of " + r.out.model_type);
@@ -101,13 +113,33 @@ void gemma4(Reading& r) {
   put_rotary_groups(r);
 }
 
-void granite_by_layer(Reading& r) {
-  const auto bases = r.keys.find({"layer_rope_theta"});
-  if (!bases) return granite(r);
-  r.softmax_scale = r.keys.positive({"attention_multiplier"}).value_or(1.0);
+// Bidirectional, with other heads in full layers.
+void embedding_gemma2(Reading& r) {
+  r.softmax_scale = 1;
   prepare(r);
+  const std::int64_t every = r.size({"sliding_window_pattern"}, 6);
+  type_layers(r, [&](std::int64_t l) {
+    return (l + 1) % every == 0 || l + 1 == r.out.layers ? full : sliding;
+  });
+  const bool own = r.keys.find({"per_layer_config"}).has_value();
+  if (!own) {
+    r.head_dims[full] = r.size({"global_head_dim"}, 512, most_of_few);
+    r.key_heads_of[full] = r.size({"num_global_key_value_heads"}, 1, most_of_few);
+  }
+  r.bases = {{full, 1'000'000}, {sliding, 10'000}};
+  if (has_ropes_by_type(r)) return read_rotary(r);
+  r.note("rope_parameters is not given: the defaults of " + r.out.model_type);
+  for (const auto& [type, base] : r.bases)
+    r.ropes[type] = read_rope(r, std::nullopt, base, type);
+  put_rotary_groups(r);
+}
+
+namespace {
+
+// A base for each layer; 0: it does not turn.
+void put_bases(Reading& r, const Json& list) {
   std::size_t l = 0;
-  bases->for_each_element([&](Json value) {
+  list.for_each_element([&](Json value) {
     if (l >= r.layers.size()) return;
     const double base = value.is_null() ? 0 : value.number("layer_rope_theta");
     if (base != 0 && (!(base > 1) || !std::isfinite(base)))
@@ -122,9 +154,35 @@ void granite_by_layer(Reading& r) {
       r.ropes[layer.rope] = read_rope(r, std::nullopt, base);
   });
   if (l < r.layers.size())
-    bases->fail("layer_rope_theta must have a base for each of " +
+    list.fail("layer_rope_theta must have a base for each of " +
                 std::to_string(r.layers.size()) + " layers, got " + std::to_string(l));
   put_rotary_groups(r);
+}
+
+}  // namespace
+
+void granite_by_layer(Reading& r) {
+  const auto bases = r.keys.find({"layer_rope_theta"});
+  if (!bases) return granite(r);
+  r.softmax_scale = r.keys.positive({"attention_multiplier"}).value_or(1.0);
+  prepare(r);
+  put_bases(r, *bases);
+}
+
+// Every fourth layer, counted from the last, is full and does not turn.
+void muse(Reading& r) {
+  prepare(r);
+  const double factor = r.family.model_type == "muse_spark_text" ? 5.4730064863875 : 3.87;
+  r.softmax_scale = r.keys.positive({"qk_scale_factor"}).value_or(factor) *
+                    inverse_sqrt(static_cast<double>(r.head_dim));
+  const auto is_full = [&](std::int64_t l) { return (r.out.layers - 1 - l) % 4 == 0; };
+  type_layers(r, [&](std::int64_t l) { return is_full(l) ? full : sliding; });
+  if (const auto bases = r.keys.find({"layer_rope_theta"})) {
+    for (const auto other : {"rope_theta", "rope_parameters"}) r.keys.find({other});
+    return put_bases(r, *bases);
+  }
+  for (std::int64_t l = 0; l < r.out.layers; ++l) r.layers[size(l)].turns = !is_full(l);
+  read_rotary(r);
 }
 
 void lfm3(Reading& r) {
@@ -137,7 +195,17 @@ void lfm3(Reading& r) {
 
 void mimo(Reading& r) {
   prepare(r);
-  type_layers(r, [](std::int64_t l) { return l == 0 || (l + 1) % 6 == 0 ? full : sliding; });
+  const auto pattern = r.keys.find({"hybrid_layer_pattern"});
+  const auto slides =
+      pattern ? pattern->integers("hybrid_layer_pattern") : std::vector<std::int64_t>();
+  if (pattern) require_length(r, *pattern, slides.size(), "hybrid_layer_pattern");
+  type_layers(r, [&](std::int64_t l) {
+    if (pattern) return slides[size(l)] != 0 ? sliding : full;
+    return l == 0 || (l + 1) % 6 == 0 ? full : sliding;
+  });
+  if (const auto narrow = r.keys.size({"swa_head_dim"}, most_of_few))
+    r.head_dims[sliding] = *narrow;
+  read_heads(r);
   local_base(r, "swa_rope_theta", 10'000);
   read_rotary(r);
 }
@@ -171,6 +239,7 @@ void olmo3(Reading& r) {
 
 void step3(Reading& r) {
   prepare(r);
+  read_heads(r);
   const auto list = [&](const char* name, double otherwise) {
     const auto value = r.keys.find({name});
     if (!value) return std::vector<double>(r.layers.size(), otherwise);

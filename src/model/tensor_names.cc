@@ -46,7 +46,7 @@ constexpr Name known[] = {
     {"swin_v2", "logit_scale", "layers.{stage}.blocks.{block}.attention.self.logit_scale"},
     {"shaw", "keys",
      "layer.{}.attention.self.distance_embedding.weight|"
-     "layers.{}.self_attn.distance_embedding.weight|encoder.embed_positions.pe_k.weight"},
+     "layers.{}.self_attn.distance_embedding.weight|wrapped_encoder.embed_positions.pe_k.weight"},
     {"deberta", "embeddings", "encoder.rel_embeddings.weight"},
     {"deberta", "key",
      "layer.{}.attention.self.pos_key_proj.weight|layer.{}.attention.self.pos_proj.weight|"

@@ -145,10 +145,11 @@ TEST_F(ConvertRefused, WhatCannotBeConvertedIsNamed) {
   EXPECT_THAT(config(R"({"model_type": "falcon", "num_attention_heads": 4, "hidden_size": 32,
                          "num_hidden_layers": 1, "alibi": true})"),
               HasSubstr("must have a rotary encoding, got alibi"));
-  EXPECT_THAT(config("{"), HasSubstr("config.json] not JSON, at byte"));
+  EXPECT_THAT(config("{"), AllOf(HasSubstr("config.json] not JSON"), HasSubstr("at byte")));
   EXPECT_THAT(config("[]"), HasSubstr("must be a JSON object"));
-  EXPECT_THAT(config(R"({"model_type": "llama", "num_attention_heads": [4]})"),
-              HasSubstr("num_attention_heads must be one integer"));
+  EXPECT_THAT(
+      config(R"({"model_type": "llama", "num_attention_heads": [4]})"),
+      AllOf(HasSubstr("num_attention_heads must be an integer"), HasSubstr("at byte 47")));
   EXPECT_FALSE(fs::exists(file("out.safetensors")));
 }
 

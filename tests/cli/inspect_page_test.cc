@@ -188,14 +188,13 @@ TEST_F(Inspect, RotateNeedsALayerWithOneRotation) {
                                  "num_attention_heads": 2, "num_hidden_layers": 1,
                                  "head_dim": 16})")),
               HasSubstr("layer 0 must have one rotary encoding, got rotary"));
-  constexpr const char* moonshine = R"({"model_type": "moonshine", "hidden_size": 32,
-      "encoder_num_attention_heads": 2, "decoder_num_attention_heads": 2,
-      "encoder_num_hidden_layers": 1, "decoder_num_hidden_layers": 2,
-      "max_position_embeddings": 64})";
-  EXPECT_THAT(refused(rotate(moonshine)),
-              HasSubstr("[model] part of moonshine must be one of decoder, encoder, got none"));
-  done(rotate(moonshine, {"--part", "decoder", "--layer", "1"}));
-  EXPECT_THAT(refused(rotate(moonshine, {"--part", "encoder", "--layer", "1"})),
+  constexpr const char* t5 = R"({"model_type": "t5", "num_layers": 1,
+      "num_decoder_layers": 2, "num_heads": 2, "d_model": 32})";
+  EXPECT_THAT(refused(rotate(t5)),
+              HasSubstr("[model] part of t5 must be one of decoder, encoder, got none"));
+  EXPECT_THAT(refused(rotate(t5, {"--part", "decoder", "--layer", "1"})),
+              HasSubstr("layer 1 must have one rotary encoding, got t5"));
+  EXPECT_THAT(refused(rotate(t5, {"--part", "encoder", "--layer", "1"})),
               HasSubstr("layer must be one of 1, got 1"));
   EXPECT_THAT(refused({"rotate", file("q.npy"), "--positions", "0:3", "--pairing", "halves",
                        "--part", "decoder", "-o", file("no.npy")}),

@@ -11,6 +11,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/rotary/axial.h"
+#include "model/group.h"
 #include "testing.h"
 
 namespace gnomon::model {

@@ -50,7 +50,7 @@ void lower_groups(const ModelDescription& model, Zeros& zeros, Count& count) {
     EXPECT_GT(group.attention.softmax_scale, 0);
     LayerTokens tokens;
     if (model.image)
-      tokens.image = ImagePatches{1, 4, 4};
+      tokens.image = ImagePatches{1, 2, 2};
     else
       tokens.queries = {&positions, 1};
     const auto parameters = layer_parameters(group);

@@ -35,6 +35,7 @@ KEPT = {
     ("llama-5x-scaling-and-parameters", 0, "base"): "the base of rope_parameters stays",
     ("llama-5x-scaling-and-parameters", 0, "inv_freq"): "the base of rope_parameters stays",
     ("olmo-3-5x-nested-yarn-truncate", 0, "inv_freq"): "truncate of an entry counts",
+    ("longcat-flash", 0, "softmax_scale"): "with the scale of queries by their rank",
     ("falcon-rw-1b", 0, "slopes"): "the same slopes, rounded to bfloat16 by Falcon's code",
 }
 

@@ -96,6 +96,8 @@ def text(model, config, layer, length):
         return legacy(model, config)
     label = label_of(model, module, config, layer)
     inv_freq, scale = at_length(module, label, length)
+    if config.model_type == "nanochat":  # rotates by minus the angle
+        inv_freq = [-one for one in inv_freq]
     rope = getattr(config, "rope_parameters", None)
     rope = rope if isinstance(rope, dict) else {}
     if config.model_type == "granite_swa":

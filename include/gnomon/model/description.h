@@ -68,6 +68,7 @@ struct LayerAttention {
   Sinks sinks = Sinks::none;
   std::optional<LayerNorm> query_norm = {}, key_norm = {};
   std::optional<HeadNorm> value_norm = {};  // without weights: Gemma 4
+  double value_scale = 1;                   // on values: MiMo-V2
   std::optional<QueryTemperature> query_scale = {};
   ScaleIndex query_scale_index = ScaleIndex::position;
   RotaryInput rotary_input = RotaryInput::queries_and_keys;

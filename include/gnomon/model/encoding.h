@@ -215,6 +215,7 @@ struct Lowered {
   std::optional<QueryTemperature> query_scale = {};
   std::shared_ptr<const Positions> scale_positions = {};  // of query_scale
   std::optional<LoweredNorm> query_norm = {}, key_norm = {}, value_norm = {};
+  double value_scale = 1;  // after the norm
   // Rotates the layer's input [B, T, H, D], by heads, before it is projected to q and k
   // (Conformer); q and k are then not rotated.
   std::optional<RotaryTable> hidden_rotary = {};
