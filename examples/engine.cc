@@ -42,8 +42,7 @@ struct Weight {
   }
 };
 
-class Engine {
- public:
+struct Engine {
   explicit Engine(const std::filesystem::path& folder)
       : files_(folder),
         names_(files_.names()),
@@ -51,8 +50,9 @@ class Engine {
         model_(model::read_config(json_.dump())),                                 // position
         plan_(model_, {names_, [&](const string& name) { return read(name); }}),  // position
         caches_(model_.layers) {
-    const std::regex keys("clip_qkv\":\\d|(post_layernorm|qk_ln)\":true|norm_before\":false");
-    if (std::regex_search(json_.dump(), keys)) refuse("no support for a key of config.json");
+    const std::regex keys("\\w*(post_layernorm|qk_ln)\":true|\\w*norm_before\":false");
+    const string text = json_.dump();
+    if (std::smatch at; regex_search(text, at, keys)) refuse("no support for " + at.str());
     const std::regex other(".*(experts|kv_a_proj|mamba|linear_attn|\\.conv|\\.attn\\.qkv_).*");
     for (const string& name : names_)
       if (std::regex_match(name, other)) refuse("no support for " + name);
