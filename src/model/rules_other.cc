@@ -260,6 +260,10 @@ void mpt(Reading& r) {
     if (keys.boolean({"rope"}).value_or(false))
       inner->fail("attn_config.rope of mpt is not understood");
     r.softmax_scale = keys.positive({"softmax_scale"});
+    if (keys.positive({"clip_qkv"}))
+      r.unsupported = "clipped queries, keys and values (clip_qkv)";
+    if (alibi && max_bias != 8)
+      r.note("transformers takes 8 for alibi_bias_max " + shown(max_bias));
   }
   if (alibi)
     put_group(r, {Alibi{.heads = r.heads, .max_bias = max_bias}});

@@ -228,6 +228,8 @@ TEST(ConfigFamilies, OtherPositions) {
           "alibi_bias_max must be finite and positive, got 0", "0");
   refused(of("mpt", {{"attn_config", R"({"rope": true})"}}), "attn_config.rope of mpt",
           "{\"rope");
+  const auto clipped = of("mpt", {{"attn_config", R"({"clip_qkv": 6})"}});
+  EXPECT_THAT(read_config(clipped).groups.at(0).unsupported, HasSubstr("clip_qkv"));
   refused(
       of("t5",
          {{"num_heads", "4"}, {"num_layers", "2"}, {"relative_attention_num_buckets", "31"}}),
