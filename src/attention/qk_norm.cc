@@ -96,7 +96,7 @@ void normalise_heads(const HeadNorm& norm, View<const float, 2> weight,
   });
 }
 
-#define GNOMON_INSTANTIATE(T)                                                             \
+#define GNOMON_INSTANTIATE(T)                                                                \
   template void normalise_heads(const HeadNorm&, View<const float, 2>, View<const float, 2>, \
                                 View<T, 4>);
 GNOMON_INSTANTIATE(float)

@@ -37,14 +37,16 @@ Visibility visibility_of(std::string_view model_type) {
   static constexpr std::string_view bidirectional =
       "aimv2_text_model albert align_text_model altclip_text_model bert bert-generation "
       "big_bird blip_text_model bridgetower_text_model camembert clap_text_model convbert "
-      "data2vec-text deberta deberta-v2 dia_encoder distilbert donut-swin dpr electra embedding_gemma2_text "
+      "data2vec-text deberta deberta-v2 dia_encoder distilbert donut-swin dpr electra "
+      "embedding_gemma2_text "
       "ernie esm esmc eurobert flava_text_model fsmt funnel gte ibert "
       "instructblip_qformer instructblipvideo_qformer jina_embeddings_v3 layoutlm "
       "layoutlmv2 layoutlmv3 lilt longformer luke lxmert markuplm maskformer-swin "
       "megatron-bert mobilebert modernbert moonshine_streaming_encoder moshi_depth mpnet "
       "mra openai_privacy_filter pe_audio_encoder pe_audio_video_encoder pe_video_encoder "
       "muse_glimmer_assistant nomic_bert nystromformer realm rembert roberta "
-      "roberta-prelayernorm roc_bert roformer siglip2_text_model siglip_text_model speech_to_text "
+      "roberta-prelayernorm roc_bert roformer siglip2_text_model siglip_text_model "
+      "speech_to_text "
       "splinter squeezebert swin swinv2 t5gemma2_text tapas vilt visual_bert "
       "wav2vec2-bert wav2vec2-conformer wavlm xlm-roberta xlm-roberta-xl xlnet xmod yoso";
   return names(bidirectional, model_type) ? Visibility::bidirectional : Visibility::causal;
@@ -91,12 +93,14 @@ const NormFacts* norm_of(std::string_view model_type) {
   constexpr auto before = NormOrder::before_rotation, after = NormOrder::after_rotation;
   constexpr auto head = NormScope::head, together = NormScope::all_heads;
   static constexpr Row<NormFacts> rows[] = {
-      {"doge dots1 embedding_gemma2_text flint gemma3n_text gemma4_text gemma4_unified_text gemma4_vision kolibri1 "
+      {"doge dots1 embedding_gemma2_text flint gemma3n_text gemma4_text gemma4_unified_text "
+       "gemma4_vision kolibri1 "
        "laguna mellum molmo2_text qwen3 qwen3_moe qwen3_omni_moe_talker_code_predictor "
        "qwen3_omni_moe_talker_text qwen3_omni_moe_text qwen3_vl_moe_text qwen3_vl_text",
        {rms, before, head, 1e-6}},
       {"afmoe apertus exaone4 exaone_moe hy_v3 lfm2 lfm2_moe lfm3 muse_glimmer_assistant "
-       "muse_glimmer_text muse_spark_text pe_audio_encoder pe_audio_video_encoder pe_video_encoder "
+       "muse_glimmer_text muse_spark_text pe_audio_encoder pe_audio_video_encoder "
+       "pe_video_encoder "
        "glm5_next_vision glm_ocr_vision lfm3_vl_vision",
        {rms, before, head, 1e-5}},
       {"gemma3_text minimax_m3_vl_text qwen3_5_text qwen3_5_moe_text qwen3_next "
@@ -123,32 +127,38 @@ const NormFacts* norm_of(std::string_view model_type) {
 std::int64_t key_heads_of(std::string_view model_type) {
   static constexpr Row<std::int64_t> rows[] = {
       {"codegen gpt_neox gpt_neox_japanese gptj gte jina_embeddings_v3 modernbert "
-        "modernbert-decoder nomic_bert persimmon roformer",
+       "modernbert-decoder nomic_bert persimmon roformer",
        -1},
       {"dbrx deepseek_v4 gpt_bigcode", 1},
       {"embedding_gemma2_text muse_glimmer_text openai_privacy_filter "
        "ernie4_5 gemma3n_text glm glm4 glm4v_text glm_image_text internlm3 "
-        "paddleocr_vl_text qwen3_5_moe_text qwen3_next qwen3_omni_moe_talker_text "
-        "starcoder2", 2},
+       "paddleocr_vl_text qwen3_5_moe_text qwen3_next qwen3_omni_moe_talker_text "
+       "starcoder2",
+       2},
       {"dia_decoder ernie4_5_moe ernie4_5_vl_moe_text flint gemma2 gemma3_text "
-        "gemma4_text gemma4_unified_text granite_docling_text granite_swa kolibri1 lfm3 "
-        "mellum mimo_v2_flash minimax_m3_vl_text qwen2_5_omni_talker qwen2_5_omni_text "
-        "qwen3_5_text qwen3_moe qwen3_omni_moe_text smollm3 t5gemma2_decoder "
-        "t5gemma2_text vaultgemma", 4},
+       "gemma4_text gemma4_unified_text granite_docling_text granite_swa kolibri1 lfm3 "
+       "mellum mimo_v2_flash minimax_m3_vl_text qwen2_5_omni_talker qwen2_5_omni_text "
+       "qwen3_5_text qwen3_moe qwen3_omni_moe_text smollm3 t5gemma2_decoder "
+       "t5gemma2_text vaultgemma",
+       4},
       {"bitnet", 5},
       {"EvollaModel bamba cosmos3_edge_text csm cwm emu3_text_model exaone4_5_vision "
-        "falcon_h1 glm4_moe glm4v_moe_text glm_ocr_text gpt_oss hy_v3 iquestcoder jamba "
-        "laguna lfm2 lfm2_moe lfm3_vl_vision llama4_text minimax minimax_m2 ministral "
-        "ministral3 mistral mixtral mllama_text_model molmo2_text "
-        "moonshine_streaming_encoder muse_glimmer_assistant nemotron_h phi4_multimodal "
-        "phimoe qwen2_5_vl_text qwen2_vl_text qwen3_omni_moe_talker_code_predictor "
-        "seed_oss solar_open step3p5 voxtral_realtime_text", 8},
+       "falcon_h1 glm4_moe glm4v_moe_text glm_ocr_text gpt_oss hy_v3 iquestcoder jamba "
+       "laguna lfm2 lfm2_moe lfm3_vl_vision llama4_text minimax minimax_m2 ministral "
+       "ministral3 mistral mixtral mllama_text_model molmo2_text "
+       "moonshine_streaming_encoder muse_glimmer_assistant nemotron_h phi4_multimodal "
+       "phimoe qwen2_5_vl_text qwen2_vl_text qwen3_omni_moe_talker_code_predictor "
+       "seed_oss solar_open step3p5 voxtral_realtime_text",
+       8},
       {"unlimited_ocr_text", 10},
       {"gemma4_vision", 12},
-      {"muse_spark_text dia_encoder gemma jetmoe molmo2_vision qwen2_moe qwen3_vl_moe_text youtu zamba", 16},
+      {"muse_spark_text dia_encoder gemma jetmoe molmo2_vision qwen2_moe qwen3_vl_moe_text "
+       "youtu zamba",
+       16},
       {"glm4_moe_lite helium", 20},
       {"axk2 bailing_hybrid dots1 exaone4 exaone_moe kimi_linear mistral4 qwen2 qwen3 "
-        "qwen3_vl_text stablelm", 32},
+       "qwen3_vl_text stablelm",
+       32},
       {"minicpm3", 40},
       {"axk1 glm_moe_dsa mistral_large4_text", 64},
       {"deepseek_v3 deepseek_v32", 128},
@@ -170,11 +180,15 @@ std::int64_t value_dim_of(std::string_view model_type) {
 }
 
 bool has_sinks(std::string_view model_type) {
-  return names("flint openai_privacy_filter gpt_oss granite_swa granitemoe_swa hy_v4 mimo_v2_flash", model_type);
+  return names(
+      "flint openai_privacy_filter gpt_oss granite_swa granitemoe_swa hy_v4 mimo_v2_flash",
+      model_type);
 }
 
 bool normalises_values(std::string_view model_type) {
-  return names("embedding_gemma2_text gemma3n_text gemma4_text gemma4_unified_text gemma4_vision", model_type);
+  return names(
+      "embedding_gemma2_text gemma3n_text gemma4_text gemma4_unified_text gemma4_vision",
+      model_type);
 }
 
 double softcap_of(std::string_view model_type) {
@@ -205,11 +219,9 @@ std::string_view unsupported_of(std::string_view model_type) {
       {"muse_glimmer_assistant muse_glimmer_vision muse_spark_vision inkling2_vision",
        "attention that was not compared with the model's own code"},
       {"moonshine_streaming_encoder", "a window for each layer"},
-      {"mllama_vision_model",
-       "a gated table, tables of tiles, and a mask of padded tiles"},
+      {"mllama_vision_model", "a gated table, tables of tiles, and a mask of padded tiles"},
       {"perceiver", "cross-attention, whose keys have the position"},
-      {"sam2_video sam3_tracker_video edgetam_video",
-       "attention to a memory of other frames"},
+      {"sam2_video sam3_tracker_video edgetam_video", "attention to a memory of other frames"},
       {"convbert", "heads that share their layer with a convolution"},
       {"ibert", "attention in integers"},
       {"layoutlm lilt", "tables of the boxes of words added to the embeddings"},

@@ -12,17 +12,17 @@ namespace gnomon::model::internal {
 
 // Which layers have the sliding window.
 enum class Slides {
-  none = 1,   // the key sliding_window is not used
-  all,        // every layer
-  by_type,    // layers of type sliding_attention
+  none = 1,    // the key sliding_window is not used
+  all,         // every layer
+  by_type,     // layers of type sliding_attention
   from_layer,  // use_sliding_window: layers from max_window_layers on
   even_below,  // use_sliding_window: layers of even number below max_window_layers
   unrotated    // use_sliding_window: layers that do not rotate
 };
 struct WindowFacts {
   Slides slides = Slides::none;
-  std::int64_t window = 0;           // where sliding_window is not given; 0: none
-  std::string_view pattern = {};     // layer types where layer_types is not given, repeated
+  std::int64_t window = 0;        // where sliding_window is not given; 0: none
+  std::string_view pattern = {};  // layer types where layer_types is not given, repeated
   std::string_view key = "sliding_window";
 };
 
@@ -30,7 +30,7 @@ struct NormFacts {
   NormKind kind = {};
   NormOrder order = NormOrder::before_rotation;
   NormScope scope = NormScope::head;
-  double epsilon = 1e-6;            // where the config has no key for it
+  double epsilon = 1e-6;  // where the config has no key for it
   double weight_offset = 0;
   std::string_view switched_by = {};  // a boolean key that turns the norm on; empty: always
   bool on = true;                     // where that key is not given

@@ -71,8 +71,9 @@ Distances Call::distances() const {
     const auto [low, high] = ends(query_positions());
     const auto [first, last] =
         cached > 0 && !window_ ? std::pair(low - cached, high) : ends(key_positions());
-    distances_ = low > high || first > last ? Distances{0, 1}
-                                            : Distances{first - high, last - low - (first - high) + 1};
+    distances_ = low > high || first > last
+                     ? Distances{0, 1}
+                     : Distances{first - high, last - low - (first - high) + 1};
   }
   return *distances_;
 }

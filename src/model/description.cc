@@ -67,10 +67,8 @@ void put_encoding(const Encoding& encoding, std::int64_t length, Json& json) {
     const bool logarithmic = deberta->distance == DebertaDistance::logarithmic;
     json["buckets"] = logarithmic ? deberta->span : 0;
     json["max_distance"] = deberta->max_distance;
-    json["content_to_position"] =
-        deberta->terms != DebertaTerms::position_to_content ? 1 : 0;
-    json["position_to_content"] =
-        deberta->terms != DebertaTerms::content_to_position ? 1 : 0;
+    json["content_to_position"] = deberta->terms != DebertaTerms::position_to_content ? 1 : 0;
+    json["position_to_content"] = deberta->terms != DebertaTerms::content_to_position ? 1 : 0;
   } else if (const auto* xl = std::get_if<TransformerXl>(&encoding)) {
     if (xl->clamp) json["clamp_length"] = *xl->clamp;
   } else if (const auto* decomposed = std::get_if<Decomposed>(&encoding)) {
@@ -130,12 +128,10 @@ void put_attention(const LayerGroup& group, std::int64_t length, Json& json) {
   double scale = attention.softmax_scale;
   for (const Encoding& one : group.position) scale *= softmax_factor(one, length);
   if (scale > 0) json["softmax_scale"] = scale;
-  json["visibility"] =
-      attention.visibility == Visibility::causal ? "causal" : "bidirectional";
-  json["window"] = attention.left || attention.right
-                       ? Json{{"left", or_null(attention.left)},
-                              {"right", or_null(attention.right)}}
-                       : json.value("window", Json());
+  json["visibility"] = attention.visibility == Visibility::causal ? "causal" : "bidirectional";
+  json["window"] = attention.left || attention.right ? Json{{"left", or_null(attention.left)},
+                                                            {"right", or_null(attention.right)}}
+                                                     : json.value("window", Json());
   json["chunk"] = or_null(attention.chunk);
   if (attention.partition)
     json["partition"] = {{"height", attention.partition->height},
@@ -144,8 +140,7 @@ void put_attention(const LayerGroup& group, std::int64_t length, Json& json) {
   json["softcap"] = or_null(attention.softcap);
   json["sinks"] = attention.sinks == Sinks::per_head ? "per_head" : "none";
   if (attention.value_scale != 1) json["value_scale"] = attention.value_scale;
-  json["qk_norm"] = norm_json(attention.query_norm ? attention.query_norm
-                                                   : attention.key_norm);
+  json["qk_norm"] = norm_json(attention.query_norm ? attention.query_norm : attention.key_norm);
   if (!json.contains("heads")) json["heads"] = group.heads;
   json["key_heads"] = group.key_heads;
   json["value_dim"] = group.value_dim;
@@ -260,9 +255,9 @@ std::string to_json(const ModelDescription& model, std::optional<std::int64_t> l
     json.update(one.json);
     groups.push_back(std::move(json));
   }
-  const Json json{{"source", model.source}, {"model_type", model.model_type},
-                  {"layers", model.layers}, {"length", at},
-                  {"width", model.width},   {"notes", model.notes},
+  const Json json{{"source", model.source},     {"model_type", model.model_type},
+                  {"layers", model.layers},     {"length", at},
+                  {"width", model.width},       {"notes", model.notes},
                   {"groups", std::move(groups)}};
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }

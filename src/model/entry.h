@@ -56,7 +56,7 @@ class Call {
   // earlier call has made them.
   const RotarySchedule* known = nullptr;
   double known_factor = 1;
-  std::int64_t length = 0;   // declared; 0: the spec's own
+  std::int64_t length = 0;              // declared; 0: the spec's own
   std::optional<Distances> reach = {};  // wider distances than those of the tokens
   // Frames, height and width of the image that the tokens are; empty: not an image.
   std::span<const std::int64_t> image = {};

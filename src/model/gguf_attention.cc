@@ -22,9 +22,9 @@ void read_heads(GgufDraft& r) {
       r.unsupported = "key heads that differ from layer to layer";
   }
   if (r.key_heads < 0 || (r.key_heads > 0 && r.heads % r.key_heads != 0))
-    r.fail(r.key("attention.head_count_kv"),
-           "attention.head_count_kv must divide the heads " + std::to_string(r.heads) +
-               ", got " + std::to_string(r.key_heads));
+    r.fail(r.key("attention.head_count_kv"), "attention.head_count_kv must divide the heads " +
+                                                 std::to_string(r.heads) + ", got " +
+                                                 std::to_string(r.key_heads));
   r.value_dim = r.size("attention.value_length_mla", 1 << 16);
   if (r.value_dim == 0) r.value_dim = r.size("attention.value_length", 1 << 16);
 }
@@ -56,8 +56,7 @@ void read_window(GgufDraft& r) {
   }
   const bool slides = std::any_of(r.layers.begin(), r.layers.end(),
                                   [](const Layer& layer) { return layer.slides; });
-  if (!slides)
-    r.unsupported = "a sliding window in layers that are not known for " + r.arch;
+  if (!slides) r.unsupported = "a sliding window in layers that are not known for " + r.arch;
 }
 
 void read_norms(GgufDraft& r) {
@@ -77,7 +76,8 @@ void read_norms(GgufDraft& r) {
     const std::string bias = name.substr(0, name.rfind('.')) + ".bias";
     if (r.file().find_tensor(bias) || is_one_of(r.arch, {"command-r", "stablelm", "chameleon"}))
       norm.norm.kind = NormKind::layer;
-    if (weight->rank == 1 && weight->size() != r.head_dim) norm.norm.scope = NormScope::all_heads;
+    if (weight->rank == 1 && weight->size() != r.head_dim)
+      norm.norm.scope = NormScope::all_heads;
     if (weight->size() != r.head_dim && weight->size() != r.head_dim * r.heads)
       r.unsupported = "a norm of queries of an unknown shape";
   }
@@ -97,8 +97,9 @@ void read_attention(GgufDraft& r) {
   r.out.width = r.size("embedding_length", 1 << 24);
   if (r.heads == 0) return;
   read_heads(r);
-  const bool encoder = is_one_of(r.arch, {"bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2",
-                                          "jina-bert-v3", "neo-bert", "modern-bert", "t5encoder"});
+  const bool encoder =
+      is_one_of(r.arch, {"bert", "nomic-bert", "nomic-bert-moe", "jina-bert-v2", "jina-bert-v3",
+                         "neo-bert", "modern-bert", "t5encoder"});
   if (!r.file().boolean(r.key("attention.causal")).value_or(!encoder))
     r.attention.visibility = Visibility::bidirectional;
   read_window(r);

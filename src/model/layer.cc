@@ -70,9 +70,9 @@ void put_attention(const LayerGroup& group, const NamedValues& values, Lowered& 
   };
   lowered.query_norm =
       lowered_norm(norm(attention.query_norm), values, "query_norm", group.head_dim);
-  lowered.key_norm =
-      lowered_norm(norm(attention.key_norm), values, "key_norm", group.head_dim);
-  lowered.value_norm = lowered_norm(attention.value_norm, values, "value_norm", group.value_dim);
+  lowered.key_norm = lowered_norm(norm(attention.key_norm), values, "key_norm", group.head_dim);
+  lowered.value_norm =
+      lowered_norm(attention.value_norm, values, "value_norm", group.value_dim);
   if (attention.query_norm) lowered.norm_order = attention.query_norm->order;
 }
 
@@ -131,8 +131,8 @@ Lowered internal::lower_group(const ModelDescription& model, const LayerGroup& g
     call.known = &known->query_rotary->schedule();
     call.known_factor = known->softmax_factor;
   }
-  Lowered lowered = lower_call(group.position, call,
-                               values.first(parameters(group.position).size()), &whole);
+  Lowered lowered =
+      lower_call(group.position, call, values.first(parameters(group.position).size()), &whole);
   put_attention(group, named, lowered);
   tokens.put_mask(group.attention, lowered);
   lowered.gated = gated(group.position);
@@ -192,8 +192,9 @@ template <typename T>
 void normalise_by(const std::optional<LoweredNorm>& norm, View<T, 4> x) {
   if (!norm || !x.data()) return;
   const auto view = [&](const std::vector<float>& numbers) {
-    return numbers.empty() ? View<const float, 2>()
-                           : View<const float, 2>(numbers.data(), {norm->heads, norm->head_dim});
+    return numbers.empty()
+               ? View<const float, 2>()
+               : View<const float, 2>(numbers.data(), {norm->heads, norm->head_dim});
   };
   normalise_heads(norm->norm, view(norm->weight), view(norm->bias), x);
 }
@@ -245,9 +246,9 @@ void prepare(const Lowered& lowered, View<T, 4> q, View<T, 4> k, View<T, 4> v) {
   }
 }
 
-#define GNOMON_INSTANTIATE(T)                                             \
-  template void add_position(const Lowered&, View<T, 3>);                 \
-  template void prepare_input(const Lowered&, std::int64_t, View<T, 3>);  \
+#define GNOMON_INSTANTIATE(T)                                            \
+  template void add_position(const Lowered&, View<T, 3>);                \
+  template void prepare_input(const Lowered&, std::int64_t, View<T, 3>); \
   template void prepare(const Lowered&, View<T, 4>, View<T, 4>, View<T, 4>);
 GNOMON_INSTANTIATE(float)
 GNOMON_INSTANTIATE(double)

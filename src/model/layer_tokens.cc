@@ -30,8 +30,7 @@ Positions chunked(Positions positions, std::int64_t chunk, std::int64_t chunks) 
     std::int32_t& sequence = positions.sequences[i];
     if (sequence == Positions::padding) continue;
     const std::int64_t number = sequence * chunks + positions.ids[i] / chunk;
-    if (number > INT32_MAX)
-      refuse("model", "chunks must be fewer than 2^31", number);
+    if (number > INT32_MAX) refuse("model", "chunks must be fewer than 2^31", number);
     sequence = static_cast<std::int32_t>(number);
   }
   return positions;
@@ -56,8 +55,7 @@ TokensOfLayer::TokensOfLayer(const ModelDescription& model, const LayerTokens& t
     place_image(model, *tokens.image);
     return;
   }
-  if (tokens.queries.empty())
-    refuse("model", "positions of the queries must be given", "none");
+  if (tokens.queries.empty()) refuse("model", "positions of the queries must be given", "none");
   query_axes_ = tokens.queries;
   if (!tokens.keys.empty()) {
     key_axes_ = tokens.keys;
@@ -140,10 +138,9 @@ void TokensOfLayer::put_mask(const LayerAttention& attention, Lowered& lowered) 
                   .before = attention.left,
                   .after = attention.right};
   if (!image_.empty()) return;
-  const bool by_rows =
-      key_axes_.empty() ? is_consecutive(queries, tokens_.cached)
-                        : is_consecutive(key_axes_.front(), 0) &&
-                              is_consecutive(queries, lowered.mask.offset);
+  const bool by_rows = key_axes_.empty() ? is_consecutive(queries, tokens_.cached)
+                                         : is_consecutive(key_axes_.front(), 0) &&
+                                               is_consecutive(queries, lowered.mask.offset);
   if (attention.query_scale)
     lowered.scale_positions =
         attention.query_scale_index == ScaleIndex::row

@@ -97,8 +97,8 @@ bool may_be_missing(const std::string& parameter) {
 // One parameter of a layer; the names of its tensors are added to `names`, so that layers with
 // equal names share their plan.
 Matrix read_parameter(const LayerGroup& group, const Parameter& wanted,
-                      const Checkpoint& checkpoint, std::int64_t layer,
-                      std::string_view prefix, std::string& names) {
+                      const Checkpoint& checkpoint, std::int64_t layer, std::string_view prefix,
+                      std::string& names) {
   for (const ParameterTensor& tensor : group.tensors) {
     if (tensor.parameter != wanted.name) continue;
     for (const std::string& one : alternatives(tensor.name)) {
@@ -136,8 +136,7 @@ Distances widened(Distances needed, std::optional<Distances> kept) {
   // Twice as far as before, so that decoding lowers a bias a few times only.
   if (!kept) return needed;
   const std::int64_t first = std::min(needed.first, 2 * kept->first);
-  const std::int64_t last =
-      std::max(needed.first + needed.count, kept->first + kept->count);
+  const std::int64_t last = std::max(needed.first + needed.count, kept->first + kept->count);
   return {first, last - first};
 }
 
@@ -218,9 +217,8 @@ void ModelPlan::set_tokens(const LayerTokens& tokens) {
     Kept& kept = *shared;
     kept.current = true;
     const Mixture& mixture = kept.group->position;
-    const bool by_distance =
-        includes(enters(mixture), Place::scores) ||
-        includes(enters(mixture), Place::keys_and_values);
+    const bool by_distance = includes(enters(mixture), Place::scores) ||
+                             includes(enters(mixture), Place::keys_and_values);
     std::optional<Distances> reach;
     if (by_distance && !tokens.image) {
       const Distances needed = resolved.distances();

@@ -120,8 +120,8 @@ std::string part_of(std::string_view model_type, std::string_view part);
 struct Draft {
   ModelDescription out = {};
   std::int64_t heads = 0, head_dim = 0;
-  std::int64_t key_heads = 0;                             // 0: as heads
-  std::int64_t value_dim = 0;                             // 0: as head_dim
+  std::int64_t key_heads = 0;  // 0: as heads
+  std::int64_t value_dim = 0;  // 0: as head_dim
   // By layer type, where they differ.
   std::map<std::string, std::int64_t> key_heads_of = {}, value_dims = {};
   LayerAttention attention = {};  // of all layers, without window and scale

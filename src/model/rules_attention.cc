@@ -14,9 +14,8 @@ constexpr const char* chunked = "chunked_attention";
 
 bool is_tower(const Family& family) {
   const auto towers = vision_families();
-  return std::any_of(towers.begin(), towers.end(), [&](const Family& one) {
-    return one.model_type == family.model_type;
-  });
+  return std::any_of(towers.begin(), towers.end(),
+                     [&](const Family& one) { return one.model_type == family.model_type; });
 }
 
 // A boolean that some configs write as another type.
@@ -27,24 +26,24 @@ bool is_true(Reading& r, std::string_view name, bool otherwise) {
 
 void read_visibility(Reading& r) {
   LayerAttention& attention = r.attention;
-  attention.visibility = is_tower(r.family) ? Visibility::bidirectional
-                                            : visibility_of(r.family.model_type);
+  attention.visibility =
+      is_tower(r.family) ? Visibility::bidirectional : visibility_of(r.family.model_type);
   if (is_true(r, "is_decoder", false)) attention.visibility = Visibility::causal;
   if (r.family.model_type == "xlnet" && r.keys.string({"attn_type"}).value_or("bi") == "uni")
     attention.visibility = Visibility::causal;
   const auto both = r.keys.find({"use_bidirectional_attention"});
-  if (both && ((both->is(JsonType::boolean) && both->boolean("use_bidirectional_attention")) ||
-               (both->is(JsonType::string) &&
-                both->string("use_bidirectional_attention") == "all")))
+  if (both &&
+      ((both->is(JsonType::boolean) && both->boolean("use_bidirectional_attention")) ||
+       (both->is(JsonType::string) && both->string("use_bidirectional_attention") == "all")))
     attention.visibility = Visibility::bidirectional;
   if (is_true(r, "prefix_lm", false)) r.unsupported = "a prefix that is read on both sides";
 }
 
 void read_key_heads(Reading& r) {
   const std::string_view type = r.family.model_type;
-  const Keys::Names names = {"num_key_value_heads", "multi_query_group_num", "num_kv_heads",
-                             "n_kv_heads",          "n_head_kv",
-                             "decoder_num_key_value_heads", "num_attention_groups"};
+  const Keys::Names names = {
+      "num_key_value_heads", "multi_query_group_num",       "num_kv_heads",        "n_kv_heads",
+      "n_head_kv",           "decoder_num_key_value_heads", "num_attention_groups"};
   std::int64_t heads = 0;
   if (type == "falcon" && !is_true(r, "new_decoder_architecture", false)) {
     if (is_true(r, "multi_query", true)) heads = 1;
@@ -77,7 +76,8 @@ void read_key_heads(Reading& r) {
   const std::int64_t value_dim = value_dim_of(type);
   if (value_dim > 0 || r.keys.find({"v_head_dim"}))
     r.value_dim = r.size({"v_head_dim"}, value_dim, most_of_few);
-  if (const auto swa = r.keys.size({"swa_v_head_dim"}, most_of_few)) r.value_dims[sliding] = *swa;
+  if (const auto swa = r.keys.size({"swa_v_head_dim"}, most_of_few))
+    r.value_dims[sliding] = *swa;
 }
 
 }  // namespace
@@ -93,8 +93,8 @@ void read_heads(Reading& r) {
       r.layers[l].heads = heads[l];
     }
   }
-  auto of_sliding = r.keys.size({"num_sliding_attention_heads", "swa_num_attention_heads"},
-                                most_of_few);
+  auto of_sliding =
+      r.keys.size({"num_sliding_attention_heads", "swa_num_attention_heads"}, most_of_few);
   if (const auto other = r.keys.object_in("attention_other_setting"); other && !of_sliding)
     of_sliding = Keys(*other).size({"num_attention_heads"}, most_of_few);
   for (Layer& layer : r.layers)
@@ -127,8 +127,8 @@ void read_window(Reading& r) {
     return;
   }
   if (given && given->is(JsonType::number)) window = given->integer(facts.key);
-  const bool switched =
-      (facts.slides != Slides::all && facts.slides != Slides::by_type) || r.keys.find({"use_sliding_window"}).has_value();
+  const bool switched = (facts.slides != Slides::all && facts.slides != Slides::by_type) ||
+                        r.keys.find({"use_sliding_window"}).has_value();
   if (switched && !is_true(r, "use_sliding_window", r.family.model_type == "dots1")) window = 0;
   if (window < 1) return;
   put_window(r, window);
@@ -143,8 +143,10 @@ void read_window(Reading& r) {
       std::int64_t times = 1;
       bool first = true;
       group.for_each_element([&](const Json& one) {
-        if (first) names = one.strings("attention_types");
-        else times = one.integer("attention_types");
+        if (first)
+          names = one.strings("attention_types");
+        else
+          times = one.integer("attention_types");
         first = false;
       });
       for (std::int64_t n = 0; n < std::min(times, r.out.layers); ++n)
@@ -169,8 +171,8 @@ void read_window(Reading& r) {
         layer.slides = types ? layer.type == sliding : static_cast<std::int64_t>(l) >= full;
         break;
       case Slides::even_below:
-        layer.slides = types ? layer.type == sliding
-                             : l % 2 == 0 && static_cast<std::int64_t>(l) < full;
+        layer.slides =
+            types ? layer.type == sliding : l % 2 == 0 && static_cast<std::int64_t>(l) < full;
         break;
       case Slides::unrotated:
         layer.slides = types ? layer.type == sliding : !layer.turns;
@@ -197,7 +199,8 @@ void read_norms(Reading& r) {
                           .epsilon = facts->epsilon,
                           .weight_offset = facts->weight_offset},
                  .order = facts->order};
-  const Keys::Names layer = {"layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon"};
+  const Keys::Names layer = {"layer_norm_eps", "layer_norm_epsilon", "norm_eps",
+                             "norm_epsilon"};
   const Keys::Names rms = {"rms_norm_eps", "norm_eps", "layer_norm_eps"};
   if (const auto given = r.keys.positive(facts->kind == NormKind::layer ? layer : rms))
     norm.norm.epsilon = *given;
@@ -223,8 +226,7 @@ void read_softmax(Reading& r) {
   }
   if (normalises_values(r.family.model_type))
     r.attention.value_norm = HeadNorm{
-        .kind = NormKind::rms,
-        .epsilon = r.keys.positive({"rms_norm_eps"}).value_or(1e-6)};
+        .kind = NormKind::rms, .epsilon = r.keys.positive({"rms_norm_eps"}).value_or(1e-6)};
 }
 
 // How the image becomes tokens, of towers.
@@ -293,11 +295,13 @@ void read_attention(Reading& r) {
   for (const char* key : {"clip_qkv"})
     if (r.keys.positive({key}))
       r.unsupported = "clipped queries, keys and values (" + std::string(key) + ")";
-  if (is_true(r, "rotary_value", false)) r.unsupported = "values that are rotated (rotary_value)";
+  if (is_true(r, "rotary_value", false))
+    r.unsupported = "values that are rotated (rotary_value)";
   if (is_tower(r.family)) read_image(r);
   if (r.out.width == 0)
-    r.out.width = r.keys.integer({"hidden_size", "n_embd", "d_model", "dim", "n_embed",
-                                  "emb_dim", "embed_dim", "hidden_dim", "model_dim"})
+    r.out.width = r.keys
+                      .integer({"hidden_size", "n_embd", "d_model", "dim", "n_embed", "emb_dim",
+                                "embed_dim", "hidden_dim", "model_dim"})
                       .value_or(r.family.hidden);
 }
 

@@ -233,10 +233,8 @@ void beit(Reading& r) {
   const bool shared = on("use_shared_relative_position_bias");
   const bool learned = on("use_absolute_position_embeddings");
   if (own || shared) {
-    const Swin swin{.heads = r.heads,
-                    .height = cells.height,
-                    .width = cells.width,
-                    .class_tokens = 1};
+    const Swin swin{
+        .heads = r.heads, .height = cells.height, .width = cells.width, .class_tokens = 1};
     if (std::max(cells.height, cells.width) > 32767)
       r.fail("image_size / patch_size must be at most 32767");
     put_group(r, {swin});
@@ -323,11 +321,11 @@ void detr(Reading& r) {
     put_group(r, {DetrPage{.dim = width}}, encoder, "encoder").attention.table_input =
         TableInput::queries_and_keys;
   } else if (type == "learned") {
-    LayerGroup& group = put_group(r,
-                                  {AxialLearned{.join = AxisJoin::concatenated,
-                                                .rows = {50, 50},
-                                                .dims = {width / 2, width / 2}}},
-                                  encoder, "encoder");
+    LayerGroup& group = put_group(
+        r,
+        {AxialLearned{
+            .join = AxisJoin::concatenated, .rows = {50, 50}, .dims = {width / 2, width / 2}}},
+        encoder, "encoder");
     group.attention.table_input = TableInput::queries_and_keys;
     group.unsupported = "learned rows and columns, of which the column's vector comes first";
     r.note("the embedding of the column comes first, then that of the row");

@@ -46,7 +46,8 @@ constexpr Name known[] = {
     {"swin_v2", "logit_scale", "layers.{stage}.blocks.{block}.attention.self.logit_scale"},
     {"shaw", "keys",
      "layer.{}.attention.self.distance_embedding.weight|"
-     "layers.{}.self_attn.distance_embedding.weight|wrapped_encoder.embed_positions.pe_k.weight"},
+     "layers.{}.self_attn.distance_embedding.weight|wrapped_encoder.embed_positions.pe_k."
+     "weight"},
     {"deberta", "embeddings", "encoder.rel_embeddings.weight"},
     {"deberta", "key",
      "layer.{}.attention.self.pos_key_proj.weight|layer.{}.attention.self.pos_proj.weight|"
@@ -59,7 +60,8 @@ constexpr Name known[] = {
      "layer.{}.attention.self.query_proj.bias"},
     {"deberta", "norm_weight", "encoder.LayerNorm.weight"},
     {"deberta", "norm_bias", "encoder.LayerNorm.bias"},
-    {"transformer_xl", "w", "layers.{}.self_attn.linear_pos.weight|layers.{}.dec_attn.r_net.weight"},
+    {"transformer_xl", "w",
+     "layers.{}.self_attn.linear_pos.weight|layers.{}.dec_attn.r_net.weight"},
     {"transformer_xl", "w", "layer.{}.rel_attn.r", TensorLayout::flattened},
     {"transformer_xl", "u",
      "layers.{}.self_attn.pos_bias_u|layer.{}.rel_attn.r_w_bias|layers.{}.dec_attn.r_w_bias"},

@@ -33,9 +33,8 @@ std::vector<Real> normalised(const HeadNorm& norm, const std::vector<Real>& x) {
   if (norm.kind == NormKind::layer)
     for (const Real one : x) mean += one / count;
   for (const Real one : x) sum += (one - mean) * (one - mean);
-  const Real scale = norm.kind == NormKind::l2
-                         ? std::max(std::sqrt(sum), Real{norm.epsilon})
-                         : std::sqrt(sum / count + Real{norm.epsilon});
+  const Real scale = norm.kind == NormKind::l2 ? std::max(std::sqrt(sum), Real{norm.epsilon})
+                                               : std::sqrt(sum / count + Real{norm.epsilon});
   std::vector<Real> y;
   for (const Real one : x) y.push_back((one - mean) / scale);
   return y;
@@ -70,7 +69,8 @@ TYPED_TEST(QkNorm, IsItsFormula) {
               const double got = as_double(x.view()(i / shape[1], i % shape[1], h, d));
               ASSERT_NEAR(got, static_cast<double>(wanted),
                           std::abs(static_cast<double>(wanted)) * half_ulp<T> +
-                              0x1p-24 * half_ulp<T> + 0x1p-48 * (1 + std::abs(static_cast<double>(wanted))));
+                              0x1p-24 * half_ulp<T> +
+                              0x1p-48 * (1 + std::abs(static_cast<double>(wanted))));
             }
           }
       }

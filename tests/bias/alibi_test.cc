@@ -89,8 +89,7 @@ TEST(Alibi, LongStripsAreTheFormula) {
 // Falcon: bf16(bf16(slope) bf16(position)) / sqrt(head_dim). 12 heads: slope 8 is 2^-0.5, in
 // bfloat16 0.70703125; times 13 it is 9.19140625, in bfloat16 9.1875.
 TEST(Alibi, RoundsAsFalcon) {
-  const Alibi falcon{
-      .heads = 12, .bias_scale = 0.125, .rounding = AlibiRounding::bfloat16};
+  const Alibi falcon{.heads = 12, .bias_scale = 0.125, .rounding = AlibiRounding::bfloat16};
   const std::int64_t positions[] = {0, 1, 13, 300};
   const std::vector<float> biases = key_biases(falcon, positions);
   ASSERT_EQ(biases.size(), 12u * 4);

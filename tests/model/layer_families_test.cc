@@ -25,8 +25,8 @@ class Zeros {
   std::vector<View<const float, 2>> of(const std::vector<Parameter>& parameters) {
     std::vector<View<const float, 2>> all;
     for (const Parameter& one : parameters)
-      numbers_.resize(std::max(numbers_.size(),
-                               static_cast<std::size_t>(one.rows * one.columns)));
+      numbers_.resize(
+          std::max(numbers_.size(), static_cast<std::size_t>(one.rows * one.columns)));
     for (const Parameter& one : parameters)
       all.emplace_back(numbers_.data(), std::array<std::ptrdiff_t, 2>{one.rows, one.columns});
     return all;
@@ -69,8 +69,7 @@ void lower_groups(const ModelDescription& model, Zeros& zeros, Count& count) {
       ++count.refused;
       continue;
     }
-    const Lowered lowered =
-        lower_layer(model, layer, group.part, tokens, zeros.of(parameters));
+    const Lowered lowered = lower_layer(model, layer, group.part, tokens, zeros.of(parameters));
     EXPECT_GT(lowered.softmax_scale, 0);
     // Nothing is lost: each encoding of the mixture has its part.
     for (const Encoding& one : group.position) {
@@ -93,11 +92,16 @@ TEST(LayerFamilies, AllAreLoweredOrRefusedByName) {
   int read = 0;
   for (const FamilyInfo& family : families()) {
     // The defaults of its class, and where these are not known a small model.
-    const Json small = {{"num_hidden_layers", 4},   {"hidden_size", 64},
-                        {"num_attention_heads", 4}, {"d_model", 64},
-                        {"encoder_layers", 2},      {"decoder_layers", 2},
-                        {"encoder_attention_heads", 4}, {"num_layers", 2},
-                        {"num_heads", 4},           {"max_position_embeddings", 64}};
+    const Json small = {{"num_hidden_layers", 4},
+                        {"hidden_size", 64},
+                        {"num_attention_heads", 4},
+                        {"d_model", 64},
+                        {"encoder_layers", 2},
+                        {"decoder_layers", 2},
+                        {"encoder_attention_heads", 4},
+                        {"num_layers", 2},
+                        {"num_heads", 4},
+                        {"max_position_embeddings", 64}};
     for (const bool whole : {true, false}) {
       Json config = whole ? Json::object() : small;
       config["model_type"] = family.model_type;

@@ -148,8 +148,8 @@ struct Tokens {
 double error(const Heads& got, const Heads& wanted, const std::vector<Positions>& axes) {
   double most = 0, worst = 0;
   const bool embedded = wanted.extents[0] == 1 && axes.size() && axes[0].batch > 1;
-  const auto count = static_cast<std::size_t>(
-      wanted.extents[0] * wanted.extents[1] * (embedded ? wanted.extents[2] : 1));
+  const auto count = static_cast<std::size_t>(wanted.extents[0] * wanted.extents[1] *
+                                              (embedded ? wanted.extents[2] : 1));
   const std::size_t row = wanted.values.size() / std::max<std::size_t>(count, 1);
   for (std::size_t t = 0; t < count; ++t) {
     if (!axes.empty() && axes[0].sequences.size() == count &&
@@ -167,10 +167,10 @@ double error(const Heads& got, const Heads& wanted, const std::vector<Positions>
 Heads attended(const Lowered& lowered, const Heads& q, const Heads& k, const Heads& v,
                View<const float, 3> gates = {}) {
   Heads out{{q.extents[0], q.extents[1], q.extents[2], v.extents[3]}, {}};
-  out.values.resize(static_cast<std::size_t>(q.extents[0] * q.extents[1] * q.extents[2] *
-                                             v.extents[3]));
-  attention<double>(q.view(), k.view(), v.view(), lowered.mask, attention_position(lowered, gates),
-                    softmax(lowered), out.view());
+  out.values.resize(
+      static_cast<std::size_t>(q.extents[0] * q.extents[1] * q.extents[2] * v.extents[3]));
+  attention<double>(q.view(), k.view(), v.view(), lowered.mask,
+                    attention_position(lowered, gates), softmax(lowered), out.view());
   return out;
 }
 
@@ -206,8 +206,8 @@ class Layers : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Layers, GiveTheOutputOfTheModelsOwnCode) {
   const Case one(GetParam());
-  const ModelDescription model = read_config(one.json["config"].dump(),
-                                             {.part = one.json.value("part", "")});
+  const ModelDescription model =
+      read_config(one.json["config"].dump(), {.part = one.json.value("part", "")});
   const Tokens tokens(one);
   int compared = 0;
   for (const std::string part : {"", "encoder", "decoder"}) {
@@ -225,7 +225,8 @@ TEST_P(Layers, GiveTheOutputOfTheModelsOwnCode) {
       for (const int64_t layer : group.layers) {
         const std::string name = of_part + std::to_string(layer);
         if (group.part != part || !one.has(name + ".q")) continue;
-        Heads q = one.heads(name + ".q"), k = one.heads(name + ".k"), v = one.heads(name + ".v");
+        Heads q = one.heads(name + ".q"), k = one.heads(name + ".k"),
+              v = one.heads(name + ".v");
         std::vector<Positions> windows;
         if (one.has(name + ".sequences")) {
           windows = {consecutive(q.extents[1], 0, q.extents[0])};
@@ -234,8 +235,8 @@ TEST_P(Layers, GiveTheOutputOfTheModelsOwnCode) {
         }
         const Lowered& lowered = plan.layer(layer);
         prepare(lowered, q.view(), k.view(), v.view());
-        for (const auto& [in, out] : {std::pair(".add_in", ".add_out"),
-                                      std::pair(".hidden", ".hidden_turned")}) {
+        for (const auto& [in, out] :
+             {std::pair(".add_in", ".add_out"), std::pair(".hidden", ".hidden_turned")}) {
           if (!one.has(name + out)) continue;
           EXPECT_TRUE(has_own_input(lowered)) << name;
           Heads x = one.rows(name + in);
@@ -243,8 +244,8 @@ TEST_P(Layers, GiveTheOutputOfTheModelsOwnCode) {
           EXPECT_LE(error(x, one.rows(name + out), tokens.axes), 1e-5) << name << out;
         }
         const Gates gates(one, plan, layer, name, group.heads);
-        const double off = error(attended(lowered, q, k, v, gates.view), one.heads(name + ".out"),
-                                 tokens.axes);
+        const double off = error(attended(lowered, q, k, v, gates.view),
+                                 one.heads(name + ".out"), tokens.axes);
         EXPECT_LE(off, one.json.value("tolerance", 1e-5)) << name;
         ++compared;
         if (!windows.empty()) plan.set_tokens(all);
@@ -283,8 +284,8 @@ void put(Heads& all, const Heads& part, std::ptrdiff_t begin) {
 // A prompt in two pieces, then a token at a time: keys and values come from a cache.
 TEST_P(Layers, RepeatTheFullPassByACache) {
   const Case one(GetParam());
-  const ModelDescription model = read_config(one.json["config"].dump(),
-                                             {.part = one.json.value("part", "")});
+  const ModelDescription model =
+      read_config(one.json["config"].dump(), {.part = one.json.value("part", "")});
   const Tokens tokens(one);
   if (tokens.axes.empty()) return;  // towers have no cache
   const bool rows_are_positions = tokens.axes.size() == 1 && !one.has("@mask");

@@ -49,7 +49,6 @@ SlopeBias lower(const Alibi& alibi);
 // As a strip over distances first to first + count - 1.
 StripBias strip(const Alibi& alibi, std::int64_t first, std::int64_t count);
 
-
 // What a bfloat16 bias adds to all scores of a key, [H, S] for keys at these positions:
 // bias_scale bf16(bf16(slope) bf16(position)). (A number that all keys of a query share does
 // not change a softmax, so -slope (query - key) and slope key are the same bias.)

@@ -75,8 +75,9 @@ void fill(const Fourier& fourier, View<const double, 2> coordinates, View<T, 2> 
 // steps (one cell: -1), row-major, [cells, A].
 std::vector<double> unit_coordinates(std::span<const std::int64_t> extents);
 
-// Fourier features of tokens in a line or of a grid, to be projected to the width of the embeddings
-// (projection.h): 0 stands at -1, length - 1 at 1, and later positions go on beyond 1.
+// Fourier features of tokens in a line or of a grid, to be projected to the width of the
+// embeddings (projection.h): 0 stands at -1, length - 1 at 1, and later positions go on
+// beyond 1.
 struct FourierLine {
   Fourier fourier;          // of one axis
   std::int64_t length = 0;  // tokens from -1 to 1, at least 2

@@ -67,7 +67,6 @@ void fill(const SinusoidalGrid& spec, const Grid& cells, View<T, 2> out);
 template <typename T>
 void fill(const SinusoidalGrid& spec, View<const double, 2> coordinates, View<T, 2> out);
 
-
 // Positions that have a row in `grid_table`: class_tokens, then the cells of `grid`.
 std::int64_t capacity(const SinusoidalGrid& spec);
 

@@ -133,7 +133,7 @@ enum class PatchOrigin {
 struct ImageTokens {
   PatchOrder order = PatchOrder::rows;
   PatchOrigin origin = PatchOrigin::cells;
-  std::int64_t merge = 1;        // patches of a side of a block
+  std::int64_t merge = 1;         // patches of a side of a block
   std::int64_t first_tokens = 0;  // class and register tokens before the patches
   std::int64_t last_tokens = 0;   // behind them (Llama 4)
   // Whether patches have a position on the axis of frames also where there is one frame.

@@ -63,8 +63,7 @@ Grid grid(std::int64_t frames, std::int64_t height, std::int64_t width);
 // Positions for each extent, outermost first, with the sequences of `cells`. Extents {height,
 // width} give y = id / width, x = id % width. Throws when an extent is below 1, or the id of a
 // token that is not padding is not 0 to cells - 1.
-std::vector<Positions> grid_axes(const Positions& cells,
-                                 std::span<const std::int64_t> extents);
+std::vector<Positions> grid_axes(const Positions& cells, std::span<const std::int64_t> extents);
 
 // A grid's coordinates as one Positions for each axis, all in one sequence.
 std::vector<Positions> grid_axes(const Grid& grid);

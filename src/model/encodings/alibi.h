@@ -40,9 +40,8 @@ struct Entry<Alibi> : EntryOf<Alibi> {
       values->insert(values->end(), row.begin(), row.end());
     }
     const std::int64_t queries = call.query_positions().tokens, tokens = keys.tokens;
-    lowered.bias = DenseBias{{values->data(),
-                              {keys.batch, heads, queries, tokens},
-                              {heads * tokens, tokens, 0, 1}}};
+    lowered.bias = DenseBias{
+        {values->data(), {keys.batch, heads, queries, tokens}, {heads * tokens, tokens, 0, 1}}};
     lowered.dense = values;
   }
 };

@@ -51,11 +51,11 @@ struct Entry<AxialLearned> : EntryOf<AxialLearned> {
     std::vector<std::int64_t> ids = axes[0].ids;
     if (axes.size() == s.rows.size())
       for (std::size_t a = 1; a < axes.size(); ++a)
-        for (std::size_t t = 0; t < ids.size(); ++t) ids[t] = ids[t] * s.rows[a] + axes[a].ids[t];
+        for (std::size_t t = 0; t < ids.size(); ++t)
+          ids[t] = ids[t] * s.rows[a] + axes[a].ids[t];
     return ids;
   }
-  static void lower(const AxialLearned& s, const Call& call, Values values,
-                    Lowered& lowered) {
+  static void lower(const AxialLearned& s, const Call& call, Values values, Lowered& lowered) {
     lowered.table = axial_table(s, values, cells(s, call));
   }
   static void backward(const AxialLearned& s, const Call& call, Values,

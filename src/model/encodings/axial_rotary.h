@@ -20,8 +20,7 @@ struct Entry<AxialRotary> : EntryOf<AxialRotary> {
   static constexpr EncodingInfo infos[] = {
       {"rotary-axial", "Axial rotary (2-D RoPE)", Place::queries_and_keys, Sharing::all_layers,
        "half of the pairs turn by the row, half by the column",
-       "Wang et al. 2024, arXiv:2409.12191", "rotary/axial.md",
-       [](const Shape& s) -> Encoding {
+       "Wang et al. 2024, arXiv:2409.12191", "rotary/axial.md", [](const Shape& s) -> Encoding {
          const std::int64_t half = s.width / s.heads / 4 * 2;
          AxialRotary rotary = axial({half, half}, Pairing::halves);
          rotary.grid = {page(s.length).height, page(s.length).width};

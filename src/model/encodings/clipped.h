@@ -22,8 +22,7 @@ struct Entry<ClippedBias> : EntryOf<ClippedBias> {
   static std::vector<Parameter> parameters(const ClippedBias& s) {
     return {{"table", s.heads, s.before + 1 + s.after, table_deviation}};
   }
-  static void lower(const ClippedBias& s, const Call& call, Values values,
-                    Lowered& lowered) {
+  static void lower(const ClippedBias& s, const Call& call, Values values, Lowered& lowered) {
     const auto [first, count] = call.distances();
     lowered.bias = strip(s, values[0], first, count);
   }

@@ -33,8 +33,7 @@ struct Entry<PathDegree> : EntryOf<PathDegree> {
   }
   static std::optional<std::int64_t> capacity(const PathDegree& s) { return s.nodes; }
 
-  static void lower(const PathDegree& s, const Call& call, Values values,
-                    Lowered& lowered) {
+  static void lower(const PathDegree& s, const Call& call, Values values, Lowered& lowered) {
     const DegreeRows rows = path_degree_rows(s, call.query_positions().ids);
     lowered.table = degree_table(s.degree, rows, values[0], values[1]);
   }

@@ -50,8 +50,7 @@ struct Entry<DynamicBias> : EntryOf<DynamicBias> {
       layers.push_back({all[i], column(all[i + 1])});
     return layers;
   }
-  static void lower(const DynamicBias& s, const Call& call, Values values,
-                    Lowered& lowered) {
+  static void lower(const DynamicBias& s, const Call& call, Values values, Lowered& lowered) {
     const auto [first, count] = call.distances();
     lowered.bias = strip(s, layers(values), first, count);
   }

@@ -61,7 +61,8 @@ struct Entry<FourierLine> : EntryOf<FourierLine> {
              .dim = s.width};
        }}};
   static void fields(FourierLine& s, auto&& v) {
-    v("bands", s.fourier.bands), v("axes", s.fourier.axes), v("count", s.fourier.count), v("input", s.fourier.input);
+    v("bands", s.fourier.bands), v("axes", s.fourier.axes), v("count", s.fourier.count),
+        v("input", s.fourier.input);
     v("resolution", s.fourier.resolution), v("unit", s.fourier.unit);
     v("deviation", s.fourier.deviation), v("seed", s.fourier.seed);
     v("length", s.length), v("dim", s.dim), v("grid", s.grid);
@@ -83,8 +84,7 @@ struct Entry<FourierLine> : EntryOf<FourierLine> {
     const std::int64_t count = features(s.fourier);
     return {filled.data(), {static_cast<std::int64_t>(filled.size()) / count, count}};
   }
-  static void lower(const FourierLine& s, const Call& call, Values values,
-                    Lowered& lowered) {
+  static void lower(const FourierLine& s, const Call& call, Values values, Lowered& lowered) {
     const auto filled = line_features(s, call.query_positions().ids);
     if (s.dim == 0)
       lowered.table = EmbeddingTable{call.queries(), features(s.fourier),

@@ -33,8 +33,7 @@ struct Entry<Graphormer> : EntryOf<Graphormer> {
   static std::vector<Parameter> parameters(const Graphormer& s) {
     return {{"spatial", s.unreachable + 2, s.heads, table_deviation}};
   }
-  static void lower(const Graphormer& s, const Call& call, Values values,
-                    Lowered& lowered) {
+  static void lower(const Graphormer& s, const Call& call, Values values, Lowered& lowered) {
     const auto [first, count] = call.distances();
     lowered.bias = strip(s, values[0], first, count);
   }

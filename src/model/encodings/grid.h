@@ -10,7 +10,9 @@
 namespace gnomon::model {
 
 void nested_fields(Sinusoidal& s, auto&& v) { Entry<Sinusoidal>::fields(s, v); }
-void nested_fields(GridAxis& s, auto&& v) { v("column", s.column), v("sinusoidal", s.sinusoidal); }
+void nested_fields(GridAxis& s, auto&& v) {
+  v("column", s.column), v("sinusoidal", s.sinusoidal);
+}
 
 template <>
 struct Entry<SinusoidalGrid> : EntryOf<SinusoidalGrid> {

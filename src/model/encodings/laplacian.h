@@ -51,8 +51,7 @@ struct Entry<PathLaplacian> : EntryOf<PathLaplacian> {
   }
   static std::optional<std::int64_t> capacity(const PathLaplacian& s) { return s.nodes; }
 
-  static void lower(const PathLaplacian& s, const Call& call, Values values,
-                    Lowered& lowered) {
+  static void lower(const PathLaplacian& s, const Call& call, Values values, Lowered& lowered) {
     const std::vector<double> features = path_features(s, call.query_positions().ids);
     lowered.table =
         projected({features.data(), {call.queries(), s.laplacian.vectors}}, values[0]);

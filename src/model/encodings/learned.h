@@ -25,7 +25,8 @@ struct Entry<Learned> : EntryOf<Learned> {
   static std::optional<std::int64_t> capacity(const Learned& s) { return gnomon::capacity(s); }
 
   // Of an image: the table at the image's grid, in the order of its patches.
-  static EmbeddingTable resized(const Learned& s, const Call& call, View<const float, 2> table) {
+  static EmbeddingTable resized(const Learned& s, const Call& call,
+                                View<const float, 2> table) {
     const ImageTokens& rule = *call.resized;
     const GridSize to{call.image[1], call.image[2]};
     EmbeddingTable all{rule.first_tokens + to.height * to.width, s.dim, {}};
@@ -37,9 +38,8 @@ struct Entry<Learned> : EntryOf<Learned> {
     EmbeddingTable ordered{call.queries(), s.dim, {}};
     for (std::int64_t t = 0; t < ordered.tokens; ++t) {
       const auto at = static_cast<std::size_t>(t);
-      const std::int64_t row = t < rule.first_tokens
-                                   ? t
-                                   : rule.first_tokens + y.ids[at] * to.width + x.ids[at];
+      const std::int64_t row =
+          t < rule.first_tokens ? t : rule.first_tokens + y.ids[at] * to.width + x.ids[at];
       const auto begin = all.values.begin() + row * s.dim;
       ordered.values.insert(ordered.values.end(), begin, begin + s.dim);
     }
@@ -58,8 +58,8 @@ struct Entry<Learned> : EntryOf<Learned> {
       for (std::int64_t c = 0; c < s.dim; ++c) table.values.push_back(values[0](row, c));
     lowered.table = std::move(table);
   }
-  static void backward(const Learned& s, const Call& call, Values,
-                       const LoweredGradient& grad, Gradients grads) {
+  static void backward(const Learned& s, const Call& call, Values, const LoweredGradient& grad,
+                       Gradients grads) {
     const auto rows = learned_rows(s, call.query_positions());
     for (std::int64_t t = 0; t < call.queries(); ++t)
       for (std::int64_t c = 0; c < s.dim; ++c)

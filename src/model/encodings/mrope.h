@@ -19,8 +19,7 @@ struct Entry<MRope> : EntryOf<MRope> {
   static constexpr EncodingInfo infos[] = {
       {"mrope", "M-RoPE", Place::queries_and_keys, Sharing::all_layers,
        "rotary over time, height and width; for text the same as rotary",
-       "Wang et al. 2024, arXiv:2409.12191", "rotary/mrope.md",
-       [](const Shape& s) -> Encoding {
+       "Wang et al. 2024, arXiv:2409.12191", "rotary/mrope.md", [](const Shape& s) -> Encoding {
          const std::int64_t pairs = s.width / s.heads / 2;
          const std::int64_t side = 3 * pairs / 8;  // Qwen2-VL: 16, 24, 24 of 64
          return MRope{.dim = 2 * pairs,

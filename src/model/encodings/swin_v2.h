@@ -37,8 +37,8 @@ struct Entry<SwinV2> : EntryOf<SwinV2> {
     lowered.bias = gnomon::lower(s, network(values));
     lowered.cosine = cosine_scales(column(values[3]));
   }
-  static void backward(const SwinV2& s, const Call&, Values values,
-                       const LoweredGradient& grad, Gradients grads) {
+  static void backward(const SwinV2& s, const Call&, Values values, const LoweredGradient& grad,
+                       Gradients grads) {
     if (!grad.bias.values.empty())
       gnomon::lower_backward(s, network(values), grad.bias.values, network(grads));
     if (!grad.cosine.empty())

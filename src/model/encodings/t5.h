@@ -33,8 +33,8 @@ struct Entry<T5Bias> : EntryOf<T5Bias> {
     const auto [first, count] = call.distances();
     lowered.bias = strip(s, values[0], first, count);
   }
-  static void backward(const T5Bias& s, const Call& call, Values,
-                       const LoweredGradient& grad, Gradients grads) {
+  static void backward(const T5Bias& s, const Call& call, Values, const LoweredGradient& grad,
+                       Gradients grads) {
     const auto [first, count] = call.distances();
     strip_backward(s, grad.bias.values, first, count, grads[0]);
   }

@@ -42,8 +42,7 @@ struct Entry<TransformerXl> : EntryOf<TransformerXl> {
             {"v", s.heads, s.size, table_deviation}};
   }
   static std::int64_t head_dim(const TransformerXl& s) { return s.size; }
-  static void lower(const TransformerXl& s, const Call& call, Values values,
-                    Lowered& lowered) {
+  static void lower(const TransformerXl& s, const Call& call, Values values, Lowered& lowered) {
     const auto [first, count] = call.distances();
     TransformerXlPlan plan =
         gnomon::lower(s, {values[0], values[1], values[2]}, first, count, call.softmax_scale);
@@ -53,8 +52,9 @@ struct Entry<TransformerXl> : EntryOf<TransformerXl> {
   static void backward(const TransformerXl& s, const Call& call, Values values,
                        const LoweredGradient& grad, Gradients grads) {
     const auto [first, count] = call.distances();
-    gnomon::lower_backward(s, {values[0], values[1], values[2]}, first, count, call.softmax_scale,
-                           grad.relative, grad.bias.values, {grads[0], grads[1], grads[2]});
+    gnomon::lower_backward(s, {values[0], values[1], values[2]}, first, count,
+                           call.softmax_scale, grad.relative, grad.bias.values,
+                           {grads[0], grads[1], grads[2]});
   }
 };
 
