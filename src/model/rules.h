@@ -147,6 +147,16 @@ std::set<std::int64_t> image_layers(Reading& r, std::set<std::int64_t> otherwise
 std::int64_t read_tower(Reading& r);
 // A table [rows, width] that is added to the embeddings of all layers.
 void put_image_table(Reading& r, std::int64_t rows, std::int64_t width);
+// The sizes of a model whose positions have no limit.
+void read_sizes_without_length(Reading& r);
+// Two stacks with sizes of their own names.
+struct Stacks {
+  std::int64_t encoder, decoder;
+};
+Stacks read_stacks(Reading& r);
+// One table that is added to the embeddings of all layers of a part.
+void put_learned(Reading& r, std::int64_t rows, std::int64_t offset, std::int64_t layers = -1,
+                 const std::string& part = {});
 void prepare(Reading& r);     // sizes and layer types
 void read_heads(Reading& r);  // query heads of single layers, after their types
 // The type of layers where layer_types does not say: type(layer).

@@ -5,7 +5,6 @@
 #include "src/model/rules.h"
 
 namespace gnomon::model::internal {
-namespace {
 
 void read_sizes_without_length(Reading& r) {
   r.keys.find({"max_position_embeddings"});
@@ -14,8 +13,6 @@ void read_sizes_without_length(Reading& r) {
     return note.starts_with("max_position_embeddings is not given");
   });
 }
-
-}  // namespace
 
 // Vectors by distance in the encoder; sinusoids, multiplied by a trained number, for text.
 void speecht5(Reading& r) {

@@ -69,8 +69,8 @@ struct NoPosition {
 };
 
 using Encoding =
-    std::variant<NoPosition, Sinusoidal, SinusoidalGrid, Learned, AxialLearned, CrossModal,
-                 FourierLine, LearnedFourier, DetrPage, SinusoidalVideo, PathLaplacian,
+    std::variant<NoPosition, Sinusoidal, Learned, AxialLearned, FourierLine, LearnedFourier,
+                 DetrPage, SinusoidalGrid, SinusoidalVideo, CrossModal, PathLaplacian,
                  PathRandomWalk, PathDegree, Rotary, ScaledRotary, AxialRotary, MRope, Vjepa2,
                  XPos, Alibi, T5Bias, ClippedBias, Kerple, Sandwich, DynamicBias, Fire, Swin,
                  SwinV2, WavLm, LayoutBias, Graphormer, Shaw, TransformerXl, Deberta,
