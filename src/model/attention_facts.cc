@@ -7,6 +7,7 @@ namespace {
 
 // model_type's of families, one blank between two.
 bool names(std::string_view families, std::string_view model_type) {
+  if (model_type.empty()) return false;
   for (std::size_t at = 0; (at = families.find(model_type, at)) != std::string_view::npos;
        at += model_type.size()) {
     const std::size_t end = at + model_type.size();
