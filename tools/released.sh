@@ -4,8 +4,8 @@
 #   tools/released.sh              # the newest transformers
 #   tools/released.sh 5.23.0
 #
-# Installs transformers and torch (CPU) into build/released/venv. Writes tests/model/layers and
-# tests/model/released. Files that differ by no more than rounding are kept.
+# Installs transformers and torch (CPU) into build/released/venv. Writes tests/model/layers,
+# tests/model/engine and tests/model/released. Files that differ by no more than rounding are kept.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=$here/build/released
@@ -21,6 +21,8 @@ mkdir -p "$work"
 failed=
 "$python" "$here/tools/released/layers.py" > "$work/layers.txt" 2> "$work/errors.txt" ||
   failed="$failed layers.py"
+"$python" "$here/tools/released/engine.py" > "$work/engine.txt" 2>> "$work/errors.txt" ||
+  failed="$failed engine.py"
 if [ -e "$here/tools/released/expectations.py" ]; then
   "$python" "$here/tools/released/expectations.py" > "$work/expectations.txt" 2>&1 ||
     failed="$failed expectations.py"
@@ -31,6 +33,9 @@ echo
 echo "Layers, all in build/released/layers.txt:"
 echo "  kept: $(grep -c ': kept' "$work/layers.txt" || true)"
 grep -v ': kept' "$work/layers.txt" | sed 's/, [0-9]* bytes.*//; s/^/  /' || true
+echo
+echo "Whole models:"
+sed 's/^/  /' "$work/engine.txt"
 if [ -e "$work/expectations.txt" ]; then
   echo
   echo "Expectations:"
@@ -38,8 +43,8 @@ if [ -e "$work/expectations.txt" ]; then
 fi
 echo
 echo "Files:"
-git -C "$here" status --short tests/model/released tests/model/layers
-git -C "$here" diff --stat tests/model/released tests/model/layers
+git -C "$here" status --short tests/model/released tests/model/layers tests/model/engine
+git -C "$here" diff --stat tests/model/released tests/model/layers tests/model/engine
 if [ -n "$failed" ]; then
   echo "failed:$failed" >&2
   tail -n 3 "$work/errors.txt" >&2

@@ -3,9 +3,7 @@
 #include <span>
 
 namespace gnomon::model::internal {
-namespace {
 
-// model_type's of families, one blank between two.
 bool names(std::string_view families, std::string_view model_type) {
   if (model_type.empty()) return false;
   for (std::size_t at = 0; (at = families.find(model_type, at)) != std::string_view::npos;
@@ -17,6 +15,8 @@ bool names(std::string_view families, std::string_view model_type) {
   }
   return false;
 }
+
+namespace {
 
 template <typename Fact>
 struct Row {
@@ -37,32 +37,38 @@ Visibility visibility_of(std::string_view model_type) {
   static constexpr std::string_view bidirectional =
       "aimv2_text_model albert align_text_model altclip_text_model bert bert-generation "
       "big_bird blip_text_model bridgetower_text_model camembert clap_text_model convbert "
-      "data2vec-text deberta deberta-v2 dia_encoder distilbert donut-swin dpr electra "
+      "data2vec-text deberta deberta-v2 dia_encoder distilbert donut-swin dpr electra embedding_gemma2_text "
       "ernie esm esmc eurobert flava_text_model fsmt funnel gte ibert "
       "instructblip_qformer instructblipvideo_qformer jina_embeddings_v3 layoutlm "
       "layoutlmv2 layoutlmv3 lilt longformer luke lxmert markuplm maskformer-swin "
       "megatron-bert mobilebert modernbert moonshine_streaming_encoder moshi_depth mpnet "
-      "mra muse_glimmer_assistant nomic_bert nystromformer realm rembert roberta roberta- "
-      "prelayernorm roc_bert roformer siglip2_text_model siglip_text_model speech_to_text "
+      "mra openai_privacy_filter pe_audio_encoder pe_audio_video_encoder pe_video_encoder "
+      "muse_glimmer_assistant nomic_bert nystromformer realm rembert roberta "
+      "roberta-prelayernorm roc_bert roformer siglip2_text_model siglip_text_model speech_to_text "
       "splinter squeezebert swin swinv2 t5gemma2_text tapas vilt visual_bert "
-      "wav2vec2-bert wav2vec2-conformer xlm-roberta xlm-roberta-xl xlnet xmod yoso";
+      "wav2vec2-bert wav2vec2-conformer wavlm xlm-roberta xlm-roberta-xl xlnet xmod yoso";
   return names(bidirectional, model_type) ? Visibility::bidirectional : Visibility::causal;
 }
 
 WindowFacts window_of(std::string_view model_type) {
   using enum Slides;
   static constexpr Row<WindowFacts> rows[] = {
-      {"mistral ministral voxtral_realtime_text", {all, 4096}},
+      {"mistral voxtral_realtime_text", {all, 4096}},
+      {"ministral", {by_type, 4096, "s"}},
       {"mixtral ministral3 phi3 phi4_multimodal phimoe starcoder2 minimax", {all}},
       {"qwen3_moe", {from_layer, 4096}},
       {"recurrent_gemma", {all, 2048, "", "attention_window_size"}},
-      {"qwen2 qwen3 qwen2_moe qwen2_vl_text qwen2_vl qwen2_5_vl_text qwen2_5_vl",
-       {from_layer, 4096}},
+      {"qwen2 qwen3 qwen2_vl_text qwen2_vl qwen2_5_vl_text qwen2_5_vl", {from_layer, 4096}},
+      {"qwen2_moe", {even_below, 4096}},
       {"qwen2_5_omni_text qwen2_5_omni_talker", {from_layer, 32768}},
       {"dots1", {from_layer, 4096}},
       {"gemma2 vaultgemma", {by_type, 4096, "sf"}},
       {"gemma3_text cohere2 cohere2_moe olmo3 exaone4 exaone_moe", {by_type, 4096}},
-      {"gemma3n_text gemma4_text laguna", {by_type, 512}},
+      {"dots3_note_text embedding_gemma2_text gemma3n_text gemma4_text laguna", {by_type, 512}},
+      {"muse_glimmer_text muse_spark_text", {by_type, 2048}},
+      {"blt_patcher", {all, 512}},
+      {"blt_local_encoder blt_local_decoder", {all}},
+      {"openai_privacy_filter", {all, 128}},
       {"gemma4_unified_text afmoe mellum", {by_type, 1024}},
       {"gpt_oss", {by_type, 128, "sf"}},
       {"granite_swa granitemoe_swa", {by_type, 128, "fsss"}},
@@ -70,7 +76,8 @@ WindowFacts window_of(std::string_view model_type) {
       {"lfm3", {by_type, 256}},
       {"flint kolibri1", {by_type, 513}},
       {"cwm", {by_type, 8192, "fsss"}},
-      {"step3p5 smollm3", {by_type}},
+      {"step3p5", {by_type}},
+      {"smollm3", {unrotated}},
       {"modernbert modernbert-decoder", {by_type, 128, "", "local_attention"}},
       {"gpt_neo", {by_type, 256, "fs", "window_size"}},
       {"t5gemma2_text", {by_type, 4096, "sssssf"}},
@@ -84,11 +91,12 @@ const NormFacts* norm_of(std::string_view model_type) {
   constexpr auto before = NormOrder::before_rotation, after = NormOrder::after_rotation;
   constexpr auto head = NormScope::head, together = NormScope::all_heads;
   static constexpr Row<NormFacts> rows[] = {
-      {"doge dots1 flint gemma3n_text gemma4_text gemma4_unified_text gemma4_vision kolibri1 "
+      {"doge dots1 embedding_gemma2_text flint gemma3n_text gemma4_text gemma4_unified_text gemma4_vision kolibri1 "
        "laguna mellum molmo2_text qwen3 qwen3_moe qwen3_omni_moe_talker_code_predictor "
        "qwen3_omni_moe_talker_text qwen3_omni_moe_text qwen3_vl_moe_text qwen3_vl_text",
        {rms, before, head, 1e-6}},
       {"afmoe apertus exaone4 exaone_moe hy_v3 lfm2 lfm2_moe lfm3 muse_glimmer_assistant "
+       "muse_glimmer_text muse_spark_text pe_audio_encoder pe_audio_video_encoder pe_video_encoder "
        "glm5_next_vision glm_ocr_vision lfm3_vl_vision",
        {rms, before, head, 1e-5}},
       {"gemma3_text minimax_m3_vl_text qwen3_5_text qwen3_5_moe_text qwen3_next "
@@ -101,7 +109,7 @@ const NormFacts* norm_of(std::string_view model_type) {
       {"esmc", {layer, before, together, 1e-5}},
       {"hunyuan_v1_dense hunyuan_v1_moe", {rms, after, head, 1e-5}},
       {"nanochat", {rms, after, head, 1e-6}},
-      {"llama4_text", {rms, after, head, 1e-5, 0, "use_qk_norm", true}},
+      {"llama4_text", {rms, after, head, 1e-5, 0, "use_qk_norm", true, true}},
       {"persimmon", {layer, before, head, 1e-5, 0, "qk_layernorm", true}},
       {"phi stablelm", {layer, before, head, 1e-5, 0, "qk_layernorm", false}},
       {"cohere", {layer, before, head, 1e-5, 0, "use_qk_norm", false}},
@@ -114,8 +122,12 @@ const NormFacts* norm_of(std::string_view model_type) {
 
 std::int64_t key_heads_of(std::string_view model_type) {
   static constexpr Row<std::int64_t> rows[] = {
+      {"codegen gpt_neox gpt_neox_japanese gptj gte jina_embeddings_v3 modernbert "
+        "modernbert-decoder nomic_bert persimmon roformer",
+       -1},
       {"dbrx deepseek_v4 gpt_bigcode", 1},
-      {"ernie4_5 gemma3n_text glm glm4 glm4v_text glm_image_text internlm3 "
+      {"embedding_gemma2_text muse_glimmer_text openai_privacy_filter "
+       "ernie4_5 gemma3n_text glm glm4 glm4v_text glm_image_text internlm3 "
         "paddleocr_vl_text qwen3_5_moe_text qwen3_next qwen3_omni_moe_talker_text "
         "starcoder2", 2},
       {"dia_decoder ernie4_5_moe ernie4_5_vl_moe_text flint gemma2 gemma3_text "
@@ -133,7 +145,7 @@ std::int64_t key_heads_of(std::string_view model_type) {
         "seed_oss solar_open step3p5 voxtral_realtime_text", 8},
       {"unlimited_ocr_text", 10},
       {"gemma4_vision", 12},
-      {"dia_encoder gemma jetmoe molmo2_vision qwen2_moe qwen3_vl_moe_text youtu zamba", 16},
+      {"muse_spark_text dia_encoder gemma jetmoe molmo2_vision qwen2_moe qwen3_vl_moe_text youtu zamba", 16},
       {"glm4_moe_lite helium", 20},
       {"axk2 bailing_hybrid dots1 exaone4 exaone_moe kimi_linear mistral4 qwen2 qwen3 "
         "qwen3_vl_text stablelm", 32},
@@ -148,26 +160,26 @@ std::int64_t key_heads_of(std::string_view model_type) {
 std::int64_t value_dim_of(std::string_view model_type) {
   static constexpr Row<std::int64_t> rows[] = {
       {"axk1 bailing_hybrid deepseek_v2 deepseek_v3 deepseek_v32 kimi_k2 kimi_linear "
-       "longcat_flash mimo_v2_flash mistral4 youtu glm4_moe_lite",
+       "dots3_note_text longcat_flash mimo_v2_flash mistral4 youtu glm4_moe_lite",
        128},
       {"axk2 minicpm3", 64},
+      {"hy_v4", 256},
   };
   const std::int64_t* const found = find(rows, model_type);
   return found ? *found : 0;
 }
 
 bool has_sinks(std::string_view model_type) {
-  return names("flint gpt_oss granite_swa granitemoe_swa hy_v4 mimo_v2_flash", model_type);
+  return names("flint openai_privacy_filter gpt_oss granite_swa granitemoe_swa hy_v4 mimo_v2_flash", model_type);
 }
 
 bool normalises_values(std::string_view model_type) {
-  return names("gemma3n_text gemma4_text gemma4_unified_text gemma4_vision", model_type);
+  return names("embedding_gemma2_text gemma3n_text gemma4_text gemma4_unified_text gemma4_vision", model_type);
 }
 
 double softcap_of(std::string_view model_type) {
   static constexpr Row<double> rows[] = {
       {"gemma2 vaultgemma", 50},
-      {"gemma3_text t5gemma2_text", 0},
   };
   const double* const found = find(rows, model_type);
   return found ? *found : -1;
@@ -178,6 +190,7 @@ std::string_view unsupported_of(std::string_view model_type) {
       {"deepseek_v32 glm_moe_dsa axk2 hy_v4 mistral_large4_text minimax_m3_vl_text "
        "glm5_next_text",
        "an indexer that selects the keys of each query"},
+      {"dots3_note_text", "latent keys that are normalised in part, and an indexer"},
       {"deepseek_v4", "compressed keys, and an output that is rotated back"},
       {"longformer", "global tokens, which see and are seen by all"},
       {"big_bird bigbird_pegasus", "block-sparse attention with random blocks"},

@@ -15,7 +15,9 @@ enum class Slides {
   none = 1,   // the key sliding_window is not used
   all,        // every layer
   by_type,    // layers of type sliding_attention
-  from_layer  // use_sliding_window: layers from max_window_layers on
+  from_layer,  // use_sliding_window: layers from max_window_layers on
+  even_below,  // use_sliding_window: layers of even number below max_window_layers
+  unrotated    // use_sliding_window: layers that do not rotate
 };
 struct WindowFacts {
   Slides slides = Slides::none;
@@ -32,14 +34,17 @@ struct NormFacts {
   double weight_offset = 0;
   std::string_view switched_by = {};  // a boolean key that turns the norm on; empty: always
   bool on = true;                     // where that key is not given
+  bool rotated_only = false;          // of layers that rotate alone
 };
 
+// Whether model_type is one of the families, one blank between two.
+bool names(std::string_view families, std::string_view model_type);
 // Each is what the family's own source does; the defaults hold for families not listed.
 Visibility visibility_of(std::string_view model_type);  // causal for language models
 WindowFacts window_of(std::string_view model_type);
 // Null: q and k are not normalised.
 const NormFacts* norm_of(std::string_view model_type);
-// num_key_value_heads where it is not given; 0: as the query heads.
+// num_key_value_heads where it is not given; 0: as the query heads. -1: so in any case.
 std::int64_t key_heads_of(std::string_view model_type);
 std::int64_t value_dim_of(std::string_view model_type);  // v_head_dim; 0: as head_dim
 bool has_sinks(std::string_view model_type);

@@ -69,6 +69,15 @@ std::vector<std::string> notes_on(const Subject& subject, const std::string& wan
   return notes;
 }
 
+// What a model of several kinds changes in its language model.
+void read_whole(Reading& r, std::string_view type) {
+  for (const std::string_view one : {"paligemma", "colpali", "pi0"})
+    if (type == one) r.unsupported = "a prefix of image and text that is read on both sides";
+  for (const std::string_view one : {"gemma3", "gemma4", "gemma4_unified"})
+    if (type == one)
+      r.note("tokens of one image see each other on both sides; here every token is causal");
+}
+
 }  // namespace
 
 const Family* internal::find_family(std::string_view model_type) {
@@ -128,6 +137,9 @@ ModelDescription internal::describe(const Json& whole, const Subject& subject,
   for (std::string& note : notes_on(subject, options.part)) r.note(std::move(note));
   family->read(r);
   read_attention(r);
+  if (!known && r.unsupported.empty())
+    r.unsupported = "masks and norms of a family that is not known";
+  if (whole_type && options.part.empty()) read_whole(r, *whole_type);
   finish(r);
   check_unasked(r, known);
   if (whole_type && options.part.empty())

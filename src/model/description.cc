@@ -143,6 +143,7 @@ void put_attention(const LayerGroup& group, std::int64_t length, Json& json) {
                          {"shift", attention.partition->shift}};
   json["softcap"] = or_null(attention.softcap);
   json["sinks"] = attention.sinks == Sinks::per_head ? "per_head" : "none";
+  if (attention.value_scale != 1) json["value_scale"] = attention.value_scale;
   json["qk_norm"] = norm_json(attention.query_norm ? attention.query_norm
                                                    : attention.key_norm);
   if (!json.contains("heads")) json["heads"] = group.heads;
@@ -229,15 +230,21 @@ std::string to_json(const ModelDescription& model, std::optional<std::int64_t> l
     Json json;
     std::vector<std::int64_t> layers;
     bool table;
+    double alone;  // the softmax scale of layers that have nothing but the table; else 0
   };
   std::vector<Printed> all;
   for (const LayerGroup& group : model.groups) {
     const Mixture none{NoPosition{}};
     for (const Encoding& one : group.position.empty() ? none : group.position) {
       Printed printed{entry(group, one, std::max<std::int64_t>(at, 1)), group.layers,
-                      info(one).enters == Place::embeddings};
+                      info(one).enters == Place::embeddings,
+                      group.position.size() == 1 ? group.attention.softmax_scale : 0};
+      // A table of a tower has a row for each patch of the image it was trained for.
+      if (model.image && std::holds_alternative<Sinusoidal>(one))
+        printed.json["rows"] = model.length;
       const auto same = std::find_if(all.begin(), all.end(), [&](Printed& other) {
-        return printed.table && other.table && join(other.json, printed.json);
+        return printed.table && other.table && printed.alone == other.alone &&
+               join(other.json, printed.json);
       });
       if (same == all.end()) {
         all.push_back(std::move(printed));

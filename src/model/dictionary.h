@@ -13,7 +13,8 @@ namespace gnomon::model::internal {
 // A dictionary whose every key must be understood: one that is not may change the numbers.
 class Dictionary {
  public:
-  Dictionary(Reading& r, Json object) : r_(r), keys_(object) {}
+  Dictionary(Reading& r, Json object, std::optional<Json> over = {})
+      : r_(r), keys_(object, over) {}
 
   Keys& keys() { return keys_; }
   Json object() const { return keys_.object(); }
@@ -40,11 +41,17 @@ class Dictionary {
     return type_ = name.value_or("default");
   }
 
-  // original_max_position_embeddings: beside the sizes where it is there, else in here, else
-  // the context the model has now.
+  // original_max_position_embeddings: beside the sizes where it is there (but not for the entry
+  // of a layer type), else in here, else the context the model has now.
   std::int64_t original_length() {
     constexpr std::string_view name = "original_max_position_embeddings";
-    const auto beside = r_.keys.size({name}), inside = keys_.size({name});
+    auto beside = r_.keys.size({name});
+    const auto inside = keys_.size({name});
+    if (beside && r_.by_layer_type) {
+      r_.note(std::string(name) +
+              " beside the sizes is not used where rope_parameters has entries by layer type");
+      beside.reset();
+    }
     if (beside && inside && *beside != *inside)
       r_.note(std::string(name) + " " + std::to_string(*inside) +
               " of the scaling is not "
@@ -56,8 +63,8 @@ class Dictionary {
     return r_.out.length;
   }
   bool original_length_given() {
-    return keys_.find({"original_max_position_embeddings"}).has_value() ||
-           r_.keys.find({"original_max_position_embeddings"}).has_value();
+    constexpr std::string_view name = "original_max_position_embeddings";
+    return keys_.find({name}) || (!r_.by_layer_type && r_.keys.find({name}));
   }
 
   // Refuses keys that nobody asked for.
@@ -66,11 +73,13 @@ class Dictionary {
     if (length && *length != r_.out.length)
       r_.note("max_position_embeddings " + std::to_string(*length) +
               " of the scaling is not used: beside it is " + std::to_string(r_.out.length));
-    object().for_each_member([&](const std::string& name, Json value) {
+    const auto check = [&](const std::string& name, Json value) {
       if (!keys_.was_asked(name))
         value.fail("the key \"" + name + "\" of a scaling of type " + type_ +
                    " is not understood, and may change the frequencies");
-    });
+    };
+    object().for_each_member(check);
+    if (keys_.over()) keys_.over()->for_each_member(check);
   }
 
  private:

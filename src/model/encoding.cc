@@ -62,7 +62,7 @@ void check_shapes(const Encoding& encoding, const Matrices& matrices) {
 // Tokens that are numbered by cells or rows: all below the capacity.
 void check_positions(const Encoding& encoding, const Call& call) {
   const auto most = capacity(encoding);
-  if (!most || call.coordinates.data()) return;
+  if (!most || call.coordinates.data() || call.resized) return;
   for (const Positions* one : {&call.query_positions(), &call.key_positions()}) {
     if (!call.line && call.query_axes().size() != 1) break;
     for (std::size_t i = 0; i < one->ids.size(); ++i) {
@@ -185,7 +185,7 @@ double internal::put_scale(std::span<const Encoding> mixture, Call& call) {
   double factor = 1;
   std::int64_t size = 0;
   for (const Encoding& one : mixture) {
-    factor *= softmax_factor(one, call.length);
+    factor *= call.known ? call.known_factor : softmax_factor(one, call.length);
     size = std::max(size, head_dim(one));
   }
   if (call.softmax_scale == 0 && size > 0)

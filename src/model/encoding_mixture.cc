@@ -174,7 +174,8 @@ std::optional<std::int64_t> capacity(const Mixture& mixture) {
   return least;
 }
 
-Lowered internal::lower_call(const Mixture& mixture, Call call, Values values) {
+Lowered internal::lower_call(const Mixture& mixture, Call call, Values values,
+                             const Call* embedded) {
   check_count(mixture, values.size());
   Lowered lowered;
   lowered.softmax_factor = put_scale(mixture, call);
@@ -182,7 +183,8 @@ Lowered internal::lower_call(const Mixture& mixture, Call call, Values values) {
   Merger merger(lowered);
   for_each(mixture, [&](const Encoding& one, std::size_t first, std::size_t count) {
     Lowered part;
-    lower_into(one, call, values.subspan(first, count), part);
+    const bool table = embedded && info(one).enters == Place::embeddings;
+    lower_into(one, table ? *embedded : call, values.subspan(first, count), part);
     merger.add(info(one).name, std::move(part));
   });
   return lowered;

@@ -23,6 +23,7 @@
 #include <span>
 #include <vector>
 
+#include "gnomon/model/description.h"
 #include "gnomon/model/encoding.h"
 
 namespace gnomon::model {
@@ -51,6 +52,10 @@ class Call {
        EarlierKeys earlier);
 
   double softmax_scale = 0;  // with all factors; 0: not given
+  // The schedule and the factor of a mixture of one scaled rotary at this length, where an
+  // earlier call has made them.
+  const RotarySchedule* known = nullptr;
+  double known_factor = 1;
   std::int64_t length = 0;   // declared; 0: the spec's own
   std::optional<Distances> reach = {};  // wider distances than those of the tokens
   // Frames, height and width of the image that the tokens are; empty: not an image.
@@ -59,6 +64,8 @@ class Call {
   // Numbers of the tokens in a line, for tables and biases of an image whose rotation goes by
   // axes.
   const Positions* line = nullptr;
+  // Of an image whose learned table is resized: the rule, and where each patch lies.
+  const ImageTokens* resized = nullptr;
   std::int64_t cached = 0;  // tokens before the queries, where the keys are not given
   // Continuous coordinates of the queries [T, A] in place of positions; none: no data.
   View<const double, 2> coordinates = {};

@@ -115,4 +115,7 @@ class GgufDraft : public Draft {
   const Gguf& file_;
 };
 
+// Heads, windows, norms, caps and sinks.
+void read_attention(GgufDraft& r);
+
 }  // namespace gnomon::model::internal

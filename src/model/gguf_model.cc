@@ -319,6 +319,7 @@ void read_still(Reader& r) {
 namespace {
 
 ModelDescription finished(Reader& r) {
+  read_attention(r);
   finish(r);
   return std::move(r.out);
 }

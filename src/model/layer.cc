@@ -62,6 +62,7 @@ void put_attention(const LayerGroup& group, const NamedValues& values, Lowered& 
   const LayerAttention& attention = group.attention;
   lowered.softcap = attention.softcap;
   lowered.query_scale = attention.query_scale;
+  lowered.value_scale = attention.value_scale;
   if (const auto sinks = values.find("sinks"); sinks.data())
     for (const float one : numbers(sinks)) lowered.sinks.push_back(double{one});
   const auto norm = [](const std::optional<LayerNorm>& one) {
@@ -104,6 +105,7 @@ void internal::put_tokens(const LayerGroup& group, const TokensOfLayer& tokens,
                           Lowered& lowered) {
   lowered.queries.reset();
   lowered.keys.reset();
+  lowered.scale_positions.reset();
   tokens.put_mask(group.attention, lowered);
 }
 
@@ -117,16 +119,24 @@ void internal::put_group(const LayerGroup& group, const TokensOfLayer& tokens, V
 
 Lowered internal::lower_group(const ModelDescription& model, const LayerGroup& group,
                               const TokensOfLayer& tokens, Values values,
-                              std::optional<Distances> reach) {
+                              std::optional<Distances> reach, const Lowered* known) {
   refuse_unsupported(model, group);
   const NamedValues named(group, values);
-  Call call = tokens.call();
+  Call call = tokens.call_of(group.attention);
+  const Call whole = tokens.call();
   call.softmax_scale = group.attention.softmax_scale;
   if (reach) call.reach = reach;
-  Lowered lowered =
-      lower_call(group.position, call, values.first(parameters(group.position).size()));
+  if (known && known->query_rotary && group.position.size() == 1 &&
+      std::holds_alternative<ScaledRotary>(group.position[0])) {
+    call.known = &known->query_rotary->schedule();
+    call.known_factor = known->softmax_factor;
+  }
+  Lowered lowered = lower_call(group.position, call,
+                               values.first(parameters(group.position).size()), &whole);
   put_attention(group, named, lowered);
   tokens.put_mask(group.attention, lowered);
+  lowered.gated = gated(group.position);
+  lowered.table_in_layers = group.attention.table_input == TableInput::queries_and_keys;
   if (group.attention.rotary_input == RotaryInput::hidden) {
     // The layer's input is rotated before its projections: a rotation of queries alone.
     lowered.query_rotations.clear();
@@ -143,16 +153,37 @@ Lowered lower_layer(const ModelDescription& model, std::int64_t layer, std::stri
   return internal::lower_group(model, group, TokensOfLayer(model, tokens), values, {});
 }
 
+namespace {
+
 template <typename T>
-void add_position(const Lowered& lowered, View<T, 3> x) {
-  if (!lowered.table) return;
-  const EmbeddingTable& table = *lowered.table;
+void add_rows(const EmbeddingTable& table, View<T, 3> x) {
   const std::int64_t batch = x.extent(0), tokens = x.extent(1);
   if (table.tokens == tokens) return add_table(x, table.view());
   if (table.tokens != batch * tokens)
     refuse("model", "x must have " + std::to_string(table.tokens) + " tokens", batch * tokens);
   for (std::int64_t b = 0; b < batch; ++b)
     add_table(x.slice(0, b, 1), table.view().slice(0, b * tokens, tokens));
+}
+
+}  // namespace
+
+template <typename T>
+void add_position(const Lowered& lowered, View<T, 3> x) {
+  if (lowered.table && !lowered.table_in_layers) add_rows(*lowered.table, x);
+}
+
+bool has_own_input(const Lowered& lowered) noexcept {
+  return lowered.hidden_rotary || (lowered.table && lowered.table_in_layers);
+}
+
+template <typename T>
+void prepare_input(const Lowered& lowered, std::int64_t heads, View<T, 3> x) {
+  if (lowered.table && lowered.table_in_layers) add_rows(*lowered.table, x);
+  if (!lowered.hidden_rotary) return;
+  const std::ptrdiff_t size = x.extent(2) / heads;
+  rotate(View<T, 4>(x.data(), {x.extent(0), x.extent(1), heads, size},
+                    {x.stride(0), x.stride(1), size * x.stride(2), x.stride(2)}),
+         *lowered.hidden_rotary);
 }
 
 namespace {
@@ -165,6 +196,18 @@ void normalise_by(const std::optional<LoweredNorm>& norm, View<T, 4> x) {
                            : View<const float, 2>(numbers.data(), {norm->heads, norm->head_dim});
   };
   normalise_heads(norm->norm, view(norm->weight), view(norm->bias), x);
+}
+
+template <typename T>
+void scale_by(double factor, View<T, 4> x) {
+  for (std::ptrdiff_t b = 0; b < x.extent(0); ++b)
+    for (std::ptrdiff_t t = 0; t < x.extent(1); ++t)
+      for (std::ptrdiff_t h = 0; h < x.extent(2); ++h)
+        for (std::ptrdiff_t d = 0; d < x.extent(3); ++d) {
+          T& one = x(b, t, h, d);
+          one = static_cast<T>(static_cast<Accumulator<T>>(one) *
+                               static_cast<Accumulator<T>>(factor));
+        }
 }
 
 template <typename T>
@@ -190,19 +233,21 @@ void prepare(const Lowered& lowered, View<T, 4> q, View<T, 4> k, View<T, 4> v) {
   rotate_by(lowered.key_rotary, lowered.key_rotations, k);
   norms(NormOrder::after_rotation);
   normalise_by(lowered.value_norm, v);
+  if (lowered.value_scale != 1 && v.data()) scale_by(lowered.value_scale, v);
   if (!lowered.cosine.empty()) {
     if (q.data()) normalise<T>(q, lowered.cosine, q);
     if (k.data()) normalise<T>(k, {}, k);
   }
   if (lowered.query_scale && q.data()) {
-    if (!lowered.queries)
+    if (!lowered.scale_positions)
       refuse("model", "a scale by position needs positions of the queries", "none");
-    scale_queries(q, *lowered.query_scale, *lowered.queries);
+    scale_queries(q, *lowered.query_scale, *lowered.scale_positions);
   }
 }
 
-#define GNOMON_INSTANTIATE(T)                               \
-  template void add_position(const Lowered&, View<T, 3>);   \
+#define GNOMON_INSTANTIATE(T)                                             \
+  template void add_position(const Lowered&, View<T, 3>);                 \
+  template void prepare_input(const Lowered&, std::int64_t, View<T, 3>);  \
   template void prepare(const Lowered&, View<T, 4>, View<T, 4>, View<T, 4>);
 GNOMON_INSTANTIATE(float)
 GNOMON_INSTANTIATE(double)
@@ -210,8 +255,11 @@ GNOMON_INSTANTIATE(Half)
 GNOMON_INSTANTIATE(BFloat16)
 #undef GNOMON_INSTANTIATE
 
-AttentionPosition attention_position(const Lowered& lowered) {
+AttentionPosition attention_position(const Lowered& lowered, View<const float, 3> gates) {
+  if (lowered.gated && !gates.data())
+    refuse("model", "gates of the layer's input must be given", "none");
   AttentionPosition position;
+  position.gates = gates;
   position.bias = lowered.bias;
   if (!lowered.relative.empty()) position.relative = &lowered.relative;
   if (lowered.keys) {

@@ -9,11 +9,19 @@ namespace {
 
 // All tokens in one sequence, at positions that rows already say.
 bool is_consecutive(const Positions& positions, std::int64_t offset) {
-  for (std::size_t i = 0; i < positions.ids.size(); ++i) {
-    const auto t = static_cast<std::int64_t>(i) % positions.tokens;
-    if (positions.ids[i] != offset + t || positions.sequences[i] != 0) return false;
+  std::int64_t differ = 0;  // without a branch, so that the loop is of vectors
+  for (std::int64_t b = 0; b < positions.batch; ++b) {
+    const std::int64_t* const ids = positions.ids.data() + b * positions.tokens;
+    const std::int32_t* const sequences = positions.sequences.data() + b * positions.tokens;
+    for (std::int64_t t = 0; t < positions.tokens; ++t)
+      differ |= (ids[t] - offset - t) | sequences[t];
   }
-  return true;
+  return differ == 0;
+}
+
+// The caller's own positions, without a copy.
+std::shared_ptr<const Positions> borrowed(const Positions& positions) {
+  return {std::shared_ptr<const Positions>(), &positions};
 }
 
 // Tokens of different chunks in different sequences.
@@ -65,7 +73,7 @@ TokensOfLayer::TokensOfLayer(const ModelDescription& model, const LayerTokens& t
 }
 
 void TokensOfLayer::place_image(const ModelDescription& model, const ImagePatches& image) {
-  const ImageTokens rule = model.image.value_or(ImageTokens{});
+  const ImageTokens& rule = rule_ = model.image.value_or(ImageTokens{});
   if (image.frames < 1 || image.height < 1 || image.width < 1)
     refuse("model", "an image must have at least 1 patch",
            std::min({image.frames, image.height, image.width}));
@@ -104,9 +112,23 @@ Call TokensOfLayer::call() const {
   if (!image_.empty()) {
     if (coordinates_.cells > 0) call.coordinates = coordinates_.view();
     if (!keys_.empty()) call.line = &keys_.front();
+    if (rule_.table && (rule_.table->height != image_[1] || rule_.table->width != image_[2] ||
+                        rule_.order == PatchOrder::merge_blocks))
+      call.resized = &rule_;
   }
   if (key_axes_.empty() && tokens_.cached > 0) call.cached = tokens_.cached;
   return call;
+}
+
+Call TokensOfLayer::call_of(const LayerAttention& attention) const {
+  if (!is_image() || !attention.partition) return call();
+  const auto [height, width, shift] = *attention.partition;
+  window_ = grid_axes(grid(height, width));
+  window_line_ = {consecutive(height * width)};
+  Call window(window_, {}, Call::EarlierKeys::turned);
+  window.line = &window_line_.front();
+  window.length = length_;
+  return window;
 }
 
 void TokensOfLayer::put_mask(const LayerAttention& attention, Lowered& lowered) const {
@@ -122,7 +144,11 @@ void TokensOfLayer::put_mask(const LayerAttention& attention, Lowered& lowered) 
       key_axes_.empty() ? is_consecutive(queries, tokens_.cached)
                         : is_consecutive(key_axes_.front(), 0) &&
                               is_consecutive(queries, lowered.mask.offset);
-  lowered.queries = queries;
+  if (attention.query_scale)
+    lowered.scale_positions =
+        attention.query_scale_index == ScaleIndex::row
+            ? std::make_shared<Positions>(consecutive(queries.tokens, lowered.mask.offset))
+            : borrowed(queries);
   std::optional<std::int64_t> chunk = attention.chunk;
   if (chunk && by_rows && queries.tokens == 1) {
     // One query sees the keys of its chunk: as many as it is rows into it.
@@ -131,16 +157,18 @@ void TokensOfLayer::put_mask(const LayerAttention& attention, Lowered& lowered) 
     chunk.reset();
   }
   if (by_rows && !chunk) return;
-  const Positions all =
-      !key_axes_.empty() ? key_axes_.front()
+  const std::shared_ptr<const Positions> all =
+      !key_axes_.empty() ? borrowed(key_axes_.front())
       : tokens_.cached > 0
-          ? consecutive(keys, queries.ids.empty() ? 0 : queries.ids.front() - tokens_.cached)
-          : queries;
+          ? std::make_shared<Positions>(consecutive(
+                keys, queries.ids.empty() ? 0 : queries.ids.front() - tokens_.cached))
+          : borrowed(queries);
+  lowered.queries = borrowed(queries);
   lowered.keys = all;
   if (!chunk) return;
-  const std::int64_t chunks = std::max(greatest(all), greatest(queries)) / *chunk + 1;
-  lowered.queries = chunked(queries, *chunk, chunks);
-  lowered.keys = chunked(all, *chunk, chunks);
+  const std::int64_t chunks = std::max(greatest(*all), greatest(queries)) / *chunk + 1;
+  lowered.queries = std::make_shared<Positions>(chunked(queries, *chunk, chunks));
+  lowered.keys = std::make_shared<Positions>(chunked(*all, *chunk, chunks));
 }
 
 }  // namespace gnomon::model::internal

@@ -17,9 +17,13 @@ class TokensOfLayer {
   TokensOfLayer& operator=(const TokensOfLayer&) = delete;
 
   Call call() const;
+  // The tokens of one window of an image; of tokens that are no image themselves.
+  bool is_image() const { return tokens_.image.has_value(); }
+  Call call_of(const LayerAttention& attention) const;
   // The mask and, where rows are not enough, the positions of queries and keys.
   void put_mask(const LayerAttention& attention, Lowered& lowered) const;
   Distances distances() const { return call().distances(); }
+  std::int64_t length() const noexcept { return length_; }
 
  private:
   void place_image(const ModelDescription& model, const ImagePatches& image);
@@ -28,8 +32,10 @@ class TokensOfLayer {
   std::int64_t length_ = 0;
   std::vector<Positions> queries_ = {}, keys_ = {};  // where they are made here
   std::vector<std::int64_t> image_ = {};
+  ImageTokens rule_ = {};
   Coordinates coordinates_ = {};
   std::span<const Positions> query_axes_ = {}, key_axes_ = {};
+  mutable std::vector<Positions> window_ = {}, window_line_ = {};
 };
 
 // Throws std::invalid_argument that names what the group does.
@@ -40,9 +46,10 @@ void put_tokens(const LayerGroup& group, const TokensOfLayer& tokens, Lowered& l
 void put_group(const LayerGroup& group, const TokensOfLayer& tokens, Values values,
                Lowered& lowered);
 
-// Plan of a group; `reach`: wider distances than those of the tokens.
+// Plan of a group; `reach`: wider distances than those of the tokens; `known`: an earlier plan
+// of the group at the same length.
 Lowered lower_group(const ModelDescription& model, const LayerGroup& group,
-                    const TokensOfLayer& tokens, Values values,
-                    std::optional<Distances> reach);
+                    const TokensOfLayer& tokens, Values values, std::optional<Distances> reach,
+                    const Lowered* known = nullptr);
 
 }  // namespace gnomon::model::internal

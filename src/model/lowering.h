@@ -18,7 +18,9 @@ void lower_into(const Encoding& encoding, const Call& call, Values values, Lower
 void backward_into(const Encoding& encoding, const Call& call, Values values,
                    const LoweredGradient& lowered, Gradients grads);
 
-// The mixture's lowering for a call whose scale is not final yet.
-Lowered lower_call(const Mixture& mixture, Call call, Values values);
+// The mixture's lowering for a call whose scale is not final yet. `embedded`: the tokens of
+// what is added to the embeddings, where these are others.
+Lowered lower_call(const Mixture& mixture, Call call, Values values,
+                   const Call* embedded = nullptr);
 
 }  // namespace gnomon::model::internal

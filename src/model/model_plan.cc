@@ -101,34 +101,31 @@ Matrix read_parameter(const LayerGroup& group, const Parameter& wanted,
                       std::string_view prefix, std::string& names) {
   for (const ParameterTensor& tensor : group.tensors) {
     if (tensor.parameter != wanted.name) continue;
-    ParameterTensor here = tensor;
-    here.name = name_of_layer(tensor.name, group, layer);
-    if (here.name.find("{head}") != std::string::npos) {
+    for (const std::string& one : alternatives(tensor.name)) {
+      ParameterTensor here{tensor.parameter, name_of_layer(one, group, layer), tensor.layout};
+      if (!group.part.empty())  // GGUF: enc.blk.0, dec.blk.0
+        here.name =
+            (one.starts_with("blk.") ? group.part.substr(0, 3) : group.part) + "." + here.name;
       // A tensor for each head: StableLM.
-      Matrix joined{0, wanted.columns, {}};
-      for (std::int64_t head = 0; head < group.heads; ++head) {
-        ParameterTensor one = here;
-        replace(one.name, "{head}", std::to_string(head));
-        const std::string name = find_tensor(checkpoint, one, layer, prefix);
+      const bool by_head = here.name.find("{head}") != std::string::npos;
+      CheckpointTensor read;
+      for (std::int64_t head = 0; head < (by_head ? group.heads : 1); ++head) {
+        ParameterTensor of_head = here;
+        replace(of_head.name, "{head}", std::to_string(head));
+        const std::string name = find_tensor(checkpoint, of_head, layer, prefix);
         if (name.empty()) break;
-        const auto values = checkpoint.read(name).values;
-        joined.values.insert(joined.values.end(), values.begin(), values.end());
+        CheckpointTensor more = checkpoint.read(name);
+        read.shape = std::move(more.shape);
+        read.values.insert(read.values.end(), more.values.begin(), more.values.end());
         names += name + " ";
       }
-      if (!joined.values.empty()) {
-        joined.rows = std::ssize(joined.values) / joined.columns;
-        return joined;
-      }
+      if (read.values.empty()) continue;
+      Parameter shape = wanted;
+      // A norm has a row for all heads, or one for each.
+      if (may_be_missing(wanted.name) && wanted.columns > 0)
+        shape.rows = std::ssize(read.values) / wanted.columns;
+      return take(std::move(read), tensor.layout, shape, here.name);
     }
-    const std::string name = find_tensor(checkpoint, here, layer, prefix);
-    if (name.empty()) continue;
-    names += name + " ";
-    CheckpointTensor read = checkpoint.read(name);
-    Parameter shape = wanted;
-    // A norm has a row for all heads, or one for each.
-    if (may_be_missing(wanted.name) && wanted.columns > 0)
-      shape.rows = std::ssize(read.values) / wanted.columns;
-    return take(std::move(read), tensor.layout, shape, name);
   }
   if (may_be_missing(wanted.name)) return {};
   refuse("model", "the checkpoint must have a tensor for " + wanted.name,
@@ -175,6 +172,7 @@ struct ModelPlan::Kept {
   std::vector<Matrix> matrices = {};
   Lowered lowered = {};
   std::optional<Distances> reach = {};  // of the bias and the relative vectors
+  std::int64_t length = -1;             // that the frequencies are resolved for
   bool current = false;
 
   std::vector<View<const float, 2>> values() const {
@@ -243,10 +241,21 @@ void ModelPlan::set_tokens(const LayerTokens& tokens) {
       internal::put_group(*kept.group, resolved, values, kept.lowered);
       continue;
     }
-    kept.lowered = internal::lower_group(model_, *kept.group, resolved, values, reach);
+    kept.lowered =
+        internal::lower_group(model_, *kept.group, resolved, values, reach,
+                              kept.length == resolved.length() ? &kept.lowered : nullptr);
+    kept.length = resolved.length();
     kept.reach = reach;
     if (kept.lowered.query_rotary && kept.matrices.empty()) rotating = &kept;
   }
+}
+
+void ModelPlan::gates(std::int64_t layer, View<const float, 3> x, View<float, 3> out) const {
+  group_of(model_, layer, part_);
+  const Kept& kept = *layers_[static_cast<std::size_t>(layer)];
+  const auto values = kept.values();
+  model::gates(kept.group->position,
+               std::span(values).first(parameters(kept.group->position).size()), x, out);
 }
 
 const Lowered& ModelPlan::layer(std::int64_t layer) const {

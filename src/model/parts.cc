@@ -27,10 +27,10 @@ std::string part_type(const std::string& whole, const std::string& name, const J
   const bool is_whole = own == whole || !part_of(own, name).empty();
   if (!own.empty() && !is_whole) return own;
   for (const std::string& one : {whole, own})
-    if (const auto known = part_of(one, name); !known.empty()) return std::string(known);
+    if (const auto known = part_of(one, name); !known.empty()) return known;
   const bool language =
       std::find(language_parts.begin(), language_parts.end(), name) != language_parts.end();
-  return own.empty() && language ? std::string(language_model_of(whole)) : own;
+  return own.empty() && language ? language_model_of(whole) : own;
 }
 
 void add_parts(const Json& object, const std::string& type, const std::string& before,

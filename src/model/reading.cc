@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -15,7 +16,7 @@
 
 namespace gnomon::model::internal {
 
-Keys::Keys(Json object) : object_(object) {
+Keys::Keys(Json object, std::optional<Json> over) : object_(object), over_(over) {
   std::size_t members = 0;
   object.for_each_member([&](const std::string&, Json value) {
     if (++members > Json::max_list)
@@ -29,8 +30,10 @@ std::optional<Json> Keys::find(Names names) {
   for (const std::string_view name : names) {
     asked_.emplace(name);
     if (found) continue;
-    found = object_.find(name);
-    if (found && found->is_null()) found.reset();
+    for (const auto& object : {over_, std::optional(object_)}) {
+      if (!found && object) found = object->find(name);
+      if (found && found->is_null()) found.reset();
+    }
   }
   return found;
 }
@@ -149,10 +152,30 @@ std::int64_t hidden_size(Reading& r) {
   return r.size_or_default(hidden_names, r.family.hidden);
 }
 
+namespace {
+
+std::int64_t layer_count(Reading& r) {
+  const Keys::Names names = {"num_hidden_layers", "n_layer",        "n_layers",
+                             "num_layers",        "decoder_layers", "num_decoder_layers",
+                             "encoder_layers"};
+  const auto given = r.keys.find(names);
+  if (r.family.model_type == "lxmert" && given && given->is(JsonType::object))
+    return r.size_or_default({"l_layers"}, r.family.layers, most_of_few);
+  if (const auto types = r.keys.find({"layers_block_type"}); types && !given)
+    return std::max<std::int64_t>(std::ssize(types->strings("layers_block_type")), 1);
+  return r.size_or_default(names, r.family.layers, most_of_few);
+}
+
+// Families whose heads are hidden_size / num_attention_heads elements, rounded down.
+bool rounds_down(std::string_view model_type) {
+  return model_type == "glm4_moe" || model_type == "glm4v_moe_text" ||
+         model_type == "qwen3_omni_moe_text";
+}
+
+}  // namespace
+
 void read_sizes(Reading& r) {
-  r.out.layers = r.size_or_default({"num_hidden_layers", "n_layer", "n_layers", "num_layers",
-                                    "decoder_layers", "num_decoder_layers", "encoder_layers"},
-                                   r.family.layers, most_of_few);
+  r.out.layers = layer_count(r);
   r.heads = r.size_or_default(
       {"num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads",
        "decoder_attention_heads", "encoder_attention_heads"},
@@ -166,7 +189,7 @@ void read_sizes(Reading& r) {
            r.out.model_type);
   } else {
     const std::int64_t hidden = hidden_size(r);
-    if (hidden % r.heads != 0)
+    if (hidden % r.heads != 0 && (hidden < r.heads || !rounds_down(r.family.model_type)))
       r.fail_at(hidden_names, "hidden_size must be a multiple of num_attention_heads " +
                                   std::to_string(r.heads) +
                                   " where head_dim is not given, got " +
@@ -200,10 +223,35 @@ bool keeps_state(std::string_view layer_type) {
   return false;
 }
 
+// per_layer_config: {"3": {"num_attention_heads": 6}}, what differs in single layers.
+void read_single_layers(Reading& r) {
+  const auto all = r.keys.object_in("per_layer_config");
+  if (!all) return;
+  all->for_each_member([&](const std::string& number, Json value) {
+    std::size_t l = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), l);
+    if (error != std::errc() || end != number.data() + number.size())
+      value.fail("per_layer_config must name layers by their numbers, got " +
+                 gnomon::internal::shown(number));
+    if (l >= r.layers.size()) return;
+    value.require(JsonType::object, "an entry of per_layer_config");
+    Layer& layer = r.layers[l];
+    Keys keys(value);
+    layer.heads = keys.size({"num_attention_heads"}, most_of_few).value_or(layer.heads);
+    const auto by_type = [&](const char* name, std::map<std::string, std::int64_t>& sizes) {
+      const auto size = keys.size({name}, most_of_few);
+      if (size && sizes.try_emplace(layer.type, *size).first->second != *size)
+        value.fail(std::string(name) + " must be the same in all layers of type " + layer.type);
+    };
+    by_type("head_dim", r.head_dims);
+    by_type("num_key_value_heads", r.key_heads_of);
+  });
+}
+
 void read_layer_types(Reading& r) {
   r.layers.resize(static_cast<std::size_t>(r.out.layers));
   const auto types = r.keys.find({"layer_types"});
-  if (!types) return;
+  if (!types) return read_single_layers(r);
   const auto names = types->strings("layer_types");
   if (names.size() < r.layers.size())
     types->fail("layer_types must name each of " + std::to_string(r.layers.size()) +
@@ -217,7 +265,8 @@ void read_layer_types(Reading& r) {
                                                "attention",
                                                "hybrid",
                                                "compressed_sparse_attention",
-                                               "heavily_compressed_attention"};
+                                               "heavily_compressed_attention",
+                                               "indexed_attention"};
   for (std::size_t l = 0; l < r.layers.size(); ++l) {
     if (std::find(std::begin(known), std::end(known), names[l]) == std::end(known) &&
         !keeps_state(names[l]))
@@ -226,6 +275,7 @@ void read_layer_types(Reading& r) {
     r.layers[l].type = names[l];
     r.layers[l].attends = !keeps_state(names[l]);
   }
+  read_single_layers(r);
 }
 
 LayerGroup& put_group(Draft& r, Mixture position, std::int64_t layers, std::string part) {
@@ -245,7 +295,7 @@ namespace {
 LayerGroup group_of_layer(const Draft& r, const Layer& layer) {
   LayerGroup group;
   if (!layer.attends) return group;
-  group.heads = r.heads;
+  group.heads = layer.heads != 0 ? layer.heads : r.heads;
   group.head_dim = r.head_dim_of(layer.type);
   group.attention.softmax_scale =
       r.softmax_scale.value_or(inverse_sqrt(static_cast<double>(group.head_dim)));
@@ -309,14 +359,15 @@ class Grouping {
 }  // namespace
 
 void put_rotary_groups(Draft& r) {
-  Grouping<std::tuple<std::string_view, std::string_view, bool, bool>> grouping(r);
+  Grouping<std::tuple<std::string_view, std::string_view, bool, bool, std::int64_t>> grouping(
+      r);
   // Full attention first: what most readers look for.
   for (const bool full : {true, false})
     for (std::size_t l = 0; l < r.layers.size(); ++l) {
       const Layer& layer = r.layers[l];
       if ((layer.type == "full_attention") == full)
-        grouping.add({layer.type, layer.rope, layer.attends, layer.turns}, static_cast<std::int64_t>(l),
-                     [&] { return group_of_layer(r, layer); });
+        grouping.add({layer.type, layer.rope, layer.attends, layer.turns, layer.heads},
+                     static_cast<std::int64_t>(l), [&] { return group_of_layer(r, layer); });
     }
   for (LayerGroup& group : std::move(grouping).groups()) {
     if (group.head_dim == 0)
@@ -353,11 +404,19 @@ LayerGroup joined(const Draft& r, const std::vector<std::size_t>& in, const Laye
   if (all.part == "decoder") attention.visibility = Visibility::causal;
   if (layer.slides) attention.left = r.left, attention.right = r.right;
   if (layer.type != "chunked_attention") attention.chunk.reset();
+  if (!layer.normalises) attention.query_norm.reset(), attention.key_norm.reset();
+  if (!layer.sinks) attention.sinks = Sinks::none;
   const auto keys = r.key_heads_of.find(layer.type);
   all.key_heads = keys != r.key_heads_of.end() ? keys->second : r.key_heads;
   if (all.key_heads == 0) all.key_heads = all.heads;
-  all.value_dim = r.value_dim != 0 ? r.value_dim : all.head_dim;
-  if (all.unsupported.empty()) all.unsupported = r.unsupported;
+  if (all.heads % all.key_heads != 0)
+    r.fail("the query heads of a layer must be a multiple of the key heads " +
+           std::to_string(all.key_heads) + ", got " + std::to_string(all.heads));
+  const auto values = r.value_dims.find(layer.type);
+  all.value_dim = values != r.value_dims.end() ? values->second : r.value_dim;
+  if (all.value_dim == 0) all.value_dim = all.head_dim;
+  for (const std::string& one : {r.unsupported, layer.unsupported})
+    if (all.unsupported.empty()) all.unsupported = one;
   all.stages = r.stages;
   all.tensors = tensors_of(all);
   return all;
@@ -382,7 +441,8 @@ void finish(Draft& r) {
       if (r.out.groups[i].part == part)
         for (const std::int64_t l : r.out.groups[i].layers)
           in[static_cast<std::size_t>(l)].push_back(i);
-    Grouping<std::tuple<std::vector<std::size_t>, std::string, bool>> grouping(r);
+    Grouping<std::tuple<std::vector<std::size_t>, std::string, bool, bool, std::string>>
+        grouping(r);
     const Layer plain;
     const auto visit = [&](std::int64_t l) {
       const auto& groups = in[static_cast<std::size_t>(l)];
@@ -390,7 +450,7 @@ void finish(Draft& r) {
           static_cast<std::size_t>(l) < r.layers.size() ? r.layers[static_cast<std::size_t>(l)]
                                                         : plain;
       if (!groups.empty())
-        grouping.add({groups, layer.type, layer.slides}, l,
+        grouping.add({groups, layer.type, layer.slides, layer.sinks, layer.unsupported}, l,
                      [&] { return joined(r, groups, layer); });
     };
     // In the order in which they were put.

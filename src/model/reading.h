@@ -38,9 +38,11 @@ class Keys {
  public:
   using Names = std::initializer_list<std::string_view>;
 
-  // Throws FormatError when there are more than 65536: each key is searched among all.
-  explicit Keys(Json object);
+  // Throws FormatError when there are more than 65536: each key is searched among all. A key
+  // of `over` comes before the same key of the object.
+  explicit Keys(Json object, std::optional<Json> over = {});
   Json object() const { return object_; }
+  const std::optional<Json>& over() const { return over_; }
 
   std::optional<Json> find(Names names);
   std::optional<std::int64_t> integer(Names names);
@@ -55,6 +57,7 @@ class Keys {
 
  private:
   Json object_;
+  std::optional<Json> over_;
   std::set<std::string, std::less<>> asked_;
 };
 
@@ -72,7 +75,11 @@ struct Layer {
   bool attends = true;                  // or convolution, recurrence: nothing to encode
   bool turns = true;                    // or no rotation (NoPE)
   std::string rope = {};                // its key in `ropes`, where that is not its type
+  bool normalises = true;               // its queries and keys, where the model does
   bool slides = false;                  // has the window of `Draft::window`
+  bool sinks = true;                    // where the model has any
+  std::int64_t heads = 0;               // 0: as the model
+  std::string unsupported = {};         // what of it alone lower_layer cannot give
 };
 
 struct Reading;
@@ -104,10 +111,10 @@ constexpr std::span<const Family> (*all_families[])() = {rotary_families, other_
                                                          vision_families};
 const Family* find_family(std::string_view model_type);
 // "qwen2" for "internvl"; the same name for what has no parts.
-std::string_view language_model_of(std::string_view model_type);
+std::string language_model_of(std::string_view model_type);
 // "clip_vision_model" for the "vision_config" of "llava", where a config does not say it;
 // empty where it is not known.
-std::string_view part_of(std::string_view model_type, std::string_view part);
+std::string part_of(std::string_view model_type, std::string_view part);
 
 // The layers of a model as they are found out, and the groups made of them.
 struct Draft {
@@ -115,7 +122,8 @@ struct Draft {
   std::int64_t heads = 0, head_dim = 0;
   std::int64_t key_heads = 0;                             // 0: as heads
   std::int64_t value_dim = 0;                             // 0: as head_dim
-  std::map<std::string, std::int64_t> key_heads_of = {};  // by layer type, where they differ
+  // By layer type, where they differ.
+  std::map<std::string, std::int64_t> key_heads_of = {}, value_dims = {};
   LayerAttention attention = {};  // of all layers, without window and scale
   // The rows that layers with a window see before and after their own.
   std::optional<std::int64_t> left = {}, right = {};
@@ -150,6 +158,11 @@ struct Reading : Draft {
   std::shared_ptr<const JsonDocument> defaults = {};  // the family's rope_parameters
   std::optional<MRopeOrder> mrope = {};
   std::vector<std::int64_t> sections = {};  // mrope_section where it is not given
+  // Families with an encoding for each layer type: the bases of entries that have none, or are
+  // not there; and the layer types to whose entries the keys of rope_scaling are added.
+  std::map<std::string, double> bases = {};
+  std::set<std::string> scaled = {};
+  bool by_layer_type = false;  // rope_parameters has an entry for each layer type
 
   [[noreturn]] void fail(const std::string& reason) const override;
   // At the value of the first of the names that has one.
@@ -169,10 +182,10 @@ std::int64_t hidden_size(Reading& r);
 void read_layer_types(Reading& r);
 // Layers that keep a state (linear attention, convolution) see no positions.
 bool keeps_state(std::string_view layer_type);
-// The one rotary encoding of a dictionary (rope_scaling, rope_parameters, or one of its layer
-// types), which may be absent.
+// The one rotary encoding of a dictionary (rope_scaling, rope_parameters, or the entry of a
+// layer type), which may be absent. Keys of `over` come before those of an entry.
 Rope read_rope(Reading& r, std::optional<Json> dictionary, double base,
-               const std::string& type = {});
+               const std::string& type = {}, std::optional<Json> over = {});
 // Sizes, ropes, groups: a family with nothing special.
 void read_rotary(Reading& r);
 // The ropes of all layer types, from rope_scaling or rope_parameters, in old or new spelling.

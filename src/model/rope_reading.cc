@@ -41,13 +41,20 @@ std::vector<std::int32_t> read_axes(Reading& r, Dictionary* d, std::int64_t pair
   }
 }
 
+// Families whose code rotates as many elements as cos has: one more where the share is odd.
+bool rounds_up(std::string_view model_type) {
+  constexpr std::string_view families[] = {
+      "glm",        "glm4",      "glm4_moe", "glm4v_moe_text", "gpt_neox",
+      "minimax_m2", "moonshine", "nemotron", "phi3",           "qwen3_next"};
+  return std::find(std::begin(families), std::end(families), model_type) != std::end(families);
+}
+
 // The share of the head that turns: a number of elements, or a factor under one of its names.
 struct Turning {
   std::int64_t dim;
   std::optional<Json> said_by = {};
 };
 Turning read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
-  if (r.rotary_dim) return {*r.rotary_dim, r.keys.find({"rotary_dim", "qk_rope_head_dim"})};
   const auto of_head = [&](double share) {
     return static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
   };
@@ -61,6 +68,12 @@ Turning read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
   };
   constexpr std::string_view factor = "partial_rotary_factor";
   const auto inside = d ? read(d->keys(), {factor}) : std::nullopt;
+  if (r.rotary_dim && (r.first > 0 || !inside)) {
+    if (inside && inside->dim != *r.rotary_dim)
+      r.note("partial_rotary_factor " + inside->said_by->shown() +
+             " is not used: " + std::to_string(*r.rotary_dim) + " elements turn");
+    return {*r.rotary_dim, r.keys.find({"rotary_dim", "qk_rope_head_dim"})};
+  }
   const auto beside =
       read(r.keys, {factor, "rotary_pct", "rope_pct", "rotary_percent", "rope_percent",
                     "rotary_percentage", "rotary_emb_fraction"});
@@ -110,8 +123,8 @@ void check_frequencies(Reading& r, const Rope& rope, const std::optional<Json>& 
 
 }  // namespace
 
-Rope read_rope(Reading& r, std::optional<Json> dictionary, double base,
-               const std::string& type) {
+Rope read_rope(Reading& r, std::optional<Json> dictionary, double base, const std::string& type,
+               std::optional<Json> over) {
   if (r.ropes.size() == most_kinds)
     r.fail("layers must turn in at most " + std::to_string(most_kinds) + " ways");
   const std::int64_t head_dim = r.head_dim_of(type);
@@ -120,13 +133,23 @@ Rope read_rope(Reading& r, std::optional<Json> dictionary, double base,
     if (!dictionary->is(JsonType::object))
       dictionary->fail("rope_scaling and rope_parameters must be objects, got " +
                        dictionary->shown());
-    d.emplace(r, *dictionary);
+    d.emplace(r, *dictionary, over);
   }
-  const Turning turning = read_dim(r, d ? &*d : nullptr, head_dim);
+  Turning turning = read_dim(r, d ? &*d : nullptr, head_dim);
+  const bool odd = turning.dim % 2 != 0 && turning.dim + 1 <= head_dim - r.first &&
+                   rounds_up(r.family.model_type);
+  if (odd) ++turning.dim;
   Rope rope{
       .rotary = {
           .dim = turning.dim, .pairing = r.family.pairing, .base = base, .first = r.first}};
   if (d) rope.rotary.base = d->keys().base({"rope_theta"}).value_or(base);
+  if (odd) {
+    const double given = rope.rotary.base, dim = static_cast<double>(turning.dim);
+    rope.rotary.base = std::pow(given, dim / (dim - 1));
+    r.note("the share of a head that turns is odd: " + std::to_string(turning.dim) +
+           " elements turn by " + shown(given) + "^(-2i/" + std::to_string(turning.dim - 1) +
+           "), so that the base is " + shown(rope.rotary.base));
+  }
   const auto refuse_dim = [&](const std::string& rule) {
     const std::string reason =
         "the elements that turn must be " + rule + ", got " + std::to_string(turning.dim);
@@ -136,7 +159,9 @@ Rope read_rope(Reading& r, std::optional<Json> dictionary, double base,
   if (turning.dim < 2 || turning.dim > head_dim - r.first)
     refuse_dim("2 to the head size " + std::to_string(head_dim - r.first));
   if (d) rope.scaling = read_scaling(r, *d, rope.rotary, head_dim);
-  if (rope.rotary.dim % 2 != 0) refuse_dim("even");
+  const bool of_base = std::holds_alternative<DynamicNtkScaling>(rope.scaling) ||
+                       std::holds_alternative<NtkScaling>(rope.scaling);
+  if (rope.rotary.dim % 2 != 0 || (odd && of_base)) refuse_dim("even");
   std::int64_t frequencies = rope.rotary.dim / 2;
   for (const auto& [other, one] : r.ropes) frequencies += one.rotary.dim / 2;
   if (frequencies > most_frequencies)
@@ -161,11 +186,25 @@ void read_given_ropes(Reading& r) {
     return one.is(JsonType::object) && !any;
   };
   if (dictionary && empty(*dictionary)) dictionary.reset();
+  const auto by_type = [&](const std::optional<Json>& one) {
+    bool any = false;
+    if (one)
+      one->for_each_member(
+          [&](const std::string&, Json value) { any = any || value.is(JsonType::object); });
+    return any;
+  };
+  // Added to the entries of rope_parameters.
+  std::optional<Json> added;
+  if (!r.scaled.empty() && dictionary && by_type(parameters) && !by_type(dictionary))
+    std::swap(added, dictionary);
   const auto inner_theta = [](const std::optional<Json>& one) {
     return one && one->is(JsonType::object) && Keys(*one).find({"rope_theta"});
   };
   if (dictionary && parameters) {
-    r.note("rope_scaling and rope_parameters are both there: rope_scaling is taken");
+    r.note(
+        "rope_scaling and rope_parameters are both there: rope_scaling is taken, and a base "
+        "that "
+        "only rope_parameters has; transformers 5.23 drops that base");
     if (!base && inner_theta(parameters)) base = Keys(*parameters).base({"rope_theta"});
   }
   if (!dictionary) dictionary = parameters;
@@ -176,32 +215,46 @@ void read_given_ropes(Reading& r) {
     dictionary = r.defaults->root();
     read_temperature(r, *dictionary);
   }
-  // By layer type: an object of objects.
-  bool nested = false;
-  if (dictionary)
-    dictionary->for_each_member(
-        [&](const std::string&, Json value) { nested = nested || value.is(JsonType::object); });
   const double usual = base.value_or(r.family.base);
-  if (nested) {
+  r.by_layer_type = by_type(dictionary);
+  if (r.by_layer_type) {
+    const auto base_of = [&](const std::string& type) {
+      const auto found = r.bases.find(type);
+      return found == r.bases.end() ? usual : found->second;
+    };
+    const auto over = [&](const std::string& type) {
+      return r.scaled.contains(type) ? added : std::nullopt;
+    };
     std::map<std::string, bool> turns;  // by layer type; null: these layers do not
     for (const Layer& layer : r.layers) turns.emplace(layer.type, true);
     dictionary->for_each_member([&](const std::string& type, Json value) {
-      if (!value.is(JsonType::object) && !value.is_null())
-        value.fail("rope_parameters must be one dictionary, or one for each layer type; got " +
-                   value.shown());
       const auto of_layers = turns.find(type);
+      if (!value.is(JsonType::object) && !value.is_null()) {
+        if (of_layers != turns.end())
+          value.fail(
+              "rope_parameters must be one dictionary, or one for each layer type; got " +
+              value.shown());
+        return r.note("the key " + type +
+                      " of rope_parameters is not used: it has entries by "
+                      "layer type");
+      }
       if (of_layers == turns.end())
         return r.note("rope_parameters has an entry for " + type + ", which no layer is");
       if (!of_layers->second || r.ropes.contains(type)) value.fail(type + " occurs twice");
-      if (value.is_null())
+      if (!value.is_null())
+        r.ropes[type] = read_rope(r, value, base_of(type), type, over(type));
+      else if (!r.bases.contains(type))
         of_layers->second = false;
-      else
-        r.ropes[type] = read_rope(r, value, usual, type);
     });
-    for (Layer& layer : r.layers) layer.turns = layer.turns && turns[layer.type];
-    for (const Layer& layer : r.layers)
-      if (layer.attends && layer.turns && !r.ropes.contains(layer.type))
+    for (Layer& layer : r.layers) {
+      layer.turns = layer.turns && turns[layer.type];
+      if (!layer.attends || !layer.turns || r.ropes.contains(layer.type)) continue;
+      if (!r.bases.contains(layer.type))
         dictionary->fail("rope_parameters must have an entry for the layer type " + layer.type);
+      r.note("rope_parameters has no entry for " + layer.type + ": rope_theta " +
+             shown(base_of(layer.type)));
+      r.ropes[layer.type] = read_rope(r, added, base_of(layer.type), layer.type);
+    }
     return;
   }
   if (base && inner_theta(dictionary) && *Keys(*dictionary).base({"rope_theta"}) != *base)

@@ -10,7 +10,9 @@ void by_rotary_dim(Reading& r);  // GPT-J, CodeGen
 void chatglm(Reading& r);
 void dbrx(Reading& r);
 void dia(Reading& r);
+void falcon_h1(Reading& r);
 void granite(Reading& r);
+void laguna(Reading& r);
 void llama4(Reading& r);
 void minimax_m2(Reading& r);
 void ministral3(Reading& r);
@@ -27,7 +29,9 @@ void exaone4(Reading& r);
 void gemma2(Reading& r);
 void gemma3(Reading& r);
 void gemma3n(Reading& r);
+void embedding_gemma2(Reading& r);
 void gemma4(Reading& r);
+void muse(Reading& r);
 void granite_by_layer(Reading& r);
 void lfm3(Reading& r);
 void mimo(Reading& r);
@@ -52,6 +56,8 @@ void latent(Reading& r);
 void latent_unscaled(Reading& r);  // without mscale_all_dim on the softmax
 void deepseek_v2(Reading& r);
 void deepseek_v4(Reading& r);
+void dots3(Reading& r);
+void longcat(Reading& r);
 void mistral4(Reading& r);
 void bailing_hybrid(Reading& r);
 
@@ -114,6 +120,9 @@ void learned_after_two(Reading& r);  // OPT
 void mpnet(Reading& r);
 void mpt(Reading& r);
 void nowhere(Reading& r);
+void layoutlm(Reading& r);
+void speecht5(Reading& r);
+void wavlm(Reading& r);
 void roberta(Reading& r);
 void sinusoidal(Reading& r);
 void tensor2tensor_after_two(Reading& r);  // XGLM
@@ -138,7 +147,8 @@ std::set<std::int64_t> image_layers(Reading& r, std::set<std::int64_t> otherwise
 std::int64_t read_tower(Reading& r);
 // A table [rows, width] that is added to the embeddings of all layers.
 void put_image_table(Reading& r, std::int64_t rows, std::int64_t width);
-void prepare(Reading& r);  // sizes and layer types
+void prepare(Reading& r);     // sizes and layer types
+void read_heads(Reading& r);  // query heads of single layers, after their types
 // The type of layers where layer_types does not say: type(layer).
 template <typename Type>
 void type_layers(Reading& r, Type type) {

@@ -44,14 +44,16 @@ void read_key_heads(Reading& r) {
   const std::string_view type = r.family.model_type;
   const Keys::Names names = {"num_key_value_heads", "multi_query_group_num", "num_kv_heads",
                              "n_kv_heads",          "n_head_kv",
-                             "decoder_num_key_value_heads"};
-  std::int64_t heads = r.heads;
+                             "decoder_num_key_value_heads", "num_attention_groups"};
+  std::int64_t heads = 0;
   if (type == "falcon" && !is_true(r, "new_decoder_architecture", false)) {
     if (is_true(r, "multi_query", true)) heads = 1;
     r.keys.find(names);
   } else if (type == "gpt_bigcode") {
     if (is_true(r, "multi_query", true)) heads = 1;
   } else if (type == "chatglm" && !is_true(r, "multi_query_attention", false)) {
+    r.keys.find(names);
+  } else if (key_heads_of(type) < 0) {
     r.keys.find(names);
   } else if (const auto given = r.keys.size(names, most_of_few)) {
     heads = *given;
@@ -66,6 +68,8 @@ void read_key_heads(Reading& r) {
     r.key_heads_of["full_attention"] = *global;
   if (const auto swa = r.keys.size({"swa_num_key_value_heads"}, most_of_few))
     r.key_heads_of[sliding] = *swa;
+  else if (type == "mimo_v2_flash")
+    r.key_heads_of[sliding] = 2 * r.key_heads;
   if (r.heads > 0 && r.key_heads > 0 && r.heads % r.key_heads != 0)
     r.fail_at(names, "the query heads " + std::to_string(r.heads) +
                          " must be a multiple of the key heads, got " +
@@ -73,13 +77,42 @@ void read_key_heads(Reading& r) {
   const std::int64_t value_dim = value_dim_of(type);
   if (value_dim > 0 || r.keys.find({"v_head_dim"}))
     r.value_dim = r.size({"v_head_dim"}, value_dim, most_of_few);
+  if (const auto swa = r.keys.size({"swa_v_head_dim"}, most_of_few)) r.value_dims[sliding] = *swa;
 }
+
+}  // namespace
+
+void read_heads(Reading& r) {
+  if (const auto list = r.keys.find({"num_attention_heads_per_layer"})) {
+    const auto heads = list->integers("num_attention_heads_per_layer");
+    require_length(r, *list, heads.size(), "num_attention_heads_per_layer");
+    for (std::size_t l = 0; l < r.layers.size(); ++l) {
+      if (heads[l] < 1 || heads[l] > most_of_few)
+        list->fail("num_attention_heads_per_layer must be 1 to 65536, got " +
+                   std::to_string(heads[l]));
+      r.layers[l].heads = heads[l];
+    }
+  }
+  auto of_sliding = r.keys.size({"num_sliding_attention_heads", "swa_num_attention_heads"},
+                                most_of_few);
+  if (const auto other = r.keys.object_in("attention_other_setting"); other && !of_sliding)
+    of_sliding = Keys(*other).size({"num_attention_heads"}, most_of_few);
+  for (Layer& layer : r.layers)
+    if (of_sliding && layer.type == sliding) layer.heads = *of_sliding;
+}
+
+namespace {
 
 void put_window(Reading& r, std::int64_t window) {
   const bool causal = r.attention.visibility == Visibility::causal;
-  if (r.family.model_type == "modernbert-decoder") window = window / 2 + 1;
+  const std::string_view type = r.family.model_type;
+  if (type == "modernbert-decoder") window /= 2;
   r.left = causal ? window - 1 : window / 2;
-  if (!causal) r.right = r.left;
+  if (causal) return;
+  if (type == "openai_privacy_filter" || type == "embedding_gemma2_text") r.left = window;
+  r.right = r.left;
+  if (type == "t5gemma2_text") r.left = (window - 1) / 2;
+  if (type.starts_with("gemma4")) r.left = r.right = window / 2 + 1;
 }
 
 void read_window(Reading& r) {
@@ -95,7 +128,7 @@ void read_window(Reading& r) {
   }
   if (given && given->is(JsonType::number)) window = given->integer(facts.key);
   const bool switched =
-      facts.slides == Slides::from_layer || r.keys.find({"use_sliding_window"}).has_value();
+      (facts.slides != Slides::all && facts.slides != Slides::by_type) || r.keys.find({"use_sliding_window"}).has_value();
   if (switched && !is_true(r, "use_sliding_window", r.family.model_type == "dots1")) window = 0;
   if (window < 1) return;
   put_window(r, window);
@@ -135,6 +168,13 @@ void read_window(Reading& r) {
       case Slides::from_layer:
         layer.slides = types ? layer.type == sliding : static_cast<std::int64_t>(l) >= full;
         break;
+      case Slides::even_below:
+        layer.slides = types ? layer.type == sliding
+                             : l % 2 == 0 && static_cast<std::int64_t>(l) < full;
+        break;
+      case Slides::unrotated:
+        layer.slides = types ? layer.type == sliding : !layer.turns;
+        break;
       case Slides::by_type:
         layer.slides = layer.type == sliding;
         break;
@@ -162,6 +202,8 @@ void read_norms(Reading& r) {
   if (const auto given = r.keys.positive(facts->kind == NormKind::layer ? layer : rms))
     norm.norm.epsilon = *given;
   r.attention.query_norm = r.attention.key_norm = norm;
+  if (facts->rotated_only)
+    for (Layer& layer : r.layers) layer.normalises = layer.turns;
 }
 
 void read_softmax(Reading& r) {
@@ -171,10 +213,62 @@ void read_softmax(Reading& r) {
     if (given || (cap > 0 && !null)) r.attention.softcap = given.value_or(cap);
   }
   if (has_sinks(r.family.model_type)) r.attention.sinks = Sinks::per_head;
+  if (r.family.model_type == "mimo_v2_flash") {
+    const bool full = is_true(r, "add_full_attention_sink_bias", false);
+    const bool windowed = is_true(r, "add_swa_attention_sink_bias", true);
+    for (Layer& layer : r.layers) layer.sinks = layer.type == sliding ? windowed : full;
+    const bool null = r.keys.object().find("attention_value_scale").has_value();
+    r.attention.value_scale =
+        r.keys.number({"attention_value_scale"}).value_or(null ? 1 : 0.707);
+  }
   if (normalises_values(r.family.model_type))
     r.attention.value_norm = HeadNorm{
         .kind = NormKind::rms,
         .epsilon = r.keys.positive({"rms_norm_eps"}).value_or(1e-6)};
+}
+
+// How the image becomes tokens, of towers.
+void read_image(Reading& r) {
+  const auto reads_by = [&](auto... rules) { return ((r.family.read == rules) || ...); };
+  const std::string_view type = r.family.model_type;
+  ImageTokens image;
+  const bool in_rows = type == "paddleocr_vl_vision" || type.starts_with("mlcd");
+  if (reads_by(tower, tower_on_grid, tower_on_table) && !in_rows) {
+    image.order = PatchOrder::merge_blocks;
+    image.merge = r.size({"spatial_merge_size"}, 2, most_of_few);
+  }
+  if (type.starts_with("mlcd")) image.first_tokens = 1;
+  if (reads_by(dinov3)) {
+    image.origin = PatchOrigin::centres;
+    image.first_tokens = 1 + r.keys.integer({"num_register_tokens"}).value_or(0);
+  }
+  if (reads_by(llama4_tower, muse_vision, inkling_vision, pix2struct_vision))
+    image.origin = PatchOrigin::from_one;
+  if (reads_by(llama4_tower)) image.last_tokens = 1;
+  if (reads_by(vjepa2, minimax_vision, videomae)) image.frames = true;
+  if (reads_by(image_grid, mae, beit)) {
+    image.first_tokens = reads_by(beit) ? 1 : r.family.rows;
+    if (reads_by(image_grid)) {
+      const Cells cells = image_cells(r);
+      image.table = GridSize{cells.height, cells.width};
+      image.resize = type == "dinov2_with_registers"
+                         ? resize_dinov2_registers(image.first_tokens)
+                         : resize_vit(image.first_tokens);
+    }
+  }
+  if (reads_by(tower_on_grid)) {
+    const Cells cells = image_cells(r);
+    image.table = GridSize{cells.height, cells.width};
+    image.resize = resize_vit(0);
+  }
+  if (reads_by(tower_on_table)) {
+    image.table = GridSize{r.out.length, r.out.length};
+    image.resize = resize_qwen3_vl();
+  }
+  if (image.first_tokens < 0 || image.first_tokens > most_of_few)
+    r.fail_at({"num_register_tokens"}, "num_register_tokens must be 0 to 65535, got " +
+                                           std::to_string(image.first_tokens - 1));
+  r.out.image = image;
 }
 
 }  // namespace
@@ -186,6 +280,7 @@ void read_attention(Reading& r) {
   read_visibility(r);
   read_key_heads(r);
   if (r.family.model_type == "llama4_text") {
+    r.attention.query_scale_index = ScaleIndex::row;
     if (!r.keys.find({"layer_types"}))
       for (Layer& layer : r.layers) layer.type = layer.turns ? chunked : "full_attention";
     const bool null = r.keys.object().find("attention_chunk_size").has_value() &&
@@ -199,6 +294,7 @@ void read_attention(Reading& r) {
     if (r.keys.positive({key}))
       r.unsupported = "clipped queries, keys and values (" + std::string(key) + ")";
   if (is_true(r, "rotary_value", false)) r.unsupported = "values that are rotated (rotary_value)";
+  if (is_tower(r.family)) read_image(r);
   if (r.out.width == 0)
     r.out.width = r.keys.integer({"hidden_size", "n_embd", "d_model", "dim", "n_embed",
                                   "emb_dim", "embed_dim", "hidden_dim", "model_dim"})

@@ -110,6 +110,11 @@ void nemotron_h(Reading& r) {
     const std::string pattern = given->string("hybrid_override_pattern");
     require_length(r, *given, pattern.size(), "hybrid_override_pattern");
     for (std::size_t l = 0; l < r.layers.size(); ++l) r.layers[l].attends = pattern[l] == '*';
+  } else if (const auto types = r.keys.find({"layers_block_type"})) {
+    const auto names = types->strings("layers_block_type");
+    require_length(r, *types, names.size(), "layers_block_type");
+    for (std::size_t l = 0; l < r.layers.size(); ++l)
+      r.layers[l].attends = names[l] == "attention" || names[l] == "full_attention";
   }
   put_rotary_groups(r);
 }
@@ -136,7 +141,7 @@ void recurrent_gemma(Reading& r) {
 
 void zamba2(Reading& r) {
   prepare(r);
-  if (!r.keys.find({"attention_head_dim"})) r.head_dim *= 2;
+  r.head_dim = r.size({"attention_head_dim"}, 2 * hidden_size(r) / r.heads, most_of_few);
   r.softmax_scale = inverse_sqrt(static_cast<double>(r.head_dim) / 2);
   const bool turns = r.keys.boolean({"use_mem_rope"}).value_or(false);
   const auto types = r.keys.find({"layers_block_type"});

@@ -1,5 +1,7 @@
 // Multi-head latent attention: a head is [nope | rope], and only its last part turns. Read from
 // the families' own sources.
+#include <cmath>
+
 #include "src/model/rules.h"
 
 namespace gnomon::model::internal {
@@ -48,6 +50,23 @@ void latent(Reading& r) {
   put_rotary_groups(r);
 }
 
+// Two attentions for each of num_layers; queries are scaled by their rank.
+void longcat(Reading& r) {
+  const bool single = !r.keys.find({"num_hidden_layers"});
+  prepare_latent(r);
+  if (single && r.keys.find({"num_layers"})) {
+    if (r.out.layers > most_of_few / 2)
+      r.fail_at({"num_layers"}, "num_layers must be at most 32768");
+    r.out.layers *= 2;
+  }
+  read_layer_types(r);
+  const auto width = static_cast<double>(hidden_size(r));
+  const auto rank = static_cast<double>(r.size({"q_lora_rank"}, 1536));
+  r.softmax_scale = inverse_sqrt(static_cast<double>(r.head_dim)) * std::sqrt(width / rank);
+  r.note("softmax_scale has sqrt(hidden_size / q_lora_rank), by which queries are multiplied");
+  latent(r);
+}
+
 void latent_unscaled(Reading& r) {
   prepare_latent(r);
   turn_by_list(r, 4);
@@ -87,6 +106,37 @@ void deepseek_v4(Reading& r) {
   r.ropes["sliding_attention"] = read_rope(r, label("main"), main);
   r.ropes[""] = compressed;
   r.note("the output of attention is turned back by the same angles");
+  put_rotary_groups(r);
+}
+
+// Layers with a window have other heads than those with an indexer.
+void dots3(Reading& r) {
+  constexpr const char* sliding = "sliding_attention";
+  prepare_latent(r);
+  const bool windows = r.keys.boolean({"use_sliding_window"}).value_or(true);
+  type_layers(r, [&](std::int64_t l) {
+    return !windows || l < 2 || l % 4 == 1 ? "indexed_attention" : sliding;
+  });
+  std::int64_t still = r.size({"swa_qk_nope_head_dim"}, 192, most_of_few);
+  if (const auto all = r.keys.object_in("per_layer_config"))
+    all->for_each_member([&](const std::string&, Json value) {
+      if (value.is(JsonType::object))
+        still = Keys(value).size({"qk_nope_head_dim"}, most_of_few).value_or(still);
+    });
+  else
+    for (Layer& layer : r.layers)
+      if (layer.type == sliding)
+        layer.heads = r.size({"swa_num_attention_heads"}, 64, most_of_few);
+  r.head_dims[sliding] = still + *r.rotary_dim;
+  r.key_heads_of.try_emplace(sliding, r.size({"swa_num_key_value_heads"}, 64, most_of_few));
+  const auto parameters = r.keys.find({"rope_parameters"});
+  const auto entry = [&](const char* type) {
+    return parameters ? parameters->find(type) : std::nullopt;
+  };
+  const Rope indexed = read_rope(r, entry("indexed_attention"), r.family.base);
+  r.first = still;
+  r.ropes[sliding] = read_rope(r, entry(sliding), 50'000, sliding);
+  r.ropes[""] = indexed;
   put_rotary_groups(r);
 }
 

@@ -9,13 +9,23 @@ namespace {
 
 constexpr std::int64_t most_rows = std::int64_t{1} << 40;
 
+// Channels of the embeddings, where they are projected to those of the layers.
+std::int64_t embedding_width(Reading& r) {
+  const std::string_view type = r.family.model_type;
+  if (type == "rembert") return r.size({"input_embedding_size"}, 256, most_of_few);
+  if (type == "albert" || type == "electra" || type == "convbert")
+    return r.size({"embedding_size"}, type == "convbert" ? 768 : 128, most_of_few);
+  return hidden_size(r);
+}
+
 // One table that is added to the embeddings: all layers of the part see it.
 void put_learned(Reading& r, std::int64_t rows, std::int64_t offset, std::int64_t layers = -1,
                  const std::string& part = {}) {
   if (offset < 0 || offset >= rows || rows > most_rows)
     r.fail("the position table must have more rows than its offset " + std::to_string(offset) +
            ", got " + std::to_string(rows));
-  put_group(r, {Learned{.rows = rows, .dim = hidden_size(r), .offset = offset}}, layers, part);
+  r.out.width = embedding_width(r);
+  put_group(r, {Learned{.rows = rows, .dim = r.out.width, .offset = offset}}, layers, part);
   r.out.length = rows - offset;
 }
 
@@ -71,6 +81,15 @@ T5Bias t5_bias(Reading& r, T5Direction direction) {
 
 void bert_with_offset(Reading& r, std::int64_t offset) {
   read_sizes(r);
+  if (r.family.model_type == "mobilebert" &&
+      r.keys.boolean({"use_bottleneck"}).value_or(true)) {
+    const std::int64_t inner = r.size({"true_hidden_size", "intra_bottleneck_size"}, 128);
+    if (inner % r.heads != 0 || inner / r.heads > most_of_few)
+      r.fail_at({"true_hidden_size", "intra_bottleneck_size"},
+                "intra_bottleneck_size must be a multiple of the heads " +
+                    std::to_string(r.heads) + ", got " + std::to_string(inner));
+    r.head_dim = inner / r.heads;
+  }
   const std::string type = r.keys.string({"position_embedding_type"}).value_or("absolute");
   if (type == "absolute") return put_learned(r, r.out.length, offset);
   if (type != "relative_key" && type != "relative_key_query")
@@ -241,6 +260,10 @@ void mpt(Reading& r) {
     if (keys.boolean({"rope"}).value_or(false))
       inner->fail("attn_config.rope of mpt is not understood");
     r.softmax_scale = keys.positive({"softmax_scale"});
+    if (keys.positive({"clip_qkv"}))
+      r.unsupported = "clipped queries, keys and values (clip_qkv)";
+    if (alibi && max_bias != 8)
+      r.note("transformers takes 8 for alibi_bias_max " + shown(max_bias));
   }
   if (alibi)
     put_group(r, {Alibi{.heads = r.heads, .max_bias = max_bias}});
@@ -274,12 +297,61 @@ void t5(Reading& r) {
                                     : "all layers of a part share the table of its first");
 }
 
-// A learned table, and T5's buckets on the scores.
+// A learned table, and T5's buckets on the scores: 32 up to 128, whatever the keys say.
 void mpnet(Reading& r) {
-  const bool padded = r.family.model_type == "mpnet" || r.family.model_type == "layoutlmv3";
   read_sizes(r);
-  put_learned(r, r.out.length, padded ? padding_offset(r) : 0);
-  put_group(r, {t5_bias(r, T5Direction::bidirectional)});
+  put_learned(r, r.out.length, padding_offset(r));
+  put_group(r, {T5Bias{.heads = r.heads, .direction = T5Direction::bidirectional}});
+  if (const auto given = r.keys.size({"relative_attention_num_buckets"});
+      given.value_or(32) != 32)
+    r.note("relative_attention_num_buckets " + std::to_string(*given) +
+           " is not used by mpnet: distances have 32 buckets");
+}
+
+// A learned table, and buckets of the distances in the text and on the page.
+void layoutlm(Reading& r) {
+  const bool third = r.family.model_type == "layoutlmv3";
+  read_sizes(r);
+  put_learned(r, r.out.length, third ? padding_offset(r) : 0);
+  const bool text = r.keys.boolean({"has_relative_attention_bias"}).value_or(true);
+  const bool page = r.keys.boolean({"has_spatial_attention_bias"}).value_or(true);
+  LayoutBias bias = third ? layoutlm_v3(r.heads, r.head_dim) : layoutlm_v2(r.heads);
+  bias.text_buckets = r.size({"rel_pos_bins"}, bias.text_buckets);
+  bias.text_distance = r.size({"max_rel_pos"}, bias.text_distance);
+  bias.page_buckets = r.size({"rel_2d_pos_bins"}, bias.page_buckets);
+  bias.page_distance = r.size({"max_rel_2d_pos"}, bias.page_distance);
+  for (const char* name : {"rel_pos_bins", "rel_2d_pos_bins"})
+    if (const std::int64_t buckets = r.size({name}, 32); buckets < 4 || buckets % 2 != 0)
+      r.fail_at({name}, std::string(name) + " must be even and at least 4, got " +
+                            std::to_string(buckets));
+  r.note("tables of the words' boxes are added to the embeddings besides");
+  if (text && page)
+    put_group(r, {bias});
+  else if (text || !third)
+    r.unsupported = text ? "a bias of the text alone" : "a bias of the page alone";
+}
+
+// T5's buckets, multiplied by a gate that each layer computes from its input.
+void wavlm(Reading& r) {
+  read_sizes_without_length(r);
+  const T5Bias t5{.heads = r.heads,
+                  .direction = T5Direction::bidirectional,
+                  .buckets = r.size({"num_buckets"}, 320),
+                  .max_distance = r.size({"max_bucket_distance"}, 800)};
+  if (t5.buckets < 4 || t5.buckets % 2 != 0)
+    r.fail_at({"num_buckets"},
+              "num_buckets must be even and at least 4, got " + std::to_string(t5.buckets));
+  put_group(r, {WavLm{.t5 = t5, .head_size = r.head_dim}});
+  r.note("a convolution over the inputs is added to them, before the first layer");
+}
+
+// Vectors by distance in the encoder; sinusoids, multiplied by a trained number, for text.
+void speecht5(Reading& r) {
+  const Stacks stacks = read_stacks(r);
+  const std::int64_t most = r.size({"encoder_max_relative_position"}, 160, most_of_few);
+  put_group(r, {gnomon::speecht5(r.head_dim, most)}, stacks.encoder, "encoder");
+  put_group(r, {}, stacks.decoder, "decoder");
+  r.note("sinusoids, multiplied by a trained number, are added to the embeddings besides");
 }
 
 void deberta(Reading& r) {

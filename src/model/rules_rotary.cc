@@ -1,6 +1,7 @@
 // What the rules of families share, and families that turn queries and keys with something of
 // their own besides. Read from the families' own sources.
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "src/model/rules.h"
@@ -100,6 +101,13 @@ void dia(Reading& r) {
   read_rotary(r);
 }
 
+void falcon_h1(Reading& r) {
+  prepare(r);
+  r.softmax_scale = r.keys.positive({"key_multiplier"}).value_or(1) *
+                    inverse_sqrt(static_cast<double>(r.head_dim));
+  read_rotary(r);
+}
+
 void granite(Reading& r) {
   r.softmax_scale = r.keys.positive({"attention_multiplier"}).value_or(1.0);
   read_rotary(r);
@@ -151,11 +159,19 @@ void read_temperature(Reading& r, const Json& dictionary) {
   r.temperature = ministral3_temperature(*beta, *original);
 }
 
+void laguna(Reading& r) {
+  prepare(r);
+  read_heads(r);
+  read_rotary(r);
+}
+
 void mllama(Reading& r) {
   prepare(r);
   if (const auto list = r.keys.find({"cross_attention_layers"}))
-    for (const std::int64_t l : layer_numbers(r, *list, "cross_attention_layers"))
+    for (const std::int64_t l : layer_numbers(r, *list, "cross_attention_layers")) {
       r.layers[size(l)].turns = false;
+      r.layers[size(l)].unsupported = "cross-attention to an image";
+    }
   read_rotary(r);
 }
 
@@ -171,20 +187,27 @@ void moonshine(Reading& r) {
         "hidden_size must be a multiple of decoder_num_attention_heads, and sizes at most "
         "65536");
   r.head_dim = width / r.heads;
-  const double share = r.keys.positive({"partial_rotary_factor"}).value_or(r.family.share);
-  if (share > 1)
-    r.fail_at({"partial_rotary_factor"},
-              "partial_rotary_factor must be at most 1, got " + shown(share));
-  r.rotary_dim = static_cast<std::int64_t>(static_cast<double>(r.head_dim) * share) / 2 * 2;
   read_layer_types(r);
-  r.note("the encoder's layers do the same; cross-attention has no position");
   read_ropes(r);
   put_rotary_groups(r);
+  LayerGroup& decoder = r.out.groups.front();
+  decoder.part = "decoder";
+  r.note("cross-attention has no position");
+  const std::int64_t layers = r.size({"encoder_num_hidden_layers"}, r.out.layers, most_of_few);
+  if (r.size({"encoder_num_attention_heads"}, r.heads) != r.heads)
+    return r.note("the encoder, whose heads are of another size, is not described");
+  LayerGroup encoder = decoder;
+  encoder.part = "encoder";
+  encoder.layers.resize(static_cast<std::size_t>(layers));
+  std::iota(encoder.layers.begin(), encoder.layers.end(), std::int64_t{0});
+  r.out.groups.push_back(std::move(encoder));
 }
 
 void nanochat(Reading& r) {
-  r.note("its queries and keys turn by minus the angle: rotate_backward does so");
-  read_rotary(r);
+  prepare(r);
+  read_ropes(r);
+  for (auto& [type, rope] : r.ropes) rope.direction = Direction::inverse;
+  put_rotary_groups(r);
 }
 
 void qwen1(Reading& r) {

@@ -1,5 +1,6 @@
 // Families whose layers are not alike: full attention in some, a window in the others, each
 // with a base, a scaling or a head size of its own. Read from the families' own sources.
+#include <algorithm>
 #include <cmath>
 
 #include "src/model/rules.h"
@@ -16,11 +17,21 @@ constexpr const char* sliding = "sliding_attention";
 // of the full layers alone.
 void local_base(Reading& r, std::string_view name, double otherwise) {
   const auto local = r.keys.base({name});
+  r.bases = {{full, r.keys.base({"rope_theta"}).value_or(r.family.base)},
+             {sliding, local.value_or(otherwise)}};
+  r.scaled = {full};
   if (has_ropes_by_type(r)) return;
   if (!local)
     r.note(std::string(name) + " is not given: " + shown(otherwise) + ", the default of " +
            r.out.model_type);
   r.ropes[sliding] = read_rope(r, std::nullopt, local.value_or(otherwise), sliding);
+}
+
+// The last layers have no keys and values of their own.
+void share_keys(Reading& r, std::int64_t otherwise) {
+  const std::int64_t shared = r.keys.integer({"num_kv_shared_layers"}).value_or(otherwise);
+  for (std::int64_t l = std::max<std::int64_t>(r.out.layers - shared, 0); l < r.out.layers; ++l)
+    r.layers[size(l)].unsupported = "keys and values of an earlier layer";
 }
 
 void scalar_before_attention(Reading& r, double otherwise) {
@@ -78,6 +89,7 @@ void gemma3n(Reading& r) {
   r.softmax_scale = 1;
   prepare(r);
   slide_all_but_every(r, 5);
+  share_keys(r, 15);
   local_base(r, "rope_local_base_freq", 10'000);
   read_rotary(r);
 }
@@ -88,13 +100,37 @@ void gemma4(Reading& r) {
   type_layers(r, [&](std::int64_t l) {
     return (l + 1) % 6 == 0 || l + 1 == r.out.layers ? full : sliding;
   });
-  const std::int64_t wide = r.size({"global_head_dim"}, 512, most_of_few);
+  share_keys(r, 0);
+  const bool own = r.keys.find({"per_layer_config"}).has_value();
+  const std::int64_t wide =
+      r.size({"global_head_dim"}, own ? r.head_dim_of(full) : 512, most_of_few);
   r.head_dims[full] = wide;
   if (has_ropes_by_type(r)) return read_rotary(r);
   r.note("rope_parameters is not given: the defaults of " + r.out.model_type);
   Rope& rope = r.ropes[full] = read_rope(r, std::nullopt, 1'000'000, full);
   rope.scaling = ProportionalScaling{.turning = wide / 8};
   r.ropes[sliding] = read_rope(r, std::nullopt, 10'000, sliding);
+  put_rotary_groups(r);
+}
+
+// Bidirectional, with other heads in full layers.
+void embedding_gemma2(Reading& r) {
+  r.softmax_scale = 1;
+  prepare(r);
+  const std::int64_t every = r.size({"sliding_window_pattern"}, 6);
+  type_layers(r, [&](std::int64_t l) {
+    return (l + 1) % every == 0 || l + 1 == r.out.layers ? full : sliding;
+  });
+  const bool own = r.keys.find({"per_layer_config"}).has_value();
+  if (!own) {
+    r.head_dims[full] = r.size({"global_head_dim"}, 512, most_of_few);
+    r.key_heads_of[full] = r.size({"num_global_key_value_heads"}, 1, most_of_few);
+  }
+  r.bases = {{full, 1'000'000}, {sliding, 10'000}};
+  if (has_ropes_by_type(r)) return read_rotary(r);
+  r.note("rope_parameters is not given: the defaults of " + r.out.model_type);
+  for (const auto& [type, base] : r.bases)
+    r.ropes[type] = read_rope(r, std::nullopt, base, type);
   put_rotary_groups(r);
 }
 
@@ -124,6 +160,24 @@ void granite_by_layer(Reading& r) {
   put_rotary_groups(r);
 }
 
+// Every fourth layer, counted from the last, is full and does not turn.
+void muse(Reading& r) {
+  prepare(r);
+  const double factor = r.family.model_type == "muse_spark_text" ? 5.4730064863875 : 3.87;
+  r.softmax_scale = r.keys.positive({"qk_scale_factor"}).value_or(factor) *
+                    inverse_sqrt(static_cast<double>(r.head_dim));
+  const auto is_full = [&](std::int64_t l) { return (r.out.layers - 1 - l) % 4 == 0; };
+  type_layers(r, [&](std::int64_t l) { return is_full(l) ? full : sliding; });
+  for (std::int64_t l = 0; l < r.out.layers; ++l) r.layers[size(l)].turns = !is_full(l);
+  // Of the bases of single layers only 0 counts: these do not turn.
+  if (const auto list = r.keys.find({"layer_rope_theta"})) {
+    const auto bases = list->numbers("layer_rope_theta");
+    require_length(r, *list, bases.size(), "layer_rope_theta");
+    for (std::size_t l = 0; l < r.layers.size(); ++l) r.layers[l].turns = bases[l] != 0;
+  }
+  read_rotary(r);
+}
+
 void lfm3(Reading& r) {
   prepare(r);
   type_layers(r, [](std::int64_t l) {
@@ -134,7 +188,17 @@ void lfm3(Reading& r) {
 
 void mimo(Reading& r) {
   prepare(r);
-  type_layers(r, [](std::int64_t l) { return l == 0 || (l + 1) % 6 == 0 ? full : sliding; });
+  const auto pattern = r.keys.find({"hybrid_layer_pattern"});
+  const auto slides =
+      pattern ? pattern->integers("hybrid_layer_pattern") : std::vector<std::int64_t>();
+  if (pattern) require_length(r, *pattern, slides.size(), "hybrid_layer_pattern");
+  type_layers(r, [&](std::int64_t l) {
+    if (pattern) return slides[size(l)] != 0 ? sliding : full;
+    return l == 0 || (l + 1) % 6 == 0 ? full : sliding;
+  });
+  if (const auto narrow = r.keys.size({"swa_head_dim"}, most_of_few))
+    r.head_dims[sliding] = *narrow;
+  read_heads(r);
   local_base(r, "swa_rope_theta", 10'000);
   read_rotary(r);
 }
@@ -143,21 +207,23 @@ void modernbert(Reading& r) {
   prepare(r);
   const std::int64_t every = r.size({"global_attn_every_n_layers"}, 3);
   type_layers(r, [&](std::int64_t l) { return l % every == 0 ? full : sliding; });
-  const auto global = r.keys.base({"global_rope_theta"});
-  const auto local = r.keys.base({"local_rope_theta"});
+  r.bases = {{full, r.keys.base({"global_rope_theta"}).value_or(160'000)},
+             {sliding, r.keys.base({"local_rope_theta"}).value_or(10'000)}};
+  r.scaled = {full, sliding};
   if (has_ropes_by_type(r)) return read_rotary(r);
   const auto scaling = r.keys.find({"rope_scaling", "rope_parameters"});
-  r.ropes[full] = read_rope(r, scaling, global.value_or(160'000), full);
-  r.ropes[sliding] = read_rope(r, scaling, local.value_or(10'000), sliding);
+  for (const auto& [type, base] : r.bases) r.ropes[type] = read_rope(r, scaling, base, type);
   put_rotary_groups(r);
 }
 
 void olmo3(Reading& r) {
   prepare(r);
   slide_all_but_every(r, 4);
+  double base = r.keys.base({"rope_theta"}).value_or(r.family.base);
+  r.bases = {{full, base}, {sliding, r.family.base}};
+  r.scaled = {full};
   if (!has_ropes_by_type(r)) {
     const auto parameters = r.keys.find({"rope_parameters"});
-    double base = r.keys.base({"rope_theta"}).value_or(r.family.base);
     if (parameters) base = Keys(*parameters).base({"rope_theta"}).value_or(base);
     r.ropes[sliding] = read_rope(r, std::nullopt, base, sliding);
   }
@@ -166,6 +232,7 @@ void olmo3(Reading& r) {
 
 void step3(Reading& r) {
   prepare(r);
+  read_heads(r);
   const auto list = [&](const char* name, double otherwise) {
     const auto value = r.keys.find({name});
     if (!value) return std::vector<double>(r.layers.size(), otherwise);

@@ -59,7 +59,11 @@ RopeScaling read_yarn(Reading& r, Dictionary& d) {
   if (yarn.beta_fast < yarn.beta_slow)
     r.note("beta_fast " + shown(yarn.beta_fast) + " is less than beta_slow " +
            shown(yarn.beta_slow));
-  if (!d.keys().boolean({"truncate"}).value_or(true)) yarn.ramp = YarnRamp::fractional;
+  if (!d.keys().boolean({"truncate"}).value_or(true)) {
+    yarn.ramp = YarnRamp::fractional;
+    if (r.by_layer_type)
+      r.note("truncate of an entry by layer type is used; transformers 5.23 does not read it");
+  }
   yarn.attention_factor = d.keys().positive({"attention_factor"});
   yarn.mscale = d.keys().number({"mscale"}).value_or(0);
   yarn.mscale_all_dim = d.keys().number({"mscale_all_dim"}).value_or(0);

@@ -23,8 +23,8 @@ constexpr Name known[] = {
      "positional_embedding_vlm|position_embedding.weight|positional_embedding|"
      "position_embeds.weight|query_position_embeddings.weight"},
     {"t5", "buckets",
-     "block.0.layer.0.SelfAttention.relative_attention_bias.weight|"
      "block.{}.layer.0.SelfAttention.relative_attention_bias.weight|"
+     "block.0.layer.0.SelfAttention.relative_attention_bias.weight|"
      "relative_attention_bias.weight|rel_pos_bias.weight"},
     {"wavlm", "buckets", "layers.0.attention.rel_attn_embed.weight"},
     {"wavlm", "gate_weight", "layers.{}.attention.gru_rel_pos_linear.weight"},
@@ -46,7 +46,7 @@ constexpr Name known[] = {
     {"swin_v2", "logit_scale", "layers.{stage}.blocks.{block}.attention.self.logit_scale"},
     {"shaw", "keys",
      "layer.{}.attention.self.distance_embedding.weight|"
-     "layers.{}.self_attn.distance_embedding.weight|encoder.embed_positions.pe_k.weight"},
+     "layers.{}.self_attn.distance_embedding.weight|wrapped_encoder.embed_positions.pe_k.weight"},
     {"deberta", "embeddings", "encoder.rel_embeddings.weight"},
     {"deberta", "key",
      "layer.{}.attention.self.pos_key_proj.weight|layer.{}.attention.self.pos_proj.weight|"
@@ -72,6 +72,14 @@ constexpr Name known[] = {
     {"rows_and_columns", "axis0", "position_embedding_table", TensorLayout::second_half},
     {"rows_and_columns", "axis1", "position_embedding_table", TensorLayout::first_half},
     {"learned", "axis0", "position_embeddings.weights.0"},
+    // GGUF
+    {"learned", "table", "position_embd.weight"},
+    {"t5", "buckets", "blk.{}.attn_rel_b.weight|blk.0.attn_rel_b.weight"},
+    {"attention", "sinks", "blk.{}.attn_sinks.weight"},
+    {"attention", "query_norm.weight", "blk.{}.attn_q_norm.weight"},
+    {"attention", "key_norm.weight", "blk.{}.attn_k_norm.weight"},
+    {"attention", "query_norm.bias", "blk.{}.attn_q_norm.bias"},
+    {"attention", "key_norm.bias", "blk.{}.attn_k_norm.bias"},
     {"learned", "axis1", "position_embeddings.weights.1"},
     {"attention", "sinks", "layers.{}.self_attn.sinks|layers.{}.self_attn.attention_sink_bias"},
     {"attention", "query_norm.weight",

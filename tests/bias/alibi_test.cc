@@ -86,6 +86,31 @@ TEST(Alibi, LongStripsAreTheFormula) {
                 -slope[h] * std::fabs(static_cast<double>(n) - 700));
 }
 
+// Falcon: bf16(bf16(slope) bf16(position)) / sqrt(head_dim). 12 heads: slope 8 is 2^-0.5, in
+// bfloat16 0.70703125; times 13 it is 9.19140625, in bfloat16 9.1875.
+TEST(Alibi, RoundsAsFalcon) {
+  const Alibi falcon{
+      .heads = 12, .bias_scale = 0.125, .rounding = AlibiRounding::bfloat16};
+  const std::int64_t positions[] = {0, 1, 13, 300};
+  const std::vector<float> biases = key_biases(falcon, positions);
+  ASSERT_EQ(biases.size(), 12u * 4);
+  EXPECT_EQ(biases[8 * 4 + 0], 0);
+  EXPECT_EQ(biases[8 * 4 + 1], 0.70703125f * 0.125f);
+  EXPECT_EQ(biases[8 * 4 + 2], 9.1875f * 0.125f);
+  EXPECT_EQ(message_of([&] { lower(falcon); }),
+            "[alibi] a rounded bias has no slope: rounding must be none, got bfloat16");
+}
+
+TEST(Alibi, ScalesItsBias) {
+  const Alibi plain{.heads = 3}, scaled{.heads = 3, .bias_scale = 0.25};
+  EXPECT_EQ(slopes(plain), slopes(scaled));
+  for (std::size_t h = 0; h < 3; ++h)
+    EXPECT_EQ(lower(scaled).slopes[h], 0.25 * slopes(plain)[h]);
+  EXPECT_EQ(strip(scaled, -3, 4).values[0], -3 * 0.25 * slopes(plain)[0]);
+  EXPECT_EQ(message_of([] { slopes(Alibi{.heads = 1, .bias_scale = 0}); }),
+            "[alibi] bias_scale must be positive and finite, got 0");
+}
+
 TEST(Alibi, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(message_of([] { slopes(Alibi{}); }), "[alibi] heads must be at least 1, got 0");
   EXPECT_EQ(message_of([] { slopes(Alibi{.heads = 1, .max_bias = 0}); }),

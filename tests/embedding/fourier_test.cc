@@ -261,5 +261,21 @@ TEST(Fourier, RefusesWhatBreaksItsBounds) {
             "[fourier] length must be at least 2, got 1");
 }
 
+TEST(Fourier, OfTheCellsOfAGrid) {
+  const double resolution[] = {2, 3};
+  const FourierLine line{.fourier = fourier_perceiver(resolution, 4), .grid = {2, 3}};
+  const std::int64_t positions[] = {5, 0};
+  const std::vector<double> got = line_features(line, positions);
+  const std::vector<double> at = unit_coordinates(std::vector<std::int64_t>{2, 3});
+  const std::int64_t count = features(line.fourier);
+  std::vector<double> all(static_cast<std::size_t>(6 * count));
+  fill(line.fourier, View<const double, 2>(at.data(), {6, 2}),
+       View<double, 2>(all.data(), {6, count}));
+  for (std::int64_t f = 0; f < count; ++f) {
+    EXPECT_EQ(got[static_cast<std::size_t>(f)], all[static_cast<std::size_t>(5 * count + f)]);
+    EXPECT_EQ(got[static_cast<std::size_t>(count + f)], all[static_cast<std::size_t>(f)]);
+  }
+}
+
 }  // namespace
 }  // namespace gnomon

@@ -217,5 +217,26 @@ TEST(SinusoidalGrid, RefusesWhatBreaksItsBounds) {
             "[grid] coordinates must be -6 x 2, got 11");
 }
 
+// MAE's encoder: a class token with a row of zeros, then the cells row by row.
+TEST(Grid, OfTokensInALineHasRowsForClassTokens) {
+  SinusoidalGrid spec = grid_mae(8);
+  spec.grid = {2, 3};
+  spec.class_tokens = 1;
+  EXPECT_EQ(capacity(spec), 7);
+  const std::int64_t positions[] = {0, 1, 6, 4};
+  const EmbeddingTable table = grid_table(spec, positions);
+  std::vector<float> cells(6 * 8);
+  fill(spec, grid(2, 3), View<float, 2>(cells.data(), {6, 8}));
+  for (std::size_t c = 0; c < 8; ++c) {
+    EXPECT_EQ(table.values[c], 0);
+    EXPECT_EQ(table.values[8 + c], cells[c]);
+    EXPECT_EQ(table.values[16 + c], cells[5 * 8 + c]);
+    EXPECT_EQ(table.values[24 + c], cells[3 * 8 + c]);
+  }
+  const std::int64_t outside[] = {7};
+  EXPECT_EQ(testing::message_of([&] { grid_table(spec, outside); }),
+            "[grid] position must be 0 to 6, got 7");
+}
+
 }  // namespace
 }  // namespace gnomon

@@ -285,5 +285,13 @@ TEST(Sinusoidal, RefusesWhatBreaksItsBounds) {
             "[sinusoidal] out must be [T, C] = [2, 4], got [3, 4]");
 }
 
+TEST(Sinusoidal, AnOffsetMovesPositions) {
+  const Sinusoidal plain{.dim = 8, .recipe = SinusoidalRecipe::tensor2tensor};
+  Sinusoidal moved = plain;
+  moved.offset = 2;
+  const std::int64_t from[] = {0, 1, 7}, to[] = {2, 3, 9};
+  EXPECT_EQ(sinusoidal_table(moved, from), sinusoidal_table(plain, to));
+}
+
 }  // namespace
 }  // namespace gnomon

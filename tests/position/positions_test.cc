@@ -105,5 +105,21 @@ TEST(Grid, RefusesEmptyAndAbsurdExtents) {
             "[position] axis must be from 0 to 1, got 2");
 }
 
+TEST(Positions, OfAGridHaveAnAxisEach) {
+  Positions cells = explicit_ids(std::vector<std::int64_t>{0, 5, 2, 11});
+  cells.sequences[3] = Positions::padding;
+  const std::int64_t extents[] = {2, 3};
+  const auto axes = grid_axes(cells, extents);
+  ASSERT_EQ(axes.size(), 2u);
+  EXPECT_THAT(axes[0].ids, ElementsAre(0, 1, 0, 0));
+  EXPECT_THAT(axes[1].ids, ElementsAre(0, 2, 2, 0));
+  EXPECT_EQ(axes[1].sequences, cells.sequences);
+  EXPECT_EQ(message_of([&] { grid_axes(consecutive(7), extents); }),
+            "[position] a cell of the grid must be 0 to 5, got 6");
+  const auto of_grid = grid_axes(grid(2, 3));
+  EXPECT_EQ(of_grid[0].ids, grid(2, 3).axis(0));
+  EXPECT_EQ(of_grid[1].ids, grid(2, 3).axis(1));
+}
+
 }  // namespace
 }  // namespace gnomon

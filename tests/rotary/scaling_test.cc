@@ -261,5 +261,16 @@ TEST(ScalingErrors, NameTheFieldAndItsValue) {
             "[scaling] factors must be one for each of 4 pairs, got 0");
 }
 
+TEST(Scaling, AnInverseDirectionTurnsBack) {
+  const ScaledRotary forward{.rotary = {.dim = 8, .pairing = Pairing::halves}, .length = 16};
+  ScaledRotary inverse = forward;
+  inverse.direction = Direction::inverse;
+  const auto there = schedule(forward).inv_freq, back = schedule(inverse).inv_freq;
+  for (std::size_t i = 0; i < there.size(); ++i) EXPECT_EQ(back[i], -there[i]);
+  inverse.direction = {};
+  EXPECT_EQ(testing::message_of([&] { schedule(inverse); }),
+            "[scaling] direction must be forward (1) or inverse (2), got 0");
+}
+
 }  // namespace
 }  // namespace gnomon

@@ -32,6 +32,13 @@ NOT_VALUES = {"layers", "kind", "part", "first", "length"}
 KEPT = {
     ("dbrx-4x", 0, "base"): "attn_config.rope_theta, which 5.x no longer reads",
     ("dbrx-4x", 0, "inv_freq"): "attn_config.rope_theta, which 5.x no longer reads",
+    ("llama-5x-scaling-and-parameters", 0, "base"): "the base of rope_parameters stays",
+    ("llama-5x-scaling-and-parameters", 0, "inv_freq"): "the base of rope_parameters stays",
+    ("olmo-3-5x-nested-yarn-truncate", 0, "inv_freq"): "truncate of an entry counts",
+    ("longcat-flash", 0, "softmax_scale"): "with the scale of queries by their rank",
+    ("muse-glimmer-5x-defaults", 0, "softmax_scale"): "with qk_scale_factor",
+    ("muse-spark-5x-bases", 0, "softmax_scale"): "with qk_scale_factor",
+    ("openai-privacy-filter-5x-defaults", 0, "softmax_scale"): "half of it on q, half on k",
     ("falcon-rw-1b", 0, "slopes"): "the same slopes, rounded to bfloat16 by Falcon's code",
 }
 

@@ -96,6 +96,8 @@ def text(model, config, layer, length):
         return legacy(model, config)
     label = label_of(model, module, config, layer)
     inv_freq, scale = at_length(module, label, length)
+    if config.model_type == "nanochat":  # rotates by minus the angle
+        inv_freq = [-one for one in inv_freq]
     rope = getattr(config, "rope_parameters", None)
     rope = rope if isinstance(rope, dict) else {}
     if config.model_type == "granite_swa":
@@ -104,6 +106,11 @@ def text(model, config, layer, length):
     facts = {"inv_freq": inv_freq, "table_scale": scale, "rotary_dim": 2 * len(inv_freq)}
     if rope.get("rope_theta") is not None:
         facts["base"] = float(rope["rope_theta"])
+        share = rope.get("partial_rotary_factor", 1)
+        if share < 1 and rope.get("rope_type") in ("default", "linear", "llama3", "longrope"):
+            dim = int(attention_of(model, config, layer).head_dim * share)
+            if dim % 2:  # dim + 1 elements rotate by rope_theta^(-2i / dim)
+                facts["base"] **= (dim + 1) / dim
     elif rope.get("rope_type", "default") == "default":
         facts["base"] = fitted_base(inv_freq, 2 * len(inv_freq))
     facts.update(text_axes(module, label, inv_freq, scale))

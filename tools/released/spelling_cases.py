@@ -102,7 +102,7 @@ CASES = [
     released("qwen2_vl-4x-axes", "Qwen2VLForConditionalGeneration", "qwen2_vl", small(
         dim=16, heads=2, kv=1, rope_theta=1000000.0, vision_config=VISION,
         rope_scaling={"type": "mrope", "mrope_section": [2, 3, 3]}), inputs=axes_inputs,
-        only="language_model", part="text_config"),
+        only="language_model", part=""),
     released("granite-4x", "GraniteForCausalLM", "granite", small(
         rope_theta=10000.0, attention_multiplier=0.2, embedding_multiplier=1.0)),
     released("step3p5-4x", "Step3p7ForConditionalGeneration", "step3p7", {

@@ -11,6 +11,7 @@
 
 #include "gnomon/attention/attention.h"
 #include "gnomon/attention/qk_norm.h"
+#include "gnomon/embedding/resize.h"
 #include "gnomon/model/encoding.h"
 #include "gnomon/rotary/temperature.h"
 
@@ -18,6 +19,12 @@ namespace gnomon::model {
 
 // Whether each head's softmax has a learned sink.
 enum class Sinks { none = 1, per_head };
+
+// What the query's scale is a function of.
+enum class ScaleIndex {
+  position = 1,
+  row,  // the row in a padded batch, padding counted: Llama 4 in transformers
+};
 
 // What of a layer is rotated.
 enum class RotaryInput {
@@ -61,7 +68,9 @@ struct LayerAttention {
   Sinks sinks = Sinks::none;
   std::optional<LayerNorm> query_norm = {}, key_norm = {};
   std::optional<HeadNorm> value_norm = {};  // without weights: Gemma 4
+  double value_scale = 1;                   // on values: MiMo-V2
   std::optional<QueryTemperature> query_scale = {};
+  ScaleIndex query_scale_index = ScaleIndex::position;
   RotaryInput rotary_input = RotaryInput::queries_and_keys;
   TableInput table_input = TableInput::embeddings;
 
@@ -129,6 +138,10 @@ struct ImageTokens {
   std::int64_t last_tokens = 0;   // behind them (Llama 4)
   // Whether patches have a position on the axis of frames also where there is one frame.
   bool frames = false;
+  // Of a tower whose learned table is brought to the grid of each image: the grid it was
+  // trained on, and how.
+  std::optional<GridSize> table = {};
+  TableResize resize = {};
 
   bool operator==(const ImageTokens&) const = default;
 };

@@ -213,13 +213,20 @@ struct Lowered {
   std::optional<double> softcap = {};
   std::vector<double> sinks = {};  // [H] or none
   std::optional<QueryTemperature> query_scale = {};
+  std::shared_ptr<const Positions> scale_positions = {};  // of query_scale
   std::optional<LoweredNorm> query_norm = {}, key_norm = {}, value_norm = {};
+  double value_scale = 1;  // after the norm
   // Rotates the layer's input [B, T, H, D], by heads, before it is projected to q and k
   // (Conformer); q and k are then not rotated.
   std::optional<RotaryTable> hidden_rotary = {};
+  // The table is added to what is projected to q and k in each layer, not to v (DETR), and not
+  // to the embeddings.
+  bool table_in_layers = false;
+  bool gated = false;  // the bias needs gates of each layer's input (WavLM)
   NormOrder norm_order = NormOrder::before_rotation;
-  // Positions and sequences of the tokens; none: rows are positions, all in one sequence.
-  std::optional<Positions> queries = {}, keys = {};
+  // Positions and sequences of the tokens, which may be the caller's own; none: rows are
+  // positions, all in one sequence.
+  std::shared_ptr<const Positions> queries = {}, keys = {};
 };
 // `values`: one matrix for each of the parameters, in their order and shape. Throws when they
 // do not match, when the window exceeds the capacity, or when two encodings of a mixture have

@@ -74,10 +74,17 @@ std::vector<Parameter> layer_parameters(const LayerGroup& group);
 Lowered lower_layer(const ModelDescription& model, std::int64_t layer, std::string_view part,
                     const LayerTokens& tokens, std::span<const View<const float, 2>> values);
 
-// x[b, t] += the table of position, where there is one. x: [B, T, C], any strides, C
-// contiguous.
+// x[b, t] += the table of position, where one is added to the embeddings. x: [B, T, C], any
+// strides, C contiguous. Call it once, before the first layer.
 template <typename T>
 void add_position(const Lowered& lowered, View<T, 3> x);
+
+// Whether q and k are projected from another input than v: one that `prepare_input` changes.
+bool has_own_input(const Lowered& lowered) noexcept;
+// Brings a layer's input x [B, T, C] to what is projected to q and k: rotated by heads
+// (Conformer), or with the table added (DETR). Otherwise leaves it.
+template <typename T>
+void prepare_input(const Lowered& lowered, std::int64_t heads, View<T, 3> x);
 
 // Brings projected queries and keys to what attention multiplies: norms, rotations, cosine
 // scales, the query's scale by position; and normalises values where a model does. In place.
@@ -87,7 +94,9 @@ template <typename T>
 void prepare(const Lowered& lowered, View<T, 4> q, View<T, 4> k, View<T, 4> v = {});
 
 // What is left for attention() after `prepare`: bias, relative vectors, positions. Borrows.
-AttentionPosition attention_position(const Lowered& lowered);
+// gates [B or 1, H, T]: of a layer whose bias is gated (ModelPlan::gates). Throws where they
+// are needed and not given.
+AttentionPosition attention_position(const Lowered& lowered, View<const float, 3> gates = {});
 Softmax softmax(const Lowered& lowered);  // final scale, cap, sinks; borrows
 
 // A tensor of a checkpoint as floats.
@@ -119,6 +128,8 @@ class ModelPlan {
   void set_tokens(const LayerTokens& tokens);
   // Valid until the next set_tokens.
   const Lowered& layer(std::int64_t layer) const;
+  // The gates of a layer whose bias is gated, from its input x [B, T, C] to out [B, H, T].
+  void gates(std::int64_t layer, View<const float, 3> x, View<float, 3> out) const;
 
  private:
   struct Kept;

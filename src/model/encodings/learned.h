@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "gnomon/embedding/learned.h"
+#include "gnomon/embedding/resize.h"
 #include "src/model/entry.h"
 
 namespace gnomon::model {
@@ -23,7 +24,33 @@ struct Entry<Learned> : EntryOf<Learned> {
   }
   static std::optional<std::int64_t> capacity(const Learned& s) { return gnomon::capacity(s); }
 
+  // Of an image: the table at the image's grid, in the order of its patches.
+  static EmbeddingTable resized(const Learned& s, const Call& call, View<const float, 2> table) {
+    const ImageTokens& rule = *call.resized;
+    const GridSize to{call.image[1], call.image[2]};
+    EmbeddingTable all{rule.first_tokens + to.height * to.width, s.dim, {}};
+    all.values.resize(static_cast<std::size_t>(all.tokens * s.dim));
+    resize_table(rule.resize, table, *rule.table,
+                 View<float, 2>(all.values.data(), {all.tokens, s.dim}), to);
+    const auto axes = call.query_axes();
+    const Positions &y = axes[axes.size() - 2], &x = axes[axes.size() - 1];
+    EmbeddingTable ordered{call.queries(), s.dim, {}};
+    for (std::int64_t t = 0; t < ordered.tokens; ++t) {
+      const auto at = static_cast<std::size_t>(t);
+      const std::int64_t row = t < rule.first_tokens
+                                   ? t
+                                   : rule.first_tokens + y.ids[at] * to.width + x.ids[at];
+      const auto begin = all.values.begin() + row * s.dim;
+      ordered.values.insert(ordered.values.end(), begin, begin + s.dim);
+    }
+    return ordered;
+  }
+
   static void lower(const Learned& s, const Call& call, Values values, Lowered& lowered) {
+    if (call.resized) {
+      lowered.table = resized(s, call, values[0]);
+      return;
+    }
     const auto rows = learned_rows(s, call.query_positions());
     EmbeddingTable table{call.queries(), s.dim, {}};
     table.values.reserve(static_cast<std::size_t>(call.queries() * s.dim));

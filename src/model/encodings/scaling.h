@@ -33,7 +33,7 @@ struct Entry<ScaledRotary> : EntryOf<ScaledRotary> {
     return scaled_frequencies(s.rotary, s.scaling, length(s, declared)).softmax_scale;
   }
   static void lower(const ScaledRotary& s, const Call& call, Values, Lowered& lowered) {
-    put_rotation(schedule(s, call.length), call, lowered);
+    put_rotation(call.known ? *call.known : schedule(s, call.length), call, lowered);
   }
 };
 

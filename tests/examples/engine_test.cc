@@ -1,0 +1,98 @@
+// The engine of examples/ on whole models: logits and tokens must be those of transformers.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "gnomon/io/npy.h"
+#include "io/temporary.h"
+#include "process.h"
+
+namespace gnomon {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+const fs::path models = fs::path(GNOMON_SOURCE_DIR) / "tests/model/engine";
+
+testing::Outcome run_engine(const std::vector<std::string>& arguments) {
+  return testing::run(GNOMON_ENGINE, arguments, testing::Streams::separate);
+}
+
+class Engine : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (*GNOMON_EMULATOR) GTEST_SKIP() << "programs run without an emulator only";
+  }
+};
+
+// A prompt in one pass, then one pass for each new token, with a cache.
+TEST_P(Engine, GivesTheLogitsAndTokensOfTransformers) {
+  const fs::path model = models / GetParam();
+  const Json expected = Json::parse(testing::contents(model / "expected.json"));
+  const auto steps = expected["steps"].get<std::vector<long>>();
+  const auto logits = expected["logits"].get<std::vector<std::vector<double>>>();
+  const testing::TemporaryFolder out;
+  std::vector<std::string> arguments{model, "--steps", std::to_string(steps.size()), "--logits",
+                                     out / "logits.npy"};
+  for (const Json& id : expected["prompt"]) arguments.push_back(id.dump());
+  const auto outcome = run_engine(arguments);
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+
+  std::istringstream printed(outcome.output);
+  EXPECT_EQ(std::vector<long>(std::istream_iterator<long>(printed), {}), steps);
+  const io::Array array = io::read_npy(out / "logits.npy");
+  const auto got = array.view<double, 2>();
+  ASSERT_EQ(got.extent(0), std::ssize(logits));
+  ASSERT_EQ(got.extent(1), std::ssize(logits[0]));
+  double most = 0, worst = 0;
+  for (std::ptrdiff_t t = 0; t < got.extent(0); ++t)
+    for (std::ptrdiff_t v = 0; v < got.extent(1); ++v) {
+      const double one = logits[static_cast<std::size_t>(t)][static_cast<std::size_t>(v)];
+      ASSERT_TRUE(std::isfinite(got(t, v))) << t;
+      most = std::max(most, std::abs(one));
+      worst = std::max(worst, std::abs(got(t, v) - one));
+    }
+  EXPECT_LE(worst, 1e-5 * most);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Engine,
+                         ::testing::Values("gemma3_text", "bloom", "phi3-longrope"),
+                         [](const auto& one) {
+                           std::string name = one.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// What the engine says of a model in which `text` of a file is `other`, of the same length.
+std::string error_after(const std::string& text, const std::string& other) {
+  const testing::TemporaryFolder copy;
+  for (const char* name : {"config.json", "model.safetensors"}) {
+    std::string all = testing::contents(models / "phi3-longrope" / name);
+    if (const auto at = all.find(text); at != std::string::npos)
+      all.replace(at, text.size(), other);
+    testing::put(copy / name, all);
+  }
+  const auto outcome = run_engine({copy.path(), "3", "4"});
+  EXPECT_EQ(outcome.code, 1) << outcome.output;
+  return outcome.errors;
+}
+
+TEST(EngineErrors, NameWhatTheEngineDoesNotKnow) {
+  if (*GNOMON_EMULATOR) GTEST_SKIP() << "programs run without an emulator only";
+  EXPECT_EQ(error_after("layers.2.input_layernorm", "layers.2.input_layerabcd"),
+            "engine: no support for model.layers.2.input_layerabcd.weight\n");
+  EXPECT_EQ(error_after("layers.2.mlp.gate_up_proj", "layers.2.mlp.experts_proj"),
+            "engine: no support for model.layers.2.mlp.experts_proj.weight\n");
+  EXPECT_EQ(error_after("silu", "mish"), "engine: no support for the activation mish\n");
+}
+
+}  // namespace
+}  // namespace gnomon
