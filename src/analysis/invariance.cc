@@ -217,22 +217,23 @@ std::vector<float> causal(const OrderContent& c, const LayerPosition& p, const T
                                   static_cast<std::size_t>(count * width_of(c)));
   };
   std::vector<float> q = with_table<float>(part(tokens.queries), p.table);
-  std::vector<float> k = with_table<float>(part(tokens.keys), p.table);
+  const std::vector<float> k = with_table<float>(part(tokens.keys), p.table);
   const std::vector<float> v = with_table<float>(part(tokens.values), p.table);
   const std::array<std::ptrdiff_t, 4> own{1, count, c.heads, c.head_size};
-  const View<float, 4> queries(q.data(), own), new_keys(k.data(), own);
-  rotate_all(queries, p.query_rotations);
-  if (!p.cosine.empty()) {
-    normalise<float>(queries, p.cosine, queries);
-    normalise<float>(new_keys, {}, new_keys);
-  }
+  const View<float, 4> queries(q.data(), own);
   keys.insert(keys.end(), k.begin(), k.end());
   values.insert(values.end(), v.begin(), v.end());
   const std::array<std::ptrdiff_t, 4> all{1, first + count, c.heads, c.head_size};
-  // The cache keeps keys that are not rotated.
-  std::vector<float> rotated = keys, out(q.size());
-  rotate_all(View<float, 4>(rotated.data(), all), p.key_rotations);
-  attention<float>(queries, View<const float, 4>(rotated.data(), all),
+  // The cache keeps keys as they are projected.
+  std::vector<float> met = keys, out(q.size());
+  const View<float, 4> met_keys(met.data(), all);
+  rotate_all(queries, p.query_rotations);
+  rotate_all(met_keys, p.key_rotations);
+  if (!p.cosine.empty()) {
+    normalise<float>(queries, p.cosine, queries);
+    normalise<float>(met_keys, {}, met_keys);
+  }
+  attention<float>(queries, View<const float, 4>(met_keys),
                    View<const float, 4>(values.data(), all),
                    {.visibility = Visibility::causal, .offset = first},
                    {.query_rotary = p.query_rotary,

@@ -107,6 +107,31 @@ TEST(Cache, RepeatsTheFullPass) {
   EXPECT_GT(cache_deviation(content, whole, wrong), 1e-3);
 }
 
+// A rotation that attention does not apply itself acts as one that it does; V-JEPA 2's, which
+// is no rotation of pairs, repeats through a cache too.
+TEST(Cache, TakesRotationsOfHeads) {
+  const RotaryTable all(turns, consecutive(12)), seven(turns, consecutive(7)),
+      five(turns, consecutive(5, 7));
+  const HeadRotation as_rotation[] = {all};
+  const LayerPosition inside{.query_rotary = &all, .key_rotary = &all},
+      before{.query_rotations = as_rotation, .key_rotations = as_rotation};
+  EXPECT_NEAR(reversal_deviation(content, inside), reversal_deviation(content, before), 1e-12);
+  const Vjepa2 vjepa2{.head_size = 16};
+  const auto rows = [&](std::int64_t tokens, std::int64_t first) {
+    const std::vector<Positions> axes(3, consecutive(tokens, first));
+    return std::vector<HeadRotation>{Vjepa2Table(vjepa2, axes)};
+  };
+  const auto whole = rows(12, 0), first = rows(7, 0), second = rows(5, 7);
+  const CachedPiece pieces[] = {{7, {.query_rotations = first, .key_rotations = first}},
+                                {5, {.query_rotations = second, .key_rotations = whole}}};
+  const LayerPosition position{.query_rotations = whole, .key_rotations = whole};
+  EXPECT_LE(cache_deviation(content, position, pieces), 0x1p-16);
+  EXPECT_GT(reversal_deviation(content, position), 0.01);
+  EXPECT_GT(shift_deviation(content, {.bias = lower(Alibi{.heads = 2})},
+                            {.bias = lower(Alibi{.heads = 2}), .softmax_factor = 0.5}, 0),
+            0.1);
+}
+
 TEST(Invariance, RefusesWhatDoesNotFit) {
   EXPECT_EQ(message_of([] { reversal_deviation({.tokens = 1}, {}); }),
             "[invariance] tokens must be at least 2, got 1");

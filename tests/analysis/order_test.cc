@@ -36,6 +36,13 @@ TEST(OrderSensitivity, EveryPlaceTellsIt) {
   EXPECT_GT(order_sensitivity(content, {.bias = lower(Alibi{.heads = 2})}), 1e-3);
 }
 
+TEST(OrderSensitivity, RotationsOfHeadsAreAsThatOfAttention) {
+  const RotaryTable turns = rotary();
+  const HeadRotation rotations[] = {turns};
+  EXPECT_NEAR(order_sensitivity(content, {.rotations = rotations, .key_rotations = rotations}),
+              order_sensitivity(content, {.rotary = &turns}), 1e-6);
+}
+
 TEST(AttentionWeights, RowsSumToOneAndTheFutureIsHidden) {
   const RotaryTable turns = rotary();
   for (Visibility visibility : {Visibility::causal, Visibility::bidirectional}) {

@@ -37,8 +37,8 @@ TEST(Encodings, PlacesJoin) {
 
 TEST(Encodings, AnUnknownNameIsRefusedWithTheList) {
   const std::string says = message_of([] { find_encoding("rope"); });
-  EXPECT_TRUE(
-      says.starts_with("[encoding] name must be one of none, sinusoidal, learned, axial, "))
+  EXPECT_TRUE(says.starts_with(
+      "[encoding] name must be one of none, sinusoidal, sinusoidal-grid, learned, axial, "))
       << says;
   EXPECT_TRUE(says.ends_with(", got rope")) << says;
 }
@@ -334,8 +334,10 @@ TEST(Mixtures, RefuseTwoOfOnePart) {
     for (const auto& tensor : tensors) values.push_back(tensor.view());
     return message_of([&] { lower(mixture, {4, 4}, values); });
   };
-  EXPECT_EQ(says("rotary", "xpos"),
-            "[mixture] at most one encoding can turn queries and keys, got rotary and xpos");
+  EXPECT_EQ(
+      says("rotary", "xpos"),
+      "[mixture] at most one encoding can turn the same elements of queries and keys, got "
+      "rotary and xpos");
   EXPECT_EQ(says("alibi", "t5"),
             "[mixture] at most one encoding can add a bias to the scores, got alibi and t5");
   EXPECT_EQ(says("sinusoidal", "learned"),

@@ -46,16 +46,21 @@ analysis::LayerPosition position_of(const Lowered& lowered) {
           .key_rotary = lowered.key_rotary ? &*lowered.key_rotary : nullptr,
           .bias = lowered.bias,
           .relative = lowered.relative.empty() ? nullptr : &lowered.relative,
-          .cosine = lowered.cosine};
+          .cosine = lowered.cosine,
+          .query_rotations = lowered.query_rotations,
+          .key_rotations = lowered.key_rotations,
+          .softmax_factor = lowered.softmax_factor};
 }
 
-// By its form: nothing added to the embeddings, a bias and vectors by distance.
-bool goes_by_distance(const Lowered& lowered) {
+// By its form: nothing added to the embeddings, a bias and vectors by distance. A rotation of
+// cells, of which there are so many, goes by rows and columns.
+bool goes_by_distance(const Encoding& encoding, const Lowered& lowered) {
   const auto of_positions = [](const std::vector<RelativeVectors>& tables) {
     return std::all_of(tables.begin(), tables.end(),
                        [](const auto& table) { return table.coordinates.empty(); });
   };
-  return !lowered.table &&
+  const bool cells = lowered.query_rotary && capacity(encoding);
+  return !lowered.table && !cells && lowered.query_rotations.empty() &&
          (std::holds_alternative<NoBias>(lowered.bias) ||
           std::holds_alternative<SlopeBias>(lowered.bias) ||
           std::holds_alternative<StripBias>(lowered.bias)) &&
@@ -101,15 +106,16 @@ TEST(Invariance, WhatGoesByDistanceCannotTellWhereItStands) {
     const Lowered there = trained.at(content.tokens, offset + content.tokens);
     const double deviation =
         analysis::shift_deviation(content, position_of(here), position_of(there), offset);
-    if (goes_by_distance(here)) {
+    if (goes_by_distance(trained.encoding, here)) {
       EXPECT_LE(deviation, 2e-6) << one.name;  // rotations have float tables
     }
-    if (includes(one.enters, Place::embeddings) || among(one.name, {"fire", "swin"})) {
+    if (includes(one.enters, Place::embeddings) ||
+        among(one.name, {"fire", "swin", "rotary-axial", "vjepa2"})) {
       EXPECT_GT(deviation, 1e-3) << one.name;
     }
-    EXPECT_TRUE(goes_by_distance(here) ||
-                !among(one.name, {"none", "rotary", "xpos", "alibi", "t5", "clipped", "kerple",
-                                  "shaw", "transformer-xl", "deberta"}))
+    EXPECT_TRUE(goes_by_distance(trained.encoding, here) ||
+                !among(one.name, {"none", "rotary", "mrope", "xpos", "alibi", "t5", "clipped",
+                                  "kerple", "shaw", "transformer-xl", "deberta"}))
         << one.name;
   }
 }

@@ -86,7 +86,7 @@ TEST(Scheme, JsonGoesThereAndBack) {
   }
   EXPECT_EQ(to_json(parsed("alibi/none", 2)),
             R"({"layers":[[{"kind":"alibi","heads":4,"max_bias":8.0,"head_offset":0,)"
-            R"("local_heads":0}],[{"kind":"none"}]]})");
+            R"("local_heads":0,"bias_scale":1.0,"rounding":"none"}],[{"kind":"none"}]]})");
   for (const char* text :
        {"", "[]", "{}", R"({"layers":3})", R"({"layers":[3]})", R"({"layers":[]})",
         R"({"layers":[[3]]})", R"({"layers":[[]],"more":1})"})

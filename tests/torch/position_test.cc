@@ -153,6 +153,41 @@ TEST_P(EachEncoding, AttendsPackedAsApart) {
   EXPECT_THROW(position->attend_packed(packed, heads, options), std::invalid_argument);
 }
 
+// The scale of q.k is the caller's, or 1 / sqrt(D), times the encoding's factor.
+TEST(SoftmaxScale, HasTheFactorOfTheEncoding) {
+  const auto q = random({batch, length, heads, head_size}, 1, at::kDouble);
+  const auto k = random({batch, length, heads, head_size}, 2, at::kDouble);
+  const auto v = random({batch, length, heads, head_size}, 3, at::kDouble);
+  PositionEncoding none(model::Encoding(model::NoPosition{}));
+  PositionEncoding deberta(model::find_encoding("deberta").usual(shape));
+  {
+    const at::NoGradGuard no_grad;
+    for (at::Tensor& one : deberta->parameters()) one.zero_();
+  }
+  ScaledRotary yarn{.rotary = {.dim = head_size, .pairing = Pairing::halves},
+                    .scaling = YarnScaling{.factor = 4,
+                                           .original_length = length,
+                                           .attention_factor = 1,
+                                           .softmax_mscale = 1},
+                    .length = 4 * length};
+  PositionEncoding scaled{model::Encoding(yarn)};
+  std::get<YarnScaling>(yarn.scaling).softmax_mscale = 0;
+  PositionEncoding unscaled{model::Encoding(yarn)};
+  const double magnitude = 1 + 0.1 * std::log(4.0);
+  const struct {
+    PositionEncoding &with, &plain;
+    double factor;
+  } cases[] = {{deberta, none, 1 / std::sqrt(3.0)}, {scaled, unscaled, magnitude * magnitude}};
+  for (const auto& [with, plain, factor] : cases)
+    for (const double scale : {1 / std::sqrt(double{head_size}), 0.7}) {
+      AttendOptions options{.visibility = Visibility::bidirectional};
+      if (scale == 0.7) options.softmax_scale = scale;
+      const at::Tensor found = with->attend(q, k, v, options);
+      options.softmax_scale = scale * factor;
+      expect_close(found, plain->attend(q, k, v, options), 1e-12);
+    }
+}
+
 TEST_P(EachEncoding, EmbedsATableOnceAndPassesGradients) {
   auto position = make();
   const auto x = random({batch, length, shape.width}, 5, at::kFloat);
