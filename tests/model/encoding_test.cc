@@ -38,7 +38,7 @@ TEST(Encodings, PlacesJoin) {
 TEST(Encodings, AnUnknownNameIsRefusedWithTheList) {
   const std::string says = message_of([] { find_encoding("rope"); });
   EXPECT_TRUE(says.starts_with(
-      "[encoding] name must be one of none, sinusoidal, sinusoidal-grid, learned, axial, "))
+      "[encoding] name must be one of none, sinusoidal, learned, axial, "))
       << says;
   EXPECT_TRUE(says.ends_with(", got rope")) << says;
 }
