@@ -37,8 +37,8 @@ TEST(Encodings, PlacesJoin) {
 
 TEST(Encodings, AnUnknownNameIsRefusedWithTheList) {
   const std::string says = message_of([] { find_encoding("rope"); });
-  EXPECT_TRUE(says.starts_with(
-      "[encoding] name must be one of none, sinusoidal, learned, axial, "))
+  EXPECT_TRUE(
+      says.starts_with("[encoding] name must be one of none, sinusoidal, learned, axial, "))
       << says;
   EXPECT_TRUE(says.ends_with(", got rope")) << says;
 }
