@@ -35,6 +35,7 @@ struct NormFacts {
   std::string_view switched_by = {};  // a boolean key that turns the norm on; empty: always
   bool on = true;                     // where that key is not given
   bool rotated_only = false;          // of layers that rotate alone
+  bool trained = true;                // or without weights
 };
 
 // Whether model_type is one of the families, one blank between two.

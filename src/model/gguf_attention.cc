@@ -86,6 +86,7 @@ void read_norms(GgufDraft& r) {
                               : "attention.layer_norm_rms_epsilon";
   norm.norm.epsilon = r.positive(key, norm.norm.epsilon);
   r.attention.query_norm = r.attention.key_norm = norm;
+  r.trained_norms = !bare;
   if (bare)
     for (Layer& one : r.layers) one.normalises = one.turns;
 }

@@ -149,6 +149,10 @@ LayerGroup joined(const Draft& r, const std::vector<std::size_t>& in, const Laye
     if (all.unsupported.empty()) all.unsupported = one;
   all.stages = r.stages;
   all.tensors = tensors_of(all);
+  if (!r.trained_norms)
+    std::erase_if(all.tensors, [](const ParameterTensor& one) {
+      return one.parameter.find("_norm.") != std::string::npos;
+    });
   return all;
 }
 

@@ -86,8 +86,12 @@ std::vector<Parameter> layer_parameters(const LayerGroup& group) {
                         std::int64_t heads) {
     if (!one) return;
     const std::int64_t rows = one->norm.scope == NormScope::all_heads ? heads : 1;
-    for (const char* leaf : {".weight", ".bias"})
-      all.push_back({std::string(name) + leaf, rows, group.head_dim});
+    for (const char* leaf : {".weight", ".bias"}) {
+      const std::string parameter = std::string(name) + leaf;
+      if (std::any_of(group.tensors.begin(), group.tensors.end(),
+                      [&](const ParameterTensor& one) { return one.parameter == parameter; }))
+        all.push_back({parameter, rows, group.head_dim});
+    }
   };
   norm(attention.query_norm, "query_norm", group.heads);
   norm(attention.key_norm, "key_norm", group.key_heads);

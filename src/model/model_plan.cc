@@ -90,7 +90,7 @@ Matrix take(CheckpointTensor tensor, TensorLayout layout, const Parameter& wante
   return matrix;
 }
 
-bool may_be_missing(const std::string& parameter) {
+bool is_of_norm(const std::string& parameter) {
   return parameter.starts_with("query_norm.") || parameter.starts_with("key_norm.");
 }
 
@@ -122,12 +122,13 @@ Matrix read_parameter(const LayerGroup& group, const Parameter& wanted,
       if (read.values.empty()) continue;
       Parameter shape = wanted;
       // A norm has a row for all heads, or one for each.
-      if (may_be_missing(wanted.name) && wanted.columns > 0)
+      if (is_of_norm(wanted.name) && wanted.columns > 0)
         shape.rows = std::ssize(read.values) / wanted.columns;
       return take(std::move(read), tensor.layout, shape, here.name);
     }
   }
-  if (may_be_missing(wanted.name)) return {};
+  // Most norms have no bias; a weight is never left out in silence.
+  if (is_of_norm(wanted.name) && wanted.name.ends_with(".bias")) return {};
   refuse("model", "the checkpoint must have a tensor for " + wanted.name,
          "none for layer " + std::to_string(layer));
 }

@@ -124,6 +124,7 @@ struct Draft {
   std::int64_t value_dim = 0;  // 0: as head_dim
   // By layer type, where they differ.
   std::map<std::string, std::int64_t> key_heads_of = {}, value_dims = {};
+  bool trained_norms = true;      // norms of q and k have weights
   LayerAttention attention = {};  // of all layers, without window and scale
   // The rows that layers with a window see before and after their own.
   std::optional<std::int64_t> left = {}, right = {};

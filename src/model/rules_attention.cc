@@ -205,6 +205,7 @@ void read_norms(Reading& r) {
   if (const auto given = r.keys.positive(facts->kind == NormKind::layer ? layer : rms))
     norm.norm.epsilon = *given;
   r.attention.query_norm = r.attention.key_norm = norm;
+  r.trained_norms = facts->trained;
   if (facts->rotated_only)
     for (Layer& layer : r.layers) layer.normalises = layer.turns;
 }

@@ -63,7 +63,7 @@ struct LayerTokens {
 
 // Parameters of a layer's position and attention, in the order of `values`: those of the
 // mixture, then "sinks" [H, 1], "query_norm.weight", "query_norm.bias", "key_norm.weight",
-// "key_norm.bias", [1 or H, D] each, where the layer has them.
+// "key_norm.bias", [1 or H, D] each, where the layer has them (Llama 4's norms have none).
 std::vector<Parameter> layer_parameters(const LayerGroup& group);
 
 // Everything that attention of the layer needs for these tokens. `values`: one matrix for each
