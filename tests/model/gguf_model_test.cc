@@ -350,5 +350,25 @@ TEST(GgufModel, TablesAndNothing) {
   EXPECT_EQ(model.groups[1].head_dim, 0);
 }
 
+TEST(GgufModel, ReadsHeadsWindowsAndCaps) {
+  const auto model = read(Model("gemma2", {.layers = 4})
+                              .size(".attention.sliding_window", 64)
+                              .size(".attention.head_count_kv", 1)
+                              .number(".attn_logit_softcapping", 30));
+  ASSERT_EQ(model.groups.size(), 2u);
+  EXPECT_THAT(model.groups[0].layers, ElementsAre(0, 2));
+  EXPECT_EQ(model.groups[0].attention.left, 63);
+  EXPECT_EQ(model.groups[1].attention.left, std::nullopt);
+  for (const LayerGroup& group : model.groups) {
+    EXPECT_EQ(group.key_heads, 1);
+    EXPECT_EQ(group.attention.softcap, 30);
+    EXPECT_EQ(group.attention.visibility, Visibility::causal);
+    EXPECT_EQ(group.unsupported, "");
+  }
+  // Which layers slide is known by architecture alone.
+  EXPECT_EQ(read(Model("olmo2").size(".attention.sliding_window", 64)).groups[0].unsupported,
+            "a sliding window in layers that are not known for olmo2");
+}
+
 }  // namespace
 }  // namespace gnomon::model
