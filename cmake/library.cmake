@@ -45,6 +45,8 @@ endif()
 set_target_properties(gnomon PROPERTIES CXX_VISIBILITY_PRESET default
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 gnomon_warnings(gnomon)
+set_source_files_properties(src/core/parallel.cc PROPERTIES
+  COMPILE_DEFINITIONS GNOMON_THREADS_OPENMP)
 # Its error terms hold for products and sums that are rounded one by one.
 set_source_files_properties(src/core/angles_simd.cc PROPERTIES
   COMPILE_OPTIONS -ffp-contract=off)

@@ -62,7 +62,7 @@ missing_packages() {
     libfmt-dev libtorch-dev)
   local -A tools=([g++]=g++ [cmake]=cmake [ninja]=ninja-build)
   if [[ $1 != lab ]]; then
-    need+=(libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev)
+    need+=(libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev libdlpack-dev)
     tools+=([pkg-config]=pkg-config [clang-format-19]=clang-format-19 [valgrind]=valgrind)
   fi
   if [[ $1 == neon || $1 == long ]]; then

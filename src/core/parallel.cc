@@ -1,18 +1,119 @@
 #include "gnomon/parallel.h"
 
-#include <omp.h>
-
 #include <algorithm>
+#include <atomic>
 
 #include "gnomon/error.h"
+#include "src/core/thread_pool.h"
+
+#if defined(GNOMON_THREADS_OPENMP)
+#include <omp.h>
+#endif
 
 namespace gnomon {
+namespace {
 
-int threads() noexcept { return omp_get_max_threads(); }
+using internal::Task;
+
+// The default of the build: run, threads, set_threads, and whether the caller is already inside
+// a parallel region.
+#if defined(GNOMON_THREADS_OPENMP)
+int build_threads() noexcept { return omp_get_max_threads(); }
+void build_set_threads(int count) noexcept { omp_set_num_threads(count); }
+bool build_inside() noexcept { return omp_in_parallel(); }
+// The team is always of the same size: libgomp ends and starts threads when it changes.
+void build_run(std::int64_t count, Task task, void* data) noexcept {
+#pragma omp parallel
+  for (std::int64_t i = omp_get_thread_num(); i < count; i += omp_get_num_threads())
+    task(data, i);
+}
+#else
+thread_local int build_limit = 0;  // 0: the default
+bool build_inside() noexcept { return false; }
+void build_set_threads(int count) noexcept { build_limit = count; }
+#if defined(GNOMON_THREADS_STD)
+int build_threads() noexcept {
+  static const int most = internal::default_threads();
+  return build_limit ? build_limit : most;
+}
+void build_run(std::int64_t count, Task task, void* data) noexcept {
+  internal::run_on_pool(count, task, data);
+}
+#else
+int build_threads() noexcept { return 1; }
+void build_run(std::int64_t count, Task task, void* data) noexcept {
+  for (std::int64_t i = 0; i < count; ++i) task(data, i);
+}
+#endif
+#endif
+
+Executor current = {};
+thread_local int limit = 0;        // of set_threads, with an executor; 0: none
+thread_local bool inside = false;  // a piece runs on this thread
+
+struct Loop {
+  std::int64_t count, grain, pieces, runners;
+  Share share;
+  internal::Piece piece;
+  void* body;
+  std::atomic<std::int64_t> next{0};
+
+  void run(std::int64_t begin, std::int64_t end) const {
+    for (std::int64_t i = begin; i < end; ++i)
+      piece(body, i * grain, std::min(count, (i + 1) * grain));
+  }
+};
+
+// What each of the threads does.
+void run_share(void* data, std::int64_t runner) {
+  auto& loop = *static_cast<Loop*>(data);
+  const bool before = inside;
+  inside = true;
+  if (loop.share == Share::in_runs) {
+    const std::int64_t each = loop.pieces / loop.runners, more = loop.pieces % loop.runners;
+    const std::int64_t begin = runner * each + std::min(runner, more);
+    loop.run(begin, begin + each + (runner < more ? 1 : 0));
+  } else {
+    for (std::int64_t i = loop.next++; i < loop.pieces; i = loop.next++) loop.run(i, i + 1);
+  }
+  inside = before;
+}
+
+}  // namespace
+
+void set_executor(const Executor& executor) {
+  if (executor.run && executor.threads < 1)
+    refuse("threads", "an executor must have at least 1 thread", executor.threads);
+  current = executor.run ? executor : Executor{};
+}
+
+Executor executor() noexcept { return current; }
+
+Executor serial_executor() noexcept {
+  return {.run =
+              [](void*, std::int64_t count, Task task, void* data) {
+                for (std::int64_t i = 0; i < count; ++i) task(data, i);
+              },
+          .threads = 1};
+}
+
+Executor thread_pool_executor(int threads) {
+  if (threads < 0 || threads > 4096)
+    refuse("threads", "the threads of a pool must be 0 to 4096", threads);
+  return {.run = [](void*, std::int64_t count, Task task,
+                    void* data) { internal::run_on_pool(count, task, data); },
+          .threads = threads ? threads : internal::default_threads()};
+}
+
+int threads() noexcept {
+  if (!current.run) return build_threads();
+  return limit ? std::min(limit, current.threads) : current.threads;
+}
 
 void set_threads(int count) {
   if (count < 1) refuse("threads", "count must be at least 1", count);
-  omp_set_num_threads(count);
+  limit = count;
+  build_set_threads(count);
 }
 
 namespace internal {
@@ -22,21 +123,14 @@ void run_pieces(std::int64_t count, std::int64_t grain, Share share, Piece piece
   if (count <= 0) return;
   grain = std::max<std::int64_t>(grain, 1);
   const std::int64_t pieces = (count - 1) / grain + 1;
-  const auto run = [&](std::int64_t i) {
-    const std::int64_t begin = i * grain;
-    piece(body, begin, begin + std::min(grain, count - begin));
-  };
-  if (pieces == 1 || threads() == 1 || omp_in_parallel()) {
-    for (std::int64_t i = 0; i < pieces; ++i) run(i);
-    return;
-  }
-  if (share == Share::in_runs) {
-#pragma omp parallel for schedule(static)
-    for (std::int64_t i = 0; i < pieces; ++i) run(i);
-    return;
-  }
-#pragma omp parallel for schedule(dynamic)
-  for (std::int64_t i = 0; i < pieces; ++i) run(i);
+  const bool nested = inside || (!current.run && build_inside());
+  const std::int64_t runners = nested ? 1 : std::min<std::int64_t>(pieces, threads());
+  Loop loop{count, grain, pieces, runners, share, piece, body};
+  if (runners == 1) return loop.run(0, pieces);
+  if (current.run)
+    current.run(current.context, runners, run_share, &loop);
+  else
+    build_run(runners, run_share, &loop);
 }
 
 }  // namespace internal

@@ -1,50 +1,165 @@
 #include "gnomon/parallel.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <mutex>
 #include <set>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
 namespace gnomon {
 namespace {
 
-std::multiset<std::pair<std::int64_t, std::int64_t>> pieces_of(std::int64_t count,
-                                                               std::int64_t grain,
-                                                               int thread_count) {
-  const int before = threads();
-  set_threads(thread_count);
-  std::multiset<std::pair<std::int64_t, std::int64_t>> pieces;
+class Restored {
+ public:
+  ~Restored() {
+    set_executor({});
+    set_threads(before_);
+  }
+
+ private:
+  int before_ = threads();
+};
+
+// The pool of an engine: a thread for each task, last task first.
+Executor engine_executor(int threads) {
+  return {.run =
+              [](void*, std::int64_t count, void (*task)(void*, std::int64_t), void* data) {
+                std::vector<std::thread> all;
+                for (std::int64_t i = count; i-- > 0;) all.emplace_back(task, data, i);
+                for (std::thread& one : all) one.join();
+              },
+          .threads = threads};
+}
+
+using Pieces = std::multiset<std::pair<std::int64_t, std::int64_t>>;
+
+Pieces pieces_of(std::int64_t count, std::int64_t grain, Share share = Share::as_they_come) {
+  Pieces pieces;
   std::mutex mutex;
-  parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
-    const std::lock_guard lock(mutex);
-    pieces.emplace(begin, end);
-  });
-  set_threads(before);
+  parallel_for(
+      count, grain,
+      [&](std::int64_t begin, std::int64_t end) {
+        const std::lock_guard lock(mutex);
+        pieces.emplace(begin, end);
+      },
+      share);
   return pieces;
 }
 
 TEST(ParallelFor, CutsTheSamePiecesForAnyNumberOfThreads) {
-  const auto one = pieces_of(103, 10, 1);
+  const Restored restored;
+  set_threads(1);
+  const Pieces one = pieces_of(103, 10);
   EXPECT_EQ(one.size(), 11u);
   EXPECT_EQ(one.count({100, 103}), 1u);
-  EXPECT_EQ(pieces_of(103, 10, 2), one);
-  EXPECT_EQ(pieces_of(103, 10, 7), one);
+  for (const int count : {2, 7}) {
+    set_threads(count);
+    EXPECT_EQ(pieces_of(103, 10), one);
+    EXPECT_EQ(pieces_of(103, 10, Share::in_runs), one);
+  }
 }
 
-TEST(ParallelFor, RunsNothingForAnEmptyRange) { EXPECT_TRUE(pieces_of(0, 4, 2).empty()); }
+TEST(ParallelFor, CutsTheSamePiecesOnEveryExecutor) {
+  const Restored restored;
+  const Pieces one = pieces_of(103, 10);
+  set_threads(100);  // no limit below the executors' own
+  for (const Executor& executor :
+       {serial_executor(), thread_pool_executor(), engine_executor(3), thread_pool_executor(7),
+        thread_pool_executor(2)}) {
+    set_executor(executor);
+    EXPECT_EQ(threads(), executor.threads);
+    for (int repeat = 0; repeat < 200; ++repeat) {
+      EXPECT_EQ(pieces_of(103, 10), one);
+      EXPECT_EQ(pieces_of(103, 10, Share::in_runs), one);
+    }
+  }
+}
+
+TEST(ParallelFor, RunsNothingForAnEmptyRange) { EXPECT_TRUE(pieces_of(0, 4).empty()); }
 
 TEST(ParallelFor, NestedLoopsRunSerially) {
-  std::vector<int> seen(64, 0);
-  parallel_for(8, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      parallel_for(8, 1, [&](std::int64_t b, std::int64_t e) {
-        for (std::int64_t j = b; j < e; ++j) ++seen[static_cast<std::size_t>(8 * i + j)];
-      });
-  });
-  EXPECT_EQ(seen, std::vector<int>(64, 1));
+  const Restored restored;
+  for (const Executor& executor : {Executor{}, thread_pool_executor(4), engine_executor(4)}) {
+    set_executor(executor);
+    std::vector<int> seen(64, 0);
+    parallel_for(8, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        parallel_for(8, 1, [&](std::int64_t b, std::int64_t e) {
+          for (std::int64_t j = b; j < e; ++j) ++seen[static_cast<std::size_t>(8 * i + j)];
+        });
+    });
+    EXPECT_EQ(seen, std::vector<int>(64, 1));
+  }
+}
+
+TEST(Executor, RunsAtMostItsThreadsAtTheSameTime) {
+  const Restored restored;
+  for (const Executor& executor : {thread_pool_executor(3), engine_executor(3)}) {
+    set_executor(executor);
+    std::atomic<int> now{0}, most{0};
+    parallel_for(500, 1, [&](std::int64_t, std::int64_t) {
+      const int running = ++now;
+      for (int seen = most; running > seen && !most.compare_exchange_weak(seen, running);) {
+      }
+      --now;
+    });
+    EXPECT_LE(most, 3);
+  }
+}
+
+TEST(Executor, LimitsTheThreadsOfTheCaller) {
+  const Restored restored;
+  set_executor(thread_pool_executor(4));
+  set_threads(2);
+  EXPECT_EQ(threads(), 2);
+  set_threads(9);
+  EXPECT_EQ(threads(), 4);
+  EXPECT_EQ(executor(), thread_pool_executor(4));
+  set_executor({});
+  EXPECT_EQ(executor(), Executor{});
+}
+
+TEST(Executor, RefusesNumbersOfThreadsOutOfBounds) {
+  EXPECT_THROW(set_executor({.run = serial_executor().run, .threads = 0}),
+               std::invalid_argument);
+  EXPECT_THROW(thread_pool_executor(-1), std::invalid_argument);
+  EXPECT_THROW(thread_pool_executor(4097), std::invalid_argument);
+}
+
+// Loops of several threads of the caller at the same time: one has the pool.
+TEST(ThreadPool, ServesSeveralCallersAtTheSameTime) {
+  const Restored restored;
+  set_executor(thread_pool_executor(4));
+  std::atomic<std::int64_t> sum{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 4; ++caller)
+    callers.emplace_back([&] {
+      for (int repeat = 0; repeat < 300; ++repeat)
+        parallel_for(64, 1, [&](std::int64_t begin, std::int64_t end) { sum += end - begin; });
+    });
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(sum, 4 * 300 * 64);
+}
+
+// As multiprocessing of Python does it.
+TEST(ThreadPool, WorksInAForkedChild) {
+  const Restored restored;
+  set_executor(thread_pool_executor(4));
+  EXPECT_EQ(pieces_of(64, 1).size(), 64u);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    _exit(pieces_of(64, 1).size() == 64 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(SetThreads, RefusesZero) { EXPECT_THROW(set_threads(0), std::invalid_argument); }

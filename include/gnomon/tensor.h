@@ -1,0 +1,146 @@
+// A borrowed array whose element type, rank and device are known at run time: the boundary at
+// which C, Python and LibTorch meet the library. The memory layout is that of DLPack's DLTensor
+// (https://dmlc.github.io/dlpack), so a DLTensor is a Tensor without a copy.
+//
+// C++ callers pass a View, which converts by itself:
+//
+//   rotate(View<float, 3>(q, {T, H, D}), table);
+//
+// A Tensor borrows the shape and the strides of the View too: use it as an argument, do not
+// keep it. A function takes `const ConstTensor&` for what it reads and `const Tensor&` for what
+// it writes. A tensor without data stands for an argument that is left out.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "gnomon/dtype.h"
+#include "gnomon/view.h"
+
+namespace gnomon {
+
+// The numbers are DLPack's.
+enum class DeviceType : std::int32_t { cpu = 1, cuda = 2, cuda_host = 3, cuda_managed = 13 };
+
+struct Device {
+  DeviceType type = DeviceType::cpu;
+  std::int32_t id = 0;
+
+  bool operator==(const Device&) const = default;
+};
+
+enum class TypeCode : std::uint8_t {  // DLPack's
+  integer = 0,
+  unsigned_integer = 1,
+  floating = 2,
+  bfloat = 4,
+  complex = 5,
+  boolean = 6,
+};
+
+// An element type at run time.
+struct DataType {
+  TypeCode code = TypeCode::floating;
+  std::uint8_t bits = 0;
+  std::uint16_t lanes = 1;
+
+  bool operator==(const DataType&) const = default;
+};
+
+// "f32", "f16", "bf16", "f64", "i8", "i64", "u8", ...
+std::string name(DataType type);
+
+// The DataType of a C++ element type: float, double, Half, BFloat16 and the integers.
+template <typename T>
+inline constexpr DataType data_type_of = [] {
+  using Element = std::remove_const_t<T>;
+  if constexpr (std::is_same_v<Element, BFloat16>)
+    return DataType{TypeCode::bfloat, 16};
+  else if constexpr (std::is_same_v<Element, Half>)
+    return DataType{TypeCode::floating, 16};
+  else if constexpr (std::is_floating_point_v<Element>)
+    return DataType{TypeCode::floating, 8 * sizeof(Element)};
+  else if constexpr (std::is_signed_v<Element>)
+    return DataType{TypeCode::integer, 8 * sizeof(Element)};
+  else
+    return DataType{TypeCode::unsigned_integer, 8 * sizeof(Element)};
+}();
+
+// An array that is read.
+struct ConstTensor {
+  void* data = nullptr;  // read only; not const, so that the layout is a DLTensor's
+  Device device = {};
+  std::int32_t rank = 0;  // DLPack's `ndim`
+  DataType dtype = {};
+  std::int64_t* shape = nullptr;    // [rank]
+  std::int64_t* strides = nullptr;  // [rank], in elements; null: row-major and contiguous
+  std::uint64_t byte_offset = 0;    // from `data` to the first element
+
+  ConstTensor() noexcept = default;
+  // Borrows the view's extents and strides. An empty view gives a tensor without data.
+  template <typename T, std::size_t Rank>
+  ConstTensor(const View<T, Rank>& view) noexcept  // NOLINT: a conversion
+      : data(const_cast<std::remove_const_t<T>*>(view.data())),
+        rank(static_cast<std::int32_t>(Rank)),
+        dtype(data_type_of<T>),
+        shape(const_cast<std::int64_t*>(view.extents().data())),
+        strides(const_cast<std::int64_t*>(view.strides().data())) {}
+
+  // Whether an argument was given.
+  bool has_data() const noexcept { return data != nullptr; }
+  std::int64_t extent(std::int32_t axis) const noexcept { return shape[axis]; }
+  // In elements.
+  std::int64_t stride(std::int32_t axis) const noexcept {
+    if (strides) return strides[axis];
+    std::int64_t step = 1;
+    for (std::int32_t after = axis + 1; after < rank; ++after) step *= shape[after];
+    return step;
+  }
+  std::int64_t size() const noexcept {  // elements
+    std::int64_t product = 1;
+    for (std::int32_t axis = 0; axis < rank; ++axis) product *= shape[axis];
+    return product;
+  }
+  template <typename T>
+  bool holds() const noexcept {
+    return dtype == data_type_of<T>;
+  }
+};
+
+// An array that is written.
+struct Tensor : ConstTensor {
+  Tensor() noexcept = default;
+  template <typename T, std::size_t Rank>
+    requires(!std::is_const_v<T>)
+  Tensor(const View<T, Rank>& view) noexcept : ConstTensor(view) {}  // NOLINT: a conversion
+};
+
+// The layout of DLTensor in the 64-bit ABI of DLPack.
+static_assert(std::is_same_v<std::ptrdiff_t, std::int64_t>, "a 64-bit platform");
+static_assert(std::is_standard_layout_v<Tensor> && sizeof(Tensor) == 48);
+
+// The tensor as a View of its type and rank. The caller has checked `holds<T>()` and the rank.
+template <typename T, std::size_t Rank>
+View<T, Rank> view(const ConstTensor& tensor) noexcept
+  requires(std::is_const_v<T>)
+{
+  typename View<T, Rank>::Extents extents{}, strides{};
+  for (std::size_t axis = 0; axis < Rank; ++axis) {
+    extents[axis] = tensor.shape[axis];
+    strides[axis] = tensor.stride(static_cast<std::int32_t>(axis));
+  }
+  auto* const bytes = static_cast<const std::byte*>(tensor.data) + tensor.byte_offset;
+  return {reinterpret_cast<T*>(bytes), extents, strides};
+}
+template <typename T, std::size_t Rank>
+View<T, Rank> view(const Tensor& tensor) noexcept
+  requires(!std::is_const_v<T>)
+{
+  const auto read = view<const T, Rank>(static_cast<const ConstTensor&>(tensor));
+  return {const_cast<T*>(read.data()), read.extents(), read.strides()};
+}
+
+}  // namespace gnomon

@@ -1,0 +1,90 @@
+#include "src/core/tensor.h"
+
+#include <span>
+
+namespace gnomon {
+
+std::string name(DataType type) {
+  const char* kind = "?";
+  switch (type.code) {
+    case TypeCode::integer:
+      kind = "i";
+      break;
+    case TypeCode::unsigned_integer:
+      kind = "u";
+      break;
+    case TypeCode::floating:
+      kind = "f";
+      break;
+    case TypeCode::bfloat:
+      kind = "bf";
+      break;
+    case TypeCode::complex:
+      kind = "complex";
+      break;
+    case TypeCode::boolean:
+      return "bool";
+  }
+  std::string text = kind + std::to_string(type.bits);
+  if (type.lanes != 1) text += "x" + std::to_string(type.lanes);
+  return text;
+}
+
+namespace internal {
+namespace {
+
+std::string subject(const Argument& argument) {
+  return argument.name.empty() ? "the tensor" : std::string(argument.name);
+}
+
+std::string device_text(Device device) {
+  switch (device.type) {
+    case DeviceType::cpu:
+      return "cpu";
+    case DeviceType::cuda:
+      return "cuda:" + std::to_string(device.id);
+    case DeviceType::cuda_host:
+      return "cuda_host";
+    case DeviceType::cuda_managed:
+      return "cuda_managed:" + std::to_string(device.id);
+  }
+  return "device type " + std::to_string(static_cast<int>(device.type));
+}
+
+}  // namespace
+
+std::string shape_text(const ConstTensor& tensor) {
+  return gnomon::shape_text(
+      std::span<const std::int64_t>(tensor.shape, static_cast<std::size_t>(tensor.rank)));
+}
+
+void refuse_type(Argument argument, std::string_view types, DataType got) {
+  refuse(argument.operation, subject(argument) + " must have elements of " + std::string(types),
+         name(got));
+}
+
+void check_tensor(Argument argument, const ConstTensor& tensor, std::int32_t rank) {
+  if (tensor.rank != rank || (rank && !tensor.shape))
+    refuse(argument.operation,
+           subject(argument) + " must have " + std::to_string(rank) + " axes",
+           tensor.shape ? shape_text(tensor) : std::to_string(tensor.rank));
+  if (tensor.device.type != DeviceType::cpu)
+    refuse(argument.operation, subject(argument) + " must be on the device cpu",
+           device_text(tensor.device));
+  for (std::int32_t axis = 0; axis < rank; ++axis)
+    if (tensor.shape[axis] < 0)
+      refuse(argument.operation,
+             "the extents of " + subject(argument) + " must not be negative",
+             shape_text(tensor));
+  if (!tensor.data && tensor.size() != 0)
+    refuse(argument.operation, subject(argument) + " must have data", "a null pointer");
+}
+
+void check_tensor(Argument argument, const ConstTensor& tensor, std::int32_t rank,
+                  DataType type) {
+  if (tensor.dtype != type) refuse_type(argument, name(type), tensor.dtype);
+  check_tensor(argument, tensor, rank);
+}
+
+}  // namespace internal
+}  // namespace gnomon

@@ -1,0 +1,86 @@
+// Checks of tensors that come in, and the step from a type at run time to one at compile time.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "gnomon/error.h"
+#include "gnomon/tensor.h"
+
+namespace gnomon::internal {
+
+// One argument as messages name it: the operation and the argument's name.
+struct Argument {
+  std::string_view operation, name;
+};
+
+// "[2, 3]" of any rank.
+std::string shape_text(const ConstTensor& tensor);
+
+// Throws std::invalid_argument unless the tensor has data (or no elements), lies on the CPU,
+// has `rank` axes and elements of one lane.
+void check_tensor(Argument argument, const ConstTensor& tensor, std::int32_t rank);
+// The same, and that the elements are of `type`.
+void check_tensor(Argument argument, const ConstTensor& tensor, std::int32_t rank,
+                  DataType type);
+[[noreturn]] void refuse_type(Argument argument, std::string_view types, DataType got);
+
+// The checked view of a tensor.
+template <typename T, std::size_t Rank>
+View<const T, Rank> read(Argument argument, const ConstTensor& tensor) {
+  check_tensor(argument, tensor, static_cast<std::int32_t>(Rank), data_type_of<T>);
+  return view<const T, Rank>(tensor);
+}
+template <typename T, std::size_t Rank>
+View<T, Rank> write(Argument argument, const Tensor& tensor) {
+  check_tensor(argument, tensor, static_cast<std::int32_t>(Rank), data_type_of<T>);
+  return view<T, Rank>(tensor);
+}
+// Of a tensor that may be left out.
+template <typename T, std::size_t Rank>
+View<const T, Rank> read_if(Argument argument, const ConstTensor& tensor) {
+  return tensor.has_data() ? read<T, Rank>(argument, tensor) : View<const T, Rank>();
+}
+template <typename T, std::size_t Rank>
+View<T, Rank> write_if(Argument argument, const Tensor& tensor) {
+  return tensor.has_data() ? write<T, Rank>(argument, tensor) : View<T, Rank>();
+}
+
+// One axis of extent 1 in front of [T, H, D], for tensors that may have no batch axis. Ranks
+// Rank and Rank - 1 are accepted.
+template <typename T, std::size_t Rank>
+View<T, Rank> with_batch(const View<T, Rank - 1>& one) noexcept {
+  typename View<T, Rank>::Extents extents{1}, strides{0};
+  for (std::size_t axis = 1; axis < Rank; ++axis) {
+    extents[axis] = one.extent(axis - 1);
+    strides[axis] = one.stride(axis - 1);
+  }
+  return {one.data(), extents, strides};
+}
+template <typename T, std::size_t Rank>
+View<const T, Rank> read_batch(Argument argument, const ConstTensor& tensor) {
+  if (tensor.rank == static_cast<std::int32_t>(Rank) - 1)
+    return with_batch<const T, Rank>(read<T, Rank - 1>(argument, tensor));
+  return read<T, Rank>(argument, tensor);
+}
+template <typename T, std::size_t Rank>
+View<T, Rank> write_batch(Argument argument, const Tensor& tensor) {
+  if (tensor.rank == static_cast<std::int32_t>(Rank) - 1)
+    return with_batch<T, Rank>(write<T, Rank - 1>(argument, tensor));
+  return write<T, Rank>(argument, tensor);
+}
+
+// body(T{}) for the tensor's element type T: float, Half, BFloat16 or double. Others are
+// refused by name.
+template <typename Body>
+void by_type(Argument argument, const ConstTensor& tensor, Body&& body) {
+  if (tensor.holds<float>()) return body(float{});
+  if (tensor.holds<BFloat16>()) return body(BFloat16{});
+  if (tensor.holds<Half>()) return body(Half{});
+  if (tensor.holds<double>()) return body(double{});
+  refuse_type(argument, "f32, f16, bf16 or f64", tensor.dtype);
+}
+
+}  // namespace gnomon::internal

@@ -1,0 +1,139 @@
+#include "src/core/thread_pool.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <vector>
+
+namespace gnomon::internal {
+namespace {
+
+constexpr int spins = 2000;  // some 10 us before a thread sleeps: longer than between two loops
+
+class Pool {
+ public:
+  // Whether it ran; no if another loop has the pool.
+  bool run(std::int64_t count, Task task, void* data) noexcept {
+    const std::unique_lock owner(owner_, std::try_to_lock);
+    if (!owner) return false;
+    const std::int64_t workers = grow(count - 1);
+    {
+      const std::lock_guard lock(mutex_);
+      task_ = task, data_ = data, count_ = count;
+      for (std::int64_t i = 0; i < count; ++i)
+        claimed_[i].store(false, std::memory_order_relaxed);
+      left_.store(count, std::memory_order_relaxed);
+      generation_.fetch_add(1, std::memory_order_release);
+    }
+    if (workers) wake_.notify_all();
+    // Its own task, then those whose thread has not come.
+    for (std::int64_t i = 0; i < count; ++i) try_task(i);
+    for (int spin = 0; left_.load(std::memory_order_acquire) > 0; ++spin)
+      if (spin > spins) std::this_thread::yield();
+    {  // a worker that comes from here on finds no loop
+      const std::lock_guard lock(mutex_);
+      count_ = 0;
+    }
+    while (inside_.load(std::memory_order_acquire) > 0) std::this_thread::yield();
+    return true;
+  }
+
+ private:
+  // Starts threads up to `wanted`, as far as the system gives them; returns how many there are.
+  std::int64_t grow(std::int64_t wanted) noexcept {
+    if (capacity_ < wanted + 1) {
+      const std::lock_guard lock(mutex_);
+      // Workers read claimed_ only inside a loop, and none is running.
+      claimed_.reset(new (std::nothrow)
+                         std::atomic<bool>[static_cast<std::size_t>(wanted + 1)]);
+      if (!claimed_) std::abort();
+      capacity_ = wanted + 1;
+    }
+    try {
+      while (workers_ < wanted) {
+        std::thread([this, own = workers_ + 1, seen = generation_.load()] {
+          work(own, seen);
+        }).detach();
+        ++workers_;
+      }
+    } catch (const std::exception&) {  // the caller does their tasks
+    }
+    return workers_;
+  }
+
+  void try_task(std::int64_t i) noexcept {
+    if (claimed_[i].exchange(true, std::memory_order_acq_rel)) return;
+    task_(data_, i);
+    left_.fetch_sub(1, std::memory_order_release);
+  }
+
+  [[noreturn]] void work(std::int64_t own, std::uint64_t seen) noexcept {
+    for (;;) {
+      for (int spin = 0; spin < spins; ++spin)
+        if (generation_.load(std::memory_order_acquire) != seen) break;
+      {
+        std::unique_lock lock(mutex_);
+        wake_.wait(lock, [&] { return generation_.load() != seen; });
+        seen = generation_.load();
+        if (own >= count_) continue;
+        inside_.fetch_add(1, std::memory_order_acquire);
+      }
+      try_task(own);
+      inside_.fetch_sub(1, std::memory_order_release);
+    }
+  }
+
+  std::mutex owner_;  // of the loop that runs
+  std::mutex mutex_;  // of the loop's description
+  std::condition_variable wake_;
+  std::atomic<std::uint64_t> generation_{0};
+  Task task_ = nullptr;
+  void* data_ = nullptr;
+  std::int64_t count_ = 0;
+  std::unique_ptr<std::atomic<bool>[]> claimed_;
+  std::int64_t capacity_ = 0, workers_ = 0;
+  std::atomic<std::int64_t> left_{0}, inside_{0};
+};
+
+// Never destroyed: its threads run until the process ends. A forked child has no threads, so it
+// starts with a pool of its own.
+std::atomic<Pool*> pool{nullptr};
+
+Pool* the_pool() noexcept {
+  Pool* current = pool.load(std::memory_order_acquire);
+  if (current) return current;
+  static const int registered =
+      pthread_atfork(nullptr, nullptr, [] { pool.store(nullptr, std::memory_order_release); });
+  static_cast<void>(registered);
+  auto* const made = new (std::nothrow) Pool;
+  if (made && !pool.compare_exchange_strong(current, made)) {
+    delete made;  // another thread was faster
+    return current;
+  }
+  return made;
+}
+
+}  // namespace
+
+void run_on_pool(std::int64_t count, Task task, void* data) noexcept {
+  Pool* const shared = the_pool();
+  if (count > 1 && shared && shared->run(count, task, data)) return;
+  for (std::int64_t i = 0; i < count; ++i) task(data, i);
+}
+
+int default_threads() noexcept {
+  if (const char* const text = std::getenv("OMP_NUM_THREADS")) {
+    const long count = std::strtol(text, nullptr, 10);
+    if (count >= 1) return static_cast<int>(std::min(count, 4096L));
+  }
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+}  // namespace gnomon::internal

@@ -1,0 +1,114 @@
+#include "gnomon/tensor.h"
+
+#include <dlpack/dlpack.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cstddef>
+#include <stdexcept>
+#include <vector>
+
+#include "src/core/tensor.h"
+
+namespace gnomon {
+namespace {
+
+static_assert(sizeof(Tensor) == sizeof(DLTensor));
+static_assert(offsetof(ConstTensor, data) == offsetof(DLTensor, data));
+static_assert(offsetof(ConstTensor, device) == offsetof(DLTensor, device));
+static_assert(offsetof(ConstTensor, rank) == offsetof(DLTensor, ndim));
+static_assert(offsetof(ConstTensor, dtype) == offsetof(DLTensor, dtype));
+static_assert(offsetof(ConstTensor, shape) == offsetof(DLTensor, shape));
+static_assert(offsetof(ConstTensor, strides) == offsetof(DLTensor, strides));
+static_assert(offsetof(ConstTensor, byte_offset) == offsetof(DLTensor, byte_offset));
+static_assert(sizeof(DataType) == sizeof(DLDataType) && sizeof(Device) == sizeof(DLDevice));
+static_assert(static_cast<int>(DeviceType::cuda) == kDLCUDA);
+static_assert(static_cast<int>(DeviceType::cuda_host) == kDLCUDAHost);
+static_assert(static_cast<int>(DeviceType::cuda_managed) == kDLCUDAManaged);
+static_assert(static_cast<int>(TypeCode::integer) == kDLInt);
+static_assert(static_cast<int>(TypeCode::unsigned_integer) == kDLUInt);
+static_assert(static_cast<int>(TypeCode::floating) == kDLFloat);
+static_assert(static_cast<int>(TypeCode::bfloat) == kDLBfloat);
+static_assert(!std::is_constructible_v<Tensor, View<const float, 2>>);
+
+const internal::Argument x_of_rotary{"rotary", "x"};
+
+std::string message(const ConstTensor& tensor, std::int32_t rank) {
+  try {
+    internal::check_tensor(x_of_rotary, tensor, rank);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(Tensor, IsADlTensorWithoutACopy) {
+  std::vector<float> values = {0, 1, 2, 3, 4, 5};
+  std::vector<std::int64_t> shape = {2, 2}, strides = {3, 1};
+  DLTensor from{};
+  from.data = values.data();
+  from.device = {kDLCPU, 0};
+  from.ndim = 2;
+  from.dtype = {kDLFloat, 32, 1};
+  from.shape = shape.data();
+  from.strides = strides.data();
+  from.byte_offset = sizeof(float);
+  const auto tensor = std::bit_cast<Tensor>(from);
+  ASSERT_TRUE(tensor.holds<float>());
+  const auto matrix = view<float, 2>(tensor);
+  EXPECT_EQ(matrix(0, 0), 1);
+  EXPECT_EQ(matrix(1, 1), 5);
+  matrix(1, 0) = 9;
+  EXPECT_EQ(values[4], 9);
+}
+
+TEST(Tensor, WithoutStridesIsRowMajor) {
+  std::vector<double> values = {0, 1, 2, 3, 4, 5};
+  const View<double, 2> matrix(values.data(), {2, 3});
+  Tensor tensor = matrix;
+  tensor.strides = nullptr;
+  EXPECT_EQ((view<const double, 2>(tensor)(1, 0)), 3);
+  EXPECT_EQ(tensor.stride(0), 3);
+  EXPECT_EQ(tensor.size(), 6);
+}
+
+TEST(Tensor, ComesFromAViewWithItsTypeShapeAndStrides) {
+  std::vector<BFloat16> values(24);
+  const View<BFloat16, 3> cube(values.data(), {2, 3, 4}, {1, 8, 2});
+  const ConstTensor tensor = cube;
+  EXPECT_EQ(name(tensor.dtype), "bf16");
+  EXPECT_EQ(tensor.rank, 3);
+  EXPECT_EQ(tensor.extent(2), 4);
+  EXPECT_EQ(tensor.stride(1), 8);
+  EXPECT_FALSE(ConstTensor().has_data());
+  EXPECT_FALSE((ConstTensor(View<float, 2>()).has_data()));
+}
+
+TEST(DataType, HasAName) {
+  EXPECT_EQ(name(data_type_of<float>), "f32");
+  EXPECT_EQ(name(data_type_of<Half>), "f16");
+  EXPECT_EQ(name(data_type_of<const double>), "f64");
+  EXPECT_EQ(name(data_type_of<std::int8_t>), "i8");
+  EXPECT_EQ(name(data_type_of<std::uint8_t>), "u8");
+  EXPECT_EQ(name(data_type_of<std::int64_t>), "i64");
+  EXPECT_EQ(name({TypeCode::floating, 32, 4}), "f32x4");
+}
+
+TEST(CheckTensor, NamesTheRuleAndWhatItGot) {
+  std::vector<float> values(6);
+  const View<float, 2> matrix(values.data(), {2, 3});
+  Tensor tensor = matrix;
+  EXPECT_EQ(message(tensor, 2), "");
+  EXPECT_EQ(message(tensor, 3), "[rotary] x must have 3 axes, got [2, 3]");
+  tensor.device = {DeviceType::cuda, 1};
+  EXPECT_EQ(message(tensor, 2), "[rotary] x must be on the device cpu, got cuda:1");
+  tensor = matrix;
+  tensor.data = nullptr;
+  EXPECT_EQ(message(tensor, 2), "[rotary] x must have data, got a null pointer");
+  EXPECT_THROW(internal::by_type(x_of_rotary, View<std::int32_t, 1>(), [](auto) {}),
+               std::invalid_argument);
+  EXPECT_THROW((internal::read<double, 2>(x_of_rotary, matrix)), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace gnomon
