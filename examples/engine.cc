@@ -178,10 +178,10 @@ struct Engine {
     const auto fit = [](const Numbers& x, View y) { return std::ssize(x) == y.size(); };
     if (!fit(q, queries) || !fit(keys, k) || !fit(values, v))
       refuse("no support for its heads");
-    const model::Lowered& plan = plan_.layer(l);                               // position
-    prepare(plan, queries, k.slice(1, past_, T), v.slice(1, past_, T));        // position
-    const auto position = attention_position(plan);                            // position
-    attention<double>(queries, k, v, plan.mask, position, softmax(plan), to);  // position
+    const LayerPlan& plan = plan_.layer(l);                              // position
+    prepare(plan, queries, k.slice(1, past_, T), v.slice(1, past_, T));  // position
+    const auto position = attention_position(plan);                      // position
+    attention(queries, k, v, plan.mask, position, softmax(plan), to);    // position
     return get(at, inside + "(o_proj|out_proj|dense|c_proj)") * out;
   }
   Numbers mlp(const string& at, const Numbers& x) {

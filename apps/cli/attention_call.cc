@@ -80,16 +80,16 @@ AttentionCall<T>::AttentionCall(const AttentionSizes& n, Term term, bool gradien
 
 template <typename T>
 void AttentionCall<T>::forward() {
-  attention<T>(q_->view, k_->view, v_->view, mask_, position_,
-               {.scale = softmax_scale(n_.size)}, out_->view, lse_->view);
+  attention(q_->view, k_->view, v_->view, mask_, position_, {.scale = softmax_scale(n_.size)},
+            out_->view, lse_->view);
 }
 
 template <typename T>
 void AttentionCall<T>::backward() {
-  attention_backward<T>(q_->view, k_->view, v_->view, mask_, position_,
-                        {.scale = softmax_scale(n_.size)}, out_->view, lse_->view,
-                        out_grad_->view, q_grad_->view, k_grad_->view, v_grad_->view,
-                        {.bias = table_ ? &bias_grad_ : nullptr});
+  attention_backward(q_->view, k_->view, v_->view, mask_, position_,
+                     {.scale = softmax_scale(n_.size)}, out_->view, lse_->view, out_grad_->view,
+                     q_grad_->view, k_grad_->view, v_grad_->view,
+                     {.bias = table_ ? &bias_grad_ : nullptr});
 }
 
 template <typename T>

@@ -154,8 +154,7 @@ Matrices read_parameters(const Options& o, const model::Encoding& encoding) {
   return matrices;
 }
 
-model::Lowered lowered(const Options& o, const model::Encoding& encoding,
-                       const Matrices& matrices) {
+LayerPlan lowered(const Options& o, const model::Encoding& encoding, const Matrices& matrices) {
   std::vector<View<const float, 2>> values;
   for (const auto& one : matrices) values.emplace_back(one->view);
   return model::lower(encoding, {.queries = o.positions(), .keys = o.positions(), .ids = {}},

@@ -122,46 +122,25 @@ analysis::OrderContent content(const Setting& setting) {
 
 // Does reversing what comes before a token change what it gets?
 double order_of(const Subject& subject, const Setting& setting) {
-  const model::Lowered lowered = subject.lowered({few, few});
-  return analysis::order_sensitivity(
-      content(setting), {.table = lowered.table ? &*lowered.table : nullptr,
-                         .rotary = lowered.query_rotary ? &*lowered.query_rotary : nullptr,
-                         .key_rotary = lowered.key_rotary ? &*lowered.key_rotary : nullptr,
-                         .bias = lowered.bias,
-                         .relative = lowered.relative.empty() ? nullptr : &lowered.relative,
-                         .rotations = lowered.query_rotations,
-                         .key_rotations = lowered.key_rotations,
-                         .softmax_factor = lowered.softmax_factor});
-}
-
-analysis::LayerPosition position_of(const model::Lowered& lowered) {
-  return {.table = lowered.table ? &*lowered.table : nullptr,
-          .query_rotary = lowered.query_rotary ? &*lowered.query_rotary : nullptr,
-          .key_rotary = lowered.key_rotary ? &*lowered.key_rotary : nullptr,
-          .bias = lowered.bias,
-          .relative = lowered.relative.empty() ? nullptr : &lowered.relative,
-          .cosine = lowered.cosine,
-          .query_rotations = lowered.query_rotations,
-          .key_rotations = lowered.key_rotations,
-          .softmax_factor = lowered.softmax_factor};
+  const LayerPlan lowered = subject.lowered({few, few});
+  return analysis::order_sensitivity(content(setting), lowered);
 }
 
 void measure_invariance(const Subject& subject, const Setting& setting, Findings& f) {
   const analysis::OrderContent tokens = content(setting);
   const std::int64_t offset = subject.positions - few;
-  const model::Lowered here = subject.lowered({few, few});
-  const model::Lowered there = subject.lowered({few, subject.positions});
-  f.reversal = analysis::reversal_deviation(tokens, position_of(here));
-  f.shift = analysis::shift_deviation(tokens, position_of(here), position_of(there), offset);
-  std::vector<model::Lowered> lowered;  // a prompt, a piece, and a token
+  const LayerPlan here = subject.lowered({few, few});
+  const LayerPlan there = subject.lowered({few, subject.positions});
+  f.reversal = analysis::reversal_deviation(tokens, here);
+  f.shift = analysis::shift_deviation(tokens, here, there, offset);
+  std::vector<LayerPlan> lowered;  // a prompt, a piece, and a token
   std::vector<analysis::CachedPiece> pieces;
   std::int64_t keys = 0;
   constexpr std::int64_t counts[] = {9, 6, 1};
   for (const std::int64_t count : counts)
     lowered.push_back(subject.lowered({count, keys += count}));
-  for (std::size_t i = 0; i < lowered.size(); ++i)
-    pieces.push_back({counts[i], position_of(lowered[i])});
-  f.cache = analysis::cache_deviation(tokens, position_of(here), pieces);
+  for (std::size_t i = 0; i < lowered.size(); ++i) pieces.push_back({counts[i], lowered[i]});
+  f.cache = analysis::cache_deviation(tokens, here, pieces);
 }
 
 Findings examine(const Subject& subject, const Setting& setting) {

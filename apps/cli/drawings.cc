@@ -205,22 +205,12 @@ plot::Figure draw_attention(const PlotOptions& o) {
   if (tokens < 2 || tokens > 512) refuse("plot", "--length must be 2 to 512", tokens);
   const Subject subject = make_subject(
       kind, {.width = few * size, .heads = few, .trained = tokens, .length = tokens});
-  const model::Lowered lowered = subject.lowered({tokens, tokens});
+  const LayerPlan lowered = subject.lowered({tokens, tokens});
   const analysis::OrderContent content{
       .tokens = tokens, .heads = few, .head_size = size, .shared = 0.75};
   Tensor<double, 3> without({few, tokens, tokens}), with({few, tokens, tokens});
   analysis::attention_weights(content, {}, Visibility::causal, without.view);
-  analysis::attention_weights(
-      content,
-      {.table = lowered.table ? &*lowered.table : nullptr,
-       .rotary = lowered.query_rotary ? &*lowered.query_rotary : nullptr,
-       .key_rotary = lowered.key_rotary ? &*lowered.key_rotary : nullptr,
-       .bias = lowered.bias,
-       .relative = lowered.relative.empty() ? nullptr : &lowered.relative,
-       .rotations = lowered.query_rotations,
-       .key_rotations = lowered.key_rotations,
-       .softmax_factor = lowered.softmax_factor},
-      Visibility::causal, with.view);
+  analysis::attention_weights(content, lowered, Visibility::causal, with.view);
   return {.id = "attention",
           .title = "Attention weights, without and with " + std::string(subject.info->title),
           .caption =

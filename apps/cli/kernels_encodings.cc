@@ -55,8 +55,8 @@ class EncodingCall {
   }
 
   void run() {
-    model::Lowered lowered = model::lower(encoding_, window_, values_);
-    model::LoweredGradient gradient;
+    LayerPlan lowered = model::lower(encoding_, window_, values_);
+    model::LayerGradient gradient;
     if (lowered.table) add_table(x_grad_->view, lowered.table->view());
     const bool cosine = !lowered.cosine.empty(), gated = model::gated({encoding_});
     const Softmax softmax{.scale = scale_of(lowered)};
@@ -64,8 +64,8 @@ class EncodingCall {
     const View<const float, 4> k = prepared(*k_, lowered.key_rotations, *turned_k_);
     View<const float, 4> met_q = q, met_k = k;
     if (cosine) {
-      normalise<float>(q, lowered.cosine, normed_q_->view), met_q = normed_q_->view;
-      normalise<float>(k, {}, normed_k_->view), met_k = normed_k_->view;
+      normalise(q, lowered.cosine, normed_q_->view), met_q = normed_q_->view;
+      normalise(k, {}, normed_k_->view), met_k = normed_k_->view;
     }
     AttentionPosition position{.bias = lowered.bias, .relative = &lowered.relative};
     if (lowered.query_rotary) position.query_rotary = &*lowered.query_rotary;
@@ -75,18 +75,16 @@ class EncodingCall {
       position.gates = gates_->view;
     }
     const AttentionMask mask{.visibility = Visibility::causal};
-    attention<float>(met_q, met_k, v_->view, mask, position, softmax, out_->view, lse_->view);
-    attention_backward<float>(met_q, met_k, v_->view, mask, position, softmax, out_->view,
-                              lse_->view, out_grad_->view, q_grad_->view, k_grad_->view,
-                              v_grad_->view,
-                              {.bias = &gradient.bias,
-                               .relative = &gradient.relative,
-                               .gates = gated ? gates_grad_->view : View<float, 3>()});
+    attention(met_q, met_k, v_->view, mask, position, softmax, out_->view, lse_->view);
+    attention_backward(met_q, met_k, v_->view, mask, position, softmax, out_->view, lse_->view,
+                       out_grad_->view, q_grad_->view, k_grad_->view, v_grad_->view,
+                       {.bias = &gradient.bias,
+                        .relative = &gradient.relative,
+                        .gates = gated ? gates_grad_->view : View<float, 3>()});
     if (cosine) {
       gradient.cosine.resize(at(heads));
-      normalise_backward<float>(q, lowered.cosine, q_grad_->view, q_grad_->view,
-                                gradient.cosine);
-      normalise_backward<float>(k, {}, k_grad_->view, k_grad_->view);
+      normalise_backward(q, lowered.cosine, q_grad_->view, q_grad_->view, gradient.cosine);
+      normalise_backward(k, {}, k_grad_->view, k_grad_->view);
     }
     for (auto [grad, rotations] : {std::pair(&q_grad_, &lowered.query_rotations),
                                    std::pair(&k_grad_, &lowered.key_rotations)})
@@ -102,7 +100,7 @@ class EncodingCall {
 
   // The worst difference of some rows of the output from double.
   double error() const {
-    const model::Lowered lowered = model::lower(encoding_, window_, values_);
+    const LayerPlan lowered = model::lower(encoding_, window_, values_);
     double worst = 0;
     for (const int64_t query : {int64_t{0}, tokens_ / 3, tokens_ - 1}) {
       const Rows exact = exact_rows(lowered, query);
@@ -117,17 +115,17 @@ class EncodingCall {
  private:
   using Rows = std::vector<double>;  // [H, D]
 
-  static double scale_of(const model::Lowered& lowered) {
-    return lowered.cosine.empty() ? softmax_scale(size) * lowered.softmax_factor : 1;
+  static double scale_of(const LayerPlan& lowered) {
+    return lowered.cosine.empty() ? softmax_scale(size) * lowered.softmax.factor : 1;
   }
 
   // x, or where there are rotations `out`: x rotated.
   static View<const float, 4> prepared(const Block<float, 4>& x,
-                                       const std::vector<model::HeadRotation>& rotations,
+                                       const std::vector<HeadRotation>& rotations,
                                        const Block<float, 4>& out) {
     if (rotations.empty()) return x.view;
     std::copy_n(x.view.data(), x.view.size(), out.view.data());
-    for (const model::HeadRotation& one : rotations)
+    for (const HeadRotation& one : rotations)
       std::visit([&](const auto& table) { rotate(out.view, table); }, one);
     return out.view;
   }
@@ -155,7 +153,7 @@ class EncodingCall {
 
   // A head vector as it meets others.
   Rows ready(const Block<float, 4>& x, int64_t token,
-             const std::vector<model::HeadRotation>& rotations,
+             const std::vector<HeadRotation>& rotations,
              const std::optional<RotaryTable>& table, const std::vector<double>& scales,
              bool normed) const {
     Rows row(at(width));
@@ -163,7 +161,7 @@ class EncodingCall {
       row[at(n)] = double{x.view(0, token, n / size, n % size)};
     for (int64_t h = 0; h < heads; ++h) {
       double* const head = row.data() + h * size;
-      for (const model::HeadRotation& one : rotations)
+      for (const HeadRotation& one : rotations)
         std::visit([&](const auto& its) { rotate_head(its, token, head); }, one);
       if (normed) {
         double square = 0;
@@ -176,7 +174,7 @@ class EncodingCall {
     return row;
   }
 
-  Rows exact_rows(const model::Lowered& lowered, int64_t query) const {
+  Rows exact_rows(const LayerPlan& lowered, int64_t query) const {
     const int64_t keys = query + 1;
     const bool cosine = !lowered.cosine.empty();
     const double scale = scale_of(lowered);

@@ -137,9 +137,9 @@ Kernel append_kernel(int64_t tokens) {
   const int64_t bytes = k->view.size() * static_cast<int64_t>(sizeof(T) + sizeof(U)) / 2;
   const auto append = [=] {
     if constexpr (bytes8)
-      rotate_append<T>(k->view, *table, slot->view, scales->view);
+      rotate_append(k->view, *table, slot->view, scales->view);
     else
-      rotate_append<T>(k->view, *table, slot->view);
+      rotate_append(k->view, *table, slot->view);
   };
   const auto type = [&] {
     if constexpr (bytes8)

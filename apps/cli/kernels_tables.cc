@@ -87,14 +87,14 @@ Kernel add_kernel(int64_t batch, int64_t tokens) {
           Roof::memory, static_cast<double>(bytes),
           // Back and forth, so that values stay where they are.
           [=, sign = 1.0f]() mutable {
-            add_table<T>(x->view, table->view, sign);
+            add_table(x->view, table->view, sign);
             sign = -sign;
           },
           touching(bytes),
           [=] {
             const auto before = random_block<T, 3>({batch, tokens, width}),
                        after = random_block<T, 3>({batch, tokens, width});
-            add_table<T>(after->view, table->view);
+            add_table(after->view, table->view);
             double worst = 0;
             for (int64_t t = 0; t < tokens; t += 7)
               for (int64_t c = 0; c < width; c += 13)

@@ -87,8 +87,7 @@ void from_rotary(Subject& subject, const RotaryTable& queries, const RotaryTable
 
 // The same of rotations that attention() does not apply itself. A row of the table: the numbers
 // of the first rotation of queries.
-void from_rotations(Subject& subject, const model::Lowered& lowered, int64_t size,
-                    int64_t trained) {
+void from_rotations(Subject& subject, const LayerPlan& lowered, int64_t size, int64_t trained) {
   std::visit(
       [&](const auto& table) {
         const auto cos = table.cos(), sin = table.sin();
@@ -105,7 +104,7 @@ void from_rotations(Subject& subject, const model::Lowered& lowered, int64_t siz
   for (auto [x, rotations] :
        {std::pair(&q, &lowered.query_rotations), std::pair(&k, &lowered.key_rotations)}) {
     std::fill(x->values.begin(), x->values.end(), 1.0f);
-    for (const model::HeadRotation& one : *rotations)
+    for (const HeadRotation& one : *rotations)
       std::visit([&](const auto& table) { rotate(x->view, table); }, one);
   }
   put_products(subject, q, k, trained);
@@ -135,7 +134,7 @@ std::span<const double> met(const RelativeVectors& table, int64_t h, int64_t i, 
 // A row of the table is what a query meets so far back: the bias of each head, then vectors.
 // Scores are the bias and the products of all-ones queries and keys with the vectors, the mean
 // over heads.
-void from_scores(Subject& subject, const model::Lowered& lowered, const Setting& setting) {
+void from_scores(Subject& subject, const LayerPlan& lowered, const Setting& setting) {
   const int64_t length = subject.positions, trained = setting.trained,
                 biases = heads(lowered.bias);
   const Tables tables = tables_of(lowered.relative);
@@ -163,7 +162,7 @@ void from_scores(Subject& subject, const model::Lowered& lowered, const Setting&
     const View<const double, 3> all(ones.view);
     relative_scores(lowered.relative, 0, all, all, products.view);
   }
-  const double scale = softmax_scale(size) * lowered.softmax_factor;
+  const double scale = softmax_scale(size) * lowered.softmax.factor;
   for (int64_t i = 0; i < trained; ++i)
     for (int64_t j = 0; j < trained; ++j) {
       double sum = 0;
@@ -174,7 +173,7 @@ void from_scores(Subject& subject, const model::Lowered& lowered, const Setting&
 }
 
 // Scores of a rotation, or of numbers or vectors by distance.
-bool by_distance(const model::Encoding& encoding, const model::Lowered& lowered) {
+bool by_distance(const model::Encoding& encoding, const LayerPlan& lowered) {
   // Rows and columns of cells, each by its own distance.
   if (std::holds_alternative<AxialRotary>(encoding)) return false;
   const bool bias = std::holds_alternative<SlopeBias>(lowered.bias) ||
@@ -188,7 +187,7 @@ bool by_distance(const model::Encoding& encoding, const model::Lowered& lowered)
 
 }  // namespace
 
-model::Lowered Subject::lowered(const model::Window& window) const {
+LayerPlan Subject::lowered(const model::Window& window) const {
   std::vector<View<const float, 2>> values;
   for (const auto& one : parameters) values.emplace_back(one->view);
   return model::lower(encoding, window, values);
@@ -207,7 +206,7 @@ Subject make_subject(const std::string& name, const Setting& setting) {
   subject.positions =
       std::min(setting.length, model::capacity(subject.encoding).value_or(setting.length));
   subject.scores = matrix(setting.trained, setting.trained);
-  const model::Lowered lowered = subject.lowered({subject.positions, subject.positions});
+  const LayerPlan lowered = subject.lowered({subject.positions, subject.positions});
   subject.by_distance = by_distance(subject.encoding, lowered);
   if (lowered.table)
     from_table(subject, *lowered.table, setting.trained);

@@ -37,7 +37,7 @@ struct Subject {
 
   // Its trained matrices (random), for model::lower.
   std::vector<std::unique_ptr<Tensor<float, 2>>> parameters;
-  model::Lowered lowered(const model::Window& window) const;
+  LayerPlan lowered(const model::Window& window) const;
 };
 
 Subject make_subject(const std::string& name, const Setting& setting);

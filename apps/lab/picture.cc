@@ -61,7 +61,7 @@ Json bias_by_distance(const BiasForm& form, std::int64_t length) {
 namespace {
 
 // What a module makes of the positions before `length`.
-model::Lowered lowered_of(const libtorch::PositionEncoding& position, std::int64_t length) {
+LayerPlan lowered_of(const libtorch::PositionEncoding& position, std::int64_t length) {
   std::vector<at::Tensor> here;
   std::vector<View<const float, 2>> values;
   for (const at::Tensor& one : position->parameters()) {
@@ -78,7 +78,7 @@ Json picture(Transformer& model, const Settings& settings) {
   const at::NoGradGuard no_grad;
   const std::int64_t length = std::min(
       settings.longest(), model::capacity(model->scheme()).value_or(settings.longest()));
-  model::Lowered lowered = lowered_of(model->position(0), length);
+  LayerPlan lowered = lowered_of(model->position(0), length);
   if (auto before = lowered_of(model->table(), length); before.table)
     lowered.table = std::move(before.table);
   Json json = Json::object();

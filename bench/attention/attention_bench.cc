@@ -48,13 +48,13 @@ struct Call {
         v_grad(v),
         lse({s.batch, s.heads, s.tokens}) {}
   void forward() {
-    attention<T>(q.view(), k.view(), v.view(), mask, position,
-                 {.scale = softmax_scale(of.size)}, out.view(), lse.view());
+    attention(q.view(), k.view(), v.view(), mask, position, {.scale = softmax_scale(of.size)},
+              out.view(), lse.view());
   }
   void backward() {
-    attention_backward<T>(q.view(), k.view(), v.view(), mask, position,
-                          {.scale = softmax_scale(of.size)}, out.view(), lse.view(), out.view(),
-                          q_grad.view(), k_grad.view(), v_grad.view());
+    attention_backward(q.view(), k.view(), v.view(), mask, position,
+                       {.scale = softmax_scale(of.size)}, out.view(), lse.view(), out.view(),
+                       q_grad.view(), k_grad.view(), v_grad.view());
   }
   // Multiply-adds, counted twice, of `products` products over the causal half.
   double flops(int products) const {

@@ -20,7 +20,7 @@ template <typename T>
 void cosine_normalise(benchmark::State& state) {
   testing::Tensor<T, 4> x = testing::random_tensor<T, 4>(shape);
   for (auto _ : state) {
-    normalise<T>(x.view(), scales, x.view());
+    normalise(x.view(), scales, x.view());
     benchmark::ClobberMemory();
   }
   count(state, 2 * x.bytes());
@@ -33,7 +33,7 @@ void cosine_gradient(benchmark::State& state) {
   testing::Tensor<float, 4> grad = testing::random_tensor<float, 4>(shape, 2);
   std::vector<double> scale_grad(8);
   for (auto _ : state) {
-    normalise_backward<float>(x.view(), scales, grad.view(), grad.view(), scale_grad);
+    normalise_backward(x.view(), scales, grad.view(), grad.view(), scale_grad);
     benchmark::ClobberMemory();
   }
   count(state, 3 * x.bytes());

@@ -114,14 +114,13 @@ Run turns(const Turned& how, Way way = Way::forward) {
 Run out_of_place() {
   auto x = array<float, 4>({1, tokens, query_heads, 128});
   auto out = array<float, 4>({1, tokens, query_heads, 128});
-  return [=, table = Turned{}.table()] { rotate<float>(x->view(), table, out->view()); };
+  return [=, table = Turned{}.table()] { rotate(x->view(), table, out->view()); };
 }
 
 Run append() {
   auto k = array<float, 4>({1, tokens, key_heads, 128});
   auto slot = array<Half, 4>({1, tokens, key_heads, 128});
-  return
-      [=, table = Turned{}.table()] { rotate_append<float>(k->view(), table, slot->view()); };
+  return [=, table = Turned{}.table()] { rotate_append(k->view(), table, slot->view()); };
 }
 
 Run cos_sin(Index positions) {
@@ -170,8 +169,8 @@ struct Attended {
   AttentionMask mask = {.visibility = Visibility::causal};
 
   void forward() const {
-    attention<float>(q->view(), k->view(), v->view(), mask, {}, {.scale = 0.125}, out->view(),
-                     lse->view());
+    attention(q->view(), k->view(), v->view(), mask, {}, {.scale = 0.125}, out->view(),
+              lse->view());
   }
 };
 
@@ -187,9 +186,9 @@ Run attended_backward() {
   auto k_grad = array<float, 4>(given.k->view().extents()),
        v_grad = array<float, 4>(given.k->view().extents());
   return [=] {
-    attention_backward<float>(given.q->view(), given.k->view(), given.v->view(), given.mask, {},
-                              {.scale = 0.125}, given.out->view(), given.lse->view(),
-                              out_grad->view(), q_grad->view(), k_grad->view(), v_grad->view());
+    attention_backward(given.q->view(), given.k->view(), given.v->view(), given.mask, {},
+                       {.scale = 0.125}, given.out->view(), given.lse->view(), out_grad->view(),
+                       q_grad->view(), k_grad->view(), v_grad->view());
   };
 }
 

@@ -95,9 +95,9 @@ struct Attention {
 constexpr AttentionMask causal{.visibility = Visibility::causal};
 
 void attend(const Attention& x, const AttentionPosition& position) {
-  attention<float>(x.rows(x.q), x.rows(x.k), x.rows(x.v), causal, position,
-                   {.scale = softmax_scale(x.size)}, x.rows(x.out),
-                   View<float, 3>(x.lse, {1, x.heads, x.tokens}));
+  attention(x.rows(x.q), x.rows(x.k), x.rows(x.v), causal, position,
+            {.scale = softmax_scale(x.size)}, x.rows(x.out),
+            View<float, 3>(x.lse, {1, x.heads, x.tokens}));
 }
 
 // Both passes, and the gradient of the table.
@@ -105,11 +105,11 @@ void train(const Attention& x) {
   const AttentionPosition position{.bias = x.bias()};
   BiasGradient bias_grad;
   attend(x, position);
-  attention_backward<float>(x.rows(x.q), x.rows(x.k), x.rows(x.v), causal, position,
-                            {.scale = softmax_scale(x.size)}, x.rows<const float>(x.out),
-                            View<const float, 3>(x.lse, {1, x.heads, x.tokens}),
-                            x.rows(x.out_grad), x.rows(x.q_grad), x.rows(x.k_grad),
-                            x.rows(x.v_grad), {.bias = &bias_grad});
+  attention_backward(x.rows(x.q), x.rows(x.k), x.rows(x.v), causal, position,
+                     {.scale = softmax_scale(x.size)}, x.rows<const float>(x.out),
+                     View<const float, 3>(x.lse, {1, x.heads, x.tokens}), x.rows(x.out_grad),
+                     x.rows(x.q_grad), x.rows(x.k_grad), x.rows(x.v_grad),
+                     {.bias = &bias_grad});
   const View<float, 2> table_grad(x.table_grad, {x.t5().buckets, x.heads});
   std::fill_n(x.table_grad, table_grad.size(), 0.0f);
   strip_backward(x.t5(), bias_grad.values, 1 - x.tokens, x.tokens, table_grad);

@@ -31,7 +31,7 @@ void cached_append(benchmark::State& state) {
   const auto k = testing::random_tensor<T, 3>({tokens, heads, size});
   testing::Tensor<U, 3> slot({tokens, heads, size});
   for (auto _ : state) {
-    rotate_append<T>(k.view(), table, slot.view());
+    rotate_append(k.view(), table, slot.view());
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations() * tokens);

@@ -16,7 +16,7 @@ void int8_append(benchmark::State& state) {
   testing::Tensor<std::int8_t, 3> slot({tokens, 8, 128});
   testing::Tensor<float, 2> scales({tokens, 8});
   for (auto _ : state) {
-    rotate_append<T>(k.view(), table, slot.view(), scales.view());
+    rotate_append(k.view(), table, slot.view(), scales.view());
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() *

@@ -53,17 +53,17 @@ at::Tensor attend_composed(const model::Mixture& mixture,
   const model::Window window = window_of(q_in, k_in.size(1), options);
   const AtWork work{mixture, parameters};
   const LoweredTensors numbers = lowered_tensors(work, window);
-  const model::Lowered& lowered = *numbers.plan;
+  const LayerPlan& lowered = *numbers.plan;
   const RelativeForm& relative = lowered.relative;
   const Places places = places_of(window, q_in);
   const auto there = [&](const at::Tensor& x) { return x.to(q_in.options()); };
 
   at::Tensor q = q_in, k = k_in;
-  for (const model::HeadRotation& one : lowered.query_rotations)
+  for (const HeadRotation& one : lowered.query_rotations)
     q = std::visit([&](const auto& table) { return turned(q, table); }, one);
-  for (const model::HeadRotation& one : lowered.key_rotations)
+  for (const HeadRotation& one : lowered.key_rotations)
     k = std::visit([&](const auto& table) { return turned(k, table); }, one);
-  double scale = window.softmax_scale * lowered.softmax_factor;
+  double scale = window.softmax_scale * lowered.softmax.factor;
   if (numbers.cosine.defined()) {
     q = normalised(q) * there(numbers.cosine).view({-1, 1});
     k = normalised(k);

@@ -34,7 +34,7 @@ struct AddTable : Function<AddTable> {
       sum.values.resize(static_cast<std::size_t>(sum.tokens * sum.channels));
       const View<float, 2> sums(sum.values.data(), {sum.tokens, sum.channels});
       with_element_type(
-          grad, [&]<typename T>(T) { add_table_backward<T>(view<const T, 3>(grad), sums); });
+          grad, [&]<typename T>(T) { add_table_backward(view<const T, 3>(grad), sums); });
       append_parameter_gradients(*setting, parameters, {.table = sums}, result);
     }
     result.emplace_back();  // the setting
@@ -43,7 +43,7 @@ struct AddTable : Function<AddTable> {
 };
 
 AttentionPosition position_of(const Setting& setting, const at::Tensor& gates) {
-  const model::Lowered& lowered = *setting.plan;
+  const LayerPlan& lowered = *setting.plan;
   AttentionPosition position;
   if (lowered.query_rotary) position.query_rotary = &*lowered.query_rotary;
   if (lowered.key_rotary) position.key_rotary = &*lowered.key_rotary;
@@ -56,13 +56,13 @@ AttentionPosition position_of(const Setting& setting, const at::Tensor& gates) {
 }
 
 // Rotations that attention() does not apply itself.
-using Rotations = std::vector<model::HeadRotation>;
+using Rotations = std::vector<HeadRotation>;
 
 at::Tensor rotated(const at::Tensor& x, const Rotations& rotations) {
   if (rotations.empty()) return x;
   const at::Tensor out = x.clone(at::MemoryFormat::Contiguous);
   with_element_type(x, [&]<typename T>(T) {
-    for (const model::HeadRotation& one : rotations)
+    for (const HeadRotation& one : rotations)
       std::visit([&](const auto& table) { rotate(view<T, 4>(out), table); }, one);
   });
   return out;
@@ -80,7 +80,7 @@ at::Tensor normalised(const Setting& setting, const at::Tensor& x,
   if (setting.plan->cosine.empty()) return x;
   const at::Tensor out = at::empty(x.sizes(), x.options());
   with_element_type(
-      x, [&]<typename T>(T) { normalise<T>(view<const T, 4>(x), scales, view<T, 4>(out)); });
+      x, [&]<typename T>(T) { normalise(view<const T, 4>(x), scales, view<T, 4>(out)); });
   return out;
 }
 
@@ -89,7 +89,7 @@ struct Attended {
 };
 Attended attended(const Setting& setting, const at::Tensor& q_in, const at::Tensor& k_in,
                   const at::Tensor& v, const at::Tensor& gates) {
-  const model::Lowered& plan = *setting.plan;
+  const LayerPlan& plan = *setting.plan;
   const at::Tensor q = normalised(setting, rotated(q_in, plan.query_rotations), plan.cosine);
   const at::Tensor k = normalised(setting, rotated(k_in, plan.key_rotations), {});
   Attended result;
@@ -99,9 +99,9 @@ Attended attended(const Setting& setting, const at::Tensor& q_in, const at::Tens
     using Sum = Accumulator<T>;
     result.lse = at::empty({q.size(0), q.size(2), q.size(1)},
                            std::is_same_v<Sum, double> ? at::kDouble : at::kFloat);
-    attention<T>(view<const T, 4>(q), view<const T, 4>(k), view<const T, 4>(v), setting.mask,
-                 position_of(setting, gates), {.scale = setting.softmax_scale}, view<T, 4>(out),
-                 view<Sum, 3>(result.lse));
+    attention(view<const T, 4>(q), view<const T, 4>(k), view<const T, 4>(v), setting.mask,
+              position_of(setting, gates), {.scale = setting.softmax_scale}, view<T, 4>(out),
+              view<Sum, 3>(result.lse));
   });
   return result;
 }
@@ -114,12 +114,12 @@ void attended_backward(const Setting& setting, const at::Tensor& q_in, const at:
                        const std::array<at::Tensor, 3>& grads, variable_list& result) {
   const at::Tensor &out = forward.out, &lse = forward.lse;
   const at::Tensor out_grad = with_contiguous_rows(grad);
-  const model::Lowered& plan = *setting.plan;
+  const LayerPlan& plan = *setting.plan;
   const at::Tensor q_rotated = rotated(q_in, plan.query_rotations);
   const at::Tensor k_rotated = rotated(k_in, plan.key_rotations);
   const at::Tensor q = normalised(setting, q_rotated, plan.cosine);
   const at::Tensor k = normalised(setting, k_rotated, {});
-  model::LoweredGradient lowered;
+  model::LayerGradient lowered;
   const at::Tensor gates_grad = gates.defined() ? at::empty_like(gates) : at::Tensor();
   PositionGradient wanted;
   if (!parameters.empty()) {
@@ -128,17 +128,17 @@ void attended_backward(const Setting& setting, const at::Tensor& q_in, const at:
   }
   if (gates.defined()) wanted.gates = view<float, 3>(gates_grad);
   with_element_type(q, [&]<typename T>(T) {
-    attention_backward<T>(
+    attention_backward(
         view<const T, 4>(q), view<const T, 4>(k), view<const T, 4>(v), setting.mask,
         position_of(setting, gates), {.scale = setting.softmax_scale}, view<const T, 4>(out),
         view<const Accumulator<T>, 3>(lse), view<const T, 4>(out_grad), view<T, 4>(grads[0]),
         view<T, 4>(grads[1]), view<T, 4>(grads[2]), wanted);
     if (const auto& scales = plan.cosine; !scales.empty()) {
       lowered.cosine.resize(scales.size());
-      normalise_backward<T>(view<const T, 4>(q_rotated), scales, view<const T, 4>(grads[0]),
-                            view<T, 4>(grads[0]), lowered.cosine);
-      normalise_backward<T>(view<const T, 4>(k_rotated), {}, view<const T, 4>(grads[1]),
-                            view<T, 4>(grads[1]));
+      normalise_backward(view<const T, 4>(q_rotated), scales, view<const T, 4>(grads[0]),
+                         view<T, 4>(grads[0]), lowered.cosine);
+      normalise_backward(view<const T, 4>(k_rotated), {}, view<const T, 4>(grads[1]),
+                         view<T, 4>(grads[1]));
     }
     rotated_backward(view<T, 4>(grads[0]), plan.query_rotations);
     rotated_backward(view<T, 4>(grads[1]), plan.key_rotations);
@@ -245,7 +245,7 @@ model::Window window_of(const at::Tensor& queries, std::int64_t keys,
 
 Plan plan_of(const AtWork& work, const model::Window& window) {
   if (work.plan) return work.plan;
-  return std::make_shared<model::Lowered>(
+  return std::make_shared<LayerPlan>(
       model::lower(work.mixture, window, matrices(work.parameters)));
 }
 

@@ -11,7 +11,7 @@
 
 namespace gnomon::libtorch {
 
-using Plan = std::shared_ptr<const model::Lowered>;
+using Plan = std::shared_ptr<const LayerPlan>;
 
 // A mixture with what it has learned. The plan was made before, or is null: then it is made
 // from the parameters where it is needed.
@@ -42,7 +42,7 @@ at::Tensor attend_packed_fused(const AtWork& work, const at::Tensor& qkv,
 // where nothing is gated.
 at::Tensor gates_of(const AtWork& work, const at::Tensor& hidden, std::int64_t heads);
 
-// The numbers of a Lowered as CPU tensors that pass gradients on to the parameters, which may
+// The numbers of a LayerPlan as CPU tensors that pass gradients on to the parameters, which may
 // live on another device. Undefined or empty where there is no such part.
 struct LoweredTensors {
   Plan plan;

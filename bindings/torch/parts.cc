@@ -72,7 +72,7 @@ at::Tensor numbers_of(const BiasForm& form) {
 }
 
 // All that there is, in the order that `lowered_tensors` and the gradient take it apart.
-variable_list tensors_of(const model::Lowered& lowered) {
+variable_list tensors_of(const LayerPlan& lowered) {
   variable_list all;
   if (const auto& table = lowered.table)
     all.push_back(at::tensor(table->values).view({table->tokens, table->channels}));
@@ -102,8 +102,8 @@ struct Lowering : Function<Lowering> {
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const SharedSetting setting = saved_setting(context);
-    const model::Lowered& plan = *setting->plan;
-    model::LoweredGradient lowered;
+    const LayerPlan& plan = *setting->plan;
+    model::LayerGradient lowered;
     auto next = grads.begin();
     const at::Tensor of_table = plan.table ? (next++)->contiguous() : at::Tensor();
     if (plan.table) lowered.table = view<const float, 2>(of_table);
@@ -142,7 +142,7 @@ LoweredTensors lowered_tensors(const AtWork& work, const model::Window& window) 
     here.parameters.push_back(one.to(at::kCPU, at::kFloat).contiguous());
   LoweredTensors tensors;
   tensors.plan = plan_of(here, window);
-  const model::Lowered& plan = *tensors.plan;
+  const LayerPlan& plan = *tensors.plan;
   const variable_list all =
       here.parameters.empty()
           ? tensors_of(plan)

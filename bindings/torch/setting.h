@@ -48,7 +48,7 @@ inline std::vector<at::Tensor> zeros_like_each(at::TensorList parameters) {
 
 // The gradients of the parameters, appended to those of the other inputs.
 inline void append_parameter_gradients(const Setting& setting, at::TensorList parameters,
-                                       const model::LoweredGradient& lowered,
+                                       const model::LayerGradient& lowered,
                                        torch::autograd::variable_list& grads) {
   if (parameters.empty()) return;
   auto fresh = zeros_like_each(parameters);

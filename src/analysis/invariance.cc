@@ -21,11 +21,11 @@ using Numbers = std::vector<double>;
 
 int64_t width_of(const OrderContent& c) { return c.heads * c.head_size; }
 
-double scale_of(const OrderContent& c, const LayerPosition& p) {
-  return p.cosine.empty() ? softmax_scale(c.head_size) * p.softmax_factor : 1.0;
+double scale_of(const OrderContent& c, const LayerPlan& p) {
+  return p.cosine.empty() ? softmax_scale(c.head_size) * p.softmax.factor : 1.0;
 }
 
-void check(const OrderContent& c, const LayerPosition& p, int64_t tokens) {
+void check(const OrderContent& c, const LayerPlan& p, int64_t tokens) {
   if (c.tokens < 2) refuse("invariance", "tokens must be at least 2", c.tokens);
   if (c.heads < 1) refuse("invariance", "heads must be at least 1", c.heads);
   if (c.head_size < 1) refuse("invariance", "head_size must be at least 1", c.head_size);
@@ -68,7 +68,8 @@ Numbers permuted(const Numbers& rows, const std::vector<int64_t>& order) {
 
 // `part` of the rows, with their positions' table where there is one.
 template <typename T>
-std::vector<T> with_table(std::span<const double> part, const EmbeddingTable* table) {
+std::vector<T> with_table(std::span<const double> part,
+                          const std::optional<EmbeddingTable>& table) {
   std::vector<T> rows(part.begin(), part.end());
   for (std::size_t i = 0; table && i < rows.size(); ++i)
     rows[i] += static_cast<T>(table->values[i]);
@@ -76,7 +77,7 @@ std::vector<T> with_table(std::span<const double> part, const EmbeddingTable* ta
 }
 
 // [H, T, T]: the scores of the tokens among each other, where they stand after `offset` others.
-Numbers scores(const OrderContent& c, const LayerPosition& p, const Tokens& tokens,
+Numbers scores(const OrderContent& c, const LayerPlan& p, const Tokens& tokens,
                int64_t offset) {
   const int64_t all = offset + c.tokens;
   Numbers q = with_table<double>(tokens.queries, p.table);
@@ -85,22 +86,19 @@ Numbers scores(const OrderContent& c, const LayerPosition& p, const Tokens& toke
   k.insert(k.end(), own.begin(), own.end());
   const View<double, 3> queries(q.data(), {c.tokens, c.heads, c.head_size});
   const View<double, 3> keys(k.data(), {all, c.heads, c.head_size});
-  rotate_all(queries, p.query_rotations);
-  rotate_all(keys, p.key_rotations);
-  if (p.query_rotary) rotate(queries, *p.query_rotary);
-  if (p.key_rotary) rotate(keys, *p.key_rotary);
+  rotate_all(p, queries, keys);
   if (!p.cosine.empty()) {
     const View<double, 4> each(q.data(), {1, c.tokens, c.heads, c.head_size});
     const View<double, 4> met(k.data(), {1, all, c.heads, c.head_size});
-    normalise<double>(each, p.cosine, each);
-    normalise<double>(met, {}, met);
+    normalise(each, p.cosine, each);
+    normalise(met, {}, met);
   }
   const double scale = scale_of(c, p);
   const std::array<std::ptrdiff_t, 3> whole{c.heads, c.tokens, all};
   Numbers products(static_cast<std::size_t>(c.heads * c.tokens * all), 0.0);
   Numbers bias(products.size(), 0.0);
   const View<double, 3> product(products.data(), whole), added(bias.data(), whole);
-  if (p.relative) relative_scores(*p.relative, offset, queries, keys, product);
+  if (!p.relative.empty()) relative_scores(p.relative, offset, queries, keys, product);
   if (!std::holds_alternative<NoBias>(p.bias)) dense(p.bias, offset, added);
   Numbers result;
   result.reserve(static_cast<std::size_t>(c.heads * c.tokens * c.tokens));
@@ -126,7 +124,7 @@ const double* met_by(const RelativeVectors& table, int64_t h, int64_t i, int64_t
 }
 
 // [T, H D]: what bidirectional attention gives from position 0 on.
-Numbers outputs(const OrderContent& c, const LayerPosition& p, const Tokens& tokens) {
+Numbers outputs(const OrderContent& c, const LayerPlan& p, const Tokens& tokens) {
   const Numbers score = scores(c, p, tokens, 0);
   const Numbers value = with_table<double>(tokens.values, p.table);
   Numbers out(value.size(), 0.0), weights(static_cast<std::size_t>(c.tokens));
@@ -142,8 +140,7 @@ Numbers outputs(const OrderContent& c, const LayerPosition& p, const Tokens& tok
         const double weight = weights[static_cast<std::size_t>(j)] / sum;
         const double* const from = value.data() + j * width_of(c) + h * c.head_size;
         for (int64_t d = 0; d < c.head_size; ++d) to[d] += weight * from[d];
-        if (!p.relative) continue;
-        for (const RelativeVectors& table : p.relative->values)
+        for (const RelativeVectors& table : p.relative.values)
           for (int64_t d = 0; d < c.head_size; ++d) to[d] += weight * met_by(table, h, i, j)[d];
       }
     }
@@ -164,7 +161,7 @@ double largest(const auto& numbers) {
   return most;
 }
 
-double deviation_under(const OrderContent& c, const LayerPosition& p,
+double deviation_under(const OrderContent& c, const LayerPlan& p,
                        const std::vector<int64_t>& order) {
   const Tokens tokens = tokens_of(c);
   const Tokens moved{permuted(tokens.queries, order), permuted(tokens.keys, order),
@@ -175,26 +172,26 @@ double deviation_under(const OrderContent& c, const LayerPosition& p,
 
 }  // namespace
 
-double permutation_deviation(const OrderContent& content, const LayerPosition& position) {
-  check(content, position, content.tokens);
+double permutation_deviation(const OrderContent& content, const LayerPlan& plan) {
+  check(content, plan, content.tokens);
   std::vector<int64_t> order(static_cast<std::size_t>(content.tokens));
   std::iota(order.begin(), order.end(), int64_t{0});
   std::mt19937_64 engine(content.seed);
   for (std::size_t t = order.size(); t > 1; --t) std::swap(order[t - 1], order[engine() % t]);
   if (std::is_sorted(order.begin(), order.end()))  // not a change at all
     std::rotate(order.begin(), order.begin() + 1, order.end());
-  return deviation_under(content, position, order);
+  return deviation_under(content, plan, order);
 }
 
-double reversal_deviation(const OrderContent& content, const LayerPosition& position) {
-  check(content, position, content.tokens);
+double reversal_deviation(const OrderContent& content, const LayerPlan& plan) {
+  check(content, plan, content.tokens);
   std::vector<int64_t> order(static_cast<std::size_t>(content.tokens));
   std::iota(order.rbegin(), order.rend(), int64_t{0});
-  return deviation_under(content, position, order);
+  return deviation_under(content, plan, order);
 }
 
-double shift_deviation(const OrderContent& content, const LayerPosition& here,
-                       const LayerPosition& there, int64_t offset) {
+double shift_deviation(const OrderContent& content, const LayerPlan& here,
+                       const LayerPlan& there, int64_t offset) {
   check(content, here, content.tokens);
   check(content, there, content.tokens);
   if (offset < 0) refuse("invariance", "offset must not be negative", offset);
@@ -209,7 +206,7 @@ namespace {
 
 // Causal attention of `count` tokens from `first` on over all keys up to their end, in float.
 // keys and values hold those of the tokens before, and get the new ones.
-std::vector<float> causal(const OrderContent& c, const LayerPosition& p, const Tokens& tokens,
+std::vector<float> causal(const OrderContent& c, const LayerPlan& p, const Tokens& tokens,
                           int64_t first, int64_t count, std::vector<float>& keys,
                           std::vector<float>& values) {
   const auto part = [&](const Numbers& all) {
@@ -227,26 +224,23 @@ std::vector<float> causal(const OrderContent& c, const LayerPosition& p, const T
   // The cache keeps keys as they are projected.
   std::vector<float> met = keys, out(q.size());
   const View<float, 4> met_keys(met.data(), all);
-  rotate_all(queries, p.query_rotations);
-  rotate_all(met_keys, p.key_rotations);
+  rotate_all(p, queries, met_keys);
   if (!p.cosine.empty()) {
-    normalise<float>(queries, p.cosine, queries);
-    normalise<float>(met_keys, {}, met_keys);
+    normalise(queries, p.cosine, queries);
+    normalise(met_keys, {}, met_keys);
   }
-  attention<float>(queries, View<const float, 4>(met_keys),
-                   View<const float, 4>(values.data(), all),
-                   {.visibility = Visibility::causal, .offset = first},
-                   {.query_rotary = p.query_rotary,
-                    .key_rotary = p.key_rotary,
-                    .bias = p.bias,
-                    .relative = p.relative},
-                   {.scale = scale_of(c, p)}, View<float, 4>(out.data(), own));
+  const AttentionPlan plan{.mask = {.visibility = Visibility::causal, .offset = first},
+                           .softmax = {.scale = scale_of(c, p)},
+                           .bias = p.bias,
+                           .relative = p.relative};
+  attention({queries, met_keys, View<const float, 4>(values.data(), all)}, plan,
+            View<float, 4>(out.data(), own));
   return out;
 }
 
 }  // namespace
 
-double cache_deviation(const OrderContent& content, const LayerPosition& whole,
+double cache_deviation(const OrderContent& content, const LayerPlan& whole,
                        std::span<const CachedPiece> pieces) {
   check(content, whole, content.tokens);
   int64_t total = 0;
@@ -256,7 +250,7 @@ double cache_deviation(const OrderContent& content, const LayerPosition& whole,
              "pieces must hold the " + std::to_string(content.tokens) +
                  " tokens, at least one each",
              piece.tokens);
-    check(content, piece.position, piece.tokens);
+    check(content, piece.plan, piece.tokens);
     total += piece.tokens;
   }
   if (total != content.tokens)
@@ -269,7 +263,7 @@ double cache_deviation(const OrderContent& content, const LayerPosition& whole,
   for (const CachedPiece& piece : pieces) {
     const auto first = static_cast<int64_t>(out.size()) / width_of(content);
     const std::vector<float> part =
-        causal(content, piece.position, tokens, first, piece.tokens, kept_keys, kept_values);
+        causal(content, piece.plan, tokens, first, piece.tokens, kept_keys, kept_values);
     out.insert(out.end(), part.begin(), part.end());
   }
   return largest_difference(out, expected) / largest(values);

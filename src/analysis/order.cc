@@ -15,23 +15,22 @@ namespace {
 
 using std::int64_t;
 
-void check(const OrderContent& content, const OrderPosition& position) {
+void check(const OrderContent& content, const LayerPlan& plan) {
   if (content.tokens < 2) refuse("order", "tokens must be at least 2", content.tokens);
   if (content.heads < 1) refuse("order", "heads must be at least 1", content.heads);
   if (content.head_size < 1) refuse("order", "head_size must be at least 1", content.head_size);
   if (!(content.shared >= 0 && content.shared <= 1))
     refuse("order", "shared must be from 0 to 1", content.shared);
   const int64_t width = content.heads * content.head_size;
-  if (position.table &&
-      (position.table->tokens != content.tokens || position.table->channels != width))
+  if (plan.table && (plan.table->tokens != content.tokens || plan.table->channels != width))
     refuse("order",
            "the table must be [" + std::to_string(content.tokens) + ", " +
                std::to_string(width) + "]",
-           shape_text(position.table->view().extents()));
-  if (position.table &&
-      position.table->values.size() != static_cast<std::size_t>(content.tokens * width))
+           shape_text(plan.table->view().extents()));
+  if (plan.table &&
+      plan.table->values.size() != static_cast<std::size_t>(content.tokens * width))
     refuse("order", "the table must hold tokens x channels values",
-           static_cast<int64_t>(position.table->values.size()));
+           static_cast<int64_t>(plan.table->values.size()));
 }
 
 // [T, H D], normal around what all share.
@@ -45,29 +44,27 @@ std::vector<float> contents(const OrderContent& content) {
   return numbers;
 }
 
-void add(const OrderPosition& position, std::vector<float>& x) {
-  if (!position.table) return;
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] += position.table->values[i];
+void add(const LayerPlan& plan, std::vector<float>& x) {
+  if (!plan.table) return;
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] += plan.table->values[i];
 }
 
 // The last token's output.
-std::vector<float> last_output(const OrderContent& content, const OrderPosition& position,
+std::vector<float> last_output(const OrderContent& content, const LayerPlan& plan,
                                std::vector<float> x) {
-  add(position, x);
+  add(plan, x);
   const std::array<std::ptrdiff_t, 4> shape{1, content.tokens, content.heads,
                                             content.head_size};
   std::vector<float> q = x, k = x, out(x.size());
   const View<float, 4> queries(q.data(), shape), keys(k.data(), shape);
-  rotate_all(queries, position.rotations);
-  rotate_all(keys, position.key_rotations);
-  const View<const float, 4> view(x.data(), shape);
-  attention<float>(queries, keys, view, {.visibility = Visibility::bidirectional},
-                   {.query_rotary = position.rotary,
-                    .key_rotary = position.key_rotary ? position.key_rotary : position.rotary,
-                    .bias = position.bias,
-                    .relative = position.relative},
-                   {.scale = position.softmax_factor / static_cast<double>(content.head_size)},
-                   View<float, 4>(out.data(), shape));
+  rotate_all(plan, queries, keys);
+  const AttentionPlan scores{
+      .mask = {.visibility = Visibility::bidirectional},
+      .softmax = {.scale = plan.softmax.factor / static_cast<double>(content.head_size)},
+      .bias = plan.bias,
+      .relative = plan.relative};
+  attention({queries, keys, View<const float, 4>(x.data(), shape)}, scores,
+            View<float, 4>(out.data(), shape));
   const auto row = static_cast<std::ptrdiff_t>(content.heads * content.head_size);
   return {out.end() - row, out.end()};
 }
@@ -76,8 +73,8 @@ std::vector<double> doubles(const std::vector<float>& x) { return {x.begin(), x.
 
 }  // namespace
 
-double order_sensitivity(const OrderContent& content, const OrderPosition& position) {
-  check(content, position);
+double order_sensitivity(const OrderContent& content, const LayerPlan& plan) {
+  check(content, plan);
   const std::vector<float> x = contents(content);
   std::vector<float> reversed = x;
   const std::size_t width = x.size() / static_cast<std::size_t>(content.tokens);
@@ -85,17 +82,17 @@ double order_sensitivity(const OrderContent& content, const OrderPosition& posit
   for (std::size_t t = 0; t < before; ++t)
     std::copy_n(x.begin() + static_cast<std::ptrdiff_t>((before - 1 - t) * width), width,
                 reversed.begin() + static_cast<std::ptrdiff_t>(t * width));
-  const auto first = last_output(content, position, x);
-  const auto second = last_output(content, position, reversed);
+  const auto first = last_output(content, plan, x);
+  const auto second = last_output(content, plan, reversed);
   double worst = 0;
   for (std::size_t i = 0; i < first.size(); ++i)
     worst = std::max(worst, std::fabs(double{first[i]} - double{second[i]}));
   return worst;
 }
 
-void attention_weights(const OrderContent& content, const OrderPosition& position,
+void attention_weights(const OrderContent& content, const LayerPlan& plan,
                        Visibility visibility, View<double, 3> out) {
-  check(content, position);
+  check(content, plan);
   if (visibility != Visibility::causal && visibility != Visibility::bidirectional)
     refuse("order", "visibility must be causal or bidirectional", static_cast<int>(visibility));
   const int64_t tokens = content.tokens, size = content.head_size;
@@ -105,22 +102,18 @@ void attention_weights(const OrderContent& content, const OrderPosition& positio
                ", " + std::to_string(tokens) + "]",
            shape_text(out.extents()));
   std::vector<float> x = contents(content);
-  add(position, x);
+  add(plan, x);
   std::vector<float> y = x;
   const View<float, 3> queries(x.data(), {tokens, content.heads, size});
   const View<float, 3> keys(y.data(), queries.extents());
-  rotate_all(queries, position.rotations);
-  rotate_all(keys, position.key_rotations);
-  if (position.rotary) rotate(queries, *position.rotary);
-  if (const auto* turns = position.key_rotary ? position.key_rotary : position.rotary)
-    rotate(keys, *turns);
-  const double scale = softmax_scale(size) * position.softmax_factor;
-  dense(position.bias, 0, out);
+  rotate_all(plan, queries, keys);
+  const double scale = softmax_scale(size) * plan.softmax.factor;
+  dense(plan.bias, 0, out);
   std::vector<double> met(static_cast<std::size_t>(content.heads * tokens * tokens));
   const View<double, 3> products(met.data(), out.extents());
-  if (position.relative) {
+  if (!plan.relative.empty()) {
     const std::vector<double> q = doubles(x), k = doubles(y);
-    relative_scores(*position.relative, 0, View<const double, 3>(q.data(), queries.extents()),
+    relative_scores(plan.relative, 0, View<const double, 3>(q.data(), queries.extents()),
                     View<const double, 3>(k.data(), queries.extents()), products);
   }
   for (int64_t h = 0; h < content.heads; ++h)

@@ -1,17 +1,20 @@
-// Rotations of heads one after another.
+// All rotations of a plan.
 #pragma once
 
-#include <span>
-#include <variant>
-
-#include "gnomon/analysis/order.h"
+#include "gnomon/attention/layer_plan.h"
 
 namespace gnomon::analysis {
 
-template <typename T, std::size_t rank>
-void rotate_all(View<T, rank> x, std::span<const HeadRotation> rotations) {
-  for (const HeadRotation& one : rotations)
-    std::visit([&](const auto& table) { rotate(x, table); }, one);
+// By `prepare` and by attention().
+inline void rotate_all(const LayerPlan& plan, const Tensor& q, const Tensor& k) {
+  const auto turn = [](const std::vector<HeadRotation>& rotations, const Tensor& x) {
+    for (const HeadRotation& one : rotations)
+      std::visit([&](const auto& table) { rotate(x, table); }, one);
+  };
+  turn(plan.query_rotations, q);
+  turn(plan.key_rotations, k);
+  if (plan.query_rotary) rotate(q, *plan.query_rotary);
+  if (plan.key_rotary) rotate(k, *plan.key_rotary);
 }
 
 }  // namespace gnomon::analysis

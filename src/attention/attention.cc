@@ -10,11 +10,32 @@
 #include "src/attention/check.h"
 #include "src/attention/problem.h"
 #include "src/attention/tile.h"
+#include "src/core/overloaded.h"
+#include "src/core/tensor.h"
 
 namespace gnomon {
 namespace {
 
 using std::int64_t;
+
+constexpr internal::Argument named(std::string_view name) { return {"attention", name}; }
+
+using Extents = std::array<int64_t, 4>;
+
+// Rank, type, device, extents, and a last axis that is contiguous.
+void check_heads(std::string_view name, const ConstTensor& tensor, const Extents& wanted,
+                 DataType type) {
+  internal::check_tensor(named(name), tensor, 4, type);
+  for (std::size_t axis = 0; axis < 4; ++axis)
+    if (tensor.shape[axis] != wanted[axis])
+      refuse("attention",
+             "axis " + std::to_string(axis) + " of " + std::string(name) + " must be " +
+                 std::to_string(wanted[axis]),
+             tensor.shape[axis]);
+  if (tensor.extent(3) > 1 && tensor.stride(3) != 1)
+    refuse("attention", "the last axis of " + std::string(name) + " must have stride 1",
+           tensor.stride(3));
+}
 
 template <typename T, std::size_t Rank>
 void check_shape(std::string_view name, View<T, Rank> tensor,
@@ -27,56 +48,84 @@ void check_shape(std::string_view name, View<T, Rank> tensor,
              int64_t{tensor.extent(axis)});
 }
 
-template <typename T>
-void check_contiguous(std::string_view name, View<T, 4> tensor) {
-  if (tensor.extent(3) > 1 && tensor.stride(3) != 1)
-    refuse("attention", "the last axis of " + std::string(name) + " must have stride 1",
-           int64_t{tensor.stride(3)});
+void* start_of(const ConstTensor& tensor) {
+  return static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+}
+DType dtype(DataType type) {
+  if (type == data_type_of<double>) return DType::f64;
+  if (type == data_type_of<Half>) return DType::f16;
+  return type == data_type_of<BFloat16> ? DType::bf16 : DType::f32;
+}
+internal::Operand operand(const ConstTensor& tensor, View<const float, 3> scales = {}) {
+  return {start_of(tensor),
+          {tensor.stride(0), tensor.stride(1), tensor.stride(2)},
+          dtype(tensor.dtype),
+          scales};
+}
+internal::Result result(const Tensor& tensor) {
+  return {start_of(tensor),
+          {tensor.stride(0), tensor.stride(1), tensor.stride(2)},
+          dtype(tensor.dtype)};
 }
 
-template <typename T>
-void check_tensor(std::string_view name, View<T, 4> tensor,
-                  const std::array<std::ptrdiff_t, 4>& wanted) {
-  check_shape(name, tensor, wanted);
-  check_contiguous(name, tensor);
+// The element type that k or v may have beside q.
+void check_type_of_keys(std::string_view name, const ConstTensor& q, const ConstTensor& keys,
+                        const ConstTensor& scales) {
+  const bool is_int8 = keys.holds<std::int8_t>();
+  if (is_int8 != scales.has_data())
+    refuse("attention", "the scales of " + std::string(name) + " go with int8 elements",
+           scales.has_data() ? gnomon::name(keys.dtype) : "no scales");
+  if (keys.dtype == q.dtype || (is_int8 && !q.holds<double>())) return;
+  if (q.holds<float>() && (keys.holds<Half>() || keys.holds<BFloat16>())) return;
+  internal::refuse_type(named(name),
+                        q.holds<float>()    ? "f32, f16, bf16 or i8, as q has f32"
+                        : q.holds<double>() ? "f64, as q has"
+                                            : gnomon::name(q.dtype) + ", as q has, or i8",
+                        keys.dtype);
 }
 
-template <typename T>
-internal::Operand operand(View<const T, 4> tensor) {
-  return {
-      tensor.data(), {tensor.stride(0), tensor.stride(1), tensor.stride(2)}, dtype_of<T>, {}};
-}
-internal::Operand operand(const Int8Heads& heads) {
-  const auto& tensor = heads.values;
-  return {
-      tensor.data(), {tensor.stride(0), tensor.stride(1), tensor.stride(2)}, {}, heads.scales};
-}
-template <typename T>
-internal::Result result(View<T, 4> tensor) {
-  return {tensor.data(), {tensor.stride(0), tensor.stride(1), tensor.stride(2)}, dtype_of<T>};
+View<const float, 3> scales_of(std::string_view name, const ConstTensor& scales,
+                               const ConstTensor& keys) {
+  const auto view = internal::read_if<float, 3>(named(name), scales);
+  if (view.data()) check_shape(name, view, {keys.extent(0), keys.extent(1), keys.extent(2)});
+  return view;
 }
 
-template <typename T>
-View<const T, 4> elements(View<const T, 4> tensor) {
-  return tensor;
-}
-View<const std::int8_t, 4> elements(const Int8Heads& heads) { return heads.values; }
-
-template <typename T, typename Heads>
-void describe(View<const T, 4> q, const Heads& k_heads, const Heads& v_heads,
-              const AttentionMask& mask, const AttentionPosition& position,
-              const Softmax& softmax, internal::AttentionProblem& problem) {
-  const auto k = elements(k_heads), v = elements(v_heads);
+void describe(const AttentionInput& input, const AttentionPlan& plan,
+              internal::AttentionProblem& problem) {
+  const ConstTensor &q = input.q, &k = input.k, &v = input.v;
+  internal::by_type(named("q"), q, [](auto) {});
+  for (const auto& [name, tensor] : {std::pair("q", &q), {"k", &k}, {"v", &v}})
+    internal::check_tensor(named(name), *tensor, 4);
+  check_type_of_keys("k", q, k, input.k_scales);
+  check_type_of_keys("v", q, v, input.v_scales);
+  if (v.dtype != k.dtype)
+    internal::refuse_type(named("v"), name(k.dtype) + ", as k has", v.dtype);
+  check_heads("q", q, {q.extent(0), q.extent(1), q.extent(2), q.extent(3)}, q.dtype);
+  check_heads("k", k, {q.extent(0), k.extent(1), k.extent(2), q.extent(3)}, k.dtype);
+  check_heads("v", v, {q.extent(0), k.extent(1), k.extent(2), v.extent(3)}, v.dtype);
   problem.batch = q.extent(0), problem.queries = q.extent(1), problem.heads = q.extent(2);
   problem.size = q.extent(3);
   problem.keys = k.extent(1), problem.key_heads = k.extent(2);
   problem.value_size = v.extent(3);
-  problem.softmax = softmax;
-  problem.mask = mask, problem.position = position;
-  problem.q = operand(q), problem.k = operand(k_heads), problem.v = operand(v_heads);
-  check_contiguous("q", q);
-  check_tensor("k", k, {q.extent(0), k.extent(1), k.extent(2), q.extent(3)});
-  check_tensor("v", v, {q.extent(0), k.extent(1), k.extent(2), v.extent(3)});
+  problem.q = operand(q);
+  problem.k = operand(k, scales_of("the scales of k", input.k_scales, k));
+  problem.v = operand(v, scales_of("the scales of v", input.v_scales, v));
+  problem.mask = plan.mask;
+  problem.softmax.scale = plan.softmax.scale.value_or(
+      problem.size < 1 ? 1 : plan.softmax.factor * softmax_scale(problem.size));
+  problem.softmax.cap = plan.softmax.cap;
+  problem.softmax.sinks = plan.softmax.sinks;
+  problem.needs_gates = plan.gated;
+  problem.position = {
+      .query_rotary = plan.query_rotary ? &*plan.query_rotary : nullptr,
+      .key_rotary = plan.key_rotary ? &*plan.key_rotary : nullptr,
+      .bias = &plan.bias,
+      .relative = plan.relative.empty() ? nullptr : &plan.relative,
+      .gates = internal::read_if<float, 3>(named("gates"), input.gates),
+      .queries = plan.queries.get(),
+      .keys = plan.keys.get(),
+  };
   internal::check(problem);
 }
 
@@ -92,36 +141,29 @@ void prepare_position(internal::TypedProblem<A>& problem) {
   if (problem.position.relative)  // products of packed rows are in units of ln 2
     problem.relative = internal::PreparedRelative<A>(
         *problem.position.relative, problem.softmax.scale * std::numbers::log2e);
-  const auto* grid = std::get_if<GridBias>(&problem.position.bias);
-  const auto* progressive = std::get_if<ProgressiveBias>(&problem.position.bias);
-  const auto* axes = std::get_if<AxesBias>(&problem.position.bias);
-  if (!grid && !progressive && !axes) return;
   const auto& position = problem.position;
-  if (!position.queries) {
-    problem.query_ids.resize(static_cast<std::size_t>(problem.queries));
-    std::iota(problem.query_ids.begin(), problem.query_ids.end(), problem.mask.offset);
-    problem.key_ids.resize(static_cast<std::size_t>(problem.keys));
-    std::iota(problem.key_ids.begin(), problem.key_ids.end(), int64_t{0});
-  }
-  const auto queries = range_of(position.queries ? position.queries->ids : problem.query_ids);
-  const auto keys = range_of(position.keys ? position.keys->ids : problem.key_ids);
-  if (grid) problem.grid = internal::prepare<A>(*grid, queries, keys);
-  if (progressive) problem.progressive = internal::prepare<A>(*progressive, queries, keys);
-  if (axes) problem.axes = internal::prepare<A>(*axes, queries, keys);
-}
-
-template <typename T, typename Heads>
-void run(View<const T, 4> q, const Heads& k, const Heads& v, const AttentionMask& mask,
-         const AttentionPosition& position, const Softmax& softmax, View<T, 4> out,
-         View<Accumulator<T>, 3> lse) {
-  internal::ForwardProblem<Accumulator<T>> problem;
-  describe(q, k, v, mask, position, softmax, problem);
-  check_tensor("out", out, {q.extent(0), q.extent(1), q.extent(2), problem.value_size});
-  if (lse.data()) check_shape("lse", lse, {q.extent(0), q.extent(2), q.extent(1)});
-  problem.out = result(out);
-  problem.lse = lse;
-  prepare_position(problem);
-  internal::run_forward(problem);
+  internal::IdRange queries, keys;
+  const auto find_ids = [&] {
+    if (!position.queries) {
+      problem.query_ids.resize(static_cast<std::size_t>(problem.queries));
+      std::iota(problem.query_ids.begin(), problem.query_ids.end(), problem.mask.offset);
+      problem.key_ids.resize(static_cast<std::size_t>(problem.keys));
+      std::iota(problem.key_ids.begin(), problem.key_ids.end(), int64_t{0});
+    }
+    queries = range_of(position.queries ? position.queries->ids : problem.query_ids);
+    keys = range_of(position.keys ? position.keys->ids : problem.key_ids);
+  };
+  const auto prepare_tiles = [&](const auto& form, auto& prepared) {
+    find_ids();
+    prepared = internal::prepare<A>(form, queries, keys);
+  };
+  std::visit(internal::Overloaded{
+                 [](const NoBias&) {}, [](const SlopeBias&) {}, [](const StripBias&) {},
+                 [](const DenseBias&) {},
+                 [&](const GridBias& form) { prepare_tiles(form, problem.grid); },
+                 [&](const ProgressiveBias& form) { prepare_tiles(form, problem.progressive); },
+                 [&](const AxesBias& form) { prepare_tiles(form, problem.axes); }},
+             *position.bias);
 }
 
 // [B, Hq, parts, count] added over batch and parts, in order.
@@ -171,56 +213,58 @@ double softmax_scale(int64_t head_size) {
   return 1 / std::sqrt(static_cast<double>(head_size));
 }
 
-template <typename T, typename K>
-void attention(View<const T, 4> q, std::type_identity_t<View<const K, 4>> k,
-               std::type_identity_t<View<const K, 4>> v, const AttentionMask& mask,
-               const AttentionPosition& position, const Softmax& softmax, View<T, 4> out,
-               View<Accumulator<T>, 3> lse) {
-  run(q, k, v, mask, position, softmax, out, lse);
+namespace {
+
+template <typename T>
+void forward(const AttentionInput& input, const AttentionPlan& plan, const Tensor& out,
+             const Tensor& lse) {
+  using A = Accumulator<T>;
+  internal::ForwardProblem<A> problem;
+  describe(input, plan, problem);
+  const ConstTensor& q = input.q;
+  check_heads("out", out, {q.extent(0), q.extent(1), q.extent(2), problem.value_size}, q.dtype);
+  problem.out = result(out);
+  problem.lse = internal::write_if<A, 3>(named("lse"), lse);
+  if (lse.has_data()) check_shape("lse", problem.lse, {q.extent(0), q.extent(2), q.extent(1)});
+  prepare_position(problem);
+  internal::run_forward(problem);
 }
 
 template <typename T>
-void attention(View<const T, 4> q, const Int8Heads& k, const Int8Heads& v,
-               const AttentionMask& mask, const AttentionPosition& position,
-               const Softmax& softmax, View<T, 4> out, View<float, 3> lse) {
-  const std::pair<std::string_view, const Int8Heads*> both[] = {{"the scales of k", &k},
-                                                                {"the scales of v", &v}};
-  for (const auto& [name, heads] : both)
-    check_shape(name, heads->scales,
-                {heads->values.extent(0), heads->values.extent(1), heads->values.extent(2)});
-  run(q, k, v, mask, position, softmax, out, lse);
-}
+void backward(const AttentionInput& input, const AttentionPlan& plan, const ConstTensor& out,
+              const ConstTensor& lse, const ConstTensor& out_grad,
+              const AttentionGradient& gradient) {
+  using A = Accumulator<T>;
+  internal::BackwardProblem<A> problem;
+  describe(input, plan, problem);
+  const ConstTensor &q = input.q, &k = input.k, &v = input.v;
+  if (k.dtype != q.dtype)
+    internal::refuse_type(named("k"), name(q.dtype) + ", as q has, for gradients", k.dtype);
+  const Extents of_out = {q.extent(0), q.extent(1), q.extent(2), v.extent(3)};
+  const auto extents = [](const ConstTensor& tensor) {
+    return Extents{tensor.extent(0), tensor.extent(1), tensor.extent(2), tensor.extent(3)};
+  };
+  check_heads("out", out, of_out, q.dtype);
+  check_heads("out_grad", out_grad, of_out, q.dtype);
+  problem.lse = internal::read<A, 3>(named("lse"), lse);
+  check_shape("lse", problem.lse, {q.extent(0), q.extent(2), q.extent(1)});
+  check_heads("the gradient of q", gradient.q, extents(q), q.dtype);
+  check_heads("the gradient of k", gradient.k, extents(k), q.dtype);
+  check_heads("the gradient of v", gradient.v, extents(v), q.dtype);
 
-template <typename T>
-void attention_backward(View<const T, 4> q, View<const T, 4> k, View<const T, 4> v,
-                        const AttentionMask& mask, const AttentionPosition& position,
-                        const Softmax& softmax, View<const T, 4> out,
-                        View<const Accumulator<T>, 3> lse, View<const T, 4> out_grad,
-                        View<T, 4> q_grad, View<T, 4> k_grad, View<T, 4> v_grad,
-                        const PositionGradient& position_grad, std::span<double> sinks_grad) {
-  BiasGradient* const bias_grad = position_grad.bias;
-  internal::BackwardProblem<Accumulator<T>> problem;
-  describe(q, k, v, mask, position, softmax, problem);
-  const std::array<std::ptrdiff_t, 4> of_out = {q.extent(0), q.extent(1), q.extent(2),
-                                                v.extent(3)};
-  check_tensor("out", out, of_out);
-  check_tensor("out_grad", out_grad, of_out);
-  check_shape("lse", lse, {q.extent(0), q.extent(2), q.extent(1)});
-  check_tensor("q_grad", q_grad, q.extents());
-  check_tensor("k_grad", k_grad, k.extents());
-  check_tensor("v_grad", v_grad, v.extents());
-
+  BiasGradient* const bias_grad = gradient.bias;
   int64_t numbers = 0;  // of the bias for one head
   if (bias_grad) {
-    numbers = gnomon::numbers(position.bias);
-    if (std::holds_alternative<DenseBias>(position.bias) && bias_grad->dense.data()) {
+    numbers = gnomon::numbers(plan.bias);
+    if (std::holds_alternative<DenseBias>(plan.bias) && bias_grad->dense.data()) {
       check_shape("bias_grad.dense", bias_grad->dense,
                   {q.extent(0), q.extent(2), q.extent(1), k.extent(1)});
       problem.dense_grad = bias_grad->dense;
     }
   }
-  if (!sinks_grad.empty() && sinks_grad.size() != softmax.sinks.size())
-    refuse("attention", "sinks_grad must be as long as the sinks",
+  const std::span<double> sinks_grad = gradient.sinks;
+  if (!sinks_grad.empty() && sinks_grad.size() != plan.softmax.sinks.size())
+    refuse("attention", "the gradient of the sinks must be as long as the sinks",
            static_cast<int64_t>(sinks_grad.size()));
   problem.parts = internal::BackwardPlan(problem).parts;
   const auto sums_of = [&](int64_t count) {
@@ -232,16 +276,16 @@ void attention_backward(View<const T, 4> q, View<const T, 4> k, View<const T, 4>
   problem.bias_sums = bias_sums.empty() ? nullptr : bias_sums.data();
   problem.bias_numbers = numbers;
   problem.sink_sums = sink_sums.empty() ? nullptr : sink_sums.data();
-  problem.out = operand(out), problem.out_grad = operand(out_grad), problem.lse = lse;
-  problem.q_grad = result(q_grad), problem.k_grad = result(k_grad);
-  problem.v_grad = result(v_grad);
+  problem.out = operand(out), problem.out_grad = operand(out_grad);
+  problem.q_grad = result(gradient.q), problem.k_grad = result(gradient.k);
+  problem.v_grad = result(gradient.v);
   for (std::ptrdiff_t b = 0; b < problem.dense_grad.extent(0); ++b)
     for (std::ptrdiff_t h = 0; h < problem.dense_grad.extent(1); ++h)
       for (std::ptrdiff_t i = 0; i < problem.dense_grad.extent(2); ++i)
         for (std::ptrdiff_t j = 0; j < problem.dense_grad.extent(3); ++j)
           problem.dense_grad(b, h, i, j) = 0;
   prepare_position(problem);
-  RelativeGradient* const relative_grad = position_grad.relative;
+  RelativeGradient* const relative_grad = gradient.relative;
   const int64_t each = problem.batch * problem.heads * problem.parts;
   if (relative_grad) {
     problem.key_vectors = {problem.relative.keys, each};
@@ -249,17 +293,20 @@ void attention_backward(View<const T, 4> q, View<const T, 4> k, View<const T, 4>
     problem.value_vectors = {problem.relative.values, each};
   }
   std::vector<double> gate_sums;
-  if (position_grad.gates.data()) {
-    check_shape("gates_grad", position_grad.gates, {q.extent(0), q.extent(2), q.extent(1)});
-    gate_sums.resize(static_cast<std::size_t>(position_grad.gates.size()));
+  const auto gates_grad =
+      internal::write_if<float, 3>(named("the gradient of the gates"), gradient.gates);
+  if (gates_grad.data()) {
+    check_shape("the gradient of the gates", gates_grad,
+                {q.extent(0), q.extent(2), q.extent(1)});
+    gate_sums.resize(static_cast<std::size_t>(gates_grad.size()));
     problem.gate_sums = gate_sums.data();
   }
   internal::run_backward(problem);
   if (bias_grad) bias_grad->values = added(problem, bias_sums, numbers);
-  if (relative_grad) *relative_grad = relative_total(problem, View<const T, 4>(q_grad));
+  if (relative_grad) *relative_grad = relative_total(problem, view<const T, 4>(gradient.q));
   for (std::size_t n = 0; n < gate_sums.size(); ++n) {
     const auto i = static_cast<int64_t>(n), of_head = i / problem.queries;
-    position_grad.gates(of_head / problem.heads, of_head % problem.heads, i % problem.queries) =
+    gates_grad(of_head / problem.heads, of_head % problem.heads, i % problem.queries) =
         static_cast<float>(gate_sums[n]);
   }
   if (!sinks_grad.empty()) {
@@ -268,32 +315,20 @@ void attention_backward(View<const T, 4> q, View<const T, 4> k, View<const T, 4>
   }
 }
 
-#define GNOMON_INSTANTIATE_KEYS(T, K)                                                 \
-  template void attention<T, K>(View<const T, 4>, View<const K, 4>, View<const K, 4>, \
-                                const AttentionMask&, const AttentionPosition&,       \
-                                const Softmax&, View<T, 4>, View<Accumulator<T>, 3>);
-#define GNOMON_INSTANTIATE_INT8(T)                                                           \
-  template void attention<T>(View<const T, 4>, const Int8Heads&, const Int8Heads&,           \
-                             const AttentionMask&, const AttentionPosition&, const Softmax&, \
-                             View<T, 4>, View<float, 3>);
-#define GNOMON_INSTANTIATE(T)                                                              \
-  GNOMON_INSTANTIATE_KEYS(T, T)                                                            \
-  template void attention_backward(                                                        \
-      View<const T, 4>, View<const T, 4>, View<const T, 4>, const AttentionMask&,          \
-      const AttentionPosition&, const Softmax&, View<const T, 4>,                          \
-      View<const Accumulator<T>, 3>, View<const T, 4>, View<T, 4>, View<T, 4>, View<T, 4>, \
-      const PositionGradient&, std::span<double>);
-GNOMON_INSTANTIATE(float)
-GNOMON_INSTANTIATE(Half)
-GNOMON_INSTANTIATE(BFloat16)
-GNOMON_INSTANTIATE(double)
-GNOMON_INSTANTIATE_KEYS(float, Half)
-GNOMON_INSTANTIATE_KEYS(float, BFloat16)
-GNOMON_INSTANTIATE_INT8(float)
-GNOMON_INSTANTIATE_INT8(Half)
-GNOMON_INSTANTIATE_INT8(BFloat16)
-#undef GNOMON_INSTANTIATE_INT8
-#undef GNOMON_INSTANTIATE_KEYS
-#undef GNOMON_INSTANTIATE
+}  // namespace
+
+void attention(const AttentionInput& input, const AttentionPlan& plan, const Tensor& out,
+               const Tensor& lse) {
+  internal::by_type(named("q"), input.q,
+                    [&]<typename T>(T) { forward<T>(input, plan, out, lse); });
+}
+
+void attention_backward(const AttentionInput& input, const AttentionPlan& plan,
+                        const ConstTensor& out, const ConstTensor& lse,
+                        const ConstTensor& out_grad, const AttentionGradient& gradient) {
+  internal::by_type(named("q"), input.q, [&]<typename T>(T) {
+    backward<T>(input, plan, out, lse, out_grad, gradient);
+  });
+}
 
 }  // namespace gnomon

@@ -17,6 +17,7 @@
 #include "src/attention/softmax-inl.h"
 #include "src/attention/tile.h"
 #include "src/core/elements-inl.h"
+#include "src/core/overloaded.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
@@ -179,39 +180,41 @@ void FillTile(const internal::TypedProblem<A>& problem, const Form& form,
 template <typename A>
 bool FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A* room,
               const A** rows) {
-  const BiasForm& bias = problem.position.bias;
-  if (const auto* slope = std::get_if<SlopeBias>(&bias))
-    FillByDistance(problem, *slope, tile, room, rows);
-  else if (const auto* strip = std::get_if<StripBias>(&bias))
-    FillByDistance(problem, *strip, tile, room, rows);
-  else if (const auto* dense = std::get_if<DenseBias>(&bias))
-    FillGiven(*dense, tile, room, rows);
-  else if (const auto* grid = std::get_if<GridBias>(&bias))
-    FillTile(problem, *grid, problem.grid, tile, room, rows);
-  else if (const auto* progressive = std::get_if<ProgressiveBias>(&bias))
-    FillTile(problem, *progressive, problem.progressive, tile, room, rows);
-  else if (const auto* axes = std::get_if<AxesBias>(&bias))
-    FillTile(problem, *axes, problem.axes, tile, room, rows);
-  else
-    return false;
-  return true;
+  return std::visit(
+      internal::Overloaded{[](const NoBias&) { return false; },
+                           [&](const SlopeBias& form) {
+                             FillByDistance(problem, form, tile, room, rows);
+                             return true;
+                           },
+                           [&](const StripBias& form) {
+                             FillByDistance(problem, form, tile, room, rows);
+                             return true;
+                           },
+                           [&](const DenseBias& form) {
+                             FillGiven(form, tile, room, rows);
+                             return true;
+                           },
+                           [&](const GridBias& form) {
+                             FillTile(problem, form, problem.grid, tile, room, rows);
+                             return true;
+                           },
+                           [&](const ProgressiveBias& form) {
+                             FillTile(problem, form, problem.progressive, tile, room, rows);
+                             return true;
+                           },
+                           [&](const AxesBias& form) {
+                             FillTile(problem, form, problem.axes, tile, room, rows);
+                             return true;
+                           }},
+      *problem.position.bias);
 }
 
 // sums += the gradients of the tile's scores by distance; seen(i): the columns of row i. room:
 // as FillBias.
-template <typename A, typename Seen>
+// add(distance, value): adds a value to the sums.
+template <typename A, typename Seen, typename Add>
 void AddByDistance(const BackwardProblem<A>& problem, const Tile& tile, const Seen& seen,
-                   const A* HWY_RESTRICT grad, A* HWY_RESTRICT room, double* sums) {
-  const auto* slope = std::get_if<SlopeBias>(&problem.position.bias);
-  const auto* strip = std::get_if<StripBias>(&problem.position.bias);
-  const auto add = [&](std::int64_t distance, double value) {
-    if (slope) {
-      *sums -= std::abs(static_cast<double>(distance)) * value;
-    } else {
-      const std::int64_t column = distance - strip->first;
-      if (column >= 0 && column < problem.bias_numbers) sums[column] += value;
-    }
-  };
+                   const A* HWY_RESTRICT grad, A* HWY_RESTRICT room, const Add& add) {
   if (IsRegular(problem, tile)) {
     // Along diagonals first: a strip of at most tile_rows numbers each.
     const std::int64_t count = tile.queries - 1 + padded(tile.keys);
@@ -267,15 +270,32 @@ void AddBiasGradient(const BackwardProblem<A>& problem, const Tile& tile, const 
   }
   if (!problem.bias_sums) return;
   double* sums = problem.bias_sums + problem.sums_at(tile) * problem.bias_numbers;
-  const BiasForm& bias = problem.position.bias;
-  if (const auto* grid = std::get_if<GridBias>(&bias))
-    AddByTile(problem, *grid, problem.grid, tile, all, grad, sums);
-  else if (const auto* progressive = std::get_if<ProgressiveBias>(&bias))
-    AddByTile(problem, *progressive, problem.progressive, tile, all, grad, sums);
-  else if (const auto* axes = std::get_if<AxesBias>(&bias))
-    AddByTile(problem, *axes, problem.axes, tile, all, grad, sums);
-  else
-    AddByDistance(problem, tile, seen, grad, room, sums);
+  std::visit(internal::Overloaded{
+                 [](const NoBias&) {}, [](const DenseBias&) {},
+                 [&](const SlopeBias&) {
+                   AddByDistance(problem, tile, seen, grad, room,
+                                 [&](std::int64_t distance, double value) {
+                                   *sums -= std::abs(static_cast<double>(distance)) * value;
+                                 });
+                 },
+                 [&](const StripBias& form) {
+                   AddByDistance(problem, tile, seen, grad, room,
+                                 [&](std::int64_t distance, double value) {
+                                   const std::int64_t column = distance - form.first;
+                                   if (column >= 0 && column < problem.bias_numbers)
+                                     sums[column] += value;
+                                 });
+                 },
+                 [&](const GridBias& form) {
+                   AddByTile(problem, form, problem.grid, tile, all, grad, sums);
+                 },
+                 [&](const ProgressiveBias& form) {
+                   AddByTile(problem, form, problem.progressive, tile, all, grad, sums);
+                 },
+                 [&](const AxesBias& form) {
+                   AddByTile(problem, form, problem.axes, tile, all, grad, sums);
+                 }},
+             *problem.position.bias);
 }
 
 }  // namespace HWY_NAMESPACE

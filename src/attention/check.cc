@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gnomon/error.h"
+#include "src/core/overloaded.h"
 
 namespace gnomon::internal {
 namespace {
@@ -138,7 +139,7 @@ void check_strip(const AttentionProblem& problem, const StripBias& strip) {
 
 // Positions on a grid or with coordinates, of all rows that are not padding.
 void check_places(const AttentionProblem& problem) {
-  const BiasForm& bias = problem.position.bias;
+  const BiasForm& bias = *problem.position.bias;
   if (!problem.position.queries) {
     if (problem.queries)
       check_ids(bias, {problem.mask.offset, problem.mask.offset + problem.queries - 1});
@@ -151,31 +152,36 @@ void check_places(const AttentionProblem& problem) {
         check_ids(bias, {positions->ids[i], positions->ids[i]});
 }
 
+void check_dense(const AttentionProblem& problem, const DenseBias& dense) {
+  const std::array<std::ptrdiff_t, 4> wanted = {problem.batch, problem.heads, problem.queries,
+                                                problem.keys};
+  for (std::size_t axis = 0; axis < 4; ++axis)
+    if (dense.values.extent(axis) != wanted[axis])
+      refuse(room,
+             "the dense bias must be [B, Hq, T, S]; axis " + std::to_string(axis) +
+                 " must be " + std::to_string(wanted[axis]),
+             std::int64_t{dense.values.extent(axis)});
+}
+
+void check_axes(const AttentionProblem& problem, const AxesBias& axes) {
+  check_places(problem);
+  for (std::size_t a = 0; a < axes.axes.size(); ++a)
+    if (axes.axes[a].coordinates.empty())
+      check_reach("the strip of an axis", problem, axes.axes[a].first, axes.distances(a));
+}
+
 void check_bias(const AttentionProblem& problem) {
-  const BiasForm& bias = problem.position.bias;
-  if (std::holds_alternative<NoBias>(bias)) return;
-  if (heads(bias) != problem.heads)
+  const BiasForm& bias = *problem.position.bias;
+  if (!std::holds_alternative<NoBias>(bias) && heads(bias) != problem.heads)
     refuse(room, "the bias must have " + std::to_string(problem.heads) + " heads", heads(bias));
   if (const auto* strip = std::get_if<StripBias>(&bias)) check_strip(problem, *strip);
   check_form(bias);
-  if (std::holds_alternative<GridBias>(bias)) check_places(problem);
-  if (const auto* axes = std::get_if<AxesBias>(&bias)) {
-    check_places(problem);
-    for (std::size_t a = 0; a < axes->axes.size(); ++a)
-      if (axes->axes[a].coordinates.empty())
-        check_reach("the strip of an axis", problem, axes->axes[a].first, axes->distances(a));
-  }
-  if (const auto* dense = std::get_if<DenseBias>(&bias)) {
-    const auto& extents = dense->values.extents();
-    const std::array<std::ptrdiff_t, 4> wanted = {problem.batch, problem.heads, problem.queries,
-                                                  problem.keys};
-    for (std::size_t axis = 0; axis < 4; ++axis)
-      if (extents[axis] != wanted[axis])
-        refuse(room,
-               "the dense bias must be [B, Hq, T, S]; axis " + std::to_string(axis) +
-                   " must be " + std::to_string(wanted[axis]),
-               std::int64_t{extents[axis]});
-  }
+  std::visit(
+      Overloaded{[](const NoBias&) {}, [](const SlopeBias&) {}, [](const StripBias&) {},
+                 [](const ProgressiveBias&) {}, [&](const GridBias&) { check_places(problem); },
+                 [&](const AxesBias& axes) { check_axes(problem, axes); },
+                 [&](const DenseBias& dense) { check_dense(problem, dense); }},
+      bias);
 }
 
 // Every position that is not padding has a place, and the places' distances have rows.
@@ -219,7 +225,9 @@ void check_distances(const AttentionProblem& problem, const RelativeVectors& tab
 }
 
 void check_relative(const AttentionProblem& problem) {
-  const AttentionPosition& position = problem.position;
+  const auto& position = problem.position;
+  if (problem.needs_gates && !position.gates.data())
+    refuse(room, "gates of the layer's input must be given", "none");
   if (position.gates.data()) {
     const auto& extents = position.gates.extents();
     if ((extents[0] != 1 && extents[0] != problem.batch) || extents[1] != problem.heads ||
@@ -229,7 +237,7 @@ void check_relative(const AttentionProblem& problem) {
                  std::to_string(problem.heads) + " x " + std::to_string(problem.queries),
              shape_text(extents));
   }
-  if (!position.relative || position.relative->empty()) return;
+  if (!position.relative) return;
   const RelativeForm& form = *position.relative;
   if (problem.softmax.cap)
     refuse(room, "a cap and relative vectors do not go together", *problem.softmax.cap);
@@ -252,7 +260,7 @@ void check(const AttentionProblem& problem) {
         room,
         "the heads of q must be a multiple of those of k, " + std::to_string(problem.key_heads),
         problem.heads);
-  const Softmax& softmax = problem.softmax;
+  const auto& softmax = problem.softmax;
   if (!std::isfinite(softmax.scale))
     refuse(room, "the softmax scale must be finite", softmax.scale);
   if (softmax.cap && !(*softmax.cap > 0 && std::isfinite(*softmax.cap)))
@@ -263,7 +271,7 @@ void check(const AttentionProblem& problem) {
   for (const double sink : softmax.sinks)
     if (!std::isfinite(sink)) refuse(room, "sinks must be finite", sink);
   check_mask(problem);
-  const AttentionPosition& position = problem.position;
+  const auto& position = problem.position;
   if (position.queries || position.keys) {
     if (!position.queries || !position.keys)
       refuse(room, "positions must be given for queries and keys together",

@@ -8,6 +8,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
+#include "src/core/tensor.h"
 
 namespace gnomon {
 namespace {
@@ -59,10 +60,8 @@ T* row(const View<T, 4>& view, int64_t i, int64_t& head) {
   return &view(token / view.extent(1), token % view.extent(1), head, 0);
 }
 
-}  // namespace
-
 template <typename T>
-void normalise(View<const T, 4> x, std::span<const double> scales, View<T, 4> out) {
+void forward(View<const T, 4> x, std::span<const double> scales, View<T, 4> out) {
   check(x, scales, "out", out);
   if (x.size() == 0) return;
   const int64_t size = x.extent(3);
@@ -81,9 +80,8 @@ void normalise(View<const T, 4> x, std::span<const double> scales, View<T, 4> ou
 }
 
 template <typename T>
-void normalise_backward(View<const T, 4> x, std::span<const double> scales,
-                        View<const T, 4> out_grad, View<T, 4> x_grad,
-                        std::span<double> scale_grad) {
+void backward(View<const T, 4> x, View<const T, 4> out_grad, std::span<const double> scales,
+              View<T, 4> x_grad, std::span<double> scale_grad) {
   check(x, scales, "out_grad", out_grad);
   check(x, scales, "x_grad", x_grad);
   if (!scale_grad.empty() && static_cast<int64_t>(scale_grad.size()) != x.extent(2))
@@ -121,14 +119,25 @@ void normalise_backward(View<const T, 4> x, std::span<const double> scales,
     scale_grad[i % static_cast<std::size_t>(heads)] += sums[i];
 }
 
-#define GNOMON_INSTANTIATE(T)                                                        \
-  template void normalise<T>(View<const T, 4>, std::span<const double>, View<T, 4>); \
-  template void normalise_backward<T>(View<const T, 4>, std::span<const double>,     \
-                                      View<const T, 4>, View<T, 4>, std::span<double>);
-GNOMON_INSTANTIATE(float)
-GNOMON_INSTANTIATE(double)
-GNOMON_INSTANTIATE(Half)
-GNOMON_INSTANTIATE(BFloat16)
-#undef GNOMON_INSTANTIATE
+constexpr internal::Argument named(std::string_view name) { return {"cosine", name}; }
+
+}  // namespace
+
+void normalise(const ConstTensor& x, std::span<const double> scales, const Tensor& out) {
+  internal::by_type(named("x"), x, [&]<typename T>(T) {
+    forward(internal::read_batch<T, 4>(named("x"), x), scales,
+            internal::write_batch<T, 4>(named("out"), out));
+  });
+}
+
+void normalise_backward(const ConstTensor& x, const ConstTensor& out_grad,
+                        std::span<const double> scales, const Tensor& x_grad,
+                        std::span<double> scale_grad) {
+  internal::by_type(named("x"), x, [&]<typename T>(T) {
+    backward(internal::read_batch<T, 4>(named("x"), x),
+             internal::read_batch<T, 4>(named("out_grad"), out_grad), scales,
+             internal::write_batch<T, 4>(named("x_grad"), x_grad), scale_grad);
+  });
+}
 
 }  // namespace gnomon

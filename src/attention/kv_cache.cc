@@ -241,10 +241,10 @@ void KvCache<T>::put(std::int64_t first, View<const S, 4> k, View<const S, 4> v,
   // Behind the last entry they are nobody's yet.
   const View<T, 4> slot = key_rows().slice(1, tokens_, count);
   if (table)
-    rotate_append<S>(k, *table, slot);
+    rotate_append(k, *table, slot);
   else
-    copy_append<S>(k, slot);
-  copy_append<S>(v, value_rows().slice(1, tokens_, count));
+    copy_append(k, slot);
+  copy_append(v, value_rows().slice(1, tokens_, count));
   make(moves);
   for (const View<T, 4>& rows : {key_rows(), value_rows()})
     for (std::int64_t b = 0; b < shape_.batch; ++b) {

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "gnomon/attention/attention.h"
@@ -33,9 +35,21 @@ constexpr std::int64_t unbounded = std::numeric_limits<std::int64_t>::max() / 4;
 struct AttentionProblem {
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0;
   std::int64_t size = 0, value_size = 0;  // D, Dv
-  Softmax softmax;
   AttentionMask mask;
-  AttentionPosition position;
+  // The plan of the call, borrowed.
+  struct {
+    double scale = 0;
+    std::optional<double> cap;
+    std::span<const double> sinks;
+  } softmax;
+  struct {
+    const RotaryTable *query_rotary = nullptr, *key_rotary = nullptr;
+    const BiasForm* bias = nullptr;
+    const RelativeForm* relative = nullptr;  // null where it is empty
+    View<const float, 3> gates;
+    const Positions *queries = nullptr, *keys = nullptr;
+  } position;
+  bool needs_gates = false;
   Operand q, k, v;
   // [B, Hq]: how many rows from its own a query can give a key any weight; empty: all.
   std::vector<std::int64_t> reach;

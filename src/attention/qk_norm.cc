@@ -9,6 +9,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
+#include "src/core/tensor.h"
 
 namespace gnomon {
 namespace {
@@ -56,10 +57,8 @@ double entry(View<const float, 2> weights, int64_t head, int64_t element, double
   return double{weights(weights.extent(0) == 1 ? 0 : head, element)};
 }
 
-}  // namespace
-
 template <typename T>
-void normalise_heads(const HeadNorm& norm, View<const float, 2> weight,
+void normalise_typed(const HeadNorm& norm, View<const float, 2> weight,
                      View<const float, 2> bias, View<T, 4> x) {
   if (norm.kind < NormKind::rms || norm.kind > NormKind::l2)
     refuse("qk_norm", "kind must be rms, layer or l2", static_cast<int>(norm.kind));
@@ -96,13 +95,18 @@ void normalise_heads(const HeadNorm& norm, View<const float, 2> weight,
   });
 }
 
-#define GNOMON_INSTANTIATE(T)                                                                \
-  template void normalise_heads(const HeadNorm&, View<const float, 2>, View<const float, 2>, \
-                                View<T, 4>);
-GNOMON_INSTANTIATE(float)
-GNOMON_INSTANTIATE(double)
-GNOMON_INSTANTIATE(Half)
-GNOMON_INSTANTIATE(BFloat16)
-#undef GNOMON_INSTANTIATE
+}  // namespace
+
+void normalise_heads(const Tensor& x, const HeadNorm& norm, const ConstTensor& weight,
+                     const ConstTensor& bias) {
+  constexpr auto named = [](std::string_view name) {
+    return internal::Argument{"qk_norm", name};
+  };
+  internal::by_type(named("x"), x, [&]<typename T>(T) {
+    normalise_typed(norm, internal::read_if<float, 2>(named("weight"), weight),
+                    internal::read_if<float, 2>(named("bias"), bias),
+                    internal::write_batch<T, 4>(named("x"), x));
+  });
+}
 
 }  // namespace gnomon

@@ -61,7 +61,7 @@ template <typename A>
 void FindReach(internal::TypedProblem<A>& problem) {
   // Fewer queries do not pay for reading all keys once more, or nothing is far.
   constexpr std::int64_t fewest = 64, shortest = 1024;
-  const auto* slope = std::get_if<SlopeBias>(&problem.position.bias);
+  const auto* slope = std::get_if<SlopeBias>(problem.position.bias);
   if (!slope || problem.queries < fewest || problem.keys < shortest ||
       problem.position.queries || problem.position.query_rotary || !problem.relative.empty() ||
       !problem.relative.shift.empty() || problem.gated() || problem.position.key_rotary ||

@@ -109,10 +109,10 @@ Segment<T> SegmentMemory<T>::append(View<const T, 4> k, View<const T, 4> v,
     tokens_ = keep;
   }
   if (table)
-    rotate_append<T>(k, *table, key_rows.slice(1, tokens_, count));
+    rotate_append(k, *table, key_rows.slice(1, tokens_, count));
   else
-    copy_append<T>(k, key_rows.slice(1, tokens_, count));
-  copy_append<T>(v, value_rows.slice(1, tokens_, count));
+    copy_append(k, key_rows.slice(1, tokens_, count));
+  copy_append(v, value_rows.slice(1, tokens_, count));
   Segment<T> segment;
   segment.offset = kept();
   segment.first = next_ - segment.offset;

@@ -17,6 +17,7 @@
 #include "hwy/highway.h"
 #include "src/core/dispatch.h"
 #include "src/core/elements-inl.h"
+#include "src/core/tensor.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
@@ -163,10 +164,8 @@ void for_blocks(int64_t batch, int64_t tokens, int64_t channels, const Body& bod
                std::min(std::max<int64_t>(batch, 4), most), run, Share::in_runs);
 }
 
-}  // namespace
-
 template <typename T>
-void add_table(View<T, 3> x, View<const float, 2> table, float scale) {
+void add_table_typed(View<T, 3> x, View<const float, 2> table, float scale) {
   check_table(x, table);
   if (!x.size()) return;
   const auto add = add_row(x.data());
@@ -180,7 +179,7 @@ void add_table(View<T, 3> x, View<const float, 2> table, float scale) {
 }
 
 template <typename T>
-void add_rows(View<T, 3> x, View<const float, 2> table, View<const int64_t, 2> rows) {
+void add_rows_typed(View<T, 3> x, View<const float, 2> table, View<const int64_t, 2> rows) {
   check_rows(x, table, rows);
   if (!x.size()) return;
   const auto add = add_row(x.data());
@@ -192,7 +191,7 @@ void add_rows(View<T, 3> x, View<const float, 2> table, View<const int64_t, 2> r
 }
 
 template <typename T>
-void add_table_backward(View<const T, 3> grad, View<float, 2> table_grad, float scale) {
+void add_table_backward_typed(View<const T, 3> grad, View<float, 2> table_grad, float scale) {
   check_table(grad, table_grad);
   if (!grad.size()) return;
   const auto sum = sum_row(grad.data());
@@ -211,8 +210,8 @@ void add_table_backward(View<const T, 3> grad, View<float, 2> table_grad, float 
 }
 
 template <typename T>
-void add_rows_backward(View<const T, 3> grad, View<const int64_t, 2> rows,
-                       View<float, 2> table_grad) {
+void add_rows_backward_typed(View<const T, 3> grad, View<const int64_t, 2> rows,
+                             View<float, 2> table_grad) {
   check_rows(grad, table_grad, rows);
   if (!grad.size()) return;
   const auto sum = sum_row(grad.data());
@@ -244,16 +243,46 @@ void add_rows_backward(View<const T, 3> grad, View<const int64_t, 2> rows,
                });
 }
 
-#define GNOMON_INSTANTIATE(T)                                                       \
-  template void add_table(View<T, 3>, View<const float, 2>, float);                 \
-  template void add_rows(View<T, 3>, View<const float, 2>, View<const int64_t, 2>); \
-  template void add_table_backward(View<const T, 3>, View<float, 2>, float);        \
-  template void add_rows_backward(View<const T, 3>, View<const int64_t, 2>, View<float, 2>);
-GNOMON_INSTANTIATE(float)
-GNOMON_INSTANTIATE(double)
-GNOMON_INSTANTIATE(Half)
-GNOMON_INSTANTIATE(BFloat16)
-#undef GNOMON_INSTANTIATE
+constexpr internal::Argument named(std::string_view name) { return {"embedding", name}; }
+
+View<const float, 2> table_of(const ConstTensor& table) {
+  return internal::read<float, 2>(named("the table"), table);
+}
+View<const int64_t, 2> rows_of(const ConstTensor& rows) {
+  return internal::read<int64_t, 2>(named("rows"), rows);
+}
+View<float, 2> grad_of(const Tensor& table_grad) {
+  return internal::write<float, 2>(named("the gradient of the table"), table_grad);
+}
+
+}  // namespace
+
+void add_table(const Tensor& x, const ConstTensor& table, float scale) {
+  internal::by_type(named("x"), x, [&]<typename T>(T) {
+    add_table_typed(internal::write<T, 3>(named("x"), x), table_of(table), scale);
+  });
+}
+
+void add_rows(const Tensor& x, const ConstTensor& table, const ConstTensor& rows) {
+  internal::by_type(named("x"), x, [&]<typename T>(T) {
+    add_rows_typed(internal::write<T, 3>(named("x"), x), table_of(table), rows_of(rows));
+  });
+}
+
+void add_table_backward(const ConstTensor& grad, float scale, const Tensor& table_grad) {
+  internal::by_type(named("grad"), grad, [&]<typename T>(T) {
+    add_table_backward_typed(internal::read<T, 3>(named("grad"), grad), grad_of(table_grad),
+                             scale);
+  });
+}
+
+void add_rows_backward(const ConstTensor& grad, const ConstTensor& rows,
+                       const Tensor& table_grad) {
+  internal::by_type(named("grad"), grad, [&]<typename T>(T) {
+    add_rows_backward_typed(internal::read<T, 3>(named("grad"), grad), rows_of(rows),
+                            grad_of(table_grad));
+  });
+}
 
 }  // namespace gnomon
 #endif  // HWY_ONCE

@@ -86,7 +86,7 @@ RotaryTable table_of(const RotarySchedule& schedule, std::span<const Positions> 
   return {schedule, axes};
 }
 
-void put_rotation(const RotarySchedule& schedule, const Call& call, Lowered& lowered) {
+void put_rotation(const RotarySchedule& schedule, const Call& call, LayerPlan& lowered) {
   if (call.coordinates.data())
     lowered.query_rotary.emplace(schedule, call.coordinates);
   else

@@ -40,7 +40,7 @@ const List& list() {
 
 template <typename Spec>
 concept trained =
-    requires(const Spec& spec, const Call& call, Values values, const LoweredGradient& grad,
+    requires(const Spec& spec, const Call& call, Values values, const LayerGradient& grad,
              Gradients grads) { Entry<Spec>::backward(spec, call, values, grad, grads); };
 
 template <typename Matrices>
@@ -195,7 +195,7 @@ double internal::put_scale(std::span<const Encoding> mixture, Call& call) {
 }
 
 void internal::lower_into(const Encoding& encoding, const Call& call, Values values,
-                          Lowered& lowered) {
+                          LayerPlan& lowered) {
   check_positions(encoding, call);
   check_shapes(encoding, values);
   std::visit(
@@ -204,7 +204,7 @@ void internal::lower_into(const Encoding& encoding, const Call& call, Values val
 }
 
 void internal::backward_into(const Encoding& encoding, const Call& call, Values values,
-                             const LoweredGradient& lowered, Gradients grads) {
+                             const LayerGradient& lowered, Gradients grads) {
   check_positions(encoding, call);
   check_shapes(encoding, values);
   check_shapes(encoding, grads);

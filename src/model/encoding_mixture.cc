@@ -36,9 +36,9 @@ void check_count(const Mixture& mixture, std::size_t count) {
 // Moves the parts of `from` to where there are none yet.
 class Merger {
  public:
-  explicit Merger(Lowered& to) : to_(to) {}
+  explicit Merger(LayerPlan& to) : to_(to) {}
 
-  void add(std::string_view name, Lowered from) {
+  void add(std::string_view name, LayerPlan from) {
     take("add a table to the embeddings", from.table.has_value(), name, table_,
          [&] { to_.table = std::move(from.table); });
     add_rotation(name, from);
@@ -53,7 +53,7 @@ class Merger {
  private:
   // Several may rotate, each its own elements of a head: those after the first before
   // attention().
-  void add_rotation(std::string_view name, Lowered& from) {
+  void add_rotation(std::string_view name, LayerPlan& from) {
     if (!from.query_rotary && from.query_rotations.empty()) return;
     const auto [first, last] = elements(from);
     for (const auto& [holder, begin, end] : rotations_)
@@ -76,7 +76,7 @@ class Merger {
       to_.key_rotations.emplace_back(*std::move(from.key_rotary));
     }
   }
-  static std::pair<std::int64_t, std::int64_t> elements(const Lowered& from) {
+  static std::pair<std::int64_t, std::int64_t> elements(const LayerPlan& from) {
     if (!from.query_rotary) return {0, std::numeric_limits<std::int64_t>::max()};
     const RotarySchedule& schedule = from.query_rotary->schedule();
     return {schedule.first, schedule.first + schedule.dim()};
@@ -93,7 +93,7 @@ class Merger {
     move();
   }
 
-  Lowered& to_;
+  LayerPlan& to_;
   std::string table_, bias_, relative_, cosine_;  // the encoding that has it
   struct Rotated {
     std::string holder;
@@ -103,7 +103,7 @@ class Merger {
 };
 
 // Is there a gradient for any part that the encoding has?
-bool concerns(const Encoding& encoding, const LoweredGradient& grad) {
+bool concerns(const Encoding& encoding, const LayerGradient& grad) {
   const Place places = info(encoding).enters;
   const RelativeGradient& r = grad.relative;
   return (includes(places, Place::embeddings) && grad.table.data()) ||
@@ -174,29 +174,44 @@ std::optional<std::int64_t> capacity(const Mixture& mixture) {
   return least;
 }
 
-Lowered internal::lower_call(const Mixture& mixture, Call call, Values values,
-                             const Call* embedded) {
+void internal::set_scale(LayerPlan& plan, double scale) {
+  plan.softmax.scale.reset();
+  if (!plan.cosine.empty())
+    plan.softmax.scale = 1;
+  else if (scale != 0)
+    plan.softmax.scale = scale;
+}
+
+const RotaryTable* internal::query_table(const LayerPlan& plan) {
+  if (plan.query_rotary) return &*plan.query_rotary;
+  return plan.query_rotations.empty() ? nullptr
+                                      : std::get_if<RotaryTable>(&plan.query_rotations.back());
+}
+
+LayerPlan internal::lower_call(const Mixture& mixture, Call call, Values values,
+                               const Call* embedded) {
   check_count(mixture, values.size());
-  Lowered lowered;
-  lowered.softmax_factor = put_scale(mixture, call);
-  lowered.softmax_scale = call.softmax_scale;
+  LayerPlan lowered;
+  lowered.softmax.factor = put_scale(mixture, call);
   Merger merger(lowered);
   for_each(mixture, [&](const Encoding& one, std::size_t first, std::size_t count) {
-    Lowered part;
+    LayerPlan part;
     const bool table = embedded && info(one).enters == Place::embeddings;
     lower_into(one, table ? *embedded : call, values.subspan(first, count), part);
     merger.add(info(one).name, std::move(part));
   });
+  set_scale(lowered, call.softmax_scale);
+  lowered.gated = gated(mixture);
   return lowered;
 }
 
-Lowered lower(const Mixture& mixture, const Window& window, Values values) {
+LayerPlan lower(const Mixture& mixture, const Window& window, Values values) {
   internal::check_window(window);
   return internal::lower_call(mixture, Call(window), values);
 }
 
 void lower_backward(const Mixture& mixture, const Window& window, Values values,
-                    const LoweredGradient& lowered, Gradients grads) {
+                    const LayerGradient& lowered, Gradients grads) {
   internal::check_window(window);
   check_count(mixture, values.size());
   check_count(mixture, grads.size());
@@ -209,18 +224,19 @@ void lower_backward(const Mixture& mixture, const Window& window, Values values,
   });
 }
 
-Lowered lower(const Encoding& encoding, const Window& window, Values values) {
+LayerPlan lower(const Encoding& encoding, const Window& window, Values values) {
   internal::check_window(window);
   Call call(window);
-  Lowered lowered;
-  lowered.softmax_factor = internal::put_scale({&encoding, 1}, call);
-  lowered.softmax_scale = call.softmax_scale;
+  LayerPlan lowered;
+  lowered.softmax.factor = internal::put_scale({&encoding, 1}, call);
   internal::lower_into(encoding, call, values, lowered);
+  internal::set_scale(lowered, call.softmax_scale);
+  lowered.gated = is_gated(encoding);
   return lowered;
 }
 
 void lower_backward(const Encoding& encoding, const Window& window, Values values,
-                    const LoweredGradient& lowered, Gradients grads) {
+                    const LayerGradient& lowered, Gradients grads) {
   internal::check_window(window);
   Call call(window);
   internal::put_scale({&encoding, 1}, call);

@@ -6,7 +6,7 @@
 //   fields      its members by name, for JSON
 //   parameters  what it trains
 //   capacity    the positions it has, where they end
-//   lower       fills what it has in Lowered, for the tokens of a Call
+//   lower       fills what it has in LayerPlan, for the tokens of a Call
 //   backward    adds to the gradients of its parameters, from those of what it filled
 //   schedule    the RotarySchedule at a declared length, of a rotation that has one
 //   softmax_factor  of a declared length; 1 where left out
@@ -91,7 +91,7 @@ class Call {
 // cos and sin of these positions; one axis serves all.
 RotaryTable table_of(const RotarySchedule& schedule, std::span<const Positions> axes);
 // The tables of a call's queries and keys: one, where these are the same tokens.
-void put_rotation(const RotarySchedule& schedule, const Call& call, Lowered& lowered);
+void put_rotation(const RotarySchedule& schedule, const Call& call, LayerPlan& lowered);
 // Positions on the axes of a grid, of tokens that may be numbered cell by cell instead.
 std::vector<Positions> cells_or_axes(std::span<const Positions> axes,
                                      std::span<const std::int64_t> grid);
@@ -104,7 +104,7 @@ struct EntryOf {
   static void fields(Spec&, auto&&) {}
   static std::vector<Parameter> parameters(const Spec&) { return {}; }
   static std::optional<std::int64_t> capacity(const Spec&) { return std::nullopt; }
-  static void lower(const Spec&, const Call&, Values, Lowered&) {}
+  static void lower(const Spec&, const Call&, Values, LayerPlan&) {}
 };
 template <typename Spec>
 struct Entry;

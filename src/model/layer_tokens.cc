@@ -19,11 +19,6 @@ bool is_consecutive(const Positions& positions, std::int64_t offset) {
   return differ == 0;
 }
 
-// The caller's own positions, without a copy.
-std::shared_ptr<const Positions> borrowed(const Positions& positions) {
-  return {std::shared_ptr<const Positions>(), &positions};
-}
-
 // Tokens of different chunks in different sequences.
 Positions chunked(Positions positions, std::int64_t chunk, std::int64_t chunks) {
   for (std::size_t i = 0; i < positions.ids.size(); ++i) {
@@ -129,7 +124,7 @@ Call TokensOfLayer::call_of(const LayerAttention& attention) const {
   return window;
 }
 
-void TokensOfLayer::put_mask(const LayerAttention& attention, Lowered& lowered) const {
+void TokensOfLayer::put_mask(const LayerAttention& attention, LayerPlan& lowered) const {
   const Positions& queries = query_axes_.front();
   const std::int64_t keys =
       key_axes_.empty() ? queries.tokens + tokens_.cached : key_axes_.front().tokens;

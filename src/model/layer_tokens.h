@@ -21,7 +21,7 @@ class TokensOfLayer {
   bool is_image() const { return tokens_.image.has_value(); }
   Call call_of(const LayerAttention& attention) const;
   // The mask and, where rows are not enough, the positions of queries and keys.
-  void put_mask(const LayerAttention& attention, Lowered& lowered) const;
+  void put_mask(const LayerAttention& attention, LayerPlan& lowered) const;
   Distances distances() const { return call().distances(); }
   std::int64_t length() const noexcept { return length_; }
 
@@ -41,15 +41,15 @@ class TokensOfLayer {
 // Throws std::invalid_argument that names what the group does.
 void refuse_unsupported(const ModelDescription& model, const LayerGroup& group);
 // What changes from pass to pass in a plan whose tables stay: mask and positions.
-void put_tokens(const LayerGroup& group, const TokensOfLayer& tokens, Lowered& lowered);
+void put_tokens(const LayerGroup& group, const TokensOfLayer& tokens, LayerPlan& lowered);
 // That, and the rules and values of attention: of a plan made for a group with this mixture.
 void put_group(const LayerGroup& group, const TokensOfLayer& tokens, Values values,
-               Lowered& lowered);
+               LayerPlan& lowered);
 
 // Plan of a group; `reach`: wider distances than those of the tokens; `known`: an earlier plan
 // of the group at the same length.
-Lowered lower_group(const ModelDescription& model, const LayerGroup& group,
-                    const TokensOfLayer& tokens, Values values, std::optional<Distances> reach,
-                    const Lowered* known = nullptr);
+LayerPlan lower_group(const ModelDescription& model, const LayerGroup& group,
+                      const TokensOfLayer& tokens, Values values,
+                      std::optional<Distances> reach, const LayerPlan* known = nullptr);
 
 }  // namespace gnomon::model::internal

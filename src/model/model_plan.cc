@@ -170,7 +170,7 @@ std::string find_tensor(const Checkpoint& checkpoint, const ParameterTensor& ten
 struct ModelPlan::Kept {
   const LayerGroup* group = nullptr;
   std::vector<Matrix> matrices = {};
-  Lowered lowered = {};
+  LayerPlan lowered = {};
   std::optional<Distances> reach = {};  // of the bias and the relative vectors
   std::int64_t length = -1;             // that the frequencies are resolved for
   bool current = false;
@@ -245,7 +245,7 @@ void ModelPlan::set_tokens(const LayerTokens& tokens) {
                               kept.length == resolved.length() ? &kept.lowered : nullptr);
     kept.length = resolved.length();
     kept.reach = reach;
-    if (kept.lowered.query_rotary && kept.matrices.empty()) rotating = &kept;
+    if (internal::query_table(kept.lowered) && kept.matrices.empty()) rotating = &kept;
   }
 }
 
@@ -257,7 +257,7 @@ void ModelPlan::gates(std::int64_t layer, View<const float, 3> x, View<float, 3>
                std::span(values).first(parameters(kept.group->position).size()), x, out);
 }
 
-const Lowered& ModelPlan::layer(std::int64_t layer) const {
+const LayerPlan& ModelPlan::layer(std::int64_t layer) const {
   const LayerGroup& group = group_of(model_, layer, part_);
   internal::refuse_unsupported(model_, group);
   const Kept& kept = *layers_[static_cast<std::size_t>(layer)];

@@ -16,7 +16,6 @@
 namespace gnomon {
 namespace {
 
-using rotary_internal::batch_of_one;
 using rotary_internal::growth;
 
 constexpr std::int64_t chunk = 512;  // tokens whose cosines and sines are held at a time
@@ -255,65 +254,27 @@ std::string difference(const RotarySchedule& one, const RotarySchedule& other) {
   return text;
 }
 
-template <typename U>
-void shift_keys(View<U, 4> cached, const RotarySchedule& schedule,
+void shift_keys(const Tensor& cached, const RotarySchedule& schedule,
                 std::span<const std::int64_t> deltas) {
-  shift(cached, schedule, deltas);
+  internal::by_type(rotary_internal::named("cached"), cached, [&]<typename U>(U) {
+    shift(rotary_internal::heads_of<U>("cached", cached), schedule, deltas);
+  });
 }
-template <typename U>
-void shift_keys(View<U, 3> cached, const RotarySchedule& schedule,
-                std::span<const std::int64_t> deltas) {
-  shift(batch_of_one(cached), schedule, deltas);
-}
-template <typename U>
-void shift_keys(View<U, 4> cached, const RotarySchedule& schedule, std::int64_t delta) {
+
+void shift_keys(const Tensor& cached, const RotarySchedule& schedule, std::int64_t delta) {
   std::int32_t axes = 1;
   for (const std::int32_t axis : schedule.axes) axes = std::max(axes, axis + 1);
-  shift(cached, schedule, std::vector<std::int64_t>(size(axes), delta));
-}
-template <typename U>
-void shift_keys(View<U, 3> cached, const RotarySchedule& schedule, std::int64_t delta) {
-  shift_keys(batch_of_one(cached), schedule, delta);
+  shift_keys(cached, schedule, std::vector<std::int64_t>(size(axes), delta));
 }
 
-template <typename U>
-void rerotate_keys(View<U, 4> cached, const RotarySchedule& from, const RotarySchedule& to,
+void rerotate_keys(const Tensor& cached, const RotarySchedule& from, const RotarySchedule& to,
                    std::span<const Positions> axes) {
-  check_positions(cached.extents(), axes);
-  rerotate(cached, from, to, std::ssize(axes), axes[0].batch,
-           [&](std::size_t axis, std::int64_t b) { return axes[axis].row(b); });
+  internal::by_type(rotary_internal::named("cached"), cached, [&]<typename U>(U) {
+    const auto keys = rotary_internal::heads_of<U>("cached", cached);
+    check_positions(keys.extents(), axes);
+    rerotate(keys, from, to, std::ssize(axes), axes[0].batch,
+             [&](std::size_t axis, std::int64_t b) { return axes[axis].row(b); });
+  });
 }
-template <typename U>
-void rerotate_keys(View<U, 4> cached, const RotarySchedule& from, const RotarySchedule& to,
-                   const Positions& positions) {
-  rerotate_keys(cached, from, to, std::span(&positions, 1));
-}
-template <typename U>
-void rerotate_keys(View<U, 3> cached, const RotarySchedule& from, const RotarySchedule& to,
-                   std::span<const std::int64_t> positions) {
-  if (std::ssize(positions) != cached.extent(0))
-    refuse("rotary",
-           "positions must be of " + std::to_string(cached.extent(0)) + " cached tokens",
-           static_cast<std::int64_t>(std::ssize(positions)));
-  rerotate(batch_of_one(cached), from, to, 1, 1,
-           [&](std::size_t, std::int64_t) { return positions; });
-}
-
-#define GNOMON_INSTANTIATE(U)                                                                 \
-  template void shift_keys(View<U, 4>, const RotarySchedule&, std::int64_t);                  \
-  template void shift_keys(View<U, 3>, const RotarySchedule&, std::int64_t);                  \
-  template void shift_keys(View<U, 4>, const RotarySchedule&, std::span<const std::int64_t>); \
-  template void shift_keys(View<U, 3>, const RotarySchedule&, std::span<const std::int64_t>); \
-  template void rerotate_keys(View<U, 4>, const RotarySchedule&, const RotarySchedule&,       \
-                              const Positions&);                                              \
-  template void rerotate_keys(View<U, 4>, const RotarySchedule&, const RotarySchedule&,       \
-                              std::span<const Positions>);                                    \
-  template void rerotate_keys(View<U, 3>, const RotarySchedule&, const RotarySchedule&,       \
-                              std::span<const std::int64_t>);
-GNOMON_INSTANTIATE(float)
-GNOMON_INSTANTIATE(double)
-GNOMON_INSTANTIATE(Half)
-GNOMON_INSTANTIATE(BFloat16)
-#undef GNOMON_INSTANTIATE
 
 }  // namespace gnomon

@@ -66,45 +66,29 @@ void for_heads(const View<const T, 4>& x, const Body& body) {
 
 }  // namespace
 
-template <typename T, typename U>
-void rotate_append(View<const T, 4> k, const RotaryTable& table, View<U, 4> slot) {
-  rotary_internal::check_fits(k, table);
-  rotary_internal::check_target("slot", k, slot);
-  rotary_internal::turn(table.schedule(), rotary_internal::turns_of(table, k.extent(0)),
-                        rotary_internal::Way<T, U>(k, slot));
-}
-template <typename T, typename U>
-void rotate_append(View<const T, 3> k, const RotaryTable& table, View<U, 3> slot) {
-  using rotary_internal::batch_of_one;
-  rotate_append<T>(batch_of_one(k), table, batch_of_one(slot));
-}
-
-template <typename T, typename U>
-void copy_append(View<const T, 4> x, View<U, 4> slot) {
-  rotary_internal::check_target("slot", x, slot);
-  const auto copy = copy_kernel(x.data(), slot.data());
-  for_heads(x, [&](std::int64_t b, std::int64_t t, std::int64_t h) {
-    copy(&x(b, t, h, 0), x.extent(3), &slot(b, t, h, 0));
+void rotate_append(const ConstTensor& k, const RotaryTable& table, const Tensor& slot) {
+  using namespace rotary_internal;
+  by_types(k, slot, [&]<typename T, typename U>(T, U) {
+    const auto keys = heads_of<T>("k", k);
+    const auto to = heads_of<U>("slot", slot);
+    check_fits(keys, table);
+    check_target("slot", keys, to);
+    turn(table.schedule(), turns_of(table, keys.extent(0)), Way<T, U>(keys, to));
   });
 }
-template <typename T, typename U>
-void copy_append(View<const T, 3> x, View<U, 3> slot) {
-  using rotary_internal::batch_of_one;
-  copy_append<T>(batch_of_one(x), batch_of_one(slot));
-}
 
-#define GNOMON_INSTANTIATE(T, U)                                                 \
-  template void rotate_append(View<const T, 4>, const RotaryTable&, View<U, 4>); \
-  template void rotate_append(View<const T, 3>, const RotaryTable&, View<U, 3>); \
-  template void copy_append(View<const T, 4>, View<U, 4>);                       \
-  template void copy_append(View<const T, 3>, View<U, 3>);
-GNOMON_INSTANTIATE(float, float)
-GNOMON_INSTANTIATE(double, double)
-GNOMON_INSTANTIATE(Half, Half)
-GNOMON_INSTANTIATE(BFloat16, BFloat16)
-GNOMON_INSTANTIATE(float, Half)
-GNOMON_INSTANTIATE(float, BFloat16)
-#undef GNOMON_INSTANTIATE
+void copy_append(const ConstTensor& x, const Tensor& slot) {
+  using namespace rotary_internal;
+  by_types(x, slot, [&]<typename T, typename U>(T, U) {
+    const auto from = heads_of<T>("x", x);
+    const auto to = heads_of<U>("slot", slot);
+    check_target("slot", from, to);
+    const auto copy = copy_kernel(from.data(), to.data());
+    for_heads(from, [&](std::int64_t b, std::int64_t t, std::int64_t h) {
+      copy(&from(b, t, h, 0), from.extent(3), &to(b, t, h, 0));
+    });
+  });
+}
 
 }  // namespace gnomon
 #endif  // HWY_ONCE

@@ -13,7 +13,8 @@
 namespace gnomon {
 namespace {
 
-using rotary_internal::batch_of_one;
+using rotary_internal::heads_of;
+using rotary_internal::named;
 using rotary_internal::Way;
 using std::int64_t;
 
@@ -90,84 +91,55 @@ void check_rows(const Q& q, const K& k) {
            std::to_string(k.extent(0)) + " x " + std::to_string(k.extent(1)));
 }
 
-// [T] as [A, 1, T], the same on every axis that the schedule names.
-View<const int64_t, 3> on_all_axes(const RotarySchedule& schedule,
-                                   std::span<const int64_t> positions) {
+// [A, B or 1, T]; [T] is the same on every axis that the schedule names.
+View<const int64_t, 3> positions_of(const ConstTensor& positions,
+                                    const RotarySchedule& schedule) {
+  if (positions.rank != 1) return internal::read<int64_t, 3>(named("positions"), positions);
+  const auto ids = internal::read<int64_t, 1>(named("positions"), positions);
   std::int32_t axes = 1;
   for (const std::int32_t axis : schedule.axes) axes = std::max(axes, axis + 1);
-  return {positions.data(), {axes, 1, std::ssize(positions)}, {0, 0, 1}};
+  return {ids.data(), {axes, 1, ids.extent(0)}, {0, 0, ids.stride(0)}};
 }
 
 }  // namespace
 
-template <typename T>
-void rotate_at(View<T, 4> q, View<T, 4> k, const RotarySchedule& schedule,
-               View<const int64_t, 3> positions) {
-  check_positions(schedule, positions, q.extent(0), q.extent(1));
-  check_rows(q, k);
-  rotary_internal::check_heads(q, schedule);
-  rotary_internal::check_heads(k, schedule);
-  turn_at(schedule, positions, Way<T, T>(q), Way<T, T>(k));
-}
-template <typename T>
-void rotate_at(View<T, 4> x, const RotarySchedule& schedule, View<const int64_t, 3> positions) {
-  check_positions(schedule, positions, x.extent(0), x.extent(1));
-  rotary_internal::check_heads(x, schedule);
-  turn_at(schedule, positions, Way<T, T>(x));
-}
-template <typename T>
-void rotate_at(View<T, 3> q, View<T, 3> k, const RotarySchedule& schedule,
-               std::span<const int64_t> positions) {
-  rotate_at(batch_of_one(q), batch_of_one(k), schedule, on_all_axes(schedule, positions));
-}
-template <typename T>
-void rotate_at(View<T, 3> x, const RotarySchedule& schedule,
-               std::span<const int64_t> positions) {
-  rotate_at(batch_of_one(x), schedule, on_all_axes(schedule, positions));
+void rotate_at(const Tensor& q, const Tensor& k, const ConstTensor& positions,
+               const RotarySchedule& schedule) {
+  const auto ids = positions_of(positions, schedule);
+  internal::by_type(named("q"), q, [&]<typename T>(T) {
+    const auto queries = heads_of<T>("q", q), keys = heads_of<T>("k", k);
+    check_positions(schedule, ids, queries.extent(0), queries.extent(1));
+    check_rows(queries, keys);
+    rotary_internal::check_heads(queries, schedule);
+    rotary_internal::check_heads(keys, schedule);
+    turn_at(schedule, ids, Way<T, T>(queries), Way<T, T>(keys));
+  });
 }
 
-template <typename T, typename U>
-void rotate_append_at(View<T, 4> q, std::type_identity_t<View<const T, 4>> k,
-                      const RotarySchedule& schedule, View<const int64_t, 3> positions,
-                      View<U, 4> slot) {
-  check_positions(schedule, positions, q.extent(0), q.extent(1));
-  check_rows(q, k);
-  rotary_internal::check_heads(q, schedule);
-  rotary_internal::check_heads(k, schedule);
-  rotary_internal::check_target("slot", k, slot);
-  turn_at(schedule, positions, Way<T, T>(q), Way<T, U>(k, slot));
-}
-template <typename T, typename U>
-void rotate_append_at(View<T, 3> q, std::type_identity_t<View<const T, 3>> k,
-                      const RotarySchedule& schedule, std::span<const int64_t> positions,
-                      View<U, 3> slot) {
-  rotate_append_at<T>(batch_of_one(q), batch_of_one(k), schedule,
-                      on_all_axes(schedule, positions), batch_of_one(slot));
+void rotate_at(const Tensor& x, const ConstTensor& positions, const RotarySchedule& schedule) {
+  const auto ids = positions_of(positions, schedule);
+  internal::by_type(named("x"), x, [&]<typename T>(T) {
+    const auto heads = heads_of<T>("x", x);
+    check_positions(schedule, ids, heads.extent(0), heads.extent(1));
+    rotary_internal::check_heads(heads, schedule);
+    turn_at(schedule, ids, Way<T, T>(heads));
+  });
 }
 
-#define GNOMON_INSTANTIATE(T)                                                         \
-  template void rotate_at(View<T, 4>, View<T, 4>, const RotarySchedule&,              \
-                          View<const int64_t, 3>);                                    \
-  template void rotate_at(View<T, 4>, const RotarySchedule&, View<const int64_t, 3>); \
-  template void rotate_at(View<T, 3>, View<T, 3>, const RotarySchedule&,              \
-                          std::span<const int64_t>);                                  \
-  template void rotate_at(View<T, 3>, const RotarySchedule&, std::span<const int64_t>);
-GNOMON_INSTANTIATE(float)
-GNOMON_INSTANTIATE(double)
-GNOMON_INSTANTIATE(Half)
-GNOMON_INSTANTIATE(BFloat16)
-#undef GNOMON_INSTANTIATE
-#define GNOMON_INSTANTIATE(T, U)                                                      \
-  template void rotate_append_at(View<T, 4>, View<const T, 4>, const RotarySchedule&, \
-                                 View<const int64_t, 3>, View<U, 4>);                 \
-  template void rotate_append_at(View<T, 3>, View<const T, 3>, const RotarySchedule&, \
-                                 std::span<const int64_t>, View<U, 3>);
-GNOMON_INSTANTIATE(float, float)
-GNOMON_INSTANTIATE(double, double)
-GNOMON_INSTANTIATE(Half, Half)
-GNOMON_INSTANTIATE(BFloat16, BFloat16)
-GNOMON_INSTANTIATE(float, Half)
-GNOMON_INSTANTIATE(float, BFloat16)
-#undef GNOMON_INSTANTIATE
+void rotate_append_at(const Tensor& q, const ConstTensor& k, const ConstTensor& positions,
+                      const RotarySchedule& schedule, const Tensor& slot) {
+  const auto ids = positions_of(positions, schedule);
+  rotary_internal::by_types(k, slot, [&]<typename T, typename U>(T, U) {
+    const auto queries = heads_of<T>("q", q);
+    const auto keys = heads_of<T>("k", k);
+    const auto to = heads_of<U>("slot", slot);
+    check_positions(schedule, ids, queries.extent(0), queries.extent(1));
+    check_rows(queries, keys);
+    rotary_internal::check_heads(queries, schedule);
+    rotary_internal::check_heads(keys, schedule);
+    rotary_internal::check_target("slot", keys, to);
+    turn_at(schedule, ids, Way<T, T>(queries), Way<T, U>(keys, to));
+  });
+}
 
 }  // namespace gnomon

@@ -116,69 +116,66 @@ void quantize(const View<const T, 4>& x, const Slots& slot, const Scales& scales
       rotary_internal::Way<T, std::int8_t>(x, slot));
 }
 
-View<float, 3> one_row(const View<float, 2>& scales) {
-  return {scales.data(),
-          {1, scales.extent(0), scales.extent(1)},
-          {0, scales.stride(0), scales.stride(1)}};
+// body(heads [B, T, H, D], slots, scales) of the element type of x.
+template <typename Body>
+void with_heads(const char* name, const ConstTensor& x, const Tensor& slot,
+                const Tensor& scales, const Body& body) {
+  using namespace rotary_internal;
+  const Slots slots = heads_of<std::int8_t>("slot", slot);
+  const Scales of_heads = internal::write_batch<float, 3>(named("scales"), scales);
+  const auto run = [&]<typename T>(T) {
+    const auto heads = heads_of<T>(name, x);
+    check(heads, slots, of_heads);
+    body(heads, slots, of_heads);
+  };
+  if (x.holds<float>()) return run(float{});
+  if (x.holds<Half>()) return run(Half{});
+  if (x.holds<BFloat16>()) return run(BFloat16{});
+  internal::refuse_type(named(name), "f32, f16 or bf16", x.dtype);
 }
 
 }  // namespace
 
-using rotary_internal::batch_of_one;
-
-template <typename T>
-void rotate_append(View<const T, 4> k, const RotaryTable& table, Slots slot, Scales scales) {
-  rotary_internal::check_fits(k, table);
-  check(k, slot, scales);
-  const RotarySchedule& schedule = table.schedule();
-  const auto turns = rotary_internal::turns_of(table, k.extent(0));
-  const auto turn = rotary_internal::turn_kernel<T, float>();
-  const int64_t size = k.extent(3);
-  quantize(k, slot, scales, [&](int64_t b, int64_t t, int64_t h, int64_t count, float* to) {
-    const Heads<T, float> heads{.from = &k(b, t, h, schedule.first),
-                                .to = to + schedule.first,
-                                .from_head = k.stride(2),
-                                .to_head = size,
-                                .count = count,
-                                .pairs = schedule.dim() / 2,
-                                .before = schedule.first,
-                                .after = size - schedule.first - schedule.dim()};
-    turn(heads, {&turns.cos(b, t, 0), &turns.sin(b, t, 0), 0, turns.sign}, schedule.pairing, 0,
-         heads.pairs, 1);
-  });
-}
-template <typename T>
-void rotate_append(View<const T, 3> k, const RotaryTable& table, View<std::int8_t, 3> slot,
-                   View<float, 2> scales) {
-  rotate_append<T>(batch_of_one(k), table, batch_of_one(slot), one_row(scales));
+void rotate_append(const ConstTensor& k, const RotaryTable& table, const Tensor& slot,
+                   const Tensor& scales) {
+  with_heads("k", k, slot, scales,
+             [&]<typename T>(const View<const T, 4>& keys, const Slots& to, const Scales& by) {
+               rotary_internal::check_fits(keys, table);
+               const RotarySchedule& schedule = table.schedule();
+               const auto turns = rotary_internal::turns_of(table, keys.extent(0));
+               const auto turn = rotary_internal::turn_kernel<T, float>();
+               const int64_t size = keys.extent(3);
+               quantize(keys, to, by,
+                        [&](int64_t b, int64_t t, int64_t h, int64_t count, float* turned) {
+                          const Heads<T, float> heads{
+                              .from = &keys(b, t, h, schedule.first),
+                              .to = turned + schedule.first,
+                              .from_head = keys.stride(2),
+                              .to_head = size,
+                              .count = count,
+                              .pairs = schedule.dim() / 2,
+                              .before = schedule.first,
+                              .after = size - schedule.first - schedule.dim()};
+                          turn(heads, {&turns.cos(b, t, 0), &turns.sin(b, t, 0), 0, turns.sign},
+                               schedule.pairing, 0, heads.pairs, 1);
+                        });
+             });
 }
 
-template <typename T>
-void copy_append(View<const T, 4> x, Slots slot, Scales scales) {
-  check(x, slot, scales);
-  const auto widen = widen_kernel(x.data());
-  const int64_t size = x.extent(3);
-  quantize(x, slot, scales, [&](int64_t b, int64_t t, int64_t h, int64_t count, float* to) {
-    for (int64_t i = 0; i < count; ++i)
-      widen(x.data() + x.stride(0) * b + x.stride(1) * t + x.stride(2) * (h + i), size,
-            to + i * size);
-  });
+void copy_append(const ConstTensor& x, const Tensor& slot, const Tensor& scales) {
+  with_heads("x", x, slot, scales,
+             [&]<typename T>(const View<const T, 4>& from, const Slots& to, const Scales& by) {
+               const auto widen = widen_kernel(from.data());
+               const int64_t size = from.extent(3);
+               quantize(from, to, by,
+                        [&](int64_t b, int64_t t, int64_t h, int64_t count, float* wide) {
+                          for (int64_t i = 0; i < count; ++i)
+                            widen(from.data() + from.stride(0) * b + from.stride(1) * t +
+                                      from.stride(2) * (h + i),
+                                  size, wide + i * size);
+                        });
+             });
 }
-template <typename T>
-void copy_append(View<const T, 3> x, View<std::int8_t, 3> slot, View<float, 2> scales) {
-  copy_append<T>(batch_of_one(x), batch_of_one(slot), one_row(scales));
-}
-
-#define GNOMON_INSTANTIATE(T)                                                             \
-  template void rotate_append(View<const T, 4>, const RotaryTable&, Slots, Scales);       \
-  template void rotate_append(View<const T, 3>, const RotaryTable&, View<std::int8_t, 3>, \
-                              View<float, 2>);                                            \
-  template void copy_append(View<const T, 4>, Slots, Scales);                             \
-  template void copy_append(View<const T, 3>, View<std::int8_t, 3>, View<float, 2>);
-GNOMON_INSTANTIATE(float)
-GNOMON_INSTANTIATE(Half)
-GNOMON_INSTANTIATE(BFloat16)
-#undef GNOMON_INSTANTIATE
 
 }  // namespace gnomon
 #endif  // HWY_ONCE

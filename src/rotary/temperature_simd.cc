@@ -16,7 +16,7 @@
 #include "hwy/highway.h"
 #include "src/core/dispatch.h"
 #include "src/core/elements-inl.h"
-#include "src/rotary/batch.h"
+#include "src/core/tensor.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
@@ -144,37 +144,12 @@ double factor(const QueryTemperature& temperature, std::int64_t position) {
   return factor_unchecked(temperature, position);
 }
 
-template <typename T>
-void scale_queries(View<T, 4> q, const QueryTemperature& temperature,
+void scale_queries(const Tensor& q, const QueryTemperature& temperature,
                    const Positions& positions) {
-  scale(q, temperature, positions);
+  internal::by_type({"temperature", "q"}, q, [&]<typename T>(T) {
+    scale(internal::write_batch<T, 4>({"temperature", "q"}, q), temperature, positions);
+  });
 }
-template <typename T>
-void scale_queries(View<T, 3> q, const QueryTemperature& temperature,
-                   const Positions& positions) {
-  scale(rotary_internal::batch_of_one(q), temperature, positions);
-}
-template <typename T>
-void scale_queries_backward(View<T, 4> grad, const QueryTemperature& temperature,
-                            const Positions& positions) {
-  scale(grad, temperature, positions);
-}
-template <typename T>
-void scale_queries_backward(View<T, 3> grad, const QueryTemperature& temperature,
-                            const Positions& positions) {
-  scale(rotary_internal::batch_of_one(grad), temperature, positions);
-}
-
-#define GNOMON_INSTANTIATE(T)                                                                  \
-  template void scale_queries(View<T, 4>, const QueryTemperature&, const Positions&);          \
-  template void scale_queries(View<T, 3>, const QueryTemperature&, const Positions&);          \
-  template void scale_queries_backward(View<T, 4>, const QueryTemperature&, const Positions&); \
-  template void scale_queries_backward(View<T, 3>, const QueryTemperature&, const Positions&);
-GNOMON_INSTANTIATE(float)
-GNOMON_INSTANTIATE(double)
-GNOMON_INSTANTIATE(Half)
-GNOMON_INSTANTIATE(BFloat16)
-#undef GNOMON_INSTANTIATE
 
 }  // namespace gnomon
 #endif  // HWY_ONCE

@@ -11,7 +11,7 @@
 #include "gnomon/parallel.h"
 #include "gnomon/rotary/rotary.h"
 #include "gnomon/view.h"
-#include "src/rotary/batch.h"
+#include "src/core/tensor.h"
 
 namespace gnomon {
 
@@ -48,14 +48,37 @@ using TurnKernel = void (*)(const Heads<T, U>&, const TurnFactors&, Pairing, std
 template <typename T, typename U>
 TurnKernel<T, U> turn_kernel();
 
+// The arguments of this room as messages name them.
+constexpr internal::Argument named(std::string_view name) { return {"rotary", name}; }
+
+// The heads of a tensor [B, T, H, D] or [T, H, D].
+template <typename T>
+View<const T, 4> heads_of(std::string_view name, const ConstTensor& tensor) {
+  return internal::read_batch<T, 4>(named(name), tensor);
+}
+template <typename T>
+View<T, 4> heads_of(std::string_view name, const Tensor& tensor) {
+  return internal::write_batch<T, 4>(named(name), tensor);
+}
+
+// body(T{}, U{}) for the ways of a cache: each type to itself, float to Half or BFloat16.
+template <typename Body>
+void by_types(const ConstTensor& from, const ConstTensor& to, Body&& body) {
+  internal::by_type(named("slot"), to, [&]<typename U>(U) {
+    if (from.holds<U>()) return body(U{}, U{});
+    if constexpr (sizeof(U) == 2)
+      if (from.holds<float>()) return body(float{}, U{});
+    internal::refuse_type(named("slot"), name(from.dtype) + ", or f16 or bf16 for f32",
+                          to.dtype);
+  });
+}
+
 // Throws std::invalid_argument when a head of x does not hold the R elements from `first` on,
 // one after another.
-template <typename T>
-void check_heads(const View<T, 4>& x, const RotarySchedule& schedule);
+void check_heads(const ConstTensor& x, const RotarySchedule& schedule);
 
 // The same, and that x has the table's tokens and rows.
-template <typename T>
-void check_fits(const View<T, 4>& x, const RotaryTable& table);
+void check_fits(const ConstTensor& x, const RotaryTable& table);
 
 // That x and `to`, which is called `name`, have one shape and contiguous heads.
 template <typename T, typename U>

@@ -13,7 +13,7 @@
 #include "hwy/highway.h"
 #include "src/core/dispatch.h"
 #include "src/core/elements-inl.h"
-#include "src/rotary/batch.h"
+#include "src/core/tensor.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
@@ -142,33 +142,18 @@ void turn(View<T, 4> x, const Vjepa2Table& table, Kernel turn_head) {
 
 }  // namespace
 
-template <typename T>
-void rotate(View<T, 4> x, const Vjepa2Table& table) {
-  turn(x, table, forward(x.data()));
+void rotate(const Tensor& x, const Vjepa2Table& table) {
+  internal::by_type({"vjepa2", "x"}, x, [&]<typename T>(T) {
+    const auto heads = internal::write_batch<T, 4>({"vjepa2", "x"}, x);
+    turn(heads, table, forward(heads.data()));
+  });
 }
-template <typename T>
-void rotate(View<T, 3> x, const Vjepa2Table& table) {
-  rotate(rotary_internal::batch_of_one(x), table);
+void rotate_backward(const Tensor& grad, const Vjepa2Table& table) {
+  internal::by_type({"vjepa2", "grad"}, grad, [&]<typename T>(T) {
+    const auto heads = internal::write_batch<T, 4>({"vjepa2", "grad"}, grad);
+    turn(heads, table, backward(heads.data()));
+  });
 }
-template <typename T>
-void rotate_backward(View<T, 4> grad, const Vjepa2Table& table) {
-  turn(grad, table, backward(grad.data()));
-}
-template <typename T>
-void rotate_backward(View<T, 3> grad, const Vjepa2Table& table) {
-  rotate_backward(rotary_internal::batch_of_one(grad), table);
-}
-
-#define GNOMON_INSTANTIATE(T)                                    \
-  template void rotate(View<T, 4>, const Vjepa2Table&);          \
-  template void rotate(View<T, 3>, const Vjepa2Table&);          \
-  template void rotate_backward(View<T, 4>, const Vjepa2Table&); \
-  template void rotate_backward(View<T, 3>, const Vjepa2Table&);
-GNOMON_INSTANTIATE(float)
-GNOMON_INSTANTIATE(double)
-GNOMON_INSTANTIATE(Half)
-GNOMON_INSTANTIATE(BFloat16)
-#undef GNOMON_INSTANTIATE
 
 }  // namespace gnomon
 #endif  // HWY_ONCE

@@ -83,8 +83,8 @@ TEST(AttentionBackwardInDouble, AgreesWithFiniteDifferences) {
     const auto loss = [&](const Sample& at) {
       Placed<double> q(at.x.q, Layout::plain), k(at.x.k, Layout::plain);
       Placed<double> v(at.x.v, Layout::plain), out(at.out_grad, Layout::plain);
-      attention<double>(q.read(), k.read(), v.read(), at.c.mask, at.c.position, softmax(at.c),
-                        out.view());
+      attention(q.read(), k.read(), v.read(), at.c.mask, at.c.position, softmax(at.c),
+                out.view());
       const auto got = out.numbers();
       double sum = 0;
       for (std::size_t i = 0; i < got.values.size(); ++i)
@@ -205,10 +205,9 @@ TEST(AttentionBackwardInDouble, OverwritesWithZerosWhereOneSideIsEmpty) {
     const Tensor<double, 3> lse({1, 1, queries}, -std::numeric_limits<double>::infinity());
     auto q_grad = q, k_grad = k, v_grad = k;
     BiasGradient bias;
-    attention_backward<double>(
-        q.view(), k.view(), k.view(), {.visibility = Visibility::bidirectional},
-        {.bias = SlopeBias{{1}}}, {.scale = 1}, out.view(), lse.view(), q.view(), q_grad.view(),
-        k_grad.view(), v_grad.view(), {.bias = &bias});
+    attention_backward(q.view(), k.view(), k.view(), {.visibility = Visibility::bidirectional},
+                       {.bias = SlopeBias{{1}}}, {.scale = 1}, out.view(), lse.view(), q.view(),
+                       q_grad.view(), k_grad.view(), v_grad.view(), {.bias = &bias});
     EXPECT_THAT(q_grad.values, Each(0));
     EXPECT_THAT(k_grad.values, Each(0));
     EXPECT_THAT(v_grad.values, Each(0));
@@ -224,8 +223,8 @@ TEST(AttentionBackwardErrors, NameTheTensorThatDoesNotFit) {
                         View<float, 4> q_grad, View<float, 4> k_grad) {
     return message_of([&] {
       auto v_grad = k;
-      attention_backward<float>(q.view(), k.view(), k.view(), mask, {}, {.scale = 1}, q.view(),
-                                sums, out_grad, q_grad, k_grad, v_grad.view());
+      attention_backward(q.view(), k.view(), k.view(), mask, {}, {.scale = 1}, q.view(), sums,
+                         out_grad, q_grad, k_grad, v_grad.view());
     });
   };
   auto q_grad = q, k_grad = k;

@@ -33,8 +33,8 @@ struct Pass {
         out(Tensor<double, 4>(s.out_grad.extents, -3.0), s.layout),
         lse({s.c.batch, s.c.heads, s.c.queries}) {}
   void operator()(const AttentionCase& c) {
-    attention<T>(q.read(), k.read(), v.read(), c.mask, c.position, softmax(c), out.view(),
-                 lse.view());
+    attention(q.read(), k.read(), v.read(), c.mask, c.position, softmax(c), out.view(),
+              lse.view());
   }
 };
 
@@ -71,7 +71,7 @@ TYPED_TEST(Attention, SurvivesScoresOfTenThousand) {
   v.values = {element(1), element(2), element(3), element(4),
               element(5), element(6), element(7), element(8)};
   const AttentionMask mask{.visibility = Visibility::bidirectional};
-  attention<T>(q.view(), k.view(), v.view(), mask, {}, {.scale = 1}, out.view(), lse.view());
+  attention(q.view(), k.view(), v.view(), mask, {}, {.scale = 1}, out.view(), lse.view());
   EXPECT_EQ(as_double(out.values[0]), 3);  // keys 0 and 2 at 1e4; key 3 is 100 behind
   EXPECT_EQ(as_double(out.values[1]), 4);
   EXPECT_EQ(as_double(out.values[2]), 3);  // key 1 alone
@@ -89,8 +89,8 @@ TYPED_TEST(Attention, GivesZeroWhereNothingIsSeen) {
   Positions positions = consecutive(3);
   positions.sequences[1] = Positions::padding;
   const AttentionMask mask{.visibility = Visibility::causal};
-  attention<T>(q.view(), k.view(), k.view(), mask, {.queries = &positions, .keys = &positions},
-               {.scale = 1}, out.view(), lse.view());
+  attention(q.view(), k.view(), k.view(), mask, {.queries = &positions, .keys = &positions},
+            {.scale = 1}, out.view(), lse.view());
   for (std::ptrdiff_t h = 0; h < 2; ++h) {
     EXPECT_EQ(static_cast<double>(lse.view()(0, h, 1)), -infinity);
     EXPECT_TRUE(std::isfinite(static_cast<double>(lse.view()(0, h, 2))));
@@ -98,8 +98,7 @@ TYPED_TEST(Attention, GivesZeroWhereNothingIsSeen) {
   }
   // No keys at all.
   const Tensor<T, 4> none({1, 0, 2, 8});
-  attention<T>(q.view(), none.view(), none.view(), mask, {}, {.scale = 1}, out.view(),
-               lse.view());
+  attention(q.view(), none.view(), none.view(), mask, {}, {.scale = 1}, out.view(), lse.view());
   for (const T& value : out.values) EXPECT_EQ(as_double(value), 0);
   for (const auto& value : lse.values) EXPECT_EQ(static_cast<double>(value), -infinity);
 }
@@ -111,8 +110,8 @@ TYPED_TEST(Attention, DoesNotReadPadding) {
   auto x = random_tensor<T, 4>({1, 40, 2, 8}, 1);
   auto out = x, out_clean = x;
   const auto run = [&](Tensor<T, 4>& to) {
-    attention<T>(x.view(), x.view(), x.view(), {.visibility = Visibility::bidirectional},
-                 {.queries = &positions, .keys = &positions}, {.scale = 1}, to.view());
+    attention(x.view(), x.view(), x.view(), {.visibility = Visibility::bidirectional},
+              {.queries = &positions, .keys = &positions}, {.scale = 1}, to.view());
   };
   run(out_clean);
   for (std::size_t i = 32 * 16; i < x.values.size(); ++i)
@@ -129,8 +128,8 @@ TEST(AttentionNumbers, TakesMinusInfinityInADenseBias) {
   Tensor<float, 3> lse({1, 1, 2});
   Tensor<float, 4> hide({1, 1, 2, 200}, -std::numeric_limits<float>::infinity());
   hide.view()(0, 0, 0, 150) = 0;
-  attention<float>(q.view(), k.view(), k.view(), {.visibility = Visibility::bidirectional},
-                   {.bias = DenseBias{hide.view()}}, {.scale = 1}, out.view(), lse.view());
+  attention(q.view(), k.view(), k.view(), {.visibility = Visibility::bidirectional},
+            {.bias = DenseBias{hide.view()}}, {.scale = 1}, out.view(), lse.view());
   for (std::ptrdiff_t d = 0; d < 4; ++d) {
     EXPECT_EQ(out.view()(0, 0, 0, d), k.view()(0, 150, 0, d));
     EXPECT_EQ(out.view()(0, 1, 0, d), 0);
@@ -171,19 +170,19 @@ TYPED_TEST(Attention, AfterACacheGivesTheBitsOfTheFullPass) {
   const RotaryTable of_keys(rotary, consecutive(tokens));
   Tensor<T, 4> full({1, tokens, heads, 7});
   AttentionMask mask{.visibility = Visibility::causal, .before = 50};
-  attention<T>(q.view(), k.view(), v.view(), mask,
-               {.query_rotary = &of_keys, .key_rotary = &of_keys, .bias = slope},
-               {.scale = softmax_scale(size)}, full.view());
+  attention(q.view(), k.view(), v.view(), mask,
+            {.query_rotary = &of_keys, .key_rotary = &of_keys, .bias = slope},
+            {.scale = softmax_scale(size)}, full.view());
   for (std::int64_t count : {1, 3, 37})
     for (std::int64_t cached = 0; cached + count <= tokens; cached += count) {
       mask.offset = cached;
       const RotaryTable of_queries(rotary, consecutive(count, cached));
       const RotaryTable seen(rotary, consecutive(cached + count));
       Tensor<T, 4> out({1, count, heads, 7});
-      attention<T>(q.view().slice(1, cached, count), k.view().slice(1, 0, cached + count),
-                   v.view().slice(1, 0, cached + count), mask,
-                   {.query_rotary = &of_queries, .key_rotary = &seen, .bias = slope},
-                   {.scale = softmax_scale(size)}, out.view());
+      attention(q.view().slice(1, cached, count), k.view().slice(1, 0, cached + count),
+                v.view().slice(1, 0, cached + count), mask,
+                {.query_rotary = &of_queries, .key_rotary = &seen, .bias = slope},
+                {.scale = softmax_scale(size)}, out.view());
       const auto part = full.view().slice(1, cached, count);
       for (std::ptrdiff_t i = 0; i < out.view().size(); ++i)
         ASSERT_EQ(as_double(out.values[static_cast<std::size_t>(i)]), as_double(part.data()[i]))
@@ -206,11 +205,11 @@ TYPED_TEST(Attention, InPiecesGivesTheBitsOfTheFullPassBeyondOnePartOfTheKeys) {
     const auto run = [&](std::int64_t first, std::int64_t count, int thread_count) {
       const ScopedThreads scope(thread_count);
       Tensor<T, 4> out({1, count, heads, size});
-      attention<T>(q.view().slice(1, first, count), k.view().slice(1, 0, first + count),
-                   v.view().slice(1, 0, first + count),
-                   {.visibility = Visibility::causal, .offset = first, .before = before},
-                   {.bias = strip}, {.scale = softmax_scale(size), .cap = 30, .sinks = sinks},
-                   out.view());
+      attention(q.view().slice(1, first, count), k.view().slice(1, 0, first + count),
+                v.view().slice(1, 0, first + count),
+                {.visibility = Visibility::causal, .offset = first, .before = before},
+                {.bias = strip}, {.scale = softmax_scale(size), .cap = 30, .sinks = sinks},
+                out.view());
       return out;
     };
     const Tensor<T, 4> full = run(0, tokens, 2);
@@ -239,15 +238,15 @@ TYPED_TEST(Attention, TokenByTokenAgreesWithTheFullPass) {
   const SlopeBias slope{{0.5, 0.25, 0.125, 0.0625}};
   Tensor<T, 4> turned({1, tokens, 2, size});
   const RotaryTable whole(rotary, consecutive(tokens));
-  rotate<T>(k.view(), whole, turned.view());
+  rotate(k.view(), whole, turned.view());
   const auto run = [&](std::int64_t first, std::int64_t count) {
     const RotaryTable of_queries(rotary, consecutive(count, first));
     Tensor<T, 4> out({1, count, heads, values});
-    attention<T>(q.view().slice(1, first, count), turned.view().slice(1, 0, first + count),
-                 v.view().slice(1, 0, first + count),
-                 {.visibility = Visibility::causal, .offset = first, .before = 50},
-                 {.query_rotary = &of_queries, .bias = slope}, {.scale = softmax_scale(size)},
-                 out.view());
+    attention(q.view().slice(1, first, count), turned.view().slice(1, 0, first + count),
+              v.view().slice(1, 0, first + count),
+              {.visibility = Visibility::causal, .offset = first, .before = 50},
+              {.query_rotary = &of_queries, .bias = slope}, {.scale = softmax_scale(size)},
+              out.view());
     return out;
   };
   const Tensor<T, 4> full = run(0, tokens);
@@ -272,7 +271,7 @@ TEST(AttentionNumbers, RunsALongSequence) {
   const auto k = random_tensor<float, 4>({1, tokens, 1, 4}, 2);
   const auto v = random_tensor<float, 4>({1, tokens, 1, 3}, 3);
   Tensor<float, 4> out({1, tokens, 1, 3});
-  attention<float>(q.view(), k.view(), v.view(), c.mask, c.position, softmax(c), out.view());
+  attention(q.view(), k.view(), v.view(), c.mask, c.position, softmax(c), out.view());
   for (std::int64_t row : {0, 4095, 8191}) {
     AttentionCase one = c;
     one.queries = 1, one.mask.offset = row;
@@ -297,8 +296,8 @@ TEST(AttentionErrors, AreSaidBeforeAnythingIsWritten) {
   const auto says = [&](View<const float, 4> q, View<const float, 4> k,
                         const AttentionMask& mask, const AttentionPosition& position,
                         double scale = 1) {
-    const auto message = message_of(
-        [&] { attention<float>(q, k, k, mask, position, {.scale = scale}, out.view()); });
+    const auto message =
+        message_of([&] { attention(q, k, k, mask, position, {.scale = scale}, out.view()); });
     for (float value : out.values) EXPECT_EQ(value, 77.f);
     return message;
   };
@@ -348,7 +347,7 @@ TEST(AttentionErrors, AskOfAStripOnlyWhatIsSeen) {
   Tensor<float, 4> out({1, 9, 1, 4});
   const AttentionMask window{.visibility = Visibility::causal, .before = 2};
   const auto run = [&](std::int64_t first, const Positions* positions) {
-    attention<float>(
+    attention(
         x.view(), x.view(), x.view(), window,
         {.bias = StripBias{1, first, std::vector<double>(static_cast<std::size_t>(1 - first))},
          .queries = positions,

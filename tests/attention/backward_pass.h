@@ -35,12 +35,11 @@ struct BackwardPass {
         sinks(s.c.sinks.size(), 5.0) {}
   void operator()(const AttentionCase& c) {
     if (std::holds_alternative<DenseBias>(c.position.bias)) bias.dense = dense.view();
-    attention<T>(q.read(), k.read(), v.read(), c.mask, c.position, softmax(c), out.view(),
-                 lse.view());
-    attention_backward<T>(q.read(), k.read(), v.read(), c.mask, c.position, softmax(c),
-                          out.read(), lse.view(), out_grad.read(), q_grad.view(), k_grad.view(),
-                          v_grad.view(),
-                          {.bias = &bias, .relative = &relative, .gates = gates.view()}, sinks);
+    attention(q.read(), k.read(), v.read(), c.mask, c.position, softmax(c), out.view(),
+              lse.view());
+    attention_backward(q.read(), k.read(), v.read(), c.mask, c.position, softmax(c), out.read(),
+                       lse.view(), out_grad.read(), q_grad.view(), k_grad.view(), v_grad.view(),
+                       {.bias = &bias, .relative = &relative, .gates = gates.view()}, sinks);
   }
 };
 

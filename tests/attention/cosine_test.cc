@@ -52,8 +52,7 @@ TYPED_TEST(Cosine, LengthsAreTheScales) {
   const View<const T, 4> old(before.values.data(), shape, view.strides());
   for (const bool scaled : {true, false}) {
     x = before;
-    normalise<T>(view, scaled ? std::span<const double>(scales) : std::span<const double>(),
-                 view);
+    normalise(view, scaled ? std::span<const double>(scales) : std::span<const double>(), view);
     each_row([&](auto b, auto t, auto h) {
       const long double length = std::max(norm_of(old, b, t, h), 1e-12L);
       for (std::ptrdiff_t d = 0; d < 19; ++d) {
@@ -77,7 +76,7 @@ TYPED_TEST(Cosine, GradientsByDifferences) {
   const Tensor<T, 4> grad = random_tensor<T, 4>(shape, 4);
   Tensor<T, 4> x_grad(shape);
   std::vector<double> scale_grad(3, 7.0);
-  normalise_backward<T>(x.view(), scales, grad.view(), x_grad.view(), scale_grad);
+  normalise_backward(x.view(), scales, grad.view(), x_grad.view(), scale_grad);
   std::vector<long double> numbers;
   for (const T value : x.values) numbers.push_back(static_cast<long double>(as_double(value)));
   // One vector's share of the loss.
@@ -108,16 +107,16 @@ TYPED_TEST(Cosine, GradientsByDifferences) {
   for (std::size_t h = 0; h < 3; ++h) EXPECT_NEAR(scale_grad[h], by_scale[h], 1e-11);
   // Over the gradient itself, and without scales.
   Tensor<T, 4> over = grad;
-  normalise_backward<T>(x.view(), scales, over.view(), over.view());
+  normalise_backward(x.view(), scales, over.view(), over.view());
   EXPECT_EQ(over.values, x_grad.values);
 }
 
 TEST(CosineOfShort, AVectorBelowTheLeastIsDividedByIt) {
   Tensor<double, 4> x({1, 1, 1, 2}), grad({1, 1, 1, 2}), x_grad({1, 1, 1, 2});
   x.values = {3e-13, 0}, grad.values = {1, 2};
-  normalise<double>(x.view(), {}, x_grad.view());
+  normalise(x.view(), {}, x_grad.view());
   EXPECT_NEAR(x_grad.values[0], 0.3, 1e-15);
-  normalise_backward<double>(x.view(), {}, grad.view(), x_grad.view());
+  normalise_backward(x.view(), {}, grad.view(), x_grad.view());
   EXPECT_NEAR(x_grad.values[0], 1e12, 1);
   EXPECT_NEAR(x_grad.values[1], 2e12, 1);
 }
@@ -133,7 +132,7 @@ TEST(CosineOfMany, SameBitsForAnyNumberOfThreads) {
     set_threads(count);
     Tensor<float, 4> x_grad(x.extents);
     std::vector<double> scale_grad(3);
-    normalise_backward<float>(x.view(), scales, grad.view(), x_grad.view(), scale_grad);
+    normalise_backward(x.view(), scales, grad.view(), x_grad.view(), scale_grad);
     if (values.empty()) values = x_grad.values, sums = scale_grad;
     EXPECT_EQ(x_grad.values, values);
     EXPECT_EQ(scale_grad, sums);
@@ -145,15 +144,14 @@ TEST(CosineRefused, WhatDoesNotFit) {
   Tensor<float, 4> x({1, 2, 3, 4}), other({1, 2, 3, 5});
   const std::vector<double> scales = {1, 2};
   std::vector<double> grad(2);
-  EXPECT_EQ(message_of([&] { normalise<float>(x.view(), {}, other.view()); }),
+  EXPECT_EQ(message_of([&] { normalise(x.view(), {}, other.view()); }),
             "[cosine] out must be shaped as x, [1, 2, 3, 4], got [1, 2, 3, 5]");
-  EXPECT_EQ(message_of([&] { normalise<float>(x.view(), scales, x.view()); }),
+  EXPECT_EQ(message_of([&] { normalise(x.view(), scales, x.view()); }),
             "[cosine] scales must be one for each head, 3, got 2");
-  EXPECT_EQ(
-      message_of([&] { normalise_backward<float>(x.view(), {}, x.view(), x.view(), grad); }),
-      "[cosine] scale_grad must be one for each head, 3, got 2");
+  EXPECT_EQ(message_of([&] { normalise_backward(x.view(), {}, x.view(), x.view(), grad); }),
+            "[cosine] scale_grad must be one for each head, 3, got 2");
   Tensor<float, 4> none({0, 2, 3, 4});
-  normalise<float>(none.view(), {}, none.view());
+  normalise(none.view(), {}, none.view());
 }
 
 }  // namespace

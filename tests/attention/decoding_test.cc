@@ -43,11 +43,11 @@ struct Pass {
         lse({s.c.batch, s.c.heads, s.c.queries}) {}
   void operator()(const AttentionCase& c) {
     if constexpr (std::is_same_v<K, std::int8_t>)
-      attention<T>(q.read(), k.read(), v.read(), c.mask, c.position, softmax(c), out.view(),
-                   lse.view());
+      attention(q.read(), k.read(), v.read(), c.mask, c.position, softmax(c), out.view(),
+                lse.view());
     else
-      attention<T, K>(q.read(), k.read(), v.read(), c.mask, c.position, softmax(c), out.view(),
-                      lse.view());
+      attention(q.read(), k.read(), v.read(), c.mask, c.position, softmax(c), out.view(),
+                lse.view());
   }
 };
 

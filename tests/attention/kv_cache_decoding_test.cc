@@ -51,9 +51,9 @@ template <typename T>
 Tensor<T, 4> over(const KvCache<T>& cache, View<const T, 4> q, std::int64_t position) {
   const RotaryTable table(*cache.schedule(), consecutive(q.extent(1), position));
   Tensor<T, 4> out({batch, q.extent(1), query_heads, value_size});
-  attention<T>(q, cache.keys(), cache.values(),
-               {.visibility = Visibility::causal, .offset = cache.tokens() - q.extent(1)},
-               {.query_rotary = &table}, {.scale = softmax_scale(size)}, out.view());
+  attention(q, cache.keys(), cache.values(),
+            {.visibility = Visibility::causal, .offset = cache.tokens() - q.extent(1)},
+            {.query_rotary = &table}, {.scale = softmax_scale(size)}, out.view());
   return out;
 }
 
@@ -185,8 +185,8 @@ TYPED_TEST(KvCacheDecoding, RepeatsTheBitsOfTheFullPass) {
       auto k = text.k;
       rotate(k.view(), table);
       Tensor<T, 4> full({batch, tokens, query_heads, value_size});
-      attention<T>(text.q.view(), k.view(), text.v.view(), {.visibility = Visibility::causal},
-                   {.query_rotary = &table}, {.scale = softmax_scale(size)}, full.view());
+      attention(text.q.view(), k.view(), text.v.view(), {.visibility = Visibility::causal},
+                {.query_rotary = &table}, {.scale = softmax_scale(size)}, full.view());
       for (std::int64_t step : {1, 5, 33}) {
         auto cache = cache_for<T>(tokens, plain(pairing));
         for (std::int64_t at = 0; at < tokens; at += step) {

@@ -29,11 +29,11 @@ double growth(std::int64_t tokens, const BiasForm& bias) {
   const AttentionPosition position{.bias = bias};
   BiasGradient bias_grad;
   const double before = most_memory();
-  attention<float>(x.view(), x.view(), x.view(), mask, position, {.scale = 0.25}, out.view(),
-                   lse.view());
-  attention_backward<float>(x.view(), x.view(), x.view(), mask, position, {.scale = 0.25},
-                            out.view(), lse.view(), x.view(), q_grad.view(), k_grad.view(),
-                            v_grad.view(), {.bias = &bias_grad});
+  attention(x.view(), x.view(), x.view(), mask, position, {.scale = 0.25}, out.view(),
+            lse.view());
+  attention_backward(x.view(), x.view(), x.view(), mask, position, {.scale = 0.25}, out.view(),
+                     lse.view(), x.view(), q_grad.view(), k_grad.view(), v_grad.view(),
+                     {.bias = &bias_grad});
   return most_memory() - before;
 }
 

@@ -174,8 +174,8 @@ TEST(AttentionRelative, GivesTheSameRowsInPieces) {
   const auto q = whole.q.read();
   const View<const float, 4> piece(&q(0, 40, 0, 0), {s.c.batch, 20, s.c.heads, s.c.size},
                                    {q.stride(0), q.stride(1), q.stride(2), 1});
-  attention<float>(piece, whole.k.read(), whole.v.read(), mask, s.c.position, softmax(s.c),
-                   piece_out.view());
+  attention(piece, whole.k.read(), whole.v.read(), mask, s.c.position, softmax(s.c),
+            piece_out.view());
   const auto out = whole.out.numbers();
   for (std::int64_t b = 0; b < s.c.batch; ++b)
     for (std::int64_t i = 0; i < 20; ++i)
@@ -196,8 +196,8 @@ TEST(AttentionRelative, RefusesWhatDoesNotFit) {
                              .coordinates = {}};
   const auto says = [&](const RelativeForm& form, Softmax softmax = {.scale = 1}) {
     return message_of([&] {
-      attention<float>(x.view(), x.view(), x.view(), {.visibility = Visibility::causal},
-                       {.relative = &form}, softmax, out.view());
+      attention(x.view(), x.view(), x.view(), {.visibility = Visibility::causal},
+                {.relative = &form}, softmax, out.view());
     });
   };
   const auto with = [&](auto change) {
@@ -231,8 +231,8 @@ TEST(AttentionRelative, RefusesWhatDoesNotFit) {
             "[relative] shift must have heads x size = 8 numbers, got 2");
   const Tensor<float, 3> gates({1, 2, 2});
   EXPECT_EQ(message_of([&] {
-              attention<float>(x.view(), x.view(), x.view(), {.visibility = Visibility::causal},
-                               {.gates = gates.view()}, {.scale = 1}, out.view());
+              attention(x.view(), x.view(), x.view(), {.visibility = Visibility::causal},
+                        {.gates = gates.view()}, {.scale = 1}, out.view());
             }),
             "[attention] gates must be [1 or B, Hq, T], 1 x 2 x 3, got [1, 2, 2]");
 }

@@ -138,10 +138,9 @@ template <typename T>
 Tensor<T, 4> attend(View<const T, 4> q, View<const T, 4> k, View<const T, 4> v,
                     std::int64_t offset, const AttentionPosition& position) {
   Tensor<T, 4> out({batch, q.extent(1), heads, value_size});
-  attention<T>(
-      q, k, v,
-      {.visibility = Visibility::causal, .offset = offset, .before = memory, .after = {}},
-      position, {.scale = softmax_scale(size)}, out.view());
+  attention(q, k, v,
+            {.visibility = Visibility::causal, .offset = offset, .before = memory, .after = {}},
+            position, {.scale = softmax_scale(size)}, out.view());
   return out;
 }
 
@@ -160,7 +159,7 @@ TYPED_TEST(SegmentMemoryOf, EvaluatesAsOneLongText) {
     SCOPED_TRACE(encoding.name);
     Tensor<T, 4> k = text.k;
     if (encoding.on_the_way_in)
-      rotate<T>(k.view(), RotaryTable(*encoding.on_the_way_in, consecutive(length)));
+      rotate(k.view(), RotaryTable(*encoding.on_the_way_in, consecutive(length)));
     const Placed all = encoding.place(0, length, length);
     const Tensor<T, 4> whole = attend<T>(part(text.q, 0, length), part(k, 0, length),
                                          part(text.v, 0, length), 0, all.position());
@@ -236,8 +235,8 @@ TEST(SegmentMemory, NoGradientFlowsIntoMemory) {
     Tensor<double, 4> out(weight.extents);
     Tensor<double, 3> lse({batch, heads, 4});
     const auto loss = [&] {
-      attention<double>(part(text.q, 9, 4), k.view(), v.view(), mask, here.position(), softmax,
-                        out.view(), lse.view());
+      attention(part(text.q, 9, 4), k.view(), v.view(), mask, here.position(), softmax,
+                out.view(), lse.view());
       double sum = 0;
       for (std::size_t n = 0; n < out.values.size(); ++n)
         sum += out.values[n] * weight.values[n];
@@ -245,9 +244,9 @@ TEST(SegmentMemory, NoGradientFlowsIntoMemory) {
     };
     loss();
     Tensor<double, 4> of_q({batch, 4, heads, size}), of_k(k.extents), of_v(v.extents);
-    attention_backward<double>(part(text.q, 9, 4), s.keys, s.values, mask, here.position(),
-                               softmax, out.view(), lse.view(), weight.view(), of_q.view(),
-                               of_k.view(), of_v.view());
+    attention_backward(part(text.q, 9, 4), s.keys, s.values, mask, here.position(), softmax,
+                       out.view(), lse.view(), weight.view(), of_q.view(), of_k.view(),
+                       of_v.view());
     const View<double, 4> own_k = s.own(of_k.view()), own_v = s.own(of_v.view());
     ASSERT_EQ(own_k.extent(1), 4);
     const auto agree = [&](const View<double, 4>& numbers, const View<double, 4>& grad) {

@@ -161,10 +161,10 @@ TEST(LowerBackward, IsTheGradientOfLower) {
     const std::vector<double> cosine_weights{0.5, -1, 2, 0.25};
     const auto table_weights =
         testing::random_tensor<float, 2>({window.queries, shape.width}, 12);
-    const Lowered whole = lower(encoding, window, values.views());
+    const LayerPlan whole = lower(encoding, window, values.views());
     const RelativeGradient vector_weights = relative_weights(whole.relative);
     const auto loss = [&] {
-      const Lowered lowered = lower(encoding, window, values.views());
+      const LayerPlan lowered = lower(encoding, window, values.views());
       double sum = weighed(lowered.relative, vector_weights);
       if (lowered.table) {
         for (std::size_t n = 0; n < lowered.table->values.size(); ++n)
@@ -179,7 +179,7 @@ TEST(LowerBackward, IsTheGradientOfLower) {
         sum += lowered.cosine[h] * cosine_weights[h];
       return sum;
     };
-    LoweredGradient lowered{.relative = vector_weights};
+    LayerGradient lowered{.relative = vector_weights};
     if (whole.table)
       lowered.table = table_weights.view();
     else
@@ -266,8 +266,8 @@ TEST(Lower, FollowsTheIdsOfAWindow) {
   for (const EncodingInfo& one : encodings()) {
     const Encoding encoding = one.usual(shape);
     const Values values(encoding);
-    const Lowered whole = lower(encoding, all, values.views());
-    const Lowered part = lower(encoding, some, values.views());
+    const LayerPlan whole = lower(encoding, all, values.views());
+    const LayerPlan part = lower(encoding, some, values.views());
     const auto id = [&](std::int64_t row) { return ids[static_cast<std::size_t>(row)]; };
     for (std::int64_t t = 0; t < some.queries; ++t) {
       for (std::int64_t c = 0; whole.table && c < shape.width; ++c)
@@ -308,7 +308,7 @@ TEST(Mixtures, HaveThePartsOfEach) {
   const Values table(learned), buckets(t5);
   const std::vector<View<const float, 2>> values{table.views()[0], buckets.views()[0]};
   const Window window{4, 9};
-  const Lowered together = lower(mixture, window, values);
+  const LayerPlan together = lower(mixture, window, values);
   EXPECT_EQ(together.table, lower(learned, window, table.views()).table);
   EXPECT_EQ(std::get<StripBias>(together.bias),
             std::get<StripBias>(lower(t5, window, buckets.views()).bias));

@@ -33,28 +33,16 @@ struct Trained {
                   static_cast<float>(one.initial_mean));
     }
   }
-  Lowered at(std::int64_t queries, std::int64_t keys) const {
+  LayerPlan at(std::int64_t queries, std::int64_t keys) const {
     std::vector<View<const float, 2>> values;
     for (const auto& matrix : matrices) values.push_back(matrix.view());
     return lower(encoding, {.queries = queries, .keys = keys}, values);
   }
 };
 
-analysis::LayerPosition position_of(const Lowered& lowered) {
-  return {.table = lowered.table ? &*lowered.table : nullptr,
-          .query_rotary = lowered.query_rotary ? &*lowered.query_rotary : nullptr,
-          .key_rotary = lowered.key_rotary ? &*lowered.key_rotary : nullptr,
-          .bias = lowered.bias,
-          .relative = lowered.relative.empty() ? nullptr : &lowered.relative,
-          .cosine = lowered.cosine,
-          .query_rotations = lowered.query_rotations,
-          .key_rotations = lowered.key_rotations,
-          .softmax_factor = lowered.softmax_factor};
-}
-
 // By its form: nothing added to the embeddings, a bias and vectors by distance. A rotation of
 // cells, of which there are so many, goes by rows and columns.
-bool goes_by_distance(const Encoding& encoding, const Lowered& lowered) {
+bool goes_by_distance(const Encoding& encoding, const LayerPlan& lowered) {
   const auto of_positions = [](const std::vector<RelativeVectors>& tables) {
     return std::all_of(tables.begin(), tables.end(),
                        [](const auto& table) { return table.coordinates.empty(); });
@@ -74,8 +62,8 @@ bool among(std::string_view name, const std::set<std::string_view>& names) {
 
 TEST(Invariance, OnlyWithoutPositionOrderCannotBeTold) {
   for (const EncodingInfo& one : encodings()) {
-    const Lowered lowered = Trained(one).at(content.tokens, content.tokens);
-    const double deviation = analysis::permutation_deviation(content, position_of(lowered));
+    const LayerPlan lowered = Trained(one).at(content.tokens, content.tokens);
+    const double deviation = analysis::permutation_deviation(content, lowered);
     if (one.name == "none")
       EXPECT_LE(deviation, 1e-14);
     else
@@ -85,8 +73,8 @@ TEST(Invariance, OnlyWithoutPositionOrderCannotBeTold) {
 
 TEST(Invariance, WhatIsSymmetricCannotTellLeftFromRight) {
   for (const EncodingInfo& one : encodings()) {
-    const Lowered lowered = Trained(one).at(content.tokens, content.tokens);
-    const double deviation = analysis::reversal_deviation(content, position_of(lowered));
+    const LayerPlan lowered = Trained(one).at(content.tokens, content.tokens);
+    const double deviation = analysis::reversal_deviation(content, lowered);
     if (among(one.name,
               {"none", "alibi", "kerple", "kerple-power", "sandwich", "graphormer"})) {
       EXPECT_LE(deviation, 1e-14) << one.name;
@@ -102,10 +90,9 @@ TEST(Invariance, WhatIsSymmetricCannotTellLeftFromRight) {
 TEST(Invariance, WhatGoesByDistanceCannotTellWhereItStands) {
   for (const EncodingInfo& one : encodings()) {
     const Trained trained(one);
-    const Lowered here = trained.at(content.tokens, content.tokens);
-    const Lowered there = trained.at(content.tokens, offset + content.tokens);
-    const double deviation =
-        analysis::shift_deviation(content, position_of(here), position_of(there), offset);
+    const LayerPlan here = trained.at(content.tokens, content.tokens);
+    const LayerPlan there = trained.at(content.tokens, offset + content.tokens);
+    const double deviation = analysis::shift_deviation(content, here, there, offset);
     if (goes_by_distance(trained.encoding, here)) {
       EXPECT_LE(deviation, 2e-6) << one.name;  // rotations have float tables
     }
@@ -124,15 +111,13 @@ TEST(Invariance, ACacheRepeatsTheFullPass) {
   constexpr std::int64_t counts[] = {5, 6, 1};
   for (const EncodingInfo& one : encodings()) {
     const Trained trained(one);
-    const Lowered whole = trained.at(content.tokens, content.tokens);
-    std::vector<Lowered> lowered;
+    const LayerPlan whole = trained.at(content.tokens, content.tokens);
+    std::vector<LayerPlan> lowered;
     std::vector<analysis::CachedPiece> pieces;
     std::int64_t keys = 0;
     for (const std::int64_t count : counts) lowered.push_back(trained.at(count, keys += count));
-    for (std::size_t i = 0; i < lowered.size(); ++i)
-      pieces.push_back({counts[i], position_of(lowered[i])});
-    EXPECT_LE(analysis::cache_deviation(content, position_of(whole), pieces), 0x1p-16)
-        << one.name;
+    for (std::size_t i = 0; i < lowered.size(); ++i) pieces.push_back({counts[i], lowered[i]});
+    EXPECT_LE(analysis::cache_deviation(content, whole, pieces), 0x1p-16) << one.name;
   }
 }
 

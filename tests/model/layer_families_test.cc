@@ -69,7 +69,8 @@ void lower_groups(const ModelDescription& model, Zeros& zeros, Count& count) {
       ++count.refused;
       continue;
     }
-    const Lowered lowered = lower_layer(model, layer, group.part, tokens, zeros.of(parameters));
+    const LayerPlan lowered =
+        lower_layer(model, layer, group.part, tokens, zeros.of(parameters));
     EXPECT_GT(lowered.softmax_scale, 0);
     // Nothing is lost: each encoding of the mixture has its part.
     for (const Encoding& one : group.position) {

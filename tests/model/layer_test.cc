@@ -164,13 +164,13 @@ double error(const Heads& got, const Heads& wanted, const std::vector<Positions>
   return worst / most;
 }
 
-Heads attended(const Lowered& lowered, const Heads& q, const Heads& k, const Heads& v,
+Heads attended(const LayerPlan& lowered, const Heads& q, const Heads& k, const Heads& v,
                View<const float, 3> gates = {}) {
   Heads out{{q.extents[0], q.extents[1], q.extents[2], v.extents[3]}, {}};
   out.values.resize(
       static_cast<std::size_t>(q.extents[0] * q.extents[1] * q.extents[2] * v.extents[3]));
-  attention<double>(q.view(), k.view(), v.view(), lowered.mask,
-                    attention_position(lowered, gates), softmax(lowered), out.view());
+  attention(q.view(), k.view(), v.view(), lowered.mask, attention_position(lowered, gates),
+            softmax(lowered), out.view());
   return out;
 }
 
@@ -233,7 +233,7 @@ TEST_P(Layers, GiveTheOutputOfTheModelsOwnCode) {
           windows[0].sequences = one.numbers<std::int32_t>(name + ".sequences");
           plan.set_tokens({.queries = windows});
         }
-        const Lowered& lowered = plan.layer(layer);
+        const LayerPlan& lowered = plan.layer(layer);
         prepare(lowered, q.view(), k.view(), v.view());
         for (const auto& [in, out] :
              {std::pair(".add_in", ".add_out"), std::pair(".hidden", ".hidden_turned")}) {
@@ -312,7 +312,7 @@ TEST_P(Layers, RepeatTheFullPassByACache) {
         else
           now.keys = before;
         plan.set_tokens(now);
-        const Lowered& lowered = plan.layer(layer);
+        const LayerPlan& lowered = plan.layer(layer);
         Heads q_new = slice(q, begin, end), k_new = slice(k, begin, end),
               v_new = slice(v, begin, end);
         prepare(lowered, q_new.view(), k_new.view(), v_new.view());

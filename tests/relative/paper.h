@@ -90,8 +90,7 @@ struct Paper {
   double attention_loss(const AttentionCase& c) const {
     const AttentionTensors x = tensors();
     Tensor<double, 4> out({1, queries, heads, values});
-    attention<double>(x.q.view(), x.k.view(), x.v.view(), c.mask, c.position, softmax(c),
-                      out.view());
+    attention(x.q.view(), x.k.view(), x.v.view(), c.mask, c.position, softmax(c), out.view());
     return weighed(out);
   }
   double attention_loss(const RelativeForm& form, const BiasForm& bias = {}) const {

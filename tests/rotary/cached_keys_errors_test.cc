@@ -19,11 +19,11 @@ TEST(CachedKeys, RefuseWhatBreaksTheirRules) {
   const auto before = keys;
   Tensor<float, 3> other({3, 1, 4}), narrow({3, 2, 3});
   const RotaryTable table(s, consecutive(3));
-  EXPECT_EQ(message_of([&] { rotate_append<float>(keys.view(), table, other.view()); }),
+  EXPECT_EQ(message_of([&] { rotate_append(keys.view(), table, other.view()); }),
             "[rotary] slot must have the shape of what is written to it, [1, 3, 2, 4], "
             "got [1, 3, 1, 4]");
   EXPECT_EQ(message_of([&] {
-              rotate_append<float>(keys.view(), RotaryTable(s, consecutive(2)), keys.view());
+              rotate_append(keys.view(), RotaryTable(s, consecutive(2)), keys.view());
             }),
             "[rotary] x must have the table's 2 tokens, got 3");
   EXPECT_EQ(message_of([&] { shift_keys(narrow.view(), s, 1); }),

@@ -60,7 +60,7 @@ void append_all() {
       Room<U> slot({batch, tokens, heads, one.size}, 4);
       const Room<T> k_before = k;
       const Room<U> slot_before = slot;
-      rotate_append<T>(k.view(), table, slot.view());
+      rotate_append(k.view(), table, slot.view());
       EXPECT_TRUE(same_bits(k.all.values, k_before.all.values));
       EXPECT_TRUE(slot.intact(slot_before));
       const View<const U, 4> got = slot.view();
@@ -100,7 +100,7 @@ void copy_all() {
   const Room<T> x({batch, tokens, heads, 19});
   Room<U> slot({batch, tokens, heads, 19}, 4);
   const Room<U> before = slot;
-  copy_append<T>(x.view(), slot.view());
+  copy_append(x.view(), slot.view());
   EXPECT_TRUE(slot.intact(before));
   for (std::ptrdiff_t b = 0; b < batch; ++b)
     for (std::ptrdiff_t t = 0; t < tokens; ++t)
@@ -360,7 +360,7 @@ TEST(CachedKeys, TheSameBitsForAnyNumberOfThreads) {
   const auto run = [&](int count) {
     set_threads(count);
     Tensor<BFloat16, 3> cache({700, 4, 64});
-    rotate_append<float>(k.view(), table, cache.view());
+    rotate_append(k.view(), table, cache.view());
     shift_keys(cache.view(), s, -12);
     rerotate_keys(cache.view(), s, to, testing::iota(0, 700));
     return cache.values;
@@ -377,10 +377,9 @@ TEST(CachedKeys, EmptyInputsAreFine) {
   to.inv_freq[1] = 0.5;
   Tensor<float, 3> none({0, 2, 4}), headless({3, 0, 4});
   EXPECT_EQ(message_of([&] {
-              rotate_append<float>(none.view(), RotaryTable(s, consecutive(0)), none.view());
-              rotate_append<float>(headless.view(), RotaryTable(s, consecutive(3)),
-                                   headless.view());
-              copy_append<float>(none.view(), none.view());
+              rotate_append(none.view(), RotaryTable(s, consecutive(0)), none.view());
+              rotate_append(headless.view(), RotaryTable(s, consecutive(3)), headless.view());
+              copy_append(none.view(), none.view());
               shift_keys(none.view(), s, 3);
               shift_keys(headless.view(), s, 3);
               rerotate_keys(none.view(), s, to, testing::iota(0, 0));

@@ -102,7 +102,7 @@ TEST(DecodingToCache, RoundsAsRotateAppend) {
   const auto k = testing::random_tensor<float, 3>({1, 8, 80});
   auto q = testing::random_tensor<float, 3>({1, 32, 80});
   Tensor<BFloat16, 3> slot({1, 8, 80}), expected({1, 8, 80});
-  rotate_append<float>(k.view(), RotaryTable(s, at), expected.view());
+  rotate_append(k.view(), RotaryTable(s, at), expected.view());
   rotate_append_at(q.view(), k.view(), s, at, slot.view());
   EXPECT_TRUE(same_bits(slot.values, expected.values));
 }

@@ -44,8 +44,8 @@ TYPED_TEST(ElementTypes, FloatsAreRoundedOnceToNearestEven) {
   for (const Isa isa : available_isas()) {
     const ScopedIsa scoped(isa);
     std::vector<T> to(from.size());
-    copy_append<float>(View<const float, 3>(from.data(), {1, 1, size}),
-                       View<T, 3>(to.data(), {1, 1, size}));
+    copy_append(View<const float, 3>(from.data(), {1, 1, size}),
+                View<T, 3>(to.data(), {1, 1, size}));
     for (std::size_t i = 0; i < from.size(); ++i) {
       if (std::isnan(from[i]))
         ASSERT_TRUE(std::isnan(static_cast<float>(to[i]))) << name(isa) << " " << i;

@@ -56,7 +56,7 @@ TYPED_TEST(Int8Keys, AreWithinTheBoundOfTheTurnedHead) {
         Tensor<std::int8_t, 4> slot({2, 3, 5, size + 3});
         std::fill(slot.values.begin(), slot.values.end(), std::int8_t{99});
         Tensor<float, 3> scales({2, 3, 5});
-        rotate_append<T>(
+        rotate_append(
             k.view(), table,
             View<std::int8_t, 4>(slot.values.data(), {2, 3, 5, size}, slot.view().strides()),
             scales.view());
@@ -92,7 +92,7 @@ TYPED_TEST(Int8Keys, ValuesAreCopiedWithTheirScale) {
     const ScopedIsa scoped(isa);
     Tensor<std::int8_t, 3> slot({4, 2, 37});
     Tensor<float, 2> scales({4, 2});
-    copy_append<T>(x.view(), slot.view(), scales.view());
+    copy_append(x.view(), slot.view(), scales.view());
     for (std::int64_t t = 0; t < 4; ++t)
       for (std::int64_t h = 0; h < 2; ++h) {
         double most = 0;
@@ -128,7 +128,7 @@ TYPED_TEST(Int8Keys, AreTheSameForAnyNumberOfThreads) {
     set_threads(count);
     Tensor<std::int8_t, 3> slot({700, 8, 64});
     Tensor<float, 2> scales({700, 8});
-    rotate_append<T>(k.view(), table, slot.view(), scales.view());
+    rotate_append(k.view(), table, slot.view(), scales.view());
     if (expected.empty()) expected = slot.values;
     EXPECT_EQ(slot.values, expected) << count;
   }
@@ -140,15 +140,14 @@ TEST(Int8KeysErrors, NameTheRule) {
   Tensor<float, 3> k({1, 2, 4});
   Tensor<std::int8_t, 3> slot({1, 2, 4}), other({1, 2, 5});
   Tensor<float, 2> scales({1, 2}), few({1, 1});
-  EXPECT_EQ(
-      message_of([&] { rotate_append<float>(k.view(), table, other.view(), scales.view()); }),
-      "[rotary] slot must have the shape of what is written to it, [1, 1, 2, 4], "
-      "got [1, 1, 2, 5]");
-  EXPECT_EQ(message_of([&] { rotate_append<float>(k.view(), table, slot.view(), few.view()); }),
+  EXPECT_EQ(message_of([&] { rotate_append(k.view(), table, other.view(), scales.view()); }),
+            "[rotary] slot must have the shape of what is written to it, [1, 1, 2, 4], "
+            "got [1, 1, 2, 5]");
+  EXPECT_EQ(message_of([&] { rotate_append(k.view(), table, slot.view(), few.view()); }),
             "[rotary] scales must be [B, T, H] = [1, 1, 2], got [1, 1, 1]");
   Tensor<float, 3> wide({1, 1, 4097});
   Tensor<std::int8_t, 3> wide_slot({1, 1, 4097});
-  EXPECT_EQ(message_of([&] { copy_append<float>(wide.view(), wide_slot.view(), few.view()); }),
+  EXPECT_EQ(message_of([&] { copy_append(wide.view(), wide_slot.view(), few.view()); }),
             "[rotary] heads of 8 bits must have at most 4096 elements, got 4097");
 }
 

@@ -105,7 +105,7 @@ TEST(QueryTemperature, BackwardIsTheTranspose) {
   const auto y = testing::random_tensor<double, 3>({6, 2, 4}, 2);
   auto forward = x, backward = y;
   scale_queries(forward.view(), temperature, positions);
-  scale_queries_backward(backward.view(), temperature, positions);
+  scale_queries(backward.view(), temperature, positions);
   double left = 0, right = 0;
   for (std::size_t i = 0; i < x.values.size(); ++i) {
     left += forward.values[i] * y.values[i];

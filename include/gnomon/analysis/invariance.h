@@ -7,7 +7,7 @@
 //
 // Queries, keys and values are normal numbers, drawn apart from each other; a table is added to
 // all three, as projections of x would have it. Softmax scale softmax_factor / sqrt(D), or the
-// cosines'.
+// cosines'. A plan is for T queries that stand after `offset` keys; its mask is not read.
 //
 // Letters: T tokens, H heads, D head size.
 #pragma once
@@ -16,52 +16,37 @@
 #include <span>
 
 #include "gnomon/analysis/order.h"
-#include "gnomon/attention/attention.h"
-#include "gnomon/embedding/table.h"
+#include "gnomon/attention/layer_plan.h"
 
 namespace gnomon::analysis {
-
-// How position enters a layer, for T queries that stand after `offset` keys: what a
-// model::Lowered of that window holds. Null or empty: not there.
-struct LayerPosition {
-  const EmbeddingTable* table = nullptr;      // [T, H D], of the queries' positions
-  const RotaryTable* query_rotary = nullptr;  // T tokens
-  const RotaryTable* key_rotary = nullptr;    // offset + T tokens
-  BiasForm bias = {};                         // H heads
-  const RelativeForm* relative = nullptr;
-  std::span<const double> cosine = {};                 // [H]: cosine attention
-  std::span<const HeadRotation> query_rotations = {};  // T tokens, in this order
-  std::span<const HeadRotation> key_rotations = {};    // offset + T tokens
-  double softmax_factor = 1;                           // DeBERTa's
-};
 
 // The largest change of an element of any output of bidirectional attention, over the largest
 // output, when the tokens are permuted and the outputs put back: 0 where order cannot be told.
 // In double, but for turned queries and keys, whose tables are float: a rounding of 2^-20 may
 // stay. Throws std::invalid_argument when the parts do not fit `content` (as all below do).
-double permutation_deviation(const OrderContent& content, const LayerPosition& position);
+double permutation_deviation(const OrderContent& content, const LayerPlan& plan);
 
 // The same when the tokens stand in reverse: 0 where left cannot be told from right, as of a
 // bias that is symmetric.
-double reversal_deviation(const OrderContent& content, const LayerPosition& position);
+double reversal_deviation(const OrderContent& content, const LayerPlan& plan);
 
 // The largest change of a score (queries on all T keys, before the softmax), over the spread of
 // the scores, when the same tokens stand `offset` positions further: 0 where the distance alone
 // decides. `there` is of T queries after `offset` keys.
-double shift_deviation(const OrderContent& content, const LayerPosition& here,
-                       const LayerPosition& there, std::int64_t offset);
+double shift_deviation(const OrderContent& content, const LayerPlan& here,
+                       const LayerPlan& there, std::int64_t offset);
 
 // A piece of a text that is read through a cache: its own tokens, after those of the pieces
 // before.
 struct CachedPiece {
   std::int64_t tokens = 0;
-  LayerPosition position;  // of `tokens` queries after the keys of the pieces before
+  LayerPlan plan;  // of `tokens` queries after the keys of the pieces before
 };
 
 // The largest change of an output of causal attention, over the largest value, when the tokens
 // come in pieces rather than at once, by gnomon/attention/attention.h in float: within its
 // bound, 2^-16 here, for every encoding that is what it says it is.
-double cache_deviation(const OrderContent& content, const LayerPosition& whole,
+double cache_deviation(const OrderContent& content, const LayerPlan& whole,
                        std::span<const CachedPiece> pieces);
 
 }  // namespace gnomon::analysis

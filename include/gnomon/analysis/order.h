@@ -8,29 +8,11 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
-#include <variant>
 
-#include "gnomon/attention/attention.h"
-#include "gnomon/embedding/table.h"
-#include "gnomon/rotary/vjepa2.h"
+#include "gnomon/attention/layer_plan.h"
 #include "gnomon/view.h"
 
 namespace gnomon::analysis {
-
-// A rotation of heads that attention() does not apply itself: model::HeadRotation.
-using HeadRotation = std::variant<RotaryTable, Vjepa2Table>;
-
-// How position enters a layer; null, empty or NoBias: not there.
-struct OrderPosition {
-  const EmbeddingTable* table = nullptr;  // [T, H D], added to the content
-  // T tokens. Of keys: null where queries and keys turn alike (not in xPos).
-  const RotaryTable *rotary = nullptr, *key_rotary = nullptr;
-  BiasForm bias = {};  // H heads
-  const RelativeForm* relative = nullptr;
-  std::span<const HeadRotation> rotations = {}, key_rotations = {};  // T tokens, in this order
-  double softmax_factor = 1;  // times the scale of the scores: DeBERTa's
-};
 
 // The content of every query, key and value: normal numbers [T, H, D], the same for the same
 // seed everywhere.
@@ -45,12 +27,14 @@ struct OrderContent {
 // The largest change of an element of the last token's output when the tokens before it stand
 // in reverse order, by bidirectional attention (gnomon/attention/attention.h, float). Without
 // position at most 2^-17 of the largest value: rounding. Scores are divided by D here, not by
-// its root: each query equals its key, and would else attend to little but itself.
-double order_sensitivity(const OrderContent& content, const OrderPosition& position);
+// its root: each query equals its key, and would else attend to little but itself. Of the plan,
+// for T queries and T keys, the table [T, H D], rotations, bias, relative vectors and the
+// factor of the softmax are read.
+double order_sensitivity(const OrderContent& content, const LayerPlan& plan);
 
 // weights(h, i, j) of each query i on each key j: the softmax of their scores, in double. out:
 // [H, T, T], any strides. Entries that a causal mask hides are NaN.
-void attention_weights(const OrderContent& content, const OrderPosition& position,
+void attention_weights(const OrderContent& content, const LayerPlan& plan,
                        Visibility visibility, View<double, 3> out);
 
 }  // namespace gnomon::analysis

@@ -14,17 +14,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
-#include <type_traits>
 #include <vector>
 
 #include "gnomon/bias/form.h"
-#include "gnomon/dtype.h"
 #include "gnomon/position/positions.h"
 #include "gnomon/relative/form.h"
 #include "gnomon/rotary/rotary.h"
-#include "gnomon/view.h"
+#include "gnomon/tensor.h"
 
 namespace gnomon {
 
@@ -45,47 +44,63 @@ struct AttentionMask {
   bool operator==(const AttentionMask&) const = default;
 };
 
-// How position enters. The pointers are borrowed and may be null.
-struct AttentionPosition {
-  const RotaryTable* query_rotary = nullptr;  // tokens T
-  const RotaryTable* key_rotary = nullptr;    // tokens S; null where cached keys are turned
-  BiasForm bias = {};                         // by Hq heads
-  // Vectors by distance, met by turned queries and keys and by the weights.
-  const RelativeForm* relative = nullptr;
-  // A factor on the whole bias of a query, which may depend on what it holds (WavLM's gate):
-  // [B or 1, Hq, T], any strides. Without data: 1.
-  View<const float, 3> gates = {};
-  // Positions (for the bias) and sequences (packing, padding) of the rows; batch B or 1. Null:
-  // key row j is at position j, query row i at position i + offset, all in one sequence.
-  const Positions* queries = nullptr;  // tokens T
-  const Positions* keys = nullptr;     // tokens S; given together with `queries`
-};
-
 // 1 / sqrt(D), the usual softmax scale. (T5 uses 1.)
 double softmax_scale(std::int64_t head_size);
 
-// What becomes of products before they are weights. The spans are borrowed.
+// Softmax options.
 struct Softmax {
-  double scale = 0;  // of q . k
+  // Of q . k, with every factor. Nothing: factor / sqrt(D).
+  std::optional<double> scale = {};
+  // The factor of an encoding (YaRN's in DeepSeek, DeBERTa's 1 / sqrt(1 + terms)) on the usual
+  // scale; read only if `scale` is not given.
+  double factor = 1;
   // Gemma 2: a product s becomes cap tanh(s / cap), before the bias; positive.
   std::optional<double> cap = {};
   // gpt-oss: one more score for each head, that takes its share of the weight and gives
   // nothing. [Hq] or none.
-  std::span<const double> sinks = {};
+  std::vector<double> sinks = {};
 };
 
-// Keys or values of 8 bits, each head vector with a scale, as rotate_append and copy_append of
-// gnomon/rotary/int8_keys.h write them.
-struct Int8Heads {
-  View<const std::int8_t, 4> values;  // [B, S, Hk, D], the last axis contiguous
-  View<const float, 3> scales;        // [B, S, Hk], any strides
+// Everything that attention needs to know beside its tensors: the mask, the softmax, and how
+// position enters. Calls borrow the plan and copy nothing of it.
+struct AttentionPlan {
+  AttentionMask mask = {};
+  Softmax softmax = {};
+  std::optional<RotaryTable> query_rotary = {};  // tokens T
+  std::optional<RotaryTable> key_rotary = {};    // tokens S; none if cached keys are rotated
+  BiasForm bias = {};                            // by Hq heads
+  // Vectors by distance, met by rotated queries and keys and by the weights.
+  RelativeForm relative = {};
+  // Positions (for the bias) and sequences (packing, padding) of the rows; batch B or 1. Null:
+  // key row j is at position j, query row i at position i + offset, all in one sequence.
+  std::shared_ptr<const Positions> queries = {};  // tokens T
+  std::shared_ptr<const Positions> keys = {};     // tokens S; given together with `queries`
+  // Whether the bias needs gates, which depend on the tokens (WavLM): AttentionInput::gates.
+  bool gated = false;
 };
 
-// q: [B, T, Hq, D], k: [B, S, Hk, D], v: [B, S, Hk, Dv], out: [B, T, Hq, Dv], any strides, the
-// last axis contiguous; out must not overlap the others. Element types of q and out: float,
-// Half, BFloat16 (sums in float), double (in double); of k and v the same, or for float Half or
-// BFloat16 too: attention<float, BFloat16>(...), as a cache has them. Where lse has data, it
-// gets the logarithm of each row's sum of exp(score): [B, Hq, T]; the backward pass needs it.
+// A shared pointer to positions that the caller keeps alive.
+inline std::shared_ptr<const Positions> borrowed(const Positions& positions) {
+  return {std::shared_ptr<const Positions>(), &positions};
+}
+
+// What attention reads. Element types of q: float, Half, BFloat16 (sums in float), double (in
+// double). Of k and v: that of q; for float also Half or BFloat16, as a cache has them; int8
+// with scales (rotate_append and copy_append of gnomon/rotary/int8_keys.h) for all but double.
+struct AttentionInput {
+  ConstTensor q;              // [B, T, Hq, D], any strides, the last axis contiguous
+  ConstTensor k;              // [B, S, Hk, D], likewise
+  ConstTensor v;              // [B, S, Hk, Dv], likewise
+  ConstTensor k_scales = {};  // float [B, S, Hk], any strides; of int8 keys only
+  ConstTensor v_scales = {};  // of int8 values
+  // A factor on the whole bias of a query, which may depend on the token (WavLM): float
+  // [B or 1, Hq, T], any strides. Without data: 1.
+  ConstTensor gates = {};
+};
+
+// out: [B, T, Hq, Dv] of the type of q, any strides, the last axis contiguous; out must not
+// overlap the inputs. If lse has data, it gets the logarithm of each row's sum of exp(score),
+// which the backward pass needs: [B, Hq, T], float (double: double).
 //
 // A query that sees no key gives zeros, and -infinity in lse (its sink, where it has one).
 // Scores up to 1e4 do not overflow. Padding rows are not read: what lies there, a NaN say,
@@ -110,32 +125,24 @@ struct Int8Heads {
 // a GridBias, AxesBias or ProgressiveBias what grows with T + S, for relative vectors twice
 // their numbers.
 //
-// Throws std::invalid_argument when shapes do not fit each other, the mask breaks its rules, or
-// a strip bias does not reach a distance that occurs.
-template <typename T, typename K = T>
-void attention(View<const T, 4> q, std::type_identity_t<View<const K, 4>> k,
-               std::type_identity_t<View<const K, 4>> v, const AttentionMask& mask,
-               const AttentionPosition& position, const Softmax& softmax, View<T, 4> out,
-               View<Accumulator<T>, 3> lse = View<Accumulator<T>, 3>());
+// Throws std::invalid_argument when element types, devices or shapes do not fit each other, the
+// mask breaks its rules, or a strip bias does not reach a distance that occurs.
+void attention(const AttentionInput& input, const AttentionPlan& plan, const Tensor& out,
+               const Tensor& lse = {});
 
-// The same after a cache of 8 bits. T: float, Half, BFloat16.
-template <typename T>
-void attention(View<const T, 4> q, const Int8Heads& k, const Int8Heads& v,
-               const AttentionMask& mask, const AttentionPosition& position,
-               const Softmax& softmax, View<T, 4> out, View<float, 3> lse = View<float, 3>());
-
-// Where the gradients of an AttentionPosition's numbers go, overwritten. Borrowed; what is null
-// or empty is not wanted.
-struct PositionGradient {
+// What the backward pass writes; tensors without data and null pointers are not wanted. q, k
+// and v are required: shaped as the inputs, of their types; they are with respect to the
+// unrotated q and k. All are overwritten.
+struct AttentionGradient {
+  Tensor q, k, v;
   BiasGradient* bias = nullptr;
   RelativeGradient* relative = nullptr;
-  View<float, 3> gates = {};  // [B, Hq, T]
+  Tensor gates = {};             // float [B, Hq, T]
+  std::span<double> sinks = {};  // [Hq]
 };
 
-// Gradients of `attention`. out and lse are what it gave, out_grad [B, T, Hq, Dv] the gradient
-// of out. q_grad, k_grad, v_grad: shaped as q, k, v, overwritten; they are with respect to the
-// unrotated q and k. position_grad says where those of the bias, the gates and the relative
-// vectors go; sinks_grad [Hq], where not empty, gets that of the sinks.
+// Gradients of `attention`. out and lse are its results, out_grad [B, T, Hq, Dv] the gradient
+// of out. All of q, k, v and their gradients have one element type.
 //
 // Error, with e = 2^-18 for float, 2^-46 for double, 2^-18 + 2 half ulps for half and bfloat16
 // (whose `out` is rounded), G = |out_grad| |v| the greatest lengths of head vectors, and w the
@@ -161,13 +168,8 @@ struct PositionGradient {
 // S (D + Dv) numbers for each thread, or for every part where there are any (then at most 32
 // MB), some 2 MB for each thread, and N doubles of a bias, or the numbers of relative
 // vectors, for each part of B Hq heads.
-template <typename T>
-void attention_backward(View<const T, 4> q, View<const T, 4> k, View<const T, 4> v,
-                        const AttentionMask& mask, const AttentionPosition& position,
-                        const Softmax& softmax, View<const T, 4> out,
-                        View<const Accumulator<T>, 3> lse, View<const T, 4> out_grad,
-                        View<T, 4> q_grad, View<T, 4> k_grad, View<T, 4> v_grad,
-                        const PositionGradient& position_grad = {},
-                        std::span<double> sinks_grad = {});
+void attention_backward(const AttentionInput& input, const AttentionPlan& plan,
+                        const ConstTensor& out, const ConstTensor& lse,
+                        const ConstTensor& out_grad, const AttentionGradient& gradient);
 
 }  // namespace gnomon

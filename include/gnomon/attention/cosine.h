@@ -11,8 +11,7 @@
 
 #include <span>
 
-#include "gnomon/dtype.h"
-#include "gnomon/view.h"
+#include "gnomon/tensor.h"
 
 namespace gnomon {
 
@@ -23,8 +22,7 @@ constexpr double least_norm = 1e-12;  // a shorter vector is divided by this
 //
 // Computed in double and rounded once: |out - exact| <= half an ulp + 2^-50 |out| (double:
 // 2^-50 |out|). A vector of zeros stays zeros. Throws when shapes do not fit each other.
-template <typename T>
-void normalise(View<const T, 4> x, std::span<const double> scales, View<T, 4> out);
+void normalise(const ConstTensor& x, std::span<const double> scales, const Tensor& out);
 
 // The gradients: from that of `out` and what x was, x_grad [B, T, H, D], overwritten (it may be
 // out_grad itself), and, where not empty, scale_grad [H], overwritten. With u = x / |x|,
@@ -34,9 +32,8 @@ void normalise(View<const T, 4> x, std::span<const double> scales, View<T, 4> ou
 //
 // Each product u . g is within D 2^-52 |g| of the exact one, scale_grad within D B T times
 // that. Deterministic: the same bits for any number of threads.
-template <typename T>
-void normalise_backward(View<const T, 4> x, std::span<const double> scales,
-                        View<const T, 4> out_grad, View<T, 4> x_grad,
+void normalise_backward(const ConstTensor& x, const ConstTensor& out_grad,
+                        std::span<const double> scales, const Tensor& x_grad,
                         std::span<double> scale_grad = {});
 
 }  // namespace gnomon

@@ -12,8 +12,7 @@
 // Letters: B batch, T tokens, H heads, D head_dim.
 #pragma once
 
-#include "gnomon/dtype.h"
-#include "gnomon/view.h"
+#include "gnomon/tensor.h"
 
 namespace gnomon {
 
@@ -41,8 +40,7 @@ struct HeadNorm {
 //
 // Throws std::invalid_argument when the spec breaks the bounds beside its fields or shapes do
 // not fit.
-template <typename T>
-void normalise_heads(const HeadNorm& norm, View<const float, 2> weight,
-                     View<const float, 2> bias, View<T, 4> x);
+void normalise_heads(const Tensor& x, const HeadNorm& norm, const ConstTensor& weight,
+                     const ConstTensor& bias);
 
 }  // namespace gnomon

@@ -7,7 +7,7 @@
 //   SegmentMemory<float> memory({.memory = 512, .segment = 128, .heads = 8,
 //                                .key_size = 64, .value_size = 64});
 //   const Segment<float> s = memory.append(k, v);              // for each segment, each layer
-//   attention<float>(q, s.keys, s.values, {.visibility = Visibility::causal,
+//   attention(q, s.keys, s.values, {.visibility = Visibility::causal,
 //                    .offset = s.offset, .before = 512}, position, softmax, out);
 //
 // A KvCache keeps all it is given, and positions of any kind; this keeps the last M tokens for

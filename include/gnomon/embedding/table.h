@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "gnomon/dtype.h"
+#include "gnomon/tensor.h"
 #include "gnomon/view.h"
 
 namespace gnomon {
@@ -22,30 +22,28 @@ struct EmbeddingTable {
   bool operator==(const EmbeddingTable&) const = default;
 };
 
-// x[b, t] += scale table[t]. x: [B, T, C], any strides, C contiguous; table: [T, C], likewise.
+// x[b, t] += scale table[t]. x: [B, T, C], any strides, C contiguous; table: float [T, C],
+// likewise.
 // For f16 and bf16 the sum is formed in float and rounded once; for f32 one float addition (and
 // one product, where scale is not 1). Element types of x: float, Half, BFloat16, double. The
 // table is shared by all rows of the batch. Cost: reads and writes x once.
 //
 // Throws std::invalid_argument when shapes differ or C is not contiguous. Allocates nothing.
-template <typename T>
-void add_table(View<T, 3> x, View<const float, 2> table, float scale = 1.0f);
+void add_table(const Tensor& x, const ConstTensor& table, float scale = 1.0f);
 
 // x[b, t] += table[rows[b, t]]: a row per token, for rows that differ along the batch.
 // Throws when a row is outside the table; nothing is clamped, and nothing is written then.
-template <typename T>
-void add_rows(View<T, 3> x, View<const float, 2> table, View<const std::int64_t, 2> rows);
+// rows: int64 [B, T].
+void add_rows(const Tensor& x, const ConstTensor& table, const ConstTensor& rows);
 
 // Gradient of add_table for the table: sums grad [B, T, C] over b into table_grad [T, C], which
 // is added to. The sum runs in double in the order of b, so it is the same for any number of
 // threads. (The gradient for x is grad itself.)
-template <typename T>
-void add_table_backward(View<const T, 3> grad, View<float, 2> table_grad, float scale = 1.0f);
+void add_table_backward(const ConstTensor& grad, float scale, const Tensor& table_grad);
 
 // Gradient of add_rows for the table, a scatter-add: table_grad[rows[b, t]] += grad[b, t], in
 // the order of (b, t) for each row of the table, whatever the number of threads.
-template <typename T>
-void add_rows_backward(View<const T, 3> grad, View<const std::int64_t, 2> rows,
-                       View<float, 2> table_grad);
+void add_rows_backward(const ConstTensor& grad, const ConstTensor& rows,
+                       const Tensor& table_grad);
 
 }  // namespace gnomon

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "gnomon/attention/attention.h"
-#include "gnomon/attention/qk_norm.h"
+#include "gnomon/attention/layer_plan.h"
 #include "gnomon/bias/alibi.h"
 #include "gnomon/bias/clipped.h"
 #include "gnomon/bias/dynamic.h"
@@ -175,69 +175,16 @@ struct Window {
   bool operator==(const Window&) const = default;
 };
 
-// Whether q and k are normalised before or after they are rotated.
-enum class NormOrder { before_rotation = 1, after_rotation };
-
-// A rotation of heads that attention() does not apply itself: V-JEPA 2's, or a second one.
-using HeadRotation = std::variant<RotaryTable, Vjepa2Table>;
-
-// A norm of q, k or v and its weights, [1 or H, D] each; empty: 1 and 0.
-struct LoweredNorm {
-  HeadNorm norm;
-  std::int64_t heads = 0, head_dim = 0;  // of the weights
-  std::vector<float> weight = {}, bias = {};
-};
-
-// What one encoding, or the mixture of a layer, does at each place where position can enter.
-struct Lowered {
-  std::optional<EmbeddingTable> table = {};  // [queries, C]; of a batch [B queries, C]
-  // Where queries and keys are the same tokens, copies of one table that share its memory.
-  std::optional<RotaryTable> query_rotary = {}, key_rotary = {};
-  // Rotations of queries and keys that must be applied before attention(), in this order.
-  std::vector<HeadRotation> query_rotations = {}, key_rotations = {};
-  BiasForm bias = {};
-  std::shared_ptr<const std::vector<float>> dense = {};  // what a DenseBias views
-  RelativeForm relative = {};
-  // Cosine attention: queries and keys are scaled to length 1, and q . k by this, in place of
-  // the softmax scale. [H]; empty: plain products.
-  std::vector<double> cosine = {};
-  // The attention's own softmax scale is multiplied by this: YaRN's (DeepSeek), DeBERTa's
-  // 1 / sqrt(1 + terms).
-  double softmax_factor = 1;
-  // The scale of q . k with every factor. 0: neither the window nor the spec has a scale, so it
-  // is the attention's own scale x softmax_factor.
-  double softmax_scale = 0;
-
-  // What a layer of a model does besides (`lower_layer` in layer.h); `lower` leaves it unset.
-  AttentionMask mask = {};
-  std::optional<double> softcap = {};
-  std::vector<double> sinks = {};  // [H] or none
-  std::optional<QueryTemperature> query_scale = {};
-  std::shared_ptr<const Positions> scale_positions = {};  // of query_scale
-  std::optional<LoweredNorm> query_norm = {}, key_norm = {}, value_norm = {};
-  double value_scale = 1;  // after the norm
-  // Rotates the layer's input [B, T, H, D], by heads, before it is projected to q and k
-  // (Conformer); q and k are then not rotated.
-  std::optional<RotaryTable> hidden_rotary = {};
-  // The table is added to what is projected to q and k in each layer, not to v (DETR), and not
-  // to the embeddings.
-  bool table_in_layers = false;
-  bool gated = false;  // the bias needs gates of each layer's input (WavLM)
-  NormOrder norm_order = NormOrder::before_rotation;
-  // Positions and sequences of the tokens, which may be the caller's own; none: rows are
-  // positions, all in one sequence.
-  std::shared_ptr<const Positions> queries = {}, keys = {};
-};
 // `values`: one matrix for each of the parameters, in their order and shape. Throws when they
 // do not match, when the window exceeds the capacity, or when two encodings of a mixture have
 // the same part (two rotations may, of different elements of a head).
-Lowered lower(const Encoding& encoding, const Window& window,
-              std::span<const View<const float, 2>> values);
-Lowered lower(const Mixture& mixture, const Window& window,
-              std::span<const View<const float, 2>> values);
+LayerPlan lower(const Encoding& encoding, const Window& window,
+                std::span<const View<const float, 2>> values);
+LayerPlan lower(const Mixture& mixture, const Window& window,
+                std::span<const View<const float, 2>> values);
 
-// The gradients of a Lowered; empty where it has no such part.
-struct LoweredGradient {
+// The gradients of a LayerPlan; empty where it has no such part.
+struct LayerGradient {
   View<const float, 2> table = {};  // [queries, C]
   BiasGradient bias = {};
   RelativeGradient relative = {};
@@ -245,11 +192,11 @@ struct LoweredGradient {
 };
 // Adds to grads, shaped as `values`, which are those that `lower` had.
 void lower_backward(const Encoding& encoding, const Window& window,
-                    std::span<const View<const float, 2>> values,
-                    const LoweredGradient& lowered, std::span<const View<float, 2>> grads);
+                    std::span<const View<const float, 2>> values, const LayerGradient& lowered,
+                    std::span<const View<float, 2>> grads);
 void lower_backward(const Mixture& mixture, const Window& window,
-                    std::span<const View<const float, 2>> values,
-                    const LoweredGradient& lowered, std::span<const View<float, 2>> grads);
+                    std::span<const View<const float, 2>> values, const LayerGradient& lowered,
+                    std::span<const View<float, 2>> grads);
 
 // A bias that each query multiplies by a factor of what its token holds (WavLM). x: [B, T, C],
 // what enters the layer; out, [B, H, T], gets the factors. Throws std::invalid_argument where
@@ -266,7 +213,7 @@ void gates_backward(const Mixture& mixture, std::span<const View<const float, 2>
 // schedule. (xPos has two schedules, V-JEPA 2 none.)
 std::optional<RotarySchedule> rotary_schedule(const Encoding& encoding,
                                               std::int64_t length = 0);
-// Lowered::softmax_factor at a declared length. Throws as scaled_frequencies.
+// LayerPlan::softmax_factor at a declared length. Throws as scaled_frequencies.
 double softmax_factor(const Encoding& encoding, std::int64_t length = 0);
 
 // {"kind": "rotary", "dim": 64, "pairing": "halves", ...} and back; reading refuses unknown

@@ -6,8 +6,7 @@
 //   add_position(plan.layer(0), x);                 // where a table is added to embeddings
 //   for each layer: q, k, v = projections of x
 //     prepare(plan.layer(l), q, k, v);              // norms, rotation, query scale
-//     attention(q, keys, values, plan.layer(l).mask, attention_position(plan.layer(l)),
-//               softmax(plan.layer(l)), out);
+//     attention({q, keys, values}, plan.layer(l), out);
 //
 // `lower_layer` is the same for one layer, without a state. What a model does and this library
 // cannot say is refused, with the model's name and the reason.
@@ -26,6 +25,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gnomon/attention/layer_plan.h"
 #include "gnomon/model/description.h"
 #include "gnomon/view.h"
 
@@ -66,38 +66,14 @@ struct LayerTokens {
 // "key_norm.bias", [1 or H, D] each, where the layer has them (Llama 4's norms have none).
 std::vector<Parameter> layer_parameters(const LayerGroup& group);
 
-// Everything that attention of the layer needs for these tokens. `values`: one matrix for each
+// The plan of the layer for these tokens; keys are rotated by `prepare`, on their way into a
+// cache. `values`: one matrix for each
 // of layer_parameters; a matrix without data stands for norm weights of 1 and biases of 0.
 //
 // Throws std::invalid_argument when the model has no such part or layer, when the group is
 // unsupported, when values do not match, or as `lower`.
-Lowered lower_layer(const ModelDescription& model, std::int64_t layer, std::string_view part,
-                    const LayerTokens& tokens, std::span<const View<const float, 2>> values);
-
-// x[b, t] += the table of position, where one is added to the embeddings. x: [B, T, C], any
-// strides, C contiguous. Call it once, before the first layer.
-template <typename T>
-void add_position(const Lowered& lowered, View<T, 3> x);
-
-// Whether q and k are projected from another input than v: one that `prepare_input` changes.
-bool has_own_input(const Lowered& lowered) noexcept;
-// Brings a layer's input x [B, T, C] to what is projected to q and k: rotated by heads
-// (Conformer), or with the table added (DETR). Otherwise leaves it.
-template <typename T>
-void prepare_input(const Lowered& lowered, std::int64_t heads, View<T, 3> x);
-
-// Brings projected queries and keys to what attention multiplies: norms, rotations, cosine
-// scales, the query's scale by position; and normalises values where a model does. In place.
-// q: [B, T, H, D]; k, v: [B, T, Hk, D], the keys and values of the same tokens, on their way
-// into the cache. Without data: left out. Element types: float, Half, BFloat16, double.
-template <typename T>
-void prepare(const Lowered& lowered, View<T, 4> q, View<T, 4> k, View<T, 4> v = {});
-
-// What is left for attention() after `prepare`: bias, relative vectors, positions. Borrows.
-// gates [B or 1, H, T]: of a layer whose bias is gated (ModelPlan::gates). Throws where they
-// are needed and not given.
-AttentionPosition attention_position(const Lowered& lowered, View<const float, 3> gates = {});
-Softmax softmax(const Lowered& lowered);  // final scale, cap, sinks; borrows
+LayerPlan lower_layer(const ModelDescription& model, std::int64_t layer, std::string_view part,
+                      const LayerTokens& tokens, std::span<const View<const float, 2>> values);
 
 // A tensor of a checkpoint as floats.
 struct CheckpointTensor {
@@ -127,7 +103,7 @@ class ModelPlan {
   // Throws as lower_layer.
   void set_tokens(const LayerTokens& tokens);
   // Valid until the next set_tokens.
-  const Lowered& layer(std::int64_t layer) const;
+  const LayerPlan& layer(std::int64_t layer) const;
   // The gates of a layer whose bias is gated, from its input x [B, T, C] to out [B, H, T].
   void gates(std::int64_t layer, View<const float, 3> x, View<float, 3> out) const;
 

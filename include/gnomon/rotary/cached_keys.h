@@ -17,34 +17,26 @@
 #include <span>
 #include <string>
 
-#include "gnomon/dtype.h"
 #include "gnomon/position/positions.h"
 #include "gnomon/rotary/rotary.h"
-#include "gnomon/view.h"
+#include "gnomon/tensor.h"
 
 namespace gnomon {
 
 // Rotates new keys and writes them to their place in a cache, in one pass: each element of k is
 // read once and each of slot written once; k stays as it is. Elements that do not turn are
 // copied. k, slot: [B, T, H, D] or [T, H, D], any strides, D contiguous, no overlap. T to U:
-// float, Half, BFloat16 and double to themselves, float to Half or BFloat16. k's type is not
-// deduced: rotate_append<float>(k, table, slot).
+// float, Half, BFloat16 and double to themselves, float to Half or BFloat16.
 //
 // Error: T to T the same bits as `rotate`; float to 16 bits that sum in float, rounded once.
 // Threads split the tokens; the result does not depend on their number. Allocates nothing.
 //
 // Throws std::invalid_argument as `rotate`, and when slot has another shape than k.
-template <typename T, typename U>
-void rotate_append(View<const T, 4> k, const RotaryTable& table, View<U, 4> slot);
-template <typename T, typename U>
-void rotate_append(View<const T, 3> k, const RotaryTable& table, View<U, 3> slot);
+void rotate_append(const ConstTensor& k, const RotaryTable& table, const Tensor& slot);
 
 // The same for what does not turn: values, and keys of layers without rotary. Same type: the
 // same bits.
-template <typename T, typename U>
-void copy_append(View<const T, 4> x, View<U, 4> slot);
-template <typename T, typename U>
-void copy_append(View<const T, 3> x, View<U, 3> slot);
+void copy_append(const ConstTensor& x, const Tensor& slot);
 
 // Moves cached keys by `delta` positions, in place: keys turned for p become keys for
 // p + delta, for any p, since a turn of delta f is added. One row of cos and sin serves all
@@ -71,21 +63,14 @@ void copy_append(View<const T, 3> x, View<U, 3> slot);
 //
 // Throws std::invalid_argument when the schedule breaks its bounds, an axis has no delta, a
 // delta is beyond 2^31 in magnitude, m overflows float, or a head does not fit as in `rotate`.
-template <typename U>
-void shift_keys(View<U, 4> cached, const RotarySchedule& schedule, std::int64_t delta);
-template <typename U>
-void shift_keys(View<U, 3> cached, const RotarySchedule& schedule, std::int64_t delta);
-template <typename U>
-void shift_keys(View<U, 4> cached, const RotarySchedule& schedule,
-                std::span<const std::int64_t> deltas);
-template <typename U>
-void shift_keys(View<U, 3> cached, const RotarySchedule& schedule,
+void shift_keys(const Tensor& cached, const RotarySchedule& schedule, std::int64_t delta);
+void shift_keys(const Tensor& cached, const RotarySchedule& schedule,
                 std::span<const std::int64_t> deltas);
 
 // Turns keys of one schedule into keys of another, in place, by one rotation of
 // p (to.inv_freq - from.inv_freq), computed in double, times m: the ratio of the two
-// table_scales and of what the two growths make of p. positions: where the keys are; [S] shared
-// by the batch, of B or 1 rows, or one for every axis. Equal schedules leave every bit.
+// table_scales and of what the two growths make of p. positions: where the keys are, of
+// B or 1 rows of S tokens, or one for every axis. Equal schedules leave every bit.
 //
 // Error: as shift_keys with this m, and for positions so far that the angle
 // w = |p (to.inv_freq - from.inv_freq)| exceeds 2^26 radians, w 2^-53 m (|a| + |b|) on top.
@@ -95,15 +80,12 @@ void shift_keys(View<U, 3> cached, const RotarySchedule& schedule,
 // Throws std::invalid_argument as shift_keys, and when the schedules differ in pairing, first,
 // dim or axes (naming where), from.table_scale is 0, or the positions are not those of S tokens
 // and B or 1 rows. Whatever it throws, the keys are as they were.
-template <typename U>
-void rerotate_keys(View<U, 4> cached, const RotarySchedule& from, const RotarySchedule& to,
-                   const Positions& positions);
-template <typename U>
-void rerotate_keys(View<U, 4> cached, const RotarySchedule& from, const RotarySchedule& to,
+void rerotate_keys(const Tensor& cached, const RotarySchedule& from, const RotarySchedule& to,
                    std::span<const Positions> axes);
-template <typename U>
-void rerotate_keys(View<U, 3> cached, const RotarySchedule& from, const RotarySchedule& to,
-                   std::span<const std::int64_t> positions);
+inline void rerotate_keys(const Tensor& cached, const RotarySchedule& from,
+                          const RotarySchedule& to, const Positions& positions) {
+  rerotate_keys(cached, from, to, std::span(&positions, 1));
+}
 
 // The first difference between two schedules, as messages name it; empty where they are equal:
 //

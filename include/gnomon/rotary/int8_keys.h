@@ -8,17 +8,15 @@
 // Letters: B batch, T tokens, H key heads, D head size.
 #pragma once
 
-#include <cstdint>
-
 #include "gnomon/rotary/rotary.h"
-#include "gnomon/view.h"
+#include "gnomon/tensor.h"
 
 namespace gnomon {
 
 // Rotates new keys and writes them to their place in a cache, in one pass; k stays as it is.
 // k, slot: [B, T, H, D] or [T, H, D], any strides, D contiguous and at most 4096; scales:
-// [B, T, H] or [T, H], any strides. Element types of k: float, Half, BFloat16; not deduced:
-// rotate_append<float>(k, table, slot, scales).
+// [B, T, H] or [T, H], any strides. Element types of k: float, Half, BFloat16; of
+// slot: int8; of scales: float.
 //
 // Error: |x' - scale q| <= max |x'| (1/254 + 2^-22) beside that of `rotate` for float. A head
 // whose elements are all below 2^-100 gets scale 0 and zeros; one that holds an infinity or a
@@ -27,17 +25,10 @@ namespace gnomon {
 //
 // Throws std::invalid_argument as `rotate`, and when slot has another shape than k, scales
 // another than its first axes, or D is above 4096.
-template <typename T>
-void rotate_append(View<const T, 4> k, const RotaryTable& table, View<std::int8_t, 4> slot,
-                   View<float, 3> scales);
-template <typename T>
-void rotate_append(View<const T, 3> k, const RotaryTable& table, View<std::int8_t, 3> slot,
-                   View<float, 2> scales);
+void rotate_append(const ConstTensor& k, const RotaryTable& table, const Tensor& slot,
+                   const Tensor& scales);
 
 // The same for what does not turn: values, and keys of layers without rotary.
-template <typename T>
-void copy_append(View<const T, 4> x, View<std::int8_t, 4> slot, View<float, 3> scales);
-template <typename T>
-void copy_append(View<const T, 3> x, View<std::int8_t, 3> slot, View<float, 2> scales);
+void copy_append(const ConstTensor& x, const Tensor& slot, const Tensor& scales);
 
 }  // namespace gnomon

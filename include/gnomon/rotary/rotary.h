@@ -20,12 +20,12 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <type_traits>
 #include <vector>
 
 #include "gnomon/angles.h"
 #include "gnomon/dtype.h"
 #include "gnomon/position/positions.h"
+#include "gnomon/tensor.h"
 #include "gnomon/view.h"
 
 namespace gnomon {
@@ -129,6 +129,9 @@ class RotaryTable {
 // (so also [B, H, T, D] and packed QKV), D contiguous. Element types: float, Half, BFloat16,
 // double.
 //
+// Direction::inverse gives the gradient of the forward rotation, and undoes the rotation up to
+// rounding (with a table_scale s: times s squared).
+//
 // Error: |x' - exact| <= 3 * 2^-24 * (|a| + |b|) for float and, since the table is float, for
 // double; for half and bfloat16 the same sum in float, rounded once more. Every instruction set
 // meets it; they need not agree bit for bit. Cost: reads and writes x once, so it is bound by
@@ -137,40 +140,17 @@ class RotaryTable {
 // Throws std::invalid_argument when x has other than the table's T tokens, other than its B
 // rows where that is not 1, D < first + R, or D not contiguous. Allocates nothing, and starts
 // no thread for less than 2^17 elements.
-template <typename T>
-void rotate(View<T, 4> x, const RotaryTable& table);
-template <typename T>
-void rotate(View<T, 3> x, const RotaryTable& table);
+void rotate(const Tensor& x, const RotaryTable& table,
+            Direction direction = Direction::forward);
 
-// Queries and keys in one pass over the table. They may differ in heads and head size. Throws
-// also when they differ in rows; nothing is written then.
-template <typename T>
-void rotate(View<T, 4> q, View<T, 4> k, const RotaryTable& table);
-template <typename T>
-void rotate(View<T, 3> q, View<T, 3> k, const RotaryTable& table);
+// Queries and keys of one element type in one pass over the table. They may differ in heads
+// and head size. Throws also when they differ in rows; nothing is written then.
+void rotate(const Tensor& q, const Tensor& k, const RotaryTable& table,
+            Direction direction = Direction::forward);
 
-// x stays, out gets its rotation; elements that do not turn are copied. out: as x, the same
+// x stays, out gets its rotation; elements that do not rotate are copied. out: as x, the same
 // shape, no overlap. (Into a cache, perhaps of another type: rotate_append, in cached_keys.h.)
-template <typename T>
-void rotate(std::type_identity_t<View<const T, 4>> x, const RotaryTable& table, View<T, 4> out);
-template <typename T>
-void rotate(std::type_identity_t<View<const T, 3>> x, const RotaryTable& table, View<T, 3> out);
-
-// The gradients of `rotate`: the same pairs, turned back. Undoes `rotate` up to rounding (with
-// a table_scale s: times s squared). Arguments, error, cost and throws as its own.
-template <typename T>
-void rotate_backward(View<T, 4> grad, const RotaryTable& table);
-template <typename T>
-void rotate_backward(View<T, 3> grad, const RotaryTable& table);
-template <typename T>
-void rotate_backward(View<T, 4> grad_q, View<T, 4> grad_k, const RotaryTable& table);
-template <typename T>
-void rotate_backward(View<T, 3> grad_q, View<T, 3> grad_k, const RotaryTable& table);
-template <typename T>
-void rotate_backward(std::type_identity_t<View<const T, 4>> grad, const RotaryTable& table,
-                     View<T, 4> out);
-template <typename T>
-void rotate_backward(std::type_identity_t<View<const T, 3>> grad, const RotaryTable& table,
-                     View<T, 3> out);
+void rotate(const ConstTensor& x, const RotaryTable& table, Direction direction,
+            const Tensor& out);
 
 }  // namespace gnomon

@@ -12,9 +12,8 @@
 
 #include <cstdint>
 
-#include "gnomon/dtype.h"
 #include "gnomon/position/positions.h"
-#include "gnomon/view.h"
+#include "gnomon/tensor.h"
 
 namespace gnomon {
 
@@ -48,19 +47,10 @@ double factor(const QueryTemperature& temperature, std::int64_t position);
 // writes once the q of the tokens whose factor is not 1. Throws as `factor`, and when q has
 // other than the positions' tokens, other than their rows where they have more than one, or D
 // not contiguous.
-template <typename T>
-void scale_queries(View<T, 4> q, const QueryTemperature& temperature,
+//
+// The factor of a position is its own transpose, so the gradient of q is scale_queries of the
+// gradient of the result.
+void scale_queries(const Tensor& q, const QueryTemperature& temperature,
                    const Positions& positions);
-template <typename T>
-void scale_queries(View<T, 3> q, const QueryTemperature& temperature,
-                   const Positions& positions);
-
-// Its gradient: a factor is its own transpose, so this multiplies by the same.
-template <typename T>
-void scale_queries_backward(View<T, 4> grad, const QueryTemperature& temperature,
-                            const Positions& positions);
-template <typename T>
-void scale_queries_backward(View<T, 3> grad, const QueryTemperature& temperature,
-                            const Positions& positions);
 
 }  // namespace gnomon

@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "gnomon/angles.h"
-#include "gnomon/dtype.h"
 #include "gnomon/position/positions.h"
+#include "gnomon/tensor.h"
 #include "gnomon/view.h"
 
 namespace gnomon {
@@ -69,16 +69,10 @@ class Vjepa2Table {
 //
 // Throws std::invalid_argument when x has other than the table's T tokens, B rows (where that
 // is not 1) or S elements, or S not contiguous. Allocates nothing.
-template <typename T>
-void rotate(View<T, 4> x, const Vjepa2Table& table);
-template <typename T>
-void rotate(View<T, 3> x, const Vjepa2Table& table);
+void rotate(const Tensor& x, const Vjepa2Table& table);
 
 // The gradient of `rotate`: the transpose, which here does not undo it.
 //   a' = a cos u + b sin v        b' = b cos v - a sin u
-template <typename T>
-void rotate_backward(View<T, 4> grad, const Vjepa2Table& table);
-template <typename T>
-void rotate_backward(View<T, 3> grad, const Vjepa2Table& table);
+void rotate_backward(const Tensor& grad, const Vjepa2Table& table);
 
 }  // namespace gnomon

@@ -55,11 +55,12 @@ struct Entry<AxialLearned> : EntryOf<AxialLearned> {
           ids[t] = ids[t] * s.rows[a] + axes[a].ids[t];
     return ids;
   }
-  static void lower(const AxialLearned& s, const Call& call, Values values, Lowered& lowered) {
+  static void lower(const AxialLearned& s, const Call& call, Values values,
+                    LayerPlan& lowered) {
     lowered.table = axial_table(s, values, cells(s, call));
   }
   static void backward(const AxialLearned& s, const Call& call, Values,
-                       const LoweredGradient& grad, Gradients grads) {
+                       const LayerGradient& grad, Gradients grads) {
     fill_backward<float>(s, grad.table, call.query_positions().ids, grads);
   }
 };

@@ -39,7 +39,7 @@ struct Entry<AxialRotary> : EntryOf<AxialRotary> {
   static RotarySchedule schedule(const AxialRotary& s, std::int64_t) {
     return gnomon::schedule(s);
   }
-  static void lower(const AxialRotary& s, const Call& call, Values, Lowered& lowered) {
+  static void lower(const AxialRotary& s, const Call& call, Values, LayerPlan& lowered) {
     if (s.grid.empty()) return put_rotation(gnomon::schedule(s), call, lowered);
     const auto queries = cells_or_axes(call.query_axes(), s.grid);
     const auto keys = cells_or_axes(call.turned_axes(), s.grid);

@@ -22,12 +22,12 @@ struct Entry<ClippedBias> : EntryOf<ClippedBias> {
   static std::vector<Parameter> parameters(const ClippedBias& s) {
     return {{"table", s.heads, s.before + 1 + s.after, table_deviation}};
   }
-  static void lower(const ClippedBias& s, const Call& call, Values values, Lowered& lowered) {
+  static void lower(const ClippedBias& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto [first, count] = call.distances();
     lowered.bias = strip(s, values[0], first, count);
   }
   static void backward(const ClippedBias& s, const Call& call, Values,
-                       const LoweredGradient& grad, Gradients grads) {
+                       const LayerGradient& grad, Gradients grads) {
     const auto [first, count] = call.distances();
     strip_backward(s, grad.bias.values, first, count, grads[0]);
   }

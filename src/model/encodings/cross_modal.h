@@ -37,11 +37,11 @@ struct Entry<CrossModal> : EntryOf<CrossModal> {
     tokens.patches.axes = 2;
     return tokens;
   }
-  static void lower(const CrossModal& s, const Call& call, Values values, Lowered& lowered) {
+  static void lower(const CrossModal& s, const Call& call, Values values, LayerPlan& lowered) {
     lowered.table = cross_modal_table(s, tokens(call), values[0]);
   }
-  static void backward(const CrossModal& s, const Call& call, Values,
-                       const LoweredGradient& grad, Gradients grads) {
+  static void backward(const CrossModal& s, const Call& call, Values, const LayerGradient& grad,
+                       Gradients grads) {
     cross_modal_table_backward(s, tokens(call), grad.table, grads[0]);
   }
 };

@@ -82,12 +82,12 @@ struct Entry<Deberta> : EntryOf<Deberta> {
     return gnomon::softmax_scale(s) * std::sqrt(static_cast<double>(s.size));
   }
   static std::int64_t head_dim(const Deberta& s) { return s.size; }
-  static void lower(const Deberta& s, const Call& call, Values values, Lowered& lowered) {
+  static void lower(const Deberta& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto [first, count] = call.distances();
     lowered.relative = gnomon::lower(s, named(s, values), first, count);
   }
   static void backward(const Deberta& s, const Call& call, Values values,
-                       const LoweredGradient& grad, Gradients grads) {
+                       const LayerGradient& grad, Gradients grads) {
     const auto [first, count] = call.distances();
     gnomon::lower_backward(s, named(s, values), first, count, grad.relative, named(s, grads));
   }

@@ -34,14 +34,14 @@ struct Entry<Decomposed> : EntryOf<Decomposed> {
   }
   static std::int64_t head_dim(const Decomposed& s) { return s.size; }
   // One grid, whose cells are the positions.
-  static void lower(const Decomposed& s, const Call& call, Values values, Lowered& lowered) {
+  static void lower(const Decomposed& s, const Call& call, Values values, LayerPlan& lowered) {
     if (s.class_tokens || s.key_height || s.key_width)
       refuse("decomposed", "an encoding by name must have one grid and no class token",
              to_json(s));
     lowered.relative = gnomon::lower(s, {values[0], values[1]}, call.softmax_scale).form;
   }
-  static void backward(const Decomposed& s, const Call& call, Values,
-                       const LoweredGradient& grad, Gradients grads) {
+  static void backward(const Decomposed& s, const Call& call, Values, const LayerGradient& grad,
+                       Gradients grads) {
     gnomon::lower_backward(s, call.softmax_scale, grad.relative, {grads[0], grads[1]});
   }
 };

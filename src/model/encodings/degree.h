@@ -33,12 +33,12 @@ struct Entry<PathDegree> : EntryOf<PathDegree> {
   }
   static std::optional<std::int64_t> capacity(const PathDegree& s) { return s.nodes; }
 
-  static void lower(const PathDegree& s, const Call& call, Values values, Lowered& lowered) {
+  static void lower(const PathDegree& s, const Call& call, Values values, LayerPlan& lowered) {
     const DegreeRows rows = path_degree_rows(s, call.query_positions().ids);
     lowered.table = degree_table(s.degree, rows, values[0], values[1]);
   }
-  static void backward(const PathDegree& s, const Call& call, Values,
-                       const LoweredGradient& grad, Gradients grads) {
+  static void backward(const PathDegree& s, const Call& call, Values, const LayerGradient& grad,
+                       Gradients grads) {
     const DegreeRows rows = path_degree_rows(s, call.query_positions().ids);
     degree_table_backward(s.degree, rows, grad.table, grads[0], grads[1]);
   }

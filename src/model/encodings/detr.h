@@ -30,7 +30,7 @@ struct Entry<DetrPage> : EntryOf<DetrPage> {
     if (s.height == 0 && s.width == 0) return std::nullopt;  // of whatever image comes
     return gnomon::capacity(s);
   }
-  static void lower(const DetrPage& s, const Call& call, Values, Lowered& lowered) {
+  static void lower(const DetrPage& s, const Call& call, Values, LayerPlan& lowered) {
     DetrPage page = s;
     if (s.height == 0 && call.image.size() == 3)
       page.height = call.image[1], page.width = call.image[2];

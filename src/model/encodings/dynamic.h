@@ -50,12 +50,12 @@ struct Entry<DynamicBias> : EntryOf<DynamicBias> {
       layers.push_back({all[i], column(all[i + 1])});
     return layers;
   }
-  static void lower(const DynamicBias& s, const Call& call, Values values, Lowered& lowered) {
+  static void lower(const DynamicBias& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto [first, count] = call.distances();
     lowered.bias = strip(s, layers(values), first, count);
   }
   static void backward(const DynamicBias& s, const Call& call, Values values,
-                       const LoweredGradient& grad, Gradients grads) {
+                       const LayerGradient& grad, Gradients grads) {
     const auto [first, count] = call.distances();
     strip_backward(s, layers(values), grad.bias.values, first, count, layers(grads));
   }

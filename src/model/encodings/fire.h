@@ -36,10 +36,10 @@ struct Entry<Fire> : EntryOf<Fire> {
     return {column(all[0]), column(all[1]), all[2],
             column(all[3]), column(all[4]), column(all[5])};
   }
-  static void lower(const Fire& s, const Call&, Values values, Lowered& lowered) {
+  static void lower(const Fire& s, const Call&, Values values, LayerPlan& lowered) {
     lowered.bias = gnomon::lower(s, network(values));
   }
-  static void backward(const Fire& s, const Call&, Values values, const LoweredGradient& grad,
+  static void backward(const Fire& s, const Call&, Values values, const LayerGradient& grad,
                        Gradients grads) {
     gnomon::lower_backward(s, network(values), grad.bias.values, network(grads));
   }

@@ -84,7 +84,7 @@ struct Entry<FourierLine> : EntryOf<FourierLine> {
     const std::int64_t count = features(s.fourier);
     return {filled.data(), {static_cast<std::int64_t>(filled.size()) / count, count}};
   }
-  static void lower(const FourierLine& s, const Call& call, Values values, Lowered& lowered) {
+  static void lower(const FourierLine& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto filled = line_features(s, call.query_positions().ids);
     if (s.dim == 0)
       lowered.table = EmbeddingTable{call.queries(), features(s.fourier),
@@ -93,7 +93,7 @@ struct Entry<FourierLine> : EntryOf<FourierLine> {
       lowered.table = projected(rows(s, filled), values[0]);
   }
   static void backward(const FourierLine& s, const Call& call, Values,
-                       const LoweredGradient& grad, Gradients grads) {
+                       const LayerGradient& grad, Gradients grads) {
     const auto filled = line_features(s, call.query_positions().ids);
     project_backward<float>(rows(s, filled), grad.table, grads[0]);
   }

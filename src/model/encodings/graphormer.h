@@ -33,12 +33,12 @@ struct Entry<Graphormer> : EntryOf<Graphormer> {
   static std::vector<Parameter> parameters(const Graphormer& s) {
     return {{"spatial", s.unreachable + 2, s.heads, table_deviation}};
   }
-  static void lower(const Graphormer& s, const Call& call, Values values, Lowered& lowered) {
+  static void lower(const Graphormer& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto [first, count] = call.distances();
     lowered.bias = strip(s, values[0], first, count);
   }
-  static void backward(const Graphormer& s, const Call& call, Values,
-                       const LoweredGradient& grad, Gradients grads) {
+  static void backward(const Graphormer& s, const Call& call, Values, const LayerGradient& grad,
+                       Gradients grads) {
     const auto [first, count] = call.distances();
     strip_backward(s, grad.bias.values, first, count, grads[0]);
   }

@@ -32,7 +32,7 @@ struct Entry<SinusoidalGrid> : EntryOf<SinusoidalGrid> {
     if (s.grid.empty()) return std::nullopt;
     return gnomon::capacity(s);
   }
-  static void lower(const SinusoidalGrid& s, const Call& call, Values, Lowered& lowered) {
+  static void lower(const SinusoidalGrid& s, const Call& call, Values, LayerPlan& lowered) {
     const auto axes = call.query_axes();
     if (!s.grid.empty() && (call.line || axes.size() == 1)) {
       lowered.table = grid_table(s, call.query_positions().ids);

@@ -38,12 +38,12 @@ struct Entry<Kerple> : EntryOf<Kerple> {
   static KerpleParameters<T> rates(std::span<const View<T, 2>> all) {
     return {column(all[0]), column(all[1])};
   }
-  static void lower(const Kerple& s, const Call& call, Values values, Lowered& lowered) {
+  static void lower(const Kerple& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto [first, count] = call.distances();
     lowered.bias = strip(s, rates(values), first, count);
   }
   static void backward(const Kerple& s, const Call& call, Values values,
-                       const LoweredGradient& grad, Gradients grads) {
+                       const LayerGradient& grad, Gradients grads) {
     const auto [first, count] = call.distances();
     strip_backward(s, rates(values), grad.bias.values, first, count, rates(grads));
   }

@@ -51,13 +51,14 @@ struct Entry<PathLaplacian> : EntryOf<PathLaplacian> {
   }
   static std::optional<std::int64_t> capacity(const PathLaplacian& s) { return s.nodes; }
 
-  static void lower(const PathLaplacian& s, const Call& call, Values values, Lowered& lowered) {
+  static void lower(const PathLaplacian& s, const Call& call, Values values,
+                    LayerPlan& lowered) {
     const std::vector<double> features = path_features(s, call.query_positions().ids);
     lowered.table =
         projected({features.data(), {call.queries(), s.laplacian.vectors}}, values[0]);
   }
   static void backward(const PathLaplacian& s, const Call& call, Values,
-                       const LoweredGradient& grad, Gradients grads) {
+                       const LayerGradient& grad, Gradients grads) {
     const std::vector<double> features = path_features(s, call.query_positions().ids);
     project_backward<float>({features.data(), {call.queries(), s.laplacian.vectors}},
                             grad.table, grads[0]);

@@ -34,11 +34,11 @@ struct Entry<LayoutBias> : EntryOf<LayoutBias> {
     const std::int64_t most = ids.empty() ? 0 : *std::max_element(ids.begin(), ids.end());
     return page_of_text(most + 1, s.columns);
   }
-  static void lower(const LayoutBias& s, const Call& call, Values values, Lowered& lowered) {
+  static void lower(const LayoutBias& s, const Call& call, Values values, LayerPlan& lowered) {
     lowered.bias = gnomon::lower(s, {values[0], values[1], values[2]}, text(s, call));
   }
-  static void backward(const LayoutBias& s, const Call& call, Values,
-                       const LoweredGradient& grad, Gradients grads) {
+  static void backward(const LayoutBias& s, const Call& call, Values, const LayerGradient& grad,
+                       Gradients grads) {
     gnomon::lower_backward(s, text(s, call), grad.bias.values, {grads[0], grads[1], grads[2]});
   }
 };

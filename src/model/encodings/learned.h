@@ -46,7 +46,7 @@ struct Entry<Learned> : EntryOf<Learned> {
     return ordered;
   }
 
-  static void lower(const Learned& s, const Call& call, Values values, Lowered& lowered) {
+  static void lower(const Learned& s, const Call& call, Values values, LayerPlan& lowered) {
     if (call.resized) {
       lowered.table = resized(s, call, values[0]);
       return;
@@ -58,7 +58,7 @@ struct Entry<Learned> : EntryOf<Learned> {
       for (std::int64_t c = 0; c < s.dim; ++c) table.values.push_back(values[0](row, c));
     lowered.table = std::move(table);
   }
-  static void backward(const Learned& s, const Call& call, Values, const LoweredGradient& grad,
+  static void backward(const Learned& s, const Call& call, Values, const LayerGradient& grad,
                        Gradients grads) {
     const auto rows = learned_rows(s, call.query_positions());
     for (std::int64_t t = 0; t < call.queries(); ++t)

@@ -47,13 +47,13 @@ struct Entry<LearnedFourier> : EntryOf<LearnedFourier> {
     return {ids.begin(), ids.end()};
   }
   static void lower(const LearnedFourier& s, const Call& call, Values values,
-                    Lowered& lowered) {
+                    LayerPlan& lowered) {
     const std::vector<double> at = coordinates(s, call);
     lowered.table = learned_fourier_table(
         s, matrices(values), View<const double, 2>(at.data(), {call.queries(), 1}));
   }
   static void backward(const LearnedFourier& s, const Call& call, Values values,
-                       const LoweredGradient& grad, Gradients grads) {
+                       const LayerGradient& grad, Gradients grads) {
     const std::vector<double> at = coordinates(s, call);
     fill_backward<float>(s, matrices(values),
                          View<const double, 2>(at.data(), {call.queries(), 1}), grad.table,

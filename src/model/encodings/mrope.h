@@ -32,7 +32,7 @@ struct Entry<MRope> : EntryOf<MRope> {
     v("sections", s.sections), v("order", s.order);
   }
   static RotarySchedule schedule(const MRope& s, std::int64_t) { return gnomon::schedule(s); }
-  static void lower(const MRope& s, const Call& call, Values, Lowered& lowered) {
+  static void lower(const MRope& s, const Call& call, Values, LayerPlan& lowered) {
     put_rotation(gnomon::schedule(s), call, lowered);
   }
 };

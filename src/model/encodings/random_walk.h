@@ -28,12 +28,12 @@ struct Entry<PathRandomWalk> : EntryOf<PathRandomWalk> {
   static std::optional<std::int64_t> capacity(const PathRandomWalk& s) { return s.nodes; }
 
   static void lower(const PathRandomWalk& s, const Call& call, Values values,
-                    Lowered& lowered) {
+                    LayerPlan& lowered) {
     const std::vector<double> features = path_features(s, call.query_positions().ids);
     lowered.table = projected({features.data(), {call.queries(), s.walk.steps}}, values[0]);
   }
   static void backward(const PathRandomWalk& s, const Call& call, Values,
-                       const LoweredGradient& grad, Gradients grads) {
+                       const LayerGradient& grad, Gradients grads) {
     const std::vector<double> features = path_features(s, call.query_positions().ids);
     project_backward<float>({features.data(), {call.queries(), s.walk.steps}}, grad.table,
                             grads[0]);

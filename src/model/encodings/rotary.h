@@ -25,7 +25,7 @@ struct Entry<Rotary> : EntryOf<Rotary> {
     v("dim", s.dim), v("pairing", s.pairing), v("base", s.base), v("first", s.first);
   }
   static RotarySchedule schedule(const Rotary& s, std::int64_t) { return gnomon::schedule(s); }
-  static void lower(const Rotary& s, const Call& call, Values, Lowered& lowered) {
+  static void lower(const Rotary& s, const Call& call, Values, LayerPlan& lowered) {
     put_rotation(gnomon::schedule(s), call, lowered);
   }
 };

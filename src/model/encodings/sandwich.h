@@ -16,7 +16,7 @@ struct Entry<Sandwich> : EntryOf<Sandwich> {
   static void fields(Sandwich& s, auto&& v) {
     v("heads", s.heads), v("dim", s.dim), v("base", s.base);
   }
-  static void lower(const Sandwich& s, const Call& call, Values, Lowered& lowered) {
+  static void lower(const Sandwich& s, const Call& call, Values, LayerPlan& lowered) {
     const auto [first, count] = call.distances();
     lowered.bias = strip(s, first, count);
   }

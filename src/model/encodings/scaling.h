@@ -32,7 +32,7 @@ struct Entry<ScaledRotary> : EntryOf<ScaledRotary> {
   static double softmax_factor(const ScaledRotary& s, std::int64_t declared) {
     return scaled_frequencies(s.rotary, s.scaling, length(s, declared)).softmax_scale;
   }
-  static void lower(const ScaledRotary& s, const Call& call, Values, Lowered& lowered) {
+  static void lower(const ScaledRotary& s, const Call& call, Values, LayerPlan& lowered) {
     put_rotation(call.known ? *call.known : schedule(s, call.length), call, lowered);
   }
 };

@@ -71,12 +71,12 @@ struct Entry<Shaw> : EntryOf<Shaw> {
     if (s.outside == ShawOutside::clipped) return std::nullopt;
     return std::min(s.left, s.right) + 1;
   }
-  static void lower(const Shaw& s, const Call& call, Values values, Lowered& lowered) {
+  static void lower(const Shaw& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto [first, count] = call.distances();
     lowered.relative = gnomon::lower(
         s, {values[0], values.size() > 1 ? values[1] : View<const float, 2>()}, first, count);
   }
-  static void backward(const Shaw& s, const Call&, Values, const LoweredGradient& grad,
+  static void backward(const Shaw& s, const Call&, Values, const LayerGradient& grad,
                        Gradients grads) {
     gnomon::lower_backward(s, grad.relative,
                            {grads[0], grads.size() > 1 ? grads[1] : View<float, 2>()});

@@ -30,7 +30,7 @@ struct Entry<Sinusoidal> : EntryOf<Sinusoidal> {
     v("dim", s.dim), v("recipe", s.recipe), v("base", s.base);
     v("order", s.order), v("shift", s.shift), v("scale", s.scale), v("offset", s.offset);
   }
-  static void lower(const Sinusoidal& s, const Call& call, Values, Lowered& lowered) {
+  static void lower(const Sinusoidal& s, const Call& call, Values, LayerPlan& lowered) {
     lowered.table = sinusoidal_table(s, call.query_positions().ids);
   }
 };

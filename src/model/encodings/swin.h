@@ -32,10 +32,10 @@ struct Entry<Swin> : EntryOf<Swin> {
     return {{"table", offsets(s), s.heads, table_deviation}};
   }
   static std::optional<std::int64_t> capacity(const Swin& s) { return tokens(s); }
-  static void lower(const Swin& s, const Call&, Values values, Lowered& lowered) {
+  static void lower(const Swin& s, const Call&, Values values, LayerPlan& lowered) {
     lowered.bias = gnomon::lower(s, values[0]);
   }
-  static void backward(const Swin& s, const Call&, Values, const LoweredGradient& grad,
+  static void backward(const Swin& s, const Call&, Values, const LayerGradient& grad,
                        Gradients grads) {
     gnomon::lower_backward(s, grad.bias.values, grads[0]);
   }

@@ -33,11 +33,11 @@ struct Entry<SwinV2> : EntryOf<SwinV2> {
     return {all[0], column(all[1]), all[2]};
   }
   static std::optional<std::int64_t> capacity(const SwinV2& s) { return s.height * s.width; }
-  static void lower(const SwinV2& s, const Call&, Values values, Lowered& lowered) {
+  static void lower(const SwinV2& s, const Call&, Values values, LayerPlan& lowered) {
     lowered.bias = gnomon::lower(s, network(values));
     lowered.cosine = cosine_scales(column(values[3]));
   }
-  static void backward(const SwinV2& s, const Call&, Values values, const LoweredGradient& grad,
+  static void backward(const SwinV2& s, const Call&, Values values, const LayerGradient& grad,
                        Gradients grads) {
     if (!grad.bias.values.empty())
       gnomon::lower_backward(s, network(values), grad.bias.values, network(grads));

@@ -29,11 +29,11 @@ struct Entry<T5Bias> : EntryOf<T5Bias> {
   static std::vector<Parameter> parameters(const T5Bias& s) {
     return {{"buckets", s.buckets, s.heads, table_deviation}};
   }
-  static void lower(const T5Bias& s, const Call& call, Values values, Lowered& lowered) {
+  static void lower(const T5Bias& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto [first, count] = call.distances();
     lowered.bias = strip(s, values[0], first, count);
   }
-  static void backward(const T5Bias& s, const Call& call, Values, const LoweredGradient& grad,
+  static void backward(const T5Bias& s, const Call& call, Values, const LayerGradient& grad,
                        Gradients grads) {
     const auto [first, count] = call.distances();
     strip_backward(s, grad.bias.values, first, count, grads[0]);

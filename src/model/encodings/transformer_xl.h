@@ -42,7 +42,8 @@ struct Entry<TransformerXl> : EntryOf<TransformerXl> {
             {"v", s.heads, s.size, table_deviation}};
   }
   static std::int64_t head_dim(const TransformerXl& s) { return s.size; }
-  static void lower(const TransformerXl& s, const Call& call, Values values, Lowered& lowered) {
+  static void lower(const TransformerXl& s, const Call& call, Values values,
+                    LayerPlan& lowered) {
     const auto [first, count] = call.distances();
     TransformerXlPlan plan =
         gnomon::lower(s, {values[0], values[1], values[2]}, first, count, call.softmax_scale);
@@ -50,7 +51,7 @@ struct Entry<TransformerXl> : EntryOf<TransformerXl> {
     lowered.bias = StripBias{.heads = s.heads, .first = first, .values = std::move(plan.strip)};
   }
   static void backward(const TransformerXl& s, const Call& call, Values values,
-                       const LoweredGradient& grad, Gradients grads) {
+                       const LayerGradient& grad, Gradients grads) {
     const auto [first, count] = call.distances();
     gnomon::lower_backward(s, {values[0], values[1], values[2]}, first, count,
                            call.softmax_scale, grad.relative, grad.bias.values,

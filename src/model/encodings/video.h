@@ -33,7 +33,7 @@ struct Entry<SinusoidalVideo> : EntryOf<SinusoidalVideo> {
   static void fields(SinusoidalVideo& s, auto&& v) {
     v("recipe", s.recipe), v("dim", s.dim), v("height", s.height), v("width", s.width);
   }
-  static void lower(const SinusoidalVideo& s, const Call& call, Values, Lowered& lowered) {
+  static void lower(const SinusoidalVideo& s, const Call& call, Values, LayerPlan& lowered) {
     lowered.table = video_table(s, call.query_positions().ids);
   }
 };

@@ -32,7 +32,7 @@ struct Entry<Vjepa2> : EntryOf<Vjepa2> {
     return cells;
   }
   static std::int64_t head_dim(const Vjepa2& s) { return s.head_size; }
-  static void lower(const Vjepa2& s, const Call& call, Values, Lowered& lowered) {
+  static void lower(const Vjepa2& s, const Call& call, Values, LayerPlan& lowered) {
     lowered.query_rotations.emplace_back(
         Vjepa2Table(s, cells_or_axes(call.query_axes(), s.grid)));
     lowered.key_rotations.push_back(

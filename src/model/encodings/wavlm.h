@@ -34,11 +34,11 @@ struct Entry<WavLm> : EntryOf<WavLm> {
   static WavLmGate<T> gate(std::span<const View<T, 2>> all) {
     return {all[1], column(all[2]), column(all[3])};
   }
-  static void lower(const WavLm& s, const Call& call, Values values, Lowered& lowered) {
+  static void lower(const WavLm& s, const Call& call, Values values, LayerPlan& lowered) {
     Entry<T5Bias>::lower(s.t5, call, values, lowered);
   }
   static void backward(const WavLm& s, const Call& call, Values values,
-                       const LoweredGradient& grad, Gradients grads) {
+                       const LayerGradient& grad, Gradients grads) {
     Entry<T5Bias>::backward(s.t5, call, values, grad, grads);
   }
   static void gates(const WavLm& s, Values values, View<const float, 3> x, View<float, 3> out) {

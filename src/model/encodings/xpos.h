@@ -20,7 +20,7 @@ struct Entry<XPos> : EntryOf<XPos> {
     v("dim", s.dim), v("pairing", s.pairing), v("base", s.base), v("first", s.first);
     v("scale_base", s.scale_base), v("gamma", s.gamma), v("centre", s.centre);
   }
-  static void lower(const XPos& s, const Call& call, Values, Lowered& lowered) {
+  static void lower(const XPos& s, const Call& call, Values, LayerPlan& lowered) {
     lowered.query_rotary = table_of(query_schedule(s), call.query_axes());
     lowered.key_rotary = table_of(key_schedule(s), call.turned_axes());
   }

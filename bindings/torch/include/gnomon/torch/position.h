@@ -86,7 +86,7 @@ class PositionEncodingImpl : public torch::nn::Cloneable<PositionEncodingImpl> {
     model::Mixture mixture;
     std::vector<std::size_t> parameters;
     // Plans without parameters are kept for the last few windows; they are cheap but not free.
-    std::vector<std::pair<model::Window, std::shared_ptr<const model::Lowered>>> kept;
+    std::vector<std::pair<model::Window, std::shared_ptr<const LayerPlan>>> kept;
   };
   AtWork at_work(Part& part, const model::Window& window);
 

@@ -1,0 +1,118 @@
+#include "gnomon/attention/layer_plan.h"
+
+#include <string>
+#include <utility>
+
+#include "gnomon/attention/cosine.h"
+#include "gnomon/error.h"
+#include "src/core/tensor.h"
+
+namespace gnomon {
+namespace {
+
+constexpr internal::Argument named(std::string_view name) { return {"layer", name}; }
+
+template <typename T>
+void add_rows(const EmbeddingTable& table, View<T, 3> x) {
+  const std::int64_t batch = x.extent(0), tokens = x.extent(1);
+  if (table.tokens == tokens) return add_table(x, table.view());
+  if (table.tokens != batch * tokens)
+    refuse("layer", "x must have " + std::to_string(table.tokens) + " tokens", batch * tokens);
+  for (std::int64_t b = 0; b < batch; ++b)
+    add_table(x.slice(0, b, 1), table.view().slice(0, b * tokens, tokens));
+}
+
+void add_rows(const EmbeddingTable& table, const Tensor& x) {
+  internal::by_type(named("x"), x, [&]<typename T>(T) {
+    add_rows(table, internal::write<T, 3>(named("x"), x));
+  });
+}
+
+void normalise_by(const std::optional<WeightedNorm>& norm, const Tensor& x) {
+  if (!norm || !x.has_data()) return;
+  const auto weights = [&](const std::vector<float>& numbers) {
+    return numbers.empty()
+               ? View<const float, 2>()
+               : View<const float, 2>(numbers.data(), {norm->heads, norm->head_dim});
+  };
+  normalise_heads(x, norm->norm, weights(norm->weight), weights(norm->bias));
+}
+
+template <typename T>
+void scale_by(double factor, View<T, 4> x) {
+  for (std::ptrdiff_t b = 0; b < x.extent(0); ++b)
+    for (std::ptrdiff_t t = 0; t < x.extent(1); ++t)
+      for (std::ptrdiff_t h = 0; h < x.extent(2); ++h)
+        for (std::ptrdiff_t d = 0; d < x.extent(3); ++d) {
+          T& one = x(b, t, h, d);
+          one = static_cast<T>(static_cast<Accumulator<T>>(one) *
+                               static_cast<Accumulator<T>>(factor));
+        }
+}
+
+void rotate_by(const std::vector<HeadRotation>& rotations, const Tensor& x) {
+  if (!x.has_data()) return;
+  for (const HeadRotation& one : rotations)
+    std::visit([&](const auto& table) { rotate(x, table); }, one);
+}
+
+}  // namespace
+
+void add_position(const LayerPlan& plan, const Tensor& x) {
+  if (plan.table && !plan.table_in_layers) add_rows(*plan.table, x);
+}
+
+bool has_own_input(const LayerPlan& plan) noexcept {
+  return plan.hidden_rotary || (plan.table && plan.table_in_layers);
+}
+
+void prepare_input(const LayerPlan& plan, std::int64_t heads, const Tensor& x) {
+  if (plan.table && plan.table_in_layers) add_rows(*plan.table, x);
+  if (!plan.hidden_rotary) return;
+  internal::by_type(named("x"), x, [&]<typename T>(T) {
+    const auto input = internal::write<T, 3>(named("x"), x);
+    if (heads < 1 || input.extent(2) % heads)
+      refuse("layer", "heads must divide the channels of x, " + std::to_string(input.extent(2)),
+             heads);
+    const std::ptrdiff_t head_dim = input.extent(2) / heads;
+    rotate(View<T, 4>(
+               input.data(), {input.extent(0), input.extent(1), heads, head_dim},
+               {input.stride(0), input.stride(1), head_dim * input.stride(2), input.stride(2)}),
+           *plan.hidden_rotary);
+  });
+}
+
+void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tensor& v) {
+  const auto norms = [&](NormOrder order) {
+    if (plan.norm_order != order) return;
+    normalise_by(plan.query_norm, q);
+    normalise_by(plan.key_norm, k);
+  };
+  norms(NormOrder::before_rotation);
+  rotate_by(plan.query_rotations, q);
+  rotate_by(plan.key_rotations, k);
+  norms(NormOrder::after_rotation);
+  normalise_by(plan.value_norm, v);
+  if (plan.value_scale != 1 && v.has_data())
+    internal::by_type(named("v"), v, [&]<typename T>(T) {
+      scale_by(plan.value_scale, internal::write<T, 4>(named("v"), v));
+    });
+  if (!plan.cosine.empty()) {
+    if (q.has_data()) normalise(q, plan.cosine, q);
+    if (k.has_data()) normalise(k, {}, k);
+  }
+  if (plan.query_scale && q.has_data()) {
+    if (!plan.scale_positions)
+      refuse("layer", "a scale by position needs positions of the queries", "none");
+    scale_queries(q, *plan.query_scale, *plan.scale_positions);
+  }
+}
+
+void rotate_in_prepare(LayerPlan& plan) {
+  if (plan.query_rotary) plan.query_rotations.push_back(*std::move(plan.query_rotary));
+  if (plan.key_rotary) plan.key_rotations.push_back(*std::move(plan.key_rotary));
+  plan.query_rotary.reset();
+  plan.key_rotary.reset();
+}
+
+}  // namespace gnomon
