@@ -1,0 +1,271 @@
+// gnomon.h: errors, threads, rotary, tables.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "bindings/c/handles.h"
+#include "gnomon/embedding/sinusoidal.h"
+#include "gnomon/isa.h"
+#include "gnomon/parallel.h"
+#include "gnomon/rotary/cached_keys.h"
+#include "gnomon/rotary/decoding.h"
+#include "gnomon/rotary/int8_keys.h"
+#include "gnomon/version.h"
+#include "src/core/tensor.h"
+
+using gnomon::c::given;
+using gnomon::c::guarded;
+using gnomon::c::make;
+using gnomon::c::tensor;
+using gnomon::c::tensor_if;
+
+namespace gnomon::c {
+namespace {
+
+thread_local std::string message;
+
+Direction direction_of(gnomon_direction direction) {
+  return static_cast<Direction>(static_cast<int>(direction));
+}
+
+Rotary rotary_of(const gnomon_rotary_spec& spec) {
+  return {.dim = spec.rotary_dim,
+          .pairing = static_cast<Pairing>(spec.pairing),
+          .base = spec.base == 0 ? 10'000.0 : spec.base,
+          .first = spec.head_offset};
+}
+
+template <typename T>
+std::vector<T> numbers(const char* name, const gnomon_tensor* from) {
+  const auto view = internal::read<T, 1>({"c", name}, tensor(name, from));
+  std::vector<T> all;
+  for (std::ptrdiff_t i = 0; i < view.extent(0); ++i) all.push_back(view(i));
+  return all;
+}
+
+// int64 [T], [B, T] or [A, B, T] as one Positions for each axis.
+std::vector<Positions> axes_of(const gnomon_tensor* positions) {
+  constexpr internal::Argument named{"c", "positions"};
+  const Tensor ids = tensor("positions", positions);
+  if (ids.rank == 1) return {explicit_ids(numbers<std::int64_t>("positions", positions))};
+  if (ids.rank == 2) return {explicit_ids(internal::read<std::int64_t, 2>(named, ids))};
+  const auto all = internal::read<std::int64_t, 3>(named, ids);
+  std::vector<Positions> axes;
+  for (std::ptrdiff_t axis = 0; axis < all.extent(0); ++axis)
+    axes.push_back(explicit_ids(all[axis]));
+  return axes;
+}
+
+void copy(const char* name, View<const float, 3> from, const gnomon_tensor* out) {
+  const auto to = internal::write<float, 3>({"c", name}, tensor(name, out));
+  if (to.extents() != from.extents())
+    refuse("c", std::string(name) + " must have the shape " + shape_text(from.extents()),
+           shape_text(to.extents()));
+  for (std::ptrdiff_t b = 0; b < from.extent(0); ++b)
+    for (std::ptrdiff_t t = 0; t < from.extent(1); ++t)
+      for (std::ptrdiff_t i = 0; i < from.extent(2); ++i) to(b, t, i) = from(b, t, i);
+}
+
+}  // namespace
+
+gnomon_status failed(gnomon_status status, const char* text) noexcept {
+  try {
+    message = text;
+  } catch (...) {
+    message.clear();
+  }
+  return status;
+}
+
+}  // namespace gnomon::c
+
+const char* gnomon_error_message(void) { return gnomon::c::message.c_str(); }
+
+const char* gnomon_version(void) { return GNOMON_VERSION; }
+
+const char* gnomon_isa(void) {
+  static std::string text;
+  static const gnomon_status status =
+      guarded([] { text = std::string(gnomon::name(gnomon::current_isa())); });
+  return status == GNOMON_OK ? text.c_str() : "";
+}
+
+void gnomon_free(char* text) { std::free(text); }
+
+gnomon_status gnomon_set_threads(int32_t count) {
+  return guarded([&] { gnomon::set_threads(count); });
+}
+int32_t gnomon_threads(void) { return gnomon::threads(); }
+
+gnomon_status gnomon_set_executor(gnomon_run run, void* context, int32_t threads) {
+  return guarded([&] { gnomon::set_executor({run, context, threads}); });
+}
+
+gnomon_status gnomon_frequencies_create(const gnomon_rotary_spec* spec,
+                                        gnomon_frequencies** out) {
+  return guarded(
+      [&] { make(out, gnomon::schedule(gnomon::c::rotary_of(given("spec", spec)))); });
+}
+
+gnomon_status gnomon_frequencies_from(const gnomon_rotary_spec* spec,
+                                      const gnomon_tensor* inv_freq, const gnomon_tensor* axes,
+                                      double table_scale, gnomon_frequencies** out) {
+  return guarded([&] {
+    const gnomon::Rotary rotary = gnomon::c::rotary_of(given("spec", spec));
+    gnomon::RotarySchedule schedule{
+        .pairing = rotary.pairing,
+        .first = rotary.first,
+        .inv_freq = gnomon::c::numbers<double>("inv_freq", inv_freq),
+        .table_scale = table_scale};
+    if (axes) schedule.axes = gnomon::c::numbers<std::int32_t>("axes", axes);
+    if (schedule.dim() != rotary.dim)
+      gnomon::refuse("c", "inv_freq must have rotary_dim / 2 = " +
+                              std::to_string(rotary.dim / 2) + " elements",
+                     schedule.dim() / 2);
+    gnomon::RotaryTable(schedule, std::vector<gnomon::Positions>(
+                                      axes ? 1 + static_cast<std::size_t>(std::max(
+                                                     0, *std::max_element(
+                                                            schedule.axes.begin(),
+                                                            schedule.axes.end())))
+                                           : 1,
+                                      gnomon::consecutive(1)));  // checks the bounds
+    make(out, std::move(schedule));
+  });
+}
+
+gnomon_status gnomon_frequencies_get(const gnomon_frequencies* frequencies,
+                                     const gnomon_tensor* inv_freq) {
+  return guarded([&] {
+    const auto& from = given("frequencies", frequencies).schedule.inv_freq;
+    const auto to =
+        gnomon::internal::write<double, 1>({"c", "inv_freq"}, tensor("inv_freq", inv_freq));
+    if (to.extent(0) != std::ssize(from))
+      gnomon::refuse("c", "inv_freq must have " + std::to_string(from.size()) + " elements",
+                     std::int64_t{to.extent(0)});
+    for (std::size_t i = 0; i < from.size(); ++i) to(static_cast<std::ptrdiff_t>(i)) = from[i];
+  });
+}
+
+void gnomon_frequencies_destroy(gnomon_frequencies* frequencies) { delete frequencies; }
+
+gnomon_status gnomon_rotary_table_create(const gnomon_frequencies* frequencies,
+                                         const gnomon_tensor* positions,
+                                         gnomon_rotary_table** out) {
+  return guarded([&] {
+    make(out, gnomon::RotaryTable(given("frequencies", frequencies).schedule,
+                                  gnomon::c::axes_of(positions)));
+  });
+}
+
+gnomon_status gnomon_rotary_table_get(const gnomon_rotary_table* table,
+                                      const gnomon_tensor* cos, const gnomon_tensor* sin) {
+  return guarded([&] {
+    const gnomon::RotaryTable& from = given("table", table).table;
+    gnomon::c::copy("cos", from.cos(), cos);
+    gnomon::c::copy("sin", from.sin(), sin);
+  });
+}
+
+void gnomon_rotary_table_destroy(gnomon_rotary_table* table) { delete table; }
+
+gnomon_status gnomon_rotate(const gnomon_tensor* q, const gnomon_tensor* k,
+                            const gnomon_rotary_table* table, gnomon_direction direction) {
+  return guarded([&] {
+    const gnomon::RotaryTable& by = given("table", table).table;
+    const auto way = gnomon::c::direction_of(direction);
+    if (k)
+      gnomon::rotate(tensor("q", q), tensor("k", k), by, way);
+    else
+      gnomon::rotate(tensor("q", q), by, way);
+  });
+}
+
+gnomon_status gnomon_rotate_to(const gnomon_tensor* x, const gnomon_rotary_table* table,
+                               gnomon_direction direction, const gnomon_tensor* out) {
+  return guarded([&] {
+    gnomon::rotate(tensor("x", x), given("table", table).table,
+                   gnomon::c::direction_of(direction), tensor("out", out));
+  });
+}
+
+gnomon_status gnomon_rotate_at(const gnomon_tensor* q, const gnomon_tensor* k,
+                               const gnomon_tensor* positions,
+                               const gnomon_frequencies* frequencies) {
+  return guarded([&] {
+    const gnomon::RotarySchedule& by = given("frequencies", frequencies).schedule;
+    const gnomon::Tensor ids = tensor("positions", positions);
+    if (k)
+      gnomon::rotate_at(tensor("q", q), tensor("k", k), ids, by);
+    else
+      gnomon::rotate_at(tensor("q", q), ids, by);
+  });
+}
+
+gnomon_status gnomon_append(const gnomon_tensor* k, const gnomon_rotary_table* table,
+                            const gnomon_tensor* slot, const gnomon_tensor* scales) {
+  return guarded([&] {
+    const gnomon::Tensor from = tensor("k", k), to = tensor("slot", slot);
+    if (table && scales)
+      gnomon::rotate_append(from, table->table, to, tensor_if(scales));
+    else if (table)
+      gnomon::rotate_append(from, table->table, to);
+    else if (scales)
+      gnomon::copy_append(from, to, tensor_if(scales));
+    else
+      gnomon::copy_append(from, to);
+  });
+}
+
+gnomon_status gnomon_shift_keys(const gnomon_tensor* cached,
+                                const gnomon_frequencies* frequencies, int64_t delta) {
+  return guarded([&] {
+    gnomon::shift_keys(tensor("cached", cached), given("frequencies", frequencies).schedule,
+                       delta);
+  });
+}
+
+gnomon_status gnomon_sinusoidal(const gnomon_tensor* positions, gnomon_sinusoidal_layout layout,
+                                double base, const gnomon_tensor* out) {
+  return guarded([&] {
+    const gnomon::Tensor to = tensor("out", out);
+    const auto ids = gnomon::c::numbers<std::int64_t>("positions", positions);
+    constexpr gnomon::internal::Argument named{"c", "out"};
+    gnomon::internal::by_type(named, to, [&]<typename T>(T) {
+      const auto view = gnomon::internal::write<T, 2>(named, to);
+      if (view.extent(0) != std::ssize(ids))
+        gnomon::refuse("c", "out must have " + std::to_string(ids.size()) + " rows",
+                       std::int64_t{view.extent(0)});
+      const gnomon::Sinusoidal spec{
+          .dim = view.extent(1),
+          .recipe = static_cast<gnomon::SinusoidalRecipe>(static_cast<int>(layout)),
+          .base = base == 0 ? 10'000.0 : base};
+      if (spec.recipe == gnomon::SinusoidalRecipe::timestep)
+        gnomon::refuse("c", "layout must be interleaved, half_split or tensor2tensor",
+                       static_cast<int>(layout));
+      gnomon::fill(spec, std::span<const std::int64_t>(ids), view);
+    });
+  });
+}
+
+gnomon_status gnomon_add_table(const gnomon_tensor* x, const gnomon_tensor* table,
+                               float scale) {
+  return guarded([&] { gnomon::add_table(tensor("x", x), tensor("table", table), scale); });
+}
+
+gnomon_status gnomon_add_rows(const gnomon_tensor* x, const gnomon_tensor* table,
+                              const gnomon_tensor* rows) {
+  return guarded([&] {
+    gnomon::add_rows(tensor("x", x), tensor("table", table), tensor("rows", rows));
+  });
+}
+
+gnomon_status gnomon_add_rows_backward(const gnomon_tensor* grad, const gnomon_tensor* rows,
+                                       const gnomon_tensor* table_grad) {
+  return guarded([&] {
+    gnomon::add_rows_backward(tensor("grad", grad), tensor("rows", rows),
+                              tensor("table_grad", table_grad));
+  });
+}

@@ -1,0 +1,82 @@
+// What the handles of gnomon.h are, and how exceptions become statuses.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "gnomon.h"
+#include "gnomon/attention/layer_plan.h"
+#include "gnomon/error.h"
+#include "gnomon/tensor.h"
+
+struct gnomon_frequencies {
+  gnomon::RotarySchedule schedule;
+};
+struct gnomon_rotary_table {
+  gnomon::RotaryTable table;
+};
+struct gnomon_layer_plan {
+  gnomon::LayerPlan plan;
+};
+struct gnomon_plan_gradient {
+  gnomon::BiasGradient bias;
+  gnomon::RelativeGradient relative;
+};
+
+namespace gnomon::c {
+
+static_assert(sizeof(gnomon_tensor) == sizeof(Tensor));
+static_assert(offsetof(gnomon_tensor, shape) == offsetof(ConstTensor, shape));
+static_assert(offsetof(gnomon_tensor, byte_offset) == offsetof(ConstTensor, byte_offset));
+
+// Keeps the message for gnomon_error_message().
+gnomon_status failed(gnomon_status status, const char* message) noexcept;
+
+// Runs body() and turns what it throws into a status.
+template <typename Body>
+gnomon_status guarded(Body&& body) noexcept {
+  try {
+    body();
+    return GNOMON_OK;
+  } catch (const FormatError& error) {
+    return failed(GNOMON_FORMAT_ERROR, error.what());
+  } catch (const std::invalid_argument& error) {
+    return failed(GNOMON_INVALID_ARGUMENT, error.what());
+  } catch (const std::bad_alloc&) {
+    return failed(GNOMON_OUT_OF_MEMORY, "out of memory");
+  } catch (const std::length_error&) {
+    return failed(GNOMON_OUT_OF_MEMORY, "out of memory");
+  } catch (const std::exception& error) {
+    return failed(GNOMON_INTERNAL_ERROR, error.what());
+  } catch (...) {
+    return failed(GNOMON_INTERNAL_ERROR, "unknown error");
+  }
+}
+
+// The object behind a pointer that must not be null.
+template <typename T>
+T& given(std::string_view name, T* pointer) {
+  if (!pointer) refuse("c", std::string(name) + " must be given", "NULL");
+  return *pointer;
+}
+
+inline Tensor tensor(std::string_view name, const gnomon_tensor* from) {
+  return std::bit_cast<Tensor>(given(name, from));
+}
+// Of a tensor that may be NULL.
+inline Tensor tensor_if(const gnomon_tensor* from) {
+  return from ? std::bit_cast<Tensor>(*from) : Tensor{};
+}
+
+// Makes a handle and gives it to the caller.
+template <typename Handle, typename... Parts>
+void make(Handle** out, Parts&&... parts) {
+  given("out", out) = new Handle{std::forward<Parts>(parts)...};
+}
+
+}  // namespace gnomon::c

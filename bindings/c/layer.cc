@@ -1,0 +1,251 @@
+// gnomon.h: the plan of a layer, and attention with it.
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "bindings/c/handles.h"
+#include "gnomon/bias/alibi.h"
+#include "src/core/tensor.h"
+
+using gnomon::c::given;
+using gnomon::c::guarded;
+using gnomon::c::make;
+using gnomon::c::tensor;
+using gnomon::c::tensor_if;
+
+namespace gnomon::c {
+namespace {
+
+// All elements in row-major order.
+template <std::size_t Rank>
+std::vector<double> doubles(const char* name, const Tensor& from) {
+  const auto view = internal::read<double, Rank>({"c", name}, from);
+  std::vector<double> all;
+  all.reserve(static_cast<std::size_t>(view.size()));
+  if constexpr (Rank == 1) {
+    for (std::ptrdiff_t i = 0; i < view.extent(0); ++i) all.push_back(view(i));
+  } else {
+    for (std::ptrdiff_t i = 0; i < view.extent(0); ++i)
+      for (std::ptrdiff_t j = 0; j < view.extent(1); ++j) all.push_back(view(i, j));
+  }
+  return all;
+}
+
+std::shared_ptr<const Positions> positions_of(const char* name, const gnomon_tensor* ids,
+                                              const gnomon_tensor* sequences) {
+  const internal::Argument named{"c", name};
+  Positions all = explicit_ids(internal::read<std::int64_t, 2>(named, tensor(name, ids)));
+  if (sequences) {
+    const auto of_rows = internal::read<std::int32_t, 2>(named, tensor_if(sequences));
+    if (of_rows.extent(0) != all.batch || of_rows.extent(1) != all.tokens)
+      refuse("c", std::string(name) + " must have sequences shaped as the ids",
+             shape_text(of_rows.extents()));
+    for (std::ptrdiff_t b = 0; b < all.batch; ++b)
+      for (std::ptrdiff_t t = 0; t < all.tokens; ++t)
+        all.sequences[static_cast<std::size_t>(b * all.tokens + t)] = of_rows(b, t);
+  }
+  return std::make_shared<const Positions>(std::move(all));
+}
+
+AttentionInput input_of(const gnomon_attention_input* from) {
+  const gnomon_attention_input& input = given("input", from);
+  return {.q = tensor("q", input.q),
+          .k = tensor("k", input.k),
+          .v = tensor("v", input.v),
+          .k_scales = tensor_if(input.k_scales),
+          .v_scales = tensor_if(input.v_scales),
+          .gates = tensor_if(input.gates)};
+}
+
+LayerPlan& plan_of(gnomon_layer_plan* plan) { return given("plan", plan).plan; }
+const LayerPlan& plan_of(const gnomon_layer_plan* plan) { return given("plan", plan).plan; }
+
+}  // namespace
+}  // namespace gnomon::c
+
+using gnomon::c::plan_of;
+
+gnomon_status gnomon_layer_plan_create(gnomon_layer_plan** out) {
+  return guarded([&] {
+    make(out);
+    (*out)->plan.mask.visibility = gnomon::Visibility::causal;
+  });
+}
+
+void gnomon_layer_plan_destroy(gnomon_layer_plan* plan) { delete plan; }
+
+gnomon_status gnomon_layer_plan_set_mask(gnomon_layer_plan* plan, gnomon_visibility visibility,
+                                         int64_t offset, int64_t left, int64_t right) {
+  return guarded([&] {
+    gnomon::AttentionMask mask{
+        .visibility = static_cast<gnomon::Visibility>(static_cast<int>(visibility)),
+        .offset = offset};
+    if (left != -1) mask.before = left;
+    if (right != -1) mask.after = right;
+    plan_of(plan).mask = mask;
+  });
+}
+
+gnomon_status gnomon_layer_plan_set_softmax(gnomon_layer_plan* plan, double scale, double cap,
+                                            const gnomon_tensor* sinks) {
+  return guarded([&] {
+    gnomon::Softmax softmax;
+    if (!std::isnan(scale)) softmax.scale = scale;
+    if (cap != 0) softmax.cap = cap;
+    if (sinks) softmax.sinks = gnomon::c::doubles<1>("sinks", tensor_if(sinks));
+    softmax.factor = plan_of(plan).softmax.factor;
+    plan_of(plan).softmax = std::move(softmax);
+  });
+}
+
+gnomon_status gnomon_layer_plan_set_rotary(gnomon_layer_plan* plan,
+                                           const gnomon_rotary_table* queries,
+                                           const gnomon_rotary_table* keys) {
+  return guarded([&] {
+    gnomon::LayerPlan& to = plan_of(plan);
+    to.query_rotary = queries ? std::optional(queries->table) : std::nullopt;
+    to.key_rotary = keys ? std::optional(keys->table) : std::nullopt;
+  });
+}
+
+gnomon_status gnomon_layer_plan_set_slopes(gnomon_layer_plan* plan,
+                                           const gnomon_tensor* slopes) {
+  return guarded([&] {
+    plan_of(plan).bias =
+        gnomon::SlopeBias{gnomon::c::doubles<1>("slopes", tensor("slopes", slopes))};
+  });
+}
+
+gnomon_status gnomon_layer_plan_set_strip(gnomon_layer_plan* plan, const gnomon_tensor* strip,
+                                          int64_t min_distance) {
+  return guarded([&] {
+    const gnomon::Tensor from = tensor("strip", strip);
+    auto values = gnomon::c::doubles<2>("strip", from);
+    plan_of(plan).bias = gnomon::StripBias{
+        .heads = from.extent(0), .first = min_distance, .values = std::move(values)};
+  });
+}
+
+gnomon_status gnomon_layer_plan_set_dense(gnomon_layer_plan* plan, const gnomon_tensor* bias) {
+  return guarded([&] {
+    plan_of(plan).bias = gnomon::DenseBias{
+        gnomon::internal::read<float, 4>({"c", "bias"}, tensor("bias", bias))};
+  });
+}
+
+gnomon_status gnomon_layer_plan_set_positions(gnomon_layer_plan* plan,
+                                              const gnomon_tensor* query_ids,
+                                              const gnomon_tensor* query_sequences,
+                                              const gnomon_tensor* key_ids,
+                                              const gnomon_tensor* key_sequences) {
+  return guarded([&] {
+    gnomon::LayerPlan& to = plan_of(plan);
+    auto queries = gnomon::c::positions_of("query_ids", query_ids, query_sequences);
+    auto keys = gnomon::c::positions_of("key_ids", key_ids, key_sequences);
+    to.queries = std::move(queries), to.keys = std::move(keys);
+  });
+}
+
+gnomon_status gnomon_alibi_slopes(int64_t heads, int64_t first_head, const gnomon_tensor* out) {
+  return guarded([&] {
+    const auto to = gnomon::internal::write<double, 1>({"c", "out"}, tensor("out", out));
+    const auto slopes = gnomon::slopes(
+        {.heads = heads, .head_offset = first_head, .local_heads = to.extent(0)});
+    for (std::size_t h = 0; h < slopes.size(); ++h)
+      to(static_cast<std::ptrdiff_t>(h)) = slopes[h];
+  });
+}
+
+gnomon_status gnomon_layer_plan_bias(const gnomon_layer_plan* plan, int64_t offset,
+                                     const gnomon_tensor* out) {
+  return guarded([&] {
+    const gnomon::Tensor to = tensor("out", out);
+    constexpr gnomon::internal::Argument named{"c", "out"};
+    if (to.holds<double>())
+      gnomon::dense(plan_of(plan).bias, offset, gnomon::internal::write<double, 3>(named, to));
+    else
+      gnomon::dense(plan_of(plan).bias, offset, gnomon::internal::write<float, 3>(named, to));
+  });
+}
+
+gnomon_status gnomon_add_position(const gnomon_tensor* x, const gnomon_layer_plan* plan) {
+  return guarded([&] { gnomon::add_position(plan_of(plan), tensor("x", x)); });
+}
+
+gnomon_status gnomon_prepare_input(const gnomon_tensor* x, const gnomon_layer_plan* plan,
+                                   int64_t heads) {
+  return guarded([&] { gnomon::prepare_input(plan_of(plan), heads, tensor("x", x)); });
+}
+
+gnomon_status gnomon_prepare(const gnomon_tensor* q, const gnomon_tensor* k,
+                             const gnomon_tensor* v, const gnomon_layer_plan* plan) {
+  return guarded(
+      [&] { gnomon::prepare(plan_of(plan), tensor("q", q), tensor_if(k), tensor_if(v)); });
+}
+
+gnomon_status gnomon_attention(const gnomon_attention_input* input,
+                               const gnomon_layer_plan* plan, const gnomon_tensor* out,
+                               const gnomon_tensor* lse) {
+  return guarded([&] {
+    gnomon::attention(gnomon::c::input_of(input), plan_of(plan), tensor("out", out),
+                      tensor_if(lse));
+  });
+}
+
+gnomon_status gnomon_plan_gradient_create(gnomon_plan_gradient** out) {
+  return guarded([&] { make(out); });
+}
+void gnomon_plan_gradient_destroy(gnomon_plan_gradient* gradient) { delete gradient; }
+
+gnomon_status gnomon_plan_gradient_bias(const gnomon_plan_gradient* gradient,
+                                        const gnomon_tensor* out) {
+  return guarded([&] {
+    const std::vector<double>& from = given("gradient", gradient).bias.values;
+    const gnomon::Tensor to = tensor("out", out);
+    const gnomon::internal::Argument named{"c", "out"};
+    if (to.size() != std::ssize(from))
+      gnomon::refuse("c", "out must have " + std::to_string(from.size()) + " elements",
+                     to.size());
+    if (to.rank == 1) {
+      const auto row = gnomon::internal::write<double, 1>(named, to);
+      for (std::ptrdiff_t i = 0; i < row.extent(0); ++i)
+        row(i) = from[static_cast<std::size_t>(i)];
+    } else {
+      const auto rows = gnomon::internal::write<double, 2>(named, to);
+      for (std::ptrdiff_t i = 0, at = 0; i < rows.extent(0); ++i)
+        for (std::ptrdiff_t j = 0; j < rows.extent(1); ++j)
+          rows(i, j) = from[static_cast<std::size_t>(at++)];
+    }
+  });
+}
+
+gnomon_status gnomon_attention_backward(const gnomon_attention_input* input,
+                                        const gnomon_layer_plan* plan, const gnomon_tensor* out,
+                                        const gnomon_tensor* lse, const gnomon_tensor* out_grad,
+                                        const gnomon_attention_gradient* gradient) {
+  return guarded([&] {
+    const gnomon_attention_gradient& to = given("gradient", gradient);
+    gnomon::BiasGradient own_bias;
+    gnomon::BiasGradient* const bias =
+        to.plan ? &to.plan->bias : (to.dense ? &own_bias : nullptr);
+    if (bias)
+      bias->dense =
+          to.dense ? gnomon::internal::write<float, 4>({"c", "dense"}, tensor_if(to.dense))
+                   : gnomon::View<float, 4>();
+    gnomon::AttentionGradient grads{.q = tensor("the gradient of q", to.q),
+                                    .k = tensor("the gradient of k", to.k),
+                                    .v = tensor("the gradient of v", to.v),
+                                    .bias = bias,
+                                    .relative = to.plan ? &to.plan->relative : nullptr,
+                                    .gates = tensor_if(to.gates)};
+    if (to.sinks) {
+      const auto sinks =
+          gnomon::internal::write<double, 1>({"c", "sinks"}, tensor_if(to.sinks));
+      if (!sinks.contiguous()) gnomon::refuse("c", "sinks must be contiguous", sinks.stride(0));
+      grads.sinks = {sinks.data(), static_cast<std::size_t>(sinks.extent(0))};
+    }
+    gnomon::attention_backward(gnomon::c::input_of(input), plan_of(plan), tensor("out", out),
+                               tensor("lse", lse), tensor("out_grad", out_grad), grads);
+    if (bias) bias->dense = {};
+  });
+}

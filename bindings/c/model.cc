@@ -1,0 +1,247 @@
+// gnomon.h: encodings by name and released models.
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "bindings/c/handles.h"
+#include "gnomon/io/file.h"
+#include "gnomon/model/config.h"
+#include "gnomon/model/encoding.h"
+#include "gnomon/model/gguf_model.h"
+#include "gnomon/model/layer.h"
+#include "src/core/tensor.h"
+
+struct gnomon_encoding {
+  gnomon::model::Encoding encoding;
+};
+struct gnomon_model {
+  gnomon::model::ModelDescription model;
+};
+
+using gnomon::c::given;
+using gnomon::c::guarded;
+using gnomon::c::make;
+using gnomon::c::tensor;
+
+namespace gnomon::c {
+namespace {
+
+using Matrices = std::vector<View<const float, 2>>;
+
+void give(const std::string& text, char** out) {
+  char*& to = given("json", out);
+  auto* const copy = static_cast<char*>(std::malloc(text.size() + 1));
+  if (!copy) throw std::bad_alloc();
+  std::memcpy(copy, text.c_str(), text.size() + 1);
+  to = copy;
+}
+
+std::string json_of(const std::vector<model::Parameter>& parameters) {
+  auto all = nlohmann::ordered_json::array();
+  for (const model::Parameter& one : parameters)
+    all.push_back({{"name", one.name},
+                   {"rows", one.rows},
+                   {"columns", one.columns},
+                   {"initial_deviation", one.initial_deviation},
+                   {"initial_mean", one.initial_mean}});
+  return all.dump();
+}
+
+const gnomon_tensor* at(const gnomon_tensor* const* values, int64_t count, int64_t i) {
+  if (i < count && !values) refuse("c", "values must be given", "NULL");
+  return values[i];
+}
+
+Matrices matrices_of(const gnomon_tensor* const* values, int64_t count) {
+  Matrices all;
+  for (int64_t i = 0; i < count; ++i)
+    all.push_back(
+        internal::read_if<float, 2>({"c", "values"}, tensor("values", at(values, count, i))));
+  return all;
+}
+
+// Axes of positions of tokens, with their sequences.
+std::vector<Positions> axes_of(const char* name, const gnomon_tensor* ids,
+                               const gnomon_tensor* sequences) {
+  const internal::Argument named{"c", name};
+  const Tensor from = tensor(name, ids);
+  std::vector<Positions> axes;
+  if (from.rank == 3) {
+    const auto all = internal::read<std::int64_t, 3>(named, from);
+    for (std::ptrdiff_t axis = 0; axis < all.extent(0); ++axis)
+      axes.push_back(explicit_ids(all[axis]));
+  } else {
+    axes.push_back(explicit_ids(internal::read<std::int64_t, 2>(named, from)));
+  }
+  if (!sequences) return axes;
+  const auto rows =
+      internal::read<std::int32_t, 2>(named, std::bit_cast<Tensor>(*sequences));
+  for (Positions& axis : axes) {
+    if (rows.extent(0) != axis.batch || rows.extent(1) != axis.tokens)
+      refuse("c", std::string(name) + " must have sequences shaped as the ids",
+             shape_text(rows.extents()));
+    for (std::ptrdiff_t b = 0; b < axis.batch; ++b)
+      for (std::ptrdiff_t t = 0; t < axis.tokens; ++t)
+        axis.sequences[static_cast<std::size_t>(b * axis.tokens + t)] = rows(b, t);
+  }
+  return axes;
+}
+
+model::ModelDescription read_model(const std::filesystem::path& given_path) {
+  const std::filesystem::path path = std::filesystem::is_directory(given_path)
+                                         ? given_path / "config.json"
+                                         : given_path;
+  const io::MappedFile file(path);
+  const bool is_gguf = file.text().starts_with("GGUF");
+  model::ModelDescription model =
+      is_gguf ? model::read_gguf(model::Gguf(file.bytes(), file.name()))
+              : model::read_config(file.text(), {.name = file.name()});
+  model.source = given_path.string();
+  return model;
+}
+
+// The positions of a plan, which may be the caller's of this call, as the plan's own.
+void own_positions(LayerPlan& plan) {
+  for (auto* positions : {&plan.queries, &plan.keys, &plan.scale_positions})
+    if (*positions) *positions = std::make_shared<const Positions>(**positions);
+}
+
+}  // namespace
+}  // namespace gnomon::c
+
+gnomon_status gnomon_encoding_from_json(const char* json, gnomon_encoding** out) {
+  return guarded([&] {
+    given("json", json);
+    make(out, gnomon::model::encoding_from_json(json));
+  });
+}
+
+gnomon_status gnomon_encoding_from_name(const char* name, int64_t width, int64_t heads,
+                                        int64_t length, gnomon_visibility reads,
+                                        gnomon_encoding** out) {
+  return guarded([&] {
+    given("name", name);
+    make(out,
+         gnomon::model::find_encoding(name).usual(
+             {.width = width,
+              .heads = heads,
+              .length = length,
+              .reads = static_cast<gnomon::Visibility>(static_cast<int>(reads))}));
+  });
+}
+
+gnomon_status gnomon_encoding_to_json(const gnomon_encoding* encoding, char** json) {
+  return guarded([&] {
+    gnomon::c::give(gnomon::model::to_json(given("encoding", encoding).encoding), json);
+  });
+}
+
+gnomon_status gnomon_encoding_parameters(const gnomon_encoding* encoding, char** json) {
+  return guarded([&] {
+    gnomon::c::give(
+        gnomon::c::json_of(gnomon::model::parameters(given("encoding", encoding).encoding)),
+        json);
+  });
+}
+
+void gnomon_encoding_destroy(gnomon_encoding* encoding) { delete encoding; }
+
+gnomon_status gnomon_encoding_frequencies(const gnomon_encoding* encoding, int64_t length,
+                                          gnomon_frequencies** out) {
+  return guarded([&] {
+    const gnomon::model::Encoding& of = given("encoding", encoding).encoding;
+    auto schedule = gnomon::model::rotary_schedule(of, length);
+    if (!schedule)
+      gnomon::refuse("c", "the encoding must be rotary with one set of frequencies",
+                     gnomon::model::info(of).name);
+    make(out, *std::move(schedule));
+  });
+}
+
+gnomon_status gnomon_encoding_lower(const gnomon_encoding* encoding,
+                                    const gnomon_tensor* const* values, int64_t count,
+                                    int64_t queries, int64_t keys, gnomon_layer_plan** out) {
+  return guarded([&] {
+    gnomon::LayerPlan plan =
+        gnomon::model::lower(given("encoding", encoding).encoding,
+                             {.queries = queries, .keys = keys},
+                             gnomon::c::matrices_of(values, count));
+    plan.mask = {.visibility = gnomon::Visibility::causal, .offset = keys - queries};
+    make(out, std::move(plan));
+  });
+}
+
+gnomon_status gnomon_encoding_lower_backward(const gnomon_encoding* encoding,
+                                             const gnomon_tensor* const* values, int64_t count,
+                                             int64_t queries, int64_t keys,
+                                             const gnomon_plan_gradient* gradient,
+                                             const gnomon_tensor* table_grad,
+                                             const gnomon_tensor* const* grads) {
+  return guarded([&] {
+    gnomon::model::LayerGradient lowered;
+    if (gradient) lowered.bias = gradient->bias, lowered.relative = gradient->relative;
+    if (table_grad)
+      lowered.table =
+          gnomon::internal::read<float, 2>({"c", "table_grad"}, tensor("", table_grad));
+    std::vector<gnomon::View<float, 2>> to;
+    for (int64_t i = 0; i < count; ++i)
+      to.push_back(gnomon::internal::write<float, 2>(
+          {"c", "grads"}, tensor("grads", gnomon::c::at(grads, count, i))));
+    gnomon::model::lower_backward(given("encoding", encoding).encoding,
+                                  {.queries = queries, .keys = keys},
+                                  gnomon::c::matrices_of(values, count), lowered, to);
+  });
+}
+
+gnomon_status gnomon_model_open(const char* path, gnomon_model** out) {
+  return guarded([&] {
+    given("path", path);
+    make(out, gnomon::c::read_model(path));
+  });
+}
+
+gnomon_status gnomon_model_from_config(const char* json, gnomon_model** out) {
+  return guarded([&] {
+    given("json", json);
+    make(out, gnomon::model::read_config(json));
+  });
+}
+
+gnomon_status gnomon_model_to_json(const gnomon_model* model, char** json) {
+  return guarded([&] {
+    gnomon::c::give(gnomon::model::to_json(given("model", model).model), json);
+  });
+}
+
+void gnomon_model_destroy(gnomon_model* model) { delete model; }
+
+gnomon_status gnomon_model_layer_parameters(const gnomon_model* model, const char* part,
+                                            int64_t layer, char** json) {
+  return guarded([&] {
+    const auto& group =
+        gnomon::model::group_of(given("model", model).model, layer, part ? part : "");
+    gnomon::c::give(gnomon::c::json_of(gnomon::model::layer_parameters(group)), json);
+  });
+}
+
+gnomon_status gnomon_model_lower_layer(const gnomon_model* model, const char* part,
+                                       int64_t layer, const gnomon_tokens* tokens,
+                                       const gnomon_tensor* const* values, int64_t count,
+                                       gnomon_layer_plan** out) {
+  return guarded([&] {
+    const gnomon_tokens& from = given("tokens", tokens);
+    const auto queries =
+        gnomon::c::axes_of("query_ids", from.query_ids, from.query_sequences);
+    std::vector<gnomon::Positions> keys;
+    if (from.key_ids) keys = gnomon::c::axes_of("key_ids", from.key_ids, from.key_sequences);
+    gnomon::LayerPlan plan = gnomon::model::lower_layer(
+        given("model", model).model, layer, part ? part : "",
+        {.queries = queries, .keys = keys, .cached = from.cached, .length = from.length},
+        gnomon::c::matrices_of(values, count));
+    gnomon::c::own_positions(plan);
+    make(out, std::move(plan));
+  });
+}

@@ -1,0 +1,259 @@
+/* gnomon.h of the component core, compiled as C11. */
+#include "check.h"
+
+enum { batch = 2, tokens = 5, heads = 4, key_heads = 2, head_dim = 8 };
+
+static void test_rotation(void) {
+  gnomon_rotary_spec spec = {.rotary_dim = 6, .pairing = GNOMON_HALVES, .head_offset = 1};
+  gnomon_frequencies* frequencies = NULL;
+  OK(gnomon_frequencies_create(&spec, &frequencies));
+  gnomon_tensor inv_freq = make_tensor(2, 64, 1, 3, 0, 0, 0);
+  OK(gnomon_frequencies_get(frequencies, &inv_freq));
+  CHECK(fabs(doubles(&inv_freq)[2] - pow(10000, -4.0 / 6)) < 1e-15);
+
+  gnomon_tensor positions = make_positions(tokens);
+  gnomon_rotary_table* table = NULL;
+  OK(gnomon_rotary_table_create(frequencies, &positions, &table));
+  gnomon_tensor x = make_tensor(2, 32, 4, batch, tokens, heads, head_dim), y = x;
+  y.data = malloc(sizeof(float) * batch * tokens * heads * head_dim);
+  draw(&x, 1);
+  OK(gnomon_rotate_to(&x, table, GNOMON_FORWARD, &y));
+  for (int64_t row = 0; row < batch * tokens * heads; ++row) {
+    const float *from = floats(&x) + row * head_dim, *to = floats(&y) + row * head_dim;
+    const double position = (double)(row / heads % tokens);
+    CHECK(to[0] == from[0] && to[7] == from[7]);
+    for (int i = 0; i < 3; ++i) {
+      const double angle = position * doubles(&inv_freq)[i];
+      const double a = from[1 + i], b = from[4 + i];
+      CHECK(fabs(to[1 + i] - (a * cos(angle) - b * sin(angle))) < 4e-7);
+      CHECK(fabs(to[4 + i] - (a * sin(angle) + b * cos(angle))) < 4e-7);
+    }
+  }
+  /* The same in place, without a table, and back. */
+  gnomon_tensor z = y;
+  z.data = malloc(sizeof(float) * batch * tokens * heads * head_dim);
+  memcpy(z.data, x.data, sizeof(float) * batch * tokens * heads * head_dim);
+  OK(gnomon_rotate_at(&z, NULL, &positions, frequencies));
+  CHECK(memcmp(z.data, y.data, sizeof(float) * batch * tokens * heads * head_dim) == 0);
+  OK(gnomon_rotate(&z, NULL, table, GNOMON_INVERSE));
+  for (int64_t i = 0; i < size_of_tensor(&x); ++i)
+    CHECK(fabs(floats(&z)[i] - floats(&x)[i]) < 1e-6);
+
+  /* A cache of 16 bits, and one of 8 bits with scales. */
+  gnomon_tensor half = make_tensor(4, 16, 4, batch, tokens, heads, head_dim);
+  OK(gnomon_append(&x, table, &half, NULL));
+  gnomon_tensor bytes = make_tensor(0, 8, 4, batch, tokens, heads, head_dim);
+  gnomon_tensor scales = make_tensor(2, 32, 3, batch, tokens, heads, 0);
+  OK(gnomon_append(&x, table, &bytes, &scales));
+  for (int64_t i = 0; i < size_of_tensor(&x); ++i) {
+    const double kept = ((int8_t*)bytes.data)[i] * (double)floats(&scales)[i / head_dim];
+    CHECK(fabs(kept - floats(&y)[i]) < 0.01);
+  }
+  OK(gnomon_append(&x, NULL, &z, NULL));
+  CHECK(memcmp(z.data, x.data, sizeof(float) * batch * tokens * heads * head_dim) == 0);
+  OK(gnomon_shift_keys(&z, frequencies, 0));
+
+  REFUSED(gnomon_rotate(NULL, NULL, table, GNOMON_FORWARD), "q must be given, got NULL");
+  REFUSED(gnomon_rotate(&x, NULL, NULL, GNOMON_FORWARD), "table must be given");
+  REFUSED(gnomon_rotate(&x, NULL, table, (gnomon_direction)3), "direction");
+  REFUSED(gnomon_rotate(&positions, NULL, table, GNOMON_FORWARD), "got i64");
+  gnomon_tensor on_gpu = x;
+  on_gpu.device.device_type = 2;
+  REFUSED(gnomon_rotate(&on_gpu, NULL, table, GNOMON_FORWARD), "device cpu, got cuda:0");
+  spec.pairing = 0;
+  gnomon_frequencies* none = NULL;
+  REFUSED(gnomon_frequencies_create(&spec, &none), "pairing");
+  CHECK(none == NULL);
+  gnomon_rotary_table_destroy(table);
+  gnomon_frequencies_destroy(frequencies);
+  gnomon_frequencies_destroy(NULL);
+}
+
+/* Three axes of positions, each with a pair: M-RoPE. */
+static void test_axes(void) {
+  gnomon_rotary_spec spec = {.rotary_dim = 6, .pairing = GNOMON_ADJACENT};
+  gnomon_tensor inv_freq = make_tensor(2, 64, 1, 3, 0, 0, 0);
+  gnomon_tensor axes = make_tensor(0, 32, 1, 3, 0, 0, 0);
+  for (int i = 0; i < 3; ++i) doubles(&inv_freq)[i] = 1, ((int32_t*)axes.data)[i] = i;
+  gnomon_frequencies* frequencies = NULL;
+  OK(gnomon_frequencies_from(&spec, &inv_freq, &axes, 2.0, &frequencies));
+  gnomon_tensor positions = make_tensor(0, 64, 3, 3, 1, 2, 0);
+  const int64_t ids[] = {0, 1, 0, 2, 0, 3};
+  memcpy(positions.data, ids, sizeof ids);
+  gnomon_rotary_table* table = NULL;
+  OK(gnomon_rotary_table_create(frequencies, &positions, &table));
+  gnomon_tensor cosine = make_tensor(2, 32, 3, 1, 2, 3, 0), sine = cosine;
+  sine.data = calloc(6, sizeof(float));
+  OK(gnomon_rotary_table_get(table, &cosine, &sine));
+  for (int i = 0; i < 3; ++i) CHECK(fabs(floats(&cosine)[3 + i] - 2 * cos(i + 1)) < 1e-6);
+  doubles(&inv_freq)[0] = INFINITY;
+  gnomon_frequencies* none = NULL;
+  CHECK(gnomon_frequencies_from(&spec, &inv_freq, &axes, 1, &none) != GNOMON_OK);
+  gnomon_rotary_table_destroy(table);
+  gnomon_frequencies_destroy(frequencies);
+}
+
+static void test_tables(void) {
+  gnomon_tensor positions = make_positions(3);
+  gnomon_tensor table = make_tensor(2, 32, 2, 3, 4, 0, 0);
+  OK(gnomon_sinusoidal(&positions, GNOMON_INTERLEAVED, 0, &table));
+  CHECK(fabs(floats(&table)[4 + 0] - sin(1)) < 1e-7);
+  CHECK(fabs(floats(&table)[8 + 3] - cos(0.02)) < 1e-7);
+  gnomon_tensor x = make_tensor(2, 64, 3, 2, 3, 4, 0);
+  OK(gnomon_add_table(&x, &table, 2));
+  CHECK(fabs(doubles(&x)[12 + 4] - 2 * sin(1)) < 1e-6);
+  gnomon_tensor rows = make_tensor(0, 64, 2, 2, 3, 0, 0);
+  ((int64_t*)rows.data)[5] = 1;
+  OK(gnomon_add_rows(&x, &table, &rows));
+  CHECK(fabs(doubles(&x)[23] - (2 * cos(0.02) + cos(0.01))) < 1e-6);
+  gnomon_tensor grad = make_tensor(2, 32, 2, 3, 4, 0, 0);
+  OK(gnomon_add_rows_backward(&x, &rows, &grad));
+  CHECK(fabs(floats(&grad)[7] - doubles(&x)[23]) < 1e-6);
+  ((int64_t*)rows.data)[0] = 3;
+  REFUSED(gnomon_add_rows(&x, &table, &rows), "row must be one of the table's 3");
+  REFUSED(gnomon_sinusoidal(&positions, (gnomon_sinusoidal_layout)4, 0, &table), "layout");
+}
+
+/* Causal attention of grouped heads with a strip, in double. */
+static void attend(const gnomon_tensor* q, const gnomon_tensor* k, const gnomon_tensor* v,
+                   const gnomon_tensor* strip, double* out) {
+  for (int64_t b = 0; b < batch; ++b)
+    for (int64_t i = 0; i < tokens; ++i)
+      for (int64_t h = 0; h < heads; ++h) {
+        const int64_t g = h / (heads / key_heads);
+        double weights[tokens], sum = 0;
+        double* to = out + ((b * tokens + i) * heads + h) * head_dim;
+        for (int64_t j = 0; j <= i; ++j) {
+          double dot = 0;
+          for (int64_t d = 0; d < head_dim; ++d)
+            dot += doubles(q)[((b * tokens + i) * heads + h) * head_dim + d] *
+                   doubles(k)[((b * tokens + j) * key_heads + g) * head_dim + d];
+          weights[j] = exp(dot / sqrt(head_dim) + doubles(strip)[h * tokens + j - i + 4]);
+          sum += weights[j];
+        }
+        for (int64_t d = 0; d < head_dim; ++d) {
+          to[d] = 0;
+          for (int64_t j = 0; j <= i; ++j)
+            to[d] += weights[j] / sum *
+                     doubles(v)[((b * tokens + j) * key_heads + g) * head_dim + d];
+        }
+      }
+}
+
+static void test_attention(void) {
+  gnomon_tensor q = make_tensor(2, 64, 4, batch, tokens, heads, head_dim);
+  gnomon_tensor k = make_tensor(2, 64, 4, batch, tokens, key_heads, head_dim);
+  gnomon_tensor v = make_tensor(2, 64, 4, batch, tokens, key_heads, head_dim);
+  gnomon_tensor out = make_tensor(2, 64, 4, batch, tokens, heads, head_dim);
+  gnomon_tensor lse = make_tensor(2, 64, 3, batch, heads, tokens, 0);
+  gnomon_tensor strip = make_tensor(2, 64, 2, heads, tokens, 0, 0);
+  draw(&q, 1), draw(&k, 2), draw(&v, 3), draw(&strip, 4);
+  static double expected[batch * tokens * heads * head_dim], moved[sizeof expected / 8];
+  attend(&q, &k, &v, &strip, expected);
+
+  gnomon_layer_plan* plan = NULL;
+  OK(gnomon_layer_plan_create(&plan));
+  OK(gnomon_layer_plan_set_strip(plan, &strip, -4));
+  OK(gnomon_layer_plan_set_softmax(plan, NAN, 0, NULL));
+  gnomon_attention_input input = {.q = &q, .k = &k, .v = &v};
+  OK(gnomon_attention(&input, plan, &out, &lse));
+  for (int64_t i = 0; i < size_of_tensor(&out); ++i)
+    CHECK(fabs(doubles(&out)[i] - expected[i]) < 1e-12);
+
+  /* Gradients of the sum of out x weights against differences of the oracle. */
+  gnomon_tensor out_grad = make_tensor(2, 64, 4, batch, tokens, heads, head_dim);
+  draw(&out_grad, 5);
+  gnomon_tensor q_grad = q, k_grad = k, v_grad = v;
+  q_grad.data = malloc(8 * batch * tokens * heads * head_dim);
+  k_grad.data = malloc(8 * batch * tokens * key_heads * head_dim);
+  v_grad.data = malloc(8 * batch * tokens * key_heads * head_dim);
+  gnomon_plan_gradient* of_plan = NULL;
+  OK(gnomon_plan_gradient_create(&of_plan));
+  gnomon_attention_gradient gradient = {&q_grad, &k_grad, &v_grad, of_plan, NULL, NULL, NULL};
+  OK(gnomon_attention_backward(&input, plan, &out, &lse, &out_grad, &gradient));
+  gnomon_tensor strip_grad = make_tensor(2, 64, 2, heads, tokens, 0, 0);
+  OK(gnomon_plan_gradient_bias(of_plan, &strip_grad));
+  const gnomon_tensor* of[] = {&q, &k, &v, &strip};
+  const gnomon_tensor* grads[] = {&q_grad, &k_grad, &v_grad, &strip_grad};
+  for (int one = 0; one < 4; ++one)
+    for (int64_t i = 0; i < size_of_tensor(of[one]); i += 3) {
+      const double before = doubles(of[one])[i], step = 1e-5;
+      double slope = 0;
+      for (int sign = -1; sign <= 1; sign += 2) {
+        doubles(of[one])[i] = before + sign * step;
+        attend(&q, &k, &v, &strip, moved);
+        for (int64_t n = 0; n < size_of_tensor(&out); ++n)
+          slope += sign * moved[n] * doubles(&out_grad)[n] / (2 * step);
+      }
+      doubles(of[one])[i] = before;
+      CHECK(fabs(slope - doubles(grads[one])[i]) < 1e-8);
+    }
+
+  /* Left padding: the first key of row 0 belongs to no sequence. */
+  gnomon_tensor ids = make_tensor(0, 64, 2, batch, tokens, 0, 0);
+  gnomon_tensor sequences = make_tensor(0, 32, 2, batch, tokens, 0, 0);
+  for (int64_t i = 0; i < batch * tokens; ++i) ((int64_t*)ids.data)[i] = i % tokens;
+  ((int32_t*)sequences.data)[0] = -1;
+  OK(gnomon_layer_plan_set_positions(plan, &ids, &sequences, &ids, &sequences));
+  OK(gnomon_attention(&input, plan, &out, NULL));
+  for (int64_t d = 0; d < heads * head_dim; ++d) CHECK(doubles(&out)[d] == 0);
+
+  REFUSED(gnomon_attention(&input, NULL, &out, NULL), "plan must be given");
+  gnomon_tensor other = make_tensor(2, 32, 4, batch, tokens, key_heads, head_dim);
+  input.k = &other;
+  REFUSED(gnomon_attention(&input, plan, &out, NULL), "k must have elements of f64");
+  OK(gnomon_layer_plan_set_mask(plan, (gnomon_visibility)7, 0, -1, -1));
+  input.k = &k;
+  REFUSED(gnomon_attention(&input, plan, &out, NULL), "visibility");
+  gnomon_layer_plan_destroy(plan);
+  gnomon_plan_gradient_destroy(of_plan);
+}
+
+static void test_bias(void) {
+  gnomon_tensor slopes = make_tensor(2, 64, 1, 4, 0, 0, 0);
+  OK(gnomon_alibi_slopes(8, 4, &slopes));
+  CHECK(fabs(doubles(&slopes)[0] - pow(2, -5)) < 1e-15);
+  gnomon_layer_plan* plan = NULL;
+  OK(gnomon_layer_plan_create(&plan));
+  OK(gnomon_layer_plan_set_slopes(plan, &slopes));
+  gnomon_tensor bias = make_tensor(2, 32, 3, 4, 2, 3, 0);
+  OK(gnomon_layer_plan_bias(plan, 1, &bias));
+  CHECK(fabs(floats(&bias)[3 + 0] + 2 * pow(2, -5)) < 1e-9);
+  gnomon_layer_plan_destroy(plan);
+}
+
+static int64_t loops = 0;
+static void serially(void* context, int64_t count, gnomon_task task, void* data) {
+  CHECK(context == &loops);
+  ++loops;
+  for (int64_t i = count; i-- > 0;) task(data, i);
+}
+
+static void test_executor(void) {
+  gnomon_tensor positions = make_positions(4096);
+  gnomon_tensor first = make_tensor(2, 32, 2, 4096, 256, 0, 0), second = first;
+  second.data = calloc(4096 * 256, sizeof(float));
+  OK(gnomon_sinusoidal(&positions, GNOMON_HALF_SPLIT, 10000, &first));
+  OK(gnomon_set_threads(64));
+  OK(gnomon_set_executor(serially, &loops, 8));
+  CHECK(gnomon_threads() == 8);
+  OK(gnomon_sinusoidal(&positions, GNOMON_HALF_SPLIT, 10000, &second));
+  CHECK(loops > 0);
+  CHECK(memcmp(first.data, second.data, 4096 * 256 * sizeof(float)) == 0);
+  OK(gnomon_set_executor(NULL, NULL, 0));
+  REFUSED(gnomon_set_executor(serially, &loops, 0), "at least 1 thread");
+  REFUSED(gnomon_set_threads(0), "at least 1");
+}
+
+int main(void) {
+  CHECK(strcmp(gnomon_error_message(), "") == 0);
+  CHECK(strlen(gnomon_version()) >= 5 && strlen(gnomon_isa()) >= 4);
+  test_rotation();
+  test_axes();
+  test_tables();
+  test_attention();
+  test_bias();
+  test_executor();
+  printf("%d failures\n", failures);
+  return failures != 0;
+}

@@ -1,0 +1,136 @@
+/* gnomon.h of the component model, compiled as C11 with DLPack's own tensors. */
+#include <dlpack/dlpack.h>
+
+#include "check.h"
+
+static const char config[] =
+    "{\"model_type\": \"llama\", \"hidden_size\": 64, \"num_attention_heads\": 8,"
+    " \"num_key_value_heads\": 2, \"num_hidden_layers\": 3, \"max_position_embeddings\": 128,"
+    " \"rope_theta\": 500000.0}";
+
+static void test_encodings(void) {
+  gnomon_encoding* encoding = NULL;
+  OK(gnomon_encoding_from_json(
+      "{\"kind\": \"rotary\", \"dim\": 8, \"pairing\": \"adjacent\", \"base\": 100}",
+      &encoding));
+  char* json = NULL;
+  OK(gnomon_encoding_to_json(encoding, &json));
+  CHECK(strstr(json, "\"pairing\":\"adjacent\"") || strstr(json, "\"pairing\": \"adjacent\""));
+  gnomon_encoding* again = NULL;
+  OK(gnomon_encoding_from_json(json, &again));
+  gnomon_free(json);
+  gnomon_frequencies* frequencies = NULL;
+  OK(gnomon_encoding_frequencies(again, 0, &frequencies));
+  DLTensor inv_freq = make_tensor(kDLFloat, 64, 1, 4, 0, 0, 0);
+  OK(gnomon_frequencies_get(frequencies, &inv_freq));
+  CHECK(fabs(doubles(&inv_freq)[1] - pow(100, -0.25)) < 1e-15);
+  gnomon_frequencies_destroy(frequencies);
+  gnomon_encoding_destroy(encoding);
+  gnomon_encoding_destroy(again);
+  REFUSED(gnomon_encoding_from_json("{\"kind\": \"none such\"}", &encoding), "none such");
+  REFUSED(gnomon_encoding_from_json("{", &encoding), "JSON");
+  REFUSED(gnomon_encoding_from_name("none such", 8, 1, 8, GNOMON_CAUSAL, &encoding),
+          "none such");
+}
+
+/* T5's buckets: the bias, and the gradient of the table. */
+static void test_trained(void) {
+  gnomon_encoding* t5 = NULL;
+  OK(gnomon_encoding_from_name("t5", 32, 2, 64, GNOMON_CAUSAL, &t5));
+  char* parameters = NULL;
+  OK(gnomon_encoding_parameters(t5, &parameters));
+  CHECK(strstr(parameters, "\"rows\":32") && strstr(parameters, "\"columns\":2"));
+  gnomon_free(parameters);
+  DLTensor buckets = make_tensor(kDLFloat, 32, 2, 32, 2, 0, 0), grads = buckets;
+  grads.data = calloc(64, sizeof(float));
+  draw(&buckets, 9);
+  const DLTensor *values[] = {&buckets}, *to[] = {&grads};
+  gnomon_layer_plan* plan = NULL;
+  OK(gnomon_encoding_lower(t5, values, 1, 4, 4, &plan));
+  DLTensor bias = make_tensor(kDLFloat, 64, 3, 2, 4, 4, 0);
+  OK(gnomon_layer_plan_bias(plan, 0, &bias));
+  CHECK(doubles(&bias)[16 + 0] == (double)floats(&buckets)[1]); /* head 1, distance 0 */
+
+  DLTensor q = make_tensor(kDLFloat, 32, 4, 1, 4, 2, 16), k = q, v = q, out = q, out_grad = q;
+  DLTensor* all[] = {&k, &v, &out, &out_grad};
+  for (int i = 0; i < 4; ++i) all[i]->data = calloc(4 * 2 * 16, sizeof(float));
+  draw(&q, 1), draw(&k, 2), draw(&v, 3), draw(&out_grad, 4);
+  DLTensor lse = make_tensor(kDLFloat, 32, 3, 1, 2, 4, 0);
+  gnomon_attention_input input = {.q = &q, .k = &k, .v = &v};
+  OK(gnomon_attention(&input, plan, &out, &lse));
+  DLTensor q_grad = make_tensor(kDLFloat, 32, 4, 1, 4, 2, 16), k_grad = q_grad, v_grad = q_grad;
+  k_grad.data = calloc(128, sizeof(float)), v_grad.data = calloc(128, sizeof(float));
+  gnomon_plan_gradient* gradient = NULL;
+  OK(gnomon_plan_gradient_create(&gradient));
+  gnomon_attention_gradient wanted = {&q_grad, &k_grad, &v_grad, gradient, NULL, NULL, NULL};
+  OK(gnomon_attention_backward(&input, plan, &out, &lse, &out_grad, &wanted));
+  OK(gnomon_encoding_lower_backward(t5, values, 1, 4, 4, gradient, NULL, to));
+  double sum = 0, size = 0; /* softmax does not change with what all keys share */
+  for (int i = 0; i < 64; ++i) sum += floats(&grads)[i], size += fabs(floats(&grads)[i]);
+  CHECK(size > 0.01 && fabs(sum) < 1e-5 * size + 1e-6);
+  REFUSED(gnomon_encoding_lower(t5, NULL, 1, 4, 4, &plan), "values must be given");
+  REFUSED(gnomon_encoding_lower(t5, values, 0, 4, 4, &plan), "parameter matrices");
+  gnomon_plan_gradient_destroy(gradient);
+  gnomon_layer_plan_destroy(plan);
+  gnomon_encoding_destroy(t5);
+}
+
+/* From a config to attention: the second pass by a cache repeats the whole pass. */
+static void test_model(void) {
+  gnomon_model* model = NULL;
+  OK(gnomon_model_from_config(config, &model));
+  char* json = NULL;
+  OK(gnomon_model_to_json(model, &json));
+  CHECK(strstr(json, "llama") != NULL);
+  gnomon_free(json);
+  OK(gnomon_model_layer_parameters(model, "", 1, &json));
+  CHECK(strcmp(json, "[]") == 0);
+  gnomon_free(json);
+
+  enum { length = 6, head_dim = 8, heads = 8, key_heads = 2 };
+  DLTensor ids = make_tensor(kDLInt, 64, 2, 1, length, 0, 0);
+  for (int t = 0; t < length; ++t) ((int64_t*)ids.data)[t] = t;
+  gnomon_tokens tokens = {.query_ids = &ids};
+  gnomon_layer_plan* plan = NULL;
+  OK(gnomon_model_lower_layer(model, "", 1, &tokens, NULL, 0, &plan));
+  DLTensor q = make_tensor(kDLFloat, 64, 4, 1, length, heads, head_dim), out = q, last = q;
+  DLTensor k = make_tensor(kDLFloat, 64, 4, 1, length, key_heads, head_dim), v = k;
+  out.data = calloc(length * heads * head_dim, 8), v.data = calloc(length * 2 * head_dim, 8);
+  draw(&q, 1), draw(&k, 2), draw(&v, 3);
+  /* The last token alone, before the whole is rotated in place. */
+  DLTensor one = make_tensor(kDLFloat, 64, 4, 1, 1, heads, head_dim);
+  DLTensor new_key = make_tensor(kDLFloat, 64, 4, 1, 1, key_heads, head_dim);
+  memcpy(one.data, doubles(&q) + 5 * heads * head_dim, 8 * heads * head_dim);
+  memcpy(new_key.data, doubles(&k) + 5 * key_heads * head_dim, 8 * key_heads * head_dim);
+  OK(gnomon_prepare(&q, &k, &v, plan));
+  gnomon_attention_input input = {.q = &q, .k = &k, .v = &v};
+  OK(gnomon_attention(&input, plan, &out, NULL));
+  gnomon_layer_plan_destroy(plan);
+
+  DLTensor id = make_tensor(kDLInt, 64, 2, 1, 1, 0, 0);
+  ((int64_t*)id.data)[0] = 5;
+  gnomon_tokens step = {.query_ids = &id, .cached = 5};
+  OK(gnomon_model_lower_layer(model, NULL, 1, &step, NULL, 0, &plan));
+  OK(gnomon_prepare(&one, &new_key, NULL, plan));
+  CHECK(memcmp(new_key.data, doubles(&k) + 5 * key_heads * head_dim,
+               8 * key_heads * head_dim) == 0);
+  last = make_tensor(kDLFloat, 64, 4, 1, 1, heads, head_dim);
+  gnomon_attention_input decode = {.q = &one, .k = &k, .v = &v};
+  OK(gnomon_attention(&decode, plan, &last, NULL));
+  for (int i = 0; i < heads * head_dim; ++i)
+    CHECK(fabs(doubles(&last)[i] - doubles(&out)[5 * heads * head_dim + i]) < 1e-12);
+  gnomon_layer_plan_destroy(plan);
+
+  REFUSED(gnomon_model_lower_layer(model, "", 3, &tokens, NULL, 0, &plan), "layer");
+  CHECK(gnomon_model_from_config("{\"model_type\": 3}", &model) != GNOMON_OK);
+  REFUSED(gnomon_model_open("/nowhere/config.json", &model), "/nowhere");
+  gnomon_model_destroy(model);
+}
+
+int main(void) {
+  test_encodings();
+  test_trained();
+  test_model();
+  printf("%d failures\n", failures);
+  return failures != 0;
+}
