@@ -159,12 +159,7 @@ gnomon_status gnomon_alibi_slopes(int64_t heads, int64_t first_head, const gnomo
 gnomon_status gnomon_layer_plan_bias(const gnomon_layer_plan* plan, int64_t offset,
                                      const gnomon_tensor* out) {
   return guarded([&] {
-    const gnomon::Tensor to = tensor("out", out);
-    constexpr gnomon::internal::Argument named{"c", "out"};
-    if (to.holds<double>())
-      gnomon::dense(plan_of(plan).bias, offset, gnomon::internal::write<double, 3>(named, to));
-    else
-      gnomon::dense(plan_of(plan).bias, offset, gnomon::internal::write<float, 3>(named, to));
+    gnomon::dense(plan_of(plan).bias, offset, tensor("out", out));
   });
 }
 

@@ -9,6 +9,8 @@
 #include "gnomon/parallel.h"
 #include "src/bias/form.h"
 #include "src/bias/tile.h"
+#include "src/core/overloaded.h"
+#include "src/core/tensor.h"
 
 namespace gnomon {
 namespace {
@@ -37,19 +39,25 @@ void check(const BiasForm& form, int64_t offset, View<T, 3> matrix) {
                  std::to_string(furthest),
              std::to_string(first) + " to " + std::to_string(last));
   };
-  if (const auto* strip = std::get_if<StripBias>(&form))
-    check_reach(strip->first, strip->distances());
-  if (const auto* axes = std::get_if<AxesBias>(&form))
-    for (std::size_t a = 0; a < axes->axes.size(); ++a)
-      if (axes->axes[a].coordinates.empty())
-        check_reach(axes->axes[a].first, axes->distances(a));
-  if (const auto* dense = std::get_if<DenseBias>(&form))
-    if (dense->values.extent(0) < 1 || dense->values.extent(2) != queries ||
-        dense->values.extent(3) != keys)
-      refuse("bias",
-             "the dense bias must be [B, H, " + std::to_string(queries) + ", " +
-                 std::to_string(keys) + "]",
-             shape_text(dense->values.extents()));
+  std::visit(
+      internal::Overloaded{
+          [](const NoBias&) {}, [](const SlopeBias&) {}, [](const GridBias&) {},
+          [](const ProgressiveBias&) {},
+          [&](const StripBias& strip) { check_reach(strip.first, strip.distances()); },
+          [&](const AxesBias& axes) {
+            for (std::size_t a = 0; a < axes.axes.size(); ++a)
+              if (axes.axes[a].coordinates.empty())
+                check_reach(axes.axes[a].first, axes.distances(a));
+          },
+          [&](const DenseBias& dense) {
+            if (dense.values.extent(0) < 1 || dense.values.extent(2) != queries ||
+                dense.values.extent(3) != keys)
+              refuse("bias",
+                     "the dense bias must be [B, H, " + std::to_string(queries) + ", " +
+                         std::to_string(keys) + "]",
+                     shape_text(dense.values.extents()));
+          }},
+      form);
 }
 
 constexpr int64_t most_rows = 64, most_columns = 2048;  // of a block, its strip on the stack
@@ -87,53 +95,53 @@ void for_windows(int64_t offset, View<T, 3> matrix, const Make& make, const Row&
   });
 }
 
-// values(h, distance, count): the doubles of a slope or a strip from a distance on, in `room`
-// or where they are.
-template <typename Body>
-bool of_distance(const BiasForm& form, const Body& body) {
-  if (const auto* slope = std::get_if<SlopeBias>(&form)) {
-    body([slope](int64_t h, int64_t distance, int64_t count, double* room) -> const double* {
-      const double factor = -slope->slopes[static_cast<std::size_t>(h)];
-      const auto first = static_cast<double>(distance);
-      for (int i = 0; i < static_cast<int>(count); ++i)
-        room[i] = factor * std::fabs(first + static_cast<double>(i));
-      return room;
-    });
-    return true;
-  }
-  if (const auto* strip = std::get_if<StripBias>(&form)) {
-    body([strip](int64_t h, int64_t distance, int64_t, double*) -> const double* {
-      return strip->values.data() + h * strip->distances() + distance - strip->first;
-    });
-    return true;
-  }
-  return false;
+// values(h, distance, count, room): the numbers from a distance on, in `room` or where they
+// are.
+auto values_of(const SlopeBias& slope) {
+  return [&slope](int64_t h, int64_t distance, int64_t count, double* room) -> const double* {
+    const double factor = -slope.slopes[static_cast<std::size_t>(h)];
+    const auto first = static_cast<double>(distance);
+    for (int i = 0; i < static_cast<int>(count); ++i)
+      room[i] = factor * std::fabs(first + static_cast<double>(i));
+    return room;
+  };
+}
+auto values_of(const StripBias& strip) {
+  return [&strip](int64_t h, int64_t distance, int64_t, double*) -> const double* {
+    return strip.values.data() + h * strip.distances() + distance - strip.first;
+  };
+}
+
+// The ways in which a form is applied: numbers by distance, tiles, a given matrix, nothing.
+template <typename None, typename Distance, typename Tiles, typename Given>
+void visit_ways(const BiasForm& form, const None& none, const Distance& by_distance,
+                const Tiles& by_tiles, const Given& given) {
+  std::visit(internal::Overloaded{[&](const NoBias&) { none(); },
+                                  [&](const SlopeBias& one) { by_distance(one); },
+                                  [&](const StripBias& one) { by_distance(one); },
+                                  [&](const DenseBias& one) { given(one); },
+                                  [&](const GridBias& one) { by_tiles(one); },
+                                  [&](const ProgressiveBias& one) { by_tiles(one); },
+                                  [&](const AxesBias& one) { by_tiles(one); }},
+             form);
 }
 
 // Biases that are made in tiles: row(values, count, to, stride) for each row of a block.
-template <typename T, typename Row>
-bool of_tiles(const BiasForm& form, int64_t offset, View<T, 3> matrix, const Row& row) {
-  const internal::IdRange queries{offset, offset + matrix.extent(1) - 1};
-  const internal::IdRange keys{0, matrix.extent(2) - 1};
-  const auto rows_of = [&](const auto& made) {
-    const auto prepared = internal::prepare<double>(made, queries, keys);
-    for_blocks(matrix, [&](int64_t h, int64_t q, int64_t rows, int64_t k, int64_t columns) {
-      int64_t ids[most_columns];
-      double values[most_columns];
-      std::iota(ids, ids + columns, k);
-      const internal::Ids key_ids(ids, static_cast<std::size_t>(columns));
-      for (int64_t i = q; i < q + rows; ++i) {
-        const int64_t query = offset + i;
-        internal::fill(made, prepared, h, internal::Ids(&query, 1), key_ids, values, columns);
-        row(values, columns, &matrix(h, i, k), matrix.stride(2));
-      }
-    });
-    return true;
-  };
-  if (const auto* grid = std::get_if<GridBias>(&form)) return rows_of(*grid);
-  if (const auto* bias = std::get_if<ProgressiveBias>(&form)) return rows_of(*bias);
-  if (const auto* axes = std::get_if<AxesBias>(&form)) return rows_of(*axes);
-  return false;
+template <typename Form, typename T, typename Row>
+void fill_tiles(const Form& form, int64_t offset, View<T, 3> matrix, const Row& row) {
+  const auto prepared = internal::prepare<double>(
+      form, {offset, offset + matrix.extent(1) - 1}, {0, matrix.extent(2) - 1});
+  for_blocks(matrix, [&](int64_t h, int64_t q, int64_t rows, int64_t k, int64_t columns) {
+    int64_t ids[most_columns];
+    double values[most_columns];
+    std::iota(ids, ids + columns, k);
+    const internal::Ids key_ids(ids, static_cast<std::size_t>(columns));
+    for (int64_t i = q; i < q + rows; ++i) {
+      const int64_t query = offset + i;
+      internal::fill(form, prepared, h, internal::Ids(&query, 1), key_ids, values, columns);
+      row(values, columns, &matrix(h, i, k), matrix.stride(2));
+    }
+  });
 }
 
 // A matrix that is given: whole(values, count, to) for rows without strides, and
@@ -155,29 +163,30 @@ void for_given(const DenseBias& given, View<T, 3> matrix, const Whole& whole,
 }
 
 // In double, a row of scores at a time.
-bool of_tiles_backward(const BiasForm& form, int64_t offset, View<const float, 3> grad,
-                       double* sums) {
-  const int64_t keys = grad.extent(2), width = numbers(form);
-  const auto rows_of = [&](const auto& made) {
-    const auto prepared =
-        internal::prepare<double>(made, {offset, offset + grad.extent(1) - 1}, {0, keys - 1});
-    std::vector<int64_t> ids(static_cast<std::size_t>(keys));
-    std::iota(ids.begin(), ids.end(), 0);
-    std::vector<double> row(ids.size());
-    for (int64_t h = 0; h < grad.extent(0); ++h)
-      for (int64_t q = 0; q < grad.extent(1); ++q) {
-        const int64_t query = offset + q;
-        for (int64_t k = 0; k < keys; ++k)
-          row[static_cast<std::size_t>(k)] = static_cast<double>(grad(h, q, k));
-        internal::add_gradient(made, prepared, h, internal::Ids(&query, 1), internal::Ids(ids),
-                               row.data(), keys, sums + h * width);
-      }
-    return true;
-  };
-  if (const auto* grid = std::get_if<GridBias>(&form)) return rows_of(*grid);
-  if (const auto* bias = std::get_if<ProgressiveBias>(&form)) return rows_of(*bias);
-  if (const auto* axes = std::get_if<AxesBias>(&form)) return rows_of(*axes);
-  return false;
+template <typename Form>
+void add_tiles_gradient(const Form& form, int64_t offset, View<const float, 3> grad,
+                        int64_t width, double* sums) {
+  const int64_t keys = grad.extent(2);
+  const auto prepared =
+      internal::prepare<double>(form, {offset, offset + grad.extent(1) - 1}, {0, keys - 1});
+  std::vector<int64_t> ids(static_cast<std::size_t>(keys));
+  std::iota(ids.begin(), ids.end(), 0);
+  std::vector<double> row(ids.size());
+  for (int64_t h = 0; h < grad.extent(0); ++h)
+    for (int64_t q = 0; q < grad.extent(1); ++q) {
+      const int64_t query = offset + q;
+      for (int64_t k = 0; k < keys; ++k)
+        row[static_cast<std::size_t>(k)] = static_cast<double>(grad(h, q, k));
+      internal::add_gradient(form, prepared, h, internal::Ids(&query, 1), internal::Ids(ids),
+                             row.data(), keys, sums + h * width);
+    }
+}
+
+void add_number(const SlopeBias&, int64_t distance, double grad, double* sums) {
+  *sums -= grad * std::fabs(static_cast<double>(distance));
+}
+void add_number(const StripBias& strip, int64_t distance, double grad, double* sums) {
+  sums[distance - strip.first] += grad;
 }
 
 template <typename T>
@@ -189,117 +198,132 @@ void fill_dense(const BiasForm& form, int64_t offset, View<T, 3> out) {
     else
       for (int64_t i = 0; i < count; ++i) to[i * stride] = values[i];
   };
-  const auto round = internal::round_row();
-  if (of_distance(form, [&](const auto& values) {
-        for_windows<T, T>(
-            offset, out,
-            [&](int64_t h, int64_t distance, int64_t count, T* to) {
-              double room[most_columns + most_rows];
-              const double* const from = values(h, distance, count, room);
-              if constexpr (std::is_same_v<T, float>)
-                round(from, count, to);
-              else
-                std::copy(from, from + count, to);
-            },
-            copy);
-      }))
-    return;
-  if (const auto* given = std::get_if<DenseBias>(&form))
-    return for_given(
-        *given, out,
+  const auto none = [&] {
+    const T zeros[most_columns] = {};
+    for_blocks(out, [&](int64_t h, int64_t q, int64_t rows, int64_t k, int64_t columns) {
+      for (int64_t i = q; i < q + rows; ++i) copy(zeros, columns, &out(h, i, k), out.stride(2));
+    });
+  };
+  const auto by_distance = [&](const auto& one) {
+    const auto values = values_of(one);
+    const auto round = internal::round_row();
+    for_windows<T, T>(
+        offset, out,
+        [&](int64_t h, int64_t distance, int64_t count, T* to) {
+          double room[most_columns + most_rows];
+          const double* const from = values(h, distance, count, room);
+          if constexpr (std::is_same_v<T, float>)
+            round(from, count, to);
+          else
+            std::copy(from, from + count, to);
+        },
+        copy);
+  };
+  const auto by_tiles = [&](const auto& one) {
+    fill_tiles(one, offset, out,
+               [](const double* values, int64_t count, T* to, std::ptrdiff_t stride) {
+                 for (int64_t i = 0; i < count; ++i) to[i * stride] = static_cast<T>(values[i]);
+               });
+  };
+  const auto given = [&](const DenseBias& one) {
+    for_given(
+        one, out,
         [](const float* values, int64_t count, T* to) {
           std::copy(values, values + count, to);
         },
         [](T& element, float value) { element = value; });
-  if (of_tiles(form, offset, out,
-               [&](const double* values, int64_t count, T* to, std::ptrdiff_t stride) {
-                 for (int64_t i = 0; i < count; ++i) to[i * stride] = static_cast<T>(values[i]);
-               }))
-    return;
-  const T zeros[most_columns] = {};
-  for_blocks(out, [&](int64_t h, int64_t q, int64_t rows, int64_t k, int64_t columns) {
-    for (int64_t i = q; i < q + rows; ++i) copy(zeros, columns, &out(h, i, k), out.stride(2));
-  });
+  };
+  visit_ways(form, none, by_distance, by_tiles, given);
 }
+
+constexpr internal::Argument named(std::string_view name) { return {"bias", name}; }
 
 }  // namespace
 
 int64_t heads(const BiasForm& form) noexcept {
-  if (const auto* slope = std::get_if<SlopeBias>(&form))
-    return static_cast<int64_t>(slope->slopes.size());
-  if (const auto* strip = std::get_if<StripBias>(&form)) return strip->heads;
-  if (const auto* dense = std::get_if<DenseBias>(&form)) return dense->values.extent(1);
-  if (const auto* grid = std::get_if<GridBias>(&form)) return grid->heads;
-  if (const auto* bias = std::get_if<ProgressiveBias>(&form)) return bias->heads;
-  if (const auto* axes = std::get_if<AxesBias>(&form)) return axes->heads;
-  return 0;
+  return std::visit(
+      internal::Overloaded{
+          [](const NoBias&) -> int64_t { return 0; },
+          [](const SlopeBias& one) { return static_cast<int64_t>(one.slopes.size()); },
+          [](const DenseBias& one) -> int64_t { return one.values.extent(1); },
+          [](const StripBias& one) { return one.heads; },
+          [](const GridBias& one) { return one.heads; },
+          [](const ProgressiveBias& one) { return one.heads; },
+          [](const AxesBias& one) { return one.heads; }},
+      form);
 }
 
 int64_t numbers(const BiasForm& form) noexcept {
-  if (std::holds_alternative<SlopeBias>(form)) return 1;
-  if (const auto* strip = std::get_if<StripBias>(&form)) return strip->distances();
-  if (const auto* grid = std::get_if<GridBias>(&form)) return grid->offsets();
-  if (const auto* bias = std::get_if<ProgressiveBias>(&form)) return 2 * bias->pieces() + 2;
-  if (const auto* axes = std::get_if<AxesBias>(&form)) return axes->distances();
-  return 0;
+  return std::visit(
+      internal::Overloaded{
+          [](const NoBias&) -> int64_t { return 0; },
+          [](const DenseBias&) -> int64_t { return 0; },
+          [](const SlopeBias&) -> int64_t { return 1; },
+          [](const StripBias& one) { return one.distances(); },
+          [](const GridBias& one) { return one.offsets(); },
+          [](const ProgressiveBias& one) { return 2 * one.pieces() + 2; },
+          [](const AxesBias& one) { return one.distances(); }},
+      form);
 }
 
-void dense(const BiasForm& form, int64_t offset, View<float, 3> out) {
-  fill_dense(form, offset, out);
-}
-void dense(const BiasForm& form, int64_t offset, View<double, 3> out) {
-  fill_dense(form, offset, out);
+void dense(const BiasForm& form, int64_t offset, const Tensor& out) {
+  if (out.holds<double>())
+    fill_dense(form, offset, internal::write<double, 3>(named("out"), out));
+  else
+    fill_dense(form, offset, internal::write<float, 3>(named("out"), out));
 }
 
-void add_bias(View<float, 3> scores, const BiasForm& form, int64_t offset) {
-  check(form, offset, scores);
+void add_bias(const Tensor& scores, const BiasForm& form, int64_t offset) {
+  const auto to = internal::write<float, 3>(named("scores"), scores);
+  check(form, offset, to);
   const auto add = internal::add_row();
-  const auto add_strided = [add](const double* values, int64_t count, float* to,
+  const auto add_strided = [add](const double* values, int64_t count, float* row,
                                  std::ptrdiff_t stride) {
-    if (stride == 1) return add(values, count, to);
+    if (stride == 1) return add(values, count, row);
     for (int64_t i = 0; i < count; ++i) {
-      float& score = to[i * stride];
+      float& score = row[i * stride];
       score = static_cast<float>(double{score} + values[i]);
     }
   };
-  if (of_distance(form, [&](const auto& values) {
-        for_windows<float, double>(
-            offset, scores,
-            [&](int64_t h, int64_t distance, int64_t count, double* to) {
-              const double* const from = values(h, distance, count, to);
-              if (from != to) std::copy(from, from + count, to);
-            },
-            add_strided);
-      }))
-    return;
-  if (of_tiles(form, offset, scores, add_strided)) return;
+  const auto by_distance = [&](const auto& one) {
+    const auto values = values_of(one);
+    for_windows<float, double>(
+        offset, to,
+        [&](int64_t h, int64_t distance, int64_t count, double* room) {
+          const double* const from = values(h, distance, count, room);
+          if (from != room) std::copy(from, from + count, room);
+        },
+        add_strided);
+  };
   // The sum of two floats in double, rounded, is their sum in float.
-  if (const auto* given = std::get_if<DenseBias>(&form))
-    for_given(*given, scores, internal::add_floats(),
-              [](float& score, float value) { score += value; });
+  visit_ways(
+      form, [] {}, by_distance,
+      [&](const auto& one) { fill_tiles(one, offset, to, add_strided); },
+      [&](const DenseBias& one) {
+        for_given(one, to, internal::add_floats(),
+                  [](float& score, float value) { score += value; });
+      });
 }
 
-BiasGradient add_bias_backward(View<const float, 3> grad, const BiasForm& form,
-                               int64_t offset) {
-  check(form, offset, grad);
+BiasGradient add_bias_backward(const ConstTensor& grad, const BiasForm& form, int64_t offset) {
+  const auto from = internal::read<float, 3>(named("grad"), grad);
+  check(form, offset, from);
   BiasGradient gradient;
   const int64_t width = numbers(form);
-  if (!width) return gradient;  // a dense bias's gradient is grad itself
   gradient.values.resize(static_cast<std::size_t>(heads(form) * width));
-  if (of_tiles_backward(form, offset, grad, gradient.values.data())) return gradient;
-  const auto* strip = std::get_if<StripBias>(&form);
-  for (int64_t h = 0; h < grad.extent(0); ++h) {
-    double* sums = gradient.values.data() + h * width;
-    for (int64_t q = 0; q < grad.extent(1); ++q)
-      for (int64_t k = 0; k < grad.extent(2); ++k) {
-        const int64_t distance = k - q - offset;
-        const double g = grad(h, q, k);
-        if (strip)
-          sums[distance - strip->first] += g;
-        else
-          *sums -= g * std::fabs(static_cast<double>(distance));
-      }
-  }
+  const auto by_distance = [&](const auto& one) {
+    for (int64_t h = 0; h < from.extent(0); ++h)
+      for (int64_t q = 0; q < from.extent(1); ++q)
+        for (int64_t k = 0; k < from.extent(2); ++k)
+          add_number(one, k - q - offset, double{from(h, q, k)},
+                     gradient.values.data() + h * width);
+  };
+  visit_ways(
+      form, [] {}, by_distance,
+      [&](const auto& one) {
+        add_tiles_gradient(one, offset, from, width, gradient.values.data());
+      },
+      [](const DenseBias&) {});  // its gradient is grad itself
   return gradient;
 }
 

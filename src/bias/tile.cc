@@ -6,6 +6,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
+#include "src/core/overloaded.h"
 
 namespace gnomon::internal {
 namespace {
@@ -83,27 +84,33 @@ void check_progressive(const ProgressiveBias& bias) {
 }  // namespace
 
 void check_form(const BiasForm& form) {
-  if (const auto* grid = std::get_if<GridBias>(&form)) check_grid(*grid);
-  if (const auto* axes = std::get_if<AxesBias>(&form)) check_axes(*axes);
-  if (const auto* bias = std::get_if<ProgressiveBias>(&form)) check_progressive(*bias);
+  std::visit(Overloaded{[](const NoBias&) {}, [](const SlopeBias&) {}, [](const StripBias&) {},
+                        [](const DenseBias&) {}, [](const GridBias& one) { check_grid(one); },
+                        [](const AxesBias& one) { check_axes(one); },
+                        [](const ProgressiveBias& one) { check_progressive(one); }},
+             form);
 }
 
 void check_ids(const BiasForm& form, IdRange ids) {
   if (ids.least > ids.most) return;
-  if (const auto* axes = std::get_if<AxesBias>(&form))
-    for (const AxisStrip& axis : axes->axes) {
-      const auto positions = static_cast<int64_t>(axis.coordinates.size());
-      if (positions && (ids.least < 0 || ids.most >= positions))
-        refuse("bias",
-               "positions with coordinates must be 0 to " + std::to_string(positions - 1),
-               ids.least < 0 ? ids.least : ids.most);
-    }
-  const auto* grid = std::get_if<GridBias>(&form);
-  if (!grid) return;
-  if (ids.least < 0 || ids.most >= grid->positions())
-    refuse("bias",
-           "positions on the grid must be 0 to " + std::to_string(grid->positions() - 1),
-           ids.least < 0 ? ids.least : ids.most);
+  const auto check_range = [&](const char* what, int64_t positions) {
+    if (ids.least < 0 || ids.most >= positions)
+      refuse("bias", std::string(what) + " must be 0 to " + std::to_string(positions - 1),
+             ids.least < 0 ? ids.least : ids.most);
+  };
+  std::visit(
+      Overloaded{[](const NoBias&) {}, [](const SlopeBias&) {}, [](const StripBias&) {},
+                 [](const DenseBias&) {}, [](const ProgressiveBias&) {},
+                 [&](const GridBias& grid) {
+                   check_range("positions on the grid", grid.positions());
+                 },
+                 [&](const AxesBias& axes) {
+                   for (const AxisStrip& axis : axes.axes)
+                     if (!axis.coordinates.empty())
+                       check_range("positions with coordinates",
+                                   static_cast<int64_t>(axis.coordinates.size()));
+                 }},
+      form);
 }
 
 template <typename A>

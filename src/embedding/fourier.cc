@@ -9,6 +9,7 @@
 #include "gnomon/parallel.h"
 #include "src/core/angles.h"
 #include "src/core/normal.h"
+#include "src/core/tensor.h"
 
 namespace gnomon {
 namespace {
@@ -153,8 +154,10 @@ std::vector<double> frequencies(const Fourier& f) {
   return all;
 }
 
+namespace {
+
 template <typename T>
-void fill(const Fourier& f, View<const double, 2> coordinates, View<T, 2> out) {
+void fill_typed(const Fourier& f, View<const double, 2> coordinates, View<T, 2> out) {
   const int64_t count = features(f), points = coordinates.extent(0), k_count = waves(f);
   if (coordinates.extent(1) != f.axes)
     refuse("fourier", "coordinates must be [T, A] with A = " + std::to_string(f.axes),
@@ -201,10 +204,14 @@ void fill(const Fourier& f, View<const double, 2> coordinates, View<T, 2> out) {
                });
 }
 
-template void fill(const Fourier&, View<const double, 2>, View<float, 2>);
-template void fill(const Fourier&, View<const double, 2>, View<double, 2>);
-template void fill(const Fourier&, View<const double, 2>, View<Half, 2>);
-template void fill(const Fourier&, View<const double, 2>, View<BFloat16, 2>);
+}  // namespace
+
+void fill(const Fourier& f, View<const double, 2> coordinates, const Tensor& out) {
+  constexpr internal::Argument named{"fourier", "out"};
+  internal::by_type(named, out, [&]<typename T>(T) {
+    fill_typed(f, coordinates, internal::write<T, 2>(named, out));
+  });
+}
 
 std::vector<double> unit_coordinates(std::span<const int64_t> extents) {
   if (extents.empty()) refuse("fourier", "a grid must have at least one axis", 0);

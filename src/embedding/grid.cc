@@ -6,6 +6,7 @@
 
 #include "gnomon/dtype.h"
 #include "gnomon/error.h"
+#include "src/core/tensor.h"
 
 namespace gnomon {
 namespace {
@@ -130,8 +131,10 @@ int64_t dim(const SinusoidalGrid& spec) {
   return spec.kept ? spec.kept : channels;
 }
 
+namespace {
+
 template <typename T>
-void fill(const SinusoidalGrid& spec, const Grid& cells, View<T, 2> out) {
+void fill_typed(const SinusoidalGrid& spec, const Grid& cells, View<T, 2> out) {
   const auto count = static_cast<int64_t>(cells.coordinates.size());
   // By division: the product of what a caller wrote may overflow.
   if (cells.cells < 0 || cells.axes < 1 || count % cells.axes ||
@@ -146,19 +149,25 @@ void fill(const SinusoidalGrid& spec, const Grid& cells, View<T, 2> out) {
 }
 
 template <typename T>
-void fill(const SinusoidalGrid& spec, View<const double, 2> coordinates, View<T, 2> out) {
+void fill_typed(const SinusoidalGrid& spec, View<const double, 2> coordinates, View<T, 2> out) {
   fill_axes<double>(spec, coordinates.extent(0), coordinates.extent(1), out,
                     [&](int64_t n, int64_t column) { return coordinates(n, column); });
 }
 
-#define GNOMON_INSTANTIATE(T)                                         \
-  template void fill(const SinusoidalGrid&, const Grid&, View<T, 2>); \
-  template void fill(const SinusoidalGrid&, View<const double, 2>, View<T, 2>);
-GNOMON_INSTANTIATE(float)
-GNOMON_INSTANTIATE(double)
-GNOMON_INSTANTIATE(Half)
-GNOMON_INSTANTIATE(BFloat16)
-#undef GNOMON_INSTANTIATE
+constexpr internal::Argument out_argument{"grid", "out"};
+
+}  // namespace
+
+void fill(const SinusoidalGrid& spec, const Grid& cells, const Tensor& out) {
+  internal::by_type(out_argument, out, [&]<typename T>(T) {
+    fill_typed(spec, cells, internal::write<T, 2>(out_argument, out));
+  });
+}
+void fill(const SinusoidalGrid& spec, View<const double, 2> coordinates, const Tensor& out) {
+  internal::by_type(out_argument, out, [&]<typename T>(T) {
+    fill_typed(spec, coordinates, internal::write<T, 2>(out_argument, out));
+  });
+}
 
 int64_t capacity(const SinusoidalGrid& spec) {
   if (spec.grid.empty()) refuse("grid", "the extents of the grid must be given", "none");

@@ -7,6 +7,7 @@
 #include "gnomon/dtype.h"
 #include "gnomon/error.h"
 #include "src/core/memory.h"
+#include "src/core/tensor.h"
 
 namespace gnomon {
 namespace {
@@ -103,8 +104,10 @@ std::vector<double> frequencies(const Sinusoidal& s) {
   return f;
 }
 
+namespace {
+
 template <typename T>
-void fill(const Sinusoidal& s, std::span<const int64_t> positions, View<T, 2> out) {
+void fill_typed(const Sinusoidal& s, std::span<const int64_t> positions, View<T, 2> out) {
   std::vector<int64_t> moved;
   if (s.offset != 0) {
     for (const int64_t position : positions)
@@ -119,21 +122,29 @@ void fill(const Sinusoidal& s, std::span<const int64_t> positions, View<T, 2> ou
 }
 
 template <typename T>
-void fill(const Sinusoidal& s, std::span<const double> positions, View<T, 2> out) {
+void fill_typed(const Sinusoidal& s, std::span<const double> positions, View<T, 2> out) {
   if (s.scale == 1.0) return fill_columns(s, positions, out);
   std::vector<double> scaled(positions.begin(), positions.end());
   for (double& position : scaled) position *= s.scale;
   fill_columns(s, std::span<const double>(scaled), out);
 }
 
-#define GNOMON_INSTANTIATE(T)                                                  \
-  template void fill(const Sinusoidal&, std::span<const int64_t>, View<T, 2>); \
-  template void fill(const Sinusoidal&, std::span<const double>, View<T, 2>);
-GNOMON_INSTANTIATE(float)
-GNOMON_INSTANTIATE(double)
-GNOMON_INSTANTIATE(Half)
-GNOMON_INSTANTIATE(BFloat16)
-#undef GNOMON_INSTANTIATE
+template <typename P>
+void fill_any(const Sinusoidal& s, std::span<const P> positions, const Tensor& out) {
+  constexpr internal::Argument named{"sinusoidal", "out"};
+  internal::by_type(named, out, [&]<typename T>(T) {
+    fill_typed(s, positions, internal::write<T, 2>(named, out));
+  });
+}
+
+}  // namespace
+
+void fill(const Sinusoidal& s, std::span<const int64_t> positions, const Tensor& out) {
+  fill_any(s, positions, out);
+}
+void fill(const Sinusoidal& s, std::span<const double> positions, const Tensor& out) {
+  fill_any(s, positions, out);
+}
 
 EmbeddingTable sinusoidal_table(const Sinusoidal& s, std::span<const int64_t> positions) {
   check(s);

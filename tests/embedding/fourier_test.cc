@@ -244,12 +244,12 @@ TEST(Fourier, RefusesWhatBreaksItsBounds) {
   fourier = fourier_nerf(2, 1);
   Tensor<double, 2> at({3, 2}), out({3, 6});
   EXPECT_EQ(
-      message_of([&] { fill<float>(fourier, at.view(), Tensor<float, 2>({3, 5}).view()); }),
+      message_of([&] { fill(fourier, at.view(), Tensor<float, 2>({3, 5}).view()); }),
       "[fourier] out must be [T, F] = [3, 6], got [3, 5]");
-  EXPECT_EQ(message_of([&] { fill<double>(fourier, out.view(), out.view()); }),
+  EXPECT_EQ(message_of([&] { fill(fourier, out.view(), out.view()); }),
             "[fourier] coordinates must be [T, A] with A = 2, got [3, 6]");
   at.values[3] = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(message_of([&] { fill<double>(fourier, at.view(), out.view()); }),
+  EXPECT_EQ(message_of([&] { fill(fourier, at.view(), out.view()); }),
             "[fourier] a coordinate must be within 2^31 and finite, got inf");
   EXPECT_EQ(message_of([] { unit_coordinates(std::vector<std::int64_t>{2, 0}); }),
             "[fourier] every extent of a grid must be at least 1, got 0");

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "gnomon/tensor.h"
 #include "gnomon/view.h"
 
 namespace gnomon {
@@ -136,22 +137,21 @@ std::int64_t heads(const BiasForm& form) noexcept;
 // How many numbers BiasGradient::values holds for each head; 0 for NoBias and DenseBias.
 std::int64_t numbers(const BiasForm& form) noexcept;
 
-// The whole matrix: out [H, Q, K] (any strides) gets the bias of the query at position
+// The whole matrix: out [H, Q, K] (float or double, any strides) gets the bias of the query at position
 // offset + q and the key at position k. For looking at, and for engines that ask for it.
 // Throws when out's heads are not the form's, when a strip does not reach, when a position is
 // not on a grid or without coordinates, or the form's own numbers do not fit each other. For a
 // DenseBias the batch row 0. A progressive bias is within 2^-50 (|offset| + |slope x|) of its
 // formula; axes are added in double.
-void dense(const BiasForm& form, std::int64_t offset, View<float, 3> out);
-void dense(const BiasForm& form, std::int64_t offset, View<double, 3> out);
+void dense(const BiasForm& form, std::int64_t offset, const Tensor& out);
 
-// scores [H, Q, K] += bias, in place: the same numbers where scores already exist.
-void add_bias(View<float, 3> scores, const BiasForm& form, std::int64_t offset);
+// Float scores [H, Q, K] += bias, in place: the same numbers where scores already exist.
+void add_bias(const Tensor& scores, const BiasForm& form, std::int64_t offset);
 
-// The gradient of `add_bias` for the form's numbers: grad [H, Q, K] summed along equal
+// The gradient of `add_bias` for the form's numbers: float grad [H, Q, K] summed along equal
 // distances (or offsets, or pieces) in double, in the order of q then k. Returns it in the
 // form's shape.
-BiasGradient add_bias_backward(View<const float, 3> grad, const BiasForm& form,
+BiasGradient add_bias_backward(const ConstTensor& grad, const BiasForm& form,
                                std::int64_t offset);
 
 }  // namespace gnomon

@@ -21,6 +21,7 @@
 #include <span>
 #include <vector>
 
+#include "gnomon/tensor.h"
 #include "gnomon/view.h"
 
 namespace gnomon {
@@ -68,8 +69,7 @@ std::vector<double> frequencies(const Fourier& fourier);
 //
 // Throws when a coordinate is beyond 2^31 in magnitude or not finite, or a view has another
 // shape.
-template <typename T>
-void fill(const Fourier& fourier, View<const double, 2> coordinates, View<T, 2> out);
+void fill(const Fourier& fourier, View<const double, 2> coordinates, const Tensor& out);
 
 // The coordinates of a grid's cells as Perceiver has them: each axis from -1 to 1 in equal
 // steps (one cell: -1), row-major, [cells, A].

@@ -14,6 +14,7 @@
 #include "gnomon/embedding/sinusoidal.h"
 #include "gnomon/embedding/table.h"
 #include "gnomon/position/positions.h"
+#include "gnomon/tensor.h"
 #include "gnomon/view.h"
 
 namespace gnomon {
@@ -61,11 +62,9 @@ std::int64_t dim(const SinusoidalGrid& spec);
 
 // Fills out [N, C], any strides. Each entry as in sinusoidal.h; summed, the sum is formed in
 // double and rounded once. Element types: float, double, Half, BFloat16.
-template <typename T>
-void fill(const SinusoidalGrid& spec, const Grid& cells, View<T, 2> out);
+void fill(const SinusoidalGrid& spec, const Grid& cells, const Tensor& out);
 // At continuous coordinates [N, A].
-template <typename T>
-void fill(const SinusoidalGrid& spec, View<const double, 2> coordinates, View<T, 2> out);
+void fill(const SinusoidalGrid& spec, View<const double, 2> coordinates, const Tensor& out);
 
 // Positions that have a row in `grid_table`: class_tokens, then the cells of `grid`.
 std::int64_t capacity(const SinusoidalGrid& spec);

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "gnomon/embedding/table.h"
+#include "gnomon/tensor.h"
 #include "gnomon/view.h"
 
 namespace gnomon {
@@ -55,11 +56,9 @@ std::vector<double> frequencies(const Sinusoidal& sinusoidal);
 // are doubles costs another |position| f 2^-52 at most. With a `scale` other than 1 the
 // position is position x scale as one rounded double. Element types: float, double, Half,
 // BFloat16.
-template <typename T>
 void fill(const Sinusoidal& sinusoidal, std::span<const std::int64_t> positions,
-          View<T, 2> out);
-template <typename T>
-void fill(const Sinusoidal& sinusoidal, std::span<const double> positions, View<T, 2> out);
+          const Tensor& out);
+void fill(const Sinusoidal& sinusoidal, std::span<const double> positions, const Tensor& out);
 
 // The plan: the table of these positions, to be given to add_table.
 EmbeddingTable sinusoidal_table(const Sinusoidal& sinusoidal,
