@@ -25,7 +25,7 @@ help:
 	@echo 'make asan          only the tests under the sanitizers'
 	@echo 'make test-neon     the library for 64-bit ARM, its tests under emulation'
 	@echo 'make test-long     program and lab under the sanitizers; every test on each instruction set, shuffled'
-	@echo '                   and repeated; NEON; fuzzing'
+	@echo '                   and repeated; NEON; fuzzing; the component core in a fresh Debian root'
 	@echo 'make peers         time Gnomon beside what PyPI offers, write docs/benchmarks.md'
 	@echo 'make format        clang-format over all C++; check-format only looks'
 	@echo 'make install       to PREFIX=$(PREFIX)'
@@ -88,6 +88,7 @@ test-neon: build-neon
 test-long: build-tests build-asan-apps build-fuzz test-neon
 	@ctest --test-dir build/asan-apps --output-on-failure -j$(JOBS) -R '^asan[.]'
 	@tools/test_long.sh $(release) $(fuzz)
+	@tools/clean_root.sh
 
 bench: build-tests
 	@$(release)/bench/gnomon_bench $(BENCH_FLAGS)

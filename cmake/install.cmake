@@ -4,9 +4,24 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/gnomon")
 
+# Each component is an export of its own, with the headers of its rooms. Those of core lie in
+# include/gnomon itself.
+foreach(component IN LISTS gnomon_built)
+  install(TARGETS gnomon_${component} EXPORT gnomon-${component})
+  install(EXPORT gnomon-${component} NAMESPACE gnomon:: FILE gnomon-${component}-targets.cmake
+          DESTINATION "${config_dir}")
+  foreach(room IN LISTS gnomon_${component}_rooms)
+    if(room STREQUAL "core")
+      file(GLOB headers CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/include/gnomon/*.h")
+      install(FILES ${headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gnomon")
+      install(FILES include/gnomon.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+    else()
+      install(DIRECTORY include/gnomon/${room}
+              DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gnomon" FILES_MATCHING PATTERN "*.h")
+    endif()
+  endforeach()
+endforeach()
 install(TARGETS gnomon EXPORT gnomon)
-install(DIRECTORY include/gnomon DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-        FILES_MATCHING PATTERN "*.h")
 install(EXPORT gnomon NAMESPACE gnomon:: FILE gnomon-targets.cmake
         DESTINATION "${config_dir}")
 
@@ -37,15 +52,4 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/gnomon-config.cmake"
               "${CMAKE_CURRENT_BINARY_DIR}/gnomon-config-version.cmake"
         DESTINATION "${config_dir}")
 
-# Who links the static library links what it uses, too; the shared one brings it along.
-set(pc_private "")
-set(pc_openmp " ${OpenMP_CXX_FLAGS}")
-get_target_property(library_type gnomon TYPE)
-if(NOT library_type STREQUAL "STATIC_LIBRARY")
-  set(pc_private ".private")
-  set(pc_openmp "")
-endif()
-file(RELATIVE_PATH pc_up "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
-configure_file(cmake/gnomon.pc.in gnomon.pc @ONLY)
-install(FILES "${CMAKE_CURRENT_BINARY_DIR}/gnomon.pc"
-        DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+include(pkg_config)

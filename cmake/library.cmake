@@ -1,20 +1,73 @@
-# The library: everything under src/, one folder per room.
-find_package(OpenMP REQUIRED COMPONENTS CXX)
-find_package(hwy REQUIRED)
-find_package(nlohmann_json REQUIRED)
-find_package(Eigen3 3.4 REQUIRED NO_MODULE)
-find_package(Spectra 1.0 REQUIRED NO_MODULE)
-
-file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/*.cc")
-add_library(gnomon ${sources})
+# The library: everything under src/, one folder per room, one target per component
+# (gnomon_core is gnomon::core), and gnomon, all of them.
+add_library(gnomon INTERFACE)
 add_library(gnomon::gnomon ALIAS gnomon)
-target_compile_features(gnomon PUBLIC cxx_std_20)
-target_include_directories(gnomon PUBLIC
-  "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:include>"
-  PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
-target_link_libraries(gnomon PRIVATE hwy::hwy OpenMP::OpenMP_CXX
-                      $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>
-                      $<BUILD_INTERFACE:Spectra::Spectra>)
+
+# Declares gnomon_<component> with the sources of its rooms; the arguments after the name are
+# libraries that its sources use and its headers do not.
+function(gnomon_component component)
+  set(target gnomon_${component})
+  set(sources "")
+  foreach(room IN LISTS gnomon_${component}_rooms)
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/${room}/*.cc")
+    list(APPEND sources ${found})
+  endforeach()
+  add_library(${target} ${sources})
+  add_library(gnomon::${component} ALIAS ${target})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_include_directories(${target} PUBLIC
+    "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:include>"
+    PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+  list(TRANSFORM gnomon_${component}_needs PREPEND gnomon_ OUTPUT_VARIABLE needed)
+  target_link_libraries(${target} PUBLIC ${needed} PRIVATE ${ARGN})
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+    # Else the compiler fuses products and sums of portable kernels where it likes, in each another
+    # way, and what two of them promise to be the same bits is not.
+    target_compile_options(${target} PRIVATE -ffp-contract=off)
+  endif()
+  # Symbols of the public headers carry no export macro; the shared library shows them all.
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${component}
+    CXX_VISIBILITY_PRESET default VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  gnomon_warnings(${target})
+  target_link_libraries(gnomon INTERFACE ${target})
+endfunction()
+
+# Who runs loops, unless the caller of the library sets an executor.
+set(GNOMON_THREADS openmp CACHE STRING
+    "Loops run on openmp, on std (a pool of std::thread) or on the calling thread: none")
+set_property(CACHE GNOMON_THREADS PROPERTY STRINGS openmp std none)
+if(NOT GNOMON_THREADS MATCHES "^(openmp|std|none)$")
+  message(FATAL_ERROR "GNOMON_THREADS must be openmp, std or none, got '${GNOMON_THREADS}'.")
+endif()
+
+# Third-party packages are looked for here, by the components that use them and no others.
+find_package(hwy REQUIRED)
+find_package(Threads REQUIRED)
+set(threads Threads::Threads)
+if(GNOMON_THREADS STREQUAL "openmp")
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+  list(APPEND threads OpenMP::OpenMP_CXX)
+endif()
+gnomon_component(core hwy::hwy ${threads})
+string(TOUPPER "GNOMON_THREADS_${GNOMON_THREADS}" threads_definition)
+target_compile_definitions(gnomon_core PRIVATE ${threads_definition})
+target_sources(gnomon_core PRIVATE bindings/c/core.cc bindings/c/layer.cc)
+if(graph IN_LIST gnomon_built)
+  find_package(Eigen3 3.4 REQUIRED NO_MODULE)
+  find_package(Spectra 1.0 REQUIRED NO_MODULE)
+  gnomon_component(graph $<BUILD_INTERFACE:Spectra::Spectra>)
+endif()
+if(model IN_LIST gnomon_built OR report IN_LIST gnomon_built)
+  find_package(nlohmann_json REQUIRED)
+endif()
+if(model IN_LIST gnomon_built)
+  gnomon_component(model $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+  target_sources(gnomon_model PRIVATE bindings/c/model.cc)
+endif()
+if(report IN_LIST gnomon_built)
+  gnomon_component(report $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+endif()
+
 # SSSE3 and AVX3_DL gain these kernels nothing over SSE4 and AVX3, and cost build time. SVE has
 # vectors of unknown size, and these kernels hold arrays of vectors.
 set(left_out "HWY_SSSE3|HWY_AVX3_DL|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128")
@@ -29,34 +82,25 @@ if(GNOMON_SANITIZE AND EXISTS /proc/cpuinfo)
 endif()
 # All that are left are compiled, also where the compiler's own options promise better ones: else
 # ARM would have no portable kernels, to compare with.
-target_compile_definitions(gnomon PRIVATE HWY_COMPILE_ALL_ATTAINABLE
+target_compile_definitions(gnomon_core PRIVATE HWY_COMPILE_ALL_ATTAINABLE
   "HWY_DISABLED_TARGETS=(${left_out})")
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
-  # Else the compiler fuses products and sums of portable kernels where it likes, in each another
-  # way, and what two of them promise to be the same bits is not.
-  target_compile_options(gnomon PRIVATE -ffp-contract=off)
-  # Highway's NEON functions are for processors with AES, whose instructions these kernels do not
-  # use; GCC refuses to inline them into constructors that it makes itself unless all are.
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(gnomon PRIVATE -march=armv8-a+crypto)
-  endif()
+# Highway's NEON functions are for processors with AES, whose instructions these kernels do not
+# use; GCC refuses to inline them into constructors that it makes itself unless all are.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(gnomon_core PRIVATE -march=armv8-a+crypto)
 endif()
-# Symbols of the public headers carry no export macro; the shared library shows them all.
-set_target_properties(gnomon PROPERTIES CXX_VISIBILITY_PRESET default
-  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
-gnomon_warnings(gnomon)
-set_source_files_properties(src/core/parallel.cc PROPERTIES
-  COMPILE_DEFINITIONS GNOMON_THREADS_OPENMP)
 # Its error terms hold for products and sums that are rounded one by one.
 set_source_files_properties(src/core/angles_simd.cc PROPERTIES
   COMPILE_OPTIONS -ffp-contract=off)
 
 # Pages embed the script that draws their pictures. Without it everything builds, and pages say
 # what they lack.
-if(EXISTS "${GNOMON_VEGA_BUNDLE}")
-  set_source_files_properties(src/plot/bundle.cc PROPERTIES
-    COMPILE_DEFINITIONS "GNOMON_VEGA_BUNDLE=\"${GNOMON_VEGA_BUNDLE}\""
-    OBJECT_DEPENDS "${GNOMON_VEGA_BUNDLE}")
-else()
-  message(STATUS "No ${GNOMON_VEGA_BUNDLE}: pages will lack pictures (`make setup` writes it)")
+if(TARGET gnomon_report)
+  if(EXISTS "${GNOMON_VEGA_BUNDLE}")
+    set_source_files_properties(src/plot/bundle.cc PROPERTIES
+      COMPILE_DEFINITIONS "GNOMON_VEGA_BUNDLE=\"${GNOMON_VEGA_BUNDLE}\""
+      OBJECT_DEPENDS "${GNOMON_VEGA_BUNDLE}")
+  else()
+    message(STATUS "No ${GNOMON_VEGA_BUNDLE}: pages will lack pictures (`make setup` writes it)")
+  endif()
 endif()

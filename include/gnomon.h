@@ -52,7 +52,8 @@ const char* gnomon_isa(void);
 /* Frees a string that a function of this header returned through a char**. */
 void gnomon_free(char* text);
 
-/* --- Tensors ------------------------------------------------------------------------------- */
+/* --- Tensors -------------------------------------------------------------------------------
+ */
 
 /* A DLPack DLTensor. If <dlpack/dlpack.h> is included first, gnomon_tensor is DLTensor itself;
  * otherwise it is a struct of the same layout, to which a DLTensor* may be cast. */
@@ -79,7 +80,8 @@ typedef struct gnomon_tensor {
 } gnomon_tensor;
 #endif
 
-/* --- Threads ------------------------------------------------------------------------------- */
+/* --- Threads -------------------------------------------------------------------------------
+ */
 
 /* Threads that a call of this thread may use; the results do not depend on them. */
 gnomon_status gnomon_set_threads(int32_t count);
@@ -92,7 +94,8 @@ typedef void (*gnomon_task)(void* data, int64_t i);
 typedef void (*gnomon_run)(void* context, int64_t count, gnomon_task task, void* data);
 gnomon_status gnomon_set_executor(gnomon_run run, void* context, int32_t threads);
 
-/* --- Rotary -------------------------------------------------------------------------------- */
+/* --- Rotary --------------------------------------------------------------------------------
+ */
 
 typedef enum gnomon_pairing {
   GNOMON_HALVES = 1,  /* (i, i + R/2): Llama as converted for Hugging Face, GPT-NeoX */
@@ -152,11 +155,12 @@ gnomon_status gnomon_append(const gnomon_tensor* k, const gnomon_rotary_table* t
 gnomon_status gnomon_shift_keys(const gnomon_tensor* cached,
                                 const gnomon_frequencies* frequencies, int64_t delta);
 
-/* --- Tables that are added to embeddings ---------------------------------------------------- */
+/* --- Tables that are added to embeddings ----------------------------------------------------
+ */
 
 typedef enum gnomon_sinusoidal_layout {
-  GNOMON_INTERLEAVED = 1,   /* sin cos sin cos ...: Vaswani et al. 2017 */
-  GNOMON_HALF_SPLIT = 2,    /* sines, then cosines, of the same frequencies */
+  GNOMON_INTERLEAVED = 1,  /* sin cos sin cos ...: Vaswani et al. 2017 */
+  GNOMON_HALF_SPLIT = 2,   /* sines, then cosines, of the same frequencies */
   GNOMON_TENSOR2TENSOR = 3 /* sines, then cosines, frequencies to the end: fairseq, XGLM */
 } gnomon_sinusoidal_layout;
 
@@ -172,7 +176,8 @@ gnomon_status gnomon_add_rows(const gnomon_tensor* x, const gnomon_tensor* table
 gnomon_status gnomon_add_rows_backward(const gnomon_tensor* grad, const gnomon_tensor* rows,
                                        const gnomon_tensor* table_grad);
 
-/* --- The plan of a layer -------------------------------------------------------------------- */
+/* --- The plan of a layer --------------------------------------------------------------------
+ */
 
 typedef enum gnomon_visibility {
   GNOMON_CAUSAL = 1,
@@ -217,7 +222,8 @@ gnomon_status gnomon_alibi_slopes(int64_t heads, int64_t first_head, const gnomo
 gnomon_status gnomon_layer_plan_bias(const gnomon_layer_plan* plan, int64_t offset,
                                      const gnomon_tensor* out);
 
-/* --- A layer -------------------------------------------------------------------------------- */
+/* --- A layer --------------------------------------------------------------------------------
+ */
 
 /* x [B, T, C] += the table of the plan, if it is added to the embeddings. */
 gnomon_status gnomon_add_position(const gnomon_tensor* x, const gnomon_layer_plan* plan);
@@ -263,7 +269,8 @@ gnomon_status gnomon_attention_backward(const gnomon_attention_input* input,
                                         const gnomon_tensor* lse, const gnomon_tensor* out_grad,
                                         const gnomon_attention_gradient* gradient);
 
-/* --- Model: encodings by name (component gnomon::model) ------------------------------------- */
+/* --- Model: encodings by name (component gnomon::model) -------------------------------------
+ */
 
 /* One encoding with its settings. */
 typedef struct gnomon_encoding gnomon_encoding;
@@ -296,7 +303,8 @@ gnomon_status gnomon_encoding_lower_backward(const gnomon_encoding* encoding,
                                              const gnomon_tensor* table_grad,
                                              const gnomon_tensor* const* grads);
 
-/* --- Model: released models ----------------------------------------------------------------- */
+/* --- Model: released models -----------------------------------------------------------------
+ */
 
 /* What a config.json says. `path`: the file, a folder with it, or a .gguf file. */
 typedef struct gnomon_model gnomon_model;

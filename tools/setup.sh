@@ -4,7 +4,7 @@
 #   tools/setup.sh lab     what the program and the lab need
 #   tools/setup.sh test    that, and what tests, benchmarks and formatting need
 #   tools/setup.sh neon    that of test, and a compiler, an emulator and libraries for 64-bit ARM
-#   tools/setup.sh long    all of these, and what fuzzing needs
+#   tools/setup.sh long    all of these, and what fuzzing and tools/clean_root.sh need
 #
 # Installs only what is missing and touches nothing when all is there. As root it calls apt-get,
 # otherwise sudo where that asks no password; where neither works it names the packages in one
@@ -70,7 +70,7 @@ missing_packages() {
   fi
   if [[ $1 == long ]]; then
     need+=(libclang-rt-19-dev)
-    tools+=([clang++-19]=clang-19 [ld.lld-19]=lld-19)
+    tools+=([clang++-19]=clang-19 [ld.lld-19]=lld-19 [mmdebstrap]=mmdebstrap)
   fi
   not_installed "${need[@]}"
   for tool in "${!tools[@]}"; do

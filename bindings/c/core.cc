@@ -122,16 +122,17 @@ gnomon_status gnomon_frequencies_from(const gnomon_rotary_spec* spec,
         .table_scale = table_scale};
     if (axes) schedule.axes = gnomon::c::numbers<std::int32_t>("axes", axes);
     if (schedule.dim() != rotary.dim)
-      gnomon::refuse("c", "inv_freq must have rotary_dim / 2 = " +
-                              std::to_string(rotary.dim / 2) + " elements",
-                     schedule.dim() / 2);
-    gnomon::RotaryTable(schedule, std::vector<gnomon::Positions>(
-                                      axes ? 1 + static_cast<std::size_t>(std::max(
-                                                     0, *std::max_element(
-                                                            schedule.axes.begin(),
-                                                            schedule.axes.end())))
-                                           : 1,
-                                      gnomon::consecutive(1)));  // checks the bounds
+      gnomon::refuse(
+          "c",
+          "inv_freq must have rotary_dim / 2 = " + std::to_string(rotary.dim / 2) + " elements",
+          schedule.dim() / 2);
+    gnomon::RotaryTable(
+        schedule,
+        std::vector<gnomon::Positions>(
+            axes ? 1 + static_cast<std::size_t>(std::max(
+                           0, *std::max_element(schedule.axes.begin(), schedule.axes.end())))
+                 : 1,
+            gnomon::consecutive(1)));  // checks the bounds
     make(out, std::move(schedule));
   });
 }
@@ -257,9 +258,8 @@ gnomon_status gnomon_add_table(const gnomon_tensor* x, const gnomon_tensor* tabl
 
 gnomon_status gnomon_add_rows(const gnomon_tensor* x, const gnomon_tensor* table,
                               const gnomon_tensor* rows) {
-  return guarded([&] {
-    gnomon::add_rows(tensor("x", x), tensor("table", table), tensor("rows", rows));
-  });
+  return guarded(
+      [&] { gnomon::add_rows(tensor("x", x), tensor("table", table), tensor("rows", rows)); });
 }
 
 gnomon_status gnomon_add_rows_backward(const gnomon_tensor* grad, const gnomon_tensor* rows,

@@ -158,9 +158,7 @@ gnomon_status gnomon_alibi_slopes(int64_t heads, int64_t first_head, const gnomo
 
 gnomon_status gnomon_layer_plan_bias(const gnomon_layer_plan* plan, int64_t offset,
                                      const gnomon_tensor* out) {
-  return guarded([&] {
-    gnomon::dense(plan_of(plan).bias, offset, tensor("out", out));
-  });
+  return guarded([&] { gnomon::dense(plan_of(plan).bias, offset, tensor("out", out)); });
 }
 
 gnomon_status gnomon_add_position(const gnomon_tensor* x, const gnomon_layer_plan* plan) {
@@ -224,9 +222,9 @@ gnomon_status gnomon_attention_backward(const gnomon_attention_input* input,
     gnomon::BiasGradient* const bias =
         to.plan ? &to.plan->bias : (to.dense ? &own_bias : nullptr);
     if (bias)
-      bias->dense =
-          to.dense ? gnomon::internal::write<float, 4>({"c", "dense"}, tensor_if(to.dense))
-                   : gnomon::View<float, 4>();
+      bias->dense = to.dense
+                        ? gnomon::internal::write<float, 4>({"c", "dense"}, tensor_if(to.dense))
+                        : gnomon::View<float, 4>();
     gnomon::AttentionGradient grads{.q = tensor("the gradient of q", to.q),
                                     .k = tensor("the gradient of k", to.k),
                                     .v = tensor("the gradient of v", to.v),

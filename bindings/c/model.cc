@@ -77,8 +77,7 @@ std::vector<Positions> axes_of(const char* name, const gnomon_tensor* ids,
     axes.push_back(explicit_ids(internal::read<std::int64_t, 2>(named, from)));
   }
   if (!sequences) return axes;
-  const auto rows =
-      internal::read<std::int32_t, 2>(named, std::bit_cast<Tensor>(*sequences));
+  const auto rows = internal::read<std::int32_t, 2>(named, std::bit_cast<Tensor>(*sequences));
   for (Positions& axis : axes) {
     if (rows.extent(0) != axis.batch || rows.extent(1) != axis.tokens)
       refuse("c", std::string(name) + " must have sequences shaped as the ids",
@@ -91,14 +90,13 @@ std::vector<Positions> axes_of(const char* name, const gnomon_tensor* ids,
 }
 
 model::ModelDescription read_model(const std::filesystem::path& given_path) {
-  const std::filesystem::path path = std::filesystem::is_directory(given_path)
-                                         ? given_path / "config.json"
-                                         : given_path;
+  const std::filesystem::path path =
+      std::filesystem::is_directory(given_path) ? given_path / "config.json" : given_path;
   const io::MappedFile file(path);
   const bool is_gguf = file.text().starts_with("GGUF");
-  model::ModelDescription model =
-      is_gguf ? model::read_gguf(model::Gguf(file.bytes(), file.name()))
-              : model::read_config(file.text(), {.name = file.name()});
+  model::ModelDescription model = is_gguf
+                                      ? model::read_gguf(model::Gguf(file.bytes(), file.name()))
+                                      : model::read_config(file.text(), {.name = file.name()});
   model.source = given_path.string();
   return model;
 }
@@ -124,12 +122,11 @@ gnomon_status gnomon_encoding_from_name(const char* name, int64_t width, int64_t
                                         gnomon_encoding** out) {
   return guarded([&] {
     given("name", name);
-    make(out,
-         gnomon::model::find_encoding(name).usual(
-             {.width = width,
-              .heads = heads,
-              .length = length,
-              .reads = static_cast<gnomon::Visibility>(static_cast<int>(reads))}));
+    make(out, gnomon::model::find_encoding(name).usual(
+                  {.width = width,
+                   .heads = heads,
+                   .length = length,
+                   .reads = static_cast<gnomon::Visibility>(static_cast<int>(reads))}));
   });
 }
 
@@ -165,10 +162,9 @@ gnomon_status gnomon_encoding_lower(const gnomon_encoding* encoding,
                                     const gnomon_tensor* const* values, int64_t count,
                                     int64_t queries, int64_t keys, gnomon_layer_plan** out) {
   return guarded([&] {
-    gnomon::LayerPlan plan =
-        gnomon::model::lower(given("encoding", encoding).encoding,
-                             {.queries = queries, .keys = keys},
-                             gnomon::c::matrices_of(values, count));
+    gnomon::LayerPlan plan = gnomon::model::lower(given("encoding", encoding).encoding,
+                                                  {.queries = queries, .keys = keys},
+                                                  gnomon::c::matrices_of(values, count));
     plan.mask = {.visibility = gnomon::Visibility::causal, .offset = keys - queries};
     make(out, std::move(plan));
   });
@@ -211,9 +207,8 @@ gnomon_status gnomon_model_from_config(const char* json, gnomon_model** out) {
 }
 
 gnomon_status gnomon_model_to_json(const gnomon_model* model, char** json) {
-  return guarded([&] {
-    gnomon::c::give(gnomon::model::to_json(given("model", model).model), json);
-  });
+  return guarded(
+      [&] { gnomon::c::give(gnomon::model::to_json(given("model", model).model), json); });
 }
 
 void gnomon_model_destroy(gnomon_model* model) { delete model; }
@@ -233,8 +228,7 @@ gnomon_status gnomon_model_lower_layer(const gnomon_model* model, const char* pa
                                        gnomon_layer_plan** out) {
   return guarded([&] {
     const gnomon_tokens& from = given("tokens", tokens);
-    const auto queries =
-        gnomon::c::axes_of("query_ids", from.query_ids, from.query_sequences);
+    const auto queries = gnomon::c::axes_of("query_ids", from.query_ids, from.query_sequences);
     std::vector<gnomon::Positions> keys;
     if (from.key_ids) keys = gnomon::c::axes_of("key_ids", from.key_ids, from.key_sequences);
     gnomon::LayerPlan plan = gnomon::model::lower_layer(

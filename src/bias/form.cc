@@ -39,25 +39,24 @@ void check(const BiasForm& form, int64_t offset, View<T, 3> matrix) {
                  std::to_string(furthest),
              std::to_string(first) + " to " + std::to_string(last));
   };
-  std::visit(
-      internal::Overloaded{
-          [](const NoBias&) {}, [](const SlopeBias&) {}, [](const GridBias&) {},
-          [](const ProgressiveBias&) {},
-          [&](const StripBias& strip) { check_reach(strip.first, strip.distances()); },
-          [&](const AxesBias& axes) {
-            for (std::size_t a = 0; a < axes.axes.size(); ++a)
-              if (axes.axes[a].coordinates.empty())
-                check_reach(axes.axes[a].first, axes.distances(a));
-          },
-          [&](const DenseBias& dense) {
-            if (dense.values.extent(0) < 1 || dense.values.extent(2) != queries ||
-                dense.values.extent(3) != keys)
-              refuse("bias",
-                     "the dense bias must be [B, H, " + std::to_string(queries) + ", " +
-                         std::to_string(keys) + "]",
-                     shape_text(dense.values.extents()));
-          }},
-      form);
+  std::visit(internal::Overloaded{
+                 [](const NoBias&) {}, [](const SlopeBias&) {}, [](const GridBias&) {},
+                 [](const ProgressiveBias&) {},
+                 [&](const StripBias& strip) { check_reach(strip.first, strip.distances()); },
+                 [&](const AxesBias& axes) {
+                   for (std::size_t a = 0; a < axes.axes.size(); ++a)
+                     if (axes.axes[a].coordinates.empty())
+                       check_reach(axes.axes[a].first, axes.distances(a));
+                 },
+                 [&](const DenseBias& dense) {
+                   if (dense.values.extent(0) < 1 || dense.values.extent(2) != queries ||
+                       dense.values.extent(3) != keys)
+                     refuse("bias",
+                            "the dense bias must be [B, H, " + std::to_string(queries) + ", " +
+                                std::to_string(keys) + "]",
+                            shape_text(dense.values.extents()));
+                 }},
+             form);
 }
 
 constexpr int64_t most_rows = 64, most_columns = 2048;  // of a block, its strip on the stack
@@ -129,8 +128,8 @@ void visit_ways(const BiasForm& form, const None& none, const Distance& by_dista
 // Biases that are made in tiles: row(values, count, to, stride) for each row of a block.
 template <typename Form, typename T, typename Row>
 void fill_tiles(const Form& form, int64_t offset, View<T, 3> matrix, const Row& row) {
-  const auto prepared = internal::prepare<double>(
-      form, {offset, offset + matrix.extent(1) - 1}, {0, matrix.extent(2) - 1});
+  const auto prepared = internal::prepare<double>(form, {offset, offset + matrix.extent(1) - 1},
+                                                  {0, matrix.extent(2) - 1});
   for_blocks(matrix, [&](int64_t h, int64_t q, int64_t rows, int64_t k, int64_t columns) {
     int64_t ids[most_columns];
     double values[most_columns];
@@ -255,14 +254,13 @@ int64_t heads(const BiasForm& form) noexcept {
 
 int64_t numbers(const BiasForm& form) noexcept {
   return std::visit(
-      internal::Overloaded{
-          [](const NoBias&) -> int64_t { return 0; },
-          [](const DenseBias&) -> int64_t { return 0; },
-          [](const SlopeBias&) -> int64_t { return 1; },
-          [](const StripBias& one) { return one.distances(); },
-          [](const GridBias& one) { return one.offsets(); },
-          [](const ProgressiveBias& one) { return 2 * one.pieces() + 2; },
-          [](const AxesBias& one) { return one.distances(); }},
+      internal::Overloaded{[](const NoBias&) -> int64_t { return 0; },
+                           [](const DenseBias&) -> int64_t { return 0; },
+                           [](const SlopeBias&) -> int64_t { return 1; },
+                           [](const StripBias& one) { return one.distances(); },
+                           [](const GridBias& one) { return one.offsets(); },
+                           [](const ProgressiveBias& one) { return 2 * one.pieces() + 2; },
+                           [](const AxesBias& one) { return one.distances(); }},
       form);
 }
 

@@ -98,19 +98,18 @@ void check_ids(const BiasForm& form, IdRange ids) {
       refuse("bias", std::string(what) + " must be 0 to " + std::to_string(positions - 1),
              ids.least < 0 ? ids.least : ids.most);
   };
-  std::visit(
-      Overloaded{[](const NoBias&) {}, [](const SlopeBias&) {}, [](const StripBias&) {},
-                 [](const DenseBias&) {}, [](const ProgressiveBias&) {},
-                 [&](const GridBias& grid) {
-                   check_range("positions on the grid", grid.positions());
-                 },
-                 [&](const AxesBias& axes) {
-                   for (const AxisStrip& axis : axes.axes)
-                     if (!axis.coordinates.empty())
-                       check_range("positions with coordinates",
-                                   static_cast<int64_t>(axis.coordinates.size()));
-                 }},
-      form);
+  std::visit(Overloaded{[](const NoBias&) {}, [](const SlopeBias&) {}, [](const StripBias&) {},
+                        [](const DenseBias&) {}, [](const ProgressiveBias&) {},
+                        [&](const GridBias& grid) {
+                          check_range("positions on the grid", grid.positions());
+                        },
+                        [&](const AxesBias& axes) {
+                          for (const AxisStrip& axis : axes.axes)
+                            if (!axis.coordinates.empty())
+                              check_range("positions with coordinates",
+                                          static_cast<int64_t>(axis.coordinates.size()));
+                        }},
+             form);
 }
 
 template <typename A>

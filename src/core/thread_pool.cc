@@ -1,5 +1,19 @@
 #include "src/core/thread_pool.h"
 
+#if defined(GNOMON_THREADS_NONE)
+
+namespace gnomon::internal {
+
+void run_on_pool(std::int64_t count, Task task, void* data) noexcept {
+  for (std::int64_t i = 0; i < count; ++i) task(data, i);
+}
+
+int default_threads() noexcept { return 1; }
+
+}  // namespace gnomon::internal
+
+#else
+
 #include <pthread.h>
 
 #include <algorithm>
@@ -137,3 +151,5 @@ int default_threads() noexcept {
 }
 
 }  // namespace gnomon::internal
+
+#endif

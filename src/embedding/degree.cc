@@ -79,21 +79,6 @@ DegreeRows degree_rows(const Degree& degree, const Graph& graph) {
   return rows;
 }
 
-DegreeRows path_degree_rows(const PathDegree& path, std::span<const int64_t> positions) {
-  check(path.degree);
-  DegreeRows rows;
-  for (const int64_t position : positions) {
-    if (position < 0 || position >= path.nodes)
-      refuse("degree",
-             "positions must be nodes of the path, 0 to " + std::to_string(path.nodes - 1),
-             position);
-    const int64_t arcs = (position > 0) + (position + 1 < path.nodes);
-    rows.in.push_back(row_unchecked(path.degree, arcs));
-  }
-  rows.out = rows.in;
-  return rows;
-}
-
 EmbeddingTable degree_table(const Degree& degree, const DegreeRows& rows,
                             View<const float, 2> in, View<const float, 2> out) {
   check_rows(degree, rows);

@@ -1,8 +1,6 @@
 #include "gnomon/embedding/detr.h"
 
-#include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "gnomon/embedding/grid.h"
 #include "gnomon/error.h"
@@ -50,52 +48,15 @@ std::vector<double> detr_coordinates(int64_t height, int64_t width, DetrScale sc
   return detr_coordinates(View<const std::uint8_t, 2>(&real, {height, width}, {0, 0}), scale);
 }
 
-namespace {
-
-EmbeddingTable table_at(const SinusoidalGrid& spec, const std::vector<double>& at,
-                        int64_t dim) {
+EmbeddingTable detr_table(View<const std::uint8_t, 2> mask, int64_t dim, DetrScale scale,
+                          double temperature) {
+  const SinusoidalGrid spec = grid_detr(dim, temperature);
+  const std::vector<double> at = detr_coordinates(mask, scale);
   EmbeddingTable table{static_cast<int64_t>(at.size() / 2), dim, {}};
   table.values.resize(at.size() / 2 * static_cast<std::size_t>(dim));
   fill(spec, View<const double, 2>(at.data(), {table.tokens, 2}),
        View<float, 2>(table.values.data(), {table.tokens, dim}));
   return table;
-}
-
-constexpr int64_t most_tokens = int64_t{1} << 24;
-
-}  // namespace
-
-EmbeddingTable detr_table(View<const std::uint8_t, 2> mask, int64_t dim, DetrScale scale,
-                          double temperature) {
-  const SinusoidalGrid spec = grid_detr(dim, temperature);
-  return table_at(spec, detr_coordinates(mask, scale), dim);
-}
-
-int64_t capacity(const DetrPage& page) {
-  const auto check = [](const char* what, int64_t extent) {
-    if (extent < 1 || extent > most_tokens)
-      refuse("detr", std::string(what) + " must be from 1 to 2^24", extent);
-  };
-  check("height", page.height);
-  check("width", page.width);
-  check("height x width", page.height * page.width);
-  return page.height * page.width;
-}
-
-EmbeddingTable detr_table(const DetrPage& page, std::span<const int64_t> positions) {
-  const int64_t most = capacity(page);
-  const SinusoidalGrid spec = grid_detr(page.dim, page.temperature);
-  const std::vector<double> all = detr_coordinates(page.height, page.width, page.scale);
-  std::vector<double> at;
-  at.reserve(2 * positions.size());
-  for (const int64_t position : positions) {
-    if (position < 0 || position >= most)
-      refuse("detr", "position must be on the page: it holds 0 to " + std::to_string(most - 1),
-             position);
-    const auto first = all.begin() + 2 * position;
-    at.insert(at.end(), first, first + 2);
-  }
-  return table_at(spec, at, page.dim);
 }
 
 }  // namespace gnomon

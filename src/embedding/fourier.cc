@@ -234,38 +234,4 @@ std::vector<double> unit_coordinates(std::span<const int64_t> extents) {
   return coordinates;
 }
 
-std::vector<double> line_features(const FourierLine& line, std::span<const int64_t> positions) {
-  const int64_t count = features(line.fourier);
-  if (!line.grid.empty()) {
-    const std::vector<double> all = unit_coordinates(line.grid);
-    const std::size_t axes = line.grid.size();
-    if (std::ssize(line.grid) != line.fourier.axes)
-      refuse("fourier", "a grid must have an extent for each axis", line.fourier.axes);
-    std::vector<double> cells;
-    for (const int64_t position : positions) {
-      const auto cell = static_cast<std::size_t>(position);
-      if (position < 0 || cell >= all.size() / axes)
-        refuse("fourier", "position must be a cell of the grid", position);
-      cells.insert(cells.end(), all.begin() + static_cast<std::ptrdiff_t>(cell * axes),
-                   all.begin() + static_cast<std::ptrdiff_t>((cell + 1) * axes));
-    }
-    std::vector<double> filled(positions.size() * static_cast<std::size_t>(count));
-    const auto tokens = static_cast<int64_t>(positions.size());
-    fill(line.fourier, View<const double, 2>(cells.data(), {tokens, line.fourier.axes}),
-         View<double, 2>(filled.data(), {tokens, count}));
-    return filled;
-  }
-  if (line.fourier.axes != 1) refuse("fourier", "a line has one axis", line.fourier.axes);
-  if (line.length < 2) refuse("fourier", "length must be at least 2", line.length);
-  const auto steps = static_cast<double>(line.length - 1);
-  std::vector<double> at(positions.size());
-  for (std::size_t t = 0; t < at.size(); ++t)
-    at[t] = (2 * static_cast<double>(positions[t]) - steps) / steps;
-  std::vector<double> filled(positions.size() * static_cast<std::size_t>(count));
-  const auto tokens = static_cast<int64_t>(positions.size());
-  fill(line.fourier, View<const double, 2>(at.data(), {tokens, 1}),
-       View<double, 2>(filled.data(), {tokens, count}));
-  return filled;
-}
-
 }  // namespace gnomon

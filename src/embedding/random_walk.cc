@@ -1,7 +1,6 @@
 #include "gnomon/embedding/random_walk.h"
 
 #include <algorithm>
-#include <string>
 
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
@@ -51,20 +50,6 @@ struct Walker {
   }
 };
 
-// The rows of `all` [nodes, K] that are asked for.
-std::vector<double> rows_of(View<const double, 2> all, std::span<const int64_t> positions) {
-  std::vector<double> rows;
-  rows.reserve(positions.size() * at(all.extent(1)));
-  for (const int64_t position : positions) {
-    if (position < 0 || position >= all.extent(0))
-      refuse("random_walk",
-             "positions must be nodes of the path, 0 to " + std::to_string(all.extent(0) - 1),
-             position);
-    for (int64_t k = 0; k < all.extent(1); ++k) rows.push_back(all(position, k));
-  }
-  return rows;
-}
-
 }  // namespace
 
 ReturnProbabilities return_probabilities(const RandomWalk& walk, const Graph& graph) {
@@ -88,11 +73,6 @@ ReturnProbabilities return_probabilities(const RandomWalk& walk, const Graph& gr
                                       result.values.data() + node * walk.steps);
   });
   return result;
-}
-
-std::vector<double> path_features(const PathRandomWalk& path,
-                                  std::span<const int64_t> positions) {
-  return rows_of(return_probabilities(path.walk, path_graph(path.nodes)).view(), positions);
 }
 
 }  // namespace gnomon

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "gnomon/error.h"
-#include "src/core/json.h"
 #include "src/core/text.h"
+#include "src/io/json.h"
 
 namespace gnomon::io {
 namespace {

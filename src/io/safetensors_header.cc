@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "gnomon/error.h"
-#include "src/core/json.h"
+#include "src/io/json.h"
 #include "src/io/shape.h"
 
 namespace gnomon::io::internal {

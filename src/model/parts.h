@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/core/json.h"
+#include "src/io/json.h"
 
 namespace gnomon::model::internal {
 

@@ -15,7 +15,7 @@
 
 #include "gnomon/model/config.h"
 #include "gnomon/rotary/mrope.h"
-#include "src/core/json.h"
+#include "src/io/json.h"
 
 namespace gnomon::model::internal {
 

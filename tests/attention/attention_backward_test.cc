@@ -13,6 +13,7 @@ namespace {
 
 using namespace gnomon::testing;
 using ::testing::Each;
+using testing::Tensor;
 
 template <typename T>
 class AttentionBackward : public ::testing::Test {};
@@ -38,9 +39,9 @@ void expect_within_bounds(const Sample& s) {
     const ScopedIsa scope(isa);
     run(c);
     EXPECT_LE(worst(run.q_grad.numbers().values, exact.q.values),
-              e * c.scale * product * longest(x.k) + tiny);
+              e * c.scale() * product * longest(x.k) + tiny);
     EXPECT_LE(worst(run.k_grad.numbers().values, exact.k.values),
-              e * c.scale * product * longest(x.q) * weight + tiny);
+              e * c.scale() * product * longest(x.q) * weight + tiny);
     EXPECT_LE(worst(run.v_grad.numbers().values, exact.v.values),
               e * greatest(out_grad.values) * weight + tiny);
     EXPECT_TRUE(run.q_grad.gaps_intact() && run.k_grad.gaps_intact() &&
@@ -83,7 +84,7 @@ TEST(AttentionBackwardInDouble, AgreesWithFiniteDifferences) {
     const auto loss = [&](const Sample& at) {
       Placed<double> q(at.x.q, Layout::plain), k(at.x.k, Layout::plain);
       Placed<double> v(at.x.v, Layout::plain), out(at.out_grad, Layout::plain);
-      attention(q.read(), k.read(), v.read(), at.c.mask, at.c.position, softmax(at.c),
+      attention({.q = q.read(), .k = k.read(), .v = v.read(), .gates = at.c.gates}, at.c.plan,
                 out.view());
       const auto got = out.numbers();
       double sum = 0;
@@ -111,14 +112,14 @@ TEST(AttentionBackwardInDouble, AgreesWithFiniteDifferences) {
     compare(s.x.q.values, run.q_grad.numbers().values);
     compare(s.x.k.values, run.k_grad.numbers().values);
     compare(s.x.v.values, run.v_grad.numbers().values);
-    compare(s.c.sinks, run.sinks);
-    if (auto* slope = std::get_if<SlopeBias>(&s.c.position.bias))
+    compare(s.c.plan.softmax.sinks, run.sinks);
+    if (auto* slope = std::get_if<SlopeBias>(&s.c.plan.bias))
       compare(slope->slopes, run.bias.values);
-    if (auto* strip = std::get_if<StripBias>(&s.c.position.bias))
+    if (auto* strip = std::get_if<StripBias>(&s.c.plan.bias))
       compare(strip->values, run.bias.values);
-    if (auto* grid = std::get_if<GridBias>(&s.c.position.bias))
+    if (auto* grid = std::get_if<GridBias>(&s.c.plan.bias))
       compare(grid->values, run.bias.values);
-    if (auto* axes = std::get_if<AxesBias>(&s.c.position.bias)) {
+    if (auto* axes = std::get_if<AxesBias>(&s.c.plan.bias)) {
       std::int64_t before = 0;  // numbers of the axes before
       for (std::size_t a = 0; a < axes->axes.size(); before += axes->distances(a++)) {
         std::vector<double> of_axis;
@@ -129,7 +130,7 @@ TEST(AttentionBackwardInDouble, AgreesWithFiniteDifferences) {
         compare(axes->axes[a].values, of_axis);
       }
     }
-    if (auto* progressive = std::get_if<ProgressiveBias>(&s.c.position.bias)) {
+    if (auto* progressive = std::get_if<ProgressiveBias>(&s.c.plan.bias)) {
       const auto pieces = static_cast<std::size_t>(progressive->pieces());
       std::vector<double> offsets, slopes;
       double of_c = 0, of_threshold = 0;
@@ -182,8 +183,8 @@ TYPED_TEST(AttentionBackward, GivesZeroWhereNothingIsSeen) {
   Positions queries = consecutive(3), keys = consecutive(4);
   queries.sequences = {0, Positions::padding, 7};
   keys.sequences = {0, Positions::padding, 0, 9};
-  s.c.position.queries = &queries, s.c.position.keys = &keys;
-  s.c.mask.visibility = Visibility::bidirectional;
+  s.c.plan.queries = borrowed(queries), s.c.plan.keys = borrowed(keys);
+  s.c.plan.mask.visibility = Visibility::bidirectional;
   s.x = {random_tensor<double, 4>({1, 3, 2, 8}, 1), random_tensor<double, 4>({1, 4, 1, 8}, 2),
          random_tensor<double, 4>({1, 4, 1, 8}, 3)};
   s.out_grad = random_tensor<double, 4>({1, 3, 2, 8}, 4);
@@ -205,9 +206,11 @@ TEST(AttentionBackwardInDouble, OverwritesWithZerosWhereOneSideIsEmpty) {
     const Tensor<double, 3> lse({1, 1, queries}, -std::numeric_limits<double>::infinity());
     auto q_grad = q, k_grad = k, v_grad = k;
     BiasGradient bias;
-    attention_backward(q.view(), k.view(), k.view(), {.visibility = Visibility::bidirectional},
-                       {.bias = SlopeBias{{1}}}, {.scale = 1}, out.view(), lse.view(), q.view(),
-                       q_grad.view(), k_grad.view(), v_grad.view(), {.bias = &bias});
+    attention_backward(
+        {q.view(), k.view(), k.view()},
+        {.mask = {.visibility = Visibility::bidirectional}, .bias = SlopeBias{{1}}}, out.view(),
+        lse.view(), q.view(),
+        {.q = q_grad.view(), .k = k_grad.view(), .v = v_grad.view(), .bias = &bias});
     EXPECT_THAT(q_grad.values, Each(0));
     EXPECT_THAT(k_grad.values, Each(0));
     EXPECT_THAT(v_grad.values, Each(0));
@@ -218,13 +221,13 @@ TEST(AttentionBackwardInDouble, OverwritesWithZerosWhereOneSideIsEmpty) {
 TEST(AttentionBackwardErrors, NameTheTensorThatDoesNotFit) {
   Tensor<float, 4> q({1, 3, 2, 4}), k({1, 5, 1, 4}), wrong({1, 4, 2, 4});
   Tensor<float, 3> lse({1, 2, 3}), short_lse({1, 2, 2});
-  const AttentionMask mask{.visibility = Visibility::bidirectional};
+  const AttentionPlan plan{.mask = {.visibility = Visibility::bidirectional}};
   const auto says = [&](View<const float, 4> out_grad, View<const float, 3> sums,
                         View<float, 4> q_grad, View<float, 4> k_grad) {
     return message_of([&] {
       auto v_grad = k;
-      attention_backward(q.view(), k.view(), k.view(), mask, {}, {.scale = 1}, q.view(), sums,
-                         out_grad, q_grad, k_grad, v_grad.view());
+      attention_backward({q.view(), k.view(), k.view()}, plan, q.view(), sums, out_grad,
+                         {.q = q_grad, .k = k_grad, .v = v_grad.view()});
     });
   };
   auto q_grad = q, k_grad = k;
@@ -234,9 +237,9 @@ TEST(AttentionBackwardErrors, NameTheTensorThatDoesNotFit) {
   EXPECT_EQ(says(q.view(), short_lse.view(), q_grad.view(), k_grad.view()),
             "[attention] axis 2 of lse must be 3, got 2");
   EXPECT_EQ(says(q.view(), lse.view(), wrong.view(), k_grad.view()),
-            "[attention] axis 1 of q_grad must be 3, got 4");
+            "[attention] axis 1 of the gradient of q must be 3, got 4");
   EXPECT_EQ(says(q.view(), lse.view(), q_grad.view(), wrong.view()),
-            "[attention] axis 1 of k_grad must be 5, got 4");
+            "[attention] axis 1 of the gradient of k must be 5, got 4");
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ struct Pass {
         out(Tensor<double, 4>(s.out_grad.extents, -3.0), s.layout),
         lse({s.c.batch, s.c.heads, s.c.queries}) {}
   void operator()(const AttentionCase& c) {
-    attention(q.read(), k.read(), v.read(), c.mask, c.position, softmax(c), out.view(),
+    attention(q.read(), k.read(), v.read(), c.plan.mask, c.position, softmax(c), out.view(),
               lse.view());
   }
 };
@@ -266,12 +266,12 @@ TYPED_TEST(Attention, TokenByTokenAgreesWithTheFullPass) {
 TEST(AttentionNumbers, RunsALongSequence) {
   constexpr std::int64_t tokens = 8192;
   AttentionCase c{.queries = tokens, .keys = tokens, .size = 4, .values = 3, .scale = 0.5};
-  c.position.bias = SlopeBias{{0.01}};
+  c.plan.bias = SlopeBias{{0.01}};
   const auto q = random_tensor<float, 4>({1, tokens, 1, 4}, 1);
   const auto k = random_tensor<float, 4>({1, tokens, 1, 4}, 2);
   const auto v = random_tensor<float, 4>({1, tokens, 1, 3}, 3);
   Tensor<float, 4> out({1, tokens, 1, 3});
-  attention(q.view(), k.view(), v.view(), c.mask, c.position, softmax(c), out.view());
+  attention(q.view(), k.view(), v.view(), c.plan.mask, c.position, softmax(c), out.view());
   for (std::int64_t row : {0, 4095, 8191}) {
     AttentionCase one = c;
     one.queries = 1, one.mask.offset = row;

@@ -32,14 +32,20 @@ struct BackwardPass {
         lse({s.c.batch, s.c.heads, s.c.queries}),
         dense({s.c.batch, s.c.heads, s.c.queries, s.c.keys}, 5.f),
         gates({s.c.batch, s.c.heads, s.c.queries}),
-        sinks(s.c.sinks.size(), 5.0) {}
+        sinks(s.c.plan.softmax.sinks.size(), 5.0) {}
   void operator()(const AttentionCase& c) {
-    if (std::holds_alternative<DenseBias>(c.position.bias)) bias.dense = dense.view();
-    attention(q.read(), k.read(), v.read(), c.mask, c.position, softmax(c), out.view(),
-              lse.view());
-    attention_backward(q.read(), k.read(), v.read(), c.mask, c.position, softmax(c), out.read(),
-                       lse.view(), out_grad.read(), q_grad.view(), k_grad.view(), v_grad.view(),
-                       {.bias = &bias, .relative = &relative, .gates = gates.view()}, sinks);
+    if (std::holds_alternative<DenseBias>(c.plan.bias)) bias.dense = dense.view();
+    attention({.q = q.read(), .k = k.read(), .v = v.read(), .gates = c.gates}, c.plan,
+              out.view(), lse.view());
+    attention_backward({.q = q.read(), .k = k.read(), .v = v.read(), .gates = c.gates}, c.plan,
+                       out.read(), lse.view(), out_grad.read(),
+                       {.q = q_grad.view(),
+                        .k = k_grad.view(),
+                        .v = v_grad.view(),
+                        .bias = &bias,
+                        .relative = &relative,
+                        .gates = gates.view(),
+                        .sinks = sinks});
   }
 };
 

@@ -43,13 +43,10 @@ class Cached {
     });
   }
 
-  // As attention takes it.
-  auto read() const {
-    const View<const K, 4> elements = view_;
-    if constexpr (int8)
-      return Int8Heads{elements, scale_};
-    else
-      return elements;
+  View<const K, 4> read() const { return view_; }
+  // Of int8 elements; otherwise empty.
+  View<const float, 3> scales() const {
+    return int8 ? View<const float, 3>(scale_) : View<const float, 3>();
   }
   // The numbers that it stands for, exactly.
   Tensor<double, 4> numbers() const {

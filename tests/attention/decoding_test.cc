@@ -12,6 +12,7 @@ namespace gnomon {
 namespace {
 
 using namespace gnomon::testing;
+using testing::Tensor;
 
 template <typename T, typename K>
 struct Types {
@@ -42,12 +43,13 @@ struct Pass {
         v(s.x.v, s.layout == Layout::plain ? CacheOrder::tokens : CacheOrder::heads),
         lse({s.c.batch, s.c.heads, s.c.queries}) {}
   void operator()(const AttentionCase& c) {
-    if constexpr (std::is_same_v<K, std::int8_t>)
-      attention(q.read(), k.read(), v.read(), c.mask, c.position, softmax(c), out.view(),
-                lse.view());
-    else
-      attention(q.read(), k.read(), v.read(), c.mask, c.position, softmax(c), out.view(),
-                lse.view());
+    attention({.q = q.read(),
+               .k = k.read(),
+               .v = v.read(),
+               .k_scales = k.scales(),
+               .v_scales = v.scales(),
+               .gates = c.gates},
+              c.plan, out.view(), lse.view());
   }
 };
 
@@ -73,8 +75,8 @@ Sample plain(std::int64_t queries, std::int64_t keys, std::int64_t heads,
   Sample s;
   s.c.queries = queries, s.c.keys = keys, s.c.heads = heads, s.c.key_heads = key_heads;
   s.c.size = size, s.c.values = values;
-  s.c.scale = softmax_scale(size) * 2;
-  s.c.mask.offset = std::max<std::int64_t>(0, keys - queries);
+  s.c.plan.softmax.scale = softmax_scale(size) * 2;
+  s.c.plan.mask.offset = std::max<std::int64_t>(0, keys - queries);
   s.layout = Layout::gaps;
   s.text = "T " + std::to_string(queries) + ", S " + std::to_string(keys) + ", heads " +
            std::to_string(heads) + "/" + std::to_string(key_heads);
@@ -93,9 +95,9 @@ TYPED_TEST(AttentionDecoding, KeepsTheErrorPromisedByTheHeader) {
 TYPED_TEST(AttentionDecoding, KeepsItsErrorOverManyKeys) {
   for (std::int64_t keys : {2047, 2048, 2049, 5000}) {
     Sample s = plain(keys % 2 ? 1 : 3, keys, 4, 2, 16, 32);
-    if (keys == 2048) s.c.mask.before = 70;
-    if (keys == 2049) s.c.position.bias = SlopeBias{{0.5, 0.01, 0.001, 0}};
-    if (keys == 5000) s.c.sinks = {-1, 0, 1, 2}, s.c.mask.before = 4000;
+    if (keys == 2048) s.c.plan.mask.before = 70;
+    if (keys == 2049) s.c.plan.bias = SlopeBias{{0.5, 0.01, 0.001, 0}};
+    if (keys == 5000) s.c.plan.softmax.sinks = {-1, 0, 1, 2}, s.c.plan.mask.before = 4000;
     expect_within_bounds<TypeParam>(s);
   }
 }
@@ -116,7 +118,7 @@ TYPED_TEST(AttentionDecoding, KeepsItsErrorAtScoresOfThirty) {
 TYPED_TEST(AttentionDecoding, TakesManyRows) {
   for (unsigned seed : {1, 2}) {
     Sample s = plain(70, 300, 4, 2, seed == 1 ? 32 : 25, 17);
-    s.c.mask.before = 100;
+    s.c.plan.mask.before = 100;
     expect_within_bounds<TypeParam>(s);
   }
 }
@@ -150,13 +152,13 @@ TYPED_TEST(AttentionDecoding, GivesTheSameBitsForAnyNumberOfThreads) {
 TYPED_TEST(AttentionDecoding, GivesARowTheSameBitsAloneAndAmongOthers) {
   const ScopedThreads one(1);
   Sample all = plain(4, 300, 4, 2, 32, 16);
-  all.c.mask.before = 150;
+  all.c.plan.mask.before = 150;
   Pass<TypeParam> together(all);
   together(all.c);
   const auto wanted = together.out.numbers();
   for (std::int64_t i = 0; i < 4; ++i) {
     Sample s = plain(1, 300, 4, 2, 32, 16);
-    s.c.mask.before = 150, s.c.mask.offset = 296 + i;
+    s.c.plan.mask.before = 150, s.c.plan.mask.offset = 296 + i;
     std::copy_n(all.x.q.values.begin() + i * 4 * 32, 4 * 32, s.x.q.values.begin());
     Pass<TypeParam> alone(s);
     alone(s.c);
@@ -173,7 +175,7 @@ TYPED_TEST(AttentionDecoding, DoesNotTakeWhatNoQuerySees) {
   for (std::int64_t size : {32, 24})
     for (std::int64_t offset : {0, 15, 63, 64, 100}) {
       Sample s = plain(2, 200, 4, 2, size, 16);
-      s.c.mask.offset = offset;
+      s.c.plan.mask.offset = offset;
       Pass<TypeParam> clean(s), spoiled(s);
       clean(s.c);
       spoiled.k.spoil(offset + 2, 200);
@@ -189,7 +191,7 @@ TYPED_TEST(AttentionDecoding, DoesNotReadPadding) {
   Positions keys = consecutive(80), queries = consecutive(2, 78);
   for (std::size_t j : {0, 1, 40, 77}) keys.sequences[j] = Positions::padding;
   Sample s = plain(2, 80, 4, 2, 32, 16);
-  s.c.position.queries = &queries, s.c.position.keys = &keys;
+  s.c.plan.queries = borrowed(queries), s.c.plan.keys = borrowed(keys);
   Pass<TypeParam> clean(s), spoiled(s);
   clean(s.c);
   for (std::ptrdiff_t j : {0, 1, 40, 77}) spoiled.k.spoil(j, 1), spoiled.v.spoil(j, 1);

@@ -13,6 +13,7 @@ namespace gnomon {
 namespace {
 
 using namespace gnomon::testing;
+using testing::Tensor;
 
 constexpr std::int64_t batch = 2, query_heads = 4, heads = 2, size = 40, value_size = 24;
 
@@ -49,11 +50,12 @@ RotarySchedule plain(Pairing pairing) {
 // One query row [B, 1, Hq, D] over the cache.
 template <typename T>
 Tensor<T, 4> over(const KvCache<T>& cache, View<const T, 4> q, std::int64_t position) {
-  const RotaryTable table(*cache.schedule(), consecutive(q.extent(1), position));
   Tensor<T, 4> out({batch, q.extent(1), query_heads, value_size});
-  attention(q, cache.keys(), cache.values(),
-            {.visibility = Visibility::causal, .offset = cache.tokens() - q.extent(1)},
-            {.query_rotary = &table}, {.scale = softmax_scale(size)}, out.view());
+  attention(
+      {q, cache.keys(), cache.values()},
+      {.mask = {.visibility = Visibility::causal, .offset = cache.tokens() - q.extent(1)},
+       .query_rotary = RotaryTable(*cache.schedule(), consecutive(q.extent(1), position))},
+      out.view());
   return out;
 }
 
@@ -102,8 +104,8 @@ void expect_as_fresh(const KvCache<T>& cache, View<const T, 4> q, const Tensor<d
   c.key_heads = heads;
   c.size = size;
   c.values = value_size;
-  c.mask.visibility = Visibility::bidirectional;
-  c.scale = softmax_scale(size);
+  c.plan.mask.visibility = Visibility::bidirectional;
+  c.plan.softmax.scale = softmax_scale(size);
   const AttentionOracle exact = oracle(c, x);
 
   const double h = sizeof(T) == 2 ? half_ulp<T> : 0;
@@ -133,7 +135,7 @@ void expect_as_fresh(const KvCache<T>& cache, View<const T, 4> q, const Tensor<d
           ASSERT_LE(error, of_pair * r + least) << "entry " << j << " pair " << i;
           sum += length(of_q, 0, g) * (of_pair * r + least);
         }
-        e = std::max(e, c.scale * sum);
+        e = std::max(e, c.scale() * sum);
       }
   double most = 0;
   for (double value : x.v.values) most = std::max(most, std::abs(value));
@@ -185,8 +187,9 @@ TYPED_TEST(KvCacheDecoding, RepeatsTheBitsOfTheFullPass) {
       auto k = text.k;
       rotate(k.view(), table);
       Tensor<T, 4> full({batch, tokens, query_heads, value_size});
-      attention(text.q.view(), k.view(), text.v.view(), {.visibility = Visibility::causal},
-                {.query_rotary = &table}, {.scale = softmax_scale(size)}, full.view());
+      attention({text.q.view(), k.view(), text.v.view()},
+                {.mask = {.visibility = Visibility::causal}, .query_rotary = table},
+                full.view());
       for (std::int64_t step : {1, 5, 33}) {
         auto cache = cache_for<T>(tokens, plain(pairing));
         for (std::int64_t at = 0; at < tokens; at += step) {

@@ -16,24 +16,19 @@ namespace gnomon::testing {
 // A case in double: what goes in, and where a test is free to choose.
 struct AttentionCase {
   std::int64_t batch = 1, queries = 1, keys = 1, heads = 1, key_heads = 1, size = 1, values = 1;
-  AttentionMask mask{.visibility = Visibility::causal};
-  AttentionPosition position = {};
-  double scale = 1;
-  std::optional<double> cap = {};
-  std::vector<double> sinks = {};  // [Hq] or none
+  AttentionPlan plan = {.mask = {.visibility = Visibility::causal}, .softmax = {.scale = 1}};
+  View<const float, 3> gates = {};
+
+  double scale() const { return *plan.softmax.scale; }
 };
 
-inline Softmax softmax(const AttentionCase& c) {
-  return {.scale = c.scale, .cap = c.cap, .sinks = c.sinks};
-}
-
 inline bool sees(const AttentionCase& c, std::int64_t b, std::int64_t i, std::int64_t j) {
-  const std::int64_t own = i + c.mask.offset;
-  if (c.mask.visibility == Visibility::causal && j > own) return false;
-  if (c.mask.before && own - j > *c.mask.before) return false;
-  if (c.mask.after && j - own > *c.mask.after) return false;
-  if (c.position.queries) {
-    const Positions &q = *c.position.queries, &k = *c.position.keys;
+  const std::int64_t own = i + c.plan.mask.offset;
+  if (c.plan.mask.visibility == Visibility::causal && j > own) return false;
+  if (c.plan.mask.before && own - j > *c.plan.mask.before) return false;
+  if (c.plan.mask.after && j - own > *c.plan.mask.after) return false;
+  if (c.plan.queries) {
+    const Positions &q = *c.plan.queries, &k = *c.plan.keys;
     const auto of_q = q.sequences[static_cast<std::size_t>(b % q.batch * q.tokens + i)];
     const auto of_k = k.sequences[static_cast<std::size_t>(b % k.batch * k.tokens + j)];
     if (of_q != of_k || of_q == Positions::padding) return false;
@@ -42,14 +37,14 @@ inline bool sees(const AttentionCase& c, std::int64_t b, std::int64_t i, std::in
 }
 
 inline std::int64_t query_position(const AttentionCase& c, std::int64_t b, std::int64_t i) {
-  if (!c.position.queries) return i + c.mask.offset;
-  const Positions& q = *c.position.queries;
+  if (!c.plan.queries) return i + c.plan.mask.offset;
+  const Positions& q = *c.plan.queries;
   return q.ids[static_cast<std::size_t>(b % q.batch * q.tokens + i)];
 }
 
 inline std::int64_t key_position(const AttentionCase& c, std::int64_t b, std::int64_t j) {
-  if (!c.position.keys) return j;
-  const Positions& k = *c.position.keys;
+  if (!c.plan.keys) return j;
+  const Positions& k = *c.plan.keys;
   return k.ids[static_cast<std::size_t>(b % k.batch * k.tokens + j)];
 }
 
@@ -106,22 +101,22 @@ inline double bias(const AttentionCase& c, std::int64_t b, std::int64_t h, std::
                    std::int64_t j) {
   const auto d = distance(c, b, i, j);
   const std::int64_t query = query_position(c, b, i), key = key_position(c, b, j);
-  if (const auto* slope = std::get_if<SlopeBias>(&c.position.bias))
+  if (const auto* slope = std::get_if<SlopeBias>(&c.plan.bias))
     return -slope->slopes[static_cast<std::size_t>(h)] * std::abs(static_cast<double>(d));
-  if (const auto* strip = std::get_if<StripBias>(&c.position.bias))
+  if (const auto* strip = std::get_if<StripBias>(&c.plan.bias))
     return strip->values.at(
         static_cast<std::size_t>(h * strip->distances() + d - strip->first));
-  if (const auto* dense = std::get_if<DenseBias>(&c.position.bias))
+  if (const auto* dense = std::get_if<DenseBias>(&c.plan.bias))
     return static_cast<double>(dense->values(b, h, i, j));
-  if (const auto* grid = std::get_if<GridBias>(&c.position.bias))
+  if (const auto* grid = std::get_if<GridBias>(&c.plan.bias))
     return grid->values.at(
         static_cast<std::size_t>(h * grid->offsets() + grid_index(*grid, query, key)));
-  if (const auto* progressive = std::get_if<ProgressiveBias>(&c.position.bias)) {
+  if (const auto* progressive = std::get_if<ProgressiveBias>(&c.plan.bias)) {
     const auto point = progressive_point(*progressive, h, query, key);
     const auto n = static_cast<std::size_t>(h * progressive->pieces() + point.piece);
     return progressive->offsets[n] + progressive->slopes[n] * point.x;
   }
-  if (const auto* axes = std::get_if<AxesBias>(&c.position.bias)) {
+  if (const auto* axes = std::get_if<AxesBias>(&c.plan.bias)) {
     double sum = 0;
     for (std::size_t a = 0; a < axes->axes.size(); ++a)
       sum += axes->axes[a].values.at(static_cast<std::size_t>(
@@ -137,15 +132,15 @@ template <typename Visit>
 void bias_terms(const AttentionCase& c, std::int64_t b, std::int64_t h, std::int64_t i,
                 std::int64_t j, Visit visit) {
   const std::int64_t query = query_position(c, b, i), key = key_position(c, b, j);
-  if (std::holds_alternative<SlopeBias>(c.position.bias)) {
+  if (std::holds_alternative<SlopeBias>(c.plan.bias)) {
     const double away = std::abs(static_cast<double>(key - query));
     visit(0, -away, away);
   }
-  if (const auto* strip = std::get_if<StripBias>(&c.position.bias))
+  if (const auto* strip = std::get_if<StripBias>(&c.plan.bias))
     visit(key - query - strip->first, 1, 1);
-  if (const auto* grid = std::get_if<GridBias>(&c.position.bias))
+  if (const auto* grid = std::get_if<GridBias>(&c.plan.bias))
     visit(grid_index(*grid, query, key), 1, 1);
-  if (const auto* progressive = std::get_if<ProgressiveBias>(&c.position.bias)) {
+  if (const auto* progressive = std::get_if<ProgressiveBias>(&c.plan.bias)) {
     const auto point = progressive_point(*progressive, h, query, key);
     const std::int64_t pieces = progressive->pieces();
     visit(point.piece, 1, 1);
@@ -153,7 +148,7 @@ void bias_terms(const AttentionCase& c, std::int64_t b, std::int64_t h, std::int
     visit(2 * pieces, point.by_c, point.size_by_c);
     visit(2 * pieces + 1, point.by_threshold, std::abs(point.by_threshold));
   }
-  if (const auto* axes = std::get_if<AxesBias>(&c.position.bias)) {
+  if (const auto* axes = std::get_if<AxesBias>(&c.plan.bias)) {
     std::int64_t before = 0;  // numbers of the axes before
     for (std::size_t a = 0; a < axes->axes.size(); before += axes->distances(a++))
       visit(before + axis_column(axes->axes[a], query, key), 1, 1);
@@ -161,7 +156,8 @@ void bias_terms(const AttentionCase& c, std::int64_t b, std::int64_t h, std::int
 }
 
 // [B, tokens, heads, size], turned by the table (or back).
-inline Tensor<double, 4> rotated(const Tensor<double, 4>& x, const RotaryTable* table,
+inline Tensor<double, 4> rotated(const Tensor<double, 4>& x,
+                                 const std::optional<RotaryTable>& table,
                                  double direction = 1) {
   Tensor<double, 4> y = x;
   if (!table) return y;
@@ -192,19 +188,16 @@ inline const double* head_of(const Tensor<double, 4>& x, std::int64_t b, std::in
   return x.values.data() + ((b * x.extents[1] + t) * x.extents[2] + h) * x.extents[3];
 }
 
-inline const RelativeForm& relative(const AttentionCase& c) {
-  static const RelativeForm none;
-  return c.position.relative ? *c.position.relative : none;
-}
+inline const RelativeForm& relative(const AttentionCase& c) { return c.plan.relative; }
 
 inline double gate(const AttentionCase& c, std::int64_t b, std::int64_t h, std::int64_t i) {
-  const auto& gates = c.position.gates;
+  const auto& gates = c.gates;
   return gates.data() ? static_cast<double>(gates(gates.extent(0) == 1 ? 0 : b, h, i)) : 1;
 }
 
 // Queries as keys meet them: turned and shifted.
 inline Tensor<double, 4> ready_queries(const AttentionCase& c, const Tensor<double, 4>& q) {
-  auto ready = rotated(q, c.position.query_rotary);
+  auto ready = rotated(q, c.plan.query_rotary);
   const std::vector<double>& shift = relative(c).shift;
   for (std::size_t n = 0; n < ready.values.size() && !shift.empty(); ++n)
     ready.values[n] += shift[n % shift.size()];
@@ -242,7 +235,7 @@ inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x)
                          Tensor<double, 4>({c.batch, c.queries, c.heads, c.values}),
                          Tensor<double, 3>({c.batch, c.heads, c.queries})};
   const auto q = ready_queries(c, x.q);
-  const auto k = rotated(x.k, c.position.key_rotary);
+  const auto k = rotated(x.k, c.plan.key_rotary);
   const RelativeForm& form = relative(c);
   constexpr double infinity = std::numeric_limits<double>::infinity();
   for (std::int64_t b = 0; b < c.batch; ++b)
@@ -250,17 +243,18 @@ inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x)
       for (std::int64_t i = 0; i < c.queries; ++i) {
         const std::int64_t g = h / (c.heads / c.key_heads);
         std::vector<long double> score(static_cast<std::size_t>(c.keys), -infinity);
-        const double sink =
-            c.sinks.empty() ? -infinity : c.sinks.at(static_cast<std::size_t>(h));
+        const double sink = c.plan.softmax.sinks.empty()
+                                ? -infinity
+                                : c.plan.softmax.sinks.at(static_cast<std::size_t>(h));
         long double most = sink;
         for (std::int64_t j = 0; j < c.keys; ++j) {
           if (!sees(c, b, i, j)) continue;
           long double s =
-              c.scale * product_of(c, b, h, i, j, head_of(q, b, i, h), head_of(k, b, j, g));
-          if (c.cap) {
-            const long double bent = std::tanh(s / *c.cap);
+              c.scale() * product_of(c, b, h, i, j, head_of(q, b, i, h), head_of(k, b, j, g));
+          if (c.plan.softmax.cap) {
+            const long double bent = std::tanh(s / *c.plan.softmax.cap);
             result.by.view()(b, h, i, j) = static_cast<double>(1 - bent * bent);
-            s = *c.cap * bent;
+            s = *c.plan.softmax.cap * bent;
           }
           s += gate(c, b, h, i) * bias(c, b, h, i, j);
           score[static_cast<std::size_t>(j)] = s;
@@ -311,17 +305,17 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
                           Tensor<double, 4>(forward.weights.extents),
                           {},
                           {},
-                          std::vector<double>(c.sinks.size()),
-                          std::vector<double>(c.sinks.size()),
+                          std::vector<double>(c.plan.softmax.sinks.size()),
+                          std::vector<double>(c.plan.softmax.sinks.size()),
                           forward.weights};
   const auto q = ready_queries(c, x.q);
-  const auto k = rotated(x.k, c.position.key_rotary);
+  const auto k = rotated(x.k, c.plan.key_rotary);
   const RelativeForm& form = relative(c);
   grad.met_keys = TableGradients(form.keys);
   grad.met_queries = TableGradients(form.queries);
   grad.met_values = TableGradients(form.values);
   grad.gates = grad.gates_size = Tensor<double, 3>({c.batch, c.heads, c.queries});
-  const std::int64_t numbers = gnomon::numbers(c.position.bias);
+  const std::int64_t numbers = gnomon::numbers(c.plan.bias);
   grad.numbers.resize(static_cast<std::size_t>(c.heads * numbers));
   grad.weight = grad.numbers;
   for (std::int64_t b = 0; b < c.batch; ++b)
@@ -351,9 +345,9 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
           of_weight[static_cast<std::size_t>(j)] = dot;
           mean += p * dot;
         }
-        if (!c.sinks.empty()) {
+        if (!c.plan.softmax.sinks.empty()) {
           const auto n = static_cast<std::size_t>(h);
-          const double p = std::exp(c.sinks[n] - forward.lse.view()(b, h, i));
+          const double p = std::exp(c.plan.softmax.sinks[n] - forward.lse.view()(b, h, i));
           grad.sinks[n] -= p * mean;
           grad.sinks_weight[n] += p;
         }
@@ -372,7 +366,7 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
           grad.gates.view()(b, h, i) += s * added;
           double& most = grad.gates_size.view()(b, h, i);
           most = std::max(most, std::abs(added));
-          const double product = c.scale * s * forward.by.view()(b, h, i, j);
+          const double product = c.scale() * s * forward.by.view()(b, h, i, j);
           const double *query = head_of(q, b, i, h), *key = head_of(k, b, j, g);
           double *of_query = head_of(grad.q, b, i, h), *of_key = head_of(grad.k, b, j, g);
           for (std::int64_t d = 0; d < c.size; ++d) {
@@ -397,8 +391,8 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
   grad.shift.resize(form.shift.size());
   for (std::size_t n = 0; n < grad.q.values.size() && !form.shift.empty(); ++n)
     grad.shift[n % form.shift.size()] += grad.q.values[n];
-  grad.q = rotated(grad.q, c.position.query_rotary, -1);
-  grad.k = rotated(grad.k, c.position.key_rotary, -1);
+  grad.q = rotated(grad.q, c.plan.query_rotary, -1);
+  grad.k = rotated(grad.k, c.plan.key_rotary, -1);
   return grad;
 }
 

@@ -13,6 +13,7 @@ namespace gnomon {
 namespace {
 
 using namespace gnomon::testing;
+using testing::Tensor;
 
 // All that came out, in doubles.
 std::vector<double> all(const BackwardPass<float>& pass) {
@@ -72,21 +73,21 @@ void expect_relative_within_bounds(const Sample& s) {
     expect_within_bounds<T>(run.out.numbers(), run.lse, forward,
                             greatest(x.v.values) + longest(form.values));
     EXPECT_LE(worst(run.q_grad.numbers().values, exact.q.values),
-              e * c.scale * product * met_by_q + tiny);
+              e * c.scale() * product * met_by_q + tiny);
     EXPECT_LE(worst(run.k_grad.numbers().values, exact.k.values),
-              e * c.scale * product * met_by_k * weight + tiny);
+              e * c.scale() * product * met_by_k * weight + tiny);
     EXPECT_LE(worst(run.v_grad.numbers().values, exact.v.values),
               e * greatest(out_grad.values) * weight + tiny);
-    expect_near(run.relative.keys, exact.met_keys, e * c.scale * product * q);
-    expect_near(run.relative.queries, exact.met_queries, e * c.scale * product * k);
+    expect_near(run.relative.keys, exact.met_keys, e * c.scale() * product * q);
+    expect_near(run.relative.queries, exact.met_queries, e * c.scale() * product * k);
     expect_near(run.relative.values, exact.met_values, e * greatest(out_grad.values));
     EXPECT_LE(
         worst(run.relative.shift, exact.shift),
-        (e * c.scale * product * met_by_q + tiny) * static_cast<double>(c.batch * c.queries));
+        (e * c.scale() * product * met_by_q + tiny) * static_cast<double>(c.batch * c.queries));
     ASSERT_EQ(run.bias.values.size(), exact.numbers.size());
     for (std::size_t n = 0; n < exact.numbers.size(); ++n)
       ASSERT_NEAR(run.bias.values[n], exact.numbers[n], e * product * exact.weight[n]);
-    for (std::size_t n = 0; n < exact.gates.values.size() && c.position.gates.data(); ++n)
+    for (std::size_t n = 0; n < exact.gates.values.size() && c.gates.data(); ++n)
       ASSERT_NEAR(static_cast<double>(run.gates.values[n]), exact.gates.values[n],
                   (e + 0x1p-24) * product * exact.gates_size.values[n]);
   }
@@ -101,7 +102,7 @@ TYPED_TEST(AttentionRelative, KeepsTheErrorPromisedByTheHeader) {
 TEST(AttentionRelativeInDouble, AgreesWithFiniteDifferences) {
   int tried = 0;
   for (unsigned seed = 100; tried < 6; ++seed) {
-    const Sample s = relative_sample(seed);
+    Sample s = relative_sample(seed);
     if (s.c.queries * s.c.keys * s.c.heads * s.c.size > 4000 || !s.c.keys) continue;
     ++tried;
     SCOPED_TRACE(s.text);
@@ -121,7 +122,7 @@ TEST(AttentionRelativeInDouble, AgreesWithFiniteDifferences) {
       number = before;
       ASSERT_NEAR(got, (up - down) / (2 * step), 1e-7 * std::max(1.0, std::abs(got)));
     };
-    RelativeForm& form = *s.relative;
+    RelativeForm& form = s.c.plan.relative;
     const auto check_tables = [&](std::vector<RelativeVectors>& tables, const auto& got) {
       for (std::size_t t = 0; t < tables.size(); ++t)
         for (std::size_t n = 0; n < tables[t].values.size();
@@ -159,9 +160,9 @@ TEST(AttentionRelative, GivesTheSameRowsInPieces) {
     for (unsigned seed = 1;; ++seed) {
       Sample one = relative_sample(seed);
       const AttentionCase& c = one.c;
-      if (c.queries >= 64 && c.keys == c.queries + c.mask.offset && !c.position.queries &&
-          !c.position.query_rotary && !c.position.gates.data() &&
-          std::holds_alternative<NoBias>(c.position.bias) && !one.relative->empty())
+      if (c.queries >= 64 && c.keys == c.queries + c.plan.mask.offset && !c.plan.queries &&
+          !c.plan.query_rotary && !c.gates.data() &&
+          std::holds_alternative<NoBias>(c.plan.bias) && !c.plan.relative.empty())
         return one;
     }
   }();
@@ -169,13 +170,12 @@ TEST(AttentionRelative, GivesTheSameRowsInPieces) {
   BackwardPass<float> whole(s);
   whole(s.c);
   Tensor<float, 4> piece_out({s.c.batch, 20, s.c.heads, s.c.values});
-  AttentionMask mask = s.c.mask;
-  mask.offset += 40;
+  AttentionPlan plan = s.c.plan;
+  plan.mask.offset += 40;
   const auto q = whole.q.read();
   const View<const float, 4> piece(&q(0, 40, 0, 0), {s.c.batch, 20, s.c.heads, s.c.size},
                                    {q.stride(0), q.stride(1), q.stride(2), 1});
-  attention(piece, whole.k.read(), whole.v.read(), mask, s.c.position, softmax(s.c),
-            piece_out.view());
+  attention({piece, whole.k.read(), whole.v.read()}, plan, piece_out.view());
   const auto out = whole.out.numbers();
   for (std::int64_t b = 0; b < s.c.batch; ++b)
     for (std::int64_t i = 0; i < 20; ++i)
@@ -194,10 +194,12 @@ TEST(AttentionRelative, RefusesWhatDoesNotFit) {
                              .rows = {0, 1, 1},
                              .values = std::vector<double>(16),
                              .coordinates = {}};
-  const auto says = [&](const RelativeForm& form, Softmax softmax = {.scale = 1}) {
+  const auto says = [&](const RelativeForm& form, const Softmax& softmax = {}) {
     return message_of([&] {
-      attention(x.view(), x.view(), x.view(), {.visibility = Visibility::causal},
-                {.relative = &form}, softmax, out.view());
+      attention(
+          {x.view(), x.view(), x.view()},
+          {.mask = {.visibility = Visibility::causal}, .softmax = softmax, .relative = form},
+          out.view());
     });
   };
   const auto with = [&](auto change) {
@@ -225,14 +227,14 @@ TEST(AttentionRelative, RefusesWhatDoesNotFit) {
   EXPECT_EQ(with([](RelativeVectors& t) { t.coordinates = {0, 1, 2}; }),
             "[attention] relative vectors must reach distances -2 to 2, got -2 to 0");
   const RelativeForm plain{.keys = {fits}, .queries = {}, .values = {}, .shift = {}};
-  EXPECT_EQ(says(plain, {.scale = 1, .cap = 5}),
+  EXPECT_EQ(says(plain, {.cap = 5}),
             "[attention] a cap and relative vectors do not go together, got 5");
   EXPECT_EQ(says({.keys = {}, .queries = {}, .values = {}, .shift = {1, 2}}),
             "[relative] shift must have heads x size = 8 numbers, got 2");
   const Tensor<float, 3> gates({1, 2, 2});
   EXPECT_EQ(message_of([&] {
-              attention(x.view(), x.view(), x.view(), {.visibility = Visibility::causal},
-                        {.gates = gates.view()}, {.scale = 1}, out.view());
+              attention({.q = x.view(), .k = x.view(), .v = x.view(), .gates = gates.view()},
+                        {.mask = {.visibility = Visibility::causal}}, out.view());
             }),
             "[attention] gates must be [1 or B, Hq, T], 1 x 2 x 3, got [1, 2, 2]");
 }

@@ -18,11 +18,8 @@ struct Sample {
   Layout layout = Layout::plain;
   std::string text;  // for a failure's message
 
-  // What c.position points to.
-  std::unique_ptr<RotaryTable> query_table, key_table;
-  std::unique_ptr<Positions> queries, keys;
+  // Borrowed by the case.
   Tensor<float, 4> dense{{}};
-  std::unique_ptr<RelativeForm> relative;
   Tensor<float, 3> gates{{}};
 };
 
@@ -50,10 +47,11 @@ class Sampler {
     c.size = pick({1, 2, 3, 8, 16, 31, 32, 64, 80, 128, 256});
     c.values = pick({0, 0, 0, 1, 5, 33});
     if (!c.values) c.values = c.size;
-    c.scale = softmax_scale(c.size) * 2;
-    c.mask.offset = pick({0, 0, 3, 40, 128});
+    c.plan.softmax.scale = softmax_scale(c.size) * 2;
+    c.plan.mask.offset = pick({0, 0, 3, 40, 128});
     window(c);
-    c.keys = pick({0, 0, 1}) ? pick({0, 1, 7, 16, 65, 130, 257}) : c.queries + c.mask.offset;
+    c.keys =
+        pick({0, 0, 1}) ? pick({0, 1, 7, 16, 65, 130, 257}) : c.queries + c.plan.mask.offset;
     describe(s);
     positions(s);
     rotary(s, c.size < 2 ? 0 : pick({0, 1, 1, 2}));
@@ -65,27 +63,25 @@ class Sampler {
   Sample draw_relative() {
     Sample s = draw();
     AttentionCase& c = s.c;
-    c.cap.reset();
-    c.scale /= 2;
-    s.relative = std::make_unique<RelativeForm>();
+    c.plan.softmax.cap.reset();
+    c.plan.softmax.scale = c.scale() / 2;
+    RelativeForm& form = c.plan.relative;
     for (std::int64_t n = pick({0, 1, 1, 2}); n > 0; --n)
-      s.text += ", keys", s.relative->keys.push_back(vectors(s, c.size));
+      s.text += ", keys", form.keys.push_back(vectors(s, c.size));
     for (std::int64_t n = pick({0, 0, 1}); n > 0; --n)
-      s.text += ", queries", s.relative->queries.push_back(vectors(s, c.size));
+      s.text += ", queries", form.queries.push_back(vectors(s, c.size));
     for (std::int64_t n = pick({0, 0, 1}); n > 0; --n)
-      s.text += ", values", s.relative->values.push_back(vectors(s, c.values));
-    if (pick({0, 1}) && !c.position.query_rotary) {
-      s.relative->shift =
-          random_numbers(static_cast<std::size_t>(c.heads * c.size), seed_ + 20);
+      s.text += ", values", form.values.push_back(vectors(s, c.values));
+    if (pick({0, 1}) && !c.plan.query_rotary) {
+      form.shift = random_numbers(static_cast<std::size_t>(c.heads * c.size), seed_ + 20);
       s.text += ", shift";
     }
     if (pick({0, 0, 1})) {
       s.gates =
           random_tensor<float, 3>({pick({0, 1}) ? 1 : c.batch, c.heads, c.queries}, seed_ + 21);
-      c.position.gates = s.gates.view();
+      c.gates = s.gates.view();
       s.text += ", gates";
     }
-    c.position.relative = s.relative.get();
     return s;
   }
 
@@ -102,9 +98,9 @@ class Sampler {
     c.size = pick({16, 32, 64, 80, 128, 256, 24});
     c.values = pick({0, 0, 0, 16, 48, 7});
     if (!c.values) c.values = c.size;
-    c.scale = softmax_scale(c.size) * 2;
+    c.plan.softmax.scale = softmax_scale(c.size) * 2;
     c.keys = pick({1, 7, 15, 16, 17, 64, 65, 130});
-    c.mask.offset = pick({0, 1, 1, 1}) ? std::max<std::int64_t>(0, c.keys - c.queries) : 3;
+    c.plan.mask.offset = pick({0, 1, 1, 1}) ? std::max<std::int64_t>(0, c.keys - c.queries) : 3;
     window(c);
     unpadded_ = pick({0, 1, 1});
     describe(s);
@@ -120,11 +116,11 @@ class Sampler {
   }
 
   void window(AttentionCase& c) {
-    c.mask.visibility = pick({0, 1}) ? Visibility::causal : Visibility::bidirectional;
+    c.plan.mask.visibility = pick({0, 1}) ? Visibility::causal : Visibility::bidirectional;
     const std::int64_t before = pick({-1, -1, -1, 0, 1, 17, 64});
     const std::int64_t after = pick({-1, -1, 0, 9});
-    if (before >= 0) c.mask.before = before;
-    if (after >= 0) c.mask.after = after;
+    if (before >= 0) c.plan.mask.before = before;
+    if (after >= 0) c.plan.mask.after = after;
   }
 
   void describe(Sample& s) {
@@ -134,22 +130,23 @@ class Sampler {
              std::to_string(c.heads) + "/" + std::to_string(c.key_heads) + ", T " +
              std::to_string(c.queries) + ", S " + std::to_string(c.keys) + ", D " +
              std::to_string(c.size) + ", Dv " + std::to_string(c.values) + ", offset " +
-             std::to_string(c.mask.offset) + ", before " +
-             std::to_string(c.mask.before.value_or(-1)) + ", after " +
-             std::to_string(c.mask.after.value_or(-1)) +
-             (c.mask.visibility == Visibility::causal ? ", causal" : ", bidirectional");
+             std::to_string(c.plan.mask.offset) + ", before " +
+             std::to_string(c.plan.mask.before.value_or(-1)) + ", after " +
+             std::to_string(c.plan.mask.after.value_or(-1)) +
+             (c.plan.mask.visibility == Visibility::causal ? ", causal" : ", bidirectional");
   }
 
   void finish(Sample& s) {
     AttentionCase& c = s.c;
     bias(s);
     if (const std::int64_t cap = pick({0, 0, 5, 30})) {
-      c.cap = static_cast<double>(cap);
+      c.plan.softmax.cap = static_cast<double>(cap);
       s.text += ", cap " + std::to_string(cap);
     }
     if (pick({0, 0, 1})) {
       for (std::int64_t h = 0; h < c.heads; ++h)
-        c.sinks.push_back(static_cast<double>(pick({-20, -11, -3, 0, 7, 13, 20})) * 0.1);
+        c.plan.softmax.sinks.push_back(static_cast<double>(pick({-20, -11, -3, 0, 7, 13, 20})) *
+                                       0.1);
       s.text += ", sinks";
     }
     const unsigned seed = seed_ * 10;
@@ -161,7 +158,8 @@ class Sampler {
 
   void positions(Sample& s) {
     AttentionCase& c = s.c;
-    const std::int64_t kind = c.keys == c.queries + c.mask.offset ? pick({0, 0, 1, 2, 3}) : 0;
+    const std::int64_t kind =
+        c.keys == c.queries + c.plan.mask.offset ? pick({0, 0, 1, 2, 3}) : 0;
     if (!kind) return;
     Positions all;
     if (kind == 1) {  // packed, the rest padding
@@ -189,10 +187,8 @@ class Sampler {
     }
     if (unpadded_)
       std::replace(all.sequences.begin(), all.sequences.end(), Positions::padding, 9);
-    s.queries = std::make_unique<Positions>(rows_of(all, c.mask.offset, c.queries));
-    s.keys = std::make_unique<Positions>(std::move(all));
-    c.position.queries = s.queries.get();
-    c.position.keys = s.keys.get();
+    c.plan.queries = std::make_shared<Positions>(rows_of(all, c.plan.mask.offset, c.queries));
+    c.plan.keys = std::make_shared<Positions>(std::move(all));
   }
 
   // kind 1 turns queries and keys, 2 queries alone.
@@ -205,13 +201,11 @@ class Sampler {
                         .pairing = pick({0, 1}) ? Pairing::halves : Pairing::adjacent,
                         .base = 10'000,
                         .first = first};
-    s.query_table = std::make_unique<RotaryTable>(
-        rotary, s.queries ? *s.queries : consecutive(c.queries, c.mask.offset));
-    c.position.query_rotary = s.query_table.get();
+    c.plan.query_rotary.emplace(
+        rotary, c.plan.queries ? *c.plan.queries : consecutive(c.queries, c.plan.mask.offset));
     s.text += ", rotary";
     if (kind == 2) return;
-    s.key_table = std::make_unique<RotaryTable>(rotary, s.keys ? *s.keys : consecutive(c.keys));
-    c.position.key_rotary = s.key_table.get();
+    c.plan.key_rotary.emplace(rotary, c.plan.keys ? *c.plan.keys : consecutive(c.keys));
   }
 
   // For exactly the distances that are seen (or all, by coordinates): each its own vector,
@@ -266,7 +260,7 @@ class Sampler {
     if (kind == 1) {
       SlopeBias slope;
       for (std::size_t h = 0; h < heads; ++h) slope.slopes.push_back(0.5 / double(h + 1));
-      c.position.bias = slope;
+      c.plan.bias = slope;
       s.text += ", slope";
     } else if (kind == 2) {  // exactly as far as is seen
       std::int64_t nearest = 1 << 20, furthest = -nearest;
@@ -278,7 +272,7 @@ class Sampler {
               furthest = std::max(furthest, distance(c, b, i, j));
             }
       if (nearest > furthest) nearest = furthest = 0;
-      c.position.bias = StripBias{
+      c.plan.bias = StripBias{
           c.heads, nearest,
           random_numbers(heads * static_cast<std::size_t>(furthest - nearest + 1), seed_ + 7)};
       s.text += ", strip";
@@ -288,7 +282,7 @@ class Sampler {
           {one ? 1 : c.batch, one ? 1 : c.heads, c.queries, c.keys}, seed_ + 8);
       View<const float, 4> view = s.dense.view();
       if (one) view = {view.data(), {c.batch, c.heads, c.queries, c.keys}, {0, 0, c.keys, 1}};
-      c.position.bias = DenseBias{view};
+      c.plan.bias = DenseBias{view};
       s.text += ", dense";
     } else if (kind == 4) {
       grid(s);
@@ -335,7 +329,7 @@ class Sampler {
       add(std::move(y), most / width);
     }
     s.text += ", " + std::to_string(bias.axes.size()) + " axes";
-    s.c.position.bias = std::move(bias);
+    s.c.plan.bias = std::move(bias);
   }
 
   // A window that just holds all positions, where none is negative.
@@ -353,7 +347,7 @@ class Sampler {
         random_numbers(static_cast<std::size_t>(grid.heads * grid.offsets()), seed_ + 9);
     s.text += ", grid " + std::to_string(grid.height) + " x " + std::to_string(grid.width) +
               (grid.leading ? " with a class token" : "");
-    c.position.bias = std::move(grid);
+    c.plan.bias = std::move(grid);
   }
 
   // Pieces that meet, most of them within the distances that occur.
@@ -379,7 +373,7 @@ class Sampler {
                                  : 0.3);
       }
     s.text += ", progressive of " + std::to_string(pieces) + " pieces";
-    s.c.position.bias = std::move(bias);
+    s.c.plan.bias = std::move(bias);
   }
 
   std::mt19937_64 engine_;
@@ -396,12 +390,12 @@ inline Sample steep(std::int64_t size) {
   Sample s;
   s.text = "scores of 30, D " + std::to_string(size);
   s.c.queries = 200, s.c.keys = 3, s.c.size = size, s.c.values = 8;
-  s.c.scale = softmax_scale(size);
-  s.c.mask.visibility = Visibility::bidirectional;
+  s.c.plan.softmax.scale = softmax_scale(size);
+  s.c.plan.mask.visibility = Visibility::bidirectional;
   s.x = {random_tensor<double, 4>({1, 200, 1, size}, 1),
          random_tensor<double, 4>({1, 3, 1, size}, 2),
          random_tensor<double, 4>({1, 3, 1, 8}, 3)};
-  const double each = std::sqrt(29 / (static_cast<double>(size) * s.c.scale));
+  const double each = std::sqrt(29 / (static_cast<double>(size) * s.c.scale()));
   for (double& value : s.x.q.values) value = each * (1 + 0.003 * value);
   for (double& value : s.x.k.values) value = each * (1 + 0.003 * value);
   s.out_grad = random_tensor<double, 4>({1, 200, 1, 8}, 4);

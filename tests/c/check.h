@@ -10,20 +10,19 @@
 
 static int failures = 0;
 
-#define CHECK(condition)                                                 \
-  do {                                                                   \
-    if (!(condition)) {                                                  \
-      printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #condition,          \
-             gnomon_error_message());                                    \
-      ++failures;                                                        \
-    }                                                                    \
+#define CHECK(condition)                                                                 \
+  do {                                                                                   \
+    if (!(condition)) {                                                                  \
+      printf("%s:%d: %s: %s\n", __FILE__, __LINE__, #condition, gnomon_error_message()); \
+      ++failures;                                                                        \
+    }                                                                                    \
   } while (0)
 #define OK(call) CHECK((call) == GNOMON_OK)
 /* The call is refused, and the message has `text` in it. */
-#define REFUSED(call, text)                                       \
-  do {                                                            \
-    CHECK((call) == GNOMON_INVALID_ARGUMENT);                     \
-    CHECK(strstr(gnomon_error_message(), text) != NULL);          \
+#define REFUSED(call, text)                              \
+  do {                                                   \
+    CHECK((call) == GNOMON_INVALID_ARGUMENT);            \
+    CHECK(strstr(gnomon_error_message(), text) != NULL); \
   } while (0)
 
 enum { most_axes = 4 };

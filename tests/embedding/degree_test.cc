@@ -28,15 +28,6 @@ TEST(Degree, RowsAreDegreesAndOne) {
   EXPECT_EQ(ring.in, ring.out);
 }
 
-TEST(Degree, APathIsReadWithoutItsGraph) {
-  const Degree degree{.rows = 4, .dim = 3, .beyond = DegreeBeyond::refused};
-  for (const std::int64_t nodes : {1, 2, 3, 9})
-    EXPECT_EQ(path_degree_rows({nodes, degree}, testing::iota(0, nodes)),
-              degree_rows(degree, path_graph(nodes)));
-  EXPECT_EQ(message_of([&] { path_degree_rows({3, degree}, testing::iota(2, 2)); }),
-            "[degree] positions must be nodes of the path, 0 to 2, got 3");
-}
-
 TEST(Degree, BeyondTheTableIsCappedOrRefused) {
   Degree degree{.rows = 4, .dim = 3, .beyond = DegreeBeyond::capped};
   EXPECT_THAT(degree_rows(degree, arrows()).in, ElementsAre(1, 2, 3, 1));

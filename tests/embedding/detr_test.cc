@@ -106,20 +106,6 @@ TEST(Detr, TheTableIsYThenXInterleaved) {
   }
 }
 
-TEST(Detr, APageIsAnImageWithoutPadding) {
-  for (const auto scale : {DetrScale::cells, DetrScale::normalised, DetrScale::centred}) {
-    const DetrPage page{.dim = 16, .height = 3, .width = 4, .scale = scale, .temperature = 20};
-    EXPECT_EQ(capacity(page), 12);
-    const auto mask = mask_of({3, 4}, [](auto, auto) { return true; });
-    const EmbeddingTable image = detr_table(mask.view(), 16, scale, 20);
-    const std::int64_t positions[] = {10, 0, 5, 7};
-    const EmbeddingTable table = detr_table(page, positions);
-    for (std::int64_t t = 0; t < 4; ++t)
-      for (std::int64_t c = 0; c < 16; ++c)
-        EXPECT_EQ(table.view()(t, c), image.view()(positions[t], c));
-  }
-}
-
 TEST(Detr, StridedMasksAreTheSame) {
   const auto mask = masks()[1];
   Tensor<std::uint8_t, 2> turned({7, 5});
@@ -136,15 +122,6 @@ TEST(Detr, RefusesWhatBreaksItsBounds) {
             "[detr] every extent of a mask must be at least 1, got [2, 0]");
   EXPECT_EQ(message_of([] { detr_table(masks()[0].view(), 6); }),
             "[grid] dim must be a positive multiple of 4, got 6");
-  EXPECT_EQ(message_of([] { capacity(DetrPage{.dim = 8, .width = 4}); }),
-            "[detr] height must be from 1 to 2^24, got 0");
-  EXPECT_EQ(message_of([] { capacity(DetrPage{.dim = 8, .height = 4}); }),
-            "[detr] width must be from 1 to 2^24, got 0");
-  EXPECT_EQ(message_of([] { capacity(DetrPage{.dim = 8, .height = 8192, .width = 4096}); }),
-            "[detr] height x width must be from 1 to 2^24, got 33554432");
-  const std::int64_t beyond[] = {3, 4};
-  EXPECT_EQ(message_of([&] { detr_table({.dim = 8, .height = 2, .width = 2}, beyond); }),
-            "[detr] position must be on the page: it holds 0 to 3, got 4");
 }
 
 }  // namespace

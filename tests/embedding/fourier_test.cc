@@ -181,17 +181,6 @@ TEST(Fourier, GridsRunFromMinusOneToOne) {
               ElementsAre(-1, -1, -1, -1, -1, 1, 1, -1, -1, 1, -1, 1));
 }
 
-TEST(Fourier, LinesGoOnBeyondTheirLength) {
-  const FourierLine line{
-      .fourier = fourier_perceiver(std::vector<double>{5.0}, 3), .length = 5, .dim = 8};
-  const std::int64_t positions[] = {0, 1, 4, 6};
-  const std::vector<double> got = line_features(line, positions);
-  Tensor<double, 2> out({4, 7});
-  const double at[] = {-1, -0.5, 1, 2};
-  fill(line.fourier, View<const double, 2>(at, {4, 1}), out.view());
-  EXPECT_EQ(got, out.values);
-}
-
 TEST(Fourier, StridesAndThreadsChangeNoBitAndTouchNothingElse) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   const auto at = testing::random_tensor<double, 2>({2, 700});
@@ -243,9 +232,8 @@ TEST(Fourier, RefusesWhatBreaksItsBounds) {
             "[fourier] resolution must have a number for each of the axes, 2, got 1");
   fourier = fourier_nerf(2, 1);
   Tensor<double, 2> at({3, 2}), out({3, 6});
-  EXPECT_EQ(
-      message_of([&] { fill(fourier, at.view(), Tensor<float, 2>({3, 5}).view()); }),
-      "[fourier] out must be [T, F] = [3, 6], got [3, 5]");
+  EXPECT_EQ(message_of([&] { fill(fourier, at.view(), Tensor<float, 2>({3, 5}).view()); }),
+            "[fourier] out must be [T, F] = [3, 6], got [3, 5]");
   EXPECT_EQ(message_of([&] { fill(fourier, out.view(), out.view()); }),
             "[fourier] coordinates must be [T, A] with A = 2, got [3, 6]");
   at.values[3] = std::numeric_limits<double>::infinity();
@@ -253,28 +241,6 @@ TEST(Fourier, RefusesWhatBreaksItsBounds) {
             "[fourier] a coordinate must be within 2^31 and finite, got inf");
   EXPECT_EQ(message_of([] { unit_coordinates(std::vector<std::int64_t>{2, 0}); }),
             "[fourier] every extent of a grid must be at least 1, got 0");
-  const FourierLine line{.fourier = fourier, .length = 5, .dim = 8};
-  EXPECT_EQ(message_of([&] { line_features(line, {}); }),
-            "[fourier] a line has one axis, got 2");
-  const FourierLine point{.fourier = fourier_nerf(1, 2), .length = 1, .dim = 8};
-  EXPECT_EQ(message_of([&] { line_features(point, {}); }),
-            "[fourier] length must be at least 2, got 1");
-}
-
-TEST(Fourier, OfTheCellsOfAGrid) {
-  const double resolution[] = {2, 3};
-  const FourierLine line{.fourier = fourier_perceiver(resolution, 4), .grid = {2, 3}};
-  const std::int64_t positions[] = {5, 0};
-  const std::vector<double> got = line_features(line, positions);
-  const std::vector<double> at = unit_coordinates(std::vector<std::int64_t>{2, 3});
-  const std::int64_t count = features(line.fourier);
-  std::vector<double> all(static_cast<std::size_t>(6 * count));
-  fill(line.fourier, View<const double, 2>(at.data(), {6, 2}),
-       View<double, 2>(all.data(), {6, count}));
-  for (std::int64_t f = 0; f < count; ++f) {
-    EXPECT_EQ(got[static_cast<std::size_t>(f)], all[static_cast<std::size_t>(5 * count + f)]);
-    EXPECT_EQ(got[static_cast<std::size_t>(count + f)], all[static_cast<std::size_t>(f)]);
-  }
 }
 
 }  // namespace

@@ -106,16 +106,6 @@ TEST(RandomWalk, IsTheSameForAnyNumberOfThreads) {
   set_threads(before);
 }
 
-TEST(RandomWalk, OfATextIsThePathsRows) {
-  const ReturnProbabilities all = return_probabilities({.steps = 5}, path_graph(9));
-  const std::vector<std::int64_t> positions{4, 0, 8};
-  const auto rows = path_features({.nodes = 9, .dim = 1, .walk = {.steps = 5}}, positions);
-  ASSERT_EQ(rows.size(), 15u);
-  for (std::size_t t = 0; t < 3; ++t)
-    for (std::int64_t k = 0; k < 5; ++k)
-      EXPECT_EQ(rows[5 * t + static_cast<std::size_t>(k)], all.view()(positions[t], k));
-}
-
 TEST(RandomWalk, OfNoNodesIsNothing) {
   EXPECT_EQ(return_probabilities({.steps = 3}, Graph()).values.size(), 0u);
 }
@@ -123,10 +113,6 @@ TEST(RandomWalk, OfNoNodesIsNothing) {
 TEST(RandomWalk, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(message_of([] { return_probabilities({.steps = 0}, path_graph(3)); }),
             "[random_walk] steps must be at least 1, got 0");
-  EXPECT_EQ(message_of([] {
-              path_features({.nodes = 9, .dim = 1, .walk = {.steps = 5}}, testing::iota(8, 2));
-            }),
-            "[random_walk] positions must be nodes of the path, 0 to 8, got 9");
 }
 
 }  // namespace

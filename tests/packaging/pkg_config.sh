@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Usage: pkg_config.sh PREFIX EXAMPLE FOLDER. Compiles the example by hand with what pkg-config
-# says, and runs it.
+# Usage: pkg_config.sh PREFIX PACKAGE SOURCE PROGRAM. Compiles the source by hand with what
+# pkg-config says of the package, and runs the program.
 set -euo pipefail
-PKG_CONFIG_PATH=$(dirname "$(find "$1" -name gnomon.pc)")
+prefix=$1 package=$2 source=$3 program=$4
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name "$package.pc")")
 export PKG_CONFIG_PATH
-read -ra flags <<<"$(pkg-config --cflags --libs gnomon)"
-"${CXX:-g++}" -std=c++20 "$2" "${flags[@]}" -o "$3/by_pkg_config"
-"$3/by_pkg_config"
+read -ra flags <<<"$(pkg-config --cflags --libs "$package")"
+"${CXX:-g++}" -std=c++20 "$source" "${flags[@]}" -o "$program"
+LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH") "$program"

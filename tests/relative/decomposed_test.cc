@@ -130,7 +130,7 @@ TEST(Decomposed, AttentionAndGradientsAreTheReleasedModels) {
     EXPECT_EQ(plan.queries.tokens, m.paper.queries);
     EXPECT_EQ(plan.keys.tokens, m.paper.keys);
     auto c = m.paper.lowered(plan.form);
-    c.position.queries = &plan.queries, c.position.keys = &plan.keys;
+    c.plan.queries = &plan.queries, c.plan.keys = &plan.keys;
     const auto x = m.paper.tensors();
     Tensor<double, 4> out_grad({1, c.queries, 2, 2});
     out_grad.values = m.paper.out_grad.values;

@@ -44,13 +44,14 @@ struct Everything {
     form.values = {table(4, 2, -6, {0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2}, 4)};
     form.shift = testing::random_numbers(12, 5);
     c.batch = 2, c.queries = 5, c.keys = 7, c.heads = 4, c.key_heads = 2;
-    c.size = 3, c.values = 2, c.scale = 0.6;
-    c.mask = {.visibility = Visibility::bidirectional, .offset = 2, .before = 4, .after = {}};
-    c.position.relative = &form;
-    c.position.bias = SlopeBias{{0.5, 0.25, 0.125, 0.1}};
-    c.position.gates = gates.view();
-    c.cap = 3;
-    c.sinks = {0.1, -0.2, 0.3, 0.4};
+    c.size = 3, c.values = 2, c.plan.softmax.scale = 0.6;
+    c.plan.mask = {
+        .visibility = Visibility::bidirectional, .offset = 2, .before = 4, .after = {}};
+    c.plan.relative = &form;
+    c.plan.bias = SlopeBias{{0.5, 0.25, 0.125, 0.1}};
+    c.gates = gates.view();
+    c.plan.softmax.cap = 3;
+    c.plan.softmax.sinks = {0.1, -0.2, 0.3, 0.4};
     x = {testing::random_tensor<double, 4>({2, 5, 4, 3}, 6),
          testing::random_tensor<double, 4>({2, 7, 2, 3}, 7),
          testing::random_tensor<double, 4>({2, 7, 2, 2}, 8)};
@@ -117,8 +118,8 @@ TEST(RelativeForm, TheOraclesGradientIsThatOfItsForward) {
   agree(all.form.queries[0].values, grad.met_queries.vectors[0], "queries");
   agree(all.form.values[0].values, grad.met_values.vectors[0], "values");
   agree(all.form.shift, grad.shift, "shift");
-  agree(all.c.sinks, grad.sinks, "sinks");
-  agree(std::get<SlopeBias>(all.c.position.bias).slopes, grad.numbers, "slopes");
+  agree(all.c.plan.softmax.sinks, grad.sinks, "sinks");
+  agree(std::get<SlopeBias>(all.c.plan.bias).slopes, grad.numbers, "slopes");
   for (std::size_t n = 0; n < all.gates.values.size(); ++n) {
     const float kept = all.gates.values[n], step = 0x1p-8F;
     all.gates.values[n] = kept + step;

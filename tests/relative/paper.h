@@ -64,11 +64,11 @@ struct Paper {
   AttentionCase lowered(const RelativeForm& form, const BiasForm& bias = {}) const {
     AttentionCase c;
     c.queries = queries, c.keys = keys, c.heads = c.key_heads = heads;
-    c.size = size, c.values = values, c.scale = scale;
-    c.mask = {.visibility = causal ? Visibility::causal : Visibility::bidirectional,
-              .offset = offset};
-    c.position.relative = &form;
-    c.position.bias = bias;
+    c.size = size, c.values = values, c.plan.softmax.scale = scale;
+    c.plan.mask = {.visibility = causal ? Visibility::causal : Visibility::bidirectional,
+                   .offset = offset};
+    c.plan.relative = form;
+    c.plan.bias = bias;
     return c;
   }
   AttentionTensors tensors() const {
@@ -90,7 +90,8 @@ struct Paper {
   double attention_loss(const AttentionCase& c) const {
     const AttentionTensors x = tensors();
     Tensor<double, 4> out({1, queries, heads, values});
-    attention(x.q.view(), x.k.view(), x.v.view(), c.mask, c.position, softmax(c), out.view());
+    attention({.q = x.q.view(), .k = x.k.view(), .v = x.v.view(), .gates = c.gates}, c.plan,
+              out.view());
     return weighed(out);
   }
   double attention_loss(const RelativeForm& form, const BiasForm& bias = {}) const {

@@ -51,24 +51,37 @@ const std::set<std::string> cxx = {".h", ".cc", ".cu"};
 
 // Lowest first; rooms of one floor do not know each other.
 const std::map<std::string, int> floors = {
-    {"core", 1},
-    {"position", 2},
-    {"embedding", 3},
-    {"rotary", 3},
-    {"bias", 3},
-    {"relative", 3},
-    {"attention", 4},
-    {"model", 5},
-    {"analysis", 5},
-    {"plot", 5},
-    {"io", 5},
-    {"bindings/c", 6},
-    {"apps/cli", 7},
-    {"apps/lab", 7},
-    {"bindings/python", 6},
-    {"bindings/torch", 6},
-    {"apps/playground", 7},
+    {"core", 1},       {"position", 2},        {"embedding", 3},      {"rotary", 3},
+    {"bias", 3},       {"relative", 3},        {"graph", 4},          {"attention", 4},
+    {"io", 5},         {"model", 6},           {"analysis", 6},       {"plot", 6},
+    {"bindings/c", 7}, {"bindings/python", 7}, {"bindings/torch", 7}, {"apps/cli", 8},
+    {"apps/lab", 8},   {"apps/playground", 8},
 };
+
+// The CMake components, as cmake/components.cmake has them: each is a library of its own.
+struct Component {
+  std::vector<std::string> rooms;
+  std::set<std::string> needs;           // components whose headers it may include
+  std::vector<std::string> third_party;  // what its sources may include besides
+};
+const std::map<std::string, Component> components = {
+    {"core",
+     {{"core", "position", "embedding", "rotary", "bias", "relative", "attention"},
+      {},
+      {"hwy/"}}},
+    {"graph", {{"graph"}, {"core"}, {"Eigen/", "Spectra/"}}},
+    {"model", {{"model", "analysis", "io"}, {"core"}, {"nlohmann/"}}},
+    {"report", {{"plot"}, {"core"}, {"nlohmann/"}}},
+};
+
+// Empty for bindings and apps, which use all components.
+std::string component_of(const std::string& room) {
+  for (const auto& [name, component] : components)
+    if (std::find(component.rooms.begin(), component.rooms.end(), room) !=
+        component.rooms.end())
+      return name;
+  return {};
+}
 
 // The room of a file, or of what an #include names: "include/gnomon/rotary/rotary.h" and
 // "gnomon/rotary/rotary.h" are of rotary, "include/gnomon/view.h" is of core. Empty for what is
@@ -114,6 +127,52 @@ TEST(Structure, FilesIncludeOnlyFromFloorsBelow) {
       EXPECT_LT(floors.at(other), floors.at(room)) << file << " includes " << include.name;
     }
   }
+}
+
+TEST(Structure, FilesIncludeOnlyFromComponentsTheyNeed) {
+  for (const fs::path& file : files({"include", "src"}, cxx)) {
+    const std::string own = component_of(room_of(file.string()));
+    ASSERT_FALSE(own.empty()) << file << " is of no component";
+    for (const Include& include : includes_of(file)) {
+      const std::string other = component_of(room_of(include.name));
+      EXPECT_TRUE(other.empty() || other == own || components.at(own).needs.contains(other))
+          << file << ": component " << own << " does not need " << other << ", which has "
+          << include.name;
+    }
+  }
+}
+
+// Standard headers have no folder; those of the system do (<sys/mman.h>).
+TEST(Structure, FilesIncludeOnlyLibrariesOfTheirComponent) {
+  for (const fs::path& file : files("src", cxx))
+    for (const Include& include : includes_of(file)) {
+      const std::string& name = include.name;
+      if (name.find('/') == name.npos || !room_of(name).empty() || name.starts_with("sys/"))
+        continue;
+      const auto& allowed = components.at(component_of(room_of(file.string()))).third_party;
+      EXPECT_TRUE(std::any_of(allowed.begin(), allowed.end(),
+                              [&](const std::string& one) { return name.starts_with(one); }))
+          << file << " includes " << name;
+    }
+}
+
+TEST(Structure, ComponentsAreThoseOfTheBuild) {
+  std::map<std::string, std::set<std::string>> lists;
+  static const std::regex line(R"(set\((gnomon_[a-z_]+) ([^)]*)\))");
+  const std::string text = text_of("cmake/components.cmake");
+  for (std::sregex_iterator at(text.begin(), text.end(), line), end; at != end; ++at) {
+    std::istringstream words((*at)[2]);
+    for (std::string word; words >> word;)
+      if (word != "\"\"") lists[(*at)[1]].insert(word);
+  }
+  std::set<std::string> names;
+  for (const auto& [name, component] : components) {
+    names.insert(name);
+    EXPECT_EQ(lists["gnomon_" + name + "_rooms"],
+              std::set<std::string>(component.rooms.begin(), component.rooms.end()));
+    EXPECT_EQ(lists["gnomon_" + name + "_needs"], component.needs) << name;
+  }
+  EXPECT_EQ(lists["gnomon_components"], names);
 }
 
 TEST(Structure, PublicHeadersIncludeNothingForeign) {

@@ -137,11 +137,11 @@ std::int64_t heads(const BiasForm& form) noexcept;
 // How many numbers BiasGradient::values holds for each head; 0 for NoBias and DenseBias.
 std::int64_t numbers(const BiasForm& form) noexcept;
 
-// The whole matrix: out [H, Q, K] (float or double, any strides) gets the bias of the query at position
-// offset + q and the key at position k. For looking at, and for engines that ask for it.
-// Throws when out's heads are not the form's, when a strip does not reach, when a position is
-// not on a grid or without coordinates, or the form's own numbers do not fit each other. For a
-// DenseBias the batch row 0. A progressive bias is within 2^-50 (|offset| + |slope x|) of its
+// The whole matrix: out [H, Q, K] (float or double, any strides) gets the bias of the query at
+// position offset + q and the key at position k. For looking at, and for engines that ask for
+// it. Throws when out's heads are not the form's, when a strip does not reach, when a position
+// is not on a grid or without coordinates, or the form's own numbers do not fit each other. For
+// a DenseBias the batch row 0. A progressive bias is within 2^-50 (|offset| + |slope x|) of its
 // formula; axes are added in double.
 void dense(const BiasForm& form, std::int64_t offset, const Tensor& out);
 

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "gnomon/embedding/table.h"
@@ -58,15 +57,5 @@ EmbeddingTable degree_table(const Degree& degree, const DegreeRows& rows,
 void degree_table_backward(const Degree& degree, const DegreeRows& rows,
                            View<const float, 2> table_grad, View<float, 2> in_grad,
                            View<float, 2> out_grad);
-
-// A text of up to `nodes` tokens read as a path graph: its two ends have degree 1, others 2.
-struct PathDegree {
-  std::int64_t nodes = 0;  // of the path, whatever the text's length
-  Degree degree;
-
-  bool operator==(const PathDegree&) const = default;
-};
-// The rows of these positions, [T] each. Throws where one is not 0 to nodes - 1.
-DegreeRows path_degree_rows(const PathDegree& path, std::span<const std::int64_t> positions);
 
 }  // namespace gnomon

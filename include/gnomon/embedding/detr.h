@@ -16,7 +16,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "gnomon/embedding/table.h"
@@ -44,24 +43,5 @@ std::vector<double> detr_coordinates(std::int64_t height, std::int64_t width, De
 EmbeddingTable detr_table(View<const std::uint8_t, 2> mask, std::int64_t dim,
                           DetrScale scale = DetrScale::normalised,
                           double temperature = 10'000.0);
-
-// Tokens in a line, read as the rows of a page without padding: position p is at row p / width,
-// column p % width. (With a short last row its end would stand where the page's corner does,
-// since every line ends at 2 pi.)
-struct DetrPage {
-  std::int64_t dim = 0;     // C, a multiple of 4
-  std::int64_t height = 0;  // rows, at least 1; at most 2^24 tokens in all
-  std::int64_t width = 0;   // tokens of a row, at least 1
-  DetrScale scale = DetrScale::normalised;
-  double temperature = 10'000.0;
-
-  bool operator==(const DetrPage&) const = default;
-};
-
-// Positions that are on the page: 0 to capacity - 1, height x width of them.
-std::int64_t capacity(const DetrPage& page);
-
-// The plan for these positions, [T, C]. Throws when a position is not on the page.
-EmbeddingTable detr_table(const DetrPage& page, std::span<const std::int64_t> positions);
 
 }  // namespace gnomon

@@ -75,22 +75,4 @@ void fill(const Fourier& fourier, View<const double, 2> coordinates, const Tenso
 // steps (one cell: -1), row-major, [cells, A].
 std::vector<double> unit_coordinates(std::span<const std::int64_t> extents);
 
-// Fourier features of tokens in a line or of a grid, to be projected to the width of the
-// embeddings (projection.h): 0 stands at -1, length - 1 at 1, and later positions go on
-// beyond 1.
-struct FourierLine {
-  Fourier fourier;          // of one axis
-  std::int64_t length = 0;  // tokens from -1 to 1, at least 2
-  std::int64_t dim = 0;     // C, of the projection; 0: none, the features are the table
-  // Extents of the grid, for tokens that are its cells row by row, at unit_coordinates
-  // (Perceiver); empty: tokens in a line.
-  std::vector<std::int64_t> grid = {};
-
-  bool operator==(const FourierLine&) const = default;
-};
-
-// The features [T, F] of these positions, contiguous.
-std::vector<double> line_features(const FourierLine& line,
-                                  std::span<const std::int64_t> positions);
-
 }  // namespace gnomon

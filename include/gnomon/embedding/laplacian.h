@@ -20,10 +20,8 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
-#include "gnomon/position/graph.h"
 #include "gnomon/view.h"
 
 namespace gnomon {
@@ -65,18 +63,8 @@ struct LaplacianVectors {
   bool operator==(const LaplacianVectors&) const = default;
 };
 
-// The plan. For an undirected graph; the seed is read with random signs only. Each pair leaves
-// |L v - lambda v| of at most 2^-32 max L(i, i), and the vectors are orthogonal within 2^-32;
-// a vector itself is as good as that over the distance of its eigenvalue to the next.
-//
-// Cost: a component of up to 256 nodes, or of fewer than 4 K, by a dense solver, n^3; larger
-// ones by Lanczos iterations on a sparse factor of L, which is cheap for paths, trees and plane
-// grids, O(n^2) numbers and worse for large random graphs. Throws std::invalid_argument when a
-// field breaks its bounds, the graph is directed, or the iteration does not converge.
-LaplacianVectors laplacian_vectors(const Laplacian& laplacian, const Graph& graph,
-                                   std::uint64_t seed = 0);
-
-// The same of path_graph(nodes), which a text is, in closed form and O(N K):
+// The plan of path_graph(nodes), in closed form and O(N K). That of other graphs:
+// gnomon/graph/laplacian_vectors.h. The seed is read with random signs only.
 //
 //   combinatorial  v_j(i) ~ cos(pi j (i + 1/2) / N)            lambda_j = 2 - 2 cos(pi j / N)
 //   symmetric      v_j(i) ~ d(i)^1/2 cos(pi j i / (N - 1))     lambda_j = 1 - cos(pi j / (N -
@@ -84,21 +72,9 @@ LaplacianVectors laplacian_vectors(const Laplacian& laplacian, const Graph& grap
 LaplacianVectors path_laplacian_vectors(const Laplacian& laplacian, std::int64_t nodes,
                                         std::uint64_t seed = 0);
 
-// A text of up to `nodes` tokens read as a path graph, its vectors projected to `dim` channels
-// (gnomon/embedding/projection.h).
-struct PathLaplacian {
-  std::int64_t nodes = 0;  // of the path, whatever the text's length
-  std::int64_t dim = 0;    // C
-  Laplacian laplacian;
-
-  bool operator==(const PathLaplacian&) const = default;
-};
-// The rows of these positions, [T, K]. Throws where one is not 0 to nodes - 1.
-std::vector<double> path_features(const PathLaplacian& path,
-                                  std::span<const std::int64_t> positions);
-
 // The vectors with the signs that the spec and the seed say, whatever theirs are: a training
-// step needs no new eigenvectors. (Of magnitudes, only magnitudes come.)
+// step needs no new eigenvectors. The signs of eigenvectors cannot be recovered from absolute
+// values.
 LaplacianVectors with_signs(const Laplacian& laplacian, LaplacianVectors vectors,
                             std::uint64_t seed = 0);
 

@@ -11,7 +11,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "gnomon/position/graph.h"
@@ -41,18 +40,5 @@ struct ReturnProbabilities {
 // node, so O(N K d^K) at most for a small K and O(N K A) at most for any; the same bits for any
 // number of threads. Throws std::invalid_argument when steps is below 1.
 ReturnProbabilities return_probabilities(const RandomWalk& walk, const Graph& graph);
-
-// A text of up to `nodes` tokens read as a path graph, its probabilities projected to `dim`
-// channels (gnomon/embedding/projection.h).
-struct PathRandomWalk {
-  std::int64_t nodes = 0;  // of the path, whatever the text's length
-  std::int64_t dim = 0;    // C
-  RandomWalk walk;
-
-  bool operator==(const PathRandomWalk&) const = default;
-};
-// The rows of these positions, [T, K]. Throws where one is not 0 to nodes - 1.
-std::vector<double> path_features(const PathRandomWalk& path,
-                                  std::span<const std::int64_t> positions);
 
 }  // namespace gnomon

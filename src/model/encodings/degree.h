@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "gnomon/embedding/degree.h"
+#include "gnomon/model/text_readings.h"
 #include "src/model/entry.h"
 
 namespace gnomon::model {

@@ -1,7 +1,7 @@
 // DETR's sine among the encodings: text as the rows of a page.
 #pragma once
 
-#include "gnomon/embedding/detr.h"
+#include "gnomon/model/text_readings.h"
 #include "src/model/entry.h"
 
 namespace gnomon::model {
@@ -28,7 +28,7 @@ struct Entry<DetrPage> : EntryOf<DetrPage> {
   }
   static std::optional<std::int64_t> capacity(const DetrPage& s) {
     if (s.height == 0 && s.width == 0) return std::nullopt;  // of whatever image comes
-    return gnomon::capacity(s);
+    return model::capacity(s);
   }
   static void lower(const DetrPage& s, const Call& call, Values, LayerPlan& lowered) {
     DetrPage page = s;

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
-#include "gnomon/embedding/fourier.h"
 #include "gnomon/embedding/projection.h"
+#include "gnomon/model/text_readings.h"
 #include "src/model/entry.h"
 
 namespace gnomon::model {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <vector>
 
-#include "gnomon/embedding/laplacian.h"
 #include "gnomon/embedding/projection.h"
+#include "gnomon/model/text_readings.h"
 #include "src/model/entry.h"
 
 namespace gnomon::model {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gnomon/embedding/projection.h"
-#include "gnomon/embedding/random_walk.h"
+#include "gnomon/model/text_readings.h"
 #include "src/model/entry.h"
 
 namespace gnomon::model {

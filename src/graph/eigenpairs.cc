@@ -1,4 +1,4 @@
-#include "src/embedding/eigenpairs.h"
+#include "src/graph/eigenpairs.h"
 
 // One thread: else sums would depend on how many there are.
 #define EIGEN_DONT_PARALLELIZE

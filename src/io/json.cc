@@ -1,4 +1,4 @@
-#include "src/core/json.h"
+#include "src/io/json.h"
 
 #include <charconv>
 #include <cmath>

@@ -1,6 +1,6 @@
 // Eight eigenvectors of a path, solved for and in closed form, against the bytes they take
 // filled, which is the roof of the closed form.
-#include "gnomon/embedding/laplacian.h"
+#include "gnomon/graph/laplacian_vectors.h"
 
 #include <benchmark/benchmark.h>
 

@@ -1,4 +1,4 @@
-// What src/core/json.h takes and refuses, against the JSON library.
+// What src/io/json.h takes and refuses, against the JSON library.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "gnomon/error.h"
-#include "src/core/json.h"
+#include "src/io/json.h"
 #include "testing.h"
 
 namespace gnomon::internal {

@@ -1,4 +1,4 @@
-#include "src/core/json.h"
+#include "src/io/json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,47 @@
+# The components of the library: rooms of src/ and include/gnomon/, and the components that each
+# needs. tests/structure checks #include lines by the same table.
+set(gnomon_components core graph model report)
+set(gnomon_core_rooms core position embedding rotary bias relative attention)
+set(gnomon_graph_rooms graph)
+set(gnomon_model_rooms model analysis io)
+set(gnomon_report_rooms plot)
+set(gnomon_core_needs "")
+set(gnomon_graph_needs core)
+set(gnomon_model_needs core)
+set(gnomon_report_needs core)
+
+set(GNOMON_COMPONENTS "${gnomon_components}" CACHE STRING
+    "Components to build and install: core, graph, model, report")
+if(NOT GNOMON_COMPONENTS)
+  message(FATAL_ERROR "GNOMON_COMPONENTS is empty: name at least 'core'.")
+endif()
+foreach(component IN LISTS GNOMON_COMPONENTS)
+  if(NOT component IN_LIST gnomon_components)
+    list(JOIN gnomon_components ", " known)
+    message(FATAL_ERROR "GNOMON_COMPONENTS: unknown component '${component}', known: ${known}.")
+  endif()
+  foreach(needed IN LISTS gnomon_${component}_needs)
+    if(NOT needed IN_LIST GNOMON_COMPONENTS)
+      message(FATAL_ERROR "GNOMON_COMPONENTS: component '${component}' needs '${needed}'.")
+    endif()
+  endforeach()
+endforeach()
+
+# Those to build, in the order above: each after the ones it needs.
+set(gnomon_built "")
+set(gnomon_complete ON)
+foreach(component IN LISTS gnomon_components)
+  if(component IN_LIST GNOMON_COMPONENTS)
+    list(APPEND gnomon_built ${component})
+  else()
+    set(gnomon_complete OFF)
+  endif()
+endforeach()
+
+# Program, lab, tests and benchmarks use all components.
+function(gnomon_require_complete option)
+  if(${option} AND NOT gnomon_complete)
+    message(FATAL_ERROR "${option} needs all components, GNOMON_COMPONENTS is "
+                        "'${GNOMON_COMPONENTS}': pass -D${option}=OFF, or use a new build folder.")
+  endif()
+endfunction()

@@ -1,0 +1,116 @@
+#include "gnomon/graph/laplacian_vectors.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "gnomon/error.h"
+#include "src/embedding/laplacian.h"
+#include "src/graph/eigenpairs.h"
+
+namespace gnomon {
+namespace {
+
+using std::int64_t;
+
+std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
+
+// A pair of one component.
+struct Pair {
+  double value = 0;
+  bool null = false;  // the one of a component's eigenvalue 0
+  int64_t component = 0;
+  std::vector<double> entries;  // of the component's nodes, in their order
+};
+
+// The matrix of a component of several nodes; place[node]: its row.
+internal::SparseMatrix matrix_of(const Laplacian& spec, const Graph& graph,
+                                 const std::vector<int64_t>& nodes,
+                                 const std::vector<int64_t>& degrees,
+                                 const std::vector<int64_t>& place) {
+  internal::SparseMatrix matrix{.size = static_cast<int64_t>(nodes.size()), .entries = {}};
+  const bool symmetric = spec.kind == LaplacianKind::symmetric;
+  for (const int64_t node : nodes) {
+    const auto degree = static_cast<double>(degrees[at(node)]);
+    double diagonal = symmetric ? 1 : degree;
+    for (const int64_t other : graph.neighbours(node)) {
+      const double arc =
+          symmetric ? 1 / std::sqrt(degree * static_cast<double>(degrees[at(other)])) : 1;
+      if (other == node)
+        diagonal -= arc;
+      else
+        matrix.entries.push_back({place[at(node)], place[at(other)], -arc});
+    }
+    matrix.entries.push_back({place[at(node)], place[at(node)], diagonal});
+  }
+  return matrix;
+}
+
+// The lowest pairs of one component, at most `most`.
+void add_pairs(const Laplacian& spec, const Graph& graph, const std::vector<int64_t>& nodes,
+               const std::vector<int64_t>& degrees, const std::vector<int64_t>& place,
+               int64_t component, int64_t most, std::vector<Pair>& pairs) {
+  const bool symmetric = spec.kind == LaplacianKind::symmetric;
+  const bool alone = degrees[at(nodes.front())] == 0;
+  std::vector<double> null;
+  double squares = 0;
+  for (const int64_t node : nodes) {
+    const double square = symmetric && !alone ? static_cast<double>(degrees[at(node)]) : 1;
+    null.push_back(std::sqrt(square));
+    squares += square;
+  }
+  for (double& entry : null) entry /= std::sqrt(squares);
+  const auto size = static_cast<int64_t>(nodes.size());
+  const int64_t count = std::min(most - 1, size - 1);
+  internal::Eigenpairs found;
+  if (count > 0)
+    found =
+        internal::lowest_eigenpairs(matrix_of(spec, graph, nodes, degrees, place), null, count);
+  const bool one = symmetric && alone;
+  pairs.push_back({one ? 1.0 : 0.0, !one, component, std::move(null)});
+  for (int64_t i = 0; i < count; ++i) {
+    const auto entries = found.vectors.begin() + i * size;
+    pairs.push_back({found.values[at(i)], false, component, {entries, entries + size}});
+  }
+}
+
+}  // namespace
+
+LaplacianVectors laplacian_vectors(const Laplacian& laplacian, const Graph& graph,
+                                   std::uint64_t seed) {
+  internal::check(laplacian);
+  if (graph.kind() != EdgeKind::undirected)
+    refuse("laplacian", "the graph must be undirected", "directed");
+  const std::vector<int64_t> numbers = components(graph);
+  const std::vector<int64_t> degrees = out_degrees(graph);
+  std::vector<std::vector<int64_t>> nodes;
+  std::vector<int64_t> place(at(graph.nodes()));
+  for (int64_t node = 0; node < graph.nodes(); ++node) {
+    const int64_t number = numbers[at(node)];
+    if (number == static_cast<int64_t>(nodes.size())) nodes.emplace_back();
+    place[at(node)] = static_cast<int64_t>(nodes[at(number)].size());
+    nodes[at(number)].push_back(node);
+  }
+  std::vector<Pair> pairs;
+  for (int64_t c = 0; c < static_cast<int64_t>(nodes.size()); ++c)
+    add_pairs(laplacian, graph, nodes[at(c)], degrees, place, c, laplacian.vectors + 1, pairs);
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [](const Pair& a, const Pair& b) { return a.value < b.value; });
+  const auto zeros =
+      std::count_if(pairs.begin(), pairs.end(), [](const Pair& pair) { return pair.null; });
+  const int64_t all = static_cast<int64_t>(pairs.size());
+  const int64_t skipped =
+      laplacian.zeros == LaplacianZeros::skip_all ? int64_t{zeros} : std::min<int64_t>(1, all);
+
+  LaplacianVectors vectors = internal::zero_vectors(laplacian, graph.nodes());
+  vectors.found = std::min(laplacian.vectors, all - skipped);
+  for (int64_t k = 0; k < vectors.found; ++k) {
+    const Pair& pair = pairs[at(skipped + k)];
+    vectors.eigenvalues[at(k)] = pair.value;
+    const std::vector<int64_t>& own = nodes[at(pair.component)];
+    for (std::size_t i = 0; i < own.size(); ++i)
+      vectors.values[at(own[i] * vectors.vectors + k)] = pair.entries[i];
+  }
+  return with_signs(laplacian, std::move(vectors), seed);
+}
+
+}  // namespace gnomon
