@@ -1,0 +1,91 @@
+// Who runs the loops does not change a bit: OpenMP or the build's default, the pool of
+// std::threads, the calling thread, a pool of the caller.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "gnomon/attention/attention.h"
+#include "gnomon/bias/alibi.h"
+#include "gnomon/embedding/sinusoidal.h"
+#include "gnomon/parallel.h"
+
+namespace gnomon {
+namespace {
+
+constexpr std::int64_t batch = 2, tokens = 300, heads = 6, key_heads = 2, size = 32;
+
+struct Array {
+  std::vector<float> values;
+  View<float, 4> view;
+
+  explicit Array(std::int64_t count, unsigned seed = 0)
+      : values(static_cast<std::size_t>(batch * tokens * count * size)),
+        view(values.data(), {batch, tokens, count, size}) {
+    for (float& value : values) {
+      seed = seed * 1664525 + 1013904223;
+      value = static_cast<float>(seed >> 8) / (1 << 23) - 1;
+    }
+  }
+};
+
+// Every number that the calls below compute.
+std::vector<float> everything() {
+  Array q(heads, 1), k(key_heads, 2), v(key_heads, 3), out(heads), out_grad(heads, 4);
+  Array q_grad(heads), k_grad(key_heads), v_grad(key_heads);
+  std::vector<float> lse(batch * heads * tokens);
+  const View<float, 3> lse_view(lse.data(), {batch, heads, tokens});
+  const RotaryTable table({.dim = size, .pairing = Pairing::halves}, consecutive(tokens));
+  rotate(q.view, k.view, table);
+  const AttentionPlan plan{.mask = {.visibility = Visibility::causal},
+                           .bias = strip(Alibi{.heads = heads}, 1 - tokens, tokens)};
+  attention({q.view, k.view, v.view}, plan, out.view, lse_view);
+  BiasGradient bias;
+  attention_backward({q.view, k.view, v.view}, plan, out.view, lse_view, out_grad.view,
+                     {.q = q_grad.view, .k = k_grad.view, .v = v_grad.view, .bias = &bias});
+  std::vector<float> positions(4096 * 128);
+  fill(Sinusoidal{.dim = 128, .recipe = SinusoidalRecipe::interleaved},
+       consecutive(4096).ids, View<float, 2>(positions.data(), {4096, 128}));
+  std::vector<float> all;
+  for (const auto* part : {&q.values, &k.values, &out.values, &q_grad.values, &k_grad.values,
+                           &v_grad.values, &lse, &positions})
+    all.insert(all.end(), part->begin(), part->end());
+  for (const double one : bias.values) all.push_back(static_cast<float>(one));
+  return all;
+}
+
+// The pool of an engine: a thread for each task, last task first.
+Executor engine_executor() {
+  return {.run =
+              [](void*, std::int64_t count, void (*task)(void*, std::int64_t), void* data) {
+                std::vector<std::thread> all;
+                for (std::int64_t i = count; i-- > 0;) all.emplace_back(task, data, i);
+                for (std::thread& one : all) one.join();
+              },
+          .threads = 3};
+}
+
+TEST(Executors, GiveTheSameBits) {
+  const int before = threads();
+  set_threads(1);
+  const std::vector<float> expected = everything();
+  const auto expect_same = [&](const char* who) {
+    const std::vector<float> got = everything();
+    ASSERT_EQ(got.size(), expected.size());
+    EXPECT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)), 0) << who;
+  };
+  set_threads(7);
+  expect_same("the default of the build, 7 threads");
+  set_executor(serial_executor());
+  expect_same("the calling thread");
+  set_executor(thread_pool_executor(5));
+  expect_same("the pool of std::threads");
+  set_executor(engine_executor());
+  expect_same("an engine's pool");
+  set_executor({});
+  set_threads(before);
+}
+
+}  // namespace
+}  // namespace gnomon
