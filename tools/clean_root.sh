@@ -20,7 +20,7 @@ trap 'rm -rf "$work"' EXIT
 
 # The files that core is built from, and no others.
 mkdir "$work/gnomon"
-cp -R CMakeLists.txt cmake include src tests/packaging "$work/gnomon"
+cp -R CMakeLists.txt bindings cmake include src tests/packaging "$work/gnomon"
 
 # Runs inside the root.
 cat >"$work/gnomon/check.sh" <<'CHECK'
@@ -31,8 +31,10 @@ unwanted=$(find /usr/include /usr/local -iname 'nlohmann*' -o -iname eigen3 -o -
 [[ -z $unwanted ]]
 for shared in OFF ON; do
   prefix=/prefix/$shared
+  threads=openmp
+  [[ $shared == OFF ]] || threads=std
   cmake -S . -B build/$shared -G Ninja -DCMAKE_BUILD_TYPE=None -DBUILD_SHARED_LIBS=$shared \
-    -DGNOMON_COMPONENTS=core -DCMAKE_INSTALL_LIBDIR=lib
+    -DGNOMON_THREADS=$threads -DGNOMON_COMPONENTS=core -DCMAKE_INSTALL_LIBDIR=lib
   cmake --build build/$shared
   cmake --install build/$shared --prefix $prefix >/dev/null
   rooms=$(cd $prefix/include/gnomon && echo */)

@@ -20,9 +20,8 @@ int main() {
   const auto heads = [&](const std::vector<float>& x, std::ptrdiff_t count) {
     return gnomon::View<const float, 4>(x.data(), {1, tokens, count, head_dim});
   };
-  gnomon::attention(heads(q, query_heads), heads(k, key_heads), heads(v, key_heads),
-                    {.visibility = gnomon::Visibility::causal}, {},
-                    {.scale = gnomon::softmax_scale(head_dim)},
+  gnomon::attention({heads(q, query_heads), heads(k, key_heads), heads(v, key_heads)},
+                    {.mask = {.visibility = gnomon::Visibility::causal}},
                     gnomon::View<float, 4>(out.data(), {1, tokens, query_heads, head_dim}));
   for (const float x : out)
     if (!(std::fabs(x - 2) <= 0x1p-14f)) return 1;
