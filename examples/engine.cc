@@ -147,8 +147,9 @@ struct Engine {
     const gnomon::HeadNorm norm{.kind = rms ? gnomon::NormKind::rms : gnomon::NormKind::layer,
                                 .epsilon = key("(rms_|layer_)?norm_eps(ilon)?", 1e-5),
                                 .weight_offset = is("(vault)?gemma.*|nemotron") ? 1.0 : 0.0};
-    normalise_heads(norm, {w.values.data(), {1, C}}, {w.bias.data(), {1, C}},
-                    View(x.data(), {1, std::ssize(x) / C, 1, C}));
+    const auto row = [&](auto& of) { return gnomon::View<const float, 2>(of.data(), {1, C}); };
+    const View rows(x.data(), {1, std::ssize(x) / C, 1, C});
+    normalise_heads(rows, norm, row(w.values), row(w.bias));
     return x;
   }
   Numbers attend(const string& at, ptrdiff_t l, const Numbers& x) {
@@ -178,10 +179,9 @@ struct Engine {
     const auto fit = [](const Numbers& x, View y) { return std::ssize(x) == y.size(); };
     if (!fit(q, queries) || !fit(keys, k) || !fit(values, v))
       refuse("no support for its heads");
-    const LayerPlan& plan = plan_.layer(l);                              // position
+    const auto& plan = plan_.layer(l);                                   // position
     prepare(plan, queries, k.slice(1, past_, T), v.slice(1, past_, T));  // position
-    const auto position = attention_position(plan);                      // position
-    attention(queries, k, v, plan.mask, position, softmax(plan), to);    // position
+    attention({queries, k, v}, plan, to);                                // position
     return get(at, inside + "(o_proj|out_proj|dense|c_proj)") * out;
   }
   Numbers mlp(const string& at, const Numbers& x) {

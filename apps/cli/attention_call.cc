@@ -53,7 +53,7 @@ double difference(const Block<T, 4>& x, int64_t row, int64_t head,
 template <typename T>
 AttentionCall<T>::AttentionCall(const AttentionSizes& n, Term term, bool gradients)
     : n_(n),
-      mask_{.visibility = Visibility::causal, .offset = n.keys - n.queries},
+      plan_{.mask = {.visibility = Visibility::causal, .offset = n.keys - n.queries}},
       t5_{.heads = n.heads, .direction = T5Direction::causal} {
   q_ = random_block<T, 4>({1, n.queries, n.heads, n.size}, 1);
   k_ = random_block<T, 4>({1, n.keys, n.key_heads, n.size}, 2);
@@ -66,35 +66,36 @@ AttentionCall<T>::AttentionCall(const AttentionSizes& n, Term term, bool gradien
     k_grad_ = zeros<T, 4>(k_->view.extents());
     v_grad_ = zeros<T, 4>(v_->view.extents());
   }
-  if (term == Term::alibi) position_.bias = lower(Alibi{.heads = n.heads});
+  if (term == Term::alibi) plan_.bias = lower(Alibi{.heads = n.heads});
   if (term == Term::t5) {
     table_ = random_block<float, 2>({t5_.buckets, n.heads}, 5);
     table_grad_ = zeros<float, 2>({t5_.buckets, n.heads});
-    position_.bias = strip(t5_, table_->view, 1 - n.keys, n.keys);
+    plan_.bias = strip(t5_, table_->view, 1 - n.keys, n.keys);
   }
   if (term == Term::dense) {
     dense_ = random_block<float, 4>({1, n.heads, n.queries, n.keys}, 6);
-    position_.bias = DenseBias{dense_->view};
+    plan_.bias = DenseBias{dense_->view};
   }
 }
 
 template <typename T>
 void AttentionCall<T>::forward() {
-  attention(q_->view, k_->view, v_->view, mask_, position_, {.scale = softmax_scale(n_.size)},
-            out_->view, lse_->view);
+  attention({q_->view, k_->view, v_->view}, plan_, out_->view, lse_->view);
 }
 
 template <typename T>
 void AttentionCall<T>::backward() {
-  attention_backward(q_->view, k_->view, v_->view, mask_, position_,
-                     {.scale = softmax_scale(n_.size)}, out_->view, lse_->view, out_grad_->view,
-                     q_grad_->view, k_grad_->view, v_grad_->view,
-                     {.bias = table_ ? &bias_grad_ : nullptr});
+  attention_backward({q_->view, k_->view, v_->view}, plan_, out_->view, lse_->view,
+                     out_grad_->view,
+                     {.q = q_grad_->view,
+                      .k = k_grad_->view,
+                      .v = v_grad_->view,
+                      .bias = table_ ? &bias_grad_ : nullptr});
 }
 
 template <typename T>
 void AttentionCall<T>::train() {
-  if (table_) position_.bias = strip(t5_, table_->view, 1 - n_.keys, n_.keys);
+  if (table_) plan_.bias = strip(t5_, table_->view, 1 - n_.keys, n_.keys);
   forward();
   backward();
   if (table_) strip_backward(t5_, bias_grad_.values, 1 - n_.keys, n_.keys, table_grad_->view);
@@ -102,8 +103,8 @@ void AttentionCall<T>::train() {
 
 template <typename T>
 double AttentionCall<T>::bias(int64_t head, int64_t query, int64_t key) const {
-  const int64_t distance = key - query - mask_.offset;
-  if (const auto* slope = std::get_if<SlopeBias>(&position_.bias))
+  const int64_t distance = key - query - plan_.mask.offset;
+  if (const auto* slope = std::get_if<SlopeBias>(&plan_.bias))
     return -slope->slopes[at(head)] * std::fabs(static_cast<double>(distance));
   if (table_) return double{table_->view(bucket(t5_, distance), head)};
   return dense_ ? double{dense_->view(0, head, query, key)} : 0.0;
@@ -119,7 +120,7 @@ template <typename T>
 typename AttentionCall<T>::Row AttentionCall<T>::exact_row(int64_t head, int64_t query) const {
   const int64_t shared = head / (n_.heads / n_.key_heads);
   Row row;
-  row.weights.resize(at(query + mask_.offset + 1));
+  row.weights.resize(at(query + plan_.mask.offset + 1));
   double most = -HUGE_VAL, sum = 0;
   for (int64_t j = 0; j < std::ssize(row.weights); ++j) {
     const double product = dot(*q_, query, head, *k_, j, shared);

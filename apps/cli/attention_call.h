@@ -51,8 +51,7 @@ class AttentionCall {
   double bias(std::int64_t head, std::int64_t query, std::int64_t key) const;
 
   AttentionSizes n_;
-  AttentionMask mask_;
-  AttentionPosition position_;
+  AttentionPlan plan_;
   T5Bias t5_;
   Shared<float, 2> table_, table_grad_;
   Shared<float, 4> dense_;

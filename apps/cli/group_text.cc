@@ -114,7 +114,7 @@ std::string norm_text(const HeadNorm& norm) {
 
 std::string norm_text(const model::LayerNorm& norm) {
   return fmt::format("{}, {} the rotation", norm_text(norm.norm),
-                     norm.order == model::NormOrder::before_rotation ? "before" : "after");
+                     norm.order == NormOrder::before_rotation ? "before" : "after");
 }
 
 void put_norms(const LayerAttention& attention, std::vector<Fact>& facts) {

@@ -59,7 +59,6 @@ class EncodingCall {
     model::LayerGradient gradient;
     if (lowered.table) add_table(x_grad_->view, lowered.table->view());
     const bool cosine = !lowered.cosine.empty(), gated = model::gated({encoding_});
-    const Softmax softmax{.scale = scale_of(lowered)};
     const View<const float, 4> q = prepared(*q_, lowered.query_rotations, *turned_q_);
     const View<const float, 4> k = prepared(*k_, lowered.key_rotations, *turned_k_);
     View<const float, 4> met_q = q, met_k = k;
@@ -67,29 +66,29 @@ class EncodingCall {
       normalise(q, lowered.cosine, normed_q_->view), met_q = normed_q_->view;
       normalise(k, {}, normed_k_->view), met_k = normed_k_->view;
     }
-    AttentionPosition position{.bias = lowered.bias, .relative = &lowered.relative};
-    if (lowered.query_rotary) position.query_rotary = &*lowered.query_rotary;
-    if (lowered.key_rotary) position.key_rotary = &*lowered.key_rotary;
+    AttentionInput input{.q = met_q, .k = met_k, .v = v_->view};
     if (gated) {
       model::gates({encoding_}, values_, x_->view, gates_->view);
-      position.gates = gates_->view;
+      input.gates = gates_->view;
     }
-    const AttentionMask mask{.visibility = Visibility::causal};
-    attention(met_q, met_k, v_->view, mask, position, softmax, out_->view, lse_->view);
-    attention_backward(met_q, met_k, v_->view, mask, position, softmax, out_->view, lse_->view,
-                       out_grad_->view, q_grad_->view, k_grad_->view, v_grad_->view,
-                       {.bias = &gradient.bias,
+    lowered.mask.visibility = Visibility::causal;
+    attention(input, lowered, out_->view, lse_->view);
+    attention_backward(input, lowered, out_->view, lse_->view, out_grad_->view,
+                       {.q = q_grad_->view,
+                        .k = k_grad_->view,
+                        .v = v_grad_->view,
+                        .bias = &gradient.bias,
                         .relative = &gradient.relative,
                         .gates = gated ? gates_grad_->view : View<float, 3>()});
     if (cosine) {
       gradient.cosine.resize(at(heads));
-      normalise_backward(q, lowered.cosine, q_grad_->view, q_grad_->view, gradient.cosine);
-      normalise_backward(k, {}, k_grad_->view, k_grad_->view);
+      normalise_backward(q, q_grad_->view, lowered.cosine, q_grad_->view, gradient.cosine);
+      normalise_backward(k, k_grad_->view, {}, k_grad_->view);
     }
     for (auto [grad, rotations] : {std::pair(&q_grad_, &lowered.query_rotations),
                                    std::pair(&k_grad_, &lowered.key_rotations)})
       for (auto one = rotations->rbegin(); one != rotations->rend(); ++one)
-        std::visit([&](const auto& table) { rotate_backward((*grad)->view, table); }, *one);
+        std::visit([&](const auto& table) { turn_back((*grad)->view, table); }, *one);
     if (lowered.table)  // its gradient is that of x
       gradient.table = {x_grad_->view.data(), {tokens_, width}};
     if (gated)
@@ -117,6 +116,13 @@ class EncodingCall {
 
   static double scale_of(const LayerPlan& lowered) {
     return lowered.cosine.empty() ? softmax_scale(size) * lowered.softmax.factor : 1;
+  }
+
+  static void turn_back(View<float, 4> grad, const RotaryTable& table) {
+    rotate(grad, table, Direction::inverse);
+  }
+  static void turn_back(View<float, 4> grad, const Vjepa2Table& table) {
+    rotate_backward(grad, table);
   }
 
   // x, or where there are rotations `out`: x rotated.

@@ -101,10 +101,7 @@ Kernel rotate_kernel(const Case& c) {
   const auto table = std::make_shared<RotaryTable>(c.rotary(), consecutive(c.tokens).ids);
   const QueriesAndKeys<T> x(c);
   const auto turn = [=](View<T, 4> q, View<T, 4> k) {
-    if (c.backward)
-      rotate_backward(q, k, *table);
-    else
-      rotate(q, k, *table);
+    rotate(q, k, *table, c.backward ? Direction::inverse : Direction::forward);
   };
   return {"rotate",
           c.text(dtype_of<T>),
@@ -183,12 +180,12 @@ Kernel decode_kernel(int64_t batch, Pairing pairing) {
           static_cast<double>(x.bytes()),
           [=] {
             (void)at;
-            rotate_at(x.q, x.k, plan, positions);
+            rotate_at(x.q, x.k, positions, plan);
           },
           touching(x.bytes()),
           [=] {
             const QueriesAndKeys<T> before(c), after(c);
-            rotate_at(after.q, after.k, plan, positions);
+            rotate_at(after.q, after.k, positions, plan);
             return worst_turn<T>(
                 c, before.q,
                 [&](int64_t t, int64_t h, int64_t d) {

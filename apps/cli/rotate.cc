@@ -57,10 +57,7 @@ int turn(const Options& o, const io::Array& in, const RotaryTable& table) {
   Tensor<T, 4> x(shape);
   const std::span<const std::byte> bytes = in.bytes();
   std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(x.values.data()));
-  if (o.backward)
-    rotate_backward(x.view, table);
-  else
-    rotate(x.view, table);
+  rotate(x.view, table, o.backward ? Direction::inverse : Direction::forward);
   if (in.rank() == 4)
     io::write_npy(o.output.path, x.array());
   else

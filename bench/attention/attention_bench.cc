@@ -34,8 +34,7 @@ struct Call {
   Sizes of;
   Tensor<T, 4> q, k, v, out, q_grad, k_grad, v_grad;
   Tensor<Accumulator<T>, 3> lse;
-  AttentionMask mask{.visibility = Visibility::causal};
-  AttentionPosition position;
+  AttentionPlan plan{.mask = {.visibility = Visibility::causal}};
 
   explicit Call(const Sizes& s)
       : of(s),
@@ -47,14 +46,10 @@ struct Call {
         k_grad(k),
         v_grad(v),
         lse({s.batch, s.heads, s.tokens}) {}
-  void forward() {
-    attention(q.view(), k.view(), v.view(), mask, position, {.scale = softmax_scale(of.size)},
-              out.view(), lse.view());
-  }
+  void forward() { attention({q.view(), k.view(), v.view()}, plan, out.view(), lse.view()); }
   void backward() {
-    attention_backward(q.view(), k.view(), v.view(), mask, position,
-                       {.scale = softmax_scale(of.size)}, out.view(), lse.view(), out.view(),
-                       q_grad.view(), k_grad.view(), v_grad.view());
+    attention_backward({q.view(), k.view(), v.view()}, plan, out.view(), lse.view(), out.view(),
+                       {.q = q_grad.view(), .k = k_grad.view(), .v = v_grad.view()});
   }
   // Multiply-adds, counted twice, of `products` products over the causal half.
   double flops(int products) const {

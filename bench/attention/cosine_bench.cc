@@ -33,7 +33,7 @@ void cosine_gradient(benchmark::State& state) {
   testing::Tensor<float, 4> grad = testing::random_tensor<float, 4>(shape, 2);
   std::vector<double> scale_grad(8);
   for (auto _ : state) {
-    normalise_backward(x.view(), scales, grad.view(), grad.view(), scale_grad);
+    normalise_backward(x.view(), grad.view(), scales, grad.view(), scale_grad);
     benchmark::ClobberMemory();
   }
   count(state, 3 * x.bytes());

@@ -72,7 +72,7 @@ void table_add_backward(benchmark::State& state, Isa isa) {
   const auto grad = zeros<T>(state);
   Tensor<float, 2> sums({state.range(1), channels});
   for (auto _ : state) {
-    add_table_backward(grad.view(), sums.view());
+    add_table_backward(grad.view(), 1, sums.view());
     benchmark::ClobberMemory();
   }
   count<T>(state, 1);

@@ -96,25 +96,21 @@ struct Turned {
   }
 };
 
-enum class Way { forward = 1, backward };
-
 template <typename T>
-Run turns(const Turned& how, Way way = Way::forward) {
+Run turns(const Turned& how, Direction direction = Direction::forward) {
   auto q = array<T, 4>({1, how.tokens, query_heads, how.size});
   auto k = array<T, 4>({1, how.tokens, key_heads, how.size});
-  return [q, k, way, table = how.table(), layout = how.layout] {
-    const View<T, 4> queries = laid_out(*q, layout), keys = laid_out(*k, layout);
-    if (way == Way::forward)
-      rotate(queries, keys, table);
-    else
-      rotate_backward(queries, keys, table);
+  return [q, k, direction, table = how.table(), layout = how.layout] {
+    rotate(laid_out(*q, layout), laid_out(*k, layout), table, direction);
   };
 }
 
 Run out_of_place() {
   auto x = array<float, 4>({1, tokens, query_heads, 128});
   auto out = array<float, 4>({1, tokens, query_heads, 128});
-  return [=, table = Turned{}.table()] { rotate(x->view(), table, out->view()); };
+  return [=, table = Turned{}.table()] {
+    rotate(x->view(), table, Direction::forward, out->view());
+  };
 }
 
 Run append() {
@@ -166,11 +162,10 @@ struct Attended {
                                    v = array<float, 4>({1, 64, 2, 64}),
                                    out = array<float, 4>({1, 64, 4, 64});
   std::shared_ptr<Array<float, 3>> lse = array<float, 3>({1, 4, 64});
-  AttentionMask mask = {.visibility = Visibility::causal};
+  AttentionPlan plan = {.mask = {.visibility = Visibility::causal}};
 
   void forward() const {
-    attention(q->view(), k->view(), v->view(), mask, {}, {.scale = 0.125}, out->view(),
-              lse->view());
+    attention({q->view(), k->view(), v->view()}, plan, out->view(), lse->view());
   }
 };
 
@@ -186,9 +181,9 @@ Run attended_backward() {
   auto k_grad = array<float, 4>(given.k->view().extents()),
        v_grad = array<float, 4>(given.k->view().extents());
   return [=] {
-    attention_backward(given.q->view(), given.k->view(), given.v->view(), given.mask, {},
-                       {.scale = 0.125}, given.out->view(), given.lse->view(), out_grad->view(),
-                       q_grad->view(), k_grad->view(), v_grad->view());
+    attention_backward({given.q->view(), given.k->view(), given.v->view()}, given.plan,
+                       given.out->view(), given.lse->view(), out_grad->view(),
+                       {.q = q_grad->view(), .k = k_grad->view(), .v = v_grad->view()});
   };
 }
 
@@ -207,7 +202,7 @@ std::vector<Kernel> kernels() {
       {"rotate_f32_bhtd", all, [] { return turns<float>({.layout = Layout::bhtd}); }},
       {"rotate_f32_size_80", tokens * rotated(80), [] { return turns<float>({.size = 80}); }},
       {"rotate_f32_out_of_place", tokens * query_heads * 128, out_of_place},
-      {"rotate_backward_f32", all, [] { return turns<float>({}, Way::backward); }},
+      {"rotate_backward_f32", all, [] { return turns<float>({}, Direction::inverse); }},
       {"rotate_append_f32_f16", tokens * key_heads * 128, append},
       {"cos_sin_512_positions", 512 * 64 * 2, [] { return cos_sin(512); }},
       {"cos_sin_one_position", 64 * 2, [] { return cos_sin(1); }},

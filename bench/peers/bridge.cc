@@ -52,13 +52,8 @@ View<T, 4> view(const Heads& x, void* data, std::int64_t heads) {
 
 template <typename T>
 void turn(const Heads& x, const RotaryTable& table, bool backward) {
-  const auto q = view<T>(x, x.q, x.query_heads), k = view<T>(x, x.k, x.key_heads);
-  if constexpr (requires { rotate(q, k, table); }) {
-    backward ? rotate_backward(q, k, table) : rotate(q, k, table);
-  } else {
-    for (const auto& part : {q, k})
-      backward ? rotate_backward(part, table) : rotate(part, table);
-  }
+  rotate(view<T>(x, x.q, x.query_heads), view<T>(x, x.k, x.key_heads), table,
+         backward ? Direction::inverse : Direction::forward);
 }
 
 void turn_any(const Heads& x, const RotaryTable& table, bool backward) {
@@ -92,24 +87,26 @@ struct Attention {
     return strip(t5(), View<const float, 2>(table, {t5().buckets, heads}), 1 - tokens, tokens);
   }
 };
-constexpr AttentionMask causal{.visibility = Visibility::causal};
+AttentionPlan causal(const Attention& x) {
+  return {.mask = {.visibility = Visibility::causal}, .bias = x.bias()};
+}
 
-void attend(const Attention& x, const AttentionPosition& position) {
-  attention(x.rows(x.q), x.rows(x.k), x.rows(x.v), causal, position,
-            {.scale = softmax_scale(x.size)}, x.rows(x.out),
+void attend(const Attention& x, const AttentionPlan& plan) {
+  attention({x.rows(x.q), x.rows(x.k), x.rows(x.v)}, plan, x.rows(x.out),
             View<float, 3>(x.lse, {1, x.heads, x.tokens}));
 }
 
 // Both passes, and the gradient of the table.
 void train(const Attention& x) {
-  const AttentionPosition position{.bias = x.bias()};
+  const AttentionPlan plan = causal(x);
   BiasGradient bias_grad;
-  attend(x, position);
-  attention_backward(x.rows(x.q), x.rows(x.k), x.rows(x.v), causal, position,
-                     {.scale = softmax_scale(x.size)}, x.rows<const float>(x.out),
+  attend(x, plan);
+  attention_backward({x.rows(x.q), x.rows(x.k), x.rows(x.v)}, plan, x.rows(x.out),
                      View<const float, 3>(x.lse, {1, x.heads, x.tokens}), x.rows(x.out_grad),
-                     x.rows(x.q_grad), x.rows(x.k_grad), x.rows(x.v_grad),
-                     {.bias = &bias_grad});
+                     {.q = x.rows(x.q_grad),
+                      .k = x.rows(x.k_grad),
+                      .v = x.rows(x.v_grad),
+                      .bias = &bias_grad});
   const View<float, 2> table_grad(x.table_grad, {x.t5().buckets, x.heads});
   std::fill_n(x.table_grad, table_grad.size(), 0.0f);
   strip_backward(x.t5(), bias_grad.values, 1 - x.tokens, x.tokens, table_grad);
@@ -180,8 +177,9 @@ GNOMON_PEERS int64_t gnomon_sinusoidal(float* out, int64_t tokens, int64_t chann
   const auto ids = gnomon::range(start, tokens);
   const gnomon::Sinusoidal spec{.dim = channels,
                                 .recipe = gnomon::SinusoidalRecipe::interleaved};
-  return gnomon::timed(
-      count, [&] { gnomon::fill(spec, ids, gnomon::View<float, 2>(out, {tokens, channels})); });
+  return gnomon::timed(count, [&] {
+    gnomon::fill(spec, ids, gnomon::View<float, 2>(out, {tokens, channels}));
+  });
 }
 
 // cosines, sines: [T, R/2] each.
@@ -208,7 +206,7 @@ GNOMON_PEERS int64_t gnomon_add_table(float* x, const float* table, int64_t batc
 
 GNOMON_PEERS int64_t gnomon_attention(const Attention* x, int64_t count) {
   return gnomon::timed(
-      count, [&] { x->table ? gnomon::train(*x) : gnomon::attend(*x, {.bias = x->bias()}); });
+      count, [&] { x->table ? gnomon::train(*x) : gnomon::attend(*x, gnomon::causal(*x)); });
 }
 
 // The roofs: the same bytes read and written in place, and the same bytes only written.

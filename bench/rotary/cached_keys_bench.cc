@@ -56,7 +56,7 @@ void cached_rerotate(benchmark::State& state) {
   RotarySchedule to = from;
   for (double& f : to.inv_freq) f *= 0.5;
   auto keys = testing::random_tensor<U, 3>({tokens, heads, size});
-  const auto positions = testing::iota(0, tokens);
+  const Positions positions = consecutive(tokens);
   for (auto _ : state) {
     rerotate_keys(keys.view(), from, to, positions);
     benchmark::ClobberMemory();

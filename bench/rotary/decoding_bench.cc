@@ -17,7 +17,7 @@ void decode_step(benchmark::State& state) {
   auto q = testing::random_tensor<T, 4>({batch, 1, 32, 128});
   auto k = testing::random_tensor<T, 4>({batch, 1, 8, 128});
   for (auto _ : state) {
-    rotate_at(q.view(), k.view(), plan, positions);
+    rotate_at(q.view(), k.view(), positions, plan);
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations() * batch);

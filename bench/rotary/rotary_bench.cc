@@ -27,10 +27,7 @@ void rotate_tokens(benchmark::State& state) {
   const auto q = heads_of<T>(memory, tokens, 0, query_heads, by_head);
   const auto k = heads_of<T>(memory, tokens, query_heads, key_heads, by_head);
   for (auto _ : state) {
-    if (backward)
-      rotate_backward(q, k, table);
-    else
-      rotate(q, k, table);
+    rotate(q, k, table, backward ? Direction::inverse : Direction::forward);
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(memory.bytes()));

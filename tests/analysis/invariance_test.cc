@@ -34,56 +34,60 @@ RelativeVectors vectors_by_distance(unsigned seed) {
   return table;
 }
 
+LayerPlan turned(const RotaryTable& table) {
+  return {{.query_rotary = table, .key_rotary = table}};
+}
+
 TEST(Permutation, IsNotSeenWithoutPosition) {
   EXPECT_LE(permutation_deviation(content, {}), 1e-14);
   const EmbeddingTable table = waves_at(0, 12);
   const RotaryTable rotary(turns, consecutive(12));
   const RelativeForm relative{{vectors_by_distance(1)}, {}, {}, {}};
   const RelativeForm values{{}, {}, {vectors_by_distance(2)}, {}};
-  EXPECT_GT(permutation_deviation(content, {.table = &table}), 0.01);
-  EXPECT_GT(permutation_deviation(content, {.query_rotary = &rotary, .key_rotary = &rotary}),
-            0.01);
-  EXPECT_GT(permutation_deviation(content, {.bias = lower(Alibi{.heads = 2})}), 0.01);
-  EXPECT_GT(permutation_deviation(content, {.relative = &relative}), 0.01);
-  EXPECT_GT(permutation_deviation(content, {.relative = &values}), 0.01);
+  EXPECT_GT(permutation_deviation(content, {.table = table}), 0.01);
+  EXPECT_GT(permutation_deviation(content, turned(rotary)), 0.01);
+  EXPECT_GT(permutation_deviation(content, {{.bias = lower(Alibi{.heads = 2})}}), 0.01);
+  EXPECT_GT(permutation_deviation(content, {{.relative = relative}}), 0.01);
+  EXPECT_GT(permutation_deviation(content, {{.relative = values}}), 0.01);
   // A shift of all queries alone is no position.
   const RelativeForm shift{{}, {}, {}, testing::random_numbers(32, 3)};
-  EXPECT_LE(permutation_deviation(content, {.relative = &shift}), 1e-14);
-  const double scales[] = {5, 7};
+  EXPECT_LE(permutation_deviation(content, {{.relative = shift}}), 1e-14);
+  const std::vector<double> scales = {5, 7};
   EXPECT_LE(permutation_deviation(content, {.cosine = scales}), 1e-14);
 }
 
 TEST(Reversal, IsNotSeenByWhatIsSymmetric) {
   EXPECT_LE(reversal_deviation(content, {}), 1e-14);
-  EXPECT_LE(reversal_deviation(content, {.bias = lower(Alibi{.heads = 2})}), 1e-14);
+  EXPECT_LE(reversal_deviation(content, {{.bias = lower(Alibi{.heads = 2})}}), 1e-14);
   const EmbeddingTable table = waves_at(0, 12);
   const RotaryTable rotary(turns, consecutive(12));
-  EXPECT_GT(reversal_deviation(content, {.table = &table}), 0.01);
-  EXPECT_GT(reversal_deviation(content, {.query_rotary = &rotary, .key_rotary = &rotary}),
-            0.01);
+  EXPECT_GT(reversal_deviation(content, {.table = table}), 0.01);
+  EXPECT_GT(reversal_deviation(content, turned(rotary)), 0.01);
   const T5Bias t5{.heads = 2, .direction = T5Direction::bidirectional};
   const auto buckets = testing::random_tensor<float, 2>({t5.buckets, 2});
-  EXPECT_GT(reversal_deviation(content, {.bias = strip(t5, buckets.view(), -12, 25)}), 0.01);
+  EXPECT_GT(reversal_deviation(content, {{.bias = strip(t5, buckets.view(), -12, 25)}}), 0.01);
 }
 
 TEST(Shift, IsNotSeenByWhatGoesByDistance) {
   const RotaryTable here(turns, consecutive(12)), keys(turns, consecutive(12 + offset)),
       there(turns, consecutive(12, offset));
-  EXPECT_LE(shift_deviation(content, {.query_rotary = &here, .key_rotary = &here},
-                            {.query_rotary = &there, .key_rotary = &keys}, offset),
+  EXPECT_LE(shift_deviation(content, turned(here),
+                            {{.query_rotary = there, .key_rotary = keys}}, offset),
             1e-6);
   const RelativeForm relative{
       {vectors_by_distance(1)}, {vectors_by_distance(2)}, {}, testing::random_numbers(32, 3)};
-  EXPECT_LE(shift_deviation(content, {.relative = &relative}, {.relative = &relative}, offset),
-            1e-14);
+  EXPECT_LE(
+      shift_deviation(content, {{.relative = relative}}, {{.relative = relative}}, offset),
+      1e-14);
   const BiasForm slopes = lower(Alibi{.heads = 2});
-  EXPECT_LE(shift_deviation(content, {.bias = slopes}, {.bias = slopes}, offset), 1e-14);
+  EXPECT_LE(shift_deviation(content, {{.bias = slopes}}, {{.bias = slopes}}, offset), 1e-14);
   // Rotation of the queries alone is no longer by distance.
-  EXPECT_GT(shift_deviation(content, {.query_rotary = &here}, {.query_rotary = &there}, offset),
-            0.01);
+  EXPECT_GT(
+      shift_deviation(content, {{.query_rotary = here}}, {{.query_rotary = there}}, offset),
+      0.01);
   const EmbeddingTable near = waves_at(0, 12), far = waves_at(offset, 12);
-  EXPECT_GT(shift_deviation(content, {.table = &near}, {.table = &far}, offset), 0.01);
-  EXPECT_EQ(shift_deviation(content, {.table = &near}, {.table = &near}, 0), 0);
+  EXPECT_GT(shift_deviation(content, {.table = near}, {.table = far}, offset), 0.01);
+  EXPECT_EQ(shift_deviation(content, {.table = near}, {.table = near}, 0), 0);
 }
 
 TEST(Cache, RepeatsTheFullPass) {
@@ -94,16 +98,26 @@ TEST(Cache, RepeatsTheFullPass) {
       last(turns, consecutive(1, 11));
   const RelativeForm relative{{vectors_by_distance(1)}, {}, {vectors_by_distance(2)}, {}};
   const BiasForm slopes = lower(Alibi{.heads = 2});
-  const double scales[] = {5, 7};
-  const CachedPiece pieces[] = {{7, {&first, &seven, &seven, slopes, &relative, scales}},
-                                {4, {&second, &four, &eleven, slopes, &relative, scales}},
-                                {1, {&third, &last, &all, slopes, &relative, scales}}};
-  const LayerPosition whole{&table, &all, &all, slopes, &relative, scales};
+  const std::vector<double> scales = {5, 7};
+  const auto plan = [&](const EmbeddingTable& added, const RotaryTable& of_queries,
+                        const RotaryTable& of_keys) {
+    LayerPlan one{{.query_rotary = of_queries,
+                   .key_rotary = of_keys,
+                   .bias = slopes,
+                   .relative = relative}};
+    one.table = added;
+    one.cosine = scales;
+    return one;
+  };
+  const CachedPiece pieces[] = {{7, plan(first, seven, seven)},
+                                {4, plan(second, four, eleven)},
+                                {1, plan(third, last, all)}};
+  const LayerPlan whole = plan(table, all, all);
   EXPECT_LE(cache_deviation(content, whole, pieces), 0x1p-16);
   // The second piece counts from 0 again: a bug of old caches.
   CachedPiece wrong[] = {pieces[0], pieces[1], pieces[2]};
   const RotaryTable again(turns, consecutive(4));
-  wrong[1].position.query_rotary = &again;
+  wrong[1].plan.query_rotary = again;
   EXPECT_GT(cache_deviation(content, whole, wrong), 1e-3);
 }
 
@@ -112,10 +126,9 @@ TEST(Cache, RepeatsTheFullPass) {
 TEST(Cache, TakesRotationsOfHeads) {
   const RotaryTable all(turns, consecutive(12)), seven(turns, consecutive(7)),
       five(turns, consecutive(5, 7));
-  const HeadRotation as_rotation[] = {all};
-  const LayerPosition inside{.query_rotary = &all, .key_rotary = &all},
-      before{.query_rotations = as_rotation, .key_rotations = as_rotation};
-  EXPECT_NEAR(reversal_deviation(content, inside), reversal_deviation(content, before), 1e-12);
+  const LayerPlan before{.query_rotations = {all}, .key_rotations = {all}};
+  EXPECT_NEAR(reversal_deviation(content, turned(all)), reversal_deviation(content, before),
+              1e-12);
   const Vjepa2 vjepa2{.head_size = 16};
   const auto rows = [&](std::int64_t tokens, std::int64_t first) {
     const std::vector<Positions> axes(3, consecutive(tokens, first));
@@ -124,12 +137,13 @@ TEST(Cache, TakesRotationsOfHeads) {
   const auto whole = rows(12, 0), first = rows(7, 0), second = rows(5, 7);
   const CachedPiece pieces[] = {{7, {.query_rotations = first, .key_rotations = first}},
                                 {5, {.query_rotations = second, .key_rotations = whole}}};
-  const LayerPosition position{.query_rotations = whole, .key_rotations = whole};
-  EXPECT_LE(cache_deviation(content, position, pieces), 0x1p-16);
-  EXPECT_GT(reversal_deviation(content, position), 0.01);
-  EXPECT_GT(shift_deviation(content, {.bias = lower(Alibi{.heads = 2})},
-                            {.bias = lower(Alibi{.heads = 2}), .softmax_factor = 0.5}, 0),
-            0.1);
+  const LayerPlan plan{.query_rotations = whole, .key_rotations = whole};
+  EXPECT_LE(cache_deviation(content, plan, pieces), 0x1p-16);
+  EXPECT_GT(reversal_deviation(content, plan), 0.01);
+  EXPECT_GT(
+      shift_deviation(content, {{.bias = lower(Alibi{.heads = 2})}},
+                      {{.softmax = {.factor = 0.5}, .bias = lower(Alibi{.heads = 2})}}, 0),
+      0.1);
 }
 
 TEST(Invariance, RefusesWhatDoesNotFit) {
@@ -142,9 +156,9 @@ TEST(Invariance, RefusesWhatDoesNotFit) {
   EXPECT_EQ(message_of([] { permutation_deviation({.shared = 2}, {}); }),
             "[invariance] shared must be from 0 to 1, got 2");
   const EmbeddingTable table = waves_at(0, 11);
-  EXPECT_EQ(message_of([&] { reversal_deviation(content, {.table = &table}); }),
+  EXPECT_EQ(message_of([&] { reversal_deviation(content, {.table = table}); }),
             "[invariance] the table must be [12, 32], got [11, 32]");
-  const double scales[] = {5, 7, 9};
+  const std::vector<double> scales = {5, 7, 9};
   EXPECT_EQ(message_of([&] { reversal_deviation(content, {.cosine = scales}); }),
             "[invariance] cosines must have a scale for each head, 2, got 3");
   EXPECT_EQ(message_of([] { shift_deviation(content, {}, {}, -1); }),

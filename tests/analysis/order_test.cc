@@ -24,6 +24,10 @@ RotaryTable rotary() {
   return RotaryTable({.dim = 8, .pairing = Pairing::halves}, testing::iota(0, 12));
 }
 
+LayerPlan turned_by_attention(const RotaryTable& table) {
+  return {{.query_rotary = table, .key_rotary = table}};
+}
+
 TEST(OrderSensitivity, WithoutPositionOrderCannotBeTold) {
   EXPECT_LE(order_sensitivity(content, {}), 0x1p-17 * 5);
 }
@@ -31,23 +35,23 @@ TEST(OrderSensitivity, WithoutPositionOrderCannotBeTold) {
 TEST(OrderSensitivity, EveryPlaceTellsIt) {
   const EmbeddingTable sines = table();
   const RotaryTable turns = rotary();
-  EXPECT_GT(order_sensitivity(content, {.table = &sines, .bias = {}}), 1e-3);
-  EXPECT_GT(order_sensitivity(content, {.rotary = &turns, .bias = {}}), 1e-3);
-  EXPECT_GT(order_sensitivity(content, {.bias = lower(Alibi{.heads = 2})}), 1e-3);
+  EXPECT_GT(order_sensitivity(content, {.table = sines}), 1e-3);
+  EXPECT_GT(order_sensitivity(content, turned_by_attention(turns)), 1e-3);
+  EXPECT_GT(order_sensitivity(content, {{.bias = lower(Alibi{.heads = 2})}}), 1e-3);
 }
 
 TEST(OrderSensitivity, RotationsOfHeadsAreAsThatOfAttention) {
   const RotaryTable turns = rotary();
-  const HeadRotation rotations[] = {turns};
-  EXPECT_NEAR(order_sensitivity(content, {.rotations = rotations, .key_rotations = rotations}),
-              order_sensitivity(content, {.rotary = &turns}), 1e-6);
+  EXPECT_NEAR(
+      order_sensitivity(content, {.query_rotations = {turns}, .key_rotations = {turns}}),
+      order_sensitivity(content, turned_by_attention(turns)), 1e-6);
 }
 
 TEST(AttentionWeights, RowsSumToOneAndTheFutureIsHidden) {
   const RotaryTable turns = rotary();
   for (Visibility visibility : {Visibility::causal, Visibility::bidirectional}) {
     Tensor<double, 3> weights({2, 12, 12});
-    attention_weights(content, {.rotary = &turns, .bias = {}}, visibility, weights.view());
+    attention_weights(content, turned_by_attention(turns), visibility, weights.view());
     for (int h = 0; h < 2; ++h)
       for (int i = 0; i < 12; ++i) {
         double sum = 0;
@@ -71,14 +75,14 @@ TEST(AttentionWeights, OfSharedContentsAreEvenWithoutPosition) {
   attention_weights(alike, {}, Visibility::bidirectional, weights.view());
   for (double weight : weights.values) EXPECT_NEAR(weight, 1.0 / 12, 1e-15);
   const RotaryTable turns = rotary();
-  attention_weights(alike, {.rotary = &turns}, Visibility::causal, weights.view());
+  attention_weights(alike, turned_by_attention(turns), Visibility::causal, weights.view());
   EXPECT_GT(weights.view()(0, 11, 11), weights.view()(0, 11, 5));
 }
 
 // A bias alone, over contents that are all alike: softmax of the bias.
 TEST(AttentionWeights, TheBiasIsAdded) {
   Tensor<double, 3> with({2, 12, 12}), without({2, 12, 12});
-  attention_weights(content, {.bias = SlopeBias{{0.5, 0}}}, Visibility::causal, with.view());
+  attention_weights(content, {{.bias = SlopeBias{{0.5, 0}}}}, Visibility::causal, with.view());
   attention_weights(content, {}, Visibility::causal, without.view());
   for (int j = 0; j <= 5; ++j) {
     const double ratio = with.view()(0, 5, j) / without.view()(0, 5, j);
@@ -91,8 +95,7 @@ TEST(AttentionWeights, TheBiasIsAdded) {
 TEST(OrderSensitivity, RefusesWhatDoesNotFit) {
   const EmbeddingTable sines = table();
   EXPECT_EQ(message_of([&] {
-              order_sensitivity({.tokens = 5, .heads = 2, .head_size = 8},
-                                {.table = &sines, .bias = {}});
+              order_sensitivity({.tokens = 5, .heads = 2, .head_size = 8}, {.table = sines});
             }),
             "[order] the table must be [5, 16], got [12, 16]");
   EXPECT_EQ(message_of([] { order_sensitivity({.tokens = 1}, {}); }),
@@ -105,7 +108,7 @@ TEST(OrderSensitivity, RefusesWhatDoesNotFit) {
             "[order] head_size must be at least 1, got 0");
   EmbeddingTable lying = sines;
   lying.values.resize(5);
-  EXPECT_EQ(message_of([&] { order_sensitivity(content, {.table = &lying, .bias = {}}); }),
+  EXPECT_EQ(message_of([&] { order_sensitivity(content, {.table = lying}); }),
             "[order] the table must hold tokens x channels values, got 5");
   Tensor<double, 3> whole({2, 12, 12}), out({2, 12, 11});
   EXPECT_EQ(message_of([&] { attention_weights(content, {}, Visibility{}, whole.view()); }),

@@ -13,6 +13,7 @@ namespace {
 
 using namespace gnomon::testing;
 using ::testing::HasSubstr;
+using testing::Tensor;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
@@ -33,8 +34,8 @@ struct Pass {
         out(Tensor<double, 4>(s.out_grad.extents, -3.0), s.layout),
         lse({s.c.batch, s.c.heads, s.c.queries}) {}
   void operator()(const AttentionCase& c) {
-    attention(q.read(), k.read(), v.read(), c.plan.mask, c.position, softmax(c), out.view(),
-              lse.view());
+    attention({.q = q.read(), .k = k.read(), .v = v.read(), .gates = c.gates}, c.plan,
+              out.view(), lse.view());
   }
 };
 
@@ -70,8 +71,9 @@ TYPED_TEST(Attention, SurvivesScoresOfTenThousand) {
   k.values = {element(100), element(-100), element(100), element(99)};
   v.values = {element(1), element(2), element(3), element(4),
               element(5), element(6), element(7), element(8)};
-  const AttentionMask mask{.visibility = Visibility::bidirectional};
-  attention(q.view(), k.view(), v.view(), mask, {}, {.scale = 1}, out.view(), lse.view());
+  attention({q.view(), k.view(), v.view()},
+            {.mask = {.visibility = Visibility::bidirectional}, .softmax = {.scale = 1}},
+            out.view(), lse.view());
   EXPECT_EQ(as_double(out.values[0]), 3);  // keys 0 and 2 at 1e4; key 3 is 100 behind
   EXPECT_EQ(as_double(out.values[1]), 4);
   EXPECT_EQ(as_double(out.values[2]), 3);  // key 1 alone
@@ -89,8 +91,9 @@ TYPED_TEST(Attention, GivesZeroWhereNothingIsSeen) {
   Positions positions = consecutive(3);
   positions.sequences[1] = Positions::padding;
   const AttentionMask mask{.visibility = Visibility::causal};
-  attention(q.view(), k.view(), k.view(), mask, {.queries = &positions, .keys = &positions},
-            {.scale = 1}, out.view(), lse.view());
+  attention({q.view(), k.view(), k.view()},
+            {.mask = mask, .queries = borrowed(positions), .keys = borrowed(positions)},
+            out.view(), lse.view());
   for (std::ptrdiff_t h = 0; h < 2; ++h) {
     EXPECT_EQ(static_cast<double>(lse.view()(0, h, 1)), -infinity);
     EXPECT_TRUE(std::isfinite(static_cast<double>(lse.view()(0, h, 2))));
@@ -98,7 +101,7 @@ TYPED_TEST(Attention, GivesZeroWhereNothingIsSeen) {
   }
   // No keys at all.
   const Tensor<T, 4> none({1, 0, 2, 8});
-  attention(q.view(), none.view(), none.view(), mask, {}, {.scale = 1}, out.view(), lse.view());
+  attention({q.view(), none.view(), none.view()}, {.mask = mask}, out.view(), lse.view());
   for (const T& value : out.values) EXPECT_EQ(as_double(value), 0);
   for (const auto& value : lse.values) EXPECT_EQ(static_cast<double>(value), -infinity);
 }
@@ -110,8 +113,11 @@ TYPED_TEST(Attention, DoesNotReadPadding) {
   auto x = random_tensor<T, 4>({1, 40, 2, 8}, 1);
   auto out = x, out_clean = x;
   const auto run = [&](Tensor<T, 4>& to) {
-    attention(x.view(), x.view(), x.view(), {.visibility = Visibility::bidirectional},
-              {.queries = &positions, .keys = &positions}, {.scale = 1}, to.view());
+    attention({x.view(), x.view(), x.view()},
+              {.mask = {.visibility = Visibility::bidirectional},
+               .queries = borrowed(positions),
+               .keys = borrowed(positions)},
+              to.view());
   };
   run(out_clean);
   for (std::size_t i = 32 * 16; i < x.values.size(); ++i)
@@ -128,8 +134,9 @@ TEST(AttentionNumbers, TakesMinusInfinityInADenseBias) {
   Tensor<float, 3> lse({1, 1, 2});
   Tensor<float, 4> hide({1, 1, 2, 200}, -std::numeric_limits<float>::infinity());
   hide.view()(0, 0, 0, 150) = 0;
-  attention(q.view(), k.view(), k.view(), {.visibility = Visibility::bidirectional},
-            {.bias = DenseBias{hide.view()}}, {.scale = 1}, out.view(), lse.view());
+  attention({q.view(), k.view(), k.view()},
+            {.mask = {.visibility = Visibility::bidirectional}, .bias = DenseBias{hide.view()}},
+            out.view(), lse.view());
   for (std::ptrdiff_t d = 0; d < 4; ++d) {
     EXPECT_EQ(out.view()(0, 0, 0, d), k.view()(0, 150, 0, d));
     EXPECT_EQ(out.view()(0, 1, 0, d), 0);
@@ -170,19 +177,20 @@ TYPED_TEST(Attention, AfterACacheGivesTheBitsOfTheFullPass) {
   const RotaryTable of_keys(rotary, consecutive(tokens));
   Tensor<T, 4> full({1, tokens, heads, 7});
   AttentionMask mask{.visibility = Visibility::causal, .before = 50};
-  attention(q.view(), k.view(), v.view(), mask,
-            {.query_rotary = &of_keys, .key_rotary = &of_keys, .bias = slope},
-            {.scale = softmax_scale(size)}, full.view());
+  attention({q.view(), k.view(), v.view()},
+            {.mask = mask, .query_rotary = of_keys, .key_rotary = of_keys, .bias = slope},
+            full.view());
   for (std::int64_t count : {1, 3, 37})
     for (std::int64_t cached = 0; cached + count <= tokens; cached += count) {
       mask.offset = cached;
-      const RotaryTable of_queries(rotary, consecutive(count, cached));
-      const RotaryTable seen(rotary, consecutive(cached + count));
       Tensor<T, 4> out({1, count, heads, 7});
-      attention(q.view().slice(1, cached, count), k.view().slice(1, 0, cached + count),
-                v.view().slice(1, 0, cached + count), mask,
-                {.query_rotary = &of_queries, .key_rotary = &seen, .bias = slope},
-                {.scale = softmax_scale(size)}, out.view());
+      attention({q.view().slice(1, cached, count), k.view().slice(1, 0, cached + count),
+                 v.view().slice(1, 0, cached + count)},
+                {.mask = mask,
+                 .query_rotary = RotaryTable(rotary, consecutive(count, cached)),
+                 .key_rotary = RotaryTable(rotary, consecutive(cached + count)),
+                 .bias = slope},
+                out.view());
       const auto part = full.view().slice(1, cached, count);
       for (std::ptrdiff_t i = 0; i < out.view().size(); ++i)
         ASSERT_EQ(as_double(out.values[static_cast<std::size_t>(i)]), as_double(part.data()[i]))
@@ -205,10 +213,11 @@ TYPED_TEST(Attention, InPiecesGivesTheBitsOfTheFullPassBeyondOnePartOfTheKeys) {
     const auto run = [&](std::int64_t first, std::int64_t count, int thread_count) {
       const ScopedThreads scope(thread_count);
       Tensor<T, 4> out({1, count, heads, size});
-      attention(q.view().slice(1, first, count), k.view().slice(1, 0, first + count),
-                v.view().slice(1, 0, first + count),
-                {.visibility = Visibility::causal, .offset = first, .before = before},
-                {.bias = strip}, {.scale = softmax_scale(size), .cap = 30, .sinks = sinks},
+      attention({q.view().slice(1, first, count), k.view().slice(1, 0, first + count),
+                 v.view().slice(1, 0, first + count)},
+                {.mask = {.visibility = Visibility::causal, .offset = first, .before = before},
+                 .softmax = {.cap = 30, .sinks = sinks},
+                 .bias = strip},
                 out.view());
       return out;
     };
@@ -238,14 +247,14 @@ TYPED_TEST(Attention, TokenByTokenAgreesWithTheFullPass) {
   const SlopeBias slope{{0.5, 0.25, 0.125, 0.0625}};
   Tensor<T, 4> turned({1, tokens, 2, size});
   const RotaryTable whole(rotary, consecutive(tokens));
-  rotate(k.view(), whole, turned.view());
+  rotate(k.view(), whole, Direction::forward, turned.view());
   const auto run = [&](std::int64_t first, std::int64_t count) {
-    const RotaryTable of_queries(rotary, consecutive(count, first));
     Tensor<T, 4> out({1, count, heads, values});
-    attention(q.view().slice(1, first, count), turned.view().slice(1, 0, first + count),
-              v.view().slice(1, 0, first + count),
-              {.visibility = Visibility::causal, .offset = first, .before = 50},
-              {.query_rotary = &of_queries, .bias = slope}, {.scale = softmax_scale(size)},
+    attention({q.view().slice(1, first, count), turned.view().slice(1, 0, first + count),
+               v.view().slice(1, 0, first + count)},
+              {.mask = {.visibility = Visibility::causal, .offset = first, .before = 50},
+               .query_rotary = RotaryTable(rotary, consecutive(count, first)),
+               .bias = slope},
               out.view());
     return out;
   };
@@ -265,16 +274,17 @@ TYPED_TEST(Attention, TokenByTokenAgreesWithTheFullPass) {
 // 8192 x 8192 scores would be 256 MiB; the call holds a few tiles.
 TEST(AttentionNumbers, RunsALongSequence) {
   constexpr std::int64_t tokens = 8192;
-  AttentionCase c{.queries = tokens, .keys = tokens, .size = 4, .values = 3, .scale = 0.5};
+  AttentionCase c{.queries = tokens, .keys = tokens, .size = 4, .values = 3};
+  c.plan.softmax.scale = 0.5;
   c.plan.bias = SlopeBias{{0.01}};
   const auto q = random_tensor<float, 4>({1, tokens, 1, 4}, 1);
   const auto k = random_tensor<float, 4>({1, tokens, 1, 4}, 2);
   const auto v = random_tensor<float, 4>({1, tokens, 1, 3}, 3);
   Tensor<float, 4> out({1, tokens, 1, 3});
-  attention(q.view(), k.view(), v.view(), c.plan.mask, c.position, softmax(c), out.view());
+  attention({q.view(), k.view(), v.view()}, c.plan, out.view());
   for (std::int64_t row : {0, 4095, 8191}) {
     AttentionCase one = c;
-    one.queries = 1, one.mask.offset = row;
+    one.queries = 1, one.plan.mask.offset = row;
     AttentionTensors x{Tensor<double, 4>({1, 1, 1, 4}), Tensor<double, 4>({1, tokens, 1, 4}),
                        Tensor<double, 4>({1, tokens, 1, 3})};
     const auto q_row = q.view().slice(1, row, 1);
@@ -294,10 +304,9 @@ TEST(AttentionErrors, AreSaidBeforeAnythingIsWritten) {
   auto out = Tensor<float, 4>({2, 3, 4, 8}, 77.f);
   const AttentionMask causal{.visibility = Visibility::causal, .offset = 2};
   const auto says = [&](View<const float, 4> q, View<const float, 4> k,
-                        const AttentionMask& mask, const AttentionPosition& position,
-                        double scale = 1) {
-    const auto message =
-        message_of([&] { attention(q, k, k, mask, position, {.scale = scale}, out.view()); });
+                        const AttentionMask& mask, AttentionPlan plan) {
+    plan.mask = mask;
+    const auto message = message_of([&] { attention({q, k, k}, plan, out.view()); });
     for (float value : out.values) EXPECT_EQ(value, 77.f);
     return message;
   };
@@ -318,18 +327,19 @@ TEST(AttentionErrors, AreSaidBeforeAnythingIsWritten) {
               rule("offset must not be negative, got -1"));
   EXPECT_THAT(says(q.view(), k.view(), {.visibility = Visibility::causal, .before = -2}, {}),
               rule("before must not be negative, got -2"));
-  EXPECT_THAT(says(q.view(), k.view(), causal, {}, infinity),
+  EXPECT_THAT(says(q.view(), k.view(), causal, {.softmax = {.scale = infinity}}),
               rule("the softmax scale must be finite, got inf"));
   const Positions three = consecutive(3), five = consecutive(5);
-  EXPECT_THAT(says(q.view(), k.view(), causal, {.queries = &three}),
+  EXPECT_THAT(says(q.view(), k.view(), causal, {.queries = borrowed(three)}),
               rule("positions must be given for queries and keys together, got queries alone"));
-  EXPECT_THAT(says(q.view(), k.view(), causal, {.queries = &three, .keys = &three}),
-              rule("positions of keys must have 5 tokens, got 3"));
+  EXPECT_THAT(
+      says(q.view(), k.view(), causal, {.queries = borrowed(three), .keys = borrowed(three)}),
+      rule("positions of keys must have 5 tokens, got 3"));
   const RotaryTable wide({.dim = 16, .pairing = Pairing::halves}, three);
-  EXPECT_THAT(says(q.view(), k.view(), causal, {.query_rotary = &wide}),
+  EXPECT_THAT(says(q.view(), k.view(), causal, {.query_rotary = wide}),
               rule("the rotary table of queries must fit the head size 8, got 16"));
   const RotaryTable of_three({.dim = 8, .pairing = Pairing::halves}, three);
-  EXPECT_THAT(says(q.view(), k.view(), causal, {.key_rotary = &of_three}),
+  EXPECT_THAT(says(q.view(), k.view(), causal, {.key_rotary = of_three}),
               rule("the rotary table of keys must have 5 tokens, got 3"));
   EXPECT_THAT(says(q.view(), k.view(), causal, {.bias = SlopeBias{{1, 1}}}),
               rule("the bias must have 4 heads, got 2"));
@@ -345,20 +355,20 @@ TEST(AttentionErrors, AreSaidBeforeAnythingIsWritten) {
 TEST(AttentionErrors, AskOfAStripOnlyWhatIsSeen) {
   const auto x = random_tensor<float, 4>({1, 9, 1, 4});
   Tensor<float, 4> out({1, 9, 1, 4});
-  const AttentionMask window{.visibility = Visibility::causal, .before = 2};
-  const auto run = [&](std::int64_t first, const Positions* positions) {
+  const auto run = [&](std::int64_t first, std::shared_ptr<const Positions> positions) {
     attention(
-        x.view(), x.view(), x.view(), window,
-        {.bias = StripBias{1, first, std::vector<double>(static_cast<std::size_t>(1 - first))},
+        {x.view(), x.view(), x.view()},
+        {.mask = {.visibility = Visibility::causal, .before = 2},
+         .bias = StripBias{1, first, std::vector<double>(static_cast<std::size_t>(1 - first))},
          .queries = positions,
          .keys = positions},
-        {.scale = 1}, out.view());
+        out.view());
   };
   EXPECT_NO_THROW(run(-2, nullptr));
   EXPECT_THROW(run(-1, nullptr), std::invalid_argument);
   const Positions pairs = packed(std::vector<std::int64_t>{2, 2, 2, 2}, 9);
-  EXPECT_NO_THROW(run(-1, &pairs));
-  EXPECT_THROW(run(0, &pairs), std::invalid_argument);
+  EXPECT_NO_THROW(run(-1, borrowed(pairs)));
+  EXPECT_THROW(run(0, borrowed(pairs)), std::invalid_argument);
 }
 
 TEST(SoftmaxScale, IsOneOverTheRootOfTheHeadSize) {

@@ -76,7 +76,7 @@ TYPED_TEST(Cosine, GradientsByDifferences) {
   const Tensor<T, 4> grad = random_tensor<T, 4>(shape, 4);
   Tensor<T, 4> x_grad(shape);
   std::vector<double> scale_grad(3, 7.0);
-  normalise_backward(x.view(), scales, grad.view(), x_grad.view(), scale_grad);
+  normalise_backward(x.view(), grad.view(), scales, x_grad.view(), scale_grad);
   std::vector<long double> numbers;
   for (const T value : x.values) numbers.push_back(static_cast<long double>(as_double(value)));
   // One vector's share of the loss.
@@ -107,7 +107,7 @@ TYPED_TEST(Cosine, GradientsByDifferences) {
   for (std::size_t h = 0; h < 3; ++h) EXPECT_NEAR(scale_grad[h], by_scale[h], 1e-11);
   // Over the gradient itself, and without scales.
   Tensor<T, 4> over = grad;
-  normalise_backward(x.view(), scales, over.view(), over.view());
+  normalise_backward(x.view(), over.view(), scales, over.view());
   EXPECT_EQ(over.values, x_grad.values);
 }
 
@@ -116,7 +116,7 @@ TEST(CosineOfShort, AVectorBelowTheLeastIsDividedByIt) {
   x.values = {3e-13, 0}, grad.values = {1, 2};
   normalise(x.view(), {}, x_grad.view());
   EXPECT_NEAR(x_grad.values[0], 0.3, 1e-15);
-  normalise_backward(x.view(), {}, grad.view(), x_grad.view());
+  normalise_backward(x.view(), grad.view(), {}, x_grad.view());
   EXPECT_NEAR(x_grad.values[0], 1e12, 1);
   EXPECT_NEAR(x_grad.values[1], 2e12, 1);
 }
@@ -132,7 +132,7 @@ TEST(CosineOfMany, SameBitsForAnyNumberOfThreads) {
     set_threads(count);
     Tensor<float, 4> x_grad(x.extents);
     std::vector<double> scale_grad(3);
-    normalise_backward(x.view(), scales, grad.view(), x_grad.view(), scale_grad);
+    normalise_backward(x.view(), grad.view(), scales, x_grad.view(), scale_grad);
     if (values.empty()) values = x_grad.values, sums = scale_grad;
     EXPECT_EQ(x_grad.values, values);
     EXPECT_EQ(scale_grad, sums);
@@ -148,7 +148,7 @@ TEST(CosineRefused, WhatDoesNotFit) {
             "[cosine] out must be shaped as x, [1, 2, 3, 4], got [1, 2, 3, 5]");
   EXPECT_EQ(message_of([&] { normalise(x.view(), scales, x.view()); }),
             "[cosine] scales must be one for each head, 3, got 2");
-  EXPECT_EQ(message_of([&] { normalise_backward(x.view(), {}, x.view(), x.view(), grad); }),
+  EXPECT_EQ(message_of([&] { normalise_backward(x.view(), x.view(), {}, x.view(), grad); }),
             "[cosine] scale_grad must be one for each head, 3, got 2");
   Tensor<float, 4> none({0, 2, 3, 4});
   normalise(none.view(), {}, none.view());

@@ -9,6 +9,7 @@ namespace gnomon {
 namespace {
 
 using namespace gnomon::testing;
+using testing::Tensor;
 
 constexpr std::int64_t heads = 2, size = 16;
 
@@ -25,15 +26,13 @@ double growth(std::int64_t tokens, const BiasForm& bias) {
   const auto x = random_tensor<float, 4>({1, tokens, heads, size}, 1);
   Tensor<float, 4> out(x.extents, 1), q_grad(x.extents, 1), k_grad = q_grad, v_grad = q_grad;
   Tensor<float, 3> lse({1, heads, tokens}, 1);
-  const AttentionMask mask{.visibility = Visibility::causal};
-  const AttentionPosition position{.bias = bias};
+  const AttentionPlan plan{.mask = {.visibility = Visibility::causal}, .bias = bias};
   BiasGradient bias_grad;
   const double before = most_memory();
-  attention(x.view(), x.view(), x.view(), mask, position, {.scale = 0.25}, out.view(),
-            lse.view());
-  attention_backward(x.view(), x.view(), x.view(), mask, position, {.scale = 0.25}, out.view(),
-                     lse.view(), x.view(), q_grad.view(), k_grad.view(), v_grad.view(),
-                     {.bias = &bias_grad});
+  attention({x.view(), x.view(), x.view()}, plan, out.view(), lse.view());
+  attention_backward(
+      {x.view(), x.view(), x.view()}, plan, out.view(), lse.view(), x.view(),
+      {.q = q_grad.view(), .k = k_grad.view(), .v = v_grad.view(), .bias = &bias_grad});
   return most_memory() - before;
 }
 

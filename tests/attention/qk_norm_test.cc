@@ -52,7 +52,7 @@ TYPED_TEST(QkNorm, IsItsFormula) {
         const View<const float, 2> b(biases.values.data(), {rows, shape[3]});
         const auto before = random_tensor<T, 4>(shape, 5);
         auto x = before;
-        normalise_heads(norm, w, b, x.view());
+        normalise_heads(x.view(), norm, w, b);
         const std::ptrdiff_t together = scope == NormScope::head ? 1 : shape[2];
         for (std::ptrdiff_t i = 0; i < shape[0] * shape[1]; ++i)
           for (std::ptrdiff_t first = 0; first < shape[2]; first += together) {
@@ -78,7 +78,7 @@ TYPED_TEST(QkNorm, IsItsFormula) {
 
 TEST(QkNorm, WithoutWeightsScalesAlone) {
   auto x = random_tensor<double, 4>(shape, 6);
-  normalise_heads({.kind = NormKind::rms, .weight_offset = 1}, {}, {}, x.view());
+  normalise_heads(x.view(), {.kind = NormKind::rms, .weight_offset = 1}, {}, {});
   double squares = 0;
   for (std::ptrdiff_t d = 0; d < shape[3]; ++d)
     squares += x.view()(1, 2, 1, d) * x.view()(1, 2, 1, d);
@@ -90,9 +90,9 @@ TEST(QkNorm, HasTheSameBitsForAnyNumberOfThreads) {
   auto one = random_tensor<float, 4>({2, 700, 3, 8}, 7);
   auto two = one;
   set_threads(1);
-  normalise_heads({.kind = NormKind::layer, .epsilon = 1e-5}, {}, {}, one.view());
+  normalise_heads(one.view(), {.kind = NormKind::layer, .epsilon = 1e-5}, {}, {});
   set_threads(2);
-  normalise_heads({.kind = NormKind::layer, .epsilon = 1e-5}, {}, {}, two.view());
+  normalise_heads(two.view(), {.kind = NormKind::layer, .epsilon = 1e-5}, {}, {});
   set_threads(before);
   EXPECT_EQ(one.values, two.values);
 }
@@ -100,14 +100,14 @@ TEST(QkNorm, HasTheSameBitsForAnyNumberOfThreads) {
 TEST(QkNorm, RefusesWhatBreaksItsBounds) {
   auto x = random_tensor<float, 4>(shape, 8);
   const auto weights = random_tensor<float, 2>({2, shape[3]}, 3);
-  EXPECT_EQ(message_of([&] { normalise_heads({}, {}, {}, x.view()); }),
+  EXPECT_EQ(message_of([&] { normalise_heads(x.view(), {}, {}, {}); }),
             "[qk_norm] kind must be rms, layer or l2, got 0");
   EXPECT_EQ(message_of([&] {
-              normalise_heads({.kind = NormKind::rms, .epsilon = -1}, {}, {}, x.view());
+              normalise_heads(x.view(), {.kind = NormKind::rms, .epsilon = -1}, {}, {});
             }),
             "[qk_norm] epsilon must be finite and not negative, got -1");
   EXPECT_EQ(message_of([&] {
-              normalise_heads({.kind = NormKind::rms}, weights.view(), {}, x.view());
+              normalise_heads(x.view(), {.kind = NormKind::rms}, weights.view(), {});
             }),
             "[qk_norm] weight must be [1 or 3, 19], got [2, 19]");
 }

@@ -47,11 +47,13 @@ struct Placed {
   BiasForm bias = {};
   RelativeForm relative = {};
 
-  AttentionPosition position() const {
-    return {.query_rotary = queries ? &*queries : nullptr,
-            .key_rotary = keys ? &*keys : nullptr,
+  // After `offset` keys of the memory.
+  AttentionPlan plan(std::int64_t offset) const {
+    return {.mask = {.visibility = Visibility::causal, .offset = offset, .before = memory},
+            .query_rotary = queries,
+            .key_rotary = keys,
             .bias = bias,
-            .relative = relative.empty() ? nullptr : &relative};
+            .relative = relative};
   }
 };
 
@@ -136,11 +138,9 @@ std::vector<Encoding> encodings() {
 
 template <typename T>
 Tensor<T, 4> attend(View<const T, 4> q, View<const T, 4> k, View<const T, 4> v,
-                    std::int64_t offset, const AttentionPosition& position) {
+                    const AttentionPlan& plan) {
   Tensor<T, 4> out({batch, q.extent(1), heads, value_size});
-  attention(q, k, v,
-            {.visibility = Visibility::causal, .offset = offset, .before = memory, .after = {}},
-            position, {.scale = softmax_scale(size)}, out.view());
+  attention({q, k, v}, plan, out.view());
   return out;
 }
 
@@ -162,7 +162,7 @@ TYPED_TEST(SegmentMemoryOf, EvaluatesAsOneLongText) {
       rotate(k.view(), RotaryTable(*encoding.on_the_way_in, consecutive(length)));
     const Placed all = encoding.place(0, length, length);
     const Tensor<T, 4> whole = attend<T>(part(text.q, 0, length), part(k, 0, length),
-                                         part(text.v, 0, length), 0, all.position());
+                                         part(text.v, 0, length), all.plan(0));
     SegmentMemory<T> past({.batch = batch,
                            .memory = memory,
                            .segment = 9,
@@ -183,7 +183,7 @@ TYPED_TEST(SegmentMemoryOf, EvaluatesAsOneLongText) {
       EXPECT_EQ(s.key_positions(), consecutive(s.offset + count, at - s.offset));
       const Placed here = encoding.place(s.first, s.keys.extent(1), count);
       const Tensor<T, 4> out =
-          attend<T>(part(text.q, at, count), s.keys, s.values, s.offset, here.position());
+          attend<T>(part(text.q, at, count), s.keys, s.values, here.plan(s.offset));
       const View<const T, 4> wanted = part(whole, at, count);
       for (std::int64_t b = 0; b < batch; ++b)
         for (std::int64_t t = 0; t < count; ++t)
@@ -208,7 +208,7 @@ TYPED_TEST(SegmentMemoryOf, EvaluatesAsOneLongText) {
 TEST(SegmentMemory, NoGradientFlowsIntoMemory) {
   const Text<double> text;
   for (const Encoding& encoding : encodings()) {
-    if (encoding.on_the_way_in) continue;  // turned keys: as rotate_backward has it
+    if (encoding.on_the_way_in) continue;  // turned keys: as rotate by the inverse has it
     SCOPED_TRACE(encoding.name);
     SegmentMemory<double> past({.batch = batch,
                                 .memory = memory,
@@ -227,16 +227,12 @@ TEST(SegmentMemory, NoGradientFlowsIntoMemory) {
           for (std::int64_t d = 0; d < value_size; ++d)
             v.view()(b, t, h, d) = s.values(b, t, h, d);
         }
-    const Placed here = encoding.place(s.first, all, 4);
-    const AttentionMask mask{
-        .visibility = Visibility::causal, .offset = s.offset, .before = memory, .after = {}};
-    const Softmax softmax{.scale = softmax_scale(size)};
+    const AttentionPlan plan = encoding.place(s.first, all, 4).plan(s.offset);
     const auto weight = testing::random_tensor<double, 4>({batch, 4, heads, value_size}, 9);
     Tensor<double, 4> out(weight.extents);
     Tensor<double, 3> lse({batch, heads, 4});
     const auto loss = [&] {
-      attention(part(text.q, 9, 4), k.view(), v.view(), mask, here.position(), softmax,
-                out.view(), lse.view());
+      attention({part(text.q, 9, 4), k.view(), v.view()}, plan, out.view(), lse.view());
       double sum = 0;
       for (std::size_t n = 0; n < out.values.size(); ++n)
         sum += out.values[n] * weight.values[n];
@@ -244,9 +240,8 @@ TEST(SegmentMemory, NoGradientFlowsIntoMemory) {
     };
     loss();
     Tensor<double, 4> of_q({batch, 4, heads, size}), of_k(k.extents), of_v(v.extents);
-    attention_backward(part(text.q, 9, 4), s.keys, s.values, mask, here.position(), softmax,
-                       out.view(), lse.view(), weight.view(), of_q.view(), of_k.view(),
-                       of_v.view());
+    attention_backward({part(text.q, 9, 4), s.keys, s.values}, plan, out.view(), lse.view(),
+                       weight.view(), {.q = of_q.view(), .k = of_k.view(), .v = of_v.view()});
     const View<double, 4> own_k = s.own(of_k.view()), own_v = s.own(of_v.view());
     ASSERT_EQ(own_k.extent(1), 4);
     const auto agree = [&](const View<double, 4>& numbers, const View<double, 4>& grad) {
@@ -347,9 +342,10 @@ TEST(SegmentMemory, RefusesWhatDoesNotFit) {
             "[segment_memory] k must be [1, 3, 2, 8], got [1, 3, 2, 2]");
   EXPECT_EQ(message_of([&] { past.append(k.view(), k.view()); }),
             "[segment_memory] v must be [1, 3, 2, 2], got [1, 3, 2, 8]");
-  EXPECT_EQ(
-      message_of([&] { past.append(longer.view(), Tensor<float, 4>({1, 4, 2, 2}).view()); }),
-      "[segment_memory] a segment must have at most 3 tokens, got 4");
+  EXPECT_EQ(message_of([&] {
+              past.append(longer.view(), Tensor<float, 4>({1, 4, 2, 2}).view());
+            }),
+            "[segment_memory] a segment must have at most 3 tokens, got 4");
   EXPECT_EQ(message_of([&] { past.append(k.view(), v.view(), &table); }),
             "[segment_memory] keys of a memory without a schedule must not be turned, got a "
             "table");

@@ -184,8 +184,8 @@ TYPED_TEST(TableOf, GradientSumsTheBatchInDouble) {
         copy(grad.view(), gapped.view);
         const auto before = random_tensor<float, 2>({3, width}, 4);
         auto sums = before, from_gapped = before;
-        add_table_backward(std::as_const(grad).view(), sums.view(), scale);
-        add_table_backward(View<const T, 3>(gapped.view), from_gapped.view(), scale);
+        add_table_backward(std::as_const(grad).view(), scale, sums.view());
+        add_table_backward(View<const T, 3>(gapped.view), scale, from_gapped.view());
         EXPECT_EQ(sums.values, from_gapped.values);
         for (std::int64_t t = 0; t < 3; ++t)
           for (std::int64_t c = 0; c < width; ++c) {
@@ -240,7 +240,7 @@ TEST(Table, GradientsDoNotCancelInFloat) {
   const float big = 0x1p30f;
   grad.values = {big, big, 1.25f, 1.25f, -big, -big};
   Tensor<float, 2> sums({1, 2}), scattered({1, 2});
-  add_table_backward(std::as_const(grad).view(), sums.view());
+  add_table_backward(std::as_const(grad).view(), 1, sums.view());
   EXPECT_EQ(sums.values, (std::vector<float>{1.25f, 1.25f}));
   const std::vector<std::int64_t> rows{0, 0, 0};
   add_rows_backward(std::as_const(grad).view(), Rows(rows.data(), {3, 1}), scattered.view());
@@ -265,7 +265,7 @@ TEST(Table, GradientsSumInTheOrderOfTheTokens) {
   Tensor<float, 2> scattered({2, 1}), summed({2, 1});
   const Rows view(rows.data(), {batch, tokens});
   add_rows_backward(std::as_const(grad).view(), view, scattered.view());
-  add_table_backward(std::as_const(grad).view(), summed.view());
+  add_table_backward(std::as_const(grad).view(), 1, summed.view());
   for (std::size_t row = 0; row < 2; ++row) {
     EXPECT_EQ(scattered.values[row], static_cast<float>(in_order[row]));
     EXPECT_EQ(summed.values[row], static_cast<float>(in_batch[row]));
@@ -286,7 +286,7 @@ TEST(Table, GradientsAreTheAdjointsOfTheAdditions) {
   Tensor<double, 3> along({3, 4, 21});
   Tensor<float, 2> sums({4, 21});
   add_table(along.view(), direction.view(), 0.5f);
-  add_table_backward(grad.view(), sums.view(), 0.5f);
+  add_table_backward(grad.view(), 0.5f, sums.view());
   EXPECT_NEAR(dot(along.values, grad.values), dot(sums.values, direction.values), 1e-5);
   along = Tensor<double, 3>({3, 4, 21}), sums = Tensor<float, 2>({4, 21});
   add_rows(along.view(), direction.view(), view);
@@ -309,7 +309,7 @@ TYPED_TEST(TableOf, ThreadsChangeNoBit) {
     auto grad = table, scatter = table;
     add_table(sum.view(), table.view(), 0.37f);
     add_rows(gathered.view(), table.view(), view);
-    add_table_backward(before.view(), grad.view(), 0.37f);
+    add_table_backward(before.view(), 0.37f, grad.view());
     add_rows_backward(before.view(), view, scatter.view());
     if (count == 1) {
       first_sum = sum, first_rows = gathered, first_grad = grad, first_scatter = scatter;
@@ -351,7 +351,7 @@ TYPED_TEST(TableOf, EmptyTensorsAreLeftInPeace) {
     const auto before = table.values;
     add_table(x.view(), std::as_const(table).view());
     add_rows(x.view(), std::as_const(table).view(), view);
-    add_table_backward(std::as_const(x).view(), table.view());
+    add_table_backward(std::as_const(x).view(), 1, table.view());
     add_rows_backward(std::as_const(x).view(), view, table.view());
     EXPECT_EQ(table.values, before);
   }
@@ -377,8 +377,9 @@ TEST(Table, RefusesShapesThatDoNotFit) {
             "[embedding] the table must be [T, C] = [3, 4], got [2, 4]");
   EXPECT_EQ(message_of([&] { add_table(x.view(), narrow.view()); }),
             "[embedding] the table must be [T, C] = [3, 4], got [3, 5]");
-  EXPECT_EQ(message_of([&] { add_table_backward(std::as_const(x).view(), gradient.view()); }),
-            "[embedding] the table must be [T, C] = [3, 4], got [4, 3]");
+  EXPECT_EQ(
+      message_of([&] { add_table_backward(std::as_const(x).view(), 1, gradient.view()); }),
+      "[embedding] the table must be [T, C] = [3, 4], got [4, 3]");
   EXPECT_EQ(message_of([&] { add_rows(x.view(), narrow.view(), view); }),
             "[embedding] the table must have the channels of x, 4, got 5");
   EXPECT_EQ(message_of([&] { add_rows(x.view(), table.view(), turned); }),

@@ -46,18 +46,19 @@ TEST_P(EncodingMemory, HoldsNoMatrix) {
   Tensor<float, 4> out(x.extents, 1), q_grad(x.extents, 1), k_grad = q_grad, v_grad = q_grad;
   Tensor<float, 3> lse({1, heads, tokens}, 1);
   const double before = most_memory();
-  const LayerPlan lowered = lower(encoding, {.queries = tokens, .keys = tokens}, values);
-  AttentionPosition position{.bias = lowered.bias, .relative = &lowered.relative};
-  if (lowered.query_rotary) position.query_rotary = &*lowered.query_rotary;
-  if (lowered.key_rotary) position.key_rotary = &*lowered.key_rotary;
+  LayerPlan plan = lower(encoding, {.queries = tokens, .keys = tokens}, values);
   BiasGradient bias;
   RelativeGradient relative;
-  const AttentionMask mask{.visibility = Visibility::causal, .before = 512};
-  attention(x.view(), x.view(), x.view(), mask, position, {.scale = 0.25}, out.view(),
-            lse.view());
-  attention_backward(x.view(), x.view(), x.view(), mask, position, {.scale = 0.25}, out.view(),
-                     lse.view(), x.view(), q_grad.view(), k_grad.view(), v_grad.view(),
-                     {.bias = &bias, .relative = &relative});
+  plan.mask = {.visibility = Visibility::causal, .before = 512};
+  plan.softmax.scale = 0.25;
+  plan.gated = false;  // gates of 1
+  attention({x.view(), x.view(), x.view()}, plan, out.view(), lse.view());
+  attention_backward({x.view(), x.view(), x.view()}, plan, out.view(), lse.view(), x.view(),
+                     {.q = q_grad.view(),
+                      .k = k_grad.view(),
+                      .v = v_grad.view(),
+                      .bias = &bias,
+                      .relative = &relative});
   EXPECT_LE(most_memory() - before, 128);  // most take 40; the sanitizers keep what is freed
 }
 

@@ -71,7 +71,7 @@ void lower_groups(const ModelDescription& model, Zeros& zeros, Count& count) {
     }
     const LayerPlan lowered =
         lower_layer(model, layer, group.part, tokens, zeros.of(parameters));
-    EXPECT_GT(lowered.softmax_scale, 0);
+    EXPECT_GT(lowered.softmax.scale.value_or(lowered.softmax.factor), 0);
     // Nothing is lost: each encoding of the mixture has its part.
     for (const Encoding& one : group.position) {
       const Place place = info(one).enters;

@@ -30,13 +30,13 @@ RelativeVectors table(std::int64_t heads, std::int64_t size, std::int64_t first,
 // Five queries behind two cached tokens, four heads on two: every part, one of them by
 // coordinates.
 struct Everything {
-  RelativeForm form;
   testing::AttentionCase c;
   testing::AttentionTensors x;
   Tensor<double, 4> out_grad = testing::random_tensor<double, 4>({2, 5, 4, 2}, 9);
   Tensor<float, 3> gates = testing::random_tensor<float, 3>({2, 4, 5}, 10);
 
   Everything() {
+    RelativeForm& form = c.plan.relative;
     form.keys = {table(4, 3, -6, {0, 0, 1, 2, 3, 4, 5, 5, 5, 6, 7}, 1),
                  table(1, 3, -3, {0, 1, 2, 3, 4, 5, 6}, 2)};
     form.keys[1].coordinates = {0, 1, 2, 0, 1, 2, 3};
@@ -47,7 +47,6 @@ struct Everything {
     c.size = 3, c.values = 2, c.plan.softmax.scale = 0.6;
     c.plan.mask = {
         .visibility = Visibility::bidirectional, .offset = 2, .before = 4, .after = {}};
-    c.plan.relative = &form;
     c.plan.bias = SlopeBias{{0.5, 0.25, 0.125, 0.1}};
     c.gates = gates.view();
     c.plan.softmax.cap = 3;
@@ -62,7 +61,7 @@ TEST(RelativeForm, ScoresAreWhatTheFormAddsToProducts) {
   const Everything all;
   const testing::AttentionCase& c = all.c;
   Tensor<double, 3> out({4, 5, 7});
-  relative_scores(all.form, 2, all.x.q.view()[1], all.x.k.view()[1], out.view());
+  relative_scores(all.c.plan.relative, 2, all.x.q.view()[1], all.x.k.view()[1], out.view());
   const auto ready = testing::ready_queries(c, all.x.q);
   for (std::int64_t h = 0; h < 4; ++h)
     for (std::int64_t i = 0; i < 5; ++i)
@@ -82,7 +81,7 @@ TEST(RelativeForm, NothingAddsNothing) {
   relative_scores({}, 2, all.x.q.view()[0], all.x.k.view()[0], out.view());
   EXPECT_EQ(out.values, std::vector<double>(out.values.size()));
   Tensor<double, 3> empty({4, 0, 7});
-  relative_scores(all.form, 2, all.x.q.view()[0].slice(0, 0, 0), all.x.k.view()[0],
+  relative_scores(all.c.plan.relative, 2, all.x.q.view()[0].slice(0, 0, 0), all.x.k.view()[0],
                   empty.view());
 }
 
@@ -113,11 +112,11 @@ TEST(RelativeForm, TheOraclesGradientIsThatOfItsForward) {
   agree(all.x.q.values, grad.q.values, "q");
   agree(all.x.k.values, grad.k.values, "k");
   agree(all.x.v.values, grad.v.values, "v");
-  agree(all.form.keys[0].values, grad.met_keys.vectors[0], "keys");
-  agree(all.form.keys[1].values, grad.met_keys.vectors[1], "keys by coordinates");
-  agree(all.form.queries[0].values, grad.met_queries.vectors[0], "queries");
-  agree(all.form.values[0].values, grad.met_values.vectors[0], "values");
-  agree(all.form.shift, grad.shift, "shift");
+  agree(all.c.plan.relative.keys[0].values, grad.met_keys.vectors[0], "keys");
+  agree(all.c.plan.relative.keys[1].values, grad.met_keys.vectors[1], "keys by coordinates");
+  agree(all.c.plan.relative.queries[0].values, grad.met_queries.vectors[0], "queries");
+  agree(all.c.plan.relative.values[0].values, grad.met_values.vectors[0], "values");
+  agree(all.c.plan.relative.shift, grad.shift, "shift");
   agree(all.c.plan.softmax.sinks, grad.sinks, "sinks");
   agree(std::get<SlopeBias>(all.c.plan.bias).slopes, grad.numbers, "slopes");
   for (std::size_t n = 0; n < all.gates.values.size(); ++n) {
@@ -157,7 +156,9 @@ TEST(RelativeForm, RefusesWhatBreaksItsRules) {
             "[relative] rows of keys must be 0 to 2, got 3");
   EXPECT_EQ(says([](RelativeForm& form) { form.keys[0].rows[0] = -1; }),
             "[relative] rows of keys must be 0 to 2, got -1");
-  EXPECT_EQ(says([](RelativeForm& form) { form.keys[0].rows = {0, 2, 1}; }),
+  EXPECT_EQ(says([](RelativeForm& form) {
+              form.keys[0].rows = {0, 2, 1};
+            }),
             "[relative] rows of keys must never fall or never rise with the distance, got "
             "both");
   EXPECT_EQ(says([](RelativeForm& form) { form.keys[0].first = INT64_MAX; }),

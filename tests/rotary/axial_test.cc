@@ -226,7 +226,7 @@ TEST(Axial, BackwardIsTheTranspose) {
   const auto y = testing::random_tensor<double, 3>({15, 2, 20}, 2);
   auto forward = x, backward = y;
   rotate(forward.view(), table);
-  rotate_backward(backward.view(), table);
+  rotate(backward.view(), table, Direction::inverse);
   double left = 0, right = 0;
   for (std::size_t i = 0; i < x.values.size(); ++i) {
     left += forward.values[i] * y.values[i];

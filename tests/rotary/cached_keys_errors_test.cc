@@ -42,7 +42,8 @@ TEST(CachedKeys, RefuseWhatBreaksTheirRules) {
 
   const auto rerotate = [&](const RotarySchedule& from, const RotarySchedule& target,
                             std::vector<std::int64_t> positions) {
-    return message_of([&] { rerotate_keys(keys.view(), from, target, positions); });
+    return message_of(
+        [&] { rerotate_keys(keys.view(), from, target, explicit_ids(positions)); });
   };
   const std::string same = "[rotary] schedules must pair the same elements and axes, got ";
   to.pairing = Pairing::adjacent;

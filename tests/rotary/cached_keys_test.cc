@@ -307,7 +307,7 @@ TEST(RerotateKeys, GiveTheKeysOfTheNewSchedule) {
     const RotarySchedule from = schedule(rotary, scaling, 4096),
                          to = schedule(rotary, scaling, 5000);
     ASSERT_NE(from, to);
-    const auto positions = testing::iota(3500, 1100);
+    const Positions positions = consecutive(1100, 3500);
     const auto k = random_tensor<float, 3>({1100, 1, 32});
     auto turned = k, fresh = k;
     rotate(turned.view(), RotaryTable(from, positions));
@@ -347,7 +347,7 @@ TEST(CachedKeys, WhatChangesNothingLeavesEveryBit) {
   keys.values[5] = Half::from_bits(0x8000);  // -0
   const auto before = keys;
   shift_keys(keys.view(), s, 0);
-  rerotate_keys(keys.view(), s, s, testing::iota(4, 3));
+  rerotate_keys(keys.view(), s, s, consecutive(3, 4));
   EXPECT_TRUE(same_bits(keys.values, before.values));
 }
 
@@ -362,7 +362,7 @@ TEST(CachedKeys, TheSameBitsForAnyNumberOfThreads) {
     Tensor<BFloat16, 3> cache({700, 4, 64});
     rotate_append(k.view(), table, cache.view());
     shift_keys(cache.view(), s, -12);
-    rerotate_keys(cache.view(), s, to, testing::iota(0, 700));
+    rerotate_keys(cache.view(), s, to, consecutive(700, 0));
     return cache.values;
   };
   const auto one = run(1);
@@ -382,8 +382,8 @@ TEST(CachedKeys, EmptyInputsAreFine) {
               copy_append(none.view(), none.view());
               shift_keys(none.view(), s, 3);
               shift_keys(headless.view(), s, 3);
-              rerotate_keys(none.view(), s, to, testing::iota(0, 0));
-              rerotate_keys(headless.view(), s, to, testing::iota(0, 3));
+              rerotate_keys(none.view(), s, to, consecutive(0, 0));
+              rerotate_keys(headless.view(), s, to, consecutive(3, 0));
             }),
             "");
 }

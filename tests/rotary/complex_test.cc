@@ -71,7 +71,7 @@ TEST(Complex, TheConjugateTurnsBack) {
   const auto cis = cis_of(table);
   auto grad = testing::random_tensor<double, 3>({2, 1, 8});
   auto turned = grad;
-  rotate_backward(turned.view(), table);
+  rotate(turned.view(), table, Direction::inverse);
   const auto numbers = as_complex(grad.view());
   for (std::int64_t t = 0; t < 2; ++t)
     for (std::int64_t i = 0; i < 4; ++i)

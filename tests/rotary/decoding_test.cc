@@ -72,10 +72,10 @@ TYPED_TEST(Decoding, HasTheBitsOfATable) {
       Tensor<T, 4> slot({2, 3, 2, size});
       rotate(q_table.view(), k_table.view(), table);
       auto q_again = q;
-      rotate_at(q.view(), k.view(), s, where);
+      rotate_at(q.view(), k.view(), where, s);
       ASSERT_TRUE(same_bits(q.values, q_table.values)) << name(isa) << " " << s.dim();
       ASSERT_TRUE(same_bits(k.values, k_table.values)) << name(isa) << " " << s.dim();
-      rotate_append_at(q_again.view(), k_before.view(), s, where, slot.view());
+      rotate_append_at(q_again.view(), k_before.view(), where, s, slot.view());
       ASSERT_TRUE(same_bits(q_again.values, q_table.values)) << name(isa) << " " << s.dim();
       ASSERT_TRUE(same_bits(slot.values, k_table.values)) << name(isa) << " " << s.dim();
     }
@@ -88,11 +88,11 @@ TYPED_TEST(Decoding, OneRowOfPositionsIsSharedByTheBatch) {
   const std::vector<std::int64_t> at = {70, 71};
   auto x = testing::random_tensor<T, 4>({3, 2, 4, 64}), expected = x;
   rotate(expected.view(), RotaryTable(s, at));
-  rotate_at(x.view(), s, View<const std::int64_t, 3>(at.data(), {1, 1, 2}));
+  rotate_at(x.view(), View<const std::int64_t, 3>(at.data(), {1, 1, 2}), s);
   EXPECT_TRUE(same_bits(x.values, expected.values));
   auto one = testing::random_tensor<T, 3>({2, 4, 64}), one_expected = one;
   rotate(one_expected.view(), RotaryTable(s, at));
-  rotate_at(one.view(), s, at);
+  rotate_at(one.view(), View<const std::int64_t, 1>(at.data(), {2}), s);
   EXPECT_TRUE(same_bits(one.values, one_expected.values));
 }
 
@@ -103,7 +103,8 @@ TEST(DecodingToCache, RoundsAsRotateAppend) {
   auto q = testing::random_tensor<float, 3>({1, 32, 80});
   Tensor<BFloat16, 3> slot({1, 8, 80}), expected({1, 8, 80});
   rotate_append(k.view(), RotaryTable(s, at), expected.view());
-  rotate_append_at(q.view(), k.view(), s, at, slot.view());
+  rotate_append_at(q.view(), k.view(), View<const std::int64_t, 1>(at.data(), {1}), s,
+                   slot.view());
   EXPECT_TRUE(same_bits(slot.values, expected.values));
 }
 
@@ -116,7 +117,7 @@ TEST(DecodingErrors, NameTheRuleAndWriteNothing) {
   const auto message = [&](View<float, 4> keys, RotarySchedule schedule,
                            std::vector<std::int64_t> at, std::array<std::ptrdiff_t, 3> shape) {
     return message_of([&] {
-      rotate_at(q.view(), keys, schedule, View<const std::int64_t, 3>(at.data(), shape));
+      rotate_at(q.view(), keys, View<const std::int64_t, 3>(at.data(), shape), schedule);
     });
   };
   EXPECT_EQ(message(k.view(), s, {1, 2, 3}, {1, 3, 1}),

@@ -125,7 +125,7 @@ void check_all() {
       rotate(after.view(), table);
       expect_rotated<T>(one, positions, before.view(), after.view(), 1);
       after = before;
-      rotate_backward(after.view(), table);
+      rotate(after.view(), table, Direction::inverse);
       expect_rotated<T>(one, positions, before.view(), after.view(), -1);
     }
   }
@@ -209,14 +209,14 @@ TEST(Rotary, BackwardIsTheTransposeAndUndoes) {
   const auto y = testing::random_tensor<double, 3>({6, 2, 14}, 2);
   auto turned = x, back = y;
   rotate(turned.view(), table);
-  rotate_backward(back.view(), table);
+  rotate(back.view(), table, Direction::inverse);
   double forward = 0, backward = 0;
   for (std::size_t i = 0; i < x.values.size(); ++i) {
     forward += turned.values[i] * y.values[i];
     backward += x.values[i] * back.values[i];
   }
   EXPECT_NEAR(forward, backward, 1e-12 * static_cast<double>(x.values.size()));
-  rotate_backward(turned.view(), table);
+  rotate(turned.view(), table, Direction::inverse);
   for (std::size_t i = 0; i < x.values.size(); ++i)
     EXPECT_NEAR(turned.values[i], x.values[i], 1e-6);
 }

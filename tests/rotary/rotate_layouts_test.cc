@@ -130,11 +130,11 @@ TYPED_TEST(RotateLayouts, HaveTheSameBits) {
       expect("negative strides", seen, turned_q);
 
       Tensor<T, 4> out(q.view().extents());
-      rotate(q.view(), table, out.view());
+      rotate(q.view(), table, Direction::forward, out.view());
       expect("out of place", out, turned_q);
       Elsewhere<T> far_out = by_head(q);
       std::fill(far_out.memory.begin(), far_out.memory.end(), T());
-      rotate(q.view(), table, far_out.view);
+      rotate(q.view(), table, Direction::forward, far_out.view);
       expect("to [B, H, T, D]", far_out.back(), turned_q);
     }
   }
@@ -153,11 +153,11 @@ TYPED_TEST(RotateLayouts, BackIsTheTurnOfTheOppositeAngle) {
       const auto k = testing::random_tensor<T, 3>({tokens, key_heads, size}, 2);
       auto turned_q = q, turned_k = k, both_q = q, both_k = k;
       rotate(turned_q.view(), turned_k.view(), back);
-      rotate_backward(both_q.view(), both_k.view(), table);
+      rotate(both_q.view(), both_k.view(), table, Direction::inverse);
       ASSERT_TRUE(same_bits(both_q.values, turned_q.values)) << name(isa) << rotary.dim;
       ASSERT_TRUE(same_bits(both_k.values, turned_k.values)) << name(isa) << rotary.dim;
       Tensor<T, 3> out({tokens, query_heads, size});
-      rotate_backward(q.view(), table, out.view());
+      rotate(q.view(), table, Direction::inverse, out.view());
       ASSERT_TRUE(same_bits(out.values, turned_q.values)) << name(isa) << rotary.dim;
     }
   }
@@ -198,7 +198,7 @@ TYPED_TEST(RotateLayouts, NothingIsTurnedWhereThereIsNothing) {
   rotate(no_heads.view(), some.view(), table);
   rotate(some.view(), no_heads.view(), table);
   Tensor<T, 4> out({2, 1, 0, 4});
-  rotate(no_heads.view(), table, out.view());
+  rotate(no_heads.view(), table, Direction::forward, out.view());
 }
 
 TEST(RotateErrors, NameTheRuleOfTwoTensors) {
@@ -208,7 +208,7 @@ TEST(RotateErrors, NameTheRuleOfTwoTensors) {
   const auto before = q.values;
   EXPECT_EQ(testing::message_of([&] { rotate(q.view(), k.view(), table); }),
             "[rotary] k must have the rows of q, 2, got 1");
-  EXPECT_EQ(testing::message_of([&] { rotate(q.view(), table, k.view()); }),
+  EXPECT_EQ(testing::message_of([&] { rotate(q.view(), table, Direction::forward, k.view()); }),
             "[rotary] out must have the shape of what is written to it, [2, 1, 3, 4], "
             "got [1, 1, 3, 4]");
   EXPECT_EQ(q.values, before);

@@ -33,12 +33,12 @@ std::complex<long double> factor_of(const XPos& xpos, std::int64_t i, std::int64
 TEST(XPos, TablesOfQueriesAndKeys) {
   for (const XPos& xpos : {XPos{.dim = 16, .pairing = Pairing::halves, .centre = 1024},
                            XPos{.dim = 10,
-                                .pairing = Pairing::adjacent,
-                                .base = 5e5,
-                                .scale_base = 64,
-                                .gamma = 1.5,
-                                .centre = -3,
-                                .first = 2}}) {
+                           .pairing = Pairing::adjacent,
+                           .base = 5e5,
+                           .scale_base = 64,
+                           .gamma = 1.5,
+                           .centre = -3,
+                           .first = 2}}) {
     const auto positions = testing::iota(-20, 300);
     const RotaryTable query(query_schedule(xpos), positions),
         key(key_schedule(xpos), positions);
@@ -98,7 +98,7 @@ TEST(XPos, BackwardIsTheTranspose) {
     const auto y = testing::random_tensor<double, 3>({6, 2, 14}, 2);
     auto forward = x, backward = y;
     rotate(forward.view(), table);
-    rotate_backward(backward.view(), table);
+    rotate(backward.view(), table, Direction::inverse);
     double left = 0, right = 0;
     for (std::size_t i = 0; i < x.values.size(); ++i) {
       left += forward.values[i] * y.values[i];
