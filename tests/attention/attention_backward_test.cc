@@ -240,6 +240,12 @@ TEST(AttentionBackwardErrors, NameTheTensorThatDoesNotFit) {
             "[attention] axis 1 of the gradient of q must be 3, got 4");
   EXPECT_EQ(says(q.view(), lse.view(), q_grad.view(), wrong.view()),
             "[attention] axis 1 of the gradient of k must be 5, got 4");
+  const Tensor<Half, 4> half({1, 5, 1, 4});
+  EXPECT_EQ(message_of([&] {
+              attention_backward({q.view(), half.view(), half.view()}, plan, q.view(),
+                                 lse.view(), q.view(), {.q = q_grad.view()});
+            }),
+            "[attention] k must have elements of f32, as q has, for gradients, got f16");
 }
 
 }  // namespace

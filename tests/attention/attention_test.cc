@@ -351,6 +351,60 @@ TEST(AttentionErrors, AreSaidBeforeAnythingIsWritten) {
               rule("the dense bias must be [B, Hq, T, S]; axis 3 must be 5, got 4"));
 }
 
+TEST(AttentionErrors, CheckTypesRanksAndDevices) {
+  const Tensor<float, 4> q({2, 3, 4, 8}), k({2, 5, 2, 8});
+  const Tensor<Half, 4> half_q({2, 3, 4, 8}), half_k({2, 5, 2, 8});
+  const Tensor<double, 4> double_q({2, 3, 4, 8}), double_k({2, 5, 2, 8});
+  const Tensor<std::int8_t, 4> bytes({2, 5, 2, 8});
+  const Tensor<float, 3> scales({2, 5, 2}), few({2, 5, 1}), rank_3({3, 4, 8});
+  const Tensor<std::int32_t, 4> whole({2, 3, 4, 8});
+  Tensor<float, 4> out({2, 3, 4, 8}, 77.f);
+  const AttentionPlan plan{.mask = {.visibility = Visibility::causal, .offset = 2}};
+  const auto says = [&](const AttentionInput& input) {
+    const auto message = message_of([&] { attention(input, plan, out.view()); });
+    for (float value : out.values) EXPECT_EQ(value, 77.f);
+    return message;
+  };
+  EXPECT_EQ(says({q.view(), double_k.view(), double_k.view()}),
+            "[attention] k must have elements of f32, f16, bf16 or i8, as q has f32, got f64");
+  EXPECT_EQ(says({half_q.view(), k.view(), k.view()}),
+            "[attention] k must have elements of f16, as q has, or i8, got f32");
+  EXPECT_EQ(says({double_q.view(), k.view(), k.view()}),
+            "[attention] k must have elements of f64, as q has, got f32");
+  EXPECT_EQ(says({q.view(), half_k.view(), k.view()}),
+            "[attention] v must have elements of f16, as k has, got f32");
+  EXPECT_EQ(says({whole.view(), k.view(), k.view()}),
+            "[attention] q must have elements of f32, f16, bf16 or f64, got i32");
+  EXPECT_EQ(says({rank_3.view(), k.view(), k.view()}),
+            "[attention] q must have 4 axes, got [3, 4, 8]");
+  EXPECT_EQ(says({q.view(), k.view(), rank_3.view()}),
+            "[attention] v must have 4 axes, got [3, 4, 8]");
+  EXPECT_EQ(says({q.view(), bytes.view(), bytes.view()}),
+            "[attention] the scales of k go with int8 elements, got no scales");
+  EXPECT_EQ(says({q.view(), bytes.view(), bytes.view(), scales.view()}),
+            "[attention] the scales of v go with int8 elements, got no scales");
+  EXPECT_EQ(says({q.view(), k.view(), k.view(), scales.view(), scales.view()}),
+            "[attention] the scales of k go with int8 elements, got f32");
+  EXPECT_EQ(says({q.view(), bytes.view(), bytes.view(), few.view(), scales.view()}),
+            "[attention] axis 2 of the scales of k must be 2, got 1");
+  EXPECT_EQ(says({double_q.view(), bytes.view(), bytes.view(), scales.view(), scales.view()}),
+            "[attention] k must have elements of f64, as q has, got i8");
+  const View<const float, 4> queries = q.view(), keys = k.view();
+  AttentionInput elsewhere{queries, keys, keys};
+  elsewhere.k.device = {DeviceType::cuda, 1};
+  EXPECT_EQ(says(elsewhere), "[attention] k must be on the device cpu, got cuda:1");
+  Tensor<double, 4> wide({2, 3, 4, 8});
+  Tensor<double, 3> lse({2, 4, 3});
+  EXPECT_EQ(message_of([&] { attention({queries, keys, keys}, plan, wide.view()); }),
+            "[attention] out must have elements of f32, got f64");
+  EXPECT_EQ(message_of([&] { attention({queries, keys, keys}, plan, out.view(), lse.view()); }),
+            "[attention] lse must have elements of f32, got f64");
+  AttentionPlan gated = plan;
+  gated.gated = true;
+  EXPECT_EQ(message_of([&] { attention({queries, keys, keys}, gated, out.view()); }),
+            "[attention] gates of the layer's input must be given, got none");
+}
+
 // A strip needs only the distances that are seen: a window of 2 behind asks for -2 to 0.
 TEST(AttentionErrors, AskOfAStripOnlyWhatIsSeen) {
   const auto x = random_tensor<float, 4>({1, 9, 1, 4});

@@ -45,8 +45,8 @@ std::vector<float> everything() {
   attention_backward({q.view, k.view, v.view}, plan, out.view, lse_view, out_grad.view,
                      {.q = q_grad.view, .k = k_grad.view, .v = v_grad.view, .bias = &bias});
   std::vector<float> positions(4096 * 128);
-  fill(Sinusoidal{.dim = 128, .recipe = SinusoidalRecipe::interleaved},
-       consecutive(4096).ids, View<float, 2>(positions.data(), {4096, 128}));
+  fill(Sinusoidal{.dim = 128, .recipe = SinusoidalRecipe::interleaved}, consecutive(4096).ids,
+       View<float, 2>(positions.data(), {4096, 128}));
   std::vector<float> all;
   for (const auto* part : {&q.values, &k.values, &out.values, &q_grad.values, &k_grad.values,
                            &v_grad.values, &lse, &positions})

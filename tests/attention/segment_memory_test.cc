@@ -342,10 +342,9 @@ TEST(SegmentMemory, RefusesWhatDoesNotFit) {
             "[segment_memory] k must be [1, 3, 2, 8], got [1, 3, 2, 2]");
   EXPECT_EQ(message_of([&] { past.append(k.view(), k.view()); }),
             "[segment_memory] v must be [1, 3, 2, 2], got [1, 3, 2, 8]");
-  EXPECT_EQ(message_of([&] {
-              past.append(longer.view(), Tensor<float, 4>({1, 4, 2, 2}).view());
-            }),
-            "[segment_memory] a segment must have at most 3 tokens, got 4");
+  EXPECT_EQ(
+      message_of([&] { past.append(longer.view(), Tensor<float, 4>({1, 4, 2, 2}).view()); }),
+      "[segment_memory] a segment must have at most 3 tokens, got 4");
   EXPECT_EQ(message_of([&] { past.append(k.view(), v.view(), &table); }),
             "[segment_memory] keys of a memory without a schedule must not be turned, got a "
             "table");

@@ -214,5 +214,31 @@ TEST(RotateErrors, NameTheRuleOfTwoTensors) {
   EXPECT_EQ(q.values, before);
 }
 
+TEST(RotateErrors, CheckTypesRanksAndDevices) {
+  const RotaryTable table({.dim = 4, .pairing = Pairing::halves}, std::vector<std::int64_t>{7});
+  auto q = testing::random_tensor<float, 4>({2, 1, 3, 4});
+  Tensor<double, 4> other({2, 1, 3, 4});
+  Tensor<std::int32_t, 3> whole({1, 3, 4});
+  const auto before = q.values;
+  const auto says = [](const auto&... arguments) {
+    return testing::message_of([&] { rotate(arguments...); });
+  };
+  EXPECT_EQ(says(whole.view(), table),
+            "[rotary] x must have elements of f32, f16, bf16 or f64, got i32");
+  EXPECT_EQ(says(View<float, 2>(q.values.data(), {6, 4}), table),
+            "[rotary] x must have 4 axes, got [6, 4]");
+  EXPECT_EQ(says(q.view(), other.view(), table),
+            "[rotary] k must have elements of f32, got f64");
+  EXPECT_EQ(says(q.view(), table, Direction::forward, other.view()),
+            "[rotary] out must have elements of f32, got f64");
+  EXPECT_EQ(says(q.view(), table, Direction{}),
+            "[rotary] direction must be forward or inverse, got 0");
+  const View<float, 4> heads = q.view();
+  gnomon::Tensor elsewhere = heads;
+  elsewhere.device = {DeviceType::cuda, 1};
+  EXPECT_EQ(says(elsewhere, table), "[rotary] x must be on the device cpu, got cuda:1");
+  EXPECT_EQ(q.values, before);
+}
+
 }  // namespace
 }  // namespace gnomon

@@ -1,0 +1,132 @@
+// Bytes that a step of a decoder allocates: a plan is borrowed, its strip is not copied.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "gnomon/attention/attention.h"
+#include "gnomon/model/config.h"
+#include "gnomon/model/layer.h"
+#include "gnomon/parallel.h"
+#include "testing.h"
+
+// Counted by operator new of this program. Sanitizers have their own.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define GNOMON_COUNTS_ALLOCATIONS 0
+#else
+#define GNOMON_COUNTS_ALLOCATIONS 1
+#endif
+
+namespace {
+
+std::atomic<std::size_t> allocated = 0;
+
+[[maybe_unused]] void* counted(std::size_t bytes, std::size_t alignment) {
+  allocated += bytes;
+  const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
+  if (void* const data = std::aligned_alloc(alignment, whole ? whole : alignment)) return data;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+#if GNOMON_COUNTS_ALLOCATIONS
+void* operator new(std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return counted(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* data) noexcept { std::free(data); }
+void operator delete(void* data, std::size_t) noexcept { std::free(data); }
+void operator delete(void* data, std::align_val_t) noexcept { std::free(data); }
+void operator delete(void* data, std::size_t, std::align_val_t) noexcept { std::free(data); }
+#endif
+
+namespace gnomon {
+namespace {
+
+using testing::random_numbers;
+using testing::random_tensor;
+using testing::Tensor;
+
+constexpr std::int64_t heads = 32, keys = 32768, size = 8;
+constexpr std::size_t strip_bytes = heads * keys * sizeof(double);  // 8 MB
+
+template <typename Call>
+std::size_t bytes_of(const Call& call) {
+  const std::size_t before = allocated;
+  call();
+  return allocated - before;
+}
+
+// A query over keys of one key head.
+struct Step {
+  Tensor<float, 4> q = random_tensor<float, 4>({1, 1, heads, size}, 1);
+  Tensor<float, 4> k = random_tensor<float, 4>({1, keys, 1, size}, 2);
+  Tensor<float, 4> out{{1, 1, heads, size}};
+
+  void operator()(const AttentionPlan& plan) {
+    const auto seen = k.view().slice(1, 0, plan.mask.offset + 1);
+    attention({q.view(), seen, seen}, plan, out.view());
+  }
+};
+
+class Allocation : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!GNOMON_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer has operator new";
+    set_threads(1);
+  }
+  void TearDown() override { set_threads(before_); }
+
+ private:
+  int before_ = threads();
+};
+
+TEST_F(Allocation, CountsWhatIsAllocated) {
+  EXPECT_GE(bytes_of([] { std::vector<double> numbers(heads * keys); }), strip_bytes);
+}
+
+TEST_F(Allocation, AttentionDoesNotCopyAStrip) {
+  Step step;
+  const AttentionPlan plan{
+      .mask = {.visibility = Visibility::causal, .offset = keys - 1},
+      .bias =
+          StripBias{heads, 1 - keys, random_numbers(static_cast<std::size_t>(heads * keys))}};
+  step(plan);  // the scratch of the thread
+  EXPECT_LT(bytes_of([&] { step(plan); }), strip_bytes / 16);
+}
+
+TEST_F(Allocation, APlanOfAModelKeepsItsStripFromTokenToToken) {
+  const model::ModelDescription t5 = model::read_config(
+      R"({"model_type": "t5", "d_kv": 8, "d_model": 256, "num_heads": 32, "num_layers": 1,
+          "num_decoder_layers": 2, "relative_attention_num_buckets": 32,
+          "relative_attention_max_distance": 128, "vocab_size": 40, "d_ff": 8})");
+  const std::string name =
+      "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight";
+  const model::Checkpoint checkpoint{{name}, [](const std::string&) {
+                                       return model::CheckpointTensor{
+                                           {32, heads},
+                                           random_tensor<float, 2>({32, heads}, 3).values};
+                                     }};
+  model::ModelPlan plan(t5, checkpoint, "decoder");
+  Step step;
+  const auto decode = [&](std::int64_t past) {
+    const Positions now = consecutive(1, past);
+    plan.set_tokens({.queries = {&now, 1}, .cached = past});
+    for (const std::int64_t layer : {0, 1}) {
+      prepare(plan.layer(layer), step.q.view(), step.q.view());
+      step(plan.layer(layer));
+    }
+  };
+  // The strip is made when it does not reach, each time twice as far.
+  EXPECT_GE(bytes_of([&] { decode(keys - 3); }), strip_bytes / 2);
+  decode(keys - 2);
+  EXPECT_LT(bytes_of([&] { decode(keys - 1); }), strip_bytes / 16);
+  ASSERT_TRUE(std::holds_alternative<StripBias>(plan.layer(0).bias));
+  EXPECT_GE(std::get<StripBias>(plan.layer(0).bias).values.size() * sizeof(double),
+            strip_bytes);
+}
+
+}  // namespace
+}  // namespace gnomon

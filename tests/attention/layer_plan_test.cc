@@ -1,0 +1,242 @@
+// Plans made by hand: each step before attention against its formula in double.
+#include "gnomon/attention/layer_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "testing.h"
+
+namespace gnomon {
+namespace {
+
+using testing::as_double;
+using testing::half_ulp;
+using testing::message_of;
+using testing::random_tensor;
+using testing::Tensor;
+
+constexpr std::int64_t batch = 2, tokens = 5, heads = 3, key_heads = 1, size = 8;
+
+RotaryTable turns(std::int64_t first = 0) {
+  return {{.dim = 6, .pairing = Pairing::adjacent, .first = 1}, consecutive(tokens, first)};
+}
+
+// A head vector of a token, in double.
+using Head = std::vector<double>;
+
+Head turned(Head x, const RotaryTable& table, std::int64_t token) {
+  for (std::int64_t i = 0; i < 3; ++i) {
+    const double cos = double{table.cos()(0, token, i)}, sin = double{table.sin()(0, token, i)};
+    double &a = x[static_cast<std::size_t>(1 + 2 * i)],
+           &b = x[static_cast<std::size_t>(2 + 2 * i)];
+    const double first = a * cos - b * sin;
+    b = a * sin + b * cos, a = first;
+  }
+  return x;
+}
+
+double squares(const Head& x) {
+  double sum = 0;
+  for (const double one : x) sum += one * one;
+  return sum;
+}
+
+// An RMS norm with one weight for each element.
+Head normed(Head x, const WeightedNorm& norm) {
+  const double root = std::sqrt(squares(x) / static_cast<double>(size) + norm.norm.epsilon);
+  for (std::size_t d = 0; d < x.size(); ++d) x[d] *= double{norm.weight[d]} / root;
+  return x;
+}
+
+Head scaled(Head x, double factor) {
+  for (double& one : x) one *= factor;
+  return x;
+}
+
+// What each head of `before` becomes by `formula(head vector, token, head)`.
+template <typename T, typename Formula>
+void expect_heads(const Tensor<T, 4>& got, const Tensor<T, 4>& before, double roundings,
+                  Formula formula) {
+  for (std::ptrdiff_t b = 0; b < before.extents[0]; ++b)
+    for (std::ptrdiff_t t = 0; t < before.extents[1]; ++t)
+      for (std::ptrdiff_t h = 0; h < before.extents[2]; ++h) {
+        Head x(size);
+        for (std::ptrdiff_t d = 0; d < size; ++d)
+          x[static_cast<std::size_t>(d)] = as_double(before.view()(b, t, h, d));
+        const Head wanted = formula(x, t, h);
+        const double most = std::sqrt(squares(wanted));
+        const double ulp = std::max(half_ulp<T>, 0x1p-48);
+        for (std::ptrdiff_t d = 0; d < size; ++d)
+          ASSERT_NEAR(as_double(got.view()(b, t, h, d)), wanted[static_cast<std::size_t>(d)],
+                      roundings * ulp * most)
+              << b << " " << t << " " << h << " " << d;
+      }
+}
+
+template <typename T>
+class LayerPlanOf : public ::testing::Test {};
+using Types = ::testing::Types<float, double, Half, BFloat16>;
+TYPED_TEST_SUITE(LayerPlanOf, Types);
+
+WeightedNorm norm(unsigned seed) {
+  return {.norm = {.kind = NormKind::rms, .epsilon = 0.01},
+          .heads = 1,
+          .head_dim = size,
+          .weight = random_tensor<float, 1>({size}, seed).values};
+}
+
+TYPED_TEST(LayerPlanOf, PreparesInTheOrderOfItsFields) {
+  using T = TypeParam;
+  const auto q = random_tensor<T, 4>({batch, tokens, heads, size}, 1);
+  const auto k = random_tensor<T, 4>({batch, tokens, key_heads, size}, 2);
+  const auto v = random_tensor<T, 4>({batch, tokens, key_heads, size}, 3);
+  LayerPlan plan{.query_rotations = {turns(), turns(40)}, .key_rotations = {turns()}};
+  plan.query_norm = norm(4), plan.key_norm = norm(5), plan.value_norm = norm(6);
+  plan.value_scale = 0.75;
+  plan.query_scale = QueryTemperature{.beta = 0.5, .length = 2};
+  plan.scale_positions = std::make_shared<Positions>(consecutive(tokens));
+  for (const NormOrder order : {NormOrder::before_rotation, NormOrder::after_rotation}) {
+    plan.norm_order = order;
+    const bool before = order == NormOrder::before_rotation;
+    auto new_q = q, new_k = k, new_v = v;
+    prepare(plan, new_q.view(), new_k.view(), new_v.view());
+    expect_heads(new_q, q, 8, [&](Head x, std::int64_t t, std::int64_t) {
+      if (before) x = normed(x, *plan.query_norm);
+      x = turned(turned(x, turns(), t), turns(40), t);
+      if (!before) x = normed(x, *plan.query_norm);
+      return scaled(x, factor(*plan.query_scale, t));
+    });
+    expect_heads(new_k, k, 8, [&](Head x, std::int64_t t, std::int64_t) {
+      if (before) return turned(normed(x, *plan.key_norm), turns(), t);
+      return normed(turned(x, turns(), t), *plan.key_norm);
+    });
+    expect_heads(new_v, v, 4, [&](const Head& x, std::int64_t, std::int64_t) {
+      return scaled(normed(x, *plan.value_norm), plan.value_scale);
+    });
+  }
+}
+
+TYPED_TEST(LayerPlanOf, BringsVectorsOfCosineAttentionToTheirLength) {
+  using T = TypeParam;
+  auto q = random_tensor<T, 4>({batch, tokens, heads, size}, 1);
+  auto k = random_tensor<T, 4>({batch, tokens, key_heads, size}, 2);
+  const auto q_before = q, k_before = k;
+  LayerPlan plan{.query_rotations = {turns()}, .key_rotations = {turns()}};
+  plan.cosine = {10, 1.5, 0.25};
+  prepare(plan, q.view(), k.view());
+  expect_heads(q, q_before, 8, [&](const Head& x, std::int64_t t, std::int64_t h) {
+    return scaled(turned(x, turns(), t),
+                  plan.cosine[static_cast<std::size_t>(h)] / std::sqrt(squares(x)));
+  });
+  expect_heads(k, k_before, 8, [&](const Head& x, std::int64_t t, std::int64_t) {
+    return scaled(turned(x, turns(), t), 1 / std::sqrt(squares(x)));
+  });
+}
+
+TYPED_TEST(LayerPlanOf, AddsItsTableToTheEmbeddings) {
+  using T = TypeParam;
+  const auto before = random_tensor<T, 3>({batch, tokens, 12}, 1);
+  const auto numbers = random_tensor<float, 2>({batch * tokens, 12}, 2);
+  // Shared by the batch, or a row for each token of it.
+  for (const std::int64_t rows : {tokens, batch * tokens}) {
+    LayerPlan plan;
+    plan.table =
+        EmbeddingTable{rows, 12, {numbers.values.begin(), numbers.values.begin() + rows * 12}};
+    auto x = before, in_layer = before;
+    EXPECT_FALSE(has_own_input(plan));
+    add_position(plan, x.view());
+    prepare_input(plan, heads, in_layer.view());
+    EXPECT_EQ(in_layer.values, before.values);
+    for (std::ptrdiff_t b = 0; b < batch; ++b)
+      for (std::ptrdiff_t t = 0; t < tokens; ++t)
+        for (std::ptrdiff_t c = 0; c < 12; ++c) {
+          const double wanted = as_double(before.view()(b, t, c)) +
+                                double{numbers.view()((b * tokens + t) % rows, c)};
+          ASSERT_NEAR(as_double(x.view()(b, t, c)), wanted, half_ulp<T> * std::abs(wanted));
+        }
+    plan.table_in_layers = true;
+    EXPECT_TRUE(has_own_input(plan));
+    auto again = before;
+    add_position(plan, again.view());
+    EXPECT_EQ(again.values, before.values);
+    prepare_input(plan, heads, again.view());
+    EXPECT_EQ(again.values, x.values);
+  }
+}
+
+// Conformer: the channels of the input are turned as heads.
+TYPED_TEST(LayerPlanOf, TurnsTheLayersInputByHeads) {
+  using T = TypeParam;
+  const auto before = random_tensor<T, 4>({batch, tokens, heads, size}, 1);
+  auto x = before;
+  LayerPlan plan;
+  plan.hidden_rotary = turns();
+  EXPECT_TRUE(has_own_input(plan));
+  prepare_input(plan, heads, View<T, 3>(x.values.data(), {batch, tokens, heads * size}));
+  expect_heads(x, before, 2, [&](const Head& one, std::int64_t t, std::int64_t) {
+    return turned(one, turns(), t);
+  });
+}
+
+TEST(LayerPlan, AnEmptyOneChangesNothing) {
+  auto q = random_tensor<float, 4>({batch, tokens, heads, size}, 1);
+  auto x = random_tensor<float, 3>({batch, tokens, 12}, 2);
+  const auto q_before = q.values, x_before = x.values;
+  prepare({}, q.view(), {});
+  prepare({}, {}, q.view(), q.view());
+  add_position({}, x.view());
+  prepare_input({}, 5, x.view());
+  EXPECT_EQ(q.values, q_before);
+  EXPECT_EQ(x.values, x_before);
+}
+
+// Keys rotated once, on their way into a cache, and by attention in each pass.
+TEST(LayerPlan, RotatesInPrepareOrInAttention) {
+  auto q = random_tensor<double, 4>({batch, tokens, heads, size}, 1);
+  auto k = random_tensor<double, 4>({batch, tokens, key_heads, size}, 2);
+  const auto v = random_tensor<double, 4>({batch, tokens, key_heads, size}, 3);
+  Tensor<double, 4> inside(q.extents), before(q.extents);
+  LayerPlan plan{{.mask = {.visibility = Visibility::causal},
+                  .query_rotary = turns(),
+                  .key_rotary = turns()}};
+  prepare(plan, q.view(), k.view());
+  attention({q.view(), k.view(), v.view()}, plan, inside.view());
+  rotate_in_prepare(plan);
+  EXPECT_FALSE(plan.query_rotary || plan.key_rotary);
+  EXPECT_EQ(plan.query_rotations.size(), 1U);
+  EXPECT_EQ(plan.key_rotations.size(), 1U);
+  prepare(plan, q.view(), k.view());
+  attention({q.view(), k.view(), v.view()}, plan, before.view());
+  for (std::size_t i = 0; i < inside.values.size(); ++i)
+    EXPECT_NEAR(inside.values[i], before.values[i], 1e-13);
+}
+
+TEST(LayerPlan, RefusesWhatDoesNotFit) {
+  auto q = random_tensor<float, 4>({batch, tokens, heads, size}, 1);
+  auto x = random_tensor<float, 3>({batch, tokens, 12}, 2);
+  LayerPlan plan;
+  plan.query_scale = QueryTemperature{.beta = 0.5, .length = 2};
+  EXPECT_EQ(message_of([&] { prepare(plan, q.view(), {}); }),
+            "[layer] a scale by position needs positions of the queries, got none");
+  plan = {};
+  plan.table = EmbeddingTable{4, 12, std::vector<float>(48)};
+  EXPECT_EQ(message_of([&] { add_position(plan, x.view()); }),
+            "[layer] x must have 4 tokens, got 10");
+  plan = {};
+  plan.hidden_rotary = turns();
+  EXPECT_EQ(message_of([&] { prepare_input(plan, 5, x.view()); }),
+            "[layer] heads must divide the channels of x, 12, got 5");
+  std::vector<std::int32_t> whole(24);
+  EXPECT_EQ(message_of([&] {
+              prepare_input(plan, 3, View<std::int32_t, 3>(whole.data(), {1, 2, 12}));
+            }),
+            "[layer] x must have elements of f32, f16, bf16 or f64, got i32");
+  EXPECT_EQ(message_of([&] { prepare_input(plan, 3, q.view()); }),
+            "[layer] x must have 3 axes, got [2, 5, 3, 8]");
+}
+
+}  // namespace
+}  // namespace gnomon
