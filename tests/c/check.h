@@ -28,7 +28,7 @@ static int failures = 0;
 enum { most_axes = 4 };
 
 /* A row-major tensor with memory of its own; freed at the end of the process. */
-static gnomon_tensor make_tensor(uint8_t code, uint8_t bits, int32_t rank, int64_t a, int64_t b,
+static inline gnomon_tensor make_tensor(uint8_t code, uint8_t bits, int32_t rank, int64_t a, int64_t b,
                                  int64_t c, int64_t d) {
   const int64_t extents[most_axes] = {a, b, c, d};
   gnomon_tensor x;
@@ -46,14 +46,14 @@ static gnomon_tensor make_tensor(uint8_t code, uint8_t bits, int32_t rank, int64
   return x;
 }
 
-static int64_t size_of_tensor(const gnomon_tensor* x) {
+static inline int64_t size_of_tensor(const gnomon_tensor* x) {
   int64_t size = 1;
   for (int32_t i = 0; i < x->ndim; ++i) size *= x->shape[i];
   return size;
 }
 
 /* Numbers from -1 to 1 in a float32 or float64 tensor, the same for the same seed. */
-static void draw(gnomon_tensor* x, uint64_t seed) {
+static inline void draw(gnomon_tensor* x, uint64_t seed) {
   for (int64_t i = 0; i < size_of_tensor(x); ++i) {
     seed = seed * 6364136223846793005ull + 1442695040888963407ull;
     const double value = (double)(seed >> 11) / 4503599627370496.0 - 1;
@@ -64,11 +64,11 @@ static void draw(gnomon_tensor* x, uint64_t seed) {
   }
 }
 
-static double* doubles(const gnomon_tensor* x) { return (double*)x->data; }
-static float* floats(const gnomon_tensor* x) { return (float*)x->data; }
+static inline double* doubles(const gnomon_tensor* x) { return (double*)x->data; }
+static inline float* floats(const gnomon_tensor* x) { return (float*)x->data; }
 
 /* Positions 0 to count - 1 as [count]. */
-static gnomon_tensor make_positions(int64_t count) {
+static inline gnomon_tensor make_positions(int64_t count) {
   gnomon_tensor x = make_tensor(0, 64, 1, count, 0, 0, 0);
   for (int64_t t = 0; t < count; ++t) ((int64_t*)x.data)[t] = t;
   return x;
