@@ -96,6 +96,17 @@ TYPED_TEST(Decoding, OneRowOfPositionsIsSharedByTheBatch) {
   EXPECT_TRUE(same_bits(one.values, one_expected.values));
 }
 
+// M-RoPE in text: all axes are at the same position.
+TEST(DecodingPositions, OfOneAxisAreSharedByAllAxes) {
+  RotarySchedule s = schedule(Rotary{.dim = 64, .pairing = Pairing::halves});
+  for (std::int32_t i = 0; i < 32; ++i) s.axes.push_back(i % 3);
+  const std::vector<std::int64_t> at = {70, 71};
+  auto x = testing::random_tensor<float, 4>({3, 2, 4, 64}), expected = x;
+  rotate(expected.view(), RotaryTable(s, std::vector<Positions>(3, consecutive(2, 70))));
+  rotate_at(x.view(), View<const std::int64_t, 1>(at.data(), {2}), s);
+  EXPECT_TRUE(same_bits(x.values, expected.values));
+}
+
 TEST(DecodingToCache, RoundsAsRotateAppend) {
   const RotarySchedule s = schedule(Rotary{.dim = 80, .pairing = Pairing::halves});
   const std::vector<std::int64_t> at = {123'456};
@@ -135,6 +146,18 @@ TEST(DecodingErrors, NameTheRuleAndWriteNothing) {
             "[angles] frequencies must be finite, at most 2^20 in magnitude, got nan");
   EXPECT_EQ(message(k.view(), s, {}, {0, 2, 1}),
             "[rotary] positions must have at least one axis, got 0");
+  const std::vector<std::int32_t> narrow = {1, 2};
+  EXPECT_EQ(message_of([&] {
+              rotate_at(q.view(), View<const std::int32_t, 3>(narrow.data(), {1, 2, 1}), s);
+            }),
+            "[rotary] positions must have elements of i64, got i32");
+  Tensor<double, 4> other({2, 1, 1, 4});
+  const std::vector<std::int64_t> at = {1, 2};
+  EXPECT_EQ(message_of([&] {
+              rotate_at(q.view(), other.view(), View<const std::int64_t, 3>(at.data(), {1, 2, 1}),
+                        s);
+            }),
+            "[rotary] k must have elements of f32, got f64");
   EXPECT_EQ(q.values, before);
 }
 

@@ -6,7 +6,7 @@
 //   Vaswani et al. 2017, section 3.5; Shaw et al. 2018, https://arxiv.org/abs/1803.02155.
 //
 // Queries, keys and values are normal numbers, drawn apart from each other; a table is added to
-// all three, as projections of x would have it. Softmax scale softmax_factor / sqrt(D), or the
+// all three, as projections of x would have it. Softmax scale softmax.factor / sqrt(D), or the
 // cosines'. A plan is for T queries that stand after `offset` keys; its mask is not read.
 //
 // Letters: T tokens, H heads, D head size.

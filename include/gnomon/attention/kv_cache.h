@@ -71,7 +71,7 @@ class KvCache {
 
   View<const T, 4> keys() const noexcept;    // [B, S, Hk, D], turned
   View<const T, 4> values() const noexcept;  // [B, S, Hk, Dv]
-  // Of the entries, B rows of S tokens: what AttentionPosition takes. The reference holds; the
+  // Of the entries, B rows of S tokens: what AttentionPlan takes. The reference holds; the
   // contents change with the cache.
   const Positions& positions(std::int64_t axis = 0) const;
 

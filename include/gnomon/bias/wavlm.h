@@ -38,7 +38,7 @@ struct WavLmGate {
   View<T, 1> constant;  // [H]: `gru_rel_pos_const`, 1 at first
 };
 
-// The factors on the bias, for AttentionPosition::gates: x [B, T, C], out [B, H, T], any
+// The factors on the bias, for AttentionInput::gates: x [B, T, C], out [B, H, T], any
 // strides. X: float, Half, BFloat16, double; in double, rounded once. Between 0 and 2 where the
 // constants are between -1 and 1. Throws when shapes do not fit the spec.
 template <typename X>

@@ -209,7 +209,7 @@ void gates_backward(const Mixture& mixture, std::span<const View<const float, 2>
 // schedule. (xPos has two schedules, V-JEPA 2 none.)
 std::optional<RotarySchedule> rotary_schedule(const Encoding& encoding,
                                               std::int64_t length = 0);
-// LayerPlan::softmax_factor at a declared length. Throws as scaled_frequencies.
+// Softmax::factor of the plan at a declared length. Throws as scaled_frequencies.
 double softmax_factor(const Encoding& encoding, std::int64_t length = 0);
 
 // {"kind": "rotary", "dim": 64, "pairing": "halves", ...} and back; reading refuses unknown
