@@ -177,9 +177,8 @@ GNOMON_PEERS int64_t gnomon_sinusoidal(float* out, int64_t tokens, int64_t chann
   const auto ids = gnomon::range(start, tokens);
   const gnomon::Sinusoidal spec{.dim = channels,
                                 .recipe = gnomon::SinusoidalRecipe::interleaved};
-  return gnomon::timed(count, [&] {
-    gnomon::fill(spec, ids, gnomon::View<float, 2>(out, {tokens, channels}));
-  });
+  return gnomon::timed(
+      count, [&] { gnomon::fill(spec, ids, gnomon::View<float, 2>(out, {tokens, channels})); });
 }
 
 // cosines, sines: [T, R/2] each.
