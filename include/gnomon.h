@@ -134,6 +134,12 @@ gnomon_status gnomon_rotary_table_create(const gnomon_frequencies* frequencies,
 gnomon_status gnomon_rotary_table_get(const gnomon_rotary_table* table,
                                       const gnomon_tensor* cos, const gnomon_tensor* sin);
 void gnomon_rotary_table_destroy(gnomon_rotary_table* table);
+/* Fills cos and sin [T, R/2] at positions, int64 [T], without a table: for kernels of the
+ * caller. float32, float16, bfloat16 or float64, rounded once, any strides, both of one type.
+ * The frequencies must have one axis. */
+gnomon_status gnomon_cos_sin(const gnomon_tensor* positions,
+                             const gnomon_frequencies* frequencies, const gnomon_tensor* cos,
+                             const gnomon_tensor* sin);
 
 /* Rotates q and k in place; k may be NULL. [B, T, H, D] or [T, H, D], any strides, D
  * contiguous; float32, float16, bfloat16 or float64. GNOMON_INVERSE gives gradients. */

@@ -1,6 +1,6 @@
 """Times every peer against Gnomon on the same arrays, interleaved in one run.
 
-    python compare.py FOLDER BRIDGE [--quick] [--only TEXT] [--threads 1 2] [--peers MODULE ...]
+    python compare.py FOLDER LIBRARY [--quick] [--only TEXT] [--threads 1 2] [--peers MODULE ...]
 
 Each peer lives in a process of its own, held to as many cores as it has threads. A round gives
 every contender one turn: an untimed call, then calls for some milliseconds; the next turn
@@ -31,9 +31,9 @@ SLOW = 6.0  # times the fastest: such a contender leaves after a few rounds
 
 
 class Worker:
-    def __init__(self, folder: Path, bridge: Path, environment: str, module: str, threads: int):
+    def __init__(self, folder: Path, library: Path, environment: str, module: str, threads: int):
         self.module = module
-        variables = dict(os.environ, GNOMON_BRIDGE=str(bridge))
+        variables = dict(os.environ, GNOMON_LIBRARY=str(library))
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
             variables[name] = str(threads)
         variables["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -179,7 +179,7 @@ class Comparison:
 
 
 def start_workers(
-    folder: Path, bridge: Path, threads: int, peers: list[str] | None
+    folder: Path, library: Path, threads: int, peers: list[str] | None
 ) -> tuple[list[Worker], dict[str, str]]:
     reasons = json.loads((folder / "installed.json").read_text())
     workers, refused = [], {}
@@ -190,7 +190,7 @@ def start_workers(
         for module in environment.modules:
             if peers and module not in peers:
                 continue
-            worker = Worker(folder, bridge, environment.name, module, threads)
+            worker = Worker(folder, library, environment.name, module, threads)
             if "contenders" in worker.about:
                 workers.append(worker)
             else:
@@ -205,7 +205,7 @@ def chosen(listed: Iterable[Case], only: str | None) -> list[Case]:
 
 def compared(options: argparse.Namespace, threads: int, rounds: int) -> dict[str, Any]:
     """One run over all cases with so many threads."""
-    workers, refused = start_workers(options.folder, options.bridge, threads, options.peers)
+    workers, refused = start_workers(options.folder, options.library, threads, options.peers)
     comparison = Comparison(workers, threads, rounds, 0.012)
     whole = [*cases.rotations(), *cases.tables(), *cases.attentions()]
     listed = cases.quick() if options.quick else whole
@@ -263,7 +263,7 @@ def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("bridge", type=Path)
+    parser.add_argument("library", type=Path)
     parser.add_argument("--quick", action="store_true", help="fewer cases and rounds")
     parser.add_argument("--only", help="cases whose name has this; others stay as they were")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])

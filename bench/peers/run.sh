@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the peers, builds the bridge, times everything and writes docs/benchmarks.md. What is
+# Installs the peers, builds the library, times everything and writes docs/benchmarks.md. What is
 # installed or built is kept under build/ for the next time.
 #
 #   bench/peers/run.sh [--quick] [--only TEXT] [--threads 1 2]
@@ -10,11 +10,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 readonly here=bench/peers release=build/release folder=build/peers
 readonly python=build/setup/venv/bin/python  # made by tools/setup.sh
-readonly bridge=$PWD/$release/bench/peers/gnomon_peers_bridge.so
+readonly library=$PWD/$release/bench/peers/gnomon_peers.so
 
 grep -qs '^GNOMON_BENCH:BOOL=ON' $release/CMakeCache.txt || cmake --preset dev
-cmake --build $release --target gnomon_peers_bridge
+cmake --build $release --target gnomon_peers
 $python $here/install.py $folder
-$folder/venvs/numbers/bin/python $here/compare.py $folder "$bridge" "$@"
+$folder/venvs/numbers/bin/python $here/compare.py $folder "$library" "$@"
 $python $here/report.py $folder/results.json docs/benchmarks.md
 echo "peers: wrote docs/benchmarks.md" >&2

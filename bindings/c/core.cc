@@ -4,9 +4,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "bindings/c/handles.h"
+#include "gnomon/angles.h"
 #include "gnomon/embedding/sinusoidal.h"
 #include "gnomon/isa.h"
 #include "gnomon/parallel.h"
@@ -171,6 +173,26 @@ gnomon_status gnomon_rotary_table_get(const gnomon_rotary_table* table,
 }
 
 void gnomon_rotary_table_destroy(gnomon_rotary_table* table) { delete table; }
+
+gnomon_status gnomon_cos_sin(const gnomon_tensor* positions,
+                             const gnomon_frequencies* frequencies, const gnomon_tensor* cos,
+                             const gnomon_tensor* sin) {
+  return guarded([&] {
+    const auto ids = gnomon::c::numbers<std::int64_t>("positions", positions);
+    const gnomon::RotarySchedule& by = given("frequencies", frequencies).schedule;
+    if (!by.axes.empty()) gnomon::refuse("c", "frequencies must have one axis", "several");
+    if (!by.growth.empty())
+      gnomon::refuse("c", "frequencies must have no growth", "those of xPos");
+    const gnomon::Tensor cosines = tensor("cos", cos), sines = tensor("sin", sin);
+    constexpr gnomon::internal::Argument of_cos{"c", "cos"}, of_sin{"c", "sin"};
+    gnomon::internal::by_type(of_cos, cosines, [&]<typename T>(T) {
+      gnomon::fill_cos_sin(
+          std::span<const std::int64_t>(ids), std::span<const double>(by.inv_freq),
+          gnomon::internal::write<T, 2>(of_cos, cosines),
+          gnomon::internal::write<T, 2>(of_sin, sines), gnomon::Angles::exact, by.table_scale);
+    });
+  });
+}
 
 gnomon_status gnomon_rotate(const gnomon_tensor* q, const gnomon_tensor* k,
                             const gnomon_rotary_table* table, gnomon_direction direction) {

@@ -93,6 +93,44 @@ static void test_axes(void) {
   gnomon_frequencies_destroy(frequencies);
 }
 
+/* cos and sin without a table, in each type, to columns of one tensor. */
+static void test_cos_sin(void) {
+  gnomon_rotary_spec spec = {.rotary_dim = 4, .pairing = GNOMON_HALVES};
+  gnomon_tensor inv_freq = make_tensor(2, 64, 1, 2, 0, 0, 0);
+  doubles(&inv_freq)[0] = 1, doubles(&inv_freq)[1] = 0.25;
+  gnomon_frequencies* frequencies = NULL;
+  OK(gnomon_frequencies_from(&spec, &inv_freq, NULL, 2.0, &frequencies));
+  gnomon_tensor positions = make_positions(tokens);
+  int64_t strides[] = {4, 1};
+  gnomon_tensor cosine = make_tensor(2, 64, 2, tokens, 4, 0, 0), sine = cosine;
+  cosine.shape[1] = 2, cosine.strides = sine.strides = strides;
+  sine.byte_offset = 2 * sizeof(double);
+  OK(gnomon_cos_sin(&positions, frequencies, &cosine, &sine));
+  for (int t = 0; t < tokens; ++t)
+    for (int i = 0; i < 2; ++i) {
+      const double angle = t * doubles(&inv_freq)[i];
+      CHECK(fabs(doubles(&cosine)[4 * t + i] - 2 * cos(angle)) < 1e-13);
+      CHECK(fabs(doubles(&cosine)[4 * t + 2 + i] - 2 * sin(angle)) < 1e-13);
+    }
+  gnomon_tensor rounded = make_tensor(4, 16, 2, tokens, 2, 0, 0), rounded_sine = rounded;
+  rounded_sine.data = calloc(2 * tokens, sizeof(uint16_t));
+  OK(gnomon_cos_sin(&positions, frequencies, &rounded, &rounded_sine));
+  CHECK(((uint16_t*)rounded.data)[0] == 0x4000); /* 2 in bfloat16 */
+  CHECK(((uint16_t*)rounded_sine.data)[0] == 0);
+
+  REFUSED(gnomon_cos_sin(&positions, frequencies, &rounded, &sine), "sin must have elements");
+  REFUSED(gnomon_cos_sin(&positions, NULL, &cosine, &sine), "frequencies must be given");
+  gnomon_tensor fewer = make_positions(tokens - 1);
+  CHECK(gnomon_cos_sin(&fewer, frequencies, &cosine, &sine) == GNOMON_INVALID_ARGUMENT);
+  gnomon_frequencies_destroy(frequencies);
+
+  gnomon_tensor axes = make_tensor(0, 32, 1, 2, 0, 0, 0);
+  ((int32_t*)axes.data)[1] = 1;
+  OK(gnomon_frequencies_from(&spec, &inv_freq, &axes, 1, &frequencies));
+  REFUSED(gnomon_cos_sin(&positions, frequencies, &cosine, &sine), "one axis");
+  gnomon_frequencies_destroy(frequencies);
+}
+
 static void test_tables(void) {
   gnomon_tensor positions = make_positions(3);
   gnomon_tensor table = make_tensor(2, 32, 2, 3, 4, 0, 0);
@@ -250,6 +288,7 @@ int main(void) {
   CHECK(strlen(gnomon_version()) >= 5 && strlen(gnomon_isa()) >= 4);
   test_rotation();
   test_axes();
+  test_cos_sin();
   test_tables();
   test_attention();
   test_bias();

@@ -2,82 +2,52 @@
 
 from __future__ import annotations
 
-import ctypes
+import json
+import math
 import os
 import time
 from collections.abc import Callable
-from ctypes import POINTER, Structure, byref, c_double, c_int64, c_void_p
+from ctypes import byref
 
 import numpy as np
 
 from arrays import Inputs, from_storage
-from attention import BUCKETS, CHECKED_HEADS
-from cases import ATTENTION_HEADS, BASE, KEY_HEADS, QUERY_HEADS, Case
+from attention import BUCKETS, CHECKED_HEADS, MAX_DISTANCE
+from c_api import (
+    ADJACENT,
+    FORWARD,
+    HALVES,
+    INTERLEAVED,
+    INVERSE,
+    AttentionGradient,
+    AttentionInput,
+    Handle,
+    Library,
+    RotarySpec,
+    Tensor,
+    pointers,
+    positions,
+)
+from cases import ATTENTION_HEADS, BASE, Case
 from contender import Contender, Peer, Run
 
-Kernel = Callable[..., int]
-DTYPES = {"f32": 1, "f16": 2, "bf16": 3}
+T5 = {
+    "kind": "t5",
+    "heads": ATTENTION_HEADS,
+    "direction": "causal",
+    "buckets": BUCKETS,
+    "max_distance": MAX_DISTANCE,
+}
 
 
-class Heads(Structure):
-    _fields_ = [
-        ("q", c_void_p),
-        ("k", c_void_p),
-        ("dtype", c_int64),
-        ("heads_outside", c_int64),
-        ("batch", c_int64),
-        ("tokens", c_int64),
-        ("query_heads", c_int64),
-        ("key_heads", c_int64),
-        ("size", c_int64),
-    ]
+def frequencies(library: Library, case: Case) -> Handle:
+    pairing = ADJACENT if case.pairing == "adjacent" else HALVES
+    spec = RotarySpec(rotary_dim=case.size, pairing=pairing, base=BASE)
+    return library.make("frequencies", "frequencies_create", byref(spec))
 
 
-class Attention(Structure):
-    _fields_ = [(name, c_void_p) for name in ("q", "k", "v", "out", "lse")]
-    _fields_ += [(name, c_int64) for name in ("tokens", "heads", "size")]
-    _fields_ += [
-        (name, c_void_p)
-        for name in ("table", "out_grad", "q_grad", "k_grad", "v_grad", "table_grad")
-    ]
-
-
-def load() -> ctypes.CDLL:
-    bridge = ctypes.CDLL(os.environ["GNOMON_BRIDGE"])
-    i, p = c_int64, c_void_p
-    signatures = {
-        "gnomon_set_threads": (None, [i]),
-        "gnomon_rotary_table": (p, [i, i, c_double, i, i]),
-        "gnomon_free_table": (None, [p]),
-        "gnomon_table_values": (p, [p]),
-        "gnomon_rotate": (i, [POINTER(Heads), p, i, i]),
-        "gnomon_sinusoidal": (i, [p, i, i, i, i]),
-        "gnomon_cos_sin": (i, [p, p, i, i, c_double, i, i]),
-        "gnomon_add_table": (i, [p, p, i, i, i, i]),
-        "gnomon_attention": (i, [POINTER(Attention), i]),
-        "gnomon_touch": (i, [p, i, i]),
-        "gnomon_fill": (i, [p, i, i]),
-        "gnomon_isa": (ctypes.c_char_p, []),
-        "gnomon_version": (ctypes.c_char_p, []),
-        "gnomon_compiler": (ctypes.c_char_p, []),
-    }
-    for name, (result, arguments) in signatures.items():
-        function = getattr(bridge, name)
-        function.restype, function.argtypes = result, arguments
-    return bridge
-
-
-class Table:
-    """A RotaryTable, freed with its last reader."""
-
-    def __init__(self, bridge: ctypes.CDLL, case: Case) -> None:
-        self.bridge = bridge
-        self.address = bridge.gnomon_rotary_table(
-            case.size, case.pairing == "adjacent", BASE, case.start, case.tokens
-        )
-
-    def __del__(self) -> None:
-        self.bridge.gnomon_free_table(self.address)
+def rotary_table(library: Library, of: Handle, ids: Tensor) -> Handle:
+    return library.make("rotary_table", "rotary_table_create", of, byref(ids))
 
 
 class Gnomon(Contender):
@@ -94,104 +64,119 @@ class Gnomon(Contender):
     own_table = True
     is_peer = False
 
-    def __init__(self, bridge: ctypes.CDLL) -> None:
-        self.bridge = bridge
+    def __init__(self, library: Library) -> None:
+        self.library = library
 
     def prepare(self, inputs: Inputs) -> Run:
-        """Each kernel of the bridge takes a number of calls to make, last."""
-        if inputs.case.attends:
-            return self.prepare_attention(inputs)
         return getattr(self, "prepare_" + inputs.case.work.removesuffix("_backward"))(inputs)
 
     def prepare_rotate(self, inputs: Inputs) -> Run:
-        case, bridge = inputs.case, self.bridge
+        case, library = inputs.case, self.library
         arrays = [stored.copy() for stored in inputs.stored]
-        table = Table(bridge, case)
-        heads = Heads(
-            arrays[0].ctypes.data,
-            arrays[1].ctypes.data,
-            DTYPES[case.dtype],
-            case.layout == "HTD",
-            1,
-            case.tokens,
-            QUERY_HEADS,
-            KEY_HEADS,
-            case.size,
+        tokens_first = (
+            arrays if case.layout == "THD" else [array.swapaxes(1, 2) for array in arrays]
         )
-        arguments = (byref(heads), table.address, int(case.work == "rotate_backward"))
-        rotate = bridge.gnomon_rotate
+        q, k = (Tensor(array, case.dtype) for array in tokens_first)
+        ids = positions(case.start, case.tokens)
+        table = rotary_table(library, frequencies(library, case), ids)
+        direction = INVERSE if case.work == "rotate_backward" else FORWARD
+        arguments = (byref(q), byref(k), table, direction)
+        rotate, fail = library.functions.gnomon_rotate, library.fail
 
         def reset() -> None:
             for array, stored in zip(arrays, inputs.stored, strict=True):
                 np.copyto(array, stored)
 
         def results(rows: list[int]) -> list[np.ndarray]:
-            assert table.address
             return [from_storage(inputs.tokens_of(array, rows), case.dtype) for array in arrays]
 
         return Run(
-            lambda: rotate(*arguments, 1), results, reset, loop=self.loop(rotate, arguments)
+            lambda: rotate(*arguments) and fail(), results, reset, loop=self.loop(*arguments)
         )
 
+    def loop(self, *arguments: object) -> Callable[[int], int] | None:
+        return None
+
     def prepare_sinusoidal_table(self, inputs: Inputs) -> Run:
-        case = inputs.case
-        out = np.empty((case.tokens, case.size), np.float32)
-        arguments = (out.ctypes.data, case.tokens, case.size, case.start)
-        fill = self.bridge.gnomon_sinusoidal
-        return Run(lambda: fill(*arguments, 1), lambda rows: [out[rows]])
+        case, library = inputs.case, self.library
+        ids = positions(case.start, case.tokens)
+        out = Tensor(np.empty((case.tokens, case.size), np.float32))
+        arguments = (byref(ids), INTERLEAVED, BASE, byref(out))
+        return Run(
+            lambda: library.call("sinusoidal", *arguments), lambda rows: [out.array[rows]]
+        )
 
     def prepare_rotary_table(self, inputs: Inputs) -> Run:
-        case = inputs.case
-        cosines, sines = (np.empty((case.tokens, case.size // 2), np.float32) for _ in "cs")
-        fill = self.bridge.gnomon_cos_sin
-        arguments = (cosines.ctypes.data, sines.ctypes.data, case.tokens, case.size, BASE)
+        case, library = inputs.case, self.library
+        ids, of = positions(case.start, case.tokens), frequencies(library, case)
+        parts = [Tensor(np.empty((case.tokens, case.size // 2), np.float32)) for _ in "cs"]
+        arguments = (byref(ids), of, *map(byref, parts))
         return Run(
-            lambda: fill(*arguments, case.start, 1), lambda rows: [cosines[rows], sines[rows]]
+            lambda: library.call("cos_sin", *arguments),
+            lambda rows: [part.array[rows] for part in parts],
         )
 
     def prepare_add_table(self, inputs: Inputs) -> Run:
-        case, table = inputs.case, inputs.table
-        assert table is not None
-        x = inputs.stored[0].copy()
-        arguments = (x.ctypes.data, table.ctypes.data, case.batch, case.tokens, case.size)
-        add = self.bridge.gnomon_add_table
+        library, stored = self.library, inputs.stored[0]
+        assert inputs.table is not None
+        x, table = Tensor(stored.copy()), Tensor(inputs.table)
+        arguments = (byref(x), byref(table), 1.0)
         return Run(
-            lambda: add(*arguments, 1),
-            lambda rows: [x[0][rows]],
-            lambda: np.copyto(x, inputs.stored[0]),
+            lambda: library.call("add_table", *arguments),
+            lambda rows: [x.array[0][rows]],
+            lambda: np.copyto(x.array, stored),
         )
 
     def prepare_attention(self, inputs: Inputs) -> Run:
-        case = inputs.case
-        arrays = [np.ascontiguousarray(stored) for stored in inputs.stored]
-        out, q_grad, k_grad, v_grad = (np.zeros_like(arrays[0]) for _ in range(4))
-        lse = np.zeros((ATTENTION_HEADS, case.tokens), np.float32)
-        table_grad = np.zeros((BUCKETS, ATTENTION_HEADS), np.float32)
-        kept = [*arrays, out, lse, q_grad, k_grad, v_grad, table_grad, inputs.table]
-        call = Attention(
-            *(array.ctypes.data for array in (*arrays[:3], out, lse)),
-            case.tokens,
-            ATTENTION_HEADS,
-            case.size,
+        """ALiBi."""
+        library, arrays = self.library, inputs.stored
+        q, k, v = (Tensor(array) for array in arrays)
+        out = Tensor(np.zeros_like(arrays[0]))
+        slopes = Tensor(np.empty(ATTENTION_HEADS))
+        library.call("alibi_slopes", ATTENTION_HEADS, 0, byref(slopes))
+        plan = library.make("layer_plan", "layer_plan_create")
+        library.call("layer_plan_set_slopes", plan, byref(slopes))
+        given = AttentionInput(q=q, k=k, v=v)
+        arguments = (byref(given), plan, byref(out), None)
+        return Run(
+            lambda: library.call("attention", *arguments), lambda rows: [out.array[0][rows]]
         )
-        if inputs.table is not None:
-            gradients = (arrays[3], q_grad, k_grad, v_grad, table_grad)
-            call.table = inputs.table.ctypes.data
-            call.out_grad, call.q_grad, call.k_grad, call.v_grad, call.table_grad = (
-                array.ctypes.data for array in gradients
+
+    def prepare_attention_training(self, inputs: Inputs) -> Run:
+        """T5: the plan anew from the trained table, both passes, and the table's gradient."""
+        case, library, arrays = inputs.case, self.library, inputs.stored
+        assert inputs.table is not None
+        q, k, v, out_grad = (Tensor(array) for array in arrays)
+        out, *input_grads = (Tensor(np.zeros_like(arrays[0])) for _ in range(4))
+        lse = Tensor(np.zeros((1, ATTENTION_HEADS, case.tokens), np.float32))
+        table, table_grad = Tensor(inputs.table), Tensor(np.zeros_like(inputs.table))
+        given = AttentionInput(q=q, k=k, v=v)
+        t5 = library.make("encoding", "encoding_from_json", json.dumps(T5).encode())
+        of_table = (t5, pointers(table), 1, case.tokens, case.tokens)
+
+        def train() -> None:
+            plan = library.make("layer_plan", "encoding_lower", *of_table)
+            passes = (byref(given), plan, byref(out), byref(lse))
+            library.call("layer_plan_set_softmax", plan, math.nan, 0, None)
+            library.call("attention", *passes)
+            of_plan = library.make("plan_gradient", "plan_gradient_create")
+            grads = AttentionGradient(**dict(zip("qkv", input_grads, strict=True)))
+            grads.plan = of_plan
+            library.call("attention_backward", *passes, byref(out_grad), byref(grads))
+            table_grad.array[:] = 0
+            library.call(
+                "encoding_lower_backward",
+                *of_table,
+                of_plan,
+                None,
+                pointers(table_grad),
             )
-        attend = self.bridge.gnomon_attention
 
         def results(rows: list[int]) -> list[np.ndarray]:
-            assert kept
-            if inputs.table is None:
-                return [out[0][rows]]
-            return [out[0][rows], q_grad[0][rows], table_grad[:, CHECKED_HEADS]]
+            of_q = input_grads[0].array
+            return [out.array[0][rows], of_q[0][rows], table_grad.array[:, CHECKED_HEADS]]
 
-        return Run(lambda: attend(byref(call), 1), results)
-
-    def loop(self, function: Kernel, arguments: tuple) -> Callable[[int], int] | None:
-        return None
+        return Run(train, results)
 
 
 class GnomonLoop(Gnomon):
@@ -200,8 +185,9 @@ class GnomonLoop(Gnomon):
     def takes(self, case: Case) -> bool:
         return case.rotates and case.tokens <= 16 and super().takes(case)
 
-    def loop(self, function: Kernel, arguments: tuple) -> Callable[[int], int] | None:
-        return lambda count: function(*arguments, count)
+    def loop(self, *arguments: object) -> Callable[[int], int] | None:
+        rotate = self.library.functions.peers_rotate
+        return lambda count: nanoseconds(rotate(*arguments, count))
 
 
 class NewTable(Contender):
@@ -210,24 +196,30 @@ class NewTable(Contender):
     dtypes = ("f32",)
     is_peer = False
 
-    def __init__(self, bridge: ctypes.CDLL) -> None:
-        self.bridge = bridge
+    def __init__(self, library: Library) -> None:
+        self.library = library
 
     def prepare(self, inputs: Inputs) -> Run:
-        case = inputs.case
-        kept = [Table(self.bridge, case)]
+        case, library = inputs.case, self.library
+        ids, of = positions(case.start, case.tokens), frequencies(library, case)
+        kept = [rotary_table(library, of, ids)]
 
         def call() -> None:
-            kept[0] = Table(self.bridge, case)
+            kept[0] = rotary_table(library, of, ids)
 
         def results(rows: list[int]) -> list[np.ndarray]:
-            shape = (2, case.tokens, case.size // 2)
-            address = self.bridge.gnomon_table_values(kept[0].address)
-            floats = ctypes.cast(address, POINTER(ctypes.c_float))
-            values = np.ctypeslib.as_array(floats, shape)
-            return [values[0][rows].copy(), values[1][rows].copy()]
+            shape = (1, case.tokens, case.size // 2)
+            parts = [Tensor(np.empty(shape, np.float32)) for _ in "cs"]
+            library.call("rotary_table_get", kept[0], *map(byref, parts))
+            return [part.array[0][rows] for part in parts]
 
         return Run(call, results)
+
+
+def nanoseconds(answer: int) -> int:
+    if answer < 0:
+        raise ValueError("a call in a loop failed")
+    return answer
 
 
 class Roof(Contender):
@@ -237,19 +229,16 @@ class Roof(Contender):
     works = Gnomon.works[:5]
     is_peer = False
 
-    def __init__(self, bridge: ctypes.CDLL) -> None:
-        self.bridge = bridge
+    def __init__(self, library: Library) -> None:
+        self.functions = library.functions
 
     def prepare(self, inputs: Inputs) -> Run:
         words = inputs.case.bytes // 4
         data = np.ones(words, np.float32)
         writes = inputs.case.work in ("rotary_table", "sinusoidal_table")
-        touch = self.bridge.gnomon_fill if writes else self.bridge.gnomon_touch
-        return Run(
-            lambda: touch(data.ctypes.data, words, 1),
-            None,
-            loop=lambda count: touch(data.ctypes.data, words, count),
-        )
+        touch = self.functions.peers_fill if writes else self.functions.peers_touch
+        loop = lambda count: nanoseconds(touch(data.ctypes.data, words, count))  # noqa: E731
+        return Run(lambda: loop(1), None, loop=loop)
 
 
 class Sgemm(Contender):
@@ -277,18 +266,18 @@ class Sgemm(Contender):
 class GnomonPeer(Peer):
     def __init__(self, threads: int) -> None:
         super().__init__(threads)
-        self.bridge = load()
-        self.bridge.gnomon_set_threads(threads)
+        self.library = Library(os.environ["GNOMON_LIBRARY"])
+        self.library.call("set_threads", threads)
 
     def contenders(self) -> list[Contender]:
-        ours = [contender(self.bridge) for contender in (Gnomon, GnomonLoop, NewTable, Roof)]
+        ours = [contender(self.library) for contender in (Gnomon, GnomonLoop, NewTable, Roof)]
         return [*ours, Sgemm()]
 
     def versions(self) -> dict[str, str]:
         return {
-            "Gnomon": self.bridge.gnomon_version().decode(),
-            "kernels": self.bridge.gnomon_isa().decode(),
-            "compiler": self.bridge.gnomon_compiler().decode(),
+            "Gnomon": self.library.text("gnomon_version"),
+            "kernels": self.library.text("gnomon_isa"),
+            "compiler": self.library.text("peers_compiler"),
         }
 
 
