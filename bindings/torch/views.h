@@ -23,6 +23,7 @@ View<T, Rank> view(const at::Tensor& tensor) {
     extents[axis] = tensor.size(static_cast<std::int64_t>(axis));
     strides[axis] = tensor.stride(static_cast<std::int64_t>(axis));
   }
+  if (extents[Rank - 1] <= 1) strides[Rank - 1] = 1;  // LibTorch's is then arbitrary
   return {static_cast<T*>(tensor.data_ptr()), extents, strides};
 }
 
@@ -46,7 +47,8 @@ void with_element_type(const at::Tensor& tensor, Body&& body) {
 
 // The same tensor with its last axis contiguous.
 inline at::Tensor with_contiguous_rows(const at::Tensor& tensor) {
-  return tensor.dim() && tensor.stride(-1) == 1 ? tensor : tensor.contiguous();
+  const bool contiguous = tensor.dim() && (tensor.size(-1) <= 1 || tensor.stride(-1) == 1);
+  return contiguous ? tensor : tensor.contiguous();
 }
 
 // q, k and v of [B, T, H + 2 Hk, D]: views.
@@ -56,13 +58,23 @@ inline std::array<at::Tensor, 3> split_heads(const at::Tensor& qkv, std::int64_t
           qkv.narrow(2, heads + key_heads, key_heads)};
 }
 
-// Parameter matrices as float views, and fresh gradients of their shapes.
+// Calls body(T(), K()) with the element types of q, and of k and v: the same, or K of 16 bits
+// for T float.
+template <typename Body>
+void with_element_types(const at::Tensor& q, const at::Tensor& k, Body&& body) {
+  if (q.scalar_type() == k.scalar_type())
+    with_element_type(q, [&]<typename T>(T) { body(T(), T()); });
+  else if (k.scalar_type() == at::kHalf)
+    body(float(), Half());
+  else
+    body(float(), BFloat16());
+}
+
+// Parameter matrices as float views, and fresh gradients of their shapes. The caller has
+// converted them (for_kernels).
 inline std::vector<View<const float, 2>> matrices(at::TensorList parameters) {
   std::vector<View<const float, 2>> views;
   for (const at::Tensor& one : parameters) {
-    if (one.scalar_type() != at::kFloat || !one.device().is_cpu())
-      refuse("torch", "an encoding's parameters must be float32 on the CPU for its kernels",
-             std::string_view(one.toString()));
     views.push_back(view<const float, 2>(one));
   }
   return views;
