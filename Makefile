@@ -12,25 +12,26 @@ fuzz := build/fuzz
 gnomon := $(release)/apps/cli/gnomon
 
 .PHONY: help setup setup-lab setup-neon setup-long build lab test build-tests build-asan \
-        build-asan-apps build-neon build-fuzz asan test-neon test-long bench instructions peers format \
+        build-asan-apps build-neon build-fuzz asan test-neon test-torch2 test-long bench instructions peers format \
         check-format install clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make lab           train and compare encodings on the novels in data/, write a report'
-	@echo 'make test          build and run every test, the library's also under the sanitizers'
+	@echo 'make test          build and run every test, those of the library also under the sanitizers'
 	@echo 'make build         the program: $(gnomon)'
 	@echo 'make bench         build and run the benchmarks'
 	@echo 'make instructions  what kernels execute, counted, against what is kept'
 	@echo 'make asan          only the tests under the sanitizers'
 	@echo 'make test-neon     the library for 64-bit ARM, its tests under emulation'
+	@echo 'make test-torch2   adapter and lab with the LibTorch of the newest torch wheel (a download of 1 to 6 GB)'
 	@echo 'make test-long     program and lab under the sanitizers; every test on each instruction set, shuffled'
 	@echo '                   and repeated; NEON; fuzzing; the component core in a fresh Debian root'
 	@echo 'make peers         time Gnomon beside what PyPI offers, write docs/benchmarks.md'
 	@echo 'make format        clang-format over all C++; check-format only looks'
 	@echo 'make install       to PREFIX=$(PREFIX)'
 	@echo 'make setup         install what all of these need; they call it themselves'
-	@echo 'make clean         remove build/release, build/asan, build/asan-apps, build/neon and build/fuzz'
+	@echo 'make clean         remove build/release, build/asan, build/asan-apps, build/neon, build/fuzz and build/torch2'
 
 setup:
 	@tools/setup.sh test
@@ -85,6 +86,9 @@ asan: build-asan
 test-neon: build-neon
 	@ctest --test-dir $(neon) --output-on-failure -j$(JOBS)
 
+test-torch2: setup
+	@JOBS=$(JOBS) tools/torch2.sh $(TORCH_VERSION)
+
 test-long: build-tests build-asan-apps build-fuzz test-neon
 	@ctest --test-dir build/asan-apps --output-on-failure -j$(JOBS) -R '^asan[.]'
 	@tools/test_long.sh $(release) $(fuzz)
@@ -109,4 +113,4 @@ install: build
 	@cmake --install $(release) --prefix $(PREFIX)
 
 clean:
-	@rm -rf $(release) $(asan) build/asan-apps $(neon) $(fuzz)
+	@rm -rf $(release) $(asan) build/asan-apps $(neon) $(fuzz) build/torch2

@@ -46,13 +46,11 @@ TransformerImpl::TransformerImpl(const Settings& settings, model::Scheme scheme,
     : embedding_(
           register_module("embedding", torch::nn::Embedding(vocabulary, settings.width))),
       norm_(register_module("norm", norm(settings.width))),
-      head_(register_module("head", matrix(settings.width, vocabulary))),
-      scheme_(std::move(scheme)) {
-  check(scheme_);
-  if (std::ssize(scheme_.layers) != settings.layers)
+      head_(register_module("head", matrix(settings.width, vocabulary))) {
+  if (std::ssize(scheme.layers) != settings.layers)
     refuse("lab",
            "a scheme must have the model's " + std::to_string(settings.layers) + " layers",
-           std::ssize(scheme_.layers));
+           std::ssize(scheme.layers));
   // Generators of our own: LibTorch's default one is shared by all threads.
   at::Generator shared = at::make_generator<at::CPUGeneratorImpl>(2 * seed);
   draw(embedding_->weight, embedding_deviation, shared);
@@ -68,27 +66,12 @@ TransformerImpl::TransformerImpl(const Settings& settings, model::Scheme scheme,
   }
   draw(head_->weight, deviation, shared);
   at::Generator own = at::make_generator<at::CPUGeneratorImpl>(2 * seed + 1);
-  positions_ = register_module("position", torch::nn::ModuleList());
-  table_ = libtorch::PositionEncoding(before_layers(scheme_), own);
-  positions_->push_back(table_);
-  for (std::int64_t layer = 0; layer < settings.layers; ++layer)
-    blocks_[static_cast<std::size_t>(layer)]->position = position_of(layer, own);
+  position_ = register_module("position", libtorch::PositionScheme(std::move(scheme), own));
 }
 
 TransformerImpl::TransformerImpl(const Settings& settings, const model::Encoding& encoding,
                                  std::uint64_t seed)
     : TransformerImpl(settings, model::every_layer({encoding}, settings.layers), seed) {}
-
-libtorch::PositionEncoding TransformerImpl::position_of(std::int64_t layer,
-                                                        const at::Generator& own) {
-  const model::Mixture mixture = within_layer(scheme_, layer);
-  if (sharing(mixture) == model::Sharing::all_layers)
-    for (std::int64_t before = 0; before < layer; ++before)
-      if (position(before)->mixture() == mixture) return position(before);
-  libtorch::PositionEncoding fresh(mixture, own);
-  positions_->push_back(fresh);
-  return fresh;
-}
 
 at::Tensor TransformerImpl::forward(const at::Tensor& bytes, const ForwardOptions& options) {
   const std::int64_t windows = bytes.size(0), length = bytes.size(1),
@@ -101,18 +84,22 @@ at::Tensor TransformerImpl::forward(const at::Tensor& bytes, const ForwardOption
   };
   at::Tensor embedded =
       rows_of(embedding_->weight, bytes.reshape({-1})).view({windows, length, width});
-  embedded = table_->embed(embedded, 0, options.ids);
-  embedded =
-      blocks_[0]->position->embed(embedded, 0, options.ids);  // of an encoding at both places
+  libtorch::AttendOptions attend{.visibility = options.visibility};
+  if (options.ids.empty()) {
+    embedded = position_->embed(embedded);
+  } else {
+    attend.positions = explicit_ids(options.ids);
+    embedded = position_->embed(embedded, *attend.positions);
+  }
   NormedSum x{embedded.view({rows, width}), {}};
   at::Tensor added;
-  libtorch::AttendOptions attend{.visibility = options.visibility, .ids = options.ids};
-  for (const auto& one : blocks_) {
-    Block& block = *one;
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    Block& block = *blocks_[layer];
     x = add_and_norm(x.sum, added, block.attention_norm);
     const at::Tensor qkv = project(x.normed, block.qkv->weight);
     attend.hidden = x.normed.view({windows, length, width});
-    const at::Tensor attended = block.position->attend_packed(
+    const at::Tensor attended = position_->attend_packed(
+        static_cast<std::int64_t>(layer),
         qkv.view({windows, length, 3 * block.heads, width / block.heads}), block.heads, attend);
     x = add_and_norm(x.sum, project(attended.view({rows, width}), block.attention_out->weight),
                      block.feed_norm);
@@ -130,7 +117,7 @@ std::int64_t TransformerImpl::parameter_count() const {
 
 std::int64_t TransformerImpl::position_parameter_count() const {
   std::int64_t count = 0;
-  for (const at::Tensor& one : positions_->parameters()) count += one.numel();
+  for (const at::Tensor& one : position_->parameters()) count += one.numel();
   return count;
 }
 

@@ -1,5 +1,5 @@
 // The Transformer that the lab trains: bytes in, logits of the next byte (or of a masked one)
-// out; pre-norm, GELU. Position is what gnomon::libtorch::PositionEncoding makes of a scheme,
+// out; pre-norm, GELU. Position is what gnomon::libtorch::PositionScheme makes of a scheme,
 // used as any model would use it.
 //
 // Letters: B windows, T bytes in a window, C width, H heads.
@@ -12,7 +12,7 @@
 
 #include "apps/lab/options.h"
 #include "gnomon/model/scheme.h"
-#include "gnomon/torch/position.h"
+#include "gnomon/torch/scheme.h"
 
 namespace gnomon::lab {
 
@@ -35,11 +35,11 @@ class TransformerImpl : public torch::nn::Module {
   // bytes: [B, T] int64; returns [B, T, 256]. Throws beyond the encodings' capacity.
   at::Tensor forward(const at::Tensor& bytes, const ForwardOptions& options = {});
 
-  const model::Scheme& scheme() const { return scheme_; }
+  const model::Scheme& scheme() const { return position_->scheme(); }
   // What acts before the layers, and within one.
-  const libtorch::PositionEncoding& table() const { return table_; }
+  const libtorch::PositionEncoding& table() const { return position_->table(); }
   const libtorch::PositionEncoding& position(std::int64_t layer) const {
-    return blocks_.at(static_cast<std::size_t>(layer))->position;
+    return position_->layer(layer);
   }
   std::int64_t parameter_count() const;
   // Of the encodings alone.
@@ -52,18 +52,13 @@ class TransformerImpl : public torch::nn::Module {
     std::int64_t heads;
     torch::nn::LayerNorm attention_norm, feed_norm;
     torch::nn::Linear qkv, attention_out, feed_in, feed_out;
-    libtorch::PositionEncoding position{nullptr};  // registered in positions_
   };
-  // The module of a layer's mixture: one it shares, or a new one.
-  libtorch::PositionEncoding position_of(std::int64_t layer, const at::Generator& own);
 
   torch::nn::Embedding embedding_;
   std::vector<std::shared_ptr<Block>> blocks_;
   torch::nn::LayerNorm norm_;
   torch::nn::Linear head_;
-  model::Scheme scheme_;
-  torch::nn::ModuleList positions_;  // of the table, and of layers
-  libtorch::PositionEncoding table_{nullptr};
+  libtorch::PositionScheme position_{nullptr};
 };
 TORCH_MODULE(Transformer);
 

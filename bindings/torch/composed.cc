@@ -2,12 +2,12 @@
 #include <torch/torch.h>
 
 #include <limits>
+#include <optional>
 #include <variant>
 
 #include "bindings/torch/forms.h"
-#include "bindings/torch/functions.h"
+#include "bindings/torch/setting.h"
 #include "gnomon/attention/cosine.h"
-#include "gnomon/error.h"
 
 namespace gnomon::libtorch {
 namespace {
@@ -19,46 +19,77 @@ at::Tensor normalised(const at::Tensor& x) {
   return x / x.norm(2, -1, /*keepdim=*/true).clamp_min(least_norm);
 }
 
-Places places_of(const model::Window& window, const at::Tensor& like) {
-  const auto tensor = [&](const Positions& positions) {
-    return at::tensor(positions.ids, at::kLong).to(like.device());
+// Positions of tokens, and which of them are padding: [B or 1, T].
+struct Tokens {
+  at::Tensor ids, sequences, padding;
+};
+Tokens tokens_of(const Positions& positions, const at::Tensor& like) {
+  const std::vector<std::int64_t> sequences(positions.sequences.begin(),
+                                            positions.sequences.end());
+  const auto tensor = [&](const std::vector<std::int64_t>& numbers) {
+    return at::tensor(numbers, at::kLong)
+        .view({positions.batch, positions.tokens})
+        .to(like.device());
   };
-  return {tensor(window.query_positions()), tensor(window.key_positions())};
+  // The id of padding may be outside a table: it gets that of another token.
+  std::int64_t other = 0;
+  for (std::size_t i = 0; i < positions.ids.size(); ++i)
+    if (positions.sequences[i] != Positions::padding) other = positions.ids[i];
+  Tokens tokens{tensor(positions.ids), tensor(sequences), {}};
+  tokens.padding = tokens.sequences == Positions::padding;
+  tokens.ids = tokens.ids.masked_fill(tokens.padding, other);
+  return tokens;
 }
 
-// Which keys a query does not see: [T, S], by rows.
-at::Tensor hidden_from(const model::Window& window, const AttendOptions& options,
-                       const at::Tensor& like) {
-  const auto whole = like.options().dtype(at::kLong);
+// Which keys a query does not see: [B or 1, 1, T, S]. Rows decide, and sequences.
+at::Tensor hidden_from(const Setting& setting, const Tokens& queries, const Tokens& keys) {
+  const model::Window& window = setting.window;
+  const auto whole = queries.ids.options();
   const at::Tensor distance =
       at::arange(window.keys, whole) -
       (at::arange(window.queries, whole) + window.offset()).unsqueeze(1);
-  at::Tensor hidden = at::zeros_like(distance, at::kBool);
-  if (options.visibility == Visibility::causal) hidden = hidden | (distance > 0);
-  if (options.before) hidden = hidden | (distance < -*options.before);
-  if (options.after) hidden = hidden | (distance > *options.after);
-  return hidden;
+  at::Tensor hidden = queries.sequences.unsqueeze(2) != keys.sequences.unsqueeze(1);
+  hidden = hidden | queries.padding.unsqueeze(2) | keys.padding.unsqueeze(1);
+  if (setting.visibility == Visibility::causal) hidden = hidden | (distance > 0);
+  if (setting.left) hidden = hidden | (distance < -*setting.left);
+  if (setting.right) hidden = hidden | (distance > *setting.right);
+  return hidden.unsqueeze(1);
+}
+
+// Padding is not read, so that a NaN in it reaches nothing. x: [B, T, H, D].
+at::Tensor without_padding(const at::Tensor& x, const Tokens& tokens,
+                           const std::optional<model::BatchPositions>& batch) {
+  return batch ? x.masked_fill(tokens.padding.unsqueeze(-1).unsqueeze(-1), 0) : x;
+}
+
+// What a DenseBias views: [B or 1, H, T, S].
+at::Tensor dense_of(const DenseBias& bias, const at::Tensor& like) {
+  const auto& values = bias.values;
+  const auto sizes = values.extents(), strides = values.strides();
+  return at::from_blob(const_cast<float*>(values.data()),
+                       {sizes[0], sizes[1], sizes[2], sizes[3]},
+                       {strides[0], strides[1], strides[2], strides[3]}, at::kFloat)
+      .to(like.options(), /*non_blocking=*/false, /*copy=*/true);
 }
 
 }  // namespace
 
-at::Tensor attend_composed(const model::Mixture& mixture,
-                           const std::vector<at::Tensor>& parameters, const at::Tensor& q_in,
-                           const at::Tensor& k_in, const at::Tensor& v,
-                           const AttendOptions& options) {
-  if (options.visibility != Visibility::causal &&
-      options.visibility != Visibility::bidirectional)
-    refuse("attention", "visibility must be causal or bidirectional",
-           static_cast<int>(options.visibility));
-  const model::Window window = window_of(q_in, k_in.size(1), options);
-  const AtWork work{mixture, parameters};
-  const LoweredTensors numbers = lowered_tensors(work, window);
+at::Tensor attend_by_operators(const Setting& setting,
+                               const std::vector<at::Tensor>& parameters, const Inputs& in,
+                               const at::Tensor& gates) {
+  const model::Window& window = setting.window;
+  const LoweredTensors numbers =
+      lowered_tensors({setting.mixture, parameters, setting.plan}, window);
   const LayerPlan& lowered = *numbers.plan;
   const RelativeForm& relative = lowered.relative;
-  const Places places = places_of(window, q_in);
-  const auto there = [&](const at::Tensor& x) { return x.to(q_in.options()); };
+  const Tokens query_tokens = tokens_of(window.query_positions(), in.q),
+               key_tokens = tokens_of(window.key_positions(), in.q);
+  const Places places{query_tokens.ids, key_tokens.ids};
+  const auto there = [&](const at::Tensor& x) { return x.to(in.q.options()); };
 
-  at::Tensor q = q_in, k = k_in;
+  at::Tensor q = without_padding(in.q, query_tokens, window.batch),
+             k = without_padding(in.k.to(q.scalar_type()), key_tokens, window.batch);
+  const at::Tensor v = without_padding(in.v.to(q.scalar_type()), key_tokens, window.batch);
   for (const HeadRotation& one : lowered.query_rotations)
     q = std::visit([&](const auto& table) { return turned(q, table); }, one);
   for (const HeadRotation& one : lowered.key_rotations)
@@ -86,21 +117,50 @@ at::Tensor attend_composed(const model::Mixture& mixture,
                                   at::matmul(keys, there(numbers.queries[i]).transpose(-1, -2)),
                                   places);
   scores = scores * at::scalar_tensor(scale, q.options());
-  if (numbers.bias.defined()) {
-    at::Tensor bias = bias_of(lowered.bias, there(numbers.bias), places);
-    if (const at::Tensor gates = gates_of(work, options.hidden, q.size(2)); gates.defined())
-      bias = bias * there(gates).unsqueeze(-1);
-    scores = scores + bias;
-  }
+  at::Tensor bias;
+  if (const auto* dense = std::get_if<DenseBias>(&lowered.bias))
+    bias = dense_of(*dense, q);
+  else if (numbers.bias.defined())
+    bias = bias_of(lowered.bias, there(numbers.bias), places);
+  if (bias.defined() && gates.defined()) bias = bias * there(gates).unsqueeze(-1);
+  if (bias.defined()) scores = scores + bias;
 
-  const at::Tensor hidden = hidden_from(window, options, q);
-  scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
-  const at::Tensor weights = at::softmax(scores, -1).masked_fill(hidden.all(-1, true), 0);
+  const at::Tensor hidden = hidden_from(setting, query_tokens, key_tokens);
+  const at::Tensor nothing = hidden.all(-1, /*keepdim=*/true);
+  // A row without keys: weights of zeros, whose derivatives are zeros too.
+  scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity())
+               .masked_fill(nothing, 0);
+  const at::Tensor weights = at::softmax(scores, -1).masked_fill(hidden, 0);
   at::Tensor out = at::matmul(weights, heads_first(v).repeat_interleave(group, 1));
   for (std::size_t i = 0; i < relative.values.size(); ++i)
     out = out + at::matmul(weight_of_each(relative.values[i], weights, places),
                            there(numbers.values[i]));
   return heads_first(out);
+}
+
+at::Tensor attend_in_operators(const AtWork& work, const Inputs& in,
+                               const AttendOptions& options) {
+  Setting setting{.mixture = work.mixture,
+                  .window = window_of(in.q, in.k.size(1), options),
+                  .plan = work.plan,
+                  .visibility = options.visibility,
+                  .left = options.left,
+                  .right = options.right};
+  const at::Tensor gates = gates_of(work, options.hidden, in.q, in.q.size(2));
+  return attend_by_operators(setting, work.parameters, in, gates);
+}
+
+at::Tensor attend_composed(const model::Mixture& mixture,
+                           const std::vector<at::Tensor>& parameters, const at::Tensor& q,
+                           const at::Tensor& k, const at::Tensor& v,
+                           const AttendOptions& options) {
+  const Inputs in = checked_inputs(q, k, v, options);
+  check_call(mixture, in.q, in.k.size(1), options);
+  AtWork work{mixture, {}};
+  for (const at::Tensor& one : parameters) work.parameters.push_back(for_kernels(one));
+  work.plan = plan_of(work, window_of(in.q, in.k.size(1), options));
+  check_heads(mixture, *work.plan, wanted_shape(options.layout), q, in.q.size(2));
+  return in_layout(attend_in_operators(work, in, options), options.layout);
 }
 
 }  // namespace gnomon::libtorch

@@ -20,23 +20,24 @@ at::Tensor on_device(View<const float, 3> table, const at::Tensor& like) {
       .to(like.options(), /*non_blocking=*/false, /*copy=*/true);
 }
 
-// position(key) - position(query), or of their coordinates along an axis: [T, S].
+// position(key) - position(query), or of their coordinates along an axis:
+// [B or 1, T, S].
 at::Tensor distances(const Places& places, const std::vector<std::int64_t>& coordinates = {}) {
   const auto at = [&](const at::Tensor& positions) {
     if (coordinates.empty()) return positions;
-    return at::tensor(coordinates, positions.options()).index_select(0, positions);
+    return at::tensor(coordinates, positions.options()).index({positions});
   };
-  return at(places.keys).unsqueeze(0) - at(places.queries).unsqueeze(1);
+  return at(places.keys).unsqueeze(1) - at(places.queries).unsqueeze(2);
 }
 
 at::Tensor strip(const at::Tensor& numbers, std::int64_t first, const at::Tensor& distance) {
-  return numbers.index({Slice(), distance - first});
+  return numbers.index({Slice(), distance - first}).transpose(0, 1);
 }
 
-// The column of each pair of a grid: [T, S].
+// The column of each pair of a grid: [B or 1, T, S].
 at::Tensor grid_columns(const GridBias& grid, const Places& places) {
-  const at::Tensor q = (places.queries - grid.leading).unsqueeze(1),
-                   k = (places.keys - grid.leading).unsqueeze(0);
+  const at::Tensor q = (places.queries - grid.leading).unsqueeze(2),
+                   k = (places.keys - grid.leading).unsqueeze(1);
   const auto row = [&](const at::Tensor& x) { return at::div(x, grid.width, "floor"); };
   const auto column = [&](const at::Tensor& x) { return at::remainder(x, grid.width); };
   at::Tensor index = (row(q) - row(k) + (grid.height - 1)) * (2 * grid.width - 1) + column(q) -
@@ -51,25 +52,29 @@ at::Tensor grid_columns(const GridBias& grid, const Places& places) {
 at::Tensor progressive(const ProgressiveBias& form, const at::Tensor& numbers,
                        const Places& places) {
   const std::int64_t pieces = form.pieces();
-  const auto number = [&](std::int64_t i) { return numbers.select(1, i).view({-1, 1, 1}); };
+  const auto number = [&](std::int64_t i) { return numbers.select(1, i).view({1, -1, 1, 1}); };
   const at::Tensor c = number(2 * pieces), threshold = number(2 * pieces + 1);
   const auto psi = [&](const at::Tensor& n) { return at::log1p(c * n); };
-  const at::Tensor back = places.queries.to(numbers.scalar_type()).view({1, -1, 1});
-  const at::Tensor x = psi(distances(places).abs().to(numbers.scalar_type())) /
-                       (psi(at::maximum(back, threshold)) + form.epsilon);  // [H, T, S]
+  const at::Tensor back = places.queries.to(numbers.scalar_type()).unsqueeze(1).unsqueeze(-1);
+  const at::Tensor x =
+      psi(distances(places).abs().to(numbers.scalar_type()).unsqueeze(1)) /
+      (psi(at::where(back >= threshold, back, threshold)) + form.epsilon);  // [B or 1, H, T, S]
   const at::Tensor knots = at::tensor(form.knots, at::kDouble).to(numbers.options());
   const at::Tensor piece =
-      (at::searchsorted(knots, x.detach().contiguous(), false, /*right=*/true) - 1).flatten(1);
+      (at::searchsorted(knots, x.detach().contiguous(), false, /*right=*/true) - 1).flatten(2);
   const auto of_piece = [&](std::int64_t first) {
-    return numbers.slice(1, first, first + pieces).gather(1, piece).view(x.sizes());
+    return numbers.slice(1, first, first + pieces)
+        .expand({piece.size(0), -1, -1})
+        .gather(2, piece)
+        .view(x.sizes());
   };
   return of_piece(0) + of_piece(pieces) * x;
 }
 
-// Which vector each pair meets: [T, S].
+// Which vector each pair meets: [B or 1, 1, T, S].
 at::Tensor rows_of(const RelativeVectors& table, const Places& places) {
   const at::Tensor rows = at::tensor(table.rows, at::kLong).to(places.keys.device());
-  return rows.index({distances(places, table.coordinates) - table.first});
+  return rows.index({distances(places, table.coordinates) - table.first}).unsqueeze(1);
 }
 
 }  // namespace
@@ -100,11 +105,11 @@ at::Tensor turned(const at::Tensor& x, const Vjepa2Table& table) {
 
 at::Tensor bias_of(const BiasForm& form, const at::Tensor& numbers, const Places& places) {
   if (std::holds_alternative<SlopeBias>(form))
-    return -numbers.view({-1, 1, 1}) * distances(places).abs();
+    return -numbers.view({1, -1, 1, 1}) * distances(places).abs().unsqueeze(1);
   if (const auto* one = std::get_if<StripBias>(&form))
     return strip(numbers, one->first, distances(places));
   if (const auto* grid = std::get_if<GridBias>(&form))
-    return numbers.index({Slice(), grid_columns(*grid, places)});
+    return numbers.index({Slice(), grid_columns(*grid, places)}).transpose(0, 1);
   if (const auto* one = std::get_if<ProgressiveBias>(&form))
     return progressive(*one, numbers, places);
   if (const auto* axes = std::get_if<AxesBias>(&form)) {
@@ -128,14 +133,14 @@ at::Tensor met_by_queries(const RelativeVectors& table, const at::Tensor& produc
                           const Places& places) {
   const at::Tensor rows = rows_of(table, places);
   return products.gather(
-      -1, rows.expand({products.size(0), products.size(1), rows.size(0), rows.size(1)}));
+      -1, rows.expand({products.size(0), products.size(1), rows.size(2), rows.size(3)}));
 }
 
 at::Tensor met_by_keys(const RelativeVectors& table, const at::Tensor& products,
                        const Places& places) {
-  const at::Tensor rows = rows_of(table, places).t();
+  const at::Tensor rows = rows_of(table, places).transpose(-1, -2);
   return products
-      .gather(-1, rows.expand({products.size(0), products.size(1), rows.size(0), rows.size(1)}))
+      .gather(-1, rows.expand({products.size(0), products.size(1), rows.size(2), rows.size(3)}))
       .transpose(-1, -2);
 }
 

@@ -10,7 +10,8 @@
 
 namespace gnomon::libtorch {
 
-// The positions of queries [T] and keys [S], int64, on the device of the scores.
+// The positions of queries [B or 1, T] and keys [B or 1, S], int64, on the device of the
+// scores.
 struct Places {
   at::Tensor queries, keys;
 };
@@ -19,8 +20,8 @@ struct Places {
 at::Tensor turned(const at::Tensor& x, const RotaryTable& table);
 at::Tensor turned(const at::Tensor& x, const Vjepa2Table& table);
 
-// The bias [H, T, S], of the form's numbers [H, N] on the device and of the type of the scores.
-// Throws std::invalid_argument for a DenseBias.
+// The bias [B or 1, H, T, S], of the form's numbers [H, N] on the device and of the type of the
+// scores. Throws std::invalid_argument for a DenseBias.
 at::Tensor bias_of(const BiasForm& form, const at::Tensor& numbers, const Places& places);
 
 // Products [B, H, T, R] of queries with a table's vectors, or [B, H, S, R] of keys, brought to

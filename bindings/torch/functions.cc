@@ -13,14 +13,20 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
+// A table with a row for each token of each row of the batch is added to x as one row.
+at::Tensor rows_of_table(const at::Tensor& x, const EmbeddingTable& table) {
+  if (table.tokens == x.size(1)) return x;
+  return x.view({1, x.size(0) * x.size(1), x.size(2)});
+}
+
 struct AddTable : Function<AddTable> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             at::TensorList parameters, SharedSetting setting) {
     save(context, setting);
     context->save_for_backward(parameters.vec());
-    at::Tensor sum = x.clone(at::MemoryFormat::Contiguous);
-    with_element_type(
-        sum, [&]<typename T>(T) { add_table(view<T, 3>(sum), setting->plan->table->view()); });
+    const at::Tensor sum = x.clone(at::MemoryFormat::Contiguous);
+    const at::Tensor rows = rows_of_table(sum, *setting->plan->table);
+    add_table(tensor(rows), setting->plan->table->view());
     return sum;
   }
 
@@ -28,13 +34,21 @@ struct AddTable : Function<AddTable> {
     const SharedSetting setting = saved_setting(context);
     const variable_list parameters = context->get_saved_variables();
     variable_list result{grads[0]};
-    if (!parameters.empty()) {
-      const at::Tensor grad = with_contiguous_rows(grads[0]);
-      EmbeddingTable sum{grad.size(1), grad.size(2), {}};
+    if (at::GradMode::is_enabled()) {
+      const at::Tensor zeros = at::zeros({1}, grads[0].options()).expand(grads[0].sizes());
+      const variable_list of_parameters =
+          differentiable_gradients(parameters, grads[0], [&](const variable_list& inputs) {
+            return add_position_table_composed({setting->mixture, inputs, setting->plan},
+                                               setting->window, zeros);
+          });
+      result.insert(result.end(), of_parameters.begin(), of_parameters.end());
+    } else if (!parameters.empty()) {
+      const EmbeddingTable& table = *setting->plan->table;
+      const at::Tensor grad = rows_of_table(grads[0].contiguous(), table);
+      EmbeddingTable sum{table.tokens, table.channels, {}};
       sum.values.resize(static_cast<std::size_t>(sum.tokens * sum.channels));
       const View<float, 2> sums(sum.values.data(), {sum.tokens, sum.channels});
-      with_element_type(
-          grad, [&]<typename T>(T) { add_table_backward(view<const T, 3>(grad), sums); });
+      add_table_backward(tensor(grad), 1, sums);
       append_parameter_gradients(*setting, parameters, {.table = sums}, result);
     }
     result.emplace_back();  // the setting
@@ -42,36 +56,27 @@ struct AddTable : Function<AddTable> {
   }
 };
 
-AttentionPosition position_of(const Setting& setting, const at::Tensor& gates) {
-  const LayerPlan& lowered = *setting.plan;
-  AttentionPosition position;
-  if (lowered.query_rotary) position.query_rotary = &*lowered.query_rotary;
-  if (lowered.key_rotary) position.key_rotary = &*lowered.key_rotary;
-  position.bias = lowered.bias;
-  if (!lowered.relative.empty()) position.relative = &lowered.relative;
-  if (gates.defined()) position.gates = view<const float, 3>(gates);
-  if (setting.queries) position.queries = &*setting.queries;
-  if (setting.keys) position.keys = &*setting.keys;
-  return position;
-}
-
 // Rotations that attention() does not apply itself.
 using Rotations = std::vector<HeadRotation>;
 
 at::Tensor rotated(const at::Tensor& x, const Rotations& rotations) {
   if (rotations.empty()) return x;
   const at::Tensor out = x.clone(at::MemoryFormat::Contiguous);
-  with_element_type(x, [&]<typename T>(T) {
-    for (const HeadRotation& one : rotations)
-      std::visit([&](const auto& table) { rotate(view<T, 4>(out), table); }, one);
-  });
+  for (const HeadRotation& one : rotations)
+    std::visit([&](const auto& table) { rotate(tensor(out), table); }, one);
   return out;
 }
 
-template <typename T>
-void rotated_backward(View<T, 4> grad, const Rotations& rotations) {
+// The gradients of one rotation.
+void rotated_backward(const at::Tensor& grad, const RotaryTable& table) {
+  rotate(tensor(grad), table, Direction::inverse);
+}
+void rotated_backward(const at::Tensor& grad, const Vjepa2Table& table) {
+  rotate_backward(tensor(grad), table);
+}
+void rotated_backward(const at::Tensor& grad, const Rotations& rotations) {
   for (auto one = rotations.rbegin(); one != rotations.rend(); ++one)
-    std::visit([&](const auto& table) { rotate_backward(grad, table); }, *one);
+    std::visit([&](const auto& table) { rotated_backward(grad, table); }, *one);
 }
 
 // Cosine attention's queries and keys are scaled to length 1.
@@ -79,72 +84,90 @@ at::Tensor normalised(const Setting& setting, const at::Tensor& x,
                       std::span<const double> scales) {
   if (setting.plan->cosine.empty()) return x;
   const at::Tensor out = at::empty(x.sizes(), x.options());
-  with_element_type(
-      x, [&]<typename T>(T) { normalise(view<const T, 4>(x), scales, view<T, 4>(out)); });
+  normalise(tensor(x), scales, tensor(out));
   return out;
+}
+
+// Keys or values in the type that attention reads: their own, unless they are rotated or
+// normalised here, or another type is wanted.
+at::Tensor as_read(const Setting& setting, const at::Tensor& x, at::ScalarType query_type) {
+  const bool changed = !setting.plan->cosine.empty() || !setting.plan->key_rotations.empty();
+  return changed ? x.to(query_type) : x;
 }
 
 struct Attended {
   at::Tensor out, lse;
 };
-Attended attended(const Setting& setting, const at::Tensor& q_in, const at::Tensor& k_in,
-                  const at::Tensor& v, const at::Tensor& gates) {
+Attended attended(const Setting& setting, const Inputs& in, const at::Tensor& gates) {
   const LayerPlan& plan = *setting.plan;
-  const at::Tensor q = normalised(setting, rotated(q_in, plan.query_rotations), plan.cosine);
-  const at::Tensor k = normalised(setting, rotated(k_in, plan.key_rotations), {});
+  const at::ScalarType type = in.q.scalar_type();
+  const at::Tensor v = with_contiguous_rows(as_read(setting, in.v, type));
+  const at::Tensor q = normalised(
+      setting, rotated(with_contiguous_rows(in.q), plan.query_rotations), plan.cosine);
+  const at::Tensor k = normalised(
+      setting, rotated(with_contiguous_rows(as_read(setting, in.k, type)), plan.key_rotations),
+      {});
   Attended result;
   at::Tensor& out = result.out =
       at::empty({q.size(0), q.size(1), q.size(2), v.size(3)}, q.options());
-  with_element_type(q, [&]<typename T>(T) {
-    using Sum = Accumulator<T>;
-    result.lse = at::empty({q.size(0), q.size(2), q.size(1)},
-                           std::is_same_v<Sum, double> ? at::kDouble : at::kFloat);
-    attention(view<const T, 4>(q), view<const T, 4>(k), view<const T, 4>(v), setting.mask,
-              position_of(setting, gates), {.scale = setting.softmax_scale}, view<T, 4>(out),
-              view<Sum, 3>(result.lse));
-  });
+  const bool in_double = q.scalar_type() == at::kDouble;
+  result.lse =
+      at::empty({q.size(0), q.size(2), q.size(1)}, in_double ? at::kDouble : at::kFloat);
+  attention({.q = tensor(q), .k = tensor(k), .v = tensor(v), .gates = tensor(gates)}, plan,
+            tensor(out), tensor(result.lse));
   return result;
 }
 
-// The gradients of q, k and v, of any strides, are written; those of the gates and the
-// parameters appended to `result`.
-void attended_backward(const Setting& setting, const at::Tensor& q_in, const at::Tensor& k_in,
-                       const at::Tensor& v, const Attended& forward, const at::Tensor& grad,
-                       const at::Tensor& gates, at::TensorList parameters,
-                       const std::array<at::Tensor, 3>& grads, variable_list& result) {
+// The gradients of q, k and v, of any strides and the type of q, are written; those of the
+// gates and the parameters appended to `result`.
+void attended_backward(const Setting& setting, const Inputs& in, const Attended& forward,
+                       const at::Tensor& grad, const at::Tensor& gates,
+                       at::TensorList parameters, const std::array<at::Tensor, 3>& grads,
+                       variable_list& result) {
   const at::Tensor &out = forward.out, &lse = forward.lse;
   const at::Tensor out_grad = with_contiguous_rows(grad);
   const LayerPlan& plan = *setting.plan;
-  const at::Tensor q_rotated = rotated(q_in, plan.query_rotations);
-  const at::Tensor k_rotated = rotated(k_in, plan.key_rotations);
+  const at::ScalarType type = in.q.scalar_type();
+  const at::Tensor v = with_contiguous_rows(in.v.to(type));
+  const at::Tensor q_rotated = rotated(with_contiguous_rows(in.q), plan.query_rotations);
+  const at::Tensor k_rotated = rotated(with_contiguous_rows(in.k.to(type)), plan.key_rotations);
   const at::Tensor q = normalised(setting, q_rotated, plan.cosine);
   const at::Tensor k = normalised(setting, k_rotated, {});
   model::LayerGradient lowered;
   const at::Tensor gates_grad = gates.defined() ? at::empty_like(gates) : at::Tensor();
-  PositionGradient wanted;
+  AttentionGradient wanted{.q = tensor(grads[0]),
+                           .k = tensor(grads[1]),
+                           .v = tensor(grads[2]),
+                           .gates = tensor(gates_grad)};
   if (!parameters.empty()) {
     wanted.bias = &lowered.bias;
     if (!plan.relative.empty()) wanted.relative = &lowered.relative;
   }
-  if (gates.defined()) wanted.gates = view<float, 3>(gates_grad);
-  with_element_type(q, [&]<typename T>(T) {
-    attention_backward(
-        view<const T, 4>(q), view<const T, 4>(k), view<const T, 4>(v), setting.mask,
-        position_of(setting, gates), {.scale = setting.softmax_scale}, view<const T, 4>(out),
-        view<const Accumulator<T>, 3>(lse), view<const T, 4>(out_grad), view<T, 4>(grads[0]),
-        view<T, 4>(grads[1]), view<T, 4>(grads[2]), wanted);
-    if (const auto& scales = plan.cosine; !scales.empty()) {
-      lowered.cosine.resize(scales.size());
-      normalise_backward(view<const T, 4>(q_rotated), scales, view<const T, 4>(grads[0]),
-                         view<T, 4>(grads[0]), lowered.cosine);
-      normalise_backward(view<const T, 4>(k_rotated), {}, view<const T, 4>(grads[1]),
-                         view<T, 4>(grads[1]));
-    }
-    rotated_backward(view<T, 4>(grads[0]), plan.query_rotations);
-    rotated_backward(view<T, 4>(grads[1]), plan.key_rotations);
-  });
+  attention_backward({.q = tensor(q), .k = tensor(k), .v = tensor(v), .gates = tensor(gates)},
+                     plan, tensor(out), tensor(lse), tensor(out_grad), wanted);
+  if (const auto& scales = plan.cosine; !scales.empty()) {
+    lowered.cosine.resize(scales.size());
+    normalise_backward(tensor(q_rotated), tensor(grads[0]), scales, tensor(grads[0]),
+                       lowered.cosine);
+    normalise_backward(tensor(k_rotated), tensor(grads[1]), {}, tensor(grads[1]));
+  }
+  rotated_backward(grads[0], plan.query_rotations);
+  rotated_backward(grads[1], plan.key_rotations);
   if (gates.defined()) result.push_back(gates_grad);
   append_parameter_gradients(setting, parameters, lowered, result);
+}
+
+// The positions of the last `tokens` of each row.
+Positions last_of(const Positions& all, std::int64_t tokens) {
+  if (all.tokens == tokens) return all;
+  Positions last{.batch = all.batch, .tokens = tokens, .ids = {}, .sequences = {}};
+  for (std::int64_t b = 0; b < all.batch; ++b) {
+    const std::int64_t end = (b + 1) * all.tokens, begin = end - tokens;
+    last.ids.insert(last.ids.end(), all.ids.begin() + begin, all.ids.begin() + end);
+    last.sequences.insert(last.sequences.end(), all.sequences.begin() + begin,
+                          all.sequences.begin() + end);
+  }
+  return last;
 }
 
 // An input of a Function that may be missing: a list of one tensor or none.
@@ -154,17 +177,25 @@ std::vector<at::Tensor> list_of(const at::Tensor& one) {
   return {one};
 }
 
+// Operators in float for types of 16 bits.
+at::Tensor composed(const Setting& setting, const Inputs& in, const at::Tensor& gates,
+                    at::TensorList parameters) {
+  const at::ScalarType type = in.q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return attend_by_operators(setting, parameters.vec(),
+                             {in.q.to(type), in.k.to(type), in.v.to(type)}, gates)
+      .to(in.q.scalar_type());
+}
+
 struct Attend : Function<Attend> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& q_in,
-                            const at::Tensor& k_in, const at::Tensor& v_in,
-                            at::TensorList gates, at::TensorList parameters,
-                            SharedSetting setting) {
-    const at::Tensor q = with_contiguous_rows(q_in), k = with_contiguous_rows(k_in),
-                     v = with_contiguous_rows(v_in);
-    const Attended result = attended(*setting, q, k, v, one_of(gates));
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
+                            const at::Tensor& v, at::TensorList gates,
+                            at::TensorList parameters, SharedSetting setting) {
+    const Attended result = attended(*setting, {q, k, v}, one_of(gates));
     save(context, setting);
-    variable_list kept{q, k, v, result.out, result.lse, one_of(gates)};
+    context->saved_data["gated"] = !gates.empty();
+    variable_list kept{q, k, v, one_of(gates)};
     kept.insert(kept.end(), parameters.begin(), parameters.end());
+    kept.insert(kept.end(), {result.out, result.lse});
     context->save_for_backward(std::move(kept));
     return result.out;
   }
@@ -172,14 +203,25 @@ struct Attend : Function<Attend> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const SharedSetting setting = saved_setting(context);
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2];
-    const auto fresh = [](const at::Tensor& like) {
-      return at::empty(like.sizes(), like.options());
-    };
-    variable_list result{fresh(q), fresh(k), fresh(v)};
-    attended_backward(*setting, q, k, v, {saved[3], saved[4]}, grads[0], saved[5],
-                      at::TensorList(saved).slice(6), {result[0], result[1], result[2]},
-                      result);
+    const variable_list inputs(saved.begin(), saved.end() - 2);
+    variable_list result;
+    if (at::GradMode::is_enabled()) {
+      result = differentiable_gradients(inputs, grads[0], [&](const variable_list& x) {
+        return composed(*setting, {x[0], x[1], x[2]}, x[3], at::TensorList(x).slice(4));
+      });
+      if (!context->saved_data["gated"].toBool()) result.erase(result.begin() + 3);
+    } else {
+      const at::Tensor &q = inputs[0], &k = inputs[1], &v = inputs[2];
+      const auto fresh = [&](const at::Tensor& like) {
+        return at::empty(like.sizes(), q.options());
+      };
+      result = {fresh(q), fresh(k), fresh(v)};
+      attended_backward(*setting, {q, k, v}, {saved.end()[-2], saved.end()[-1]}, grads[0],
+                        inputs[3], at::TensorList(inputs).slice(4),
+                        {result[0], result[1], result[2]}, result);
+      result[1] = result[1].to(k.scalar_type());
+      result[2] = result[2].to(v.scalar_type());
+    }
     result.emplace_back();  // the setting
     return result;
   }
@@ -187,16 +229,17 @@ struct Attend : Function<Attend> {
 
 // q, k and v within one tensor [B, T, H + 2 Hk, D], and their gradients within another.
 struct AttendPacked : Function<AttendPacked> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv_in,
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv,
                             std::int64_t key_heads, at::TensorList gates,
                             at::TensorList parameters, SharedSetting setting) {
-    const at::Tensor qkv = with_contiguous_rows(qkv_in);
-    const auto [q, k, v] = split_heads(qkv, key_heads);
-    const Attended result = attended(*setting, q, k, v, one_of(gates));
+    const auto [q, k, v] = split_heads(with_contiguous_rows(qkv), key_heads);
+    const Attended result = attended(*setting, {q, k, v}, one_of(gates));
     save(context, setting);
     context->saved_data["key_heads"] = key_heads;
-    variable_list kept{qkv, result.out, result.lse, one_of(gates)};
+    context->saved_data["gated"] = !gates.empty();
+    variable_list kept{qkv, one_of(gates)};
     kept.insert(kept.end(), parameters.begin(), parameters.end());
+    kept.insert(kept.end(), {result.out, result.lse});
     context->save_for_backward(std::move(kept));
     return result.out;
   }
@@ -204,12 +247,24 @@ struct AttendPacked : Function<AttendPacked> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const SharedSetting setting = saved_setting(context);
     const variable_list saved = context->get_saved_variables();
+    const variable_list inputs(saved.begin(), saved.end() - 2);
     const std::int64_t key_heads = context->saved_data["key_heads"].toInt();
-    const auto [q, k, v] = split_heads(saved[0], key_heads);
-    variable_list result{at::empty(saved[0].sizes(), saved[0].options()), {}};
-    attended_backward(*setting, q, k, v, {saved[1], saved[2]}, grads[0], saved[3],
-                      at::TensorList(saved).slice(4), split_heads(result[0], key_heads),
-                      result);
+    variable_list result;
+    if (at::GradMode::is_enabled()) {
+      result = differentiable_gradients(inputs, grads[0], [&](const variable_list& x) {
+        const auto [q, k, v] = split_heads(x[0], key_heads);
+        return composed(*setting, {q, k, v}, x[1], at::TensorList(x).slice(2));
+      });
+      if (!context->saved_data["gated"].toBool()) result.erase(result.begin() + 1);
+      result.insert(result.begin() + 1, at::Tensor());  // key_heads
+    } else {
+      const at::Tensor& qkv = inputs[0];
+      const auto [q, k, v] = split_heads(qkv, key_heads);
+      result = {at::empty(qkv.sizes(), qkv.options()), {}};
+      attended_backward(*setting, {q, k, v}, {saved.end()[-2], saved.end()[-1]}, grads[0],
+                        inputs[1], at::TensorList(inputs).slice(2),
+                        split_heads(result[0], key_heads), result);
+    }
     result.emplace_back();  // the setting
     return result;
   }
@@ -217,19 +272,12 @@ struct AttendPacked : Function<AttendPacked> {
 
 SharedSetting setting_of(const AtWork& work, const at::Tensor& queries, std::int64_t keys,
                          const AttendOptions& options) {
-  Setting setting{.mixture = work.mixture, .window = window_of(queries, keys, options)};
-  setting.plan = plan_of(work, setting.window);
-  setting.mask = {.visibility = options.visibility,
-                  .offset = setting.window.offset(),
-                  .before = options.before,
-                  .after = options.after};
-  setting.softmax_scale = setting.plan->cosine.empty()
-                              ? setting.window.softmax_scale * setting.plan->softmax_factor
-                              : 1;
-  if (!options.ids.empty()) {
-    setting.queries = setting.window.query_positions();
-    setting.keys = setting.window.key_positions();
-  }
+  Setting setting{.mixture = work.mixture,
+                  .window = window_of(queries, keys, options),
+                  .visibility = options.visibility,
+                  .left = options.left,
+                  .right = options.right};
+  setting.plan = plan_of(work, setting.window, mask_of(setting.window, options));
   return std::make_shared<const Setting>(std::move(setting));
 }
 
@@ -237,16 +285,39 @@ SharedSetting setting_of(const AtWork& work, const at::Tensor& queries, std::int
 
 model::Window window_of(const at::Tensor& queries, std::int64_t keys,
                         const AttendOptions& options) {
-  return {.queries = queries.size(1),
-          .keys = keys,
-          .ids = options.ids,
-          .softmax_scale = options.softmax_scale.value_or(softmax_scale(queries.size(3)))};
+  model::Window window{
+      .queries = queries.size(1),
+      .keys = keys,
+      .softmax_scale = options.softmax_scale.value_or(softmax_scale(queries.size(3)))};
+  if (options.positions) {
+    const Positions& all = *options.positions;
+    window.batch = {
+        options.query_positions ? *options.query_positions : last_of(all, window.queries), all};
+  }
+  return window;
 }
 
-Plan plan_of(const AtWork& work, const model::Window& window) {
+at::Tensor for_kernels(const at::Tensor& parameter) {
+  return parameter.to(at::kCPU, at::kFloat);
+}
+
+AttentionMask mask_of(const model::Window& window, const AttendOptions& options) {
+  return {.visibility = options.visibility,
+          .offset = window.offset(),
+          .before = options.left,
+          .after = options.right};
+}
+
+Plan plan_of(const AtWork& work, const model::Window& window, const AttentionMask& mask) {
   if (work.plan) return work.plan;
-  return std::make_shared<LayerPlan>(
+  auto plan = std::make_shared<LayerPlan>(
       model::lower(work.mixture, window, matrices(work.parameters)));
+  plan->mask = mask;
+  if (const auto& batch = window.batch) {
+    plan->queries = std::make_shared<const Positions>(batch->queries);
+    plan->keys = std::make_shared<const Positions>(batch->keys);
+  }
+  return plan;
 }
 
 at::Tensor add_position_table(const AtWork& work, const model::Window& window,
@@ -257,16 +328,22 @@ at::Tensor add_position_table(const AtWork& work, const model::Window& window,
           Setting{.mixture = work.mixture, .window = window, .plan = plan_of(work, window)}));
 }
 
-at::Tensor attend_fused(const AtWork& work, const at::Tensor& q, const at::Tensor& k,
-                        const at::Tensor& v, const AttendOptions& options) {
-  const auto gates = list_of(gates_of(work, options.hidden, q.size(2)));
-  return Attend::apply(q, k, v, at::TensorList(gates), at::TensorList(work.parameters),
-                       setting_of(work, q, k.size(1), options));
+at::Tensor add_position_table_composed(const AtWork& work, const model::Window& window,
+                                       const at::Tensor& x) {
+  const at::Tensor table = lowered_tensors(work, window).table.to(x.options());
+  if (table.size(0) == x.size(1)) return x + table;
+  return x + table.view(x.sizes());
+}
+
+at::Tensor attend_fused(const AtWork& work, const Inputs& in, const AttendOptions& options) {
+  const auto gates = list_of(gates_of(work, options.hidden, in.q, in.q.size(2)));
+  return Attend::apply(in.q, in.k, in.v, at::TensorList(gates), at::TensorList(work.parameters),
+                       setting_of(work, in.q, in.k.size(1), options));
 }
 
 at::Tensor attend_packed_fused(const AtWork& work, const at::Tensor& qkv,
                                std::int64_t key_heads, const AttendOptions& options) {
-  const auto gates = list_of(gates_of(work, options.hidden, qkv.size(2) - 2 * key_heads));
+  const auto gates = list_of(gates_of(work, options.hidden, qkv, qkv.size(2) - 2 * key_heads));
   return AttendPacked::apply(qkv, key_heads, at::TensorList(gates),
                              at::TensorList(work.parameters),
                              setting_of(work, qkv, qkv.size(1), options));

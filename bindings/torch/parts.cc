@@ -1,5 +1,7 @@
 // What encodings compute before attention, as differentiable functions: gates, and the numbers
 // of their forms.
+#include <algorithm>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -13,6 +15,27 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
+
+// The backward pass of Gates, whose own derivative is refused.
+struct GatesBackward : Function<GatesBackward> {
+  static variable_list forward(AutogradContext* context, const at::Tensor& grad,
+                               const at::Tensor& hidden, at::TensorList parameters,
+                               SharedSetting setting) {
+    save(context, setting);
+    const at::Tensor hidden_grad = at::zeros(hidden.sizes(), at::kFloat);
+    const at::Tensor out_grad = with_contiguous_rows(grad);
+    variable_list fresh = zeros_like_each(parameters);
+    model::gates_backward(setting->mixture, matrices(parameters), view<const float, 3>(hidden),
+                          view<const float, 3>(out_grad), view<float, 3>(hidden_grad),
+                          matrices(fresh));
+    fresh.insert(fresh.begin(), hidden_grad);
+    return fresh;
+  }
+  static variable_list backward(AutogradContext* context, variable_list) {
+    refuse("attend", "second derivatives of gates are not available",
+           model::names(saved_setting(context)->mixture));
+  }
+};
 
 struct Gates : Function<Gates> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden,
@@ -31,15 +54,10 @@ struct Gates : Function<Gates> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const SharedSetting setting = saved_setting(context);
     const variable_list saved = context->get_saved_variables();
-    const at::TensorList parameters = at::TensorList(saved).slice(1);
-    const at::Tensor hidden_grad = at::zeros(saved[0].sizes(), at::kFloat);
-    auto fresh = zeros_like_each(parameters);
-    model::gates_backward(setting->mixture, matrices(parameters),
-                          view<const float, 3>(saved[0]), view<const float, 3>(grads[0]),
-                          view<float, 3>(hidden_grad), matrices(fresh));
-    variable_list result{hidden_grad, {}};
-    result.insert(result.end(), fresh.begin(), fresh.end());
-    result.emplace_back();  // the setting
+    variable_list result = GatesBackward::apply(
+        grads[0], saved[0], at::TensorList(saved).slice(1), saved_setting(context));
+    result.insert(result.begin() + 1, at::Tensor());  // heads
+    result.emplace_back();                            // the setting
     return result;
   }
 };
@@ -92,6 +110,51 @@ std::vector<double> numbers_of(const at::Tensor& grad) {
   return {first, first + flat.numel()};
 }
 
+// The backward pass of Lowering: gradients of the parameters from those of the tensors. It is
+// linear in the latter, and constant in the parameters where these enter linearly.
+struct LoweringBackward : Function<LoweringBackward> {
+  static variable_list forward(AutogradContext* context, at::TensorList grads,
+                               at::TensorList parameters, SharedSetting setting) {
+    save(context, setting);
+    context->saved_data["grads"] = static_cast<std::int64_t>(grads.size());
+    context->saved_data["parameters"] = static_cast<std::int64_t>(parameters.size());
+    const LayerPlan& plan = *setting->plan;
+    model::LayerGradient lowered;
+    auto next = grads.begin();
+    const at::Tensor of_table = plan.table ? (next++)->contiguous() : at::Tensor();
+    if (plan.table) lowered.table = view<const float, 2>(of_table);
+    if (numbers(plan.bias) > 0) lowered.bias.values = numbers_of(*next++);
+    const RelativeForm& relative = plan.relative;
+    for (auto [part, to] : {std::pair(&relative.keys, &lowered.relative.keys),
+                            std::pair(&relative.queries, &lowered.relative.queries),
+                            std::pair(&relative.values, &lowered.relative.values)})
+      for (std::size_t i = 0; i < part->size(); ++i) to->push_back(numbers_of(*next++));
+    if (!relative.shift.empty()) lowered.relative.shift = numbers_of(*next++);
+    if (!plan.cosine.empty()) lowered.cosine = numbers_of(*next++);
+    variable_list result;
+    append_parameter_gradients(*setting, parameters, lowered, result);
+    return result;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list directions) {
+    const SharedSetting setting = saved_setting(context);
+    if (!is_linear(setting->mixture))
+      refuse("torch",
+             "second derivatives are not available for parameters that enter non-linearly",
+             model::names(setting->mixture));
+    const auto lowered_at = [&](const variable_list& parameters) {
+      return tensors_of(model::lower(setting->mixture, setting->window,
+                                     matrices(at::TensorList(parameters))));
+    };
+    for (at::Tensor& one : directions) one = one.contiguous();
+    variable_list result = lowered_at(directions);
+    const variable_list at_zero = lowered_at(zeros_like_each(directions));
+    for (std::size_t i = 0; i < result.size(); ++i) result[i] = result[i] - at_zero[i];
+    result.resize(result.size() + directions.size() + 1);  // the parameters, the setting
+    return result;
+  }
+};
+
 struct Lowering : Function<Lowering> {
   static variable_list forward(AutogradContext* context, at::TensorList parameters,
                                SharedSetting setting) {
@@ -101,58 +164,60 @@ struct Lowering : Function<Lowering> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
-    const SharedSetting setting = saved_setting(context);
-    const LayerPlan& plan = *setting->plan;
-    model::LayerGradient lowered;
-    auto next = grads.begin();
-    const at::Tensor of_table = plan.table ? (next++)->contiguous() : at::Tensor();
-    if (plan.table) lowered.table = view<const float, 2>(of_table);
-    if (heads(plan.bias) > 0) lowered.bias.values = numbers_of(*next++);
-    const RelativeForm& relative = plan.relative;
-    for (auto [part, to] : {std::pair(&relative.keys, &lowered.relative.keys),
-                            std::pair(&relative.queries, &lowered.relative.queries),
-                            std::pair(&relative.values, &lowered.relative.values)})
-      for (std::size_t i = 0; i < part->size(); ++i) to->push_back(numbers_of(*next++));
-    if (!relative.shift.empty()) lowered.relative.shift = numbers_of(*next++);
-    if (!plan.cosine.empty()) lowered.cosine = numbers_of(*next++);
-    variable_list result;
-    append_parameter_gradients(*setting, context->get_saved_variables(), lowered, result);
+    const variable_list parameters = context->get_saved_variables();
+    variable_list result = LoweringBackward::apply(
+        at::TensorList(grads), at::TensorList(parameters), saved_setting(context));
     result.emplace_back();  // the setting
     return result;
   }
 };
 
+// Encodings whose tensors are linear in the parameters.
+template <typename... Specs>
+bool is_one_of(const model::Encoding& encoding) {
+  return (std::holds_alternative<Specs>(encoding) || ...);
+}
+
 }  // namespace
 
-at::Tensor gates_of(const AtWork& work, const at::Tensor& hidden, std::int64_t heads) {
+bool is_linear(const model::Mixture& mixture) {
+  return std::all_of(mixture.begin(), mixture.end(), [](const model::Encoding& one) {
+    return model::parameters(one).empty() ||
+           is_one_of<Learned, AxialLearned, model::FourierLine, CrossModal, model::PathDegree,
+                     T5Bias, ClippedBias, Swin, LayoutBias, Graphormer, Shaw, Decomposed>(one);
+  });
+}
+
+at::Tensor gates_of(const AtWork& work, const at::Tensor& hidden_in, const at::Tensor& queries,
+                    std::int64_t heads) {
   if (!model::gated(work.mixture)) return {};
-  if (!hidden.defined() || hidden.dim() != 3)
-    refuse("torch", "hidden must be given as [B, T, C] where a bias is gated",
-           std::string_view(model::names(work.mixture)));
-  std::vector<at::Tensor> here;
-  for (const at::Tensor& one : work.parameters) here.push_back(one.to(at::kCPU, at::kFloat));
+  const std::string name =
+      "options.hidden, the input of the layer for " + model::names(work.mixture) + ",";
+  const at::Tensor hidden = checked("attend", name, hidden_in, 3, "[B, T, C]");
+  if (hidden.size(0) != queries.size(0) || hidden.size(1) != queries.size(1))
+    refuse("attend",
+           name + " must be [" + std::to_string(queries.size(0)) + ", " +
+               std::to_string(queries.size(1)) + ", C]",
+           shape_text(hidden));
   return Gates::apply(with_contiguous_rows(hidden.to(at::kCPU, at::kFloat)), heads,
-                      at::TensorList(here),
+                      at::TensorList(work.parameters),
                       std::make_shared<const Setting>(Setting{.mixture = work.mixture}));
 }
 
 LoweredTensors lowered_tensors(const AtWork& work, const model::Window& window) {
-  AtWork here{work.mixture, {}, work.plan};
-  for (const at::Tensor& one : work.parameters)  // the copies pass gradients back
-    here.parameters.push_back(one.to(at::kCPU, at::kFloat).contiguous());
   LoweredTensors tensors;
-  tensors.plan = plan_of(here, window);
+  tensors.plan = plan_of(work, window);
   const LayerPlan& plan = *tensors.plan;
   const variable_list all =
-      here.parameters.empty()
+      work.parameters.empty()
           ? tensors_of(plan)
           : Lowering::apply(
-                at::TensorList(here.parameters),
+                at::TensorList(work.parameters),
                 std::make_shared<const Setting>(
                     Setting{.mixture = work.mixture, .window = window, .plan = tensors.plan}));
   auto next = all.begin();
   if (plan.table) tensors.table = *next++;
-  if (heads(plan.bias) > 0) tensors.bias = *next++;
+  if (numbers(plan.bias) > 0) tensors.bias = *next++;
   const RelativeForm& relative = plan.relative;
   for (auto [part, to] : {std::pair(&relative.keys, &tensors.keys),
                           std::pair(&relative.queries, &tensors.queries),

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <string>
 
+#include "bindings/torch/archive.h"
+#include "bindings/torch/check.h"
 #include "bindings/torch/functions.h"
 #include "bindings/torch/views.h"
 #include "gnomon/error.h"
@@ -20,6 +22,14 @@ void check(const model::Mixture& mixture) {
     for (auto other = mixture.begin(); other != one; ++other)
       if (one->index() == other->index())
         refuse("mixture", "must have each encoding once", model::names(mixture));
+}
+
+// The encodings as a JSON array.
+std::string specification(const model::Mixture& mixture) {
+  std::string text = "[";
+  for (const model::Encoding& one : mixture)
+    text += (text.size() > 1 ? ", " : "") + model::to_json(one);
+  return text + "]";
 }
 
 }  // namespace
@@ -60,56 +70,106 @@ void PositionEncodingImpl::reset() {
 }
 
 void PositionEncodingImpl::pretty_print(std::ostream& stream) const {
-  stream << "gnomon::libtorch::PositionEncoding(";
-  for (const model::Encoding& one : mixture_)
-    stream << (&one == mixture_.data() ? "" : ", ") << model::to_json(one);
-  stream << ")";
+  stream << "gnomon::libtorch::PositionEncoding(" << specification(mixture_) << ")";
 }
 
-AtWork PositionEncodingImpl::at_work(Part& part, const model::Window& window) {
+void PositionEncodingImpl::save(torch::serialize::OutputArchive& archive) const {
+  Module::save(archive);
+  write_specification(archive, specification(mixture_));
+}
+
+void PositionEncodingImpl::load(torch::serialize::InputArchive& archive) {
+  check_specification(archive, "PositionEncoding", specification(mixture_));
+  for (const auto& item : named_parameters(/*recurse=*/false)) {
+    at::Tensor found;
+    if (archive.try_read(item.key(), found) && found.sizes() != item.value().sizes())
+      refuse("load", item.key() + " must be " + shape_text(item.value()), shape_text(found));
+  }
+  Module::load(archive);
+}
+
+AtWork PositionEncodingImpl::at_work(Part& part, const model::Window& window,
+                                     const AttentionMask& mask) {
   AtWork work{part.mixture, {}};
   if (!part.parameters.empty()) {  // its plan changes with every step
     const std::vector<at::Tensor> all = parameters(false);
-    for (const std::size_t i : part.parameters) work.parameters.push_back(all[i]);
+    for (const std::size_t i : part.parameters) work.parameters.push_back(for_kernels(all[i]));
     return work;
   }
-  for (const auto& [known, plan] : part.kept)
-    if (known == window) work.plan = plan;
+  for (const auto& [known, its_mask, plan] : part.kept)
+    if (known == window && its_mask == mask) work.plan = plan;
   if (work.plan) return work;
   if (part.kept.size() == plans_kept) part.kept.erase(part.kept.begin());
-  work.plan = plan_of(work, window);
-  part.kept.emplace_back(window, work.plan);
+  work.plan = plan_of(work, window, mask);
+  part.kept.emplace_back(window, mask, work.plan);
   return work;
 }
 
-at::Tensor PositionEncodingImpl::embed(const at::Tensor& x, std::int64_t first,
-                                       const std::vector<std::int64_t>& ids) {
-  if (in_embeddings_.mixture.empty()) return x;
-  const std::int64_t before = ids.empty() ? first : 0;
-  const model::Window window{.queries = x.size(1), .keys = before + x.size(1), .ids = ids};
-  const AtWork work = at_work(in_embeddings_, window);
-  if (!x.device().is_cpu()) return x + lowered_tensors(work, window).table.to(x.options());
+at::Tensor PositionEncodingImpl::embed(const at::Tensor& x, std::int64_t offset) {
+  checked("embed", "x", x, 3, "[B, T, C]");
+  if (offset < 0) refuse("embed", "offset must not be negative", offset);
+  return embed_window(x, {.queries = x.size(1), .keys = offset + x.size(1)});
+}
+
+at::Tensor PositionEncodingImpl::embed(const at::Tensor& x, const Positions& positions) {
+  checked("embed", "x", x, 3, "[B, T, C]");
+  if ((positions.batch != 1 && positions.batch != x.size(0)) || positions.tokens != x.size(1))
+    refuse(
+        "embed",
+        "positions must be [" + std::to_string(x.size(0)) + " or 1, " +
+            std::to_string(x.size(1)) + "]",
+        gnomon::shape_text(std::array<std::ptrdiff_t, 2>{positions.batch, positions.tokens}));
+  return embed_window(x, {.queries = x.size(1),
+                          .keys = x.size(1),
+                          .batch = model::BatchPositions{positions, positions}});
+}
+
+at::Tensor PositionEncodingImpl::embed_window(const at::Tensor& x_in,
+                                              const model::Window& window) {
+  if (in_embeddings_.mixture.empty()) return x_in;
+  const at::Tensor x = checked("embed", "x", x_in, 3, "[B, T, C]");
+  AtWork work = at_work(in_embeddings_, window, {});
+  work.plan = plan_of(work, window);
+  if (const auto& table = work.plan->table; table && table->channels != x.size(2))
+    refuse("embed",
+           "x must be [B, T, C] with the C = " + std::to_string(table->channels) +
+               " channels of " + model::names(work.mixture),
+           shape_text(x));
+  if (!x.device().is_cpu()) return add_position_table_composed(work, window, x);
   return add_position_table(work, window, x);
 }
 
 at::Tensor PositionEncodingImpl::attend(const at::Tensor& q, const at::Tensor& k,
                                         const at::Tensor& v, const AttendOptions& options) {
-  const AtWork work = at_work(in_attention_, window_of(q, k.size(1), options));
-  if (!q.device().is_cpu())
-    return attend_composed(work.mixture, work.parameters, q, k, v, options);
-  return attend_fused(work, q, k, v, options);
+  const Inputs in = checked_inputs(q, k, v, options);
+  const model::Mixture& mixture = in_attention_.mixture;
+  check_call(mixture, in.q, in.k.size(1), options);
+  const model::Window window = window_of(in.q, in.k.size(1), options);
+  const AttentionMask mask = mask_of(window, options);
+  AtWork work = at_work(in_attention_, window, mask);
+  work.plan = plan_of(work, window, mask);
+  check_heads(mixture, *work.plan, wanted_shape(options.layout), q, in.q.size(2));
+  if (!q.device().is_cpu()) return attend_composed(mixture, work.parameters, q, k, v, options);
+  return in_layout(attend_fused(work, in, options), options.layout);
 }
 
-at::Tensor PositionEncodingImpl::attend_packed(const at::Tensor& qkv, std::int64_t key_heads,
+at::Tensor PositionEncodingImpl::attend_packed(const at::Tensor& qkv_in, std::int64_t key_heads,
                                                const AttendOptions& options) {
-  if (qkv.dim() != 4 || key_heads < 1 || qkv.size(2) <= 2 * key_heads)
-    refuse("torch", "qkv must be [B, T, H + 2 Hk, D]",
-           qkv.dim() == 4 ? qkv.size(2) : qkv.dim());
+  const at::Tensor qkv = checked_packed(qkv_in, key_heads, options);
   if (!qkv.device().is_cpu()) {
     const auto [q, k, v] = split_heads(qkv, key_heads);
-    return attend(q, k, v, options);
+    AttendOptions same = options;
+    same.layout = Layout::tokens_heads;
+    return attend(q, k, v, same);
   }
-  const AtWork work = at_work(in_attention_, window_of(qkv, qkv.size(1), options));
+  const model::Mixture& mixture = in_attention_.mixture;
+  check_call(mixture, qkv, qkv.size(1), options);
+  const model::Window window = window_of(qkv, qkv.size(1), options);
+  const AttentionMask mask = mask_of(window, options);
+  AtWork work = at_work(in_attention_, window, mask);
+  work.plan = plan_of(work, window, mask);
+  check_heads(mixture, *work.plan, "[B, T, H, D] within qkv [B, T, H + 2 Hk, D]", qkv,
+              qkv.size(2) - 2 * key_heads);
   return attend_packed_fused(work, qkv, key_heads, options);
 }
 

@@ -1,7 +1,8 @@
-// What differentiable functions need beside tensors, and how it gets to their backward pass.
-// Not installed.
+// Arguments of differentiable functions that are not tensors, and how they reach the backward
+// pass. Not installed.
 #pragma once
 
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <memory>
@@ -17,12 +18,16 @@ namespace gnomon::libtorch {
 struct Setting {
   model::Mixture mixture;
   model::Window window = {};
-  Plan plan = nullptr;
-  AttentionMask mask = {};
-  double softmax_scale = 0;
-  std::optional<Positions> queries = {}, keys = {};  // where the window has ids
+  Plan plan = nullptr;  // composed attention makes it if it is null
+  Visibility visibility = {};
+  std::optional<std::int64_t> left = {}, right = {};
 };
 using SharedSetting = std::shared_ptr<const Setting>;
+
+// Attention in LibTorch's operators. gates: [B, H, T] or undefined.
+at::Tensor attend_by_operators(const Setting& setting,
+                               const std::vector<at::Tensor>& parameters, const Inputs& in,
+                               const at::Tensor& gates);
 
 // Carries the setting from forward to backward.
 struct SettingHolder : torch::CustomClassHolder {
@@ -55,6 +60,31 @@ inline void append_parameter_gradients(const Setting& setting, at::TensorList pa
   model::lower_backward(setting.mixture, setting.window, matrices(parameters), lowered,
                         matrices(fresh));
   grads.insert(grads.end(), fresh.begin(), fresh.end());
+}
+
+// Whether the tensors of a LayerPlan are linear functions of the parameters, so that second
+// derivatives are those of the operators alone.
+bool is_linear(const model::Mixture& mixture);
+
+// First derivatives that can be differentiated again: those of `compute` at `inputs`, through
+// LibTorch's autograd. Undefined inputs, and inputs without gradients, get undefined ones.
+// compute(inputs) returns the output whose gradient is `grad`.
+template <typename Compute>
+torch::autograd::variable_list differentiable_gradients(
+    const torch::autograd::variable_list& inputs, const at::Tensor& grad, Compute&& compute) {
+  // Views, so that an input that depends on another one counts as an input of its own.
+  torch::autograd::variable_list views = inputs, wanted;
+  for (at::Tensor& one : views)
+    if (one.defined() && one.requires_grad()) wanted.push_back(one = one.view_as(one));
+  torch::autograd::variable_list result(inputs.size());
+  if (wanted.empty()) return result;
+  const at::Tensor out = compute(std::as_const(views));
+  const auto found = torch::autograd::grad({out}, wanted, {grad}, /*retain_graph=*/true,
+                                           /*create_graph=*/true, /*allow_unused=*/true);
+  auto next = found.begin();
+  for (std::size_t i = 0; i < views.size(); ++i)
+    if (views[i].defined() && views[i].requires_grad()) result[i] = *next++;
+  return result;
 }
 
 }  // namespace gnomon::libtorch

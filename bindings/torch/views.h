@@ -9,6 +9,7 @@
 
 #include "gnomon/dtype.h"
 #include "gnomon/error.h"
+#include "gnomon/tensor.h"
 #include "gnomon/view.h"
 
 namespace gnomon::libtorch {
@@ -23,30 +24,42 @@ View<T, Rank> view(const at::Tensor& tensor) {
     extents[axis] = tensor.size(static_cast<std::int64_t>(axis));
     strides[axis] = tensor.stride(static_cast<std::int64_t>(axis));
   }
+  if (extents[Rank - 1] <= 1) strides[Rank - 1] = 1;  // LibTorch's is then arbitrary
   return {static_cast<T*>(tensor.data_ptr()), extents, strides};
 }
 
-// Calls body(T()) with the Gnomon element type of `tensor`.
-template <typename Body>
-void with_element_type(const at::Tensor& tensor, Body&& body) {
-  switch (tensor.scalar_type()) {
+// The tensor as Gnomon's, of its own element type; valid while `from` lives and keeps its
+// shape.
+inline Tensor tensor(const at::Tensor& from) {
+  Tensor to;
+  if (!from.defined()) return to;
+  to.data = from.data_ptr();
+  to.rank = static_cast<std::int32_t>(from.dim());
+  to.shape = const_cast<std::int64_t*>(from.sizes().data());
+  to.strides = const_cast<std::int64_t*>(from.strides().data());
+  switch (from.scalar_type()) {
     case at::kFloat:
-      return body(float());
+      to.dtype = data_type_of<float>;
+      return to;
     case at::kDouble:
-      return body(double());
+      to.dtype = data_type_of<double>;
+      return to;
     case at::kHalf:
-      return body(Half());
+      to.dtype = data_type_of<Half>;
+      return to;
     case at::kBFloat16:
-      return body(BFloat16());
+      to.dtype = data_type_of<BFloat16>;
+      return to;
     default:
       refuse("torch", "tensor must be float32, float64, float16 or bfloat16",
-             std::string_view(at::toString(tensor.scalar_type())));
+             std::string_view(at::toString(from.scalar_type())));
   }
 }
 
 // The same tensor with its last axis contiguous.
 inline at::Tensor with_contiguous_rows(const at::Tensor& tensor) {
-  return tensor.dim() && tensor.stride(-1) == 1 ? tensor : tensor.contiguous();
+  const bool contiguous = tensor.dim() && (tensor.size(-1) <= 1 || tensor.stride(-1) == 1);
+  return contiguous ? tensor : tensor.contiguous();
 }
 
 // q, k and v of [B, T, H + 2 Hk, D]: views.
@@ -56,13 +69,11 @@ inline std::array<at::Tensor, 3> split_heads(const at::Tensor& qkv, std::int64_t
           qkv.narrow(2, heads + key_heads, key_heads)};
 }
 
-// Parameter matrices as float views, and fresh gradients of their shapes.
+// Parameter matrices as float views, and fresh gradients of their shapes. The caller has
+// converted them (for_kernels).
 inline std::vector<View<const float, 2>> matrices(at::TensorList parameters) {
   std::vector<View<const float, 2>> views;
   for (const at::Tensor& one : parameters) {
-    if (one.scalar_type() != at::kFloat || !one.device().is_cpu())
-      refuse("torch", "an encoding's parameters must be float32 on the CPU for its kernels",
-             std::string_view(one.toString()));
     views.push_back(view<const float, 2>(one));
   }
   return views;

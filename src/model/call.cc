@@ -15,12 +15,14 @@ Call::Call(std::span<const Positions> queries, std::span<const Positions> keys,
     : queries_(queries), keys_(keys.empty() ? queries : keys), earlier_(earlier) {}
 
 std::int64_t Call::queries() const {
-  if (window_) return window_->queries;
+  if (window_ && !window_->batch) return window_->queries;
+  if (window_) return std::ssize(window_->batch->queries.ids);
   return coordinates.data() ? coordinates.extent(0) : std::ssize(queries_.front().ids);
 }
 
 std::span<const Positions> Call::query_axes() const {
   if (!window_) return queries_;
+  if (window_->batch) return {&window_->batch->queries, 1};
   if (!made_queries_) made_queries_ = window_->query_positions();
   return {&*made_queries_, 1};
 }
@@ -35,11 +37,13 @@ std::span<const Positions> Call::key_axes() const {
     return {&*made_keys_, 1};
   }
   if (!window_) return keys_;
+  if (window_->batch) return {&window_->batch->keys, 1};
   if (!made_keys_) made_keys_ = window_->key_positions();
   return {&*made_keys_, 1};
 }
 
 bool Call::same_tokens() const {
+  if (window_ && window_->batch) return window_->batch->queries == window_->batch->keys;
   if (window_) return window_->queries == window_->keys;
   return earlier_ == EarlierKeys::turned || keys_.data() == queries_.data();
 }
@@ -66,7 +70,7 @@ std::pair<std::int64_t, std::int64_t> ends(const Positions& positions) {
 
 Distances Call::distances() const {
   if (reach) return *reach;
-  if (window_) return window_->distances();
+  if (window_ && !window_->batch) return window_->distances();
   if (!distances_) {
     const auto [low, high] = ends(query_positions());
     const auto [first, last] =

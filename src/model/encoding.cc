@@ -127,13 +127,16 @@ std::optional<std::int64_t> capacity(const Encoding& encoding) {
 }
 
 Positions Window::query_positions() const {
+  if (batch) return batch->queries;
   if (ids.empty()) return consecutive(queries, offset());
   return explicit_ids(std::span(ids).last(static_cast<std::size_t>(queries)));
 }
 Positions Window::key_positions() const {
+  if (batch) return batch->keys;
   return ids.empty() ? consecutive(keys) : explicit_ids(ids);
 }
 Distances Window::distances() const {
+  if (batch) return Call(*this).distances();
   if (ids.empty()) {
     const std::int64_t furthest = std::max<std::int64_t>(keys - 1, 0);
     return {-furthest, furthest + std::max<std::int64_t>(queries, 1)};
@@ -144,8 +147,45 @@ Distances Window::distances() const {
   return {*low - *last, (*high - *first) - (*low - *last) + 1};
 }
 
+namespace {
+
+constexpr std::int64_t position_limit = std::int64_t{1} << 31;
+
+void check_rows(const std::string& who, const Positions& positions, std::int64_t tokens) {
+  if (positions.tokens != tokens)
+    refuse("encoding",
+           "positions of " + who + " must have " + std::to_string(tokens) + " tokens",
+           positions.tokens);
+  if (positions.batch < 1)
+    refuse("encoding", "positions of " + who + " must have at least 1 row", positions.batch);
+  const auto size = static_cast<std::size_t>(positions.batch * positions.tokens);
+  if (positions.ids.size() != size || positions.sequences.size() != size)
+    refuse(
+        "encoding", "positions of " + who + " must hold batch x tokens ids and sequences",
+        static_cast<std::int64_t>(std::min(positions.ids.size(), positions.sequences.size())));
+  for (const std::int64_t id : positions.ids)
+    if (id <= -position_limit || id >= position_limit)
+      refuse("encoding", "positions must be less than 2^31 in size", id);
+}
+
+void check_batch(const Window& window) {
+  const BatchPositions& batch = *window.batch;
+  if (!window.ids.empty())
+    refuse("encoding", "a window has ids or the positions of a batch, not both", "both");
+  check_rows("queries", batch.queries, window.queries);
+  check_rows("keys", batch.keys, window.keys);
+  if (batch.queries.batch != batch.keys.batch && batch.queries.batch != 1 &&
+      batch.keys.batch != 1)
+    refuse("encoding",
+           "positions of queries must have 1 row or " + std::to_string(batch.keys.batch),
+           batch.queries.batch);
+}
+
+}  // namespace
+
 void internal::check_window(const Window& window) {
   if (window.queries < 0) refuse("encoding", "queries must not be negative", window.queries);
+  if (window.batch) return check_batch(window);
   if (window.keys < window.queries)
     refuse("encoding", "keys must be at least the queries " + std::to_string(window.queries),
            window.keys);
@@ -153,9 +193,8 @@ void internal::check_window(const Window& window) {
   if (std::ssize(window.ids) != window.keys)
     refuse("encoding", "ids must be one for each of " + std::to_string(window.keys) + " keys",
            std::ssize(window.ids));
-  constexpr std::int64_t limit = std::int64_t{1} << 31;
   for (const std::int64_t id : window.ids)
-    if (id <= -limit || id >= limit)
+    if (id <= -position_limit || id >= position_limit)
       refuse("encoding", "ids must be less than 2^31 in size", id);
 }
 

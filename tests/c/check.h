@@ -28,8 +28,8 @@ static int failures = 0;
 enum { most_axes = 4 };
 
 /* A row-major tensor with memory of its own; freed at the end of the process. */
-static inline gnomon_tensor make_tensor(uint8_t code, uint8_t bits, int32_t rank, int64_t a, int64_t b,
-                                 int64_t c, int64_t d) {
+static inline gnomon_tensor make_tensor(uint8_t code, uint8_t bits, int32_t rank, int64_t a,
+                                        int64_t b, int64_t c, int64_t d) {
   const int64_t extents[most_axes] = {a, b, c, d};
   gnomon_tensor x;
   memset(&x, 0, sizeof x);

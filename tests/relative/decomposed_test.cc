@@ -95,11 +95,11 @@ std::vector<Model> models() {
            Decomposed{.height = 2, .width = 2, .class_tokens = 1},  // MViT
            Decomposed{.height = 2, .width = 4, .key_height = 4, .key_width = 2},
            Decomposed{.height = 4,
-           .width = 2,
-           .key_height = 2,
-           .key_width = 1,
-           .table_width = 5,
-           .class_tokens = 1},
+                      .width = 2,
+                      .key_height = 2,
+                      .key_width = 1,
+                      .table_width = 5,
+                      .class_tokens = 1},
        }) {
     spec.size = 3;
     const std::int64_t high = spec.key_height ? spec.key_height : spec.height;
@@ -177,17 +177,11 @@ TEST(Decomposed, RefusesWhatBreaksItsBounds) {
             "[decomposed] class_tokens must be 0 or 1, got 2");
   const Decomposed spec{.size = 2, .height = 3, .width = 5};
   Tensor<float, 2> high({5, 2}), wide({9, 2});
-  EXPECT_EQ(message_of([&] {
-              lower(spec, {wide.view(), wide.view()}, 1);
-            }),
+  EXPECT_EQ(message_of([&] { lower(spec, {wide.view(), wide.view()}, 1); }),
             "[decomposed] height must be [5, 2], got [9, 2]");
-  EXPECT_EQ(message_of([&] {
-              lower(spec, {high.view(), wide.view()}, -1);
-            }),
+  EXPECT_EQ(message_of([&] { lower(spec, {high.view(), wide.view()}, -1); }),
             "[decomposed] softmax_scale must be positive and finite, got -1");
-  EXPECT_EQ(message_of([&] {
-              lower_backward(spec, 1, {}, {high.view(), wide.view()});
-            }),
+  EXPECT_EQ(message_of([&] { lower_backward(spec, 1, {}, {high.view(), wide.view()}); }),
             "[decomposed] the gradient must have two tables of keys, of 10 and 18 numbers, got "
             "0 tables");
 }

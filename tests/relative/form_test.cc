@@ -156,9 +156,7 @@ TEST(RelativeForm, RefusesWhatBreaksItsRules) {
             "[relative] rows of keys must be 0 to 2, got 3");
   EXPECT_EQ(says([](RelativeForm& form) { form.keys[0].rows[0] = -1; }),
             "[relative] rows of keys must be 0 to 2, got -1");
-  EXPECT_EQ(says([](RelativeForm& form) {
-              form.keys[0].rows = {0, 2, 1};
-            }),
+  EXPECT_EQ(says([](RelativeForm& form) { form.keys[0].rows = {0, 2, 1}; }),
             "[relative] rows of keys must never fall or never rise with the distance, got "
             "both");
   EXPECT_EQ(says([](RelativeForm& form) { form.keys[0].first = INT64_MAX; }),

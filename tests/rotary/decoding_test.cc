@@ -154,8 +154,8 @@ TEST(DecodingErrors, NameTheRuleAndWriteNothing) {
   Tensor<double, 4> other({2, 1, 1, 4});
   const std::vector<std::int64_t> at = {1, 2};
   EXPECT_EQ(message_of([&] {
-              rotate_at(q.view(), other.view(), View<const std::int64_t, 3>(at.data(), {1, 2, 1}),
-                        s);
+              rotate_at(q.view(), other.view(),
+                        View<const std::int64_t, 3>(at.data(), {1, 2, 1}), s);
             }),
             "[rotary] k must have elements of f32, got f64");
   EXPECT_EQ(q.values, before);

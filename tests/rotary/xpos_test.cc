@@ -33,12 +33,12 @@ std::complex<long double> factor_of(const XPos& xpos, std::int64_t i, std::int64
 TEST(XPos, TablesOfQueriesAndKeys) {
   for (const XPos& xpos : {XPos{.dim = 16, .pairing = Pairing::halves, .centre = 1024},
                            XPos{.dim = 10,
-                           .pairing = Pairing::adjacent,
-                           .base = 5e5,
-                           .scale_base = 64,
-                           .gamma = 1.5,
-                           .centre = -3,
-                           .first = 2}}) {
+                                .pairing = Pairing::adjacent,
+                                .base = 5e5,
+                                .scale_base = 64,
+                                .gamma = 1.5,
+                                .centre = -3,
+                                .first = 2}}) {
     const auto positions = testing::iota(-20, 300);
     const RotaryTable query(query_schedule(xpos), positions),
         key(key_schedule(xpos), positions);

@@ -1,6 +1,5 @@
 #include "gnomon/torch/position.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
 #include <torch/torch.h>
@@ -13,66 +12,34 @@
 #include <string>
 
 #include "gnomon/parallel.h"
+#include "torch/testing.h"
 
 namespace gnomon::libtorch {
 namespace {
 
-constexpr std::int64_t batch = 2, length = 12, heads = 4, head_size = 8;
-constexpr model::Shape shape{heads * head_size, heads, length};
-
-at::Generator generator(std::uint64_t seed) {
-  return at::make_generator<at::CPUGeneratorImpl>(seed);
-}
-at::Tensor random(at::IntArrayRef sizes, std::uint64_t seed, at::ScalarType type) {
-  return at::empty(sizes, type).normal_(0, 1, generator(seed)).requires_grad_(true);
-}
-
-const AttendOptions causal{.visibility = Visibility::causal};
-
-// What a layer holds, for encodings whose bias depends on it.
-at::Tensor layer_input(std::int64_t tokens) {
-  return random({batch, length, shape.width}, 21, at::kFloat)
-      .slice(1, length - tokens, length)
-      .contiguous();
-}
+using namespace testing;  // NOLINT
 
 class EachEncoding : public ::testing::TestWithParam<std::string> {
  protected:
-  static model::Encoding encoding() { return model::find_encoding(GetParam()).usual(shape); }
+  static model::Encoding encoding(Visibility reads = Visibility::causal) {
+    return usual(GetParam(), reads);
+  }
   static model::Place places() { return model::info(encoding()).enters; }
   static bool in_attention() { return places() != model::Place::embeddings; }
-
-  static PositionEncoding make() { return make(model::Mixture{encoding()}); }
-  static PositionEncoding make(const model::Mixture& mixture) {
-    PositionEncoding position(mixture, generator(7));
-    const at::NoGradGuard no_grad;  // tables of size 1, so that they matter
-    const auto all = model::parameters(mixture);
-    for (std::size_t i = 0; i < all.size(); ++i)
-      if (all[i].initial_deviation == 0.02) position->parameters()[i].mul_(50);
-    return position;
+  static PositionEncoding make(Visibility reads = Visibility::causal) {
+    return testing::make({encoding(reads)});
   }
 };
-std::vector<std::string> names() {
-  std::vector<std::string> all;
-  for (const auto& one : model::encodings()) all.emplace_back(one.name);
-  return all;
-}
 INSTANTIATE_TEST_SUITE_P(, EachEncoding, ::testing::ValuesIn(names()), [](const auto& info) {
   std::string name = info.param;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 });
 
-void expect_close(const at::Tensor& a, const at::Tensor& b, double tolerance) {
-  ASSERT_TRUE(a.defined() && b.defined());
-  EXPECT_LE((a - b).abs().max().item<double>(), tolerance);
-}
-
 // The kernels against the same formula in LibTorch's operators and its own autograd: values and
 // every gradient.
-void expect_as_composed(PositionEncoding& position, const model::Mixture& in_attention,
-                        const std::vector<at::Tensor>& parameters, std::int64_t queries,
-                        std::int64_t keys, AttendOptions options) {
+void expect_as_composed(PositionEncoding& position, const Composed& wanted,
+                        std::int64_t queries, std::int64_t keys, AttendOptions options) {
   // Grouped heads, and fewer queries than keys.
   const auto q = random({batch, queries, heads, head_size}, 1, at::kDouble);
   const auto k = random({batch, keys, heads / 2, head_size}, 2, at::kDouble);
@@ -80,12 +47,12 @@ void expect_as_composed(PositionEncoding& position, const model::Mixture& in_att
   const auto weight = random({batch, queries, heads, head_size}, 4, at::kDouble).detach();
   options.hidden = layer_input(queries).detach().requires_grad_(true);
   std::vector<at::Tensor> inputs{q, k, v};
-  if (model::gated(in_attention)) inputs.push_back(options.hidden);
+  if (model::gated(wanted.mixture)) inputs.push_back(options.hidden);
   const std::size_t exact = 3;  // the others' gradients are float32
-  inputs.insert(inputs.end(), parameters.begin(), parameters.end());
+  inputs.insert(inputs.end(), wanted.parameters.begin(), wanted.parameters.end());
 
   const at::Tensor fused = position->attend(q, k, v, options);
-  const at::Tensor composed = attend_composed(in_attention, parameters, q, k, v, options);
+  const at::Tensor composed = wanted.attend(q, k, v, options);
   expect_close(fused, composed, 1e-12);
   const auto fused_grads = torch::autograd::grad({(fused * weight).sum()}, inputs);
   const auto composed_grads = torch::autograd::grad({(composed * weight).sum()}, inputs);
@@ -96,24 +63,24 @@ void expect_as_composed(PositionEncoding& position, const model::Mixture& in_att
 }
 
 TEST_P(EachEncoding, AttendsLikeTheComposedOperators) {
-  auto position = make();
-  const auto mixture = in_attention() ? position->mixture() : model::Mixture{};
-  const auto parameters = in_attention() ? position->parameters() : std::vector<at::Tensor>{};
-  for (const AttendOptions& options :
-       {causal, AttendOptions{.visibility = Visibility::bidirectional, .softmax_scale = 1.0},
-        AttendOptions{.visibility = Visibility::causal, .before = 3},
-        AttendOptions{.visibility = Visibility::bidirectional, .before = 4, .after = 2}})
-    expect_as_composed(position, mixture, parameters, 5, length, options);
+  AttendOptions scaled = both_ways, window = causal, two_sides = both_ways;
+  scaled.softmax_scale = 1.0;
+  window.left = 3;
+  two_sides.left = 4, two_sides.right = 2;
+  for (const AttendOptions& options : {causal, scaled, window, two_sides}) {
+    auto position = make(options.visibility);
+    const Composed composed(position);
+    expect_as_composed(position, composed, 5, length, options);
+  }
 }
 
 // Positions of one's own, as in training with randomised ones.
-TEST_P(EachEncoding, FollowsIds) {
-  auto position = make();
-  const auto mixture = in_attention() ? position->mixture() : model::Mixture{};
-  const auto parameters = in_attention() ? position->parameters() : std::vector<at::Tensor>{};
-  for (const Visibility visibility : {Visibility::causal, Visibility::bidirectional})
-    expect_as_composed(position, mixture, parameters, 3, 6,
-                       {.visibility = visibility, .ids = {0, 2, 3, 7, 10, 11}});
+TEST_P(EachEncoding, FollowsPositions) {
+  for (AttendOptions options : {causal, both_ways}) {
+    auto position = make(options.visibility);
+    options.positions = explicit_ids(std::vector<std::int64_t>{0, 2, 3, 7, 10, 11});
+    expect_as_composed(position, Composed(position), 3, 6, options);
+  }
 }
 
 // Each with one that enters elsewhere.
@@ -121,16 +88,8 @@ TEST_P(EachEncoding, MixesWithRotaryOrABias) {
   using model::Place;
   if (places() == (Place::scores | Place::keys_and_values)) return;  // a shift: not with rotary
   const char* other = model::includes(places(), Place::scores) ? "rotary" : "t5";
-  const model::Encoding second = model::find_encoding(other).usual(shape);
-  auto position = make({encoding(), second});
-  model::Mixture mixture = position->mixture();
-  std::vector<at::Tensor> parameters = position->parameters();
-  if (!in_attention()) {
-    mixture = {second};
-    const auto own = model::parameters(encoding()).size();
-    parameters.erase(parameters.begin(), parameters.begin() + static_cast<std::ptrdiff_t>(own));
-  }
-  expect_as_composed(position, mixture, parameters, 5, length, causal);
+  auto position = testing::make({encoding(), usual(other)});
+  expect_as_composed(position, Composed(position), 5, length, causal);
 }
 
 // One tensor of q, k and v is three views of it, and its gradient theirs, bit by bit.
@@ -180,7 +139,7 @@ TEST(SoftmaxScale, HasTheFactorOfTheEncoding) {
   } cases[] = {{deberta, none, 1 / std::sqrt(3.0)}, {scaled, unscaled, magnitude * magnitude}};
   for (const auto& [with, plain, factor] : cases)
     for (const double scale : {1 / std::sqrt(double{head_size}), 0.7}) {
-      AttendOptions options{.visibility = Visibility::bidirectional};
+      AttendOptions options = both_ways;
       if (scale == 0.7) options.softmax_scale = scale;
       const at::Tensor found = with->attend(q, k, v, options);
       options.softmax_scale = scale * factor;
@@ -197,7 +156,8 @@ TEST_P(EachEncoding, EmbedsATableOnceAndPassesGradients) {
   // New tokens after four cached ones get the rows from 4 on.
   const at::Tensor later = position->embed(x.detach().slice(1, 4), 4);
   expect_close(later, y.detach().slice(1, 4), 1e-6);
-  const at::Tensor picked = position->embed(x.detach().slice(1, 0, 3), 0, {1, 5, 8});
+  const at::Tensor picked = position->embed(x.detach().slice(1, 0, 3),
+                                            explicit_ids(std::vector<std::int64_t>{1, 5, 8}));
   expect_close(picked - x.slice(1, 0, 3), (y - x).index_select(1, at::tensor({1, 5, 8})), 1e-6);
 
   const auto weight = random(x.sizes(), 6, at::kFloat).detach();
@@ -338,7 +298,6 @@ TEST(PositionEncoding, RefusesIntegersAndAMissingVisibility) {
 }
 
 TEST(PositionEncoding, HoldsAMixture) {
-  const auto usual = [](const char* name) { return model::find_encoding(name).usual(shape); };
   PositionEncoding position(model::Mixture{usual("learned"), usual("rotary"), usual("t5")},
                             generator(1));
   const auto named = position->named_parameters();

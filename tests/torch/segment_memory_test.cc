@@ -59,7 +59,9 @@ TEST(SegmentMemory, TrainsAsWithDetachedMemory) {
       };
       loss = loss + (attend_composed(model::Mixture{encoding}, {}, part(q), with_memory(k),
                                      with_memory(v),
-                                     {.visibility = Visibility::causal, .before = memory}) *
+                                     {.visibility = Visibility::causal,
+                                      .left = memory,
+                                      .layout = Layout::tokens_heads}) *
                      part(weight))
                         .sum();
 

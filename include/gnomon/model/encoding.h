@@ -151,12 +151,20 @@ struct Distances {
   bool operator==(const Distances&) const = default;
 };
 
-// One sequence of tokens that a forward pass covers: keys at positions 0 to keys - 1, or at
-// `ids`; the queries are the last `queries` of them. Batches, padding, packing and several
-// position axes: LayerTokens in layer.h.
+// Positions and sequences of a batch: padding, packing, positions per row.
+struct BatchPositions {
+  Positions queries;  // [B or 1, T]
+  Positions keys;     // [B or 1, S]
+  bool operator==(const BatchPositions&) const = default;
+};
+
+// The tokens of a forward pass: keys at positions 0 to keys - 1, or at `ids`; the queries are
+// the last `queries` of them. Several position axes: LayerTokens in layer.h.
 struct Window {
-  std::int64_t queries = 0, keys = 0;
+  std::int64_t queries = 0, keys = 0;  // T, S
   std::vector<std::int64_t> ids = {};  // [keys], or none
+  // Given in place of `ids`. The queries may then be more than the keys.
+  std::optional<BatchPositions> batch = {};
   // The attention's own scale of q . k, before an encoding's factor. 0: 1 / sqrt(head_dim),
   // for encodings whose spec has a head_dim.
   double softmax_scale = 0;
@@ -164,7 +172,8 @@ struct Window {
   // resolved for. 0: the spec's own.
   std::int64_t length = 0;
 
-  std::int64_t offset() const noexcept { return keys - queries; }
+  // The key row of the first query.
+  std::int64_t offset() const noexcept { return keys > queries ? keys - queries : 0; }
   Positions query_positions() const;
   Positions key_positions() const;
   Distances distances() const;  // all that can occur; at least one

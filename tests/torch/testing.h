@@ -1,0 +1,120 @@
+// What tests of the adapter share.
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "gnomon/torch/position.h"
+
+namespace gnomon::libtorch::testing {
+
+constexpr std::int64_t batch = 2, length = 12, heads = 4, head_size = 8;
+constexpr model::Shape shape{heads * head_size, heads, length};
+
+inline at::Generator generator(std::uint64_t seed) {
+  return at::make_generator<at::CPUGeneratorImpl>(seed);
+}
+inline at::Tensor random(at::IntArrayRef sizes, std::uint64_t seed, at::ScalarType type) {
+  return at::empty(sizes, type).normal_(0, 1, generator(seed)).requires_grad_(true);
+}
+
+const inline AttendOptions causal{.visibility = Visibility::causal,
+                                  .layout = Layout::tokens_heads};
+const inline AttendOptions both_ways{.visibility = Visibility::bidirectional,
+                                     .layout = Layout::tokens_heads};
+
+// What a layer holds, for encodings whose bias depends on it.
+inline at::Tensor layer_input(std::int64_t tokens) {
+  return random({batch, length, shape.width}, 21, at::kFloat)
+      .slice(1, length - tokens, length)
+      .contiguous();
+}
+
+inline std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const auto& one : model::encodings()) all.emplace_back(one.name);
+  return all;
+}
+
+// The usual encoding of a name for models that read in one way or both.
+inline model::Encoding usual(std::string_view name, Visibility reads = Visibility::causal) {
+  model::Shape its = shape;
+  its.reads = reads;
+  return model::find_encoding(name).usual(its);
+}
+inline bool in_attention(const model::Encoding& encoding) {
+  return model::info(encoding).enters != model::Place::embeddings;
+}
+
+// Tables of size 1, so that they matter.
+inline PositionEncoding make(const model::Mixture& mixture) {
+  PositionEncoding position(mixture, generator(7));
+  const at::NoGradGuard no_grad;
+  const auto all = model::parameters(mixture);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].initial_deviation == 0.02) position->parameters()[i].mul_(50);
+  return position;
+}
+
+// The mixture of attention and its parameters, for attend_composed.
+struct Composed {
+  explicit Composed(PositionEncoding& position) {
+    std::size_t next = 0;
+    for (const model::Encoding& one : position->mixture()) {
+      const std::size_t count = model::parameters(one).size();
+      if (in_attention(one)) {
+        mixture.push_back(one);
+        for (std::size_t i = 0; i < count; ++i)
+          parameters.push_back(position->parameters()[next + i]);
+      }
+      next += count;
+    }
+  }
+  at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                    const AttendOptions& options) const {
+    return attend_composed(mixture, parameters, q, k, v, options);
+  }
+  model::Mixture mixture;
+  std::vector<at::Tensor> parameters;
+};
+
+inline void expect_close(const at::Tensor& a, const at::Tensor& b, double tolerance) {
+  ASSERT_TRUE(a.defined() && b.defined());
+  ASSERT_EQ(a.sizes(), b.sizes());
+  if (a.numel() == 0) return;
+  EXPECT_LE((a - b).abs().max().item<double>(), tolerance);
+}
+
+// Throws std::invalid_argument with each of these in its message.
+template <typename Call>
+void expect_refusal(Call&& call, const std::vector<std::string>& parts) {
+  try {
+    call();
+    ADD_FAILURE() << "accepted; wanted: " << parts.front();
+  } catch (const std::invalid_argument& error) {
+    for (const std::string& part : parts)
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos)
+          << "wanted: " << part << "\ngot: " << error.what();
+  }
+}
+
+template <typename Module>
+std::string saved(const Module& module) {
+  std::stringstream stream;
+  torch::save(module, stream);
+  return stream.str();
+}
+template <typename Module>
+void load(Module& module, const std::string& file) {
+  std::stringstream stream(file);
+  torch::load(module, stream);
+}
+
+}  // namespace gnomon::libtorch::testing
