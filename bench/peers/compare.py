@@ -1,6 +1,7 @@
 """Times every peer against Gnomon on the same arrays, interleaved in one run.
 
-    python compare.py FOLDER LIBRARY [--quick] [--only TEXT] [--threads 1 2] [--peers MODULE ...]
+    python compare.py FOLDER LIBRARY [--quick] [--only TEXT] [--threads 1 2]
+        [--peers MODULE ...]
 
 Each peer lives in a process of its own, held to as many cores as it has threads. A round gives
 every contender one turn: an untimed call, then calls for some milliseconds; the next turn
@@ -31,7 +32,9 @@ SLOW = 6.0  # times the fastest: such a contender leaves after a few rounds
 
 
 class Worker:
-    def __init__(self, folder: Path, library: Path, environment: str, module: str, threads: int):
+    def __init__(
+        self, folder: Path, library: Path, environment: str, module: str, threads: int
+    ):
         self.module = module
         variables = dict(os.environ, GNOMON_LIBRARY=str(library))
         for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):

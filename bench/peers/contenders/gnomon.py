@@ -223,44 +223,42 @@ def nanoseconds(answer: int) -> int:
 
 
 class Roof(Contender):
-    """The same bytes read and written in place; of a table, only written."""
+    """The same bytes read and written in place; of a table, only written; of attention, the
+    same operations by sgemm."""
 
     name = "roof"
-    works = Gnomon.works[:5]
+    works = Gnomon.works
     is_peer = False
 
     def __init__(self, library: Library) -> None:
         self.functions = library.functions
 
     def prepare(self, inputs: Inputs) -> Run:
-        words = inputs.case.bytes // 4
-        data = np.ones(words, np.float32)
-        writes = inputs.case.work in ("rotary_table", "sinusoidal_table")
-        touch = self.functions.peers_fill if writes else self.functions.peers_touch
-        loop = lambda count: nanoseconds(touch(data.ctypes.data, words, count))  # noqa: E731
+        loop = sgemm(inputs.case) if inputs.case.attends else self.memory(inputs.case)
         return Run(lambda: loop(1), None, loop=loop)
 
+    def memory(self, case: Case) -> Callable[[int], int]:
+        words = case.bytes // 4
+        data = np.ones(words, np.float32)
+        writes = case.work in ("rotary_table", "sinusoidal_table")
+        touch = self.functions.peers_fill if writes else self.functions.peers_touch
+        return lambda count: nanoseconds(touch(data.ctypes.data, words, count))
 
-class Sgemm(Contender):
+
+def sgemm(case: Case) -> Callable[[int], int]:
     """As many operations as attention has, at the rate of numpy's OpenBLAS."""
+    a, b, c = (np.ones((2048, 2048), np.float32) for _ in "abc")
+    operations = case.operations
 
-    name = "roof"
-    works = ("attention", "attention_training")
-    is_peer = False
+    def loop(count: int) -> int:
+        times = max(1, round(count * operations / (2 * 2048**3)))
+        start = time.perf_counter_ns()
+        for _ in range(times):
+            np.matmul(a, b, out=c)
+        spent = time.perf_counter_ns() - start
+        return round(spent * count * operations / (times * 2 * 2048**3))
 
-    def prepare(self, inputs: Inputs) -> Run:
-        a, b, c = (np.ones((2048, 2048), np.float32) for _ in "abc")
-        operations = inputs.case.operations
-
-        def nanoseconds(count: int) -> int:
-            times = max(1, round(count * operations / (2 * 2048**3)))
-            start = time.perf_counter_ns()
-            for _ in range(times):
-                np.matmul(a, b, out=c)
-            spent = time.perf_counter_ns() - start
-            return round(spent * count * operations / (times * 2 * 2048**3))
-
-        return Run(lambda: nanoseconds(1), None, loop=nanoseconds)
+    return loop
 
 
 class GnomonPeer(Peer):
@@ -270,8 +268,7 @@ class GnomonPeer(Peer):
         self.library.call("set_threads", threads)
 
     def contenders(self) -> list[Contender]:
-        ours = [contender(self.library) for contender in (Gnomon, GnomonLoop, NewTable, Roof)]
-        return [*ours, Sgemm()]
+        return [contender(self.library) for contender in (Gnomon, GnomonLoop, NewTable, Roof)]
 
     def versions(self) -> dict[str, str]:
         return {
