@@ -54,7 +54,8 @@ void* start_of(const ConstTensor& tensor) {
 DType dtype(DataType type) {
   if (type == data_type_of<double>) return DType::f64;
   if (type == data_type_of<Half>) return DType::f16;
-  return type == data_type_of<BFloat16> ? DType::bf16 : DType::f32;
+  if (type == data_type_of<BFloat16>) return DType::bf16;
+  return type == data_type_of<float> ? DType::f32 : DType{};  // int8 has scales
 }
 internal::Operand operand(const ConstTensor& tensor, View<const float, 3> scales = {}) {
   return {start_of(tensor),

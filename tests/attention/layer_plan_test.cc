@@ -128,11 +128,12 @@ TYPED_TEST(LayerPlanOf, BringsVectorsOfCosineAttentionToTheirLength) {
   plan.cosine = {10, 1.5, 0.25};
   prepare(plan, q.view(), k.view());
   expect_heads(q, q_before, 8, [&](const Head& x, std::int64_t t, std::int64_t h) {
-    return scaled(turned(x, turns(), t),
-                  plan.cosine[static_cast<std::size_t>(h)] / std::sqrt(squares(x)));
+    const Head y = turned(x, turns(), t);
+    return scaled(y, plan.cosine[static_cast<std::size_t>(h)] / std::sqrt(squares(y)));
   });
   expect_heads(k, k_before, 8, [&](const Head& x, std::int64_t t, std::int64_t) {
-    return scaled(turned(x, turns(), t), 1 / std::sqrt(squares(x)));
+    const Head y = turned(x, turns(), t);
+    return scaled(y, 1 / std::sqrt(squares(y)));
   });
 }
 
