@@ -51,5 +51,5 @@ command -v ccache > /dev/null && launcher=-DCMAKE_CXX_COMPILER_LAUNCHER=ccache
 echo "torch $version"
 cmake -S "$here" -B "$work" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGNOMON_TESTS=ON \
   -DGNOMON_BENCH=OFF -DTorch_DIR="$config" ${launcher:+"$launcher"} > "$work/configure.txt"
-cmake --build "$work" -j"${JOBS:-$(nproc)}" --target gnomon_torch_tests
+cmake --build "$work" -j"${JOBS:-$(nproc)}" --target gnomon_torch_tests gnomon-lab
 "$work/tests/gnomon_torch_tests" --gtest_brief=1

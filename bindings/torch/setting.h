@@ -2,8 +2,7 @@
 // pass. Not installed.
 #pragma once
 
-#include <torch/csrc/autograd/autograd.h>
-#include <torch/csrc/autograd/custom_function.h>
+#include <torch/autograd.h>
 
 #include <memory>
 #include <optional>

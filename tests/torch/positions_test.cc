@@ -80,6 +80,10 @@ TEST_P(EachPosition, AttendsAPaddedBatchAsRowsAlone) {
       expect_close(all.slice(0, 0, 1).slice(1, 2), first, 2e-5);
       expect_close(all.slice(0, 1, 2), second, 2e-5);
     }
+    // The last queries alone, as in decoding.
+    AttendOptions last = options;
+    last.hidden = hidden.slice(1, 4);
+    expect_close(position->attend(q.slice(1, 4), k, v, last), fused.slice(1, 4), 2e-5);
     expect_close(fused.slice(0, 0, 1).slice(1, 0, 2), at::zeros({1, 2, heads, head_size}), 0);
   }
 }

@@ -69,23 +69,18 @@ TEST(SegmentMemory, TrainsAsWithDetachedMemory) {
       const auto s = past.append(view(part(k)), view(part(v)));
       const std::int64_t rows = s.keys.extent(1);
       ASSERT_EQ(s.offset, back);
-      const LayerPlan lowered = model::lower(encoding, {count, rows}, {});
-      const AttentionPosition position{
-          .query_rotary = lowered.query_rotary ? &*lowered.query_rotary : nullptr,
-          .key_rotary = lowered.key_rotary ? &*lowered.key_rotary : nullptr,
-          .bias = lowered.bias};
-      const AttentionMask mask{
+      LayerPlan plan = model::lower(encoding, {count, rows}, {});
+      plan.mask = {
           .visibility = Visibility::causal, .offset = s.offset, .before = memory, .after = {}};
-      const Softmax softmax{.scale = softmax_scale(head_size)};
       const auto out = at::empty({batch, count, heads, head_size}, at::kDouble);
       const auto lse = at::empty({batch, heads, count}, at::kDouble);
       const View<double, 3> lse_view(lse.data_ptr<double>(), {batch, heads, count});
-      attention(view(part(q)), s.keys, s.values, mask, position, softmax, view(out), lse_view);
+      attention({view(part(q)), s.keys, s.values}, plan, view(out), lse_view);
       const auto k_grad = at::empty({batch, rows, key_heads, head_size}, at::kDouble);
       const auto v_grad = at::empty_like(k_grad);
-      attention_backward(view(part(q)), s.keys, s.values, mask, position, softmax, view(out),
-                         lse_view, view(part(weight)), view(part(of_q)), view(k_grad),
-                         view(v_grad));
+      attention_backward({view(part(q)), s.keys, s.values}, plan, view(out), lse_view,
+                         view(part(weight)),
+                         {.q = view(part(of_q)), .k = view(k_grad), .v = view(v_grad)});
       const auto own = [&](const at::Tensor& grad) { return grad.narrow(1, back, count); };
       EXPECT_EQ(s.own(view(k_grad)).data(), own(k_grad).data_ptr<double>());
       part(of_k).copy_(own(k_grad));
