@@ -34,6 +34,17 @@ RelativeVectors vectors_by_distance(unsigned seed) {
   return table;
 }
 
+LayerPlan rotations(const std::vector<HeadRotation>& of_queries,
+                    const std::vector<HeadRotation>& of_keys) {
+  LayerPlan plan;
+  plan.query_rotations = of_queries, plan.key_rotations = of_keys;
+  return plan;
+}
+LayerPlan cosines(const std::vector<double>& scales) {
+  LayerPlan plan;
+  plan.cosine = scales;
+  return plan;
+}
 LayerPlan turned(const RotaryTable& table) {
   return {{.query_rotary = table, .key_rotary = table}};
 }
@@ -44,7 +55,7 @@ TEST(Permutation, IsNotSeenWithoutPosition) {
   const RotaryTable rotary(turns, consecutive(12));
   const RelativeForm relative{{vectors_by_distance(1)}, {}, {}, {}};
   const RelativeForm values{{}, {}, {vectors_by_distance(2)}, {}};
-  EXPECT_GT(permutation_deviation(content, {.table = table}), 0.01);
+  EXPECT_GT(permutation_deviation(content, {{}, table}), 0.01);
   EXPECT_GT(permutation_deviation(content, turned(rotary)), 0.01);
   EXPECT_GT(permutation_deviation(content, {{.bias = lower(Alibi{.heads = 2})}}), 0.01);
   EXPECT_GT(permutation_deviation(content, {{.relative = relative}}), 0.01);
@@ -53,7 +64,7 @@ TEST(Permutation, IsNotSeenWithoutPosition) {
   const RelativeForm shift{{}, {}, {}, testing::random_numbers(32, 3)};
   EXPECT_LE(permutation_deviation(content, {{.relative = shift}}), 1e-14);
   const std::vector<double> scales = {5, 7};
-  EXPECT_LE(permutation_deviation(content, {.cosine = scales}), 1e-14);
+  EXPECT_LE(permutation_deviation(content, cosines(scales)), 1e-14);
 }
 
 TEST(Reversal, IsNotSeenByWhatIsSymmetric) {
@@ -61,7 +72,7 @@ TEST(Reversal, IsNotSeenByWhatIsSymmetric) {
   EXPECT_LE(reversal_deviation(content, {{.bias = lower(Alibi{.heads = 2})}}), 1e-14);
   const EmbeddingTable table = waves_at(0, 12);
   const RotaryTable rotary(turns, consecutive(12));
-  EXPECT_GT(reversal_deviation(content, {.table = table}), 0.01);
+  EXPECT_GT(reversal_deviation(content, {{}, table}), 0.01);
   EXPECT_GT(reversal_deviation(content, turned(rotary)), 0.01);
   const T5Bias t5{.heads = 2, .direction = T5Direction::bidirectional};
   const auto buckets = testing::random_tensor<float, 2>({t5.buckets, 2});
@@ -86,8 +97,8 @@ TEST(Shift, IsNotSeenByWhatGoesByDistance) {
       shift_deviation(content, {{.query_rotary = here}}, {{.query_rotary = there}}, offset),
       0.01);
   const EmbeddingTable near = waves_at(0, 12), far = waves_at(offset, 12);
-  EXPECT_GT(shift_deviation(content, {.table = near}, {.table = far}, offset), 0.01);
-  EXPECT_EQ(shift_deviation(content, {.table = near}, {.table = near}, 0), 0);
+  EXPECT_GT(shift_deviation(content, {{}, near}, {{}, far}, offset), 0.01);
+  EXPECT_EQ(shift_deviation(content, {{}, near}, {{}, near}, 0), 0);
 }
 
 TEST(Cache, RepeatsTheFullPass) {
@@ -126,7 +137,7 @@ TEST(Cache, RepeatsTheFullPass) {
 TEST(Cache, TakesRotationsOfHeads) {
   const RotaryTable all(turns, consecutive(12)), seven(turns, consecutive(7)),
       five(turns, consecutive(5, 7));
-  const LayerPlan before{.query_rotations = {all}, .key_rotations = {all}};
+  const LayerPlan before = rotations({all}, {all});
   EXPECT_NEAR(reversal_deviation(content, turned(all)), reversal_deviation(content, before),
               1e-12);
   const Vjepa2 vjepa2{.head_size = 16};
@@ -135,9 +146,8 @@ TEST(Cache, TakesRotationsOfHeads) {
     return std::vector<HeadRotation>{Vjepa2Table(vjepa2, axes)};
   };
   const auto whole = rows(12, 0), first = rows(7, 0), second = rows(5, 7);
-  const CachedPiece pieces[] = {{7, {.query_rotations = first, .key_rotations = first}},
-                                {5, {.query_rotations = second, .key_rotations = whole}}};
-  const LayerPlan plan{.query_rotations = whole, .key_rotations = whole};
+  const CachedPiece pieces[] = {{7, rotations(first, first)}, {5, rotations(second, whole)}};
+  const LayerPlan plan = rotations(whole, whole);
   EXPECT_LE(cache_deviation(content, plan, pieces), 0x1p-16);
   EXPECT_GT(reversal_deviation(content, plan), 0.01);
   EXPECT_GT(
@@ -156,10 +166,10 @@ TEST(Invariance, RefusesWhatDoesNotFit) {
   EXPECT_EQ(message_of([] { permutation_deviation({.shared = 2}, {}); }),
             "[invariance] shared must be from 0 to 1, got 2");
   const EmbeddingTable table = waves_at(0, 11);
-  EXPECT_EQ(message_of([&] { reversal_deviation(content, {.table = table}); }),
+  EXPECT_EQ(message_of([&] { reversal_deviation(content, {{}, table}); }),
             "[invariance] the table must be [12, 32], got [11, 32]");
   const std::vector<double> scales = {5, 7, 9};
-  EXPECT_EQ(message_of([&] { reversal_deviation(content, {.cosine = scales}); }),
+  EXPECT_EQ(message_of([&] { reversal_deviation(content, cosines(scales)); }),
             "[invariance] cosines must have a scale for each head, 2, got 3");
   EXPECT_EQ(message_of([] { shift_deviation(content, {}, {}, -1); }),
             "[invariance] offset must not be negative, got -1");

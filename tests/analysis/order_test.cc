@@ -35,16 +35,17 @@ TEST(OrderSensitivity, WithoutPositionOrderCannotBeTold) {
 TEST(OrderSensitivity, EveryPlaceTellsIt) {
   const EmbeddingTable sines = table();
   const RotaryTable turns = rotary();
-  EXPECT_GT(order_sensitivity(content, {.table = sines}), 1e-3);
+  EXPECT_GT(order_sensitivity(content, {{}, sines}), 1e-3);
   EXPECT_GT(order_sensitivity(content, turned_by_attention(turns)), 1e-3);
   EXPECT_GT(order_sensitivity(content, {{.bias = lower(Alibi{.heads = 2})}}), 1e-3);
 }
 
 TEST(OrderSensitivity, RotationsOfHeadsAreAsThatOfAttention) {
   const RotaryTable turns = rotary();
-  EXPECT_NEAR(
-      order_sensitivity(content, {.query_rotations = {turns}, .key_rotations = {turns}}),
-      order_sensitivity(content, turned_by_attention(turns)), 1e-6);
+  LayerPlan before;
+  before.query_rotations = before.key_rotations = {turns};
+  EXPECT_NEAR(order_sensitivity(content, before),
+              order_sensitivity(content, turned_by_attention(turns)), 1e-6);
 }
 
 TEST(AttentionWeights, RowsSumToOneAndTheFutureIsHidden) {
@@ -95,7 +96,7 @@ TEST(AttentionWeights, TheBiasIsAdded) {
 TEST(OrderSensitivity, RefusesWhatDoesNotFit) {
   const EmbeddingTable sines = table();
   EXPECT_EQ(message_of([&] {
-              order_sensitivity({.tokens = 5, .heads = 2, .head_size = 8}, {.table = sines});
+              order_sensitivity({.tokens = 5, .heads = 2, .head_size = 8}, {{}, sines});
             }),
             "[order] the table must be [5, 16], got [12, 16]");
   EXPECT_EQ(message_of([] { order_sensitivity({.tokens = 1}, {}); }),
@@ -108,7 +109,7 @@ TEST(OrderSensitivity, RefusesWhatDoesNotFit) {
             "[order] head_size must be at least 1, got 0");
   EmbeddingTable lying = sines;
   lying.values.resize(5);
-  EXPECT_EQ(message_of([&] { order_sensitivity(content, {.table = lying}); }),
+  EXPECT_EQ(message_of([&] { order_sensitivity(content, {{}, lying}); }),
             "[order] the table must hold tokens x channels values, got 5");
   Tensor<double, 3> whole({2, 12, 12}), out({2, 12, 11});
   EXPECT_EQ(message_of([&] { attention_weights(content, {}, Visibility{}, whole.view()); }),

@@ -28,6 +28,7 @@ std::atomic<std::size_t> allocated = 0;
   if (void* const data = std::aligned_alloc(alignment, whole ? whole : alignment)) return data;
   throw std::bad_alloc();
 }
+[[maybe_unused, gnu::noinline]] void release(void* data) noexcept { std::free(data); }
 
 }  // namespace
 
@@ -36,10 +37,10 @@ void* operator new(std::size_t bytes) { return counted(bytes, alignof(std::max_a
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return counted(bytes, static_cast<std::size_t>(alignment));
 }
-void operator delete(void* data) noexcept { std::free(data); }
-void operator delete(void* data, std::size_t) noexcept { std::free(data); }
-void operator delete(void* data, std::align_val_t) noexcept { std::free(data); }
-void operator delete(void* data, std::size_t, std::align_val_t) noexcept { std::free(data); }
+void operator delete(void* data) noexcept { release(data); }
+void operator delete(void* data, std::size_t) noexcept { release(data); }
+void operator delete(void* data, std::align_val_t) noexcept { release(data); }
+void operator delete(void* data, std::size_t, std::align_val_t) noexcept { release(data); }
 #endif
 
 namespace gnomon {

@@ -243,7 +243,8 @@ TEST(AttentionBackwardErrors, NameTheTensorThatDoesNotFit) {
   const Tensor<Half, 4> half({1, 5, 1, 4});
   EXPECT_EQ(message_of([&] {
               attention_backward({q.view(), half.view(), half.view()}, plan, q.view(),
-                                 lse.view(), q.view(), {.q = q_grad.view()});
+                                 lse.view(), q.view(),
+                                 {.q = q_grad.view(), .k = k_grad.view(), .v = k_grad.view()});
             }),
             "[attention] k must have elements of f32, as q has, for gradients, got f16");
 }

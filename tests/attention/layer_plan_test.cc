@@ -93,7 +93,8 @@ TYPED_TEST(LayerPlanOf, PreparesInTheOrderOfItsFields) {
   const auto q = random_tensor<T, 4>({batch, tokens, heads, size}, 1);
   const auto k = random_tensor<T, 4>({batch, tokens, key_heads, size}, 2);
   const auto v = random_tensor<T, 4>({batch, tokens, key_heads, size}, 3);
-  LayerPlan plan{.query_rotations = {turns(), turns(40)}, .key_rotations = {turns()}};
+  LayerPlan plan;
+  plan.query_rotations = {turns(), turns(40)}, plan.key_rotations = {turns()};
   plan.query_norm = norm(4), plan.key_norm = norm(5), plan.value_norm = norm(6);
   plan.value_scale = 0.75;
   plan.query_scale = QueryTemperature{.beta = 0.5, .length = 2};
@@ -124,7 +125,8 @@ TYPED_TEST(LayerPlanOf, BringsVectorsOfCosineAttentionToTheirLength) {
   auto q = random_tensor<T, 4>({batch, tokens, heads, size}, 1);
   auto k = random_tensor<T, 4>({batch, tokens, key_heads, size}, 2);
   const auto q_before = q, k_before = k;
-  LayerPlan plan{.query_rotations = {turns()}, .key_rotations = {turns()}};
+  LayerPlan plan;
+  plan.query_rotations = plan.key_rotations = {turns()};
   plan.cosine = {10, 1.5, 0.25};
   prepare(plan, q.view(), k.view());
   expect_heads(q, q_before, 8, [&](const Head& x, std::int64_t t, std::int64_t h) {
