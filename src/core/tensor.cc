@@ -51,6 +51,10 @@ std::string device_text(Device device) {
   return "device type " + std::to_string(static_cast<int>(device.type));
 }
 
+[[noreturn]] void refuse_missing(const Argument& argument) {
+  refuse(argument.operation, subject(argument) + " must be given", "no tensor");
+}
+
 }  // namespace
 
 std::string shape_text(const ConstTensor& tensor) {
@@ -58,16 +62,21 @@ std::string shape_text(const ConstTensor& tensor) {
       std::span<const std::int64_t>(tensor.shape, static_cast<std::size_t>(tensor.rank)));
 }
 
+void refuse_rank(Argument argument, const ConstTensor& tensor, std::string_view ranks) {
+  refuse(argument.operation, subject(argument) + " must have " + std::string(ranks) + " axes",
+         tensor.shape ? shape_text(tensor) : std::to_string(tensor.rank));
+}
+
 void refuse_type(Argument argument, std::string_view types, DataType got) {
+  if (got.bits == 0) refuse_missing(argument);
   refuse(argument.operation, subject(argument) + " must have elements of " + std::string(types),
          name(got));
 }
 
 void check_tensor(Argument argument, const ConstTensor& tensor, std::int32_t rank) {
+  if (!tensor.data && !tensor.shape) refuse_missing(argument);
   if (tensor.rank != rank || (rank && !tensor.shape))
-    refuse(argument.operation,
-           subject(argument) + " must have " + std::to_string(rank) + " axes",
-           tensor.shape ? shape_text(tensor) : std::to_string(tensor.rank));
+    refuse_rank(argument, tensor, std::to_string(rank));
   if (tensor.device.type != DeviceType::cpu)
     refuse(argument.operation, subject(argument) + " must be on the device cpu",
            device_text(tensor.device));

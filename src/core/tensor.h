@@ -25,6 +25,9 @@ void check_tensor(Argument argument, const ConstTensor& tensor, std::int32_t ran
 // The same, and that the elements are of `type`.
 void check_tensor(Argument argument, const ConstTensor& tensor, std::int32_t rank,
                   DataType type);
+// "x must have 3 or 4 axes".
+[[noreturn]] void refuse_rank(Argument argument, const ConstTensor& tensor,
+                              std::string_view ranks);
 [[noreturn]] void refuse_type(Argument argument, std::string_view types, DataType got);
 
 // The checked view of a tensor.
@@ -59,14 +62,21 @@ View<T, Rank> with_batch(const View<T, Rank - 1>& one) noexcept {
   }
   return {one.data(), extents, strides};
 }
+template <std::int32_t rank>
+void check_batch_rank(Argument argument, const ConstTensor& tensor) {
+  if (tensor.rank == rank || tensor.rank == rank - 1) return;
+  refuse_rank(argument, tensor, std::to_string(rank - 1) + " or " + std::to_string(rank));
+}
 template <typename T, std::size_t Rank>
 View<const T, Rank> read_batch(Argument argument, const ConstTensor& tensor) {
+  check_batch_rank<Rank>(argument, tensor);
   if (tensor.rank == static_cast<std::int32_t>(Rank) - 1)
     return with_batch<const T, Rank>(read<T, Rank - 1>(argument, tensor));
   return read<T, Rank>(argument, tensor);
 }
 template <typename T, std::size_t Rank>
 View<T, Rank> write_batch(Argument argument, const Tensor& tensor) {
+  check_batch_rank<Rank>(argument, tensor);
   if (tensor.rank == static_cast<std::int32_t>(Rank) - 1)
     return with_batch<T, Rank>(write<T, Rank - 1>(argument, tensor));
   return write<T, Rank>(argument, tensor);

@@ -262,8 +262,8 @@ void shift_keys(const Tensor& cached, const RotarySchedule& schedule,
 }
 
 void shift_keys(const Tensor& cached, const RotarySchedule& schedule, std::int64_t delta) {
-  std::int32_t axes = 1;
-  for (const std::int32_t axis : schedule.axes) axes = std::max(axes, axis + 1);
+  std::int64_t axes = 1;
+  for (const std::int32_t axis : schedule.axes) axes = std::max(axes, std::int64_t{axis} + 1);
   shift_keys(cached, schedule, std::vector<std::int64_t>(size(axes), delta));
 }
 

@@ -96,8 +96,8 @@ View<const int64_t, 3> positions_of(const ConstTensor& positions,
                                     const RotarySchedule& schedule) {
   if (positions.rank != 1) return internal::read<int64_t, 3>(named("positions"), positions);
   const auto ids = internal::read<int64_t, 1>(named("positions"), positions);
-  std::int32_t axes = 1;
-  for (const std::int32_t axis : schedule.axes) axes = std::max(axes, axis + 1);
+  int64_t axes = 1;
+  for (const std::int32_t axis : schedule.axes) axes = std::max(axes, int64_t{axis} + 1);
   return {ids.data(), {axes, 1, ids.extent(0)}, {0, 0, ids.stride(0)}};
 }
 

@@ -375,6 +375,8 @@ TEST(AttentionErrors, CheckTypesRanksAndDevices) {
             "[attention] v must have elements of f16, as k has, got f32");
   EXPECT_EQ(says({whole.view(), k.view(), k.view()}),
             "[attention] q must have elements of f32, f16, bf16 or f64, got i32");
+  EXPECT_EQ(says({{}, k.view(), k.view()}), "[attention] q must be given, got no tensor");
+  EXPECT_EQ(says({q.view(), {}, k.view()}), "[attention] k must be given, got no tensor");
   EXPECT_EQ(says({rank_3.view(), k.view(), k.view()}),
             "[attention] q must have 4 axes, got [3, 4, 8]");
   EXPECT_EQ(says({q.view(), k.view(), rank_3.view()}),
