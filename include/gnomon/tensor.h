@@ -127,13 +127,13 @@ template <typename T, std::size_t Rank>
 View<T, Rank> view(const ConstTensor& tensor) noexcept
   requires(std::is_const_v<T>)
 {
-  typename View<T, Rank>::Extents extents{}, strides{};
-  for (std::size_t axis = 0; axis < Rank; ++axis) {
-    extents[axis] = tensor.shape[axis];
-    strides[axis] = tensor.stride(static_cast<std::int32_t>(axis));
-  }
   auto* const bytes = static_cast<const std::byte*>(tensor.data) + tensor.byte_offset;
-  return {reinterpret_cast<T*>(bytes), extents, strides};
+  auto* const data = reinterpret_cast<T*>(bytes);
+  typename View<T, Rank>::Extents extents, strides;
+  for (std::size_t axis = 0; axis < Rank; ++axis) extents[axis] = tensor.shape[axis];
+  if (!tensor.strides) return {data, extents};
+  for (std::size_t axis = 0; axis < Rank; ++axis) strides[axis] = tensor.strides[axis];
+  return {data, extents, strides};
 }
 template <typename T, std::size_t Rank>
 View<T, Rank> view(const Tensor& tensor) noexcept

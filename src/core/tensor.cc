@@ -73,7 +73,7 @@ void refuse_type(Argument argument, std::string_view types, DataType got) {
          name(got));
 }
 
-void check_tensor(Argument argument, const ConstTensor& tensor, std::int32_t rank) {
+void check_tensor_slowly(Argument argument, const ConstTensor& tensor, std::int32_t rank) {
   if (!tensor.data && !tensor.shape) refuse_missing(argument);
   if (tensor.rank != rank || (rank && !tensor.shape))
     refuse_rank(argument, tensor, std::to_string(rank));
@@ -89,10 +89,8 @@ void check_tensor(Argument argument, const ConstTensor& tensor, std::int32_t ran
     refuse(argument.operation, subject(argument) + " must have data", "a null pointer");
 }
 
-void check_tensor(Argument argument, const ConstTensor& tensor, std::int32_t rank,
-                  DataType type) {
-  if (tensor.dtype != type) refuse_type(argument, name(type), tensor.dtype);
-  check_tensor(argument, tensor, rank);
+void refuse_type(Argument argument, DataType type, DataType got) {
+  refuse_type(argument, name(type), got);
 }
 
 }  // namespace internal

@@ -19,16 +19,30 @@ struct Argument {
 // "[2, 3]" of any rank.
 std::string shape_text(const ConstTensor& tensor);
 
-// Throws std::invalid_argument unless the tensor has data (or no elements), lies on the CPU,
-// has `rank` axes and elements of one lane.
-void check_tensor(Argument argument, const ConstTensor& tensor, std::int32_t rank);
+// Throws what `check_tensor` of these arguments throws; returns for a tensor without elements.
+void check_tensor_slowly(Argument argument, const ConstTensor& tensor, std::int32_t rank);
+
+// Throws std::invalid_argument unless the tensor has data (or no elements), lies on the CPU and
+// has `rank` axes. Inline, since a step of a decoder calls it for a microsecond of work.
+inline void check_tensor(Argument argument, const ConstTensor& tensor, std::int32_t rank) {
+  bool good = tensor.rank == rank && tensor.device.type == DeviceType::cpu && tensor.data &&
+              tensor.shape;
+  for (std::int32_t axis = 0; good && axis < rank; ++axis) good = tensor.shape[axis] >= 0;
+  if (!good) [[unlikely]]
+    check_tensor_slowly(argument, tensor, rank);
+}
+[[noreturn]] void refuse_type(Argument argument, std::string_view types, DataType got);
+[[noreturn]] void refuse_type(Argument argument, DataType type, DataType got);
 // The same, and that the elements are of `type`.
-void check_tensor(Argument argument, const ConstTensor& tensor, std::int32_t rank,
-                  DataType type);
+inline void check_tensor(Argument argument, const ConstTensor& tensor, std::int32_t rank,
+                         DataType type) {
+  if (tensor.dtype != type) [[unlikely]]
+    refuse_type(argument, type, tensor.dtype);
+  check_tensor(argument, tensor, rank);
+}
 // "x must have 3 or 4 axes".
 [[noreturn]] void refuse_rank(Argument argument, const ConstTensor& tensor,
                               std::string_view ranks);
-[[noreturn]] void refuse_type(Argument argument, std::string_view types, DataType got);
 
 // The checked view of a tensor.
 template <typename T, std::size_t Rank>
@@ -69,17 +83,17 @@ void check_batch_rank(Argument argument, const ConstTensor& tensor) {
 }
 template <typename T, std::size_t Rank>
 View<const T, Rank> read_batch(Argument argument, const ConstTensor& tensor) {
+  if (tensor.rank == static_cast<std::int32_t>(Rank)) [[likely]]
+    return read<T, Rank>(argument, tensor);
   check_batch_rank<Rank>(argument, tensor);
-  if (tensor.rank == static_cast<std::int32_t>(Rank) - 1)
-    return with_batch<const T, Rank>(read<T, Rank - 1>(argument, tensor));
-  return read<T, Rank>(argument, tensor);
+  return with_batch<const T, Rank>(read<T, Rank - 1>(argument, tensor));
 }
 template <typename T, std::size_t Rank>
 View<T, Rank> write_batch(Argument argument, const Tensor& tensor) {
+  if (tensor.rank == static_cast<std::int32_t>(Rank)) [[likely]]
+    return write<T, Rank>(argument, tensor);
   check_batch_rank<Rank>(argument, tensor);
-  if (tensor.rank == static_cast<std::int32_t>(Rank) - 1)
-    return with_batch<T, Rank>(write<T, Rank - 1>(argument, tensor));
-  return write<T, Rank>(argument, tensor);
+  return with_batch<T, Rank>(write<T, Rank - 1>(argument, tensor));
 }
 
 // body(T{}) for the tensor's element type T: float, Half, BFloat16 or double. Others are

@@ -8,36 +8,27 @@
 namespace gnomon {
 namespace rotary_internal {
 
-namespace {
-
-// Axes counted from the last: tokens are axis 3 of [B, T, H, D] and of [T, H, D].
-std::int64_t from_last(const ConstTensor& x, std::int32_t axis) {
-  return x.extent(x.rank - axis);
-}
-
-}  // namespace
-
-void check_heads(const ConstTensor& x, const RotarySchedule& schedule) {
-  const std::int64_t head_dim = from_last(x, 1);
-  if (head_dim - schedule.dim() < schedule.first)  // no sum: `first` may be anything
+void check_heads(const std::array<std::ptrdiff_t, 4>& shape, std::ptrdiff_t stride,
+                 const RotarySchedule& schedule) {
+  if (shape[3] - schedule.dim() < schedule.first)  // no sum: `first` may be anything
     refuse("rotary",
            "x must have at least first + dim = " + std::to_string(schedule.first) + " + " +
                std::to_string(schedule.dim()) + " elements per head",
-           head_dim);
-  if (x.stride(x.rank - 1) != 1)
+           std::int64_t{shape[3]});
+  if (stride != 1)
     refuse("rotary", "the elements of a head must be contiguous: stride 1",
-           x.stride(x.rank - 1));
+           std::int64_t{stride});
 }
 
-void check_fits(const ConstTensor& x, const RotaryTable& table) {
-  if (from_last(x, 3) != table.tokens())
+void check_fits(const std::array<std::ptrdiff_t, 4>& shape, std::ptrdiff_t stride,
+                const RotaryTable& table) {
+  if (shape[1] != table.tokens())
     refuse("rotary", "x must have the table's " + std::to_string(table.tokens()) + " tokens",
-           from_last(x, 3));
-  const std::int64_t rows = x.rank == 4 ? x.extent(0) : 1;
-  if (table.batch() != 1 && rows != table.batch())
+           std::int64_t{shape[1]});
+  if (table.batch() != 1 && shape[0] != table.batch())
     refuse("rotary", "x must have the table's " + std::to_string(table.batch()) + " rows",
-           rows);
-  check_heads(x, table.schedule());
+           std::int64_t{shape[0]});
+  check_heads(shape, stride, table.schedule());
 }
 
 Turns turns_of(const RotaryTable& table, std::ptrdiff_t batch, float sign) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
@@ -75,10 +76,20 @@ void by_types(const ConstTensor& from, const ConstTensor& to, Body&& body) {
 
 // Throws std::invalid_argument when a head of x does not hold the R elements from `first` on,
 // one after another.
-void check_heads(const ConstTensor& x, const RotarySchedule& schedule);
+void check_heads(const std::array<std::ptrdiff_t, 4>& shape, std::ptrdiff_t stride,
+                 const RotarySchedule& schedule);
+template <typename T>
+void check_heads(const View<T, 4>& x, const RotarySchedule& schedule) {
+  check_heads(x.extents(), x.stride(3), schedule);
+}
 
 // The same, and that x has the table's tokens and rows.
-void check_fits(const ConstTensor& x, const RotaryTable& table);
+void check_fits(const std::array<std::ptrdiff_t, 4>& shape, std::ptrdiff_t stride,
+                const RotaryTable& table);
+template <typename T>
+void check_fits(const View<T, 4>& x, const RotaryTable& table) {
+  check_fits(x.extents(), x.stride(3), table);
+}
 
 // That x and `to`, which is called `name`, have one shape and contiguous heads.
 template <typename T, typename U>

@@ -134,7 +134,7 @@ void attention(const AttentionInput& input, const AttentionPlan& plan, const Ten
 // and v are required: shaped as the inputs, of their types; they are with respect to the
 // unrotated q and k. All are overwritten.
 struct AttentionGradient {
-  Tensor q, k, v;
+  Tensor q = {}, k = {}, v = {};
   BiasGradient* bias = nullptr;
   RelativeGradient* relative = nullptr;
   Tensor gates = {};             // float [B, Hq, T]

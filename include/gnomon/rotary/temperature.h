@@ -42,11 +42,10 @@ double factor(const QueryTemperature& temperature, std::int64_t position);
 // Tokens that are padding are left alone. Element types: float, Half, BFloat16, double.
 //
 // Error, relative to the product: half an ulp of the element type + 2^-51, for half and
-// bfloat16
-// + 2^-22. Cost: reads and
-// writes once the q of the tokens whose factor is not 1. Throws as `factor`, and when q has
-// other than the positions' tokens, other than their rows where they have more than one, or D
-// not contiguous.
+// bfloat16 + 2^-22. Cost: reads and writes once the q of the tokens whose factor is not 1.
+//
+// Throws as `factor`, and when q has other than the positions' tokens, other than their rows
+// where they have more than one, or D not contiguous.
 //
 // The factor of a position is its own transpose, so the gradient of q is scale_queries of the
 // gradient of the result.
