@@ -229,10 +229,11 @@ std::vector<float> causal(const OrderContent& c, const LayerPlan& p, const Token
     normalise(queries, p.cosine, queries);
     normalise(met_keys, {}, met_keys);
   }
-  const AttentionPlan plan{.mask = {.visibility = Visibility::causal, .offset = first},
-                           .softmax = {.scale = scale_of(c, p)},
-                           .bias = p.bias,
-                           .relative = p.relative};
+  AttentionPlan plan;
+  plan.mask = {.visibility = Visibility::causal, .offset = first};
+  plan.softmax.scale = scale_of(c, p);
+  plan.bias = p.bias;
+  plan.relative = p.relative;
   attention({queries, met_keys, View<const float, 4>(values.data(), all)}, plan,
             View<float, 4>(out.data(), own));
   return out;

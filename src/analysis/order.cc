@@ -58,11 +58,11 @@ std::vector<float> last_output(const OrderContent& content, const LayerPlan& pla
   std::vector<float> q = x, k = x, out(x.size());
   const View<float, 4> queries(q.data(), shape), keys(k.data(), shape);
   rotate_all(plan, queries, keys);
-  const AttentionPlan scores{
-      .mask = {.visibility = Visibility::bidirectional},
-      .softmax = {.scale = plan.softmax.factor / static_cast<double>(content.head_size)},
-      .bias = plan.bias,
-      .relative = plan.relative};
+  AttentionPlan scores;
+  scores.mask.visibility = Visibility::bidirectional;
+  scores.softmax.scale = plan.softmax.factor / static_cast<double>(content.head_size);
+  scores.bias = plan.bias;
+  scores.relative = plan.relative;
   attention({queries, keys, View<const float, 4>(x.data(), shape)}, scores,
             View<float, 4>(out.data(), shape));
   const auto row = static_cast<std::ptrdiff_t>(content.heads * content.head_size);

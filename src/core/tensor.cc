@@ -25,8 +25,9 @@ std::string name(DataType type) {
     case TypeCode::boolean:
       return "bool";
   }
-  std::string text = kind + std::to_string(type.bits);
-  if (type.lanes != 1) text += "x" + std::to_string(type.lanes);
+  std::string text(kind);
+  text += std::to_string(type.bits);
+  if (type.lanes != 1) text.append("x").append(std::to_string(type.lanes));
   return text;
 }
 
