@@ -48,19 +48,6 @@ std::vector<T> numbers(const char* name, const gnomon_tensor* from) {
   return all;
 }
 
-// int64 [T], [B, T] or [A, B, T] as one Positions for each axis.
-std::vector<Positions> axes_of(const gnomon_tensor* positions) {
-  constexpr internal::Argument named{"c", "positions"};
-  const Tensor ids = tensor("positions", positions);
-  if (ids.rank == 1) return {explicit_ids(numbers<std::int64_t>("positions", positions))};
-  if (ids.rank == 2) return {explicit_ids(internal::read<std::int64_t, 2>(named, ids))};
-  const auto all = internal::read<std::int64_t, 3>(named, ids);
-  std::vector<Positions> axes;
-  for (std::ptrdiff_t axis = 0; axis < all.extent(0); ++axis)
-    axes.push_back(explicit_ids(all[axis]));
-  return axes;
-}
-
 void copy(const char* name, View<const float, 3> from, const gnomon_tensor* out) {
   const auto to = internal::write<float, 3>({"c", name}, tensor(name, out));
   if (to.extents() != from.extents())
@@ -72,6 +59,33 @@ void copy(const char* name, View<const float, 3> from, const gnomon_tensor* out)
 }
 
 }  // namespace
+
+std::vector<Positions> axes_of(const char* name, const gnomon_tensor* ids,
+                               const gnomon_tensor* sequences) {
+  const internal::Argument named{"c", name};
+  const Tensor from = tensor(name, ids);
+  std::vector<Positions> axes;
+  if (from.rank == 1) {
+    axes.push_back(explicit_ids(numbers<std::int64_t>(name, ids)));
+  } else if (from.rank == 2) {
+    axes.push_back(explicit_ids(internal::read<std::int64_t, 2>(named, from)));
+  } else {
+    const auto all = internal::read<std::int64_t, 3>(named, from);
+    for (std::ptrdiff_t axis = 0; axis < all.extent(0); ++axis)
+      axes.push_back(explicit_ids(all[axis]));
+  }
+  if (!sequences) return axes;
+  const auto rows = internal::read<std::int32_t, 2>(named, tensor_if(sequences));
+  for (Positions& axis : axes) {
+    if (rows.extent(0) != axis.batch || rows.extent(1) != axis.tokens)
+      refuse("c", std::string(name) + " must have sequences shaped as the ids",
+             shape_text(rows.extents()));
+    for (std::ptrdiff_t b = 0; b < axis.batch; ++b)
+      for (std::ptrdiff_t t = 0; t < axis.tokens; ++t)
+        axis.sequences[static_cast<std::size_t>(b * axis.tokens + t)] = rows(b, t);
+  }
+  return axes;
+}
 
 gnomon_status failed(gnomon_status status, const char* text) noexcept {
   try {
@@ -159,7 +173,7 @@ gnomon_status gnomon_rotary_table_create(const gnomon_frequencies* frequencies,
                                          gnomon_rotary_table** out) {
   return guarded([&] {
     make(out, gnomon::RotaryTable(given("frequencies", frequencies).schedule,
-                                  gnomon::c::axes_of(positions)));
+                                  gnomon::c::axes_of("positions", positions, nullptr)));
   });
 }
 

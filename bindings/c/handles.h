@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "gnomon.h"
 #include "gnomon/attention/layer_plan.h"
@@ -72,6 +73,11 @@ inline Tensor tensor(std::string_view name, const gnomon_tensor* from) {
 inline Tensor tensor_if(const gnomon_tensor* from) {
   return from ? std::bit_cast<Tensor>(*from) : Tensor{};
 }
+
+// Positions of tokens, one for each axis: ids int64 [T], [B, T] or [A, B, T]; sequences int32
+// [B, T], or NULL: all in one.
+std::vector<Positions> axes_of(const char* name, const gnomon_tensor* ids,
+                               const gnomon_tensor* sequences);
 
 // Makes a handle and gives it to the caller.
 template <typename Handle, typename... Parts>

@@ -33,18 +33,11 @@ std::vector<double> doubles(const char* name, const Tensor& from) {
 
 std::shared_ptr<const Positions> positions_of(const char* name, const gnomon_tensor* ids,
                                               const gnomon_tensor* sequences) {
-  const internal::Argument named{"c", name};
-  Positions all = explicit_ids(internal::read<std::int64_t, 2>(named, tensor(name, ids)));
-  if (sequences) {
-    const auto of_rows = internal::read<std::int32_t, 2>(named, tensor_if(sequences));
-    if (of_rows.extent(0) != all.batch || of_rows.extent(1) != all.tokens)
-      refuse("c", std::string(name) + " must have sequences shaped as the ids",
-             shape_text(of_rows.extents()));
-    for (std::ptrdiff_t b = 0; b < all.batch; ++b)
-      for (std::ptrdiff_t t = 0; t < all.tokens; ++t)
-        all.sequences[static_cast<std::size_t>(b * all.tokens + t)] = of_rows(b, t);
-  }
-  return std::make_shared<const Positions>(std::move(all));
+  std::vector<Positions> axes = axes_of(name, ids, sequences);
+  if (axes.size() != 1)
+    refuse("c", std::string(name) + " must be of one axis",
+           static_cast<std::int64_t>(axes.size()));
+  return std::make_shared<const Positions>(std::move(axes.front()));
 }
 
 AttentionInput input_of(const gnomon_attention_input* from) {

@@ -63,32 +63,6 @@ Matrices matrices_of(const gnomon_tensor* const* values, int64_t count) {
   return all;
 }
 
-// Axes of positions of tokens, with their sequences.
-std::vector<Positions> axes_of(const char* name, const gnomon_tensor* ids,
-                               const gnomon_tensor* sequences) {
-  const internal::Argument named{"c", name};
-  const Tensor from = tensor(name, ids);
-  std::vector<Positions> axes;
-  if (from.rank == 3) {
-    const auto all = internal::read<std::int64_t, 3>(named, from);
-    for (std::ptrdiff_t axis = 0; axis < all.extent(0); ++axis)
-      axes.push_back(explicit_ids(all[axis]));
-  } else {
-    axes.push_back(explicit_ids(internal::read<std::int64_t, 2>(named, from)));
-  }
-  if (!sequences) return axes;
-  const auto rows = internal::read<std::int32_t, 2>(named, std::bit_cast<Tensor>(*sequences));
-  for (Positions& axis : axes) {
-    if (rows.extent(0) != axis.batch || rows.extent(1) != axis.tokens)
-      refuse("c", std::string(name) + " must have sequences shaped as the ids",
-             shape_text(rows.extents()));
-    for (std::ptrdiff_t b = 0; b < axis.batch; ++b)
-      for (std::ptrdiff_t t = 0; t < axis.tokens; ++t)
-        axis.sequences[static_cast<std::size_t>(b * axis.tokens + t)] = rows(b, t);
-  }
-  return axes;
-}
-
 model::ModelDescription read_model(const std::filesystem::path& given_path) {
   const std::filesystem::path path =
       std::filesystem::is_directory(given_path) ? given_path / "config.json" : given_path;
