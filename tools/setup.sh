@@ -17,7 +17,7 @@ readonly vega=$state/vega.js
 readonly vl_convert=vl-convert-python==1.9.0
 readonly arm64=$state/arm64
 readonly arm64_packages=(libhwy-dev libhwy1 libgtest-dev libgmock-dev libmpfr-dev libmpfr6
-  libgmp-dev libgmp10 nlohmann-json3-dev libeigen3-dev libspectra-dev)
+  libgmp-dev libgmp10 nlohmann-json3-dev libeigen3-dev libspectra-dev libdlpack-dev)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() {
