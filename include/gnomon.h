@@ -12,7 +12,7 @@
  * are made by a *_create or *_from_* function, belong to the caller and end with *_destroy
  * (which takes NULL, too). A handle may be read by several threads at the same time and written
  * by one. Tensors are borrowed for the call. Outputs are written in place; argument order is
- * inputs, plan, options, outputs.
+ * inputs, plan, options, outputs. Enums are passed as int32_t; other numbers are refused.
  *
  * Functions of the section "Model" are in the component gnomon::model, all others in
  * gnomon::core.
@@ -144,10 +144,10 @@ gnomon_status gnomon_cos_sin(const gnomon_tensor* positions,
 /* Rotates q and k in place; k may be NULL. [B, T, H, D] or [T, H, D], any strides, D
  * contiguous; float32, float16, bfloat16 or float64. GNOMON_INVERSE gives gradients. */
 gnomon_status gnomon_rotate(const gnomon_tensor* q, const gnomon_tensor* k,
-                            const gnomon_rotary_table* table, gnomon_direction direction);
+                            const gnomon_rotary_table* table, int32_t direction);
 /* The same to another tensor of the same shape and type. */
 gnomon_status gnomon_rotate_to(const gnomon_tensor* x, const gnomon_rotary_table* table,
-                               gnomon_direction direction, const gnomon_tensor* out);
+                               int32_t direction, const gnomon_tensor* out);
 /* The same without a table, for a step of a decoder: positions int64 [T] or [A, 1 or B, T]. */
 gnomon_status gnomon_rotate_at(const gnomon_tensor* q, const gnomon_tensor* k,
                                const gnomon_tensor* positions,
@@ -171,8 +171,8 @@ typedef enum gnomon_sinusoidal_layout {
 } gnomon_sinusoidal_layout;
 
 /* Fills out [T, C] (float32, float16, bfloat16 or float64) at positions, int64 [T]. */
-gnomon_status gnomon_sinusoidal(const gnomon_tensor* positions, gnomon_sinusoidal_layout layout,
-                                double base, const gnomon_tensor* out);
+gnomon_status gnomon_sinusoidal(const gnomon_tensor* positions, int32_t layout, double base,
+                                const gnomon_tensor* out);
 /* x[b, t] += scale table[t]. x: [B, T, C]; table: float32 [T, C]. */
 gnomon_status gnomon_add_table(const gnomon_tensor* x, const gnomon_tensor* table, float scale);
 /* x[b, t] += table[rows[b, t]]. rows: int64 [B, T]. */
@@ -197,7 +197,7 @@ void gnomon_layer_plan_destroy(gnomon_layer_plan* plan);
 
 /* offset: keys before those of the queries. left, right: keys that a query sees before and
  * after its own, -1: all (`sliding_window` w is left = w - 1). */
-gnomon_status gnomon_layer_plan_set_mask(gnomon_layer_plan* plan, gnomon_visibility visibility,
+gnomon_status gnomon_layer_plan_set_mask(gnomon_layer_plan* plan, int32_t visibility,
                                          int64_t offset, int64_t left, int64_t right);
 /* scale: of q . k; NaN: 1 / sqrt(D). cap: Gemma 2's; 0: none. sinks: float64 [H], or NULL. */
 gnomon_status gnomon_layer_plan_set_softmax(gnomon_layer_plan* plan, double scale, double cap,
@@ -284,8 +284,7 @@ typedef struct gnomon_encoding gnomon_encoding;
 gnomon_status gnomon_encoding_from_json(const char* json, gnomon_encoding** out);
 /* The settings that most models of this shape use. `name` as in `gnomon list`. */
 gnomon_status gnomon_encoding_from_name(const char* name, int64_t width, int64_t heads,
-                                        int64_t length, gnomon_visibility reads,
-                                        gnomon_encoding** out);
+                                        int64_t length, int32_t reads, gnomon_encoding** out);
 gnomon_status gnomon_encoding_to_json(const gnomon_encoding* encoding, char** json);
 /* The trained matrices: [{"name": "buckets", "rows": 32, "columns": 8,
  * "initial_deviation": 0.02, "initial_mean": 0}]. */

@@ -29,9 +29,7 @@ namespace {
 
 thread_local std::string message;
 
-Direction direction_of(gnomon_direction direction) {
-  return static_cast<Direction>(static_cast<int>(direction));
-}
+Direction direction_of(int32_t direction) { return static_cast<Direction>(direction); }
 
 Rotary rotary_of(const gnomon_rotary_spec& spec) {
   return {.dim = spec.rotary_dim,
@@ -209,7 +207,7 @@ gnomon_status gnomon_cos_sin(const gnomon_tensor* positions,
 }
 
 gnomon_status gnomon_rotate(const gnomon_tensor* q, const gnomon_tensor* k,
-                            const gnomon_rotary_table* table, gnomon_direction direction) {
+                            const gnomon_rotary_table* table, int32_t direction) {
   return guarded([&] {
     const gnomon::RotaryTable& by = given("table", table).table;
     const auto way = gnomon::c::direction_of(direction);
@@ -221,7 +219,7 @@ gnomon_status gnomon_rotate(const gnomon_tensor* q, const gnomon_tensor* k,
 }
 
 gnomon_status gnomon_rotate_to(const gnomon_tensor* x, const gnomon_rotary_table* table,
-                               gnomon_direction direction, const gnomon_tensor* out) {
+                               int32_t direction, const gnomon_tensor* out) {
   return guarded([&] {
     gnomon::rotate(tensor("x", x), given("table", table).table,
                    gnomon::c::direction_of(direction), tensor("out", out));
@@ -264,8 +262,8 @@ gnomon_status gnomon_shift_keys(const gnomon_tensor* cached,
   });
 }
 
-gnomon_status gnomon_sinusoidal(const gnomon_tensor* positions, gnomon_sinusoidal_layout layout,
-                                double base, const gnomon_tensor* out) {
+gnomon_status gnomon_sinusoidal(const gnomon_tensor* positions, int32_t layout, double base,
+                                const gnomon_tensor* out) {
   return guarded([&] {
     const gnomon::Tensor to = tensor("out", out);
     const auto ids = gnomon::c::numbers<std::int64_t>("positions", positions);
@@ -275,13 +273,11 @@ gnomon_status gnomon_sinusoidal(const gnomon_tensor* positions, gnomon_sinusoida
       if (view.extent(0) != std::ssize(ids))
         gnomon::refuse("c", "out must have " + std::to_string(ids.size()) + " rows",
                        std::int64_t{view.extent(0)});
-      const gnomon::Sinusoidal spec{
-          .dim = view.extent(1),
-          .recipe = static_cast<gnomon::SinusoidalRecipe>(static_cast<int>(layout)),
-          .base = base == 0 ? 10'000.0 : base};
+      const gnomon::Sinusoidal spec{.dim = view.extent(1),
+                                    .recipe = static_cast<gnomon::SinusoidalRecipe>(layout),
+                                    .base = base == 0 ? 10'000.0 : base};
       if (spec.recipe == gnomon::SinusoidalRecipe::timestep)
-        gnomon::refuse("c", "layout must be interleaved, half_split or tensor2tensor",
-                       static_cast<int>(layout));
+        gnomon::refuse("c", "layout must be interleaved, half_split or tensor2tensor", layout);
       gnomon::fill(spec, std::span<const std::int64_t>(ids), view);
     });
   });

@@ -67,12 +67,11 @@ gnomon_status gnomon_layer_plan_create(gnomon_layer_plan** out) {
 
 void gnomon_layer_plan_destroy(gnomon_layer_plan* plan) { delete plan; }
 
-gnomon_status gnomon_layer_plan_set_mask(gnomon_layer_plan* plan, gnomon_visibility visibility,
+gnomon_status gnomon_layer_plan_set_mask(gnomon_layer_plan* plan, int32_t visibility,
                                          int64_t offset, int64_t left, int64_t right) {
   return guarded([&] {
-    gnomon::AttentionMask mask{
-        .visibility = static_cast<gnomon::Visibility>(static_cast<int>(visibility)),
-        .offset = offset};
+    gnomon::AttentionMask mask{.visibility = static_cast<gnomon::Visibility>(visibility),
+                               .offset = offset};
     if (left != -1) mask.before = left;
     if (right != -1) mask.after = right;
     plan_of(plan).mask = mask;

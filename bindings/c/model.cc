@@ -92,15 +92,14 @@ gnomon_status gnomon_encoding_from_json(const char* json, gnomon_encoding** out)
 }
 
 gnomon_status gnomon_encoding_from_name(const char* name, int64_t width, int64_t heads,
-                                        int64_t length, gnomon_visibility reads,
-                                        gnomon_encoding** out) {
+                                        int64_t length, int32_t reads, gnomon_encoding** out) {
   return guarded([&] {
     given("name", name);
     make(out, gnomon::model::find_encoding(name).usual(
                   {.width = width,
                    .heads = heads,
                    .length = length,
-                   .reads = static_cast<gnomon::Visibility>(static_cast<int>(reads))}));
+                   .reads = static_cast<gnomon::Visibility>(reads)}));
   });
 }
 

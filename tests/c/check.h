@@ -25,21 +25,33 @@ static int failures = 0;
     CHECK(strstr(gnomon_error_message(), text) != NULL); \
   } while (0)
 
-enum { most_axes = 4 };
+enum { most_axes = 4, most_kept = 1024 };
 
-/* A row-major tensor with memory of its own; freed at the end of the process. */
+/* Zeroed memory until free_kept(). */
+static void* kept[most_kept];
+static int kept_count = 0;
+static inline void* keep(size_t bytes) {
+  void* const data = calloc(bytes ? bytes : 1, 1);
+  if (!data || kept_count == most_kept) abort();
+  return kept[kept_count++] = data;
+}
+static inline void free_kept(void) {
+  while (kept_count) free(kept[--kept_count]);
+}
+
+/* A row-major tensor with memory until free_kept(). */
 static inline gnomon_tensor make_tensor(uint8_t code, uint8_t bits, int32_t rank, int64_t a,
                                         int64_t b, int64_t c, int64_t d) {
   const int64_t extents[most_axes] = {a, b, c, d};
   gnomon_tensor x;
   memset(&x, 0, sizeof x);
   int64_t size = 1;
-  x.shape = malloc(most_axes * sizeof(int64_t));
+  x.shape = keep(most_axes * sizeof(int64_t));
   for (int32_t i = 0; i < rank; ++i) {
     x.shape[i] = extents[i];
     size *= extents[i];
   }
-  x.data = calloc((size_t)(size ? size : 1), bits / 8);
+  x.data = keep((size_t)size * (bits / 8));
   x.device.device_type = 1;
   x.ndim = rank;
   x.dtype.code = code, x.dtype.bits = bits, x.dtype.lanes = 1;

@@ -15,7 +15,7 @@ static void test_rotation(void) {
   gnomon_rotary_table* table = NULL;
   OK(gnomon_rotary_table_create(frequencies, &positions, &table));
   gnomon_tensor x = make_tensor(2, 32, 4, batch, tokens, heads, head_dim), y = x;
-  y.data = malloc(sizeof(float) * batch * tokens * heads * head_dim);
+  y.data = keep(sizeof(float) * batch * tokens * heads * head_dim);
   draw(&x, 1);
   OK(gnomon_rotate_to(&x, table, GNOMON_FORWARD, &y));
   for (int64_t row = 0; row < batch * tokens * heads; ++row) {
@@ -31,7 +31,7 @@ static void test_rotation(void) {
   }
   /* The same in place, without a table, and back. */
   gnomon_tensor z = y;
-  z.data = malloc(sizeof(float) * batch * tokens * heads * head_dim);
+  z.data = keep(sizeof(float) * batch * tokens * heads * head_dim);
   memcpy(z.data, x.data, sizeof(float) * batch * tokens * heads * head_dim);
   OK(gnomon_rotate_at(&z, NULL, &positions, frequencies));
   CHECK(memcmp(z.data, y.data, sizeof(float) * batch * tokens * heads * head_dim) == 0);
@@ -83,7 +83,7 @@ static void test_axes(void) {
   gnomon_rotary_table* table = NULL;
   OK(gnomon_rotary_table_create(frequencies, &positions, &table));
   gnomon_tensor cosine = make_tensor(2, 32, 3, 1, 2, 3, 0), sine = cosine;
-  sine.data = calloc(6, sizeof(float));
+  sine.data = keep((6) * sizeof(float));
   OK(gnomon_rotary_table_get(table, &cosine, &sine));
   for (int i = 0; i < 3; ++i) CHECK(fabs(floats(&cosine)[3 + i] - 2 * cos(i + 1)) < 1e-6);
   doubles(&inv_freq)[0] = INFINITY;
@@ -113,7 +113,7 @@ static void test_cos_sin(void) {
       CHECK(fabs(doubles(&cosine)[4 * t + 2 + i] - 2 * sin(angle)) < 1e-13);
     }
   gnomon_tensor rounded = make_tensor(4, 16, 2, tokens, 2, 0, 0), rounded_sine = rounded;
-  rounded_sine.data = calloc(2 * tokens, sizeof(uint16_t));
+  rounded_sine.data = keep((2 * tokens) * sizeof(uint16_t));
   OK(gnomon_cos_sin(&positions, frequencies, &rounded, &rounded_sine));
   CHECK(((uint16_t*)rounded.data)[0] == 0x4000); /* 2 in bfloat16 */
   CHECK(((uint16_t*)rounded_sine.data)[0] == 0);
@@ -202,9 +202,9 @@ static void test_attention(void) {
   gnomon_tensor out_grad = make_tensor(2, 64, 4, batch, tokens, heads, head_dim);
   draw(&out_grad, 5);
   gnomon_tensor q_grad = q, k_grad = k, v_grad = v;
-  q_grad.data = malloc(8 * batch * tokens * heads * head_dim);
-  k_grad.data = malloc(8 * batch * tokens * key_heads * head_dim);
-  v_grad.data = malloc(8 * batch * tokens * key_heads * head_dim);
+  q_grad.data = keep(8 * batch * tokens * heads * head_dim);
+  k_grad.data = keep(8 * batch * tokens * key_heads * head_dim);
+  v_grad.data = keep(8 * batch * tokens * key_heads * head_dim);
   gnomon_plan_gradient* of_plan = NULL;
   OK(gnomon_plan_gradient_create(&of_plan));
   gnomon_attention_gradient gradient = {&q_grad, &k_grad, &v_grad, of_plan, NULL, NULL, NULL};
@@ -270,7 +270,7 @@ static void serially(void* context, int64_t count, gnomon_task task, void* data)
 static void test_executor(void) {
   gnomon_tensor positions = make_positions(4096);
   gnomon_tensor first = make_tensor(2, 32, 2, 4096, 256, 0, 0), second = first;
-  second.data = calloc(4096 * 256, sizeof(float));
+  second.data = keep((4096 * 256) * sizeof(float));
   OK(gnomon_sinusoidal(&positions, GNOMON_HALF_SPLIT, 10000, &first));
   OK(gnomon_set_threads(64));
   OK(gnomon_set_executor(serially, &loops, 8));
@@ -293,6 +293,7 @@ int main(void) {
   test_attention();
   test_bias();
   test_executor();
+  free_kept();
   printf("%d failures\n", failures);
   return failures != 0;
 }

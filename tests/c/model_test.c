@@ -42,7 +42,7 @@ static void test_trained(void) {
   CHECK(strstr(parameters, "\"rows\":32") && strstr(parameters, "\"columns\":2"));
   gnomon_free(parameters);
   DLTensor buckets = make_tensor(kDLFloat, 32, 2, 32, 2, 0, 0), grads = buckets;
-  grads.data = calloc(64, sizeof(float));
+  grads.data = keep((64) * sizeof(float));
   draw(&buckets, 9);
   const DLTensor *values[] = {&buckets}, *to[] = {&grads};
   gnomon_layer_plan* plan = NULL;
@@ -53,13 +53,13 @@ static void test_trained(void) {
 
   DLTensor q = make_tensor(kDLFloat, 32, 4, 1, 4, 2, 16), k = q, v = q, out = q, out_grad = q;
   DLTensor* all[] = {&k, &v, &out, &out_grad};
-  for (int i = 0; i < 4; ++i) all[i]->data = calloc(4 * 2 * 16, sizeof(float));
+  for (int i = 0; i < 4; ++i) all[i]->data = keep((4 * 2 * 16) * sizeof(float));
   draw(&q, 1), draw(&k, 2), draw(&v, 3), draw(&out_grad, 4);
   DLTensor lse = make_tensor(kDLFloat, 32, 3, 1, 2, 4, 0);
   gnomon_attention_input input = {.q = &q, .k = &k, .v = &v};
   OK(gnomon_attention(&input, plan, &out, &lse));
   DLTensor q_grad = make_tensor(kDLFloat, 32, 4, 1, 4, 2, 16), k_grad = q_grad, v_grad = q_grad;
-  k_grad.data = calloc(128, sizeof(float)), v_grad.data = calloc(128, sizeof(float));
+  k_grad.data = keep((128) * sizeof(float)), v_grad.data = keep((128) * sizeof(float));
   gnomon_plan_gradient* gradient = NULL;
   OK(gnomon_plan_gradient_create(&gradient));
   gnomon_attention_gradient wanted = {&q_grad, &k_grad, &v_grad, gradient, NULL, NULL, NULL};
@@ -95,7 +95,7 @@ static void test_model(void) {
   OK(gnomon_model_lower_layer(model, "", 1, &tokens, NULL, 0, &plan));
   DLTensor q = make_tensor(kDLFloat, 64, 4, 1, length, heads, head_dim), out = q, last = q;
   DLTensor k = make_tensor(kDLFloat, 64, 4, 1, length, key_heads, head_dim), v = k;
-  out.data = calloc(length * heads * head_dim, 8), v.data = calloc(length * 2 * head_dim, 8);
+  out.data = keep((length * heads * head_dim) * 8), v.data = keep((length * 2 * head_dim) * 8);
   draw(&q, 1), draw(&k, 2), draw(&v, 3);
   /* The last token alone, before the whole is rotated in place. */
   DLTensor one = make_tensor(kDLFloat, 64, 4, 1, 1, heads, head_dim);
@@ -131,6 +131,7 @@ int main(void) {
   test_encodings();
   test_trained();
   test_model();
+  free_kept();
   printf("%d failures\n", failures);
   return failures != 0;
 }
