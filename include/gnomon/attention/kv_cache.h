@@ -5,8 +5,8 @@
 //   KvCache<Half> cache({.capacity = 4096, .heads = 8, .key_size = 128, .value_size = 128},
 //                       schedule(rotary));
 //   cache.append<float>(k, v, consecutive(T, cache.tokens()));  // turned on their way in
-//   attention(q, cache.keys(), cache.values(), {.visibility = Visibility::causal,
-//                   .offset = cache.tokens() - T}, {.query_rotary = &table}, ...);
+//   attention({q, cache.keys(), cache.values()}, {.mask = {.visibility = Visibility::causal,
+//             .offset = cache.tokens() - T}, .query_rotary = table}, out);
 //
 // Letters: B batch, C capacity, S tokens in the cache, T new tokens, Hk key heads, D head size
 // of keys, Dv of values, A position axes. Entry j is row j of keys() and values(); all rows of

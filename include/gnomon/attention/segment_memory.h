@@ -7,8 +7,8 @@
 //   SegmentMemory<float> memory({.memory = 512, .segment = 128, .heads = 8,
 //                                .key_size = 64, .value_size = 64});
 //   const Segment<float> s = memory.append(k, v);              // for each segment, each layer
-//   attention(q, s.keys, s.values, {.visibility = Visibility::causal,
-//                    .offset = s.offset, .before = 512}, position, softmax, out);
+//   plan.mask = {.visibility = Visibility::causal, .offset = s.offset, .before = 512};
+//   attention({q, s.keys, s.values}, plan, out);
 //
 // A KvCache keeps all it is given, and positions of any kind; this keeps the last M tokens for
 // ever, and its positions count on.

@@ -67,8 +67,8 @@ struct LayerTokens {
 std::vector<Parameter> layer_parameters(const LayerGroup& group);
 
 // The plan of the layer for these tokens; keys are rotated by `prepare`, on their way into a
-// cache. `values`: one matrix for each
-// of layer_parameters; a matrix without data stands for norm weights of 1 and biases of 0.
+// cache. `values`: one matrix for each of layer_parameters; a matrix without data stands for
+// norm weights of 1 and biases of 0.
 //
 // Throws std::invalid_argument when the model has no such part or layer, when the group is
 // unsupported, when values do not match, or as `lower`.
