@@ -154,6 +154,10 @@ void for_tokens(const Body& body, const Ways&... ways) {
   const bool by_head = (... || (std::abs(ways.to.stride(1)) < std::abs(ways.to.stride(2))));
   const std::int64_t pieces =
       std::clamp<std::int64_t>(rows * (... + ways.head_elements()) / worth, 1, most);
+  if (pieces == 1) {  // without a division: one token takes less than a microsecond
+    for (std::int64_t b = 0; rows != 0 && b < first.extent(0); ++b) body(b, 0, tokens);
+    return;
+  }
   const std::int64_t piece =
       std::max<std::int64_t>(by_head ? run_by_head : 1, (rows + pieces - 1) / pieces);
   const auto run = [&](std::int64_t begin, std::int64_t end) {
