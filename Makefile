@@ -1,5 +1,5 @@
-# Two commands for a fresh Debian 12 machine: `make lab` and `make test`. Each installs what is
-# missing, builds what is out of date, and goes. Everything made lies under build/.
+# Two commands for a fresh Debian 12 machine: `make lab` and `make test`. Each installs missing
+# packages, builds and runs. All outputs are in build/.
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
@@ -18,19 +18,19 @@ gnomon := $(release)/apps/cli/gnomon
 
 help:
 	@echo 'make lab           train and compare encodings on the novels in data/, write a report'
-	@echo 'make test          build and run every test, those of the library also under the sanitizers'
-	@echo 'make build         the program: $(gnomon)'
+	@echo 'make test          build and run all tests, those of the library also under the sanitizers'
+	@echo 'make build         build the program: $(gnomon)'
 	@echo 'make bench         build and run the benchmarks'
-	@echo 'make instructions  what kernels execute, counted, against what is kept'
-	@echo 'make asan          only the tests under the sanitizers'
-	@echo 'make test-neon     the library for 64-bit ARM, its tests under emulation'
-	@echo 'make test-torch2   adapter and lab with the LibTorch of the newest torch wheel (a download of 1 to 6 GB)'
-	@echo 'make test-long     program and lab under the sanitizers; every test on each instruction set, shuffled'
-	@echo '                   and repeated; NEON; fuzzing; the component core in a fresh Debian root'
-	@echo 'make peers         time Gnomon beside what PyPI offers, write docs/benchmarks.md'
-	@echo 'make format        clang-format over all C++; check-format only looks'
-	@echo 'make install       to PREFIX=$(PREFIX)'
-	@echo 'make setup         install what all of these need; they call it themselves'
+	@echo 'make instructions  count the instructions of each kernel, compare with the recorded counts'
+	@echo 'make asan          build and run only the tests under the sanitizers'
+	@echo 'make test-neon     build the library for 64-bit ARM, run its tests under emulation'
+	@echo 'make test-torch2   test adapter and lab with the newest torch wheel (downloads 1 to 6 GB)'
+	@echo 'make test-long     test program and lab under the sanitizers, each instruction set (shuffled, repeated),'
+	@echo '                   NEON, fuzzing, and the component core in a fresh Debian root'
+	@echo 'make peers         time Gnomon and packages from PyPI, write docs/benchmarks.md'
+	@echo 'make format        run clang-format on all C++ files; check-format only checks'
+	@echo 'make install       install to PREFIX=$(PREFIX)'
+	@echo 'make setup         install all required packages; the other commands call it'
 	@echo 'make clean         remove build/release, build/asan, build/asan-apps, build/neon, build/fuzz and build/torch2'
 
 setup:
@@ -45,8 +45,8 @@ setup-neon:
 setup-long:
 	@tools/setup.sh long
 
-# CMake runs itself again when its files change; here it only needs a first time, and another
-# when the presets change or when `make lab` came before `make test`.
+# CMake runs again by itself if its files change. It is run here the first time, if the presets
+# change, and if `make lab` ran before `make test`.
 build: setup-lab
 	@[ $(release)/build.ninja -nt CMakePresets.json ] || cmake --preset release
 	@cmake --build $(release) -j$(JOBS) --target gnomon-program gnomon-lab

@@ -1,5 +1,5 @@
-// The roofs that memory-bound work is read against, compiled for the widest vectors of the
-// machine and walked by the threads of gnomon::parallel_for in pieces of 256 KB.
+// Memory roofs, against which memory-bound kernels are compared. Compiled for the widest
+// vectors of the machine, and run by the threads of gnomon::parallel_for in pieces of 256 KB.
 #pragma once
 
 #include <cstdint>
@@ -42,19 +42,19 @@ void for_pieces(void* begin, std::size_t bytes, const Body& body) {
       Share::in_runs);
 }
 
-// The bytes written. Eight-byte words; what is left of the last is not.
+// Fills memory, in words of eight bytes. A remainder is not written. Cost: the bytes written.
 inline void fill(void* begin, std::size_t bytes) {
   static std::uint64_t value = 0;
   ++value;
   for_pieces(begin, bytes,
              [](std::uint64_t* to, std::int64_t count) { fill_words(to, count, value); });
 }
-// The bytes read and written: signs of floats turned.
+// Flips the signs of floats in place. Cost: the bytes read and written.
 inline void touch(void* begin, std::size_t bytes) {
   for_pieces(begin, bytes,
              [](std::uint64_t* to, std::int64_t count) { touch_words(to, count); });
 }
-// The bytes read.
+// Reads memory. Cost: the bytes read.
 inline void read(const void* begin, std::size_t bytes) {
   for_pieces(const_cast<void*>(begin), bytes, [](std::uint64_t* from, std::int64_t count) {
     volatile std::uint64_t kept = mix_words(from, count);

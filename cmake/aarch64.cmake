@@ -1,8 +1,8 @@
-# Cross-compiles for 64-bit ARM, where every processor has NEON: for the preset `neon`, whose
-# tests run under qemu-user. `tools/setup.sh neon` unpacks the libraries.
+# Toolchain for cross-compiling to 64-bit ARM, on which every processor has NEON. Used by the preset
+# `neon`, whose tests run under qemu-user. `tools/setup.sh neon` unpacks the libraries.
 set(sysroot "${CMAKE_CURRENT_LIST_DIR}/../build/setup/arm64/root")
 cmake_path(NORMAL_PATH sysroot)
-set(system_libraries /usr/aarch64-linux-gnu)  # where Debian's cross-compiler has its own
+set(system_libraries /usr/aarch64-linux-gnu)  # the libraries of Debian's cross-compiler
 
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
@@ -22,8 +22,8 @@ set(ENV{PKG_CONFIG_SYSROOT_DIR} "${sysroot}")
 set(CMAKE_C_STANDARD_INCLUDE_DIRECTORIES "${sysroot}/usr/include/aarch64-linux-gnu")
 set(CMAKE_CXX_STANDARD_INCLUDE_DIRECTORIES "${sysroot}/usr/include/aarch64-linux-gnu")
 
-# Where the linker finds the libraries that libraries need, and where the emulated loader does,
-# which asks RUNPATH only for what the program itself needs.
+# Folders in which the linker searches for indirect dependencies, and the emulated loader, which
+# uses RUNPATH only for direct dependencies of the program.
 set(libraries "${sysroot}/usr/lib/aarch64-linux-gnu")
 set(CMAKE_EXE_LINKER_FLAGS_INIT
     "-Wl,-rpath-link,${libraries},-rpath,${libraries},--disable-new-dtags")

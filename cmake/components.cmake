@@ -1,5 +1,5 @@
-# The components of the library: rooms of src/ and include/gnomon/, and the components that each
-# needs. tests/structure checks #include lines by the same table.
+# The components of the library: their rooms in src/ and include/gnomon/, and the components that
+# each requires. tests/structure checks #include lines against the same table.
 set(gnomon_components core graph model report)
 set(gnomon_core_rooms core position embedding rotary bias relative attention)
 set(gnomon_graph_rooms graph)
@@ -13,7 +13,7 @@ set(gnomon_report_needs core)
 set(GNOMON_COMPONENTS "${gnomon_components}" CACHE STRING
     "Components to build and install: core, graph, model, report")
 if(NOT GNOMON_COMPONENTS)
-  message(FATAL_ERROR "GNOMON_COMPONENTS is empty: name at least 'core'.")
+  message(FATAL_ERROR "GNOMON_COMPONENTS must contain at least 'core'.")
 endif()
 foreach(component IN LISTS GNOMON_COMPONENTS)
   if(NOT component IN_LIST gnomon_components)
@@ -22,12 +22,12 @@ foreach(component IN LISTS GNOMON_COMPONENTS)
   endif()
   foreach(needed IN LISTS gnomon_${component}_needs)
     if(NOT needed IN_LIST GNOMON_COMPONENTS)
-      message(FATAL_ERROR "GNOMON_COMPONENTS: component '${component}' needs '${needed}'.")
+      message(FATAL_ERROR "GNOMON_COMPONENTS: component '${component}' requires '${needed}'.")
     endif()
   endforeach()
 endforeach()
 
-# Those to build, in the order above: each after the ones it needs.
+# The components to build, in the order above: each after the components it requires.
 set(gnomon_built "")
 set(gnomon_complete ON)
 foreach(component IN LISTS gnomon_components)
@@ -38,10 +38,10 @@ foreach(component IN LISTS gnomon_components)
   endif()
 endforeach()
 
-# Program, lab, tests and benchmarks use all components.
+# Program, lab, tests and benchmarks require all components.
 function(gnomon_require_complete option)
   if(${option} AND NOT gnomon_complete)
-    message(FATAL_ERROR "${option} needs all components, GNOMON_COMPONENTS is "
+    message(FATAL_ERROR "${option} requires all components, GNOMON_COMPONENTS is "
                         "'${GNOMON_COMPONENTS}': pass -D${option}=OFF, or use a new build folder.")
   endif()
 endfunction()

@@ -1,10 +1,10 @@
-# What `cmake --install` puts in place: the library for find_package(gnomon) and pkg-config, and
-# the programs where they are built.
+# Rules of `cmake --install`: the library for find_package(gnomon) and pkg-config, and the programs
+# if they are built.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/gnomon")
 
-# Each component is an export of its own, with the headers of its rooms. Those of core lie in
+# Each component is a separate export, with the headers of its rooms. The headers of core are in
 # include/gnomon itself.
 foreach(component IN LISTS gnomon_built)
   install(TARGETS gnomon_${component} EXPORT gnomon-${component})
@@ -25,7 +25,7 @@ install(TARGETS gnomon EXPORT gnomon)
 install(EXPORT gnomon NAMESPACE gnomon:: FILE gnomon-targets.cmake
         DESTINATION "${config_dir}")
 
-# The LibTorch adapter is an export of its own, so that the library alone needs no LibTorch.
+# The LibTorch adapter is a separate export, so that the library alone does not require LibTorch.
 if(TARGET gnomon_torch)
   install(TARGETS gnomon_torch EXPORT gnomon-torch)
   install(DIRECTORY bindings/torch/include/gnomon
@@ -38,7 +38,7 @@ if(TARGET gnomon-program)
   install(TARGETS gnomon-program)
 endif()
 if(TARGET gnomon-lab)
-  # `gnomon lab` starts it; it is no command of its own.
+  # `gnomon lab` starts it; users do not call it.
   install(TARGETS gnomon-lab DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/gnomon")
   install(FILES data/README.md DESTINATION "${CMAKE_INSTALL_DATADIR}/gnomon")
   install(DIRECTORY data/austen DESTINATION "${CMAKE_INSTALL_DATADIR}/gnomon")

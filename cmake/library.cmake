@@ -1,10 +1,10 @@
-# The library: everything under src/, one folder per room, one target per component
-# (gnomon_core is gnomon::core), and gnomon, all of them.
+# The library: everything in src/, one folder per room, one target per component (gnomon_core is
+# gnomon::core), and the target gnomon, which links all of them.
 add_library(gnomon INTERFACE)
 add_library(gnomon::gnomon ALIAS gnomon)
 
-# Declares gnomon_<component> with the sources of its rooms; the arguments after the name are
-# libraries that its sources use and its headers do not.
+# Declares gnomon_<component> with the sources of its rooms. The arguments after the name are libraries
+# that its sources use but its headers do not.
 function(gnomon_component component)
   set(target gnomon_${component})
   set(sources "")
@@ -21,26 +21,26 @@ function(gnomon_component component)
   list(TRANSFORM gnomon_${component}_needs PREPEND gnomon_ OUTPUT_VARIABLE needed)
   target_link_libraries(${target} PUBLIC ${needed} PRIVATE ${ARGN})
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
-    # Else the compiler fuses products and sums of portable kernels where it likes, in each another
-    # way, and what two of them promise to be the same bits is not.
+    # Otherwise the compiler fuses products and sums of portable kernels differently in each kernel, and
+    # kernels that must give the same bits do not.
     target_compile_options(${target} PRIVATE -ffp-contract=off)
   endif()
-  # Symbols of the public headers carry no export macro; the shared library shows them all.
+  # Symbols of the public headers have no export macro, so the shared library exports all symbols.
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${component}
     CXX_VISIBILITY_PRESET default VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
   gnomon_warnings(${target})
   target_link_libraries(gnomon INTERFACE ${target})
 endfunction()
 
-# Who runs loops, unless the caller of the library sets an executor.
+# The default executor of parallel loops, unless the caller of the library sets one.
 set(GNOMON_THREADS openmp CACHE STRING
-    "Loops run on openmp, on std (a pool of std::thread) or on the calling thread: none")
+    "Backend of parallel loops: openmp, std (pool of std::thread) or none (calling thread)")
 set_property(CACHE GNOMON_THREADS PROPERTY STRINGS openmp std none)
 if(NOT GNOMON_THREADS MATCHES "^(openmp|std|none)$")
   message(FATAL_ERROR "GNOMON_THREADS must be openmp, std or none, got '${GNOMON_THREADS}'.")
 endif()
 
-# Third-party packages are looked for here, by the components that use them and no others.
+# Third-party packages are searched for here, and only by the components that use them.
 find_package(hwy REQUIRED)
 find_package(Threads REQUIRED)
 set(threads Threads::Threads)
@@ -68,11 +68,11 @@ if(report IN_LIST gnomon_built)
   gnomon_component(report $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
 endif()
 
-# SSSE3 and AVX3_DL gain these kernels nothing over SSE4 and AVX3, and cost build time. SVE has
-# vectors of unknown size, and these kernels hold arrays of vectors.
+# SSSE3 and AVX3_DL do not make these kernels faster than SSE4 and AVX3, and cost build time. SVE
+# vectors have no size at compile time, but these kernels use arrays of vectors.
 set(left_out "HWY_SSSE3|HWY_AVX3_DL|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128")
-# Under the sanitizers, whose kernels take five times as long to compile: the portable ones and the
-# widest that this machine runs. Those between are tested without.
+# With sanitizers, with which kernels take five times as long to compile: only the portable kernels and
+# the widest that this machine supports. Those in between are tested without sanitizers.
 if(GNOMON_SANITIZE AND EXISTS /proc/cpuinfo)
   file(STRINGS /proc/cpuinfo avx512 REGEX "avx512bw" LIMIT_COUNT 1)
   string(APPEND left_out "|HWY_SSE4")
@@ -80,27 +80,28 @@ if(GNOMON_SANITIZE AND EXISTS /proc/cpuinfo)
     string(APPEND left_out "|HWY_AVX2")
   endif()
 endif()
-# All that are left are compiled, also where the compiler's own options promise better ones: else
-# ARM would have no portable kernels, to compare with.
+# All remaining targets are compiled, even if the compiler's options guarantee better ones. Otherwise
+# ARM would have no portable kernels to compare with.
 target_compile_definitions(gnomon_core PRIVATE HWY_COMPILE_ALL_ATTAINABLE
   "HWY_DISABLED_TARGETS=(${left_out})")
-# Highway's NEON functions are for processors with AES, whose instructions these kernels do not
-# use; GCC refuses to inline them into constructors that it makes itself unless all are.
+# Highway's NEON functions require processors with AES, whose instructions these kernels do not use. GCC
+# refuses to inline the functions into constructors that it generates, unless everything is compiled for
+# AES.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(gnomon_core PRIVATE -march=armv8-a+crypto)
 endif()
-# Its error terms hold for products and sums that are rounded one by one.
+# The error terms of angles require that each product and each sum is rounded.
 set_source_files_properties(src/core/angles_simd.cc PROPERTIES
   COMPILE_OPTIONS -ffp-contract=off)
 
-# Pages embed the script that draws their pictures. Without it everything builds, and pages say
-# what they lack.
+# HTML pages embed the script that draws their charts. Without the script everything builds, and pages
+# show a message instead.
 if(TARGET gnomon_report)
   if(EXISTS "${GNOMON_VEGA_BUNDLE}")
     set_source_files_properties(src/plot/bundle.cc PROPERTIES
       COMPILE_DEFINITIONS "GNOMON_VEGA_BUNDLE=\"${GNOMON_VEGA_BUNDLE}\""
       OBJECT_DEPENDS "${GNOMON_VEGA_BUNDLE}")
   else()
-    message(STATUS "No ${GNOMON_VEGA_BUNDLE}: pages will lack pictures (`make setup` writes it)")
+    message(STATUS "No ${GNOMON_VEGA_BUNDLE}: HTML pages will have no charts (`make setup` writes it)")
   endif()
 endif()

@@ -7,9 +7,9 @@ function(gnomon_pkg_config pc_name pc_what pc_fields)
           DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 endfunction()
 
-# A user of the static library links its dependencies too; a shared library brings them along.
+# A program that uses the static library links its dependencies, too; a shared library loads them.
 set(requires "Requires")
-set(private_libraries " ${OpenMP_CXX_FLAGS} -pthread -lstdc++ -lm")  # also for users in C
+set(private_libraries " ${OpenMP_CXX_FLAGS} -pthread -lstdc++ -lm")  # also for C programs
 get_target_property(library_type gnomon_core TYPE)
 if(NOT library_type STREQUAL "STATIC_LIBRARY")
   set(requires "Requires.private")

@@ -1,4 +1,4 @@
-# One place for warnings; third-party headers are SYSTEM and stay silent.
+# The warning options of all targets. Third-party headers are SYSTEM, so they give no warnings.
 function(gnomon_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wconversion)
 endfunction()

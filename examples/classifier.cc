@@ -1,5 +1,5 @@
-// A small classifier in LibTorch: does the first token of a sequence come again? Sequences have
-// different lengths, so batches are padded.
+// A small classifier in LibTorch: does the first token of a sequence occur again? Sequences
+// have different lengths, so batches are padded.
 //
 //   find_package(gnomon REQUIRED COMPONENTS torch)
 //   target_link_libraries(... gnomon::torch)
@@ -20,7 +20,7 @@ constexpr std::int64_t layers = 2, width = 32, heads = 4, vocabulary = 8, longes
 
 struct ClassifierImpl : torch::nn::Module {
   explicit ClassifierImpl(const char* scheme) {
-    // Encodings that read both sides: T5 then has buckets for keys ahead.
+    // Bidirectional encodings: T5 then has buckets for later keys.
     const gnomon::model::Shape shape{.width = width,
                                      .heads = heads,
                                      .length = longest,

@@ -3,8 +3,9 @@
 //
 //   engine FOLDER [--steps N] [--logits FILE.npy] ID ID ID ...
 //
-// Logits: a row for each token of the prompt and each new token. The structure follows from
-// tensor names and config.json; an unused tensor is an error. Lines about position are marked.
+// Logits: one row for each token of the prompt and each new token. The structure of the model
+// is derived from tensor names and config.json; an unused tensor is an error. Lines about
+// position are marked.
 #include <gnomon/attention/qk_norm.h>
 #include <gnomon/io/checkpoint.h>
 #include <gnomon/io/npy.h>
@@ -25,7 +26,8 @@ using std::ptrdiff_t, std::string;
 namespace model = gnomon::model;
 [[noreturn]] void refuse(const string& what) { throw std::invalid_argument(what); }
 
-// A matrix [rows, columns] or a vector [rows], with a bias [rows] or none. No rows: no tensor.
+// A matrix [rows, columns] or a vector [rows], with an optional bias [rows]. No rows: no
+// tensor.
 struct Weight {
   ptrdiff_t rows = 0, columns = 0;
   std::vector<float> values = {}, bias = {};
@@ -57,7 +59,7 @@ struct Engine {
     for (const string& name : names_)
       if (std::regex_match(name, other)) refuse("no support for " + name);
   }
-  // The logits [T, V] of the next T tokens.
+  // Returns the logits [T, V] of the next T tokens.
   Numbers forward(const std::vector<size_t>& ids) {
     const string at = "([^.]+\\.){0,2}";
     const Weight& table = get(at, "embed_tokens|wte|word_embeddings|embed_in");
@@ -88,7 +90,7 @@ struct Engine {
   }
 
  private:
-  // The value of the first key that matches and is not null.
+  // Returns the value of the first key that matches and is not null.
   template <typename T>
   T key(const char* pattern, T otherwise) const {
     const std::regex wanted(pattern);
@@ -102,7 +104,7 @@ struct Engine {
     const Numbers values = files_.tensor(name).to_doubles();
     return {files_.tensor(name).shape(), {values.begin(), values.end()}};
   }
-  // The first tensor whose name matches: a place, what is there, and ".weight".
+  // Returns the first tensor whose name matches `place`, `what` and ".weight".
   const Weight& get(const string& place, const string& what) {
     const auto [at, is_new] = weights_.try_emplace(place + what);
     Weight& weight = at->second;
@@ -124,7 +126,7 @@ struct Engine {
     const string at = "(.*\\.)?(layers|h|blocks)\\." + std::to_string(l) + "\\.";
     const auto& first = get(at, "(input|attention|self_attn)_layer_?norm|ln_1|norm_1|ln_attn");
     const auto& own = get(at, "((pre_)?feedforward|final)_layer_?norm|ln_2|norm_2|ln_mlp");
-    // post_attention_layernorm comes last in attention, or before the MLP.
+    // post_attention_layernorm is either the last step of attention, or before the MLP.
     const bool last = !first || own;
     const auto& second = last ? own : get(at, "post_attention_layernorm");
     const auto& post = get(at, last ? "post_attention_layernorm" : "post_self_attn_layernorm");
@@ -164,7 +166,7 @@ struct Engine {
         const Numbers y = w * x;
         to->insert(to->end(), y.begin(), y.end());
       }
-    if (q.empty()) {  // fused: the heads of q, k and v of all key heads, or of each
+    if (q.empty()) {  // fused: all heads of q, k and v, or those of each key head
       const Weight& groups = get(at, inside + "query_key_value");
       const Numbers y = (groups ? groups : get(at, inside + "(qkv_proj|Wqkv|c_attn)")) * x;
       const ptrdiff_t parts = groups || !key("multi_query", true) ? K : 1;
@@ -197,7 +199,7 @@ struct Engine {
         return x / (1 + std::exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)));
       refuse("no support for the activation " + name);
     };
-    // gate_up_proj: the rows of the gate, then those of up.
+    // gate_up_proj: the rows of the gate, followed by those of up.
     const Weight& gate = get(at, inside + "gate_(up_)?proj");
     const Weight& up = get(at, inside + "(up_proj|fc1|c_fc|fc_in|dense_h_to_4h|gate_up_proj)");
     const Weight& down = get(at, inside + "(down_proj|fc2|c_proj|fc_out|dense_4h_to_h)");

@@ -1,4 +1,4 @@
-/* Rotates queries and keys as Llama 3 does, and attends with them, in C.
+/* Rotates queries and keys as Llama 3 does, and computes attention, in C.
  *
  *   cc rotary.c $(pkg-config --cflags --libs gnomon-core) -lm -o rotary
  */
@@ -15,7 +15,7 @@ static void check(gnomon_status status) {
   exit(1);
 }
 
-/* A float32 tensor [1, tokens, count, head_dim] on memory of its own. */
+/* A float32 tensor [1, tokens, count, head_dim] that owns its memory. */
 static gnomon_tensor heads_of(int64_t count) {
   gnomon_tensor x = {.device = {1, 0}, .ndim = 4, .dtype = {2, 32, 1}};
   x.data = calloc((size_t)(tokens * count * head_dim), sizeof(float));

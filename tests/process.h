@@ -1,4 +1,4 @@
-// Programs run as a user runs them, for tests.
+// Runs programs for tests, as a user does.
 #pragma once
 
 #include <sys/resource.h>
@@ -13,12 +13,12 @@
 
 namespace gnomon::testing {
 
-enum class Streams { joined = 1, separate };  // stderr with stdout, or in a file of its own
+enum class Streams { joined = 1, separate };  // stderr to stdout, or to a separate file
 
 struct Child {
   pid_t pid;
-  int output;         // what it writes to stdout
-  std::FILE* errors;  // what it writes to stderr; null when joined
+  int output;         // receives stdout
+  std::FILE* errors;  // receives stderr; null if joined
 
   std::string read_all() const {
     std::string text;
@@ -61,7 +61,7 @@ inline Child start(const std::string& program, const std::vector<std::string>& a
 struct Outcome {
   int code;
   std::string output, errors;
-  // The most memory it had at once; at least what this process had when it was started.
+  // Peak memory of the process; at least that of this process when it started the program.
   long kilobytes = 0;
 };
 inline Outcome run(const std::string& program, const std::vector<std::string>& arguments,

@@ -1,4 +1,4 @@
-// What the tests and benchmarks of every room share: owned tensors with reproducible contents.
+// Helpers of the tests and benchmarks of all rooms: owned tensors with reproducible contents.
 #pragma once
 
 #include <array>
@@ -30,7 +30,7 @@ struct Tensor {
   std::size_t bytes() const { return values.size() * sizeof(T); }
 };
 
-// Normal numbers of deviation 1, the same for the same seed on every machine.
+// Normal random numbers with deviation 1, the same on every machine for the same seed.
 inline std::vector<double> random_numbers(std::size_t count, unsigned seed = 1) {
   std::mt19937_64 engine(seed);
   std::vector<double> numbers(count);
@@ -51,14 +51,14 @@ Tensor<T, Rank> random_tensor(std::array<std::ptrdiff_t, Rank> shape, unsigned s
   return tensor;
 }
 
-// first, first + 1, ... (count of them).
+// Returns first, first + 1, ... (`count` numbers).
 inline std::vector<std::int64_t> iota(std::int64_t first, std::int64_t count) {
   std::vector<std::int64_t> numbers(static_cast<std::size_t>(count));
   std::iota(numbers.begin(), numbers.end(), first);
   return numbers;
 }
 
-// The element as a double, for any element type.
+// Converts an element of any type to double.
 template <typename T>
 double as_double(T value) {
   if constexpr (std::is_same_v<T, double>)
@@ -74,7 +74,7 @@ constexpr double half_ulp = std::is_same_v<T, double>  ? 0x1p-53
                             : std::is_same_v<T, Half>  ? 0x1p-11
                                                        : 0x1p-8;
 
-// The message of what `call` throws; empty when it throws nothing.
+// Returns the message of the exception that `call` throws; empty if it throws none.
 inline std::string message_of(const std::function<void()>& call) {
   try {
     call();

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Says which C++ files are not as clang-format-19 writes them; exits 1 if any. --fix rewrites.
-# The version is fixed because each one formats a little differently.
+# Lists the C++ files that differ from the format of clang-format-19; exits with 1 if there are any.
+# --fix rewrites them. The version is fixed because versions format differently.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

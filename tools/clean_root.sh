@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Builds, installs and uses the component core in a fresh Debian 12 root that has a compiler,
-# CMake, Ninja, pkg-config and Highway, and none of the libraries of the other components.
-# mmdebstrap makes the root in a temporary folder and removes it: as root with chroot, otherwise
-# with user namespaces. `tools/setup.sh long` installs mmdebstrap.
+# Builds, installs and uses the component core in a fresh Debian 12 root that has a compiler, CMake,
+# Ninja, pkg-config and Highway, but none of the libraries of the other components. mmdebstrap makes
+# the root in a temporary folder and removes it: as root with chroot, otherwise with user
+# namespaces. `tools/setup.sh long` installs mmdebstrap.
 #
 #   GNOMON_MIRROR  a Debian mirror; default: that of mmdebstrap
-#   CXXFLAGS       compiler flags; default -O0, because optimized kernels take minutes
+#   CXXFLAGS       compiler flags; default -O0, because optimised kernels take minutes to compile
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,11 +18,11 @@ command -v mmdebstrap >/dev/null || {
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The files that core is built from, and no others.
+# Only the files from which core is built.
 mkdir "$work/gnomon"
 cp -R CMakeLists.txt bindings cmake include src tests/packaging "$work/gnomon"
 
-# Runs inside the root.
+# This script runs inside the root.
 cat >"$work/gnomon/check.sh" <<'CHECK'
 set -euxo pipefail
 cd /gnomon

@@ -1,6 +1,6 @@
-"""What of the published facts the lab's runs show, as the table of docs/lab/expectations.md.
+"""Compares results of the lab with published results: the table of docs/lab/expectations.md.
 
-    python3 tools/expectations.py OUT    # where tools/expectations.sh left its runs
+    python3 tools/expectations.py OUT    # the output folder of tools/expectations.sh
 """
 
 import json
@@ -24,7 +24,7 @@ def runs(results, name):
 
 
 def bits(one, times, key="tail_bits"):
-    """Of an encoding or a run at a multiple of the training length; None where there is none."""
+    """Bits of an encoding or a run at a multiple of the training length; None if not applicable."""
     first = one["lengths"][0]["length"]
     for at in one["lengths"]:
         if at["length"] == times * first and at["applicable"]:
@@ -33,7 +33,7 @@ def bits(one, times, key="tail_bits"):
 
 
 def ratio(one, times, key="tail_bits"):
-    """Perplexity of a byte there by that at the training length."""
+    """Perplexity per byte, divided by that at the training length."""
     there, here = bits(one, times, key), bits(one, 1, key)
     return None if there is None else 2 ** (there - here)
 
@@ -59,20 +59,20 @@ def text_facts(results):
 
     alibi, rotary, learned, none = get("alibi"), get("rotary"), get("learned"), get("none")
     sinusoidal, kerple, fire, t5 = get("sinusoidal"), get("kerple"), get("fire"), get("t5")
-    add("ALiBi stays flat", "0.93 to 0.97 at 15x to 32x", shown(ratios("alibi")),
+    add("The loss of ALiBi stays constant", "0.93 to 0.97 at 15x to 32x", shown(ratios("alibi")),
         verdict(all(v <= 1.05 for _, v in ratios("alibi"))))
     seeds = zip(runs(results, "rotary"), runs(results, "alibi"))
     worse = all(ratio(r, 16) > ratio(a, 16) for r, a in seeds) if ratio(rotary, 16) else False
     add("Rotary gets worse, more than ALiBi in every seed", "1.06 to 2.3 at 2x, 2.3 to 11 at 16x to 32x",
         shown(ratios("rotary")),
         verdict(worse and ratio(rotary, 4) >= 1.15 and ratio(rotary, 16) >= 1.5))
-    add("Sinusoidal breaks sooner than rotary", "2.2 to 23 at 2x", shown(ratios("sinusoidal")),
+    add("Sinusoidal fails at shorter lengths than rotary", "2.2 to 23 at 2x", shown(ratios("sinusoidal")),
         verdict(ratio(sinusoidal, 2) >= 1.5 and ratio(sinusoidal, 4) > ratio(rotary, 4)))
-    add("A learned table ends", "no position there",
+    add("A learned table has no positions beyond its length", "no position",
         "n/a from 2x on" if bits(learned, 2) is None else "has one",
         verdict(bits(learned, 2) is None))
     if kerple:
-        add("KERPLE stays flat", "0.90 to 0.95 at 8x and 32x; 1.2 in one paper",
+        add("The loss of KERPLE stays constant", "0.90 to 0.95 at 8x and 32x; 1.2 in one paper",
             shown(ratios("kerple")), verdict(ratio(kerple, 8) <= 1.15))
     if fire:
         add("FIRE holds to 2x", "0.99 to 1.15 at 2x, 1.3 at 4x", shown(ratios("fire")),
@@ -81,20 +81,20 @@ def text_facts(results):
     near = 2 ** (bits(none, 1) - bits(learned, 1))
     add("No position is nearly as good at the training length", "0.4 % to 4 % worse than learned",
         "%.3f of learned's perplexity" % near, verdict(near <= 1.08))
-    add("No position breaks further out than ALiBi does", "16x and more from 1.8x on",
+    add("No position fails at long lengths, where ALiBi does not", "16x and more from 1.8x on",
         shown(ratios("none")), verdict(ratio(none, 8) > ratio(alibi, 8)))
     relative = 2 ** (bits(alibi, 1) - bits(learned, 1))
     add("ALiBi at least as good as learned at the training length", "0.90 of its perplexity",
         "%.3f" % relative, verdict(relative <= 1.02))
     ends = [bits(alibi, t, "window_bits") for t in [1] + multiples]
-    add("Windows end to end get better with length for free, the second half does not",
-        "28.5 to 21.7 in perplexity; flat", "ALiBi " + " ".join("%.3f" % e for e in ends),
+    add("The loss in adjacent windows decreases with the length, the loss in the second half of windows does not",
+        "28.5 to 21.7 in perplexity; constant", "ALiBi " + " ".join("%.3f" % e for e in ends),
         verdict(ends[-1] < ends[0] and abs(ratio(alibi, 16) - 1) <= 0.05))
-    add("Rotary's loss rises between the training length and twice it", "from 1.2x to 1.6x",
+    add("The loss of rotary rises between the training length and twice the training length", "from 1.2x to 1.6x",
         *cliff(results))
     rows += extension_facts(results)
     spread = sorted(bits(e, 1) for e in results["encodings"])
-    add("At the training length encodings differ little", "19.7 to 21.0 in perplexity",
+    add("Encodings differ little at the training length", "19.7 to 21.0 in perplexity",
         "%.3f to %.3f bits" % (spread[0], spread[-1]), verdict(spread[-1] - spread[0] < 0.35))
     return rows
 
@@ -118,7 +118,7 @@ def extension_facts(results):
         over = lambda key: 2 ** (found[key][at] - before[0])
         for method in ["linear", "yarn"]:
             if (method, "after") in found:
-                rows.append(("%s with a short fine-tune restores the loss at %dx" % (method, one["factor"]),
+                rows.append(("`%s` with a short fine-tune restores the loss at %dx" % (method, one["factor"]),
                              "16.1 to 7.1 in perplexity in 200 steps (2.3x)",
                              "%.3f before, %.3f without, %.3f after %d steps; without scaling %.3f"
                              % (2 ** (before[at] - before[0]), over((method, "without")),
@@ -127,12 +127,13 @@ def extension_facts(results):
                                      over((method, "after")) < over(("control", "after")))))
         if ("linear", "without") in found:
             rose = 2 ** (found["linear", "without"][0] - before[0])
-            rows.append(("Interpolation without a fine-tune costs at the training length",
+            rows.append(("Interpolation without a fine-tune increases the loss at the training length",
                          "7.2 to 16.1", "%.3f" % rose, verdict(rose > 1.02)))
         if ("drope", "after") in found:
             flat = 2 ** (found["drope", "after"][at] - found["drope", "after"][0])
-            rows.append(("Positions dropped and recalibrated: holds beyond", "best of its table at 2x",
-                         "%.3f at %dx of its own at 1x, which is %.3f of rotary's"
+            rows.append(("A model whose positions were dropped, then fine-tuned, holds at longer lengths",
+                         "best of its table at 2x",
+                         "%.3f at %dx relative to its own 1x, which is %.3f times that of rotary"
                          % (flat, one["factor"], 2 ** (found["drope", "after"][0] - before[0])),
                          verdict(flat <= 1.1)))
     return rows
@@ -152,7 +153,7 @@ def task_facts(found):
     for task, results in found.items():
         inside = {e["name"]: e["ranges"][0]["whole"] for e in results["encodings"]
                   if "@" not in e["name"]}
-        rows.append(("%s: all learn it at the lengths of training" % task, "about 100 %",
+        rows.append(("%s: all encodings learn it at the training lengths" % task, "about 100 %",
                      shown([(n, 100 * v) for n, v in inside.items()]),
                      verdict(min(inside.values()) >= 0.95)))
     beyond = {}
@@ -162,7 +163,7 @@ def task_facts(found):
             beyond.setdefault(one["name"], []).append(there["byte"] if there["applicable"] else 0)
     mean = {name: sum(v) / len(v) for name, v in beyond.items()}
     order = sorted((n for n in mean if "@" not in n), key=lambda n: -mean[n])
-    rows.append(("At twice the length no position, T5 and ALiBi are best, then rotary, then absolute ones",
+    rows.append(("At twice the length no position, T5 and ALiBi are best, then rotary, then absolute encodings",
                  "mean reciprocal rank 0.69, 0.55, 0.50, 0.33, 0.22",
                  "right bytes, mean over tasks: " + shown([(n, 100 * mean[n]) for n in order]),
                  verdict(min(mean[n] for n in ["none", "t5", "alibi"]) >= mean["rotary"] >=
@@ -187,7 +188,7 @@ def main():
     found = {t: r for t in TASKS if (r := read(out, t)) is not None}
     if found:
         rows += task_facts(found)
-    print("| published | there | here | reproduced |\n|---|---|---|---|")
+    print("| published statement | published numbers | lab | reproduced |\n|---|---|---|---|")
     for row in rows:
         print("| " + " | ".join(row) + " |")
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the lab on everything that docs/lab/expectations.md speaks of and prints its table, about
-# half an hour on 2 cores. Runs that are there already are not done again.
+# Runs the lab for all rows of docs/lab/expectations.md and prints the table of that page. Takes
+# about half an hour on 2 cores. Finished runs are not repeated.
 #
 #   tools/expectations.sh [OUT] [options of gnomon lab, for all of them]
 set -eu

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Usage: instructions.sh PROGRAM [--update]. Counts with callgrind what each kernel of PROGRAM
-# (gnomon_instructions) executes, and compares with bench/instructions/avx2.tsv: a count says on
-# a busy machine, too, whether a kernel has become slower. Fails where one has grown by over 3 %.
-# valgrind 3.19 knows no AVX-512, so what is counted is AVX2.
+# Usage: instructions.sh PROGRAM [--update]. Counts with callgrind the instructions of each kernel
+# of PROGRAM (gnomon_instructions), and compares them with bench/instructions/avx2.tsv. Unlike a
+# time, a count shows on a busy machine, too, whether a kernel has become slower. Fails if a count
+# has grown by more than 3 %. valgrind 3.19 does not support AVX-512, so AVX2 is counted.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly program=$1 kept=bench/instructions/avx2.tsv
@@ -46,27 +46,27 @@ tolerance=3
 recorded=$(sed -n 's/^# compiler: //p' "$kept")
 if [[ $compiler != "$recorded" ]]; then
   tolerance=30
-  echo "compiled by $compiler, the kept counts by $recorded: growth up to $tolerance % passes"
+  echo "compiled by $compiler, recorded counts by $recorded: increases up to $tolerance % are accepted"
 fi
 awk -F '\t' -v tolerance="$tolerance" -v kept="$kept" '
   /^#/ { next }
   NR == FNR { was[$1] = $3; shape[$1] = $2; next }
-  FNR == 1 { printf "%-24s %12s %10s %10s %8s\n", "kernel", "run", "element", "kept", "change" }
+  FNR == 1 { printf "%-24s %12s %10s %10s %8s\n", "kernel", "run", "element", "recorded", "change" }
   {
     printf "%-24s %12d %10.3f", $1, $3, $3 / $2
-    if (!($1 in was) || shape[$1] != $2) { print "   not kept"; bad++; next }
+    if (!($1 in was) || shape[$1] != $2) { print "   not recorded"; bad++; next }
     change = 100 * ($3 / was[$1] - 1)
     grown = change > tolerance
     bad += grown; fallen += change < -tolerance
-    printf " %10.3f %+7.1f%%%s\n", was[$1] / $2, change, grown ? "  GROWN" : ""
+    printf " %10.3f %+7.1f%%%s\n", was[$1] / $2, change, grown ? "  INCREASED" : ""
     delete was[$1]
   }
   END {
-    for (name in was) { print name ": kept, and gone"; bad++ }
-    if (fallen) print fallen " executes less than is kept: `make instructions UPDATE=--update` keeps it that way"
+    for (name in was) { print name ": recorded, but no such kernel"; bad++ }
+    if (fallen) print fallen " kernels execute fewer instructions: `make instructions UPDATE=--update` records them"
     if (bad) {
-      print bad " differ from " kept ". Did the kernel change, or the compiler'\''s options? What is"
-      print "meant to cost more: `make instructions UPDATE=--update`, and say why in the commit."
+      print bad " kernels differ from " kept ". Check changes of kernels and compiler options. If an"
+      print "increase is intended, run `make instructions UPDATE=--update` and give the reason in the commit."
       exit 1
     }
   }' "$kept" "$scratch/counted"

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Regenerates the tests of released models with a release of transformers, and lists changes.
+# Regenerates the tests of released models with a release of transformers, and lists the changes.
 #
 #   tools/released.sh              # the newest transformers
 #   tools/released.sh 5.23.0
 #
 # Installs transformers and torch (CPU) into build/released/venv. Writes tests/model/layers,
-# tests/model/engine and tests/model/released. Files that differ by no more than rounding are kept.
+# tests/model/engine and tests/model/released. Files that differ only by rounding are kept.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=$here/build/released

@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Installs what Gnomon needs on a Debian 12 machine, and writes the script that its pages embed.
+# Installs the packages that Gnomon requires on Debian 12, and writes the script that HTML pages
+# embed.
 #
-#   tools/setup.sh lab     what the program and the lab need
-#   tools/setup.sh test    that, and what tests, benchmarks and formatting need
-#   tools/setup.sh neon    that of test, and a compiler, an emulator and libraries for 64-bit ARM
-#   tools/setup.sh long    all of these, and what fuzzing and tools/clean_root.sh need
+#   tools/setup.sh lab     packages for the program and the lab
+#   tools/setup.sh test    also those for tests, benchmarks and formatting
+#   tools/setup.sh neon    as test, and a compiler, an emulator and libraries for 64-bit ARM
+#   tools/setup.sh long    all of these, and those for fuzzing and tools/clean_root.sh
 #
-# Installs only what is missing and touches nothing when all is there. As root it calls apt-get,
-# otherwise sudo where that asks no password; where neither works it names the packages in one
-# line and exits 1.
+# Installs only missing packages; changes nothing if all are installed. Runs apt-get as root, or
+# with sudo if sudo requires no password. If neither is possible, prints the names of the packages
+# in one line and exits with 1.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -25,7 +26,7 @@ die() {
   exit 1
 }
 
-# Packages that dpkg does not list as installed, of those named.
+# Prints those of the given packages that are not installed according to dpkg.
 not_installed() {
   local installed
   installed=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "$@" 2>/dev/null |
@@ -33,8 +34,8 @@ not_installed() {
   grep -vxF -e "${installed:-none}" <<<"$(printf '%s\n' "$@")" || true
 }
 
-# LibTorch multiplies matrices with whatever BLAS is selected; Debian's reference BLAS is about
-# ten times slower than OpenBLAS, and is what comes along when nothing is asked for.
+# LibTorch uses the selected BLAS for matrix products. Debian's reference BLAS is about ten times
+# slower than OpenBLAS, and is installed by default.
 blas_is_slow() {
   local library
   library=$(readlink -f /usr/lib/*/libblas.so.3) || return 0
@@ -45,7 +46,7 @@ has_openblas() {
   dpkg-query -W -f '${db:Status-Status}\n' 'libopenblas0-*' 2>/dev/null | grep -qx installed
 }
 
-# A Python that can make a virtual environment: Debian's cannot without python3-venv.
+# Finds a Python that can make a virtual environment. Debian's requires python3-venv for that.
 find_python() {
   local candidate
   for candidate in python3 /usr/bin/python3; do
@@ -88,21 +89,21 @@ install_packages() {
   local as_root=() log=$state/apt.log
   if ((EUID != 0)); then
     sudo -n true 2>/dev/null ||
-      die "not root: ask for  apt-get install --no-install-recommends $*"
+      die "not root, run as root: apt-get install --no-install-recommends $*"
     as_root=(sudo -n)
   fi
   say "installing $# packages: $*"
   as_root+=(env DEBIAN_FRONTEND=noninteractive apt-get -y -o DPkg::Lock::Timeout=300)
   mkdir -p "$state"
-  # An update that fails for one source may still have read the one that matters.
-  "${as_root[@]}" update >"$log" 2>&1 || say "apt-get update had errors (see $log); going on"
+  # If an update fails for one source, the required lists may still have been read.
+  "${as_root[@]}" update >"$log" 2>&1 || say "apt-get update failed (see $log); continuing"
   "${as_root[@]}" install --no-install-recommends "$@" >>"$log" 2>&1 || {
     tail -n 20 "$log" >&2
     die "apt-get install failed (see $log)"
   }
 }
 
-# Pages embed Vega and Vega-Lite so that they need no network; the wheel carries both.
+# HTML pages embed Vega and Vega-Lite, so that they need no network. The wheel contains both.
 write_vega() {
   local python venv=$state/venv
   python=$(find_python)
@@ -110,7 +111,7 @@ write_vega() {
   mkdir -p "$state"
   "$python" -m venv --clear "$venv"
   "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "$vl_convert" ||
-    die "cannot install $vl_convert; with a network this step writes $vega"
+    die "cannot install $vl_convert; run again with a network connection to write $vega"
   "$venv/bin/python" - "$vega.new" <<'PYTHON'
 import sys
 import vl_convert
@@ -120,8 +121,8 @@ PYTHON
   mv "$vega.new" "$vega"
 }
 
-# Debian's libraries for ARM, unpacked and not installed: the system stays one of one
-# architecture, and nothing of it can be replaced. apt-get keeps lists of its own for that.
+# Unpacks Debian's libraries for ARM without installing them, so that the system keeps one
+# architecture and none of its packages is replaced. apt-get uses separate lists for this.
 fetch_arm64() {
   local log=$state/arm64.log lists=$PWD/$arm64/apt
   local apt=(apt-get -o APT::Architecture=arm64 -o APT::Architectures::=arm64
@@ -131,7 +132,7 @@ fetch_arm64() {
   rm -rf "$arm64"
   mkdir -p "$lists/lists/partial" "$lists/cache/archives/partial" "$arm64/root.new"
   : >"$lists/status"
-  "${apt[@]}" update >"$log" 2>&1 || say "apt-get update had errors (see $log); going on"
+  "${apt[@]}" update >"$log" 2>&1 || say "apt-get update failed (see $log); continuing"
   (cd "$lists" && "${apt[@]}" download "${arm64_packages[@]}") >>"$log" 2>&1 || {
     tail -n 20 "$log" >&2
     die "cannot download packages for arm64 (see $log)"
@@ -151,9 +152,9 @@ if command -v dpkg-query >/dev/null; then
   mapfile -t missing < <(missing_packages "$1")
   ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
   ! blas_is_slow ||
-    say "the reference BLAS is selected: slow (update-alternatives --config libblas.so.3-\$(uname -m)-linux-gnu)"
+    say "the reference BLAS is selected, which is slow (change: update-alternatives --config libblas.so.3-\$(uname -m)-linux-gnu)"
 else
-  say "not a Debian system: going on with what is there"
+  say "not a Debian system: no packages are installed"
 fi
 [[ -s $vega ]] || write_vega
 if [[ $1 == neon || $1 == long ]] && [[ ! -d $arm64/root/usr/include/Spectra ]]; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Usage: test_long.sh BUILD_FOLDER FUZZ_FOLDER. The whole test binary on each instruction set
-# that this machine can be forced to, with 1, 2 and 7 threads, three times over in shuffled
-# order; then each fuzzer for GNOMON_FUZZ_SECONDS (60), as many at once as there are cores.
+# Usage: test_long.sh BUILD_FOLDER FUZZ_FOLDER. Runs the whole test binary on each instruction set
+# that this machine supports, with 1, 2 and 7 threads, three times each in shuffled order; then each
+# fuzzer for GNOMON_FUZZ_SECONDS (60), one on each core at a time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tests=$1/tests/gnomon_tests
@@ -17,8 +17,8 @@ for isa in portable sse4 avx2 avx512 neon; do
 done
 echo "== passed on all"
 
-# What a fuzzer finds new it keeps in its folder for the next time; a finding that fails lies
-# there, too, under the name that the report ends with.
+# A fuzzer keeps new inputs in its folder for the next run. An input that fails is stored there,
+# too, under the name at the end of the report.
 fuzz() {
   local name=$1 folder=$fuzzers/found/$1
   mkdir -p "$folder/corpus"
@@ -35,7 +35,7 @@ fuzz() {
 fuzzers=$2 seconds=${GNOMON_FUZZ_SECONDS:-60}
 export -f fuzz
 export fuzzers seconds
-# Files and lines in reports without LLVM's own symbolizer.
+# File names and lines in reports without LLVM's symbolizer.
 export ASAN_SYMBOLIZER_PATH=${ASAN_SYMBOLIZER_PATH-$(command -v addr2line)}
 export ASAN_OPTIONS=${ASAN_OPTIONS-quarantine_size_mb=64}
 printf '%s\n' tests/fuzz/*_fuzz.cc | sed 's|.*/\(.*\)_fuzz\.cc|\1|' |

@@ -4,10 +4,10 @@
 #
 #   tools/torch2.sh                        # the newest torch
 #   tools/torch2.sh 2.15.0
-#   TORCH_PYTHON=DIR/bin/python tools/torch2.sh    # an environment that has torch
+#   TORCH_PYTHON=DIR/bin/python tools/torch2.sh    # an existing environment with torch
 #
-# The build is build/torch2, the virtual environment build/torch2/venv (CPU wheel if its index can
-# be reached, 1 GB; otherwise the wheel of PyPI, 6 GB).
+# The build is in build/torch2, the virtual environment in build/torch2/venv (the CPU wheel of 1 GB
+# if its index can be reached, otherwise the wheel of PyPI with 6 GB).
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=$here/build/torch2
@@ -30,7 +30,7 @@ cuda=$("$python" -c 'import torch; print(torch.version.cuda or "")')
 version=$("$python" -c 'import torch; print(torch.__version__)')
 abi=$("$python" -c 'import torch; print(int(torch.compiled_with_cxx11_abi()))')
 if [ "$abi" != 1 ]; then
-  # GoogleTest and the standard library of the system have the other one.
+  # GoogleTest and the system's standard library are built with 1.
   echo "torch $version was built with _GLIBCXX_USE_CXX11_ABI=0; 2.7 and later have 1" >&2
   exit 1
 fi

@@ -32,7 +32,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 }
 
 [[noreturn]] void refuse_positions(const std::string& text) {
-  refuse("positions", "must read 0:1024, 0:1024:2, 5,9,131071 or name a .npy file", text);
+  refuse("positions", "must be 0:1024, 0:1024:2, 5,9,131071 or the name of a .npy file", text);
 }
 
 Integers parse_range(const std::string& text) {
@@ -41,7 +41,7 @@ Integers parse_range(const std::string& text) {
   if (parts.size() > 3 || !parse_number(parts[0], begin) || !parse_number(parts[1], end) ||
       (parts.size() == 3 && !parse_number(parts[2], step)))
     refuse_positions(text);
-  if (step == 0) refuse("positions", "the step must not be 0", text);
+  if (step == 0) refuse("positions", "step must not be 0", text);
   std::int64_t span = 0;
   if (__builtin_sub_overflow(end, begin, &span) || span / step >= most_positions)
     refuse("positions", "must be fewer than 2^28", text);
@@ -50,7 +50,7 @@ Integers parse_range(const std::string& text) {
     positions.push_back(at);
     if (__builtin_add_overflow(at, step, &at)) break;
   }
-  if (positions.empty()) refuse("positions", "must be at least one", text);
+  if (positions.empty()) refuse("positions", "must have at least one element", text);
   return positions;
 }
 
@@ -67,7 +67,7 @@ io::Array read_positions(const std::string& path) {
   io::Array array = io::read_npy(path);
   if (array.rank() != 1)
     refuse("positions", "the array must be [T]", io::to_string(array.shape()));
-  if (array.size() == 0) refuse("positions", "must be at least one", path);
+  if (array.size() == 0) refuse("positions", "must have at least one element", path);
   return array;
 }
 
@@ -106,7 +106,7 @@ std::pair<std::int64_t, std::int64_t> parse_grid(const std::string& text) {
   std::int64_t height = 0, width = 0;
   if (parts.size() != 2 || !parse_number(parts[0], height) || !parse_number(parts[1], width) ||
       height < 1 || width < 1)
-    refuse("grid", "must read HxW, as 16x32", text);
+    refuse("grid", "must be HxW, for example 16x32", text);
   if (height > most_positions / width) refuse("grid", "must have fewer than 2^28 cells", text);
   return {height, width};
 }

@@ -1,4 +1,4 @@
-// What options mean: positions, grids, names of enums.
+// Parsers of option values: positions, grids, names of enums.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,16 @@ namespace gnomon::cli {
 using Integers = std::vector<std::int64_t>;
 using Doubles = std::vector<double>;
 
-// "0:1024" (end not included), "0:1024:2", "5,9,131071", or an integer `.npy` file [T].
+// Integer positions: "0:1024" (without the end), "0:1024:2", "5,9,131071", or an integer `.npy`
+// file [T].
 Integers parse_positions(const std::string& text);
-// The same, and numbers with a fraction: "0.5,1.25", or a floating-point `.npy` file.
+// As parse_positions, and also fractions: "0.5,1.25", or a floating-point `.npy` file.
 std::variant<Integers, Doubles> parse_any_positions(const std::string& text);
 
-// "16x32" as height and width.
+// Parses "16x32" as height and width.
 std::pair<std::int64_t, std::int64_t> parse_grid(const std::string& text);
 
-// The value that `text` names among `names`; `option` is what the message calls it.
+// Returns the value named `text` in `names`. `option`: the name of the option for the message.
 template <typename T>
 using Names = std::vector<std::pair<std::string, T>>;
 [[noreturn]] void refuse_name(const std::string& option, const std::vector<std::string>& names,

@@ -18,7 +18,7 @@ double element(const Block<T, 4>& x, int64_t row, int64_t head, int64_t d) {
   return as_double(x.view(0, row, head, d));
 }
 
-// Of rows of two arrays.
+// The dot product of rows of two arrays.
 template <typename A, typename B>
 double dot(const Block<A, 4>& a, int64_t a_row, int64_t a_head, const Block<B, 4>& b,
            int64_t b_row, int64_t b_head) {
@@ -28,7 +28,7 @@ double dot(const Block<A, 4>& a, int64_t a_row, int64_t a_head, const Block<B, 4
   return sum;
 }
 
-// sum_j weights[j] x[first + j], a row.
+// The row sum_j weights[j] x[first + j].
 template <typename T>
 std::vector<double> weighed(const std::vector<double>& weights, const Block<T, 4>& x,
                             int64_t first, int64_t head) {
@@ -70,7 +70,7 @@ AttentionCall<T>::AttentionCall(const AttentionSizes& n, Term term, bool gradien
   if (term == Term::t5) {
     table_ = random_block<float, 2>({t5_.buckets, n.heads}, 5);
     table_grad_ = zeros<float, 2>({t5_.buckets, n.heads});
-    plan_.bias = strip(t5_, table_->view, 1 - n.keys, n.keys);
+    plan_.bias = lower(t5_, table_->view, 1 - n.keys, n.keys);
   }
   if (term == Term::dense) {
     dense_ = random_block<float, 4>({1, n.heads, n.queries, n.keys}, 6);
@@ -95,10 +95,10 @@ void AttentionCall<T>::backward() {
 
 template <typename T>
 void AttentionCall<T>::train() {
-  if (table_) plan_.bias = strip(t5_, table_->view, 1 - n_.keys, n_.keys);
+  if (table_) plan_.bias = lower(t5_, table_->view, 1 - n_.keys, n_.keys);
   forward();
   backward();
-  if (table_) strip_backward(t5_, bias_grad_.values, 1 - n_.keys, n_.keys, table_grad_->view);
+  if (table_) lower_backward(t5_, bias_grad_.values, 1 - n_.keys, n_.keys, table_grad_->view);
 }
 
 template <typename T>
@@ -112,7 +112,7 @@ double AttentionCall<T>::bias(int64_t head, int64_t query, int64_t key) const {
 
 template <typename T>
 struct AttentionCall<T>::Row {
-  std::vector<double> weights;  // of the keys that it sees
+  std::vector<double> weights;  // of the keys that the query sees
   std::vector<double> out;
 };
 
@@ -143,7 +143,7 @@ double AttentionCall<T>::forward_error() const {
   return worst;
 }
 
-// The keys in question are seen by the last queries alone, and so are the distances.
+// The last keys and the largest distances are seen by the last queries only.
 template <typename T>
 double AttentionCall<T>::gradient_error() const {
   const int64_t first = std::max<int64_t>(0, n_.queries - 4), near = n_.queries - first;
@@ -151,10 +151,10 @@ double AttentionCall<T>::gradient_error() const {
   double worst = 0;
   for (const int64_t head : {int64_t{0}, n_.heads - 1}) {
     std::vector<std::vector<double>> products(at(near)), shares(at(near));
-    std::vector<double> far(at(near));  // by distance, from the farthest
+    std::vector<double> far(at(near));  // by distance, largest distance first
     for (int64_t i = first; i < n_.queries; ++i) {
       const Row row = exact_row(head, i);
-      std::vector<double> slopes(row.weights.size());  // of the loss by score
+      std::vector<double> slopes(row.weights.size());  // derivatives of the loss by score
       double level = 0;
       for (int64_t d = 0; d < n_.size; ++d)
         level += element(*out_grad_, i, head, d) * row.out[at(d)];

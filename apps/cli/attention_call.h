@@ -12,16 +12,16 @@ namespace gnomon::cli {
 enum class Term {
   plain = 1,  // no bias
   alibi,
-  t5,     // a strip made from a table of 32 buckets
+  t5,     // a strip, from a table of 32 buckets
   dense,  // a matrix [H, T, S]
 };
 
-// Letters: T queries, S keys (the last T are the queries' own), Hq query heads, Hk key heads,
-// D head size. Causal.
+// Letters: T queries, S keys (the queries are the last T of them), Hq query heads, Hk key
+// heads, D head dimension. Causal.
 struct AttentionSizes {
   std::int64_t queries = 0, keys = 0, heads = 0, key_heads = 0, size = 0;
 
-  double pairs() const {  // that see each other, of one head
+  double pairs() const {  // pairs of a query and a key that it sees, of one head
     const auto t = static_cast<double>(queries), s = static_cast<double>(keys);
     return t * (s - t) + t * (t + 1) / 2;
   }
@@ -34,12 +34,13 @@ class AttentionCall {
 
   void forward();
   void backward();
-  // As in training: the strip from its table, both passes, the table's gradient.
+  // A training step: lowers the table to a strip, both passes, and the gradient of the table.
   void train();
 
-  // The worst difference from double, of some rows of some heads.
+  // The largest difference from a computation in double, over some rows of some heads.
   double forward_error() const;
-  // Of the last queries' gradients, the last keys', and the farthest distances'.
+  // As forward_error, of the gradients of the last queries, the last keys and the largest
+  // distances.
   double gradient_error() const;
 
   const Block<T, 4>& keys() const { return *k_; }

@@ -13,7 +13,7 @@ model::ModelWeights weights_of(const SizeOptions& o, const fs::path& folder) {
   if (path.empty())
     for (const char* name : {"params.json", "config.json"})
       if (fs::exists(folder / name)) path = folder / name;
-  const bool all = o.family && o.heads && o.kv_heads && o.head_dim && o.rotary_dim;
+  const bool all = o.family && o.heads && o.key_heads && o.head_dim && o.rotary_dim;
 
   model::ModelWeights weights;
   if (all || path.empty()) {
@@ -28,14 +28,14 @@ model::ModelWeights weights_of(const SizeOptions& o, const fs::path& folder) {
   }
   model::AttentionSizes& sizes = weights.sizes;
   sizes.heads = o.heads.value_or(sizes.heads);
-  sizes.kv_heads = o.kv_heads.value_or(sizes.kv_heads ? sizes.kv_heads : sizes.heads);
+  sizes.key_heads = o.key_heads.value_or(sizes.key_heads ? sizes.key_heads : sizes.heads);
   sizes.head_dim = o.head_dim.value_or(sizes.head_dim);
   sizes.rotary_dim =
       o.rotary_dim.value_or(sizes.rotary_dim ? sizes.rotary_dim : sizes.head_dim);
-  sizes.first = o.first.value_or(sizes.first);
+  sizes.head_offset = o.first.value_or(sizes.head_offset);
   sizes.kv_lora_rank = o.kv_lora_rank.value_or(sizes.kv_lora_rank);
   if (sizes.heads == 0 || sizes.head_dim == 0)
-    refuse("convert", "--heads and --head-dim must be given where no config.json says them",
+    refuse("convert", "--heads and --head-dim must be given if no config.json has them",
            path.empty() ? "no config.json in " + folder.string() : path.string());
   if (weights.model_type.empty()) weights.model_type = "llama-like";
   return weights;

@@ -1,4 +1,4 @@
-// How a model's weights lie: from its config, and from options where they say otherwise.
+// The layout of a model's attention weights: from its config, overridden by options.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 namespace gnomon::cli {
 
 struct SizeOptions {
-  std::string config;  // a config.json elsewhere than beside the weights
+  std::string config;  // a config.json that is not beside the weights
   std::optional<std::string> family;
-  std::optional<std::int64_t> heads, kv_heads, head_dim, rotary_dim, first, kv_lora_rank;
+  std::optional<std::int64_t> heads, key_heads, head_dim, rotary_dim, first, kv_lora_rank;
 };
 
-// `folder`: where config.json, or Meta's params.json, is looked for. No config is read where
-// options say everything; `released` is then unset. Throws std::invalid_argument where a size
-// is said nowhere, and as model::read_weights.
+// `folder`: the folder with config.json, or Meta's params.json. If the options give all sizes,
+// no config is read and `released` is unset. Throws std::invalid_argument if neither the config
+// nor the options give a size, and like model::read_weights.
 model::ModelWeights weights_of(const SizeOptions& options, const std::filesystem::path& folder);
 
 }  // namespace gnomon::cli

@@ -22,20 +22,22 @@ namespace {
 constexpr const char* help =
     R"(Usage: gnomon bench [NAME] [--tokens N] [--isa NAME] [--threads N] [--json]
 
-Times the kernels whose names begin with NAME (all): fill, table, add, rotate
-(32 + 8 heads), append, decode, bias, attention (causal; 'attention alibi', ...
-plain, t5, dense, decode), at lengths from 1 token to beyond the last cache;
-encoding: a training step's attention with each of the list ('encoding shaw').
-Each runs in turns with its roof: the same bytes touched, written or (decoding)
-read; for attention, sgemm of OpenBLAS or oneDNN, whichever is faster.
+Times the kernels whose names begin with NAME (default: all): fill, table, add,
+rotate (32 + 8 heads), append, decode, bias, attention (causal; 'attention
+alibi', plain, t5, dense, decode), at lengths from 1 token to beyond the last
+cache; encoding: attention in a training step, by encoding ('encoding shaw').
+Each kernel is measured alternately with its roof: the same bytes updated in
+place, written or (decoding) read; for attention, sgemm of OpenBLAS or oneDNN,
+whichever is faster.
 
-`share` is the kernel's rate / the roof's; `error` the worst difference from an
-oracle in double on a sample (q and k in [-1, 1]: half an ulp of bf16 is up to
-4e-3); `extra` the memory that one call takes beyond its arguments.
+`share`: the rate of the kernel divided by the rate of the roof. `error`: the
+largest difference from an oracle in double on a sample (q and k in [-1, 1]:
+half an ulp of bf16 is up to 4e-3). `extra`: the memory that one call requires
+in addition to its arguments.
 
   --tokens N    only this length
-  --isa NAME    portable, sse4, avx2, avx512 or neon; all: each that there is
-  --threads N   threads to use (OMP_NUM_THREADS, or the cores)
+  --isa NAME    portable, sse4, avx2, avx512 or neon; all: every available one
+  --threads N   number of threads (default: OMP_NUM_THREADS, or all cores)
   --json        one JSON document on stdout
 
 Example: gnomon bench rotate --threads 1 --tokens 4096
@@ -58,7 +60,7 @@ double seconds_of(const std::function<void()>& run, int times) {
 
 struct Pace {
   int times = 1;       // calls that take at least a millisecond together
-  double seconds = 0;  // of a turn
+  double seconds = 0;  // duration of a turn
 };
 
 Pace pace_of(const std::function<void()>& run) {
@@ -74,7 +76,7 @@ double median(std::vector<double> numbers) {
   return numbers[numbers.size() / 2];
 }
 
-// 0.1 MB is as good as nothing: pages are counted in batches.
+// Growth below 0.1 MB is noise: the system counts pages in batches.
 std::string megabytes(const Json& bytes) {
   return bytes.is_null() ? "" : fmt::format("{:.1f} MB", bytes.get<double>() * 1e-6);
 }
@@ -92,10 +94,10 @@ Json measure(const Kernel& kernel) {
       peak_growth([&] { first = seconds_of(kernel.run, 1); });
   kernel.run_roof();
   const Pace roof = pace_of(kernel.run_roof);
-  // What the roof takes for the kernel's work.
+  // Duration of the roof for the work of the kernel, divided by the duration of one run_roof.
   const double whole = kernel.roof_work > 0 ? kernel.work / kernel.roof_work : 1;
-  // Of a turn, the better of the roof's before and after: one that was interrupted would make
-  // a slow kernel look good.
+  // Each turn takes the faster of the roof before and the roof after. A roof that was
+  // interrupted would make a slow kernel look good.
   std::vector<double> times, roofs, shares;
   double before = whole * seconds_of(kernel.run_roof, roof.times);
   const auto take = [&](double mine) {
@@ -105,7 +107,7 @@ Json measure(const Kernel& kernel) {
     shares.push_back(roofs.back() / mine);
     before = after;
   };
-  if (first > 2) {  // nothing that was cold matters
+  if (first > 2) {  // warm-up does not matter for long calls
     take(first);
   } else {
     const Pace mine = pace_of(kernel.run);
@@ -138,7 +140,7 @@ void print_row(const Kernel& kernel, const Json& result) {
   std::fflush(stdout);
 }
 
-// What attention was read against, and what its biases would take as matrices.
+// Prints the roof of attention, and the size of its biases as matrices.
 void print_notes(const Json& results) {
   std::map<std::string, std::vector<double>> rates;
   double dense = 0;
@@ -150,8 +152,9 @@ void print_notes(const Json& results) {
   }
   if (!rates.empty() || dense > 0) fmt::print("\n");
   for (const auto& [roof, of_rows] : rates)
-    fmt::print("Attention's roof: {}: {:.0f} Gflop/s\n", roof, median(of_rows) * 1e-9);
-  if (dense > 0) fmt::print("The longest bias as a matrix: {:.1f} MB.\n", dense * 1e-6);
+    fmt::print("Roof of attention: {}: {:.0f} Gflop/s\n", roof, median(of_rows) * 1e-9);
+  if (dense > 0)
+    fmt::print("Size of the largest bias as a dense matrix: {:.1f} MB\n", dense * 1e-6);
 }
 
 std::vector<Isa> wanted_isas(const std::string& wanted) {
@@ -173,7 +176,7 @@ int run(const Options& o) {
   const auto list = kernels(o.name, o.tokens);
   if (list.empty())
     refuse("bench",
-           "NAME must begin fill, table, add, rotate, append, decode, bias, attention or "
+           "NAME must begin with fill, table, add, rotate, append, decode, bias, attention or "
            "encoding",
            o.name);
   Json results = Json::array();

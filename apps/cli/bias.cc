@@ -1,5 +1,6 @@
 // `gnomon bias`: the matrix [H, Q, K] that a bias adds to the scores, or the rows of its table.
-// Any encoding of the list that enters there; its fields are options.
+// It supports every encoding of the list that enters at the scores. The fields of its spec are
+// options.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,21 +23,21 @@ namespace {
 constexpr const char* help =
     R"(Usage: gnomon bias KIND --heads H --queries Q --keys K [options] [-o FILE]
 
-The numbers that a bias adds to the scores: [H, Q, K], of the query at position
-offset + q and the key at position k. Without -o: a look at the corner.
+The values that a bias adds to the scores, [H, Q, K], for the query at position
+offset + q and the key at position k. Without -o, prints only the first values.
 
   KIND               alibi, t5, clipped, kerple, sandwich, fire, swin, beit, ...
-                     (gnomon check: all); with --indices also shaw, deberta, ...
-  --offset O         position of the first query (0), as after O cached keys
-  --causal           t5 and its like: a decoder's buckets, which all look back
-                     (nothing is masked out)
-  --FIELD VALUE      any field of the encoding, as its page and --json name it:
+                     (gnomon check lists all); with --indices also shaw, ...
+  --offset O         position of the first query (0): the number of cached keys
+  --causal           t5 and similar: the buckets of a decoder, which are all for
+                     earlier keys (nothing is masked)
+  --FIELD VALUE      a field of the encoding, as on its page and in --json:
                      --max-bias 8, --buckets 32 --max-distance 128,
-                     --before 7, --window 7x7, --kernel power, --threshold 512
-  --parameters FILE  what is trained: a .npy where it is one matrix (t5
+                     --left 7, --window 7x7, --kernel power, --threshold 512
+  --parameters FILE  trained parameters: a .npy if there is one matrix (t5
                      [buckets, H], swin [offsets, H]), or a .safetensors with
-                     the names of the encoding's page (kerple: r1, r2)
-  --indices          which row or column of its table, [Q, K]
+                     the names on the page of the encoding (kerple: r1, r2)
+  --indices          the index of the table entry of each score, [Q, K]
   -o FILE (.npy .csv .json)  --json
 
 Example: gnomon bias alibi --heads 8 --queries 16 --keys 16 -o alibi.npy
@@ -46,10 +47,10 @@ struct Options {
   std::string kind, parameters;
   std::int64_t heads = 0, queries = 0, keys = 0, offset = 0;
   bool causal = false, indices = false;
-  std::vector<std::string> fields;  // what is left: --name value ...
+  std::vector<std::string> fields;  // the remaining options: --name value ...
   OutputOptions output;
 
-  // Positions 0 to this - 1 are all that the matrix has.
+  // The matrix has positions 0 to positions() - 1.
   std::int64_t positions() const { return std::max(keys, offset + queries); }
 };
 
@@ -65,7 +66,7 @@ const model::EncodingInfo& find(const std::string& kind) {
   refuse_name("bias", names, kind);
 }
 
-// A field's value: an integer, a number or a word.
+// The value of a field: an integer, a number or a word.
 Json value_of(const std::string& text) {
   const auto parsed = [&](auto number) -> std::optional<Json> {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -77,15 +78,15 @@ Json value_of(const std::string& text) {
   return text;
 }
 
-// The usual settings of a model of these heads, with the fields that were given.
+// The usual settings for this number of heads, with the given fields.
 model::Encoding encoding_of(const Options& o) {
   const model::EncodingInfo& info = find(o.kind);
   if (o.heads < 1) refuse(o.kind, "heads must be at least 1", o.heads);
-  constexpr std::int64_t head_size = 64;
+  constexpr std::int64_t head_dim = 64;
   Json fields = model::internal::json_of(
-      info.usual({o.heads * head_size, o.heads, std::max<std::int64_t>(o.positions(), 2)}));
+      info.usual({o.heads * head_dim, o.heads, std::max<std::int64_t>(o.positions(), 2)}));
   if (fields.contains("direction")) fields["direction"] = o.causal ? "causal" : "bidirectional";
-  if (o.kind == "fire" && o.parameters.ends_with(".safetensors"))  // the file knows how many
+  if (o.kind == "fire" && o.parameters.ends_with(".safetensors"))  // the file has the size
     fields["hidden"] = static_cast<std::int64_t>(
         io::SafeTensors(o.parameters).tensor("mlp.0.weight").to_doubles().size());
   for (std::size_t i = 0; i < o.fields.size(); i += 2) {
@@ -110,7 +111,7 @@ std::unique_ptr<Tensor<float, 2>> zeros(const model::Parameter& one) {
       std::array<std::ptrdiff_t, 2>{one.rows, one.columns});
 }
 
-// FIRE's names in the paper's listing.
+// FIRE's names in the listing of the paper.
 std::string stored_name(const Options& o, const std::string& name) {
   if (o.kind != "fire") return name;
   const std::pair<const char*, const char*> names[] = {
@@ -126,14 +127,14 @@ Matrices read_parameters(const Options& o, const model::Encoding& encoding) {
   Matrices matrices;
   if (wanted.empty()) {
     if (!o.parameters.empty())
-      refuse("bias", o.kind + " has nothing trained", "--parameters " + o.parameters);
+      refuse("bias", o.kind + " has no parameters", "--parameters " + o.parameters);
     return matrices;
   }
   const bool one = wanted.size() == 1;
   if (o.parameters.empty())
     refuse("bias",
-           o.kind + (one ? " has a trained table: give --parameters F.npy, or --indices"
-                         : " is trained: give --parameters F.safetensors"),
+           o.kind + (one ? " has a learned table: give --parameters F.npy, or --indices"
+                         : " has learned parameters: give --parameters F.safetensors"),
            one ? "neither" : "none");
   if (one && !o.parameters.ends_with(".safetensors")) {
     matrices.push_back(read_matrix(o.parameters));
@@ -161,7 +162,7 @@ LayerPlan lowered(const Options& o, const model::Encoding& encoding, const Matri
                       values);
 }
 
-// Of a query and a key; nothing where the encoding has no such table.
+// The index for a query and a key. Empty if the encoding has no such table.
 using IndexOf = std::function<std::int64_t(std::int64_t, std::int64_t)>;
 
 IndexOf rows_of(const RelativeForm& form) {
@@ -173,7 +174,7 @@ IndexOf rows_of(const RelativeForm& form) {
                  ? position
                  : table.coordinates.at(static_cast<std::size_t>(position));
     };
-    return table.rows.at(static_cast<std::size_t>(at(key) - at(query) - table.first));
+    return table.rows.at(static_cast<std::size_t>(at(key) - at(query) - table.min_distance));
   };
 }
 
@@ -195,7 +196,7 @@ struct IndicesOf {
   }
 };
 
-// Rows do not depend on what is trained: zeros do.
+// The rows do not depend on the trained values, so zeros are sufficient.
 IndexOf index_of(const Options& o, const model::Encoding& encoding) {
   if (IndexOf of_spec = std::visit(IndicesOf(), encoding)) return of_spec;
   Matrices nothing;
@@ -216,7 +217,8 @@ int run(Options& o) {
   if (o.keys < 1) refuse("bias", "--keys must be at least 1", o.keys);
   constexpr std::int64_t most = std::int64_t{1} << 40;
   for (std::int64_t number : {o.heads, o.queries, o.keys, o.offset, -o.offset})
-    if (number > most) refuse("bias", "numbers must be at most 2^40", number);
+    if (number > most)
+      refuse("bias", "--heads, --queries, --keys and --offset must be at most 2^40", number);
   elements_that_fit({std::max<std::int64_t>(o.heads, 1), o.queries, o.keys}, sizeof(float));
   const model::Encoding encoding = encoding_of(o);
   Json facts = model::internal::json_of(encoding);
@@ -233,10 +235,10 @@ int run(Options& o) {
     return 0;
   }
   if (!model::includes(model::info(encoding).enters, model::Place::scores))
-    refuse("bias", o.kind + " adds what queries and keys make of vectors: give --indices",
+    refuse("bias", o.kind + " adds products of queries and keys with vectors: give --indices",
            "none");
   const BiasForm form = lowered(o, encoding, read_parameters(o, encoding)).bias;
-  if (const auto* fire = std::get_if<ProgressiveBias>(&form)) {
+  if (const auto* fire = std::get_if<PiecewiseLogBias>(&form)) {
     facts["c"] = fire->c;
     facts["threshold"] = fire->threshold;
     facts["pieces"] = fire->pieces();

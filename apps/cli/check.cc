@@ -1,4 +1,4 @@
-// `gnomon check`: what an encoding promises, as numbers.
+// `gnomon check`: properties of encodings, as numbers.
 #include <fmt/format.h>
 
 #include <array>
@@ -21,22 +21,23 @@ namespace {
 
 constexpr const char* help = R"(Usage: gnomon check [KIND] [options]
 
-What an encoding (KIND; default all) promises, each as a number:
+Prints properties of an encoding (KIND; default: all) as numbers:
 
-  unique    distance of the two positions hardest to tell apart; 0: the same
-  relative  spread of scores of equal content within a diagonal; 0: by distance
-  beyond    what comes past the trained length, against what was seen in it:
-            jump (largest step), novelty (distance to anything seen); up to 1:
-            nothing new; none: the encoding ends there
-  nearer    rank correlation of score and distance; -1: nearer is always more
-  order     change when earlier tokens swap places; 0: order cannot be told
-  left      change under reversal; 0: left cannot be told from right
-  shift     change of scores further into the text; 0: by distance
-  cache     change when tokens come in pieces; 0: a cache repeats the full pass
+  unique    smallest distance between two positions; 0: equal
+  relative  deviation of scores at equal distance; 0: depends on distance only
+  beyond    rows beyond the training length, compared with the training rows:
+            jump (largest step), novelty (largest distance to a training row);
+            up to 1: nothing new; none: no rows beyond the training length
+  nearer    rank correlation of score and distance; -1: nearer keys score higher
+  order     change of an output if earlier tokens are reversed; 0: none
+  left      change of outputs if all tokens are reversed; 0: none
+  shift     change of scores if all positions are shifted; 0: none
+  cache     difference of decoding with a cache from the full pass; 0: equal
 
-Numbers that a definition fixes are tested (no position: order; rotary, biases
-and vectors by distance: relative, shift; ALiBi: nearer, left): exit 1 where one
-fails. Outputs are of 16 tokens in bidirectional attention; of cache, in causal.
+Properties that follow from the definition are tested: exit status 1 if one
+fails. No position: order; rotary, biases and vectors by distance: relative,
+shift; ALiBi: nearer, left. Attention is bidirectional over 16 tokens; for
+cache, it is causal.
 
   --width C  --heads H  --trained N  --length N  --json    (128, 4, 128, 512)
 
@@ -49,7 +50,7 @@ struct Options {
   bool json = false;
 };
 
-// A number that a definition fixes.
+// A property that the definition of an encoding guarantees, with its bound.
 struct Promise {
   std::string what;
   double value, bound;
@@ -69,11 +70,11 @@ struct Findings {
   std::vector<Promise> promises;
 };
 
-// How far M(1) p[t] is from p[t + 1], for the sinusoidal table.
+// The distance of M(1) p[t] from p[t + 1], for the sinusoidal table.
 double shift_residual(const Subject& subject) {
   const auto* sinusoidal = std::get_if<Sinusoidal>(&subject.encoding);
   if (!sinusoidal) return NAN;
-  Tensor<double, 2> matrix({sinusoidal->dim, sinusoidal->dim});
+  Tensor<double, 2> matrix({sinusoidal->width, sinusoidal->width});
   analysis::shift_matrix(*sinusoidal, 1, matrix.view);
   return analysis::shift_residual(View<const float, 2>(subject.table->view),
                                   View<const double, 2>(matrix.view), 1);
@@ -89,38 +90,40 @@ std::vector<Promise> promises(const Findings& f) {
     return (std::holds_alternative<Spec>(encoding) || ...);
   };
   if (name == "none")
-    all.push_back({"order cannot be told", f.order, rounding, Side::at_most});
+    all.push_back({"the order of tokens has no effect", f.order, rounding, Side::at_most});
   else
-    all.push_back({"order can be told", f.order, 1e-3, Side::at_least});
+    all.push_back({"the order of tokens has an effect", f.order, 1e-3, Side::at_least});
   if (is.operator()<model::NoPosition, Alibi, Kerple, Sandwich>())
-    all.push_back({"left cannot be told from right", f.reversal, rounding, Side::at_most});
+    all.push_back({"reversal has no effect", f.reversal, rounding, Side::at_most});
   if (is.operator()<Sinusoidal, Learned, Rotary, ScaledRotary, T5Bias, Shaw, TransformerXl,
                     Deberta>())
-    all.push_back({"left can be told from right", f.reversal, 1e-3, Side::at_least});
+    all.push_back({"reversal has an effect", f.reversal, 1e-3, Side::at_least});
   if (f.subject->by_distance) {
-    all.push_back({"scores depend on the distance alone", f.relativity.deviation, rounding,
+    all.push_back({"scores depend on the distance only", f.relativity.deviation, rounding,
                    Side::at_most});
-    all.push_back({"a shift of all tokens changes no score", f.shift, rounding, Side::at_most});
+    all.push_back(
+        {"a shift of all positions does not change scores", f.shift, rounding, Side::at_most});
   }
   if (is.operator()<Sinusoidal, Learned, Fire>())
-    all.push_back({"a shift of all tokens changes scores", f.shift, 1e-3, Side::at_least});
+    all.push_back({"a shift of all positions changes scores", f.shift, 1e-3, Side::at_least});
   if (is.operator()<Alibi>())
     all.push_back(
-        {"nearer is always more", f.decay.rank_correlation, -1 + rounding, Side::at_most});
+        {"nearer keys score higher", f.decay.rank_correlation, -1 + rounding, Side::at_most});
   if (!std::isnan(f.shift_residual))
     all.push_back(
-        {"M(1) moves every position on by one", f.shift_residual, rounding, Side::at_most});
-  all.push_back({"a cache repeats the full pass", f.cache, 0x1p-16, Side::at_most});
+        {"M(1) maps every row to the next row", f.shift_residual, rounding, Side::at_most});
+  all.push_back(
+      {"decoding with a cache equals the full pass", f.cache, 0x1p-16, Side::at_most});
   return all;
 }
 
-constexpr std::int64_t few = 16;  // tokens whose order, shift and cache are looked at
+constexpr std::int64_t few = 16;  // tokens for the measurements of order, shift and cache
 
 analysis::OrderContent content(const Setting& setting) {
-  return {.tokens = few, .heads = setting.heads, .head_size = setting.width / setting.heads};
+  return {.tokens = few, .heads = setting.heads, .head_dim = setting.width / setting.heads};
 }
 
-// Does reversing what comes before a token change what it gets?
+// The change of a token's output if the tokens before it are reversed.
 double order_of(const Subject& subject, const Setting& setting) {
   const LayerPlan lowered = subject.lowered({few, few});
   return analysis::order_sensitivity(content(setting), lowered);
@@ -148,7 +151,7 @@ Findings examine(const Subject& subject, const Setting& setting) {
   f.subject = &subject;
   const View<const float, 2> table = subject.table->view, scores = subject.scores->view;
   const bool by_position = model::includes(subject.info->enters, model::Place::embeddings);
-  // An embedding's own row, or a position's view of all others.
+  // Embeddings: the row of the position. Others: the scores of the position with all positions.
   f.uniqueness =
       analysis::uniqueness(by_position ? table.slice(0, 0, setting.trained) : scores);
   f.relativity = analysis::relativity(scores);
@@ -207,8 +210,8 @@ void print_line(const std::array<std::string, 10>& cells) {
 }
 
 void print_head(const Setting& s) {
-  fmt::print("Width {}, {} heads, {} positions trained, {} looked at.\n\n", s.width, s.heads,
-             s.trained, s.length);
+  fmt::print("Width {}, {} heads, training length {}, {} positions measured.\n\n", s.width,
+             s.heads, s.trained, s.length);
   print_line(
       {"", "unique", "relative", "beyond", "", "nearer", "order", "left", "shift", "cache"});
   print_line({"", "", "", "jump", "novelty", "", "", "", "", ""});
@@ -227,7 +230,7 @@ int run(const Options& o) {
   const Setting& s = o.setting;
   if (s.heads < 1) refuse("check", "--heads must be at least 1", s.heads);
   if (s.width < 4 || s.width % (2 * s.heads) || s.width > 65536)
-    refuse("check", "--width must be a multiple of twice --heads, 4 to 65536", s.width);
+    refuse("check", "--width must be a multiple of 2 * --heads and 4 to 65536", s.width);
   if (s.trained < 16 || s.trained > 4096)
     refuse("check", "--trained must be 16 to 4096", s.trained);
   if (s.length < s.trained || s.length > 65536)
@@ -261,14 +264,14 @@ int run(const Options& o) {
   }
   print_head(s);
   for (const Findings& f : all) print_row(f);
-  if (random) fmt::print("* a random table stands in for a trained one\n");
+  if (random) fmt::print("* random values instead of a trained table\n");
   fmt::print("\n");
   for (const Findings& f : all)
     for (const Promise& one : f.promises)
       fmt::print("{:<7}{}: {} ({} {} {})\n", one.kept() ? "ok" : "FAILED",
                  f.subject->info->title, one.what, shown(one.value),
                  one.side == Promise::Side::at_most ? "at most" : "at least", shown(one.bound));
-  fmt::print("\n`gnomon check --help` says what the numbers mean.\n");
+  fmt::print("\n`gnomon check --help` describes the columns.\n");
   return kept ? 0 : 1;
 }
 

@@ -15,26 +15,26 @@ namespace {
 
 constexpr const char* program_help = R"(Usage: gnomon COMMAND [options]
 
-Positional encodings for Transformers: exact numbers, pictures, comparisons.
+Positional encodings for Transformers: tables, rotations, charts, comparisons.
 
   lab      train and compare encodings on your text, write a report
-  inspect  what position encoding a released model uses, with its numbers
-  table    cos and sin tables, sinusoidal embeddings, as .npy, .csv or .json
-  bias     the matrix that a bias adds to the scores
-  rotate   turn queries or keys in a .npy file
-  convert  weights of one rotary pairing as those of the other
-  resize   a learned table for another length or grid
-  plot     pictures: tables, similarity, decay, wavelengths, biases, attention
-  check    what an encoding promises, as numbers
-  bench    time, share of the roof and error of every kernel on this machine
+  inspect  print the position encoding of a released model
+  table    write cos and sin or sinusoidal embeddings as .npy, .csv or .json
+  bias     write the matrix that a bias adds to the scores
+  rotate   rotate queries or keys in a .npy file
+  convert  reorder weights for the other rotary pairing
+  resize   resample a learned table for another length or grid
+  plot     draw tables, similarity, decay, wavelengths, biases, attention
+  check    print properties of encodings, as numbers
+  bench    measure time, share of the roof and error of every kernel
 
-  gnomon COMMAND --help    the options of one, with an example
+  gnomon COMMAND --help    print the options of a command, with an example
   gnomon --version
 
 Example: gnomon check rotary
 )";
 
-// One line: what a parser prints over several.
+// Joins the lines of a parser's message.
 std::string one_line(std::string text) {
   for (char& c : text)
     if (c == '\n') c = ' ';
@@ -76,7 +76,8 @@ int parse_and_run(int argc, char** argv) {
     if (!std::strcmp(name, argv[1])) add = its_add;
   }
   if (!add) refuse("gnomon", "command must be one of " + names, argv[1]);
-  // Only the one that was asked for: `gnomon bench table` is no `gnomon table`.
+  // Only the requested command is added, so that `gnomon bench table` does not parse as `gnomon
+  // table`.
   CLI::App program;
   program.set_help_flag();
   const Command command = add(program);
@@ -115,9 +116,9 @@ int run_program(int argc, char** argv) {
       refuse("gnomon", "standard output must be writable", std::strerror(errno));
     return status;
   } catch (const std::bad_alloc&) {
-    return fail("[gnomon] the result must fit memory, got more");
+    return fail("[gnomon] the result must fit in memory, got more");
   } catch (const std::length_error&) {
-    return fail("[gnomon] the result must fit memory, got more");
+    return fail("[gnomon] the result must fit in memory, got more");
   } catch (const std::exception& error) {
     return fail(error.what());
   }

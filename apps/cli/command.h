@@ -1,5 +1,5 @@
-// The subcommands of `gnomon`. Each lives in a file of its name: a help text that fits a
-// screen, its options, and what it does. A new one joins the list in command.cc.
+// The subcommands of `gnomon`. Each has a file of its name with its help text (one screen), its
+// options and its implementation. A new subcommand is added to the list in command.cc.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -15,7 +15,7 @@ struct Command {
   std::function<int()> run;  // after parsing; returns the exit status
 };
 
-// A subcommand without options yet. `help` begins with its usage line.
+// Adds a subcommand without options. `help` begins with its usage line.
 CLI::App* add_app(CLI::App& program, const char* name, const char* help);
 
 Command add_inspect(CLI::App& program);
@@ -31,10 +31,11 @@ Command add_bench(CLI::App& program);
 // Replaces this process by gnomon-lab. argv: those of `gnomon lab ...`.
 int run_lab(char** argv);
 
-// All of them on `program`, in the order of the help.
+// Adds all subcommands to `program`, in the order of the help.
 std::vector<Command> add_commands(CLI::App& program);
 
-// The whole program: parses, runs, turns errors into one line on stderr; the exit status.
+// Runs the program: parses the arguments, runs the command, prints errors as one line on
+// stderr. Returns the exit status.
 int run_program(int argc, char** argv);
 
 }  // namespace gnomon::cli

@@ -1,4 +1,4 @@
-// `gnomon convert`: weights of one rotary pairing as those of the other.
+// `gnomon convert`: reorders the weights of one rotary pairing for the other.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -22,20 +22,20 @@ namespace fs = std::filesystem;
 constexpr const char* help =
     R"(Usage: gnomon convert IN --to PAIRING [options] -o OUT
 
-Reorders the rows of queries and keys, from the other rotary pairing to this
-one. IN: a .safetensors file, or a folder or .index.json of shards; OUT: the
-same. No number is computed: there and back gives the same bytes.
+Reorders the rows of query and key projections for the given rotary pairing.
+IN: a .safetensors file, or a folder or .index.json of shards; OUT: the same.
+No number is computed. Converting back gives the same bytes.
 
-  --to PAIRING      halves (Hugging Face's Llama) or adjacent (Meta's)
-  --dry-run         only show which tensors would change
+  --to PAIRING      halves (Llama by Hugging Face) or adjacent (Llama by Meta)
+  --dry-run         only list the tensors that would change
   --json            the report as one JSON document
-  --config PATH     sizes from this config.json (that beside IN); or, given by
-                    hand:
-  --family NAME     model_type, for how fused q, k and v lie
+  --config PATH     config.json with the sizes (default: the one beside IN);
+                    or give the sizes as options:
+  --family NAME     model_type, which selects the layout of fused q, k and v
   --heads H         query heads
   --kv-heads K      key heads (H)
-  --head-dim D      width of one q.k product
-  --rotary-dim R    elements of it that turn (D)
+  --head-dim D      head dimension
+  --rotary-dim R    elements of a head that rotate (D)
   --first N         the first of them (0); latent attention: D - R
   --kv-lora-rank N  latent attention: rows before the shared key
   -o OUT            a file, or a folder that is new or empty
@@ -50,7 +50,7 @@ struct Options {
   OutputOptions output;
 };
 
-// A tensor of a file, and what moves in it.
+// A tensor of a file, and the rows that move in it.
 struct Tensor {
   io::TensorEntry entry;
   std::optional<model::RowPermutation> plan;
@@ -58,7 +58,7 @@ struct Tensor {
 
 struct Shard {
   std::string name;
-  std::uint64_t header = 0;  // bytes before the tensors'
+  std::uint64_t header = 0;  // bytes before the data of the tensors
   std::vector<Tensor> tensors;
 };
 
@@ -69,7 +69,7 @@ struct Job {
   }
 
   io::Checkpoint checkpoint;
-  bool whole_folder;  // or one file, named for itself
+  bool whole_folder;  // false: IN is one .safetensors file
   Companions companions = {};
   model::ModelWeights weights = {};
   Pairing to = {};
@@ -86,7 +86,7 @@ Shard read_shard(const io::SafeTensors& file) {
     end = std::max(end, entry.end);
     shard.tensors.push_back({entry, std::nullopt});
   }
-  // A well-formed file ends where its last tensor does.
+  // The data of the last tensor ends at the end of the file.
   shard.header = fs::file_size(path) - end;
   return shard;
 }
@@ -104,7 +104,7 @@ Job plan(const Options& o) {
       tensor.plan =
           model::plan_rows(job.weights.layout, job.weights.sizes, entry.name, entry.shape);
       if (plan && (entry.end - entry.begin) % static_cast<std::uint64_t>(plan->rows))
-        refuse("convert", "rows must be whole bytes",
+        refuse("convert", "rows must have a whole number of bytes",
                fmt::format("{} {} {}", entry.name, entry.dtype, io::to_string(entry.shape)));
       (plan ? job.changed : job.unchanged) += 1;
       job.of_towers += model::is_of_tower(entry.name);
@@ -114,16 +114,16 @@ Job plan(const Options& o) {
   }
   job.checkpoint.check();
   if (job.changed == 0)
-    refuse("convert", "IN must have queries or keys under a known name (q_proj, wq, ...)",
-           o.in);
+    refuse("convert",
+           "IN must have query or key projections with a known name (q_proj, wq, ...)", o.in);
   auto& notes = job.weights.notes;
   if (job.weights.released == job.to)
     notes.push_back(
-        fmt::format("{} is published in {}: IN is taken to have been converted before",
+        fmt::format("{} is published with pairing {}: IN is assumed to have been converted",
                     job.weights.model_type, o.to));
   if (job.of_towers)
-    notes.push_back(
-        fmt::format("towers of vision and audio stay as they are, tensors: {}", job.of_towers));
+    notes.push_back(fmt::format("tensors of vision and audio towers, which do not change: {}",
+                                job.of_towers));
   return job;
 }
 
@@ -134,7 +134,7 @@ class Reader {
   void read(std::span<char> to) {
     if (!file_.read(to.data(), static_cast<std::streamsize>(to.size())))
       throw FormatError(name_, at_ + static_cast<std::uint64_t>(file_.gcount()),
-                        "the file ends, or cannot be read, within a tensor");
+                        "the file ends or cannot be read inside a tensor");
     at_ += to.size();
   }
   void copy(std::uint64_t bytes, io::Output& out) {
@@ -153,7 +153,7 @@ class Reader {
   std::vector<char> block_;
 };
 
-// One rotated slice is in memory at a time.
+// Only one rotated slice is in memory at a time.
 void write_tensor(const Tensor& tensor, Pairing to, Reader& in, io::Output& out) {
   const std::uint64_t size = tensor.entry.end - tensor.entry.begin;
   if (!tensor.plan) return in.copy(size, out);
@@ -212,7 +212,7 @@ void check_output(const Options& o, const Job& job) {
   const std::string& out = o.output.path;
   if (out.empty()) {
     if (o.dry_run) return;
-    refuse("convert", "-o must name the output, or --dry-run be given", "neither");
+    refuse("convert", "-o or --dry-run must be given", "neither");
   }
   std::error_code ignored;
   const fs::path in = job.whole_folder ? job.checkpoint.folder() : fs::path(o.in);
@@ -250,10 +250,10 @@ Json report(const Options& o, const Job& job) {
           {"to", name_of(job.to)},
           {"family", job.weights.model_type},
           {"heads", s.heads},
-          {"kv_heads", s.kv_heads},
+          {"kv_heads", s.key_heads},
           {"head_dim", s.head_dim},
           {"rotary_dim", s.rotary_dim},
-          {"first", s.first},
+          {"first", s.head_offset},
           {"kv_lora_rank", s.kv_lora_rank},
           {"changed", job.changed},
           {"unchanged", job.unchanged},
@@ -263,7 +263,7 @@ Json report(const Options& o, const Job& job) {
           {"notes", job.weights.notes}};
 }
 
-// A name from a file, without what a terminal would obey.
+// A name from a file, without control characters.
 std::string shown(std::string name) {
   for (char& c : name)
     if (static_cast<unsigned char>(c) < 32 || c == 127) c = '?';
@@ -287,8 +287,8 @@ void print_tensors(const Job& job) {
 void print_report(const Options& o, const Job& job) {
   const model::AttentionSizes& s = job.weights.sizes;
   if (o.dry_run) print_tensors(job);
-  fmt::print("{}: {} heads, {} of keys; {} of {} elements turn; {} to {}\n",
-             job.weights.model_type, s.heads, s.kv_heads, s.rotary_dim, s.head_dim,
+  fmt::print("{}: {} query heads, {} key heads; {} of {} elements rotate; {} to {}\n",
+             job.weights.model_type, s.heads, s.key_heads, s.rotary_dim, s.head_dim,
              other_than(job.to), name_of(job.to));
   fmt::print("{} tensor{} {}, {} unchanged, {} file{}, {:.1f} MB\n", job.changed,
              job.changed == 1 ? "" : "s", o.dry_run ? "would change" : "changed", job.unchanged,
@@ -300,7 +300,8 @@ void print_report(const Options& o, const Job& job) {
     fmt::print("not copied: {}\n", fmt::join(job.companions.left, ", "));
   for (const std::string& note : job.weights.notes) fmt::print("note: {}\n", note);
   if (!o.dry_run)
-    fmt::print("{} has {} pairs; its files do not say so\n", o.output.path, name_of(job.to));
+    fmt::print("{} has pairing {}; its files do not contain the pairing\n", o.output.path,
+               name_of(job.to));
 }
 
 int run(const Options& o) {
@@ -326,7 +327,7 @@ Command add_convert(CLI::App& program) {
   app->add_option("--config", o->sizes.config);
   app->add_option("--family", o->sizes.family);
   app->add_option("--heads", o->sizes.heads);
-  app->add_option("--kv-heads", o->sizes.kv_heads);
+  app->add_option("--kv-heads", o->sizes.key_heads);
   app->add_option("--head-dim", o->sizes.head_dim);
   app->add_option("--rotary-dim", o->sizes.rotary_dim);
   app->add_option("--first", o->sizes.first);

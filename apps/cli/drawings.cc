@@ -28,7 +28,7 @@ std::string usual_kind(const PlotOptions& o, const char* kind) {
   return o.kind.empty() ? kind : o.kind;
 }
 
-// The table of an absolute encoding, or that of --parameters.
+// The table of an absolute encoding, or the table of --parameters.
 struct Table {
   std::unique_ptr<Matrix> values;
   std::string title;
@@ -42,17 +42,17 @@ Table table_of(const PlotOptions& o, int64_t length, int64_t dim) {
   Subject subject =
       make_subject(kind, {.width = dim, .heads = 1, .trained = length, .length = length});
   if (!model::includes(subject.info->enters, model::Place::embeddings))
-    refuse("plot", "only encodings of the embeddings have a table of positions", kind);
+    refuse("plot", "KIND must be an encoding that is added to the embeddings", kind);
   return {std::move(subject.table), std::string(subject.info->title)};
 }
 
 plot::Figure draw_table(const PlotOptions& o) {
   const Table table = table_of(o, or_else(o.length, 50), or_else(o.dim, 128));
   return {.id = "table",
-          .title = table.title + ": the table",
+          .title = table.title + ": table",
           .caption =
-              "What is added to the embeddings. A row a position, a column a channel; "
-              "in a sinusoidal table each pair of columns is slower than the one before.",
+              "The table that is added to the embeddings: one row per position, one column per "
+              "channel. The frequencies of a sinusoidal table decrease from left to right.",
           .spec = plot::table_picture(View<const float, 2>(table.values->view))};
 }
 
@@ -63,16 +63,16 @@ plot::Figure draw_similarity(const PlotOptions& o) {
   analysis::similarity_matrix(View<const float, 2>(table.values->view),
                               analysis::Similarity::cosine, similarity.view);
   return {.id = "similarity",
-          .title = table.title + ": similarity of every two positions",
+          .title = table.title + ": similarity of all pairs of positions",
           .caption =
-              "Cosine of their rows. The same along each diagonal: only the distance "
-              "counts. Paler away from the diagonal: nearness shows.",
+              "Cosine similarity of rows. Constant along diagonals: depends on the distance "
+              "only. Smaller away from the diagonal: near positions are more similar.",
           .spec = plot::similarity_picture({.values = View<const double, 2>(similarity.view),
                                             .title = "cosine",
                                             .range = plot::Range{-1, 1}})};
 }
 
-// "2,3;8,16" as cells y, x of a grid.
+// Parses "2,3;8,16" as cells y, x of a grid.
 std::vector<std::pair<int64_t, int64_t>> parse_cells(const std::string& text, int64_t height,
                                                      int64_t width) {
   std::vector<std::pair<int64_t, int64_t>> cells;
@@ -81,16 +81,16 @@ std::vector<std::pair<int64_t, int64_t>> parse_cells(const std::string& text, in
     int64_t y = -1, x = -1;
     const auto first = std::from_chars(at, end, y);
     if (first.ec != std::errc() || first.ptr == end || *first.ptr != ',')
-      refuse("plot", "--cells must read y,x;y,x", text);
+      refuse("plot", "--cells must be y,x;y,x", text);
     const auto second = std::from_chars(first.ptr + 1, end, x);
     if (second.ec != std::errc() || (second.ptr != end && *second.ptr != ';'))
-      refuse("plot", "--cells must read y,x;y,x", text);
+      refuse("plot", "--cells must be y,x;y,x", text);
     if (y < 0 || y >= height || x < 0 || x >= width)
-      refuse("plot", fmt::format("--cells must lie in the grid of {}x{}", height, width), text);
+      refuse("plot", fmt::format("--cells must be in the grid of {}x{}", height, width), text);
     cells.emplace_back(y, x);
     at = second.ptr == end ? end : second.ptr + 1;
   }
-  if (cells.empty()) refuse("plot", "--cells must name at least one", text);
+  if (cells.empty()) refuse("plot", "--cells must have at least one cell", text);
   return cells;
 }
 
@@ -117,14 +117,15 @@ plot::Figure draw_grid(const PlotOptions& o) {
          .x = x,
          .similarity = analysis::similarity_to(View<const float, 2>(table->view), y * width + x,
                                                analysis::Similarity::cosine)});
-  return {.id = "grid",
-          .title = title + ": similarity of chosen cells with all others",
-          .caption = "Cosine of the marked cell's vector with that of every cell.",
-          .spec = plot::grid_picture(picture)};
+  return {
+      .id = "grid",
+      .title = title + ": similarity of chosen cells with all others",
+      .caption = "Cosine similarity of the row of the marked cell and the row of each cell.",
+      .spec = plot::grid_picture(picture)};
 }
 
 Rotary rotary_of(const PlotOptions& o) {
-  return {.dim = or_else(o.dim, 128), .pairing = Pairing::halves, .base = o.base};
+  return {.rotary_dim = or_else(o.dim, 128), .pairing = Pairing::halves, .base = o.base};
 }
 
 plot::Figure draw_rotary(const PlotOptions& o) {
@@ -144,9 +145,9 @@ plot::Figure draw_rotary(const PlotOptions& o) {
           .title = fmt::format("Rotary scores by distance: {} elements, base {:g}",
                                2 * frequencies.size(), o.base),
           .caption =
-              "All-ones query and key fall with distance, as the papers show; random ones "
-              "(mean and one deviation of 64) do not: the decay is a property of the "
-              "content that meets it.",
+              "If all elements of query and key are 1, the score decreases with the distance, "
+              "as in the papers. Scores of random vectors (mean and standard deviation of 64) "
+              "do not decrease: the decay depends on the content.",
           .spec = plot::rotary_picture(picture)};
 }
 
@@ -158,8 +159,8 @@ plot::Figure draw_wavelengths(const PlotOptions& o) {
   return {.id = "wavelengths",
           .title = fmt::format("Wavelengths: {} elements, base {:g}", 2 * frequencies.size(),
                                o.base),
-          .caption = fmt::format("{} of {} pairs never complete a turn within {} positions: "
-                                 "beyond them they meet angles never seen before.",
+          .caption = fmt::format("{} of {} pairs never complete a full rotation within {} "
+                                 "positions. At later positions these pairs have new angles.",
                                  unfinished, frequencies.size(), length),
           .spec = plot::wavelength_picture(
               {.specs = {{.name = fmt::format("base {:g}", o.base),
@@ -173,7 +174,7 @@ plot::Figure draw_bias(const PlotOptions& o) {
   Subject subject = make_subject(
       kind, {.width = o.heads * 2, .heads = o.heads, .trained = length, .length = length});
   if (!model::includes(subject.info->enters, model::Place::scores))
-    refuse("plot", "only encodings of the scores have a bias by distance", kind);
+    refuse("plot", "KIND must be an encoding that adds a bias to the scores", kind);
   std::string title(subject.info->title);
   if (!o.parameters.empty()) {
     auto table = read_matrix(o.parameters);
@@ -193,13 +194,13 @@ plot::Figure draw_bias(const PlotOptions& o) {
   return {.id = "bias",
           .title = title + ": bias by distance and head",
           .caption = subject.random
-                         ? "A random table stands in for a trained one (--parameters F.npy)."
-                         : "What each head adds to the score of a key so far back.",
+                         ? "Random values instead of a trained table (--parameters F.npy)."
+                         : "The value that each head adds to the score of an earlier key.",
           .spec = plot::bias_picture(picture)};
 }
 
 plot::Figure draw_attention(const PlotOptions& o) {
-  constexpr int64_t few = 8;  // heads, of which the first is drawn: ALiBi's steepest
+  constexpr int64_t few = 8;  // heads; the first one is drawn
   const std::string kind = usual_kind(o, "rotary");
   const int64_t tokens = or_else(o.length, 32), size = or_else(o.dim, 32);
   if (tokens < 2 || tokens > 512) refuse("plot", "--length must be 2 to 512", tokens);
@@ -207,16 +208,16 @@ plot::Figure draw_attention(const PlotOptions& o) {
       kind, {.width = few * size, .heads = few, .trained = tokens, .length = tokens});
   const LayerPlan lowered = subject.lowered({tokens, tokens});
   const analysis::OrderContent content{
-      .tokens = tokens, .heads = few, .head_size = size, .shared = 0.75};
+      .tokens = tokens, .heads = few, .head_dim = size, .shared = 0.75};
   Tensor<double, 3> without({few, tokens, tokens}), with({few, tokens, tokens});
   analysis::attention_weights(content, {}, Visibility::causal, without.view);
   analysis::attention_weights(content, lowered, Visibility::causal, with.view);
   return {.id = "attention",
           .title = "Attention weights, without and with " + std::string(subject.info->title),
           .caption =
-              "Causal softmax weights of the first of 8 heads. Contents are random, three "
-              "quarters of their "
-              "variance shared by all tokens; queries equal keys. Each row sums to 1.",
+              "Causal softmax weights of the first of 8 heads. Contents are random, and all "
+              "tokens share three quarters of the variance. Queries equal keys. Each row sums "
+              "to 1.",
           .spec = plot::attention_picture({.without = View<const double, 2>(without.view[0]),
                                            .with = View<const double, 2>(with.view[0])})};
 }

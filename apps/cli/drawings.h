@@ -1,4 +1,4 @@
-// The pictures of `gnomon plot`, from numbers to figures.
+// The charts of `gnomon plot`, as figures.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct PlotOptions {
 };
 
 struct Drawing {
-  const char* what;  // as in `gnomon plot WHAT`
+  const char* what;  // the name in `gnomon plot WHAT`
   std::function<plot::Figure(const PlotOptions&)> draw;
 };
 const std::vector<Drawing>& drawings();

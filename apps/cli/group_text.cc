@@ -27,7 +27,7 @@ std::string words(std::string_view name) {
   return text;
 }
 
-// "a or b" of a|b.
+// "a or b", from "a|b".
 std::string alternatives(std::string_view names) {
   std::string text;
   for (const char c : names)
@@ -38,7 +38,7 @@ std::string alternatives(std::string_view names) {
   return text;
 }
 
-// A field of a spec as people write it; long lists by their number.
+// A field of a spec as text. A long list is given by its number of values.
 std::string value_text(const Json& value) {
   if (value.is_string()) return words(value.get<std::string>());
   if (value.is_number_float()) return fmt::format("{:.8g}", value.get<double>());
@@ -68,27 +68,27 @@ double base_of(const model::Encoding& encoding) {
       encoding);
 }
 
-std::string rotary_text(const model::Encoding& encoding, const RotarySchedule& rotary,
+std::string rotary_text(const model::Encoding& encoding, const RotaryFrequencies& rotary,
                         int64_t head_dim) {
   std::string text = fmt::format("rotary, {}, {} of {} elements",
                                  rotary.pairing == Pairing::halves ? "halves" : "adjacent",
-                                 rotary.dim(), head_dim);
-  if (rotary.first != 0) text += fmt::format(" from {} on", rotary.first);
+                                 rotary.rotary_dim(), head_dim);
+  if (rotary.head_offset != 0) text += fmt::format(" from element {}", rotary.head_offset);
   text += fmt::format(", base {:.12g}", base_of(encoding));
   if (!rotary.axes.empty())
-    text += fmt::format(", positions on {} axes",
+    text += fmt::format(", {} position axes",
                         std::set(rotary.axes.begin(), rotary.axes.end()).size());
   return text;
 }
 
-// Which keys a query sees.
+// The mask of a layer as text.
 std::string mask_text(const LayerAttention& attention) {
   const bool causal = attention.visibility == Visibility::causal;
   std::string text = causal ? "causal" : "bidirectional";
   std::vector<std::string> limits;
-  if (attention.left) limits.push_back(fmt::format("{} positions before", *attention.left));
+  if (attention.left) limits.push_back(fmt::format("{} rows before", *attention.left));
   if (attention.right && !causal)
-    limits.push_back(fmt::format("{} positions after", *attention.right));
+    limits.push_back(fmt::format("{} rows after", *attention.right));
   if (!limits.empty())
     text += fmt::format("; keys at most {} the query", fmt::join(limits, " and "));
   if (attention.chunk)
@@ -149,7 +149,7 @@ std::string scaling_text(const RopeScaling& scaling) {
   std::string text = json["type"].get<std::string>();
   const char* between = ": ";
   for (const auto& [key, value] : json.items()) {
-    if (key == "type" || value == 0.0) continue;  // an mscale of 0 is none
+    if (key == "type" || value == 0.0) continue;  // an mscale of 0 is unset
     text += between + words(key) + " ";
     between = ", ";
     if (value.is_array() && !value.empty())
@@ -167,7 +167,7 @@ RopeScaling scaling_of(const model::Encoding& encoding) {
 }
 
 std::string encoding_text(const model::Encoding& encoding, int64_t head_dim) {
-  if (const auto rotary = model::rotary_schedule(encoding, 1))
+  if (const auto rotary = model::rotary_frequencies(encoding, 1))
     return rotary_text(encoding, *rotary, head_dim);
   std::string text = words(model::kind(encoding));
   const Json json = model::internal::json_of(encoding);
@@ -185,16 +185,18 @@ std::vector<Fact> attention_facts(const LayerGroup& group, int64_t length) {
   std::vector<Fact> facts;
   if (group.head_dim == 0) return facts;
   const LayerAttention& attention = group.attention;
-  std::string heads = fmt::format("{} of queries, {} of keys, {} elements each", group.heads,
-                                  group.key_heads, group.head_dim);
+  std::string heads = fmt::format("{} query heads, {} key heads, head dimension {}",
+                                  group.heads, group.key_heads, group.head_dim);
   if (group.value_dim != group.head_dim)
-    heads += fmt::format(", {} of values", group.value_dim);
+    heads += fmt::format(", value dimension {}", group.value_dim);
   facts.push_back({"heads", heads});
   facts.push_back({"mask", mask_text(attention)});
   if (attention.rotary_input == model::RotaryInput::hidden)
-    facts.push_back({"rotated", "the layer's input by heads, before its projections"});
+    facts.push_back(
+        {"rotated", "the input of the layer, split into heads, before the projections"});
   if (attention.table_input == model::TableInput::queries_and_keys)
-    facts.push_back({"table", "added to the input of q and k in every layer, not to v's"});
+    facts.push_back(
+        {"table", "added to the input of q and k in every layer, not to the input of v"});
   put_norms(attention, facts);
   if (const auto& scale = attention.query_scale)
     facts.push_back({"query", fmt::format("x 1 + {:g} ln(1 + floor((position + {}) / {}))",
@@ -206,7 +208,7 @@ std::vector<Fact> attention_facts(const LayerGroup& group, int64_t length) {
   if (attention.softcap)
     facts.push_back({"scores", fmt::format("capped at {:g}", *attention.softcap)});
   if (attention.sinks == model::Sinks::per_head)
-    facts.push_back({"sinks", "a trained one for each query head"});
+    facts.push_back({"sinks", "one trained sink per query head"});
   for (const model::ParameterTensor& one : group.tensors)
     facts.push_back({"tensor", one.parameter + ": " + alternatives(one.name)});
   if (!group.unsupported.empty()) facts.push_back({"unsupported", group.unsupported});
@@ -219,12 +221,12 @@ std::string image_text(const model::ImageTokens& image) {
                          : fmt::format("blocks of {0} x {0} patches row by row", image.merge);
   if (image.origin == model::PatchOrigin::from_one) text += ", positions from 1";
   if (image.origin == model::PatchOrigin::centres)
-    text += ", positions of centres, the image from -1 to 1";
+    text += ", positions of patch centres in [-1, 1]";
   if (image.first_tokens > 0)
     text += fmt::format(", after {}", plural(image.first_tokens, "token"));
   if (image.last_tokens > 0)
     text += fmt::format(", then {}", plural(image.last_tokens, "token"));
-  if (image.frames) text += ", with an axis of frames";
+  if (image.frames) text += ", with a frame axis";
   return text;
 }
 

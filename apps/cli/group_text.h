@@ -1,4 +1,4 @@
-// A model's layers in words: what `gnomon inspect` prints and writes into its page.
+// The layers of a model as text, for the output and the page of `gnomon inspect`.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,22 @@ struct Fact {
   std::string name, text;
 };
 
-// "0-4, 6-10".
+// For example "0-4, 6-10".
 std::string layers_text(const std::vector<std::int64_t>& layers);
-// "rotary, halves, 128 of 128 elements, base 500000": an encoding of heads of `head_dim`.
+// For example "rotary, halves, 128 of 128 elements, base 500000". `head_dim`: of the layers.
 std::string encoding_text(const model::Encoding& encoding, std::int64_t head_dim);
-// The same of a group without encodings: "none (NoPE)", "none: no attention".
+// The text for a group without encodings: "none (NoPE)", "none: no attention".
 std::string none_text(const model::LayerGroup& group);
-// "llama3: factor 8, original length 8192, ..."; lists of factors as their range.
+// For example "llama3: factor 8, original length 8192, ...". Lists of factors are given by
+// their range.
 std::string scaling_text(const RopeScaling& scaling);
-// The scaling of a rotary encoding; none where the spec has none.
+// The scaling of a rotary encoding; NoScaling if the spec has none.
 RopeScaling scaling_of(const model::Encoding& encoding);
 
-// What the layers of a group do besides position: heads, mask, scores, norms, the final scale
-// of the softmax at a declared length, the tensors of a checkpoint.
+// Properties of the layers of a group besides position: heads, mask, scores, norms, the final
+// softmax scale at a declared length, the checkpoint tensors.
 std::vector<Fact> attention_facts(const model::LayerGroup& group, std::int64_t length);
-// How an image becomes tokens.
+// How an image is split into tokens.
 std::string image_text(const model::ImageTokens& image);
 
 }  // namespace gnomon::cli

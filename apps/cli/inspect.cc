@@ -1,4 +1,4 @@
-// `gnomon inspect`: what position encoding a released model uses, resolved.
+// `gnomon inspect`: the position encoding of a released model, with resolved parameters.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,18 +23,19 @@ namespace {
 constexpr const char* help = R"(Usage: gnomon inspect PATH [options]
        gnomon inspect --families
 
-What a released model does with position: every number that its config or
-GGUF file implies, resolved for a context length.
+Prints the position encoding of a released model: all parameters that follow
+from its config or GGUF file, for a context length.
 
   PATH              a folder with config.json, the file itself, or a .gguf
-  --length N        the context to resolve for (the model's trained one)
-  --layer L         only the groups that the layer L is in
-  --part NAME       of a config with several: vision_config, audio_config, ...;
-                    of a model with both: encoder or decoder
-  --yarn-factor F   where a config has both: as-written (transformers of 2026)
-                    or by-lengths (of 2025: the ratio of the lengths wins)
+  --length N        context length (default: the training length)
+  --layer L         only the groups that contain layer L
+  --part NAME       part of a config with several: vision_config, ...; part of
+                    a model with both: encoder or decoder
+  --yarn-factor F   if a config has a factor and two lengths: as-written, as
+                    transformers in 2026, or by-lengths, the ratio of the
+                    lengths, as transformers in 2025
   --json            all numbers as one JSON document
-  --html FILE       pictures: wavelengths against the context, frequencies
+  --html FILE       charts: wavelengths and the context length, frequencies
                     before and after scaling, score by distance
   -o FILE           .json or .html
   --families        a table of the families known by name (Markdown)
@@ -50,14 +51,14 @@ struct Options {
 };
 
 void print_families() {
-  fmt::print("| model_type | position | base | turns | head size | layers |\n");
+  fmt::print("| model_type | position | base | rotated share | head dimension | layers |\n");
   fmt::print("|---|---|---|---|---|---|\n");
   for (const model::FamilyInfo& one : model::families())
     fmt::print("| {} | {} | {} | {} | {} | {} |\n", one.model_type, one.position, one.base,
                one.turning, one.head_dim, one.layers);
 }
 
-// A text in lines of at most 78 columns, the later ones indented.
+// Wraps a text at 78 columns; later lines are indented.
 void print_wrapped(std::string_view text, std::string_view first, std::string_view indent) {
   std::string line(first);
   while (!text.empty()) {
@@ -83,19 +84,20 @@ void print_frequencies(const model::Encoding& encoding, std::int64_t length) {
     const auto all = slopes(*alibi);
     print_fact("slopes", fmt::format("{:.8g} to {:.8g}", all.front(), all.back()));
   }
-  const auto schedule = model::rotary_schedule(encoding, length);
-  if (!schedule) return;
+  const auto frequencies = model::rotary_frequencies(encoding, length);
+  if (!frequencies) return;
   print_fact("scaling", scaling_text(scaling_of(encoding)));
-  const auto& inv_freq = schedule->inv_freq;
+  const auto& inv_freq = frequencies->inv_freq;
   const auto [least, most] = std::minmax_element(inv_freq.begin(), inv_freq.end());
-  print_fact("frequencies", fmt::format("{:.8g} to {:.8g} radians a position", *most, *least));
+  print_fact("frequencies",
+             fmt::format("{:.8g} to {:.8g} radians per position", *most, *least));
   print_fact("wavelengths",
              fmt::format("{:.6g} to {} positions", 2 * M_PI / *most,
-                         *least == 0 ? "none" : fmt::format("{:.6g}", 2 * M_PI / *least)));
+                         *least == 0 ? "infinity" : fmt::format("{:.6g}", 2 * M_PI / *least)));
   print_fact(fmt::format("at {}", length),
-             fmt::format("{} of {} pairs never complete a turn",
+             fmt::format("{} of {} pairs never complete a full rotation",
                          analysis::unfinished(inv_freq, length).size(), inv_freq.size()));
-  print_fact("cos and sin", fmt::format("x {:.8g}", schedule->table_scale));
+  print_fact("cos and sin", fmt::format("x {:.8g}", frequencies->table_scale));
 }
 
 void print_text(const model::ModelDescription& model, std::int64_t length) {
@@ -113,7 +115,7 @@ void print_text(const model::ModelDescription& model, std::int64_t length) {
     };
     fmt::print("\n");
     if (group.position.empty()) print_layers(none_text(group));
-    // One encoding stands beside the layers, several below them.
+    // One encoding is printed beside the layers, several below them.
     if (group.position.size() > 1)
       print_layers(fmt::format("{} encodings", group.position.size()));
     for (const model::Encoding& one : group.position) {
@@ -135,7 +137,7 @@ int run(Options& o) {
     print_families();
     return 0;
   }
-  if (o.path.empty()) refuse("inspect", "needs a PATH or --families", "neither");
+  if (o.path.empty()) refuse("inspect", "PATH or --families must be given", "neither");
   if (!o.html.empty() && !o.output.path.empty())
     refuse("inspect", "--html and -o must not both be given", o.html);
   if (!o.html.empty()) {

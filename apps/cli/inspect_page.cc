@@ -17,7 +17,7 @@ namespace {
 using model::LayerGroup;
 using std::int64_t;
 
-// The context the frequencies were first trained for, before they were scaled.
+// The context length of the first training, before the frequencies were scaled.
 int64_t original_length(const RopeScaling& scaling, int64_t otherwise) {
   if (const auto* yarn = std::get_if<YarnScaling>(&scaling)) return yarn->original_length;
   if (const auto* llama3 = std::get_if<Llama3Scaling>(&scaling)) return llama3->original_length;
@@ -28,22 +28,22 @@ int64_t original_length(const RopeScaling& scaling, int64_t otherwise) {
 
 std::string unfinished_text(const char* what, const std::vector<double>& frequencies,
                             int64_t length) {
-  return fmt::format("{}{} of {} pairs never complete a turn within {} positions. ", what,
-                     analysis::unfinished(frequencies, length).size(), frequencies.size(),
+  return fmt::format("{}{} of {} pairs never complete a full rotation within {} positions. ",
+                     what, analysis::unfinished(frequencies, length).size(), frequencies.size(),
                      length);
 }
 
-// A rotary encoding at the declared length.
+// A rotary encoding resolved at the declared length.
 struct Rotation {
-  RotarySchedule scaled;
+  RotaryFrequencies scaled;
   std::vector<double> plain;  // inv_freq before scaling
   RopeScaling scaling;
 
   bool changed() const { return plain != scaled.inv_freq; }
 };
 
-// Over a grid the frequencies follow from the base otherwise, and nothing scales them.
-std::vector<double> unscaled(const model::Encoding& encoding, const RotarySchedule& scaled) {
+// On a grid, frequencies follow from the base by another formula and are not scaled.
+std::vector<double> unscaled(const model::Encoding& encoding, const RotaryFrequencies& scaled) {
   const auto* rotary = std::get_if<ScaledRotary>(&encoding);
   return !rotary || std::holds_alternative<NoScaling>(rotary->scaling)
              ? scaled.inv_freq
@@ -70,10 +70,11 @@ plot::Figure wavelengths(const std::string& id, const Rotation& rotary, int64_t 
     picture.others.push_back(
         {.context = static_cast<double>(original), .label = "before scaling"});
   if (asked != trained) {
-    picture.others.push_back({.context = static_cast<double>(asked), .label = "asked"});
-    caption += unfinished_text("Asked: ", scaled.inv_freq, asked);
+    picture.others.push_back({.context = static_cast<double>(asked), .label = "requested"});
+    caption += unfinished_text("Requested, ", scaled.inv_freq, asked);
   }
-  caption += "Beyond the trained context such a pair meets angles that no training has shown.";
+  caption +=
+      "Beyond the training length, such a pair has angles that do not occur in training.";
   return {.id = id,
           .title = "Wavelengths",
           .caption = caption,
@@ -89,17 +90,18 @@ plot::Figure slowing(const std::string& id, const Rotation& rotary) {
   }
   const auto [least, most] = std::minmax_element(ratio.y.begin(), ratio.y.end());
   const double top = *most > 1 ? *most * 1.05 : 1.05;
-  return {.id = id,
-          .title = "Frequencies, scaled by unscaled",
-          .caption = fmt::format("1: the pair turns as it was trained. From {:.4g} to {:.4g}.",
-                                 *least, *most),
-          .spec = plot::lines({.series = {ratio},
-                               .x = {.title = "pair"},
-                               .y = {.title = "ratio", .range = plot::Range{0, top}},
-                               .height = 220})};
+  return {
+      .id = id,
+      .title = "Frequencies, scaled / unscaled",
+      .caption = fmt::format(
+          "1: the frequency of the pair is unchanged. Range: {:.4g} to {:.4g}.", *least, *most),
+      .spec = plot::lines({.series = {ratio},
+                           .x = {.title = "pair"},
+                           .y = {.title = "ratio", .range = plot::Range{0, top}},
+                           .height = 220})};
 }
 
-// Distances that a logarithmic axis shows evenly.
+// Distances with even spacing on a logarithmic axis.
 std::vector<int64_t> spread(int64_t length) {
   constexpr double points = 300;
   std::vector<int64_t> distances;
@@ -127,34 +129,36 @@ plot::Figure decay(const std::string& id, const Rotation& rotary, int64_t traine
   std::vector<plot::Series> lines;
   if (rotary.changed()) lines.push_back(series("unscaled", rotary.plain));
   lines.push_back(series(rotary.changed() ? "scaled" : "as trained", rotary.scaled.inv_freq));
-  return {.id = id,
-          .title = "Score by distance",
-          .caption =
-              "Of a query and a key whose elements are all one, by its value at distance "
-              "0: the fall that the frequencies bring by themselves.",
-          .spec = plot::lines({.series = lines,
-                               .x = {.title = "distance (tokens)", .scale = plot::Scale::log2},
-                               .y = {.title = "score"},
-                               .rule = plot::Rule{static_cast<double>(trained), "trained"},
-                               .height = 260})};
+  return {
+      .id = id,
+      .title = "Score by distance",
+      .caption =
+          "Score of a query and a key with all elements 1, divided by its value at distance "
+          "0: the decay that follows from the frequencies only.",
+      .spec = plot::lines({.series = lines,
+                           .x = {.title = "distance (tokens)", .scale = plot::Scale::log2},
+                           .y = {.title = "score"},
+                           .rule = plot::Rule{static_cast<double>(trained), "trained"},
+                           .height = 260})};
 }
 
 plot::Table pairs(const Rotation& rotary, int64_t trained, int64_t asked) {
   using enum plot::Align;
   const auto& [scaled, plain, scaling] = rotary;
   plot::Table table{.columns = {{"pair", number},
-                                {"radians a position", number},
+                                {"radians per position", number},
                                 {"unscaled", number},
                                 {"wavelength", number},
-                                {fmt::format("turns in {}", trained), number}},
+                                {fmt::format("rotations in {}", trained), number}},
                     .rows = {}};
-  if (asked != trained) table.columns.push_back({fmt::format("turns in {}", asked), number});
+  if (asked != trained)
+    table.columns.push_back({fmt::format("rotations in {}", asked), number});
   if (!scaled.axes.empty()) table.columns.push_back({"axis", number});
   for (std::size_t i = 0; i < scaled.inv_freq.size(); ++i) {
     const double f = scaled.inv_freq[i];
     std::vector<plot::Cell> row{fmt::format("{}", i), fmt::format("{:.8g}", f),
                                 fmt::format("{:.8g}", plain[i]),
-                                f == 0 ? "never" : fmt::format("{:.6g}", 2 * M_PI / f),
+                                f == 0 ? "infinite" : fmt::format("{:.6g}", 2 * M_PI / f),
                                 fmt::format("{:.4g}", f * double(trained) / (2 * M_PI))};
     if (asked != trained)
       row.emplace_back(fmt::format("{:.4g}", f * static_cast<double>(asked) / (2 * M_PI)));
@@ -164,9 +168,9 @@ plot::Table pairs(const Rotation& rotary, int64_t trained, int64_t asked) {
   return table;
 }
 
-void add_rotary(plot::Page& page, const model::Encoding& encoding, const std::string& index,
+void add_rotary(plot::HtmlPage& page, const model::Encoding& encoding, const std::string& index,
                 int64_t trained, int64_t asked) {
-  const auto scaled = model::rotary_schedule(encoding, asked);
+  const auto scaled = model::rotary_frequencies(encoding, asked);
   if (!scaled) return;
   const Rotation rotary{
       .scaled = *scaled, .plain = unscaled(encoding, *scaled), .scaling = scaling_of(encoding)};
@@ -177,8 +181,8 @@ void add_rotary(plot::Page& page, const model::Encoding& encoding, const std::st
   page.fold("All pairs").table(pairs(rotary, trained, asked)).unfold();
 }
 
-void add_group(plot::Page& page, const LayerGroup& group, std::size_t index, int64_t trained,
-               int64_t asked) {
+void add_group(plot::HtmlPage& page, const LayerGroup& group, std::size_t index,
+               int64_t trained, int64_t asked) {
   page.heading(fmt::format("{}{} {}", group.part.empty() ? "" : group.part + ", ",
                            group.layers.size() == 1 ? "layer" : "layers",
                            layers_text(group.layers)));
@@ -186,9 +190,9 @@ void add_group(plot::Page& page, const LayerGroup& group, std::size_t index, int
   if (group.position.empty()) terms.emplace_back("position", none_text(group));
   for (const model::Encoding& one : group.position) {
     terms.emplace_back("position", encoding_text(one, group.head_dim));
-    if (const auto schedule = model::rotary_schedule(one, asked)) {
+    if (const auto frequencies = model::rotary_frequencies(one, asked)) {
       terms.emplace_back("scaling", scaling_text(scaling_of(one)));
-      terms.emplace_back("cos and sin", fmt::format("x {:.8g}", schedule->table_scale));
+      terms.emplace_back("cos and sin", fmt::format("x {:.8g}", frequencies->table_scale));
     }
   }
   for (Fact& fact : attention_facts(group, asked))
@@ -196,7 +200,7 @@ void add_group(plot::Page& page, const LayerGroup& group, std::size_t index, int
   page.definitions(terms);
   std::size_t rotation = 0;
   for (const model::Encoding& one : group.position)
-    if (model::rotary_schedule(one, asked)) {
+    if (model::rotary_frequencies(one, asked)) {
       add_rotary(
           page, one,
           rotation == 0 ? fmt::format("{}", index) : fmt::format("{}-{}", index, rotation),
@@ -208,11 +212,11 @@ void add_group(plot::Page& page, const LayerGroup& group, std::size_t index, int
 }  // namespace
 
 std::string inspect_page(const model::ModelDescription& model, int64_t length) {
-  plot::Page page(model.model_type + ": positions");
+  plot::HtmlPage page(model.model_type + ": position encoding");
   const int64_t trained = std::max<int64_t>(model.length, 1);
-  page.lead(fmt::format("{}, {} layers, trained for {} positions{}.", model.model_type,
-                        model.layers, model.length,
-                        length == trained ? "" : fmt::format("; here at {}", length)));
+  page.lead(fmt::format(
+      "{}, {} layers, trained for {} positions{}.", model.model_type, model.layers,
+      model.length, length == trained ? "" : fmt::format("; here with {} positions", length)));
   page.paragraph("Read from `" + model.source + "`.");
   if (model.image) page.paragraph("Image: " + image_text(*model.image) + ".");
   std::size_t index = 0;

@@ -1,4 +1,4 @@
-// A model's position encoding as a page: what `gnomon inspect -o F.html` writes.
+// The position encoding of a model as an HTML page, for `gnomon inspect -o F.html`.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace gnomon::cli {
 
-// HTML, at a declared length.
+// The page as HTML, at a declared length.
 std::string inspect_page(const model::ModelDescription& model, std::int64_t length);
 
 }  // namespace gnomon::cli

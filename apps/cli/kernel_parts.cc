@@ -14,7 +14,7 @@ namespace {
 
 using std::int64_t;
 
-// 256 independent chains: enough for any latency and width.
+// 256 independent chains: sufficient for any latency and vector width.
 GNOMON_WIDEST float multiply_add(int64_t rounds, float factor) {
   float sums[256] = {};
   for (int64_t r = 0; r < rounds; ++r)
@@ -61,7 +61,7 @@ Multiplier best_multiplier() {
   const Sgemm* const sgemm = fastest_sgemm();
   if (!sgemm)
     return {multiplying(enough), enough,
-            "multiply-adds in registers (neither OpenBLAS nor oneDNN is here)"};
+            "multiply-adds in registers (neither OpenBLAS nor oneDNN is installed)"};
   static const auto a = random_block<float, 2>({n, n}), b = random_block<float, 2>({n, n}),
                     c = zeros<float, 2>({n, n});
   return {[sgemm] { sgemm->multiply(n, a->data.get(), b->data.get(), c->data.get()); },

@@ -1,4 +1,4 @@
-// What the kernels of `gnomon bench` share: arrays, roofs, lengths.
+// Common parts of the kernels of `gnomon bench`: arrays, roofs, lengths.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace gnomon::cli {
 
-// An array at the start of a cache line, as most engines have theirs.
+// An array that starts at a cache line, as in most engines.
 template <typename T, std::size_t Rank>
 struct Block {
   struct Free {
@@ -52,7 +52,7 @@ Shared<T, Rank> zeros(std::array<std::ptrdiff_t, Rank> shape) {
   return std::make_shared<Block<T, Rank>>(shape);
 }
 
-// Numbers between -1 and 1 without a pattern that a kernel could gain from.
+// Random numbers between -1 and 1.
 template <typename T, std::size_t Rank>
 Shared<T, Rank> random_block(std::array<std::ptrdiff_t, Rank> shape, std::uint64_t seed = 1) {
   auto block = zeros<T, Rank>(shape);
@@ -65,16 +65,16 @@ Shared<T, Rank> random_block(std::array<std::ptrdiff_t, Rank> shape, std::uint64
   return block;
 }
 
-// Reads and writes as many bytes in place; writes them; multiplies and adds floats in
-// registers.
+// Roofs: `touching` reads and writes the bytes in place, `writing` writes them, `multiplying`
+// computes float multiply-adds in registers.
 std::function<void()> touching(std::int64_t bytes);
 std::function<void()> writing(std::int64_t bytes);
 std::function<void()> multiplying(double operations);
-// Reads what somebody holds.
+// A roof that reads existing arrays.
 std::function<void()> reading(std::vector<std::pair<const void*, std::int64_t>> parts);
 
-// What the machine multiplies at best: sgemm of 2048 cubed by the fastest library there is, on
-// as many threads; without one, `multiplying`.
+// The fastest matrix product of the machine: sgemm of 2048 x 2048 x 2048 by the fastest
+// library, with the same number of threads. Without a library: `multiplying`.
 struct Multiplier {
   std::function<void()> run;
   double operations = 0;  // of one run
@@ -82,7 +82,8 @@ struct Multiplier {
 };
 Multiplier best_multiplier();
 
-// `only`, or 1, 512, 8192 and what takes twice the last cache, at that many bytes a token.
+// Returns `only` if it is given. Otherwise returns 1, 512, 8192 and a length whose data has
+// twice the size of the last cache. `bytes`: per token.
 std::vector<std::int64_t> lengths(std::optional<std::int64_t> only, std::int64_t bytes);
 
 }  // namespace gnomon::cli

@@ -14,7 +14,7 @@ using std::int64_t;
 enum class Pass {
   forward = 1,
   backward,
-  both,  // with the gradient of the table
+  both,  // and the gradient of the table
 };
 
 struct Case {
@@ -37,8 +37,8 @@ const char* name(Term term) {
   return "";
 }
 
-// Operations for each pair that meets and element of a head: two products of two forward, five
-// backward.
+// Operations for each visible pair and element of a head: two products of two operations
+// forward, five products backward.
 double products(Pass pass) {
   return pass == Pass::forward ? 4 : pass == Pass::backward ? 10 : 14;
 }
@@ -83,7 +83,7 @@ Kernel attention_kernel(const Case& c) {
   return kernel;
 }
 
-// The last queries of a sequence against its cache.
+// Decoding: the last queries of a sequence with its cache.
 template <typename T>
 Kernel decoding_kernel(int64_t keys, int64_t queries) {
   constexpr int64_t heads = 32, key_heads = 8, size = 128;

@@ -25,13 +25,13 @@ Kernel strip_kernel(int64_t distances) {
           Roof::memory,
           static_cast<double>(bytes),
           [=] {
-            const StripBias made = strip(spec, table->view, first, distances);
+            const StripBias made = lower(spec, table->view, first, distances);
             volatile double kept = made.values[0];
             (void)kept;
           },
           writing(bytes),
           [=] {
-            const StripBias made = strip(spec, table->view, first, distances);
+            const StripBias made = lower(spec, table->view, first, distances);
             double worst = 0;
             for (int64_t n = 0; n < distances; n += 3)
               for (int64_t h = 0; h < heads_count; h += 7)

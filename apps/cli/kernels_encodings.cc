@@ -1,6 +1,6 @@
-// Every encoding of the list as a training step uses it: its plan made from its parameters,
-// attention with it, all gradients, those of its parameters. Beside sgemm at the work of plain
-// attention, so that rows compare with each other.
+// A training step with every encoding of the list: lowering of the parameters to the plan,
+// attention, and all gradients including those of the parameters. The roof is sgemm with the
+// work of plain attention, so the shares of encodings are comparable.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -89,7 +89,7 @@ class EncodingCall {
                                    std::pair(&k_grad_, &lowered.key_rotations)})
       for (auto one = rotations->rbegin(); one != rotations->rend(); ++one)
         std::visit([&](const auto& table) { turn_back((*grad)->view, table); }, *one);
-    if (lowered.table)  // its gradient is that of x
+    if (lowered.table)  // the gradient of the table is that of x
       gradient.table = {x_grad_->view.data(), {tokens_, width}};
     if (gated)
       model::gates_backward({encoding_}, values_, x_->view, gates_grad_->view, x_grad_->view,
@@ -97,7 +97,7 @@ class EncodingCall {
     if (!grads_.empty()) model::lower_backward(encoding_, window_, values_, gradient, grads_);
   }
 
-  // The worst difference of some rows of the output from double.
+  // The largest difference of some rows of the output from a computation in double.
   double error() const {
     const LayerPlan lowered = model::lower(encoding_, window_, values_);
     double worst = 0;
@@ -125,7 +125,7 @@ class EncodingCall {
     rotate_backward(grad, table);
   }
 
-  // x, or where there are rotations `out`: x rotated.
+  // Returns x, or x rotated into `out` if there are rotations.
   static View<const float, 4> prepared(const Block<float, 4>& x,
                                        const std::vector<HeadRotation>& rotations,
                                        const Block<float, 4>& out) {
@@ -136,7 +136,7 @@ class EncodingCall {
     return out.view;
   }
 
-  // cos and sin of the elements of a V-JEPA 2 head, in double.
+  // Rotates a head in double, by the cos and sin of a V-JEPA 2 table.
   static void rotate_head(const Vjepa2Table& table, int64_t token, double* head) {
     for (int64_t e = 0; e < table.cos().extent(2); e += 2) {
       const double a = head[e], b = head[e + 1];
@@ -146,8 +146,8 @@ class EncodingCall {
     }
   }
   static void rotate_head(const RotaryTable& table, int64_t token, double* head) {
-    const int64_t pairs = table.cos().extent(2), first = table.schedule().first;
-    const bool halves = table.schedule().pairing == Pairing::halves;
+    const int64_t pairs = table.cos().extent(2), first = table.frequencies().head_offset;
+    const bool halves = table.frequencies().pairing == Pairing::halves;
     for (int64_t p = 0; p < pairs; ++p) {
       double& a = head[first + (halves ? p : 2 * p)];
       double& b = head[first + (halves ? p + pairs : 2 * p + 1)];
@@ -157,7 +157,7 @@ class EncodingCall {
     }
   }
 
-  // A head vector as it meets others.
+  // A head vector after rotations and norms.
   Rows ready(const Block<float, 4>& x, int64_t token,
              const std::vector<HeadRotation>& rotations,
              const std::optional<RotaryTable>& table, const std::vector<double>& scales,
@@ -222,7 +222,7 @@ class EncodingCall {
                                int64_t d) {
     double sum = 0;
     for (const RelativeVectors& table : form.values) {
-      const int64_t row = table.rows[at(distance - table.first)];
+      const int64_t row = table.rows[at(distance - table.min_distance)];
       sum +=
           table.values[at(((table.heads == 1 ? 0 : head) * table.vectors() + row) * size + d)];
     }

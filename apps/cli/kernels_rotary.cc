@@ -21,7 +21,7 @@ constexpr int64_t query_heads = 32, key_heads = 8;
 enum class Layout {
   by_token = 1,  // [B, T, H, D]
   by_head,       // [B, H, T, D]
-  packed,        // q, k and v of a token side by side
+  packed,        // q, k and v of a token are adjacent
 };
 
 struct Case {
@@ -32,14 +32,15 @@ struct Case {
   bool backward = false;
   int64_t batch = 1;
 
-  Rotary rotary() const { return {.dim = size, .pairing = pairing}; }
+  Rotary rotary() const { return {.rotary_dim = size, .pairing = pairing}; }
   std::string text(DType dtype) const {
     const char* const of_layout = layout == Layout::by_token  ? ""
                                   : layout == Layout::by_head ? " by head"
                                                               : " packed";
     return fmt::format("{} {}{}{} [{}, {}, {}]", name(dtype),
                        pairing == Pairing::halves ? "halves" : "adjacent", of_layout,
-                       backward ? " back" : "", batch * tokens, query_heads + key_heads, size);
+                       backward ? " inverse" : "", batch * tokens, query_heads + key_heads,
+                       size);
   }
 };
 
@@ -70,9 +71,9 @@ struct QueriesAndKeys {
   int64_t bytes() const { return (q.size() + k.size()) * static_cast<int64_t>(sizeof(T)); }
 };
 
-// The worst of a sample of turned heads; position(b, t).
-template <typename T, typename Turned, typename Position>
-double worst_turn(const Case& c, View<const T, 4> before, Turned turned, Position position) {
+// The largest error of a sample of rotated heads. position(b, t): the position of a token.
+template <typename T, typename Rotated, typename Position>
+double worst_turn(const Case& c, View<const T, 4> before, Rotated turned, Position position) {
   const auto f = inverse_frequencies(c.rotary());
   const int64_t heads = before.extent(2), half = c.size / 2;
   double worst = 0;
@@ -122,7 +123,7 @@ Kernel rotate_kernel(const Case& c) {
           }};
 }
 
-// New keys into a cache of another place, and perhaps type.
+// Stores new keys in a cache, with another layout and optionally another type.
 template <typename T, typename U>
 Kernel append_kernel(int64_t tokens) {
   const Case c{.tokens = tokens};
@@ -165,12 +166,12 @@ Kernel append_kernel(int64_t tokens) {
       }};
 }
 
-// One token of each sequence, at positions of their own, without a table.
+// One token of each sequence, each with its own position, without a table.
 template <typename T>
 Kernel decode_kernel(int64_t batch, Pairing pairing) {
   const Case c{.tokens = 1, .pairing = pairing, .batch = batch};
   const QueriesAndKeys<T> x(c);
-  const RotarySchedule plan = schedule(c.rotary());
+  const RotaryFrequencies plan = lower(c.rotary());
   auto at = std::make_shared<Integers>();
   for (int64_t b = 0; b < batch; ++b) at->push_back(5000 + 777 * b);
   const View<const int64_t, 3> positions(at->data(), {1, batch, 1});

@@ -20,7 +20,8 @@ constexpr int64_t width = 1024, pairs = 64;
 
 Integers positions(int64_t tokens) { return consecutive(tokens).ids; }
 
-// Of cosines and sines of position t x frequency i, wherever they lie, on a sample.
+// The largest error of cos and sin of position t x frequency i, on a sample. cosine(t, i) and
+// sine(t, i) read the entries.
 template <typename Cosine, typename Sine>
 double worst_angle(int64_t tokens, const std::vector<double>& frequencies, Cosine cosine,
                    Sine sine) {
@@ -38,7 +39,7 @@ double worst_angle(int64_t tokens, const std::vector<double>& frequencies, Cosin
 template <typename T>
 Kernel fill_kernel(int64_t tokens) {
   const auto out = zeros<T, 2>({tokens, width});
-  const Sinusoidal spec{.dim = width, .recipe = SinusoidalRecipe::interleaved};
+  const Sinusoidal spec{.width = width, .recipe = SinusoidalRecipe::interleaved};
   const Integers ids = positions(tokens);
   const int64_t bytes = tokens * width * static_cast<int64_t>(sizeof(T));
   return {"fill",
@@ -58,7 +59,7 @@ Kernel fill_kernel(int64_t tokens) {
 template <typename T>
 Kernel table_kernel(int64_t tokens) {
   const auto cosines = zeros<T, 2>({tokens, pairs}), sines = zeros<T, 2>({tokens, pairs});
-  const auto f = inverse_frequencies({.dim = 2 * pairs, .pairing = Pairing::halves});
+  const auto f = inverse_frequencies({.rotary_dim = 2 * pairs, .pairing = Pairing::halves});
   const Integers ids = positions(tokens);
   const int64_t bytes = 2 * tokens * pairs * static_cast<int64_t>(sizeof(T));
   return {"table",
@@ -85,7 +86,7 @@ Kernel add_kernel(int64_t batch, int64_t tokens) {
   return {"add",
           fmt::format("table to {} [{}, {}, {}]", name(dtype_of<T>), batch, tokens, width),
           Roof::memory, static_cast<double>(bytes),
-          // Back and forth, so that values stay where they are.
+          // Adds and subtracts in alternation, so that the values do not grow.
           [=, sign = 1.0f]() mutable {
             add_table(x->view, table->view, sign);
             sign = -sign;

@@ -1,4 +1,4 @@
-// `gnomon lab` is a program of its own, since it brings LibTorch along.
+// `gnomon lab` starts a separate program, because the lab requires LibTorch.
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,7 +14,7 @@ int run_lab(char** argv) {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
-  // Beside this program, where `cmake --install` puts it, and in the build folder.
+  // Looks beside this program (where `cmake --install` puts it), then in the build folder.
   for (const char* place :
        {"gnomon-lab", "../libexec/gnomon/gnomon-lab", "../lab/gnomon-lab"}) {
     const fs::path program = here / place;
@@ -22,7 +22,7 @@ int run_lab(char** argv) {
     execv(program.c_str(), argv);
     refuse("lab", program.string() + " must start", std::strerror(errno));
   }
-  refuse("lab", "gnomon-lab must be installed (it is built where LibTorch is found)",
+  refuse("lab", "gnomon-lab must be installed (it is built if LibTorch is found)",
          "none near " + here.string());
 }
 

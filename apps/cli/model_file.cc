@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Leaves the groups of `part`, where the model's layers have parts and one is so called.
+// Keeps only the groups of `part`, if the layers of the model have parts and one has this name.
 bool keep_part(model::ModelDescription& model, const std::string& part) {
   const auto is_of_part = [&](const model::LayerGroup& one) { return one.part == part; };
   if (part.empty() || std::none_of(model.groups.begin(), model.groups.end(), is_of_part))
@@ -41,7 +41,7 @@ model::ModelDescription read_model(const std::string& path, const std::string& y
     model::ModelDescription model =
         model::read_gguf(model::Gguf(mapped.bytes(), mapped.name()));
     if (!part.empty() && !keep_part(model, part))
-      refuse("inspect", "--part must be a part of the layers of the GGUF file", part);
+      refuse("inspect", "--part must name a part of the GGUF file", part);
     return model;
   }
   const auto read = [&](const std::string& name) {

@@ -1,4 +1,4 @@
-// The model that a path names: a folder with config.json, the file itself, or a GGUF file.
+// Reads the model at a path: a folder with config.json, a config file, or a GGUF file.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace gnomon::cli {
 
-// `yarn_factor`: "as-written" or "by-lengths". `part`: of a config, as in ConfigOptions; or
-// "encoder", "decoder" of a model with both: its groups alone.
+// `yarn_factor`: "as-written" or "by-lengths". `part`: a part of a config, as in ConfigOptions.
+// "encoder" or "decoder" keeps only the groups of that part, for a model with both.
 model::ModelDescription read_model(const std::string& path,
                                    const std::string& yarn_factor = "as-written",
                                    const std::string& part = {});

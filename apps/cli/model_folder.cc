@@ -21,7 +21,8 @@ fs::path plain(const fs::path& path) {
   return normal.has_filename() ? normal : normal.parent_path();
 }
 
-// Files beside the folder to be, with hidden names; whatever is still there at the end goes.
+// Temporary files and a folder with hidden names in `parent`. The destructor removes those that
+// still exist.
 class Hidden {
  public:
   explicit Hidden(const fs::path& parent) {
@@ -76,9 +77,9 @@ void check_folder(const fs::path& folder) {
   std::error_code error;
   const fs::file_status status = fs::symlink_status(out, error);
   if (fs::exists(status) && !(fs::is_directory(status) && fs::is_empty(out)))
-    refuse(folder.string(), "the output folder must be new, or empty", "one that is not");
+    refuse(folder.string(), "the output folder must be new or empty", "neither");
   if (!fs::is_directory(out.parent_path()))
-    refuse(folder.string(), "the output must lie in a folder that is there",
+    refuse(folder.string(), "the parent folder of the output must exist",
            out.parent_path().string());
 }
 
@@ -86,8 +87,8 @@ void write_folder(const fs::path& folder, const std::vector<FileToWrite>& files)
   check_folder(folder);
   const fs::path out = plain(folder);
   Hidden hidden(out.parent_path());
-  // Each file is written within the writing of the one before: they get their names only on
-  // the way back, when all are complete.
+  // Each file is written inside the callback of the previous file. All files get their names
+  // only after the last one is complete.
   const std::function<void(std::size_t)> write_from = [&](std::size_t index) {
     if (index == files.size()) return;
     io::write_aside(fs::path(hidden.add()), [&](io::Output& output) {
@@ -100,7 +101,7 @@ void write_folder(const fs::path& folder, const std::vector<FileToWrite>& files)
   for (std::size_t i = 0; i < files.size(); ++i)
     fs::rename(hidden.files()[i], hidden.folder() / files[i].name);
   if (std::rename(hidden.folder().c_str(), out.c_str()) != 0)
-    refuse(folder.string(), "the output folder must be new, or empty",
+    refuse(folder.string(), "the output folder must be new or empty",
            std::generic_category().message(errno));
 }
 

@@ -1,4 +1,4 @@
-// The folder of a model: what lies beside its weights, and writing another folder like it.
+// Reading and writing of model folders.
 #pragma once
 
 #include <filesystem>
@@ -11,9 +11,9 @@
 
 namespace gnomon::cli {
 
-// What lies in a checkpoint's folder besides its weights, names of files, sorted.
+// The files of a checkpoint's folder besides its weights: names, sorted.
 struct Companions {
-  std::vector<std::string> copied;  // belong to the model
+  std::vector<std::string> copied;  // files of the model
   std::vector<std::string> left;  // weights in other files or formats, subfolders, hidden files
 };
 Companions companions_of(const io::Checkpoint& checkpoint);
@@ -23,14 +23,14 @@ struct FileToWrite {
   std::function<void(io::Output&)> write;
 };
 
-// All of them or nothing: `folder` appears whole at the end, and until then its files have no
-// names (where the system offers that), so that not even SIGKILL leaves any. Each costs a file
-// descriptor meanwhile. Throws when the folder is there and not empty.
+// Writes all files or none. `folder` appears when all files are complete. Until then the files
+// have no names (if the system supports that), so that SIGKILL leaves no files behind. Each
+// file takes a file descriptor until the end. Throws if the folder exists and is not empty.
 void write_folder(const std::filesystem::path& folder, const std::vector<FileToWrite>& files);
-// Whether write_folder would begin: throws where it would.
+// Throws if write_folder would throw before writing.
 void check_folder(const std::filesystem::path& folder);
 
-// From one file to the next, in blocks.
+// Copies a file in blocks.
 void copy_file(const std::filesystem::path& path, io::Output& out);
 
 }  // namespace gnomon::cli

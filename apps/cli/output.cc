@@ -40,7 +40,7 @@ Json nested(const io::Array& array, const std::vector<double>& values, std::size
     const double value = values[at++];
     if (is_integer(array.element())) return static_cast<std::int64_t>(value);
     if (array.element() == io::Element::f64) return value;
-    // Through its shortest text, so that 0.1f is written 0.1.
+    // Through the shortest text, so that 0.1f is written as 0.1.
     return std::isfinite(value) ? Json(std::stod(number(array.element(), value))) : Json();
   }
   Json list = Json::array();
@@ -65,7 +65,7 @@ void write_csv(io::Output& out, const io::Array& array) {
     out.write(number(array.element(), values[at]) + ((at + 1) % width ? "," : "\n"));
 }
 
-// The first rows and columns, of the first matrices.
+// The first rows and columns of the first matrices.
 void preview(const io::Array& array, const Json& facts) {
   constexpr std::int64_t most_rows = 12, most_columns = 8, most_blocks = 2;
   const std::vector<double> values = array.to_doubles();
@@ -88,7 +88,7 @@ void preview(const io::Array& array, const Json& facts) {
     }
     if (rows > most_rows) fmt::print("       ...\n");
   }
-  fmt::print("(-o FILE.npy, .csv or .json writes all of it)\n");
+  fmt::print("(-o FILE.npy, .csv or .json writes the whole array)\n");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Where arrays go: a file whose ending chooses the format, JSON on stdout, or a look at the
-// corner of them on the terminal.
+// Output of arrays: a file whose extension selects the format, JSON on stdout, or a preview of
+// the first values on the terminal.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,15 +16,15 @@ struct OutputOptions {
   bool json = false;  // --json
 };
 
-// Throws where the ending of -o is none of `endings`, before any work is done for it.
+// Throws if the extension of -o is not one of `endings`. Call it before the computation.
 void check_ending(const OutputOptions& output, const std::vector<std::string>& endings);
 
-// The array as .npy, .json ({..., "shape": [...], "values": nested lists}) or .csv (rows of the
-// last axis; a leading comment line with the shape), or a preview. `facts` are what was asked
-// for, for JSON: {"kind": "alibi", "heads": 8}.
+// Writes the array as .npy, .json ({..., "shape": [...], "values": nested lists}) or .csv (rows
+// of the last axis, after a comment line with the shape), or prints a preview. `facts`: the
+// settings for JSON, {"kind": "alibi", "heads": 8}.
 void put_array(const OutputOptions& output, const io::Array& array, const Json& facts);
 
-// A JSON document as the command's result: to stdout.
+// Writes a JSON document to stdout, as the result of a command.
 void print_json(const Json& json);
 
 }  // namespace gnomon::cli

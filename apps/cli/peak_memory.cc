@@ -19,7 +19,7 @@ std::optional<std::int64_t> status(const std::string& field) {
   return {};
 }
 
-// The peak so far is forgotten: proc_pid_clear_refs(5).
+// Resets the peak: proc_pid_clear_refs(5).
 bool forget_peak() {
   std::ofstream file("/proc/self/clear_refs");
   file << 5 << std::flush;

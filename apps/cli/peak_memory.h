@@ -1,4 +1,4 @@
-// How much memory a piece of work takes for itself.
+// Measurement of the memory that a function uses.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,9 @@
 
 namespace gnomon::cli {
 
-// Bytes by which the most that the process ever held during `run` exceeds what it held before:
-// resident pages, so threads' stacks and memory that nobody freed count, too. Free memory that
-// malloc keeps is given back first. Within some 0.3 MB; nothing where the system cannot say it
-// (Linux can).
+// Returns the peak resident memory of the process during `run` minus its resident memory
+// before, in bytes. Stacks of threads and leaked memory count. Free memory of malloc is
+// returned to the system first. Error: about 0.3 MB. Empty on other systems than Linux.
 std::optional<std::int64_t> peak_growth(const std::function<void()>& run);
 
 }  // namespace gnomon::cli

@@ -1,4 +1,4 @@
-// `gnomon plot`: the pictures by which people understand encodings.
+// `gnomon plot`: charts of encodings.
 #include <filesystem>
 #include <memory>
 
@@ -15,24 +15,24 @@ namespace {
 constexpr const char* help =
     R"(Usage: gnomon plot WHAT [KIND] [options] -o FILE.html
 
-Draws, as one file that opens from disk, or (-o FILE.json) as a Vega-Lite spec:
+Draws a chart as an HTML file, or (-o FILE.json) as a Vega-Lite spec. WHAT:
 
-  table        the vectors of positions as a heat map, 50 x 128
-  similarity   of every two positions
-  grid         of three chosen cells of a 16 x 32 grid with all others
-  rotary       scores by distance, for all-ones and for random q and k
-  wavelengths  of rotary pairs, against a context length
-  bias         by distance and head
-  attention    weights without and with position
+  table        the table of an encoding as a heat map, 50 x 128
+  similarity   the similarity of all pairs of positions
+  grid         the similarity of three cells of a 16 x 32 grid with all others
+  rotary       rotary scores by distance, for all-ones and for random q and k
+  wavelengths  the wavelengths of rotary pairs and a context length
+  bias         the bias by distance and head
+  attention    attention weights without and with position
 
-  KIND          table, similarity: any of the embeddings (sinusoidal); bias: any
-                of the scores (alibi); attention: any encoding (rotary)
-  --parameters F.npy   a trained table instead (table, similarity, grid, bias)
+  KIND          table, similarity: added to the embeddings (sinusoidal); bias:
+                added to the scores (alibi); attention: any encoding (rotary)
+  --parameters F.npy   a trained table (table, similarity, grid, bias)
   --dim D       channels, or rotated elements (128)
-  --length N    positions, distances or context (what suits the picture)
-  --base B      10000
-  --heads H     bias: 8
-  --grid HxW    grid: 16x32;   --cells y,x;y,x  the chosen ones
+  --length N    positions, distances or context length (default: by WHAT)
+  --base B      rope_theta (10000)
+  --heads H     bias: number of heads (8)
+  --grid HxW    grid: 16x32;   --cells y,x;y,x  the selected cells
   -o FILE (.html .json)
 
 Example: gnomon plot wavelengths --base 500000 --length 8192 -o waves.html

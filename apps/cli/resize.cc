@@ -1,4 +1,4 @@
-// `gnomon resize`: a learned table for another length or grid.
+// `gnomon resize`: resamples a learned table for another length or grid.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -23,20 +23,20 @@ constexpr const char* help =
     R"(Usage: gnomon resize IN --preset NAME --to SIZE [options] -o OUT
 
 Resamples a learned table [N, C] or [1, N, C] of f64, f32, f16 or bf16. IN and
-OUT: .npy, or .safetensors of which one tensor is replaced.
+OUT are .npy files, or .safetensors files of which one tensor is replaced.
 
-  --preset NAME     what a model does: vit, deit, clip, dinov2, glm4v (all
+  --preset NAME     method of a model: vit, deit, clip, dinov2, glm4v (all
                     cubic), dinov2-original, dinov2-registers, siglip2,
-                    qwen3-vl, or linear (a line; BEiT's and SAM's tables)
+                    qwen3-vl, or linear (one axis; tables of BEiT and SAM)
   --kernel NAME     without a preset: linear or cubic
   --corners NAME    half-pixel (align_corners=False) or aligned
   --antialias NAME  off or on
   --extra-rows N    rows before the grid that are copied (class token)
-  --from SIZE       HxW, or N for a line (a square, or with linear the line)
+  --from SIZE       HxW, or N (default: a square if --to is HxW, else N)
   --to SIZE         HxW, or N
-  --tensor NAME     in a .safetensors: which (the only one)
-  --json            what was done, as one JSON document
-  -o OUT            ends as IN does
+  --tensor NAME     tensor of a .safetensors (default: the only one)
+  --json            the report as one JSON document
+  -o OUT            a file with the extension of IN
 
 Example: gnomon resize vit.npy --preset vit --to 24x24 -o vit-384.npy
 )";
@@ -47,7 +47,7 @@ struct Options {
   OutputOptions output;
 };
 
-// A grid, or a line of `height` rows.
+// A grid, or a line with `height` rows.
 struct Size {
   GridSize grid;
   bool is_line = false;
@@ -71,7 +71,8 @@ TableResize parse_resize(const Options& o) {
   TableResize resize;
   if (!o.preset.empty()) {
     if (!o.kernel.empty() || !o.corners.empty() || !o.antialias.empty())
-      refuse("resize", "a preset has its kernel, corners and antialias", o.preset);
+      refuse("resize", "--kernel, --corners and --antialias must not be given with --preset",
+             o.preset);
     resize = parse_name<TableResize>("preset",
                                      {{"vit", resize_vit()},
                                       {"deit", resize_vit(2)},
@@ -86,7 +87,7 @@ TableResize parse_resize(const Options& o) {
                                      o.preset);
   } else {
     if (o.kernel.empty() || o.corners.empty())
-      refuse("resize", "give --preset, or --kernel and --corners", "neither");
+      refuse("resize", "--preset, or --kernel and --corners, must be given", "neither");
     resize.kernel = parse_name<ResizeKernel>(
         "kernel", {{"linear", ResizeKernel::linear}, {"cubic", ResizeKernel::cubic}}, o.kernel);
     resize.corners = parse_name<ResizeCorners>(
@@ -103,7 +104,8 @@ TableResize parse_resize(const Options& o) {
   return resize;
 }
 
-// The grid that the table has: as said, a line for a line, else a square.
+// The size of the table: --from if it is given; otherwise a line if --to is a line, and a
+// square if --to is a grid.
 Size old_size(const Options& o, const Size& to, int64_t cells, int64_t rows, int64_t extra) {
   Size from{.grid = {.height = cells, .width = 1}, .is_line = true};
   if (!o.from.empty()) {
@@ -112,7 +114,7 @@ Size old_size(const Options& o, const Size& to, int64_t cells, int64_t rows, int
     const auto side = static_cast<int64_t>(std::llround(std::sqrt(static_cast<double>(cells))));
     if (cells < 1 || side * side != cells)
       refuse("resize",
-             fmt::format("--from must be given where {} rows after {} extra ones are no square",
+             fmt::format("--from must be given if {} rows after {} extra rows are not a square",
                          rows - extra, extra),
              cells);
     from = {.grid = {.height = side, .width = side}};
@@ -152,7 +154,7 @@ io::Array rounded_to(io::Element element, const std::vector<double>& values,
 }
 
 std::vector<double> doubles_of(const io::Array& array) {
-  if (array.element() == io::Element::u16) {  // what `.npy` has for bfloat16
+  if (array.element() == io::Element::u16) {  // `.npy` files of bfloat16 have this type
     std::vector<double> values;
     const auto count = static_cast<std::size_t>(array.size());
     const auto* bits = reinterpret_cast<const BFloat16*>(array.bytes().data());
@@ -169,7 +171,7 @@ struct Resized {
 };
 
 Resized resize_array(const Options& o, const io::Array& in) {
-  rounded_to(in.element(), {}, {0});  // refuses other elements before any work
+  rounded_to(in.element(), {}, {0});  // throws for other element types before the computation
   io::Array::Shape shape = in.shape();
   const std::size_t rank = shape.size();
   if (!(rank == 2 || (rank == 3 && shape[0] == 1)) || in.size() == 0)
@@ -201,7 +203,8 @@ int run(const Options& o) {
   Resized resized;
   io::Array::Shape old;
   if (ending == ".npy") {
-    if (!o.tensor.empty()) refuse("resize", "--tensor is for .safetensors files", o.tensor);
+    if (!o.tensor.empty())
+      refuse("resize", "--tensor must be given for .safetensors files only", o.tensor);
     const io::Array in = io::read_npy(o.in);
     old = in.shape();
     resized = resize_array(o, in);

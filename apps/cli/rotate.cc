@@ -1,4 +1,4 @@
-// `gnomon rotate`: queries or keys in a .npy file, turned.
+// `gnomon rotate`: rotates the queries or keys of a .npy file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,20 +21,20 @@ constexpr const char* help =
     R"(Usage: gnomon rotate IN.npy --positions P --config PATH [options] -o OUT.npy
        gnomon rotate IN.npy --positions P --pairing NAME [options] -o OUT.npy
 
-Turns queries or keys [T, H, D], or [B, T, H, D], by their positions (RoPE).
-Float 16, 32 and 64 are kept; uint16 is read and written as bfloat16.
+Rotates queries or keys, [T, H, D] or [B, T, H, D], by their positions (RoPE).
+The element type is kept: f16, f32, f64, or bfloat16 stored as uint16.
 
   --positions P     0:1024, 0:1024:2, 5,9,131071, or an integer .npy [T]
-  --config PATH     as a released model turns: its folder, config.json or .gguf
-  --layer L         of which layer (0);  --length N  declared (the trained one)
-  --part NAME       of which part, where it has several: encoder, decoder
-  --pairing NAME    by hand: halves (Llama, GPT-NeoX in Hugging Face's files)
-                    or adjacent (RoFormer, GPT-J, Llama as released by Meta)
-  --dim R           elements of a head that turn (all)
+  --config PATH     a released model: its folder, config.json or .gguf
+  --layer L         its layer (0);  --length N  context length (as trained)
+  --part NAME       its part, if it has several: encoder, decoder
+  --pairing NAME    without --config: halves (Llama, GPT-NeoX by Hugging Face)
+                    or adjacent (RoFormer, GPT-J, Llama by Meta)
+  --dim R           elements of a head that rotate (all)
   --first N         the first of them (0)
   --base B          rope_theta (10000)
-  --angles NAME     exact, or float32 to follow code that rounds the angle
-  --backward        the gradient: turns back
+  --angles NAME     exact, or float32 to reproduce code that rounds the angle
+  --backward        inverse rotation (gradient)
   -o OUT.npy
 
 Example: gnomon rotate q.npy --positions 0:512 --config Qwen3-8B -o turned.npy
@@ -65,15 +65,15 @@ int turn(const Options& o, const io::Array& in, const RotaryTable& table) {
   return 0;
 }
 
-RotarySchedule schedule_of(Options& o, std::int64_t size) {
+RotaryFrequencies frequencies_of(Options& o, std::int64_t size) {
   if (o.config.empty()) {
     o.rotary.pairing = parse_pairing(o.pairing);
-    if (o.rotary.dim == 0) o.rotary.dim = size - o.rotary.first;
-    return schedule(o.rotary);
+    if (o.rotary.rotary_dim == 0) o.rotary.rotary_dim = size - o.rotary.head_offset;
+    return lower(o.rotary);
   }
   const model::ModelDescription model = read_model(o.config, "as-written", o.part);
   const std::int64_t layer = o.layer.value_or(0);
-  // The part is named where the groups that are left are of one.
+  // The part is named if all remaining groups belong to one part.
   const auto of_first = [&](const model::LayerGroup& one) {
     return one.part == model.groups.front().part;
   };
@@ -86,32 +86,32 @@ RotarySchedule schedule_of(Options& o, std::int64_t size) {
   const auto& all = group.position;
   const auto rotation = std::find_if(all.begin(), all.end(), rotates);
   const std::int64_t length = o.length.value_or(std::max<std::int64_t>(model.length, 1));
-  std::optional<RotarySchedule> rotary;
+  std::optional<RotaryFrequencies> rotary;
   if (std::count_if(all.begin(), all.end(), rotates) == 1)
-    rotary = model::rotary_schedule(*rotation, length);
+    rotary = model::rotary_frequencies(*rotation, length);
   if (!rotary)
     refuse("rotate", fmt::format("layer {} must have one rotary encoding", layer),
            model::names(all));
   if (std::holds_alternative<AxialRotary>(*rotation))
-    refuse("rotate", fmt::format("layer {} must be of text, not of an image", layer),
+    refuse("rotate", fmt::format("layer {} must be a text layer, not an image layer", layer),
            model::names(all));
-  rotary->axes.clear();  // text: its position is the same on all axes
+  rotary->axes.clear();  // text: the position is the same on all axes
   return *std::move(rotary);
 }
 
 int run(Options& o) {
   check_ending(o.output, {".npy"});
   if (o.config.empty() == o.pairing.empty())
-    refuse("rotate", "needs either --config or --pairing",
+    refuse("rotate", "either --config or --pairing must be given",
            o.config.empty() ? "neither" : "both");
   if (!o.config.empty() && o.by_hand)
     refuse("rotate", "--dim, --first and --base must not be given with --config", o.config);
   if (o.config.empty() && (o.layer || o.length || !o.part.empty()))
-    refuse("rotate", "--layer, --part and --length need --config", "none");
+    refuse("rotate", "--layer, --part and --length require --config", "none");
   const io::Array in = io::read_npy(o.in);
   if (in.rank() != 3 && in.rank() != 4)
     refuse("rotate", "the input must be [T, H, D] or [B, T, H, D]", io::to_string(in.shape()));
-  const RotaryTable table(schedule_of(o, in.shape().back()), parse_positions(o.positions),
+  const RotaryTable table(frequencies_of(o, in.shape().back()), parse_positions(o.positions),
                           parse_angles(o.angles));
   switch (in.element()) {
     case io::Element::f32:
@@ -123,8 +123,7 @@ int run(Options& o) {
     case io::Element::u16:
       return turn<BFloat16>(o, in, table);
     default:
-      refuse("rotate", "elements must be f32, f16, f64 or (bfloat16 as) u16",
-             name(in.element()));
+      refuse("rotate", "elements must be f32, f16, f64 or u16 (bfloat16)", name(in.element()));
   }
 }
 
@@ -140,9 +139,9 @@ Command add_rotate(CLI::App& program) {
   app->add_option("--part", o->part);
   app->add_option("--length", o->length);
   app->add_option("--pairing", o->pairing);
-  for (CLI::Option* option :
-       {app->add_option("--dim", o->rotary.dim), app->add_option("--first", o->rotary.first),
-        app->add_option("--base", o->rotary.base)})
+  for (CLI::Option* option : {app->add_option("--dim", o->rotary.rotary_dim),
+                              app->add_option("--first", o->rotary.head_offset),
+                              app->add_option("--base", o->rotary.base)})
     option->each([o](const std::string&) { o->by_hand = true; });
   app->add_option("--angles", o->angles);
   app->add_flag("--backward", o->backward);

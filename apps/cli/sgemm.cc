@@ -18,12 +18,12 @@ namespace {
 
 using std::int64_t;
 
-// cblas.h: an enum is an int, and so are the sizes of what distributions ship.
+// cblas.h. Enums are int, and sizes are int in the builds that distributions ship.
 using Cblas = void (*)(int order, int transpose_a, int transpose_b, int m, int n, int k,
                        float alpha, const float* a, int a_row, const float* b, int b_row,
                        float beta, float* c, int c_row);
 constexpr int row_major = 101, no_transpose = 111;
-// dnnl.h; everything lies row by row.
+// dnnl.h. All matrices are row-major.
 using Dnnl = int (*)(char transpose_a, char transpose_b, int64_t m, int64_t n, int64_t k,
                      float alpha, const float* a, int64_t a_row, const float* b, int64_t b_row,
                      float beta, float* c, int64_t c_row);
@@ -36,8 +36,8 @@ Function find(void* library, const char* symbol) {
   return reinterpret_cast<Function>(dlsym(library, symbol));
 }
 
-// Rows of C shared out to our threads. Libraries with threads of their own use one in each:
-// OpenMP's do not nest.
+// The rows of C are divided among our threads. A library with threads of its own runs one
+// thread in each, because loops of OpenMP do not nest.
 template <typename Rows>
 auto by_rows(Rows rows) {
   return [rows](int64_t n, const float* a, const float* b, float* c) {
@@ -81,7 +81,8 @@ std::optional<Sgemm> open_dnnl(const char* file) {
       })};
 }
 
-// Seconds of each, the best of some rounds in turns; infinity where products are wrong.
+// The duration of each library in seconds, the best of several alternating rounds. Infinity if
+// a product is wrong.
 std::vector<double> trial(const std::vector<Sgemm>& sgemms, int64_t n) {
   const auto a = random_block<float, 2>({n, n}), b = random_block<float, 2>({n, n}),
              c = zeros<float, 2>({n, n});
@@ -107,7 +108,7 @@ std::vector<double> trial(const std::vector<Sgemm>& sgemms, int64_t n) {
 
 std::optional<Sgemm> choose() {
 #ifdef __SANITIZE_ADDRESS__
-  return {};  // its search for leaks fails on threads of libraries that were opened late
+  return {};  // LeakSanitizer fails on threads of libraries that are loaded later
 #endif
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
@@ -118,7 +119,8 @@ std::optional<Sgemm> choose() {
     if (auto sgemm = open_blas(file)) found.push_back(*sgemm);
   for (const char* file : {"libdnnl.so.3", "libdnnl.so.2"})
     if (auto sgemm = open_dnnl(file)) found.push_back(*sgemm);
-  // A plain BLAS is hundreds of times slower than the others: small products weed it out.
+  // The reference BLAS is hundreds of times slower than the others, so small products exclude
+  // it.
   for (const int64_t n : {256, 2048}) {
     if (found.empty()) return {};
     const std::vector<double> seconds = trial(found, n);

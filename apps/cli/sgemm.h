@@ -1,4 +1,4 @@
-// The fastest sgemm of other people that the machine has: the roof of attention.
+// The fastest sgemm of the libraries on this machine: the roof of attention.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 
 namespace gnomon::cli {
 
-// C [n, n] = A [n, n] B [n, n], row by row in memory, by as many threads as threads() says.
+// C [n, n] = A [n, n] B [n, n], row-major, with threads() threads.
 struct Sgemm {
   std::string name;  // "OpenBLAS 0.3.21 (SkylakeX)"
   std::function<void(std::int64_t n, const float* a, const float* b, float* c)> multiply;
 };
 
-// Of OpenBLAS, whatever BLAS the system prefers, and oneDNN, loaded when first asked for; a
-// library whose products are wrong is passed over. Null where there is none.
+// Chooses among OpenBLAS, the BLAS that the system selects, and oneDNN, which are loaded at the
+// first call. Libraries with wrong products are excluded. Null if there is no library.
 //
-// OpenBLAS takes Xeons newer than itself for old ones: where AVX-512 is there and
-// OPENBLAS_CORETYPE is not set, it is set to SkylakeX.
+// OpenBLAS does not recognize Xeons that are newer than it: with AVX-512, OPENBLAS_CORETYPE is
+// set to SkylakeX unless it is set already.
 const Sgemm* fastest_sgemm();
 
 }  // namespace gnomon::cli

@@ -17,9 +17,9 @@ std::unique_ptr<Matrix> matrix(int64_t rows, int64_t columns) {
   return std::make_unique<Matrix>(std::array<std::ptrdiff_t, 2>{rows, columns});
 }
 
-// Normal numbers, the same everywhere for the same seed. A table deviates by 1, so that it is
-// seen beside contents that do; the matrices of a network as they start, and so does what does
-// not start at random.
+// Normal random numbers, the same on every machine for the same seed. A table has deviation 1,
+// so that it is visible next to contents with deviation 1. Matrices of a network, and
+// parameters that do not start at random, have their initial values.
 std::unique_ptr<Matrix> random_matrix(const model::Parameter& parameter, unsigned seed) {
   auto random = matrix(parameter.rows, parameter.columns);
   if (parameter.initial_deviation == 0) {
@@ -42,7 +42,7 @@ std::unique_ptr<Matrix> random_matrix(const model::Parameter& parameter, unsigne
 }
 
 void from_table(Subject& subject, const EmbeddingTable& table, int64_t trained) {
-  subject.table = matrix(table.tokens, table.channels);
+  subject.table = matrix(table.tokens, table.width);
   std::copy(table.values.begin(), table.values.end(), subject.table->values.begin());
   const auto rows = subject.table->view;
   for (int64_t i = 0; i < trained; ++i)
@@ -54,7 +54,7 @@ void from_table(Subject& subject, const EmbeddingTable& table, int64_t trained) 
     }
 }
 
-// q(i).k(j) of [T, 1, D].
+// q(i) . k(j) of [T, 1, D].
 void put_products(Subject& subject, const Tensor<float, 3>& q, const Tensor<float, 3>& k,
                   int64_t trained) {
   for (int64_t i = 0; i < trained; ++i)
@@ -66,7 +66,7 @@ void put_products(Subject& subject, const Tensor<float, 3>& q, const Tensor<floa
     }
 }
 
-// All-ones queries and keys, turned: q(i).k(j) summed over the head.
+// Queries and keys of ones, rotated: q(i) . k(j), summed over the head.
 void from_rotary(Subject& subject, const RotaryTable& queries, const RotaryTable& keys,
                  int64_t trained) {
   const auto cos = queries.cos(), sin = queries.sin();
@@ -85,8 +85,8 @@ void from_rotary(Subject& subject, const RotaryTable& queries, const RotaryTable
   put_products(subject, q, k, trained);
 }
 
-// The same of rotations that attention() does not apply itself. A row of the table: the numbers
-// of the first rotation of queries.
+// As above, for the rotations of LayerPlan::query_rotations. A row of the table has the cos and
+// sin of the first rotation of queries.
 void from_rotations(Subject& subject, const LayerPlan& lowered, int64_t size, int64_t trained) {
   std::visit(
       [&](const auto& table) {
@@ -118,28 +118,28 @@ Tables tables_of(const RelativeForm& form) {
   return all;
 }
 
-// The vector that a query at position i and a key at position j meet, of head h.
+// The vector of head h for the query at position i and the key at position j.
 std::span<const double> met(const RelativeVectors& table, int64_t h, int64_t i, int64_t j) {
   const auto at = [&](int64_t position) {
     return table.coordinates.empty() ? position
                                      : table.coordinates[static_cast<std::size_t>(position)];
   };
-  const int64_t row = table.rows[static_cast<std::size_t>(at(j) - at(i) - table.first)];
+  const int64_t row = table.rows[static_cast<std::size_t>(at(j) - at(i) - table.min_distance)];
   const int64_t head = table.heads == 1 ? 0 : h;
   return std::span(table.values)
-      .subspan(static_cast<std::size_t>((head * table.vectors() + row) * table.size),
-               static_cast<std::size_t>(table.size));
+      .subspan(static_cast<std::size_t>((head * table.vectors() + row) * table.head_dim),
+               static_cast<std::size_t>(table.head_dim));
 }
 
-// A row of the table is what a query meets so far back: the bias of each head, then vectors.
-// Scores are the bias and the products of all-ones queries and keys with the vectors, the mean
-// over heads.
+// Row d of the table contains the bias of each head at distance d into the past, then the
+// vectors. Scores are the bias plus the products of queries and keys of ones with the vectors,
+// the mean over heads.
 void from_scores(Subject& subject, const LayerPlan& lowered, const Setting& setting) {
   const int64_t length = subject.positions, trained = setting.trained,
                 biases = heads(lowered.bias);
   const Tables tables = tables_of(lowered.relative);
   int64_t channels = biases;
-  for (const RelativeVectors* one : tables) channels += one->heads * one->size;
+  for (const RelativeVectors* one : tables) channels += one->heads * one->head_dim;
   subject.table = matrix(length, channels);
   Tensor<double, 3> last({biases, 1, length});
   if (biases > 0) dense(lowered.bias, length - 1, last.view);  // with every key before it
@@ -172,9 +172,9 @@ void from_scores(Subject& subject, const LayerPlan& lowered, const Setting& sett
     }
 }
 
-// Scores of a rotation, or of numbers or vectors by distance.
+// Whether scores depend on the distance only, by the forms of the plan.
 bool by_distance(const model::Encoding& encoding, const LayerPlan& lowered) {
-  // Rows and columns of cells, each by its own distance.
+  // Rows and columns of cells have a distance each.
   if (std::holds_alternative<AxialRotary>(encoding)) return false;
   const bool bias = std::holds_alternative<SlopeBias>(lowered.bias) ||
                     std::holds_alternative<StripBias>(lowered.bias);

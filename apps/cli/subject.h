@@ -1,5 +1,5 @@
-// An encoding made ready to be looked at: the same few matrices for each, whatever the place
-// where it enters. `gnomon check` measures them, `gnomon plot` draws them.
+// An encoding as matrices of one shape for all encodings, for the measurements of `gnomon
+// check` and the charts of `gnomon plot`.
 #pragma once
 
 #include <cstdint>
@@ -12,30 +12,30 @@
 
 namespace gnomon::cli {
 
-// How it is looked at.
+// The sizes of the matrices.
 struct Setting {
   std::int64_t width = 128;    // channels
-  std::int64_t heads = 4;      // so head size 32
+  std::int64_t heads = 4;      // head dimension 32
   std::int64_t trained = 128;  // positions of a training window
-  std::int64_t length = 512;   // positions looked at
+  std::int64_t length = 512;   // positions of `table`
 };
 
 struct Subject {
   const model::EncodingInfo* info = nullptr;
-  model::Encoding encoding;    // as most models of that width use it
-  bool random = false;         // has a trained table: random numbers stand in, not a model's
-  std::int64_t positions = 0;  // looked at: length, or fewer where the encoding ends
-  bool by_distance = false;    // by definition, scores of equal content depend on it alone
+  model::Encoding encoding;    // the usual settings for that width
+  bool random = false;         // a trained table is replaced by random values
+  std::int64_t positions = 0;  // `length`, or the capacity of the encoding
+  bool by_distance = false;    // scores of equal content depend on the distance only
 
-  // One row a position (embeddings) or a distance back (all others): what a model sees of it.
-  // The channels: C; cos and sin of R/2 angles; a number for each head; the vectors that
-  // queries, keys and weights meet. None: no channels.
+  // One row for each position (embeddings) or for each distance into the past (others). The
+  // columns are: the C channels; cos and sin of R/2 angles; one value for each head; the
+  // vectors for queries, keys and weights. No columns for NoPosition.
   std::unique_ptr<Tensor<float, 2>> table;
-  // [trained, trained]: the score of each query with each key where all contents are equal, so
-  // that only position tells them apart; the mean over heads of a bias.
+  // [trained, trained]: the score of each query with each key if all contents are equal, so
+  // that it depends on position only. For a bias, the mean over heads.
   std::unique_ptr<Tensor<float, 2>> scores;
 
-  // Its trained matrices (random), for model::lower.
+  // Parameters with random values, for model::lower.
   std::vector<std::unique_ptr<Tensor<float, 2>>> parameters;
   LayerPlan lowered(const model::Window& window) const;
 };

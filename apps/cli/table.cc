@@ -1,4 +1,4 @@
-// `gnomon table`: the numbers that encodings add or turn by, as an array.
+// `gnomon table`: writes the table of an encoding (added values, or cos and sin) as an array.
 #include <cmath>
 #include <memory>
 
@@ -27,12 +27,12 @@ constexpr const char* help =
   grid2d       [H*W, D]: --grid HxW, --recipe mae (default), detr
 
   --positions P   0:1024, 0:1024:2, 5,9,131071, or an integer .npy [T];
-                  sinusoidal and timestep take fractions too: 0.5,1.25
+                  sinusoidal and timestep also accept fractions: 0.5,1.25
   --base B        10000
   --angles NAME   rotary: exact (half an ulp at any position up to 2^31), or
-                  float32 to follow code that rounds the angle
+                  float32 to reproduce code that rounds angles
   --dtype NAME    f32, f16, bf16 (as uint16), f64
-  -o FILE (.npy .csv .json)  --json        without -o: a look at the corner
+  -o FILE (.npy .csv .json)  --json        without -o: the first values
 
 Example: gnomon table rotary --dim 128 --positions 0:4096 --pairing halves \
            --base 500000 -o cos_sin.npy
@@ -48,7 +48,7 @@ struct Options {
 
 template <typename T>
 void put_sinusoidal(const Options& o, const Sinusoidal& spec, Json facts) {
-  frequencies(spec);  // refuses a bad spec before anything is allocated
+  frequencies(spec);  // throws for a bad spec before the allocation
   const auto positions = parse_any_positions(o.positions);
   std::visit(
       [&](const auto& list) {
@@ -61,7 +61,7 @@ void put_sinusoidal(const Options& o, const Sinusoidal& spec, Json facts) {
 
 template <typename T>
 void put_rotary(const Options& o, Json facts) {
-  const Rotary spec{.dim = o.dim, .pairing = parse_pairing(o.pairing), .base = o.base};
+  const Rotary spec{.rotary_dim = o.dim, .pairing = parse_pairing(o.pairing), .base = o.base};
   const std::vector<double> frequencies = inverse_frequencies(spec);
   const Integers positions = parse_positions(o.positions);
   Tensor<T, 3> out({2, static_cast<std::ptrdiff_t>(positions.size()), o.dim / 2});
@@ -80,7 +80,7 @@ void put_grid(const Options& o, Json facts) {
   if (recipe != "mae" && recipe != "detr") refuse_name("recipe", {"mae", "detr"}, recipe);
   const SinusoidalGrid spec =
       recipe == "mae" ? grid_mae(o.dim, o.base) : grid_detr(o.dim, o.base);
-  Tensor<T, 2> out({height * width, dim(spec)});
+  Tensor<T, 2> out({height * width, gnomon::width(spec)});
   if (recipe == "mae") {
     fill(spec, grid(height, width), out.view);
   } else {
@@ -101,7 +101,7 @@ int run(Options& o) {
   with_dtype(o.dtype, [&](auto zero) {
     using T = decltype(zero);
     if (o.kind == "sinusoidal") {
-      Sinusoidal spec{.dim = o.dim, .base = o.base};
+      Sinusoidal spec{.width = o.dim, .base = o.base};
       spec.recipe =
           parse_name<SinusoidalRecipe>("recipe",
                                        {{"interleaved", SinusoidalRecipe::interleaved},
@@ -110,7 +110,7 @@ int run(Options& o) {
                                        o.recipe.empty() ? "interleaved" : o.recipe);
       put_sinusoidal<T>(o, spec, facts);
     } else if (o.kind == "timestep") {
-      Sinusoidal spec{.dim = o.dim,
+      Sinusoidal spec{.width = o.dim,
                       .recipe = SinusoidalRecipe::timestep,
                       .base = o.base,
                       .shift = o.shift,

@@ -17,15 +17,14 @@ std::size_t elements_that_fit(const std::vector<std::int64_t>& shape, std::size_
     size *= static_cast<double>(extent);
     elements *= static_cast<std::size_t>(extent);
   }
-  if (size > memory)
-    refuse("array", "the result must fit this machine's memory", shape_text(shape));
+  if (size > memory) refuse("array", "the result must fit in memory", shape_text(shape));
   return elements;
 }
 
 std::unique_ptr<Tensor<float, 2>> read_matrix(const std::string& path) {
   const io::Array array = io::read_npy(path);
   if (array.rank() != 2 || array.size() == 0)
-    refuse("parameters", "must be a matrix, not empty", io::to_string(array.shape()));
+    refuse("parameters", "must be a non-empty matrix", io::to_string(array.shape()));
   auto matrix = std::make_unique<Tensor<float, 2>>(
       std::array<std::ptrdiff_t, 2>{array.shape()[0], array.shape()[1]});
   const std::vector<double> values = array.to_doubles();

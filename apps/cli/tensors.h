@@ -1,4 +1,4 @@
-// Owned arrays of any element type, for commands that compute in the one that was asked for.
+// Arrays that own their elements, for commands whose element type is an option.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace gnomon::cli {
 
-// The product of the extents; refused where its bytes are more than this machine's memory.
+// Returns the product of the extents. Throws if the bytes exceed the memory of the machine.
 std::size_t elements_that_fit(const std::vector<std::int64_t>& shape, std::size_t bytes);
 
 template <typename T, std::size_t Rank>
@@ -22,7 +22,7 @@ struct Tensor {
   std::vector<T> values;
   View<T, Rank> view;
 
-  // Throws std::invalid_argument when the shape is larger than this machine's memory.
+  // Throws std::invalid_argument if the bytes exceed the memory of the machine.
   explicit Tensor(std::array<std::ptrdiff_t, Rank> shape)
       : values(elements_that_fit(std::vector<std::int64_t>(shape.begin(), shape.end()),
                                  sizeof(T))),
@@ -34,8 +34,8 @@ struct Tensor {
   io::Array array() const { return io::Array::of(View<const T, Rank>(view)); }
 };
 
-// The matrix in a `.npy` file of any numbers, as float. Refused where it is no matrix, or
-// empty.
+// Reads a matrix of any element type from a `.npy` file, as float. Throws if it is not a matrix
+// or is empty.
 std::unique_ptr<Tensor<float, 2>> read_matrix(const std::string& path);
 
 // Calls use(T()) with T the element type of that name: f32, f16, bf16 or f64.

@@ -62,7 +62,7 @@ void AdamW::step(double rate) {
     now.keep = static_cast<float>(1 - rate * parameters_[i].decay);
     at::Tensor& x = parameters_[i].parameter;
     update(now, grads[i], mean_[i], square_[i], x);
-    x.unsafeGetTensorImpl()->bump_version();  // the kernel wrote past autograd
+    x.unsafeGetTensorImpl()->bump_version();  // autograd does not see the writes of the kernel
     x.mutable_grad().reset();
   }
 }

@@ -1,5 +1,6 @@
-// AdamW with a clipped gradient norm, over all parameters in one pass. What
-// torch::nn::utils::clip_grad_norm_ and torch::optim::AdamW say, in a twentieth of their calls.
+// AdamW with a clipped gradient norm, over all parameters in one pass. Computes the same as
+// torch::nn::utils::clip_grad_norm_ and torch::optim::AdamW, in a twentieth of the operator
+// calls.
 #pragma once
 
 #include <torch/serialize.h>
@@ -12,19 +13,20 @@ namespace gnomon::lab {
 
 struct AdamWSettings {
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
-  double gradient_norm = 1.0;  // longer gradients, of all parameters together, are shortened
+  double gradient_norm = 1.0;  // clips the norm over all parameters
 };
 
 class AdamW {
  public:
-  // A parameter and how much of it each step takes away, times the rate.
+  // A parameter and its weight decay: each step subtracts rate x decay x parameter.
   struct Decayed {
     at::Tensor parameter;
     double decay;
   };
   AdamW(std::vector<Decayed> parameters, const AdamWSettings& settings);
 
-  // Uses up the gradients: they are undefined afterwards. Parameters without one stay.
+  // Consumes the gradients, which are undefined afterwards. A parameter without gradient is not
+  // changed.
   void step(double rate);
 
   void save(torch::serialize::OutputArchive& archive) const;
@@ -33,7 +35,7 @@ class AdamW {
  private:
   AdamWSettings settings_;
   std::vector<Decayed> parameters_;
-  std::vector<at::Tensor> mean_, square_;  // of the gradients, running
+  std::vector<at::Tensor> mean_, square_;  // running means of the gradients and their squares
   std::int64_t steps_ = 0;
 };
 

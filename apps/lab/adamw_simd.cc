@@ -17,7 +17,7 @@ namespace gnomon::lab::HWY_NAMESPACE {
 constexpr std::int64_t piece = 8192;
 
 double SumOfSquares(std::int64_t count, const float* x) {
-  // Sums of floats stay short: their rounding is that of 512 additions a lane.
+  // Each float sum has at most 512 additions per lane, which limits its rounding error.
   std::vector<float> sums(static_cast<std::size_t>((count + piece - 1) / piece));
   parallel_for(count, piece, [&](std::int64_t begin, std::int64_t end) {
     sums[static_cast<std::size_t>(begin / piece)] =

@@ -17,13 +17,13 @@ namespace gnomon::lab {
 namespace {
 
 constexpr double seed_deviation = 0.02;  // bits; see rankings
-constexpr double breaks_from = 0.25;     // a loss this much higher is called broken
+constexpr double breaks_from = 0.25;     // a relative increase of a loss; see far_sentence
 constexpr double learnt_below = 0.9;     // of the bits by byte frequencies; see byte_frequency
 
 struct Contender {
   std::string name, title;
   double bits = 0;
-  std::vector<const Json*> at;  // of each seed, what it found at this length
+  std::vector<const Json*> at;  // results at this length, for each seed
 };
 
 // The standard deviation of the difference between two encodings at one length.
@@ -74,15 +74,16 @@ std::string best_sentence(const Json& ranking, std::int64_t train_length,
   for (std::size_t i = 1; i < order.size(); ++i)
     if (order[i].at("tied")) tied.push_back(order[i].at("title"));
   std::string text = fmt::format(
-      "At the training length of {} bytes {} predicts best, {:.2f} {}", train_length,
+      "At the training length of {} bytes, {} has the lowest loss: {:.2f} {}", train_length,
       order[0].at("title").get<std::string>(), order[0].at("bits").get<double>(), unit);
   if (!tied.empty())
-    text += fmt::format("; {} {} within two standard deviations of it, a tie", listed(tied),
+    text += fmt::format("; {} {} tied with it (within two standard deviations)", listed(tied),
                         tied.size() == 1 ? "is" : "are");
   return text + ".";
 }
 
-// Who holds, who loses how much, who has no position, at the longest length.
+// Which encodings hold at the longest length, how much the others lose, and which have no
+// position.
 std::string far_sentence(const Json& encodings, std::int64_t length, std::int64_t times) {
   std::vector<std::string> holding, losing, broken, absent;
   std::vector<const Json*> sorted;
@@ -104,52 +105,54 @@ std::string far_sentence(const Json& encodings, std::int64_t length, std::int64_
           .push_back(fmt::format("{} (+{})", title, percent(change(one))));
   }
   std::vector<std::string> parts;
-  parts.push_back(holding.empty()
-                      ? std::string("none stays within 3 % of its loss there")
-                      : fmt::format("{} {} within 3 % of {} loss there", listed(holding),
-                                    holding.size() == 1 ? "stays" : "stay",
-                                    holding.size() == 1 ? "its" : "their"));
-  if (!losing.empty())
-    parts.push_back(listed(losing) + (losing.size() == 1 ? " gets worse" : " get worse"));
+  parts.push_back(
+      holding.empty()
+          ? std::string("no encoding stays within 3 % of its loss at the training length")
+          : fmt::format("{} {} within 3 % of {} loss at the training length", listed(holding),
+                        holding.size() == 1 ? "stays" : "stay",
+                        holding.size() == 1 ? "its" : "their"));
+  if (!losing.empty()) parts.push_back("the loss of " + listed(losing) + " increases");
   if (!broken.empty())
-    parts.push_back(listed(broken) + (broken.size() == 1 ? " breaks" : " break"));
+    parts.push_back(listed(broken) + (broken.size() == 1 ? " fails" : " fail"));
   if (!absent.empty())
-    parts.push_back(listed(absent) + (absent.size() == 1 ? " has no position there"
-                                                         : " have no position there"));
-  std::string text = fmt::format("At {} bytes, {} times as far, ", length, times);
+    parts.push_back(listed(absent) +
+                    (absent.size() == 1 ? " has no positions" : " have no positions"));
+  std::string text = fmt::format("At {} bytes ({} times the training length), ", length, times);
   for (std::size_t i = 0; i < parts.size(); ++i) text += (i ? "; " : "") + parts[i];
   return text + ".";
 }
 
-// What to use, and whether the longer context is used at all.
+// The recommended encoding, and whether it uses the longer context.
 std::string advice(const Json& results, std::int64_t train_length, std::int64_t length) {
   const Json &encodings = results.at("encodings"), &rankings = results.at("rankings");
   const Json &near = rankings.front().at("order"), &far = rankings.back().at("order");
   const Json& winner = find(encodings, far[0].at("name"));
   const Json& last = winner.at("lengths").back();
   const std::string far_title = winner.at("title");
-  // A winner far out that ties near by is the one answer.
+  // If the best encoding at the longest length ties at the training length, it is the only
+  // answer.
   const auto there = std::find_if(near.begin(), near.end(), [&](const Json& one) {
     return one.at("name") == winner.at("name");
   });
   const bool one_answer = there == near.begin() || there->at("tied").get<bool>();
   std::string text =
       one_answer
-          ? fmt::format("Use {}: nothing here is better near by, nor far out.", far_title)
-          : fmt::format("Use {} where text stays within {} bytes, {} where it goes on to {}.",
+          ? fmt::format("Use {}: no other encoding is better at either length.", far_title)
+          : fmt::format("Use {} for texts up to {} bytes, and {} for texts up to {}.",
                         near[0].at("title").get<std::string>(), train_length, far_title,
                         length);
   const double gain = last.at("cut_bits").get<double>() - last.at("tail_bits").get<double>();
   if (std::abs(gain) <= 2 * seed_deviation)
     text += fmt::format(
-        " Even {} predicts no better from {} bytes than from the last {} of them: a model "
-        "of this size holds, but does not use, the longer context.",
+        " {} predicts no better from {} bytes than from the last {} bytes: a model of this "
+        "size holds at the longer context, but does not use it.",
         far_title, length, train_length);
   else if (gain > 0)
-    text += fmt::format(" {} gains {:.2f} bits from the longer context.", far_title, gain);
+    text += fmt::format(" The longer context lowers the loss of {} by {:.2f} bits.", far_title,
+                        gain);
   else
     text += fmt::format(
-        " But cutting the context to {} bytes serves even {} better, by {:.2f} bits.",
+        " But with the context cut to {} bytes, the loss of {} is lower by {:.2f} bits.",
         train_length, far_title, -gain);
   return text;
 }
@@ -194,13 +197,12 @@ Json answer(const Json& results) {
   const double frequency = results.at("texts").at("byte_frequency_bits");
   if (const double best = results.at("rankings").front().at("order")[0].at("bits");
       best > learnt_below * frequency)
-    sentences.push_back(
-        fmt::format("These models have learnt little beyond how often each byte occurs ({:.2f} "
-                    "bits a byte): "
-                    "train longer before believing any ranking.",
-                    frequency));
+    sentences.push_back(fmt::format(
+        "These models have learned little more than byte frequencies ({:.2f} bits per "
+        "byte): train longer before you trust a ranking.",
+        frequency));
   sentences.push_back(best_sentence(results.at("rankings").front(), train_length,
-                                    masked ? "bits a masked byte" : "bits a byte"));
+                                    masked ? "bits per masked byte" : "bits per byte"));
   if (longest > train_length && !results.at("rankings").back().at("order").empty()) {
     sentences.push_back(far_sentence(encodings, longest, longest / train_length));
     sentences.push_back(advice(results, train_length, longest));

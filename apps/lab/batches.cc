@@ -10,7 +10,7 @@
 namespace gnomon::lab {
 namespace {
 
-// Every length up to the training one as likely.
+// Every length up to the training length is equally likely.
 Batch examples_of(Task task, const Settings& settings, Part part, std::uint64_t seed,
                   std::uint64_t step) {
   std::vector<Example> examples;

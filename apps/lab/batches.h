@@ -1,4 +1,4 @@
-// What a run trains on, whatever its task is, and the loss it trains with.
+// The training batches of all tasks, and the training loss.
 #pragma once
 
 #include "apps/lab/corpus.h"
@@ -9,18 +9,18 @@
 namespace gnomon::lab {
 
 // settings.batch windows of settings.train_length bytes, or examples up to that length. Pure
-// functions of their arguments; of `part` Part::train or Part::validation.
+// functions of their arguments. `part`: Part::train or Part::validation.
 Batch batch_of(const Settings& settings, const Corpus& corpus, Part part, std::uint64_t seed,
                std::uint64_t step);
 
-// Examples as rows: inputs are all bytes but the last, targets those after them, `uncounted`
-// where they are not of the answer. Shorter rows are filled up at the end.
+// Examples as rows. Inputs are all bytes but the last, and targets are the next bytes, or
+// `uncounted` outside the answer. Shorter rows are filled up at the end.
 Batch batch_of(const std::vector<Example>& examples);
 
-// What a model may look at: of masked text both sides.
+// The visibility of a task: bidirectional for masked text, else causal.
 Visibility visibility(const Settings& settings);
 
-// The mean cross-entropy in nats of logits [B, T, 256] over the targets [B, T] that count.
+// The mean cross entropy in nats of logits [B, T, 256] over the counted targets [B, T].
 at::Tensor mean_loss(const at::Tensor& logits, const at::Tensor& targets);
 
 }  // namespace gnomon::lab

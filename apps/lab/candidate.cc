@@ -13,7 +13,7 @@
 namespace gnomon::lab {
 namespace {
 
-// The names of the list in a scheme, in their order, each once.
+// The encoding names in a scheme, in their order, each once.
 std::vector<std::string> names_in(const std::string& scheme) {
   std::vector<std::string> names;
   for (std::size_t begin = 0; begin < scheme.size();) {
@@ -39,7 +39,7 @@ Candidate find_candidate(const std::string& name) {
   Candidate one{name, name};
   if (const std::size_t at = name.find('@'); at != std::string::npos) {
     if (name.substr(at) != "@random")
-      refuse("lab", "what follows @ in --encodings must be random", name);
+      refuse("lab", "the suffix after @ in --encodings must be random", name);
     one.numbering = Numbering::random;
     one.scheme = name.substr(0, at);
   }
@@ -56,8 +56,8 @@ Candidate find_candidate(const std::string& name) {
   }
   if (one.scheme != names.front()) one.title = one.scheme;
   if (one.numbering == Numbering::random) {
-    one.title += ", random ids";
-    summaries.emplace_back("trained on random ascending ids");
+    one.title += ", random positions";
+    summaries.emplace_back("trained with random positions in ascending order");
     sources.emplace_back("Ruoss et al. 2023, arXiv:2305.16843");
   }
   one.enters = model::name(enters);
@@ -95,7 +95,7 @@ std::optional<std::string> unusable(const std::string& name, const Settings& set
 
 std::string file_name(const std::string& name) {
   std::string safe = name;
-  std::replace(safe.begin(), safe.end(), '/', ',');  // which no name has
+  std::replace(safe.begin(), safe.end(), '/', ',');  // no name contains a comma
   return safe;
 }
 

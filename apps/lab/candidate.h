@@ -1,10 +1,9 @@
-// What stands in --encodings: a name of the list, and how its positions are numbered in
-// training.
+// Entries of --encodings: a name of the list or a scheme, and the positions in training.
 //
-//   rotary           as the list has it
-//   rotary*3/none    a scheme of several (gnomon/model/scheme.h)
-//   rotary@random    trained on ids drawn from 0 to the longest length to be tested, ascending,
-//                    anew for every step; tested on 0, 1, 2, ... (Ruoss et al. 2023,
+//   rotary           an encoding of the list
+//   rotary*3/none    a scheme (gnomon/model/scheme.h)
+//   rotary@random    trained on ascending ids drawn from 0 to the longest tested length, new
+//                    ones in every step; tested on 0, 1, 2, ... (Ruoss et al. 2023,
 //                    arXiv:2305.16843)
 #pragma once
 
@@ -21,26 +20,25 @@ class Transformer;
 enum class Numbering { counted = 1, random };
 
 struct Candidate {
-  std::string name;    // as asked for
-  std::string scheme;  // what of it names encodings
+  std::string name;    // as given in --encodings
+  std::string scheme;  // the part of the name before @
   Numbering numbering = Numbering::counted;
-  std::string title = {}, enters = {}, summary = {}, source = {};  // in words
+  std::string title = {}, enters = {}, summary = {}, source = {};  // texts for the report
 };
-// Throws std::invalid_argument that lists the names when there is none such.
+// Throws std::invalid_argument with a list of the names if there is no such name.
 Candidate find_candidate(const std::string& name);
 
-// The list's usual settings of a name for the settings' model and training length.
+// The scheme of an entry, at the usual settings for the model and the training length.
 model::Encoding find_usual(const std::string& name, const Settings& settings);
 
-// A model whose encoding is made for windows of `tokens`; of random ids, for the longest that
-// is tested.
+// A model for windows of `tokens`. With random ids: for the longest tested length.
 Transformer transformer_for(const Settings& settings, const Candidate& candidate,
                             std::int64_t tokens, std::int64_t seed);
 
-// Why an encoding cannot take part with these settings; nothing where it can.
+// The reason why an encoding cannot take part with these settings. Empty if it can.
 std::optional<std::string> unusable(const std::string& name, const Settings& settings);
 
-// The name as a part of a file's.
+// The name as a part of a file name.
 std::string file_name(const std::string& name);
 
 }  // namespace gnomon::lab

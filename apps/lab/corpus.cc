@@ -26,7 +26,7 @@ constexpr Novel train_novels[] = {{"emma.txt", "Emma"},
 constexpr Novel validation_novel = {"persuasion.txt", "Persuasion"};
 constexpr Novel test_novel = {"northanger_abbey.txt", "Northanger Abbey"};
 
-// The shipped texts: beside an installed program, or where the build found them.
+// The folder of the shipped texts: beside an installed program, or in the source tree.
 fs::path novels_folder() {
   std::error_code ignored;
   const fs::path self = fs::read_symlink("/proc/self/exe", ignored);
@@ -36,7 +36,7 @@ fs::path novels_folder() {
   return fs::is_directory(installed, ignored) ? installed : fs::path(GNOMON_NOVELS);
 }
 
-// The file's bytes; throws with the reason.
+// Returns the bytes of the file. Throws with the reason.
 std::string read(const fs::path& path) {
   std::error_code error;
   if (fs::is_directory(path, error))
@@ -49,7 +49,7 @@ std::string read(const fs::path& path) {
   return bytes;
 }
 
-// Throws where the bytes are not a text to train on.
+// Throws if the bytes cannot be used as training text.
 void check_text(const std::string& path, const std::string& bytes, std::int64_t least) {
   if (bytes.empty()) refuse("lab", "a text must not be empty", path + ": 0 bytes");
   if (const std::size_t zero = bytes.find('\0'); zero != std::string::npos)
@@ -116,8 +116,8 @@ Corpus split_by_file(std::vector<Text> texts) {
   return corpus;
 }
 
-// Of each file the first 80 % train, the next 10 % validate, the last 10 % test; where several
-// files are small, their held-out parts are still whole stretches of one file each.
+// The first 80 % of each file train, the next 10 % validate, the last 10 % test. The held-out
+// parts of small files stay separate texts, so no window crosses two files.
 Corpus split_by_position(const std::vector<Text>& texts) {
   Corpus corpus;
   for (const Text& text : texts) {
@@ -153,10 +153,10 @@ std::int64_t segment_bytes(const Settings& settings) {
 Corpus load_corpus(const Settings& settings) {
   if (const TaskInfo& task = find_task(settings.task); has_examples(task.task)) {
     Corpus none;
-    none.source = "made-up examples: " + std::string(task.summary);
+    none.source = "synthetic examples: " + std::string(task.summary);
     none.split =
-        "by prompt: of sixteen prompts one tests, one validates and fourteen train, as a hash "
-        "of them says";
+        "by a hash of the prompt: of sixteen prompts, fourteen train, one validates and one "
+        "tests";
     return none;
   }
   if (settings.texts.empty()) return shipped();
@@ -170,13 +170,13 @@ Corpus load_corpus(const Settings& settings) {
   if (!holds(corpus.test, segment) || !holds(corpus.validation, least) ||
       !holds(corpus.train, least))
     refuse("lab",
-           "the tenth of a text that tests must hold a window of " +
+           "the test part, a tenth of the texts, must have a window of " +
                std::to_string(settings.longest()) +
-               " bytes and half of one before it, so a text needs some " +
-               std::to_string(10 * segment) + " bytes (or ask for shorter --eval-lengths)",
+               " bytes and half a window before it, about " + std::to_string(10 * segment) +
+               " bytes of text (or use shorter --eval-lengths)",
            std::to_string(Corpus::bytes(corpus.train) + Corpus::bytes(corpus.validation) +
                           Corpus::bytes(corpus.test)) +
-               " in all");
+               " bytes in total");
   return corpus;
 }
 

@@ -29,7 +29,8 @@ double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// What `work` returns, done in a child: its memory is then its own, and nothing of it stays.
+// Returns the result of `work`, executed in a child process, whose memory is separate and
+// released.
 template <typename Work>
 std::optional<std::vector<double>> in_child(Work&& work) {
   int ends[2];
@@ -73,7 +74,7 @@ double status(const std::string& key) {
 double step_seconds(const Settings& settings, const Corpus& corpus, const std::string& name) {
   TrainingRun run(settings, corpus, name, 1);
   const auto start = Clock::now();
-  double fastest = 1e9;  // what else the machine does only slows
+  double fastest = 1e9;  // other processes only slow a step down
   for (int n = 0; n < warm_steps + timed_steps && (n < 2 || since(start) < most_step_seconds);
        ++n) {
     const auto before = Clock::now();
@@ -88,7 +89,7 @@ std::vector<double> pass(const Settings& settings, const std::string& name,
                          std::int64_t tokens) {
   Transformer model = transformer_for(settings, find_candidate(name), tokens, 1);
   const at::Tensor window = at::zeros({1, tokens}, at::kLong);
-  std::ofstream("/proc/self/clear_refs") << 5;  // the peak begins here
+  std::ofstream("/proc/self/clear_refs") << 5;  // resets the peak
   const double before = status("VmRSS");
   const auto start = Clock::now();
   mean_loss(model->forward(window, {.visibility = visibility(settings)}), window).backward();
@@ -101,7 +102,7 @@ Json measure_cost(const Settings& settings, const Corpus& corpus,
                   const std::function<bool()>& stop) {
   Json all = Json::array();
   if (settings.device != "cpu") return all;
-  Settings of_a_few_steps = settings;  // no validation among them
+  Settings of_a_few_steps = settings;  // without validation
   of_a_few_steps.steps = 1000;
   std::vector<std::string> names{reference};
   for (const std::string& name : settings.encodings)
@@ -116,7 +117,7 @@ Json measure_cost(const Settings& settings, const Corpus& corpus,
     for (const std::int64_t tokens : memory_lengths) {
       if (stop()) return Json::array();
       if (tokens > 4096 && settings.preset != "full") break;
-      if (16 * seconds > most_pass_seconds) break;  // attention's time grows with the square
+      if (16 * seconds > most_pass_seconds) break;  // attention takes O(tokens^2)
       const auto found = in_child([&] { return pass(settings, name, tokens); });
       if (!found || found->size() != 2) break;
       one["memory"].push_back({{"tokens", tokens}, {"bytes", found->front()}});

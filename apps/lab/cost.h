@@ -1,6 +1,6 @@
-// What an encoding costs in a model of the settings: parameters of its own, the time of a
-// training step, the memory of one pass over a long window. Measured one encoding after
-// another, each in a process of its own, before anything trains.
+// The cost of an encoding in the model of the settings: its parameters, the time of a training
+// step, and the memory of one pass over a long window. Measured before the training, one
+// encoding after another, each in a separate process.
 #pragma once
 
 #include <functional>
@@ -10,20 +10,20 @@
 
 namespace gnomon::lab {
 
-// "none" first, then settings.encodings in their order:
+// Returns an object for "none" and then one for each of settings.encodings, in their order:
 //
 //   [{"encoding": "rotary", "step_seconds": the fastest of a few training steps,
-//     "memory": [{"tokens": 1024, "bytes": what a forward and backward pass over one window of
-//                 so many tokens takes beyond the model, at its peak}]}]
+//     "memory": [{"tokens": 1024, "bytes": peak memory of a forward and backward pass over one
+//                 window of this length, without the model}]}]
 //
-// Lengths of 1024, 4096 and, of preset full, 16384, as far as one pass takes some seconds.
-// Without "step_seconds" or "memory" where they could not be measured; empty on another device
-// than the CPU, or once `stop` says yes.
+// Lengths: 1024, 4096 and, with --preset full, 16384, if a pass takes at most a few seconds.
+// "step_seconds" and "memory" are absent if they could not be measured. Empty on another device
+// than the CPU, or if `stop` returns true.
 Json measure_cost(const Settings& settings, const Corpus& corpus,
                   const std::function<bool()>& stop);
 
-// Of assembled encodings: for each "name", "title", "position_parameters", "step_seconds",
-// "relative_step" (by that of none), "memory" with "extra_bytes" (beyond none).
+// For each assembled encoding: "name", "title", "position_parameters", "step_seconds",
+// "relative_step" (ratio to `none`), "memory" with "extra_bytes" (difference from `none`).
 Json cost_results(const Json& measured, const Json& encodings);
 
 }  // namespace gnomon::lab

@@ -29,8 +29,7 @@ std::vector<const Json*> runs_of(const Json& results, const Json& encoding) {
   return runs;
 }
 
-// The mean of curves of several seeds as a series, with one standard deviation to both sides
-// as its band.
+// The mean of the curves of several seeds as a series, with a band of one standard deviation.
 plot::Series spread(const std::string& name, Numbers x, const std::vector<Numbers>& curves) {
   plot::Series series{.name = name, .x = std::move(x), .y = {}};
   for (std::size_t i = 0; i < series.x.size(); ++i) {
@@ -60,7 +59,7 @@ std::string length_curves(const Json& results) {
   lines.x.ticks = numbers(results.at("settings").at("eval_lengths"));
   lines.rule = plot::Rule{lines.x.ticks.front(), "training length"};
   lines.solid = "whole context";
-  lines.dashed = "cut to the training length";
+  lines.dashed = "context cut to the training length";
   for (const Json& one : results.at("encodings")) {
     plot::Series whole{.name = one.at("title"), .x = {}, .y = {}}, cut = whole;
     cut.stroke = plot::Stroke::dashed;
@@ -83,14 +82,14 @@ std::string length_curves(const Json& results) {
 
 std::string position_curves(const Json& results) {
   const bool masked = results.at("settings").at("task") == "masked";
-  plot::LineChart lines =
-      chart(results, masked ? "place in the window (bytes)" : "context before the byte (bytes)",
-            metric(results));
+  plot::LineChart lines = chart(
+      results, masked ? "position in the window (bytes)" : "context before the byte (bytes)",
+      metric(results));
   lines.x.scale = plot::Scale::log2;
   lines.rule =
       plot::Rule{results.at("settings").at("train_length").get<double>(), "training length"};
   lines.solid = "whole context";
-  lines.dashed = "cut to the training length";
+  lines.dashed = "context cut to the training length";
   for (const Json& one : results.at("encodings")) {
     const auto runs = runs_of(results, one);
     std::vector<Numbers> whole, cut;
@@ -142,7 +141,7 @@ std::string example_curves(const Json& results, Answers answers) {
 std::string extension_curves(const Json& extension) {
   plot::LineChart lines{.series = {},
                         .x = {.title = "context length (bytes)", .scale = plot::Scale::log2},
-                        .y = {.title = "bits a byte"}};
+                        .y = {.title = "bits per byte"}};
   lines.x.ticks = numbers(extension.at("lengths"));
   lines.rule = plot::Rule{lines.x.ticks.front(), "training length"};
   lines.solid = "as trained, or after the fine-tune";
@@ -157,7 +156,7 @@ std::string extension_curves(const Json& extension) {
 }
 
 std::string training_curves(const Json& results) {
-  plot::LineChart lines = chart(results, "training step", "validation, bits each");
+  plot::LineChart lines = chart(results, "training step", "validation loss (bits per byte)");
   for (const Json& one : results.at("encodings")) {
     std::vector<Numbers> curves;
     Numbers steps;

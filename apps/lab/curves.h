@@ -1,4 +1,4 @@
-// The report's curves as Vega-Lite specs, from results.json alone.
+// The curves of the report as Vega-Lite specs, from results.json only.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace gnomon::lab {
 
-// Loss by context length, with the same model's loss on a cut context and bands over seeds.
+// Loss by context length and the loss with the cut context, with bands over seeds.
 std::string length_curves(const Json& results);
-// Loss by position in the longest window that each encoding has.
+// Loss by position, in the longest window of each encoding.
 std::string position_curves(const Json& results);
-// Of a task with examples: the share of right answers by length, beside chance.
+// Tasks with examples: the share of right answers by length, and chance.
 enum class Answers { whole = 1, bytes };
 std::string example_curves(const Json& results, Answers answers);
-// Of an entry of "extensions": loss by length of each method after its fine-tune, and without.
+// An entry of "extensions": loss by length of each method, without and after its fine-tune.
 std::string extension_curves(const Json& extension);
 // Validation loss by training step.
 std::string training_curves(const Json& results);

@@ -1,5 +1,5 @@
-// Random numbers from a key and a counter, without state to save: what a run draws is a
-// function of its seed and step, so a resumed run goes on alike.
+// Random numbers from a key and a counter, without state to save. The numbers of a run are a
+// function of its seed and step, so a resumed run gets the same numbers.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class Draws {
     for (const std::uint64_t part : key) state_ = mixed(state_ + part);
   }
   std::uint64_t next() { return mixed(state_ + counter_++); }
-  // 0 to count - 1; uneven by less than count / 2^64.
+  // 0 to count - 1. Deviates from the uniform distribution by less than count / 2^64.
   std::int64_t below(std::int64_t count) {
     return static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(count));
   }

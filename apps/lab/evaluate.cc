@@ -16,11 +16,11 @@ namespace {
 
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
-// Of each target of a segment: its bits, and 1 or 0 for whether it was the likeliest byte; NaN
-// where there is none to guess.
+// For each target of a segment: its bits, and 1 if it was the most likely byte, else 0. NaN if
+// the target is uncounted.
 struct Losses {
   std::vector<double> tail;    // predicted from the second half of a window
-  std::vector<double> window;  // from windows laid end to end; index modulo length = position
+  std::vector<double> window;  // from adjacent windows; index modulo length = position
   std::vector<double> right;   // of `tail`
 };
 
@@ -81,7 +81,7 @@ double mean_of_counted(const std::vector<double>& numbers) {
   return mean(counted);
 }
 
-// Sums over segments, place by place.
+// Sums over segments for each target.
 struct Places {
   std::vector<double> sums, counts;
 
@@ -96,7 +96,7 @@ struct Places {
   }
 };
 
-// What the segments gave at one length.
+// The results of the segments at one length.
 struct Sums {
   std::vector<double> tail_by_segment, window_by_segment, right_by_segment;
   Places tail, window;
@@ -110,8 +110,8 @@ struct Sums {
   }
 };
 
-// Stretches of positions, each about a ninth longer than the one before: six an octave, so
-// that each has many bytes and a logarithmic axis shows them evenly. Their bounds.
+// Bounds of ranges of positions. Each range is about a ninth longer than the previous one (six
+// per octave), so that each has many bytes and the spacing is even on a logarithmic axis.
 std::vector<std::size_t> stretches(std::size_t length) {
   std::vector<std::size_t> bounds{0};
   while (bounds.back() < length)
@@ -119,13 +119,13 @@ std::vector<std::size_t> stretches(std::size_t length) {
   return bounds;
 }
 
-// Loss by position in the longest windows, beside the cut context. A stretch without targets
-// has none.
+// Loss by position in the longest windows and with the cut context. NaN for a range without
+// targets.
 Json by_position(const Sums& longest, const Sums& cut, std::int64_t window_length) {
   const auto length = static_cast<std::size_t>(window_length);
   const std::vector<std::size_t> bounds = stretches(length);
-  // Where the longest that applies is shorter than the segment, its windows follow each other:
-  // they are folded onto one.
+  // If the longest applicable window is shorter than the segment, the segment has several
+  // windows, which are averaged.
   const auto mean_of = [&](const Places& places, std::size_t begin, std::size_t end) {
     double sum = 0, count = 0;
     for (std::size_t window = 0; window < places.sums.size(); window += length)
@@ -147,7 +147,7 @@ Json by_position(const Sums& longest, const Sums& cut, std::int64_t window_lengt
           {"cut_bits", cut_bits}};
 }
 
-// Nothing when stopped.
+// Empty if `stop` returns true.
 std::optional<Sums> sums_at(Transformer& model, const std::vector<Segment>& segments,
                             std::int64_t length, const Settings& settings,
                             const std::function<bool()>& stop) {
@@ -190,12 +190,14 @@ Json evaluate_windows(Transformer& model, const Settings& settings, const Corpus
   return {{"lengths", lengths}, {"by_position", by_position(*longest, *cut, longest_length)}};
 }
 
-// Lengths from and to, both included, and the settings' length that they lead up to.
+// Lengths `from` to `to`, both inclusive, and the length of settings.eval_lengths that they
+// lead to.
 struct Stretch {
   std::int64_t from, to, up_to;
 };
 
-// A quarter of the training length each, none across one of the lengths to test.
+// Stretches of a quarter of the training length. None contains lengths on both sides of an eval
+// length.
 std::vector<Stretch> length_stretches(const Settings& settings) {
   const std::int64_t width = std::max<std::int64_t>(1, settings.train_length / 4);
   std::vector<Stretch> all;
@@ -209,7 +211,7 @@ std::vector<Stretch> length_stretches(const Settings& settings) {
 }
 
 constexpr std::int64_t examples_at_once = 32;
-constexpr std::uint64_t test_seed = 0x74657374;  // its examples are the same for all runs
+constexpr std::uint64_t test_seed = 0x74657374;  // the same examples for all runs
 
 Json evaluate_examples(Transformer& model, const Settings& settings,
                        const std::function<bool()>& stop) {

@@ -26,11 +26,11 @@ constexpr ExtensionInfo list[] = {
 constexpr const char* control = "control";
 
 constexpr std::int64_t factor = 4, tune_divisor = 20;
-// Of the peak: training ends at a tenth of it, and steps are few.
+// Relative to the peak. Training ends at a tenth of the peak, and the fine-tune has few steps.
 constexpr double tune_rate = 0.3;
-constexpr std::uint64_t tune_seed = 1000;  // other windows than the training's
+constexpr std::uint64_t tune_seed = 1000;  // other windows than in training
 
-// The spec at a length to be read. Of these only dynamic NTK is a function of it.
+// The spec for a context of `length` bytes. Only dynamic NTK depends on `length`.
 model::Encoding stretched(const Rotary& rotary, const std::string& method, std::int64_t trained,
                           std::int64_t length) {
   if (method == "drope") return model::NoPosition{};
@@ -48,7 +48,7 @@ model::Encoding stretched(const Rotary& rotary, const std::string& method, std::
   return scaled;
 }
 
-// The weights of `from` under another encoding; neither has parameters of its own.
+// A model with the weights of `from` and another encoding. Both encodings have no parameters.
 Transformer with_encoding(Transformer& from, const Settings& settings,
                           const model::Encoding& encoding) {
   const at::NoGradGuard no_grad;
@@ -59,7 +59,7 @@ Transformer with_encoding(Transformer& from, const Settings& settings,
   return model;
 }
 
-// Bits at every length; empty when stopped.
+// Bits at every length. Empty if `stop` returns true.
 Json bits_at_lengths(Transformer& weights, const Rotary& rotary, const std::string& method,
                      const Settings& settings, const Corpus& corpus,
                      const std::function<bool()>& stop) {
@@ -123,7 +123,7 @@ const ExtensionInfo& find_extension(std::string_view name) {
     if (one.name == name) return one;
     names += (names.empty() ? "" : ", ") + std::string(one.name);
   }
-  refuse("lab", "--extend must be of " + names, name);
+  refuse("lab", "--extend must be one of " + names, name);
 }
 
 bool extends(const std::string& encoding) { return encoding == "rotary"; }
@@ -157,7 +157,7 @@ Json extension_results(const Json& encodings, const Json& runs) {
     if (seeds.empty()) continue;
     const Json& first = *seeds.front();
     Json rows = Json::array();
-    // `of`: the list of bits in the extension of a seed.
+    // `of` returns the list of bits in the extension of a seed.
     const auto add = [&](const std::string& method, const std::string& title, const char* stage,
                          auto&& of) {
       Json bits = Json::array(), deviations = Json::array();
@@ -197,7 +197,7 @@ Json extension_results(const Json& encodings, const Json& runs) {
 Json extension_answer(const Json& extensions) {
   Json sentences = Json::array();
   for (const Json& one : extensions) {
-    // At the length that the methods stretch to, or the longest there is.
+    // At the length that the methods are for, or at the longest length if that is shorter.
     const Json& lengths = one.at("lengths");
     std::size_t at = 0;
     while (at + 1 < lengths.size() &&
@@ -216,8 +216,9 @@ Json extension_answer(const Json& extensions) {
     const Json *without = best("without"), *after = best("after");
     if (!without || !after) continue;
     sentences.push_back(fmt::format(
-        "{} at {} bytes: {:.2f} bits as trained at {}; best without a fine-tune is {}, {:.2f}; "
-        "after {} steps of it {}, {:.2f}, where the same steps without scaling give {:.2f}.",
+        "{} at {} bytes: {:.2f} bits after training at {}; without a fine-tune, the best is {} "
+        "({:.2f}); after {} steps of fine-tuning, the best is {} ({:.2f}), and the same steps "
+        "without scaling give {:.2f}.",
         one.at("title").get<std::string>(), lengths[at].get<std::int64_t>(),
         bits(rows->front()), lengths[0].get<std::int64_t>(),
         without->at("title").get<std::string>(), bits(*without),

@@ -74,7 +74,7 @@ struct AddAndNorm : Function<AddAndNorm> {
   }
 };
 
-// LibTorch's own node for it makes the gradient of weight^T, which must then be copied.
+// LibTorch's own node computes the gradient of weight^T, which must then be copied.
 struct Project : Function<Project> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& weight) {
@@ -119,7 +119,7 @@ struct MeanCrossEntropy : Function<MeanCrossEntropy> {
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const at::Tensor grad = context->get_saved_variables()[0];
-    const bool last = grads[0].item<float>() == 1;  // nothing was made of the loss
+    const bool last = grads[0].item<float>() == 1;  // the loss is the root of the backward pass
     return {last ? grad : grad * grads[0], {}};
   }
 };

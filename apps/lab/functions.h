@@ -1,6 +1,6 @@
-// The pieces of the lab's Transformer that are memory's work, each one function with its
-// gradient: what LibTorch does in several passes and several nodes of a graph. Tensors of float
-// on the CPU go through kernels.h; all others through LibTorch's operators, which say the same.
+// The memory-bound parts of the lab's Transformer, each as one function with its gradient
+// instead of several operators and nodes of a graph. Float tensors on the CPU run on the
+// kernels of kernels.h. Other tensors run on LibTorch's operators, with the same results.
 //
 // Letters: N rows (windows times bytes), C and D numbers in a row.
 #pragma once
@@ -12,8 +12,8 @@ namespace gnomon::lab {
 // weight[ids]: ids [N] int64, weight [V, C]; returns [N, C].
 at::Tensor rows_of(const at::Tensor& weight, const at::Tensor& ids);
 
-// The residual sum x + added and its layer norm, all [N, C]. `added` may be undefined: x is the
-// sum then.
+// The residual sum x + added and its layer norm, all [N, C]. If `added` is undefined, the sum
+// is x.
 struct NormedSum {
   at::Tensor sum, normed;
 };
@@ -26,7 +26,7 @@ at::Tensor project(const at::Tensor& x, const at::Tensor& weight);
 // project(gelu(project(x, in)), out): in [D, C], out [C, D].
 at::Tensor feed_forward(const at::Tensor& x, const at::Tensor& in, const at::Tensor& out);
 
-// The mean cross-entropy in nats of logits [N, C] and targets [N] int64: a scalar.
+// Returns the mean cross entropy in nats of logits [N, C] and targets [N] int64, a scalar.
 at::Tensor mean_cross_entropy(const at::Tensor& logits, const at::Tensor& targets);
 
 }  // namespace gnomon::lab

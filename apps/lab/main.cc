@@ -1,5 +1,5 @@
-// gnomon-lab: what `gnomon lab` runs. A program of its own, so that `gnomon` starts without
-// LibTorch.
+// gnomon-lab, the program that `gnomon lab` runs. It is a separate program, so that `gnomon`
+// does not require LibTorch.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -47,16 +47,15 @@ int main(int argc, char** argv) {
   try {
     return lab(argc, argv);
   } catch (const std::invalid_argument& error) {
-    // One line each, where several texts were refused.
+    // One line for each rejected text.
     std::string lines = error.what();
     for (std::size_t at = 0; (at = lines.find('\n', at)) != std::string::npos; at += 9)
       lines.replace(at, 1, "\ngnomon: ");
     fmt::print(stderr, "gnomon: {}\n", lines);
     return 2;
   } catch (const std::exception& error) {
-    const std::string what = error.what();  // LibTorch's have a stack trace below
-    fmt::print(stderr, "gnomon: [lab] must be able to go on, got {}\n",
-               what.substr(0, what.find('\n')));
+    const std::string what = error.what();  // LibTorch appends a stack trace
+    fmt::print(stderr, "gnomon: [lab] unexpected error: {}\n", what.substr(0, what.find('\n')));
     return 2;
   }
 }

@@ -63,7 +63,7 @@ void Norm(Rows rows, const float* x, const float* added, const float* gain, cons
   });
 }
 
-// gain_sum, shift_sum: [C], added to.
+// gain_sum, shift_sum: [C]. The sums are added to them.
 HWY_INLINE void NormRowBackward(std::int64_t width, const float* HWY_RESTRICT sum, float mean,
                                 float inverse, const float* HWY_RESTRICT gain,
                                 const float* HWY_RESTRICT normed_grad, const float* sum_grad,

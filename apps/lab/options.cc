@@ -20,23 +20,23 @@ namespace {
 
 constexpr const char* help = R"(Usage: gnomon lab [TEXT...] [options]
 
-Which position encoding suits my text, and how far past its training length does
-it hold? Trains one small Transformer per encoding from the same weights on the
-same batches, tests each far beyond its training length, writes a report.
-Without TEXT: Jane Austen's novels.
+Compares position encodings on TEXT: which one predicts it best, and how far
+beyond its training length each one holds. Trains one small Transformer per
+encoding from the same weights on the same batches, tests each far beyond the
+training length, and writes a report. Without TEXT: Jane Austen's novels.
 
   --encodings A,B,..   none,sinusoidal,learned,rotary,alibi,t5, .. or all; A+B
                        for both, A*3/B by layers, A@random for random positions
   --task NAME          text, masked (text), copy, reverse, addition, recall
-  --extend M,..        then stretch rotary: linear,ntk,dynamic-ntk,yarn,drope
+  --extend M,..        then extend rotary: linear,ntk,dynamic-ntk,yarn,drope
   --preset NAME        default (minutes) or full (3 seeds, an hour)
-  --train-length N     bytes in a training window (128); of tasks letters (20)
-  --eval-lengths A,..  lengths to test (1, 2, 4, 8 x the training one)
-  --layers --width --heads N    the Transformer (4, 128, 4)
+  --train-length N     bytes of a training window (128); letters of a task (20)
+  --eval-lengths A,..  lengths to test (1, 2, 4, 8 x the training length)
+  --layers --width --heads N    size of the Transformer (4, 128, 4)
   --seeds N  --batch N --learning-rate R
-  --steps N | --minutes M       how long to train, equally for every encoding
-  --device cpu|cuda    --jobs N (runs at the same time; the cores)
-  --out DIR (report)   --resume (go on where a stopped run left off)  --json
+  --steps N | --minutes M       training budget, equal steps for every encoding
+  --device cpu|cuda    --jobs N (runs at the same time; default: cores)
+  --out DIR (report)   --resume (continue a stopped run)  --json
 
 Example: gnomon lab --encodings rotary,alibi --minutes 2 --out /tmp/report
 )";
@@ -48,11 +48,11 @@ struct Preset {
 };
 constexpr Preset presets[] = {{"default", 1, 600, 48, 6.5}, {"full", 3, 1200, 96, 58}};
 
-// What a task's lengths, batches and steps are where nothing is said. Examples are a third of a
-// window of text, and need more of them.
+// The defaults of a task for lengths, batches and steps. Examples are a third as long as a
+// window of text, and more steps are required.
 struct Usual {
-  std::int64_t train_length, batch, steps;  // steps: times the preset's
-  std::vector<std::int64_t> times;          // lengths to test by the training one
+  std::int64_t train_length, batch, steps;  // steps: a factor on the steps of the preset
+  std::vector<std::int64_t> times;          // eval lengths, relative to train_length
 };
 Usual usual(Task task) {
   if (has_examples(task)) return {20, 48, 4, {2, 4}};
@@ -78,15 +78,15 @@ void check_lengths_of_text(const Settings& s) {
   need(s.train_length % 2 == 0, "--train-length must be even", s.train_length);
   for (std::int64_t length : s.eval_lengths) {
     need(length % 2 == 0, "--eval-lengths must be even", length);
-    need(s.longest() % length == 0, "--eval-lengths must divide the longest of them", length);
+    need(s.longest() % length == 0, "each of --eval-lengths must divide the longest", length);
   }
 }
 
 void check_lengths_of_examples(const Settings& s, Task task) {
-  if (!s.texts.empty()) refuse("lab", "--task " + s.task + " reads no text", s.texts[0]);
+  if (!s.texts.empty()) refuse("lab", "--task " + s.task + " must have no TEXT", s.texts[0]);
   if (const auto most = longest_example(task); most && s.longest() > *most)
     refuse("lab",
-           "--task " + s.task + " has at most " + std::to_string(*most) + " " +
+           "lengths of --task " + s.task + " must be at most " + std::to_string(*most) + " " +
                std::string(find_task(s.task).unit),
            s.longest());
 }
@@ -96,7 +96,7 @@ void check(const Settings& s) {
   need(s.train_length >= 1, "--train-length must be positive", s.train_length);
   need(s.train_length <= 65536, "--train-length must be at most 65536", s.train_length);
   for (std::int64_t length : s.eval_lengths)
-    need(length >= s.train_length, "--eval-lengths must not be below the training length",
+    need(length >= s.train_length, "--eval-lengths must be at least the training length",
          length);
   if (has_examples(task))
     check_lengths_of_examples(s, task);
@@ -106,7 +106,7 @@ void check(const Settings& s) {
   need(s.heads >= 1 && s.heads <= 128, "--heads must be 1 to 128", s.heads);
   need(s.width >= 8 && s.width <= 4096, "--width must be 8 to 4096", s.width);
   need(s.width % (2 * s.heads) == 0,
-       "--width must be a multiple of twice --heads, so that head vectors have pairs", s.width);
+       "--width must be a multiple of twice --heads, because rotary requires pairs", s.width);
   need(s.seeds >= 1 && s.seeds <= 100, "--seeds must be 1 to 100", s.seeds);
   need(s.steps >= 1, "--steps must be at least 1", s.steps);
   need(s.batch >= 1 && s.batch <= 4096, "--batch must be 1 to 4096", s.batch);
@@ -115,14 +115,14 @@ void check(const Settings& s) {
   for (const std::string& name : s.encodings) find_candidate(name);
   for (const std::string& name : s.extend) find_extension(name);
   if (!s.extend.empty()) {
-    if (task != Task::text) refuse("lab", "--extend is for --task text", s.task);
+    if (task != Task::text) refuse("lab", "--extend requires --task text", s.task);
     if (std::none_of(s.encodings.begin(), s.encodings.end(), extends))
-      refuse("lab", "--extend needs rotary among --encodings", "none");
+      refuse("lab", "--extend requires rotary in --encodings", "none");
   }
   if (s.device != "cpu" && s.device != "cuda")
     refuse("lab", "--device must be cpu or cuda", s.device);
   if (s.device == "cuda" && !torch::cuda::is_available())
-    refuse("lab", "--device cuda needs a GPU and a LibTorch built for it", "none");
+    refuse("lab", "--device cuda requires a GPU and a LibTorch built for CUDA", "none");
 }
 
 std::vector<std::string> encoding_names(const std::string& list) {
@@ -133,7 +133,7 @@ std::vector<std::string> encoding_names(const std::string& list) {
   }
   for (const std::string& name : split(list))
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  if (names.empty()) refuse("lab", "--encodings must name at least one", "none");
+  if (names.empty()) refuse("lab", "--encodings must have at least one name", "none");
   return names;
 }
 
@@ -198,7 +198,7 @@ Options parse_options(int argc, char** argv) {
   double minutes = 0;
 
   CLI::App app;
-  app.set_help_flag();  // the text above is written by hand to fit a screen
+  app.set_help_flag();  // the help text above is written to fit a screen
   bool wants_help = false;
   app.add_flag("-h,--help", wants_help);
   std::vector<std::pair<const char*, CLI::Option*>> settings_options;
@@ -250,7 +250,7 @@ Options parse_options(int argc, char** argv) {
   s.steps = *steps_given ? steps : preset->steps * task.steps;
   s.eval_segments = preset->segments;
   if (*minutes_given) {
-    if (*steps_given) refuse("lab", "give --steps or --minutes, not both", "both");
+    if (*steps_given) refuse("lab", "--steps and --minutes must not both be given", "both");
     if (!(minutes > 0)) refuse("lab", "--minutes must be positive", minutes);
     options.minutes = minutes;
     options.steps_follow_minutes = true;
@@ -289,7 +289,7 @@ Settings resumed_settings(const Options& options, const Settings& stored) {
   const Json asked = to_json(options.settings), begun = to_json(stored);
   for (const std::string& key : options.given)
     if (asked.at(key) != begun.at(key))
-      refuse("lab", "--resume goes on with " + key + " " + begun.at(key).dump(),
+      refuse("lab", "--resume requires " + key + " " + begun.at(key).dump(),
              asked.at(key).dump());
   return stored;
 }

@@ -1,4 +1,4 @@
-// What the lab was asked to do. Presets fill what the command line leaves open.
+// The options of the lab. Presets give values for options that the command line omits.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@ namespace gnomon::lab {
 
 using Json = nlohmann::ordered_json;
 
-// Everything that decides the numbers of a run, and nothing else: two runs with equal settings
-// on equal texts give equal results. Kept as settings.json beside the results.
+// All settings that the results of a run depend on, and nothing else: two runs with equal
+// settings and equal texts give equal results. Stored as settings.json beside the results.
 struct Settings {
   std::string preset = "default";
   std::string task = "text";
   std::vector<std::string> encodings;
   std::vector<std::string> extend;  // methods, for rotary
   std::vector<std::string> texts;   // empty: the shipped novels
-  // Lengths count bytes of text, or what the task's examples have (find_task says).
+  // Lengths in bytes of text, or in the unit of the task's examples (find_task).
   std::int64_t train_length = 128;
   std::vector<std::int64_t> eval_lengths;  // ascending, the first is train_length
   std::int64_t layers = 4, width = 128, heads = 4;
@@ -28,8 +28,8 @@ struct Settings {
   std::int64_t steps = 0;
   std::int64_t batch = 16;  // windows or examples in a step
   double learning_rate = 2e-3;
-  // Stretches of test text, each as long as the longest length; or half the examples of each
-  // stretch of lengths.
+  // Number of test segments, each as long as the longest length; or half the number of examples
+  // in each stretch of lengths.
   std::int64_t eval_segments = 48;
   std::string device = "cpu";
 
@@ -42,23 +42,23 @@ Settings settings_from_json(const Json& json);
 
 struct Options {
   Settings settings;
-  // The most minutes to spend; steps are lowered to fit, equally for every encoding. From the
-  // preset or --minutes; nothing once --steps was given.
+  // The time limit in minutes, from the preset or --minutes. The steps are lowered to fit,
+  // equally for every encoding. Empty if --steps was given.
   std::optional<double> minutes;
   bool steps_follow_minutes = false;  // --minutes: also raise the steps to fill the time
   std::string out = "report";
   bool resume = false;
   bool json = false;
-  std::vector<std::string> given;  // the keys of `settings` that the command line named
+  std::vector<std::string> given;  // the keys of `settings` in the command line
   int jobs = 0;                    // runs at the same time, each on one thread
 };
 
-// Parses and checks the command line. On --help prints and exits 0; bad usage throws
-// std::invalid_argument.
+// Parses and checks the command line. --help prints the help and exits with status 0. Throws
+// std::invalid_argument for bad usage.
 Options parse_options(int argc, char** argv);
 
-// The settings that --resume goes on with. Throws where the command line named a setting and
-// gave it another value than the run was begun with.
+// The settings for --resume. Throws if the command line gives a setting another value than the
+// stored run has.
 Settings resumed_settings(const Options& options, const Settings& stored);
 
 }  // namespace gnomon::lab

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t table_side = 128, similarity_side = 64, bias_points = 256;
 
-// A matrix [rows, columns] with at most `most` of each, by picking evenly.
+// A matrix [rows, columns], reduced to at most `most` rows and columns at regular intervals.
 template <typename At>
 Json picked(std::int64_t rows, std::int64_t columns, std::int64_t most, At&& at) {
   const std::int64_t row_step = std::max<std::int64_t>(1, (rows + most - 1) / most);
@@ -26,7 +26,7 @@ Json picked(std::int64_t rows, std::int64_t columns, std::int64_t most, At&& at)
   return {{"row_step", row_step}, {"column_step", column_step}, {"values", matrix}};
 }
 
-// The score of an all-ones query with an all-ones key, relative to distance 0.
+// The score of a query and a key of ones by distance, relative to distance 0.
 Json rotary_decay(const RotaryTable& table, std::int64_t length) {
   Json distances = Json::array(), scores = Json::array();
   const auto cos = table.cos();
@@ -44,7 +44,7 @@ Json bias_by_distance(const BiasForm& form, std::int64_t length) {
   const std::int64_t head_count = heads(form);
   std::vector<double> row(static_cast<std::size_t>(head_count * length));
   const View<double, 3> matrix(row.data(), {head_count, 1, length});
-  dense(form, length - 1, matrix);  // the last query against every key before it
+  dense(form, length - 1, matrix);  // the last query with every key before it
   const std::int64_t step = std::max<std::int64_t>(1, length / bias_points);
   Json distances = Json::array(), values = Json::array();
   for (std::int64_t d = 0; d < length; d += step) distances.push_back(d);
@@ -60,7 +60,7 @@ Json bias_by_distance(const BiasForm& form, std::int64_t length) {
 
 namespace {
 
-// What a module makes of the positions before `length`.
+// The plan of a module for the positions before `length`.
 LayerPlan lowered_of(const libtorch::PositionEncoding& position, std::int64_t length) {
   std::vector<at::Tensor> here;
   std::vector<View<const float, 2>> values;

@@ -26,7 +26,7 @@ void keep_freed_memory() {
   constexpr int never = 1 << 30;
   mallopt(M_MMAP_THRESHOLD, never);
   mallopt(M_TRIM_THRESHOLD, never);
-  mallopt(M_ARENA_MAX, 1);  // other arenas are cut up into 64 MB, and those are handed back
+  mallopt(M_ARENA_MAX, 1);  // other arenas consist of 64 MB heaps, which are returned
 #endif
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 std::atomic<Products> chosen{Products::fastest};
 
-// Nothing where the tensor is none that AMX multiplies.
+// The tensor as a factor for AMX. Empty if AMX does not support it.
 std::optional<amx::Factor> factor(const at::Tensor& x, std::int64_t summed) {
   if (!x.device().is_cpu() || x.scalar_type() != at::kFloat) return {};
   if (x.stride(summed) == 1)

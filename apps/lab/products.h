@@ -1,4 +1,4 @@
-// The products of the linear layers: what nearly all of a training step's arithmetic is.
+// The products of the linear layers, which are nearly all of the arithmetic of a training step.
 #pragma once
 
 #include <torch/types.h>
@@ -6,13 +6,13 @@
 namespace gnomon::lab {
 
 enum class Products {
-  fastest = 1,  // on AMX where the processor has it (products_amx.h), else as below
-  blas,         // LibTorch's own, in float
+  fastest = 1,  // AMX if the processor has it (products_amx.h), else blas
+  blas,         // the BLAS of LibTorch, in float
 };
-// For all threads. The fastest unless something else is said.
+// Sets the implementation for all threads. Default: fastest.
 void set_products(Products products);
 
-// a b: matrices of which one axis is contiguous, such as transposed ones.
+// a b. One axis of each matrix is contiguous, so transposed matrices are possible.
 at::Tensor product(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace gnomon::lab

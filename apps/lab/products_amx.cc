@@ -1,9 +1,9 @@
-// A tile of a is 16 rows of 32 numbers; a tile of b is 16 pairs of rows, each 16 columns of two
-// numbers. The high and the low tile of the same numbers lie after each other.
+// A tile of a is 16 rows of 32 numbers. A tile of b is 16 pairs of rows, with 16 columns of two
+// numbers each. The high tile and the low tile of the same numbers are adjacent in memory.
 #include "apps/lab/products_amx.h"
 
 #if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
-// GCC's own headers begin with vectors that are not set (its bug 105593).
+// GCC's headers use uninitialized vectors (GCC bug 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
@@ -25,15 +25,16 @@ constexpr std::int64_t tile = 16, depth = 32;      // rows or columns; numbers s
 constexpr std::int64_t tile_words = tile * depth;  // bfloat16 in a tile: 1 KB
 constexpr std::int64_t block_rows = 128;           // of a, packed and multiplied at a time
 constexpr std::int64_t block_columns = 128;        // of b, packed at a time
-constexpr std::int64_t longest_sum = 512;          // then c is added to
+constexpr std::int64_t longest_sum = 512;          // then the sum is added to c
 
 template <typename T>
 using Scratch = gnomon::internal::ScratchPool<T>;
 
 std::int64_t up(std::int64_t count, std::int64_t to) { return (count + to - 1) / to * to; }
 
-// High and low halves of 16 pairs of floats, as bfloat16, the first of a pair in the lower 16
-// bits. Both round to nearest: half a unit of the last place kept is added, the rest cut off.
+// The high and low halves of 16 pairs of floats, as bfloat16. The first number of a pair is in
+// the lower 16 bits. Both are rounded to nearest: half a unit of the last kept place is added,
+// then the other places are cut off.
 struct Halves {
   __m512i high, low;
 };
@@ -56,7 +57,7 @@ GNOMON_AMX inline __mmask16 first_of(std::int64_t count) {
   return static_cast<__mmask16>((1u << std::clamp<std::int64_t>(count, 0, 16)) - 1);
 }
 
-// 16 x 16 words of 32 bits.
+// Transposes 16 x 16 words of 32 bits.
 GNOMON_AMX inline void transpose(__m512i* x) {
   __m512i y[16];
 #pragma GCC unroll 8
@@ -93,12 +94,12 @@ GNOMON_AMX void transpose_tile(std::uint16_t* words) {
   for (int i = 0; i < 16; ++i) _mm512_storeu_si512(words + i * depth, x[i]);
 }
 
-// Where the pairs of a tile lie: in a row of a, in a column of b.
+// The direction of the pairs in a tile: along a row of a, or along a column of b.
 enum class Pairs { along_row = 1, along_column };
 
-// The tile at `from`, of which `summed` x `others` numbers are there; high part, then low part.
-// Of 32 numbers that are summed over, number p is paired with number p + 16: then none changes
-// places within its row of memory.
+// Packs the tile at `from`, with `summed` x `others` valid numbers, into a high tile and a low
+// tile. Of 32 summed numbers, number p forms a pair with number p + 16, so that no number moves
+// within its row of memory.
 GNOMON_AMX void pack_tile(Pairs pairs, Order order, const float* from, std::int64_t row,
                           std::int64_t summed, std::int64_t others, std::uint16_t* to) {
   const bool in_rows = order == Order::summed_last;
@@ -120,8 +121,8 @@ GNOMON_AMX void pack_tile(Pairs pairs, Order order, const float* from, std::int6
   }
 }
 
-// Tiles of `others` x `summed` numbers, a row of tiles after the other; made in the order in
-// which the numbers lie in memory.
+// Packs `others` x `summed` numbers into tiles, row of tiles after row of tiles, in the order
+// of the source memory.
 GNOMON_AMX void pack(Pairs pairs, const Factor& x, std::int64_t other, std::int64_t others,
                      std::int64_t first, std::int64_t summed, std::uint16_t* to) {
   const std::int64_t steps = up(summed, depth) / depth;
@@ -149,8 +150,8 @@ struct alignas(64) TileShapes {
   std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 
-// c, 2 x 2 tiles, from `steps` tiles of each of two rows of tiles of a and of b, which are
-// `row_words` apart.
+// Computes 2 x 2 tiles of c from two rows of tiles of a and two rows of tiles of b, with
+// `steps` tiles each. `row`: the distance of rows of c, in floats.
 GNOMON_AMX void multiply_tiles(std::int64_t steps, const std::uint16_t* a,
                                const std::uint16_t* b, float* c, std::int64_t row, bool add) {
   const std::int64_t next = steps * 2 * tile_words;
@@ -208,7 +209,7 @@ GNOMON_AMX void transpose_matrix(std::int64_t m, std::int64_t n, const float* fr
     }
 }
 
-// multiply_tiles where c has fewer than 32 rows or columns left.
+// multiply_tiles if c has fewer than 32 rows or columns left.
 GNOMON_AMX void multiply_edge(std::int64_t steps, const std::uint16_t* a,
                               const std::uint16_t* b, float* c, std::int64_t row,
                               std::int64_t rows, std::int64_t columns, bool add) {
@@ -262,7 +263,7 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const Factor& a, c
               float* c) {
   if (!k) return void(std::fill_n(c, m * n, 0.0f));
   if (a.order == Order::summed_first && b.order == Order::summed_first && m > n) {
-    // One of the two has to be transposed on the way: the narrower one.
+    // One of the factors is transposed when it is packed. The swap makes it the narrower one.
     const Scratch<float> transposed(1, m * n);
     multiply(n, m, k, b, a, transposed.at(0));
     return transpose_matrix(m, n, transposed.at(0), c);
@@ -272,7 +273,7 @@ void multiply(std::int64_t m, std::int64_t n, std::int64_t k, const Factor& a, c
   const Scratch<std::uint16_t> packed_b(1, words(n));
   std::uint16_t* const right = packed_b.at(0);
   const std::int64_t blocks = (m + block_rows - 1) / block_rows;
-  // A thread's own stays in its cache.
+  // The scratch memory of a thread stays in its cache.
   Scratch<std::uint16_t> pool(std::min<std::int64_t>(blocks, threads()),
                               words(std::min(m, block_rows)));
   for (std::int64_t l = 0; l < k; l += longest) {

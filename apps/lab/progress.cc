@@ -130,7 +130,7 @@ std::string Progress::text(const Line& one) const {
                 one.rate
           : 0;
   return head + (live_ ? bar(share) + " " : "") +
-         fmt::format("{:3.0f}%  {:.3f} bits a byte  {:>6.0f} bytes/s  {} left", 100 * share,
+         fmt::format("{:3.0f}%  {:.3f} bits per byte  {:>6.0f} bytes/s  {} left", 100 * share,
                      one.bits, one.rate, duration(left));
 }
 
@@ -140,7 +140,8 @@ void Progress::draw() {
   const std::size_t columns = known ? size.ws_col : 80;
   if (drawn_) fmt::print(stream_, "\x1b[{}A", drawn_);
   for (const Line& one : lines_) {
-    // Cut to the width, counting characters (the bar's take three bytes each).
+    // Cuts the line to the width in characters. The characters of the bar have three bytes
+    // each.
     std::string shown;
     std::size_t characters = 0;
     for (const char c : text(one)) {

@@ -1,5 +1,5 @@
-// What the lab says while it works: a live line per encoding on a terminal, plain lines
-// otherwise. Any thread may report; one thread draws.
+// Progress output: a live line for each encoding on a terminal, plain lines otherwise.
+// Thread-safe: any thread may report, and one thread draws.
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@ class Progress {
   void testing(const std::string& encoding, std::int64_t seed);
   // `outcome`: a few words, such as the losses.
   void finished(const std::string& encoding, std::int64_t seed, const std::string& outcome);
-  // A line of its own, above the live ones.
+  // Prints a separate line above the live lines.
   void note(const std::string& text);
 
  private:
@@ -42,8 +42,8 @@ class Progress {
 
   Line& line(const std::string& encoding);
   std::string text(const Line& line) const;
-  void draw();            // the live lines, over the ones before
-  void print_training();  // a plain line for each run in training
+  void draw();            // draws the live lines over the previous ones
+  void print_training();  // prints a plain line for each run in training
   void loop();
 
   const Settings& settings_;

@@ -20,14 +20,14 @@
 namespace gnomon::lab {
 namespace {
 
-void add_extensions(plot::Page& page, const Json& results) {
+void add_extensions(plot::HtmlPage& page, const Json& results) {
   if (results.at("extensions").empty()) return;
-  page.heading("Stretched after training");
+  page.heading("Longer context after training");
   for (const Json& one : results.at("extensions")) {
     page.figure({.id = "extension-" + text(one.at("name")),
-                 .title = text(one.at("title")) + ", stretched",
-                 .caption = "The trained model with its frequencies scaled or its positions "
-                            "dropped, before and after a short fine-tune.",
+                 .title = text(one.at("title")) + ", longer context",
+                 .caption = "The trained model with scaled frequencies or without positions, "
+                            "before and after a short fine-tune.",
                  .spec = extension_curves(one)});
     page.table(extension_table(one));
   }
@@ -47,45 +47,43 @@ plot::Matrix matrix(const Json& rows) {
   return matrix;
 }
 
-// Every picture that a run's "picture" holds.
-void add_pictures(plot::Page& page, const Json& picture, std::size_t name) {
+// Adds the charts of a run's "picture".
+void add_pictures(plot::HtmlPage& page, const Json& picture, std::size_t name) {
   if (picture.contains("table"))
     page.figure({.id = fmt::format("table-{}", name),
-                 .title = "The table",
-                 .caption = "What is added to the embeddings: one row a position.",
+                 .title = "Position table",
+                 .caption = "The vectors added to the embeddings, one row per position.",
                  .spec = plot::table_picture(
                      {.values = matrix(picture["table"]["values"]),
                       .rows = steps("position", picture["table"], "row_step"),
                       .columns = steps("channel", picture["table"], "column_step")})});
   if (picture.contains("similarity"))
-    page.figure(
-        {.id = fmt::format("similarity-{}", name),
-         .title = "Similarity of every two positions",
-         .caption =
-             "Cosine of their rows of the table. Bands along the diagonal: nearness shows.",
-         .spec = plot::similarity_picture(
-             {.values = matrix(picture["similarity"]["values"]),
-              .positions = steps("position", picture["similarity"], "row_step"),
-              .title = "cosine",
-              .range = plot::Range{-1, 1}})});
+    page.figure({.id = fmt::format("similarity-{}", name),
+                 .title = "Similarity of positions",
+                 .caption =
+                     "Cosine of two rows of the table. Bands along the diagonal show that near "
+                     "positions have similar rows.",
+                 .spec = plot::similarity_picture(
+                     {.values = matrix(picture["similarity"]["values"]),
+                      .positions = steps("position", picture["similarity"], "row_step"),
+                      .title = "cosine",
+                      .range = plot::Range{-1, 1}})});
   if (picture.contains("rotary"))
     page.figure({.id = fmt::format("rotary-{}", name),
                  .title = "Score by distance",
-                 .caption =
-                     "An all-ones query with an all-ones key, turned by their positions, "
-                     "relative to distance 0.",
+                 .caption = "Score of a query and a key of ones, relative to distance 0.",
                  .spec = plot::rotary_picture({.distances = picture["rotary"]["distances"],
                                                .all_ones = picture["rotary"]["scores"]})});
   if (picture.contains("bias"))
     page.figure({.id = fmt::format("bias-{}", name),
                  .title = "Bias by distance",
-                 .caption = "What each head adds to the score of a key so many bytes back.",
+                 .caption = "Bias of each head by distance in bytes.",
                  .spec = plot::bias_picture({.distances = picture["bias"]["distances"],
                                              .values = matrix(picture["bias"]["heads"])})});
 }
 
-void add_encodings(plot::Page& page, const Json& results) {
-  page.heading("The encodings as they were used");
+void add_encodings(plot::HtmlPage& page, const Json& results) {
+  page.heading("The trained encodings");
   std::size_t number = 0;
   for (const Json& one : results.at("encodings")) {
     ++number;
@@ -103,7 +101,7 @@ void add_encodings(plot::Page& page, const Json& results) {
   }
 }
 
-void add_settings(plot::Page& page, const Json& results) {
+void add_settings(plot::HtmlPage& page, const Json& results) {
   const Json& s = results.at("settings");
   const auto number = [&](const char* key) { return grouped(s.at(key)); };
   page.heading("Settings");
@@ -134,76 +132,78 @@ void add_settings(plot::Page& page, const Json& results) {
   if (!texts.rows.empty()) page.table(texts);
   const Json& machine = results.at("machine");
   page.heading("Machine and timings");
-  page.definitions(
-      {{"Processor", fmt::format("{}, {} cores", text(machine.at("processor")),
-                                 machine.at("cores").get<int>())},
-       {"Device", text(machine.at("device")) + ", " + text(machine.at("isa"))},
-       {"LibTorch", text(machine.at("libtorch"))},
-       {"Products of matrices", text(machine.at("products"))},
-       {"Time since it was last started", duration_in_words(results.at("seconds"))}});
+  page.definitions({{"Processor", fmt::format("{}, {} cores", text(machine.at("processor")),
+                                              machine.at("cores").get<int>())},
+                    {"Device", text(machine.at("device")) + ", " + text(machine.at("isa"))},
+                    {"LibTorch", text(machine.at("libtorch"))},
+                    {"Matrix products", text(machine.at("products"))},
+                    {"Time since the last start", duration_in_words(results.at("seconds"))}});
   if (!results.at("encodings").empty()) page.table(timings_table(results));
 }
 
-void add_text_findings(plot::Page& page, const Json& results) {
-  page.figure({.id = "lengths",
-               .title = "How far each encoding holds",
-               .caption =
-                   "Loss on the same test bytes at every context length; lower is better. "
-                   "A line that leaves its dashed one upwards has lost by the longer "
-                   "context, one below it has gained.",
-               .spec = length_curves(results)});
+void add_text_findings(plot::HtmlPage& page, const Json& results) {
+  page.figure(
+      {.id = "lengths",
+       .title = "Loss by context length",
+       .caption =
+           "Loss on the same test bytes at every context length; lower is better. "
+           "Dashed: the context is cut to the training length. If the solid line is above "
+           "the dashed line, the longer context increases the loss; if it is below, the "
+           "longer context decreases the loss.",
+       .spec = length_curves(results)});
   page.table(summary_table(results));
-  page.heading("Where in the window");
-  page.figure({.id = "positions",
-               .title = "Loss by position",
-               .caption = "In the longest window that the encoding has, mean over all windows.",
-               .spec = position_curves(results)});
+  page.heading("Position in the window");
+  page.figure(
+      {.id = "positions",
+       .title = "Loss by position",
+       .caption =
+           "Mean over all windows of the longest length for which the encoding has positions.",
+       .spec = position_curves(results)});
 }
 
-void add_example_findings(plot::Page& page, const Json& results) {
+void add_example_findings(plot::HtmlPage& page, const Json& results) {
   page.figure({.id = "whole",
                .title = "Whole answers by length",
-               .caption =
-                   "The share of unseen examples whose answer is right to the last byte. "
-                   "Right of the line no example was as long in training.",
+               .caption = "The share of unseen examples whose answer is right in every byte. "
+                          "The line marks the longest length in training.",
                .spec = example_curves(results, Answers::whole)});
   page.table(example_table(results));
-  page.heading("Byte by byte");
+  page.heading("Right bytes");
   page.figure({.id = "bytes",
-               .title = "Bytes of the answer by length",
+               .title = "Right bytes by length",
                .caption =
-                   "The share of the answer's bytes that are right, each after the right "
-                   "ones before it.",
+                   "The share of right bytes in the answers, each predicted after the right "
+                   "previous bytes.",
                .spec = example_curves(results, Answers::bytes)});
 }
 
 std::string page_of(const Json& results) {
   const TaskInfo& task = find_task(text(results.at("settings").at("task")));
   const bool examples = has_examples(task.task);
-  plot::Page page(examples ? fmt::format("{}: which position encoding?", task.title)
-                           : "Which position encoding for " +
-                                 text(results.at("texts").at("source")) + "?");
+  plot::HtmlPage page(examples ? fmt::format("{}: which position encoding?", task.title)
+                               : "Which position encoding for " +
+                                     text(results.at("texts").at("source")) + "?");
   for (const Json& sentence : results.at("answer")) page.lead(text(sentence));
   for (const Json& one : results.at("left_out"))
     page.note(
-        fmt::format("Left out: {}, since {}", text(one.at("name")), text(one.at("reason"))));
+        fmt::format("Left out: {}. Reason: {}", text(one.at("name")), text(one.at("reason"))));
   if (!results.at("encodings").empty()) {
     (examples ? add_example_findings : add_text_findings)(page, results);
     add_extensions(page, results);
     page.heading("Training");
     page.figure({.id = "training",
-                 .title = "Loss while training",
-                 .caption = examples ? "On validation examples of the lengths of training."
+                 .title = "Loss during training",
+                 .caption = examples ? "On validation examples of the training lengths."
                                      : "On the validation text, at the training length.",
                  .spec = training_curves(results)});
     if (!results.at("cost").empty()) {
-      page.heading("What each costs");
+      page.heading("Cost");
       page.table(cost_table(results.at("cost")));
     }
     add_encodings(page, results);
   }
   add_settings(page, results);
-  page.footer(fmt::format("gnomon {} lab, {}. Every number of this page is in results.json.",
+  page.footer(fmt::format("gnomon {} lab, {}. All numbers of this page are in results.json.",
                           text(results.at("gnomon")), text(results.at("date"))));
   return page.html();
 }

@@ -1,4 +1,4 @@
-// The report: one page that opens from disk, and results.json beside it.
+// The report: an HTML page that opens from disk, and results.json.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace gnomon::lab {
 
-// Writes OUT/results.json and OUT/index.html; returns the latter's path.
+// Writes OUT/results.json and OUT/index.html. Returns the path of index.html.
 std::filesystem::path write_report(const std::filesystem::path& out, const Json& results);
 
 }  // namespace gnomon::lab

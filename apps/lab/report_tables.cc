@@ -28,7 +28,7 @@ std::string duration_in_words(double seconds) {
 
 namespace {
 
-// "2.63", "2.63 ± 0.02"; green where it is the best of its length.
+// "2.63" or "2.63 ± 0.02". Green if it is the best of its length.
 plot::Cell bits_cell(const Json& one, const Json& at, double best) {
   if (!at.at("applicable")) return plot::muted("n/a");
   const double bits = at.at("tail_bits");
@@ -60,9 +60,9 @@ plot::Table summary_table(const Json& results) {
   std::string metric = text(results.at("metric").at("name"));
   metric[0] = 'B';
   table.caption = fmt::format(
-      "{} by context length: {}. By chance {}. Best of each length in green; n/a: the encoding "
-      "has no such position. Holds to: the longest length up to which the loss stays within "
-      "{:.0f} % of that at the training length.",
+      "{} by context length: {}. Chance: {}. The best of each length is green; n/a: the "
+      "encoding has no positions for this length. Holds to: the longest length up to which the "
+      "loss stays within {:.0f} % of the loss at the training length.",
       metric, text(results.at("metric").at("what")), text(results.at("metric").at("chance")),
       100 * holds_within);
   return table;
@@ -82,7 +82,7 @@ plot::Table example_table(const Json& results) {
     return share > 0 && share < 1e-3 ? fmt::format("{:.0e}", 100 * share)
                                      : fmt::format("{:.1f}", 100 * share);
   };
-  std::vector<plot::Cell> chance{"by chance", ""};
+  std::vector<plot::Cell> chance{"chance", ""};
   for (std::size_t i = 0; i < rankings.size(); ++i) {
     chance.emplace_back(""), chance.emplace_back("");
     for (const Json& one : results.at("encodings"))
@@ -114,8 +114,8 @@ plot::Table example_table(const Json& results) {
   }
   table.rows.push_back(chance);
   table.caption = fmt::format(
-      "Percent of whole answers that are right by the length of unseen examples, and of the "
-      "answers' bytes. Best of each range in green; n/a: the encoding has no such position. "
+      "Right whole answers and right bytes of unseen examples by length, in percent. The best "
+      "of each range is green; n/a: the encoding has no positions for these lengths. "
       "Chance: {}. Answered to: the longest length up to which {:.0f} % of whole answers are "
       "right.",
       text(results.at("metric").at("chance")), 100 * answered_from);
@@ -133,9 +133,8 @@ std::string mebibytes(double bytes) {
 
 plot::Table cost_table(const Json& cost) {
   plot::Table table;
-  table.columns = {{"encoding"},
-                   {"parameters of its own", plot::Align::number},
-                   {"time of a step", plot::Align::number}};
+  table.columns = {
+      {"encoding"}, {"parameters", plot::Align::number}, {"step time", plot::Align::number}};
   std::size_t lengths = 0;
   for (const Json& one : cost) lengths = std::max(lengths, one.at("memory").size());
   for (const Json& one : cost)
@@ -162,13 +161,14 @@ plot::Table cost_table(const Json& cost) {
   for (const Json& one : cost)
     if (one.at("name") == "none")
       for (const Json& at : one.at("memory"))
-        passes += fmt::format("{}{} MiB at {}", passes.empty() ? "; none itself takes " : ", ",
-                              mebibytes(at.at("bytes")), grouped(at.at("tokens")));
+        passes +=
+            fmt::format("{}{} MiB at {}", passes.empty() ? "; the encoding none uses " : ", ",
+                        mebibytes(at.at("bytes")), grouped(at.at("tokens")));
   table.caption =
-      "One encoding after another, each alone, on one thread: the time of a training step by "
-      "that of no position, and the memory of a forward and backward pass of this model over "
-      "one long window, at its peak, in MiB beyond that of no position" +
-      passes + ". n/a: not quick enough to measure.";
+      "Time of a training step relative to the encoding none, and additional peak memory of a "
+      "forward and a backward pass over one long window in MiB, each measured alone on one "
+      "thread" +
+      passes + ". n/a: not measured, because it takes too long.";
   return table;
 }
 
@@ -176,7 +176,7 @@ plot::Table timings_table(const Json& results) {
   plot::Table table;
   table.columns = {{"encoding"},
                    {"parameters", plot::Align::number},
-                   {"bytes a second in training", plot::Align::number},
+                   {"bytes per second in training", plot::Align::number},
                    {"training", plot::Align::number},
                    {"testing", plot::Align::number}};
   for (const Json& one : results.at("encodings"))
@@ -186,7 +186,7 @@ plot::Table timings_table(const Json& results) {
          duration_in_words(one.at("train_seconds")),
          duration_in_words(one.at("test_seconds"))});
   table.caption =
-      "Each run has one thread; as many runs go side by side as the machine has cores.";
+      "Each run has one thread; as many runs as cores are executed at the same time.";
   return table;
 }
 
@@ -216,9 +216,10 @@ plot::Table extension_table(const Json& extension) {
     table.rows.push_back(cells);
   }
   table.caption =
-      "Bits a byte by context length. Methods stretch to the fourfold length, where the "
-      "fine-tune is, with as many bytes a step as training had; without position it is at the "
-      "training length. Best of each length in green.";
+      "Bits per byte by context length. The methods extend the context to 4 times the training "
+      "length. The fine-tune has windows of this length, with as many bytes per step as in "
+      "training; without positions, it has windows of the training length. The best of "
+      "each length is green.";
   return table;
 }
 

@@ -1,4 +1,4 @@
-// The report's tables, from results.json alone.
+// The tables of the report, from results.json only.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace gnomon::lab {
 
-// Bits at each length; shares of right answers in each range of lengths; an entry of
-// "extensions"; "cost"; what the runs took.
+// Tables of bits at each length, of right answers in each range of lengths, of an entry of
+// "extensions", of "cost", and of the durations of runs.
 plot::Table summary_table(const Json& results);
 plot::Table example_table(const Json& results);
 plot::Table extension_table(const Json& extension);

@@ -32,7 +32,7 @@ std::vector<double> collect(const std::vector<const Json*>& objects, const char*
   return numbers;
 }
 
-// "lengths" and "holds_to" of an encoding with text over its seeds.
+// The keys "lengths" and "holds_to" of an encoding with text, over its seeds.
 Json text_lengths(const std::vector<const Json*>& runs) {
   const Json& first = *runs.front();
   Json lengths = Json::array();
@@ -58,8 +58,8 @@ Json text_lengths(const std::vector<const Json*>& runs) {
                        {"tail_deviation", deviation(tails)},
                        {"window_bits", mean(collect(here, "window_bits"))},
                        {"accuracy", mean(collect(here, "accuracy"))},
-                       // The same bytes from the same model with the context cut to the
-                       // training length: its own tail there.
+                       // The loss on the same bytes with the context cut to the training length
+                       // is the tail at that length.
                        {"cut_bits", at_training_length},
                        {"change", change},
                        {"windows", here[0]->at("windows")}});
@@ -67,7 +67,7 @@ Json text_lengths(const std::vector<const Json*>& runs) {
   return {{"lengths", lengths}, {"holds_to", holds_to}};
 }
 
-// One encoding over its seeds.
+// The results of one encoding over its seeds.
 Json encoding_results(const std::string& name, const std::vector<const Json*>& runs) {
   const Candidate info = find_candidate(name);
   const Json& first = *runs.front();
@@ -87,15 +87,15 @@ Json encoding_results(const std::string& name, const std::vector<const Json*>& r
   return all;
 }
 
-// The test texts from the frequencies of the training bytes alone: bits a byte, and how often
-// the likeliest byte is right. What a model must get well below, or above, to have learnt
-// anything from context.
+// The loss on the test texts with the byte frequencies of the training texts, in bits per byte,
+// and the share of right predictions if the most frequent byte is always predicted. A model
+// that has learned from context must be clearly better.
 struct ByteFrequency {
   double bits = 0, accuracy = 0;
 };
 ByteFrequency byte_frequency(const Corpus& corpus) {
   std::array<double, 256> counts;
-  counts.fill(1);  // a byte that training has not seen is rare, not impossible
+  counts.fill(1);  // a byte that does not occur in training has a small probability
   double total = 256;
   for (const Text& text : corpus.train) {
     for (const char c : text.bytes) counts[static_cast<unsigned char>(c)] += 1;
@@ -115,34 +115,32 @@ ByteFrequency byte_frequency(const Corpus& corpus) {
   return {sums.bits / std::max(1.0, tested), sums.accuracy / std::max(1.0, tested)};
 }
 
-// What is measured, and what guessing without reading would reach.
+// The metric, and its value for guesses without reading.
 Json metric(const Settings& settings, const ByteFrequency& frequency) {
   switch (task_of(settings)) {
     case Task::text:
-      return {{"name", "bits a byte"},
-              {"what",
-               "the mean loss on the test bytes, each predicted from the second half of "
-               "a window of the length"},
-              {"chance",
-               fmt::format("{:.3f} bits by the frequencies of bytes alone", frequency.bits)}};
+      return {
+          {"name", "bits per byte"},
+          {"what",
+           "the mean loss of the test bytes, each in the second half of a window of this "
+           "length"},
+          {"chance", fmt::format("{:.3f} bits from byte frequencies alone", frequency.bits)}};
     case Task::masked:
-      return {{"name", "bits a masked byte"},
-              {"what",
-               fmt::format("the mean loss on the masked {:.0f} % of the test bytes, each from "
-                           "all others of its window, before and behind it",
-                           100 * masked_share)},
-              {"chance", fmt::format("{:.3f} bits by the frequencies of bytes alone, {:.1f} % "
-                                     "right by always saying the commonest",
-                                     frequency.bits, 100 * frequency.accuracy)}};
+      return {
+          {"name", "bits per masked byte"},
+          {"what", fmt::format("the mean loss of the masked {:.0f} % of the test bytes, each "
+                               "predicted from all other bytes of its window",
+                               100 * masked_share)},
+          {"chance", fmt::format("{:.3f} bits from byte frequencies alone; the most frequent "
+                                 "byte is right in {:.1f} %",
+                                 frequency.bits, 100 * frequency.accuracy)}};
     default:
       return {{"name", "whole answers"},
               {"what",
-               "the share of unseen examples whose answer is right to the last byte, as "
-               "greedy decoding gives it; beside it the share of right bytes, each "
-               "after the right ones before it"},
-              {"chance",
-               "what the best guesser reaches who knows the length but not the "
-               "prompt"}};
+               "the share of unseen examples whose answer is right in every byte, the result "
+               "of greedy decoding; also the share of right bytes, each predicted after the "
+               "right previous bytes"},
+              {"chance", "the best guess that knows the length but not the prompt"}};
   }
 }
 
@@ -180,7 +178,7 @@ Json assemble_results(const SessionResult& session, const Corpus& corpus) {
     if (by_encoding[name].empty()) order.push_back(name);
     by_encoding[name].push_back(&run);
   }
-  // As they were asked for.
+  // In the order of --encodings.
   Json encodings = Json::array();
   for (const std::string& name : session.settings.encodings)
     if (by_encoding.count(name)) encodings.push_back(encoding_results(name, by_encoding[name]));

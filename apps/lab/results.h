@@ -1,5 +1,5 @@
-// From runs to an answer: means and spreads over seeds, who holds how far, what is a tie, and
-// the sentences that say so. Everything the report shows comes from here; docs/lab/results.md
+// The results of a session: means and deviations over seeds, lengths that encodings hold, ties,
+// and the sentences of the answer. The report shows only these results. docs/lab/results.md
 // documents the keys.
 #pragma once
 
@@ -9,10 +9,11 @@
 
 namespace gnomon::lab {
 
-// A length is held when the loss there is at most this much above that at the training length.
+// An encoding holds a length if its loss exceeds that at the training length by at most this
+// share.
 constexpr double holds_within = 0.03;
 
-// results.json.
+// Returns the contents of results.json.
 Json assemble_results(const SessionResult& session, const Corpus& corpus);
 
 }  // namespace gnomon::lab

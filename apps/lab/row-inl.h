@@ -1,4 +1,4 @@
-// Loops over the numbers of a row, vectors first and what is left one by one.
+// Loops over the numbers of a row: full vectors first, then single numbers.
 #if defined(GNOMON_LAB_ROW_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GNOMON_LAB_ROW_INL_H_
 #undef GNOMON_LAB_ROW_INL_H_
@@ -15,7 +15,7 @@ namespace gnomon::lab::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// body(tag, i) for each vector from i on.
+// Calls body(tag, i) for each vector that begins at i.
 template <class Body>
 HWY_INLINE void ForRow(std::int64_t width, const Body& body) {
   const hn::ScalableTag<float> tag;
@@ -26,7 +26,7 @@ HWY_INLINE void ForRow(std::int64_t width, const Body& body) {
   for (; i < width; ++i) body(single, i);
 }
 
-// body(tag, i, first, second) adds to two sums.
+// Calls body(tag, i, first, second), which adds to two sums.
 template <class Body>
 HWY_INLINE void SumsOverRow(std::int64_t width, const Body& body, float& first, float& second) {
   const hn::ScalableTag<float> tag;
@@ -41,7 +41,7 @@ HWY_INLINE void SumsOverRow(std::int64_t width, const Body& body, float& first, 
   second = hn::GetLane(hn::SumOfLanes(tag, b)) + hn::GetLane(rest_b);
 }
 
-// The sum of body(tag, i).
+// Returns the sum of body(tag, i).
 template <class Body>
 HWY_INLINE float SumOverRow(std::int64_t width, const Body& body) {
   float sum = 0, unused = 0;

@@ -15,8 +15,7 @@ namespace {
 
 constexpr double weight_decay = 0.1, last_rate = 0.1;
 constexpr std::int64_t curve_points = 30, validation_every = 3, validation_batches = 4;
-constexpr std::uint64_t validation_seed =
-    0x76616c6964;  // its windows are the same for all runs
+constexpr std::uint64_t validation_seed = 0x76616c6964;  // the same windows for all runs
 
 at::Tensor loss_of(Transformer& model, const Batch& batch, const Settings& settings,
                    std::vector<std::int64_t> ids = {}) {
@@ -27,7 +26,7 @@ at::Tensor loss_of(Transformer& model, const Batch& batch, const Settings& setti
 }
 
 AdamW optimizer_for(Transformer& model) {
-  // Matrices decay; norms and the encoding's own parameters do not.
+  // Weight decay applies to matrices, not to norms or parameters of encodings.
   std::vector<AdamW::Decayed> parameters;
   for (const auto& item : model->named_parameters()) {
     const bool decays = item.value().dim() > 1 && item.key().rfind("position.", 0) != 0;
@@ -36,7 +35,7 @@ AdamW optimizer_for(Transformer& model) {
   return AdamW(std::move(parameters), {});
 }
 
-// Writes aside and renames, so that the file is complete or as before.
+// Writes a temporary file and renames it, so that the file is complete or unchanged.
 template <typename Write>
 void replace(const std::filesystem::path& path, Write&& write) {
   std::filesystem::path aside = path;
@@ -45,7 +44,7 @@ void replace(const std::filesystem::path& path, Write&& write) {
   std::filesystem::rename(aside, path);
 }
 
-// That of its only encoding where there is one.
+// The spec of the only encoding, or the scheme if there are several.
 Json specification(const model::Scheme& scheme) {
   const model::Mixture& first = scheme.layers[0];
   const bool plain =

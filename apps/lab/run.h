@@ -1,5 +1,5 @@
-// One training run: one encoding, one seed. Single-threaded, so its numbers do not depend on
-// what runs beside it or on how many cores there are.
+// One training run: one encoding, one seed. It has one thread, so its results do not depend on
+// other runs or on the number of cores.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@
 
 namespace gnomon::lab {
 
-// Bits in a nat: losses are reported in bits a byte.
+// Bits per nat: losses are reported in bits per byte.
 constexpr double bits_per_nat = 1.4426950408889634;
 
-// Of a step, from 0: warm-up over the first tenth, then half a cosine down to a tenth of the
-// peak.
+// The learning rate of a step, counted from 0: it rises over the first tenth of the steps, then
+// falls along half a cosine to a tenth of the peak.
 double learning_rate(const Settings& settings, std::int64_t step);
 
 class TrainingRun {
@@ -28,7 +28,7 @@ class TrainingRun {
   TrainingRun(const Settings& settings, const Corpus& corpus, const std::string& encoding,
               std::int64_t seed);
 
-  // Goes on with the weights of a model.
+  // Continues with the weights of a model.
   TrainingRun(const Settings& settings, const Corpus& corpus, Transformer model,
               std::int64_t seed);
 
@@ -38,13 +38,14 @@ class TrainingRun {
   bool trained() const { return step_ == settings_.steps; }
   Transformer& model() { return model_; }
 
-  // One step of AdamW; returns its loss in bits a byte.
+  // One step of AdamW. Returns its loss in bits per byte.
   double train_step();
 
-  // The whole state, written aside and renamed; reading it back continues as if never stopped.
+  // Saves or loads the whole state. A loaded run continues with the same bits. The file is
+  // written aside and renamed.
   void save(const std::filesystem::path& path);
   void load(const std::filesystem::path& path);
-  // The weights alone.
+  // Saves the weights only.
   void save_weights(const std::filesystem::path& path);
 
   // The training curve, sizes and timing.
@@ -61,10 +62,10 @@ class TrainingRun {
   Transformer model_{nullptr};
   std::optional<AdamW> optimizer_;
   std::int64_t step_ = 0;
-  double seconds_ = 0;  // spent in train_step, validation left out
+  double seconds_ = 0;  // duration of train_step, without validation
   double loss_sum_ = 0;
   std::int64_t loss_count_ = 0;
-  // Points of the curve: step, training bits, validation bits (NaN where not measured).
+  // Points of the curve: step, training bits, validation bits (NaN if not measured).
   std::vector<std::array<double, 3>> curve_;
 };
 

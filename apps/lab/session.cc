@@ -32,7 +32,7 @@ constexpr double checkpoint_seconds = 20;
 
 std::atomic<bool> stop_asked{false};
 
-// Catches the first SIGINT or SIGTERM; the second has its usual effect.
+// Catches the first SIGINT or SIGTERM. The second one has its default effect.
 class StopOnSignal {
  public:
   StopOnSignal() {
@@ -54,7 +54,7 @@ class StopOnSignal {
   struct sigaction before_interrupt_{}, before_terminate_{};
 };
 
-// FNV-1a over the names and bytes: whether the texts are still those of the settings.
+// FNV-1a over the names and bytes of the texts, to check that a resumed run has the same texts.
 std::string fingerprint(const Corpus& corpus) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const auto* part : {&corpus.train, &corpus.validation, &corpus.test})
@@ -76,7 +76,7 @@ std::int64_t shared_parameters(const Settings& s) {
   return 2 * vocabulary * s.width + s.layers * 12 * s.width * s.width;
 }
 
-// Said before training: a folder that cannot be written, a disk that cannot hold the run.
+// Fails before training if the folder is not writable or the disk has too little space.
 void prepare_folder(const fs::path& out, const Settings& settings) {
   std::error_code error;
   for (const char* part : {"checkpoints", "runs", "models"})
@@ -91,18 +91,18 @@ void prepare_folder(const fs::path& out, const Settings& settings) {
     fs::remove(probe, ignored);
   }
   if (error)
-    refuse("lab", "--out must be a folder that can be written",
-           out.string() + ": " + error.message());
-  // Weights of every run; weights, two moments and the copy being written for those at work.
+    refuse("lab", "--out must be a writable folder", out.string() + ": " + error.message());
+  // The weights of every run, and for active runs the weights, two moments and a temporary
+  // copy.
   const auto runs = static_cast<std::int64_t>(settings.encodings.size()) * settings.seeds;
   const std::int64_t need = 4 * shared_parameters(settings) * (runs + 16) + (16 << 20);
   const auto space = fs::space(out, error);
   if (!error && space.available < static_cast<std::uintmax_t>(need))
-    refuse("lab", fmt::format("--out needs {} MiB free", need >> 20),
+    refuse("lab", fmt::format("--out must have {} MiB of free space", need >> 20),
            fmt::format("{} MiB on the disk of {}", space.available >> 20, out.string()));
 }
 
-// An unfinished run that was not asked to go on is kept, one generation deep.
+// Moves an unfinished run to OUT/unfinished, replacing an earlier one there.
 void set_aside_unfinished(const fs::path& out, std::FILE* stream) {
   std::error_code ignored;
   if (fs::exists(out / "checkpoints", ignored) && !fs::is_empty(out / "checkpoints", ignored)) {
@@ -111,17 +111,18 @@ void set_aside_unfinished(const fs::path& out, std::FILE* stream) {
     fs::create_directories(kept);
     for (const char* part : {"checkpoints", "runs", "settings.json", "cost.json"})
       if (fs::exists(out / part)) fs::rename(out / part, kept / part);
-    fmt::print(stream,
-               "An unfinished run was here; it is kept in {} (--resume from there goes "
-               "on with it).\n",
-               kept.string());
+    fmt::print(
+        stream,
+        "An unfinished run was moved to {}. To continue it, use --resume with this folder "
+        "as --out.\n",
+        kept.string());
   }
   for (const char* part : {"checkpoints", "runs", "models", "cost.json"})
     fs::remove_all(out / part);
 }
 
-// Runs `work(i)` for i in [0, count) on `jobs` threads of one core each; the first exception
-// stops the rest and is thrown here.
+// Runs `work(i)` for i in [0, count) on `jobs` threads of one core each. The first exception
+// stops the others and is rethrown.
 template <typename Work>
 void on_threads(int jobs, std::size_t count, Work&& work) {
   std::atomic<std::size_t> next{0};
@@ -130,7 +131,7 @@ void on_threads(int jobs, std::size_t count, Work&& work) {
   std::vector<std::thread> threads;
   for (int j = 0; j < std::min(jobs, static_cast<int>(count)); ++j)
     threads.emplace_back([&] {
-      at::set_num_threads(1);  // of this thread; the kernels' too, since both use OpenMP
+      at::set_num_threads(1);  // LibTorch and the kernels both read OpenMP's setting
       at::globalContext().setFlushDenormal(true);
       try {
         for (std::size_t i; (i = next++) < count;) work(i);
@@ -145,8 +146,8 @@ void on_threads(int jobs, std::size_t count, Work&& work) {
   if (failure) std::rethrow_exception(failure);
 }
 
-// The number of steps that fits the minutes, from the fastest of a few steps of every encoding,
-// run side by side as the real ones will be.
+// The number of steps that fits --minutes, from the fastest of a few steps of every encoding,
+// with as many runs at the same time as in training.
 std::int64_t fitting_steps(const Settings& s, const Options& options, const Corpus& corpus) {
   std::vector<double> step_seconds(s.encodings.size()), test_seconds(s.encodings.size());
   Settings probe = s;
@@ -159,7 +160,7 @@ std::int64_t fitting_steps(const Settings& s, const Options& options, const Corp
       return std::chrono::duration<double>(Clock::now() - start).count();
     };
     for (int warm = 0; warm < 2; ++warm) run.train_step();
-    step_seconds[i] = 1e9;  // the fastest: what else the machine does only slows
+    step_seconds[i] = 1e9;  // other processes only slow a step down
     for (int n = 0; n < 6; ++n)
       step_seconds[i] = std::min(step_seconds[i], timed([&] { run.train_step(); }));
     test_seconds[i] =
@@ -178,32 +179,33 @@ std::int64_t fitting_steps(const Settings& s, const Options& options, const Corp
       1, static_cast<std::int64_t>(budget / (seeds * steps * validation_share)));
 }
 
-// Known, or measured now, while this process has one thread: what is measured are its children.
+// Reads cost.json or measures the cost. Called while this process has one thread, because the
+// measurement forks.
 Json cost(const Settings& settings, const Corpus& corpus, const fs::path& out,
           std::FILE* stream) {
   const fs::path known = out / "cost.json";
   if (fs::exists(known)) return read_json(known);
-  fmt::print(stream, "Measuring what each encoding costs.\n");
+  fmt::print(stream, "Measuring the cost of each encoding.\n");
   std::fflush(stream);
   const Json measured = measure_cost(settings, corpus, [] { return stop_asked.load(); });
   if (!measured.empty()) replace_file(known, measured.dump(1));
   return measured;
 }
 
-// Takes what cannot take part out of the settings. Throws where nothing is left.
+// Removes encodings that cannot take part from the settings. Throws if none is left.
 void leave_out_unusable(SessionResult& result, std::FILE* stream) {
   result.left_out = Json::array();
   std::vector<std::string> usable;
   for (const std::string& name : result.settings.encodings)
     if (const auto reason = unusable(name, result.settings)) {
       result.left_out.push_back({{"name", name}, {"reason", *reason}});
-      fmt::print(stream, "Left out: {}, since {}\n", name, *reason);
+      fmt::print(stream, "Left out: {}. Reason: {}\n", name, *reason);
     } else {
       usable.push_back(name);
     }
   std::fflush(stream);
   if (usable.empty())
-    refuse("lab", "one of --encodings must be able to take part",
+    refuse("lab", "at least one of --encodings must be usable",
            result.left_out[0].at("reason").get<std::string>());
   result.settings.encodings = usable;
 }
@@ -217,7 +219,7 @@ std::string outcome(const Json& run) {
                 ? fmt::format("{}{:.3f} at {}", text.empty() ? "" : ", ",
                               one.at("tail_bits").get<double>(), one.at("length").get<int>())
                 : fmt::format(", n/a at {}", one.at("length").get<int>());
-  return text + " (bits a byte)" + time;
+  return text + " (bits per byte)" + time;
 }
 
 struct Job {
@@ -226,8 +228,8 @@ struct Job {
   std::string name() const { return file_name(encoding) + "-seed" + std::to_string(seed); }
 };
 
-// Trains and tests one run, going on from its checkpoint. Returns what it found, or, stopped,
-// its summary with "unfinished".
+// Trains and tests one run, from its checkpoint if there is one. Returns its results, or, if it
+// was stopped, its summary with "unfinished".
 Json work_on(const Job& job, const Settings& settings, const Corpus& corpus,
              const fs::path& out, Progress& progress) {
   const fs::path checkpoint = out / "checkpoints" / (job.name() + ".pt");
@@ -283,7 +285,8 @@ void replace_file(const fs::path& path, const std::string& content) {
   std::ofstream stream(aside, std::ios::binary);
   stream << content << std::flush;
   if (!stream)
-    refuse("lab", "a result must be written", path.string() + ": " + std::strerror(errno));
+    refuse("lab", "a result file must be writable",
+           path.string() + ": " + std::strerror(errno));
   stream.close();
   fs::rename(aside, path);
 }
@@ -307,7 +310,7 @@ SessionResult run_session(const Options& options, const Corpus& corpus, std::FIL
   const auto stored = options.resume ? stored_settings(out) : std::nullopt;
   if (stored) {
     if (read_json(out / "settings.json").at("fingerprint") != fingerprint(corpus))
-      refuse("lab", "--resume needs the texts it was begun with", "other bytes");
+      refuse("lab", "--resume requires the same texts", "different texts");
   }
   prepare_folder(out, result.settings);
   if (!stored) {
@@ -322,7 +325,8 @@ SessionResult run_session(const Options& options, const Corpus& corpus, std::FIL
     if (options.minutes) {
       const std::int64_t fit = fitting_steps(result.settings, options, corpus);
       if (fit < asked.steps && !options.steps_follow_minutes)
-        fmt::print(stream, "{} steps lowered to {}, to stay within {} minutes here.\n",
+        fmt::print(stream,
+                   "Number of steps reduced from {} to {}, to stay within {} minutes.\n",
                    asked.steps, fit, *options.minutes);
       asked.steps = options.steps_follow_minutes ? fit : std::min(fit, asked.steps);
       result.settings.steps = asked.steps;
@@ -348,7 +352,7 @@ SessionResult run_session(const Options& options, const Corpus& corpus, std::FIL
         found[i] = work_on(jobs[i], settings, corpus, out, progress);
       }
     });
-    if (stop_asked) progress.note("Stopped. --resume goes on from here.");
+    if (stop_asked) progress.note("Stopped. Continue with --resume.");
   }
   result.runs = Json::array();
   result.unfinished = Json::array();

@@ -1,11 +1,11 @@
-// A whole lab session: every encoding and seed trained and tested, in parallel, resumable.
+// A whole session of the lab: trains and tests every encoding and seed, in parallel, resumable.
 //
-//   OUT/settings.json            what is being run; --resume reads it
-//   OUT/checkpoints/NAME.pt      state of a run that is not done
-//   OUT/cost.json                what each encoding costs
-//   OUT/runs/NAME.json           what a done run found
-//   OUT/models/NAME.pt           its weights
-//   OUT/results.json, index.html the report, written by others from what comes back
+//   OUT/settings.json            the settings, for --resume
+//   OUT/checkpoints/NAME.pt      the state of an unfinished run
+//   OUT/cost.json                the cost of each encoding
+//   OUT/runs/NAME.json           the results of a finished run
+//   OUT/models/NAME.pt           the weights of a finished run
+//   OUT/results.json, index.html the report, which report.cc writes from the SessionResult
 #pragma once
 
 #include <filesystem>
@@ -16,26 +16,26 @@
 namespace gnomon::lab {
 
 struct SessionResult {
-  // As run: --resume and --minutes change them, and encodings that cannot take part are not
-  // among them, but here: "name", "reason".
+  // The settings after --resume, --minutes and the removal of encodings that cannot take part.
+  // `left_out` contains these encodings: "name", "reason".
   Settings settings;
   Json left_out;
-  Json runs;             // one object for each done run, in the order of seeds, then encodings
+  Json runs;             // one object for each finished run, by seed, then by encoding
   Json unfinished;       // summaries of runs that were stopped while training
-  Json cost;             // as measure_cost says
+  Json cost;             // the result of measure_cost
   bool stopped = false;  // by Ctrl-C
   double seconds = 0;
 };
 
-// Throws std::invalid_argument before any training when OUT cannot be written or its disk is
-// too full. Ctrl-C once: saves every run's state and returns what is done; twice: ends the
-// process.
+// Throws std::invalid_argument before training if OUT is not writable or its disk has too
+// little space. The first Ctrl-C saves the state of every run and returns the finished runs.
+// The second ends the process.
 SessionResult run_session(const Options& options, const Corpus& corpus, std::FILE* stream);
 
-// What --resume goes on with: the settings in OUT, or nothing where no run was begun.
+// The settings in OUT for --resume. Empty if OUT has no run.
 std::optional<Settings> stored_settings(const std::filesystem::path& out);
 
-// Replaces a file by `content`, written aside and renamed.
+// Replaces a file by `content`: writes a temporary file and renames it.
 void replace_file(const std::filesystem::path& path, const std::string& content);
 
 }  // namespace gnomon::lab

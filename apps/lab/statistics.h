@@ -1,4 +1,4 @@
-// Mean and spread of a few numbers.
+// Mean and standard deviation.
 #pragma once
 
 #include <cmath>
@@ -7,14 +7,14 @@
 
 namespace gnomon::lab {
 
-// 0 for no numbers.
+// Returns 0 for no numbers.
 inline double mean(const std::vector<double>& numbers) {
   if (numbers.empty()) return 0;
   return std::accumulate(numbers.begin(), numbers.end(), 0.0) /
          static_cast<double>(numbers.size());
 }
 
-// The standard deviation of a sample; 0 for fewer than two.
+// The standard deviation of a sample. Returns 0 for fewer than two numbers.
 inline double deviation(const std::vector<double>& numbers) {
   if (numbers.size() < 2) return 0;
   const double middle = mean(numbers);

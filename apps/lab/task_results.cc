@@ -14,7 +14,7 @@ namespace {
 
 constexpr double learnt_from = 0.95;
 
-// Means over stretches, or one range of a run.
+// The means over a stretch or a range of lengths of a run.
 struct Found {
   std::int64_t from = 0, to = 0, examples = 0;
   bool applicable = true;
@@ -72,7 +72,7 @@ std::vector<Found> ranges_of(const Json& run) {
   return all;
 }
 
-// Place by place over the seeds.
+// Means and deviations over the seeds, for each stretch or range.
 Json over_seeds(const std::vector<std::vector<Found>>& seeds) {
   Json all = Json::array();
   for (std::size_t i = 0; i < seeds.front().size(); ++i) {
@@ -131,8 +131,7 @@ std::string trained_sentence(const Json& results, const TaskInfo& task) {
   }
   const Json& range = encodings[0].at("ranges").front();
   std::string text = fmt::format(
-      "{}, up to the {} {} of training (by chance {} of whole answers would be "
-      "right, and {} of their bytes): ",
+      "{}, up to the training length of {} {} (chance: {} of whole answers and {} of bytes): ",
       task.title, range.at("to").get<std::int64_t>(), task.unit,
       percent(range.at("chance_whole")), percent(range.at("chance_byte")));
   if (!learnt.empty())
@@ -148,23 +147,25 @@ std::string trained_sentence(const Json& results, const TaskInfo& task) {
 std::string beyond_sentence(const Json& ranking) {
   const std::int64_t from = ranking.at("from"), to = ranking.at("to");
   const Json& order = ranking.at("order");
-  if (order.empty()) return fmt::format("No encoding has positions from {} to {}.", from, to);
+  if (order.empty())
+    return fmt::format("No encoding has positions for lengths {} to {}.", from, to);
   const auto whole = [](const Json& one) {
     return fmt::format("{} ({})", one.at("title").get<std::string>(), percent(one.at("whole")));
   };
   if (order[0].at("whole") == 0)
     return fmt::format(
-        "From {} to {} no whole answer is right; {} has most bytes right, {} of them.", from,
+        "At lengths {} to {}, no whole answer is right; {} has the most right bytes, {}.", from,
         to, order[0].at("title").get<std::string>(), percent(order[0].at("byte")));
   std::vector<std::string> tied, next;
   for (std::size_t i = 1; i < order.size(); ++i) {
     if (order[i].at("whole") == 0) continue;
     (order[i].at("tied") ? tied : next).push_back(whole(order[i]));
   }
-  std::string text = fmt::format("From {} to {} best is {}", from, to, whole(order[0]));
-  if (!tied.empty()) text += ", a tie with " + listed(tied);
+  std::string text =
+      fmt::format("At lengths {} to {}, the best is {}", from, to, whole(order[0]));
+  if (!tied.empty()) text += ", tied with " + listed(tied);
   if (!next.empty()) text += "; then " + listed(next);
-  if (tied.size() + next.size() + 1 < order.size()) text += "; the others get none right";
+  if (tied.size() + next.size() + 1 < order.size()) text += "; the others have no right answer";
   return text + ".";
 }
 

@@ -11,15 +11,16 @@ namespace gnomon::lab {
 namespace {
 
 constexpr TaskInfo list[] = {
-    {Task::text, "text", "Text", "each byte of a text from those before it", "bytes"},
+    {Task::text, "text", "Text", "each byte of a text from the previous bytes", "bytes"},
     {Task::masked, "masked", "Masked text",
-     "the masked bytes of a text from those on both sides", "bytes"},
-    {Task::copy, "copy", "Copy", "letters, then the same again", "letters"},
-    {Task::reverse, "reverse", "Reverse", "letters, then the same backwards", "letters"},
-    {Task::addition, "addition", "Addition", "two numbers, then their sum, least digits first",
+     "the masked bytes of a text from the bytes on both sides", "bytes"},
+    {Task::copy, "copy", "Copy", "letters, then the same letters", "letters"},
+    {Task::reverse, "reverse", "Reverse", "letters, then the same letters in reverse order",
+     "letters"},
+    {Task::addition, "addition", "Addition", "two numbers, then their sum, least digit first",
      "digits"},
     {Task::recall, "recall", "Associative recall",
-     "keys with a letter each, then for each key its letter", "pairs"},
+     "pairs of a key and a letter, then the letter of each key", "pairs"},
 };
 
 constexpr std::int64_t letters = 26, keys = 128;
@@ -33,7 +34,7 @@ std::string number_of(std::int64_t digits, Draws& draws) {
   return text;
 }
 
-// Both least digit first and of equal length; the sum has one digit more.
+// Both numbers have the least digit first and the same length. The sum has one more digit.
 std::string sum_of(const std::string& a, const std::string& b) {
   std::string sum;
   int carry = 0;
@@ -45,7 +46,7 @@ std::string sum_of(const std::string& a, const std::string& b) {
   return sum + static_cast<char>('0' + carry);
 }
 
-// The first `count` of `from` in a random order (Fisher and Yates).
+// The first `count` characters of `from` in a random order (Fisher and Yates).
 template <typename T>
 void shuffle(std::vector<T>& from, std::size_t count, Draws& draws) {
   for (std::size_t i = 0; i < count; ++i)
@@ -62,7 +63,7 @@ Example asked(std::string prompt, const std::string& answer) {
 }
 
 Example recall(std::size_t pairs, Draws& draws) {
-  // Keys are the bytes that no letter is.
+  // The keys are the bytes that are not letters.
   std::vector<char> key(keys), value;
   std::iota(key.begin(), key.end(), static_cast<char>(-128));
   shuffle(key, pairs, draws);
@@ -96,8 +97,8 @@ Example drawn(Task task, std::int64_t length, Draws& draws) {
                task == Task::copy ? prompt : std::string(prompt.rbegin(), prompt.rend()));
 }
 
-// FNV-1a of what stands before the separator decides where a prompt belongs: of sixteen parts
-// one tests, one validates, the others train.
+// The FNV-1a hash of the text before the separator decides the part of a prompt: of sixteen
+// values, one tests, one validates, and the others train.
 Part part_of(const Example& one) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char c : one.bytes) {
@@ -127,7 +128,8 @@ Example example(Task task, std::int64_t length, Part part, std::uint64_t seed,
                 std::uint64_t number) {
   Draws draws{seed, static_cast<std::uint64_t>(task), static_cast<std::uint64_t>(length),
               number};
-  // Of all prompts one in sixteen fits the rarest part; the shortest have 26 of them.
+  // One in sixteen prompts belongs to the smallest part. The shortest prompts have 26 possible
+  // values.
   for (;;) {
     Example one = drawn(task, length, draws);
     if (part_of(one) == part) return one;
@@ -144,7 +146,7 @@ std::int64_t example_bytes(Task task, std::int64_t length) {
     case Task::recall:
       return 4 * length + 1;
     default:
-      refuse("lab", "examples are those of a task that has them", find_task("text").name);
+      refuse("lab", "the task must have examples", find_task("text").name);
   }
 }
 
@@ -160,13 +162,13 @@ Chance chance(Task task, std::int64_t length) {
     case Task::reverse:  // the end sign is certain
       return {(n / letters + 1) / (n + 1), std::pow(letters, -n)};
     case Task::addition:
-      // Each digit of the sum of uniform numbers is uniform, the last carry is 0 in a little
-      // more than half of the cases, and the likeliest sum, 99...9, comes from 10^n of 10^2n.
+      // Each digit of a sum of uniform numbers is uniform. The last carry is 0 in slightly more
+      // than half of the cases. The most likely sum, 99...9, has 10^n of 10^2n cases.
       return {(n / 10 + 0.5 + 0.5 * std::pow(10, -n) + 1) / (n + 2), std::pow(10, -n)};
     case Task::recall:
       return {1.0 / letters, std::pow(letters, -n)};
     default:
-      refuse("lab", "chance is that of a task that has examples", find_task("text").name);
+      refuse("lab", "the task must have examples", find_task("text").name);
   }
 }
 

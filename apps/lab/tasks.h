@@ -1,14 +1,14 @@
-// What a model is trained to do: predict text, fill in masked bytes of it, or answer examples
-// of a made-up task, trained at short lengths and tested at longer ones.
+// The training tasks: predict text, predict masked bytes of text, or answer examples of a
+// synthetic task, which is trained at short lengths and tested at longer ones.
 //
 //   copy      abca>abca.        the prompt again
 //   reverse   abca>acba.        the prompt backwards
-//   addition  12+93>050.        21 + 39 = 60; digits least first, so that a carry moves on
-//   recall    KaLbMc>MbKa...    keys with a letter each; then the keys in another order, and
-//                               after each the letter it had
+//   addition  12+93>050.        21 + 39 = 60; least digits first, so carries move to the right
+//   recall    KaLbMc>MbKa...    keys with a letter each; then the keys in another order, each
+//                               followed by its letter
 //
-// The answer is what stands after > with the end sign, of a recall the letters there. Loss and
-// accuracy are those of the answer alone.
+// The answer is the text after > with the end sign, or the letters after > for recall. Loss and
+// accuracy count the answer only.
 #pragma once
 
 #include <cstdint>
@@ -29,47 +29,47 @@ struct TaskInfo {
   std::string_view name;     // as in --task
   std::string_view title;    // "Copy"
   std::string_view summary;  // one line
-  std::string_view unit;     // what a length counts: "letters"
+  std::string_view unit;     // unit of a length: "letters"
 };
 std::span<const TaskInfo> tasks();
-// Throws std::invalid_argument that lists the names when there is none such.
+// Throws std::invalid_argument with a list of the names if there is no such name.
 const TaskInfo& find_task(std::string_view name);
 inline Task task_of(const Settings& settings) { return find_task(settings.task).task; }
 
-// Whether lengths are those of examples, not of windows of text.
+// Whether the lengths of the task are lengths of examples, not of windows of text.
 bool has_examples(Task task);
 
 // A target without a loss.
 constexpr std::int64_t uncounted = -1;
-// Stands for a byte that is to be guessed. No text has it: a zero byte is taken for binary
-// data.
+// Replaces a byte that the model predicts. No text contains it, because a text with a zero byte
+// is rejected as binary data.
 constexpr std::int64_t mask_byte = 0;
 constexpr double masked_share = 0.15;
 
 struct Example {
   std::string bytes;         // the prompt and the answer
-  std::vector<bool> answer;  // which of the bytes are the answer's
+  std::vector<bool> answer;  // whether each byte belongs to the answer
 };
 
-// No prompt that trains also validates or tests.
+// The parts have no prompt in common.
 enum class Part { train = 1, validation, test };
 
-// Of `length` letters, digits or pairs; a function of the arguments.
+// An example with `length` letters, digits or pairs. A pure function of the arguments.
 Example example(Task task, std::int64_t length, Part part, std::uint64_t seed,
                 std::uint64_t number);
-// The bytes of every example of this length.
+// The number of bytes of every example of this length.
 std::int64_t example_bytes(Task task, std::int64_t length);
-// The most that `length` can be, where there is such.
+// The largest possible `length`. Empty if there is no limit.
 std::optional<std::int64_t> longest_example(Task task);
 
-// What the best guesser reaches who knows the length but not the prompt: the share of the
-// answer's bytes that are right, and of the whole answers.
+// The result of the best guess that knows the length but not the prompt: the share of right
+// bytes of the answer, and the share of whole answers that are right.
 struct Chance {
   double byte = 0, whole = 0;
 };
 Chance chance(Task task, std::int64_t length);
 
-// The tokens that a model reads at a length: of text the length itself.
+// The number of tokens in a window at a length. For text, the length itself.
 std::int64_t window_tokens(Task task, std::int64_t length);
 
 }  // namespace gnomon::lab

@@ -10,7 +10,8 @@
 namespace gnomon::lab {
 namespace {
 
-// A title where it fits, else the name as in --encodings: a title cut short may be another's.
+// The title if it fits, otherwise the name in --encodings. A shortened title could be that of
+// another encoding.
 std::string label(const Json& encoding) {
   constexpr std::size_t room = 18;
   const auto title = encoding.at("title").get<std::string>();
@@ -83,7 +84,7 @@ std::string example_table(const Json& results, Colour colour) {
     }
     text += "\n";
   }
-  text += fmt::format("{:<29}", "by chance");
+  text += fmt::format("{:<29}", "chance");
   for (const Json& range : results.at("encodings")[0].at("ranges"))
     text += range.at("applicable") ? cell(range.at("chance_whole"), range.at("chance_byte"))
                                    : fmt::format("{:>18}", "");
@@ -98,8 +99,8 @@ std::string cost_table(const Json& cost, Colour colour) {
     for (; lengths < one.at("memory").size(); ++lengths)
       head += fmt::format("{:>9}", one.at("memory")[lengths].at("tokens").get<std::int64_t>());
   std::string text =
-      "\nCost: parameters of its own, the time of a step by that of none, and what a pass over "
-      "so\nmany tokens takes beyond none, MiB\n" +
+      "\nCost: parameters of the encoding, step time relative to none, additional memory in\n"
+      "MiB for windows of\n" +
       painted(colour, "1", head) + "\n";
   for (const Json& one : cost) {
     text += fmt::format("{:<18}{:>11}", label(one),
@@ -120,10 +121,10 @@ std::string cost_table(const Json& cost, Colour colour) {
 std::string extension_tables(const Json& extensions) {
   std::string text;
   for (const Json& one : extensions) {
-    text +=
-        fmt::format("\n{}, stretched {} times; fine-tuned for {} steps\n{:<29}{:>9}",
-                    one.at("title").get<std::string>(), one.at("factor").get<std::int64_t>(),
-                    one.at("steps").get<std::int64_t>(), "", "");
+    text += fmt::format(
+        "\n{}, extended to {} times the training length; fine-tuned for {} steps\n{:<29}{:>9}",
+        one.at("title").get<std::string>(), one.at("factor").get<std::int64_t>(),
+        one.at("steps").get<std::int64_t>(), "", "");
     for (const Json& length : one.at("lengths"))
       text += fmt::format("{:>9}", length.get<std::int64_t>());
     text += "\n";
@@ -141,17 +142,17 @@ std::string extension_tables(const Json& extensions) {
 std::string findings_table(const Json& results, Colour colour) {
   switch (find_task(results.at("settings").at("task").get<std::string>()).task) {
     case Task::text:
-      return "\nBits a byte on the same test bytes, each predicted from the second half of a "
-             "window of\n" +
+      return "\nBits per byte on the same test bytes, each in the second half of a window "
+             "of\n" +
              text_table(results, colour);
     case Task::masked:
       return fmt::format(
-                 "\nBits a masked byte, the same at every length; by the frequencies of bytes "
-                 "alone {:.3f}\n",
+                 "\nBits per masked byte on the same masked bytes at every length; byte "
+                 "frequencies alone: {:.3f}\n",
                  results.at("texts").at("byte_frequency_bits").get<double>()) +
              text_table(results, colour);
     default:
-      return "\nPercent of whole answers that are right, and of their bytes, at\n" +
+      return "\nRight whole answers and right bytes in percent, at lengths\n" +
              example_table(results, colour);
   }
 }
@@ -162,7 +163,7 @@ std::string terminal_summary(const Json& results, Colour colour) {
   std::string text = "\n";
   for (const Json& sentence : results.at("answer")) text += sentence.get<std::string>() + "\n";
   for (const Json& one : results.at("left_out"))
-    text += fmt::format("Left out: {}, since {}\n", one.at("name").get<std::string>(),
+    text += fmt::format("Left out: {}. Reason: {}\n", one.at("name").get<std::string>(),
                         one.at("reason").get<std::string>());
   if (results.at("encodings").empty()) return text;
   return text + findings_table(results, colour) + extension_tables(results.at("extensions")) +

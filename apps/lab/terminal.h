@@ -1,4 +1,4 @@
-// What the lab says at the end: the answer and its numbers, from results.json alone.
+// The output of the lab at the end: the answer and its numbers, from results.json only.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace gnomon::lab {
 
 enum class Colour { never = 1, always };
 
-// Sentences, then tables.
+// Prints the sentences, then the tables.
 std::string terminal_summary(const Json& results, Colour colour);
 
 }  // namespace gnomon::lab

@@ -16,8 +16,8 @@ using torch::nn::LayerNorm;
 using torch::nn::LayerNormOptions;
 using torch::nn::LinearOptions;
 
-// GPT-2's initial deviation. The token embeddings get a larger one, so that a table of sines
-// added to them does not drown them.
+// GPT-2's initial deviation. Token embeddings have a larger deviation, so that a table of sines
+// that is added to them does not dominate.
 constexpr double deviation = 0.02, embedding_deviation = 0.5;
 
 LayerNorm norm(std::int64_t width) { return LayerNorm(LayerNormOptions({width})); }
@@ -49,9 +49,9 @@ TransformerImpl::TransformerImpl(const Settings& settings, model::Scheme scheme,
       head_(register_module("head", matrix(settings.width, vocabulary))) {
   if (std::ssize(scheme.layers) != settings.layers)
     refuse("lab",
-           "a scheme must have the model's " + std::to_string(settings.layers) + " layers",
+           "a scheme must have the " + std::to_string(settings.layers) + " layers of the model",
            std::ssize(scheme.layers));
-  // Generators of our own: LibTorch's default one is shared by all threads.
+  // Separate generators: LibTorch's default generator is shared by all threads.
   at::Generator shared = at::make_generator<at::CPUGeneratorImpl>(2 * seed);
   draw(embedding_->weight, embedding_deviation, shared);
   const double residual = deviation / std::sqrt(2.0 * static_cast<double>(settings.layers));
@@ -77,7 +77,7 @@ at::Tensor TransformerImpl::forward(const at::Tensor& bytes, const ForwardOption
   const std::int64_t windows = bytes.size(0), length = bytes.size(1),
                      width = embedding_->weight.size(1);
   const std::int64_t rows = windows * length;
-  // Each residual sum goes into the layer norm that follows it.
+  // Each residual sum is followed by a layer norm.
   const auto add_and_norm = [](const at::Tensor& x, const at::Tensor& added,
                                const LayerNorm& norm) {
     return lab::add_and_norm(x, added, norm->weight, norm->bias);

@@ -1,6 +1,5 @@
-// The Transformer that the lab trains: bytes in, logits of the next byte (or of a masked one)
-// out; pre-norm, GELU. Position is what gnomon::libtorch::PositionScheme makes of a scheme,
-// used as any model would use it.
+// The Transformer of the lab: bytes as input, logits of the next byte (or of a masked byte) as
+// output, pre-norm, GELU. Its encodings are a gnomon::libtorch::PositionScheme.
 //
 // Letters: B windows, T bytes in a window, C width, H heads.
 #pragma once
@@ -25,24 +24,25 @@ struct ForwardOptions {
 
 class TransformerImpl : public torch::nn::Module {
  public:
-  // The weights that every scheme shares depend on `seed` alone; the encodings' own parameters
-  // are drawn apart.
+  // Weights that all schemes have in common depend on `seed` only. The parameters of encodings
+  // have separate generators.
   TransformerImpl(const Settings& settings, model::Scheme scheme, std::uint64_t seed);
   // The same encoding in every layer.
   TransformerImpl(const Settings& settings, const model::Encoding& encoding,
                   std::uint64_t seed);
 
-  // bytes: [B, T] int64; returns [B, T, 256]. Throws beyond the encodings' capacity.
+  // bytes: [B, T] int64. Returns [B, T, 256]. Throws for positions beyond the encodings'
+  // capacity.
   at::Tensor forward(const at::Tensor& bytes, const ForwardOptions& options = {});
 
   const model::Scheme& scheme() const { return position_->scheme(); }
-  // What acts before the layers, and within one.
+  // The encodings before the layers, and the encodings of one layer.
   const libtorch::PositionEncoding& table() const { return position_->table(); }
   const libtorch::PositionEncoding& position(std::int64_t layer) const {
     return position_->layer(layer);
   }
   std::int64_t parameter_count() const;
-  // Of the encodings alone.
+  // The number of parameters of the encodings.
   std::int64_t position_parameter_count() const;
 
  private:

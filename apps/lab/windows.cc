@@ -23,7 +23,7 @@ void fill_row(Batch& batch, std::int64_t row, const Text& text, std::int64_t beg
   std::copy(bytes + 1, bytes + 1 + length, targets);
 }
 
-// Masks masked_share of `count` inputs, at least one: which, Floyd's sampling says. Other
+// Masks masked_share of `count` inputs, at least one, chosen with Floyd's sampling. The other
 // targets are uncounted.
 void mask(std::int64_t* inputs, std::int64_t* targets, std::int64_t count, Draws draws) {
   std::fill(targets, targets + count, uncounted);
@@ -41,7 +41,7 @@ void mask(std::int64_t* inputs, std::int64_t* targets, std::int64_t count, Draws
 
 Batch random_batch(const std::vector<Text>& texts, std::int64_t windows, std::int64_t length,
                    std::uint64_t seed, std::uint64_t step) {
-  // Every window of every text is as likely as any other.
+  // Every window of every text is equally likely.
   std::vector<std::int64_t> ends;
   std::int64_t places = 0;
   for (const Text& text : texts)
@@ -105,7 +105,7 @@ Batch masked_segment(const Segment& segment, std::int64_t length, const Settings
   const std::int64_t longest = settings.longest(), stretch = settings.train_length;
   Batch batch = empty_batch(1, longest);
   fill_row(batch, 0, *segment.text, segment.first_target - 1);
-  // Each input is the byte to guess, not the one before it.
+  // The target of an input is the byte at its own place, not the next byte.
   const at::Tensor bytes = batch.targets.clone();
   for (std::int64_t begin = 0; begin < longest; begin += stretch)
     mask(bytes.data_ptr<std::int64_t>() + begin, batch.targets.data_ptr<std::int64_t>() + begin,

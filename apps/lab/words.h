@@ -1,4 +1,4 @@
-// Numbers and names as sentences say them.
+// Numbers and names as text for sentences.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace gnomon::lab {
 
-// "A", "A and B", "A, B and C"; of many the first eight, "and 30 others".
+// "A", "A and B", "A, B and C". A long list has its first eight items, "and 30 others".
 inline std::string listed(std::vector<std::string> names) {
   constexpr std::size_t most_named = 8;
   if (names.size() > most_named) {

@@ -17,8 +17,8 @@ namespace {
 using testing::random_tensor;
 using testing::Tensor;
 
-// Sizes of a call, one thread. Time is to be read as multiplications a second (the counter
-// FLOPS, two for each multiply-add that causality leaves) against the machine's sgemm rate.
+// Sizes of a call with one thread. Compare the counter FLOPS (two for each multiply-add that
+// the causal mask leaves) with the machine's sgemm rate.
 struct Sizes {
   const char* name;
   std::int64_t batch, tokens, heads, key_heads, size;
@@ -26,7 +26,7 @@ struct Sizes {
 constexpr Sizes sizes[] = {
     {"lab", 16, 128, 4, 4, 32},       // a training step of the lab
     {"prompt", 1, 1024, 4, 1, 128},   // part of a prompt of a large model, grouped heads
-    {"distance", 1, 4096, 1, 1, 64},  // far past the caches for dense scores
+    {"distance", 1, 4096, 1, 1, 64},  // dense scores would far exceed the caches
 };
 
 template <typename T>
@@ -51,7 +51,8 @@ struct Call {
     attention_backward({q.view(), k.view(), v.view()}, plan, out.view(), lse.view(), out.view(),
                        {.q = q_grad.view(), .k = k_grad.view(), .v = v_grad.view()});
   }
-  // Multiply-adds, counted twice, of `products` products over the causal half.
+  // Floating-point operations (two for each multiply-add) of `products` products over the
+  // causal half.
   double flops(int products) const {
     return static_cast<double>(of.batch * of.heads * of.tokens * of.tokens * of.size) *
            products;
@@ -82,7 +83,7 @@ void BM_Backward(benchmark::State& state, Isa isa, const Sizes& s) {
   count(state, call.flops(5));
 }
 
-// What one would write first: a row of scores at a time, plain loops.
+// A straightforward implementation: a row of scores at a time, plain loops.
 void BM_Naive(benchmark::State& state, const Sizes& s) {
   Call<float> call(s);
   const float scale = static_cast<float>(softmax_scale(s.size));

@@ -1,4 +1,5 @@
-// Head vectors brought to length 1 in place, and the gradient, beside the same bytes touched.
+// Normalisation of head vectors in place, and its gradient, compared with touching the same
+// bytes.
 #include "gnomon/attention/cosine.h"
 
 #include <benchmark/benchmark.h>

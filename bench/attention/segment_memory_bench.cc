@@ -1,5 +1,5 @@
-// Tokens into a segment memory, against the same bytes copied: in segments of T, and one by
-// one.
+// Appending tokens to a segment memory, compared with copying the same bytes: in segments of T,
+// and one by one.
 #include "gnomon/attention/segment_memory.h"
 
 #include <benchmark/benchmark.h>
@@ -18,8 +18,8 @@ void segment_memory_append(benchmark::State& state) {
   SegmentMemory<float> past({.memory = memory,
                              .segment = count,
                              .heads = heads,
-                             .key_size = size,
-                             .value_size = size});
+                             .head_dim = size,
+                             .value_dim = size});
   const auto k = testing::random_tensor<float, 4>({1, count, heads, size});
   for (auto _ : state) benchmark::DoNotOptimize(past.append(k.view(), k.view()));
   state.SetItemsProcessed(state.iterations() * count);

@@ -1,5 +1,5 @@
-// The dynamic position bias of a text of as many tokens, and its gradient, with 128 hidden
-// units in two layers.
+// The dynamic position bias and its gradient, with two layers of 128 hidden units. Argument:
+// tokens of the text.
 #include "gnomon/bias/dynamic.h"
 
 #include <benchmark/benchmark.h>
@@ -31,7 +31,7 @@ void dynamic_strip(benchmark::State& state) {
   const std::int64_t length = state.range(0);
   const Layers layers;
   for (auto _ : state)
-    benchmark::DoNotOptimize(strip(dynamic, layers.read(), 1 - length, 2 * length - 1));
+    benchmark::DoNotOptimize(lower(dynamic, layers.read(), 1 - length, 2 * length - 1));
   state.SetItemsProcessed(state.iterations() * (2 * length - 1));
 }
 BENCHMARK(dynamic_strip)->Arg(1024)->Arg(16'384);
@@ -42,7 +42,7 @@ void dynamic_gradient(benchmark::State& state) {
   Layers grads;
   const auto grad = testing::random_numbers(static_cast<std::size_t>(heads_count * count));
   for (auto _ : state) {
-    strip_backward(dynamic, layers.read(), grad, 1 - length, count, grads.views());
+    lower_backward(dynamic, layers.read(), grad, 1 - length, count, grads.views());
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations() * count);

@@ -1,5 +1,5 @@
-// Bias matrices against their roofs: the same bytes written, or touched, in place; and strips
-// against a vector of as many doubles.
+// Bias matrices against their roofs, the same bytes filled or updated in place; and strips
+// against filling a vector of as many doubles.
 #include <benchmark/benchmark.h>
 
 #include "bench/roof.h"
@@ -16,24 +16,24 @@ constexpr std::int64_t heads_count = 8;
 
 BiasForm form_of(std::string_view name, std::int64_t size) {
   if (name == "slope") return lower(Alibi{.heads = heads_count});
-  if (name == "grid") {  // of columns as many as rows, or half as many
+  if (name == "grid") {  // as many columns as rows, or half as many
     std::int64_t width = 1;
     while (4 * width * width <= size) width *= 2;
     const Swin swin{.heads = heads_count, .height = size / width, .width = width};
     return lower(swin, testing::random_tensor<float, 2>({offsets(swin), heads_count}).view());
   }
   if (name == "progressive") {  // FIRE's 33 pieces
-    ProgressiveBias bias{.heads = heads_count,
-                         .c = 0.1,
-                         .threshold = static_cast<double>(size) / 4,
-                         .epsilon = 1e-6,
-                         .knots = {},
-                         .offsets = testing::random_numbers(33 * heads_count, 1),
-                         .slopes = testing::random_numbers(33 * heads_count, 2)};
+    PiecewiseLogBias bias{.heads = heads_count,
+                          .c = 0.1,
+                          .threshold = static_cast<double>(size) / 4,
+                          .epsilon = 1e-6,
+                          .knots = {},
+                          .offsets = testing::random_numbers(33 * heads_count, 1),
+                          .slopes = testing::random_numbers(33 * heads_count, 2)};
     for (int p = 0; p < 33; ++p) bias.knots.push_back(p / 33.0);
     return bias;
   }
-  return strip(Alibi{.heads = heads_count}, -size, 2 * size + 1);
+  return lower(Alibi{.heads = heads_count}, -size, 2 * size + 1);
 }
 
 void count(benchmark::State& state, std::int64_t times_touched) {
@@ -91,21 +91,21 @@ void on_strips(benchmark::State& state, Make make) {
 
 void strip_alibi(benchmark::State& state) {
   on_strips(state,
-            [](std::int64_t n) { return strip(Alibi{.heads = heads_count}, -n / 2, n); });
+            [](std::int64_t n) { return lower(Alibi{.heads = heads_count}, -n / 2, n); });
 }
 BENCHMARK(strip_alibi)->Arg(4096)->Arg(262'145);
 
 void strip_t5(benchmark::State& state) {
   const testing::Tensor<float, 2> table({32, heads_count}, 1.5f);
   const T5Bias t5{.heads = heads_count, .direction = T5Direction::bidirectional};
-  on_strips(state, [&](std::int64_t n) { return strip(t5, table.view(), -n / 2, n); });
+  on_strips(state, [&](std::int64_t n) { return lower(t5, table.view(), -n / 2, n); });
 }
 BENCHMARK(strip_t5)->Arg(4096)->Arg(262'145);
 
 void strip_clipped(benchmark::State& state) {
   const testing::Tensor<float, 2> table({heads_count, 257}, 1.5f);
-  const ClippedBias clipped{.heads = heads_count, .before = 128, .after = 128};
-  on_strips(state, [&](std::int64_t n) { return strip(clipped, table.view(), -n / 2, n); });
+  const ClippedBias clipped{.heads = heads_count, .left = 128, .right = 128};
+  on_strips(state, [&](std::int64_t n) { return lower(clipped, table.view(), -n / 2, n); });
 }
 BENCHMARK(strip_clipped)->Arg(4096)->Arg(262'145);
 

@@ -1,4 +1,4 @@
-// Graphormer's matrix [32, T, T] of a ring with a chord at every tenth node, against its roof:
+// Graphormer's matrix [32, T, T] for a ring with a chord at every tenth node, against its roof,
 // the same bytes filled. Arguments: nodes, hops.
 #include "gnomon/bias/graphormer.h"
 

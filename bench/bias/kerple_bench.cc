@@ -1,5 +1,5 @@
-// The strip of KERPLE for a text of as many tokens, and its gradient: one power or logarithm a
-// number.
+// The strip of KERPLE and its gradient: one power or logarithm per value. Argument: tokens of
+// the text.
 #include "gnomon/bias/kerple.h"
 
 #include <benchmark/benchmark.h>
@@ -17,7 +17,7 @@ void kerple_strip(benchmark::State& state, KerpleKernel kernel) {
   const std::int64_t length = state.range(0);
   for (auto _ : state)
     benchmark::DoNotOptimize(
-        strip(kerple, {rates.view(), rates.view()}, 1 - length, 2 * length - 1));
+        lower(kerple, {rates.view(), rates.view()}, 1 - length, 2 * length - 1));
   state.SetItemsProcessed(state.iterations() * heads_count * (2 * length - 1));
 }
 BENCHMARK_CAPTURE(kerple_strip, power, KerpleKernel::power)->Arg(1024)->Arg(16'384);
@@ -30,7 +30,7 @@ void kerple_gradient(benchmark::State& state, KerpleKernel kernel) {
   const std::int64_t length = state.range(0), count = 2 * length - 1;
   const auto grad = testing::random_numbers(static_cast<std::size_t>(heads_count * count));
   for (auto _ : state) {
-    strip_backward(kerple, {rates.view(), rates.view()}, grad, 1 - length, count,
+    lower_backward(kerple, {rates.view(), rates.view()}, grad, 1 - length, count,
                    {r1.view(), r2.view()});
     benchmark::ClobberMemory();
   }

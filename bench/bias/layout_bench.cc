@@ -1,4 +1,4 @@
-// LayoutLM's three axes: lowered for a page of 512 words, and tiles of 48 queries by 256 keys.
+// LayoutLM's three axes: lowering for a page of 512 words, and tiles of 48 queries by 256 keys.
 #include "gnomon/bias/layout.h"
 
 #include <benchmark/benchmark.h>
@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::int64_t heads_count = 12, words = 512, queries = 48, keys = 256;
 
-Page page() {
-  Page page;
+WordBoxes page() {
+  WordBoxes page;
   for (std::int64_t p = 0; p < words; ++p) {
     page.x.push_back(p * 137 % 1000);
     page.y.push_back(p / 10 * 19);
@@ -49,7 +49,7 @@ void layout_tile_gradient(benchmark::State& state) {
   const auto prepared = internal::prepare<float>(bias, {0, words - 1}, {0, words - 1});
   const auto query_ids = testing::iota(200, queries), key_ids = testing::iota(10, keys);
   const std::vector<float> grad(queries * keys, 0.5f);
-  std::vector<double> sums(static_cast<std::size_t>(numbers(bias)));
+  std::vector<double> sums(static_cast<std::size_t>(gradient_size(bias)));
   for (auto _ : state) {
     internal::add_gradient(bias, prepared, 3, query_ids, key_ids, grad.data(), keys,
                            sums.data());

@@ -1,5 +1,4 @@
-// Swin v2's network over the offsets of a window with as many rows and columns, and its
-// gradient.
+// Swin v2's network over the offsets of a square window, and its gradient. Argument: rows.
 #include "gnomon/bias/swin_v2.h"
 
 #include <benchmark/benchmark.h>

@@ -1,5 +1,5 @@
-// Tiles of 48 queries by 256 keys, as attention makes them, against the same bytes filled. The
-// diagonal of a progressive bias meets most of its pieces; far from it a row has one or two.
+// Tiles of 48 queries by 256 keys, as attention fills them, against the same bytes filled. On
+// its diagonal a progressive bias uses most of its pieces; far from it a row uses one or two.
 #include <benchmark/benchmark.h>
 
 #include "bench/roof.h"
@@ -11,14 +11,14 @@ namespace {
 
 constexpr std::int64_t queries = 48, keys = 256, positions = 2048;
 
-ProgressiveBias progressive() {  // FIRE's 33 pieces
-  ProgressiveBias bias{.heads = 1,
-                       .c = 0.1,
-                       .threshold = 512,
-                       .epsilon = 1e-6,
-                       .knots = {},
-                       .offsets = testing::random_numbers(33, 1),
-                       .slopes = testing::random_numbers(33, 2)};
+PiecewiseLogBias progressive() {  // FIRE's 33 pieces
+  PiecewiseLogBias bias{.heads = 1,
+                        .c = 0.1,
+                        .threshold = 512,
+                        .epsilon = 1e-6,
+                        .knots = {},
+                        .offsets = testing::random_numbers(33, 1),
+                        .slopes = testing::random_numbers(33, 2)};
   for (int p = 0; p < 33; ++p) bias.knots.push_back(p / 33.0);
   return bias;
 }
@@ -57,7 +57,7 @@ void fill_tile(benchmark::State& state, const Form& form, Tile tile, std::int64_
 template <typename Form>
 void sum_tile(benchmark::State& state, const Form& form, const Tile& tile, std::int64_t end) {
   const auto prepared = internal::prepare<float>(form, {0, end - 1}, {0, end - 1});
-  std::vector<double> sums(static_cast<std::size_t>(numbers(form)));
+  std::vector<double> sums(static_cast<std::size_t>(gradient_size(form)));
   for (auto _ : state) {
     internal::add_gradient(form, prepared, 0, tile.query_ids, tile.key_ids, tile.scores.data(),
                            keys, sums.data());
@@ -66,7 +66,7 @@ void sum_tile(benchmark::State& state, const Form& form, const Tile& tile, std::
   count(state, tile);
 }
 
-// The argument: the first key, before queries 2000 to 2047.
+// Argument: the first key. The queries are 2000 to 2047.
 void tile_progressive_fill(benchmark::State& state) {
   fill_tile(state, progressive(), Tile(2000, state.range(0), positions), positions);
 }
@@ -77,7 +77,7 @@ void tile_progressive_gradient(benchmark::State& state) {
 }
 BENCHMARK(tile_progressive_gradient)->Arg(1792)->Arg(1024)->Arg(0);
 
-// The argument: the side of the window.
+// Argument: the height and width of the window.
 void tile_grid_fill(benchmark::State& state) {
   const std::int64_t side = state.range(0), end = side * side;
   fill_tile(state, grid(side), Tile(0, 0, end), end);
@@ -101,7 +101,7 @@ void tile_roof(benchmark::State& state) {
 BENCHMARK(tile_roof);
 
 void tile_prepare(benchmark::State& state) {
-  const ProgressiveBias form = progressive();
+  const PiecewiseLogBias form = progressive();
   const std::int64_t last = state.range(0) - 1;
   for (auto _ : state)
     benchmark::DoNotOptimize(internal::prepare<float>(form, {0, last}, {0, last}));

@@ -1,4 +1,4 @@
-// WavLM's gates for as many tokens of 12 heads of 64, and their gradient, by the bytes of x.
+// WavLM's gates and their gradient, 12 heads, D = 64, by the bytes of x. Argument: tokens.
 #include "gnomon/bias/wavlm.h"
 
 #include <benchmark/benchmark.h>
@@ -9,7 +9,7 @@ namespace gnomon {
 namespace {
 
 struct Case {
-  WavLm wavlm{.head_size = 64};
+  WavLm wavlm{.head_dim = 64};
   testing::Tensor<float, 2> weight = testing::random_tensor<float, 2>({8, 64}, 1);
   testing::Tensor<float, 1> bias{{8}}, constant{{12}, 1.0f};
   testing::Tensor<float, 3> x, gates;

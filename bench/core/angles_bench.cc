@@ -1,6 +1,6 @@
-// Tables of cos and sin against their roof: the same bytes filled, with the widest stores.
-// Read a row's bytes_per_second as a share of angles_roof's at the same size, in one run with
-// --benchmark_enable_random_interleaving.
+// Tables of cos and sin, compared with their roof: filling the same bytes with the widest
+// stores. Divide a row's bytes_per_second by that of angles_roof at the same size, in one run
+// with --benchmark_enable_random_interleaving.
 #include "gnomon/angles.h"
 
 #include <benchmark/benchmark.h>
@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::int64_t pairs = 64;
 
-// Tokens and threads: one token, a prompt, what stays in a last cache, the longest table.
+// Tokens and threads: one token, a prompt, a table that fits in the last-level cache, the
+// longest table.
 void sizes(benchmark::internal::Benchmark* one) {
   one->Args({1, 1})->Args({512, 1});
   for (const int threads : {1, 2}) one->Args({8192, threads})->Args({131'072, threads});
@@ -35,7 +36,7 @@ std::vector<double> frequencies() {
   return all;
 }
 
-// Memory as tables have it, touched.
+// Memory allocated like that of tables, already touched.
 template <typename T>
 struct Field {
   T* values;
@@ -62,7 +63,7 @@ void on_threads(benchmark::State& state, std::size_t bytes, Run run) {
   state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(bytes));
 }
 
-// Cosines and sines apart, as a rotary table has them.
+// Cosines and sines separate, as in a rotary table.
 template <typename T>
 void angles_apart(benchmark::State& state) {
   const std::int64_t tokens = state.range(0);
@@ -81,7 +82,7 @@ BENCHMARK(angles_apart<Half>)->Apply(sizes);
 BENCHMARK(angles_apart<BFloat16>)->Apply(sizes);
 BENCHMARK(angles_apart<double>)->Apply(sizes);
 
-// sin cos sin cos ..., as a sinusoidal table has them.
+// sin cos sin cos ..., as in a sinusoidal table.
 template <typename T>
 void angles_interleaved(benchmark::State& state) {
   const std::int64_t tokens = state.range(0);
@@ -99,7 +100,7 @@ BENCHMARK(angles_interleaved<float>)->Apply(sizes);
 BENCHMARK(angles_interleaved<Half>)->Apply(sizes);
 BENCHMARK(angles_interleaved<BFloat16>)->Apply(sizes);
 
-// One token without a table: what a decoding step pays.
+// One token without a table: the cost in a decoding step.
 void angles_pair(benchmark::State& state) {
   const auto all = frequencies();
   std::array<float, pairs> cosines, sines;

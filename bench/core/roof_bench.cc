@@ -1,5 +1,5 @@
-// The roofs that other benchmarks are read against: the same bytes touched in place, and the
-// same bytes filled.
+// Memory roofs, against which other benchmarks are compared: touching bytes in place, and
+// filling bytes.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Fourier features: waves a second, each a sine and a cosine.
+// Fourier features, in waves per second. A wave is one sine and one cosine.
 #include "gnomon/embedding/fourier.h"
 
 #include <benchmark/benchmark.h>

@@ -1,4 +1,4 @@
-// Features times a trained matrix, and its gradient: multiply-adds in double a second.
+// Features times a trained matrix, and its gradient, in multiply-adds in double per second.
 #include "gnomon/embedding/projection.h"
 
 #include <benchmark/benchmark.h>

@@ -1,5 +1,5 @@
-// Sixteen return probabilities of each node of a path. A walk of K steps meets K^2 / 2 arcs,
-// each one product and one sum: read it against the rate of additions of one core.
+// Sixteen return probabilities of each node of a path. A walk of K steps visits K^2 / 2 arcs,
+// with one product and one sum each. Compare with the rate of additions of one core.
 #include "gnomon/embedding/random_walk.h"
 
 #include <benchmark/benchmark.h>
@@ -20,7 +20,7 @@ void random_walk(benchmark::State& state) {
 }
 BENCHMARK(random_walk)->Arg(256)->Arg(4096)->UseRealTime();
 
-// As many additions, one after another.
+// The same number of dependent additions.
 void random_walk_roof(benchmark::State& state) {
   for (auto _ : state) {
     double sum = 0;

@@ -1,5 +1,5 @@
-// Sinusoidal tables against their roof: the same bytes written in place. `error` is the largest
-// against long double, beyond the half ulp that any rounding costs, in units of 2^-46.
+// Sinusoidal tables compared with their roof, the same bytes written in place. `error` is the
+// largest error against long double, beyond half an ulp of rounding, in units of 2^-46.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ double error_of(const Sinusoidal& spec, const std::vector<P>& positions,
 
 template <typename P, typename T>
 void fill_table(benchmark::State& state, const std::vector<P>& positions) {
-  const Sinusoidal spec{.dim = channels, .recipe = SinusoidalRecipe::interleaved};
+  const Sinusoidal spec{.width = channels, .recipe = SinusoidalRecipe::interleaved};
   Tensor<T, 2> out({state.range(0), channels});
   for (auto _ : state) {
     fill(spec, std::span<const P>(positions), out.view());
@@ -62,7 +62,7 @@ BENCHMARK(sinusoidal_run<double>)->Arg(128);
 BENCHMARK(sinusoidal_run<Half>)->Arg(128);
 BENCHMARK(sinusoidal_run<BFloat16>)->Arg(128);
 
-// Positions with nothing between them to lean on.
+// Irregular positions, which have no common step.
 void sinusoidal_scattered(benchmark::State& state) {
   std::vector<std::int64_t> positions;
   for (std::int64_t t = 0; t < state.range(0); ++t) positions.push_back(t * 7919 % 131'072);

@@ -1,5 +1,5 @@
-// Adding a table is memory bound: read it against table_touch, the same bytes of x touched in
-// place, and the gradient against table_read, the same bytes summed.
+// Adding a table is memory-bound. Compare it with table_touch, which touches the same bytes of
+// x in place, and the gradient with table_read, which sums the same bytes.
 #include <benchmark/benchmark.h>
 
 #include <bit>
@@ -17,7 +17,7 @@ using testing::Tensor;
 
 constexpr std::int64_t channels = 1024;
 
-// Of the batch [B, T]: one decoded token, a prompt that stays in cache, one that does not.
+// Batch [B, T]: one decoded token, a prompt that fits in cache, one that does not.
 void shapes(benchmark::internal::Benchmark* one) {
   one->Args({1, 1})->Args({1, 128})->Args({8, 2048});
 }
@@ -44,7 +44,8 @@ template <typename T>
 void table_add(benchmark::State& state, Isa isa) {
   const ScopedIsa scope(isa);
   auto x = zeros<T>(state);
-  const Tensor<float, 2> table({state.range(1), channels}, 0.0f);  // so that x never overflows
+  const Tensor<float, 2> table({state.range(1), channels}, 0.0f);  // zero, so that x does not
+                                                                   // overflow
   for (auto _ : state) {
     add_table(x.view(), table.view());
     benchmark::ClobberMemory();
@@ -105,7 +106,7 @@ BENCHMARK(table_touch)->Apply(shapes);
 void table_read(benchmark::State& state) {
   const auto x = zeros<float>(state);
   for (auto _ : state) {
-    std::uint32_t all = 0;  // bits, which a compiler may take in any order
+    std::uint32_t all = 0;  // bits, which a compiler may combine in any order
     for (const float& value : x.values) all |= std::bit_cast<std::uint32_t>(value);
     benchmark::DoNotOptimize(all);
     benchmark::ClobberMemory();

@@ -1,8 +1,8 @@
-// Runs one kernel some number of times, for an instruction counter. `tools/instructions.sh` has
-// callgrind count inside of `gnomon_counted` alone, so what comes before costs nothing.
+// Runs one kernel a number of times, for an instruction counter. `tools/instructions.sh` lets
+// callgrind count only inside `gnomon_counted`, so the set-up is not counted.
 //
-//   gnomon_instructions                     the kernels, each with its elements per run
-//   gnomon_instructions --compiler          what compiled this
+//   gnomon_instructions                     lists the kernels, with their elements per run
+//   gnomon_instructions --compiler          prints the compiler
 //   gnomon_instructions rotate_f32_halves 3
 #include <array>
 #include <cstddef>
@@ -36,12 +36,12 @@ using Run = std::function<void()>;
 
 struct Kernel {
   std::string_view name;
-  Index elements;  // that a run writes
+  Index elements;  // written by one run
   std::function<Run()> prepare;
 };
 
-// Starts on a cache line, so that no other array's size changes what a kernel executes. Filled
-// with numbers between -1 and 1.
+// Starts on a cache line, so that the sizes of other arrays do not change what a kernel
+// executes. Filled with numbers between -1 and 1.
 template <typename T, std::size_t Rank>
 class Array {
  public:
@@ -86,18 +86,18 @@ View<T, 4> laid_out(const Array<T, 4>& x, Layout layout) {
   return {x.view().data(), {batch, count, heads, size}, {0, size, count * size, 1}};
 }
 
-struct Turned {
+struct Rotated {
   Pairing pairing = Pairing::halves;
   Index tokens = gnomon::tokens, size = 128;
   Layout layout = Layout::bthd;
 
   RotaryTable table() const {
-    return RotaryTable(Rotary{.dim = size, .pairing = pairing}, consecutive(0, tokens));
+    return RotaryTable(Rotary{.rotary_dim = size, .pairing = pairing}, consecutive(0, tokens));
   }
 };
 
 template <typename T>
-Run turns(const Turned& how, Direction direction = Direction::forward) {
+Run turns(const Rotated& how, Direction direction = Direction::forward) {
   auto q = array<T, 4>({1, how.tokens, query_heads, how.size});
   auto k = array<T, 4>({1, how.tokens, key_heads, how.size});
   return [q, k, direction, table = how.table(), layout = how.layout] {
@@ -108,7 +108,7 @@ Run turns(const Turned& how, Direction direction = Direction::forward) {
 Run out_of_place() {
   auto x = array<float, 4>({1, tokens, query_heads, 128});
   auto out = array<float, 4>({1, tokens, query_heads, 128});
-  return [=, table = Turned{}.table()] {
+  return [=, table = Rotated{}.table()] {
     rotate(x->view(), table, Direction::forward, out->view());
   };
 }
@@ -116,12 +116,12 @@ Run out_of_place() {
 Run append() {
   auto k = array<float, 4>({1, tokens, key_heads, 128});
   auto slot = array<Half, 4>({1, tokens, key_heads, 128});
-  return [=, table = Turned{}.table()] { rotate_append(k->view(), table, slot->view()); };
+  return [=, table = Rotated{}.table()] { rotate_append(k->view(), table, slot->view()); };
 }
 
 Run cos_sin(Index positions) {
   auto values = array<float, 3>({2, positions, 64});
-  const auto inv_freq = inverse_frequencies({.dim = 128, .pairing = Pairing::halves});
+  const auto inv_freq = inverse_frequencies({.rotary_dim = 128, .pairing = Pairing::halves});
   return [=, at = consecutive(1000, positions)] {
     fill_cos_sin(std::span<const Index>(at), std::span<const double>(inv_freq),
                  values->view()[0], values->view()[1]);
@@ -131,7 +131,7 @@ Run cos_sin(Index positions) {
 Run sinusoidal() {
   auto out = array<float, 2>({256, 128});
   return [=, at = consecutive(0, 256)] {
-    fill({.dim = 128, .recipe = SinusoidalRecipe::interleaved}, std::span<const Index>(at),
+    fill({.width = 128, .recipe = SinusoidalRecipe::interleaved}, std::span<const Index>(at),
          out->view());
   };
 }
@@ -146,7 +146,7 @@ Run table_added() {
 Run t5_strip() {
   auto table = array<float, 2>({32, 16});
   return [=] {
-    strip(T5Bias{.heads = 16, .direction = T5Direction::bidirectional}, table->view(), -255,
+    lower(T5Bias{.heads = 16, .direction = T5Direction::bidirectional}, table->view(), -255,
           511);
   };
 }
@@ -210,11 +210,11 @@ std::vector<Kernel> kernels() {
       {"add_table_f32", 2 * 64 * 256, table_added<float>},
       {"add_table_bf16", 2 * 64 * 256, table_added<BFloat16>},
       {"alibi_strip", 32 * 512,
-       [] { return Run([] { strip(Alibi{.heads = 32}, -511, 512); }); }},
+       [] { return Run([] { lower(Alibi{.heads = 32}, -511, 512); }); }},
       {"t5_strip", 16 * 511, t5_strip},
       {"add_bias_slopes", 8 * 64 * 64, [] { return bias_added(lower(Alibi{.heads = 8})); }},
       {"add_bias_strip", 8 * 64 * 64,
-       [] { return bias_added(strip(Alibi{.heads = 8}, -63, 127)); }},
+       [] { return bias_added(lower(Alibi{.heads = 8}, -63, 127)); }},
       {"attention_forward", 64 * 4 * 64, attended},
       {"attention_backward", 64 * (4 + 2 + 2) * 64, attended_backward},
   };
@@ -241,7 +241,7 @@ int main(int count, char** arguments) {
     std::puts(GNOMON_COMPILER);
   } else if (count == 3) {
     const gnomon::Run run = gnomon::find(all, first).prepare();
-    run();  // the choice of the instruction set, the first pages of scratch
+    run();  // not counted: the choice of the instruction set, the first pages of scratch
     gnomon_counted(run, std::atoi(arguments[2]));
   } else {
     for (const auto& kernel : all)

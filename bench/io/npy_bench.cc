@@ -1,4 +1,4 @@
-// Reading and writing `.npy` against their roof: the same bytes copied in memory.
+// Reading and writing `.npy` compared with their roof, the same bytes copied in memory.
 #include "gnomon/io/npy.h"
 
 #include <benchmark/benchmark.h>

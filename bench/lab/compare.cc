@@ -1,11 +1,12 @@
-// gnomon_lab_bench: the lab's training step beside the same model in eager PyTorch.
+// gnomon_lab_bench: compares the training step of the lab with the same model in eager PyTorch.
 //
 //   gnomon_lab_bench [--as-installed] [--blas] [--threads N] [ENCODING...]
 //
-// Both train from the same weights on the same batches, step by step in turn; times are medians
-// of steps, the ratio the median of those of neighbours. Both have the same allocator and the
-// same environment: the lab's own (process.h), or with --as-installed the one the program was
-// started with. --blas: the lab's linear layers, too, are LibTorch's products in float.
+// Both train from the same weights on the same batches, one step each in turn. Times are
+// medians over steps, and the ratio is the median of the ratios of adjacent steps. Both have
+// the same allocator and the same environment: that of the lab (process.h), or with
+// --as-installed that of the caller. --blas: the linear layers of the lab use LibTorch's
+// products in float.
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 
@@ -87,7 +88,7 @@ int run(int argc, char** argv) {
       encodings.push_back(word);
   }
   if (encodings.empty()) encodings = {"alibi", "t5", "rotary", "sinusoidal"};
-  at::globalContext().setFlushDenormal(true);  // as the lab's threads do
+  at::globalContext().setFlushDenormal(true);  // as in the threads of the lab
   const Corpus corpus = load_corpus(Settings{});
   std::printf("%-12s %7s %14s %14s %7s %14s\n", "", "threads", "eager bytes/s", "lab bytes/s",
               "ratio", "bits apart");

@@ -25,7 +25,7 @@ Linear linear(std::int64_t in, std::int64_t out) {
   return Linear(LinearOptions(in, out).bias(false));
 }
 
-// position times 10000^(-2i/size): [T, size / 2].
+// position x 10000^(-2i/size): [T, size / 2].
 at::Tensor angles(std::int64_t length, std::int64_t size) {
   const at::Tensor exponent = at::arange(0, size, 2, at::kDouble) / static_cast<double>(size);
   return at::outer(at::arange(length, at::kDouble), at::pow(1e4, -exponent));
@@ -115,7 +115,7 @@ at::Tensor EagerTransformerImpl::attend(Block& block, const at::Tensor& x,
 at::Tensor EagerTransformerImpl::forward(const at::Tensor& bytes) {
   at::Tensor x = embedding_(bytes);
   if (table_.defined()) x = x + table_;
-  const at::Tensor scores_bias = bias();  // once for all layers, as T5 does
+  const at::Tensor scores_bias = bias();  // once for all layers, as in T5
   for (const auto& block : blocks_) {
     x = x + attend(*block, block->attention_norm(x), scores_bias);
     x = x + block->feed_out(torch::gelu(block->feed_in(block->feed_norm(x))));

@@ -1,6 +1,6 @@
-// The lab's Transformer as one writes it in PyTorch, and its training step: LibTorch's own
-// operators and modules throughout, position as in the released eager implementations. What
-// the lab's speed is measured against; of Gnomon it uses only the specs.
+// The Transformer of the lab and its training step in eager PyTorch: only LibTorch's operators
+// and modules, with position as in released eager implementations. The benchmark compares the
+// lab with it. It uses only the specs of Gnomon.
 #pragma once
 
 #include <torch/nn.h>
@@ -37,7 +37,7 @@ class EagerTransformerImpl : public torch::nn::Module {
   std::vector<std::shared_ptr<Block>> blocks_;
   torch::nn::LayerNorm norm_;
   torch::nn::Linear head_;
-  // Made once for the training length, as buffers usually are.
+  // Computed once for the training length, like buffers of PyTorch modules.
   at::Tensor hidden_;                 // [T, T]: keys that a query does not see
   at::Tensor table_, cos_, sin_;      // sinusoidal [T, C], rotary [T, D]
   at::Tensor slopes_bias_, buckets_;  // ALiBi [H, T, T], T5 [T, T]
@@ -45,13 +45,13 @@ class EagerTransformerImpl : public torch::nn::Module {
 };
 TORCH_MODULE(EagerTransformer);
 
-// The lab's optimiser and schedule with LibTorch's AdamW.
+// The optimizer and the learning rates of the lab, with LibTorch's AdamW.
 class EagerRun {
  public:
   // Starts from the weights of `like`, whose parameters have the same names.
   EagerRun(const Settings& settings, const std::string& encoding,
            const torch::nn::Module& like);
-  double train_step(const Batch& batch);  // its loss in bits a byte
+  double train_step(const Batch& batch);  // returns its loss in bits per byte
 
  private:
   const Settings& settings_;

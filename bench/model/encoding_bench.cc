@@ -1,4 +1,4 @@
-// What a model pays to lower its encoding, once per length or, where it trains, per step.
+// Cost of lowering an encoding: once for each length, or in each step of training.
 #include "gnomon/model/encoding.h"
 
 #include <benchmark/benchmark.h>

@@ -1,6 +1,6 @@
-"""The arrays that all contenders get, and the oracle their results are held against.
+"""The input arrays of all contenders, and the oracle for their results.
 
-numpy has no bfloat16: such arrays are kept as the 16 bits of each element.
+numpy has no bfloat16. Such arrays contain the 16 bits of each element.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ def from_storage(stored: NDArray, dtype: str) -> Floats:
 
 
 def sample_tokens(tokens: int) -> list[int]:
-    """Where results are checked: both ends, the middle, and odd places between."""
+    """The tokens whose results are checked: the first, the last and five others."""
     return sorted({t % tokens for t in (0, 1, 13, tokens // 3, tokens // 2, -2, -1)})
 
 
 @dataclass
 class Inputs:
     case: Case
-    stored: list[NDArray]  # q, k, v [1, T, H, D], or heads outside; or x [B, T, C]
+    stored: list[NDArray]  # q, k, v [1, T, H, D], or [1, H, T, D]; or x [B, T, C]
     table: Floats | None = None  # of add_table; of T5
-    exact: list[NDArray[np.float64]] | None = None  # of the rows that are checked
+    exact: list[NDArray[np.float64]] | None = None  # of the checked tokens
 
     @staticmethod
     def make(case: Case) -> Inputs:
@@ -73,14 +73,14 @@ class Inputs:
         return sum(crc32(array.reshape(-1)[:65536].tobytes()) for array in self.stored)
 
     def tokens_of(self, array: NDArray, rows: list[int]) -> NDArray:
-        """The rows of these tokens, tokens outermost: [rows, H, D]."""
+        """The rows of these tokens, as [rows, H, D]."""
         if self.case.layout == "HTD" and self.case.rotates:
             return array[0][:, rows].swapaxes(0, 1)
         return array[0][rows]
 
 
 def angles(case: Case, rows: list[int]) -> NDArray[np.longdouble]:
-    """Position times frequency, [rows, D/2], wider than double."""
+    """Position x frequency, [rows, D/2], in extended precision."""
     pairs = np.arange(case.size // 2, dtype=np.longdouble)
     frequencies = np.power(np.longdouble(BASE), -2 * pairs / case.size)
     return (np.array(rows, np.longdouble) + case.start)[:, None] * frequencies
@@ -92,13 +92,13 @@ def cos_sin(case: Case, rows: list[int]) -> tuple[NDArray, NDArray]:
 
 
 def table_of(case: Case) -> tuple[Floats, Floats]:
-    """cos and sin, [T, D/2], for contenders that are handed a table; exact."""
+    """Exact cos and sin, [T, D/2], for contenders that accept a table."""
     cosines, sines = cos_sin(case, list(range(case.tokens)))
     return cosines.astype(np.float32), sines.astype(np.float32)
 
 
 def rotated(case: Case, x: NDArray, rows: list[int]) -> NDArray[np.float64]:
-    """x: [rows, H, D] in double, turned forward, or back for the gradient."""
+    """x: [rows, H, D] in double. Rotated forward, or inversely for the gradient."""
     cosines, sines = (part[:, None, :] for part in cos_sin(case, rows))
     if case.work == "rotate_backward":
         sines = -sines
@@ -115,7 +115,7 @@ def rotated(case: Case, x: NDArray, rows: list[int]) -> NDArray[np.float64]:
 
 
 def expected(inputs: Inputs, rows: list[int]) -> list[NDArray[np.float64]]:
-    """What an exact contender returns for these tokens."""
+    """The exact results for these tokens."""
     case = inputs.case
     if case.attends:
         return attention.expected(case, inputs.stored, inputs.table, rows)

@@ -1,6 +1,6 @@
-"""Attention's arrays and its oracle in double.
+"""The arrays of attention, and its oracle in double.
 
-Letters: T tokens, H heads, D head size, N buckets.
+Letters: T tokens, H heads, D head dimension, N buckets.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from cases import Case
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
-BUCKETS, MAX_DISTANCE = 32, 128  # of T5, looking back
-CHECKED_HEADS = [0, HEADS - 1]  # of the table's gradient, which takes all pairs
+BUCKETS, MAX_DISTANCE = 32, 128  # of T5, causal
+CHECKED_HEADS = [0, HEADS - 1]  # of the gradient of the table, which sums over all pairs
 
 
 def slopes() -> Doubles:
-    """ALiBi's, for a power of two of heads."""
+    """The slopes of ALiBi, for a number of heads that is a power of two."""
     return 2.0 ** (-8.0 * np.arange(1, HEADS + 1) / HEADS)
 
 
 def buckets_of(distances: NDArray[np.int64]) -> NDArray[np.int64]:
-    """T5's bucket of a key so many tokens back, as the released models have it (float32)."""
+    """T5's bucket of a key `distances` tokens before the query, computed in float32 as in T5."""
     exact = BUCKETS // 2
     far = np.maximum(distances, exact).astype(np.float32) / np.float32(exact)
     steps = np.log(far) / np.float32(math.log(MAX_DISTANCE / exact)) * np.float32(exact)
@@ -35,14 +35,14 @@ def buckets_of(distances: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def make(case: Case, uniform: Callable[..., NDArray]) -> tuple[list[NDArray], Floats | None]:
-    """q, k, v [1, T, H, D], of training also the gradient of the result; and T5's table."""
+    """q, k, v [1, T, H, D], in training also the gradient of the result; and T5's table."""
     count = 4 if case.trains else 3
     arrays = [uniform(1, case.tokens, HEADS, case.size) for _ in range(count)]
     return arrays, uniform(BUCKETS, HEADS) if case.trains else None
 
 
 def bias(case: Case, table: Floats | None, head: int, rows: NDArray[np.int64]) -> Doubles:
-    """[rows, T], minus infinity ahead of the row."""
+    """[rows, T], with minus infinity for keys after the query."""
     back = rows[:, None] - np.arange(case.tokens)[None, :]
     if table is None:
         values = -slopes()[head] * back
@@ -65,8 +65,8 @@ def weights(
 def expected(
     case: Case, stored: list[NDArray], table: Floats | None, rows: list[int]
 ) -> list[Doubles]:
-    """The result of these rows [rows, H, D]; of training also q's gradient, and the table's for
-    two heads."""
+    """The results of these rows [rows, H, D]. In training also the gradients of q and of the table,
+    for two heads."""
     out, q_grads = (np.empty((len(rows), HEADS, case.size)) for _ in range(2))
     for head in range(HEADS):
         p = weights(case, stored, table, head, np.array(rows))
@@ -103,5 +103,5 @@ def table_gradient(case: Case, stored: list[NDArray], table: Floats) -> Doubles:
 
 
 def gigabytes(case: Case, matrices: float) -> float:
-    """Of so many [H, T, T] in f32."""
+    """Gigabytes of `matrices` matrices [H, T, T] in f32."""
     return matrices * HEADS * case.tokens**2 * 4e-9

@@ -1,4 +1,4 @@
-"""gnomon.h through ctypes, as a binding calls it: NumPy arrays are DLPack tensors."""
+"""gnomon.h through ctypes. NumPy arrays are passed as DLPack tensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CPU = 1
-CODES = {"i": 0, "u": 1, "f": 2}  # of DLPack, by NumPy's kind of a type
+CODES = {"i": 0, "u": 1, "f": 2}  # DLPack's codes by NumPy's dtype.kind
 BFLOAT = 4
 HALVES, ADJACENT = 1, 2
 FORWARD, INVERSE = 1, 2
@@ -31,7 +31,7 @@ INTERLEAVED = 1
 
 
 class Tensor(Structure):
-    """A DLTensor that borrows an array of any strides. dtype "bf16": the array has the 16 bits
+    """A DLTensor that borrows an array with any strides. dtype "bf16": the array has the 16 bits
     of each element."""
 
     _fields_ = [
@@ -59,7 +59,7 @@ class Tensor(Structure):
             shape=axes(*array.shape),
             strides=axes(*(stride // array.itemsize for stride in array.strides)),
         )
-        self.array = array  # lives as long as the tensor
+        self.array = array  # keeps the array alive
 
 
 class RotarySpec(Structure):
@@ -72,7 +72,7 @@ class RotarySpec(Structure):
 
 
 class Tensors(Structure):
-    """A struct of pointers to tensors, most of which may be NULL."""
+    """A struct of pointers to tensors. Most of them may be NULL."""
 
     def __init__(self, **tensors: Tensor) -> None:
         super().__init__(**{name: ctypes.pointer(one) for name, one in tensors.items()})
@@ -96,7 +96,7 @@ i32, i64, f32, f64, handle = c_int32, c_int64, ctypes.c_float, c_double, c_void_
 tensor, tensors, out = POINTER(Tensor), POINTER(POINTER(Tensor)), POINTER(c_void_p)
 attention_input, attention_gradient = POINTER(AttentionInput), POINTER(AttentionGradient)
 
-# The arguments of the functions that return a status. A destructor takes a handle.
+# The argument types of functions that return a status. A destructor has one handle.
 FUNCTIONS = {
     "set_threads": [i32],
     "frequencies_create": [POINTER(RotarySpec), out],
@@ -118,7 +118,7 @@ FUNCTIONS = {
     "encoding_lower_backward": [handle, tensors, i64, i64, i64, handle, tensor, tensors],
 }
 HANDLES = ("frequencies", "rotary_table", "layer_plan", "plan_gradient", "encoding")
-# Of roof.cc: nanoseconds of `count` calls, or -1.
+# Functions of roof.cc, which return the nanoseconds of `count` calls, or -1.
 LOOPS = {
     "peers_touch": [c_void_p, i64, i64],
     "peers_fill": [c_void_p, i64, i64],
@@ -128,8 +128,8 @@ TEXTS = ("gnomon_error_message", "gnomon_version", "gnomon_isa", "peers_compiler
 
 
 class Library:
-    """The functions of gnomon.h and roof.cc. Those that return a status are made to raise by
-    `call`; where one is timed, its status is tested in place: `function(...) and fail()`."""
+    """The functions of gnomon.h and roof.cc. `call` raises if a function returns an error
+    status. Timed code tests the status directly: `function(...) and fail()`."""
 
     def __init__(self, path: str) -> None:
         self.functions = ctypes.CDLL(path)
@@ -154,14 +154,14 @@ class Library:
             self.fail()
 
     def make(self, kind: str, function: str, *arguments: object) -> Handle:
-        """The handle that a function writes to its last argument."""
+        """Returns the handle that a function writes to its last argument."""
         made = Handle(getattr(self.functions, f"gnomon_{kind}_destroy"))
         self.call(function, *arguments, byref(made))
         return made
 
 
 class Handle(c_void_p):
-    """An object of the library, destroyed with its last reader."""
+    """An object of the library, destroyed with its last reference."""
 
     def __init__(self, destroy: Callable[[c_void_p], None]) -> None:
         super().__init__()

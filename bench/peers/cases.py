@@ -1,6 +1,6 @@
-"""What is timed: one Case is one row of work, the same for every contender.
+"""The timed cases. One Case is one operation with its sizes, the same for every contender.
 
-Letters: T tokens, H heads, D head size, C channels.
+Letters: T tokens, H heads, D head dimension, C width.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Case:
 
     @property
     def operations(self) -> float:
-        """Of attention: two for each multiply-add of the pairs that see each other; two
+        """Operations of attention: two for each multiply-add of the visible pairs, with two
         products forward, five backward."""
         pairs = self.tokens * (self.tokens + 1) / 2
         products = 7 if self.trains else 2
@@ -56,7 +56,7 @@ class Case:
 
     @property
     def elements(self) -> int:
-        """That are read and written; of a table, written."""
+        """Elements that are read and written; for a table, elements that are written."""
         if self.attends:
             arrays = 7 if self.trains else 4
             return arrays * self.tokens * ATTENTION_HEADS * self.size
@@ -91,7 +91,7 @@ def rotations() -> Iterator[Case]:
 
 
 def long_rotations() -> Iterator[Case]:
-    """Timed by those alone that keep up at 4096 tokens: 0.7 GB of f32 for each array."""
+    """Cases for contenders that are fast enough at 4096 tokens: 0.7 GB of f32 for each array."""
     for dtype in ("f32", "bf16"):
         yield Case("rotate", 32768, dtype)
 
@@ -110,7 +110,7 @@ def attentions() -> Iterator[Case]:
 
 
 def far_cases() -> Iterator[Case]:
-    """Errors far from the origin, of those that make their own cos and sin. Not timed."""
+    """Errors at large positions, of contenders that compute cos and sin. Not timed."""
     for pairing in ("halves", "adjacent"):
         yield Case("rotate", 512, "f32", pairing, start=100000)
 

@@ -3,9 +3,9 @@
     python compare.py FOLDER LIBRARY [--quick] [--only TEXT] [--threads 1 2]
         [--peers MODULE ...]
 
-Each peer lives in a process of its own, held to as many cores as it has threads. A round gives
+Each peer is a separate process, limited to as many cores as it has threads. A round gives
 every contender one turn: an untimed call, then calls for some milliseconds; the next turn
-begins when the process before sleeps. Writes FOLDER/results.json.
+begins when the previous process sleeps. Writes FOLDER/results.json.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from cases import Case
 from install import ENVIRONMENTS
 
 HERE = Path(__file__).parent
-SLOW = 6.0  # times the fastest: such a contender leaves after a few rounds
+SLOW = 6.0  # relative to the fastest; slower contenders are dropped after a few rounds
 
 
 class Worker:
@@ -79,14 +79,14 @@ class Worker:
         return self.answer()
 
     def turn(self, contender: str, budget: float) -> float | None:
-        """Seconds of a call; before other people's processes where that is allowed."""
+        """Seconds per call, with priority over other processes if that is permitted."""
         with machine.preferred(self.process.pid):
             answer = self.ask("turn", contender=contender, budget=budget)
         self.sleep()
         return answer.get("seconds")
 
     def sleep(self) -> None:
-        """Until no thread of it runs, or 0.3 s."""
+        """Waits until no thread of the process runs, at most 0.3 s."""
         deadline = time.monotonic() + 0.3
         while not machine.asleep(self.process.pid) and time.monotonic() < deadline:
             time.sleep(0.0005)
@@ -99,12 +99,12 @@ class Worker:
 
 
 class Timing:
-    """One contender on one case."""
+    """The measurements of one contender on one case."""
 
     def __init__(self, name: str, worker: Worker, error: float | None, note: str) -> None:
         self.name, self.worker, self.error, self.note = name, worker, error, note
         self.seconds: list[float] = []
-        self.ratios: list[float] = []  # to Gnomon's turn of the same round
+        self.ratios: list[float] = []  # to Gnomon's time in the same round
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -173,7 +173,7 @@ class Comparison:
                     timing.ratios.append(times[timing.name] / times["Gnomon"])
 
     def keeping_up(self, case: Case) -> list[str]:
-        """Those within four times Gnomon at this case."""
+        """The contenders that take less than four times as long as Gnomon on this case."""
         return [
             row["contender"]
             for row in self.rows
@@ -207,7 +207,7 @@ def chosen(listed: Iterable[Case], only: str | None) -> list[Case]:
 
 
 def compared(options: argparse.Namespace, threads: int, rounds: int) -> dict[str, Any]:
-    """One run over all cases with so many threads."""
+    """One run over all cases with `threads` threads."""
     workers, refused = start_workers(options.folder, options.library, threads, options.peers)
     comparison = Comparison(workers, threads, rounds, 0.012)
     whole = [*cases.rotations(), *cases.tables(), *cases.attentions()]
@@ -235,7 +235,7 @@ def compared(options: argparse.Namespace, threads: int, rounds: int) -> dict[str
 
 
 def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """`new`, and the rows of `old` for cases that it has not timed, in the old order."""
+    """`new` plus the rows of `old` for cases that `new` has not timed, in the order of `old`."""
     groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for part in (old["rows"], new["rows"]):
         fresh: dict[tuple[str, int], list[dict[str, Any]]] = {}
@@ -268,10 +268,10 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("library", type=Path)
     parser.add_argument("--quick", action="store_true", help="fewer cases and rounds")
-    parser.add_argument("--only", help="cases whose name has this; others stay as they were")
+    parser.add_argument("--only", help="cases with this in their names; others keep theirs")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--peers", nargs="+", help="these modules alone, Gnomon's among them")
+    parser.add_argument("--peers", nargs="+", help="only these modules, with that of Gnomon")
     options = parser.parse_args()
     rounds = options.rounds or (5 if options.quick else 11)
     session = {os.getsid(0)}
@@ -289,15 +289,15 @@ def main() -> None:
         "failures": {name: why for run in runs for name, why in run["failures"].items()},
         "not_installed": runs[-1]["not_installed"],
         "versions": runs[-1]["versions"],
-        # The share of the machine that went to processes other than these.
+        # The share of the CPU that other processes used.
         "others": max(0.0, (machine.busy_seconds() - busy - own) / elapsed),
     }
     file = options.folder / "results.json"
     if options.only and file.exists():
         results["notes"] = [
             f"Cases with `{options.only}` in their names were timed on {results['date']}, "
-            f"{datetime.now(UTC):%H:%M}, in {rounds} rounds; the others before, with the "
-            "kernels of their time."
+            f"{datetime.now(UTC):%H:%M}, in {rounds} rounds. The other cases were timed "
+            "earlier, with earlier kernels."
         ]
         results = merged(json.loads(file.read_text()), results)
     file.write_text(json.dumps(results, indent=1) + "\n")

@@ -1,4 +1,4 @@
-"""What every contender offers: a name, the cases it takes, and a call to be timed."""
+"""The interface of contenders: a name, the supported cases, and a call to time."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from cases import Case
 
 @dataclass
 class Run:
-    """A case made ready by one contender."""
+    """A case prepared by one contender."""
 
     call: Callable[[], object]  # returns when the work is done
-    # The results of these tokens, tokens outermost, as floats; None: there is nothing to check.
+    # The results of these tokens, as floats [rows, ...]. None: there is nothing to check.
     results: Callable[[list[int]], list[NDArray]] | None
-    reset: Callable[[], object] = lambda: None  # inputs as they were, where `call` overwrites
+    reset: Callable[[], object] = lambda: None  # restores inputs that `call` overwrites
     note: str = ""
-    # Nanoseconds of so many calls, where a loop outside Python is what is meant.
+    # Returns the nanoseconds of `count` calls, for a loop outside Python.
     loop: Callable[[int], int] | None = None
 
     def seconds(self, count: int) -> float:
-        """Of one call, the mean of `count`."""
+        """Seconds per call, the mean of `count` calls."""
         if self.loop:
             return self.loop(count) / count * 1e-9
         call = self.call
@@ -37,12 +37,12 @@ class Run:
 
 
 class Contender(ABC):
-    name: str  # as the report prints it
+    name: str  # in the report
     works: tuple[str, ...] = ("rotate",)
     dtypes: tuple[str, ...] = ("f32", "bf16", "f16")
     pairings: tuple[str, ...] = ("halves", "adjacent")
     layouts: tuple[str, ...] = ("THD", "HTD")
-    own_table: bool = False  # makes cos and sin itself, so its errors grow with the position
+    own_table: bool = False  # computes cos and sin, so its errors grow with the position
     is_peer: bool = True  # neither Gnomon nor a roof
 
     def takes(self, case: Case) -> bool:
@@ -56,11 +56,11 @@ class Contender(ABC):
 
     @abstractmethod
     def prepare(self, inputs: Inputs) -> Run:
-        """Copies of the arrays, tables, compiled code: all that is not timed."""
+        """Prepares what is not timed: copies of the arrays, tables, compiled code."""
 
 
 class Peer(ABC):
-    """One process: packages that live together in one virtual environment."""
+    """One process with the packages of one virtual environment."""
 
     threads: int
 

@@ -1,8 +1,8 @@
-"""Installs the peers from PyPI, each environment its own; what fails is noted, with the reason.
+"""Installs the peers from PyPI into separate environments and records failures with their reason.
 
     python3 install.py FOLDER
 
-Writes FOLDER/installed.json and makes FOLDER/venvs/*. What has been installed is left alone.
+Writes FOLDER/installed.json and makes FOLDER/venvs/*. Existing installations are kept.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pathlib import Path
 @dataclass(frozen=True)
 class Environment:
     name: str
-    steps: tuple[str, ...]  # arguments of one `pip install` each
-    modules: tuple[str, ...]  # contenders/*.py that run in it
+    steps: tuple[str, ...]  # the arguments of each `pip install`
+    modules: tuple[str, ...]  # modules of contenders/ that run in it
 
 
 ENVIRONMENTS = (
@@ -46,14 +46,14 @@ ENVIRONMENTS = (
 
 
 def last_line(text: str) -> str:
-    """pip's own words, without advice about pip."""
+    """The error messages of pip, without advice about pip."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     lines = [line for line in lines if "notice" not in line and "full command" not in line]
     return lines[-1] if lines else "no message"
 
 
 def install(folder: Path, environment: Environment) -> str | None:
-    """The reason for failing, or None."""
+    """Returns the reason of a failure, or None."""
     home = folder / "venvs" / environment.name
     stamp = home / "installed.txt"
     wanted = "\n".join(environment.steps)
@@ -69,7 +69,7 @@ def install(folder: Path, environment: Environment) -> str | None:
                 command, capture_output=True, text=True, timeout=1200, check=False
             )
         except subprocess.TimeoutExpired:
-            return "not done after 20 minutes"
+            return "the installation took more than 20 minutes"
         if done.returncode:
             return last_line(done.stderr)
     stamp.write_text(wanted)

@@ -1,4 +1,4 @@
-"""What the numbers were measured on, and whether others used the machine meanwhile."""
+"""Description of the machine, and its use by other processes."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def described() -> dict[str, str]:
 
 
 def busy_seconds() -> float:
-    """CPU time spent by all processes since boot, and what a hypervisor took."""
+    """CPU time of all processes since boot, plus the time that a hypervisor took."""
     first = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     user, nice, system, _, _, irq, softirq, steal = map(int, first[:8])
     return (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
 
 
 def own_seconds(sessions: set[int]) -> float:
-    """CPU time of the processes of these sessions, and of those that they waited for."""
+    """CPU time of the processes of these sessions and of their finished children."""
     ticks = 0
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -63,7 +63,7 @@ def can_prefer() -> bool:
 
 @contextlib.contextmanager
 def preferred(process: int) -> Iterator[None]:
-    """Its threads go before those of other people, where the system allows it."""
+    """Gives the threads of the process priority over others, if the system permits it."""
 
     def set_policy(policy: int, priority: int) -> None:
         for task in Path(f"/proc/{process}/task").iterdir():
@@ -78,7 +78,7 @@ def preferred(process: int) -> Iterator[None]:
 
 
 def asleep(process: int) -> bool:
-    """Whether no thread of it runs: thread pools spin for a while after their work."""
+    """Whether no thread of the process runs. Thread pools spin for a while after their work."""
     for task in Path(f"/proc/{process}/task").iterdir():
         try:
             if (task / "stat").read_text().rsplit(")", 1)[1].split()[0] == "R":

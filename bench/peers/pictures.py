@@ -1,4 +1,4 @@
-"""The pictures of docs/benchmarks.md: Vega-Lite, turned into SVG."""
+"""The charts of docs/benchmarks.md: Vega-Lite specs, converted to SVG."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def config() -> Spec:
 
 
 def bars(results: Results, dtype: str, threads: int) -> Spec | None:
-    """Each contender's speed as a share of the roof's, with the pairing it does better."""
+    """The share of the roof of each contender, for the pairing in which it is faster."""
     best: dict[str, tuple[float, float]] = {}
     for pairing in ("halves", "adjacent"):
         rows = results.timed(Case("rotate", 4096, dtype, pairing), threads)
@@ -103,11 +103,11 @@ def rotation(results: Results) -> Spec | None:
         return None
     return {
         "title": {
-            "text": "Rotating q and k of 4096 tokens",
+            "text": "Rotation of q and k, 4096 tokens",
             "subtitle": [
-                f"32 and 8 heads of 128, {threads} threads; each contender with the pairing it "
-                "does better.",
-                "roof: the same bytes read and written in place, and nothing else",
+                f"32 and 8 heads of 128, {threads} threads; each contender with its "
+                "faster pairing.",
+                "roof: the same bytes read and written in place",
             ],
             "fontSize": 16,
             "offset": 14,
@@ -119,7 +119,7 @@ def rotation(results: Results) -> Spec | None:
 
 
 def tokens_line(results: Results, shown: dict[str, str]) -> Spec | None:
-    """Time per token by length, of ours, the roof and a few peers."""
+    """Time per token by length, of Gnomon, the roof and a few peers."""
     threads = results.threads[-1]
     lengths = (1, 16, 512, 4096)
     values = [
@@ -144,7 +144,7 @@ def tokens_line(results: Results, shown: dict[str, str]) -> Spec | None:
 
 
 def attention_line(results: Results, shown: dict[str, str]) -> Spec | None:
-    """Time per token by length, forward."""
+    """Time per token by length, forward pass."""
     threads = results.threads[-1]
     listed = [case for case in cases.attentions() if not case.trains]
     values = [
@@ -167,7 +167,7 @@ def attention_line(results: Results, shown: dict[str, str]) -> Spec | None:
 def lines(
     title: str, subtitle: str, values: list[dict[str, Any]], order: list[str], measure: str
 ) -> Spec:
-    """`per` by `tokens`, a line for each of `order`; both logarithmic."""
+    """`per` by `tokens`, with a line for each of `order`. Both axes are logarithmic."""
     lengths = sorted({value["tokens"] for value in values})
     colour = {
         "field": "name",
@@ -228,10 +228,10 @@ ATTENDING = {
 
 
 def draw(results: Results, page: Path) -> list[tuple[str, str]]:
-    """Writes the pictures beside the page; returns title and file of each."""
+    """Writes the charts beside the page. Returns the title and file of each."""
     drawn = []
     for title, name, spec in (
-        ("Speed of rotation beside peers", "benchmarks.svg", rotation(results)),
+        ("Speed of rotation by contender", "benchmarks.svg", rotation(results)),
         ("Time per token by length", "benchmarks-tokens.svg", tokens_line(results, SHOWN)),
         (
             "Attention with ALiBi by length",

@@ -1,4 +1,4 @@
-"""Writes docs/benchmarks.md from results.json, and its pictures where vl-convert is at hand.
+"""Writes docs/benchmarks.md from results.json, and its charts if vl-convert is installed.
 
 python report.py results.json docs/benchmarks.md
 """
@@ -20,15 +20,15 @@ from cases import Case
 Row = dict[str, Any]
 OURS = ("Gnomon", "Gnomon, called from C++", "Gnomon, RotaryTable with its memory", "roof")
 
-# Considered and not timed; why is known without trying to install them.
+# Packages that are not timed, with the reason. `make peers` does not install them.
 LEFT_OUT = (
-    ("CTranslate2", "its rotation is inside attention; there is no public operator"),
-    ("sglang's CPU kernels", "sgl-kernel on PyPI is built for CUDA alone"),
-    ("Hugging Face's rotary-cpu kernel", "comes from their hub at run time, not from PyPI"),
+    ("CTranslate2", "the rotation is part of attention, without a public operator"),
+    ("sglang's CPU kernels", "sgl-kernel on PyPI is built for CUDA only"),
+    ("Hugging Face's rotary-cpu kernel", "is downloaded from the hub at run time, not from PyPI"),
     ("PaddlePaddle", "fused_rotary_position_embedding has no CPU kernel (tried with 3.3.1)"),
-    ("xFasterTransformer", "its rotation is inside the model; there is no public operator"),
-    ("Liger-Kernel, FlashInfer, xformers, TransformerEngine", "kernels for GPUs alone"),
-    ("KerasHub, x-transformers, torchao, litgpt", "textbook code on the frameworks timed here"),
+    ("xFasterTransformer", "the rotation is part of the model, without a public operator"),
+    ("Liger-Kernel, FlashInfer, xformers, TransformerEngine", "kernels for GPUs only"),
+    ("KerasHub, x-transformers, torchao, litgpt", "textbook code on frameworks timed here"),
 )
 
 
@@ -60,7 +60,7 @@ class Column:
 
 
 class Results:
-    """Medians; or the best rounds, when others were busy and could not be kept off."""
+    """Medians, or the best rounds if other processes were busy and had the same priority."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
@@ -88,7 +88,7 @@ class Results:
         return {name: row for name, row in rows.items() if row["ratio"] is not None}
 
     def share(self, case: Case, threads: int) -> float | None:
-        """Time of the roof over ours."""
+        """The time of the roof divided by the time of Gnomon."""
         roof = self.timed(case, threads).get("roof")
         return roof["ratio"] if roof else None
 
@@ -122,7 +122,7 @@ def cell(row: Row | None) -> str:
 
 
 def grid(results: Results, columns: list[Column], errors: bool = True) -> str:
-    """Contenders by columns, in the order of their ratios in the last column that they have."""
+    """A table of contenders by columns, sorted by the ratio in the last column that they have."""
     columns = [column for column in columns if results.timed(column.case, column.threads)]
     by_column = [results.timed(column.case, column.threads) for column in columns]
     names = list(dict.fromkeys(name for rows in by_column for name in rows))
@@ -157,17 +157,17 @@ def threads_named(threads: int) -> str:
 
 def name_of(case: Case) -> str:
     if case.attends:
-        kind = "trained T5 bias, both passes" if case.trains else "attention with ALiBi"
+        kind = "trained T5 bias, forward and backward" if case.trains else "attention with ALiBi"
         return f"{kind}, f32, {case.tokens} tokens"
     if case.work == "add_table":
-        return f"adding a table to f32 [{case.batch}, {case.tokens}, {case.size}]"
+        return f"addition of a table to f32 [{case.batch}, {case.tokens}, {case.size}]"
     if not case.rotates:
         kind = "cos and sin" if case.work == "rotary_table" else "sinusoidal table"
         return f"{kind}, f32, {case.tokens} × {case.size}"
     tokens = "1 token" if case.tokens == 1 else f"{case.tokens} tokens"
     parts = [tokens, case.dtype, case.pairing]
     if case.size != 128:
-        parts.append(f"heads of {case.size}")
+        parts.append(f"head dimension {case.size}")
     if case.layout == "HTD":
         parts.append("[B, H, T, D]")
     if case.work == "rotate_backward":
@@ -194,7 +194,7 @@ def summary(results: Results) -> str:
                 f"**{ratio}**" if peer["ratio"] < 1 else ratio,
             ]
         )
-    head = ["work", "threads", "Gnomon", "of the roof", "the fastest peer", "its time"]
+    head = ["work", "threads", "Gnomon", "share of the roof", "fastest peer", "its time"]
     return table(head, body)
 
 
@@ -206,11 +206,12 @@ def verdict(results: Results) -> str:
     compared = [(case, threads, peer) for case, threads, peer in pairs if peer]
     ahead = [item for item in compared if item[2]["ratio"] < 1]
     if not ahead:
-        return f"In none of the {len(compared)} comparisons below was a peer faster.\n"
-    lines = [f"A peer was faster in {len(ahead)} of the {len(compared)} comparisons below:\n"]
+        return f"No peer is faster in any of the {len(compared)} comparisons below.\n"
+    lines = [f"A peer is faster in {len(ahead)} of the {len(compared)} comparisons below:\n"]
     for case, threads, peer in ahead:
         where = f"{name_of(case)}, {threads_named(threads)}"
-        lines.append(f"- {where}: {peer['contender']}, {times(peer['ratio'])} our time.")
+        ratio = times(peer["ratio"])
+        lines.append(f"- {where}: {peer['contender']}, {ratio} the time of Gnomon.")
     return "\n".join(lines) + "\n"
 
 
@@ -247,7 +248,7 @@ def other_sections(results: Results) -> Iterable[str]:
         for size in (64, 80, 96, 128, 256)
     ]
     sizes.append(Column("80, bf16", Case("rotate", 4096, "bf16", size=80), most))
-    yield f"## Head sizes\n\n4096 tokens, f32, halves, {threads_named(most)}.\n\n" + grid(
+    yield f"## Head dimensions\n\n4096 tokens, f32, halves, {threads_named(most)}.\n\n" + grid(
         results, sizes
     )
     layouts = [
@@ -255,7 +256,7 @@ def other_sections(results: Results) -> Iterable[str]:
         for dtype in ("f32", "bf16")
         for pairing in ("halves", "adjacent")
     ]
-    yield f"## Heads outside\n\n[B, H, T, D], 4096 tokens, {threads_named(most)}.\n\n" + grid(
+    yield f"## Layout [B, H, T, D]\n\n4096 tokens, {threads_named(most)}.\n\n" + grid(
         results, layouts
     )
     back = [
@@ -264,8 +265,9 @@ def other_sections(results: Results) -> Iterable[str]:
         for pairing in ("halves", "adjacent")
     ]
     yield (
-        "## Backward\n\nThe gradients of q and k from theirs, 4096 tokens, "
-        f"{threads_named(most)}. PyTorch's is `torch.autograd.grad` of a kept graph.\n\n"
+        "## Backward\n\nGradients of the inputs q and k, 4096 tokens, "
+        f"{threads_named(most)}. For PyTorch: `torch.autograd.grad` with a "
+        "graph that is kept.\n\n"
         + grid(results, back)
     )
     for case in cases.tables():
@@ -279,11 +281,11 @@ def other_sections(results: Results) -> Iterable[str]:
 
 
 TABLE_NOTES = {
-    "rotary_table": "Hugging Face's code makes both halves of each row, twice the bytes; the "
-    "others make [T, D/2] each. `Gnomon` fills the caller's memory; its `RotaryTable` asks the "
-    "system for new memory, as each peer does. The roof writes the bytes.\n\n",
-    "sinusoidal_table": "The code of the tutorials. The roof writes the bytes.\n\n",
-    "add_table": "The roof reads and writes the bytes of x in place.\n\n",
+    "rotary_table": "The code of Hugging Face writes both halves of each row, which is twice the "
+    "bytes. The others write [T, D/2] each. `Gnomon` writes to memory of the caller. Its "
+    "`RotaryTable` and all peers allocate new memory. The roof writes the same bytes.\n\n",
+    "sinusoidal_table": "Code of the tutorials. The roof writes the same bytes.\n\n",
+    "add_table": "The roof reads and writes x in place.\n\n",
 }
 
 
@@ -302,7 +304,7 @@ def attention_sections(results: Results) -> Iterable[str]:
 
 
 def far_section(results: Results) -> str:
-    """Errors of those that make cos and sin themselves."""
+    """The errors of contenders that compute cos and sin."""
     body: dict[str, list[str]] = {}
     for case in cases.far_cases():
         near = results.get(Case("rotate", 512, "f32", case.pairing), results.threads[-1])
@@ -344,12 +346,12 @@ def page(results: Results, pictures: list[tuple[str, str]]) -> str:
     failures = [f"- {name}: {reason}" for name, reason in data["failures"].items()]
     load = f"{100 * data['others']:.0f} %"
     if data["preferred"]:
-        load += " of the CPU meanwhile, but not during turns"
+        load += " of the CPU during the run, but not during turns"
     else:
-        load += " of the CPU meanwhile"
-    rounds = f"{data['rounds']} rounds" + (" (a short list of cases)" if data["quick"] else "")
+        load += " of the CPU during the run"
+    rounds = f"{data['rounds']} rounds" + (" (fewer cases)" if data["quick"] else "")
     if results.best:
-        statistic = f"the best of {rounds}: medians say little on a machine this busy"
+        statistic = f"the best of {rounds}, because other processes make the medians unreliable"
     else:
         statistic = f"medians of {rounds}"
     parts = {
@@ -367,7 +369,7 @@ def page(results: Results, pictures: list[tuple[str, str]]) -> str:
         "attention": "\n".join(attention_sections(results)),
         "far": far_section(results),
         "missing": "\n".join(missing) + "\n",
-        "failures": "\n".join(["\nFailed while running:\n", *failures]) + "\n"
+        "failures": "\n".join(["\nFailures:\n", *failures]) + "\n"
         if failures
         else "",
     }
@@ -380,7 +382,7 @@ def main() -> None:
     try:
         import pictures
     except ModuleNotFoundError:
-        print("peers: no vl-convert, so no pictures (`make setup` brings it)", file=sys.stderr)
+        print("peers: no charts: vl-convert is missing (run `make setup`)", file=sys.stderr)
         drawn = []
     else:
         drawn = pictures.draw(results, target)

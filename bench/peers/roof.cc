@@ -1,5 +1,5 @@
-// What the comparison needs in C++ beside gnomon.h: the roofs, a loop around one function, so
-// that the cost of a call from Python is known, and the name of the compiler.
+// C++ functions of the comparison besides gnomon.h: the roofs, a loop around one function to
+// measure the cost of a call from Python, and the name of the compiler.
 #include <chrono>
 #include <cstdint>
 
@@ -24,9 +24,9 @@ GNOMON_WIDEST void put_ones(std::uint32_t* data, std::int64_t begin, std::int64_
   for (std::int64_t i = begin; i < end; ++i) data[i] = 0x3f800000u;
 }
 
-constexpr std::int64_t grain = 1 << 15;  // elements; worth the start of a thread
+constexpr std::int64_t grain = 1 << 15;  // elements; below it, starting a thread costs more
 
-// Nanoseconds of `count` calls, or -1 after one that fails.
+// Returns the nanoseconds of `count` calls, or -1 if a call fails.
 template <typename Call>
 std::int64_t timed(std::int64_t count, Call&& call) {
   const auto start = std::chrono::steady_clock::now();
@@ -48,7 +48,7 @@ std::int64_t timed_loop(std::uint32_t* data, std::int64_t words, std::int64_t co
 }  // namespace
 }  // namespace gnomon
 
-// The roofs: the same bytes read and written in place, and the same bytes only written.
+// The roofs: the same bytes read and written in place, or only written.
 GNOMON_PEERS std::int64_t peers_touch(std::uint32_t* data, std::int64_t words,
                                       std::int64_t count) {
   return gnomon::timed_loop(data, words, count, gnomon::flip_signs);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the peers, builds the library, times everything and writes docs/benchmarks.md. What is
-# installed or built is kept under build/ for the next time.
+# Installs the peers, builds the library, times all cases and writes docs/benchmarks.md.
+# Installations and builds are kept under build/ for the next run.
 #
 #   bench/peers/run.sh [--quick] [--only TEXT] [--threads 1 2]
 #

@@ -1,4 +1,4 @@
-"""One peer in a process of its own, told by lines of JSON on stdin what to do.
+"""One peer as a separate process, controlled by lines of JSON on stdin.
 
     python worker.py MODULE THREADS
 
@@ -26,7 +26,7 @@ class Worker:
         self.contenders = {contender.name: contender for contender in peer.contenders()}
         self.runs: dict[str, Run] = {}
         self.once: dict[str, float] = {}  # seconds of one call
-        self.counts: dict[str, int] = {}  # calls of a turn
+        self.counts: dict[str, int] = {}  # calls per turn
 
     def describe(self) -> dict[str, Any]:
         peers = [name for name, contender in self.contenders.items() if contender.is_peer]
@@ -53,7 +53,7 @@ class Worker:
         for contender in taking:
             try:
                 ready[contender.name] = self.check(contender, inputs, rows)
-            except Exception as error:  # a peer that fails is reported, and the others go on
+            except Exception as error:  # a failing peer is reported, and the others continue
                 traceback.print_exc()
                 failed[contender.name] = f"{type(error).__name__}: {error}".split("\n")[0]
                 self.runs.pop(contender.name, None)
@@ -62,15 +62,15 @@ class Worker:
     def check(self, contender: Contender, inputs: Inputs, rows: list[int]) -> dict[str, Any]:
         run = contender.prepare(inputs)
         self.runs[contender.name] = run
-        run.call()  # whatever is compiled or allocated at the first call
+        run.call()  # compilation and allocation in the first call
         run.reset()
         self.once[contender.name] = run.seconds(1)
         error = None
         if run.results:
             error = worst_error(inputs, rows, run.results(rows))
-            # 2^-7 is an ulp of bfloat16 near 1; textbook tables are off by 1e-2 far out.
+            # 2^-7: an ulp of bfloat16 near 1. Textbook tables are off by 1e-2 at large positions.
             if not error < 0.1:
-                raise ValueError(f"wrong results: off by {error:.3g}")
+                raise ValueError(f"wrong results: largest error {error:.3g}")
         return {"error": error, "note": run.note}
 
     def turn(self, contender: str, budget: float) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class Worker:
             if once < budget / 20:
                 once = run.seconds(max(10, int(budget / 20 / once)))
             self.counts[contender] = max(1, min(100_000, round(budget / once)))
-        if once < 0.1:  # a longer one empties the caches by itself
+        if once < 0.1:  # a longer call empties the caches anyway
             run.seconds(1)
         return {"seconds": run.seconds(self.counts[contender])}
 
@@ -93,7 +93,7 @@ class Worker:
 
 
 def private_stdout() -> TextIO:
-    """Packages print to stdout, too; what they print goes to stderr."""
+    """Redirects the output of packages on stdout to stderr."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     return answers

@@ -1,5 +1,5 @@
-// Shortest ways of a grid of side x side nodes, against their roof: the 8 bytes a pair that
-// they take. Four arcs are looked at for each pair, in the order of a breadth-first search.
+// Shortest paths of a grid of side x side nodes, compared with their roof: writing 8 bytes per
+// pair. A breadth-first search visits four arcs per pair.
 #include "gnomon/position/graph.h"
 
 #include <benchmark/benchmark.h>

@@ -1,4 +1,4 @@
-// Position ids against their roof: the 12 bytes a token that they take.
+// Position ids compared with their roof: writing 12 bytes per token.
 #include "gnomon/position/positions.h"
 
 #include <benchmark/benchmark.h>

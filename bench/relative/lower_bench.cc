@@ -1,5 +1,5 @@
-// What it costs to lower the encodings of this room, and back, once for a call of attention:
-// causal windows of T tokens, 8 heads of 64. Against their roof: the multiply-adds of the
+// Lowering of the encodings of this room, and its gradient, as executed once per call of
+// attention: causal windows of T tokens, 8 heads, D = 64. The roof is the multiply-adds of the
 // projections, or the bytes of the tables.
 #include <benchmark/benchmark.h>
 
@@ -14,13 +14,13 @@ namespace {
 
 using testing::Tensor;
 
-constexpr std::int64_t heads = 8, head_size = 64, width = heads * head_size;
+constexpr std::int64_t heads = 8, head_dim = 64, width = heads * head_dim;
 
 Tensor<float, 2> matrix(std::int64_t rows, std::int64_t columns) {
   return testing::random_tensor<float, 2>({rows, columns});
 }
 
-// Numbers in the shape of a form's gradient.
+// Random values with the shape of a form's gradient.
 RelativeGradient like(const RelativeForm& form) {
   RelativeGradient grad;
   for (const auto& table : form.keys) grad.keys.push_back(table.values);
@@ -37,8 +37,8 @@ void multiply_adds(benchmark::State& state, std::int64_t each) {
 
 struct OfXl {
   TransformerXl spec{
-      .heads = heads, .size = head_size, .channels = width, .sinusoid = XlSinusoid::half_split};
-  Tensor<float, 2> w = matrix(width, width), u = matrix(heads, head_size), v = u;
+      .heads = heads, .head_dim = head_dim, .width = width, .sinusoid = XlSinusoid::half_split};
+  Tensor<float, 2> w = matrix(width, width), u = matrix(heads, head_dim), v = u;
   XlWeights weights() const { return {w.view(), u.view(), v.view()}; }
 };
 
@@ -66,8 +66,8 @@ BENCHMARK(transformer_xl_lower_backward)->Arg(128)->Arg(1024);
 
 struct OfDeberta {
   Deberta spec{.heads = heads,
-               .size = head_size,
-               .channels = width,
+               .head_dim = head_dim,
+               .width = width,
                .span = 256,
                .distance = DebertaDistance::logarithmic,
                .norm_epsilon = 1e-7};
@@ -113,21 +113,22 @@ void deberta_lower_backward(benchmark::State& state) {
 BENCHMARK(deberta_lower_backward)->Arg(128)->Arg(1024);
 
 void shaw_lower(benchmark::State& state) {
-  const Shaw shaw = bert_relative_key_query(head_size, state.range(0));
-  const Tensor<float, 2> table = matrix(vectors(shaw), head_size);
+  const Shaw shaw = bert_relative_key_query(head_dim, state.range(0));
+  const Tensor<float, 2> table = matrix(vectors(shaw), head_dim);
   const std::int64_t last = state.range(0) - 1;
   for (auto _ : state)
     benchmark::DoNotOptimize(lower(shaw, {table.view(), {}}, -last, 2 * last + 1));
-  state.SetBytesProcessed(state.iterations() * vectors(shaw) * head_size * (4 + 2 * 8));
+  state.SetBytesProcessed(state.iterations() * vectors(shaw) * head_dim * (4 + 2 * 8));
 }
 BENCHMARK(shaw_lower)->Arg(128)->Arg(1024);
 
 void decomposed_lower(benchmark::State& state) {
-  const Decomposed window{.size = head_size, .height = state.range(0), .width = state.range(0)};
-  const Tensor<float, 2> table = matrix(table_height(window), head_size);
+  const Decomposed window{
+      .head_dim = head_dim, .height = state.range(0), .width = state.range(0)};
+  const Tensor<float, 2> table = matrix(table_height(window), head_dim);
   for (auto _ : state)
     benchmark::DoNotOptimize(lower(window, {table.view(), table.view()}, 0.125));
-  state.SetBytesProcessed(state.iterations() * 2 * table_height(window) * head_size * (4 + 8));
+  state.SetBytesProcessed(state.iterations() * 2 * table_height(window) * head_dim * (4 + 8));
 }
 BENCHMARK(decomposed_lower)->Arg(14)->Arg(64);
 

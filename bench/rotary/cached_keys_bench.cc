@@ -1,4 +1,4 @@
-// Keys in a cache against rotation in place of the same keys: 8 heads of 128.
+// Functions on cached keys compared with rotation of the same keys in place: 8 heads of 128.
 #include "gnomon/rotary/cached_keys.h"
 
 #include <benchmark/benchmark.h>
@@ -10,7 +10,9 @@ namespace {
 
 constexpr std::int64_t heads = 8, size = 128;
 
-RotarySchedule plain() { return schedule(Rotary{.dim = size, .pairing = Pairing::halves}); }
+RotaryFrequencies plain() {
+  return lower(Rotary{.rotary_dim = size, .pairing = Pairing::halves});
+}
 
 template <typename U>
 void cached_rotate(benchmark::State& state) {
@@ -40,10 +42,10 @@ void cached_append(benchmark::State& state) {
 template <typename U>
 void cached_shift(benchmark::State& state) {
   const std::int64_t tokens = state.range(0);
-  const RotarySchedule schedule = plain();
+  const RotaryFrequencies frequencies = plain();
   auto keys = testing::random_tensor<U, 3>({tokens, heads, size});
   for (auto _ : state) {
-    shift_keys(keys.view(), schedule, -1);
+    shift_keys(keys.view(), frequencies, -1);
     benchmark::ClobberMemory();
   }
   state.SetItemsProcessed(state.iterations() * tokens);
@@ -52,8 +54,8 @@ void cached_shift(benchmark::State& state) {
 template <typename U>
 void cached_rerotate(benchmark::State& state) {
   const std::int64_t tokens = state.range(0);
-  const RotarySchedule from = plain();
-  RotarySchedule to = from;
+  const RotaryFrequencies from = plain();
+  RotaryFrequencies to = from;
   for (double& f : to.inv_freq) f *= 0.5;
   auto keys = testing::random_tensor<U, 3>({tokens, heads, size});
   const Positions positions = consecutive(tokens);

@@ -1,4 +1,4 @@
-// One token of each sequence, at a position of its own, without a table.
+// Rotation without a table: one token per sequence, each at a different position.
 #include "gnomon/rotary/decoding.h"
 
 #include <benchmark/benchmark.h>
@@ -11,7 +11,7 @@ namespace {
 template <typename T, Pairing pairing>
 void decode_step(benchmark::State& state) {
   const std::int64_t batch = state.range(0);
-  const RotarySchedule plan = schedule(Rotary{.dim = 128, .pairing = pairing});
+  const RotaryFrequencies plan = lower(Rotary{.rotary_dim = 128, .pairing = pairing});
   const auto at = testing::iota(5000, batch);
   const View<const std::int64_t, 3> positions(at.data(), {1, batch, 1});
   auto q = testing::random_tensor<T, 4>({batch, 1, 32, 128});

@@ -1,4 +1,4 @@
-// New keys into a cache of 8 bits.
+// New keys into an 8-bit KV cache.
 #include "gnomon/rotary/int8_keys.h"
 
 #include <benchmark/benchmark.h>
@@ -11,7 +11,8 @@ namespace {
 template <typename T>
 void int8_append(benchmark::State& state) {
   const std::int64_t tokens = state.range(0);
-  const RotaryTable table({.dim = 128, .pairing = Pairing::halves}, testing::iota(0, tokens));
+  const RotaryTable table({.rotary_dim = 128, .pairing = Pairing::halves},
+                          testing::iota(0, tokens));
   const auto k = testing::random_tensor<T, 3>({tokens, 8, 128});
   testing::Tensor<std::int8_t, 3> slot({tokens, 8, 128});
   testing::Tensor<float, 2> scales({tokens, 8});

@@ -1,4 +1,4 @@
-// Rotation of queries and keys against its roof: the same bytes touched in place.
+// Rotation of queries and keys compared with its roof: updating the same bytes in place.
 #include "gnomon/rotary/rotary.h"
 
 #include <benchmark/benchmark.h>
@@ -22,7 +22,8 @@ View<T, 4> heads_of(testing::Tensor<T, 1>& memory, std::int64_t tokens, std::int
 template <typename T, Pairing pairing, bool by_head = false, bool backward = false>
 void rotate_tokens(benchmark::State& state) {
   const std::int64_t tokens = state.range(0);
-  const RotaryTable table({.dim = size, .pairing = pairing}, testing::iota(0, tokens));
+  const RotaryTable table(Rotary{.rotary_dim = size, .pairing = pairing},
+                          testing::iota(0, tokens));
   auto memory = testing::random_tensor<T, 1>({tokens * (query_heads + key_heads) * size});
   const auto q = heads_of<T>(memory, tokens, 0, query_heads, by_head);
   const auto k = heads_of<T>(memory, tokens, query_heads, key_heads, by_head);

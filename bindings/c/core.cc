@@ -32,10 +32,10 @@ thread_local std::string message;
 Direction direction_of(int32_t direction) { return static_cast<Direction>(direction); }
 
 Rotary rotary_of(const gnomon_rotary_spec& spec) {
-  return {.dim = spec.rotary_dim,
+  return {.rotary_dim = spec.rotary_dim,
           .pairing = static_cast<Pairing>(spec.pairing),
           .base = spec.base == 0 ? 10'000.0 : spec.base,
-          .first = spec.head_offset};
+          .head_offset = spec.head_offset};
 }
 
 template <typename T>
@@ -120,8 +120,7 @@ gnomon_status gnomon_set_executor(gnomon_run run, void* context, int32_t threads
 
 gnomon_status gnomon_frequencies_create(const gnomon_rotary_spec* spec,
                                         gnomon_frequencies** out) {
-  return guarded(
-      [&] { make(out, gnomon::schedule(gnomon::c::rotary_of(given("spec", spec)))); });
+  return guarded([&] { make(out, gnomon::lower(gnomon::c::rotary_of(given("spec", spec)))); });
 }
 
 gnomon_status gnomon_frequencies_from(const gnomon_rotary_spec* spec,
@@ -129,32 +128,32 @@ gnomon_status gnomon_frequencies_from(const gnomon_rotary_spec* spec,
                                       double table_scale, gnomon_frequencies** out) {
   return guarded([&] {
     const gnomon::Rotary rotary = gnomon::c::rotary_of(given("spec", spec));
-    gnomon::RotarySchedule schedule{
+    gnomon::RotaryFrequencies frequencies{
         .pairing = rotary.pairing,
-        .first = rotary.first,
+        .head_offset = rotary.head_offset,
         .inv_freq = gnomon::c::numbers<double>("inv_freq", inv_freq),
         .table_scale = table_scale};
-    if (axes) schedule.axes = gnomon::c::numbers<std::int32_t>("axes", axes);
-    if (schedule.dim() != rotary.dim)
-      gnomon::refuse(
-          "c",
-          "inv_freq must have rotary_dim / 2 = " + std::to_string(rotary.dim / 2) + " elements",
-          schedule.dim() / 2);
+    if (axes) frequencies.axes = gnomon::c::numbers<std::int32_t>("axes", axes);
+    if (frequencies.rotary_dim() != rotary.rotary_dim)
+      gnomon::refuse("c",
+                     "inv_freq must have rotary_dim / 2 = " +
+                         std::to_string(rotary.rotary_dim / 2) + " elements",
+                     frequencies.rotary_dim() / 2);
     gnomon::RotaryTable(
-        schedule,
-        std::vector<gnomon::Positions>(
-            axes ? 1 + static_cast<std::size_t>(std::max(
-                           0, *std::max_element(schedule.axes.begin(), schedule.axes.end())))
-                 : 1,
-            gnomon::consecutive(1)));  // checks the bounds
-    make(out, std::move(schedule));
+        frequencies, std::vector<gnomon::Positions>(
+                         axes ? 1 + static_cast<std::size_t>(
+                                        std::max(0, *std::max_element(frequencies.axes.begin(),
+                                                                      frequencies.axes.end())))
+                              : 1,
+                         gnomon::consecutive(1)));  // checks that the frequencies are valid
+    make(out, std::move(frequencies));
   });
 }
 
 gnomon_status gnomon_frequencies_get(const gnomon_frequencies* frequencies,
                                      const gnomon_tensor* inv_freq) {
   return guarded([&] {
-    const auto& from = given("frequencies", frequencies).schedule.inv_freq;
+    const auto& from = given("frequencies", frequencies).frequencies.inv_freq;
     const auto to =
         gnomon::internal::write<double, 1>({"c", "inv_freq"}, tensor("inv_freq", inv_freq));
     if (to.extent(0) != std::ssize(from))
@@ -170,7 +169,7 @@ gnomon_status gnomon_rotary_table_create(const gnomon_frequencies* frequencies,
                                          const gnomon_tensor* positions,
                                          gnomon_rotary_table** out) {
   return guarded([&] {
-    make(out, gnomon::RotaryTable(given("frequencies", frequencies).schedule,
+    make(out, gnomon::RotaryTable(given("frequencies", frequencies).frequencies,
                                   gnomon::c::axes_of("positions", positions, nullptr)));
   });
 }
@@ -191,7 +190,7 @@ gnomon_status gnomon_cos_sin(const gnomon_tensor* positions,
                              const gnomon_tensor* sin) {
   return guarded([&] {
     const auto ids = gnomon::c::numbers<std::int64_t>("positions", positions);
-    const gnomon::RotarySchedule& by = given("frequencies", frequencies).schedule;
+    const gnomon::RotaryFrequencies& by = given("frequencies", frequencies).frequencies;
     if (!by.axes.empty()) gnomon::refuse("c", "frequencies must have one axis", "several");
     if (!by.growth.empty())
       gnomon::refuse("c", "frequencies must have no growth", "those of xPos");
@@ -230,7 +229,7 @@ gnomon_status gnomon_rotate_at(const gnomon_tensor* q, const gnomon_tensor* k,
                                const gnomon_tensor* positions,
                                const gnomon_frequencies* frequencies) {
   return guarded([&] {
-    const gnomon::RotarySchedule& by = given("frequencies", frequencies).schedule;
+    const gnomon::RotaryFrequencies& by = given("frequencies", frequencies).frequencies;
     const gnomon::Tensor ids = tensor("positions", positions);
     if (k)
       gnomon::rotate_at(tensor("q", q), tensor("k", k), ids, by);
@@ -257,7 +256,7 @@ gnomon_status gnomon_append(const gnomon_tensor* k, const gnomon_rotary_table* t
 gnomon_status gnomon_shift_keys(const gnomon_tensor* cached,
                                 const gnomon_frequencies* frequencies, int64_t delta) {
   return guarded([&] {
-    gnomon::shift_keys(tensor("cached", cached), given("frequencies", frequencies).schedule,
+    gnomon::shift_keys(tensor("cached", cached), given("frequencies", frequencies).frequencies,
                        delta);
   });
 }
@@ -273,7 +272,7 @@ gnomon_status gnomon_sinusoidal(const gnomon_tensor* positions, int32_t layout, 
       if (view.extent(0) != std::ssize(ids))
         gnomon::refuse("c", "out must have " + std::to_string(ids.size()) + " rows",
                        std::int64_t{view.extent(0)});
-      const gnomon::Sinusoidal spec{.dim = view.extent(1),
+      const gnomon::Sinusoidal spec{.width = view.extent(1),
                                     .recipe = static_cast<gnomon::SinusoidalRecipe>(layout),
                                     .base = base == 0 ? 10'000.0 : base};
       if (spec.recipe == gnomon::SinusoidalRecipe::timestep)

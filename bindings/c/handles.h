@@ -1,4 +1,4 @@
-// What the handles of gnomon.h are, and how exceptions become statuses.
+// The handle types of gnomon.h, and the conversion of exceptions to statuses.
 #pragma once
 
 #include <bit>
@@ -16,7 +16,7 @@
 #include "gnomon/tensor.h"
 
 struct gnomon_frequencies {
-  gnomon::RotarySchedule schedule;
+  gnomon::RotaryFrequencies frequencies;
 };
 struct gnomon_rotary_table {
   gnomon::RotaryTable table;
@@ -35,10 +35,10 @@ static_assert(sizeof(gnomon_tensor) == sizeof(Tensor));
 static_assert(offsetof(gnomon_tensor, shape) == offsetof(ConstTensor, shape));
 static_assert(offsetof(gnomon_tensor, byte_offset) == offsetof(ConstTensor, byte_offset));
 
-// Keeps the message for gnomon_error_message().
+// Stores the message for gnomon_error_message().
 gnomon_status failed(gnomon_status status, const char* message) noexcept;
 
-// Runs body() and turns what it throws into a status.
+// Runs body() and converts exceptions to a status.
 template <typename Body>
 gnomon_status guarded(Body&& body) noexcept {
   try {
@@ -59,7 +59,7 @@ gnomon_status guarded(Body&& body) noexcept {
   }
 }
 
-// The object behind a pointer that must not be null.
+// Returns the object behind a pointer; throws if the pointer is null.
 template <typename T>
 T& given(std::string_view name, T* pointer) {
   if (!pointer) refuse("c", std::string(name) + " must be given", "NULL");
@@ -69,17 +69,17 @@ T& given(std::string_view name, T* pointer) {
 inline Tensor tensor(std::string_view name, const gnomon_tensor* from) {
   return std::bit_cast<Tensor>(given(name, from));
 }
-// Of a tensor that may be NULL.
+// Returns the tensor, or a tensor without data for NULL.
 inline Tensor tensor_if(const gnomon_tensor* from) {
   return from ? std::bit_cast<Tensor>(*from) : Tensor{};
 }
 
-// Positions of tokens, one for each axis: ids int64 [T], [B, T] or [A, B, T]; sequences int32
-// [B, T], or NULL: all in one.
+// Returns the positions of tokens, one for each axis. ids: int64 [T], [B, T] or [A, B, T].
+// sequences: int32 [B, T], or NULL: all tokens are in one sequence.
 std::vector<Positions> axes_of(const char* name, const gnomon_tensor* ids,
                                const gnomon_tensor* sequences);
 
-// Makes a handle and gives it to the caller.
+// Makes a handle and writes it to *out.
 template <typename Handle, typename... Parts>
 void make(Handle** out, Parts&&... parts) {
   given("out", out) = new Handle{std::forward<Parts>(parts)...};

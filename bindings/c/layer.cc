@@ -16,7 +16,7 @@ using gnomon::c::tensor_if;
 namespace gnomon::c {
 namespace {
 
-// All elements in row-major order.
+// Returns all elements in row-major order.
 template <std::size_t Rank>
 std::vector<double> doubles(const char* name, const Tensor& from) {
   const auto view = internal::read<double, Rank>({"c", name}, from);
@@ -72,8 +72,8 @@ gnomon_status gnomon_layer_plan_set_mask(gnomon_layer_plan* plan, int32_t visibi
   return guarded([&] {
     gnomon::AttentionMask mask{.visibility = static_cast<gnomon::Visibility>(visibility),
                                .offset = offset};
-    if (left != -1) mask.before = left;
-    if (right != -1) mask.after = right;
+    if (left != -1) mask.left = left;
+    if (right != -1) mask.right = right;
     plan_of(plan).mask = mask;
   });
 }
@@ -114,7 +114,7 @@ gnomon_status gnomon_layer_plan_set_strip(gnomon_layer_plan* plan, const gnomon_
     const gnomon::Tensor from = tensor("strip", strip);
     auto values = gnomon::c::doubles<2>("strip", from);
     plan_of(plan).bias = gnomon::StripBias{
-        .heads = from.extent(0), .first = min_distance, .values = std::move(values)};
+        .heads = from.extent(0), .min_distance = min_distance, .values = std::move(values)};
   });
 }
 

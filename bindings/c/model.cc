@@ -75,7 +75,7 @@ model::ModelDescription read_model(const std::filesystem::path& given_path) {
   return model;
 }
 
-// The positions of a plan, which may be the caller's of this call, as the plan's own.
+// Copies the positions of a plan, because they may belong to the caller for this call only.
 void own_positions(LayerPlan& plan) {
   for (auto* positions : {&plan.queries, &plan.keys, &plan.scale_positions})
     if (*positions) *positions = std::make_shared<const Positions>(**positions);
@@ -123,11 +123,11 @@ gnomon_status gnomon_encoding_frequencies(const gnomon_encoding* encoding, int64
                                           gnomon_frequencies** out) {
   return guarded([&] {
     const gnomon::model::Encoding& of = given("encoding", encoding).encoding;
-    auto schedule = gnomon::model::rotary_schedule(of, length);
-    if (!schedule)
+    auto frequencies = gnomon::model::rotary_frequencies(of, length);
+    if (!frequencies)
       gnomon::refuse("c", "the encoding must be rotary with one set of frequencies",
                      gnomon::model::info(of).name);
-    make(out, *std::move(schedule));
+    make(out, *std::move(frequencies));
   });
 }
 

@@ -22,7 +22,7 @@ void check_specification(torch::serialize::InputArchive& archive, std::string_vi
   const bool has = archive.try_read(key, found) && found.isString();
   const std::string text = has ? found.toStringRef() : "a file without a specification";
   if (text != wanted)
-    refuse("load", "the file must be of " + std::string(module) + " " + wanted, text);
+    refuse("load", "the file must contain " + std::string(module) + " " + wanted, text);
 }
 
 }  // namespace gnomon::libtorch

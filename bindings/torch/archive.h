@@ -1,4 +1,4 @@
-// What a saved module says of itself. Not installed.
+// The description of encodings in saved modules. Not installed.
 #pragma once
 
 #include <torch/serialize/archive.h>

@@ -38,7 +38,7 @@ void check_devices(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v
          q.device().str() + ", " + k.device().str() + " and " + v.device().str());
 }
 
-// q, k, v: in the layout tokens_heads. `shapes`: as given.
+// q, k, v: [B, T, H, D] and so on (tokens_heads). `shapes`: the shapes as given by the caller.
 void check_sizes(const Inputs& in, const AttendOptions& options, const std::string& shapes) {
   const auto& [q, k, v] = in;
   const bool heads_first = options.layout == Layout::heads_tokens;
@@ -72,7 +72,7 @@ void check_rows(const char* name, const Positions& positions, std::int64_t batch
         gnomon::shape_text(std::array<std::ptrdiff_t, 2>{positions.batch, positions.tokens}));
 }
 
-// T5's buckets of an encoding, if they are only of keys that lie back.
+// Whether the encoding has T5 buckets for causal attention.
 bool has_causal_buckets(const model::Encoding& encoding) {
   if (const auto* t5 = std::get_if<T5Bias>(&encoding))
     return t5->direction == T5Direction::causal;
@@ -139,13 +139,13 @@ at::Tensor checked_packed(const at::Tensor& qkv, std::int64_t key_heads,
                           const AttendOptions& options) {
   const at::Tensor checked_qkv = checked("attend_packed", "qkv", qkv, 4, "[B, T, H + 2 Hk, D]");
   if (options.layout != Layout{} && options.layout != Layout::tokens_heads)
-    refuse("attend_packed", "options.layout must be Layout::tokens_heads or left out",
+    refuse("attend_packed", "options.layout must be Layout::tokens_heads or not set",
            static_cast<int>(options.layout));
   const std::int64_t heads = qkv.size(2) - 2 * key_heads;
   if (key_heads < 1 || heads < 1 || heads % key_heads != 0)
     refuse("attend_packed",
            "qkv must be [B, T, H + 2 Hk, D] with Hk = " + std::to_string(key_heads) +
-               " at least 1 and dividing H",
+               ", at least 1 and a divisor of H",
            shape_text(qkv));
   return checked_qkv;
 }
@@ -170,7 +170,8 @@ void check_call(const model::Mixture& mixture, const at::Tensor& queries, std::i
       !(*options.softmax_scale > 0 && std::isfinite(*options.softmax_scale)))
     refuse(attend, "options.softmax_scale must be positive and finite", *options.softmax_scale);
   if (options.query_positions && !options.positions)
-    refuse(attend, "options.query_positions require options.positions, those of the keys",
+    refuse(attend,
+           "options.query_positions requires options.positions, the positions of the keys",
            std::string_view("none"));
   if (options.positions) check_rows("positions", *options.positions, batch, keys);
   if (options.query_positions)
@@ -178,13 +179,13 @@ void check_call(const model::Mixture& mixture, const at::Tensor& queries, std::i
   if (causal && tokens > keys)
     refuse(attend, "causal visibility requires T to be at most S, " + std::to_string(keys),
            tokens);
-  // The last row alone sees nothing ahead.
+  // A single query is the last row, so no key is after it.
   if (causal || tokens <= 1 || options.right == 0) return;
   for (const model::Encoding& one : mixture)
     if (has_causal_buckets(one))
       refuse(
           model::info(one).name,
-          "T5Direction::causal has one bucket for all keys ahead of a query, so "
+          "T5Direction::causal has one bucket for all future keys, so "
           "bidirectional visibility requires T5Direction::bidirectional (model::Shape::reads)",
           std::string_view("T5Direction::causal with Visibility::bidirectional"));
 }
@@ -199,8 +200,8 @@ void check_heads(const model::Mixture& mixture, const LayerPlan& lowered,
       if (one.heads > 1) known = one.heads;
   if (known == 0 || known == heads) return;
   refuse(attend,
-         "q must be " + std::string(wanted) + " with the H = " + std::to_string(known) +
-             " heads of " + model::names(mixture),
+         "q must be " + std::string(wanted) + " with H = " + std::to_string(known) +
+             ", the heads of " + model::names(mixture),
          shape_text(given));
 }
 

@@ -1,4 +1,4 @@
-// Attention with position written in LibTorch's operators.
+// Attention with position in LibTorch's operators.
 #include <torch/torch.h>
 
 #include <limits>
@@ -31,7 +31,7 @@ Tokens tokens_of(const Positions& positions, const at::Tensor& like) {
         .view({positions.batch, positions.tokens})
         .to(like.device());
   };
-  // The id of padding may be outside a table: it gets that of another token.
+  // The id of padding may be outside a table, so it is replaced by the id of another token.
   std::int64_t other = 0;
   for (std::size_t i = 0; i < positions.ids.size(); ++i)
     if (positions.sequences[i] != Positions::padding) other = positions.ids[i];
@@ -41,7 +41,7 @@ Tokens tokens_of(const Positions& positions, const at::Tensor& like) {
   return tokens;
 }
 
-// Which keys a query does not see: [B or 1, 1, T, S]. Rows decide, and sequences.
+// The keys that a query does not see, by rows and by sequences: [B or 1, 1, T, S].
 at::Tensor hidden_from(const Setting& setting, const Tokens& queries, const Tokens& keys) {
   const model::Window& window = setting.window;
   const auto whole = queries.ids.options();
@@ -56,13 +56,13 @@ at::Tensor hidden_from(const Setting& setting, const Tokens& queries, const Toke
   return hidden.unsqueeze(1);
 }
 
-// Padding is not read, so that a NaN in it reaches nothing. x: [B, T, H, D].
+// Sets padding to zero, so that a NaN in it reaches no result. x: [B, T, H, D].
 at::Tensor without_padding(const at::Tensor& x, const Tokens& tokens,
                            const std::optional<model::BatchPositions>& batch) {
   return batch ? x.masked_fill(tokens.padding.unsqueeze(-1).unsqueeze(-1), 0) : x;
 }
 
-// What a DenseBias views: [B or 1, H, T, S].
+// The values of a DenseBias: [B or 1, H, T, S].
 at::Tensor dense_of(const DenseBias& bias, const at::Tensor& like) {
   const auto& values = bias.values;
   const auto sizes = values.extents(), strides = values.strides();
@@ -127,7 +127,7 @@ at::Tensor attend_by_operators(const Setting& setting,
 
   const at::Tensor hidden = hidden_from(setting, query_tokens, key_tokens);
   const at::Tensor nothing = hidden.all(-1, /*keepdim=*/true);
-  // A row without keys: weights of zeros, whose derivatives are zeros too.
+  // A row without visible keys gets weights of zero, whose derivatives are zero too.
   scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity())
                .masked_fill(nothing, 0);
   const at::Tensor weights = at::softmax(scores, -1).masked_fill(hidden, 0);
@@ -138,7 +138,7 @@ at::Tensor attend_by_operators(const Setting& setting,
   return heads_first(out);
 }
 
-at::Tensor attend_in_operators(const AtWork& work, const Inputs& in,
+at::Tensor attend_in_operators(const PreparedCall& work, const Inputs& in,
                                const AttendOptions& options) {
   Setting setting{.mixture = work.mixture,
                   .window = window_of(in.q, in.k.size(1), options),
@@ -156,7 +156,7 @@ at::Tensor attend_composed(const model::Mixture& mixture,
                            const AttendOptions& options) {
   const Inputs in = checked_inputs(q, k, v, options);
   check_call(mixture, in.q, in.k.size(1), options);
-  AtWork work{mixture, {}};
+  PreparedCall work{mixture, {}};
   for (const at::Tensor& one : parameters) work.parameters.push_back(for_kernels(one));
   work.plan = plan_of(work, window_of(in.q, in.k.size(1), options));
   check_heads(mixture, *work.plan, wanted_shape(options.layout), q, in.q.size(2));

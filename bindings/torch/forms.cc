@@ -20,8 +20,8 @@ at::Tensor on_device(View<const float, 3> table, const at::Tensor& like) {
       .to(like.options(), /*non_blocking=*/false, /*copy=*/true);
 }
 
-// position(key) - position(query), or of their coordinates along an axis:
-// [B or 1, T, S].
+// Distances position(key) - position(query), or distances of coordinates along an axis: [B or
+// 1, T, S].
 at::Tensor distances(const Places& places, const std::vector<std::int64_t>& coordinates = {}) {
   const auto at = [&](const at::Tensor& positions) {
     if (coordinates.empty()) return positions;
@@ -34,7 +34,7 @@ at::Tensor strip(const at::Tensor& numbers, std::int64_t first, const at::Tensor
   return numbers.index({Slice(), distance - first}).transpose(0, 1);
 }
 
-// The column of each pair of a grid: [B or 1, T, S].
+// The column of a grid bias for each pair of query and key: [B or 1, T, S].
 at::Tensor grid_columns(const GridBias& grid, const Places& places) {
   const at::Tensor q = (places.queries - grid.leading).unsqueeze(2),
                    k = (places.keys - grid.leading).unsqueeze(1);
@@ -49,7 +49,7 @@ at::Tensor grid_columns(const GridBias& grid, const Places& places) {
   return at::where(at::logical_and(q < 0, k < 0), at::full_like(index, count - 1), index);
 }
 
-at::Tensor progressive(const ProgressiveBias& form, const at::Tensor& numbers,
+at::Tensor progressive(const PiecewiseLogBias& form, const at::Tensor& numbers,
                        const Places& places) {
   const std::int64_t pieces = form.pieces();
   const auto number = [&](std::int64_t i) { return numbers.select(1, i).view({1, -1, 1, 1}); };
@@ -71,18 +71,18 @@ at::Tensor progressive(const ProgressiveBias& form, const at::Tensor& numbers,
   return of_piece(0) + of_piece(pieces) * x;
 }
 
-// Which vector each pair meets: [B or 1, 1, T, S].
+// The row of a table of vectors for each pair of query and key: [B or 1, 1, T, S].
 at::Tensor rows_of(const RelativeVectors& table, const Places& places) {
   const at::Tensor rows = at::tensor(table.rows, at::kLong).to(places.keys.device());
-  return rows.index({distances(places, table.coordinates) - table.first}).unsqueeze(1);
+  return rows.index({distances(places, table.coordinates) - table.min_distance}).unsqueeze(1);
 }
 
 }  // namespace
 
 at::Tensor turned(const at::Tensor& x, const RotaryTable& table) {
-  const RotarySchedule& rotary = table.schedule();
-  const std::int64_t first = rotary.first, middle = first + rotary.dim() / 2,
-                     end = first + rotary.dim();
+  const RotaryFrequencies& rotary = table.frequencies();
+  const std::int64_t first = rotary.head_offset, middle = first + rotary.rotary_dim() / 2,
+                     end = first + rotary.rotary_dim();
   const at::Tensor cos = on_device(table.cos(), x), sin = on_device(table.sin(), x);
   const bool halves = rotary.pairing == Pairing::halves;
   const auto a = x.index({Ellipsis, halves ? Slice(first, middle) : Slice(first, end, 2)});
@@ -95,7 +95,7 @@ at::Tensor turned(const at::Tensor& x, const RotaryTable& table) {
 
 at::Tensor turned(const at::Tensor& x, const Vjepa2Table& table) {
   const at::Tensor cos = on_device(table.cos(), x), sin = on_device(table.sin(), x);
-  const std::int64_t elements = cos.size(-1);  // of three blocks; a rest is left alone
+  const std::int64_t elements = cos.size(-1);  // of three blocks; the rest does not change
   const at::Tensor met = x.narrow(-1, 0, elements);
   const at::Tensor a = met.index({Ellipsis, Slice(0, None, 2)}),
                    b = met.index({Ellipsis, Slice(1, None, 2)});
@@ -107,10 +107,10 @@ at::Tensor bias_of(const BiasForm& form, const at::Tensor& numbers, const Places
   if (std::holds_alternative<SlopeBias>(form))
     return -numbers.view({1, -1, 1, 1}) * distances(places).abs().unsqueeze(1);
   if (const auto* one = std::get_if<StripBias>(&form))
-    return strip(numbers, one->first, distances(places));
+    return strip(numbers, one->min_distance, distances(places));
   if (const auto* grid = std::get_if<GridBias>(&form))
     return numbers.index({Slice(), grid_columns(*grid, places)}).transpose(0, 1);
-  if (const auto* one = std::get_if<ProgressiveBias>(&form))
+  if (const auto* one = std::get_if<PiecewiseLogBias>(&form))
     return progressive(*one, numbers, places);
   if (const auto* axes = std::get_if<AxesBias>(&form)) {
     at::Tensor sum;
@@ -118,14 +118,14 @@ at::Tensor bias_of(const BiasForm& form, const at::Tensor& numbers, const Places
     for (std::size_t a = 0; a < axes->axes.size(); ++a) {
       const AxisStrip& axis = axes->axes[a];
       const std::int64_t count = axes->distances(a);
-      const at::Tensor part = strip(numbers.slice(1, first, first + count), axis.first,
+      const at::Tensor part = strip(numbers.slice(1, first, first + count), axis.min_distance,
                                     distances(places, axis.coordinates));
       sum = sum.defined() ? sum + part : part;
       first += count;
     }
     return sum;
   }
-  refuse("attention", "composed operators know no bias of form",
+  refuse("attention", "composed operators must support the bias form",
          static_cast<int>(form.index()));
 }
 

@@ -1,4 +1,4 @@
-// The forms that attention knows, in LibTorch's operators. Not installed.
+// The forms of attention in LibTorch's operators. Not installed.
 #pragma once
 
 #include <torch/types.h>
@@ -10,27 +10,26 @@
 
 namespace gnomon::libtorch {
 
-// The positions of queries [B or 1, T] and keys [B or 1, S], int64, on the device of the
-// scores.
+// Positions of queries [B or 1, T] and keys [B or 1, S], int64, on the device of the scores.
 struct Places {
   at::Tensor queries, keys;
 };
 
-// x: [B, T, H, D]; turned as the table says.
+// x: [B, T, H, D]. Returns x rotated by the table.
 at::Tensor turned(const at::Tensor& x, const RotaryTable& table);
 at::Tensor turned(const at::Tensor& x, const Vjepa2Table& table);
 
-// The bias [B or 1, H, T, S], of the form's numbers [H, N] on the device and of the type of the
-// scores. Throws std::invalid_argument for a DenseBias.
+// The bias [B or 1, H, T, S]. numbers: the values of the form, [H, N], on the device and of the
+// type of the scores. Throws std::invalid_argument for a DenseBias.
 at::Tensor bias_of(const BiasForm& form, const at::Tensor& numbers, const Places& places);
 
-// Products [B, H, T, R] of queries with a table's vectors, or [B, H, S, R] of keys, brought to
-// where queries meet keys: [B, H, T, S].
+// Expands products by vector to products by pair of query and key, [B, H, T, S]. products: of
+// queries with the vectors of a table, [B, H, T, R], or of keys, [B, H, S, R].
 at::Tensor met_by_queries(const RelativeVectors& table, const at::Tensor& products,
                           const Places& places);
 at::Tensor met_by_keys(const RelativeVectors& table, const at::Tensor& products,
                        const Places& places);
-// weights [B, H, T, S] summed for each vector: [B, H, T, R].
+// Sums weights [B, H, T, S] by vector: [B, H, T, R].
 at::Tensor weight_of_each(const RelativeVectors& table, const at::Tensor& weights,
                           const Places& places);
 

@@ -13,7 +13,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// A table with a row for each token of each row of the batch is added to x as one row.
+// A table with one row for each token of each row of the batch is added to x as one long row.
 at::Tensor rows_of_table(const at::Tensor& x, const EmbeddingTable& table) {
   if (table.tokens == x.size(1)) return x;
   return x.view({1, x.size(0) * x.size(1), x.size(2)});
@@ -45,9 +45,9 @@ struct AddTable : Function<AddTable> {
     } else if (!parameters.empty()) {
       const EmbeddingTable& table = *setting->plan->table;
       const at::Tensor grad = rows_of_table(grads[0].contiguous(), table);
-      EmbeddingTable sum{table.tokens, table.channels, {}};
-      sum.values.resize(static_cast<std::size_t>(sum.tokens * sum.channels));
-      const View<float, 2> sums(sum.values.data(), {sum.tokens, sum.channels});
+      EmbeddingTable sum{table.tokens, table.width, {}};
+      sum.values.resize(static_cast<std::size_t>(sum.tokens * sum.width));
+      const View<float, 2> sums(sum.values.data(), {sum.tokens, sum.width});
       add_table_backward(tensor(grad), 1, sums);
       append_parameter_gradients(*setting, parameters, {.table = sums}, result);
     }
@@ -56,7 +56,7 @@ struct AddTable : Function<AddTable> {
   }
 };
 
-// Rotations that attention() does not apply itself.
+// Rotations before attention (LayerPlan::query_rotations, key_rotations).
 using Rotations = std::vector<HeadRotation>;
 
 at::Tensor rotated(const at::Tensor& x, const Rotations& rotations) {
@@ -79,7 +79,7 @@ void rotated_backward(const at::Tensor& grad, const Rotations& rotations) {
     std::visit([&](const auto& table) { rotated_backward(grad, table); }, *one);
 }
 
-// Cosine attention's queries and keys are scaled to length 1.
+// Cosine attention: queries and keys are scaled to length 1.
 at::Tensor normalised(const Setting& setting, const at::Tensor& x,
                       std::span<const double> scales) {
   if (setting.plan->cosine.empty()) return x;
@@ -88,8 +88,8 @@ at::Tensor normalised(const Setting& setting, const at::Tensor& x,
   return out;
 }
 
-// Keys or values in the type that attention reads: their own, unless they are rotated or
-// normalised here, or another type is wanted.
+// Keys or values in the type that attention reads. The type is that of the input, unless the
+// input is rotated or normalized here, or another type is requested.
 at::Tensor as_read(const Setting& setting, const at::Tensor& x, at::ScalarType query_type) {
   const bool changed = !setting.plan->cosine.empty() || !setting.plan->key_rotations.empty();
   return changed ? x.to(query_type) : x;
@@ -118,8 +118,8 @@ Attended attended(const Setting& setting, const Inputs& in, const at::Tensor& ga
   return result;
 }
 
-// The gradients of q, k and v, of any strides and the type of q, are written; those of the
-// gates and the parameters appended to `result`.
+// Writes the gradients of q, k and v, of any strides and of the type of q. Appends the
+// gradients of the gates and the parameters to `result`.
 void attended_backward(const Setting& setting, const Inputs& in, const Attended& forward,
                        const at::Tensor& grad, const at::Tensor& gates,
                        at::TensorList parameters, const std::array<at::Tensor, 3>& grads,
@@ -170,14 +170,14 @@ Positions last_of(const Positions& all, std::int64_t tokens) {
   return last;
 }
 
-// An input of a Function that may be missing: a list of one tensor or none.
+// An optional input of a Function: a list of one tensor or none.
 at::Tensor one_of(at::TensorList list) { return list.empty() ? at::Tensor() : list[0]; }
 std::vector<at::Tensor> list_of(const at::Tensor& one) {
   if (!one.defined()) return {};
   return {one};
 }
 
-// Operators in float for types of 16 bits.
+// Computes in float for 16-bit types.
 at::Tensor composed(const Setting& setting, const Inputs& in, const at::Tensor& gates,
                     at::TensorList parameters) {
   const at::ScalarType type = in.q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -227,7 +227,8 @@ struct Attend : Function<Attend> {
   }
 };
 
-// q, k and v within one tensor [B, T, H + 2 Hk, D], and their gradients within another.
+// q, k and v as parts of one tensor [B, T, H + 2 Hk, D], and their gradients as parts of
+// another.
 struct AttendPacked : Function<AttendPacked> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv,
                             std::int64_t key_heads, at::TensorList gates,
@@ -270,7 +271,7 @@ struct AttendPacked : Function<AttendPacked> {
   }
 };
 
-SharedSetting setting_of(const AtWork& work, const at::Tensor& queries, std::int64_t keys,
+SharedSetting setting_of(const PreparedCall& work, const at::Tensor& queries, std::int64_t keys,
                          const AttendOptions& options) {
   Setting setting{.mixture = work.mixture,
                   .window = window_of(queries, keys, options),
@@ -304,11 +305,11 @@ at::Tensor for_kernels(const at::Tensor& parameter) {
 AttentionMask mask_of(const model::Window& window, const AttendOptions& options) {
   return {.visibility = options.visibility,
           .offset = window.offset(),
-          .before = options.left,
-          .after = options.right};
+          .left = options.left,
+          .right = options.right};
 }
 
-Plan plan_of(const AtWork& work, const model::Window& window, const AttentionMask& mask) {
+Plan plan_of(const PreparedCall& work, const model::Window& window, const AttentionMask& mask) {
   if (work.plan) return work.plan;
   auto plan = std::make_shared<LayerPlan>(
       model::lower(work.mixture, window, matrices(work.parameters)));
@@ -320,7 +321,7 @@ Plan plan_of(const AtWork& work, const model::Window& window, const AttentionMas
   return plan;
 }
 
-at::Tensor add_position_table(const AtWork& work, const model::Window& window,
+at::Tensor add_position_table(const PreparedCall& work, const model::Window& window,
                               const at::Tensor& x) {
   return AddTable::apply(
       x, at::TensorList(work.parameters),
@@ -328,20 +329,21 @@ at::Tensor add_position_table(const AtWork& work, const model::Window& window,
           Setting{.mixture = work.mixture, .window = window, .plan = plan_of(work, window)}));
 }
 
-at::Tensor add_position_table_composed(const AtWork& work, const model::Window& window,
+at::Tensor add_position_table_composed(const PreparedCall& work, const model::Window& window,
                                        const at::Tensor& x) {
   const at::Tensor table = lowered_tensors(work, window).table.to(x.options());
   if (table.size(0) == x.size(1)) return x + table;
   return x + table.view(x.sizes());
 }
 
-at::Tensor attend_fused(const AtWork& work, const Inputs& in, const AttendOptions& options) {
+at::Tensor attend_fused(const PreparedCall& work, const Inputs& in,
+                        const AttendOptions& options) {
   const auto gates = list_of(gates_of(work, options.hidden, in.q, in.q.size(2)));
   return Attend::apply(in.q, in.k, in.v, at::TensorList(gates), at::TensorList(work.parameters),
                        setting_of(work, in.q, in.k.size(1), options));
 }
 
-at::Tensor attend_packed_fused(const AtWork& work, const at::Tensor& qkv,
+at::Tensor attend_packed_fused(const PreparedCall& work, const at::Tensor& qkv,
                                std::int64_t key_heads, const AttendOptions& options) {
   const auto gates = list_of(gates_of(work, options.hidden, qkv, qkv.size(2) - 2 * key_heads));
   return AttendPacked::apply(qkv, key_heads, at::TensorList(gates),

@@ -14,45 +14,47 @@ namespace gnomon::libtorch {
 
 using Plan = std::shared_ptr<const LayerPlan>;
 
-// A mixture and its parameters: float32 on the CPU, copies that pass gradients on. The plan is
-// null if it depends on the parameters.
-struct AtWork {
+// A mixture and its parameters, as float32 copies on the CPU through which gradients flow. The
+// plan is null if it depends on the parameters.
+struct PreparedCall {
   model::Mixture mixture;
   std::vector<at::Tensor> parameters;
   Plan plan = nullptr;
 };
 at::Tensor for_kernels(const at::Tensor& parameter);
-// The mask of attention reaches the plan; a table of positions needs none.
-Plan plan_of(const AtWork& work, const model::Window& window, const AttentionMask& mask = {});
+// The mask is stored in the plan. A position table does not depend on it.
+Plan plan_of(const PreparedCall& work, const model::Window& window,
+             const AttentionMask& mask = {});
 AttentionMask mask_of(const model::Window& window, const AttendOptions& options);
-// Of queries [B, T, H, D] among `keys` keys, with the attention's own scale.
+// The window of queries [B, T, H, D] and `keys` keys, with the attention's own softmax scale.
 model::Window window_of(const at::Tensor& queries, std::int64_t keys,
                         const AttendOptions& options);
 
-// x + table of the window, on the CPU. Gradients for x and the parameters.
-at::Tensor add_position_table(const AtWork& work, const model::Window& window,
+// x + table of the window, on the CPU, with gradients of x and the parameters.
+at::Tensor add_position_table(const PreparedCall& work, const model::Window& window,
                               const at::Tensor& x);
-// The same in LibTorch's operators, on any device.
-at::Tensor add_position_table_composed(const AtWork& work, const model::Window& window,
+// As add_position_table, in LibTorch's operators, on any device.
+at::Tensor add_position_table_composed(const PreparedCall& work, const model::Window& window,
                                        const at::Tensor& x);
 
-// Gnomon's attention, on the CPU. Gradients for q, k, v and the parameters, and for
+// Gnomon's attention, on the CPU, with gradients of q, k, v and the parameters, and of
 // options.hidden if the bias is gated.
-at::Tensor attend_fused(const AtWork& work, const Inputs& in, const AttendOptions& options);
-// The same of one tensor [B, T, H + 2 Hk, D], whose gradient is one tensor.
-at::Tensor attend_packed_fused(const AtWork& work, const at::Tensor& qkv,
+at::Tensor attend_fused(const PreparedCall& work, const Inputs& in,
+                        const AttendOptions& options);
+// As attend_fused, for one tensor [B, T, H + 2 Hk, D], whose gradient is one tensor.
+at::Tensor attend_packed_fused(const PreparedCall& work, const at::Tensor& qkv,
                                std::int64_t key_heads, const AttendOptions& options);
 
-// The same in LibTorch's operators, on any device.
-at::Tensor attend_in_operators(const AtWork& work, const Inputs& in,
+// As attend_fused, in LibTorch's operators, on any device.
+at::Tensor attend_in_operators(const PreparedCall& work, const Inputs& in,
                                const AttendOptions& options);
 
-// The gates of the bias, [B, H, T] float32 on the CPU; undefined if nothing is gated.
-at::Tensor gates_of(const AtWork& work, const at::Tensor& hidden, const at::Tensor& queries,
-                    std::int64_t heads);
+// The gates of the bias, [B, H, T] float32 on the CPU. Undefined if no bias is gated.
+at::Tensor gates_of(const PreparedCall& work, const at::Tensor& hidden,
+                    const at::Tensor& queries, std::int64_t heads);
 
-// The numbers of a LayerPlan as CPU tensors that pass gradients on to the parameters. Undefined
-// or empty if there is no such part.
+// The values of a LayerPlan as CPU tensors through which gradients flow to the parameters.
+// Undefined or empty if the plan has no such part.
 struct LoweredTensors {
   Plan plan;
   at::Tensor table;                               // [queries, C], float32; the others double
@@ -61,6 +63,6 @@ struct LoweredTensors {
   at::Tensor shift;                               // [H D]
   at::Tensor cosine;                              // [H]
 };
-LoweredTensors lowered_tensors(const AtWork& work, const model::Window& window);
+LoweredTensors lowered_tensors(const PreparedCall& work, const model::Window& window);
 
 }  // namespace gnomon::libtorch

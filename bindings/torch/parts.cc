@@ -1,5 +1,5 @@
-// What encodings compute before attention, as differentiable functions: gates, and the numbers
-// of their forms.
+// Computations of encodings before attention, as differentiable functions: gates, and the
+// values of their forms.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -16,7 +16,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// The backward pass of Gates, whose own derivative is refused.
+// The backward pass of Gates. Its own derivative is not available.
 struct GatesBackward : Function<GatesBackward> {
   static variable_list forward(AutogradContext* context, const at::Tensor& grad,
                                const at::Tensor& hidden, at::TensorList parameters,
@@ -66,9 +66,9 @@ at::Tensor tensor_of(const std::vector<double>& numbers, at::IntArrayRef sizes) 
   return at::tensor(numbers, at::kDouble).view(sizes);
 }
 
-// [H, N], each head's numbers as BiasGradient has them.
+// [H, N], the values of each head in the order of BiasGradient.
 at::Tensor numbers_of(const BiasForm& form) {
-  const std::int64_t heads = gnomon::heads(form), count = numbers(form);
+  const std::int64_t heads = gnomon::heads(form), count = gradient_size(form);
   if (const auto* slope = std::get_if<SlopeBias>(&form))
     return tensor_of(slope->slopes, {heads, 1});
   if (const auto* strip = std::get_if<StripBias>(&form))
@@ -80,7 +80,7 @@ at::Tensor numbers_of(const BiasForm& form) {
     for (const AxisStrip& one : axes->axes) parts.push_back(tensor_of(one.values, {heads, -1}));
     return at::cat(parts, 1);
   }
-  if (const auto* progressive = std::get_if<ProgressiveBias>(&form))
+  if (const auto* progressive = std::get_if<PiecewiseLogBias>(&form))
     return at::cat({tensor_of(progressive->offsets, {heads, -1}),
                     tensor_of(progressive->slopes, {heads, -1}),
                     at::full({heads, 1}, progressive->c, at::kDouble),
@@ -89,16 +89,16 @@ at::Tensor numbers_of(const BiasForm& form) {
   return {};
 }
 
-// All that there is, in the order that `lowered_tensors` and the gradient take it apart.
+// All tensors of a plan, in the order in which `lowered_tensors` and the gradient read them.
 variable_list tensors_of(const LayerPlan& lowered) {
   variable_list all;
   if (const auto& table = lowered.table)
-    all.push_back(at::tensor(table->values).view({table->tokens, table->channels}));
+    all.push_back(at::tensor(table->values).view({table->tokens, table->width}));
   if (const at::Tensor bias = numbers_of(lowered.bias); bias.defined()) all.push_back(bias);
   const RelativeForm& relative = lowered.relative;
   for (const auto* part : {&relative.keys, &relative.queries, &relative.values})
     for (const RelativeVectors& one : *part)
-      all.push_back(tensor_of(one.values, {one.heads, one.vectors(), one.size}));
+      all.push_back(tensor_of(one.values, {one.heads, one.vectors(), one.head_dim}));
   if (!relative.shift.empty()) all.push_back(tensor_of(relative.shift, {-1}));
   if (!lowered.cosine.empty()) all.push_back(tensor_of(lowered.cosine, {-1}));
   return all;
@@ -111,7 +111,8 @@ std::vector<double> numbers_of(const at::Tensor& grad) {
 }
 
 // The backward pass of Lowering: gradients of the parameters from those of the tensors. It is
-// linear in the latter, and constant in the parameters where these enter linearly.
+// linear in the gradients of the tensors, and does not depend on the parameters if they enter
+// linearly.
 struct LoweringBackward : Function<LoweringBackward> {
   static variable_list forward(AutogradContext* context, at::TensorList grads,
                                at::TensorList parameters, SharedSetting setting) {
@@ -123,7 +124,7 @@ struct LoweringBackward : Function<LoweringBackward> {
     auto next = grads.begin();
     const at::Tensor of_table = plan.table ? (next++)->contiguous() : at::Tensor();
     if (plan.table) lowered.table = view<const float, 2>(of_table);
-    if (numbers(plan.bias) > 0) lowered.bias.values = numbers_of(*next++);
+    if (gradient_size(plan.bias) > 0) lowered.bias.values = numbers_of(*next++);
     const RelativeForm& relative = plan.relative;
     for (auto [part, to] : {std::pair(&relative.keys, &lowered.relative.keys),
                             std::pair(&relative.queries, &lowered.relative.queries),
@@ -172,7 +173,7 @@ struct Lowering : Function<Lowering> {
   }
 };
 
-// Encodings whose tensors are linear in the parameters.
+// Encodings whose tensors are linear functions of the parameters.
 template <typename... Specs>
 bool is_one_of(const model::Encoding& encoding) {
   return (std::holds_alternative<Specs>(encoding) || ...);
@@ -188,8 +189,8 @@ bool is_linear(const model::Mixture& mixture) {
   });
 }
 
-at::Tensor gates_of(const AtWork& work, const at::Tensor& hidden_in, const at::Tensor& queries,
-                    std::int64_t heads) {
+at::Tensor gates_of(const PreparedCall& work, const at::Tensor& hidden_in,
+                    const at::Tensor& queries, std::int64_t heads) {
   if (!model::gated(work.mixture)) return {};
   const std::string name =
       "options.hidden, the input of the layer for " + model::names(work.mixture) + ",";
@@ -204,7 +205,7 @@ at::Tensor gates_of(const AtWork& work, const at::Tensor& hidden_in, const at::T
                       std::make_shared<const Setting>(Setting{.mixture = work.mixture}));
 }
 
-LoweredTensors lowered_tensors(const AtWork& work, const model::Window& window) {
+LoweredTensors lowered_tensors(const PreparedCall& work, const model::Window& window) {
   LoweredTensors tensors;
   tensors.plan = plan_of(work, window);
   const LayerPlan& plan = *tensors.plan;
@@ -217,7 +218,7 @@ LoweredTensors lowered_tensors(const AtWork& work, const model::Window& window) 
                     Setting{.mixture = work.mixture, .window = window, .plan = tensors.plan}));
   auto next = all.begin();
   if (plan.table) tensors.table = *next++;
-  if (numbers(plan.bias) > 0) tensors.bias = *next++;
+  if (gradient_size(plan.bias) > 0) tensors.bias = *next++;
   const RelativeForm& relative = plan.relative;
   for (auto [part, to] : {std::pair(&relative.keys, &tensors.keys),
                           std::pair(&relative.queries, &tensors.queries),

@@ -21,7 +21,7 @@ void check(const model::Mixture& mixture) {
   for (auto one = mixture.begin(); one != mixture.end(); ++one)
     for (auto other = mixture.begin(); other != one; ++other)
       if (one->index() == other->index())
-        refuse("mixture", "must have each encoding once", model::names(mixture));
+        refuse("mixture", "each encoding must occur once", model::names(mixture));
 }
 
 // The encodings as a JSON array.
@@ -63,7 +63,7 @@ void PositionEncodingImpl::reset() {
   if (generator_) generator = *generator_;
   for (const model::Parameter& one : model::parameters(mixture_)) {
     std::string name = one.name;
-    std::replace(name.begin(), name.end(), '.', '_');  // LibTorch has no dots in names
+    std::replace(name.begin(), name.end(), '.', '_');  // LibTorch does not allow dots in names
     register_parameter(name, at::empty({one.rows, one.columns})
                                  .normal_(one.initial_mean, one.initial_deviation, generator));
   }
@@ -88,10 +88,10 @@ void PositionEncodingImpl::load(torch::serialize::InputArchive& archive) {
   Module::load(archive);
 }
 
-AtWork PositionEncodingImpl::at_work(Part& part, const model::Window& window,
-                                     const AttentionMask& mask) {
-  AtWork work{part.mixture, {}};
-  if (!part.parameters.empty()) {  // its plan changes with every step
+PreparedCall PositionEncodingImpl::prepare_call(Part& part, const model::Window& window,
+                                                const AttentionMask& mask) {
+  PreparedCall work{part.mixture, {}};
+  if (!part.parameters.empty()) {  // the plan changes with every step
     const std::vector<at::Tensor> all = parameters(false);
     for (const std::size_t i : part.parameters) work.parameters.push_back(for_kernels(all[i]));
     return work;
@@ -128,12 +128,12 @@ at::Tensor PositionEncodingImpl::embed_window(const at::Tensor& x_in,
                                               const model::Window& window) {
   if (in_embeddings_.mixture.empty()) return x_in;
   const at::Tensor x = checked("embed", "x", x_in, 3, "[B, T, C]");
-  AtWork work = at_work(in_embeddings_, window, {});
+  PreparedCall work = prepare_call(in_embeddings_, window, {});
   work.plan = plan_of(work, window);
-  if (const auto& table = work.plan->table; table && table->channels != x.size(2))
+  if (const auto& table = work.plan->table; table && table->width != x.size(2))
     refuse("embed",
-           "x must be [B, T, C] with the C = " + std::to_string(table->channels) +
-               " channels of " + model::names(work.mixture),
+           "x must be [B, T, C] with C = " + std::to_string(table->width) + ", the width of " +
+               model::names(work.mixture),
            shape_text(x));
   if (!x.device().is_cpu()) return add_position_table_composed(work, window, x);
   return add_position_table(work, window, x);
@@ -146,7 +146,7 @@ at::Tensor PositionEncodingImpl::attend(const at::Tensor& q, const at::Tensor& k
   check_call(mixture, in.q, in.k.size(1), options);
   const model::Window window = window_of(in.q, in.k.size(1), options);
   const AttentionMask mask = mask_of(window, options);
-  AtWork work = at_work(in_attention_, window, mask);
+  PreparedCall work = prepare_call(in_attention_, window, mask);
   work.plan = plan_of(work, window, mask);
   check_heads(mixture, *work.plan, wanted_shape(options.layout), q, in.q.size(2));
   if (!q.device().is_cpu()) return attend_composed(mixture, work.parameters, q, k, v, options);
@@ -166,7 +166,7 @@ at::Tensor PositionEncodingImpl::attend_packed(const at::Tensor& qkv_in, std::in
   check_call(mixture, qkv, qkv.size(1), options);
   const model::Window window = window_of(qkv, qkv.size(1), options);
   const AttentionMask mask = mask_of(window, options);
-  AtWork work = at_work(in_attention_, window, mask);
+  PreparedCall work = prepare_call(in_attention_, window, mask);
   work.plan = plan_of(work, window, mask);
   check_heads(mixture, *work.plan, "[B, T, H, D] within qkv [B, T, H + 2 Hk, D]", qkv,
               qkv.size(2) - 2 * key_heads);

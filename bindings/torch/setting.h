@@ -1,4 +1,4 @@
-// Arguments of differentiable functions that are not tensors, and how they reach the backward
+// Arguments of differentiable functions that are not tensors, and their way to the backward
 // pass. Not installed.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace gnomon::libtorch {
 struct Setting {
   model::Mixture mixture;
   model::Window window = {};
-  Plan plan = nullptr;  // composed attention makes it if it is null
+  Plan plan = nullptr;  // null: composed attention computes the plan
   Visibility visibility = {};
   std::optional<std::int64_t> left = {}, right = {};
 };
@@ -50,7 +50,7 @@ inline std::vector<at::Tensor> zeros_like_each(at::TensorList parameters) {
   return zeros;
 }
 
-// The gradients of the parameters, appended to those of the other inputs.
+// Appends the gradients of the parameters to those of the other inputs.
 inline void append_parameter_gradients(const Setting& setting, at::TensorList parameters,
                                        const model::LayerGradient& lowered,
                                        torch::autograd::variable_list& grads) {
@@ -61,17 +61,17 @@ inline void append_parameter_gradients(const Setting& setting, at::TensorList pa
   grads.insert(grads.end(), fresh.begin(), fresh.end());
 }
 
-// Whether the tensors of a LayerPlan are linear functions of the parameters, so that second
-// derivatives are those of the operators alone.
+// Whether the tensors of a LayerPlan are linear functions of the parameters. If so, second
+// derivatives follow from those of the operators.
 bool is_linear(const model::Mixture& mixture);
 
-// First derivatives that can be differentiated again: those of `compute` at `inputs`, through
-// LibTorch's autograd. Undefined inputs, and inputs without gradients, get undefined ones.
-// compute(inputs) returns the output whose gradient is `grad`.
+// First derivatives that can be differentiated again: the gradients of `compute` at `inputs`,
+// by LibTorch's autograd. compute(inputs) returns the output whose gradient is `grad`. The
+// result is undefined for undefined inputs and for inputs without gradients.
 template <typename Compute>
 torch::autograd::variable_list differentiable_gradients(
     const torch::autograd::variable_list& inputs, const at::Tensor& grad, Compute&& compute) {
-  // Views, so that an input that depends on another one counts as an input of its own.
+  // Views, so that an input that depends on another input is a separate input.
   torch::autograd::variable_list views = inputs, wanted;
   for (at::Tensor& one : views)
     if (one.defined() && one.requires_grad()) wanted.push_back(one = one.view_as(one));

@@ -1,4 +1,4 @@
-// Tensors as views, and the choice of an element type. Not installed.
+// Conversion of tensors to views, and selection of an element type. Not installed.
 #pragma once
 
 #include <torch/types.h>
@@ -14,7 +14,7 @@
 
 namespace gnomon::libtorch {
 
-// The tensor's own memory and strides; the caller has checked its element type.
+// A view of the tensor's memory with its strides. The caller has checked the element type.
 template <typename T, std::size_t Rank>
 View<T, Rank> view(const at::Tensor& tensor) {
   if (tensor.dim() != static_cast<std::int64_t>(Rank))
@@ -24,12 +24,12 @@ View<T, Rank> view(const at::Tensor& tensor) {
     extents[axis] = tensor.size(static_cast<std::int64_t>(axis));
     strides[axis] = tensor.stride(static_cast<std::int64_t>(axis));
   }
-  if (extents[Rank - 1] <= 1) strides[Rank - 1] = 1;  // LibTorch's is then arbitrary
+  if (extents[Rank - 1] <= 1) strides[Rank - 1] = 1;  // LibTorch's stride is arbitrary then
   return {static_cast<T*>(tensor.data_ptr()), extents, strides};
 }
 
-// The tensor as Gnomon's, of its own element type; valid while `from` lives and keeps its
-// shape.
+// The tensor as a gnomon::Tensor of the same element type. Valid as long as `from` exists and
+// keeps its shape.
 inline Tensor tensor(const at::Tensor& from) {
   Tensor to;
   if (!from.defined()) return to;
@@ -62,15 +62,15 @@ inline at::Tensor with_contiguous_rows(const at::Tensor& tensor) {
   return contiguous ? tensor : tensor.contiguous();
 }
 
-// q, k and v of [B, T, H + 2 Hk, D]: views.
+// q, k and v as views of a tensor [B, T, H + 2 Hk, D].
 inline std::array<at::Tensor, 3> split_heads(const at::Tensor& qkv, std::int64_t key_heads) {
   const std::int64_t heads = qkv.size(2) - 2 * key_heads;
   return {qkv.narrow(2, 0, heads), qkv.narrow(2, heads, key_heads),
           qkv.narrow(2, heads + key_heads, key_heads)};
 }
 
-// Parameter matrices as float views, and fresh gradients of their shapes. The caller has
-// converted them (for_kernels).
+// Parameter matrices as float views, and gradients as views. The caller has converted the
+// parameters (for_kernels).
 inline std::vector<View<const float, 2>> matrices(at::TensorList parameters) {
   std::vector<View<const float, 2>> views;
   for (const at::Tensor& one : parameters) {

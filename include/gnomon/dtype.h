@@ -1,4 +1,4 @@
-// The element types of tensors. Half and BFloat16 are storage: arithmetic happens in float,
+// Element types of tensors. Half and BFloat16 are storage types: arithmetic is done in float,
 // and each result is rounded once, to nearest, ties to even.
 #pragma once
 
@@ -13,8 +13,9 @@ enum class DType { f32 = 1, f16, bf16, f64 };
 
 namespace internal {
 
-// Rounds a double to a binary float of `exponent_bits` and `mantissa_bits`, once, to nearest
-// even. Overflow gives infinity; NaN stays NaN; subnormals are rounded, not flushed.
+// Rounds a double once to a binary float of `exponent_bits` and `mantissa_bits`, to nearest,
+// ties to even. Overflow gives infinity. NaN stays NaN. Subnormal results are rounded, not
+// flushed to zero.
 template <int exponent_bits, int mantissa_bits>
 constexpr std::uint16_t round_to_bits(double value) noexcept {
   constexpr int bias = (1 << (exponent_bits - 1)) - 1;
@@ -27,7 +28,7 @@ constexpr std::uint16_t round_to_bits(double value) noexcept {
     return static_cast<std::uint16_t>(sign | infinity |
                                       (mantissa ? std::uint64_t{1} << (mantissa_bits - 1) : 0));
   if (exponent < -bias - mantissa_bits) return sign;  // below half the smallest subnormal
-  // Normal results keep their exponent; subnormal ones shift the implicit bit in.
+  // Normal results keep their exponent. Subnormal results shift the implicit bit in.
   int drop = 52 - mantissa_bits;
   std::uint64_t result = 0;
   if (exponent >= 1 - bias) {
@@ -101,7 +102,7 @@ inline constexpr DType dtype_of<BFloat16> = DType::bf16;
 template <>
 inline constexpr DType dtype_of<double> = DType::f64;
 
-// The type in which sums over elements of type T are kept: double for f64, else float.
+// The type of sums over elements of type T: double for double, else float.
 template <typename T>
 struct AccumulatorOf {
   using type = float;
@@ -113,7 +114,7 @@ struct AccumulatorOf<double> {
 template <typename T>
 using Accumulator = typename AccumulatorOf<T>::type;
 
-// Bytes of one element.
+// Returns the size of one element in bytes.
 constexpr std::size_t size_of(DType dtype) noexcept {
   switch (dtype) {
     case DType::f32:
@@ -127,7 +128,7 @@ constexpr std::size_t size_of(DType dtype) noexcept {
   return 0;
 }
 
-// "f32", "f16", "bf16" or "f64".
+// Returns "f32", "f16", "bf16" or "f64".
 constexpr std::string_view name(DType dtype) noexcept {
   switch (dtype) {
     case DType::f32:

@@ -1,9 +1,10 @@
-// How Gnomon says no: one sentence that names the operation, the rule, and what it got.
+// Error reporting. A message is one sentence that names the operation, the rule, and the value
+// that breaks the rule:
 //
-//   [rotary] dim must be even, got 7
+//   [rotary] rotary_dim must be even, got 7
 //
-// Arguments that break a rule throw std::invalid_argument; files that cannot be read as what
-// they claim to be throw FormatError. Kernels behind the checks do not throw.
+// Functions throw std::invalid_argument if an argument breaks a rule, and FormatError if a file
+// does not have the expected format. Kernels do not throw: arguments are checked before.
 #pragma once
 
 #include <array>
@@ -15,7 +16,8 @@
 
 namespace gnomon {
 
-// A file that is not what it should be. `offset` is the byte at which reading stopped.
+// Thrown if a file does not have the expected format. `offset` is the byte offset at which
+// reading stopped.
 class FormatError : public std::runtime_error {
  public:
   FormatError(std::string file, std::uint64_t offset, std::string reason)
@@ -42,7 +44,7 @@ class FormatError : public std::runtime_error {
   refuse(operation, rule, std::int64_t{got});
 }
 
-// A shape as messages show it: "[2, 3]".
+// Returns a shape as it appears in messages: "[2, 3]".
 std::string shape_text(std::span<const std::int64_t> extents);
 template <std::size_t Rank>
 std::string shape_text(const std::array<std::ptrdiff_t, Rank>& extents) {

@@ -1,9 +1,9 @@
-// Loops over threads, and who runs them: the caller's executor, or the default of the build
+// Parallel loops. They run on the caller's executor, or on the default executor of the build
 // (GNOMON_THREADS: openmp, std or none).
 //
-// The work is cut into pieces whose bounds depend on `count` and `grain` alone, never on the
-// number of threads or the executor, so each piece computes the same bits in all of them. Sums
-// over pieces are made by the caller, in the order of the pieces.
+// A loop is split into pieces. The bounds of the pieces depend only on `count` and `grain`, not
+// on the number of threads or the executor, so the results have the same bits for all of them.
+// The caller of a loop adds sums over pieces in the order of the pieces.
 #pragma once
 
 #include <cstdint>
@@ -11,49 +11,51 @@
 
 namespace gnomon {
 
-// Runs the tasks of a loop, for example on the thread pool of an engine:
+// An executor runs the tasks of a loop, for example on the thread pool of an engine:
 //
 //   void run(void* pool, std::int64_t count, void (*task)(void*, std::int64_t), void* data) {
 //     static_cast<Pool*>(pool)->for_each(count, [&](std::int64_t i) { task(data, i); });
 //   }
 //   gnomon::set_executor({.run = run, .context = &pool, .threads = pool.size()});
 struct Executor {
-  // Calls task(data, i) once for each i from 0 to count - 1, in any order and on any threads,
-  // and returns when all calls have returned. count is at most `threads`. Tasks do not throw,
-  // do not wait for each other, and do not start loops of their own.
+  // Must call task(data, i) once for each i from 0 to count - 1, in any order and on any
+  // threads, and must return after all these calls have returned. count is at most `threads`.
+  // Tasks do not throw, do not wait for each other, and do not start loops.
   void (*run)(void* context, std::int64_t count, void (*task)(void* data, std::int64_t i),
               void* data) = nullptr;
-  void* context = nullptr;  // given to `run`; borrowed until another executor is set
+  void* context = nullptr;  // passed to `run`; borrowed until another executor is set
   int threads = 0;          // tasks that may run at the same time; at least 1
 
   bool operator==(const Executor&) const = default;
 };
 
-// Sets the executor of the whole process; an Executor without `run` restores the default. Not
-// while loops run. Throws std::invalid_argument if `threads` is below 1.
+// Sets the executor of the whole process. An Executor without `run` restores the default. Must
+// not be called while loops run. Throws std::invalid_argument if `threads` is below 1.
 void set_executor(const Executor& executor);
-// The executor that was set; without `run` if there is none.
+// Returns the executor that was set. Its `run` is null if none was set.
 Executor executor() noexcept;
 
-// Runs all tasks on the calling thread.
+// Returns an executor that runs all tasks on the calling thread.
 Executor serial_executor() noexcept;
-// A pool of std::threads of the library, which starts its threads at the first loop and keeps
-// them. It shares no thread with an OpenMP runtime. If several threads of the caller start
-// loops at the same time, one of them has the pool and the others run their tasks themselves.
-// 0 threads: as many as the machine has. Throws std::invalid_argument below 0 or above 4096.
+// Returns a pool of std::threads that belongs to the library. The pool starts its threads at
+// the first loop and keeps them. It shares no thread with an OpenMP runtime. If several threads
+// of the caller start loops at the same time, one loop uses the pool and the other threads run
+// their tasks themselves. `threads` 0: the number of hardware threads. Throws
+// std::invalid_argument if `threads` is below 0 or above 4096.
 Executor thread_pool_executor(int threads = 0);
 
-// Threads that loops started from the calling thread may use, at least 1. With an executor: at
-// most its `threads`. By default: OMP_NUM_THREADS if it is set, else those of the machine.
+// Returns the largest number of threads of loops that the calling thread starts, at least 1.
+// With an executor: at most its `threads`. Default: OMP_NUM_THREADS if it is set, else the
+// number of hardware threads.
 int threads() noexcept;
-// At least 1; holds for loops started from the calling thread.
+// Sets the largest number of threads of loops that the calling thread starts; at least 1.
 void set_threads(int count);
 
-// The assignment of pieces to threads; results are the same.
+// How pieces are assigned to threads. Results do not depend on it.
 enum class Share {
-  as_they_come = 1,  // each thread takes the next piece: pieces of unequal work
-  in_runs,           // each thread has a contiguous range of pieces, the same in each call:
-                     // memory-bound work, whose data may still be in that core's cache
+  as_they_come = 1,  // dynamic: each thread takes the next piece. For unequal pieces.
+  in_runs,           // static: each thread has a contiguous range of pieces, the same in each
+                     // call. For memory-bound work: data may still be in that core's cache.
 };
 
 namespace internal {
@@ -62,9 +64,10 @@ void run_pieces(std::int64_t count, std::int64_t grain, Share share, Piece piece
                 void* body) noexcept;
 }  // namespace internal
 
-// Calls body(begin, end) for pieces [0, grain), [grain, 2 grain), ... of [0, count). Serial
-// if there is one piece or one thread, and inside another such loop. `body` must not throw.
-// Starting threads costs some 5 us: choose `grain` so that a piece is worth more than that.
+// Calls body(begin, end) for the pieces [0, grain), [grain, 2 grain), ... of [0, count). The
+// loop is serial if there is one piece or one thread, or if it is inside another such loop.
+// `body` must not throw. Starting threads costs about 5 us: choose `grain` so that a piece
+// takes longer.
 template <typename Body>
 void parallel_for(std::int64_t count, std::int64_t grain, Body&& body,
                   Share share = Share::as_they_come) noexcept {

@@ -1,14 +1,15 @@
-// A borrowed array whose element type, rank and device are known at run time: the boundary at
-// which C, Python and LibTorch meet the library. The memory layout is that of DLPack's DLTensor
-// (https://dmlc.github.io/dlpack), so a DLTensor is a Tensor without a copy.
+// A borrowed array whose element type, rank and device are known at run time. All public
+// operations take it, so that C, Python and LibTorch call the same functions. The memory layout
+// is that of DLPack's DLTensor (https://dmlc.github.io/dlpack), so a DLTensor is used as a
+// Tensor without a copy.
 //
-// C++ callers pass a View, which converts by itself:
+// C++ callers pass a View, which converts implicitly:
 //
 //   rotate(View<float, 3>(q, {T, H, D}), table);
 //
-// A Tensor borrows the shape and the strides of the View too: use it as an argument, do not
-// keep it. A function takes `const ConstTensor&` for what it reads and `const Tensor&` for what
-// it writes. A tensor without data stands for an argument that is left out.
+// A Tensor also borrows the shape and the strides of the View. Use it only as an argument, do
+// not store it. A function takes `const ConstTensor&` for inputs and `const Tensor&` for
+// outputs. A tensor without data means that the argument is not given.
 #pragma once
 
 #include <bit>
@@ -22,7 +23,7 @@
 
 namespace gnomon {
 
-// The numbers are DLPack's.
+// The values are those of DLPack.
 enum class DeviceType : std::int32_t { cpu = 1, cuda = 2, cuda_host = 3, cuda_managed = 13 };
 
 struct Device {
@@ -32,7 +33,7 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
-enum class TypeCode : std::uint8_t {  // DLPack's
+enum class TypeCode : std::uint8_t {  // values of DLPack
   integer = 0,
   unsigned_integer = 1,
   floating = 2,
@@ -41,7 +42,7 @@ enum class TypeCode : std::uint8_t {  // DLPack's
   boolean = 6,
 };
 
-// An element type at run time.
+// The element type of a tensor.
 struct DataType {
   TypeCode code = TypeCode::floating;
   std::uint8_t bits = 0;
@@ -50,7 +51,7 @@ struct DataType {
   bool operator==(const DataType&) const = default;
 };
 
-// "f32", "f16", "bf16", "f64", "i8", "i64", "u8", ...
+// Returns "f32", "f16", "bf16", "f64", "i8", "i64", "u8", ...
 std::string name(DataType type);
 
 // The DataType of a C++ element type: float, double, Half, BFloat16 and the integers.
@@ -69,9 +70,9 @@ inline constexpr DataType data_type_of = [] {
     return DataType{TypeCode::unsigned_integer, 8 * sizeof(Element)};
 }();
 
-// An array that is read.
+// An input: an array that is only read.
 struct ConstTensor {
-  void* data = nullptr;  // read only; not const, so that the layout is a DLTensor's
+  void* data = nullptr;  // read only; not const, to keep the layout of DLTensor
   Device device = {};
   std::int32_t rank = 0;  // DLPack's `ndim`
   DataType dtype = {};
@@ -80,7 +81,7 @@ struct ConstTensor {
   std::uint64_t byte_offset = 0;    // from `data` to the first element
 
   ConstTensor() noexcept = default;
-  // Borrows the view's extents and strides. An empty view gives a tensor without data.
+  // Borrows the extents and strides of the view. An empty view gives a tensor without data.
   template <typename T, std::size_t Rank>
   ConstTensor(const View<T, Rank>& view) noexcept  // NOLINT: a conversion
       : data(const_cast<std::remove_const_t<T>*>(view.data())),
@@ -89,17 +90,17 @@ struct ConstTensor {
         shape(const_cast<std::int64_t*>(view.extents().data())),
         strides(const_cast<std::int64_t*>(view.strides().data())) {}
 
-  // Whether an argument was given.
+  // Returns true if the argument was given.
   bool has_data() const noexcept { return data != nullptr; }
   std::int64_t extent(std::int32_t axis) const noexcept { return shape[axis]; }
-  // In elements.
+  // Returns the stride of an axis, in elements.
   std::int64_t stride(std::int32_t axis) const noexcept {
     if (strides) return strides[axis];
     std::int64_t step = 1;
     for (std::int32_t after = axis + 1; after < rank; ++after) step *= shape[after];
     return step;
   }
-  std::int64_t size() const noexcept {  // elements
+  std::int64_t size() const noexcept {  // number of elements
     std::int64_t product = 1;
     for (std::int32_t axis = 0; axis < rank; ++axis) product *= shape[axis];
     return product;
@@ -110,7 +111,7 @@ struct ConstTensor {
   }
 };
 
-// An array that is written.
+// An output: an array that is written.
 struct Tensor : ConstTensor {
   Tensor() noexcept = default;
   template <typename T, std::size_t Rank>
@@ -122,7 +123,8 @@ struct Tensor : ConstTensor {
 static_assert(std::is_same_v<std::ptrdiff_t, std::int64_t>, "a 64-bit platform");
 static_assert(std::is_standard_layout_v<Tensor> && sizeof(Tensor) == 48);
 
-// The tensor as a View of its type and rank. The caller has checked `holds<T>()` and the rank.
+// Returns the tensor as a View of its type and rank. The caller must have checked `holds<T>()`
+// and the rank.
 template <typename T, std::size_t Rank>
 View<T, Rank> view(const ConstTensor& tensor) noexcept
   requires(std::is_const_v<T>)

@@ -1,4 +1,4 @@
-// The version, in the one place that CMake and the packages read it from.
+// The version of the library. CMake and the packages read it from this file.
 #pragma once
 
 #define GNOMON_VERSION "0.1.0"

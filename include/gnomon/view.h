@@ -1,5 +1,5 @@
-// A borrowed, strided array: pointer, extents, strides. Owns nothing, copies cheaply.
-// Reads like std::mdspan (C++23), which g++ 12 does not ship.
+// A borrowed, strided array: a pointer, extents and strides. It owns nothing and is cheap to
+// copy. The interface resembles std::mdspan (C++23), which g++ 12 does not provide.
 #pragma once
 
 #include <array>
@@ -17,15 +17,15 @@ class View {
 
   // Empty: no data, every extent zero.
   constexpr View() noexcept = default;
-  // Contiguous, row-major: the last axis moves fastest.
+  // Contiguous, row-major: the last axis is contiguous.
   constexpr View(T* data, Extents extents) noexcept : data_(data), extents_(extents) {
     Index step = 1;
     for (std::size_t axis = Rank; axis-- > 0; step *= extents[axis]) strides_[axis] = step;
   }
-  // Strides count elements, not bytes, and may be negative or zero.
+  // Strides are in elements, not bytes, and may be negative or zero.
   constexpr View(T* data, Extents extents, Extents strides) noexcept
       : data_(data), extents_(extents), strides_(strides) {}
-  // A view of T is a view of const T.
+  // A view of T converts to a view of const T.
   template <typename U>
     requires(std::is_same_v<const U, T> && !std::is_same_v<U, T>)
   constexpr View(const View<U, Rank>& other) noexcept
@@ -45,27 +45,28 @@ class View {
   constexpr Index stride(std::size_t axis) const noexcept { return strides_[axis]; }
   constexpr const Extents& extents() const noexcept { return extents_; }
   constexpr const Extents& strides() const noexcept { return strides_; }
-  // Number of elements.
+  // Returns the number of elements.
   constexpr Index size() const noexcept {
     Index product = 1;
     for (Index extent : extents_) product *= extent;
     return product;
   }
-  // Whether the elements lie in memory one after another in row-major order.
+  // Returns true if the elements are contiguous in row-major order.
   constexpr bool contiguous() const noexcept {
     Index step = 1;
     for (std::size_t axis = Rank; axis-- > 0; step *= extents_[axis])
       if (extents_[axis] > 1 && strides_[axis] != step) return false;
     return true;
   }
-  // `count` elements along `axis` from `begin` on; the caller keeps them in range.
+  // Returns the view of `count` elements along `axis`, starting at `begin`. Bounds are not
+  // checked.
   constexpr View slice(std::size_t axis, Index begin, Index count) const noexcept {
     View part = *this;
     part.data_ += begin * strides_[axis];
     part.extents_[axis] = count;
     return part;
   }
-  // The view at `index` of the first axis, one rank lower.
+  // Returns the view at `index` of the first axis; its rank is lower by one.
   constexpr View<T, Rank - 1> operator[](Index index) const noexcept
     requires(Rank > 1)
   {

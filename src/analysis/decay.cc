@@ -19,7 +19,7 @@ void check(std::span<const double> frequencies, int64_t distances) {
   if (distances < 1) refuse("decay", "distances must be at least 1", distances);
 }
 
-// Ranks from 0, equal numbers at the mean of theirs.
+// Ranks from 0. Equal numbers have their mean rank.
 std::vector<double> ranks(const std::vector<double>& numbers) {
   std::vector<std::size_t> order(numbers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -87,7 +87,7 @@ Decay decay(std::span<const double> by_distance) {
     falls += by_distance[d] < by_distance[d - 1];
   }
   if (scores.size() < 2)
-    refuse("decay", "needs scores at two distances at least",
+    refuse("decay", "there must be scores at two or more distances",
            static_cast<int64_t>(scores.size()));
   const Moments line = moments(distances, scores);
   const Moments rank = moments(ranks(distances), ranks(scores));
@@ -118,7 +118,8 @@ ScoreSample rotary_score_of_normal(std::span<const double> frequencies, int64_t 
   std::vector<double> sums(count), squares(count);
   internal::Normal normal(seed);
   const double scale = 1 / std::sqrt(2 * static_cast<double>(frequencies.size()));
-  // q.k of a turned pair is Re(q conj(k) e^(i d f)): the product once, then d by d.
+  // The dot product of a rotated pair is Re(q conj(k) e^(i d f)): compute q conj(k) once, then
+  // all distances d.
   std::vector<std::complex<double>> products(frequencies.size());
   for (int64_t sample = 0; sample < samples; ++sample) {
     for (auto& product : products) {

@@ -19,16 +19,16 @@ namespace {
 using std::int64_t;
 using Numbers = std::vector<double>;
 
-int64_t width_of(const OrderContent& c) { return c.heads * c.head_size; }
+int64_t width_of(const OrderContent& c) { return c.heads * c.head_dim; }
 
 double scale_of(const OrderContent& c, const LayerPlan& p) {
-  return p.cosine.empty() ? softmax_scale(c.head_size) * p.softmax.factor : 1.0;
+  return p.cosine.empty() ? softmax_scale(c.head_dim) * p.softmax.factor : 1.0;
 }
 
 void check(const OrderContent& c, const LayerPlan& p, int64_t tokens) {
   if (c.tokens < 2) refuse("invariance", "tokens must be at least 2", c.tokens);
   if (c.heads < 1) refuse("invariance", "heads must be at least 1", c.heads);
-  if (c.head_size < 1) refuse("invariance", "head_size must be at least 1", c.head_size);
+  if (c.head_dim < 1) refuse("invariance", "head_dim must be at least 1", c.head_dim);
   if (!(c.shared >= 0 && c.shared <= 1))
     refuse("invariance", "shared must be from 0 to 1", c.shared);
   const std::array<std::ptrdiff_t, 2> wanted{tokens, width_of(c)};
@@ -66,7 +66,7 @@ Numbers permuted(const Numbers& rows, const std::vector<int64_t>& order) {
   return result;
 }
 
-// `part` of the rows, with their positions' table where there is one.
+// `part` of the rows, plus the table of their positions if there is one.
 template <typename T>
 std::vector<T> with_table(std::span<const double> part,
                           const std::optional<EmbeddingTable>& table) {
@@ -76,7 +76,7 @@ std::vector<T> with_table(std::span<const double> part,
   return rows;
 }
 
-// [H, T, T]: the scores of the tokens among each other, where they stand after `offset` others.
+// [H, T, T]: scores of the tokens with each other, at positions after `offset` other tokens.
 Numbers scores(const OrderContent& c, const LayerPlan& p, const Tokens& tokens,
                int64_t offset) {
   const int64_t all = offset + c.tokens;
@@ -84,12 +84,12 @@ Numbers scores(const OrderContent& c, const LayerPlan& p, const Tokens& tokens,
   Numbers k(static_cast<std::size_t>(offset * width_of(c)), 0.0);
   const Numbers own = with_table<double>(tokens.keys, p.table);
   k.insert(k.end(), own.begin(), own.end());
-  const View<double, 3> queries(q.data(), {c.tokens, c.heads, c.head_size});
-  const View<double, 3> keys(k.data(), {all, c.heads, c.head_size});
+  const View<double, 3> queries(q.data(), {c.tokens, c.heads, c.head_dim});
+  const View<double, 3> keys(k.data(), {all, c.heads, c.head_dim});
   rotate_all(p, queries, keys);
   if (!p.cosine.empty()) {
-    const View<double, 4> each(q.data(), {1, c.tokens, c.heads, c.head_size});
-    const View<double, 4> met(k.data(), {1, all, c.heads, c.head_size});
+    const View<double, 4> each(q.data(), {1, c.tokens, c.heads, c.head_dim});
+    const View<double, 4> met(k.data(), {1, all, c.heads, c.head_dim});
     normalise(each, p.cosine, each);
     normalise(met, {}, met);
   }
@@ -106,24 +106,24 @@ Numbers scores(const OrderContent& c, const LayerPlan& p, const Tokens& tokens,
     for (int64_t i = 0; i < c.tokens; ++i)
       for (int64_t j = offset; j < all; ++j) {
         double dot = product(h, i, j);
-        for (int64_t d = 0; d < c.head_size; ++d) dot += queries(i, h, d) * keys(j, h, d);
+        for (int64_t d = 0; d < c.head_dim; ++d) dot += queries(i, h, d) * keys(j, h, d);
         result.push_back(scale * dot + added(h, i, j));
       }
   return result;
 }
 
-// The vector of a table that query i and key j meet, from position 0 on.
+// Vector of a table for query i and key j, for positions from 0 on.
 const double* met_by(const RelativeVectors& table, int64_t h, int64_t i, int64_t j) {
   const auto at = [&](int64_t position) {
     return table.coordinates.empty() ? position
                                      : table.coordinates[static_cast<std::size_t>(position)];
   };
-  const int64_t row = table.rows[static_cast<std::size_t>(at(j) - at(i) - table.first)];
+  const int64_t row = table.rows[static_cast<std::size_t>(at(j) - at(i) - table.min_distance)];
   return table.values.data() +
-         ((table.heads == 1 ? 0 : h) * table.vectors() + row) * table.size;
+         ((table.heads == 1 ? 0 : h) * table.vectors() + row) * table.head_dim;
 }
 
-// [T, H D]: what bidirectional attention gives from position 0 on.
+// [T, H D]: outputs of bidirectional attention, for positions from 0 on.
 Numbers outputs(const OrderContent& c, const LayerPlan& p, const Tokens& tokens) {
   const Numbers score = scores(c, p, tokens, 0);
   const Numbers value = with_table<double>(tokens.values, p.table);
@@ -135,13 +135,13 @@ Numbers outputs(const OrderContent& c, const LayerPlan& p, const Tokens& tokens)
       double sum = 0;
       for (std::size_t j = 0; j < weights.size(); ++j)
         sum += weights[j] = std::exp(row[static_cast<std::ptrdiff_t>(j)] - most);
-      double* const to = out.data() + i * width_of(c) + h * c.head_size;
+      double* const to = out.data() + i * width_of(c) + h * c.head_dim;
       for (int64_t j = 0; j < c.tokens; ++j) {
         const double weight = weights[static_cast<std::size_t>(j)] / sum;
-        const double* const from = value.data() + j * width_of(c) + h * c.head_size;
-        for (int64_t d = 0; d < c.head_size; ++d) to[d] += weight * from[d];
+        const double* const from = value.data() + j * width_of(c) + h * c.head_dim;
+        for (int64_t d = 0; d < c.head_dim; ++d) to[d] += weight * from[d];
         for (const RelativeVectors& table : p.relative.values)
-          for (int64_t d = 0; d < c.head_size; ++d) to[d] += weight * met_by(table, h, i, j)[d];
+          for (int64_t d = 0; d < c.head_dim; ++d) to[d] += weight * met_by(table, h, i, j)[d];
       }
     }
   return out;
@@ -178,7 +178,7 @@ double permutation_deviation(const OrderContent& content, const LayerPlan& plan)
   std::iota(order.begin(), order.end(), int64_t{0});
   std::mt19937_64 engine(content.seed);
   for (std::size_t t = order.size(); t > 1; --t) std::swap(order[t - 1], order[engine() % t]);
-  if (std::is_sorted(order.begin(), order.end()))  // not a change at all
+  if (std::is_sorted(order.begin(), order.end()))  // the identity would change nothing
     std::rotate(order.begin(), order.begin() + 1, order.end());
   return deviation_under(content, plan, order);
 }
@@ -204,8 +204,8 @@ double shift_deviation(const OrderContent& content, const LayerPlan& here,
 
 namespace {
 
-// Causal attention of `count` tokens from `first` on over all keys up to their end, in float.
-// keys and values hold those of the tokens before, and get the new ones.
+// Causal attention in float of `count` tokens from `first` on, over all keys up to their end.
+// keys and values contain the previous tokens; the new ones are appended.
 std::vector<float> causal(const OrderContent& c, const LayerPlan& p, const Tokens& tokens,
                           int64_t first, int64_t count, std::vector<float>& keys,
                           std::vector<float>& values) {
@@ -216,12 +216,12 @@ std::vector<float> causal(const OrderContent& c, const LayerPlan& p, const Token
   std::vector<float> q = with_table<float>(part(tokens.queries), p.table);
   const std::vector<float> k = with_table<float>(part(tokens.keys), p.table);
   const std::vector<float> v = with_table<float>(part(tokens.values), p.table);
-  const std::array<std::ptrdiff_t, 4> own{1, count, c.heads, c.head_size};
+  const std::array<std::ptrdiff_t, 4> own{1, count, c.heads, c.head_dim};
   const View<float, 4> queries(q.data(), own);
   keys.insert(keys.end(), k.begin(), k.end());
   values.insert(values.end(), v.begin(), v.end());
-  const std::array<std::ptrdiff_t, 4> all{1, first + count, c.heads, c.head_size};
-  // The cache keeps keys as they are projected.
+  const std::array<std::ptrdiff_t, 4> all{1, first + count, c.heads, c.head_dim};
+  // The cache stores keys before rotation.
   std::vector<float> met = keys, out(q.size());
   const View<float, 4> met_keys(met.data(), all);
   rotate_all(p, queries, met_keys);

@@ -18,26 +18,26 @@ using std::int64_t;
 void check(const OrderContent& content, const LayerPlan& plan) {
   if (content.tokens < 2) refuse("order", "tokens must be at least 2", content.tokens);
   if (content.heads < 1) refuse("order", "heads must be at least 1", content.heads);
-  if (content.head_size < 1) refuse("order", "head_size must be at least 1", content.head_size);
+  if (content.head_dim < 1) refuse("order", "head_dim must be at least 1", content.head_dim);
   if (!(content.shared >= 0 && content.shared <= 1))
     refuse("order", "shared must be from 0 to 1", content.shared);
-  const int64_t width = content.heads * content.head_size;
-  if (plan.table && (plan.table->tokens != content.tokens || plan.table->channels != width))
+  const int64_t width = content.heads * content.head_dim;
+  if (plan.table && (plan.table->tokens != content.tokens || plan.table->width != width))
     refuse("order",
            "the table must be [" + std::to_string(content.tokens) + ", " +
                std::to_string(width) + "]",
            shape_text(plan.table->view().extents()));
   if (plan.table &&
       plan.table->values.size() != static_cast<std::size_t>(content.tokens * width))
-    refuse("order", "the table must hold tokens x channels values",
+    refuse("order", "the table must have tokens x width values",
            static_cast<int64_t>(plan.table->values.size()));
 }
 
-// [T, H D], normal around what all share.
+// [T, H D], normal around the shared vector.
 std::vector<float> contents(const OrderContent& content) {
   internal::Normal normal(content.seed);
   std::vector<float> numbers(
-      static_cast<std::size_t>(content.tokens * content.heads * content.head_size));
+      static_cast<std::size_t>(content.tokens * content.heads * content.head_dim));
   for (float& number : numbers)
     number = static_cast<float>(std::sqrt(content.shared) +
                                 std::sqrt(1 - content.shared) * normal());
@@ -49,23 +49,22 @@ void add(const LayerPlan& plan, std::vector<float>& x) {
   for (std::size_t i = 0; i < x.size(); ++i) x[i] += plan.table->values[i];
 }
 
-// The last token's output.
+// Output of the last token.
 std::vector<float> last_output(const OrderContent& content, const LayerPlan& plan,
                                std::vector<float> x) {
   add(plan, x);
-  const std::array<std::ptrdiff_t, 4> shape{1, content.tokens, content.heads,
-                                            content.head_size};
+  const std::array<std::ptrdiff_t, 4> shape{1, content.tokens, content.heads, content.head_dim};
   std::vector<float> q = x, k = x, out(x.size());
   const View<float, 4> queries(q.data(), shape), keys(k.data(), shape);
   rotate_all(plan, queries, keys);
   AttentionPlan scores;
   scores.mask.visibility = Visibility::bidirectional;
-  scores.softmax.scale = plan.softmax.factor / static_cast<double>(content.head_size);
+  scores.softmax.scale = plan.softmax.factor / static_cast<double>(content.head_dim);
   scores.bias = plan.bias;
   scores.relative = plan.relative;
   attention({queries, keys, View<const float, 4>(x.data(), shape)}, scores,
             View<float, 4>(out.data(), shape));
-  const auto row = static_cast<std::ptrdiff_t>(content.heads * content.head_size);
+  const auto row = static_cast<std::ptrdiff_t>(content.heads * content.head_dim);
   return {out.end() - row, out.end()};
 }
 
@@ -95,7 +94,7 @@ void attention_weights(const OrderContent& content, const LayerPlan& plan,
   check(content, plan);
   if (visibility != Visibility::causal && visibility != Visibility::bidirectional)
     refuse("order", "visibility must be causal or bidirectional", static_cast<int>(visibility));
-  const int64_t tokens = content.tokens, size = content.head_size;
+  const int64_t tokens = content.tokens, size = content.head_dim;
   if (out.extent(0) != content.heads || out.extent(1) != tokens || out.extent(2) != tokens)
     refuse("order",
            "out must be [" + std::to_string(content.heads) + ", " + std::to_string(tokens) +

@@ -14,7 +14,7 @@ using std::int64_t;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// Squared distance of two rows, or more than `limit` once it is more.
+// Squared distance of two rows. The sum stops once it exceeds `limit`.
 template <typename T>
 double squared_distance(View<const T, 2> table, int64_t i, int64_t j, double limit) {
   double sum = 0;
@@ -26,7 +26,8 @@ double squared_distance(View<const T, 2> table, int64_t i, int64_t j, double lim
   return sum;
 }
 
-// Nothing is near or far from NaN or infinity; a comparison would pass over it in silence.
+// Comparisons with NaN are always false and would silently ignore such entries, so they are
+// refused.
 template <typename T>
 void check_finite(const char* operation, View<const T, 2> table) {
   for (int64_t t = 0; t < table.extent(0); ++t)
@@ -36,7 +37,7 @@ void check_finite(const char* operation, View<const T, 2> table) {
                (std::isnan(value) ? "NaN in row " : "infinity in row ") + std::to_string(t));
 }
 
-// part / whole, where nothing of nothing is 0.
+// part / whole, with 0 / 0 = 0.
 double relative(double part, double whole) {
   if (part == 0) return 0;
   return whole > 0 ? part / whole : infinity;
@@ -72,10 +73,10 @@ Uniqueness uniqueness(View<const T, 2> table) {
 template <typename T>
 Relativity relativity(View<const T, 2> scores) {
   const int64_t queries = scores.extent(0), keys = scores.extent(1);
-  // Diagonals by key - query + queries - 1.
+  // Index of a diagonal: key - query + queries - 1.
   const auto diagonals = static_cast<std::size_t>(std::max<int64_t>(0, queries + keys - 1));
-  // Sums are of differences from the first score, so that the mean of equal scores is that
-  // score to the bit, and rounding is not taken for a deviation.
+  // Sum differences from the first score. The mean of equal scores is then exact, and rounding
+  // is not reported as a deviation.
   std::vector<double> first(diagonals), sums(diagonals);
   std::vector<int64_t> counts(diagonals);
   double anchor = 0, total = 0, lowest = infinity, highest = -infinity;

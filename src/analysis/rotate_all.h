@@ -1,11 +1,11 @@
-// All rotations of a plan.
+// Applies all rotations of a plan.
 #pragma once
 
 #include "gnomon/attention/layer_plan.h"
 
 namespace gnomon::analysis {
 
-// By `prepare` and by attention().
+// Includes the rotations of `prepare` and those of attention().
 inline void rotate_all(const LayerPlan& plan, const Tensor& q, const Tensor& k) {
   const auto turn = [](const std::vector<HeadRotation>& rotations, const Tensor& x) {
     for (const HeadRotation& one : rotations)

@@ -13,12 +13,12 @@ namespace {
 
 using std::int64_t;
 
-// The channels of pair i: its sine and its cosine.
+// Channels of the sine and the cosine of pair i.
 struct Pair {
   int64_t sine, cosine;
 };
 Pair pair(const Sinusoidal& s, int64_t i) {
-  const int64_t half = s.dim / 2;
+  const int64_t half = s.width / 2;
   if (s.recipe == SinusoidalRecipe::interleaved) return {2 * i, 2 * i + 1};
   if (s.recipe == SinusoidalRecipe::timestep && s.order == SinusoidalOrder::cosine_first)
     return {half + i, i};
@@ -32,31 +32,31 @@ void shift_matrix(const Sinusoidal& s, double delta, View<double, 2> out) {
   if (!std::isfinite(delta)) refuse("shift", "delta must be finite", delta);
   const bool padded =
       s.recipe == SinusoidalRecipe::tensor2tensor || s.recipe == SinusoidalRecipe::timestep;
-  if (s.dim % 2 && !padded)
-    refuse("shift", "dim must be even, so that every sine has its cosine", s.dim);
-  if (out.extent(0) != s.dim || out.extent(1) != s.dim)
+  if (s.width % 2 && !padded)
+    refuse("shift", "width must be even, so that each sine has its cosine", s.width);
+  if (out.extent(0) != s.width || out.extent(1) != s.width)
     refuse("shift",
-           "out must be [" + std::to_string(s.dim) + ", " + std::to_string(s.dim) + "]",
+           "out must be [" + std::to_string(s.width) + ", " + std::to_string(s.width) + "]",
            shape_text(out.extents()));
-  for (int64_t i = 0; i < s.dim; ++i)
-    for (int64_t j = 0; j < s.dim; ++j) out(i, j) = 0;
-  for (int64_t i = 0; i < s.dim / 2; ++i) {
+  for (int64_t i = 0; i < s.width; ++i)
+    for (int64_t j = 0; j < s.width; ++j) out(i, j) = 0;
+  for (int64_t i = 0; i < s.width / 2; ++i) {
     const double angle = delta * s.scale * f[static_cast<std::size_t>(i)];
     const auto [sine, cosine] = pair(s, i);
     out(sine, sine) = out(cosine, cosine) = std::cos(angle);
     out(sine, cosine) = std::sin(angle);
     out(cosine, sine) = -std::sin(angle);
   }
-  if (s.dim % 2) out(s.dim - 1, s.dim - 1) = 1;
+  if (s.width % 2) out(s.width - 1, s.width - 1) = 1;
 }
 
 template <typename T>
 double shift_residual(View<const T, 2> table, View<const double, 2> matrix, int64_t delta) {
   const int64_t rows = table.extent(0), channels = table.extent(1);
   if (matrix.extent(0) != channels || matrix.extent(1) != channels)
-    refuse("shift", "the matrix must have the table's channels, " + std::to_string(channels),
+    refuse("shift", "the matrix must have the width of the table, " + std::to_string(channels),
            int64_t{matrix.extent(0)});
-  // Its entries by row; a matrix of shift_matrix has at most two in each.
+  // Nonzero entries by row. A result of shift_matrix has at most two per row.
   struct Entry {
     int64_t column;
     double value;

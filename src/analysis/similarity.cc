@@ -11,7 +11,7 @@ namespace {
 
 using std::int64_t;
 
-// A table in double, contiguous, with the lengths of its rows.
+// A contiguous copy of the table in double, with the norms of its rows.
 struct Rows {
   int64_t count, channels;
   std::vector<double> values, lengths;

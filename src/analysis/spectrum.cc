@@ -23,7 +23,7 @@ std::size_t smallest_factor(std::size_t n) {
   return n;
 }
 
-// e^(-2 pi i k / n), 0 <= k < n, within 3 2^-53: the quarter turns are taken off in integers.
+// e^(-2 pi i k / n), 0 <= k < n, within 3 2^-53. Quarter turns are subtracted in integers.
 Complex root(std::size_t k, std::size_t n) {
   const std::size_t quarters = (4 * k + n / 2) / n;
   const auto rest =
@@ -42,7 +42,7 @@ Complex root(std::size_t k, std::size_t n) {
   }
 }
 
-// A sum that is as good as its terms however many they are (Neumaier 1974).
+// Compensated sum (Neumaier 1974): its error does not grow with the number of terms.
 class Sum {
  public:
   void add(double term) {

@@ -22,7 +22,7 @@ constexpr internal::Argument named(std::string_view name) { return {"attention",
 
 using Extents = std::array<int64_t, 4>;
 
-// Rank, type, device, extents, and a last axis that is contiguous.
+// Checks rank, type, device, extents, and that the last axis is contiguous.
 void check_heads(std::string_view name, const ConstTensor& tensor, const Extents& wanted,
                  DataType type) {
   internal::check_tensor(named(name), tensor, 4, type);
@@ -69,12 +69,14 @@ internal::Result result(const Tensor& tensor) {
           dtype(tensor.dtype)};
 }
 
-// The element type that k or v may have beside q.
+// Checks that k or v has an element type that is allowed with that of q.
 void check_type_of_keys(std::string_view name, const ConstTensor& q, const ConstTensor& keys,
                         const ConstTensor& scales) {
   const bool is_int8 = keys.holds<std::int8_t>();
   if (is_int8 != scales.has_data())
-    refuse("attention", "the scales of " + std::string(name) + " go with int8 elements",
+    refuse("attention",
+           std::string(name) + "_scales must be given if and only if " + std::string(name) +
+               " is int8",
            scales.has_data() ? gnomon::name(keys.dtype) : "no scales");
   if (keys.dtype == q.dtype || (is_int8 && !q.holds<double>())) return;
   if (q.holds<float>() && (keys.holds<Half>() || keys.holds<BFloat16>())) return;
@@ -108,7 +110,7 @@ void describe(const AttentionInput& input, const AttentionPlan& plan,
   problem.batch = q.extent(0), problem.queries = q.extent(1), problem.heads = q.extent(2);
   problem.size = q.extent(3);
   problem.keys = k.extent(1), problem.key_heads = k.extent(2);
-  problem.value_size = v.extent(3);
+  problem.value_dim = v.extent(3);
   problem.q = operand(q);
   problem.k = operand(k, scales_of("the scales of k", input.k_scales, k));
   problem.v = operand(v, scales_of("the scales of v", input.v_scales, v));
@@ -136,7 +138,7 @@ internal::IdRange range_of(const std::vector<int64_t>& ids) {
   return {*least, *most};
 }
 
-// What relative vectors and a form that fills tiles itself need.
+// Prepares relative vectors, and biases that fill tiles themselves.
 template <typename A>
 void prepare_position(internal::TypedProblem<A>& problem) {
   if (problem.position.relative)  // products of packed rows are in units of ln 2
@@ -158,16 +160,17 @@ void prepare_position(internal::TypedProblem<A>& problem) {
     find_ids();
     prepared = internal::prepare<A>(form, queries, keys);
   };
-  std::visit(internal::Overloaded{
-                 [](const NoBias&) {}, [](const SlopeBias&) {}, [](const StripBias&) {},
-                 [](const DenseBias&) {},
-                 [&](const GridBias& form) { prepare_tiles(form, problem.grid); },
-                 [&](const ProgressiveBias& form) { prepare_tiles(form, problem.progressive); },
-                 [&](const AxesBias& form) { prepare_tiles(form, problem.axes); }},
-             *position.bias);
+  std::visit(
+      internal::Overloaded{
+          [](const NoBias&) {}, [](const SlopeBias&) {}, [](const StripBias&) {},
+          [](const DenseBias&) {},
+          [&](const GridBias& form) { prepare_tiles(form, problem.grid); },
+          [&](const PiecewiseLogBias& form) { prepare_tiles(form, problem.progressive); },
+          [&](const AxesBias& form) { prepare_tiles(form, problem.axes); }},
+      *position.bias);
 }
 
-// [B, Hq, parts, count] added over batch and parts, in order.
+// Returns sums [B, Hq, parts, count], added over batch and parts in order.
 std::vector<double> added(const internal::AttentionProblem& problem,
                           const std::vector<double>& sums, int64_t count) {
   std::vector<double> total(static_cast<std::size_t>(problem.heads * count));
@@ -181,7 +184,7 @@ std::vector<double> added(const internal::AttentionProblem& problem,
   return total;
 }
 
-// Packed queries bring the factor of the scores along, packed keys do not.
+// Packed queries include the factor of the scores, packed keys do not.
 template <typename A, typename T>
 RelativeGradient relative_total(const internal::BackwardProblem<A>& problem,
                                 View<const T, 4> q_grad) {
@@ -209,9 +212,9 @@ RelativeGradient relative_total(const internal::BackwardProblem<A>& problem,
 
 }  // namespace
 
-double softmax_scale(int64_t head_size) {
-  if (head_size < 1) refuse("attention", "head size must be at least 1", head_size);
-  return 1 / std::sqrt(static_cast<double>(head_size));
+double softmax_scale(int64_t head_dim) {
+  if (head_dim < 1) refuse("attention", "head_dim must be at least 1", head_dim);
+  return 1 / std::sqrt(static_cast<double>(head_dim));
 }
 
 namespace {
@@ -223,7 +226,7 @@ void forward(const AttentionInput& input, const AttentionPlan& plan, const Tenso
   internal::ForwardProblem<A> problem;
   describe(input, plan, problem);
   const ConstTensor& q = input.q;
-  check_heads("out", out, {q.extent(0), q.extent(1), q.extent(2), problem.value_size}, q.dtype);
+  check_heads("out", out, {q.extent(0), q.extent(1), q.extent(2), problem.value_dim}, q.dtype);
   problem.out = result(out);
   problem.lse = internal::write_if<A, 3>(named("lse"), lse);
   if (lse.has_data()) check_shape("lse", problem.lse, {q.extent(0), q.extent(2), q.extent(1)});
@@ -254,9 +257,9 @@ void backward(const AttentionInput& input, const AttentionPlan& plan, const Cons
   check_heads("the gradient of v", gradient.v, extents(v), q.dtype);
 
   BiasGradient* const bias_grad = gradient.bias;
-  int64_t numbers = 0;  // of the bias for one head
+  int64_t numbers = 0;  // elements of the bias for each head
   if (bias_grad) {
-    numbers = gnomon::numbers(plan.bias);
+    numbers = gnomon::gradient_size(plan.bias);
     if (std::holds_alternative<DenseBias>(plan.bias) && bias_grad->dense.data()) {
       check_shape("bias_grad.dense", bias_grad->dense,
                   {q.extent(0), q.extent(2), q.extent(1), k.extent(1)});

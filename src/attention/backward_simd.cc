@@ -1,9 +1,9 @@
-// Attention backward: the scores again, tile by tile, from the saved logarithms of their sums.
+// Attention backward: scores are computed again, tile by tile, from the saved log-sum-exp.
 //
 //   p = exp(score - lse)     dp = do . v     ds = p (dp - do . out)
 //   dq' = scale ds k'        dk' = scale ds q'        dv = p do        dbias = ds
 //
-// and ds times the slope of the cap where scores are capped.
+// If scores are capped, ds is also multiplied by the derivative of the cap.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -32,28 +32,28 @@ namespace HWY_NAMESPACE {
 using internal::BackwardPlan;
 using internal::BackwardProblem;
 
-// Gradients of all keys and values of one head, summed over the queries of one part.
+// Gradients of all keys and values of one key head, summed over the queries of one part.
 template <typename A>
 struct KeySums {
   A *key, *value;
 
   KeySums(internal::Carve<A>& carve, const AttentionProblem& problem)
       : key(carve.take(problem.keys * row_stride(problem.size))),
-        value(carve.take(problem.keys * row_stride(problem.value_size))) {}
+        value(carve.take(problem.keys * row_stride(problem.value_dim))) {}
 };
 
 template <typename A>
 struct BackwardScratch {
   internal::Carve<A> carve;
-  // Of `rows` queries.
+  // Buffers for `rows` queries.
   A *q, *out_grad, *q_grad, *lse, *delta;
-  // Of a tile.
+  // Buffers for one tile.
   A *row_room, *key, *key_panels, *value_panels, *scores, *score_grad, *slope;
   AddedRoom<A> added;
 
   BackwardScratch(const internal::TypedProblem<A>& problem, std::int64_t rows, A* block)
       : carve(block), added(problem, carve) {
-    const std::int64_t size = row_stride(problem.size), values = row_stride(problem.value_size);
+    const std::int64_t size = row_stride(problem.size), values = row_stride(problem.value_dim);
     const std::int64_t columns = Panels<A>(tile_keys) * Panel<A>();
     q = carve.take(rows * size);
     out_grad = carve.take(rows * values);
@@ -63,14 +63,14 @@ struct BackwardScratch {
     row_room = carve.take(16 * std::max(size, values));
     key = carve.take(tile_keys * size);
     key_panels = carve.take(columns * problem.size);
-    value_panels = carve.take(columns * problem.value_size);
+    value_panels = carve.take(columns * problem.value_dim);
     scores = carve.take(tile_rows * tile_keys);
     score_grad = carve.take(tile_rows * tile_keys);
     slope = carve.take(problem.softmax.cap ? tile_rows * tile_keys : 0);
   }
 };
 
-// The columns that any row of a tile has.
+// Returns the union of the columns of all rows of a tile.
 inline Columns Together(const Tile& tile, const SeenColumns& columns) {
   Columns all{tile_keys, 0};
   for (std::int64_t row = 0; row < tile.rows(); row += block_rows) {
@@ -81,7 +81,8 @@ inline Columns Together(const Tile& tile, const SeenColumns& columns) {
   return all;
 }
 
-// scores become p, score_grad from dp to ds; both 0 in the columns of `all` that a row lacks.
+// Replaces scores by p, and score_grad by ds (on entry: dp). Both become 0 in the columns of
+// `all` that a row does not see.
 template <typename A>
 void Weigh(const Tile& tile, const SeenColumns& columns, const Columns& all,
            const A* HWY_RESTRICT lse, const A* HWY_RESTRICT delta, A* HWY_RESTRICT scores,
@@ -116,7 +117,8 @@ HWY_INLINE A Dot(const A* HWY_RESTRICT x, const A* HWY_RESTRICT y, std::int64_t 
   return hn::GetLane(hn::SumOfLanes(tag, sum));
 }
 
-// Gradients of scores become those of products under the cap; the bias comes after it.
+// Multiplies gradients of scores by the derivative of the cap. (The bias is added after the
+// cap, so its gradient is that of the scores.)
 template <typename A>
 void TimesSlope(const Tile& tile, const SeenColumns& columns, const A* HWY_RESTRICT slope,
                 A* HWY_RESTRICT score_grad) {
@@ -131,11 +133,11 @@ void TimesSlope(const Tile& tile, const SeenColumns& columns, const A* HWY_RESTR
   }
 }
 
-// The queries of a tile's head into row `first` on of the scratch.
+// Packs the queries of a tile's head to the rows of the buffers from `first`.
 template <typename A>
 void PackQueryRows(const BackwardProblem<A>& problem, const Tile& rows,
                    const BackwardScratch<A>& at, std::int64_t first) {
-  const std::int64_t size = problem.size, values = problem.value_size;
+  const std::int64_t size = problem.size, values = problem.value_dim;
   const std::int64_t stride = row_stride(size), value_stride = row_stride(values);
   const Positions* of_queries = problem.position.queries;
   const A factor = static_cast<A>(QueryFactor(problem));
@@ -145,14 +147,14 @@ void PackQueryRows(const BackwardProblem<A>& problem, const Tile& rows,
     A* q = at.q + row * stride;
     A* out_grad = at.out_grad + row * value_stride;
     LoadRow(problem.q, of_queries, rows.batch, query, rows.head, size, q);
-    RotateRow(problem.position.query_rotary, rows.batch, query, Turn::forward, q);
+    RotateRow(problem.position.query_rotary, rows.batch, query, Direction::forward, q);
     ShiftRow(problem, rows.head, q);
     ScaleRow(factor, padded(size), q);
     LoadRow(problem.out, of_queries, rows.batch, query, rows.head, values, at.row_room);
     LoadRow(problem.out_grad, of_queries, rows.batch, query, rows.head, values, out_grad);
     const A delta = Dot(at.row_room, out_grad, padded(values));
     at.delta[row] = delta;
-    // A row that saw nothing must weigh everything with 0.
+    // A row that saw no key must give weights of 0.
     const A lse = problem.lse(rows.batch, rows.head, query);
     constexpr A infinity = std::numeric_limits<A>::infinity();
     at.lse[row] = lse == -infinity ? infinity : static_cast<A>(log2_of_e) * lse;
@@ -164,8 +166,8 @@ void PackQueryRows(const BackwardProblem<A>& problem, const Tile& rows,
   if (problem.sink_sums) problem.sink_sums[problem.sums_at(rows)] += sink;
 }
 
-// Gradients of scores times the gates, in the relative room: what reaches the bias. Adds those
-// of the gates to their sums.
+// Computes gates times gradients of scores, which is the gradient of the bias, in the relative
+// buffer. Adds the gradients of the gates to their sums.
 template <typename A>
 const A* Ungate(const BackwardProblem<A>& problem, const Tile& tile, const Columns& all,
                 const SeenColumns& columns, const BackwardScratch<A>& at) {
@@ -189,7 +191,8 @@ const A* Ungate(const BackwardProblem<A>& problem, const Tile& tile, const Colum
   return at.added.relative.rows;
 }
 
-// What a tile gives to the vectors that its distances meet, and they to its queries and keys.
+// Adds the gradients of the relative vectors of a tile, and their terms in the gradients of its
+// queries and keys.
 template <typename A>
 void RelativeBackward(const BackwardProblem<A>& problem, const Tile& tile, std::int64_t first,
                       const SeenColumns& columns, const BackwardScratch<A>& at,
@@ -213,15 +216,15 @@ void RelativeBackward(const BackwardProblem<A>& problem, const Tile& tile, std::
                       sums_of(problem.query_vectors, t, relative.queries[t]));
   for (std::size_t t = 0; t < relative.values.size(); ++t)
     MetByRowBackward<A>(problem, relative.values[t], tile, columns, at.scores, room,
-                        at.out_grad + first * row_stride(problem.value_size), nullptr,
+                        at.out_grad + first * row_stride(problem.value_dim), nullptr,
                         sums_of(problem.value_vectors, t, relative.values[t]));
 }
 
-// One tile, of one head; its queries are from row `first` on in the scratch.
+// One tile of one head. Its queries are in the rows of the buffers from `first`.
 template <typename A>
 void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int64_t first,
                   const BackwardScratch<A>& at, const KeySums<A>& sums) {
-  const std::int64_t size = problem.size, values = problem.value_size;
+  const std::int64_t size = problem.size, values = problem.value_dim;
   const std::int64_t stride = row_stride(size), value_stride = row_stride(values);
   const A* q = at.q + first * stride;
   const A* out_grad = at.out_grad + first * value_stride;
@@ -256,8 +259,8 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
   MultiplyWeights(tile, columns, size, at.score_grad, at.key, at.q_grad + first * stride);
 }
 
-// The queries [query, query + queries) of the heads that share a key head. Their gradients are
-// written, those of keys and values added to `sums`.
+// The queries [query, query + queries) of the heads that share a key head. Writes the gradients
+// of the queries, and adds the gradients of keys and values to `sums`.
 template <typename A>
 void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64_t key_head,
                    std::int64_t query, std::int64_t queries, std::int64_t part,
@@ -282,7 +285,7 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
     PackKeyRows(problem.k, problem.position.keys, problem.position.key_rotary, b, key, keys,
                 key_head, size, at.row_room, PackedRows<A>{at.key, at.key_panels});
     PackKeyRows(problem.v, problem.position.keys, nullptr, b, key, keys, key_head,
-                problem.value_size, at.row_room, PackedRows<A>{nullptr, at.value_panels});
+                problem.value_dim, at.row_room, PackedRows<A>{nullptr, at.value_panels});
     for (std::int64_t g = 0; g < group; ++g)
       for (std::int64_t i = 0; i < queries; i += tile_rows) {
         Tile tile = tile_of(g, i);
@@ -296,22 +299,22 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
   for (std::int64_t g = 0; g < group; ++g)
     for (std::int64_t i = 0; i < queries; ++i) {
       A* row = at.q_grad + (g * queries + i) * stride;
-      RotateRow(problem.position.query_rotary, b, query + i, Turn::back, row);
+      RotateRow(problem.position.query_rotary, b, query + i, Direction::inverse, row);
       StoreRow(problem.q_grad, b, query + i, key_head * group + g, size, scale, row);
     }
 }
 
-// Queries bring QueryFactor along, which is scale / ln 2 times the cap's 2 / cap.
+// Packed queries include QueryFactor, which is scale / ln 2, times 2 / cap if there is a cap.
 template <typename A>
 void StoreKeySums(const BackwardProblem<A>& problem, std::int64_t b, std::int64_t key_head,
                   const KeySums<A>& sums) {
   const A factor = static_cast<A>(ln_of_2 * problem.softmax.cap.value_or(2) / 2);
   for (std::int64_t j = 0; j < problem.keys; ++j) {
     A* row = sums.key + j * row_stride(problem.size);
-    RotateRow(problem.position.key_rotary, b, j, Turn::back, row);
+    RotateRow(problem.position.key_rotary, b, j, Direction::inverse, row);
     StoreRow(problem.k_grad, b, j, key_head, problem.size, factor, row);
-    StoreRow(problem.v_grad, b, j, key_head, problem.value_size, A(1),
-             sums.value + j * row_stride(problem.value_size));
+    StoreRow(problem.v_grad, b, j, key_head, problem.value_dim, A(1),
+             sums.value + j * row_stride(problem.value_dim));
   }
 }
 
@@ -319,7 +322,7 @@ template <typename A>
 void AddKeySums(const BackwardProblem<A>& problem, const KeySums<A>& from,
                 const KeySums<A>& to) {
   const std::int64_t keys = problem.keys * row_stride(problem.size);
-  const std::int64_t values = problem.keys * row_stride(problem.value_size);
+  const std::int64_t values = problem.keys * row_stride(problem.value_dim);
   for (std::int64_t i = 0; i < keys; ++i) to.key[i] += from.key[i];
   for (std::int64_t i = 0; i < values; ++i) to.value[i] += from.value[i];
 }
@@ -335,7 +338,8 @@ void BackwardAll(BackwardProblem<A>& problem) {
   const std::int64_t rows = plan.queries * problem.group(), tasks = pairs * plan.parts;
   const std::int64_t lent = internal::at_once(tasks, plan.grain);
   internal::ScratchPool<A> pool(lent, BackwardScratch<A>(problem, rows, nullptr).carve.used());
-  // Sums of one key head for each thread, or of every part until they are added.
+  // Sums of one key head for each thread; for each part, until they are added, if there are
+  // parts.
   internal::ScratchPool<A> sum_pool(plan.parts == 1 ? lent : tasks, of_sums.used());
   parallel_for(tasks, plan.grain, [&](std::int64_t begin, std::int64_t end) {
     A* block = pool.take();

@@ -1,4 +1,4 @@
-// The bias of one tile of scores, and the gradient that a tile gives back.
+// The bias of one tile of scores, and the gradient of the bias from one tile.
 #if defined(GNOMON_ATTENTION_BIAS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GNOMON_ATTENTION_BIAS_INL_H_
 #undef GNOMON_ATTENTION_BIAS_INL_H_
@@ -33,16 +33,16 @@ using internal::Tile;
 using internal::tile_keys;
 using internal::tile_rows;
 
-// Columns of a tile, in whole vectors.
+// A range of columns of a tile, in whole vectors.
 struct Columns {
   std::int64_t begin = 0, end = 0;
 };
 
-// Numbers of room that a tile's bias needs: rows, or a strip for each head, which may be read
-// up to a whole vector further.
+// Number of elements of the buffer for the bias of a tile: rows, or a strip for each head,
+// whose loads may extend one vector past the end.
 constexpr std::int64_t bias_room = tile_rows * (tile_keys + 32);
 
-// How many ids run on by one from `first` on, at most `count`.
+// Returns the length of the run of consecutive ids that starts at `first`, at most `count`.
 template <typename Id>
 std::int64_t RunOf(const Id& id, std::int64_t first, std::int64_t count) {
   std::int64_t run = 1;
@@ -50,7 +50,7 @@ std::int64_t RunOf(const Id& id, std::int64_t first, std::int64_t count) {
   return run;
 }
 
-// Whether distances grow by one along keys and fall by one along queries.
+// Returns true if distances increase by one along keys and decrease by one along queries.
 inline bool IsRegular(const AttentionProblem& problem, const Tile& tile) {
   if (!problem.position.queries) return true;
   const auto of_query = [&](std::int64_t i) { return query_id(problem, tile.batch, i); };
@@ -60,12 +60,12 @@ inline bool IsRegular(const AttentionProblem& problem, const Tile& tile) {
 }
 
 template <class D, typename A>
-HWY_INLINE void StoreSum(D d, hn::Vec<D> v, A* to) {  // D of double
+HWY_INLINE void StoreSum(D d, hn::Vec<D> v, A* to) {  // D: a tag of double
   if constexpr (std::is_same_v<A, double>) {
     hn::StoreU(v, d, to);
   } else {
 #if HWY_TARGET == HWY_SCALAR
-    *to = static_cast<float>(hn::GetLane(v));  // its DemoteTo makes infinities finite
+    *to = static_cast<float>(hn::GetLane(v));  // DemoteTo of HWY_SCALAR makes infinities finite
 #else
     const hn::Rebind<float, D> narrow;
     hn::StoreU(hn::DemoteTo(narrow, v), narrow, to);
@@ -73,8 +73,8 @@ HWY_INLINE void StoreSum(D d, hn::Vec<D> v, A* to) {  // D of double
   }
 }
 
-// to[i] = the form's number at distance first + i, in units of ln 2, rounded once; outside a
-// strip 0, since nothing visible stands there.
+// to[i] = the bias at distance first + i, in units of ln 2, rounded once. Distances outside a
+// strip give 0, because no score at such a distance is visible.
 template <typename A>
 void FillStrip(const SlopeBias& form, std::int64_t head, std::int64_t first, std::int64_t count,
                A* HWY_RESTRICT to) {
@@ -87,7 +87,7 @@ void FillStrip(const SlopeBias& form, std::int64_t head, std::int64_t first, std
 template <typename A>
 void FillStrip(const StripBias& form, std::int64_t head, std::int64_t first, std::int64_t count,
                A* HWY_RESTRICT to) {
-  const std::int64_t numbers = form.distances(), column = first - form.first;
+  const std::int64_t numbers = form.distances(), column = first - form.min_distance;
   const std::int64_t begin = std::clamp<std::int64_t>(-column, 0, count);
   const std::int64_t end = std::clamp<std::int64_t>(numbers - column, begin, count);
   const double* HWY_RESTRICT of_head = form.values.data() + head * numbers;
@@ -148,7 +148,7 @@ void FillGiven(const DenseBias& form, const Tile& tile, A* HWY_RESTRICT room, co
   }
 }
 
-// Positions [count] of the tile's queries or keys.
+// Returns the positions [count] of the tile's queries or keys.
 inline internal::Ids IdsOf(const Positions* positions, const std::vector<std::int64_t>& own,
                            std::int64_t batch, std::int64_t first, std::int64_t count) {
   const std::int64_t row = positions && positions->batch > 1 ? batch * positions->tokens : 0;
@@ -156,7 +156,7 @@ inline internal::Ids IdsOf(const Positions* positions, const std::vector<std::in
   return {ids.data() + row + first, static_cast<std::size_t>(count)};
 }
 
-// Forms that fill tiles themselves.
+// Forms of bias that fill tiles themselves.
 template <typename Form, typename Prepared, typename A>
 void FillTile(const internal::TypedProblem<A>& problem, const Form& form,
               const Prepared& prepared, const Tile& tile, A* HWY_RESTRICT room,
@@ -175,8 +175,8 @@ void FillTile(const internal::TypedProblem<A>& problem, const Form& form,
   }
 }
 
-// rows[r] [tile.keys padded] is the bias of the tile's row r in units of ln 2, in `room` of
-// bias_room numbers. False where there is none.
+// Computes the bias of a tile: rows[r] [tile.keys padded] is that of row r, in units of ln 2.
+// room: a buffer of bias_room elements. Returns false if there is no bias.
 template <typename A>
 bool FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A* room,
               const A** rows) {
@@ -198,7 +198,7 @@ bool FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A* roo
                              FillTile(problem, form, problem.grid, tile, room, rows);
                              return true;
                            },
-                           [&](const ProgressiveBias& form) {
+                           [&](const PiecewiseLogBias& form) {
                              FillTile(problem, form, problem.progressive, tile, room, rows);
                              return true;
                            },
@@ -209,14 +209,13 @@ bool FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A* roo
       *problem.position.bias);
 }
 
-// sums += the gradients of the tile's scores by distance; seen(i): the columns of row i. room:
-// as FillBias.
-// add(distance, value): adds a value to the sums.
+// Adds the gradients of the tile's scores by distance: add(distance, value) adds a value to the
+// sums. seen(i): the columns of row i. room: as in FillBias.
 template <typename A, typename Seen, typename Add>
 void AddByDistance(const BackwardProblem<A>& problem, const Tile& tile, const Seen& seen,
                    const A* HWY_RESTRICT grad, A* HWY_RESTRICT room, const Add& add) {
   if (IsRegular(problem, tile)) {
-    // Along diagonals first: a strip of at most tile_rows numbers each.
+    // First along diagonals: the sums of at most tile_rows gradients each.
     const std::int64_t count = tile.queries - 1 + padded(tile.keys);
     std::fill_n(room, count, A(0));
     for (std::int64_t i = 0; i < tile.queries; ++i) {
@@ -253,9 +252,9 @@ void AddByTile(const BackwardProblem<A>& problem, const Form& form, const Prepar
       grad + all.begin, tile_keys, sums);
 }
 
-// Adds a tile of score gradients [queries, tile_keys], of one head, to the sums of its head, in
-// the order of queries, and writes a dense form's. all: the columns that the tile has, zero
-// where a row lacks them; seen(i): those of row i.
+// Adds a tile of score gradients [queries, tile_keys] of one head to the sums of the head, in
+// the order of queries, and writes the gradient of a dense bias. all: the columns of the tile;
+// a column that a row does not see is zero. seen(i): the columns of row i.
 template <typename A, typename Seen>
 void AddBiasGradient(const BackwardProblem<A>& problem, const Tile& tile, const Columns& all,
                      const Seen& seen, const A* grad, A* room) {
@@ -281,7 +280,7 @@ void AddBiasGradient(const BackwardProblem<A>& problem, const Tile& tile, const 
                  [&](const StripBias& form) {
                    AddByDistance(problem, tile, seen, grad, room,
                                  [&](std::int64_t distance, double value) {
-                                   const std::int64_t column = distance - form.first;
+                                   const std::int64_t column = distance - form.min_distance;
                                    if (column >= 0 && column < problem.bias_numbers)
                                      sums[column] += value;
                                  });
@@ -289,7 +288,7 @@ void AddBiasGradient(const BackwardProblem<A>& problem, const Tile& tile, const 
                  [&](const GridBias& form) {
                    AddByTile(problem, form, problem.grid, tile, all, grad, sums);
                  },
-                 [&](const ProgressiveBias& form) {
+                 [&](const PiecewiseLogBias& form) {
                    AddByTile(problem, form, problem.progressive, tile, all, grad, sums);
                  },
                  [&](const AxesBias& form) {

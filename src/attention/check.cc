@@ -24,9 +24,8 @@ void check_mask(const AttentionProblem& problem) {
   if (mask.offset < 0) refuse(room, "offset must not be negative", mask.offset);
   if (mask.offset > std::numeric_limits<int64_t>::max() / 2 - problem.queries)
     refuse(room, "offset must be below 2^62", mask.offset);
-  if (mask.before && *mask.before < 0)
-    refuse(room, "before must not be negative", *mask.before);
-  if (mask.after && *mask.after < 0) refuse(room, "after must not be negative", *mask.after);
+  if (mask.left && *mask.left < 0) refuse(room, "left must not be negative", *mask.left);
+  if (mask.right && *mask.right < 0) refuse(room, "right must not be negative", *mask.right);
 }
 
 void check_positions(std::string_view name, const Positions& positions, int64_t batch,
@@ -56,15 +55,14 @@ void check_rotary(std::string_view name, const RotaryTable& table,
         room,
         "the rotary table of " + who + " must have 1 row or " + std::to_string(problem.batch),
         table.batch());
-  if (table.schedule().first + table.schedule().dim() > problem.size)
+  if (table.frequencies().head_offset + table.frequencies().rotary_dim() > problem.size)
     refuse(room,
-           "the rotary table of " + who + " must fit the head size " +
-               std::to_string(problem.size),
-           table.schedule().first + table.schedule().dim());
+           "the rotary table of " + who + " must fit head_dim " + std::to_string(problem.size),
+           table.frequencies().head_offset + table.frequencies().rotary_dim());
 }
 
 struct Reach {
-  int64_t nearest = std::numeric_limits<int64_t>::max();  // least distance
+  int64_t nearest = std::numeric_limits<int64_t>::max();  // smallest (signed) distance
   int64_t furthest = std::numeric_limits<int64_t>::min();
 
   void add(int64_t distance) {
@@ -76,7 +74,8 @@ struct Reach {
   }
 };
 
-// The distances of all pairs of ids, seen or not: cheap, and enough where the strip has them.
+// The distances of all pairs of ids, visible or not. Cheap, and sufficient if the strip
+// contains all of them.
 Reach widest(const Positions& queries, const Positions& keys) {
   Reach reach;
   if (queries.ids.empty() || keys.ids.empty()) return reach;
@@ -116,7 +115,7 @@ Reach seen_by_position(const AttentionProblem& problem) {
   return reach;
 }
 
-// A strip of `distances` from `first` on has all that are seen.
+// Checks that a strip of `distances` distances from `first` contains all visible distances.
 void check_reach(std::string_view who, const AttentionProblem& problem, int64_t first,
                  int64_t distances) {
   const auto& position = problem.position;
@@ -125,7 +124,7 @@ void check_reach(std::string_view who, const AttentionProblem& problem, int64_t 
   const Reach reach = position.queries ? seen_by_position(problem) : seen_by_row(problem);
   if (reach.within(first, distances)) return;
   refuse(room,
-         std::string(who) + " must reach distances " + std::to_string(reach.nearest) + " to " +
+         std::string(who) + " must cover distances " + std::to_string(reach.nearest) + " to " +
              std::to_string(reach.furthest),
          std::to_string(first) + " to " + std::to_string(first + distances - 1));
 }
@@ -134,10 +133,10 @@ void check_strip(const AttentionProblem& problem, const StripBias& strip) {
   if (strip.heads < 1 || strip.values.size() % static_cast<std::size_t>(strip.heads))
     refuse(room, "the strip must hold heads x distances numbers",
            static_cast<int64_t>(strip.values.size()));
-  check_reach("the strip", problem, strip.first, strip.distances());
+  check_reach("the strip", problem, strip.min_distance, strip.distances());
 }
 
-// Positions on a grid or with coordinates, of all rows that are not padding.
+// Checks the positions, with a grid or coordinates, of all rows that are not padding.
 void check_places(const AttentionProblem& problem) {
   const BiasForm& bias = *problem.position.bias;
   if (!problem.position.queries) {
@@ -167,7 +166,8 @@ void check_axes(const AttentionProblem& problem, const AxesBias& axes) {
   check_places(problem);
   for (std::size_t a = 0; a < axes.axes.size(); ++a)
     if (axes.axes[a].coordinates.empty())
-      check_reach("the strip of an axis", problem, axes.axes[a].first, axes.distances(a));
+      check_reach("the strip of an axis", problem, axes.axes[a].min_distance,
+                  axes.distances(a));
 }
 
 void check_bias(const AttentionProblem& problem) {
@@ -176,15 +176,16 @@ void check_bias(const AttentionProblem& problem) {
     refuse(room, "the bias must have " + std::to_string(problem.heads) + " heads", heads(bias));
   if (const auto* strip = std::get_if<StripBias>(&bias)) check_strip(problem, *strip);
   check_form(bias);
-  std::visit(
-      Overloaded{[](const NoBias&) {}, [](const SlopeBias&) {}, [](const StripBias&) {},
-                 [](const ProgressiveBias&) {}, [&](const GridBias&) { check_places(problem); },
-                 [&](const AxesBias& axes) { check_axes(problem, axes); },
-                 [&](const DenseBias& dense) { check_dense(problem, dense); }},
-      bias);
+  std::visit(Overloaded{[](const NoBias&) {}, [](const SlopeBias&) {}, [](const StripBias&) {},
+                        [](const PiecewiseLogBias&) {},
+                        [&](const GridBias&) { check_places(problem); },
+                        [&](const AxesBias& axes) { check_axes(problem, axes); },
+                        [&](const DenseBias& dense) { check_dense(problem, dense); }},
+             bias);
 }
 
-// Every position that is not padding has a place, and the places' distances have rows.
+// Checks that every position that is not padding has a coordinate, and that the distances of
+// the coordinates have rows.
 void check_coordinates(const AttentionProblem& problem, const RelativeVectors& table) {
   const auto count = static_cast<int64_t>(table.coordinates.size());
   const auto ends = [&](const Positions* positions, int64_t first, int64_t rows) {
@@ -210,24 +211,25 @@ void check_coordinates(const AttentionProblem& problem, const RelativeVectors& t
       ends(problem.position.queries, problem.mask.offset, problem.queries);
   const auto [nearest, furthest] = ends(problem.position.keys, 0, problem.keys);
   if (early > late || nearest > furthest) return;
-  if (nearest - late >= table.first && furthest - early < table.first + table.distances())
+  if (nearest - late >= table.min_distance &&
+      furthest - early < table.min_distance + table.distances())
     return;
   refuse(room,
-         "relative vectors must reach distances " + std::to_string(nearest - late) + " to " +
+         "relative vectors must cover distances " + std::to_string(nearest - late) + " to " +
              std::to_string(furthest - early),
-         std::to_string(table.first) + " to " +
-             std::to_string(table.first + table.distances() - 1));
+         std::to_string(table.min_distance) + " to " +
+             std::to_string(table.min_distance + table.distances() - 1));
 }
 
 void check_distances(const AttentionProblem& problem, const RelativeVectors& table) {
   if (!table.coordinates.empty()) return check_coordinates(problem, table);
-  check_reach("relative vectors", problem, table.first, table.distances());
+  check_reach("relative vectors", problem, table.min_distance, table.distances());
 }
 
 void check_relative(const AttentionProblem& problem) {
   const auto& position = problem.position;
   if (problem.needs_gates && !position.gates.data())
-    refuse(room, "gates of the layer's input must be given", "none");
+    refuse(room, "gates must be given, because the bias of the plan is gated", "none");
   if (position.gates.data()) {
     const auto& extents = position.gates.extents();
     if ((extents[0] != 1 && extents[0] != problem.batch) || extents[1] != problem.heads ||
@@ -240,20 +242,21 @@ void check_relative(const AttentionProblem& problem) {
   if (!position.relative) return;
   const RelativeForm& form = *position.relative;
   if (problem.softmax.cap)
-    refuse(room, "a cap and relative vectors do not go together", *problem.softmax.cap);
-  gnomon::check(form, problem.heads, problem.size, problem.value_size);
+    refuse(room, "a softmax cap cannot be combined with relative vectors",
+           *problem.softmax.cap);
+  gnomon::check(form, problem.heads, problem.size, problem.value_dim);
   for (const auto* tables : {&form.keys, &form.queries, &form.values})
     for (const RelativeVectors& table : *tables) check_distances(problem, table);
   if (!form.shift.empty() && position.query_rotary)
-    refuse(room, "a relative shift and turned queries do not go together", "both");
+    refuse(room, "a relative shift cannot be combined with query_rotary", "both");
 }
 
 }  // namespace
 
 void check(const AttentionProblem& problem) {
-  if (problem.size < 1) refuse(room, "the head size of q must be at least 1", problem.size);
-  if (problem.value_size < 1)
-    refuse(room, "the head size of v must be at least 1", problem.value_size);
+  if (problem.size < 1) refuse(room, "the head_dim of q must be at least 1", problem.size);
+  if (problem.value_dim < 1)
+    refuse(room, "the head_dim of v must be at least 1", problem.value_dim);
   if (problem.key_heads < 1) refuse(room, "k must have at least 1 head", problem.key_heads);
   if (problem.heads < 1 || problem.heads % problem.key_heads)
     refuse(
@@ -266,8 +269,10 @@ void check(const AttentionProblem& problem) {
   if (softmax.cap && !(*softmax.cap > 0 && std::isfinite(*softmax.cap)))
     refuse(room, "the cap must be positive and finite", *softmax.cap);
   if (!softmax.sinks.empty() && static_cast<int64_t>(softmax.sinks.size()) != problem.heads)
-    refuse(room, "sinks must be one for each of " + std::to_string(problem.heads) + " heads",
-           static_cast<int64_t>(softmax.sinks.size()));
+    refuse(
+        room,
+        "sinks must have one element for each of " + std::to_string(problem.heads) + " heads",
+        static_cast<int64_t>(softmax.sinks.size()));
   for (const double sink : softmax.sinks)
     if (!std::isfinite(sink)) refuse(room, "sinks must be finite", sink);
   check_mask(problem);

@@ -1,12 +1,12 @@
-// What attention refuses, before anything is written.
+// The checks of attention, which run before anything is written.
 #pragma once
 
 #include "src/attention/problem.h"
 
 namespace gnomon::internal {
 
-// Everything about the sizes, the mask and the positions that does not need the tensors.
-// Throws std::invalid_argument.
+// Checks sizes, mask and positions: everything that does not depend on the tensors. Throws
+// std::invalid_argument.
 void check(const AttentionProblem& problem);
 
 }  // namespace gnomon::internal

@@ -15,8 +15,8 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t grain = 512;  // head vectors in a piece: some 20 us
-constexpr int64_t lanes = 8;    // sums side by side, for vectors of doubles
+constexpr int64_t grain = 512;  // head vectors in a piece: about 20 us
+constexpr int64_t lanes = 8;    // parallel sums, for vectors of doubles
 
 template <typename T, typename U>
 void check(View<T, 4> x, std::span<const double> scales, const char* name, View<U, 4> other) {
@@ -24,7 +24,8 @@ void check(View<T, 4> x, std::span<const double> scales, const char* name, View<
     refuse("cosine", std::string(name) + " must be shaped as x, " + shape_text(x.extents()),
            shape_text(other.extents()));
   if (!scales.empty() && static_cast<int64_t>(scales.size()) != x.extent(2))
-    refuse("cosine", "scales must be one for each head, " + std::to_string(x.extent(2)),
+    refuse("cosine",
+           "scales must have one element for each head, " + std::to_string(x.extent(2)),
            static_cast<int64_t>(scales.size()));
 }
 
@@ -52,7 +53,7 @@ double dot(const double* a, const double* b, int64_t size) {
   return sum;
 }
 
-// Where row i of [B, T, H] lies, and its head.
+// Returns the vector of row i of [B, T, H], and its head.
 template <typename T>
 T* row(const View<T, 4>& view, int64_t i, int64_t& head) {
   head = i % view.extent(2);
@@ -90,7 +91,7 @@ void backward(View<const T, 4> x, View<const T, 4> out_grad, std::span<const dou
   std::fill(scale_grad.begin(), scale_grad.end(), 0.0);
   if (x.size() == 0) return;
   const int64_t size = x.extent(3), rows = x.size() / size, heads = x.extent(2);
-  // Each piece of rows has its own sums, added in their order.
+  // Each piece of rows has separate sums, which are added in the order of the pieces.
   std::vector<double> sums(scale_grad.empty()
                                ? 0
                                : static_cast<std::size_t>((rows - 1) / grain + 1) *
@@ -106,7 +107,7 @@ void backward(View<const T, 4> x, View<const T, 4> out_grad, std::span<const dou
       const double along = dot(values.data(), grad.data(), size) * inverse;  // u . g
       const double scale = scales.empty() ? 1 : scales[static_cast<std::size_t>(head)];
       if (!sums.empty()) sums[static_cast<std::size_t>(begin / grain * heads + head)] += along;
-      // |x| moves with x unless it is held at the least.
+      // The divisor depends on x unless it is below least_norm.
       const double back = norm < least_norm ? 0 : along * inverse;
       for (int64_t d = 0; d < size; ++d) {
         double& one = grad[static_cast<std::size_t>(d)];

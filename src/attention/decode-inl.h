@@ -1,5 +1,5 @@
-// A few queries against many keys: products straight from the cache's own elements, without
-// packing, so that time goes into reading it.
+// Decoding: a few queries and many keys. Products are computed directly from the elements of
+// the cache, without packing, because the time is that of reading the cache.
 #if defined(GNOMON_ATTENTION_DECODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GNOMON_ATTENTION_DECODE_INL_H_
 #undef GNOMON_ATTENTION_DECODE_INL_H_
@@ -22,7 +22,7 @@ namespace HWY_NAMESPACE {
 
 using internal::tile_keys;
 
-// Rows of queries that go together; fewer are filled up with zeros.
+// Query rows that are computed together. Missing rows are filled with zeros.
 constexpr std::int64_t decode_rows = 4;
 
 template <class D, typename E>
@@ -36,7 +36,7 @@ HWY_INLINE hn::Vec<D> LoadCached(D d, const E* from) {
   }
 }
 
-// The sums of the lanes of four vectors, to to[0] ... to[3].
+// Stores the sums of the lanes of four vectors to to[0] ... to[3].
 template <class D, class V>
 HWY_INLINE void StoreSums([[maybe_unused]] D d, V a, V b, V c, V e, float* HWY_RESTRICT to) {
 #if HWY_TARGET == HWY_SCALAR
@@ -48,7 +48,7 @@ HWY_INLINE void StoreSums([[maybe_unused]] D d, V a, V b, V c, V e, float* HWY_R
       hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
   const auto ce =
       hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e)));
-  // Every block of four lanes holds its share of the four sums.
+  // Each block of four lanes holds partial sums of the four vectors.
   const auto shares = hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, ab, ce)),
                               hn::BitCast(d, hn::InterleaveUpper(pairs, ab, ce)));
   constexpr std::size_t lanes = hn::MaxLanes(D());
@@ -61,15 +61,16 @@ HWY_INLINE void StoreSums([[maybe_unused]] D d, V a, V b, V c, V e, float* HWY_R
 #endif
 }
 
-// scores [decode_rows, tile_keys] of keys 0 to `count`, rounded up to fours, `step` elements
-// apart. q: decode_rows rows `stride` apart. size: whole vectors.
+// Computes scores [decode_rows, tile_keys] of keys 0 to `count`, rounded up to a multiple of 4.
+// The keys are `step` elements apart. q: decode_rows rows, `stride` elements apart. size: a
+// multiple of the vector length.
 template <typename E>
 HWY_INLINE void MultiplyKeys(const E* HWY_RESTRICT keys, std::ptrdiff_t step,
                              std::int64_t count, std::int64_t size, const float* HWY_RESTRICT q,
                              std::ptrdiff_t stride, float* HWY_RESTRICT scores) {
   const hn::ScalableTag<float> d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  // Sixteen sums, or eight where there are half as many registers.
+  // Sixteen sums, or eight if there are half as many registers.
   constexpr int together = block_vectors == 4 ? 4 : 2;
   for (std::int64_t j = 0; j < count; j += 4)
     for (int half = 0; half < 4; half += together) {
@@ -106,7 +107,7 @@ HWY_INLINE void MultiplyKeys(const E* HWY_RESTRICT keys, std::ptrdiff_t step,
     }
 }
 
-// out [decode_rows, values] += weights [decode_rows, count] values [count, values].
+// Computes out [decode_rows, values] += weights [decode_rows, count] values [count, values].
 template <typename E>
 HWY_INLINE void AddValues(const E* HWY_RESTRICT from, std::ptrdiff_t step, std::int64_t count,
                           std::int64_t values, const float* HWY_RESTRICT weights,
@@ -147,7 +148,7 @@ HWY_INLINE void AddValues(const E* HWY_RESTRICT from, std::ptrdiff_t step, std::
   for (; at < values; at += lanes) columns(std::integral_constant<int, 1>(), at);
 }
 
-// body(elements of row `row` of head `head`) with their own type.
+// Calls body(pointer to row `row` of head `head`), with a pointer of the element type.
 template <typename Body>
 HWY_INLINE void WithElements(const Operand& from, std::int64_t b, std::int64_t row,
                              std::int64_t head, const Body& body) {
@@ -158,7 +159,7 @@ HWY_INLINE void WithElements(const Operand& from, std::int64_t b, std::int64_t r
   if (from.dtype == DType::bf16) return body(static_cast<const BFloat16*>(from.data) + at);
 }
 
-// rows [decode_rows, tile_keys], columns 0 to count, times the scales of 8-bit heads.
+// Multiplies columns 0 to count of rows [decode_rows, tile_keys] by the scales of int8 heads.
 inline void TimesScales(const Operand& of, std::int64_t b, std::int64_t first,
                         std::int64_t count, std::int64_t head, float* HWY_RESTRICT rows) {
   if (!of.scales.data()) return;
@@ -172,7 +173,7 @@ struct DirectScratch {
   internal::Carve<float> carve;
   float *q, *scores, *bias;
 
-  // Of `heads` key heads.
+  // Buffers for `heads` key heads.
   DirectScratch(const AttentionProblem& problem, std::int64_t heads, float* block)
       : carve(block),
         q(carve.take(heads * internal::in_fours(problem.queries * problem.group()) *
@@ -182,7 +183,7 @@ struct DirectScratch {
         bias(carve.take(bias_room)) {}
 };
 
-// The scores of a tile of one key head become weights.
+// Converts the scores of a tile of one key head to weights.
 inline void WeighDirectly(const ForwardProblem<float>& problem, const Tile& tile,
                           std::int64_t key_head, float* HWY_RESTRICT bias_room,
                           float* HWY_RESTRICT scores, const State<float>& state) {
@@ -192,7 +193,7 @@ inline void WeighDirectly(const ForwardProblem<float>& problem, const Tile& tile
   SeenColumns columns;
   FindColumns<float>(problem, tile, columns);
   FinishScores(problem, tile, columns, bias_room, scores);
-  TakeScores(tile, columns, problem.value_size, scores, state, 0);
+  TakeScores(tile, columns, problem.value_dim, scores, state, 0);
   for (std::int64_t row = 0; row < internal::in_fours(rows); ++row) {
     const Columns seen = row < rows ? columns[row / block_rows] : Columns{};
     float* at = scores + row * tile_keys;
@@ -203,8 +204,8 @@ inline void WeighDirectly(const ForwardProblem<float>& problem, const Tile& tile
     TimesScales(problem.v, tile.batch, tile.key, tile.keys, key_head, scores + row * tile_keys);
 }
 
-// The keys of a range of the piece's heads into their states. Keys and values are read in the
-// order of memory, a few tokens of all heads at a time: prefetching in hardware then keeps up.
+// Adds the keys of a range to the states of the piece's heads. Keys and values are read in
+// memory order, a few tokens of all heads at a time, so that hardware prefetching is effective.
 template <typename StateOf>
 void RunDirectly(const ForwardProblem<float>& problem, const internal::DirectPlan::Piece& piece,
                  const internal::KeyRange& range, const DirectScratch& at,
@@ -219,7 +220,8 @@ void RunDirectly(const ForwardProblem<float>& problem, const internal::DirectPla
     const Tile tile =
         trimmed(problem, Tile{piece.batch, piece.first * group, group, 0, problem.queries, key,
                               std::min(length, range.end - key)});
-    // body(first column, columns, h) for some tokens of all heads, then the next tokens.
+    // Calls body(first column, columns, h) for `few` tokens of all heads, then for the next
+    // tokens.
     const auto in_order = [&](const auto& body) HWY_ATTR {
       for (std::int64_t j = 0; j < tile.keys; j += few)
         for (std::int64_t h = 0; h < heads; ++h) body(j, std::min(few, tile.keys - j), h);
@@ -244,7 +246,7 @@ void RunDirectly(const ForwardProblem<float>& problem, const internal::DirectPla
       WithElements(problem.v, piece.batch, key + j, piece.first + h,
                    [&](const auto* values) HWY_ATTR {
                      for (std::int64_t row = 0; row < rows; row += decode_rows)
-                       AddValues(values, problem.v.strides[1], count, problem.value_size,
+                       AddValues(values, problem.v.strides[1], count, problem.value_dim,
                                  scores_of(h) + row * tile_keys + j,
                                  state.out + row * state.width, state.width);
                    });

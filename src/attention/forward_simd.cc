@@ -1,8 +1,8 @@
 // Attention forward: online softmax over tiles of keys.
 //
-// Keys come in parts of `part_keys`. Each part has its own maxima, sums and outputs, merged in
-// the order of the parts; so a query has the same bits whether one thread goes through all of
-// its keys, as in a prompt, or several share them, as in decoding.
+// Keys are divided into parts of `part_keys`. Each part has separate maxima, sums and outputs,
+// which are merged in the order of the parts. So a query has the same bits whether one thread
+// processes all of its keys, as for a prompt, or several threads share them, as in decoding.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -43,15 +43,15 @@ struct ForwardScratch {
         q(carve.take(rows * row_stride(problem.size))),
         row_room(carve.take(16 * row_stride(problem.size))),
         key_panels(carve.take(Panels<A>(tile_keys) * Panel<A>() * problem.size)),
-        value(carve.take(tile_keys * row_stride(problem.value_size))),
+        value(carve.take(tile_keys * row_stride(problem.value_dim))),
         scores(carve.take(tile_rows * tile_keys)),
         added(problem, carve),
-        total(carve, rows, problem.value_size),
-        part(carve, rows, problem.value_size) {}
+        total(carve, rows, problem.value_dim),
+        part(carve, rows, problem.value_dim) {}
 };
 
-// A piece's rows: chunks of at most tile_rows heads one after another, or of one where each has
-// vectors of its own; within a chunk query by query. body(first head, heads, first row).
+// Calls body(first head, heads, first row) for groups of at most tile_rows heads of a piece
+// (one head if heads have relative vectors). Within a group, rows are ordered by query.
 template <typename Body>
 void ForHeads(const AttentionProblem& problem, const ForwardPiece& piece, const Body& body) {
   const std::int64_t group = problem.group(), most = problem.relative_vectors() ? 1 : tile_rows;
@@ -72,21 +72,21 @@ void PackQueries(const ForwardProblem<A>& problem, const ForwardPiece& piece, A*
         A* to = q + (row + i * heads + h) * stride;
         LoadRow(problem.q, problem.position.queries, piece.batch, piece.query + i, head + h,
                 problem.size, to);
-        RotateRow(problem.position.query_rotary, piece.batch, piece.query + i, Turn::forward,
-                  to);
+        RotateRow(problem.position.query_rotary, piece.batch, piece.query + i,
+                  Direction::forward, to);
         ShiftRow(problem, head + h, to);
         ScaleRow(factor, padded(problem.size), to);
       }
   });
 }
 
-// The keys [begin, end) of one part into `state`, from nothing.
+// Computes the state of the keys [begin, end) of one part; `state` is cleared first.
 template <typename A>
 void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
              const internal::KeyRange& range, const ForwardScratch<A>& at,
              const State<A>& state) {
   state.Clear();
-  const std::int64_t size = problem.size, values = problem.value_size;
+  const std::int64_t size = problem.size, values = problem.value_dim;
   for (std::int64_t key = range.begin / tile_keys * tile_keys; key < range.end;
        key += tile_keys) {
     const std::int64_t keys = std::min(tile_keys, range.end - key);
@@ -139,12 +139,12 @@ internal::KeyRange SeenByPiece(const AttentionProblem& problem, const ForwardPie
           visible_keys(problem, piece.query + piece.queries - 1).end};
 }
 
-// What part `part` of all keys has of a range.
+// Returns the intersection of a range with part `part` of the keys.
 internal::KeyRange InPart(const internal::KeyRange& range, std::int64_t part) {
   return {std::max(part * part_keys, range.begin), std::min((part + 1) * part_keys, range.end)};
 }
 
-// Each piece by one thread.
+// One thread for each piece.
 template <typename A>
 void ForwardByPieces(const ForwardProblem<A>& problem, const ForwardPlan& plan) {
   const std::int64_t rows = plan.queries * problem.group();
@@ -161,7 +161,7 @@ void ForwardByPieces(const ForwardProblem<A>& problem, const ForwardPlan& plan) 
       const std::int64_t first = range.begin / part_keys;
       for (std::int64_t part = first; part * part_keys < range.end; ++part) {
         RunPart(problem, piece, InPart(range, part), at, part == first ? at.total : at.part);
-        if (part > first) MergeStates(at.part, at.total, problem.value_size);
+        if (part > first) MergeStates(at.part, at.total, problem.value_dim);
       }
       WritePiece(problem, piece, at.total);
     }
@@ -169,7 +169,7 @@ void ForwardByPieces(const ForwardProblem<A>& problem, const ForwardPlan& plan) 
   });
 }
 
-// States of every part of the keys, for pieces of `rows` rows.
+// The states of all parts of the keys, for pieces of `rows` rows.
 template <typename A>
 class PartStates {
  public:
@@ -183,16 +183,16 @@ class PartStates {
         pool_(1, pieces * parts * numbers_) {}
   State<A> at(std::int64_t piece, std::int64_t part) const {
     internal::Carve<A> carve(pool_.at(0) + (piece * parts_ + part) * numbers_);
-    return State<A>(carve, rows_, problem_.value_size);
+    return State<A>(carve, rows_, problem_.value_dim);
   }
-  // Merges the parts of each piece in their order; piece_of(n) says what piece n is.
+  // Merges the parts of each piece in order. piece_of(n) returns piece n.
   template <typename PieceOf>
   void Write(const PieceOf& piece_of) const {
     parallel_for(pieces_, 16, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t n = begin; n < end; ++n) {
         const State<A> total = at(n, 0);
         for (std::int64_t part = 1; part < parts_; ++part)
-          MergeStates(at(n, part), total, problem_.value_size);
+          MergeStates(at(n, part), total, problem_.value_dim);
         WritePiece(problem_, piece_of(n), total);
       }
     });
@@ -201,7 +201,7 @@ class PartStates {
  private:
   static std::int64_t NumbersOf(const ForwardProblem<A>& problem, std::int64_t rows) {
     internal::Carve<A> carve;
-    State<A>(carve, rows, problem.value_size);
+    State<A>(carve, rows, problem.value_dim);
     return carve.used();
   }
 
@@ -210,7 +210,7 @@ class PartStates {
   internal::ScratchPool<A> pool_;
 };
 
-// Each part of the keys of each piece by one thread: for few queries and many keys.
+// One thread for each part of the keys of each piece: for few queries and many keys.
 template <typename A>
 void ForwardByParts(const ForwardProblem<A>& problem, const ForwardPlan& plan) {
   const std::int64_t rows = plan.queries * problem.group(), parts = plan.parts;
@@ -221,7 +221,7 @@ void ForwardByParts(const ForwardProblem<A>& problem, const ForwardPlan& plan) {
     A* block = pool.take();
     const ForwardScratch<A> at(problem, rows, block);
     for (std::int64_t n = begin; n < end; ++n) {
-      // Heads of the same keys one after another: they lie side by side.
+      // Heads of the same keys follow each other, because they are adjacent in memory.
       const std::int64_t n_piece = n % plan.pieces, part = n / plan.pieces;
       const ForwardPiece piece = plan.piece(problem, n_piece);
       PackQueries(problem, piece, at.q);
@@ -233,7 +233,8 @@ void ForwardByParts(const ForwardProblem<A>& problem, const ForwardPlan& plan) {
   states.Write([&](std::int64_t n) { return plan.piece(problem, n); });
 }
 
-// Each part of the keys of some key heads by one thread, for at most direct_rows rows of each.
+// One thread for each part of the keys of some key heads, which have at most direct_rows rows
+// each.
 void ForwardDirectly(const ForwardProblem<float>& problem) {
   const std::int64_t rows = internal::in_fours(problem.queries * problem.group());
   const internal::DirectPlan plan(problem);

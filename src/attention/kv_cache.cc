@@ -12,11 +12,11 @@
 namespace gnomon {
 namespace {
 
-constexpr std::int64_t farthest = std::int64_t{1} << 31;  // as RotaryTable
+constexpr std::int64_t farthest = std::int64_t{1} << 31;  // the limit of RotaryTable
 
 std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
-// rows: [B, S] to [B, S + count], with room before column `at`.
+// Inserts `count` columns before column `at`: rows [B, S] become [B, S + count].
 template <typename Element>
 void open_gap(std::vector<Element>& rows, std::int64_t batch, std::int64_t tokens,
               std::int64_t at, std::int64_t count) {
@@ -29,7 +29,7 @@ void open_gap(std::vector<Element>& rows, std::int64_t batch, std::int64_t token
   }
 }
 
-// rows: [B, S] to [B, S - count], without the columns from `at` on.
+// Erases `count` columns from column `at`: rows [B, S] become [B, S - count].
 template <typename Element>
 void close_gap(std::vector<Element>& rows, std::int64_t batch, std::int64_t tokens,
                std::int64_t at, std::int64_t count) {
@@ -42,12 +42,12 @@ void close_gap(std::vector<Element>& rows, std::int64_t batch, std::int64_t toke
   rows.resize(size(batch * (tokens - count)));
 }
 
-std::int64_t elements(const KvCacheShape& shape, std::int64_t head_size) {
+std::int64_t elements(const KvCacheShape& shape, std::int64_t head_dim) {
   std::int64_t product = shape.batch;
-  for (const std::int64_t extent : {shape.capacity, shape.heads, head_size})
+  for (const std::int64_t extent : {shape.capacity, shape.heads, head_dim})
     if (__builtin_mul_overflow(product, extent, &product) ||
         product > std::numeric_limits<std::int64_t>::max() / 8)
-      refuse("kv_cache", "batch x capacity x heads x size must fit memory", extent);
+      refuse("kv_cache", "batch x capacity x heads x head_dim must fit in memory", extent);
   return product;
 }
 
@@ -60,25 +60,26 @@ struct KvCache<T>::Move {
 };
 
 template <typename T>
-KvCache<T>::KvCache(const KvCacheShape& shape, std::optional<RotarySchedule> schedule)
-    : shape_(shape), schedule_(std::move(schedule)) {
+KvCache<T>::KvCache(const KvCacheShape& shape, std::optional<RotaryFrequencies> frequencies)
+    : shape_(shape), frequencies_(std::move(frequencies)) {
   const std::pair<const char*, std::int64_t> extents[] = {
-      {"batch", shape.batch},       {"capacity", shape.capacity},     {"heads", shape.heads},
-      {"key_size", shape.key_size}, {"value_size", shape.value_size}, {"axes", shape.axes}};
+      {"batch", shape.batch},       {"capacity", shape.capacity},   {"heads", shape.heads},
+      {"head_dim", shape.head_dim}, {"value_dim", shape.value_dim}, {"axes", shape.axes}};
   for (const auto& [what, extent] : extents)
     if (extent < 1) refuse("kv_cache", std::string(what) + " must be at least 1", extent);
   const Positions none = consecutive(0, 0, shape.batch);
   axes_.assign(size(shape.axes), none);
-  if (schedule_) {
-    RotaryTable(*schedule_, std::span<const Positions>(axes_));  // its bounds
-    if (shape.key_size - schedule_->dim() < schedule_->first)
+  if (frequencies_) {
+    RotaryTable(*frequencies_, std::span<const Positions>(axes_));  // checks the frequencies
+    if (shape.head_dim - frequencies_->rotary_dim() < frequencies_->head_offset)
       refuse("kv_cache",
-             "key_size must be at least first + dim = " + std::to_string(schedule_->first) +
-                 " + " + std::to_string(schedule_->dim()),
-             shape.key_size);
+             "head_dim must be at least head_offset + rotary_dim = " +
+                 std::to_string(frequencies_->head_offset) + " + " +
+                 std::to_string(frequencies_->rotary_dim()),
+             shape.head_dim);
   }
-  keys_.resize(size(elements(shape, shape.key_size)));
-  values_.resize(size(elements(shape, shape.value_size)));
+  keys_.resize(size(elements(shape, shape.head_dim)));
+  values_.resize(size(elements(shape, shape.value_dim)));
   for (Positions& axis : axes_) {
     axis.ids.reserve(size(shape.batch * shape.capacity));
     axis.sequences.reserve(size(shape.batch * shape.capacity));
@@ -87,11 +88,11 @@ KvCache<T>::KvCache(const KvCacheShape& shape, std::optional<RotarySchedule> sch
 
 template <typename T>
 View<T, 4> KvCache<T>::key_rows() noexcept {
-  return {keys_.data(), {shape_.batch, shape_.capacity, shape_.heads, shape_.key_size}};
+  return {keys_.data(), {shape_.batch, shape_.capacity, shape_.heads, shape_.head_dim}};
 }
 template <typename T>
 View<T, 4> KvCache<T>::value_rows() noexcept {
-  return {values_.data(), {shape_.batch, shape_.capacity, shape_.heads, shape_.value_size}};
+  return {values_.data(), {shape_.batch, shape_.capacity, shape_.heads, shape_.value_dim}};
 }
 template <typename T>
 View<const T, 4> KvCache<T>::keys() const noexcept {
@@ -114,9 +115,8 @@ template <typename S>
 void KvCache<T>::check_new(const View<const S, 4>& k, const View<const S, 4>& v,
                            std::span<const Positions> axes) const {
   const std::int64_t count = k.extent(1);
-  const std::array<std::ptrdiff_t, 4> of_k{shape_.batch, count, shape_.heads, shape_.key_size};
-  const std::array<std::ptrdiff_t, 4> of_v{shape_.batch, count, shape_.heads,
-                                           shape_.value_size};
+  const std::array<std::ptrdiff_t, 4> of_k{shape_.batch, count, shape_.heads, shape_.head_dim};
+  const std::array<std::ptrdiff_t, 4> of_v{shape_.batch, count, shape_.heads, shape_.value_dim};
   if (k.extents() != of_k)
     refuse("kv_cache", "k must be " + shape_text(of_k), shape_text(k.extents()));
   if (v.extents() != of_v)
@@ -128,7 +128,7 @@ void KvCache<T>::check_new(const View<const S, 4>& k, const View<const S, 4>& v,
            count);
   if (axes.size() != 1 && std::ssize(axes) != shape_.axes)
     refuse("kv_cache",
-           "positions must be on 1 axis, for all alike, or on " + std::to_string(shape_.axes),
+           "positions must have 1 axis (used for all axes) or " + std::to_string(shape_.axes),
            static_cast<std::int64_t>(std::ssize(axes)));
   for (const Positions& axis : axes) {
     if (axis.tokens != count || axis.batch != axes[0].batch ||
@@ -143,7 +143,7 @@ void KvCache<T>::check_new(const View<const S, 4>& k, const View<const S, 4>& v,
                "positions must have an id and a sequence for each of " +
                    std::to_string(axis.batch * count) + " tokens",
                static_cast<std::int64_t>(length));
-    if (!schedule_) continue;
+    if (!frequencies_) continue;
     for (const std::int64_t id : axis.ids)
       if (id < -farthest || id > farthest)
         refuse("kv_cache", "positions must be at most 2^31 in magnitude", id);
@@ -151,11 +151,12 @@ void KvCache<T>::check_new(const View<const S, 4>& k, const View<const S, 4>& v,
 }
 
 template <typename T>
-void KvCache<T>::check_schedule(const RotarySchedule& turned_with) const {
-  if (!schedule_)
-    refuse("kv_cache", "keys of a cache without a schedule must not be turned", "a schedule");
-  const std::string text = difference(turned_with, *schedule_);
-  if (!text.empty()) refuse("kv_cache", "keys must be turned with the cache's schedule", text);
+void KvCache<T>::check_frequencies(const RotaryFrequencies& rotated_with) const {
+  if (!frequencies_)
+    refuse("kv_cache", "a cache without frequencies cannot take rotated keys", "frequencies");
+  const std::string text = difference(rotated_with, *frequencies_);
+  if (!text.empty())
+    refuse("kv_cache", "keys must be rotated with the frequencies of the cache", text);
 }
 
 template <typename T>
@@ -169,7 +170,7 @@ void KvCache<T>::check_entries(std::int64_t first, std::int64_t count) const {
            count);
 }
 
-// For a move that would throw when it is made: shifting no token checks all but the tokens.
+// Throws if `make` would throw. Shifting no token checks everything but the tokens.
 template <typename T>
 void KvCache<T>::check(const std::vector<Move>& moves) {
   for (const Move& move : moves) {
@@ -179,27 +180,28 @@ void KvCache<T>::check(const std::vector<Move>& moves) {
         std::int64_t to = 0;
         if (__builtin_add_overflow(id, move.deltas[a], &to))
           refuse("kv_cache", "a position must not overflow when it moves by", move.deltas[a]);
-        if (schedule_ && (to < -farthest || to > farthest))
+        if (frequencies_ && (to < -farthest || to > farthest))
           refuse("kv_cache", "positions must be at most 2^31 in magnitude", to);
       }
-    if (schedule_) shift_keys(key_rows().slice(1, 0, 0), *schedule_, move.deltas);
+    if (frequencies_) shift_keys(key_rows().slice(1, 0, 0), *frequencies_, move.deltas);
   }
 }
 
 template <typename T>
 void KvCache<T>::make(const std::vector<Move>& moves) {
   for (const Move& move : moves) {
-    if (schedule_)
-      shift_keys(key_rows().slice(0, move.row, 1).slice(1, move.first, move.count), *schedule_,
-                 move.deltas);
+    if (frequencies_)
+      shift_keys(key_rows().slice(0, move.row, 1).slice(1, move.first, move.count),
+                 *frequencies_, move.deltas);
     for (std::size_t a = 0; a < axes_.size(); ++a)
       for (std::int64_t j = move.first; j < move.first + move.count; ++j)
         axes_[a].ids[size(move.row * tokens_ + j)] += move.deltas[a];
   }
 }
 
-// Of the entries from `first` on, by how many of `sequences` ([B, any]) are theirs; padding and
-// sequences that are not among them stay.
+// Returns the moves of the entries from `first`: each moves by the number of elements of
+// `sequences` ([B, any]) that are equal to its sequence. Padding and other sequences do not
+// move.
 template <typename T>
 auto KvCache<T>::moves_behind(std::int64_t first, std::span<const std::int32_t> sequences,
                               std::int64_t sign) const -> std::vector<Move> {
@@ -223,7 +225,7 @@ auto KvCache<T>::moves_behind(std::int64_t first, std::span<const std::int32_t> 
   return moves;
 }
 
-// `table` null: keys are copied as they are.
+// If `table` is null, keys are copied.
 template <typename T>
 template <typename S>
 void KvCache<T>::put(std::int64_t first, View<const S, 4> k, View<const S, 4> v,
@@ -238,7 +240,7 @@ void KvCache<T>::put(std::int64_t first, View<const S, 4> k, View<const S, 4> v,
     moves = moves_behind(first, sequences, 1);
     check(moves);
   }
-  // Behind the last entry they are nobody's yet.
+  // Write behind the last entry first: these rows are not in use yet.
   const View<T, 4> slot = key_rows().slice(1, tokens_, count);
   if (table)
     rotate_append(k, *table, slot);
@@ -274,11 +276,11 @@ void KvCache<T>::insert(std::int64_t first, Rows<S> k, Rows<S> v,
   check_entries(first, 0);
   check_new<S>(k, v, axes);
   if (table) {
-    check_schedule(table->schedule());
+    check_frequencies(table->frequencies());
     put<S>(first, k, v, axes, table);
-  } else if (schedule_) {
+  } else if (frequencies_) {
     const std::vector<Positions> alike(axes.size() == 1 ? size(shape_.axes) : 0, axes[0]);
-    const RotaryTable made(*schedule_, alike.empty() ? axes : alike);
+    const RotaryTable made(*frequencies_, alike.empty() ? axes : alike);
     put<S>(first, k, v, axes, &made);
   } else {
     put<S>(first, k, v, axes, nullptr);
@@ -294,10 +296,10 @@ void KvCache<T>::append(Rows<S> k, Rows<S> v, std::span<const Positions> axes,
 
 template <typename T>
 template <typename S>
-void KvCache<T>::append_turned(Rows<S> k, Rows<S> v, std::span<const Positions> axes,
-                               const RotarySchedule& turned_with) {
+void KvCache<T>::append_rotated(Rows<S> k, Rows<S> v, std::span<const Positions> axes,
+                                const RotaryFrequencies& rotated_with) {
   check_new<S>(k, v, axes);
-  check_schedule(turned_with);
+  check_frequencies(rotated_with);
   put<S>(tokens_, k, v, axes, nullptr);
 }
 
@@ -338,7 +340,7 @@ void KvCache<T>::shift(std::int64_t first, std::int64_t count,
   check_entries(first, count);
   if (std::ssize(deltas) != shape_.axes)
     refuse("kv_cache",
-           "deltas must be one for each of " + std::to_string(shape_.axes) + " axes",
+           "there must be one delta for each of " + std::to_string(shape_.axes) + " axes",
            static_cast<std::int64_t>(std::ssize(deltas)));
   std::vector<Move> moves;
   for (std::int64_t b = 0; b < shape_.batch; ++b)
@@ -353,12 +355,13 @@ void KvCache<T>::shift(std::int64_t first, std::int64_t count, std::int64_t delt
 }
 
 template <typename T>
-void KvCache<T>::change_schedule(const RotarySchedule& to) {
-  if (!schedule_) refuse("kv_cache", "a cache without a schedule has none to change", to.dim());
-  RotarySchedule next = to;
-  rerotate_keys(key_rows().slice(1, 0, tokens_), *schedule_, to,
+void KvCache<T>::change_frequencies(const RotaryFrequencies& to) {
+  if (!frequencies_)
+    refuse("kv_cache", "change_frequencies requires a cache with frequencies", to.rotary_dim());
+  RotaryFrequencies next = to;
+  rerotate_keys(key_rows().slice(1, 0, tokens_), *frequencies_, to,
                 std::span<const Positions>(axes_));
-  *schedule_ = std::move(next);
+  *frequencies_ = std::move(next);
 }
 
 template <typename T>
@@ -378,12 +381,12 @@ void KvCache<T>::clear() noexcept {
   tokens_ = 0;
 }
 
-#define GNOMON_INSTANTIATE_APPEND(T, S)                                                    \
-  template void KvCache<T>::append<S>(Rows<S>, Rows<S>, std::span<const Positions>,        \
-                                      const RotaryTable*);                                 \
-  template void KvCache<T>::append_turned<S>(Rows<S>, Rows<S>, std::span<const Positions>, \
-                                             const RotarySchedule&);                       \
-  template void KvCache<T>::insert<S>(std::int64_t, Rows<S>, Rows<S>,                      \
+#define GNOMON_INSTANTIATE_APPEND(T, S)                                                     \
+  template void KvCache<T>::append<S>(Rows<S>, Rows<S>, std::span<const Positions>,         \
+                                      const RotaryTable*);                                  \
+  template void KvCache<T>::append_rotated<S>(Rows<S>, Rows<S>, std::span<const Positions>, \
+                                              const RotaryFrequencies&);                    \
+  template void KvCache<T>::insert<S>(std::int64_t, Rows<S>, Rows<S>,                       \
                                       std::span<const Positions>, const RotaryTable*);
 template class KvCache<float>;
 template class KvCache<Half>;

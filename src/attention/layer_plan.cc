@@ -72,7 +72,7 @@ void prepare_input(const LayerPlan& plan, std::int64_t heads, const Tensor& x) {
   internal::by_type(named("x"), x, [&]<typename T>(T) {
     const auto input = internal::write<T, 3>(named("x"), x);
     if (heads < 1 || input.extent(2) % heads)
-      refuse("layer", "heads must divide the channels of x, " + std::to_string(input.extent(2)),
+      refuse("layer", "heads must divide the width of x, " + std::to_string(input.extent(2)),
              heads);
     const std::ptrdiff_t head_dim = input.extent(2) / heads;
     rotate(View<T, 4>(
@@ -102,8 +102,7 @@ void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tens
     if (k.has_data()) normalise(k, {}, k);
   }
   if (plan.query_scale && q.has_data()) {
-    if (!plan.scale_positions)
-      refuse("layer", "a scale by position needs positions of the queries", "none");
+    if (!plan.scale_positions) refuse("layer", "query_scale requires scale_positions", "none");
     scale_queries(q, *plan.query_scale, *plan.scale_positions);
   }
 }

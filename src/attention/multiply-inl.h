@@ -1,4 +1,4 @@
-// Small matrix products of packed tiles: what attention's time goes into.
+// Matrix products of packed tiles, which take most of the time of attention.
 #if defined(GNOMON_ATTENTION_MULTIPLY_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GNOMON_ATTENTION_MULTIPLY_INL_H_
 #undef GNOMON_ATTENTION_MULTIPLY_INL_H_
@@ -18,7 +18,8 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows and vectors of a block of sums: 24 registers of 32, or 12 of 16, beside what is loaded.
+// Rows and vectors of a block of sums: 24 of 32 registers, or 12 of 16. The rest holds
+// operands.
 constexpr std::int64_t block_rows = 6;
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
 constexpr int block_vectors = 4;
@@ -26,7 +27,7 @@ constexpr int block_vectors = 4;
 constexpr int block_vectors = 2;
 #endif
 
-// Columns of a block; packed matrices come in panels of so many columns.
+// Columns of a block. Packed matrices consist of panels with this number of columns.
 template <typename A>
 constexpr std::int64_t Panel() {
   return block_vectors * static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
@@ -36,22 +37,22 @@ constexpr std::int64_t Panels(std::int64_t columns) {
   return (columns + Panel<A>() - 1) / Panel<A>();
 }
 
-// How a left factor lies: element (i, l) at i stride + l, or at i + l stride.
+// Layout of the left factor: element (i, l) is at i stride + l, or at i + l stride.
 enum class Left { by_row = 1, by_column };
 
-// c [i, j] = sum over l of a [i, l] b [l, j], or added to c, or on top of given [i] [j]. The
-// sum runs over l in order whatever the block, so results do not depend on how a matrix is cut
-// into blocks.
+// Computes c [i, j] = sum over l of a [i, l] b [l, j], or adds it to c, or to given [i] [j].
+// The sum is over l in order for every block size, so the results do not depend on how a matrix
+// is divided into blocks.
 template <typename A>
 struct Product {
-  std::int64_t depth = 0;  // of l
+  std::int64_t depth = 0;  // number of l
   const A* a = nullptr;
   std::ptrdiff_t a_stride = 0;
-  const A* b = nullptr;  // element (l, j) at l b_row + j
+  const A* b = nullptr;  // element (l, j) is at l b_row + j
   std::ptrdiff_t b_row = 0;
   A* c = nullptr;
   std::ptrdiff_t c_row = 0;
-  const A* const* given = nullptr;  // row i begins at given[i] + given_at
+  const A* const* given = nullptr;  // row i is at given[i] + given_at
   std::ptrdiff_t given_at = 0;
 };
 
@@ -93,7 +94,7 @@ HWY_INLINE void MultiplyBlock(const Product<A>& p) {
     }
 }
 
-// At most block_vectors vectors.
+// One block of at most block_vectors vectors.
 template <Left left, Into into, int rows, typename A>
 HWY_INLINE void MultiplyVectors(const Product<A>& p, std::int64_t vectors) {
   if (vectors == block_vectors) return MultiplyBlock<left, into, rows, block_vectors>(p);
@@ -118,7 +119,7 @@ HWY_NOINLINE void MultiplyRows(Product<A> p, std::int64_t rows, std::int64_t vec
   if (rows) MultiplyVectors<left, into, 1>(p, vectors);
 }
 
-// Of `rows` rows and any whole number of vectors of columns.
+// Products of `rows` rows and any whole number of vectors of columns.
 template <Left left, Into into, typename A>
 void Multiply(const Product<A>& p, std::int64_t rows, std::int64_t columns) {
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<A>()));

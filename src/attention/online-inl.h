@@ -1,4 +1,4 @@
-// Online softmax: running maxima, sums and outputs of rows, taken tile by tile and merged.
+// Online softmax: running maxima, sums and outputs of rows, updated tile by tile and merged.
 #if defined(GNOMON_ATTENTION_ONLINE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GNOMON_ATTENTION_ONLINE_INL_H_
 #undef GNOMON_ATTENTION_ONLINE_INL_H_
@@ -19,12 +19,12 @@ namespace HWY_NAMESPACE {
 
 using internal::ForwardProblem;
 
-// Running maxima, sums and outputs of the rows of a piece; a row's sum is a vector, whose lanes
-// are added at the end.
+// Running maxima, sums and outputs of the rows of a piece. The sum of a row is a vector, whose
+// lanes are added at the end.
 template <typename A>
 struct State {
   A *most, *sum, *out;
-  std::int64_t rows, width;  // of out
+  std::int64_t rows, width;  // width: row stride of out
 
   static constexpr std::int64_t lanes =
       static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
@@ -41,7 +41,7 @@ struct State {
   }
 };
 
-// Takes `count` rows of scores that have the same columns into their state: scores become
+// Updates the state with `count` rows of scores that have the same columns. Scores become
 // 2^(score - maximum).
 template <int count, typename A>
 HWY_INLINE void TakeRows(const Columns& seen, std::int64_t values, A* HWY_RESTRICT scores,
@@ -61,7 +61,7 @@ HWY_INLINE void TakeRows(const Columns& seen, std::int64_t values, A* HWY_RESTRI
   for (int r = 0; r < count; ++r) {
     A& most = state.most[first + r];
     const A now = hn::GetLane(hn::MaxOfLanes(tag, greatest[r]));
-    // While nothing is seen any finite number will do: the weight of -infinity is 0.
+    // While no key is visible any finite number is correct: the weight of -infinity is 0.
     const A reference = now == nothing ? A(0) : now;
     shift[r] = hn::Set(tag, reference);
     sum[r] = hn::Zero(tag);
@@ -89,12 +89,12 @@ HWY_INLINE void TakeRows(const Columns& seen, std::int64_t values, A* HWY_RESTRI
   }
 }
 
-// Takes a tile of scores into the state of rows `first` on.
+// Updates the state of the rows from `first` with a tile of scores.
 template <typename A>
 void TakeScores(const Tile& tile, const SeenColumns& columns, std::int64_t values,
                 A* HWY_RESTRICT scores, const State<A>& state, std::int64_t first) {
   constexpr std::int64_t together = 3;
-  static_assert(block_rows % together == 0);  // so that they have the same columns
+  static_assert(block_rows % together == 0);  // so these rows have the same columns
   for (std::int64_t i = 0; i < tile.rows();) {
     const Columns& seen = columns[i / block_rows];
     if (seen.begin == seen.end) {
@@ -109,7 +109,7 @@ void TakeScores(const Tile& tile, const SeenColumns& columns, std::int64_t value
   }
 }
 
-// Rows of `from` into those of `to`, in this order.
+// Merges rows of `from` into rows of `to`, in this order.
 template <typename A>
 void MergeRow(std::int64_t values, A from_most, const A* HWY_RESTRICT from_sum,
               const A* HWY_RESTRICT from_out, A& most, A* HWY_RESTRICT sum,
@@ -136,7 +136,7 @@ void MergeRow(std::int64_t values, A from_most, const A* HWY_RESTRICT from_sum,
         tag, out + d);
 }
 
-// Rows of `part` into those of `total`.
+// Merges the rows of `part` into those of `total`.
 template <typename A>
 void MergeStates(const State<A>& part, const State<A>& total, std::int64_t values) {
   for (std::int64_t row = 0; row < total.rows; ++row)
@@ -155,7 +155,7 @@ void WriteRow(const ForwardProblem<A>& problem, std::int64_t b, std::int64_t que
   double lse = -std::numeric_limits<double>::infinity();
   if (sum != 0) lse = ln_of_2 * (static_cast<double>(most) + std::log2(sum));
   if (!problem.softmax.sinks.empty()) {
-    // The sink takes its share of the weight and gives nothing.
+    // The sink takes its share of the weight and has a value of zero.
     const double sink = problem.softmax.sinks[static_cast<std::size_t>(head)];
     const double together = std::max(sink, lse);
     const double all =
@@ -163,7 +163,7 @@ void WriteRow(const ForwardProblem<A>& problem, std::int64_t b, std::int64_t que
     if (sum != 0) scale *= std::exp(lse - all);
     lse = all;
   }
-  StoreRow(problem.out, b, query, head, problem.value_size, static_cast<A>(scale), out);
+  StoreRow(problem.out, b, query, head, problem.value_dim, static_cast<A>(scale), out);
   if (problem.lse.data()) problem.lse(b, head, query) = static_cast<A>(lse);
 }
 

@@ -1,4 +1,4 @@
-// From tensors to packed tiles and back: element types, rotation, transposition.
+// Conversion of tensors to packed tiles and back: element types, rotation, transposition.
 #if defined(GNOMON_ATTENTION_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GNOMON_ATTENTION_PACK_INL_H_
 #undef GNOMON_ATTENTION_PACK_INL_H_
@@ -40,7 +40,7 @@ inline bool IsPadding(const Positions* positions, std::int64_t b, std::int64_t r
   return sequences && sequences[row] == Positions::padding;
 }
 
-// size elements from `from`, as A.
+// Converts `size` elements to A.
 template <typename A>
 HWY_INLINE void Widen(const Operand& of, const void* from, std::ptrdiff_t at, A factor,
                       std::int64_t size, A* HWY_RESTRICT to) {
@@ -54,7 +54,7 @@ HWY_INLINE void Widen(const Operand& of, const void* from, std::ptrdiff_t at, A 
         return FromElements(static_cast<const Half*>(from) + at, size, to);
       case DType::bf16:
         return FromElements(static_cast<const BFloat16*>(from) + at, size, to);
-      default:  // 8 bits, with a scale
+      default:  // int8, with a scale
         const auto* bytes = static_cast<const std::int8_t*>(from) + at;
         return ForVectors<float>(size, [&](auto d, std::int64_t i) HWY_ATTR {
           const hn::Rebind<std::int8_t, decltype(d)> narrow;
@@ -80,15 +80,15 @@ HWY_NOINLINE void LoadOtherRow(const Operand& from, const Positions* positions, 
   std::fill(to + size, to + padded(size), A(0));
 }
 
-// One head vector of `size` elements to `to`, as A, zeros up to the padding. Rows that are
-// padding (by `positions`, may be null) are read as zeros whatever they hold: a NaN there would
-// outlive a weight of 0.
+// Loads one head vector of `size` elements as A, with zeros up to the padding of the buffer.
+// Padding tokens (of `positions`, which may be null) are loaded as zeros, because a NaN in them
+// would remain NaN with a weight of 0.
 template <typename A>
 HWY_INLINE void LoadRow(const Operand& from, const Positions* positions, std::int64_t b,
                         std::int64_t row, std::int64_t head, std::int64_t size,
                         A* HWY_RESTRICT to) {
   if constexpr (sizeof(A) == 4) {
-    // Most calls: whole vectors of floats.
+    // The most frequent case: whole vectors of floats.
     if (!positions && from.dtype == DType::f32 && size % 16 == 0) {
       const float* HWY_RESTRICT begin =
           static_cast<const float*>(from.data) + OffsetOf(from, b, row, head);
@@ -101,7 +101,7 @@ HWY_INLINE void LoadRow(const Operand& from, const Positions* positions, std::in
   LoadOtherRow(from, positions, b, row, head, size, to);
 }
 
-// factor * from, rounded once.
+// Computes factor * from, rounded once.
 template <typename A>
 void StoreRow(const Result& to, std::int64_t b, std::int64_t row, std::int64_t head,
               std::int64_t size, A factor, const A* HWY_RESTRICT from) {
@@ -118,30 +118,29 @@ void StoreRow(const Result& to, std::int64_t b, std::int64_t row, std::int64_t h
   }
 }
 
-enum class Turn { forward = 1, back };
-
-// The rotation of one packed head vector, by the table's row for this token.
+// Rotates one packed head vector, by the row of the table for its token.
 template <typename A>
-void RotateRow(const RotaryTable* table, std::int64_t b, std::int64_t row, Turn turn,
+void RotateRow(const RotaryTable* table, std::int64_t b, std::int64_t row, Direction direction,
                A* HWY_RESTRICT x) {
   if (!table) return;
-  const std::int64_t pairs = table->schedule().dim() / 2;
+  const std::int64_t pairs = table->frequencies().rotary_dim() / 2;
   const std::int64_t batch = table->batch() == 1 ? 0 : b;
   const float* HWY_RESTRICT cos = &table->cos()(batch, row, 0);
   const float* HWY_RESTRICT sin = &table->sin()(batch, row, 0);
-  const A sign = turn == Turn::forward ? A(1) : A(-1);
-  x += table->schedule().first;
-  // Halves lie as their factors do, so nothing is worth preparing for one head.
-  if (table->schedule().pairing == Pairing::halves)
+  const A sign = direction == Direction::forward ? A(1) : A(-1);
+  x += table->frequencies().head_offset;
+  // The halves of a head have the layout of cos and sin, so the table is used without
+  // preparation.
+  if (table->frequencies().pairing == Pairing::halves)
     ForVectors<A>(pairs, [&](auto d, std::int64_t i) HWY_ATTR {
       auto a = hn::LoadU(d, x + i), b = hn::LoadU(d, x + pairs + i);
-      TurnVectors(a, b, LoadElements(d, cos + i),
-                  hn::Mul(hn::Set(d, sign), LoadElements(d, sin + i)), a, b);
+      RotateVectors(a, b, LoadElements(d, cos + i),
+                    hn::Mul(hn::Set(d, sign), LoadElements(d, sin + i)), a, b);
       hn::StoreU(a, d, x + i);
       hn::StoreU(b, d, x + pairs + i);
     });
   else
-    TurnPairs(x, cos, sin, sign, table->schedule().pairing, pairs);
+    RotatePairs(x, cos, sin, sign, table->frequencies().pairing, pairs);
 }
 
 template <typename A>
@@ -152,8 +151,8 @@ HWY_INLINE void ScaleRow(A factor, std::int64_t count, A* HWY_RESTRICT x) {
     hn::Store(hn::Mul(by, hn::Load(tag, x + i)), tag, x + i);
 }
 
-// to [columns of `from`, lanes]: column c of `from` [lanes rows, stride apart] becomes the
-// vector at to + c step. Reads up to a block of four columns past `columns`: rows are padded.
+// Transposes `from` [lanes rows, stride apart] to `to` [columns, lanes]: column c becomes the
+// vector at to + c step. Reads up to four columns past `columns`, because rows are padded.
 template <typename A>
 HWY_INLINE void TransposeLanes(const A* HWY_RESTRICT from, std::ptrdiff_t stride,
                                std::int64_t columns, A* HWY_RESTRICT to, std::ptrdiff_t step) {
@@ -161,7 +160,7 @@ HWY_INLINE void TransposeLanes(const A* HWY_RESTRICT from, std::ptrdiff_t stride
 #if HWY_TARGET != HWY_SCALAR
   const hn::ScalableTag<A> tag;
   if constexpr (sizeof(A) == 4 && lanes >= 4) {
-    // Vector r holds, in its 128-bit block b, columns c to c + 3 of row 4 b + r: four such
+    // The 128-bit block b of vector r contains columns c to c + 3 of row 4 b + r. Four such
     // vectors are transposed within their blocks.
     constexpr std::int64_t blocks = lanes / 4;
     const auto gather = [&](std::int64_t r, std::int64_t c) HWY_ATTR {
@@ -192,23 +191,23 @@ HWY_INLINE void TransposeLanes(const A* HWY_RESTRICT from, std::ptrdiff_t stride
     for (std::int64_t r = 0; r < lanes; ++r) to[c * step + r] = from[r * stride + c];
 }
 
-// Rows that take longer than memory does.
+// Prefetch distance, in rows.
 constexpr std::int64_t rows_ahead = 16;
 
-// Asks for row `row` of a head ahead of its use, where there is one.
+// Prefetches row `row` of a head, if it exists.
 inline void PrefetchRow(const Operand& from, std::int64_t b, std::int64_t row,
                         std::int64_t head, std::int64_t size) {
   const auto bytes = static_cast<std::ptrdiff_t>(from.bytes());
   const char* begin =
       static_cast<const char*>(from.data) + OffsetOf(from, b, row, head) * bytes;
-  const char* last = begin + size * bytes - 1;  // in a cache line of its own, perhaps
+  const char* last = begin + size * bytes - 1;  // possibly in another cache line
   for (const char* at = begin; at < last; at += 64) hwy::Prefetch(at);
   hwy::Prefetch(last);
 }
 
-// Rows of k or v of one head, packed: row by row, `row_stride(size)` apart; or in panels,
-// [panels][size][Panel], transposed. `rows` may be null where only panels are wanted, `panels`
-// where only rows are. Zeros up to a whole vector (rows) or panel (panels) of keys.
+// Packed rows of k or v of one head: as rows, `row_stride(size)` apart, and as transposed
+// panels [panels][size][Panel]. `rows` or `panels` is null if it is not needed. Zeros up to a
+// whole vector (rows) or panel (panels) of keys.
 template <typename A>
 struct PackedRows {
   A *rows = nullptr, *panels = nullptr;
@@ -230,14 +229,14 @@ void PackKeyRows(const Operand& from, const Positions* positions, const RotaryTa
         continue;
       }
       LoadRow(from, positions, b, row, head, size, rows + i * stride);
-      RotateRow(rotary, b, row, Turn::forward, rows + i * stride);
+      RotateRow(rotary, b, row, Direction::forward, rows + i * stride);
     }
     if (to.panels)
       TransposeLanes(rows, stride, size,
                      to.panels + j / Panel<A>() * Panel<A>() * size + j % Panel<A>(),
                      Panel<A>());
   }
-  // The rest of the last panel.
+  // Clear the rest of the last panel.
   if (to.panels)
     for (std::int64_t j = padded(count); j % Panel<A>(); j += lanes)
       for (std::int64_t d = 0; d < size; ++d)

@@ -1,4 +1,4 @@
-// One call of attention with its element types erased, as the kernels see it. Checked before.
+// One call of attention as the kernels receive it: checked, and without element types.
 #pragma once
 
 #include <array>
@@ -15,14 +15,14 @@
 
 namespace gnomon::internal {
 
-// A tensor [batch, rows, heads, size] whose last axis is contiguous; strides in elements.
+// An input [batch, rows, heads, size] whose last axis is contiguous. Strides are in elements.
 struct Operand {
   const void* data = nullptr;
   std::array<std::ptrdiff_t, 3> strides{};
   DType dtype = {};
-  View<const float, 3> scales = {};  // where it has data: elements are int8, times these
+  View<const float, 3> scales = {};  // if it has data, elements are int8 with these factors
 
-  std::size_t bytes() const { return scales.data() ? 1 : size_of(dtype); }  // of an element
+  std::size_t bytes() const { return scales.data() ? 1 : size_of(dtype); }  // per element
 };
 struct Result {
   void* data = nullptr;
@@ -34,7 +34,7 @@ constexpr std::int64_t unbounded = std::numeric_limits<std::int64_t>::max() / 4;
 
 struct AttentionProblem {
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0;
-  std::int64_t size = 0, value_size = 0;  // D, Dv
+  std::int64_t size = 0, value_dim = 0;  // D, Dv
   AttentionMask mask;
   // The plan of the call, borrowed.
   struct {
@@ -45,17 +45,17 @@ struct AttentionProblem {
   struct {
     const RotaryTable *query_rotary = nullptr, *key_rotary = nullptr;
     const BiasForm* bias = nullptr;
-    const RelativeForm* relative = nullptr;  // null where it is empty
+    const RelativeForm* relative = nullptr;  // null if the form is empty
     View<const float, 3> gates;
     const Positions *queries = nullptr, *keys = nullptr;
   } position;
   bool needs_gates = false;
   Operand q, k, v;
-  // [B, Hq]: how many rows from its own a query can give a key any weight; empty: all.
+  // [B, Hq]: the greatest distance, in rows, at which a weight is not 0. Empty: no limit.
   std::vector<std::int64_t> reach;
 
   std::int64_t group() const { return heads / key_heads; }
-  // Whether heads have vectors of their own by distance, so that tiles are of one head.
+  // Whether heads have relative vectors, so that a tile contains a single head.
   bool relative_vectors() const {
     const RelativeForm* form = position.relative;
     return form && !(form->keys.empty() && form->queries.empty() && form->values.empty());
@@ -66,14 +66,14 @@ struct AttentionProblem {
   }
 };
 
-// With what the bias needs in the type of sums, prepared once.
+// The problem with prepared biases and relative vectors in the accumulator type.
 template <typename A>
 struct TypedProblem : AttentionProblem {
   PreparedGrid<A> grid;
   PreparedProgressive<A> progressive;
   PreparedRelative<A> relative;
   PreparedAxes<A> axes;
-  // Positions of all rows, [T] and [S], for these where none are given.
+  // Positions of all rows, [T] and [S], for forms that need them if the plan has none.
   std::vector<std::int64_t> query_ids, key_ids;
 };
 
@@ -88,20 +88,20 @@ struct BackwardProblem : TypedProblem<A> {
   Operand out, out_grad;
   View<const A, 3> lse;
   Result q_grad, k_grad, v_grad;
-  // Where the bias has numbers and their gradient is wanted: [B, Hq, parts, N], zero at first.
+  // Sums of the gradient of the bias, if it is required: [B, Hq, parts, N], initially zero.
   double* bias_sums = nullptr;
   std::int64_t bias_numbers = 0;  // N
-  double* sink_sums = nullptr;    // [B, Hq, parts], likewise
-  std::int64_t parts = 1;         // of the queries, each with its own sums: BackwardPlan
+  double* sink_sums = nullptr;    // [B, Hq, parts], initially zero, or null
+  std::int64_t parts = 1;         // parts of the queries with separate sums: BackwardPlan
 
-  // Which of [B, Hq, parts].
+  // Returns the index of a tile in [B, Hq, parts].
   template <typename Tile>
   std::int64_t sums_at(const Tile& tile) const {
     return (tile.batch * this->heads + tile.head) * parts + tile.part;
   }
   View<float, 4> dense_grad;
-  RelativeSums<A> key_vectors, query_vectors, value_vectors;  // empty where not wanted
-  double* gate_sums = nullptr;                                // [B, Hq, T], zero at first
+  RelativeSums<A> key_vectors, query_vectors, value_vectors;  // empty if not required
+  double* gate_sums = nullptr;                                // [B, Hq, T], initially zero
 };
 
 // Key rows [begin, end).
@@ -109,12 +109,12 @@ struct KeyRange {
   std::int64_t begin = 0, end = 0;
 };
 
-// What query row i sees by the mask alone. Both ends grow with i.
+// Returns the keys that query row i sees by the mask alone. Both ends grow with i.
 inline KeyRange visible_keys(const AttentionProblem& problem, std::int64_t i) {
   constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
   const std::int64_t own = i + problem.mask.offset, keys = problem.keys;
-  const std::int64_t before = problem.mask.before.value_or(none);
-  std::int64_t after = problem.mask.after.value_or(none);
+  const std::int64_t before = problem.mask.left.value_or(none);
+  std::int64_t after = problem.mask.right.value_or(none);
   if (problem.mask.visibility == Visibility::causal) after = 0;
   KeyRange range;
   range.begin = before < own ? (own - before < keys ? own - before : keys) : 0;
@@ -136,13 +136,13 @@ inline std::int64_t key_id(const AttentionProblem& problem, std::int64_t b, std:
   return positions->ids[static_cast<std::size_t>(row * positions->tokens + j)];
 }
 
-// The sequences of row b of the batch; null where there are no positions.
+// Returns the sequences of row b of the batch; null if there are no positions.
 inline const std::int32_t* sequences(const Positions* positions, std::int64_t b) {
   if (!positions) return nullptr;
   return positions->sequences.data() + (positions->batch == 1 ? 0 : b * positions->tokens);
 }
 
-// The kernels, one for each type of sums.
+// The kernels, one for each accumulator type.
 void run_forward(ForwardProblem<float>& problem);
 void run_forward(ForwardProblem<double>& problem);
 void run_backward(BackwardProblem<float>& problem);

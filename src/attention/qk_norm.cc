@@ -16,7 +16,7 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t grain = 256;  // tokens of a piece
+constexpr int64_t grain = 256;  // tokens in a piece
 
 void check_weights(const char* name, View<const float, 2> weights, int64_t heads,
                    int64_t size) {
@@ -28,7 +28,7 @@ void check_weights(const char* name, View<const float, 2> weights, int64_t heads
            shape_text(weights.extents()));
 }
 
-// Factor and shift that normalise these numbers: y = factor (x - shift).
+// Factor and shift of a norm: y = factor (x - shift).
 struct Moments {
   double shift, factor;
 };

@@ -1,4 +1,5 @@
-// How far a slope lets each head see: beyond, weights are 0 whatever queries and keys hold.
+// The reach of a head with a slope: the distance beyond which weights are 0 for any queries and
+// keys of the call.
 #if defined(GNOMON_ATTENTION_REACH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GNOMON_ATTENTION_REACH_INL_H_
 #undef GNOMON_ATTENTION_REACH_INL_H_
@@ -20,7 +21,8 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-// The greatest length of a head's vectors, [B, heads]; NaN where one holds a NaN.
+// Returns the greatest length of each head's vectors, [B, heads]; NaN if a vector contains a
+// NaN.
 template <typename A>
 std::vector<double> Lengths(const Operand& of, std::int64_t batch, std::int64_t rows,
                             std::int64_t heads, std::int64_t size) {
@@ -43,7 +45,7 @@ std::vector<double> Lengths(const Operand& of, std::int64_t batch, std::int64_t 
         }
         sum = hn::SumOfLanes(tag, sum);
         greatest = hn::Max(greatest, sum);
-        spoilt = hn::Add(spoilt, hn::Sub(sum, sum));  // NaN once a sum is not finite
+        spoilt = hn::Add(spoilt, hn::Sub(sum, sum));  // NaN if a sum is not finite
       }
       lengths[static_cast<std::size_t>(n)] =
           std::sqrt(static_cast<double>(hn::GetLane(greatest)) +
@@ -54,12 +56,13 @@ std::vector<double> Lengths(const Operand& of, std::int64_t batch, std::int64_t 
   return lengths;
 }
 
-// Fills problem.reach. A query's greatest score is at least that of the key in its own place,
-// -|q| |k|; one at distance n is at most |q| |k| - slope n. Where their difference is past
-// LeastExponent(), the weight is 0.
+// Fills problem.reach. The greatest score of a query is at least that of the key at its own
+// row, which is at least -|q| |k|. A score at distance n is at most |q| |k| - slope n. If their
+// difference exceeds LeastExponent(), the weight is 0.
 template <typename A>
 void FindReach(internal::TypedProblem<A>& problem) {
-  // Fewer queries do not pay for reading all keys once more, or nothing is far.
+  // For fewer queries, reading all keys once more takes longer; for shorter texts no key is
+  // far.
   constexpr std::int64_t fewest = 64, shortest = 1024;
   const auto* slope = std::get_if<SlopeBias>(problem.position.bias);
   if (!slope || problem.queries < fewest || problem.keys < shortest ||
@@ -78,7 +81,7 @@ void FindReach(internal::TypedProblem<A>& problem) {
         k[static_cast<std::size_t>(b * problem.key_heads + head / problem.group())];
     const double product =
         std::abs(problem.softmax.scale) * q[static_cast<std::size_t>(n)] * of_keys;
-    // One more, and a hundredth of the products, for rounding.
+    // Plus one, and a hundredth of the products, as a margin for rounding.
     const double least = (1 - static_cast<double>(LeastExponent<A>())) * ln_of_2;
     const double reach =
         (least + 2.01 * product) / slope->slopes[static_cast<std::size_t>(head)];

@@ -1,5 +1,6 @@
-// Relative vectors in a tile: banded products of its rows with the vectors that its distances
-// meet, spread over the keys; and back. Tiles are of one head.
+// Relative vectors in a tile: products of its rows with the vectors of the distances that
+// occur, spread over the keys, and the backward pass. A tile has one head. "The vector of (i,
+// j)" is the vector of the distance between query i and key j.
 #if defined(GNOMON_ATTENTION_RELATIVE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GNOMON_ATTENTION_RELATIVE_INL_H_
 #undef GNOMON_ATTENTION_RELATIVE_INL_H_
@@ -24,7 +25,7 @@ using internal::part_products;
 using internal::RelativeTable;
 using internal::TypedProblem;
 
-// Adds what every query of the head has added.
+// Adds the shift of the head to a query.
 template <typename A>
 HWY_INLINE void ShiftRow(const TypedProblem<A>& problem, std::int64_t head, A* HWY_RESTRICT x) {
   if (problem.relative.shift.empty()) return;
@@ -32,11 +33,11 @@ HWY_INLINE void ShiftRow(const TypedProblem<A>& problem, std::int64_t head, A* H
   for (std::int64_t i = 0; i < problem.size; ++i) x[i] += shift[i];
 }
 
-// What each six rows of a tile see at most.
+// The visible columns of each block of six rows of a tile.
 using SeenColumns = Columns[tile_rows / block_rows];
 
-// The most vectors of a table that `keys` keys of a tile meet, from a multiple of 16 on, and a
-// vector to spare. Positions of one's own may be far apart.
+// The greatest number of vectors of a table that a tile of `keys` keys uses, counted from a
+// multiple of 16, and one more vector. Given positions may be far apart.
 template <typename A>
 std::int64_t MostMet(const AttentionProblem& problem, const RelativeTable<A>& table,
                      std::int64_t keys) {
@@ -45,7 +46,7 @@ std::int64_t MostMet(const AttentionProblem& problem, const RelativeTable<A>& ta
   return row_stride(std::min(all, padded(tile_rows + keys + 16)) + 16);
 }
 
-// Room for the relative part of a tile.
+// Buffers for the relative part of a tile.
 template <typename A>
 struct RelativeRoom {
   A *rows = nullptr, *product = nullptr, *columns = nullptr;
@@ -60,16 +61,16 @@ struct RelativeRoom {
     for (const RelativeTable<A>& table : problem.relative.queries)
       most = std::max(most, Panel<A>() * MostMet(problem, table, Panel<A>()));
     product = carve.take(most);
-    columns = carve.take((tile_rows + 1) * tile_keys);  // of int32, no larger than an A
+    columns = carve.take((tile_rows + 1) * tile_keys);  // of int32, which is no larger than A
   }
 };
 
-// The vectors [begin, begin + count) of a table, and which of them the keys of a tile's rows
-// meet: of query i and key j vector begin + of_query(i)[j].
+// The vectors [begin, begin + count) of a table that a tile uses. The vector of (i, j) has the
+// index begin + of_query(i)[j].
 struct Met {
-  enum class Way { one = 1, run, any };  // along a row: all the same, one by one, or as may be
+  enum class Step { one = 1, run, any };  // indices of a row: all equal, consecutive, or any
   std::int64_t begin = 0, count = 0;
-  Way way = Way::any;
+  Step way = Step::any;
   const std::int32_t* columns = nullptr;
   std::ptrdiff_t step = 0;
 
@@ -103,7 +104,7 @@ Met FindMet(const TypedProblem<A>& problem, const RelativeTable<A>& table, const
       run = run && columns[n] == columns[0] + n;
     }
     std::fill(columns + count, columns + tile.queries + padded(tile.keys), columns[count - 1]);
-    met.way = least == most ? Met::Way::one : run ? Met::Way::run : Met::Way::any;
+    met.way = least == most ? Met::Step::one : run ? Met::Step::run : Met::Step::any;
     met.columns = columns + tile.queries - 1;
     met.step = -1;
     return met;
@@ -129,7 +130,7 @@ Met FindMet(const TypedProblem<A>& problem, const RelativeTable<A>& table, const
   return met;
 }
 
-// c [rows, columns] = a [rows, depth] b, in sums of few enough products.
+// Computes c [rows, columns] = a [rows, depth] b, in sums of at most part_products products.
 template <typename A>
 void MultiplyDeep(Product<A> p, std::int64_t depth, std::int64_t rows, std::int64_t columns) {
   for (std::int64_t l = 0; l < depth; l += part_products) {
@@ -154,13 +155,13 @@ HWY_INLINE hn::Vec<hn::RebindToSigned<D>> LoadIndices(D d, const std::int32_t* f
   }
 }
 
-// What is seen of the panel from column `base` on.
+// Returns the visible columns within the panel that starts at column `base`.
 template <typename A>
 Columns InPanel(const Columns& seen, std::int64_t base) {
   return {std::max(seen.begin, base), std::min(seen.end, base + Panel<A>())};
 }
 
-// rows[i][j] += products[i][the vector that i and j meet].
+// rows[i][j] += products[i][vector of (i, j)].
 template <typename A>
 void SpreadByRow(const Tile& tile, const SeenColumns& columns, const Met& met,
                  const A* HWY_RESTRICT products, std::ptrdiff_t stride, A* HWY_RESTRICT rows) {
@@ -174,8 +175,8 @@ void SpreadByRow(const Tile& tile, const SeenColumns& columns, const Met& met,
     const auto one = hn::Set(d, from[at[0]]);
     const A* const run = from + at[0];
     for (std::int64_t j = seen.begin; j < seen.end; j += lanes) {
-      const auto value = met.way == Met::Way::one ? one
-                         : met.way == Met::Way::run
+      const auto value = met.way == Met::Step::one ? one
+                         : met.way == Met::Step::run
                              ? hn::LoadU(d, run + j)
                              : hn::GatherIndex(d, from, LoadIndices(d, at + j));
       hn::Store(hn::Add(hn::Load(d, to + j), value), d, to + j);
@@ -183,7 +184,7 @@ void SpreadByRow(const Tile& tile, const SeenColumns& columns, const Met& met,
   }
 }
 
-// sums[i][the vector that i and j meet] += rows[i][j], whose columns past the keys are 0.
+// sums[i][vector of (i, j)] += rows[i][j]. Columns of rows past the keys are 0.
 template <typename A>
 void CollectByRow(const Tile& tile, const SeenColumns& columns, const Met& met,
                   const A* HWY_RESTRICT rows, A* HWY_RESTRICT sums, std::ptrdiff_t stride) {
@@ -195,7 +196,7 @@ void CollectByRow(const Tile& tile, const SeenColumns& columns, const Met& met,
     const std::int32_t* HWY_RESTRICT at = met.of_query(i);
     const A* HWY_RESTRICT from = rows + i * tile_keys;
     A* HWY_RESTRICT to = sums + i * stride;
-    if (met.way == Met::Way::any) {
+    if (met.way == Met::Step::any) {
       for (std::int64_t j = seen.begin; j < std::min(seen.end, tile.keys); ++j)
         to[at[j]] += from[j];
       continue;
@@ -204,17 +205,17 @@ void CollectByRow(const Tile& tile, const SeenColumns& columns, const Met& met,
     for (std::int64_t j = seen.begin; j < seen.end; j += lanes) {
       const auto value = hn::Load(d, from + j);
       A* place = to + at[0] + j;
-      if (met.way == Met::Way::run)
+      if (met.way == Met::Step::run)
         hn::StoreU(hn::Add(hn::LoadU(d, place), value), d, place);
       else
         sum = hn::Add(sum, value);
     }
-    if (met.way == Met::Way::one) to[at[0]] += hn::GetLane(hn::SumOfLanes(d, sum));
+    if (met.way == Met::Step::one) to[at[0]] += hn::GetLane(hn::SumOfLanes(d, sum));
   }
 }
 
-// The same where keys meet vectors: products [count, Panel] of the keys from column `base` of
-// the rows on.
+// rows[i][base + j] += products[vector of (i, j)][j], with products [count, Panel] of the keys
+// of the panel that starts at column `base`.
 template <typename A>
 void SpreadByKey(const Tile& part, const SeenColumns& columns, const Met& met,
                  const A* HWY_RESTRICT products, std::int64_t base, A* HWY_RESTRICT rows) {
@@ -232,8 +233,8 @@ void SpreadByKey(const Tile& part, const SeenColumns& columns, const Met& met,
       A* to = rows + i * tile_keys + base + j;
       const auto index = hn::Add(hn::ShiftLeft<bits>(LoadIndices(d, at + j)),
                                  hn::Iota(signed_d, static_cast<Index>(j)));
-      const auto value =
-          met.way == Met::Way::one ? hn::Load(d, one + j) : hn::GatherIndex(d, products, index);
+      const auto value = met.way == Met::Step::one ? hn::Load(d, one + j)
+                                                   : hn::GatherIndex(d, products, index);
       hn::Store(hn::Add(hn::Load(d, to), value), d, to);
     }
   }
@@ -252,7 +253,8 @@ void CollectByKey(const Tile& part, const SeenColumns& columns, const Met& met,
   }
 }
 
-// body(keys of the tile, their first column) for panels of keys: a panel meets few vectors.
+// Calls body(tile of the panel, its first column) for each panel of keys. A panel uses fewer
+// vectors than the tile.
 template <typename A, typename Body>
 void ForPanels(const Tile& tile, const Body& body) {
   for (std::int64_t base = 0; base < tile.keys; base += Panel<A>()) {
@@ -263,8 +265,8 @@ void ForPanels(const Tile& tile, const Body& body) {
   }
 }
 
-// rows [queries, tile_keys] += a_i . the vector that i and j meet, for each table of `tables`.
-// a: packed rows of the tables' size.
+// rows [queries, tile_keys] += a_i . vector of (i, j), for each table of `tables`. a: packed
+// rows of the tables' size.
 template <typename A>
 void AddMetByQueries(const TypedProblem<A>& problem,
                      const std::vector<RelativeTable<A>>& tables, const Tile& tile,
@@ -278,13 +280,13 @@ void AddMetByQueries(const TypedProblem<A>& problem,
     product.b_row = row_stride(table.vectors());
     product.c = room.product, product.c_row = stride;
     MultiplyDeep(product, table.size(), tile.queries, padded(met.count));
-    for (std::int64_t i = 0; i < tile.queries; ++i)  // the last vector may be read past its end
+    for (std::int64_t i = 0; i < tile.queries; ++i)  // SpreadByRow may read past the end
       std::fill_n(room.product + i * stride + padded(met.count), 16, A(0));
     SpreadByRow(tile, columns, met, room.product, stride, room.rows);
   }
 }
 
-// rows [queries, tile_keys] += k_j . the vector that i and j meet.
+// rows [queries, tile_keys] += k_j . vector of (i, j).
 template <typename A>
 void AddMetByKeys(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
                   const A* key_panels, const RelativeRoom<A>& room) {
@@ -301,8 +303,8 @@ void AddMetByKeys(const TypedProblem<A>& problem, const Tile& tile, const SeenCo
     });
 }
 
-// given[i], the bias of row i in units of ln 2 or null for none, becomes all that is added to
-// the products of the tile: gates times the bias, and the relative vectors' part.
+// given[i] is the bias of row i in units of ln 2, if `biased`. It is replaced by the sum of all
+// terms that are added to the products of the tile: gate times bias, and the relative terms.
 template <typename A>
 void AddRelative(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
                  const A* q, const A* key_panels, bool biased, const RelativeRoom<A>& room,
@@ -325,8 +327,8 @@ void AddRelative(const TypedProblem<A>& problem, const Tile& tile, const SeenCol
   AddMetByKeys(problem, tile, columns, key_panels, room);
 }
 
-// What the vectors met by weights add to the gradient of each weight: given[i] is row i of
-// out_grad_i . the vector that i and j meet. False where there are none.
+// Computes the terms of the relative vectors of values in the gradient of the weights:
+// given[i][j] = out_grad_i . vector of (i, j). Returns false if there are none.
 template <typename A>
 bool MeetValues(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
                 const A* out_grad, const RelativeRoom<A>& room, const A** given) {
@@ -341,7 +343,8 @@ bool MeetValues(const TypedProblem<A>& problem, const Tile& tile, const SeenColu
   return true;
 }
 
-// The vectors met by the weights of a tile: out [queries, row_stride(Dv)] += weights.
+// Adds the relative vectors of values, times the weights of a tile, to out [queries,
+// row_stride(Dv)].
 template <typename A>
 void AddMetByWeights(const TypedProblem<A>& problem, const Tile& tile,
                      const SeenColumns& columns, const A* weights, const RelativeRoom<A>& room,
@@ -360,8 +363,9 @@ void AddMetByWeights(const TypedProblem<A>& problem, const Tile& tile,
   }
 }
 
-// to[i] += sum over j of what is collected [i, j] times the vectors met; and the other way
-// round for the sums of the vectors.
+// Backward pass of tables that are multiplied by rows a (queries, or weights). a_sum[i] += sum
+// over j of grad[i, j] times the vector of (i, j). vector_sums[vector of (i, j)] += grad[i, j]
+// a[i]. Either sum may be null.
 template <typename A>
 void MetByRowBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
                       const Tile& tile, const SeenColumns& columns, const A* grad,
@@ -386,7 +390,8 @@ void MetByRowBackward(const TypedProblem<A>& problem, const RelativeTable<A>& ta
   }
 }
 
-// keys: packed rows of the tile's keys; key_sums, vector_sums likewise.
+// Backward pass of tables that are multiplied by keys. keys: packed rows of the tile's keys;
+// key_sums and vector_sums have the same row stride.
 template <typename A>
 void MetByKeysBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
                        const Tile& tile, const SeenColumns& columns, const A* grad,

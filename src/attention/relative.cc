@@ -8,18 +8,18 @@ template <typename A>
 RelativeTable<A>::RelativeTable(const RelativeVectors& from, double factor)
     : from_(&from),
       vectors_(from.vectors()),
-      size_(from.size),
-      turned_(from.rows.front() > from.rows.back()),
+      size_(from.head_dim),
+      rotated_(from.rows.front() > from.rows.back()),
       row_of_(from.rows),
       rows_(from.heads * vectors_ * row_stride(size_)),
       columns_(from.heads * size_ * row_stride(vectors_)) {
-  if (turned_)
+  if (rotated_)
     for (std::int32_t& row : row_of_) row = static_cast<std::int32_t>(vectors_ - 1) - row;
   for (int64_t h = 0; h < from.heads; ++h) {
     A* of_rows = rows_.data() + h * vectors_ * row_stride(size_);
     A* of_columns = columns_.data() + h * size_ * row_stride(vectors_);
     for (int64_t r = 0; r < vectors_; ++r) {
-      const int64_t given = turned_ ? vectors_ - 1 - r : r;
+      const int64_t given = rotated_ ? vectors_ - 1 - r : r;
       const double* vector = from.values.data() + (h * vectors_ + given) * size_;
       for (int64_t d = 0; d < size_; ++d) {
         const A value = static_cast<A>(factor * vector[d]);
@@ -37,7 +37,7 @@ std::vector<double> RelativeTable<A>::total(const A* sums, int64_t count, int64_
   for (int64_t n = 0; n < count; ++n, sums += numbers()) {
     const int64_t head = from_->heads == 1 ? 0 : n / parts % heads;
     for (int64_t r = 0; r < vectors_; ++r) {
-      const int64_t given = turned_ ? vectors_ - 1 - r : r;
+      const int64_t given = rotated_ ? vectors_ - 1 - r : r;
       double* to = result.data() + (head * vectors_ + given) * size_;
       for (int64_t d = 0; d < size_; ++d)
         to[d] += static_cast<double>(sums[r * row_stride(size_) + d]);

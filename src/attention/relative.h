@@ -1,5 +1,5 @@
-// Relative vectors as the kernels read them: prepared once for a call, in memory of the order
-// of the tables; and the sums of their gradients.
+// Relative vectors as the kernels read them, prepared once for each call, in memory
+// proportional to the tables; and the sums of their gradients.
 #pragma once
 
 #include <algorithm>
@@ -11,18 +11,18 @@
 
 namespace gnomon::internal {
 
-// One table, its rows in an order that never falls with the distance, in both directions, with
-// zeros up to the padding.
+// One table. Its vectors are ordered so that the index never decreases with the distance. It is
+// stored by rows and by columns, with zeros up to the padding.
 template <typename A>
 class RelativeTable {
  public:
-  // Every number times `factor`.
+  // Multiplies all elements by `factor`.
   RelativeTable(const RelativeVectors& from, double factor);
 
   std::int64_t vectors() const { return vectors_; }  // R
   std::int64_t size() const { return size_; }
   bool by_coordinates() const { return !from_->coordinates.empty(); }
-  // Where a position stands along the table's axis; of positions that have no place 0.
+  // Returns the coordinate of a position along the table's axis; 0 for a position without one.
   std::int64_t place(std::int64_t id) const {
     const auto& places = from_->coordinates;
     if (places.empty()) return id;
@@ -30,11 +30,12 @@ class RelativeTable {
                ? places[static_cast<std::size_t>(id)]
                : 0;
   }
-  // The row of a distance; beyond an end that end's, since nothing visible stands there.
+  // Returns the row of a distance. Distances outside the table are clamped, because no score at
+  // such a distance is visible.
   std::int32_t row(std::int64_t distance) const {
     const std::int64_t last = static_cast<std::int64_t>(row_of_.size()) - 1;
     return row_of_[static_cast<std::size_t>(
-        std::clamp<std::int64_t>(distance - from_->first, 0, last))];
+        std::clamp<std::int64_t>(distance - from_->min_distance, 0, last))];
   }
   const A* rows(std::int64_t head) const {  // [R, row_stride(size)]
     return rows_.data() + (from_->heads == 1 ? 0 : head) * vectors_ * row_stride(size_);
@@ -42,23 +43,23 @@ class RelativeTable {
   const A* columns(std::int64_t head) const {  // [size, row_stride(R)]
     return columns_.data() + (from_->heads == 1 ? 0 : head) * size_ * row_stride(vectors_);
   }
-  // Numbers of one head's gradient.
+  // Returns the number of elements of the gradient of one head.
   std::int64_t numbers() const { return vectors_ * row_stride(size_); }
-  // sums [count, numbers()], of heads in turn, each of `parts`, added in order, times `factor`,
-  // in the form's own shape [heads, R, size].
+  // Adds sums [count, numbers()] in order, over `parts` and over all entries of a head, times
+  // `factor`. The result has the shape of the form, [heads, R, size].
   std::vector<double> total(const A* sums, std::int64_t count, std::int64_t parts,
                             std::int64_t heads, double factor) const;
 
  private:
   const RelativeVectors* from_;
   std::int64_t vectors_, size_;
-  bool turned_;  // whether rows run the other way round than given
+  bool rotated_;  // whether the order of rows is reversed
   std::vector<std::int32_t> row_of_;
   Numbers<A> rows_, columns_;
 };
 
-// All tables of a form. Those met by keys bring the factor of the scores along, as packed
-// queries do.
+// All tables of a form. Tables that are multiplied by keys include the factor of the scores, as
+// packed queries do.
 template <typename A>
 struct PreparedRelative {
   std::vector<RelativeTable<A>> keys, queries, values;
@@ -69,8 +70,8 @@ struct PreparedRelative {
   bool empty() const { return keys.empty() && queries.empty() && values.empty(); }
 };
 
-// Sums of the gradient of each table of one part, [B, H, parts, R, row_stride(size)], zero at
-// first.
+// Sums of the gradient of each table of one kind, [B, H, parts, R, row_stride(size)], initially
+// zero.
 template <typename A>
 struct RelativeSums {
   std::vector<Numbers<A>> of_table;

@@ -1,5 +1,5 @@
-// The scores of one tile, from products to what softmax sees: scale, cap, bias, and who sees
-// whom. All in units of ln 2.
+// The scores of one tile, computed from products: scale, cap, bias and mask. All scores are in
+// units of ln 2.
 #if defined(GNOMON_ATTENTION_SCORES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GNOMON_ATTENTION_SCORES_INL_H_
 #undef GNOMON_ATTENTION_SCORES_INL_H_
@@ -33,7 +33,7 @@ inline Columns SeenOfTile(const AttentionProblem& problem, const Tile& tile, std
   return {begin, std::clamp<std::int64_t>(range.end - tile.key, begin, tile.keys)};
 }
 
-// Whether every query of the tile sees every key of it, sequences aside.
+// Whether every query of the tile sees every key of it, without regard to sequences.
 inline bool SeesAll(const AttentionProblem& problem, const Tile& tile) {
   return visible_keys(problem, tile.query + tile.queries - 1).begin <= tile.key &&
          visible_keys(problem, tile.query).end >= tile.key + tile.keys;
@@ -57,7 +57,7 @@ void FindColumns(const AttentionProblem& problem, const Tile& tile, SeenColumns&
   }
 }
 
-// body(first row, rows, columns) for rows that have the same columns, together.
+// Calls body(first row, rows, columns) for groups of rows that have the same columns.
 template <typename Body>
 HWY_INLINE void ForBlocks(const Tile& tile, const SeenColumns& columns, const Body& body) {
   for (std::int64_t row = 0; row < tile.rows();) {
@@ -71,7 +71,7 @@ HWY_INLINE void ForBlocks(const Tile& tile, const SeenColumns& columns, const Bo
   }
 }
 
-// scores [rows, tile_keys] = a [rows, size] b + given, b in panels.
+// scores [rows, tile_keys] = a [rows, size] b + given, with b in panels.
 template <typename A>
 void MultiplyPanels(const Tile& tile, const SeenColumns& columns, std::int64_t size, const A* a,
                     const A* panels, const A* const* given, A* scores) {
@@ -88,8 +88,8 @@ void MultiplyPanels(const Tile& tile, const SeenColumns& columns, std::int64_t s
       product.b = panels + (begin - base), product.b_row = panel;
       product.c = scores + row * tile_keys + begin, product.c_row = tile_keys;
       product.given = given ? given + row : nullptr, product.given_at = begin;
-      // Sums over more than 64 products are made in parts: the rounding of long sums then stays
-      // below the bound in attention.h.
+      // Sums over more than 64 products are computed in parts, to keep the rounding error of
+      // long sums below the bound in attention.h.
       for (std::int64_t l = 0; l < size; l += part_products) {
         product.depth = std::min(part_products, size - l);
         if (l)
@@ -122,8 +122,8 @@ void MultiplyWeights(const Tile& tile, const SeenColumns& columns, std::int64_t 
     });
 }
 
-// Caps the products, x = 2 s / (cap ln 2) to cap tanh(s / cap) / ln 2, and adds the bias. Where
-// `slope` is not null it gets the derivative of the capped score, 1 - tanh^2.
+// Applies the cap to products, x = 2 s / (cap ln 2) to cap tanh(s / cap) / ln 2, and adds the
+// bias. If `slope` is not null, stores the derivative of the capped score, 1 - tanh^2, there.
 template <typename A>
 void CapScores(const Tile& tile, const SeenColumns& columns, double cap, const A* const* given,
                A* HWY_RESTRICT scores, A* HWY_RESTRICT slope) {
@@ -143,7 +143,7 @@ void CapScores(const Tile& tile, const SeenColumns& columns, double cap, const A
   }
 }
 
-// -infinity where a query does not see a key.
+// Writes -infinity for keys that a query does not see.
 template <typename A>
 void HideScores(const AttentionProblem& problem, const Tile& tile, const SeenColumns& columns,
                 A* HWY_RESTRICT scores) {
@@ -169,8 +169,8 @@ void HideScores(const AttentionProblem& problem, const Tile& tile, const SeenCol
   }
 }
 
-// What queries are multiplied with, so that their products with keys come in units of ln 2, or
-// as the cap wants them.
+// Returns the factor of packed queries. With it, products with keys are in units of ln 2, or
+// have the scale that CapScores expects.
 inline double QueryFactor(const AttentionProblem& problem) {
   const auto& softmax = problem.softmax;
   return softmax.scale * log2_of_e * (softmax.cap ? 2 / *softmax.cap : 1);
@@ -190,7 +190,7 @@ void AddGiven(const Tile& tile, const SeenColumns& columns, const A* const* give
   }
 }
 
-// Products of a tile to scores.
+// Converts the products of a tile to scores.
 template <typename A>
 void FinishScores(const internal::TypedProblem<A>& problem, const Tile& tile,
                   const SeenColumns& columns, A* bias_room, A* scores) {
@@ -203,7 +203,7 @@ void FinishScores(const internal::TypedProblem<A>& problem, const Tile& tile,
   HideScores(problem, tile, columns, scores);
 }
 
-// Room for what is added to the products of a tile.
+// Buffers for the terms that are added to the products of a tile.
 template <typename A>
 struct AddedRoom {
   A* bias;
@@ -213,7 +213,8 @@ struct AddedRoom {
       : bias(carve.take(bias_room)), relative(problem, carve) {}
 };
 
-// The scores of a tile. q: packed rows, times QueryFactor. slope: as CapScores, where capped.
+// Computes the scores of a tile. q: packed rows, times QueryFactor. slope: as in CapScores, if
+// there is a cap.
 template <typename A>
 void MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
                 const SeenColumns& columns, const A* q, const A* key_panels,

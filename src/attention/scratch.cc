@@ -8,7 +8,7 @@
 namespace gnomon::internal {
 namespace {
 
-// Blocks kept between calls, since fresh pages cost more than a short call does.
+// Blocks are kept between calls, because fresh pages cost more than a short call.
 constexpr std::size_t most_kept = std::size_t{8} << 20;  // bytes of a block
 
 std::mutex mutex;
@@ -44,13 +44,13 @@ void give_back(Block block) noexcept {
   try {
     const std::lock_guard lock(mutex);
     auto& blocks = kept();
-    // As many as threads work at once; of more, the smallest goes.
+    // Keep as many blocks as there are threads. If there are more, free the smallest.
     blocks.push_back(std::move(block));
     if (blocks.size() > static_cast<std::size_t>(threads()))
       blocks.erase(
           std::min_element(blocks.begin(), blocks.end(),
                            [](const Block& a, const Block& b) { return a.bytes < b.bytes; }));
-  } catch (const std::bad_alloc&) {  // then it is freed
+  } catch (const std::bad_alloc&) {  // the block is freed
   }
 }
 

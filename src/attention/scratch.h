@@ -1,5 +1,5 @@
-// Working memory of the kernels: allocated before the threads start, so that want of memory
-// throws where it can be caught, and lent to one piece of work at a time.
+// Working memory of the kernels. It is allocated before the threads start, so that
+// std::bad_alloc reaches the caller, and lent to one piece of work at a time.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +16,11 @@ namespace gnomon::internal {
 
 // Rows are padded to whole vectors of the widest instruction set: 16 floats.
 constexpr std::int64_t padded(std::int64_t count) { return (count + 15) / 16 * 16; }
-// Between packed rows: an odd number of such vectors, so that rows one below the other do not
-// fall into the same few sets of a cache.
+// Stride of packed rows: an odd number of such vectors, so that consecutive rows map to
+// different sets of a cache.
 constexpr std::int64_t row_stride(std::int64_t count) { return (padded(count) / 16 | 1) * 16; }
 
-// How many of `pieces` pieces, in grains, are worked on at the same time.
+// Returns how many of `pieces` pieces, in grains, run at the same time.
 inline std::int64_t at_once(std::int64_t pieces, std::int64_t grain) {
   return std::min<std::int64_t>((pieces - 1) / grain + 1, threads());
 }
@@ -34,14 +34,14 @@ struct Block {
   std::size_t bytes = 0;
 };
 
-// From the blocks that earlier calls gave back, or new. Throws std::bad_alloc.
+// Returns a block that an earlier call gave back, or a new one. Throws std::bad_alloc.
 Block borrow(std::size_t bytes);
 void give_back(Block block) noexcept;
 
 template <typename A>
 class ScratchPool {
  public:
-  // `blocks` blocks of `elements` numbers each.
+  // Allocates `blocks` blocks of `elements` elements each.
   ScratchPool(std::int64_t blocks, std::int64_t elements) {
     blocks_.reserve(static_cast<std::size_t>(blocks));
     free_.reserve(static_cast<std::size_t>(blocks));
@@ -55,11 +55,11 @@ class ScratchPool {
   }
   ScratchPool(const ScratchPool&) = delete;
   ScratchPool& operator=(const ScratchPool&) = delete;
-  // The block of a piece that keeps it.
+  // Returns the block with index `piece`, for a piece that keeps its block.
   A* at(std::int64_t piece) const noexcept {
     return static_cast<A*>(blocks_[static_cast<std::size_t>(piece)].data.get());
   }
-  // A block that is free, and back again.
+  // take() returns a free block, give() makes it free again.
   A* take() noexcept {
     const std::lock_guard lock(mutex_);
     A* block = free_.back();
@@ -68,7 +68,7 @@ class ScratchPool {
   }
   void give(A* block) noexcept {
     const std::lock_guard lock(mutex_);
-    free_.push_back(block);  // has room: `block` came from here
+    free_.push_back(block);  // never allocates: `block` came from free_
   }
 
  private:
@@ -77,7 +77,7 @@ class ScratchPool {
   std::mutex mutex_;
 };
 
-// Zeros at first, for as long as it lives.
+// An array that is initially zero.
 template <typename A>
 class Numbers {
  public:
@@ -96,11 +96,11 @@ class Numbers {
   Block block_;
 };
 
-// Cuts one block into parts, each beginning at a whole vector.
+// Divides one block into parts that begin at whole vectors.
 template <typename A>
 class Carve {
  public:
-  // Without a block it only counts.
+  // Without a block it only counts elements.
   explicit Carve(A* block = nullptr) : block_(block) {}
   A* take(std::int64_t count) {
     A* part = block_ ? block_ + used_ : nullptr;

@@ -13,54 +13,55 @@ namespace {
 
 using std::int64_t;
 
-std::size_t elements(const SegmentMemoryShape& shape, int64_t capacity, int64_t head_size) {
+std::size_t elements(const SegmentMemoryShape& shape, int64_t capacity, int64_t head_dim) {
   int64_t product = shape.batch;
-  for (const int64_t extent : {capacity, shape.heads, head_size})
+  for (const int64_t extent : {capacity, shape.heads, head_dim})
     if (__builtin_mul_overflow(product, extent, &product) ||
         product > std::numeric_limits<int64_t>::max() / 8)
-      refuse("segment_memory", "batch x rows x heads x size must fit memory", extent);
+      refuse("segment_memory", "batch x rows x heads x head_dim must fit in memory", extent);
   return static_cast<std::size_t>(product);
 }
 
 int64_t capacity(const SegmentMemoryShape& shape) { return 2 * shape.memory + shape.segment; }
 
 template <typename T>
-View<T, 4> rows(std::vector<T>& store, const SegmentMemoryShape& shape, int64_t head_size) {
-  return {store.data(), {shape.batch, capacity(shape), shape.heads, head_size}};
+View<T, 4> rows(std::vector<T>& store, const SegmentMemoryShape& shape, int64_t head_dim) {
+  return {store.data(), {shape.batch, capacity(shape), shape.heads, head_dim}};
 }
 
 void check(const SegmentMemoryShape& shape) {
   const std::pair<const char*, int64_t> extents[] = {{"batch", shape.batch},
                                                      {"segment", shape.segment},
                                                      {"heads", shape.heads},
-                                                     {"key_size", shape.key_size},
-                                                     {"value_size", shape.value_size}};
+                                                     {"head_dim", shape.head_dim},
+                                                     {"value_dim", shape.value_dim}};
   for (const auto& [what, extent] : extents)
     if (extent < 1) refuse("segment_memory", std::string(what) + " must be at least 1", extent);
   if (shape.memory < 0) refuse("segment_memory", "memory must not be negative", shape.memory);
   constexpr int64_t most = std::numeric_limits<int64_t>::max() / 4;
   for (const int64_t extent : {shape.memory, shape.segment})
     if (extent > most)
-      refuse("segment_memory", "batch x rows x heads x size must fit memory", extent);
+      refuse("segment_memory", "batch x rows x heads x head_dim must fit in memory", extent);
 }
 
 }  // namespace
 
 template <typename T>
 SegmentMemory<T>::SegmentMemory(const SegmentMemoryShape& shape,
-                                std::optional<RotarySchedule> schedule)
-    : shape_(shape), schedule_(std::move(schedule)) {
+                                std::optional<RotaryFrequencies> frequencies)
+    : shape_(shape), frequencies_(std::move(frequencies)) {
   check(shape);
-  if (schedule_) {
-    RotaryTable(*schedule_, consecutive(0));  // its bounds
-    if (shape.key_size - schedule_->dim() < schedule_->first)
+  if (frequencies_) {
+    RotaryTable(*frequencies_, consecutive(0));  // checks the frequencies
+    if (shape.head_dim - frequencies_->rotary_dim() < frequencies_->head_offset)
       refuse("segment_memory",
-             "key_size must be at least first + dim = " + std::to_string(schedule_->first) +
-                 " + " + std::to_string(schedule_->dim()),
-             shape.key_size);
+             "head_dim must be at least head_offset + rotary_dim = " +
+                 std::to_string(frequencies_->head_offset) + " + " +
+                 std::to_string(frequencies_->rotary_dim()),
+             shape.head_dim);
   }
-  keys_.resize(elements(shape, capacity(shape), shape.key_size));
-  values_.resize(elements(shape, capacity(shape), shape.value_size));
+  keys_.resize(elements(shape, capacity(shape), shape.head_dim));
+  values_.resize(elements(shape, capacity(shape), shape.value_dim));
 }
 
 template <typename T>
@@ -72,9 +73,8 @@ template <typename T>
 Segment<T> SegmentMemory<T>::append(View<const T, 4> k, View<const T, 4> v,
                                     const RotaryTable* table) {
   const int64_t count = k.extent(1);
-  const std::array<std::ptrdiff_t, 4> of_k{shape_.batch, count, shape_.heads, shape_.key_size};
-  const std::array<std::ptrdiff_t, 4> of_v{shape_.batch, count, shape_.heads,
-                                           shape_.value_size};
+  const std::array<std::ptrdiff_t, 4> of_k{shape_.batch, count, shape_.heads, shape_.head_dim};
+  const std::array<std::ptrdiff_t, 4> of_v{shape_.batch, count, shape_.heads, shape_.value_dim};
   if (k.extents() != of_k)
     refuse("segment_memory", "k must be " + shape_text(of_k), shape_text(k.extents()));
   if (v.extents() != of_v)
@@ -84,22 +84,22 @@ Segment<T> SegmentMemory<T>::append(View<const T, 4> k, View<const T, 4> v,
            "a segment must have at most " + std::to_string(shape_.segment) + " tokens", count);
   if (count > std::numeric_limits<int64_t>::max() - next_)
     refuse("segment_memory", "positions must fit 64 bits", next_);
-  if (table && !schedule_)
-    refuse("segment_memory", "keys of a memory without a schedule must not be turned",
+  if (table && !frequencies_)
+    refuse("segment_memory", "a memory without frequencies cannot take a rotary table",
            "a table");
   std::optional<RotaryTable> made;
-  if (schedule_ && !table) table = &made.emplace(*schedule_, consecutive(count, next_));
+  if (frequencies_ && !table) table = &made.emplace(*frequencies_, consecutive(count, next_));
   if (table) {
-    if (const std::string text = difference(table->schedule(), *schedule_); !text.empty())
-      refuse("segment_memory", "keys must be turned with the memory's schedule", text);
+    if (const std::string text = difference(table->frequencies(), *frequencies_); !text.empty())
+      refuse("segment_memory", "keys must be rotated with the frequencies of the memory", text);
     if (table->tokens() != count || (table->batch() != 1 && table->batch() != shape_.batch))
       refuse("segment_memory",
              "the table must be of 1 or " + std::to_string(shape_.batch) + " rows of " +
                  std::to_string(count) + " tokens",
              std::to_string(table->batch()) + " of " + std::to_string(table->tokens()));
   }
-  const View<T, 4> key_rows = rows(keys_, shape_, shape_.key_size);
-  const View<T, 4> value_rows = rows(values_, shape_, shape_.value_size);
+  const View<T, 4> key_rows = rows(keys_, shape_, shape_.head_dim);
+  const View<T, 4> value_rows = rows(values_, shape_, shape_.value_dim);
   if (const int64_t keep = kept(); tokens_ + count > capacity(shape_)) {
     for (const View<T, 4>& all : {key_rows, value_rows})
       for (int64_t b = 0; b < shape_.batch; ++b) {

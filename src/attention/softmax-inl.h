@@ -1,4 +1,4 @@
-// Weights of scores in units of ln 2: exp2, and the soft cap.
+// Softmax weights of scores in units of ln 2: exp2, and the soft cap.
 #if defined(GNOMON_ATTENTION_SOFTMAX_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GNOMON_ATTENTION_SOFTMAX_INL_H_
 #undef GNOMON_ATTENTION_SOFTMAX_INL_H_
@@ -16,18 +16,18 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Scores are kept in units of ln 2, so that a weight is 2^(score - greatest).
+// Scores are in units of ln 2, so that a weight is 2^(score - greatest score).
 constexpr double log2_of_e = 1.4426950408889634074, ln_of_2 = 0.69314718055994530942;
 
-// Weights below 2^-100 (double: 2^-960) of the greatest are 0: denormals, and products that
-// become denormal, would slow everything fourfold.
+// Weights below 2^-100 (double: 2^-960) of the greatest weight are 0, because denormals, and
+// products that become denormal, would slow the products fourfold.
 template <typename A>
 constexpr A LeastExponent() {
   return sizeof(A) == 4 ? A(-100) : A(-960);
 }
 
-// 2^x = 2^n (1 + r series), n the integer nearest to x, for |x| < 2^21. n is in the lowest bits
-// of `shifted`.
+// 2^x = 2^n (1 + r series), with n the integer nearest to x, for |x| < 2^21. n is in the lowest
+// bits of `shifted`.
 template <class V>
 struct PowerParts {
   V shifted, r, series;
@@ -40,8 +40,8 @@ HWY_INLINE PowerParts<V> PowerOfTwo(Tag tag, V x) {
   const auto shifter = hn::Set(tag, single ? A(0x1.8p23) : A(0x1.8p52));
   const V shifted = hn::Add(x, shifter);
   const V r = hn::Sub(x, hn::Sub(shifted, shifter));
-  // Float: least greatest relative error with constant 1, within 1.1e-7. Double: Taylor's
-  // series of exp(r ln 2), cut off below 5e-18.
+  // Float: coefficients of least greatest relative error with constant 1, within 1.1e-7.
+  // Double: the Taylor series of exp(r ln 2), whose next term is below 5e-18.
   constexpr double coefficients[2][13] = {
       {0x1.62e42fefa39efp-1, 0x1.ebfbdff82c58fp-3, 0x1.c6b08d704a0c0p-5, 0x1.3b2ab6fba4e77p-7,
        0x1.5d87fe78a6731p-10, 0x1.430912f86c787p-13, 0x1.ffcbfc588b0c7p-17,
@@ -64,8 +64,8 @@ HWY_INLINE V TimesPower(Tag tag, V x, V shifted) {  // x 2^n
       tag, hn::Add(hn::BitCast(bits, x), hn::ShiftLeft<mantissa>(hn::BitCast(bits, shifted))));
 }
 
-// 2^x for x <= 0 (a little above is fine): within 2 ulp; exactly 1 at 0; 0 below
-// LeastExponent(). NaN stays NaN.
+// Computes 2^x for x <= 0 (or slightly above) within 2 ulp. The result is exactly 1 at x = 0,
+// and 0 below LeastExponent(). NaN stays NaN.
 template <class Tag, class V>
 HWY_INLINE V WeightOfScore(Tag tag, V x) {
   using A = hn::TFromD<Tag>;
@@ -75,11 +75,12 @@ HWY_INLINE V WeightOfScore(Tag tag, V x) {
   return hn::IfThenZeroElse(hn::Lt(x, hn::Set(tag, LeastExponent<A>())), power);
 }
 
-// tanh(y) of x = 2 y / ln 2, to a few ulp: (2^x - 1) / (2^x + 1), without cancellation.
+// Computes tanh(y) for x = 2 y / ln 2 to a few ulp, as (2^x - 1) / (2^x + 1) without
+// cancellation.
 template <class Tag, class V>
 HWY_INLINE V TanhOfDoubled(Tag tag, V x) {
   using A = hn::TFromD<Tag>;
-  const A most = sizeof(A) == 4 ? A(30) : A(60);  // beyond, tanh is 1 to the last bit
+  const A most = sizeof(A) == 4 ? A(30) : A(60);  // beyond it, tanh rounds to 1
   const V within = hn::Min(hn::Max(x, hn::Set(tag, -most)), hn::Set(tag, most));
   const PowerParts<V> parts = PowerOfTwo(tag, hn::IfThenElse(hn::IsNaN(x), x, within));
   const V one = hn::Set(tag, A(1)), power = TimesPower(tag, one, parts.shifted);

@@ -1,4 +1,4 @@
-// Tiles of scores: which queries and keys, and whether they see each other.
+// Tiles of scores: their queries and keys, their visibility, and how a call is divided.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace gnomon::internal {
 
-// Query rows [query, query + queries) of the heads [head, head + heads) by key rows
-// [key, key + keys). Its row r is query r / heads of head r % heads.
+// Query rows [query, query + queries) of heads [head, head + heads), by key rows [key, key +
+// keys). Row r of a tile is query r / heads of head r % heads.
 struct Tile {
   std::int64_t batch = 0, head = 0, heads = 1, query = 0, queries = 0, key = 0, keys = 0;
   std::int64_t part = 0;  // of the backward pass
@@ -19,15 +19,16 @@ struct Tile {
   std::int64_t rows() const { return queries * heads; }
 };
 
-// Tiles of keys lie at multiples of `tile_keys` whatever the queries, so a row's bits do not
-// depend on the queries beside it.
+// Tiles start at key rows that are multiples of `tile_keys`, for all queries, so the bits of a
+// row do not depend on the other queries.
 constexpr std::int64_t tile_rows = 48, tile_keys = 256;
-// Keys whose softmax is made on its own and merged afterwards.
+// The number of keys whose softmax is computed separately and then merged.
 constexpr std::int64_t part_keys = 2048;
-// Products in one sum of floats.
+// The number of products in one sum of floats.
 constexpr std::int64_t part_products = 64;
 
-// Whether the sequences of a tile can meet, and whether all are the same one.
+// Whether queries and keys of a tile have common sequences, and whether all are in one
+// sequence.
 enum class Meeting { never = 1, some, all };
 
 inline Meeting meeting_of(const AttentionProblem& problem, const Tile& tile) {
@@ -57,7 +58,7 @@ inline Meeting meeting_of(const AttentionProblem& problem, const Tile& tile) {
              : Meeting::some;
 }
 
-// Whether some head of the tile reaches some key of it from some query.
+// Whether the reach of some head contains some key of the tile for some query.
 inline bool within_reach(const AttentionProblem& problem, const Tile& tile) {
   if (problem.reach.empty()) return true;
   const auto* of_head = problem.reach.data() + tile.batch * problem.heads + tile.head;
@@ -67,8 +68,8 @@ inline bool within_reach(const AttentionProblem& problem, const Tile& tile) {
          tile.key <= first + tile.queries - 1 + reach;
 }
 
-// The tile without the keys at its end that no query of it sees; keys 0 where nothing is left
-// to do.
+// Returns the tile without the keys at its end that no query sees; keys is 0 if no key is
+// visible.
 inline Tile trimmed(const AttentionProblem& problem, Tile tile) {
   const std::int64_t begin = visible_keys(problem, tile.query).begin;
   const std::int64_t end = visible_keys(problem, tile.query + tile.queries - 1).end;
@@ -79,13 +80,13 @@ inline Tile trimmed(const AttentionProblem& problem, Tile tile) {
   return tile;
 }
 
-// The queries [query, query + queries) of all heads that share a key head, so that each tile of
-// keys is packed once for all of them.
+// The queries [query, query + queries) of all heads that share a key head. Each tile of keys is
+// packed once for all of them.
 struct ForwardPiece {
   std::int64_t batch, key_head, query, queries;
 };
 
-// How a forward pass is cut into pieces. Results do not depend on it.
+// The division of a forward pass into pieces. Results do not depend on it.
 struct ForwardPlan {
   std::int64_t queries;  // of a piece
   std::int64_t chunks;   // pieces of one key head
@@ -93,9 +94,9 @@ struct ForwardPlan {
   std::int64_t parts;  // of the keys
 
   explicit ForwardPlan(const AttentionProblem& problem) {
-    // Rows whose queries and outputs stay in a second-level cache, and are many enough that
-    // packing the keys for them is one part in a hundred.
-    const std::int64_t size = std::max(problem.size, problem.value_size);
+    // Enough rows that packing the keys takes about 1 % of the time, but few enough that their
+    // queries and outputs stay in the L2 cache.
+    const std::int64_t size = std::max(problem.size, problem.value_dim);
     std::int64_t rows = std::clamp<std::int64_t>(131072 / size, 96, 2048);
     const std::int64_t pairs = problem.batch * problem.key_heads;
     const auto of = [&](std::int64_t count) {
@@ -104,17 +105,17 @@ struct ForwardPlan {
     const auto chunks_of = [&](std::int64_t count) {
       return (problem.queries - 1) / of(count) + 1;
     };
-    // Enough pieces that threads end together.
+    // Enough pieces that all threads end at about the same time.
     while (rows > 2 * tile_rows && pairs * chunks_of(rows) < 4 * threads()) rows /= 2;
     queries = of(rows), chunks = chunks_of(rows), pieces = pairs * chunks;
-    // Multiplications in one piece; 200'000 are worth a thread.
+    // Multiplications in one piece. A thread should have at least 200'000.
     const std::int64_t work =
-        1 + queries * problem.group() * problem.keys * (problem.size + problem.value_size);
+        1 + queries * problem.group() * problem.keys * (problem.size + problem.value_dim);
     grain = std::max<std::int64_t>(1, 200'000 / work);
     parts = (problem.keys + part_keys - 1) / part_keys;
   }
 
-  // Piece n: all heads of the last queries first, since they see the most keys.
+  // Returns piece n: the last queries of all heads come first, because they see the most keys.
   ForwardPiece piece(const AttentionProblem& problem, std::int64_t n) const {
     const std::int64_t pairs = problem.batch * problem.key_heads, pair = n % pairs;
     const std::int64_t query = (chunks - 1 - n / pairs) * queries;
@@ -123,24 +124,24 @@ struct ForwardPlan {
   }
 };
 
-// Keys of a tile where products are made straight from a cache, and the rows of a key head for
-// which that is worth it.
+// The number of keys in a tile that is read directly from a cache, and the greatest number of
+// rows of a key head for direct reading.
 constexpr std::int64_t direct_keys = 64, direct_rows = 8;
 constexpr std::int64_t in_fours(std::int64_t rows) { return (rows + 3) / 4 * 4; }
 
-// Whether keys and values need nothing done to them, and serve few enough rows.
+// Whether keys and values can be read without packing, and have few enough query rows.
 inline bool reads_directly(const AttentionProblem& problem) {
   if (problem.queries * problem.group() > direct_rows) return false;
   if (problem.position.key_rotary || problem.relative_vectors() || problem.gated())
     return false;
-  if (problem.size % 16 || problem.value_size % 16) return false;
+  if (problem.size % 16 || problem.value_dim % 16) return false;
   const Positions* keys = problem.position.keys;
   return !keys || std::find(keys->sequences.begin(), keys->sequences.end(),
                             Positions::padding) == keys->sequences.end();
 }
 
-// How such a call is cut: parts of the keys, and heads that lie side by side together while
-// threads have enough to do. Results do not depend on it.
+// The division of a direct call: parts of the keys, and groups of adjacent heads if there is
+// enough work for all threads. Results do not depend on it.
 struct DirectPlan {
   struct Piece {
     std::int64_t batch, part, first, heads;  // of key heads
@@ -157,7 +158,7 @@ struct DirectPlan {
     pieces = units * chunks;
     const std::int64_t work = 1 + problem.queries * problem.group() * heads *
                                       std::min(problem.keys, part_keys) *
-                                      (problem.size + problem.value_size);
+                                      (problem.size + problem.value_dim);
     grain = std::max<std::int64_t>(1, 200'000 / work);
   }
   Piece piece(const AttentionProblem& problem, std::int64_t n) const {
@@ -167,19 +168,20 @@ struct DirectPlan {
   }
 };
 
-// How a backward pass is cut: the queries of a key head into parts, whose sums over queries are
-// made apart and added in order. It fits shapes, not threads, since results depend on it.
+// The division of a backward pass: the queries of a key head are divided into parts, whose sums
+// are computed separately and added in order. It depends on shapes only, not on threads,
+// because the results depend on it.
 struct BackwardPlan {
-  std::int64_t queries;  // of all heads of a group, at a time
+  std::int64_t queries;  // processed at a time, for all heads of a group
   std::int64_t parts;    // piece n belongs to part n % parts
   std::int64_t grain;
 
   explicit BackwardPlan(const AttentionProblem& problem) {
-    const std::int64_t size = problem.size + problem.value_size;
+    const std::int64_t size = problem.size + problem.value_dim;
     const std::int64_t rows = std::clamp<std::int64_t>(65536 / size, 2 * tile_rows, 512);
     queries = std::max(rows / problem.group() / tile_rows * tile_rows, tile_rows);
     queries = std::min(queries, std::max<std::int64_t>(problem.queries, 1));
-    // 16 pieces of work, where their sums take less than 32 MB.
+    // 16 pieces of work, or fewer if their sums exceed 32 MB.
     const std::int64_t pairs = std::max<std::int64_t>(problem.batch * problem.key_heads, 1);
     const std::int64_t room = 8'000'000 / (pairs * (problem.keys + 1) * size);
     const std::int64_t chunks = problem.queries / queries + 1;

@@ -32,8 +32,8 @@ std::vector<double> slopes(const Alibi& alibi) {
   if (alibi.rounding != AlibiRounding::none && alibi.rounding != AlibiRounding::bfloat16)
     refuse("alibi", "rounding must be none or bfloat16", static_cast<int>(alibi.rounding));
 
-  // c: the power of two at or below H. Its heads come first; the others take every other slope
-  // of 2c heads.
+  // c is the largest power of two not above H. The first c heads use the slopes of c heads; the
+  // others use every other slope of 2c heads.
   const auto c = static_cast<int64_t>(std::bit_floor(static_cast<std::uint64_t>(alibi.heads)));
   const int64_t local = alibi.local_heads ? alibi.local_heads : rest;
   std::vector<double> slopes(static_cast<std::size_t>(local));
@@ -50,7 +50,8 @@ namespace {
 
 void refuse_rounded(const Alibi& alibi) {
   if (alibi.rounding != AlibiRounding::none)
-    refuse("alibi", "a rounded bias has no slope: rounding must be none", "bfloat16");
+    refuse("alibi", "rounding must be none for a slope or a strip (use key_biases)",
+           "bfloat16");
 }
 
 double rounded(double x) {
@@ -75,10 +76,11 @@ std::vector<float> key_biases(const Alibi& alibi, std::span<const int64_t> posit
   return values;
 }
 
-StripBias strip(const Alibi& alibi, int64_t first, int64_t count) {
+StripBias lower(const Alibi& alibi, int64_t first, int64_t count) {
   if (count < 0) refuse("alibi", "count of distances must not be negative", count);
   const std::vector<double> slope = lower(alibi).slopes;
-  StripBias strip{.heads = static_cast<int64_t>(slope.size()), .first = first, .values = {}};
+  StripBias strip{
+      .heads = static_cast<int64_t>(slope.size()), .min_distance = first, .values = {}};
   strip.values.reserve(slope.size() * static_cast<std::size_t>(count));
   internal::advise_huge_pages(strip.values.data(), strip.values.capacity() * sizeof(double));
   constexpr int64_t block = 512;

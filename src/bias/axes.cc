@@ -1,4 +1,4 @@
-// Tiles of a sum of axes.
+// Tiles of an AxesBias, a sum of strips.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -10,7 +10,7 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t block = 256;  // keys that are looked up at once
+constexpr int64_t block = 256;  // keys per block of look-ups
 constexpr int64_t nowhere = std::numeric_limits<int64_t>::min();
 
 int64_t place(const AxisStrip& axis, int64_t id) {
@@ -20,8 +20,9 @@ int64_t place(const AxisStrip& axis, int64_t id) {
              : nowhere;
 }
 
-// Each query with each block of keys: begin, body for each axis, end. The column of key j is
-// places[j] - origin, as unsigned numbers: one that the strip does not have is at least N.
+// Visits each query with each block of keys: calls begin, then body for each axis, then end.
+// The column of key j is places[j] - origin in unsigned arithmetic. A column outside the strip
+// is at least N.
 template <typename Begin, typename Body, typename End>
 void for_axes(const AxesBias& form, Ids query_ids, Ids key_ids, const Begin& begin,
               const Body& body, const End& end) {
@@ -38,8 +39,8 @@ void for_axes(const AxesBias& form, Ids query_ids, Ids key_ids, const Begin& beg
       for (std::size_t a = 0; a < form.axes.size(); ++a) {
         const int64_t own = place(form.axes[a], query_ids[static_cast<std::size_t>(i)]);
         if (own == nowhere) continue;
-        const auto origin =
-            static_cast<std::uint64_t>(own) + static_cast<std::uint64_t>(form.axes[a].first);
+        const auto origin = static_cast<std::uint64_t>(own) +
+                            static_cast<std::uint64_t>(form.axes[a].min_distance);
         body(i, from, count, a, places[a], origin);
       }
       end(i, from, count);
@@ -74,7 +75,7 @@ void fill(const AxesBias& form, const PreparedAxes<A>& prepared, int64_t head, I
 template <typename A>
 void add_gradient(const AxesBias& form, const PreparedAxes<A>&, int64_t, Ids query_ids,
                   Ids key_ids, const A* grad, std::ptrdiff_t stride, double* sums) {
-  int64_t before[most_axes] = {};  // numbers of the axes before
+  int64_t before[most_axes] = {};  // columns of the preceding axes
   for (std::size_t a = 1; a < form.axes.size(); ++a)
     before[a] = before[a - 1] + form.distances(a - 1);
   const auto nothing = [](int64_t, int64_t, int64_t) {};

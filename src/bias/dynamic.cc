@@ -77,7 +77,7 @@ std::vector<double> inputs_of(const DynamicBias& dynamic, int64_t first, int64_t
 
 }  // namespace
 
-StripBias strip(const DynamicBias& dynamic, std::span<const DynamicLayer<const float>> layers,
+StripBias lower(const DynamicBias& dynamic, std::span<const DynamicLayer<const float>> layers,
                 int64_t first, int64_t count) {
   check_shapes(dynamic, layers);
   StripBias strip = internal::empty_strip("dynamic", dynamic.heads, first, count);
@@ -90,7 +90,7 @@ StripBias strip(const DynamicBias& dynamic, std::span<const DynamicLayer<const f
   return strip;
 }
 
-void strip_backward(const DynamicBias& dynamic,
+void lower_backward(const DynamicBias& dynamic,
                     std::span<const DynamicLayer<const float>> layers,
                     std::span<const double> strip_grad, int64_t first, int64_t count,
                     std::span<const DynamicLayer<float>> grads) {

@@ -59,10 +59,10 @@ void check_values(const FireParameters<const float>& parameters) {
       refuse("fire", std::string(name) + " must be finite and not 0", double{value});
 }
 
-// Where the input of each unit changes its sign, and the pieces between.
+// The x at which the input of each unit changes its sign, and the pieces between them.
 struct Pieces {
   const FireParameters<const float>& parameters;
-  std::vector<double> turns;  // [U]; of a unit that does not turn, not a number
+  std::vector<double> turns;  // [U]; NaN if w1[u] is 0
   std::vector<double> knots;  // [P]
 
   Pieces(const Fire& fire, const FireParameters<const float>& of) : parameters(of), knots{0} {
@@ -73,7 +73,7 @@ struct Pieces {
     std::sort(knots.begin(), knots.end());
     knots.erase(std::unique(knots.begin(), knots.end()), knots.end());
   }
-  // Whether unit u gives anything within piece p.
+  // Returns whether the input of unit u is positive inside piece p.
   bool active(int64_t u, std::size_t p) const {
     const float slope = parameters.w1(u);
     if (slope == 0) return parameters.b1(u) > 0;
@@ -86,18 +86,19 @@ void add(float& to, double value) { to = static_cast<float>(double{to} + value);
 
 }  // namespace
 
-ProgressiveBias lower(const Fire& fire, const FireParameters<const float>& parameters) {
+PiecewiseLogBias lower(const Fire& fire, const FireParameters<const float>& parameters) {
   check_shapes(fire, parameters);
   check_values(parameters);
   const Pieces pieces(fire, parameters);
   const std::size_t count = pieces.knots.size();
-  ProgressiveBias bias{.heads = fire.heads,
-                       .c = std::abs(double{parameters.c(0)}),
-                       .threshold = std::abs(double{parameters.multiplier(0)}) * fire.threshold,
-                       .epsilon = fire.epsilon,
-                       .knots = pieces.knots,
-                       .offsets = {},
-                       .slopes = {}};
+  PiecewiseLogBias bias{
+      .heads = fire.heads,
+      .c = std::abs(double{parameters.c(0)}),
+      .threshold = std::abs(double{parameters.multiplier(0)}) * fire.threshold,
+      .epsilon = fire.epsilon,
+      .knots = pieces.knots,
+      .offsets = {},
+      .slopes = {}};
   for (int64_t h = 0; h < fire.heads; ++h)
     for (std::size_t p = 0; p < count; ++p) {
       double offset = parameters.b2(h), slope = 0;
@@ -121,7 +122,7 @@ void lower_backward(const Fire& fire, const FireParameters<const float>& paramet
   const std::size_t count = pieces.knots.size(), width = 2 * count + 2;
   if (bias_grad.size() != static_cast<std::size_t>(fire.heads) * width)
     refuse("fire",
-           "the bias's gradient must have heads x (2 pieces + 2) numbers, " +
+           "the gradient of the bias must have heads x (2 pieces + 2) values, " +
                std::to_string(static_cast<std::size_t>(fire.heads) * width),
            static_cast<int64_t>(bias_grad.size()));
   std::vector<double> w1(static_cast<std::size_t>(fire.hidden)), b1(w1.size());
@@ -131,7 +132,7 @@ void lower_backward(const Fire& fire, const FireParameters<const float>& paramet
     double b2 = 0;
     for (std::size_t p = 0; p < count; ++p) b2 += of_head[p];
     for (int64_t u = 0; u < fire.hidden; ++u) {
-      double offset = 0, slope = 0;  // of the pieces where the unit counts
+      double offset = 0, slope = 0;  // sums over the pieces in which the unit is active
       for (std::size_t p = 0; p < count; ++p)
         if (pieces.active(u, p)) offset += of_head[p], slope += of_head[count + p];
       const double weight = parameters.w2(h, u);

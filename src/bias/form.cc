@@ -17,9 +17,9 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t grain = 16;  // queries in a piece of work, at least
+constexpr int64_t grain = 16;  // least number of queries in a piece of work
 
-// Refuses what a form cannot give for queries at offset + [0, Q) and keys at [0, K).
+// Throws unless the form has a bias for queries at offset + [0, Q) and keys at [0, K).
 template <typename T>
 void check(const BiasForm& form, int64_t offset, View<T, 3> matrix) {
   const int64_t of_form = heads(form), queries = matrix.extent(1), keys = matrix.extent(2);
@@ -35,34 +35,35 @@ void check(const BiasForm& form, int64_t offset, View<T, 3> matrix) {
     const int64_t last = first + distances - 1;
     if (nearest < first || furthest > last)
       refuse("bias",
-             "the strip must reach distances " + std::to_string(nearest) + " to " +
+             "the strip must cover distances " + std::to_string(nearest) + " to " +
                  std::to_string(furthest),
              std::to_string(first) + " to " + std::to_string(last));
   };
-  std::visit(internal::Overloaded{
-                 [](const NoBias&) {}, [](const SlopeBias&) {}, [](const GridBias&) {},
-                 [](const ProgressiveBias&) {},
-                 [&](const StripBias& strip) { check_reach(strip.first, strip.distances()); },
-                 [&](const AxesBias& axes) {
-                   for (std::size_t a = 0; a < axes.axes.size(); ++a)
-                     if (axes.axes[a].coordinates.empty())
-                       check_reach(axes.axes[a].first, axes.distances(a));
-                 },
-                 [&](const DenseBias& dense) {
-                   if (dense.values.extent(0) < 1 || dense.values.extent(2) != queries ||
-                       dense.values.extent(3) != keys)
-                     refuse("bias",
-                            "the dense bias must be [B, H, " + std::to_string(queries) + ", " +
-                                std::to_string(keys) + "]",
-                            shape_text(dense.values.extents()));
-                 }},
-             form);
+  std::visit(
+      internal::Overloaded{
+          [](const NoBias&) {}, [](const SlopeBias&) {}, [](const GridBias&) {},
+          [](const PiecewiseLogBias&) {},
+          [&](const StripBias& strip) { check_reach(strip.min_distance, strip.distances()); },
+          [&](const AxesBias& axes) {
+            for (std::size_t a = 0; a < axes.axes.size(); ++a)
+              if (axes.axes[a].coordinates.empty())
+                check_reach(axes.axes[a].min_distance, axes.distances(a));
+          },
+          [&](const DenseBias& dense) {
+            if (dense.values.extent(0) < 1 || dense.values.extent(2) != queries ||
+                dense.values.extent(3) != keys)
+              refuse("bias",
+                     "the dense bias must be [B, H, " + std::to_string(queries) + ", " +
+                         std::to_string(keys) + "]",
+                     shape_text(dense.values.extents()));
+          }},
+      form);
 }
 
-constexpr int64_t most_rows = 64, most_columns = 2048;  // of a block, its strip on the stack
+constexpr int64_t most_rows = 64, most_columns = 2048;  // of a block; its strip is on the stack
 constexpr int64_t block_elements = 1 << 15;
 
-// Blocks of rows of one head: body(h, q, rows, k, columns).
+// Visits blocks of rows of one head: body(h, q, rows, k, columns).
 template <typename T, typename Body>
 void for_blocks(View<T, 3> matrix, const Body& body) {
   const int64_t queries = matrix.extent(1), keys = matrix.extent(2);
@@ -70,7 +71,7 @@ void for_blocks(View<T, 3> matrix, const Body& body) {
   const int64_t rows =
       std::min(queries, std::clamp<int64_t>(block_elements / keys, grain, most_rows));
   const int64_t blocks = (queries - 1) / rows + 1;
-  // Of a few queries, heads go together.
+  // With few queries, a piece of work has several heads.
   const int64_t together = std::max<int64_t>(1, grain / rows);
   parallel_for(matrix.extent(0) * blocks, together, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -81,8 +82,9 @@ void for_blocks(View<T, 3> matrix, const Body& body) {
   });
 }
 
-// Biases of distance alone: rows are windows of one strip. make(h, distance, count, to): the
-// strip from a distance on. row(values, count, to, stride) where `to` is a row of the matrix.
+// For biases that depend only on the distance: each row of a block is a window of one strip.
+// make(h, distance, count, to) writes the strip from a distance on. row(values, count, to,
+// stride) applies it to a row `to` of the matrix.
 template <typename T, typename Value, typename Make, typename Row>
 void for_windows(int64_t offset, View<T, 3> matrix, const Make& make, const Row& row) {
   for_blocks(matrix, [&](int64_t h, int64_t q, int64_t rows, int64_t k, int64_t columns) {
@@ -94,8 +96,8 @@ void for_windows(int64_t offset, View<T, 3> matrix, const Make& make, const Row&
   });
 }
 
-// values(h, distance, count, room): the numbers from a distance on, in `room` or where they
-// are.
+// values(h, distance, count, room) returns the values from a distance on, either computed into
+// `room` or as a pointer into the form.
 auto values_of(const SlopeBias& slope) {
   return [&slope](int64_t h, int64_t distance, int64_t count, double* room) -> const double* {
     const double factor = -slope.slopes[static_cast<std::size_t>(h)];
@@ -107,11 +109,12 @@ auto values_of(const SlopeBias& slope) {
 }
 auto values_of(const StripBias& strip) {
   return [&strip](int64_t h, int64_t distance, int64_t, double*) -> const double* {
-    return strip.values.data() + h * strip.distances() + distance - strip.first;
+    return strip.values.data() + h * strip.distances() + distance - strip.min_distance;
   };
 }
 
-// The ways in which a form is applied: numbers by distance, tiles, a given matrix, nothing.
+// Dispatches on how a form is applied: by distance, by tiles, from a given matrix, or not at
+// all.
 template <typename None, typename Distance, typename Tiles, typename Given>
 void visit_ways(const BiasForm& form, const None& none, const Distance& by_distance,
                 const Tiles& by_tiles, const Given& given) {
@@ -120,12 +123,13 @@ void visit_ways(const BiasForm& form, const None& none, const Distance& by_dista
                                   [&](const StripBias& one) { by_distance(one); },
                                   [&](const DenseBias& one) { given(one); },
                                   [&](const GridBias& one) { by_tiles(one); },
-                                  [&](const ProgressiveBias& one) { by_tiles(one); },
+                                  [&](const PiecewiseLogBias& one) { by_tiles(one); },
                                   [&](const AxesBias& one) { by_tiles(one); }},
              form);
 }
 
-// Biases that are made in tiles: row(values, count, to, stride) for each row of a block.
+// For biases that are computed in tiles: row(values, count, to, stride) for each row of a
+// block.
 template <typename Form, typename T, typename Row>
 void fill_tiles(const Form& form, int64_t offset, View<T, 3> matrix, const Row& row) {
   const auto prepared = internal::prepare<double>(form, {offset, offset + matrix.extent(1) - 1},
@@ -143,8 +147,8 @@ void fill_tiles(const Form& form, int64_t offset, View<T, 3> matrix, const Row& 
   });
 }
 
-// A matrix that is given: whole(values, count, to) for rows without strides, and
-// write(element, value) for each element of others.
+// For a given matrix: whole(values, count, to) for contiguous rows, and write(element, value)
+// for each element of other rows.
 template <typename T, typename Whole, typename Write>
 void for_given(const DenseBias& given, View<T, 3> matrix, const Whole& whole,
                const Write& write) {
@@ -161,7 +165,7 @@ void for_given(const DenseBias& given, View<T, 3> matrix, const Whole& whole,
   });
 }
 
-// In double, a row of scores at a time.
+// Sums in double, one row of scores at a time.
 template <typename Form>
 void add_tiles_gradient(const Form& form, int64_t offset, View<const float, 3> grad,
                         int64_t width, double* sums) {
@@ -185,7 +189,7 @@ void add_number(const SlopeBias&, int64_t distance, double grad, double* sums) {
   *sums -= grad * std::fabs(static_cast<double>(distance));
 }
 void add_number(const StripBias& strip, int64_t distance, double grad, double* sums) {
-  sums[distance - strip.first] += grad;
+  sums[distance - strip.min_distance] += grad;
 }
 
 template <typename T>
@@ -247,19 +251,19 @@ int64_t heads(const BiasForm& form) noexcept {
           [](const DenseBias& one) -> int64_t { return one.values.extent(1); },
           [](const StripBias& one) { return one.heads; },
           [](const GridBias& one) { return one.heads; },
-          [](const ProgressiveBias& one) { return one.heads; },
+          [](const PiecewiseLogBias& one) { return one.heads; },
           [](const AxesBias& one) { return one.heads; }},
       form);
 }
 
-int64_t numbers(const BiasForm& form) noexcept {
+int64_t gradient_size(const BiasForm& form) noexcept {
   return std::visit(
       internal::Overloaded{[](const NoBias&) -> int64_t { return 0; },
                            [](const DenseBias&) -> int64_t { return 0; },
                            [](const SlopeBias&) -> int64_t { return 1; },
                            [](const StripBias& one) { return one.distances(); },
                            [](const GridBias& one) { return one.offsets(); },
-                           [](const ProgressiveBias& one) { return 2 * one.pieces() + 2; },
+                           [](const PiecewiseLogBias& one) { return 2 * one.pieces() + 2; },
                            [](const AxesBias& one) { return one.distances(); }},
       form);
 }
@@ -293,7 +297,7 @@ void add_bias(const Tensor& scores, const BiasForm& form, int64_t offset) {
         },
         add_strided);
   };
-  // The sum of two floats in double, rounded, is their sum in float.
+  // The sum of two floats, computed in double and rounded, equals their float sum.
   visit_ways(
       form, [] {}, by_distance,
       [&](const auto& one) { fill_tiles(one, offset, to, add_strided); },
@@ -307,7 +311,7 @@ BiasGradient add_bias_backward(const ConstTensor& grad, const BiasForm& form, in
   const auto from = internal::read<float, 3>(named("grad"), grad);
   check(form, offset, from);
   BiasGradient gradient;
-  const int64_t width = numbers(form);
+  const int64_t width = gradient_size(form);
   gradient.values.resize(static_cast<std::size_t>(heads(form) * width));
   const auto by_distance = [&](const auto& one) {
     for (int64_t h = 0; h < from.extent(0); ++h)
@@ -321,7 +325,7 @@ BiasGradient add_bias_backward(const ConstTensor& grad, const BiasForm& form, in
       [&](const auto& one) {
         add_tiles_gradient(one, offset, from, width, gradient.values.data());
       },
-      [](const DenseBias&) {});  // its gradient is grad itself
+      [](const DenseBias&) {});  // its gradient is `grad` itself
   return gradient;
 }
 

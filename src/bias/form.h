@@ -1,11 +1,11 @@
-// The kernels of biases that are written out.
+// Kernels of `dense` and `add_bias`.
 #pragma once
 
 #include <cstdint>
 
 namespace gnomon::internal {
 
-// to[i] = values[i], or to[i] += values[i], in double and rounded once.
+// round_row: to[i] = values[i]. add_row: to[i] += values[i]. Computed in double, rounded once.
 using BiasRow = void (*)(const double* values, std::int64_t count, float* to);
 BiasRow round_row();
 BiasRow add_row();

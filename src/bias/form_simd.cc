@@ -1,4 +1,4 @@
-// Rows of a bias, contiguous.
+// Kernels for contiguous rows of a bias.
 #include <cstdint>
 
 #include "src/bias/form.h"
@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-// The portable DemoteTo makes infinities finite: there the compiler has the loop.
+// The portable DemoteTo makes infinities finite, so its targets use plain loops.
 #if HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR
 void RoundRow(const double* HWY_RESTRICT values, std::int64_t count, float* HWY_RESTRICT to) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(values[i]);

@@ -14,7 +14,7 @@ namespace {
 using std::int32_t;
 using std::int64_t;
 
-constexpr int64_t piece_numbers = 1 << 14;  // worth a thread
+constexpr int64_t piece_numbers = 1 << 14;  // matrix elements in a piece of work
 
 std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
@@ -66,7 +66,7 @@ void check_tables(const Graphormer& spec, const GraphormerTables<T>& tables) {
 
 int64_t lead(const Graphormer& spec) { return spec.token == GraphToken::first ? 1 : 0; }
 
-// Everything but the tables.
+// Checks everything except the tables.
 void check_input(const Graphormer& spec, const GraphormerIndices& indices,
                  const GraphormerInput& input, const std::array<std::ptrdiff_t, 3>& matrix) {
   check(spec);
@@ -87,7 +87,7 @@ void check_input(const Graphormer& spec, const GraphormerIndices& indices,
   if (!spec.edge_rows) return;
   const int64_t listed = input.features.extent(0);
   if (listed && input.features.extent(1) < 1)
-    refuse("graphormer", "features of an edge must be at least 1", input.features.extent(1));
+    refuse("graphormer", "each edge must have at least 1 feature", input.features.extent(1));
   for (int64_t e = 0; e < listed; ++e)
     for (int64_t f = 0; f < input.features.extent(1); ++f)
       if (const int64_t row = input.features(e, f); row < 1 || row >= spec.edge_rows)
@@ -97,12 +97,12 @@ void check_input(const Graphormer& spec, const GraphormerIndices& indices,
   for (const int32_t edge : indices.edges)
     if (edge < -1 || edge >= listed)
       refuse("graphormer",
-             "features must be there for each edge that the graph was made of, " +
+             "features must have a row for each edge of the graph, " +
                  std::to_string(edge + int64_t{1}) + " at least",
              listed);
 }
 
-// The mean of each listed edge's rows, [E, H].
+// Returns the mean of the table rows of each listed edge, [E, H].
 std::vector<double> means(const Graphormer& spec, View<const float, 2> edges,
                           View<const int64_t, 2> features) {
   const int64_t listed = features.extent(0), count = features.extent(1);
@@ -116,7 +116,8 @@ std::vector<double> means(const Graphormer& spec, View<const float, 2> edges,
   return mean;
 }
 
-// Calls body(j, spatial row, edges, arcs that count) for each node j seen from node i.
+// Calls body(j, spatial row, edges, number of arcs that count) for each node j and query node
+// i.
 template <typename Body>
 void for_pairs(const GraphormerIndices& indices, int64_t i, const Body& body) {
   for (int64_t j = 0; j < indices.nodes; ++j) {
@@ -188,7 +189,7 @@ void fill(const Graphormer& graphormer, const GraphormerIndices& indices,
   check_tables(graphormer, tables);
   const int64_t heads = graphormer.heads, hops = graphormer.hops, first = lead(graphormer);
   const int64_t listed = hops ? input.features.extent(0) : 0, tokens = indices.nodes + first;
-  // What an edge gives at each hop, [E, hops, H].
+  // The contribution of each edge at each hop, [E, hops, H].
   std::vector<double> given_by(at(listed * hops * heads));
   if (listed) {
     const std::vector<double> mean = means(graphormer, tables.edges, input.features);
@@ -301,14 +302,14 @@ std::vector<float> graphormer_mask(const Graphormer& graphormer,
   return mask;
 }
 
-StripBias strip(const Graphormer& graphormer, View<const float, 2> spatial, int64_t first,
+StripBias lower(const Graphormer& graphormer, View<const float, 2> spatial, int64_t first,
                 int64_t count) {
   check(graphormer);
   check_spatial(graphormer, spatial.extents());
   return internal::spread(spatial, first, rows_of(graphormer, first, count));
 }
 
-void strip_backward(const Graphormer& graphormer, std::span<const double> strip_grad,
+void lower_backward(const Graphormer& graphormer, std::span<const double> strip_grad,
                     int64_t first, int64_t count, View<float, 2> spatial_grad) {
   check(graphormer);
   check_spatial(graphormer, spatial_grad.extents());

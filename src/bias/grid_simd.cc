@@ -1,4 +1,4 @@
-// Tiles of a grid: runs of its table, which lies from the last offset to the first.
+// Tiles of a grid: runs of its table, which is stored from the last offset to the first.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -19,14 +19,15 @@ namespace HWY_NAMESPACE {
 
 using internal::PreparedGrid;
 
-// Keys whose places rise by one.
+// A run of keys whose places increase by one.
 struct GridRun {
   int64_t begin, count;
   std::int32_t place;
 };
 
-// Each query with each run of keys: body(query's row, its place, run). Queries outside, so that
-// a sum is not touched again before it is stored.
+// Visits each query with each run of keys: body(row of the query, its place, run). The queries
+// are the outer loop, so that a gradient sum is not updated again before its last store
+// completes.
 template <typename A, typename Body>
 HWY_INLINE void ForGridRuns(const PreparedGrid<A>& prepared, Ids query_ids, Ids key_ids,
                             const Body& body) {
@@ -55,7 +56,7 @@ HWY_INLINE void ForGridRuns(const PreparedGrid<A>& prepared, Ids query_ids, Ids 
   }
 }
 
-// The column of a pair that holds a class token; -1 where one is not on the grid.
+// Returns the column of a pair with a class token; -1 if a position is not on the grid.
 template <typename A>
 HWY_INLINE int64_t ClassColumn(const PreparedGrid<A>& prepared, std::int32_t query,
                                std::int32_t key) {
@@ -96,8 +97,9 @@ HWY_INLINE void AddGridGradient(const GridBias&, const PreparedGrid<A>& prepared
       [&](int64_t i, std::int32_t query, const GridRun& run) HWY_ATTR {
         const A* const row = grad + i * stride + run.begin;
         if (query >= 0 && run.place >= 0) {
-          // Column n of the prepared values is offset 2 centre - n of the form: sums
-          // fall where keys rise. What a vector has too much adds zeros below.
+          // Column n of the prepared values is offset 2 centre - n of the form, so sums are
+          // visited in descending order as keys ascend. Excess lanes of a vector add zeros to
+          // lower sums.
           int64_t at = prepared.centre - run.place + query;
           for (int64_t j = 0; j < run.count; j += lanes, at -= lanes) {
             const int64_t low = at - lanes + 1;

@@ -39,11 +39,11 @@ void check_values(const KerpleParameters<const float>& parameters) {
         refuse("kerple", std::string(name) + " must be finite", double{view(h)});
 }
 
-// A parameter within its bounds.
+// A parameter and its upper bound.
 struct Bounded {
   double given, most;
   double value() const { return std::clamp(given, Kerple::least, most); }
-  // What is left of a gradient for what was given.
+  // Returns the gradient of the given parameter from that of the clamped value.
   double passed(double grad) const {
     if (given < Kerple::least && grad > 0) return 0;
     if (given > most && grad < 0) return 0;
@@ -61,7 +61,7 @@ Bounded second_of(const Kerple& kerple, const KerpleParameters<const float>& par
 
 }  // namespace
 
-StripBias strip(const Kerple& kerple, const KerpleParameters<const float>& parameters,
+StripBias lower(const Kerple& kerple, const KerpleParameters<const float>& parameters,
                 int64_t first, int64_t count) {
   check_shapes(kerple, parameters);
   check_values(parameters);
@@ -80,7 +80,7 @@ StripBias strip(const Kerple& kerple, const KerpleParameters<const float>& param
   return strip;
 }
 
-void strip_backward(const Kerple& kerple, const KerpleParameters<const float>& parameters,
+void lower_backward(const Kerple& kerple, const KerpleParameters<const float>& parameters,
                     std::span<const double> strip_grad, int64_t first, int64_t count,
                     const KerpleParameters<float>& grads) {
   check_shapes(kerple, parameters);
@@ -95,7 +95,7 @@ void strip_backward(const Kerple& kerple, const KerpleParameters<const float>& p
       for (int64_t n = 0; n < count; ++n) {
         const double distance = std::fabs(static_cast<double>(first + n));
         const double grad = strip_grad[static_cast<std::size_t>(h * count + n)];
-        if (distance == 0) continue;  // 0 for every r1 and r2
+        if (distance == 0) continue;  // the bias is 0 for all r1 and r2
         if (kerple.kernel == KerpleKernel::power) {
           const double power = std::pow(distance, r2);
           by_first -= grad * power;

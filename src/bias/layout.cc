@@ -12,7 +12,7 @@ namespace {
 
 using std::int64_t;
 
-void check(const LayoutBias& layout, const Page& page) {
+void check(const LayoutBias& layout, const WordBoxes& page) {
   constexpr int64_t most = int64_t{1} << 31;
   if (layout.heads < 1) refuse("layout", "heads must be at least 1", layout.heads);
   if (!std::isfinite(layout.scale)) refuse("layout", "scale must be finite", layout.scale);
@@ -23,10 +23,10 @@ void check(const LayoutBias& layout, const Page& page) {
   for (const auto* axis : {&page.x, &page.y})
     for (const int64_t coordinate : *axis)
       if (coordinate < -most || coordinate > most)
-        refuse("layout", "coordinates must be within 2^31", coordinate);
+        refuse("layout", "coordinates must be at most 2^31 in magnitude", coordinate);
 }
 
-// One of the three: its buckets, and the widest distance it meets.
+// One of the three terms: its buckets and its largest distance.
 struct Axis {
   T5Bias t5;
   int64_t widest;
@@ -35,14 +35,14 @@ struct Axis {
   int64_t count() const { return 2 * widest + 1; }
 };
 
-std::array<Axis, 3> axes_of(const LayoutBias& layout, const Page& page) {
+std::array<Axis, 3> axes_of(const LayoutBias& layout, const WordBoxes& page) {
   check(layout, page);
   const auto buckets = [&](int64_t count, int64_t distance) {
     return T5Bias{layout.heads, T5Direction::bidirectional, count, distance};
   };
   const auto widest = [](const std::vector<int64_t>& of) {
     const auto [least, most] = std::minmax_element(of.begin(), of.end());
-    constexpr int64_t limit = 1 << 20;  // so that a strip of it fits
+    constexpr int64_t limit = 1 << 20;  // so that its strip fits in memory
     if (*most - *least > limit)
       refuse("layout", "a page must be at most 2^20 wide and high", *most - *least);
     return *most - *least;
@@ -62,15 +62,15 @@ std::array<View<T, 2>, 3> tables(const LayoutParameters<T>& parameters) {
 
 LayoutBias layoutlm_v2(int64_t heads) { return {.heads = heads}; }
 
-LayoutBias layoutlm_v3(int64_t heads, int64_t head_size) {
-  if (head_size < 1) refuse("layout", "head_size must be at least 1", head_size);
-  return {.heads = heads, .scale = 1 / std::sqrt(static_cast<double>(head_size))};
+LayoutBias layoutlm_v3(int64_t heads, int64_t head_dim) {
+  if (head_dim < 1) refuse("layout", "head_dim must be at least 1", head_dim);
+  return {.heads = heads, .scale = 1 / std::sqrt(static_cast<double>(head_dim))};
 }
 
-Page page_of_text(int64_t positions, int64_t columns) {
+WordBoxes boxes_of_text(int64_t positions, int64_t columns) {
   if (positions < 0) refuse("layout", "positions must not be negative", positions);
   if (columns < 1) refuse("layout", "columns must be at least 1", columns);
-  Page page;
+  WordBoxes page;
   for (int64_t p = 0; p < positions; ++p) {
     page.x.push_back(p % columns);
     page.y.push_back(p / columns);
@@ -79,21 +79,21 @@ Page page_of_text(int64_t positions, int64_t columns) {
 }
 
 AxesBias lower(const LayoutBias& layout, const LayoutParameters<const float>& parameters,
-               const Page& page) {
+               const WordBoxes& page) {
   const auto axes = axes_of(layout, page);
   const auto from = tables(parameters);
   AxesBias bias{.heads = layout.heads, .axes = {}};
   for (std::size_t a = 0; a < axes.size(); ++a) {
-    StripBias of_axis = strip(axes[a].t5, from[a], axes[a].first(), axes[a].count());
+    StripBias of_axis = lower(axes[a].t5, from[a], axes[a].first(), axes[a].count());
     for (double& value : of_axis.values) value *= layout.scale;
-    bias.axes.push_back({of_axis.first, std::move(of_axis.values), {}});
+    bias.axes.push_back({of_axis.min_distance, std::move(of_axis.values), {}});
   }
   bias.axes[1].coordinates = page.x;
   bias.axes[2].coordinates = page.y;
   return bias;
 }
 
-void lower_backward(const LayoutBias& layout, const Page& page,
+void lower_backward(const LayoutBias& layout, const WordBoxes& page,
                     std::span<const double> bias_grad, const LayoutParameters<float>& grads) {
   const auto axes = axes_of(layout, page);
   const auto to = tables(grads);
@@ -101,7 +101,7 @@ void lower_backward(const LayoutBias& layout, const Page& page,
   for (const Axis& axis : axes) width += axis.count();
   if (static_cast<int64_t>(bias_grad.size()) != layout.heads * width)
     refuse("layout",
-           "the bias's gradient must have heads x distances of all axes, " +
+           "the gradient of the bias must have heads x distances of all axes, " +
                std::to_string(layout.heads * width),
            static_cast<int64_t>(bias_grad.size()));
   for (std::size_t a = 0; a < axes.size(); before += axes[a++].count()) {
@@ -111,7 +111,7 @@ void lower_backward(const LayoutBias& layout, const Page& page,
       for (int64_t n = 0; n < axes[a].count(); ++n)
         of_axis.push_back(layout.scale *
                           bias_grad[static_cast<std::size_t>(h * width + before + n)]);
-    strip_backward(axes[a].t5, of_axis, axes[a].first(), axes[a].count(), to[a]);
+    lower_backward(axes[a].t5, of_axis, axes[a].first(), axes[a].count(), to[a]);
   }
 }
 

@@ -13,9 +13,9 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t runs = 16;            // of inputs, each with its own sums of gradients
-constexpr int64_t together = 64;        // inputs that pass as one matrix, which the cache holds
-constexpr int64_t piece_work = 500000;  // products in a piece: some 20 us
+constexpr int64_t runs = 16;            // runs of inputs, each with its own gradient sums
+constexpr int64_t together = 64;        // inputs per matrix product, which fit the cache
+constexpr int64_t piece_work = 500000;  // products in a piece of work: some 20 us
 
 std::size_t size(int64_t count) { return static_cast<std::size_t>(count); }
 
@@ -32,8 +32,9 @@ View<const double, 2> exchanged(const View<const double, 2>& m) {
 
 enum class Keep { outputs = 1, slopes };
 
-// What some inputs become on their way: values[l] [inputs, in] enters layer l, the last one is
-// the output; slopes[l] are the activation's where what layer l gave became values[l + 1].
+// The intermediate values of a batch of inputs. values[l] [inputs, in] is the input of layer l,
+// and the last element is the output. slopes[l] is the derivative of the activation that
+// computed values[l + 1].
 struct Passage {
   std::vector<std::vector<double>> values, slopes;
 
@@ -107,8 +108,8 @@ std::vector<NetworkLayer> zeros(const Network& network) {
   return layers;
 }
 
-// Adds the share of some inputs; `grad` holds the gradient of the outputs, and room for what
-// follows.
+// Adds the gradient of a batch of inputs to `sums`. `grad` contains the gradient of the outputs
+// and is overwritten.
 void pass_back(const Network& network, const std::vector<RightFactor>& weights,
                const Passage& passage, int64_t count, std::vector<double>& grad,
                std::vector<double>& below, std::vector<NetworkLayer>& sums) {

@@ -1,5 +1,5 @@
-// A small trained network from a few numbers (a distance, an offset) to a number for each head,
-// in double: what the dynamic position bias and Swin v2 share.
+// A small trained network from a few inputs (a distance, an offset) to one value per head, in
+// double. Used by the dynamic position bias and Swin v2.
 #pragma once
 
 #include <cstddef>
@@ -18,19 +18,20 @@ struct NetworkLayer {
   std::vector<double> bias;    // [out]
 };
 
-// The activation stands between layers, not behind the last.
+// The activation is applied between layers, not after the last layer.
 struct Network {
   Activation activation = {};
   std::vector<NetworkLayer> layers;  // at least 1
 };
 
-// inputs [count, in of the first layer] to [count, out of the last].
+// Returns the outputs [count, out of the last layer] for inputs [count, in of the first layer].
 std::vector<double> apply(const Network& network, std::span<const double> inputs,
                           std::int64_t count);
 
-// The gradients of weights and biases, shaped as the network, from those of the outputs [count,
-// out]. Inputs are taken in at most 16 runs whose sums are added in their order: the same bits
-// for any number of threads. relu passes nothing at 0.
+// Returns the gradients of weights and biases, with the shapes of the network, given
+// output_grad [count, out]. Inputs are split into at most 16 runs whose sums are added in
+// order, so the result does not depend on the number of threads. The derivative of relu at 0 is
+// 0.
 std::vector<NetworkLayer> apply_backward(const Network& network, std::span<const double> inputs,
                                          std::int64_t count,
                                          std::span<const double> output_grad);

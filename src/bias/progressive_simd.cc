@@ -1,4 +1,4 @@
-// Tiles of a progressive bias: a row is a few runs of keys, each of one piece.
+// Tiles of a progressive bias: a row is a few runs of keys, each in one piece.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -19,8 +19,8 @@ namespace HWY_NAMESPACE {
 
 using internal::PreparedProgressive;
 
-// The pieces that `count` distances from the first on meet: piece(p, which distance, how many).
-// `hint`: where the row before began.
+// Splits `count` distances, starting at `distance`, into runs of one piece each: piece(p, index
+// of the first distance, number of distances). `hint`: the first piece of the previous row.
 template <typename Piece>
 HWY_INLINE void ForPieces(const std::int32_t* ends, int64_t inner, int64_t distance,
                           int64_t count, int64_t& hint, const Piece& piece) {
@@ -32,15 +32,15 @@ HWY_INLINE void ForPieces(const std::int32_t* ends, int64_t inner, int64_t dista
   int64_t done = 0;
   while (done < count) {
     const int64_t at = distance + done;
-    if (at <= 0)  // towards the query
+    if (at <= 0)  // decreasing distance to the query
       while (p > 0 && ends[p - 1] > -at) --p;
-    else  // and away
+    else  // increasing distance
       while (p < inner && ends[p] <= at) ++p;
     const int64_t begins = p > 0 ? ends[p - 1] : 0;
     int64_t run = count;
     if (at < 0 && begins > 0)
       run = -at - begins + 1;
-    else if (p < inner)  // distances rise, or fall to 0 and rise again
+    else if (p < inner)  // distances increase, or decrease to 0 and increase again
       run = ends[p] - at;
     run = std::min(run, count - done);
     piece(p, done, run);
@@ -48,14 +48,14 @@ HWY_INLINE void ForPieces(const std::int32_t* ends, int64_t inner, int64_t dista
   }
 }
 
-// Most distances of rows that are alike.
+// Largest number of distances in a strip that several queries share.
 constexpr int64_t most_alike = 1024;
 
-// Runs of keys that go on by one, with each query: row(i, first key, keys). Queries below the
-// threshold that go on by one too are one line of numbers by distance, each a window of it:
+// Visits each query with each run of consecutive keys: row(i, first key, keys). Consecutive
+// queries below the threshold share one strip by distance, and each query is a window of it:
 // alike(first query, queries, first key, keys).
 template <typename Alike, typename Row>
-HWY_INLINE void ForProgressiveRuns(const ProgressiveBias& form, Ids query_ids, Ids key_ids,
+HWY_INLINE void ForProgressiveRuns(const PiecewiseLogBias& form, Ids query_ids, Ids key_ids,
                                    const Alike& alike, const Row& row) {
   const auto queries = static_cast<int64_t>(query_ids.size());
   const auto keys = static_cast<int64_t>(key_ids.size());
@@ -82,15 +82,15 @@ HWY_INLINE void ForProgressiveRuns(const ProgressiveBias& form, Ids query_ids, I
   }
 }
 
-// One pair at a time, where there is no table.
+// The values of a single pair, for calls without a prepared table.
 struct Pair {
   int64_t piece;
   double distance, own;  // |i - j|, max(L, i)
   double psi, scale;
 };
-HWY_INLINE Pair PairOf(const ProgressiveBias& form, int64_t query, int64_t key) {
+HWY_INLINE Pair PairOf(const PiecewiseLogBias& form, int64_t query, int64_t key) {
   Pair pair;
-  // Unsigned numbers do not overflow.
+  // Unsigned arithmetic, because a signed difference can overflow.
   const auto apart = query > key
                          ? static_cast<std::uint64_t>(query) - static_cast<std::uint64_t>(key)
                          : static_cast<std::uint64_t>(key) - static_cast<std::uint64_t>(query);
@@ -105,7 +105,7 @@ HWY_INLINE Pair PairOf(const ProgressiveBias& form, int64_t query, int64_t key) 
 }
 
 template <typename Body>
-HWY_INLINE void ForPairs(const ProgressiveBias& form, Ids query_ids, Ids key_ids,
+HWY_INLINE void ForPairs(const PiecewiseLogBias& form, Ids query_ids, Ids key_ids,
                          const Body& body) {
   for (std::size_t i = 0; i < query_ids.size(); ++i)
     for (std::size_t j = 0; j < key_ids.size(); ++j)
@@ -114,7 +114,7 @@ HWY_INLINE void ForPairs(const ProgressiveBias& form, Ids query_ids, Ids key_ids
 }
 
 template <typename A>
-HWY_INLINE void FillProgressive(const ProgressiveBias& form,
+HWY_INLINE void FillProgressive(const PiecewiseLogBias& form,
                                 const PreparedProgressive<A>& prepared, int64_t head,
                                 Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride) {
   const double* const offsets = form.offsets.data() + head * form.pieces();
@@ -128,7 +128,7 @@ HWY_INLINE void FillProgressive(const ProgressiveBias& form,
   const auto keys = static_cast<int64_t>(key_ids.size());
   const int64_t inner = form.pieces() - 1;
   int64_t hint = 0;
-  // line[n] = the bias of a query at distance + n.
+  // line[n] = the bias of the query at key - query = distance + n.
   const auto make = [&](int64_t query, int64_t distance, int64_t count, int64_t room,
                         A* line) HWY_ATTR {
     const int64_t row = query - prepared.least;
@@ -162,13 +162,13 @@ HWY_INLINE void FillProgressive(const ProgressiveBias& form,
 }
 
 template <typename A>
-HWY_INLINE void AddProgressiveGradient(const ProgressiveBias& form,
+HWY_INLINE void AddProgressiveGradient(const PiecewiseLogBias& form,
                                        const PreparedProgressive<A>& prepared, int64_t head,
                                        Ids query_ids, Ids key_ids, const A* grad,
                                        std::ptrdiff_t stride, double* sums) {
   const int64_t pieces = form.pieces();
   const double* const slopes = form.slopes.data() + head * pieces;
-  // With G, X, C the sums of g, g psi and g psi_c along a run.
+  // g, x, c: the sums of grad, grad psi and grad dpsi/dc over a run.
   const auto add = [&](int64_t p, int64_t query, double scale, double pull, double g, double x,
                        double c) {
     sums[p] += g;
@@ -187,7 +187,8 @@ HWY_INLINE void AddProgressiveGradient(const ProgressiveBias& form,
   const auto keys = static_cast<int64_t>(key_ids.size());
   const int64_t inner = pieces - 1;
   int64_t hint = 0;
-  // Of a line of gradients by distance; G is float or double, `room` of it may be read.
+  // Sums a line of gradients by distance. Its type is float or double; `room` elements are
+  // readable.
   const auto sum = [&](auto d, int64_t query, int64_t distance, int64_t count, int64_t room,
                        const auto* line) HWY_ATTR {
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -235,12 +236,12 @@ HWY_INLINE void AddProgressiveGradient(const ProgressiveBias& form,
 }
 
 #define GNOMON_OF_TYPE(A, suffix)                                                              \
-  void FillProgressive##suffix(const ProgressiveBias& form,                                    \
+  void FillProgressive##suffix(const PiecewiseLogBias& form,                                   \
                                const internal::PreparedProgressive<A>& prepared, int64_t head, \
                                Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride) {     \
     FillProgressive(form, prepared, head, query_ids, key_ids, to, stride);                     \
   }                                                                                            \
-  void AddProgressiveGradient##suffix(const ProgressiveBias& form,                             \
+  void AddProgressiveGradient##suffix(const PiecewiseLogBias& form,                            \
                                       const internal::PreparedProgressive<A>& prepared,        \
                                       int64_t head, Ids query_ids, Ids key_ids, const A* grad, \
                                       std::ptrdiff_t stride, double* sums) {                   \
@@ -266,13 +267,13 @@ namespace internal {
 
 #define GNOMON_OF_TYPE(A, suffix)                                                             \
   template <>                                                                                 \
-  void fill(const ProgressiveBias& form, const PreparedProgressive<A>& prepared,              \
+  void fill(const PiecewiseLogBias& form, const PreparedProgressive<A>& prepared,             \
             std::int64_t head, Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride) {    \
     GNOMON_DISPATCH(FillProgressive##suffix)(form, prepared, head, query_ids, key_ids, to,    \
                                              stride);                                         \
   }                                                                                           \
   template <>                                                                                 \
-  void add_gradient(const ProgressiveBias& form, const PreparedProgressive<A>& prepared,      \
+  void add_gradient(const PiecewiseLogBias& form, const PreparedProgressive<A>& prepared,     \
                     std::int64_t head, Ids query_ids, Ids key_ids, const A* grad,             \
                     std::ptrdiff_t stride, double* sums) {                                    \
     GNOMON_DISPATCH(AddProgressiveGradient##suffix)(form, prepared, head, query_ids, key_ids, \

@@ -1,4 +1,4 @@
-// Runs of numbers in rows of a tile, for *_simd.cc files.
+// Runs of consecutive elements in rows of a tile, for *_simd.cc files.
 #if defined(GNOMON_BIAS_RUNS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GNOMON_BIAS_RUNS_INL_H_
 #undef GNOMON_BIAS_RUNS_INL_H_
@@ -13,7 +13,7 @@
 #include "hwy/highway.h"
 #include "src/bias/tile.h"
 
-// Whether a part of a vector is read and written without touching the rest.
+// 1 if the target can read and write part of a vector without touching the rest.
 #undef GNOMON_HAS_MASKS
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 #define GNOMON_HAS_MASKS 1
@@ -32,8 +32,8 @@ using std::int64_t;
 template <typename A>
 using Vectors = hn::ScalableTag<A>;
 
-// to[i] = make(i) for i from 0 to count - 1, and beyond up to a vector where `room` (at least
-// count) allows: what is written there is written again, by the run that follows.
+// to[i] = make(i) for i from 0 to count - 1. If `room` (at least count) allows, the last vector
+// is written whole; the following run overwrites the excess elements.
 template <typename A, typename Make>
 HWY_INLINE void Write(int64_t count, int64_t room, A* HWY_RESTRICT to, const Make& make) {
   const Vectors<A> d;
@@ -53,7 +53,8 @@ HWY_INLINE void Write(int64_t count, int64_t room, A* HWY_RESTRICT to, const Mak
   }
 }
 
-// The first `count` numbers (at most a vector) at `from`, where `room` may be read; then zeros.
+// Loads the first `count` elements (at most a vector) at `from`, then zeros. `room` elements at
+// `from` are readable.
 template <class D, typename A = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> Read(D d, int64_t count, int64_t room, const A* HWY_RESTRICT from) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -71,7 +72,7 @@ HWY_INLINE hn::Vec<D> Read(D d, int64_t count, int64_t room, const A* HWY_RESTRI
 #endif
 }
 
-// A vector at `from`, all of which may be read.
+// Loads a vector at `from`, all of which must be readable.
 template <class D, typename A>
 HWY_INLINE hn::Vec<D> ReadWhole(D d, const A* from) {
   if constexpr (std::is_same_v<hn::TFromD<D>, A>)
@@ -85,7 +86,8 @@ HWY_INLINE double Sum(D d, hn::Vec<D> v) {
   return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, v)));
 }
 
-// The end of the run that begins at `begin`: next(j) says whether j continues j - 1.
+// Returns the end of the run that starts at `begin`. next(j): whether j continues the run of j
+// - 1.
 template <typename Next>
 HWY_INLINE int64_t RunEnd(int64_t begin, int64_t keys, const Next& next) {
   int64_t end = begin + 1;
@@ -93,7 +95,7 @@ HWY_INLINE int64_t RunEnd(int64_t begin, int64_t keys, const Next& next) {
   return end;
 }
 
-// The first numbers at `from` as doubles, then zeros.
+// Loads the first `count` elements at `from` as doubles, then zeros.
 template <class D>
 HWY_INLINE hn::Vec<D> ReadDoubles(D d, int64_t count, int64_t room, const float* from) {
   return hn::PromoteTo(d, Read(hn::Rebind<float, D>(), count, room, from));

@@ -11,12 +11,12 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t grain = 32;  // distances of 64 cosines: some 50 us
+constexpr int64_t grain = 32;  // distances of 64 cosines in a piece of work: some 50 us
 
 void check(const Sandwich& sandwich) {
   if (sandwich.heads < 1) refuse("sandwich", "heads must be at least 1", sandwich.heads);
-  if (sandwich.dim < 2 || sandwich.dim % 2)
-    refuse("sandwich", "dim must be positive and even", sandwich.dim);
+  if (sandwich.width < 2 || sandwich.width % 2)
+    refuse("sandwich", "width must be positive and even", sandwich.width);
   if (!(sandwich.base > 1) || !std::isfinite(sandwich.base))
     refuse("sandwich", "base must be greater than 1 and finite", sandwich.base);
 }
@@ -31,17 +31,17 @@ std::vector<double> compression_ratios(const Sandwich& sandwich) {
   return ratios;
 }
 
-StripBias strip(const Sandwich& sandwich, int64_t first, int64_t count) {
+StripBias lower(const Sandwich& sandwich, int64_t first, int64_t count) {
   const std::vector<double> ratios = compression_ratios(sandwich);
   StripBias strip = internal::empty_strip("sandwich", sandwich.heads, first, count);
   std::vector<double> frequencies;
-  for (int64_t i = 1; i <= sandwich.dim / 2; ++i)
+  for (int64_t i = 1; i <= sandwich.width / 2; ++i)
     frequencies.push_back(std::pow(
-        sandwich.base, -2 * static_cast<double>(i) / static_cast<double>(sandwich.dim)));
+        sandwich.base, -2 * static_cast<double>(i) / static_cast<double>(sandwich.width)));
   parallel_for(count, grain, [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n) {
       const auto distance = static_cast<double>(first + n);
-      double sum = 0;  // of 1 - cos x = 2 sin^2 (x / 2), which is exact near 0
+      double sum = 0;  // of cos x - 1 = -2 sin^2 (x / 2), accurate near 0
       for (const double frequency : frequencies) {
         const double sine = std::sin(distance * frequency / 2);
         sum -= 2 * sine * sine;

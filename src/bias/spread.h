@@ -1,5 +1,5 @@
-// What T5's buckets and the clipped table share: a trained number for each class of distances,
-// spread over a strip of distances, and the way back.
+// Strips with one trained value per class of distances, and their gradient. Used by T5, the
+// clipped bias and Graphormer.
 #pragma once
 
 #include <algorithm>
@@ -16,21 +16,23 @@
 
 namespace gnomon::internal {
 
-// The classes of distances first to first + count - 1 where only those within `inner` of zero
-// need be told apart: `before` of one class, then `inside`, then `after` of one.
+// The classes of `count` distances from `min_distance` on. Only distances up to `inner` in
+// magnitude have individual classes: `before` distances share the first class, then follow the
+// classes `inside`, and `after` distances share the last class.
 struct Classes {
   std::int64_t before = 0, after = 0;
   std::int64_t first_class = 0, last_class = 0;
   std::vector<std::int64_t> inside;
 };
 
-// class_of(distance) is the same for all distances beyond -inner, and for all beyond inner.
+// class_of(distance) must be constant for all distances below -inner, and for all above inner.
 template <typename ClassOf>
 Classes classes_of(std::string_view room, std::int64_t first, std::int64_t count,
                    std::int64_t inner, ClassOf class_of) {
   if (count < 0) refuse(room, "count of distances must not be negative", count);
   Classes classes;
-  // How many of the distances are below a limit; in unsigned numbers, where none overflows.
+  // Returns how many distances are below a limit. Unsigned arithmetic, so that nothing
+  // overflows.
   const auto below = [&](std::int64_t limit) {
     if (first >= limit) return std::int64_t{0};
     const auto gap = static_cast<std::uint64_t>(limit) - static_cast<std::uint64_t>(first);
@@ -45,10 +47,10 @@ Classes classes_of(std::string_view room, std::int64_t first, std::int64_t count
   return classes;
 }
 
-// table: [classes, H]. Runs of one class are filled, not looked up.
+// table: [classes, H]. Runs of one class are filled without look-ups.
 inline StripBias spread(View<const float, 2> table, std::int64_t first,
                         const Classes& classes) {
-  StripBias strip{.heads = table.extent(1), .first = first, .values = {}};
+  StripBias strip{.heads = table.extent(1), .min_distance = first, .values = {}};
   const auto inside = static_cast<std::int64_t>(classes.inside.size());
   const std::int64_t count = classes.before + inside + classes.after;
   strip.values.reserve(static_cast<std::size_t>(strip.heads * count));
@@ -64,8 +66,8 @@ inline StripBias spread(View<const float, 2> table, std::int64_t first,
   return strip;
 }
 
-// Adds strip_grad [H, N] into table_grad [classes, H]; one rounding to float a number. The sum
-// of a class runs in the order of the distances.
+// Adds strip_grad [H, N] to table_grad [classes, H], with one rounding per element. Each class
+// is summed in the order of the distances.
 inline void gather_gradient(std::string_view room, std::span<const double> strip_grad,
                             const Classes& classes, View<float, 2> table_grad) {
   const std::int64_t heads = table_grad.extent(1);
@@ -73,7 +75,7 @@ inline void gather_gradient(std::string_view room, std::span<const double> strip
   const std::int64_t count = classes.before + inside + classes.after;
   if (static_cast<std::int64_t>(strip_grad.size()) != heads * count)
     refuse(room,
-           "the strip's gradient must have heads x distances numbers, " +
+           "the gradient of the strip must have heads x distances values, " +
                std::to_string(heads * count),
            static_cast<std::int64_t>(strip_grad.size()));
   std::vector<double> sums(static_cast<std::size_t>(table_grad.size()));

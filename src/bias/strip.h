@@ -1,4 +1,4 @@
-// What the biases share that compute a number for each distance.
+// Helpers of the biases that compute one value per distance.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace gnomon::internal {
 // Adds in double and rounds once.
 inline void add(float& to, double value) { to = static_cast<float>(double{to} + value); }
 
-// Distances are counted in doubles, exact to 2^53.
+// Distances are converted to double, which is exact up to 2^53.
 inline void check_distances(std::string_view room, std::int64_t first, std::int64_t count) {
   constexpr std::int64_t furthest = std::int64_t{1} << 53;
   if (count < 0) refuse(room, "count of distances must not be negative", count);
   if (first < -furthest || first > furthest - count)
-    refuse(room, "distances must be within 2^53", first);
+    refuse(room, "distances must be at most 2^53 in magnitude", first);
 }
 
 inline StripBias empty_strip(std::string_view room, std::int64_t heads, std::int64_t first,
@@ -33,7 +33,7 @@ inline void check_strip_grad(std::string_view room, std::span<const double> stri
   check_distances(room, first, count);
   if (static_cast<std::int64_t>(strip_grad.size()) != heads * count)
     refuse(room,
-           "the strip's gradient must have heads x distances numbers, " +
+           "the gradient of the strip must have heads x distances values, " +
                std::to_string(heads * count),
            static_cast<std::int64_t>(strip_grad.size()));
 }

@@ -88,7 +88,7 @@ void lower_backward(const Swin& swin, std::span<const double> grid_grad,
   const int64_t rows = table_grad.extent(0);
   if (static_cast<int64_t>(grid_grad.size()) != rows * swin.heads)
     refuse("swin",
-           "the grid's gradient must have heads x offsets numbers, " +
+           "the gradient of the grid must have heads x offsets values, " +
                std::to_string(rows * swin.heads),
            static_cast<int64_t>(grid_grad.size()));
   for (int64_t n = 0; n < rows; ++n)

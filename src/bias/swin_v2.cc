@@ -13,7 +13,7 @@ namespace {
 
 using std::int64_t;
 
-constexpr double range = 16;  // of the bias, from 0
+constexpr double range = 16;  // the bias is between 0 and this
 
 void check(const SwinV2& swin) {
   constexpr int64_t most = 1 << 15;
@@ -27,7 +27,8 @@ void check(const SwinV2& swin) {
   if (before[0] == 0 && before[1] == 0) return;
   for (const int64_t size : before)
     if (size < 2)
-      refuse("swin-v2", "the earlier window must be at least 2 x 2, or 0 x 0", size);
+      refuse("swin-v2", "pretrained_height and pretrained_width must be at least 2, or both 0",
+             size);
 }
 
 template <std::size_t Rank, typename T>
@@ -113,7 +114,7 @@ void lower_backward(const SwinV2& swin, const SwinV2Parameters<const float>& par
   const int64_t offsets = (2 * swin.height - 1) * (2 * swin.width - 1);
   if (static_cast<int64_t>(grid_grad.size()) != swin.heads * offsets)
     refuse("swin-v2",
-           "the grid's gradient must have heads x offsets numbers, " +
+           "the gradient of the grid must have heads x offsets values, " +
                std::to_string(swin.heads * offsets),
            static_cast<int64_t>(grid_grad.size()));
   const internal::Network network = network_of(swin, parameters);
@@ -153,7 +154,7 @@ void cosine_scales_backward(View<const float, 1> logit_scale,
   const std::vector<double> scales = cosine_scales(logit_scale);
   if (scale_grad.size() != scales.size())
     refuse("swin-v2",
-           "the scales' gradient must have a number for each head, " +
+           "the gradient of the scales must have one value per head, " +
                std::to_string(scales.size()),
            static_cast<int64_t>(scale_grad.size()));
   check_shape<1>("the gradient of logit_scale", grad, {logit_scale.extent(0)});

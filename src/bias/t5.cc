@@ -13,7 +13,7 @@ namespace {
 
 using std::int64_t;
 
-// Buckets of one direction.
+// Returns the number of buckets of one side.
 int64_t buckets_of_side(const T5Bias& t5) {
   return t5.direction == T5Direction::bidirectional ? t5.buckets / 2 : t5.buckets;
 }
@@ -25,11 +25,11 @@ void check(const T5Bias& t5) {
   if (t5.direction == T5Direction::causal && t5.buckets < 2)
     refuse("t5", "buckets must be at least 2", t5.buckets);
   if (t5.direction == T5Direction::bidirectional && (t5.buckets < 4 || t5.buckets % 2))
-    refuse("t5", "buckets must be even and at least 4 where attention looks both ways",
+    refuse("t5", "buckets must be even and at least 4 if direction is bidirectional",
            t5.buckets);
   if (const int64_t exact = buckets_of_side(t5) / 2; t5.max_distance <= exact)
     refuse("t5",
-           "max_distance must be greater than the distances with a bucket of their own, " +
+           "max_distance must be greater than the number of exact buckets, " +
                std::to_string(exact),
            t5.max_distance);
 }
@@ -54,7 +54,7 @@ int64_t bucket_unchecked(const T5Bias& t5, int64_t distance) {
     distance = std::max<int64_t>(-distance, 0);
   }
   if (distance < exact) return base + distance;
-  // The released models' own arithmetic; in any other order 16, 32, 64 land elsewhere.
+  // The arithmetic of the released models. Any other order moves the boundaries 16, 32 and 64.
   const float logarithm = std::log(static_cast<float>(distance) / static_cast<float>(exact));
   const auto whole = static_cast<float>(
       std::log(static_cast<double>(t5.max_distance) / static_cast<double>(exact)));
@@ -63,7 +63,8 @@ int64_t bucket_unchecked(const T5Bias& t5, int64_t distance) {
 }
 
 internal::Classes buckets_of(const T5Bias& t5, int64_t first, int64_t count) {
-  // From max_distance on the last bucket, but for the rounding of the logarithms; not at twice.
+  // From max_distance on, all distances share the last bucket, except for rounding errors of
+  // the logarithms. From twice max_distance on there are no exceptions.
   const int64_t inner = 2 * std::min(t5.max_distance, std::numeric_limits<int64_t>::max() / 4);
   return internal::classes_of("t5", first, count, inner,
                               [&](int64_t distance) { return bucket_unchecked(t5, distance); });
@@ -76,12 +77,12 @@ int64_t bucket(const T5Bias& t5, int64_t distance) {
   return bucket_unchecked(t5, distance);
 }
 
-StripBias strip(const T5Bias& t5, View<const float, 2> table, int64_t first, int64_t count) {
+StripBias lower(const T5Bias& t5, View<const float, 2> table, int64_t first, int64_t count) {
   check_table(t5, table.extents());
   return internal::spread(table, first, buckets_of(t5, first, count));
 }
 
-void strip_backward(const T5Bias& t5, std::span<const double> strip_grad, int64_t first,
+void lower_backward(const T5Bias& t5, std::span<const double> strip_grad, int64_t first,
                     int64_t count, View<float, 2> table_grad) {
   check_table(t5, table_grad.extents());
   internal::gather_gradient("t5", strip_grad, buckets_of(t5, first, count), table_grad);

@@ -13,9 +13,9 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t pad = 64;             // numbers past either end that a vector may read
-constexpr int64_t furthest = 1 << 21;   // distances with a table of their own
-constexpr int64_t most_ends = 1 << 23;  // numbers of `ends`: 32 MB
+constexpr int64_t pad = 64;             // elements past either end that a vector may read
+constexpr int64_t furthest = 1 << 21;   // largest distance that has a table entry
+constexpr int64_t most_ends = 1 << 23;  // most elements of `ends`: 32 MB
 constexpr int64_t grain = 4096;         // some 50 us
 
 void check_count(const char* what, std::size_t has, int64_t wanted) {
@@ -25,7 +25,7 @@ void check_count(const char* what, std::size_t has, int64_t wanted) {
 }
 
 void check_grid(const GridBias& grid) {
-  constexpr int64_t most = 1 << 15;  // so that places fit 32 bits
+  constexpr int64_t most = 1 << 15;  // so that places fit in 32 bits
   if (grid.height < 1 || grid.height >= most)
     refuse("bias", "height of a grid must be 1 to 32767", grid.height);
   if (grid.width < 1 || grid.width >= most)
@@ -57,17 +57,17 @@ void check_axes(const AxesBias& bias) {
         std::minmax_element(axis.coordinates.begin(), axis.coordinates.end());
     for (const int64_t coordinate : {*least, *greatest})
       if (coordinate < -most || coordinate > most)
-        refuse("bias", "coordinates must be within 2^31", coordinate);
-    const int64_t widest = *greatest - *least, last = axis.first + bias.distances(a) - 1;
-    if (axis.first > -widest || last < widest)
+        refuse("bias", "coordinates must be at most 2^31 in magnitude", coordinate);
+    const int64_t widest = *greatest - *least, last = axis.min_distance + bias.distances(a) - 1;
+    if (axis.min_distance > -widest || last < widest)
       refuse("bias",
-             "the strip of an axis must reach distances " + std::to_string(-widest) + " to " +
+             "the strip of an axis must cover distances " + std::to_string(-widest) + " to " +
                  std::to_string(widest),
-             std::to_string(axis.first) + " to " + std::to_string(last));
+             std::to_string(axis.min_distance) + " to " + std::to_string(last));
   }
 }
 
-void check_progressive(const ProgressiveBias& bias) {
+void check_progressive(const PiecewiseLogBias& bias) {
   if (!(bias.c > 0) || !std::isfinite(bias.c))
     refuse("bias", "c must be positive and finite", bias.c);
   if (!(bias.threshold > 0) || !std::isfinite(bias.threshold))
@@ -76,7 +76,8 @@ void check_progressive(const ProgressiveBias& bias) {
   if (bias.knots.empty() || bias.knots[0] != 0)
     refuse("bias", "the first knot must be 0", bias.knots.empty() ? NAN : bias.knots[0]);
   for (std::size_t p = 1; p < bias.knots.size(); ++p)
-    if (!(bias.knots[p] > bias.knots[p - 1])) refuse("bias", "knots must rise", bias.knots[p]);
+    if (!(bias.knots[p] > bias.knots[p - 1]))
+      refuse("bias", "knots must be strictly increasing", bias.knots[p]);
   check_count("offsets, heads x pieces,", bias.offsets.size(), bias.heads * bias.pieces());
   check_count("slopes, heads x pieces,", bias.slopes.size(), bias.heads * bias.pieces());
 }
@@ -87,7 +88,7 @@ void check_form(const BiasForm& form) {
   std::visit(Overloaded{[](const NoBias&) {}, [](const SlopeBias&) {}, [](const StripBias&) {},
                         [](const DenseBias&) {}, [](const GridBias& one) { check_grid(one); },
                         [](const AxesBias& one) { check_axes(one); },
-                        [](const ProgressiveBias& one) { check_progressive(one); }},
+                        [](const PiecewiseLogBias& one) { check_progressive(one); }},
              form);
 }
 
@@ -99,7 +100,7 @@ void check_ids(const BiasForm& form, IdRange ids) {
              ids.least < 0 ? ids.least : ids.most);
   };
   std::visit(Overloaded{[](const NoBias&) {}, [](const SlopeBias&) {}, [](const StripBias&) {},
-                        [](const DenseBias&) {}, [](const ProgressiveBias&) {},
+                        [](const DenseBias&) {}, [](const PiecewiseLogBias&) {},
                         [&](const GridBias& grid) {
                           check_range("positions on the grid", grid.positions());
                         },
@@ -116,7 +117,7 @@ template <typename A>
 PreparedGrid<A> prepare(const GridBias& form, IdRange, IdRange, double unit) {
   PreparedGrid<A> prepared;
   const int64_t pitch = 2 * form.width - 1, offsets = form.offsets();
-  const int64_t between = offsets - 3 * form.leading;  // cells
+  const int64_t between = offsets - 3 * form.leading;  // offsets between cells
   prepared.columns = offsets;
   prepared.centre = (form.height - 1) * pitch + form.width - 1;
   prepared.values.resize(static_cast<std::size_t>(form.heads * offsets + pad));
@@ -133,14 +134,14 @@ PreparedGrid<A> prepare(const GridBias& form, IdRange, IdRange, double unit) {
 }
 
 template <typename A>
-PreparedProgressive<A> prepare(const ProgressiveBias& form, IdRange queries, IdRange keys,
+PreparedProgressive<A> prepare(const PiecewiseLogBias& form, IdRange queries, IdRange keys,
                                double unit) {
   PreparedProgressive<A> prepared;
   prepared.unit = unit;
   prepared.by_threshold = form.c / (form.c * form.threshold + 1);
   if (queries.least > queries.most || keys.least > keys.most) return prepared;
   const int64_t inner = form.pieces() - 1;
-  // In double, where ids that are far apart do not overflow.
+  // In double, because the difference of distant ids can overflow int64_t.
   const double count =
       static_cast<double>(queries.most) - static_cast<double>(queries.least) + 1;
   if (count * static_cast<double>(inner + 1) > most_ends) return prepared;
@@ -182,7 +183,8 @@ PreparedProgressive<A> prepare(const ProgressiveBias& form, IdRange queries, IdR
       std::int32_t* ends = prepared.ends.data() + row * inner;
       for (int64_t p = 0; p < inner; ++p) {
         const double limit = form.knots[static_cast<std::size_t>(p + 1)] * whole;
-        // From the row before it is a step or none. The answer does not depend on the guess.
+        // First guess: the end of the previous row, from which this one differs by a step or
+        // not at all. The result does not depend on the guess.
         int64_t d =
             row > begin
                 ? ends[p - inner]
@@ -205,7 +207,7 @@ PreparedAxes<A> prepare(const AxesBias&, IdRange, IdRange, double unit) {
 #define GNOMON_INSTANTIATE(A)                                                     \
   template PreparedAxes<A> prepare<A>(const AxesBias&, IdRange, IdRange, double); \
   template PreparedGrid<A> prepare<A>(const GridBias&, IdRange, IdRange, double); \
-  template PreparedProgressive<A> prepare<A>(const ProgressiveBias&, IdRange, IdRange, double);
+  template PreparedProgressive<A> prepare<A>(const PiecewiseLogBias&, IdRange, IdRange, double);
 GNOMON_INSTANTIATE(float)
 GNOMON_INSTANTIATE(double)
 #undef GNOMON_INSTANTIATE

@@ -1,6 +1,6 @@
-// Tiles of the biases that take more than a line of numbers by distance: grids, axes and
-// progressive ones. What a call of attention needs is prepared once, in memory of the order of
-// its tokens; a tile is then filled, and its gradient summed, without allocating.
+// Tiles of the biases that require more than one strip by distance: grids, axes and progressive
+// biases. `prepare` computes the data for one call of attention, with memory O(tokens). `fill`
+// and `add_gradient` then process tiles without allocating.
 #pragma once
 
 #include <cstddef>
@@ -16,24 +16,25 @@ using Ids = std::span<const std::int64_t>;
 
 constexpr std::size_t most_axes = 8;  // of an AxesBias
 
-// All positions that may come, the ends included.
+// The range of all positions in a call, both ends included.
 struct IdRange {
   std::int64_t least = 0, most = 0;
 };
 
-// Refuses numbers that do not fit each other: [bias] a progressive bias must have ...
+// Throws if the values of a form are inconsistent: [bias] a progressive bias must have ...
 void check_form(const BiasForm& form);
-// Refuses positions that are not on the grid, or have no coordinates. Other forms take any.
+// Throws if a position is not on the grid or has no coordinates. Other forms accept any
+// position.
 void check_ids(const BiasForm& form, IdRange ids);
 
 template <typename A>
 struct PreparedGrid {
-  std::int64_t columns = 0;  // of `values` for a head
-  // [H, columns]: the offsets from the last to the first, so that they rise with the key; then
-  // class to cell, cell to class, class to class.
+  std::int64_t columns = 0;  // columns of `values` for each head
+  // [H, columns]: the offsets from the last to the first, so that columns increase with the
+  // key; then class to cell, cell to class, class to class.
   std::vector<A> values;
-  // By position: y (2 width - 1) + x of its cell; class_token where it has none. Of query and
-  // key, centre + place(key) - place(query) is the column.
+  // By position: y (2 width - 1) + x of its cell, or class_token. The column of a query and a
+  // key is centre + place(key) - place(query).
   std::vector<std::int32_t> places;
   std::int64_t centre = 0;
   static constexpr std::int32_t class_token = -1, outside = -2;
@@ -47,40 +48,43 @@ struct PreparedGrid {
 
 template <typename A>
 struct PreparedAxes {
-  double unit = 1;  // that values are multiplied by; the numbers are read where they are
+  double unit = 1;  // factor on the filled values; the values themselves are read from the form
 };
 
 template <typename A>
 struct PreparedProgressive {
-  // psi(|key - query|) and its derivative by c from key - query = first on. Empty where ids are
-  // so far apart that a table would be larger than what it is for; then all is computed.
+  // psi(|key - query|) and its derivative by c, indexed by key - query - first. Empty if
+  // positions are so far apart that the tables would be too large; each pair is then computed
+  // on its own.
   std::int64_t first = 0;
   std::vector<A> warped, by_c;
-  // For each query from `least` on: 1 / (psi(max(L, id)) + epsilon), its product with the
-  // derivative of psi(max(L, id)) by c, and for each piece but the last the least distance
-  // beyond it.
+  // For each query from `least` on: scale = 1 / (psi(max(L, id)) + epsilon); pull = scale times
+  // the derivative of psi(max(L, id)) by c; ends = for each piece except the last, the least
+  // distance beyond the piece.
   std::int64_t least = 0;
   std::vector<double> scale, pull;
   std::vector<std::int32_t> ends;  // [queries, P - 1]
   double by_threshold = 0;         // psi'(L)
-  double unit = 1;                 // that values are multiplied by
+  double unit = 1;                 // factor on the filled values
 };
 
-// unit: what all that is filled is multiplied by, log2 e where scores are powers of two.
+// unit: factor on all filled values; log2 e if attention computes its softmax with powers of
+// two.
 template <typename A>
 PreparedGrid<A> prepare(const GridBias& form, IdRange queries, IdRange keys, double unit = 1);
 template <typename A>
 PreparedAxes<A> prepare(const AxesBias& form, IdRange queries, IdRange keys, double unit = 1);
 template <typename A>
-PreparedProgressive<A> prepare(const ProgressiveBias& form, IdRange queries, IdRange keys,
+PreparedProgressive<A> prepare(const PiecewiseLogBias& form, IdRange queries, IdRange keys,
                                double unit = 1);
 
-// to[i * stride + j] = unit times the bias of head `head` for query_ids[i] and key_ids[j], each
-// in its range. A: float or double. Quick where keys run on by one (of a grid: within its
-// rows). A position that is not on the grid gets 0; one without coordinates 0 of that axis.
+// to[i * stride + j] = unit times the bias of head `head` for query_ids[i] and key_ids[j],
+// which must be in the prepared ranges. A: float or double. Fast for runs of consecutive keys
+// (of a grid: within one of its rows). A position that is not on the grid gets 0; a position
+// without coordinates gets 0 for that axis.
 //
-// Error of a progressive bias in float: 2^-22 (|offset| + |slope x|); of a grid and of the sum
-// of axes one rounding.
+// Error bound in float: 2^-22 (|offset| + |slope x|) for a progressive bias; one rounding for a
+// grid and for a sum of axes.
 template <typename A>
 void fill(const GridBias& form, const PreparedGrid<A>& prepared, std::int64_t head,
           Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride);
@@ -88,12 +92,12 @@ template <typename A>
 void fill(const AxesBias& form, const PreparedAxes<A>& prepared, std::int64_t head,
           Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride);
 template <typename A>
-void fill(const ProgressiveBias& form, const PreparedProgressive<A>& prepared,
+void fill(const PiecewiseLogBias& form, const PreparedProgressive<A>& prepared,
           std::int64_t head, Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride);
 
-// Adds what the score gradients grad[i * stride + j] of a tile (by the scores themselves,
-// whatever the unit) give to the numbers of its head, sums [numbers(form)] as in BiasGradient.
-// In a fixed order.
+// Adds the gradient of one head of a tile to sums [gradient_size(form)], in the order of
+// BiasGradient. grad[i * stride + j] is the gradient of a score, without `unit`. The order of
+// the sums is fixed.
 template <typename A>
 void add_gradient(const GridBias& form, const PreparedGrid<A>& prepared, std::int64_t head,
                   Ids query_ids, Ids key_ids, const A* grad, std::ptrdiff_t stride,
@@ -103,7 +107,7 @@ void add_gradient(const AxesBias& form, const PreparedAxes<A>& prepared, std::in
                   Ids query_ids, Ids key_ids, const A* grad, std::ptrdiff_t stride,
                   double* sums);
 template <typename A>
-void add_gradient(const ProgressiveBias& form, const PreparedProgressive<A>& prepared,
+void add_gradient(const PiecewiseLogBias& form, const PreparedProgressive<A>& prepared,
                   std::int64_t head, Ids query_ids, Ids key_ids, const A* grad,
                   std::ptrdiff_t stride, double* sums);
 

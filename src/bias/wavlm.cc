@@ -15,7 +15,7 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t grain = 256;  // head vectors in a piece: some 20 us
+constexpr int64_t grain = 256;  // head vectors in a piece of work: some 20 us
 constexpr std::ptrdiff_t rows = 8, half = 4;
 
 template <std::size_t Rank, typename T>
@@ -29,22 +29,22 @@ void check_shape(const char* name, View<T, Rank> view,
 template <typename T>
 void check_gate(const WavLm& wavlm, const WavLmGate<T>& gate) {
   if (wavlm.t5.heads < 1) refuse("wavlm", "heads must be at least 1", wavlm.t5.heads);
-  if (wavlm.head_size < 1) refuse("wavlm", "head_size must be at least 1", wavlm.head_size);
-  check_shape<2>("weight", gate.weight, {rows, wavlm.head_size});
+  if (wavlm.head_dim < 1) refuse("wavlm", "head_dim must be at least 1", wavlm.head_dim);
+  check_shape<2>("weight", gate.weight, {rows, wavlm.head_dim});
   check_shape<1>("bias", gate.bias, {rows});
   check_shape<1>("constant", gate.constant, {wavlm.t5.heads});
 }
 
 template <typename X, typename O>
 void check_input(const WavLm& wavlm, View<X, 3> x, const char* name, View<O, 3> out) {
-  const int64_t channels = wavlm.t5.heads * wavlm.head_size;
+  const int64_t channels = wavlm.t5.heads * wavlm.head_dim;
   if (x.extent(2) != channels)
-    refuse("wavlm", "x must have heads x head_size channels, " + std::to_string(channels),
+    refuse("wavlm", "x must have width heads x head_dim, " + std::to_string(channels),
            x.extent(2));
   check_shape<3>(name, out, {x.extent(0), wavlm.t5.heads, x.extent(1)});
 }
 
-// Of eight outputs only two sums are used: two rows of weights.
+// Only two sums of the eight outputs are used, so the weights are added to two rows.
 struct Rows {
   std::array<std::vector<double>, 2> weight;
   std::array<double, 2> bias{};
@@ -91,10 +91,10 @@ void gates(const WavLm& wavlm, const WavLmGate<const float>& gate, View<const X,
   const Rows of(gate);
   const int64_t heads = wavlm.t5.heads, tokens = x.extent(1);
   parallel_for(out.size(), grain, [&](int64_t begin, int64_t end) {
-    std::vector<double> values(static_cast<std::size_t>(wavlm.head_size));
+    std::vector<double> values(static_cast<std::size_t>(wavlm.head_dim));
     for (int64_t i = begin; i < end; ++i) {
       const int64_t h = i % heads, t = i / heads % tokens, b = i / heads / tokens;
-      load(&x(b, t, h * wavlm.head_size), x.stride(2), values);
+      load(&x(b, t, h * wavlm.head_dim), x.stride(2), values);
       const auto [a, g] = opened(of, values);
       out(b, h, t) = static_cast<float>(a * (g * double{gate.constant(h)} - 1) + 2);
     }
@@ -111,8 +111,9 @@ void gates_backward(const WavLm& wavlm, const WavLmGate<const float>& gate, View
   if (x_grad.data()) check_shape<3>("x_grad", x_grad, x.extents());
   if (out_grad.size() == 0) return;
   const Rows of(gate);
-  const int64_t heads = wavlm.t5.heads, size = wavlm.head_size, tokens = x.extent(1);
-  // Each piece has its own sums, [2, D + 1] and [H], added in their order. At most 64 of them.
+  const int64_t heads = wavlm.t5.heads, size = wavlm.head_dim, tokens = x.extent(1);
+  // Each piece has its own sums, [2, D + 1] and [H], which are added in piece order. At most 64
+  // pieces.
   const int64_t each = std::max(grain, (out_grad.size() + 63) / 64);
   const int64_t width = 2 * (size + 1) + heads, pieces = (out_grad.size() - 1) / each + 1;
   std::vector<double> sums(static_cast<std::size_t>(pieces * width));

@@ -1,6 +1,6 @@
-// cos and sin of position x frequency in vectors of doubles, for *_simd.cc files that are
-// compiled with -ffp-contract=off: the error terms hold for products that are rounded one by
-// one.
+// cos and sin of position x frequency in vectors of doubles. Include it only in *_simd.cc files
+// that are compiled with -ffp-contract=off: the error terms require that each product is
+// rounded.
 #if defined(GNOMON_CORE_ANGLES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GNOMON_CORE_ANGLES_INL_H_
 #undef GNOMON_CORE_ANGLES_INL_H_
@@ -15,7 +15,7 @@
 #include "hwy/highway.h"
 #include "src/core/elements-inl.h"
 
-// Whether the target has a fused multiply-add.
+// Whether the target has a fused multiply-add instruction.
 #undef GNOMON_FUSED
 #define GNOMON_FUSED \
   (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON)
@@ -33,7 +33,7 @@ HWY_INLINE void Product(V a, V b, V& high, V& low) {
   high = hn::Mul(a, b);
 #if GNOMON_FUSED
   low = hn::MulSub(a, b, high);
-#else  // no fused multiply-add: Dekker 1971, halves of 26 bits
+#else  // no fused multiply-add: Dekker 1971, splitting into halves of 26 bits
   const V splitter = hn::Set(D(), 134217729.0);
   const V a_part = hn::Mul(splitter, a), b_part = hn::Mul(splitter, b);
   const V a_high = hn::Sub(a_part, hn::Sub(a_part, a)), a_low = hn::Sub(a, a_high);
@@ -51,18 +51,20 @@ HWY_INLINE void Sum(V a, V b, V& sum, V& error) {
   error = hn::Add(hn::Sub(a, hn::Sub(sum, b_there)), hn::Sub(b, b_there));
 }
 
-// cos and sin of position x frequency, within 2^-51, for products up to 2^51.
-HWY_INLINE void CosSin(V position, V frequency, V& cosine, V& sine) {
+// cos and sin of position x frequency, with an error of at most 2^-51, for products up to 2^51.
+HWY_INLINE void RowProducts(V position, V frequency, V& cosine, V& sine) {
   const D d;
   V angle, rest;
   Product(position, frequency, angle, rest);
-  // Less k pi/2, pi/2 in three doubles: what is left is right to 2^-70. The sum with 1.5 x 2^52
-  // is rounded to an integer and holds it in its low bits.
+  // Subtract k pi/2, with pi/2 in three doubles: the error of the remainder is 2^-70. Adding
+  // 1.5 x 2^52 rounds the quotient to the integer k, which is then in the low bits of
+  // `shifted`.
   const V magic = hn::Set(d, 0x1.8p52);
   const V shifted = hn::MulAdd(angle, hn::Set(d, 0x1.45f306dc9c883p-1), magic);
   const V k = hn::Sub(shifted, magic);
   V high, low, error, x, y;
-  // Exact: a multiple of 2^-53 below 1 (where k is not 0, angle is one and so is pi/2's part).
+  // Exact: the result is a multiple of 2^-53 below 1 (if k is not 0, angle is such a multiple,
+  // and the high part of k pi/2, too).
   const V near_half_pi = hn::Set(d, 0x1.921fb54442d18p+0);
 #if GNOMON_FUSED
   const V part = hn::NegMulAdd(k, near_half_pi, angle);
@@ -76,7 +78,7 @@ HWY_INLINE void CosSin(V position, V frequency, V& cosine, V& sine) {
   y = hn::NegMulAdd(k, hn::Set(d, -0x1.f1976b7ed8fbcp-110), y);
   Sum(x, y, x, y);
 
-  // Taylor: the next terms are below 2^-56 for |x| up to 0.92.
+  // Taylor polynomials: the next terms are below 2^-56 for |x| up to 0.92.
   const V z = hn::Mul(x, x);
   const auto term = [&](double coefficient) { return hn::Set(d, coefficient); };
   V s = term(1.0 / 355687428096000);  // 17!
@@ -95,12 +97,12 @@ HWY_INLINE void CosSin(V position, V frequency, V& cosine, V& sine) {
   c = hn::MulAdd(c, z, term(-1.0 / 720));
   c = hn::MulAdd(c, z, term(1.0 / 24));
   const V one = term(1.0), half = hn::Mul(z, term(0.5));
-  // sin(x + y) = sin x + y cos x, cos(x + y) = cos x - y sin x, for the tiny y.
+  // sin(x + y) = sin x + y cos x and cos(x + y) = cos x - y sin x, because y is tiny.
   const V sin_x = hn::Add(x, hn::MulAdd(hn::Mul(s, z), x, hn::Mul(y, hn::Sub(one, half))));
   const V cos_x =
       hn::Sub(one, hn::Sub(half, hn::Sub(hn::Mul(hn::Mul(c, z), z), hn::Mul(x, y))));
 
-  // The quarter of the turn, 0 to 3: odd ones exchange cos and sin.
+  // The quadrant of the angle, 0 to 3. Odd quadrants exchange cos and sin.
   const hn::RebindToUnsigned<D> whole;
   const auto quarter = hn::BitCast(whole, shifted);
   const auto one_bit = hn::Set(whole, 1), sign_bit = hn::Set(whole, 2);
@@ -113,15 +115,15 @@ HWY_INLINE void CosSin(V position, V frequency, V& cosine, V& sine) {
   cosine = hn::Xor(cos_part, hn::BitCast(d, cos_sign));
 }
 
-// The turn by angle a and then by b: a product of complex numbers.
+// The rotation by angle a followed by b: a product of complex numbers.
 HWY_INLINE void Compose(V a_cos, V a_sin, V b_cos, V b_sin, V& cosine, V& sine) {
   cosine = hn::NegMulAdd(a_sin, b_sin, hn::Mul(a_cos, b_cos));
   sine = hn::MulAdd(a_sin, b_cos, hn::Mul(a_cos, b_sin));
 }
 
-// v as a float whose last bit is odd where it is not exact, so that one more rounding, to at
-// most 22 bits, is the rounding of v itself. (Below 2^-126 floats have fewer bits: there an
-// entry of bfloat16 may be off by 2^-150 more.)
+// Converts v to float and sets the last bit to odd if the conversion is not exact. A further
+// rounding to at most 22 bits then gives the same result as rounding v once. (Below 2^-126
+// floats have fewer bits, so an entry of bfloat16 may there be off by another 2^-150.)
 HWY_INLINE hn::Vec<hn::Rebind<float, D>> OddFloats(V v) {
   const hn::RebindToUnsigned<D> whole;
   constexpr std::uint64_t below = (std::uint64_t{1} << 29) - 1;  // bits that a float lacks
@@ -131,12 +133,12 @@ HWY_INLINE hn::Vec<hn::Rebind<float, D>> OddFloats(V v) {
   return hn::DemoteTo(hn::Rebind<float, D>(), hn::BitCast(D(), odd));
 }
 
-// Floats rounded to T, as bits.
+// Rounds floats to T and returns the bits.
 template <typename T, class F>
 HWY_INLINE auto ToBits16(F d, hn::Vec<F> v) {
   const hn::Rebind<std::uint16_t, F> narrow;
   if constexpr (std::is_same_v<T, BFloat16>) {
-    const hn::Rebind<std::uint32_t, F> whole;  // as RoundToBFloat16, where there is no NaN
+    const hn::Rebind<std::uint32_t, F> whole;  // as RoundToBFloat16, but without NaN
     const auto bits = hn::BitCast(whole, v);
     const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(whole, 1u));
     const auto rounded = hn::Add(hn::Add(bits, hn::Set(whole, 0x7fffu)), odd);
@@ -150,7 +152,7 @@ HWY_INLINE auto ToBits16(F d, hn::Vec<F> v) {
   }
 }
 
-// What a row of T is stored as, and v rounded to it once.
+// The storage type of entries of T, and v rounded to it once.
 template <typename T>
 struct EntryOf {
   using type = std::uint16_t;

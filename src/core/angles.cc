@@ -1,6 +1,7 @@
-// Tables of angles. An entry is the complex product of the cos and sin at the position's anchor
-// and those of the step from there, each made directly. So it depends on its position and
-// frequency alone, never on which positions stand beside it: a key in a cache meets a new
+// Tables of angles. An entry is the complex product of cos and sin at the anchor of the
+// position and of cos and sin of the step from the anchor, both computed directly. So an entry
+// depends only on its position and frequency, not on the other positions of the call, and the
+// table of a new query has the same bits as the table of the cached keys.
 // query's table to the bit.
 #include "gnomon/angles.h"
 
@@ -20,25 +21,25 @@ namespace {
 
 using internal::anchor_step;
 using internal::AngleLayout;
-using internal::Turns;
+using internal::RowProducts;
 using std::int64_t;
 
-constexpr double farthest = 0x1p31;  // positions, in magnitude
-constexpr double steepest = 0x1p20;  // frequencies, in magnitude
-constexpr int64_t steps_from = 4;    // tokens that are worth a table of steps
+constexpr double farthest = 0x1p31;  // greatest position, in magnitude
+constexpr double steepest = 0x1p20;  // greatest frequency, in magnitude
+constexpr int64_t steps_from = 4;    // least number of tokens for a table of steps
 constexpr int64_t alignment = 64;    // bytes
 constexpr int64_t lanes = 8;         // doubles in the widest vector
-constexpr int64_t chunk = 64;        // pairs that are made at a time; the steps of them: 64 KB
-constexpr int64_t piece = 1 << 15;   // pairs that are worth a thread
+constexpr int64_t chunk = 64;        // pairs computed at a time; their steps: 64 KB
+constexpr int64_t piece = 1 << 15;   // least number of pairs for a thread
 
-// What a row of at most `chunk` pairs is made from, for one thread.
+// The buffers of one thread for a row of at most `chunk` pairs.
 struct Scratch {
   alignas(alignment) double far[2 * chunk];
   alignas(alignment) double near[2 * chunk];
   alignas(alignment) double frequencies[chunk];
 };
 
-// The pairs [begin, begin + count) of all.
+// The pairs [begin, begin + count) of a row.
 struct Chunk {
   int64_t begin, count, padded;
 };
@@ -53,7 +54,8 @@ void copy_padded(std::span<const double> frequencies, const Chunk& part, double*
     to[i] = i < part.count ? frequencies[static_cast<std::size_t>(part.begin + i)] : 0.0;
 }
 
-// Where entries go. Views of another layout are filled by way of rows.
+// The output of a table. Views of other layouts than AngleLayout are filled through rows on the
+// stack.
 template <typename T>
 class Output {
  public:
@@ -66,12 +68,12 @@ class Output {
                         cosines.stride(0) == sines.stride(0) && (apart == 1 || apart == -1);
     if (beside) layout_ = apart == 1 ? AngleLayout::cosine_first : AngleLayout::sine_first;
     strided_ = !beside && (step(cosines) != 1 || step(sines) != 1);
-    turn_ = internal::turn_rows<T>(layout_);
+    turn_ = internal::multiply_rows<T>(layout_);
   }
 
   bool apart() const { return layout_ == AngleLayout::apart && !strided_; }
-  // The rows from t on.
-  void fill(const Turns& turns, const Chunk& part, int64_t t) const {
+  // Fills the rows from t.
+  void fill(const RowProducts& turns, const Chunk& part, int64_t t) const {
     if (strided_) return fill_strided(turns, part, t);
     T *const cosines = &cosines_(t, part.begin), *const sines = &sines_(t, part.begin);
     turn_(turns, layout_ == AngleLayout::sine_first ? sines : cosines, cosines_.stride(0),
@@ -79,7 +81,7 @@ class Output {
   }
 
  private:
-  void fill_strided(Turns turns, const Chunk& part, int64_t t) const {
+  void fill_strided(RowProducts turns, const Chunk& part, int64_t t) const {
     T cosines[chunk], sines[chunk];
     const int64_t end = t + turns.rows;
     turns.rows = 1;
@@ -95,11 +97,11 @@ class Output {
   View<T, 2> cosines_, sines_;
   AngleLayout layout_ = AngleLayout::apart;
   bool strided_ = false;
-  internal::TurnRows<T> turn_;
+  internal::MultiplyRows<T> turn_;
 };
 
-// The cos and sin of the steps that some positions take from their anchors, chunk by chunk:
-// step b of a chunk is `padded` cosines and as many sines.
+// cos and sin of the steps from anchors that occur in some positions, chunk by chunk: row b of
+// a chunk has `padded` cosines, then `padded` sines.
 class Steps {
  public:
   Steps(std::span<const int64_t> positions, std::span<const double> frequencies)
@@ -146,11 +148,11 @@ class Steps {
   Values values_;
 };
 
-// The end of the positions from t on that have this anchor.
+// Returns the end of the run of positions, starting at t, that have this anchor.
 int64_t run_end(const int64_t* p, int64_t t, int64_t end, int64_t anchor) {
   constexpr int64_t block = 16;
   for (; t + block <= end; t += block) {
-    int64_t differences = 0;  // a loop without a way out, which compilers vectorise
+    int64_t differences = 0;  // no early exit, so that compilers vectorise the loop
     for (int64_t i = t; i < t + block; ++i) differences |= p[i] ^ anchor;
     if (differences & -anchor_step) break;
   }
@@ -189,7 +191,7 @@ void fill_run(std::span<const int64_t> positions, std::span<const double> freque
   parallel_for(std::ssize(positions), grain, run, Share::in_runs);
 }
 
-// Each entry by itself: a few integer positions, or continuous ones.
+// Computes each entry directly: for a few integer positions, or continuous ones.
 template <typename P, typename T>
 void fill_each(std::span<const P> positions, std::span<const double> frequencies,
                const Output<T>& out, double scale) {
@@ -253,14 +255,14 @@ void check_view(const char* what, View<T, 2> view, std::size_t tokens, std::size
            shape_text(view.extents()));
 }
 
-// Whether all positions are from -2^31 to 2^31 - 1, in a loop that compilers vectorise.
+// Returns true if all positions are from -2^31 to 2^31 - 1. Compilers vectorise the loop.
 bool all_near(std::span<const int64_t> positions) {
   std::uint64_t from_first = 0;
   for (const int64_t p : positions)
     from_first |= static_cast<std::uint64_t>(p) + (std::uint64_t{1} << 31);
   return from_first >> 32 == 0;
 }
-bool all_near(std::span<const double>) { return false; }  // one by one
+bool all_near(std::span<const double>) { return false; }  // checked one by one
 
 template <typename P, typename T>
 void fill_any(std::span<const P> positions, std::span<const double> frequencies,

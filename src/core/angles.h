@@ -1,5 +1,5 @@
-// The kernels of angles, which allocate nothing and check nothing (positions and frequencies
-// are within the bounds of fill_cos_sin), and the check of frequencies.
+// The kernels of angles and the check of frequencies. The kernels allocate nothing and check
+// nothing: positions and frequencies must be within the bounds of fill_cos_sin.
 #pragma once
 
 #include <cstddef>
@@ -8,50 +8,51 @@
 
 namespace gnomon::internal {
 
-// A position p is split into its anchor, p & ~(anchor_step - 1), and the step from there.
+// A position p is split into its anchor, p & ~(anchor_step - 1), and the step p - anchor.
 inline constexpr std::int64_t anchor_step = 64;
 
-// Angles for those who hold no table: one token, or a few. cosines[i], sines[i] =
-// scale cos, scale sin(positions[i position_step] frequencies[i]) for i < count, to the bit
-// those of fill_cos_sin (Angles::exact); position_step 0: one position for all pairs. Nothing
-// need be aligned, any count.
+// cos and sin without a table, for one token or a few: cosines[i], sines[i] = scale cos, scale
+// sin(positions[i position_step] frequencies[i]) for i < count. The bits are those of
+// fill_cos_sin (Angles::exact). position_step 0: one position for all pairs. No alignment is
+// required, and count may be any number.
 using PairAngles = void (*)(const std::int64_t* positions, std::ptrdiff_t position_step,
                             const double* frequencies, std::int64_t count, double scale,
                             float* cosines, float* sines);
-PairAngles pair_angles();  // the kernel of the current instruction set
+PairAngles pair_angles();  // returns the kernel of the current instruction set
 
-// Throws std::invalid_argument when one is beyond 2^20 in magnitude or not finite.
+// Throws std::invalid_argument if a frequency exceeds 2^20 in magnitude or is not finite.
 void check_frequencies(std::span<const double> frequencies);
 
-// Rows in the making: `count` cosines from `cosines` on and as many sines, in arrays that are
-// padded to whole vectors of 8 and aligned to them.
+// A row of angles: `count` cosines at `cosines` and `count` sines at `sines`, in arrays that
+// are padded to whole vectors of 8 and aligned to them.
 struct AngleRow {
   double *cosines, *sines;
 };
-// scale cos, scale sin(position frequencies[i]). Arrays are padded to whole vectors.
+// Computes scale cos, scale sin(position frequencies[i]). Arrays are padded to whole vectors.
 using CosSinRow = void (*)(double position, const double* frequencies, std::int64_t count,
                            double scale, double* cosines, double* sines);
 CosSinRow cos_sin_row();
 
-// Rows t < rows, each the complex product of one far row and the row of the token's step, which
-// is row positions[t] & mask of `steps`. A row is `padded` cosines and `padded` sines.
-struct Turns {
+// The rows t < rows of a table. Each row is the complex product of the row of the anchor
+// (`far`) and the row of the token's step, which is row positions[t] & mask of `steps`. A row
+// consists of `padded` cosines followed by `padded` sines.
+struct RowProducts {
   const double* far;
   const double* steps;
   std::int64_t padded, count;  // pairs
   const std::int64_t* positions;
   std::int64_t mask, rows;
 };
-// How cosines and sines lie in the rows that are written.
+// The layout of cosines and sines in the rows that are written.
 enum class AngleLayout {
-  apart = 1,     // `first` cosines, `second` sines, each contiguous
-  cosine_first,  // cos sin cos sin ... from `first` on
-  sine_first,    // sin cos sin cos ... from `first` on
+  apart = 1,     // cosines at `first`, sines at `second`, each contiguous
+  cosine_first,  // cos sin cos sin ... at `first`
+  sine_first,    // sin cos sin cos ... at `first`
 };
 template <typename T>
-using TurnRows = void (*)(const Turns& turns, T* first, std::ptrdiff_t first_row, T* second,
-                          std::ptrdiff_t second_row);
+using MultiplyRows = void (*)(const RowProducts& turns, T* first, std::ptrdiff_t first_row,
+                              T* second, std::ptrdiff_t second_row);
 template <typename T>
-TurnRows<T> turn_rows(AngleLayout layout);
+MultiplyRows<T> multiply_rows(AngleLayout layout);
 
 }  // namespace gnomon::internal

@@ -19,13 +19,13 @@ using internal::AngleLayout;
 
 constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(D()));
 
-void CosSinRow(double position, const double* HWY_RESTRICT frequencies, std::int64_t count,
-               double scale, double* HWY_RESTRICT cosines, double* HWY_RESTRICT sines) {
+void FillCosSinRow(double position, const double* HWY_RESTRICT frequencies, std::int64_t count,
+                   double scale, double* HWY_RESTRICT cosines, double* HWY_RESTRICT sines) {
   const D d;
   const V p = hn::Set(d, position), s = hn::Set(d, scale);
   for (std::int64_t i = 0; i < count; i += lanes) {
     V cosine, sine;
-    CosSin(p, hn::LoadU(d, frequencies + i), cosine, sine);
+    RowProducts(p, hn::LoadU(d, frequencies + i), cosine, sine);
     hn::StoreU(hn::Mul(s, cosine), d, cosines + i);
     hn::StoreU(hn::Mul(s, sine), d, sines + i);
   }
@@ -59,8 +59,8 @@ void PairAnglesF32(const std::int64_t* positions, std::ptrdiff_t position_step,
       frequency = hn::Load(d, part);
     }
     V far_cos, far_sin, near_cos, near_sin, cosine, sine;
-    CosSin(hn::Load(d, far), frequency, far_cos, far_sin);
-    CosSin(hn::Load(d, near), frequency, near_cos, near_sin);
+    RowProducts(hn::Load(d, far), frequency, far_cos, far_sin);
+    RowProducts(hn::Load(d, near), frequency, near_cos, near_sin);
     Compose(hn::Mul(factor, far_cos), hn::Mul(factor, far_sin), near_cos, near_sin, cosine,
             sine);
     if (here == lanes) {
@@ -90,12 +90,12 @@ HWY_INLINE void StoreRows(E d, W cosines, W sines, hn::TFromD<E>* first,
   }
 }
 
-// `lanes` pairs to where they belong.
+// Stores `lanes` pairs in the layout.
 template <typename T, AngleLayout layout>
 HWY_INLINE void StorePairs(V cosine, V sine, Entry<T>* first, Entry<T>* second) {
   const hn::Rebind<Entry<T>, D> d;
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  if constexpr (sizeof(T) == 2) {  // both in one vector
+  if constexpr (sizeof(T) == 2) {  // cosines and sines in one vector
     const hn::ScalableTag<float> full;
     const auto both = ToBits16<T>(full, hn::Combine(full, OddFloats(sine), OddFloats(cosine)));
     StoreRows<layout>(d, hn::LowerHalf(d, both), hn::UpperHalf(d, both), first, second);
@@ -105,11 +105,11 @@ HWY_INLINE void StorePairs(V cosine, V sine, Entry<T>* first, Entry<T>* second) 
   StoreRows<layout>(d, ToEntries<T>(cosine), ToEntries<T>(sine), first, second);
 }
 
-constexpr std::ptrdiff_t ahead = 2;  // rows: their cache lines are on the way meanwhile
+constexpr std::ptrdiff_t ahead = 2;  // prefetch distance, in rows
 
 template <typename T, AngleLayout layout>
-void TurnRows(const internal::Turns& turns, T* first, std::ptrdiff_t first_row, T* second,
-              std::ptrdiff_t second_row) {
+void MultiplyRows(const internal::RowProducts& turns, T* first, std::ptrdiff_t first_row,
+                  T* second, std::ptrdiff_t second_row) {
   using E = Entry<T>;
   constexpr bool apart = layout == AngleLayout::apart;
   const D d;
@@ -127,7 +127,7 @@ void TurnRows(const internal::Turns& turns, T* first, std::ptrdiff_t first_row, 
     };
     V cosine, sine;
     std::int64_t i = 0;
-    if constexpr (std::is_same_v<T, float> && apart) {  // stores of a cache line together
+    if constexpr (std::is_same_v<T, float> && apart) {  // adjacent stores to one cache line
       const hn::Rebind<float, D> single;
       for (; i + 2 * lanes <= whole; i += 2 * lanes) {
         V next_cosine, next_sine;
@@ -142,7 +142,7 @@ void TurnRows(const internal::Turns& turns, T* first, std::ptrdiff_t first_row, 
       }
     }
 #if HWY_TARGET == HWY_AVX3
-    if constexpr (std::is_same_v<T, float> && !apart) {  // whole cache lines
+    if constexpr (std::is_same_v<T, float> && !apart) {  // stores of whole cache lines
       const hn::ScalableTag<float> full;
       HWY_ALIGN static constexpr std::int32_t order[] = {0, 8,  1, 9,  2, 10, 3, 11,
                                                          4, 12, 5, 13, 6, 14, 7, 15};
@@ -177,11 +177,11 @@ void TurnRows(const internal::Turns& turns, T* first, std::ptrdiff_t first_row, 
   }
 }
 
-#define GNOMON_TURNS_OF(T, Name, Layout, layout)                                   \
-  void TurnRows##Name##Layout(const internal::Turns& turns, T* first,              \
-                              std::ptrdiff_t first_row, T* second,                 \
-                              std::ptrdiff_t second_row) {                         \
-    TurnRows<T, AngleLayout::layout>(turns, first, first_row, second, second_row); \
+#define GNOMON_TURNS_OF(T, Name, Layout, layout)                                       \
+  void MultiplyRows##Name##Layout(const internal::RowProducts& turns, T* first,        \
+                                  std::ptrdiff_t first_row, T* second,                 \
+                                  std::ptrdiff_t second_row) {                         \
+    MultiplyRows<T, AngleLayout::layout>(turns, first, first_row, second, second_row); \
   }
 #define GNOMON_TURNS(T, Name)                         \
   GNOMON_TURNS_OF(T, Name, Apart, apart)              \
@@ -201,30 +201,30 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace gnomon {
 
-HWY_EXPORT(CosSinRow);
+HWY_EXPORT(FillCosSinRow);
 HWY_EXPORT(PairAnglesF32);
 
 namespace internal {
 
 PairAngles pair_angles() { return &GNOMON_DISPATCH(PairAnglesF32); }
-CosSinRow cos_sin_row() { return &GNOMON_DISPATCH(gnomon::CosSinRow); }
+CosSinRow cos_sin_row() { return &GNOMON_DISPATCH(FillCosSinRow); }
 
 }  // namespace internal
 
-#define GNOMON_TURNS(T, Name)                                     \
-  HWY_EXPORT(TurnRows##Name##Apart);                              \
-  HWY_EXPORT(TurnRows##Name##CosineFirst);                        \
-  HWY_EXPORT(TurnRows##Name##SineFirst);                          \
-  template <>                                                     \
-  internal::TurnRows<T> internal::turn_rows(AngleLayout layout) { \
-    switch (layout) {                                             \
-      case AngleLayout::cosine_first:                             \
-        return &GNOMON_DISPATCH(TurnRows##Name##CosineFirst);     \
-      case AngleLayout::sine_first:                               \
-        return &GNOMON_DISPATCH(TurnRows##Name##SineFirst);       \
-      default:                                                    \
-        return &GNOMON_DISPATCH(TurnRows##Name##Apart);           \
-    }                                                             \
+#define GNOMON_TURNS(T, Name)                                             \
+  HWY_EXPORT(MultiplyRows##Name##Apart);                                  \
+  HWY_EXPORT(MultiplyRows##Name##CosineFirst);                            \
+  HWY_EXPORT(MultiplyRows##Name##SineFirst);                              \
+  template <>                                                             \
+  internal::MultiplyRows<T> internal::multiply_rows(AngleLayout layout) { \
+    switch (layout) {                                                     \
+      case AngleLayout::cosine_first:                                     \
+        return &GNOMON_DISPATCH(MultiplyRows##Name##CosineFirst);         \
+      case AngleLayout::sine_first:                                       \
+        return &GNOMON_DISPATCH(MultiplyRows##Name##SineFirst);           \
+      default:                                                            \
+        return &GNOMON_DISPATCH(MultiplyRows##Name##Apart);               \
+    }                                                                     \
   }
 GNOMON_TURNS(float, F32)
 GNOMON_TURNS(double, F64)

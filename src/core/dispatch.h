@@ -1,10 +1,10 @@
-// How a public function reaches its kernel. Include "hwy/highway.h" first; in a *_simd.cc:
+// Dispatch of a public function to its kernel. Include "hwy/highway.h" first; in a *_simd.cc:
 //
 //   HWY_EXPORT(RotateF32);
 //   void rotate(...) { check(...); GNOMON_DISPATCH(RotateF32)(...); }
 //
-// It is HWY_DYNAMIC_DISPATCH after GNOMON_ISA has been honoured. Only public entry points use
-// it, since an invalid GNOMON_ISA throws.
+// GNOMON_DISPATCH is HWY_DYNAMIC_DISPATCH, after reading GNOMON_ISA. Use it only in public
+// entry points, because it throws if GNOMON_ISA is invalid.
 #pragma once
 
 #define GNOMON_DISPATCH(function) \

@@ -1,4 +1,4 @@
-// Elements to vectors of the type they are summed in, and back, for *_simd.cc files.
+// Conversion of elements to vectors of their accumulator type, and back, for *_simd.cc files.
 #if defined(GNOMON_CORE_ELEMENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GNOMON_CORE_ELEMENTS_INL_H_
 #undef GNOMON_CORE_ELEMENTS_INL_H_
@@ -12,7 +12,7 @@
 #include "gnomon/dtype.h"
 #include "hwy/highway.h"
 
-// Whether the instruction set converts binary16 itself.
+// Whether the instruction set has conversions of binary16.
 #undef GNOMON_CONVERTS_HALF
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
 #define GNOMON_CONVERTS_HALF 1
@@ -26,13 +26,13 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// How far ahead streams of memory are asked for: beyond a page, where the prefetch of the
-// hardware stops, and not a whole number of pages, for a load waits on a store that has the
-// same address in another page.
+// Prefetch distance of memory streams, in bytes. It is more than a page, because hardware
+// prefetch stops at page boundaries, and not a multiple of the page size, because a load waits
+// for a store to the same offset in another page.
 constexpr std::ptrdiff_t prefetch_bytes = 5632;
 
-// The float of a binary16 in each lane of h. No step meets a subnormal float, so the caller's
-// flush-to-zero mode does not matter.
+// Converts the binary16 in each lane of h to float. No intermediate result is a subnormal
+// float, so the caller's flush-to-zero mode has no effect.
 template <class D, class V = hn::Vec<hn::Rebind<std::uint32_t, D>>>
 HWY_INLINE hn::Vec<D> FloatOfHalfBits(D d, V h) {
   const hn::Rebind<std::uint32_t, D> bits;
@@ -47,7 +47,7 @@ HWY_INLINE hn::Vec<D> FloatOfHalfBits(D d, V h) {
   return hn::BitCast(d, hn::Or(f, hn::ShiftLeft<16>(hn::And(h, set(0x8000)))));
 }
 
-// v rounded to binary16, to nearest even, in the lower half of each lane.
+// Rounds v to binary16, to nearest even, in the lower half of each lane.
 template <class D, class V = hn::Vec<hn::Rebind<std::uint32_t, D>>>
 HWY_INLINE V HalfBitsOfFloat(D d, hn::Vec<D> v) {
   const hn::Rebind<std::uint32_t, D> bits;
@@ -60,7 +60,7 @@ HWY_INLINE V HalfBitsOfFloat(D d, hn::Vec<D> v) {
   };
   const V odd = hn::And(hn::ShiftRight<13>(magnitude), set(1));
   V h = hn::ShiftRight<13>(hn::Add(hn::Add(magnitude, set(0u - (112u << 23) + 0xfffu)), odd));
-  // A subnormal result has the unit of floats at 1/2.
+  // The unit of a subnormal result is the unit of floats at 1/2.
   const V small = hn::Sub(
       hn::BitCast(bits, hn::Add(hn::BitCast(d, magnitude), hn::Set(d, 0.5f))), set(126u << 23));
   h = hn::IfThenElse(below(magnitude, 113u << 23), small, h);
@@ -69,14 +69,15 @@ HWY_INLINE V HalfBitsOfFloat(D d, hn::Vec<D> v) {
   return hn::Or(h, hn::ShiftRight<16>(hn::And(all, set(0x80000000u))));
 }
 
-// v rounded to bfloat16, to nearest even, in the upper half of each lane; the lower half is
-// left over. A NaN must be quiet with zeros in its lower half, as those that come of bfloat16.
+// Rounds v to bfloat16, to nearest even, in the upper half of each lane. The lower half is
+// undefined. A NaN must be quiet with zeros in its lower half, as NaNs converted from bfloat16
+// are.
 template <class D, class V = hn::Vec<hn::Rebind<std::uint32_t, D>>>
 HWY_INLINE V RoundProductToBFloat16(D /* float */, hn::Vec<D> v) {
   const hn::Rebind<std::uint32_t, D> bits;
   const V all = hn::BitCast(bits, v);
 #if HWY_TARGET == HWY_AVX3
-  const V rounded = hn::Add(all, hn::Set(bits, 0x7fffu));  // a masked add then takes one more
+  const V rounded = hn::Add(all, hn::Set(bits, 0x7fffu));  // a masked add follows
   return hn::IfThenElse(hn::TestBit(all, hn::Set(bits, 0x10000u)),
                         hn::Add(rounded, hn::Set(bits, 1u)), rounded);
 #else
@@ -85,7 +86,7 @@ HWY_INLINE V RoundProductToBFloat16(D /* float */, hn::Vec<D> v) {
 #endif
 }
 
-// The same for any v.
+// Rounds any v, including NaN, to bfloat16, in the upper half of each lane.
 template <class D, class V = hn::Vec<hn::Rebind<std::uint32_t, D>>>
 HWY_INLINE V RoundToBFloat16(D d, hn::Vec<D> v) {
   const hn::Rebind<std::uint32_t, D> bits;
@@ -94,7 +95,7 @@ HWY_INLINE V RoundToBFloat16(D d, hn::Vec<D> v) {
                         RoundProductToBFloat16(d, v));
 }
 
-// Lanes(d) elements as they are summed; D is a tag of float or double.
+// Loads Lanes(d) elements as accumulators. D is a tag of float or double.
 template <class D, typename T>
 HWY_INLINE hn::Vec<D> LoadElements([[maybe_unused]] D d, const T* from) {
   if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
@@ -118,7 +119,7 @@ HWY_INLINE hn::Vec<D> LoadElements([[maybe_unused]] D d, const T* from) {
   }
 }
 
-// Rounds once, to nearest even. From double: to double alone.
+// Rounds once, to nearest even, and stores. Double accumulators are stored as double only.
 template <class D, typename T>
 HWY_INLINE void StoreElements(hn::Vec<D> v, D d, T* to) {
   if constexpr (std::is_same_v<T, hn::TFromD<D>>) {
@@ -142,7 +143,7 @@ HWY_INLINE void StoreElements(hn::Vec<D> v, D d, T* to) {
   }
 }
 
-// body(d, i) for vectors of d from element 0 on, then for what is left one by one.
+// Calls body(d, i) for whole vectors of d, starting at element 0, then for single elements.
 template <typename A, typename Body>
 HWY_INLINE void ForVectors(std::int64_t size, const Body& body) {
   const hn::ScalableTag<A> d;
@@ -159,7 +160,7 @@ HWY_INLINE void FromElements(const T* HWY_RESTRICT from, std::int64_t size,
       size, [&](auto d, std::int64_t i) { hn::StoreU(LoadElements(d, from + i), d, to + i); });
 }
 
-// factor * from, rounded once, to nearest even.
+// Computes factor * from, rounded once, to nearest even.
 template <typename A, typename T>
 HWY_INLINE void ToElements(const A* HWY_RESTRICT from, A factor, std::int64_t size,
                            T* HWY_RESTRICT to) {

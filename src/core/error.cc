@@ -16,7 +16,7 @@ void refuse(std::string_view operation, std::string_view rule, std::int64_t got)
 void refuse(std::string_view operation, std::string_view rule, double got) {
   char text[40];
   std::snprintf(text, sizeof text, "%.17g", got);
-  char shorter[40];  // 0.1 rather than 0.10000000000000001 where that is the same number
+  char shorter[40];  // 0.1 instead of 0.10000000000000001 if both are the same number
   std::snprintf(shorter, sizeof shorter, "%.15g", got);
   double back = 0;
   const bool same = std::sscanf(shorter, "%lf", &back) == 1 && back == got;

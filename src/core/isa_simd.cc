@@ -1,4 +1,4 @@
-// Instruction set choice on top of Highway's, and the probe kernel that tells which one ran.
+// Choice of the instruction set on top of Highway, and the kernel that returns which one ran.
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -51,7 +51,7 @@ constexpr Known known[] = {
 const Known& find(Isa isa) {
   for (const Known& one : known)
     if (one.isa == isa) return one;
-  refuse("isa", "must be one that this build knows", static_cast<int>(isa));
+  refuse("isa", "must be an instruction set of this build", static_cast<int>(isa));
 }
 
 std::int64_t machine_targets() {
@@ -60,7 +60,7 @@ std::int64_t machine_targets() {
 }
 
 void force(const Known& one) {
-  // Highway reads this mask at every dispatch; its scalar bit is always set as the fallback.
+  // Highway reads this mask at every dispatch. Its scalar bit is always set, as the fallback.
   hwy::GetChosenTarget().Update(one.isa == Isa::portable ? 0 : one.target);
 }
 

@@ -1,16 +1,17 @@
-// Memory for long tables.
+// Allocation of long tables.
 #pragma once
 
 #include <cstddef>
 
 namespace gnomon::internal {
 
-// Asks for huge pages for what lies in [begin, begin + bytes), where the system has them and it
-// is long: before it is first touched, since page faults are nine tenths of writing it once.
+// Requests huge pages for [begin, begin + bytes), if the system supports them and the range is
+// long. Call it before the first write: page faults take nine tenths of the time of writing the
+// range once.
 void advise_huge_pages(void* begin, std::size_t bytes) noexcept;
 
-// Uninitialised, whole cache lines, in huge pages where long; to be freed with std::free.
-// Throws std::bad_alloc.
+// Allocates uninitialised memory in whole cache lines, in huge pages if long. Free it with
+// std::free. Throws std::bad_alloc.
 void* allocate_long(std::size_t bytes);
 
 }  // namespace gnomon::internal

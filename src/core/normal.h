@@ -1,4 +1,4 @@
-// Random content that is the same on every machine.
+// Random numbers that are the same on every machine.
 #pragma once
 
 #include <cmath>
@@ -7,8 +7,8 @@
 
 namespace gnomon::internal {
 
-// Normal numbers of deviation 1 (Box and Muller 1958; std::normal_distribution differs between
-// libraries).
+// Normal random numbers with deviation 1 (Box and Muller 1958). std::normal_distribution
+// differs between standard libraries.
 class Normal {
  public:
   explicit Normal(std::uint64_t seed) : engine_(seed) {}

@@ -1,5 +1,5 @@
-// A visitor made of one function for each alternative of a std::variant; one that lacks an
-// alternative does not compile.
+// A visitor of a std::variant that consists of one function for each alternative. A visitor
+// that lacks an alternative does not compile.
 #pragma once
 
 namespace gnomon::internal {

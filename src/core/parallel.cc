@@ -15,20 +15,20 @@ namespace {
 
 using internal::Task;
 
-// The default of the build: run, threads, set_threads, and whether the caller is already inside
-// a parallel region.
+// The default executor of the build: run, threads, set_threads, and whether the caller is
+// already inside a parallel region.
 #if defined(GNOMON_THREADS_OPENMP)
 int build_threads() noexcept { return omp_get_max_threads(); }
 void build_set_threads(int count) noexcept { omp_set_num_threads(count); }
 bool build_inside() noexcept { return omp_in_parallel(); }
-// The team is always of the same size: libgomp ends and starts threads when it changes.
+// The team always has the same size, because libgomp ends and starts threads when it changes.
 void build_run(std::int64_t count, Task task, void* data) noexcept {
 #pragma omp parallel
   for (std::int64_t i = omp_get_thread_num(); i < count; i += omp_get_num_threads())
     task(data, i);
 }
 #else
-thread_local int build_limit = 0;  // 0: the default
+thread_local int build_limit = 0;  // 0: no limit
 bool build_inside() noexcept { return false; }
 void build_set_threads(int count) noexcept { build_limit = count; }
 #if defined(GNOMON_THREADS_STD)
@@ -48,8 +48,8 @@ void build_run(std::int64_t count, Task task, void* data) noexcept {
 #endif
 
 Executor current = {};
-thread_local int limit = 0;        // of set_threads, with an executor; 0: none
-thread_local bool inside = false;  // a piece runs on this thread
+thread_local int limit = 0;        // set by set_threads for an executor; 0: no limit
+thread_local bool inside = false;  // true while a piece runs on this thread
 
 struct Loop {
   std::int64_t count, grain, pieces, runners;
@@ -64,7 +64,7 @@ struct Loop {
   }
 };
 
-// What each of the threads does.
+// The work of one thread.
 void run_share(void* data, std::int64_t runner) {
   auto& loop = *static_cast<Loop*>(data);
   const bool before = inside;
@@ -122,7 +122,7 @@ void run_pieces(std::int64_t count, std::int64_t grain, Share share, Piece piece
                 void* body) noexcept {
   if (count <= 0) return;
   grain = std::max<std::int64_t>(grain, 1);
-  if (count <= grain) return piece(body, 0, count);  // some ns, for one step of a decoder
+  if (count <= grain) return piece(body, 0, count);  // only some ns, for a decoding step
   const std::int64_t pieces = (count - 1) / grain + 1;
   const bool nested = inside || (!current.run && build_inside());
   const std::int64_t runners = nested ? 1 : std::min<std::int64_t>(pieces, threads());

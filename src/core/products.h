@@ -1,9 +1,8 @@
-// Products of matrices in double: what plans are made of that have a trained matrix in them,
-// and their gradients.
+// Matrix products in double, used when a plan or its gradient depends on trained matrices.
 //
-// Sums run in one order that depends on k alone (stretches of 128, each from its first to its
-// last, added up in theirs), so an element is the same to the bit for any number of threads and
-// whatever rows and columns stand beside it.
+// The order of sums depends only on k: stretches of 128 products, each summed from first to
+// last, whose sums are added in order. So an element has the same bits for any number of
+// threads and whatever other rows and columns are computed.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +14,9 @@
 
 namespace gnomon::internal {
 
-// b [k, n], any strides, copied as kernels read it: panels of 32 columns one behind the other,
-// the last one of as many as are left, up to a multiple of 8 with zeros; a panel's rows lie
-// beside each other. Throws std::bad_alloc.
+// b [k, n], any strides, copied to the layout of the kernels: panels of 32 columns one after
+// the other; the last panel has the remaining columns, padded to a multiple of 8 with zeros.
+// The rows of a panel are contiguous. Throws std::bad_alloc.
 class RightFactor {
  public:
   static constexpr std::int64_t panel = 32;
@@ -27,7 +26,7 @@ class RightFactor {
 
   std::int64_t rows() const noexcept { return rows_; }
   std::int64_t columns() const noexcept { return columns_; }
-  // Of the panel that begins at column `first`.
+  // Returns the panel that begins at column `first`.
   const double* data(std::int64_t first) const noexcept { return data_.get() + first * rows_; }
   std::int64_t width(std::int64_t first) const noexcept {
     const std::int64_t left = (columns_ - first + 7) / 8 * 8;
@@ -45,12 +44,13 @@ class RightFactor {
   std::unique_ptr<double, Free> data_;
 };
 
-// c [m, n] = a [m, k] b [k, n], and c += a b. The columns of c are contiguous, a has any
-// strides; a^T is a view of a with its axes exchanged. c overlaps neither. With k 0 the product
-// is 0. Over threads unless called from a loop over threads.
+// Computes c [m, n] = a [m, k] b [k, n], or c += a b. The columns of c are contiguous, a has
+// any strides (a^T is a view of a with exchanged axes). c must not overlap a or b. If k is 0,
+// the product is 0. Parallel, unless called from a parallel loop.
 //
-// An element is within n 2^-53 sum |a b| of the true one, n = min(k, 128) + ceil(k / 128), the
-// sum being over k; one added to c within (n + 1) 2^-53 (|c| + sum |a b|).
+// Error bound: an element is within n 2^-53 sum |a b| of the exact one, with n = min(k, 128) +
+// ceil(k / 128) and the sum over k; an element added to c is within (n + 1) 2^-53 (|c| + sum |a
+// b|).
 void multiply(View<const double, 2> a, const RightFactor& b, View<double, 2> c);
 void multiply_add(View<const double, 2> a, const RightFactor& b, View<double, 2> c);
 

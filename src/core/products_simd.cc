@@ -1,4 +1,4 @@
-// Products of matrices in double: blocks of sums in registers.
+// Matrix products in double: blocks of sums in registers.
 #include <algorithm>
 #include <array>
 
@@ -19,13 +19,13 @@ namespace gnomon::internal {
 namespace {
 
 constexpr std::int64_t block_rows = 6;
-constexpr std::int64_t stretch = 128;    // of k: 32 KiB of a panel, which fit the first cache
-constexpr std::int64_t piece_rows = 48;  // with a stretch of `a`, 48 KiB of a thread's stack
+constexpr std::int64_t stretch = 128;    // of k: 32 KiB of a panel, which fit the L1 cache
+constexpr std::int64_t piece_rows = 48;  // times a stretch of `a`: 48 KiB of a thread's stack
 constexpr std::int64_t piece_columns = 8 * RightFactor::panel;
-constexpr std::int64_t few_pieces = 16;  // for many threads: then narrower ones
+constexpr std::int64_t few_pieces = 16;  // if fewer for many threads: narrower pieces
 constexpr std::int64_t narrow_columns = 4 * RightFactor::panel;
 
-// Rows begin to end - 1 and columns first to last - 1 of a product.
+// Rows [begin, end) and columns [first, last) of a product.
 struct ProductPiece {
   View<const double, 2> a;
   const RightFactor* b;
@@ -51,14 +51,15 @@ using internal::stretch;
 using D = hn::CappedTag<double, 8>;
 constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(D()));
 
-// Vectors of a block of sums: 24 registers of 32, or 12 of 16, beside what is loaded.
+// Vectors in a row of a block of sums: a block takes 24 of 32 registers, or 12 of 16, and the
+// rest holds operands.
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON
 constexpr int block_vectors = 4;
 #else
 constexpr int block_vectors = 2;
 #endif
 
-// How a stretch of `a` lies: element (i, l) at i stride + l, or packed at l rows + i.
+// The layout of a stretch of `a`: element (i, l) is at i stride + l, or packed at l rows + i.
 enum class Left { by_row = 1, packed };
 
 struct Block {
@@ -69,7 +70,7 @@ struct Block {
   std::ptrdiff_t b_row;
   double* c;
   std::ptrdiff_t c_row;
-  std::int64_t columns;  // of c; the block's own are as many or more
+  std::int64_t columns;  // columns of c; the block has at least as many
   bool add;
 };
 
@@ -125,7 +126,7 @@ HWY_INLINE void MultiplyVectors(const Block& p, std::int64_t vectors) {
   MultiplyBlock<left, rows, 1>(p);
 }
 
-// Rows of the next block where so many are left.
+// Returns the number of rows of the next block if `left` rows remain.
 constexpr std::int64_t NextRows(std::int64_t left) {
   return left >= 6 ? 6 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
 }
@@ -208,14 +209,14 @@ HWY_EXPORT(MultiplyPiece);
 namespace internal {
 namespace {
 
-constexpr std::int64_t grain_products = 1 << 17;  // of a task worth a thread: some 10 us
+constexpr std::int64_t grain_products = 1 << 17;  // least work of a task: about 10 us
 
 void multiply_into(View<const double, 2> a, const RightFactor& b, View<double, 2> c, bool add) {
   const std::int64_t m = c.extent(0), n = c.extent(1), depth = b.rows();
   if (depth == 0 && !add)
     for (std::int64_t i = 0; i < m; ++i) std::fill_n(c.data() + i * c.stride(0), n, 0.0);
   if (m == 0 || n == 0 || depth == 0) return;
-  const auto kernel = &GNOMON_DISPATCH(gnomon::MultiplyPiece);
+  const auto kernel = &GNOMON_DISPATCH(MultiplyPiece);
   const auto pieces = [](std::int64_t count, std::int64_t each) {
     return (count - 1) / each + 1;
   };
@@ -224,7 +225,7 @@ void multiply_into(View<const double, 2> a, const RightFactor& b, View<double, 2
                                    ? internal::narrow_columns
                                    : internal::piece_columns;
   const std::int64_t along = pieces(n, columns);
-  // Rows in like parts, of whole blocks.
+  // Divide the rows into equal parts of whole blocks.
   const std::int64_t rows = pieces(pieces(m, down), block_rows) * block_rows;
   const std::int64_t work = std::min(m, rows) * std::min(n, columns) * depth;
   parallel_for(
@@ -241,7 +242,7 @@ void multiply_into(View<const double, 2> a, const RightFactor& b, View<double, 2
 
 template <typename T>
 void RightFactor::pack(View<const T, 2> b) {
-  honour_isa();  // before loops over threads, where products must not throw
+  honour_isa();  // before parallel loops, in which products must not throw
   const std::int64_t padded = (columns_ + 7) / 8 * 8;
   data_.reset(static_cast<double*>(
       allocate_long(static_cast<std::size_t>(rows_ * padded) * sizeof(double))));
@@ -258,7 +259,7 @@ void RightFactor::pack(View<const T, 2> b) {
           for (std::int64_t j = 0; j < here; ++j) packed[l * wide + j] = row[j];
         }
       } else {
-        constexpr std::int64_t together = 8;  // rows: of a cache line of a column of `b`
+        constexpr std::int64_t together = 8;  // rows: one cache line of a column of `b`
         for (std::int64_t begin = 0; begin < rows_; begin += together)
           for (std::int64_t j = 0; j < here; ++j)
             for (std::int64_t l = begin; l < std::min(rows_, begin + together); ++l)

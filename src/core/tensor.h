@@ -1,4 +1,4 @@
-// Checks of tensors that come in, and the step from a type at run time to one at compile time.
+// Checks of tensor arguments, and dispatch from a run-time element type to a compile-time type.
 #pragma once
 
 #include <array>
@@ -11,19 +11,19 @@
 
 namespace gnomon::internal {
 
-// One argument as messages name it: the operation and the argument's name.
+// An argument as messages name it: the operation and the name of the argument.
 struct Argument {
   std::string_view operation, name;
 };
 
-// "[2, 3]" of any rank.
+// Returns the shape of a tensor of any rank: "[2, 3]".
 std::string shape_text(const ConstTensor& tensor);
 
-// Throws what `check_tensor` of these arguments throws; returns for a tensor without elements.
+// Does the checks of `check_tensor` and throws. Returns if the tensor has no elements.
 void check_tensor_slowly(Argument argument, const ConstTensor& tensor, std::int32_t rank);
 
-// Throws std::invalid_argument unless the tensor has data (or no elements), lies on the CPU and
-// has `rank` axes. Inline, since a step of a decoder calls it for a microsecond of work.
+// Throws std::invalid_argument unless the tensor has data (or no elements), is on the CPU and
+// has `rank` axes. Inline, because a decoding step of a microsecond calls it.
 inline void check_tensor(Argument argument, const ConstTensor& tensor, std::int32_t rank) {
   bool good = tensor.rank == rank && tensor.device.type == DeviceType::cpu && tensor.data &&
               tensor.shape;
@@ -33,18 +33,18 @@ inline void check_tensor(Argument argument, const ConstTensor& tensor, std::int3
 }
 [[noreturn]] void refuse_type(Argument argument, std::string_view types, DataType got);
 [[noreturn]] void refuse_type(Argument argument, DataType type, DataType got);
-// The same, and that the elements are of `type`.
+// Also checks that the elements are of `type`.
 inline void check_tensor(Argument argument, const ConstTensor& tensor, std::int32_t rank,
                          DataType type) {
   if (tensor.dtype != type) [[unlikely]]
     refuse_type(argument, type, tensor.dtype);
   check_tensor(argument, tensor, rank);
 }
-// "x must have 3 or 4 axes".
+// Throws with a rule such as "x must have 3 or 4 axes".
 [[noreturn]] void refuse_rank(Argument argument, const ConstTensor& tensor,
                               std::string_view ranks);
 
-// The checked view of a tensor.
+// Checks a tensor and returns its view.
 template <typename T, std::size_t Rank>
 View<const T, Rank> read(Argument argument, const ConstTensor& tensor) {
   check_tensor(argument, tensor, static_cast<std::int32_t>(Rank), data_type_of<T>);
@@ -55,7 +55,7 @@ View<T, Rank> write(Argument argument, const Tensor& tensor) {
   check_tensor(argument, tensor, static_cast<std::int32_t>(Rank), data_type_of<T>);
   return view<T, Rank>(tensor);
 }
-// Of a tensor that may be left out.
+// Checks a tensor that may be left out; an empty view if it is.
 template <typename T, std::size_t Rank>
 View<const T, Rank> read_if(Argument argument, const ConstTensor& tensor) {
   return tensor.has_data() ? read<T, Rank>(argument, tensor) : View<const T, Rank>();
@@ -65,8 +65,7 @@ View<T, Rank> write_if(Argument argument, const Tensor& tensor) {
   return tensor.has_data() ? write<T, Rank>(argument, tensor) : View<T, Rank>();
 }
 
-// One axis of extent 1 in front of [T, H, D], for tensors that may have no batch axis. Ranks
-// Rank and Rank - 1 are accepted.
+// Adds a batch axis of extent 1 in front of [T, H, D]. Ranks Rank and Rank - 1 are accepted.
 template <typename T, std::size_t Rank>
 View<T, Rank> with_batch(const View<T, Rank - 1>& one) noexcept {
   typename View<T, Rank>::Extents extents{1}, strides{0};
@@ -96,8 +95,8 @@ View<T, Rank> write_batch(Argument argument, const Tensor& tensor) {
   return with_batch<T, Rank>(write<T, Rank - 1>(argument, tensor));
 }
 
-// body(T{}) for the tensor's element type T: float, Half, BFloat16 or double. Others are
-// refused by name.
+// Calls body(T{}) with the tensor's element type T: float, Half, BFloat16 or double. Throws
+// std::invalid_argument, with the name of the type, for others.
 template <typename Body>
 void by_type(Argument argument, const ConstTensor& tensor, Body&& body) {
   if (tensor.holds<float>()) return body(float{});

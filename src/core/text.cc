@@ -5,7 +5,8 @@
 namespace gnomon::internal {
 namespace {
 
-// Bytes of the sequence that `text` begins with; 0 where it is ill-formed.
+// Returns the number of bytes of the sequence at the beginning of `text`; 0 if it is
+// ill-formed.
 std::size_t sequence(std::string_view text) noexcept {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<std::uint8_t>(text[i]) : std::uint8_t{0};

@@ -1,4 +1,4 @@
-// Text that comes from a file, and so may be anything.
+// Text from a file, which may contain any bytes.
 #pragma once
 
 #include <cstddef>
@@ -7,15 +7,15 @@
 
 namespace gnomon::internal {
 
-// Where the first ill-formed sequence of UTF-8 begins (Unicode, table 3-7: no overlong forms,
-// no surrogates, nothing beyond U+10FFFF); npos where there is none.
+// Returns the offset of the first ill-formed sequence of UTF-8 (Unicode, table 3-7: no overlong
+// forms, no surrogates, nothing above U+10FFFF); npos if there is none.
 std::size_t ill_formed_utf8(std::string_view text) noexcept;
 
-// At most about `most` bytes of a text, fit for a message: what is no printable UTF-8 replaced
-// by question marks, the rest by three dots.
+// Returns at most about `most` bytes of a text for a message. Bytes that are not printable
+// UTF-8 are replaced by question marks, the rest of a longer text by three dots.
 std::string printable(std::string_view text, std::size_t most);
 
-// A name from a file, fit for a message: printable and in quotes.
+// Returns a name from a file for a message: printable and in quotes.
 std::string shown(std::string_view name);
 
 }  // namespace gnomon::internal

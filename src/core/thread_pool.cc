@@ -29,11 +29,11 @@ int default_threads() noexcept { return 1; }
 namespace gnomon::internal {
 namespace {
 
-constexpr int spins = 2000;  // some 10 us before a thread sleeps: longer than between two loops
+constexpr int spins = 2000;  // about 10 us before a thread sleeps: longer than between loops
 
 class Pool {
  public:
-  // Whether it ran; no if another loop has the pool.
+  // Returns false, without running the tasks, if another loop uses the pool.
   bool run(std::int64_t count, Task task, void* data) noexcept {
     const std::unique_lock owner(owner_, std::try_to_lock);
     if (!owner) return false;
@@ -47,11 +47,11 @@ class Pool {
       generation_.fetch_add(1, std::memory_order_release);
     }
     if (workers) wake_.notify_all();
-    // Its own task, then those whose thread has not come.
+    // Task 0, then the tasks whose threads have not started them.
     for (std::int64_t i = 0; i < count; ++i) try_task(i);
     for (int spin = 0; left_.load(std::memory_order_acquire) > 0; ++spin)
       if (spin > spins) std::this_thread::yield();
-    {  // a worker that comes from here on finds no loop
+    {  // a worker that wakes up later finds no loop
       const std::lock_guard lock(mutex_);
       count_ = 0;
     }
@@ -60,7 +60,8 @@ class Pool {
   }
 
  private:
-  // Starts threads up to `wanted`, as far as the system gives them; returns how many there are.
+  // Starts threads up to `wanted`, or fewer if the system refuses. Returns the number of
+  // threads.
   std::int64_t grow(std::int64_t wanted) noexcept {
     if (capacity_ < wanted + 1) {
       const std::lock_guard lock(mutex_);
@@ -77,7 +78,7 @@ class Pool {
         }).detach();
         ++workers_;
       }
-    } catch (const std::exception&) {  // the caller does their tasks
+    } catch (const std::exception&) {  // the caller runs the remaining tasks
     }
     return workers_;
   }
@@ -104,8 +105,8 @@ class Pool {
     }
   }
 
-  std::mutex owner_;  // of the loop that runs
-  std::mutex mutex_;  // of the loop's description
+  std::mutex owner_;  // held by the loop that runs
+  std::mutex mutex_;  // protects the description of the loop
   std::condition_variable wake_;
   std::atomic<std::uint64_t> generation_{0};
   Task task_ = nullptr;
@@ -116,8 +117,8 @@ class Pool {
   std::atomic<std::int64_t> left_{0}, inside_{0};
 };
 
-// Never destroyed: its threads run until the process ends. A forked child has no threads, so it
-// starts with a pool of its own.
+// Never destroyed, because its threads run until the process ends. A forked child has no
+// threads, so it starts with a new pool.
 std::atomic<Pool*> pool{nullptr};
 
 Pool* the_pool() noexcept {
@@ -128,7 +129,7 @@ Pool* the_pool() noexcept {
   static_cast<void>(registered);
   auto* const made = new (std::nothrow) Pool;
   if (made && !pool.compare_exchange_strong(current, made)) {
-    delete made;  // another thread was faster
+    delete made;  // another thread has created the pool
     return current;
   }
   return made;

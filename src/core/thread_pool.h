@@ -7,11 +7,11 @@ namespace gnomon::internal {
 
 using Task = void (*)(void* data, std::int64_t i);
 
-// Calls task(data, i) for i from 0 to count - 1, i on thread i of the pool where that thread
-// comes in time; thread 0 is the caller.
+// Calls task(data, i) for i from 0 to count - 1. Task i runs on thread i of the pool, or on the
+// caller (thread 0) if that thread has not started it in time.
 void run_on_pool(std::int64_t count, Task task, void* data) noexcept;
 
-// Threads of the machine, or OMP_NUM_THREADS where it is a number.
+// Returns OMP_NUM_THREADS if it is a number, else the number of hardware threads.
 int default_threads() noexcept;
 
 }  // namespace gnomon::internal

@@ -18,11 +18,10 @@ constexpr int64_t grain_channels = 64;
 void check(const AxialLearned& axial) {
   if (axial.join != AxisJoin::concatenated && axial.join != AxisJoin::summed)
     refuse("axial", "join must be concatenated or summed", static_cast<int>(axial.join));
-  if (axial.rows.empty()) refuse("axial", "axes must be at least one", 0);
-  if (axial.dims.size() != axial.rows.size())
-    refuse("axial",
-           "dims must have a number for each of the axes, " + std::to_string(axial.rows.size()),
-           static_cast<int64_t>(axial.dims.size()));
+  if (axial.rows.empty()) refuse("axial", "there must be at least one axis", 0);
+  if (axial.widths.size() != axial.rows.size())
+    refuse("axial", "widths must have one entry per axis, " + std::to_string(axial.rows.size()),
+           static_cast<int64_t>(axial.widths.size()));
   int64_t positions = 1, channels = 0;
   for (const int64_t rows : axial.rows) {
     if (rows < 1) refuse("axial", "rows must be at least 1", rows);
@@ -30,14 +29,14 @@ void check(const AxialLearned& axial) {
       refuse("axial", "the product of rows must be below 2^63: rows", rows);
     positions *= rows;
   }
-  for (const int64_t dim : axial.dims) {
-    if (dim < 1) refuse("axial", "dims must be at least 1", dim);
-    if (axial.join == AxisJoin::summed && dim != axial.dims[0])
-      refuse("axial",
-             "axes that are summed must have one dim, " + std::to_string(axial.dims[0]), dim);
-    if (dim > std::numeric_limits<int64_t>::max() - channels)
-      refuse("axial", "the sum of dims must be below 2^63: dim", dim);
-    channels += dim;
+  for (const int64_t width : axial.widths) {
+    if (width < 1) refuse("axial", "widths must be at least 1", width);
+    if (axial.join == AxisJoin::summed && width != axial.widths[0])
+      refuse("axial", "summed axes must have equal widths, " + std::to_string(axial.widths[0]),
+             width);
+    if (width > std::numeric_limits<int64_t>::max() - channels)
+      refuse("axial", "the sum of widths must be below 2^63: width", width);
+    channels += width;
   }
 }
 
@@ -46,26 +45,26 @@ void check_views(const AxialLearned& axial, std::size_t positions, const char* w
                  const Matrix& matrix, const Tables& tables) {
   check(axial);
   if (tables.size() != axial.rows.size())
-    refuse("axial", "tables must be one for each axis, " + std::to_string(axial.rows.size()),
+    refuse("axial", "there must be one table per axis, " + std::to_string(axial.rows.size()),
            static_cast<int64_t>(tables.size()));
   for (std::size_t a = 0; a < tables.size(); ++a) {
-    const std::array<std::ptrdiff_t, 2> wanted{axial.rows[a], axial.dims[a]};
+    const std::array<std::ptrdiff_t, 2> wanted{axial.rows[a], axial.widths[a]};
     if (tables[a].extents() != wanted)
       refuse("axial", "table " + std::to_string(a) + " must be " + shape_text(wanted),
              shape_text(tables[a].extents()));
   }
   const std::array<std::ptrdiff_t, 2> wanted{static_cast<std::ptrdiff_t>(positions),
-                                             dim(axial)};
+                                             width(axial)};
   if (matrix.extents() != wanted)
     refuse("axial", std::string(what) + " must be [T, C] = " + shape_text(wanted),
            shape_text(matrix.extents()));
 }
 
-// Where the channels of each axis begin.
+// First channel of an axis.
 int64_t first_channel(const AxialLearned& axial, std::size_t axis) {
   int64_t first = 0;
   if (axial.join == AxisJoin::concatenated)
-    for (std::size_t a = 0; a < axis; ++a) first += axial.dims[a];
+    for (std::size_t a = 0; a < axis; ++a) first += axial.widths[a];
   return first;
 }
 
@@ -78,9 +77,9 @@ int64_t capacity(const AxialLearned& axial) {
   return positions;
 }
 
-int64_t dim(const AxialLearned& axial) {
+int64_t width(const AxialLearned& axial) {
   check(axial);
-  return first_channel(axial, axial.dims.size() - 1) + axial.dims.back();
+  return first_channel(axial, axial.widths.size() - 1) + axial.widths.back();
 }
 
 std::vector<int64_t> axial_rows(const AxialLearned& axial, int64_t axis,
@@ -90,7 +89,7 @@ std::vector<int64_t> axial_rows(const AxialLearned& axial, int64_t axis,
   if (axis < 0 || axis >= axes)
     refuse("axial", "axis must be from 0 to " + std::to_string(axes - 1), axis);
   const auto at = static_cast<std::size_t>(axis);
-  int64_t step = 1;  // positions that share a row before the next one
+  int64_t step = 1;  // number of consecutive positions that share a row
   for (std::size_t a = at + 1; a < axial.rows.size(); ++a) step *= axial.rows[a];
   std::vector<int64_t> rows(positions.size());
   for (std::size_t t = 0; t < rows.size(); ++t) {
@@ -122,20 +121,21 @@ void fill(const AxialLearned& axial, std::span<const View<const T, 2>> tables,
       continue;
     }
     int64_t first = 0;
-    for (std::size_t a = 0; a < tables.size(); first += axial.dims[a++])
-      for (int64_t c = 0; c < axial.dims[a]; ++c) out(at, first + c) = tables[a](rows[a][t], c);
+    for (std::size_t a = 0; a < tables.size(); first += axial.widths[a++])
+      for (int64_t c = 0; c < axial.widths[a]; ++c)
+        out(at, first + c) = tables[a](rows[a][t], c);
   }
 }
 
-EmbeddingTable axial_table(const AxialLearned& axial,
-                           std::span<const View<const float, 2>> tables,
-                           std::span<const int64_t> positions) {
-  EmbeddingTable table{static_cast<int64_t>(positions.size()), dim(axial), {}};
-  for (std::size_t a = 0; a < axial.rows.size(); ++a)  // refuses before anything is allocated
+EmbeddingTable lower(const AxialLearned& axial, std::span<const View<const float, 2>> tables,
+                     std::span<const int64_t> positions) {
+  EmbeddingTable table{static_cast<int64_t>(positions.size()), width(axial), {}};
+  // Validate all positions before the allocation.
+  for (std::size_t a = 0; a < axial.rows.size(); ++a)
     axial_rows(axial, static_cast<int64_t>(a), positions);
-  table.values.resize(static_cast<std::size_t>(table.tokens * table.channels));
+  table.values.resize(static_cast<std::size_t>(table.tokens * table.width));
   fill(axial, tables, positions,
-       View<float, 2>(table.values.data(), {table.tokens, table.channels}));
+       View<float, 2>(table.values.data(), {table.tokens, table.width}));
   return table;
 }
 
@@ -148,7 +148,7 @@ void fill_backward(const AxialLearned& axial, View<const T, 2> grad,
     const std::vector<int64_t> rows = axial_rows(axial, static_cast<int64_t>(a), positions);
     const int64_t first = first_channel(axial, a);
     const View<T, 2> table = tables_grad[a];
-    parallel_for(axial.dims[a], grain_channels, [&](int64_t begin, int64_t end) {
+    parallel_for(axial.widths[a], grain_channels, [&](int64_t begin, int64_t end) {
       const int64_t width = end - begin;
       std::vector<double> sums(static_cast<std::size_t>(table.extent(0) * width));
       for (std::size_t t = 0; t < rows.size(); ++t) {

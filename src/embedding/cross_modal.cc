@@ -13,11 +13,11 @@ using std::int64_t;
 std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
 void check(const CrossModal& spec) {
-  frequencies(spec.text);  // refuses a spec that breaks its own rules
-  if (dim(spec.patches) != spec.text.dim)
+  frequencies(spec.text);  // throws if the spec is invalid
+  if (width(spec.patches) != spec.text.width)
     refuse("cross_modal",
-           "patches must have the channels of text, " + std::to_string(spec.text.dim),
-           dim(spec.patches));
+           "patches must have the width of text, " + std::to_string(spec.text.width),
+           width(spec.patches));
   for (const GridAxis& axis : spec.patches.axes)
     if (axis.column < 0 || axis.column > 1)
       refuse("cross_modal", "an axis of patches must be column 0 (y) or 1 (x)", axis.column);
@@ -29,7 +29,7 @@ void check(const CrossModal& spec) {
            static_cast<int>(spec.image_type));
 }
 
-// Positions of both kinds lie below this.
+// Upper limit of the positions of text tokens and patches.
 constexpr int64_t most = int64_t{1} << 31;
 
 class Counter {
@@ -54,10 +54,10 @@ class Counter {
     ++images_;
     const int64_t type = spec_.image_type == ImageType::one ? 1 : images_;
     if (type >= spec_.types)
-      refuse(
-          "cross_modal",
-          "images of a row must have a type, so be at most " + std::to_string(spec_.types - 1),
-          images_);
+      refuse("cross_modal",
+             "a row must have one type per image, so the number of images must be at most " +
+                 std::to_string(spec_.types - 1),
+             images_);
     if (image.height * image.width > most - next_)
       refuse("cross_modal", "tokens of a row must be at most 2^31", image.height * image.width);
     for (int64_t y = 0; y < image.height; ++y)
@@ -70,7 +70,8 @@ class Counter {
     if (spec_.index == TextIndex::sequence) next_ += image.height * image.width;
   }
   void operator()(const VideoSpan& video) {
-    refuse("cross_modal", "a video must be given as images, frames of it", video.frames);
+    refuse("cross_modal", "videos are not supported: pass the frames as images; video",
+           video.frames);
   }
 
  private:
@@ -90,28 +91,29 @@ void check_tokens(const CrossModal& spec, const CrossModalTokens& tokens) {
     texts += type == 0;
   }
   if (static_cast<int64_t>(tokens.indices.size()) != texts)
-    refuse("cross_modal", "indices must be as many as text tokens, " + std::to_string(texts),
+    refuse("cross_modal",
+           "indices must have one entry per text token, " + std::to_string(texts),
            static_cast<int64_t>(tokens.indices.size()));
   if (tokens.patches.cells != tokens.tokens() - texts || tokens.patches.axes != 2)
     refuse("cross_modal",
-           "patches must be as many as tokens of images, with y and x, " +
+           "patches must have one [y, x] per image token, " +
                std::to_string(tokens.tokens() - texts),
            tokens.patches.cells);
 }
 
 void check_types(const CrossModal& spec, const std::array<std::ptrdiff_t, 2>& extents) {
-  if (extents[0] != spec.types || extents[1] != spec.text.dim)
+  if (extents[0] != spec.types || extents[1] != spec.text.width)
     refuse("cross_modal",
            "types must be [" + std::to_string(spec.types) + ", " +
-               std::to_string(spec.text.dim) + "]",
+               std::to_string(spec.text.width) + "]",
            shape_text(extents));
 }
 
 }  // namespace
 
-CrossModal cross_modal_usual(int64_t dim) {
-  const CrossModal spec{.text = {.dim = dim, .recipe = SinusoidalRecipe::interleaved},
-                        .patches = grid_mae(dim),
+CrossModal cross_modal_usual(int64_t width) {
+  const CrossModal spec{.text = {.width = width, .recipe = SinusoidalRecipe::interleaved},
+                        .patches = grid_mae(width),
                         .types = 2,
                         .index = TextIndex::text,
                         .image_type = ImageType::one};
@@ -130,18 +132,18 @@ CrossModalTokens cross_modal_tokens(const CrossModal& spec, std::span<const Mult
   return tokens;
 }
 
-EmbeddingTable cross_modal_table(const CrossModal& spec, const CrossModalTokens& tokens,
-                                 View<const float, 2> types) {
+EmbeddingTable lower(const CrossModal& spec, const CrossModalTokens& tokens,
+                     View<const float, 2> types) {
   check_tokens(spec, tokens);
   check_types(spec, types.extents());
-  const int64_t channels = spec.text.dim;
+  const int64_t channels = spec.text.width;
   const auto texts = static_cast<int64_t>(tokens.indices.size());
   const int64_t cells = tokens.patches.cells;
   std::vector<double> text(at(texts * channels)), patches(at(cells * channels));
   fill(spec.text, std::span<const int64_t>(tokens.indices),
        View<double, 2>(text.data(), {texts, channels}));
   fill(spec.patches, tokens.patches, View<double, 2>(patches.data(), {cells, channels}));
-  EmbeddingTable table{.tokens = tokens.tokens(), .channels = channels, .values = {}};
+  EmbeddingTable table{.tokens = tokens.tokens(), .width = channels, .values = {}};
   table.values.reserve(at(table.tokens * channels));
   const double *next_text = text.data(), *next_patch = patches.data();
   for (const int64_t type : tokens.types) {
@@ -152,11 +154,11 @@ EmbeddingTable cross_modal_table(const CrossModal& spec, const CrossModalTokens&
   return table;
 }
 
-void cross_modal_table_backward(const CrossModal& spec, const CrossModalTokens& tokens,
-                                View<const float, 2> table_grad, View<float, 2> types_grad) {
+void lower_backward(const CrossModal& spec, const CrossModalTokens& tokens,
+                    View<const float, 2> table_grad, View<float, 2> types_grad) {
   check_tokens(spec, tokens);
   check_types(spec, types_grad.extents());
-  const int64_t channels = spec.text.dim;
+  const int64_t channels = spec.text.width;
   if (table_grad.extent(0) != tokens.tokens() || table_grad.extent(1) != channels)
     refuse("cross_modal",
            "the table's gradient must be [" + std::to_string(tokens.tokens()) + ", " +

@@ -12,7 +12,7 @@ using std::int64_t;
 
 void check(const Degree& degree) {
   if (degree.rows < 2) refuse("degree", "rows must be at least 2", degree.rows);
-  if (degree.dim < 1) refuse("degree", "dim must be at least 1", degree.dim);
+  if (degree.width < 1) refuse("degree", "width must be at least 1", degree.width);
   if (degree.beyond != DegreeBeyond::capped && degree.beyond != DegreeBeyond::refused)
     refuse("degree", "beyond must be capped or refused", static_cast<int>(degree.beyond));
 }
@@ -25,17 +25,17 @@ int64_t row_unchecked(const Degree& degree, int64_t arcs) {
 }
 
 void check_table(const Degree& degree, const std::array<std::ptrdiff_t, 2>& extents) {
-  if (extents[0] != degree.rows || extents[1] != degree.dim)
+  if (extents[0] != degree.rows || extents[1] != degree.width)
     refuse("degree",
            "each table must be [" + std::to_string(degree.rows) + ", " +
-               std::to_string(degree.dim) + "]",
+               std::to_string(degree.width) + "]",
            shape_text(extents));
 }
 
 void check_rows(const Degree& degree, const DegreeRows& rows) {
   check(degree);
   if (rows.in.size() != rows.out.size())
-    refuse("degree", "rows must be as many in as out, " + std::to_string(rows.in.size()),
+    refuse("degree", "in and out must have equal length, " + std::to_string(rows.in.size()),
            static_cast<int64_t>(rows.out.size()));
   for (const auto* part : {&rows.in, &rows.out})
     for (const int64_t row : *part)
@@ -59,8 +59,8 @@ void add_gradient(const std::vector<int64_t>& rows, View<const float, 2> table_g
 
 }  // namespace
 
-Degree degree_graphormer(int64_t dim) {
-  const Degree degree{.rows = 512, .dim = dim, .beyond = DegreeBeyond::refused};
+Degree degree_graphormer(int64_t width) {
+  const Degree degree{.rows = 512, .width = width, .beyond = DegreeBeyond::refused};
   check(degree);
   return degree;
 }
@@ -79,32 +79,32 @@ DegreeRows degree_rows(const Degree& degree, const Graph& graph) {
   return rows;
 }
 
-EmbeddingTable degree_table(const Degree& degree, const DegreeRows& rows,
-                            View<const float, 2> in, View<const float, 2> out) {
+EmbeddingTable lower(const Degree& degree, const DegreeRows& rows, View<const float, 2> in,
+                     View<const float, 2> out) {
   check_rows(degree, rows);
   check_table(degree, in.extents());
   check_table(degree, out.extents());
   EmbeddingTable table{
-      .tokens = static_cast<int64_t>(rows.in.size()), .channels = degree.dim, .values = {}};
-  table.values.reserve(static_cast<std::size_t>(table.tokens * degree.dim));
+      .tokens = static_cast<int64_t>(rows.in.size()), .width = degree.width, .values = {}};
+  table.values.reserve(static_cast<std::size_t>(table.tokens * degree.width));
   for (std::size_t n = 0; n < rows.in.size(); ++n)
-    for (int64_t c = 0; c < degree.dim; ++c)
+    for (int64_t c = 0; c < degree.width; ++c)
       table.values.push_back(
           static_cast<float>(double{in(rows.in[n], c)} + double{out(rows.out[n], c)}));
   return table;
 }
 
-void degree_table_backward(const Degree& degree, const DegreeRows& rows,
-                           View<const float, 2> table_grad, View<float, 2> in_grad,
-                           View<float, 2> out_grad) {
+void lower_backward(const Degree& degree, const DegreeRows& rows,
+                    View<const float, 2> table_grad, View<float, 2> in_grad,
+                    View<float, 2> out_grad) {
   check_rows(degree, rows);
   check_table(degree, in_grad.extents());
   check_table(degree, out_grad.extents());
   const auto nodes = static_cast<int64_t>(rows.in.size());
-  if (table_grad.extent(0) != nodes || table_grad.extent(1) != degree.dim)
+  if (table_grad.extent(0) != nodes || table_grad.extent(1) != degree.width)
     refuse("degree",
            "the table's gradient must be [" + std::to_string(nodes) + ", " +
-               std::to_string(degree.dim) + "]",
+               std::to_string(degree.width) + "]",
            shape_text(table_grad.extents()));
   add_gradient(rows.in, table_grad, in_grad);
   add_gradient(rows.out, table_grad, out_grad);

@@ -10,9 +10,9 @@ namespace {
 
 using std::int64_t;
 
-constexpr double epsilon = 1e-6;  // DETR's
+constexpr double epsilon = 1e-6;  // as in DETR
 
-// Turns the counts of a line, `step` apart from `first` on, into coordinates.
+// Converts the counts of a line to coordinates. Element i is at first[i step].
 void scale_line(double* first, int64_t count, int64_t step, DetrScale scale) {
   const double last = first[(count - 1) * step] + epsilon;
   const double back = scale == DetrScale::centred ? 0.5 : 0.0;
@@ -48,14 +48,14 @@ std::vector<double> detr_coordinates(int64_t height, int64_t width, DetrScale sc
   return detr_coordinates(View<const std::uint8_t, 2>(&real, {height, width}, {0, 0}), scale);
 }
 
-EmbeddingTable detr_table(View<const std::uint8_t, 2> mask, int64_t dim, DetrScale scale,
+EmbeddingTable detr_table(View<const std::uint8_t, 2> mask, int64_t width, DetrScale scale,
                           double temperature) {
-  const SinusoidalGrid spec = grid_detr(dim, temperature);
+  const SinusoidalGrid spec = grid_detr(width, temperature);
   const std::vector<double> at = detr_coordinates(mask, scale);
-  EmbeddingTable table{static_cast<int64_t>(at.size() / 2), dim, {}};
-  table.values.resize(at.size() / 2 * static_cast<std::size_t>(dim));
+  EmbeddingTable table{static_cast<int64_t>(at.size() / 2), width, {}};
+  table.values.resize(at.size() / 2 * static_cast<std::size_t>(width));
   fill(spec, View<const double, 2>(at.data(), {table.tokens, 2}),
-       View<float, 2>(table.values.data(), {table.tokens, dim}));
+       View<float, 2>(table.values.data(), {table.tokens, width}));
   return table;
 }
 

@@ -16,12 +16,12 @@ namespace {
 
 using std::int64_t;
 
-constexpr double furthest = 0x1p31;   // of a coordinate
-constexpr double highest = 0x1p40;    // resolution, deviation
-constexpr int64_t most_octaves = 64;  // 2^31 2^64 is a double with room to spare
+constexpr double furthest = 0x1p31;   // maximum magnitude of a coordinate
+constexpr double highest = 0x1p40;    // maximum resolution and deviation
+constexpr int64_t most_octaves = 64;  // 2^31 2^64 does not overflow a double
 constexpr int64_t most_waves = int64_t{1} << 24;
-constexpr int64_t waves_at_once = 256;    // whole vectors of 8
-constexpr int64_t grain_waves = 1 << 10;  // of a piece worth a thread
+constexpr int64_t waves_at_once = 256;    // a multiple of the vector length 8
+constexpr int64_t grain_waves = 1 << 10;  // minimum work of a parallel piece
 
 void check(const Fourier& f) {
   if (f.bands < FourierBands::perceiver || f.bands > FourierBands::gaussian)
@@ -41,8 +41,7 @@ void check(const Fourier& f) {
     refuse("fourier", "deviation must be positive and at most 2^40", f.deviation);
   if (f.bands != FourierBands::perceiver) return;
   if (static_cast<int64_t>(f.resolution.size()) != f.axes)
-    refuse("fourier",
-           "resolution must have a number for each of the axes, " + std::to_string(f.axes),
+    refuse("fourier", "resolution must have one entry per axis, " + std::to_string(f.axes),
            static_cast<int64_t>(f.resolution.size()));
   for (const double resolution : f.resolution)
     if (!(resolution > 0 && resolution <= highest))
@@ -53,15 +52,16 @@ int64_t waves(const Fourier& f) {
   return f.bands == FourierBands::gaussian ? f.count : f.count * f.axes;
 }
 
-// Less whole turns: -1 to 1. Exact, since what is left is a multiple of the last bit.
+// Subtracts whole turns; the result is in [-1, 1]. Exact, because the remainder is a multiple
+// of the last bit of the argument.
 double within_a_turn(double half_turns) {
   const double half = half_turns / 2;
-  constexpr double magic = 0x1.8p52;  // sums with it are integers, for |half| up to 2^51
+  constexpr double magic = 0x1.8p52;  // adding it rounds to an integer, for |half| up to 2^51
   return half_turns -
          2 * (std::fabs(half) < 0x1p51 ? (half + magic) - magic : std::nearbyint(half));
 }
 
-// high + low: the sum of the products, |low| below an ulp of high.
+// high + low is the sum of the products, with |low| below an ulp of high.
 struct Angle {
   double high, low;
 };
@@ -77,7 +77,7 @@ Angle angle_of(View<const double, 1> at, const double* frequency) {
   return angle;
 }
 
-// Channels of wave k: its sine and its cosine.
+// Channels of the sine and the cosine of wave k.
 struct Channels {
   int64_t sine, cosine;
 };
@@ -179,7 +179,7 @@ void fill_typed(const Fourier& f, View<const double, 2> coordinates, View<T, 2> 
       const auto [high, low] = angle_of(coordinates[t], all.data() + (first + n) * f.axes);
       if (f.unit == FourierUnit::half_turn)
         turns[n] = within_a_turn(high) + within_a_turn(low);
-      else  // a product by a power of two, with nothing beside it: exact
+      else  // exact: a single product by a power of two
         cosines[n] = std::cos(high), sines[n] = std::sin(high);
     }
     if (f.unit == FourierUnit::half_turn) {

@@ -13,16 +13,17 @@ namespace {
 
 using std::int64_t;
 
-void check_multiple(int64_t dim, int64_t of) {
-  if (dim < of || dim % of)
-    refuse("grid", "dim must be a positive multiple of " + std::to_string(of), dim);
+void check_multiple(int64_t width, int64_t of) {
+  if (width < of || width % of)
+    refuse("grid", "width must be a positive multiple of " + std::to_string(of), width);
 }
 
-// One axis's positions, integers or doubles, from coordinates(n, column).
+// Fills all axes. P: type of the positions, integer or double, as returned by coordinate(n,
+// column).
 template <typename P, typename T, typename Coordinate>
 void fill_axes(const SinusoidalGrid& spec, int64_t cells, int64_t columns, View<T, 2> out,
                Coordinate coordinate) {
-  const int64_t channels = dim(spec);
+  const int64_t channels = width(spec);
   if (out.extent(0) != cells || out.extent(1) != channels)
     refuse("grid",
            "out must be [" + std::to_string(cells) + ", " + std::to_string(channels) + "]",
@@ -41,10 +42,10 @@ void fill_axes(const SinusoidalGrid& spec, int64_t cells, int64_t columns, View<
   for (const GridAxis& axis : spec.axes) {
     for (int64_t n = 0; n < cells; ++n)
       positions[static_cast<std::size_t>(n)] = coordinate(n, axis.column);
-    if (spec.join == AxisJoin::concatenated && axis.sinusoidal.dim > channels - first) {
-      // The axis that is cut: its frequencies are those of all its channels.
-      std::vector<T> whole(static_cast<std::size_t>(cells * axis.sinusoidal.dim));
-      const View<T, 2> view(whole.data(), {cells, axis.sinusoidal.dim});
+    if (spec.join == AxisJoin::concatenated && axis.sinusoidal.width > channels - first) {
+      // The last axis is truncated, but its frequencies are those of all its channels.
+      std::vector<T> whole(static_cast<std::size_t>(cells * axis.sinusoidal.width));
+      const View<T, 2> view(whole.data(), {cells, axis.sinusoidal.width});
       fill(axis.sinusoidal, std::span<const P>(positions), view);
       for (int64_t n = 0; n < cells; ++n)
         for (int64_t c = first; c < channels; ++c) out(n, c) = view(n, c - first);
@@ -52,8 +53,8 @@ void fill_axes(const SinusoidalGrid& spec, int64_t cells, int64_t columns, View<
     }
     if (spec.join == AxisJoin::concatenated) {
       fill(axis.sinusoidal, std::span<const P>(positions),
-           out.slice(1, first, axis.sinusoidal.dim));
-      first += axis.sinusoidal.dim;
+           out.slice(1, first, axis.sinusoidal.width));
+      first += axis.sinusoidal.width;
     } else {
       fill(axis.sinusoidal, std::span<const P>(positions),
            View<double, 2>(part.data(), {cells, channels}));
@@ -68,66 +69,67 @@ void fill_axes(const SinusoidalGrid& spec, int64_t cells, int64_t columns, View<
 
 }  // namespace
 
-SinusoidalGrid grid_mae(int64_t dim, double base) {
-  check_multiple(dim, 4);
-  const Sinusoidal half{.dim = dim / 2, .recipe = SinusoidalRecipe::half_split, .base = base};
+SinusoidalGrid grid_mae(int64_t width, double base) {
+  check_multiple(width, 4);
+  const Sinusoidal half{
+      .width = width / 2, .recipe = SinusoidalRecipe::half_split, .base = base};
   return {.join = AxisJoin::concatenated,
           .axes = {{.column = 1, .sinusoidal = half}, {.column = 0, .sinusoidal = half}}};
 }
 
-SinusoidalGrid grid_detr(int64_t dim, double temperature) {
-  check_multiple(dim, 4);
+SinusoidalGrid grid_detr(int64_t width, double temperature) {
+  check_multiple(width, 4);
   const Sinusoidal half{
-      .dim = dim / 2, .recipe = SinusoidalRecipe::interleaved, .base = temperature};
+      .width = width / 2, .recipe = SinusoidalRecipe::interleaved, .base = temperature};
   return {.join = AxisJoin::concatenated,
           .axes = {{.column = 0, .sinusoidal = half}, {.column = 1, .sinusoidal = half}}};
 }
 
-SinusoidalGrid grid_cogvideox(int64_t dim) {
-  check_multiple(dim, 16);
-  const Sinusoidal time{.dim = dim / 4, .recipe = SinusoidalRecipe::half_split};
-  const Sinusoidal space{.dim = dim / 8 * 3, .recipe = SinusoidalRecipe::half_split};
+SinusoidalGrid grid_cogvideox(int64_t width) {
+  check_multiple(width, 16);
+  const Sinusoidal time{.width = width / 4, .recipe = SinusoidalRecipe::half_split};
+  const Sinusoidal space{.width = width / 8 * 3, .recipe = SinusoidalRecipe::half_split};
   return {.join = AxisJoin::concatenated,
           .axes = {{.column = 0, .sinusoidal = time},
                    {.column = 2, .sinusoidal = space},
                    {.column = 1, .sinusoidal = space}}};
 }
 
-SinusoidalGrid grid_vjepa(int64_t dim, VideoShares shares) {
+SinusoidalGrid grid_vjepa(int64_t width, VideoShares shares) {
   if (shares != VideoShares::thirds && shares != VideoShares::half_time)
     refuse("grid", "shares must be thirds or half_time", static_cast<int>(shares));
-  check_multiple(dim, shares == VideoShares::thirds ? 2 : 8);
+  check_multiple(width, shares == VideoShares::thirds ? 2 : 8);
   const bool thirds = shares == VideoShares::thirds;
-  const Sinusoidal time{.dim = thirds ? (dim + 5) / 6 * 2 : dim / 2,
+  const Sinusoidal time{.width = thirds ? (width + 5) / 6 * 2 : width / 2,
                         .recipe = SinusoidalRecipe::half_split};
-  const Sinusoidal space{.dim = thirds ? time.dim : dim / 4,
+  const Sinusoidal space{.width = thirds ? time.width : width / 4,
                          .recipe = SinusoidalRecipe::half_split};
   return {.join = AxisJoin::concatenated,
           .axes = {{.column = 0, .sinusoidal = time},
                    {.column = 1, .sinusoidal = space},
                    {.column = 2, .sinusoidal = space}},
-          .kept = dim};
+          .kept = width};
 }
 
-int64_t dim(const SinusoidalGrid& spec) {
-  if (spec.axes.empty()) refuse("grid", "axes must be at least one", 0);
+int64_t width(const SinusoidalGrid& spec) {
+  if (spec.axes.empty()) refuse("grid", "there must be at least one axis", 0);
   if (spec.join != AxisJoin::concatenated && spec.join != AxisJoin::summed)
     refuse("grid", "join must be concatenated or summed", static_cast<int>(spec.join));
   int64_t channels = 0;
   for (const GridAxis& axis : spec.axes) {
-    frequencies(axis.sinusoidal);  // refuses a spec that breaks its own rules
+    frequencies(axis.sinusoidal);  // throws if the spec is invalid
     if (spec.join == AxisJoin::concatenated)
-      channels += axis.sinusoidal.dim;
-    else if (channels && channels != axis.sinusoidal.dim)
-      refuse("grid", "axes that are summed must have one dim, " + std::to_string(channels),
-             axis.sinusoidal.dim);
+      channels += axis.sinusoidal.width;
+    else if (channels && channels != axis.sinusoidal.width)
+      refuse("grid", "summed axes must have equal widths, " + std::to_string(channels),
+             axis.sinusoidal.width);
     else
-      channels = axis.sinusoidal.dim;
+      channels = axis.sinusoidal.width;
   }
   if (spec.kept < 0 || spec.kept > channels)
     refuse("grid", "kept must be from 0 to " + std::to_string(channels), spec.kept);
   if (spec.kept && spec.join == AxisJoin::summed && spec.kept < channels)
-    refuse("grid", "kept must be 0 or all of axes that are summed", spec.kept);
+    refuse("grid", "kept must be 0 or the full width for summed axes", spec.kept);
   return spec.kept ? spec.kept : channels;
 }
 
@@ -136,7 +138,7 @@ namespace {
 template <typename T>
 void fill_typed(const SinusoidalGrid& spec, const Grid& cells, View<T, 2> out) {
   const auto count = static_cast<int64_t>(cells.coordinates.size());
-  // By division: the product of what a caller wrote may overflow.
+  // Compare by division, because the product of values from the caller may overflow.
   if (cells.cells < 0 || cells.axes < 1 || count % cells.axes ||
       count / cells.axes != cells.cells)
     refuse("grid",
@@ -182,9 +184,9 @@ int64_t capacity(const SinusoidalGrid& spec) {
   return spec.class_tokens + cells;
 }
 
-EmbeddingTable grid_table(const SinusoidalGrid& spec, std::span<const int64_t> positions) {
+EmbeddingTable lower(const SinusoidalGrid& spec, std::span<const int64_t> positions) {
   const int64_t most = capacity(spec);
-  std::vector<int64_t> at;  // the cell of each token; 0 for tokens before them
+  std::vector<int64_t> at;  // cell of each token; 0 for tokens before the cells
   for (const int64_t position : positions) {
     if (position < 0 || position >= most)
       refuse("grid", "position must be 0 to " + std::to_string(most - 1), position);
@@ -197,13 +199,13 @@ EmbeddingTable grid_table(const SinusoidalGrid& spec, std::span<const int64_t> p
     for (std::size_t a = spec.grid.size(); a-- > 0; rest /= spec.grid[a])
       end[static_cast<std::ptrdiff_t>(a)] = rest % spec.grid[a];
   }
-  EmbeddingTable table{cells.cells, dim(spec), {}};
-  table.values.resize(static_cast<std::size_t>(table.tokens * table.channels));
-  const View<float, 2> out(table.values.data(), {table.tokens, table.channels});
+  EmbeddingTable table{cells.cells, width(spec), {}};
+  table.values.resize(static_cast<std::size_t>(table.tokens * table.width));
+  const View<float, 2> out(table.values.data(), {table.tokens, table.width});
   fill(spec, cells, out);
   for (std::size_t t = 0; t < positions.size(); ++t)
     if (positions[t] < spec.class_tokens)
-      for (int64_t c = 0; c < table.channels; ++c) out(static_cast<int64_t>(t), c) = 0;
+      for (int64_t c = 0; c < table.width; ++c) out(static_cast<int64_t>(t), c) = 0;
   return table;
 }
 

@@ -14,7 +14,8 @@ using std::int64_t;
 
 std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
-// Turns a column so that it is fixed, then as the spec says.
+// Sets the sign of column k: first to the fixed convention, then as the spec requires. `turn`:
+// negate.
 void set_sign(const Laplacian& spec, LaplacianVectors& vectors, int64_t k, bool turn) {
   const auto entry = [&](int64_t n) -> double& {
     return vectors.values[at(n * vectors.vectors + k)];
@@ -32,8 +33,8 @@ void set_sign(const Laplacian& spec, LaplacianVectors& vectors, int64_t k, bool 
     entry(n) = spec.signs == LaplacianSigns::absolute ? std::fabs(entry(n)) : sign * entry(n);
 }
 
-// A bit for each vector, by Steele, Lea and Flood's SplitMix64 ("Fast splittable pseudorandom
-// number generators", 2014): the same on every machine.
+// A random bit per vector, by SplitMix64 of Steele, Lea and Flood ("Fast splittable
+// pseudorandom number generators", 2014): equal on every machine.
 bool coin(std::uint64_t seed, int64_t k) {
   std::uint64_t x = seed + (static_cast<std::uint64_t>(k) + 1) * 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -41,7 +42,7 @@ bool coin(std::uint64_t seed, int64_t k) {
   return (x ^ (x >> 31)) >> 63;
 }
 
-// cos(pi numerator / denominator), the argument reduced in integers: 0 is 0.
+// cos(pi numerator / denominator). The argument is reduced in integers, so zeros are exact.
 double cos_of_pi(int64_t numerator, int64_t denominator) {
   numerator %= 2 * denominator;
   if (2 * numerator == denominator || 2 * numerator == 3 * denominator) return 0;
@@ -82,7 +83,7 @@ LaplacianVectors path_laplacian_vectors(const Laplacian& laplacian, int64_t node
   const bool symmetric = laplacian.kind == LaplacianKind::symmetric;
   LaplacianVectors vectors = internal::zero_vectors(laplacian, nodes);
   vectors.found = std::clamp<int64_t>(nodes - 1, 0, laplacian.vectors);
-  // A node by itself has the eigenvalue 1 in the symmetric kind, and no other pair.
+  // A single node has one pair in the symmetric kind, with eigenvalue 1.
   if (nodes == 1 && symmetric && laplacian.zeros == LaplacianZeros::skip_all) {
     vectors.found = 1;
     vectors.eigenvalues[0] = vectors.values[0] = 1;

@@ -16,10 +16,13 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t most_size = int64_t{1} << 24;  // of a layer: products of two fit with room
-constexpr int64_t grain_waves = 1 << 10;         // or units: of a piece worth a thread
-constexpr int64_t waves_at_once = 256;           // whole vectors of 8
-constexpr double most_angle = 0x1p50;            // of vectors; beyond, the C library's
+constexpr int64_t most_size = int64_t{1} << 24;  // of a layer; the product of two fits in
+                                                 // int64_t
+constexpr int64_t grain_waves = 1 << 10;         // waves or units; minimum work of a parallel
+                                                 // piece
+constexpr int64_t waves_at_once = 256;           // a multiple of the vector length 8
+constexpr double most_angle = 0x1p50;            // limit of the vector path; larger angles use
+                                                 // the C library
 
 void check(const LearnedFourier& spec) {
   const auto positive = [](const char* what, int64_t size) {
@@ -29,7 +32,7 @@ void check(const LearnedFourier& spec) {
   positive("axes", spec.axes);
   positive("features", spec.features);
   positive("hidden", spec.hidden);
-  positive("dim", spec.dim);
+  positive("width", spec.width);
   if (!(spec.gamma > 0 && std::isfinite(spec.gamma)))
     refuse("learned_fourier", "gamma must be positive and finite", spec.gamma);
   if (spec.features % 2) refuse("learned_fourier", "features must be even", spec.features);
@@ -48,8 +51,8 @@ void check_parameters(const LearnedFourier& spec, const LearnedFourierParameters
   check_shape<2>("frequencies", {spec.features / 2, spec.axes}, all.frequencies.extents());
   check_shape<2>("w1", {spec.features, spec.hidden}, all.w1.extents());
   check_shape<1>("b1", {spec.hidden}, all.b1.extents());
-  check_shape<2>("w2", {spec.hidden, spec.dim}, all.w2.extents());
-  check_shape<1>("b2", {spec.dim}, all.b2.extents());
+  check_shape<2>("w2", {spec.hidden, spec.width}, all.w2.extents());
+  check_shape<1>("b2", {spec.width}, all.b2.extents());
 }
 
 // An owned matrix of doubles.
@@ -70,7 +73,7 @@ struct Matrix {
   View<const double, 2> transposed() const {
     return {values.data(), {columns, rows}, {1, columns}};
   }
-  int64_t grain() const { return std::max<int64_t>(1, grain_waves / columns); }  // of rows
+  int64_t grain() const { return std::max<int64_t>(1, grain_waves / columns); }  // in rows
 };
 
 template <typename T>
@@ -92,7 +95,7 @@ Matrix linear(const Matrix& features, View<const T, 2> weights, View<const T, 1>
 double phi(double x) { return 0.5 * std::erfc(-x * M_SQRT1_2); }
 double phi_slope(double x) { return std::exp(-0.5 * x * x) * (0.5 * M_2_SQRTPI * M_SQRT1_2); }
 
-// scale cos and scale sin of angles [waves], which are whole vectors of 8.
+// Fills scale cos and scale sin of angles [waves]. waves: a multiple of the vector length 8.
 void fill_waves(internal::CosSinRow cos_sin, const double* angles, int64_t waves, double scale,
                 double* cosines, double* sines) {
   static_assert(waves_at_once % 8 == 0);
@@ -103,11 +106,11 @@ void fill_waves(internal::CosSinRow cos_sin, const double* angles, int64_t waves
     cosines[n] = scale * std::cos(angles[n]), sines[n] = scale * std::sin(angles[n]);
 }
 
-// What a unit passes on of its gradient is kept for `fill_backward`.
+// Slopes of the units are kept for `fill_backward`.
 enum class Keep { hidden = 1, slopes };
 
 struct Forward {
-  Matrix waves, hidden, slopes;  // [T, D], [T, H] and gelu's slopes there
+  Matrix waves, hidden, slopes;  // [T, D], [T, H], and the derivative of gelu [T, H]
 
   template <typename T>
   Forward(const LearnedFourier& spec, const LearnedFourierParameters<const T>& all,
@@ -159,7 +162,7 @@ void check_call(const LearnedFourier& spec, const LearnedFourierParameters<const
     for (int64_t m = 0; m < spec.axes; ++m)
       if (!std::isfinite(at(t, m)))
         refuse("learned_fourier", "a coordinate must be finite", at(t, m));
-  check_shape<2>(what, {at.extent(0), spec.dim}, shape);
+  check_shape<2>(what, {at.extent(0), spec.width}, shape);
 }
 
 // grad += sums over the rows
@@ -202,14 +205,14 @@ void fill(const LearnedFourier& spec, const LearnedFourierParameters<const T>& p
   });
 }
 
-EmbeddingTable learned_fourier_table(const LearnedFourier& spec,
-                                     const LearnedFourierParameters<const float>& parameters,
-                                     View<const double, 2> coordinates) {
+EmbeddingTable lower(const LearnedFourier& spec,
+                     const LearnedFourierParameters<const float>& parameters,
+                     View<const double, 2> coordinates) {
   check(spec);
-  EmbeddingTable table{coordinates.extent(0), spec.dim, {}};
-  table.values.resize(static_cast<std::size_t>(table.tokens * table.channels));
+  EmbeddingTable table{coordinates.extent(0), spec.width, {}};
+  table.values.resize(static_cast<std::size_t>(table.tokens * table.width));
   fill(spec, parameters, coordinates,
-       View<float, 2>(table.values.data(), {table.tokens, table.channels}));
+       View<float, 2>(table.values.data(), {table.tokens, table.width}));
   return table;
 }
 

@@ -15,7 +15,7 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t grain = 1 << 14;  // of numbers rounded, worth a thread
+constexpr int64_t grain = 1 << 14;  // rounded values; minimum work of a parallel piece
 
 void check(const char* what, const std::string& letters, std::array<std::ptrdiff_t, 2> wanted,
            std::array<std::ptrdiff_t, 2> got) {
@@ -24,13 +24,13 @@ void check(const char* what, const std::string& letters, std::array<std::ptrdiff
            shape_text(got));
 }
 
-// Products as they are summed, of each row from the first channel on.
+// Sums in double, [rows, channels], before they are rounded.
 class Sums {
  public:
   Sums(int64_t rows, int64_t channels)
       : channels_(channels), values_(static_cast<std::size_t>(rows * channels)) {}
   View<double, 2> view(int64_t rows) { return {values_.data(), {rows, channels_}}; }
-  // Calls round(number of `to`, sum) for each.
+  // Sets each entry of `to` to round(entry, sum).
   template <typename T, typename Round>
   void into(View<T, 2> to, Round round) const {
     const int64_t rows_at_once = grain / std::max<int64_t>(1, channels_) + 1;
@@ -66,9 +66,8 @@ void project(View<const double, 2> features, View<const T, 2> weights, View<T, 2
 
 EmbeddingTable projected(View<const double, 2> features, View<const float, 2> weights) {
   EmbeddingTable table{features.extent(0), weights.extent(1), {}};
-  table.values.resize(static_cast<std::size_t>(table.tokens * table.channels));
-  project(features, weights,
-          View<float, 2>(table.values.data(), {table.tokens, table.channels}));
+  table.values.resize(static_cast<std::size_t>(table.tokens * table.width));
+  project(features, weights, View<float, 2>(table.values.data(), {table.tokens, table.width}));
   return table;
 }
 

@@ -13,10 +13,11 @@ using std::int64_t;
 
 std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
-// Where a walk may be, and how likely; zero everywhere between uses.
+// Probability distribution of the position of a walk. All zero between uses.
 struct Walker {
   std::vector<double> now, next;
-  std::vector<int32_t> here, there;  // the nodes that are not zero, in the order met
+  std::vector<int32_t> here, there;  // nodes with nonzero probability, in the order of
+                                     // discovery
   std::vector<char> met;
 
   explicit Walker(int64_t nodes) : now(at(nodes)), next(at(nodes)), met(at(nodes)) {
@@ -59,11 +60,12 @@ ReturnProbabilities return_probabilities(const RandomWalk& walk, const Graph& gr
                              .steps = walk.steps,
                              .values = std::vector<double>(at(nodes * walk.steps))};
   if (!nodes) return result;
-  // A walker for each piece, at most some 2^22 nodes of them.
+  // One walker per piece. All walkers together have about 2^22 nodes at most.
   const int64_t pieces = std::clamp<int64_t>((int64_t{1} << 22) / nodes, 1, 64);
   const int64_t grain = std::max<int64_t>((nodes - 1) / pieces + 1, 256);
   std::vector<Walker> walkers(at((nodes - 1) / grain + 1), Walker(nodes));
-  for (Walker& walker : walkers) {  // copies reserve nothing, and a piece must not throw
+  // Copies of a walker have no capacity, and a piece must not throw.
+  for (Walker& walker : walkers) {
     walker.here.reserve(at(nodes));
     walker.there.reserve(at(nodes));
   }

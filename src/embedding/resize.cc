@@ -23,7 +23,7 @@ double cubic(double x, double a) {
   return 0;
 }
 
-// One output sample: sum of weights[i] source[first + i].
+// One output sample: the sum of weights[i] source[rows[i]].
 struct Taps {
   std::vector<int64_t> rows;
   std::vector<double> weights;
@@ -42,7 +42,7 @@ Taps taps_plain(const TableResize& resize, double at, int64_t count) {
   return taps;
 }
 
-// PyTorch's antialiased kernels: widened by the scale, cut at the borders, normalised.
+// Antialiased kernels of PyTorch: widened by the scale, truncated at the borders, normalised.
 Taps taps_antialiased(const TableResize& resize, int64_t out, double scale, int64_t count) {
   Taps taps;
   const bool is_linear = resize.kernel == ResizeKernel::linear;
@@ -62,7 +62,7 @@ Taps taps_antialiased(const TableResize& resize, int64_t out, double scale, int6
   return taps;
 }
 
-// Where each of `to` samples of an axis comes from.
+// Source rows and weights of each of the `to` samples of an axis.
 std::vector<Taps> axis_taps(const TableResize& resize, int64_t from, int64_t to) {
   std::vector<Taps> all;
   const auto in = static_cast<double>(from), out = static_cast<double>(to);
@@ -89,7 +89,7 @@ void check_size(const char* what, GridSize size) {
 }
 
 void check_rows(const char* what, int64_t rows, int64_t extra, GridSize size) {
-  // By division: the product of what a caller passes may overflow.
+  // Compare by division, because the product of values from the caller may overflow.
   const int64_t cells = rows - extra;
   if (cells < 1 || cells % size.height || cells / size.height != size.width)
     refuse("resize",
@@ -150,7 +150,8 @@ void resize_grid(const TableResize& resize, View<const T, 2> table, GridSize fro
 
 template <typename T>
 void resize_line(const TableResize& resize, View<const T, 2> table, View<T, 2> out) {
-  // A line is a grid one cell wide: along that axis every kernel gives the one sample back.
+  // A line is a grid of width 1. Along an axis of one cell every kernel returns the sample
+  // unchanged.
   check(resize);
   const auto check_line = [&](const char* what, int64_t rows) {
     if (rows <= resize.extra_rows)

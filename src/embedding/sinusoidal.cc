@@ -15,7 +15,7 @@ namespace {
 using std::int64_t;
 using Recipe = SinusoidalRecipe;
 
-// The channels of the sines, of the cosines, and of a zero at the end.
+// Channels of the sines, the cosines, and the zero at the end.
 struct Layout {
   int64_t sines, cosines;
   int64_t first_sine, first_cosine, step;
@@ -23,7 +23,7 @@ struct Layout {
 };
 
 Layout layout_of(const Sinusoidal& s) {
-  const int64_t half = s.dim / 2, more = s.dim - half;
+  const int64_t half = s.width / 2, more = s.width - half;
   switch (s.recipe) {
     case Recipe::interleaved:
       return {more, half, 0, 1, 2, 0};
@@ -31,8 +31,8 @@ Layout layout_of(const Sinusoidal& s) {
       return {more, half, 0, more, 1, 0};
     default:
       if (s.recipe == Recipe::timestep && s.order == SinusoidalOrder::cosine_first)
-        return {half, half, half, 0, 1, s.dim % 2};
-      return {half, half, 0, half, 1, s.dim % 2};
+        return {half, half, half, 0, 1, s.width % 2};
+      return {half, half, 0, half, 1, s.width % 2};
   }
 }
 
@@ -43,20 +43,20 @@ void check(const Sinusoidal& s) {
   const int64_t least = s.recipe == Recipe::tensor2tensor ? 4
                         : s.recipe == Recipe::timestep    ? 2
                                                           : 1;
-  if (s.dim < least)
-    refuse("sinusoidal", "dim must be at least " + std::to_string(least), s.dim);
+  if (s.width < least)
+    refuse("sinusoidal", "width must be at least " + std::to_string(least), s.width);
   if (!(s.base > 1 && std::isfinite(s.base)))
     refuse("sinusoidal", "base must be greater than 1 and finite", s.base);
   if (!std::isfinite(s.scale)) refuse("sinusoidal", "scale must be finite", s.scale);
   if (s.recipe != Recipe::timestep) return;
   if (s.order != SinusoidalOrder::sine_first && s.order != SinusoidalOrder::cosine_first)
     refuse("sinusoidal", "order must be sine_first or cosine_first", static_cast<int>(s.order));
-  if (!(s.shift < static_cast<double>(s.dim / 2) && std::isfinite(s.shift)))
-    refuse("sinusoidal", "shift must be less than " + std::to_string(s.dim / 2) + " and finite",
-           s.shift);
+  if (!(s.shift < static_cast<double>(s.width / 2) && std::isfinite(s.shift)))
+    refuse("sinusoidal",
+           "shift must be less than " + std::to_string(s.width / 2) + " and finite", s.shift);
 }
 
-// `count` columns of out from `first` on, every `step`-th.
+// View of `count` columns of out: first, first + step, ...
 template <typename T>
 View<T, 2> columns(View<T, 2> out, int64_t first, int64_t step, int64_t count) {
   return {out.data() + first * out.stride(1),
@@ -67,23 +67,23 @@ View<T, 2> columns(View<T, 2> out, int64_t first, int64_t step, int64_t count) {
 template <typename P, typename T>
 void fill_columns(const Sinusoidal& s, std::span<const P> positions, View<T, 2> out) {
   const std::vector<double> f = frequencies(s);
-  if (out.extent(0) != static_cast<int64_t>(positions.size()) || out.extent(1) != s.dim)
+  if (out.extent(0) != static_cast<int64_t>(positions.size()) || out.extent(1) != s.width)
     refuse("sinusoidal",
            "out must be [T, C] = [" + std::to_string(positions.size()) + ", " +
-               std::to_string(s.dim) + "]",
+               std::to_string(s.width) + "]",
            shape_text(out.extents()));
   const Layout layout = layout_of(s);
   const std::span all(f);
   fill_cos_sin(positions, all.first(static_cast<std::size_t>(layout.cosines)),
                columns(out, layout.first_cosine, layout.step, layout.cosines),
                columns(out, layout.first_sine, layout.step, layout.cosines));
-  if (layout.sines > layout.cosines) {  // the last sine has no cosine beside it
+  if (layout.sines > layout.cosines) {  // the last sine has no cosine
     std::vector<T> unused(positions.size());
     fill_cos_sin(positions, all.last(1), View<T, 2>(unused.data(), {out.extent(0), 1}),
                  columns(out, layout.first_sine + layout.cosines * layout.step, 1, 1));
   }
   if (layout.zeros)
-    for (int64_t t = 0; t < out.extent(0); ++t) out(t, s.dim - 1) = T(0.0f);
+    for (int64_t t = 0; t < out.extent(0); ++t) out(t, s.width - 1) = T(0.0f);
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ std::vector<double> frequencies(const Sinusoidal& s) {
       s.recipe == Recipe::tensor2tensor ? static_cast<long double>(sines - 1)
       : s.recipe == Recipe::timestep
           ? static_cast<long double>(sines) - static_cast<long double>(s.shift)
-          : static_cast<long double>(s.dim) / 2;
+          : static_cast<long double>(s.width) / 2;
   std::vector<double> f(static_cast<std::size_t>(sines));
   for (std::size_t i = 0; i < f.size(); ++i)
     f[i] = static_cast<double>(
@@ -146,14 +146,14 @@ void fill(const Sinusoidal& s, std::span<const double> positions, const Tensor& 
   fill_any(s, positions, out);
 }
 
-EmbeddingTable sinusoidal_table(const Sinusoidal& s, std::span<const int64_t> positions) {
+EmbeddingTable lower(const Sinusoidal& s, std::span<const int64_t> positions) {
   check(s);
-  EmbeddingTable table{static_cast<int64_t>(positions.size()), s.dim, {}};
-  const std::size_t count = positions.size() * static_cast<std::size_t>(s.dim);
+  EmbeddingTable table{static_cast<int64_t>(positions.size()), s.width, {}};
+  const std::size_t count = positions.size() * static_cast<std::size_t>(s.width);
   table.values.reserve(count);
   internal::advise_huge_pages(table.values.data(), count * sizeof(float));
   table.values.resize(count);
-  fill(s, positions, View<float, 2>(table.values.data(), {table.tokens, table.channels}));
+  fill(s, positions, View<float, 2>(table.values.data(), {table.tokens, table.width}));
   return table;
 }
 

@@ -6,13 +6,13 @@ namespace gnomon {
 
 EmbeddingTable universal_table(const Sinusoidal& sinusoidal,
                                std::span<const std::int64_t> positions, std::int64_t step) {
-  frequencies(sinusoidal);  // refuses a bad spec before anything is allocated
-  EmbeddingTable table{static_cast<std::int64_t>(positions.size()), sinusoidal.dim, {}};
-  std::vector<double> sums(positions.size() * static_cast<std::size_t>(sinusoidal.dim));
-  std::vector<double> of_step(static_cast<std::size_t>(sinusoidal.dim));
-  fill(sinusoidal, positions, View<double, 2>(sums.data(), {table.tokens, table.channels}));
+  frequencies(sinusoidal);  // throws before anything is allocated if the spec is invalid
+  EmbeddingTable table{static_cast<std::int64_t>(positions.size()), sinusoidal.width, {}};
+  std::vector<double> sums(positions.size() * static_cast<std::size_t>(sinusoidal.width));
+  std::vector<double> of_step(static_cast<std::size_t>(sinusoidal.width));
+  fill(sinusoidal, positions, View<double, 2>(sums.data(), {table.tokens, table.width}));
   fill(sinusoidal, std::span<const std::int64_t>(&step, 1),
-       View<double, 2>(of_step.data(), {1, table.channels}));
+       View<double, 2>(of_step.data(), {1, table.width}));
   table.values.resize(sums.size());
   for (std::size_t i = 0; i < sums.size(); ++i)
     table.values[i] = static_cast<float>(sums[i] + of_step[i % of_step.size()]);

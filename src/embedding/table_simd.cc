@@ -48,7 +48,7 @@ void AddRow(T* HWY_RESTRICT x, const float* HWY_RESTRICT row, float scale, std::
 template <typename T>
 void SumRow(double* HWY_RESTRICT sums, const T* HWY_RESTRICT grad, std::int64_t size) {
   using A = Accumulator<T>;
-  constexpr std::int64_t chunk = 512;  // channels held in the summing type at a time
+  constexpr std::int64_t chunk = 512;  // channels converted to the accumulator type at a time
   const auto sum = [&](std::int64_t begin, std::int64_t count, const A* from) HWY_ATTR {
     ForVectors<double>(count, [&](auto d, std::int64_t c) HWY_ATTR {
       double* const to = sums + begin + c;
@@ -97,9 +97,10 @@ GNOMON_EXPORT(BFloat16, BF16)
 
 using std::int64_t;
 
-constexpr int64_t grain_elements = 1 << 14;  // of a piece worth a thread
-constexpr int64_t piece_elements = 1 << 18;  // more than that for no thread at a time
-constexpr int64_t block_elements = 1 << 16;  // of a table: 256 KB, of a second cache
+constexpr int64_t grain_elements = 1 << 14;  // minimum work of a parallel piece
+constexpr int64_t piece_elements = 1 << 18;  // maximum work of a parallel piece
+constexpr int64_t block_elements = 1 << 16;  // of the table: 256 KB, which fits a second-level
+                                             // cache
 
 int64_t grain(int64_t channels) {
   return std::max<int64_t>(1, grain_elements / std::max<int64_t>(1, channels));
@@ -129,7 +130,7 @@ void check_table(const X& x, const Table& table) {
 template <typename X, typename Table>
 void check_rows(const X& x, const Table& table, View<const int64_t, 2> rows) {
   if (table.extent(1) != x.extent(2))
-    refuse("embedding", "the table must have the channels of x, " + std::to_string(x.extent(2)),
+    refuse("embedding", "the table must have the width of x, " + std::to_string(x.extent(2)),
            int64_t{table.extent(1)});
   if (rows.extent(0) != x.extent(0) || rows.extent(1) != x.extent(1))
     refuse("embedding", "rows must be [B, T] = " + shape(x.extent(0), x.extent(1)),
@@ -147,9 +148,10 @@ void check_rows(const X& x, const Table& table, View<const int64_t, 2> rows) {
 
 namespace {
 
-// body(b, first, count): tokens first to first + count of row b of the batch. Walks blocks of
-// tokens and the batch within a block, so that a block's rows of the table, which the batch
-// shares, are read from cache for all but the first.
+// Calls body(b, first, count) for tokens first to first + count of row b of the batch. The
+// outer loop is over blocks of tokens, the inner loop over the batch. The table rows of a
+// block, which the batch shares, are read from cache for all rows of the batch except the
+// first.
 template <typename Body>
 void for_blocks(int64_t batch, int64_t tokens, int64_t channels, const Body& body) {
   const int64_t block = std::max<int64_t>(1, block_elements / channels);
@@ -217,12 +219,12 @@ void add_rows_backward_typed(View<const T, 3> grad, View<const int64_t, 2> rows,
   const auto sum = sum_row(grad.data());
   const int64_t tokens = grad.extent(1), channels = grad.extent(2);
   const auto row_of = [&](int64_t i) { return rows(i / tokens, i % tokens); };
-  // Tokens by the row they took, each row's in their own order.
+  // Tokens sorted by table row, in token order within a row.
   std::vector<int64_t> order(static_cast<std::size_t>(grad.extent(0) * tokens));
   std::iota(order.begin(), order.end(), int64_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](int64_t i, int64_t j) { return row_of(i) < row_of(j); });
-  std::vector<std::size_t> begins;  // of the runs of equal rows
+  std::vector<std::size_t> begins;  // begins of the runs of equal rows
   for (std::size_t i = 0; i < order.size(); ++i)
     if (i == 0 || row_of(order[i]) != row_of(order[i - 1])) begins.push_back(i);
   begins.push_back(order.size());

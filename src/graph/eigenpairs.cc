@@ -1,6 +1,6 @@
 #include "src/graph/eigenpairs.h"
 
-// One thread: else sums would depend on how many there are.
+// One thread, because the order of sums would depend on the number of threads.
 #define EIGEN_DONT_PARALLELIZE
 #define EIGEN_MPL2_ONLY
 #include <Spectra/SymEigsSolver.h>
@@ -21,8 +21,8 @@ using Vector = Eigen::VectorXd;
 using Columns = Eigen::MatrixXd;
 using Index = Sparse::StorageIndex;
 
-// v -> P (L + shift)^-1 P v with P the projection that takes away vectors already known: its
-// largest eigenvalues belong to the lowest vectors of L still missing.
+// The operator v -> P (L + shift)^-1 P v, where P projects out the vectors already known. Its
+// largest eigenvalues belong to the lowest eigenvectors of L that are still missing.
 class DeflatedInverse {
  public:
   using Scalar = double;
@@ -32,7 +32,7 @@ class DeflatedInverse {
     for (Eigen::Index i = 0; i < matrix.rows(); ++i) shifted.coeffRef(i, i) += shift;
     factor_.compute(shifted);
     if (factor_.info() != Eigen::Success)
-      refuse("laplacian", "the factor of the matrix must exist", "none");
+      refuse("laplacian", "the sparse factorisation must succeed", "a failure");
   }
   Eigen::Index rows() const { return known_.rows(); }
   Eigen::Index cols() const { return known_.rows(); }
@@ -45,7 +45,8 @@ class DeflatedInverse {
   }
 
  private:
-  // Twice: what the first leaves of them is rounding of the whole, of the second of that rest.
+  // Projects twice: the first pass leaves a rounding error relative to v, the second reduces it
+  // to the rounding of that remainder.
   void project(Vector& v) const {
     for (int i = 0; i < 2; ++i) v -= known_ * (known_.transpose() * v);
   }
@@ -54,21 +55,22 @@ class DeflatedInverse {
   Eigen::SimplicialLDLT<Sparse> factor_;
 };
 
-// Whether op v = theta v for each column, near enough.
+// Whether op v = theta v for each column, within a relative residual of 1e-11.
 bool are_vectors(const DeflatedInverse& op, const Columns& vectors) {
   Vector image(op.rows());
   for (Eigen::Index i = 0; i < vectors.cols(); ++i) {
     const Vector v = vectors.col(i);
     op.perform_op(v.data(), image.data());
     const double theta = v.dot(image);
-    // Written so that NaN is no vector.
+    // NaN fails this comparison.
     if (!((image - theta * v).norm() <= 1e-11 * theta)) return false;
   }
   return true;
 }
 
-// `count` vectors beside those known, as columns; none where the iteration fails, as it does
-// where there are few different eigenvalues and so no basis of its size.
+// Returns `count` vectors other than those known, as columns, or nothing if the iteration
+// fails. It fails if there are few different eigenvalues and therefore no Krylov basis of its
+// size.
 std::optional<Columns> lanczos(DeflatedInverse& op, int64_t count) {
   const int64_t basis = std::min<int64_t>(op.rows(), 2 * count + 20);
   Spectra::SymEigsSolver<DeflatedInverse> solver(op, count, basis);
@@ -82,11 +84,11 @@ std::optional<Columns> lanczos(DeflatedInverse& op, int64_t count) {
   return std::nullopt;
 }
 
-// The same by iteration of a whole block, which is fast in that case.
+// Same as lanczos(), by block iteration, which is fast if there are few different eigenvalues.
 Columns block_iteration(const DeflatedInverse& op, int64_t count) {
   const int64_t size = op.rows(), width = std::min(size, 2 * count + 16);
   Columns block(size, width), image(size, width);
-  std::uint64_t state = 1;  // Knuth's multiplier, of MMIX
+  std::uint64_t state = 1;  // multiplier of MMIX (Knuth)
   for (double& entry : block.reshaped())
     entry =
         static_cast<double>((state = state * 6364136223846793005u + 1) >> 11) * 0x1p-53 - 0.5;
@@ -103,7 +105,7 @@ Columns block_iteration(const DeflatedInverse& op, int64_t count) {
     const Columns vectors = block.rightCols(count);
     if (are_vectors(op, vectors)) return vectors;
   }
-  refuse("laplacian", "the eigenvectors must converge, of nodes", size);
+  refuse("laplacian", "the eigenvectors must converge for this number of nodes", size);
 }
 
 double rayleigh(const Sparse& matrix, const Vector& v) { return v.dot(matrix * v); }
@@ -124,20 +126,22 @@ Eigenpairs sorted(const Columns& vectors, const std::vector<double>& values, int
 }
 
 Eigenpairs dense(const Sparse& matrix, const Vector& null, int64_t count) {
-  // The null vector goes above all others, which leaves theirs alone.
+  // Shift the eigenvalue of the null vector above all others. The other pairs do not change.
   Columns whole(matrix);
   whole += 4 * matrix.diagonal().maxCoeff() * null * null.transpose();
   const Eigen::SelfAdjointEigenSolver<Columns> solver(whole);
   if (solver.info() != Eigen::Success)
-    refuse("laplacian", "the eigenvectors must converge, of nodes", int64_t{matrix.rows()});
+    refuse("laplacian", "the eigenvectors must converge for this number of nodes",
+           int64_t{matrix.rows()});
   std::vector<double> values(static_cast<std::size_t>(count));
   for (int64_t i = 0; i < count; ++i)
     values[static_cast<std::size_t>(i)] = std::max(0.0, solver.eigenvalues()(i));
   return sorted(solver.eigenvectors(), values, count);
 }
 
-// Lanczos finds one vector of a space of equal eigenvalues, and others of it by rounding alone:
-// what is missing is looked for behind what is known until nothing lower is left.
+// Lanczos iteration finds only one vector of a space of equal eigenvalues; it finds others
+// through rounding errors only. The iteration is therefore repeated orthogonally to the known
+// vectors until no lower eigenvalue is left.
 Eigenpairs iterated(const Sparse& matrix, const Vector& null, int64_t count) {
   Columns known = null;
   DeflatedInverse op(matrix, 1e-8 * matrix.diagonal().maxCoeff(), known);

@@ -1,5 +1,4 @@
-// The lowest eigenvectors of a Laplacian of one component. What solves for them stays behind
-// this.
+// Lowest eigenpairs of the Laplacian of one component. This header hides the solver library.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +6,7 @@
 
 namespace gnomon::internal {
 
-// A symmetric matrix with no negative eigenvalue, in any order of its entries, each once.
+// A symmetric positive semidefinite matrix. Entries are unique and in any order.
 struct SparseMatrix {
   struct Entry {
     std::int64_t row, column;
@@ -18,12 +17,13 @@ struct SparseMatrix {
 };
 
 struct Eigenpairs {
-  std::vector<double> values;   // rising
-  std::vector<double> vectors;  // [pairs, size], one after another, of norm 1
+  std::vector<double> values;   // ascending
+  std::vector<double> vectors;  // [pairs, size], contiguous, of norm 1
 };
 
-// The `count` lowest pairs but the one of eigenvalue 0, whose only vector is `null` (of norm
-// 1). count: 1 to size - 1. Throws where the iteration does not converge.
+// Returns the `count` lowest pairs, except the pair of eigenvalue 0, whose only vector is
+// `null` (of norm 1). count: 1 to size - 1. Throws std::invalid_argument if the iteration does
+// not converge.
 Eigenpairs lowest_eigenpairs(const SparseMatrix& matrix, const std::vector<double>& null,
                              std::int64_t count);
 

@@ -14,15 +14,15 @@ using std::int64_t;
 
 std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
-// A pair of one component.
+// An eigenpair of one component.
 struct Pair {
   double value = 0;
-  bool null = false;  // the one of a component's eigenvalue 0
+  bool null = false;  // the pair of eigenvalue 0
   int64_t component = 0;
-  std::vector<double> entries;  // of the component's nodes, in their order
+  std::vector<double> entries;  // at the nodes of the component, in their order
 };
 
-// The matrix of a component of several nodes; place[node]: its row.
+// Returns the matrix of a component of several nodes. place[node]: row of the node.
 internal::SparseMatrix matrix_of(const Laplacian& spec, const Graph& graph,
                                  const std::vector<int64_t>& nodes,
                                  const std::vector<int64_t>& degrees,
@@ -45,7 +45,7 @@ internal::SparseMatrix matrix_of(const Laplacian& spec, const Graph& graph,
   return matrix;
 }
 
-// The lowest pairs of one component, at most `most`.
+// Returns the lowest pairs of one component, at most `most`.
 void add_pairs(const Laplacian& spec, const Graph& graph, const std::vector<int64_t>& nodes,
                const std::vector<int64_t>& degrees, const std::vector<int64_t>& place,
                int64_t component, int64_t most, std::vector<Pair>& pairs) {

@@ -77,7 +77,8 @@ std::string to_string(const Array::Shape& shape) { return shape_text(shape); }
 namespace internal {
 
 std::optional<std::int64_t> element_count(const std::vector<std::int64_t>& shape) {
-  // Strides are products too, so an empty axis does not excuse the others from fitting.
+  // The product of the other extents must fit even if an axis is empty, because strides are
+  // such products.
   std::int64_t product = 1;
   bool empty = false;
   for (const std::int64_t extent : shape) {
@@ -118,7 +119,7 @@ Array::Array(Element element, Shape shape, std::span<const std::byte> bytes,
            "must have the bytes of " + std::string(io::name(element)) + " " + to_string(shape_),
            static_cast<std::int64_t>(bytes_.size()));
   if (!internal::aligned(bytes_.data(), size_of(element))) {
-    // A word more than none: memcpy takes no null, not even for an empty array.
+    // One extra word, because memcpy does not accept null, even for an empty array.
     auto copy = std::make_shared<std::vector<std::uint64_t>>(bytes_.size() / 8 + 1);
     std::memcpy(copy->data(), bytes_.data(), bytes_.size());
     bytes_ = {reinterpret_cast<const std::byte*>(copy->data()), bytes_.size()};
@@ -159,7 +160,7 @@ void Array::require(Element element, std::size_t rank) const {
                           (element == Element::u8 && element_ == Element::boolean);
   if ((element == element_ || stands_for) && rank == shape_.size()) return;
   refuse(name_,
-         "must hold " + std::string(io::name(element)) + " in " + std::to_string(rank) +
+         "must contain " + std::string(io::name(element)) + " with " + std::to_string(rank) +
              (rank == 1 ? " axis" : " axes"),
          std::string_view(dtype() + " " + to_string(shape_)));
 }
@@ -168,7 +169,8 @@ namespace {
 
 template <typename T, typename To>
 void convert(std::span<const std::byte> bytes, std::vector<To>& to) {
-  to.reserve(bytes.size() / sizeof(T));  // not the shape, which an opaque array may make up
+  to.reserve(bytes.size() / sizeof(T));  // not from the shape, which an opaque array does not
+                                         // check
   for (std::size_t at = 0; at < bytes.size(); at += sizeof(T)) {
     T value;
     std::memcpy(&value, bytes.data() + at, sizeof(T));
@@ -179,7 +181,7 @@ void convert(std::span<const std::byte> bytes, std::vector<To>& to) {
   }
 }
 
-// Whether `element` was one of the integer types.
+// Returns false if `element` is not an integer type.
 template <typename To>
 bool convert_integers(Element element, std::span<const std::byte> bytes, std::vector<To>& to) {
   switch (element) {
@@ -215,11 +217,11 @@ bool convert_integers(Element element, std::span<const std::byte> bytes, std::ve
 std::vector<std::int64_t> Array::to_integers() const {
   std::vector<std::int64_t> integers;
   if (!convert_integers(element_, bytes_, integers))
-    refuse(name_, "must hold integers", std::string_view(dtype()));
+    refuse(name_, "must contain integers", std::string_view(dtype()));
   if (element_ == Element::u64)
     for (const std::int64_t integer : integers)
       if (integer < 0)
-        refuse(name_, "must hold integers below 2^63",
+        refuse(name_, "must contain integers below 2^63",
                std::string_view(std::to_string(static_cast<std::uint64_t>(integer))));
   return integers;
 }
@@ -235,7 +237,7 @@ std::vector<double> Array::to_doubles() const {
   else if (element_ == Element::bf16)
     convert<BFloat16>(bytes_, numbers);
   else if (!convert_integers(element_, bytes_, numbers))
-    refuse(name_, "must hold numbers", std::string_view(dtype()));
+    refuse(name_, "must contain numbers", std::string_view(dtype()));
   return numbers;
 }
 

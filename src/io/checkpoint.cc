@@ -20,7 +20,7 @@ using ShardOf = std::map<std::string, std::string, std::less<>>;
 
 constexpr std::string_view index_ending = ".index.json", shard_ending = ".safetensors";
 
-// A name of a file in the folder itself, however it is spelt.
+// Whether `name` is a file name without a folder, for any path separator.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name != "." && name != ".." && name.size() < 256 &&
          name.find('/') == std::string::npos && name.find('\\') == std::string::npos &&
@@ -51,7 +51,8 @@ ShardOf read_index(const fs::path& path) {
   return shard_of;
 }
 
-// The file in the folder with the usual name, else the only one with the ending; empty: none.
+// Returns the file of the usual name in the folder, or else the only file with the extension;
+// empty if there is none.
 std::string choose(const fs::path& folder, std::string_view ending, const std::string& usual) {
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder))
@@ -95,7 +96,7 @@ Checkpoint::Checkpoint(const fs::path& path) {
   shards_.erase(std::unique(shards_.begin(), shards_.end()), shards_.end());
   for (const std::string& shard : shards_)
     if (!fs::exists(folder_ / shard))
-      refuse((folder_ / index_).string(), "a shard of the index must be there", shard);
+      refuse((folder_ / index_).string(), "a shard of the index must exist", shard);
 }
 
 std::vector<std::string> Checkpoint::names() const {
@@ -109,7 +110,7 @@ std::vector<std::string> Checkpoint::names() const {
 
 const SafeTensors& Checkpoint::shard(std::string_view name) const {
   if (!std::binary_search(shards_.begin(), shards_.end(), name))
-    refuse(folder_.string(), "must have the shard asked for", shown(name));
+    refuse(folder_.string(), "must contain the requested shard", shown(name));
   std::unique_ptr<SafeTensors>& file = open_[std::string(name)];
   if (!file) file = std::make_unique<SafeTensors>(folder_ / name);
   return *file;
@@ -119,7 +120,7 @@ Array Checkpoint::tensor(std::string_view name) const {
   if (index_.empty()) return shard(shards_[0]).tensor(name);
   const auto found = shard_of_.find(name);
   if (found == shard_of_.end())
-    refuse((folder_ / index_).string(), "must name the tensor asked for", shown(name));
+    refuse((folder_ / index_).string(), "must contain the requested tensor", shown(name));
   return shard(found->second).tensor(name);
 }
 

@@ -27,7 +27,7 @@ std::string reason(int error) { return std::generic_category().message(error); }
   refuse(name, "must be a writable file", why);
 }
 
-// A file descriptor that closes itself.
+// A file descriptor, closed by the destructor.
 class Descriptor {
  public:
   explicit Descriptor(int number = -1) : number_(number) {}
@@ -41,14 +41,15 @@ class Descriptor {
     number_ = number;
   }
   int number() const { return number_; }
-  // Whether all writes reached the file system: network file systems say so only here.
+  // Returns whether all writes reached the file system. Network file systems report errors only
+  // here.
   bool close() { return ::close(std::exchange(number_, -1)) == 0; }
 
  private:
   int number_;
 };
 
-// A name that no other process or thread is likely to pick; O_EXCL settles the rest.
+// A name that is unlikely to be used by another process or thread. O_EXCL detects a collision.
 std::string hidden_name() {
   static std::atomic<unsigned> counter{0};
   const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
@@ -61,7 +62,7 @@ std::string hidden_name() {
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) : name_(path.string()) {
-  // O_NONBLOCK: opening a pipe that nobody writes to would wait for ever.
+  // O_NONBLOCK: opening a pipe without a writer would block forever.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.number() < 0) cannot_read(name_, reason(errno));
   struct stat status{};
@@ -130,14 +131,15 @@ std::uint64_t Output::written() const noexcept { return state_.written; }
 
 namespace {
 
-// The file that will take the place of `target`. Nameless while it is written where the system
-// offers that (Linux: O_TMPFILE), so that not even SIGKILL leaves it behind; hidden elsewhere.
+// The temporary file that replaces `target`. It is nameless while it is written if the system
+// supports that (Linux: O_TMPFILE), so that it does not remain even after SIGKILL. Otherwise it
+// has a hidden name.
 class Aside {
  public:
   Aside(const std::filesystem::path& target, const std::string& name, Descriptor& file)
       : name_(name), folder_(target.parent_path().empty() ? "." : target.parent_path()) {
 #ifdef O_TMPFILE
-    if (::access("/proc/self/fd", X_OK) == 0) {  // the way to name it in the end
+    if (::access("/proc/self/fd", X_OK) == 0) {  // required to name the file at the end
       file.reset(::open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
       if (file.number() >= 0) return;
     }

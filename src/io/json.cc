@@ -16,14 +16,14 @@ bool ends_scalar(char c) { return is_space(c) || c == ',' || c == ']' || c == '}
 
 constexpr std::string_view infinity = "Infinity";
 
-// What a backslash and what follows it stand for.
+// Meaning of an escape sequence.
 struct Escape {
-  std::uint32_t code = 0;  // a code point
-  std::size_t length = 0;  // bytes of it in the text; 0 where it stands for nothing
+  std::uint32_t code = 0;  // code point
+  std::size_t length = 0;  // bytes of the sequence in the text; 0 if it is invalid
   const char* wrong = "";
 };
 
-// The escape that `text` begins with.
+// Parses the escape sequence at the beginning of `text`.
 Escape escape_of(std::string_view text) {
   static constexpr std::string_view letters = "\"\\/bfnrt", meanings = "\"\\/\b\f\n\r\t";
   const auto hexadecimal = [&](std::size_t at) -> std::optional<std::uint32_t> {
@@ -42,7 +42,7 @@ Escape escape_of(std::string_view text) {
   if (*code < 0xd800 || *code > 0xdfff) return {*code, 6};
   const auto low = *code < 0xdc00 ? hexadecimal(6) : std::nullopt;
   if (!low || *low < 0xdc00 || *low > 0xdfff)
-    return {.wrong = "half a surrogate pair in a string"};
+    return {.wrong = "an unpaired surrogate in a string"};
   return {0x10000 + ((*code - 0xd800) << 10) + (*low - 0xdc00), 12};
 }
 
@@ -62,7 +62,7 @@ void append_utf8(std::string& to, std::uint32_t code) {
 
 }  // namespace
 
-// Checks the text and fills the document's nodes. Recursion: at most max_depth.
+// Checks the text and fills the nodes of the document. Recursion depth: at most max_depth.
 class JsonDocument::Scanner {
  public:
   explicit Scanner(JsonDocument& document) : document_(document), text_(document.text_) {}
@@ -70,7 +70,7 @@ class JsonDocument::Scanner {
   void scan() {
     if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;
     skip_space();
-    if (done()) fail("no JSON in it");
+    if (done()) fail("no JSON value");
     value(0);
     skip_space();
     if (!done()) expected("the end");
@@ -91,11 +91,11 @@ class JsonDocument::Scanner {
     if (done()) fail(std::string("not JSON: it ends before ") + what);
     const char c = text_[at_];
     const bool printable = c > ' ' && c < 127;
-    fail(std::string("not JSON: ") + (printable ? std::string(1, c) : "another byte") +
+    fail(std::string("not JSON: ") + (printable ? std::string(1, c) : "an unprintable byte") +
          " in place of " + what);
   }
 
-  // Notes what read() takes.
+  // Appends a node for the value that read() parses.
   template <typename Read>
   void node(Read read) {
     auto& nodes = document_.nodes_;
@@ -116,7 +116,7 @@ class JsonDocument::Scanner {
   }
 
   void items(int depth) {
-    if (depth == max_depth) fail("deeper than " + std::to_string(max_depth) + " levels");
+    if (depth == max_depth) fail("nested deeper than " + std::to_string(max_depth) + " levels");
     const bool object = text_[at_++] == '{';
     const char end = object ? '}' : ']';
     skip_space();
@@ -140,7 +140,7 @@ class JsonDocument::Scanner {
     const std::size_t begin = ++at_;
     unsigned char all = 0;
     for (; !next_is('"'); ++at_) {
-      if (done()) fail("not JSON: a string without an end");
+      if (done()) fail("not JSON: an unterminated string");
       const auto c = static_cast<unsigned char>(text_[at_]);
       all |= c;
       if (c < 0x20) fail("not JSON: a control character in a string");
@@ -169,7 +169,7 @@ class JsonDocument::Scanner {
     at_ += wanted.size();
     return true;
   }
-  void number() {  // after its minus
+  void number() {  // after the minus sign
     if (!take('0')) digits();
     if (take('.')) digits();
     if (take('e') || take('E')) {
@@ -190,9 +190,9 @@ class JsonDocument::Scanner {
 JsonDocument::JsonDocument(std::string_view text, std::string name, std::uint64_t begin)
     : text_(text), name_(std::move(name)), begin_(begin) {
   if (text.size() > max_size)
-    throw FormatError(
-        name_, begin,
-        std::to_string(text.size()) + " bytes of JSON, over " + std::to_string(max_size));
+    throw FormatError(name_, begin,
+                      "JSON of " + std::to_string(text.size()) + " bytes, more than " +
+                          std::to_string(max_size));
   Scanner(*this).scan();
 }
 
@@ -245,7 +245,7 @@ std::string Json::shown() const {
 }
 
 void Json::fail(const std::string& reason) const {
-  // A reason may quote the file.
+  // A reason may contain text of the file.
   throw FormatError(document_->name_, offset(), printable(reason, 400));
 }
 
@@ -285,8 +285,8 @@ std::int64_t Json::integer(std::string_view what) const {
   }
   const double wide = number(what);
   if (wide != std::floor(wide)) fail_type(what, "an integer");
-  // Beyond, a double may stand for several.
-  if (!(std::abs(wide) <= 0x1p53)) fail_type(what, "at most 2^53 where it is not all digits");
+  // Beyond 2^53, a double may represent several integers.
+  if (!(std::abs(wide) <= 0x1p53)) fail_type(what, "at most 2^53 unless written as an integer");
   return static_cast<std::int64_t>(wide);
 }
 
@@ -294,7 +294,8 @@ std::uint64_t Json::count(std::string_view what) const {
   const std::string_view token = this->token();
   std::uint64_t value = 0;
   const auto read = std::from_chars(token.data(), token.data() + token.size(), value);
-  if (read.ptr != token.data() + token.size()) fail_type(what, "a whole number in digits");
+  if (read.ptr != token.data() + token.size())
+    fail_type(what, "a non-negative integer in digits");
   if (read.ec != std::errc()) fail_type(what, "an integer within 64 bits");
   return value;
 }
@@ -302,7 +303,7 @@ std::uint64_t Json::count(std::string_view what) const {
 std::string Json::unquoted(std::uint32_t node) const {
   const std::string_view text = from(node);
   std::string value;
-  std::size_t at = 1, plain = 1;  // from `plain` to `at`, characters stand for themselves
+  std::size_t at = 1, plain = 1;  // characters from `plain` to `at` have no escapes
   for (; text[at] != '"'; ++at) {
     if (text[at] != '\\') continue;
     value += text.substr(plain, at - plain);
@@ -314,7 +315,7 @@ std::string Json::unquoted(std::uint32_t node) const {
   return value += text.substr(plain, at - plain);
 }
 
-// As unquoted(node) == name, without making the string.
+// Same as unquoted(node) == name, without an allocation if there are no escapes.
 bool Json::is_quoted(std::uint32_t node, std::string_view name) const {
   const std::string_view text = from(node).substr(1);
   for (std::size_t i = 0; i < name.size(); ++i) {

@@ -1,9 +1,9 @@
-// JSON that may be hostile, read in place: one pass checks it and notes where each value lies
-// (8 bytes a value); numbers and strings are read when they are asked for. RFC 8259, and what
-// Python's json module and others write besides: NaN, Infinity and -Infinity are numbers, and a
-// byte order mark may stand before it all. Half a surrogate pair is refused.
+// JSON reader for untrusted input. One pass checks the text and stores the place of each value
+// (8 bytes per value). Numbers and strings are parsed on access. The syntax is RFC 8259 with
+// the extensions of Python's json module: NaN, Infinity and -Infinity are numbers, and a byte
+// order mark is accepted at the beginning. An unpaired surrogate is refused.
 //
-// All failures are FormatError: file, byte, reason.
+// All errors are FormatError: file, byte, reason.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class JsonDocument {
   static constexpr int max_depth = 64;
   static constexpr std::size_t max_size = std::size_t{256} << 20;  // bytes
 
-  // `begin`: the byte of the file at which the text begins.
+  // `begin`: offset of the text in the file, in bytes.
   JsonDocument(std::string_view text, std::string name, std::uint64_t begin = 0);
   JsonDocument(const JsonDocument&) = delete;
   JsonDocument& operator=(const JsonDocument&) = delete;
@@ -34,33 +34,33 @@ class JsonDocument {
  private:
   friend class Json;
   class Scanner;
-  // A value, or the name of a member, which its value follows.
+  // A value, or the name of a member. The value of a member follows its name.
   struct Node {
-    std::uint32_t begin;  // its first byte in the text
-    std::uint32_t next;   // the node after it and all that is in it
+    std::uint32_t begin;  // first byte in the text
+    std::uint32_t next;   // the first node after this value and its contents
   };
 
   std::string_view text_;
   std::string name_;
   std::uint64_t begin_;
-  std::deque<Node> nodes_;  // a vector would copy itself to grow, and take twice the memory
+  std::deque<Node> nodes_;  // a growing vector would need twice the memory for the copy
 };
 
 enum class JsonType { null = 1, boolean, number, string, array, object };
 
-// One value of a document that outlives it.
+// One value of a document. The document must outlive it.
 class Json {
  public:
   JsonType type() const noexcept;
   bool is(JsonType wanted) const noexcept { return type() == wanted; }
   bool is_null() const noexcept { return is(JsonType::null); }
 
-  // The value; throws where it has another type. `what` is what messages call it.
-  void require(JsonType wanted, std::string_view what) const;  // of array and object
+  // Return the value, and throw if it has another type. `what` is the name in messages.
+  void require(JsonType wanted, std::string_view what) const;  // array and object
   bool boolean(std::string_view what) const;
-  double number(std::string_view what) const;         // refuses what no double can hold
-  std::int64_t integer(std::string_view what) const;  // also 4096.0
-  std::uint64_t count(std::string_view what) const;   // digits and nothing else
+  double number(std::string_view what) const;         // throws if the number overflows a double
+  std::int64_t integer(std::string_view what) const;  // accepts 4096.0
+  std::uint64_t count(std::string_view what) const;   // digits only
   std::string string(std::string_view what) const;
   // Lists of up to max_list elements.
   static constexpr std::size_t max_list = 1 << 16;
@@ -68,10 +68,10 @@ class Json {
   std::vector<std::int64_t> integers(std::string_view what) const;
   std::vector<std::string> strings(std::string_view what) const;
 
-  // Of an object: the member of that name, if there is one. A name that occurs twice is
-  // refused: readers differ in which of the two they take.
+  // Returns the member of that name of an object, if it exists. A repeated name is refused,
+  // because readers differ in which value they use.
   std::optional<Json> find(std::string_view name) const;
-  // Calls visit(name, value) for each member of an object, nothing for what is none.
+  // Calls visit(name, value) for each member of an object. Does nothing for other types.
   template <typename Visit>
   void for_each_member(Visit&& visit) const {
     if (!is(JsonType::object)) return;
@@ -85,17 +85,18 @@ class Json {
       visit(Json(document_, at));
   }
 
-  // As it is written: a number or word, clipped; "a list" and "an object" for these.
+  // The text of the value for messages: a number or word, truncated; "a list" and "an object".
   std::string shown() const;
-  std::uint64_t offset() const noexcept;  // its first byte in the file
+  std::uint64_t offset() const noexcept;  // first byte in the file
   [[noreturn]] void fail(const std::string& reason) const;
 
  private:
   friend class JsonDocument;
   Json(const JsonDocument* document, std::uint32_t node) : document_(document), node_(node) {}
   [[noreturn]] void fail_type(std::string_view what, const char* wanted) const;
-  std::string_view from(std::uint32_t node) const noexcept;  // to the end of the text
-  std::string_view token() const noexcept;  // of what is neither string, list nor object
+  std::string_view from(std::uint32_t node) const noexcept;  // the text from the node to the
+                                                             // end
+  std::string_view token() const noexcept;  // text of a number, boolean or null
   template <typename T, typename Read>
   std::vector<T> list(std::string_view what, const char* wanted, Read read) const;
   std::uint32_t next(std::uint32_t node) const noexcept;

@@ -25,8 +25,8 @@ struct Header {
   std::vector<std::int64_t> shape;
 };
 
-// Reads the Python literal {'descr': ..., 'fortran_order': ..., 'shape': (...)}: three keys,
-// each once, in any order. No nesting, so no recursion.
+// Parses the Python literal {'descr': ..., 'fortran_order': ..., 'shape': (...)}: three keys,
+// each once, in any order. There is no nesting, and so no recursion.
 class HeaderParser {
  public:
   HeaderParser(const std::string& file, std::string_view text, std::uint64_t begin)
@@ -103,7 +103,8 @@ class HeaderParser {
   Element element() {
     skip_space();
     const std::size_t at = at_;
-    if (at_ < text_.size() && text_[at_] == '[') fail("structured arrays are not read", at);
+    if (at_ < text_.size() && text_[at_] == '[')
+      fail("structured arrays are not supported", at);
     const std::string_view descr = string();
     static constexpr std::pair<std::string_view, Element> known[] = {
         {"f8", Element::f64}, {"f4", Element::f32}, {"f2", Element::f16},
@@ -117,7 +118,7 @@ class HeaderParser {
         if (descr[0] == '<' || descr[0] == '=' || (descr[0] == '|' && size_of(element) == 1))
           return element;
         if (descr[0] == '>' && size_of(element) == 1) return element;
-        if (descr[0] == '>') fail("big-endian elements are not read", at);
+        if (descr[0] == '>') fail("big-endian elements are not supported", at);
       }
     fail("expected an element type such as '<f4' or '<i8' (bfloat16 is kept as '<u2')", at);
   }
@@ -148,7 +149,7 @@ class HeaderParser {
           __builtin_add_overflow(value, text_[at_] - '0', &value))
         fail("extent beyond 64 bits", at);
     if (at_ == at) fail("expected an extent", at);
-    if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // as Python 2 wrote long integers
+    if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // suffix of long integers in Python 2
     return value;
   }
 
@@ -158,7 +159,7 @@ class HeaderParser {
   std::size_t at_ = 0;
 };
 
-// Elements written with the first axis fastest, brought into row-major order.
+// Converts elements from Fortran order to row-major order.
 std::shared_ptr<std::vector<std::byte>> to_row_major(std::span<const std::byte> from,
                                                      const std::vector<std::int64_t>& shape,
                                                      std::size_t size) {
@@ -224,7 +225,7 @@ std::string header_of(const std::string& file, const Array& array) {
       descr = "|b1";
       break;
     case Element::opaque:
-      refuse(file, "must be an element type that .npy has", std::string_view(array.dtype()));
+      refuse(file, "element type must be supported by .npy", std::string_view(array.dtype()));
   }
   if (array.rank() > internal::max_rank)
     refuse(file, "must have at most 64 axes", static_cast<std::int64_t>(array.rank()));
@@ -233,7 +234,7 @@ std::string header_of(const std::string& file, const Array& array) {
     if (!shape.empty()) shape += ' ';
     shape += std::to_string(extent) + ",";
   }
-  if (array.rank() > 1) shape.pop_back();  // (2, 3) but (3,)
+  if (array.rank() > 1) shape.pop_back();  // "(2, 3)", but "(3,)"
   std::string header =
       "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (" + shape + "), }";
   const std::size_t before = magic.size() + 4;
@@ -270,7 +271,8 @@ Array internal::read_npy(const std::string& name, std::span<const std::byte> fil
   std::size_t length = 0;
   for (std::size_t i = length_bytes; i-- > 0;) length = length << 8 | byte(8 + i);
   if (length > max_header)
-    throw FormatError(name, 8, "a header of " + std::to_string(length) + " bytes, over 65536");
+    throw FormatError(name, 8,
+                      "a header of " + std::to_string(length) + " bytes, more than 65536");
   if (length > text.size() - begin)
     throw FormatError(name, text.size(), "the file ends inside its header");
 

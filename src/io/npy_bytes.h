@@ -1,4 +1,4 @@
-// `.npy` from bytes that lie anywhere.
+// `.npy` reader for bytes in memory.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace gnomon::io::internal {
 
-// `owner` keeps `file` alive (null: the caller does); `name` is what messages call it.
+// `owner` keeps `file` alive (null: the caller keeps it alive). `name` is the name in messages.
 Array read_npy(const std::string& name, std::span<const std::byte> file,
                std::shared_ptr<const void> owner);
 

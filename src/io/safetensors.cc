@@ -45,7 +45,7 @@ const TensorEntry* SafeTensors::find(std::string_view name) const noexcept {
 Array SafeTensors::tensor(std::string_view name) const {
   const TensorEntry* const entry = find(name);
   if (!entry)
-    refuse(file_->name(), "must hold the tensor asked for",
+    refuse(file_->name(), "must contain the requested tensor",
            std::string_view(internal::shown(name)));
   return tensor(*entry);
 }
@@ -67,10 +67,10 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedA
   std::uint64_t at = 0;
   for (const NamedArray& tensor : tensors) {
     if (tensor.name == "__metadata__" || !names.insert(tensor.name).second)
-      refuse(path.string(), "must have tensor names that differ and are not __metadata__",
+      refuse(path.string(), "tensor names must be unique and not __metadata__",
              std::string_view(internal::shown(tensor.name)));
     const std::uint64_t end = at + tensor.array.bytes().size();
-    // Not operator[]: it would search all names before.
+    // emplace_back instead of operator[], which would search all previous names.
     header.get_ref<nlohmann::ordered_json::object_t&>().emplace_back(
         tensor.name, nlohmann::ordered_json{{"dtype", tensor.array.dtype()},
                                             {"shape", tensor.array.shape()},
@@ -81,7 +81,7 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedA
   try {
     text = header.dump();
   } catch (const nlohmann::json::type_error&) {
-    refuse(path.string(), "must have names and metadata in UTF-8", "other bytes");
+    refuse(path.string(), "names and metadata must be UTF-8", "other bytes");
   }
   text.append((8 - text.size() % 8) % 8, ' ');
   if (text.size() > internal::max_header)

@@ -17,8 +17,8 @@ using gnomon::internal::Json;
 using gnomon::internal::JsonDocument;
 using gnomon::internal::JsonType;
 
-// A map's node is some ten times as large as the shortest entry in JSON. Released files have
-// tens of entries, few have hundreds.
+// A map node is about ten times as large as the shortest entry in JSON. Released files have
+// tens of entries, some have hundreds.
 constexpr std::size_t max_metadata = 65536;
 
 void read_metadata(const Json& json, Metadata& metadata) {
@@ -103,7 +103,8 @@ SafeTensorsHeader read_header(const std::string& file, std::string_view text) {
                       "a header of " + std::to_string(length) + " bytes in a file of " +
                           std::to_string(text.size()));
   if (length > max_header)
-    throw FormatError(file, 0, "a header of " + std::to_string(length) + " bytes, over 100 MB");
+    throw FormatError(file, 0,
+                      "a header of " + std::to_string(length) + " bytes, more than 100 MB");
   if (length == 0 || text[8] != '{') throw FormatError(file, 8, "the header must begin with {");
 
   SafeTensorsHeader header = parse_header(file, text.substr(8, length), 8);
@@ -133,14 +134,14 @@ SafeTensorsHeader read_header(const std::string& file, std::string_view text) {
     const std::uint64_t bits = bits_of(entry.dtype);
     const auto wanted = byte_count(entry.shape, bits);
     if (!wanted)
-      fail("has a shape that is no whole number of bytes within 64 bits: " +
+      fail("has a shape that is not a whole number of bytes within 64 bits: " +
            to_string(entry.shape));
     if (bits != 0 && *wanted != entry.end - entry.begin)
       fail("of " + entry.dtype + " " + to_string(entry.shape) + " takes " +
            std::to_string(*wanted) + " bytes, not data_offsets " + range());
     if (entry.begin != reached)
       fail("has data_offsets " + range() +
-           (entry.begin < reached ? ", which overlap" : ", after a hole from") + " byte " +
+           (entry.begin < reached ? ", which overlap" : ", after a gap from") + " byte " +
            std::to_string(reached));
     reached = entry.end;
   }

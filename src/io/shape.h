@@ -1,4 +1,4 @@
-// Sizes that come from a file, and so may be anything.
+// Sizes of untrusted shapes.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,18 @@
 
 namespace gnomon::io::internal {
 
-// Axes beyond this are refused; NumPy allows 64.
+// More axes are refused, as in NumPy.
 inline constexpr std::size_t max_rank = 64;
 
-// The product of the extents; nothing where one is negative or a product leaves int64.
+// Returns the product of the extents, or nothing if one is negative or a product overflows
+// int64.
 std::optional<std::int64_t> element_count(const std::vector<std::int64_t>& shape);
 
-// The bytes that they take; nothing where they overflow or do not fill whole bytes.
+// Returns the number of bytes, or nothing if it overflows or is not a whole number.
 std::optional<std::uint64_t> byte_count(const std::vector<std::int64_t>& shape,
                                         std::uint64_t bits_per_element);
 
-// Whether elements of `size` bytes (a power of two) may be read at `data`.
+// Whether `data` is aligned for elements of `size` bytes (a power of two).
 bool aligned(const std::byte* data, std::size_t size);
 
 }  // namespace gnomon::io::internal

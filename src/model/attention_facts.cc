@@ -32,7 +32,7 @@ const Fact* find(const Row<Fact> (&rows)[n], std::string_view model_type) {
 
 }  // namespace
 
-// Encoders of text; image towers are bidirectional, too.
+// Text encoders. Image towers are bidirectional too.
 Visibility visibility_of(std::string_view model_type) {
   static constexpr std::string_view bidirectional =
       "aimv2_text_model albert align_text_model altclip_text_model bert bert-generation "
@@ -204,18 +204,18 @@ std::string_view unsupported_of(std::string_view model_type) {
       {"deepseek_v32 glm_moe_dsa axk2 hy_v4 mistral_large4_text minimax_m3_vl_text "
        "glm5_next_text",
        "an indexer that selects the keys of each query"},
-      {"dots3_note_text", "latent keys that are normalised in part, and an indexer"},
-      {"deepseek_v4", "compressed keys, and an output that is rotated back"},
-      {"longformer", "global tokens, which see and are seen by all"},
+      {"dots3_note_text", "partly normalised latent keys, and an indexer"},
+      {"deepseek_v4", "compressed keys, and an output rotated by the inverse angles"},
+      {"longformer", "global tokens, which attend to all tokens and are attended by all"},
       {"big_bird bigbird_pegasus", "block-sparse attention with random blocks"},
-      {"longt5", "attention by blocks with global tokens"},
+      {"longt5", "attention in blocks with global tokens"},
       {"reformer", "locality-sensitive hashing that selects keys"},
       {"nystromformer mra yoso", "an approximation of softmax attention"},
       {"funnel", "queries that are pooled between blocks"},
       {"diffllama", "the difference of two softmaxes"},
       {"doge", "a trained mask added to the scores"},
       {"t5gemma2_decoder", "self-attention and cross-attention in one softmax"},
-      {"unlimited_ocr_text", "windows beside a reference image"},
+      {"unlimited_ocr_text", "windows and a reference image"},
       {"muse_glimmer_assistant muse_glimmer_vision muse_spark_vision inkling2_vision",
        "attention that was not compared with the model's own code"},
       {"moonshine_streaming_encoder", "a window for each layer"},
@@ -230,7 +230,7 @@ std::string_view unsupported_of(std::string_view model_type) {
       {"dots3_note_vision_encoder realm squeezebert",
        "attention that was not compared with the model's own code"},
       {"kosmos_2_5_vision_model groupvit_vision_model perceiver yolos",
-       "tokens besides those of the image"},
+       "tokens other than those of the image"},
   };
   const std::string_view* const found = find(rows, model_type);
   return found ? *found : std::string_view();

@@ -1,4 +1,4 @@
-// What decides a layer's attention besides position and stands in no config: by family.
+// Attention settings of each family that its config does not contain.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace gnomon::model::internal {
 
-// Which layers have the sliding window.
+// Layers with a sliding window.
 enum class Slides {
   none = 1,    // the key sliding_window is not used
   all,         // every layer
@@ -21,8 +21,8 @@ enum class Slides {
 };
 struct WindowFacts {
   Slides slides = Slides::none;
-  std::int64_t window = 0;        // where sliding_window is not given; 0: none
-  std::string_view pattern = {};  // layer types where layer_types is not given, repeated
+  std::int64_t window = 0;        // default of sliding_window; 0: none
+  std::string_view pattern = {};  // default of layer_types, repeated
   std::string_view key = "sliding_window";
 };
 
@@ -30,29 +30,29 @@ struct NormFacts {
   NormKind kind = {};
   NormOrder order = NormOrder::before_rotation;
   NormScope scope = NormScope::head;
-  double epsilon = 1e-6;  // where the config has no key for it
+  double epsilon = 1e-6;  // default
   double weight_offset = 0;
-  std::string_view switched_by = {};  // a boolean key that turns the norm on; empty: always
-  bool on = true;                     // where that key is not given
-  bool rotated_only = false;          // of layers that rotate alone
-  bool trained = true;                // or without weights
+  std::string_view switched_by = {};  // boolean key that enables the norm; empty: always on
+  bool on = true;                     // default of that key
+  bool rotated_only = false;          // only in layers that rotate
+  bool trained = true;                // false: the norm has no weights
 };
 
-// Whether model_type is one of the families, one blank between two.
+// Whether model_type is one of the families, which are separated by one blank.
 bool names(std::string_view families, std::string_view model_type);
-// Each is what the family's own source does; the defaults hold for families not listed.
+// Values are from the source code of each family. Unlisted families have the defaults.
 Visibility visibility_of(std::string_view model_type);  // causal for language models
 WindowFacts window_of(std::string_view model_type);
-// Null: q and k are not normalised.
+// Null: no norm of q and k.
 const NormFacts* norm_of(std::string_view model_type);
-// num_key_value_heads where it is not given; 0: as the query heads. -1: so in any case.
+// Default of num_key_value_heads. 0: the number of query heads. -1: always that number.
 std::int64_t key_heads_of(std::string_view model_type);
-std::int64_t value_dim_of(std::string_view model_type);  // v_head_dim; 0: as head_dim
+std::int64_t value_dim_of(std::string_view model_type);  // v_head_dim; 0: head_dim
 bool has_sinks(std::string_view model_type);
 bool normalises_values(std::string_view model_type);  // Gemma 3n and 4: RMS without weights
-// attn_logit_softcapping where it is not given; 0: none. Negative: the key is not used.
+// Default of attn_logit_softcapping. 0: none. Negative: the key is not used.
 double softcap_of(std::string_view model_type);
-// What layers do that LayerAttention cannot say; empty: nothing.
+// The feature of the layers that LayerAttention does not support. Empty: supported.
 std::string_view unsupported_of(std::string_view model_type);
 
 }  // namespace gnomon::model::internal

@@ -1,4 +1,4 @@
-// The tokens that an encoding is lowered for.
+// Tokens for which an encoding is lowered.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -48,13 +48,13 @@ bool Call::same_tokens() const {
   return earlier_ == EarlierKeys::turned || keys_.data() == queries_.data();
 }
 
-std::span<const Positions> Call::turned_axes() const {
+std::span<const Positions> Call::rotated_axes() const {
   return same_tokens() ? query_axes() : key_axes();
 }
 
 namespace {
 
-// The least and the greatest position of tokens that are not padding.
+// Returns the smallest and the largest position of tokens that are not padding.
 std::pair<std::int64_t, std::int64_t> ends(const Positions& positions) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   std::int64_t most = std::numeric_limits<std::int64_t>::min();
@@ -82,21 +82,21 @@ Distances Call::distances() const {
   return *distances_;
 }
 
-RotaryTable table_of(const RotarySchedule& schedule, std::span<const Positions> axes) {
-  // One position serves all axes: text in a model of several.
-  const auto most = std::max_element(schedule.axes.begin(), schedule.axes.end());
-  if (axes.size() == 1 && most != schedule.axes.end() && *most > 0)
-    return {schedule, std::vector<Positions>(static_cast<std::size_t>(*most) + 1, axes[0])};
-  return {schedule, axes};
+RotaryTable table_of(const RotaryFrequencies& frequencies, std::span<const Positions> axes) {
+  // A single axis is used for all axes: text in a model with several axes.
+  const auto most = std::max_element(frequencies.axes.begin(), frequencies.axes.end());
+  if (axes.size() == 1 && most != frequencies.axes.end() && *most > 0)
+    return {frequencies, std::vector<Positions>(static_cast<std::size_t>(*most) + 1, axes[0])};
+  return {frequencies, axes};
 }
 
-void put_rotation(const RotarySchedule& schedule, const Call& call, LayerPlan& lowered) {
+void put_rotation(const RotaryFrequencies& frequencies, const Call& call, LayerPlan& lowered) {
   if (call.coordinates.data())
-    lowered.query_rotary.emplace(schedule, call.coordinates);
+    lowered.query_rotary.emplace(frequencies, call.coordinates);
   else
-    lowered.query_rotary = table_of(schedule, call.query_axes());
+    lowered.query_rotary = table_of(frequencies, call.query_axes());
   lowered.key_rotary =
-      call.same_tokens() ? lowered.query_rotary : table_of(schedule, call.turned_axes());
+      call.same_tokens() ? lowered.query_rotary : table_of(frequencies, call.rotated_axes());
 }
 
 std::vector<Positions> cells_or_axes(std::span<const Positions> axes,

@@ -1,4 +1,4 @@
-// From a config's text to the reader of its family.
+// Dispatch from the text of a config to the reader of its family.
 #include "gnomon/model/config.h"
 
 #include <algorithm>
@@ -27,8 +27,8 @@ bool speaks_of_position(std::string_view key) {
   return false;
 }
 
-// Keys that nobody asked for. In a family that is known they change nothing; in one that is not
-// they may.
+// Checks keys about position that were never read. In a known family they have no effect: a
+// note. In an unknown family they may have one: an error.
 void check_unasked(Reading& r, bool known) {
   r.keys.object().for_each_member([&](const std::string& name, Json value) {
     const bool off = value.is_null() || (value.is(JsonType::boolean) && !value.boolean(name));
@@ -46,7 +46,7 @@ bool has_layers(const Json& object) {
   return false;
 }
 
-// The parts that a description says nothing of.
+// Returns the parts that are not described.
 std::vector<Part> others(std::vector<Part> parts, const std::string& path) {
   std::erase_if(parts, [&](const Part& part) {
     return path == part.path || path.starts_with(part.path + ".") ||
@@ -64,18 +64,20 @@ std::vector<std::string> notes_on(const Subject& subject, const std::string& wan
     notes.push_back("only the language model is described: " + subject.path +
                     (left.empty() ? "" : "; other parts: " + names_of(left)));
   else if (!left.empty())
-    notes.push_back("not described are the parts " + names_of(left));
+    notes.push_back("these parts are not described: " + names_of(left));
   if (!subject.type) notes.push_back("model_type is not given");
   return notes;
 }
 
-// What a model of several kinds changes in its language model.
+// Applies the changes that a multimodal model makes to its language model.
 void read_whole(Reading& r, std::string_view type) {
   for (const std::string_view one : {"paligemma", "colpali", "pi0"})
-    if (type == one) r.unsupported = "a prefix of image and text that is read on both sides";
+    if (type == one) r.unsupported = "bidirectional attention in a prefix of image and text";
   for (const std::string_view one : {"gemma3", "gemma4", "gemma4_unified"})
     if (type == one)
-      r.note("tokens of one image see each other on both sides; here every token is causal");
+      r.note(
+          "tokens of one image attend to each other in both directions; here every token is "
+          "causal");
 }
 
 }  // namespace
@@ -101,7 +103,7 @@ internal::Subject internal::find_subject(const Json& whole, const std::string& w
     subject.types.push_back(part.type);
   };
   if (!wanted.empty()) enter(find_part(whole, subject.parts, wanted));
-  // Thinker configs have a text part of their own.
+  // Thinker configs contain a text config.
   for (bool deeper = true; deeper;) {
     deeper = false;
     for (const std::string name : language_parts) {
@@ -137,8 +139,7 @@ ModelDescription internal::describe(const Json& whole, const Subject& subject,
   for (std::string& note : notes_on(subject, options.part)) r.note(std::move(note));
   family->read(r);
   read_attention(r);
-  if (!known && r.unsupported.empty())
-    r.unsupported = "masks and norms of a family that is not known";
+  if (!known && r.unsupported.empty()) r.unsupported = "masks and norms of an unknown family";
   if (whole_type && options.part.empty()) read_whole(r, *whole_type);
   finish(r);
   check_unasked(r, known);

@@ -21,36 +21,36 @@ using std::int64_t;
 }
 
 void check(const AttentionSizes& sizes) {
-  // So that no product below overflows.
+  // Bounds, so that no product below overflows.
   const auto bounded = [](const char* what, int64_t value, int64_t least) {
     if (value < least || value > int64_t{1} << 20)
       refuse("conversion", std::string(what) + " must be " + std::to_string(least) + " to 2^20",
              value);
   };
   bounded("heads", sizes.heads, 1);
-  bounded("kv_heads", sizes.kv_heads, 1);
+  bounded("kv_heads", sizes.key_heads, 1);
   bounded("head_dim", sizes.head_dim, 1);
   bounded("rotary_dim", sizes.rotary_dim, 2);
-  bounded("first", sizes.first, 0);
+  bounded("first", sizes.head_offset, 0);
   bounded("kv_lora_rank", sizes.kv_lora_rank, 0);
   bounded("scale_rows", sizes.scale_rows, 1);
   if (sizes.rotary_dim % 2) refuse("conversion", "rotary_dim must be even", sizes.rotary_dim);
-  if (sizes.first + sizes.rotary_dim > sizes.head_dim)
+  if (sizes.head_offset + sizes.rotary_dim > sizes.head_dim)
     refuse("conversion",
            "first + rotary_dim must be at most head_dim, " + std::to_string(sizes.head_dim),
-           sizes.first + sizes.rotary_dim);
+           sizes.head_offset + sizes.rotary_dim);
 }
 
-// `heads` heads of `stride` rows from `row` on.
+// Adds `heads` heads of `stride` rows, from `row` on.
 void add_heads(RowPermutation& plan, const AttentionSizes& sizes, int64_t row, int64_t heads,
                int64_t stride) {
   for (int64_t head = 0; head < heads; ++head)
-    plan.starts.push_back(row + head * stride + sizes.first);
+    plan.starts.push_back(row + head * stride + sizes.head_offset);
 }
 
 void plan_fused(RowPermutation& plan, const WeightLayout& layout, const AttentionSizes& sizes,
                 std::string_view tensor, std::span<const int64_t> shape) {
-  const int64_t heads = sizes.heads, keys = sizes.kv_heads, dim = sizes.head_dim;
+  const int64_t heads = sizes.heads, keys = sizes.key_heads, dim = sizes.head_dim;
   switch (layout.fused) {
     case Fused::stacked:
       plan.rows = (heads + 2 * keys) * dim;
@@ -68,7 +68,7 @@ void plan_fused(RowPermutation& plan, const WeightLayout& layout, const Attentio
     }
     case Fused::quarters: {
       if (heads % 4 || keys != heads)
-        refuse("conversion", "heads must be a multiple of 4, and kv_heads as many", heads);
+        refuse("conversion", "heads must be a multiple of 4 and equal to kv_heads", heads);
       const int64_t part = heads / 4;
       plan.rows = 3 * heads * dim;
       for (int64_t quarter = 0; quarter < 4; ++quarter) {
@@ -80,10 +80,11 @@ void plan_fused(RowPermutation& plan, const WeightLayout& layout, const Attentio
     case Fused::none:
       break;
   }
-  refuse_tensor("the model_type must be one whose fused q, k and v are known", tensor, shape);
+  refuse_tensor("the layout of fused q, k and v must be known for the model_type", tensor,
+                shape);
 }
 
-// The rows of a whole projection; of norms, those of all heads.
+// Returns the rows of a projection. For norms: the rows of a norm of all heads.
 RowPermutation plan_role(const WeightLayout& layout, const AttentionSizes& sizes, Role role,
                          std::string_view tensor, std::span<const int64_t> shape) {
   RowPermutation plan{.rows = 0, .rotary_dim = sizes.rotary_dim, .starts = {}};
@@ -100,8 +101,8 @@ RowPermutation plan_role(const WeightLayout& layout, const AttentionSizes& sizes
       break;
     case Role::key:
     case Role::key_norm:
-      plan.rows = sizes.kv_heads * sizes.head_dim;
-      add_heads(plan, sizes, 0, sizes.kv_heads, sizes.head_dim);
+      plan.rows = sizes.key_heads * sizes.head_dim;
+      add_heads(plan, sizes, 0, sizes.key_heads, sizes.head_dim);
       break;
     case Role::fused:
       plan_fused(plan, layout, sizes, tensor, shape);
@@ -126,8 +127,8 @@ int64_t count_of(std::span<const int64_t> shape) {
   });
 }
 
-// A scale moves with its row, stays where all rows of a slice share it, and is refused where
-// rows would come under another's.
+// A scale is permuted with its row. It stays if all rows of a slice share it. It is refused if
+// rows would move to the scale of another block.
 std::optional<RowPermutation> plan_scale(RowPermutation plan, const AttentionSizes& sizes,
                                          std::string_view tensor,
                                          std::span<const int64_t> shape) {
@@ -140,8 +141,8 @@ std::optional<RowPermutation> plan_scale(RowPermutation plan, const AttentionSiz
   if (shape[0] == (plan.rows + block - 1) / block &&
       std::all_of(plan.starts.begin(), plan.starts.end(), in_one))
     return std::nullopt;
-  refuse_tensor("the scale of q or k must be one for all, one a row, or one for blocks of " +
-                    std::to_string(block) + " rows that hold whole rotated slices",
+  refuse_tensor("the scale of q or k must be one value, one per row, or one per block of " +
+                    std::to_string(block) + " rows with whole rotated slices",
                 tensor, shape);
 }
 
@@ -156,11 +157,10 @@ std::optional<RowPermutation> plan_rows(const WeightLayout& layout, const Attent
   if (name.leaf == Leaf::single && count_of(shape) == 1) return std::nullopt;
   if (name.leaf == Leaf::unmoved) return std::nullopt;
   const bool is_norm = name.role == Role::query_norm || name.role == Role::key_norm;
-  // The norms of latent attention lie before the heads.
+  // The norms of latent attention are applied before the split into heads.
   if (is_norm && sizes.kv_lora_rank > 0) return std::nullopt;
   if (name.role == Role::unsure || name.leaf == Leaf::unsure || name.leaf == Leaf::single)
-    refuse_tensor("of q and k only plain rows can be moved (weight, bias, lora_B, scale)",
-                  tensor, shape);
+    refuse_tensor("a tensor of q or k must be a weight, bias, lora_B or scale", tensor, shape);
   if (layout.outputs != Outputs::rows)
     refuse_tensor("the rows of a tensor of q or k must be its outputs", tensor, shape);
   RowPermutation plan = plan_role(layout, sizes, name.role, tensor, shape);
@@ -169,7 +169,7 @@ std::optional<RowPermutation> plan_rows(const WeightLayout& layout, const Attent
   if (name.leaf == Leaf::scale) return plan_scale(std::move(plan), sizes, tensor, shape);
   if (is_norm && count_of(shape) == sizes.head_dim) {
     plan.rows = sizes.head_dim;
-    plan.starts = {sizes.first};
+    plan.starts = {sizes.head_offset};
     return plan;
   }
   const bool flat = is_norm || name.leaf == Leaf::magnitude;

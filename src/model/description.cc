@@ -14,18 +14,22 @@ namespace {
 using Json = internal::OrderedJson;
 using internal::json_of;
 
-// The keys of an encoding in the contract, besides the fields of its spec.
+// Puts the keys of an encoding, besides the fields of its spec.
 void put_encoding(const Encoding& encoding, std::int64_t length, Json& json) {
   const auto put_fields = [&] {
     const Json fields = json_of(encoding);
-    for (const auto& [name, value] : fields.items())
+    // `width` and `height` of a group are those of a grid, so the width C is `dim`.
+    const bool table = includes(info(encoding).enters, Place::embeddings);
+    for (const auto& [field, value] : fields.items()) {
+      const std::string name = table && field == "width" ? "dim" : field;
       if (name != "kind" && !json.contains(name)) json[name] = value;
+    }
   };
-  if (const auto rotary = rotary_schedule(encoding, length)) {
+  if (const auto rotary = rotary_frequencies(encoding, length)) {
     const auto* scaled = std::get_if<ScaledRotary>(&encoding);
     json["pairing"] = rotary->pairing == Pairing::halves ? "halves" : "adjacent";
-    json["rotary_dim"] = rotary->dim();
-    json["first"] = rotary->first;
+    json["rotary_dim"] = rotary->rotary_dim();
+    json["first"] = rotary->head_offset;
     json["base"] = scaled ? scaled->rotary.base : json_of(encoding).value("base", 0.0);
     json["scaling"] = json_of(scaled ? scaled->scaling : RopeScaling(NoScaling{}));
     json["inv_freq"] = rotary->inv_freq;
@@ -75,12 +79,12 @@ void put_encoding(const Encoding& encoding, std::int64_t length, Json& json) {
     json["height_rows"] = table_height(*decomposed);
     json["width_rows"] = table_width(*decomposed);
   } else if (const auto* grid = std::get_if<SinusoidalGrid>(&encoding)) {
-    json["dim"] = dim(*grid);
+    json["dim"] = width(*grid);
     json["base"] = grid->axes.front().sinusoidal.base;
     if (grid->grid.size() == 2) json["height"] = grid->grid[0], json["width"] = grid->grid[1];
     json["class_rows"] = grid->class_tokens;
   } else if (const auto* detr = std::get_if<DetrPage>(&encoding)) {
-    json["dim"] = detr->dim;
+    json["dim"] = detr->width;
     json["base"] = detr->temperature;
     json["turn"] = 2 * std::numbers::pi;
     return;
@@ -91,7 +95,7 @@ void put_encoding(const Encoding& encoding, std::int64_t length, Json& json) {
     }
     for (std::size_t a = 0; a < axial->rows.size(); ++a)
       json["axis_" + std::to_string(a)] = axial->rows[a];
-    json["dim"] = axial->dims.front();
+    json["dim"] = axial->widths.front();
   } else if (const auto* fourier = std::get_if<FourierLine>(&encoding)) {
     json["bands"] = fourier->fourier.count;
     if (fourier->grid.size() == 2)
@@ -114,7 +118,7 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
-// What a group does besides one of its encodings.
+// Puts the keys of the attention of a group.
 void put_attention(const LayerGroup& group, std::int64_t length, Json& json) {
   const LayerAttention& attention = group.attention;
   if (attention.query_scale)
@@ -150,7 +154,8 @@ void put_attention(const LayerGroup& group, std::int64_t length, Json& json) {
   json["unsupported"] = group.unsupported.empty() ? Json() : Json(group.unsupported);
 }
 
-// One encoding of a group, or none of it, without its layers.
+// Returns the JSON of one encoding of a group, or of a group without encodings, except its
+// layers.
 Json entry(const LayerGroup& group, const Encoding& encoding, std::int64_t length) {
   Json json{{"kind", kind(encoding)}};
   if (!group.part.empty()) json["part"] = group.part;
@@ -160,8 +165,8 @@ Json entry(const LayerGroup& group, const Encoding& encoding, std::int64_t lengt
   return json;
 }
 
-// A table of the embeddings belongs to all layers, however these differ: of facts that differ
-// neither is printed.
+// Joins the entries of a table of the embeddings, which belongs to all layers. Keys with
+// different values are removed.
 bool join(Json& to, const Json& from) {
   for (const char* name : {"kind", "part", "rows", "dim", "offset", "recipe", "axis_0"})
     if (to.value(name, Json()) != from.value(name, Json())) return false;
@@ -175,10 +180,10 @@ bool join(Json& to, const Json& from) {
 }  // namespace
 
 std::string kind(const Encoding& encoding) {
-  if (rotary_schedule(encoding, 1)) return "rotary";
+  if (rotary_frequencies(encoding, 1)) return "rotary";
   if (std::holds_alternative<SinusoidalGrid>(encoding)) return "grid_sinusoidal";
   if (const auto* axial = std::get_if<AxialLearned>(&encoding))
-    return axial->join == AxisJoin::summed || axial->dims.front() == axial->dims.back()
+    return axial->join == AxisJoin::summed || axial->widths.front() == axial->widths.back()
                ? "rows_and_columns"
                : "learned";
   std::string name(info(encoding).name);
@@ -187,21 +192,21 @@ std::string kind(const Encoding& encoding) {
 }
 
 ResolvedRotary resolve(const LayerGroup& group, std::int64_t length) {
-  std::optional<RotarySchedule> schedule;
+  std::optional<RotaryFrequencies> frequencies;
   double scale = group.attention.softmax_scale;
   for (const Encoding& one : group.position) {
-    if (!schedule && (schedule = rotary_schedule(one, length)) && length < 1)
+    if (!frequencies && (frequencies = rotary_frequencies(one, length)) && length < 1)
       refuse("model", "length must be at least 1", length);
     scale *= softmax_factor(one, length);
   }
-  if (!schedule)
+  if (!frequencies)
     refuse("model", "the group must have a rotary encoding", names(group.position));
-  return {.schedule = *std::move(schedule), .softmax_scale = scale};
+  return {.frequencies = *std::move(frequencies), .softmax_scale = scale};
 }
 
 const LayerGroup& group_of(const ModelDescription& model, std::int64_t layer,
                            std::string_view part) {
-  std::map<std::string, std::int64_t> parts;  // and their layers
+  std::map<std::string, std::int64_t> parts;  // numbers of layers
   for (const LayerGroup& group : model.groups) {
     if (!group.layers.empty())
       parts[group.part] = std::max(parts[group.part], group.layers.back() + 1);
@@ -225,7 +230,7 @@ std::string to_json(const ModelDescription& model, std::optional<std::int64_t> l
     Json json;
     std::vector<std::int64_t> layers;
     bool table;
-    double alone;  // the softmax scale of layers that have nothing but the table; else 0
+    double alone;  // softmax scale of layers with only the table; otherwise 0
   };
   std::vector<Printed> all;
   for (const LayerGroup& group : model.groups) {
@@ -234,7 +239,7 @@ std::string to_json(const ModelDescription& model, std::optional<std::int64_t> l
       Printed printed{entry(group, one, std::max<std::int64_t>(at, 1)), group.layers,
                       info(one).enters == Place::embeddings,
                       group.position.size() == 1 ? group.attention.softmax_scale : 0};
-      // A table of a tower has a row for each patch of the image it was trained for.
+      // The table of a tower has a row for each patch of the training image.
       if (model.image && std::holds_alternative<Sinusoidal>(one))
         printed.json["rows"] = model.length;
       const auto same = std::find_if(all.begin(), all.end(), [&](Printed& other) {

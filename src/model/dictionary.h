@@ -1,4 +1,4 @@
-// The dictionary of a rotary encoding: rope_scaling, rope_parameters or one of its layer types.
+// Dictionary of a rotary encoding: rope_scaling, rope_parameters or one of its layer types.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace gnomon::model::internal {
 
-// A dictionary whose every key must be understood: one that is not may change the numbers.
+// Dictionary without unknown keys: an unknown key may change the frequencies, so it is an
+// error.
 class Dictionary {
  public:
   Dictionary(Reading& r, Json object, std::optional<Json> over = {})
@@ -37,29 +38,27 @@ class Dictionary {
       object().fail("a scaling with a factor must have rope_type");
     const auto other = keys_.string({"type"});
     if (name && other && *name != *other)
-      r_.note("type " + *other + " is not used where there is a rope_type: " + *name);
+      r_.note("type " + *other + " is not used, because rope_type is given: " + *name);
     return type_ = name.value_or("default");
   }
 
-  // original_max_position_embeddings: beside the sizes where it is there (but not for the entry
-  // of a layer type), else in here, else the context the model has now.
+  // original_max_position_embeddings: the top-level value (unless this is the entry of a layer
+  // type), then the value in this dictionary, then max_position_embeddings.
   std::int64_t original_length() {
     constexpr std::string_view name = "original_max_position_embeddings";
     auto beside = r_.keys.size({name});
     const auto inside = keys_.size({name});
     if (beside && r_.by_layer_type) {
       r_.note(std::string(name) +
-              " beside the sizes is not used where rope_parameters has entries by layer type");
+              " at the top level is not used if rope_parameters has entries by layer type");
       beside.reset();
     }
     if (beside && inside && *beside != *inside)
       r_.note(std::string(name) + " " + std::to_string(*inside) +
-              " of the scaling is not "
-              "used: beside the sizes it is " +
-              std::to_string(*beside));
+              " of the scaling is not used: the top-level value is " + std::to_string(*beside));
     if (beside || inside) return beside ? *beside : *inside;
     r_.note(std::string(name) + " is not given: max_position_embeddings " +
-            std::to_string(r_.out.length) + " is taken for it");
+            std::to_string(r_.out.length) + " is used");
     return r_.out.length;
   }
   bool original_length_given() {
@@ -67,12 +66,13 @@ class Dictionary {
     return keys_.find({name}) || (!r_.by_layer_type && r_.keys.find({name}));
   }
 
-  // Refuses keys that nobody asked for.
+  // Throws FormatError at a key that was never read.
   void finish() {
     const auto length = keys_.size({"max_position_embeddings"});
     if (length && *length != r_.out.length)
       r_.note("max_position_embeddings " + std::to_string(*length) +
-              " of the scaling is not used: beside it is " + std::to_string(r_.out.length));
+              " of the scaling is not used: the top-level value is " +
+              std::to_string(r_.out.length));
     const auto check = [&](const std::string& name, Json value) {
       if (!keys_.was_asked(name))
         value.fail("the key \"" + name + "\" of a scaling of type " + type_ +
@@ -88,7 +88,7 @@ class Dictionary {
   std::string type_;
 };
 
-// The scaling that it says; `rotary` has what turns, and is changed where a scaling says so.
+// Reads the scaling. `rotary` has the rotated elements; some scalings change it.
 RopeScaling read_scaling(Reading& r, Dictionary& d, Rotary& rotary, std::int64_t head_dim);
 
 }  // namespace gnomon::model::internal

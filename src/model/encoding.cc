@@ -1,4 +1,4 @@
-// The list of encodings, and how one lowers: each says it in its Entry.
+// List of encodings, and lowering of one encoding through its Entry.
 #include "gnomon/model/encoding.h"
 
 #include <algorithm>
@@ -17,8 +17,7 @@ namespace {
 template <typename Spec>
 using EntryFor = Entry<std::remove_cvref_t<Spec>>;
 
-// Every info of every alternative, in the order of the variant, and where each alternative's
-// begin.
+// All infos in the order of the variant, and the first index of each alternative.
 struct List {
   std::vector<EncodingInfo> infos;
   std::vector<std::size_t> first;
@@ -48,7 +47,7 @@ void check_shapes(const Encoding& encoding, const Matrices& matrices) {
   const auto wanted = parameters(encoding);
   if (matrices.size() != wanted.size())
     refuse(info(encoding).name,
-           "needs " + std::to_string(wanted.size()) + " parameter matrices",
+           "requires " + std::to_string(wanted.size()) + " parameter matrices",
            static_cast<std::int64_t>(matrices.size()));
   for (std::size_t i = 0; i < wanted.size(); ++i)
     if (matrices[i].extent(0) != wanted[i].rows || matrices[i].extent(1) != wanted[i].columns)
@@ -59,7 +58,7 @@ void check_shapes(const Encoding& encoding, const Matrices& matrices) {
                  std::to_string(matrices[i].extent(1)));
 }
 
-// Tokens that are numbered by cells or rows: all below the capacity.
+// Throws unless all positions, numbers of cells or rows, are below the capacity.
 void check_positions(const Encoding& encoding, const Call& call) {
   const auto most = capacity(encoding);
   if (!most || call.coordinates.data() || call.resized) return;
@@ -69,12 +68,13 @@ void check_positions(const Encoding& encoding, const Call& call) {
       const std::int64_t position = one->ids[i];
       if (one->sequences[i] != Positions::padding && (position < 0 || position >= *most))
         refuse(info(encoding).name,
-               "positions must be below its " + std::to_string(*most) + " rows", position);
+               "positions must be below the number of rows, " + std::to_string(*most),
+               position);
     }
   }
 }
 
-// The head_dim that the spec has, or 0.
+// Returns the head dimension of the spec, or 0.
 std::int64_t head_dim(const Encoding& encoding) {
   return std::visit(
       []<typename Spec>(const Spec& spec) -> std::int64_t {
@@ -165,13 +165,13 @@ void check_rows(const std::string& who, const Positions& positions, std::int64_t
         static_cast<std::int64_t>(std::min(positions.ids.size(), positions.sequences.size())));
   for (const std::int64_t id : positions.ids)
     if (id <= -position_limit || id >= position_limit)
-      refuse("encoding", "positions must be less than 2^31 in size", id);
+      refuse("encoding", "the magnitude of positions must be below 2^31", id);
 }
 
 void check_batch(const Window& window) {
   const BatchPositions& batch = *window.batch;
   if (!window.ids.empty())
-    refuse("encoding", "a window has ids or the positions of a batch, not both", "both");
+    refuse("encoding", "a window must not have both ids and the positions of a batch", "both");
   check_rows("queries", batch.queries, window.queries);
   check_rows("keys", batch.keys, window.keys);
   if (batch.queries.batch != batch.keys.batch && batch.queries.batch != 1 &&
@@ -187,22 +187,25 @@ void internal::check_window(const Window& window) {
   if (window.queries < 0) refuse("encoding", "queries must not be negative", window.queries);
   if (window.batch) return check_batch(window);
   if (window.keys < window.queries)
-    refuse("encoding", "keys must be at least the queries " + std::to_string(window.queries),
+    refuse("encoding",
+           "keys must be at least the number of queries, " + std::to_string(window.queries),
            window.keys);
   if (window.ids.empty()) return;
   if (std::ssize(window.ids) != window.keys)
-    refuse("encoding", "ids must be one for each of " + std::to_string(window.keys) + " keys",
+    refuse("encoding",
+           "the number of ids must be the number of keys, " + std::to_string(window.keys),
            std::ssize(window.ids));
   for (const std::int64_t id : window.ids)
     if (id <= -position_limit || id >= position_limit)
-      refuse("encoding", "ids must be less than 2^31 in size", id);
+      refuse("encoding", "the magnitude of ids must be below 2^31", id);
 }
 
-std::optional<RotarySchedule> rotary_schedule(const Encoding& encoding, std::int64_t length) {
+std::optional<RotaryFrequencies> rotary_frequencies(const Encoding& encoding,
+                                                    std::int64_t length) {
   return std::visit(
-      [&]<typename Spec>(const Spec& spec) -> std::optional<RotarySchedule> {
-        if constexpr (requires { Entry<Spec>::schedule(spec, length); })
-          return Entry<Spec>::schedule(spec, length);
+      [&]<typename Spec>(const Spec& spec) -> std::optional<RotaryFrequencies> {
+        if constexpr (requires { Entry<Spec>::frequencies(spec, length); })
+          return Entry<Spec>::frequencies(spec, length);
         else
           return std::nullopt;
       },

@@ -1,4 +1,4 @@
-// Encodings as JSON. Each spec names its fields once; reading and writing walk the same list.
+// JSON of encodings. Each spec names its fields once, for reading and writing.
 #include "src/model/encoding_json.h"
 
 #include <string>
@@ -18,7 +18,7 @@ namespace {
 
 using Json = internal::OrderedJson;
 
-// The fields of each scaling.
+// Fields of each scaling.
 void fields(NoScaling&, auto&&) {}
 void fields(LinearScaling& s, auto&& v) { v("factor", s.factor); }
 void fields(NtkScaling& s, auto&& v) { v("factor", s.factor); }
@@ -102,7 +102,7 @@ Variant alternative(std::size_t index) {
   return alternative<Variant>(index, std::make_index_sequence<std::variant_size_v<Variant>>());
 }
 
-// Refuses what `wanted` says `value` is not.
+// Throws unless `holds`. `wanted`: the requirement for the message.
 void require(bool holds, const char* name, const char* wanted, const Json& value) {
   if (!holds)
     refuse("encoding", std::string(name) + " must be " + wanted,
@@ -111,12 +111,12 @@ void require(bool holds, const char* name, const char* wanted, const Json& value
 
 struct Reader {
   const Json& json;
-  std::size_t read = 0;  // how many of the keys were understood
+  std::size_t read = 0;  // number of known keys
 
   template <typename T>
   void operator()(const char* name, T& member) {
     const auto found = json.find(name);
-    if (found == json.end()) return;  // the spec's own default, or refused by its own checks
+    if (found == json.end()) return;  // default of the spec, or refused by its checks
     ++read;
     assign(name, *found, member);
   }
@@ -142,7 +142,7 @@ struct Reader {
       require(value.is_object(), name, "an object", value);
       Reader reader{value};
       nested_fields(member, reader);
-      require(reader.read == value.size(), name, "without unknown keys", value);
+      require(reader.read == value.size(), name, "an object without unknown keys", value);
     } else if constexpr (is_vector<T>) {
       require(value.is_array(), name, "a list", value);
       for (const Json& element : value) assign(name, element, member.emplace_back());
@@ -165,10 +165,10 @@ struct Reader {
       if (value["type"] != std::string(gnomon::name(one))) continue;
       Reader reader{value};
       std::visit([&](auto& spec) { fields(spec, reader); }, one);
-      require(reader.read + 1 == value.size(), name, "without unknown keys", value);
+      require(reader.read + 1 == value.size(), name, "an object without unknown keys", value);
       return one;
     }
-    refuse("encoding", std::string(name) + " must have a type among " + types,
+    refuse("encoding", "the type of " + std::string(name) + " must be one of " + types,
            std::string_view(value["type"].dump()));
   }
 };
@@ -186,7 +186,7 @@ void fields_of(Spec& spec, auto&& visitor) {
   Entry<Spec>::fields(spec, visitor);
 }
 
-// The spec of that kind, as it is before any field is read.
+// Returns the spec of a kind with default fields.
 Encoding of_kind(std::string_view kind) {
   std::string kinds;
   for (std::size_t i = 0; i < std::variant_size_v<Encoding>; ++i) {
@@ -234,9 +234,9 @@ Encoding internal::encoding_of(const Json& json) {
         Reader reader{json};
         fields_of(spec, reader);
         if (reader.read + 1 == json.size()) return;
-        std::string known = "kind";  // name the keys there are: the typing error then shows
+        std::string known = "kind";  // list of known keys, to show typing errors
         fields_of(spec, Namer{known});
-        refuse(info(encoding).name, "keys must be among " + known, text());
+        refuse(info(encoding).name, "keys must be of " + known, text());
       },
       encoding);
   return encoding;

@@ -1,4 +1,4 @@
-// Encodings and schemes as JSON values; to_json and encoding_from_json are these as text.
+// JSON values of encodings and schemes. to_json and encoding_from_json convert them to text.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// Mixtures: several encodings lowered into one, each of which has its own part of it.
+// Lowering of mixtures: each encoding fills a separate part of one plan.
 #include <iterator>
 #include <limits>
 #include <string>
@@ -13,7 +13,7 @@
 namespace gnomon::model {
 namespace {
 
-// Calls use(encoding, index of its first matrix, how many it has) for each.
+// Calls use(encoding, index of its first matrix, number of its matrices) for each encoding.
 template <typename Use>
 void for_each(const Mixture& mixture, Use&& use) {
   std::size_t first = 0;
@@ -29,11 +29,11 @@ void check_count(const Mixture& mixture, std::size_t count) {
   for (const Encoding& one : mixture) wanted += parameters(one).size();
   if (count != wanted)
     refuse(mixture.size() == 1 ? info(mixture[0]).name : "mixture",
-           "needs " + std::to_string(wanted) + " parameter matrices",
+           "requires " + std::to_string(wanted) + " parameter matrices",
            static_cast<std::int64_t>(count));
 }
 
-// Moves the parts of `from` to where there are none yet.
+// Moves the parts of plans into one plan. Throws if two plans have the same part.
 class Merger {
  public:
   explicit Merger(LayerPlan& to) : to_(to) {}
@@ -46,19 +46,20 @@ class Merger {
          [&] { to_.bias = std::move(from.bias), to_.dense = std::move(from.dense); });
     take("have relative vectors", !from.relative.empty(), name, relative_,
          [&] { to_.relative = std::move(from.relative); });
-    take("take cosines of queries and keys", !from.cosine.empty(), name, cosine_,
+    take("use cosines of queries and keys", !from.cosine.empty(), name, cosine_,
          [&] { to_.cosine = std::move(from.cosine); });
   }
 
  private:
-  // Several may rotate, each its own elements of a head: those after the first before
-  // attention().
+  // Several encodings may rotate different elements of a head. All rotations after the first
+  // are applied before attention().
   void add_rotation(std::string_view name, LayerPlan& from) {
     if (!from.query_rotary && from.query_rotations.empty()) return;
     const auto [first, last] = elements(from);
     for (const auto& [holder, begin, end] : rotations_)
       if (first < end && begin < last)
-        refuse("mixture", "at most one encoding can turn the same elements of queries and keys",
+        refuse("mixture",
+               "at most one encoding can rotate the same elements of queries and keys",
                std::string_view(holder + " and " + std::string(name)));
     rotations_.push_back({std::string(name), first, last});
     const auto append = [](std::vector<HeadRotation>& to, std::vector<HeadRotation>& more) {
@@ -78,8 +79,8 @@ class Merger {
   }
   static std::pair<std::int64_t, std::int64_t> elements(const LayerPlan& from) {
     if (!from.query_rotary) return {0, std::numeric_limits<std::int64_t>::max()};
-    const RotarySchedule& schedule = from.query_rotary->schedule();
-    return {schedule.first, schedule.first + schedule.dim()};
+    const RotaryFrequencies& frequencies = from.query_rotary->frequencies();
+    return {frequencies.head_offset, frequencies.head_offset + frequencies.rotary_dim()};
   }
 
   template <typename Move>
@@ -94,7 +95,7 @@ class Merger {
   }
 
   LayerPlan& to_;
-  std::string table_, bias_, relative_, cosine_;  // the encoding that has it
+  std::string table_, bias_, relative_, cosine_;  // name of the encoding with that part
   struct Rotated {
     std::string holder;
     std::int64_t begin, end;  // elements of the head
@@ -102,7 +103,7 @@ class Merger {
   std::vector<Rotated> rotations_;
 };
 
-// Is there a gradient for any part that the encoding has?
+// Whether there is a gradient for a part of the encoding.
 bool concerns(const Encoding& encoding, const LayerGradient& grad) {
   const Place places = info(encoding).enters;
   const RelativeGradient& r = grad.relative;
@@ -123,7 +124,7 @@ bool is_gated(const Encoding& encoding) {
       encoding);
 }
 
-// Calls use(spec, its first matrix, how many it has) for the one that is gated.
+// Calls use(spec, index of its first matrix, number of its matrices) for the gated encoding.
 template <typename Use>
 void with_gated(const Mixture& mixture, Use&& use) {
   bool found = false;
@@ -135,7 +136,7 @@ void with_gated(const Mixture& mixture, Use&& use) {
         },
         one);
   });
-  if (!found) refuse("gates", "need an encoding whose bias is gated", names(mixture));
+  if (!found) refuse("gates", "require an encoding with a gated bias", names(mixture));
 }
 
 }  // namespace

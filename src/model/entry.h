@@ -1,20 +1,19 @@
-// What an encoding says of itself to join the list: `Entry<Spec>`, in src/model/encodings/. Of
-// a spec these are all, and all but the `infos` may be left out:
+// `Entry<Spec>`, the interface through which an encoding joins the list (src/model/encodings/).
+// Only `infos` is required:
 //
-//   infos       names, the first of which is the "kind" of JSON; others are usual settings with
-//               names of their own
-//   fields      its members by name, for JSON
-//   parameters  what it trains
-//   capacity    the positions it has, where they end
-//   lower       fills what it has in LayerPlan, for the tokens of a Call
-//   backward    adds to the gradients of its parameters, from those of what it filled
-//   schedule    the RotarySchedule at a declared length, of a rotation that has one
-//   softmax_factor  of a declared length; 1 where left out
-//   head_dim    of its vectors, from which the usual softmax scale follows
-//   gates       factors of its bias, [B, H, T], from what the queries' tokens hold; and
+//   infos       names; the first is the "kind" in JSON, others are named settings of the spec
+//   fields      members by name, for JSON
+//   parameters  trained parameters
+//   capacity    number of positions, if limited
+//   lower       fills the encoding's part of a LayerPlan, for the tokens of a Call
+//   backward    adds to the gradients of the parameters, from those of the filled part
+//   frequencies    RotaryFrequencies at a declared length, for rotations that have one
+//   softmax_factor  at a declared length; default 1
+//   head_dim    head dimension, for the default softmax scale
+//   gates       factors on the bias, [B, H, T], computed from the queries' tokens; and
 //   gates_backward, which adds to the gradients of both
 //
-// Within an Entry the free functions of these names need their namespace: gnomon::lower(spec).
+// In an Entry, calls of free functions with these names must be qualified: gnomon::lower(spec).
 #pragma once
 
 #include <cmath>
@@ -31,43 +30,42 @@ namespace gnomon::model {
 using Values = std::span<const View<const float, 2>>;
 using Gradients = std::span<const View<float, 2>>;
 
-// The spelling of an enum in JSON.
+// JSON spelling of an enum.
 template <typename E>
 struct Spelling {
   E value;
   const char* text;
 };
 template <typename E>
-inline constexpr Spelling<E> spellings[1];  // each enum has its own, beside its Entry
+inline constexpr Spelling<E> spellings[1];  // specialised for each enum, next to its Entry
 
-// The tokens that an encoding is lowered for: of a Window, or of a batch (LayerTokens). What is
-// not asked for is not computed.
+// Tokens for which an encoding is lowered: those of a Window, or of a batch (LayerTokens).
+// Values are computed on first use.
 class Call {
  public:
   explicit Call(const Window& window);
-  // Borrows both. Empty keys: the queries. `turned_keys`: keys of earlier tokens are turned
-  // already, so tables are wanted of the last tokens alone.
-  enum class EarlierKeys { unturned = 1, turned };
+  // Borrows both. Empty keys: the queries. EarlierKeys::turned: the keys of earlier tokens are
+  // already rotated, so tables are computed for the queries only.
+  enum class EarlierKeys { unrotated = 1, turned };
   Call(std::span<const Positions> queries, std::span<const Positions> keys,
        EarlierKeys earlier);
 
-  double softmax_scale = 0;  // with all factors; 0: not given
-  // The schedule and the factor of a mixture of one scaled rotary at this length, where an
-  // earlier call has made them.
-  const RotarySchedule* known = nullptr;
+  double softmax_scale = 0;  // including all factors; 0: unknown
+  // Frequencies and factor from an earlier call at the same length, for a mixture of one scaled
+  // rotary.
+  const RotaryFrequencies* known = nullptr;
   double known_factor = 1;
-  std::int64_t length = 0;              // declared; 0: the spec's own
-  std::optional<Distances> reach = {};  // wider distances than those of the tokens
-  // Frames, height and width of the image that the tokens are; empty: not an image.
+  std::int64_t length = 0;              // declared length; 0: the length in the spec
+  std::optional<Distances> reach = {};  // range to use instead; contains that of the tokens
+  // Frames, height and width of the image, if the tokens are an image.
   std::span<const std::int64_t> image = {};
-  const gnomon::Page* boxes = nullptr;  // of words on a page (LayoutLM)
-  // Numbers of the tokens in a line, for tables and biases of an image whose rotation goes by
-  // axes.
+  const gnomon::WordBoxes* boxes = nullptr;  // word boxes (LayoutLM)
+  // Token numbers 0, 1, ..., for tables and biases of an image with a rotation by axes.
   const Positions* line = nullptr;
-  // Of an image whose learned table is resized: the rule, and where each patch lies.
+  // The rule of an image with a resized learned table, including the place of each patch.
   const ImageTokens* resized = nullptr;
-  std::int64_t cached = 0;  // tokens before the queries, where the keys are not given
-  // Continuous coordinates of the queries [T, A] in place of positions; none: no data.
+  std::int64_t cached = 0;  // tokens before the queries, if no keys are given
+  // Continuous coordinates of the queries [T, A], instead of positions. No data: positions.
   View<const double, 2> coordinates = {};
 
   std::int64_t queries() const;  // B T
@@ -75,28 +73,29 @@ class Call {
   const Positions& key_positions() const { return line ? *line : key_axes().front(); }
   std::span<const Positions> query_axes() const;
   std::span<const Positions> key_axes() const;
-  // Of the keys that tables are wanted of.
-  std::span<const Positions> turned_axes() const;
-  bool same_tokens() const;  // those keys are the queries
+  // Positions of the keys for which tables are computed.
+  std::span<const Positions> rotated_axes() const;
+  bool same_tokens() const;  // whether those keys are the queries
   Distances distances() const;
 
  private:
   const Window* window_ = nullptr;
   std::span<const Positions> queries_ = {}, keys_ = {};
-  EarlierKeys earlier_ = EarlierKeys::unturned;
+  EarlierKeys earlier_ = EarlierKeys::unrotated;
   mutable std::optional<Positions> made_queries_ = {}, made_keys_ = {};
   mutable std::optional<Distances> distances_ = {};
 };
 
-// cos and sin of these positions; one axis serves all.
-RotaryTable table_of(const RotarySchedule& schedule, std::span<const Positions> axes);
-// The tables of a call's queries and keys: one, where these are the same tokens.
-void put_rotation(const RotarySchedule& schedule, const Call& call, LayerPlan& lowered);
-// Positions on the axes of a grid, of tokens that may be numbered cell by cell instead.
+// Table of cos and sin of these positions. A single axis is used for all axes of the
+// frequencies.
+RotaryTable table_of(const RotaryFrequencies& frequencies, std::span<const Positions> axes);
+// Fills the tables of queries and keys. They share one table if their tokens are the same.
+void put_rotation(const RotaryFrequencies& frequencies, const Call& call, LayerPlan& lowered);
+// Positions on the axes of a grid. Tokens with a single axis are numbered cell by cell.
 std::vector<Positions> cells_or_axes(std::span<const Positions> axes,
                                      std::span<const std::int64_t> grid);
 
-constexpr double table_deviation = 0.02;  // GPT-2's initial deviation of its position table
+constexpr double table_deviation = 0.02;  // initial deviation of GPT-2's position table
 
 // Defaults: no fields, no parameters, unlimited positions.
 template <typename Spec>
@@ -109,18 +108,18 @@ struct EntryOf {
 template <typename Spec>
 struct Entry;
 
-// A parameter matrix of one column, or any matrix with one index.
+// View of a matrix with one column as a vector.
 template <typename T>
 View<T, 1> column(const View<T, 2>& matrix) {
   return {matrix.data(), {matrix.extent(0)}, {matrix.stride(0)}};
 }
 
-// The sides of a nearly square page that holds `length` tokens, row by row: how text is read
-// where an encoding speaks of a plane.
-struct Page {
+// Sides of a nearly square page with at least `length` tokens, row by row. Two-dimensional
+// encodings read text this way.
+struct PageSize {
   std::int64_t height, width;
 };
-inline Page page(std::int64_t length) {
+inline PageSize page_size(std::int64_t length) {
   const auto root = static_cast<std::int64_t>(std::sqrt(static_cast<double>(length)));
   const std::int64_t width = root > 1 ? root : 1;
   return {(length + width - 1) / width, width};

@@ -1,12 +1,13 @@
-// Multimodal families: what their language model and their other parts are, where the config
-// does not say.
+// Multimodal families: the types of their language model and other parts, if the config does
+// not contain them.
 #include "src/model/attention_facts.h"
 #include "src/model/rules.h"
 
 namespace gnomon::model::internal {
 namespace {
 
-// A type, with the whole's name for a star, and the wholes whose part it is.
+// The type of a part in the given whole configs. A leading star is replaced by the whole's
+// type.
 struct Row {
   std::string_view part, type, wholes;
 };

@@ -1,4 +1,4 @@
-// Families with tables and biases, or with no position at all: as families_rotary.cc.
+// Families with tables and biases, or without position encodings; see families_rotary.cc.
 #include "src/model/rules.h"
 
 namespace gnomon::model::internal {

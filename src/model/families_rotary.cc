@@ -1,6 +1,6 @@
-// Families whose queries and keys turn: the defaults of their configuration classes, and the
-// rule (rules.h) by which they are read. Taken from transformers 4.57 and 5.x, and from the
-// models' own code where it lives elsewhere. In the order of their names.
+// Families that rotate queries and keys: the defaults of their configuration classes, and their
+// reading rule (rules.h). Source: transformers 4.57 and 5.x, and the code of models outside
+// transformers. Sorted by name.
 #include "src/model/rules.h"
 
 namespace gnomon::model::internal {

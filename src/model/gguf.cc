@@ -17,10 +17,10 @@ using gnomon::internal::shown;
 using internal::GgufReader;
 using internal::load;
 
-// What the smallest entry and the smallest tensor take.
+// Bytes of the smallest entry and the smallest tensor description.
 constexpr std::size_t least_entry = 8 + 1 + 4 + 1, least_tensor = 8 + 4 + 4 + 8;
 
-// The order of `names`, in which equal ones are neighbours; throws at the later of two.
+// Returns the indices sorted by name. Throws FormatError at the later of two equal names.
 template <typename T>
 std::vector<std::size_t> sorted(const std::vector<T>& list, std::string_view T::* name,
                                 std::span<const std::byte> bytes, const std::string& file,
@@ -58,7 +58,7 @@ bool is_number(GgufType type) {
   return is_integer(type) || type == GgufType::f32 || type == GgufType::f64;
 }
 
-// Nothing for a u64 beyond int64.
+// Returns nothing for a u64 beyond int64.
 std::optional<std::int64_t> integer_at(GgufType type, const std::byte* at) {
   switch (type) {
     case GgufType::u8:
@@ -122,7 +122,7 @@ std::int64_t GgufTensor::size() const noexcept {
   std::int64_t size = 1;
   for (const std::int64_t extent : extents) {
     if (extent == 0) return 0;
-    // Only a tensor without elements may have extents whose product is beyond int64.
+    // Extents with a product beyond int64 are only possible in a tensor without elements.
     if (__builtin_mul_overflow(size, extent, &size)) size = 1;
   }
   return size;
@@ -136,7 +136,7 @@ Gguf::Gguf(std::span<const std::byte> bytes, std::string name)
   const auto entries = reader.field<std::uint64_t>("the number of its entries");
   reader.check_count(entries, least_entry, "entries", 16);
 
-  // The first pass finds the counts honest, so that the second takes no more than it needs.
+  // The first pass validates the counts, so that the second allocates no more than necessary.
   const std::uint64_t first_entry = reader.at();
   for (std::uint64_t i = 0; i < entries; ++i) reader.entry();
   const std::uint64_t first_tensor = reader.at();
@@ -152,7 +152,7 @@ Gguf::Gguf(std::span<const std::byte> bytes, std::string name)
     if (!std::has_single_bit(alignment_))
       throw FormatError(
           name_, entry->offset,
-          "general.alignment must be a power of two, is " + std::to_string(alignment_));
+          "general.alignment must be a power of two, got " + std::to_string(alignment_));
   }
 
   for (std::uint64_t i = 0; i < tensors; ++i) reader.tensor(alignment_);
@@ -177,10 +177,10 @@ void Gguf::refuse_type(const GgufEntry& entry, const char* wanted) const {
   std::string type(model::name(entry.type));
   if (entry.type == GgufType::array) type += " of " + std::string(model::name(entry.element));
   throw FormatError(name_, entry.offset,
-                    shown(entry.key) + " must be " + wanted + ", is " + type);
+                    shown(entry.key) + " must be " + wanted + ", got " + type);
 }
 
-// The elements of an array, or a value as an array of one.
+// Elements of an array, or a single value as an array of one.
 struct Gguf::Elements {
   std::uint64_t count, offset;
 };
@@ -229,7 +229,7 @@ std::optional<std::vector<std::int64_t>> Gguf::integers(std::string_view key) co
     const std::uint64_t at = offset + i * internal::size_of(entry->element);
     const auto value = integer_at(entry->element, bytes_.data() + at);
     if (!value)
-      throw FormatError(name_, at, shown(entry->key) + " has an integer beyond int64");
+      throw FormatError(name_, at, shown(entry->key) + " has an integer outside int64");
     values[i] = *value;
   }
   return values;
@@ -274,13 +274,13 @@ std::optional<std::vector<std::string_view>> Gguf::texts(std::string_view key) c
 std::span<const std::byte> Gguf::data(const GgufTensor& tensor) const {
   if (gguf_tensor_type(tensor.type).empty())
     throw FormatError(name_, std::min<std::uint64_t>(tensor.offset, bytes_.size()),
-                      "tensor " + shown(tensor.name) + " is of the unknown type " +
+                      "tensor " + shown(tensor.name) + " has the unknown type " +
                           std::to_string(tensor.type));
   if (tensor.offset > bytes_.size() || tensor.bytes > bytes_.size() - tensor.offset)
     throw FormatError(name_, bytes_.size(),
                       "the file ends before the " + std::to_string(tensor.bytes) +
-                          " bytes of tensor " + shown(tensor.name) + " from byte " +
-                          std::to_string(tensor.offset) + " on");
+                          " bytes of tensor " + shown(tensor.name) + " at byte " +
+                          std::to_string(tensor.offset));
   return bytes_.subspan(tensor.offset, tensor.bytes);
 }
 
@@ -292,7 +292,7 @@ std::vector<double> Gguf::values(const GgufTensor& tensor) const {
   if (type == "BF16") return doubles<BFloat16>(bytes);
   if (type == "F64") return doubles<double>(bytes);
   throw FormatError(name_, tensor.offset,
-                    "tensor " + shown(tensor.name) + " is of type " + std::string(type) +
+                    "tensor " + shown(tensor.name) + " has type " + std::string(type) +
                         ", not F32, F16, BF16 or F64");
 }
 

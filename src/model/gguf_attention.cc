@@ -1,5 +1,5 @@
-// What decides attention besides position in a GGUF file: its keys, its tensors, and what the
-// graph of its architecture does.
+// Attention settings of a GGUF file, from its keys, its tensors and the graph of its
+// architecture.
 #include <algorithm>
 #include <string_view>
 
@@ -19,7 +19,7 @@ void read_heads(GgufDraft& r) {
     if (counts->size() > 1 &&
         std::any_of(counts->begin(), counts->end(),
                     [&](std::int64_t one) { return one != 0 && one != r.key_heads; }))
-      r.unsupported = "key heads that differ from layer to layer";
+      r.unsupported = "different numbers of key heads in the layers";
   }
   if (r.key_heads < 0 || (r.key_heads > 0 && r.heads % r.key_heads != 0))
     r.fail(r.key("attention.head_count_kv"), "attention.head_count_kv must divide the heads " +
@@ -29,8 +29,8 @@ void read_heads(GgufDraft& r) {
   if (r.value_dim == 0) r.value_dim = r.size("attention.value_length", 1 << 16);
 }
 
-// Layers that slide, by the graph of the architecture: the first of every `period` layers that
-// are numbered below `full`.
+// Reads the sliding window or the chunk size, and sets the layers that use it, according to the
+// graph of the architecture.
 void read_window(GgufDraft& r) {
   const std::int64_t window = r.size("attention.sliding_window");
   if (r.arch == "llama4") {
@@ -56,7 +56,7 @@ void read_window(GgufDraft& r) {
   }
   const bool slides = std::any_of(r.layers.begin(), r.layers.end(),
                                   [](const Layer& layer) { return layer.slides; });
-  if (!slides) r.unsupported = "a sliding window in layers that are not known for " + r.arch;
+  if (!slides) r.unsupported = "a sliding window in unknown layers of " + r.arch;
 }
 
 void read_norms(GgufDraft& r) {
@@ -64,7 +64,7 @@ void read_norms(GgufDraft& r) {
   std::int64_t layer = 0;
   for (; layer < r.out.layers && !weight; ++layer)
     weight = r.file().find_tensor("blk." + std::to_string(layer) + ".attn_q_norm.weight");
-  // Norms without weights leave no tensor.
+  // Norms without weights have no tensor in the file.
   const bool bare = r.arch == "llama4" || r.arch == "nanochat";
   if (!weight && !bare) return;
   LayerNorm norm{.norm = {.kind = NormKind::rms, .epsilon = 1e-6},
@@ -120,7 +120,7 @@ void read_attention(GgufDraft& r) {
   if (is_one_of(r.arch, {"deepseek32", "glm-dsa"}))
     r.unsupported = "an indexer that selects the keys of each query";
   if (r.attention.visibility == Visibility::bidirectional && r.left)
-    r.unsupported = "a window on both sides whose width is not known for " + r.arch;
+    r.unsupported = "a bidirectional window of unknown width for " + r.arch;
 }
 
 }  // namespace gnomon::model::internal

@@ -1,4 +1,4 @@
-// A draft from the keys and tensors of a GGUF file.
+// Draft of a description, from the keys and tensors of a GGUF file.
 #pragma once
 
 #include <cmath>
@@ -15,18 +15,18 @@
 
 namespace gnomon::model::internal {
 
-// The keys of one file: "%s.rope.freq_base" with the architecture for %s.
+// Keys of a file: "%s.rope.freq_base", with the architecture for %s.
 class GgufDraft : public Draft {
  public:
   explicit GgufDraft(const Gguf& file) : file_(file) {
     const auto text = file.text("general.architecture");
-    if (!text) throw FormatError(file.name(), 0, "general.architecture must be there");
+    if (!text) throw FormatError(file.name(), 0, "general.architecture is missing");
     arch = std::string(*text);
-    turn = turn_of(arch);
-    if (turn == Turn{})
+    turn = rope_type_of(arch);
+    if (turn == RopeType{})
       fail("general.architecture",
            "the architecture " + gnomon::internal::shown(arch) +
-               " is not known, and with it which elements of a head pair up");
+               " is unknown, so the pairing of its elements is unknown");
     out.source = file.name();
     out.model_type = arch;
   }
@@ -45,7 +45,7 @@ class GgufDraft : public Draft {
   std::optional<std::int64_t> integer(std::string_view name) const {
     return file_.integer(key(name));
   }
-  // Sizes: at least 1 where they are there; 0 where they are not.
+  // Returns a size, at least 1, or 0 if the key is absent.
   std::int64_t size(std::string_view name, std::int64_t most = std::int64_t{1} << 40) const {
     const auto value = integer(name);
     if (!value) return 0;
@@ -56,7 +56,7 @@ class GgufDraft : public Draft {
   }
   std::int64_t required(std::string_view name, std::int64_t most = 1 << 16) const {
     const std::int64_t value = size(name, most);
-    if (value == 0) fail(key(name) + " must be there");
+    if (value == 0) fail(key(name) + " is missing");
     return value;
   }
   double number(std::string_view name, double otherwise) const {
@@ -75,24 +75,24 @@ class GgufDraft : public Draft {
       fail(key(name), key(name) + " must be greater than 1, got " + shown(value));
     return value;
   }
-  // 0 where it is not there, or says that it is not used.
+  // Returns 0 if the key is absent or 0.
   double not_negative(std::string_view name) const {
     return number(name, 0) == 0 ? 0 : positive(name, 0);
   }
 
-  // At least one for each layer, of an array of `size`.
+  // Throws FormatError if an array of `size` is shorter than the layers.
   void require_length(std::string_view name, std::size_t size) const {
     if (size < layers.size())
-      fail(key(name), key(name) + " must have one for each of " +
+      fail(key(name), key(name) + " must have one value for each of " +
                           std::to_string(layers.size()) + " layers, got " +
                           std::to_string(size));
   }
 
-  // The elements of a tensor of factors, or nothing.
+  // Returns the elements of a tensor of factors, or an empty vector if it is absent.
   std::vector<double> factors(std::string_view tensor_name, std::int64_t pairs) const {
     const GgufTensor* const tensor = file_.find_tensor(tensor_name);
     if (!tensor) return {};
-    file_.data(*tensor);  // it is there
+    file_.data(*tensor);  // throws if the bytes are missing
     if (tensor->size() != pairs)
       throw FormatError(
           file_.name(), std::min<std::uint64_t>(tensor->offset, file_.bytes().size()),
@@ -109,13 +109,13 @@ class GgufDraft : public Draft {
 
   const Gguf& file() const { return file_; }
   std::string arch;
-  Turn turn = {};
+  RopeType turn = {};
 
  private:
   const Gguf& file_;
 };
 
-// Heads, windows, norms, caps and sinks.
+// Reads heads, windows, norms, caps and sinks.
 void read_attention(GgufDraft& r);
 
 }  // namespace gnomon::model::internal

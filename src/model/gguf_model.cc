@@ -14,20 +14,20 @@ using Reader = internal::GgufDraft;
 using internal::Layer;
 using internal::put_group;
 using internal::Rope;
-using internal::Turn;
+using internal::RopeType;
 
 void read_sizes(Reader& r) {
   r.out.layers = r.required("block_count");
   r.out.length = r.size("context_length");
   r.layers.resize(static_cast<std::size_t>(r.out.layers));
   const auto counts = r.file().integers(r.key("attention.head_count"));
-  if (!counts || counts->empty()) r.fail(r.key("attention.head_count") + " must be there");
+  if (!counts || counts->empty()) r.fail(r.key("attention.head_count") + " is missing");
   for (const std::int64_t count : *counts)
     if (count < 0 || count > internal::most_of_few)
       r.fail(r.key("attention.head_count"),
              "attention.head_count must be 0 to 65536, got " + std::to_string(count));
   r.heads = *std::max_element(counts->begin(), counts->end());
-  // By layer: no heads, no attention (hybrids, pruned layers).
+  // A list by layer: layers with 0 heads have no attention (hybrids, pruned layers).
   if (counts->size() > 1) {
     r.require_length("attention.head_count", counts->size());
     for (std::size_t l = 0; l < r.layers.size(); ++l) r.layers[l].attends = (*counts)[l] != 0;
@@ -58,13 +58,14 @@ RopeScaling read_yarn(Reader& r, double factor, std::int64_t original) {
            "rope.scaling.yarn_ext_factor must be 1, got " + internal::shown(ext));
   if (const double unused = r.number("rope.scaling.yarn_attn_factor", 1); unused != 1)
     r.note("rope.scaling.yarn_attn_factor " + internal::shown(unused) +
-           " is not used: llama.cpp computes yarn's own");
-  // mscale_all_dim. For DeepSeek's graph the converter stores a tenth of it.
+           " is not used: llama.cpp computes the factor of YaRN itself");
+  // mscale_all_dim. For DeepSeek's graph, the converter stores a tenth of it.
   const bool latent = r.arch == "deepseek2" || r.arch == "mistral4" || r.arch == "glm-dsa";
   yarn.mscale_all_dim = r.not_negative("rope.scaling.yarn_log_multiplier") / (latent ? 0.1 : 1);
   const bool own = latent && r.arch != "glm-dsa";
   if (yarn.mscale_all_dim != 0) yarn.mscale = own ? yarn.mscale_all_dim : 1;
-  // That graph scales the softmax by what cos and sin would have without mscale_all_dim.
+  // That graph scales the softmax by the factor that cos and sin would have without
+  // mscale_all_dim.
   if (latent) yarn.softmax_mscale = yarn.mscale_all_dim != 0 ? yarn.mscale : 1;
   const double scale = r.positive("rope.scaling.attn_factor", 1);
   if (scale == 1) return yarn;
@@ -98,21 +99,21 @@ RopeScaling read_scaling(Reader& r, std::int64_t pairs) {
   };
   const auto require_original = [&] {
     if (given) return;
-    if (original == 0) r.fail(r.key("rope.scaling.original_context_length") + " must be there");
-    r.note("rope.scaling.original_context_length is not given: context_length");
+    if (original == 0) r.fail(r.key("rope.scaling.original_context_length") + " is missing");
+    r.note("rope.scaling.original_context_length is not given: context_length is used");
   };
 
   const auto shorter = r.factors("rope_factors_short.weight", pairs);
   const auto longer = r.factors("rope_factors_long.weight", pairs);
   if (shorter.empty() != longer.empty())
     r.fail(
-        "rope_factors_short.weight and rope_factors_long.weight must both be there, or "
+        "rope_factors_short.weight and rope_factors_long.weight must both be given, or "
         "neither");
   const auto freqs = r.factors("rope_freqs.weight", pairs);
   if (!longer.empty()) {
     require_original();
-    r.note("long factors hold for contexts above " + std::to_string(original) +
-           "; llama.cpp decides by the context it allocates");
+    r.note("the long factors apply to contexts above " + std::to_string(original) +
+           "; llama.cpp selects by the allocated context");
     return LongRopeScaling{.short_factors = slowed(shorter),
                            .long_factors = slowed(longer),
                            .original_length = original,
@@ -126,14 +127,14 @@ RopeScaling read_scaling(Reader& r, std::int64_t pairs) {
     return read_yarn(r, factor, original);
   }
   if (type == "longrope")
-    r.fail(r.key("rope.scaling.type"), "longrope needs rope_factors_long.weight");
+    r.fail(r.key("rope.scaling.type"), "longrope requires rope_factors_long.weight");
   if (type != "linear" && type != "none")
     r.fail(
         r.key("rope.scaling.type"),
         "rope.scaling.type must be none, linear, yarn or longrope, got " + type.substr(0, 40));
   for (const char* name : {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor"})
     if (const double scale = r.positive(name, 1); scale != 1)
-      r.fail(r.key(name), r.key(name) + " must be 1 where the scaling is " + type + ", got " +
+      r.fail(r.key(name), r.key(name) + " must be 1 if the scaling is " + type + ", got " +
                               internal::shown(scale));
   if (!freqs.empty()) return FrequencyFactors{slowed(freqs)};
   if (factor == 1) return NoScaling{};
@@ -142,15 +143,15 @@ RopeScaling read_scaling(Reader& r, std::int64_t pairs) {
 
 std::vector<std::int32_t> read_axes(Reader& r, std::int64_t pairs) {
   const auto sections = r.file().integers(r.key("rope.dimension_sections"));
-  if (r.turn != Turn::sections && r.turn != Turn::interleaved_sections) return {};
-  if (!sections) r.fail(r.key("rope.dimension_sections") + " must be there");
+  if (r.turn != RopeType::sections && r.turn != RopeType::interleaved_sections) return {};
+  if (!sections) r.fail(r.key("rope.dimension_sections") + " is missing");
   std::vector<std::int64_t> sizes = *sections;
-  if (r.turn == Turn::sections)  // a fourth of size 0
+  if (r.turn == RopeType::sections)  // drops a fourth section of size 0
     while (sizes.size() > 3 && sizes.back() == 0) sizes.pop_back();
   try {
     return mrope_axes(
-        r.turn == Turn::sections ? MRopeOrder::sequential : MRopeOrder::ggml_interleaved, sizes,
-        pairs);
+        r.turn == RopeType::sections ? MRopeOrder::sequential : MRopeOrder::ggml_interleaved,
+        sizes, pairs);
   } catch (const std::invalid_argument& error) {
     const std::string why = error.what();
     r.fail(r.key("rope.dimension_sections"),
@@ -178,7 +179,8 @@ void require_dim(const Reader& r, const char* name, std::int64_t dim, std::int64
                             ", got " + std::to_string(dim));
 }
 
-// Which layers slide, where the graph of an architecture gives them another base or none.
+// Sets the types of sliding layers, for architectures whose sliding layers have another base or
+// no rotation.
 void type_layers(Reader& r, std::int64_t every) {
   const auto pattern = r.file().find(r.key("attention.sliding_window_pattern"));
   if (pattern && pattern->type == GgufType::array && pattern->element == GgufType::boolean) {
@@ -193,19 +195,19 @@ void type_layers(Reader& r, std::int64_t every) {
     if ((l + 1) % every != 0) r.layers[static_cast<std::size_t>(l)].type = "sliding_attention";
 }
 
-void still_where(Reader& r, auto still) {
+void set_nope_layers(Reader& r, auto is_nope) {
   for (std::size_t l = 0; l < r.layers.size(); ++l)
-    if (still(l, r.layers[l])) r.layers[l].turns = false;
+    if (is_nope(l, r.layers[l])) r.layers[l].turns = false;
 }
 
-// What the graphs of some architectures do besides.
+// Applies the special rules of the graphs of some architectures.
 void special(Reader& r, const Rope& rope) {
   const auto full = [](std::size_t, const Layer& layer) {
     return layer.type == "full_attention";
   };
   if (r.arch == "gemma3" || r.arch == "gemma3n" || r.arch == "gemma-embedding") {
     type_layers(r, r.arch == "gemma3n" ? 5 : 6);
-    Rope local{.rotary = rope.rotary};  // sliding layers are not scaled
+    Rope local{.rotary = rope.rotary};  // sliding layers have no scaling
     local.rotary.base = r.base("rope.freq_base_swa");
     r.ropes["sliding_attention"] = local;
     if (r.arch == "gemma3n") r.softmax_scale = 1;
@@ -217,30 +219,30 @@ void special(Reader& r, const Rope& rope) {
     const std::int64_t width = r.size("attention.key_length_swa", 1 << 16);
     const std::int64_t dim = r.size("rope.dimension_count_swa", 1 << 16);
     if (width != 0) r.head_dims["sliding_attention"] = width;
-    local.rotary.dim = dim != 0 ? dim : width != 0 ? width : local.rotary.dim;
-    require_dim(r, "rope.dimension_count_swa", local.rotary.dim,
+    local.rotary.rotary_dim = dim != 0 ? dim : width != 0 ? width : local.rotary.rotary_dim;
+    require_dim(r, "rope.dimension_count_swa", local.rotary.rotary_dim,
                 r.head_dim_of("sliding_attention"));
     check(r, local);
     r.ropes["sliding_attention"] = local;
   } else if (r.arch == "cohere2" || r.arch == "afmoe") {
     type_layers(r, 4);
-    still_where(r, full);
+    set_nope_layers(r, full);
   } else if (r.arch == "exaone4" && r.size("attention.sliding_window") != 0) {
     type_layers(r, 4);
-    still_where(r, full);
+    set_nope_layers(r, full);
   } else if (r.arch == "smollm3" || r.arch == "llama4") {
-    still_where(r, [](std::size_t l, const Layer&) { return (l + 1) % 4 == 0; });
+    set_nope_layers(r, [](std::size_t l, const Layer&) { return (l + 1) % 4 == 0; });
   }
   if (r.arch == "llama4") {
     const std::int64_t length = r.size("attention.temperature_length");
     r.temperature = llama4_temperature(r.positive("attention.temperature_scale", 0.1),
                                        length != 0 ? length : 8192);
-    r.tempered = Draft::Tempered::still;
+    r.tempered = Draft::Tempered::nope_layers;
   } else if (const double beta = r.not_negative("attention.temperature_scale"); beta > 0) {
     const std::int64_t length = r.size("attention.temperature_length");
     const std::int64_t original = r.size("rope.scaling.original_context_length");
     const std::int64_t steps = length ? length : original ? original : r.out.length;
-    if (steps == 0) r.fail(r.key("attention.temperature_length") + " must be there");
+    if (steps == 0) r.fail(r.key("attention.temperature_length") + " is missing");
     r.temperature = ministral3_temperature(beta, steps);
   }
   if ((r.arch == "gemma2" && r.out.layers == 46) ||
@@ -248,7 +250,7 @@ void special(Reader& r, const Rope& rope) {
     const std::int64_t width = r.required("embedding_length", 1 << 24);
     r.softmax_scale =
         internal::inverse_sqrt(static_cast<double>(width) / static_cast<double>(r.heads));
-    r.note("27B: the softmax scale is of embedding_length / heads");
+    r.note("27B: the softmax scale is 1 / sqrt(embedding_length / heads)");
   }
 }
 
@@ -260,25 +262,25 @@ void read_turning(Reader& r) {
   const double base = r.base("rope.freq_base");
   if (!r.file().find(r.key("rope.freq_base"))) r.note("rope.freq_base is not given: 10000");
   Rope rope{
-      .rotary = {.dim = dim,
-                 .pairing = r.turn == Turn::adjacent ? Pairing::adjacent : Pairing::halves,
+      .rotary = {.rotary_dim = dim,
+                 .pairing = r.turn == RopeType::adjacent ? Pairing::adjacent : Pairing::halves,
                  .base = base,
-                 .first = latent ? r.head_dim - dim : 0},
+                 .head_offset = latent ? r.head_dim - dim : 0},
       .scaling = {},
       .axes = {}};
   rope.scaling = read_scaling(r, dim / 2);
   rope.axes = read_axes(r, dim / 2);
   check(r, rope);
-  if (r.turn == Turn::adjacent)
+  if (r.turn == RopeType::adjacent)
     r.note(
-        "pairs are adjacent: the converter to GGUF has permuted q and k where the released "
-        "weights have halves");
+        "pairs are adjacent: the released weights have halves, and the GGUF converter permuted "
+        "q and k");
   special(r, rope);
   r.ropes.emplace("", std::move(rope));
   put_rotary_groups(r);
 }
 
-// Without a rotation: a table, a bias, or nothing.
+// Reads a model without rotation: a table, a bias, or no encoding.
 void read_still(Reader& r) {
   double max_bias = r.not_negative("attention.max_alibi_bias");
   if (max_bias == 0 && (r.arch == "bloom" || r.arch == "refact" || r.arch == "jina-bert-v2"))
@@ -297,18 +299,18 @@ void read_still(Reader& r) {
       const std::int64_t decoder = r.size("decoder_block_count", 1 << 16);
       put_group(r, {t5}, decoder ? decoder : r.out.layers, "decoder");
     }
-    r.note("max_distance is 128 in llama.cpp, whatever the model was trained with");
+    r.note("max_distance is 128 in llama.cpp for every model");
   } else if (max_bias > 0) {
     put_group(r, {Alibi{.heads = r.heads, .max_bias = max_bias}});
   } else if (const GgufTensor* table = r.file().find_tensor("position_embd.weight")) {
     if (table->size() == 0) r.fail("position_embd.weight must not be empty");
-    put_group(r, {Learned{.rows = table->extents[1], .dim = table->extents[0]}});
+    put_group(r, {Learned{.rows = table->extents[1], .width = table->extents[0]}});
     r.note(
-        "rows are counted as they lie in the file: OPT's and RoBERTa's first two are left "
-        "out by the converter");
+        "rows are numbered as in the file: the converter omits the first two rows of OPT and "
+        "RoBERTa");
   } else if (r.arch == "bert") {
     put_group(r, {Learned{.rows = std::max<std::int64_t>(r.out.length, 1),
-                          .dim = r.required("embedding_length", 1 << 24)}});
+                          .width = r.required("embedding_length", 1 << 24)}});
   } else {
     put_group(r, {});
   }
@@ -328,24 +330,24 @@ ModelDescription finished(Reader& r) {
 
 ModelDescription read_gguf(const Gguf& file) {
   Reader r(file);
-  if (r.turn == Turn::none && file.find(r.key("attention.head_count")) == nullptr) {
+  if (r.turn == RopeType::none && file.find(r.key("attention.head_count")) == nullptr) {
     r.out.layers = r.required("block_count");
     r.out.length = r.size("context_length");
     put_group(r, {});
     return finished(r);
   }
   read_sizes(r);
-  if (r.heads == 0) {  // state spaces: the converter writes it so
-    if (r.turn != Turn::none)
+  if (r.heads == 0) {  // the converter writes 0 for state-space models
+    if (r.turn != RopeType::none)
       r.fail(r.key("attention.head_count"), "attention.head_count must be at least 1, got 0");
     put_group(r, {});
     return finished(r);
   }
-  // Baichuan 13B shares its name with 7B, which turns.
+  // Baichuan 13B (ALiBi) has the same architecture name as 7B (rotary).
   if (r.arch == "baichuan" && r.heads == 40) {
     put_group(r, {Alibi{.heads = r.heads}});
-    r.note("40 heads: the 13B model, which has ALiBi where 7B has rotary");
-  } else if (r.turn == Turn::none) {
+    r.note("40 heads: the 13B model, which has ALiBi (the 7B model has rotary)");
+  } else if (r.turn == RopeType::none) {
     read_still(r);
   } else {
     read_turning(r);

@@ -45,7 +45,7 @@ std::size_t size_of(GgufType type) noexcept {
   return 0;
 }
 
-// ggml/src/ggml.c, type_traits. Without a name: no longer in files.
+// ggml/src/ggml.c, type_traits. Empty: types no longer in use.
 Block block_of(std::uint32_t type) noexcept {
   static constexpr Block blocks[] = {
       {"F32", 1, 4},
@@ -106,8 +106,8 @@ std::uint32_t GgufReader::magic_and_version() {
   const std::uint32_t swapped = version >> 24 | (version >> 8 & 0xff00u);
   if ((version & 0xffffu) == 0 && swapped != 0)
     fail(4, "version " + std::to_string(swapped) +
-                " in big-endian byte order: byte-swapped files are not read");
-  fail(4, "version " + std::to_string(version) + " is not 2 or 3");
+                " in big-endian byte order: byte-swapped files are not supported");
+  fail(4, "version must be 2 or 3, got " + std::to_string(version));
 }
 
 void GgufReader::check_count(std::uint64_t count, std::size_t least, const char* what,
@@ -137,7 +137,7 @@ std::string_view GgufReader::utf8(const char* what) {
 
 bool GgufReader::boolean() {
   const auto value = field<std::uint8_t>("a boolean");
-  if (value > 1) fail(at_ - 1, "a boolean that is " + std::to_string(value) + ", not 0 or 1");
+  if (value > 1) fail(at_ - 1, "a boolean must be 0 or 1, got " + std::to_string(value));
   return value == 1;
 }
 
@@ -148,10 +148,10 @@ GgufType GgufReader::type() {
   return static_cast<GgufType>(type + 1);
 }
 
-// Takes an array's elements' type, its count and its elements.
+// Skips an array: type of the elements, count, elements.
 void GgufReader::skip_array(int depth) {
   if (depth > max_depth)
-    fail(at_, "arrays more than " + std::to_string(max_depth) + " deep in arrays");
+    fail(at_, "arrays nested more than " + std::to_string(max_depth) + " deep");
   const GgufType element = type();
   const std::uint64_t start = at_, count = field<std::uint64_t>("the count of an array");
   const std::size_t size = size_of(element);
@@ -170,7 +170,7 @@ GgufEntry GgufReader::entry() {
   GgufEntry entry{.key = utf8("a key")};
   if (entry.key.empty()) fail(start, "an empty key");
   if (entry.key.size() > max_key)
-    fail(start, "a key of " + bytes_text(entry.key.size()) + ", over 65535");
+    fail(start, "a key of " + bytes_text(entry.key.size()) + ", more than 65535");
   entry.type = entry.element = type();
   entry.offset = at_;
   if (entry.type == GgufType::array) {
@@ -195,7 +195,7 @@ GgufTensor GgufReader::tensor(std::uint32_t alignment) {
   std::uint64_t start = at_;
   tensor.rank = field<std::uint32_t>("the rank of a tensor");
   if (tensor.rank > max_rank)
-    fail(start, of() + " has " + std::to_string(tensor.rank) + " axes, over 4");
+    fail(start, of() + " has " + std::to_string(tensor.rank) + " axes, more than 4");
   start = at_;
   tensor.extents.fill(1);
   bool empty = false;
@@ -215,7 +215,8 @@ GgufTensor GgufReader::tensor(std::uint32_t alignment) {
   if (block.elements) {
     if (tensor.extents[0] % block.elements)
       fail(start, of() + " of " + std::string(block.name) + " has rows of " +
-                      std::to_string(tensor.extents[0]) + " elements, no whole blocks of " +
+                      std::to_string(tensor.extents[0]) +
+                      " elements, not a multiple of the block size " +
                       std::to_string(block.elements));
     if (__builtin_mul_overflow(static_cast<std::uint64_t>(size) / block.elements,
                                std::uint64_t{block.bytes}, &tensor.bytes))
@@ -226,8 +227,8 @@ GgufTensor GgufReader::tensor(std::uint32_t alignment) {
   tensor.offset = field<std::uint64_t>("the offset of a tensor");
   if (tensor.offset % alignment)
     fail(start, of() + " begins at offset " + std::to_string(tensor.offset) +
-                    ", no multiple of the alignment " + std::to_string(alignment));
-  // Where the tensors' bytes begin is not known yet: at the end of the file at most, and the
+                    ", not a multiple of the alignment " + std::to_string(alignment));
+  // The start of the tensor data is not known yet. It is at most the end of the file plus the
   // padding.
   std::uint64_t end = 0;
   if (__builtin_add_overflow(tensor.offset, tensor.bytes, &end) ||

@@ -1,4 +1,4 @@
-// One pass through the fields of a GGUF file, checking each before it is taken.
+// Reader of the fields of a GGUF file, in order, with validation.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace gnomon::model::internal {
 
-// Fields are not aligned.
+// Loads an unaligned field.
 template <typename T>
 T load(const std::byte* from) noexcept {
   T value;
@@ -21,10 +21,10 @@ T load(const std::byte* from) noexcept {
   return value;
 }
 
-// Bytes of a value; 0 for text and array.
+// Bytes of a value; 0 for texts and arrays.
 std::size_t size_of(GgufType type) noexcept;
 
-// Elements and bytes of a block of a tensor type; `elements` is 0 for one that is not known.
+// Elements and bytes of a block of a tensor type. `elements` is 0 for unknown types.
 struct Block {
   std::string_view name;
   std::uint32_t elements = 0, bytes = 0;
@@ -42,7 +42,7 @@ class GgufReader {
     throw FormatError(file_, at, reason);
   }
 
-  // Each takes what lies at at(); `what` is its name in messages.
+  // Each function reads the value at at() and advances. `what`: name of the value in messages.
   std::uint32_t magic_and_version();
   template <typename T>
   T field(const char* what) {
@@ -51,15 +51,15 @@ class GgufReader {
     at_ += sizeof(T);
     return value;
   }
-  std::string_view text(const char* what);  // not looked into
+  std::string_view text(const char* what);  // not validated
   std::string_view utf8(const char* what);
   bool boolean();
   GgufType type();
   GgufEntry entry();
-  // Its offset counts from the end of all descriptions, and is a multiple of `alignment`.
+  // The offset is relative to the end of all descriptions, and a multiple of `alignment`.
   GgufTensor tensor(std::uint32_t alignment);
-  // Whether `count` pieces of at least `least` bytes fit into the rest of the file; `at` is
-  // where the count stands.
+  // Throws FormatError unless `count` pieces of at least `least` bytes fit into the rest of the
+  // file. `at`: offset of the count.
   void check_count(std::uint64_t count, std::size_t least, const char* what,
                    std::uint64_t at) const;
 

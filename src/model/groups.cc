@@ -1,4 +1,4 @@
-// Groups of layers that do the same: put by the readers of families, and made final.
+// Groups of equal layers, put by the readers of families and made final.
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -21,7 +21,7 @@ LayerGroup& put_group(Draft& r, Mixture position, std::int64_t layers, std::stri
 
 namespace {
 
-// What a layer's group is, but for its layers.
+// Returns the group of a layer, except its layer numbers.
 LayerGroup group_of_layer(const Draft& r, const Layer& layer) {
   LayerGroup group;
   if (!layer.attends) return group;
@@ -45,8 +45,8 @@ LayerGroup group_of_layer(const Draft& r, const Layer& layer) {
   return group;
 }
 
-// Groups of equal layers: add() gives the group of a kind of layer, made by `make` at its first
-// layer. Kinds are told apart by a cheap key, groups by all they hold.
+// Collects layers into groups of equal layers. Layers with equal keys share a group, and `make`
+// creates the group at the first of them. Keys with equal groups share one too.
 template <typename Key>
 class Grouping {
  public:
@@ -61,14 +61,14 @@ class Grouping {
       kind->second = static_cast<std::size_t>(same - groups_.begin());
       if (same == groups_.end()) {
         if (groups_.size() == most_kinds)
-          r_.fail("layers must be of at most " + std::to_string(most_kinds) + " kinds");
+          r_.fail("layers must have at most " + std::to_string(most_kinds) + " kinds");
         groups_.push_back(std::move(group));
         layers_.emplace_back();
       }
     }
     layers_[kind->second].push_back(layer);
   }
-  // In the order of their first layers, those that do not attend last.
+  // In insertion order, but groups without attention are last.
   std::vector<LayerGroup> groups() && {
     for (std::size_t i = 0; i < groups_.size(); ++i) {
       groups_[i].layers = std::move(layers_[i]);
@@ -81,7 +81,7 @@ class Grouping {
 
  private:
   Draft& r_;
-  std::vector<LayerGroup> groups_;  // their layers apart, so that groups compare by the rest
+  std::vector<LayerGroup> groups_;  // without layer numbers, for comparison
   std::vector<std::vector<std::int64_t>> layers_;
   std::map<Key, std::size_t> kinds_;
 };
@@ -91,7 +91,7 @@ class Grouping {
 void put_rotary_groups(Draft& r) {
   Grouping<std::tuple<std::string_view, std::string_view, bool, bool, std::int64_t>> grouping(
       r);
-  // Full attention first: what most readers look for.
+  // Full attention first, because most readers look for it.
   for (const bool full : {true, false})
     for (std::size_t l = 0; l < r.layers.size(); ++l) {
       const Layer& layer = r.layers[l];
@@ -102,14 +102,14 @@ void put_rotary_groups(Draft& r) {
   for (LayerGroup& group : std::move(grouping).groups()) {
     if (group.head_dim == 0)
       r.note("layers without attention (" + std::to_string(group.layers.size()) + " of " +
-             std::to_string(r.out.layers) + ") see no positions");
+             std::to_string(r.out.layers) + ") have no position encoding");
     r.out.groups.push_back(std::move(group));
   }
 }
 
 namespace {
 
-// One layer of a part: what the groups that it was put into say together.
+// Returns the group of one layer of a part, joined from all groups that contain the layer.
 LayerGroup joined(const Draft& r, const std::vector<std::size_t>& in, const Layer& layer) {
   LayerGroup all;
   for (const std::size_t i : in) {
@@ -159,7 +159,7 @@ LayerGroup joined(const Draft& r, const std::vector<std::size_t>& in, const Laye
 }  // namespace
 
 void finish(Draft& r) {
-  // And their layers, in the order in which they were put.
+  // Parts and their numbers of layers, in insertion order.
   std::vector<std::pair<std::string, std::int64_t>> parts;
   for (const LayerGroup& group : r.out.groups) {
     if (group.layers.empty()) continue;
@@ -187,7 +187,7 @@ void finish(Draft& r) {
         grouping.add({groups, layer.type, layer.slides, layer.sinks, layer.unsupported}, l,
                      [&] { return joined(r, groups, layer); });
     };
-    // In the order in which they were put.
+    // In insertion order.
     std::vector<bool> seen(in.size());
     for (const LayerGroup& group : r.out.groups)
       if (group.part == part)

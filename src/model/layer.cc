@@ -17,14 +17,14 @@ std::span<const float> numbers(View<const float, 2> matrix) {
   return {matrix.data(), static_cast<std::size_t>(matrix.size())};
 }
 
-// The values of attention's own parameters, by name.
+// Values of the parameters of attention, by name.
 class NamedValues {
  public:
   NamedValues(const LayerGroup& group, Values values)
       : parameters_(layer_parameters(group)), values_(values) {
     if (values.size() != parameters_.size())
       refuse("model",
-             "needs " + std::to_string(parameters_.size()) + " parameter matrices for " +
+             "requires " + std::to_string(parameters_.size()) + " parameter matrices for " +
                  names(group.position),
              static_cast<std::int64_t>(values.size()));
   }
@@ -132,7 +132,7 @@ LayerPlan internal::lower_group(const ModelDescription& model, const LayerGroup&
   const RotaryTable* const table = known ? query_table(*known) : nullptr;
   if (table && group.position.size() == 1 &&
       std::holds_alternative<ScaledRotary>(group.position[0])) {
-    call.known = &table->schedule();
+    call.known = &table->frequencies();
     call.known_factor = known->softmax.factor;
   }
   LayerPlan lowered =
@@ -141,7 +141,7 @@ LayerPlan internal::lower_group(const ModelDescription& model, const LayerGroup&
   tokens.put_mask(group.attention, lowered);
   lowered.table_in_layers = group.attention.table_input == TableInput::queries_and_keys;
   if (group.attention.rotary_input == RotaryInput::hidden) {
-    // The layer's input is rotated before its projections: a rotation of queries alone.
+    // The input of the layer is rotated before the projections, with the table of the queries.
     lowered.query_rotations.clear();
     lowered.key_rotations.clear();
     lowered.hidden_rotary = std::exchange(lowered.query_rotary, std::nullopt);

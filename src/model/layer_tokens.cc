@@ -7,9 +7,10 @@
 namespace gnomon::model::internal {
 namespace {
 
-// All tokens in one sequence, at positions that rows already say.
+// Whether all tokens are in one sequence at positions offset, offset + 1, ..., equal to the
+// rows.
 bool is_consecutive(const Positions& positions, std::int64_t offset) {
-  std::int64_t differ = 0;  // without a branch, so that the loop is of vectors
+  std::int64_t differ = 0;  // no branch, so that the loop is vectorised
   for (std::int64_t b = 0; b < positions.batch; ++b) {
     const std::int64_t* const ids = positions.ids.data() + b * positions.tokens;
     const std::int32_t* const sequences = positions.sequences.data() + b * positions.tokens;
@@ -19,7 +20,7 @@ bool is_consecutive(const Positions& positions, std::int64_t offset) {
   return differ == 0;
 }
 
-// Tokens of different chunks in different sequences.
+// Puts tokens of different chunks into different sequences.
 Positions chunked(Positions positions, std::int64_t chunk, std::int64_t chunks) {
   for (std::size_t i = 0; i < positions.ids.size(); ++i) {
     std::int32_t& sequence = positions.sequences[i];
@@ -46,7 +47,7 @@ TokensOfLayer::TokensOfLayer(const ModelDescription& model, const LayerTokens& t
   if (tokens.cached < 0) refuse("model", "cached must not be negative", tokens.cached);
   if (tokens.image) {
     if (!tokens.queries.empty())
-      refuse("model", "tokens are an image or have positions, not both", "both");
+      refuse("model", "tokens must not have both an image and positions", "both");
     place_image(model, *tokens.image);
     return;
   }
@@ -55,12 +56,14 @@ TokensOfLayer::TokensOfLayer(const ModelDescription& model, const LayerTokens& t
   if (!tokens.keys.empty()) {
     key_axes_ = tokens.keys;
     if (tokens.keys.front().tokens < tokens.queries.front().tokens)
-      refuse("model", "keys must be at least the queries", tokens.keys.front().tokens);
+      refuse("model", "keys must be at least the number of queries",
+             tokens.keys.front().tokens);
   } else if (tokens.cached > 0) {
     for (const Positions& axis : tokens.queries)
       if (std::any_of(axis.sequences.begin(), axis.sequences.end(),
                       [](std::int32_t one) { return one != 0; }))
-        refuse("model", "cached tokens with padding or packing need the positions of all keys",
+        refuse("model",
+               "cached tokens with padding or packing require the positions of all keys",
                "none");
   }
 }
@@ -91,14 +94,14 @@ void TokensOfLayer::place_image(const ModelDescription& model, const ImagePatche
     ids.insert(ids.end(), static_cast<std::size_t>(rule.last_tokens), 0);
     queries_.push_back(explicit_ids(ids));
   }
-  keys_ = {consecutive(queries_.front().tokens)};  // tokens in a line, for tables and biases
+  keys_ = {consecutive(queries_.front().tokens)};  // consecutive numbers, for tables and biases
   query_axes_ = queries_;
 }
 
 Call TokensOfLayer::call() const {
   const bool turned = tokens_.earlier == EarlierKeys::rotated;
   Call call(query_axes_, key_axes_,
-            turned ? Call::EarlierKeys::turned : Call::EarlierKeys::unturned);
+            turned ? Call::EarlierKeys::turned : Call::EarlierKeys::unrotated);
   call.length = length_;
   call.image = image_;
   call.boxes = tokens_.boxes;
@@ -130,8 +133,8 @@ void TokensOfLayer::put_mask(const LayerAttention& attention, LayerPlan& lowered
       key_axes_.empty() ? queries.tokens + tokens_.cached : key_axes_.front().tokens;
   lowered.mask = {.visibility = attention.visibility,
                   .offset = keys - queries.tokens,
-                  .before = attention.left,
-                  .after = attention.right};
+                  .left = attention.left,
+                  .right = attention.right};
   if (!image_.empty()) return;
   const bool by_rows = key_axes_.empty() ? is_consecutive(queries, tokens_.cached)
                                          : is_consecutive(key_axes_.front(), 0) &&
@@ -143,9 +146,9 @@ void TokensOfLayer::put_mask(const LayerAttention& attention, LayerPlan& lowered
             : borrowed(queries);
   std::optional<std::int64_t> chunk = attention.chunk;
   if (chunk && by_rows && queries.tokens == 1) {
-    // One query sees the keys of its chunk: as many as it is rows into it.
+    // A single query attends to the keys of its chunk: the rows before it in the chunk.
     const std::int64_t into = queries.ids.front() % *chunk;
-    lowered.mask.before = std::min(lowered.mask.before.value_or(into), into);
+    lowered.mask.left = std::min(lowered.mask.left.value_or(into), into);
     chunk.reset();
   }
   if (by_rows && !chunk) return;

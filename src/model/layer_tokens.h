@@ -1,4 +1,4 @@
-// The tokens of a forward pass, resolved: positions on all axes, and who sees whom.
+// Resolved tokens of a forward pass: positions on all axes, and the mask.
 #pragma once
 
 #include <vector>
@@ -11,16 +11,16 @@ namespace gnomon::model::internal {
 
 class TokensOfLayer {
  public:
-  // Throws std::invalid_argument when the tokens do not fit each other.
+  // Throws std::invalid_argument if the tokens are inconsistent.
   TokensOfLayer(const ModelDescription& model, const LayerTokens& tokens);
   TokensOfLayer(const TokensOfLayer&) = delete;
   TokensOfLayer& operator=(const TokensOfLayer&) = delete;
 
   Call call() const;
-  // The tokens of one window of an image; of tokens that are no image themselves.
   bool is_image() const { return tokens_.image.has_value(); }
+  // The tokens of one window, if the layer partitions the image; otherwise call().
   Call call_of(const LayerAttention& attention) const;
-  // The mask and, where rows are not enough, the positions of queries and keys.
+  // Sets the mask, and the positions of queries and keys if rows do not define the mask.
   void put_mask(const LayerAttention& attention, LayerPlan& lowered) const;
   Distances distances() const { return call().distances(); }
   std::int64_t length() const noexcept { return length_; }
@@ -30,7 +30,7 @@ class TokensOfLayer {
 
   const LayerTokens& tokens_;
   std::int64_t length_ = 0;
-  std::vector<Positions> queries_ = {}, keys_ = {};  // where they are made here
+  std::vector<Positions> queries_ = {}, keys_ = {};  // if created here
   std::vector<std::int64_t> image_ = {};
   ImageTokens rule_ = {};
   Coordinates coordinates_ = {};
@@ -38,16 +38,17 @@ class TokensOfLayer {
   mutable std::vector<Positions> window_ = {}, window_line_ = {};
 };
 
-// Throws std::invalid_argument that names what the group does.
+// Throws std::invalid_argument with `unsupported` if the group is unsupported.
 void refuse_unsupported(const ModelDescription& model, const LayerGroup& group);
-// What changes from pass to pass in a plan whose tables stay: mask and positions.
+// Sets the mask and positions of a plan whose tables are reused.
 void put_tokens(const LayerGroup& group, const TokensOfLayer& tokens, LayerPlan& lowered);
-// That, and the rules and values of attention: of a plan made for a group with this mixture.
+// put_tokens, and the rules and values of attention, for a plan of a group with the same
+// mixture.
 void put_group(const LayerGroup& group, const TokensOfLayer& tokens, Values values,
                LayerPlan& lowered);
 
-// Plan of a group; `reach`: wider distances than those of the tokens; `known`: an earlier plan
-// of the group at the same length.
+// Returns the plan of a group. `reach`: a range that contains the distances of the tokens.
+// `known`: an earlier plan of the group at the same length.
 LayerPlan lower_group(const ModelDescription& model, const LayerGroup& group,
                       const TokensOfLayer& tokens, Values values,
                       std::optional<Distances> reach, const LayerPlan* known = nullptr);

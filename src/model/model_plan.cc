@@ -1,4 +1,4 @@
-// The plans of all layers of a model, and where their numbers come from.
+// Plans of all layers of a model, and their checkpoint tensors.
 #include <algorithm>
 #include <utility>
 
@@ -15,7 +15,7 @@ void replace(std::string& text, std::string_view what, const std::string& by) {
     text.replace(at, what.size(), by);
 }
 
-// The name of a tensor for a layer, with its numbers put in.
+// Returns the name of a tensor for a layer, with all numbers inserted.
 std::string name_of_layer(std::string name, const LayerGroup& group, std::int64_t layer) {
   std::int64_t stage = 0, block = layer;
   for (const std::int64_t layers : group.stages) {
@@ -43,7 +43,7 @@ bool ends_with_part(std::string_view name, std::string_view end) {
   return name == end || (name.ends_with(end) && name[name.size() - end.size() - 1] == '.');
 }
 
-// A trained matrix of a layer.
+// Trained matrix of a layer.
 struct Matrix {
   std::int64_t rows = 0, columns = 0;
   std::vector<float> values = {};
@@ -62,7 +62,7 @@ Matrix transposed(const Matrix& matrix) {
   return out;
 }
 
-// The parameter out of its tensor, as rows x columns.
+// Converts a checkpoint tensor to the matrix of a parameter, [rows, columns].
 Matrix take(CheckpointTensor tensor, TensorLayout layout, const Parameter& wanted,
             const std::string& name) {
   auto& values = tensor.values;
@@ -79,7 +79,7 @@ Matrix take(CheckpointTensor tensor, TensorLayout layout, const Parameter& wante
     for (const std::int64_t extent : tensor.shape)
       shape += (shape.empty() ? "" : " x ") + std::to_string(extent);
     refuse("model",
-           name + " must hold " + wanted.name + ", " + std::to_string(wanted.rows) + " x " +
+           name + " must be " + wanted.name + ", " + std::to_string(wanted.rows) + " x " +
                std::to_string(wanted.columns),
            shape);
   }
@@ -94,8 +94,8 @@ bool is_of_norm(const std::string& parameter) {
   return parameter.starts_with("query_norm.") || parameter.starts_with("key_norm.");
 }
 
-// One parameter of a layer; the names of its tensors are added to `names`, so that layers with
-// equal names share their plan.
+// Reads one parameter of a layer. Adds the names of its tensors to `names`: layers with equal
+// names share their plan.
 Matrix read_parameter(const LayerGroup& group, const Parameter& wanted,
                       const Checkpoint& checkpoint, std::int64_t layer, std::string_view prefix,
                       std::string& names) {
@@ -106,7 +106,7 @@ Matrix read_parameter(const LayerGroup& group, const Parameter& wanted,
       if (!group.part.empty())  // GGUF: enc.blk.0, dec.blk.0
         here.name =
             (one.starts_with("blk.") ? group.part.substr(0, 3) : group.part) + "." + here.name;
-      // A tensor for each head: StableLM.
+      // StableLM has a tensor for each head.
       const bool by_head = here.name.find("{head}") != std::string::npos;
       CheckpointTensor read;
       for (std::int64_t head = 0; head < (by_head ? group.heads : 1); ++head) {
@@ -121,29 +121,30 @@ Matrix read_parameter(const LayerGroup& group, const Parameter& wanted,
       }
       if (read.values.empty()) continue;
       Parameter shape = wanted;
-      // A norm has a row for all heads, or one for each.
+      // A norm has one row for all heads, or one for each head.
       if (is_of_norm(wanted.name) && wanted.columns > 0)
         shape.rows = std::ssize(read.values) / wanted.columns;
       return take(std::move(read), tensor.layout, shape, here.name);
     }
   }
-  // Most norms have no bias; a weight is never left out in silence.
+  // Most norms have no bias. A missing weight is an error.
   if (is_of_norm(wanted.name) && wanted.name.ends_with(".bias")) return {};
   refuse("model", "the checkpoint must have a tensor for " + wanted.name,
          "none for layer " + std::to_string(layer));
 }
 
 Distances widened(Distances needed, std::optional<Distances> kept) {
-  // Twice as far as before, so that decoding lowers a bias a few times only.
+  // Doubles the range, so that decoding lowers a bias only a few times.
   if (!kept) return needed;
-  const std::int64_t first = std::min(needed.first, 2 * kept->first);
-  const std::int64_t last = std::max(needed.first + needed.count, kept->first + kept->count);
+  const std::int64_t first = std::min(needed.min_distance, 2 * kept->min_distance);
+  const std::int64_t last =
+      std::max(needed.min_distance + needed.count, kept->min_distance + kept->count);
   return {first, last - first};
 }
 
 bool reaches(const std::optional<Distances>& kept, Distances needed) {
-  return kept && kept->first <= needed.first &&
-         kept->first + kept->count >= needed.first + needed.count;
+  return kept && kept->min_distance <= needed.min_distance &&
+         kept->min_distance + kept->count >= needed.min_distance + needed.count;
 }
 
 }  // namespace
@@ -157,7 +158,7 @@ std::string find_tensor(const Checkpoint& checkpoint, const ParameterTensor& ten
       if (!one.starts_with(prefix) || !ends_with_part(one, name)) continue;
       if (one == name) return one;
       if (!found.empty())
-        refuse("model", "one tensor must be " + name + "; give a prefix",
+        refuse("model", "only one tensor must match " + name + " (give a prefix)",
                std::string_view(found + " and " + one));
       found = one;
     }
@@ -166,13 +167,13 @@ std::string find_tensor(const Checkpoint& checkpoint, const ParameterTensor& ten
   return {};
 }
 
-// What equal layers share.
+// State shared by equal layers.
 struct ModelPlan::Kept {
   const LayerGroup* group = nullptr;
   std::vector<Matrix> matrices = {};
   LayerPlan lowered = {};
-  std::optional<Distances> reach = {};  // of the bias and the relative vectors
-  std::int64_t length = -1;             // that the frequencies are resolved for
+  std::optional<Distances> reach = {};  // range of the bias and the relative vectors
+  std::int64_t length = -1;             // length for which the frequencies are resolved
   bool current = false;
 
   std::vector<View<const float, 2>> values() const {
@@ -205,7 +206,7 @@ ModelPlan::ModelPlan(const ModelDescription& model, const Checkpoint& checkpoint
       layers_[static_cast<std::size_t>(layer)] = shared;
     }
   }
-  if (layers_.empty()) group_of(model, 0, part_);  // refuses
+  if (layers_.empty()) group_of(model, 0, part_);  // throws
 }
 
 void ModelPlan::set_tokens(const LayerTokens& tokens) {
@@ -233,7 +234,7 @@ void ModelPlan::set_tokens(const LayerTokens& tokens) {
       internal::put_tokens(*kept.group, resolved, kept.lowered);
       continue;
     }
-    // Layers that differ only in what they see share the tables of their rotation.
+    // Layers that differ only in their masks share their rotation tables.
     if (rotating && rotating->group->position == mixture && kept.matrices.empty() &&
         rotating->matrices.empty()) {
       kept.lowered = rotating->lowered;

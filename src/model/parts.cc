@@ -8,7 +8,7 @@
 namespace gnomon::model::internal {
 namespace {
 
-// What ends in _config, but describes no model.
+// Nested objects that do not describe a model.
 constexpr std::array no_models{"quantization_config", "compression_config", "generation_config",
                                "attn_config",         "ffn_config",         "peft_config",
                                "task_specific_params"};
@@ -21,7 +21,7 @@ bool describes_a_model(const std::string& name, const Json& value) {
   return name.ends_with("_config") || value.find("model_type").has_value();
 }
 
-// A tower may carry the name of its whole: Qwen2.5-VL's is called qwen2_5_vl, too.
+// A tower may have the type of the whole config: Qwen2.5-VL's is also called qwen2_5_vl.
 std::string part_type(const std::string& whole, const std::string& name, const Json& value) {
   const std::string own = type_of(value).value_or("");
   const bool is_whole = own == whole || !part_of(own, name).empty();
@@ -71,12 +71,11 @@ const Part& find_part(const Json& whole, const std::vector<Part>& parts,
   for (const Part& part : parts) {
     if (part.path == name) return part;
     if (!part.path.ends_with("." + name)) continue;
-    if (found)
-      whole.fail("the part " + name + " is there twice; the parts: " + names_of(parts));
+    if (found) whole.fail("the part " + name + " occurs twice; the parts: " + names_of(parts));
     found = &part;
   }
   if (found) return *found;
-  if (parts.empty()) whole.fail("the config has no parts, so none named " + name);
+  if (parts.empty()) whole.fail("the config has no part " + name + ": it has no parts");
   whole.fail("the config has no part " + name + "; it has " + names_of(parts));
 }
 

@@ -38,13 +38,13 @@ std::optional<Json> Keys::find(Names names) {
   return found;
 }
 
-// The first of the names that has a value, for messages.
+// Reads the value of the first name that has one. `read` gets the name for messages.
 template <typename Read>
 auto read_as(Keys& keys, Keys::Names names, Read read)
     -> std::optional<decltype(read(std::declval<Json>(), std::string_view()))> {
   for (const std::string_view name : names)
     if (const auto value = keys.find({name})) {
-      keys.find(names);  // the others count as asked for
+      keys.find(names);  // marks the other names as read
       return read(*value, name);
     }
   return std::nullopt;
@@ -106,12 +106,12 @@ std::int64_t Draft::head_dim_of(const std::string& type) const {
 }
 
 void Draft::note(std::string text) {
-  text = gnomon::internal::printable(text, 400);  // it may quote the file
-  constexpr std::size_t most = 100;               // a hostile file may give cause for millions
+  text = gnomon::internal::printable(text, 400);  // may contain text of the file
+  constexpr std::size_t most = 100;               // a hostile file may cause millions of notes
   if (std::find(out.notes.begin(), out.notes.end(), text) != out.notes.end()) return;
   if (out.notes.size() < most)
     out.notes.push_back(out.notes.size() + 1 < most ? std::move(text)
-                                                    : "and more, left out here");
+                                                    : "more notes are omitted");
 }
 
 void Reading::fail(const std::string& reason) const { keys.object().fail(reason); }
@@ -135,7 +135,7 @@ std::int64_t Reading::size(Keys::Names names, std::int64_t otherwise, std::int64
 std::int64_t Reading::size_or_default(Keys::Names names, std::int64_t otherwise,
                                       std::int64_t most) {
   if (!keys.integer(names)) {
-    if (otherwise == 0) size(names);  // fails
+    if (otherwise == 0) size(names);  // throws
     note(std::string(*names.begin()) + " is not given: " + std::to_string(otherwise) +
          ", the default of " + out.model_type);
   }
@@ -166,7 +166,7 @@ std::int64_t layer_count(Reading& r) {
   return r.size_or_default(names, r.family.layers, most_of_few);
 }
 
-// Families whose heads are hidden_size / num_attention_heads elements, rounded down.
+// Families whose head dimension is hidden_size / num_attention_heads, rounded down.
 bool rounds_down(std::string_view model_type) {
   return model_type == "glm4_moe" || model_type == "glm4v_moe_text" ||
          model_type == "qwen3_omni_moe_text";
@@ -191,8 +191,7 @@ void read_sizes(Reading& r) {
     const std::int64_t hidden = hidden_size(r);
     if (hidden % r.heads != 0 && (hidden < r.heads || !rounds_down(r.family.model_type)))
       r.fail_at(hidden_names, "hidden_size must be a multiple of num_attention_heads " +
-                                  std::to_string(r.heads) +
-                                  " where head_dim is not given, got " +
+                                  std::to_string(r.heads) + " if head_dim is not given, got " +
                                   std::to_string(hidden));
     r.head_dim = hidden / r.heads;
     if (r.head_dim > most_of_few)
@@ -223,7 +222,7 @@ bool keeps_state(std::string_view layer_type) {
   return false;
 }
 
-// per_layer_config: {"3": {"num_attention_heads": 6}}, what differs in single layers.
+// per_layer_config: {"3": {"num_attention_heads": 6}}, the differences of single layers.
 void read_single_layers(Reading& r) {
   const auto all = r.keys.object_in("per_layer_config");
   if (!all) return;
@@ -271,7 +270,7 @@ void read_layer_types(Reading& r) {
     if (std::find(std::begin(known), std::end(known), names[l]) == std::end(known) &&
         !keeps_state(names[l]))
       r.note("layer_types: " + gnomon::internal::shown(names[l]) +
-             " is not known, and taken for attention");
+             " is unknown: attention is assumed");
     r.layers[l].type = names[l];
     r.layers[l].attends = !keeps_state(names[l]);
   }

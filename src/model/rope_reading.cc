@@ -1,4 +1,4 @@
-// `rope_scaling` and `rope_parameters`: from the keys of a dictionary to a rotary encoding.
+// Rotary encodings from the dictionaries `rope_scaling` and `rope_parameters`.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -11,7 +11,7 @@
 namespace gnomon::model::internal {
 namespace {
 
-// M-RoPE's sections, to the axis of each pair.
+// Returns the axis of each pair, from M-RoPE's sections.
 std::vector<std::int32_t> read_axes(Reading& r, Dictionary* d, std::int64_t pairs) {
   MRopeOrder order = r.mrope.value_or(MRopeOrder::sequential);
   std::optional<Json> sections;
@@ -24,15 +24,15 @@ std::vector<std::int32_t> read_axes(Reading& r, Dictionary* d, std::int64_t pair
   if (!sections && (!r.mrope || r.sections.empty())) return {};
   if (!r.mrope)
     r.note(
-        "mrope_section in a family that is not known to have it: sections in sequence, "
-        "unless mrope_interleaved says otherwise");
+        "mrope_section is unknown for this family: sequential sections are assumed unless "
+        "mrope_interleaved is true");
   try {
     return mrope_axes(order, sections ? sections->integers("mrope_section") : r.sections,
                       pairs);
   } catch (const std::invalid_argument& error) {
     if (!sections) {
-      r.note("mrope_section is not given, and the family's own does not fit " +
-             std::to_string(pairs) + " pairs: all turn by one axis");
+      r.note("mrope_section is not given, and the default of the family does not fit " +
+             std::to_string(pairs) + " pairs: all pairs use one axis");
       return {};
     }
     const std::string why = error.what();
@@ -41,7 +41,7 @@ std::vector<std::int32_t> read_axes(Reading& r, Dictionary* d, std::int64_t pair
   }
 }
 
-// Families whose code rotates as many elements as cos has: one more where the share is odd.
+// Families that rotate as many elements as cos has: one more if the rotary dimension is odd.
 bool rounds_up(std::string_view model_type) {
   constexpr std::string_view families[] = {
       "glm",        "glm4",      "glm4_moe", "glm4v_moe_text", "gpt_neox",
@@ -49,7 +49,7 @@ bool rounds_up(std::string_view model_type) {
   return std::find(std::begin(families), std::end(families), model_type) != std::end(families);
 }
 
-// The share of the head that turns: a number of elements, or a factor under one of its names.
+// Rotary dimension, and the key that defines it: a number of elements, or a share of the head.
 struct Turning {
   std::int64_t dim;
   std::optional<Json> said_by = {};
@@ -63,7 +63,7 @@ Turning read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
     if (!share) return std::nullopt;
     const auto value = keys.find(names);
     if (*share > 1)
-      value->fail("the share of a head that turns must be at most 1, got " + value->shown());
+      value->fail("the rotated share of a head must be at most 1, got " + value->shown());
     return Turning{of_head(*share), value};
   };
   constexpr std::string_view factor = "partial_rotary_factor";
@@ -71,7 +71,7 @@ Turning read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
   if (r.rotary_dim && (r.first > 0 || !inside)) {
     if (inside && inside->dim != *r.rotary_dim)
       r.note("partial_rotary_factor " + inside->said_by->shown() +
-             " is not used: " + std::to_string(*r.rotary_dim) + " elements turn");
+             " is not used: " + std::to_string(*r.rotary_dim) + " elements rotate");
     return {*r.rotary_dim, r.keys.find({"rotary_dim", "qk_rope_head_dim"})};
   }
   const auto beside =
@@ -80,14 +80,13 @@ Turning read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
   const Keys::Names sizes = {"rotary_dim", "rotary_ndims", "rotary_emb_dim"};
   const auto dim = r.keys.size(sizes);
   if (inside && beside && inside->dim != beside->dim)
-    r.note(
-        "partial_rotary_factor beside the sizes is not used: the one of the frequencies is " +
-        inside->said_by->shown());
+    r.note("the top-level partial_rotary_factor is not used: the value of the scaling is " +
+           inside->said_by->shown());
   if (inside || beside) {
     const Turning& taken = inside ? *inside : *beside;
     if (dim && *dim != taken.dim)
       r.note("rotary_dim " + std::to_string(*dim) + " is not used: " +
-             std::to_string(taken.dim) + " elements turn by a share of the head");
+             std::to_string(taken.dim) + " elements rotate, a share of the head");
     return taken;
   }
   if (dim) return {*dim, r.keys.find(sizes)};
@@ -97,7 +96,8 @@ Turning read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
   return {of_head(r.family.share)};
 }
 
-// What no rule above has refused, but the numbers do not bear.
+// Throws FormatError if scaled_frequencies throws, if a frequency is not finite, or if a scale
+// is not finite and positive.
 void check_frequencies(Reading& r, const Rope& rope, const std::optional<Json>& dictionary) {
   const auto fail = [&](const std::string& reason) {
     if (dictionary) dictionary->fail(reason);
@@ -126,7 +126,7 @@ void check_frequencies(Reading& r, const Rope& rope, const std::optional<Json>& 
 Rope read_rope(Reading& r, std::optional<Json> dictionary, double base, const std::string& type,
                std::optional<Json> over) {
   if (r.ropes.size() == most_kinds)
-    r.fail("layers must turn in at most " + std::to_string(most_kinds) + " ways");
+    r.fail("layers must have at most " + std::to_string(most_kinds) + " different rotations");
   const std::int64_t head_dim = r.head_dim_of(type);
   std::optional<Dictionary> d;
   if (dictionary) {
@@ -139,35 +139,36 @@ Rope read_rope(Reading& r, std::optional<Json> dictionary, double base, const st
   const bool odd = turning.dim % 2 != 0 && turning.dim + 1 <= head_dim - r.first &&
                    rounds_up(r.family.model_type);
   if (odd) ++turning.dim;
-  Rope rope{
-      .rotary = {
-          .dim = turning.dim, .pairing = r.family.pairing, .base = base, .first = r.first}};
+  Rope rope{.rotary = {.rotary_dim = turning.dim,
+                       .pairing = r.family.pairing,
+                       .base = base,
+                       .head_offset = r.first}};
   if (d) rope.rotary.base = d->keys().base({"rope_theta"}).value_or(base);
   if (odd) {
     const double given = rope.rotary.base, dim = static_cast<double>(turning.dim);
     rope.rotary.base = std::pow(given, dim / (dim - 1));
-    r.note("the share of a head that turns is odd: " + std::to_string(turning.dim) +
-           " elements turn by " + shown(given) + "^(-2i/" + std::to_string(turning.dim - 1) +
-           "), so that the base is " + shown(rope.rotary.base));
+    r.note("the rotated share of a head is odd: " + std::to_string(turning.dim) +
+           " elements rotate by " + shown(given) + "^(-2i/" + std::to_string(turning.dim - 1) +
+           "), so the base is " + shown(rope.rotary.base));
   }
   const auto refuse_dim = [&](const std::string& rule) {
-    const std::string reason =
-        "the elements that turn must be " + rule + ", got " + std::to_string(turning.dim);
+    const std::string reason = "the number of rotated elements must be " + rule + ", got " +
+                               std::to_string(turning.dim);
     if (turning.said_by) turning.said_by->fail(reason);
     r.fail(reason);
   };
   if (turning.dim < 2 || turning.dim > head_dim - r.first)
-    refuse_dim("2 to the head size " + std::to_string(head_dim - r.first));
+    refuse_dim("2 to the head dimension " + std::to_string(head_dim - r.first));
   if (d) rope.scaling = read_scaling(r, *d, rope.rotary, head_dim);
   const bool of_base = std::holds_alternative<DynamicNtkScaling>(rope.scaling) ||
                        std::holds_alternative<NtkScaling>(rope.scaling);
-  if (rope.rotary.dim % 2 != 0 || (odd && of_base)) refuse_dim("even");
-  std::int64_t frequencies = rope.rotary.dim / 2;
-  for (const auto& [other, one] : r.ropes) frequencies += one.rotary.dim / 2;
+  if (rope.rotary.rotary_dim % 2 != 0 || (odd && of_base)) refuse_dim("even");
+  std::int64_t frequencies = rope.rotary.rotary_dim / 2;
+  for (const auto& [other, one] : r.ropes) frequencies += one.rotary.rotary_dim / 2;
   if (frequencies > most_frequencies)
-    r.fail("layers of all kinds together must have at most " +
+    r.fail("all kinds of layers together must have at most " +
            std::to_string(most_frequencies) + " frequencies");
-  rope.axes = read_axes(r, d ? &*d : nullptr, rope.rotary.dim / 2);
+  rope.axes = read_axes(r, d ? &*d : nullptr, rope.rotary.rotary_dim / 2);
   if (d) d->finish();
   check_frequencies(r, rope, dictionary);
   return rope;
@@ -193,7 +194,7 @@ void read_given_ropes(Reading& r) {
           [&](const std::string&, Json value) { any = any || value.is(JsonType::object); });
     return any;
   };
-  // Added to the entries of rope_parameters.
+  // Keys added to the entries of rope_parameters.
   std::optional<Json> added;
   if (!r.scaled.empty() && dictionary && by_type(parameters) && !by_type(dictionary))
     std::swap(added, dictionary);
@@ -202,9 +203,8 @@ void read_given_ropes(Reading& r) {
   };
   if (dictionary && parameters) {
     r.note(
-        "rope_scaling and rope_parameters are both there: rope_scaling is taken, and a base "
-        "that "
-        "only rope_parameters has; transformers 5.23 drops that base");
+        "rope_scaling and rope_parameters are both given: rope_scaling is used, with the base "
+        "of rope_parameters if only that has one; transformers 5.23 ignores that base");
     if (!base && inner_theta(parameters)) base = Keys(*parameters).base({"rope_theta"});
   }
   if (!dictionary) dictionary = parameters;
@@ -225,7 +225,7 @@ void read_given_ropes(Reading& r) {
     const auto over = [&](const std::string& type) {
       return r.scaled.contains(type) ? added : std::nullopt;
     };
-    std::map<std::string, bool> turns;  // by layer type; null: these layers do not
+    std::map<std::string, bool> turns;  // by layer type; false if the entry is null
     for (const Layer& layer : r.layers) turns.emplace(layer.type, true);
     dictionary->for_each_member([&](const std::string& type, Json value) {
       const auto of_layers = turns.find(type);
@@ -239,7 +239,7 @@ void read_given_ropes(Reading& r) {
                       "layer type");
       }
       if (of_layers == turns.end())
-        return r.note("rope_parameters has an entry for " + type + ", which no layer is");
+        return r.note("rope_parameters has an entry for " + type + ", the type of no layer");
       if (!of_layers->second || r.ropes.contains(type)) value.fail(type + " occurs twice");
       if (!value.is_null())
         r.ropes[type] = read_rope(r, value, base_of(type), type, over(type));
@@ -258,7 +258,7 @@ void read_given_ropes(Reading& r) {
     return;
   }
   if (base && inner_theta(dictionary) && *Keys(*dictionary).base({"rope_theta"}) != *base)
-    r.note("rope_theta " + shown(*base) + " beside the sizes is not used");
+    r.note("rope_theta " + shown(*base) + " at the top level is not used");
   if (!base && !inner_theta(dictionary))
     r.note("rope_theta is not given: " + shown(r.family.base) + ", the default of " +
            r.out.model_type);

@@ -1,11 +1,11 @@
-// How each family is read: the rules that its code follows and its config does not say.
+// Reading rules of each family, taken from the code of the family.
 #pragma once
 
 #include "src/model/reading.h"
 
 namespace gnomon::model::internal {
 
-// rules_rotary.cc: all layers turn alike, or by a list.
+// rules_rotary.cc: all layers rotate in the same way, or as a list defines.
 void by_rotary_dim(Reading& r);  // GPT-J, CodeGen
 void chatglm(Reading& r);
 void dbrx(Reading& r);
@@ -22,7 +22,7 @@ void nanochat(Reading& r);
 void qwen1(Reading& r);
 void smollm3(Reading& r);
 
-// rules_sliding.cc: full attention in some layers, a window in the others.
+// rules_sliding.cc: full attention in some layers, a sliding window in the others.
 void afmoe(Reading& r);
 void cohere2(Reading& r);
 void exaone4(Reading& r);
@@ -51,9 +51,9 @@ void qwen3_next(Reading& r);
 void recurrent_gemma(Reading& r);
 void zamba2(Reading& r);
 
-// rules_latent.cc: multi-head latent attention, where the last part of a head turns.
+// rules_latent.cc: multi-head latent attention, which rotates the last part of a head.
 void latent(Reading& r);
-void latent_unscaled(Reading& r);  // without mscale_all_dim on the softmax
+void latent_unscaled(Reading& r);  // no mscale_all_dim in the softmax scale
 void deepseek_v2(Reading& r);
 void deepseek_v4(Reading& r);
 void dots3(Reading& r);
@@ -68,7 +68,7 @@ void qwen3_5(Reading& r);
 void glm4v(Reading& r);
 void ernie_vl(Reading& r);
 
-// rules_tower.cc: image towers that turn over a grid.
+// rules_tower.cc: image towers with a rotation over a grid.
 void dinov3(Reading& r);
 void gemma4_vision(Reading& r);
 void inkling_vision(Reading& r);
@@ -82,8 +82,8 @@ void sam2_video(Reading& r);
 void sam3(Reading& r);
 void step_vision(Reading& r);
 void tower(Reading& r);           // Qwen2-VL: rows, then columns
-void tower_on_grid(Reading& r);   // GLM-4V: and a learned grid of the image's size
-void tower_on_table(Reading& r);  // Qwen3-VL: and one of num_position_embeddings
+void tower_on_grid(Reading& r);   // GLM-4V: also a learned grid of the image's size
+void tower_on_table(Reading& r);  // Qwen3-VL: also a grid of num_position_embeddings
 void vjepa2(Reading& r);
 
 // rules_vision.cc: image towers with tables and biases.
@@ -132,34 +132,34 @@ void transformer_xl(Reading& r);
 void unscaled_learned(Reading& r);  // GPT-Neo
 void whisper(Reading& r);
 
-// What sets the layers of a family apart, in a few words; empty where they are alike.
+// Differences between the layers of a family, in a few words. Empty: none.
 std::string_view layers_of(const Family& family);
 
-// Shared by the rules.
-// The cells of the image that a tower was trained for, by image_size and patch_size.
+// Helpers shared by the rules.
+// Cells of the training image of a tower, from image_size and patch_size.
 struct Cells {
   std::int64_t height = 0, width = 0;
 };
 Cells image_cells(Reading& r);
-// The layers that see the whole image, by global_attn_indexes.
+// Returns the layers that attend to the whole image, from global_attn_indexes.
 std::set<std::int64_t> image_layers(Reading& r, std::set<std::int64_t> otherwise);
-// The sizes of an image tower; the width of its embeddings.
+// Reads the sizes of an image tower. Returns the width of its embeddings.
 std::int64_t read_tower(Reading& r);
-// A table [rows, width] that is added to the embeddings of all layers.
+// Puts a table [rows, width] that is added to the embeddings of all layers.
 void put_image_table(Reading& r, std::int64_t rows, std::int64_t width);
-// The sizes of a model whose positions have no limit.
+// Reads the sizes of a model with unlimited positions.
 void read_sizes_without_length(Reading& r);
-// Two stacks with sizes of their own names.
+// Layers of an encoder and a decoder, which have separate keys.
 struct Stacks {
   std::int64_t encoder, decoder;
 };
 Stacks read_stacks(Reading& r);
-// One table that is added to the embeddings of all layers of a part.
+// Puts a table that is added to the embeddings of all layers of a part.
 void put_learned(Reading& r, std::int64_t rows, std::int64_t offset, std::int64_t layers = -1,
                  const std::string& part = {});
 void prepare(Reading& r);     // sizes and layer types
-void read_heads(Reading& r);  // query heads of single layers, after their types
-// The type of layers where layer_types does not say: type(layer).
+void read_heads(Reading& r);  // query heads of single layers; call after the types are read
+// Sets the types of layers to type(layer), unless layer_types is given.
 template <typename Type>
 void type_layers(Reading& r, Type type) {
   if (r.keys.find({"layer_types"})) return;
@@ -168,17 +168,17 @@ void type_layers(Reading& r, Type type) {
     r.layers[l].attends = !keeps_state(r.layers[l].type);
   }
 }
-// Every n-th layer is full attention, the others slide.
+// Every n-th layer has full attention, the others a sliding window.
 void slide_all_but_every(Reading& r, std::int64_t n);
-void keep_still(Reading& r, std::string_view type);
-void turn_by_list(Reading& r, std::int64_t interval);  // no_rope_layers: 1 for those that turn
-// The layers that a list numbers from `first` on, from 0 on.
+void set_nope_layers(Reading& r, std::string_view type);
+void turn_by_list(Reading& r, std::int64_t interval);  // no_rope_layers: 1: the layer rotates
+// Returns the layer numbers of a list, counted from 0. The list counts from `first`.
 std::vector<std::int64_t> layer_numbers(const Reading& r, const Json& list,
                                         std::string_view name, std::int64_t first = 0);
-// One string or number for each layer.
+// Throws FormatError unless the list has an entry for each layer.
 void require_length(const Reading& r, const Json& list, std::size_t size,
                     std::string_view name);
-// llama_4_scaling_beta, where it is there.
+// Reads llama_4_scaling_beta, if given.
 void read_temperature(Reading& r, const Json& dictionary);
 bool has_ropes_by_type(Reading& r);  // rope_parameters is a dictionary of dictionaries
 

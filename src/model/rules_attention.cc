@@ -1,5 +1,5 @@
-// What decides a layer's attention besides position: heads, masks, windows, caps, sinks and
-// norms, from the keys of a config and what is known of its family (attention_facts.h).
+// Attention settings of a config: heads, masks, windows, caps, sinks and norms, from its keys
+// and the facts of its family (attention_facts.h).
 #include <algorithm>
 #include <cmath>
 
@@ -18,7 +18,7 @@ bool is_tower(const Family& family) {
                      [&](const Family& one) { return one.model_type == family.model_type; });
 }
 
-// A boolean that some configs write as another type.
+// Returns a boolean, or `otherwise` if the value has another type, as in some configs.
 bool is_true(Reading& r, std::string_view name, bool otherwise) {
   const auto value = r.keys.find({name});
   return value && value->is(JsonType::boolean) ? value->boolean(name) : otherwise;
@@ -36,7 +36,7 @@ void read_visibility(Reading& r) {
       ((both->is(JsonType::boolean) && both->boolean("use_bidirectional_attention")) ||
        (both->is(JsonType::string) && both->string("use_bidirectional_attention") == "all")))
     attention.visibility = Visibility::bidirectional;
-  if (is_true(r, "prefix_lm", false)) r.unsupported = "a prefix that is read on both sides";
+  if (is_true(r, "prefix_lm", false)) r.unsupported = "a prefix with bidirectional attention";
 }
 
 void read_key_heads(Reading& r) {
@@ -190,7 +190,7 @@ void read_norms(Reading& r) {
     for (const char* key : {"use_qk_norm", "qk_layernorm", "qk_norm"})
       if (is_true(r, key, false))
         r.unsupported = "norms of queries and keys (" + std::string(key) +
-                        ") that are not known of this family";
+                        "), which are unknown for this family";
     return;
   }
   if (!facts->switched_by.empty() && !is_true(r, facts->switched_by, facts->on)) return;
@@ -230,7 +230,7 @@ void read_softmax(Reading& r) {
         .kind = NormKind::rms, .epsilon = r.keys.positive({"rms_norm_eps"}).value_or(1e-6)};
 }
 
-// How the image becomes tokens, of towers.
+// Reads the tokens of an image, for towers.
 void read_image(Reading& r) {
   const auto reads_by = [&](auto... rules) { return ((r.family.read == rules) || ...); };
   const std::string_view type = r.family.model_type;
@@ -296,8 +296,7 @@ void read_attention(Reading& r) {
   for (const char* key : {"clip_qkv"})
     if (r.keys.positive({key}))
       r.unsupported = "clipped queries, keys and values (" + std::string(key) + ")";
-  if (is_true(r, "rotary_value", false))
-    r.unsupported = "values that are rotated (rotary_value)";
+  if (is_true(r, "rotary_value", false)) r.unsupported = "rotated values (rotary_value)";
   if (is_tower(r.family)) read_image(r);
   if (r.out.width == 0)
     r.out.width = r.keys

@@ -1,5 +1,5 @@
-// Families that attend in some layers only, and keep a state (linear attention, convolution,
-// state spaces) in the others. Read from the families' own sources.
+// Families with attention in some layers and a state (linear attention, convolution, state
+// spaces) in the others. Source: the code of each family.
 #include "src/model/rules.h"
 
 namespace gnomon::model::internal {
@@ -9,7 +9,7 @@ std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
 constexpr const char* full = "full_attention";
 
-// Where layers attend: a list of their numbers.
+// Reads the numbers of the layers with attention.
 void attend_at(Reading& r, std::string_view name) {
   const auto list = r.keys.find({name});
   if (!list) return;
@@ -95,7 +95,7 @@ void minimax(Reading& r) {
   if (r.keys.find({"rotary_dim"})) {
     r.rotary_dim = r.size({"rotary_dim"});
     r.note(
-        "rotary_dim is taken, as the released code does; transformers 4.57 turns the whole "
+        "rotary_dim is used, as in the released code; transformers 4.57 rotates the whole "
         "head");
   }
   read_rotary(r);

@@ -1,5 +1,5 @@
-// Multi-head latent attention: a head is [nope | rope], and only its last part turns. Read from
-// the families' own sources.
+// Multi-head latent attention: a head is [nope | rope], and only the last part rotates. Source:
+// the code of each family.
 #include <cmath>
 
 #include "src/model/rules.h"
@@ -7,18 +7,19 @@
 namespace gnomon::model::internal {
 namespace {
 
-// The sizes of the two parts. A family's own: head_dim of both, of which `share` turns.
+// Reads the sizes of the two parts. Defaults: head_dim of the family is their sum, and `share`
+// is the rotated share.
 void prepare_latent(Reading& r) {
   read_sizes(r);
-  std::erase_if(r.out.notes,  // it is the sum of the two parts
+  std::erase_if(r.out.notes,  // head_dim is the sum of the two parts
                 [](const std::string& note) { return note.starts_with("head_dim is not"); });
   const std::int64_t both = r.family.head_dim;
   const auto own = static_cast<std::int64_t>(static_cast<double>(both) * r.family.share + 0.5);
-  const std::int64_t still = r.size({"qk_nope_head_dim"}, both - own, most_of_few);
+  const std::int64_t nope_dim = r.size({"qk_nope_head_dim"}, both - own, most_of_few);
   const std::int64_t turning = r.size({"qk_rope_head_dim"}, own, most_of_few);
-  r.keys.find({"partial_rotary_factor"});  // says the same, where it is there
-  r.head_dim = still + turning;
-  r.first = still;
+  r.keys.find({"partial_rotary_factor"});  // redundant
+  r.head_dim = nope_dim + turning;
+  r.first = nope_dim;
   r.rotary_dim = turning;
   read_layer_types(r);
 }
@@ -34,7 +35,7 @@ void read_latent_ropes(Reading& r) {
   for (auto& [type, rope] : r.ropes) rope.rotary.pairing = pairing(r);
 }
 
-// The softmax is multiplied by the square of YaRN's magnitude for all dims.
+// Multiplies the softmax scale by the square of YaRN's magnitude for mscale_all_dim.
 void scale_softmax(Reading& r) {
   for (auto& [type, rope] : r.ropes)
     if (auto* yarn = std::get_if<YarnScaling>(&rope.scaling))
@@ -50,7 +51,7 @@ void latent(Reading& r) {
   put_rotary_groups(r);
 }
 
-// Two attentions for each of num_layers; queries are scaled by their rank.
+// num_layers counts pairs of attention layers. Queries are scaled by their rank.
 void longcat(Reading& r) {
   const bool single = !r.keys.find({"num_hidden_layers"});
   prepare_latent(r);
@@ -63,7 +64,7 @@ void longcat(Reading& r) {
   const auto width = static_cast<double>(hidden_size(r));
   const auto rank = static_cast<double>(r.size({"q_lora_rank"}, 1536));
   r.softmax_scale = inverse_sqrt(static_cast<double>(r.head_dim)) * std::sqrt(width / rank);
-  r.note("softmax_scale has sqrt(hidden_size / q_lora_rank), by which queries are multiplied");
+  r.note("softmax_scale includes sqrt(hidden_size / q_lora_rank), the factor of the queries");
   latent(r);
 }
 
@@ -76,13 +77,13 @@ void latent_unscaled(Reading& r) {
 
 void deepseek_v2(Reading& r) {
   r.note(
-      "softmax_scale has mscale_all_dim's share, as DeepSeek's code; transformers before "
-      "2026-07 leaves it out");
+      "softmax_scale includes the factor of mscale_all_dim, as in DeepSeek's code; "
+      "transformers before 2026-07 omits it");
   latent(r);
 }
 
-// One base for layers that slide, another for those with a compressor; the head is one, and its
-// last part turns.
+// Sliding layers have one base, layers with a compressor another. The head is not divided, and
+// its last part rotates.
 void deepseek_v4(Reading& r) {
   prepare(r);
   const std::int64_t turning = r.size({"qk_rope_head_dim"}, 64);
@@ -105,11 +106,11 @@ void deepseek_v4(Reading& r) {
       read_rope(r, label("compress") ? label("compress") : scaling, compress);
   r.ropes["sliding_attention"] = read_rope(r, label("main"), main);
   r.ropes[""] = compressed;
-  r.note("the output of attention is turned back by the same angles");
+  r.note("the output of attention is rotated back by the same angles");
   put_rotary_groups(r);
 }
 
-// Layers with a window have other heads than those with an indexer.
+// Sliding layers have other heads than layers with an indexer.
 void dots3(Reading& r) {
   constexpr const char* sliding = "sliding_attention";
   prepare_latent(r);
@@ -117,24 +118,24 @@ void dots3(Reading& r) {
   type_layers(r, [&](std::int64_t l) {
     return !windows || l < 2 || l % 4 == 1 ? "indexed_attention" : sliding;
   });
-  std::int64_t still = r.size({"swa_qk_nope_head_dim"}, 192, most_of_few);
+  std::int64_t nope_dim = r.size({"swa_qk_nope_head_dim"}, 192, most_of_few);
   if (const auto all = r.keys.object_in("per_layer_config"))
     all->for_each_member([&](const std::string&, Json value) {
       if (value.is(JsonType::object))
-        still = Keys(value).size({"qk_nope_head_dim"}, most_of_few).value_or(still);
+        nope_dim = Keys(value).size({"qk_nope_head_dim"}, most_of_few).value_or(nope_dim);
     });
   else
     for (Layer& layer : r.layers)
       if (layer.type == sliding)
         layer.heads = r.size({"swa_num_attention_heads"}, 64, most_of_few);
-  r.head_dims[sliding] = still + *r.rotary_dim;
+  r.head_dims[sliding] = nope_dim + *r.rotary_dim;
   r.key_heads_of.try_emplace(sliding, r.size({"swa_num_key_value_heads"}, 64, most_of_few));
   const auto parameters = r.keys.find({"rope_parameters"});
   const auto entry = [&](const char* type) {
     return parameters ? parameters->find(type) : std::nullopt;
   };
   const Rope indexed = read_rope(r, entry("indexed_attention"), r.family.base);
-  r.first = still;
+  r.first = nope_dim;
   r.ropes[sliding] = read_rope(r, entry(sliding), 50'000, sliding);
   r.ropes[""] = indexed;
   put_rotary_groups(r);
@@ -147,7 +148,7 @@ void mistral4(Reading& r) {
   latent(r);
 }
 
-// The last of each group of layers is latent attention, the others are linear.
+// The last layer of each group has latent attention, the others have linear attention.
 void bailing_hybrid(Reading& r) {
   prepare_latent(r);
   const std::int64_t group = r.size({"layer_group_size"}, 8);

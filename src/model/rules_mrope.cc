@@ -1,5 +1,5 @@
-// Families whose tokens have a position on several axes (M-RoPE): the order of the axes over
-// the pairs, and the sections where a config does not give them.
+// Families with positions on several axes (M-RoPE): the order of the axes over the pairs, and
+// the default sections.
 #include "src/model/rules.h"
 
 namespace gnomon::model::internal {
@@ -16,7 +16,7 @@ void qwen3_vl(Reading& r) {
   read_rotary(r);
 }
 
-// The same with a quarter of a head that turns, and most layers linear.
+// Rotates a quarter of each head. Most layers are linear.
 void qwen3_5(Reading& r) {
   r.mrope = MRopeOrder::interleaved;
   r.sections = {11, 11, 10};

@@ -1,5 +1,5 @@
-// Families with tables and biases: where position is added to the embeddings or the scores.
-// Read from the families' own sources.
+// Families with tables added to the embeddings, and biases on the scores. Source: the code of
+// each family.
 #include <stdexcept>
 
 #include "src/model/rules.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t most_rows = std::int64_t{1} << 40;
 
-// Channels of the embeddings, where they are projected to those of the layers.
+// Returns the width of the embeddings. Some families project it to the width of the layers.
 std::int64_t embedding_width(Reading& r) {
   const std::string_view type = r.family.model_type;
   if (type == "rembert") return r.size({"input_embedding_size"}, 256, most_of_few);
@@ -20,7 +20,7 @@ std::int64_t embedding_width(Reading& r) {
 
 void put_sinusoidal(Reading& r, SinusoidalRecipe recipe, std::int64_t first_row,
                     std::int64_t layers = -1, const std::string& part = {}) {
-  put_group(r, {Sinusoidal{.dim = hidden_size(r), .recipe = recipe, .offset = first_row}},
+  put_group(r, {Sinusoidal{.width = hidden_size(r), .recipe = recipe, .offset = first_row}},
             layers, part);
 }
 
@@ -90,7 +90,7 @@ void put_learned(Reading& r, std::int64_t rows, std::int64_t offset, std::int64_
     r.fail("the position table must have more rows than its offset " + std::to_string(offset) +
            ", got " + std::to_string(rows));
   r.out.width = embedding_width(r);
-  put_group(r, {Learned{.rows = rows, .dim = r.out.width, .offset = offset}}, layers, part);
+  put_group(r, {Learned{.rows = rows, .width = r.out.width, .offset = offset}}, layers, part);
   r.out.length = rows - offset;
 }
 
@@ -139,15 +139,15 @@ void unscaled_learned(Reading& r) {
   put_learned(r, r.out.length, 0);
 }
 
-// Two rows before the first position.
+// The table has two rows before the first position.
 void learned_after_two(Reading& r) {
   read_sizes(r);
   put_learned(r, r.out.length + 2, 2);
 }
 
-// Absolute, or Shaw's relative keys.
+// Learned table, or Shaw's relative keys.
 void bert(Reading& r) { bert_with_offset(r, 0); }
-// The rows up to that of padding are no positions.
+// The rows up to that of padding are not positions.
 void roberta(Reading& r) { bert_with_offset(r, padding_offset(r)); }
 
 void esm(Reading& r) {
@@ -169,10 +169,10 @@ void axial_learned(Reading& r) {
   auto dims =
       widths ? widths->integers("axial_pos_embds_dim") : std::vector<std::int64_t>{64, 192};
   if (dims.size() != sides.size() || sides.empty() || sides.size() > 4)
-    r.fail("axial_pos_shape and axial_pos_embds_dim must have as many axes, 1 to 4");
-  AxialLearned axial{.join = AxisJoin::concatenated, .rows = sides, .dims = std::move(dims)};
+    r.fail("axial_pos_shape and axial_pos_embds_dim must have the same number of axes, 1 to 4");
+  AxialLearned axial{.join = AxisJoin::concatenated, .rows = sides, .widths = std::move(dims)};
   try {
-    capacity(axial), dim(axial);
+    capacity(axial), gnomon::width(axial);
   } catch (const std::invalid_argument& error) {
     r.fail_at({"axial_pos_shape"}, error.what());
   }
@@ -219,7 +219,7 @@ void bloom(Reading& r) {
   put_group(r, {Alibi{.heads = r.heads}});
   r.note(
       "the released code adds slope x key position, which differs from slope x (key - "
-      "query) by a number for each query that the softmax removes");
+      "query) by a constant for each query, which the softmax cancels");
 }
 
 void falcon(Reading& r) {
@@ -232,10 +232,10 @@ void falcon(Reading& r) {
       r, {Alibi{.heads = r.heads, .bias_scale = scale, .rounding = AlibiRounding::bfloat16}});
   r.note(
       "the released code rounds the slopes to bfloat16 and divides the bias by "
-      "sqrt(head_dim), as it does q.k");
+      "sqrt(head_dim), like q.k");
 }
 
-// The position's keys are in `attn_config`.
+// The position keys are in `attn_config`.
 void mpt(Reading& r) {
   read_sizes(r);
   bool alibi = true;
@@ -250,7 +250,7 @@ void mpt(Reading& r) {
     if (keys.positive({"clip_qkv"}))
       r.unsupported = "clipped queries, keys and values (clip_qkv)";
     if (alibi && max_bias != 8)
-      r.note("transformers takes 8 for alibi_bias_max " + shown(max_bias));
+      r.note("transformers uses 8 instead of alibi_bias_max " + shown(max_bias));
   }
   if (alibi)
     put_group(r, {Alibi{.heads = r.heads, .max_bias = max_bias}});
@@ -260,11 +260,11 @@ void mpt(Reading& r) {
     put_group(r, {});
 }
 
-// 7B turns, 13B has ALiBi; their configs tell only by their sizes.
+// 7B has rotary, 13B has ALiBi. Their configs differ in the sizes only.
 void baichuan(Reading& r) {
   read_sizes(r);
   if (r.heads != 40) return read_rotary(r);
-  r.note("40 heads: the 13B model, which has ALiBi where 7B has rotary");
+  r.note("40 heads: the 13B model, which has ALiBi (the 7B model has rotary)");
   put_group(r, {Alibi{.heads = r.heads}});
 }
 
@@ -280,11 +280,12 @@ void t5(Reading& r) {
   put_group(r, {t5_bias(r, T5Direction::bidirectional)}, encoder, "encoder");
   put_group(r, {t5_bias(r, T5Direction::causal)}, decoder, "decoder");
   r.note("cross-attention has no position; the scores are not divided by sqrt(head_dim)");
-  r.note(r.out.model_type == "umt5" ? "every layer has a table of its own"
-                                    : "all layers of a part share the table of its first");
+  r.note(r.out.model_type == "umt5"
+             ? "every layer has a separate table"
+             : "all layers of a part share the table of the first layer");
 }
 
-// A learned table, and T5's buckets on the scores: 32 up to 128, whatever the keys say.
+// A learned table and T5's bias: 32 buckets up to distance 128. The config's keys are not used.
 void mpnet(Reading& r) {
   read_sizes(r);
   put_learned(r, r.out.length, padding_offset(r));
@@ -295,7 +296,7 @@ void mpnet(Reading& r) {
            " is not used by mpnet: distances have 32 buckets");
 }
 
-// A learned table, and buckets of the distances in the text and on the page.
+// A learned table, and a bias by buckets of the distances in the text and on the page.
 void layoutlm(Reading& r) {
   const bool third = r.family.model_type == "layoutlmv3";
   read_sizes(r);
@@ -311,14 +312,14 @@ void layoutlm(Reading& r) {
     if (const std::int64_t buckets = r.size({name}, 32); buckets < 4 || buckets % 2 != 0)
       r.fail_at({name}, std::string(name) + " must be even and at least 4, got " +
                             std::to_string(buckets));
-  r.note("tables of the words' boxes are added to the embeddings besides");
+  r.note("tables of the word boxes are also added to the embeddings");
   if (text && page)
     put_group(r, {bias});
   else if (text || !third)
     r.unsupported = text ? "a bias of the text alone" : "a bias of the page alone";
 }
 
-// T5's buckets, multiplied by a gate that each layer computes from its input.
+// T5's bias, multiplied by a gate that each layer computes from its input.
 void wavlm(Reading& r) {
   read_sizes_without_length(r);
   const T5Bias t5{.heads = r.heads,
@@ -328,11 +329,11 @@ void wavlm(Reading& r) {
   if (t5.buckets < 4 || t5.buckets % 2 != 0)
     r.fail_at({"num_buckets"},
               "num_buckets must be even and at least 4, got " + std::to_string(t5.buckets));
-  put_group(r, {WavLm{.t5 = t5, .head_size = r.head_dim}});
-  r.note("a convolution over the inputs is added to them, before the first layer");
+  put_group(r, {WavLm{.t5 = t5, .head_dim = r.head_dim}});
+  r.note("a convolution of the inputs is added to the inputs before the first layer");
 }
 
-// State-space and other models: nothing tells them a position.
+// State-space and other models without position encodings.
 void nowhere(Reading& r) {
   r.out.layers =
       r.size_or_default({"num_hidden_layers", "n_layer", "num_layers"}, 0, most_of_few);
@@ -344,7 +345,7 @@ void nowhere(Reading& r) {
 
 void read_unknown(Reading& r) {
   const auto has = [&](Keys::Names names) { return r.keys.find(names).has_value(); };
-  r.note("the family " + r.out.model_type + " is not known: read by its keys");
+  r.note("the family " + r.out.model_type + " is unknown: the keys of the config are used");
   const std::string type =
       r.keys.string({"position_embedding_type", "pos_embedding_type"}).value_or("");
   if (r.keys.boolean({"alibi", "use_alibi"}).value_or(false) || type == "alibi") {
@@ -362,11 +363,11 @@ void read_unknown(Reading& r) {
     if (has({"qk_rope_head_dim"}))
       r.fail("multi-head latent attention of the unknown family " + r.out.model_type +
              " is not understood");
-    r.note("no key says its pairing: halves, as most families have it, is assumed");
+    r.note("no key gives the pairing: halves is assumed, as in most families");
     read_rotary(r);
   } else {
     r.fail("model_type " + r.out.model_type +
-           " is not known and no key says which position encoding it has");
+           " is unknown and no key gives its position encoding");
   }
 }
 

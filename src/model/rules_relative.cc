@@ -1,5 +1,4 @@
-// Families with vectors by distance, and biases of windows. Read from the families' own
-// sources.
+// Families with vectors by distance, and biases of windows. Source: the code of each family.
 #include <stdexcept>
 
 #include "src/model/rules.h"
@@ -14,13 +13,13 @@ void read_sizes_without_length(Reading& r) {
   });
 }
 
-// Vectors by distance in the encoder; sinusoids, multiplied by a trained number, for text.
+// The encoder has vectors by distance. Text has sinusoids, multiplied by a trained factor.
 void speecht5(Reading& r) {
   const Stacks stacks = read_stacks(r);
   const std::int64_t most = r.size({"encoder_max_relative_position"}, 160, most_of_few);
   put_group(r, {gnomon::speecht5(r.head_dim, most)}, stacks.encoder, "encoder");
   put_group(r, {}, stacks.decoder, "decoder");
-  r.note("sinusoids, multiplied by a trained number, are added to the embeddings besides");
+  r.note("sinusoids, multiplied by a trained factor, are also added to the embeddings");
 }
 
 void deberta(Reading& r) {
@@ -45,8 +44,8 @@ void deberta(Reading& r) {
       r.keys.string({"norm_rel_ebd"}).value_or("none").find("layer_norm") != std::string::npos;
   if (!relative || terms == 0) return;
   Deberta spec{.heads = r.heads,
-               .size = r.head_dim,
-               .channels = hidden_size(r),
+               .head_dim = r.head_dim,
+               .width = hidden_size(r),
                .span = buckets > 0 ? buckets : most,
                .distance = buckets > 0 ? DebertaDistance::logarithmic : DebertaDistance::raw,
                .max_distance = most,
@@ -65,8 +64,8 @@ void deberta(Reading& r) {
 void transformer_xl(Reading& r) {
   read_sizes(r);
   TransformerXl xl{.heads = r.heads,
-                   .size = r.head_dim,
-                   .channels = hidden_size(r),
+                   .head_dim = r.head_dim,
+                   .width = hidden_size(r),
                    .sinusoid = XlSinusoid::half_split};
   if (const auto clamp = r.keys.integer({"clamp_len"}); clamp && *clamp > 0) xl.clamp = *clamp;
   put_group(r, {xl});
@@ -83,12 +82,12 @@ void conformer(Reading& r) {
                           r.size({"right_max_position_embeddings"}, 8, most_of_few))});
   } else if (type == "relative") {
     put_group(r, {TransformerXl{.heads = r.heads,
-                                .size = r.head_dim,
-                                .channels = hidden_size(r),
+                                .head_dim = r.head_dim,
+                                .width = hidden_size(r),
                                 .sinusoid = XlSinusoid::interleaved}});
   } else if (type == "rotary") {
     const double base = r.keys.base({"rotary_embedding_base"}).value_or(10'000);
-    r.note("the hidden states are turned before they are projected to q and k");
+    r.note("the hidden states are rotated before they are projected to q and k");
     r.attention.rotary_input = RotaryInput::hidden;
     read_layer_types(r);
     r.ropes.emplace("", read_rope(r, std::nullopt, base));
@@ -108,7 +107,7 @@ void swin(Reading& r) {
     const auto values = given->integers(name);
     for (const std::int64_t value : values)
       if (value < 0 || value > most_of_few)
-        given->fail(std::string(name) + " must be 0 to 65536, in sum too, got " +
+        given->fail(std::string(name) + " and their sum must be 0 to 65536, got " +
                     std::to_string(value));
     return values;
   };
@@ -126,12 +125,12 @@ void swin(Reading& r) {
       r.fail_at({"num_heads"}, "embed_dim 2^stage must be a multiple of num_heads, got " +
                                    std::to_string(heads[stage]));
     if (depths[stage] > most_of_few - r.out.layers)
-      r.fail_at({"depths"},
-                "depths must be 0 to 65536, in sum too, got " + std::to_string(depths[stage]));
+      r.fail_at({"depths"}, "depths and their sum must be 0 to 65536, got " +
+                                std::to_string(depths[stage]));
     r.heads = heads[stage];
     r.head_dim = channels / r.heads;
     if (second) r.softmax_scale = 1;
-    // Even blocks have windows side by side, odd ones windows that are shifted by half.
+    // Even blocks have adjacent windows, odd blocks have windows shifted by half.
     for (const std::int64_t shift : {std::int64_t{0}, window / 2}) {
       LayerGroup group;
       if (second) {

@@ -1,5 +1,5 @@
-// What the rules of families share, and families that turn queries and keys with something of
-// their own besides. Read from the families' own sources.
+// Shared code of the rules, and rotary families with special settings. Source: the code of each
+// family.
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -25,7 +25,7 @@ void slide_all_but_every(Reading& r, std::int64_t n) {
   type_layers(r, [&](std::int64_t l) { return (l + 1) % n == 0 ? full : sliding; });
 }
 
-void keep_still(Reading& r, std::string_view type) {
+void set_nope_layers(Reading& r, std::string_view type) {
   for (Layer& layer : r.layers)
     if (layer.type == type) layer.turns = false;
 }
@@ -56,8 +56,8 @@ std::vector<std::int64_t> layer_numbers(const Reading& r, const Json& list,
 void require_length(const Reading& r, const Json& list, std::size_t size,
                     std::string_view name) {
   if (std::cmp_less(size, r.out.layers))
-    list.fail(std::string(name) + " must have one for each of " + std::to_string(r.out.layers) +
-              " layers, got " + std::to_string(size));
+    list.fail(std::string(name) + " must have one value for each of " +
+              std::to_string(r.out.layers) + " layers, got " + std::to_string(size));
 }
 
 bool has_ropes_by_type(Reading& r) {
@@ -116,7 +116,7 @@ void granite(Reading& r) {
 void llama4(Reading& r) {
   prepare(r);
   turn_by_list(r, 4);
-  // attn_temperature_tuning was 4 before it was true.
+  // Some configs have attn_temperature_tuning 4 instead of true.
   const auto tuning = r.keys.find({"attn_temperature_tuning"});
   const bool tempered = !tuning || (tuning->is(JsonType::boolean)
                                         ? tuning->boolean("attn_temperature_tuning")
@@ -126,10 +126,11 @@ void llama4(Reading& r) {
     r.fail_at({"attn_scale"}, "attn_scale must not be negative, got " + shown(scale));
   const std::int64_t floor = r.size({"floor_scale"}, 8192);
   if (tempered) r.temperature = llama4_temperature(scale, floor);
-  r.tempered = Reading::Tempered::still;
+  r.tempered = Reading::Tempered::nope_layers;
   if (r.keys.boolean({"use_qk_norm"}).value_or(true))
-    r.note("queries and keys of the layers that turn are normalised (RMS) after the rotation");
-  // Layers that turn attend in chunks: their type says nothing of the base.
+    r.note(
+        "queries and keys of the layers that rotate are normalised (RMS) after the rotation");
+  // The layer types of rotating layers (chunked attention) do not determine the base.
   read_rotary(r);
 }
 
@@ -152,7 +153,8 @@ void read_temperature(Reading& r, const Json& dictionary) {
   const auto beta = keys.number({"llama_4_scaling_beta"});
   if (!beta) return;
   const auto original = keys.size({"original_max_position_embeddings"});
-  if (!original) dictionary.fail("llama_4_scaling_beta needs original_max_position_embeddings");
+  if (!original)
+    dictionary.fail("llama_4_scaling_beta requires original_max_position_embeddings");
   if (*beta < 0)
     keys.find({"llama_4_scaling_beta"})
         ->fail("llama_4_scaling_beta must not be negative, got " + shown(*beta));
@@ -184,7 +186,8 @@ void moonshine(Reading& r) {
   const std::int64_t width = hidden_size(r);
   if (r.out.layers > 65536 || width % r.heads != 0 || width / r.heads > 65536)
     r.fail(
-        "hidden_size must be a multiple of decoder_num_attention_heads, and sizes at most "
+        "hidden_size must be a multiple of decoder_num_attention_heads, and sizes must be at "
+        "most "
         "65536");
   r.head_dim = width / r.heads;
   read_layer_types(r);
@@ -195,7 +198,7 @@ void moonshine(Reading& r) {
   r.note("cross-attention has no position");
   const std::int64_t layers = r.size({"encoder_num_hidden_layers"}, r.out.layers, most_of_few);
   if (r.size({"encoder_num_attention_heads"}, r.heads) != r.heads)
-    return r.note("the encoder, whose heads are of another size, is not described");
+    return r.note("the encoder, whose heads have another size, is not described");
   LayerGroup encoder = decoder;
   encoder.part = "encoder";
   encoder.layers.resize(static_cast<std::size_t>(layers));
@@ -216,7 +219,7 @@ void qwen1(Reading& r) {
   if (r.keys.boolean({"use_dynamic_ntk"}).value_or(false))
     r.note("use_dynamic_ntk: past " + std::to_string(trained) +
            " tokens the base is multiplied by a^(d/(d-2)), a = 2^ceil(log2(length / " +
-           std::to_string(trained) + ") + 1) - 1; the frequencies here are those up to it");
+           std::to_string(trained) + ") + 1) - 1; these frequencies apply up to this length");
   if (r.keys.boolean({"use_logn_attn"}).value_or(false))
     r.note("use_logn_attn: queries past " + std::to_string(trained) +
            " are multiplied by log(position) / log(" + std::to_string(trained) + ")");

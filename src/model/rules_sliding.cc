@@ -1,5 +1,5 @@
-// Families whose layers are not alike: full attention in some, a window in the others, each
-// with a base, a scaling or a head size of its own. Read from the families' own sources.
+// Families with full attention in some layers and a sliding window in the others, each with a
+// separate base, scaling or head dimension. Source: the code of each family.
 #include <algorithm>
 #include <cmath>
 
@@ -13,8 +13,8 @@ std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 constexpr const char* full = "full_attention";
 constexpr const char* sliding = "sliding_attention";
 
-// A base for sliding layers, beside rope_theta, as configs before 5.x had it. rope_scaling is
-// of the full layers alone.
+// Reads the base of sliding layers, a separate key in configs before 5.x. rope_scaling applies
+// to the full layers only.
 void local_base(Reading& r, std::string_view name, double otherwise) {
   const auto local = r.keys.base({name});
   r.bases = {{full, r.keys.base({"rope_theta"}).value_or(r.family.base)},
@@ -27,7 +27,7 @@ void local_base(Reading& r, std::string_view name, double otherwise) {
   r.ropes[sliding] = read_rope(r, std::nullopt, local.value_or(otherwise), sliding);
 }
 
-// The last layers have no keys and values of their own.
+// The last layers have no separate keys and values.
 void share_keys(Reading& r, std::int64_t otherwise) {
   const std::int64_t shared = r.keys.integer({"num_kv_shared_layers"}).value_or(otherwise);
   for (std::int64_t l = std::max<std::int64_t>(r.out.layers - shared, 0); l < r.out.layers; ++l)
@@ -44,14 +44,14 @@ void scalar_before_attention(Reading& r, double otherwise) {
 void afmoe(Reading& r) {
   prepare(r);
   slide_all_but_every(r, r.size({"global_attn_every_n_layers", "sliding_window_pattern"}, 4));
-  keep_still(r, full);
+  set_nope_layers(r, full);
   read_rotary(r);
 }
 
 void cohere2(Reading& r) {
   prepare(r);
   slide_all_but_every(r, r.size({"sliding_window_pattern", "_sliding_window_pattern"}, 4));
-  keep_still(r, full);
+  set_nope_layers(r, full);
   read_rotary(r);
 }
 
@@ -68,7 +68,7 @@ void exaone4(Reading& r) {
   } else if (window) {
     slide_all_but_every(r, r.size({"sliding_window_pattern"}, 4));
   }
-  if (window) keep_still(r, full);
+  if (window) set_nope_layers(r, full);
   read_rotary(r);
 }
 
@@ -113,7 +113,7 @@ void gemma4(Reading& r) {
   put_rotary_groups(r);
 }
 
-// Bidirectional, with other heads in full layers.
+// Bidirectional. Full layers have other heads.
 void embedding_gemma2(Reading& r) {
   r.softmax_scale = 1;
   prepare(r);
@@ -145,7 +145,7 @@ void granite_by_layer(Reading& r) {
     const double base = value.is_null() ? 0 : value.number("layer_rope_theta");
     if (base != 0 && (!(base > 1) || !std::isfinite(base)))
       value.fail(
-          "layer_rope_theta must be 0, for layers that do not turn, or finite and "
+          "layer_rope_theta must be 0, for layers that do not rotate, or finite and "
           "greater than 1, got " +
           value.shown());
     Layer& layer = r.layers[l++];
@@ -160,7 +160,7 @@ void granite_by_layer(Reading& r) {
   put_rotary_groups(r);
 }
 
-// Every fourth layer, counted from the last, is full and does not turn.
+// Every fourth layer, counted from the last, has full attention and no rotation.
 void muse(Reading& r) {
   prepare(r);
   const double factor = r.family.model_type == "muse_spark_text" ? 5.4730064863875 : 3.87;
@@ -169,7 +169,7 @@ void muse(Reading& r) {
   const auto is_full = [&](std::int64_t l) { return (r.out.layers - 1 - l) % 4 == 0; };
   type_layers(r, [&](std::int64_t l) { return is_full(l) ? full : sliding; });
   for (std::int64_t l = 0; l < r.out.layers; ++l) r.layers[size(l)].turns = !is_full(l);
-  // Of the bases of single layers only 0 counts: these do not turn.
+  // layer_rope_theta 0 means no rotation. Other values are not used.
   if (const auto list = r.keys.find({"layer_rope_theta"})) {
     const auto bases = list->numbers("layer_rope_theta");
     require_length(r, *list, bases.size(), "layer_rope_theta");

@@ -1,6 +1,5 @@
-// Image towers whose queries and keys turn over a grid: by the row in some pairs, by the column
-// in the others. Read from the families' own sources; the arrangements are those of
-// gnomon/rotary/axial.h.
+// Image towers with a rotation over a grid: some pairs rotate by the row, the others by the
+// column. Source: the code of each family. The arrangements are those of gnomon/rotary/axial.h.
 #include <algorithm>
 #include <stdexcept>
 
@@ -12,7 +11,7 @@ namespace {
 
 constexpr std::int32_t y = 0, x = 1;
 
-// rope_theta, beside the sizes or in rope_parameters, where no other key may be.
+// Returns rope_theta, at the top level or in rope_parameters, which may have no other key.
 double read_base(Reading& r) {
   std::optional<double> base = r.keys.number({"rope_theta"});
   for (const std::string_view name : {"rope_scaling", "rope_parameters"}) {
@@ -40,35 +39,35 @@ double read_base(Reading& r) {
   return value;
 }
 
-// The group of all layers that attend, or of the given ones.
+// Puts a group with this rotation, of all layers or of `layers`.
 void put_turning(Reading& r, const AxialRotary& axial, std::vector<std::int64_t> layers = {}) {
   try {
-    schedule(axial);
+    lower(axial);
   } catch (const std::invalid_argument& error) {
     const std::string why = error.what();
-    r.fail("the head size " + std::to_string(r.head_dim) + ": " +
+    r.fail("the head dimension " + std::to_string(r.head_dim) + ": " +
            why.substr(why.find(']') + 2));
   }
   LayerGroup& group = put_group(r, {axial});
   if (!layers.empty()) group.layers = std::move(layers);
 }
 
-// A head's elements by fours: two axes, two elements of a pair.
+// Requires a head dimension divisible by 4: two axes, two elements of a pair.
 void check_fours(const Reading& r) {
   if (r.head_dim % 4 != 0)
-    r.fail("the head size must be a multiple of 4, got " + std::to_string(r.head_dim));
+    r.fail("the head dimension must be a multiple of 4, got " + std::to_string(r.head_dim));
 }
 
 AxialRotary two_axes(const Reading& r, std::int32_t first, std::int32_t second, Pairing pairing,
                      double base) {
   const std::int64_t half = r.head_dim / 2;
-  return {.parts = {{.axis = first, .dim = half}, {.axis = second, .dim = half}},
+  return {.parts = {{.axis = first, .rotary_dim = half}, {.axis = second, .rotary_dim = half}},
           .pairing = pairing,
           .order = AxialOrder::blocks,
           .base = base};
 }
 
-// The longer side, where the config tells the image.
+// Sets the length to the longer side of the image, if known.
 void set_length(Reading& r, Cells cells) { r.out.length = std::max(cells.height, cells.width); }
 
 Cells known_cells(Reading& r) {
@@ -82,7 +81,7 @@ std::int64_t side_of(std::int64_t rows) {
   return side;
 }
 
-// Cells along a side, whose square must fit.
+// Returns the cells along a side. The square of the value must fit.
 std::int64_t side(Reading& r, std::string_view name, std::int64_t otherwise) {
   const std::int64_t cells = r.size_or_default({name}, otherwise);
   if (cells > 1 << 20)
@@ -143,19 +142,19 @@ void muse_vision(Reading& r) {
   r.note("positions count cells from 1");
 }
 
-// Its table has one row for a class token, which does not turn.
+// The table has one row for the class token, which does not rotate.
 void inkling_vision(Reading& r) {
   const std::int64_t width = start(r);
   put_turning(r, two_axes(r, x, y, Pairing::adjacent, read_base(r)));
   const std::int64_t cells = side(r, "posemb_grid_size", 32);
   put_image_table(r, cells * cells, width);
   r.out.length = cells;
-  r.note("positions count cells from 1; the class token has a row of its own and is at 0, 0");
+  r.note("positions count cells from 1; the class token has a separate row and position 0, 0");
 }
 
-// Column and row in turn, pair by pair; frames have fixed sinusoids besides.
+// Pairs alternate between column and row. Fixed sinusoids are added for frames.
 void kimi_vision(Reading& r) {
-  // As first released: other names, and weights whose pairs are adjacent.
+  // The first release had other key names and weights with adjacent pairs: refused.
   for (const auto first : {"vt_hidden_size", "vt_num_hidden_layers", "init_pos_emb_height"})
     if (const auto found = r.keys.find({first}))
       found->fail("only the config of transformers is understood, which has no " +
@@ -175,7 +174,7 @@ void llama4_tower(Reading& r) {
   const Cells cells = image_cells(r);
   put_image_table(r, cells.height * cells.width + 1, width);
   set_length(r, cells);
-  r.note("positions count cells from 1; the class token comes last and is at 0, 0");
+  r.note("positions count cells from 1; the class token is last and has position 0, 0");
 }
 
 void dinov3(Reading& r) {
@@ -187,34 +186,35 @@ void dinov3(Reading& r) {
     r.keys.find({training});
   r.note(
       "positions are the centres of cells, from -1 to 1 along each side of the image; inv_freq "
-      "has their 2 pi. Class and register tokens do not turn");
+      "includes the factor 2 pi. Class and register tokens do not rotate");
 }
 
-// Two rotations of each query and key: a part of the head for each axis, halves inside it.
+// Each query and key is rotated twice: half of the head by each axis, with halves inside.
 void gemma4_vision(Reading& r) {
   const std::int64_t width = start(r);
   r.softmax_scale = 1;
   const double base = read_base(r);
   const std::int64_t half = r.head_dim / 2;
   for (const std::int32_t axis : {x, y})
-    put_turning(r, {.parts = {{.axis = axis, .dim = half}},
+    put_turning(r, {.parts = {{.axis = axis, .rotary_dim = half}},
                     .pairing = Pairing::halves,
                     .order = AxialOrder::blocks,
                     .base = base,
-                    .first = axis == x ? 0 : half});
+                    .head_offset = axis == x ? 0 : half});
   const std::int64_t rows = r.size_or_default({"position_embedding_size"}, 10'240);
   put_group(r, {AxialLearned{
-                   .join = AxisJoin::summed, .rows = {rows, rows}, .dims = {width, width}}});
+                   .join = AxisJoin::summed, .rows = {rows, rows}, .widths = {width, width}}});
   r.out.length = 0;
-  r.note("each layer turns twice: a half of the head by the column, the other by the row");
+  r.note("each layer rotates twice: one half of the head by the column, the other by the row");
   r.note("the rows of a cell's column and of its row are added");
 }
 
-// A third of the head for each of frame, row and column; what is left does not turn.
+// A third of the head rotates by each of frame, row and column. The rest does not rotate.
 void minimax_vision(Reading& r) {
   read_tower(r);
   const std::int64_t third = 2 * (r.head_dim / 3 / 2);
-  if (third < 2) r.fail("the head size must be at least 6, got " + std::to_string(r.head_dim));
+  if (third < 2)
+    r.fail("the head dimension must be at least 6, got " + std::to_string(r.head_dim));
   put_turning(r, axial({third, third, third}, Pairing::halves, read_base(r)));
   set_length(r, known_cells(r));
 }
@@ -227,22 +227,22 @@ void lfm3_vision(Reading& r) {
                 [](std::int64_t l) { return l > 0 && l % 2 == 0 ? "full_attention" : "conv"; });
   else if (!r.keys.find({"layer_types"}))
     r.fail("a config of " + r.out.model_type + " must have layer_types");
-  std::vector<std::int64_t> turning, still;
+  std::vector<std::int64_t> turning, idle;
   for (std::int64_t l = 0; l < r.out.layers; ++l)
-    (r.layers[static_cast<std::size_t>(l)].attends ? turning : still).push_back(l);
-  if (turning.empty()) r.fail("layer_types must have a layer that attends");
+    (r.layers[static_cast<std::size_t>(l)].attends ? turning : idle).push_back(l);
+  if (turning.empty()) r.fail("layer_types must have a layer with attention");
   put_turning(r, qwen_vl_vision(r.head_dim, read_base(r)), std::move(turning));
-  if (still.empty()) return;
-  r.note("layers without attention (" + std::to_string(still.size()) + " of " +
-         std::to_string(r.out.layers) + ") see no positions");
+  if (idle.empty()) return;
+  r.note("layers without attention (" + std::to_string(idle.size()) + " of " +
+         std::to_string(r.out.layers) + ") have no position encoding");
   LayerGroup& rest = put_group(r, {});
-  rest.layers = std::move(still);
+  rest.layers = std::move(idle);
   rest.heads = rest.head_dim = 0;
   rest.attention.softmax_scale = 0;
 }
 
-// Layers with a window turn by the cell in the window; the others by the cell in the image,
-// slowed so that the longer side is as a window's.
+// Layers with a window rotate by the cell in the window. The others rotate by the cell in the
+// image, with lower frequencies, so that the longer side corresponds to a window.
 void sam3(Reading& r) {
   const std::int64_t width = start(r);
   const double base = read_base(r);
@@ -261,13 +261,15 @@ void sam3(Reading& r) {
   if (!whole.empty()) {
     const double slower = static_cast<double>(window) / static_cast<double>(cells.width);
     for (AxialPart& part : axial.parts) {
-      part.inv_freq =
-          inverse_frequencies({.dim = part.dim, .pairing = axial.pairing, .base = base});
+      part.inv_freq = inverse_frequencies(
+          {.rotary_dim = part.rotary_dim, .pairing = axial.pairing, .base = base});
       for (double& frequency : part.inv_freq) frequency *= slower;
     }
     put_turning(r, axial, std::move(whole));
-    r.note("layers that see the whole image: inv_freq has window_size / cells of a row, " +
-           std::to_string(window) + " / " + std::to_string(cells.width));
+    r.note(
+        "layers with the whole image: inv_freq includes the factor window_size / cells of a "
+        "row, " +
+        std::to_string(window) + " / " + std::to_string(cells.width));
   }
   const std::int64_t pretrained =
       side(r, "pretrain_image_size", 336) / r.size_or_default({"patch_size"}, r.family.patch);
@@ -276,7 +278,7 @@ void sam3(Reading& r) {
   set_length(r, cells);
 }
 
-// The memory's attention; the encoder is a part of its own.
+// The attention to the memory. The encoder is a separate part.
 void sam2_video(Reading& r) {
   r.out.layers = r.size_or_default({"memory_attention_num_layers"}, r.family.layers);
   r.heads = r.size_or_default({"memory_attention_num_attention_heads"}, r.family.heads);
@@ -288,7 +290,7 @@ void sam2_video(Reading& r) {
            std::to_string(r.heads) + " and the downsample rate " + std::to_string(rate));
   r.head_dim = width / rate / r.heads;
   if (r.head_dim > 65536)
-    r.fail("the head size must be at most 65536, got " + std::to_string(r.head_dim));
+    r.fail("the head dimension must be at most 65536, got " + std::to_string(r.head_dim));
   check_fours(r);
   std::optional<double> base = r.keys.number({"memory_attention_rope_theta"});
   if (const auto dictionary = r.keys.find({"rope_parameters"}); dictionary || !base)
@@ -300,17 +302,17 @@ void sam2_video(Reading& r) {
   }
   for (const auto unused : {"memory_attention_rope_k_sizes", "memory_attention_rope_dropout"})
     r.keys.find({unused});
-  r.note("described is the attention to the memory, of which object pointers do not turn");
+  r.note("only the attention to the memory is described; object pointers do not rotate");
 }
 
 void vjepa2(Reading& r) {
   read_tower(r);
   if (r.head_dim < 6)
-    r.fail("the head size must be at least 6, got " + std::to_string(r.head_dim));
-  put_group(r, {Vjepa2{.head_size = r.head_dim}});
+    r.fail("the head dimension must be at least 6, got " + std::to_string(r.head_dim));
+  put_group(r, {Vjepa2{.head_dim = r.head_dim}});
   r.note(
-      "three blocks of a head for frame, row and column; pairs are adjacent while cos and sin "
-      "lie as halves, so that no rotation results; the predictor is not described");
+      "three blocks of a head for frame, row and column; pairs are adjacent, but cos and sin "
+      "are in halves, so the result is not a rotation; the predictor is not described");
 }
 
 }  // namespace gnomon::model::internal

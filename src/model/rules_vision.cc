@@ -1,4 +1,4 @@
-// Image towers with tables and biases over a grid. Read from the families' own sources.
+// Image towers with tables and biases over a grid. Source: the code of each family.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,7 +10,7 @@ namespace {
 
 double real(std::int64_t value) { return static_cast<double>(value); }
 
-// One number for both sides, or [height, width].
+// Reads one number for both sides, or [height, width].
 Cells sides(Reading& r, std::string_view name, std::int64_t otherwise) {
   const auto value = r.keys.find({name});
   if (value && value->is(JsonType::array)) {
@@ -32,7 +32,7 @@ Cells divided(Reading& r, Cells image, Cells patch) {
 
 void put_nothing(Reading& r) { put_group(r, {}); }
 
-// The column in the first half of the channels, the row in the second.
+// The first half of the channels encodes the column, the second half the row.
 void put_grid_sinusoids(Reading& r, std::int64_t width) {
   if (width % 4 != 0)
     r.fail("hidden_size must be a multiple of 4, got " + std::to_string(width));
@@ -48,7 +48,7 @@ void put_grid_sinusoids(Reading& r, std::int64_t width) {
   if (r.family.rows > 0) r.note("the class token's row is zeros");
 }
 
-// The layers of all stages.
+// Returns the number of layers of all stages.
 std::int64_t stages(Reading& r, std::vector<std::int64_t> depths) {
   if (const auto given = r.keys.find({"depths"})) depths = given->integers("depths");
   std::int64_t sum = 0;
@@ -61,7 +61,7 @@ std::int64_t stages(Reading& r, std::vector<std::int64_t> depths) {
 
 std::int64_t frames_by_tubelet(Reading& r, std::int64_t frames, std::int64_t tubelet) {
   if (frames < tubelet || frames > 1 << 20)
-    r.fail("num_frames must be at least the tubelet's and at most 2^20, got " +
+    r.fail("num_frames must be at least the frames of a tubelet and at most 2^20, got " +
            std::to_string(frames));
   return frames / tubelet;
 }
@@ -98,7 +98,7 @@ std::int64_t read_tower(Reading& r) {
   else
     r.heads = r.size_or_default({"num_attention_heads"}, r.family.heads);
   check("num_attention_heads", r.heads);
-  // Qwen2-VL's hidden_size is the language model's.
+  // hidden_size of Qwen2-VL is that of the language model.
   const std::int64_t width = r.family.names == Family::Names::embed
                                  ? r.size_or_default({"embed_dim"}, r.family.hidden)
                                  : r.size_or_default({"hidden_size"}, r.family.hidden);
@@ -122,7 +122,7 @@ std::int64_t read_tower(Reading& r) {
 void put_image_table(Reading& r, std::int64_t rows, std::int64_t width) {
   if (rows < 1 || rows > std::int64_t{1} << 40)
     r.fail("the position table must have 1 to 2^40 rows, got " + std::to_string(rows));
-  put_group(r, {Learned{.rows = rows, .dim = width}});
+  put_group(r, {Learned{.rows = rows, .width = width}});
   r.out.length = rows;
 }
 
@@ -130,11 +130,11 @@ void image_grid(Reading& r) {
   const std::int64_t width = read_tower(r);
   if (!r.keys.boolean({"use_absolute_position_embeddings"}).value_or(true))
     return put_nothing(r);
-  // AIMv2's native resolution, and DPT over another model.
+  // AIMv2 at native resolution. Below: DPT on top of another model.
   if (r.keys.boolean({"is_native"}).value_or(false)) return put_grid_sinusoids(r, width);
   if (r.family.model_type == "dpt" && (r.keys.boolean({"is_hybrid"}).value_or(false) ||
                                        r.keys.find({"backbone_config", "backbone"})))
-    r.fail("dpt over another model is not understood; that may be one of its parts");
+    r.fail("dpt over another model is not understood; the other model may be a part");
   const Cells cells = image_cells(r);
   std::int64_t extra = r.family.rows;
   if (r.family.model_type == "groupvit_vision_model") r.out.layers = stages(r, {6, 3, 3});
@@ -143,7 +143,7 @@ void image_grid(Reading& r) {
     extra = 1 + r.size_or_default({"num_detection_tokens"}, extra - 1);
   if (r.family.model_type == "yolos" &&
       r.keys.boolean({"use_mid_position_embeddings"}).value_or(true))
-    r.note("each layer but the last adds a learned table of its own, of as many rows");
+    r.note("each layer except the last adds a separate learned table with as many rows");
   put_image_table(r, cells.height * cells.width + extra, width);
 }
 
@@ -157,7 +157,7 @@ void image_patches(Reading& r) {
   put_image_table(r, r.size_or_default(names, r.family.rows), width);
 }
 
-// The longest image's square of cells, and a class token.
+// The table has a row for each cell of the largest square image, and for a class token.
 void largest_grid(Reading& r) {
   const std::int64_t width = read_tower(r);
   const std::int64_t side = r.size_or_default({"max_image_size"}, r.family.image) /
@@ -166,7 +166,7 @@ void largest_grid(Reading& r) {
   put_image_table(r, side * side + r.family.rows, width);
 }
 
-// A spectrogram cut into patches that overlap.
+// The input is a spectrogram, divided into overlapping patches.
 void spectrogram(Reading& r) {
   const std::int64_t width = read_tower(r);
   const std::int64_t patch = r.size_or_default({"patch_size"}, r.family.patch);
@@ -189,9 +189,9 @@ void mllama_vision(Reading& r) {
   const Cells cells = image_cells(r);
   put_image_table(r, cells.height * cells.width + 1, width);
   r.note(
-      "the table is gated: (1 - tanh g) x it + tanh g x a learned table for each tile; the "
-      "tiles "
-      "of an image have learned vectors besides, before and after the first layers. The last " +
+      "the table is gated: (1 - tanh g) x table + tanh g x a learned table for each tile; the "
+      "tiles of an image also have learned vectors, before and after the first layers. The "
+      "last " +
       std::to_string(global) + " layers follow the others");
 }
 
@@ -209,13 +209,13 @@ void vivit(Reading& r) {
   put_image_table(r, frames * cells.height * cells.width + 1, width);
 }
 
-// A fixed table over all cells of all frames, counted in one sequence.
+// A fixed table over all cells of all frames, numbered as one sequence.
 void videomae(Reading& r) {
   const std::int64_t width = read_tower(r);
   const std::int64_t frames = frames_by_tubelet(r, r.size_or_default({"num_frames"}, 16),
                                                 r.size_or_default({"tubelet_size"}, 2));
   const Cells cells = image_cells(r);
-  put_group(r, {Sinusoidal{.dim = width, .recipe = SinusoidalRecipe::interleaved}});
+  put_group(r, {Sinusoidal{.width = width, .recipe = SinusoidalRecipe::interleaved}});
   r.out.length = frames * cells.height * cells.width;
 }
 
@@ -224,7 +224,7 @@ void mae(Reading& r) {
   put_grid_sinusoids(r, width);
 }
 
-// A learned grid, Swin's bias with three rows for the class token, both or neither.
+// A learned grid, Swin's bias with three rows for the class token, both, or neither.
 void beit(Reading& r) {
   const std::int64_t width = read_tower(r);
   const Cells cells = image_cells(r);
@@ -239,9 +239,9 @@ void beit(Reading& r) {
       r.fail("image_size / patch_size must be at most 32767");
     put_group(r, {swin});
     if (own && shared)
-      r.unsupported = "a bias that is the sum of a table of each layer and one of all layers";
-    r.note(own && shared ? "each layer has a table of its own, and all share another"
-           : own         ? "each layer has a table of its own"
+      r.unsupported = "a bias that is the sum of a table per layer and a shared table";
+    r.note(own && shared ? "each layer has a separate table, and all layers share another table"
+           : own         ? "each layer has a separate table"
                          : "all layers share one table");
   }
   if (learned) put_image_table(r, cells.height * cells.width + 1, width);
@@ -249,7 +249,8 @@ void beit(Reading& r) {
   r.out.length = cells.height * cells.width + 1;
 }
 
-// A learned grid, and a bias that each query makes of two learned tables, for rows and columns.
+// A learned grid, and a bias computed from each query and two learned tables, for rows and
+// columns.
 void sam(Reading& r) {
   const std::int64_t width = read_tower(r);
   const Cells cells = image_cells(r);
@@ -258,7 +259,7 @@ void sam(Reading& r) {
   const auto global = image_layers(r, {2, 5, 8, 11});
   const bool relative = r.keys.boolean({"use_rel_pos"}).value_or(true);
   if (relative) {
-    std::array<std::vector<std::int64_t>, 2> layers;  // with a window, of the whole image
+    std::array<std::vector<std::int64_t>, 2> layers;  // [layers with a window, others]
     for (std::int64_t l = 0; l < r.out.layers; ++l)
       layers[window == 0 || global.contains(l)].push_back(l);
     for (const bool whole : {false, true}) {
@@ -267,7 +268,7 @@ void sam(Reading& r) {
       if (std::max(seen.height, seen.width) > 32767)
         r.fail("image_size / patch_size and window_size must be at most 32767");
       LayerGroup& group = put_group(
-          r, {Decomposed{.size = r.head_dim, .height = seen.height, .width = seen.width}});
+          r, {Decomposed{.head_dim = r.head_dim, .height = seen.height, .width = seen.width}});
       group.layers = std::move(layers[whole]);
       if (!whole) group.attention.partition = CellWindows{window, window};
     }
@@ -281,7 +282,7 @@ void sam(Reading& r) {
   r.out.length = cells.height * cells.width;
 }
 
-// One table for rows, one for columns; 0 is what is no patch.
+// One table for rows and one for columns. Index 0 is for padding.
 void pix2struct_vision(Reading& r) {
   const std::int64_t width = read_tower(r);
   const bool kosmos = r.family.model_type == "kosmos_2_5_vision_model";
@@ -296,12 +297,12 @@ void pix2struct_vision(Reading& r) {
   const std::int64_t rows = kosmos ? r.size_or_default({"max_num_patches"}, 4096)
                                    : r.size_or_default({"seq_len"}, 4096);
   put_group(r, {AxialLearned{
-                   .join = AxisJoin::summed, .rows = {rows, rows}, .dims = {width, width}}});
+                   .join = AxisJoin::summed, .rows = {rows, rows}, .widths = {width, width}}});
   r.out.length = rows - 1;
   r.note("rows and columns count from 1");
 }
 
-// Sines of the row and the column; the decoder's queries have learned vectors.
+// Sines of the row and the column. The queries of the decoder have learned vectors.
 void detr(Reading& r) {
   const std::int64_t width = r.size_or_default({"d_model"}, r.family.hidden);
   const std::int64_t encoder = r.size_or_default({"encoder_layers"}, r.family.layers);
@@ -318,28 +319,28 @@ void detr(Reading& r) {
   r.out.length = 0;
   const std::string type = r.keys.string({"position_embedding_type"}).value_or("sine");
   if (type == "sine") {
-    put_group(r, {DetrPage{.dim = width}}, encoder, "encoder").attention.table_input =
+    put_group(r, {DetrPage{.width = width}}, encoder, "encoder").attention.table_input =
         TableInput::queries_and_keys;
   } else if (type == "learned") {
-    LayerGroup& group = put_group(
-        r,
-        {AxialLearned{
-            .join = AxisJoin::concatenated, .rows = {50, 50}, .dims = {width / 2, width / 2}}},
-        encoder, "encoder");
+    LayerGroup& group = put_group(r,
+                                  {AxialLearned{.join = AxisJoin::concatenated,
+                                                .rows = {50, 50},
+                                                .widths = {width / 2, width / 2}}},
+                                  encoder, "encoder");
     group.attention.table_input = TableInput::queries_and_keys;
-    group.unsupported = "learned rows and columns, of which the column's vector comes first";
+    group.unsupported = "learned rows and columns, with the vector of the column first";
     r.note("the embedding of the column comes first, then that of the row");
   } else {
     r.fail("position_embedding_type must be sine or learned, got " + type);
   }
-  put_group(r, {Learned{.rows = queries, .dim = width}}, decoder, "decoder")
+  put_group(r, {Learned{.rows = queries, .width = width}}, decoder, "decoder")
       .attention.table_input = TableInput::queries_and_keys;
   r.note(
       "added to the queries and keys of every layer, not to the values; the keys of "
-      "cross-attention have the encoder's");
+      "cross-attention have the embedding of the encoder");
 }
 
-// What it has depends on the task, which only `architectures` tells.
+// The encoding depends on the task, which is only in `architectures`.
 void perceiver(Reading& r) {
   std::string task;
   if (const auto names = r.keys.find({"architectures"}))
@@ -360,8 +361,8 @@ void perceiver(Reading& r) {
     put_group(r, {FourierLine{.fourier = fourier_perceiver(both, 64), .grid = {side, side}}});
   } else {
     r.fail(
-        "what position a perceiver has depends on its task: architectures must name one that "
-        "is known, got " +
+        "the position encoding of a perceiver depends on its task: architectures must name a "
+        "known task, got " +
         (task.empty() ? "none" : task));
   }
   r.note("the encoding belongs to the inputs, which the cross-attention reads");

@@ -1,4 +1,4 @@
-// From the keys of a dictionary to the scaling of a rotary encoding.
+// Scaling of a rotary encoding, from the keys of a dictionary.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@ namespace gnomon::model::internal {
 namespace {
 
 RopeScaling read_dynamic(Reading& r, Dictionary& d) {
-  // Hunyuan: a fixed change of base, `alpha` for the factor; 0 for none.
+  // Hunyuan: a fixed change of base by `alpha`; 0: none.
   const auto alpha = d.keys().number({"alpha"});
   if (alpha && *alpha != 0) {
     d.keys().positive({"alpha"});
@@ -45,8 +45,8 @@ RopeScaling read_yarn(Reading& r, Dictionary& d) {
              ", max_position_embeddings / "
              "original_max_position_embeddings is " +
              shown(ratio) + ": " +
-             (by_lengths ? "the latter, as transformers of 2025, is taken"
-                         : "the former, as transformers of 2026, is taken"));
+             (by_lengths ? "the latter is used, as in transformers of 2025"
+                         : "the former is used, as in transformers of 2026"));
     if (by_lengths) yarn.factor = ratio;
   }
   // An explicit 0 means the default.
@@ -73,7 +73,7 @@ RopeScaling read_yarn(Reading& r, Dictionary& d) {
       d.keys().find({other})->fail(std::string(other) + " is not understood, got " +
                                    shown(*value));
   }
-  d.keys().find({"finetuned"});  // says how it was trained
+  d.keys().find({"finetuned"});  // describes the training
   if (r.temperature) d.keys().find({"llama_4_scaling_beta"});
   return yarn;
 }
@@ -105,7 +105,7 @@ RopeScaling read_longrope(Reading& r, Dictionary& d, std::int64_t pairs) {
           ? d.factor()
           : static_cast<double>(r.out.length) / static_cast<double>(longrope.original_length);
   longrope.attention_factor = d.keys().positive({"attention_factor"});
-  // Phi-3.5-MoE names the scale of each list.
+  // Phi-3.5-MoE has a scale for each list.
   if (const auto short_scale = d.keys().positive({"short_mscale"})) {
     longrope.attention_factor = short_scale;
     longrope.long_attention_factor = d.required("long_mscale");
@@ -121,7 +121,7 @@ RopeScaling read_llama3(Reading& r, Dictionary& d) {
   if (llama3.high_freq_factor <= llama3.low_freq_factor)
     r.note("high_freq_factor " + shown(llama3.high_freq_factor) +
            " is not greater than low_freq_factor " + shown(llama3.low_freq_factor) +
-           ": pairs are slowed fully or not at all");
+           ": each pair is scaled fully or not at all");
   if (llama3.original_length >= r.out.length)
     r.note("original_max_position_embeddings " + std::to_string(llama3.original_length) +
            " is not less than max_position_embeddings " + std::to_string(r.out.length));
@@ -136,7 +136,7 @@ RopeScaling read_scaling(Reading& r, Dictionary& d, Rotary& rotary, std::int64_t
       d.keys().find({"short_factor"}))
     type = "longrope";
   if (type == "default" || type == "mrope" || type == "none") {
-    // Qwen2.5-VL and others write a factor of 1 beside it.
+    // Qwen2.5-VL and others also write a factor of 1.
     if (const auto factor = d.keys().number({"factor"}); factor && *factor != 1)
       r.note("factor " + shown(*factor) + " is not used by rope_type " + type);
     return NoScaling{};
@@ -145,13 +145,13 @@ RopeScaling read_scaling(Reading& r, Dictionary& d, Rotary& rotary, std::int64_t
   if (type == "ntk") return NtkScaling{d.factor()};
   if (type == "dynamic") return read_dynamic(r, d);
   if (type == "yarn") return read_yarn(r, d);
-  if (type == "longrope" || type == "su") return read_longrope(r, d, rotary.dim / 2);
+  if (type == "longrope" || type == "su") return read_longrope(r, d, rotary.rotary_dim / 2);
   if (type == "llama3") return read_llama3(r, d);
   if (type == "proportional") {
-    // The whole head takes part; the factor says how many of its pairs turn.
-    ProportionalScaling scaling{.turning = rotary.dim / 2,
+    // The frequencies are those of the whole head; `turning` is the number of rotated pairs.
+    ProportionalScaling scaling{.turning = rotary.rotary_dim / 2,
                                 .factor = d.keys().positive({"factor"}).value_or(1)};
-    rotary.dim = head_dim;
+    rotary.rotary_dim = head_dim;
     return scaling;
   }
   d.keys()

@@ -22,7 +22,7 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   }
 }
 
-// "rotary*3": the mixture, and how many layers have it.
+// "rotary*3": a mixture and its number of layers.
 struct Run {
   Mixture mixture;
   std::int64_t layers = 1;
@@ -34,17 +34,17 @@ Run parse_run(std::string_view text, const Shape& shape) {
     const auto [end, error] =
         std::from_chars(count.data(), count.data() + count.size(), run.layers);
     if (error != std::errc() || end != count.data() + count.size() || run.layers < 1)
-      refuse("scheme", "what follows * must be a number of layers", count);
+      refuse("scheme", "a number of layers must follow *", count);
     text = text.substr(0, star);
   }
   for (const std::string_view name : split(text, '+')) {
-    if (name.empty()) refuse("scheme", "names must stand between +, * and /", text);
+    if (name.empty()) refuse("scheme", "each of +, * and / must follow a name", text);
     run.mixture.push_back(find_encoding(name).usual(shape));
   }
   return run;
 }
 
-// What of a mixture has to do with the embeddings.
+// Returns the encodings that add a table to the embeddings, possibly among other places.
 Mixture of_embeddings(const Mixture& mixture) {
   Mixture all;
   for (const Encoding& one : mixture)
@@ -82,8 +82,8 @@ Scheme parse_scheme(std::string_view text, const Shape& shape, std::int64_t laye
     runs.push_back(parse_run(part, shape));
     period += std::min(runs.back().layers, layers + 1);
     if (period > layers)
-      refuse("scheme", "must name at most the model's " + std::to_string(layers) + " layers",
-             text);
+      refuse("scheme",
+             "must have at most the " + std::to_string(layers) + " layers of the model", text);
   }
   Scheme scheme;
   while (std::ssize(scheme.layers) < layers)
@@ -100,10 +100,10 @@ void check(const Scheme& scheme) {
   for (const Mixture& layer : scheme.layers) {
     check(layer);
     if (const Mixture its = of_embeddings(layer); its != first)
-      refuse(
-          "scheme",
-          "all layers must name what is added to the embeddings before them, " + names(first),
-          names(its));
+      refuse("scheme",
+             "all layers must have the encodings that are added to the embeddings, " +
+                 names(first),
+             names(its));
   }
 }
 

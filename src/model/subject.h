@@ -1,4 +1,4 @@
-// What of a config is described: the whole, a part of it, or the language model in it.
+// The described object of a config: the whole, a part, or its language model.
 #pragma once
 
 #include <optional>
@@ -13,16 +13,16 @@ namespace gnomon::model::internal {
 struct Subject {
   Json object;
   std::optional<std::string> type = {};  // its model_type
-  std::string path = {};                 // empty: the config itself
-  // model_type of the whole and of each config on the way to the object, where they are known.
+  std::string path = {};                 // empty: the whole config
+  // Known model_types of the whole config and of each config on the path to the object.
   std::vector<std::string> types = {};
-  std::vector<Part> parts = {};  // of the whole
+  std::vector<Part> parts = {};  // parts of the whole config
 };
 
-// `part`: as in ConfigOptions. Throws FormatError when the whole is no object or has no such
+// `part`: as in ConfigOptions. Throws FormatError if the whole is not an object or has no such
 // part.
 Subject find_subject(const Json& whole, const std::string& part);
-// read_config of a text that is parsed.
+// read_config of a parsed text.
 ModelDescription describe(const Json& whole, const Subject& subject,
                           const ConfigOptions& options);
 

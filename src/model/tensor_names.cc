@@ -1,4 +1,4 @@
-// Where checkpoints keep what position and attention are trained with.
+// Names of the checkpoint tensors of position and attention parameters.
 #include <string>
 #include <string_view>
 
@@ -8,13 +8,13 @@ namespace gnomon::model::internal {
 namespace {
 
 struct Name {
-  std::string_view kind;       // of the encoding, or "attention"
-  std::string_view parameter;  // as model::parameters names it
-  std::string_view name;       // alternatives, the more specific first
+  std::string_view kind;       // kind of the encoding, or "attention"
+  std::string_view parameter;  // name in model::parameters
+  std::string_view name;       // alternatives, most specific first
   TensorLayout layout = TensorLayout::as_is;
 };
 
-// The names of transformers and of the models' own releases.
+// Names in transformers and in the original releases of the models.
 constexpr Name known[] = {
     {"learned", "table",
      "embeddings.position_embeddings.weight|embeddings.position_embedding.weight|wpe.weight|"

@@ -19,7 +19,7 @@ void check_node(const char* encoding, int64_t position, int64_t nodes) {
            position);
 }
 
-// The rows of `all` [nodes, K] at `positions`.
+// Returns the rows of `all` [nodes, K] at `positions`.
 std::vector<double> rows_of(const char* encoding, View<const double, 2> all,
                             std::span<const int64_t> positions) {
   std::vector<double> rows;
@@ -31,7 +31,7 @@ std::vector<double> rows_of(const char* encoding, View<const double, 2> all,
   return rows;
 }
 
-// The features [T, F] at coordinates [T, A].
+// Returns the features [T, F] at coordinates [T, A].
 std::vector<double> features_at(const Fourier& fourier, const std::vector<double>& at,
                                 std::size_t count) {
   const auto tokens = static_cast<int64_t>(count);
@@ -49,34 +49,35 @@ int64_t capacity(const DetrPage& page) {
     if (extent < 1 || extent > most_tokens)
       refuse("detr", std::string(what) + " must be from 1 to 2^24", extent);
   };
-  check("height", page.height);
-  check("width", page.width);
-  check("height x width", page.height * page.width);
-  return page.height * page.width;
+  check("grid_height", page.grid_height);
+  check("grid_width", page.grid_width);
+  check("grid_height x grid_width", page.grid_height * page.grid_width);
+  return page.grid_height * page.grid_width;
 }
 
 EmbeddingTable detr_table(const DetrPage& page, std::span<const int64_t> positions) {
   const int64_t most = capacity(page);
-  const SinusoidalGrid spec = grid_detr(page.dim, page.temperature);
-  const std::vector<double> all = detr_coordinates(page.height, page.width, page.scale);
+  const SinusoidalGrid spec = grid_detr(page.width, page.temperature);
+  const std::vector<double> all =
+      detr_coordinates(page.grid_height, page.grid_width, page.scale);
   std::vector<double> at;
   at.reserve(2 * positions.size());
   for (const int64_t position : positions) {
     if (position < 0 || position >= most)
-      refuse("detr", "position must be on the page: it holds 0 to " + std::to_string(most - 1),
+      refuse("detr", "position must be on the page, 0 to " + std::to_string(most - 1),
              position);
     const auto first = all.begin() + 2 * position;
     at.insert(at.end(), first, first + 2);
   }
-  EmbeddingTable table{static_cast<int64_t>(positions.size()), page.dim, {}};
-  table.values.resize(positions.size() * static_cast<std::size_t>(page.dim));
+  EmbeddingTable table{static_cast<int64_t>(positions.size()), page.width, {}};
+  table.values.resize(positions.size() * static_cast<std::size_t>(page.width));
   fill(spec, View<const double, 2>(at.data(), {table.tokens, 2}),
-       View<float, 2>(table.values.data(), {table.tokens, page.dim}));
+       View<float, 2>(table.values.data(), {table.tokens, page.width}));
   return table;
 }
 
 std::vector<double> line_features(const FourierLine& line, std::span<const int64_t> positions) {
-  features(line.fourier);  // refuses a spec out of its bounds, before the other checks
+  features(line.fourier);  // throws for an invalid spec, before the other checks
   std::vector<double> at;
   if (!line.grid.empty()) {
     const std::vector<double> all = unit_coordinates(line.grid);
@@ -92,7 +93,7 @@ std::vector<double> line_features(const FourierLine& line, std::span<const int64
     }
     return features_at(line.fourier, at, positions.size());
   }
-  if (line.fourier.axes != 1) refuse("fourier", "a line has one axis", line.fourier.axes);
+  if (line.fourier.axes != 1) refuse("fourier", "a line must have one axis", line.fourier.axes);
   if (line.length < 2) refuse("fourier", "length must be at least 2", line.length);
   const auto steps = static_cast<double>(line.length - 1);
   at.reserve(positions.size());
@@ -114,7 +115,7 @@ std::vector<double> path_features(const PathRandomWalk& path,
 }
 
 DegreeRows path_degree_rows(const PathDegree& path, std::span<const int64_t> positions) {
-  degree_row(path.degree, 0);  // refuses a spec out of its bounds, also without positions
+  degree_row(path.degree, 0);  // throws for an invalid spec, even without positions
   DegreeRows rows;
   for (const int64_t position : positions) {
     check_node("degree", position, path.nodes);

@@ -29,14 +29,14 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// Self-attention in the names of released models. GPT-NeoX and Meta say attention, BERT's
+// Names of self-attention in released models: GPT-NeoX and Meta use attention, BERT's
 // descendants attention.self, Falcon and ChatGLM self_attention, Phi's first release mixer,
 // RecurrentGemma temporal_block.
 constexpr std::string_view self_attention[] = {
     "self_attn", "attn", "attention", "self_attention", "self", "mixer", "temporal_block",
 };
-// Attention of another kind below or beside it: to an encoder's states, without a softmax, or
-// DeepSeek's indexer, which turns its queries with a pairing of its own.
+// Other attention modules: cross-attention to an encoder, linear attention, and DeepSeek's
+// indexer, which rotates its queries with a different pairing.
 constexpr std::string_view other_attention[] = {
     "cross_attn",      "crossattention", "cross_attention", "encoder_attn",
     "EncDecAttention", "linear_attn",    "indexer",
@@ -68,7 +68,7 @@ constexpr std::pair<std::string_view, Role> modules[] = {
     {"k_layernorm", Role::key_norm},
     {"key_layernorm", Role::key_norm},
 };
-// Of latent attention, before the heads or without positions.
+// Modules of latent attention before the split into heads, or without positions.
 constexpr std::string_view unmoved_modules[] = {
     "q_a_proj", "wq_a",      "q_a_layernorm", "q_a_norm", "kv_a_layernorm",
     "kv_norm",  "kv_a_norm", "kv_b_proj",     "wkv_b",
@@ -88,12 +88,12 @@ bool ends_with_scale(std::string_view name) {
 }
 
 Leaf leaf_of(Role role, Parts::const_iterator at, Parts::const_iterator end) {
-  if (at != end && *at == "base_layer") ++at;  // what PEFT wraps
+  if (at != end && *at == "base_layer") ++at;  // inserted by PEFT
   const bool is_norm = role == Role::query_norm || role == Role::key_norm;
   // StableLM has a norm for each head: norms.7.weight.
   if (is_norm && end - at == 3 && at[0] == "norms" && is_number(at[1])) at += 2;
   if (at == end) return Leaf::unsure;
-  // Of adapters, the adapter's name may lie between: lora_B.default.weight.
+  // Names of adapters may contain the adapter's name: lora_B.default.weight.
   if (*at == "lora_A") return Leaf::unmoved;
   if (*at == "lora_B")
     return end[-1] == "weight" || end[-1] == "lora_B" ? Leaf::rows : Leaf::unsure;
@@ -134,7 +134,7 @@ bool is_of_tower(std::string_view tensor) {
       "vpm",    "apm",    "resampler", "perceiver", "sam_",
   };
   for (const std::string_view part : split(tensor, '.')) {
-    // Below attention it is an adapter's name: Phi-4's lora_B.vision.
+    // Inside attention it is the name of an adapter: Phi-4's lora_B.vision.
     if (is_one_of(part, self_attention)) return false;
     for (const std::string_view tower : towers)
       if (part.starts_with(tower)) return true;

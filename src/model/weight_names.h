@@ -1,11 +1,11 @@
-// What the name of a tensor says of its place in attention.
+// Role of a tensor in attention, from its name.
 #pragma once
 
 #include <string_view>
 
 namespace gnomon::model::internal {
 
-// The projection or norm that a tensor belongs to.
+// Projection or norm of a tensor.
 enum class Role {
   none = 1,  // not of q or k
   query,
@@ -13,15 +13,15 @@ enum class Role {
   fused,
   query_norm,
   key_norm,
-  shared_key,  // of latent attention: the compressed keys and values, then one rotated key
-  unsure,      // named after q or k, and not known
+  shared_key,  // latent attention: the compressed keys and values, then one rotated key
+  unsure,      // named after q or k, but unknown
 };
-// What of it.
+// Kind of the tensor.
 enum class Leaf {
   rows = 1,   // weight, bias, lora_B: a row for each output
-  magnitude,  // DoRA's, one number for each output
-  scale,      // of quantised rows
-  single,     // a scale of activations or the cache: one number
+  magnitude,  // DoRA's, one value for each output
+  scale,      // scale of quantised rows
+  single,     // scale of activations or the cache: one value
   unmoved,    // lora_A
   unsure,
 };

@@ -1,4 +1,4 @@
-// How the weights of a model lie: by its family, and by the sizes in its config.
+// Weight layout of a model, from its family and the sizes in its config.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -16,7 +16,7 @@ using internal::JsonDocument;
 using internal::JsonType;
 using internal::Keys;
 
-// Those that differ from Llama's separate q, k and v.
+// Layouts that differ from Llama's separate q, k and v.
 constexpr WeightLayout stacked{.fused = Fused::stacked}, grouped{.fused = Fused::grouped},
     gated{.query = QueryRows::gated},
     transposed{.fused = Fused::stacked, .outputs = Outputs::columns};
@@ -56,7 +56,7 @@ constexpr LayoutOfFamily layouts[] = {
     {"qwen3_5_text", gated},
     {"qwen3_next", gated},
 };
-// Image towers that have one tensor [q; k; v].
+// Image towers with one tensor [q; k; v].
 constexpr std::string_view stacked_towers[] = {
     "blip_2_vision_model",
     "blip_vision_model",
@@ -105,39 +105,39 @@ bool is_known(const std::string& model_type) {
   return projection_layout(model_type) != WeightLayout{} || internal::find_family(model_type);
 }
 
-// The rotary encoding of the group; null where it has none.
+// Returns the rotary encoding of the group, or null.
 const Encoding* rotary_of(const LayerGroup& group, const std::string& model_type) {
   const Encoding* rotary = nullptr;
   for (const Encoding& one : group.position) {
-    if (!rotary_schedule(one, 1)) continue;
+    if (!rotary_frequencies(one, 1)) continue;
     if (rotary)
       refuse("conversion", "layers must have one rotary encoding, not two", model_type);
     rotary = &one;
   }
   if (rotary && group.attention.rotary_input != RotaryInput::queries_and_keys)
-    refuse("conversion", "the layers must rotate q and k, not what both are made of",
-           model_type);
+    refuse("conversion", "the layers must rotate q and k, not the hidden states", model_type);
   return rotary;
 }
 
-// Of all layers that rotate, which must agree.
+// Takes the sizes of the layers that rotate, which must agree.
 void take_layers(const ModelDescription& model, ModelWeights& weights) {
   bool found = false;
   for (const LayerGroup& group : model.groups) {
     const Encoding* const rotary = rotary_of(group, model.model_type);
     if (!rotary) continue;
-    const RotarySchedule schedule = *rotary_schedule(*rotary, 1);
+    const RotaryFrequencies frequencies = *rotary_frequencies(*rotary, 1);
     AttentionSizes sizes = weights.sizes;
     sizes.heads = group.heads;
-    sizes.kv_heads = group.key_heads;
+    sizes.key_heads = group.key_heads;
     sizes.head_dim = group.head_dim;
-    sizes.rotary_dim = schedule.dim();
-    sizes.first = schedule.first;
+    sizes.rotary_dim = frequencies.rotary_dim();
+    sizes.head_offset = frequencies.head_offset;
     if (found && sizes != weights.sizes)
-      refuse("conversion", "all layers must rotate heads of one size", model.model_type);
+      refuse("conversion", "all layers must have the same rotation and head sizes",
+             model.model_type);
     found = true;
     weights.sizes = sizes;
-    weights.released = schedule.pairing;
+    weights.released = frequencies.pairing;
   }
   if (!found)
     refuse("conversion", "the model must have a rotary encoding",
@@ -160,7 +160,7 @@ void put_notes(const internal::Subject& subject, const WeightOptions& options,
   const std::string file = options.name.substr(options.name.find_last_of('/') + 1);
   for (const char* key : {"rope_interleave", "rotary_emb_interleaved"})
     if (const auto value = subject.object.find(key); value && value->is(JsonType::boolean))
-      weights.notes.push_back(file + " says " + key + ": " +
+      weights.notes.push_back(file + " has " + key + ": " +
                               (value->boolean(key) ? "true" : "false") +
                               "; change it for the output");
   if (options.model_type.empty() &&
@@ -168,7 +168,7 @@ void put_notes(const internal::Subject& subject, const WeightOptions& options,
     weights.notes.push_back(
         "the family " +
         (weights.model_type.empty() ? "(model_type is not given)" : weights.model_type) +
-        " is not known: q and k are taken to lie as Llama's");
+        " is unknown: q and k are assumed to have the layout of Llama");
 }
 
 }  // namespace
@@ -185,7 +185,7 @@ WeightLayout weight_layout(std::string_view model_type) {
   if (model_type == "gemma4" || model_type == "gemma4_text")
     refuse("conversion", "keys must not share their rows with values", model_type);
   if (model_type == "vjepa2")
-    refuse("conversion", "both elements of a pair must turn by one angle", model_type);
+    refuse("conversion", "both elements of a pair must rotate by one angle", model_type);
   return projection_layout(model_type);
 }
 
@@ -234,12 +234,12 @@ ModelWeights read_params(std::string_view json, const WeightOptions& options) {
   if (!heads) root.fail("a params.json must have n_heads");
   if (!own && !rotated && !width) root.fail("a params.json must have dim or head_dim");
   sizes.heads = *heads;
-  sizes.kv_heads = keys.size({"n_kv_heads"}, internal::most_of_few).value_or(*heads);
+  sizes.key_heads = keys.size({"n_kv_heads"}, internal::most_of_few).value_or(*heads);
   sizes.kv_lora_rank = keys.integer({"kv_lora_rank"}).value_or(0);
   if (rotated) {
-    sizes.first = keys.integer({"qk_nope_head_dim"}).value_or(0);
+    sizes.head_offset = keys.integer({"qk_nope_head_dim"}).value_or(0);
     sizes.rotary_dim = *rotated;
-    sizes.head_dim = sizes.first + *rotated;
+    sizes.head_dim = sizes.head_offset + *rotated;
   } else {
     sizes.head_dim = sizes.rotary_dim = own ? *own : *width / *heads;
   }

@@ -1,5 +1,5 @@
-// The script is 0.9 MB: the assembler takes it as it is, which costs no time; an array in C++
-// would take the compiler seconds.
+// The assembler includes the script (0.9 MB) at no cost. An array in C++ would take seconds to
+// compile.
 #include "src/plot/bundle.h"
 
 #ifdef GNOMON_VEGA_BUNDLE

@@ -15,7 +15,7 @@ using internal::Json;
 using internal::number;
 using internal::place;
 
-constexpr std::size_t most_symbols = 40;  // points of a line; with more they hide it
+constexpr std::size_t most_symbols = 40;  // points per line; more symbols would hide the line
 
 template <typename T>
 Matrix copied(View<const T, 2> view) {
@@ -30,7 +30,7 @@ Matrix copied(View<const T, 2> view) {
 void check_size(const Series& series, const std::vector<double>& values, const char* what) {
   if (values.size() != series.x.size())
     refuse("chart",
-           "series " + series.name + " must have as many " + what + " as x (" +
+           "series " + series.name + " must have one " + what + " per x (" +
                std::to_string(series.x.size()) + ")",
            static_cast<std::int64_t>(values.size()));
 }
@@ -53,7 +53,7 @@ void check(const LineChart& chart) {
   check(chart.x);
   check(chart.y);
   if (chart.rule && !std::isfinite(chart.rule->x))
-    refuse("chart", "a rule must be at a finite x", chart.rule->x);
+    refuse("chart", "x of a rule must be finite", chart.rule->x);
 }
 
 const std::string& colour_of(const Series& series) {
@@ -63,8 +63,8 @@ const std::string& colour_of(const Bar& bar) {
   return bar.colour.empty() ? bar.name : bar.colour;
 }
 
-// The channel that gives names their colours (or shapes): the order of `names` decides which,
-// and the legend shows those in use.
+// Colour (or shape) channel of names. The order of `names` selects the colours, and the legend
+// shows the names in use.
 template <typename Items>
 Json name_channel(const Items& items, std::vector<std::string> names) {
   std::set<std::string> used;
@@ -76,7 +76,7 @@ Json name_channel(const Items& items, std::vector<std::string> names) {
   Json in_use = Json::array();
   for (const std::string& name : names)
     if (used.contains(name)) in_use.push_back(name);
-  Json legend;  // null: one name needs none
+  Json legend;  // null: a single name needs no legend
   if (used.size() > 1)
     legend = {{"orient", "bottom"}, {"values", in_use}, {"symbolOpacity", 1}};
   return {{"field", "colour"},
@@ -86,7 +86,8 @@ Json name_channel(const Items& items, std::vector<std::string> names) {
           {"legend", legend}};
 }
 
-// A page sets as many names in a line of the legend as its width holds.
+// Stores the length of the longest name. A page uses it for the number of names per line of the
+// legend.
 template <typename Items>
 void note_names(Json& spec, const Items& items) {
   std::size_t letters = 0;
@@ -128,8 +129,8 @@ Json axis_channel(const Axis& axis, const char* field) {
           {"axis", look}};
 }
 
-// One object a series, whose arrays the transform unrolls: a third of the size of one object a
-// point.
+// One object per series, whose arrays the transform expands: a third of the size of one object
+// per point.
 Json series_data(const LineChart& chart, bool bands) {
   Json rows = Json::array();
   for (std::size_t s = 0; s < chart.series.size(); ++s) {
@@ -182,7 +183,7 @@ Json stroke_channel(const LineChart& chart) {
           {"legend", legend}};
 }
 
-// How far from the left a rule stands, 0 to 1, for its label to turn to where room is.
+// Horizontal place of a rule, 0 to 1. Its label is on the side with more room.
 double place_of(const Rule& rule, const LineChart& chart) {
   double low = rule.x, high = rule.x;
   for (const Series& series : chart.series)
@@ -234,7 +235,7 @@ std::string lines(const LineChart& chart) {
   Json x = axis_channel(chart.x, "x");
   Json y = axis_channel(chart.y, "y");
   const Json data = series_data(chart, false);
-  if (data["values"].empty())  // nothing to see has no range
+  if (data["values"].empty())  // an empty chart has no range
     for (Json* channel : {&x, &y}) (*channel)["scale"].emplace("domain", Json{1, 2});
   if (symbols) x["scale"]["padding"] = 8;
   Json layers = Json::array();
@@ -312,9 +313,10 @@ std::string bars(const BarChart& chart) {
   double low = 0, high = 0;
   std::set<std::string> seen;
   Json rows = Json::array(), order = Json::array();
-  bool own_colours = true;  // a legend would repeat the names
+  bool own_colours = true;  // if so, a legend would repeat the names
   for (const Bar& bar : chart.bars) {
-    if (!seen.insert(bar.name).second) refuse("chart", "a bar's name must be unique", bar.name);
+    if (!seen.insert(bar.name).second)
+      refuse("chart", "names of bars must be unique", bar.name);
     own_colours = own_colours && colour_of(bar) == bar.name;
     order.push_back(bar.name);
     if (std::isfinite(bar.value)) {
@@ -324,7 +326,7 @@ std::string bars(const BarChart& chart) {
         {{"name", bar.name}, {"colour", colour_of(bar)}, {"value", number(bar.value)}});
   }
   if (low == high) high = 1;
-  // Room for the numbers at the ends, on a phone, too.
+  // Space for the numbers at the ends, also on a phone.
   const double room = 0.24 * (high - low);
   const Json domain = {number(low < 0 ? low - room : 0), number(high > 0 ? high + room : 0)};
   Json colour = name_channel(chart.bars, chart.names);

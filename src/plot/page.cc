@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// One string of many parts. (`"<" + std::string` makes g++ 12 see an overlap where none is.)
+// Concatenates the parts. (`"<" + std::string` causes a false overlap warning in g++ 12.)
 template <typename... Parts>
 std::string joined(const Parts&... parts) {
   std::string text;
@@ -20,7 +20,7 @@ std::string joined(const Parts&... parts) {
   return text;
 }
 
-// Text whose `backticks` are code. An unpaired one stays as it is.
+// Escapes text and marks `backticks` as code. An unpaired backtick is unchanged.
 std::string inline_text(std::string_view text) {
   std::string html;
   while (!text.empty()) {
@@ -39,17 +39,17 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text.replace(at, from.size(), to);
 }
 
-// JSON that cannot end the element it stands in: "<" occurs only inside strings.
+// JSON that cannot close the element that contains it: "<" occurs only inside strings.
 std::string embedded(std::string_view spec, std::string_view id) {
   const Json json = Json::parse(spec, nullptr, false);
   if (!json.is_object())
-    refuse("page", "a figure's spec must be a JSON object", joined("figure ", id));
+    refuse("page", "the spec of a figure must be a JSON object", joined("figure ", id));
   std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   replace_all(text, "<", "\\u003c");
   return text;
 }
 
-// The same for a script, where "<" is an operator, too.
+// Same as embedded(), for a script, where "<" is also an operator.
 std::string embedded_script(std::string_view script) {
   std::string text(script);
   replace_all(text, "</script", "<\\/script");
@@ -120,19 +120,19 @@ std::string escape(std::string_view text) {
   return html;
 }
 
-Page::Page(std::string title) : title_(std::move(title)) {}
+HtmlPage::HtmlPage(std::string title) : title_(std::move(title)) {}
 
-void Page::add_block(std::string_view tag, std::string_view text) {
+void HtmlPage::add_block(std::string_view tag, std::string_view text) {
   const std::string_view name = tag.substr(0, tag.find(' '));
   body_ += joined("<", tag, ">", inline_text(text), "</", name, ">\n");
 }
 
-Page& Page::lead(std::string_view text) {
+HtmlPage& HtmlPage::lead(std::string_view text) {
   add_block("p class=\"lead\"", text);
   return *this;
 }
 
-Page& Page::heading(std::string_view text) {
+HtmlPage& HtmlPage::heading(std::string_view text) {
   const std::string id = "section-" + std::to_string(sections_.size() + 1);
   if (sections_.empty()) first_section_ = body_.size();
   sections_.emplace_back(id, text);
@@ -140,34 +140,34 @@ Page& Page::heading(std::string_view text) {
   return *this;
 }
 
-Page& Page::subheading(std::string_view text) {
+HtmlPage& HtmlPage::subheading(std::string_view text) {
   add_block("h3", text);
   return *this;
 }
 
-Page& Page::paragraph(std::string_view text) {
+HtmlPage& HtmlPage::paragraph(std::string_view text) {
   add_block("p", text);
   return *this;
 }
 
-Page& Page::note(std::string_view text) {
+HtmlPage& HtmlPage::note(std::string_view text) {
   add_block("p class=\"note\"", text);
   return *this;
 }
 
-Page& Page::list(const std::vector<std::string>& items) {
+HtmlPage& HtmlPage::list(const std::vector<std::string>& items) {
   body_ += "<ul>\n";
   for (const std::string& item : items) add_block("li", item);
   body_ += "</ul>\n";
   return *this;
 }
 
-Page& Page::code(std::string_view text) {
+HtmlPage& HtmlPage::code(std::string_view text) {
   body_ += joined("<pre>", escape(text), "</pre>\n");
   return *this;
 }
 
-Page& Page::definitions(const std::vector<std::pair<std::string, std::string>>& terms) {
+HtmlPage& HtmlPage::definitions(const std::vector<std::pair<std::string, std::string>>& terms) {
   body_ += "<dl>\n";
   for (const auto& [term, meaning] : terms) {
     add_block("dt", term);
@@ -177,7 +177,7 @@ Page& Page::definitions(const std::vector<std::pair<std::string, std::string>>& 
   return *this;
 }
 
-Page& Page::table(const Table& table) {
+HtmlPage& HtmlPage::table(const Table& table) {
   for (const auto& row : table.rows)
     if (row.size() != table.columns.size())
       refuse("page", joined("a row must have ", std::to_string(table.columns.size()), " cells"),
@@ -198,8 +198,9 @@ Page& Page::table(const Table& table) {
   return *this;
 }
 
-Page& Page::figure(const Figure& figure) {
-  if (!is_id(figure.id)) refuse("page", "an id must be of letters, digits, - and _", figure.id);
+HtmlPage& HtmlPage::figure(const Figure& figure) {
+  if (!is_id(figure.id))
+    refuse("page", "an id must consist of letters, digits, - and _", figure.id);
   if (std::find(ids_.begin(), ids_.end(), figure.id) != ids_.end())
     refuse("page", "an id must be unique on its page", figure.id);
   const std::string spec = embedded(figure.spec, figure.id);
@@ -217,7 +218,7 @@ Page& Page::figure(const Figure& figure) {
   return *this;
 }
 
-Page& Page::fold(std::string_view summary) {
+HtmlPage& HtmlPage::fold(std::string_view summary) {
   unfold();
   body_ += "<details class=\"fold\">";
   add_block("summary", summary);
@@ -225,18 +226,18 @@ Page& Page::fold(std::string_view summary) {
   return *this;
 }
 
-Page& Page::unfold() {
+HtmlPage& HtmlPage::unfold() {
   if (fold_ == Fold::open) body_ += "</details>\n";
   fold_ = Fold::closed;
   return *this;
 }
 
-Page& Page::footer(std::string_view text) {
+HtmlPage& HtmlPage::footer(std::string_view text) {
   footer_ += joined("<p>", inline_text(text), "</p>\n");
   return *this;
 }
 
-std::string Page::html() const {
+std::string HtmlPage::html() const {
   std::string html =
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
@@ -247,13 +248,12 @@ std::string Page::html() const {
   html += "</style>\n</head>\n<body>\n<main>\n<h1>" + inline_text(title_) + "</h1>\n";
   if (!ids_.empty() && script() == Script::present)
     html +=
-        "<noscript><p class=\"note\">The pictures need JavaScript; text and tables do not."
+        "<noscript><p class=\"note\">The charts require JavaScript. Text and tables do not."
         "</p></noscript>\n";
   if (!ids_.empty() && script() == Script::absent)
     html +=
-        "<p class=\"note\">Built without the script that draws pictures: <code>make "
-        "setup</code> writes "
-        "it, then build again.</p>\n";
+        "<p class=\"note\">Built without the script that draws charts. Run "
+        "<code>make setup</code>, then build again.</p>\n";
   html += std::string_view(body_).substr(0, first_section_);
   if (sections_.size() >= sections_worth_a_list) {
     html += "<nav>";
@@ -266,7 +266,7 @@ std::string Page::html() const {
   html += "</main>\n";
   if (!footer_.empty()) html += joined("<footer>\n", footer_, "</footer>\n");
   if (!ids_.empty() && script() == Script::present) {
-    // A function around it: its top level has names such as `t` and `n`.
+    // Wrapped in a function, because the script defines global names such as `t` and `n`.
     html += joined("<script>(() => {", embedded_script(internal::bundle()),
                    "\n})();</script>\n<script>", internal::script, "</script>\n");
   }
@@ -274,7 +274,7 @@ std::string Page::html() const {
 }
 
 std::string html(const Figure& figure) {
-  Page page(figure.title);
+  HtmlPage page(figure.title);
   Figure untitled = figure;
   untitled.title.clear();
   page.figure(untitled);

@@ -61,11 +61,12 @@ th,td{padding:.35rem .5rem}td:not(.n){min-width:5.5rem}
 @media print{.picture.vega-embed details{display:none}details.fold{border:0;padding:0}}
 )css";
 
-// Draws every figure as wide as its place, in the reader's colours, and again when these
-// change. A spec that has a shape says in usermeta.gnomon how many times as high as wide it is
-// (`tall`), how wide it may become, what its axes take (`margin`), and for small multiples how
-// many there are and how narrow one may become: Vega-Lite's width "container" is of no use to
-// these. `letters` of the longest name tell how many stand in a line of the legend.
+// Draws every figure with the width of its container and the colours of the reader's setting,
+// and redraws it if these change. A spec with a fixed shape has layout hints in
+// usermeta.gnomon: height / width (`tall`), maximum width (`widest`), space of its axes
+// (`margin`), and for small multiples their number (`count`) and minimum width (`narrowest`).
+// The Vega-Lite width "container" does not support these specs. `letters`, the length of the
+// longest name, gives the number of names per line of the legend.
 inline constexpr std::string_view script = R"js(
 (() => {
   const dark = matchMedia('(prefers-color-scheme: dark)');

@@ -15,19 +15,20 @@ using internal::place;
 
 void check_size(const std::vector<double>& values, std::size_t count, const char* what) {
   if (values.size() != count)
-    refuse("pictures",
-           std::string(what) + " must be as many as distances (" + std::to_string(count) + ")",
-           static_cast<std::int64_t>(values.size()));
+    refuse(
+        "pictures",
+        std::string(what) + " must have one value per distance (" + std::to_string(count) + ")",
+        static_cast<std::int64_t>(values.size()));
 }
 
-// Heat maps of one shape beside each other, in one scale of colours. `titles`: one each.
+// Heat maps of equal shape side by side, with one colour scale. `titles`: one per heat map.
 struct Panels {
   std::int64_t rows = 0, columns = 0;
   std::vector<double> values = {};  // [panels, rows, columns]
   std::vector<std::string> titles = {};
   Cells row_cells, column_cells;
   internal::Colouring colouring;
-  int narrowest = 0;  // px
+  int narrowest = 0;  // minimum width, in px
 };
 Json panels(const Panels& panels) {
   const auto count = static_cast<std::int64_t>(panels.titles.size());
@@ -84,7 +85,7 @@ std::string similarity_picture(const SimilarityPicture& picture) {
 }
 
 std::string grid_picture(const GridPicture& picture) {
-  if (picture.chosen.empty()) refuse("pictures", "a cell must be chosen", 0);
+  if (picture.chosen.empty()) refuse("pictures", "chosen must have at least one cell", 0);
   Panels all{.rows = picture.height,
              .columns = picture.width,
              .row_cells = {.title = "row"},
@@ -106,7 +107,7 @@ std::string grid_picture(const GridPicture& picture) {
                     " && datum.column == " + std::to_string(chosen.x));
   }
   Json spec = panels(all);
-  // The cross stands on the middle of its cell, which only the cell's own datum knows.
+  // The cross is at the centre of its cell, which is available only in the datum of the cell.
   std::string here;
   for (const Json& mark : marks)
     here += (here.empty() ? "(" : " || (") + mark.get<std::string>() + ")";
@@ -161,15 +162,15 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
     for (std::size_t pair = 0; pair < spec.wavelengths.size(); ++pair) {
       const double length = spec.wavelengths[pair];
       if (!(length > 0)) refuse("pictures", "a wavelength must be above 0", length);
-      rows.push_back(
-          {{"name", spec.name},
-           {"pair", pair},
-           {"length", number(length)},
-           {"turns", number(picture.context / length)},
-           {"kind", length > picture.context ? "never completes a turn" : "completes turns"}});
+      rows.push_back({{"name", spec.name},
+                      {"pair", pair},
+                      {"length", number(length)},
+                      {"turns", number(picture.context / length)},
+                      {"kind", length > picture.context ? "never completes a rotation"
+                                                        : "completes a rotation"}});
     }
   }
-  // Without the nine lines in between, which hide the points.
+  // Ticks at powers of ten only. The default lines between them hide the points.
   Json decades = Json::array();
   for (int power = -3; power <= 12; ++power) decades.push_back(place(std::pow(10.0, power)));
   const Json none;
@@ -190,20 +191,23 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
                 {"scale", {{"domain", names}}},
                 {"legend", {{"orient", "bottom"}}}};
   if (picture.specs.size() == 1) shape["legend"] = none;
-  const Json colour = {{"field", "kind"},
-                       {"type", "nominal"},
-                       {"title", none},
-                       {"scale", {{"domain", {"completes turns", "never completes a turn"}}}},
-                       {"legend", {{"orient", "bottom"}}}};
-  const Json tooltip = {
-      {{"field", "name"}, {"type", "nominal"}, {"title", "encoding"}},
-      {{"field", "pair"}, {"type", "quantitative"}, {"title", "pair"}},
-      {{"field", "length"},
-       {"type", "quantitative"},
-       {"title", "wavelength"},
-       {"format", ",.4~r"}},
-      {{"field", "turns"}, {"type", "quantitative"}, {"title", "turns"}, {"format", ",.4~r"}}};
-  // Labels stand side by side: the lines may be close.
+  const Json colour = {
+      {"field", "kind"},
+      {"type", "nominal"},
+      {"title", none},
+      {"scale", {{"domain", {"completes a rotation", "never completes a rotation"}}}},
+      {"legend", {{"orient", "bottom"}}}};
+  const Json tooltip = {{{"field", "name"}, {"type", "nominal"}, {"title", "encoding"}},
+                        {{"field", "pair"}, {"type", "quantitative"}, {"title", "pair"}},
+                        {{"field", "length"},
+                         {"type", "quantitative"},
+                         {"title", "wavelength"},
+                         {"format", ",.4~r"}},
+                        {{"field", "turns"},
+                         {"type", "quantitative"},
+                         {"title", "rotations"},
+                         {"format", ",.4~r"}}};
+  // Labels are side by side, because the lines may be close to each other.
   Json levels =
       Json::array({{{"context", place(picture.context)}, {"label", picture.label}, {"at", 0}}});
   for (const WavelengthPicture::Level& other : picture.others) {
@@ -255,7 +259,8 @@ std::string bias_picture(const BiasPicture& picture) {
                     {"x", x},
                     {"y", internal::numbers(
                               values.subspan(static_cast<std::size_t>(head) * count, count))}});
-  // Heads are many and in an order: a ramp of colours tells more than ten unlike ones.
+  // There may be many heads, and they are ordered, so a colour ramp is better than ten
+  // categorical colours.
   const Json colour = {{"field", "head"},
                        {"type", "quantitative"},
                        {"title", "head"},
@@ -287,7 +292,7 @@ std::string bias_picture(const BiasPicture& picture) {
                          {"format", ",.4~r"}}};
   Json spec = internal::chart(320);
   spec["data"] = {{"values", rows}};
-  spec["usermeta"]["gnomon"]["letters"] = 3;  // of a head's number
+  spec["usermeta"]["gnomon"]["letters"] = 3;  // length of a head number
   spec["transform"] = {{{"flatten", {"x", "y"}}}};
   spec["mark"] = {{"type", "line"}, {"point", "transparent"}, {"strokeWidth", 1.5}};
   spec["encoding"] = {{"x", across},
@@ -304,7 +309,7 @@ std::string attention_picture(const AttentionPicture& picture) {
   if (picture.without.rows != picture.with.rows ||
       picture.without.columns != picture.with.columns)
     refuse("pictures",
-           "both weights must be of one shape (" + std::to_string(picture.without.rows) +
+           "both weights must have the same shape (" + std::to_string(picture.without.rows) +
                " x " + std::to_string(picture.without.columns) + ")",
            std::to_string(picture.with.rows) + " x " + std::to_string(picture.with.columns));
   Panels two{.rows = picture.without.rows,

@@ -10,20 +10,21 @@
 namespace gnomon::plot::internal {
 namespace {
 
-constexpr double largest_whole = 9007199254740992.0;  // 2^53: what a script's number holds
+constexpr double largest_whole = 9007199254740992.0;  // 2^53: the limit of exact integers in
+                                                      // JavaScript
 
 std::string named(const std::string& text, const char* otherwise) {
   return text.empty() ? otherwise : text;
 }
 
-// The number or label of a row or column, as an expression over its index.
+// The number or label of a row or column, as an expression of its index.
 std::string label_of(const Cells& cells, const std::string& index) {
   if (cells.labels.empty())
     return place(cells.first).dump() + " + " + place(cells.step).dump() + " * " + index;
   return expression(cells.labels) + "[" + index + "]";
 }
 
-constexpr std::int64_t most_labels = 40;  // with more, those go that hide each other
+constexpr std::int64_t most_labels = 40;  // if there are more, overlapping labels are hidden
 
 std::size_t longest(const std::vector<std::string>& labels) {
   std::size_t letters = 0;
@@ -104,7 +105,7 @@ std::string text(const Json& spec) {
 }
 
 void set_shape(Json& spec, double tall, const Multiples& multiples) {
-  constexpr double highest = 640;  // px: a picture should fit a screen
+  constexpr double highest = 640;  // px, so that a picture fits a screen
   const double widest = std::min(multiples.count > 1 ? 480.0 : 880.0, highest / tall);
   const double width = std::min(widest, multiples.count > 1 ? 220.0 : 480.0);
   spec.erase("width");
@@ -136,7 +137,9 @@ void check(const Range& range) {
   if (!std::isfinite(range.low)) refuse("chart", "a range must be finite", range.low);
   if (!std::isfinite(range.high)) refuse("chart", "a range must be finite", range.high);
   if (range.low >= range.high)
-    refuse("chart", "a range must end above its begin " + number(range.low).dump(), range.high);
+    refuse("chart",
+           "the upper end of a range must exceed its lower end " + number(range.low).dump(),
+           range.high);
 }
 
 void check_cells(std::int64_t rows, std::int64_t columns) {
@@ -197,15 +200,16 @@ Json cell_transform(const Cells& rows, const Cells& columns, std::int64_t row_co
 }
 
 Json cell_mark() {
-  // Each cell reaches a little under the next, since a renderer smooths edges that fall between
-  // pixels, and the paper would shine through.
+  // Each cell overlaps the next slightly. Renderers antialias edges between pixels, and the
+  // background would be visible there.
   return {{"type", "rect"}, {"clip", true}, {"x2Offset", 0.6}, {"y2Offset", 0.6}};
 }
 
 Json cell_encoding(const Cells& rows, const Cells& columns, std::int64_t row_count,
                    std::int64_t column_count, const Colouring& colouring,
                    std::span<const double> values) {
-  // No scheme: a page has its own for light and dark paper, and Vega-Lite good ones otherwise.
+  // No colour scheme: a page sets its own for light and dark backgrounds, and the defaults of
+  // Vega-Lite are used elsewhere.
   Json scale = {{"nice", false}, {"zero", false}};
   std::optional<Range> range = colouring.range;
   if (const auto found = extent(values); !range && found) {
@@ -216,7 +220,7 @@ Json cell_encoding(const Cells& rows, const Cells& columns, std::int64_t row_cou
     }
     if (range->low == range->high) range->low -= 0.5, range->high += 0.5;
   }
-  if (!range) range = Range{};  // nothing has a colour
+  if (!range) range = Range{};  // no finite value
   check(*range);
   scale["domain"] = {number(range->low), number(range->high)};
   scale["clamp"] = true;

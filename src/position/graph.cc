@@ -30,7 +30,8 @@ Graph chain(int64_t nodes, int64_t edges) {
   return Graph(nodes, {ends.data(), {edges, 2}}, EdgeKind::undirected);
 }
 
-// Distances and highest nodes in between from one node; `queue` has room for all nodes.
+// Breadth-first search from one node: distances and highest intermediate nodes. `queue` must
+// have space for all nodes.
 void search(const Graph& graph, int64_t from, int32_t limit, int32_t* distance,
             int32_t* between, int32_t* queue) {
   std::fill_n(distance, graph.nodes(), limit);
@@ -42,7 +43,7 @@ void search(const Graph& graph, int64_t from, int32_t limit, int32_t* distance,
     const int32_t node = queue[next];
     const int32_t further = distance[node] + 1;
     if (further >= limit) break;
-    // All of the level before have been here, so what is in between is settled.
+    // All nodes of the previous level have been processed, so between[node] is final.
     const int32_t highest = node == from ? -1 : std::max(between[node], node);
     for (const int32_t to : graph.neighbours(node)) {
       if (distance[to] == limit) {
@@ -132,7 +133,7 @@ std::vector<int64_t> in_degrees(const Graph& graph) {
 }
 
 std::vector<int64_t> components(const Graph& graph) {
-  // A forest of nodes whose roots are the lowest of each component.
+  // Disjoint-set forest; the root of a tree is the lowest node of its component.
   std::vector<int64_t> parent(at(graph.nodes()));
   for (int64_t node = 0; node < graph.nodes(); ++node) parent[at(node)] = node;
   const auto root = [&](int64_t node) {
@@ -156,7 +157,7 @@ std::vector<int64_t> components(const Graph& graph) {
 ShortestPaths shortest_paths(const Graph& graph, int64_t limit) {
   constexpr int64_t most = int64_t{1} << 16, pieces = 64, piece_pairs = 1 << 14;
   if (limit < 1 || limit >= Graph::most_nodes)
-    refuse("graph", "limit of distances must be 1 to 2147483647", limit);
+    refuse("graph", "the distance limit must be 1 to 2147483647", limit);
   const int64_t nodes = graph.nodes();
   if (nodes > most)
     refuse("graph", "nodes of a matrix of distances must be at most 65536", nodes);
@@ -164,7 +165,7 @@ ShortestPaths shortest_paths(const Graph& graph, int64_t limit) {
                       .limit = static_cast<int32_t>(limit),
                       .distances = std::vector<int32_t>(at(nodes * nodes)),
                       .between = std::vector<int32_t>(at(nodes * nodes))};
-  // At most 64 pieces, each with a queue, and none too small for a thread.
+  // At most 64 pieces, each with its own queue and large enough for a thread.
   const int64_t grain = std::max((nodes + pieces - 1) / pieces, piece_pairs / (nodes + 1) + 1);
   std::vector<int32_t> queues(at((nodes + grain - 1) / grain * nodes));
   parallel_for(nodes, grain, [&](int64_t begin, int64_t end) {
@@ -181,7 +182,7 @@ std::vector<int64_t> nodes_between(const ShortestPaths& paths, int64_t from, int
       refuse("graph", "nodes must be 0 to " + std::to_string(paths.nodes - 1), node);
   if (paths.distance(from, to) == paths.limit) return {};
   std::vector<int64_t> nodes{from};
-  std::vector<int64_t> ahead;  // what is still to be reached, the nearest last
+  std::vector<int64_t> ahead;  // nodes not yet reached, the next one last
   if (to != from) ahead.push_back(to);
   while (!ahead.empty()) {
     const int64_t next = ahead.back();

@@ -37,7 +37,7 @@ void check(const MultimodalRules& rules) {
     refuse("multimodal", "tokens_per_second must be at least 1", rules.tokens_per_second);
 }
 
-// Merged rows or columns of this many patches.
+// Returns the number of rows or columns after patches are merged.
 std::int64_t merged(std::int64_t patches, const MultimodalRules& rules) {
   if (patches < 1) refuse("multimodal", "height and width must be at least 1", patches);
   if (patches % rules.merge)
@@ -47,7 +47,7 @@ std::int64_t merged(std::int64_t patches, const MultimodalRules& rules) {
   return patches / rules.merge;
 }
 
-// What a span of vision comes to: an image is a video of one frame.
+// Extents of an image or video after merging. An image is a video of one frame.
 struct Block {
   std::int64_t frames = 0, rows = 0, columns = 0;
   double seconds = 1;
@@ -124,8 +124,8 @@ class Writer {
 
   std::array<std::int64_t*, 3> out_;
   const MultimodalRules& rules_;
-  std::int64_t at_ = 0;    // where the next span begins
-  std::int64_t next_ = 0;  // one behind the highest position so far
+  std::int64_t at_ = 0;    // first position of the next span
+  std::int64_t next_ = 0;  // highest position so far + 1
 };
 
 std::int64_t tokens_of(const MultimodalSpan& span, const MultimodalRules& rules) {

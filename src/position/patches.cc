@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::int64_t most_cells = std::numeric_limits<std::int64_t>::max() / 32;
 
-// Refuses what `grid` refuses, and sums that leave 64 bits.
+// Returns the product of the extents + extra. Throws as `grid`, and if extra is negative or the
+// sum is too large.
 std::int64_t cells_of(std::initializer_list<std::int64_t> extents, std::int64_t extra = 0) {
   if (extra < 0) refuse("patches", "prefix must not be negative", extra);
   std::int64_t cells = 1;
@@ -27,7 +28,7 @@ std::int64_t cells_of(std::initializer_list<std::int64_t> extents, std::int64_t 
   return cells + extra;
 }
 
-// `count` numbers from `start` to stop (count - 1) / count in equal steps.
+// Returns `count` numbers from `start` to stop (count - 1) / count in equal steps.
 std::vector<double> steps(double start, double stop, std::int64_t count) {
   std::vector<double> values(static_cast<std::size_t>(count));
   const auto n = static_cast<double>(count);

@@ -17,7 +17,8 @@ Positions zeros(int64_t batch, int64_t tokens) {
   return positions;
 }
 
-// A product of extents that are each at least 1, refused where it leaves 64 bits.
+// Returns the product of the extents. Throws std::invalid_argument if an extent is less than 1
+// or the product is too large.
 int64_t cells_of(std::span<const int64_t> extents) {
   int64_t cells = 1;
   for (int64_t extent : extents) {

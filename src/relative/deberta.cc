@@ -27,8 +27,8 @@ bool queries_of(const Deberta& deberta) {
 
 void check(const Deberta& deberta) {
   if (deberta.heads < 1) refuse("deberta", "heads must be at least 1", deberta.heads);
-  if (deberta.size < 1) refuse("deberta", "size must be at least 1", deberta.size);
-  if (deberta.channels < 1) refuse("deberta", "channels must be at least 1", deberta.channels);
+  if (deberta.head_dim < 1) refuse("deberta", "head_dim must be at least 1", deberta.head_dim);
+  if (deberta.width < 1) refuse("deberta", "width must be at least 1", deberta.width);
   if (deberta.span < 1 || deberta.span > longest)
     refuse("deberta", "span must be 1 to " + std::to_string(longest), deberta.span);
   if (deberta.terms < DebertaTerms::content_to_position || deberta.terms > DebertaTerms::both)
@@ -54,7 +54,7 @@ int64_t bucket_unchecked(const Deberta& deberta, int64_t difference) {
   if (deberta.distance == DebertaDistance::raw) return difference;
   const int64_t mid = deberta.span / 2;
   if (difference >= -mid && difference <= mid) return difference;
-  // As the released models compute it: another order or width moves the steps.
+  // The arithmetic of the released models. Another order or precision moves the boundaries.
   const auto away = static_cast<float>(difference);
   const float part = std::log(std::fabs(away) / static_cast<float>(mid));
   const auto whole = std::log(static_cast<float>(static_cast<double>(deberta.max_distance - 1) /
@@ -65,14 +65,15 @@ int64_t bucket_unchecked(const Deberta& deberta, int64_t difference) {
 }
 
 int64_t row_unchecked(const Deberta& deberta, int64_t distance) {
-  // Beyond this all rows are the last; the negative of the least integer overflows.
+  // All distances beyond this have the last row. The clamp also avoids negating the least
+  // integer, which overflows.
   constexpr int64_t most = std::numeric_limits<int64_t>::max() / 4;
   const int64_t difference = -std::clamp(distance, -most, most);
   return std::clamp(bucket_unchecked(deberta, difference), -deberta.span, deberta.span - 1) +
          deberta.span;
 }
 
-// The rows that distances meet: lowest to lowest + count - 1.
+// The rows that the distances use: lowest to lowest + count - 1.
 struct Reach {
   int64_t lowest, count;
 };
@@ -85,7 +86,7 @@ Reach reach_of(const Deberta& deberta, int64_t first, int64_t count) {
 
 template <typename T, typename Weights>
 void check_weights(const Deberta& deberta, const Weights& weights) {
-  const int64_t wide = deberta.heads * deberta.size, channels = deberta.channels;
+  const int64_t wide = deberta.heads * deberta.head_dim, channels = deberta.width;
   const auto must = [](const char* what, const View<T, 2>& matrix, int64_t rows,
                        int64_t columns) {
     internal::check_matrix("deberta", what, matrix, rows, columns);
@@ -105,15 +106,16 @@ void check_weights(const Deberta& deberta, const Weights& weights) {
   }
 }
 
-// The embeddings of the rows, as they are projected; and what the norm's gradient needs.
+// The embeddings of the rows as they are projected, and intermediate values for the gradient of
+// the norm.
 struct Embedded {
   std::vector<double> x;       // [count, C]
-  std::vector<double> normal;  // [count, C]: before the norm's weight and bias
+  std::vector<double> normal;  // [count, C]: normalized, before the weight and bias of the norm
   std::vector<double> inverse_deviation;
 };
 
 Embedded embed(const Deberta& deberta, const DebertaWeights& weights, const Reach& reach) {
-  const int64_t channels = deberta.channels;
+  const int64_t channels = deberta.width;
   Embedded e{
       internal::as_doubles(weights.embeddings.slice(0, reach.lowest, reach.count)), {}, {}};
   if (!deberta.norm_epsilon) return e;
@@ -138,10 +140,10 @@ Embedded embed(const Deberta& deberta, const DebertaWeights& weights, const Reac
   return e;
 }
 
-// From the gradient of what is projected to that of the embeddings, in place.
+// Converts the gradient of the projected embeddings to that of the embeddings, in place.
 void norm_backward(const Deberta& deberta, const DebertaWeights& weights, const Embedded& e,
                    std::vector<double>& of_x, const DebertaGradients& weights_grad) {
-  const int64_t channels = deberta.channels;
+  const int64_t channels = deberta.width;
   std::vector<double> of_weight(size(channels)), of_bias(size(channels));
   for (std::size_t r = 0; r < e.inverse_deviation.size(); ++r) {
     double* const grad = of_x.data() + r * size(channels);
@@ -178,7 +180,7 @@ int64_t row(const Deberta& deberta, int64_t distance) {
 double softmax_scale(const Deberta& deberta) {
   check(deberta);
   const int64_t terms = deberta.terms == DebertaTerms::both ? 2 : 1;
-  return 1 / std::sqrt(static_cast<double>(deberta.size * (1 + terms)));
+  return 1 / std::sqrt(static_cast<double>(deberta.head_dim * (1 + terms)));
 }
 
 RelativeForm lower(const Deberta& deberta, const DebertaWeights& weights, int64_t first,
@@ -187,7 +189,8 @@ RelativeForm lower(const Deberta& deberta, const DebertaWeights& weights, int64_
   check_weights<const float>(deberta, weights);
   const Reach reach = reach_of(deberta, first, count);
   const Embedded embedded = embed(deberta, weights, reach);
-  RelativeVectors vectors{.heads = deberta.heads, .size = deberta.size, .first = first};
+  RelativeVectors vectors{
+      .heads = deberta.heads, .head_dim = deberta.head_dim, .min_distance = first};
   vectors.rows.reserve(size(count));
   for (int64_t n = 0; n < count; ++n)
     vectors.rows.push_back(
@@ -214,21 +217,21 @@ void lower_backward(const Deberta& deberta, const DebertaWeights& weights, int64
   check_weights<float>(deberta, weights_grad);
   const Reach reach = reach_of(deberta, first, count);
   const Embedded embedded = embed(deberta, weights, reach);
-  const int64_t wide = deberta.heads * deberta.size;
+  const int64_t wide = deberta.heads * deberta.head_dim;
   std::vector<double> of_x(embedded.x.size());
   const auto back = [&](const std::vector<double>& of_vectors, const View<const float, 2>& w,
                         const View<float, 2>& w_grad, const View<float, 2>& b_grad) {
-    internal::add_rounded(internal::project_backward(deberta.heads, wide, deberta.channels,
-                                                     embedded.x, of_vectors),
-                          w_grad);
+    internal::add_rounded(
+        internal::project_backward(deberta.heads, wide, deberta.width, embedded.x, of_vectors),
+        w_grad);
     internal::project_backward_to(deberta.heads, w, of_vectors, of_x);
     if (!b_grad.data()) return;
     std::vector<double> of_b(size(wide));
     for (int64_t h = 0; h < deberta.heads; ++h) {
-      double* const to = of_b.data() + h * deberta.size;
-      const double* from = of_vectors.data() + h * reach.count * deberta.size;
-      for (int64_t r = 0; r < reach.count; ++r, from += deberta.size)
-        for (int64_t d = 0; d < deberta.size; ++d) to[d] += from[d];
+      double* const to = of_b.data() + h * deberta.head_dim;
+      const double* from = of_vectors.data() + h * reach.count * deberta.head_dim;
+      for (int64_t r = 0; r < reach.count; ++r, from += deberta.head_dim)
+        for (int64_t d = 0; d < deberta.head_dim; ++d) to[d] += from[d];
     }
     internal::add_rounded(of_b, b_grad);
   };

@@ -15,8 +15,8 @@ namespace {
 using internal::size;
 using std::int64_t;
 
-// One axis of the grids. Cells are compared in whole numbers: query i at i query_step, key j at
-// j key_step, and `unit` of these are a row of the table.
+// One axis of the grids, in integer coordinates: query i has coordinate i query_step, key j has
+// coordinate j key_step, and one row of the table spans `unit` coordinates.
 struct Axis {
   int64_t queries, keys, table;
   int64_t query_step, key_step, unit;
@@ -28,7 +28,7 @@ struct Axis {
     if (!table) table = vectors();
   }
   int64_t vectors() const { return 2 * std::max(queries, keys) - 1; }
-  int64_t nearest() const { return -(queries - 1) * query_step; }  // of key - query
+  int64_t nearest() const { return -(queries - 1) * query_step; }  // least key - query
   int64_t farthest() const { return (keys - 1) * key_step; }
   int64_t index(int64_t distance) const { return (farthest() - distance) / unit; }
 };
@@ -41,7 +41,7 @@ Axis columns_of(const Decomposed& d) {
 }
 
 void check(const Decomposed& d) {
-  if (d.size < 1) refuse("decomposed", "size must be at least 1", d.size);
+  if (d.head_dim < 1) refuse("decomposed", "head_dim must be at least 1", d.head_dim);
   const auto within = [](const char* what, int64_t extent, int64_t least) {
     if (extent < least || extent > 32767)
       refuse("decomposed",
@@ -58,8 +58,8 @@ void check(const Decomposed& d) {
     refuse("decomposed", "class_tokens must be 0 or 1", d.class_tokens);
 }
 
-// Row r of the resized table lies between two rows of the given one: pixels' centres keep their
-// place (PyTorch's `linear` with align_corners false).
+// Row r of the resized table is interpolated between two rows of the given table, with aligned
+// pixel centres (PyTorch's `linear` with align_corners false).
 struct Between {
   int64_t lower, upper;
   double above;  // the weight of `upper`
@@ -80,17 +80,17 @@ std::vector<int64_t> indices(const Axis& axis) {
   return all;
 }
 
-// The vectors of an axis without their coordinates. With a class token vector 0 is zero, for
-// all distances beyond the grid.
+// Returns the vectors of an axis without coordinates. With a class token, vector 0 is zero and
+// is used for all distances beyond the grid.
 RelativeVectors vectors_of(const Decomposed& d, const Axis& axis, View<const float, 2> table,
                            double softmax_scale) {
-  RelativeVectors v{.heads = 1, .size = d.size, .first = axis.nearest()};
+  RelativeVectors v{.heads = 1, .head_dim = d.head_dim, .min_distance = axis.nearest()};
   for (int64_t distance = axis.nearest(); distance <= axis.farthest(); ++distance)
     v.rows.push_back(static_cast<std::int32_t>(d.class_tokens + axis.index(distance)));
-  v.values.assign(size(d.class_tokens * d.size), 0.0);
+  v.values.assign(size(d.class_tokens * d.head_dim), 0.0);
   for (int64_t row = 0; row < axis.vectors(); ++row) {
     const auto [lower, upper, above] = between(axis, row);
-    for (int64_t c = 0; c < d.size; ++c) {
+    for (int64_t c = 0; c < d.head_dim; ++c) {
       const double one = double{table(lower, c)};
       v.values.push_back((one + above * (double{table(upper, c)} - one)) / softmax_scale);
     }
@@ -100,14 +100,14 @@ RelativeVectors vectors_of(const Decomposed& d, const Axis& axis, View<const flo
 
 void add_back(const Decomposed& d, const Axis& axis, const std::vector<double>& grad,
               double softmax_scale, View<float, 2> table_grad) {
-  std::vector<double> sums(size(axis.table * d.size));
-  const double* next = grad.data() + d.class_tokens * d.size;
+  std::vector<double> sums(size(axis.table * d.head_dim));
+  const double* next = grad.data() + d.class_tokens * d.head_dim;
   for (int64_t row = 0; row < axis.vectors(); ++row) {
     const auto [lower, upper, above] = between(axis, row);
-    for (int64_t c = 0; c < d.size; ++c) {
+    for (int64_t c = 0; c < d.head_dim; ++c) {
       const double one = *next++ / softmax_scale;
-      sums[size(lower * d.size + c)] += (1 - above) * one;
-      sums[size(upper * d.size + c)] += above * one;
+      sums[size(lower * d.head_dim + c)] += (1 - above) * one;
+      sums[size(upper * d.head_dim + c)] += above * one;
     }
   }
   internal::add_rounded(sums, table_grad);
@@ -117,14 +117,14 @@ template <typename T>
 void check_tables(const Decomposed& d, const View<T, 2>& height, const View<T, 2>& width,
                   double softmax_scale) {
   check(d);
-  internal::check_matrix("decomposed", "height", height, rows_of(d).table, d.size);
-  internal::check_matrix("decomposed", "width", width, columns_of(d).table, d.size);
+  internal::check_matrix("decomposed", "height", height, rows_of(d).table, d.head_dim);
+  internal::check_matrix("decomposed", "width", width, columns_of(d).table, d.head_dim);
   if (!(softmax_scale > 0 && std::isfinite(softmax_scale)))
     refuse("decomposed", "softmax_scale must be positive and finite", softmax_scale);
 }
 
-// Where a class token stands on an axis: as a query so far before all cells, and as a key so
-// far behind, that it is beyond the grid for every other and for itself.
+// A distance beyond the grid along an axis. A class token has the coordinate -1 times this as a
+// query and 2 times this as a key, so it has no vectors for any token or for itself.
 int64_t beyond(const Axis& axis) { return axis.farthest() - axis.nearest() + 1; }
 
 }  // namespace
@@ -175,7 +175,7 @@ DecomposedPlan lower(const Decomposed& decomposed, const DecomposedTables& table
   if (!alike) place(rows.queries, columns.queries, rows.query_step, columns.query_step, -1);
   if (leading)
     for (auto [vectors, axis] : {std::pair(&high, &rows), {&wide, &columns}})
-      // Up to the class token from itself.
+      // Up to the distance of the class token to itself.
       vectors->rows.resize(size(3 * beyond(*axis) - axis->nearest() + 1), 0);
   DecomposedPlan plan{
       .form = {}, .queries = consecutive(queries, alike ? 0 : keys), .keys = consecutive(keys)};
@@ -189,7 +189,7 @@ void lower_backward(const Decomposed& decomposed, double softmax_scale,
   check_tables(decomposed, tables_grad.height, tables_grad.width, softmax_scale);
   const Axis rows = rows_of(decomposed), columns = columns_of(decomposed);
   const auto numbers = [&](const Axis& axis) {
-    return size((decomposed.class_tokens + axis.vectors()) * decomposed.size);
+    return size((decomposed.class_tokens + axis.vectors()) * decomposed.head_dim);
   };
   if (grad.keys.size() != 2 || grad.keys[0].size() != numbers(rows) ||
       grad.keys[1].size() != numbers(columns))

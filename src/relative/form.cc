@@ -17,18 +17,19 @@ void check_table(const RelativeVectors& table, const std::string& part, int64_t 
                  int64_t size) {
   if (table.heads != 1 && table.heads != heads)
     refuse("relative", part + " must have 1 head or " + number(heads), table.heads);
-  if (table.size != size)
-    refuse("relative", part + " must be of size " + number(size), table.size);
+  if (table.head_dim != size)
+    refuse("relative", part + " must have head_dim " + number(size), table.head_dim);
   const auto numbers = static_cast<int64_t>(table.values.size());
   if (numbers == 0 || numbers % (table.heads * size))
     refuse("relative",
-           part + " must have as many numbers as heads x vectors x size, a multiple of " +
+           part + " must have heads x vectors x head_dim values, a positive multiple of " +
                number(table.heads * size),
            numbers);
   if (table.rows.empty()) refuse("relative", part + " must have a row for a distance", 0);
   int64_t last = 0;
-  if (__builtin_add_overflow(table.first, table.distances() - 1, &last))
-    refuse("relative", "the last distance of " + part + " must fit 64 bits", table.first);
+  if (__builtin_add_overflow(table.min_distance, table.distances() - 1, &last))
+    refuse("relative", "the last distance of " + part + " must fit 64 bits",
+           table.min_distance);
   const int64_t vectors = table.vectors();
   bool rises = false, falls = false;
   for (std::size_t n = 0; n < table.rows.size(); ++n) {
@@ -39,8 +40,7 @@ void check_table(const RelativeVectors& table, const std::string& part, int64_t 
       rises |= table.rows[n] > table.rows[n - 1], falls |= table.rows[n] < table.rows[n - 1];
   }
   if (rises && falls)
-    refuse("relative", "rows of " + part + " must never fall or never rise with the distance",
-           "both");
+    refuse("relative", "rows of " + part + " must be non-decreasing or non-increasing", "both");
 }
 
 int64_t coordinate(const RelativeVectors& table, int64_t position) {
@@ -56,30 +56,30 @@ int64_t coordinate(const RelativeVectors& table, int64_t position) {
 const double* vector_of(const RelativeVectors& table, int64_t head, int64_t query,
                         int64_t key) {
   const int64_t distance = coordinate(table, key) - coordinate(table, query);
-  if (distance < table.first || distance - table.first >= table.distances())
+  if (distance < table.min_distance || distance - table.min_distance >= table.distances())
     refuse("relative",
-           "distances must be " + number(table.first) + " to " +
-               number(table.first + table.distances() - 1),
+           "distances must be " + number(table.min_distance) + " to " +
+               number(table.min_distance + table.distances() - 1),
            distance);
-  const int64_t row = table.rows[static_cast<std::size_t>(distance - table.first)];
+  const int64_t row = table.rows[static_cast<std::size_t>(distance - table.min_distance)];
   const int64_t h = table.heads == 1 ? 0 : head;
-  return table.values.data() + (h * table.vectors() + row) * table.size;
+  return table.values.data() + (h * table.vectors() + row) * table.head_dim;
 }
 
 }  // namespace
 
-void check(const RelativeForm& form, int64_t heads, int64_t size, int64_t value_size) {
+void check(const RelativeForm& form, int64_t heads, int64_t size, int64_t value_dim) {
   if (heads < 1) refuse("relative", "heads must be at least 1", heads);
-  if (size < 1) refuse("relative", "the size of keys must be at least 1", size);
-  if (value_size < 1) refuse("relative", "the size of values must be at least 1", value_size);
+  if (size < 1) refuse("relative", "the head_dim of keys must be at least 1", size);
+  if (value_dim < 1) refuse("relative", "the head_dim of values must be at least 1", value_dim);
   for (const RelativeVectors& table : form.keys) check_table(table, "keys", heads, size);
   for (const RelativeVectors& table : form.queries) check_table(table, "queries", heads, size);
   for (const RelativeVectors& table : form.values)
-    check_table(table, "values", heads, value_size);
+    check_table(table, "values", heads, value_dim);
   const auto shift = static_cast<int64_t>(form.shift.size());
   if (shift && shift != heads * size)
-    refuse("relative", "shift must have heads x size = " + number(heads * size) + " numbers",
-           shift);
+    refuse("relative",
+           "shift must have heads x head_dim = " + number(heads * size) + " numbers", shift);
 }
 
 void relative_scores(const RelativeForm& form, int64_t offset, View<const double, 3> q,
@@ -88,13 +88,13 @@ void relative_scores(const RelativeForm& form, int64_t offset, View<const double
   const int64_t keys = k.extent(0), key_heads = k.extent(1);
   if (k.extent(2) != size || key_heads < 1 || heads % key_heads)
     refuse("relative",
-           "k must be [keys, heads, size] with the size of q " + shape_text(q.extents()) +
-               " and heads that divide its",
+           "k must be [keys, heads, head_dim] with the head_dim of q " +
+               shape_text(q.extents()) + " and heads that divide its",
            shape_text(k.extents()));
   if (const std::array<std::ptrdiff_t, 3> whole{heads, queries, keys}; out.extents() != whole)
     refuse("relative", "out must be " + shape_text(whole), shape_text(out.extents()));
   if (offset < 0) refuse("relative", "offset must not be negative", offset);
-  check(form, heads, size, form.values.empty() ? 1 : form.values[0].size);
+  check(form, heads, size, form.values.empty() ? 1 : form.values[0].head_dim);
   for (int64_t h = 0; h < heads; ++h)
     for (int64_t i = 0; i < queries; ++i)
       for (int64_t j = 0; j < keys; ++j) {

@@ -1,5 +1,5 @@
-// What the lowerings of this room share: parameters as doubles, the rows of distances, and the
-// way back.
+// Helpers of the lowerings of this room: parameters as doubles, checks of distances, and
+// gradients.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ void check_matrix(std::string_view room, std::string_view what, const View<T, 2>
            shape_text(matrix.extents()));
 }
 
-// Calls body(row, its first number, step from one to the next): the step is a constant where
-// it is 1, so that the loop over them becomes vectors.
+// Calls body(row, pointer to its first element, step between elements). A step of 1 is a
+// compile-time constant, so that the loop in `body` is vectorized.
 template <typename T, typename Body>
 void for_rows(View<T, 2> matrix, Body body) {
   for (std::int64_t row = 0; row < matrix.extent(0); ++row) {
@@ -48,7 +48,7 @@ inline std::vector<double> as_doubles(View<const float, 2> matrix) {
   return numbers;
 }
 
-// matrix += numbers, one rounding each.
+// matrix += numbers, with one rounding per element.
 inline void add_rounded(std::span<const double> numbers, View<float, 2> matrix) {
   const std::int64_t columns = matrix.extent(1);
   for_rows(matrix, [&](std::int64_t row, float* to, auto step) {
@@ -58,14 +58,16 @@ inline void add_rounded(std::span<const double> numbers, View<float, 2> matrix) 
   });
 }
 
-// Refuses distances first to first + count - 1 that are none, or do not fit 64 bits.
+// Throws if there are no `count` distances from `min_distance` on, or one does not fit in 64
+// bits.
 inline void check_distances(std::string_view room, std::int64_t first, std::int64_t count) {
   if (count < 1) refuse(room, "count of distances must be at least 1", count);
   if (first > std::numeric_limits<std::int64_t>::max() - (count - 1))
-    refuse(room, "the last distance must fit 64 bits; first", first);
+    refuse(room, "min_distance + count - 1 must fit in 64 bits; min_distance", first);
 }
 
-// The one gradient that a form with one table of this part has.
+// Returns the gradient of the only table of a part; throws if the number of tables or elements
+// differs.
 inline const std::vector<double>& only(std::string_view room, std::string_view part,
                                        const std::vector<std::vector<double>>& grads,
                                        std::int64_t numbers) {

@@ -1,5 +1,5 @@
-// Vectors by distance that are made from others by a trained matrix: W x, head by head.
-// Letters: H heads, D head size, C channels, R vectors.
+// Vectors by distance that are projections by a trained matrix: W x, head by head. Letters: H
+// heads, D head dimension, C width of x, R vectors.
 #pragma once
 
 #include <algorithm>
@@ -24,13 +24,13 @@ View<T, 2> exchanged(View<T, 2> matrix) {
           {matrix.stride(1), matrix.stride(0)}};
 }
 
-// [R, D] of head h, of [H, R, D].
+// Returns the matrix [R, D] of head h from an array [H, R, D].
 template <typename T>
 View<T, 2> of_head(T* all, std::int64_t h, std::int64_t vectors, std::int64_t each) {
   return {all + h * vectors * each, {vectors, each}};
 }
 
-// [H, R, D] from w [H D, C] and x [R, C]; b [1, H D] is added where it has data.
+// Returns [H, R, D] from w [H D, C] and x [R, C]. b [1, H D] is added unless it is empty.
 inline std::vector<double> project(std::int64_t heads, View<const float, 2> w,
                                    View<const float, 2> b, const std::vector<double>& x) {
   const std::int64_t wide = w.extent(0), each = wide / heads;
@@ -47,7 +47,7 @@ inline std::vector<double> project(std::int64_t heads, View<const float, 2> w,
   return projected;
 }
 
-// The gradient by w [H D, C], from that of the projected [H, R, D].
+// Returns the gradient of w [H D, C], given that of the projection, [H, R, D].
 inline std::vector<double> project_backward(std::int64_t heads, std::int64_t wide,
                                             std::int64_t channels, const std::vector<double>& x,
                                             const std::vector<double>& grad) {
@@ -61,7 +61,7 @@ inline std::vector<double> project_backward(std::int64_t heads, std::int64_t wid
   return of_w;
 }
 
-// Adds the gradient by x [R, C].
+// Adds the gradient of x [R, C] to of_x.
 inline void project_backward_to(std::int64_t heads, View<const float, 2> w,
                                 const std::vector<double>& grad, std::vector<double>& of_x) {
   const std::int64_t channels = w.extent(1), each = w.extent(0) / heads;

@@ -16,15 +16,16 @@ constexpr int64_t longest = int64_t{1} << 30;  // rows are 32-bit
 
 void check(const Shaw& shaw) {
   if (shaw.heads < 1) refuse("shaw", "heads must be at least 1", shaw.heads);
-  if (shaw.size < 1) refuse("shaw", "size must be at least 1", shaw.size);
+  if (shaw.head_dim < 1) refuse("shaw", "head_dim must be at least 1", shaw.head_dim);
   if (shaw.meets < ShawMeets::queries || shaw.meets > ShawMeets::queries_and_keys)
     refuse("shaw", "meets must be queries, queries_and_weights or queries_and_keys",
            static_cast<int>(shaw.meets));
   const bool weights = shaw.meets == ShawMeets::queries_and_weights;
-  if (weights && shaw.value_size < 1)
-    refuse("shaw", "value_size must be at least 1 where weights meet vectors", shaw.value_size);
-  if (!weights && shaw.value_size)
-    refuse("shaw", "value_size must be 0 where weights meet no vectors", shaw.value_size);
+  if (weights && shaw.value_dim < 1)
+    refuse("shaw", "value_dim must be at least 1 if meets is queries_and_weights",
+           shaw.value_dim);
+  if (!weights && shaw.value_dim)
+    refuse("shaw", "value_dim must be 0 unless meets is queries_and_weights", shaw.value_dim);
   if (shaw.order != ShawOrder::past_first && shaw.order != ShawOrder::future_first)
     refuse("shaw", "order must be past_first or future_first", static_cast<int>(shaw.order));
   if (shaw.outside != ShawOutside::clipped && shaw.outside != ShawOutside::refused)
@@ -49,13 +50,13 @@ template <typename T>
 void check_tables(const Shaw& shaw, const View<T, 2>& keys, const View<T, 2>& values) {
   check(shaw);
   const int64_t rows = shaw.heads * vectors(shaw);
-  internal::check_matrix("shaw", "keys", keys, rows, shaw.size);
+  internal::check_matrix("shaw", "keys", keys, rows, shaw.head_dim);
   if (shaw.meets == ShawMeets::queries_and_weights)
-    internal::check_matrix("shaw", "values", values, rows, shaw.value_size);
+    internal::check_matrix("shaw", "values", values, rows, shaw.value_dim);
 }
 
 Shaw bert(int64_t size, int64_t max_positions, ShawMeets meets) {
-  return {.size = size,
+  return {.head_dim = size,
           .left = max_positions - 1,
           .right = max_positions - 1,
           .meets = meets,
@@ -74,11 +75,11 @@ Shaw bert_relative_key_query(int64_t size, int64_t max_positions) {
 }
 
 Shaw wav2vec2_bert(int64_t size, int64_t left, int64_t right) {
-  return {.size = size, .left = left, .right = right, .meets = ShawMeets::queries};
+  return {.head_dim = size, .left = left, .right = right, .meets = ShawMeets::queries};
 }
 
 Shaw speecht5(int64_t size, int64_t max_distance) {
-  return {.size = size,
+  return {.head_dim = size,
           .left = max_distance - 1,
           .right = max_distance,
           .meets = ShawMeets::queries,
@@ -95,14 +96,14 @@ int64_t row(const Shaw& shaw, int64_t distance) {
 RelativeForm lower(const Shaw& shaw, const ShawTables& tables, int64_t first, int64_t count) {
   check_tables(shaw, tables.keys, tables.values);
   internal::check_distances("shaw", first, count);
-  RelativeVectors keys{.heads = shaw.heads, .size = shaw.size, .first = first};
+  RelativeVectors keys{.heads = shaw.heads, .head_dim = shaw.head_dim, .min_distance = first};
   keys.rows.reserve(internal::size(count));
   for (int64_t n = 0; n < count; ++n)
     keys.rows.push_back(static_cast<std::int32_t>(row_unchecked(shaw, first + n)));
   RelativeForm form;
   if (shaw.meets == ShawMeets::queries_and_weights) {
     form.values.push_back(keys);
-    form.values[0].size = shaw.value_size;
+    form.values[0].head_dim = shaw.value_dim;
     form.values[0].values = internal::as_doubles(tables.values);
   }
   keys.values = internal::as_doubles(tables.keys);
@@ -114,7 +115,7 @@ RelativeForm lower(const Shaw& shaw, const ShawTables& tables, int64_t first, in
 void lower_backward(const Shaw& shaw, const RelativeGradient& grad,
                     const ShawGradients& tables_grad) {
   check_tables(shaw, tables_grad.keys, tables_grad.values);
-  const int64_t rows = shaw.heads * vectors(shaw), numbers = rows * shaw.size;
+  const int64_t rows = shaw.heads * vectors(shaw), numbers = rows * shaw.head_dim;
   std::vector<double> keys = internal::only("shaw", "keys", grad.keys, numbers);
   if (shaw.meets == ShawMeets::queries_and_keys) {
     const std::vector<double>& queries =
@@ -122,7 +123,7 @@ void lower_backward(const Shaw& shaw, const RelativeGradient& grad,
     for (std::size_t n = 0; n < keys.size(); ++n) keys[n] += queries[n];
   }
   if (shaw.meets == ShawMeets::queries_and_weights)
-    internal::add_rounded(internal::only("shaw", "values", grad.values, rows * shaw.value_size),
+    internal::add_rounded(internal::only("shaw", "values", grad.values, rows * shaw.value_dim),
                           tables_grad.values);
   internal::add_rounded(keys, tables_grad.keys);
 }

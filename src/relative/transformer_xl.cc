@@ -19,9 +19,9 @@ using std::int64_t;
 
 void check(const TransformerXl& xl) {
   if (xl.heads < 1) refuse("transformer_xl", "heads must be at least 1", xl.heads);
-  if (xl.size < 1) refuse("transformer_xl", "size must be at least 1", xl.size);
-  if (xl.channels < 2 || xl.channels % 2)
-    refuse("transformer_xl", "channels must be even and at least 2", xl.channels);
+  if (xl.head_dim < 1) refuse("transformer_xl", "head_dim must be at least 1", xl.head_dim);
+  if (xl.width < 2 || xl.width % 2)
+    refuse("transformer_xl", "width must be even and at least 2", xl.width);
   if (xl.sinusoid != XlSinusoid::half_split && xl.sinusoid != XlSinusoid::interleaved)
     refuse("transformer_xl", "sinusoid must be half_split or interleaved",
            static_cast<int>(xl.sinusoid));
@@ -34,9 +34,9 @@ void check(const TransformerXl& xl) {
 template <typename T>
 void check_weights(const TransformerXl& xl, const View<T, 2>& w, const View<T, 2>& u,
                    const View<T, 2>& v) {
-  internal::check_matrix("transformer_xl", "w", w, xl.heads * xl.size, xl.channels);
-  internal::check_matrix("transformer_xl", "u", u, xl.heads, xl.size);
-  internal::check_matrix("transformer_xl", "v", v, xl.heads, xl.size);
+  internal::check_matrix("transformer_xl", "w", w, xl.heads * xl.head_dim, xl.width);
+  internal::check_matrix("transformer_xl", "u", u, xl.heads, xl.head_dim);
+  internal::check_matrix("transformer_xl", "v", v, xl.heads, xl.head_dim);
 }
 
 // The distances that have a vector: lowest to lowest + vectors - 1.
@@ -51,35 +51,35 @@ int64_t clamped(const TransformerXl& xl, int64_t distance) {
 Reach reach_of(const TransformerXl& xl, int64_t first, int64_t count) {
   internal::check_distances("transformer_xl", first, count);
   const int64_t lowest = clamped(xl, first), highest = clamped(xl, first + count - 1);
-  constexpr int64_t farthest = int64_t{1} << 31;  // of fill_cos_sin
+  constexpr int64_t farthest = int64_t{1} << 31;  // limit of fill_cos_sin
   for (const int64_t distance : {lowest, highest})
     if (distance < -farthest || distance > farthest)
       refuse("transformer_xl", "distances must be at most 2^31 in magnitude", distance);
   return {lowest, highest - lowest + 1};
 }
 
-// [vectors, C]: r(i - j) for the distances j - i of `reach`.
+// Returns r(i - j) for the distances j - i of `reach`, [vectors, C].
 std::vector<double> sinusoids(const TransformerXl& xl, const Reach& reach) {
-  const int64_t pairs = xl.channels / 2;
+  const int64_t pairs = xl.width / 2;
   std::vector<double> frequencies(size(pairs));
   for (int64_t i = 0; i < pairs; ++i)
     frequencies[size(i)] = static_cast<double>(
         std::pow(static_cast<long double>(xl.base),
-                 -2 * static_cast<long double>(i) / static_cast<long double>(xl.channels)));
+                 -2 * static_cast<long double>(i) / static_cast<long double>(xl.width)));
   std::vector<int64_t> back(size(reach.vectors));
   for (int64_t n = 0; n < reach.vectors; ++n) back[size(n)] = -(reach.lowest + n);
-  std::vector<double> table(size(reach.vectors * xl.channels));
+  std::vector<double> table(size(reach.vectors * xl.width));
   const bool halves = xl.sinusoid == XlSinusoid::half_split;
   const auto columns = [&](int64_t first) {
     return View<double, 2>(table.data() + first, {reach.vectors, pairs},
-                           {xl.channels, halves ? 1 : 2});
+                           {xl.width, halves ? 1 : 2});
   };
   fill_cos_sin(std::span<const int64_t>(back), std::span<const double>(frequencies),
                columns(halves ? pairs : 1), columns(0));
   return table;
 }
 
-// [H D]: scale (v - u).
+// Returns scale (v - u), [H D].
 std::vector<double> differences(const XlWeights& weights, double scale) {
   std::vector<double> all = internal::as_doubles(weights.v);
   const std::vector<double> u = internal::as_doubles(weights.u);
@@ -87,16 +87,17 @@ std::vector<double> differences(const XlWeights& weights, double scale) {
   return all;
 }
 
-// [H, vectors]: scale (v - u) . K.
+// Returns scale (v - u) . K, [H, vectors].
 std::vector<double> beside(const TransformerXl& xl, const XlWeights& weights,
                            const Reach& reach, const std::vector<double>& vectors,
                            double scale) {
   const std::vector<double> shifts = differences(weights, scale);
   std::vector<double> numbers(size(xl.heads * reach.vectors));
   for (int64_t h = 0; h < xl.heads; ++h)
-    internal::multiply(internal::of_head(vectors.data(), h, reach.vectors, xl.size),
-                       internal::RightFactor(internal::of_head(shifts.data(), h, xl.size, 1)),
-                       internal::of_head(numbers.data(), h, reach.vectors, 1));
+    internal::multiply(
+        internal::of_head(vectors.data(), h, reach.vectors, xl.head_dim),
+        internal::RightFactor(internal::of_head(shifts.data(), h, xl.head_dim, 1)),
+        internal::of_head(numbers.data(), h, reach.vectors, 1));
   return numbers;
 }
 
@@ -113,8 +114,8 @@ TransformerXlPlan lower(const TransformerXl& xl, const XlWeights& weights, int64
   check_weights(xl, weights.w, weights.u, weights.v);
   check_scale(softmax_scale);
   const Reach reach = reach_of(xl, first, count);
-  TransformerXlPlan plan{.form = {}, .first = first, .strip = {}};
-  RelativeVectors keys{.heads = xl.heads, .size = xl.size, .first = first};
+  TransformerXlPlan plan{.form = {}, .min_distance = first, .strip = {}};
+  RelativeVectors keys{.heads = xl.heads, .head_dim = xl.head_dim, .min_distance = first};
   keys.values = internal::project(xl.heads, weights.w, {}, sinusoids(xl, reach));
   keys.rows.reserve(size(count));
   for (int64_t n = 0; n < count; ++n)
@@ -137,7 +138,7 @@ void lower_backward(const TransformerXl& xl, const XlWeights& weights, int64_t f
   check_weights(xl, weights_grad.w, weights_grad.u, weights_grad.v);
   check_scale(softmax_scale);
   const Reach reach = reach_of(xl, first, count);
-  const int64_t wide = xl.heads * xl.size, channels = xl.channels;
+  const int64_t wide = xl.heads * xl.head_dim, channels = xl.width;
   const std::vector<double>& of_keys =
       internal::only("transformer_xl", "keys", grad.keys, wide * reach.vectors);
   if (grad.shift.size() != size(wide))
@@ -146,32 +147,32 @@ void lower_backward(const TransformerXl& xl, const XlWeights& weights, int64_t f
            static_cast<int64_t>(grad.shift.size()));
   if (strip_grad.size() != size(xl.heads * count))
     refuse("transformer_xl",
-           "the strip's gradient must have heads x distances numbers, " +
+           "the gradient of the strip must have heads x distances values, " +
                std::to_string(xl.heads * count),
            static_cast<int64_t>(strip_grad.size()));
   const std::vector<double> r = sinusoids(xl, reach);
-  // Of the strip, by vector and with the scale.
+  // The gradient of the strip, summed by vector and multiplied by the scale.
   std::vector<double> strip(size(xl.heads * reach.vectors));
   for (int64_t h = 0; h < xl.heads; ++h)
     for (int64_t n = 0; n < count; ++n)
       strip[size(h * reach.vectors + clamped(xl, first + n) - reach.lowest)] +=
           softmax_scale * strip_grad[size(h * count + n)];
-  // The strip is made from the vectors, and from u and v: sum_n strip[n] K(n) is
-  // W sum_n strip[n] r(n), which needs no K.
+  // The strip depends on the vectors K, on u and on v. The gradient of v is sum_n strip[n] K(n)
+  // = W sum_n strip[n] r(n), which does not require K.
   std::vector<double> of_vectors = of_keys, of_v(size(wide)), met(size(xl.heads * channels));
   internal::multiply(internal::as_matrix(strip, reach.vectors),
                      internal::RightFactor(internal::as_matrix(r, channels)),
                      internal::of_head(met.data(), 0, xl.heads, channels));
   const std::vector<double> shifts = differences(weights, 1);
   for (int64_t h = 0; h < xl.heads; ++h) {
-    const View<const float, 2> w = weights.w.slice(0, h * xl.size, xl.size);
+    const View<const float, 2> w = weights.w.slice(0, h * xl.head_dim, xl.head_dim);
     internal::multiply(internal::of_head(std::as_const(met).data(), h, 1, channels),
                        internal::RightFactor(internal::exchanged(w)),
-                       internal::of_head(of_v.data(), h, 1, xl.size));
+                       internal::of_head(of_v.data(), h, 1, xl.head_dim));
     internal::multiply_add(
         internal::of_head(std::as_const(strip).data(), h, reach.vectors, 1),
-        internal::RightFactor(internal::of_head(shifts.data(), h, 1, xl.size)),
-        internal::of_head(of_vectors.data(), h, reach.vectors, xl.size));
+        internal::RightFactor(internal::of_head(shifts.data(), h, 1, xl.head_dim)),
+        internal::of_head(of_vectors.data(), h, reach.vectors, xl.head_dim));
   }
   std::vector<double> of_u = grad.shift;
   for (std::size_t n = 0; n < of_u.size(); ++n) of_u[n] -= of_v[n];

@@ -18,33 +18,33 @@ namespace {
 
 using rotary_internal::growth;
 
-constexpr std::int64_t chunk = 512;  // tokens whose cosines and sines are held at a time
+constexpr std::int64_t chunk = 512;  // tokens whose cosines and sines are stored at a time
 
 std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
-std::int32_t axis_of(const RotarySchedule& schedule, std::size_t pair) {
-  return schedule.axes.empty() ? 0 : schedule.axes[pair];
+std::int32_t axis_of(const RotaryFrequencies& frequencies, std::size_t pair) {
+  return frequencies.axes.empty() ? 0 : frequencies.axes[pair];
 }
 
-// Cosines and sines of a difference between turns, a chunk of tokens at a time.
+// Cosines and sines of the difference between two rotations, for a chunk of tokens at a time.
 class Rows {
  public:
-  // Of a schedule its axes are read; frequencies: [R/2].
-  Rows(const RotarySchedule& schedule, const std::vector<double>& frequencies,
+  // Reads only the axes of `frequencies`. frequencies: [R/2].
+  Rows(const RotaryFrequencies& frequencies, const std::vector<double>& inv_freq,
        std::int64_t tokens)
-      : pairs_(std::ssize(frequencies)), tokens_(std::min(tokens, chunk)) {
-    for (std::size_t i = 0; i < frequencies.size(); ++i) {
-      const std::size_t axis = size(axis_of(schedule, i));
+      : pairs_(std::ssize(inv_freq)), tokens_(std::min(tokens, chunk)) {
+    for (std::size_t i = 0; i < inv_freq.size(); ++i) {
+      const std::size_t axis = size(axis_of(frequencies, i));
       if (axes_.size() <= axis) axes_.resize(axis + 1);
-      axes_[axis].frequencies.push_back(frequencies[i]);
+      axes_[axis].inv_freq.push_back(inv_freq[i]);
       axes_[axis].columns.push_back(i);
     }
     exact_.resize(size(tokens_ * 2 * pairs_));
     factors_.resize(size(tokens_ * 2 * pairs_));
   }
 
-  // positions(a): of up to a chunk of tokens on axis a. factor(i, p): what cos and sin of pair
-  // i at p are multiplied by.
+  // positions(a): positions of at most a chunk of tokens on axis a. factor(i, p): factor on cos
+  // and sin of pair i at position p.
   template <typename PositionsOfAxis, typename Factor>
   void fill(std::int64_t tokens, PositionsOfAxis&& positions, Factor&& factor) {
     for (std::size_t a = 0; a < axes_.size(); ++a) {
@@ -54,7 +54,7 @@ class Rows {
       const std::span<const std::int64_t> at = positions(a);
       const View<double, 2> cosines(exact_.data(), {tokens, count});
       const View<double, 2> sines(exact_.data() + tokens * count, {tokens, count});
-      fill_cos_sin(at, axis.frequencies, cosines, sines);
+      fill_cos_sin(at, axis.inv_freq, cosines, sines);
       float* const cos = factors_.data();
       float* const sin = cos + tokens_ * pairs_;
       for (std::int64_t t = 0; t < tokens; ++t)
@@ -67,22 +67,23 @@ class Rows {
     }
   }
 
-  // For B rows and `tokens` tokens: one each, or the first for all.
-  rotary_internal::Turns each(std::ptrdiff_t batch, std::ptrdiff_t tokens) const {
+  // Views of the cosines and sines as [batch, tokens, R/2]: one row per token, or the first row
+  // for all tokens.
+  rotary_internal::CosSin each(std::ptrdiff_t batch, std::ptrdiff_t tokens) const {
     return turns(batch, tokens, pairs_);
   }
-  rotary_internal::Turns first_for_all(std::ptrdiff_t batch, std::ptrdiff_t tokens) const {
+  rotary_internal::CosSin first_for_all(std::ptrdiff_t batch, std::ptrdiff_t tokens) const {
     return turns(batch, tokens, 0);
   }
 
  private:
   struct Axis {
-    std::vector<double> frequencies;
+    std::vector<double> inv_freq;
     std::vector<std::size_t> columns;
   };
 
-  rotary_internal::Turns turns(std::ptrdiff_t batch, std::ptrdiff_t tokens,
-                               std::ptrdiff_t stride) const {
+  rotary_internal::CosSin turns(std::ptrdiff_t batch, std::ptrdiff_t tokens,
+                                std::ptrdiff_t stride) const {
     const float* const cos = factors_.data();
     return {{cos, {batch, tokens, pairs_}, {0, stride, 1}},
             {cos + tokens_ * pairs_, {batch, tokens, pairs_}, {0, stride, 1}}};
@@ -101,29 +102,29 @@ void check_factor(const char* what, double factor) {
 }
 
 template <typename U>
-void shift(View<U, 4> cached, const RotarySchedule& schedule,
+void shift(View<U, 4> cached, const RotaryFrequencies& frequencies,
            std::span<const std::int64_t> deltas) {
-  if (deltas.empty()) refuse("rotary", "deltas must be one for each axis", 0);
-  rotary_internal::check(schedule, std::ssize(deltas));
-  rotary_internal::check_heads(cached, schedule);
+  if (deltas.empty()) refuse("rotary", "there must be one delta per axis", 0);
+  rotary_internal::check(frequencies, std::ssize(deltas));
+  rotary_internal::check_heads(cached, frequencies);
   if (std::ranges::all_of(deltas, [](std::int64_t delta) { return delta == 0; })) return;
   const auto factor = [&](std::size_t i, std::int64_t delta) {
-    return std::exp(growth(schedule, i, static_cast<double>(delta)));
+    return std::exp(growth(frequencies, i, static_cast<double>(delta)));
   };
-  for (std::size_t i = 0; i < schedule.growth.size(); ++i)
-    check_factor("what a pair grows by must fit float",
-                 factor(i, deltas[size(axis_of(schedule, i))]));
-  Rows row(schedule, schedule.inv_freq, 1);
+  for (std::size_t i = 0; i < frequencies.growth.size(); ++i)
+    check_factor("the growth factor of a pair must fit in float",
+                 factor(i, deltas[size(axis_of(frequencies, i))]));
+  Rows row(frequencies, frequencies.inv_freq, 1);
   row.fill(1, [&](std::size_t a) { return deltas.subspan(a, 1); }, factor);
-  rotary_internal::turn(schedule, row.first_for_all(cached.extent(0), cached.extent(1)),
-                        rotary_internal::Way<U, U>(cached));
+  rotary_internal::turn(frequencies, row.first_for_all(cached.extent(0), cached.extent(1)),
+                        rotary_internal::InputOutput<U, U>(cached));
 }
 
-void check_same_layout(const RotarySchedule& from, const RotarySchedule& to) {
-  const auto layout = [](const RotarySchedule& schedule) {
-    RotarySchedule plain = schedule;
+void check_same_layout(const RotaryFrequencies& from, const RotaryFrequencies& to) {
+  const auto layout = [](const RotaryFrequencies& frequencies) {
+    RotaryFrequencies plain = frequencies;
     plain.growth.clear();
-    plain.inv_freq.assign(schedule.inv_freq.size(), 0);
+    plain.inv_freq.assign(frequencies.inv_freq.size(), 0);
     plain.table_scale = 1;
     plain.centre = 0;
     if (std::ranges::all_of(plain.axes, [](std::int32_t axis) { return axis == 0; }))
@@ -131,24 +132,25 @@ void check_same_layout(const RotarySchedule& from, const RotarySchedule& to) {
     return plain;
   };
   const std::string text = difference(layout(to), layout(from));
-  if (!text.empty()) refuse("rotary", "schedules must pair the same elements and axes", text);
+  if (!text.empty())
+    refuse("rotary", "frequencies must have the same pairing, head_offset, rotary_dim and axes",
+           text);
 }
 
-// positions(a, b): of row b on axis a, [S]. rows: 1 or B.
+// positions(a, b): positions of row b on axis a, [S]. rows: 1 or B.
 template <typename U, typename PositionsOfAxis>
-void rerotate(View<U, 4> cached, const RotarySchedule& from, const RotarySchedule& to,
+void rerotate(View<U, 4> cached, const RotaryFrequencies& from, const RotaryFrequencies& to,
               std::int64_t axes, std::int64_t rows, PositionsOfAxis&& positions) {
   rotary_internal::check(from, axes);
   rotary_internal::check(to, axes);
   check_same_layout(from, to);
   rotary_internal::check_heads(cached, to);
   if (from.table_scale == 0)
-    refuse("rotary", "the table_scale that keys were turned with must not be 0",
-           from.table_scale);
+    refuse("rotary", "from.table_scale must not be 0", from.table_scale);
   const std::int64_t tokens = cached.extent(1);
   if (from == to || tokens == 0 || rows == 0) return;
-  std::vector<double> frequencies(to.inv_freq);
-  for (std::size_t i = 0; i < frequencies.size(); ++i) frequencies[i] -= from.inv_freq[i];
+  std::vector<double> differences(to.inv_freq);
+  for (std::size_t i = 0; i < differences.size(); ++i) differences[i] -= from.inv_freq[i];
   const double ratio = to.table_scale / from.table_scale;
   const bool grows = !from.growth.empty() || !to.growth.empty();
   const auto factor = [&](std::size_t i, std::int64_t p) {
@@ -157,7 +159,8 @@ void rerotate(View<U, 4> cached, const RotarySchedule& from, const RotarySchedul
     return ratio * std::exp(growth(to, i, at - static_cast<double>(to.centre)) -
                             growth(from, i, at - static_cast<double>(from.centre)));
   };
-  // What could throw, before anything is written. Growth is greatest at one end.
+  // Check everything that can throw before keys are written. The factor is monotonic in the
+  // position, so its maximum is at the least or the greatest position.
   constexpr std::int64_t most = std::int64_t{1} << 31;
   for (std::int64_t axis = 0; axis < axes; ++axis) {
     std::int64_t least = most, greatest = -most;
@@ -168,12 +171,12 @@ void rerotate(View<U, 4> cached, const RotarySchedule& from, const RotarySchedul
         least = std::min(least, p);
         greatest = std::max(greatest, p);
       }
-    for (std::size_t i = 0; i < frequencies.size(); ++i)
+    for (std::size_t i = 0; i < differences.size(); ++i)
       if (axis_of(to, i) == axis)
         for (const std::int64_t p : {least, greatest})
-          check_factor("what keys are multiplied by must fit float", factor(i, p));
+          check_factor("the factor on the keys must fit in float", factor(i, p));
   }
-  Rows scratch(to, frequencies, tokens);
+  Rows scratch(to, differences, tokens);
   for (std::int64_t b = 0; b < rows; ++b) {
     const View<U, 4> row = rows == 1 ? cached : cached.slice(0, b, 1);
     for (std::int64_t begin = 0; begin < tokens; begin += chunk) {
@@ -183,7 +186,7 @@ void rerotate(View<U, 4> cached, const RotarySchedule& from, const RotarySchedul
           [&](std::size_t a) { return positions(a, b).subspan(size(begin), size(count)); },
           factor);
       rotary_internal::turn(to, scratch.each(row.extent(0), count),
-                            rotary_internal::Way<U, U>(row.slice(1, begin, count)));
+                            rotary_internal::InputOutput<U, U>(row.slice(1, begin, count)));
     }
   }
 }
@@ -218,7 +221,7 @@ template <typename Field>
 std::string differing(const std::string& name, const Field& one, const Field& other) {
   return name + " = " + text(one) + " where the other has " + text(other);
 }
-// `absent`: what an empty list stands for.
+// `absent`: the value of the elements of an empty list.
 template <typename Field>
 std::string first_difference(const std::string& name, const std::vector<Field>& one,
                              const std::vector<Field>& other, Field absent) {
@@ -240,10 +243,12 @@ std::string first_difference(const std::string& name, const std::vector<Field>& 
 
 }  // namespace
 
-std::string difference(const RotarySchedule& one, const RotarySchedule& other) {
+std::string difference(const RotaryFrequencies& one, const RotaryFrequencies& other) {
   if (one.pairing != other.pairing) return differing("pairing", one.pairing, other.pairing);
-  if (one.first != other.first) return differing("first", one.first, other.first);
-  if (one.dim() != other.dim()) return differing("dim", one.dim(), other.dim());
+  if (one.head_offset != other.head_offset)
+    return differing("head_offset", one.head_offset, other.head_offset);
+  if (one.rotary_dim() != other.rotary_dim())
+    return differing("rotary_dim", one.rotary_dim(), other.rotary_dim());
   auto text = first_difference("axes", one.axes, other.axes, std::int32_t{0});
   if (text.empty()) text = first_difference("inv_freq", one.inv_freq, other.inv_freq, 0.0);
   if (text.empty() && !(one.table_scale == other.table_scale))
@@ -254,21 +259,23 @@ std::string difference(const RotarySchedule& one, const RotarySchedule& other) {
   return text;
 }
 
-void shift_keys(const Tensor& cached, const RotarySchedule& schedule,
+void shift_keys(const Tensor& cached, const RotaryFrequencies& frequencies,
                 std::span<const std::int64_t> deltas) {
   internal::by_type(rotary_internal::named("cached"), cached, [&]<typename U>(U) {
-    shift(rotary_internal::heads_of<U>("cached", cached), schedule, deltas);
+    shift(rotary_internal::heads_of<U>("cached", cached), frequencies, deltas);
   });
 }
 
-void shift_keys(const Tensor& cached, const RotarySchedule& schedule, std::int64_t delta) {
+void shift_keys(const Tensor& cached, const RotaryFrequencies& frequencies,
+                std::int64_t delta) {
   std::int64_t axes = 1;
-  for (const std::int32_t axis : schedule.axes) axes = std::max(axes, std::int64_t{axis} + 1);
-  shift_keys(cached, schedule, std::vector<std::int64_t>(size(axes), delta));
+  for (const std::int32_t axis : frequencies.axes)
+    axes = std::max(axes, std::int64_t{axis} + 1);
+  shift_keys(cached, frequencies, std::vector<std::int64_t>(size(axes), delta));
 }
 
-void rerotate_keys(const Tensor& cached, const RotarySchedule& from, const RotarySchedule& to,
-                   std::span<const Positions> axes) {
+void rerotate_keys(const Tensor& cached, const RotaryFrequencies& from,
+                   const RotaryFrequencies& to, std::span<const Positions> axes) {
   internal::by_type(rotary_internal::named("cached"), cached, [&]<typename U>(U) {
     const auto keys = rotary_internal::heads_of<U>("cached", cached);
     check_positions(keys.extents(), axes);

@@ -1,4 +1,4 @@
-// New keys and values to their place in a cache.
+// Writes new keys and values to a KV cache.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -50,9 +50,9 @@ GNOMON_EXPORT(float, Half, F32ToF16)
 GNOMON_EXPORT(float, BFloat16, F32ToBF16)
 #undef GNOMON_EXPORT
 
-constexpr std::int64_t grain_elements = 1 << 15;  // of a piece worth a thread
+constexpr std::int64_t grain_elements = 1 << 15;  // least elements per thread
 
-// body(b, t, h) for every head, the tokens shared out to threads.
+// Calls body(b, t, h) for every head; tokens are divided among threads.
 template <typename T, typename Body>
 void for_heads(const View<const T, 4>& x, const Body& body) {
   const std::int64_t tokens = x.extent(1), heads = x.extent(2);
@@ -73,7 +73,7 @@ void rotate_append(const ConstTensor& k, const RotaryTable& table, const Tensor&
     const auto to = heads_of<U>("slot", slot);
     check_fits(keys, table);
     check_target("slot", keys, to);
-    turn(table.schedule(), turns_of(table, keys.extent(0)), Way<T, U>(keys, to));
+    turn(table.frequencies(), cos_sin_of(table, keys.extent(0)), InputOutput<T, U>(keys, to));
   });
 }
 

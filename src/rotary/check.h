@@ -1,15 +1,15 @@
-// The bounds beside the fields of `Rotary` and `RotarySchedule`, for the files of this room.
+// Checks of the bounds of `Rotary`, `RotaryFrequencies` and `Positions`.
 #pragma once
 
 #include "gnomon/rotary/rotary.h"
 
 namespace gnomon::rotary_internal {
 
-// Throws std::invalid_argument naming the field that breaks its bound.
+// All throw std::invalid_argument with the name of the field that violates its bound.
 void check(const Rotary& rotary);
-// For positions of that many axes.
-void check(const RotarySchedule& schedule, std::int64_t axes);
-// That its ids are as many as it says.
+// axes: number of position axes.
+void check(const RotaryFrequencies& frequencies, std::int64_t axes);
+// Checks that there are batch x tokens ids.
 void check(const Positions& positions);
 void check_pairing(Pairing pairing);
 

@@ -14,18 +14,18 @@ namespace gnomon {
 namespace {
 
 using rotary_internal::heads_of;
+using rotary_internal::InputOutput;
 using rotary_internal::named;
-using rotary_internal::Way;
 using std::int64_t;
 
-constexpr int64_t chunk = 256;  // pairs whose cosines and sines are held at a time
+constexpr int64_t chunk = 256;  // pairs whose cosines and sines are stored at a time
 
-void check_positions(const RotarySchedule& schedule, View<const int64_t, 3> positions,
+void check_positions(const RotaryFrequencies& frequencies, View<const int64_t, 3> positions,
                      int64_t batch, int64_t tokens) {
-  rotary_internal::check(schedule, positions.extent(0));
+  rotary_internal::check(frequencies, positions.extent(0));
   if (positions.extent(0) < 1)
     refuse("rotary", "positions must have at least one axis", positions.extent(0));
-  internal::check_frequencies(schedule.inv_freq);
+  internal::check_frequencies(frequencies.inv_freq);
   if ((positions.extent(1) != 1 && positions.extent(1) != batch) ||
       positions.extent(2) != tokens)
     refuse("rotary",
@@ -40,30 +40,32 @@ void check_positions(const RotarySchedule& schedule, View<const int64_t, 3> posi
           refuse("rotary", "positions must be at most 2^31 in magnitude", p);
 }
 
-// The cosines and sines of pairs [begin, end) of one token, at position(axis).
+// Computes the cosines and sines of pairs [begin, end) of one token. position(axis): its
+// position on an axis.
 template <typename Position>
-void make_factors(internal::PairAngles angles, const RotarySchedule& schedule, int64_t begin,
-                  int64_t end, const Position& position, float* cos, float* sin) {
+void make_factors(internal::PairAngles angles, const RotaryFrequencies& frequencies,
+                  int64_t begin, int64_t end, const Position& position, float* cos,
+                  float* sin) {
   const auto first = static_cast<std::size_t>(begin);
-  const double* const frequencies = schedule.inv_freq.data() + first;
+  const double* const inv_freq = frequencies.inv_freq.data() + first;
   int64_t at[chunk];
-  const bool one_axis = schedule.axes.empty();
+  const bool one_axis = frequencies.axes.empty();
   if (one_axis) at[0] = position(0);
   for (int64_t i = begin; !one_axis && i < end; ++i)
-    at[i - begin] = position(schedule.axes[static_cast<std::size_t>(i)]);
-  angles(at, one_axis ? 0 : 1, frequencies, end - begin, schedule.table_scale, cos, sin);
-  if (schedule.growth.empty()) return;
+    at[i - begin] = position(frequencies.axes[static_cast<std::size_t>(i)]);
+  angles(at, one_axis ? 0 : 1, inv_freq, end - begin, frequencies.table_scale, cos, sin);
+  if (frequencies.growth.empty()) return;
   for (int64_t i = begin; i < end; ++i)
-    rotary_internal::grow(schedule, static_cast<std::size_t>(i), at[one_axis ? 0 : i - begin],
-                          cos[i - begin], sin[i - begin]);
+    rotary_internal::grow(frequencies, static_cast<std::size_t>(i),
+                          at[one_axis ? 0 : i - begin], cos[i - begin], sin[i - begin]);
 }
 
-// All have the rows and tokens that positions were checked for.
+// The positions must have been checked. All ways must have the checked rows and tokens.
 template <typename... T, typename... U>
-void turn_at(const RotarySchedule& schedule, View<const int64_t, 3> positions,
-             const Way<T, U>&... ways) {
+void turn_at(const RotaryFrequencies& frequencies, View<const int64_t, 3> positions,
+             const InputOutput<T, U>&... ways) {
   const internal::PairAngles angles = internal::pair_angles();
-  const int64_t pairs = schedule.dim() / 2;
+  const int64_t pairs = frequencies.rotary_dim() / 2;
   rotary_internal::for_tokens(
       [&](int64_t b, int64_t t, int64_t count) {
         float cos[chunk], sin[chunk];
@@ -72,10 +74,11 @@ void turn_at(const RotarySchedule& schedule, View<const int64_t, 3> positions,
           for (int64_t begin = 0; begin < pairs; begin += chunk) {
             const int64_t end = std::min(pairs, begin + chunk);
             make_factors(
-                angles, schedule, begin, end,
+                angles, frequencies, begin, end,
                 [&](std::int32_t axis) { return positions(axis, row, t); }, cos, sin);
-            (rotary_internal::turn_kernel<T, U>()(ways.heads(schedule, b, t), {cos, sin, 0, 1},
-                                                  schedule.pairing, begin, end, 1),
+            (rotary_internal::rotate_kernel<T, U>()(ways.heads(frequencies, b, t),
+                                                    {cos, sin, 0, 1}, frequencies.pairing,
+                                                    begin, end, 1),
              ...);
           }
       },
@@ -91,54 +94,55 @@ void check_rows(const Q& q, const K& k) {
            std::to_string(k.extent(0)) + " x " + std::to_string(k.extent(1)));
 }
 
-// [A, B or 1, T]; [T] is the same on every axis that the schedule names.
+// Returns positions as [A, B or 1, T]. Positions [T] are shared by all axes of the frequencies.
 View<const int64_t, 3> positions_of(const ConstTensor& positions,
-                                    const RotarySchedule& schedule) {
+                                    const RotaryFrequencies& frequencies) {
   if (positions.rank != 1) return internal::read<int64_t, 3>(named("positions"), positions);
   const auto ids = internal::read<int64_t, 1>(named("positions"), positions);
   int64_t axes = 1;
-  for (const std::int32_t axis : schedule.axes) axes = std::max(axes, int64_t{axis} + 1);
+  for (const std::int32_t axis : frequencies.axes) axes = std::max(axes, int64_t{axis} + 1);
   return {ids.data(), {axes, 1, ids.extent(0)}, {0, 0, ids.stride(0)}};
 }
 
 }  // namespace
 
 void rotate_at(const Tensor& q, const Tensor& k, const ConstTensor& positions,
-               const RotarySchedule& schedule) {
-  const auto ids = positions_of(positions, schedule);
+               const RotaryFrequencies& frequencies) {
+  const auto ids = positions_of(positions, frequencies);
   internal::by_type(named("q"), q, [&]<typename T>(T) {
     const auto queries = heads_of<T>("q", q), keys = heads_of<T>("k", k);
-    check_positions(schedule, ids, queries.extent(0), queries.extent(1));
+    check_positions(frequencies, ids, queries.extent(0), queries.extent(1));
     check_rows(queries, keys);
-    rotary_internal::check_heads(queries, schedule);
-    rotary_internal::check_heads(keys, schedule);
-    turn_at(schedule, ids, Way<T, T>(queries), Way<T, T>(keys));
+    rotary_internal::check_heads(queries, frequencies);
+    rotary_internal::check_heads(keys, frequencies);
+    turn_at(frequencies, ids, InputOutput<T, T>(queries), InputOutput<T, T>(keys));
   });
 }
 
-void rotate_at(const Tensor& x, const ConstTensor& positions, const RotarySchedule& schedule) {
-  const auto ids = positions_of(positions, schedule);
+void rotate_at(const Tensor& x, const ConstTensor& positions,
+               const RotaryFrequencies& frequencies) {
+  const auto ids = positions_of(positions, frequencies);
   internal::by_type(named("x"), x, [&]<typename T>(T) {
     const auto heads = heads_of<T>("x", x);
-    check_positions(schedule, ids, heads.extent(0), heads.extent(1));
-    rotary_internal::check_heads(heads, schedule);
-    turn_at(schedule, ids, Way<T, T>(heads));
+    check_positions(frequencies, ids, heads.extent(0), heads.extent(1));
+    rotary_internal::check_heads(heads, frequencies);
+    turn_at(frequencies, ids, InputOutput<T, T>(heads));
   });
 }
 
 void rotate_append_at(const Tensor& q, const ConstTensor& k, const ConstTensor& positions,
-                      const RotarySchedule& schedule, const Tensor& slot) {
-  const auto ids = positions_of(positions, schedule);
+                      const RotaryFrequencies& frequencies, const Tensor& slot) {
+  const auto ids = positions_of(positions, frequencies);
   rotary_internal::by_types(k, slot, [&]<typename T, typename U>(T, U) {
     const auto queries = heads_of<T>("q", q);
     const auto keys = heads_of<T>("k", k);
     const auto to = heads_of<U>("slot", slot);
-    check_positions(schedule, ids, queries.extent(0), queries.extent(1));
+    check_positions(frequencies, ids, queries.extent(0), queries.extent(1));
     check_rows(queries, keys);
-    rotary_internal::check_heads(queries, schedule);
-    rotary_internal::check_heads(keys, schedule);
+    rotary_internal::check_heads(queries, frequencies);
+    rotary_internal::check_heads(keys, frequencies);
     rotary_internal::check_target("slot", keys, to);
-    turn_at(schedule, ids, Way<T, T>(queries), Way<T, U>(keys, to));
+    turn_at(frequencies, ids, InputOutput<T, T>(queries), InputOutput<T, U>(keys, to));
   });
 }
 

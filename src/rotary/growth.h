@@ -1,4 +1,4 @@
-// What pairs grow by at a position (xPos), for the files of this room.
+// Growth of pairs with the position (xPos).
 #pragma once
 
 #include <cmath>
@@ -8,16 +8,17 @@
 
 namespace gnomon::rotary_internal {
 
-// ln of what pair i has grown by, `after` positions behind the centre.
-inline double growth(const RotarySchedule& schedule, std::size_t i, double after) {
-  return schedule.growth.empty() ? 0 : schedule.growth[i] * after;
+// Returns the natural logarithm of the growth factor of pair i, `after` positions after the
+// centre.
+inline double growth(const RotaryFrequencies& frequencies, std::size_t i, double after) {
+  return frequencies.growth.empty() ? 0 : frequencies.growth[i] * after;
 }
 
-// The cosine and sine of pair i at a position, times what it has grown by.
-inline void grow(const RotarySchedule& schedule, std::size_t i, std::int64_t position,
+// Multiplies the cosine and sine of pair i by its growth factor at `position`.
+inline void grow(const RotaryFrequencies& frequencies, std::size_t i, std::int64_t position,
                  float& cos, float& sin) {
   const double factor =
-      std::exp(growth(schedule, i, static_cast<double>(position - schedule.centre)));
+      std::exp(growth(frequencies, i, static_cast<double>(position - frequencies.centre)));
   cos = static_cast<float>(double{cos} * factor);
   sin = static_cast<float>(double{sin} * factor);
 }

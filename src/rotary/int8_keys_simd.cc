@@ -1,4 +1,4 @@
-// Head vectors to 8 bits with a scale.
+// Quantizes head vectors to 8 bits with one scale each.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -21,13 +21,13 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-// Returns the scale.
+// Quantizes one head vector. Returns its scale.
 float QuantizeHead(const float* HWY_RESTRICT x, std::int64_t size,
                    std::int8_t* HWY_RESTRICT to) {
   const hn::ScalableTag<std::int32_t> whole;
   const hn::Rebind<float, decltype(whole)> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(whole));
-  // Magnitudes are compared as integers: there a NaN is above infinity, and that above all.
+  // Magnitudes are compared as integers, so that NaN > infinity > every finite value.
   auto most = hn::Zero(whole);
   std::int64_t i = 0;
   for (; i + lanes <= size; i += lanes)
@@ -78,7 +78,7 @@ using std::int64_t;
 using Slots = View<std::int8_t, 4>;
 using Scales = View<float, 3>;
 
-constexpr int64_t room = 4096;  // floats of turned heads on their way: 16 KB
+constexpr int64_t room = 4096;  // buffer for rotated heads, in floats: 16 KB
 
 template <typename T>
 void check(const View<const T, 4>& x, const Slots& slot, const Scales& scales) {
@@ -88,11 +88,12 @@ void check(const View<const T, 4>& x, const Slots& slot, const Scales& scales) {
     refuse("rotary", "scales must be [B, T, H] = " + shape_text(heads),
            shape_text(scales.extents()));
   if (x.extent(3) > room)
-    refuse("rotary", "heads of 8 bits must have at most " + std::to_string(room) + " elements",
+    refuse("rotary",
+           "head_dim of 8-bit keys must be at most " + std::to_string(room) + " elements",
            std::int64_t{x.extent(3)});
 }
 
-// make(b, t, h, count, to): heads h to h + count - 1 of a token as floats.
+// make(b, t, h, count, to) writes heads h to h + count - 1 of a token to `to` as floats.
 template <typename T, typename Make>
 void quantize(const View<const T, 4>& x, const Slots& slot, const Scales& scales,
               const Make& make) {
@@ -113,10 +114,10 @@ void quantize(const View<const T, 4>& x, const Slots& slot, const Scales& scales
                                     slot.stride(2) * (first + h));
           }
       },
-      rotary_internal::Way<T, std::int8_t>(x, slot));
+      rotary_internal::InputOutput<T, std::int8_t>(x, slot));
 }
 
-// body(heads [B, T, H, D], slots, scales) of the element type of x.
+// Calls body(heads [B, T, H, D], slots, scales) with the element type of x.
 template <typename Body>
 void with_heads(const char* name, const ConstTensor& x, const Tensor& slot,
                 const Tensor& scales, const Body& body) {
@@ -141,24 +142,25 @@ void rotate_append(const ConstTensor& k, const RotaryTable& table, const Tensor&
   with_heads("k", k, slot, scales,
              [&]<typename T>(const View<const T, 4>& keys, const Slots& to, const Scales& by) {
                rotary_internal::check_fits(keys, table);
-               const RotarySchedule& schedule = table.schedule();
-               const auto turns = rotary_internal::turns_of(table, keys.extent(0));
-               const auto turn = rotary_internal::turn_kernel<T, float>();
+               const RotaryFrequencies& frequencies = table.frequencies();
+               const auto turns = rotary_internal::cos_sin_of(table, keys.extent(0));
+               const auto turn = rotary_internal::rotate_kernel<T, float>();
                const int64_t size = keys.extent(3);
-               quantize(keys, to, by,
-                        [&](int64_t b, int64_t t, int64_t h, int64_t count, float* turned) {
-                          const Heads<T, float> heads{
-                              .from = &keys(b, t, h, schedule.first),
-                              .to = turned + schedule.first,
-                              .from_head = keys.stride(2),
-                              .to_head = size,
-                              .count = count,
-                              .pairs = schedule.dim() / 2,
-                              .before = schedule.first,
-                              .after = size - schedule.first - schedule.dim()};
-                          turn(heads, {&turns.cos(b, t, 0), &turns.sin(b, t, 0), 0, turns.sign},
-                               schedule.pairing, 0, heads.pairs, 1);
-                        });
+               quantize(
+                   keys, to, by,
+                   [&](int64_t b, int64_t t, int64_t h, int64_t count, float* turned) {
+                     const Heads<T, float> heads{
+                         .from = &keys(b, t, h, frequencies.head_offset),
+                         .to = turned + frequencies.head_offset,
+                         .from_head = keys.stride(2),
+                         .to_head = size,
+                         .count = count,
+                         .pairs = frequencies.rotary_dim() / 2,
+                         .before = frequencies.head_offset,
+                         .after = size - frequencies.head_offset - frequencies.rotary_dim()};
+                     turn(heads, {&turns.cos(b, t, 0), &turns.sin(b, t, 0), 0, turns.sign},
+                          frequencies.pairing, 0, heads.pairs, 1);
+                   });
              });
 }
 

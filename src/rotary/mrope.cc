@@ -30,7 +30,8 @@ void check(MRopeOrder order, std::span<const std::int64_t> sections, std::int64_
            pairs - left);
 }
 
-// Whether pair i is one of the first sections[axis] pairs of the pattern t h w t h w ...
+// Returns whether pair i is among the first sections[axis] pairs of its axis in the pattern
+// t h w t h w ...
 bool in_pattern(std::int64_t i, std::span<const std::int64_t> sections) {
   return i < 3 * sections[static_cast<std::size_t>(i % 3)];
 }
@@ -77,16 +78,17 @@ std::vector<std::int32_t> mrope_axes(MRopeOrder order, std::span<const std::int6
   return axes;
 }
 
-RotarySchedule schedule(const MRope& mrope) {
+RotaryFrequencies lower(const MRope& mrope) {
   return with_mrope_axes(
-      schedule(Rotary{.dim = mrope.dim, .pairing = mrope.pairing, .base = mrope.base}),
+      lower(
+          Rotary{.rotary_dim = mrope.rotary_dim, .pairing = mrope.pairing, .base = mrope.base}),
       mrope.order, mrope.sections);
 }
 
-RotarySchedule with_mrope_axes(RotarySchedule schedule, MRopeOrder order,
-                               std::span<const std::int64_t> sections) {
-  schedule.axes = mrope_axes(order, sections, schedule.dim() / 2);
-  return schedule;
+RotaryFrequencies with_mrope_axes(RotaryFrequencies frequencies, MRopeOrder order,
+                                  std::span<const std::int64_t> sections) {
+  frequencies.axes = mrope_axes(order, sections, frequencies.rotary_dim() / 2);
+  return frequencies;
 }
 
 }  // namespace gnomon

@@ -23,8 +23,8 @@ template <typename List>
 void check_length(const char* what, const List& list, std::ptrdiff_t pairs) {
   if (!list.empty() && std::ssize(list) != pairs)
     refuse("rotary",
-           std::string(what) + " must be empty or one for each of " + std::to_string(pairs) +
-               " pairs",
+           std::string(what) + " must be empty or have one element for each of " +
+               std::to_string(pairs) + " pairs",
            static_cast<std::int64_t>(list.size()));
 }
 
@@ -38,28 +38,31 @@ void check_pairing(Pairing pairing) {
 }
 
 void check(const Rotary& rotary) {
-  if (rotary.dim % 2) refuse("rotary", "dim must be even", rotary.dim);
-  if (rotary.dim < 2) refuse("rotary", "dim must be at least 2", rotary.dim);
+  if (rotary.rotary_dim % 2) refuse("rotary", "rotary_dim must be even", rotary.rotary_dim);
+  if (rotary.rotary_dim < 2)
+    refuse("rotary", "rotary_dim must be at least 2", rotary.rotary_dim);
   check_pairing(rotary.pairing);
   if (!(rotary.base > 1) || !std::isfinite(rotary.base))
     refuse("rotary", "base must be finite and greater than 1", rotary.base);
-  if (rotary.first < 0) refuse("rotary", "first must not be negative", rotary.first);
+  if (rotary.head_offset < 0)
+    refuse("rotary", "head_offset must not be negative", rotary.head_offset);
 }
 
-void check(const RotarySchedule& schedule, std::int64_t axes) {
-  check_pairing(schedule.pairing);
-  if (schedule.first < 0) refuse("rotary", "first must not be negative", schedule.first);
-  const std::ptrdiff_t pairs = std::ssize(schedule.inv_freq);
+void check(const RotaryFrequencies& frequencies, std::int64_t axes) {
+  check_pairing(frequencies.pairing);
+  if (frequencies.head_offset < 0)
+    refuse("rotary", "head_offset must not be negative", frequencies.head_offset);
+  const std::ptrdiff_t pairs = std::ssize(frequencies.inv_freq);
   if (pairs == 0) refuse("rotary", "inv_freq must have a frequency for each pair", 0);
-  check_length("axes", schedule.axes, pairs);
-  check_length("growth", schedule.growth, pairs);
-  for (const std::int32_t axis : schedule.axes)
+  check_length("axes", frequencies.axes, pairs);
+  check_length("growth", frequencies.growth, pairs);
+  for (const std::int32_t axis : frequencies.axes)
     if (axis < 0 || axis >= axes)
       refuse("rotary", "axes must be 0 to " + std::to_string(axes - 1), axis);
-  for (const double growth : schedule.growth)
+  for (const double growth : frequencies.growth)
     if (!std::isfinite(growth)) refuse("rotary", "growth must be finite", growth);
-  if (!std::isfinite(schedule.table_scale))
-    refuse("rotary", "table_scale must be finite", schedule.table_scale);
+  if (!std::isfinite(frequencies.table_scale))
+    refuse("rotary", "table_scale must be finite", frequencies.table_scale);
 }
 
 void check(const Positions& positions) {
@@ -82,7 +85,7 @@ namespace {
 
 using rotary_internal::check;
 
-// Cosines and sines, [rows, pairs] each. Not written to before they are filled.
+// Allocates cosines and sines, [rows, pairs] each, uninitialized.
 std::shared_ptr<float[]> allocate(std::int64_t rows, std::int64_t pairs) {
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(size(rows), size(pairs) * 2 * sizeof(float), &bytes))
@@ -91,14 +94,14 @@ std::shared_ptr<float[]> allocate(std::int64_t rows, std::int64_t pairs) {
           [](float* begin) { std::free(begin); }};
 }
 
-// The columns of an axis from `first` on, every `step`-th.
+// Columns first, first + step, ..., all of one axis.
 struct Columns {
   std::ptrdiff_t first, step, count;
 };
-std::vector<Columns> columns_of(std::int64_t axis, const RotarySchedule& schedule) {
+std::vector<Columns> columns_of(std::int64_t axis, const RotaryFrequencies& frequencies) {
   std::vector<Columns> runs;
-  for (std::ptrdiff_t i = 0; i < std::ssize(schedule.inv_freq); ++i) {
-    if (schedule.axes[size(i)] != axis) continue;
+  for (std::ptrdiff_t i = 0; i < std::ssize(frequencies.inv_freq); ++i) {
+    if (frequencies.axes[size(i)] != axis) continue;
     if (!runs.empty()) {
       auto& [first, step, count] = runs.back();
       if (count == 1) step = i - first;
@@ -112,54 +115,55 @@ std::vector<Columns> columns_of(std::int64_t axis, const RotarySchedule& schedul
   return runs;
 }
 
-// positions(a): those of axis a, [rows].
+// positions(a): positions on axis a, [rows].
 template <typename PositionsOfAxis>
-std::shared_ptr<float[]> fill(const RotarySchedule& schedule, std::int64_t rows,
+std::shared_ptr<float[]> fill(const RotaryFrequencies& frequencies, std::int64_t rows,
                               std::int64_t axes, PositionsOfAxis&& positions, Angles angles) {
-  const std::ptrdiff_t pairs = std::ssize(schedule.inv_freq);
+  const std::ptrdiff_t pairs = std::ssize(frequencies.inv_freq);
   auto values = allocate(rows, pairs);
   const View<float, 2> cosines(values.get(), {rows, pairs});
   const View<float, 2> sines(values.get() + rows * pairs, {rows, pairs});
-  if (schedule.axes.empty()) {
-    fill_cos_sin(positions(0), schedule.inv_freq, cosines, sines, angles, schedule.table_scale);
+  if (frequencies.axes.empty()) {
+    fill_cos_sin(positions(0), frequencies.inv_freq, cosines, sines, angles,
+                 frequencies.table_scale);
     return values;
   }
-  std::vector<double> frequencies;
+  std::vector<double> inv_freq;
   for (std::int64_t axis = 0; axis < axes; ++axis)
-    for (const auto& [first, step, count] : columns_of(axis, schedule)) {
-      frequencies.clear();
+    for (const auto& [first, step, count] : columns_of(axis, frequencies)) {
+      inv_freq.clear();
       for (std::ptrdiff_t k = 0; k < count; ++k)
-        frequencies.push_back(schedule.inv_freq[size(first + k * step)]);
+        inv_freq.push_back(frequencies.inv_freq[size(first + k * step)]);
       const auto part = [&](const View<float, 2>& all) {
         return View<float, 2>(all.data() + first, {rows, count}, {pairs, step});
       };
-      fill_cos_sin(positions(axis), frequencies, part(cosines), part(sines), angles,
-                   schedule.table_scale);
+      fill_cos_sin(positions(axis), inv_freq, part(cosines), part(sines), angles,
+                   frequencies.table_scale);
     }
   return values;
 }
 
-// Cosines and sines times what their pair has grown by at its position.
+// Multiplies cosines and sines by the growth factor of their pair and position.
 template <typename PositionsOfAxis>
-void grow(const RotarySchedule& schedule, std::int64_t rows, PositionsOfAxis&& positions,
+void grow(const RotaryFrequencies& frequencies, std::int64_t rows, PositionsOfAxis&& positions,
           float* values) {
-  if (schedule.growth.empty()) return;
-  const std::ptrdiff_t pairs = std::ssize(schedule.inv_freq);
+  if (frequencies.growth.empty()) return;
+  const std::ptrdiff_t pairs = std::ssize(frequencies.inv_freq);
   for (std::ptrdiff_t i = 0; i < pairs; ++i) {
-    const auto at = positions(schedule.axes.empty() ? 0 : schedule.axes[size(i)]);
+    const auto at = positions(frequencies.axes.empty() ? 0 : frequencies.axes[size(i)]);
     for (std::int64_t row = 0; row < rows; ++row)
-      rotary_internal::grow(schedule, size(i), at[size(row)], values[row * pairs + i],
+      rotary_internal::grow(frequencies, size(i), at[size(row)], values[row * pairs + i],
                             values[(rows + row) * pairs + i]);
   }
 }
 
 template <typename PositionsOfAxis>
-std::shared_ptr<float[]> fill_and_grow(const RotarySchedule& schedule, std::int64_t rows,
+std::shared_ptr<float[]> fill_and_grow(const RotaryFrequencies& frequencies, std::int64_t rows,
                                        std::int64_t axes, PositionsOfAxis&& positions,
                                        Angles angles) {
-  check(schedule, axes);
-  std::shared_ptr<float[]> values = fill(schedule, rows, axes, positions, angles);
-  grow(schedule, rows, positions, values.get());
+  check(frequencies, axes);
+  std::shared_ptr<float[]> values = fill(frequencies, rows, axes, positions, angles);
+  grow(frequencies, rows, positions, values.get());
   return values;
 }
 
@@ -180,85 +184,86 @@ const Positions& first_of(std::span<const Positions> axes) {
 
 std::vector<double> inverse_frequencies(const Rotary& rotary) {
   check(rotary);
-  std::vector<double> inv_freq(size(rotary.dim / 2));
-  for (std::int64_t i = 0; i < rotary.dim / 2; ++i) {
+  std::vector<double> inv_freq(size(rotary.rotary_dim / 2));
+  for (std::int64_t i = 0; i < rotary.rotary_dim / 2; ++i) {
     const long double exponent =
-        static_cast<long double>(-2 * i) / static_cast<long double>(rotary.dim);
+        static_cast<long double>(-2 * i) / static_cast<long double>(rotary.rotary_dim);
     inv_freq[size(i)] =
         static_cast<double>(std::pow(static_cast<long double>(rotary.base), exponent));
   }
   return inv_freq;
 }
 
-RotarySchedule schedule(const Rotary& rotary) {
+RotaryFrequencies lower(const Rotary& rotary) {
   return {.pairing = rotary.pairing,
-          .first = rotary.first,
+          .head_offset = rotary.head_offset,
           .inv_freq = inverse_frequencies(rotary)};
 }
 
 RotaryTable::RotaryTable(const Rotary& rotary, const Positions& positions, Angles angles)
-    : RotaryTable(gnomon::schedule(rotary), positions, angles) {}
+    : RotaryTable(gnomon::lower(rotary), positions, angles) {}
 
 RotaryTable::RotaryTable(const Rotary& rotary, std::span<const std::int64_t> positions,
                          Angles angles)
-    : RotaryTable(gnomon::schedule(rotary), positions, angles) {}
+    : RotaryTable(gnomon::lower(rotary), positions, angles) {}
 
-RotaryTable::RotaryTable(RotarySchedule schedule, const Positions& positions, Angles angles)
-    : RotaryTable(std::move(schedule), std::span(&positions, 1), angles) {}
-
-RotaryTable::RotaryTable(RotarySchedule schedule, std::span<const std::int64_t> positions,
+RotaryTable::RotaryTable(RotaryFrequencies frequencies, const Positions& positions,
                          Angles angles)
-    : schedule_(std::move(schedule)),
+    : RotaryTable(std::move(frequencies), std::span(&positions, 1), angles) {}
+
+RotaryTable::RotaryTable(RotaryFrequencies frequencies, std::span<const std::int64_t> positions,
+                         Angles angles)
+    : frequencies_(std::move(frequencies)),
       batch_(1),
       tokens_(static_cast<std::int64_t>(positions.size())),
       values_(fill_and_grow(
-          schedule_, tokens_, 1, [&](std::int64_t) { return positions; }, angles)) {}
+          frequencies_, tokens_, 1, [&](std::int64_t) { return positions; }, angles)) {}
 
-RotaryTable::RotaryTable(RotarySchedule schedule, std::span<const Positions> axes,
+RotaryTable::RotaryTable(RotaryFrequencies frequencies, std::span<const Positions> axes,
                          Angles angles)
-    : schedule_(std::move(schedule)),
+    : frequencies_(std::move(frequencies)),
       batch_(first_of(axes).batch),
       tokens_(axes[0].tokens),
       values_(fill_and_grow(
-          schedule_, batch_ * tokens_, std::ssize(axes),
+          frequencies_, batch_ * tokens_, std::ssize(axes),
           [&](std::int64_t axis) {
             return std::span<const std::int64_t>(axes[size(axis)].ids);
           },
           angles)) {}
 
-RotaryTable::RotaryTable(RotarySchedule schedule, const Grid& grid, Angles angles)
-    : schedule_(std::move(schedule)), batch_(1), tokens_(grid.cells) {
+RotaryTable::RotaryTable(RotaryFrequencies frequencies, const Grid& grid, Angles angles)
+    : frequencies_(std::move(frequencies)), batch_(1), tokens_(grid.cells) {
   std::vector<std::vector<std::int64_t>> columns;
   for (std::int64_t axis = 0; axis < grid.axes; ++axis) columns.push_back(grid.axis(axis));
   values_ = fill_and_grow(
-      schedule_, tokens_, grid.axes,
+      frequencies_, tokens_, grid.axes,
       [&](std::int64_t axis) { return std::span<const std::int64_t>(columns[size(axis)]); },
       angles);
 }
 
-RotaryTable::RotaryTable(RotarySchedule schedule, View<const double, 2> coordinates,
+RotaryTable::RotaryTable(RotaryFrequencies frequencies, View<const double, 2> coordinates,
                          Angles angles)
-    : schedule_(std::move(schedule)), batch_(1), tokens_(coordinates.extent(0)) {
-  check(schedule_, coordinates.extent(1));
-  if (!schedule_.growth.empty())
+    : frequencies_(std::move(frequencies)), batch_(1), tokens_(coordinates.extent(0)) {
+  check(frequencies_, coordinates.extent(1));
+  if (!frequencies_.growth.empty())
     refuse("rotary", "growth must be empty for continuous coordinates",
-           std::ssize(schedule_.growth));
+           std::ssize(frequencies_.growth));
   std::vector<std::vector<double>> columns(size(coordinates.extent(1)));
   for (std::ptrdiff_t axis = 0; axis < coordinates.extent(1); ++axis)
     for (std::ptrdiff_t t = 0; t < tokens_; ++t)
       columns[size(axis)].push_back(coordinates(t, axis));
   values_ = fill(
-      schedule_, tokens_, coordinates.extent(1),
+      frequencies_, tokens_, coordinates.extent(1),
       [&](std::int64_t axis) { return std::span<const double>(columns[size(axis)]); }, angles);
 }
 
 View<const float, 3> RotaryTable::cos() const noexcept {
-  return {values_.get(), {batch_, tokens_, schedule_.dim() / 2}};
+  return {values_.get(), {batch_, tokens_, frequencies_.rotary_dim() / 2}};
 }
 
 View<const float, 3> RotaryTable::sin() const noexcept {
-  return {values_.get() + batch_ * tokens_ * (schedule_.dim() / 2),
-          {batch_, tokens_, schedule_.dim() / 2}};
+  return {values_.get() + batch_ * tokens_ * (frequencies_.rotary_dim() / 2),
+          {batch_, tokens_, frequencies_.rotary_dim() / 2}};
 }
 
 }  // namespace gnomon

@@ -1,4 +1,4 @@
-// Turning queries and keys by a table, and turning them back.
+// Rotates queries and keys by a table, forward and inverse.
 #include <string>
 
 #include "gnomon/error.h"
@@ -9,11 +9,13 @@ namespace gnomon {
 namespace rotary_internal {
 
 void check_heads(const std::array<std::ptrdiff_t, 4>& shape, std::ptrdiff_t stride,
-                 const RotarySchedule& schedule) {
-  if (shape[3] - schedule.dim() < schedule.first)  // no sum: `first` may be anything
+                 const RotaryFrequencies& frequencies) {
+  if (shape[3] - frequencies.rotary_dim() <
+      frequencies.head_offset)  // first + dim could overflow
     refuse("rotary",
-           "x must have at least first + dim = " + std::to_string(schedule.first) + " + " +
-               std::to_string(schedule.dim()) + " elements per head",
+           "x must have at least head_offset + rotary_dim = " +
+               std::to_string(frequencies.head_offset) + " + " +
+               std::to_string(frequencies.rotary_dim()) + " elements per head",
            std::int64_t{shape[3]});
   if (stride != 1)
     refuse("rotary", "the elements of a head must be contiguous: stride 1",
@@ -28,10 +30,10 @@ void check_fits(const std::array<std::ptrdiff_t, 4>& shape, std::ptrdiff_t strid
   if (table.batch() != 1 && shape[0] != table.batch())
     refuse("rotary", "x must have the table's " + std::to_string(table.batch()) + " rows",
            std::int64_t{shape[0]});
-  check_heads(shape, stride, table.schedule());
+  check_heads(shape, stride, table.frequencies());
 }
 
-Turns turns_of(const RotaryTable& table, std::ptrdiff_t batch, float sign) {
+CosSin cos_sin_of(const RotaryTable& table, std::ptrdiff_t batch, float sign) {
   const auto shared = [&](const View<const float, 3>& of) {
     return View<const float, 3>(
         of.data(), {batch, of.extent(1), of.extent(2)},
@@ -58,8 +60,8 @@ void rotate(const Tensor& x, const RotaryTable& table, Direction direction) {
   internal::by_type(named("x"), x, [&]<typename T>(T) {
     const auto heads = heads_of<T>("x", x);
     check_fits(heads, table);
-    turn(table.schedule(), turns_of(table, heads.extent(0), sign_of(direction)),
-         Way<T, T>(heads));
+    turn(table.frequencies(), cos_sin_of(table, heads.extent(0), sign_of(direction)),
+         InputOutput<T, T>(heads));
   });
 }
 
@@ -71,8 +73,8 @@ void rotate(const Tensor& q, const Tensor& k, const RotaryTable& table, Directio
     if (keys.extent(0) != queries.extent(0))
       refuse("rotary", "k must have the rows of q, " + std::to_string(queries.extent(0)),
              std::int64_t{keys.extent(0)});
-    turn(table.schedule(), turns_of(table, queries.extent(0), sign_of(direction)),
-         Way<T, T>(queries), Way<T, T>(keys));
+    turn(table.frequencies(), cos_sin_of(table, queries.extent(0), sign_of(direction)),
+         InputOutput<T, T>(queries), InputOutput<T, T>(keys));
   });
 }
 
@@ -83,8 +85,8 @@ void rotate(const ConstTensor& x, const RotaryTable& table, Direction direction,
     const auto to = heads_of<T>("out", out);
     check_fits(from, table);
     check_target("out", from, to);
-    turn(table.schedule(), turns_of(table, from.extent(0), sign_of(direction)),
-         Way<T, T>(from, to));
+    turn(table.frequencies(), cos_sin_of(table, from.extent(0), sign_of(direction)),
+         InputOutput<T, T>(from, to));
   });
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using rotary_internal::check;
 
-// Frequencies are formed in long double and rounded once.
+// Frequencies are computed in long double and rounded once.
 using Real = long double;
 constexpr Real two_pi = 2 * std::numbers::pi_v<Real>;
 
@@ -36,23 +36,24 @@ void check_factors(const char* what, const std::vector<double>& factors, std::in
   for (const double factor : factors) check_positive(what, factor);
 }
 
-// base^(-2i/R), with the exponent over any number.
+// Returns base^(-2i/over).
 Real frequency(const Rotary& rotary, std::int64_t i, Real over) {
   return std::pow(static_cast<Real>(rotary.base), static_cast<Real>(-2 * i) / over);
 }
 Real frequency(const Rotary& rotary, std::int64_t i) {
-  return frequency(rotary, i, static_cast<Real>(rotary.dim));
+  return frequency(rotary, i, static_cast<Real>(rotary.rotary_dim));
 }
 
 template <typename Divisor>
 std::vector<double> divided(const Rotary& rotary, Divisor divisor) {
   std::vector<double> inv_freq;
-  for (std::int64_t i = 0; i < rotary.dim / 2; ++i)
+  for (std::int64_t i = 0; i < rotary.rotary_dim / 2; ++i)
     inv_freq.push_back(static_cast<double>(frequency(rotary, i) / divisor(i)));
   return inv_freq;
 }
 
-// How much a pair between "stays" (0) and "slowed by factor" (1) is slowed: 1 at a factor of 1.
+// Returns the factor on a frequency between unchanged (share 0) and divided by `factor` (share
+// 1). Exactly 1 if `factor` is 1.
 Real slowed(Real share, double factor) {
   return 1 - share * (1 - 1 / static_cast<Real>(factor));
 }
@@ -60,10 +61,10 @@ Real slowed(Real share, double factor) {
 // b' = b factor^(R/(R-2)), so f_i' = f_i factor^(-2i/(R-2)).
 std::vector<double> ntk(const Rotary& rotary, Real factor) {
   std::vector<double> inv_freq{1.0};
-  for (std::int64_t i = 1; i < rotary.dim / 2; ++i)
+  for (std::int64_t i = 1; i < rotary.rotary_dim / 2; ++i)
     inv_freq.push_back(static_cast<double>(
-        frequency(rotary, i) *
-        std::pow(factor, static_cast<Real>(-2 * i) / static_cast<Real>(rotary.dim - 2))));
+        frequency(rotary, i) * std::pow(factor, static_cast<Real>(-2 * i) /
+                                                    static_cast<Real>(rotary.rotary_dim - 2))));
   return inv_freq;
 }
 
@@ -102,19 +103,20 @@ ScaledFrequencies apply(const Rotary& rotary, const YarnScaling& s, std::int64_t
   if (s.ramp != YarnRamp::whole_pairs && s.ramp != YarnRamp::fractional)
     refuse("scaling", "ramp must be whole_pairs (1) or fractional (2)",
            static_cast<int>(s.ramp));
-  // The pair that turns so many times within the original length.
+  // Returns the pair that makes `times` full rotations within the original length.
   const auto pair_turning = [&](Real times) {
-    return static_cast<Real>(rotary.dim) *
+    return static_cast<Real>(rotary.rotary_dim) *
            std::log(static_cast<Real>(s.original_length) / (times * two_pi)) /
            (2 * std::log(static_cast<Real>(rotary.base)));
   };
   Real low = pair_turning(s.beta_fast), high = pair_turning(s.beta_slow);
   if (s.ramp == YarnRamp::whole_pairs) low = std::floor(low), high = std::ceil(high);
   low = std::max<Real>(low, 0);
-  high = std::min<Real>(high, static_cast<Real>(rotary.dim - 1));  // as released: not R/2 - 1
+  high = std::min<Real>(high,
+                        static_cast<Real>(rotary.rotary_dim - 1));  // as released: not R/2 - 1
   if (low == high) high += 0.001L;
   ScaledFrequencies scaled;
-  for (std::int64_t i = 0; i < rotary.dim / 2; ++i) {
+  for (std::int64_t i = 0; i < rotary.rotary_dim / 2; ++i) {
     const Real ramp = std::clamp<Real>((static_cast<Real>(i) - low) / (high - low), 0, 1);
     scaled.inv_freq.push_back(
         static_cast<double>(frequency(rotary, i) * slowed(ramp, s.factor)));
@@ -136,8 +138,8 @@ ScaledFrequencies apply(const Rotary& rotary, const LongRopeScaling& s, std::int
   if (s.original_length < 2)  // its logarithm divides
     refuse("scaling", "original_length must be at least 2", s.original_length);
   check_positive("factor", s.factor);
-  check_factors("short_factors", s.short_factors, rotary.dim / 2);
-  check_factors("long_factors", s.long_factors, rotary.dim / 2);
+  check_factors("short_factors", s.short_factors, rotary.rotary_dim / 2);
+  check_factors("long_factors", s.long_factors, rotary.rotary_dim / 2);
   const bool extended = length > s.original_length;
   const auto& factors = extended ? s.long_factors : s.short_factors;
   ScaledFrequencies scaled{
@@ -158,7 +160,7 @@ ScaledFrequencies apply(const Rotary& rotary, const Llama3Scaling& s, std::int64
   check_positive("low_freq_factor", s.low_freq_factor);
   check_positive("high_freq_factor", s.high_freq_factor);
   ScaledFrequencies scaled;
-  for (std::int64_t i = 0; i < rotary.dim / 2; ++i) {
+  for (std::int64_t i = 0; i < rotary.rotary_dim / 2; ++i) {
     const Real plain = frequency(rotary, i);
     const Real turns = static_cast<Real>(s.original_length) * plain / two_pi;
     const Real low = s.low_freq_factor, high = s.high_freq_factor;
@@ -171,8 +173,9 @@ ScaledFrequencies apply(const Rotary& rotary, const Llama3Scaling& s, std::int64
 
 ScaledFrequencies apply(const Rotary& rotary, const ProportionalScaling& s, std::int64_t) {
   check_positive("factor", s.factor);
-  if (s.turning < 0 || s.turning > rotary.dim / 2)
-    refuse("scaling", "turning must be 0 to " + std::to_string(rotary.dim / 2), s.turning);
+  if (s.turning < 0 || s.turning > rotary.rotary_dim / 2)
+    refuse("scaling", "turning must be 0 to " + std::to_string(rotary.rotary_dim / 2),
+           s.turning);
   ScaledFrequencies scaled{.inv_freq =
                                divided(rotary, [&](std::int64_t) { return Real{s.factor}; })};
   std::fill(scaled.inv_freq.begin() + s.turning, scaled.inv_freq.end(), 0.0);
@@ -180,7 +183,7 @@ ScaledFrequencies apply(const Rotary& rotary, const ProportionalScaling& s, std:
 }
 
 ScaledFrequencies apply(const Rotary& rotary, const FrequencyFactors& s, std::int64_t) {
-  check_factors("factors", s.factors, rotary.dim / 2);
+  check_factors("factors", s.factors, rotary.rotary_dim / 2);
   return {.inv_freq =
               divided(rotary, [&](std::int64_t i) { return Real{s.factors[size(i)]}; })};
 }
@@ -202,18 +205,18 @@ ScaledFrequencies scaled_frequencies(const Rotary& rotary, const RopeScaling& sc
   return std::visit([&](const auto& one) { return apply(rotary, one, length); }, scaling);
 }
 
-RotarySchedule schedule(const Rotary& rotary, const RopeScaling& scaling, std::int64_t length) {
+RotaryFrequencies lower(const Rotary& rotary, const RopeScaling& scaling, std::int64_t length) {
   ScaledFrequencies scaled = scaled_frequencies(rotary, scaling, length);
   return {.pairing = rotary.pairing,
-          .first = rotary.first,
+          .head_offset = rotary.head_offset,
           .inv_freq = std::move(scaled.inv_freq),
           .table_scale = scaled.table_scale};
 }
 
-RotarySchedule schedule(const ScaledRotary& scaled) { return schedule(scaled, scaled.length); }
+RotaryFrequencies lower(const ScaledRotary& scaled) { return lower(scaled, scaled.length); }
 
-RotarySchedule schedule(const ScaledRotary& scaled, std::int64_t length) {
-  RotarySchedule result = schedule(scaled.rotary, scaled.scaling, length);
+RotaryFrequencies lower(const ScaledRotary& scaled, std::int64_t length) {
+  RotaryFrequencies result = lower(scaled.rotary, scaled.scaling, length);
   result.axes = scaled.axes;
   switch (scaled.direction) {
     case Direction::inverse:

@@ -1,4 +1,4 @@
-// Queries multiplied by the factor of their position.
+// Multiplies queries by the factor of their position.
 #include "gnomon/rotary/temperature.h"
 
 #include <algorithm>
@@ -22,9 +22,9 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-constexpr std::int64_t chunk = 256;  // elements held in float at a time
+constexpr std::int64_t chunk = 256;  // elements converted to float at a time
 
-// float and double have a product in double, rounded once.
+// For float and double, the product is computed in double and rounded once.
 template <typename T>
 void ScaleRow(T* HWY_RESTRICT x, double by, std::int64_t size) {
   if constexpr (std::is_same_v<T, Accumulator<T>>) {
@@ -65,7 +65,7 @@ auto kernel(const double*) { return &GNOMON_DISPATCH(ScaleF64); }
 auto kernel(const Half*) { return &GNOMON_DISPATCH(ScaleF16); }
 auto kernel(const BFloat16*) { return &GNOMON_DISPATCH(ScaleBF16); }
 
-constexpr std::int64_t grain_elements = 1 << 15;  // of a piece worth a thread
+constexpr std::int64_t grain_elements = 1 << 15;  // least elements per thread
 
 void check(const QueryTemperature& temperature) {
   if (!std::isfinite(temperature.beta) || temperature.beta < 0)
@@ -77,13 +77,13 @@ void check(const QueryTemperature& temperature) {
 double factor_unchecked(const QueryTemperature& temperature, std::int64_t position) {
   std::int64_t shifted = 0;
   if (__builtin_add_overflow(position, temperature.shift, &shifted))
-    refuse("temperature", "position + shift must fit 64 bits; position", position);
+    refuse("temperature", "position + shift must fit in 64 bits; position", position);
   if (shifted < 0) refuse("temperature", "position + shift must not be negative", shifted);
   const auto steps = static_cast<double>(shifted / temperature.length);
   return 1 + temperature.beta * std::log1p(steps);
 }
 
-// One for each token of the positions, [rows, T].
+// Returns the factor of each token, [rows, T]; 1 for padding.
 std::vector<double> factors(const QueryTemperature& temperature, const Positions& positions) {
   check(temperature);
   std::vector<double> all;
@@ -100,12 +100,14 @@ void scale(View<T, 4> q, const QueryTemperature& temperature, const Positions& p
   const std::int64_t rows = q.extent(0), tokens = q.extent(1), heads = q.extent(2),
                      size = q.extent(3);
   if (tokens != positions.tokens)
-    refuse("temperature",
-           "q must have the positions' " + std::to_string(positions.tokens) + " tokens",
-           tokens);
+    refuse(
+        "temperature",
+        "q must have the number of positions, " + std::to_string(positions.tokens) + " tokens",
+        tokens);
   if (positions.batch != 1 && rows != positions.batch)
     refuse("temperature",
-           "q must have the positions' " + std::to_string(positions.batch) + " rows", rows);
+           "q must have the number of positions, " + std::to_string(positions.batch) + " rows",
+           rows);
   if (positions.ids.size() != static_cast<std::size_t>(positions.batch * positions.tokens) ||
       positions.sequences.size() != positions.ids.size())
     refuse("temperature", "positions must have batch x tokens ids and sequences",
@@ -139,7 +141,7 @@ QueryTemperature ministral3_temperature(double llama_4_scaling_beta,
   return {.beta = llama_4_scaling_beta, .length = original_max_position_embeddings, .shift = 0};
 }
 
-double factor(const QueryTemperature& temperature, std::int64_t position) {
+double query_scale(const QueryTemperature& temperature, std::int64_t position) {
   check(temperature);
   return factor_unchecked(temperature, position);
 }

@@ -1,9 +1,11 @@
-// Pairs turned by given cosines and sines, for *_simd.cc files: here and in attention's tiles.
+// Rotation of pairs by given cosines and sines, for *_simd.cc files: rotary and the tiles of
+// attention.
 //
-// Heads meet the factors of their token in the order that their vectors have. For `adjacent`
-// that is [c0 c0 c1 c1 ...] and [-s0 s0 -s1 s1 ...], so that one shuffle of x is enough; two
-// bfloat16 in 32 bits come apart by a shift, so there the even pairs come before the odd ones.
-// The factors are put into this order once for all heads, and stay in registers while they fit.
+// The factors (cosines and sines) of a token are stored in the order of the vectors of a head.
+// For `adjacent` this is [c0 c0 c1 c1 ...] and [-s0 s0 -s1 s1 ...], so that one shuffle of x is
+// enough. Two bfloat16 in 32 bits are separated by a shift, so for bfloat16 the factors of even
+// pairs come before those of odd pairs. The factors are reordered once for all heads and stay
+// in registers as far as they fit.
 #if defined(GNOMON_ROTARY_TURN_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef GNOMON_ROTARY_TURN_INL_H_
 #undef GNOMON_ROTARY_TURN_INL_H_
@@ -29,30 +31,30 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The products and sums are spelt out, so a pair has the same bits wherever it stands in a
-// vector, and in every file that turns pairs.
+// Fused multiply-adds are explicit, so the result of a pair has the same bits in every lane of
+// a vector and in every file that rotates pairs.
 template <class V>
-HWY_INLINE void TurnVectors(V a, V b, V cos, V sin, V& turned_a, V& turned_b) {
-  turned_a = hn::NegMulAdd(b, sin, hn::Mul(a, cos));
-  turned_b = hn::MulAdd(a, sin, hn::Mul(b, cos));
+HWY_INLINE void RotateVectors(V a, V b, V cos, V sin, V& rotated_a, V& rotated_b) {
+  rotated_a = hn::NegMulAdd(b, sin, hn::Mul(a, cos));
+  rotated_b = hn::MulAdd(a, sin, hn::Mul(b, cos));
 }
 
-// Heads at regular steps.
+// Heads with a constant step.
 template <typename T, typename U>
 struct HeadRows {
   const T* from;
   U* to;
   std::ptrdiff_t from_step, to_step;
   std::int64_t count;
-  const T* next;  // where reading goes on behind the last of them, and writing
-  U* next_to;
+  const T* next;  // the head that is read after the last one, for prefetching
+  U* next_to;     // the head that is written after the last one
 
-  // Heads in what is asked for ahead.
+  // Prefetch distance, in heads.
   std::int64_t early() const {
     const std::ptrdiff_t bytes = from_step * static_cast<std::ptrdiff_t>(sizeof(T));
     return bytes <= 0 ? 1 : (prefetch_bytes + bytes - 1) / bytes;
   }
-  // What is read, and written, so many heads after head h.
+  // Addresses that are read and written `early` heads after head h.
   const T* ahead(std::int64_t h, std::int64_t early) const {
     const std::int64_t then = h + early;
     return then < count ? from + then * from_step : next + (then - count) * from_step;
@@ -64,18 +66,18 @@ struct HeadRows {
   bool in_place() const { return static_cast<const void*>(from) == to; }
 };
 
-// The pairs of heads of elements T, on their way to elements U.
+// Rotates the pairs of heads with elements T and writes elements U.
 template <Pairing pairing, typename T, typename U>
-class PairTurner {
+class PairRotator {
  public:
   using A = Accumulator<T>;
 
   static constexpr std::int64_t chunk = 256;                                  // pairs at a time
   static constexpr std::int64_t stride = pairing == Pairing::halves ? 1 : 2;  // between pairs
-  // Factors of each kind for `pairs` pairs.
+  // Number of cosines (and of sines) for `pairs` pairs.
   static constexpr std::int64_t Factors(std::int64_t pairs) { return spread * pairs; }
 
-  // The factors of `pairs` pairs in the order of the vectors.
+  // Writes the factors of `pairs` pairs in the order of the vectors.
   static HWY_INLINE void Prepare(const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin,
                                  A sign, std::int64_t pairs, A* HWY_RESTRICT to_cos,
                                  A* HWY_RESTRICT to_sin) {
@@ -105,7 +107,7 @@ class PairTurner {
         hn::StoreU(hn::Mul(factor, even), d, to_sin + i);
         hn::StoreU(hn::Mul(factor, odd), d, to_sin + i + lanes);
       }
-      for (std::int64_t size = lanes / 2; size > 0; size /= 2)  // as Tail goes
+      for (std::int64_t size = lanes / 2; size > 0; size /= 2)  // same order as in Tail
         if (i + 2 * size <= pairs) {
           for (std::int64_t j = 0; j < 2 * size; ++j) {
             const std::int64_t at = i + (j % 2 ? size : 0) + j / 2;
@@ -125,8 +127,8 @@ class PairTurner {
     }
   }
 
-  // Pairs [begin, pairs) of one head, by prepared factors. The second element of a pair lies
-  // `half` after the first. In place, or without any overlap.
+  // Rotates pairs [begin, pairs) of one head by prepared factors. The second element of a pair
+  // is `half` elements after the first. In place, or without overlap.
   static HWY_INLINE void Head(const T* x, U* to, std::ptrdiff_t half, const A* HWY_RESTRICT cos,
                               const A* HWY_RESTRICT sin, std::int64_t begin,
                               std::int64_t pairs) {
@@ -138,7 +140,8 @@ class PairTurner {
     if constexpr (lanes > least) Tail<hn::Half<D>>(x, to, half, cos, sin, i, pairs);
   }
 
-  // Heads that share their factors (factor_step 0), or have each its own.
+  // Rotates several heads. factor_step: step between the factors of two heads; 0 if they share
+  // them.
   static HWY_INLINE void Rows(const HeadRows<T, U>& rows, std::ptrdiff_t half,
                               const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
                               std::ptrdiff_t factor_step, std::int64_t pairs) {
@@ -149,22 +152,23 @@ class PairTurner {
   using D = hn::ScalableTag<A>;
   using V = hn::Vec<D>;
   static constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(D()));
-  // Whether the two elements of a pair are read into two vectors. (Of one lane: always.)
+  // Whether the two elements of a pair are loaded into two vectors. Always true for one lane.
   static constexpr bool halves = pairing == Pairing::halves || lanes == 1;
-  // Whether 32 bits that hold two elements are taken apart as they are.
+  // Whether two elements are loaded as 32 bits and separated in the register.
   static constexpr bool split =
       std::is_same_v<T, BFloat16> && std::is_same_v<U, BFloat16> && lanes > 1;
-  static constexpr std::int64_t least = halves || split ? 1 : 2;   // lanes that hold a pair
-  static constexpr std::int64_t spread = halves || split ? 1 : 2;  // factors of a pair
-  static constexpr int vectors = halves && split ? 2 : 1;          // of cosines for a block
+  static constexpr std::int64_t least = halves || split ? 1 : 2;   // lanes per pair
+  static constexpr std::int64_t spread = halves || split ? 1 : 2;  // cosines per pair
+  static constexpr int vectors = halves && split ? 2 : 1;          // of cosines per block
   static constexpr std::int64_t block = lanes * vectors / spread;  // pairs
-  // Blocks of a head that are spelt out, at most: as many as there are registers for, and none
-  // of one lane, nor on the way to the floats that become 8 bits.
+  // Maximum number of unrolled blocks of a head: as many as fit into registers. 0 for one lane,
+  // and for 16-bit to float (used by 8-bit keys).
   static constexpr int spelt_out = lanes == 1 || (sizeof(T) < sizeof(U)) ? 0
                                    : lanes * sizeof(A) >= 32             ? 8 / vectors
                                                                          : 4 / vectors;
 
-  // The constructors are spelt out, since implicit ones are not made for the instruction set.
+  // User-provided constructors, since implicit ones are not compiled for the target instruction
+  // set.
   template <class Tag, int count>
   struct FactorVectors {
     hn::Vec<Tag> at[static_cast<std::size_t>(count)];
@@ -183,21 +187,21 @@ class PairTurner {
   }
 
   template <class Tag, int count>
-  static HWY_INLINE void Turn1(Tag d, const T* x, U* to, std::ptrdiff_t half,
-                               const FactorVectors<Tag, count>& cos,
-                               const FactorVectors<Tag, count>& sin) {
+  static HWY_INLINE void RotateOne(Tag d, const T* x, U* to, std::ptrdiff_t half,
+                                   const FactorVectors<Tag, count>& cos,
+                                   const FactorVectors<Tag, count>& sin) {
     const auto a = LoadElements(d, x);
     if constexpr (halves) {
-      hn::Vec<Tag> turned_a, turned_b;
-      TurnVectors(a, LoadElements(d, x + half), cos.at[0], sin.at[0], turned_a, turned_b);
-      StoreElements(turned_a, d, to);
-      StoreElements(turned_b, d, to + half);
+      hn::Vec<Tag> rotated_a, rotated_b;
+      RotateVectors(a, LoadElements(d, x + half), cos.at[0], sin.at[0], rotated_a, rotated_b);
+      StoreElements(rotated_a, d, to);
+      StoreElements(rotated_b, d, to + half);
     } else {
       StoreElements(hn::MulAdd(hn::Reverse2(d, a), sin.at[0], hn::Mul(a, cos.at[0])), d, to);
     }
   }
 
-  // Two bfloat16 in every lane: the even one is its lower half.
+  // Every lane contains two bfloat16; the even one is the lower half.
   template <class Tag>
   static HWY_INLINE void LoadApart(Tag d, const T* x, hn::Vec<Tag>& even, hn::Vec<Tag>& odd) {
     const hn::RebindToUnsigned<Tag> bits;
@@ -217,20 +221,20 @@ class PairTurner {
   }
 
   template <class Tag, int count>
-  static HWY_INLINE void TurnApart(Tag d, const T* x, U* to, std::ptrdiff_t half,
-                                   const FactorVectors<Tag, count>& cos,
-                                   const FactorVectors<Tag, count>& sin) {
+  static HWY_INLINE void RotateApart(Tag d, const T* x, U* to, std::ptrdiff_t half,
+                                     const FactorVectors<Tag, count>& cos,
+                                     const FactorVectors<Tag, count>& sin) {
     hn::Vec<Tag> even, odd;
     LoadApart(d, x, even, odd);
     if constexpr (halves) {
       hn::Vec<Tag> even_b, odd_b;
       LoadApart(d, x + half, even_b, odd_b);
-      TurnVectors(even, even_b, cos.at[0], sin.at[0], even, even_b);
-      TurnVectors(odd, odd_b, cos.at[1], sin.at[1], odd, odd_b);
+      RotateVectors(even, even_b, cos.at[0], sin.at[0], even, even_b);
+      RotateVectors(odd, odd_b, cos.at[1], sin.at[1], odd, odd_b);
       StoreTogether(even, odd, d, to);
       StoreTogether(even_b, odd_b, d, to + half);
     } else {
-      TurnVectors(even, odd, cos.at[0], sin.at[0], even, odd);
+      RotateVectors(even, odd, cos.at[0], sin.at[0], even, odd);
       StoreTogether(even, odd, d, to);
     }
   }
@@ -240,12 +244,12 @@ class PairTurner {
                               const FactorVectors<Tag, count>& cos,
                               const FactorVectors<Tag, count>& sin) {
     if constexpr (apart)
-      TurnApart(d, x, to, half, cos, sin);
+      RotateApart(d, x, to, half, cos, sin);
     else
-      Turn1(d, x, to, half, cos, sin);
+      RotateOne(d, x, to, half, cos, sin);
   }
 
-  // What does not fill a block: vectors of half the lanes, a quarter, and so on.
+  // Rotates the pairs that do not fill a block, with vectors of 1/2, 1/4, ... of the lanes.
   template <class Tag>
   static HWY_INLINE void Tail(const T* x, U* to, std::ptrdiff_t half, const A* HWY_RESTRICT cos,
                               const A* HWY_RESTRICT sin, std::int64_t i, std::int64_t pairs) {
@@ -261,7 +265,7 @@ class PairTurner {
     if constexpr (size > least)
       Tail<hn::Half<Tag>>(x, to, half, cos, sin, i, pairs);
     else if constexpr (split && halves)
-      if (i < pairs) {  // an odd one
+      if (i < pairs) {  // odd number of pairs
         constexpr hn::CappedTag<A, 1> one;
         Turn<false>(one, x + i, to + i, half, LoadFactors<false>(one, cos + i),
                     LoadFactors<false>(one, sin + i));
@@ -274,8 +278,8 @@ class PairTurner {
     for (std::int64_t at = 0; at < elements; at += line) hwy::Prefetch(x + at);
   }
 
-  // Rows of `blocks` whole blocks, or of fewer; at last of any number. Whole blocks are spelt
-  // out, and factors that all rows share stay in registers, as far as there are enough.
+  // Rotates rows with at most `blocks` whole blocks per row (`blocks` = 0: any number). Whole
+  // blocks are unrolled, and factors shared by all rows stay in registers.
   template <int blocks>
   static HWY_INLINE void RowsOf(const HeadRows<T, U>& rows, std::ptrdiff_t half,
                                 const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
@@ -330,40 +334,40 @@ HWY_INLINE void CopyElements(const T* HWY_RESTRICT from, std::int64_t size,
                              U* HWY_RESTRICT to) {
   if (size == 0) return;
   if constexpr (std::is_same_v<T, U>)
-    std::memcpy(to, from, static_cast<std::size_t>(size) * sizeof(T));  // signalling NaNs too
+    std::memcpy(to, from, static_cast<std::size_t>(size) * sizeof(T));  // keeps signalling NaNs
   else if constexpr (std::is_same_v<U, Accumulator<T>>)
     FromElements(from, size, to);
   else
     ToElements(from, T(1), size, to);
 }
 
-// Pairs [begin, end) of all heads of `tokens` tokens; factors are those from `begin` on.
+// Rotates pairs [begin, end) of all heads of `tokens` tokens. Factors start at pair `begin`.
 template <Pairing pairing, typename T, typename U>
-void TurnTokens(const Heads<T, U>& heads, const TurnFactors& factors, std::int64_t begin,
-                std::int64_t end, std::int64_t tokens) {
-  using Turner = PairTurner<pairing, T, U>;
-  using A = typename Turner::A;
-  constexpr std::int64_t room = 2048;  // of each kind; with 4 bytes, 16 KB of the first cache
+void RotateTokens(const Heads<T, U>& heads, const CosSinRows& factors, std::int64_t begin,
+                  std::int64_t end, std::int64_t tokens) {
+  using Rotator = PairRotator<pairing, T, U>;
+  using A = typename Rotator::A;
+  constexpr std::int64_t room = 2048;  // cosines, and sines; together 16 KB of L1 with 4 bytes
   HWY_ALIGN A cos[room], sin[room];
-  constexpr std::int64_t stride = Turner::stride;
+  constexpr std::int64_t stride = Rotator::stride;
   const std::ptrdiff_t half = pairing == Pairing::halves ? heads.pairs : 1;
-  // Where a head's tokens lie one after another they are walked in blocks, so that both the
-  // heads and the factors of a block are read in long runs.
+  // If the tokens of a head are consecutive in memory, they are processed in blocks, so that
+  // both the heads and the factors of a block are read in long runs.
   const bool by_head = tokens > 1 && heads.by_head();
-  for (std::int64_t first = begin; first < end; first += Turner::chunk) {
-    const std::int64_t pairs = HWY_MIN(Turner::chunk, end - first);
-    const std::int64_t each = factors.token == 0 ? 0 : Turner::Factors(pairs);
+  for (std::int64_t first = begin; first < end; first += Rotator::chunk) {
+    const std::int64_t pairs = HWY_MIN(Rotator::chunk, end - first);
+    const std::int64_t each = factors.token == 0 ? 0 : Rotator::Factors(pairs);
     const std::int64_t block = !by_head ? 1 : each == 0 ? tokens : room / each;
     const auto prepare = [&](std::int64_t t, std::int64_t slot) HWY_ATTR {
       const std::ptrdiff_t at = t * factors.token + first - begin;
-      if (t + 2 < tokens)  // each token's are needed before anything of it can begin
+      if (t + 2 < tokens)  // the factors of a token are needed before its first head
         for (std::int64_t i = at + 2 * factors.token; i < at + 2 * factors.token + pairs;
              i += 16) {
           hwy::Prefetch(factors.cos + i);
           hwy::Prefetch(factors.sin + i);
         }
-      Turner::Prepare(factors.cos + at, factors.sin + at, static_cast<A>(factors.sign), pairs,
-                      cos + slot * each, sin + slot * each);
+      Rotator::Prepare(factors.cos + at, factors.sin + at, static_cast<A>(factors.sign), pairs,
+                       cos + slot * each, sin + slot * each);
     };
     if (each == 0) prepare(0, 0);
     for (std::int64_t t = 0; t < tokens; t += block) {
@@ -372,38 +376,39 @@ void TurnTokens(const Heads<T, U>& heads, const TurnFactors& factors, std::int64
       const T* const from = heads.from + t * heads.from_token + stride * first;
       U* const to = heads.to + t * heads.to_token + stride * first;
       if (!by_head) {
-        Turner::Rows({.from = from,
-                      .to = to,
-                      .from_step = heads.from_head,
-                      .to_step = heads.to_head,
-                      .count = heads.count,
-                      .next = from + heads.from_token,
-                      .next_to = to + heads.to_token},
-                     half, cos, sin, 0, pairs);
+        Rotator::Rows({.from = from,
+                       .to = to,
+                       .from_step = heads.from_head,
+                       .to_step = heads.to_head,
+                       .count = heads.count,
+                       .next = from + heads.from_token,
+                       .next_to = to + heads.to_token},
+                      half, cos, sin, 0, pairs);
         continue;
       }
       for (std::int64_t h = 0; h < heads.count; ++h)
-        Turner::Rows({.from = from + h * heads.from_head,
-                      .to = to + h * heads.to_head,
-                      .from_step = heads.from_token,
-                      .to_step = heads.to_token,
-                      .count = count,
-                      .next = from + (h + 1) * heads.from_head,
-                      .next_to = to + (h + 1) * heads.to_head},
-                     half, cos, sin, each, pairs);
+        Rotator::Rows({.from = from + h * heads.from_head,
+                       .to = to + h * heads.to_head,
+                       .from_step = heads.from_token,
+                       .to_step = heads.to_token,
+                       .count = count,
+                       .next = from + (h + 1) * heads.from_head,
+                       .next_to = to + (h + 1) * heads.to_head},
+                      half, cos, sin, each, pairs);
     }
   }
 }
 
-// The same for either pairing; with the first pair goes what lies beside the pairs.
+// Rotates pairs with either pairing. If begin = 0, also copies the elements before and after
+// the pairs.
 template <typename T, typename U>
-void TurnHeads(const Heads<T, U>& heads, const TurnFactors& factors, Pairing pairing,
-               std::int64_t begin, std::int64_t end, std::int64_t tokens) {
+void RotateHeads(const Heads<T, U>& heads, const CosSinRows& factors, Pairing pairing,
+                 std::int64_t begin, std::int64_t end, std::int64_t tokens) {
   if (heads.count == 0) return;
   if (pairing == Pairing::halves)
-    TurnTokens<Pairing::halves>(heads, factors, begin, end, tokens);
+    RotateTokens<Pairing::halves>(heads, factors, begin, end, tokens);
   else
-    TurnTokens<Pairing::adjacent>(heads, factors, begin, end, tokens);
+    RotateTokens<Pairing::adjacent>(heads, factors, begin, end, tokens);
   if (begin != 0 || heads.before + heads.after == 0) return;
   for (std::int64_t t = 0; t < tokens; ++t)
     for (std::int64_t h = 0; h < heads.count; ++h) {
@@ -414,12 +419,12 @@ void TurnHeads(const Heads<T, U>& heads, const TurnFactors& factors, Pairing pai
     }
 }
 
-// All pairs of one head in place, where x begins with them.
+// Rotates all pairs of one head in place. x points to the first rotated element.
 template <typename A>
-HWY_INLINE void TurnPairs(A* x, const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin,
-                          A sign, Pairing pairing, std::int64_t pairs) {
+HWY_INLINE void RotatePairs(A* x, const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin,
+                            A sign, Pairing pairing, std::int64_t pairs) {
   const Heads<A, A> one{.from = x, .to = x, .count = 1, .pairs = pairs};
-  TurnHeads(one, {cos, sin, 0, static_cast<float>(sign)}, pairing, 0, pairs, 1);
+  RotateHeads(one, {cos, sin, 0, static_cast<float>(sign)}, pairing, 0, pairs, 1);
 }
 
 }  // namespace HWY_NAMESPACE

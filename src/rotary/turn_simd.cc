@@ -1,4 +1,4 @@
-// Heads turned, for every instruction set.
+// Kernels that rotate heads, for every instruction set.
 #include "src/rotary/turn.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -9,7 +9,7 @@
 #include "src/core/dispatch.h"
 #include "src/rotary/turn-inl.h"
 
-// F(T, U, Name) for each way from elements T to elements U.
+// F(T, U, Name) for each conversion from elements T to elements U.
 #undef GNOMON_WAYS
 #define GNOMON_WAYS(F)          \
   F(float, float, F32)          \
@@ -25,10 +25,10 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-#define GNOMON_TURN(T, U, Name)                                                          \
-  void Turn##Name(const Heads<T, U>& heads, const TurnFactors& factors, Pairing pairing, \
-                  std::int64_t begin, std::int64_t end, std::int64_t tokens) {           \
-    TurnHeads(heads, factors, pairing, begin, end, tokens);                              \
+#define GNOMON_TURN(T, U, Name)                                                         \
+  void Turn##Name(const Heads<T, U>& heads, const CosSinRows& factors, Pairing pairing, \
+                  std::int64_t begin, std::int64_t end, std::int64_t tokens) {          \
+    RotateHeads(heads, factors, pairing, begin, end, tokens);                           \
   }
 GNOMON_WAYS(GNOMON_TURN)
 #undef GNOMON_TURN
@@ -50,10 +50,10 @@ GNOMON_WAYS(GNOMON_EXPORT)
 }  // namespace
 
 template <typename T, typename U>
-TurnKernel<T, U> turn_kernel() {
+RotateKernel<T, U> rotate_kernel() {
   return kernel(static_cast<const T*>(nullptr), static_cast<const U*>(nullptr));
 }
-#define GNOMON_INSTANTIATE(T, U, Name) template TurnKernel<T, U> turn_kernel();
+#define GNOMON_INSTANTIATE(T, U, Name) template RotateKernel<T, U> rotate_kernel();
 GNOMON_WAYS(GNOMON_INSTANTIATE)
 #undef GNOMON_INSTANTIATE
 

@@ -8,29 +8,29 @@
 namespace gnomon {
 namespace {
 
-// [t D | y D | x D]; its pairs are the angles of a block, [P] each.
-RotarySchedule angles_of(const Vjepa2& vjepa2) {
-  if (vjepa2.head_size < 6) refuse("vjepa2", "head_size must be at least 6", vjepa2.head_size);
+// Frequencies [t D | y D | x D]; the P pairs of each part give the angles of one block.
+RotaryFrequencies angles_of(const Vjepa2& vjepa2) {
+  if (vjepa2.head_dim < 6) refuse("vjepa2", "head_dim must be at least 6", vjepa2.head_dim);
   const std::int64_t block = vjepa2.block();
-  return schedule(axial({block, block, block}, Pairing::adjacent, vjepa2.base));
+  return lower(axial({block, block, block}, Pairing::adjacent, vjepa2.base));
 }
 
 RotaryTable angles_on(const Vjepa2& vjepa2, const Grid& grid, Angles angles) {
-  RotarySchedule schedule = angles_of(vjepa2);
+  RotaryFrequencies frequencies = angles_of(vjepa2);
   if (grid.axes != 3) refuse("vjepa2", "the grid must have 3 axes, t, y, x", grid.axes);
-  return {std::move(schedule), grid, angles};
+  return {std::move(frequencies), grid, angles};
 }
 
 RotaryTable angles_on(const Vjepa2& vjepa2, std::span<const Positions> axes, Angles angles) {
-  RotarySchedule schedule = angles_of(vjepa2);
+  RotaryFrequencies frequencies = angles_of(vjepa2);
   if (axes.size() != 3)
     refuse("vjepa2", "there must be positions on 3 axes, t, y, x", std::ssize(axes));
-  return {std::move(schedule), axes, angles};
+  return {std::move(frequencies), axes, angles};
 }
 
-// Each block's angles twice over, a b c a b c: cosines of all tokens, then sines.
+// Repeats the angles of each block, a b c a b c: cosines of all tokens, then sines.
 std::vector<float> tiled(const RotaryTable& angles) {
-  const std::int64_t pairs = angles.schedule().dim() / 6;  // of a block
+  const std::int64_t pairs = angles.frequencies().rotary_dim() / 6;  // of a block
   std::vector<float> values;
   values.reserve(static_cast<std::size_t>(12 * pairs * angles.batch() * angles.tokens()));
   for (const View<const float, 3>& part : {angles.cos(), angles.sin()})
@@ -43,7 +43,7 @@ std::vector<float> tiled(const RotaryTable& angles) {
 }  // namespace
 
 Vjepa2Table::Vjepa2Table(const Vjepa2& vjepa2, const Grid& grid, Angles angles)
-    : head_size_(vjepa2.head_size), elements_(3 * vjepa2.block()) {
+    : head_dim_(vjepa2.head_dim), elements_(3 * vjepa2.block()) {
   const RotaryTable table = angles_on(vjepa2, grid, angles);
   batch_ = table.batch();
   tokens_ = table.tokens();
@@ -51,7 +51,7 @@ Vjepa2Table::Vjepa2Table(const Vjepa2& vjepa2, const Grid& grid, Angles angles)
 }
 
 Vjepa2Table::Vjepa2Table(const Vjepa2& vjepa2, std::span<const Positions> axes, Angles angles)
-    : head_size_(vjepa2.head_size), elements_(3 * vjepa2.block()) {
+    : head_dim_(vjepa2.head_dim), elements_(3 * vjepa2.block()) {
   const RotaryTable table = angles_on(vjepa2, axes, angles);
   batch_ = table.batch();
   tokens_ = table.tokens();

@@ -1,4 +1,4 @@
-// V-JEPA 2's turn of queries and keys, and its transpose.
+// V-JEPA 2's rotary encoding of queries and keys, and its transpose.
 #include <algorithm>
 #include <string>
 
@@ -19,13 +19,13 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-constexpr std::int64_t chunk = 256;  // elements held in the summing type at a time; even
+constexpr std::int64_t chunk = 256;  // elements converted to the accumulator at a time; even
 
-// Pairs x[e], x[e + 1], each by its own two angles: cos u, cos v and sin u, sin v.
-// kBackward: sin u and sin v change places and sign.
+// Transforms pairs x[e], x[e + 1] by their two angles u and v: cos u, cos v and sin u, sin v.
+// kBackward: sin u and sin v are swapped and negated.
 template <bool kBackward, typename A>
-HWY_INLINE void TurnElements(A* HWY_RESTRICT x, const float* HWY_RESTRICT cos,
-                             const float* HWY_RESTRICT sin, std::int64_t elements) {
+HWY_INLINE void RotateElements(A* HWY_RESTRICT x, const float* HWY_RESTRICT cos,
+                               const float* HWY_RESTRICT sin, std::int64_t elements) {
   namespace hn = hwy::HWY_NAMESPACE;
   std::int64_t e = 0;
 #if HWY_TARGET != HWY_SCALAR
@@ -55,28 +55,28 @@ HWY_INLINE void TurnElements(A* HWY_RESTRICT x, const float* HWY_RESTRICT cos,
 }
 
 template <bool kBackward, typename T>
-void TurnHead(T* HWY_RESTRICT x, const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin,
-              std::int64_t elements) {
+void RotateHead(T* HWY_RESTRICT x, const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin,
+                std::int64_t elements) {
   using A = Accumulator<T>;
   if constexpr (std::is_same_v<T, A>) {
-    TurnElements<kBackward>(x, cos, sin, elements);
+    RotateElements<kBackward>(x, cos, sin, elements);
   } else {
     HWY_ALIGN A wide[chunk];
     for (std::int64_t begin = 0; begin < elements; begin += chunk) {
       const std::int64_t count = HWY_MIN(chunk, elements - begin);
       FromElements(x + begin, count, wide);
-      TurnElements<kBackward>(wide, cos + begin, sin + begin, count);
+      RotateElements<kBackward>(wide, cos + begin, sin + begin, count);
       ToElements(wide, A(1), count, x + begin);
     }
   }
 }
 
-#define GNOMON_TURN(T, Name)                                                                 \
-  void Turn##Name(T* x, const float* cos, const float* sin, std::int64_t elements) {         \
-    TurnHead<false>(x, cos, sin, elements);                                                  \
-  }                                                                                          \
-  void TurnBackward##Name(T* x, const float* cos, const float* sin, std::int64_t elements) { \
-    TurnHead<true>(x, cos, sin, elements);                                                   \
+#define GNOMON_TURN(T, Name)                                                                   \
+  void Turn##Name(T* x, const float* cos, const float* sin, std::int64_t elements) {           \
+    RotateHead<false>(x, cos, sin, elements);                                                  \
+  }                                                                                            \
+  void RotateBackward##Name(T* x, const float* cos, const float* sin, std::int64_t elements) { \
+    RotateHead<true>(x, cos, sin, elements);                                                   \
   }
 GNOMON_TURN(float, F32)
 GNOMON_TURN(double, F64)
@@ -94,16 +94,16 @@ namespace {
 
 #define GNOMON_EXPORT(T, Name)                                    \
   HWY_EXPORT(Turn##Name);                                         \
-  HWY_EXPORT(TurnBackward##Name);                                 \
+  HWY_EXPORT(RotateBackward##Name);                               \
   auto forward(const T*) { return &GNOMON_DISPATCH(Turn##Name); } \
-  auto backward(const T*) { return &GNOMON_DISPATCH(TurnBackward##Name); }
+  auto backward(const T*) { return &GNOMON_DISPATCH(RotateBackward##Name); }
 GNOMON_EXPORT(float, F32)
 GNOMON_EXPORT(double, F64)
 GNOMON_EXPORT(Half, F16)
 GNOMON_EXPORT(BFloat16, BF16)
 #undef GNOMON_EXPORT
 
-constexpr std::int64_t grain_elements = 1 << 15;  // of a piece worth a thread
+constexpr std::int64_t grain_elements = 1 << 15;  // least elements per thread
 
 template <typename T>
 void check(const View<T, 4>& x, const Vjepa2Table& table) {
@@ -113,9 +113,9 @@ void check(const View<T, 4>& x, const Vjepa2Table& table) {
   if (table.batch() != 1 && x.extent(0) != table.batch())
     refuse("vjepa2", "x must have the table's " + std::to_string(table.batch()) + " rows",
            std::int64_t{x.extent(0)});
-  if (x.extent(3) != table.size())
+  if (x.extent(3) != table.head_dim())
     refuse("vjepa2",
-           "x must have head_size = " + std::to_string(table.size()) + " elements per head",
+           "x must have head_dim = " + std::to_string(table.head_dim()) + " elements per head",
            std::int64_t{x.extent(3)});
   if (x.stride(3) != 1)
     refuse("vjepa2", "the elements of a head must be contiguous: stride 1",

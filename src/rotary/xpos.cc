@@ -9,36 +9,38 @@ namespace gnomon {
 namespace {
 
 // direction: 1 for queries, -1 for keys.
-RotarySchedule schedule_of(const XPos& xpos, double direction) {
+RotaryFrequencies frequencies_of(const XPos& xpos, double direction) {
   for (const double positive : {xpos.scale_base, xpos.gamma})
     if (!(positive > 0) || !std::isfinite(positive))
       refuse("xpos", "scale_base and gamma must be finite and greater than 0", positive);
-  RotarySchedule schedule = gnomon::schedule(
-      Rotary{.dim = xpos.dim, .pairing = xpos.pairing, .base = xpos.base, .first = xpos.first});
-  schedule.centre = xpos.centre;
-  for (std::int64_t i = 0; i < xpos.dim / 2; ++i) {
+  RotaryFrequencies frequencies = gnomon::lower(Rotary{.rotary_dim = xpos.rotary_dim,
+                                                       .pairing = xpos.pairing,
+                                                       .base = xpos.base,
+                                                       .head_offset = xpos.head_offset});
+  frequencies.centre = xpos.centre;
+  for (std::int64_t i = 0; i < xpos.rotary_dim / 2; ++i) {
     const double zeta =
-        (static_cast<double>(2 * i) / static_cast<double>(xpos.dim) + xpos.gamma) /
+        (static_cast<double>(2 * i) / static_cast<double>(xpos.rotary_dim) + xpos.gamma) /
         (1 + xpos.gamma);
-    schedule.growth.push_back(direction * std::log(zeta) / xpos.scale_base);
+    frequencies.growth.push_back(direction * std::log(zeta) / xpos.scale_base);
   }
-  return schedule;
+  return frequencies;
 }
 
 }  // namespace
 
-RotarySchedule query_schedule(const XPos& xpos) { return schedule_of(xpos, 1); }
-RotarySchedule key_schedule(const XPos& xpos) { return schedule_of(xpos, -1); }
+RotaryFrequencies lower_query(const XPos& xpos) { return frequencies_of(xpos, 1); }
+RotaryFrequencies lower_key(const XPos& xpos) { return frequencies_of(xpos, -1); }
 
-RotarySchedule retnet_schedule(std::int64_t dim, double base) {
-  RotarySchedule schedule =
-      gnomon::schedule(Rotary{.dim = dim, .pairing = Pairing::adjacent, .base = base});
+RotaryFrequencies retnet_frequencies(std::int64_t dim, double base) {
+  RotaryFrequencies frequencies =
+      gnomon::lower(Rotary{.rotary_dim = dim, .pairing = Pairing::adjacent, .base = base});
   const std::int64_t last = std::max<std::int64_t>(1, dim / 2 - 1);
   for (std::int64_t i = 0; i < dim / 2; ++i)
-    schedule.inv_freq[static_cast<std::size_t>(i)] = static_cast<double>(
+    frequencies.inv_freq[static_cast<std::size_t>(i)] = static_cast<double>(
         std::pow(static_cast<long double>(base),
                  -static_cast<long double>(i) / static_cast<long double>(last)));
-  return schedule;
+  return frequencies;
 }
 
 std::vector<double> retnet_decays(std::int64_t heads, std::int64_t first_head) {

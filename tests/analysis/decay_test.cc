@@ -26,8 +26,8 @@ TEST(MeanByDistance, LooksBackAndLeavesOutTheRest) {
   ASSERT_EQ(means.size(), 4u);
   EXPECT_EQ(means[0], (1 + 12) / 2.0);
   EXPECT_EQ(means[1], (0 + 11) / 2.0);
-  EXPECT_TRUE(std::isnan(means[2]));  // hidden
-  EXPECT_TRUE(std::isnan(means[3]));  // nobody is so far
+  EXPECT_TRUE(std::isnan(means[2]));  // masked
+  EXPECT_TRUE(std::isnan(means[3]));  // no pair has this distance
 }
 
 TEST(MeanByDistance, RefusesAnOffsetThatLeaves64Bits) {
@@ -36,7 +36,7 @@ TEST(MeanByDistance, RefusesAnOffsetThatLeaves64Bits) {
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   for (std::int64_t offset : {most, most - 1, -most, -most - 1})
     EXPECT_NE(message_of([&] { mean_by_distance(scores, offset); }), "") << offset;
-  // Within them every key is too far back, or after its query.
+  // With these offsets every key is too far back or after its query.
   for (std::int64_t offset : {most - 2, -most + 2})
     for (double mean : mean_by_distance(scores, offset)) EXPECT_TRUE(std::isnan(mean));
 }
@@ -59,9 +59,9 @@ TEST(Decay, TiesTakeTheMeanOfTheirRanks) {
 TEST(Decay, LeavesOutNaN) {
   const Decay found = decay(std::vector<double>{4, NAN, 2, 1});
   EXPECT_DOUBLE_EQ(found.rank_correlation, -1);
-  EXPECT_EQ(found.falling, 1);  // of the one step whose ends are there
+  EXPECT_EQ(found.falling, 1);  // of the only step with two finite ends
   EXPECT_EQ(message_of([] { decay(std::vector<double>{1, NAN}); }),
-            "[decay] needs scores at two distances at least, got 1");
+            "[decay] there must be scores at two or more distances, got 1");
 }
 
 const std::vector<double> frequencies{1, 0.3, 0.01, 0.002};

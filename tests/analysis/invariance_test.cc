@@ -17,18 +17,19 @@ namespace {
 
 using testing::message_of;
 
-constexpr OrderContent content{.tokens = 12, .heads = 2, .head_size = 16};
+constexpr OrderContent content{.tokens = 12, .heads = 2, .head_dim = 16};
 constexpr std::int64_t offset = 37;
-const Sinusoidal waves{.dim = 32, .recipe = SinusoidalRecipe::interleaved};
-const Rotary turns{.dim = 16, .pairing = Pairing::halves};
+const Sinusoidal waves{.width = 32, .recipe = SinusoidalRecipe::interleaved};
+const Rotary turns{.rotary_dim = 16, .pairing = Pairing::halves};
 
 EmbeddingTable waves_at(std::int64_t first, std::int64_t count) {
-  return sinusoidal_table(waves, consecutive(count, first).ids);
+  return lower(waves, consecutive(count, first).ids);
 }
 
-// A table of vectors by distance, far enough for both windows.
+// A table of vectors by distance that covers both windows.
 RelativeVectors vectors_by_distance(unsigned seed) {
-  RelativeVectors table{.heads = 1, .size = 16, .first = -60, .rows = {}, .values = {}};
+  RelativeVectors table{
+      .heads = 1, .head_dim = 16, .min_distance = -60, .rows = {}, .values = {}};
   for (int d = -60; d <= 60; ++d) table.rows.push_back(std::clamp(d, -3, 3) + 3);
   table.values = testing::random_numbers(7 * 16, seed);
   return table;
@@ -60,7 +61,7 @@ TEST(Permutation, IsNotSeenWithoutPosition) {
   EXPECT_GT(permutation_deviation(content, {{.bias = lower(Alibi{.heads = 2})}}), 0.01);
   EXPECT_GT(permutation_deviation(content, {{.relative = relative}}), 0.01);
   EXPECT_GT(permutation_deviation(content, {{.relative = values}}), 0.01);
-  // A shift of all queries alone is no position.
+  // A constant added to all queries does not encode position.
   const RelativeForm shift{{}, {}, {}, testing::random_numbers(32, 3)};
   EXPECT_LE(permutation_deviation(content, {{.relative = shift}}), 1e-14);
   const std::vector<double> scales = {5, 7};
@@ -76,7 +77,7 @@ TEST(Reversal, IsNotSeenByWhatIsSymmetric) {
   EXPECT_GT(reversal_deviation(content, turned(rotary)), 0.01);
   const T5Bias t5{.heads = 2, .direction = T5Direction::bidirectional};
   const auto buckets = testing::random_tensor<float, 2>({t5.buckets, 2});
-  EXPECT_GT(reversal_deviation(content, {{.bias = strip(t5, buckets.view(), -12, 25)}}), 0.01);
+  EXPECT_GT(reversal_deviation(content, {{.bias = lower(t5, buckets.view(), -12, 25)}}), 0.01);
 }
 
 TEST(Shift, IsNotSeenByWhatGoesByDistance) {
@@ -92,7 +93,7 @@ TEST(Shift, IsNotSeenByWhatGoesByDistance) {
       1e-14);
   const BiasForm slopes = lower(Alibi{.heads = 2});
   EXPECT_LE(shift_deviation(content, {{.bias = slopes}}, {{.bias = slopes}}, offset), 1e-14);
-  // Rotation of the queries alone is no longer by distance.
+  // If only the queries rotate, scores do not depend on the distance alone.
   EXPECT_GT(
       shift_deviation(content, {{.query_rotary = here}}, {{.query_rotary = there}}, offset),
       0.01);
@@ -125,22 +126,22 @@ TEST(Cache, RepeatsTheFullPass) {
                                 {1, plan(third, last, all)}};
   const LayerPlan whole = plan(table, all, all);
   EXPECT_LE(cache_deviation(content, whole, pieces), 0x1p-16);
-  // The second piece counts from 0 again: a bug of old caches.
+  // The positions of the second piece start at 0 again, a known bug of caches.
   CachedPiece wrong[] = {pieces[0], pieces[1], pieces[2]};
   const RotaryTable again(turns, consecutive(4));
   wrong[1].plan.query_rotary = again;
   EXPECT_GT(cache_deviation(content, whole, wrong), 1e-3);
 }
 
-// A rotation that attention does not apply itself acts as one that it does; V-JEPA 2's, which
-// is no rotation of pairs, repeats through a cache too.
+// A rotation that attention does not apply itself has the same effect as one that it applies.
+// The rotation of V-JEPA 2, which is not a rotation of pairs, is also consistent with a cache.
 TEST(Cache, TakesRotationsOfHeads) {
   const RotaryTable all(turns, consecutive(12)), seven(turns, consecutive(7)),
       five(turns, consecutive(5, 7));
   const LayerPlan before = rotations({all}, {all});
   EXPECT_NEAR(reversal_deviation(content, turned(all)), reversal_deviation(content, before),
               1e-12);
-  const Vjepa2 vjepa2{.head_size = 16};
+  const Vjepa2 vjepa2{.head_dim = 16};
   const auto rows = [&](std::int64_t tokens, std::int64_t first) {
     const std::vector<Positions> axes(3, consecutive(tokens, first));
     return std::vector<HeadRotation>{Vjepa2Table(vjepa2, axes)};
@@ -161,8 +162,8 @@ TEST(Invariance, RefusesWhatDoesNotFit) {
             "[invariance] tokens must be at least 2, got 1");
   EXPECT_EQ(message_of([] { permutation_deviation({.heads = 0}, {}); }),
             "[invariance] heads must be at least 1, got 0");
-  EXPECT_EQ(message_of([] { permutation_deviation({.head_size = 0}, {}); }),
-            "[invariance] head_size must be at least 1, got 0");
+  EXPECT_EQ(message_of([] { permutation_deviation({.head_dim = 0}, {}); }),
+            "[invariance] head_dim must be at least 1, got 0");
   EXPECT_EQ(message_of([] { permutation_deviation({.shared = 2}, {}); }),
             "[invariance] shared must be from 0 to 1, got 2");
   const EmbeddingTable table = waves_at(0, 11);

@@ -14,17 +14,17 @@ namespace {
 using testing::message_of;
 using testing::Tensor;
 
-constexpr OrderContent content{.tokens = 12, .heads = 2, .head_size = 8, .seed = 3};
+constexpr OrderContent content{.tokens = 12, .heads = 2, .head_dim = 8, .seed = 3};
 
 EmbeddingTable table() {
-  return sinusoidal_table({.dim = 16, .recipe = SinusoidalRecipe::interleaved},
-                          testing::iota(0, 12));
+  return lower(Sinusoidal{.width = 16, .recipe = SinusoidalRecipe::interleaved},
+               testing::iota(0, 12));
 }
 RotaryTable rotary() {
-  return RotaryTable({.dim = 8, .pairing = Pairing::halves}, testing::iota(0, 12));
+  return RotaryTable({.rotary_dim = 8, .pairing = Pairing::halves}, testing::iota(0, 12));
 }
 
-LayerPlan turned_by_attention(const RotaryTable& table) {
+LayerPlan rotated_by_attention(const RotaryTable& table) {
   return {{.query_rotary = table, .key_rotary = table}};
 }
 
@@ -36,7 +36,7 @@ TEST(OrderSensitivity, EveryPlaceTellsIt) {
   const EmbeddingTable sines = table();
   const RotaryTable turns = rotary();
   EXPECT_GT(order_sensitivity(content, {{}, sines}), 1e-3);
-  EXPECT_GT(order_sensitivity(content, turned_by_attention(turns)), 1e-3);
+  EXPECT_GT(order_sensitivity(content, rotated_by_attention(turns)), 1e-3);
   EXPECT_GT(order_sensitivity(content, {{.bias = lower(Alibi{.heads = 2})}}), 1e-3);
 }
 
@@ -45,14 +45,14 @@ TEST(OrderSensitivity, RotationsOfHeadsAreAsThatOfAttention) {
   LayerPlan before;
   before.query_rotations = before.key_rotations = {turns};
   EXPECT_NEAR(order_sensitivity(content, before),
-              order_sensitivity(content, turned_by_attention(turns)), 1e-6);
+              order_sensitivity(content, rotated_by_attention(turns)), 1e-6);
 }
 
 TEST(AttentionWeights, RowsSumToOneAndTheFutureIsHidden) {
   const RotaryTable turns = rotary();
   for (Visibility visibility : {Visibility::causal, Visibility::bidirectional}) {
     Tensor<double, 3> weights({2, 12, 12});
-    attention_weights(content, turned_by_attention(turns), visibility, weights.view());
+    attention_weights(content, rotated_by_attention(turns), visibility, weights.view());
     for (int h = 0; h < 2; ++h)
       for (int i = 0; i < 12; ++i) {
         double sum = 0;
@@ -68,7 +68,7 @@ TEST(AttentionWeights, RowsSumToOneAndTheFutureIsHidden) {
   }
 }
 
-// Where all contents are one, only position tells tokens apart.
+// If all contents are equal, tokens differ by position only.
 TEST(AttentionWeights, OfSharedContentsAreEvenWithoutPosition) {
   OrderContent alike = content;
   alike.shared = 1;
@@ -76,11 +76,11 @@ TEST(AttentionWeights, OfSharedContentsAreEvenWithoutPosition) {
   attention_weights(alike, {}, Visibility::bidirectional, weights.view());
   for (double weight : weights.values) EXPECT_NEAR(weight, 1.0 / 12, 1e-15);
   const RotaryTable turns = rotary();
-  attention_weights(alike, turned_by_attention(turns), Visibility::causal, weights.view());
+  attention_weights(alike, rotated_by_attention(turns), Visibility::causal, weights.view());
   EXPECT_GT(weights.view()(0, 11, 11), weights.view()(0, 11, 5));
 }
 
-// A bias alone, over contents that are all alike: softmax of the bias.
+// A bias with equal contents: the weights are the softmax of the bias.
 TEST(AttentionWeights, TheBiasIsAdded) {
   Tensor<double, 3> with({2, 12, 12}), without({2, 12, 12});
   attention_weights(content, {{.bias = SlopeBias{{0.5, 0}}}}, Visibility::causal, with.view());
@@ -96,7 +96,7 @@ TEST(AttentionWeights, TheBiasIsAdded) {
 TEST(OrderSensitivity, RefusesWhatDoesNotFit) {
   const EmbeddingTable sines = table();
   EXPECT_EQ(message_of([&] {
-              order_sensitivity({.tokens = 5, .heads = 2, .head_size = 8}, {{}, sines});
+              order_sensitivity({.tokens = 5, .heads = 2, .head_dim = 8}, {{}, sines});
             }),
             "[order] the table must be [5, 16], got [12, 16]");
   EXPECT_EQ(message_of([] { order_sensitivity({.tokens = 1}, {}); }),
@@ -105,12 +105,12 @@ TEST(OrderSensitivity, RefusesWhatDoesNotFit) {
             "[order] heads must be at least 1, got 0");
   EXPECT_EQ(message_of([] { order_sensitivity({.shared = 1.5}, {}); }),
             "[order] shared must be from 0 to 1, got 1.5");
-  EXPECT_EQ(message_of([] { order_sensitivity({.head_size = 0}, {}); }),
-            "[order] head_size must be at least 1, got 0");
+  EXPECT_EQ(message_of([] { order_sensitivity({.head_dim = 0}, {}); }),
+            "[order] head_dim must be at least 1, got 0");
   EmbeddingTable lying = sines;
   lying.values.resize(5);
   EXPECT_EQ(message_of([&] { order_sensitivity(content, {{}, lying}); }),
-            "[order] the table must hold tokens x channels values, got 5");
+            "[order] the table must have tokens x width values, got 5");
   Tensor<double, 3> whole({2, 12, 12}), out({2, 12, 11});
   EXPECT_EQ(message_of([&] { attention_weights(content, {}, Visibility{}, whole.view()); }),
             "[order] visibility must be causal or bidirectional, got 0");

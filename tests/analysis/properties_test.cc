@@ -61,7 +61,7 @@ TEST(Relativity, DiagonalsOfEqualNumbersGiveZero) {
   EXPECT_EQ(relativity(read(toeplitz)), Relativity{});
 }
 
-// 0.1 is no binary fraction: the sum of n of them, divided by n, is often another number.
+// 0.1 is not a binary fraction: the sum of n of them, divided by n, often differs from 0.1.
 TEST(Relativity, RoundingOfTheMeanIsNoDeviation) {
   for (std::ptrdiff_t n : {1, 2, 3, 6, 7, 64}) {
     const auto constant = filled(n, n, [](auto, auto) { return 0.1; });
@@ -72,13 +72,14 @@ TEST(Relativity, RoundingOfTheMeanIsNoDeviation) {
 }
 
 TEST(Relativity, MeasuresWhatTheDistanceDoesNotExplain) {
-  // Scores of the query alone: each diagonal of a 2 x 2 matrix but the corners mixes 0 and 1.
+  // Scores that depend on the query only: each diagonal of a 2 x 2 matrix except the corners
+  // contains 0 and 1.
   const auto rows = filled(2, 2, [](auto i, auto) { return double(i); });
   const Relativity found = relativity(read(rows));
   EXPECT_DOUBLE_EQ(found.deviation, 0.5);
   EXPECT_EQ(found.query, 0);
   EXPECT_EQ(found.key, 0);
-  // Variance 4 (1/2)^2 = 1, of which the diagonal leaves 2 (1/2)^2.
+  // The total variance is 4 (1/2)^2 = 1, of which the diagonal leaves 2 (1/2)^2.
   EXPECT_DOUBLE_EQ(found.explained, 0.5);
 }
 
@@ -95,7 +96,7 @@ TEST(Extrapolation, NothingPastTheTrainedLengthIsNothing) {
 }
 
 TEST(Extrapolation, ALineLeavesItsRangeEvenly) {
-  // Trained on 0 ... 4, looked at to 12.
+  // Trained on positions 0 ... 4, evaluated up to 12.
   const auto table = filled(13, 1, [](auto i, auto) { return double(i); });
   const Extrapolation found = extrapolation(read(table), 5);
   EXPECT_EQ(found.past, 8);

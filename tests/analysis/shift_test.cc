@@ -14,11 +14,11 @@ using testing::message_of;
 using testing::Tensor;
 
 std::vector<Sinusoidal> recipes() {
-  return {{.dim = 16, .recipe = SinusoidalRecipe::interleaved},
-          {.dim = 16, .recipe = SinusoidalRecipe::half_split, .base = 500},
-          {.dim = 17, .recipe = SinusoidalRecipe::tensor2tensor},
-          {.dim = 16, .recipe = SinusoidalRecipe::timestep},
-          {.dim = 15,
+  return {{.width = 16, .recipe = SinusoidalRecipe::interleaved},
+          {.width = 16, .recipe = SinusoidalRecipe::half_split, .base = 500},
+          {.width = 17, .recipe = SinusoidalRecipe::tensor2tensor},
+          {.width = 16, .recipe = SinusoidalRecipe::timestep},
+          {.width = 15,
            .recipe = SinusoidalRecipe::timestep,
            .order = SinusoidalOrder::cosine_first,
            .shift = 0}};
@@ -26,7 +26,7 @@ std::vector<Sinusoidal> recipes() {
 
 TEST(ShiftMatrix, MovesEveryPositionOnByTheSameMatrix) {
   for (const Sinusoidal& spec : recipes()) {
-    Tensor<double, 2> table({300, spec.dim}), matrix({spec.dim, spec.dim});
+    Tensor<double, 2> table({300, spec.width}), matrix({spec.width, spec.width});
     const auto positions = testing::iota(0, 300);
     fill(spec, std::span<const std::int64_t>(positions), table.view());
     for (std::int64_t delta : {0, 1, 7, -40, 299}) {
@@ -36,7 +36,7 @@ TEST(ShiftMatrix, MovesEveryPositionOnByTheSameMatrix) {
                 1e-12)
           << static_cast<int>(spec.recipe) << " " << delta;
     }
-    // Not by another step's matrix.
+    // The matrix of another step does not match.
     shift_matrix(spec, 2, matrix.view());
     EXPECT_GT(shift_residual(View<const double, 2>(table.view()),
                              View<const double, 2>(matrix.view()), 1),
@@ -46,12 +46,12 @@ TEST(ShiftMatrix, MovesEveryPositionOnByTheSameMatrix) {
 
 TEST(ShiftMatrix, IsOrthogonalAndTakesAnyDelta) {
   for (const Sinusoidal& spec : recipes()) {
-    Tensor<double, 2> m({spec.dim, spec.dim});
+    Tensor<double, 2> m({spec.width, spec.width});
     shift_matrix(spec, -2.75, m.view());
-    for (std::int64_t i = 0; i < spec.dim; ++i)
-      for (std::int64_t j = 0; j < spec.dim; ++j) {
+    for (std::int64_t i = 0; i < spec.width; ++i)
+      for (std::int64_t j = 0; j < spec.width; ++j) {
         double sum = 0;
-        for (std::int64_t k = 0; k < spec.dim; ++k) sum += m.view()(i, k) * m.view()(j, k);
+        for (std::int64_t k = 0; k < spec.width; ++k) sum += m.view()(i, k) * m.view()(j, k);
         EXPECT_NEAR(sum, i == j ? 1 : 0, 1e-15);
       }
   }
@@ -80,16 +80,17 @@ TEST(ShiftResidual, DoesNotPassOverNaN) {
 TEST(ShiftMatrix, RefusesALastSineWithoutItsCosine) {
   Tensor<double, 2> out({5, 5}), wide({5, 6});
   EXPECT_EQ(message_of([&] {
-              shift_matrix({.dim = 5, .recipe = SinusoidalRecipe::interleaved}, 1, out.view());
+              shift_matrix({.width = 5, .recipe = SinusoidalRecipe::interleaved}, 1,
+                           out.view());
             }),
-            "[shift] dim must be even, so that every sine has its cosine, got 5");
+            "[shift] width must be even, so that each sine has its cosine, got 5");
   EXPECT_EQ(message_of([&] {
-              shift_matrix({.dim = 5, .recipe = SinusoidalRecipe::tensor2tensor}, 1,
+              shift_matrix({.width = 5, .recipe = SinusoidalRecipe::tensor2tensor}, 1,
                            wide.view());
             }),
             "[shift] out must be [5, 5], got [5, 6]");
   EXPECT_EQ(message_of([&] {
-              shift_matrix({.dim = 5, .recipe = SinusoidalRecipe::tensor2tensor}, NAN,
+              shift_matrix({.width = 5, .recipe = SinusoidalRecipe::tensor2tensor}, NAN,
                            out.view());
             }),
             "[shift] delta must be finite, got nan");

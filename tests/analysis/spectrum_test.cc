@@ -24,7 +24,7 @@ TEST(Wavelengths, ArePositionsPerTurn) {
             "[spectrum] length must not be negative, got -1");
 }
 
-// The definition, in long double.
+// The definition of the power spectrum, in long double.
 std::vector<long double> slow_spectrum(const std::vector<double>& signal) {
   const std::size_t n = signal.size();
   std::vector<long double> power;
@@ -60,7 +60,8 @@ TEST(PowerSpectrum, IsTheDefinitionForEveryLength) {
   }
 }
 
-// Many equal terms are where a plain sum drifts: 10007 is prime, so it is one sum of as many.
+// The error of a plain sum grows with many equal terms. 10007 is prime, so it is one sum of
+// 10007 terms.
 TEST(PowerSpectrum, KeepsItsErrorForConstantsOfAnyLength) {
   const auto factors = [](std::size_t n) {
     int count = 0;

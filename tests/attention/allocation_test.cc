@@ -1,4 +1,4 @@
-// Bytes that a step of a decoder allocates: a plan is borrowed, its strip is not copied.
+// Tests the bytes that a decoding step allocates: a plan is borrowed, its strip is not copied.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -11,7 +11,7 @@
 #include "gnomon/parallel.h"
 #include "testing.h"
 
-// Counted by operator new of this program. Sanitizers have their own.
+// Counted by the operator new of this program. Sanitizers replace operator new.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define GNOMON_COUNTS_ALLOCATIONS 0
 #else
@@ -60,7 +60,7 @@ std::size_t bytes_of(const Call& call) {
   return allocated - before;
 }
 
-// A query over keys of one key head.
+// One query and the keys of one key head.
 struct Step {
   Tensor<float, 4> q = random_tensor<float, 4>({1, 1, heads, size}, 1);
   Tensor<float, 4> k = random_tensor<float, 4>({1, keys, 1, size}, 2);
@@ -94,7 +94,7 @@ TEST_F(Allocation, AttentionDoesNotCopyAStrip) {
       .mask = {.visibility = Visibility::causal, .offset = keys - 1},
       .bias =
           StripBias{heads, 1 - keys, random_numbers(static_cast<std::size_t>(heads * keys))}};
-  step(plan);  // the scratch of the thread
+  step(plan);  // allocates the scratch of the thread
   EXPECT_LT(bytes_of([&] { step(plan); }), strip_bytes / 16);
 }
 
@@ -120,7 +120,7 @@ TEST_F(Allocation, APlanOfAModelKeepsItsStripFromTokenToToken) {
       step(plan.layer(layer));
     }
   };
-  // The strip is made when it does not reach, each time twice as far.
+  // The strip is computed again when it is too short, each time for twice the distance.
   EXPECT_GE(bytes_of([&] { decode(keys - 3); }), strip_bytes / 2);
   decode(keys - 2);
   EXPECT_LT(bytes_of([&] { decode(keys - 1); }), strip_bytes / 16);

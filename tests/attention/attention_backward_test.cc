@@ -20,7 +20,7 @@ class AttentionBackward : public ::testing::Test {};
 using Elements = ::testing::Types<float, Half, BFloat16, double>;
 TYPED_TEST_SUITE(AttentionBackward, Elements);
 
-// The header's bounds, for the sums of this element type.
+// The error bounds of the header, for the accumulator of this element type.
 template <typename T>
 void expect_within_bounds(const Sample& s) {
   const ScopedThreads one(1);
@@ -69,7 +69,7 @@ TYPED_TEST(AttentionBackward, KeepsItsErrorAtScoresOfThirty) {
   for (std::int64_t size : {1, 16, 128, 256}) expect_within_bounds<TypeParam>(steep(size));
 }
 
-// The oracle's chain rule and the kernel's, both against the definition of a derivative.
+// Compares the chain rule of the reference and the kernel with finite differences.
 TEST(AttentionBackwardInDouble, AgreesWithFiniteDifferences) {
   const ScopedThreads one(1);
   int tried = 0;
@@ -120,7 +120,7 @@ TEST(AttentionBackwardInDouble, AgreesWithFiniteDifferences) {
     if (auto* grid = std::get_if<GridBias>(&s.c.plan.bias))
       compare(grid->values, run.bias.values);
     if (auto* axes = std::get_if<AxesBias>(&s.c.plan.bias)) {
-      std::int64_t before = 0;  // numbers of the axes before
+      std::int64_t before = 0;  // number of parameters of the previous axes
       for (std::size_t a = 0; a < axes->axes.size(); before += axes->distances(a++)) {
         std::vector<double> of_axis;
         for (std::int64_t h = 0; h < axes->heads; ++h) {
@@ -130,7 +130,7 @@ TEST(AttentionBackwardInDouble, AgreesWithFiniteDifferences) {
         compare(axes->axes[a].values, of_axis);
       }
     }
-    if (auto* progressive = std::get_if<ProgressiveBias>(&s.c.plan.bias)) {
+    if (auto* progressive = std::get_if<PiecewiseLogBias>(&s.c.plan.bias)) {
       const auto pieces = static_cast<std::size_t>(progressive->pieces());
       std::vector<double> offsets, slopes;
       double of_c = 0, of_threshold = 0;
@@ -199,7 +199,7 @@ TYPED_TEST(AttentionBackward, GivesZeroWhereNothingIsSeen) {
   }
 }
 
-// Empty sides still overwrite the gradients of the other.
+// If one side is empty, the gradients of the other side are overwritten.
 TEST(AttentionBackwardInDouble, OverwritesWithZerosWhereOneSideIsEmpty) {
   for (auto [queries, keys] : {std::pair{0, 3}, std::pair{3, 0}}) {
     Tensor<double, 4> q({1, queries, 1, 4}, 1.), k({1, keys, 1, 4}, 1.), out = q;

@@ -74,9 +74,9 @@ TYPED_TEST(Attention, SurvivesScoresOfTenThousand) {
   attention({q.view(), k.view(), v.view()},
             {.mask = {.visibility = Visibility::bidirectional}, .softmax = {.scale = 1}},
             out.view(), lse.view());
-  EXPECT_EQ(as_double(out.values[0]), 3);  // keys 0 and 2 at 1e4; key 3 is 100 behind
+  EXPECT_EQ(as_double(out.values[0]), 3);  // keys 0 and 2 at 1e4; key 3 is lower by 100
   EXPECT_EQ(as_double(out.values[1]), 4);
-  EXPECT_EQ(as_double(out.values[2]), 3);  // key 1 alone
+  EXPECT_EQ(as_double(out.values[2]), 3);  // only key 1
   EXPECT_EQ(as_double(out.values[3]), 4);
   EXPECT_NEAR(static_cast<double>(lse.values[0]), 1e4 + std::log(2), 1e-3);
   EXPECT_NEAR(static_cast<double>(lse.values[1]), 1e4, 1e-3);
@@ -106,7 +106,7 @@ TYPED_TEST(Attention, GivesZeroWhereNothingIsSeen) {
   for (const auto& value : lse.values) EXPECT_EQ(static_cast<double>(value), -infinity);
 }
 
-// What lies in padding rows, a NaN say, reaches nothing.
+// The contents of padding rows, for example a NaN, have no effect.
 TYPED_TEST(Attention, DoesNotReadPadding) {
   using T = TypeParam;
   const Positions positions = packed(std::vector<std::int64_t>{20, 12}, 40);
@@ -126,7 +126,7 @@ TYPED_TEST(Attention, DoesNotReadPadding) {
   EXPECT_TRUE(out.values == out_clean.values);
 }
 
-// An additive mask hides keys by -infinity, and may hide all of them.
+// An additive mask hides keys with -infinity, and may hide all of them.
 TEST(AttentionNumbers, TakesMinusInfinityInADenseBias) {
   const auto q = random_tensor<float, 4>({1, 2, 1, 4}, 1);
   const auto k = random_tensor<float, 4>({1, 200, 1, 4}, 2);
@@ -163,8 +163,8 @@ TYPED_TEST(Attention, GivesTheSameBitsForAnyNumberOfThreads) {
   }
 }
 
-// A prompt in parts: not only near but the same bits as the full pass, so a served answer does
-// not depend on how it was cut.
+// A prompt in parts gives the same bits as the full pass, so an answer does not depend on how a
+// server divides the prompt.
 TYPED_TEST(Attention, AfterACacheGivesTheBitsOfTheFullPass) {
   const ScopedThreads one(1);
   using T = TypeParam;
@@ -172,11 +172,11 @@ TYPED_TEST(Attention, AfterACacheGivesTheBitsOfTheFullPass) {
   const auto q = random_tensor<T, 4>({1, tokens, heads, size}, 1);
   const auto k = random_tensor<T, 4>({1, tokens, 2, size}, 2);
   const auto v = random_tensor<T, 4>({1, tokens, 2, 7}, 3);
-  const Rotary rotary{.dim = 16, .pairing = Pairing::halves};
+  const Rotary rotary{.rotary_dim = 16, .pairing = Pairing::halves};
   const SlopeBias slope{{0.5, 0.25, 0.125, 0.0625}};
   const RotaryTable of_keys(rotary, consecutive(tokens));
   Tensor<T, 4> full({1, tokens, heads, 7});
-  AttentionMask mask{.visibility = Visibility::causal, .before = 50};
+  AttentionMask mask{.visibility = Visibility::causal, .left = 50};
   attention({q.view(), k.view(), v.view()},
             {.mask = mask, .query_rotary = of_keys, .key_rotary = of_keys, .bias = slope},
             full.view());
@@ -198,8 +198,8 @@ TYPED_TEST(Attention, AfterACacheGivesTheBitsOfTheFullPass) {
     }
 }
 
-// The same beyond one part of the keys, whichever way threads share them: pieces of more than
-// 8 rows for a key head.
+// Also for more than one part of the keys, however threads share them: pieces of more than 8
+// rows for a key head.
 TYPED_TEST(Attention, InPiecesGivesTheBitsOfTheFullPassBeyondOnePartOfTheKeys) {
   using T = TypeParam;
   constexpr std::int64_t tokens = 2300, heads = 2, size = 16;
@@ -215,7 +215,7 @@ TYPED_TEST(Attention, InPiecesGivesTheBitsOfTheFullPassBeyondOnePartOfTheKeys) {
       Tensor<T, 4> out({1, count, heads, size});
       attention({q.view().slice(1, first, count), k.view().slice(1, 0, first + count),
                  v.view().slice(1, 0, first + count)},
-                {.mask = {.visibility = Visibility::causal, .offset = first, .before = before},
+                {.mask = {.visibility = Visibility::causal, .offset = first, .left = before},
                  .softmax = {.cap = 30, .sinks = sinks},
                  .bias = strip},
                 out.view());
@@ -233,7 +233,7 @@ TYPED_TEST(Attention, InPiecesGivesTheBitsOfTheFullPassBeyondOnePartOfTheKeys) {
   }
 }
 
-// Sizes that let a cache be read as it lies: each token within the error of both passes.
+// Sizes for which a cache is read directly: each token is within the error of both passes.
 TYPED_TEST(Attention, TokenByTokenAgreesWithTheFullPass) {
   const ScopedThreads one(1);
   using T = TypeParam;
@@ -243,7 +243,7 @@ TYPED_TEST(Attention, TokenByTokenAgreesWithTheFullPass) {
   const auto v = random_tensor<T, 4>({1, tokens, 2, values}, 3);
   double most = 0;
   for (const T& value : v.values) most = std::max(most, std::abs(as_double(value)));
-  const Rotary rotary{.dim = 16, .pairing = Pairing::halves};
+  const Rotary rotary{.rotary_dim = 16, .pairing = Pairing::halves};
   const SlopeBias slope{{0.5, 0.25, 0.125, 0.0625}};
   Tensor<T, 4> turned({1, tokens, 2, size});
   const RotaryTable whole(rotary, consecutive(tokens));
@@ -252,7 +252,7 @@ TYPED_TEST(Attention, TokenByTokenAgreesWithTheFullPass) {
     Tensor<T, 4> out({1, count, heads, values});
     attention({q.view().slice(1, first, count), turned.view().slice(1, 0, first + count),
                v.view().slice(1, 0, first + count)},
-              {.mask = {.visibility = Visibility::causal, .offset = first, .before = 50},
+              {.mask = {.visibility = Visibility::causal, .offset = first, .left = 50},
                .query_rotary = RotaryTable(rotary, consecutive(count, first)),
                .bias = slope},
               out.view());
@@ -271,7 +271,7 @@ TYPED_TEST(Attention, TokenByTokenAgreesWithTheFullPass) {
     }
 }
 
-// 8192 x 8192 scores would be 256 MiB; the call holds a few tiles.
+// 8192 x 8192 scores would take 256 MiB, but the call stores only a few tiles.
 TEST(AttentionNumbers, RunsALongSequence) {
   constexpr std::int64_t tokens = 8192;
   AttentionCase c{.queries = tokens, .keys = tokens, .size = 4, .values = 3};
@@ -325,8 +325,8 @@ TEST(AttentionErrors, AreSaidBeforeAnythingIsWritten) {
               rule("visibility must be causal or bidirectional, got 0"));
   EXPECT_THAT(says(q.view(), k.view(), {.visibility = Visibility::causal, .offset = -1}, {}),
               rule("offset must not be negative, got -1"));
-  EXPECT_THAT(says(q.view(), k.view(), {.visibility = Visibility::causal, .before = -2}, {}),
-              rule("before must not be negative, got -2"));
+  EXPECT_THAT(says(q.view(), k.view(), {.visibility = Visibility::causal, .left = -2}, {}),
+              rule("left must not be negative, got -2"));
   EXPECT_THAT(says(q.view(), k.view(), causal, {.softmax = {.scale = infinity}}),
               rule("the softmax scale must be finite, got inf"));
   const Positions three = consecutive(3), five = consecutive(5);
@@ -335,17 +335,17 @@ TEST(AttentionErrors, AreSaidBeforeAnythingIsWritten) {
   EXPECT_THAT(
       says(q.view(), k.view(), causal, {.queries = borrowed(three), .keys = borrowed(three)}),
       rule("positions of keys must have 5 tokens, got 3"));
-  const RotaryTable wide({.dim = 16, .pairing = Pairing::halves}, three);
+  const RotaryTable wide({.rotary_dim = 16, .pairing = Pairing::halves}, three);
   EXPECT_THAT(says(q.view(), k.view(), causal, {.query_rotary = wide}),
-              rule("the rotary table of queries must fit the head size 8, got 16"));
-  const RotaryTable of_three({.dim = 8, .pairing = Pairing::halves}, three);
+              rule("the rotary table of queries must fit head_dim 8, got 16"));
+  const RotaryTable of_three({.rotary_dim = 8, .pairing = Pairing::halves}, three);
   EXPECT_THAT(says(q.view(), k.view(), causal, {.key_rotary = of_three}),
               rule("the rotary table of keys must have 5 tokens, got 3"));
   EXPECT_THAT(says(q.view(), k.view(), causal, {.bias = SlopeBias{{1, 1}}}),
               rule("the bias must have 4 heads, got 2"));
   EXPECT_THAT(
       says(q.view(), k.view(), causal, {.bias = StripBias{4, -3, std::vector<double>(16)}}),
-      rule("the strip must reach distances -4 to 0, got -3 to 0"));
+      rule("the strip must cover distances -4 to 0, got -3 to 0"));
   const Tensor<float, 4> dense({2, 4, 3, 4});
   EXPECT_THAT(says(q.view(), k.view(), causal, {.bias = DenseBias{dense.view()}}),
               rule("the dense bias must be [B, Hq, T, S]; axis 3 must be 5, got 4"));
@@ -382,11 +382,11 @@ TEST(AttentionErrors, CheckTypesRanksAndDevices) {
   EXPECT_EQ(says({q.view(), k.view(), rank_3.view()}),
             "[attention] v must have 4 axes, got [3, 4, 8]");
   EXPECT_EQ(says({q.view(), bytes.view(), bytes.view()}),
-            "[attention] the scales of k go with int8 elements, got no scales");
+            "[attention] k_scales must be given if and only if k is int8, got no scales");
   EXPECT_EQ(says({q.view(), bytes.view(), bytes.view(), scales.view()}),
-            "[attention] the scales of v go with int8 elements, got no scales");
+            "[attention] v_scales must be given if and only if v is int8, got no scales");
   EXPECT_EQ(says({q.view(), k.view(), k.view(), scales.view(), scales.view()}),
-            "[attention] the scales of k go with int8 elements, got f32");
+            "[attention] k_scales must be given if and only if k is int8, got f32");
   EXPECT_EQ(says({q.view(), bytes.view(), bytes.view(), few.view(), scales.view()}),
             "[attention] axis 2 of the scales of k must be 2, got 1");
   EXPECT_EQ(says({double_q.view(), bytes.view(), bytes.view(), scales.view(), scales.view()}),
@@ -404,17 +404,17 @@ TEST(AttentionErrors, CheckTypesRanksAndDevices) {
   AttentionPlan gated = plan;
   gated.gated = true;
   EXPECT_EQ(message_of([&] { attention({queries, keys, keys}, gated, out.view()); }),
-            "[attention] gates of the layer's input must be given, got none");
+            "[attention] gates must be given, because the bias of the plan is gated, got none");
 }
 
-// A strip needs only the distances that are seen: a window of 2 behind asks for -2 to 0.
+// A strip needs only the visible distances: a window of 2 requires -2 to 0.
 TEST(AttentionErrors, AskOfAStripOnlyWhatIsSeen) {
   const auto x = random_tensor<float, 4>({1, 9, 1, 4});
   Tensor<float, 4> out({1, 9, 1, 4});
   const auto run = [&](std::int64_t first, std::shared_ptr<const Positions> positions) {
     attention(
         {x.view(), x.view(), x.view()},
-        {.mask = {.visibility = Visibility::causal, .before = 2},
+        {.mask = {.visibility = Visibility::causal, .left = 2},
          .bias = StripBias{1, first, std::vector<double>(static_cast<std::size_t>(1 - first))},
          .queries = positions,
          .keys = positions},

@@ -1,4 +1,4 @@
-// A sample's forward and backward pass, with all that comes out.
+// The forward and backward pass of a sample, with all results.
 #pragma once
 
 #include <variant>

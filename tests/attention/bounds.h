@@ -1,4 +1,4 @@
-// The bounds of attention.h, and whether what a call gave keeps them.
+// The error bounds of attention.h, and checks of results against them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ inline double greatest(const std::vector<double>& numbers) {
   return most;
 }
 
-// On |out - exact| for values up to `most`.
+// The bound on |out - exact| for values of magnitude up to `most`.
 template <typename T>
 double bound(double most) {
   if (std::is_same_v<T, double>) return 0x1p-46 * most;
@@ -28,7 +28,7 @@ void expect_within_bounds(const Tensor<double, 4>& out, const Tensor<Accumulator
   double worst = 0, worst_lse = 0;
   for (std::size_t i = 0; i < out.values.size(); ++i) {
     const double error = std::abs(out.values[i] - exact.out.values[i]);
-    worst = error <= worst ? worst : error;  // NaN stays
+    worst = error <= worst ? worst : error;  // keeps NaN
   }
   for (std::size_t i = 0; i < lse.values.size(); ++i) {
     const double value = static_cast<double>(lse.values[i]);
@@ -49,12 +49,12 @@ inline double worst(const std::vector<double>& got, const std::vector<double>& e
   double most = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double error = std::abs(got[i] - exact[i]);
-    most = error <= most ? most : error;  // NaN stays
+    most = error <= most ? most : error;  // keeps NaN
   }
   return most;
 }
 
-// The greatest length of a head vector.
+// Returns the greatest length of a head vector.
 inline double longest(const Tensor<double, 4>& x) {
   double most = 0;
   const auto size = static_cast<std::size_t>(x.extents[3]);
@@ -66,7 +66,7 @@ inline double longest(const Tensor<double, 4>& x) {
   return most;
 }
 
-// The most weight that one key (of its key head) gets from all queries.
+// Returns the greatest sum of softmax weights, over all queries, of one key of a key head.
 inline double heaviest(const AttentionCase& c, const Tensor<double, 4>& weights) {
   double most = 1;
   const std::int64_t group = c.heads / c.key_heads;

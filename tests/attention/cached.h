@@ -1,5 +1,5 @@
-// Keys or values as caches have them: part of a larger capacity, of any element type. What lies
-// beyond the part is NaN.
+// Keys or values as in a cache: part of a larger capacity, of any element type. The rest of the
+// capacity is NaN.
 #pragma once
 
 #include "attention/sample.h"
@@ -44,11 +44,11 @@ class Cached {
   }
 
   View<const K, 4> read() const { return view_; }
-  // Of int8 elements; otherwise empty.
+  // The scales of int8 elements; otherwise empty.
   View<const float, 3> scales() const {
     return int8 ? View<const float, 3>(scale_) : View<const float, 3>();
   }
-  // The numbers that it stands for, exactly.
+  // Returns the exact values of the stored elements.
   Tensor<double, 4> numbers() const {
     Tensor<double, 4> copy(extents_);
     each_head([&](auto... head) {
@@ -60,7 +60,7 @@ class Cached {
     });
     return copy;
   }
-  // Tokens that become NaN.
+  // Sets tokens to NaN.
   void spoil(std::ptrdiff_t first, std::ptrdiff_t count) {
     each_head([&](auto b, auto t, auto h) {
       if (t < first || t >= first + count) return;

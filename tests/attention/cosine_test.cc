@@ -39,12 +39,12 @@ void each_row(const Visit& visit) {
       for (std::ptrdiff_t h = 0; h < shape[2]; ++h) visit(b, t, h);
 }
 
-// Heads before tokens, the last axis apart; the result over the input.
+// Heads before tokens, a strided last axis, and the result written over the input.
 TYPED_TEST(Cosine, LengthsAreTheScales) {
   using T = TypeParam;
   const std::vector<double> scales = {10, 1.5, 100};
   Tensor<T, 4> x = random_tensor<T, 4>({2, 3, 5, 38}, 3);
-  x.values[0] = T(3e-30f);  // zero in the half types
+  x.values[0] = T(3e-30f);  // rounds to zero in Half
   const View<T, 4> view(x.values.data(), shape, {3 * 5 * 38, 38, 5 * 38, 2});
   for (std::ptrdiff_t d = 0; d < 19; ++d) view(1, 2, 0, d) = T();
   for (std::ptrdiff_t d = 0; d < 19; ++d) view(0, 3, 1, d) = T(d == 4 ? 1e-13 : 0.0);
@@ -65,7 +65,7 @@ TYPED_TEST(Cosine, LengthsAreTheScales) {
       }
     });
     for (std::size_t i = 1; i < x.values.size(); i += 2)
-      EXPECT_EQ(as_double(x.values[i]), as_double(before.values[i]));  // the gaps
+      EXPECT_EQ(as_double(x.values[i]), as_double(before.values[i]));  // gaps
   }
 }
 
@@ -79,7 +79,7 @@ TYPED_TEST(Cosine, GradientsByDifferences) {
   normalise_backward(x.view(), grad.view(), scales, x_grad.view(), scale_grad);
   std::vector<long double> numbers;
   for (const T value : x.values) numbers.push_back(static_cast<long double>(as_double(value)));
-  // One vector's share of the loss.
+  // The contribution of one vector to the loss.
   const auto loss = [&](std::size_t vector, long double scale) {
     long double square = 0, along = 0;
     for (std::size_t i = vector * 19; i < (vector + 1) * 19; ++i) {
@@ -105,7 +105,7 @@ TYPED_TEST(Cosine, GradientsByDifferences) {
     }
   }
   for (std::size_t h = 0; h < 3; ++h) EXPECT_NEAR(scale_grad[h], by_scale[h], 1e-11);
-  // Over the gradient itself, and without scales.
+  // x_grad is the gradient itself, and there are no scales.
   Tensor<T, 4> over = grad;
   normalise_backward(x.view(), over.view(), scales, over.view());
   EXPECT_EQ(over.values, x_grad.values);
@@ -147,7 +147,7 @@ TEST(CosineRefused, WhatDoesNotFit) {
   EXPECT_EQ(message_of([&] { normalise(x.view(), {}, other.view()); }),
             "[cosine] out must be shaped as x, [1, 2, 3, 4], got [1, 2, 3, 5]");
   EXPECT_EQ(message_of([&] { normalise(x.view(), scales, x.view()); }),
-            "[cosine] scales must be one for each head, 3, got 2");
+            "[cosine] scales must have one element for each head, 3, got 2");
   EXPECT_EQ(message_of([&] { normalise_backward(x.view(), x.view(), {}, x.view(), grad); }),
             "[cosine] scale_grad must be one for each head, 3, got 2");
   Tensor<float, 4> none({0, 2, 3, 4});

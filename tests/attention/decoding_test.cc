@@ -1,4 +1,4 @@
-// A few queries over a cache, read as it lies where its sizes allow.
+// Tests a few queries over a cache, which is read directly if its sizes allow.
 #include <gtest/gtest.h>
 
 #include "attention/bounds.h"
@@ -69,7 +69,7 @@ void expect_within_bounds(const Sample& s) {
   }
 }
 
-// A call with these sizes, otherwise plain.
+// A plain call with these sizes.
 Sample plain(std::int64_t queries, std::int64_t keys, std::int64_t heads,
              std::int64_t key_heads, std::int64_t size, std::int64_t values) {
   Sample s;
@@ -95,9 +95,9 @@ TYPED_TEST(AttentionDecoding, KeepsTheErrorPromisedByTheHeader) {
 TYPED_TEST(AttentionDecoding, KeepsItsErrorOverManyKeys) {
   for (std::int64_t keys : {2047, 2048, 2049, 5000}) {
     Sample s = plain(keys % 2 ? 1 : 3, keys, 4, 2, 16, 32);
-    if (keys == 2048) s.c.plan.mask.before = 70;
+    if (keys == 2048) s.c.plan.mask.left = 70;
     if (keys == 2049) s.c.plan.bias = SlopeBias{{0.5, 0.01, 0.001, 0}};
-    if (keys == 5000) s.c.plan.softmax.sinks = {-1, 0, 1, 2}, s.c.plan.mask.before = 4000;
+    if (keys == 5000) s.c.plan.softmax.sinks = {-1, 0, 1, 2}, s.c.plan.mask.left = 4000;
     expect_within_bounds<TypeParam>(s);
   }
 }
@@ -114,11 +114,11 @@ TYPED_TEST(AttentionDecoding, KeepsItsErrorAtScoresOfThirty) {
   }
 }
 
-// A prompt over a cache of another type: packed as it is read.
+// A prompt over a cache of another type, which is converted when it is packed.
 TYPED_TEST(AttentionDecoding, TakesManyRows) {
   for (unsigned seed : {1, 2}) {
     Sample s = plain(70, 300, 4, 2, seed == 1 ? 32 : 25, 17);
-    s.c.plan.mask.before = 100;
+    s.c.plan.mask.left = 100;
     expect_within_bounds<TypeParam>(s);
   }
 }
@@ -148,17 +148,17 @@ TYPED_TEST(AttentionDecoding, GivesTheSameBitsForAnyNumberOfThreads) {
   compare(plain(4, 2100, 2, 1, 32, 16));
 }
 
-// A query's row is the same whatever others are in the call.
+// The row of a query does not depend on the other queries of the call.
 TYPED_TEST(AttentionDecoding, GivesARowTheSameBitsAloneAndAmongOthers) {
   const ScopedThreads one(1);
   Sample all = plain(4, 300, 4, 2, 32, 16);
-  all.c.plan.mask.before = 150;
+  all.c.plan.mask.left = 150;
   Pass<TypeParam> together(all);
   together(all.c);
   const auto wanted = together.out.numbers();
   for (std::int64_t i = 0; i < 4; ++i) {
     Sample s = plain(1, 300, 4, 2, 32, 16);
-    s.c.plan.mask.before = 150, s.c.plan.mask.offset = 296 + i;
+    s.c.plan.mask.left = 150, s.c.plan.mask.offset = 296 + i;
     std::copy_n(all.x.q.values.begin() + i * 4 * 32, 4 * 32, s.x.q.values.begin());
     Pass<TypeParam> alone(s);
     alone(s.c);
@@ -169,7 +169,7 @@ TYPED_TEST(AttentionDecoding, GivesARowTheSameBitsAloneAndAmongOthers) {
   }
 }
 
-// Rows of a cache that nobody has reached yet may hold anything.
+// Rows of a cache that no query sees may contain anything.
 TYPED_TEST(AttentionDecoding, DoesNotTakeWhatNoQuerySees) {
   const ScopedThreads one(1);
   for (std::int64_t size : {32, 24})
@@ -185,7 +185,7 @@ TYPED_TEST(AttentionDecoding, DoesNotTakeWhatNoQuerySees) {
     }
 }
 
-// Padding sends a call the other way, where it is not read.
+// With padding, a call packs the cache and does not read padding rows.
 TYPED_TEST(AttentionDecoding, DoesNotReadPadding) {
   const ScopedThreads one(1);
   Positions keys = consecutive(80), queries = consecutive(2, 78);

@@ -1,5 +1,5 @@
-// Who runs the loops does not change a bit: OpenMP or the build's default, the pool of
-// std::threads, the calling thread, a pool of the caller.
+// All executors give the same bits: OpenMP or the build's default, the pool of std::threads,
+// the calling thread, a pool of the caller.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -30,22 +30,23 @@ struct Array {
   }
 };
 
-// Every number that the calls below compute.
+// All results of the calls below.
 std::vector<float> everything() {
   Array q(heads, 1), k(key_heads, 2), v(key_heads, 3), out(heads), out_grad(heads, 4);
   Array q_grad(heads), k_grad(key_heads), v_grad(key_heads);
   std::vector<float> lse(batch * heads * tokens);
   const View<float, 3> lse_view(lse.data(), {batch, heads, tokens});
-  const RotaryTable table({.dim = size, .pairing = Pairing::halves}, consecutive(tokens));
+  const RotaryTable table({.rotary_dim = size, .pairing = Pairing::halves},
+                          consecutive(tokens));
   rotate(q.view, k.view, table);
   const AttentionPlan plan{.mask = {.visibility = Visibility::causal},
-                           .bias = strip(Alibi{.heads = heads}, 1 - tokens, tokens)};
+                           .bias = lower(Alibi{.heads = heads}, 1 - tokens, tokens)};
   attention({q.view, k.view, v.view}, plan, out.view, lse_view);
   BiasGradient bias;
   attention_backward({q.view, k.view, v.view}, plan, out.view, lse_view, out_grad.view,
                      {.q = q_grad.view, .k = k_grad.view, .v = v_grad.view, .bias = &bias});
   std::vector<float> positions(4096 * 128);
-  fill(Sinusoidal{.dim = 128, .recipe = SinusoidalRecipe::interleaved}, consecutive(4096).ids,
+  fill(Sinusoidal{.width = 128, .recipe = SinusoidalRecipe::interleaved}, consecutive(4096).ids,
        View<float, 2>(positions.data(), {4096, 128}));
   std::vector<float> all;
   for (const auto* part : {&q.values, &k.values, &out.values, &q_grad.values, &k_grad.values,
@@ -55,7 +56,7 @@ std::vector<float> everything() {
   return all;
 }
 
-// The pool of an engine: a thread for each task, last task first.
+// A pool like that of an engine: one thread for each task, last task first.
 Executor engine_executor() {
   return {.run =
               [](void*, std::int64_t count, void (*task)(void*, std::int64_t), void* data) {

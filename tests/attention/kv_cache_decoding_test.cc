@@ -1,4 +1,4 @@
-// Attention over a cache against attention over keys computed afresh.
+// Compares attention over a cache with attention over newly computed keys.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -15,9 +15,9 @@ namespace {
 using namespace gnomon::testing;
 using testing::Tensor;
 
-constexpr std::int64_t batch = 2, query_heads = 4, heads = 2, size = 40, value_size = 24;
+constexpr std::int64_t batch = 2, query_heads = 4, heads = 2, size = 40, value_dim = 24;
 
-// Queries, keys and values of a text, none of them turned.
+// Queries, keys and values of a text, before rotation.
 template <typename T>
 struct Text {
   Tensor<T, 4> q, k, v;
@@ -25,7 +25,7 @@ struct Text {
   explicit Text(std::int64_t tokens)
       : q(random_tensor<T, 4>({batch, tokens, query_heads, size}, 1)),
         k(random_tensor<T, 4>({batch, tokens, heads, size}, 2)),
-        v(random_tensor<T, 4>({batch, tokens, heads, value_size}, 3)) {}
+        v(random_tensor<T, 4>({batch, tokens, heads, value_dim}, 3)) {}
 };
 template <typename T>
 View<const T, 4> part(const Tensor<T, 4>& x, std::int64_t first, std::int64_t count) {
@@ -43,27 +43,27 @@ Tensor<double, 4> numbers(const View<const T, 4>& x) {
   return y;
 }
 
-RotarySchedule plain(Pairing pairing) {
-  return schedule(Rotary{.dim = 32, .pairing = pairing, .base = 1e4, .first = 4});
+RotaryFrequencies plain(Pairing pairing) {
+  return lower(Rotary{.rotary_dim = 32, .pairing = pairing, .base = 1e4, .head_offset = 4});
 }
 
 // One query row [B, 1, Hq, D] over the cache.
 template <typename T>
 Tensor<T, 4> over(const KvCache<T>& cache, View<const T, 4> q, std::int64_t position) {
-  Tensor<T, 4> out({batch, q.extent(1), query_heads, value_size});
+  Tensor<T, 4> out({batch, q.extent(1), query_heads, value_dim});
   attention(
       {q, cache.keys(), cache.values()},
       {.mask = {.visibility = Visibility::causal, .offset = cache.tokens() - q.extent(1)},
-       .query_rotary = RotaryTable(*cache.schedule(), consecutive(q.extent(1), position))},
+       .query_rotary = RotaryTable(*cache.frequencies(), consecutive(q.extent(1), position))},
       out.view());
   return out;
 }
 
-// Keys turned in long double, [B, S, Hk, D].
-Tensor<double, 4> turned(const Tensor<double, 4>& x, const RotarySchedule& s,
+// Keys rotated in long double, [B, S, Hk, D].
+Tensor<double, 4> turned(const Tensor<double, 4>& x, const RotaryFrequencies& s,
                          const std::vector<std::int64_t>& positions) {
   Tensor<double, 4> y = x;
-  const std::int64_t pairs = s.dim() / 2;
+  const std::int64_t pairs = s.rotary_dim() / 2;
   const bool halves = s.pairing == Pairing::halves;
   for (std::ptrdiff_t b = 0; b < x.extents[0]; ++b)
     for (std::ptrdiff_t t = 0; t < x.extents[1]; ++t)
@@ -72,8 +72,8 @@ Tensor<double, 4> turned(const Tensor<double, 4>& x, const RotarySchedule& s,
             static_cast<long double>(positions[std::size_t(t)]) * s.inv_freq[std::size_t(i)];
         const long double c = s.table_scale * std::cos(angle);
         const long double n = s.table_scale * std::sin(angle);
-        const std::int64_t one = s.first + (halves ? i : 2 * i);
-        const std::int64_t two = s.first + (halves ? i + pairs : 2 * i + 1);
+        const std::int64_t one = s.head_offset + (halves ? i : 2 * i);
+        const std::int64_t two = s.head_offset + (halves ? i + pairs : 2 * i + 1);
         for (std::ptrdiff_t h = 0; h < x.extents[2]; ++h) {
           const double p = x.view()(b, t, h, one), q = x.view()(b, t, h, two);
           y.view()(b, t, h, one) = static_cast<double>(p * c - q * n);
@@ -83,12 +83,13 @@ Tensor<double, 4> turned(const Tensor<double, 4>& x, const RotarySchedule& s,
   return y;
 }
 
-// The bounds of kv_cache.h and attention.h. The cache's last entry is the query's, at
-// positions.back(); k and v are what its entries were made from; `turns` of each key.
+// The bounds of kv_cache.h and attention.h. The last entry of the cache is that of the query,
+// at positions.back(); k and v are the rows of its entries before rotation; `turns`: the number
+// of rotations of each key.
 template <typename T>
 void expect_as_fresh(const KvCache<T>& cache, View<const T, 4> q, const Tensor<double, 4>& k,
                      const std::vector<std::int64_t>& positions, int turns) {
-  const RotarySchedule& s = *cache.schedule();
+  const RotaryFrequencies& s = *cache.frequencies();
   ASSERT_EQ(cache.tokens(), std::ssize(positions));
   for (std::int64_t b = 0; b < batch; ++b) {
     const auto row = cache.positions().row(b);
@@ -103,7 +104,7 @@ void expect_as_fresh(const KvCache<T>& cache, View<const T, 4> q, const Tensor<d
   c.heads = query_heads;
   c.key_heads = heads;
   c.size = size;
-  c.values = value_size;
+  c.values = value_dim;
   c.plan.mask.visibility = Visibility::bidirectional;
   c.plan.softmax.scale = softmax_scale(size);
   const AttentionOracle exact = oracle(c, x);
@@ -111,8 +112,8 @@ void expect_as_fresh(const KvCache<T>& cache, View<const T, 4> q, const Tensor<d
   const double h = sizeof(T) == 2 ? half_ulp<T> : 0;
   const double of_pair = std::pow(1 + 0x1p-21 + h, turns) - 1;
   const double least = std::is_same_v<T, Half> ? turns * 0x1p-24 : 0;
-  // Elements that do not turn are exact.
-  const std::int64_t pairs = s.dim() / 2;
+  // Elements that are not rotated are exact.
+  const std::int64_t pairs = s.rotary_dim() / 2;
   const bool halves = s.pairing == Pairing::halves;
   double e = 0;
   for (std::int64_t b = 0; b < batch; ++b)
@@ -120,14 +121,14 @@ void expect_as_fresh(const KvCache<T>& cache, View<const T, 4> q, const Tensor<d
       for (std::int64_t j = 0; j < cache.tokens(); ++j) {
         double sum = 0;
         for (std::int64_t i = 0; i < pairs; ++i) {
-          const std::int64_t one = s.first + (halves ? i : 2 * i);
-          const std::int64_t two = s.first + (halves ? i + pairs : 2 * i + 1);
+          const std::int64_t one = s.head_offset + (halves ? i : 2 * i);
+          const std::int64_t two = s.head_offset + (halves ? i + pairs : 2 * i + 1);
           const std::int64_t kh = g / (query_heads / heads);
           const auto length = [&](const Tensor<double, 4>& of, std::int64_t t,
                                   std::int64_t head) {
             return std::hypot(of.view()(b, t, head, one), of.view()(b, t, head, two));
           };
-          // The cached pair itself keeps its bound.
+          // The cached pair is within its bound.
           const double r = length(of_k, j, kh);
           const double error =
               std::hypot(as_double(cache.keys()(b, j, kh, one)) - of_k.view()(b, j, kh, one),
@@ -147,7 +148,7 @@ void expect_as_fresh(const KvCache<T>& cache, View<const T, 4> q, const Tensor<d
     ASSERT_NEAR(as_double(out.values[i]), exact.out.values[i], allowed) << i;
 }
 
-// Rows of k in an order of the caller's.
+// Returns the rows of k in the given order.
 template <typename T>
 Tensor<double, 4> rows_of(const Tensor<T, 4>& k, const std::vector<std::int64_t>& rows) {
   Tensor<double, 4> some({batch, std::ssize(rows), heads, size});
@@ -160,12 +161,12 @@ Tensor<double, 4> rows_of(const Tensor<T, 4>& k, const std::vector<std::int64_t>
 }
 
 template <typename T>
-KvCache<T> cache_for(std::int64_t capacity, const RotarySchedule& s) {
+KvCache<T> cache_for(std::int64_t capacity, const RotaryFrequencies& s) {
   return KvCache<T>({.batch = batch,
                      .capacity = capacity,
                      .heads = heads,
-                     .key_size = size,
-                     .value_size = value_size},
+                     .head_dim = size,
+                     .value_dim = value_dim},
                     s);
 }
 
@@ -186,7 +187,7 @@ TYPED_TEST(KvCacheDecoding, RepeatsTheBitsOfTheFullPass) {
       const RotaryTable table(plain(pairing), consecutive(tokens));
       auto k = text.k;
       rotate(k.view(), table);
-      Tensor<T, 4> full({batch, tokens, query_heads, value_size});
+      Tensor<T, 4> full({batch, tokens, query_heads, value_dim});
       attention({text.q.view(), k.view(), text.v.view()},
                 {.mask = {.visibility = Visibility::causal}, .query_rotary = table},
                 full.view());
@@ -200,7 +201,7 @@ TYPED_TEST(KvCacheDecoding, RepeatsTheBitsOfTheFullPass) {
           for (std::int64_t b = 0; b < batch; ++b)
             for (std::int64_t t = 0; t < count; ++t)
               for (std::int64_t h = 0; h < query_heads; ++h)
-                for (std::int64_t d = 0; d < value_size; ++d)
+                for (std::int64_t d = 0; d < value_dim; ++d)
                   ASSERT_EQ(out.view()(b, t, h, d), full.view()(b, at + t, h, d)) << at + t;
         }
       }
@@ -225,7 +226,8 @@ TYPED_TEST(KvCacheDecoding, IsWithinTheBoundOfTheExactPass) {
     }
 }
 
-// The first four entries stay, older ones leave, as in streaming with attention sinks.
+// The first four entries stay and the oldest of the others are removed, as in streaming with
+// attention sinks.
 TYPED_TEST(KvCacheDecoding, AfterRemovalIsAsIfComputedAtTheNewPositions) {
   using T = TypeParam;
   const Text<T> text(60);
@@ -281,12 +283,12 @@ TYPED_TEST(KvCacheDecoding, AfterAChangeOfScheduleIsAsIfComputedWithTheNew) {
     for (const RopeScaling& scaling : scalings)
       for (Pairing pairing : pairings) {
         const ScopedIsa scoped(isa);
-        const Rotary rotary{.dim = 32, .pairing = pairing, .first = 4};
-        auto cache = cache_for<T>(25, schedule(rotary, scaling, 16));
+        const Rotary rotary{.rotary_dim = 32, .pairing = pairing, .head_offset = 4};
+        auto cache = cache_for<T>(25, lower(rotary, scaling, 16));
         cache.append(part(text.k, 0, 16), part(text.v, 0, 16), consecutive(16));
         ASSERT_EQ(first_change(scaling), 17);
-        cache.change_schedule(schedule(rotary, scaling, 25));
-        ASSERT_EQ(*cache.schedule(), schedule(rotary, scaling, 25));
+        cache.change_frequencies(lower(rotary, scaling, 25));
+        ASSERT_EQ(*cache.frequencies(), lower(rotary, scaling, 25));
         cache.append(part(text.k, 16, 9), part(text.v, 16, 9), consecutive(9, 16));
         expect_as_fresh<T>(cache, part(text.q, 24, 1), rows_of(text.k, iota(0, 25)),
                            iota(0, 25), 2);

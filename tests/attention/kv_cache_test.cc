@@ -17,16 +17,16 @@ using testing::message_of;
 using testing::random_tensor;
 using testing::Tensor;
 
-constexpr std::int64_t heads = 2, size = 8, value_size = 3;
+constexpr std::int64_t heads = 2, size = 8, value_dim = 3;
 KvCacheShape shape(std::int64_t batch = 1, std::int64_t capacity = 16, std::int64_t axes = 1) {
   return {.batch = batch,
           .capacity = capacity,
           .heads = heads,
-          .key_size = size,
-          .value_size = value_size,
+          .head_dim = size,
+          .value_dim = value_dim,
           .axes = axes};
 }
-RotarySchedule plain() { return schedule(Rotary{.dim = 6, .pairing = Pairing::halves}); }
+RotaryFrequencies plain() { return lower(Rotary{.rotary_dim = 6, .pairing = Pairing::halves}); }
 
 // Reproducible keys and values.
 template <typename T>
@@ -35,19 +35,19 @@ struct Content {
 
   Content(std::int64_t batch, std::int64_t tokens, unsigned seed = 1)
       : k(random_tensor<T, 4>({batch, tokens, heads, size}, seed)),
-        v(random_tensor<T, 4>({batch, tokens, heads, value_size}, seed + 100)) {}
+        v(random_tensor<T, 4>({batch, tokens, heads, value_dim}, seed + 100)) {}
   View<const T, 4> keys() const { return k.view(); }
   View<const T, 4> values() const { return v.view(); }
 };
 
-// What a cache of a model without rotary holds says which entries are where.
+// In a cache of a model without rotary, the contents identify the entries.
 using Ids = std::vector<std::int64_t>;
 Ids marks(const KvCache<float>& cache, std::int64_t b = 0) {
   Ids all;
   for (std::int64_t j = 0; j < cache.tokens(); ++j) {
     const float mark = cache.values()(b, j, 0, 0);
     EXPECT_EQ(cache.keys()(b, j, heads - 1, size - 1), mark);
-    EXPECT_EQ(cache.values()(b, j, heads - 1, value_size - 1), mark);
+    EXPECT_EQ(cache.values()(b, j, heads - 1, value_dim - 1), mark);
     all.push_back(static_cast<std::int64_t>(mark));
   }
   return all;
@@ -59,7 +59,7 @@ Content<float> marked(std::int64_t batch, std::int64_t tokens, int first) {
       for (std::int64_t h = 0; h < heads; ++h) {
         const auto mark = static_cast<float>(first + t + 100 * b);
         for (std::int64_t d = 0; d < size; ++d) content.k.view()(b, t, h, d) = mark;
-        for (std::int64_t d = 0; d < value_size; ++d) content.v.view()(b, t, h, d) = mark;
+        for (std::int64_t d = 0; d < value_dim; ++d) content.v.view()(b, t, h, d) = mark;
       }
   return content;
 }
@@ -84,7 +84,7 @@ TEST(KvCache, KeepsEntriesAndTheirPositions) {
   EXPECT_EQ(cache.tokens(), 4);
   EXPECT_EQ(cache.room(), 12);
   EXPECT_EQ(cache.keys().extents(), (std::array<std::ptrdiff_t, 4>{2, 4, heads, size}));
-  EXPECT_EQ(cache.values().extents(), (std::array<std::ptrdiff_t, 4>{2, 4, heads, value_size}));
+  EXPECT_EQ(cache.values().extents(), (std::array<std::ptrdiff_t, 4>{2, 4, heads, value_dim}));
   EXPECT_EQ(marks(cache), (Ids{10, 11, 12, 20}));
   EXPECT_EQ(marks(cache, 1), (Ids{110, 111, 112, 120}));
   EXPECT_EQ(cache.positions(), consecutive(4, 5, 2));
@@ -117,13 +117,13 @@ TEST(KvCache, DropsRemovesInsertsAndShifts) {
   EXPECT_EQ(cache.tokens(), 0);
 }
 
-// Two rows, padded on the left, and a row of two sequences.
+// Two rows with left padding, and a row with two sequences.
 TEST(KvCache, MovesTheSequenceThatLostEntriesAndNoPadding) {
   const std::vector<std::uint8_t> mask{0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
   KvCache<float> cache(shape(2));
   append(cache, marked(2, 5, 0),
          from_padding_mask(View<const std::uint8_t, 2>(mask.data(), {2, 5}), 1));
-  cache.remove(1, 2);  // a padding and position 0; positions 1 and 2
+  cache.remove(1, 2);  // padding and position 0; positions 1 and 2
   EXPECT_EQ(ids(cache.positions(), 0), (Ids{1, 0, 1}));
   EXPECT_EQ(cache.positions().sequences[0], Positions::padding);
   EXPECT_EQ(ids(cache.positions(), 1), (Ids{0, 1, 2}));
@@ -144,16 +144,17 @@ TEST(KvCache, MovesTheSequenceThatLostEntriesAndNoPadding) {
   EXPECT_EQ(ids(two.positions()), (Ids{7, 8, 0, 2, 3, 4}));
 }
 
-// Every turn of the cache is the public one of cached_keys.h on the same entries.
+// Every rotation by the cache equals a call of the functions of cached_keys.h on the same
+// entries.
 TEST(KvCache, TurnsKeysAsItMovesThem) {
   const Content<Half> content(2, 10);
-  const auto turned = [&](const RotarySchedule& s, const Ids& at) {
+  const auto turned = [&](const RotaryFrequencies& s, const Ids& at) {
     Tensor<Half, 4> k = content.k;
     rotate(k.view(), RotaryTable(s, at));
     return k;
   };
   KvCache<Half> cache(shape(2, 12), plain());
-  EXPECT_EQ(cache.schedule(), plain());
+  EXPECT_EQ(cache.frequencies(), plain());
   cache.append(content.keys(), content.values(), consecutive(10, 3));
   auto expected = turned(plain(), iota(3, 10));
   const auto expect = [&](std::int64_t first, std::int64_t count, std::int64_t from) {
@@ -174,13 +175,13 @@ TEST(KvCache, TurnsKeysAsItMovesThem) {
   shift_keys(expected.view().slice(1, 5, 3), plain(), 1000);
   expect(1, 1, 1);
   expect(2, 5, 5);
-  RotarySchedule to = plain();
+  RotaryFrequencies to = plain();
   for (double& f : to.inv_freq) f *= 0.5;
   rerotate_keys(expected.view().slice(1, 0, 2), plain(), to, explicit_ids(Ids{3, 1004}));
   rerotate_keys(expected.view().slice(1, 5, 5), plain(), to,
                 explicit_ids(Ids{1005, 1006, 1007, 8, 9}));
-  cache.change_schedule(to);
-  EXPECT_EQ(cache.schedule(), to);
+  cache.change_frequencies(to);
+  EXPECT_EQ(cache.frequencies(), to);
   expect(0, 2, 0);
   expect(2, 5, 5);
 }
@@ -193,7 +194,7 @@ TEST(KvCache, TakesFloatsTablesAndTurnedKeys) {
   given.append<float>(content.keys(), content.values(), consecutive(5, 2), &table);
   auto k = content.k;
   rotate(k.view(), table);
-  turned.append_turned<float>(k.view(), content.values(), consecutive(5, 2), plain());
+  turned.append_rotated<float>(k.view(), content.values(), consecutive(5, 2), plain());
   for (std::int64_t j = 0; j < 5; ++j)
     for (std::int64_t d = 0; d < size; ++d) {
       EXPECT_EQ(here.keys()(0, j, 1, d), given.keys()(0, j, 1, d));
@@ -204,7 +205,7 @@ TEST(KvCache, TakesFloatsTablesAndTurnedKeys) {
 
 TEST(KvCache, CountsPositionsOnEveryAxis) {
   const std::vector<std::int64_t> sections{1, 1, 1};
-  const RotarySchedule s = schedule(MRope{.dim = 6,
+  const RotaryFrequencies s = lower(MRope{.rotary_dim = 6,
                                           .pairing = Pairing::halves,
                                           .sections = sections,
                                           .order = MRopeOrder::sequential});
@@ -241,9 +242,9 @@ TEST(KvCache, TheSameBitsForAnyNumberOfThreads) {
     KvCache<Half> cache(shape(2, 1000), plain());
     cache.append<float>(content.keys(), content.values(), consecutive(900));
     cache.remove(4, 7);
-    RotarySchedule to = plain();
+    RotaryFrequencies to = plain();
     to.inv_freq[1] *= 0.5;
-    cache.change_schedule(to);
+    cache.change_frequencies(to);
     return std::vector<Half>(cache.keys().data(), cache.keys().data() + 893 * heads * size);
   };
   const auto one = run(1);
@@ -255,53 +256,55 @@ TEST(KvCache, TheSameBitsForAnyNumberOfThreads) {
 TEST(KvCache, RefusesKeysOfAnotherSchedule) {
   KvCache<float> cache(shape(), plain());
   const Content<float> content(1, 2);
-  RotarySchedule other = plain();
+  RotaryFrequencies other = plain();
   other.inv_freq[1] = 0.25;
   const RotaryTable table(other, consecutive(2));
-  const std::string rule = "[kv_cache] keys must be turned with the cache's schedule, got ";
+  const std::string rule =
+      "[kv_cache] keys must be rotated with the frequencies of the cache, got ";
   const std::string what = "inv_freq[1] = 0.25 where the other has 0.04641588833612779";
   EXPECT_EQ(message_of([&] {
               cache.append(content.keys(), content.values(), consecutive(2), &table);
             }),
             rule + what);
   EXPECT_EQ(message_of([&] {
-              cache.append_turned(content.keys(), content.values(), consecutive(2), other);
+              cache.append_rotated(content.keys(), content.values(), consecutive(2), other);
             }),
             rule + what);
   other = plain();
   other.pairing = Pairing::adjacent;
   EXPECT_EQ(message_of([&] {
-              cache.append_turned(content.keys(), content.values(), consecutive(2), other);
+              cache.append_rotated(content.keys(), content.values(), consecutive(2), other);
             }),
             rule + "pairing = adjacent where the other has halves");
-  EXPECT_EQ(message_of([&] { cache.change_schedule(other); }),
-            "[rotary] schedules must pair the same elements and axes, got "
-            "pairing = adjacent where the other has halves");
+  EXPECT_EQ(
+      message_of([&] { cache.change_frequencies(other); }),
+      "[rotary] frequencies must have the same pairing, head_offset, rotary_dim and axes, got "
+      "pairing = adjacent where the other has halves");
   EXPECT_EQ(cache.tokens(), 0);
   KvCache<float> still(shape());
   EXPECT_EQ(message_of([&] {
               still.append(content.keys(), content.values(), consecutive(2), &table);
             }),
-            "[kv_cache] keys of a cache without a schedule must not be turned, got a schedule");
-  EXPECT_EQ(message_of([&] { still.change_schedule(other); }),
-            "[kv_cache] a cache without a schedule has none to change, got 6");
+            "[kv_cache] a cache without frequencies cannot take rotated keys, got frequencies");
+  EXPECT_EQ(message_of([&] { still.change_frequencies(other); }),
+            "[kv_cache] change_frequencies requires a cache with frequencies, got 6");
 }
 
 TEST(KvCache, RefusesWhatBreaksItsRulesAndStaysAsItWas) {
-  const auto make = [](KvCacheShape bad, std::optional<RotarySchedule> s = {}) {
+  const auto make = [](KvCacheShape bad, std::optional<RotaryFrequencies> s = {}) {
     return message_of([&] { KvCache<float>(bad, s); });
   };
-  EXPECT_EQ(make({.heads = 1, .key_size = 1, .value_size = 1}),
+  EXPECT_EQ(make({.heads = 1, .head_dim = 1, .value_dim = 1}),
             "[kv_cache] capacity must be at least 1, got 0");
   KvCacheShape narrow = shape(), huge = shape();
-  narrow.key_size = 5;
+  narrow.head_dim = 5;
   huge.capacity = std::int64_t{1} << 60;
   EXPECT_EQ(make(narrow, plain()),
-            "[kv_cache] key_size must be at least first + dim = 0 + 6, got 5");
-  EXPECT_EQ(
-      make(huge),
-      "[kv_cache] batch x capacity x heads x size must fit memory, got 1152921504606846976");
-  RotarySchedule far = plain(), grown = plain();
+            "[kv_cache] head_dim must be at least head_offset + rotary_dim = 0 + 6, got 5");
+  EXPECT_EQ(make(huge),
+            "[kv_cache] batch x capacity x heads x head_dim must fit in memory, got "
+            "1152921504606846976");
+  RotaryFrequencies far = plain(), grown = plain();
   far.axes = {0, 1, 2};
   EXPECT_EQ(make(shape(), far), "[rotary] axes must be 0 to 0, got 1");
 
@@ -334,7 +337,7 @@ TEST(KvCache, RefusesWhatBreaksItsRulesAndStaysAsItWas) {
               cache.append(two.keys(), two.values(),
                            std::vector<Positions>{consecutive(2), consecutive(2)});
             }),
-            "[kv_cache] positions must be on 1 axis, for all alike, or on 1, got 2");
+            "[kv_cache] positions must have 1 axis (used for all axes) or 1, got 2");
   const RotaryTable three_rows(grown, consecutive(2, 0, 3));
   EXPECT_EQ(message_of([&] {
               cache.insert(0, two.keys(), two.values(), consecutive(2), &three_rows);
@@ -348,27 +351,29 @@ TEST(KvCache, RefusesWhatBreaksItsRulesAndStaysAsItWas) {
   EXPECT_EQ(message_of([&] { cache.truncate(5); }),
             "[kv_cache] tokens to keep must be 0 to 4, got 5");
   EXPECT_EQ(message_of([&] { cache.shift(0, 1, Ids{1, 2}); }),
-            "[kv_cache] deltas must be one for each of 1 axes, got 2");
+            "[kv_cache] there must be one delta for each of 1 axes, got 2");
   EXPECT_EQ(message_of([&] { cache.shift(3, 1, (std::int64_t{1} << 31) - 2); }),
             "[kv_cache] positions must be at most 2^31 in magnitude, got 2147483649");
-  EXPECT_EQ(message_of([&] { cache.shift(0, 4, -100); }),
-            "[rotary] what a pair grows by must fit float, got 7.225973768125749e+86");
+  EXPECT_EQ(
+      message_of([&] { cache.shift(0, 4, -100); }),
+      "[rotary] the growth factor of a pair must fit in float, got 7.225973768125749e+86");
   EXPECT_EQ(message_of([&] { cache.positions(1); }), "[kv_cache] axis must be 0 to 0, got 1");
   EXPECT_EQ(state(), before);
-  // The first row could move by 1, the second not by 50: neither does.
+  // The first row could move by 1, but the second could not by 50, so neither moves.
   KvCache<float> uneven(shape(2, 60), grown);
   Positions padded = consecutive(60, 0, 2);
   std::fill_n(padded.sequences.begin(), 49, Positions::padding);
   append(uneven, Content<float>(2, 60), padded);
   const std::vector<float> all(uneven.keys().data(), uneven.keys().data() + 60 * heads * size);
-  EXPECT_EQ(message_of([&] { uneven.remove(0, 50); }),
-            "[rotary] what a pair grows by must fit float, got 2.6881171418161356e+43");
+  EXPECT_EQ(
+      message_of([&] { uneven.remove(0, 50); }),
+      "[rotary] the growth factor of a pair must fit in float, got 2.6881171418161356e+43");
   EXPECT_EQ(uneven.positions(), padded);
   EXPECT_EQ(all,
             std::vector<float>(uneven.keys().data(), uneven.keys().data() + 60 * heads * size));
-  KvCache<float> unturned(shape());
-  append(unturned, marked(1, 1, 0), consecutive(1, std::numeric_limits<std::int64_t>::max()));
-  EXPECT_EQ(message_of([&] { unturned.shift(0, 1, 1); }),
+  KvCache<float> unrotated(shape());
+  append(unrotated, marked(1, 1, 0), consecutive(1, std::numeric_limits<std::int64_t>::max()));
+  EXPECT_EQ(message_of([&] { unrotated.shift(0, 1, 1); }),
             "[kv_cache] a position must not overflow when it moves by, got 1");
 }
 

@@ -1,4 +1,5 @@
-// Plans made by hand: each step before attention against its formula in double.
+// Tests plans that are filled by hand: compares each step before attention with its formula in
+// double.
 #include "gnomon/attention/layer_plan.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,8 @@ using testing::Tensor;
 constexpr std::int64_t batch = 2, tokens = 5, heads = 3, key_heads = 1, size = 8;
 
 RotaryTable turns(std::int64_t first = 0) {
-  return {{.dim = 6, .pairing = Pairing::adjacent, .first = 1}, consecutive(tokens, first)};
+  return {{.rotary_dim = 6, .pairing = Pairing::adjacent, .head_offset = 1},
+          consecutive(tokens, first)};
 }
 
 // A head vector of a token, in double.
@@ -56,7 +58,7 @@ Head scaled(Head x, double factor) {
   return x;
 }
 
-// What each head of `before` becomes by `formula(head vector, token, head)`.
+// Expects each head of `before` to become formula(head vector, token, head).
 template <typename T, typename Formula>
 void expect_heads(const Tensor<T, 4>& got, const Tensor<T, 4>& before, double roundings,
                   Formula formula) {
@@ -108,7 +110,7 @@ TYPED_TEST(LayerPlanOf, PreparesInTheOrderOfItsFields) {
       if (before) x = normed(x, *plan.query_norm);
       x = turned(turned(x, turns(), t), turns(40), t);
       if (!before) x = normed(x, *plan.query_norm);
-      return scaled(x, factor(*plan.query_scale, t));
+      return scaled(x, query_scale(*plan.query_scale, t));
     });
     expect_heads(new_k, k, 8, [&](Head x, std::int64_t t, std::int64_t) {
       if (before) return turned(normed(x, *plan.key_norm), turns(), t);
@@ -143,7 +145,7 @@ TYPED_TEST(LayerPlanOf, AddsItsTableToTheEmbeddings) {
   using T = TypeParam;
   const auto before = random_tensor<T, 3>({batch, tokens, 12}, 1);
   const auto numbers = random_tensor<float, 2>({batch * tokens, 12}, 2);
-  // Shared by the batch, or a row for each token of it.
+  // A table shared by the batch, or with a row for each token of it.
   for (const std::int64_t rows : {tokens, batch * tokens}) {
     LayerPlan plan;
     plan.table =
@@ -170,7 +172,7 @@ TYPED_TEST(LayerPlanOf, AddsItsTableToTheEmbeddings) {
   }
 }
 
-// Conformer: the channels of the input are turned as heads.
+// Conformer: the elements of the input are rotated head by head.
 TYPED_TEST(LayerPlanOf, TurnsTheLayersInputByHeads) {
   using T = TypeParam;
   const auto before = random_tensor<T, 4>({batch, tokens, heads, size}, 1);
@@ -196,7 +198,7 @@ TEST(LayerPlan, AnEmptyOneChangesNothing) {
   EXPECT_EQ(x.values, x_before);
 }
 
-// Keys rotated once, on their way into a cache, and by attention in each pass.
+// Keys rotated once, before they are appended to a cache, or by attention in each pass.
 TEST(LayerPlan, RotatesInPrepareOrInAttention) {
   auto q = random_tensor<double, 4>({batch, tokens, heads, size}, 1);
   auto k = random_tensor<double, 4>({batch, tokens, key_heads, size}, 2);
@@ -223,7 +225,7 @@ TEST(LayerPlan, RefusesWhatDoesNotFit) {
   LayerPlan plan;
   plan.query_scale = QueryTemperature{.beta = 0.5, .length = 2};
   EXPECT_EQ(message_of([&] { prepare(plan, q.view(), {}); }),
-            "[layer] a scale by position needs positions of the queries, got none");
+            "[layer] query_scale requires scale_positions, got none");
   plan = {};
   plan.table = EmbeddingTable{4, 12, std::vector<float>(48)};
   EXPECT_EQ(message_of([&] { add_position(plan, x.view()); }),
@@ -231,7 +233,7 @@ TEST(LayerPlan, RefusesWhatDoesNotFit) {
   plan = {};
   plan.hidden_rotary = turns();
   EXPECT_EQ(message_of([&] { prepare_input(plan, 5, x.view()); }),
-            "[layer] heads must divide the channels of x, 12, got 5");
+            "[layer] heads must divide the width of x, 12, got 5");
   std::vector<std::int32_t> whole(24);
   EXPECT_EQ(message_of([&] {
               prepare_input(plan, 3, View<std::int32_t, 3>(whole.data(), {1, 2, 12}));

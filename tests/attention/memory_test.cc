@@ -1,4 +1,4 @@
-// What attention takes beyond its arguments.
+// Tests the memory that attention uses beyond its arguments.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -13,14 +13,14 @@ using testing::Tensor;
 
 constexpr std::int64_t heads = 2, size = 16;
 
-// The most memory that the process ever had, in MiB.
+// The peak memory of the process, in MiB.
 double most_memory() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-// How much more it became by a forward and a backward pass.
+// The growth of the peak by a forward and a backward pass.
 double growth(std::int64_t tokens, const BiasForm& bias) {
   const ScopedThreads one(1);
   const auto x = random_tensor<float, 4>({1, tokens, heads, size}, 1);
@@ -36,9 +36,9 @@ double growth(std::int64_t tokens, const BiasForm& bias) {
   return most_memory() - before;
 }
 
-// A matrix of 6144 x 6144 floats would be 144 MiB, of 1536 x 1536 a sixteenth of that. (3 and
-// 12 are taken, for sums of keys and values in parts. After other tests in one process less
-// shows.)
+// A matrix of 6144 x 6144 floats would take 144 MiB, one of 1536 x 1536 a sixteenth of that.
+// (Measured: 3 and 12 MiB, for sums of keys and values in parts. If other tests ran before in
+// the same process, the growth is smaller.)
 void expect_linear(const BiasForm& bias) {
   const double small = growth(1536, bias), large = growth(6144, bias);
   EXPECT_LE(small, 8);

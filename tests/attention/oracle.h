@@ -1,4 +1,4 @@
-// Attention in double, written from its formula: all scores at once, no tiles, no online sums.
+// Reference attention in double, written from the formula: no tiles, no online softmax.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@
 
 namespace gnomon::testing {
 
-// A case in double: what goes in, and where a test is free to choose.
+// A call in double: the inputs and all options that a test varies.
 struct AttentionCase {
   std::int64_t batch = 1, queries = 1, keys = 1, heads = 1, key_heads = 1, size = 1, values = 1;
   AttentionPlan plan = {.mask = {.visibility = Visibility::causal}, .softmax = {.scale = 1}};
@@ -25,8 +25,8 @@ struct AttentionCase {
 inline bool sees(const AttentionCase& c, std::int64_t b, std::int64_t i, std::int64_t j) {
   const std::int64_t own = i + c.plan.mask.offset;
   if (c.plan.mask.visibility == Visibility::causal && j > own) return false;
-  if (c.plan.mask.before && own - j > *c.plan.mask.before) return false;
-  if (c.plan.mask.after && j - own > *c.plan.mask.after) return false;
+  if (c.plan.mask.left && own - j > *c.plan.mask.left) return false;
+  if (c.plan.mask.right && j - own > *c.plan.mask.right) return false;
   if (c.plan.queries) {
     const Positions &q = *c.plan.queries, &k = *c.plan.keys;
     const auto of_q = q.sequences[static_cast<std::size_t>(b % q.batch * q.tokens + i)];
@@ -53,7 +53,7 @@ inline std::int64_t distance(const AttentionCase& c, std::int64_t b, std::int64_
   return key_position(c, b, j) - query_position(c, b, i);
 }
 
-// The row of a grid's table.
+// The row of a pair in a grid's table.
 inline std::int64_t grid_index(const GridBias& grid, std::int64_t query, std::int64_t key) {
   if (query < grid.leading || key < grid.leading)
     return grid.offsets() - (query >= grid.leading ? 2 : key >= grid.leading ? 3 : 1);
@@ -63,20 +63,21 @@ inline std::int64_t grid_index(const GridBias& grid, std::int64_t query, std::in
          column(key) + grid.width - 1;
 }
 
-// The column of a pair on one axis, of its own strip.
+// The column of a pair in the strip of one axis.
 inline std::int64_t axis_column(const AxisStrip& axis, std::int64_t query, std::int64_t key) {
   const auto place = [&](std::int64_t id) {
     return axis.coordinates.empty() ? id : axis.coordinates.at(static_cast<std::size_t>(id));
   };
-  return place(key) - place(query) - axis.first;
+  return place(key) - place(query) - axis.min_distance;
 }
 
-// Where a pair falls on a progressive bias, and what its score gains by c and the threshold.
+// The point of a pair on a progressive bias, and the derivatives of its score by c and the
+// threshold.
 struct ProgressivePoint {
   std::int64_t piece = 0;
   double x = 0, by_c = 0, size_by_c = 0, by_threshold = 0;
 };
-inline ProgressivePoint progressive_point(const ProgressiveBias& bias, std::int64_t h,
+inline ProgressivePoint progressive_point(const PiecewiseLogBias& bias, std::int64_t h,
                                           std::int64_t query, std::int64_t key) {
   const double near = std::abs(static_cast<double>(query) - static_cast<double>(key));
   const double own = static_cast<double>(query), c = bias.c;
@@ -105,13 +106,13 @@ inline double bias(const AttentionCase& c, std::int64_t b, std::int64_t h, std::
     return -slope->slopes[static_cast<std::size_t>(h)] * std::abs(static_cast<double>(d));
   if (const auto* strip = std::get_if<StripBias>(&c.plan.bias))
     return strip->values.at(
-        static_cast<std::size_t>(h * strip->distances() + d - strip->first));
+        static_cast<std::size_t>(h * strip->distances() + d - strip->min_distance));
   if (const auto* dense = std::get_if<DenseBias>(&c.plan.bias))
     return static_cast<double>(dense->values(b, h, i, j));
   if (const auto* grid = std::get_if<GridBias>(&c.plan.bias))
     return grid->values.at(
         static_cast<std::size_t>(h * grid->offsets() + grid_index(*grid, query, key)));
-  if (const auto* progressive = std::get_if<ProgressiveBias>(&c.plan.bias)) {
+  if (const auto* progressive = std::get_if<PiecewiseLogBias>(&c.plan.bias)) {
     const auto point = progressive_point(*progressive, h, query, key);
     const auto n = static_cast<std::size_t>(h * progressive->pieces() + point.piece);
     return progressive->offsets[n] + progressive->slopes[n] * point.x;
@@ -126,8 +127,8 @@ inline double bias(const AttentionCase& c, std::int64_t b, std::int64_t h, std::
   return 0;
 }
 
-// The numbers of head h that the bias of a pair comes from: visit(number, the derivative by it,
-// the size of what it is summed from).
+// Visits the parameters of head h from which the bias of a pair is computed: visit(index,
+// derivative by it, size of the terms it is summed from).
 template <typename Visit>
 void bias_terms(const AttentionCase& c, std::int64_t b, std::int64_t h, std::int64_t i,
                 std::int64_t j, Visit visit) {
@@ -137,10 +138,10 @@ void bias_terms(const AttentionCase& c, std::int64_t b, std::int64_t h, std::int
     visit(0, -away, away);
   }
   if (const auto* strip = std::get_if<StripBias>(&c.plan.bias))
-    visit(key - query - strip->first, 1, 1);
+    visit(key - query - strip->min_distance, 1, 1);
   if (const auto* grid = std::get_if<GridBias>(&c.plan.bias))
     visit(grid_index(*grid, query, key), 1, 1);
-  if (const auto* progressive = std::get_if<ProgressiveBias>(&c.plan.bias)) {
+  if (const auto* progressive = std::get_if<PiecewiseLogBias>(&c.plan.bias)) {
     const auto point = progressive_point(*progressive, h, query, key);
     const std::int64_t pieces = progressive->pieces();
     visit(point.piece, 1, 1);
@@ -149,20 +150,21 @@ void bias_terms(const AttentionCase& c, std::int64_t b, std::int64_t h, std::int
     visit(2 * pieces + 1, point.by_threshold, std::abs(point.by_threshold));
   }
   if (const auto* axes = std::get_if<AxesBias>(&c.plan.bias)) {
-    std::int64_t before = 0;  // numbers of the axes before
+    std::int64_t before = 0;  // number of parameters of the previous axes
     for (std::size_t a = 0; a < axes->axes.size(); before += axes->distances(a++))
       visit(before + axis_column(axes->axes[a], query, key), 1, 1);
   }
 }
 
-// [B, tokens, heads, size], turned by the table (or back).
+// [B, tokens, heads, size], rotated by the table (or back).
 inline Tensor<double, 4> rotated(const Tensor<double, 4>& x,
                                  const std::optional<RotaryTable>& table,
                                  double direction = 1) {
   Tensor<double, 4> y = x;
   if (!table) return y;
-  const std::int64_t pairs = table->schedule().dim() / 2, first = table->schedule().first;
-  const bool halves = table->schedule().pairing == Pairing::halves;
+  const std::int64_t pairs = table->frequencies().rotary_dim() / 2,
+                     first = table->frequencies().head_offset;
+  const bool halves = table->frequencies().pairing == Pairing::halves;
   for (std::ptrdiff_t b = 0; b < x.extents[0]; ++b)
     for (std::ptrdiff_t t = 0; t < x.extents[1]; ++t)
       for (std::ptrdiff_t h = 0; h < x.extents[2]; ++h)
@@ -179,7 +181,7 @@ inline Tensor<double, 4> rotated(const Tensor<double, 4>& x,
   return y;
 }
 
-// The numbers of a head.
+// The vector of a head.
 inline double* head_of(Tensor<double, 4>& x, std::int64_t b, std::int64_t t, std::int64_t h) {
   return x.values.data() + ((b * x.extents[1] + t) * x.extents[2] + h) * x.extents[3];
 }
@@ -195,7 +197,7 @@ inline double gate(const AttentionCase& c, std::int64_t b, std::int64_t h, std::
   return gates.data() ? static_cast<double>(gates(gates.extent(0) == 1 ? 0 : b, h, i)) : 1;
 }
 
-// Queries as keys meet them: turned and shifted.
+// Queries as they are multiplied with keys: rotated and shifted.
 inline Tensor<double, 4> ready_queries(const AttentionCase& c, const Tensor<double, 4>& q) {
   auto ready = rotated(q, c.plan.query_rotary);
   const std::vector<double>& shift = relative(c).shift;
@@ -204,8 +206,8 @@ inline Tensor<double, 4> ready_queries(const AttentionCase& c, const Tensor<doub
   return ready;
 }
 
-// What a pair's product is: q . k and what the form adds to it, before the softmax scale; wider
-// than what double attention sums in. query: ready; key: turned.
+// The product of a pair: q . k and the terms of the form, before the softmax scale, in a wider
+// type than the sums of double attention. query: from ready_queries; key: rotated.
 inline long double product_of(const AttentionCase& c, std::int64_t b, std::int64_t h,
                               std::int64_t i, std::int64_t j, const double* query,
                               const double* key) {
@@ -224,7 +226,7 @@ struct AttentionTensors {
 
 struct AttentionOracle {
   Tensor<double, 4> weights;  // [B, Hq, T, S]
-  Tensor<double, 4> by;       // [B, Hq, T, S]: the scores' derivatives by scaled products
+  Tensor<double, 4> by;       // [B, Hq, T, S]: derivatives of scores by scaled products
   Tensor<double, 4> out;      // [B, T, Hq, Dv]
   Tensor<double, 3> lse;      // [B, Hq, T]
 };
@@ -285,17 +287,17 @@ inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x)
 
 struct AttentionGradients {
   Tensor<double, 4> q, k, v;
-  Tensor<double, 4> scores;     // [B, Hq, T, S]: of a dense bias
+  Tensor<double, 4> scores;     // [B, Hq, T, S]: for a dense bias
   std::vector<double> numbers;  // of the bias, as in BiasGradient
-  std::vector<double> weight;   // how much softmax weight each of them was summed from
+  std::vector<double> weight;   // the sum of the softmax weights for each of them
   std::vector<double> sinks, sinks_weight;
-  Tensor<double, 4> weights;  // as of AttentionOracle
+  Tensor<double, 4> weights;  // as in AttentionOracle
   TableGradients met_keys{}, met_queries{}, met_values{};
   std::vector<double> shift{};
-  Tensor<double, 3> gates{{}}, gates_size{{}};  // [B, Hq, T]: and the greatest |bias| of a row
+  Tensor<double, 3> gates{{}}, gates_size{{}};  // [B, Hq, T]: gradient; greatest bias
 };
 
-// The chain rule on the dense weights.
+// The chain rule with the dense weights.
 inline AttentionGradients oracle_backward(const AttentionCase& c, const AttentionTensors& x,
                                           const Tensor<double, 4>& out_grad) {
   const auto forward = oracle(c, x);
@@ -315,7 +317,7 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
   grad.met_queries = TableGradients(form.queries);
   grad.met_values = TableGradients(form.values);
   grad.gates = grad.gates_size = Tensor<double, 3>({c.batch, c.heads, c.queries});
-  const std::int64_t numbers = gnomon::numbers(c.plan.bias);
+  const std::int64_t numbers = gnomon::gradient_size(c.plan.bias);
   grad.numbers.resize(static_cast<std::size_t>(c.heads * numbers));
   grad.weight = grad.numbers;
   for (std::int64_t b = 0; b < c.batch; ++b)

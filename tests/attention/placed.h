@@ -1,4 +1,4 @@
-// Where a test puts tensors, and with how many threads it runs.
+// Placement of tensors in memory, and the number of threads, for tests.
 #pragma once
 
 #include <array>
@@ -10,8 +10,8 @@
 
 namespace gnomon::testing {
 
-// A tensor [B, tokens, heads, size] somewhere in a larger buffer: contiguous, or heads before
-// tokens with gaps. The gaps hold a mark that nobody may overwrite.
+// A tensor [B, tokens, heads, size] in a larger buffer: contiguous, or heads before tokens with
+// gaps. The gaps contain a mark that must not be overwritten.
 enum class Layout { plain = 1, gaps };
 
 template <typename T>
@@ -29,7 +29,7 @@ class Placed {
   }
   View<T, 4> view() { return view_; }
   View<const T, 4> read() const { return view_; }
-  // The numbers as they were rounded.
+  // Returns the values after rounding.
   Tensor<double, 4> numbers() const {
     Tensor<double, 4> copy(extents_);
     each([&](auto... i) { copy.view()(i...) = as_double(view_(i...)); });
@@ -42,7 +42,7 @@ class Placed {
   }
 
  private:
-  static constexpr double mark = 1536;  // exact in every type
+  static constexpr double mark = 1536;  // exact in all types
 
   template <typename Visit>
   void each(Visit visit) const {
@@ -56,7 +56,7 @@ class Placed {
   View<T, 4> view_;
 };
 
-// That many threads while it lives. Many small calls are quickest with one.
+// Sets the number of threads during its lifetime. One thread is fastest for many small calls.
 class ScopedThreads {
  public:
   explicit ScopedThreads(int count) : before_(threads()) { set_threads(count); }

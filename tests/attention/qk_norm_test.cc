@@ -1,4 +1,4 @@
-// Norms of queries and keys against their formulas in long double.
+// Compares norms of queries and keys with their formulas in long double.
 #include "gnomon/attention/qk_norm.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ class QkNorm : public ::testing::Test {};
 using Types = ::testing::Types<float, double, Half, BFloat16>;
 TYPED_TEST_SUITE(QkNorm, Types);
 
-// One row of heads: the formula, term by term.
+// The formula for one row of heads, term by term.
 std::vector<Real> normalised(const HeadNorm& norm, const std::vector<Real>& x) {
   Real mean = 0, sum = 0;
   const auto count = static_cast<Real>(x.size());

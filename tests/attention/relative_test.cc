@@ -15,7 +15,7 @@ namespace {
 using namespace gnomon::testing;
 using testing::Tensor;
 
-// All that came out, in doubles.
+// All results, as doubles.
 std::vector<double> all(const BackwardPass<float>& pass) {
   std::vector<double> numbers;
   const auto take = [&](const auto& more) {
@@ -35,7 +35,8 @@ class AttentionRelative : public ::testing::Test {};
 using Elements = ::testing::Types<float, Half, BFloat16, double>;
 TYPED_TEST_SUITE(AttentionRelative, Elements);
 
-// |got - exact| <= bound times the weight met, for each number of each vector.
+// Expects |got - exact| <= bound times the sum of the softmax weights, for each element of each
+// vector.
 void expect_near(const std::vector<std::vector<double>>& got, const TableGradients& exact,
                  double bound) {
   ASSERT_EQ(got.size(), exact.vectors.size());
@@ -48,7 +49,7 @@ void expect_near(const std::vector<std::vector<double>>& got, const TableGradien
   }
 }
 
-// The header's bounds.
+// The error bounds of the header.
 template <typename T>
 void expect_relative_within_bounds(const Sample& s) {
   const ScopedThreads one(1);
@@ -98,7 +99,8 @@ TYPED_TEST(AttentionRelative, KeepsTheErrorPromisedByTheHeader) {
     expect_relative_within_bounds<TypeParam>(relative_sample(seed));
 }
 
-// The oracle's chain rule against the definition of a derivative, by every number of the form.
+// Compares the chain rule of the reference with finite differences, for every parameter of the
+// form.
 TEST(AttentionRelativeInDouble, AgreesWithFiniteDifferences) {
   int tried = 0;
   for (unsigned seed = 100; tried < 6; ++seed) {
@@ -154,7 +156,7 @@ TEST(AttentionRelative, HasTheSameBitsForAnyNumberOfThreads) {
   }
 }
 
-// A prompt in pieces repeats the full pass to the bit, whatever queries are in a call.
+// A prompt in parts gives the bits of the full pass, whatever queries are in a call.
 TEST(AttentionRelative, GivesTheSameRowsInPieces) {
   const Sample s = [] {
     for (unsigned seed = 1;; ++seed) {
@@ -189,8 +191,8 @@ TEST(AttentionRelative, RefusesWhatDoesNotFit) {
   const Tensor<float, 4> x({1, 3, 2, 4});
   Tensor<float, 4> out({1, 3, 2, 4});
   const RelativeVectors fits{.heads = 2,
-                             .size = 4,
-                             .first = -2,
+                             .head_dim = 4,
+                             .min_distance = -2,
                              .rows = {0, 1, 1},
                              .values = std::vector<double>(16),
                              .coordinates = {}};
@@ -210,27 +212,26 @@ TEST(AttentionRelative, RefusesWhatDoesNotFit) {
   EXPECT_EQ(with([](RelativeVectors&) {}), "");
   EXPECT_EQ(with([](RelativeVectors& t) { t.heads = 3; }),
             "[relative] keys must have 1 head or 2, got 3");
-  EXPECT_EQ(with([](RelativeVectors& t) { t.size = 8; }),
-            "[relative] keys must be of size 4, got 8");
+  EXPECT_EQ(with([](RelativeVectors& t) { t.head_dim = 8; }),
+            "[relative] keys must have head_dim 4, got 8");
   EXPECT_EQ(with([](RelativeVectors& t) { t.values.pop_back(); }),
-            "[relative] keys must have as many numbers as heads x vectors x size, a multiple "
-            "of 8, got 15");
+            "[relative] keys must have heads x vectors x head_dim values, a positive "
+            "multiple of 8, got 15");
   EXPECT_EQ(with([](RelativeVectors& t) { t.rows[2] = 2; }),
             "[relative] rows of keys must be 0 to 1, got 2");
-  EXPECT_EQ(
-      with([](RelativeVectors& t) { t.rows = {0, 1, 0}; }),
-      "[relative] rows of keys must never fall or never rise with the distance, got both");
+  EXPECT_EQ(with([](RelativeVectors& t) { t.rows = {0, 1, 0}; }),
+            "[relative] rows of keys must be non-decreasing or non-increasing, got both");
   EXPECT_EQ(with([](RelativeVectors& t) { t.rows = {0, 1}; }),
-            "[attention] relative vectors must reach distances -2 to 0, got -2 to -1");
+            "[attention] relative vectors must cover distances -2 to 0, got -2 to -1");
   EXPECT_EQ(with([](RelativeVectors& t) { t.coordinates = {0, 0}; }),
             "[attention] relative coordinates must be given for all positions, of 2, got 2");
   EXPECT_EQ(with([](RelativeVectors& t) { t.coordinates = {0, 1, 2}; }),
-            "[attention] relative vectors must reach distances -2 to 2, got -2 to 0");
+            "[attention] relative vectors must cover distances -2 to 2, got -2 to 0");
   const RelativeForm plain{.keys = {fits}, .queries = {}, .values = {}, .shift = {}};
   EXPECT_EQ(says(plain, {.cap = 5}),
-            "[attention] a cap and relative vectors do not go together, got 5");
+            "[attention] a softmax cap cannot be combined with relative vectors, got 5");
   EXPECT_EQ(says({.keys = {}, .queries = {}, .values = {}, .shift = {1, 2}}),
-            "[relative] shift must have heads x size = 8 numbers, got 2");
+            "[relative] shift must have heads x head_dim = 8 numbers, got 2");
   const Tensor<float, 3> gates({1, 2, 2});
   EXPECT_EQ(message_of([&] {
               attention({.q = x.view(), .k = x.view(), .v = x.view(), .gates = gates.view()},

@@ -1,5 +1,5 @@
-// Sampled calls of attention: sizes, masks, positions, biases, rotations and layouts drawn
-// from lists that hold the awkward ones.
+// Random calls of attention: sizes, masks, positions, biases, rotations and layouts, drawn from
+// lists that include the difficult cases.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ struct Sample {
   AttentionTensors x;
   Tensor<double, 4> out_grad{{}};
   Layout layout = Layout::plain;
-  std::string text;  // for a failure's message
+  std::string text;  // describes the sample in failure messages
 
   // Borrowed by the case.
   Tensor<float, 4> dense{{}};
@@ -59,7 +59,7 @@ class Sampler {
     return s;
   }
 
-  // With vectors by distance and gates; not capped.
+  // Draws a sample with relative vectors and gates, without a cap.
   Sample draw_relative() {
     Sample s = draw();
     AttentionCase& c = s.c;
@@ -85,8 +85,8 @@ class Sampler {
     return s;
   }
 
-  // At most 8 rows for a key head; keys are not turned. Mostly sizes and sequences that let a
-  // cache be read as it lies.
+  // Draws a sample with at most 8 rows for a key head and keys that are not rotated. Most sizes
+  // and sequences let the cache be read directly.
   Sample draw_decoding() {
     Sample s;
     AttentionCase& c = s.c;
@@ -119,8 +119,8 @@ class Sampler {
     c.plan.mask.visibility = pick({0, 1}) ? Visibility::causal : Visibility::bidirectional;
     const std::int64_t before = pick({-1, -1, -1, 0, 1, 17, 64});
     const std::int64_t after = pick({-1, -1, 0, 9});
-    if (before >= 0) c.plan.mask.before = before;
-    if (after >= 0) c.plan.mask.after = after;
+    if (before >= 0) c.plan.mask.left = before;
+    if (after >= 0) c.plan.mask.right = after;
   }
 
   void describe(Sample& s) {
@@ -131,8 +131,8 @@ class Sampler {
              std::to_string(c.queries) + ", S " + std::to_string(c.keys) + ", D " +
              std::to_string(c.size) + ", Dv " + std::to_string(c.values) + ", offset " +
              std::to_string(c.plan.mask.offset) + ", before " +
-             std::to_string(c.plan.mask.before.value_or(-1)) + ", after " +
-             std::to_string(c.plan.mask.after.value_or(-1)) +
+             std::to_string(c.plan.mask.left.value_or(-1)) + ", after " +
+             std::to_string(c.plan.mask.right.value_or(-1)) +
              (c.plan.mask.visibility == Visibility::causal ? ", causal" : ", bidirectional");
   }
 
@@ -162,7 +162,7 @@ class Sampler {
         c.keys == c.queries + c.plan.mask.offset ? pick({0, 0, 1, 2, 3}) : 0;
     if (!kind) return;
     Positions all;
-    if (kind == 1) {  // packed, the rest padding
+    if (kind == 1) {  // packed, then padding
       std::vector<std::int64_t> lengths;
       for (std::int64_t left = c.keys; left > 0 && lengths.size() < 4;) {
         lengths.push_back(std::min<std::int64_t>(left, pick({1, 30, 40, 150})));
@@ -177,7 +177,7 @@ class Sampler {
           mask[static_cast<std::size_t>(b * c.keys + t)] = 0;
       all = from_padding_mask(View<const std::uint8_t, 2>(mask.data(), {c.batch, c.keys}), 1);
       s.text += ", left-padded";
-    } else {  // anything
+    } else {  // any
       all = {.batch = c.batch, .tokens = c.keys, .ids = {}, .sequences = {}};
       for (std::int64_t t = 0; t < c.batch * c.keys; ++t) {
         all.ids.push_back(pick({-40, -7, 0, 1, 2, 3, 50}));
@@ -191,16 +191,16 @@ class Sampler {
     c.plan.keys = std::make_shared<Positions>(std::move(all));
   }
 
-  // kind 1 turns queries and keys, 2 queries alone.
+  // kind 1 rotates queries and keys, 2 only queries.
   void rotary(Sample& s, std::int64_t kind) {
     AttentionCase& c = s.c;
     if (!kind) return;
     const std::int64_t first = c.size > 4 ? pick({0, 0, 3}) : 0;
     const std::int64_t most = (c.size - first) / 2 * 2;
-    const Rotary rotary{.dim = pick({0, 1}) ? most : 2,
+    const Rotary rotary{.rotary_dim = pick({0, 1}) ? most : 2,
                         .pairing = pick({0, 1}) ? Pairing::halves : Pairing::adjacent,
                         .base = 10'000,
-                        .first = first};
+                        .head_offset = first};
     c.plan.query_rotary.emplace(
         rotary, c.plan.queries ? *c.plan.queries : consecutive(c.queries, c.plan.mask.offset));
     s.text += ", rotary";
@@ -208,13 +208,13 @@ class Sampler {
     c.plan.key_rotary.emplace(rotary, c.plan.keys ? *c.plan.keys : consecutive(c.keys));
   }
 
-  // For exactly the distances that are seen (or all, by coordinates): each its own vector,
-  // clipped, in buckets that widen, or one for all; either way round.
+  // Relative vectors for exactly the visible distances (or all, by coordinates): one for each
+  // distance, clipped, in widening buckets, or one for all; in either order.
   RelativeVectors vectors(Sample& s, std::int64_t size) {
     const AttentionCase& c = s.c;
     RelativeVectors table;
     table.heads = pick({0, 1}) ? 1 : c.heads;
-    table.size = size;
+    table.head_dim = size;
     std::int64_t least = 0, most = 0;
     for (std::int64_t b = 0; b < c.batch; ++b) {
       for (std::int64_t i = 0; i < c.queries; ++i) {
@@ -234,7 +234,7 @@ class Sampler {
       s.text += ", by coordinates";
     }
     const std::int64_t limit = pick({0, 1, 20, 1000}), kind = pick({0, 0, 1});
-    table.first = -furthest;
+    table.min_distance = -furthest;
     for (std::int64_t d = -furthest; d <= furthest; ++d) {
       std::int64_t row = std::clamp(d, -limit, limit);
       if (kind)
@@ -262,7 +262,7 @@ class Sampler {
       for (std::size_t h = 0; h < heads; ++h) slope.slopes.push_back(0.5 / double(h + 1));
       c.plan.bias = slope;
       s.text += ", slope";
-    } else if (kind == 2) {  // exactly as far as is seen
+    } else if (kind == 2) {  // exactly the visible distances
       std::int64_t nearest = 1 << 20, furthest = -nearest;
       for (std::int64_t b = 0; b < c.batch; ++b)
         for (std::int64_t i = 0; i < c.queries; ++i)
@@ -277,7 +277,7 @@ class Sampler {
           random_numbers(heads * static_cast<std::size_t>(furthest - nearest + 1), seed_ + 7)};
       s.text += ", strip";
     } else if (kind == 3) {
-      const bool one = pick({0, 1});  // the same for all rows and heads: strides of zero
+      const bool one = pick({0, 1});  // same for all rows and heads: strides of zero
       s.dense = random_tensor<float, 4>(
           {one ? 1 : c.batch, one ? 1 : c.heads, c.queries, c.keys}, seed_ + 8);
       View<const float, 4> view = s.dense.view();
@@ -308,7 +308,7 @@ class Sampler {
     return all;
   }
 
-  // The text's own axis, and where no position is negative those of a page.
+  // The axis of the text, and the axes of a page if no position is negative.
   void axes(Sample& s) {
     const auto [least, most] = range(s.c);
     AxesBias bias{.heads = s.c.heads, .axes = {}};
@@ -332,7 +332,7 @@ class Sampler {
     s.c.plan.bias = std::move(bias);
   }
 
-  // A window that just holds all positions, where none is negative.
+  // The smallest window that contains all positions, if none is negative.
   void grid(Sample& s) {
     AttentionCase& c = s.c;
     const auto [least, most] = range(c);
@@ -350,16 +350,16 @@ class Sampler {
     c.plan.bias = std::move(grid);
   }
 
-  // Pieces that meet, most of them within the distances that occur.
+  // Continuous pieces, most of them within the distances that occur.
   void progressive(Sample& s) {
     const std::int64_t pieces = pick({1, 2, 5, 33});
-    ProgressiveBias bias{.heads = s.c.heads,
-                         .c = static_cast<double>(pick({1, 3, 20})) * 0.1,
-                         .threshold = static_cast<double>(pick({1, 20, 500})) + 0.3,
-                         .epsilon = 1e-6,
-                         .knots = {0},
-                         .offsets = {},
-                         .slopes = {}};
+    PiecewiseLogBias bias{.heads = s.c.heads,
+                          .c = static_cast<double>(pick({1, 3, 20})) * 0.1,
+                          .threshold = static_cast<double>(pick({1, 20, 500})) + 0.3,
+                          .epsilon = 1e-6,
+                          .knots = {0},
+                          .offsets = {},
+                          .slopes = {}};
     for (std::int64_t p = 1; p < pieces; ++p)
       bias.knots.push_back(1.07 * static_cast<double>(p) / static_cast<double>(pieces));
     bias.slopes =
@@ -385,7 +385,8 @@ inline Sample sample(unsigned seed) { return Sampler(seed).draw(); }
 inline Sample relative_sample(unsigned seed) { return Sampler(seed).draw_relative(); }
 inline Sample decoding_sample(unsigned seed) { return Sampler(seed).draw_decoding(); }
 
-// Scores just below 30 of three keys that compete: where the rounding of long sums shows most.
+// Scores just below 30 of three keys that compete, for which the rounding of long sums is
+// largest.
 inline Sample steep(std::int64_t size) {
   Sample s;
   s.text = "scores of 30, D " + std::to_string(size);

@@ -21,12 +21,12 @@ namespace {
 using testing::message_of;
 using testing::Tensor;
 
-constexpr std::int64_t batch = 2, heads = 4, key_heads = 2, size = 8, value_size = 6;
+constexpr std::int64_t batch = 2, heads = 4, key_heads = 2, size = 8, value_dim = 6;
 constexpr std::int64_t length = 61, memory = 7;
 
-const RotarySchedule& plain() {
-  static const RotarySchedule one =
-      schedule(Rotary{.dim = 6, .pairing = Pairing::halves, .base = 100, .first = 1});
+const RotaryFrequencies& plain() {
+  static const RotaryFrequencies one =
+      lower(Rotary{.rotary_dim = 6, .pairing = Pairing::halves, .base = 100, .head_offset = 1});
   return one;
 }
 
@@ -34,22 +34,22 @@ template <typename T>
 struct Text {
   Tensor<T, 4> q = testing::random_tensor<T, 4>({batch, length, heads, size}, 1);
   Tensor<T, 4> k = testing::random_tensor<T, 4>({batch, length, key_heads, size}, 2);
-  Tensor<T, 4> v = testing::random_tensor<T, 4>({batch, length, key_heads, value_size}, 3);
+  Tensor<T, 4> v = testing::random_tensor<T, 4>({batch, length, key_heads, value_dim}, 3);
 };
 template <typename T>
 View<const T, 4> part(const Tensor<T, 4>& x, std::int64_t first, std::int64_t count) {
   return View<const T, 4>(x.view()).slice(1, first, count);
 }
 
-// What a call of attention is given for queries and keys at these positions.
+// The rotary tables, bias and relative vectors for queries and keys at given positions.
 struct Placed {
   std::optional<RotaryTable> queries, keys;
   BiasForm bias = {};
   RelativeForm relative = {};
 
-  // After `offset` keys of the memory.
+  // The plan for queries after `offset` keys of the memory.
   AttentionPlan plan(std::int64_t offset) const {
-    return {.mask = {.visibility = Visibility::causal, .offset = offset, .before = memory},
+    return {.mask = {.visibility = Visibility::causal, .offset = offset, .left = memory},
             .query_rotary = queries,
             .key_rotary = keys,
             .bias = bias,
@@ -59,7 +59,7 @@ struct Placed {
 
 struct Encoding {
   std::string name;
-  std::optional<RotarySchedule> on_the_way_in;
+  std::optional<RotaryFrequencies> on_the_way_in;
   // For keys first, first + 1, ... and the last `queries` of them.
   std::function<Placed(std::int64_t first, std::int64_t keys, std::int64_t queries)> place;
 };
@@ -68,7 +68,7 @@ struct Encoding {
 struct Numbers {
   Tensor<float, 2> buckets = testing::random_tensor<float, 2>({32, heads}, 4);
   Tensor<float, 2> vectors = testing::random_tensor<float, 2>({12, size}, 5);
-  Tensor<float, 2> values = testing::random_tensor<float, 2>({12, value_size}, 6);
+  Tensor<float, 2> values = testing::random_tensor<float, 2>({12, value_dim}, 6);
   Tensor<float, 2> w = testing::random_tensor<float, 2>({heads * size, 4}, 7);
   Tensor<float, 2> u = testing::random_tensor<float, 2>({heads, size}, 8);
 };
@@ -105,19 +105,20 @@ std::vector<Encoding> encodings() {
        {},
        [](std::int64_t, std::int64_t keys, std::int64_t queries) {
          Placed p;
-         p.bias = strip({.heads = heads, .direction = T5Direction::causal, .max_distance = 20},
-                        n.buckets.view(), 1 - keys, keys + queries - 1);
+         p.bias =
+             lower(T5Bias{.heads = heads, .direction = T5Direction::causal, .max_distance = 20},
+                   n.buckets.view(), 1 - keys, keys + queries - 1);
          return p;
        }},
       {"shaw",
        {},
        [](std::int64_t, std::int64_t keys, std::int64_t queries) {
          Placed p;
-         p.relative = lower({.size = size,
-                             .value_size = value_size,
-                             .left = 5,
-                             .right = 6,
-                             .meets = ShawMeets::queries_and_weights},
+         p.relative = lower(Shaw{.head_dim = size,
+                                 .value_dim = value_dim,
+                                 .left = 5,
+                                 .right = 6,
+                                 .meets = ShawMeets::queries_and_weights},
                             {n.vectors.view(), n.values.view()}, 1 - keys, keys + queries - 1);
          return p;
        }},
@@ -125,12 +126,13 @@ std::vector<Encoding> encodings() {
        {},
        [](std::int64_t, std::int64_t keys, std::int64_t queries) {
          const TransformerXlPlan plan = lower(
-             {.heads = heads, .size = size, .channels = 4, .sinusoid = XlSinusoid::half_split},
+             {.heads = heads, .head_dim = size, .width = 4, .sinusoid = XlSinusoid::half_split},
              {n.w.view(), n.u.view(), n.u.view()}, 1 - keys, keys + queries - 1,
              softmax_scale(size));
          Placed p;
          p.relative = plan.form;
-         p.bias = StripBias{.heads = heads, .first = plan.first, .values = plan.strip};
+         p.bias =
+             StripBias{.heads = heads, .min_distance = plan.min_distance, .values = plan.strip};
          return p;
        }},
   };
@@ -139,7 +141,7 @@ std::vector<Encoding> encodings() {
 template <typename T>
 Tensor<T, 4> attend(View<const T, 4> q, View<const T, 4> k, View<const T, 4> v,
                     const AttentionPlan& plan) {
-  Tensor<T, 4> out({batch, q.extent(1), heads, value_size});
+  Tensor<T, 4> out({batch, q.extent(1), heads, value_dim});
   attention({q, k, v}, plan, out.view());
   return out;
 }
@@ -167,8 +169,8 @@ TYPED_TEST(SegmentMemoryOf, EvaluatesAsOneLongText) {
                            .memory = memory,
                            .segment = 9,
                            .heads = key_heads,
-                           .key_size = size,
-                           .value_size = value_size},
+                           .head_dim = size,
+                           .value_dim = value_dim},
                           encoding.on_the_way_in);
     double worst = 0;
     std::int64_t at = 0;
@@ -188,14 +190,14 @@ TYPED_TEST(SegmentMemoryOf, EvaluatesAsOneLongText) {
       for (std::int64_t b = 0; b < batch; ++b)
         for (std::int64_t t = 0; t < count; ++t)
           for (std::int64_t h = 0; h < heads; ++h)
-            for (std::int64_t d = 0; d < value_size; ++d)
+            for (std::int64_t d = 0; d < value_dim; ++d)
               worst = std::max(worst, std::fabs(testing::as_double(out.view()(b, t, h, d)) -
                                                 testing::as_double(wanted(b, t, h, d))));
       at += count;
     }
     ASSERT_EQ(at, length);
-    // Values are below 4. Tables of rotary are float; keys that are turned, and outputs, are
-    // rounded to half an ulp.
+    // Values are below 4. Rotary tables are float. Rotated keys, and outputs, are rounded to
+    // half an ulp.
     const bool turns = encoding.name.starts_with("rotary");
     if (std::is_same_v<T, double>)
       EXPECT_LE(worst, turns ? 1e-5 : 1e-12);
@@ -204,31 +206,32 @@ TYPED_TEST(SegmentMemoryOf, EvaluatesAsOneLongText) {
   }
 }
 
-// A segment's own keys and values: differences of the segment's loss, the memory held still.
+// Gradients of a segment's own keys and values: finite differences of the loss of the segment,
+// with constant memory.
 TEST(SegmentMemory, NoGradientFlowsIntoMemory) {
   const Text<double> text;
   for (const Encoding& encoding : encodings()) {
-    if (encoding.on_the_way_in) continue;  // turned keys: as rotate by the inverse has it
+    if (encoding.on_the_way_in) continue;  // rotated keys: the inverse of rotate applies
     SCOPED_TRACE(encoding.name);
     SegmentMemory<double> past({.batch = batch,
                                 .memory = memory,
                                 .segment = 9,
                                 .heads = key_heads,
-                                .key_size = size,
-                                .value_size = value_size});
+                                .head_dim = size,
+                                .value_dim = value_dim});
     past.append(part(text.k, 0, 9), part(text.v, 0, 9));
     const Segment<double> s = past.append(part(text.k, 9, 4), part(text.v, 9, 4));
     const std::int64_t all = s.keys.extent(1);
-    Tensor<double, 4> k({batch, all, key_heads, size}), v({batch, all, key_heads, value_size});
+    Tensor<double, 4> k({batch, all, key_heads, size}), v({batch, all, key_heads, value_dim});
     for (std::int64_t b = 0; b < batch; ++b)
       for (std::int64_t t = 0; t < all; ++t)
         for (std::int64_t h = 0; h < key_heads; ++h) {
           for (std::int64_t d = 0; d < size; ++d) k.view()(b, t, h, d) = s.keys(b, t, h, d);
-          for (std::int64_t d = 0; d < value_size; ++d)
+          for (std::int64_t d = 0; d < value_dim; ++d)
             v.view()(b, t, h, d) = s.values(b, t, h, d);
         }
     const AttentionPlan plan = encoding.place(s.first, all, 4).plan(s.offset);
-    const auto weight = testing::random_tensor<double, 4>({batch, 4, heads, value_size}, 9);
+    const auto weight = testing::random_tensor<double, 4>({batch, 4, heads, value_dim}, 9);
     Tensor<double, 4> out(weight.extents);
     Tensor<double, 3> lse({batch, heads, 4});
     const auto loss = [&] {
@@ -264,12 +267,11 @@ TEST(SegmentMemory, NoGradientFlowsIntoMemory) {
   }
 }
 
-// The store is of one size; keys of 60000 tokens come and go, and those that are kept
-// are the last.
+// The buffers have a constant size; after 60000 tokens, they hold the last ones.
 TEST(SegmentMemory, KeepsTheLastTokensForEver) {
   for (const std::int64_t remembered : {0, 1, 5}) {
     SegmentMemory<float> past(
-        {.memory = remembered, .segment = 3, .heads = 1, .key_size = 1, .value_size = 2});
+        {.memory = remembered, .segment = 3, .heads = 1, .head_dim = 1, .value_dim = 2});
     std::int64_t at = 0;
     for (int turn = 0; turn < 40000; ++turn) {
       const std::int64_t count = turn % 4;  // 0: nothing new
@@ -299,8 +301,8 @@ TEST(SegmentMemory, TakesATableOfItsPositions) {
                                  .memory = memory,
                                  .segment = 9,
                                  .heads = key_heads,
-                                 .key_size = size,
-                                 .value_size = value_size};
+                                 .head_dim = size,
+                                 .value_dim = value_dim};
   SegmentMemory<float> one(shape, plain()), other(shape, plain());
   for (std::int64_t at = 0; at < 36; at += 9) {
     const RotaryTable table(plain(), consecutive(9, at));
@@ -313,7 +315,7 @@ TEST(SegmentMemory, TakesATableOfItsPositions) {
 
 TEST(SegmentMemory, RefusesWhatDoesNotFit) {
   const SegmentMemoryShape good{
-      .batch = 1, .memory = 4, .segment = 3, .heads = 2, .key_size = 8, .value_size = 2};
+      .batch = 1, .memory = 4, .segment = 3, .heads = 2, .head_dim = 8, .value_dim = 2};
   const auto says = [&](auto change) {
     SegmentMemoryShape shape = good;
     change(shape);
@@ -327,14 +329,15 @@ TEST(SegmentMemory, RefusesWhatDoesNotFit) {
   EXPECT_EQ(says([](SegmentMemoryShape& s) { s.memory = -1; }),
             "[segment_memory] memory must not be negative, got -1");
   EXPECT_EQ(says([](SegmentMemoryShape& s) { s.memory = INT64_MAX; }),
-            "[segment_memory] batch x rows x heads x size must fit memory, got "
+            "[segment_memory] batch x rows x heads x head_dim must fit in memory, got "
             "9223372036854775807");
-  EXPECT_EQ(message_of([&] {
-              SegmentMemoryShape small = good;
-              small.key_size = 6;
-              SegmentMemory<float> past(small, plain());
-            }),
-            "[segment_memory] key_size must be at least first + dim = 1 + 6, got 6");
+  EXPECT_EQ(
+      message_of([&] {
+        SegmentMemoryShape small = good;
+        small.head_dim = 6;
+        SegmentMemory<float> past(small, plain());
+      }),
+      "[segment_memory] head_dim must be at least head_offset + rotary_dim = 1 + 6, got 6");
   const Tensor<float, 4> k({1, 3, 2, 8}), v({1, 3, 2, 2}), longer({1, 4, 2, 8});
   const RotaryTable table(plain(), consecutive(3)), other(plain(), consecutive(2));
   SegmentMemory<float> past(good), turned(good, plain());
@@ -346,16 +349,18 @@ TEST(SegmentMemory, RefusesWhatDoesNotFit) {
       message_of([&] { past.append(longer.view(), Tensor<float, 4>({1, 4, 2, 2}).view()); }),
       "[segment_memory] a segment must have at most 3 tokens, got 4");
   EXPECT_EQ(message_of([&] { past.append(k.view(), v.view(), &table); }),
-            "[segment_memory] keys of a memory without a schedule must not be turned, got a "
+            "[segment_memory] a memory without frequencies cannot take a rotary table, got a "
             "table");
   EXPECT_EQ(message_of([&] { turned.append(k.view(), v.view(), &other); }),
             "[segment_memory] the table must be of 1 or 1 rows of 3 tokens, got 1 of 2");
   const RotaryTable wrong(
-      schedule(Rotary{.dim = 6, .pairing = Pairing::adjacent, .base = 100, .first = 1}),
+      lower(
+          Rotary{.rotary_dim = 6, .pairing = Pairing::adjacent, .base = 100, .head_offset = 1}),
       consecutive(3));
-  EXPECT_TRUE(message_of([&] { turned.append(k.view(), v.view(), &wrong); })
-                  .starts_with("[segment_memory] keys must be turned with the memory's "
-                               "schedule, got pairing"));
+  EXPECT_TRUE(
+      message_of([&] { turned.append(k.view(), v.view(), &wrong); })
+          .starts_with("[segment_memory] keys must be rotated with the frequencies of the "
+                       "memory, got pairing"));
   EXPECT_EQ(turned.next(), 0);
 }
 

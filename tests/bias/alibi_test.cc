@@ -14,8 +14,8 @@ namespace {
 using ::testing::ElementsAre;
 using testing::message_of;
 
-// Press et al.'s own recursion, in long double: a power of two gives a geometric sequence; any
-// other number takes the power below and every other slope of the power above.
+// The recursion of Press et al., in long double: a power of two gives a geometric sequence. Any
+// other number of heads uses the power below and every other slope of the power above.
 std::vector<long double> recursive_slopes(int heads) {
   int power = 1;
   while (power * 2 <= heads) power *= 2;
@@ -65,7 +65,7 @@ TEST(Alibi, MaxBiasScalesTheExponent) {
 
 TEST(Alibi, StripAndFormSayTheSame) {
   const Alibi alibi{.heads = 6};
-  const StripBias by_distance = strip(alibi, -5, 9);
+  const StripBias by_distance = lower(alibi, -5, 9);
   ASSERT_EQ(by_distance.distances(), 9);
   testing::Tensor<double, 3> from_form({6, 4, 6}), from_strip({6, 4, 6});
   dense(lower(alibi), 2, from_form.view());
@@ -77,7 +77,7 @@ TEST(Alibi, StripAndFormSayTheSame) {
 
 TEST(Alibi, LongStripsAreTheFormula) {
   const Alibi alibi{.heads = 3};
-  const StripBias by_distance = strip(alibi, -700, 1300);
+  const StripBias by_distance = lower(alibi, -700, 1300);
   const std::vector<double> slope = slopes(alibi);
   ASSERT_EQ(by_distance.values.size(), 3u * 1300);
   for (std::size_t h = 0; h < 3; ++h)
@@ -86,8 +86,8 @@ TEST(Alibi, LongStripsAreTheFormula) {
                 -slope[h] * std::fabs(static_cast<double>(n) - 700));
 }
 
-// Falcon: bf16(bf16(slope) bf16(position)) / sqrt(head_dim). 12 heads: slope 8 is 2^-0.5, in
-// bfloat16 0.70703125; times 13 it is 9.19140625, in bfloat16 9.1875.
+// Falcon: bf16(bf16(slope) bf16(position)) / sqrt(head_dim). With 12 heads, slope 8 is 2^-0.5,
+// which is 0.70703125 in bfloat16. Times 13 it is 9.19140625, which is 9.1875 in bfloat16.
 TEST(Alibi, RoundsAsFalcon) {
   const Alibi falcon{.heads = 12, .bias_scale = 0.125, .rounding = AlibiRounding::bfloat16};
   const std::int64_t positions[] = {0, 1, 13, 300};
@@ -96,8 +96,9 @@ TEST(Alibi, RoundsAsFalcon) {
   EXPECT_EQ(biases[8 * 4 + 0], 0);
   EXPECT_EQ(biases[8 * 4 + 1], 0.70703125f * 0.125f);
   EXPECT_EQ(biases[8 * 4 + 2], 9.1875f * 0.125f);
-  EXPECT_EQ(message_of([&] { lower(falcon); }),
-            "[alibi] a rounded bias has no slope: rounding must be none, got bfloat16");
+  EXPECT_EQ(
+      message_of([&] { lower(falcon); }),
+      "[alibi] rounding must be none for a slope or a strip (use key_biases), got bfloat16");
 }
 
 TEST(Alibi, ScalesItsBias) {
@@ -105,7 +106,7 @@ TEST(Alibi, ScalesItsBias) {
   EXPECT_EQ(slopes(plain), slopes(scaled));
   for (std::size_t h = 0; h < 3; ++h)
     EXPECT_EQ(lower(scaled).slopes[h], 0.25 * slopes(plain)[h]);
-  EXPECT_EQ(strip(scaled, -3, 4).values[0], -3 * 0.25 * slopes(plain)[0]);
+  EXPECT_EQ(lower(scaled, -3, 4).values[0], -3 * 0.25 * slopes(plain)[0]);
   EXPECT_EQ(message_of([] { slopes(Alibi{.heads = 1, .bias_scale = 0}); }),
             "[alibi] bias_scale must be positive and finite, got 0");
 }
@@ -118,7 +119,7 @@ TEST(Alibi, RefusesWhatBreaksItsBounds) {
             "[alibi] head_offset must be from 0 to heads - 1, 3, got 4");
   EXPECT_EQ(message_of([] { slopes(Alibi{.heads = 4, .head_offset = 2, .local_heads = 3}); }),
             "[alibi] local_heads must be from 0 to heads - head_offset, 2, got 3");
-  EXPECT_EQ(message_of([] { strip(Alibi{.heads = 4}, 0, -1); }),
+  EXPECT_EQ(message_of([] { lower(Alibi{.heads = 4}, 0, -1); }),
             "[alibi] count of distances must not be negative, got -1");
 }
 

@@ -14,7 +14,7 @@ using testing::message_of;
 
 using Numbers = std::vector<std::int64_t>;
 
-// The text's axis, a page's columns and its lines.
+// Three axes: the text, the columns of a page and its lines.
 AxesBias axes(std::int64_t heads, std::int64_t positions, std::int64_t width) {
   AxesBias bias{.heads = heads, .axes = {}};
   const auto add = [&](Numbers coordinates, std::int64_t first, std::int64_t count) {
@@ -76,7 +76,7 @@ void tiles() {
               from = axis.coordinates[static_cast<std::size_t>(query)];
               to = axis.coordinates[static_cast<std::size_t>(key)];
             }
-            const std::int64_t column = to - from - axis.first;
+            const std::int64_t column = to - from - axis.min_distance;
             if (column < 0 || column >= form.distances(a)) continue;
             sum += axis.values[static_cast<std::size_t>(h * form.distances(a) + column)];
             expected[static_cast<std::size_t>(before + column)] +=
@@ -98,7 +98,7 @@ TEST(BiasAxes, ValuesAndGradientsOfTiles) {
 TEST(BiasAxes, MatricesAreTheSum) {
   const AxesBias form = axes(2, 20, 6);
   EXPECT_EQ(heads(form), 2);
-  EXPECT_EQ(numbers(form), 40 + 85 + 45);
+  EXPECT_EQ(gradient_size(form), 40 + 85 + 45);
   testing::Tensor<double, 3> out({2, 6, 20});
   dense(form, 9, out.view());
   testing::Tensor<float, 3> scores({2, 6, 20}, 1.0f);
@@ -128,19 +128,20 @@ TEST(BiasAxes, RefusesNumbersThatDoNotFit) {
   testing::Tensor<double, 3> out({2, 4, 21});
   EXPECT_EQ(message_of([&] { dense(form, 0, out.view()); }),
             "[bias] positions with coordinates must be 0 to 19, got 20");
-  form.axes[0].first = 0;
+  form.axes[0].min_distance = 0;
   testing::Tensor<double, 3> less({2, 4, 4});
   EXPECT_EQ(message_of([&] { dense(form, 0, less.view()); }),
-            "[bias] the strip must reach distances -3 to 3, got 0 to 39");
+            "[bias] the strip must cover distances -3 to 3, got 0 to 39");
   form = axes(2, 20, 6), form.axes[1].values.resize(2 * 60);
   EXPECT_EQ(says(form),
-            "[bias] the strip of an axis must reach distances -35 to 35, got -42 to 17");
+            "[bias] the strip of an axis must cover distances -35 to 35, got -42 to 17");
   form = axes(2, 20, 6), form.axes[2].values.pop_back();
   EXPECT_EQ(says(form), "[bias] an axis's numbers, heads x distances, must be 88, got 89");
   form = axes(2, 20, 6), form.axes[2].coordinates.pop_back();
   EXPECT_EQ(says(form), "[bias] coordinates of an axis must be 20, got 19");
   form = axes(2, 20, 6), form.axes[2].coordinates[4] = std::int64_t{1} << 40;
-  EXPECT_EQ(says(form), "[bias] coordinates must be within 2^31, got 1099511627776");
+  EXPECT_EQ(says(form),
+            "[bias] coordinates must be at most 2^31 in magnitude, got 1099511627776");
   form.axes.clear();
   EXPECT_EQ(says(form), "[bias] axes must be 1 to 8, got 0");
 }

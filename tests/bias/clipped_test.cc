@@ -13,7 +13,7 @@ using testing::message_of;
 using testing::Tensor;
 
 TEST(Clipped, ColumnsRunFromTheKeyFurthestAheadToTheOneFurthestBack) {
-  const ClippedBias clipped{.heads = 1, .before = 3, .after = 2};
+  const ClippedBias clipped{.heads = 1, .left = 3, .right = 2};
   EXPECT_EQ(column(clipped, 100), 0);
   EXPECT_EQ(column(clipped, 2), 0);
   EXPECT_EQ(column(clipped, 1), 1);
@@ -23,13 +23,13 @@ TEST(Clipped, ColumnsRunFromTheKeyFurthestAheadToTheOneFurthestBack) {
   EXPECT_EQ(column(clipped, -100), 5);
 }
 
-// b[h, clip(i - j)] as [H, Q, K], straight from the formula.
+// b[h, clip(i - j)] as [H, Q, K], directly from the formula.
 TEST(Clipped, DenseMatrixIsTheFormula) {
-  const ClippedBias clipped{.heads = 2, .before = 4, .after = 1};
+  const ClippedBias clipped{.heads = 2, .left = 4, .right = 1};
   const Tensor<float, 2> table = testing::random_tensor<float, 2>({2, 6});
   constexpr int queries = 7, keys = 9, offset = 2;
   Tensor<float, 3> out({2, queries, keys});
-  dense(strip(clipped, table.view(), -(offset + queries - 1), offset + queries + keys - 1),
+  dense(lower(clipped, table.view(), -(offset + queries - 1), offset + queries + keys - 1),
         offset, out.view());
   for (int h = 0; h < 2; ++h)
     for (int i = 0; i < queries; ++i)
@@ -41,20 +41,20 @@ TEST(Clipped, DenseMatrixIsTheFormula) {
       }
 }
 
-// Across the table, and beyond it on either side.
+// Ranges inside the table and beyond it on either side.
 TEST(Clipped, StripAndGradientAreEachOthersTranspose) {
   for (const auto& [before, after] : {std::pair{5, 0}, {0, 7}, {3, 4}, {0, 0}})
     for (const auto& [first, count] :
          {std::pair{-15, 20}, {-15, 60}, {8, 9}, {-40, 5}, {-9, 2}, {7, 3}, {2, 0}}) {
-      const ClippedBias clipped{.heads = 3, .before = before, .after = after};
+      const ClippedBias clipped{.heads = 3, .left = before, .right = after};
       const std::int64_t columns = before + 1 + after;
       const Tensor<float, 2> table = testing::random_tensor<float, 2>({3, columns});
-      const StripBias spread = strip(clipped, table.view(), first, count);
+      const StripBias spread = lower(clipped, table.view(), first, count);
       ASSERT_EQ(std::ssize(spread.values), 3 * count);
       Tensor<float, 2> grad({3, columns});
       const std::vector<double> strip_grad =
           testing::random_numbers(static_cast<std::size_t>(3 * count), 4);
-      strip_backward(clipped, strip_grad, first, count, grad.view());
+      lower_backward(clipped, strip_grad, first, count, grad.view());
       for (std::int64_t h = 0; h < 3; ++h) {
         std::vector<double> sums(static_cast<std::size_t>(columns));
         for (std::int64_t n = 0; n < count; ++n) {
@@ -71,21 +71,21 @@ TEST(Clipped, StripAndGradientAreEachOthersTranspose) {
 
 TEST(Clipped, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(message_of([] { column({}, 0); }), "[clipped] heads must be at least 1, got 0");
-  EXPECT_EQ(message_of([] { column({.heads = 1, .before = -1}, 0); }),
-            "[clipped] before must not be negative, got -1");
-  EXPECT_EQ(message_of([] { column({.heads = 1, .after = -1}, 0); }),
-            "[clipped] after must not be negative, got -1");
+  EXPECT_EQ(message_of([] { column({.heads = 1, .left = -1}, 0); }),
+            "[clipped] left must not be negative, got -1");
+  EXPECT_EQ(message_of([] { column({.heads = 1, .right = -1}, 0); }),
+            "[clipped] right must not be negative, got -1");
   const Tensor<float, 2> table({2, 6});
-  EXPECT_EQ(message_of([&] { strip({.heads = 1, .before = 5}, table.view(), 0, 1); }),
+  EXPECT_EQ(message_of([&] { lower(ClippedBias{.heads = 1, .left = 5}, table.view(), 0, 1); }),
             "[clipped] the table must have a row for each head, 1, got 2");
-  EXPECT_EQ(message_of([&] { strip({.heads = 2, .before = 4}, table.view(), 0, 1); }),
-            "[clipped] the table must have before + 1 + after columns, 5, got 6");
+  EXPECT_EQ(message_of([&] { lower(ClippedBias{.heads = 2, .left = 4}, table.view(), 0, 1); }),
+            "[clipped] the table must have left + 1 + right columns, 5, got 6");
   Tensor<float, 2> grad({2, 6});
   const std::vector<double> strip_grad(7);
   EXPECT_EQ(message_of([&] {
-              strip_backward({.heads = 2, .before = 5}, strip_grad, 0, 4, grad.view());
+              lower_backward(ClippedBias{.heads = 2, .left = 5}, strip_grad, 0, 4, grad.view());
             }),
-            "[clipped] the strip's gradient must have heads x distances numbers, 8, got 7");
+            "[clipped] the gradient of the strip must have heads x distances values, 8, got 7");
 }
 
 }  // namespace

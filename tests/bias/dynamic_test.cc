@@ -12,7 +12,7 @@ namespace {
 
 using testing::message_of;
 
-// The layers as numbers, and the network written out on them. All parameters in one row:
+// The parameters in double, and the network computed from them. All parameters are in one row:
 // weight [out, in] and bias [out] of each layer in turn.
 struct Net {
   DynamicBias spec;
@@ -20,7 +20,7 @@ struct Net {
 
   explicit Net(const DynamicBias& of, unsigned seed) : spec(of) {
     numbers = testing::random_numbers(static_cast<std::size_t>(size()), seed);
-    // So small that several SiLUs in a row stay where they bend.
+    // Small enough that several SiLUs in a row remain nonlinear.
     for (double& one : numbers) one = static_cast<float>(0.5 * one);
   }
   std::int64_t in(std::int64_t l) const { return l ? spec.hidden : 1; }
@@ -52,7 +52,7 @@ struct Net {
   }
 };
 
-// Float numbers as layers.
+// The parameters as layers of floats.
 struct Layers {
   std::vector<float> numbers;
   std::vector<DynamicLayer<float>> views;
@@ -83,7 +83,7 @@ TEST(Dynamic, StripIsTheNetwork) {
       const Net net({.heads = 3, .hidden = 11, .depth = depth, .scale = scale}, 5);
       const Layers layers = Layers::copy(net);
       constexpr int first = -75, count = 130;
-      const StripBias form = strip(net.spec, layers.read(), first, count);
+      const StripBias form = lower(net.spec, layers.read(), first, count);
       ASSERT_EQ(std::ssize(form.values), 3 * count);
       for (int h = 0; h < 3; ++h)
         for (int n = 0; n < count; ++n) {
@@ -91,7 +91,7 @@ TEST(Dynamic, StripIsTheNetwork) {
           ASSERT_NEAR(form.values[static_cast<std::size_t>(h * count + n)], expected,
                       1e-13 * (100 + std::fabs(expected)));
         }
-      EXPECT_TRUE(strip(net.spec, layers.read(), 3, 0).values.empty());
+      EXPECT_TRUE(lower(net.spec, layers.read(), 3, 0).values.empty());
     }
 }
 
@@ -103,7 +103,7 @@ TEST(Dynamic, GradientsOfAllLayersByDifferences) {
       const auto grad = testing::random_numbers(2 * count, 4);
       const Layers layers = Layers::copy(net);
       Layers grads(net, std::vector<float>(net.numbers.size(), 1));
-      strip_backward(net.spec, layers.read(), grad, first, count, grads.views);
+      lower_backward(net.spec, layers.read(), grad, first, count, grads.views);
       const auto loss = [&] {
         long double sum = 0;
         for (int h = 0; h < 2; ++h)
@@ -134,9 +134,9 @@ TEST(Dynamic, SameBitsForAnyNumberOfThreads) {
   std::vector<float> sums;
   for (const int count : {1, 2, 7}) {
     set_threads(count);
-    const StripBias form = strip(net.spec, layers.read(), -1000, 2001);
+    const StripBias form = lower(net.spec, layers.read(), -1000, 2001);
     Layers grads(net, std::vector<float>(net.numbers.size()));
-    strip_backward(net.spec, layers.read(), grad, -1000, 2001, grads.views);
+    lower_backward(net.spec, layers.read(), grad, -1000, 2001, grads.views);
     if (values.empty()) values = form.values, sums = grads.numbers;
     EXPECT_EQ(form.values, values);
     EXPECT_EQ(grads.numbers, sums);
@@ -148,7 +148,7 @@ TEST(Dynamic, RefusesWhatBreaksItsBounds) {
   const Net net({.heads = 2, .hidden = 3, .scale = DynamicScale::linear}, 1);
   Layers layers = Layers::copy(net);
   const auto says = [&](DynamicBias spec) {
-    return message_of([&] { strip(spec, layers.read(), 0, 1); });
+    return message_of([&] { lower(spec, layers.read(), 0, 1); });
   };
   DynamicBias spec = net.spec;
   spec.heads = 0;
@@ -165,10 +165,10 @@ TEST(Dynamic, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(says(spec), "[dynamic] the weight of layer 2 must be [4, 3], got [2, 3]");
   Layers grads(net, std::vector<float>(net.numbers.size()));
   EXPECT_EQ(message_of([&] {
-              strip_backward(net.spec, layers.read(), std::vector<double>(3), 0, 1,
+              lower_backward(net.spec, layers.read(), std::vector<double>(3), 0, 1,
                              grads.views);
             }),
-            "[dynamic] the strip's gradient must have heads x distances numbers, 2, got 3");
+            "[dynamic] the gradient of the strip must have heads x distances values, 2, got 3");
   layers.numbers[1] = INFINITY;
   EXPECT_EQ(says(net.spec), "[dynamic] weights must be finite, got inf");
 }

@@ -12,7 +12,7 @@ namespace {
 using testing::message_of;
 using testing::Tensor;
 
-// The parameters as numbers, and the paper's formula on them.
+// The parameters in double, and the paper's formula.
 struct Network {
   std::int64_t heads, hidden;
   double threshold = 20, epsilon = 1e-6;
@@ -26,7 +26,7 @@ struct Network {
       return all;
     };
     w1 = numbers(hidden), b1 = numbers(hidden);
-    // Most of the corners between 0 and 1, where the distances fall.
+    // Most of the knots between 0 and 1, the range of the normalized distances.
     for (std::size_t u = 0; u < b1.size(); ++u)
       if (u % 4)
         b1[u] = static_cast<float>(-w1[u] * (static_cast<double>(u) + 0.3) /
@@ -53,7 +53,7 @@ struct Network {
   }
 };
 
-// Float copies of a network, or zeros of its shape.
+// Float copies of the parameters of a network, or zeros of their shapes.
 struct Parts {
   Tensor<float, 1> w1, b1;
   Tensor<float, 2> w2;
@@ -95,13 +95,13 @@ TEST(Fire, PiecesAreTheNetwork) {
   for (const auto& [hidden, sign] : {std::pair{1, 1.0f}, {5, -1.0f}, {32, 1.0f}, {77, 1.0f}}) {
     Network network(3, hidden, 10);
     network.scalars[0] = sign * network.scalars[0];
-    network.w1[0] = 0, network.b1[0] = 0.5;  // a unit without a corner
+    network.w1[0] = 0, network.b1[0] = 0.5;  // a unit without a knot
     const Parts parts = Parts::copy(network);
-    const ProgressiveBias form = lower(network.spec(), parts.read());
+    const PiecewiseLogBias form = lower(network.spec(), parts.read());
     EXPECT_LE(form.pieces(), hidden + 1);
     EXPECT_EQ(form.c, std::fabs(network.scalars[0]));
     EXPECT_EQ(form.threshold, 25);
-    const std::int64_t offset = 13, queries = 90, keys = 130;  // some keys ahead
+    const std::int64_t offset = 13, queries = 90, keys = 130;  // includes future keys
     Tensor<double, 3> out({3, queries, keys});
     Tensor<float, 3> single({3, queries, keys});
     dense(form, offset, out.view());
@@ -116,23 +116,24 @@ TEST(Fire, PiecesAreTheNetwork) {
   }
 }
 
-// Up to the threshold all queries are measured alike, beyond each by its own position.
+// Queries up to the threshold share one normalization; beyond it the normalization is the
+// query's position.
 TEST(Fire, TheFurthestKeyIsAlwaysAtOne) {
   Network network(1, 8, 3);
   network.epsilon = 0;
   const Parts parts = Parts::copy(network);
-  const ProgressiveBias form = lower(network.spec(), parts.read());
+  const PiecewiseLogBias form = lower(network.spec(), parts.read());
   Tensor<double, 3> out({1, 200, 1});
   dense(form, 25, out.view());
   for (std::int64_t q = 0; q < 200; ++q)
     EXPECT_NEAR(out.view()(0, q, 0), out.view()(0, 0, 0), 1e-13);
 }
 
-// Against differences of the formula itself, in double.
+// Compares with finite differences of the formula, in double.
 TEST(Fire, GradientsOfAllParametersByDifferences) {
   for (const float sign : {1.0f, -1.0f}) {
     Network network(2, 7, 20);
-    network.scalars[1] = 1.26f;  // no query stands at the threshold, where the slope jumps
+    network.scalars[1] = 1.26f;  // no query at the threshold, where the derivative jumps
     for (double& one : network.scalars) one *= sign;
     const std::int64_t offset = 9, queries = 41, keys = 60;
     const auto grad = testing::random_tensor<float, 3>({2, queries, keys}, 5);
@@ -165,7 +166,7 @@ TEST(Fire, GradientsOfAllParametersByDifferences) {
         ++n;
       }
     ASSERT_EQ(n, computed.size());
-    // Added to what was there.
+    // Gradients are added to the previous values.
     lower_backward(network.spec(), parts.read(), of_form.values, grads.views());
     EXPECT_FLOAT_EQ(grads.all()[3], 2 * computed[3]);
   }
@@ -193,8 +194,8 @@ TEST(Fire, RefusesWhatBreaksItsBounds) {
   Parts grads(network);
   EXPECT_EQ(message_of([&] {
               lower_backward(fire, parts.read(), std::vector<double>(3), grads.views());
-            }).substr(0, 67),
-            "[fire] the bias's gradient must have heads x (2 pieces + 2) numbers");
+            }).substr(0, 71),
+            "[fire] the gradient of the bias must have heads x (2 pieces + 2) values");
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ using testing::Tensor;
 
 constexpr std::int64_t heads_count = 3, queries = 5, keys = 9, offset = 4;
 
-// Each form, and the value it must give, written from its definition.
+// Each form, and its expected value, written from its definition.
 struct Case {
   BiasForm form;
   std::function<double(std::int64_t h, std::int64_t q, std::int64_t k)> value;
@@ -25,7 +25,8 @@ struct Case {
 std::vector<Case> cases() {
   static const Tensor<float, 4> given =
       testing::random_tensor<float, 4>({1, heads_count, queries, keys}, 5);
-  StripBias strip{.heads = heads_count, .first = -8, .values = testing::random_numbers(3 * 13)};
+  StripBias strip{
+      .heads = heads_count, .min_distance = -8, .values = testing::random_numbers(3 * 13)};
   GridBias grid{.heads = heads_count,
                 .height = 3,
                 .width = 3,
@@ -87,8 +88,8 @@ TEST(BiasForm, StridedOutputIsWrittenInPlace) {
   EXPECT_EQ(transposed.view()(8, 4, 2), static_cast<float>(one.value(2, 4, 8)));
 }
 
-// Longer than the blocks that are written at a time, and one query of many heads; contiguous,
-// unaligned, strided and backwards, with nothing else touched.
+// Matrices longer than one block, and one query of many heads; contiguous, unaligned, strided
+// and reversed. Elements outside the matrix must not change.
 TEST(BiasForm, LargeMatricesAreTheDefinitionInEveryLayout) {
   struct Size {
     std::int64_t h, q, k, offset;
@@ -100,7 +101,7 @@ TEST(BiasForm, LargeMatricesAreTheDefinitionInEveryLayout) {
          {Size{2, 70, 333, 100}, {1, 17, 2100, 2080}, {37, 1, 19, 18}, {3, 2, 4099, 0}}) {
       const std::int64_t first = -(offset + q) - 2, count = q + k + 5;
       StripBias strip{.heads = h,
-                      .first = first,
+                      .min_distance = first,
                       .values = testing::random_numbers(static_cast<std::size_t>(h * count))};
       strip.values[7] = -inf;
       SlopeBias slope;
@@ -184,7 +185,8 @@ TEST(BiasForm, GradientSumsEqualDistances) {
 
 TEST(BiasForm, TheSameBitsForAnyNumberOfThreads) {
   const int before = threads();
-  StripBias strip{.heads = 2, .first = -999, .values = testing::random_numbers(2 * 1999)};
+  StripBias strip{
+      .heads = 2, .min_distance = -999, .values = testing::random_numbers(2 * 1999)};
   const Tensor<float, 3> scores = testing::random_tensor<float, 3>({2, 1000, 100});
   set_threads(1);
   Tensor<double, 3> one({2, 1000, 100}), many({2, 1000, 100});
@@ -211,9 +213,10 @@ TEST(BiasForm, KnowsItsHeads) {
 TEST(BiasForm, KnowsItsNumbers) {
   const std::int64_t expected[] = {0, 1, 13, 0, 25};
   const auto all = cases();
-  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(numbers(all[i].form), expected[i]);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    EXPECT_EQ(gradient_size(all[i].form), expected[i]);
   EXPECT_EQ(
-      numbers(ProgressiveBias{
+      gradient_size(PiecewiseLogBias{
           .heads = 1, .c = 1, .threshold = 1, .knots = {0, 1}, .offsets = {}, .slopes = {}}),
       6);
 }
@@ -224,7 +227,7 @@ TEST(BiasForm, RefusesWhatDoesNotFit) {
   EXPECT_EQ(message_of([&] { dense(all[1].form, offset, out.view()); }),
             "[bias] the matrix must have the heads of the bias, 3, got 2");
   EXPECT_EQ(message_of([&] { dense(all[2].form, offset, wide.view()); }),
-            "[bias] the strip must reach distances -8 to 5, got -8 to 4");
+            "[bias] the strip must cover distances -8 to 5, got -8 to 4");
   EXPECT_EQ(message_of([&] { add_bias(wide.view(), all[3].form, offset); }),
             "[bias] the dense bias must be [B, H, 5, 10], got [1, 3, 5, 9]");
   EXPECT_EQ(message_of([&] { dense(all[4].form, offset, wide.view()); }),

@@ -17,7 +17,7 @@ using testing::graph_of;
 using testing::message_of;
 using testing::Tensor;
 
-// A graph with features and tables of numbers, in double so that they can be differenced.
+// A graph with features, and tables in double for finite differences.
 struct Sample {
   Graphormer spec;
   std::int64_t nodes = 0;
@@ -56,8 +56,8 @@ struct Sample {
   }
 };
 
-// The released model's forward pass of one graph, tensor by tensor: attn_bias, spatial_pos with
-// its shift by one, edge_input with zeros behind the way, the hops' matrices, "reset".
+// The released model's forward pass of one graph, tensor by tensor: attn_bias, spatial_pos
+// shifted by one, edge_input with zeros after the path, the matrices of the hops, "reset".
 std::vector<long double> released(const Sample& sample) {
   const Graphormer& spec = sample.spec;
   const auto n = static_cast<std::size_t>(sample.nodes);
@@ -79,7 +79,7 @@ std::vector<long double> released(const Sample& sample) {
     for (std::size_t j = 0; j < side; ++j)
       at(h, 0, j) += static_cast<long double>(sample.token.values[h]);
   }
-  // attn_edge_type: the last listing of an edge is the one that stays.
+  // attn_edge_type: if an edge is listed several times, the last one counts.
   std::vector<std::vector<int>> listing(n, std::vector<int>(n, -1));
   for (std::size_t e = 0; e < sample.ends.size() / 2; ++e) {
     const auto u = static_cast<std::size_t>(sample.ends[2 * e]);
@@ -165,7 +165,7 @@ TEST(Graphormer, IsWhatTheReleasedModelComputes) {
   }
 }
 
-// A pair of nodes far apart, a pair that is not connected, a node and itself, by hand.
+// By hand: two distant nodes, two nodes that are not connected, a node and itself.
 TEST(Graphormer, RowsOfTheSpatialTableByHand) {
   const Graphormer spec{
       .heads = 1, .unreachable = 4, .token = GraphToken::none, .given = GivenBias::once};
@@ -197,8 +197,8 @@ TEST(Graphormer, HidesWhatTheCollatorHides) {
     }
 }
 
-// The objective sum(weights * bias) is a polynomial in the tables: differences of it in long
-// double, through the oracle, are the gradient but for rounding of the floats stepped.
+// The objective sum(weights * bias) is a polynomial in the tables, so finite differences of the
+// oracle in long double equal the gradient except for the rounding of the float steps.
 TEST(Graphormer, GradientIsThatOfFiniteDifferences) {
   for (Sample& sample : samples()) {
     if (sample.nodes > 13) continue;
@@ -274,7 +274,7 @@ TEST(Graphormer, AStripIsTheMatrixOfAPathGraph) {
     Tensor<float, 3> from_graph({2, 12, 12}), from_strip({2, 12, 12});
     const GraphormerIndices indices = graphormer_indices(spec, path_graph(12));
     fill(spec, indices, {table.view(), {}, {}, {}}, {}, from_graph.view());
-    const StripBias form = strip(spec, table.view(), -15, 40);
+    const StripBias form = lower(spec, table.view(), -15, 40);
     dense(BiasForm(form), 0, from_strip.view());
     EXPECT_EQ(from_graph.values, from_strip.values);
 
@@ -282,7 +282,7 @@ TEST(Graphormer, AStripIsTheMatrixOfAPathGraph) {
     Tensor<float, 2> by_graph(table.extents, 1.0f), by_strip(table.extents, 1.0f);
     fill_backward(spec, indices, {table.view(), {}, {}, {}}, {}, grad.view(),
                   {by_graph.view(), {}, {}, {}});
-    strip_backward(spec, add_bias_backward(grad.view(), BiasForm(form), 0).values, -15, 40,
+    lower_backward(spec, add_bias_backward(grad.view(), BiasForm(form), 0).values, -15, 40,
                    by_strip.view());
     for (std::size_t i = 0; i < by_graph.values.size(); ++i)
       EXPECT_NEAR(by_graph.values[i], by_strip.values[i], 1e-5) << i;
@@ -352,10 +352,9 @@ TEST(Graphormer, RefusesWhatBreaksItsBounds) {
             "[graphormer] the given bias must be [4, 4], got [3, 4]");
   input = sample.input();
   input.features = input.features.slice(0, 0, 1);
-  EXPECT_EQ(
-      filled(sample.tables(), input, out.view()),
-      "[graphormer] features must be there for each edge that the graph was made of, 2 at "
-      "least, got 1");
+  EXPECT_EQ(filled(sample.tables(), input, out.view()),
+            "[graphormer] features must have a row for each edge of the graph, 2 at "
+            "least, got 1");
   sample.features.view()(1, 2) = 4;
   EXPECT_EQ(filled(sample.tables(), sample.input(), out.view()),
             "[graphormer] features of edges must be rows 1 to 3, got 4");
@@ -366,7 +365,7 @@ TEST(Graphormer, RefusesWhatBreaksItsBounds) {
       "[graphormer] spatial rows must be 1 to 6, got 7");
   EXPECT_EQ(message_of([&] { graphormer_mask(good, indices, 0); }),
             "[graphormer] spatial_pos_max must be at least 1, got 0");
-  EXPECT_EQ(message_of([&] { strip(good, sample.spatial.view(), 0, 1); }),
+  EXPECT_EQ(message_of([&] { lower(good, sample.spatial.view(), 0, 1); }),
             "[graphormer] token must be none for a strip, got 2");
 }
 

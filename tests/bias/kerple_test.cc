@@ -13,7 +13,7 @@ namespace {
 using testing::message_of;
 using testing::Tensor;
 
-// Equations 4 and 5 of the paper, the parameters brought within their bounds.
+// Equations 4 and 5 of the paper, with the parameters clamped to their bounds.
 long double kernel(KerpleKernel kind, long double r1, long double r2, long double distance) {
   r1 = std::max(r1, 0.01L), r2 = std::max(r2, 0.01L);
   distance = std::fabs(distance);
@@ -38,9 +38,9 @@ TEST(Kerple, StripIsTheKernel) {
   for (const KerpleKernel kind : kernels)
     for (const auto& [first, count] : {std::pair{-1000, 1301}, {5, 7}, {-9, 3}, {0, 0}}) {
       const Kerple kerple{.heads = 5, .kernel = kind};
-      const StripBias form = strip(kerple, pair.read(), first, count);
+      const StripBias form = lower(kerple, pair.read(), first, count);
       EXPECT_EQ(form.heads, 5);
-      EXPECT_EQ(form.first, first);
+      EXPECT_EQ(form.min_distance, first);
       ASSERT_EQ(std::ssize(form.values), 5 * count);
       for (int h = 0; h < 5; ++h)
         for (int n = 0; n < count; ++n) {
@@ -55,11 +55,12 @@ TEST(Kerple, StripIsTheKernel) {
     }
 }
 
-// At power 1 it is ALiBi's line; at the logarithm's r2 -> large, -r1 ln |d| and a constant.
+// The power kernel with r2 = 1 is ALiBi. For large r2 the logarithmic kernel is -r1 ln |d| plus
+// a constant.
 TEST(Kerple, PowerOneIsALine) {
   const Pair pair({0.25f}, {1.0f});
   const StripBias form =
-      strip({.heads = 1, .kernel = KerpleKernel::power}, pair.read(), -9, 10);
+      lower(Kerple{.heads = 1, .kernel = KerpleKernel::power}, pair.read(), -9, 10);
   for (int n = 0; n < 10; ++n)
     EXPECT_EQ(form.values[static_cast<std::size_t>(n)], -0.25 * (9 - n));
 }
@@ -71,7 +72,7 @@ TEST(Kerple, GradientsByDifferences) {
   for (const KerpleKernel kind : kernels) {
     const Kerple kerple{.heads = 3, .kernel = kind};
     Pair grads({0, 0, 0}, {1, 1, 1});
-    strip_backward(kerple, pair.read(), grad, first, count, grads.views());
+    lower_backward(kerple, pair.read(), grad, first, count, grads.views());
     for (int h = 0; h < 3; ++h) {
       const auto loss = [&](long double r1, long double r2) {
         long double sum = 0;
@@ -92,21 +93,21 @@ TEST(Kerple, GradientsByDifferences) {
   }
 }
 
-// Beyond a bound a gradient passes only where descent leads back.
+// Out of bounds, a gradient is nonzero only if gradient descent moves back into the bounds.
 TEST(Kerple, GradientBeyondTheBoundsOnlyLeadsBack) {
   const Kerple kerple{.heads = 1, .kernel = KerpleKernel::power};
   for (const double sign : {1.0, -1.0}) {
-    const std::vector<double> grad = {sign};  // of distance 3: the bias falls as r1, r2 grow
+    const std::vector<double> grad = {sign};  // distance 3: the bias falls as r1, r2 grow
     const auto grads_of = [&](float r1, float r2) {
       Pair grads({0}, {0});
-      strip_backward(kerple, Pair({r1}, {r2}).read(), grad, 3, 1, grads.views());
+      lower_backward(kerple, Pair({r1}, {r2}).read(), grad, 3, 1, grads.views());
       return std::pair(grads.r1.values[0], grads.r2.values[0]);
     };
     const auto [low1, low2] = grads_of(-1, -1);
     EXPECT_EQ(low1 == 0, sign < 0);
     EXPECT_EQ(low2 == 0, sign < 0);
     EXPECT_EQ(grads_of(1, 2.5f).second == 0, sign > 0);
-    EXPECT_NE(grads_of(0.01f, 2).second, 0);  // at a bound all passes
+    EXPECT_NE(grads_of(0.01f, 2).second, 0);  // not 0 at a bound
   }
 }
 
@@ -119,9 +120,9 @@ TEST(Kerple, SameBitsForAnyNumberOfThreads) {
   std::vector<float> sums;
   for (const int count : {1, 2, 7}) {
     set_threads(count);
-    const StripBias form = strip(kerple, pair.read(), -1500, 3000);
+    const StripBias form = lower(kerple, pair.read(), -1500, 3000);
     Pair grads({0, 0}, {0, 0});
-    strip_backward(kerple, pair.read(), grad, -1500, 3000, grads.views());
+    lower_backward(kerple, pair.read(), grad, -1500, 3000, grads.views());
     if (values.empty()) values = form.values, sums = grads.r2.values;
     EXPECT_EQ(form.values, values);
     EXPECT_EQ(grads.r2.values, sums);
@@ -132,7 +133,7 @@ TEST(Kerple, SameBitsForAnyNumberOfThreads) {
 TEST(Kerple, RefusesWhatBreaksItsBounds) {
   const Pair pair({1, 1}, {1, 1});
   const auto says = [&](Kerple spec, const Pair& parameters, int count = 1) {
-    return message_of([&] { strip(spec, parameters.read(), 0, count); });
+    return message_of([&] { lower(spec, parameters.read(), 0, count); });
   };
   const Kerple kerple{.heads = 2, .kernel = KerpleKernel::power};
   EXPECT_EQ(says({.heads = 0}, pair), "[kerple] heads must be at least 1, got 0");
@@ -144,9 +145,9 @@ TEST(Kerple, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(says(kerple, pair, -1), "[kerple] count of distances must not be negative, got -1");
   Pair grads({0, 0}, {0, 0});
   EXPECT_EQ(message_of([&] {
-              strip_backward(kerple, pair.read(), std::vector<double>(3), 0, 2, grads.views());
+              lower_backward(kerple, pair.read(), std::vector<double>(3), 0, 2, grads.views());
             }),
-            "[kerple] the strip's gradient must have heads x distances numbers, 4, got 3");
+            "[kerple] the gradient of the strip must have heads x distances values, 4, got 3");
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 using testing::message_of;
 using testing::Tensor;
 
-// `relative_position_bucket` of the released models, with its arithmetic in float.
+// `relative_position_bucket` of the released models, with its float arithmetic.
 int bucket_of(std::int64_t relative, int buckets, int max_distance) {
   int result = 0;
   buckets /= 2;
@@ -48,9 +48,9 @@ struct Parts {
   }
 };
 
-// Words on a page of 1000 x 1000, the class token at (0, 0).
-Page page() {
-  Page page;
+// Words on a page of 1000 x 1000, with the class token at (0, 0).
+WordBoxes page() {
+  WordBoxes page;
   for (std::int64_t p = 0; p < 40; ++p) {
     page.x.push_back(p ? (p * 137) % 1000 : 0);
     page.y.push_back(p ? 30 + p / 6 * 25 : 0);
@@ -60,7 +60,7 @@ Page page() {
 
 TEST(Layout, IsTheSumOfThreeTables) {
   constexpr std::int64_t heads = 2, count = 40;
-  const Page on = page();
+  const WordBoxes on = page();
   const Parts parts(heads, 5);
   for (const LayoutBias& layout : {layoutlm_v2(heads), layoutlm_v3(heads, 64)}) {
     Tensor<double, 3> out({heads, count, count});
@@ -82,11 +82,11 @@ TEST(Layout, IsTheSumOfThreeTables) {
   }
 }
 
-// The bias is linear in its numbers: the gradient is the same sum the other way round.
+// The bias is linear in its values, so the gradient is the transposed sum.
 TEST(Layout, GradientsByDifferences) {
   constexpr std::int64_t heads = 2, count = 40;
   const LayoutBias layout = layoutlm_v3(heads, 16);
-  const Page on = page();
+  const WordBoxes on = page();
   Parts parts(heads, 3), grads(heads);
   const auto grad = testing::random_tensor<float, 3>({heads, count, count}, 8);
   const AxesBias form = lower(layout, parts.read(), on);
@@ -117,14 +117,14 @@ TEST(Layout, GradientsByDifferences) {
 }
 
 TEST(Layout, TextIsReadAsLines) {
-  const Page page = page_of_text(7, 3);
+  const WordBoxes page = boxes_of_text(7, 3);
   EXPECT_EQ(page.x, (std::vector<std::int64_t>{0, 1, 2, 0, 1, 2, 0}));
   EXPECT_EQ(page.y, (std::vector<std::int64_t>{0, 0, 0, 1, 1, 1, 2}));
 }
 
 TEST(Layout, RefusesWhatBreaksItsBounds) {
   const Parts parts(2);
-  const auto says = [&](const LayoutBias& layout, const Page& on) {
+  const auto says = [&](const LayoutBias& layout, const WordBoxes& on) {
     return message_of([&] { lower(layout, parts.read(), on); });
   };
   EXPECT_EQ(says({}, page()), "[layout] heads must be at least 1, got 0");
@@ -133,21 +133,22 @@ TEST(Layout, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(says(layoutlm_v2(2), {{1, 2}, {1}}),
             "[layout] a page must have as many y as x, 2, got 1");
   EXPECT_EQ(says(layoutlm_v2(2), {{1}, {std::int64_t{1} << 40}}),
-            "[layout] coordinates must be within 2^31, got 1099511627776");
+            "[layout] coordinates must be at most 2^31 in magnitude, got 1099511627776");
   EXPECT_EQ(says(layoutlm_v2(2), {{-5, 1 << 20}, {0, 0}}),
             "[layout] a page must be at most 2^20 wide and high, got 1048581");
   EXPECT_EQ(says({.heads = 2, .page_buckets = 32}, page()),
             "[t5] the table must have a row for each bucket, 32, got 64");
-  EXPECT_EQ(message_of([] { page_of_text(3, 0); }),
+  EXPECT_EQ(message_of([] { boxes_of_text(3, 0); }),
             "[layout] columns must be at least 1, got 0");
   EXPECT_EQ(message_of([] { layoutlm_v3(2, 0); }),
-            "[layout] head_size must be at least 1, got 0");
+            "[layout] head_dim must be at least 1, got 0");
   Parts grads(2);
-  EXPECT_EQ(message_of([&] {
-              lower_backward(layoutlm_v2(2), page_of_text(3, 2), std::vector<double>(7),
-                             grads.views());
-            }),
-            "[layout] the bias's gradient must have heads x distances of all axes, 22, got 7");
+  EXPECT_EQ(
+      message_of([&] {
+        lower_backward(layoutlm_v2(2), boxes_of_text(3, 2), std::vector<double>(7),
+                       grads.views());
+      }),
+      "[layout] the gradient of the bias must have heads x distances of all axes, 22, got 7");
 }
 
 }  // namespace

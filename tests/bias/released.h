@@ -1,4 +1,4 @@
-// tests/bias/released.json: numbers of released implementations.
+// tests/bias/released.json: values computed by released implementations.
 #pragma once
 
 #include <fstream>

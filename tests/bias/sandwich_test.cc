@@ -12,8 +12,7 @@ namespace {
 
 using testing::message_of;
 
-// The inner product of the sinusoidal embeddings of positions m and n: sines and cosines of
-// both, multiplied and added.
+// The inner product of the sinusoidal embeddings of positions m and n.
 long double product(long double m, long double n, int dim, long double base) {
   long double sum = 0;
   for (int i = 1; i <= dim / 2; ++i) {
@@ -28,9 +27,9 @@ long double product(long double m, long double n, int dim, long double base) {
 TEST(Sandwich, IsTheProductOfSinusoidalEmbeddings) {
   for (const int dim : {2, 10, 128})
     for (const long double base : {10'000.0L, 500.0L}) {
-      const Sandwich sandwich{.heads = 3, .dim = dim, .base = static_cast<double>(base)};
+      const Sandwich sandwich{.heads = 3, .width = dim, .base = static_cast<double>(base)};
       constexpr int first = -700, count = 900;
-      const StripBias form = strip(sandwich, first, count);
+      const StripBias form = lower(sandwich, first, count);
       ASSERT_EQ(std::ssize(form.values), 3 * count);
       for (int h = 0; h < 3; ++h)
         for (int n = 0; n < count; n += 7) {
@@ -45,16 +44,16 @@ TEST(Sandwich, IsTheProductOfSinusoidalEmbeddings) {
     }
 }
 
-// As the paper has it: eight heads are compressed by 1 to 8.
+// As in the paper: eight heads have the ratios 1 to 8.
 TEST(Sandwich, RatiosRunToEight) {
   EXPECT_EQ(compression_ratios({.heads = 8}), (std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8}));
   EXPECT_EQ(compression_ratios({.heads = 4}), (std::vector<double>{2, 4, 6, 8}));
 }
 
-// Falls about as the logarithm of the distance: each octave of distances, on average, by as
-// many cosines as have their wavelength in an octave.
+// Decreases about logarithmically: each octave of distances lowers the mean by the number of
+// cosines whose wavelengths are within one octave.
 TEST(Sandwich, FallsAsALogarithm) {
-  const StripBias form = strip({.heads = 1}, 0, 4097);
+  const StripBias form = lower(Sandwich{.heads = 1}, 0, 4097);
   const auto octave = [&](std::size_t from) {
     double sum = 0;
     for (std::size_t d = from; d < 2 * from; ++d) sum += form.values[d] * 8;
@@ -69,10 +68,10 @@ TEST(Sandwich, FallsAsALogarithm) {
 TEST(Sandwich, SameBitsForAnyNumberOfThreads) {
   const int before = threads();
   set_threads(1);
-  const StripBias one = strip({.heads = 2}, -300, 601);
+  const StripBias one = lower(Sandwich{.heads = 2}, -300, 601);
   for (const int count : {2, 7}) {
     set_threads(count);
-    EXPECT_EQ(strip({.heads = 2}, -300, 601), one);
+    EXPECT_EQ(lower(Sandwich{.heads = 2}, -300, 601), one);
   }
   set_threads(before);
   for (std::size_t n = 0; n < 300; ++n) EXPECT_EQ(one.values[n], one.values[600 - n]);
@@ -80,16 +79,17 @@ TEST(Sandwich, SameBitsForAnyNumberOfThreads) {
 
 TEST(Sandwich, RefusesWhatBreaksItsBounds) {
   const auto says = [](Sandwich spec, std::int64_t first = 0, std::int64_t count = 1) {
-    return message_of([&] { strip(spec, first, count); });
+    return message_of([&] { lower(spec, first, count); });
   };
   EXPECT_EQ(says({}), "[sandwich] heads must be at least 1, got 0");
-  EXPECT_EQ(says({.heads = 1, .dim = 7}), "[sandwich] dim must be positive and even, got 7");
+  EXPECT_EQ(says({.heads = 1, .width = 7}),
+            "[sandwich] width must be positive and even, got 7");
   EXPECT_EQ(says({.heads = 1, .base = 1}),
             "[sandwich] base must be greater than 1 and finite, got 1");
   EXPECT_EQ(says({.heads = 1}, 0, -2),
             "[sandwich] count of distances must not be negative, got -2");
   EXPECT_EQ(says({.heads = 1}, INT64_MIN, 3),
-            "[sandwich] distances must be within 2^53, got -9223372036854775808");
+            "[sandwich] distances must be at most 2^53 in magnitude, got -9223372036854775808");
 }
 
 }  // namespace

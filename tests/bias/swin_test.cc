@@ -11,8 +11,9 @@ namespace {
 using testing::message_of;
 using testing::Tensor;
 
-// The released models' way: coordinates of all cells, their differences shifted to start at 0,
-// rows multiplied by the number of columns; then BEiT's frame of three more.
+// As in the released models: the coordinates of all cells, their differences shifted to start
+// at 0, the row differences multiplied by the number of columns; then BEiT's three additional
+// indices.
 std::vector<std::int64_t> released_indices(std::int64_t height, std::int64_t width,
                                            bool class_token) {
   const std::int64_t cells = height * width, border = class_token ? 1 : 0;
@@ -53,7 +54,7 @@ TEST(Swin, IndicesAreThoseOfReleasedModels) {
     }
 }
 
-// What the released implementation computed, of an odd and an even window.
+// Indices computed by the released implementation, for an odd and an even window.
 TEST(Swin, IndicesAreThoseThatWereComputed) {
   const auto released = testing::released_biases();
   ASSERT_EQ(released["swin"].size(), 2u);
@@ -69,7 +70,7 @@ TEST(Swin, IndicesAreThoseThatWereComputed) {
   }
 }
 
-// What Swin-T's window of 2 x 2 has as a buffer: small enough to check by eye.
+// The buffer of Swin-T for a window of 2 x 2, small enough to check by eye.
 TEST(Swin, TwoByTwoWindow) {
   EXPECT_EQ(offset_indices({.heads = 1, .height = 2, .width = 2}),
             (std::vector<std::int64_t>{4, 3, 1, 0, 5, 4, 2, 1, 7, 6, 4, 3, 8, 7, 5, 4}));
@@ -84,7 +85,7 @@ TEST(Swin, DenseGathersTheTable) {
       const auto table = testing::random_tensor<float, 2>({offsets(swin), 3});
       const BiasForm form = lower(swin, table.view());
       EXPECT_EQ(heads(form), 3);
-      EXPECT_EQ(numbers(form), offsets(swin));
+      EXPECT_EQ(gradient_size(form), offsets(swin));
       const auto expected = released_indices(height, width, tokens_in_front == 1);
       Tensor<float, 3> out({3, side, side});
       dense(form, 0, out.view());
@@ -140,7 +141,7 @@ TEST(Swin, RefusesWhatBreaksItsBounds) {
             "[swin] the table must have a column for each head, 2, got 1");
   Tensor<float, 2> grad({9, 2});
   EXPECT_EQ(message_of([&] { lower_backward(swin, std::vector<double>(9), grad.view()); }),
-            "[swin] the grid's gradient must have heads x offsets numbers, 18, got 9");
+            "[swin] the gradient of the grid must have heads x offsets values, 18, got 9");
 }
 
 }  // namespace

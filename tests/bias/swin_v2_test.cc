@@ -13,7 +13,7 @@ namespace {
 using testing::message_of;
 using testing::Tensor;
 
-// The parameters as numbers, and the paper's formula on them.
+// The parameters in double, and the paper's formula.
 struct Net {
   SwinV2 spec;
   std::vector<double> w1, b1, w2;
@@ -77,7 +77,7 @@ struct Parts {
   }
 };
 
-// The matrix of a window, by cells.
+// The bias matrix of a window, by cells.
 TEST(SwinV2, IsTheNetworkOfTheOffset) {
   for (const SwinV2& spec : {SwinV2{.heads = 2, .height = 7, .width = 7, .hidden = 16},
                              {.heads = 1, .height = 4, .width = 6, .hidden = 5},
@@ -105,7 +105,7 @@ TEST(SwinV2, IsTheNetworkOfTheOffset) {
   }
 }
 
-// At the window's edge t is log2(9) / 3; an eighth of the way it is 1 / 3.
+// At the edge of the window t is log2(9) / 3; at an eighth of that offset it is 1 / 3.
 TEST(SwinV2, OffsetsAreSpacedLogarithmically) {
   const SwinV2 spec{.heads = 1, .height = 1, .width = 9, .hidden = 1};
   Parts parts(spec);
@@ -204,14 +204,16 @@ TEST(SwinV2, RefusesWhatBreaksItsBounds) {
   bad = spec, bad.hidden = 0;
   EXPECT_EQ(says(bad), "[swin-v2] hidden must be at least 1, got 0");
   bad = spec, bad.pretrained_width = 8;
-  EXPECT_EQ(says(bad), "[swin-v2] the earlier window must be at least 2 x 2, or 0 x 0, got 0");
+  EXPECT_EQ(
+      says(bad),
+      "[swin-v2] pretrained_height and pretrained_width must be at least 2, or both 0, got 0");
   bad = spec, bad.heads = 3;
   EXPECT_EQ(says(bad), "[swin-v2] w2 must be [3, 4], got [2, 4]");
   Parts grads(spec);
   EXPECT_EQ(message_of([&] {
               lower_backward(spec, parts.read(), std::vector<double>(3), grads.views());
             }),
-            "[swin-v2] the grid's gradient must have heads x offsets numbers, 30, got 3");
+            "[swin-v2] the gradient of the grid must have heads x offsets values, 30, got 3");
   parts.b1.values[2] = NAN;
   EXPECT_EQ(says(spec), "[swin-v2] b1 must be finite, got nan");
   EXPECT_EQ(message_of([&] { cosine_scales(parts.b1.view()); }),

@@ -34,7 +34,7 @@ TEST(T5, BucketsAreThoseOfReleasedModelsAtEveryDistance) {
   }
 }
 
-// Matrices of odd and even lengths, of all queries and of the last ones.
+// Matrices of odd and even lengths, for all queries and for the last ones.
 TEST(T5, MatricesAreThoseOfReleasedModelsAtEveryLength) {
   const auto released = testing::released_biases();
   for (const auto& one : released["t5"]) {
@@ -44,20 +44,20 @@ TEST(T5, MatricesAreThoseOfReleasedModelsAtEveryLength) {
                                                                   : T5Direction::causal,
                     .buckets = buckets,
                     .max_distance = one["max_distance"]};
-    std::vector<std::int64_t> of_distance;  // from -1200 to 1200
+    std::vector<std::int64_t> of_distance;  // distances from -1200 to 1200
     const auto& runs = one["runs"];
     for (std::size_t run = 0; run < runs.size(); ++run)
       of_distance.resize(
           static_cast<std::size_t>(
               run + 1 < runs.size() ? runs[run + 1][0].get<std::int64_t>() + 1200 : 2401),
           runs[run][1].get<std::int64_t>());
-    Tensor<float, 2> table({buckets, 1});  // each bucket holds its number
+    Tensor<float, 2> table({buckets, 1});  // the value of each bucket is its index
     for (std::size_t b = 0; b < table.values.size(); ++b)
       table.values[b] = static_cast<float>(b);
     for (const std::int64_t keys : {1, 2, 31, 64, 129, 300})
       for (const std::int64_t queries : {std::int64_t{1}, (keys + 1) / 2, keys}) {
         Tensor<float, 3> out({1, queries, keys});
-        dense(strip(t5, table.view(), 1 - keys, 2 * keys - 1), keys - queries, out.view());
+        dense(lower(t5, table.view(), 1 - keys, 2 * keys - 1), keys - queries, out.view());
         for (std::int64_t i = 0; i < queries; ++i)
           for (std::int64_t j = 0; j < keys; ++j) {
             const std::int64_t distance = j - (i + keys - queries);
@@ -70,8 +70,8 @@ TEST(T5, MatricesAreThoseOfReleasedModelsAtEveryLength) {
   }
 }
 
-// Boundaries where the logarithm is a whole number of buckets: what another order of float
-// operations gets wrong.
+// Boundaries at which the logarithm is a whole number of buckets. Another order of float
+// operations moves them.
 TEST(T5, BoundariesWhereTheLogarithmIsWhole) {
   const T5Bias t5{.heads = 1, .direction = T5Direction::bidirectional};
   for (const auto& [distance, expected] : {std::pair{7, 7},
@@ -99,7 +99,8 @@ TEST(T5, CausalKeysAheadShareBucketZero) {
   EXPECT_EQ(bucket(t5, -(std::int64_t{1} << 40)), 31);
 }
 
-// Near, across, and far beyond the last bucket, on either side; and none.
+// Ranges of near distances, across and far beyond the last bucket, on either side; and an empty
+// one.
 constexpr std::pair<std::int64_t, std::int64_t> ranges[] = {
     {-40, 45}, {-300, 700}, {100, 50}, {-500, 30},
     {-41, 3},  {40, 3},     {-3, 0},   {-(std::int64_t{1} << 62), 3}};
@@ -109,7 +110,7 @@ TEST(T5, StripSpreadsTheTable) {
     for (const auto& [first, count] : ranges) {
       const T5Bias t5{.heads = 3, .direction = direction, .buckets = 8, .max_distance = 20};
       const Tensor<float, 2> table = testing::random_tensor<float, 2>({8, 3});
-      const StripBias spread = strip(t5, table.view(), first, count);
+      const StripBias spread = lower(t5, table.view(), first, count);
       ASSERT_EQ(spread.heads, 3);
       ASSERT_EQ(spread.distances(), count);
       for (std::int64_t h = 0; h < 3; ++h)
@@ -127,7 +128,7 @@ TEST(T5, GradientIsTheTransposeOfTheStrip) {
     const Tensor<float, 2> before = grad;
     const std::vector<double> strip_grad =
         testing::random_numbers(static_cast<std::size_t>(2 * count), 4);
-    strip_backward(t5, strip_grad, first, count, grad.view());
+    lower_backward(t5, strip_grad, first, count, grad.view());
     for (std::int64_t b = 0; b < 12; ++b)
       for (std::int64_t h = 0; h < 2; ++h) {
         double sum = 0;  // in the order of the distances
@@ -148,17 +149,18 @@ TEST(T5, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(message_of([&] { bucket({.heads = 1, .direction = causal, .buckets = 1}, 1); }),
             "[t5] buckets must be at least 2, got 1");
   EXPECT_EQ(message_of([&] { bucket({.heads = 1, .direction = both, .buckets = 7}, 1); }),
-            "[t5] buckets must be even and at least 4 where attention looks both ways, got 7");
+            "[t5] buckets must be even and at least 4 if direction is bidirectional, got 7");
   EXPECT_EQ(message_of([&] {
               bucket({.heads = 1, .direction = causal, .buckets = 32, .max_distance = 16}, 1);
             }),
-            "[t5] max_distance must be greater than the distances with a bucket of their own, "
+            "[t5] max_distance must be greater than the number of exact buckets, "
             "16, got 16");
   const Tensor<float, 2> table({32, 2});
-  EXPECT_EQ(message_of([&] { strip({.heads = 3, .direction = causal}, table.view(), 0, 1); }),
-            "[t5] the table must have a column for each head, 3, got 2");
+  EXPECT_EQ(
+      message_of([&] { lower(T5Bias{.heads = 3, .direction = causal}, table.view(), 0, 1); }),
+      "[t5] the table must have a column for each head, 3, got 2");
   EXPECT_EQ(message_of([&] {
-              strip({.heads = 2, .direction = causal, .buckets = 31}, table.view(), 0, 1);
+              lower(T5Bias{.heads = 2, .direction = causal, .buckets = 31}, table.view(), 0, 1);
             }),
             "[t5] the table must have a row for each bucket, 31, got 32");
 }

@@ -22,19 +22,19 @@ IdRange range_of(const Numbers& ids) {
   return {*least, *most};
 }
 
-ProgressiveBias progressive(std::int64_t heads, std::int64_t pieces, double threshold) {
-  ProgressiveBias bias{.heads = heads,
-                       .c = 0.3,
-                       .threshold = threshold,
-                       .epsilon = 1e-6,
-                       .knots = {0},
-                       .offsets = {},
-                       .slopes = {}};
+PiecewiseLogBias progressive(std::int64_t heads, std::int64_t pieces, double threshold) {
+  PiecewiseLogBias bias{.heads = heads,
+                        .c = 0.3,
+                        .threshold = threshold,
+                        .epsilon = 1e-6,
+                        .knots = {0},
+                        .offsets = {},
+                        .slopes = {}};
   for (std::int64_t p = 1; p < pieces; ++p)
     bias.knots.push_back(1.1 * static_cast<double>(p) / static_cast<double>(pieces));
   const auto slopes = testing::random_numbers(static_cast<std::size_t>(heads * pieces), 3);
   for (std::int64_t h = 0; h < heads; ++h) {
-    double value = 0.2 * static_cast<double>(h);  // the pieces meet
+    double value = 0.2 * static_cast<double>(h);  // continuous at the knots
     for (std::int64_t p = 0; p < pieces; ++p) {
       const auto n = static_cast<std::size_t>(h * pieces + p);
       bias.slopes.push_back(slopes[n]);
@@ -46,12 +46,13 @@ ProgressiveBias progressive(std::int64_t heads, std::int64_t pieces, double thre
   return bias;
 }
 
-// The formula of form.h, with what the gradient needs.
+// The formula of form.h, and its derivatives.
 struct Exact {
   std::size_t piece;
   double x, value, by_c, by_threshold, size;
 };
-Exact exact(const ProgressiveBias& form, std::int64_t h, std::int64_t query, std::int64_t key) {
+Exact exact(const PiecewiseLogBias& form, std::int64_t h, std::int64_t query,
+            std::int64_t key) {
   const auto psi = [&](double n) { return std::log(form.c * n + 1); };
   const double distance = std::fabs(static_cast<double>(query) - static_cast<double>(key));
   const double own = std::max(form.threshold, static_cast<double>(query));
@@ -71,7 +72,7 @@ Exact exact(const ProgressiveBias& form, std::int64_t h, std::int64_t query, std
   return e;
 }
 
-// Sets of positions: in order from anywhere, packed, going back, apart, one.
+// Sets of positions: consecutive from any start, packed, descending, scattered, single.
 struct Tile {
   Numbers queries, keys;
 };
@@ -102,13 +103,13 @@ std::vector<Tile> tiles() {
 template <typename A>
 constexpr double bound = std::is_same_v<A, double> ? 0x1p-50 : 0x1p-22;
 
-// Each ISA and type: values within the bound, nothing written beside the rows, and the
-// gradient of each number.
+// For each ISA and type: values are within the error bound, nothing is written outside the
+// rows, and the gradient of each value is correct.
 template <typename A>
 void progressive_tiles() {
   for (const auto& [pieces, threshold] :
        {std::pair{1, 30.0}, {2, 0.5}, {9, 1000.0}, {33, 25.5}}) {
-    const ProgressiveBias form = progressive(2, pieces, threshold);
+    const PiecewiseLogBias form = progressive(2, pieces, threshold);
     for (const Tile& tile : tiles()) {
       const auto prepared =
           internal::prepare<A>(form, range_of(tile.queries), range_of(tile.keys));
@@ -122,7 +123,7 @@ void progressive_tiles() {
         const auto numbers =
             testing::random_numbers(static_cast<std::size_t>(rows * stride), 9);
         const std::vector<A> grad(numbers.begin(), numbers.end());
-        const auto width = static_cast<std::size_t>(gnomon::numbers(form));
+        const auto width = static_cast<std::size_t>(gnomon::gradient_size(form));
         std::vector<double> sums(width, 1.0), expected(width, 1.0), sizes(width, 1.0);
         internal::add_gradient(form, prepared, h, Ids(tile.queries), Ids(tile.keys),
                                grad.data(), stride, sums.data());
@@ -166,9 +167,9 @@ TEST(BiasTile, ProgressiveValuesAndGradients) {
   }
 }
 
-// What decoding token by token rests on.
+// Required for decoding token by token.
 TEST(BiasTile, ARowHasTheSameBitsWhateverIsBesideIt) {
-  const ProgressiveBias form = progressive(1, 33, 60.5);
+  const PiecewiseLogBias form = progressive(1, 33, 60.5);
   const Numbers queries = testing::iota(20, 90), keys = testing::iota(0, 110);
   for (const Isa isa : available_isas()) {
     const ScopedIsa scope(isa);
@@ -188,7 +189,7 @@ TEST(BiasTile, ARowHasTheSameBitsWhateverIsBesideIt) {
 TEST(BiasTile, ValuesComeInAnyUnit) {
   const double log2_of_e = 1.4426950408889634;
   const Numbers ids = testing::iota(0, 9), far = {0, std::int64_t{1} << 40};
-  const ProgressiveBias form = progressive(1, 5, 4.5);
+  const PiecewiseLogBias form = progressive(1, 5, 4.5);
   const auto compare = [&](const auto& of, const Numbers& at) {
     const auto one = internal::prepare<double>(of, range_of(at), range_of(at));
     const auto other = internal::prepare<double>(of, range_of(at), range_of(at), log2_of_e);
@@ -222,7 +223,7 @@ void grid_tiles(std::int64_t height, std::int64_t width, std::int64_t leading) {
       {testing::iota(0, side), testing::iota(side / 3, side - side / 3)},
       {shuffled, shuffled},
       {{0}, {side - 1}},
-      {{-1, 0, side}, {side, side - 1, -5, 0}}};  // padding may stand anywhere
+      {{-1, 0, side}, {side, side - 1, -5, 0}}};  // padding may be anywhere
   for (const Tile& tile : tiles) {
     const auto prepared = internal::prepare<A>(form, {0, side - 1}, {0, side - 1});
     const auto rows = static_cast<std::int64_t>(tile.queries.size());
@@ -281,7 +282,7 @@ TEST(BiasTile, GridValuesAndGradients) {
 }
 
 TEST(BiasTile, PreparedTheSameForAnyNumberOfThreads) {
-  const ProgressiveBias form = progressive(1, 12, 100);
+  const PiecewiseLogBias form = progressive(1, 12, 100);
   const int before = threads();
   set_threads(1);
   const auto one = internal::prepare<float>(form, {10, 9000}, {0, 9000});
@@ -312,12 +313,12 @@ TEST(BiasTile, RefusesNumbersThatDoNotFit) {
   EXPECT_EQ(says(grid), "[bias] class tokens of a grid must be 0 or 1, got 2");
   grid.height = 0;
   EXPECT_EQ(says(grid), "[bias] height of a grid must be 1 to 32767, got 0");
-  ProgressiveBias bias = progressive(2, 3, 10);
+  PiecewiseLogBias bias = progressive(2, 3, 10);
   EXPECT_EQ(says(bias), "");
   bias.slopes.pop_back();
   EXPECT_EQ(says(bias), "[bias] slopes, heads x pieces, must be 6, got 5");
   bias.knots[2] = bias.knots[1];
-  EXPECT_EQ(says(bias).substr(0, 22), "[bias] knots must rise");
+  EXPECT_EQ(says(bias).substr(0, 40), "[bias] knots must be strictly increasing");
   bias.knots[0] = 0.1;
   EXPECT_EQ(says(bias), "[bias] the first knot must be 0, got 0.1");
   bias.threshold = 0;

@@ -21,11 +21,11 @@ constexpr std::ptrdiff_t batch = 2, tokens = 5, heads = 3, size = 7;
 WavLm spec() {
   WavLm wavlm;
   wavlm.t5.heads = heads;
-  wavlm.head_size = size;
+  wavlm.head_dim = size;
   return wavlm;
 }
 
-// All numbers in double: weight [8, D], bias [8], constant [H], x [B, T, C].
+// All parameters and inputs in double: weight [8, D], bias [8], constant [H], x [B, T, C].
 struct Numbers {
   std::vector<double> weight, bias, constant, x;
 
@@ -126,7 +126,7 @@ TYPED_TEST(WavLmGates, GradientsByDifferences) {
   compare(numbers.bias, grads.bias.values, 1e-6);
   compare(numbers.constant, grads.constant.values, 1e-6);
   compare(numbers.x, grads.x.values, half_ulp<TypeParam> + 1e-7);
-  // Added to what was there; x's is not wanted, or only x's.
+  // Gradients are added to the previous values. Without x_grad, and with x_grad only.
   const float before = grads.bias.values[5];
   gates_backward<TypeParam>(spec(), parts.read(), parts.x.view(), grad.view(), {},
                             grads.views());
@@ -155,7 +155,8 @@ TEST(WavLm, SameBitsForAnyNumberOfThreads) {
   set_threads(before);
 }
 
-// 320 buckets both ways: 80 distances a side have their own, from 800 on they share the last.
+// 320 bidirectional buckets: 80 distances per side have their own; from 800 on they share the
+// last.
 TEST(WavLm, BucketsAreTheReleasedOnes) {
   T5Bias t5 = WavLm{}.t5;
   t5.heads = 12, t5.direction = T5Direction::bidirectional;
@@ -176,12 +177,12 @@ TEST(WavLm, RefusesWhatBreaksItsBounds) {
   WavLm bad = spec();
   bad.t5.heads = 0;
   EXPECT_EQ(says(bad), "[wavlm] heads must be at least 1, got 0");
-  bad = spec(), bad.head_size = 0;
-  EXPECT_EQ(says(bad), "[wavlm] head_size must be at least 1, got 0");
-  bad = spec(), bad.head_size = 8;
+  bad = spec(), bad.head_dim = 0;
+  EXPECT_EQ(says(bad), "[wavlm] head_dim must be at least 1, got 0");
+  bad = spec(), bad.head_dim = 8;
   EXPECT_EQ(says(bad), "[wavlm] weight must be [8, 8], got [8, 7]");
   parts.x = Tensor<float, 3>({batch, tokens, 20});
-  EXPECT_EQ(says(spec()), "[wavlm] x must have heads x head_size channels, 21, got 20");
+  EXPECT_EQ(says(spec()), "[wavlm] x must have width heads x head_dim, 21, got 20");
   parts.x = Tensor<float, 3>({batch, tokens + 1, 21});
   EXPECT_EQ(says(spec()), "[wavlm] out must be [2, 3, 6], got [2, 3, 5]");
 }

@@ -29,7 +29,7 @@ static void test_rotation(void) {
       CHECK(fabs(to[4 + i] - (a * sin(angle) + b * cos(angle))) < 4e-7);
     }
   }
-  /* The same in place, without a table, and back. */
+  /* Rotate in place, without a table, and back. */
   gnomon_tensor z = y;
   z.data = keep(sizeof(float) * batch * tokens * heads * head_dim);
   memcpy(z.data, x.data, sizeof(float) * batch * tokens * heads * head_dim);

@@ -11,7 +11,7 @@ static const char config[] =
 static void test_encodings(void) {
   gnomon_encoding* encoding = NULL;
   OK(gnomon_encoding_from_json(
-      "{\"kind\": \"rotary\", \"dim\": 8, \"pairing\": \"adjacent\", \"base\": 100}",
+      "{\"kind\": \"rotary\", \"rotary_dim\": 8, \"pairing\": \"adjacent\", \"base\": 100}",
       &encoding));
   char* json = NULL;
   OK(gnomon_encoding_to_json(encoding, &json));
@@ -65,7 +65,7 @@ static void test_trained(void) {
   gnomon_attention_gradient wanted = {&q_grad, &k_grad, &v_grad, gradient, NULL, NULL, NULL};
   OK(gnomon_attention_backward(&input, plan, &out, &lse, &out_grad, &wanted));
   OK(gnomon_encoding_lower_backward(t5, values, 1, 4, 4, gradient, NULL, to));
-  double sum = 0, size = 0; /* softmax does not change with what all keys share */
+  double sum = 0, size = 0; /* a constant added to all keys does not change the softmax */
   for (int i = 0; i < 64; ++i) sum += floats(&grads)[i], size += fabs(floats(&grads)[i]);
   CHECK(size > 0.01 && fabs(sum) < 1e-5 * size + 1e-6);
   REFUSED(gnomon_encoding_lower(t5, NULL, 1, 4, 4, &plan), "values must be given");
@@ -75,7 +75,7 @@ static void test_trained(void) {
   gnomon_encoding_destroy(t5);
 }
 
-/* From a config to attention: the second pass by a cache repeats the whole pass. */
+/* From a config to attention: the second pass, with a cache, repeats the whole pass. */
 static void test_model(void) {
   gnomon_model* model = NULL;
   OK(gnomon_model_from_config(config, &model));
@@ -97,7 +97,7 @@ static void test_model(void) {
   DLTensor k = make_tensor(kDLFloat, 64, 4, 1, length, key_heads, head_dim), v = k;
   out.data = keep((length * heads * head_dim) * 8), v.data = keep((length * 2 * head_dim) * 8);
   draw(&q, 1), draw(&k, 2), draw(&v, 3);
-  /* The last token alone, before the whole is rotated in place. */
+  /* The last token alone, before all tokens are rotated in place. */
   DLTensor one = make_tensor(kDLFloat, 64, 4, 1, 1, heads, head_dim);
   DLTensor new_key = make_tensor(kDLFloat, 64, 4, 1, 1, key_heads, head_dim);
   memcpy(one.data, doubles(&q) + 5 * heads * head_dim, 8 * heads * head_dim);

@@ -1,4 +1,4 @@
-// What the tests of commands on weights share: small checkpoints.
+// Small checkpoints for the tests of commands on weights.
 #pragma once
 
 #include <filesystem>
@@ -28,7 +28,7 @@ struct Piece {
   std::size_t element_bytes;
 };
 
-// A `.safetensors` file, written by hand as the format's page says.
+// A `.safetensors` file, written directly in the format.
 inline std::string safetensors(const std::vector<Piece>& pieces,
                                const std::string& metadata = "", unsigned seed = 1) {
   std::string header = "{", data;
@@ -63,10 +63,10 @@ inline const char* const llama_config =
         "hidden_size": 32, "num_hidden_layers": 2, "max_position_embeddings": 64,
         "rope_theta": 10000.0})";
 
-// A folder in which models are put and converted.
+// A folder for models and converted models.
 class ConvertProgram : public InFolder {
  protected:
-  // A model of two shards, with an index and what lies beside them.
+  // A model of two shards, with an index and companion files.
   void put_model(const std::string& folder) const {
     std::filesystem::create_directory(file(folder));
     testing::put(file(folder + "/config.json"), llama_config);

@@ -1,4 +1,4 @@
-// `gnomon convert` where it fails: nothing is left behind, and no index is trusted.
+// Errors of `gnomon convert`: no files remain, and no index is trusted.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -32,7 +32,8 @@ TEST_F(ConvertRefused, ABrokenShardLeavesNothing) {
   }
 }
 
-// Whether files without a name can be made here, so that not even SIGKILL leaves any.
+// Whether the file system supports files without a name, so that SIGKILL leaves no files
+// behind.
 bool nameless_files(const std::string& folder) {
 #ifdef O_TMPFILE
   const int file = ::open(folder.c_str(), O_TMPFILE | O_WRONLY, 0600);
@@ -45,7 +46,7 @@ bool nameless_files(const std::string& folder) {
 
 TEST_F(ConvertRefused, FailingOrKilledWhileWritingLeavesNothing) {
   put_model("in");
-  // The second shard does not fit a limit on the size of files.
+  // The second shard exceeds a limit on the size of files.
   auto pieces = llama_layer(1);
   pieces.push_back({"lm_head.weight", "F32", {64, 1024}, 4});
   put(file("in/" + shard_name(1)), safetensors(pieces));
@@ -84,7 +85,7 @@ TEST_F(ConvertRefused, AnIndexThatIsNotTrustedIsRefused) {
         std::string(300, 'x') + ".safetensors"})
     EXPECT_THAT(with(path), HasSubstr("must be the name of a .safetensors file beside"));
   EXPECT_THAT(with("none.safetensors"),
-              HasSubstr("a shard of the index must be there, got none.safetensors"));
+              HasSubstr("a shard of the index must exist, got none.safetensors"));
   put_index("in", {{tensor, shard_name(1)}});
   EXPECT_THAT(refused({"convert", file("in"), "--to", "adjacent", "-o", file("out")}),
               HasSubstr("a tensor of the index must be in its shard"));
@@ -114,8 +115,9 @@ TEST_F(ConvertRefused, InIsNeverOut) {
         refused({"convert", file("in/" + shard_name(0)), "--to", "adjacent", "-o", file(out)}),
         HasSubstr("OUT must not be IN"));
   EXPECT_THAT(refused({"convert", file("in"), "--to", "adjacent", "-o", file("no/such")}),
-              HasSubstr("the output must lie in a folder that is there"));
-  EXPECT_THAT(refused({"convert", file("in"), "--to", "adjacent"}), HasSubstr("-o must name"));
+              HasSubstr("the parent folder of the output must exist"));
+  EXPECT_THAT(refused({"convert", file("in"), "--to", "adjacent"}),
+              HasSubstr("-o or --dry-run must be given"));
   EXPECT_EQ(contents(file("in/" + shard_name(0))), before);
 }
 
@@ -131,7 +133,7 @@ TEST_F(ConvertRefused, WhatCannotBeConvertedIsNamed) {
   EXPECT_THAT(with({{"model.layers.0.self_attn.qkv_proj.weight", "F16", {64, 16}, 2}}),
               HasSubstr("fused"));
   EXPECT_THAT(with({{"model.embed_tokens.weight", "F16", {64, 16}, 2}}),
-              HasSubstr("IN must have queries or keys under a known name"));
+              HasSubstr("IN must have query or key projections with a known name"));
   EXPECT_THAT(with({{"a\nself_attn.q_proj.weight", "F16", {64, 16}, 2}}), HasSubstr("known"));
   const auto config = [&](const char* text) {
     put(file("config.json"), text);

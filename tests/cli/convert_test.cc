@@ -1,5 +1,5 @@
-// `gnomon convert`: what its files compute, and that there and back is the same file. Where it
-// fails: convert_refused_test.cc.
+// `gnomon convert`: the converted weights compute the same, and converting back gives the same
+// file. Errors: convert_refused_test.cc.
 #include <cmath>
 
 #include "checkpoints.h"
@@ -36,7 +36,7 @@ TEST_F(ConvertProgram, ThereAndBackIsTheSameFileByteForByte) {
     EXPECT_EQ(contents(file("b.safetensors")), original);
     EXPECT_EQ(contents(file("in.safetensors")), original);
   }
-  // The header is carried, and other tensors.
+  // The header and other tensors are copied.
   const io::SafeTensors in(file("in.safetensors")), out(file("a.safetensors"));
   for (const io::TensorEntry& entry : in.tensors()) {
     const auto before = in.tensor(entry).bytes(), after = out.tensor(entry.name).bytes();
@@ -68,7 +68,7 @@ TEST_F(ConvertProgram, AHeaderIsCopiedAsItIsWritten) {
   EXPECT_EQ(contents(file("b.safetensors")), odd);
 }
 
-// A layer of double weights as a file and back.
+// Converts a layer of double weights in a file and back.
 void write_layer(const std::string& path, const testing::Layer& layer) {
   std::vector<io::NamedArray> tensors;
   for (const auto& [name, tensor] : layer.tensors)
@@ -94,7 +94,7 @@ TEST_F(ConvertProgram, ScoresOfConvertedFilesAreTheSame) {
     for (const double share : {1.0, 0.5, 0.25}) {
       const model::AttentionSizes sizes{
           .heads = 4,
-          .kv_heads = 2,
+          .key_heads = 2,
           .head_dim = dim,
           .rotary_dim = static_cast<std::int64_t>(static_cast<double>(dim) * share)};
       testing::Layer layer{.sizes = sizes, .tensors = {}};
@@ -126,10 +126,10 @@ TEST_F(ConvertProgram, ScoresOfConvertedFilesAreTheSame) {
 TEST_F(ConvertProgram, ScoresOfLatentAttentionAreTheSame) {
   const std::string prefix = "model.layers.0.self_attn.";
   const model::AttentionSizes sizes{.heads = 3,
-                                    .kv_heads = 3,
+                                    .key_heads = 3,
                                     .head_dim = 24,
                                     .rotary_dim = 8,
-                                    .first = 16,
+                                    .head_offset = 16,
                                     .kv_lora_rank = 10};
   testing::Layer layer{.sizes = sizes, .tensors = {}};
   layer.add(prefix + "q_b_proj.weight", {72, 12}, 1);
@@ -144,7 +144,7 @@ TEST_F(ConvertProgram, ScoresOfLatentAttentionAreTheSame) {
           "max_position_embeddings": 64, "rope_interleave": true})");
   const std::string said =
       done({"convert", file("in.safetensors"), "--to", "halves", "-o", file("o.safetensors")});
-  EXPECT_THAT(said, HasSubstr("note: config.json says rope_interleave: true"));
+  EXPECT_THAT(said, HasSubstr("note: config.json has rope_interleave: true"));
   expect_same(testing::latent_scores(read_layer(file("o.safetensors"), sizes), Pairing::halves,
                                      prefix, "q_b_proj"),
               testing::latent_scores(layer, Pairing::adjacent, prefix, "q_b_proj"));
@@ -161,7 +161,7 @@ TEST_F(ConvertProgram, AFolderComesWholeWithItsIndexAndCompanions) {
                                         "model.safetensors.index.json", "tokenizer.json"));
   EXPECT_THAT(names(), ElementsAre("in", "out"));
   EXPECT_NE(contents(file("out/" + shard_name(1))), contents(file("in/" + shard_name(1))));
-  // By its index, into a folder that is there and empty.
+  // By the index, into an existing empty folder.
   fs::create_directory(file("back"));
   done({"convert", file("out/model.safetensors.index.json"), "--to", "halves", "-o",
         file("back")});
@@ -181,7 +181,7 @@ TEST_F(ConvertProgram, AFolderWithOneFileNeedsNoIndex) {
   EXPECT_THAT(refused({"convert", file("in"), "--to", "adjacent", "-o", file("x")}),
               HasSubstr("must have model.safetensors or one *.safetensors, got a.safetensors"));
   EXPECT_THAT(refused({"convert", file("out"), "--to", "adjacent", "-o", file("out/../in")}),
-              HasSubstr("the output folder must be new, or empty"));
+              HasSubstr("the output folder must be new or empty"));
 }
 
 TEST_F(ConvertProgram, ADryRunShowsAndWritesNothing) {
@@ -204,7 +204,7 @@ TEST_F(ConvertProgram, ADryRunShowsAndWritesNothing) {
                   {"heads", 4},
                   {"rows", 8}}));
   EXPECT_THAT(names(), ElementsAre("in"));
-  // Names come from files: what a terminal would obey is not printed.
+  // Names in files may contain control characters, which are not printed.
   put(file("config.json"), llama_config);
   put(file("odd.safetensors"),
       safetensors({{"\x1b[2J.self_attn.q_proj.weight", "F16", {32, 1}, 2}}));
@@ -279,16 +279,19 @@ TEST_F(ConvertProgram, OptionsDoWithoutAConfig) {
     return more;
   };
   EXPECT_THAT(refused(with({})), HasSubstr("--heads and --head-dim must be given"));
-  EXPECT_THAT(done(with({"--heads", "4", "--head-dim", "8"})),
-              HasSubstr("4 x 8\nllama-like: 4 heads, 4 of keys; 8 of 8 elements turn"));
+  EXPECT_THAT(
+      done(with({"--heads", "4", "--head-dim", "8"})),
+      HasSubstr("4 x 8\nllama-like: 4 query heads, 4 key heads; 8 of 8 elements rotate"));
   EXPECT_THAT(done(with({"--heads", "4", "--head-dim", "8", "--rotary-dim", "4", "--first", "4",
                          "--kv-heads", "2", "--family", "llama", "--kv-lora-rank", "3"})),
-              HasSubstr("4 x 4\nllama: 4 heads, 2 of keys; 4 of 8 elements turn"));
+              HasSubstr("4 x 4\nllama: 4 query heads, 2 key heads; 4 of 8 elements rotate"));
   put(file("elsewhere.json"), llama_config);
-  EXPECT_THAT(done(with({"--config", file("elsewhere.json")})),
-              AllOf(HasSubstr("llama: 4 heads"),
-                    HasSubstr("note: llama is published in halves: IN is taken to have been "
-                              "converted before")));
+  EXPECT_THAT(
+      done(with({"--config", file("elsewhere.json")})),
+      AllOf(
+          HasSubstr("llama: 4 query heads"),
+          HasSubstr("note: llama is published with pairing halves: IN is assumed to have been "
+                    "converted\n")));
   EXPECT_THAT(refused(with({"--heads", "4", "--head-dim", "8", "--rotary-dim", "7"})),
               HasSubstr("[conversion] rotary_dim must be even, got 7"));
   EXPECT_THAT(refused(with({"--heads", "3", "--head-dim", "8"})),

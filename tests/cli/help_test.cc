@@ -1,5 +1,4 @@
-// The help of every command: it fits a screen, names every option, and its example works as
-// far as parsing.
+// The help of every command fits a screen and names every option, and its example is parsed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// `gnomon inspect` as people use it, and `gnomon rotate --config`.
+// `gnomon inspect` and `gnomon rotate --config`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ TEST_F(Inspect, SaysItInWords) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
 }
 
-// Every encoding of a group, then what its layers do besides.
+// Every encoding of a group, then the other facts of its layers.
 TEST_F(Inspect, SaysWhatALayerDoes) {
   const auto inspected = [&](const char* config) {
     std::ofstream(file("config.json")) << config;
@@ -52,10 +52,10 @@ TEST_F(Inspect, SaysWhatALayerDoes) {
                     "sliding_window": 128, "layer_types":
                     ["sliding_attention", "full_attention"]})"),
       AllOf(HasSubstr("\nlayer 0: rotary, halves, 16 of 16 elements, base 150000"),
-            HasSubstr("  heads         4 of queries, 2 of keys, 16 elements each\n"),
-            HasSubstr("  mask          causal; keys at most 127 positions before the query\n"),
+            HasSubstr("  heads         4 query heads, 2 key heads, head dimension 16\n"),
+            HasSubstr("  mask          causal; keys at most 127 rows before the query\n"),
             HasSubstr("  mask          causal\n"),
-            HasSubstr("  sinks         a trained one for each query head\n"),
+            HasSubstr("  sinks         one trained sink per query head\n"),
             HasSubstr("  tensor        sinks: layers.{}.self_attn.sinks")));
   EXPECT_THAT(inspected(R"({"model_type": "gemma2", "hidden_size": 64, "num_attention_heads": 4,
                     "num_key_value_heads": 2, "head_dim": 16, "num_hidden_layers": 1,
@@ -77,7 +77,8 @@ TEST_F(Inspect, SaysWhatALayerDoes) {
             HasSubstr("  softmax       x 0.14433757\n")));  // 1 / sqrt(3 x 16)
   EXPECT_THAT(inspected(R"({"model_type": "longformer", "hidden_size": 64,
                             "num_attention_heads": 4, "num_hidden_layers": 1})"),
-              HasSubstr("  unsupported   global tokens, which see and are seen by all\n"));
+              HasSubstr("  unsupported   global tokens, which attend to all tokens and are "
+                        "attended by\n                all\n"));
   EXPECT_THAT(inspected(R"({"model_type": "mamba", "num_hidden_layers": 2})"),
               HasSubstr("layers 0-1: none: no attention\n"));
 }
@@ -133,13 +134,14 @@ TEST_F(Inspect, RefusesWithTheFileAndTheByte) {
               AllOf(HasSubstr("bad.json]"), HasSubstr("hidden_size must be an integer"),
                     HasSubstr("at byte 39")));
   EXPECT_THAT(refused({"inspect", file("missing")}), HasSubstr("must be a readable file"));
-  EXPECT_THAT(refused({"inspect"}), HasSubstr("needs a PATH"));
+  EXPECT_THAT(refused({"inspect"}), HasSubstr("PATH or --families must be given"));
   EXPECT_THAT(refused({"inspect", folder(), "--length", "0"}),
               HasSubstr("--length must be at least 1, got 0"));
   EXPECT_THAT(refused({"inspect", folder(), "-o", file("page.txt")}), HasSubstr("page.txt"));
 }
 
-// The page shows what the program prints; after a change: the block of the page is replaced.
+// The page of the documentation has the output of the program. After a change of the output,
+// replace the block on the page.
 TEST_F(Inspect, TheTableOfFamiliesIsTheOneInTheDocs) {
   const auto outcome = run({"inspect", "--families"});
   ASSERT_EQ(outcome.code, 0);
@@ -168,7 +170,7 @@ TEST_F(Inspect, RotateTurnsAsTheModelDoes) {
                        "--base", "500", "-o", file("no.npy")}),
               HasSubstr("must not be given with --config"));
   EXPECT_THAT(refused({"rotate", file("q.npy"), "--positions", "0:3", "-o", file("no.npy")}),
-              HasSubstr("needs either --config or --pairing"));
+              HasSubstr("either --config or --pairing must be given"));
 }
 
 TEST_F(Inspect, RotateNeedsALayerWithOneRotation) {
@@ -198,7 +200,7 @@ TEST_F(Inspect, RotateNeedsALayerWithOneRotation) {
               HasSubstr("layer must be one of 1, got 1"));
   EXPECT_THAT(refused({"rotate", file("q.npy"), "--positions", "0:3", "--pairing", "halves",
                        "--part", "decoder", "-o", file("no.npy")}),
-              HasSubstr("--layer, --part and --length need --config"));
+              HasSubstr("--layer, --part and --length require --config"));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The program's memory for files made to take the most: less than ten times the file.
+// The program's memory for hostile files: less than ten times the size of the file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using gnomon::testing::gguf_bytes;
 
-// Sanitizers take memory of their own.
+// Sanitizers use additional memory.
 #ifdef __SANITIZE_ADDRESS__
 constexpr bool measured = false;
 constexpr std::size_t size = 1'000'000;
@@ -69,11 +69,11 @@ class Memory : public ::testing::Test {
 
  private:
   fs::path folder_;
-  long baseline_ = 0;  // what the program has for a small model
+  long baseline_ = 0;  // memory of the program for a small model
 };
 
-// `begin`, as many of `one` as there is room for with commas between, `end`. Written in small
-// pieces: a child is charged with what its parent holds.
+// Writes `begin`, then as many copies of `one` as fit, separated by commas, then `end`. Writes
+// small pieces, because the memory of the parent counts for the child.
 void write(const fs::path& path, const std::string& begin,
            const std::function<std::string(std::size_t)>& one, const std::string& end) {
   std::ofstream out(path, std::ios::binary);

@@ -1,4 +1,4 @@
-// What the tests of all commands share: a folder, and the program run in it.
+// A temporary folder and the program, for the tests of all commands.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ class InFolder : public ::testing::Test {
   testing::Outcome run(const std::vector<std::string>& arguments) const {
     return testing::run(GNOMON_PROGRAM, arguments, testing::Streams::separate);
   }
-  // Runs what must be refused: one line on stderr, nothing on stdout, exit 2.
+  // Runs a command that must fail: one line on stderr, nothing on stdout, exit status 2.
   std::string refused(const std::vector<std::string>& arguments) const {
     const auto outcome = run(arguments);
     EXPECT_EQ(outcome.code, 2);
@@ -37,7 +37,7 @@ class InFolder : public ::testing::Test {
     EXPECT_EQ(outcome.errors, "");
     return outcome.output;
   }
-  // Of the folder or one in it, sorted, hidden ones too.
+  // The files of the folder or of a subfolder, sorted, including hidden files.
   std::vector<std::string> names(const std::string& below = "") const {
     std::vector<std::string> all;
     for (const auto& entry : std::filesystem::directory_iterator(folder_ / below))

@@ -1,4 +1,4 @@
-// `gnomon` as a user runs it: what comes out, where it goes, what is refused.
+// `gnomon` from the command line: outputs, files, errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -114,11 +114,11 @@ TEST_F(Program, GridsByRecipe) {
   done({"table", "grid2d", "--dim", "8", "--grid", "2x3", "--recipe", "detr", "-o",
         file("g.npy")});
   EXPECT_NEAR((io::read_npy(file("g.npy")).view<float, 2>()(0, 0)),
-              std::sin(2 * M_PI / (2 + 1e-6)), 1e-6);  // y comes first, from 1, normalised
+              std::sin(2 * M_PI / (2 + 1e-6)), 1e-6);  // y comes first, from 1, normalized
   EXPECT_THAT(refused({"table", "grid2d", "--dim", "6", "--grid", "2x3"}),
-              HasSubstr("[grid] dim must be a positive multiple of 4, got 6"));
+              HasSubstr("[grid] width must be a positive multiple of 4, got 6"));
   EXPECT_THAT(refused({"table", "grid2d", "--dim", "8", "--grid", "2x"}),
-              HasSubstr("[grid] must read HxW"));
+              HasSubstr("[grid] must be HxW"));
 }
 
 TEST_F(Program, CheckMeasuresEveryEncodingAndKeepsItsPromises) {
@@ -140,7 +140,7 @@ TEST_F(Program, CheckMeasuresEveryEncodingAndKeepsItsPromises) {
   const auto one = run({"check", "rotary"});
   EXPECT_EQ(one.code, 0);
   EXPECT_THAT(one.output,
-              HasSubstr("ok     Rotary (RoPE): scores depend on the distance alone"));
+              HasSubstr("ok     Rotary (RoPE): scores depend on the distance only"));
   EXPECT_THAT(refused({"check", "wave"}), HasSubstr("name must be one of none, sinusoidal"));
   EXPECT_THAT(refused({"check", "--width", "12", "--heads", "4"}), HasSubstr("got 12"));
 }
@@ -170,9 +170,9 @@ TEST_F(Program, PlotDrawsEveryPicture) {
   EXPECT_THAT(refused({"plot", "table", "-o", file("q.png")}),
               HasSubstr("-o must end in .html, .json"));
   EXPECT_THAT(refused({"plot", "grid", "--cells", "0,99", "-o", file("q.html")}),
-              HasSubstr("--cells must lie in the grid of 16x32"));
+              HasSubstr("--cells must be in the grid of 16x32"));
   EXPECT_THAT(refused({"plot", "bias", "rotary", "-o", file("q.html")}),
-              HasSubstr("only encodings of the scores"));
+              HasSubstr("KIND must be an encoding that adds a bias to the scores"));
   EXPECT_FALSE(fs::exists(file("q.html")));
 }
 
@@ -242,7 +242,7 @@ TEST_F(Program, BiasMatrices) {
 
   const auto table = testing::random_tensor<float, 2>({2, 4});
   io::write_npy(file("table.npy"), table.view());
-  done({"bias", "clipped", "--heads", "2", "--queries", "6", "--keys", "6", "--before", "3",
+  done({"bias", "clipped", "--heads", "2", "--queries", "6", "--keys", "6", "--left", "3",
         "--parameters", file("table.npy"), "-o", file("c.npy")});
   EXPECT_EQ((io::read_npy(file("c.npy")).view<float, 3>()(1, 5, 0)), table.view()(1, 3));
 
@@ -262,7 +262,7 @@ TEST_F(Program, BiasMatrices) {
   EXPECT_THAT(refused(with({"--indices", "--offset", "1"})),
               HasSubstr("must be 0 to 4, got 5"));
 
-  // One hidden unit, max(0, x), and then 2 x: the distance in proportion.
+  // One hidden unit, max(0, x), and then 2 x: proportional to the distance.
   const float ones[] = {1}, zeros[] = {0}, two[] = {2};
   const auto number = [](const float* of) {
     return io::Array::of(View<const float, 1>(of, {1}));
@@ -287,7 +287,7 @@ TEST_F(Program, BiasMatrices) {
   EXPECT_THAT(refused({"bias", "t5", "--heads", "2", "--queries", "2", "--keys", "2",
                        "--parameters", file("table.npy")}),
               HasSubstr("[t5] buckets must be 32 x 2, got 2 x 4"));
-  // Any encoding of the list; its fields are options.
+  // Any encoding of the list. Its fields are options.
   const float quarter[] = {0.25f}, three[] = {3};
   io::write_safetensors(
       file("kerple.safetensors"),
@@ -304,11 +304,12 @@ TEST_F(Program, BiasMatrices) {
   done({"bias", "swin", "--heads", "1", "--window", "3x2", "--queries", "6", "--keys", "6",
         "--indices", "-o", file("w.npy")});
   EXPECT_EQ((io::read_npy(file("w.npy")).view<std::int64_t, 2>()(5, 0)), 14);
-  EXPECT_THAT(refused({"bias", "deberta", "--heads", "1", "--queries", "9", "--keys", "9"}),
-              HasSubstr("deberta adds what queries and keys make of vectors: give --indices"));
+  EXPECT_THAT(
+      refused({"bias", "deberta", "--heads", "1", "--queries", "9", "--keys", "9"}),
+      HasSubstr("deberta adds products of queries and keys with vectors: give --indices"));
   EXPECT_THAT(refused({"bias", "alibi", "--heads", "1", "--queries", "9", "--keys", "9",
                        "--window-size", "3"}),
-              HasSubstr("[alibi] keys must be among kind, heads, max_bias"));
+              HasSubstr("[alibi] keys must be of kind, heads, max_bias"));
 
   EXPECT_THAT(refused({"bias", "alibi", "--heads", "0", "--queries", "2", "--keys", "2"}),
               HasSubstr("[alibi] heads must be at least 1, got 0"));
@@ -316,8 +317,7 @@ TEST_F(Program, BiasMatrices) {
               HasSubstr("--queries must be at least 1, got 0"));
   EXPECT_THAT(
       refused({"bias", "alibi", "--heads", "2", "--queries", "99999999", "--keys", "99999999"}),
-      HasSubstr(
-          "[array] the result must fit this machine's memory, got [2, 99999999, 99999999]"));
+      HasSubstr("[array] the result must fit in memory, got [2, 99999999, 99999999]"));
   EXPECT_THAT(refused({"bias", "wave", "--heads", "2", "--queries", "2", "--keys", "2"}),
               HasSubstr("must be one of alibi, t5, clipped"));
 }
@@ -374,7 +374,7 @@ TEST_F(Program, AnUnwritableOutputLeavesNothing) {
 TEST_F(Program, BadValuesNameTheirRule) {
   EXPECT_THAT(
       refused({"table", "rotary", "--dim", "7", "--positions", "0:2", "--pairing", "halves"}),
-      HasSubstr("[rotary] dim must be even, got 7"));
+      HasSubstr("[rotary] rotary_dim must be even, got 7"));
   EXPECT_THAT(refused({"table", "rotary", "--dim", "8", "--positions", "0:2"}),
               HasSubstr("[table] --pairing must be halves or adjacent"));
   EXPECT_THAT(refused({"table", "rotary", "--dim", "x", "--positions", "0:2"}),

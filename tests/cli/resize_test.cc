@@ -1,4 +1,4 @@
-// `gnomon resize`: shapes, element types and files that are kept, presets, what is refused.
+// `gnomon resize`: shapes, element types, preserved files, presets, errors.
 #include <cmath>
 #include <fstream>
 
@@ -21,7 +21,7 @@ class ResizeProgram : public InFolder {
     io::write_npy(file(name), io::Array(io::element_of<T>(), shape,
                                         std::as_bytes(std::span<const T>(values))));
   }
-  // Doubles [N, C] of a random table, and the same through the library.
+  // Random values of a table [N, C], and a table resized by the library.
   std::vector<double> numbers(std::size_t count) const {
     return testing::random_numbers(count, 3);
   }
@@ -38,7 +38,7 @@ class ResizeProgram : public InFolder {
 };
 
 TEST_F(ResizeProgram, ALineByHand) {
-  // align_corners=False: sample i of 4 lies at (i + 1/2) / 2 - 1/2 of 2.
+  // align_corners=False: sample i of 4 is at (i + 1/2) / 2 - 1/2 of 2.
   put_table<float>("in.npy", {0, 10, 4, 30}, {2, 2});
   done({"resize", file("in.npy"), "--preset", "linear", "--to", "4", "-o", file("out.npy")});
   const io::Array out = io::read_npy(file("out.npy"));
@@ -158,7 +158,7 @@ TEST_F(ResizeProgram, OneTensorOfAFileIsReplaced) {
             widened(rounded<BFloat16>(by_library(resize_vit(), widened(table),
                                                  {.height = 2, .width = 2},
                                                  {.height = 3, .width = 3}))));
-  // In place, and by default the only tensor.
+  // In place, and without --tensor, because the file has only one tensor.
   io::write_safetensors(file("one.safetensors"), std::span(tensors).subspan(1, 1));
   done({"resize", file("one.safetensors"), "--preset", "vit", "--to", "1x4", "-o",
         file("one.safetensors")});
@@ -171,14 +171,15 @@ TEST_F(ResizeProgram, WhatDoesNotFitIsRefused) {
     more.insert(more.begin(), {"resize", file("in.npy"), "-o", file("out.npy")});
     return refused(more);
   };
-  EXPECT_THAT(with({"--to", "3x3"}), HasSubstr("give --preset, or --kernel and --corners"));
+  EXPECT_THAT(with({"--to", "3x3"}),
+              HasSubstr("--preset, or --kernel and --corners, must be given"));
   EXPECT_THAT(with({"--preset", "vit", "--kernel", "linear", "--to", "3x3"}),
-              HasSubstr("a preset has its kernel"));
+              HasSubstr("--antialias must not be given with --preset"));
   EXPECT_THAT(with({"--preset", "vat", "--to", "3x3"}), HasSubstr("must be one of vit, deit"));
   EXPECT_THAT(with({"--preset", "siglip2", "--to", "3x3"}),
-              HasSubstr("--from must be given where 17 rows after 0 extra ones are no square"));
+              HasSubstr("--from must be given if 17 rows after 0 extra rows are not a square"));
   EXPECT_THAT(with({"--preset", "vit", "--extra-rows", "17", "--to", "3x3"}),
-              HasSubstr("no square"));
+              HasSubstr("not a square"));
   EXPECT_THAT(with({"--preset", "vit", "--extra-rows", "-1", "--to", "3x3"}),
               HasSubstr("--extra-rows must not be negative"));
   EXPECT_THAT(with({"--preset", "vit", "--from", "3x4", "--to", "3x3"}),
@@ -193,7 +194,7 @@ TEST_F(ResizeProgram, WhatDoesNotFitIsRefused) {
                     "--extra-rows", "1", "--to", "3x3"}),
               HasSubstr("antialias must be off with aligned corners"));
   EXPECT_THAT(with({"--preset", "vit", "--to", "3x3", "--tensor", "x"}),
-              HasSubstr("--tensor is for .safetensors"));
+              HasSubstr("--tensor must be given for .safetensors files only"));
   EXPECT_THAT(refused({"resize", file("in.npy"), "--preset", "vit", "--to", "3x3", "-o",
                        file("out.safetensors")}),
               HasSubstr("-o must end in .npy"));
@@ -211,7 +212,7 @@ TEST_F(ResizeProgram, WhatDoesNotFitIsRefused) {
               HasSubstr("--tensor must name one of 4 tensors"));
   EXPECT_THAT(refused({"resize", file("two.safetensors"), "--preset", "linear", "--to", "3",
                        "--tensor", "no", "-o", file("out.safetensors")}),
-              HasSubstr("must hold the tensor asked for, got \"no\""));
+              HasSubstr("must contain the requested tensor, got \"no\""));
   EXPECT_FALSE(fs::exists(file("out.npy")));
   EXPECT_FALSE(fs::exists(file("out.safetensors")));
 }

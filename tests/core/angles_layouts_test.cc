@@ -1,6 +1,5 @@
-// Where the entries of a table of angles may lie, and how they are rounded: every layout,
-// element type, instruction set and odd number of pairs gives the same bits, and touches
-// nothing else.
+// Tests the layouts of a table of angles and their rounding: every layout, element type,
+// instruction set and odd number of pairs gives the same bits and writes nothing else.
 #include <gtest/gtest.h>
 #include <mpfr.h>
 
@@ -23,7 +22,7 @@ struct Wave {
   double cosine, sine;
 };
 
-// In 256 bits, rounded to double.
+// Computed in 256 bits, rounded to double.
 Wave oracle(double position, double frequency) {
   static std::map<std::pair<double, double>, Wave> known;
   const auto [entry, is_new] = known.try_emplace({position, frequency});
@@ -53,7 +52,7 @@ void fill(const std::vector<P>& positions, std::int64_t count, View<T, 2> cosine
                cosines, sines, Angles::exact, scale);
 }
 
-// [T, N] cosines and as many sines, in elements of one array.
+// [T, N] cosines and sines, in elements of one array.
 struct Layout {
   const char* name;
   std::ptrdiff_t cosines, sines, row, column, size;
@@ -129,7 +128,7 @@ TYPED_TEST(AnglesOf, EveryLayoutHasTheBitsOfTheFirstAndTouchesNothingElse) {
   }
 }
 
-// At position 0 a cosine is the scale itself: each rounding there is.
+// At position 0 a cosine is the scale itself, so the scale tests each rounding.
 TYPED_TEST(AnglesOf, EntriesAreRoundedOnceToNearestEven) {
   using T = TypeParam;
   constexpr int mantissa = std::is_same_v<T, Half> ? 10 : std::is_same_v<T, BFloat16> ? 7 : 23;
@@ -141,7 +140,7 @@ TYPED_TEST(AnglesOf, EntriesAreRoundedOnceToNearestEven) {
   for (int i = 0; i < 600; ++i) {
     const int exponent = least + static_cast<int>(engine() % static_cast<unsigned>(14 - least));
     const auto bits = static_cast<double>(engine() % (std::uint64_t{1} << mantissa));
-    // A number of T, the tie above it, and what lies just beside the tie.
+    // A number of T, the tie above it, and the numbers next to the tie.
     const double number = std::ldexp(std::ldexp(bits, -mantissa) + 1, exponent);
     const double tie = number + std::ldexp(0.5, exponent - mantissa);
     for (const double scale : {number, tie, std::nextafter(tie, 0), std::nextafter(tie, 1e9),

@@ -52,7 +52,7 @@ void expect_within_bound(const std::vector<P>& positions,
       for (const auto& [got, expected] :
            {std::pair{as_double(cosines.view()(t, i)), scale * cosine},
             std::pair{as_double(sines.view()(t, i)), scale * sine}}) {
-        // Half an ulp of the type; below its normal numbers ulps stop shrinking.
+        // Half an ulp of the type. Ulps are constant below its normal numbers.
         const double smallest = std::is_same_v<T, Half> ? 0x1p-25 : 0.0;
         const double bound =
             std::fmax(half_ulp<T> * std::fabs(expected), smallest) + scale * 0x1p-46;
@@ -115,7 +115,7 @@ TEST(Angles, ContinuousPositionsMeetTheBound) {
   });
 }
 
-// What a KV cache needs: a position has the same bits alone, in a run, and in any run.
+// A KV cache requires that a position has the same bits alone, in a run, and in any run.
 TEST(Angles, AnEntryDependsOnItsPositionAlone) {
   const auto frequencies = geometric(1e4, 21);
   const auto table_of = [&](const std::vector<std::int64_t>& positions) {
@@ -149,7 +149,7 @@ TEST(Angles, TheSameBitsForAnyNumberOfThreads) {
   set_threads(before);
 }
 
-// What decoding without a table uses: the same bits, wherever they are put.
+// Decoding without a table gives the same bits, for all output strides.
 TEST(Angles, PairsOfOneTokenHaveTheBitsOfTheTable) {
   const std::vector<std::int64_t> positions{70'000, -131, 5, 64, (std::int64_t{1} << 31)};
   on_every_isa([&] {
@@ -171,7 +171,7 @@ TEST(Angles, PairsOfOneTokenHaveTheBitsOfTheTable) {
           EXPECT_EQ(got->back(), 9.0f);
         }
       }
-      // Every second number of a list, one for each pair: an axis of its own, as in M-RoPE.
+      // Every second number of a list, one for each pair, as for the axes of M-RoPE.
       std::vector<std::int64_t> of_pairs;
       for (std::size_t i = 0; i < 2 * size; ++i) of_pairs.push_back(positions[i / 2 % 5]);
       std::vector<float> cosine(size), sine(size);

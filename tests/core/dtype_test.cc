@@ -8,7 +8,7 @@
 namespace gnomon {
 namespace {
 
-// Every 16-bit pattern goes to float and back unchanged (NaNs stay NaNs).
+// Every 16-bit pattern is unchanged after conversion to float and back (NaNs stay NaNs).
 template <typename T>
 void round_trips() {
   for (unsigned bits = 0; bits < 65536; ++bits) {
@@ -23,7 +23,7 @@ void round_trips() {
 TEST(Half, RoundTripsEveryPattern) { round_trips<Half>(); }
 TEST(BFloat16, RoundTripsEveryPattern) { round_trips<BFloat16>(); }
 
-// Between two neighbours: below, at and above the middle; the tie goes to the even one.
+// Between two neighbours: below, at and above the midpoint. A tie is rounded to even.
 template <typename T>
 void rounds_to_nearest_even(unsigned infinity) {
   for (unsigned bits = 0; bits + 1 < infinity; ++bits) {

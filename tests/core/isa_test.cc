@@ -24,8 +24,7 @@ TEST(Isa, TheForcedOneIsTheOneThatRuns) {
 
 TEST(Isa, ThePortableOneIsAlwaysThere) { EXPECT_EQ(available_isas().front(), Isa::portable); }
 
-// GNOMON_ISA is read once in a process, so this runs the test binary again, asking for the
-// report below.
+// GNOMON_ISA is read once in a process, so this runs the test binary again with the test below.
 std::string run_with(const std::string& isa) {
   std::array<char, 4096> self{};
   if (!realpath("/proc/self/exe", self.data())) return {};

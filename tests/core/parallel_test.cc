@@ -26,7 +26,7 @@ class Restored {
   int before_ = threads();
 };
 
-// The pool of an engine: a thread for each task, last task first.
+// A pool like that of an engine: one thread for each task, last task first.
 Executor engine_executor(int threads) {
   return {.run =
               [](void*, std::int64_t count, void (*task)(void*, std::int64_t), void* data) {
@@ -68,7 +68,7 @@ TEST(ParallelFor, CutsTheSamePiecesForAnyNumberOfThreads) {
 TEST(ParallelFor, CutsTheSamePiecesOnEveryExecutor) {
   const Restored restored;
   const Pieces one = pieces_of(103, 10);
-  set_threads(100);  // no limit below the executors' own
+  set_threads(100);  // above the limits of the executors
   for (const Executor& executor :
        {serial_executor(), thread_pool_executor(), engine_executor(3), thread_pool_executor(7),
         thread_pool_executor(2)}) {
@@ -132,7 +132,7 @@ TEST(Executor, RefusesNumbersOfThreadsOutOfBounds) {
   EXPECT_THROW(thread_pool_executor(4097), std::invalid_argument);
 }
 
-// Loops of several threads of the caller at the same time: one has the pool.
+// Loops of several threads of the caller at the same time: only one uses the pool.
 TEST(ThreadPool, ServesSeveralCallersAtTheSameTime) {
   const Restored restored;
   set_executor(thread_pool_executor(4));
@@ -147,7 +147,7 @@ TEST(ThreadPool, ServesSeveralCallersAtTheSameTime) {
   EXPECT_EQ(sum, 4 * 300 * 64);
 }
 
-// As multiprocessing of Python does it.
+// As multiprocessing of Python does.
 TEST(ThreadPool, WorksInAForkedChild) {
   const Restored restored;
   set_executor(thread_pool_executor(4));

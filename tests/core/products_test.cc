@@ -25,7 +25,7 @@ using testing::Tensor;
 
 using Matrix = Tensor<double, 2>;
 
-// Of an element: the sum, and the sum of magnitudes.
+// The sum of an element, and the sum of magnitudes.
 struct Sums {
   long double sum, size;
 };
@@ -130,14 +130,14 @@ TEST(Products, AreTheSameBitsForAnyThreadsAndNeighbours) {
   const std::vector<double> one = with(1);
   EXPECT_EQ(one, with(2));
   EXPECT_EQ(one, with(7));
-  // A part of the rows and columns, from elsewhere on.
+  // A part of the rows and columns, with another start.
   const int64_t i = 5, j = 35, rows = 9, columns = 18;
   Matrix part({rows, columns});
   multiply(a.view().slice(0, i, rows), RightFactor(b.view().slice(1, j, columns)), part.view());
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < columns; ++c)
       EXPECT_EQ(part.view()(r, c), one[static_cast<std::size_t>((i + r) * n + j + c)]);
-  // `a` exchanged lies otherwise and is the same matrix.
+  // The transpose of `a` has another layout and is the same matrix.
   Matrix turned({k, m}), again({m, n});
   for (int64_t r = 0; r < m; ++r)
     for (int64_t c = 0; c < k; ++c) turned.view()(c, r) = a.view()(r, c);

@@ -7,7 +7,8 @@
 namespace gnomon::internal {
 namespace {
 
-// UTF-8 by its definition: every code point that is no surrogate, encoded in the fewest bytes.
+// UTF-8 by its definition: every code point that is not a surrogate, encoded in the fewest
+// bytes.
 std::string encoded(std::uint32_t point) {
   const auto tail = [&](int shift) { return static_cast<char>(0x80 | (point >> shift & 63)); };
   if (point < 0x80) return {static_cast<char>(point)};

@@ -45,7 +45,7 @@ TEST(CrossModal, ImagesCountOrDoNot) {
               ElementsAre(0, 0, 1, 1, 1, 1, 1, 1, 0, 2, 2, 0, 0));
 }
 
-// sin and cos of position over 10000^(2 i / channels), from the definitions of both.
+// sin and cos of position / 10000^(2 i / channels), from both definitions.
 Real wave(std::int64_t position, std::int64_t pair, std::int64_t channels, bool cosine) {
   const Real angle =
       static_cast<Real>(position) *
@@ -58,7 +58,7 @@ TEST(CrossModal, RowsAreSinusoidsAndTheTypesVector) {
     const CrossModal spec = cross_modal_usual(channels);
     const CrossModalTokens tokens = cross_modal_tokens(spec, mixed);
     const auto types = testing::random_tensor<float, 2>({2, channels});
-    const EmbeddingTable table = cross_modal_table(spec, tokens, types.view());
+    const EmbeddingTable table = lower(spec, tokens, types.view());
     ASSERT_EQ(table.tokens, 13);
     std::size_t text = 0, patch = 0;
     for (std::int64_t t = 0; t < 13; ++t) {
@@ -86,7 +86,7 @@ TEST(CrossModal, AnImageIsTheSameWhereverItStands) {
   const CrossModal spec = cross_modal_usual(16);
   const auto types = testing::random_tensor<float, 2>({2, 16});
   const auto table = [&](const MultimodalRow& row) {
-    return cross_modal_table(spec, cross_modal_tokens(spec, row), types.view());
+    return lower(spec, cross_modal_tokens(spec, row), types.view());
   };
   const EmbeddingTable front = table({ImageSpan{3, 2}, TextSpan{4}});
   const EmbeddingTable back = table({TextSpan{4}, ImageSpan{3, 2}});
@@ -101,14 +101,14 @@ TEST(CrossModal, GradientIsThatOfFiniteDifferences) {
   const CrossModalTokens tokens = cross_modal_tokens(spec, mixed);
   const auto weights = testing::random_tensor<float, 2>({13, 8}, 4);
   Tensor<float, 2> grad({2, 8}, 1.0f);
-  cross_modal_table_backward(spec, tokens, weights.view(), grad.view());
+  lower_backward(spec, tokens, weights.view(), grad.view());
   for (std::int64_t type = 0; type < 2; ++type)
     for (std::int64_t c = 0; c < 8; ++c) {
       // The table is linear in the types, with slope 1 in each row of the type.
       const auto objective = [&](double step) {
         Tensor<float, 2> types({2, 8});
         types.view()(type, c) = static_cast<float>(step);
-        const EmbeddingTable table = cross_modal_table(spec, tokens, types.view());
+        const EmbeddingTable table = lower(spec, tokens, types.view());
         double sum = 0;
         for (std::int64_t t = 0; t < 13; ++t)
           sum += double{table.view()(t, c)} * double{weights.view()(t, c)};
@@ -121,7 +121,7 @@ TEST(CrossModal, GradientIsThatOfFiniteDifferences) {
 TEST(CrossModal, NothingGivesNoRows) {
   const CrossModal spec = cross_modal_usual(8);
   const Tensor<float, 2> types({2, 8});
-  EXPECT_EQ(cross_modal_table(spec, cross_modal_tokens(spec, {}), types.view()).tokens, 0);
+  EXPECT_EQ(lower(spec, cross_modal_tokens(spec, {}), types.view()).tokens, 0);
   const MultimodalRow empty{TextSpan{0}};
   EXPECT_EQ(cross_modal_tokens(spec, empty).tokens(), 0);
 }
@@ -131,9 +131,9 @@ TEST(CrossModal, RefusesWhatBreaksItsBounds) {
     return message_of([&] { cross_modal_tokens(changed(change), row); });
   };
   EXPECT_EQ(message_of([] { cross_modal_usual(6); }),
-            "[grid] dim must be a positive multiple of 4, got 6");
-  EXPECT_EQ(refused([](CrossModal& s) { s.text.dim = 12; }),
-            "[cross_modal] patches must have the channels of text, 12, got 8");
+            "[grid] width must be a positive multiple of 4, got 6");
+  EXPECT_EQ(refused([](CrossModal& s) { s.text.width = 12; }),
+            "[cross_modal] patches must have the width of text, 12, got 8");
   EXPECT_EQ(refused([](CrossModal& s) { s.patches.axes[0].column = 2; }),
             "[cross_modal] an axis of patches must be column 0 (y) or 1 (x), got 2");
   EXPECT_EQ(refused([](CrossModal& s) { s.types = 1; }),
@@ -143,7 +143,8 @@ TEST(CrossModal, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(refused([](CrossModal& s) { s.image_type = {}; }),
             "[cross_modal] image_type must be one or by_number, got 0");
   EXPECT_EQ(refused([](CrossModal& s) { s.image_type = ImageType::by_number; }),
-            "[cross_modal] images of a row must have a type, so be at most 1, got 2");
+            "[cross_modal] a row must have one type per image, so the number of images must be "
+            "at most 1, got 2");
   const auto as_is = [](CrossModal&) {};
   EXPECT_EQ(refused(as_is, {TextSpan{-1}}),
             "[cross_modal] tokens of a text must not be negative, got -1");
@@ -152,23 +153,22 @@ TEST(CrossModal, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(refused(as_is, {ImageSpan{1 << 20, 1 << 20}}),
             "[cross_modal] tokens of a row must be at most 2^31, got 1099511627776");
   EXPECT_EQ(refused(as_is, {VideoSpan{3, 2, 2}}),
-            "[cross_modal] a video must be given as images, frames of it, got 3");
+            "[cross_modal] videos are not supported: pass the frames as images; video, got 3");
   EXPECT_EQ(message_of([] { cross_modal_tokens(cross_modal_usual(8), mixed, -1); }),
             "[cross_modal] offset must be 0 to 2^31, got -1");
 
   const CrossModal spec = cross_modal_usual(8);
   CrossModalTokens tokens = cross_modal_tokens(spec, mixed);
   Tensor<float, 2> types({2, 8}), narrow({2, 4}), grad({12, 8});
-  EXPECT_EQ(message_of([&] { cross_modal_table(spec, tokens, narrow.view()); }),
+  EXPECT_EQ(message_of([&] { lower(spec, tokens, narrow.view()); }),
             "[cross_modal] types must be [2, 8], got [2, 4]");
-  EXPECT_EQ(
-      message_of([&] { cross_modal_table_backward(spec, tokens, grad.view(), types.view()); }),
-      "[cross_modal] the table's gradient must be [13, 8], got [12, 8]");
+  EXPECT_EQ(message_of([&] { lower_backward(spec, tokens, grad.view(), types.view()); }),
+            "[cross_modal] the table's gradient must be [13, 8], got [12, 8]");
   tokens.types[0] = 1;
-  EXPECT_EQ(message_of([&] { cross_modal_table(spec, tokens, types.view()); }),
-            "[cross_modal] indices must be as many as text tokens, 4, got 5");
+  EXPECT_EQ(message_of([&] { lower(spec, tokens, types.view()); }),
+            "[cross_modal] indices must have one entry per text token, 4, got 5");
   tokens.types[0] = 2;
-  EXPECT_EQ(message_of([&] { cross_modal_table(spec, tokens, types.view()); }),
+  EXPECT_EQ(message_of([&] { lower(spec, tokens, types.view()); }),
             "[cross_modal] types of tokens must be 0 to 1, got 2");
 }
 

@@ -14,8 +14,8 @@ using testing::message_of;
 using testing::Tensor;
 using testing::true_wave;
 
-// PositionEmbeddingSine as released, one image: running sums along each axis, divided by the
-// last of their line.
+// PositionEmbeddingSine as released, for one image: running sums along each axis, divided by
+// the last sum of their line.
 std::vector<long double> released(const Tensor<std::uint8_t, 2>& mask, DetrScale scale) {
   const auto [height, width] = mask.extents;
   std::vector<long double> at;
@@ -69,7 +69,7 @@ TEST(Detr, CoordinatesAreTheReleasedOnes) {
     }
 }
 
-// By hand: the second row is padding from its second pixel on, and goes on at the last count.
+// By hand: the second row is padding from its second pixel on and keeps the last count.
 TEST(Detr, PaddingKeepsTheCount) {
   const std::uint8_t mask[] = {1, 1, 1, 1, 0, 0};
   EXPECT_THAT(detr_coordinates(View<const std::uint8_t, 2>(mask, {2, 3}), DetrScale::cells),
@@ -121,7 +121,7 @@ TEST(Detr, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(message_of([] { detr_coordinates(2, 0, DetrScale::cells); }),
             "[detr] every extent of a mask must be at least 1, got [2, 0]");
   EXPECT_EQ(message_of([] { detr_table(masks()[0].view(), 6); }),
-            "[grid] dim must be a positive multiple of 4, got 6");
+            "[grid] width must be a positive multiple of 4, got 6");
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ testing::Wave true_waves(std::span<const double> at, std::span<const double> f, 
   return {sine.rounded(), cosine.rounded()};
 }
 
-// As the released codes write them: lists of columns joined.
+// As in the released implementations: lists of columns, concatenated.
 std::vector<long double> perceiver_row(std::span<const double> p,
                                        std::span<const double> resolution, int bands) {
   std::vector<long double> row(p.begin(), p.end()), cosines;
@@ -89,13 +89,13 @@ TYPED_TEST(FourierOf, PerceiverIsItsCode) {
       const std::span resolution(all, axes);
       const Fourier fourier = fourier_perceiver(resolution, bands);
       EXPECT_EQ(features(fourier), static_cast<std::int64_t>(axes) * (1 + 2 * bands));
-      const auto rows = static_cast<std::int64_t>(std::size(points) / axes) - 1;  // no 2e9
+      const auto rows = static_cast<std::int64_t>(std::size(points) / axes) - 1;  // without 2e9
       const auto columns = static_cast<std::int64_t>(axes);
       Tensor<TypeParam, 2> out({rows, features(fourier)});
       fill(fourier, View<const double, 2>(points, {rows, columns}), out.view());
       for (std::int64_t t = 0; t < rows; ++t) {
         if constexpr (std::is_same_v<TypeParam, Half>)
-          if (axes == 1 && t == 6) continue;  // 123456.789 is no half
+          if (axes == 1 && t == 6) continue;  // 123456.789 overflows Half
         const std::span at(points + t * columns, axes);
         expect_row(out.view(), t, perceiver_row(at, resolution, bands));
       }
@@ -119,7 +119,7 @@ TYPED_TEST(FourierOf, NerfIsItsCodeAndItsPaper) {
           expect_row(out.view(), t, row);
         }
       }
-  EXPECT_EQ(features(fourier_nerf(3, 10)), 63);  // as its paper counts them, and the input
+  EXPECT_EQ(features(fourier_nerf(3, 10)), 63);  // 60 as in the paper, plus the input
   EXPECT_EQ(features(fourier_nerf(3, 4)), 27);
 }
 
@@ -142,8 +142,8 @@ TYPED_TEST(FourierOf, GaussianIsItsCode) {
   }
 }
 
-// Products about 2^52, of which half is no integer, and beyond 2^53, where a double has no odd
-// ones and what is kept beside it has whole turns.
+// Products near 2^52, half of which is not an integer, and beyond 2^53, where doubles have no
+// odd integers and the low part contains whole turns.
 TEST(Fourier, WavesAreExactHoweverManyTurns) {
   for (const Isa isa : available_isas()) {
     const ScopedIsa scope(isa);
@@ -229,7 +229,7 @@ TEST(Fourier, RefusesWhatBreaksItsBounds) {
   fourier = fourier_perceiver(std::vector<double>{8.0}, 2);
   fourier.axes = 2;
   EXPECT_EQ(message_of([&] { features(fourier); }),
-            "[fourier] resolution must have a number for each of the axes, 2, got 1");
+            "[fourier] resolution must have one entry per axis, 2, got 1");
   fourier = fourier_nerf(2, 1);
   Tensor<double, 2> at({3, 2}), out({3, 6});
   EXPECT_EQ(message_of([&] { fill(fourier, at.view(), Tensor<float, 2>({3, 5}).view()); }),

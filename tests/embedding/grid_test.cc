@@ -14,7 +14,7 @@ using testing::message_of;
 using testing::Tensor;
 using testing::true_wave;
 
-// What a channel of a cell should be, written as each repository computes it.
+// Expected value of a channel of a cell, written as each repository computes it.
 using Expected = std::function<long double(std::span<const double> at, std::int64_t c)>;
 
 template <typename T>
@@ -37,7 +37,7 @@ template <typename T>
 void expect_grid(const SinusoidalGrid& spec, const Grid& cells, const Expected& expected) {
   const std::vector<double> coordinates(cells.coordinates.begin(), cells.coordinates.end());
   const View<const double, 2> view(coordinates.data(), {cells.cells, cells.axes});
-  Tensor<T, 2> out({cells.cells, dim(spec)}), continuous(out);
+  Tensor<T, 2> out({cells.cells, width(spec)}), continuous(out);
   fill(spec, cells, out.view());
   expect_cells(out, view, expected);
   fill(spec, view, continuous.view());
@@ -45,17 +45,17 @@ void expect_grid(const SinusoidalGrid& spec, const Grid& cells, const Expected& 
 }
 
 // get_1d_sincos_pos_embed_from_grid: omega_j = base^(-j / (dim / 2)), [sin | cos].
-long double mae_axis(double position, std::int64_t dim, std::int64_t c, double base) {
-  const std::int64_t half = dim / 2;
+long double mae_axis(double position, std::int64_t width, std::int64_t c, double base) {
+  const std::int64_t half = width / 2;
   const auto wave =
       true_wave(position, base, static_cast<double>(c % half), static_cast<double>(half));
   return c < half ? wave.sine : wave.cosine;
 }
 
 // PositionEmbeddingSine: dim_t = T^(2 floor(j / 2) / dim); even channels sin, odd cos.
-long double detr_axis(double position, std::int64_t dim, std::int64_t c, double base) {
+long double detr_axis(double position, std::int64_t width, std::int64_t c, double base) {
   const auto wave =
-      true_wave(position, base, static_cast<double>(2 * (c / 2)), static_cast<double>(dim));
+      true_wave(position, base, static_cast<double>(2 * (c / 2)), static_cast<double>(width));
   return c % 2 ? wave.cosine : wave.sine;
 }
 
@@ -117,12 +117,12 @@ TYPED_TEST(GridOf, VJepaPutsTimeBeforeRowBeforeColumn) {
 }
 
 TYPED_TEST(GridOf, SummedAxesFillEveryChannelAndRoundOnce) {
-  const Sinusoidal rows{.dim = 7, .recipe = SinusoidalRecipe::interleaved};
-  const Sinusoidal columns{.dim = 7, .recipe = SinusoidalRecipe::half_split, .base = 30};
+  const Sinusoidal rows{.width = 7, .recipe = SinusoidalRecipe::interleaved};
+  const Sinusoidal columns{.width = 7, .recipe = SinusoidalRecipe::half_split, .base = 30};
   const SinusoidalGrid spec{
       .join = AxisJoin::summed,
       .axes = {{.column = 0, .sinusoidal = rows}, {.column = 1, .sinusoidal = columns}}};
-  EXPECT_EQ(dim(spec), 7);
+  EXPECT_EQ(width(spec), 7);
   expect_grid<TypeParam>(spec, grid(3, 4), [](std::span<const double> at, std::int64_t c) {
     const auto pair = static_cast<double>(c < 4 ? c : c - 4);
     const auto wave = true_wave(at[1], 30, 2 * pair, 7);
@@ -136,7 +136,7 @@ TYPED_TEST(GridOf, StridesChangeNoBitAndTouchNothingElse) {
   SinusoidalGrid summed = grid_mae(16);
   summed.join = AxisJoin::summed;
   for (const SinusoidalGrid& spec : {grid_mae(16), grid_detr(16), summed}) {
-    const std::int64_t channels = dim(spec);
+    const std::int64_t channels = width(spec);
     Tensor<T, 2> plain({6, channels});
     fill(spec, grid(2, 3), plain.view());
     Tensor<T, 2> wide({13, 2 * channels + 1}, T(nan));
@@ -150,7 +150,7 @@ TYPED_TEST(GridOf, StridesChangeNoBitAndTouchNothingElse) {
   }
 }
 
-// The order that trips people up, in numbers one can check by hand: cell (row 0, column 1).
+// The order of the axes, in numbers that can be checked by hand: cell (row 0, column 1).
 TEST(SinusoidalGrid, TheOrderOfTheAxesByHand) {
   Tensor<double, 2> out({2, 4});
   fill(grid_mae(4), grid(1, 2), out.view());
@@ -170,34 +170,34 @@ TEST(SinusoidalGrid, NoCellsGiveNoRows) {
 
 TEST(SinusoidalGrid, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(message_of([] { grid_mae(6); }),
-            "[grid] dim must be a positive multiple of 4, got 6");
+            "[grid] width must be a positive multiple of 4, got 6");
   EXPECT_EQ(message_of([] { grid_detr(0); }),
-            "[grid] dim must be a positive multiple of 4, got 0");
+            "[grid] width must be a positive multiple of 4, got 0");
   EXPECT_EQ(message_of([] { grid_cogvideox(24); }),
-            "[grid] dim must be a positive multiple of 16, got 24");
-  EXPECT_EQ(message_of([] { dim(SinusoidalGrid{.join = AxisJoin::summed, .axes = {}}); }),
-            "[grid] axes must be at least one, got 0");
+            "[grid] width must be a positive multiple of 16, got 24");
+  EXPECT_EQ(message_of([] { width(SinusoidalGrid{.join = AxisJoin::summed, .axes = {}}); }),
+            "[grid] there must be at least one axis, got 0");
   EXPECT_EQ(message_of([] { grid_vjepa(5, VideoShares::thirds); }),
-            "[grid] dim must be a positive multiple of 2, got 5");
+            "[grid] width must be a positive multiple of 2, got 5");
   EXPECT_EQ(message_of([] { grid_vjepa(12, VideoShares::half_time); }),
-            "[grid] dim must be a positive multiple of 8, got 12");
+            "[grid] width must be a positive multiple of 8, got 12");
   EXPECT_EQ(message_of([] { grid_vjepa(12, VideoShares{}); }),
             "[grid] shares must be thirds or half_time, got 0");
   SinusoidalGrid spec = grid_mae(8);
   spec.kept = 9;
-  EXPECT_EQ(message_of([&] { dim(spec); }), "[grid] kept must be from 0 to 8, got 9");
+  EXPECT_EQ(message_of([&] { width(spec); }), "[grid] kept must be from 0 to 8, got 9");
   spec.join = AxisJoin::summed, spec.kept = 3;
-  EXPECT_EQ(message_of([&] { dim(spec); }),
-            "[grid] kept must be 0 or all of axes that are summed, got 3");
+  EXPECT_EQ(message_of([&] { width(spec); }),
+            "[grid] kept must be 0 or the full width for summed axes, got 3");
   spec = grid_mae(8);
   spec.join = {};
-  EXPECT_EQ(message_of([&] { dim(spec); }),
+  EXPECT_EQ(message_of([&] { width(spec); }),
             "[grid] join must be concatenated or summed, got 0");
   spec.join = AxisJoin::summed;
-  spec.axes[1].sinusoidal.dim = 6;
-  EXPECT_EQ(message_of([&] { dim(spec); }),
-            "[grid] axes that are summed must have one dim, 4, got 6");
-  EXPECT_EQ(message_of([&] { dim(grid_mae(8, 0.5)); }),
+  spec.axes[1].sinusoidal.width = 6;
+  EXPECT_EQ(message_of([&] { width(spec); }),
+            "[grid] summed axes must have equal widths, 4, got 6");
+  EXPECT_EQ(message_of([&] { width(grid_mae(8, 0.5)); }),
             "[sinusoidal] base must be greater than 1 and finite, got 0.5");
   Tensor<float, 2> out({6, 8}), narrow({6, 7});
   EXPECT_EQ(message_of([&] { fill(grid_mae(8), grid(2, 3), narrow.view()); }),
@@ -208,7 +208,7 @@ TEST(SinusoidalGrid, RefusesWhatBreaksItsBounds) {
   spec.axes[0].column = 2;
   EXPECT_EQ(message_of([&] { fill(spec, grid(2, 3), out.view()); }),
             "[grid] an axis's column must be from 0 to 1, got 2");
-  Grid broken = grid(2, 3);  // an aggregate: nothing keeps its sizes together
+  Grid broken = grid(2, 3);  // an aggregate does not keep its sizes consistent
   broken.coordinates.pop_back();
   EXPECT_EQ(message_of([&] { fill(grid_mae(8), broken, out.view()); }),
             "[grid] coordinates must be 6 x 2, got 11");
@@ -224,7 +224,7 @@ TEST(Grid, OfTokensInALineHasRowsForClassTokens) {
   spec.class_tokens = 1;
   EXPECT_EQ(capacity(spec), 7);
   const std::int64_t positions[] = {0, 1, 6, 4};
-  const EmbeddingTable table = grid_table(spec, positions);
+  const EmbeddingTable table = lower(spec, positions);
   std::vector<float> cells(6 * 8);
   fill(spec, grid(2, 3), View<float, 2>(cells.data(), {6, 8}));
   for (std::size_t c = 0; c < 8; ++c) {
@@ -234,7 +234,7 @@ TEST(Grid, OfTokensInALineHasRowsForClassTokens) {
     EXPECT_EQ(table.values[24 + c], cells[3 * 8 + c]);
   }
   const std::int64_t outside[] = {7};
-  EXPECT_EQ(testing::message_of([&] { grid_table(spec, outside); }),
+  EXPECT_EQ(testing::message_of([&] { lower(spec, outside); }),
             "[grid] position must be 0 to 6, got 7");
 }
 

@@ -17,7 +17,7 @@ using testing::random_numbers;
 using testing::random_tensor;
 using testing::Tensor;
 
-// The parameters of a spec in one array, as they lie one after another.
+// The parameters of a spec in one contiguous array.
 template <typename T>
 struct Parameters {
   LearnedFourier spec;
@@ -25,7 +25,7 @@ struct Parameters {
 
   Parameters(const LearnedFourier& of, bool random, unsigned seed = 1) : spec(of) {
     const std::int64_t count = spec.features / 2 * spec.axes + spec.features * spec.hidden +
-                               spec.hidden + spec.hidden * spec.dim + spec.dim;
+                               spec.hidden + spec.hidden * spec.width + spec.width;
     values.resize(static_cast<std::size_t>(count));
     const auto numbers = random_numbers(values.size(), seed);
     for (std::size_t i = 0; random && i < values.size(); ++i)
@@ -37,8 +37,8 @@ struct Parameters {
     return {{take(s.features / 2 * s.axes), {s.features / 2, s.axes}},
             {take(s.features * s.hidden), {s.features, s.hidden}},
             {take(s.hidden), {s.hidden}},
-            {take(s.hidden * s.dim), {s.hidden, s.dim}},
-            {take(s.dim), {s.dim}}};
+            {take(s.hidden * s.width), {s.hidden, s.width}},
+            {take(s.width), {s.width}}};
   }
   LearnedFourierParameters<const T> view() const { return split<const T>(spec, values.data()); }
   LearnedFourierParameters<T> view() { return split<T>(spec, values.data()); }
@@ -61,14 +61,14 @@ std::vector<long double> paper(const LearnedFourier& s,
         f.push_back((sine ? std::sin(angle) : std::cos(angle)) /
                     std::sqrt(static_cast<long double>(s.features)));
       }
-    std::vector<long double> y(static_cast<std::size_t>(s.dim));
-    for (std::int64_t c = 0; c < s.dim; ++c) y[static_cast<std::size_t>(c)] = p.b2(c);
+    std::vector<long double> y(static_cast<std::size_t>(s.width));
+    for (std::int64_t c = 0; c < s.width; ++c) y[static_cast<std::size_t>(c)] = p.b2(c);
     for (std::int64_t h = 0; h < s.hidden; ++h) {
       long double a = p.b1(h);
       for (std::int64_t d = 0; d < s.features; ++d)
         a += f[static_cast<std::size_t>(d)] * p.w1(d, h);
       const long double gelu = a * 0.5L * (1 + std::erf(a / std::sqrt(2.0L)));
-      for (std::int64_t c = 0; c < s.dim; ++c)
+      for (std::int64_t c = 0; c < s.width; ++c)
         y[static_cast<std::size_t>(c)] += gelu * p.w2(h, c);
     }
     all.insert(all.end(), y.begin(), y.end());
@@ -86,7 +86,7 @@ TYPED_TEST(LearnedFourierOf, IsThePaper) {
        {LearnedFourier{2, 6, 5, 3}, LearnedFourier{1, 2, 1, 1}, LearnedFourier{3, 32, 17, 9}}) {
     const Parameters<TypeParam> parameters(spec, true);
     const auto at = random_tensor<double, 2>({7, spec.axes}, 4);
-    Tensor<TypeParam, 2> out({7, spec.dim});
+    Tensor<TypeParam, 2> out({7, spec.width});
     fill(spec, parameters.read(), at.view(), out.view());
     const auto expected = paper(spec, parameters.read(), at.view());
     for (std::size_t i = 0; i < expected.size(); ++i)
@@ -95,9 +95,10 @@ TYPED_TEST(LearnedFourierOf, IsThePaper) {
   }
 }
 
-// Products of floats with these coordinates are doubles, so angles are exact, near and far.
+// Products of floats with these coordinates are exact doubles, so angles are exact for small
+// and large coordinates.
 TEST(LearnedFourier, WavesGoOnHoweverFar) {
-  const LearnedFourier spec{.axes = 1, .features = 602, .hidden = 3, .dim = 2};
+  const LearnedFourier spec{.axes = 1, .features = 602, .hidden = 3, .width = 2};
   const Parameters<double> parameters = [&] {
     Parameters<double> all(spec, true);
     for (double& number : all.values) number = static_cast<float>(number);
@@ -107,7 +108,7 @@ TEST(LearnedFourier, WavesGoOnHoweverFar) {
   const View<const double, 2> coordinates(at, {std::ssize(at), 1});
   for (const Isa isa : available_isas()) {
     const ScopedIsa scope(isa);
-    Tensor<double, 2> out({std::ssize(at), spec.dim});
+    Tensor<double, 2> out({std::ssize(at), spec.width});
     fill(spec, parameters.read(), coordinates, out.view());
     const auto expected = paper(spec, parameters.read(), coordinates);
     for (std::size_t i = 0; i < expected.size(); ++i)
@@ -116,7 +117,7 @@ TEST(LearnedFourier, WavesGoOnHoweverFar) {
 }
 
 TEST(LearnedFourier, GradientsAreThoseOfFiniteDifferences) {
-  const LearnedFourier spec{.axes = 2, .features = 6, .hidden = 5, .dim = 4};
+  const LearnedFourier spec{.axes = 2, .features = 6, .hidden = 5, .width = 4};
   Parameters<double> parameters(spec, true), grads(spec, true, 8);
   const Parameters<double> before = grads;
   const auto at = random_tensor<double, 2>({9, 2}, 4);
@@ -141,7 +142,7 @@ TEST(LearnedFourier, GradientsAreThoseOfFiniteDifferences) {
   }
 }
 
-// Drawn with deviation 1/gamma, waves make a Gaussian kernel of width gamma.
+// With frequencies of deviation 1/gamma, waves give a Gaussian kernel of width gamma.
 TEST(LearnedFourier, RandomWavesMakeAGaussianKernel) {
   constexpr std::int64_t features = 20000;
   constexpr double gamma = 3;
@@ -155,12 +156,12 @@ TEST(LearnedFourier, RandomWavesMakeAGaussianKernel) {
 }
 
 TEST(LearnedFourier, StridesAndThreadsChangeNoBit) {
-  const LearnedFourier spec{.axes = 2, .features = 34, .hidden = 33, .dim = 20};
+  const LearnedFourier spec{.axes = 2, .features = 34, .hidden = 33, .width = 20};
   const Parameters<float> parameters(spec, true);
   const auto at = random_tensor<double, 2>({2, 201}, 4);
   const View<const double, 2> columns(at.values.data(), {201, 2}, {1, 201});
   const auto grad = random_tensor<float, 2>({201, 20}, 5);
-  const EmbeddingTable table = learned_fourier_table(spec, parameters.read(), columns);
+  const EmbeddingTable table = lower(spec, parameters.read(), columns);
   Parameters<float> grads(spec, false);
   fill_backward<float>(spec, parameters.read(), columns, grad.view(), grads.view());
   Tensor<float, 2> wide({402, 40});
@@ -176,11 +177,11 @@ TEST(LearnedFourier, StridesAndThreadsChangeNoBit) {
     EXPECT_EQ(again.values, grads.values);
   }
   set_threads(before);
-  EXPECT_EQ(learned_fourier_table(spec, parameters.read(), columns.slice(0, 0, 0)).tokens, 0);
+  EXPECT_EQ(lower(spec, parameters.read(), columns.slice(0, 0, 0)).tokens, 0);
 }
 
 TEST(LearnedFourier, RefusesWhatBreaksItsBounds) {
-  const LearnedFourier spec{.axes = 2, .features = 6, .hidden = 5, .dim = 4};
+  const LearnedFourier spec{.axes = 2, .features = 6, .hidden = 5, .width = 4};
   Parameters<double> parameters(spec, true);
   Tensor<double, 2> at({3, 2}), out({3, 4});
   const auto message = [&](LearnedFourier changed) {

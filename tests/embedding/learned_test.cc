@@ -14,7 +14,7 @@ using testing::message_of;
 
 TEST(Learned, PlainRowsAreThePositions) {
   const Learned gpt2 = learned_plain(1024, 768);
-  EXPECT_EQ(gpt2, (Learned{.rows = 1024, .dim = 768, .offset = 0}));
+  EXPECT_EQ(gpt2, (Learned{.rows = 1024, .width = 768, .offset = 0}));
   EXPECT_EQ(capacity(gpt2), 1024);
   EXPECT_THAT(learned_rows(gpt2, consecutive(3, 1021, 2)),
               ElementsAre(1021, 1022, 1023, 1021, 1022, 1023));
@@ -65,7 +65,7 @@ TEST(Learned, ThePositionPastTheEndIsRefusedAndNeverClamped) {
             "[learned] position must have a row: the table holds 0 to 2047, got 2048");
   EXPECT_EQ(message_of([] { learned_rows(learned_roberta(514, 768), consecutive(513)); }),
             "[learned] position must have a row: the table holds 0 to 511, got 512");
-  // -1 is not the last row, nor, with an offset, the row of the padding.
+  // -1 is neither the last row nor, with an offset, the padding row.
   const std::vector<std::int64_t> before{0, -1};
   EXPECT_EQ(message_of([&] { learned_rows(learned_plain(8, 4), explicit_ids(before)); }),
             "[learned] position must have a row: the table holds 0 to 7, got -1");
@@ -75,7 +75,7 @@ TEST(Learned, ThePositionPastTheEndIsRefusedAndNeverClamped) {
 
 TEST(Learned, RowsGoStraightToAddRows) {
   const Learned spec = learned_opt(4, 3);
-  const auto table = testing::random_tensor<float, 2>({spec.rows, spec.dim});
+  const auto table = testing::random_tensor<float, 2>({spec.rows, spec.width});
   const Positions positions = consecutive(4, 0, 2);
   const std::vector<std::int64_t> rows = learned_rows(spec, positions);
   testing::Tensor<float, 3> x({2, 4, 3});
@@ -92,10 +92,11 @@ TEST(Learned, NoTokensNeedNoRows) {
 TEST(Learned, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(message_of([] { capacity(Learned{}); }),
             "[learned] rows must be at least 1, got 0");
-  EXPECT_EQ(message_of([] { learned_plain(8, 0); }), "[learned] dim must be at least 1, got 0");
-  EXPECT_EQ(message_of([] { capacity({.rows = 3, .dim = 1, .offset = 3}); }),
+  EXPECT_EQ(message_of([] { learned_plain(8, 0); }),
+            "[learned] width must be at least 1, got 0");
+  EXPECT_EQ(message_of([] { capacity({.rows = 3, .width = 1, .offset = 3}); }),
             "[learned] offset must be from 0 to rows - 1, 2, got 3");
-  EXPECT_EQ(message_of([] { capacity({.rows = 3, .dim = 1, .offset = -1}); }),
+  EXPECT_EQ(message_of([] { capacity({.rows = 3, .width = 1, .offset = -1}); }),
             "[learned] offset must be from 0 to rows - 1, 2, got -1");
   EXPECT_EQ(message_of([] { learned_roberta(2, 8); }),
             "[learned] padding_idx must be from 0 to max_position_embeddings - 2, 0, got 1");
@@ -105,7 +106,7 @@ TEST(Learned, RefusesWhatBreaksItsBounds) {
               learned_rows(learned_plain(4, 4),
                            {.batch = 1, .tokens = 2, .ids = {0, 1}, .sequences = {}});
             }),
-            "[learned] positions must have a sequence for every id, 2, got 0");
+            "[learned] sequences must have one entry per id, 2, got 0");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Waves of true frequencies in 256 bits: what the sinusoidal tests hold the library to.
+// Waves of exact frequencies in 256 bits: the oracle of the sinusoidal tests.
 #pragma once
 
 #include <mpfr.h>
@@ -45,7 +45,7 @@ inline Wave wave(double position, const Wide& frequency) {
 
 inline Wave wave(double position, double frequency) { return wave(position, Wide(frequency)); }
 
-// base^(-i / n) as it is, without a rounding to double.
+// base^(-i / n), not rounded to double.
 inline Wave true_wave(double position, double base, double i, double n, double shift = 0) {
   Wide frequency;
   set_frequency(frequency, base, i, n, shift);

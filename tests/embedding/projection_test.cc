@@ -68,7 +68,7 @@ TEST(Projection, StridesAndThreadsChangeNoBit) {
   const auto grad = random_tensor<float, 2>({301, 20}, 3);
   const EmbeddingTable table = projected(features.view(), weights.view());
   EXPECT_EQ(table.tokens, 301);
-  EXPECT_EQ(table.channels, 20);
+  EXPECT_EQ(table.width, 20);
   Tensor<float, 2> weights_grad({30, 20}, 1.0f);
   project_backward<float>(features.view(), grad.view(), weights_grad.view());
   Tensor<double, 2> wide({30, 301});  // the features by columns

@@ -27,7 +27,7 @@ Edges random_edges(std::int64_t nodes, std::int64_t count, unsigned seed) {
   return ends;
 }
 
-// The diagonals of the dense matrix's powers.
+// Diagonals of the powers of the dense matrix.
 std::vector<Real> dense_powers(std::int64_t nodes, const Edges& ends, EdgeKind kind,
                                std::int64_t steps) {
   const auto n = static_cast<std::size_t>(nodes);
@@ -74,7 +74,8 @@ TEST(RandomWalk, IsTheDiagonalOfPowers) {
       }
 }
 
-// A path returns after 2m steps from its middle as a coin falls m times each way.
+// A walk from the middle of a path returns after 2m steps with the probability of m heads in 2m
+// coin tosses.
 TEST(RandomWalk, OfAPathIsTheBinomialAwayFromItsEnds) {
   const ReturnProbabilities got = return_probabilities({.steps = 8}, path_graph(21));
   double binomial = 1;
@@ -88,7 +89,7 @@ TEST(RandomWalk, OfAPathIsTheBinomialAwayFromItsEnds) {
   }
   EXPECT_EQ(got.view()(0, 1), 0.5);
   EXPECT_EQ(got.view()(1, 1), 0.75);
-  // Both ends look alike: the features do not know the direction of the text.
+  // Both ends have equal features, so the features do not encode the direction of the text.
   for (std::int64_t k = 0; k < 8; ++k)
     for (std::int64_t i = 0; i < 21; ++i)
       EXPECT_NEAR(got.view()(i, k), got.view()(20 - i, k), 1e-15);

@@ -22,7 +22,7 @@ constexpr auto cubic = ResizeKernel::cubic;
 constexpr auto half_pixel = ResizeCorners::half_pixel;
 constexpr auto aligned = ResizeCorners::aligned;
 
-// The kernels as functions on the whole line.
+// The kernels as functions of a real argument.
 long double kernel(ResizeKernel which, long double x, long double a) {
   x = std::fabs(x);
   if (which == linear) return x < 1 ? 1 - x : 0;
@@ -31,9 +31,9 @@ long double kernel(ResizeKernel which, long double x, long double a) {
   return 0;
 }
 
-// The weight of each source sample in sample i of the result, from PyTorch's definition: a sum
-// over all integers, those outside standing for the border; with antialias a normalised sum
-// over the samples that exist.
+// Weight of each source sample in sample i of the result, from the definition in PyTorch: a sum
+// over all integers, where the border replaces samples outside; with antialias, a normalised
+// sum over the existing samples.
 std::vector<long double> weights(const TableResize& r, std::int64_t i, std::int64_t from,
                                  std::int64_t to) {
   const auto in = static_cast<long double>(from), out = static_cast<long double>(to);
@@ -135,7 +135,7 @@ TEST(Resize, VitBaseFrom224To384) {
 
 TEST(Resize, EqualSizesGiveTheSameBits) {
   for (const TableResize& r : resizes()) {
-    if (r.size_offset != 0) continue;  // DINOv2's own quirk: 0.1 moves every cell
+    if (r.size_offset != 0) continue;  // the 0.1 of DINOv2 changes every cell
     for (const GridSize size : sizes) {
       const auto table = random_tensor<float, 2>({r.extra_rows + size.height * size.width, 4});
       EXPECT_EQ(resized(r, table.view(), size, size).values, table.values);
@@ -153,7 +153,7 @@ TEST(Resize, ConstantsStayConstant) {
       }
 }
 
-// Weights worked out by hand, not by the oracle above.
+// Weights computed by hand, not by the oracle above.
 TEST(Resize, LinesByHand) {
   const auto line = [](const TableResize& r, std::vector<float> values, std::ptrdiff_t to) {
     Tensor<float, 2> out({to, 1});
@@ -165,18 +165,18 @@ TEST(Resize, LinesByHand) {
   EXPECT_EQ(line(resize_linear(), {0, 4, 8, 100}, 2), (Line{2, 54}));  // no antialias
   EXPECT_EQ(line(resize_qwen3_vl(), {0, 4}, 3), (Line{0, 2, 4}));
   EXPECT_EQ(line(resize_qwen3_vl(), {3, 4, 5}, 1), (Line{3}));
-  // Keys' kernel, a = -0.75, at 1/4, 3/4, 5/4 and 7/4: 225 67 -27 -9 of 256. The outputs of a
-  // doubled line stand at -1/4, 1/4, 3/4, ...
+  // The kernel of Keys, a = -0.75, at 1/4, 3/4, 5/4 and 7/4: 225 67 -27 -9 of 256. The outputs
+  // of a doubled line are at -1/4, 1/4, 3/4, ...
   EXPECT_EQ(line(resize_vit(0), {0, 0, 256, 0, 0, 0}, 12),
             (Line{0, -9, -27, 67, 225, 225, 67, -27, -9, 0, 0, 0}));
-  // A border sample stands for those beyond it: 225 + 67 - 9, 225 - 27, 67 - 9.
+  // The border sample replaces the samples beyond it: 225 + 67 - 9, 225 - 27, 67 - 9.
   EXPECT_EQ(line(resize_vit(0), {256, 0, 0, 0}, 8), (Line{283, 198, 58, -27, -9, 0, 0, 0}));
   // Halved with antialias, linear: 3/7 3/7 1/7 and 1/7 3/7 3/7.
   const Line halved = line(resize_siglip2(), {0, 7, 14, 21}, 2);
   EXPECT_EQ(halved, (Line{5, 16}));
 }
 
-// 37 / 16.1 a step instead of 37 / 16.
+// A step is 37 / 16.1 instead of 37 / 16.
 TEST(Resize, Dinov2sOffsetMovesTheSamples) {
   const auto table = random_tensor<float, 2>({1 + 37 * 37, 2});
   const auto original = resized(resize_dinov2_original(), table.view(), {37, 37}, {16, 16});
@@ -196,8 +196,8 @@ TEST(Resize, AntialiasChangesNothingButShrinkingAndTheKernelsSlope) {
     EXPECT_NEAR(grown_on.values[i], grown_off.values[i], 1e-6f);
 }
 
-// PyTorch's documentation of Upsample: bilinear, 2 x 2 to 4 x 4, with either corners. ONNX's
-// example of Resize: 1 to 16 in a square made twice as large by half-pixel cubic, a = -0.75.
+// Documentation of Upsample in PyTorch: bilinear, 2 x 2 to 4 x 4, with either corners. Example
+// of Resize in ONNX: 1 to 16 in a square, doubled by half-pixel cubic, a = -0.75.
 TEST(Resize, GivesPublishedNumbers) {
   const std::vector<float> four = {1, 2, 3, 4};
   const View<const float, 2> small(four.data(), {4, 1});
@@ -284,7 +284,7 @@ TEST(Resize, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(said(resize_vit(), {2, 2}, {3, 4}),
             "[resize] out must have 1 + 3 x 4 rows, got 10");
   constexpr std::int64_t huge = std::numeric_limits<std::int64_t>::max();
-  EXPECT_NE(said(resize_vit(), {huge, huge}, {3, 3}), "");  // and no overflow on the way
+  EXPECT_NE(said(resize_vit(), {huge, huge}, {3, 3}), "");  // and no overflow before the check
   EXPECT_NE(said(resize_vit(), {2, 2}, {huge, 2}), "");
   EXPECT_NE(said(resize_vit(huge), {2, 2}, {3, 3}), "");
   EXPECT_EQ(said(TableResize{}, {2, 2}, {3, 3}),

@@ -13,39 +13,40 @@ using testing::true_wave;
 
 constexpr auto interleaved = SinusoidalRecipe::interleaved;
 
-// What the sum of two entries may be off by: each is within 2^-53 + 2^-46 before the rounding
-// to float, and its frequency, a double, within 2^-53 position.
+// Error bound of the sum of two entries: each is within 2^-53 + 2^-46 before the rounding to
+// float, and its frequency, a double, within 2^-53 position.
 long double bound(long double sum, double position) {
   return testing::entry_bound<float>(sum) + 0x1.1p-46L + 0x1p-52L * std::fabs(position);
 }
 
 TEST(UniversalTable, IsTheSumOfThePaper) {
   const std::vector<std::int64_t> positions{0, 1, 2, 17, 511, 65'536, -4};
-  for (const std::int64_t dim : {1, 2, 5, 64})
+  for (const std::int64_t width : {1, 2, 5, 64})
     for (const std::int64_t step : {1, 2, 6, 100}) {
       const EmbeddingTable table =
-          universal_table({.dim = dim, .recipe = interleaved}, positions, step);
-      ASSERT_EQ(table.view().extents(), (std::array<std::ptrdiff_t, 2>{7, dim}));
+          universal_table({.width = width, .recipe = interleaved}, positions, step);
+      ASSERT_EQ(table.view().extents(), (std::array<std::ptrdiff_t, 2>{7, width}));
       for (std::size_t t = 0; t < positions.size(); ++t)
-        for (std::int64_t c = 0; c < dim; ++c) {
+        for (std::int64_t c = 0; c < width; ++c) {
           const auto position = static_cast<double>(positions[t]);
-          const auto pair = static_cast<double>(2 * (c / 2)), width = static_cast<double>(dim);
-          const auto of_token = true_wave(position, 10'000, pair, width);
-          const auto of_step = true_wave(static_cast<double>(step), 10'000, pair, width);
+          const auto pair = static_cast<double>(2 * (c / 2)),
+                     channels = static_cast<double>(width);
+          const auto of_token = true_wave(position, 10'000, pair, channels);
+          const auto of_step = true_wave(static_cast<double>(step), 10'000, pair, channels);
           const long double sum =
               c % 2 ? of_token.cosine + of_step.cosine : of_token.sine + of_step.sine;
           EXPECT_LE(std::fabs(table.view()(t, c) - sum), bound(sum, position))
-              << "dim " << dim << " step " << step << " t " << t << " c " << c;
+              << "width " << width << " step " << step << " t " << t << " c " << c;
         }
     }
 }
 
-// The release: tensor2tensor's own recipe, sines before cosines, a zero at the end of an odd
-// dim.
+// The release uses the tensor2tensor recipe: sines before cosines, and a zero at the end of an
+// odd dim.
 TEST(UniversalTable, TakesTheRecipeOfTheRelease) {
   const std::vector<std::int64_t> positions{0, 3, 40};
   const EmbeddingTable table =
-      universal_table({.dim = 9, .recipe = SinusoidalRecipe::tensor2tensor}, positions, 4);
+      universal_table({.width = 9, .recipe = SinusoidalRecipe::tensor2tensor}, positions, 4);
   for (std::size_t t = 0; t < positions.size(); ++t) {
     const auto position = static_cast<double>(positions[t]);
     for (std::int64_t i = 0; i < 4; ++i) {
@@ -61,18 +62,18 @@ TEST(UniversalTable, TakesTheRecipeOfTheRelease) {
 }
 
 TEST(UniversalTable, StepsDifferAndPositionsStayTold) {
-  const Sinusoidal spec{.dim = 16, .recipe = interleaved};
+  const Sinusoidal spec{.width = 16, .recipe = interleaved};
   const std::vector<std::int64_t> positions = testing::iota(0, 8);
   EXPECT_NE(universal_table(spec, positions, 1), universal_table(spec, positions, 2));
-  // Token 2 in step 5 and token 5 in step 2 are one sum: what the paper's sum cannot tell
-  // apart.
+  // Token 2 in step 5 and token 5 in step 2 have equal sums: the embedding of the paper cannot
+  // distinguish them.
   const EmbeddingTable fifth = universal_table(spec, positions, 5);
   const EmbeddingTable second = universal_table(spec, positions, 2);
   for (std::int64_t c = 0; c < 16; ++c) EXPECT_EQ(fifth.view()(2, c), second.view()(5, c));
 }
 
 TEST(UniversalTable, ThreadsChangeNoBit) {
-  const Sinusoidal spec{.dim = 65, .recipe = interleaved};
+  const Sinusoidal spec{.width = 65, .recipe = interleaved};
   const std::vector<std::int64_t> positions = testing::iota(0, 500);
   const int before = threads();
   set_threads(1);
@@ -85,15 +86,15 @@ TEST(UniversalTable, ThreadsChangeNoBit) {
 }
 
 TEST(UniversalTable, NoPositionsGiveNoRows) {
-  EXPECT_EQ(universal_table({.dim = 6, .recipe = interleaved}, {}, 1),
+  EXPECT_EQ(universal_table({.width = 6, .recipe = interleaved}, {}, 1),
             (EmbeddingTable{0, 6, {}}));
 }
 
 TEST(UniversalTable, RefusesASpecThatBreaksItsBounds) {
   const std::vector<std::int64_t> positions{0};
   EXPECT_EQ(message_of([&] { universal_table({.recipe = interleaved}, positions, 1); }),
-            "[sinusoidal] dim must be at least 1, got 0");
-  EXPECT_EQ(message_of([&] { universal_table({.dim = 4}, positions, 1); }),
+            "[sinusoidal] width must be at least 1, got 0");
+  EXPECT_EQ(message_of([&] { universal_table({.width = 4}, positions, 1); }),
             "[sinusoidal] recipe must be interleaved, half_split, tensor2tensor or timestep, "
             "got 0");
 }

@@ -25,8 +25,8 @@ class TableOf : public ::testing::Test {};
 using Types = ::testing::Types<float, double, Half, BFloat16>;
 TYPED_TEST_SUITE(TableOf, Types);
 
-// x + addend as the header has it, where the addend needs no product: one addition in the
-// summing type, one rounding.
+// x + addend as in the header, if the addend needs no product: one addition in the accumulator
+// type, one rounding.
 template <typename T>
 T sum_of(T x, float addend) {
   if constexpr (std::is_same_v<T, double>)
@@ -35,7 +35,7 @@ T sum_of(T x, float addend) {
     return static_cast<T>(static_cast<float>(x) + addend);
 }
 
-// [B, T, C] inside a larger field of NaN: unaligned, rows backwards, gaps everywhere.
+// [B, T, C] inside a larger buffer of NaN: unaligned, rows reversed, gaps between all rows.
 template <typename T>
 struct Gapped {
   Tensor<T, 3> field;
@@ -79,7 +79,7 @@ TYPED_TEST(TableOf, AddsEachRowWithOneRounding) {
       add_table(x.view(), table.view());
       Gapped<T> gapped(2, 3, width);
       copy(before.view(), gapped.view);
-      // A table whose rows stand apart, off the vector's alignment.
+      // A table with gaps between its rows, not aligned to vectors.
       Tensor<float, 2> apart({3, width + 2}, nan);
       for (std::int64_t t = 0; t < 3; ++t)
         for (std::int64_t c = 0; c < width; ++c) apart.view()(t, c + 1) = table.view()(t, c);
@@ -96,7 +96,7 @@ TYPED_TEST(TableOf, AddsEachRowWithOneRounding) {
   }
 }
 
-// Longer than a block of tokens, wider than one, and many of one token.
+// Long tables, wide tables and a large batch.
 TYPED_TEST(TableOf, BlocksOfTokensMissNoneAndTakeNoneTwice) {
   using T = TypeParam;
   for (const auto& [batch, tokens, width] :
@@ -133,7 +133,7 @@ TYPED_TEST(TableOf, TheScaleIsOneProductMore) {
           for (std::int64_t c = 0; c < 519; ++c) {
             const long double product = static_cast<long double>(scale) * table.view()(t, c);
             const long double sum = as_double(before.view()(b, t, c)) + product;
-            // Product and sum in A, then T; f16's and bf16's rounding comes on top.
+            // Product and sum in A, then T; the rounding of f16 and bf16 is added.
             long double bound = half_ulp<A> * (std::fabs(product) + std::fabs(sum));
             if (!std::is_same_v<T, A>)
               bound += half_ulp<T> * (std::fabs(sum) + bound) + 0x1p-25L;
@@ -234,7 +234,7 @@ TYPED_TEST(TableOf, GradientScattersToTheRowsThatWereTaken) {
   }
 }
 
-// Sums that lose everything in float, and keep it in double.
+// Sums that lose all digits in float, but not in double.
 TEST(Table, GradientsDoNotCancelInFloat) {
   Tensor<float, 3> grad({3, 1, 2});
   const float big = 0x1p30f;
@@ -247,8 +247,8 @@ TEST(Table, GradientsDoNotCancelInFloat) {
   EXPECT_EQ(scattered.values, sums.values);
 }
 
-// The order is that of (b, t), which shows where even double loses: 2^60 swallows every 1 that
-// comes before its negative.
+// The order is that of (b, t). It is visible if double also loses digits: 2^60 absorbs every 1
+// that is added before its negative.
 TEST(Table, GradientsSumInTheOrderOfTheTokens) {
   constexpr std::int64_t batch = 60, tokens = 2;
   Tensor<double, 3> grad({batch, tokens, 1});
@@ -381,12 +381,12 @@ TEST(Table, RefusesShapesThatDoNotFit) {
       message_of([&] { add_table_backward(std::as_const(x).view(), 1, gradient.view()); }),
       "[embedding] the table must be [T, C] = [3, 4], got [4, 3]");
   EXPECT_EQ(message_of([&] { add_rows(x.view(), narrow.view(), view); }),
-            "[embedding] the table must have the channels of x, 4, got 5");
+            "[embedding] the table must have the width of x, 4, got 5");
   EXPECT_EQ(message_of([&] { add_rows(x.view(), table.view(), turned); }),
             "[embedding] rows must be [B, T] = [2, 3], got [3, 2]");
   EXPECT_EQ(
       message_of([&] { add_rows_backward(std::as_const(x).view(), view, gradient.view()); }),
-      "[embedding] the table must have the channels of x, 4, got 3");
+      "[embedding] the table must have the width of x, 4, got 3");
 }
 
 TEST(Table, RefusesChannelsThatAreNotContiguous) {
@@ -398,7 +398,7 @@ TEST(Table, RefusesChannelsThatAreNotContiguous) {
             "[embedding] the channels of x must be contiguous: stride 1, got 2");
   EXPECT_EQ(message_of([&] { add_table(x.view(), gaps); }),
             "[embedding] the channels of the table must be contiguous: stride 1, got 2");
-  // One channel is contiguous whatever its stride.
+  // A single channel is contiguous with any stride.
   EXPECT_EQ(message_of([&] {
               add_table(View<float, 3>(x.view().data(), {2, 3, 1}, {12, 4, 3}),
                         table.view().slice(1, 0, 1));

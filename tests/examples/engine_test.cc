@@ -1,4 +1,4 @@
-// The engine of examples/ on whole models: logits and tokens must be those of transformers.
+// The engine of examples/ on whole models. Logits and tokens must equal those of transformers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -71,7 +71,8 @@ INSTANTIATE_TEST_SUITE_P(Models, Engine,
                            return name;
                          });
 
-// What the engine says of a model in which `text` of a file is `other`, of the same length.
+// Returns the engine's error for a model in which `text` of a file is replaced by `other` of
+// the same length.
 std::string error_after(const std::string& text, const std::string& other) {
   const testing::TemporaryFolder copy;
   for (const char* name : {"config.json", "model.safetensors"}) {

@@ -1,5 +1,4 @@
-// The seeds of the fuzzers, run by the ordinary tests so that neither they nor their readers
-// rot.
+// Runs the seeds of the fuzzers in the ordinary tests, so that seeds and readers stay valid.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -17,7 +16,7 @@ namespace fs = std::filesystem;
 
 const fs::path corpus = fs::path(GNOMON_SOURCE_DIR) / "tests/fuzz/corpus";
 
-// Exactly the file's bytes, so that reading past them is found.
+// Exactly the bytes of the file, so that sanitizers detect reads past the end.
 std::vector<std::byte> contents(const fs::path& path) {
   std::vector<std::byte> bytes(fs::file_size(path));
   std::ifstream(path, std::ios::binary)
@@ -25,7 +24,7 @@ std::vector<std::byte> contents(const fs::path& path) {
   return bytes;
 }
 
-// A seed is of the format if its name begins with "good", otherwise it is refused.
+// A seed has the format if its name begins with "good"; otherwise it is refused.
 TEST(Corpus, EveryReaderAnswersEverySeed) {
   ASSERT_FALSE(targets().empty());
   for (const Target& target : targets()) {
@@ -49,7 +48,7 @@ TEST(Corpus, EverySeedHasAReader) {
     EXPECT_TRUE(names.contains(folder.path().filename().string())) << folder.path();
 }
 
-// Of each seed, what is left when it is cut short or one of its bytes is another.
+// Each seed, shortened, or with one changed byte.
 TEST(Corpus, EveryReaderSurvivesChangedSeeds) {
   for (const Target& target : targets())
     for (const auto& seed : fs::directory_iterator(corpus / target.name)) {

@@ -1,4 +1,4 @@
-// What every description holds, whatever it was read from.
+// Properties of every model description, whatever it was read from.
 #pragma once
 
 #include <algorithm>
@@ -26,14 +26,14 @@ inline void check(const model::ModelDescription& model) {
     require(printable(group.unsupported));
     for (const model::ParameterTensor& one : group.tensors) require(printable(one.name));
     const auto turns = [](const model::Encoding& one) {
-      return model::rotary_schedule(one, 1).has_value();
+      return model::rotary_frequencies(one, 1).has_value();
     };
     if (std::none_of(group.position.begin(), group.position.end(), turns)) continue;
     for (const std::int64_t length : {std::int64_t{1}, std::int64_t{1} << 30}) {
       const model::ResolvedRotary resolved = model::resolve(group, length);
-      const auto& inv_freq = resolved.schedule.inv_freq;
+      const auto& inv_freq = resolved.frequencies.inv_freq;
       require(std::all_of(inv_freq.begin(), inv_freq.end(), finite));
-      require(finite(resolved.schedule.table_scale) && finite(resolved.softmax_scale));
+      require(finite(resolved.frequencies.table_scale) && finite(resolved.softmax_scale));
     }
   }
 }

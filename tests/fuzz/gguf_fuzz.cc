@@ -12,7 +12,7 @@ bool read(std::span<const std::byte> bytes) {
     };
     for (const model::GgufEntry& entry : file.metadata()) {
       require(file.find(entry.key) == &entry);
-      // Refusals are slow under the sanitizers, and alike: those of one entry will do.
+      // Exceptions are slow with sanitizers, and all alike, so those of one entry are enough.
       const bool all = &entry == &file.metadata().front();
       if (all || entry.element == model::GgufType::boolean) {
         attempt(&model::Gguf::boolean, entry.key);

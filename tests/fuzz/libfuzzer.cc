@@ -1,4 +1,4 @@
-// What libFuzzer calls: the one reader that this program is linked with.
+// The entry point of libFuzzer: calls the one reader that this program is linked with.
 #include <cstdint>
 
 #include "fuzz/target.h"

@@ -11,7 +11,7 @@
 namespace gnomon::fuzz {
 namespace {
 
-// A file without a folder, for what takes a path.
+// A file in memory, for functions that take a path.
 class MemoryFile {
  public:
   explicit MemoryFile(std::span<const std::byte> bytes) : file_(::memfd_create("fuzz", 0)) {
@@ -30,7 +30,8 @@ class MemoryFile {
 
 bool read(std::span<const std::byte> bytes) {
   return taken(bytes.size(), [&] {
-    // Where a byte too far is found; past the end of a mapping there are often more.
+    // Detects a read of one byte too many. After the end of a mapping there are often more
+    // bytes.
     io::internal::read_header("fuzz",
                               {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     const MemoryFile file(bytes);

@@ -1,5 +1,6 @@
-// Readers that take hostile bytes, one in each tests/fuzz/NAME_fuzz.cc. libFuzzer runs each on
-// what it invents (`make test-long`), the ordinary tests run all on the seeds in corpus/NAME/.
+// Readers of untrusted bytes, one in each tests/fuzz/NAME_fuzz.cc. libFuzzer runs each on
+// random input (`make test-long`); the ordinary tests run all of them on the seeds in
+// corpus/NAME/.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,8 @@
 
 namespace gnomon::fuzz {
 
-// Reads all there is to read; whether the bytes were taken for a file of the format. What it
-// throws is a finding, and so is any report of a sanitizer.
+// Reads the whole input. Returns true if the bytes have the format. An exception is a finding,
+// and so is any report of a sanitizer.
 using Reader = bool (*)(std::span<const std::byte> bytes);
 
 struct Target {
@@ -26,13 +27,13 @@ inline std::vector<Target>& targets() {
   static std::vector<Target> list;
   return list;
 }
-// Defined at namespace scope, puts a reader on the list.
+// Registers a reader, if defined at namespace scope.
 struct Register {
   Register(std::string_view name, Reader reader) { targets().push_back({name, reader}); }
 };
 
-// Whether `read` takes its input of `size` bytes. A FormatError is an answer, if its byte is
-// one of the file or its end and its message can be printed.
+// Returns true if `read` accepts its input of `size` bytes. A FormatError is a valid result if
+// its offset is at most the file size and its message is printable.
 template <typename Read>
 bool taken(std::size_t size, Read read) {
   try {

@@ -16,7 +16,8 @@ using Real = long double;
 using Edges = std::vector<std::int64_t>;
 
 constexpr LaplacianKind kinds[] = {LaplacianKind::combinatorial, LaplacianKind::symmetric};
-constexpr double promised = 0x1p-32;  // of residuals, over the largest diagonal, and of angles
+constexpr double promised = 0x1p-32;  // bound of residuals relative to the largest diagonal
+                                      // entry, and of dot products
 
 Laplacian spec_of(std::int64_t vectors, LaplacianKind kind,
                   LaplacianZeros zeros = LaplacianZeros::skip_one,
@@ -46,7 +47,7 @@ Edges grid_edges(std::int64_t height, std::int64_t width) {
   return ends;
 }
 
-// The Laplacian by its definition, [N, N].
+// The Laplacian by definition, [N, N].
 std::vector<std::vector<Real>> matrix(std::int64_t nodes, const Edges& ends,
                                       LaplacianKind kind) {
   const auto n = static_cast<std::size_t>(nodes);
@@ -67,7 +68,7 @@ std::vector<std::vector<Real>> matrix(std::int64_t nodes, const Edges& ends,
   return l;
 }
 
-// All eigenvalues by Jacobi's rotations, rising.
+// All eigenvalues by Jacobi rotations, ascending.
 std::vector<Real> jacobi(std::vector<std::vector<Real>> m) {
   const std::size_t n = m.size();
   for (int sweep = 0; sweep < 30; ++sweep)
@@ -94,8 +95,8 @@ std::vector<Real> jacobi(std::vector<std::vector<Real>> m) {
   return values;
 }
 
-// What the header promises of every pair: its residual, its norm, right angles to the others,
-// the sign; and the columns after them zero.
+// Checks the properties of every pair that the header documents: residual, norm, orthogonality,
+// sign, and zero columns after the last pair.
 void expect_eigenvectors(const LaplacianVectors& got, std::int64_t nodes, const Edges& ends,
                          LaplacianKind kind) {
   ASSERT_EQ(got.nodes, nodes);
@@ -175,7 +176,8 @@ TEST(LaplacianVectors, OfARingHasEachEigenvalueTwice) {
     }
 }
 
-// A star's eigenvalue 1 comes nodes - 2 times, a grid's in pairs: what Lanczos alone misses.
+// Eigenvalue 1 of a star has multiplicity nodes - 2, eigenvalues of a grid occur in pairs.
+// Lanczos iteration alone misses some.
 TEST(LaplacianVectors, FindsEveryCopyOfAnEigenvalue) {
   Edges star;
   for (std::int64_t i = 1; i < 400; ++i) star.insert(star.end(), {0, i});
@@ -198,8 +200,8 @@ TEST(LaplacianVectors, FindsEveryCopyOfAnEigenvalue) {
   expect_eigenvalues(got, all, 1, 1e-10);
 }
 
-// Sixty equal legs give each eigenvalue of a leg 59 times: of 13 counts of vectors, the
-// iteration alone gets some wrong.
+// Sixty equal legs give each eigenvalue of a leg the multiplicity 59. With 13 different numbers
+// of vectors, Lanczos iteration alone gets some wrong.
 TEST(LaplacianVectors, LooksBehindWhatTheIterationFound) {
   Edges spider;
   for (std::int64_t next = 1; next < 361; ++next)
@@ -227,7 +229,7 @@ TEST(LaplacianVectors, OfAnyGraphHasItsLowestEigenvalues) {
         expect_eigenvectors(got, nodes, ends, kind);
         expect_eigenvalues(got, jacobi(matrix(nodes, ends, kind)), 1, 1e-12);
       }
-  // A large one, by the iteration and, since more are asked for, by the dense solver.
+  // A large graph, by the iteration and, with more vectors requested, by the dense solver.
   const Edges ends = random_edges(300, 700, 5);
   for (const LaplacianKind kind : kinds) {
     const LaplacianVectors few = laplacian_vectors(spec_of(8, kind), graph_of(300, ends));
@@ -239,7 +241,7 @@ TEST(LaplacianVectors, OfAnyGraphHasItsLowestEigenvalues) {
 }
 
 TEST(LaplacianVectors, ComponentsHaveZerosOfTheirOwn) {
-  // Two equal triangles, and a node by itself.
+  // Two equal triangles and an isolated node.
   const Edges ends{0, 2, 2, 4, 4, 0, 1, 3, 3, 5, 5, 1};
   const Graph graph = graph_of(7, ends);
   const double third = 1 / std::sqrt(3.0);
@@ -263,7 +265,7 @@ TEST(LaplacianVectors, ComponentsHaveZerosOfTheirOwn) {
     EXPECT_EQ(skipped.view()(2 * i + 1, 0), 0);
     EXPECT_EQ(skipped.view()(2 * i, 0), skipped.view()(2 * i + 1, 2));
   }
-  // Of the symmetric kind the node by itself has 1, as released.
+  // In the symmetric kind the isolated node has eigenvalue 1, as released.
   const LaplacianVectors symmetric =
       laplacian_vectors(spec_of(8, LaplacianKind::symmetric, LaplacianZeros::skip_all), graph);
   expect_eigenvectors(symmetric, 7, ends, LaplacianKind::symmetric);
@@ -323,7 +325,8 @@ TEST(LaplacianVectors, SignsAreFixedRandomOrNone) {
   }
 }
 
-// On a path, odd waves are largest at both ends with opposite signs, and rounding would decide.
+// On a path, odd waves are largest at both ends with opposite signs, so rounding could decide
+// the sign.
 TEST(LaplacianVectors, OfEntriesAsLargeTheFirstDecides) {
   for (const std::int64_t nodes : {10, 301}) {
     const LaplacianVectors got =

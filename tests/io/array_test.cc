@@ -29,7 +29,7 @@ TEST(Array, ViewsAreTypedAndRanked) {
   const Array array = Array::of(View<const double, 1>(values.data(), {3}));
   EXPECT_EQ((array.view<double, 1>()(2)), 3);
   EXPECT_EQ(message_of([&] { array.view<float, 1>(); }),
-            "[array] must hold f32 in 1 axis, got F64 [3]");
+            "[array] must contain f32 with 1 axis, got F64 [3]");
   EXPECT_NE(message_of([&] { array.view<double, 2>(); }), "");
 }
 

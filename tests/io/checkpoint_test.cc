@@ -1,4 +1,4 @@
-// Checkpoints of one file and of shards, what an index may not say, and how a ModelPlan is fed.
+// Checkpoints of one file and of shards, invalid indices, and the use by a ModelPlan.
 #include "gnomon/io/checkpoint.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ class CheckpointFiles : public ::testing::Test {
   void put_index(const std::string& map) const {
     put("model.safetensors.index.json", R"({"metadata": {}, "weight_map": )" + map + "}");
   }
-  // What the folder's Checkpoint says when it cannot be made.
+  // The error of the Checkpoint constructor for the folder.
   std::string error() const {
     try {
       Checkpoint checkpoint(file(""));
@@ -76,7 +76,7 @@ TEST_F(CheckpointFiles, ShardsOfAnIndexAreOpenedWhenTheyAreNeeded) {
     EXPECT_THAT(message_of([&] { checkpoint.tensor("three"); }),
                 AllOf(HasSubstr("index.json"), HasSubstr("got \"three\"")));
     EXPECT_THAT(message_of([&] { checkpoint.shard("c.safetensors"); }),
-                HasSubstr("must have the shard asked for"));
+                HasSubstr("must contain the requested shard"));
   }
 }
 
@@ -119,13 +119,13 @@ TEST_F(CheckpointFiles, WhatIsNoCheckpointIsRefused) {
     EXPECT_THAT(error(), HasSubstr("must be the name of a .safetensors file beside")) << shard;
   }
   put_index(R"({"x": "none.safetensors"})");
-  EXPECT_THAT(error(), HasSubstr("a shard of the index must be there, got none.safetensors"));
+  EXPECT_THAT(error(), HasSubstr("a shard of the index must exist, got none.safetensors"));
   put_index(R"({"y": "a.safetensors"})");
   EXPECT_THAT(message_of([&] { Checkpoint(file("")).check(); }),
               HasSubstr("must be in its shard, got \"y\" in a.safetensors"));
 }
 
-// The trained table of a model comes out of its checkpoint.
+// Reads the trained table of a model from its checkpoint.
 TEST_F(CheckpointFiles, FeedsAModelPlan) {
   const auto model = model::read_config(
       R"({"model_type": "gpt2", "n_embd": 2, "n_head": 1, "n_layer": 1, "n_positions": 3})");

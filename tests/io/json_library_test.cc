@@ -1,4 +1,4 @@
-// What src/io/json.h takes and refuses, against the JSON library.
+// Compares the texts that src/io/json.h accepts and refuses with the JSON library.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using Reference = nlohmann::json;
 
-// Why a text is refused, or what `read` makes of it; empty where it is taken.
+// The reason why a text, or `read` of it, is refused; empty if it is accepted.
 std::string error(const std::string& text, const std::function<void(Json)>& read = {}) {
   try {
     const JsonDocument document(text, "x.json");
@@ -29,8 +29,8 @@ std::string error(const std::string& text, const std::function<void(Json)>& read
   return {};
 }
 
-// What the JSON library makes of a text. It stops at a number that no double holds, which may
-// be JSON and may not.
+// The result of the JSON library. It stops at a number that overflows a double, so the rest of
+// the text may be invalid.
 enum class Verdict { accepts = 1, refuses, stops };
 Verdict judge(const std::string& text, Reference& value) {
   try {
@@ -68,7 +68,7 @@ void expect_same(Json got, const Reference& wanted) {
     EXPECT_EQ(i, wanted.size());
   } else if (wanted.is_string()) {
     EXPECT_EQ(got.string("it"), wanted.get<std::string>());
-  } else if (wanted == 0.0) {  // also 1e-400, which is refused when it is asked for
+  } else if (wanted == 0.0) {  // also 1e-400, which is refused on access
     EXPECT_TRUE(got.is(JsonType::number));
   } else if (wanted.is_number()) {
     EXPECT_EQ(got.number("it"), wanted.get<double>());
@@ -86,7 +86,7 @@ void expect_same(Json got, const Reference& wanted) {
   }
 }
 
-// Texts that are JSON, or nearly.
+// Valid and nearly valid JSON texts.
 class Inventor {
  public:
   explicit Inventor(unsigned seed) : engine_(seed) {}
@@ -114,7 +114,7 @@ class Inventor {
         });
     }
   }
-  // One change of a byte or two.
+  // Changes one or two bytes.
   std::string changed(std::string text) {
     static constexpr std::string_view letters =
         "{}[],:\"0123456789.eE+-truefalsn \n\\ubd8c/\x80\xc3\xa9\x01";
@@ -175,7 +175,7 @@ class Inventor {
 TEST(JsonReader, AgreesWithTheJsonLibrary) {
   int taken = 0, refused = 0;
   const auto compare = [&](const std::string& text) {
-    // Python's words are an extension, and to the library a zero byte ends a text.
+    // The words of Python are an extension, and a zero byte ends a text for the library.
     if (text.find("NaN") != text.npos || text.find("Inf") != text.npos ||
         text.find('\0') != text.npos)
       return;

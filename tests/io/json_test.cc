@@ -18,7 +18,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// What FormatError says and where; empty where `read` throws nothing. Messages can be printed.
+// Message and offset of the FormatError; empty if `read` throws nothing. Messages must be
+// printable.
 std::string error(const std::string& text, const std::function<void(Json)>& read = {},
                   std::uint64_t begin = 0) {
   try {
@@ -87,7 +88,7 @@ TEST(JsonReader, ReadsEveryKindOfValue) {
   });
   EXPECT_THAT(names, ElementsAre("n", "t", "f", "i", "d", "s", "l", "o"));
   EXPECT_TRUE(root.find("o")->find("k")->is(JsonType::array));
-  // What is none has no members and no elements.
+  // Other types have no members and no elements.
   root.find("l")->for_each_member([](const std::string&, Json) { FAIL(); });
   root.for_each_element([](Json) { FAIL(); });
   EXPECT_EQ(root.find("l")->find("k"), std::nullopt);
@@ -108,7 +109,7 @@ TEST(JsonReader, Numbers) {
   EXPECT_EQ(number("1.7976931348623157e308"), std::numeric_limits<double>::max());
   EXPECT_EQ(number("5e-324"), std::numeric_limits<double>::denorm_min());
   EXPECT_EQ(number("123456789012345678901234567890"), 123456789012345678901234567890.0);
-  // As Python's json module writes them.
+  // As written by the json module of Python.
   EXPECT_TRUE(std::isnan(number("NaN")));
   EXPECT_EQ(number("Infinity"), HUGE_VAL);
   EXPECT_EQ(number("-Infinity"), -HUGE_VAL);
@@ -138,7 +139,7 @@ TEST(JsonReader, Integers) {
   EXPECT_EQ(integer_error("9223372036854775808"),
             "it must be an integer within 64 bits, got 9223372036854775808, at byte 0");
   EXPECT_THAT(integer_error("1.5"), HasSubstr("it must be an integer, got 1.5"));
-  EXPECT_THAT(integer_error("1e30"), HasSubstr("at most 2^53 where it is not all digits"));
+  EXPECT_THAT(integer_error("1e30"), HasSubstr("at most 2^53 unless written as an integer"));
   EXPECT_THAT(integer_error("1e400"), HasSubstr("a number that fits a double"));
   EXPECT_THAT(integer_error("NaN"), HasSubstr("it must be an integer, got NaN"));
   EXPECT_THAT(integer_error("-Infinity"), HasSubstr("got -Infinity"));
@@ -153,7 +154,8 @@ TEST(JsonReader, Counts) {
   EXPECT_THAT(count_error("18446744073709551616"), HasSubstr("within 64 bits"));
   for (const char* text : {"-0", "-1", "1.0", "1e2", "NaN", "Infinity", "\"1\"", "[1]", "{}",
                            "null", "true", "\"\""})
-    EXPECT_THAT(count_error(text), HasSubstr("it must be a whole number in digits")) << text;
+    EXPECT_THAT(count_error(text), HasSubstr("it must be a non-negative integer in digits"))
+        << text;
 }
 
 TEST(JsonReader, EscapesAndSurrogates) {
@@ -167,7 +169,7 @@ TEST(JsonReader, EscapesAndSurrogates) {
   };
   for (const char* half : {R"(\uD800)", R"(\uDBFF x)", R"(\uDC00)", R"(\uDFFF\uD800)",
                            R"(\uD800\u0041)", R"(\uD800\uD800)", R"(\uD800\n)", R"(\uD800\)"})
-    EXPECT_EQ(message(half), "not JSON: half a surrogate pair in a string, at byte 4") << half;
+    EXPECT_EQ(message(half), "not JSON: an unpaired surrogate in a string, at byte 4") << half;
   for (const char* four : {R"(\u)", R"(\u1)", R"(\u12)", R"(\u123)", R"(\u12g4)", R"(\u 123)",
                            R"(\u+123)", R"(\u-123)", R"(\u0x12)"})
     EXPECT_EQ(message(four), "not JSON: \\u without four hexadecimal digits, at byte 4")
@@ -176,14 +178,14 @@ TEST(JsonReader, EscapesAndSurrogates) {
        {R"(\x41)", R"(\')", R"(\0)", R"(\U0041)", R"(\ )", "\\\n", "\\\x80"})
     EXPECT_EQ(message(other), "not JSON: an unknown escape in a string, at byte 4") << other;
   EXPECT_THAT(error("\"\\"), HasSubstr("an unknown escape"));
-  EXPECT_EQ(error("\"abc"), "not JSON: a string without an end, at byte 4");
-  EXPECT_EQ(error(R"(["a\"])"), "not JSON: a string without an end, at byte 6");
+  EXPECT_EQ(error("\"abc"), "not JSON: an unterminated string, at byte 4");
+  EXPECT_EQ(error(R"(["a\"])"), "not JSON: an unterminated string, at byte 6");
   for (int c = 0; c < 32; ++c)
     EXPECT_EQ(message(std::string(1, static_cast<char>(c))),
               "not JSON: a control character in a string, at byte 4");
 }
 
-// Unicode, table 3-7: the first and last of every row, and what lies beside them.
+// Unicode, table 3-7: the first and last sequence of every row, and their invalid neighbours.
 TEST(JsonReader, Utf8) {
   for (const char* text :
        {"\xc2\x80", "\xdf\xbf", "\xe0\xa0\x80", "\xec\xbf\xbf", "\xed\x80\x80", "\xed\x9f\xbf",
@@ -196,8 +198,9 @@ TEST(JsonReader, Utf8) {
         "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "\xfe"})
     EXPECT_EQ(error("{\"\u00e9" + std::string(text) + "\":1}"),
               "not JSON: ill-formed UTF-8 in a string, at byte 4");
-  EXPECT_EQ(error("\xff"), "not JSON: another byte in place of a value, at byte 0");
-  EXPECT_THAT(error("[1\xc2\xa0]"), HasSubstr("another byte in place of the end of a value"));
+  EXPECT_EQ(error("\xff"), "not JSON: an unprintable byte in place of a value, at byte 0");
+  EXPECT_THAT(error("[1\xc2\xa0]"),
+              HasSubstr("an unprintable byte in place of the end of a value"));
 }
 
 TEST(JsonReader, DepthIsLimited) {
@@ -209,19 +212,20 @@ TEST(JsonReader, DepthIsLimited) {
     return text;
   };
   EXPECT_EQ(error(nested("[", "]", 64)), "");
-  EXPECT_EQ(error(nested("[", "]", 65)), "deeper than 64 levels, at byte 64");
+  EXPECT_EQ(error(nested("[", "]", 65)), "nested deeper than 64 levels, at byte 64");
   EXPECT_EQ(error(nested("{\"a\":", "}", 64)), "");
-  EXPECT_EQ(error(nested("{\"a\":", "}", 65)), "deeper than 64 levels, at byte 320");
+  EXPECT_EQ(error(nested("{\"a\":", "}", 65)), "nested deeper than 64 levels, at byte 320");
   EXPECT_EQ(error(nested("[{\"a\":", "}]", 32)), "");
-  EXPECT_THAT(error(nested("[{\"a\":", "}]", 33)), HasSubstr("deeper than 64 levels"));
-  EXPECT_EQ(error(std::string(10'000'000, '[')), "deeper than 64 levels, at byte 64");
+  EXPECT_THAT(error(nested("[{\"a\":", "}]", 33)), HasSubstr("nested deeper than 64 levels"));
+  EXPECT_EQ(error(std::string(10'000'000, '[')), "nested deeper than 64 levels, at byte 64");
 }
 
 TEST(JsonReader, WhatIsMissing) {
-  EXPECT_EQ(error(""), "no JSON in it, at byte 0");
-  EXPECT_EQ(error(" \n"), "no JSON in it, at byte 2");
-  EXPECT_EQ(error("\xEF\xBB\xBF"), "no JSON in it, at byte 3");
-  EXPECT_EQ(error("\xEF\xBB{}"), "not JSON: another byte in place of a value, at byte 0");
+  EXPECT_EQ(error(""), "no JSON value, at byte 0");
+  EXPECT_EQ(error(" \n"), "no JSON value, at byte 2");
+  EXPECT_EQ(error("\xEF\xBB\xBF"), "no JSON value, at byte 3");
+  EXPECT_EQ(error("\xEF\xBB{}"),
+            "not JSON: an unprintable byte in place of a value, at byte 0");
   EXPECT_EQ(error("{} {}"), "not JSON: { in place of the end, at byte 3");
   EXPECT_EQ(error("[1 2]"), "not JSON: 2 in place of , or ], at byte 3");
   EXPECT_EQ(error("[1,]"), "not JSON: ] in place of a value, at byte 3");
@@ -235,9 +239,9 @@ TEST(JsonReader, WhatIsMissing) {
   EXPECT_EQ(error("{'a':1}"), "not JSON: ' in place of the name of a member, at byte 1");
   EXPECT_EQ(error("[1] // c"), "not JSON: / in place of the end, at byte 4");
   EXPECT_EQ(error("[1"), "not JSON: it ends before , or ], at byte 2");
-  EXPECT_EQ(error("[1]\v"), "not JSON: another byte in place of the end, at byte 3");
+  EXPECT_EQ(error("[1]\v"), "not JSON: an unprintable byte in place of the end, at byte 3");
   EXPECT_EQ(error(std::string("[1\0]", 4)),
-            "not JSON: another byte in place of the end of a value, at byte 2");
+            "not JSON: an unprintable byte in place of the end of a value, at byte 2");
 }
 
 TEST(JsonReader, MembersByName) {
@@ -317,7 +321,7 @@ TEST(JsonReader, RefusesATextThatIsTooLong) {
   ASSERT_NE(pages, MAP_FAILED);
   const std::string_view text(static_cast<const char*>(pages), size);
   EXPECT_EQ(gnomon::testing::message_of([&] { JsonDocument(text, "x.json"); }),
-            "[x.json] 268435457 bytes of JSON, over 268435456, at byte 0");
+            "[x.json] JSON of 268435457 bytes, more than 268435456, at byte 0");
   munmap(pages, size);
 }
 

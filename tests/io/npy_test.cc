@@ -23,7 +23,7 @@ using gnomon::testing::Tensor;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A file as the format's definition has it, by hand: `length` may lie about the header.
+// A file written by hand from the definition of the format. `length` may be wrong.
 std::string npy(const std::string& header, const std::string& elements, int major = 1,
                 std::int64_t length = -1) {
   if (length < 0) length = static_cast<std::int64_t>(header.size());
@@ -174,18 +174,19 @@ TEST_F(Npy, ConvertsToIntegersAndDoubles) {
       message_of([&] {
         read(npy(header("<u8", "(1,)"), bytes_of<std::uint64_t>({1ull << 63}))).to_integers();
       }),
-      HasSubstr("must hold integers below 2^63, got 9223372036854775808"));
+      HasSubstr("must contain integers below 2^63, got 9223372036854775808"));
   EXPECT_THAT(
       message_of([&] { read(npy(header("<f4", "(1,)"), bytes_of<float>({1}))).to_integers(); }),
-      HasSubstr("must hold integers, got F32"));
+      HasSubstr("must contain integers, got F32"));
 }
 
 TEST_F(Npy, NamesTheFileWhenTypeOrRankIsNotTheOneAskedFor) {
   const Array array = read(npy(header("<f4", "(2, 1)"), bytes_of<float>({1, 2})));
-  EXPECT_EQ(message_of([&] { array.view<double, 2>(); }),
-            "[" + (folder_ / "x.npy").string() + "] must hold f64 in 2 axes, got F32 [2, 1]");
+  EXPECT_EQ(
+      message_of([&] { array.view<double, 2>(); }),
+      "[" + (folder_ / "x.npy").string() + "] must contain f64 with 2 axes, got F32 [2, 1]");
   EXPECT_THROW((array.view<float, 1>()), std::invalid_argument);
-  // bfloat16 is stored as uint16, and bool is read as bytes; not the other way round.
+  // bfloat16 may view uint16 and uint8 may view bool, but not the reverse.
   EXPECT_EQ(
       (static_cast<float>(read(npy(header("<u2", "(1,)"), bytes_of<std::uint16_t>({0x3f80})))
                               .view<BFloat16, 1>()(0))),
@@ -199,7 +200,7 @@ TEST_F(Npy, OutlivesItsFile) {
   const Array array = read(npy(header("<f4", "(1,)"), bytes_of<float>({1})));
   write_npy(folder_ / "x.npy", Array());
   EXPECT_EQ((array.view<float, 1>()(0)), 1.0f);
-  // An array may be written to the very file that it is mapped from.
+  // An array may be written to the file that it maps.
   const Array again = read(npy(header("<f4", "(1,)"), bytes_of<float>({3})));
   write_npy(folder_ / "x.npy", again);
   EXPECT_THAT(read_npy(folder_ / "x.npy").to_doubles(), ElementsAre(3));
@@ -217,7 +218,7 @@ TEST_F(Npy, RefusesEveryTruncation) {
   }
 }
 
-// Whatever a byte is changed to, reading it gives an array or a FormatError.
+// After any change of one byte, reading gives an array or a FormatError.
 TEST_F(Npy, SurvivesEveryChangeOfAByte) {
   const std::string whole = npy(header("<f4", "(2, 3)"), bytes_of<float>({1, 2, 3, 4, 5, 6}));
   for (std::size_t at = 0; at < whole.size() - 24; ++at)
@@ -236,13 +237,13 @@ TEST_F(Npy, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(error(npy(header("<f4", "(1,)"), four, 4)),
             "version 4.0 is not 1.0, 2.0 or 3.0, at byte 6");
   EXPECT_EQ(error(npy("", "", 2, 0xffffffff)),
-            "a header of 4294967295 bytes, over 65536, at byte 8");
+            "a header of 4294967295 bytes, more than 65536, at byte 8");
   EXPECT_EQ(error(npy("{}", "", 1, 60000)), "the file ends inside its header, at byte 12");
   EXPECT_EQ(error(npy(header(">f4", "(1,)"), four)),
-            "big-endian elements are not read, at byte 20");
+            "big-endian elements are not supported, at byte 20");
   EXPECT_EQ(
       error(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", four)),
-      "structured arrays are not read, at byte 20");
+      "structured arrays are not supported, at byte 20");
   for (const char* descr :
        {"<c8", "|O", "<U3", "|S4", "|V2", "<f16", "f4", "|f4", "", "<", "<f4 "})
     EXPECT_THAT(error(npy(header(descr, "(1,)"), four)),
@@ -284,7 +285,7 @@ TEST_F(Npy, SaysWhatIsWrongAndWhere) {
 TEST_F(Npy, RefusesToWriteWhatItCannotSay) {
   EXPECT_THAT(
       message_of([&] { write_npy(folder_ / "x.npy", Array::opaque("F8_E4M3", {0}, {})); }),
-      HasSubstr("must be an element type that .npy has, got F8_E4M3"));
+      HasSubstr("element type must be supported by .npy, got F8_E4M3"));
   EXPECT_EQ(folder_.files(), 0u);
   EXPECT_THROW(Array(Element::f32, {2}, {}), std::invalid_argument);
   EXPECT_THROW(Array(Element::f32, {-1}, {}), std::invalid_argument);

@@ -24,7 +24,7 @@ using gnomon::testing::TemporaryFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A file as the format's definition has it, by hand; `length` may lie.
+// A file written by hand from the definition of the format. `length` may be wrong.
 std::string file_of(const std::string& header, const std::string& data,
                     std::int64_t length = -1) {
   if (length < 0) length = static_cast<std::int64_t>(header.size());
@@ -118,7 +118,7 @@ TEST_F(SafeTensorsTest, ReadsInTheOrderOfTheBytes) {
   EXPECT_NE(file.find("a"), nullptr);
   EXPECT_EQ(file.find("c"), nullptr);
   EXPECT_THAT(message_of([&] { file.tensor("c"); }),
-              HasSubstr("x.safetensors] must hold the tensor asked for, got \"c\""));
+              HasSubstr("x.safetensors] must contain the requested tensor, got \"c\""));
 }
 
 TEST_F(SafeTensorsTest, CopiesATensorThatIsNotAligned) {
@@ -149,9 +149,9 @@ TEST_F(SafeTensorsTest, KeepsDtypesItDoesNotKnow) {
   EXPECT_EQ(file.tensor("a").bytes().size(), 3u);
   EXPECT_THROW((file.tensor("b").view<std::uint8_t, 2>()), std::invalid_argument);
   EXPECT_THROW(file.tensor("b").to_doubles(), std::invalid_argument);
-  // Half a byte is left over; and a known size is checked.
+  // The size is not a whole number of bytes. Known sizes are checked.
   EXPECT_THAT(error(file_of("{" + entry("b", "F4", "[3]", "[0,2]") + "}", "ab")),
-              HasSubstr("no whole number of bytes"));
+              HasSubstr("not a whole number of bytes"));
   EXPECT_THAT(error(file_of("{" + entry("b", "F8_E5M2", "[3]", "[0,2]") + "}", "ab")),
               HasSubstr("takes 3 bytes, not data_offsets [0, 2]"));
 }
@@ -162,16 +162,17 @@ std::string small_file() {
                  "0123456789");
 }
 
-// Nobody knows how many bytes its elements take, so nothing checks its extents against the
+// The element size of an unknown type is unknown, so its extents are not checked against the
 // file.
 TEST_F(SafeTensorsTest, RefusesNumbersOfAnUnknownDtypeWhateverShapeItClaims) {
   const std::string size = std::to_string(std::int64_t{1} << 61);
   const Array odd =
       read(file_of("{" + entry("a", "X9", "[" + size + "]", "[0,0]") + "}", "")).tensor("a");
   const std::string name = (folder_ / "x.safetensors").string() + ": \"a\"";
-  EXPECT_EQ(message_of([&] { odd.to_doubles(); }), "[" + name + "] must hold numbers, got X9");
+  EXPECT_EQ(message_of([&] { odd.to_doubles(); }),
+            "[" + name + "] must contain numbers, got X9");
   EXPECT_EQ(message_of([&] { odd.to_integers(); }),
-            "[" + name + "] must hold integers, got X9");
+            "[" + name + "] must contain integers, got X9");
 }
 
 TEST_F(SafeTensorsTest, ReadsAnEmptyTensorThatIsNotAligned) {
@@ -192,7 +193,7 @@ TEST_F(SafeTensorsTest, RefusesEveryTruncation) {
                                             std::to_string(whole.size())));
 }
 
-// Whatever bytes are changed, reading gives tensors or a FormatError.
+// After any change of bytes, reading gives tensors or a FormatError.
 TEST_F(SafeTensorsTest, SurvivesChangedBytes) {
   const std::string whole = small_file();
   const auto attempt = [](const std::string& file) {
@@ -218,7 +219,7 @@ TEST_F(SafeTensorsTest, SurvivesChangedBytes) {
   }
 }
 
-// Strings as the JSON library has them: what it takes is taken, what it refuses is refused.
+// Accepts and refuses the same strings as the JSON library.
 TEST_F(SafeTensorsTest, ReadsStringsAsJsonHasThem) {
   std::vector<std::string> strings = {
       "",
@@ -264,7 +265,7 @@ TEST_F(SafeTensorsTest, ReadsStringsAsJsonHasThem) {
   EXPECT_GT(taken, 150);
 }
 
-// Whatever the reader takes is JSON, and says the same to the library.
+// Any header that the reader accepts is valid JSON, and the library reads the same values.
 TEST_F(SafeTensorsTest, TakesNothingThatIsNotJson) {
   const std::string whole =
       R"({ "__metadata__":{"k":"v"} ,"a":{"dtype":"U8","shape":[1, 2],"data_offsets":[0,2]}, )"
@@ -319,7 +320,7 @@ TEST_F(SafeTensorsTest, SaysWhatIsWrongAndWhere) {
   EXPECT_EQ(header_error("{]"), "not JSON: ] in place of the name of a member, at byte 9");
   EXPECT_EQ(header_error("{} x"), "not JSON: x in place of the end, at byte 11");
   EXPECT_EQ(header_error(std::string("{}\0\0x", 5)),
-            "not JSON: another byte in place of the end, at byte 10");
+            "not JSON: an unprintable byte in place of the end, at byte 10");
   EXPECT_THAT(header_error("{\"\xff\xfe\": 1}"), HasSubstr("ill-formed UTF-8"));
   EXPECT_THAT(header_error("{\"\xff\xfe\": 1}"), HasSubstr("at byte 10"));
   EXPECT_THAT(header_error("{\"\x01\": 1}"), HasSubstr("a control character"));
@@ -351,7 +352,7 @@ TEST_F(SafeTensorsTest, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(header_error(R"({"__metadata__": {}, "__metadata__": {}})"),
               HasSubstr("__metadata__ occurs twice"));
   EXPECT_THAT(header_error("{\"a\": " + std::string(100'000, '[')),
-              HasSubstr("deeper than 64 levels, at byte "));
+              HasSubstr("nested deeper than 64 levels, at byte "));
   EXPECT_EQ(header_error("{" + std::string(100'000, '\n') + "x"),
             "not JSON: x in place of the name of a member, at byte 100009");
   std::string entries = R"({"__metadata__":{"":"")";
@@ -365,16 +366,17 @@ TEST_F(SafeTensorsTest, SaysWhatIsWrongAndWhere) {
               HasSubstr("data_offsets must have at most 2 numbers"));
   std::string deep = "{";
   for (int i = 0; i < 50'000; ++i) deep += "\"a\":{";
-  EXPECT_THAT(header_error(deep), HasSubstr("deeper than 64 levels"));
+  EXPECT_THAT(header_error(deep), HasSubstr("nested deeper than 64 levels"));
 
   for (const char* one : {"-1", "1.5", "1e2", "1.0", "[1]", "null", "true", "NaN", "Infinity",
                           "-Infinity", "-0", "\"1\""}) {
     const std::string list = std::string("[0,") + one + "]";
     EXPECT_THAT(header_error("{" + entry("a", "U8", list, "[0,0]") + "}"),
-                HasSubstr("a number of shape must be a whole number in digits, got "))
+                HasSubstr("a number of shape must be a non-negative integer in digits, got "))
         << one;
-    EXPECT_THAT(header_error("{" + entry("a", "U8", "[0]", list) + "}"),
-                HasSubstr("a number of data_offsets must be a whole number in digits, got "))
+    EXPECT_THAT(
+        header_error("{" + entry("a", "U8", "[0]", list) + "}"),
+        HasSubstr("a number of data_offsets must be a non-negative integer in digits, got "))
         << one;
   }
   EXPECT_THAT(header_error("{" + entry("a", "U8", "[9223372036854775808]", "[0,0]") + "}"),
@@ -406,7 +408,7 @@ TEST_F(SafeTensorsTest, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(header_error("{" + entry("a", "U8", "[1]", "[0,1]") + "," +
                                entry("b", "U8", "[1]", "[2,3]") + "}",
                            "xyz"),
-              HasSubstr("after a hole from byte 1"));
+              HasSubstr("after a gap from byte 1"));
   EXPECT_THAT(header_error("{" + entry("a", "U8", "[1]", "[0,1]") + "," +
                                entry("a", "U8", "[1]", "[1,2]") + "}",
                            "xy"),
@@ -423,8 +425,8 @@ TEST_F(SafeTensorsTest, RefusesToWriteWhatCannotBeRead) {
   };
   EXPECT_THAT(message({{"a", Array()}, {"a", Array()}}), HasSubstr("got \"a\""));
   EXPECT_THAT(message({{"__metadata__", Array()}}), HasSubstr("got \"__metadata__\""));
-  EXPECT_THAT(message({{"\xff", Array()}}), HasSubstr("in UTF-8"));
-  EXPECT_THAT(message({}, {{"k", "\xff"}}), HasSubstr("in UTF-8"));
+  EXPECT_THAT(message({{"\xff", Array()}}), HasSubstr("must be UTF-8"));
+  EXPECT_THAT(message({}, {{"k", "\xff"}}), HasSubstr("must be UTF-8"));
   EXPECT_EQ(folder_.files(), 0u);
 }
 

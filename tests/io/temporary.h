@@ -1,4 +1,4 @@
-// A folder that a test may fill, removed with it.
+// A temporary folder of a test, removed by the destructor.
 #pragma once
 
 #include <unistd.h>

@@ -25,8 +25,8 @@ std::vector<AdamW::Decayed> decayed(const std::vector<at::Tensor>& all) {
   return {{all[0], 0.1}, {all[1], 0}, {all[2], 0.1}};
 }
 
-// LibTorch's optimiser and its clipping, in double. Gradients of size 0.001 are not clipped.
-// Ours in double goes the way of tensors on other devices.
+// LibTorch's optimizer and clipping, in double. Gradients of size 0.001 are not clipped. Our
+// AdamW in double uses the implementation for tensors on other devices.
 class LabAdamWOf : public ::testing::TestWithParam<at::ScalarType> {};
 INSTANTIATE_TEST_SUITE_P(, LabAdamWOf, ::testing::Values(at::kFloat, at::kDouble),
                          [](const auto& info) { return at::toString(info.param); });

@@ -32,7 +32,7 @@ TEST(FindCandidate, ReadsNamesSchemesAndRandomIds) {
   const Candidate random = find_candidate("learned@random");
   EXPECT_EQ(random.scheme, "learned");
   EXPECT_EQ(random.numbering, Numbering::random);
-  EXPECT_EQ(random.title, "Learned table, random ids");
+  EXPECT_EQ(random.title, "Learned table, random positions");
 
   EXPECT_THROW(find_candidate("rotary@often"), std::invalid_argument);
   EXPECT_THROW(find_candidate("rope"), std::invalid_argument);

@@ -77,7 +77,7 @@ TEST_F(CorpusTest, NamesEveryBadFileInALineOfItsOwn) {
 
 TEST_F(CorpusTest, SaysWhenTheHeldOutPartIsTooShort) {
   const std::string text = complaint({file("short", std::string(300, 'x'))});
-  EXPECT_NE(text.find("must hold a window of 32 bytes"), std::string::npos) << text;
+  EXPECT_NE(text.find("must have a window of 32 bytes"), std::string::npos) << text;
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 using Tensors = std::vector<at::Tensor>;
 using Function = std::function<Tensors(const Tensors&)>;
 
-constexpr std::int64_t rows = 101, width = 37;  // no multiple of a vector, a tile, a piece
+constexpr std::int64_t rows = 101, width = 37;  // not multiples of a vector, a tile or a piece
 
 at::Tensor random(at::IntArrayRef sizes, std::uint64_t seed, double deviation = 1) {
   return at::empty(sizes, at::kDouble)
@@ -25,7 +25,7 @@ at::Tensor random(at::IntArrayRef sizes, std::uint64_t seed, double deviation = 
       .requires_grad_(true);
 }
 
-// The outputs, and the gradients of the inputs for random gradients of the outputs.
+// Returns the outputs, and the gradients of the inputs for random gradients of the outputs.
 Tensors all_of(const Function& function, const Tensors& inputs, at::ScalarType type) {
   Tensors here;
   for (const at::Tensor& one : inputs)
@@ -42,7 +42,7 @@ Tensors all_of(const Function& function, const Tensors& inputs, at::ScalarType t
   return all;
 }
 
-// Float with the kernels against LibTorch's own operators and gradients in double.
+// Compares the kernels in float with LibTorch's operators and gradients in double.
 void expect_close(const Function& function, const Function& oracle, const Tensors& inputs,
                   double tolerance) {
   const Tensors found = all_of(function, inputs, at::kFloat);
@@ -90,7 +90,7 @@ TEST_P(LabFunctions, FeedForward) {
                2e-5);
 }
 
-// Through both matrices equal to one, only GELU is left.
+// With both matrices equal to the identity, only GELU remains.
 TEST(LabFunction, GeluOfEverySizeOfNumber) {
   const at::Tensor one = at::eye(1), x = at::cat({at::linspace(-20, 20, 4001), at::zeros({1})});
   set_products(Products::blas);
@@ -123,7 +123,7 @@ TEST(LabFunction, AddAndNorm) {
         return Tensors{sum, norm(sum, x)};
       },
       inputs, 1e-5);
-  // The last norm's sum goes nowhere; the first norm has nothing to add.
+  // The sum of the last norm is not used. The first norm has nothing to add.
   const Tensors three{inputs[0], inputs[2], inputs[3]};
   expect_close(
       [](const Tensors& x) { return Tensors{add_and_norm(x[0], {}, x[1], x[2]).normed}; },
@@ -139,7 +139,7 @@ TEST(LabFunction, AddAndNorm) {
 
 TEST(LabFunction, MeanCrossEntropy) {
   const at::Tensor targets = at::arange(rows).remainder(width);
-  // The last row of logits is far out: nothing overflows.
+  // The last row of logits is large, to test for overflow.
   const at::Tensor logits =
       at::cat({random({rows - 1, width}, 1, 5), 1e4 * random({1, width}, 2)})
           .detach()

@@ -9,12 +9,12 @@
 namespace gnomon::lab {
 namespace {
 
-// A random matrix [m, n] whose rows, or whose columns, are contiguous.
+// A random matrix [m, n] with contiguous rows or contiguous columns.
 at::Tensor matrix(std::int64_t m, std::int64_t n, bool rows) {
   return rows ? at::randn({m, n}) : at::randn({n, m}).t();
 }
 
-// The bound of products_amx.h, with room for sums of floats.
+// The bound of products_amx.h, plus the rounding of float sums.
 TEST(LabProducts, OfEveryOrderAndSize) {
   struct {
     std::int64_t m, n, k;

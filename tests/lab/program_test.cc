@@ -1,4 +1,4 @@
-// gnomon-lab as a user runs it: what it writes, how it stops and goes on, what it refuses.
+// gnomon-lab from the command line: outputs, interruption and --resume, errors.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -45,7 +45,7 @@ class Program : public ::testing::Test {
     std::ifstream stream(path);
     return Json::parse(stream);
   }
-  // The numbers that must not depend on when or where it ran.
+  // The results that must not depend on the time or the machine.
   static Json numbers(const fs::path& out) {
     Json encodings = json(out / "results.json").at("encodings");
     for (Json& one : encodings)
@@ -67,7 +67,7 @@ TEST_F(Program, WritesAReportAndSaysWhere) {
   EXPECT_FALSE(results.at("stopped"));
   EXPECT_FALSE(results.at("encodings")[1].at("lengths")[1].at("applicable"));
   EXPECT_GT(fs::file_size(out() + "/index.html"), 10000u);
-  // Again in the same folder: the same numbers.
+  // A second run in the same folder gives the same results.
   const Json before = numbers(out());
   EXPECT_EQ(run(tiny({"--steps", "3", "--out", out()})).code, 0);
   EXPECT_EQ(numbers(out()), before);
@@ -87,7 +87,7 @@ TEST_F(Program, InterruptedItReportsAndResumesToTheSameNumbers) {
   ASSERT_EQ(run(straight).code, 0);
 
   const Child child = start(stopped);
-  while (!fs::exists(out("stopped") + "/runs/rotary-seed1.json"))  // the first of three is done
+  while (!fs::exists(out("stopped") + "/runs/rotary-seed1.json"))  // the first of three
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   kill(child.pid, SIGINT);
   const std::string output = child.read_all();
@@ -100,7 +100,7 @@ TEST_F(Program, InterruptedItReportsAndResumesToTheSameNumbers) {
 
   const Outcome other = run({"--resume", "--steps", "61", "--out", out("stopped")});
   EXPECT_EQ(other.code, 2);
-  EXPECT_NE(other.output.find("--resume goes on with steps 60, got 61"), std::string::npos)
+  EXPECT_NE(other.output.find("--resume requires steps 60, got 61"), std::string::npos)
       << other.output;
   const Outcome resumed = run({"--resume", "--out", out("stopped")});
   EXPECT_EQ(resumed.code, 0) << resumed.output;
@@ -119,7 +119,7 @@ TEST_F(Program, KilledItResumesToTheSameNumbers) {
   kill(child.pid, SIGKILL);
   child.read_all();
   EXPECT_EQ(child.wait(), 128 + SIGKILL);
-  killed.emplace_back("--resume");  // the same command, and go on
+  killed.emplace_back("--resume");  // the same command, continued
   EXPECT_EQ(run(killed).code, 0);
   EXPECT_EQ(numbers(out("killed")), numbers(out("straight")));
 }
@@ -134,7 +134,7 @@ TEST_F(Program, KeepsAnUnfinishedRunThatWasNotAskedToGoOn) {
   EXPECT_EQ(child.wait(), 130);
   const Outcome again = run(tiny({"--steps", "2", "--out", out()}));
   EXPECT_EQ(again.code, 0);
-  EXPECT_NE(again.output.find("it is kept in " + out() + "/unfinished"), std::string::npos)
+  EXPECT_NE(again.output.find("was moved to " + out() + "/unfinished"), std::string::npos)
       << again.output;
   EXPECT_EQ(json(out() + "/unfinished/settings.json").at("settings").at("steps"), 100000);
 }
@@ -144,7 +144,7 @@ TEST_F(Program, SaysBeforeTrainingThatOutCannotBeWritten) {
   std::ofstream(folder_ / "file") << "x";
   const Outcome outcome = run(tiny({"--steps", "1", "--out", folder_ / "file" / "report"}));
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.output.find("gnomon: [lab] --out must be a folder that can be written"),
+  EXPECT_NE(outcome.output.find("gnomon: [lab] --out must be a writable folder"),
             std::string::npos)
       << outcome.output;
 }
@@ -157,10 +157,10 @@ TEST_F(Program, RefusesBadUsageInOneLine) {
   for (const Refusal& one : std::vector<Refusal>{
            {{"--encodings", "rope"}, "name must be one of none, sinusoidal"},
            {{"--train-length", "7"}, "--train-length must be at least 8, got 7"},
-           {{"--eval-lengths", "64"}, "--eval-lengths must not be below the training length"},
+           {{"--eval-lengths", "64"}, "--eval-lengths must be at least the training length"},
            {{"--eval-lengths", "128,x"}, "--eval-lengths must be positive integers, got x"},
            {{"--width", "100", "--heads", "3"}, "--width must be a multiple of twice --heads"},
-           {{"--steps", "5", "--minutes", "1"}, "give --steps or --minutes, not both"},
+           {{"--steps", "5", "--minutes", "1"}, "--steps and --minutes must not both be given"},
            {{"--device", "tpu"}, "--device must be cpu or cuda, got tpu"},
            {{"--preset", "huge"}, "--preset must be default or full, got huge"},
            {{"--nonsense"}, "--nonsense"},

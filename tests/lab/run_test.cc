@@ -81,7 +81,7 @@ TEST_P(RunOfEach, LearnsSomething) {
   EXPECT_NEAR(first, 8, 0.5);  // 256 equally likely bytes
   double last = 0;
   while (!run.trained()) last = run.train_step();
-  EXPECT_LT(last, 5);  // below is the entropy of single bytes, 4.46
+  EXPECT_LT(last, 5);  // the entropy of single bytes is 4.46
 }
 
 TEST(TrainingRun, SharedWeightsAndBatchesAreTheSameForEveryEncoding) {
@@ -105,7 +105,7 @@ TEST(Evaluate, ReportsALearnedTableAsNotApplicableBeyondItsEnd) {
   EXPECT_EQ(found.at("by_position").at("length"), 16);
 }
 
-// The model's loss on each target, window by window, by hand.
+// The loss of the model on each target, computed window by window.
 TEST(Evaluate, AveragesTheSameTargetsAtEveryLength) {
   const Settings settings = tiny();
   const Corpus corpus = load_corpus(settings);
@@ -152,8 +152,8 @@ TEST(RandomPositions, ChangeTrainingAndNotTheTest) {
   EXPECT_GT(apart, 0);
 }
 
-// Without position a window is a bag of bytes: what is masked is guessed alike however the
-// others are permuted.
+// Without position a window is a bag of bytes: permuting the other bytes does not change the
+// prediction of masked bytes.
 TEST(MaskedText, OrderIsNotSeenWithoutPosition) {
   const at::NoGradGuard no_grad;
   Settings settings = tiny();
@@ -167,7 +167,7 @@ TEST(MaskedText, OrderIsNotSeenWithoutPosition) {
   ASSERT_FALSE(permuted.equal(batch.inputs));
   const auto difference = [&](const char* encoding) {
     TrainingRun run(settings, corpus, encoding, 1);
-    // Larger weights than at the start, where attention hardly matters.
+    // Larger weights than at the start, when attention has little influence.
     for (at::Tensor& weight : run.model()->parameters()) weight.mul_(4);
     const ForwardOptions both{.visibility = Visibility::bidirectional};
     const at::Tensor a = run.model()->forward(batch.inputs, both),

@@ -7,7 +7,8 @@
 namespace gnomon::lab {
 namespace {
 
-// Two stretches of training and two beyond; nothing beyond where `whole` says -1.
+// Two stretches of training lengths and two beyond. Stretches with -1 in `whole` are not
+// applicable.
 Json run_of(const std::string& name, const std::vector<double>& whole) {
   Json stretches = Json::array();
   for (std::size_t i = 0; i < whole.size(); ++i) {
@@ -69,11 +70,12 @@ TEST(ExampleRankings, SortTieAndLeaveOutWhatHasNoPosition) {
       {{"encodings", encodings}, {"rankings", rankings}, {"settings", {{"task", "copy"}}}});
   ASSERT_EQ(answer.size(), 2u);
   EXPECT_EQ(answer[0],
-            "Copy, up to the 20 letters of training (by chance 0.1 % of whole answers would be "
-            "right, and 10 % of their bytes): learned, t5 and none get at least 95 % right; "
+            "Copy, up to the training length of 20 letters (chance: 0.1 % of whole answers and "
+            "10 % of bytes): learned, t5 and none get at least 95 % right; "
             "less: rotary (85 %).");
-  EXPECT_EQ(answer[1],
-            "From 21 to 40 best is none (30 %), a tie with t5 (29 %); then rotary (5 %).");
+  EXPECT_EQ(
+      answer[1],
+      "At lengths 21 to 40, the best is none (30 %), tied with t5 (29 %); then rotary (5 %).");
 }
 
 TEST(CostResults, CompareWithNoPosition) {

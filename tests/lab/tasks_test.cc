@@ -22,7 +22,7 @@ std::string answer_of(const Example& one) {
 }
 std::string prompt_of(const Example& one) { return one.bytes.substr(0, one.bytes.find('>')); }
 
-// The answer that a prompt asks for, and, of a recall, the keys in the order asked.
+// The answer to a prompt. For recall: with the keys in the order of the prompt.
 std::string right_answer(Task task, const Example& one) {
   const std::string prompt = prompt_of(one);
   if (task == Task::copy) return prompt + '.';
@@ -90,8 +90,8 @@ TEST(Example, NoPromptThatTrainsTests) {
     }
 }
 
-// The best guesser who does not read the prompt, played out: at each byte of the answer the
-// commonest one over many examples, and the commonest whole answer.
+// Measures the best guess without reading the prompt: the most frequent byte at each place of
+// the answer over many examples, and the most frequent whole answer.
 TEST(Chance, IsWhatTheBestGuesserReaches) {
   constexpr int rounds = 40000;
   for (const Task task : with_examples)
@@ -111,7 +111,7 @@ TEST(Chance, IsWhatTheBestGuesserReaches) {
                    return a.second < b.second;
                  })->second;
       const Chance by_chance = chance(task, length);
-      // The commonest of 26 counts lies some 2 deviations above their mean.
+      // The largest of 26 counts is about 2 deviations above their mean.
       EXPECT_NEAR(right / rounds / static_cast<double>(at.size()), by_chance.byte, 0.01)
           << find_task(tasks()[static_cast<std::size_t>(task) - 1].name).name;
       if (length > 2) continue;

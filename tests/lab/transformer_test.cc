@@ -39,7 +39,7 @@ TEST(Transformer, LayersShareParametersOrHaveTheirOwn) {
   EXPECT_NE(shared->position(0).get(), shared->position(1).get());
 }
 
-// What all schemes share is the same for the same seed.
+// Weights that all schemes have in common are equal for the same seed.
 TEST(Transformer, SharedWeightsDoNotDependOnTheScheme) {
   const auto one = made("rotary*3/none")->named_parameters();
   for (const auto& item : made("learned+t5")->named_parameters()) {
@@ -78,8 +78,8 @@ TEST(Transformer, WithoutPositionOnlyTheMaskTellsOrder) {
   EXPECT_GT(mirrored("rotary", both), 1e-6);
 }
 
-// Positions of one's own: 0, 1, 2, ... are the same as none; shifted ones are the same to
-// relative encodings and not to a table.
+// Explicit positions 0, 1, 2, ... have the same result as none. Shifted positions have the same
+// result with relative encodings, but not with a table.
 TEST(Transformer, IdsArePositions) {
   const at::NoGradGuard no_grad;
   const at::Tensor text = bytes().slice(1, 0, 6);

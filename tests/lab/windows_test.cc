@@ -14,7 +14,7 @@ Settings settings_for(std::int64_t train_length, std::vector<std::int64_t> lengt
   return settings;
 }
 
-// A text in which every byte tells where it stands, modulo 251.
+// A text in which every byte is its own index modulo 251.
 std::vector<Text> counting_text(std::size_t size) {
   Text text{"counting", std::string(size, '\0')};
   for (std::size_t i = 0; i < size; ++i) text.bytes[i] = static_cast<char>(i % 251);

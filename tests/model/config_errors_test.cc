@@ -1,4 +1,4 @@
-// What the reader of config.json refuses and notes: the rule, the value, and its byte.
+// Errors and notes of the config.json reader: rule, value and byte.
 #include <cmath>
 #include <string>
 
@@ -33,7 +33,7 @@ TEST(ConfigErrors, Base) {
       llama({{"rope_theta", "500000"}, {"rope_parameters", R"({"rope_theta": 20000})"}}));
   EXPECT_EQ(rotary(model).rotary.base, 20000);
   EXPECT_THAT(model.notes,
-              ::testing::ElementsAre("rope_theta 500000 beside the sizes is not used"));
+              ::testing::ElementsAre("rope_theta 500000 at the top level is not used"));
 }
 
 TEST(ConfigErrors, BasesOfOtherNames) {
@@ -84,13 +84,13 @@ TEST(ConfigErrors, WhatAScalingIs) {
           "rope_theta must be a number", "\"\"");
   EXPECT_THAT(
       notes(scaled({{"rope_type", "\"linear\""}, {"type", "\"dynamic\""}, {"factor", "2"}})),
-      HasSubstr("type dynamic is not used where there is a rope_type: linear"));
+      HasSubstr("type dynamic is not used, because rope_type is given: linear"));
   EXPECT_THAT(notes(scaled({{"rope_type", "\"default\""}, {"factor", "2"}})),
               HasSubstr("factor 2 is not used by rope_type default"));
   EXPECT_THAT(
       notes(scaled({{"rope_type", "\"linear\""}, {"factor", "2"}},
                    {{"rope_parameters", R"({"rope_type": "default"})"}})),
-      HasSubstr("rope_scaling and rope_parameters are both there: rope_scaling is taken"));
+      HasSubstr("rope_scaling and rope_parameters are both given: rope_scaling is used"));
 }
 
 TEST(ConfigErrors, Factors) {
@@ -161,27 +161,29 @@ TEST(ConfigErrors, OriginalLength) {
             value);
   for (const char* value : {"1.5", "\"1024\"", "[1024]", "NaN", "true"})
     refused(scaled(yarn(name, value)), std::string(name) + " must be an integer, got ", value);
-  refused(scaled(yarn(name, "1e30")), "must be at most 2^53 where it is not all digits",
+  refused(scaled(yarn(name, "1e30")), "must be at most 2^53 unless written as an integer",
           "1e30");
   EXPECT_EQ(notes(scaled(yarn(name, "1024.0"))), "");
   const auto missing = read_config(scaled(yarn(name, "")));
   EXPECT_EQ(std::get<YarnScaling>(rotary(missing).scaling).original_length, 4096);
   EXPECT_THAT(missing.notes,
               ::testing::Contains("original_max_position_embeddings is not given: "
-                                  "max_position_embeddings 4096 is taken for it"));
-  // Beside the sizes it wins.
+                                  "max_position_embeddings 4096 is used"));
+  // The top-level value takes precedence.
   const auto both =
       read_config(scaled(yarn(), {{name, "2048"}, {"max_position_embeddings", "8192"}}));
   EXPECT_EQ(std::get<YarnScaling>(rotary(both).scaling).original_length, 2048);
   EXPECT_THAT(both.notes, ::testing::Contains(HasSubstr("1024 of the scaling is not used")));
 }
 
-// Transformers changed its mind about which of the two counts (issue 38224).
+// Versions of transformers differ in the value that they use (issue 38224).
 TEST(ConfigErrors, YarnFactorHasTwoMeanings) {
   const std::string text = scaled(yarn("factor", "40"));
   for (const auto& [option, factor, says] :
-       {std::tuple(YarnFactor::as_written, 40.0, "the former, as transformers of 2026"),
-        std::tuple(YarnFactor::by_lengths, 4.0, "the latter, as transformers of 2025")}) {
+       {std::tuple(YarnFactor::as_written, 40.0,
+                   "the former is used, as in transformers of 2026"),
+        std::tuple(YarnFactor::by_lengths, 4.0,
+                   "the latter is used, as in transformers of 2025")}) {
     const auto model = read_config(text, {.yarn_factor = option});
     EXPECT_EQ(std::get<YarnScaling>(rotary(model).scaling).factor, factor);
     EXPECT_THAT(model.notes,
@@ -191,7 +193,7 @@ TEST(ConfigErrors, YarnFactorHasTwoMeanings) {
   const auto absent = read_config(scaled(yarn("factor", "")));
   EXPECT_EQ(std::get<YarnScaling>(rotary(absent).scaling).factor, 4);
   EXPECT_THAT(absent.notes, ::testing::ElementsAre(HasSubstr("factor is not given")));
-  // A model whose context was not lengthened has nothing to choose between.
+  // Without an extended context the ratio is 1, and there is no note unless it is used.
   const std::string same = scaled(yarn("factor", "4"), {{"max_position_embeddings", "1024"}});
   EXPECT_EQ(notes(same), "");
   EXPECT_THAT(notes(same, {.yarn_factor = YarnFactor::by_lengths}), HasSubstr("the latter"));
@@ -278,10 +280,11 @@ TEST(ConfigErrors, Sections) {
   refused(vl("8"), "mrope_section must be a list of integers, got 8", "8");
   refused(vl("[9223372036854775807, 9223372036854775807, 2]"), "does not fit 8 pairs", "[9");
   EXPECT_THAT(notes(vl("[2, 3, 3]", "\"llama\"")),
-              HasSubstr("mrope_section in a family that is not known to have it"));
+              HasSubstr("mrope_section is unknown for this family"));
   EXPECT_THAT(
       notes(llama({{"model_type", "\"qwen2_vl\""}})),
-      HasSubstr("mrope_section is not given, and the family's own does not fit 8 pairs"));
+      HasSubstr(
+          "mrope_section is not given, and the default of the family does not fit 8 pairs"));
   refused(scaled({{"type", "\"mrope\""}, {"mrope_interleaved", "1"}}),
           "mrope_interleaved must be true or false, got 1", "1");
 }

@@ -1,4 +1,4 @@
-// Whatever text comes, the reader of config.json gives a description or FormatError.
+// For any text, the reader of config.json returns a description or throws FormatError.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-// Each encoding of a group has an entry with the group's layers, and there are no others: a
-// table of the embeddings has one for several groups.
+// Each encoding of a group has an entry with the group's layers, and there are no other
+// entries. A table of the embeddings has one entry for several groups.
 void expect_entries(const Json& entries, const ModelDescription& model,
                     const std::string& text) {
   std::size_t most = 0;
@@ -38,8 +38,8 @@ void expect_entries(const Json& entries, const ModelDescription& model,
   EXPECT_LE(entries.size(), most) << text;
 }
 
-// Whether it is taken. A description must be one: groups of layers that are there, numbers that
-// are numbers, text that can be printed.
+// Returns whether the config is accepted. A description must be valid: existing layers, finite
+// numbers, printable text.
 bool taken(const std::string& text) {
   try {
     const ModelDescription model = read_config(text);
@@ -73,13 +73,13 @@ bool taken(const std::string& text) {
 }
 
 TEST(ConfigHostile, TextsThatAreNoConfig) {
-  refused("", "no JSON in it", "");
-  refused(" \n ", "no JSON in it", "");
+  refused("", "no JSON value", "");
+  refused(" \n ", "no JSON value", "");
   refused("[]", "a config must be a JSON object", "[]");
   for (const char* text : {"null", "true", "7", "\"llama\"", "NaN", "[{}]"})
     refused(text, "a config must be a JSON object", text);
   refused("{", "not JSON: it ends before the name of a member", "");
-  refused("{}", "model_type unknown is not known and no key says", "{}");
+  refused("{}", "model_type unknown is unknown and no key gives", "{}");
   refused("model_type: llama", "not JSON: m in place of a value", "m");
   refused(llama() + "x", "not JSON: x in place of the end", "x");
   refused(llama() + llama(), "not JSON: { in place of the end", "{");
@@ -93,29 +93,30 @@ TEST(ConfigHostile, Encodings) {
   refused("\xEF\xBB\xBF" + llama({{"rope_theta", "0"}}), "rope_theta must be", "0");
   std::string wide("\xFF\xFE", 2);
   for (const char c : llama()) wide.append(1, c).append(1, '\0');
-  refused(wide, "not JSON: another byte in place of a value", "\xFF");
-  refused(wide.substr(2), "not JSON: another byte in place of the name of a member",
+  refused(wide, "not JSON: an unprintable byte in place of a value", "\xFF");
+  refused(wide.substr(2), "not JSON: an unprintable byte in place of the name of a member",
           std::string(1, '\0'));
   refused(llama({{"note", quoted("caf\xE9")}}), "ill-formed UTF-8 in a string", "\xE9");
   refused(llama({{"model_type", quoted("\xF0\x9F")}}), "ill-formed UTF-8 in a string", "\xF0");
-  refused(llama({{"note", quoted("\\ud800")}}), "half a surrogate pair", "\\ud800");
+  refused(llama({{"note", quoted("\\ud800")}}), "an unpaired surrogate", "\\ud800");
   EXPECT_TRUE(taken(llama({{"note", quoted("\u00e9\\ud83d\\ude00\\u0000")}})));
 }
 
 TEST(ConfigHostile, DepthAndDuplicates) {
   std::string deep;
   for (int i = 0; i < 200'000; ++i) deep += "{\"text_config\":";
-  refused(deep, "deeper than 64 levels", "{\"text");
-  refused(llama({{"x", std::string(100'000, '[')}}), "deeper than 64 levels", "[");
+  refused(deep, "nested deeper than 64 levels", "{\"text");
+  refused(llama({{"x", std::string(100'000, '[')}}), "nested deeper than 64 levels", "[");
   EXPECT_TRUE(taken(llama({{"x", std::string(63, '[') + std::string(63, ']')}})));
-  refused(llama({{"x", std::string(64, '[') + std::string(64, ']')}}), "deeper than 64", "[");
+  refused(llama({{"x", std::string(64, '[') + std::string(64, ']')}}), "nested deeper than 64",
+          "[");
   for (const char* name : {"rope_theta", "hidden_size", "model_type", "num_attention_heads"}) {
     const std::string text = llama();
     const std::string again =
         text.substr(0, text.size() - 1) + ", \"" + name + "\": 77" + std::string(1, '}');
     refused(again, quoted(name) + " occurs twice", "77");
   }
-  // What nobody asks for may be there twice.
+  // Keys that are never read may occur twice.
   EXPECT_TRUE(taken(llama({{"vocab_size", "1, \"vocab_size\": 2"}})));
 }
 
@@ -132,7 +133,8 @@ std::vector<Json> released() {
   return configs;
 }
 
-// Calls visit() with each member of each object of the config replaced in turn, and put back.
+// Calls visit() with each member of each object of the config replaced in turn and then
+// restored.
 void each_member(Json& json, const std::function<void(Json&)>& visit) {
   for (auto& [name, value] : json.items()) {
     visit(value);
@@ -216,7 +218,7 @@ TEST(ConfigHostile, ChangedBytes) {
   }
 }
 
-// As many layers, kinds of layers and lists as a reader may be made to look at.
+// Very large numbers of layers, kinds of layers and list elements.
 TEST(ConfigHostile, LargeClaimsAreRefusedOrCheap) {
   std::string types = "[", ropes = "{";
   for (int i = 0; i < 300; ++i) {
@@ -227,11 +229,11 @@ TEST(ConfigHostile, LargeClaimsAreRefusedOrCheap) {
   const Members kinds{{"num_hidden_layers", "300"},
                       {"layer_types", types + "]"},
                       {"rope_parameters", ropes + "}"}};
-  refused(llama(kinds), "layers must turn in at most 256 ways", "{");
+  refused(llama(kinds), "layers must have at most 256 different rotations", "{");
   Members wide = kinds;
   wide["num_hidden_layers"] = "200";
   wide["head_dim"] = "65536";
-  refused(llama(wide), "layers of all kinds together must have at most 1048576 frequencies",
+  refused(llama(wide), "all kinds of layers together must have at most 1048576 frequencies",
           "{");
   EXPECT_TRUE(taken(llama({{"num_hidden_layers", "65536"}, {"head_dim", "65536"}})));
   Members many;
@@ -242,7 +244,7 @@ TEST(ConfigHostile, LargeClaimsAreRefusedOrCheap) {
   refused(llama({{"model_type", "\"granite_swa\""},
                  {"num_hidden_layers", "65536"},
                  {"layer_rope_theta", thousands + "]"}}),
-          "layers must turn in at most 256 ways", "{");
+          "layers must have at most 256 different rotations", "{");
   refused(llama({{"layer_types", thousands + ",1]"}}), "layer_types must be a string", "10000");
 }
 

@@ -1,4 +1,4 @@
-// What the reader of config.json refuses and notes of sizes, layers and families.
+// Errors and notes of the config.json reader for sizes, layers and families.
 #include <string>
 
 #include "model/config_text.h"
@@ -43,17 +43,17 @@ TEST(ConfigSizes, AreThereOrOfTheFamily) {
 }
 
 TEST(ConfigSizes, Heads) {
-  refused(
-      llama({{"hidden_size", "66"}}),
-      "hidden_size must be a multiple of num_attention_heads 4 where head_dim is not given, "
-      "got 66",
-      "66");
+  refused(llama({{"hidden_size", "66"}}),
+          "hidden_size must be a multiple of num_attention_heads 4 if head_dim is not given, "
+          "got 66",
+          "66");
   refused(llama({{"hidden_size", "1048576"}}),
           "hidden_size must be at most 65536 times num_attention_heads 4, got 1048576",
           "1048576");
-  refused(llama({{"hidden_size", "12"}}), "the elements that turn must be even, got 3", "{");
-  refused(llama({{"hidden_size", "4"}}), "the elements that turn must be 2 to the head size 1",
+  refused(llama({{"hidden_size", "12"}}), "the number of rotated elements must be even, got 3",
           "{");
+  refused(llama({{"hidden_size", "4"}}),
+          "the number of rotated elements must be 2 to the head dimension 1", "{");
   EXPECT_EQ(read_config(llama({{"hidden_size", "66"}, {"head_dim", "16"}})).groups[0].head_dim,
             16);
   EXPECT_THAT(notes(llama({{"model_type", "\"qwen2_vl\""}, {"head_dim", "32"}})),
@@ -65,34 +65,35 @@ TEST(ConfigSizes, ShareOfTheHead) {
   const auto partial = [](const std::string& value) {
     return llama({{"partial_rotary_factor", value}});
   };
-  EXPECT_EQ(rotary(read_config(partial("0.5"))).rotary.dim, 8);
-  EXPECT_EQ(rotary(read_config(partial("0.55"))).rotary.dim, 8);  // truncated
+  EXPECT_EQ(rotary(read_config(partial("0.5"))).rotary.rotary_dim, 8);
+  EXPECT_EQ(rotary(read_config(partial("0.55"))).rotary.rotary_dim, 8);  // truncated
   for (const char* value : {"0", "-0.5", "NaN", "Infinity"}) {
     refused(partial(value), "partial_rotary_factor must be finite and positive", value);
     refused(scaled({{"partial_rotary_factor", value}}),
             "partial_rotary_factor must be finite and positive", value);
   }
   for (const char* value : {"1.0001", "4", "1e300"})
-    refused(partial(value), "the share of a head that turns must be at most 1, got ", value);
+    refused(partial(value), "the rotated share of a head must be at most 1, got ", value);
   for (const char* value : {"0.2", "0.01", "0.0625"})
-    refused(partial(value), "the elements that turn must be ", value);
+    refused(partial(value), "the number of rotated elements must be ", value);
   refused(partial("0.2"), "must be even, got 3", "0.2");
-  refused(partial("0.01"), "must be 2 to the head size 16, got 0", "0.01");
+  refused(partial("0.01"), "must be 2 to the head dimension 16, got 0", "0.01");
   refused(partial("\"0.5\""), "partial_rotary_factor must be a number", "\"0.5\"");
-  refused(llama({{"rotary_pct", "2"}}), "the share of a head", "2");
+  refused(llama({{"rotary_pct", "2"}}), "the rotated share of a head", "2");
   EXPECT_THAT(notes(llama({{"partial_rotary_factor", "0.5"}, {"rotary_dim", "4"}})),
               HasSubstr("rotary_dim 4 is not used"));
   EXPECT_THAT(
       notes(scaled({{"partial_rotary_factor", "1.0"}}, {{"partial_rotary_factor", "0.5"}})),
-      HasSubstr("partial_rotary_factor beside the sizes is not used"));
+      HasSubstr("the top-level partial_rotary_factor is not used"));
 
   const auto gptj = [](const std::string& value) {
     return llama({{"model_type", "\"gptj\""}, {"rotary_dim", value}});
   };
-  EXPECT_EQ(rotary(read_config(gptj("8"))).rotary.dim, 8);
+  EXPECT_EQ(rotary(read_config(gptj("8"))).rotary.rotary_dim, 8);
   refused(gptj("0"), "rotary_dim must be 1 to", "0");
-  refused(gptj("7"), "the elements that turn must be even, got 7", "7");
-  refused(gptj("18"), "the elements that turn must be 2 to the head size 16, got 18", "18");
+  refused(gptj("7"), "the number of rotated elements must be even, got 7", "7");
+  refused(gptj("18"),
+          "the number of rotated elements must be 2 to the head dimension 16, got 18", "18");
   refused(gptj("8.5"), "rotary_dim must be an integer, got 8.5", "8.5");
 }
 
@@ -104,12 +105,12 @@ TEST(ConfigSizes, LatentHeads) {
   const LayerGroup group =
       read_config(deepseek({{"qk_nope_head_dim", "8"}, {"qk_rope_head_dim", "4"}})).groups[0];
   EXPECT_EQ(group.head_dim, 12);
-  EXPECT_EQ(spec_of<ScaledRotary>(group).rotary.first, 8);
+  EXPECT_EQ(spec_of<ScaledRotary>(group).rotary.head_offset, 8);
   for (const char* name : {"qk_nope_head_dim", "qk_rope_head_dim"})
     for (const char* value : {"0", "-8", "65537"})
       refused(deepseek({{name, value}}), std::string(name) + " must be 1 to 65536", value);
-  refused(deepseek({{"qk_rope_head_dim", "5"}}), "the elements that turn must be even, got 5",
-          "5");
+  refused(deepseek({{"qk_rope_head_dim", "5"}}),
+          "the number of rotated elements must be even, got 5", "5");
   refused(
       llama({{"model_type", "\"deepseek_v4\""}, {"head_dim", "8"}, {"qk_rope_head_dim", "8"}}),
       "qk_rope_head_dim must be less than head_dim 8, got 8", "8");
@@ -128,8 +129,8 @@ TEST(ConfigLayers, Types) {
               HasSubstr("layer_types names 2 layers, the model has 1"));
   EXPECT_THAT(
       notes(llama({{"num_hidden_layers", "1"}, {"layer_types", "[\"ful_attention\"]"}})),
-      HasSubstr("layer_types: \"ful_attention\" is not known, and taken for attention"));
-  // A model with a base for each of its own types has none for others.
+      HasSubstr("layer_types: \"ful_attention\" is unknown: attention is assumed"));
+  // A model with a base for each known layer type has no base for other types.
   refused(llama({{"model_type", "\"modernbert\""},
                  {"num_hidden_layers", "1"},
                  {"layer_types", "[\"chunked_attention\"]"}}),
@@ -149,7 +150,7 @@ TEST(ConfigLayers, RopesByType) {
           "{\"full");
   refused(with(full + ", \"sliding_attention\": 1"),
           "rope_parameters must be one dictionary, or one for each layer type; got 1", "1");
-  // What transformers 5 saves for OLMo 3: keys beside the entries, which have no effect.
+  // transformers 5 saves this for OLMo 3: keys next to the entries, without effect.
   const auto model = read_config(with(full + "," + sliding + ", \"rope_theta\": 10000"));
   EXPECT_EQ(model.groups.size(), 2u);
   EXPECT_TRUE(std::any_of(model.notes.begin(), model.notes.end(), [](const std::string& note) {
@@ -160,13 +161,13 @@ TEST(ConfigLayers, RopesByType) {
   refused(with(full + R"(, "sliding_attention": {"rope_theta": 0})"),
           "rope_theta must be finite", "0");
   EXPECT_THAT(notes(with(full + "," + sliding + R"(, "other": {"rope_theta": 0})")),
-              HasSubstr("rope_parameters has an entry for other, which no layer is"));
+              HasSubstr("rope_parameters has an entry for other, the type of no layer"));
   const auto still = read_config(with(full + R"(, "sliding_attention": null)"));
   ASSERT_EQ(still.groups.size(), 2u);
   EXPECT_EQ(kind_of(still.groups[1]), "none");
 }
 
-// Every list that has something for each layer.
+// All lists with an entry for each layer.
 TEST(ConfigLayers, ListsAreLongEnough) {
   const auto model = [](const std::string& type, const std::string& name,
                         const std::string& list, Members more = {}) {
@@ -236,10 +237,10 @@ TEST(ConfigFamilies, OtherPositions) {
       "relative_attention_num_buckets must be even and at least 4, got 31", "31");
   refused(of("deberta-v2", {{"pos_att_type", "1"}}), "pos_att_type must be a list of strings",
           "1");
-  refused(of("swin", {{"depths", "[2, -1]"}}), "depths must be 0 to 65536, in sum too, got -1",
-          "[2");
+  refused(of("swin", {{"depths", "[2, -1]"}}),
+          "depths and their sum must be 0 to 65536, got -1", "[2");
   refused(of("swin", {{"depths", "[9223372036854775807, 9223372036854775807]"}}),
-          "depths must be 0 to 65536", "[9");
+          "depths and their sum must be 0 to 65536, got 9223372036854775807", "[9");
   for (const char* value : {"0", "-1", "NaN"}) {
     refused(of("granite", {{"attention_multiplier", value}}),
             "attention_multiplier must be finite and positive", value);
@@ -252,14 +253,14 @@ TEST(ConfigFamilies, OtherPositions) {
   const std::string ministral =
       R"({"rope_type": "yarn", "factor": 2.0, "llama_4_scaling_beta": )";
   refused(of("ministral3", {{"rope_parameters", ministral + "0.1}"}}),
-          "llama_4_scaling_beta needs original_max_position_embeddings", "{\"rope_type");
+          "llama_4_scaling_beta requires original_max_position_embeddings", "{\"rope_type");
   refused(of("ministral3", {{"rope_parameters",
                              ministral + R"(-1, "original_max_position_embeddings": 1024})"}}),
           "llama_4_scaling_beta must not be negative, got -1", "-1");
   for (const char* base : {"1", "-3", "NaN"})
     refused(of("granite_swa",
                {{"layer_rope_theta", std::string("[10000, 0, null, ") + base + "]"}}),
-            "layer_rope_theta must be 0, for layers that do not turn, or finite and", base);
+            "layer_rope_theta must be 0, for layers that do not rotate, or finite and", base);
 }
 
 TEST(ConfigFamilies, Unknown) {
@@ -269,18 +270,17 @@ TEST(ConfigFamilies, Unknown) {
   };
   EXPECT_THAT(
       read_config(unknown({})).notes,
-      ::testing::ElementsAre("the family newmodel is not known: read by its keys",
-                             HasSubstr("halves, as most families have it, is assumed")));
+      ::testing::ElementsAre("the family newmodel is unknown: the keys of the config are used",
+                             HasSubstr("halves is assumed, as in most families")));
   EXPECT_EQ(read_config(unknown({{"model_type", ""}})).model_type, "unknown");
   EXPECT_THAT(notes(unknown({{"model_type", ""}})), HasSubstr("model_type is not given"));
   refused(unknown({{"rope_theta", ""}}),
-          "model_type newmodel is not known and no key says which position encoding it has",
-          "{");
+          "model_type newmodel is unknown and no key gives its position encoding", "{");
   refused(unknown({{"model_type", "\"Llama\""}, {"rope_theta", ""}}), "model_type Llama", "{");
   refused(unknown({{"model_type", "7"}}), "model_type must be a string, got 7", "7");
   refused(unknown({{"qk_rope_head_dim", "8"}}),
           "multi-head latent attention of the unknown family", "{");
-  // A key that speaks of position and nobody understands may change the result.
+  // An unknown key about position may change the result.
   for (const char* key : {"rope_power", "yarn_everything", "relative_attention_kind",
                           "my_alibi", "rotary_swirl", "use_ntk", "position_scale"}) {
     refused(unknown({{key, "3"}}), std::string("the key \"") + key + "\" of the unknown family",
@@ -324,7 +324,7 @@ TEST(ConfigFamilies, TheirOwnDefaults) {
               Contains("rope_parameters is not given: the defaults of ministral3"));
   refused(R"({"model_type": "laguna", "head_dim": 1})",
           "the defaults of laguna do not fit: ", "{");
-  // A length inside, as these defaults have it, is not the model's.
+  // A nested length, as in these defaults, is not the length of the model.
   EXPECT_THAT(notes(scaled({{"max_position_embeddings", "512"}})),
               HasSubstr("max_position_embeddings 512 of the scaling is not used"));
 }
@@ -333,7 +333,7 @@ TEST(ConfigFamilies, NotesAreFewAndShort) {
   Members many;
   for (int i = 0; i < 5000; ++i) many.emplace("rope_" + std::to_string(i), "1");
   EXPECT_EQ(read_config(llama(many)).notes.size(), 100u);
-  EXPECT_EQ(read_config(llama(many)).notes.back(), "and more, left out here");
+  EXPECT_EQ(read_config(llama(many)).notes.back(), "more notes are omitted");
   const std::string odd = "rope\\u0007\\n" + std::string(100'000, 'x');
   for (const std::string& note : read_config(llama({{odd, "1"}})).notes) {
     EXPECT_LT(note.size(), 500u);

@@ -1,4 +1,4 @@
-// Configs as released, against what Hugging Face's own functions make of them.
+// Released configs, compared with the results of Hugging Face's functions.
 #include "gnomon/model/config.h"
 
 #include <gtest/gtest.h>
@@ -30,9 +30,9 @@ std::vector<std::string> names() {
   return all;
 }
 
-// {"config": as released, "expected": [groups, as `gnomon inspect --json` prints them]}; a
-// "part" says which part of the config is read.
-// inv_freq comes from float32, so it is compared to 2e-6; scales to 1e-6.
+// {"config": as released, "expected": [groups as in `gnomon inspect --json`]}. "part" is the
+// part of the config to read. inv_freq comes from float32, so its tolerance is 2e-6; that of
+// scales is 1e-6.
 class Released : public ::testing::TestWithParam<std::string> {};
 
 void expect_near(const Json& got, const Json& wanted, double relative,
@@ -129,11 +129,12 @@ TEST(Part, OfItsWholesNameIsATowerAllTheSame) {
   EXPECT_EQ(model.layers, 32);
   ASSERT_EQ(model.groups.size(), 1u);
   for (const std::int64_t length : {1, 1000})
-    EXPECT_EQ(resolve(model.groups[0], length).schedule, schedule(qwen_vl_vision(80)));
+    EXPECT_EQ(resolve(model.groups[0], length).frequencies, lower(qwen_vl_vision(80)));
   EXPECT_DOUBLE_EQ(resolve(model.groups[0], 1).softmax_scale, 1 / std::sqrt(80.0));
 }
 
-// Without a model_type of its own, what its whole has there; another's family by its own.
+// Without a model_type, the type comes from the whole config. Another family is read by its own
+// model_type.
 TEST(Part, HasTheTypeThatItsWholeGivesIt) {
   Json config = with_tower("qwen2_5_vl");
   config["vision_config"].erase("model_type");
@@ -141,7 +142,7 @@ TEST(Part, HasTheTypeThatItsWholeGivesIt) {
             "qwen2_5_vl_vision");
   config["vision_config"] = {{"model_type", "dinov2"}};
   EXPECT_EQ(read_config(config.dump(), {.part = "vision_config"}).model_type, "dinov2");
-  // GLM-4.6V's is that of GLM-4.1V, whose text model has the same name.
+  // GLM-4.6V's tower is that of GLM-4.1V, whose text model has the same name.
   config = with_tower("glm46v");
   config["vision_config"] = {{"model_type", "glm4v"}};
   EXPECT_EQ(read_config(config.dump(), {.part = "vision_config"}).model_type, "glm4v_vision");
@@ -167,7 +168,7 @@ TEST(Part, ThatIsNotThereIsRefusedWithThoseThatAre) {
             std::string::npos);
   Json twice = thinker;
   twice["talker_config"]["vision_config"] = Json::object();
-  EXPECT_NE(reason_of(twice, "vision_config").find("there twice"), std::string::npos);
+  EXPECT_NE(reason_of(twice, "vision_config").find("occurs twice"), std::string::npos);
   const Json quantized = {{"model_type", "llama"}, {"quantization_config", Json::object()}};
   EXPECT_NE(reason_of(quantized, "quantization_config").find("has no parts"),
             std::string::npos);
@@ -192,7 +193,7 @@ Json vision(Json config, const char* type) {
 
 TEST(Tower, ThatIsNotUnderstoodIsRefused) {
   const std::pair<Json, const char*> configs[] = {
-      {vision({{"hidden_size", 64}}, "never_seen"), "not known"},
+      {vision({{"hidden_size", 64}}, "never_seen"), "model_type never_seen is unknown"},
       {vision({{"num_heads", 48}}, "qwen2_5_vl_vision"), "multiple"},
       {vision({{"hidden_size", 1056}, {"num_heads", 16}}, "qwen2_5_vl_vision"),
        "multiple of 4"},
@@ -219,7 +220,7 @@ TEST(Tower, ThatIsNotUnderstoodIsRefused) {
                                                               << reason_of(config);
 }
 
-// A name that is as long as the text, and nesting, must not make the paths any longer.
+// A name as long as the text, and nesting, must not make the paths longer.
 TEST(Part, CostsNoMoreThanItsText) {
   std::string nested = "{}";
   for (int depth = 0; depth < 40; ++depth) nested = "{\"a_config\":" + nested + "}";

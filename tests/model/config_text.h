@@ -1,4 +1,4 @@
-// Small configs, written for tests, and what the reader says of them.
+// Small configs for tests, and helpers for notes and errors.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@
 
 namespace gnomon::model {
 
-// Names, and their values as JSON; an empty one takes a name out.
+// Names and JSON values. An empty value removes the name.
 using Members = std::map<std::string, std::string>;
 
 inline std::string object(const Members& members) {
@@ -42,7 +42,8 @@ inline std::string scaled(const Members& scaling, Members changes = {}) {
   return llama(changes);
 }
 
-// Expects FormatError with this in its reason, at the byte where the text goes on with `at`.
+// Expects FormatError with this text in its reason, at the byte where the text continues with
+// `at`.
 inline void refused(const std::string& text, const std::string& reason, const std::string& at,
                     const ConfigOptions& options = {}) {
   SCOPED_TRACE(text.substr(0, 2000));

@@ -1,5 +1,4 @@
-// Moved rows against the transpose they are, and converted weights against the scores that must
-// not change.
+// Permuted rows compared with a transpose, and scores of converted weights.
 #include "gnomon/model/conversion.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +36,7 @@ Numbers permuted(const RowPermutation& plan, Pairing to, const Numbers& values) 
   return out;
 }
 
-// 0, 1, 2, ...: each row tells where it came from.
+// 0, 1, 2, ...: the value of each row is its source.
 Numbers ids(int64_t count) {
   Numbers numbers(at(count));
   std::iota(numbers.begin(), numbers.end(), 0.0);
@@ -97,7 +96,7 @@ TEST(Conversion, ScoresStayForEveryHeadSizeGroupingBiasAndNorm) {
       for (const int64_t keys : {1, 2, 4})
         for (const int kind : {0, 1, 2}) {  // plain; norms per head; norms of all heads
           Layer layer{
-              .sizes = {.heads = 4, .kv_heads = keys, .head_dim = dim, .rotary_dim = rotary},
+              .sizes = {.heads = 4, .key_heads = keys, .head_dim = dim, .rotary_dim = rotary},
               .tensors = {}};
           layer.add(prefix + "q_proj.weight", {4 * dim, 12}, 1);
           layer.add(prefix + "k_proj.weight", {keys * dim, 12}, 2);
@@ -118,12 +117,13 @@ TEST(Conversion, ScoresStayForEveryHeadSizeGroupingBiasAndNorm) {
 }
 
 TEST(Conversion, ScoresStayInLatentAttention) {
-  // DeepSeek-V2, section 2.1: a head is [content, turned], and one turned key serves all heads.
+  // DeepSeek-V2, section 2.1: a head is [content, rotated], and all heads share one rotated
+  // key.
   const AttentionSizes s{.heads = 3,
-                         .kv_heads = 3,
+                         .key_heads = 3,
                          .head_dim = 24,
                          .rotary_dim = 8,
-                         .first = 16,
+                         .head_offset = 16,
                          .kv_lora_rank = 10};
   for (const char* query : {"q_proj", "q_b_proj"}) {
     const std::string prefix = "model.layers.0.self_attn.";
@@ -150,7 +150,7 @@ TEST(Conversion, ScoresStayInLatentAttention) {
   }
 }
 
-// A fused tensor as its heads, outermost first: 'q', 'k' and 'v' in the order they lie.
+// A fused tensor as a list of heads, outermost first: 'q', 'k' and 'v' in storage order.
 void expect_fused(const std::string& of, const std::string& tensor, AttentionSizes sizes,
                   const std::string& heads) {
   sizes.head_dim = 6;
@@ -167,8 +167,8 @@ void expect_fused(const std::string& of, const std::string& tensor, AttentionSiz
 }
 
 TEST(Conversion, FusedTensorsAreCutAsTheirModelsDo) {
-  const AttentionSizes four{.heads = 4, .kv_heads = 4}, two{.heads = 4, .kv_heads = 2},
-      one{.heads = 4, .kv_heads = 1};
+  const AttentionSizes four{.heads = 4, .key_heads = 4}, two{.heads = 4, .key_heads = 2},
+      one{.heads = 4, .key_heads = 1};
   expect_fused("gpt_neox", "gpt_neox.layers.0.attention.query_key_value.weight", four,
                "qkvqkvqkvqkv");
   expect_fused("persimmon", "model.layers.0.self_attn.query_key_value.bias", four,
@@ -189,9 +189,9 @@ TEST(Conversion, FusedTensorsAreCutAsTheirModelsDo) {
   expect_fused("modernbert", "model.layers.0.attn.Wqkv.weight", four, "qqqqkkkkvvvv");
   expect_fused("phi-msft", "transformer.h.0.mixer.Wqkv.bias", four, "qqqqkkkkvvvv");
   expect_fused("codegen", "transformer.h.0.attn.qkv_proj.weight", four, "qvkqvkqvkqvk");
-  expect_fused("codegen", "transformer.h.0.attn.qkv_proj.weight", {.heads = 8, .kv_heads = 8},
+  expect_fused("codegen", "transformer.h.0.attn.qkv_proj.weight", {.heads = 8, .key_heads = 8},
                "qqvvkkqqvvkkqqvvkkqqvvkk");
-  // A gate lies where a value does: beside each head, not turned.
+  // A gate follows each head, as a value would, and is not rotated.
   expect_fused("qwen3_next", "model.layers.3.self_attn.q_proj.weight", two, "qvqvqvqv");
 }
 
@@ -199,11 +199,11 @@ struct Case {
   const char* of;
   const char* tensor;
   std::vector<int64_t> shape;
-  int64_t slices;  // 0: stays; -1: refused
+  int64_t slices;  // 0: not permuted; -1: refused
 };
 
 TEST(Conversion, KnowsTensorsByName) {
-  const AttentionSizes s{.heads = 4, .kv_heads = 2, .head_dim = 8, .rotary_dim = 8};
+  const AttentionSizes s{.heads = 4, .key_heads = 2, .head_dim = 8, .rotary_dim = 8};
   const Case cases[] = {
       {"llama", "model.layers.0.self_attn.q_proj.weight", {32, 16}, 4},
       {"llama", "model.layers.0.self_attn.k_proj.weight", {16, 16}, 2},
@@ -260,7 +260,7 @@ TEST(Conversion, KnowsTensorsByName) {
       {"llama", "x.self_attn.k_proj.k_scale", {1}, 0},
       {"llama", "x.self_attn.k_scale", {1}, 0},
       {"llama", "x.self_attn.k_scale", {2}, -1},
-      // Of q and k, and not known.
+      // Named after q or k, but unknown.
       {"other", "model.layers.0.self_attn.q_proj.weight", {32, 16}, 4},
       {"other", "model.layers.0.self_attn.qkv_proj.weight", {64, 16}, -1},
       {"llama", "model.layers.0.self_attn.linear_q_adapter_list.0.weight", {32, 4}, -1},
@@ -285,10 +285,10 @@ TEST(Conversion, KnowsTensorsByName) {
 TEST(Conversion, ScalesOfBlocksStayWhereSlicesLieWithinThem) {
   // DeepSeek-V3: heads of 128 + 64, one scale for 128 rows.
   AttentionSizes s{.heads = 128,
-                   .kv_heads = 128,
+                   .key_heads = 128,
                    .head_dim = 192,
                    .rotary_dim = 64,
-                   .first = 128,
+                   .head_offset = 128,
                    .kv_lora_rank = 512};
   const WeightLayout of = family("deepseek_v3");
   const std::string prefix = "model.layers.0.self_attn.";
@@ -300,7 +300,7 @@ TEST(Conversion, ScalesOfBlocksStayWhereSlicesLieWithinThem) {
   EXPECT_FALSE(plan("kv_a_proj_with_mqa.weight_scale_inv", {5, 56}));
   s.scale_rows = 80;
   EXPECT_THAT(message_of([&] { plan("q_b_proj.weight_scale_inv", {308, 12}); }),
-              HasSubstr("blocks of 80 rows"));
+              HasSubstr("one per block of 80 rows"));
 }
 
 TEST(Conversion, ModelsThatCannotBeConvertedAreRefusedByName) {
@@ -319,7 +319,7 @@ TEST(Conversion, SizesHaveBounds) {
       plan_rows(family("llama"), sizes, "self_attn.q_proj.weight", std::vector<int64_t>{8, 8});
     });
   };
-  const AttentionSizes good{.heads = 1, .kv_heads = 1, .head_dim = 8, .rotary_dim = 8};
+  const AttentionSizes good{.heads = 1, .key_heads = 1, .head_dim = 8, .rotary_dim = 8};
   EXPECT_EQ(refused(good), "");
   const auto with = [&](int64_t AttentionSizes::* field, int64_t value) {
     AttentionSizes sizes = good;
@@ -327,17 +327,17 @@ TEST(Conversion, SizesHaveBounds) {
     return refused(sizes);
   };
   EXPECT_THAT(with(&AttentionSizes::heads, 0), HasSubstr("heads must be 1 to 2^20, got 0"));
-  EXPECT_THAT(with(&AttentionSizes::kv_heads, -1), HasSubstr("kv_heads"));
+  EXPECT_THAT(with(&AttentionSizes::key_heads, -1), HasSubstr("kv_heads"));
   EXPECT_THAT(with(&AttentionSizes::head_dim, INT64_MAX), HasSubstr("head_dim"));
   EXPECT_THAT(with(&AttentionSizes::rotary_dim, 7),
               HasSubstr("rotary_dim must be even, got 7"));
   EXPECT_THAT(with(&AttentionSizes::rotary_dim, 10), HasSubstr("at most head_dim, 8, got 10"));
-  EXPECT_THAT(with(&AttentionSizes::first, 2), HasSubstr("at most head_dim, 8, got 10"));
+  EXPECT_THAT(with(&AttentionSizes::head_offset, 2), HasSubstr("at most head_dim, 8, got 10"));
   EXPECT_THAT(with(&AttentionSizes::kv_lora_rank, -1), HasSubstr("kv_lora_rank"));
   EXPECT_THAT(with(&AttentionSizes::scale_rows, 0), HasSubstr("scale_rows"));
   EXPECT_THAT(message_of([] {
                 plan_rows(family("falcon"),
-                          {.heads = 3, .kv_heads = 2, .head_dim = 8, .rotary_dim = 8},
+                          {.heads = 3, .key_heads = 2, .head_dim = 8, .rotary_dim = 8},
                           "self_attention.query_key_value.weight", std::vector<int64_t>{8, 8});
               }),
               HasSubstr("heads must be a multiple of kv_heads, 2, got 3"));

@@ -1,4 +1,4 @@
-// How the weights of a model lie, by its config and by its family.
+// Weight layouts of models, from their config and family.
 #include <nlohmann/json.hpp>
 
 #include "gnomon/model/conversion.h"
@@ -20,16 +20,16 @@ TEST(ReadWeights, OfLlama) {
   EXPECT_EQ(weights.model_type, "llama");
   EXPECT_EQ(weights.layout, WeightLayout{});
   EXPECT_EQ(weights.sizes,
-            (AttentionSizes{.heads = 4, .kv_heads = 2, .head_dim = 16, .rotary_dim = 16}));
+            (AttentionSizes{.heads = 4, .key_heads = 2, .head_dim = 16, .rotary_dim = 16}));
   EXPECT_EQ(weights.released, Pairing::halves);
   EXPECT_THAT(weights.notes, IsEmpty());
 }
 
-// Key heads come from the same reader as those of the description.
+// Key heads come from the reader of descriptions.
 TEST(ReadWeights, KeyHeadsOfEverySpelling) {
   const auto key_heads = [](const char* type, Members more) {
     more["model_type"] = quoted(type);
-    return read_weights(llama(more)).sizes.kv_heads;
+    return read_weights(llama(more)).sizes.key_heads;
   };
   EXPECT_EQ(key_heads("falcon", {}), 1);
   EXPECT_EQ(key_heads("falcon", {{"multi_query", "false"}}), 4);
@@ -53,15 +53,15 @@ TEST(ReadWeights, LatentAttentionAndQuantisation) {
                           {"rope_interleave", "true"},
                           {"quantization_config", R"({"weight_block_size": [64, 32]})"}}));
   EXPECT_EQ(weights.sizes, (AttentionSizes{.heads = 4,
-                                           .kv_heads = 4,
+                                           .key_heads = 4,
                                            .head_dim = 24,
                                            .rotary_dim = 8,
-                                           .first = 16,
+                                           .head_offset = 16,
                                            .kv_lora_rank = 24,
                                            .scale_rows = 64}));
   EXPECT_EQ(weights.released, Pairing::adjacent);
   EXPECT_THAT(weights.notes,
-              ElementsAre("config.json says rope_interleave: true; change it for the output"));
+              ElementsAre("config.json has rope_interleave: true; change it for the output"));
 }
 
 TEST(ReadWeights, OfTheLanguageModelInAConfig) {
@@ -70,14 +70,14 @@ TEST(ReadWeights, OfTheLanguageModelInAConfig) {
       llama({{"model_type", "\"qwen2_vl_text\""}, {"num_key_value_heads", "2"}}) + "}";
   const ModelWeights weights = read_weights(text);
   EXPECT_EQ(weights.model_type, "qwen2_vl_text");
-  EXPECT_EQ(weights.sizes.kv_heads, 2);
+  EXPECT_EQ(weights.sizes.key_heads, 2);
 }
 
 TEST(ReadWeights, SaysWhatIsNotKnown) {
   const auto unknown = read_weights(llama({{"model_type", "\"made_up\""}}));
-  EXPECT_THAT(unknown.notes, Contains(HasSubstr("the family made_up is not known")));
+  EXPECT_THAT(unknown.notes, Contains(HasSubstr("the family made_up is unknown")));
   const auto nameless = read_weights(llama({{"model_type", ""}}));
-  EXPECT_THAT(nameless.notes, Contains(HasSubstr("(model_type is not given) is not known")));
+  EXPECT_THAT(nameless.notes, Contains(HasSubstr("(model_type is not given) is unknown")));
   const auto given =
       read_weights(llama({{"model_type", "\"made_up\""}}), {.model_type = "phi3"});
   EXPECT_THAT(given.notes, IsEmpty());
@@ -106,12 +106,12 @@ TEST(ReadParams, WholeHeadsOfAdjacentPairs) {
   const auto meta = read_params(R"({"dim": 32, "n_heads": 4, "n_kv_heads": 2, "n_layers": 1})");
   EXPECT_EQ(meta.model_type, "meta");
   EXPECT_EQ(meta.sizes,
-            (AttentionSizes{.heads = 4, .kv_heads = 2, .head_dim = 8, .rotary_dim = 8}));
+            (AttentionSizes{.heads = 4, .key_heads = 2, .head_dim = 8, .rotary_dim = 8}));
   EXPECT_EQ(meta.released, Pairing::adjacent);
   EXPECT_EQ(read_params(R"({"dim": 32, "n_heads": 4, "head_dim": 16})").sizes.head_dim, 16);
   const auto latent = read_params(R"({"dim": 32, "n_heads": 4, "qk_rope_head_dim": 4,
                                       "qk_nope_head_dim": 12, "kv_lora_rank": 6})");
-  EXPECT_EQ(latent.sizes.first, 12);
+  EXPECT_EQ(latent.sizes.head_offset, 12);
   EXPECT_EQ(latent.sizes.rotary_dim, 4);
   EXPECT_EQ(latent.sizes.head_dim, 16);
   EXPECT_EQ(latent.sizes.kv_lora_rank, 6);
@@ -119,7 +119,7 @@ TEST(ReadParams, WholeHeadsOfAdjacentPairs) {
     EXPECT_THROW(read_params(text), FormatError) << text;
 }
 
-// Measured on the models of transformers 5.23: tools/released.
+// Measured on the models of transformers 5.23 (tools/released).
 TEST(ProjectionLayout, OfEveryFamilyThatFuses) {
   using enum Fused;
   const std::pair<const char*, WeightLayout> families[] = {
@@ -144,7 +144,7 @@ TEST(ProjectionLayout, OfEveryFamilyThatFuses) {
   const std::vector<std::int64_t> shape{16, 48};
   EXPECT_THAT(message_of([&] {
                 plan_rows(projection_layout("gpt2"),
-                          {.heads = 2, .kv_heads = 2, .head_dim = 8, .rotary_dim = 8},
+                          {.heads = 2, .key_heads = 2, .head_dim = 8, .rotary_dim = 8},
                           "h.0.attn.c_attn.weight", shape);
               }),
               AllOf(HasSubstr("rows"), HasSubstr("must be its outputs")));

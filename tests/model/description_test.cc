@@ -22,40 +22,39 @@ using Json = nlohmann::json;
 using gnomon::testing::message_of;
 
 LayerGroup rotary_group(RopeScaling scaling = NoScaling{}) {
-  return {
-      .layers = {0, 1, 2},
-      .position = {ScaledRotary{.rotary = {.dim = 8, .pairing = Pairing::adjacent, .first = 4},
-                                .scaling = std::move(scaling),
-                                .length = 64}},
-      .head_dim = 16,
-      .attention = {.softmax_scale = 0.25}};
+  return {.layers = {0, 1, 2},
+          .position = {ScaledRotary{
+              .rotary = {.rotary_dim = 8, .pairing = Pairing::adjacent, .head_offset = 4},
+              .scaling = std::move(scaling),
+              .length = 64}},
+          .head_dim = 16,
+          .attention = {.softmax_scale = 0.25}};
 }
 
 TEST(Description, ResolvesAtALength) {
   const auto plain = resolve(rotary_group(), 1);
-  EXPECT_EQ(plain.schedule.pairing, Pairing::adjacent);
-  EXPECT_EQ(plain.schedule.first, 4);
+  EXPECT_EQ(plain.frequencies.pairing, Pairing::adjacent);
+  EXPECT_EQ(plain.frequencies.head_offset, 4);
   EXPECT_EQ(plain.softmax_scale, 0.25);
-  ASSERT_EQ(plain.schedule.inv_freq.size(), 4u);
+  ASSERT_EQ(plain.frequencies.inv_freq.size(), 4u);
   for (int i = 0; i < 4; ++i)
-    EXPECT_NEAR(plain.schedule.inv_freq[static_cast<std::size_t>(i)],
+    EXPECT_NEAR(plain.frequencies.inv_freq[static_cast<std::size_t>(i)],
                 std::pow(10000.0, -i / 4.0), 1e-15);
   // Dynamic NTK: base 10000 (2 L / 64 - 1)^(8/6) past the trained 64.
   const LayerGroup dynamic = rotary_group(DynamicNtkScaling{.factor = 2, .trained_length = 64});
-  EXPECT_EQ(resolve(dynamic, 64).schedule.inv_freq, plain.schedule.inv_freq);
+  EXPECT_EQ(resolve(dynamic, 64).frequencies.inv_freq, plain.frequencies.inv_freq);
   const double base = 10000 * std::pow(2.0 * 256 / 64 - 1, 8.0 / 6);
   for (int i = 0; i < 4; ++i)
-    EXPECT_NEAR(resolve(dynamic, 256).schedule.inv_freq[static_cast<std::size_t>(i)],
+    EXPECT_NEAR(resolve(dynamic, 256).frequencies.inv_freq[static_cast<std::size_t>(i)],
                 std::pow(base, -i / 4.0), 4e-15);
 }
 
-// Three numbers stay three: on cos and sin, and on the softmax, which keeps the attention's
-// own.
+// The scales of cos and sin, of the scaling and of the attention are separate numbers.
 TEST(Description, ResolvesScalesApart) {
   const auto resolved = resolve(
       rotary_group(YarnScaling{.factor = 4, .original_length = 64, .softmax_mscale = 0.5}),
       256);
-  EXPECT_NEAR(resolved.schedule.table_scale, 0.1 * std::log(4.0) + 1, 1e-15);
+  EXPECT_NEAR(resolved.frequencies.table_scale, 0.1 * std::log(4.0) + 1, 1e-15);
   const double magnitude = 0.1 * 0.5 * std::log(4.0) + 1;
   EXPECT_NEAR(resolved.softmax_scale, 0.25 * magnitude * magnitude, 1e-15);
 }
@@ -192,13 +191,14 @@ ModelDescription sample() {
   const std::vector<double> ones(4, 1.0), twos(4, 2.0);
   model.groups.push_back(
       {.layers = {0, 2},
-       .position = {ScaledRotary{.rotary = {.dim = 8, .pairing = Pairing::adjacent, .first = 4},
-                                 .scaling = LongRopeScaling{.short_factors = ones,
-                                                            .long_factors = twos,
-                                                            .original_length = 64,
-                                                            .attention_factor = 1.5},
-                                 .length = 128,
-                                 .axes = {0, 1, 2, 0}}},
+       .position = {ScaledRotary{
+           .rotary = {.rotary_dim = 8, .pairing = Pairing::adjacent, .head_offset = 4},
+           .scaling = LongRopeScaling{.short_factors = ones,
+                                      .long_factors = twos,
+                                      .original_length = 64,
+                                      .attention_factor = 1.5},
+           .length = 128,
+           .axes = {0, 1, 2, 0}}},
        .head_dim = 12,
        .attention = {.softmax_scale = 0.25,
                      .query_scale = QueryTemperature{.beta = 0.1, .length = 64, .shift = 1}}});
@@ -209,7 +209,7 @@ ModelDescription sample() {
        .part = "encoder",
        .position = {T5Bias{.heads = 2, .direction = T5Direction::bidirectional}}});
   model.groups.push_back(
-      {.layers = {5}, .position = {Learned{.rows = 514, .dim = 8, .offset = 2}}});
+      {.layers = {5}, .position = {Learned{.rows = 514, .width = 8, .offset = 2}}});
   return model;
 }
 
@@ -219,13 +219,13 @@ TEST(Description, ResolvesAGroupAtALength) {
   const ResolvedRotary beyond = resolve(model.groups[0], 65);
   for (int i = 0; i < 4; ++i) {
     const double plain = std::pow(10000.0, -i / 4.0);
-    EXPECT_DOUBLE_EQ(inside.schedule.inv_freq[std::size_t(i)], plain);
-    EXPECT_DOUBLE_EQ(beyond.schedule.inv_freq[std::size_t(i)], plain / 2);
+    EXPECT_DOUBLE_EQ(inside.frequencies.inv_freq[std::size_t(i)], plain);
+    EXPECT_DOUBLE_EQ(beyond.frequencies.inv_freq[std::size_t(i)], plain / 2);
   }
-  EXPECT_EQ(inside.schedule.pairing, Pairing::adjacent);
-  EXPECT_EQ(inside.schedule.first, 4);
-  EXPECT_EQ(inside.schedule.axes, (std::vector<std::int32_t>{0, 1, 2, 0}));
-  EXPECT_EQ(inside.schedule.table_scale, 1.5);
+  EXPECT_EQ(inside.frequencies.pairing, Pairing::adjacent);
+  EXPECT_EQ(inside.frequencies.head_offset, 4);
+  EXPECT_EQ(inside.frequencies.axes, (std::vector<std::int32_t>{0, 1, 2, 0}));
+  EXPECT_EQ(inside.frequencies.table_scale, 1.5);
   EXPECT_EQ(inside.softmax_scale, 0.25);
 }
 
@@ -264,7 +264,7 @@ TEST(Description, JsonHasTheKeysOfTheContract) {
   EXPECT_EQ(json["groups"][4]["capacity"], 512);
 }
 
-// Whatever text came with a file, the document is one.
+// The document is valid JSON for any text in the file.
 TEST(Description, JsonOfOddText) {
   ModelDescription model{.source = "a\xff\"\\\n",
                          .model_type = std::string("b\0\xc3", 3),

@@ -1,5 +1,4 @@
-// Attention with any encoding of the list takes memory that grows with the tokens, not with
-// their square.
+// The memory of attention with any encoding grows linearly with the tokens, not quadratically.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -19,7 +18,7 @@ using testing::Tensor;
 
 constexpr std::int64_t heads = 2, size = 16, tokens = 6144;
 
-double most_memory() {  // that the process ever had, in MiB
+double most_memory() {  // peak memory of the process, in MiB
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) / 1024;
@@ -27,8 +26,8 @@ double most_memory() {  // that the process ever had, in MiB
 
 class EncodingMemory : public ::testing::TestWithParam<std::string> {};
 
-// Its plan, a forward and a backward pass. A matrix [H, T, T] of floats would take 288 MiB, its
-// gradient as much again.
+// Lowers the encoding, then runs a forward and a backward pass. A matrix [H, T, T] of floats
+// takes 288 MiB, and its gradient as much.
 TEST_P(EncodingMemory, HoldsNoMatrix) {
   set_threads(1);
   const Encoding encoding =
@@ -49,7 +48,7 @@ TEST_P(EncodingMemory, HoldsNoMatrix) {
   LayerPlan plan = lower(encoding, {.queries = tokens, .keys = tokens}, values);
   BiasGradient bias;
   RelativeGradient relative;
-  plan.mask = {.visibility = Visibility::causal, .before = 512};
+  plan.mask = {.visibility = Visibility::causal, .left = 512};
   plan.softmax.scale = 0.25;
   plan.gated = false;  // gates of 1
   attention({x.view(), x.view(), x.view()}, plan, out.view(), lse.view());
@@ -59,7 +58,7 @@ TEST_P(EncodingMemory, HoldsNoMatrix) {
                       .v = v_grad.view(),
                       .bias = &bias,
                       .relative = &relative});
-  EXPECT_LE(most_memory() - before, 128);  // most take 40; the sanitizers keep what is freed
+  EXPECT_LE(most_memory() - before, 128);  // usually 40; sanitizers keep freed memory
 }
 
 std::vector<std::string> names() {

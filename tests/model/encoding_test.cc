@@ -21,7 +21,7 @@ TEST(Encodings, EachNameMakesItsOwnAlternative) {
   for (const EncodingInfo& one : encodings()) {
     EXPECT_TRUE(names.insert(one.name).second) << one.name;
     EXPECT_EQ(&find_encoding(one.name), &one);
-    // Its spec's first name: itself, or one before it.
+    // The first name of the spec is this one or an earlier one.
     const EncodingInfo& first = info(one.usual(shape));
     EXPECT_LE(&first, &one) << one.name;
     EXPECT_EQ(first.enters, one.enters) << one.name;
@@ -48,8 +48,9 @@ TEST(Json, GoesThereAndBack) {
     const Encoding encoding = one.usual(shape);
     EXPECT_EQ(encoding_from_json(to_json(encoding)), encoding) << to_json(encoding);
   }
-  EXPECT_EQ(to_json(Rotary{.dim = 64, .pairing = Pairing::adjacent, .base = 5e5}),
-            R"({"kind":"rotary","dim":64,"pairing":"adjacent","base":500000.0,"first":0})");
+  EXPECT_EQ(to_json(Rotary{.rotary_dim = 64, .pairing = Pairing::adjacent, .base = 5e5}),
+            R"({"kind":"rotary","rotary_dim":64,"pairing":"adjacent",)"
+            R"("base":500000.0,"head_offset":0})");
 }
 
 TEST(Json, EveryScalingGoesThereAndBack) {
@@ -65,44 +66,45 @@ TEST(Json, EveryScalingGoesThereAndBack) {
             .short_factors = {1, 2}, .long_factors = {3, 4}, .original_length = 8}),
         RopeScaling(Llama3Scaling{8, 1, 4, 8192}), RopeScaling(ProportionalScaling{1, 2}),
         RopeScaling(FrequencyFactors{{1, 2}})}) {
-    const Encoding encoding = ScaledRotary{.rotary = {.dim = 4, .pairing = Pairing::halves},
-                                           .scaling = scaling,
-                                           .length = 128,
-                                           .axes = {0, 2}};
+    const Encoding encoding =
+        ScaledRotary{.rotary = {.rotary_dim = 4, .pairing = Pairing::halves},
+                     .scaling = scaling,
+                     .length = 128,
+                     .axes = {0, 2}};
     EXPECT_EQ(encoding_from_json(to_json(encoding)), encoding) << to_json(encoding);
   }
   EXPECT_EQ(to_json(RopeScaling(LinearScaling{2})), R"({"type":"linear","factor":2.0})");
   EXPECT_NE(message_of([] {
               encoding_from_json(R"({"kind":"rotary-scaled","scaling":{"type":"ntk","a":1}})");
-            }).find("scaling must be without unknown keys"),
+            }).find("scaling must be an object without unknown keys"),
             std::string::npos);
 }
 
 TEST(Json, RefusesWhatItDoesNotUnderstand) {
   EXPECT_NE(message_of([] {
-              encoding_from_json(R"({"kind":"rotary","dims":64})");
-            }).find("keys must be among kind, dim, pairing"),
+              encoding_from_json(R"({"kind":"rotary","dim":64})");
+            }).find("keys must be of kind, rotary_dim, pairing, base, head_offset"),
             std::string::npos);
   EXPECT_NE(message_of([] {
-              encoding_from_json(R"({"kind":"rotary","dim":"64"})");
-            }).find("dim must be an integer, got \"64\""),
+              encoding_from_json(R"({"kind":"rotary","rotary_dim":"64"})");
+            }).find("rotary_dim must be an integer, got \"64\""),
             std::string::npos);
   EXPECT_NE(message_of([] {
               encoding_from_json(R"({"kind":"rotary","pairing":"half"})");
             }).find("pairing must be one of halves, adjacent"),
             std::string::npos);
-  for (const char* text : {"", "[]", "{", R"({"dim": 3})", R"({"kind": 3})"})
+  for (const char* text : {"", "[]", "{", R"({"rotary_dim": 3})", R"({"kind": 3})"})
     EXPECT_THROW(encoding_from_json(text), std::invalid_argument) << text;
 }
 
-// Matrices for the parameters, each entry different.
+// Matrices for the parameters, with different entries.
 struct Values {
   std::vector<testing::Tensor<float, 2>> tensors;
   explicit Values(const Encoding& encoding) {
     unsigned seed = 3;
     for (const Parameter& one : parameters(encoding)) {
       tensors.push_back(testing::random_tensor<float, 2>({one.rows, one.columns}, seed++));
-      // One that starts away from 0 has a side to stay on.
+      // Keeps the sign of parameters whose initial mean is not 0.
       if (one.initial_mean != 0)
         for (float& number : tensors.back().values)
           number = static_cast<float>(one.initial_mean) * (0.5f + 0.5f / (1 + number * number));
@@ -115,7 +117,7 @@ struct Values {
   }
 };
 
-// Random numbers in the shape of a form's gradient.
+// Random gradient in the shape of a form.
 RelativeGradient relative_weights(const RelativeForm& form) {
   RelativeGradient weights;
   unsigned seed = 21;
@@ -144,9 +146,9 @@ double weighed(const RelativeForm& form, const RelativeGradient& weights) {
   return sum;
 }
 
-// A loss that is linear in the lowered table, in the matrix of the bias, in the relative
-// vectors and in the scales of cosines; its gradient by differences: small ones where double is
-// behind them, since there encodings may bend.
+// A loss that is linear in the lowered table, the matrix of the bias, the relative vectors and
+// the scales of cosines. The oracle of its gradient is differences. Their step is small for
+// encodings that compute in double, because these may be nonlinear.
 TEST(LowerBackward, IsTheGradientOfLower) {
   const int before = threads();
   set_threads(1);  // many small calls
@@ -239,11 +241,11 @@ TEST(Lower, RefusesWindowsThatDoNotFit) {
   const Values values(learned);
   EXPECT_EQ(capacity(learned), 16);
   EXPECT_EQ(message_of([&] { lower(learned, {17, 17}, values.views()); }),
-            "[learned] positions must be below its 16 rows, got 16");
+            "[learned] positions must be below the number of rows, 16, got 16");
   EXPECT_EQ(message_of([&] { lower(NoPosition{}, {5, 4}, {}); }),
-            "[encoding] keys must be at least the queries 5, got 4");
+            "[encoding] keys must be at least the number of queries, 5, got 4");
   EXPECT_EQ(message_of([&] { lower(learned, {4, 4}, {}); }),
-            "[learned] needs 1 parameter matrices, got 0");
+            "[learned] requires 1 parameter matrices, got 0");
 }
 
 TEST(Windows, HaveConsecutivePositionsOrTheirOwn) {
@@ -256,10 +258,10 @@ TEST(Windows, HaveConsecutivePositionsOrTheirOwn) {
   EXPECT_EQ(own.key_positions().ids, own.ids);
   EXPECT_EQ(own.distances(), (Distances{-29, 53}));  // 1 - 30 to 30 - 7
   EXPECT_EQ(message_of([] { lower(NoPosition{}, {2, 3, {1, 2}}, {}); }),
-            "[encoding] ids must be one for each of 3 keys, got 2");
+            "[encoding] the number of ids must be the number of keys, 3, got 2");
 }
 
-// The rows of a window of ids are those of the window that holds all positions.
+// The rows of a window with ids equal those of the window with all positions.
 TEST(Lower, FollowsTheIdsOfAWindow) {
   const std::vector<std::int64_t> ids{0, 2, 3, 7, 11, 15};
   const Window all{.queries = 16, .keys = 16}, some{.queries = 3, .keys = 6, .ids = ids};
@@ -281,9 +283,9 @@ TEST(Lower, FollowsTheIdsOfAWindow) {
       for (std::int64_t h = 0; h < shape.heads; ++h)
         for (const std::int64_t distance : {-15, -8, 0, 8})
           EXPECT_EQ(strip->values[static_cast<std::size_t>(h * strip->distances() + distance -
-                                                           strip->first)],
+                                                           strip->min_distance)],
                     other.values[static_cast<std::size_t>(h * other.distances() + distance -
-                                                          other.first)])
+                                                          other.min_distance)])
               << one.name;
     }
   }
@@ -314,7 +316,7 @@ TEST(Mixtures, HaveThePartsOfEach) {
             std::get<StripBias>(lower(t5, window, buckets.views()).bias));
   EXPECT_TRUE(together.query_rotary && together.key_rotary);
 
-  // A gradient of the table alone leaves the buckets as they are.
+  // A gradient of only the table does not change the buckets.
   const auto grad = testing::random_tensor<float, 2>({4, shape.width}, 5);
   testing::Tensor<float, 2> of_table({16, shape.width}), of_buckets({32, shape.heads});
   const std::vector<View<float, 2>> grads{of_table.view(), of_buckets.view()};
@@ -336,7 +338,7 @@ TEST(Mixtures, RefuseTwoOfOnePart) {
   };
   EXPECT_EQ(
       says("rotary", "xpos"),
-      "[mixture] at most one encoding can turn the same elements of queries and keys, got "
+      "[mixture] at most one encoding can rotate the same elements of queries and keys, got "
       "rotary and xpos");
   EXPECT_EQ(says("alibi", "t5"),
             "[mixture] at most one encoding can add a bias to the scores, got alibi and t5");

@@ -14,7 +14,7 @@ using testing::Tensor;
 
 constexpr Shape shape{24, 3, 16};
 
-// The learned table in front of it has a matrix of its own.
+// The learned table comes first and has one matrix.
 Mixture mixture() {
   return {find_encoding("learned").usual(shape), find_encoding("wavlm").usual(shape)};
 }
@@ -73,7 +73,7 @@ TEST(Gates, OfAMixtureAndTheirGradients) {
   double size = 0;
   for (const float one : grads.tensors.back().values) size += std::fabs(one);
   EXPECT_GT(size, 0.1);
-  // x's alone.
+  // Gradient of x only.
   Tensor<float, 3> alone(x.extents);
   gates_backward(mixture(), values.read(), x.view(), weights.view(), alone.view(), {});
   EXPECT_EQ(alone.values, x_grad.values);

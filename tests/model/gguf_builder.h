@@ -1,5 +1,5 @@
-// GGUF files byte by byte, as the format's definition has them; whatever is asked for is
-// written, right or wrong.
+// Builder of GGUF files, byte by byte as in the definition of the format. It also writes
+// invalid files.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace gnomon::testing {
 
-// The file's numbers of metadata types.
+// Type numbers of metadata in the file.
 enum GgufId : std::uint32_t {
   gguf_u8,
   gguf_i8,
@@ -29,7 +29,7 @@ enum GgufId : std::uint32_t {
   gguf_f64
 };
 
-// A number as `sizeof(T)` bytes, lowest first.
+// A number as `sizeof(T)` bytes, little-endian.
 template <typename T>
 std::string gguf_bytes(T value) {
   const char* const from = reinterpret_cast<const char*>(&value);
@@ -57,7 +57,7 @@ class GgufBuilder {
  public:
   explicit GgufBuilder(std::uint32_t version = 3) : version_(version) {}
 
-  // `value`: its bytes, as the functions above give them.
+  // `value`: its bytes, from the functions above.
   GgufBuilder& entry(std::string_view key, std::uint32_t type, std::string_view value) {
     entries_ += gguf_string(key) + gguf_bytes(type) + std::string(value);
     ++entry_count_;
@@ -76,7 +76,7 @@ class GgufBuilder {
     return entry(key, gguf_array, elements);
   }
 
-  // Only the description.
+  // Adds the description only.
   GgufBuilder& tensor_at(std::string_view name, const std::vector<std::uint64_t>& extents,
                          std::uint32_t type, std::uint64_t offset) {
     tensors_ += gguf_string(name);
@@ -86,7 +86,7 @@ class GgufBuilder {
     ++tensor_count_;
     return *this;
   }
-  // The description and its bytes, after those of the tensors before.
+  // Adds the description, and the bytes after those of earlier tensors.
   GgufBuilder& tensor(std::string_view name, const std::vector<std::uint64_t>& extents,
                       std::uint32_t type, std::string_view data) {
     data_.resize((data_.size() + alignment_ - 1) / alignment_ * alignment_);
@@ -95,19 +95,19 @@ class GgufBuilder {
     return *this;
   }
 
-  // How the file is padded; says nothing of it in the metadata.
+  // Sets the padding of the file, without a metadata entry.
   GgufBuilder& pad_to(std::size_t alignment) {
     alignment_ = alignment;
     return *this;
   }
-  // What the header claims instead of the truth.
+  // Sets false counts in the header.
   GgufBuilder& claim(std::uint64_t tensors, std::uint64_t entries) {
     tensor_count_ = tensors;
     entry_count_ = entries;
     return *this;
   }
 
-  // Up to the last tensor's description.
+  // The file up to the last tensor description.
   std::string description() const {
     return "GGUF" + gguf_bytes(version_) + gguf_bytes(tensor_count_) +
            gguf_bytes(entry_count_) + entries_ + tensors_;
@@ -126,7 +126,7 @@ class GgufBuilder {
   std::string entries_, tensors_, data_;
 };
 
-// A small file with a value of every type, as a released model might be.
+// A small file with a value of every type, similar to a released model.
 inline std::string small_gguf(std::uint32_t version = 3) {
   return GgufBuilder(version)
       .text("general.architecture", "llama")

@@ -1,4 +1,4 @@
-// What read_gguf refuses: the rule, the value, and its byte.
+// Errors of read_gguf: rule, value and byte.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -15,23 +15,22 @@ using namespace gnomon::testing;
 TEST(GgufErrors, Architecture) {
   const std::string none = GgufBuilder().u32("llama.block_count", 2).file();
   EXPECT_THAT(message_of([&] { read(none); }),
-              HasSubstr("general.architecture must be there, at byte 0"));
-  refused(Model("mystery"), "the architecture \"mystery\" is not known",
-          "general.architecture");
-  refused(Model("Llama"), "the architecture \"Llama\" is not known", "general.architecture");
+              HasSubstr("general.architecture is missing, at byte 0"));
+  refused(Model("mystery"), "the architecture \"mystery\" is unknown", "general.architecture");
+  refused(Model("Llama"), "the architecture \"Llama\" is unknown", "general.architecture");
   refused(Model(std::string("a\n\x07") + std::string(5000, 'b')), "architecture \"a??bbb",
           "general.architecture");
   GgufBuilder number;
   number.u32("general.architecture", 3);
   EXPECT_THAT(message_of([&] { read(number.file()); }),
-              HasSubstr("\"general.architecture\" must be a text, is u32"));
+              HasSubstr("\"general.architecture\" must be a text, got u32"));
 }
 
 TEST(GgufErrors, Sizes) {
-  refused(Model("llama", {.layers = 0}), "llama.block_count must be there");
-  refused(Model("llama", {.heads = 0}), "llama.attention.head_count must be there");
-  refused(Model("llama", {.width = 0}), "llama.embedding_length must be there");
-  refused(Model("mamba", {.layers = 0, .heads = 0}), "mamba.block_count must be there");
+  refused(Model("llama", {.layers = 0}), "llama.block_count is missing");
+  refused(Model("llama", {.heads = 0}), "llama.attention.head_count is missing");
+  refused(Model("llama", {.width = 0}), "llama.embedding_length is missing");
+  refused(Model("mamba", {.layers = 0, .heads = 0}), "mamba.block_count is missing");
   refused(Model("llama", {.layers = 65537}), "llama.block_count must be 1 to 65536, got 65537",
           ".block_count");
   refused(Model("llama", {.heads = 65537}), "head_count must be 0 to 65536, got 65537",
@@ -50,10 +49,10 @@ TEST(GgufErrors, Sizes) {
   refused(negative, "llama.block_count must be 1 to 65536, got -1", ".block_count");
   Model word("llama", {.layers = 0});
   word.word(".block_count", "two");
-  refused(word, "\"llama.block_count\" must be an integer, is text", ".block_count");
+  refused(word, "\"llama.block_count\" must be an integer, got text", ".block_count");
   Model beyond("llama", {.length = 0});
   beyond.entry("llama.context_length", gguf_u64, gguf_bytes(std::uint64_t{1} << 63));
-  refused(beyond, "\"llama.context_length\" has an integer beyond int64", ".context_length");
+  refused(beyond, "\"llama.context_length\" has an integer outside int64", ".context_length");
 }
 
 TEST(GgufErrors, HeadsByLayer) {
@@ -62,13 +61,13 @@ TEST(GgufErrors, HeadsByLayer) {
   };
   EXPECT_EQ(read(with({4, 4, 0, 4})).groups.size(), 2u);
   EXPECT_EQ(read(with({4})).groups.size(), 1u);
-  refused(with({}), "llama.attention.head_count must be there");
-  refused(with({4, 4, 4}), "head_count must have one for each of 4 layers, got 3",
+  refused(with({}), "llama.attention.head_count is missing");
+  refused(with({4, 4, 4}), "head_count must have one value for each of 4 layers, got 3",
           ".attention.head_count");
   refused(with({4, -4, 4, 4}), "head_count must be 0 to 65536, got -4",
           ".attention.head_count");
   refused(Model("llama", {.heads = 0}).number(".attention.head_count", 4),
-          "must be integers, is f32", ".attention.head_count");
+          "must be integers, got f32", ".attention.head_count");
 }
 
 TEST(GgufErrors, Turning) {
@@ -86,13 +85,13 @@ TEST(GgufErrors, Turning) {
           ".rope.dimension_count");
   refused(Model("gemma4").size(".rope.dimension_count_swa", 18), "at most 16, got 18",
           ".rope.dimension_count_swa");
-  refused(Model("qwen2vl"), "qwen2vl.rope.dimension_sections must be there");
+  refused(Model("qwen2vl"), "qwen2vl.rope.dimension_sections is missing");
   for (const auto& sections : std::vector<std::vector<std::int32_t>>{
            {3, 3, 3, 0}, {-1, 5, 4, 0}, {8}, {}, {2, 2, 2, 2, 0}})
     refused(Model("qwen2vl").integers(".rope.dimension_sections", sections),
             "rope.dimension_sections does not fit: ", ".rope.dimension_sections");
   refused(Model("cohere2").booleans(".attention.sliding_window_pattern", {1, 0}),
-          "sliding_window_pattern must have one for each of 4 layers, got 2",
+          "sliding_window_pattern must have one value for each of 4 layers, got 2",
           ".attention.sliding_window_pattern");
   refused(Model("cohere2").number(".attention.sliding_window_pattern", 4), "must be an integer",
           ".attention.sliding_window_pattern");
@@ -103,8 +102,8 @@ TEST(GgufErrors, Scaling) {
           "rope.scaling.type must be none, linear, yarn or longrope, got dynamic",
           ".rope.scaling.type");
   refused(Model("llama").word(".rope.scaling.type", "longrope"),
-          "longrope needs rope_factors_long.weight", ".rope.scaling.type");
-  refused(Model("llama").size(".rope.scaling.type", 1), "must be a text, is u32",
+          "longrope requires rope_factors_long.weight", ".rope.scaling.type");
+  refused(Model("llama").size(".rope.scaling.type", 1), "must be a text, got u32",
           ".rope.scaling.type");
   refused(Model("llama").number(".rope.scaling.factor", -2),
           "rope.scaling.factor must be positive, got -2", ".rope.scaling.factor");
@@ -112,8 +111,7 @@ TEST(GgufErrors, Scaling) {
     refused(Model("llama").number(".rope.scaling.factor", factor),
             "rope.scaling.factor must be finite", ".rope.scaling.factor");
   for (const char* name : {".rope.scaling.attn_factor", ".rope.scaling.yarn_attn_factor"})
-    refused(Model("llama").number(name, 2), "must be 1 where the scaling is linear, got 2",
-            name);
+    refused(Model("llama").number(name, 2), "must be 1 if the scaling is linear, got 2", name);
 
   const auto yarn = [](const std::string& name, float value) {
     Model model("deepseek2");
@@ -132,10 +130,10 @@ TEST(GgufErrors, Scaling) {
           ".rope.scaling.attn_factor");
   Model lengthless("llama", {.length = 0});
   lengthless.word(".rope.scaling.type", "yarn");
-  refused(lengthless, "llama.rope.scaling.original_context_length must be there");
+  refused(lengthless, "llama.rope.scaling.original_context_length is missing");
   Model timeless("llama", {.length = 0});
   refused(timeless.number(".attention.temperature_scale", 0.1f),
-          "llama.attention.temperature_length must be there");
+          "llama.attention.temperature_length is missing");
   refused(Model("llama").number(".attention.temperature_scale", -0.5f),
           "attention.temperature_scale must be positive, got -0.5",
           ".attention.temperature_scale");
@@ -143,7 +141,7 @@ TEST(GgufErrors, Scaling) {
           "attention.scale must be positive, got -0.5", ".attention.scale");
 }
 
-// Expects the reason, at the bytes of the tensor.
+// Expects this reason, at the bytes of the tensor.
 void tensor_refused(const Model& model, const std::string& name, const std::string& reason) {
   const std::string file = model.file();
   const Gguf gguf(std::as_bytes(std::span(file)), "x.gguf");
@@ -164,8 +162,8 @@ TEST(GgufErrors, Factors) {
   for (const float bad : {0.0f, -1.0f, NAN, INFINITY})
     tensor_refused(Model("llama").factors(freqs, {1, 1, 1, 1, 1, 1, 1, bad}), freqs,
                    freqs + " must be finite and positive, got ");
-  refused(Model("llama").factors(longer, std::vector<float>(8, 1)), "must both be there");
-  refused(Model("llama").factors(shorter, std::vector<float>(8, 1)), "must both be there");
+  refused(Model("llama").factors(longer, std::vector<float>(8, 1)), "must both be given");
+  refused(Model("llama").factors(shorter, std::vector<float>(8, 1)), "must both be given");
   Model both("llama");
   both.factors(freqs, std::vector<float>(8, 1)).word(".rope.scaling.type", "yarn");
   refused(both, "rope_freqs.weight together with yarn is not understood", ".rope.scaling.type");
@@ -176,7 +174,7 @@ TEST(GgufErrors, Factors) {
   Model integers("llama");
   integers.tensor(freqs, {8}, 26, std::string(32, '\1'));
   tensor_refused(integers, freqs, "not F32, F16, BF16 or F64");
-  // A file whose tensors are missing says where it ends.
+  // The error of a file without tensor bytes is at the end of the file.
   Model missing("llama");
   missing.tensor_at(freqs, {8}, 0, 1 << 20);
   const std::string file = missing.file();
@@ -201,7 +199,7 @@ TEST(GgufErrors, Biases) {
             ".attention.max_alibi_bias");
 }
 
-// Every truncation of a small file, and every byte changed: a description or FormatError.
+// Every truncation of a small file, and every changed byte, gives a description or FormatError.
 TEST(GgufErrors, SurvivesChangedBytes) {
   Model model("llama");
   model.factors("rope_freqs.weight", std::vector<float>(8, 2))

@@ -18,7 +18,7 @@ struct Sizes {
   std::uint32_t layers = 4, heads = 4, width = 64, length = 4096;
 };
 
-// The keys that every architecture has; those after "." are of the architecture.
+// The keys of every architecture. Names after "." belong to the architecture.
 class Model : public testing::GgufBuilder {
  public:
   explicit Model(const std::string& architecture, Sizes sizes = {}) : name_(architecture) {
@@ -28,7 +28,7 @@ class Model : public testing::GgufBuilder {
   }
   std::string key(const std::string& key) const { return key[0] == '.' ? name_ + key : key; }
 
-  // Nothing where the value is 0.
+  // Not written if the value is 0.
   Model& size(const std::string& name, std::uint32_t value) {
     if (value != 0) u32(key(name), value);
     return *this;
@@ -65,7 +65,7 @@ inline ModelDescription read(const std::string& file) {
 }
 inline ModelDescription read(const Model& model) { return read(model.file()); }
 
-// Expects FormatError with this in its reason, at the value of `key`, or byte 0.
+// Expects FormatError with this text in its reason, at the value of `key`, or byte 0.
 inline void refused(const Model& model, const std::string& reason,
                     const std::string& key = "") {
   const std::string file = model.file();

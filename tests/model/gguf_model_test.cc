@@ -1,5 +1,5 @@
-// GGUF files of many architectures against the formulas by which llama.cpp computes: build
-// 10256, src/llama-context.cpp and ggml's rope.
+// GGUF files of many architectures, compared with llama.cpp's formulas: build 10256,
+// src/llama-context.cpp and ggml's rope.
 #include "gnomon/model/gguf_model.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// theta_scale^i, over what rope's `freq_factors` divide it by.
+// theta_scale^i, divided by the `freq_factors` of rope.
 std::vector<double> plain(double base, int dim, const std::vector<double>& over = {}) {
   std::vector<double> turns;
   for (int i = 0; i < dim / 2; ++i)
@@ -26,7 +26,7 @@ std::vector<double> plain(double base, int dim, const std::vector<double>& over 
   return turns;
 }
 
-// rope_yarn of ggml: interpolated and extrapolated angles, mixed.
+// rope_yarn of ggml: a mixture of interpolated and extrapolated angles.
 std::vector<double> yarn(double base, int dim, double factor, double original,
                          double beta_fast = 32, double beta_slow = 1) {
   const auto corrected = [&](double turns) {
@@ -48,11 +48,11 @@ double magnitude(double factor, double mscale) {
   return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
 }
 
-constexpr double tolerance = 8e-15;  // the oracle's pow, in double
+constexpr double tolerance = 8e-15;  // error of the oracle's pow, in double
 
 void expect_turns(const LayerGroup& group, const std::vector<double>& wanted,
                   std::int64_t length = 4096) {
-  const auto got = resolve(group, length).schedule.inv_freq;
+  const auto got = resolve(group, length).frequencies.inv_freq;
   ASSERT_EQ(got.size(), wanted.size());
   for (std::size_t i = 0; i < got.size(); ++i)
     EXPECT_NEAR(got[i], wanted[i], tolerance * wanted[i]) << i;
@@ -60,7 +60,7 @@ void expect_turns(const LayerGroup& group, const std::vector<double>& wanted,
 void expect_scales(const LayerGroup& group, double table, double softmax,
                    std::int64_t length = 4096) {
   const auto resolved = resolve(group, length);
-  EXPECT_NEAR(resolved.schedule.table_scale, table, tolerance * table);
+  EXPECT_NEAR(resolved.frequencies.table_scale, table, tolerance * table);
   EXPECT_NEAR(resolved.softmax_scale, softmax, tolerance * softmax);
 }
 
@@ -77,8 +77,8 @@ TEST(GgufModel, LlamaTurnsAdjacentPairs) {
   EXPECT_EQ(group.head_dim, 16);
   const Rotary& rotary = spec_of<ScaledRotary>(group).rotary;
   EXPECT_EQ(rotary.pairing, Pairing::adjacent);
-  EXPECT_EQ(rotary.dim, 16);
-  EXPECT_EQ(rotary.first, 0);
+  EXPECT_EQ(rotary.rotary_dim, 16);
+  EXPECT_EQ(rotary.head_offset, 0);
   expect_turns(group, plain(500000, 16));
   expect_scales(group, 1, 0.25);
   EXPECT_THAT(model.notes, ElementsAre(HasSubstr("pairs are adjacent")));
@@ -90,7 +90,7 @@ TEST(GgufModel, FactorsDivideTheAngles) {
   const std::vector<double> over(stored.begin(), stored.end());
   expect_turns(read(Model("llama").factors("rope_freqs.weight", stored)).groups[0],
                plain(10000, 16, over));
-  // freq_scale comes on top, unless the type is none.
+  // freq_scale also applies, unless the type is none.
   std::vector<double> doubled = over;
   for (double& one : doubled) one *= 2;
   for (const auto& [type, wanted] : {std::pair("linear", doubled), {"none", over}})
@@ -100,7 +100,7 @@ TEST(GgufModel, FactorsDivideTheAngles) {
                           .number(".rope.scaling.factor", 2))
                      .groups[0],
                  plain(10000, 16, wanted));
-  // Halves are as good as floats.
+  // Halves (float16) are accepted as floats.
   Model halves("llama");
   std::string bytes;
   for (const float value : stored) bytes += testing::gguf_bytes(static_cast<Half>(value));
@@ -140,11 +140,12 @@ TEST(GgufModel, Yarn) {
   Model unsaid("qwen2", {.width = 256});
   unsaid.word(".rope.scaling.type", "yarn").number(".rope.scaling.factor", 4);
   expect_turns(read(unsaid).groups[0], yarn(10000, 64, 4, 4096));
-  EXPECT_THAT(read(unsaid).notes,
-              Contains("rope.scaling.original_context_length is not given: context_length"));
+  EXPECT_THAT(
+      read(unsaid).notes,
+      Contains("rope.scaling.original_context_length is not given: context_length is used"));
 }
 
-// The factors are chosen by the context against the original one.
+// The factors depend on whether the context exceeds the original one.
 TEST(GgufModel, LongRope) {
   const std::vector<float> shorter = {1, 1, 1, 1.5f, 1.5f, 2, 2, 2};
   const std::vector<float> longer = {1, 2, 4, 8, 16, 32, 64, 64};
@@ -158,7 +159,8 @@ TEST(GgufModel, LongRope) {
   for (const std::int64_t length : {1025, 131072})
     expect_turns(model.groups[0], plain(10000, 16, {longer.begin(), longer.end()}), length);
   expect_scales(model.groups[0], 1.25, 0.25);
-  EXPECT_THAT(model.notes, Contains(HasSubstr("long factors hold for contexts above 1024")));
+  EXPECT_THAT(model.notes,
+              Contains(HasSubstr("the long factors apply to contexts above 1024")));
   phi.number(".rope.scaling.factor", 2);
   std::vector<double> doubled(longer.begin(), longer.end());
   for (double& one : doubled) one *= 2;
@@ -181,7 +183,7 @@ TEST(GgufModel, GemmaHasABaseForLayersThatSlide) {
   listed.number(".rope.freq_base", 1000000);
   listed.booleans(".attention.sliding_window_pattern", {1, 0, 1});
   EXPECT_THAT(read(listed).groups[0].layers, ElementsAre(1));
-  // 27B alone divides by the width of a head that it would have.
+  // Only 27B scales by the head dimension embedding_length / heads.
   Model large("gemma3", {.layers = 62, .heads = 32, .width = 5376});
   large.size(".attention.key_length", 128);
   expect_scales(read(large).groups[0], 1, 1 / std::sqrt(5376.0 / 32));
@@ -196,26 +198,27 @@ Model latent(const std::string& architecture, float multiplier) {
 }
 
 TEST(GgufModel, LatentAttentionTurnsTheLastPart) {
-  // DeepSeek V2's mscale and mscale_all_dim are 0.707, V3's 1: a tenth of it is stored.
+  // DeepSeek V2's mscale and mscale_all_dim are 0.707, V3's are 1. The file stores a tenth.
   for (const double all_dim : {1.0, 0.707}) {
     const auto multiplier = static_cast<float>(0.1 * all_dim);
     const auto model = read(latent("deepseek2", multiplier));
     const LayerGroup& group = model.groups[0];
     EXPECT_EQ(group.head_dim, 24);
     const Rotary& rotary = spec_of<ScaledRotary>(group).rotary;
-    EXPECT_EQ(rotary.first, 16);
+    EXPECT_EQ(rotary.head_offset, 16);
     EXPECT_EQ(rotary.pairing, Pairing::adjacent);
     expect_turns(group, yarn(10000, 8, 4, 1024));
     const double mscale = magnitude(4, double{multiplier} / 0.1);
     expect_scales(group, 1, mscale * mscale / std::sqrt(24.0));
   }
-  // Without it the graph takes cos and sin's own.
+  // Without it, the graph uses the scale of cos and sin.
   const double plain_mscale = magnitude(4, 1);
   expect_scales(read(latent("deepseek2", 0)).groups[0], plain_mscale,
                 plain_mscale * plain_mscale / std::sqrt(24.0));
 }
 
-// Mistral's graph is not DeepSeek's: all of mscale_all_dim is stored, the softmax left alone.
+// Mistral's graph differs from DeepSeek's: the file stores all of mscale_all_dim, and the
+// softmax scale does not change.
 TEST(GgufModel, MistralsMultiplierAndTemperature) {
   Model mistral = yarn_model("mistral3");
   mistral.number(".rope.scaling.yarn_log_multiplier", 1);
@@ -230,7 +233,8 @@ TEST(GgufModel, MistralsMultiplierAndTemperature) {
   EXPECT_EQ(read(mistral).groups[0].attention.query_scale, (QueryTemperature{0.125, 2048, 0}));
 }
 
-// The axis of each pair: sections in sequence, or h and w at every third pair up to theirs.
+// The axis of each pair: sections in sequence, or h and w at every third pair up to their
+// sizes.
 TEST(GgufModel, Sections) {
   const std::vector<std::int32_t> sections = {24, 20, 20, 0};
   std::vector<std::int32_t> sequential, interleaved;
@@ -253,20 +257,22 @@ TEST(GgufModel, Sections) {
 }
 
 TEST(GgufModel, LayersThatDoNotTurn) {
-  const auto still = [](const Model& file) {
+  const auto nope_layers = [](const Model& file) {
     std::vector<std::int64_t> layers;
     for (const LayerGroup& group : read(file).groups)
       if (kind_of(group) == "none") layers = group.layers;
     return layers;
   };
-  EXPECT_THAT(still(Model("cohere2", {.layers = 8})), ElementsAre(3, 7));
-  EXPECT_THAT(still(Model("smollm3", {.layers = 9})), ElementsAre(3, 7));
-  EXPECT_THAT(still(Model("afmoe", {.layers = 5})), ElementsAre(3));
-  EXPECT_THAT(still(Model("exaone4", {.layers = 5})), ElementsAre());
-  EXPECT_THAT(still(Model("exaone4", {.layers = 5}).size(".attention.sliding_window", 64)),
-              ElementsAre(3));
+  EXPECT_THAT(nope_layers(Model("cohere2", {.layers = 8})), ElementsAre(3, 7));
+  EXPECT_THAT(nope_layers(Model("smollm3", {.layers = 9})), ElementsAre(3, 7));
+  EXPECT_THAT(nope_layers(Model("afmoe", {.layers = 5})), ElementsAre(3));
+  EXPECT_THAT(nope_layers(Model("exaone4", {.layers = 5})), ElementsAre());
+  EXPECT_THAT(
+      nope_layers(Model("exaone4", {.layers = 5}).size(".attention.sliding_window", 64)),
+      ElementsAre(3));
   Model three("cohere2", {.layers = 6});
-  EXPECT_THAT(still(three.size(".attention.sliding_window_pattern", 3)), ElementsAre(2, 5));
+  EXPECT_THAT(nope_layers(three.size(".attention.sliding_window_pattern", 3)),
+              ElementsAre(2, 5));
 }
 
 TEST(GgufModel, Llama4TempersLayersThatDoNotTurn) {
@@ -327,11 +333,11 @@ TEST(GgufModel, TablesAndNothing) {
   Model gpt2("gpt2");
   gpt2.tensor("position_embd.weight", {64, 3}, 0, std::string(64 * 3 * 4, '\0'));
   const auto table = read(gpt2);
-  EXPECT_EQ(spec_of<Learned>(table.groups[0]), (Learned{.rows = 3, .dim = 64}));
+  EXPECT_EQ(spec_of<Learned>(table.groups[0]), (Learned{.rows = 3, .width = 64}));
   EXPECT_EQ(spec_of<Learned>(read(Model("bert")).groups[0]),
-            (Learned{.rows = 4096, .dim = 64}));
+            (Learned{.rows = 4096, .width = 64}));
   EXPECT_EQ(kind_of(read(Model("gpt2")).groups[0]), "none");
-  // State spaces have no heads, or say that they have 0.
+  // State-space models have no heads, or a number of 0.
   for (const bool zero : {false, true}) {
     Model mamba("mamba", {.heads = 0});
     if (zero) mamba.u32("mamba.attention.head_count", 0);
@@ -340,7 +346,7 @@ TEST(GgufModel, TablesAndNothing) {
     EXPECT_THAT(model.groups[0].layers, ElementsAre(0, 1, 2, 3));
     EXPECT_EQ(model.length, 4096);
   }
-  // Some layers have none.
+  // Some layers have no heads.
   Model hybrid("falcon-h1", {.heads = 0});
   hybrid.integers(".attention.head_count", {0, 4, 0, 4});
   const auto model = read(hybrid);
@@ -365,9 +371,9 @@ TEST(GgufModel, ReadsHeadsWindowsAndCaps) {
     EXPECT_EQ(group.attention.visibility, Visibility::causal);
     EXPECT_EQ(group.unsupported, "");
   }
-  // Which layers slide is known by architecture alone.
+  // The architecture alone determines the sliding layers.
   EXPECT_EQ(read(Model("olmo2").size(".attention.sliding_window", 64)).groups[0].unsupported,
-            "a sliding window in layers that are not known for olmo2");
+            "a sliding window in unknown layers of olmo2");
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ using ::testing::HasSubstr;
 using ::testing::Optional;
 using ::testing::StartsWith;
 
-// Exactly the file's bytes, so that reading past them is found, and at an odd address.
+// Buffer of exactly the file's bytes at an odd address, so that sanitizers detect reads past
+// the end.
 class File {
  public:
   explicit File(const std::string& contents)
@@ -36,7 +37,8 @@ class File {
   Gguf gguf_;
 };
 
-// Reads all that a file offers, as what it is: refusals are slow under the sanitizers.
+// Reads everything in a file with the right getter, because exceptions are slow under
+// sanitizers.
 void read_all(const Gguf& file) {
   const auto attempt = [](const auto& read) {
     try {
@@ -62,7 +64,8 @@ void read_all(const Gguf& file) {
   }
 }
 
-// What FormatError says and where, of opening `contents`; empty when it opens.
+// Returns the message and byte of the FormatError from opening `contents` and calling `then`,
+// or empty text.
 std::string error(const std::string& contents,
                   const std::function<void(const Gguf&)>& then = read_all) {
   try {
@@ -164,12 +167,12 @@ TEST(Gguf, ReadsTensors) {
   EXPECT_EQ(gguf_tensor_type(1000), "");
   const std::string at = std::to_string(file->find_tensor("q")->offset);
   EXPECT_EQ(error(contents, [](const Gguf& g) { g.values(*g.find_tensor("q")); }),
-            "tensor \"q\" is of type Q4_K, not F32, F16, BF16 or F64, at byte " + at);
+            "tensor \"q\" has type Q4_K, not F32, F16, BF16 or F64, at byte " + at);
   EXPECT_THAT(error(contents, [](const Gguf& g) { g.values(*g.find_tensor("i")); }),
-              HasSubstr("is of type I8"));
+              HasSubstr("has type I8"));
 }
 
-// ggml's sizes, from the layout of its blocks: scales, then quants.
+// ggml's block sizes, from their layout: scales, then quants.
 TEST(Gguf, KnowsTheSizesOfQuantisedTensors) {
   const std::tuple<std::uint32_t, std::uint64_t, std::uint64_t> sizes[] = {
       {2, 32, 2 + 16},          {3, 32, 4 + 16},         {6, 32, 2 + 4 + 16},
@@ -204,9 +207,9 @@ TEST(Gguf, OpensTheBeginningOfALargeFile) {
   EXPECT_EQ(file->tensors()[1].type, 99u);
   EXPECT_THAT(
       error(contents, [](const Gguf& g) { g.values(g.tensors()[0]); }),
-      StartsWith("the file ends before the 4398046511104 bytes of tensor \"big\" from"));
+      StartsWith("the file ends before the 4398046511104 bytes of tensor \"big\" at byte "));
   EXPECT_THAT(error(contents, [](const Gguf& g) { g.data(g.tensors()[1]); }),
-              StartsWith("tensor \"odd\" is of the unknown type 99"));
+              StartsWith("tensor \"odd\" has the unknown type 99"));
 }
 
 TEST(Gguf, RefusesOtherTypes) {
@@ -217,21 +220,22 @@ TEST(Gguf, RefusesOtherTypes) {
   const auto refusal = [&](auto method, std::string_view key) {
     return error(contents, [&](const Gguf& g) { (g.*method)(key); });
   };
-  EXPECT_EQ(refusal(&Gguf::integer, "llama.rope.freq_base"),
-            "\"llama.rope.freq_base\" must be an integer, is f32" + at("llama.rope.freq_base"));
+  EXPECT_EQ(
+      refusal(&Gguf::integer, "llama.rope.freq_base"),
+      "\"llama.rope.freq_base\" must be an integer, got f32" + at("llama.rope.freq_base"));
   EXPECT_EQ(refusal(&Gguf::integer, "rope.sections"),
-            "\"rope.sections\" must be an integer, is array of i32" + at("rope.sections"));
-  EXPECT_THAT(refusal(&Gguf::integer, "t.bool"), HasSubstr("is boolean"));
+            "\"rope.sections\" must be an integer, got array of i32" + at("rope.sections"));
+  EXPECT_THAT(refusal(&Gguf::integer, "t.bool"), HasSubstr("got boolean"));
   EXPECT_THAT(refusal(&Gguf::number, "general.architecture"),
-              HasSubstr("be a number, is text"));
+              HasSubstr("be a number, got text"));
   EXPECT_THAT(refusal(&Gguf::number, "rope.sections"), HasSubstr("must be a number"));
   EXPECT_THAT(refusal(&Gguf::number, "t.bool"), HasSubstr("must be a number"));
-  EXPECT_THAT(refusal(&Gguf::boolean, "t.u8"), HasSubstr("must be a boolean, is u8"));
+  EXPECT_THAT(refusal(&Gguf::boolean, "t.u8"), HasSubstr("must be a boolean, got u8"));
   EXPECT_THAT(refusal(&Gguf::boolean, "pattern"), HasSubstr("must be a boolean"));
-  EXPECT_THAT(refusal(&Gguf::text, "t.u8"), HasSubstr("must be a text, is u8"));
-  EXPECT_THAT(refusal(&Gguf::text, "tokens"), HasSubstr("must be a text, is array of text"));
-  EXPECT_THAT(refusal(&Gguf::integers, "t.f64"), HasSubstr("must be integers, is f64"));
-  EXPECT_THAT(refusal(&Gguf::integers, "nested"), HasSubstr("is array of array"));
+  EXPECT_THAT(refusal(&Gguf::text, "t.u8"), HasSubstr("must be a text, got u8"));
+  EXPECT_THAT(refusal(&Gguf::text, "tokens"), HasSubstr("must be a text, got array of text"));
+  EXPECT_THAT(refusal(&Gguf::integers, "t.f64"), HasSubstr("must be integers, got f64"));
+  EXPECT_THAT(refusal(&Gguf::integers, "nested"), HasSubstr("got array of array"));
   EXPECT_THAT(refusal(&Gguf::numbers, "tokens"), HasSubstr("must be numbers"));
   EXPECT_THAT(refusal(&Gguf::booleans, "t.u8"), HasSubstr("must be booleans"));
   EXPECT_THAT(refusal(&Gguf::texts, "t.u8"), HasSubstr("must be texts"));
@@ -246,9 +250,9 @@ TEST(Gguf, RefusesOtherTypes) {
   const auto read = [&](auto method, std::string_view key) {
     return error(wide, [&](const Gguf& g) { (g.*method)(key); });
   };
-  EXPECT_EQ(read(&Gguf::integer, "a"), "\"a\" has an integer beyond int64, at byte 37");
-  EXPECT_EQ(read(&Gguf::integers, "b"), "\"b\" has an integer beyond int64, at byte 78");
-  EXPECT_THAT(read(&Gguf::booleans, "c"), HasSubstr("a boolean that is 2, not 0 or 1"));
+  EXPECT_EQ(read(&Gguf::integer, "a"), "\"a\" has an integer outside int64, at byte 37");
+  EXPECT_EQ(read(&Gguf::integers, "b"), "\"b\" has an integer outside int64, at byte 78");
+  EXPECT_THAT(read(&Gguf::booleans, "c"), HasSubstr("a boolean must be 0 or 1, got 2"));
   EXPECT_THAT(read(&Gguf::texts, "d"), HasSubstr("a text that is not UTF-8: \"b?\""));
   EXPECT_THAT(File(wide)->number("a"), Optional(0x1p63));
   EXPECT_THAT(File(wide)->numbers("b"), Optional(ElementsAre(1.0, 0x1p64)));
@@ -259,11 +263,12 @@ TEST(Gguf, SaysWhatIsWrongWithTheHeader) {
   EXPECT_THAT(error("GGML\x03"), StartsWith("not a GGUF file"));
   EXPECT_EQ(error("GG"), "the file ends inside its first word, GGUF, at byte 2");
   EXPECT_EQ(error("GGUF\x03"), "the file ends inside its version, at byte 5");
-  EXPECT_EQ(error(GgufBuilder(1).file()), "version 1 is not 2 or 3, at byte 4");
-  EXPECT_EQ(error(GgufBuilder(4).file()), "version 4 is not 2 or 3, at byte 4");
-  EXPECT_EQ(error(GgufBuilder(0).file()), "version 0 is not 2 or 3, at byte 4");
-  EXPECT_EQ(error(GgufBuilder(0x03000000).file()),
-            "version 3 in big-endian byte order: byte-swapped files are not read, at byte 4");
+  EXPECT_EQ(error(GgufBuilder(1).file()), "version must be 2 or 3, got 1, at byte 4");
+  EXPECT_EQ(error(GgufBuilder(4).file()), "version must be 2 or 3, got 4, at byte 4");
+  EXPECT_EQ(error(GgufBuilder(0).file()), "version must be 2 or 3, got 0, at byte 4");
+  EXPECT_EQ(
+      error(GgufBuilder(0x03000000).file()),
+      "version 3 in big-endian byte order: byte-swapped files are not supported, at byte 4");
   EXPECT_EQ(error(GgufBuilder().file()), "");
   EXPECT_EQ(error(GgufBuilder().claim(0, 1).file()),
             "1 entries, of at least 14 bytes each, in a file with 0 left, at byte 16");
@@ -282,7 +287,7 @@ TEST(Gguf, SaysWhatIsWrongWithMetadata) {
   EXPECT_EQ(of(13, "12345678"), "unknown type of metadata 13, at byte 33");
   EXPECT_EQ(of(0xffffffff, "x"), "unknown type of metadata 4294967295, at byte 33");
   EXPECT_EQ(of(gguf_u32, "xxx"), "the file ends inside a number, at byte 40");
-  EXPECT_EQ(of(gguf_bool, "\x02"), "a boolean that is 2, not 0 or 1, at byte 37");
+  EXPECT_EQ(of(gguf_bool, "\x02"), "a boolean must be 0 or 1, got 2, at byte 37");
   EXPECT_EQ(of(gguf_text, gguf_bytes(4ull) + "xxx"),
             "a text of 4 bytes in a file with 3 left, at byte 37");
   EXPECT_THAT(of(gguf_text, gguf_bytes(~0ull) + "xxx"), StartsWith("a text of 184467440737"));
@@ -304,15 +309,15 @@ TEST(Gguf, SaysWhatIsWrongWithMetadata) {
   for (int depth = 0; depth < 8; ++depth) nested = gguf_elements(gguf_array, 1, nested);
   EXPECT_EQ(of(gguf_array, nested), "");
   nested = gguf_elements(gguf_array, 1, nested);
-  EXPECT_THAT(of(gguf_array, nested), StartsWith("arrays more than 8 deep in arrays"));
+  EXPECT_THAT(of(gguf_array, nested), StartsWith("arrays nested more than 8 deep"));
   std::string deep;
   for (int depth = 0; depth < 100'000; ++depth) deep += gguf_elements(gguf_array, 1, "");
-  EXPECT_THAT(of(gguf_array, deep), StartsWith("arrays more than 8 deep in arrays"));
+  EXPECT_THAT(of(gguf_array, deep), StartsWith("arrays nested more than 8 deep"));
 
   EXPECT_EQ(error(GgufBuilder().u32("", 1).file()), "an empty key, at byte 24");
   EXPECT_EQ(error(GgufBuilder().u32(std::string(65535, 'k'), 1).file()), "");
   EXPECT_EQ(error(GgufBuilder().u32(std::string(65536, 'k'), 1).file()),
-            "a key of 65536 bytes, over 65535, at byte 24");
+            "a key of 65536 bytes, more than 65535, at byte 24");
   EXPECT_EQ(error(GgufBuilder().u32("k\xff", 1).file()),
             "a key that is not UTF-8: \"k?\", at byte 33");
   EXPECT_EQ(error(GgufBuilder().u32("a", 1).u32("b", 1).u32("a", 2).file()),
@@ -324,23 +329,23 @@ TEST(Gguf, SaysWhatIsWrongWithTensors) {
   const auto aligned_to = [&](std::uint32_t alignment) {
     return error(GgufBuilder().u32("general.alignment", alignment).file());
   };
-  EXPECT_EQ(aligned_to(0), "general.alignment must be a power of two, is 0, at byte 53");
-  EXPECT_EQ(aligned_to(48), "general.alignment must be a power of two, is 48, at byte 53");
+  EXPECT_EQ(aligned_to(0), "general.alignment must be a power of two, got 0, at byte 53");
+  EXPECT_EQ(aligned_to(48), "general.alignment must be a power of two, got 48, at byte 53");
   EXPECT_EQ(aligned_to(1u << 31), "");
   EXPECT_EQ(error(GgufBuilder().text("general.alignment", "32").file()),
-            "\"general.alignment\" must be a u32, is text, at byte 53");
+            "\"general.alignment\" must be a u32, got text, at byte 53");
   EXPECT_THAT(
       error(GgufBuilder().u32("general.alignment", 64).tensor_at("t", {1}, 0, 32).file()),
-      StartsWith("tensor \"t\" begins at offset 32, no multiple of the alignment 64"));
+      StartsWith("tensor \"t\" begins at offset 32, not a multiple of the alignment 64"));
   EXPECT_THAT(error(GgufBuilder().tensor_at("t", {1}, 0, 4).file()),
-              StartsWith("tensor \"t\" begins at offset 4, no multiple"));
+              StartsWith("tensor \"t\" begins at offset 4, not a multiple"));
 
   const auto of = [](const std::vector<std::uint64_t>& extents, std::uint32_t type,
                      std::uint64_t offset) {  // the rank is at byte 33
     return error(GgufBuilder().tensor_at("t", extents, type, offset).file());
   };
   const std::uint64_t large = 1ull << 62;
-  EXPECT_EQ(of({1, 1, 1, 1, 1}, 0, 0), "tensor \"t\" has 5 axes, over 4, at byte 33");
+  EXPECT_EQ(of({1, 1, 1, 1, 1}, 0, 0), "tensor \"t\" has 5 axes, more than 4, at byte 33");
   EXPECT_EQ(of({1, 1ull << 63}, 0, 0), "tensor \"t\" has an extent beyond 64 bits, at byte 45");
   EXPECT_EQ(
       of({large, 2}, 0, 0),
@@ -364,7 +369,7 @@ TEST(Gguf, RefusesEveryTruncationOfTheDescription) {
   const std::string whole = small_gguf();
   const File file(whole);
   const std::size_t data = file->tensors()[0].offset;
-  // The last field is an offset, of 8 bytes; the padding after it may be missing.
+  // The last field is an offset of 8 bytes. The padding after it may be missing.
   const std::size_t description = whole.find("blk.0.q") + 7 + 4 + 2 * 8 + 4 + 8;
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const std::string message = error(whole.substr(0, size));

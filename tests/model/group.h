@@ -1,4 +1,4 @@
-// What a group's only encoding is, for tests of models that have one.
+// Helpers for groups with a single encoding.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 namespace gnomon::model {
 
-// "none" of a group without an encoding.
+// Kind of the encoding; "none" for a group without one.
 inline std::string kind_of(const LayerGroup& group) {
   EXPECT_LE(group.position.size(), 1u) << names(group.position);
   return group.position.empty() ? "none" : kind(group.position[0]);

@@ -1,5 +1,5 @@
-// What each encoding of the list can and cannot tell: order, left and right, where in the text
-// it stands, and whether its keys came through a cache.
+// Invariances of each encoding of the list: order, left and right, absolute position, and keys
+// from a cache.
 #include "gnomon/analysis/invariance.h"
 
 #include <gtest/gtest.h>
@@ -16,10 +16,10 @@ namespace gnomon::model {
 namespace {
 
 constexpr Shape shape{.width = 32, .heads = 4, .length = 64};
-constexpr analysis::OrderContent content{.tokens = 12, .heads = 4, .head_size = 8};
-constexpr std::int64_t offset = 50;  // so positions 50 to 61
+constexpr analysis::OrderContent content{.tokens = 12, .heads = 4, .head_dim = 8};
+constexpr std::int64_t offset = 50;  // positions 50 to 61
 
-// An encoding of the list with random matrices for what it trains.
+// An encoding of the list with random parameters.
 struct Trained {
   Encoding encoding;
   std::vector<testing::Tensor<float, 2>> matrices;
@@ -40,8 +40,8 @@ struct Trained {
   }
 };
 
-// By its form: nothing added to the embeddings, a bias and vectors by distance. A rotation of
-// cells, of which there are so many, goes by rows and columns.
+// Whether the encoding depends on distances only, by its form: no table, and a bias and vectors
+// by distance. Rotations over a grid depend on rows and columns.
 bool goes_by_distance(const Encoding& encoding, const LayerPlan& lowered) {
   const auto of_positions = [](const std::vector<RelativeVectors>& tables) {
     return std::all_of(tables.begin(), tables.end(),
@@ -86,7 +86,7 @@ TEST(Invariance, WhatIsSymmetricCannotTellLeftFromRight) {
   }
 }
 
-// Whatever goes by distance; FIRE does not, nor does what is added to the embeddings.
+// Encodings by distance. FIRE and tables of the embeddings are not.
 TEST(Invariance, WhatGoesByDistanceCannotTellWhereItStands) {
   for (const EncodingInfo& one : encodings()) {
     const Trained trained(one);

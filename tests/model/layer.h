@@ -1,4 +1,4 @@
-// One attention layer in double, written from the papers: the oracle of converted weights.
+// Attention layer in double, written from the papers: the oracle for converted weights.
 #pragma once
 
 #include <cmath>
@@ -60,8 +60,8 @@ inline void turn(double* head, const model::AttentionSizes& s, Pairing pairing,
   for (int64_t i = 0; i < half; ++i) {
     const double t = position * std::pow(10000.0, -2.0 * static_cast<double>(i) /
                                                       static_cast<double>(s.rotary_dim));
-    double& a = head[s.first + (pairing == Pairing::adjacent ? 2 * i : i)];
-    double& b = head[s.first + (pairing == Pairing::adjacent ? 2 * i + 1 : i + half)];
+    double& a = head[s.head_offset + (pairing == Pairing::adjacent ? 2 * i : i)];
+    double& b = head[s.head_offset + (pairing == Pairing::adjacent ? 2 * i + 1 : i + half)];
     const double turned = a * std::cos(t) - b * std::sin(t);
     b = a * std::sin(t) + b * std::cos(t);
     a = turned;
@@ -76,10 +76,10 @@ inline Numbers scores(const Layer& layer, Pairing pairing, const std::string& pr
   layer.normalise(prefix + "q_norm", q);
   layer.normalise(prefix + "k_norm", k);
   for (int64_t h = 0; h < s.heads; ++h) turn(&q[at(h * s.head_dim)], s, pairing, 17);
-  for (int64_t h = 0; h < s.kv_heads; ++h) turn(&k[at(h * s.head_dim)], s, pairing, 5);
+  for (int64_t h = 0; h < s.key_heads; ++h) turn(&k[at(h * s.head_dim)], s, pairing, 5);
   Numbers all;
   for (int64_t h = 0; h < s.heads; ++h) {
-    const int64_t key = h / (s.heads / s.kv_heads);
+    const int64_t key = h / (s.heads / s.key_heads);
     double sum = 0;
     for (int64_t i = 0; i < s.head_dim; ++i)
       sum += q[at(h * s.head_dim + i)] * k[at(key * s.head_dim + i)];
@@ -88,8 +88,9 @@ inline Numbers scores(const Layer& layer, Pairing pairing, const std::string& pr
   return all;
 }
 
-// The same in latent attention (DeepSeek-V2, section 2.1): a key of D - R elements for each
-// head and one of R for all, both from one projection; values as wide as a head.
+// The same for latent attention (DeepSeek-V2, section 2.1). Each head has a key part of D - R
+// elements, and all heads share R elements. Both are from one projection. Values have head
+// dimension D.
 inline Numbers latent_scores(const Layer& layer, Pairing pairing, const std::string& prefix,
                              const std::string& query) {
   const model::AttentionSizes& s = layer.sizes;
@@ -97,10 +98,10 @@ inline Numbers latent_scores(const Layer& layer, Pairing pairing, const std::str
   const Numbers all_k = layer.project(prefix + "kv_a_proj_with_mqa", random_numbers(12, 9));
   const auto end_of_latent = all_k.begin() + s.kv_lora_rank;
   const Numbers kv = layer.project(prefix + "kv_b_proj", {all_k.begin(), end_of_latent});
-  const int64_t wide = s.first + s.head_dim;  // of the key's own part and the value
+  const int64_t wide = s.head_offset + s.head_dim;  // width of a head's key part and value
   Numbers all;
   for (int64_t h = 0; h < s.heads; ++h) {
-    Numbers k(kv.begin() + h * wide, kv.begin() + h * wide + s.first);
+    Numbers k(kv.begin() + h * wide, kv.begin() + h * wide + s.head_offset);
     k.insert(k.end(), end_of_latent, all_k.end());
     turn(k.data(), s, pairing, 3);
     turn(&q[at(h * s.head_dim)], s, pairing, 11);

@@ -1,5 +1,5 @@
-// Every family that `inspect` knows, and every released configuration of the tests: each group
-// is lowered, or refused by a text that names what is missing.
+// Each group of every known family and of every released config is lowered, or refused with a
+// text that names the missing feature.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,7 +72,7 @@ void lower_groups(const ModelDescription& model, Zeros& zeros, Count& count) {
     const LayerPlan lowered =
         lower_layer(model, layer, group.part, tokens, zeros.of(parameters));
     EXPECT_GT(lowered.softmax.scale.value_or(lowered.softmax.factor), 0);
-    // Nothing is lost: each encoding of the mixture has its part.
+    // Each encoding of the mixture has a part in the plan.
     for (const Encoding& one : group.position) {
       const Place place = info(one).enters;
       if (includes(place, Place::embeddings)) EXPECT_TRUE(lowered.table.has_value());
@@ -92,7 +92,7 @@ TEST(LayerFamilies, AllAreLoweredOrRefusedByName) {
   Count count;
   int read = 0;
   for (const FamilyInfo& family : families()) {
-    // The defaults of its class, and where these are not known a small model.
+    // The defaults of its class, or a small model if they are unknown.
     const Json small = {{"num_hidden_layers", 4},
                         {"hidden_size", 64},
                         {"num_attention_heads", 4},

@@ -1,5 +1,6 @@
-// Layers of released models, end to end: from config.json and the checkpoint's tensors alone,
-// attention's output must be that of the model's own code (tools/released.sh makes the files).
+// Layers of released models, end to end: computed from config.json and the checkpoint tensors
+// alone, the output of attention must equal that of the model's code (tools/released.sh makes
+// the files).
 #include "gnomon/model/layer.h"
 
 #include <gtest/gtest.h>
@@ -141,10 +142,10 @@ struct Tokens {
             .image = image,
             .boxes = boxes.x.empty() ? nullptr : &boxes};
   }
-  gnomon::Page boxes;
+  gnomon::WordBoxes boxes;
 };
 
-// The largest difference over rows that are not padding, by the largest value.
+// The largest difference in rows that are not padding, relative to the largest value.
 double error(const Heads& got, const Heads& wanted, const std::vector<Positions>& axes) {
   double most = 0, worst = 0;
   const bool embedded = wanted.extents[0] == 1 && axes.size() && axes[0].batch > 1;
@@ -173,8 +174,8 @@ Heads attended(const LayerPlan& lowered, const Heads& q, const Heads& k, const H
   return out;
 }
 
-// What the names of a part's tensors begin with; empty: the case has none. DETR's encoder is
-// recorded alone.
+// Prefix of the tensor names of a part. Empty: the case has none. For DETR only the encoder is
+// recorded.
 std::string prefix_of(const Case& one, const ModelDescription& model, const std::string& part) {
   if (std::none_of(model.groups.begin(), model.groups.end(),
                    [&](const LayerGroup& group) { return group.part == part; }))
@@ -184,7 +185,7 @@ std::string prefix_of(const Case& one, const ModelDescription& model, const std:
   return part == "encoder" && one.has_any("@layers.") ? "@layers." : "";
 }
 
-// The gates of a layer, of a case that has the layer's input.
+// The gates of a layer, if the case has the layer's input.
 struct Gates {
   std::vector<float> values;
   View<const float, 3> view;
@@ -280,7 +281,7 @@ void put(Heads& all, const Heads& part, std::ptrdiff_t begin) {
           all.view()(b, begin + t, h, d) = part.view()(b, t, h, d);
 }
 
-// A prompt in two pieces, then a token at a time: keys and values come from a cache.
+// A prompt in two pieces, then single tokens. Keys and values come from a cache.
 TEST_P(Layers, RepeatTheFullPassByACache) {
   const Case one(GetParam());
   const ModelDescription model =

@@ -58,15 +58,15 @@ TEST(Scheme, RefusesWhatItDoesNotUnderstand) {
     return message_of([&] { parsed(text, layers); });
   };
   EXPECT_THAT(says("rope", 2), HasSubstr("name must be one of none, sinusoidal"));
-  EXPECT_EQ(says("rotary*x", 2), "[scheme] what follows * must be a number of layers, got x");
-  EXPECT_EQ(says("rotary*0", 2), "[scheme] what follows * must be a number of layers, got 0");
-  EXPECT_EQ(says("rotary*", 2), "[scheme] what follows * must be a number of layers, got ");
-  EXPECT_EQ(says("rotary+", 2), "[scheme] names must stand between +, * and /, got rotary+");
-  EXPECT_EQ(says("", 2), "[scheme] names must stand between +, * and /, got ");
+  EXPECT_EQ(says("rotary*x", 2), "[scheme] a number of layers must follow *, got x");
+  EXPECT_EQ(says("rotary*0", 2), "[scheme] a number of layers must follow *, got 0");
+  EXPECT_EQ(says("rotary*", 2), "[scheme] a number of layers must follow *, got ");
+  EXPECT_EQ(says("rotary+", 2), "[scheme] each of +, * and / must follow a name, got rotary+");
+  EXPECT_EQ(says("", 2), "[scheme] each of +, * and / must follow a name, got ");
   EXPECT_EQ(says("rotary*3/none", 3),
-            "[scheme] must name at most the model's 3 layers, got rotary*3/none");
+            "[scheme] must have at most the 3 layers of the model, got rotary*3/none");
   EXPECT_EQ(says("rotary*9223372036854775807/none*9223372036854775807", 3),
-            "[scheme] must name at most the model's 3 layers, got "
+            "[scheme] must have at most the 3 layers of the model, got "
             "rotary*9223372036854775807/none*9223372036854775807");
   EXPECT_EQ(says("rotary", 0), "[scheme] layers must be at least 1, got 0");
   EXPECT_EQ(
@@ -74,7 +74,7 @@ TEST(Scheme, RefusesWhatItDoesNotUnderstand) {
       "[scheme] at most one encoding of a layer can enter at queries and keys, got rotary "
       "and xpos");
   EXPECT_EQ(says("sinusoidal/none", 2),
-            "[scheme] all layers must name what is added to the embeddings before them, "
+            "[scheme] all layers must have the encodings that are added to the embeddings, "
             "sinusoidal, got none");
   EXPECT_THROW(check(Scheme{}), std::invalid_argument);
 }

@@ -15,7 +15,8 @@ using gnomon::testing::Tensor;
 
 TEST(TextReadings, APageIsAnImageWithoutPadding) {
   for (const auto scale : {DetrScale::cells, DetrScale::normalised, DetrScale::centred}) {
-    const DetrPage page{.dim = 16, .height = 3, .width = 4, .scale = scale, .temperature = 20};
+    const DetrPage page{
+        .width = 16, .grid_height = 3, .grid_width = 4, .scale = scale, .temperature = 20};
     EXPECT_EQ(capacity(page), 12);
     const Tensor<std::uint8_t, 2> mask({3, 4}, 1);
     const EmbeddingTable image = gnomon::detr_table(mask.view(), 16, scale, 20);
@@ -28,20 +29,23 @@ TEST(TextReadings, APageIsAnImageWithoutPadding) {
 }
 
 TEST(TextReadings, APageRefusesWhatIsNotOnIt) {
-  EXPECT_EQ(message_of([] { capacity(DetrPage{.dim = 8, .width = 4}); }),
-            "[detr] height must be from 1 to 2^24, got 0");
-  EXPECT_EQ(message_of([] { capacity(DetrPage{.dim = 8, .height = 4}); }),
-            "[detr] width must be from 1 to 2^24, got 0");
-  EXPECT_EQ(message_of([] { capacity(DetrPage{.dim = 8, .height = 8192, .width = 4096}); }),
-            "[detr] height x width must be from 1 to 2^24, got 33554432");
+  EXPECT_EQ(message_of([] { capacity(DetrPage{.width = 8, .grid_width = 4}); }),
+            "[detr] grid_height must be from 1 to 2^24, got 0");
+  EXPECT_EQ(message_of([] { capacity(DetrPage{.width = 8, .grid_height = 4}); }),
+            "[detr] grid_width must be from 1 to 2^24, got 0");
+  EXPECT_EQ(message_of([] {
+              capacity(DetrPage{.width = 8, .grid_height = 8192, .grid_width = 4096});
+            }),
+            "[detr] grid_height x grid_width must be from 1 to 2^24, got 33554432");
   const std::int64_t beyond[] = {3, 4};
-  EXPECT_EQ(message_of([&] { detr_table({.dim = 8, .height = 2, .width = 2}, beyond); }),
-            "[detr] position must be on the page: it holds 0 to 3, got 4");
+  EXPECT_EQ(
+      message_of([&] { detr_table({.width = 8, .grid_height = 2, .grid_width = 2}, beyond); }),
+      "[detr] position must be on the page, 0 to 3, got 4");
 }
 
 TEST(TextReadings, LinesGoOnBeyondTheirLength) {
   const FourierLine line{
-      .fourier = fourier_perceiver(std::vector<double>{5.0}, 3), .length = 5, .dim = 8};
+      .fourier = fourier_perceiver(std::vector<double>{5.0}, 3), .length = 5, .width = 8};
   const std::int64_t positions[] = {0, 1, 4, 6};
   const std::vector<double> got = line_features(line, positions);
   Tensor<double, 2> out({4, 7});
@@ -67,10 +71,10 @@ TEST(TextReadings, LinesMayBeTheCellsOfAGrid) {
 }
 
 TEST(TextReadings, LinesRefuseWhatBreaksTheirBounds) {
-  const FourierLine plane{.fourier = fourier_nerf(2, 1), .length = 5, .dim = 8};
+  const FourierLine plane{.fourier = fourier_nerf(2, 1), .length = 5, .width = 8};
   EXPECT_EQ(message_of([&] { line_features(plane, {}); }),
-            "[fourier] a line has one axis, got 2");
-  const FourierLine point{.fourier = fourier_nerf(1, 2), .length = 1, .dim = 8};
+            "[fourier] a line must have one axis, got 2");
+  const FourierLine point{.fourier = fourier_nerf(1, 2), .length = 1, .width = 8};
   EXPECT_EQ(message_of([&] { line_features(point, {}); }),
             "[fourier] length must be at least 2, got 1");
   EXPECT_EQ(message_of([&] { line_features(FourierLine{.length = 5}, {}); }),
@@ -85,7 +89,7 @@ TEST(TextReadings, LinesRefuseWhatBreaksTheirBounds) {
 
 TEST(TextReadings, EigenvectorsAreThePathsRows) {
   const PathLaplacian path{.nodes = 9,
-                           .dim = 1,
+                           .width = 1,
                            .laplacian = {.vectors = 4,
                                          .kind = LaplacianKind::combinatorial,
                                          .zeros = LaplacianZeros::skip_one,
@@ -102,7 +106,7 @@ TEST(TextReadings, EigenvectorsAreThePathsRows) {
 }
 
 TEST(TextReadings, ReturnProbabilitiesAreThePathsRows) {
-  const PathRandomWalk path{.nodes = 9, .dim = 1, .walk = {.steps = 5}};
+  const PathRandomWalk path{.nodes = 9, .width = 1, .walk = {.steps = 5}};
   const ReturnProbabilities all = return_probabilities({.steps = 5}, path_graph(9));
   const std::vector<std::int64_t> positions{4, 0, 8};
   const auto rows = path_features(path, positions);
@@ -115,7 +119,7 @@ TEST(TextReadings, ReturnProbabilitiesAreThePathsRows) {
 }
 
 TEST(TextReadings, DegreesAreThoseOfThePath) {
-  const Degree degree{.rows = 4, .dim = 3, .beyond = DegreeBeyond::refused};
+  const Degree degree{.rows = 4, .width = 3, .beyond = DegreeBeyond::refused};
   for (const std::int64_t nodes : {1, 2, 3, 9})
     EXPECT_EQ(path_degree_rows({nodes, degree}, iota(0, nodes)),
               degree_rows(degree, path_graph(nodes)));

@@ -1,4 +1,4 @@
-// Plans of encodings for positions of each row of a batch.
+// Plans of encodings for a batch with different positions in each row.
 #include <gtest/gtest.h>
 
 #include "gnomon/model/encoding.h"
@@ -17,7 +17,7 @@ Positions rows() {
 Window window() { return {.queries = 4, .keys = 4, .batch = BatchPositions{rows(), rows()}}; }
 
 TEST(WindowOfABatch, RotatesEachRowByItsOwnPositions) {
-  const Rotary rotary{.dim = 8, .pairing = Pairing::halves};
+  const Rotary rotary{.rotary_dim = 8, .pairing = Pairing::halves};
   const LayerPlan plan = lower(Encoding(rotary), window(), {});
   const RotaryTable expected(rotary, rows());
   ASSERT_TRUE(plan.query_rotary);
@@ -31,7 +31,7 @@ TEST(WindowOfABatch, RotatesEachRowByItsOwnPositions) {
 TEST(WindowOfABatch, HasARowOfTheTableForEachToken) {
   const auto table = testing::random_tensor<float, 2>({3, 5});
   const View<const float, 2> values[] = {table.view()};
-  const LayerPlan plan = lower(Encoding(Learned{.rows = 3, .dim = 5}), window(), values);
+  const LayerPlan plan = lower(Encoding(Learned{.rows = 3, .width = 5}), window(), values);
   ASSERT_TRUE(plan.table);
   ASSERT_EQ(plan.table->tokens, 8);
   const Positions all = rows();
@@ -45,14 +45,14 @@ TEST(WindowOfABatch, HasARowOfTheTableForEachToken) {
 
 TEST(WindowOfABatch, ReachesAllDistances) {
   const Distances reach = window().distances();
-  EXPECT_LE(reach.first, -2);
-  EXPECT_GE(reach.first + reach.count - 1, 2);
+  EXPECT_LE(reach.min_distance, -2);
+  EXPECT_GE(reach.min_distance + reach.count - 1, 2);
 }
 
 TEST(WindowOfABatch, RefusesPositionsOfOtherTokens) {
   Window wrong = window();
   wrong.batch->keys = consecutive(3);
-  EXPECT_THROW(lower(Encoding(Rotary{.dim = 8, .pairing = Pairing::halves}), wrong, {}),
+  EXPECT_THROW(lower(Encoding(Rotary{.rotary_dim = 8, .pairing = Pairing::halves}), wrong, {}),
                std::invalid_argument);
 }
 

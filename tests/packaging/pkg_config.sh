@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Usage: pkg_config.sh PREFIX PACKAGE SOURCE PROGRAM. Compiles the source (.cc or .c) by hand with
-# what pkg-config says of the package, and runs the program.
+# Usage: pkg_config.sh PREFIX PACKAGE SOURCE PROGRAM. Compiles the source (.cc or .c) with the flags
+# that pkg-config prints for the package, and runs the program.
 set -euo pipefail
 prefix=$1 package=$2 source=$3 program=$4
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name "$package.pc")")

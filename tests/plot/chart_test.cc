@@ -18,7 +18,7 @@ using gnomon::testing::message_of;
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// The layer whose mark is of this type; null where there is none.
+// Returns the layer with a mark of this type, or null if there is none.
 Json layer(const Json& spec, const std::string& type) {
   for (const Json& one : spec["layer"])
     if (one["mark"]["type"] == type) return one;
@@ -188,17 +188,17 @@ TEST(Chart, RefusesLinesThatCannotBe) {
   EXPECT_EQ(message([](auto& c) { c.series.clear(); }),
             "[chart] there must be at least one series, got 0");
   EXPECT_EQ(message([](auto& c) { c.series[0].y.pop_back(); }),
-            "[chart] series a must have as many y as x (3), got 2");
+            "[chart] series a must have one y per x (3), got 2");
   EXPECT_EQ(message([](auto& c) { c.series[2].low = {1, 2}; }),
-            "[chart] series b must have as many high as x (2), got 0");
+            "[chart] series b must have one high per x (2), got 0");
   EXPECT_EQ(message([](auto& c) { c.y.range = Range{2, 1}; }),
-            "[chart] a range must end above its begin 2, got 1");
+            "[chart] the upper end of a range must exceed its lower end 2, got 1");
   EXPECT_THAT(message([](auto& c) { c.x.range = Range{0, nan}; }),
               ::testing::StartsWith("[chart] a range must be finite, got"));
   EXPECT_EQ(message([](auto& c) { c.x = {.scale = Scale::log2, .range = Range{0, 8}}; }),
             "[chart] a range on a log2 scale must begin above 0, got 0");
   EXPECT_THAT(message([](auto& c) { c.rule = Rule{nan}; }),
-              ::testing::StartsWith("[chart] a rule must be at a finite x, got"));
+              ::testing::StartsWith("[chart] x of a rule must be finite, got"));
   EXPECT_EQ(message([](auto& c) { c.height = 3; }),
             "[chart] height must be at least 40, got 3");
 }
@@ -319,7 +319,7 @@ TEST(Chart, BarsOfSharedColoursHaveALegend) {
 TEST(Chart, RefusesBarsThatCannotBe) {
   EXPECT_EQ(message_of([] { bars({}); }), "[chart] there must be at least one bar, got 0");
   EXPECT_EQ(message_of([] { bars({.bars = {{.name = "a"}, {.name = "a"}}}); }),
-            "[chart] a bar's name must be unique, got a");
+            "[chart] names of bars must be unique, got a");
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ std::size_t count(std::string_view text, std::string_view part) {
   return found;
 }
 
-// The page without the large script, whose own text would hide what is looked for.
+// The page without the large script, whose text would match the searches.
 std::string without_bundle(std::string html) {
   const std::string begin = "<script>(() => {";
   const std::size_t at = html.find(begin), end = html.find("</script>", at);
@@ -38,7 +38,7 @@ TEST(PagePlot, TextIsShownAndNotObeyed) {
   EXPECT_EQ(escape("a < b && c > \"d\" 'e'"),
             "a &lt; b &amp;&amp; c &gt; &quot;d&quot; &#39;e&#39;");
   EXPECT_EQ(escape(""), "");
-  const std::string html = Page("<script>&")
+  const std::string html = HtmlPage("<script>&")
                                .lead("1 < 2")
                                .paragraph("</p><b>")
                                .note("&amp;")
@@ -57,13 +57,13 @@ TEST(PagePlot, TextIsShownAndNotObeyed) {
 
 TEST(PagePlot, BackticksMakeCode) {
   const std::string html =
-      Page("t").paragraph("run `a < b` and `c`").paragraph("one ` alone").html();
+      HtmlPage("t").paragraph("run `a < b` and `c`").paragraph("one ` alone").html();
   EXPECT_THAT(html, HasSubstr("run <code>a &lt; b</code> and <code>c</code></p>"));
   EXPECT_THAT(html, HasSubstr("<p>one ` alone</p>"));
 }
 
 TEST(PagePlot, TablesAlignNumbersAndMarkCells) {
-  Page page("t");
+  HtmlPage page("t");
   page.table({.columns = {{"name"}, {"loss", Align::number}},
               .rows = {{"a", best("1.83")}, {muted("b"), "<2>"}},
               .caption = "bits"});
@@ -82,7 +82,9 @@ TEST(PagePlot, FiguresKeepTheirSpec) {
   if (script() == Script::absent) return;  // built without it: a page has no pictures then
   const std::string text = R"({"title":"</script><!-- & ü","mark":"bar"})";
   const std::string html =
-      Page("t").figure({.id = "a-1", .title = "A \"<", .caption = "see", .spec = text}).html();
+      HtmlPage("t")
+          .figure({.id = "a-1", .title = "A \"<", .caption = "see", .spec = text})
+          .html();
   const std::string begin = "<script type=\"application/json\" id=\"a-1-spec\">";
   const std::size_t at = html.find(begin) + begin.size();
   const std::string embedded = html.substr(at, html.find("</script>", at) - at);
@@ -93,7 +95,7 @@ TEST(PagePlot, FiguresKeepTheirSpec) {
 }
 
 TEST(PagePlot, RefusesFiguresThatCannotBe) {
-  Page page("t");
+  HtmlPage page("t");
   page.figure({.id = "a", .spec = spec});
   const auto message = [&](const Figure& figure) {
     return gnomon::testing::message_of([&] { page.figure(figure); });
@@ -101,18 +103,18 @@ TEST(PagePlot, RefusesFiguresThatCannotBe) {
   EXPECT_EQ(message({.id = "a", .spec = spec}),
             "[page] an id must be unique on its page, got a");
   EXPECT_EQ(message({.id = "", .spec = spec}),
-            "[page] an id must be of letters, digits, - and _, got ");
+            "[page] an id must consist of letters, digits, - and _, got ");
   EXPECT_EQ(message({.id = "a b", .spec = spec}),
-            "[page] an id must be of letters, digits, - and _, got a b");
+            "[page] an id must consist of letters, digits, - and _, got a b");
   for (const char* bad : {"", "{", "[1]", "3", "{} {}"})
     EXPECT_EQ(message({.id = "b", .spec = bad}),
-              "[page] a figure's spec must be a JSON object, got figure b")
+              "[page] the spec of a figure must be a JSON object, got figure b")
         << bad;
   EXPECT_EQ(message({.id = "b", .spec = spec}), "") << "a refused id was taken";
 }
 
 TEST(PagePlot, NeedsNoNetworkAndNoOtherFile) {
-  Page page("t");
+  HtmlPage page("t");
   page.figure({.id = "a", .spec = spec}).heading("h");
   const std::string html = page.html();
   EXPECT_THAT(html, Not(HasSubstr("<script src")));
@@ -126,8 +128,8 @@ TEST(PagePlot, NeedsNoNetworkAndNoOtherFile) {
 }
 
 TEST(PagePlot, CarriesTheScriptOnceAndOnlyForPictures) {
-  EXPECT_LT(Page("t").paragraph("p").html().size(), 10'000u);
-  Page page("t");
+  EXPECT_LT(HtmlPage("t").paragraph("p").html().size(), 10'000u);
+  HtmlPage page("t");
   for (const char* id : {"a", "b", "c"}) page.figure({.id = id, .spec = spec});
   if (script() == Script::absent) {
     EXPECT_THAT(page.html(), HasSubstr("<code>make setup</code>"));
@@ -137,12 +139,13 @@ TEST(PagePlot, CarriesTheScriptOnceAndOnlyForPictures) {
   EXPECT_EQ(count(html, "window.vegaEmbed="), 1u);
   EXPECT_GT(html.size(), 500'000u);
   EXPECT_LT(html.size(), 1'500'000u);
-  // Each script that begins ends, and none ends early: three specs, the bundle, ours.
+  // Each script element is closed, and none is closed early: three specs, the bundle, the
+  // script of the page.
   EXPECT_EQ(count(html, "</script>"), 5u);
 }
 
 TEST(PagePlot, ListsSectionsBelowTheLeadWhereThereAreMany) {
-  Page page("t");
+  HtmlPage page("t");
   page.lead("answer").heading("one").heading("two & `2`").heading("three");
   EXPECT_THAT(page.html(), Not(HasSubstr("<nav>")));
   page.heading("four");
@@ -153,14 +156,14 @@ TEST(PagePlot, ListsSectionsBelowTheLeadWhereThereAreMany) {
 }
 
 TEST(PagePlot, FoldsEnd) {
-  const auto folds = [](const Page& page) {
+  const auto folds = [](const HtmlPage& page) {
     const std::string html = page.html();
     EXPECT_EQ(count(html, "<details"), count(html, "</details>"));
     return count(html, "<details");
   };
-  EXPECT_EQ(folds(Page("t").fold("<more>").paragraph("p").unfold()), 1u);
-  EXPECT_EQ(folds(Page("t").fold("left open")), 1u);
-  EXPECT_EQ(folds(Page("t").fold("a").fold("b").unfold().unfold()), 2u);
+  EXPECT_EQ(folds(HtmlPage("t").fold("<more>").paragraph("p").unfold()), 1u);
+  EXPECT_EQ(folds(HtmlPage("t").fold("left open")), 1u);
+  EXPECT_EQ(folds(HtmlPage("t").fold("a").fold("b").unfold().unfold()), 2u);
 }
 
 TEST(PagePlot, OnePictureIsAPage) {
@@ -169,7 +172,7 @@ TEST(PagePlot, OnePictureIsAPage) {
   EXPECT_THAT(page, Not(HasSubstr("<h3>")));
 }
 
-// W3C: 3:1 for the lines of a picture. Contrast of two colours of sRGB.
+// W3C: contrast of at least 3:1 for the lines of a picture. Contrast of two sRGB colours.
 double luminance(const std::string& colour) {
   double sum = 0;
   for (const auto& [at, weight] : {std::pair{1, 0.2126}, {3, 0.7152}, {5, 0.0722}}) {
@@ -199,7 +202,7 @@ std::vector<std::vector<std::string>> colours_in(const std::string& text,
 
 TEST(PagePlot, ColoursOfNamesStandOutFromTheirPaper) {
   if (script() == Script::absent) return;  // built without it: a page has no pictures then
-  Page page("t");
+  HtmlPage page("t");
   page.figure({.id = "a", .spec = spec});
   const std::string html = without_bundle(page.html());
   const auto papers = colours_in(html, "--paper:", ';');       // light, dark

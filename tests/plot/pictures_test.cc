@@ -67,7 +67,8 @@ TEST(Pictures, GridCellsAreMultiplesInOneScale) {
 }
 
 TEST(Pictures, RefusesGridsThatCannotBe) {
-  EXPECT_EQ(message_of([] { grid_picture({}); }), "[pictures] a cell must be chosen, got 0");
+  EXPECT_EQ(message_of([] { grid_picture({}); }),
+            "[pictures] chosen must have at least one cell, got 0");
   EXPECT_EQ(message_of([] {
               grid_picture({.height = 1, .width = 1, .chosen = {{.y = 1, .similarity = {1}}}});
             }),
@@ -91,7 +92,7 @@ TEST(Pictures, RotaryScoresHaveABandWhereRandom) {
   EXPECT_EQ(spec["layer"][0]["data"]["values"].size(), 1u);
   picture.random_high.pop_back();
   EXPECT_EQ(message_of([&] { rotary_picture(picture); }),
-            "[pictures] random_high must be as many as distances (3), got 2");
+            "[pictures] random_high must have one value per distance (3), got 2");
   picture.random_mean.clear();
   spec = Json::parse(rotary_picture(picture));
   EXPECT_EQ(spec["data"]["values"].size(), 1u);
@@ -105,11 +106,11 @@ TEST(Pictures, WavelengthsTellWhichNeverTurn) {
       {.specs = {{"base", {6.28, 100, 100.1, INFINITY}}, {"longer", {800}}}, .context = 100}));
   const Json rows = spec["data"]["values"];
   ASSERT_EQ(rows.size(), 5u);
-  EXPECT_EQ(rows[0]["kind"], "completes turns");
-  EXPECT_EQ(rows[1]["kind"], "completes turns") << "one whole turn";
-  EXPECT_EQ(rows[2]["kind"], "never completes a turn");
+  EXPECT_EQ(rows[0]["kind"], "completes a rotation");
+  EXPECT_EQ(rows[1]["kind"], "completes a rotation") << "one whole turn";
+  EXPECT_EQ(rows[2]["kind"], "never completes a rotation");
   EXPECT_TRUE(rows[3]["length"].is_null()) << "a pair that does not turn at all";
-  EXPECT_EQ(rows[3]["kind"], "never completes a turn");
+  EXPECT_EQ(rows[3]["kind"], "never completes a rotation");
   EXPECT_EQ(rows[4]["turns"], 0.125);
   EXPECT_EQ(rows[4]["name"], "longer");
   EXPECT_EQ(spec["layer"][1]["data"]["values"][0]["context"], 100);
@@ -149,7 +150,7 @@ TEST(Pictures, AttentionStandsSideBySide) {
   EXPECT_EQ(spec["spec"]["width"], spec["spec"]["height"]);
   EXPECT_EQ(
       message_of([] { attention_picture({.without = {1, 1, {1}}, .with = {1, 2, {1, 0}}}); }),
-      "[pictures] both weights must be of one shape (1 x 1), got 1 x 2");
+      "[pictures] both weights must have the same shape (1 x 1), got 1 x 2");
 }
 
 TEST(Pictures, TextIsKept) {

@@ -1,4 +1,4 @@
-// Graphs at random, and what the released code of Graphormer makes of them.
+// Random graphs, and their shortest paths as in Graphormer's released code.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@ inline Edges random_edges(std::int64_t nodes, std::int64_t count, unsigned seed)
   return ends;
 }
 
-// The released code's way: all pairs by Floyd and Warshall, an adjacency matrix in, distances
-// and the node at which each pair last got shorter out.
+// Floyd-Warshall as in the released code. Input: adjacency matrix. Output: distances, and the
+// node at which the path of each pair was last shortened.
 struct Released {
   std::vector<std::vector<int>> distance, path;
 };

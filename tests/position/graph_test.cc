@@ -31,7 +31,7 @@ TEST(Graph, ArcsAreSortedAndCountedOnce) {
   EXPECT_THAT(graph.neighbours(1), ElementsAre(0));
   EXPECT_THAT(graph.neighbours(2), ElementsAre(0));
   EXPECT_THAT(graph.neighbours(3), ElementsAre(3));
-  // Edges 1 and 2 of the list are the same, and so are 0 and 3: the later row is kept.
+  // Edges 1 and 2 of the list are equal, and so are 0 and 3. The last row is kept.
   EXPECT_THAT(graph.listed(0), ElementsAre(2, 3));
   EXPECT_THAT(graph.listed(1), ElementsAre(2));
   EXPECT_THAT(graph.listed(3), ElementsAre(4));
@@ -143,7 +143,7 @@ TEST(Graph, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(message_of([] { ring_graph(2); }),
             "[graph] nodes of a ring must be at least 3, got 2");
   EXPECT_EQ(message_of([] { shortest_paths(path_graph(3), 0); }),
-            "[graph] limit of distances must be 1 to 2147483647, got 0");
+            "[graph] the distance limit must be 1 to 2147483647, got 0");
   EXPECT_EQ(message_of([] { shortest_paths(path_graph(65537)); }),
             "[graph] nodes of a matrix of distances must be at most 65536, got 65537");
   EXPECT_EQ(message_of([] { nodes_between(shortest_paths(path_graph(3)), 0, 3); }),

@@ -16,7 +16,7 @@ MultimodalPositions of(const MultimodalRow& row, const MultimodalRules& rules) {
   return multimodal_positions(row, rules);
 }
 
-// Every expectation below is counted by hand.
+// All expected values below were derived by hand.
 
 TEST(Multimodal, TextAlone) {
   const MultimodalPositions text = of({TextSpan{4}}, qwen2_vl_rules());
@@ -25,7 +25,7 @@ TEST(Multimodal, TextAlone) {
   EXPECT_EQ(text.deltas, Ids{0});
 }
 
-// Three of text, an image of 4 x 6 patches = 2 x 3 tokens, two of text.
+// Three text tokens, an image of 4 x 6 patches = 2 x 3 tokens, two text tokens.
 TEST(Multimodal, AnImageBetweenText) {
   const MultimodalPositions got =
       of({TextSpan{3}, ImageSpan{4, 6}, TextSpan{2}}, qwen2_vl_rules());
@@ -36,7 +36,7 @@ TEST(Multimodal, AnImageBetweenText) {
   EXPECT_EQ(got.deltas, Ids{-3});
 }
 
-// The example in Qwen2-VL's documentation: a video of 3 x 2 x 2 tokens and five of text.
+// Example of Qwen2-VL's documentation: a video of 3 x 2 x 2 tokens and five text tokens.
 TEST(Multimodal, AVideoByFrames) {
   const MultimodalPositions got =
       of({VideoSpan{.frames = 3, .height = 4, .width = 4}, TextSpan{5}}, qwen2_vl_rules());
@@ -46,7 +46,8 @@ TEST(Multimodal, AVideoByFrames) {
   EXPECT_EQ(got.deltas, Ids{-9});
 }
 
-// The example in Qwen2.5-VL's: 25 tokens a second, two frames a patch at one a second.
+// Example of Qwen2.5-VL's documentation: 25 tokens per second, one frame per second, two frames
+// per temporal patch.
 TEST(Multimodal, AVideoBySeconds) {
   const MultimodalRow row{
       VideoSpan{.frames = 3, .height = 4, .width = 4, .seconds_per_frame = 2}, TextSpan{5}};
@@ -75,7 +76,7 @@ TEST(Multimodal, FractionsOfASecondBeforeOrAfterTheProduct) {
   EXPECT_EQ(times(9, 5, FrameClock::frames), (Ids{0, 1, 2, 3, 4}));
 }
 
-// Five frames of 1 x 2 tokens from position 1: highest 5, larger side 2.
+// Five frames of 1 x 2 tokens from position 1: the highest position is 5, the larger side is 2.
 TEST(Multimodal, TextAfterALongVideo) {
   const MultimodalRow row{TextSpan{1}, VideoSpan{.frames = 5, .height = 2, .width = 4},
                           TextSpan{2}};
@@ -88,7 +89,7 @@ TEST(Multimodal, TextAfterALongVideo) {
   got = of(row, rules);
   EXPECT_EQ(got.axes[0].ids, (Ids{0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 3, 4}));
   EXPECT_EQ(got.axes[1].ids, (Ids{0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3, 4}));
-  EXPECT_EQ(got.next, Ids{6});  // behind the highest all the same
+  EXPECT_EQ(got.next, Ids{6});  // still the highest position + 1
   EXPECT_EQ(got.deltas, Ids{-7});
 }
 
@@ -123,7 +124,7 @@ TEST(Multimodal, PaddingOfEitherSide) {
   EXPECT_EQ(right.next, left.next);
 }
 
-// A step's position is its column plus the row's delta, as engines compute it.
+// The position of a decoded token is its column plus the delta of the row, as in engines.
 TEST(Multimodal, DecodingGoesOnBehindThePrompt) {
   const std::vector<MultimodalRow> rows{{TextSpan{1}, ImageSpan{4, 6}}, {TextSpan{3}}};
   const MultimodalPositions prompt = multimodal_positions(rows, qwen2_vl_rules());
@@ -138,7 +139,7 @@ TEST(Multimodal, DecodingGoesOnBehindThePrompt) {
     EXPECT_EQ(later[0].ids[b], prompt.axes[0].tokens + 2 + prompt.deltas[b]);
 }
 
-// The same text, whole or in pieces, and an image that is a video of one frame.
+// Text in one span or in several spans, and an image as a video of one frame.
 TEST(Multimodal, SpansJoin) {
   const MultimodalRules rules = qwen2_vl_rules();
   EXPECT_EQ(of({TextSpan{2}, TextSpan{0}, TextSpan{3}}, rules), of({TextSpan{5}}, rules));

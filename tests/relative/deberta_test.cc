@@ -23,8 +23,8 @@ TEST(Deberta, BucketsAreThoseOfReleasedModels) {
   const std::int64_t last = released["last_distance"];
   for (const auto& sample : released["deberta"]) {
     const Deberta deberta{.heads = 1,
-                          .size = 1,
-                          .channels = 1,
+                          .head_dim = 1,
+                          .width = 1,
                           .span = sample["position_buckets"],
                           .distance = DebertaDistance::logarithmic,
                           .max_distance = sample["max_relative_positions"]};
@@ -42,12 +42,12 @@ TEST(Deberta, BucketsAreThoseOfReleasedModels) {
   }
 }
 
-// DeBERTa (v1) cuts the table to the length: rel_embeddings[max - span : max + span] with
-// span = min(length, max), rows clamp(q - k + span, 0, 2 span - 1) of that.
+// DeBERTa (v1) cuts the table to the length: rel_embeddings[max - span : max + span] with span
+// = min(length, max), and its rows are clamp(q - k + span, 0, 2 span - 1).
 TEST(Deberta, RawRowsAreThoseOfTheCutTable) {
   for (const std::int64_t length : {1, 6, 7, 8, 9, 15}) {
     const Deberta deberta{
-        .heads = 1, .size = 1, .channels = 1, .span = 8, .distance = DebertaDistance::raw};
+        .heads = 1, .head_dim = 1, .width = 1, .span = 8, .distance = DebertaDistance::raw};
     const std::int64_t span = std::min<std::int64_t>(length, 8);
     for (std::int64_t q = 0; q < length; ++q)
       for (std::int64_t k = 0; k < length; ++k) {
@@ -61,7 +61,7 @@ TEST(Deberta, RawRowsAreThoseOfTheCutTable) {
 
 TEST(Deberta, FarDistancesHaveTheLastRows) {
   const Deberta raw{
-      .heads = 1, .size = 1, .channels = 1, .span = 8, .distance = DebertaDistance::raw};
+      .heads = 1, .head_dim = 1, .width = 1, .span = 8, .distance = DebertaDistance::raw};
   EXPECT_EQ(row(raw, INT64_MAX), 0);
   EXPECT_EQ(row(raw, INT64_MIN), 15);
   Deberta far = raw;
@@ -70,7 +70,7 @@ TEST(Deberta, FarDistancesHaveTheLastRows) {
   EXPECT_EQ(row(far, INT64_MIN), 15);
 }
 
-// An encoding and its weights, and the released code's way to its scores.
+// An encoding with its weights, and the scores as the released code computes them.
 struct Model {
   Deberta spec;
   testing::Paper paper;
@@ -86,12 +86,12 @@ struct Model {
         static_cast<double>(mid - 1));
     return (r < 0 ? -1 : 1) * (static_cast<std::int64_t>(steps) + mid);
   }
-  // Row r of the embeddings after the norm, projected: component d of head h.
+  // Component d of head h of row r of the embeddings, normalized and projected.
   double projected(const std::vector<double>& w, const std::vector<double>& b, std::int64_t h,
                    std::int64_t r, std::int64_t d) const {
-    const auto width = static_cast<std::size_t>(spec.channels);
-    std::vector<double> x(embeddings.begin() + r * spec.channels,
-                          embeddings.begin() + (r + 1) * spec.channels);
+    const auto width = static_cast<std::size_t>(spec.width);
+    std::vector<double> x(embeddings.begin() + r * spec.width,
+                          embeddings.begin() + (r + 1) * spec.width);
     if (spec.norm_epsilon) {
       double mean = 0, variance = 0;
       for (const double one : x) mean += one / static_cast<double>(width);
@@ -101,18 +101,18 @@ struct Model {
         x[c] = (x[c] - mean) / std::sqrt(variance + *spec.norm_epsilon) * norm_weight[c] +
                norm_bias[c];
     }
-    const auto n = static_cast<std::size_t>(h * spec.size + d);
+    const auto n = static_cast<std::size_t>(h * spec.head_dim + d);
     double sum = b.empty() ? 0 : b[n];
     for (std::size_t c = 0; c < width; ++c) sum += w[n * width + c] * x[c];
     return sum;
   }
-  // What a vector x meets at every row of the table.
+  // The products of a vector x with every row of the table.
   std::vector<double> met(const double* x, const std::vector<double>& w,
                           const std::vector<double>& b, std::int64_t h) const {
     std::vector<double> products;
     for (std::int64_t r = 0; r < 2 * spec.span; ++r) {
       products.push_back(0);
-      for (std::int64_t d = 0; d < spec.size; ++d)
+      for (std::int64_t d = 0; d < spec.head_dim; ++d)
         products.back() += x[d] * projected(w, b, h, r, d);
     }
     return products;
@@ -139,7 +139,7 @@ struct Model {
           if (p2c) scores[at(h, b, a)] += by_query[index(-relative)];  // transposed
         }
       }
-    const double root = std::sqrt(static_cast<double>(spec.size) *
+    const double root = std::sqrt(static_cast<double>(spec.head_dim) *
                                   (1 + static_cast<double>(c2p) + static_cast<double>(p2c)));
     return paper.loss(
         [&](std::int64_t h, std::int64_t i, std::int64_t j) {
@@ -153,13 +153,13 @@ std::vector<Model> models() {
   std::vector<Model> all;
   const auto add = [&](DebertaDistance distance, DebertaTerms terms, bool biases, bool norm) {
     Model m{{.heads = 2,
-             .size = 3,
-             .channels = 5,
+             .head_dim = 3,
+             .width = 5,
              .span = 4,
              .distance = distance,
              .max_distance = 7,
              .terms = terms},
-            {.queries = 7, .keys = 7, .heads = 2, .size = 3, .values = 2},
+            {.queries = 7, .keys = 7, .heads = 2, .head_dim = 3, .values = 2},
             testing::float_numbers(8 * 5, 50),
             testing::float_numbers(6 * 5, 51),
             testing::float_numbers(6 * 5, 52),
@@ -249,7 +249,7 @@ TEST(Deberta, AttentionAndGradientsAreTheReleasedModels) {
   }
 }
 
-// A row of a distance that does not occur is neither projected nor given a gradient.
+// The row of a distance that does not occur is not projected and gets no gradient.
 TEST(Deberta, FewDistancesNeedFewRows) {
   const Model m = models()[0];
   Matrices weights(m);
@@ -260,7 +260,7 @@ TEST(Deberta, FewDistancesNeedFewRows) {
 
 TEST(Deberta, TheSoftmaxScaleCountsTheTerms) {
   Deberta deberta{
-      .heads = 1, .size = 64, .channels = 1, .span = 8, .distance = DebertaDistance::raw};
+      .heads = 1, .head_dim = 64, .width = 1, .span = 8, .distance = DebertaDistance::raw};
   EXPECT_DOUBLE_EQ(softmax_scale(deberta), 1 / std::sqrt(192.0));
   deberta.terms = DebertaTerms::content_to_position;
   EXPECT_DOUBLE_EQ(softmax_scale(deberta), 1 / std::sqrt(128.0));
@@ -269,8 +269,8 @@ TEST(Deberta, TheSoftmaxScaleCountsTheTerms) {
 TEST(Deberta, RefusesWhatBreaksItsBounds) {
   const auto says = [](auto change) {
     Deberta deberta{.heads = 2,
-                    .size = 3,
-                    .channels = 5,
+                    .head_dim = 3,
+                    .width = 5,
                     .span = 4,
                     .distance = DebertaDistance::logarithmic};
     change(deberta);
@@ -278,9 +278,9 @@ TEST(Deberta, RefusesWhatBreaksItsBounds) {
   };
   EXPECT_EQ(says([](Deberta&) {}), "");
   EXPECT_EQ(says([](Deberta& d) { d.heads = 0; }), "[deberta] heads must be at least 1, got 0");
-  EXPECT_EQ(says([](Deberta& d) { d.size = 0; }), "[deberta] size must be at least 1, got 0");
-  EXPECT_EQ(says([](Deberta& d) { d.channels = 0; }),
-            "[deberta] channels must be at least 1, got 0");
+  EXPECT_EQ(says([](Deberta& d) { d.head_dim = 0; }),
+            "[deberta] head_dim must be at least 1, got 0");
+  EXPECT_EQ(says([](Deberta& d) { d.width = 0; }), "[deberta] width must be at least 1, got 0");
   EXPECT_EQ(says([](Deberta& d) { d.span = 0; }),
             "[deberta] span must be 1 to 1073741824, got 0");
   EXPECT_EQ(says([](Deberta& d) { d.span = 7; }),

@@ -15,7 +15,7 @@ namespace {
 using testing::message_of;
 using testing::Tensor;
 
-// relative_coords of the released code, in its float32.
+// relative_coords of the released code, in float32.
 std::int64_t released_index(std::int64_t i, std::int64_t j, std::int64_t q, std::int64_t k) {
   const auto ratio = [](std::int64_t a, std::int64_t b) {
     return std::max(static_cast<double>(a) / static_cast<double>(b), 1.0);
@@ -27,11 +27,11 @@ std::int64_t released_index(std::int64_t i, std::int64_t j, std::int64_t q, std:
   return static_cast<std::int64_t>(distance);
 }
 
-// Wherever one grid is a multiple of the other; all that is released pools by whole strides.
+// Grids of which one is a multiple of the other. All released models pool by whole strides.
 TEST(Decomposed, IndicesAreThoseOfReleasedModels) {
   const auto compare = [](std::int64_t q, std::int64_t k) {
-    const Decomposed one{.size = 1, .height = q, .width = 1, .key_height = k};
-    const Decomposed other{.size = 1, .height = 1, .width = q, .key_width = k};
+    const Decomposed one{.head_dim = 1, .height = q, .width = 1, .key_height = k};
+    const Decomposed other{.head_dim = 1, .height = 1, .width = q, .key_width = k};
     const auto rows = row_indices(one);
     ASSERT_EQ(rows, column_indices(other));
     for (std::int64_t i = 0; i < q; ++i)
@@ -44,18 +44,19 @@ TEST(Decomposed, IndicesAreThoseOfReleasedModels) {
       compare(n, n * times), compare(n * times, n);
 }
 
-// A model's numbers, and the released code's way to its scores.
+// The tables and inputs of a model, and the scores as the released code computes them.
 struct Model {
   Decomposed spec;
   testing::Paper paper;
   std::int64_t key_height, key_width;
   std::vector<double> height, width;
 
-  // Row r of 2 max(q, k) - 1, between the rows of the trained table; component c.
+  // Component c of row r, of 2 max(q, k) - 1 rows, interpolated between the rows of the trained
+  // table.
   double resized(const std::vector<double>& table, std::int64_t r, std::int64_t count,
                  std::int64_t c) const {
-    const auto rows = static_cast<std::int64_t>(table.size()) / spec.size;
-    if (rows == count) return table[static_cast<std::size_t>(r * spec.size + c)];
+    const auto rows = static_cast<std::int64_t>(table.size()) / spec.head_dim;
+    if (rows == count) return table[static_cast<std::size_t>(r * spec.head_dim + c)];
     const double source = (static_cast<double>(r) + 0.5) * static_cast<double>(rows) /
                               static_cast<double>(count) -
                           0.5;
@@ -63,8 +64,8 @@ struct Model {
     const auto one = static_cast<std::int64_t>(std::floor(clipped));
     const std::int64_t two = one + (one < rows - 1 ? 1 : 0);
     const double part = clipped - std::floor(clipped);
-    return (1 - part) * table[static_cast<std::size_t>(one * spec.size + c)] +
-           part * table[static_cast<std::size_t>(two * spec.size + c)];
+    return (1 - part) * table[static_cast<std::size_t>(one * spec.head_dim + c)] +
+           part * table[static_cast<std::size_t>(two * spec.head_dim + c)];
   }
   double loss() const {
     const std::int64_t leading = spec.class_tokens;
@@ -77,7 +78,7 @@ struct Model {
               released_index(query / spec.width, key / key_width, spec.height, key_height);
           const std::int64_t column =
               released_index(query % spec.width, key % key_width, spec.width, key_width);
-          for (std::int64_t c = 0; c < spec.size; ++c)
+          for (std::int64_t c = 0; c < spec.head_dim; ++c)
             score += paper.q.view()(i, h, c) *
                      (resized(height, row, 2 * std::max(spec.height, key_height) - 1, c) +
                       resized(width, column, 2 * std::max(spec.width, key_width) - 1, c));
@@ -101,14 +102,14 @@ std::vector<Model> models() {
                       .table_width = 5,
                       .class_tokens = 1},
        }) {
-    spec.size = 3;
+    spec.head_dim = 3;
     const std::int64_t high = spec.key_height ? spec.key_height : spec.height;
     const std::int64_t wide = spec.key_width ? spec.key_width : spec.width;
     Model m{spec,
             {.queries = spec.class_tokens + spec.height * spec.width,
              .keys = spec.class_tokens + high * wide,
              .heads = 2,
-             .size = 3,
+             .head_dim = 3,
              .values = 2},
             high,
             wide,
@@ -147,7 +148,7 @@ TEST(Decomposed, AttentionAndGradientsAreTheReleasedModels) {
 }
 
 TEST(Decomposed, OneGridHasThePositionsThatAttentionAssumes) {
-  const Decomposed spec{.size = 2, .height = 3, .width = 5};
+  const Decomposed spec{.head_dim = 2, .height = 3, .width = 5};
   const Tensor<float, 2> high({5, 2}), wide({9, 2});
   const DecomposedPlan plan = lower(spec, {high.view(), wide.view()}, 1);
   EXPECT_EQ(plan.queries, consecutive(15));
@@ -158,13 +159,13 @@ TEST(Decomposed, OneGridHasThePositionsThatAttentionAssumes) {
 
 TEST(Decomposed, RefusesWhatBreaksItsBounds) {
   const auto says = [](auto change) {
-    Decomposed spec{.size = 2, .height = 3, .width = 5};
+    Decomposed spec{.head_dim = 2, .height = 3, .width = 5};
     change(spec);
     return message_of([&] { row_indices(spec); });
   };
   EXPECT_EQ(says([](Decomposed&) {}), "");
-  EXPECT_EQ(says([](Decomposed& d) { d.size = 0; }),
-            "[decomposed] size must be at least 1, got 0");
+  EXPECT_EQ(says([](Decomposed& d) { d.head_dim = 0; }),
+            "[decomposed] head_dim must be at least 1, got 0");
   EXPECT_EQ(says([](Decomposed& d) { d.height = 0; }),
             "[decomposed] height must be 1 to 32767, got 0");
   EXPECT_EQ(says([](Decomposed& d) { d.width = 32768; }),
@@ -175,7 +176,7 @@ TEST(Decomposed, RefusesWhatBreaksItsBounds) {
             "[decomposed] a table must have an odd number of rows, at most 65533, got 4");
   EXPECT_EQ(says([](Decomposed& d) { d.class_tokens = 2; }),
             "[decomposed] class_tokens must be 0 or 1, got 2");
-  const Decomposed spec{.size = 2, .height = 3, .width = 5};
+  const Decomposed spec{.head_dim = 2, .height = 3, .width = 5};
   Tensor<float, 2> high({5, 2}), wide({9, 2});
   EXPECT_EQ(message_of([&] { lower(spec, {wide.view(), wide.view()}, 1); }),
             "[decomposed] height must be [5, 2], got [9, 2]");

@@ -20,15 +20,15 @@ RelativeVectors table(std::int64_t heads, std::int64_t size, std::int64_t first,
   for (const std::int32_t row : rows) most = std::max(most, row);
   const auto count = static_cast<std::size_t>(heads * (most + 1) * size);
   return {.heads = heads,
-          .size = size,
-          .first = first,
+          .head_dim = size,
+          .min_distance = first,
           .rows = std::move(rows),
           .values = testing::random_numbers(count, seed),
           .coordinates = {}};
 }
 
-// Five queries behind two cached tokens, four heads on two: every part, one of them by
-// coordinates.
+// Five queries after two cached tokens, four query heads on two key heads: every part, one of
+// them by coordinates.
 struct Everything {
   testing::AttentionCase c;
   testing::AttentionTensors x;
@@ -46,7 +46,7 @@ struct Everything {
     c.batch = 2, c.queries = 5, c.keys = 7, c.heads = 4, c.key_heads = 2;
     c.size = 3, c.values = 2, c.plan.softmax.scale = 0.6;
     c.plan.mask = {
-        .visibility = Visibility::bidirectional, .offset = 2, .before = 4, .after = {}};
+        .visibility = Visibility::bidirectional, .offset = 2, .left = 4, .right = {}};
     c.plan.bias = SlopeBias{{0.5, 0.25, 0.125, 0.1}};
     c.gates = gates.view();
     c.plan.softmax.cap = 3;
@@ -85,7 +85,7 @@ TEST(RelativeForm, NothingAddsNothing) {
                   empty.view());
 }
 
-// The oracle of everything that computes this form, against finite differences of itself.
+// Checks the gradient of the oracle against its own finite differences.
 TEST(RelativeForm, TheOraclesGradientIsThatOfItsForward) {
   Everything all;
   const auto loss = [&] {
@@ -142,14 +142,14 @@ TEST(RelativeForm, RefusesWhatBreaksItsRules) {
   EXPECT_EQ(says([](RelativeForm&) {}), "");
   EXPECT_EQ(says([](RelativeForm& form) { form.keys[0].heads = 3; }),
             "[relative] keys must have 1 head or 2, got 3");
-  EXPECT_EQ(says([](RelativeForm& form) { form.keys[0].size = 4; }),
-            "[relative] keys must be of size 3, got 4");
+  EXPECT_EQ(says([](RelativeForm& form) { form.keys[0].head_dim = 4; }),
+            "[relative] keys must have head_dim 3, got 4");
   EXPECT_EQ(says([](RelativeForm& form) { form.keys[0].values.pop_back(); }),
-            "[relative] keys must have as many numbers as heads x vectors x size, a multiple "
-            "of 6, got 17");
+            "[relative] keys must have heads x vectors x head_dim values, a positive "
+            "multiple of 6, got 17");
   EXPECT_EQ(says([](RelativeForm& form) { form.keys[0].values.clear(); }),
-            "[relative] keys must have as many numbers as heads x vectors x size, a multiple "
-            "of 6, got 0");
+            "[relative] keys must have heads x vectors x head_dim values, a positive "
+            "multiple of 6, got 0");
   EXPECT_EQ(says([](RelativeForm& form) { form.values[0].rows.clear(); }),
             "[relative] values must have a row for a distance, got 0");
   EXPECT_EQ(says([](RelativeForm& form) { form.keys[0].rows[2] = 3; }),
@@ -157,18 +157,18 @@ TEST(RelativeForm, RefusesWhatBreaksItsRules) {
   EXPECT_EQ(says([](RelativeForm& form) { form.keys[0].rows[0] = -1; }),
             "[relative] rows of keys must be 0 to 2, got -1");
   EXPECT_EQ(says([](RelativeForm& form) { form.keys[0].rows = {0, 2, 1}; }),
-            "[relative] rows of keys must never fall or never rise with the distance, got "
+            "[relative] rows of keys must be non-decreasing or non-increasing, got "
             "both");
-  EXPECT_EQ(says([](RelativeForm& form) { form.keys[0].first = INT64_MAX; }),
+  EXPECT_EQ(says([](RelativeForm& form) { form.keys[0].min_distance = INT64_MAX; }),
             "[relative] the last distance of keys must fit 64 bits, got 9223372036854775807");
   EXPECT_EQ(says([](RelativeForm& form) { form.shift.pop_back(); }),
-            "[relative] shift must have heads x size = 6 numbers, got 5");
+            "[relative] shift must have heads x head_dim = 6 numbers, got 5");
   EXPECT_EQ(message_of([] { check({}, 0, 1, 1); }),
             "[relative] heads must be at least 1, got 0");
   EXPECT_EQ(message_of([] { check({}, 1, 0, 1); }),
-            "[relative] the size of keys must be at least 1, got 0");
+            "[relative] the head_dim of keys must be at least 1, got 0");
   EXPECT_EQ(message_of([] { check({}, 1, 1, 0); }),
-            "[relative] the size of values must be at least 1, got 0");
+            "[relative] the head_dim of values must be at least 1, got 0");
 }
 
 TEST(RelativeForm, ScoresRefuseWhatDoesNotFit) {
@@ -183,9 +183,10 @@ TEST(RelativeForm, ScoresRefuseWhatDoesNotFit) {
   EXPECT_EQ(says(1, k), "");
   EXPECT_EQ(says(0, k), "[relative] distances must be -2 to 2, got 3");
   EXPECT_EQ(says(-1, k), "[relative] offset must not be negative, got -1");
-  EXPECT_EQ(says(1, Tensor<double, 3>({4, 1, 2})),
-            "[relative] k must be [keys, heads, size] with the size of q [2, 2, 3] and heads "
-            "that divide its, got [4, 1, 2]");
+  EXPECT_EQ(
+      says(1, Tensor<double, 3>({4, 1, 2})),
+      "[relative] k must be [keys, heads, head_dim] with the head_dim of q [2, 2, 3] and heads "
+      "that divide its, got [4, 1, 2]");
   EXPECT_EQ(says(1, Tensor<double, 3>({5, 1, 3})),
             "[relative] out must be [2, 2, 5], got [2, 2, 4]");
   form.keys[0].coordinates = {0, 1, 0};

@@ -1,5 +1,5 @@
-// Attention of one sequence as a paper's formulas give it: scores and what weights meet are
-// functions of a pair. And what a test needs to compare it with a lowering.
+// Attention of one sequence from the formulas of a paper: the score, and the vector added to a
+// value, are functions of a pair of positions. And helpers to compare it with a lowering.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,35 +13,35 @@
 
 namespace gnomon::testing {
 
-// Of the oracle's gradients those of the form.
+// Returns the part of the oracle's gradients that belongs to the form.
 inline RelativeGradient relative_gradient(const AttentionGradients& grad) {
   return {grad.met_keys.vectors, grad.met_queries.vectors, grad.met_values.vectors, grad.shift};
 }
 
-// Queries [T, H, D], keys [S, H, D], values [S, H, Dv]; a query sees every key, or those up to
-// its own position (`causal`), query i standing at offset + i.
+// Queries [T, H, D], keys [S, H, D], values [S, H, Dv]. Query i has position offset + i. A
+// query sees every key or, if `causal`, the keys up to its own position.
 struct Paper {
-  std::int64_t queries, keys, heads, size, values;
+  std::int64_t queries, keys, heads, head_dim, values;
   std::int64_t offset = 0;
   bool causal = false;
   double scale = 1;
   Tensor<double, 3> q{{}}, k{{}}, v{{}}, out_grad{{}};
 
   void draw(unsigned seed = 1) {
-    q = random_tensor<double, 3>({queries, heads, size}, seed);
-    k = random_tensor<double, 3>({keys, heads, size}, seed + 1);
+    q = random_tensor<double, 3>({queries, heads, head_dim}, seed);
+    k = random_tensor<double, 3>({keys, heads, head_dim}, seed + 1);
     v = random_tensor<double, 3>({keys, heads, values}, seed + 2);
     out_grad = random_tensor<double, 3>({queries, heads, values}, seed + 3);
   }
   bool sees(std::int64_t i, std::int64_t j) const { return !causal || j <= offset + i; }
   double dot(std::int64_t h, std::int64_t i, std::int64_t j) const {
     double sum = 0;
-    for (std::int64_t d = 0; d < size; ++d) sum += q.view()(i, h, d) * k.view()(j, h, d);
+    for (std::int64_t d = 0; d < head_dim; ++d) sum += q.view()(i, h, d) * k.view()(j, h, d);
     return sum;
   }
 
-  // sum of out x out_grad. score(h, i, j): the whole score. extra(h, i, j, d): what a weight
-  // meets beside the value.
+  // Returns the sum of out x out_grad. score(h, i, j): the whole score. extra(h, i, j, d): the
+  // element that is added to the value.
   template <typename Score, typename Extra>
   double loss(Score score, Extra extra) const {
     double total = 0;
@@ -60,11 +60,11 @@ struct Paper {
     return total;
   }
 
-  // The same attention by a lowered form and a bias.
+  // The same attention with a lowered form and a bias.
   AttentionCase lowered(const RelativeForm& form, const BiasForm& bias = {}) const {
     AttentionCase c;
     c.queries = queries, c.keys = keys, c.heads = c.key_heads = heads;
-    c.size = size, c.values = values, c.plan.softmax.scale = scale;
+    c.size = head_dim, c.values = values, c.plan.softmax.scale = scale;
     c.plan.mask = {.visibility = causal ? Visibility::causal : Visibility::bidirectional,
                    .offset = offset};
     c.plan.relative = form;
@@ -72,8 +72,8 @@ struct Paper {
     return c;
   }
   AttentionTensors tensors() const {
-    AttentionTensors x{Tensor<double, 4>({1, queries, heads, size}),
-                       Tensor<double, 4>({1, keys, heads, size}),
+    AttentionTensors x{Tensor<double, 4>({1, queries, heads, head_dim}),
+                       Tensor<double, 4>({1, keys, heads, head_dim}),
                        Tensor<double, 4>({1, keys, heads, values})};
     x.q.values = q.values, x.k.values = k.values, x.v.values = v.values;
     return x;
@@ -86,7 +86,7 @@ struct Paper {
   double lowered_loss(const RelativeForm& form, const BiasForm& bias = {}) const {
     return weighed(oracle(lowered(form, bias), tensors()).out);
   }
-  // And by the kernels.
+  // The same attention with the kernels.
   double attention_loss(const AttentionCase& c) const {
     const AttentionTensors x = tensors();
     Tensor<double, 4> out({1, queries, heads, values});
@@ -105,14 +105,15 @@ struct Paper {
   }
 };
 
-// Numbers that a float holds, so that an oracle in double and a lowering see the same.
+// Random doubles that float represents exactly, so that an oracle in double and a lowering get
+// the same values.
 inline std::vector<double> float_numbers(std::size_t count, unsigned seed) {
   std::vector<double> numbers = random_numbers(count, seed);
   for (double& number : numbers) number = static_cast<double>(static_cast<float>(number));
   return numbers;
 }
 
-// A matrix of parameters in float, and its gradient.
+// A float matrix of parameters.
 inline Tensor<float, 2> float_matrix(std::int64_t rows, std::int64_t columns,
                                      const std::vector<double>& numbers) {
   Tensor<float, 2> matrix({rows, columns});
@@ -122,8 +123,8 @@ inline Tensor<float, 2> float_matrix(std::int64_t rows, std::int64_t columns,
   return matrix;
 }
 
-// `computed` are the derivatives of loss() by `numbers`, as central differences in double see
-// them. A rounding to float is allowed.
+// Expects `computed` to equal the derivatives of loss() with respect to `numbers`, by central
+// differences in double, up to a rounding to float.
 inline void expect_gradient(const std::vector<float>& computed, std::vector<double>& numbers,
                             const std::function<double()>& loss, const char* what) {
   ASSERT_EQ(computed.size(), numbers.size()) << what;

@@ -14,8 +14,7 @@ namespace {
 using testing::message_of;
 using testing::Tensor;
 
-// index[q][k] as the released code has it, for lengths below and beyond the limits, odd and
-// even.
+// index[q][k] as in the released code, for odd and even lengths below and beyond the limits.
 template <typename Index>
 void expect_rows(const Shaw& shaw, Index index, std::initializer_list<std::int64_t> lengths) {
   for (const std::int64_t length : lengths)
@@ -26,7 +25,7 @@ void expect_rows(const Shaw& shaw, Index index, std::initializer_list<std::int64
 
 TEST(Shaw, RowsAreThoseOfReleasedModels) {
   // clip(j - i, k) + k
-  expect_rows({.size = 8, .left = 4, .right = 4, .meets = ShawMeets::queries},
+  expect_rows({.head_dim = 8, .left = 4, .right = 4, .meets = ShawMeets::queries},
               [](auto q, auto k) {
                 return std::max<std::int64_t>(-4, std::min<std::int64_t>(4, k - q)) + 4;
               },
@@ -44,7 +43,7 @@ TEST(Shaw, RowsAreThoseOfReleasedModels) {
   expect_rows(bert_relative_key(64, 33), [](auto q, auto k) { return q - k + 32; },
               {1, 32, 33});
   expect_rows(bert_relative_key_query(64, 16), [](auto q, auto k) { return q - k + 15; }, {16});
-  // pos_seq[:, None] - pos_seq[None, :], below -L to -L, from L on to L - 1, + L
+  // pos_seq[:, None] - pos_seq[None, :], clipped to -L and L - 1, + L
   expect_rows(speecht5(64, 12),
               [](auto q, auto k) {
                 std::int64_t difference = q - k;
@@ -58,16 +57,16 @@ TEST(Shaw, RowsAreThoseOfReleasedModels) {
   EXPECT_EQ(vectors(speecht5(64)), 320);
 }
 
-// Equations 3 and 4 with equation 5's indices, and their gradient.
+// Equations 3 and 4 with the indices of equation 5, and their gradient.
 TEST(Shaw, AttentionAndGradientsAreThePapers) {
   for (const std::int64_t table_heads : {1, 2})
     for (const bool causal : {false, true}) {
-      testing::Paper paper{.queries = 5, .keys = 7, .heads = 2, .size = 3, .values = 4};
+      testing::Paper paper{.queries = 5, .keys = 7, .heads = 2, .head_dim = 3, .values = 4};
       paper.offset = 2, paper.causal = causal, paper.scale = 1 / std::sqrt(3.0);
       paper.draw(20);
       const Shaw shaw{.heads = table_heads,
-                      .size = 3,
-                      .value_size = 4,
+                      .head_dim = 3,
+                      .value_dim = 4,
                       .left = 3,
                       .right = causal ? 0 : 2,
                       .meets = ShawMeets::queries_and_weights};
@@ -104,7 +103,7 @@ TEST(Shaw, AttentionAndGradientsAreThePapers) {
       lower_backward(shaw, grad, {of_k.view(), of_v.view()});
       testing::expect_gradient(of_k.values, keys, loss, "keys");
       testing::expect_gradient(of_v.values, values, loss, "values");
-      // Added to what was there.
+      // Gradients are added to the previous values.
       const float once = of_k.values[4];
       lower_backward(shaw, grad, {of_k.view(), of_v.view()});
       EXPECT_FLOAT_EQ(of_k.values[4], 2 * once);
@@ -114,7 +113,7 @@ TEST(Shaw, AttentionAndGradientsAreThePapers) {
 // BERT: relative_position_scores_query + relative_position_scores_key, before the division.
 TEST(Shaw, RelativeKeyQueryIsBerts) {
   for (const bool both : {false, true}) {
-    testing::Paper paper{.queries = 6, .keys = 6, .heads = 2, .size = 3, .values = 2};
+    testing::Paper paper{.queries = 6, .keys = 6, .heads = 2, .head_dim = 3, .values = 2};
     paper.scale = 1 / std::sqrt(3.0);
     paper.draw(30);
     const Shaw shaw = both ? bert_relative_key_query(3, 6) : bert_relative_key(3, 6);
@@ -145,19 +144,20 @@ TEST(Shaw, RelativeKeyQueryIsBerts) {
 
 TEST(Shaw, RefusesWhatBreaksItsBounds) {
   const auto says = [](auto change) {
-    Shaw shaw{.size = 3, .left = 2, .right = 1, .meets = ShawMeets::queries};
+    Shaw shaw{.head_dim = 3, .left = 2, .right = 1, .meets = ShawMeets::queries};
     change(shaw);
     return message_of([&] { row(shaw, 0); });
   };
   EXPECT_EQ(says([](Shaw&) {}), "");
   EXPECT_EQ(says([](Shaw& shaw) { shaw.heads = 0; }), "[shaw] heads must be at least 1, got 0");
-  EXPECT_EQ(says([](Shaw& shaw) { shaw.size = 0; }), "[shaw] size must be at least 1, got 0");
+  EXPECT_EQ(says([](Shaw& shaw) { shaw.head_dim = 0; }),
+            "[shaw] head_dim must be at least 1, got 0");
   EXPECT_EQ(says([](Shaw& shaw) { shaw.meets = {}; }),
             "[shaw] meets must be queries, queries_and_weights or queries_and_keys, got 0");
   EXPECT_EQ(says([](Shaw& shaw) { shaw.meets = ShawMeets::queries_and_weights; }),
-            "[shaw] value_size must be at least 1 where weights meet vectors, got 0");
-  EXPECT_EQ(says([](Shaw& shaw) { shaw.value_size = 3; }),
-            "[shaw] value_size must be 0 where weights meet no vectors, got 3");
+            "[shaw] value_dim must be at least 1 if meets is queries_and_weights, got 0");
+  EXPECT_EQ(says([](Shaw& shaw) { shaw.value_dim = 3; }),
+            "[shaw] value_dim must be 0 unless meets is queries_and_weights, got 3");
   EXPECT_EQ(says([](Shaw& shaw) { shaw.order = {}; }),
             "[shaw] order must be past_first or future_first, got 0");
   EXPECT_EQ(says([](Shaw& shaw) { shaw.outside = {}; }),
@@ -171,7 +171,7 @@ TEST(Shaw, RefusesWhatBreaksItsBounds) {
 }
 
 TEST(Shaw, RefusesTablesThatDoNotFit) {
-  const Shaw shaw{.size = 3, .left = 2, .right = 1, .meets = ShawMeets::queries};
+  const Shaw shaw{.head_dim = 3, .left = 2, .right = 1, .meets = ShawMeets::queries};
   const Tensor<float, 2> table({4, 3}), other({5, 3});
   Tensor<float, 2> grad({4, 3});
   EXPECT_EQ(message_of([&] { lower(shaw, {other.view(), {}}, -2, 3); }),
@@ -179,7 +179,8 @@ TEST(Shaw, RefusesTablesThatDoNotFit) {
   EXPECT_EQ(message_of([&] { lower(shaw, {table.view(), {}}, -2, 0); }),
             "[shaw] count of distances must be at least 1, got 0");
   EXPECT_EQ(message_of([&] { lower(shaw, {table.view(), {}}, INT64_MAX, 2); }),
-            "[shaw] the last distance must fit 64 bits; first, got 9223372036854775807");
+            "[shaw] min_distance + count - 1 must fit in 64 bits; min_distance, got "
+            "9223372036854775807");
   EXPECT_EQ(message_of([&] { lower_backward(shaw, {}, {grad.view(), {}}); }),
             "[shaw] the gradient must have one table of keys, got 0");
   RelativeGradient small;
@@ -187,7 +188,7 @@ TEST(Shaw, RefusesTablesThatDoNotFit) {
   EXPECT_EQ(message_of([&] { lower_backward(shaw, small, {grad.view(), {}}); }),
             "[shaw] the gradient of keys must have 12 numbers, got 3");
   Shaw pair = shaw;
-  pair.meets = ShawMeets::queries_and_weights, pair.value_size = 2;
+  pair.meets = ShawMeets::queries_and_weights, pair.value_dim = 2;
   EXPECT_EQ(message_of([&] { lower(pair, {table.view(), table.view()}, -2, 3); }),
             "[shaw] values must be [4, 2], got [4, 3]");
 }

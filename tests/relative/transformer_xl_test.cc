@@ -18,7 +18,7 @@ using testing::Tensor;
 
 using Matrix = std::vector<std::vector<double>>;  // [rows][columns]
 
-// The shifts as the released code makes them: by padding, reshaping and cutting.
+// The shifts of the released code: padding, reshaping and slicing.
 Matrix reshaped(const Matrix& from, std::size_t drop, std::size_t rows, std::size_t columns) {
   std::vector<double> flat;
   for (const auto& row : from) flat.insert(flat.end(), row.begin(), row.end());
@@ -32,26 +32,28 @@ Matrix padded_left(Matrix x) {
   for (auto& row : x) row.insert(row.begin(), 0.0);
   return x;
 }
-// Transformer-XL: [T, S] with a zero column as [S + 1, T], without its first row, as [T, S].
+// Transformer-XL: [T, S] with a zero column, reshaped to [S + 1, T], without its first row,
+// reshaped to [T, S].
 Matrix shift_xl(const Matrix& x) {
   return reshaped(padded_left(x), x.size(), x.size(), x[0].size());
 }
-// XLNet: [i, j] as [j, i], without its first row, as [i, j - 1]; the first klen columns.
+// XLNet: [i, j] reshaped to [j, i], without its first row, reshaped to [i, j - 1]; the first
+// klen columns.
 Matrix shift_xlnet(const Matrix& x) { return reshaped(x, x.size(), x.size(), x[0].size() - 1); }
-// Conformer: [T, 2T - 1] with a zero column as [2T, T], without its first row, as [T, 2T - 1];
-// the first T columns.
+// Conformer: [T, 2T - 1] with a zero column, reshaped to [2T, T], without its first row,
+// reshaped to [T, 2T - 1]; the first T columns.
 Matrix shift_conformer(const Matrix& x) {
   return reshaped(padded_left(x), x.size(), x.size(), x[0].size());
 }
 
-// pos_seq of the released models, for queries behind a memory.
+// pos_seq of the released models, for queries after a memory.
 std::vector<double> falling(std::int64_t from, std::int64_t to) {
   std::vector<double> positions;
   for (std::int64_t n = from; n >= to; --n) positions.push_back(static_cast<double>(n));
   return positions;
 }
 
-// An encoding as its paper and its code have it.
+// An encoding as defined by its paper and its released code.
 struct Xl {
   std::string name;
   TransformerXl spec;
@@ -61,10 +63,10 @@ struct Xl {
   std::vector<double> w, u, v;
 
   double sinusoid(double position, std::int64_t c) const {
-    const double width = static_cast<double>(spec.channels);
+    const double width = static_cast<double>(spec.width);
     const bool halves = spec.sinusoid == XlSinusoid::half_split;
-    const std::int64_t i = halves ? c % (spec.channels / 2) : c / 2;
-    const bool sine = halves ? c < spec.channels / 2 : c % 2 == 0;
+    const std::int64_t i = halves ? c % (spec.width / 2) : c / 2;
+    const bool sine = halves ? c < spec.width / 2 : c % 2 == 0;
     const double angle = position * std::pow(10000.0, -2.0 * static_cast<double>(i) / width);
     return sine ? std::sin(angle) : std::cos(angle);
   }
@@ -75,13 +77,14 @@ struct Xl {
       bd.emplace_back();
       for (const double position : positions) {
         double sum = 0;
-        for (std::int64_t d = 0; d < spec.size; ++d) {
+        for (std::int64_t d = 0; d < spec.head_dim; ++d) {
           double key = 0;
-          for (std::int64_t c = 0; c < spec.channels; ++c)
-            key += w[static_cast<std::size_t>((h * spec.size + d) * spec.channels + c)] *
+          for (std::int64_t c = 0; c < spec.width; ++c)
+            key += w[static_cast<std::size_t>((h * spec.head_dim + d) * spec.width + c)] *
                    sinusoid(position, c);
           sum +=
-              (paper.q.view()(i, h, d) + v[static_cast<std::size_t>(h * spec.size + d)]) * key;
+              (paper.q.view()(i, h, d) + v[static_cast<std::size_t>(h * spec.head_dim + d)]) *
+              key;
         }
         bd.back().push_back(sum);
       }
@@ -94,9 +97,10 @@ struct Xl {
     return paper.loss(
         [&](std::int64_t h, std::int64_t i, std::int64_t j) {
           double ac = 0;
-          for (std::int64_t d = 0; d < spec.size; ++d)
-            ac += (paper.q.view()(i, h, d) + u[static_cast<std::size_t>(h * spec.size + d)]) *
-                  paper.k.view()(j, h, d);
+          for (std::int64_t d = 0; d < spec.head_dim; ++d)
+            ac +=
+                (paper.q.view()(i, h, d) + u[static_cast<std::size_t>(h * spec.head_dim + d)]) *
+                paper.k.view()(j, h, d);
           return paper.scale * (ac + bd[static_cast<std::size_t>(h)][static_cast<std::size_t>(
                                          i)][static_cast<std::size_t>(j)]);
         },
@@ -116,14 +120,15 @@ std::vector<Xl> released() {
           position = std::min(position, static_cast<double>(*clamp));
           if (shift == shift_xlnet) position = std::max(position, -static_cast<double>(*clamp));
         }
-      Xl xl{name,
-            {.heads = 2, .size = 3, .channels = 8, .sinusoid = sinusoid, .clamp = clamp},
-            {.queries = length, .keys = before + length, .heads = 2, .size = 3, .values = 2},
-            std::move(positions),
-            shift,
-            testing::float_numbers(2 * 3 * 8, 40),
-            testing::float_numbers(2 * 3, 41),
-            testing::float_numbers(2 * 3, 42)};
+      Xl xl{
+          name,
+          {.heads = 2, .head_dim = 3, .width = 8, .sinusoid = sinusoid, .clamp = clamp},
+          {.queries = length, .keys = before + length, .heads = 2, .head_dim = 3, .values = 2},
+          std::move(positions),
+          shift,
+          testing::float_numbers(2 * 3 * 8, 40),
+          testing::float_numbers(2 * 3, 41),
+          testing::float_numbers(2 * 3, 42)};
       xl.paper.offset = before, xl.paper.causal = causal, xl.paper.scale = 1 / std::sqrt(3.0);
       xl.paper.draw(43);
       all.push_back(std::move(xl));
@@ -146,14 +151,14 @@ std::vector<Xl> released() {
 struct Weights {
   Tensor<float, 2> w{{}}, u{{}}, v{{}};
   explicit Weights(const Xl& xl)
-      : w(testing::float_matrix(xl.spec.heads * xl.spec.size, xl.spec.channels, xl.w)),
-        u(testing::float_matrix(xl.spec.heads, xl.spec.size, xl.u)),
-        v(testing::float_matrix(xl.spec.heads, xl.spec.size, xl.v)) {}
+      : w(testing::float_matrix(xl.spec.heads * xl.spec.head_dim, xl.spec.width, xl.w)),
+        u(testing::float_matrix(xl.spec.heads, xl.spec.head_dim, xl.u)),
+        v(testing::float_matrix(xl.spec.heads, xl.spec.head_dim, xl.v)) {}
   XlWeights views() const { return {w.view(), u.view(), v.view()}; }
 };
 
 StripBias strip_of(const TransformerXl& spec, const TransformerXlPlan& plan) {
-  return {.heads = spec.heads, .first = plan.first, .values = plan.strip};
+  return {.heads = spec.heads, .min_distance = plan.min_distance, .values = plan.strip};
 }
 
 TEST(TransformerXl, AttentionIsTheReleasedModels) {
@@ -197,7 +202,7 @@ TEST(TransformerXl, FarDistancesShareTheClampedVector) {
 
 TEST(TransformerXl, BitsAreTheSameForAnyNumberOfThreads) {
   const TransformerXl spec{
-      .heads = 2, .size = 5, .channels = 16, .sinusoid = XlSinusoid::half_split};
+      .heads = 2, .head_dim = 5, .width = 16, .sinusoid = XlSinusoid::half_split};
   const auto w = testing::random_tensor<float, 2>({10, 16}, 1);
   const auto u = testing::random_tensor<float, 2>({2, 5}, 2);
   const auto v = testing::random_tensor<float, 2>({2, 5}, 3);
@@ -237,10 +242,10 @@ TEST(TransformerXl, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(says(nothing), "");
   EXPECT_EQ(says([](TransformerXl& s) { s.heads = 0; }),
             "[transformer_xl] heads must be at least 1, got 0");
-  EXPECT_EQ(says([](TransformerXl& s) { s.size = 0; }),
-            "[transformer_xl] size must be at least 1, got 0");
-  EXPECT_EQ(says([](TransformerXl& s) { s.channels = 7; }),
-            "[transformer_xl] channels must be even and at least 2, got 7");
+  EXPECT_EQ(says([](TransformerXl& s) { s.head_dim = 0; }),
+            "[transformer_xl] head_dim must be at least 1, got 0");
+  EXPECT_EQ(says([](TransformerXl& s) { s.width = 7; }),
+            "[transformer_xl] width must be even and at least 2, got 7");
   EXPECT_EQ(says([](TransformerXl& s) { s.sinusoid = {}; }),
             "[transformer_xl] sinusoid must be half_split or interleaved, got 0");
   EXPECT_EQ(says([](TransformerXl& s) { s.clamp = 0; }),
@@ -265,9 +270,10 @@ TEST(TransformerXl, RefusesWhatBreaksItsBounds) {
   grad.keys = {std::vector<double>(24)};
   EXPECT_EQ(back(8), "[transformer_xl] the gradient of the shift must have 6 numbers, got 0");
   grad.shift = std::vector<double>(6);
-  EXPECT_EQ(back(7),
-            "[transformer_xl] the strip's gradient must have heads x distances numbers, 8, got "
-            "7");
+  EXPECT_EQ(
+      back(7),
+      "[transformer_xl] the gradient of the strip must have heads x distances values, 8, got "
+      "7");
   EXPECT_EQ(back(8), "");
 }
 

@@ -14,8 +14,7 @@ namespace {
 using testing::message_of;
 using List = std::vector<double>;
 
-// The lists of the models' own code: y = x cos(angle) + other(x) sin(angle), element by
-// element.
+// Element by element as in the models' code: y = x cos(angle) + other(x) sin(angle).
 List rotate_half(const List& x) {  // cat(-x2, x1)
   List other;
   for (std::size_t i = x.size() / 2; i < x.size(); ++i) other.push_back(-x[i]);
@@ -49,20 +48,20 @@ List angles(double position, std::int64_t dim, double base = 1e4) {
   return all;
 }
 
-// Turns random heads by the tables and holds them against a list of angles for each token.
-void expect_turned(const std::vector<RotaryTable>& tables, std::int64_t head_size,
-                   const std::function<List(std::int64_t)>& angles_of,
-                   const std::function<List(const List&)>& other_of) {
+// Rotates random heads by the tables and compares them with a list of angles for each token.
+void expect_rotated(const std::vector<RotaryTable>& tables, std::int64_t head_dim,
+                    const std::function<List(std::int64_t)>& angles_of,
+                    const std::function<List(const List&)>& other_of) {
   const std::int64_t tokens = tables[0].tokens();
-  const auto before = testing::random_tensor<double, 3>({tokens, 2, head_size});
+  const auto before = testing::random_tensor<double, 3>({tokens, 2, head_dim});
   auto after = before;
   for (const RotaryTable& table : tables) rotate(after.view(), table);
   for (std::int64_t t = 0; t < tokens; ++t)
     for (std::int64_t h = 0; h < 2; ++h) {
       List x;
-      for (std::int64_t d = 0; d < head_size; ++d) x.push_back(before.view()(t, h, d));
+      for (std::int64_t d = 0; d < head_dim; ++d) x.push_back(before.view()(t, h, d));
       const List other = other_of(x), angle = angles_of(t);
-      ASSERT_EQ(std::ssize(angle), head_size);
+      ASSERT_EQ(std::ssize(angle), head_dim);
       for (std::size_t d = 0; d < x.size(); ++d)
         ASSERT_NEAR(after.view()(t, h, std::ptrdiff_t(d)),
                     x[d] * std::cos(angle[d]) + other[d] * std::sin(angle[d]),
@@ -83,7 +82,7 @@ TEST(Axial, Pixtral) {
     for (std::size_t i = 1; i < 32; i += 2) mixed.push_back(x[i]);  // freqs[1::2]
     return twice(mixed);
   };
-  expect_turned({{schedule(pixtral_vision(64)), grid(5, 7)}}, 64, angles_of, rotate_half);
+  expect_rotated({{lower(pixtral_vision(64)), grid(5, 7)}}, 64, angles_of, rotate_half);
 }
 
 TEST(Axial, QwenVisionInMergeBlockOrder) {
@@ -102,8 +101,8 @@ TEST(Axial, QwenVisionInMergeBlockOrder) {
     const auto at = std::size_t(t % (h * w));
     return twice(cat(angles(ys[at], 40), angles(xs[at], 40)));
   };
-  expect_turned({{schedule(qwen_vl_vision(80)), merge_blocks(h, w, m, 3)}}, 80, angles_of,
-                rotate_half);
+  expect_rotated({{lower(qwen_vl_vision(80)), merge_blocks(h, w, m, 3)}}, 80, angles_of,
+                 rotate_half);
 }
 
 TEST(Axial, Llama4VisionCountsFromOneAndLeavesTheClassToken) {
@@ -113,8 +112,8 @@ TEST(Axial, Llama4VisionCountsFromOneAndLeavesTheClassToken) {
     return repeat_interleave(
         cat(angles(column(t, side) + 1, 44), angles(row(t, side) + 1, 44)));
   };
-  expect_turned({{schedule(llama4_vision(88)), llama4_patches(side)}}, 88, angles_of,
-                rotate_pairwise);
+  expect_rotated({{lower(llama4_vision(88)), llama4_patches(side)}}, 88, angles_of,
+                 rotate_pairwise);
 }
 
 TEST(Axial, Dinov3TurnsPatchCentresAndLeavesThePrefix) {
@@ -126,13 +125,13 @@ TEST(Axial, Dinov3TurnsPatchCentresAndLeavesThePrefix) {
     return twice(cat(angles(2 * M_PI * y, 32, 100), angles(2 * M_PI * x, 32, 100)));
   };
   const Coordinates centres = patch_centres(h, w, prefix);
-  const RotaryTable table(schedule(dinov3_vision(64)), centres.view());
-  expect_turned({table}, 64, angles_of, rotate_half);
+  const RotaryTable table(lower(dinov3_vision(64)), centres.view());
+  expect_rotated({table}, 64, angles_of, rotate_half);
 
   auto q = testing::random_tensor<float, 3>({prefix + h * w, 2, 64});
   const auto before = q;
   rotate(q.view(), table);
-  for (std::int64_t t = 0; t < prefix; ++t)  // to the bit
+  for (std::int64_t t = 0; t < prefix; ++t)  // bit-identical
     for (std::int64_t d = 0; d < 64; ++d) EXPECT_EQ(q.view()(t, 1, d), before.view()(t, 1, d));
 }
 
@@ -141,7 +140,7 @@ TEST(Axial, ColumnFirstAndPairwise) {
     return repeat_interleave(cat(angles(column(t, 9), 32), angles(row(t, 9), 32)));
   };
   for (const AxialRotary& spec : {sam2_memory(64), hunyuan_dit(64)})
-    expect_turned({{schedule(spec), grid(4, 9)}}, 64, angles_of, rotate_pairwise);
+    expect_rotated({{lower(spec), grid(4, 9)}}, 64, angles_of, rotate_pairwise);
 }
 
 TEST(Axial, HunyuanCropsAreContinuous) {
@@ -151,8 +150,8 @@ TEST(Axial, HunyuanCropsAreContinuous) {
     const double x = 24.0 * column(t, 4) / 3;                 // linspace(0, 32 * 3 / 4, 4)
     return repeat_interleave(cat(angles(x, 44), angles(y, 44)));
   };
-  expect_turned({{schedule(hunyuan_dit(88)), crop_cells(6, 4, crop).view()}}, 88, angles_of,
-                rotate_pairwise);
+  expect_rotated({{lower(hunyuan_dit(88)), crop_cells(6, 4, crop).view()}}, 88, angles_of,
+                 rotate_pairwise);
 }
 
 TEST(Axial, Gemma4TurnsTwoHalvesEachByItself) {
@@ -165,7 +164,7 @@ TEST(Axial, Gemma4TurnsTwoHalvesEachByItself) {
                rotate_half(List(x.begin() + 36, x.end())));
   };
   const auto [left, right] = gemma4_vision(72);
-  expect_turned({{left, grid(3, 5)}, {right, grid(3, 5)}}, 72, angles_of, other_of);
+  expect_rotated({{left, grid(3, 5)}, {right, grid(3, 5)}}, 72, angles_of, other_of);
 }
 
 TEST(Axial, LuminaTakesItsAxesInTurn) {
@@ -175,10 +174,10 @@ TEST(Axial, LuminaTakesItsAxesInTurn) {
     for (std::size_t j = 0; j < y.size(); ++j) mixed.insert(mixed.end(), {y[j], x[j]});
     return repeat_interleave(mixed);
   };
-  expect_turned({{schedule(lumina(72)), grid(4, 6)}}, 72, angles_of, rotate_pairwise);
+  expect_rotated({{lower(lumina(72)), grid(4, 6)}}, 72, angles_of, rotate_pairwise);
 }
 
-// [t | y | x] of these sizes, from cells of a video.
+// [t | y | x] with the given sizes, for the cells of a video.
 List video_angles(double t, double y, double x, std::int64_t dt, std::int64_t dy,
                   std::int64_t dx) {
   return repeat_interleave(cat(cat(angles(t, dt), angles(y, dy)), angles(x, dx)));
@@ -192,11 +191,11 @@ TEST(Axial, VideosOnThreeAxes) {
       return video_angles(row(t, h * w), row(t % (h * w), w), column(t, w), dt, dy, dx);
     };
   };
-  expect_turned({{schedule(flux()), cells}}, 128, with(16, 56, 56), rotate_pairwise);
-  expect_turned({{schedule(wan(128)), cells}}, 128, with(44, 42, 42), rotate_pairwise);
-  expect_turned({{schedule(cogvideox(64)), cells}}, 64, with(16, 24, 24), rotate_pairwise);
-  expect_turned({{schedule(axial({6, 2, 4}, Pairing::adjacent)), cells}}, 12, with(6, 2, 4),
-                rotate_pairwise);
+  expect_rotated({{lower(flux()), cells}}, 128, with(16, 56, 56), rotate_pairwise);
+  expect_rotated({{lower(wan(128)), cells}}, 128, with(44, 42, 42), rotate_pairwise);
+  expect_rotated({{lower(cogvideox(64)), cells}}, 64, with(16, 24, 24), rotate_pairwise);
+  expect_rotated({{lower(axial({6, 2, 4}, Pairing::adjacent)), cells}}, 12, with(6, 2, 4),
+                 rotate_pairwise);
 }
 
 TEST(Axial, QwenImageIsCentredAndItsTextStartsBeyond) {
@@ -205,8 +204,8 @@ TEST(Axial, QwenImageIsCentredAndItsTextStartsBeyond) {
   const auto angles_of = [&](std::int64_t t) {
     return video_angles(2, ys[std::size_t(t / 4)], xs[std::size_t(t % 4)], 16, 56, 56);
   };
-  expect_turned({{schedule(qwen_image()), centred_grid(1, 5, 4, 2)}}, 128, angles_of,
-                rotate_pairwise);
+  expect_rotated({{lower(qwen_image()), centred_grid(1, 5, 4, 2)}}, 128, angles_of,
+                 rotate_pairwise);
 
   const Positions text = consecutive(3, centred_text_start(5, 4));
   const std::vector<Positions> axes{text, text, text};
@@ -214,14 +213,14 @@ TEST(Axial, QwenImageIsCentredAndItsTextStartsBeyond) {
     const double p = 2 + static_cast<double>(t);
     return video_angles(p, p, p, 16, 56, 56);
   };
-  expect_turned({{schedule(qwen_image()), axes}}, 128, text_angles, rotate_pairwise);
+  expect_rotated({{lower(qwen_image()), axes}}, 128, text_angles, rotate_pairwise);
 }
 
 // <R x, y> = <x, R' y>, on a slice of the head.
 TEST(Axial, BackwardIsTheTranspose) {
   AxialRotary spec = lumina(16);
-  spec.first = 3;
-  const RotaryTable table(schedule(spec), grid(3, 5));
+  spec.head_offset = 3;
+  const RotaryTable table(lower(spec), grid(3, 5));
   const auto x = testing::random_tensor<double, 3>({15, 2, 20}, 1);
   const auto y = testing::random_tensor<double, 3>({15, 2, 20}, 2);
   auto forward = x, backward = y;
@@ -236,9 +235,7 @@ TEST(Axial, BackwardIsTheTranspose) {
 }
 
 TEST(Axial, RefusesWhatItCannotMean) {
-  const auto refusal = [](const AxialRotary& spec) {
-    return message_of([&] { schedule(spec); });
-  };
+  const auto refusal = [](const AxialRotary& spec) { return message_of([&] { lower(spec); }); };
   const AxialRotary fine = axial({4, 8}, Pairing::halves);
   AxialRotary spec = fine;
   spec.parts.clear();
@@ -251,26 +248,28 @@ TEST(Axial, RefusesWhatItCannotMean) {
   EXPECT_EQ(refusal(spec), "[axial] order must be blocks (1) or interleaved (2), got 0");
   spec = fine;
   spec.order = AxialOrder::interleaved;
-  EXPECT_EQ(refusal(spec), "[axial] interleaved parts must be of one size, 4 elements, got 8");
+  EXPECT_EQ(refusal(spec),
+            "[axial] interleaved parts must all have one rotary_dim, 4 elements, got 8");
   spec = fine;
-  spec.parts[1].dim = 5;
-  EXPECT_EQ(refusal(spec), "[axial] dim of a part must be even, got 5");
-  spec.parts[1].dim = 0;
-  EXPECT_EQ(refusal(spec), "[axial] dim of a part must be at least 2, got 0");
+  spec.parts[1].rotary_dim = 5;
+  EXPECT_EQ(refusal(spec), "[axial] rotary_dim of a part must be even, got 5");
+  spec.parts[1].rotary_dim = 0;
+  EXPECT_EQ(refusal(spec), "[axial] rotary_dim of a part must be at least 2, got 0");
   spec = fine;
   spec.parts[1].axis = -1;
   EXPECT_EQ(refusal(spec), "[axial] axis must not be negative, got -1");
   spec = fine;
   spec.parts[0].inv_freq = {1};
-  EXPECT_EQ(refusal(spec), "[axial] inv_freq must be empty or one for each of 2 pairs, got 1");
+  EXPECT_EQ(refusal(spec),
+            "[axial] inv_freq must be empty or have one element for each of 2 pairs, got 1");
   EXPECT_EQ(message_of([] { pixtral_vision(6); }),
-            "[axial] the head size must be a multiple of 4, got 6");
+            "[axial] head_dim must be a multiple of 4, got 6");
   EXPECT_EQ(message_of([] { wan(4); }),
-            "[axial] Wan's head size must be even and at least 6, got 4");
+            "[axial] the head_dim of Wan must be even and at least 6, got 4");
   EXPECT_EQ(message_of([] { cogvideox(24); }),
-            "[axial] CogVideoX's head size must be a multiple of 16, got 24");
-  // A grid of two axes for a schedule of three.
-  EXPECT_EQ(message_of([] { RotaryTable(schedule(flux()), grid(2, 2)); }),
+            "[axial] the head_dim of CogVideoX must be a multiple of 16, got 24");
+  // A grid with two axes for frequencies with three.
+  EXPECT_EQ(message_of([] { RotaryTable(lower(flux()), grid(2, 2)); }),
             "[rotary] axes must be 0 to 1, got 2");
 }
 

@@ -14,7 +14,7 @@ namespace gnomon {
 namespace {
 
 using testing::as_double;
-using testing::expect_turned;
+using testing::expect_rotated;
 using testing::half_ulp;
 using testing::message_of;
 using testing::random_tensor;
@@ -23,7 +23,7 @@ using testing::same_bits;
 using testing::Tensor;
 
 struct Case {
-  RotarySchedule schedule;
+  RotaryFrequencies frequencies;
   std::int64_t size;
 };
 std::vector<Case> cases() {
@@ -35,12 +35,13 @@ std::vector<Case> cases() {
                                            {128, 0, 128},
                                            {600, 0, 601}})
       all.push_back(
-          {schedule(Rotary{.dim = dim, .pairing = pairing, .base = 5e5, .first = first}),
+          {lower(Rotary{
+               .rotary_dim = dim, .pairing = pairing, .base = 5e5, .head_offset = first}),
            size});
   return all;
 }
 
-std::int64_t axis_of(const RotarySchedule& s, std::size_t i) {
+std::int64_t axis_of(const RotaryFrequencies& s, std::size_t i) {
   return s.axes.empty() ? 0 : s.axes[i];
 }
 
@@ -49,11 +50,11 @@ constexpr std::ptrdiff_t batch = 2, tokens = 3, heads = 2;
 template <typename T, typename U>
 void append_all() {
   for (const Case& one : cases()) {
-    SCOPED_TRACE(one.schedule.dim());
+    SCOPED_TRACE(one.frequencies.rotary_dim());
     const std::vector<std::int64_t> ids{0, 7, -3, 5, 1 << 20, 2};
     const Positions own = explicit_ids(View<const std::int64_t, 2>(ids.data(), {2, 3}));
     for (const Positions& positions : {consecutive(tokens, 131000), own}) {
-      RotarySchedule scaled = one.schedule;
+      RotaryFrequencies scaled = one.frequencies;
       scaled.table_scale = 1.25;
       const RotaryTable table(scaled, positions);
       const Room<T> k({batch, tokens, heads, one.size});
@@ -64,13 +65,13 @@ void append_all() {
       EXPECT_TRUE(same_bits(k.all.values, k_before.all.values));
       EXPECT_TRUE(slot.intact(slot_before));
       const View<const U, 4> got = slot.view();
-      expect_turned<T, U>(
+      expect_rotated<T, U>(
           scaled, k.view(), got, [&](std::int64_t b, std::int64_t t, std::size_t i) {
             const auto row = positions.row(positions.batch == 1 ? 0 : b);
             return std::pair(static_cast<long double>(row[std::size_t(t)]) * scaled.inv_freq[i],
                              1.25L);
           });
-      // `rotate` of a copy, rounded: the same bits.
+      // Bit-identical to `rotate` of a copy, rounded.
       Room<T> copy = k;
       rotate(copy.view(), table);
       for (std::ptrdiff_t b = 0; b < batch; ++b)
@@ -125,16 +126,17 @@ template <typename U>
 void shift_all() {
   for (const Case& one : cases())
     for (std::int64_t delta : {1, -1, 17, -4096, 1 << 20, -(1 << 20)}) {
-      SCOPED_TRACE(std::to_string(one.schedule.dim()) + " by " + std::to_string(delta));
-      RotarySchedule scaled = one.schedule;
-      scaled.table_scale = 7;  // in the keys already
-      scaled.centre = 5;       // without growth: nothing
+      SCOPED_TRACE(std::to_string(one.frequencies.rotary_dim()) + " by " +
+                   std::to_string(delta));
+      RotaryFrequencies scaled = one.frequencies;
+      scaled.table_scale = 7;  // already in the keys
+      scaled.centre = 5;       // no effect without growth
       Room<U> keys({batch, tokens, heads, one.size});
       const Room<U> before = keys;
       shift_keys(keys.view(), scaled, delta);
       EXPECT_TRUE(keys.intact(before));
       const View<const U, 4> got = keys.view();
-      expect_turned<U, U>(
+      expect_rotated<U, U>(
           scaled, before.view(), got, [&](std::int64_t, std::int64_t, std::size_t i) {
             return std::pair(delta * static_cast<long double>(scaled.inv_freq[i]), 1.0L);
           });
@@ -153,7 +155,7 @@ TEST(ShiftKeys, TurnsByTheDifferenceOnEveryIsa) {
 }
 
 TEST(ShiftKeys, GrowsByTheDifferenceAlone) {
-  RotarySchedule s = schedule(Rotary{.dim = 6, .pairing = Pairing::adjacent});
+  RotaryFrequencies s = lower(Rotary{.rotary_dim = 6, .pairing = Pairing::adjacent});
   s.growth = {-0.01, -0.002, 0.003};
   s.centre = 900;
   s.table_scale = 3;
@@ -162,7 +164,7 @@ TEST(ShiftKeys, GrowsByTheDifferenceAlone) {
     const Room<float> before = keys;
     shift_keys(keys.view(), s, delta);
     const View<const float, 4> got = keys.view();
-    expect_turned<float, float>(
+    expect_rotated<float, float>(
         s, before.view(), got, [&](std::int64_t, std::int64_t, std::size_t i) {
           const auto d = static_cast<long double>(delta);
           return std::pair(d * s.inv_freq[i], std::exp(d * s.growth[i]));
@@ -172,7 +174,7 @@ TEST(ShiftKeys, GrowsByTheDifferenceAlone) {
 
 TEST(ShiftKeys, MovesEachAxisByItsOwn) {
   const std::vector<std::int64_t> sections{4, 3, 3}, deltas{12, 0, -700};
-  const RotarySchedule s = schedule(MRope{.dim = 20,
+  const RotaryFrequencies s = lower(MRope{.rotary_dim = 20,
                                           .pairing = Pairing::halves,
                                           .sections = sections,
                                           .order = MRopeOrder::sequential});
@@ -180,23 +182,23 @@ TEST(ShiftKeys, MovesEachAxisByItsOwn) {
   const Room<float> before = keys;
   shift_keys(keys.view(), s, deltas);
   const View<const float, 4> got = keys.view();
-  expect_turned<float, float>(
+  expect_rotated<float, float>(
       s, before.view(), got, [&](std::int64_t, std::int64_t, std::size_t i) {
         return std::pair(
             static_cast<long double>(deltas[std::size_t(axis_of(s, i))]) * s.inv_freq[i], 1.0L);
       });
-  // One delta for all axes is three alike.
+  // One delta for all axes is equal to three equal deltas.
   Room<float> one = before, three = before;
   shift_keys(one.view(), s, 5);
   shift_keys(three.view(), s, std::vector<std::int64_t>{5, 5, 5});
   EXPECT_TRUE(same_bits(one.all.values, three.all.values));
 }
 
-// Rotated for p and moved by d, against rotated for p + d: two roundings, one.
+// Compares keys rotated for p and moved by d (two roundings) with keys rotated for p + d (one).
 TEST(ShiftKeys, GiveTheKeysOfTheNewPositions) {
   for (Pairing pairing : {Pairing::halves, Pairing::adjacent})
     for (std::int64_t delta : {3, -90, 1 << 20}) {
-      RotarySchedule s = schedule(Rotary{.dim = 64, .pairing = pairing});
+      RotaryFrequencies s = lower(Rotary{.rotary_dim = 64, .pairing = pairing});
       s.table_scale = 1.5;
       s.growth.assign(32, -1e-7);
       const auto k = random_tensor<float, 3>({100, 2, 64});
@@ -211,7 +213,7 @@ TEST(ShiftKeys, GiveTheKeysOfTheNewPositions) {
 
 template <typename U>
 void expect_shifts_add_up(double least) {
-  const RotarySchedule s = schedule(Rotary{.dim = 32, .pairing = Pairing::halves});
+  const RotaryFrequencies s = lower(Rotary{.rotary_dim = 32, .pairing = Pairing::halves});
   const auto before = random_tensor<U, 3>({8, 2, 32});
   const View<const U, 3> x = before.view();
   auto keys = before;
@@ -233,7 +235,7 @@ void expect_shifts_add_up(double least) {
           greatest = std::max(greatest, error / allowed);
         }
   }
-  EXPECT_GT(greatest, 0.01);  // and the bound is not idle
+  EXPECT_GT(greatest, 0.01);  // the bound is not too loose
 }
 
 TEST(ShiftKeys, AddUpWithinTheBound) {
@@ -247,8 +249,8 @@ template <typename U>
 void rerotate_all() {
   for (const Case& one : cases())
     for (bool grows : {false, true}) {
-      SCOPED_TRACE(one.schedule.dim());
-      RotarySchedule from = one.schedule, to = one.schedule;
+      SCOPED_TRACE(one.frequencies.rotary_dim());
+      RotaryFrequencies from = one.frequencies, to = one.frequencies;
       from.table_scale = 1.25;
       to.table_scale = 0.75;
       for (std::size_t i = 0; i < to.inv_freq.size(); ++i)
@@ -267,7 +269,7 @@ void rerotate_all() {
         rerotate_keys(keys.view(), from, to, positions);
         EXPECT_TRUE(keys.intact(before));
         const View<const U, 4> got = keys.view();
-        expect_turned<U, U>(
+        expect_rotated<U, U>(
             to, before.view(), got, [&](std::int64_t b, std::int64_t t, std::size_t i) {
               const auto p = static_cast<long double>(
                   positions.row(positions.batch == 1 ? 0 : b)[std::size_t(t)]);
@@ -290,9 +292,10 @@ TEST(RerotateKeys, TurnsByTheDifferenceOfSchedulesOnEveryIsa) {
   }
 }
 
-// The two schedules that change with the length, at their crossing; more tokens than a chunk.
+// The two scalings that depend on the length, at the length where their frequencies changes,
+// with more tokens than one chunk.
 TEST(RerotateKeys, GiveTheKeysOfTheNewSchedule) {
-  const Rotary rotary{.dim = 32, .pairing = Pairing::halves};
+  const Rotary rotary{.rotary_dim = 32, .pairing = Pairing::halves};
   LongRopeScaling longrope{.short_factors = std::vector<double>(16, 1.0),
                            .long_factors = {},
                            .original_length = 4096,
@@ -304,8 +307,8 @@ TEST(RerotateKeys, GiveTheKeysOfTheNewSchedule) {
                                   longrope};
   for (const RopeScaling& scaling : scalings) {
     SCOPED_TRACE(name(scaling));
-    const RotarySchedule from = schedule(rotary, scaling, 4096),
-                         to = schedule(rotary, scaling, 5000);
+    const RotaryFrequencies from = lower(rotary, scaling, 4096),
+                            to = lower(rotary, scaling, 5000);
     ASSERT_NE(from, to);
     const Positions positions = consecutive(1100, 3500);
     const auto k = random_tensor<float, 3>({1100, 1, 32});
@@ -320,11 +323,11 @@ TEST(RerotateKeys, GiveTheKeysOfTheNewSchedule) {
 
 TEST(RerotateKeys, ReadsThePositionsOfEachAxis) {
   const std::vector<std::int64_t> sections{4, 3, 3};
-  const RotarySchedule from = schedule(MRope{.dim = 20,
+  const RotaryFrequencies from = lower(MRope{.rotary_dim = 20,
                                              .pairing = Pairing::halves,
                                              .sections = sections,
                                              .order = MRopeOrder::interleaved});
-  RotarySchedule to = from;
+  RotaryFrequencies to = from;
   for (double& f : to.inv_freq) f *= 0.25;
   const std::vector<Positions> axes{consecutive(5, 100), consecutive(5, 7000),
                                     consecutive(5, -33)};
@@ -332,7 +335,7 @@ TEST(RerotateKeys, ReadsThePositionsOfEachAxis) {
   const Room<float> before = keys;
   rerotate_keys(keys.view(), from, to, axes);
   const View<const float, 4> got = keys.view();
-  expect_turned<float, float>(
+  expect_rotated<float, float>(
       to, before.view(), got, [&](std::int64_t, std::int64_t t, std::size_t i) {
         const auto p =
             static_cast<long double>(axes[std::size_t(axis_of(to, i))].ids[std::size_t(t)]);
@@ -341,7 +344,7 @@ TEST(RerotateKeys, ReadsThePositionsOfEachAxis) {
 }
 
 TEST(CachedKeys, WhatChangesNothingLeavesEveryBit) {
-  const RotarySchedule s = schedule(Rotary{.dim = 8, .pairing = Pairing::halves});
+  const RotaryFrequencies s = lower(Rotary{.rotary_dim = 8, .pairing = Pairing::halves});
   auto keys = random_tensor<Half, 3>({3, 1, 8});
   keys.values[3] = Half::from_bits(0x7d01);  // a signalling NaN
   keys.values[5] = Half::from_bits(0x8000);  // -0
@@ -353,7 +356,7 @@ TEST(CachedKeys, WhatChangesNothingLeavesEveryBit) {
 
 TEST(CachedKeys, TheSameBitsForAnyNumberOfThreads) {
   const int before = threads();
-  RotarySchedule s = schedule(Rotary{.dim = 64, .pairing = Pairing::adjacent}), to = s;
+  RotaryFrequencies s = lower(Rotary{.rotary_dim = 64, .pairing = Pairing::adjacent}), to = s;
   for (double& f : to.inv_freq) f *= 0.5;
   const auto k = random_tensor<float, 3>({700, 4, 64});
   const RotaryTable table(s, testing::iota(0, 700));
@@ -372,8 +375,8 @@ TEST(CachedKeys, TheSameBitsForAnyNumberOfThreads) {
 }
 
 TEST(CachedKeys, EmptyInputsAreFine) {
-  const RotarySchedule s = schedule(Rotary{.dim = 4, .pairing = Pairing::halves});
-  RotarySchedule to = s;
+  const RotaryFrequencies s = lower(Rotary{.rotary_dim = 4, .pairing = Pairing::halves});
+  RotaryFrequencies to = s;
   to.inv_freq[1] = 0.5;
   Tensor<float, 3> none({0, 2, 4}), headless({3, 0, 4});
   EXPECT_EQ(message_of([&] {

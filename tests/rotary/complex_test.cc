@@ -11,11 +11,11 @@ namespace {
 
 using testing::message_of;
 
-// Both ways against the product in long double: x' = x e^(it).
+// Compares both forms with the product in long double: x' = x e^(it).
 template <typename T>
 void check_product() {
   constexpr std::int64_t tokens = 7, heads = 3, dim = 12;
-  const RotaryTable table(Rotary{.dim = dim, .pairing = Pairing::adjacent, .base = 5e5},
+  const RotaryTable table(Rotary{.rotary_dim = dim, .pairing = Pairing::adjacent, .base = 5e5},
                           testing::iota(1000, tokens));
   const std::vector<std::complex<float>> cis = cis_of(table);
   ASSERT_EQ(std::ssize(cis), tokens * dim / 2);
@@ -65,9 +65,10 @@ TEST(Complex, StridedViewsOfTheSameMemory) {
   EXPECT_EQ(as_complex(none.view()).size(), 0);
 }
 
-// A rotation of complex code is turned back by the conjugate.
+// The conjugate inverts a complex rotation.
 TEST(Complex, TheConjugateTurnsBack) {
-  const RotaryTable table(Rotary{.dim = 8, .pairing = Pairing::adjacent}, testing::iota(3, 2));
+  const RotaryTable table(Rotary{.rotary_dim = 8, .pairing = Pairing::adjacent},
+                          testing::iota(3, 2));
   const auto cis = cis_of(table);
   auto grad = testing::random_tensor<double, 3>({2, 1, 8});
   auto turned = grad;

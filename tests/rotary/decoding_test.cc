@@ -17,15 +17,16 @@ using testing::message_of;
 using testing::same_bits;
 using testing::Tensor;
 
-std::vector<RotarySchedule> schedules() {
-  std::vector<RotarySchedule> all;
+std::vector<RotaryFrequencies> frequency_sets() {
+  std::vector<RotaryFrequencies> all;
   for (const Pairing pairing : {Pairing::halves, Pairing::adjacent}) {
     for (const std::int64_t dim : {2, 56, 80, 128, 600})
-      all.push_back(schedule(Rotary{.dim = dim, .pairing = pairing, .base = 5e5, .first = 1}));
-    all.push_back(all[1]);  // axes in turns, and a scale
+      all.push_back(
+          lower(Rotary{.rotary_dim = dim, .pairing = pairing, .base = 5e5, .head_offset = 1}));
+    all.push_back(all[1]);  // alternating axes, and a scale
     for (std::int32_t i = 0; i < 28; ++i) all.back().axes.push_back(i % 3);
     all.back().table_scale = 1.1;
-    all.push_back(all[1]);  // grows
+    all.push_back(all[1]);  // with growth
     for (std::int32_t i = 0; i < 28; ++i) all.back().growth.push_back(1e-3 * (i - 9));
     all.back().centre = 50;
   }
@@ -51,21 +52,21 @@ class Decoding : public ::testing::Test {};
 using Types = ::testing::Types<float, Half, BFloat16, double>;
 TYPED_TEST_SUITE(Decoding, Types);
 
-// A table is tested against long double elsewhere: here are its bits.
+// rotary_test compares tables with long double. Here results must be bit-identical to a table.
 TYPED_TEST(Decoding, HasTheBitsOfATable) {
   using T = TypeParam;
   const View<const std::int64_t, 3> at(ids.data(), {3, 2, 3});
   const std::vector<Positions> axes = positions_of(ids);
   for (const Isa isa : available_isas()) {
     const ScopedIsa scoped(isa);
-    for (RotarySchedule s : schedules()) {
-      if (!s.growth.empty()) s.centre = 1'999'999'000;  // where exp stays in range
+    for (RotaryFrequencies s : frequency_sets()) {
+      if (!s.growth.empty()) s.centre = 1'999'999'000;  // keeps exp in range
       const bool grows = !s.growth.empty();
       std::vector<std::int64_t> near(18);
       for (std::size_t i = 0; i < 18; ++i) near[i] = s.centre + static_cast<std::int64_t>(i);
       const View<const std::int64_t, 3> where(grows ? near.data() : ids.data(), {3, 2, 3});
       const RotaryTable table(s, grows ? positions_of(near) : axes);
-      const std::int64_t size = s.dim() + 3;
+      const std::int64_t size = s.rotary_dim() + 3;
       auto q = testing::random_tensor<T, 4>({2, 3, 5, size}, 1), q_table = q;
       auto k = testing::random_tensor<T, 4>({2, 3, 2, size}, 2), k_table = k;
       const auto k_before = k;
@@ -73,18 +74,19 @@ TYPED_TEST(Decoding, HasTheBitsOfATable) {
       rotate(q_table.view(), k_table.view(), table);
       auto q_again = q;
       rotate_at(q.view(), k.view(), where, s);
-      ASSERT_TRUE(same_bits(q.values, q_table.values)) << name(isa) << " " << s.dim();
-      ASSERT_TRUE(same_bits(k.values, k_table.values)) << name(isa) << " " << s.dim();
+      ASSERT_TRUE(same_bits(q.values, q_table.values)) << name(isa) << " " << s.rotary_dim();
+      ASSERT_TRUE(same_bits(k.values, k_table.values)) << name(isa) << " " << s.rotary_dim();
       rotate_append_at(q_again.view(), k_before.view(), where, s, slot.view());
-      ASSERT_TRUE(same_bits(q_again.values, q_table.values)) << name(isa) << " " << s.dim();
-      ASSERT_TRUE(same_bits(slot.values, k_table.values)) << name(isa) << " " << s.dim();
+      ASSERT_TRUE(same_bits(q_again.values, q_table.values))
+          << name(isa) << " " << s.rotary_dim();
+      ASSERT_TRUE(same_bits(slot.values, k_table.values)) << name(isa) << " " << s.rotary_dim();
     }
   }
 }
 
 TYPED_TEST(Decoding, OneRowOfPositionsIsSharedByTheBatch) {
   using T = TypeParam;
-  const RotarySchedule s = schedule(Rotary{.dim = 64, .pairing = Pairing::adjacent});
+  const RotaryFrequencies s = lower(Rotary{.rotary_dim = 64, .pairing = Pairing::adjacent});
   const std::vector<std::int64_t> at = {70, 71};
   auto x = testing::random_tensor<T, 4>({3, 2, 4, 64}), expected = x;
   rotate(expected.view(), RotaryTable(s, at));
@@ -96,9 +98,9 @@ TYPED_TEST(Decoding, OneRowOfPositionsIsSharedByTheBatch) {
   EXPECT_TRUE(same_bits(one.values, one_expected.values));
 }
 
-// M-RoPE in text: all axes are at the same position.
+// Text in M-RoPE has the same position on all axes.
 TEST(DecodingPositions, OfOneAxisAreSharedByAllAxes) {
-  RotarySchedule s = schedule(Rotary{.dim = 64, .pairing = Pairing::halves});
+  RotaryFrequencies s = lower(Rotary{.rotary_dim = 64, .pairing = Pairing::halves});
   for (std::int32_t i = 0; i < 32; ++i) s.axes.push_back(i % 3);
   const std::vector<std::int64_t> at = {70, 71};
   auto x = testing::random_tensor<float, 4>({3, 2, 4, 64}), expected = x;
@@ -108,7 +110,7 @@ TEST(DecodingPositions, OfOneAxisAreSharedByAllAxes) {
 }
 
 TEST(DecodingToCache, RoundsAsRotateAppend) {
-  const RotarySchedule s = schedule(Rotary{.dim = 80, .pairing = Pairing::halves});
+  const RotaryFrequencies s = lower(Rotary{.rotary_dim = 80, .pairing = Pairing::halves});
   const std::vector<std::int64_t> at = {123'456};
   const auto k = testing::random_tensor<float, 3>({1, 8, 80});
   auto q = testing::random_tensor<float, 3>({1, 32, 80});
@@ -120,15 +122,15 @@ TEST(DecodingToCache, RoundsAsRotateAppend) {
 }
 
 TEST(DecodingErrors, NameTheRuleAndWriteNothing) {
-  const RotarySchedule s = schedule(Rotary{.dim = 4, .pairing = Pairing::halves});
+  const RotaryFrequencies s = lower(Rotary{.rotary_dim = 4, .pairing = Pairing::halves});
   auto q = testing::random_tensor<float, 4>({2, 1, 3, 4});
   auto k = testing::random_tensor<float, 4>({2, 1, 1, 4}),
        few = testing::random_tensor<float, 4>({1, 1, 1, 4});
   const auto before = q.values;
-  const auto message = [&](View<float, 4> keys, RotarySchedule schedule,
+  const auto message = [&](View<float, 4> keys, RotaryFrequencies frequencies,
                            std::vector<std::int64_t> at, std::array<std::ptrdiff_t, 3> shape) {
     return message_of([&] {
-      rotate_at(q.view(), keys, View<const std::int64_t, 3>(at.data(), shape), schedule);
+      rotate_at(q.view(), keys, View<const std::int64_t, 3>(at.data(), shape), frequencies);
     });
   };
   EXPECT_EQ(message(k.view(), s, {1, 2, 3}, {1, 3, 1}),
@@ -137,10 +139,10 @@ TEST(DecodingErrors, NameTheRuleAndWriteNothing) {
             "[rotary] positions must be at most 2^31 in magnitude, got 2147483649");
   EXPECT_EQ(message(few.view(), s, {1, 2}, {1, 2, 1}),
             "[rotary] k must have the rows and tokens of q, 2 x 1, got 1 x 1");
-  RotarySchedule axes = s;
+  RotaryFrequencies axes = s;
   axes.axes = {0, 1};
   EXPECT_EQ(message(k.view(), axes, {1, 2}, {1, 2, 1}), "[rotary] axes must be 0 to 0, got 1");
-  RotarySchedule steep = s;
+  RotaryFrequencies steep = s;
   steep.inv_freq[1] = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(message(k.view(), steep, {1, 2}, {1, 2, 1}),
             "[angles] frequencies must be finite, at most 2^20 in magnitude, got nan");

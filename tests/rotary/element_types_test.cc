@@ -1,4 +1,4 @@
-// Elements of 16 bits on their way in and out of kernels: every value, and every rounding.
+// Conversion of 16-bit elements in kernels: every value, and every rounding.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -11,8 +11,8 @@
 namespace gnomon {
 namespace {
 
-// Each finite value of T, what lies half way to the next, and the floats beside these; zeros,
-// infinities, NaNs, and what is too great or too small.
+// Each finite value of T, the midpoint to the next value, and the floats next to these; zeros,
+// infinities, NaNs, and values that overflow or underflow.
 template <typename T>
 std::vector<float> floats_around() {
   std::vector<float> all;
@@ -55,7 +55,7 @@ TYPED_TEST(ElementTypes, FloatsAreRoundedOnceToNearestEven) {
   }
 }
 
-// Turned by nothing, every value comes back.
+// A rotation by 0 returns every value unchanged.
 TYPED_TEST(ElementTypes, ValuesAreReadExactly) {
   using T = TypeParam;
   for (const Pairing pairing : {Pairing::halves, Pairing::adjacent})
@@ -68,7 +68,8 @@ TYPED_TEST(ElementTypes, ValuesAreReadExactly) {
           x.push_back(value);
       x.resize(x.size() / 8 * 8);
       const std::vector<T> before = x;
-      const RotaryTable table({.dim = 8, .pairing = pairing}, std::vector<std::int64_t>{0});
+      const RotaryTable table(Rotary{.rotary_dim = 8, .pairing = pairing},
+                              std::vector<std::int64_t>{0});
       rotate(View<T, 3>(x.data(), {1, std::ssize(x) / 8, 8}), table);
       for (std::size_t i = 0; i < x.size(); ++i)
         ASSERT_EQ(x[i].bits & (before[i].bits & 0x7fff ? 0xffff : 0x7fff), before[i].bits)
@@ -76,7 +77,7 @@ TYPED_TEST(ElementTypes, ValuesAreReadExactly) {
     }
 }
 
-// What is no number stays none, whatever its bits, and beside it all else is as it was.
+// A NaN of any bits stays a NaN, and the elements next to it are not affected.
 TYPED_TEST(ElementTypes, NansComeThrough) {
   using T = TypeParam;
   const auto quiet = std::is_same_v<T, Half> ? 0x7e00 : 0x7fc0, most = 0x7fff;
@@ -85,7 +86,8 @@ TYPED_TEST(ElementTypes, NansComeThrough) {
       const ScopedIsa scoped(isa);
       for (const int bits : {quiet, quiet + 1, most, quiet | 0x8000, 0xffff}) {
         std::vector<T> x(160, T(0.5f));
-        const RotaryTable table({.dim = 80, .pairing = pairing}, std::vector<std::int64_t>{3});
+        const RotaryTable table(Rotary{.rotary_dim = 80, .pairing = pairing},
+                                std::vector<std::int64_t>{3});
         x[33] = T::from_bits(static_cast<std::uint16_t>(bits));
         rotate(View<T, 3>(x.data(), {1, 2, 80}), table);
         const std::size_t other = pairing == Pairing::halves ? 73 : 32;

@@ -20,19 +20,20 @@ class Int8Keys : public ::testing::Test {};
 using Types = ::testing::Types<float, Half, BFloat16>;
 TYPED_TEST_SUITE(Int8Keys, Types);
 
-// The turned head in long double, from the drawing in rotary.h.
+// The rotated head in long double, from the layout in rotary.h.
 template <typename T>
 std::vector<double> turned(const Rotary& r, View<const T, 4> k, std::int64_t b, std::int64_t t,
                            std::int64_t h, std::int64_t position) {
   std::vector<double> head;
   for (std::int64_t d = 0; d < k.extent(3); ++d) head.push_back(as_double(k(b, t, h, d)));
-  for (std::int64_t i = 0; i < r.dim / 2; ++i) {
+  for (std::int64_t i = 0; i < r.rotary_dim / 2; ++i) {
     const bool halves = r.pairing == Pairing::halves;
-    const auto x = static_cast<std::size_t>(r.first + (halves ? i : 2 * i));
-    const auto y = static_cast<std::size_t>(r.first + (halves ? i + r.dim / 2 : 2 * i + 1));
+    const auto x = static_cast<std::size_t>(r.head_offset + (halves ? i : 2 * i));
+    const auto y =
+        static_cast<std::size_t>(r.head_offset + (halves ? i + r.rotary_dim / 2 : 2 * i + 1));
     const long double angle = static_cast<long double>(position) *
                               std::pow(10000.0L, -2.0L * static_cast<long double>(i) /
-                                                     static_cast<long double>(r.dim));
+                                                     static_cast<long double>(r.rotary_dim));
     const long double a = head[x], c = head[y];
     head[x] = static_cast<double>(a * std::cos(angle) - c * std::sin(angle));
     head[y] = static_cast<double>(a * std::sin(angle) + c * std::cos(angle));
@@ -50,7 +51,7 @@ TYPED_TEST(Int8Keys, AreWithinTheBoundOfTheTurnedHead) {
                                              {6, 3, 11},
                                              {64, 8, 96},
                                              {600, 1, 1300}}) {
-        const Rotary rotary{.dim = dim, .pairing = pairing, .first = first};
+        const Rotary rotary{.rotary_dim = dim, .pairing = pairing, .head_offset = first};
         const RotaryTable table(rotary, std::vector<std::int64_t>{7, 100'000, 3});
         const auto k = testing::random_tensor<T, 4>({2, 3, 5, size});
         Tensor<std::int8_t, 4> slot({2, 3, 5, size + 3});
@@ -121,7 +122,8 @@ TYPED_TEST(Int8Keys, ValuesAreCopiedWithTheirScale) {
 TYPED_TEST(Int8Keys, AreTheSameForAnyNumberOfThreads) {
   using T = TypeParam;
   const auto k = testing::random_tensor<T, 3>({700, 8, 64});
-  const RotaryTable table({.dim = 64, .pairing = Pairing::halves}, testing::iota(0, 700));
+  const RotaryTable table({.rotary_dim = 64, .pairing = Pairing::halves},
+                          testing::iota(0, 700));
   const int before = threads();
   std::vector<std::int8_t> expected;
   for (const int count : {1, 2, 7}) {
@@ -136,19 +138,20 @@ TYPED_TEST(Int8Keys, AreTheSameForAnyNumberOfThreads) {
 }
 
 TEST(Int8KeysErrors, NameTheRule) {
-  const RotaryTable table({.dim = 4, .pairing = Pairing::halves}, std::vector<std::int64_t>{1});
+  const RotaryTable table({.rotary_dim = 4, .pairing = Pairing::halves},
+                          std::vector<std::int64_t>{1});
   Tensor<float, 3> k({1, 2, 4});
   Tensor<std::int8_t, 3> slot({1, 2, 4}), other({1, 2, 5});
   Tensor<float, 2> scales({1, 2}), few({1, 1});
   EXPECT_EQ(message_of([&] { rotate_append(k.view(), table, other.view(), scales.view()); }),
-            "[rotary] slot must have the shape of what is written to it, [1, 1, 2, 4], "
+            "[rotary] slot must have the shape of the input, [1, 1, 2, 4], "
             "got [1, 1, 2, 5]");
   EXPECT_EQ(message_of([&] { rotate_append(k.view(), table, slot.view(), few.view()); }),
             "[rotary] scales must be [B, T, H] = [1, 1, 2], got [1, 1, 1]");
   Tensor<float, 3> wide({1, 1, 4097});
   Tensor<std::int8_t, 3> wide_slot({1, 1, 4097});
   EXPECT_EQ(message_of([&] { copy_append(wide.view(), wide_slot.view(), few.view()); }),
-            "[rotary] heads of 8 bits must have at most 4096 elements, got 4097");
+            "[rotary] head_dim of 8-bit keys must be at most 4096 elements, got 4097");
 }
 
 }  // namespace

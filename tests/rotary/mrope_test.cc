@@ -32,7 +32,7 @@ TEST(MRope, TheFourOrdersByHand) {
   EXPECT_EQ(axes_of(MRopeOrder::ggml_interleaved, {3, 2, 2, 1}, 8), "thwthwte");
 }
 
-// The released sizes, each written as its own model's code does it: on lists of chunks, slices
+// The released sizes, each computed as in the code of its model, with lists of chunks, slices
 // and stacks.
 TEST(MRope, ReleasedModelsOrders) {
   std::string qwen2;
@@ -56,7 +56,7 @@ TEST(MRope, ReleasedModelsOrders) {
   ernie.append(20, 't');
   EXPECT_EQ(axes_of(MRopeOrder::ernie, {22, 22, 20}, 64), ernie);
 
-  // ggml leaves t where its section has ended: pairs 61 and 62 are past h's and w's 20.
+  // In ggml, pairs 61 and 62 are beyond the 20 pairs of h and w and do not get axis t.
   std::string ggml = axes_of(MRopeOrder::interleaved, {24, 20, 20}, 64);
   ggml[61] = ggml[62] = 'e';
   EXPECT_EQ(axes_of(MRopeOrder::ggml_interleaved, {24, 20, 20, 0}, 64), ggml);
@@ -64,7 +64,7 @@ TEST(MRope, ReleasedModelsOrders) {
 
 // Angles of every pair from the three positions, in double.
 TEST(MRope, TheFrequencyRunsOnFromSectionToSection) {
-  const MRope mrope{.dim = 16,
+  const MRope mrope{.rotary_dim = 16,
                     .pairing = Pairing::halves,
                     .base = 1e6,
                     .sections = {2, 3, 3},
@@ -72,7 +72,7 @@ TEST(MRope, TheFrequencyRunsOnFromSectionToSection) {
   const std::vector<std::int64_t> times{5, 6}, heights{100, 7}, widths{3, 90000};
   const std::vector<Positions> axes{explicit_ids(times), explicit_ids(heights),
                                     explicit_ids(widths)};
-  const RotaryTable table(schedule(mrope), axes);
+  const RotaryTable table(lower(mrope), axes);
   for (std::int64_t token = 0; token < 2; ++token)
     for (std::int64_t i = 0; i < 8; ++i) {
       const auto& ids = i < 2 ? times : i < 5 ? heights : widths;
@@ -86,13 +86,13 @@ TEST(MRope, TheFrequencyRunsOnFromSectionToSection) {
 TEST(MRope, TextTurnsAsPlainRotary) {
   const Positions text = consecutive(9, 41);
   const std::vector<Positions> axes{text, text, text};
-  const Rotary plain{.dim = 64, .pairing = Pairing::adjacent, .base = 5e5};
+  const Rotary plain{.rotary_dim = 64, .pairing = Pairing::adjacent, .base = 5e5};
   const RotaryTable expected(plain, text);
   for (const auto& [order, sections] :
        {std::pair{MRopeOrder::sequential, std::vector<std::int64_t>{8, 12, 12}},
         {MRopeOrder::interleaved, {12, 10, 10}},
         {MRopeOrder::ernie, {11, 11, 10}}}) {
-    const RotaryTable table(schedule(MRope{64, Pairing::adjacent, 5e5, sections, order}), axes);
+    const RotaryTable table(lower(MRope{64, Pairing::adjacent, 5e5, sections, order}), axes);
     for (std::int64_t token = 0; token < 9; ++token)
       for (std::int64_t i = 0; i < 32; ++i) {
         EXPECT_EQ(table.cos()(0, token, i), expected.cos()(0, token, i));
@@ -102,10 +102,10 @@ TEST(MRope, TextTurnsAsPlainRotary) {
 }
 
 TEST(MRope, AnyScheduleTakesTheAxes) {
-  const RotarySchedule scaled{
+  const RotaryFrequencies scaled{
       .pairing = Pairing::halves, .inv_freq = {1, 0.5, 0.25}, .table_scale = 1.5};
   const std::vector<std::int64_t> sections{1, 1, 1};
-  RotarySchedule expected = scaled;
+  RotaryFrequencies expected = scaled;
   expected.axes = {0, 1, 2};
   EXPECT_EQ(with_mrope_axes(scaled, MRopeOrder::sequential, sections), expected);
 }

@@ -1,4 +1,4 @@
-// The table of a rotation: who shares it, and axes that lie in any order in it.
+// Rotary tables: sharing between copies, and axes in any order.
 #include <gtest/gtest.h>
 
 #include "gnomon/parallel.h"
@@ -10,8 +10,8 @@ namespace {
 
 using testing::iota;
 
-RotarySchedule schedule_of(std::int64_t pairs) {
-  return schedule(Rotary{.dim = 2 * pairs, .pairing = Pairing::halves, .base = 1e6});
+RotaryFrequencies frequencies_of(std::int64_t pairs) {
+  return lower(Rotary{.rotary_dim = 2 * pairs, .pairing = Pairing::halves, .base = 1e6});
 }
 
 Positions row_of(std::vector<std::int64_t> ids) {
@@ -23,7 +23,7 @@ Positions row_of(std::vector<std::int64_t> ids) {
 }
 
 TEST(RotaryTable, CopiesShareTheirEntries) {
-  auto table = std::make_unique<RotaryTable>(schedule_of(8), iota(0, 5));
+  auto table = std::make_unique<RotaryTable>(frequencies_of(8), iota(0, 5));
   const RotaryTable copy = *table;
   EXPECT_EQ(copy.cos().data(), table->cos().data());
   const float entry = table->sin()(0, 3, 1);
@@ -34,12 +34,12 @@ TEST(RotaryTable, CopiesShareTheirEntries) {
 TEST(RotaryTable, EntriesAreThoseOfTheAngles) {
   for (const std::int64_t tokens : {0, 1, 3, 70, 9000})  // the last in huge pages
     for (const std::int64_t pairs : {1, 40, 64}) {
-      const RotarySchedule schedule = schedule_of(pairs);
+      const RotaryFrequencies frequencies = frequencies_of(pairs);
       const auto positions = iota(131'000, tokens);
-      const RotaryTable table(schedule, positions);
+      const RotaryTable table(frequencies, positions);
       testing::Tensor<float, 2> cosines({tokens, pairs}), sines({tokens, pairs});
       fill_cos_sin(std::span<const std::int64_t>(positions),
-                   std::span<const double>(schedule.inv_freq), cosines.view(), sines.view());
+                   std::span<const double>(frequencies.inv_freq), cosines.view(), sines.view());
       const auto all = [](View<const float, 3> view) {
         return std::vector<float>(view.data(), view.data() + view.size());
       };
@@ -48,7 +48,7 @@ TEST(RotaryTable, EntriesAreThoseOfTheAngles) {
     }
 }
 
-// Sections, interleaved with a rest, descending, one pair each, and an axis that turns nothing.
+// Sections; interleaved with a remainder; descending; one pair each; an axis without pairs.
 TEST(RotaryTable, AxesInAnyOrderHaveTheBitsOfTablesOfTheirOwn) {
   constexpr std::int64_t pairs = 32;
   const std::vector<std::function<std::int32_t(std::int32_t)>> patterns{
@@ -65,12 +65,12 @@ TEST(RotaryTable, AxesInAnyOrderHaveTheBitsOfTablesOfTheirOwn) {
     for (const std::int64_t first : {70'000, -5, 64})
       axes.push_back(row_of(iota(first, tokens)));
     for (const auto& pattern : patterns) {
-      RotarySchedule schedule = schedule_of(pairs);
-      schedule.table_scale = 1.1;
+      RotaryFrequencies frequencies = frequencies_of(pairs);
+      frequencies.table_scale = 1.1;
       std::vector<RotaryTable> own;
-      for (const Positions& axis : axes) own.emplace_back(schedule, axis);
-      for (std::int32_t i = 0; i < pairs; ++i) schedule.axes.push_back(pattern(i));
-      const RotaryTable table(schedule, std::span<const Positions>(axes));
+      for (const Positions& axis : axes) own.emplace_back(frequencies, axis);
+      for (std::int32_t i = 0; i < pairs; ++i) frequencies.axes.push_back(pattern(i));
+      const RotaryTable table(frequencies, std::span<const Positions>(axes));
       for (std::int64_t t = 0; t < tokens; ++t)
         for (std::int64_t i = 0; i < pairs; ++i) {
           const auto& expected = own[static_cast<std::size_t>(pattern(std::int32_t(i)))];

@@ -34,7 +34,7 @@ TEST(Rotary, FrequenciesAreWithinOneUlp) {
   for (double base : {1.5, 1e4, 5e5, 1e6, 1e7})
     for (std::int64_t dim : {2, 4, 10, 64, 80, 128, 256}) {
       const auto got =
-          inverse_frequencies({.dim = dim, .pairing = Pairing::halves, .base = base});
+          inverse_frequencies({.rotary_dim = dim, .pairing = Pairing::halves, .base = base});
       ASSERT_EQ(std::ssize(got), dim / 2);
       EXPECT_EQ(got[0], 1.0);
       for (std::int64_t i = 0; i < dim / 2; ++i) {
@@ -45,11 +45,11 @@ TEST(Rotary, FrequenciesAreWithinOneUlp) {
     }
 }
 
-// The pair i of a head vector, by the drawing in the header.
+// Pair i of a head vector, from the layout in the header.
 std::pair<std::int64_t, std::int64_t> elements(const Rotary& rotary, std::int64_t i) {
   if (rotary.pairing == Pairing::halves)
-    return {rotary.first + i, rotary.first + rotary.dim / 2 + i};
-  return {rotary.first + 2 * i, rotary.first + 2 * i + 1};
+    return {rotary.head_offset + i, rotary.head_offset + rotary.rotary_dim / 2 + i};
+  return {rotary.head_offset + 2 * i, rotary.head_offset + 2 * i + 1};
 }
 
 struct Case {
@@ -69,12 +69,15 @@ std::vector<Case> cases() {
                                            {34, 1, 40},
                                            {16, 24, 40},
                                            {600, 0, 601}})
-      all.push_back(
-          {{.dim = dim, .pairing = pairing, .base = 5e5, .first = first}, 2, 3, 2, size});
+      all.push_back({{.rotary_dim = dim, .pairing = pairing, .base = 5e5, .head_offset = first},
+                     2,
+                     3,
+                     2,
+                     size});
   return all;
 }
 
-// |x' - exact| <= 3 2^-24 (|a| + |b|), and for 16-bit types half an ulp of theirs on top.
+// |x' - exact| <= 3 2^-24 (|a| + |b|), plus half an ulp of the type for 16-bit types.
 template <typename T>
 void expect_rotated(const Case& one, const Positions& positions, View<const T, 4> before,
                     View<const T, 4> after, int direction) {
@@ -83,15 +86,15 @@ void expect_rotated(const Case& one, const Positions& positions, View<const T, 4
     for (std::int64_t t = 0; t < before.extent(1); ++t)
       for (std::int64_t h = 0; h < before.extent(2); ++h) {
         std::vector<bool> turned(static_cast<std::size_t>(one.size));
-        for (std::int64_t i = 0; i < r.dim / 2; ++i) {
+        for (std::int64_t i = 0; i < r.rotary_dim / 2; ++i) {
           const auto [x, y] = elements(r, i);
           turned[std::size_t(x)] = turned[std::size_t(y)] = true;
           const long double position = static_cast<long double>(
               positions.ids[std::size_t((positions.batch == 1 ? 0 : b) * one.tokens + t)]);
-          const long double angle =
-              direction * position *
-              std::pow(static_cast<long double>(r.base),
-                       -2.0L * static_cast<long double>(i) / static_cast<long double>(r.dim));
+          const long double angle = direction * position *
+                                    std::pow(static_cast<long double>(r.base),
+                                             -2.0L * static_cast<long double>(i) /
+                                                 static_cast<long double>(r.rotary_dim));
           const double a = as_double(before(b, t, h, x)), c = as_double(before(b, t, h, y));
           const auto left = static_cast<double>(a * std::cos(angle) - c * std::sin(angle));
           const auto right = static_cast<double>(a * std::sin(angle) + c * std::cos(angle));
@@ -113,7 +116,7 @@ void expect_rotated(const Case& one, const Positions& positions, View<const T, 4
 template <typename T>
 void check_all() {
   for (const Case& one : cases()) {
-    SCOPED_TRACE(one.rotary.dim);
+    SCOPED_TRACE(one.rotary.rotary_dim);
     const Positions shared = consecutive(one.tokens, 131000);
     const std::vector<std::int64_t> ids{0, 7, -3, 5, 1 << 20, 2};
     const Positions own = explicit_ids(View<const std::int64_t, 2>(ids.data(), {2, 3}));
@@ -142,10 +145,11 @@ TEST(Rotary, TurnsEveryTypeLayoutAndSizeOnEveryIsa) {
   }
 }
 
-// Packed QKV [T, 3, H, D + 1]: q and k lie apart, rows are not aligned, and v stays as it is.
+// Packed QKV [T, 3, H, D + 1]: q and k are separate, rows are not aligned, v is not changed.
 TEST(Rotary, StridedViewsTurnInPlaceAndTouchNothingElse) {
   constexpr std::int64_t tokens = 5, heads = 3, size = 10;
-  const Case one{{.dim = 10, .pairing = Pairing::halves, .base = 5e5}, 1, tokens, heads, size};
+  const Case one{
+      {.rotary_dim = 10, .pairing = Pairing::halves, .base = 5e5}, 1, tokens, heads, size};
   auto packed = testing::random_tensor<float, 4>({tokens, 3, heads, size + 1});
   const auto before = packed;
   const auto part = [&](float* data, int which) {
@@ -169,12 +173,12 @@ TEST(Rotary, StridedViewsTurnInPlaceAndTouchNothingElse) {
 }
 
 TEST(Rotary, QueriesAndKeysOfDifferentHeadCountsShareATable) {
-  const Rotary rotary{.dim = 16, .pairing = Pairing::adjacent};
+  const Rotary rotary{.rotary_dim = 16, .pairing = Pairing::adjacent};
   const RotaryTable table(rotary, testing::iota(3, 4));
   auto q = testing::random_tensor<float, 3>({4, 8, 16});
   const auto before = q;
   rotate(q.view(), table);
-  // The first two heads, alone, as keys.
+  // Only the first two heads, as keys.
   Tensor<float, 3> k({4, 2, 16});
   for (std::int64_t t = 0; t < 4; ++t)
     for (std::int64_t h = 0; h < 2; ++h)
@@ -185,7 +189,7 @@ TEST(Rotary, QueriesAndKeysOfDifferentHeadCountsShareATable) {
 }
 
 TEST(Rotary, ScoresDependOnTheDistanceAlone) {
-  const Rotary rotary{.dim = 64, .pairing = Pairing::halves};
+  const Rotary rotary{.rotary_dim = 64, .pairing = Pairing::halves};
   const auto content = testing::random_tensor<double, 3>({1, 2, 64});
   const auto score = [&](std::int64_t query, std::int64_t key) {
     auto x = content;
@@ -201,9 +205,9 @@ TEST(Rotary, ScoresDependOnTheDistanceAlone) {
       EXPECT_NEAR(score(at + distance, at), score(distance, 0), 1e-4);
 }
 
-// <R x, y> = <x, R' y>: what a gradient has to be, and R' R = 1.
+// <R x, y> = <x, R' y>, the definition of a gradient, and R' R = 1.
 TEST(Rotary, BackwardIsTheTransposeAndUndoes) {
-  const Rotary rotary{.dim = 12, .pairing = Pairing::adjacent, .first = 1};
+  const Rotary rotary{.rotary_dim = 12, .pairing = Pairing::adjacent, .head_offset = 1};
   const RotaryTable table(rotary, testing::iota(100, 6));
   const auto x = testing::random_tensor<double, 3>({6, 2, 14}, 1);
   const auto y = testing::random_tensor<double, 3>({6, 2, 14}, 2);
@@ -221,13 +225,13 @@ TEST(Rotary, BackwardIsTheTransposeAndUndoes) {
     EXPECT_NEAR(turned.values[i], x.values[i], 1e-6);
 }
 
-// DeepSeek's attention: the last 64 of a query head of 192 are turned, and one key head of 64
-// that all query heads share. A view of the slice says the same as `first`.
+// DeepSeek's attention: the last 64 elements of a query head of 192 are rotated, and one key
+// head of 64 that all query heads share. A view of the slice is equivalent to `first`.
 TEST(Rotary, TheLastSliceOfAHeadMeetsASharedKey) {
   constexpr std::int64_t tokens = 4, heads = 3, plain = 128, turned = 64;
-  Rotary rotary{.dim = turned, .pairing = Pairing::adjacent};
+  Rotary rotary{.rotary_dim = turned, .pairing = Pairing::adjacent};
   const RotaryTable key_table(rotary, testing::iota(7, tokens));
-  rotary.first = plain;
+  rotary.head_offset = plain;
   const RotaryTable query_table(rotary, testing::iota(7, tokens));
   const auto before = testing::random_tensor<float, 3>({tokens, heads, plain + turned});
   auto query = before, sliced = before;
@@ -239,8 +243,8 @@ TEST(Rotary, TheLastSliceOfAHeadMeetsASharedKey) {
       for (std::int64_t d = 0; d < plain; ++d)
         ASSERT_EQ(query.view()(t, h, d), before.view()(t, h, d));
 
-  // A key with the content of a query's slice scores as the untouched slices do, at its own
-  // position.
+  // A key that contains the slice of a query, at the same position, has the score of the
+  // unrotated slices.
   Tensor<float, 3> key({tokens, 1, turned});
   for (std::int64_t t = 0; t < tokens; ++t)
     for (std::int64_t d = 0; d < turned; ++d)
@@ -272,7 +276,8 @@ TEST(Rotary, CallersFrequenciesAndTableScale) {
 
 TEST(Rotary, TheSameBitsForAnyNumberOfThreads) {
   const int before = threads();
-  const RotaryTable table(Rotary{.dim = 64, .pairing = Pairing::halves}, testing::iota(0, 300));
+  const RotaryTable table(Rotary{.rotary_dim = 64, .pairing = Pairing::halves},
+                          testing::iota(0, 300));
   const auto x = testing::random_tensor<BFloat16, 3>({300, 8, 64});
   auto one = x;
   set_threads(1);
@@ -287,7 +292,7 @@ TEST(Rotary, TheSameBitsForAnyNumberOfThreads) {
 }
 
 TEST(Rotary, EmptyInputsAreFine) {
-  const Rotary rotary{.dim = 4, .pairing = Pairing::halves};
+  const Rotary rotary{.rotary_dim = 4, .pairing = Pairing::halves};
   Tensor<float, 3> none({0, 2, 4}), headless({3, 0, 4});
   EXPECT_EQ(message_of([&] {
               rotate(none.view(), RotaryTable(rotary, consecutive(0)));
@@ -300,26 +305,27 @@ TEST(Rotary, RefusesWhatBreaksItsBounds) {
   const auto message = [](const Rotary& rotary) {
     return message_of([&] { inverse_frequencies(rotary); });
   };
-  EXPECT_EQ(message({.dim = 7, .pairing = Pairing::halves}),
-            "[rotary] dim must be even, got 7");
-  EXPECT_EQ(message({.dim = 0, .pairing = Pairing::halves}),
-            "[rotary] dim must be at least 2, got 0");
-  EXPECT_EQ(message({.dim = 8}), "[rotary] pairing must be halves (1) or adjacent (2), got 0");
-  EXPECT_EQ(message({.dim = 8, .pairing = Pairing::halves, .base = 1}),
+  EXPECT_EQ(message({.rotary_dim = 7, .pairing = Pairing::halves}),
+            "[rotary] rotary_dim must be even, got 7");
+  EXPECT_EQ(message({.rotary_dim = 0, .pairing = Pairing::halves}),
+            "[rotary] rotary_dim must be at least 2, got 0");
+  EXPECT_EQ(message({.rotary_dim = 8}),
+            "[rotary] pairing must be halves (1) or adjacent (2), got 0");
+  EXPECT_EQ(message({.rotary_dim = 8, .pairing = Pairing::halves, .base = 1}),
             "[rotary] base must be finite and greater than 1, got 1");
-  EXPECT_EQ(message({.dim = 8, .pairing = Pairing::halves, .first = -1}),
-            "[rotary] first must not be negative, got -1");
-  const Rotary rotary{.dim = 8, .pairing = Pairing::halves};
-  const auto table_of = [](RotarySchedule bad) {
+  EXPECT_EQ(message({.rotary_dim = 8, .pairing = Pairing::halves, .head_offset = -1}),
+            "[rotary] head_offset must not be negative, got -1");
+  const Rotary rotary{.rotary_dim = 8, .pairing = Pairing::halves};
+  const auto table_of = [](RotaryFrequencies bad) {
     bad.pairing = Pairing::halves;
     return message_of([&] { RotaryTable(bad, consecutive(2)); });
   };
   EXPECT_EQ(table_of({}), "[rotary] inv_freq must have a frequency for each pair, got 0");
   EXPECT_EQ(table_of({.inv_freq = {1, 1}, .axes = {0}}),
-            "[rotary] axes must be empty or one for each of 2 pairs, got 1");
+            "[rotary] axes must be empty or have one element for each of 2 pairs, got 1");
   EXPECT_EQ(table_of({.inv_freq = {1, 1}, .axes = {0, 1}}),
             "[rotary] axes must be 0 to 0, got 1");
-  // Their product is 0 in 64 bits.
+  // The product of batch and tokens is 0 in 64 bits.
   const Positions lying{.batch = std::int64_t{1} << 32,
                         .tokens = std::int64_t{1} << 32,
                         .ids = {},
@@ -335,14 +341,16 @@ TEST(Rotary, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(message_of([&] { rotate(rows.view(), table); }),
             "[rotary] x must have the table's 2 rows, got 3");
   EXPECT_EQ(message_of([&] { rotate(narrow.view(), table); }),
-            "[rotary] x must have at least first + dim = 0 + 8 elements per head, got 6");
+            "[rotary] x must have at least head_offset + rotary_dim = 0 + 8 elements per head, "
+            "got 6");
   constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(message_of([&] {
-              rotate(wide.view(),
-                     RotaryTable(Rotary{.dim = 8, .pairing = Pairing::halves, .first = most},
-                                 consecutive(3)));
+              rotate(wide.view(), RotaryTable(Rotary{.rotary_dim = 8,
+                                                     .pairing = Pairing::halves,
+                                                     .head_offset = most},
+                                              consecutive(3)));
             }),
-            "[rotary] x must have at least first + dim = " + std::to_string(most) +
+            "[rotary] x must have at least head_offset + rotary_dim = " + std::to_string(most) +
                 " + 8 elements per head, got 16");
   EXPECT_EQ(message_of([&] {
               rotate(View<float, 4>(wide.values.data(), {2, 3, 1, 8}, {48, 16, 16, 2}), table);

@@ -1,5 +1,5 @@
-// Wherever heads lie, and on whatever way they go, a pair has the same bits. (That they are the
-// right ones is rotary_test's part.)
+// The result of a pair has the same bits for every memory layout and every function. The values
+// are checked in rotary_test.
 #include <gtest/gtest.h>
 
 #include "gnomon/parallel.h"
@@ -38,11 +38,11 @@ std::vector<Shape> shapes() {
                                            {256, 0, 256},
                                            {514, 0, 515},
                                            {600, 1, 640}})
-      all.push_back({{.dim = dim, .pairing = pairing, .first = first}, size});
+      all.push_back({{.rotary_dim = dim, .pairing = pairing, .head_offset = first}, size});
   return all;
 }
 
-// Each head turned by itself, one token at a time.
+// Rotates each head separately, one token at a time.
 template <typename T>
 Tensor<T, 4> one_by_one(const Tensor<T, 4>& x, const Rotary& rotary) {
   Tensor<T, 4> turned = x;
@@ -54,7 +54,7 @@ Tensor<T, 4> one_by_one(const Tensor<T, 4>& x, const Rotary& rotary) {
   return turned;
 }
 
-// x in memory of another order of axes, an odd number of elements behind its beginning.
+// x in memory with another order of axes, at an odd offset from the beginning.
 template <typename T>
 struct Elsewhere {
   std::vector<T> memory;
@@ -85,19 +85,19 @@ TYPED_TEST(RotateLayouts, HaveTheSameBits) {
     for (const auto& [rotary, size] : shapes()) {
       const auto q = testing::random_tensor<T, 4>({batch, tokens, query_heads, size}, 1);
       const auto k = testing::random_tensor<T, 4>({batch, tokens, key_heads, size}, 2);
-      const Tensor<T, 4> turned_q = one_by_one(q, rotary), turned_k = one_by_one(k, rotary);
+      const Tensor<T, 4> rotated_q = one_by_one(q, rotary), rotated_k = one_by_one(k, rotary);
       const RotaryTable table(rotary, testing::iota(0, tokens));
       const auto expect = [&](const char* what, const Tensor<T, 4>& x,
                               const Tensor<T, 4>& expected) {
         ASSERT_TRUE(same_bits(x.values, expected.values))
             << what << " " << name(isa) << " " << static_cast<int>(rotary.pairing) << " "
-            << rotary.dim;
+            << rotary.rotary_dim;
       };
 
       auto both_q = q, both_k = k;
       rotate(both_q.view(), both_k.view(), table);
-      expect("q of both", both_q, turned_q);
-      expect("k of both", both_k, turned_k);
+      expect("q of both", both_q, rotated_q);
+      expect("k of both", both_k, rotated_k);
 
       const auto by_head = [&](const Tensor<T, 4>& x) {
         const std::int64_t heads = x.view().extent(2);
@@ -106,15 +106,15 @@ TYPED_TEST(RotateLayouts, HaveTheSameBits) {
       };
       Elsewhere<T> far_q = by_head(q), far_k = by_head(k);
       rotate(far_q.view, far_k.view, table);
-      expect("[B, H, T, D] q", far_q.back(), turned_q);
-      expect("[B, H, T, D] k", far_k.back(), turned_k);
+      expect("[B, H, T, D] q", far_q.back(), rotated_q);
+      expect("[B, H, T, D] k", far_k.back(), rotated_k);
 
       constexpr std::int64_t all = query_heads + 2 * key_heads;  // q, k and v of a token
       Elsewhere<T> packed(q.view(), {tokens * all * size, all * size, size, 1},
                           batch * tokens * all * size);
       const auto before = packed.memory;
       rotate(packed.view, table);
-      expect("packed", packed.back(), turned_q);
+      expect("packed", packed.back(), rotated_q);
       Elsewhere<T>::copy(q.view(), packed.view);
       EXPECT_TRUE(same_bits(packed.memory, before)) << "wrote beside q";
 
@@ -127,20 +127,20 @@ TYPED_TEST(RotateLayouts, HaveTheSameBits) {
       rotate(mirrored, table);
       Tensor<T, 4> seen(q.view().extents());
       Elsewhere<T>::copy(mirrored, seen.view());
-      expect("negative strides", seen, turned_q);
+      expect("negative strides", seen, rotated_q);
 
       Tensor<T, 4> out(q.view().extents());
       rotate(q.view(), table, Direction::forward, out.view());
-      expect("out of place", out, turned_q);
+      expect("out of place", out, rotated_q);
       Elsewhere<T> far_out = by_head(q);
       std::fill(far_out.memory.begin(), far_out.memory.end(), T());
       rotate(q.view(), table, Direction::forward, far_out.view);
-      expect("to [B, H, T, D]", far_out.back(), turned_q);
+      expect("to [B, H, T, D]", far_out.back(), rotated_q);
     }
   }
 }
 
-// The turn back is the turn at the positions' opposites.
+// The inverse rotation is equal to the rotation at the negated positions.
 TYPED_TEST(RotateLayouts, BackIsTheTurnOfTheOppositeAngle) {
   using T = TypeParam;
   for (const Isa isa : available_isas()) {
@@ -151,14 +151,14 @@ TYPED_TEST(RotateLayouts, BackIsTheTurnOfTheOppositeAngle) {
       const RotaryTable table(rotary, testing::iota(0, tokens)), back(rotary, opposite);
       const auto q = testing::random_tensor<T, 3>({tokens, query_heads, size}, 1);
       const auto k = testing::random_tensor<T, 3>({tokens, key_heads, size}, 2);
-      auto turned_q = q, turned_k = k, both_q = q, both_k = k;
-      rotate(turned_q.view(), turned_k.view(), back);
+      auto rotated_q = q, rotated_k = k, both_q = q, both_k = k;
+      rotate(rotated_q.view(), rotated_k.view(), back);
       rotate(both_q.view(), both_k.view(), table, Direction::inverse);
-      ASSERT_TRUE(same_bits(both_q.values, turned_q.values)) << name(isa) << rotary.dim;
-      ASSERT_TRUE(same_bits(both_k.values, turned_k.values)) << name(isa) << rotary.dim;
+      ASSERT_TRUE(same_bits(both_q.values, rotated_q.values)) << name(isa) << rotary.rotary_dim;
+      ASSERT_TRUE(same_bits(both_k.values, rotated_k.values)) << name(isa) << rotary.rotary_dim;
       Tensor<T, 3> out({tokens, query_heads, size});
       rotate(q.view(), table, Direction::inverse, out.view());
-      ASSERT_TRUE(same_bits(out.values, turned_q.values)) << name(isa) << rotary.dim;
+      ASSERT_TRUE(same_bits(out.values, rotated_q.values)) << name(isa) << rotary.rotary_dim;
     }
   }
 }
@@ -167,7 +167,8 @@ TYPED_TEST(RotateLayouts, AreTheSameForAnyNumberOfThreads) {
   using T = TypeParam;
   const auto q = testing::random_tensor<T, 4>({2, 300, 8, 80}, 1);
   const auto k = testing::random_tensor<T, 4>({2, 300, 2, 80}, 2);
-  const RotaryTable table({.dim = 80, .pairing = Pairing::adjacent}, testing::iota(0, 300));
+  const RotaryTable table({.rotary_dim = 80, .pairing = Pairing::adjacent},
+                          testing::iota(0, 300));
   const int before = threads();
   for (const bool by_head : {false, true}) {
     const auto view = [&](Tensor<T, 4>& x) {
@@ -179,11 +180,11 @@ TYPED_TEST(RotateLayouts, AreTheSameForAnyNumberOfThreads) {
     std::vector<T> expected_q, expected_k;
     for (const int count : {1, 2, 7}) {
       set_threads(count);
-      auto turned_q = q, turned_k = k;
-      rotate(view(turned_q), view(turned_k), table);
-      if (count == 1) expected_q = turned_q.values, expected_k = turned_k.values;
-      EXPECT_TRUE(same_bits(turned_q.values, expected_q)) << count;
-      EXPECT_TRUE(same_bits(turned_k.values, expected_k)) << count;
+      auto rotated_q = q, rotated_k = k;
+      rotate(view(rotated_q), view(rotated_k), table);
+      if (count == 1) expected_q = rotated_q.values, expected_k = rotated_k.values;
+      EXPECT_TRUE(same_bits(rotated_q.values, expected_q)) << count;
+      EXPECT_TRUE(same_bits(rotated_k.values, expected_k)) << count;
     }
   }
   set_threads(before);
@@ -191,7 +192,7 @@ TYPED_TEST(RotateLayouts, AreTheSameForAnyNumberOfThreads) {
 
 TYPED_TEST(RotateLayouts, NothingIsTurnedWhereThereIsNothing) {
   using T = TypeParam;
-  const Rotary rotary{.dim = 4, .pairing = Pairing::halves};
+  const Rotary rotary{.rotary_dim = 4, .pairing = Pairing::halves};
   Tensor<T, 4> none({2, 0, 3, 4}), no_heads({2, 1, 0, 4}), some({2, 1, 3, 4});
   rotate(none.view(), none.view(), RotaryTable(rotary, std::vector<std::int64_t>{}));
   const RotaryTable table(rotary, std::vector<std::int64_t>{7});
@@ -202,20 +203,22 @@ TYPED_TEST(RotateLayouts, NothingIsTurnedWhereThereIsNothing) {
 }
 
 TEST(RotateErrors, NameTheRuleOfTwoTensors) {
-  const RotaryTable table({.dim = 4, .pairing = Pairing::halves}, std::vector<std::int64_t>{7});
+  const RotaryTable table({.rotary_dim = 4, .pairing = Pairing::halves},
+                          std::vector<std::int64_t>{7});
   auto q = testing::random_tensor<float, 4>({2, 1, 3, 4});
   auto k = testing::random_tensor<float, 4>({1, 1, 3, 4});
   const auto before = q.values;
   EXPECT_EQ(testing::message_of([&] { rotate(q.view(), k.view(), table); }),
             "[rotary] k must have the rows of q, 2, got 1");
   EXPECT_EQ(testing::message_of([&] { rotate(q.view(), table, Direction::forward, k.view()); }),
-            "[rotary] out must have the shape of what is written to it, [2, 1, 3, 4], "
+            "[rotary] out must have the shape of the input, [2, 1, 3, 4], "
             "got [1, 1, 3, 4]");
   EXPECT_EQ(q.values, before);
 }
 
 TEST(RotateErrors, CheckTypesRanksAndDevices) {
-  const RotaryTable table({.dim = 4, .pairing = Pairing::halves}, std::vector<std::int64_t>{7});
+  const RotaryTable table({.rotary_dim = 4, .pairing = Pairing::halves},
+                          std::vector<std::int64_t>{7});
   auto q = testing::random_tensor<float, 4>({2, 1, 3, 4});
   Tensor<double, 4> other({2, 1, 3, 4});
   Tensor<std::int32_t, 3> whole({1, 3, 4});

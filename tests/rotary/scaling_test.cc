@@ -1,4 +1,4 @@
-// Scalings against the formulas of their papers and of the released code, in long double.
+// Compares scalings with the formulas of papers and released code, in long double.
 #include "gnomon/rotary/scaling.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 using Real = long double;
 constexpr Real pi = std::numbers::pi_v<Real>;
 
-// What an oracle says of one pair: frequency, and the scale of cos and sin.
+// Expected frequency of one pair, and scale of cos and sin.
 struct Case {
   std::string name;
   Rotary rotary;
@@ -28,13 +28,13 @@ struct Case {
 };
 
 Real plain(const Rotary& r, int i, Real base = 0) {
-  return 1 / std::pow(base == 0 ? Real{r.base} : base, Real(2 * i) / Real(r.dim));
+  return 1 / std::pow(base == 0 ? Real{r.base} : base, Real(2 * i) / Real(r.rotary_dim));
 }
 
-// Peng et al. 2023, appendix A.2, with the bounds that the released code puts on the ramp.
+// Peng et al. 2023, appendix A.2, with the limits of the ramp in the released code.
 Real yarn(const Rotary& r, const YarnScaling& s, int i) {
   const auto correction = [&](Real rotations) {
-    return Real(r.dim) * std::log(Real(s.original_length) / (rotations * 2 * pi)) /
+    return Real(r.rotary_dim) * std::log(Real(s.original_length) / (rotations * 2 * pi)) /
            (2 * std::log(Real{r.base}));
   };
   Real low = correction(s.beta_fast), high = correction(s.beta_slow);
@@ -43,7 +43,7 @@ Real yarn(const Rotary& r, const YarnScaling& s, int i) {
     high = std::ceil(high);
   }
   if (low < 0) low = 0;
-  if (high > Real(r.dim - 1)) high = Real(r.dim - 1);
+  if (high > Real(r.rotary_dim - 1)) high = Real(r.rotary_dim - 1);
   if (low == high) high += 0.001L;
   Real ramp = (Real(i) - low) / (high - low);
   ramp = ramp < 0 ? 0 : ramp > 1 ? 1 : ramp;
@@ -68,16 +68,16 @@ std::vector<double> ramp_of_factors(int pairs, double first, double step) {
 }
 
 std::vector<Case> cases() {
-  const Rotary llama{.dim = 128, .pairing = Pairing::halves, .base = 500'000};
-  const Rotary small{.dim = 64, .pairing = Pairing::adjacent, .base = 10'000};
-  const Rotary odd{.dim = 22, .pairing = Pairing::halves, .base = 10'000};
-  const Rotary oss{.dim = 64, .pairing = Pairing::halves, .base = 150'000};
+  const Rotary llama{.rotary_dim = 128, .pairing = Pairing::halves, .base = 500'000};
+  const Rotary small{.rotary_dim = 64, .pairing = Pairing::adjacent, .base = 10'000};
+  const Rotary odd{.rotary_dim = 22, .pairing = Pairing::halves, .base = 10'000};
+  const Rotary oss{.rotary_dim = 64, .pairing = Pairing::halves, .base = 150'000};
   std::vector<Case> all;
   all.push_back({"none", llama, NoScaling{}, 8192, [=](int i) { return plain(llama, i); }});
   all.push_back(
       {"linear", small, LinearScaling{8}, 8192, [=](int i) { return plain(small, i) / 8; }});
   const auto ntk = [](const Rotary& r, Real factor) {
-    return Real{r.base} * std::pow(factor, Real(r.dim) / Real(r.dim - 2));
+    return Real{r.base} * std::pow(factor, Real(r.rotary_dim) / Real(r.rotary_dim - 2));
   };
   all.push_back({"ntk", small, NtkScaling{1000}, 8192,
                  [=](int i) { return plain(small, i, ntk(small, 1000)); }});
@@ -144,8 +144,8 @@ class Scaling : public ::testing::TestWithParam<Case> {};
 TEST_P(Scaling, FrequenciesAreWithinAnUlpOfTheFormula) {
   const Case& c = GetParam();
   const ScaledFrequencies scaled = scaled_frequencies(c.rotary, c.scaling, c.length);
-  ASSERT_EQ(std::ssize(scaled.inv_freq), c.rotary.dim / 2);
-  for (int i = 0; i < c.rotary.dim / 2; ++i) {
+  ASSERT_EQ(std::ssize(scaled.inv_freq), c.rotary.rotary_dim / 2);
+  for (int i = 0; i < c.rotary.rotary_dim / 2; ++i) {
     const auto expected = static_cast<double>(c.frequency(i));
     const double ulp =
         std::nextafter(expected, std::numeric_limits<double>::infinity()) - expected;
@@ -155,12 +155,12 @@ TEST_P(Scaling, FrequenciesAreWithinAnUlpOfTheFormula) {
   EXPECT_DOUBLE_EQ(scaled.softmax_scale, c.softmax_scale);
 }
 
-// Far out the rounding of a frequency to double shows: position x frequency x 2^-53.
+// At large positions, the rounding of a frequency to double adds position x frequency x 2^-53.
 TEST_P(Scaling, TablesAndRotationsFollowTheOracle) {
   const Case& c = GetParam();
   const std::vector<std::int64_t> positions{0, 1, 2, 4095, 4096, 131071, 1 << 20};
-  const RotaryTable table(schedule(c.rotary, c.scaling, c.length), positions);
-  const std::int64_t dim = c.rotary.dim, pairs = dim / 2;
+  const RotaryTable table(lower(c.rotary, c.scaling, c.length), positions);
+  const std::int64_t dim = c.rotary.rotary_dim, pairs = dim / 2;
   auto x = testing::random_tensor<float, 3>({std::ssize(positions), 2, dim + 3});
   const auto before = x;
   rotate(x.view(), table);
@@ -194,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(All, Scaling, ::testing::ValuesIn(cases()),
 
 TEST(ScalingOfFactorOne, IsPlainRotaryToTheLastBit) {
   for (const std::int64_t dim : {2, 22, 64, 128, 256}) {
-    const Rotary rotary{.dim = dim, .pairing = Pairing::halves, .base = 1e6};
+    const Rotary rotary{.rotary_dim = dim, .pairing = Pairing::halves, .base = 1e6};
     const std::vector<double> ones(static_cast<std::size_t>(dim / 2), 1.0);
     const RopeScaling scalings[] = {
         NoScaling{},
@@ -216,22 +216,23 @@ TEST(ScalingOfFactorOne, IsPlainRotaryToTheLastBit) {
 }
 
 TEST(ScalingByLength, ChangesWhereItSaysItDoes) {
-  const Rotary rotary{.dim = 8, .pairing = Pairing::halves};
+  const Rotary rotary{.rotary_dim = 8, .pairing = Pairing::halves};
   const RopeScaling dynamic = DynamicNtkScaling{2, 2048};
   const RopeScaling longrope = LongRopeScaling{
       .short_factors = {1, 1, 1, 1}, .long_factors = {1, 2, 3, 4}, .original_length = 512};
   for (const RopeScaling& scaling : {dynamic, longrope}) {
     const std::int64_t at = first_change(scaling).value();
-    EXPECT_EQ(schedule(rotary, scaling, 1), schedule(rotary, scaling, at - 1));
-    EXPECT_NE(schedule(rotary, scaling, 1), schedule(rotary, scaling, at));
+    EXPECT_EQ(lower(rotary, scaling, 1), lower(rotary, scaling, at - 1));
+    EXPECT_NE(lower(rotary, scaling, 1), lower(rotary, scaling, at));
   }
   EXPECT_EQ(first_change(YarnScaling{.factor = 4, .original_length = 64}), std::nullopt);
 }
 
 TEST(ScalingErrors, NameTheFieldAndItsValue) {
   const auto message = [](const RopeScaling& scaling, std::int64_t length = 16) {
-    return testing::message_of(
-        [&] { scaled_frequencies({.dim = 8, .pairing = Pairing::halves}, scaling, length); });
+    return testing::message_of([&] {
+      scaled_frequencies({.rotary_dim = 8, .pairing = Pairing::halves}, scaling, length);
+    });
   };
   EXPECT_EQ(message(NoScaling{}, 0), "[scaling] length must be at least 1, got 0");
   EXPECT_EQ(message(LinearScaling{}), "[scaling] factor must be positive and finite, got 0");
@@ -262,13 +263,14 @@ TEST(ScalingErrors, NameTheFieldAndItsValue) {
 }
 
 TEST(Scaling, AnInverseDirectionTurnsBack) {
-  const ScaledRotary forward{.rotary = {.dim = 8, .pairing = Pairing::halves}, .length = 16};
+  const ScaledRotary forward{.rotary = {.rotary_dim = 8, .pairing = Pairing::halves},
+                             .length = 16};
   ScaledRotary inverse = forward;
   inverse.direction = Direction::inverse;
-  const auto there = schedule(forward).inv_freq, back = schedule(inverse).inv_freq;
+  const auto there = lower(forward).inv_freq, back = lower(inverse).inv_freq;
   for (std::size_t i = 0; i < there.size(); ++i) EXPECT_EQ(back[i], -there[i]);
   inverse.direction = {};
-  EXPECT_EQ(testing::message_of([&] { schedule(inverse); }),
+  EXPECT_EQ(testing::message_of([&] { lower(inverse); }),
             "[scaling] direction must be forward (1) or inverse (2), got 0");
 }
 

@@ -15,7 +15,7 @@ using testing::as_double;
 using testing::half_ulp;
 using testing::message_of;
 
-// From the formula, with the division and its floor in long double.
+// Factor from the formula, with the division and its floor in long double.
 double expected_factor(double beta, long double length, long double shift,
                        std::int64_t position) {
   const long double steps = std::floor((static_cast<long double>(position) + shift) / length);
@@ -25,25 +25,25 @@ double expected_factor(double beta, long double length, long double shift,
 TEST(QueryTemperature, Llama4StepsOnePositionEarlierThanMinistral) {
   const QueryTemperature llama4 = llama4_temperature();
   EXPECT_EQ(llama4, (QueryTemperature{.beta = 0.1, .length = 8192, .shift = 1}));
-  EXPECT_EQ(factor(llama4, 8190), 1.0);
-  EXPECT_NEAR(factor(llama4, 8191), 1 + 0.1 * 0.6931471805599453, 1e-15);
-  EXPECT_NEAR(factor(llama4, 3 * 8192 - 1), 1 + 0.1 * 1.3862943611198906, 1e-15);
+  EXPECT_EQ(query_scale(llama4, 8190), 1.0);
+  EXPECT_NEAR(query_scale(llama4, 8191), 1 + 0.1 * 0.6931471805599453, 1e-15);
+  EXPECT_NEAR(query_scale(llama4, 3 * 8192 - 1), 1 + 0.1 * 1.3862943611198906, 1e-15);
 
   const QueryTemperature ministral3 = ministral3_temperature(0.1, 16384);
   EXPECT_EQ(ministral3, (QueryTemperature{.beta = 0.1, .length = 16384, .shift = 0}));
-  EXPECT_EQ(factor(ministral3, 16383), 1.0);
-  EXPECT_NEAR(factor(ministral3, 16384), 1.0693147180559945, 1e-15);
-  EXPECT_NEAR(factor(ministral3, 131072), 1.2197224577336219, 1e-15);
+  EXPECT_EQ(query_scale(ministral3, 16383), 1.0);
+  EXPECT_NEAR(query_scale(ministral3, 16384), 1.0693147180559945, 1e-15);
+  EXPECT_NEAR(query_scale(ministral3, 131072), 1.2197224577336219, 1e-15);
 }
 
 TEST(QueryTemperature, FactorsAreWithinTwoUlps) {
   for (const QueryTemperature& one :
        {llama4_temperature(), ministral3_temperature(0.1, 16384), QueryTemperature{2.5, 7, 3}})
     for (std::int64_t position : {0, 1, 6, 8191, 8192, 100000, 1 << 30})
-      EXPECT_NEAR(factor(one, position),
+      EXPECT_NEAR(query_scale(one, position),
                   expected_factor(one.beta, static_cast<long double>(one.length),
                                   static_cast<long double>(one.shift), position),
-                  0x1p-51 * factor(one, position));
+                  0x1p-51 * query_scale(one, position));
 }
 
 template <typename T>
@@ -84,7 +84,7 @@ TEST(QueryTemperature, ScalesEveryTypeOnEveryIsaAndTouchesNothingElse) {
 
 TEST(QueryTemperature, PaddingIsLeftAloneAndARowIsShared) {
   const std::vector<std::uint8_t> mask{0, 1, 1};
-  // The id of padding would be refused if it were read.
+  // The id of padding would throw if it were read.
   const Positions positions =
       from_padding_mask(View<const std::uint8_t, 2>(mask.data(), {1, 3}), -5);
   const QueryTemperature temperature{.beta = 1, .length = 1, .shift = 0};
@@ -132,23 +132,23 @@ TEST(QueryTemperature, TheSameBitsForAnyNumberOfThreads) {
 
 TEST(QueryTemperature, RefusesWhatItCannotMean) {
   const QueryTemperature fine{.beta = 0.1, .length = 4, .shift = 0};
-  EXPECT_EQ(message_of([&] { factor({.beta = -1, .length = 4, .shift = 0}, 0); }),
+  EXPECT_EQ(message_of([&] { query_scale({.beta = -1, .length = 4, .shift = 0}, 0); }),
             "[temperature] beta must be finite and not negative, got -1");
-  EXPECT_EQ(message_of([&] { factor({}, 0); }),
+  EXPECT_EQ(message_of([&] { query_scale({}, 0); }),
             "[temperature] length must be at least 1, got 0");
-  EXPECT_EQ(message_of([&] { factor(fine, -2); }),
+  EXPECT_EQ(message_of([&] { query_scale(fine, -2); }),
             "[temperature] position + shift must not be negative, got -2");
   EXPECT_EQ(message_of([&] {
-              factor({.beta = 0.1, .length = 4, .shift = 1},
-                     std::numeric_limits<std::int64_t>::max());
+              query_scale({.beta = 0.1, .length = 4, .shift = 1},
+                          std::numeric_limits<std::int64_t>::max());
             }),
-            "[temperature] position + shift must fit 64 bits; position, got "
+            "[temperature] position + shift must fit in 64 bits; position, got "
             "9223372036854775807");
   testing::Tensor<float, 4> q({2, 3, 1, 2});
   EXPECT_EQ(message_of([&] { scale_queries(q.view(), fine, consecutive(4)); }),
-            "[temperature] q must have the positions' 4 tokens, got 3");
+            "[temperature] q must have the number of positions, 4 tokens, got 3");
   EXPECT_EQ(message_of([&] { scale_queries(q.view(), fine, consecutive(3, 0, 3)); }),
-            "[temperature] q must have the positions' 3 rows, got 2");
+            "[temperature] q must have the number of positions, 3 rows, got 2");
   EXPECT_EQ(message_of([&] {
               scale_queries(View<float, 3>(q.values.data(), {3, 1, 2}, {4, 4, 2}), fine,
                             consecutive(3));

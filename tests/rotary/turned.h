@@ -1,4 +1,4 @@
-// What tests of keys in a cache share: the exact turn, and a cache with room around it.
+// Helpers for tests of cached keys: the exact rotation, and a cache with elements around it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,14 +15,14 @@
 
 namespace gnomon::testing {
 
-// What a pair of a token should have been turned by, and multiplied by.
+// Returns the expected angle and factor of a pair of a token.
 using Turn = std::function<std::pair<long double, long double>(std::int64_t b, std::int64_t t,
                                                                std::size_t pair)>;
 
-// The header's bound, m (|a| + |b|) 3 2^-24, rounded once more where U has 16 bits.
+// Checks the bound of the header, m (|a| + |b|) 3 2^-24, with one more rounding for 16-bit U.
 template <typename T, typename U>
-void expect_turned(const RotarySchedule& s, View<const T, 4> before, View<const U, 4> after,
-                   const Turn& turn) {
+void expect_rotated(const RotaryFrequencies& s, View<const T, 4> before, View<const U, 4> after,
+                    const Turn& turn) {
   const std::int64_t pairs = std::ssize(s.inv_freq);
   for (std::int64_t b = 0; b < before.extent(0); ++b)
     for (std::int64_t t = 0; t < before.extent(1); ++t) {
@@ -30,8 +30,8 @@ void expect_turned(const RotarySchedule& s, View<const T, 4> before, View<const 
       for (std::int64_t i = 0; i < pairs; ++i) {
         const auto [angle, m] = turn(b, t, static_cast<std::size_t>(i));
         const bool halves = s.pairing == Pairing::halves;
-        const std::int64_t x = s.first + (halves ? i : 2 * i);
-        const std::int64_t y = s.first + (halves ? i + pairs : 2 * i + 1);
+        const std::int64_t x = s.head_offset + (halves ? i : 2 * i);
+        const std::int64_t y = s.head_offset + (halves ? i + pairs : 2 * i + 1);
         turned[std::size_t(x)] = turned[std::size_t(y)] = true;
         const long double c = m * std::cos(angle), n = m * std::sin(angle);
         for (std::int64_t h = 0; h < before.extent(2); ++h) {
@@ -65,7 +65,7 @@ bool same_bits(const std::vector<T>& one, const std::vector<T>& other) {
          std::memcmp(one.data(), other.data(), one.size() * sizeof(T)) == 0;
 }
 
-// Rows of a cache with room before, after, and beside every head.
+// Rows of a cache, with other elements before and after them and next to every head.
 template <typename T>
 struct Room {
   std::array<std::ptrdiff_t, 4> shape;
@@ -79,7 +79,7 @@ struct Room {
     return View<T, 4>(&whole(0, 2, 0, 1), shape, whole.strides());
   }
   View<const T, 4> view() const { return const_cast<Room*>(this)->view(); }
-  // Whether all else is as in `before`.
+  // Whether all elements outside the view are as in `before`.
   bool intact(const Room& before) const {
     Room copy = before;
     for (std::ptrdiff_t b = 0; b < shape[0]; ++b)

@@ -15,13 +15,13 @@ using testing::half_ulp;
 using testing::message_of;
 using List = std::vector<double>;
 
-// One block as the model's code has it: omega over arange(D / 2) / (D / 2), cos and sin
-// repeated as a whole, x cos + stack(-x[1::2], x[0::2]).flatten() sin. Beside each element the
-// sum of the two terms' magnitudes over which its error is counted.
-struct Turned {
+// One block as in the model's code: omega over arange(D / 2) / (D / 2), cos and sin repeated as
+// a whole, x cos + stack(-x[1::2], x[0::2]).flatten() sin. With each element, the sum of the
+// magnitudes of its two terms, to which its error bound is relative.
+struct Rotated {
   List values, magnitudes;
 };
-Turned turned_block(const List& x, double position, double base) {
+Rotated turned_block(const List& x, double position, double base) {
   const std::size_t half = x.size() / 2;
   List frequencies;
   for (std::size_t j = 0; j < half; ++j)
@@ -29,7 +29,7 @@ Turned turned_block(const List& x, double position, double base) {
                           std::pow(base, static_cast<double>(j) / static_cast<double>(half)));
   List repeated = frequencies;
   repeated.insert(repeated.end(), frequencies.begin(), frequencies.end());
-  Turned result;
+  Rotated result;
   for (std::size_t e = 0; e < x.size(); ++e) {
     const double other = e % 2 == 0 ? -x[e + 1] : x[e - 1], angle = position * repeated[e];
     result.values.push_back(x[e] * std::cos(angle) + other * std::sin(angle));
@@ -38,13 +38,13 @@ Turned turned_block(const List& x, double position, double base) {
   return result;
 }
 
-// The head [t | y | x | rest] of a token.
-Turned turned_head(const List& x, const std::array<double, 3>& position, double base) {
+// Head [t | y | x | rest] of a token.
+Rotated turned_head(const List& x, const std::array<double, 3>& position, double base) {
   const std::size_t block = 2 * (x.size() / 3 / 2);
-  Turned all;
+  Rotated all;
   for (std::size_t axis = 0; axis < 3; ++axis) {
     const auto begin = x.begin() + std::ptrdiff_t(axis * block);
-    const Turned one =
+    const Rotated one =
         turned_block(List(begin, begin + std::ptrdiff_t(block)), position[axis], base);
     all.values.insert(all.values.end(), one.values.begin(), one.values.end());
     all.magnitudes.insert(all.magnitudes.end(), one.magnitudes.begin(), one.magnitudes.end());
@@ -61,7 +61,7 @@ void check_sizes() {
   constexpr std::int64_t frames = 2, height = 3, width = 4, tokens = frames * height * width;
   for (const std::int64_t size : {6, 8, 64, 80, 101, 600}) {
     SCOPED_TRACE(size);
-    const Vjepa2Table table({.head_size = size}, grid(frames, height, width));
+    const Vjepa2Table table({.head_dim = size}, grid(frames, height, width));
     auto before = testing::random_tensor<T, 4>({2, tokens, 3, size});
     auto after = before;
     rotate(after.view(), table);
@@ -71,7 +71,7 @@ void check_sizes() {
           List x;
           for (std::int64_t d = 0; d < size; ++d)
             x.push_back(as_double(before.view()(b, t, h, d)));
-          const Turned expected = turned_head(
+          const Rotated expected = turned_head(
               x, {double(t / (height * width)), double(t / width % height), double(t % width)},
               1e4);
           for (std::int64_t d = 0; d < size; ++d) {
@@ -96,7 +96,7 @@ TEST(Vjepa2, TurnsEveryTypeAndSizeOnEveryIsa) {
   }
 }
 
-// Heads before tokens, in rows that are wider, and positions of each row's own.
+// Heads before tokens, wider rows, and different positions in each row.
 TEST(Vjepa2, StridedViewsAndPositionsByRow) {
   const std::vector<std::int64_t> ids{0, 4, 7, 1, 100000, 3};
   const auto axis = [&](std::int64_t add) {
@@ -105,7 +105,7 @@ TEST(Vjepa2, StridedViewsAndPositionsByRow) {
     return explicit_ids(View<const std::int64_t, 2>(shifted.data(), {2, 3}));
   };
   const std::vector<Positions> axes{axis(0), axis(5), axis(1)};
-  const Vjepa2Table table({.head_size = 14, .base = 500}, axes);
+  const Vjepa2Table table({.head_dim = 14, .base = 500}, axes);
   EXPECT_EQ(table.batch(), 2);
   const auto before = testing::random_tensor<float, 4>({2, 2, 3, 17});  // [B, H, T, S + 3]
   auto after = before;
@@ -116,7 +116,7 @@ TEST(Vjepa2, StridedViewsAndPositionsByRow) {
         List x;
         for (std::int64_t d = 0; d < 14; ++d) x.push_back(before.view()(b, h, t, 1 + d));
         const auto p = static_cast<double>(ids[std::size_t(b * 3 + t)]);
-        const Turned expected = turned_head(x, {p, p + 5, p + 1}, 500);
+        const Rotated expected = turned_head(x, {p, p + 5, p + 1}, 500);
         for (std::int64_t d = 0; d < 14; ++d)
           ASSERT_NEAR(after.view()(b, h, t, 1 + d), expected.values[std::size_t(d)],
                       3 * 0x1p-24 * expected.magnitudes[std::size_t(d)]);
@@ -125,10 +125,10 @@ TEST(Vjepa2, StridedViewsAndPositionsByRow) {
       }
 }
 
-// <M x, y> = <x, M' y>, while M' M is not 1: it is no rotation.
+// <M x, y> = <x, M' y>, but M' M is not 1, since M is not a rotation.
 template <typename T>
 void check_transpose(double tolerance) {
-  const Vjepa2Table table({.head_size = 80}, grid(3, 2, 2));
+  const Vjepa2Table table({.head_dim = 80}, grid(3, 2, 2));
   const auto x = testing::random_tensor<T, 3>({12, 2, 80}, 1);
   const auto y = testing::random_tensor<T, 3>({12, 2, 80}, 2);
   auto forward = x, backward = y;
@@ -158,7 +158,7 @@ TEST(Vjepa2, BackwardIsTheTransposeAndNotTheInverse) {
 
 TEST(Vjepa2, TheSameBitsForAnyNumberOfThreads) {
   const int before = threads();
-  const Vjepa2Table table({.head_size = 64}, grid(4, 12, 12));
+  const Vjepa2Table table({.head_dim = 64}, grid(4, 12, 12));
   const auto x = testing::random_tensor<Half, 3>({576, 4, 64});
   set_threads(1);
   auto one = x;
@@ -173,9 +173,9 @@ TEST(Vjepa2, TheSameBitsForAnyNumberOfThreads) {
 }
 
 TEST(Vjepa2, RefusesWhatItCannotMean) {
-  const Vjepa2 fine{.head_size = 8};
-  EXPECT_EQ(message_of([] { Vjepa2Table({.head_size = 5}, grid(1, 1, 1)); }),
-            "[vjepa2] head_size must be at least 6, got 5");
+  const Vjepa2 fine{.head_dim = 8};
+  EXPECT_EQ(message_of([] { Vjepa2Table({.head_dim = 5}, grid(1, 1, 1)); }),
+            "[vjepa2] head_dim must be at least 6, got 5");
   EXPECT_EQ(message_of([&] { Vjepa2Table(fine, grid(2, 2)); }),
             "[vjepa2] the grid must have 3 axes, t, y, x, got 2");
   EXPECT_EQ(message_of([&] {
@@ -183,12 +183,12 @@ TEST(Vjepa2, RefusesWhatItCannotMean) {
               Vjepa2Table(fine, two);
             }),
             "[vjepa2] there must be positions on 3 axes, t, y, x, got 2");
-  EXPECT_EQ(message_of([&] { Vjepa2Table({.head_size = 8, .base = 1}, grid(1, 1, 1)); }),
+  EXPECT_EQ(message_of([&] { Vjepa2Table({.head_dim = 8, .base = 1}, grid(1, 1, 1)); }),
             "[rotary] base must be finite and greater than 1, got 1");
   const Vjepa2Table table(fine, grid(1, 2, 2));
   testing::Tensor<float, 3> x({4, 1, 9});
   EXPECT_EQ(message_of([&] { rotate(x.view(), table); }),
-            "[vjepa2] x must have head_size = 8 elements per head, got 9");
+            "[vjepa2] x must have head_dim = 8 elements per head, got 9");
   testing::Tensor<float, 3> few({3, 1, 8});
   EXPECT_EQ(message_of([&] { rotate(few.view(), table); }),
             "[vjepa2] x must have the table's 4 tokens, got 3");

@@ -1,5 +1,5 @@
-// The rules of the house that a compiler does not check: which room may include which, the size
-// of files, and that each header has its test and its page.
+// Tests the rules that a compiler does not check: which room may include which, the size of
+// files, and that each header has a test and a page.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ std::string text_of(const fs::path& file) {
   return text.str();
 }
 
-// The files below `folder` with one of these endings, as paths from the root, sorted.
+// Returns the files below `folder` with one of these endings, as sorted paths from the root.
 std::vector<fs::path> files(const fs::path& folder, const std::set<std::string>& endings) {
   std::vector<fs::path> found;
   if (!fs::exists(root / folder)) return found;
@@ -49,7 +49,7 @@ std::vector<fs::path> files(std::initializer_list<const char*> folders,
 
 const std::set<std::string> cxx = {".h", ".cc", ".cu"};
 
-// Lowest first; rooms of one floor do not know each other.
+// Lowest first. Rooms of one floor do not include each other.
 const std::map<std::string, int> floors = {
     {"core", 1},       {"position", 2},        {"embedding", 3},      {"rotary", 3},
     {"bias", 3},       {"relative", 3},        {"graph", 4},          {"attention", 4},
@@ -58,11 +58,11 @@ const std::map<std::string, int> floors = {
     {"apps/lab", 8},   {"apps/playground", 8},
 };
 
-// The CMake components, as cmake/components.cmake has them: each is a library of its own.
+// The CMake components, as in cmake/components.cmake. Each is a separate library.
 struct Component {
   std::vector<std::string> rooms;
   std::set<std::string> needs;           // components whose headers it may include
-  std::vector<std::string> third_party;  // what its sources may include besides
+  std::vector<std::string> third_party;  // other headers that its sources may include
 };
 const std::map<std::string, Component> components = {
     {"core",
@@ -83,9 +83,9 @@ std::string component_of(const std::string& room) {
   return {};
 }
 
-// The room of a file, or of what an #include names: "include/gnomon/rotary/rotary.h" and
-// "gnomon/rotary/rotary.h" are of rotary, "include/gnomon/view.h" is of core. Empty for what is
-// not ours.
+// Returns the room of a file or of an #include: that of "include/gnomon/rotary/rotary.h" and
+// "gnomon/rotary/rotary.h" is rotary, that of "include/gnomon/view.h" is core. Empty for files
+// of other libraries.
 std::string room_of(const std::string& path) {
   std::vector<std::string> parts;
   for (const fs::path& part : fs::path(path)) parts.push_back(part.string());
@@ -143,7 +143,7 @@ TEST(Structure, FilesIncludeOnlyFromComponentsTheyNeed) {
   }
 }
 
-// gnomon.h is one header; its sources are of the components that they are built into.
+// gnomon.h is one header. Its sources belong to the components that they are built into.
 TEST(Structure, TheCApiIncludesOnlyWhatItsComponentHas) {
   for (const fs::path& file : files("bindings/c", cxx)) {
     const bool is_model = file.filename() == "model.cc";
@@ -155,7 +155,7 @@ TEST(Structure, TheCApiIncludesOnlyWhatItsComponentHas) {
   }
 }
 
-// Standard headers have no folder; those of the system do (<sys/mman.h>).
+// Standard headers have no folder, but some system headers do (<sys/mman.h>).
 TEST(Structure, FilesIncludeOnlyLibrariesOfTheirComponent) {
   for (const fs::path& file : files("src", cxx))
     for (const Include& include : includes_of(file)) {
@@ -199,7 +199,7 @@ TEST(Structure, PublicHeadersIncludeNothingForeign) {
     }
 }
 
-// A file of more than about 400 lines is two ideas.
+// A file of more than about 400 lines contains two ideas.
 TEST(Structure, FilesAreShort) {
   for (const fs::path& file :
        files({"include", "src", "bindings", "apps", "tests", "bench", "examples", "tools"},
@@ -209,7 +209,7 @@ TEST(Structure, FilesAreShort) {
   }
 }
 
-// Core headers too small for a page of their own; numbers.md and isa.md have the rest of core.
+// Core headers too small for a page. numbers.md and isa.md describe the rest of core.
 const std::set<std::string> without_page = {
     "gnomon.h",          "gnomon/angles.h", "gnomon/dtype.h",   "gnomon/error.h",
     "gnomon/parallel.h", "gnomon/tensor.h", "gnomon/version.h", "gnomon/view.h",
@@ -243,8 +243,8 @@ TEST(Structure, TheExceptionsExist) {
       EXPECT_TRUE(fs::exists(root / "include" / name)) << name << " is excepted and gone";
 }
 
-// Where the links of a page lead, as paths from the root; those to the web and within the page
-// left out.
+// Returns the targets of the links of a page, as paths from the root, without links to the web
+// and within the page.
 std::vector<fs::path> links_of(const fs::path& page) {
   static const std::regex link(R"(\]\(([^)#\s]+)(#[^)]*)?\))");
   std::vector<fs::path> links;
@@ -275,13 +275,13 @@ TEST(Docs, EveryLinkLeadsSomewhere) {
       EXPECT_TRUE(fs::exists(root / link)) << page << " links to " << link;
 }
 
-// The block of the README is the file that the packaging tests compile.
+// The code block of the README is the file that the packaging tests compile.
 TEST(Docs, TheReadmeShowsTheExampleThatIsCompiled) {
   EXPECT_NE(text_of("README.md").find("```cpp\n" + text_of("examples/first.cc") + "```\n"),
             std::string::npos);
 }
 
-// A new entry in the root is a decision: it is read at a glance or not at all.
+// A new entry in the root is a decision: the root should be readable at a glance.
 TEST(Structure, TheRootHoldsWhatTheDesignNames) {
   const std::set<std::string> named = {
       "CHANGELOG.md",

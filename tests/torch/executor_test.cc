@@ -1,4 +1,4 @@
-// Gnomon's loops on LibTorch's own threads give the same bits.
+// Gnomon's loops have the same bits on LibTorch's threads.
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -33,7 +33,8 @@ at::Tensor attended() {
   const auto view = [](const at::Tensor& x) {
     return View<float, 4>(x.data_ptr<float>(), {x.size(0), x.size(1), x.size(2), x.size(3)});
   };
-  const RotaryTable table({.dim = size, .pairing = Pairing::halves}, consecutive(tokens));
+  const RotaryTable table({.rotary_dim = size, .pairing = Pairing::halves},
+                          consecutive(tokens));
   rotate(view(q), view(k), table);
   attention({view(q), view(k), view(v)},
             {.mask = {.visibility = Visibility::causal}, .bias = lower(Alibi{.heads = heads})},

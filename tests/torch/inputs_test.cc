@@ -1,5 +1,5 @@
-// Every tensor that comes in is converted if that is documented, and otherwise refused with the
-// rule it breaks.
+// Every input tensor is converted if that is documented. Otherwise the call throws with the
+// rule that the tensor breaks.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -16,7 +16,7 @@ using namespace testing;  // NOLINT
 at::Tensor ones(at::IntArrayRef sizes, at::ScalarType type = at::kFloat) {
   return at::ones(sizes, type);
 }
-const std::vector<std::int64_t> query_sizes{batch, length, heads, head_size};
+const std::vector<std::int64_t> query_sizes{batch, length, heads, head_dim};
 
 PositionEncoding none() { return PositionEncoding{model::Encoding(model::NoPosition{})}; }
 
@@ -46,9 +46,9 @@ TEST(AttendInputs, ReadACacheOfHalfTheBits) {
     SCOPED_TRACE(name);
     PositionEncoding position = make({usual(name)});
     for (const auto type : {at::kHalf, at::kBFloat16}) {
-      const at::Tensor q = random({batch, 5, heads, head_size}, 1, at::kFloat);
+      const at::Tensor q = random({batch, 5, heads, head_dim}, 1, at::kFloat);
       const auto low = [&](std::uint64_t seed) {
-        return random({batch, length, heads / 2, head_size}, seed, at::kFloat)
+        return random({batch, length, heads / 2, head_dim}, seed, at::kFloat)
             .detach()
             .to(type)
             .requires_grad_(true);
@@ -73,9 +73,9 @@ TEST(AttendInputs, ReadACacheOfHalfTheBits) {
 TEST(AttendInputs, ReadALongCacheOfBfloat16) {
   const at::NoGradGuard no_grad;
   PositionEncoding position(
-      model::Encoding(Rotary{.dim = head_size, .pairing = Pairing::halves}));
-  const at::Tensor q = random({1, 1, 1, head_size}, 1, at::kFloat);
-  const at::Tensor k = random({1, 60'000, 1, head_size}, 2, at::kFloat).to(at::kBFloat16);
+      model::Encoding(Rotary{.rotary_dim = head_dim, .pairing = Pairing::halves}));
+  const at::Tensor q = random({1, 1, 1, head_dim}, 1, at::kFloat);
+  const at::Tensor k = random({1, 60'000, 1, head_dim}, 2, at::kFloat).to(at::kBFloat16);
   const at::Tensor out = position->attend(q, k, k, causal);
   expect_close(out, position->attend(q, k.to(at::kFloat), k.to(at::kFloat), causal), 1e-5);
 }
@@ -91,7 +91,7 @@ TEST(AttendInputs, AreDefinedAndStrided) {
   const at::Tensor on_meta = at::empty(query_sizes, at::device(at::kMeta));
   expect_refusal([&] { position->attend(q, on_meta, q, causal); },
                  {"on one device", "cpu, meta and cpu"});
-  // A pending negation is carried out.
+  // A pending negation is resolved.
   const at::Tensor negative = at::_neg_view(random(query_sizes, 3, at::kFloat).detach());
   ASSERT_TRUE(negative.is_neg());
   expect_close(position->attend(q, q, negative, causal),
@@ -145,13 +145,13 @@ TEST(AttendInputs, HaveTheHeadsOfTheEncoding) {
   for (const char* name : {"t5", "alibi", "kerple", "swin", "swin-v2"}) {
     SCOPED_TRACE(name);
     PositionEncoding position = make({usual(name)});
-    // [B, H, T, D] for [B, T, H, D].
-    const at::Tensor q = ones({batch, heads, length, head_size});
+    // [B, H, T, D] instead of [B, T, H, D].
+    const at::Tensor q = ones({batch, heads, length, head_dim});
     expect_refusal(
         [&] { position->attend(q, q, q, causal); },
-        {"q must be [B, T, H, D] with the H = 4 heads of", name, "got [2, 4, 12, 8]"});
+        {"q must be [B, T, H, D] with H = 4, the heads of", name, "got [2, 4, 12, 8]"});
     expect_refusal([&] { position->attend_packed(ones({batch, length, 9, 8}), 3, causal); },
-                   {"H = 4 heads", "[2, 12, 9, 8]"});
+                   {"H = 4, the heads", "[2, 12, 9, 8]"});
     AttendOptions heads_first = causal;
     heads_first.layout = Layout::heads_tokens;
     EXPECT_NO_THROW(position->attend(q, q, q, heads_first));
@@ -161,9 +161,9 @@ TEST(AttendInputs, HaveTheHeadsOfTheEncoding) {
 TEST(AttendInputs, HaveEitherLayout) {
   for (const char* name : {"none", "rotary", "t5", "shaw", "swin-v2"}) {
     PositionEncoding position = make({usual(name)});
-    const at::Tensor q = random({batch, 5, heads, head_size}, 1, at::kFloat),
-                     k = random({batch, length, 2, head_size}, 2, at::kFloat),
-                     v = random({batch, length, 2, head_size}, 3, at::kFloat);
+    const at::Tensor q = random({batch, 5, heads, head_dim}, 1, at::kFloat),
+                     k = random({batch, length, 2, head_dim}, 2, at::kFloat),
+                     v = random({batch, length, 2, head_dim}, 3, at::kFloat);
     AttendOptions heads_first = causal;
     heads_first.layout = Layout::heads_tokens;
     const at::Tensor wanted = position->attend(q, k, v, causal);
@@ -197,7 +197,7 @@ TEST(PackedInputs, AreChecked) {
   refused(ones({2, 12, 8, 8}, at::kLong), 2, {"qkv must be float32", "Long"});
   refused(ones({2, 12, 8, 8}), 4, {"qkv must be", "[2, 12, 8, 8]"});
   refused(ones({2, 12, 8, 8}), 0, {"Hk = 0"});
-  refused(ones({2, 12, 7, 8}), 2, {"dividing H"});
+  refused(ones({2, 12, 7, 8}), 2, {"a divisor of H"});
   AttendOptions heads_first = causal;
   heads_first.layout = Layout::heads_tokens;
   expect_refusal([&] { position->attend_packed(ones({2, 12, 8, 8}), 2, heads_first); },
@@ -264,7 +264,7 @@ TEST(PositionInputs, AreIntegers) {
   expect_refusal([&] { positions_of_mask(at::ones({2, 2})); }, {"mask must be integers"});
 }
 
-// Causal buckets give all keys ahead one bucket.
+// Causal buckets put all keys after the query in one bucket.
 TEST(CausalBuckets, AreRefusedWhereKeysAheadAreSeen) {
   for (const char* name : {"t5", "wavlm"}) {
     PositionEncoding position = make({usual(name)});

@@ -1,4 +1,4 @@
-// The module as LibTorch's own: `to`, saving and loading.
+// The module as a LibTorch module: `to`, saving and loading.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 using namespace testing;  // NOLINT
 
-// Types of the module: forward and backward, gradients in the parameter's type.
+// Types of the module: forward and backward, with gradients in the type of the parameters.
 TEST(Module, WorksInEveryType) {
   for (const std::string& name : names()) {
     SCOPED_TRACE(name);
@@ -31,7 +31,7 @@ TEST(Module, WorksInEveryType) {
                                  .detach()
                                  .to(of_inputs)
                                  .requires_grad_(true);
-        const at::Tensor q = module->embed(x).view({batch, length, heads, head_size});
+        const at::Tensor q = module->embed(x).view({batch, length, heads, head_dim});
         AttendOptions options = causal;
         options.hidden = x;
         const at::Tensor out = module->attend(q, q, q, options);
@@ -67,24 +67,24 @@ TEST(SavedModule, IsNotLoadedIntoAnother) {
   };
   refused(eight, saved(four), {"PositionEncoding", "\"heads\":8", "\"heads\":4"});
   EXPECT_TRUE(eight->parameters()[0].equal(kept));
-  // The same sizes, another meaning.
+  // The same sizes, but another encoding.
   PositionEncoding encoder(T5Bias{.heads = 4, .direction = T5Direction::bidirectional});
   refused(encoder, saved(four), {"bidirectional", "\"causal\""});
-  PositionEncoding rotary(Rotary{.dim = 8, .pairing = Pairing::halves});
-  PositionEncoding other(Rotary{.dim = 8, .pairing = Pairing::adjacent});
+  PositionEncoding rotary(Rotary{.rotary_dim = 8, .pairing = Pairing::halves});
+  PositionEncoding other(Rotary{.rotary_dim = 8, .pairing = Pairing::adjacent});
   refused(other, saved(rotary), {"adjacent", "halves"});
   refused(rotary, saved(four), {"rotary", "t5"});
   PositionEncoding both(model::Mixture{usual("rotary"), usual("t5")});
   refused(both, saved(four), {"rotary", "t5"});
   EXPECT_NO_THROW(load(rotary, saved(PositionEncoding(rotary->mixture()))));
-  // Inside of a model.
+  // As a submodule of a model.
   torch::nn::ModuleList model, wrong;
   model->push_back(eight);
   wrong->push_back(four);
   refused(model, saved(wrong), {"\"heads\":8", "\"heads\":4"});
 }
 
-// A file without a specification, and one whose parameter has other sizes.
+// A file without a specification, and a file with a parameter of another size.
 TEST(SavedModule, SaysWhatItIs) {
   PositionEncoding position(T5Bias{.heads = 4, .direction = T5Direction::causal});
   const auto file = [&](std::int64_t columns, bool specification) {

@@ -36,15 +36,15 @@ INSTANTIATE_TEST_SUITE_P(, EachEncoding, ::testing::ValuesIn(names()), [](const 
   return name;
 });
 
-// The kernels against the same formula in LibTorch's operators and its own autograd: values and
-// every gradient.
+// Compares the kernels with the same formula in LibTorch's operators and autograd: values and
+// all gradients.
 void expect_as_composed(PositionEncoding& position, const Composed& wanted,
                         std::int64_t queries, std::int64_t keys, AttendOptions options) {
   // Grouped heads, and fewer queries than keys.
-  const auto q = random({batch, queries, heads, head_size}, 1, at::kDouble);
-  const auto k = random({batch, keys, heads / 2, head_size}, 2, at::kDouble);
-  const auto v = random({batch, keys, heads / 2, head_size}, 3, at::kDouble);
-  const auto weight = random({batch, queries, heads, head_size}, 4, at::kDouble).detach();
+  const auto q = random({batch, queries, heads, head_dim}, 1, at::kDouble);
+  const auto k = random({batch, keys, heads / 2, head_dim}, 2, at::kDouble);
+  const auto v = random({batch, keys, heads / 2, head_dim}, 3, at::kDouble);
+  const auto weight = random({batch, queries, heads, head_dim}, 4, at::kDouble).detach();
   options.hidden = layer_input(queries).detach().requires_grad_(true);
   std::vector<at::Tensor> inputs{q, k, v};
   if (model::gated(wanted.mixture)) inputs.push_back(options.hidden);
@@ -74,7 +74,7 @@ TEST_P(EachEncoding, AttendsLikeTheComposedOperators) {
   }
 }
 
-// Positions of one's own, as in training with randomised ones.
+// Explicit positions, as in training with random positions.
 TEST_P(EachEncoding, FollowsPositions) {
   for (AttendOptions options : {causal, both_ways}) {
     auto position = make(options.visibility);
@@ -83,7 +83,7 @@ TEST_P(EachEncoding, FollowsPositions) {
   }
 }
 
-// Each with one that enters elsewhere.
+// Mixtures with a second encoding that enters at another place.
 TEST_P(EachEncoding, MixesWithRotaryOrABias) {
   using model::Place;
   if (places() == (Place::scores | Place::keys_and_values)) return;  // a shift: not with rotary
@@ -92,11 +92,12 @@ TEST_P(EachEncoding, MixesWithRotaryOrABias) {
   expect_as_composed(position, Composed(position), 5, length, causal);
 }
 
-// One tensor of q, k and v is three views of it, and its gradient theirs, bit by bit.
+// attend_packed gives the same bits as attend with three views, and the gradient contains the
+// three gradients.
 TEST_P(EachEncoding, AttendsPackedAsApart) {
   auto position = make();
   constexpr std::int64_t key_heads = heads / 2;
-  const auto packed = random({batch, length, heads + 2 * key_heads, head_size}, 6, at::kFloat);
+  const auto packed = random({batch, length, heads + 2 * key_heads, head_dim}, 6, at::kFloat);
   AttendOptions options = causal;
   options.hidden = layer_input(length);
   const auto parts = packed.split_with_sizes({heads, key_heads, key_heads}, 2);
@@ -112,18 +113,18 @@ TEST_P(EachEncoding, AttendsPackedAsApart) {
   EXPECT_THROW(position->attend_packed(packed, heads, options), std::invalid_argument);
 }
 
-// The scale of q.k is the caller's, or 1 / sqrt(D), times the encoding's factor.
+// The scale of q . k is that of the caller, or 1 / sqrt(D), times the factor of the encoding.
 TEST(SoftmaxScale, HasTheFactorOfTheEncoding) {
-  const auto q = random({batch, length, heads, head_size}, 1, at::kDouble);
-  const auto k = random({batch, length, heads, head_size}, 2, at::kDouble);
-  const auto v = random({batch, length, heads, head_size}, 3, at::kDouble);
+  const auto q = random({batch, length, heads, head_dim}, 1, at::kDouble);
+  const auto k = random({batch, length, heads, head_dim}, 2, at::kDouble);
+  const auto v = random({batch, length, heads, head_dim}, 3, at::kDouble);
   PositionEncoding none(model::Encoding(model::NoPosition{}));
   PositionEncoding deberta(model::find_encoding("deberta").usual(shape));
   {
     const at::NoGradGuard no_grad;
     for (at::Tensor& one : deberta->parameters()) one.zero_();
   }
-  ScaledRotary yarn{.rotary = {.dim = head_size, .pairing = Pairing::halves},
+  ScaledRotary yarn{.rotary = {.rotary_dim = head_dim, .pairing = Pairing::halves},
                     .scaling = YarnScaling{.factor = 4,
                                            .original_length = length,
                                            .attention_factor = 1,
@@ -138,7 +139,7 @@ TEST(SoftmaxScale, HasTheFactorOfTheEncoding) {
     double factor;
   } cases[] = {{deberta, none, 1 / std::sqrt(3.0)}, {scaled, unscaled, magnitude * magnitude}};
   for (const auto& [with, plain, factor] : cases)
-    for (const double scale : {1 / std::sqrt(double{head_size}), 0.7}) {
+    for (const double scale : {1 / std::sqrt(double{head_dim}), 0.7}) {
       AttendOptions options = both_ways;
       if (scale == 0.7) options.softmax_scale = scale;
       const at::Tensor found = with->attend(q, k, v, options);
@@ -153,7 +154,7 @@ TEST_P(EachEncoding, EmbedsATableOnceAndPassesGradients) {
   const at::Tensor y = position->embed(x);
   if (!model::includes(places(), model::Place::embeddings)) return expect_close(y, x, 0);
   EXPECT_GT((y - x).abs().max().item<double>(), 1e-3);
-  // New tokens after four cached ones get the rows from 4 on.
+  // New tokens after four cached tokens get the rows from 4 on.
   const at::Tensor later = position->embed(x.detach().slice(1, 4), 4);
   expect_close(later, y.detach().slice(1, 4), 1e-6);
   const at::Tensor picked = position->embed(x.detach().slice(1, 0, 3),
@@ -163,7 +164,7 @@ TEST_P(EachEncoding, EmbedsATableOnceAndPassesGradients) {
   const auto weight = random(x.sizes(), 6, at::kFloat).detach();
   (y * weight).sum().backward();
   expect_close(x.grad(), weight, 0);
-  // The slope of the loss along a direction, by differences.
+  // The derivative of the loss along a direction, by differences.
   constexpr double step = 1e-2;
   for (at::Tensor& one : position->parameters()) {
     const at::Tensor direction = random(one.sizes(), 8, at::kFloat).detach();
@@ -184,9 +185,9 @@ TEST_P(EachEncoding, EmbedsATableOnceAndPassesGradients) {
 TEST_P(EachEncoding, DecodesFromACacheAsInOnePass) {
   auto position = make();
   const at::NoGradGuard no_grad;
-  const auto q = random({batch, length, heads, head_size}, 1, at::kFloat);
-  const auto k = random({batch, length, heads, head_size}, 2, at::kFloat);
-  const auto v = random({batch, length, heads, head_size}, 3, at::kFloat);
+  const auto q = random({batch, length, heads, head_dim}, 1, at::kFloat);
+  const auto k = random({batch, length, heads, head_dim}, 2, at::kFloat);
+  const auto v = random({batch, length, heads, head_dim}, 3, at::kFloat);
   AttendOptions options = causal;
   options.hidden = layer_input(length);
   const at::Tensor whole = position->attend(q, k, v, options), hidden = options.hidden;
@@ -200,7 +201,7 @@ TEST_P(EachEncoding, DecodesFromACacheAsInOnePass) {
 
 TEST_P(EachEncoding, TakesHalfPrecisionAndStridedViews) {
   auto position = make();
-  const auto packed = random({batch, length, 3, heads, head_size}, 6, at::kFloat);
+  const auto packed = random({batch, length, 3, heads, head_dim}, 6, at::kFloat);
   const auto parts = packed.unbind(2);
   AttendOptions options = causal;
   options.hidden = layer_input(length);
@@ -214,7 +215,7 @@ TEST_P(EachEncoding, TakesHalfPrecisionAndStridedViews) {
 }
 
 TEST_P(EachEncoding, GivesTheSameBitsForAnyNumberOfThreads) {
-  const auto q = random({batch, length, heads, head_size}, 1, at::kFloat);
+  const auto q = random({batch, length, heads, head_dim}, 1, at::kFloat);
   AttendOptions options = causal;
   options.hidden = layer_input(length);
   const int before = threads();
@@ -250,7 +251,7 @@ TEST_P(EachEncoding, SavesLoadsAndClones) {
   }
 }
 
-// Most resident memory of this process since it was last forgotten, in bytes.
+// The peak resident memory of the process since the last reset, in bytes.
 std::int64_t most_memory() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -263,17 +264,17 @@ bool forget_most_memory() {
   return static_cast<bool>(refs);
 }
 
-// Scores of all heads, as a bias or at all, would be 256 MiB.
+// The scores of all heads, or their bias, would be 256 MiB.
 TEST_P(EachEncoding, TrainsInMemoryThatGrowsWithTheLengthAlone) {
   constexpr std::int64_t tokens = 4096;
   PositionEncoding position(
-      model::find_encoding(GetParam()).usual({heads * head_size, heads, tokens}), generator(7));
-  const auto packed = random({1, tokens, 3 * heads, head_size}, 1, at::kFloat);
-  if (!forget_most_memory()) return;  // a system that does not tell
+      model::find_encoding(GetParam()).usual({heads * head_dim, heads, tokens}), generator(7));
+  const auto packed = random({1, tokens, 3 * heads, head_dim}, 1, at::kFloat);
+  if (!forget_most_memory()) return;  // not supported by this system
   const std::int64_t before = most_memory();
   AttendOptions options = causal;
   if (model::gated(position->mixture()))
-    options.hidden = random({1, tokens, heads * head_size}, 2, at::kFloat);
+    options.hidden = random({1, tokens, heads * head_dim}, 2, at::kFloat);
   position->attend_packed(packed, heads, options).sum().backward();
   EXPECT_TRUE(packed.grad().defined());
   EXPECT_LT(most_memory() - before, 64 << 20);
@@ -305,7 +306,7 @@ TEST(PositionEncoding, HoldsAMixture) {
   EXPECT_TRUE(named.contains("t5_buckets"));
   const auto x = random({batch, length, shape.width}, 5, at::kFloat);
   const auto heads_of = [&](const at::Tensor& y) {
-    return y.view({batch, length, heads, head_size});
+    return y.view({batch, length, heads, head_dim});
   };
   const at::Tensor embedded = heads_of(position->embed(x));
   position->attend(embedded, embedded, embedded, causal).sum().backward();
@@ -325,7 +326,7 @@ TEST(PositionEncoding, AsksForWhatAGateLooksAt) {
     const model::Mixture mixture{one.usual(shape)};
     if (!model::gated(mixture)) continue;
     PositionEncoding position(mixture, generator(1));
-    const at::Tensor q = at::zeros({1, 2, heads, head_size});
+    const at::Tensor q = at::zeros({1, 2, heads, head_dim});
     EXPECT_THROW(position->attend(q, q, q, causal), std::invalid_argument) << one.name;
   }
 }

@@ -1,4 +1,4 @@
-// Padding, packing and positions of each row: a row of a batch is what it would be alone.
+// Padding, packing and positions of each row: each row of a batch has the same result as alone.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -23,14 +23,14 @@ INSTANTIATE_TEST_SUITE_P(, EachPosition, ::testing::ValuesIn(names()), [](const 
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-// Kernels and operators on the same positions: values and gradients.
+// Compares kernels and operators at the same positions: values and gradients.
 void expect_as_composed(PositionEncoding& position, const AttendOptions& given,
                         std::int64_t queries, std::int64_t keys) {
   const Composed composed(position);
   AttendOptions options = given;
-  const auto q = random({batch, queries, heads, head_size}, 1, at::kDouble),
-             k = random({batch, keys, heads / 2, head_size}, 2, at::kDouble),
-             v = random({batch, keys, heads / 2, head_size}, 3, at::kDouble);
+  const auto q = random({batch, queries, heads, head_dim}, 1, at::kDouble),
+             k = random({batch, keys, heads / 2, head_dim}, 2, at::kDouble),
+             v = random({batch, keys, heads / 2, head_dim}, 3, at::kDouble);
   options.hidden = random({batch, queries, shape.width}, 4, at::kFloat);
   std::vector<at::Tensor> inputs{q, k, v};
   if (model::gated(composed.mixture)) inputs.push_back(options.hidden);
@@ -46,7 +46,7 @@ void expect_as_composed(PositionEncoding& position, const AttendOptions& given,
                  (i < 3 ? 1e-12 : 1e-5) * (1 + exact[i].abs().max().item<double>()));
 }
 
-// Row 0 has two tokens of padding on the left, row 1 is full.
+// Row 0 has two tokens of padding on the left. Row 1 has no padding.
 Positions left_padded() {
   at::Tensor mask = at::ones({batch, 6}, at::kLong);
   mask[0].slice(0, 0, 2).zero_();
@@ -57,9 +57,9 @@ TEST_P(EachPosition, AttendsAPaddedBatchAsRowsAlone) {
   const at::NoGradGuard no_grad;
   for (AttendOptions options : {causal, both_ways}) {
     PositionEncoding position = make({usual(GetParam(), options.visibility)});
-    auto q = random({batch, 6, heads, head_size}, 1, at::kFloat).detach(),
-         k = random({batch, 6, heads / 2, head_size}, 2, at::kFloat).detach(),
-         v = random({batch, 6, heads / 2, head_size}, 3, at::kFloat).detach();
+    auto q = random({batch, 6, heads, head_dim}, 1, at::kFloat).detach(),
+         k = random({batch, 6, heads / 2, head_dim}, 2, at::kFloat).detach(),
+         v = random({batch, 6, heads / 2, head_dim}, 3, at::kFloat).detach();
     const at::Tensor hidden = random({batch, 6, shape.width}, 4, at::kFloat).detach();
     const auto alone = [&](std::int64_t row, std::int64_t begin) {
       AttendOptions its = options;
@@ -80,11 +80,11 @@ TEST_P(EachPosition, AttendsAPaddedBatchAsRowsAlone) {
       expect_close(all.slice(0, 0, 1).slice(1, 2), first, 2e-5);
       expect_close(all.slice(0, 1, 2), second, 2e-5);
     }
-    // The last queries alone, as in decoding.
+    // Only the last queries, as in decoding.
     AttendOptions last = options;
     last.hidden = hidden.slice(1, 4);
     expect_close(position->attend(q.slice(1, 4), k, v, last), fused.slice(1, 4), 2e-5);
-    expect_close(fused.slice(0, 0, 1).slice(1, 0, 2), at::zeros({1, 2, heads, head_size}), 0);
+    expect_close(fused.slice(0, 0, 1).slice(1, 0, 2), at::zeros({1, 2, heads, head_dim}), 0);
   }
 }
 
@@ -92,7 +92,7 @@ TEST_P(EachPosition, AttendsPackedSequencesAsRowsAlone) {
   const at::NoGradGuard no_grad;
   const std::vector<std::int64_t> lengths{4, 7};
   PositionEncoding position = make({usual(GetParam())});
-  const auto qkv = random({1, length, 3 * heads, head_size}, 1, at::kFloat);
+  const auto qkv = random({1, length, 3 * heads, head_dim}, 1, at::kFloat);
   AttendOptions options = causal;
   options.hidden = random({1, length, shape.width}, 4, at::kFloat);
   options.positions = packed(lengths, length);
@@ -105,7 +105,7 @@ TEST_P(EachPosition, AttendsPackedSequencesAsRowsAlone) {
                  position->attend_packed(qkv.narrow(1, begin, count), heads, its), 2e-5);
     begin += count;
   }
-  expect_close(all.slice(1, begin), at::zeros({1, 1, heads, head_size}), 0);
+  expect_close(all.slice(1, begin), at::zeros({1, 1, heads, head_dim}), 0);
 }
 
 TEST_P(EachPosition, FollowsPositionsOfEachRow) {
@@ -121,7 +121,7 @@ TEST_P(EachPosition, FollowsPositionsOfEachRow) {
   }
 }
 
-// Queries at positions of their own: cross attention, and more queries than keys.
+// Queries with separate positions: cross attention, and more queries than keys.
 TEST_P(EachPosition, FollowsPositionsOfQueries) {
   PositionEncoding position = make({usual(GetParam(), Visibility::bidirectional)});
   AttendOptions options = both_ways;
@@ -159,7 +159,7 @@ TEST_P(EachPosition, EmbedsRowsAtTheirPositions) {
 
 TEST(PositionsOfRows, AreRefusedIfTheyDoNotFit) {
   PositionEncoding position = make({usual("rotary")});
-  const at::Tensor q = at::ones({batch, 6, heads, head_size});
+  const at::Tensor q = at::ones({batch, 6, heads, head_dim});
   const auto refused = [&](std::optional<Positions> keys, std::optional<Positions> queries,
                            const std::vector<std::string>& parts) {
     AttendOptions options = causal;
@@ -170,7 +170,7 @@ TEST(PositionsOfRows, AreRefusedIfTheyDoNotFit) {
   refused(consecutive(5), {}, {"options.positions must be [2 or 1, 6]", "[1, 5]"});
   refused(consecutive(6, 0, 3), {}, {"options.positions", "[3, 6]"});
   refused(consecutive(6), consecutive(7), {"options.query_positions", "[1, 7]"});
-  refused({}, consecutive(6), {"require options.positions"});
+  refused({}, consecutive(6), {"requires options.positions"});
   refused(Positions{.batch = 1, .tokens = 6, .ids = {1}, .sequences = {0}}, {},
           {"options.positions"});
   refused(consecutive(6, std::int64_t{1} << 40), {}, {"2^31"});
@@ -186,7 +186,7 @@ TEST(PositionsOfRows, AreRefusedIfTheyDoNotFit) {
   expect_refusal([&] { table->embed(x, consecutive(6, 7)); }, {"learned", "got 12"});
 }
 
-// Token ids of padding may lie beyond a learned table.
+// Ids of padding may be beyond a learned table.
 TEST(PositionsOfRows, OfPaddingAreNotLookedUp) {
   PositionEncoding table = make({usual("learned")});
   Positions positions = left_padded();

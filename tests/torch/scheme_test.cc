@@ -34,7 +34,7 @@ TEST(Scheme, OwnsEachParameterOnce) {
   EXPECT_THROW(PositionScheme(model::Scheme{}), std::invalid_argument);
 }
 
-// Every parameter gets a gradient, and layers attend as modules of their own do.
+// Every parameter gets a gradient, and layers attend like separate modules.
 TEST(Scheme, EmbedsOnceAndAttendsInEachLayer) {
   PositionScheme position(model::parse_scheme("learned+rotary*2/learned+swin", shape, 3),
                           generator(1));
@@ -44,7 +44,7 @@ TEST(Scheme, EmbedsOnceAndAttendsInEachLayer) {
   expect_close(position->embed(x.slice(1, 3), 3), y.slice(1, 3), 1e-6);
   expect_close(position->embed(x, consecutive(length)), y, 1e-6);
   for (std::int64_t layer = 0; layer < 3; ++layer) {
-    const at::Tensor q = y.view({batch, length, heads, head_size});
+    const at::Tensor q = y.view({batch, length, heads, head_dim});
     PositionEncoding own = position->layer(layer);
     const at::Tensor out = position->attend(layer, q, q, q, causal);
     EXPECT_TRUE(out.equal(own->attend(q, q, q, causal)));

@@ -1,4 +1,4 @@
-// Derivatives of gradients: exact, or refused.
+// Second derivatives: exact, or an error.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -27,15 +27,15 @@ const std::set<std::string> non_linear{
     "fire",        "fourier-learned", "kerple",         "kerple-power", "laplacian",
     "random-walk", "swin-v2",         "transformer-xl", "wavlm"};
 
-// The slope of f at 0, within O(step^4).
+// The derivative of f at 0, within O(step^4).
 double slope_of(const std::function<double(double)>& f, double step) {
   return (8 * (f(step) - f(-step)) - (f(2 * step) - f(-2 * step))) / (12 * step);
 }
 
 using Compute = std::function<at::Tensor(const std::vector<at::Tensor>&)>;
 
-// The sum over all inputs of |gradient|^2 / 2, whose gradient is a second derivative; against
-// differences along a direction of each input of plain gradients.
+// Compares the gradient of the sum over all inputs of |gradient|^2 / 2, which is a second
+// derivative, with differences of plain gradients along a direction of each input.
 void expect_second(const Compute& compute, const std::vector<at::Tensor>& inputs,
                    double tolerance) {
   const auto weight = random(compute(inputs).sizes(), 9, at::kDouble).detach();
@@ -75,9 +75,9 @@ TEST_P(EachSecond, DerivativeIsExactOrRefused) {
   options.positions =
       positions_of(at::tensor({0, 1, 2, 3, 5, 0, 1, 4, 5, 9}).view({batch, 5}),
                    at::tensor({0, 0, 0, 0, 0, -1, 0, 0, 0, 0}).view({batch, 5}));
-  const std::vector<at::Tensor> inputs{random({batch, 4, heads, head_size}, 1, at::kDouble),
-                                       random({batch, 5, 2, head_size}, 2, at::kDouble),
-                                       random({batch, 5, 2, head_size}, 3, at::kDouble)};
+  const std::vector<at::Tensor> inputs{random({batch, 4, heads, head_dim}, 1, at::kDouble),
+                                       random({batch, 5, 2, head_dim}, 2, at::kDouble),
+                                       random({batch, 5, 2, head_dim}, 3, at::kDouble)};
   const Compute attend = [&](const std::vector<at::Tensor>& x) {
     return position->attend(x[0], x[1], x[2], options);
   };
@@ -118,7 +118,7 @@ TEST_P(EachSecond, DerivativeIsExactOrRefused) {
   }
 }
 
-// The usual gradient penalty: of a loss for the embeddings, through embed and attend.
+// A usual gradient penalty: of a loss with respect to the embeddings, through embed and attend.
 TEST_P(EachSecond, DerivativePassesThroughTheEmbeddings) {
   PositionEncoding position = make({usual(GetParam())});
   if (!model::includes(model::enters(position->mixture()), model::Place::embeddings)) return;
@@ -129,7 +129,7 @@ TEST_P(EachSecond, DerivativePassesThroughTheEmbeddings) {
         .sin();
   };
   expect_second(embed, {x}, 1e-6);
-  // Of the table, too: the gradient of the table depends on x.
+  // Also for the table: its gradient depends on x.
   if (position->parameters().empty()) return;
   const at::Tensor loss = embed({x}).sum();
   const auto of_table = torch::autograd::grad({loss}, position->parameters(), {}, true, true);
@@ -156,7 +156,7 @@ TEST_P(EachSecond, DerivativePassesThroughTheEmbeddings) {
 // One tensor as query, key and value counts once.
 TEST(SecondDerivative, OfSelfAttentionCountsItsInputOnce) {
   PositionEncoding position = make({usual("rotary")});
-  const at::Tensor x = random({batch, 4, heads, head_size}, 1, at::kDouble);
+  const at::Tensor x = random({batch, 4, heads, head_dim}, 1, at::kDouble);
   expect_second(
       [&](const std::vector<at::Tensor>& in) {
         return position->attend(in[0], in[0].cos(), in[0], causal);
@@ -171,7 +171,7 @@ TEST(SecondDerivative, OfSelfAttentionCountsItsInputOnce) {
 
 TEST(SecondDerivative, OfAMixedTypeAndHalfIsThatOfFloat) {
   PositionEncoding position = make({usual("rotary")});
-  const at::Tensor x = random({batch, 4, heads, head_size}, 1, at::kFloat);
+  const at::Tensor x = random({batch, 4, heads, head_dim}, 1, at::kFloat);
   const auto penalty = [&](at::ScalarType query, at::ScalarType key) {
     const at::Tensor q = (1 * x).to(query), k = (1 * x).to(key);  // two tensors in each type
     const auto grads = torch::autograd::grad(

@@ -1,5 +1,5 @@
-// Training with memory: LibTorch's autograd with detached memory, and a SegmentMemory with the
-// segment's own rows of Gnomon's gradients.
+// Training with memory: LibTorch's autograd with detached memory, compared with a SegmentMemory
+// and the segment's own rows of Gnomon's gradients.
 #include "gnomon/attention/segment_memory.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -15,7 +15,7 @@
 namespace gnomon::libtorch {
 namespace {
 
-constexpr std::int64_t batch = 2, length = 17, heads = 4, key_heads = 2, head_size = 8,
+constexpr std::int64_t batch = 2, length = 17, heads = 4, key_heads = 2, head_dim = 8,
                        memory = 5;
 constexpr std::int64_t pieces[] = {4, 6, 1, 6};
 
@@ -35,11 +35,11 @@ TEST(SegmentMemory, TrainsAsWithDetachedMemory) {
   for (const char* name : {"none", "rotary", "alibi"}) {
     SCOPED_TRACE(name);
     const model::Encoding encoding = model::find_encoding(name).usual(
-        {.width = heads * head_size, .heads = heads, .length = length});
-    const auto q = random({batch, length, heads, head_size}, 1);
-    const auto k = random({batch, length, key_heads, head_size}, 2);
-    const auto v = random({batch, length, key_heads, head_size}, 3);
-    const auto weight = random({batch, length, heads, head_size}, 4).detach();
+        {.width = heads * head_dim, .heads = heads, .length = length});
+    const auto q = random({batch, length, heads, head_dim}, 1);
+    const auto k = random({batch, length, key_heads, head_dim}, 2);
+    const auto v = random({batch, length, key_heads, head_dim}, 3);
+    const auto weight = random({batch, length, heads, head_dim}, 4).detach();
     const auto of_q = at::zeros_like(q.detach()), of_k = at::zeros_like(k.detach()),
                of_v = at::zeros_like(v.detach());
 
@@ -47,8 +47,8 @@ TEST(SegmentMemory, TrainsAsWithDetachedMemory) {
                                 .memory = memory,
                                 .segment = 6,
                                 .heads = key_heads,
-                                .key_size = head_size,
-                                .value_size = head_size});
+                                .head_dim = head_dim,
+                                .value_dim = head_dim});
     at::Tensor loss = at::zeros({}, at::kDouble);
     std::int64_t begin = 0;
     for (const std::int64_t count : pieces) {
@@ -71,12 +71,12 @@ TEST(SegmentMemory, TrainsAsWithDetachedMemory) {
       ASSERT_EQ(s.offset, back);
       LayerPlan plan = model::lower(encoding, {count, rows}, {});
       plan.mask = {
-          .visibility = Visibility::causal, .offset = s.offset, .before = memory, .after = {}};
-      const auto out = at::empty({batch, count, heads, head_size}, at::kDouble);
+          .visibility = Visibility::causal, .offset = s.offset, .left = memory, .right = {}};
+      const auto out = at::empty({batch, count, heads, head_dim}, at::kDouble);
       const auto lse = at::empty({batch, heads, count}, at::kDouble);
       const View<double, 3> lse_view(lse.data_ptr<double>(), {batch, heads, count});
       attention({view(part(q)), s.keys, s.values}, plan, view(out), lse_view);
-      const auto k_grad = at::empty({batch, rows, key_heads, head_size}, at::kDouble);
+      const auto k_grad = at::empty({batch, rows, key_heads, head_dim}, at::kDouble);
       const auto v_grad = at::empty_like(k_grad);
       attention_backward({view(part(q)), s.keys, s.values}, plan, view(out), lse_view,
                          view(part(weight)),

@@ -1,4 +1,4 @@
-// What tests of the adapter share.
+// Common parts of the tests of the adapter.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -15,8 +15,8 @@
 
 namespace gnomon::libtorch::testing {
 
-constexpr std::int64_t batch = 2, length = 12, heads = 4, head_size = 8;
-constexpr model::Shape shape{heads * head_size, heads, length};
+constexpr std::int64_t batch = 2, length = 12, heads = 4, head_dim = 8;
+constexpr model::Shape shape{heads * head_dim, heads, length};
 
 inline at::Generator generator(std::uint64_t seed) {
   return at::make_generator<at::CPUGeneratorImpl>(seed);
@@ -30,7 +30,7 @@ const inline AttendOptions causal{.visibility = Visibility::causal,
 const inline AttendOptions both_ways{.visibility = Visibility::bidirectional,
                                      .layout = Layout::tokens_heads};
 
-// What a layer holds, for encodings whose bias depends on it.
+// The input of a layer, for encodings whose bias depends on it.
 inline at::Tensor layer_input(std::int64_t tokens) {
   return random({batch, length, shape.width}, 21, at::kFloat)
       .slice(1, length - tokens, length)
@@ -43,7 +43,7 @@ inline std::vector<std::string> names() {
   return all;
 }
 
-// The usual encoding of a name for models that read in one way or both.
+// The usual encoding of a name, for causal or bidirectional models.
 inline model::Encoding usual(std::string_view name, Visibility reads = Visibility::causal) {
   model::Shape its = shape;
   its.reads = reads;
@@ -53,7 +53,7 @@ inline bool in_attention(const model::Encoding& encoding) {
   return model::info(encoding).enters != model::Place::embeddings;
 }
 
-// Tables of size 1, so that they matter.
+// Tables with deviation 1, so that they influence the result.
 inline PositionEncoding make(const model::Mixture& mixture) {
   PositionEncoding position(mixture, generator(7));
   const at::NoGradGuard no_grad;
@@ -63,7 +63,7 @@ inline PositionEncoding make(const model::Mixture& mixture) {
   return position;
 }
 
-// The mixture of attention and its parameters, for attend_composed.
+// The encodings of attention and their parameters, for attend_composed.
 struct Composed {
   explicit Composed(PositionEncoding& position) {
     std::size_t next = 0;
@@ -92,7 +92,7 @@ inline void expect_close(const at::Tensor& a, const at::Tensor& b, double tolera
   EXPECT_LE((a - b).abs().max().item<double>(), tolerance);
 }
 
-// Throws std::invalid_argument with each of these in its message.
+// Expects std::invalid_argument with each of these texts in its message.
 template <typename Call>
 void expect_refusal(Call&& call, const std::vector<std::string>& parts) {
   try {

@@ -56,7 +56,7 @@ def head_dim(module):
     return query.out_features // 3 // heads if heads and query is not None else None
 
 
-# Classes whose scale attribute is not all of it: ESM scales its queries before the rotation.
+# Classes whose scale attribute is not the whole scale: ESM scales its queries before the rotation.
 MEASURED = {"EsmSelfAttention"}
 
 
@@ -102,7 +102,7 @@ def measured_scale(module, config):
             if child.bias is not None:
                 nn.init.zeros_(child.bias)
             child.register_forward_hook(keep(name))
-    for name, value in one.named_parameters():  # DeBERTa has biases of its own
+    for name, value in one.named_parameters():  # DeBERTa has additional biases
         if name.endswith("_bias"):
             nn.init.zeros_(value)
     size = head_dim(one)

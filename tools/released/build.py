@@ -19,7 +19,7 @@ class Case:
     name: str
     cls: str
     config: dict  # keys that differ from the defaults
-    literal: bool = False  # config is a whole config.json, in the spelling of its release
+    literal: bool = False  # config is a complete config.json, with the key names of its release
     length: int = 15
     padded: bool = False  # two rows, the first one padded on the left
     part: str = ""  # of a composite configuration
@@ -29,18 +29,18 @@ class Case:
     only: str = ""  # regular expression of the attention modules to store
     running: bool = False  # layers are counted, not named
     image: dict = None
-    check: str = "zero"  # how q and k are compared with what attention is given
+    check: str = "zero"  # how q and k are compared with the inputs of attention
     embed: list = ()  # of (PART, module of positions, module that is given the sum)
     gain: float = 1.5
     extra: object = None  # function of (recorder, model) that hooks further tensors
     precision: str = "float32"  # the eager softmax of most models computes in float32
     tolerance: float = 1e-5
     implementation: str = "eager"
-    double: bool = True  # False where the model mixes precisions
-    entry: str = ""  # the module that is called, if it is not the model
+    double: bool = True  # False if the model mixes precisions
+    entry: str = ""  # the module that is called, if not the model
 
 
-# What decides positions and the numerics of attention, in the spelling of all families.
+# Tensors that determine positions and the numerics of attention, with the names of all families.
 TENSORS = (
     r"(q_norm|k_norm|v_norm|q_layernorm|k_layernorm|query_layernorm|key_layernorm|norm_q|norm_k"
     r"|q_ln|k_ln|sinks|sink_bias|relative_attention_bias|position_embed|embed_positions"

@@ -3,15 +3,14 @@
 
     python tools/released/expectations.py [--check] [NAME...]
 
-For each file, the config (and its part) is given to the class that transformers has for it, and
-every value that the group has and transformers knows is computed from that model's own modules:
-frequencies by its rotary module at the length of the group, softmax scales and head sizes by its
-attention modules, slopes by its ALiBi function, rows of tables by the shapes of its weights.
-Nothing is downloaded, and weights take no memory. A file is written only where a value differs by
-more than 2e-6 relative (inv_freq, slopes) or 1e-6 (other numbers), or where the group has null: a
-new file is a config and groups of nulls. KEPT lists values where the release and transformers
-differ: these stay. --check writes nothing, and exits with 1 where a value differs that is not in
-KEPT. Layers are checked too: by whether the attention of a layer uses the cos and sin it is given.
+For each file, the class of transformers for the config (and its part) computes the values of the
+group: frequencies by its rotary module at the length of the group, softmax scales and head
+dimensions by its attention modules, slopes by its ALiBi function, rows of tables by the shapes of
+its weights. Nothing is downloaded, and weights use no memory. A file is written only if a value
+differs by more than 2e-6 relative (inv_freq, slopes) or 1e-6 (other numbers), or if the group has
+null: a new file has a config and groups of nulls. KEPT lists values for which the release and
+transformers differ; they are kept. --check writes nothing, and exits with 1 if a value differs
+that is not in KEPT. Layers are checked, too: whether their attention uses the given cos and sin.
 """
 
 import argparse
@@ -27,7 +26,7 @@ from models import NotInTransformers, Refused, config_of, model_of
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests" / "model" / "released"
 LISTS = {"inv_freq", "slopes"}
-# Read, but not a value: how a group is found, and what the file itself chose.
+# Keys that are not expected values: how a group is found, and choices of the file itself.
 NOT_VALUES = {"layers", "kind", "part", "first", "length"}
 KEPT = {
     ("dbrx-4x", 0, "base"): "attn_config.rope_theta, which 5.x no longer reads",
@@ -268,10 +267,10 @@ def main():
         try:
             check(FOLDER / (name + ".json"), report, not asked.check)
         except Exception as error:
-            report.refused.append("%s: in this script: %r" % (name, error))
+            report.refused.append("%s: error in this script: %r" % (name, error))
             if len(names) == 1:
                 raise
-    print("%d files, %d values checked; %d files confirmed in full by transformers %s" % (
+    print("%d files, %d values checked; all values of %d files confirmed by transformers %s" % (
         report.checked, report.values, report.confirmed, transformers.__version__))
     for name, keys in report.unchecked:
         print("  no value in transformers: %s: %s" % (name, " ".join(keys)))

@@ -14,7 +14,7 @@ from transformers.initialization import no_init_weights
 torch.set_num_threads(1)
 transformers.logging.set_verbosity_error()
 
-# Keys that a class requires and that have no effect on position.
+# Keys that a class requires but that have no effect on position.
 FILLED = {"esm": {"vocab_size": 33}}
 
 

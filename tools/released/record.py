@@ -6,8 +6,8 @@ import sys
 import projections
 import torch
 
-# Modules that attend without transformers' attention interface: their head size, and the child
-# whose input is attention's output ("" if the module returns it).
+# Modules that do not use transformers' attention interface: their head dimension, and the child
+# whose input is the output of attention ("" if the module returns it).
 EAGER = ("eager_attention_forward", "vision_eager_attention_forward")
 DIRECT = {
     "GPTJAttention": (projections.head_dim, "out_proj"),

@@ -1,4 +1,4 @@
-"""What contenders share that take ALiBi as a matrix, in numpy."""
+"""Common functions in numpy of contenders that take ALiBi as a matrix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cases import Case
 
 
 def alibi(case: Case) -> np.ndarray:
-    """[1, H, T, T] f32, minus infinity ahead."""
+    """[1, H, T, T] f32, with minus infinity for keys after the query."""
     ids = np.arange(case.tokens, dtype=np.float32)
     back = ids[:, None] - ids[None, :]
     back[back < 0] = np.inf
@@ -27,8 +27,8 @@ def heads_first(array: np.ndarray) -> np.ndarray:
 
 
 def refuse_beyond_memory(case: Case, matrices: float) -> None:
-    """`matrices` [H, T, T]; 12 GB at most."""
+    """Raises if `matrices` matrices [H, T, T] take more than 12 GB."""
     wanted = attention.gigabytes(case, matrices)
     free = Path("/proc/meminfo").read_text().split("MemAvailable:")[1].split()[0]
     if wanted > min(12.0, float(free) * 1.024e-6 - 1):
-        raise MemoryError(f"needs {wanted:.0f} GB of free memory")
+        raise MemoryError(f"requires {wanted:.0f} GB of free memory")

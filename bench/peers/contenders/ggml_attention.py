@@ -1,4 +1,4 @@
-"""ggml_flash_attn_ext: ALiBi from a mask of distances in f16; its graph is built once."""
+"""ggml_flash_attn_ext, with ALiBi from a mask of distances in f16. The graph is built once."""
 
 from __future__ import annotations
 

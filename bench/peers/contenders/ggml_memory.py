@@ -1,4 +1,4 @@
-"""ggml's memory, as numpy sees it."""
+"""The memory of ggml as numpy arrays."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 
 
 class Memory:
-    """A context of ggml, freed with its last reader."""
+    """A context of ggml, freed with its last reference."""
 
     def __init__(self, size: int) -> None:
         self.context = ggml.ggml_init(ggml.ggml_init_params(size, None, False))
 
     def array(self, tensor: ctypes.Structure, like: np.ndarray) -> np.ndarray:
-        """The elements of a tensor, not copied."""
+        """The elements of a tensor, without a copy."""
         raw = (ctypes.c_char * like.nbytes).from_address(ggml.ggml_get_data(tensor))
         return np.frombuffer(raw, like.dtype).reshape(like.shape)
 

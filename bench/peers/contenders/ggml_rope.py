@@ -1,4 +1,4 @@
-"""ggml, the library under llama.cpp: ggml_rope_ext, its graph built once."""
+"""ggml_rope_ext of ggml, the library of llama.cpp. The graph is built once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Ggml(Contender):
 
     def prepare(self, inputs: Inputs) -> Run:
         case = inputs.case
-        backward = case.work == "rotate_backward"  # out of place
+        backward = case.work == "rotate_backward"  # not in place
         size = sum(stored.nbytes for stored in inputs.stored) * (1 + backward)
         memory = Memory(size + 8 * case.tokens + (1 << 20))
         context = memory.context
@@ -68,9 +68,9 @@ class Ggml(Contender):
 
         return Run(
             lambda: ggml.ggml_backend_graph_compute(self.backend, graph),
-            results,  # keeps the memory
+            results,  # keeps the memory alive
             reset,
-            note="makes cos and sin at each call",
+            note="computes cos and sin in each call",
         )
 
 

@@ -1,4 +1,4 @@
-"""Gnomon, called through ctypes as a peer is called from Python; and the roofs."""
+"""Gnomon, called from Python through ctypes, and the roofs."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Gnomon(Contender):
         )
 
     def prepare_attention_training(self, inputs: Inputs) -> Run:
-        """T5: the plan anew from the trained table, both passes, and the table's gradient."""
+        """T5: a new plan from the trained table, both passes, and the gradient of the table."""
         case, library, arrays = inputs.case, self.library, inputs.stored
         assert inputs.table is not None
         q, k, v, out_grad = (Tensor(array) for array in arrays)
@@ -223,8 +223,8 @@ def nanoseconds(answer: int) -> int:
 
 
 class Roof(Contender):
-    """The same bytes read and written in place; of a table, only written; of attention, the
-    same operations by sgemm."""
+    """The same bytes read and written in place; for a table, only written; for attention, the
+    same number of operations by sgemm."""
 
     name = "roof"
     works = Gnomon.works
@@ -246,7 +246,7 @@ class Roof(Contender):
 
 
 def sgemm(case: Case) -> Callable[[int], int]:
-    """As many operations as attention has, at the rate of numpy's OpenBLAS."""
+    """The number of operations of attention, at the rate of numpy's OpenBLAS."""
     a, b, c = (np.ones((2048, 2048), np.float32) for _ in "abc")
     operations = case.operations
 

@@ -1,4 +1,4 @@
-"""Intel Extension for PyTorch: its operator, out of place, one call for q and one for k."""
+"""Intel Extension for PyTorch: its operator, not in place, with one call for q and one for k."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JAX on XLA's CPU back end: textbook code under jit."""
+"""JAX on XLA's CPU backend: textbook code with jit."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rotation(case: Case) -> Callable:
         return rotate_one(q, *parts), rotate_one(k, *parts)
 
     def back(q: jax.Array, k: jax.Array, *parts: jax.Array) -> tuple[jax.Array, jax.Array]:
-        # Linear, so the point at which the gradient is taken does not matter.
+        # Linear, so the gradient does not depend on the point.
         return jax.vjp(lambda q, k: rotate(q, k, *parts), q, k)[1]((q, k))
 
     return back if case.work == "rotate_backward" else rotate
@@ -67,7 +67,7 @@ class Jax(Contender):
                 stored.view(ml_dtypes.bfloat16) if case.dtype == "bf16" else stored
             )
 
-        # An argument, or XLA would make the table while compiling.
+        # An argument, because otherwise XLA computes the table during compilation.
         start = jnp.float32(case.start)
         if case.rotates:
             arguments = [*map(as_jax, inputs.stored), *table(case, start)]

@@ -1,4 +1,4 @@
-"""MLX on the CPU: mx.fast.rope, which makes cos and sin at each call."""
+"""MLX on the CPU: mx.fast.rope, which computes cos and sin in each call."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Mlx(Contender):
         def results(rows: list[int]) -> list[np.ndarray]:
             return [np.array(x.astype(mx.float32))[0][:, rows].swapaxes(0, 1) for x in kept[0]]
 
-        return Run(call, results, note="makes cos and sin at each call")
+        return Run(call, results, note="computes cos and sin in each call")
 
 
 class MlxPeer(Peer):

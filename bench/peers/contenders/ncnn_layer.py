@@ -1,4 +1,4 @@
-"""ncnn's RotaryEmbed layer, heads outside, which is how ncnn keeps them."""
+"""ncnn's RotaryEmbed layer, with the layout [H, T, D] of ncnn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from arrays import Inputs, table_of
 from contender import Contender, Peer, Run
 
-# A blob has one reader, so each layer gets its own name for the tables.
+# A blob has one reader, so the tables have a different name for each layer.
 NETWORK = """7767517
 8 8
 Input q 0 1 q

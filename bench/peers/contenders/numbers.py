@@ -1,4 +1,4 @@
-"""numpy as tutorials write it, and the plain loop under Numba."""
+"""Code of numpy tutorials, and the plain loop compiled by Numba."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime's Attention operator with ALiBi as a mask to add."""
+"""ONNX Runtime's Attention operator with ALiBi as an additive mask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX Runtime's two RotaryEmbedding operators, inputs and outputs bound to memory."""
+"""ONNX Runtime's two RotaryEmbedding operators, with inputs and outputs bound to memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TYPES = {"f32": TensorProto.FLOAT, "f16": TensorProto.FLOAT16}
 
 
 def model(case: Case, domain: str) -> onnx.ModelProto:
-    """q and k, each through its operator; tables are constants, as in exported models."""
+    """One operator for q and one for k. The tables are constants, as in exported models."""
     kind, t = TYPES[case.dtype], case.tokens
     tables = [
         helper.make_tensor(name, kind, part.shape, part.astype(np.float16).tobytes(), raw=True)

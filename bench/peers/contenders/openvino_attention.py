@@ -1,4 +1,4 @@
-"""OpenVINO's ScaledDotProductAttention with ALiBi as a mask to add."""
+"""OpenVINO's ScaledDotProductAttention with ALiBi as an additive mask."""
 
 from __future__ import annotations
 

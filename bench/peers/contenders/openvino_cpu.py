@@ -1,4 +1,4 @@
-"""OpenVINO's CPU plug-in, given the graph of an exported model; it fuses some of them."""
+"""OpenVINO's CPU plug-in with the graph of an exported model. It fuses some graphs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class OpenVino(Contender):
         self.threads = threads
 
     def graph(self, inputs: Inputs) -> openvino.Model:
-        """Heads outside at the rotation, as Hugging Face's models export."""
+        """[B, H, T, D] for the rotation, as in exported models of Hugging Face."""
         case, kind = inputs.case, TYPES[inputs.case.dtype]
         halves = case.pairing == "halves"
         minus = ops.constant(-1.0, kind)
@@ -109,7 +109,7 @@ class OpenVino(Contender):
                 out.append(from_storage(np.ascontiguousarray(stored), case.dtype))
             return out
 
-        note = "fused" if "RoPE" in kinds else "not fused by the plug-in"
+        note = "fused" if "RoPE" in kinds else "not fused"
         return Run(request.infer, results, note=note)
 
 

@@ -102,8 +102,8 @@ class Torchtune(Contender):
     own_table = True
 
     def __init__(self) -> None:
-        # The package imports parts of torchao that newer ones no longer have; this file of it
-        # needs PyTorch alone.
+        # The package imports parts of torchao that newer versions do not have. This file of the
+        # package requires PyTorch only.
         package = importlib.util.find_spec("torchtune")
         assert package and package.submodule_search_locations
         file = package.submodule_search_locations[0] + "/modules/position_embeddings.py"
@@ -123,7 +123,7 @@ class Torchtune(Contender):
 
 
 class InPlace(Contender):
-    """No package's code: PyTorch as sparingly as it can be asked, for comparison."""
+    """Not the code of a package: PyTorch with as few operators as possible, for comparison."""
 
     name = "PyTorch in place (mul_, addcmul_)"
 
@@ -164,7 +164,7 @@ class InPlace(Contender):
 
 
 class Tables(Contender):
-    """The textbook tables, and their addition."""
+    """Textbook tables, and their addition."""
 
     works = ("rotary_table", "sinusoidal_table", "add_table")
     dtypes = ("f32",)
@@ -228,7 +228,7 @@ class AddInPlace(Contender):
 
 
 def tutorial_table(case: Case) -> torch.Tensor:
-    """PositionalEncoding of PyTorch's tutorial on Transformers."""
+    """PositionalEncoding of the PyTorch tutorial on Transformers."""
     position = positions(case).unsqueeze(1)
     step = -torch.log(torch.tensor(10000.0)) / case.size
     div_term = torch.exp(torch.arange(0, case.size, 2) * step)
@@ -250,7 +250,7 @@ class PyTorchPeer(Peer):
     def __init__(self, threads: int) -> None:
         super().__init__(threads)
         torch.set_num_threads(threads)
-        torch._dynamo.config.recompile_limit = 1000  # each case is another shape
+        torch._dynamo.config.recompile_limit = 1000  # each case has another shape
         logging.getLogger("torch").setLevel(logging.ERROR)
 
     def contenders(self) -> list[Contender]:

@@ -1,4 +1,4 @@
-"""PyTorch 1.13, from before its fused attention: textbook code."""
+"""PyTorch 1.13, which has no fused attention: textbook code."""
 
 from __future__ import annotations
 

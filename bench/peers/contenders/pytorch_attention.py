@@ -1,4 +1,4 @@
-"""Recent PyTorch: its fused attention with a dense bias, FlexAttention, and textbook code."""
+"""Recent PyTorch: fused attention with a dense bias, FlexAttention, and textbook code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contenders.textbook_attention import DenseBias, eager, heads_first, sdpa
 
 
 class Flex(Contender):
-    """The bias computed in the kernel; the compiler is paid before. CPUs: forward alone."""
+    """Computes the bias in the kernel, compiled before the timing. On CPUs: forward only."""
 
     name = "PyTorch FlexAttention"
     works = ("attention",)

@@ -1,4 +1,4 @@
-"""TensorFlow: textbook code under tf.function, compiled by XLA."""
+"""TensorFlow: textbook code with tf.function, compiled by XLA."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the contenders that run on PyTorch share."""
+"""Common functions of contenders that run on PyTorch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Rotation = Callable[[torch.Tensor, torch.Tensor], Sequence[torch.Tensor]]
 
 
 def tensors(inputs: Inputs) -> list[torch.Tensor]:
-    """Copies of q and k in the order of memory."""
+    """Copies of q and k in the layout of the case."""
     copies = [torch.from_numpy(stored.copy()) for stored in inputs.stored]
     if inputs.case.dtype == "bf16":
         return [copy.view(torch.bfloat16) for copy in copies]
@@ -24,12 +24,12 @@ def tensors(inputs: Inputs) -> list[torch.Tensor]:
 
 
 def heads_first(inputs: Inputs, x: torch.Tensor) -> torch.Tensor:
-    """[B, H, T, D], as Hugging Face's attention has it: of memory [B, T, H, D], a view."""
+    """[B, H, T, D], as in attention of Hugging Face. A view if the memory is [B, T, H, D]."""
     return x if inputs.case.layout == "HTD" else x.transpose(1, 2)
 
 
 def tokens_first(inputs: Inputs, x: torch.Tensor) -> torch.Tensor:
-    """[B, T, H, D], likewise."""
+    """[B, T, H, D]. A view if the memory is [B, H, T, D]."""
     return x if inputs.case.layout == "THD" else x.transpose(1, 2)
 
 
@@ -40,7 +40,7 @@ def floats(inputs: Inputs, x: torch.Tensor, rows: list[int], heads_outside: bool
 
 
 def rotation_run(inputs: Inputs, rotate: Rotation, heads_outside: bool, note: str = "") -> Run:
-    """Out of place. Of the backward pass the gradients arrive as q and k do."""
+    """Not in place. In the backward pass, the incoming gradients have the layout of q and k."""
     view = heads_first if heads_outside else tokens_first
     q, k = (view(inputs, x) for x in tensors(inputs))
     kept: list[Sequence[torch.Tensor]] = [()]
@@ -62,7 +62,7 @@ def rotation_run(inputs: Inputs, rotate: Rotation, heads_outside: bool, note: st
 
 
 def frequencies(size: int) -> torch.Tensor:
-    """As the packages write it, in float32."""
+    """As in the packages, in float32."""
     return 1.0 / (10000.0 ** (torch.arange(0, size, 2, dtype=torch.float32) / size))
 
 

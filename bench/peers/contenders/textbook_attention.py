@@ -1,4 +1,4 @@
-"""Attention with a bias as tutorials and models write it, for any release of PyTorch."""
+"""Attention with a bias as in tutorials and models, for any release of PyTorch."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def heads_first(array: np.ndarray) -> torch.Tensor:
 
 
 class DenseBias(Contender):
-    """ALiBi's made before; T5's made from its table at each step, as in its models."""
+    """The bias of ALiBi is made before the timing, that of T5 from its table in each step."""
 
     works = ("attention", "attention_training")
     dtypes = ("f32",)
 
     def __init__(self, name: str, attend: Attend, matrices: float) -> None:
-        """`matrices`: [H, T, T] that the forward pass holds at a time."""
+        """`matrices`: number of simultaneous matrices [H, T, T] in the forward pass."""
         self.name, self.attend, self.matrices = name, attend, matrices
 
     def prepare(self, inputs: Inputs) -> Run:
@@ -60,7 +60,7 @@ class DenseBias(Contender):
 
     def prepare_training(self, inputs: Inputs, numbers: np.ndarray) -> Run:
         case = inputs.case
-        refuse_beyond_memory(case, 9)  # both ways, however it attends
+        refuse_beyond_memory(case, 9)  # both passes, for every implementation
         q, k, v, out_grad = (heads_first(array) for array in inputs.stored)
         table = torch.from_numpy(numbers.copy())
         leaves = [x.requires_grad_() for x in (q, k, v, table)]

@@ -1,4 +1,4 @@
-"""vLLM's CPU kernel, in place on q and k, loaded without the rest of vLLM."""
+"""vLLM's CPU kernel, in place on q and k, without the other parts of vLLM."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Vllm(Contender):
     def prepare(self, inputs: Inputs) -> Run:
         case = inputs.case
         table = torch.from_numpy(np.concatenate(table_of(case), axis=-1))
-        table = table.to(DTYPES[case.dtype])  # the operator wants the type of q
+        table = table.to(DTYPES[case.dtype])  # the operator requires the type of q
         ids = torch.arange(case.tokens)
         arrays = tensors(inputs)
         copies = [array.clone() for array in arrays]

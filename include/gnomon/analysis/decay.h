@@ -1,6 +1,6 @@
-// Does nearness count? Scores by distance, and numbers for how they fall.
+// Decay with distance: mean scores by distance, and statistics of their decrease.
 //
-// Letters: Q queries, K keys, N distances, R rotated elements of a head.
+// Letters: Q queries, K keys, N distances, R rotary dimension.
 #pragma once
 
 #include <cstdint>
@@ -11,41 +11,43 @@
 
 namespace gnomon::analysis {
 
-// The mean of scores [Q, K] (float or double) over all pairs at a distance 0, 1, ... back from
-// the query: entry d is the mean of scores(i, i + offset - d). Keys after their query and
-// entries that are not finite are left out; a distance without any is NaN. Length K. An
-// offset that takes positions out of 64 bits is refused.
+// Returns the mean score at each distance, [K], from scores [Q, K] (float or double). The
+// distance is query position - key position, and query i has position i + offset: entry d is
+// the mean of scores(i, i + offset - d). Keys after their query and entries that are not finite
+// are skipped. A distance without entries gives NaN. Throws std::invalid_argument if the offset
+// takes positions out of 64 bits.
 template <typename T>
 std::vector<double> mean_by_distance(View<const T, 2> scores, std::int64_t offset = 0);
 
 struct Decay {
-  // Spearman's rank correlation of score and distance, ties at their mean rank. -1: farther is
-  // always lower; 0: no trend, or all scores equal; 1: farther is always higher.
+  // Spearman's rank correlation of score and distance; ties have their mean rank. -1: the score
+  // always decreases with the distance; 0: no trend, or all scores equal; 1: the score always
+  // increases.
   double rank_correlation = 0;
-  double slope = 0;  // of the least squares line, score per position
-  // Share of steps d to d + 1 at which the score falls; equal is not falling.
+  double slope = 0;  // of the least-squares line, score per position
+  // Fraction of steps d to d + 1 at which the score decreases; equal scores do not count.
   double falling = 0;
 
   bool operator==(const Decay&) const = default;
 };
 
-// by_distance: [N], the score at distance 0, 1, ..., N - 1; N >= 2. NaN entries are left out,
-// with the steps that they belong to. O(N log N).
+// Returns the statistics of by_distance [N], the score at distance 0, 1, ..., N - 1; N >= 2.
+// NaN entries and their steps are skipped. Cost: O(N log N).
 Decay decay(std::span<const double> by_distance);
 
-// The score of a rotated query with a rotated key by distance, for frequencies [R/2] in radians
-// per position (rotary/rotary.h: inverse_frequencies). All return [N], for distances 0, 1, ...
-// N - 1.
+// The following functions return scores of a rotated query and a rotated key, [N], at the
+// distances 0, 1, ..., N - 1, for frequencies [R/2] in radians per position (rotary/rotary.h:
+// inverse_frequencies).
 
-// All-ones query and key, divided by the score at distance 0:  mean over pairs of cos(d f_i).
-// The curve that the decay of rotary embeddings is usually shown with.
+// All-ones query and key, divided by the score at distance 0: mean over pairs of cos(d f_i).
+// This is the usual curve of the decay of rotary embeddings.
 std::vector<double> rotary_score_of_ones(std::span<const double> frequencies,
                                          std::int64_t distances);
 
-// Queries and keys of independent normal numbers, score / sqrt(R): its mean and deviation over
-// `samples` pairs. In the limit 0 and 1 at every distance: content that knows nothing of
-// position does not decay (Barbero et al. "Round and Round We Go!", 2024, proposition 3.1).
-// The same numbers for the same seed everywhere.
+// Score / sqrt(R) of independent normal queries and keys: mean and deviation over `samples`
+// pairs. For many samples they approach 0 and 1 at every distance: if content is independent of
+// position, scores do not decay (Barbero et al. "Round and Round We Go!", 2024, proposition
+// 3.1). A seed gives the same values on every machine.
 struct ScoreSample {
   std::vector<double> mean, deviation;  // [N]
 };

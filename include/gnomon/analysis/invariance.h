@@ -1,15 +1,16 @@
-// What a layer cannot tell: the order of its tokens (without position), left from right (a
-// symmetric bias), where in the text it stands (whatever acts by distance), and whether its
-// keys came at once or through a cache. Each is a number: what changes when that does, 0 for
-// nothing.
+// Invariances of a layer: whether its outputs depend on the order of the tokens, on left or
+// right (no for a symmetric bias), on the absolute position (no if only the distance counts),
+// and on the use of a KV cache. Each function returns the relative change caused by one
+// transformation; 0 is an exact invariance.
 //
 //   Vaswani et al. 2017, section 3.5; Shaw et al. 2018, https://arxiv.org/abs/1803.02155.
 //
-// Queries, keys and values are normal numbers, drawn apart from each other; a table is added to
-// all three, as projections of x would have it. Softmax scale softmax.factor / sqrt(D), or the
-// cosines'. A plan is for T queries that stand after `offset` keys; its mask is not read.
+// Queries, keys and values are independent normal numbers. A table is added to all three, as
+// projections of x would do. The softmax scale is softmax.factor / sqrt(D), or that of cosine
+// attention. A plan is for T queries that follow `offset` keys. The mask of the plan is not
+// used.
 //
-// Letters: T tokens, H heads, D head size.
+// Letters: T tokens, H heads, D head dimension.
 #pragma once
 
 #include <cstdint>
@@ -20,32 +21,33 @@
 
 namespace gnomon::analysis {
 
-// The largest change of an element of any output of bidirectional attention, over the largest
-// output, when the tokens are permuted and the outputs put back: 0 where order cannot be told.
-// In double, but for turned queries and keys, whose tables are float: a rounding of 2^-20 may
-// stay. Throws std::invalid_argument when the parts do not fit `content` (as all below do).
+// Returns the largest change of an output element of bidirectional attention, divided by the
+// largest output, if the tokens are permuted and the outputs are permuted back. 0: the layer is
+// independent of the order. Computed in double, except that rotations use float tables, which
+// leaves rounding of up to 2^-20. Throws std::invalid_argument if the parts of the plan do not
+// match `content`, as do all functions below.
 double permutation_deviation(const OrderContent& content, const LayerPlan& plan);
 
-// The same when the tokens stand in reverse: 0 where left cannot be told from right, as of a
-// bias that is symmetric.
+// Same as permutation_deviation, for the reversed order of tokens. 0: the layer does not
+// distinguish left from right, as with a symmetric bias.
 double reversal_deviation(const OrderContent& content, const LayerPlan& plan);
 
-// The largest change of a score (queries on all T keys, before the softmax), over the spread of
-// the scores, when the same tokens stand `offset` positions further: 0 where the distance alone
-// decides. `there` is of T queries after `offset` keys.
+// Returns the largest change of a score (queries with all T keys, before the softmax), divided
+// by the range of the scores, if the same tokens are at positions larger by `offset`. 0: only
+// the distance counts. `there` is for T queries after `offset` keys.
 double shift_deviation(const OrderContent& content, const LayerPlan& here,
                        const LayerPlan& there, std::int64_t offset);
 
-// A piece of a text that is read through a cache: its own tokens, after those of the pieces
+// A part of a text that is processed with a KV cache: its own tokens, after those of the parts
 // before.
 struct CachedPiece {
   std::int64_t tokens = 0;
-  LayerPlan plan;  // of `tokens` queries after the keys of the pieces before
+  LayerPlan plan;  // for `tokens` queries after the keys of the parts before
 };
 
-// The largest change of an output of causal attention, over the largest value, when the tokens
-// come in pieces rather than at once, by gnomon/attention/attention.h in float: within its
-// bound, 2^-16 here, for every encoding that is what it says it is.
+// Returns the largest change of an output of causal attention, divided by the largest value, if
+// the tokens are processed in pieces instead of at once, by gnomon/attention/attention.h in
+// float. The result is at most 2^-16, the bound of attention, for every correct encoding.
 double cache_deviation(const OrderContent& content, const LayerPlan& whole,
                        std::span<const CachedPiece> pieces);
 

@@ -1,10 +1,11 @@
-// Can attention tell order? Without position it cannot: swap the tokens before it, and the
-// last token's output is what it was. Weights with and without position, for looking at.
+// Sensitivity of attention to the order of tokens. Without a position encoding, the output of
+// the last token does not change if the tokens before it are reordered. Attention weights with
+// and without position are available for plots.
 //
 //   Vaswani et al. 2017, section 3.5; Yun et al. "Are Transformers universal approximators of
 //   sequence-to-sequence functions?", 2019, https://arxiv.org/abs/1912.10077, claim 1.
 //
-// Letters: T tokens, H heads, D head size.
+// Letters: T tokens, H heads, D head dimension.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +15,26 @@
 
 namespace gnomon::analysis {
 
-// The content of every query, key and value: normal numbers [T, H, D], the same for the same
-// seed everywhere.
+// Content of queries, keys and values: normal numbers [T, H, D]. A seed gives the same values
+// on every machine.
 struct OrderContent {
-  std::int64_t tokens = 16, heads = 1, head_size = 32;
+  std::int64_t tokens = 16, heads = 1, head_dim = 32;
   std::uint64_t seed = 1;
-  // The share of the variance that all tokens have in common (the all-ones vector), 0 to 1:
-  // tokens of one text are alike, and what position does shows on what is alike.
+  // Fraction of the variance that all tokens share (the all-ones vector), 0 to 1. Tokens of one
+  // text are similar, and the effect of position is visible on the similar part.
   double shared = 0;
 };
 
-// The largest change of an element of the last token's output when the tokens before it stand
-// in reverse order, by bidirectional attention (gnomon/attention/attention.h, float). Without
-// position at most 2^-17 of the largest value: rounding. Scores are divided by D here, not by
-// its root: each query equals its key, and would else attend to little but itself. Of the plan,
-// for T queries and T keys, the table [T, H D], rotations, bias, relative vectors and the
-// factor of the softmax are read.
+// Returns the largest change of an element of the last token's output if the order of the
+// tokens before it is reversed, with bidirectional attention (gnomon/attention/attention.h,
+// float). Without position it is at most 2^-17 of the largest value, which is rounding. Scores
+// are divided by D instead of sqrt(D): each query equals its key, so with sqrt(D) a token would
+// attend almost only to itself. The following parts of the plan, for T queries and T keys, are
+// used: the table [T, H D], rotations, bias, relative vectors and the softmax factor.
 double order_sensitivity(const OrderContent& content, const LayerPlan& plan);
 
-// weights(h, i, j) of each query i on each key j: the softmax of their scores, in double. out:
-// [H, T, T], any strides. Entries that a causal mask hides are NaN.
+// Fills out [H, T, T], any strides, with weights(h, i, j) of query i and key j: the softmax of
+// the scores, computed in double. Entries that a causal mask hides are NaN.
 void attention_weights(const OrderContent& content, const LayerPlan& plan,
                        Visibility visibility, View<double, 3> out);
 

@@ -1,6 +1,6 @@
-// How alike the rows of a table are: all with all, or one with all.
+// Similarity of the rows of a table: of all pairs, or of one row with all others.
 //
-// Letters: T rows (positions, or cells of a grid in row-major order), C channels.
+// Letters: T rows (positions, or cells of a grid in row-major order), C width.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,20 @@ namespace gnomon::analysis {
 
 enum class Similarity {
   dot = 1,
-  cosine,  // dot / (length length'); 0 where a row is all zeros, NaN where one holds NaN
+  cosine,  // dot / (norm norm'); 0 if a row is zero, NaN if a row has NaN
 };
 
-// out(i, j) = similarity of rows i and j of table [T, C]; out: [T, T], any strides, symmetric
-// to the bit. Sums in double in the order of the channels: at most C 2^-53 of the sum of the
-// products' magnitudes off (twice that, relative, for cosine). Element types of the table:
-// float, double. O(T^2 C) time, shared by threads; a copy of the table in double.
+// out(i, j) = similarity of rows i and j of table [T, C]; out: [T, T], any strides, exactly
+// symmetric. Sums run in double in the order of the channels. Error bound: C 2^-53 of the sum
+// of the magnitudes of the products (for cosine: twice that, relative). Element types of the
+// table: float, double. Cost: O(T^2 C), divided among threads, and a copy of the table in
+// double.
 template <typename T>
 void similarity_matrix(View<const T, 2> table, Similarity similarity, View<double, 2> out);
 
-// The similarity of row `row` with every row: [T], the same numbers as that row of the matrix.
-// For a grid the picture of one cell: entry y * width + x. Throws when there is no such row.
+// Returns the similarity of row `row` with every row, [T], equal to that row of the matrix. For
+// a grid this is the similarity map of one cell: entry y * width + x. Throws
+// std::invalid_argument if there is no such row.
 template <typename T>
 std::vector<double> similarity_to(View<const T, 2> table, std::int64_t row,
                                   Similarity similarity);

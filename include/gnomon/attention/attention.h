@@ -1,16 +1,16 @@
-// Softmax attention with position inside: rotary on queries and keys, a bias on the scores,
-// vectors by distance.
+// Softmax attention with positional encoding: rotary embeddings on queries and keys, a bias on
+// the scores, and relative vectors.
 //
-//   score[h, i, j] = scale q'[i, h] . k'[j, g(h)] + gate[h, i] bias(h, i, j)   where i sees j
+//   score[h, i, j] = scale q'[i, h] . k'[j, g(h)] + gate[h, i] bias(h, i, j)   if i sees j
 //   out[i, h]      = sum_j softmax_j(score[h, i, :]) v[j, g(h)]
 //
-// and what a RelativeForm adds to both. q' and k' are the rotated vectors, g(h) = h / (Hq / Hk)
-// the key head that query head h shares. The scores exist only block by block (online softmax:
-// Milakov and Gimelshein 2018; Dao et al. 2022), so memory beyond the arguments grows with
-// T + S, not with T S.
+// A RelativeForm adds further terms to both (gnomon/relative/form.h). q' and k' are the rotated
+// queries and keys. g(h) = h / (Hq / Hk) is the key head of query head h. Scores are computed
+// block by block (online softmax: Milakov and Gimelshein 2018; Dao et al. 2022), so the memory
+// beyond the arguments grows with T + S, not with T S.
 //
 // Letters: B batch, T query tokens, S key tokens, Hq query heads, Hk key heads (Hk divides Hq),
-// D head size of q and k, Dv of v.
+// D head dimension of q and k, Dv head dimension of v.
 #pragma once
 
 #include <cstdint>
@@ -28,111 +28,124 @@
 namespace gnomon {
 
 enum class Visibility {
-  causal = 1,         // a query sees its own row and the rows before it
-  bidirectional = 2,  // a query sees every row
+  causal = 1,         // a query sees its own row and earlier rows
+  bidirectional = 2,  // a query sees all rows
 };
 
-// Which keys a query sees. Rows are counted as they lie in memory: query row i stands at key
-// row i + offset, so after a KV cache of n tokens offset is n. A plain value.
+// The keys that a query sees. Rows are counted in memory order, not by position: query row i
+// corresponds to key row i + offset. After a KV cache of n tokens, offset is n. A plain value.
 struct AttentionMask {
   Visibility visibility = {};  // required
   std::int64_t offset = 0;     // not negative
-  // At most this many rows before (after) its own, itself not counted: Mistral's
-  // `sliding_window` w is before = w - 1. Nothing: no limit.
-  std::optional<std::int64_t> before = {}, after = {};
+  // Window limits: the largest number of rows to the left (right) of the row of the query,
+  // without that row. `sliding_window` w of Mistral is left = w - 1. nullopt: no limit.
+  std::optional<std::int64_t> left = {}, right = {};
 
   bool operator==(const AttentionMask&) const = default;
 };
 
-// 1 / sqrt(D), the usual softmax scale. (T5 uses 1.)
-double softmax_scale(std::int64_t head_size);
+// Returns 1 / sqrt(D), the usual softmax scale. (T5 uses 1.)
+double softmax_scale(std::int64_t head_dim);
 
 // Softmax options.
 struct Softmax {
-  // Of q . k, with every factor. Nothing: factor / sqrt(D).
+  // The scale of q . k, with all factors included. nullopt: factor / sqrt(D).
   std::optional<double> scale = {};
-  // The factor of an encoding (YaRN's in DeepSeek, DeBERTa's 1 / sqrt(1 + terms)) on the usual
-  // scale; read only if `scale` is not given.
+  // A factor of the encoding on the usual scale: that of YaRN in DeepSeek, 1 / sqrt(1 + terms)
+  // in DeBERTa. Ignored if `scale` is given.
   double factor = 1;
-  // Gemma 2: a product s becomes cap tanh(s / cap), before the bias; positive.
+  // Soft cap of the scores (Gemma 2): a product s becomes cap tanh(s / cap), before the bias is
+  // added. Must be positive.
   std::optional<double> cap = {};
-  // gpt-oss: one more score for each head, that takes its share of the weight and gives
-  // nothing. [Hq] or none.
+  // Attention sinks (gpt-oss): one additional score for each head, which takes part in the
+  // softmax and has a value of zero. [Hq] or empty.
   std::vector<double> sinks = {};
 };
 
-// Everything that attention needs to know beside its tensors: the mask, the softmax, and how
-// position enters. Calls borrow the plan and copy nothing of it.
+// The plan of attention: the mask, the softmax options, and all places in which position
+// enters. Calls borrow the plan and copy nothing of it.
 struct AttentionPlan {
   AttentionMask mask = {};
   Softmax softmax = {};
-  std::optional<RotaryTable> query_rotary = {};  // tokens T
-  std::optional<RotaryTable> key_rotary = {};    // tokens S; none if cached keys are rotated
-  BiasForm bias = {};                            // by Hq heads
-  // Vectors by distance, met by rotated queries and keys and by the weights.
+  std::optional<RotaryTable> query_rotary = {};  // of T tokens
+  std::optional<RotaryTable> key_rotary = {};    // of S tokens; nullopt if keys are rotated
+  BiasForm bias = {};                            // of Hq heads
+  // Relative vectors. Their dot products with rotated queries and keys are added to the scores,
+  // their sums with the weights to the output.
   RelativeForm relative = {};
-  // Positions (for the bias) and sequences (packing, padding) of the rows; batch B or 1. Null:
-  // key row j is at position j, query row i at position i + offset, all in one sequence.
-  std::shared_ptr<const Positions> queries = {};  // tokens T
-  std::shared_ptr<const Positions> keys = {};     // tokens S; given together with `queries`
-  // Whether the bias needs gates, which depend on the tokens (WavLM): AttentionInput::gates.
+  // Positions (used by the bias) and sequences (packing, padding) of the rows; their batch is B
+  // or 1. Null: key row j is at position j, query row i is at position i + offset, and all rows
+  // are in one sequence. Give both or none.
+  std::shared_ptr<const Positions> queries = {};  // of T tokens
+  std::shared_ptr<const Positions> keys = {};     // of S tokens
+  // True if the bias requires gates, which depend on the tokens (WavLM): AttentionInput::gates.
   bool gated = false;
 };
 
-// A shared pointer to positions that the caller keeps alive.
+// Returns a shared pointer to positions without ownership: the caller keeps them alive.
 inline std::shared_ptr<const Positions> borrowed(const Positions& positions) {
   return {std::shared_ptr<const Positions>(), &positions};
 }
 
-// What attention reads. Element types of q: float, Half, BFloat16 (sums in float), double (in
-// double). Of k and v: that of q; for float also Half or BFloat16, as a cache has them; int8
-// with scales (rotate_append and copy_append of gnomon/rotary/int8_keys.h) for all but double.
+// The input tensors of attention. Element types of q: float, Half, BFloat16 (sums in float),
+// double (sums in double). Element types of k and v: that of q; also Half or BFloat16 if q is
+// float; also int8 with scales if q is not double (see rotate_append and copy_append of
+// gnomon/rotary/int8_keys.h).
 struct AttentionInput {
   ConstTensor q;              // [B, T, Hq, D], any strides, the last axis contiguous
-  ConstTensor k;              // [B, S, Hk, D], likewise
-  ConstTensor v;              // [B, S, Hk, Dv], likewise
-  ConstTensor k_scales = {};  // float [B, S, Hk], any strides; of int8 keys only
-  ConstTensor v_scales = {};  // of int8 values
-  // A factor on the whole bias of a query, which may depend on the token (WavLM): float
-  // [B or 1, Hq, T], any strides. Without data: 1.
+  ConstTensor k;              // [B, S, Hk, D], same requirements
+  ConstTensor v;              // [B, S, Hk, Dv], same requirements
+  ConstTensor k_scales = {};  // float [B, S, Hk], any strides; only for int8 keys
+  ConstTensor v_scales = {};  // float [B, S, Hk], any strides; only for int8 values
+  // A factor on the bias of each query, which may depend on the token (WavLM): float [B or 1,
+  // Hq, T], any strides. Without data: 1.
   ConstTensor gates = {};
 };
 
-// out: [B, T, Hq, Dv] of the type of q, any strides, the last axis contiguous; out must not
-// overlap the inputs. If lse has data, it gets the logarithm of each row's sum of exp(score),
-// which the backward pass needs: [B, Hq, T], float (double: double).
+// Computes attention.
 //
-// A query that sees no key gives zeros, and -infinity in lse (its sink, where it has one).
-// Scores up to 1e4 do not overflow. Padding rows are not read: what lies there, a NaN say,
-// reaches nothing. Weights below 2^-100 of a row's greatest (double: 2^-960) are 0.
+// Shapes: out is [B, T, Hq, Dv] of the type of q, with any strides and the last axis
+// contiguous. out must not overlap the inputs. If lse has data, it receives the log-sum-exp of
+// the scores of each row, which the backward pass requires: [B, Hq, T], float (double if q is
+// double).
 //
-// Error for float: |out - exact| <= 2^-17 max |v| and |lse - exact| <= 2^-18 max(1, |lse|),
-// where scale sum_d |q'_d k'_d| + |bias| is at most 30 and D <= 256; for double 2^-46 in place
-// of both. Vectors by distance count as what they are added to: max |v| is then that of values
-// plus the greatest length of each table met by weights. For half and bfloat16 as for float,
-// and out rounded once more. A SlopeBias skips keys so far away that their weights are 0 in any
-// case; exact sums differ by less than S 2^-90 max |v|. Deterministic: the same bits for any
-// number of threads; and a query's row has the same bits whatever other queries are in the call
-// (with a SlopeBias: up to those 2^-90), so a prompt in pieces repeats the full pass. A call
-// with at most 8 rows for a key head, T Hq / Hk, whose keys are not turned here, reads a cache
-// as it lies and adds in another order: decoding repeats the full pass within the error above,
-// and itself to the bit.
+// A query that sees no key gives zeros, and -infinity in lse (if the head has a sink: the
+// sink). Scores up to 1e4 do not overflow. Padding rows are never read, so a NaN in them has no
+// effect. Weights below 2^-100 of the greatest weight of the row (double: 2^-960) are 0.
 //
-// Cost: D + Dv multiply-adds for each score that is seen; 1.2 D more for a table met by
-// queries, 2.3 D met by keys (fewer where distances share vectors), Dv by weights. Memory
-// beyond the arguments: some 3 MB for each thread (float, D and Dv up to 256); where a call has
-// fewer pieces of work than threads (decoding), Dv numbers more for each row and 2048 keys; for
-// a GridBias, AxesBias or ProgressiveBias what grows with T + S, for relative vectors twice
-// their numbers.
+// Error bound for float: |out - exact| <= 2^-17 max |v| and |lse - exact| <= 2^-18 max(1,
+// |lse|), if scale sum_d |q'_d k'_d| + |bias| is at most 30 and D <= 256. For double: 2^-46 in
+// place of both factors. For half and bfloat16: as for float, and out is rounded once more.
+// Relative vectors count as part of the vectors that they are added to: max |v| is then that of
+// the values plus the greatest length of each table added to values. With a SlopeBias, keys so
+// far away that their weights are 0 are skipped; exact sums differ by less than S 2^-90 max
+// |v|.
 //
-// Throws std::invalid_argument when element types, devices or shapes do not fit each other, the
-// mask breaks its rules, or a strip bias does not reach a distance that occurs.
+// Deterministic: the same bits for any number of threads. The row of a query has the same bits
+// for any other queries in the call (with a SlopeBias: up to those 2^-90), so a prompt
+// processed in parts gives the bits of the full pass. Exception: a call with at most 8 rows for
+// each key head (T Hq / Hk <= 8) and without key_rotary may read the cache without packing,
+// which adds in another order. Such decoding agrees with the full pass within the error bound,
+// and with itself bit for bit.
+//
+// Cost: D + Dv multiply-adds for each visible score. A table of relative vectors adds 1.2 D if
+// it is multiplied by queries, 2.3 D if by keys (less if distances share vectors), and Dv if by
+// weights. Memory beyond the arguments:
+//
+//   about 3 MB for each thread (float, D and Dv up to 256)
+//   Dv sums for each row and each 2048 keys, if there are fewer pieces of work than threads
+//   (decoding)
+//   O(T + S) for a GridBias, AxesBias or PiecewiseLogBias
+//   twice the elements of the relative vectors
+//
+// Throws std::invalid_argument if element types, devices or shapes do not match, the mask is
+// invalid, or a strip bias does not contain a distance that occurs.
 void attention(const AttentionInput& input, const AttentionPlan& plan, const Tensor& out,
                const Tensor& lse = {});
 
-// What the backward pass writes; tensors without data and null pointers are not wanted. q, k
-// and v are required: shaped as the inputs, of their types; they are with respect to the
-// unrotated q and k. All are overwritten.
+// The outputs of the backward pass. q, k and v are required: they have the shapes and types of
+// the inputs, and are gradients with respect to the unrotated q and k. A tensor without data or
+// a null pointer means that the gradient is not computed. All outputs are overwritten.
 struct AttentionGradient {
   Tensor q = {}, k = {}, v = {};
   BiasGradient* bias = nullptr;
@@ -141,33 +154,36 @@ struct AttentionGradient {
   std::span<double> sinks = {};  // [Hq]
 };
 
-// Gradients of `attention`. out and lse are its results, out_grad [B, T, Hq, Dv] the gradient
-// of out. All of q, k, v and their gradients have one element type.
+// Computes the gradients of `attention`. out and lse are the results of `attention`; out_grad
+// [B, T, Hq, Dv] is the gradient of out. q, k, v and their gradients have one element type.
 //
-// Error, with e = 2^-18 for float, 2^-46 for double, 2^-18 + 2 half ulps for half and bfloat16
-// (whose `out` is rounded), G = |out_grad| |v| the greatest lengths of head vectors, and w the
-// softmax weight that a key gets from all queries, at least 1; scores as above:
+// Error bounds, with e = 2^-18 for float, 2^-46 for double, 2^-18 + 2 half ulps for half and
+// bfloat16 (whose `out` is rounded); G = |out_grad| |v|, the greatest lengths of head vectors;
+// w = the sum of the softmax weights of a key over all queries, at least 1; scores bounded as
+// above:
 //
 //   q_grad: e scale G |k|
 //   k_grad: e scale G |q| w
 //   v_grad: e |out_grad| w
-//   bias:   e G times the softmax weight (for a slope: weight x distance) summed into it
-//   sinks:  e G times the sink's weight summed over queries
+//   bias:   e G times the sum of the softmax weights (slope: weight x distance) of the entry
+//   sinks:  e G times the sum of the sink's weights over queries
 //   gates:  e G times the greatest |bias| of the row
 //   relative vectors: of keys e scale G |q|, of queries e scale G |k|, of values e |out_grad|,
-//           times the softmax weight that met the vector
-//   shift:  the sum of q_grad, so of its errors
+//           times the sum of the softmax weights at the distances of the vector
+//   shift:  the sum of the errors of q_grad
 //
-// with |q|, |k|, |v| the lengths of queries (shifted), keys, values, each plus the greatest
-// length of the vectors that are added to them. A cap excludes relative vectors, turned queries
-// a shift.
+// |q|, |k|, |v| are the lengths of queries (with the shift), keys and values, each plus the
+// greatest length of the relative vectors that are added to them. A cap cannot be combined with
+// relative vectors, nor rotated queries with a shift.
 //
-// Deterministic, the bias's gradient too. Threads share out the B Hk key heads; where these are
-// fewer than 16, also up to 16 / (B Hk) parts of the queries, whose sums are added in order.
-// Cost: 3 D + 2 Dv multiply-adds for each score that is seen. Memory beyond the arguments:
-// S (D + Dv) numbers for each thread, or for every part where there are any (then at most 32
-// MB), some 2 MB for each thread, and N doubles of a bias, or the numbers of relative
-// vectors, for each part of B Hq heads.
+// Deterministic, including the gradient of the bias. Threads divide the B Hk key heads. If
+// these are fewer than 16, the queries of each are divided into up to 16 / (B Hk) parts, whose
+// sums are added in order.
+//
+// Cost: 3 D + 2 Dv multiply-adds for each visible score. Memory beyond the arguments: S (D +
+// Dv) sums for each thread, or for each part if queries are divided (then at most 32 MB); about
+// 2 MB for each thread; and N doubles of a bias, or the elements of the relative vectors, for
+// each part of the B Hq heads.
 void attention_backward(const AttentionInput& input, const AttentionPlan& plan,
                         const ConstTensor& out, const ConstTensor& lse,
                         const ConstTensor& out_grad, const AttentionGradient& gradient);

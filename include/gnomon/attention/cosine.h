@@ -1,12 +1,13 @@
-// Vectors of heads brought to length 1, so that attention's products are cosines.
+// Cosine attention: head vectors are scaled to length 1, so that the products in attention are
+// cosines.
 //
 //   y[b, t, h] = scales[h] x / max(|x|, 1e-12),    x = x[b, t, h]
 //
-// As torch.nn.functional.normalize, and then a factor for each head: Swin v2 multiplies q by
-// its trained scales and k by nothing; QK-norm (Henry et al. 2020, https://arxiv.org/abs/
-// 2010.04245) is the same with one scale. Softmax::scale is then 1.
+// This is torch.nn.functional.normalize, followed by a factor for each head. Swin v2 multiplies
+// q by trained scales and k by 1. QK-norm (Henry et al. 2020, https://arxiv.org/abs/2010.04245)
+// uses one scale for all heads. Softmax::scale is then 1.
 //
-// Letters: B batch, T tokens, H heads, D head size.
+// Letters: B batch, T tokens, H heads, D head dimension.
 #pragma once
 
 #include <span>
@@ -15,23 +16,26 @@
 
 namespace gnomon {
 
-constexpr double least_norm = 1e-12;  // a shorter vector is divided by this
+constexpr double least_norm = 1e-12;  // a vector shorter than this is divided by it
 
-// x, out: [B, T, H, D], any strides; out may be x itself, or not overlap it. scales: [H], or
-// empty for none. T: float, Half, BFloat16, double.
+// Normalises head vectors. Shapes: x, out [B, T, H, D], any strides; out is x itself or does
+// not overlap it. scales: [H], or empty for factors of 1. Element types: float, Half, BFloat16,
+// double.
 //
-// Computed in double and rounded once: |out - exact| <= half an ulp + 2^-50 |out| (double:
-// 2^-50 |out|). A vector of zeros stays zeros. Throws when shapes do not fit each other.
+// Error bound: computed in double and rounded once, |out - exact| <= half an ulp + 2^-50 |out|
+// (double: 2^-50 |out|). A vector of zeros gives zeros. Throws std::invalid_argument if shapes
+// do not match.
 void normalise(const ConstTensor& x, std::span<const double> scales, const Tensor& out);
 
-// The gradients: from that of `out` and what x was, x_grad [B, T, H, D], overwritten (it may be
-// out_grad itself), and, where not empty, scale_grad [H], overwritten. With u = x / |x|,
+// Computes the gradients of `normalise`. out_grad is the gradient of out, x the input of the
+// forward pass. x_grad [B, T, H, D] is overwritten and may be out_grad itself. scale_grad [H]
+// is overwritten, unless it is empty. With g = out_grad[b, t, h] and u = x / |x|:
 //
-//   x_grad = scales[h] (g - u (u . g)) / |x|        (shorter than 1e-12: scales[h] g / 1e-12)
+//   x_grad = scales[h] (g - u (u . g)) / |x|        (|x| < 1e-12: scales[h] g / 1e-12)
 //   scale_grad[h] = sum over b, t of u . g
 //
-// Each product u . g is within D 2^-52 |g| of the exact one, scale_grad within D B T times
-// that. Deterministic: the same bits for any number of threads.
+// Error bound: each product u . g is within D 2^-52 |g| of the exact one; scale_grad is within
+// D B T times that. Deterministic: the same bits for any number of threads.
 void normalise_backward(const ConstTensor& x, const ConstTensor& out_grad,
                         std::span<const double> scales, const Tensor& x_grad,
                         std::span<double> scale_grad = {});

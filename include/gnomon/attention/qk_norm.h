@@ -1,15 +1,15 @@
-// Norms of queries and keys: what a model applies to q and k between their projection and the
-// scores, before or after they are rotated.
+// Norms of queries and keys. A model applies them to q and k after their projection, before or
+// after the rotation.
 //
 //   rms     y = w x / sqrt(mean(x^2) + epsilon)
 //   layer   y = w (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) + b
 //   l2      y = w x / max(sqrt(sum(x^2)), epsilon)
 //
-//   Henry et al. "Query-Key Normalization for Transformers", 2020.
-//   https://arxiv.org/abs/2010.04245; Zhang, Sennrich. "Root Mean Square Layer Normalization",
-//   2019. https://arxiv.org/abs/1910.07467. Which model has which: the models' own sources.
+// Sources: Henry et al. "Query-Key Normalization for Transformers", 2020,
+// https://arxiv.org/abs/2010.04245; Zhang, Sennrich. "Root Mean Square Layer Normalization",
+// 2019, https://arxiv.org/abs/1910.07467. The sources of each model define which norm it uses.
 //
-// Letters: B batch, T tokens, H heads, D head_dim.
+// Letters: B batch, T tokens, H heads, D head dimension.
 #pragma once
 
 #include "gnomon/tensor.h"
@@ -22,7 +22,7 @@ enum class NormScope {
   all_heads,  // over the H D elements of all heads together: OLMo 2, MiniMax-M2
 };
 
-// A plain value.
+// The kind and constants of a norm, without its weights. A plain value.
 struct HeadNorm {
   NormKind kind = {};
   NormScope scope = NormScope::head;
@@ -33,13 +33,13 @@ struct HeadNorm {
 };
 
 // Normalises x [B, T, H, D] in place; any strides, D contiguous. weight, bias: [1, D] for all
-// heads, or [H, D]; without data: 1 and 0. Element types: float, Half, BFloat16, double.
+// heads, or [H, D]. Without data, weights are 1 and biases are 0. Element types: float, Half,
+// BFloat16, double.
 //
-// Error: computed in double and rounded once, |y - exact| <= half an ulp + 2^-50 |y|. Cost:
-// reads and writes x once. Deterministic: the same bits for any number of threads.
+// Error bound: computed in double and rounded once, |y - exact| <= half an ulp + 2^-50 |y|.
+// Cost: reads and writes x once. Deterministic: the same bits for any number of threads.
 //
-// Throws std::invalid_argument when the spec breaks the bounds beside its fields or shapes do
-// not fit.
+// Throws std::invalid_argument if a field of `norm` is invalid or shapes do not match.
 void normalise_heads(const Tensor& x, const HeadNorm& norm, const ConstTensor& weight,
                      const ConstTensor& bias);
 

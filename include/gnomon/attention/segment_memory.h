@@ -1,20 +1,22 @@
-// The keys and values of earlier segments, for a model that reads a long text piece by piece.
+// The segment memory of Transformer-XL: the keys and values of earlier segments, for a model
+// that processes a long text in segments.
 //
-//   Dai et al. "Transformer-XL: Attentive Language Models Beyond a Fixed-Length Context", 2019.
-//   https://arxiv.org/abs/1901.02860, section 3.2. (There the layer's inputs are kept and
-//   projected again; that is the same in evaluation, and here nothing is computed twice.)
+// Source: Dai et al. "Transformer-XL: Attentive Language Models Beyond a Fixed-Length Context",
+// 2019, https://arxiv.org/abs/1901.02860, section 3.2. The paper stores the inputs of each
+// layer and projects them again. In evaluation the result is the same, and here the projection
+// is computed once.
 //
 //   SegmentMemory<float> memory({.memory = 512, .segment = 128, .heads = 8,
-//                                .key_size = 64, .value_size = 64});
+//                                .head_dim = 64, .value_dim = 64});
 //   const Segment<float> s = memory.append(k, v);              // for each segment, each layer
-//   plan.mask = {.visibility = Visibility::causal, .offset = s.offset, .before = 512};
+//   plan.mask = {.visibility = Visibility::causal, .offset = s.offset, .left = 512};
 //   attention({q, s.keys, s.values}, plan, out);
 //
-// A KvCache keeps all it is given, and positions of any kind; this keeps the last M tokens for
-// ever, and its positions count on.
+// Difference to KvCache: a KvCache keeps all entries, at any positions. A SegmentMemory keeps
+// the last M tokens of an unlimited text, at consecutive positions.
 //
-// Letters: B batch, M tokens remembered, T of a segment, Hk key heads, D head size of keys, Dv
-// of values.
+// Letters: B batch, M tokens of memory, T tokens of a segment, Hk key heads, D head dimension
+// of keys, Dv head dimension of values.
 #pragma once
 
 #include <cstdint>
@@ -30,17 +32,17 @@
 namespace gnomon {
 
 struct SegmentMemoryShape {
-  std::int64_t batch = 1;                     // B
-  std::int64_t memory = 0;                    // M; not negative
-  std::int64_t segment = 0;                   // the longest T of a call; at least 1
-  std::int64_t heads = 0;                     // Hk
-  std::int64_t key_size = 0, value_size = 0;  // D, Dv
+  std::int64_t batch = 1;                    // B
+  std::int64_t memory = 0;                   // M; not negative
+  std::int64_t segment = 0;                  // the longest T of a call; at least 1
+  std::int64_t heads = 0;                    // Hk
+  std::int64_t head_dim = 0, value_dim = 0;  // D, Dv
 
   bool operator==(const SegmentMemoryShape&) const = default;
 };
 
-// What the queries of a segment attend to: at most M rows of memory, and the segment behind
-// them. Borrowed from the memory until its next call.
+// The keys and values that the queries of a segment attend to: at most M rows of memory,
+// followed by the segment. Borrowed from the memory until its next call.
 template <typename T>
 struct Segment {
   View<const T, 4> keys, values;  // [B, offset + T, Hk, D or Dv]
@@ -51,55 +53,59 @@ struct Segment {
   Positions query_positions() const {
     return consecutive(keys.extent(1) - offset, first + offset);
   }
-  // Of a gradient shaped as keys or values: the segment's own rows. No gradient goes into
-  // memory; what attention's backward pass writes to its rows is left where it is.
+  // Returns the rows of the segment itself in a gradient shaped as keys or values. Memory
+  // receives no gradient: attention's backward pass writes its rows, and the caller ignores
+  // them.
   template <typename U>
   View<U, 4> own(const View<U, 4>& grad) const {
     return grad.slice(1, offset, grad.extent(1) - offset);
   }
 };
 
-// T: float, Half, BFloat16, double. One layer; a writer excludes all others.
+// The segment memory of one layer. T: float, Half, BFloat16, double. Thread-safe: several
+// threads may read at the same time; a call that modifies the memory must run alone.
 //
-// A query that reaches at most M keys back (mask.before = M) gets in any segment what it gets
-// in one long text: within attention's error, and for keys that were turned on their way in
-// within that of rotate_append.
+// If queries see at most M keys back (mask.left = M), attention by segments gives the same
+// result as attention over the whole text, within the error bound of attention, and for keys
+// that are rotated here also within that of rotate_append.
 //
-// Memory: B (2 M + segment) Hk (D + Dv) elements, taken at once. Cost of a call: its tokens are
-// copied once; the last M tokens move once in every M tokens or more, so O(1) for each on
-// average. Nothing is allocated (without a table where keys turn: one is made).
+// Memory: B (2 M + segment) Hk (D + Dv) elements, allocated by the constructor. Cost of a call:
+// its tokens are copied once, and the last M tokens are moved at most once in every M tokens,
+// so O(1) per token on average. Allocates nothing, except a rotary table if keys are rotated
+// and no table is given.
 template <typename T>
 class SegmentMemory {
  public:
-  // With a schedule keys are turned on their way in, for their place in the text. Without one
-  // they are kept as they are given: encodings by distance; or rotary whose keys are turned in
-  // each segment anew, [0, offset + T) for the whole window.
+  // With frequencies, keys are rotated when they are appended, for their position in the text.
+  // Without frequencies, keys are stored unchanged: for encodings by distance, or for rotary
+  // models whose keys are rotated anew in each segment, at positions [0, offset + T) of the
+  // window.
   //
-  // Throws std::invalid_argument when an extent breaks its bound, or the schedule does not fit.
+  // Throws std::invalid_argument if an extent or the frequencies are invalid.
   explicit SegmentMemory(const SegmentMemoryShape& shape,
-                         std::optional<RotarySchedule> schedule = {});
+                         std::optional<RotaryFrequencies> frequencies = {});
 
   const SegmentMemoryShape& shape() const noexcept { return shape_; }
-  const std::optional<RotarySchedule>& schedule() const noexcept { return schedule_; }
+  const std::optional<RotaryFrequencies>& frequencies() const noexcept { return frequencies_; }
   std::int64_t kept() const noexcept;                   // rows that the next segment will see
   std::int64_t next() const noexcept { return next_; }  // position of the next token
 
-  // k [B, T, Hk, D], v [B, T, Hk, Dv]; any strides, the last axis contiguous. table: of the
-  // schedule and of positions next() to next() + T - 1, made by the caller as its layers share
-  // one; null: made here.
+  // Appends a segment. k [B, T, Hk, D], v [B, T, Hk, Dv]; any strides, the last axis
+  // contiguous. table: the rotary table of the frequencies and of positions [next(),
+  // next() + T), which the caller can share between layers; null: computed here.
   //
-  // Throws std::invalid_argument when shapes do not fit, T is more than `segment`, the table is
-  // of another schedule or length, or keys turn and a position exceeds 2^31. Then nothing has
-  // changed.
+  // Throws std::invalid_argument if shapes do not match, T is more than `segment`, the table
+  // has other frequencies or length, or keys are rotated and a position exceeds 2^31. The
+  // memory is then unchanged.
   Segment<T> append(View<const T, 4> k, View<const T, 4> v, const RotaryTable* table = nullptr);
 
-  // Forgets everything: a new text, from position 0.
+  // Removes all tokens. The next token has position 0.
   void clear() noexcept { tokens_ = next_ = 0; }
 
  private:
   SegmentMemoryShape shape_;
-  std::optional<RotarySchedule> schedule_;
-  std::int64_t tokens_ = 0, next_ = 0;  // rows in the stores; tokens ever seen
+  std::optional<RotaryFrequencies> frequencies_;
+  std::int64_t tokens_ = 0, next_ = 0;  // rows in the buffers; tokens appended so far
   std::vector<T> keys_, values_;        // [B, 2 M + segment, Hk, D or Dv]
 };
 

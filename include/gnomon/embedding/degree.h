@@ -1,4 +1,4 @@
-// Centrality as position: trained vectors chosen by how many arcs come to a node and leave it,
+// Centrality encoding: trained vectors selected by the in-degree and the out-degree of a node,
 // added to its embedding.
 //
 //   Ying et al. "Do Transformers Really Perform Bad for Graph Representation?" (Graphormer),
@@ -6,7 +6,7 @@
 //
 //   x[n] += in[row(in-degree n)] + out[row(out-degree n)],   row(d) = d + 1
 //
-// Row 0 of both tables is padding's, and no node's. Letters: N nodes, C channels.
+// Row 0 of both tables belongs to padding; no node uses it. Letters: N nodes, C width.
 #pragma once
 
 #include <cstdint>
@@ -18,44 +18,46 @@
 
 namespace gnomon {
 
-// A degree of more than rows - 2:
+// Handling of degrees greater than rows - 2.
 enum class DegreeBeyond {
-  capped = 1,  // has the last row
-  refused,     // as in the released code, which has no row for it
+  capped = 1,  // use the last row
+  refused,     // throw; the released code has no row for such a degree
 };
 
 struct Degree {
-  std::int64_t rows = 0;  // of each table; at least 2
-  std::int64_t dim = 0;   // C; at least 1
+  std::int64_t rows = 0;   // rows of each table; at least 2
+  std::int64_t width = 0;  // C; at least 1
   DegreeBeyond beyond = {};
 
   bool operator==(const Degree&) const = default;
 };
 
-// As released: 512 rows, so degrees up to 510, and others refused. (That code counts the arcs
-// that leave a node and takes them for both: right for undirected graphs, which are all it has
-// been given.)
-Degree degree_graphormer(std::int64_t dim);
+// The released Graphormer: 512 rows, so degrees up to 510; larger degrees are refused. The
+// released code counts the outgoing arcs and uses that number for both degrees. This is correct
+// for undirected graphs, the only graphs it has been used with.
+Degree degree_graphormer(std::int64_t width);
 
-// The row of a degree. Throws std::invalid_argument where it is negative or refused.
+// Returns the row of a degree. Throws std::invalid_argument if the degree is negative or
+// refused.
 std::int64_t degree_row(const Degree& degree, std::int64_t arcs);
 
-// The rows of a graph's nodes, [N] each: what add_rows takes. An undirected graph has the same
-// in both.
+// The rows of the nodes of a graph, [N] each, as add_rows takes them. For an undirected graph
+// both are equal.
 struct DegreeRows {
   std::vector<std::int64_t> in, out;
   bool operator==(const DegreeRows&) const = default;
 };
 DegreeRows degree_rows(const Degree& degree, const Graph& graph);
 
-// The plan: [N, C], both tables' rows [rows, C] added in double and rounded once.
-EmbeddingTable degree_table(const Degree& degree, const DegreeRows& rows,
-                            View<const float, 2> in, View<const float, 2> out);
+// Returns the plan, a table [N, C]. The rows of both tables [rows, C] are added in double and
+// rounded once.
+EmbeddingTable lower(const Degree& degree, const DegreeRows& rows, View<const float, 2> in,
+                     View<const float, 2> out);
 
-// Gradient of `degree_table`: adds table_grad [N, C] into both tables', in double in the order
-// of the nodes, one rounding a number.
-void degree_table_backward(const Degree& degree, const DegreeRows& rows,
-                           View<const float, 2> table_grad, View<float, 2> in_grad,
-                           View<float, 2> out_grad);
+// Gradient of `degree_table` with respect to both tables: adds table_grad [N, C] to in_grad and
+// out_grad, in double, in the order of the nodes, with one rounding per entry.
+void lower_backward(const Degree& degree, const DegreeRows& rows,
+                    View<const float, 2> table_grad, View<float, 2> in_grad,
+                    View<float, 2> out_grad);
 
 }  // namespace gnomon

@@ -1,11 +1,12 @@
-// DETR's coordinates: where the pixels of a padded image stand, counted along the pixels that
-// are real. With grid_detr (grid.h) they make DETR's sinusoidal embedding.
+// Coordinates of DETR: the positions of the pixels of a padded image, counted over the real
+// pixels only. With grid_detr (grid.h) they give the sinusoidal embedding of DETR.
 //
 //   Carion et al. "End-to-End Object Detection with Transformers", 2020.
 //   https://arxiv.org/abs/2005.12872, as released; Zhu et al. "Deformable DETR", 2020,
 //   https://arxiv.org/abs/2010.04159 (centred).
 //
-// For real pixels n(i, j) = 1, padding 0, in the column and the row of pixel (i, j):
+// n(i, j) is 1 for a real pixel and 0 for padding. y counts along the column of pixel (i, j), x
+// along its row:
 //
 //   y = n(0, j) + ... + n(i, j)         x = n(i, 0) + ... + n(i, j)
 //   cells        y                      x
@@ -24,23 +25,23 @@
 namespace gnomon {
 
 enum class DetrScale {
-  cells = 1,   // 1, 2, ... as counted
-  normalised,  // DETR's default, and that of most detectors after it
-  centred,     // Deformable DETR and DINO: the middle of a pixel
+  cells = 1,   // the counts 1, 2, ...
+  normalised,  // the default of DETR and of most later detectors
+  centred,     // the middle of a pixel: Deformable DETR and DINO
 };
 
-// The coordinates y, x of every pixel, row-major, [H W, 2], from a mask [H, W] that is nonzero
-// where a pixel is real (DETR's own masks are true on padding). Padded pixels get what the
-// released code gives them: the count so far, which is that of the last real pixel before them.
+// Returns the coordinates y, x of every pixel, row-major, [H W, 2], from a mask [H, W] that is
+// nonzero for real pixels. (The masks of DETR are true for padding.) Padded pixels have the
+// count of the last real pixel before them, as in the released code.
 //
-// Throws std::invalid_argument when an extent is below 1 or `scale` is none of these.
+// Throws std::invalid_argument if an extent is below 1 or `scale` is not a DetrScale.
 std::vector<double> detr_coordinates(View<const std::uint8_t, 2> mask, DetrScale scale);
-// Of an image without padding.
+// For an image without padding.
 std::vector<double> detr_coordinates(std::int64_t height, std::int64_t width, DetrScale scale);
 
-// The embedding of a padded image, [H W, dim]: y in the first half of the channels, x in the
-// second, each interleaved. dim: a multiple of 4.
-EmbeddingTable detr_table(View<const std::uint8_t, 2> mask, std::int64_t dim,
+// Returns the embedding of a padded image, [H W, width]: y in the first half of the channels, x
+// in the second half, each interleaved. width: a multiple of 4.
+EmbeddingTable detr_table(View<const std::uint8_t, 2> mask, std::int64_t width,
                           DetrScale scale = DetrScale::normalised,
                           double temperature = 10'000.0);
 

@@ -1,7 +1,7 @@
-// Features of a position (Fourier features, eigenvectors, return probabilities) brought to the
+// Projection of position features (Fourier features, eigenvectors, return probabilities) to the
 // width of the model by a trained matrix, and the gradient of that matrix.
 //
-// Letters: T tokens, F features, C channels.
+// Letters: T tokens, F features, C width.
 #pragma once
 
 #include "gnomon/embedding/table.h"
@@ -9,20 +9,21 @@
 
 namespace gnomon {
 
-// out[t, c] = sum over f of features[t, f] weights[f, c]. Any strides. Sums in double in an
-// order that F alone decides, rounded once: each entry is within half an ulp of its type +
-// F 2^-53 sum |features weights| of the true value. Element types: float, double. Cost: T F C
-// products. With a constant among the features, the row of weights it meets is a bias.
+// out[t, c] = sum over f of features[t, f] weights[f, c]. Any strides. Sums run in double in an
+// order that depends on F only, and are rounded once. Error bound: half an ulp of the element
+// type + F 2^-53 sum |features weights|. Element types: float, double. Cost: T F C products. If
+// one feature is a constant 1, its row of weights is a bias.
 //
-// Throws std::invalid_argument when shapes differ.
+// Throws std::invalid_argument if shapes do not match.
 template <typename T>
 void project(View<const double, 2> features, View<const T, 2> weights, View<T, 2> out);
 
-// The plan: the projected features, to be given to add_table.
+// Returns the plan: the projected features, a table for add_table.
 EmbeddingTable projected(View<const double, 2> features, View<const float, 2> weights);
 
-// Gradient for the weights: weights_grad[f, c] += sum over t of features[t, f] grad[t, c],
-// summed in double in an order that T alone decides: the same bits for any number of threads.
+// Gradient with respect to the weights: weights_grad[f, c] += sum over t of features[t, f]
+// grad[t, c]. Sums run in double in an order that depends on T only, so the result is
+// bit-identical for any number of threads.
 template <typename T>
 void project_backward(View<const double, 2> features, View<const T, 2> grad,
                       View<T, 2> weights_grad);

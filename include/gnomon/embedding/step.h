@@ -1,12 +1,12 @@
-// Universal Transformer: the same layer runs again and again, so each run is told its number
-// as well as the positions.
+// Step embedding of the Universal Transformer: the same layer runs repeatedly, and each run
+// receives the number of its step in addition to the positions.
 //
 //   Dehghani, Gouws, Vinyals, Uszkoreit, Kaiser. "Universal Transformers", 2018.
 //   https://arxiv.org/abs/1807.03819, section 2.1.
 //
 //   P[t, step] = sinusoid(t) + sinusoid(step)
 //
-// Letters: T tokens, C channels.
+// Letters: T tokens, C width.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@
 
 namespace gnomon {
 
-// The plan of one run of the layer: the sum [T, C] to be given to add_table before it. The
-// paper counts steps from 1. Each entry is rounded once from a sum in double. The paper's
-// recipe is interleaved; tensor2tensor, which released it, uses its own.
+// Returns the plan of one step: the sum [T, C], for add_table before the layer. The paper
+// counts steps from 1. Each entry is summed in double and rounded once. The recipe of the paper
+// is interleaved; the release in tensor2tensor uses the tensor2tensor recipe.
 EmbeddingTable universal_table(const Sinusoidal& sinusoidal,
                                std::span<const std::int64_t> positions, std::int64_t step);
 

@@ -11,14 +11,16 @@
 
 namespace gnomon {
 
-// The plan. For an undirected graph; the seed is read with random signs only. Each pair leaves
-// |L v - lambda v| of at most 2^-32 max L(i, i), and the vectors are orthogonal within 2^-32;
-// a vector itself is as good as that over the distance of its eigenvalue to the next.
+// Returns the plan of an undirected graph. The seed is used with random signs only. Error
+// bound: the residual |L v - lambda v| of each pair is at most 2^-32 max L(i, i), and the
+// vectors are orthogonal within 2^-32. The error of a vector is at most the residual divided by
+// the distance of its eigenvalue to the next one.
 //
-// Cost: a component of up to 256 nodes, or of fewer than 4 K, by a dense solver, n^3; larger
-// ones by Lanczos iterations on a sparse factor of L, which is cheap for paths, trees and plane
-// grids, O(n^2) numbers and worse for large random graphs. Throws std::invalid_argument when a
-// field breaks its bounds, the graph is directed, or the iteration does not converge.
+// Cost: components of up to 256 nodes, or of fewer than 4 K nodes, use a dense solver, O(n^3).
+// Larger components use Lanczos iterations on a sparse factor of L. The factor is cheap for
+// paths, trees and planar grids, but has O(n^2) entries or more work for large random graphs.
+// Throws std::invalid_argument if a field is out of its bounds, the graph is directed, or the
+// iteration does not converge.
 LaplacianVectors laplacian_vectors(const Laplacian& laplacian, const Graph& graph,
                                    std::uint64_t seed = 0);
 

@@ -1,5 +1,5 @@
-// A tensor as it lies in a file: element type, shape, and bytes in row-major order that are
-// mapped, borrowed or owned. Copies share the bytes and keep them alive.
+// io::Array: a tensor of a file. It has an element type, a shape, and bytes in row-major order
+// that are mapped, borrowed or owned. Copies share the bytes and keep them alive.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace gnomon::io {
 
-// The element types that files hold. More than Gnomon computes with.
+// Element types of files. Gnomon computes with some of them only.
 enum class Element {
   f64 = 1,
   f32,
@@ -31,10 +31,10 @@ enum class Element {
   u16,
   u8,
   boolean,  // one byte, 0 or 1; viewed as std::uint8_t
-  opaque,   // anything else that safetensors names: carried along, never looked into
+  opaque,   // any other safetensors type; its bytes are copied, never interpreted
 };
 
-// Bytes of one element; 0 for opaque.
+// Returns the bytes per element; 0 for opaque.
 std::size_t size_of(Element element) noexcept;
 // "f64", "bf16", "i32", "bool", ...
 std::string_view name(Element element) noexcept;
@@ -72,19 +72,22 @@ void gather(View<const T, Rank> from, std::byte*& to) {
 
 class Array {
  public:
-  using Shape = std::vector<std::int64_t>;  // outermost axis first; empty: one number
+  using Shape = std::vector<std::int64_t>;  // outermost axis first; empty: a scalar
 
   // Rank 1, no elements.
   Array() : element_(Element::u8), shape_{0}, name_("array") {}
-  // `owner` keeps `bytes` alive (null: the caller does); `name` is what messages call it.
-  // Throws std::invalid_argument when the bytes are not as many as the shape says.
+  // `owner` keeps `bytes` alive (null: the caller keeps them alive). `name` is the name in
+  // error messages. Throws std::invalid_argument if the number of bytes does not match the
+  // shape.
   Array(Element element, Shape shape, std::span<const std::byte> bytes,
         std::shared_ptr<const void> owner = nullptr, std::string name = "array");
-  // As many bytes as `dtype`, a safetensors name such as "F8_E4M3", takes; not checked.
+  // An opaque array of a safetensors type such as "F8_E4M3". The number of bytes is not
+  // checked.
   static Array opaque(std::string dtype, Shape shape, std::span<const std::byte> bytes,
                       std::shared_ptr<const void> owner = nullptr, std::string name = "array");
 
-  // From a view: borrowed where it is contiguous, else copied. Borrowed bytes must outlive it.
+  // From a view: a contiguous view is borrowed, others are copied. Borrowed bytes must outlive
+  // the array.
   template <typename T, std::size_t Rank>
   static Array of(View<T, Rank> view);
 
@@ -97,15 +100,16 @@ class Array {
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
   const std::string& name() const noexcept { return name_; }
 
-  // The elements, [shape], not copied. T: float, double, Half, BFloat16, an integer of fixed
-  // width; BFloat16 also for u16 (`.npy` has no bfloat16), std::uint8_t also for boolean.
-  // Throws std::invalid_argument naming the array when it has another element type or rank.
+  // Returns the elements as a view, [shape], without a copy. T: float, double, Half, BFloat16
+  // or a fixed-width integer. BFloat16 may also view u16 (`.npy` has no bfloat16), and
+  // std::uint8_t may view boolean. Throws std::invalid_argument, naming the array, if it has
+  // another element type or rank.
   template <typename T, std::size_t Rank>
   View<const T, Rank> view() const;
 
-  // The elements in row-major order, as integers (from an integer type or boolean; u64 beyond
-  // int64 is refused) or as doubles (from any type but opaque; integers beyond 2^53 are
-  // rounded).
+  // Return the elements in row-major order. to_integers accepts integer types and boolean, and
+  // refuses u64 values beyond int64. to_doubles accepts any type except opaque, and rounds
+  // integers beyond 2^53.
   std::vector<std::int64_t> to_integers() const;
   std::vector<double> to_doubles() const;
 

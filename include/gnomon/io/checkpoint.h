@@ -1,9 +1,10 @@
-// The `.safetensors` files of a model: one file, or the shards that an index names.
+// Checkpoint: the `.safetensors` files of a model, either one file or the shards of an index.
 //
 //   https://huggingface.co/docs/transformers/big_models, "Sharded checkpoints":
 //   model.safetensors.index.json is {"metadata": {...}, "weight_map": {tensor: file, ...}}.
 //
-// `names` and `tensor` are what model::Checkpoint of gnomon/model/layer.h asks for.
+// `names` and `tensor` are the functions that model::Checkpoint of gnomon/model/layer.h
+// requires.
 #pragma once
 
 #include <filesystem>
@@ -18,17 +19,17 @@
 
 namespace gnomon::io {
 
-// Files are opened when one of their tensors is first asked for, and stay mapped. Used by one
-// thread at a time.
+// Opens a file when one of its tensors is first requested and keeps it mapped. Not thread-safe:
+// use one thread at a time.
 class Checkpoint {
  public:
-  // `path`: a `.safetensors` file, an index (`.index.json`), or a folder. Of a folder: its
-  // model.safetensors.index.json or only index, else its model.safetensors or only
-  // `.safetensors` file.
+  // `path`: a `.safetensors` file, an index (`.index.json`), or a folder. In a folder, the
+  // constructor uses model.safetensors.index.json, or else the only index, or else
+  // model.safetensors, or else the only `.safetensors` file.
   //
-  // Throws std::invalid_argument when the path is none of these, or when the index names a
-  // file that is not there or not in its own folder; FormatError when the index is longer than
-  // 100 MB, is not JSON of the form above, names a tensor twice or names none.
+  // Throws std::invalid_argument if the path is none of these, or if the index names a file
+  // that does not exist or is not in the folder of the index. Throws FormatError if the index
+  // is longer than 100 MB, is not JSON of the form above, names a tensor twice, or names none.
   explicit Checkpoint(const std::filesystem::path& path);
 
   const std::filesystem::path& folder() const noexcept { return folder_; }
@@ -36,21 +37,22 @@ class Checkpoint {
   // Names of the files in the folder, sorted.
   const std::vector<std::string>& shards() const noexcept { return shards_; }
 
-  // Of all tensors, sorted. Without an index: opens the file.
+  // Returns the names of all tensors, sorted. Opens the file if there is no index.
   std::vector<std::string> names() const;
-  // Throws as SafeTensors, and std::invalid_argument when there is no such shard.
+  // Throws as SafeTensors does, and std::invalid_argument if there is no such shard.
   const SafeTensors& shard(std::string_view name) const;
-  // Throws as `shard`, and std::invalid_argument when no shard has the tensor.
+  // Throws as `shard` does, and std::invalid_argument if no shard has the tensor.
   Array tensor(std::string_view name) const;
-  // Opens all shards. Throws std::invalid_argument when a tensor is not in the shard that the
-  // index says.
+  // Opens all shards. Throws std::invalid_argument if a tensor is not in the shard that the
+  // index names for it.
   void check() const;
 
  private:
   std::filesystem::path folder_;
   std::string index_;
   std::vector<std::string> shards_;
-  std::map<std::string, std::string, std::less<>> shard_of_;  // of tensors; none without index
+  std::map<std::string, std::string, std::less<>> shard_of_;  // shard of each tensor; empty
+                                                              // without an index
   mutable std::map<std::string, std::unique_ptr<SafeTensors>, std::less<>> open_;
 };
 

@@ -1,4 +1,4 @@
-// Files as a whole: read without copying, written without ever being half there.
+// Whole files: memory-mapped reading and atomic writing.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@
 
 namespace gnomon::io {
 
-// The bytes of a file, mapped for reading: no copy, and pages are read when they are touched.
-// An empty file gives an empty span. Replacing the file (as write_aside does) leaves the
-// mapping as it was; cutting it short in place while it is mapped ends in SIGBUS, as with any
-// mapping.
+// The bytes of a file, mapped for reading. The bytes are not copied, and pages are read on
+// first access. An empty file gives an empty span. If the file is replaced (as write_aside
+// does), the mapping keeps the old contents. If the file is truncated in place while it is
+// mapped, access raises SIGBUS, as with any mapping.
 //
-// Throws std::invalid_argument naming the path and the system's reason when the file cannot be
-// opened, or is a folder, a pipe or a device.
+// Throws std::invalid_argument, with the path and the reason of the system, if the file cannot
+// be opened or is a folder, a pipe or a device.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);
@@ -38,12 +38,12 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-// Receives what write_aside writes. Small pieces are gathered into blocks of 64 KiB.
+// Output stream of write_aside. Small writes are collected into blocks of 64 KiB.
 class Output {
  public:
   void write(std::string_view text);
   void write(std::span<const std::byte> bytes);
-  std::uint64_t written() const noexcept;  // bytes so far
+  std::uint64_t written() const noexcept;  // in bytes
 
  private:
   friend void write_aside(const std::filesystem::path&, const std::function<void(Output&)>&);
@@ -52,15 +52,15 @@ class Output {
   State& state_;
 };
 
-// Writes a file so that a reader, and whoever stops this process, finds the old contents or the
-// new, never a part: `body` writes to a nameless or hidden file in the same folder, which takes
-// the place of `path` at the end. When `body` throws, or the disk is full, `path` stays as it
-// was and nothing else is left. An existing file keeps its permissions; a link is followed. A
-// pipe or device (/dev/stdout) has no old contents to keep and is written directly. Does not
-// wait for the disk (no fsync): after a power cut either version may be found.
+// Writes a file atomically: a reader sees the old or the new contents, never a part, even if
+// the process is stopped. `body` writes to a nameless or hidden file in the same folder, which
+// then replaces `path`. If `body` throws or the disk is full, `path` is unchanged and no other
+// file remains. An existing file keeps its permissions, and a link is followed. A pipe or
+// device (/dev/stdout) is written directly. There is no fsync: after a power failure the file
+// may have either version.
 //
-// Throws std::invalid_argument naming the path and the system's reason when it cannot be
-// written, and whatever `body` throws.
+// Throws std::invalid_argument, with the path and the reason of the system, if the file cannot
+// be written, and whatever `body` throws.
 void write_aside(const std::filesystem::path& path, const std::function<void(Output&)>& body);
 void write_aside(const std::filesystem::path& path, std::string_view text);
 void write_aside(const std::filesystem::path& path, std::span<const std::byte> bytes);

@@ -1,12 +1,11 @@
-// `.safetensors`: named tensors in one file, the weights of released models.
+// `.safetensors`: named tensors in one file, the format of the weights of released models.
 //
 //   https://github.com/huggingface/safetensors, section "Format".
 //
-//   u64 N | JSON of N bytes: {"name": {"dtype": "F32", "shape": [2, 3],     | the tensors'
-//   bytes,
-//         |   "data_offsets": [begin, end]}, "__metadata__": {"k": "v"}}    | without holes
+//   u64 N | JSON of N bytes: {"name": {"dtype": "F32", "shape": [2, 3],     | bytes of the
+//         |   "data_offsets": [begin, end]}, "__metadata__": {"k": "v"}}    | tensors, no holes
 //
-// Offsets count bytes from the end of the JSON.
+// Offsets are in bytes from the end of the JSON.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@
 
 namespace gnomon::io {
 
-// What the header says of one tensor.
+// Header entry of one tensor.
 struct TensorEntry {
   std::string name, dtype;  // dtype as written: "F32", "BF16", "F8_E4M3"
   Array::Shape shape;
@@ -34,29 +33,29 @@ struct TensorEntry {
 
 using Metadata = std::map<std::string, std::string>;
 
-// A mapped file. Opening reads the header alone; a tensor's bytes are read when they are
-// touched.
+// A mapped `.safetensors` file. The constructor reads the header only. The bytes of a tensor
+// are read on first access.
 class SafeTensors {
  public:
-  // Memory: less than nine times the header, of which at most 100 MB are read.
+  // Memory: less than nine times the size of the header, which is at most 100 MB.
   //
-  // Throws FormatError (file, byte, reason) when the header is longer than the file or than
-  // 100 MB, is not JSON in UTF-8 of the form above, names a key twice, has more than 65536
-  // entries of metadata, or when a tensor's offsets leave the file, do not fit its dtype and
-  // shape, overlap others or leave holes. A dtype that is not known is kept, its size
-  // unchecked. Throws std::invalid_argument when the file cannot be opened.
+  // Throws FormatError (file, byte, reason) if the header is longer than the file or than 100
+  // MB, is not UTF-8 JSON of the form above, names a key twice, or has more than 65536 entries
+  // of metadata, or if the offsets of a tensor are outside the file, do not match its dtype and
+  // shape, overlap others or leave holes. A tensor of an unknown dtype is kept, and its size is
+  // not checked. Throws std::invalid_argument if the file cannot be opened.
   explicit SafeTensors(const std::filesystem::path& path);
 
   const std::string& name() const noexcept { return file_->name(); }  // the path
-  // In the order in which their bytes lie in the file.
+  // In the order of their bytes in the file.
   std::span<const TensorEntry> tensors() const noexcept { return tensors_; }
   const Metadata& metadata() const noexcept { return metadata_; }
 
-  // Null when there is none of that name.
+  // Returns null if there is no tensor of that name.
   const TensorEntry* find(std::string_view name) const noexcept;
-  // Mapped (copied where its bytes are not aligned to its elements), and alive for as long as
-  // any copy of it. Throws std::invalid_argument naming the file and the tensor if there is
-  // none.
+  // Returns the tensor, mapped (copied if its bytes are not aligned to its element type). The
+  // bytes stay alive as long as any copy of the array. Throws std::invalid_argument, naming the
+  // file and the tensor, if there is no such tensor.
   Array tensor(std::string_view name) const;
   Array tensor(const TensorEntry& entry) const;
 
@@ -73,11 +72,12 @@ struct NamedArray {
   Array array;
 };
 
-// Writes the tensors in the given order, aside and renamed (io/file.h); the header is padded to
-// a multiple of 8 bytes. Give wide elements first to keep all of them aligned: the format knows
-// no padding between tensors. Opaque arrays are written under their own dtype.
+// Writes the tensors in the given order and replaces the file atomically (io/file.h). The
+// header is padded to a multiple of 8 bytes. The format has no padding between tensors, so pass
+// wide element types first to keep all tensors aligned. Opaque arrays are written with their
+// own dtype.
 //
-// Throws std::invalid_argument when a name occurs twice, is "__metadata__", or is not UTF-8.
+// Throws std::invalid_argument if a name occurs twice, is "__metadata__", or is not UTF-8.
 void write_safetensors(const std::filesystem::path& path, std::span<const NamedArray> tensors,
                        const Metadata& metadata = {});
 

@@ -1,13 +1,14 @@
-// Reading `config.json`, the configuration that Hugging Face checkpoints carry.
+// Reader of `config.json`, the configuration file of Hugging Face checkpoints.
 //
 //   const auto model = gnomon::model::read_config(text, {.name = "llama/config.json"});
 //   const auto& group = gnomon::model::group_of(model, layer);
-//   const gnomon::RotaryTable table(resolve(group, 131072).schedule, positions);
+//   const gnomon::RotaryTable table(resolve(group, 131072).frequencies, positions);
 //
-// Every spelling of 4.x and 5.x is read: `rope_theta` and `rope_scaling` beside the sizes,
-// `rope_parameters`, and those by layer type. Which pairing, which share of the head, which
-// softmax scale a family has stands in no config: it is known here, by `model_type`. A family
-// that is not known is read by its keys, and the notes say so.
+// All spellings of transformers 4.x and 5.x are supported: `rope_theta` and `rope_scaling` at
+// the top level, `rope_parameters`, and `rope_parameters` by layer type. A config does not
+// contain the pairing, the rotated share of a head or the softmax scale of a family. The reader
+// knows them by `model_type`. An unknown family is read from its keys alone, and a note says
+// so.
 #pragma once
 
 #include <string>
@@ -18,38 +19,40 @@
 
 namespace gnomon::model {
 
-// Whether YaRN's `factor`, or max_position_embeddings / original_max_position_embeddings, is
-// the factor where a config has both. Transformers changed its mind (issue 38224).
+// The YaRN factor of a config that has both `factor` and max_position_embeddings /
+// original_max_position_embeddings. Versions of transformers differ (issue 38224).
 enum class YarnFactor {
-  as_written = 1,  // 2026, and before 2025
-  by_lengths,      // 2025: 4.5x
+  as_written = 1,  // `factor`: transformers before 2025 and in 2026
+  by_lengths,      // the ratio of the lengths: transformers 4.5x, 2025
 };
 
 struct ConfigOptions {
-  std::string name = "config.json";  // what messages call it
+  std::string name = "config.json";  // file name in error messages
   YarnFactor yarn_factor = YarnFactor::as_written;
-  // Of a config that has others inside: the one to describe ("vision_config", or
-  // "thinker_config.vision_config"). Empty: the language model.
+  // The nested config to describe ("vision_config", or "thinker_config.vision_config"). Empty:
+  // the language model.
   std::string part = {};
 };
 
-// Throws FormatError (file, byte, reason) when the text is not JSON, lacks a size, or holds a
-// value of the wrong type or one that cannot be (rope_theta 0, factors of the wrong length, a
-// scaling that is not known), or has no such part: then the reason lists those it has. Memory:
-// less than ten times the text.
+// Returns the description of the model.
+//
+// Throws FormatError (file, byte, reason) if the text is not JSON, if a size is missing, if a
+// value has the wrong type or is out of range (rope_theta 0, factors of the wrong length,
+// unknown scaling), or if `part` does not exist. The reason then lists the existing parts.
+// Memory: less than ten times the text.
 ModelDescription read_config(std::string_view json, const ConfigOptions& options = {});
 
-// A family that is known by name, with the defaults of its configuration class, as text: for
-// the docs and for tests.
+// A family known by `model_type`, with the defaults of its configuration class as text. Used by
+// the docs and tests.
 struct FamilyInfo {
   std::string model_type;
   std::string position;  // "rotary, halves"; "learned"; ...
-  std::string base;      // rope_theta where a config does not give it
-  std::string turning;   // the share of a head that turns
+  std::string base;      // default rope_theta
+  std::string turning;   // rotated share of a head
   std::string head_dim;  // "128"; "hidden / heads"
-  std::string layers;    // what sets layers apart, or empty
+  std::string layers;    // differences between layers, or empty
 };
-// In the order of their names.
+// All known families, sorted by name.
 std::vector<FamilyInfo> families();
 
 }  // namespace gnomon::model

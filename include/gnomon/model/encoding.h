@@ -1,12 +1,14 @@
-// One list of every encoding, and one way to use any of them.
+// List of all position encodings, and a common interface to them.
 //
 // `Encoding` is the variant of all specs. `encodings()` is the list by name that the program,
-// the lab and the docs read. `lower` turns any encoding into the forms that a Transformer needs
-// (a table added to the embeddings, a rotation of q and k, a bias on the scores, vectors met by
-// q, k and the weights), and `lower_backward` turns the gradients of these forms into those of
-// the encoding's parameters. Layers that use several at once have a `Mixture`.
+// the lab and the docs read. `lower` lowers any encoding to the forms that a Transformer
+// requires: a table added to the embeddings, a rotation of q and k, a bias on the scores,
+// vectors multiplied by q, k and the attention weights. `lower_backward` computes the gradients
+// of the encoding's parameters from those of the forms. A layer with several encodings has a
+// `Mixture`.
 //
-// A new encoding joins in the variant below, in src/model/encodings/ and nowhere else.
+// To add an encoding, add its spec to the variant below and its Entry to src/model/encodings/.
+// No other code lists the encodings.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +61,7 @@
 
 namespace gnomon::model {
 
-// Nothing: causal attention alone tells some order (NoPE).
+// No position encoding (NoPE). Causal attention alone gives some information about the order.
 struct NoPosition {
   bool operator==(const NoPosition&) const = default;
 };
@@ -72,22 +74,23 @@ using Encoding =
                  SwinV2, WavLm, LayoutBias, Graphormer, Shaw, TransformerXl, Deberta,
                  Decomposed>;
 
-// The sizes of a Transformer that an encoding may depend on.
+// Sizes of a Transformer that an encoding may depend on.
 struct Shape {
-  std::int64_t width = 0;   // channels C of the embeddings
-  std::int64_t heads = 0;   // query heads H; head size is width / heads
-  std::int64_t length = 0;  // tokens of a training window
-  // What a query reads: of both sides, a bias by distance has numbers for keys ahead, too.
+  std::int64_t width = 0;   // C, width of the embeddings
+  std::int64_t heads = 0;   // H, query heads; the head dimension is width / heads
+  std::int64_t length = 0;  // training length, in tokens
+  // Keys that a query attends to. If bidirectional, a bias by distance also has parameters for
+  // keys after the query.
   Visibility reads = Visibility::causal;
 };
 
-// Where position enters the Transformer: one place, or several joined by `|`.
+// Where position enters the Transformer: one place, or several joined with `|`.
 enum class Place : unsigned {
   nowhere = 1,
   embeddings = 2,        // a table added to x
-  queries_and_keys = 4,  // turned
-  scores = 8,            // a bias added to them
-  keys_and_values = 16,  // vectors by distance, met by queries, keys and weights
+  queries_and_keys = 4,  // rotated
+  scores = 8,            // a bias added to the scores
+  keys_and_values = 16,  // vectors by distance, multiplied by queries, keys and weights
 };
 constexpr Place operator|(Place a, Place b) noexcept {
   return static_cast<Place>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
@@ -97,14 +100,14 @@ constexpr bool includes(Place places, Place one) noexcept {
 }
 std::string name(Place places);  // "nowhere", "queries and keys", "embeddings, scores"
 
-// Whose parameters they are.
+// Whether layers share the parameters of an encoding.
 enum class Sharing {
-  all_layers = 1,  // one set for the whole model: a table of embeddings, T5
-  each_layer,      // each layer has its own: Swin, Shaw
+  all_layers = 1,  // one set for the model: a table of embeddings, T5
+  each_layer,      // separate sets in each layer: Swin, Shaw
 };
 
-// A name with settings. Several may belong to one spec (swin and beit); the first of them names
-// the spec itself, as its `info` and in JSON.
+// A named setting of an encoding. A spec may have several names (swin and beit). The first name
+// is the one that `info` returns and that JSON uses.
 struct EncodingInfo {
   std::string_view name;   // as in --encodings: "rotary"
   std::string_view title;  // "Rotary (RoPE)"
@@ -112,90 +115,100 @@ struct EncodingInfo {
   Sharing sharing;
   std::string_view summary;         // one line
   std::string_view source;          // the paper
-  std::string_view page;            // its doc page under docs/
-  Encoding (*usual)(const Shape&);  // the settings most models of that shape use
+  std::string_view page;            // page under docs/
+  Encoding (*usual)(const Shape&);  // usual settings for models of that shape
 };
 
-// In the order in which they are shown.
+// Returns the list of encodings, in display order.
 std::span<const EncodingInfo> encodings();
 
-// Throws std::invalid_argument that lists the names when there is none such.
+// Returns the encoding with that name. Throws std::invalid_argument with a list of all names if
+// there is none.
 const EncodingInfo& find_encoding(std::string_view name);
-// The first name of the encoding's spec.
+// Returns the info of the first name of the encoding's spec.
 const EncodingInfo& info(const Encoding& encoding);
 
-// What one layer uses together: rotary and a bias, a table and relative vectors. Each place has
-// at most one of them. Empty is as NoPosition.
+// The encodings of one layer: for example rotary and a bias, or a table and relative vectors.
+// At most one encoding enters at each place; two rotations are an exception (see `lower`). An
+// empty mixture is the same as NoPosition.
 using Mixture = std::vector<Encoding>;
 Place enters(const Mixture& mixture);
 std::string names(const Mixture& mixture);  // "rotary+alibi"
 
-// A trained matrix of an encoding: a learned table, T5's buckets.
+// Trained matrix of an encoding, for example a learned table or T5's buckets.
 struct Parameter {
   std::string name;
   std::int64_t rows = 0, columns = 0;
-  double initial_deviation = 0;  // of a normal distribution
+  double initial_deviation = 0;  // standard deviation of the normal distribution
   double initial_mean = 0;
 };
 std::vector<Parameter> parameters(const Encoding& encoding);
-// Those of its encodings one after another; of more than one, named "t5.buckets".
+// Returns the parameters of all encodings, in the order of the mixture. If the mixture has more
+// than one encoding, names have a prefix: "t5.buckets".
 std::vector<Parameter> parameters(const Mixture& mixture);
 
-// Positions the encoding can be asked for: nothing means any; n means 0 to n - 1 only.
+// Returns the number n of supported positions, 0 to n - 1, or nothing if there is no limit. A
+// mixture has the smallest capacity of its encodings.
 std::optional<std::int64_t> capacity(const Encoding& encoding);
 std::optional<std::int64_t> capacity(const Mixture& mixture);
 
-// Distances, position(key) - position(query): `first` to `first + count - 1`.
+// Range of distances, position(key) - position(query): `first` to `first + count - 1`.
 struct Distances {
-  std::int64_t first = 0, count = 0;
+  std::int64_t min_distance = 0, count = 0;
   bool operator==(const Distances&) const = default;
 };
 
-// Positions and sequences of a batch: padding, packing, positions per row.
+// Positions and sequences of a batch: padding, packing, or different positions in each row.
 struct BatchPositions {
   Positions queries;  // [B or 1, T]
   Positions keys;     // [B or 1, S]
   bool operator==(const BatchPositions&) const = default;
 };
 
-// The tokens of a forward pass: keys at positions 0 to keys - 1, or at `ids`; the queries are
-// the last `queries` of them. Several position axes: LayerTokens in layer.h.
+// Tokens of a forward pass: S keys at positions 0 to keys - 1, or at `ids`. The queries are the
+// last T keys. For several position axes: LayerTokens in layer.h.
 struct Window {
   std::int64_t queries = 0, keys = 0;  // T, S
-  std::vector<std::int64_t> ids = {};  // [keys], or none
-  // Given in place of `ids`. The queries may then be more than the keys.
+  std::vector<std::int64_t> ids = {};  // positions, [keys]; empty: 0 to keys - 1
+  // Positions of a batch, instead of `ids`. The number of queries may then exceed that of keys.
   std::optional<BatchPositions> batch = {};
-  // The attention's own scale of q . k, before an encoding's factor. 0: 1 / sqrt(head_dim),
-  // for encodings whose spec has a head_dim.
+  // Scale of q.k before the factor of an encoding. 0: 1 / sqrt(head_dim), if the spec of an
+  // encoding has a head dimension.
   double softmax_scale = 0;
-  // The declared context length that length-dependent frequencies (dynamic NTK, LongRoPE) are
-  // resolved for. 0: the spec's own.
+  // Declared context length, for which length-dependent frequencies (dynamic NTK, LongRoPE) are
+  // resolved. 0: the length in the spec.
   std::int64_t length = 0;
 
-  // The key row of the first query.
+  // Row of the first query among the keys.
   std::int64_t offset() const noexcept { return keys > queries ? keys - queries : 0; }
   Positions query_positions() const;
   Positions key_positions() const;
-  Distances distances() const;  // all that can occur; at least one
+  Distances distances() const;  // smallest range with all distances; count is at least 1
   bool operator==(const Window&) const = default;
 };
 
-// `values`: one matrix for each of the parameters, in their order and shape. Throws when they
-// do not match, when the window exceeds the capacity, or when two encodings of a mixture have
-// the same part (two rotations may, of different elements of a head).
+// Lowers an encoding for the tokens of a window. `values`: one matrix for each of the
+// parameters, in their order and shape.
+//
+// Throws std::invalid_argument if `values` do not match the parameters, if a position exceeds
+// the capacity, or if two encodings of a mixture have the same part. Two rotations are allowed
+// if they rotate different elements of a head.
+//
+// Cost: O(T C) for a table, O(S R) for rotations, O(H N) for a bias over N distances.
 LayerPlan lower(const Encoding& encoding, const Window& window,
                 std::span<const View<const float, 2>> values);
 LayerPlan lower(const Mixture& mixture, const Window& window,
                 std::span<const View<const float, 2>> values);
 
-// The gradients of a LayerPlan; empty where it has no such part.
+// Gradients of the parts of a LayerPlan. A member is empty if the plan has no such part.
 struct LayerGradient {
   View<const float, 2> table = {};  // [queries, C]
   BiasGradient bias = {};
   RelativeGradient relative = {};
   std::vector<double> cosine = {};  // [H]
 };
-// Adds to grads, shaped as `values`, which are those that `lower` had.
+// Adds the gradients of the parameters to `grads`, which has the shapes of `values`. `values`
+// and `window` must be those of `lower`. Throws as `lower`.
 void lower_backward(const Encoding& encoding, const Window& window,
                     std::span<const View<const float, 2>> values, const LayerGradient& lowered,
                     std::span<const View<float, 2>> grads);
@@ -203,9 +216,14 @@ void lower_backward(const Mixture& mixture, const Window& window,
                     std::span<const View<const float, 2>> values, const LayerGradient& lowered,
                     std::span<const View<float, 2>> grads);
 
-// A bias that each query multiplies by a factor of what its token holds (WavLM). x: [B, T, C],
-// what enters the layer; out, [B, H, T], gets the factors. Throws std::invalid_argument where
-// nothing is gated. The backward pass adds to x_grad and grads, which may be without data.
+// Gates: factors on the bias of each query, computed from the query's token (WavLM).
+//
+// `gated`: whether an encoding of the mixture has gates.
+// `gates`: x: [B, T, C], the input of the layer; out: [B, H, T], the factors.
+// `gates_backward`: adds to x_grad [B, T, C] and to grads, shaped as `values`. x_grad may have
+// no data, and grads may be empty.
+//
+// `gates` and `gates_backward` throw std::invalid_argument if the mixture has no gates.
 bool gated(const Mixture& mixture);
 void gates(const Mixture& mixture, std::span<const View<const float, 2>> values,
            View<const float, 3> x, View<float, 3> out);
@@ -213,17 +231,17 @@ void gates_backward(const Mixture& mixture, std::span<const View<const float, 2>
                     View<const float, 3> x, View<const float, 3> out_grad,
                     View<float, 3> x_grad, std::span<const View<float, 2>> grads);
 
-// The schedule of a rotary encoding (Rotary, ScaledRotary, AxialRotary, MRope) at a declared
-// length; 0: the spec's own. Nothing for other encodings. `lower` makes its tables from this
-// schedule. (xPos has two schedules, V-JEPA 2 none.)
-std::optional<RotarySchedule> rotary_schedule(const Encoding& encoding,
-                                              std::int64_t length = 0);
-// Softmax::factor of the plan at a declared length. Throws as scaled_frequencies.
+// Returns the rotary frequencies of Rotary, ScaledRotary, AxialRotary and MRope at a declared
+// length, or nothing for other encodings. length 0: the length in the spec. `lower` computes
+// its tables from them. (xPos has two sets of frequencies, V-JEPA 2 has none.)
+std::optional<RotaryFrequencies> rotary_frequencies(const Encoding& encoding,
+                                                    std::int64_t length = 0);
+// Returns Softmax::factor of the plan at a declared length. Throws as scaled_frequencies.
 double softmax_factor(const Encoding& encoding, std::int64_t length = 0);
 
-// {"kind": "rotary", "dim": 64, "pairing": "halves", ...} and back; reading refuses unknown
-// keys and wrong types with std::invalid_argument.
-// A scaling inside: {"type": "yarn", "factor": 4.0, ...}.
+// JSON of a spec: {"kind": "rotary", "rotary_dim": 64, "pairing": "halves", ...}; a scaling
+// inside it: {"type": "yarn", "factor": 4.0, ...}. `encoding_from_json` throws
+// std::invalid_argument if a key is unknown or a value has the wrong type.
 std::string to_json(const Encoding& encoding);
 std::string to_json(const RopeScaling& scaling);
 Encoding encoding_from_json(std::string_view json);

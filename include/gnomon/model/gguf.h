@@ -1,4 +1,5 @@
-// `.gguf`: the metadata and weights of a released model in one file, as llama.cpp reads it.
+// Reader of `.gguf` files: the metadata and weights of a model in one file, the format of
+// llama.cpp.
 //
 //   https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 //
@@ -6,10 +7,11 @@
 //   entries: key | type u32 | value             a text is its length u64, then its bytes; an
 //                                               array is type u32 | count u64 | elements
 //   tensors: name | rank u32 | extents u64 ... | type u32 | offset u64
-//   padding to a multiple of general.alignment (32 where there is none) | the tensors' bytes
+//   padding to a multiple of general.alignment (default 32) | the tensors' bytes
 //
-// Little-endian and without padding before the tensors' bytes. Versions 2 and 3 are the same
-// here; 3 only added big-endian files, which are refused like version 1 (32-bit lengths).
+// Values are little-endian. Entries and tensor descriptions have no padding. Little-endian
+// files of versions 2 and 3 are equal. Refused: big-endian files (added in version 3) and
+// version 1 (32-bit lengths).
 #pragma once
 
 #include <array>
@@ -23,7 +25,7 @@
 
 namespace gnomon::model {
 
-// The types of metadata, in the order of the file, where u8 is 0.
+// Types of metadata, in the order of the file format, in which u8 is 0.
 enum class GgufType : std::uint32_t {
   u8 = 1,
   i8,
@@ -43,82 +45,84 @@ std::string_view name(GgufType type) noexcept;  // "u8", ..., "boolean", "text",
 
 struct GgufEntry {
   std::string_view key;
-  std::uint64_t offset = 0;  // where its value begins in the file
+  std::uint64_t offset = 0;  // byte offset of the value in the file
   GgufType type = {};
-  GgufType element = {};  // of an array: the type of its elements; else as `type`
+  GgufType element = {};  // array: type of its elements; otherwise equal to `type`
 };
 
 struct GgufTensor {
   std::string_view name;
-  std::array<std::int64_t, 4> extents{};  // innermost first, as the file has them; then ones
+  std::array<std::int64_t, 4> extents{};  // innermost first, as in the file; unused: 1
   std::uint32_t rank = 0;                 // at most 4
-  std::uint32_t type = 0;                 // ggml's number: 0 is F32
-  std::uint64_t offset = 0;               // where its bytes begin in the file
-  std::uint64_t bytes = 0;                // 0 also where Gnomon does not know the type
+  std::uint32_t type = 0;                 // ggml's type number: 0 is F32
+  std::uint64_t offset = 0;               // byte offset of its data in the file
+  std::uint64_t bytes = 0;                // size of its data; 0 if the type is unknown
 
   std::int64_t size() const noexcept;  // elements
 };
 
-// ggml's name of a type of tensor: "F32", "Q4_K"; empty where Gnomon does not know it.
+// Returns ggml's name of a tensor type ("F32", "Q4_K"), or empty text if the type is unknown.
 std::string_view gguf_tensor_type(std::uint32_t type) noexcept;
 
-// Reads metadata and what the file says of its tensors; neither text nor numbers are copied
-// until asked for. A tensor's bytes may be missing: the beginning of a large file is enough for
-// all but data() and values().
+// Parsed GGUF file: metadata and tensor descriptions. Texts and arrays are not copied until a
+// getter is called. The file may be truncated after the tensor descriptions: the beginning of a
+// large file is enough for everything except data() and values().
 //
-// Throws FormatError (file, byte, reason), on opening, when
-//   - the file ends before its last tensor's description does, or a count or length says so;
-//   - the version is not 2 or 3; a type of metadata is none of those above;
-//   - a key is empty, longer than 65535 bytes or occurs twice, so does a tensor's name;
-//   - a key, a tensor's name or a text is not UTF-8, a boolean is neither 0 nor 1 (texts and
-//     booleans in arrays are looked at when they are asked for);
-//   - arrays lie more than 8 deep in arrays;
-//   - general.alignment is not a u32 and a power of two, or a tensor's offset not a multiple;
-//   - a tensor has more than 4 axes, a size or an end beyond 64 bits, or rows that are no whole
-//     number of its type's blocks. A type that is not known is kept, its size unchecked.
+// The constructor throws FormatError (file, byte, reason) if
+//   - the file ends before the last tensor description, or a count or length exceeds the file;
+//   - the version is not 2 or 3, or a metadata type is not one of the types above;
+//   - a key is empty, longer than 65535 bytes, or not unique, or a tensor name is not unique;
+//   - a key, a tensor name or a text is not UTF-8, or a boolean is neither 0 nor 1 (texts and
+//     booleans in arrays are checked by the getters);
+//   - arrays are nested more than 8 deep;
+//   - general.alignment is not a u32 and a power of two, or a tensor offset is not a multiple;
+//   - a tensor has more than 4 axes, its size or end exceeds 64 bits, or a row is not a whole
+//     number of blocks of its type.
 //
-// Cost: two passes over the metadata. Memory: 40 bytes an entry and 80 a tensor, at most 3.5
-// times the bytes that describe them, however small these are.
+// A tensor of unknown type is kept, and its size is not checked.
+//
+// Cost: two passes over the metadata. Memory: 40 bytes for each entry and 80 for each tensor,
+// at most 3.5 times the bytes of metadata and tensor descriptions.
 class Gguf {
  public:
-  // Borrows `bytes`, a whole file or its beginning, which must outlive this and all views it
-  // gives. `name`: what messages call the file.
+  // Borrows `bytes`, a whole file or its beginning. They must outlive this object and all views
+  // that it returns. `name`: file name in error messages.
   Gguf(std::span<const std::byte> bytes, std::string name);
 
   const std::string& name() const noexcept { return name_; }
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
   std::uint32_t version() const noexcept { return version_; }      // 2 or 3
-  std::uint32_t alignment() const noexcept { return alignment_; }  // of tensors, bytes
+  std::uint32_t alignment() const noexcept { return alignment_; }  // of tensor data, in bytes
 
-  // Metadata, in the order of the file.
+  // Metadata, in file order.
   std::span<const GgufEntry> metadata() const noexcept { return entries_; }
-  // Null when there is none of that key. O(log entries).
+  // Returns the entry of a key, or null. Cost: O(log entries).
   const GgufEntry* find(std::string_view key) const noexcept;
 
-  // The value of a key; nothing when the key is absent. Throw FormatError at the value when it
-  // has another type.
-  std::optional<std::int64_t> integer(std::string_view key) const;  // u64 beyond int64: refused
-  std::optional<double> number(std::string_view key) const;  // also integers; rounded from 2^53
+  // Return the value of a key, or nothing if the key is absent. Throw FormatError at the value
+  // if it has another type.
+  std::optional<std::int64_t> integer(std::string_view key) const;  // throws if beyond int64
+  std::optional<double> number(std::string_view key) const;  // or integer; rounded from 2^53
   std::optional<bool> boolean(std::string_view key) const;
   std::optional<std::string_view> text(std::string_view key) const;  // UTF-8
 
-  // The same for arrays; a single value is taken for an array of one. An array of arrays is
-  // refused.
+  // Return the elements of an array. A single value is returned as an array of one element.
+  // Throw FormatError at the value if it has another type or is an array of arrays.
   std::optional<std::vector<std::int64_t>> integers(std::string_view key) const;
   std::optional<std::vector<double>> numbers(std::string_view key) const;
   std::optional<std::vector<bool>> booleans(std::string_view key) const;
   std::optional<std::vector<std::string_view>> texts(std::string_view key) const;
 
-  // Tensors, in the order of the file.
+  // Tensors, in file order.
   std::span<const GgufTensor> tensors() const noexcept { return tensors_; }
-  // Null when there is none of that name. O(log tensors).
+  // Returns the tensor with that name, or null. Cost: O(log tensors).
   const GgufTensor* find_tensor(std::string_view name) const noexcept;
 
-  // The bytes of a tensor of this file, not aligned to anything if `bytes` was not. Throws
-  // FormatError when the file ends before them, or when their number is not known.
+  // Returns the bytes of a tensor of this file. Unaligned if `bytes` is unaligned. Throws
+  // FormatError if the file ends before them, or if the tensor's size is unknown.
   std::span<const std::byte> data(const GgufTensor& tensor) const;
-  // The elements of an F32, F16, BF16 or F64 tensor, innermost axis fastest. Throws FormatError
-  // for other types, and as data() does.
+  // Returns the elements of an F32, F16, BF16 or F64 tensor, innermost axis contiguous. Throws
+  // FormatError for other types, and as data() does.
   std::vector<double> values(const GgufTensor& tensor) const;
 
  private:

@@ -1,11 +1,12 @@
-// From a GGUF file to what its model does with position: the numbers that llama.cpp would use.
+// Reader of model descriptions from GGUF files, with the frequencies and factors that llama.cpp
+// computes.
 //
 //   const gnomon::model::Gguf file(mapped.bytes(), mapped.name());
 //   const auto model = gnomon::model::read_gguf(file);
 //
-// GGUF says frequencies, scalings and factors (`rope_freqs.weight`), but not which elements
-// pair up: that follows from the architecture, and is known here for those that llama.cpp
-// knows.
+// A GGUF file contains frequencies, scalings and factors (`rope_freqs.weight`), but not the
+// pairing. The pairing follows from the architecture, and the reader knows it for the
+// architectures of llama.cpp.
 #pragma once
 
 #include "gnomon/model/description.h"
@@ -13,9 +14,11 @@
 
 namespace gnomon::model {
 
-// Throws FormatError (file, byte, reason) when a size is missing or cannot be, a scaling is not
-// known, or factors do not fit. An architecture that is not known is refused: its pairing would
-// be a guess.
+// Returns the description of the model in `file`.
+//
+// Throws FormatError (file, byte, reason) if a size is missing or out of range, if a scaling is
+// unknown, if factors have the wrong length, or if the architecture is unknown, because its
+// pairing is then unknown too.
 ModelDescription read_gguf(const Gguf& file);
 
 }  // namespace gnomon::model

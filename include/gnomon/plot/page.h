@@ -1,6 +1,6 @@
-// A page that opens from disk: one HTML file with its text, tables, pictures and the script
-// that draws them, which needs no network, no folder beside it and no server. It follows the
-// reader's light or dark setting and reads on a phone (390 px) as on a desk.
+// HTML page: one file with text, tables, pictures and the script that draws them. It opens from
+// disk and requires no network, no other files and no server. It follows the light or dark
+// setting of the reader, and it is readable on a phone (390 px) and on a desktop.
 //
 //   plot::Page page("Which encoding?");
 //   page.lead("Three encodings, trained for 300 steps.").heading("Results");
@@ -9,7 +9,7 @@
 //   page.figure({.id = "loss", .title = "Loss by length", .spec = plot::lines(chart)});
 //   io::write_aside("index.html", page.html());
 //
-// All text is text: <, > and & are shown, not obeyed. `backticks` make code.
+// All text is escaped: <, > and & are shown as characters. Text between `backticks` is code.
 #pragma once
 
 #include <string>
@@ -19,22 +19,24 @@
 
 namespace gnomon::plot {
 
-// A picture: a Vega-Lite spec (JSON), as chart.h and pictures.h make it. A plain value.
+// A picture: a Vega-Lite spec (JSON), as chart.h and pictures.h return it.
 struct Figure {
-  std::string id;            // of its element: letters, digits, - and _; unique on a page
+  std::string id;            // of the HTML element: letters, digits, - and _; unique on the
+                             // page
   std::string title = {};    // above the picture
-  std::string caption = {};  // below it: what to see
+  std::string caption = {};  // below the picture
   std::string spec;
 };
 
-enum class Align { text = 1, number };  // numbers stand to the right, digits of equal width
+enum class Align { text = 1, number };  // number: right-aligned, with digits of equal width
 enum class Emphasis { plain = 1, best, muted };
 
 struct Column {
   std::string title;
   Align align = Align::text;
 };
-// A cell from a string; best("1.83") and muted("-") for the others.
+// A table cell. A string converts to a plain cell; use best("1.83") and muted("-") for the
+// others.
 struct Cell {
   std::string text;
   Emphasis emphasis = Emphasis::plain;
@@ -48,37 +50,41 @@ Cell muted(std::string text);
 
 struct Table {
   std::vector<Column> columns;
-  std::vector<std::vector<Cell>> rows;  // each as long as `columns`
+  std::vector<std::vector<Cell>> rows;  // each of the length of `columns`
   std::string caption = {};
 };
 
-// Collects what a page shows, in reading order; each call adds below and returns the page.
-class Page {
+// Builder of a page, in reading order. Each call appends an element and returns the page.
+class HtmlPage {
  public:
-  explicit Page(std::string title);
+  explicit HtmlPage(std::string title);
 
-  Page& lead(std::string_view text);     // the answer, set larger; may be called again
-  Page& heading(std::string_view text);  // a section; where there are 4 or more, a list of them
-                                         // stands above the first
-  Page& subheading(std::string_view text);
-  Page& paragraph(std::string_view text);
-  Page& note(std::string_view text);  // small and muted
-  Page& list(const std::vector<std::string>& items);
-  Page& code(std::string_view text);  // as it stands, lines kept
-  Page& definitions(const std::vector<std::pair<std::string, std::string>>& terms);
-  // Throws std::invalid_argument when a row is not as long as `columns`. A wide table scrolls
-  // inside its box.
-  Page& table(const Table& table);
-  // Throws std::invalid_argument when the spec is no JSON object, or the id is taken or not an
-  // id. Specs of width "container" are as wide as the column.
-  Page& figure(const Figure& figure);
-  // What follows, up to unfold(), is closed until the reader opens it. Not nested.
-  Page& fold(std::string_view summary);
-  Page& unfold();
-  Page& footer(std::string_view text);
+  HtmlPage& lead(
+      std::string_view text);  // the main result, in larger type; may be called again
+  HtmlPage& heading(
+      std::string_view text);  // a section heading; with 4 or more sections, a list
+                               // of them precedes the first
+  HtmlPage& subheading(std::string_view text);
+  HtmlPage& paragraph(std::string_view text);
+  HtmlPage& note(std::string_view text);  // in small, muted type
+  HtmlPage& list(const std::vector<std::string>& items);
+  HtmlPage& code(std::string_view text);  // preformatted, line breaks are kept
+  HtmlPage& definitions(const std::vector<std::pair<std::string, std::string>>& terms);
+  // Throws std::invalid_argument if a row does not have as many cells as `columns`. A wide
+  // table scrolls inside its box.
+  HtmlPage& table(const Table& table);
+  // Throws std::invalid_argument if the spec is not a JSON object, or the id is invalid or
+  // already used. Specs of width "container" are as wide as the column.
+  HtmlPage& figure(const Figure& figure);
+  // Starts a block that is collapsed until the reader opens it. It ends at unfold(). A new
+  // fold() ends the previous one: blocks are not nested.
+  HtmlPage& fold(std::string_view summary);
+  HtmlPage& unfold();
+  HtmlPage& footer(std::string_view text);
 
-  // The file, about 0.9 MB where it has pictures (the script) and a few KB where not. Built
-  // without the script (GNOMON_VEGA_BUNDLE), it says in a line what pictures need.
+  // Returns the HTML file: about 0.9 MB with pictures (because of the script), a few KB
+  // without. If the library was built without the script (GNOMON_VEGA_BUNDLE), a line on the
+  // page says what the pictures require.
   std::string html() const;
 
  private:
@@ -91,14 +97,14 @@ class Page {
   enum class Fold { closed = 1, open } fold_ = Fold::closed;
 };
 
-// A page with one picture.
+// Returns a page with one picture.
 std::string html(const Figure& figure);
 
-// Whether this build carries the script that draws pictures.
+// Whether this build contains the script that draws pictures.
 enum class Script { present = 1, absent };
 Script script() noexcept;
 
-// Text as HTML: & < > " ' escaped.
+// Returns the text with & < > " ' escaped for HTML.
 std::string escape(std::string_view text);
 
 }  // namespace gnomon::plot

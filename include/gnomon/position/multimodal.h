@@ -1,17 +1,19 @@
-// Positions of text, images and video on three axes, time, height and width, for M-RoPE.
+// Positions of text, images and video for M-RoPE, on the axes time (t), height (h) and width
+// (w).
 //
-// Text counts 0, 1, 2, ... on all three axes at once. An image or video that begins at position
-// s gives its token at frame f, row y and column x
+// Text has the positions 0, 1, 2, ..., the same on all three axes. In an image or video that
+// begins at position s, the token at frame f, row y and column x has the positions
 //
 //   t = s + frame clock(f)     h = s + y     w = s + x
 //
-// in the order f, y, x, rows and columns counted after patches are merged; the text after it
-// goes on behind it. Sizes are in patches, as `image_grid_thw` and `video_grid_thw` have them.
+// Tokens are in the order f, y, x. Rows and columns are counted after patches are merged. The
+// text that follows starts at a position given by AfterVision. Sizes are in patches, as in
+// Hugging Face's `image_grid_thw` and `video_grid_thw`.
 //
 //   Wang et al. "Qwen2-VL", 2024, https://arxiv.org/abs/2409.12191, section 2.1; Bai et al.
 //   "Qwen2.5-VL Technical Report", 2025, https://arxiv.org/abs/2502.13923, section 2.1.3.
 //
-// Letters: B rows of the batch, T tokens of the longest.
+// Letters: B rows of the batch, T tokens of the longest row.
 #pragma once
 
 #include <array>
@@ -24,16 +26,17 @@
 
 namespace gnomon {
 
+// Parts of a row: text, image or video.
 struct TextSpan {
   std::int64_t tokens = 0;
   bool operator==(const TextSpan&) const = default;
 };
-// (height / merge) (width / merge) tokens.
+// Has (height / merge) (width / merge) tokens.
 struct ImageSpan {
   std::int64_t height = 0, width = 0;  // patches; multiples of the rules' merge
   bool operator==(const ImageSpan&) const = default;
 };
-// frames (height / merge) (width / merge) tokens.
+// Has frames (height / merge) (width / merge) tokens.
 struct VideoSpan {
   std::int64_t frames = 0;             // temporal patches
   std::int64_t height = 0, width = 0;  // patches; multiples of the rules' merge
@@ -43,70 +46,73 @@ struct VideoSpan {
 using MultimodalSpan = std::variant<TextSpan, ImageSpan, VideoSpan>;
 using MultimodalRow = std::vector<MultimodalSpan>;
 
-// The t of frame f of a video, counted from its start.
+// Time t of frame f of a video, relative to the start of the video.
 enum class FrameClock {
   frames = 1,  // f
-  // f * (seconds_per_frame, its fraction cut off) * tokens_per_second: half a second is 0, so
-  // all frames are at one time. Hugging Face's Qwen2.5-VL until September 2026.
+  // f * floor(seconds_per_frame) * tokens_per_second. Half a second becomes 0, so all frames
+  // have the same time. Hugging Face's Qwen2.5-VL until September 2026.
   whole_seconds,
-  // f * seconds_per_frame * tokens_per_second, then its fraction cut off. Qwen2.5-VL as meant,
-  // and Hugging Face's since.
+  // floor(f * seconds_per_frame * tokens_per_second). The intended rule of Qwen2.5-VL; Hugging
+  // Face's since September 2026.
   seconds,
 };
 
-// Where text goes on after an image or video that begins at s.
+// First position of the text after an image or video that begins at s. The two rules agree for
+// images, and for videos whose last time t is less than max(rows, columns).
 enum class AfterVision {
-  highest = 1,  // one behind the highest position of it on any axis: the paper, and
+  highest = 1,  // highest position of the image or video on any axis + 1: the paper, and
                 // Hugging Face up to version 4
-  sides,        // s + the larger of its rows and columns: Hugging Face from version 5; the same
-                // for images, and for videos shorter than their sides
+  sides,        // s + max(rows, columns): Hugging Face from version 5
 };
 
+// Rules by which a model assigns positions. A plain value.
 struct MultimodalRules {
   std::int64_t merge = 0;  // patches of a side that become one token: `spatial_merge_size`
   FrameClock clock = {};
   AfterVision after = {};
-  std::int64_t tokens_per_second = 1;  // at least 1; read by the clocks in seconds
+  std::int64_t tokens_per_second = 1;  // at least 1; used by whole_seconds and seconds
 
   bool operator==(const MultimodalRules&) const = default;
 };
 
 // Qwen2-VL: merge 2, frames, highest.
 MultimodalRules qwen2_vl_rules();
-// Qwen2.5-VL: merge 2, highest. `tokens_per_second` stands in its vision_config.
+// Qwen2.5-VL: merge 2, highest. `tokens_per_second` is a field of the model's vision_config.
 MultimodalRules qwen2_5_vl_rules(std::int64_t tokens_per_second,
                                  FrameClock clock = FrameClock::whole_seconds);
-// Qwen3-VL: merge 2, frames, highest. Its videos are frames between time stamps: see
+// Qwen3-VL: merge 2, frames, highest. Videos are given as frames with time stamps, see
 // stamped_frames.
 MultimodalRules qwen3_vl_rules();
 
-// A video as Qwen3-VL lists it: before each frame the text of its time stamp, and each frame an
-// image of its own, with one t. stamp_tokens: [frames], tokens of each stamp with the marks
-// around it. Throws when there is not one for each frame.
+// Returns a video as Qwen3-VL lists it: for each frame, the text of its time stamp and then the
+// frame as an image. stamp_tokens: [frames], tokens of each stamp, including the marks around
+// it. Throws std::invalid_argument unless there is one stamp per frame.
 MultimodalRow stamped_frames(const VideoSpan& video,
                              std::span<const std::int64_t> stamp_tokens);
 
-// Tokens of a row. Throws as multimodal_positions.
+// Returns the number of tokens of a row. Throws as multimodal_positions.
 std::int64_t tokens_of(const MultimodalRow& row, const MultimodalRules& rules);
 
+// Side of a row on which padding is added.
 enum class PaddingSide { left = 1, right };
 
+// Positions of a batch on three axes. A plain value.
 struct MultimodalPositions {
-  std::array<Positions, 3> axes;     // t, h, w, [B, T] each; a table takes them as they are
-  std::vector<std::int64_t> next;    // [B]: one behind the highest position of the row
-  std::vector<std::int64_t> deltas;  // [B]: next - T, padding counted in T. `rope_deltas` of
-                                     // Hugging Face up to 4; from 5 on padding is not counted
+  std::array<Positions, 3> axes;     // t, h, w, each [B, T]; passed to RotaryTable
+  std::vector<std::int64_t> next;    // [B]: highest position of the row + 1
+  std::vector<std::int64_t> deltas;  // [B]: next - T; T includes padding. `rope_deltas` of
+                                     // Hugging Face up to 4; from 5 on, without padding
 
   bool operator==(const MultimodalPositions&) const = default;
 };
 
-// The positions of a batch, rows padded to the longest. Padding has sequence
-// Positions::padding and the id `padding_id`, which nothing reads (Hugging Face writes 1, from
-// version 5 on 0).
+// Returns the positions of a batch. Rows are padded to the longest row. Padding has the
+// sequence Positions::padding and the id `padding_id`, which no encoding reads (Hugging Face
+// writes 1, and 0 from version 5 on). Cost: O(B T).
 //
-// Throws std::invalid_argument when a size is negative, an image or video has no patches or is
-// no multiple of `merge`, a duration is negative or not finite, a rule is left out, or a
-// position leaves 2^62.
+// Throws std::invalid_argument if a size is negative, an image or video has no patches or its
+// height or width is not a multiple of `merge`, a duration is negative or not finite, a rule is
+// not set, or a position exceeds 2^62.
 MultimodalPositions multimodal_positions(std::span<const MultimodalRow> rows,
                                          const MultimodalRules& rules,
                                          PaddingSide side = PaddingSide::left,
@@ -114,8 +120,9 @@ MultimodalPositions multimodal_positions(std::span<const MultimodalRow> rows,
 MultimodalPositions multimodal_positions(const MultimodalRow& row,
                                          const MultimodalRules& rules);
 
-// `tokens` new tokens of text in each row, after the prompt and `generated` more: next +
-// generated, next + generated + 1, ... on all three axes.
+// Returns the positions of `tokens` new text tokens per row, after the prompt and `generated`
+// text tokens: next + generated, next + generated + 1, ... on all three axes. Throws
+// std::invalid_argument if `tokens` or `generated` is negative, or a position exceeds 2^62.
 std::array<Positions, 3> text_after(const MultimodalPositions& prompt, std::int64_t tokens,
                                     std::int64_t generated = 0);
 

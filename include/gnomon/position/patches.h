@@ -1,5 +1,8 @@
-// Where the patches of images and videos stand, in the order in which released models list
-// them. Grids in row-major order are in gnomon/position/positions.h.
+// Positions of the patches of images and videos, in the patch order of released models. Grids
+// in row-major order are in gnomon/position/positions.h.
+//
+// Every function of extents throws std::invalid_argument if an extent is less than 1 or there
+// are 2^58 patches or more. Cost: O(patches).
 #pragma once
 
 #include <cstdint>
@@ -11,32 +14,35 @@
 
 namespace gnomon {
 
-// Several grids of as many axes one after another, as images packed into one sequence (Pixtral,
-// Qwen-VL). Throws std::invalid_argument when their axes differ or their count of coordinates
-// is not cells x axes. No grids: no cells.
+// Returns several grids one after another, as images packed into one sequence (Pixtral,
+// Qwen-VL). No grids give no cells. Throws std::invalid_argument if the numbers of axes differ
+// or a grid does not have cells x axes coordinates.
 Grid concatenated(std::span<const Grid> grids);
 
-// The patches of Qwen2-VL, 2.5-VL and 3-VL's vision encoders, [frames * height * width, 2],
-// columns y, x: the patches that are merged into one token lie together, so the order is that
-// of (height / merge, width / merge, merge, merge). Every frame has the same coordinates.
-// Throws when an extent is below 1 or `merge` divides height or width not.
+// Returns the patches of the vision encoders of Qwen2-VL, 2.5-VL and 3-VL,
+// [frames * height * width, 2], columns y, x. Patches that are merged into one token are
+// contiguous: the order is row-major in (height / merge, width / merge, merge, merge). Every
+// frame has the same coordinates. Throws std::invalid_argument if height or width is not a
+// multiple of `merge`.
 Grid merge_blocks(std::int64_t height, std::int64_t width, std::int64_t merge,
                   std::int64_t frames = 1);
 
-// The tokens of Llama 4's vision encoder, [side^2 + 1, 2], columns y, x: patches in row-major
-// order count from 1, and the class token, which is last, is at 0, 0 and so is not turned.
+// Returns the tokens of Llama 4's vision encoder, [side^2 + 1, 2], columns y, x. Patches are in
+// row-major order with coordinates from 1. The class token is last, at 0, 0, so it is not
+// rotated.
 Grid llama4_patches(std::int64_t side);
 
-// The tokens of an image or a video in Qwen-Image, [frames * height * width, 3], columns t, y,
-// x, row-major: y runs from -ceil(height / 2) to floor(height / 2) - 1, x likewise, and t
-// counts from `index`, the number of the image among those of one sequence.
+// Returns the tokens of an image or a video in Qwen-Image, [frames * height * width, 3],
+// columns t, y, x, row-major. y runs from -ceil(height / 2) to floor(height / 2) - 1, x
+// likewise. t counts from `index`, the index of the image in its sequence.
 Grid centred_grid(std::int64_t frames, std::int64_t height, std::int64_t width,
                   std::int64_t index = 0);
-// Where the text of Qwen-Image begins, on all three axes, beside an image of this size: the
-// larger of floor(height / 2) and floor(width / 2). Of several images, the largest counts.
+// Returns the first position of Qwen-Image's text, the same on all three axes, for an image of
+// this size: the larger of floor(height / 2) and floor(width / 2). With several images, use the
+// maximum of the results.
 std::int64_t centred_text_start(std::int64_t height, std::int64_t width);
 
-// Continuous coordinates of cells; a rotary table takes view(). A plain value.
+// Continuous coordinates of cells. RotaryTable accepts view(). A plain value.
 struct Coordinates {
   std::int64_t cells = 0, axes = 0;
   std::vector<double> values;  // [cells, axes]
@@ -45,22 +51,21 @@ struct Coordinates {
   bool operator==(const Coordinates&) const = default;
 };
 
-// The tokens of DINOv3, [prefix + height * width, 2], columns y, x: first `prefix` tokens
-// (class and register) at 0, 0, which are not turned, then the centres of the patches in
-// row-major order, the image reaching from -1 to 1: 2 (row + 0.5) / height - 1. Throws when an
-// extent is below 1 or `prefix` is negative.
+// Returns the tokens of DINOv3, [prefix + height * width, 2], columns y, x. The first `prefix`
+// tokens (class and register) are at 0, 0, so they are not rotated. The patch centres follow in
+// row-major order. The image extends from -1 to 1 on both axes: y = 2 (row + 0.5) / height - 1.
+// Throws std::invalid_argument if `prefix` is negative.
 Coordinates patch_centres(std::int64_t height, std::int64_t width, std::int64_t prefix = 0);
 
-// A rectangle of the grid a model was trained on, in its cells.
+// Rectangle of the grid that a model was trained on, in cells of this grid.
 struct Crop {
   double top = 0, left = 0, bottom = 0, right = 0;
 };
-// The cells of a grid laid over a crop, as diffusers does for HunyuanDiT and CogVideoX:
-// `height` numbers from `top` to bottom (height - 1) / height in equal steps (`top` alone where
-// height is 1), and widths likewise. [height * width, 2], columns y, x; with frames, which
-// count 0, 1, 2,
-// ..., [..., 3], columns t, y, x; row-major. Throws when an extent is below 1 or the crop is
-// not finite.
+// Returns the coordinates of a grid stretched over a crop, as in diffusers for HunyuanDiT and
+// CogVideoX. y has `height` values in equal steps from `top` to bottom (height - 1) / height
+// (only `top` if height is 1); x likewise. Shape [height * width, 2], columns y, x, row-major.
+// With frames: [frames * height * width, 3], columns t, y, x, with t = 0, 1, 2, .... Throws
+// std::invalid_argument if the crop is not finite.
 Coordinates crop_cells(std::int64_t height, std::int64_t width, const Crop& crop);
 Coordinates crop_cells(std::int64_t frames, std::int64_t height, std::int64_t width,
                        const Crop& crop);

@@ -1,5 +1,5 @@
-// Disentangled attention: what a query holds meets where the key is, and what a key holds meets
-// where the query is.
+// DeBERTa's disentangled attention: the content of a query is multiplied with the position of
+// the key, and the content of a key with the position of the query.
 //
 //   He et al. "DeBERTa: Decoding-enhanced BERT with Disentangled Attention", 2020.
 //   https://arxiv.org/abs/2006.03654, section 3.1.
@@ -8,11 +8,11 @@
 //
 //   row = clip(f(i - j) + span, 0, 2 span - 1),   K = W_k x,   Q = W_q x
 //
-// x are the trained embeddings of distances, f the distance itself or its logarithmic bucket.
-// The row is the same for both terms: the released code gathers the second by the key's own
-// distance, j - i with its sign turned, and transposes.
+// x are the trained embeddings of distances. f is the identity or a logarithmic bucket. Both
+// terms use the same row: the released code indexes the second term by the key, with the
+// negated distance -(j - i), and transposes the result.
 //
-// Letters: H heads, D head size, C channels of the embeddings, N distances.
+// Letters: H heads, D head dimension, C width of the embeddings, N distances.
 #pragma once
 
 #include <cstdint>
@@ -24,43 +24,46 @@
 namespace gnomon {
 
 enum class DebertaDistance {
-  raw = 1,      // DeBERTa (v1)
-  logarithmic,  // v2 and v3: nearer than span / 2 as it is, further by its logarithm
+  raw = 1,      // DeBERTa (v1): f is the identity
+  logarithmic,  // v2 and v3: the identity up to span / 2, then logarithmic buckets
 };
 
 enum class DebertaTerms {
-  content_to_position = 1,  // `c2p`: queries meet K
-  position_to_content,      // `p2c`: keys meet Q
+  content_to_position = 1,  // `c2p`: queries times K
+  position_to_content,      // `p2c`: keys times Q
   both,
 };
 
 struct Deberta {
   std::int64_t heads = 0;     // H; at least 1
-  std::int64_t size = 0;      // D; at least 1
-  std::int64_t channels = 0;  // C; at least 1
-  // Half the embeddings: `position_buckets` where distances are logarithmic (even, at least 4),
-  // `max_relative_positions` where they are raw.
+  std::int64_t head_dim = 0;  // D; at least 1
+  std::int64_t width = 0;     // C; at least 1
+  // Half the number of embeddings: `position_buckets` if distances are logarithmic (even, at
+  // least 4), `max_relative_positions` if they are raw.
   std::int64_t span = 0;
   DebertaDistance distance = {};
-  // Logarithmic only: `max_relative_positions`, or where that is below 1
+  // Logarithmic only: `max_relative_positions` or, if that is below 1,
   // `max_position_embeddings`; more than span / 2 + 1.
   std::int64_t max_distance = 512;
   DebertaTerms terms = DebertaTerms::both;
-  // Of the layer norm of the embeddings (`norm_rel_ebd`), added to the variance; none: no norm.
+  // Added to the variance in the layer norm of the embeddings (`norm_rel_ebd`). None: no norm.
   std::optional<double> norm_epsilon = {};
 
   bool operator==(const Deberta&) const = default;
 };
 
-// f(difference), difference = i - j. The released models' own numbers: logarithms in float32.
+// Returns f(difference), difference = i - j. It equals that of the released models: logarithms
+// in float32.
 std::int64_t bucket(const Deberta& deberta, std::int64_t difference);
-// The row of the embeddings for a distance (key - query), 0 to 2 span - 1.
+// Returns the row of the embeddings for a distance (key - query), 0 to 2 span - 1.
 std::int64_t row(const Deberta& deberta, std::int64_t distance);
-// 1 / sqrt(D (1 + terms)): what attention must be given, the terms being 1 or 2.
+// Returns the softmax scale that attention must use: 1 / sqrt(D (1 + terms)) where terms is 1
+// or 2.
 double softmax_scale(const Deberta& deberta);
 
-// What a term does not need, and biases that a model does not have, are empty views. With
-// `share_att_key` (v2 and v3) the matrices are the layer's own projections of queries and keys.
+// The trained parameters. A view is empty if the spec has no such term or the model has no such
+// bias. With `share_att_key` (v2 and v3) the matrices are the query and key projections of the
+// layer.
 struct DebertaWeights {
   View<const float, 2> embeddings;  // [2 span, C]
   View<const float, 2> key;         // W_k [H D, C], head by head: `pos_proj`, `pos_key_proj`
@@ -68,20 +71,22 @@ struct DebertaWeights {
   View<const float, 2> key_bias = {}, query_bias = {};    // [1, H D] or empty
   View<const float, 2> norm_weight = {}, norm_bias = {};  // [1, C], with a norm
 };
-// The plan for distances first to first + count - 1. Cost: H D C multiply-adds for each row
-// that they reach and term; O(H D + C) memory for each.
-RelativeForm lower(const Deberta& deberta, const DebertaWeights& weights, std::int64_t first,
-                   std::int64_t count);
+// Returns the plan for `count` distances from `min_distance` on. Throws std::invalid_argument
+// if a shape does not match the spec or a field is out of bounds. Cost: for each row that the
+// distances use, H D C multiply-adds per term. Memory: O(H D + C) for each of these rows.
+RelativeForm lower(const Deberta& deberta, const DebertaWeights& weights,
+                   std::int64_t min_distance, std::int64_t count);
 
-// Gradient of `lower` of the same distances: adds what attention's backward pass gives to
-// weights_grad, shaped as the weights, one rounding a number. Deterministic.
+// Gradient of `lower` for the same distances: adds the gradient of the form, as returned by the
+// backward pass of attention, to weights_grad, which has the shapes of the weights. One
+// rounding per parameter. Deterministic.
 struct DebertaGradients {
   View<float, 2> embeddings, key, query;
   View<float, 2> key_bias = {}, query_bias = {};
   View<float, 2> norm_weight = {}, norm_bias = {};
 };
-void lower_backward(const Deberta& deberta, const DebertaWeights& weights, std::int64_t first,
-                    std::int64_t count, const RelativeGradient& grad,
+void lower_backward(const Deberta& deberta, const DebertaWeights& weights,
+                    std::int64_t min_distance, std::int64_t count, const RelativeGradient& grad,
                     const DebertaGradients& weights_grad);
 
 }  // namespace gnomon

@@ -1,13 +1,14 @@
-// The form of relative vectors: what attention needs to know to let queries, keys and weights
-// meet vectors that depend on the distance, without ever building [T, S, D]. Every encoding of
-// this room lowers to it; attention knows this form and no encoding by name.
+// The form of relative vectors: trained vectors by distance that attention combines with
+// queries, keys and weights without building an array [T, S, D]. Every encoding of this room
+// lowers to this form. Attention knows the form, but no encoding by name.
 //
 //   score[h, i, j] = scale ( (q_i + shift_h) . k_j  +  (q_i + shift_h) . keys[h, row(j - i)]
 //                                                   +  k_j . queries[h, row(j - i)] ) + bias
 //   out[h, i]      = sum_j weight[h, i, j] (v_j + values[h, row(j - i)])
 //
-// The distance of a query and a key is  position(key) - position(query):  negative towards the
-// past. Letters: H query heads, D head size, N distances, R vectors of a table, P positions.
+// Distance = position(key) - position(query). It is negative for past keys.
+// Letters: H query heads, D head dimension, Dv head dimension of the values, N distances, R
+// vectors of a table, P positions.
 #pragma once
 
 #include <cstdint>
@@ -17,33 +18,36 @@
 
 namespace gnomon {
 
-// A table of vectors and which of them each distance meets.
+// A table of vectors and the row of the table for each distance.
 struct RelativeVectors {
-  std::int64_t heads = 0;  // H, or 1: the same vectors for every head
-  std::int64_t size = 0;   // D, or of `values` Dv
-  // rows[distance - first], each 0 to R - 1, never falling or never rising. A distance outside
-  // is refused by whoever applies the form, before it reads anything.
-  std::int64_t first = 0;
+  std::int64_t heads = 0;     // H, or 1: all heads share the vectors
+  std::int64_t head_dim = 0;  // D; Dv for `values`
+  // rows[distance - min_distance] is the row of a distance, 0 to R - 1. Rows are non-decreasing
+  // or non-increasing. Functions that apply the form throw std::invalid_argument for a distance
+  // outside the range, before they read any vector.
+  std::int64_t min_distance = 0;
   std::vector<std::int32_t> rows = {};  // [N]
   std::vector<double> values = {};      // [heads, R, D]
-  // Where positions lie in a plane (Swin's windows, SAM): the coordinate of each position along
-  // this table's axis, [P]. The distance is then of coordinates. Empty: of positions.
+  // For positions in a plane (Swin's windows, SAM): the coordinate of each position along the
+  // axis of this table, [P]. The distance is then the difference of the coordinates. If empty,
+  // it is the difference of the positions.
   std::vector<std::int64_t> coordinates = {};
 
   std::int64_t distances() const noexcept {  // N
     return static_cast<std::int64_t>(rows.size());
   }
   std::int64_t vectors() const noexcept {  // R
-    return heads && size ? static_cast<std::int64_t>(values.size()) / (heads * size) : 0;
+    return heads && head_dim ? static_cast<std::int64_t>(values.size()) / (heads * head_dim)
+                             : 0;
   }
   bool operator==(const RelativeVectors&) const = default;
 };
 
-// Any of the parts may be empty; where there are several tables of one part, all are added.
+// Each part may be empty. If a part has several tables, their terms are added.
 struct RelativeForm {
-  std::vector<RelativeVectors> keys;     // met by queries: Shaw, Transformer-XL, DeBERTa
-  std::vector<RelativeVectors> queries;  // met by keys: BERT's relative_key_query, DeBERTa
-  std::vector<RelativeVectors> values;   // met by weights: Shaw
+  std::vector<RelativeVectors> keys;     // q . keys: Shaw, Transformer-XL, DeBERTa
+  std::vector<RelativeVectors> queries;  // k . queries: BERT's relative_key_query, DeBERTa
+  std::vector<RelativeVectors> values;   // weights times values: Shaw
   std::vector<double> shift;             // [H, D], added to every query: Transformer-XL's u
 
   bool empty() const noexcept {
@@ -52,27 +56,29 @@ struct RelativeForm {
   bool operator==(const RelativeForm&) const = default;
 };
 
-// The gradient of a form's numbers, each part shaped as the `values` of its tables, summed over
-// the batch.
+// The gradient with respect to the vectors of a form, summed over the batch. Each part has the
+// shapes of the `values` of its tables.
 struct RelativeGradient {
   std::vector<std::vector<double>> keys, queries, values;
   std::vector<double> shift;  // [H, D]
 };
 
-// The rules of a form for H query heads, keys of `size` numbers and values of `value_size`:
-// heads 1 or H, the sizes, a row for each distance, rows in their table, never falling or never
-// rising, a shift for every head. Throws std::invalid_argument.
-void check(const RelativeForm& form, std::int64_t heads, std::int64_t size,
-           std::int64_t value_size);
+// Throws std::invalid_argument unless the form is valid for H query heads, keys of head
+// dimension `head_dim` and values of head dimension `value_dim`: each table has 1 or H heads
+// and the right dimension, each distance has a row inside its table, rows are non-decreasing or
+// non-increasing, and shift has a vector for every head.
+void check(const RelativeForm& form, std::int64_t heads, std::int64_t head_dim,
+           std::int64_t value_dim);
 
-// What a form adds to the products q . k, before the softmax scale: for the query at position
-// offset + q and the key at position k, out [H, Q, K] gets
+// Computes the terms that a form adds to the products q . k, before the softmax scale. For the
+// query at position offset + q and the key at position k, out [H, Q, K] is
 //
 //   shift_h . k_j  +  (q_i + shift_h) . keys[h, row(j - i)]  +  k_j . queries[h, row(j - i)]
 //
-// q [Q, H, D], k [K, Hk, D], Hk dividing H. For looking at, and for engines that keep scores:
-// attention never holds this matrix. Throws when shapes do not fit, the form breaks a rule, or
-// a distance or a position is outside a table. Cost: 3 H Q K D multiply-adds.
+// Shapes: q [Q, H, D], k [K, Hk, D] where Hk divides H. For inspection, and for engines that
+// store scores; attention does not store this matrix. Throws std::invalid_argument if shapes do
+// not match, the form is invalid, or a distance or position is outside a table. Cost: 3 H Q K D
+// multiply-adds.
 void relative_scores(const RelativeForm& form, std::int64_t offset, View<const double, 3> q,
                      View<const double, 3> k, View<double, 3> out);
 

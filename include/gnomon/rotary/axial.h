@@ -1,12 +1,13 @@
-// Axial rotary: tokens on a grid have a position on each axis, and each axis turns pairs of its
-// own. Images (y, x), videos (t, y, x).
+// Axial rotary, for tokens on a grid: images (y, x) and videos (t, y, x). Each token has one
+// position per axis, and each pair is rotated by its position on one axis.
 //
-// A spec lists, in the order of the pairs, which axis turns how many elements, and by which
-// frequencies. Released models differ in all of it, so each has its preset below. An axis is a
-// column of a grid or of coordinates, or the number of a Positions in a list:
-// grid(height, width) has 0 = y, 1 = x; grid(frames, height, width) has 0 = t, 1 = y, 2 = x.
+// The spec lists the parts of a head in the order of the pairs: the axis, the number of
+// elements and the frequencies of each part. Released models differ in all of these, so each
+// has a preset below. The axis is the index of a column of a grid or of coordinates, or the
+// index of a Positions in a list. grid(height, width) has axes 0 = y, 1 = x;
+// grid(frames, height, width) has axes 0 = t, 1 = y, 2 = x.
 //
-// Letters: D head size, base `rope_theta`.
+// Letters: D head dimension, R rotary dimension, base `rope_theta`.
 #pragma once
 
 #include <array>
@@ -17,71 +18,81 @@
 
 namespace gnomon {
 
-// The pairs of one axis.
+// Part of a head: consecutive pairs rotated by one axis.
 struct AxialPart {
-  std::int32_t axis = 0;
-  std::int64_t dim = 0;               // elements, even, at least 2
-  std::vector<double> inv_freq = {};  // [dim / 2]; empty: base^(-2j/dim) for its own dim
+  std::int32_t axis = 0;              // not negative
+  std::int64_t rotary_dim = 0;        // elements, even, at least 2
+  std::vector<double> inv_freq = {};  // [n / 2], n = rotary_dim; empty: base^(-2j/n)
 
   bool operator==(const AxialPart&) const = default;
 };
 
+// Order of the pairs.
 enum class AxialOrder {
-  blocks = 1,   // all pairs of the first part, then all of the second, ...
-  interleaved,  // one pair of each part in turn; all parts of one size
+  blocks = 1,   // all pairs of the first part, then all pairs of the second part, ...
+  interleaved,  // one pair of each part, repeated; all parts have the same rotary_dim
 };
 
+// Axial rotary encoding. A plain value.
 struct AxialRotary {
-  std::vector<AxialPart> parts = {};  // in the order of the pairs; R is the sum of their dims
+  std::vector<AxialPart> parts = {};  // in the order of the pairs; R is the sum of the dims
   Pairing pairing = {};
   AxialOrder order = {};
-  double base = 10'000.0;  // greater than 1
-  std::int64_t first = 0;  // as in Rotary
-  // Extents of the grid, for tokens whose position is one number: the cell, row by row. Empty:
-  // tokens have a position on every axis. The schedule does not depend on it.
+  double base = 10'000.0;        // greater than 1
+  std::int64_t head_offset = 0;  // as in Rotary
+  // Extents of the grid, used if a token's position is one number, the index of its cell in
+  // row-major order. Empty: tokens have a position on every axis. The frequencies do not depend
+  // on `grid`.
   std::vector<std::int64_t> grid = {};
 
   bool operator==(const AxialRotary&) const = default;
 };
 
-// Throws std::invalid_argument, naming the field and its value, when the spec breaks the bounds
-// beside its fields or an axis is negative.
-RotarySchedule schedule(const AxialRotary& axial);
+// Lowers the spec to rotary frequencies. Throws std::invalid_argument if a field violates the
+// bound stated next to it; the message names the field and its value.
+RotaryFrequencies lower(const AxialRotary& axial);
 
-// Parts of these dims on axes 0, 1, 2, ..., in blocks. Flux: {16, 56, 56} of (image, y, x).
-AxialRotary axial(std::vector<std::int64_t> dims, Pairing pairing, double base = 10'000.0);
+// Returns parts of the given dims on axes 0, 1, 2, ..., in blocks. Flux: dims {16, 56, 56} on
+// axes (image, y, x).
+AxialRotary axial(std::vector<std::int64_t> rotary_dims, Pairing pairing,
+                  double base = 10'000.0);
 
-// ---- Images. Positions are columns y, x. Each throws as `schedule` when 4 does not divide D.
+// ---- Image models. Position columns: y, x. Each preset throws std::invalid_argument if D is
+// not a multiple of 4. "[y D/2 | x D/2]": y rotates the first D/4 pairs (D/2 elements), x the
+// next D/4 pairs.
 
-// [y D/2 | x D/2], halves. Of the frequencies f_i = base^(-2i/D), y has the even i and x the
-// odd.
-AxialRotary pixtral_vision(std::int64_t head_size, double base = 10'000.0);
-// [y D/2 | x D/2], halves, base^(-4j/D) on both. Qwen2-VL, 2.5-VL and 3-VL; their patches stand
-// in the order of merge_blocks.
-AxialRotary qwen_vl_vision(std::int64_t head_size, double base = 10'000.0);
-// [x D/2 | y D/2], adjacent, base^(-4j/D) on both. Positions: llama4_patches.
-AxialRotary llama4_vision(std::int64_t head_size, double base = 10'000.0);
-// [y D/2 | x D/2], halves, 2 pi base^(-4j/D) on both. Coordinates: patch_centres.
-AxialRotary dinov3_vision(std::int64_t head_size, double base = 100.0);
-// [x D/2 | y D/2], adjacent, base^(-4j/D) on both. SAM 2's memory attention, EdgeTAM.
-AxialRotary sam2_memory(std::int64_t head_size, double base = 10'000.0);
-// Two schedules, for two rotations of each query and key: x turns the first D/2 elements and y
-// the others, each as halves of their own, base^(-4j/D) on both.
-std::array<RotarySchedule, 2> gemma4_vision(std::int64_t head_size, double base = 100.0);
-// [x D/2 | y D/2], adjacent, base^(-4j/D) on both. Coordinates: crop_cells.
-AxialRotary hunyuan_dit(std::int64_t head_size, double base = 10'000.0);
-// y and x in turn, pair by pair, adjacent, base^(-4j/D) on both. Lumina-Next.
-AxialRotary lumina(std::int64_t head_size, double base = 10'000.0);
+// Pixtral. [y D/2 | x D/2], halves. Frequencies f_i = base^(-2i/D): even i for y, odd i for x.
+AxialRotary pixtral_vision(std::int64_t head_dim, double base = 10'000.0);
+// Qwen2-VL, 2.5-VL and 3-VL. [y D/2 | x D/2], halves, base^(-4j/D) on both axes. Order of the
+// patches: merge_blocks.
+AxialRotary qwen_vl_vision(std::int64_t head_dim, double base = 10'000.0);
+// Llama 4. [x D/2 | y D/2], adjacent, base^(-4j/D) on both axes. Positions: llama4_patches.
+AxialRotary llama4_vision(std::int64_t head_dim, double base = 10'000.0);
+// DINOv3. [y D/2 | x D/2], halves, 2 pi base^(-4j/D) on both axes. Coordinates: patch_centres.
+AxialRotary dinov3_vision(std::int64_t head_dim, double base = 100.0);
+// Memory attention of SAM 2, EdgeTAM. [x D/2 | y D/2], adjacent, base^(-4j/D) on both axes.
+AxialRotary sam2_memory(std::int64_t head_dim, double base = 10'000.0);
+// Gemma 4. Two sets of frequencies, to be applied one after the other to each query and key. x
+// rotates the first D/2 elements of the head and y the last D/2, each as halves within its D/2
+// elements, base^(-4j/D) on both axes.
+std::array<RotaryFrequencies, 2> gemma4_vision(std::int64_t head_dim, double base = 100.0);
+// HunyuanDiT. [x D/2 | y D/2], adjacent, base^(-4j/D) on both axes. Coordinates: crop_cells.
+AxialRotary hunyuan_dit(std::int64_t head_dim, double base = 10'000.0);
+// Lumina-Next. Pairs alternate y, x, y, x, ...; adjacent, base^(-4j/D) on both axes.
+AxialRotary lumina(std::int64_t head_dim, double base = 10'000.0);
 
-// ---- Videos. Positions are columns t, y, x. All adjacent.
+// ---- Video models. Position columns: t, y, x. All adjacent.
 
-// [t 16 | y 56 | x 56]: axis 0 is 0, or the number of an image; text is at 0, 0, 0.
+// Flux. [t 16 | y 56 | x 56]. t is 0 or the index of an image; text is at 0, 0, 0.
 AxialRotary flux(double base = 10'000.0);
-// The same. Positions: centred_grid, and text from centred_text_start on all three axes.
+// Qwen-Image. [t 16 | y 56 | x 56]. Positions: centred_grid for images; text counts from
+// centred_text_start on all three axes.
 AxialRotary qwen_image(double base = 10'000.0);
-// [t D - 4 k | y 2 k | x 2 k] with k = D / 6 rounded down.
-AxialRotary wan(std::int64_t head_size, double base = 10'000.0);
-// [t D/4 | y 3D/8 | x 3D/8]. Positions: crop_cells (1.0), grid (1.5). D a multiple of 16.
-AxialRotary cogvideox(std::int64_t head_size, double base = 10'000.0);
+// Wan. [t D - 4k | y 2k | x 2k] with k = floor(D / 6). Throws std::invalid_argument if D is odd
+// or less than 6.
+AxialRotary wan(std::int64_t head_dim, double base = 10'000.0);
+// CogVideoX. [t D/4 | y 3D/8 | x 3D/8]. Positions: crop_cells (1.0), grid (1.5). Throws
+// std::invalid_argument if D is not a multiple of 16.
+AxialRotary cogvideox(std::int64_t head_dim, double base = 10'000.0);
 
 }  // namespace gnomon

@@ -1,16 +1,17 @@
-// Keys in a KV cache. A cached key is turned once, for its own position; what happens to a
-// cache afterwards is a turn by a difference:
+// Rotary keys in a KV cache. A key is rotated once, for its own position, when it is added to
+// the cache. Later changes are rotations by a difference:
 //
-//   new keys              a' = turn(a, p f)                      rotate_append
-//   moved by d positions  a' = turn(a, d f)                      shift_keys
-//   schedule f becomes g  a' = turn(a, p (g - f)) * ratio        rerotate_keys
+//   new keys              a' = rotation(a, p f)                  rotate_append
+//   moved by d positions  a' = rotation(a, d f)                  shift_keys
+//   frequencies f become g  a' = rotation(a, p (g - f)) * ratio    rerotate_keys
 //
-// for turns of a pair add up (Su et al. 2021, arXiv:2104.09864, section 3.4.2). So a cache that
-// drops its oldest tokens (Xiao et al. 2023, arXiv:2309.17453), or whose model changes its
-// frequencies with the length (dynamic NTK, LongRoPE), need not be computed again.
+// rotation(a, t) rotates a pair by t radians. Rotations of a pair add up (Su et al. 2021,
+// arXiv:2104.09864, section 3.4.2). The keys therefore need not be computed again if the cache
+// drops its oldest tokens (Xiao et al. 2023, arXiv:2309.17453), or if the frequencies of the
+// model depend on the length (dynamic NTK, LongRoPE).
 //
-// Letters: B batch, T tokens, S cached tokens, H key heads, D head size, R rotated elements, A
-// position axes (M-RoPE: 3), i the pair.
+// Letters: B batch, T tokens, S cached tokens, H key heads, D head dimension, R rotary
+// dimension, A position axes (M-RoPE: 3), i the pair.
 #pragma once
 
 #include <cstdint>
@@ -23,73 +24,78 @@
 
 namespace gnomon {
 
-// Rotates new keys and writes them to their place in a cache, in one pass: each element of k is
-// read once and each of slot written once; k stays as it is. Elements that do not turn are
-// copied. k, slot: [B, T, H, D] or [T, H, D], any strides, D contiguous, no overlap. T to U:
-// float, Half, BFloat16 and double to themselves, float to Half or BFloat16.
+// Rotates new keys and writes them to a cache in one pass. k is not changed. Elements that are
+// not rotated are copied. k, slot: [B, T, H, D] or [T, H, D], any strides, D contiguous, no
+// overlap. Element types of k to slot: float, Half, BFloat16 and double to the same type, float
+// to Half or BFloat16.
 //
-// Error: T to T the same bits as `rotate`; float to 16 bits that sum in float, rounded once.
-// Threads split the tokens; the result does not depend on their number. Allocates nothing.
+// Error bound: same type: bit-identical to `rotate`. float to 16 bits: computed in float,
+// rounded once. Cost: reads k once and writes slot once. Allocates nothing. Tokens are divided
+// among threads; the result does not depend on the number of threads.
 //
-// Throws std::invalid_argument as `rotate`, and when slot has another shape than k.
+// Throws std::invalid_argument as `rotate`, and if the shapes of slot and k differ.
 void rotate_append(const ConstTensor& k, const RotaryTable& table, const Tensor& slot);
 
-// The same for what does not turn: values, and keys of layers without rotary. Same type: the
-// same bits.
+// Writes x to a cache without rotation: values, and keys of layers without rotary. Shapes and
+// element types as rotate_append. Same type: a bit-exact copy.
 void copy_append(const ConstTensor& x, const Tensor& slot);
 
-// Moves cached keys by `delta` positions, in place: keys turned for p become keys for
-// p + delta, for any p, since a turn of delta f is added. One row of cos and sin serves all
-// tokens. table_scale is in the keys already and is not applied again; with `growth` (xPos) a
-// pair is multiplied by m = exp(growth delta), else m = 1. cached: [B, S, H, D] or [S, H, D],
-// any strides, D contiguous. Element types: float, Half, BFloat16, double. Tokens that other
-// deltas move are other views: cached.slice(...).
+// Moves cached keys by `delta` positions, in place: a key rotated for position p becomes the
+// key for p + delta, for any p. All tokens share one row of cos and sin. table_scale is already
+// in the keys and is not applied again. With `growth` (xPos), a pair is multiplied by
+// m = exp(growth delta); otherwise m = 1. cached: [B, S, H, D] or [S, H, D], any strides, D
+// contiguous. Element types: float, Half, BFloat16, double. To move some of the tokens, pass a
+// slice: cached.slice(...).
 //
-// deltas: one for every axis [A]. A single delta moves all axes alike, which is right for plain
-// rotary and, in M-RoPE, for text. A delta of 0 leaves every bit.
+// deltas: one per axis, [A]. A single delta moves all axes by the same amount, which is correct
+// for plain rotary and for text in M-RoPE. A zero delta is a bit-exact no-op.
 //
-// Error of one shift against an exact turn of what is in the cache, r = hypot(a, b):
+// Error bound of one shift, relative to an exact rotation of the stored keys:
 //
-//   |x' - exact| <= 3 * 2^-24 * m * (|a| + |b|)        float, double; 16 bits: rounded once
-//   more
+//   |x' - exact| <= 3 * 2^-24 * m * (|a| + |b|)      float, double; 16 bits: one more rounding
 //
-// Shifts add up. The pair (a, b) after n of them (no growth), h half an ulp of 1 (2^-24 float,
-// 2^-11 half, 2^-8 bfloat16; 0 for float and double, whose rounding the sum above has):
+// Errors of shifts add up. After n shifts without growth, for a pair of length r = hypot(a, b):
 //
 //   length of (pair - exact) <= ((1 + 2^-21 + h)^n - 1) r       (half: + n 2^-24, subnormals)
 //
-// Of one key 0.4 % for each shift in bfloat16 at worst, so move far rather than often.
-// Cost: reads and writes the keys once; O(A R) numbers are allocated, once a call.
+// h is the rounding of a 16-bit element: 2^-11 for half, 2^-8 for bfloat16, and 0 for float and
+// double, whose rounding 2^-21 contains. In bfloat16 each shift adds up to 0.4 % of the length
+// of a key, so prefer few large shifts to many small ones.
 //
-// Throws std::invalid_argument when the schedule breaks its bounds, an axis has no delta, a
-// delta is beyond 2^31 in magnitude, m overflows float, or a head does not fit as in `rotate`.
-void shift_keys(const Tensor& cached, const RotarySchedule& schedule, std::int64_t delta);
-void shift_keys(const Tensor& cached, const RotarySchedule& schedule,
+// Cost: reads and writes the keys once. Allocates O(A R) elements per call.
+//
+// Throws std::invalid_argument if the frequencies violate their bounds, an axis has no delta, a
+// delta exceeds 2^31 in magnitude, m overflows float, or a head does not fit (see `rotate`).
+void shift_keys(const Tensor& cached, const RotaryFrequencies& frequencies, std::int64_t delta);
+void shift_keys(const Tensor& cached, const RotaryFrequencies& frequencies,
                 std::span<const std::int64_t> deltas);
 
-// Turns keys of one schedule into keys of another, in place, by one rotation of
-// p (to.inv_freq - from.inv_freq), computed in double, times m: the ratio of the two
-// table_scales and of what the two growths make of p. positions: where the keys are, of
-// B or 1 rows of S tokens, or one for every axis. Equal schedules leave every bit.
+// Converts cached keys from one set of frequencies to another, in place. Each pair is rotated
+// by p (to.inv_freq - from.inv_freq), computed in double, and multiplied by m, the ratio of the
+// two table_scales times the ratio of the two growth factors at p. cached: as shift_keys.
+// positions: the positions of the keys, [B, S] or [1, S]; axes: one such Positions per axis.
+// Equal frequencies are a bit-exact no-op.
 //
-// Error: as shift_keys with this m, and for positions so far that the angle
-// w = |p (to.inv_freq - from.inv_freq)| exceeds 2^26 radians, w 2^-53 m (|a| + |b|) on top.
-// Cost: reads and writes the keys once, and makes a row of cos and sin for every token; scratch
-// of at most 512 rows, 12 R bytes each.
+// Error bound: as shift_keys with this m. If the angle w = |p (to.inv_freq - from.inv_freq)|
+// exceeds 2^26 radians, add w 2^-53 m (|a| + |b|).
 //
-// Throws std::invalid_argument as shift_keys, and when the schedules differ in pairing, first,
-// dim or axes (naming where), from.table_scale is 0, or the positions are not those of S tokens
-// and B or 1 rows. Whatever it throws, the keys are as they were.
-void rerotate_keys(const Tensor& cached, const RotarySchedule& from, const RotarySchedule& to,
-                   std::span<const Positions> axes);
-inline void rerotate_keys(const Tensor& cached, const RotarySchedule& from,
-                          const RotarySchedule& to, const Positions& positions) {
+// Cost: reads and writes the keys once and computes one row of cos and sin per token. Scratch
+// memory: at most 512 rows of 12 R bytes each.
+//
+// Throws std::invalid_argument as shift_keys, and if the frequencies differ in pairing,
+// head_offset, rotary_dim or axes (the message names the difference), from.table_scale is 0, or
+// the positions are not [B, S] or [1, S]. If it throws, the keys are unchanged.
+void rerotate_keys(const Tensor& cached, const RotaryFrequencies& from,
+                   const RotaryFrequencies& to, std::span<const Positions> axes);
+inline void rerotate_keys(const Tensor& cached, const RotaryFrequencies& from,
+                          const RotaryFrequencies& to, const Positions& positions) {
   rerotate_keys(cached, from, to, std::span(&positions, 1));
 }
 
-// The first difference between two schedules, as messages name it; empty where they are equal:
+// Returns the first difference between two sets of frequencies as text, empty if they are
+// equal. Error messages contain this text. Example:
 //
 //   inv_freq[3] = 0.25 where the other has 0.5
-std::string difference(const RotarySchedule& one, const RotarySchedule& other);
+std::string difference(const RotaryFrequencies& one, const RotaryFrequencies& other);
 
 }  // namespace gnomon

@@ -1,8 +1,11 @@
-// Rotary as products of complex numbers, for code written so: a head of adjacent pairs (a, b)
-// is read as the numbers a + ib, and turning by t is multiplication by cis(t) = e^(it). Only
-// Pairing::adjacent has its two elements side by side; nothing is copied.
+// Rotary as products of complex numbers, for code written in this form. A head of adjacent
+// pairs (a, b) is viewed as complex numbers a + ib. A rotation by t is a multiplication by
+// cis(t) = e^(it). Nothing is copied. This works only for Pairing::adjacent, whose two elements
+// are contiguous in memory.
 //
 //   as_complex(q)(t, h, i) *= cis_of(table)[t R/2 + i]     is     rotate(q, table)
+//
+// Letters: B batch, T tokens, D head dimension, R rotary dimension, i the pair.
 #pragma once
 
 #include <complex>
@@ -18,8 +21,8 @@
 namespace gnomon {
 
 namespace internal {
-// Throws std::invalid_argument unless the last axis is contiguous, all other strides are even
-// (an axis of one element may have any), and the last extent is even.
+// Throws std::invalid_argument unless the last axis is contiguous, the last extent is even and
+// all other strides are even (an axis of one element may have any stride).
 void check_complex(std::span<const std::ptrdiff_t> extents,
                    std::span<const std::ptrdiff_t> strides);
 template <typename T>
@@ -28,11 +31,12 @@ using ComplexOf =
                        std::complex<T>>;
 }  // namespace internal
 
-// [..., D] as [..., D / 2] complex numbers over the same memory. T: float, double, or a const
-// one. (std::complex promises this layout; https://eel.is/c++draft/complex.numbers.)
+// Views x [..., D] as complex numbers [..., D / 2] over the same memory. T: float or double,
+// const or not. std::complex guarantees this layout (https://eel.is/c++draft/complex.numbers).
+// Cost: O(1).
 //
-// Throws std::invalid_argument when the last axis is not contiguous or its extent is odd, or
-// another axis has an odd stride, so that its numbers would not lie on whole ones.
+// Throws std::invalid_argument if the last axis is not contiguous, its extent is odd, or
+// another axis has an odd stride (half of it would not be a whole number of complex elements).
 template <typename T, std::size_t Rank>
 View<internal::ComplexOf<T>, Rank> as_complex(View<T, Rank> x) {
   static_assert(std::is_same_v<std::remove_const_t<T>, float> ||
@@ -44,8 +48,8 @@ View<internal::ComplexOf<T>, Rank> as_complex(View<T, Rank> x) {
   return {reinterpret_cast<internal::ComplexOf<T>*>(x.data()), extents, strides};
 }
 
-// The table's entries cos + i sin, [B or 1, T, R/2] row-major: `freqs_cis` of Llama's released
-// code. A copy, O(B T R).
+// Returns a copy of the table's entries as cos + i sin, [B or 1, T, R/2], row-major. This is
+// `freqs_cis` in Llama's released code. Cost: O(B T R).
 std::vector<std::complex<float>> cis_of(const RotaryTable& table);
 
 }  // namespace gnomon

@@ -17,7 +17,7 @@ template <>
 struct Entry<Alibi> : EntryOf<Alibi> {
   static constexpr EncodingInfo infos[] = {
       {"alibi", "ALiBi", Place::scores, Sharing::all_layers,
-       "a penalty proportional to distance, with a slope for each head",
+       "a penalty proportional to the distance, with one slope per head",
        "Press et al. 2021, arXiv:2108.12409", "bias/alibi.md",
        [](const Shape& s) -> Encoding { return Alibi{.heads = s.heads}; }}};
   static void fields(Alibi& s, auto&& v) {
@@ -30,7 +30,7 @@ struct Entry<Alibi> : EntryOf<Alibi> {
       lowered.bias = gnomon::lower(s);
       return;
     }
-    // By the key alone: the same row for all queries. [B, H, 1, S]
+    // The bias depends only on the key: all queries share a row. [B, H, 1, S]
     const Positions& keys = call.key_positions();
     const auto values = std::make_shared<std::vector<float>>();
     std::int64_t heads = 0;

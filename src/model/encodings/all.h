@@ -1,4 +1,4 @@
-// Every encoding's entry: a new one has its line here and in `Encoding`.
+// Entries of all encodings. A new encoding has a line here and a type in `Encoding`.
 #pragma once
 
 #include "src/model/encodings/alibi.h"

@@ -1,4 +1,4 @@
-// Axial learned tables among the encodings: text as the rows of a page.
+// Entry of axial learned tables. Text is read as the rows of a page.
 #pragma once
 
 #include <string>
@@ -17,35 +17,35 @@ template <>
 struct Entry<AxialLearned> : EntryOf<AxialLearned> {
   static constexpr EncodingInfo infos[] = {
       {"axial", "Axial learned tables", Place::embeddings, Sharing::all_layers,
-       "a trained vector for each row and for each column of a page, side by side",
+       "a trained vector for each row and for each column of a page, concatenated",
        "Kitaev et al. 2020, arXiv:2001.04451", "embedding/axial.md",
        [](const Shape& s) -> Encoding {
          return AxialLearned{.join = AxisJoin::concatenated,
-                             .rows = {page(s.length).height, page(s.length).width},
-                             .dims = {s.width / 2, s.width - s.width / 2}};
+                             .rows = {page_size(s.length).height, page_size(s.length).width},
+                             .widths = {s.width / 2, s.width - s.width / 2}};
        }},
       {"axial-summed", "Axial learned tables (summed)", Place::embeddings, Sharing::all_layers,
-       "a trained vector for each row and for each column of a page, added",
+       "a trained vector for each row and for each column of a page, summed",
        "Ho et al. 2019, arXiv:1912.12180", "embedding/axial.md",
        [](const Shape& s) -> Encoding {
          return AxialLearned{.join = AxisJoin::summed,
-                             .rows = {page(s.length).height, page(s.length).width},
-                             .dims = {s.width, s.width}};
+                             .rows = {page_size(s.length).height, page_size(s.length).width},
+                             .widths = {s.width, s.width}};
        }}};
   static void fields(AxialLearned& s, auto&& v) {
-    v("join", s.join), v("rows", s.rows), v("dims", s.dims);
+    v("join", s.join), v("rows", s.rows), v("widths", s.widths);
   }
   static std::vector<Parameter> parameters(const AxialLearned& s) {
-    dim(s);  // refuses what breaks its bounds
+    gnomon::width(s);  // throws if the spec is out of its bounds
     std::vector<Parameter> all;
     for (std::size_t a = 0; a < s.rows.size(); ++a)
-      all.push_back({"axis" + std::to_string(a), s.rows[a], s.dims[a], table_deviation});
+      all.push_back({"axis" + std::to_string(a), s.rows[a], s.widths[a], table_deviation});
     return all;
   }
   static std::optional<std::int64_t> capacity(const AxialLearned& s) {
     return gnomon::capacity(s);
   }
-  // Positions as cells, row by row, of tokens that may have a position on each axis.
+  // Cell numbers of the tokens, row by row, if they have a position on each axis.
   static std::vector<std::int64_t> cells(const AxialLearned& s, const Call& call) {
     const auto axes = call.query_axes();
     std::vector<std::int64_t> ids = axes[0].ids;
@@ -57,7 +57,7 @@ struct Entry<AxialLearned> : EntryOf<AxialLearned> {
   }
   static void lower(const AxialLearned& s, const Call& call, Values values,
                     LayerPlan& lowered) {
-    lowered.table = axial_table(s, values, cells(s, call));
+    lowered.table = gnomon::lower(s, values, cells(s, call));
   }
   static void backward(const AxialLearned& s, const Call& call, Values,
                        const LayerGradient& grad, Gradients grads) {

@@ -1,4 +1,4 @@
-// A clipped table among the encodings.
+// Entry of the clipped bias table.
 #pragma once
 
 #include "gnomon/bias/clipped.h"
@@ -10,26 +10,26 @@ template <>
 struct Entry<ClippedBias> : EntryOf<ClippedBias> {
   static constexpr EncodingInfo infos[] = {
       {"clipped", "Clipped table", Place::scores, Sharing::all_layers,
-       "a trained number for each head and each distance up to a limit",
+       "a trained bias for each head and each distance up to a limit",
        "Shaw et al. 2018, arXiv:1803.02155", "bias/clipped.md", [](const Shape& s) -> Encoding {
          return ClippedBias{.heads = s.heads,
-                            .before = s.length - 1,
-                            .after = s.reads == Visibility::causal ? 0 : s.length - 1};
+                            .left = s.length - 1,
+                            .right = s.reads == Visibility::causal ? 0 : s.length - 1};
        }}};
   static void fields(ClippedBias& s, auto&& v) {
-    v("heads", s.heads), v("before", s.before), v("after", s.after);
+    v("heads", s.heads), v("left", s.left), v("right", s.right);
   }
   static std::vector<Parameter> parameters(const ClippedBias& s) {
-    return {{"table", s.heads, s.before + 1 + s.after, table_deviation}};
+    return {{"table", s.heads, s.left + 1 + s.right, table_deviation}};
   }
   static void lower(const ClippedBias& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto [first, count] = call.distances();
-    lowered.bias = strip(s, values[0], first, count);
+    lowered.bias = gnomon::lower(s, values[0], first, count);
   }
   static void backward(const ClippedBias& s, const Call& call, Values,
                        const LayerGradient& grad, Gradients grads) {
     const auto [first, count] = call.distances();
-    strip_backward(s, grad.bias.values, first, count, grads[0]);
+    gnomon::lower_backward(s, grad.bias.values, first, count, grads[0]);
   }
 };
 

@@ -1,4 +1,4 @@
-// Text with image patches among the encodings: a line of tokens is text alone.
+// Entry of the cross-modal table for text and image patches. A line of tokens is text only.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,8 @@ template <>
 struct Entry<CrossModal> : EntryOf<CrossModal> {
   static constexpr EncodingInfo infos[] = {
       {"cross-modal", "Text and image patches", Place::embeddings, Sharing::all_layers,
-       "a sinusoid for text, sinusoids of row and column for patches, a vector for each kind",
+       "sinusoids: of the index for text, of row and column for patches; a vector for each "
+       "kind",
        "Kim et al. 2021, arXiv:2102.03334", "embedding/cross_modal.md",
        [](const Shape& s) -> Encoding { return cross_modal_usual(s.width); }}};
   static void fields(CrossModal& s, auto&& v) {
@@ -28,7 +29,7 @@ struct Entry<CrossModal> : EntryOf<CrossModal> {
     v("index", s.index), v("image_type", s.image_type);
   }
   static std::vector<Parameter> parameters(const CrossModal& s) {
-    return {{"types", s.types, s.text.dim, table_deviation}};
+    return {{"types", s.types, s.text.width, table_deviation}};
   }
   static CrossModalTokens tokens(const Call& call) {
     CrossModalTokens tokens;
@@ -38,11 +39,11 @@ struct Entry<CrossModal> : EntryOf<CrossModal> {
     return tokens;
   }
   static void lower(const CrossModal& s, const Call& call, Values values, LayerPlan& lowered) {
-    lowered.table = cross_modal_table(s, tokens(call), values[0]);
+    lowered.table = gnomon::lower(s, tokens(call), values[0]);
   }
   static void backward(const CrossModal& s, const Call& call, Values, const LayerGradient& grad,
                        Gradients grads) {
-    cross_modal_table_backward(s, tokens(call), grad.table, grads[0]);
+    gnomon::lower_backward(s, tokens(call), grad.table, grads[0]);
   }
 };
 

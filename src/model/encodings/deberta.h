@@ -1,4 +1,4 @@
-// DeBERTa among the encodings.
+// Entry of DeBERTa.
 #pragma once
 
 #include <algorithm>
@@ -22,48 +22,48 @@ template <>
 struct Entry<Deberta> : EntryOf<Deberta> {
   static constexpr EncodingInfo infos[] = {
       {"deberta", "DeBERTa", Place::keys_and_values, Sharing::each_layer,
-       "trained embeddings of distances, projected: queries meet one, keys the other",
+       "trained embeddings of distances, projected and multiplied by queries and by keys",
        "He et al. 2020, arXiv:2006.03654", "relative/deberta.md",
        [](const Shape& s) -> Encoding {
          return Deberta{.heads = s.heads,
-                        .size = s.width / s.heads,
-                        .channels = s.width,
+                        .head_dim = s.width / s.heads,
+                        .width = s.width,
                         .span = s.length,
                         .distance = DebertaDistance::raw};
        }},
       {"deberta-v3", "DeBERTa v2 and v3", Place::keys_and_values, Sharing::each_layer,
-       "as DeBERTa, with logarithmic buckets of distances and normed embeddings",
+       "DeBERTa with logarithmic buckets of distances and normalised embeddings",
        "He et al. 2020, arXiv:2006.03654", "relative/deberta.md",
-       [](const Shape& s) -> Encoding {  // released: 256 buckets for 512 positions
+       [](const Shape& s) -> Encoding {  // released models: 256 buckets for 512 positions
          const std::int64_t span = std::max<std::int64_t>(s.length / 4 * 2, 4);
          return Deberta{.heads = s.heads,
-                        .size = s.width / s.heads,
-                        .channels = s.width,
+                        .head_dim = s.width / s.heads,
+                        .width = s.width,
                         .span = span,
                         .distance = DebertaDistance::logarithmic,
                         .max_distance = 2 * span,
                         .norm_epsilon = 1e-7};
        }}};
   static void fields(Deberta& s, auto&& v) {
-    v("heads", s.heads), v("size", s.size), v("channels", s.channels), v("span", s.span);
+    v("heads", s.heads), v("head_dim", s.head_dim), v("width", s.width), v("span", s.span);
     v("distance", s.distance), v("max_distance", s.max_distance), v("terms", s.terms);
     v("norm_epsilon", s.norm_epsilon);
   }
-  // A bias of the keys' projection would be the same number for all keys of a query, which
-  // softmax does not see; so there is none. The deviation is that of PyTorch's linear layers.
+  // The key projection has no bias: it would add the same value to all scores of a query, and
+  // softmax ignores it. Deviations are those of PyTorch's linear layers.
   static std::vector<Parameter> parameters(const Deberta& s) {
-    const double linear = 1 / std::sqrt(3 * static_cast<double>(s.channels));
-    const std::int64_t wide = s.heads * s.size;
-    std::vector<Parameter> all{{"embeddings", 2 * s.span, s.channels, table_deviation}};
+    const double linear = 1 / std::sqrt(3 * static_cast<double>(s.width));
+    const std::int64_t wide = s.heads * s.head_dim;
+    std::vector<Parameter> all{{"embeddings", 2 * s.span, s.width, table_deviation}};
     if (s.terms != DebertaTerms::position_to_content)
-      all.push_back({"key", wide, s.channels, linear});
+      all.push_back({"key", wide, s.width, linear});
     if (s.terms != DebertaTerms::content_to_position) {
-      all.push_back({"query", wide, s.channels, linear});
+      all.push_back({"query", wide, s.width, linear});
       all.push_back({"query_bias", 1, wide, 0});
     }
     if (s.norm_epsilon) {
-      all.push_back({"norm_weight", 1, s.channels, 0, 1});
-      all.push_back({"norm_bias", 1, s.channels, 0});
+      all.push_back({"norm_weight", 1, s.width, 0, 1});
+      all.push_back({"norm_bias", 1, s.width, 0});
     }
     return all;
   }
@@ -79,9 +79,9 @@ struct Entry<Deberta> : EntryOf<Deberta> {
     return weights;
   }
   static double softmax_factor(const Deberta& s, std::int64_t) {
-    return gnomon::softmax_scale(s) * std::sqrt(static_cast<double>(s.size));
+    return gnomon::softmax_scale(s) * std::sqrt(static_cast<double>(s.head_dim));
   }
-  static std::int64_t head_dim(const Deberta& s) { return s.size; }
+  static std::int64_t head_dim(const Deberta& s) { return s.head_dim; }
   static void lower(const Deberta& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto [first, count] = call.distances();
     lowered.relative = gnomon::lower(s, named(s, values), first, count);

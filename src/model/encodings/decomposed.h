@@ -1,4 +1,4 @@
-// SAM's and MViT's vectors in a plane among the encodings.
+// Entry of the decomposed relative vectors of SAM and MViT.
 #pragma once
 
 #include <cmath>
@@ -13,27 +13,27 @@ template <>
 struct Entry<Decomposed> : EntryOf<Decomposed> {
   static constexpr EncodingInfo infos[] = {
       {"decomposed", "Decomposed (MViTv2, SAM)", Place::keys_and_values, Sharing::each_layer,
-       "trained vectors for the offsets of rows and of columns, met by queries",
+       "trained vectors for the offsets of rows and of columns, multiplied by queries",
        "Li et al. 2021, arXiv:2112.01526", "relative/decomposed.md",
        [](const Shape& s) -> Encoding {
-         const auto [height, width] = page(s.length);
-         return Decomposed{.size = s.width / s.heads, .height = height, .width = width};
+         const auto [height, width] = page_size(s.length);
+         return Decomposed{.head_dim = s.width / s.heads, .height = height, .width = width};
        }}};
   static void fields(Decomposed& s, auto&& v) {
-    v("size", s.size), v("height", s.height), v("width", s.width);
+    v("head_dim", s.head_dim), v("height", s.height), v("width", s.width);
     v("key_height", s.key_height), v("key_width", s.key_width);
     v("table_height", s.table_height), v("table_width", s.table_width);
     v("class_tokens", s.class_tokens);
   }
   static std::vector<Parameter> parameters(const Decomposed& s) {
-    return {{"height", table_height(s), s.size, table_deviation},
-            {"width", table_width(s), s.size, table_deviation}};
+    return {{"height", table_height(s), s.head_dim, table_deviation},
+            {"width", table_width(s), s.head_dim, table_deviation}};
   }
   static std::optional<std::int64_t> capacity(const Decomposed& s) {
     return s.height * s.width;
   }
-  static std::int64_t head_dim(const Decomposed& s) { return s.size; }
-  // One grid, whose cells are the positions.
+  static std::int64_t head_dim(const Decomposed& s) { return s.head_dim; }
+  // Positions are the cells of a single grid.
   static void lower(const Decomposed& s, const Call& call, Values values, LayerPlan& lowered) {
     if (s.class_tokens || s.key_height || s.key_width)
       refuse("decomposed", "an encoding by name must have one grid and no class token",

@@ -1,4 +1,4 @@
-// Vectors by degree among the encodings: text as a path graph as long as its windows.
+// Entry of the degree table. Text is read as a path graph of the training length.
 #pragma once
 
 #include <vector>
@@ -16,31 +16,31 @@ template <>
 struct Entry<PathDegree> : EntryOf<PathDegree> {
   static constexpr EncodingInfo infos[] = {
       {"degree", "Vectors by degree", Place::embeddings, Sharing::all_layers,
-       "trained vectors chosen by a node's degree: of a text, its two ends and the rest",
+       "a trained vector for each degree of a node; a text has the degrees 1 (its ends) and 2",
        "Ying et al. 2021, arXiv:2106.05234", "embedding/degree.md",
        [](const Shape& s) -> Encoding {
          return PathDegree{
              .nodes = s.length,
-             .degree = {.rows = 4, .dim = s.width, .beyond = DegreeBeyond::refused}};
+             .degree = {.rows = 4, .width = s.width, .beyond = DegreeBeyond::refused}};
        }}};
   static void fields(PathDegree& s, auto&& v) {
-    v("nodes", s.nodes), v("rows", s.degree.rows), v("dim", s.degree.dim);
+    v("nodes", s.nodes), v("rows", s.degree.rows), v("width", s.degree.width);
     v("beyond", s.degree.beyond);
   }
   static std::vector<Parameter> parameters(const PathDegree& s) {
-    return {{"in_degrees", s.degree.rows, s.degree.dim, table_deviation},
-            {"out_degrees", s.degree.rows, s.degree.dim, table_deviation}};
+    return {{"in_degrees", s.degree.rows, s.degree.width, table_deviation},
+            {"out_degrees", s.degree.rows, s.degree.width, table_deviation}};
   }
   static std::optional<std::int64_t> capacity(const PathDegree& s) { return s.nodes; }
 
   static void lower(const PathDegree& s, const Call& call, Values values, LayerPlan& lowered) {
     const DegreeRows rows = path_degree_rows(s, call.query_positions().ids);
-    lowered.table = degree_table(s.degree, rows, values[0], values[1]);
+    lowered.table = gnomon::lower(s.degree, rows, values[0], values[1]);
   }
   static void backward(const PathDegree& s, const Call& call, Values, const LayerGradient& grad,
                        Gradients grads) {
     const DegreeRows rows = path_degree_rows(s, call.query_positions().ids);
-    degree_table_backward(s.degree, rows, grad.table, grads[0], grads[1]);
+    gnomon::lower_backward(s.degree, rows, grad.table, grads[0], grads[1]);
   }
 };
 

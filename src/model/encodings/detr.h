@@ -1,4 +1,4 @@
-// DETR's sine among the encodings: text as the rows of a page.
+// Entry of DETR's sine. Text is read as the rows of a page.
 #pragma once
 
 #include "gnomon/model/text_readings.h"
@@ -16,24 +16,27 @@ template <>
 struct Entry<DetrPage> : EntryOf<DetrPage> {
   static constexpr EncodingInfo infos[] = {
       {"detr", "DETR's sine", Place::embeddings, Sharing::all_layers,
-       "sinusoids of the row and the column, in shares of the page",
+       "sinusoids of the row and the column, relative to the size of the page",
        "Carion et al. 2020, arXiv:2005.12872", "embedding/detr.md",
        [](const Shape& s) -> Encoding {
-         return DetrPage{
-             .dim = s.width, .height = page(s.length).height, .width = page(s.length).width};
+         return DetrPage{.width = s.width,
+                         .grid_height = page_size(s.length).height,
+                         .grid_width = page_size(s.length).width};
        }}};
   static void fields(DetrPage& s, auto&& v) {
-    v("dim", s.dim), v("height", s.height), v("width", s.width), v("scale", s.scale);
+    v("width", s.width), v("grid_height", s.grid_height), v("grid_width", s.grid_width),
+        v("scale", s.scale);
     v("temperature", s.temperature);
   }
   static std::optional<std::int64_t> capacity(const DetrPage& s) {
-    if (s.height == 0 && s.width == 0) return std::nullopt;  // of whatever image comes
+    if (s.grid_height == 0 && s.grid_width == 0)
+      return std::nullopt;  // extents come from the image
     return model::capacity(s);
   }
   static void lower(const DetrPage& s, const Call& call, Values, LayerPlan& lowered) {
     DetrPage page = s;
-    if (s.height == 0 && call.image.size() == 3)
-      page.height = call.image[1], page.width = call.image[2];
+    if (s.grid_height == 0 && call.image.size() == 3)
+      page.grid_height = call.image[1], page.grid_width = call.image[2];
     lowered.table = detr_table(page, call.query_positions().ids);
   }
 };

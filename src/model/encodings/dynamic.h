@@ -1,4 +1,4 @@
-// The dynamic position bias among the encodings.
+// Entry of the dynamic position bias.
 #pragma once
 
 #include <algorithm>
@@ -20,18 +20,18 @@ struct Entry<DynamicBias> : EntryOf<DynamicBias> {
   }
   static constexpr EncodingInfo infos[] = {
       {"dynamic", "Dynamic bias", Place::scores, Sharing::all_layers,
-       "a small trained network of the distance",
+       "a bias computed from the distance by a small trained network",
        "x-transformers; Wang et al. 2021, arXiv:2108.00154", "bias/dynamic.md",
        [](const Shape& s) -> Encoding { return usual(s, DynamicScale::linear); }},
       {"dynamic-log", "Dynamic bias (logarithmic)", Place::scores, Sharing::all_layers,
-       "a small trained network of the distance's logarithm",
+       "a bias computed from the logarithm of the distance by a small trained network",
        "x-transformers; Wang et al. 2021, arXiv:2108.00154", "bias/dynamic.md",
        [](const Shape& s) -> Encoding { return usual(s, DynamicScale::logarithmic); }}};
   static void fields(DynamicBias& s, auto&& v) {
     v("heads", s.heads), v("hidden", s.hidden);
     v("depth", s.depth), v("scale", s.scale);
   }
-  // The deviations of PyTorch's linear layers, uniform up to 1 / sqrt(inputs).
+  // Deviations of PyTorch's linear layers, uniform up to 1 / sqrt(inputs).
   static std::vector<Parameter> parameters(const DynamicBias& s) {
     std::vector<Parameter> all;
     for (std::int64_t l = 0; l <= s.depth; ++l) {
@@ -52,12 +52,12 @@ struct Entry<DynamicBias> : EntryOf<DynamicBias> {
   }
   static void lower(const DynamicBias& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto [first, count] = call.distances();
-    lowered.bias = strip(s, layers(values), first, count);
+    lowered.bias = gnomon::lower(s, layers(values), first, count);
   }
   static void backward(const DynamicBias& s, const Call& call, Values values,
                        const LayerGradient& grad, Gradients grads) {
     const auto [first, count] = call.distances();
-    strip_backward(s, layers(values), grad.bias.values, first, count, layers(grads));
+    gnomon::lower_backward(s, layers(values), grad.bias.values, first, count, layers(grads));
   }
 };
 

@@ -1,4 +1,4 @@
-// FIRE among the encodings.
+// Entry of FIRE.
 #pragma once
 
 #include "gnomon/bias/fire.h"
@@ -10,8 +10,8 @@ template <>
 struct Entry<Fire> : EntryOf<Fire> {
   static constexpr EncodingInfo infos[] = {
       {"fire", "FIRE", Place::scores, Sharing::each_layer,
-       "a small trained network of the distance, in proportion to how far there is to look "
-       "back",
+       "a bias computed by a small trained network from the distance relative to the query "
+       "position",
        "Li et al. 2023, arXiv:2310.04418", "bias/fire.md",
        [](const Shape& s) -> Encoding {  // the paper: 512 of 2048 positions
          return Fire{.heads = s.heads, .threshold = static_cast<double>(s.length) / 4};
@@ -20,7 +20,7 @@ struct Entry<Fire> : EntryOf<Fire> {
     v("heads", s.heads), v("hidden", s.hidden);
     v("threshold", s.threshold), v("epsilon", s.epsilon);
   }
-  // The deviations of PyTorch's linear layers, uniform up to 1 / sqrt(inputs); the paper's c.
+  // Deviations of PyTorch's linear layers, uniform up to 1 / sqrt(inputs). c is from the paper.
   static std::vector<Parameter> parameters(const Fire& s) {
     const double first = 1 / std::sqrt(3.0);
     const double second = first / std::sqrt(static_cast<double>(s.hidden));

@@ -1,4 +1,4 @@
-// Fourier features of a line among the encodings: Perceiver's, NeRF's and Tancik's.
+// Entry of the Fourier features of Perceiver, NeRF and Tancik on a line.
 #pragma once
 
 #include <algorithm>
@@ -26,12 +26,13 @@ inline constexpr Spelling<FourierUnit> spellings<FourierUnit>[] = {
 
 template <>
 struct Entry<FourierLine> : EntryOf<FourierLine> {
-  // -1 to 1 in length - 1 steps: half a turn a token is (length - 1) / 2 half turns a unit.
+  // Coordinates go from -1 to 1 in length - 1 steps, so half a turn per token is (length - 1) /
+  // 2 half turns per unit.
   static std::int64_t length(const Shape& s) { return std::max<std::int64_t>(2, s.length); }
 
   static constexpr EncodingInfo infos[] = {
       {"fourier", "Fourier features (Perceiver)", Place::embeddings, Sharing::all_layers,
-       "sines and cosines at evenly spaced frequencies, through a trained matrix",
+       "sines and cosines at evenly spaced frequencies, projected by a trained matrix",
        "Jaegle et al. 2021, arXiv:2103.03206", "embedding/fourier.md",
        [](const Shape& s) -> Encoding {
          const double resolution = static_cast<double>(length(s));
@@ -39,40 +40,40 @@ struct Entry<FourierLine> : EntryOf<FourierLine> {
              .fourier = fourier_perceiver({&resolution, 1},
                                           std::clamp<std::int64_t>(length(s) / 2, 1, 64)),
              .length = length(s),
-             .dim = s.width};
+             .width = s.width};
        }},
       {"nerf", "Fourier features (NeRF)", Place::embeddings, Sharing::all_layers,
-       "sines and cosines at frequencies that double, through a trained matrix",
+       "sines and cosines at frequencies that double, projected by a trained matrix",
        "Mildenhall et al. 2020, arXiv:2003.08934", "embedding/fourier.md",
        [](const Shape& s) -> Encoding {
          Fourier nerf =
              fourier_nerf(1, std::bit_width(static_cast<std::uint64_t>(length(s) - 1)));
          nerf.unit = FourierUnit::half_turn;
-         return FourierLine{.fourier = nerf, .length = length(s), .dim = s.width};
+         return FourierLine{.fourier = nerf, .length = length(s), .width = s.width};
        }},
       {"fourier-gaussian", "Fourier features (random)", Place::embeddings, Sharing::all_layers,
-       "sines and cosines at random frequencies that stay, through a trained matrix",
+       "sines and cosines at fixed random frequencies, projected by a trained matrix",
        "Tancik et al. 2020, arXiv:2006.10739", "embedding/fourier.md",
        [](const Shape& s) -> Encoding {
          return FourierLine{
              .fourier = fourier_gaussian(1, std::max<std::int64_t>(1, s.width / 2),
                                          static_cast<double>(length(s)) / 12),
              .length = length(s),
-             .dim = s.width};
+             .width = s.width};
        }}};
   static void fields(FourierLine& s, auto&& v) {
     v("bands", s.fourier.bands), v("axes", s.fourier.axes), v("count", s.fourier.count),
         v("input", s.fourier.input);
     v("resolution", s.fourier.resolution), v("unit", s.fourier.unit);
     v("deviation", s.fourier.deviation), v("seed", s.fourier.seed);
-    v("length", s.length), v("dim", s.dim), v("grid", s.grid);
+    v("length", s.length), v("width", s.width), v("grid", s.grid);
   }
-  // The deviation of PyTorch's linear layers, uniform up to 1 / sqrt(inputs): rows of the table
-  // deviate by 0.4 at first, as those of a sinusoid do by 0.7.
+  // Deviation of PyTorch's linear layers, uniform up to 1 / sqrt(inputs). Initial rows of the
+  // table then have a deviation of 0.4; those of a sinusoid have 0.7.
   static std::vector<Parameter> parameters(const FourierLine& s) {
-    if (s.dim == 0) return {};
+    if (s.width == 0) return {};
     const std::int64_t count = features(s.fourier);
-    return {{"weights", count, s.dim, 1 / std::sqrt(3 * static_cast<double>(count))}};
+    return {{"weights", count, s.width, 1 / std::sqrt(3 * static_cast<double>(count))}};
   }
   static std::optional<std::int64_t> capacity(const FourierLine& s) {
     if (s.grid.empty()) return std::nullopt;
@@ -86,7 +87,7 @@ struct Entry<FourierLine> : EntryOf<FourierLine> {
   }
   static void lower(const FourierLine& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto filled = line_features(s, call.query_positions().ids);
-    if (s.dim == 0)
+    if (s.width == 0)
       lowered.table = EmbeddingTable{call.queries(), features(s.fourier),
                                      std::vector<float>(filled.begin(), filled.end())};
     else

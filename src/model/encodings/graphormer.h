@@ -1,5 +1,5 @@
-// Graphormer's bias among the encodings: text as a path graph, so without a graph token and
-// without edge features.
+// Entry of Graphormer's bias. Text is read as a path graph, without a graph token and edge
+// features.
 #pragma once
 
 #include <vector>
@@ -20,7 +20,7 @@ template <>
 struct Entry<Graphormer> : EntryOf<Graphormer> {
   static constexpr EncodingInfo infos[] = {
       {"graphormer", "Graphormer bias", Place::scores, Sharing::all_layers,
-       "a trained number for each head and each distance in a graph; of a text, either way",
+       "a trained bias for each head and each distance in a graph; for text, |distance|",
        "Ying et al. 2021, arXiv:2106.05234", "bias/graphormer.md",
        [](const Shape& s) -> Encoding {
          return Graphormer{
@@ -35,12 +35,12 @@ struct Entry<Graphormer> : EntryOf<Graphormer> {
   }
   static void lower(const Graphormer& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto [first, count] = call.distances();
-    lowered.bias = strip(s, values[0], first, count);
+    lowered.bias = gnomon::lower(s, values[0], first, count);
   }
   static void backward(const Graphormer& s, const Call& call, Values, const LayerGradient& grad,
                        Gradients grads) {
     const auto [first, count] = call.distances();
-    strip_backward(s, grad.bias.values, first, count, grads[0]);
+    gnomon::lower_backward(s, grad.bias.values, first, count, grads[0]);
   }
 };
 

@@ -1,4 +1,4 @@
-// Sinusoids of a grid among the encodings: text as the rows of a page.
+// Entry of the sinusoids of a grid. Text is read as the rows of a page.
 #pragma once
 
 #include "gnomon/embedding/grid.h"
@@ -18,10 +18,10 @@ template <>
 struct Entry<SinusoidalGrid> : EntryOf<SinusoidalGrid> {
   static constexpr EncodingInfo infos[] = {
       {"sinusoidal-grid", "Sinusoids of a grid (MAE)", Place::embeddings, Sharing::all_layers,
-       "half of the channels tell the column, half the row", "He et al. 2021, arXiv:2111.06377",
-       "embedding/grid.md", [](const Shape& s) -> Encoding {
+       "half of the channels encode the column, half the row",
+       "He et al. 2021, arXiv:2111.06377", "embedding/grid.md", [](const Shape& s) -> Encoding {
          SinusoidalGrid grid = grid_mae(s.width);
-         grid.grid = {page(s.length).height, page(s.length).width};
+         grid.grid = {page_size(s.length).height, page_size(s.length).width};
          return grid;
        }}};
   static void fields(SinusoidalGrid& s, auto&& v) {
@@ -35,15 +35,15 @@ struct Entry<SinusoidalGrid> : EntryOf<SinusoidalGrid> {
   static void lower(const SinusoidalGrid& s, const Call& call, Values, LayerPlan& lowered) {
     const auto axes = call.query_axes();
     if (!s.grid.empty() && (call.line || axes.size() == 1)) {
-      lowered.table = grid_table(s, call.query_positions().ids);
+      lowered.table = gnomon::lower(s, call.query_positions().ids);
       return;
     }
     Grid cells{.cells = call.queries(), .axes = std::ssize(axes), .coordinates = {}};
     for (std::size_t t = 0; t < axes[0].ids.size(); ++t)
       for (const Positions& axis : axes) cells.coordinates.push_back(axis.ids[t]);
-    EmbeddingTable table{cells.cells, dim(s), {}};
-    table.values.resize(static_cast<std::size_t>(table.tokens * table.channels));
-    fill(s, cells, View<float, 2>(table.values.data(), {table.tokens, table.channels}));
+    EmbeddingTable table{cells.cells, gnomon::width(s), {}};
+    table.values.resize(static_cast<std::size_t>(table.tokens * table.width));
+    fill(s, cells, View<float, 2>(table.values.data(), {table.tokens, table.width}));
     lowered.table = std::move(table);
   }
 };

@@ -1,4 +1,4 @@
-// KERPLE among the encodings.
+// Entry of KERPLE.
 #pragma once
 
 #include "gnomon/bias/kerple.h"
@@ -14,18 +14,18 @@ template <>
 struct Entry<Kerple> : EntryOf<Kerple> {
   static constexpr EncodingInfo infos[] = {
       {"kerple", "KERPLE (logarithmic)", Place::scores, Sharing::each_layer,
-       "a trained penalty that grows with the logarithm of distance",
+       "a trained penalty that grows with the logarithm of the distance",
        "Chi et al. 2022, arXiv:2205.09921", "bias/kerple.md",
        [](const Shape& s) -> Encoding {
          return Kerple{.heads = s.heads, .kernel = KerpleKernel::logarithmic};
        }},
       {"kerple-power", "KERPLE (power)", Place::scores, Sharing::each_layer,
-       "a trained penalty that grows with a power of distance",
+       "a trained penalty that grows with a power of the distance",
        "Chi et al. 2022, arXiv:2205.09921", "bias/kerple.md", [](const Shape& s) -> Encoding {
          return Kerple{.heads = s.heads, .kernel = KerpleKernel::power};
        }}};
   static void fields(Kerple& s, auto&& v) { v("heads", s.heads), v("kernel", s.kernel); }
-  // Means and deviations of the released code's uniform numbers, 0 to 2 and 0 to 1.
+  // Means and deviations of the uniform distributions in the released code, 0 to 2 and 0 to 1.
   static std::vector<Parameter> parameters(const Kerple& s) {
     const Parameter twice{"", s.heads, 1, 1 / std::sqrt(3.0), 1};
     const Parameter once{"", s.heads, 1, 0.5 / std::sqrt(3.0), 0.5};
@@ -40,12 +40,12 @@ struct Entry<Kerple> : EntryOf<Kerple> {
   }
   static void lower(const Kerple& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto [first, count] = call.distances();
-    lowered.bias = strip(s, rates(values), first, count);
+    lowered.bias = gnomon::lower(s, rates(values), first, count);
   }
   static void backward(const Kerple& s, const Call& call, Values values,
                        const LayerGradient& grad, Gradients grads) {
     const auto [first, count] = call.distances();
-    strip_backward(s, rates(values), grad.bias.values, first, count, rates(grads));
+    gnomon::lower_backward(s, rates(values), grad.bias.values, first, count, rates(grads));
   }
 };
 

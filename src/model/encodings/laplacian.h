@@ -1,4 +1,4 @@
-// Laplacian eigenvectors among the encodings: text as a path graph as long as its windows.
+// Entry of Laplacian eigenvectors. Text is read as a path graph of the training length.
 #pragma once
 
 #include <algorithm>
@@ -27,27 +27,27 @@ template <>
 struct Entry<PathLaplacian> : EntryOf<PathLaplacian> {
   static constexpr EncodingInfo infos[] = {
       {"laplacian", "Laplacian eigenvectors", Place::embeddings, Sharing::all_layers,
-       "the lowest waves of the path that a text is, through a trained matrix",
+       "the lowest eigenvectors of the path graph of the tokens, projected by a trained matrix",
        "Dwivedi and Bresson 2020, arXiv:2012.09699", "embedding/laplacian.md",
        [](const Shape& s) -> Encoding {
          return PathLaplacian{
              .nodes = s.length,
-             .dim = s.width,
+             .width = s.width,
              .laplacian = {.vectors = std::clamp<std::int64_t>(s.length - 1, 1, 32),
                            .kind = LaplacianKind::combinatorial,
                            .zeros = LaplacianZeros::skip_one,
                            .signs = LaplacianSigns::fixed}};
        }}};
   static void fields(PathLaplacian& s, auto&& v) {
-    v("nodes", s.nodes), v("dim", s.dim), v("vectors", s.laplacian.vectors);
+    v("nodes", s.nodes), v("width", s.width), v("vectors", s.laplacian.vectors);
     v("laplacian", s.laplacian.kind), v("zeros", s.laplacian.zeros);
     v("signs", s.laplacian.signs);
   }
-  // A row of K waves has the size (K / nodes)^1/2.
+  // A row of K eigenvectors has the norm (K / nodes)^1/2.
   static std::vector<Parameter> parameters(const PathLaplacian& s) {
     const double size = std::sqrt(static_cast<double>(s.laplacian.vectors) /
                                   static_cast<double>(std::max<std::int64_t>(s.nodes, 1)));
-    return {{"weight", s.laplacian.vectors, s.dim, table_deviation / size}};
+    return {{"weight", s.laplacian.vectors, s.width, table_deviation / size}};
   }
   static std::optional<std::int64_t> capacity(const PathLaplacian& s) { return s.nodes; }
 

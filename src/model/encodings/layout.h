@@ -1,4 +1,4 @@
-// LayoutLM's bias among the encodings: text is read as the lines of a page.
+// Entry of LayoutLM's bias. Text is read as the lines of a page.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +12,10 @@ template <>
 struct Entry<LayoutBias> : EntryOf<LayoutBias> {
   static constexpr EncodingInfo infos[] = {
       {"layout", "LayoutLM bias", Place::scores, Sharing::all_layers,
-       "T5's buckets of the distance in the text, across the page and down the page",
+       "T5 buckets of the distance in the text, and across and down the page",
        "Huang et al. 2022, arXiv:2204.08387", "bias/layout.md", [](const Shape& s) -> Encoding {
          LayoutBias layout = layoutlm_v3(s.heads, s.width / s.heads);
-         layout.columns = page(s.length).width;
+         layout.columns = page_size(s.length).width;
          return layout;
        }}};
   static void fields(LayoutBias& s, auto&& v) {
@@ -28,11 +28,11 @@ struct Entry<LayoutBias> : EntryOf<LayoutBias> {
             {"x", s.page_buckets, s.heads, table_deviation},
             {"y", s.page_buckets, s.heads, table_deviation}};
   }
-  static gnomon::Page text(const LayoutBias& s, const Call& call) {
+  static gnomon::WordBoxes text(const LayoutBias& s, const Call& call) {
     if (call.boxes) return *call.boxes;
     const auto ids = call.key_positions().ids;
     const std::int64_t most = ids.empty() ? 0 : *std::max_element(ids.begin(), ids.end());
-    return page_of_text(most + 1, s.columns);
+    return boxes_of_text(most + 1, s.columns);
   }
   static void lower(const LayoutBias& s, const Call& call, Values values, LayerPlan& lowered) {
     lowered.bias = gnomon::lower(s, {values[0], values[1], values[2]}, text(s, call));

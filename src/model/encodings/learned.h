@@ -1,4 +1,4 @@
-// A learned table among the encodings.
+// Entry of the learned table.
 #pragma once
 
 #include <utility>
@@ -13,35 +13,35 @@ template <>
 struct Entry<Learned> : EntryOf<Learned> {
   static constexpr EncodingInfo infos[] = {
       {"learned", "Learned table", Place::embeddings, Sharing::all_layers,
-       "one trained vector per position; ends with its table",
+       "one trained vector per position; no positions after the end of the table",
        "Gehring et al. 2017, arXiv:1705.03122", "embedding/learned.md",
        [](const Shape& s) -> Encoding { return learned_plain(s.length, s.width); }}};
   static void fields(Learned& s, auto&& v) {
-    v("rows", s.rows), v("dim", s.dim), v("offset", s.offset);
+    v("rows", s.rows), v("width", s.width), v("offset", s.offset);
   }
   static std::vector<Parameter> parameters(const Learned& s) {
-    return {{"table", s.rows, s.dim, table_deviation}};
+    return {{"table", s.rows, s.width, table_deviation}};
   }
   static std::optional<std::int64_t> capacity(const Learned& s) { return gnomon::capacity(s); }
 
-  // Of an image: the table at the image's grid, in the order of its patches.
+  // The table resized to the grid of an image, in the order of its patches.
   static EmbeddingTable resized(const Learned& s, const Call& call,
                                 View<const float, 2> table) {
     const ImageTokens& rule = *call.resized;
     const GridSize to{call.image[1], call.image[2]};
-    EmbeddingTable all{rule.first_tokens + to.height * to.width, s.dim, {}};
-    all.values.resize(static_cast<std::size_t>(all.tokens * s.dim));
+    EmbeddingTable all{rule.first_tokens + to.height * to.width, s.width, {}};
+    all.values.resize(static_cast<std::size_t>(all.tokens * s.width));
     resize_table(rule.resize, table, *rule.table,
-                 View<float, 2>(all.values.data(), {all.tokens, s.dim}), to);
+                 View<float, 2>(all.values.data(), {all.tokens, s.width}), to);
     const auto axes = call.query_axes();
     const Positions &y = axes[axes.size() - 2], &x = axes[axes.size() - 1];
-    EmbeddingTable ordered{call.queries(), s.dim, {}};
+    EmbeddingTable ordered{call.queries(), s.width, {}};
     for (std::int64_t t = 0; t < ordered.tokens; ++t) {
       const auto at = static_cast<std::size_t>(t);
       const std::int64_t row =
           t < rule.first_tokens ? t : rule.first_tokens + y.ids[at] * to.width + x.ids[at];
-      const auto begin = all.values.begin() + row * s.dim;
-      ordered.values.insert(ordered.values.end(), begin, begin + s.dim);
+      const auto begin = all.values.begin() + row * s.width;
+      ordered.values.insert(ordered.values.end(), begin, begin + s.width);
     }
     return ordered;
   }
@@ -52,17 +52,17 @@ struct Entry<Learned> : EntryOf<Learned> {
       return;
     }
     const auto rows = learned_rows(s, call.query_positions());
-    EmbeddingTable table{call.queries(), s.dim, {}};
-    table.values.reserve(static_cast<std::size_t>(call.queries() * s.dim));
+    EmbeddingTable table{call.queries(), s.width, {}};
+    table.values.reserve(static_cast<std::size_t>(call.queries() * s.width));
     for (const std::int64_t row : rows)
-      for (std::int64_t c = 0; c < s.dim; ++c) table.values.push_back(values[0](row, c));
+      for (std::int64_t c = 0; c < s.width; ++c) table.values.push_back(values[0](row, c));
     lowered.table = std::move(table);
   }
   static void backward(const Learned& s, const Call& call, Values, const LayerGradient& grad,
                        Gradients grads) {
     const auto rows = learned_rows(s, call.query_positions());
     for (std::int64_t t = 0; t < call.queries(); ++t)
-      for (std::int64_t c = 0; c < s.dim; ++c)
+      for (std::int64_t c = 0; c < s.width; ++c)
         grads[0](rows[static_cast<std::size_t>(t)], c) += grad.table(t, c);
   }
 };

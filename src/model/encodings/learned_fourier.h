@@ -1,4 +1,4 @@
-// Learned Fourier features among the encodings: a token's position is its one coordinate.
+// Entry of learned Fourier features. The position of a token is its only coordinate.
 #pragma once
 
 #include <algorithm>
@@ -15,42 +15,42 @@ template <>
 struct Entry<LearnedFourier> : EntryOf<LearnedFourier> {
   static constexpr EncodingInfo infos[] = {
       {"fourier-learned", "Learned Fourier features", Place::embeddings, Sharing::all_layers,
-       "sines and cosines at trained frequencies, through a small trained network",
+       "sines and cosines at trained frequencies, projected by a small trained network",
        "Li et al. 2021, arXiv:2106.02795", "embedding/learned_fourier.md",
        [](const Shape& s) -> Encoding {
          return LearnedFourier{.axes = 1,
                                .features = std::max<std::int64_t>(2, s.width / 4 * 2),
                                .hidden = std::max<std::int64_t>(1, s.width / 2),
-                               .dim = s.width,
+                               .width = s.width,
                                .gamma = 10};
        }}};
   static void fields(LearnedFourier& s, auto&& v) {
-    v("axes", s.axes), v("features", s.features), v("hidden", s.hidden), v("dim", s.dim);
+    v("axes", s.axes), v("features", s.features), v("hidden", s.hidden), v("width", s.width);
     v("gamma", s.gamma);
   }
-  // The waves of a point have length 1 / sqrt(2), so what enters gelu deviates by 0.7 at first
-  // and rows of the table by 0.5.
+  // The waves of a point have norm 1 / sqrt(2). Initially, inputs of gelu have a deviation of
+  // 0.7 and rows of the table 0.5.
   static std::vector<Parameter> parameters(const LearnedFourier& s) {
     return {{"frequencies", s.features / 2, s.axes, 1 / s.gamma},
             {"w1", s.features, s.hidden, 1},
             {"b1", s.hidden, 1, 0},
-            {"w2", s.hidden, s.dim, 1 / std::sqrt(static_cast<double>(s.hidden))},
-            {"b2", s.dim, 1, 0}};
+            {"w2", s.hidden, s.width, 1 / std::sqrt(static_cast<double>(s.hidden))},
+            {"b2", s.width, 1, 0}};
   }
   template <typename T>
   static LearnedFourierParameters<T> matrices(std::span<const View<T, 2>> all) {
     return {all[0], all[1], column(all[2]), all[3], column(all[4])};
   }
   static std::vector<double> coordinates(const LearnedFourier& s, const Call& call) {
-    if (s.axes != 1) refuse("learned_fourier", "a line of tokens has one axis", s.axes);
+    if (s.axes != 1) refuse("learned_fourier", "a line of tokens must have one axis", s.axes);
     const auto ids = call.query_positions().ids;
     return {ids.begin(), ids.end()};
   }
   static void lower(const LearnedFourier& s, const Call& call, Values values,
                     LayerPlan& lowered) {
     const std::vector<double> at = coordinates(s, call);
-    lowered.table = learned_fourier_table(
-        s, matrices(values), View<const double, 2>(at.data(), {call.queries(), 1}));
+    lowered.table = gnomon::lower(s, matrices(values),
+                                  View<const double, 2>(at.data(), {call.queries(), 1}));
   }
   static void backward(const LearnedFourier& s, const Call& call, Values values,
                        const LayerGradient& grad, Gradients grads) {

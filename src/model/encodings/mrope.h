@@ -1,4 +1,4 @@
-// M-RoPE among the encodings: text is at the same position on all axes.
+// Entry of M-RoPE. Text has the same position on all axes.
 #pragma once
 
 #include "gnomon/rotary/mrope.h"
@@ -18,22 +18,24 @@ template <>
 struct Entry<MRope> : EntryOf<MRope> {
   static constexpr EncodingInfo infos[] = {
       {"mrope", "M-RoPE", Place::queries_and_keys, Sharing::all_layers,
-       "rotary over time, height and width; for text the same as rotary",
+       "rotary over time, height and width; identical to rotary for text",
        "Wang et al. 2024, arXiv:2409.12191", "rotary/mrope.md", [](const Shape& s) -> Encoding {
          const std::int64_t pairs = s.width / s.heads / 2;
          const std::int64_t side = 3 * pairs / 8;  // Qwen2-VL: 16, 24, 24 of 64
-         return MRope{.dim = 2 * pairs,
+         return MRope{.rotary_dim = 2 * pairs,
                       .pairing = Pairing::halves,
                       .sections = {pairs - 2 * side, side, side},
                       .order = MRopeOrder::sequential};
        }}};
   static void fields(MRope& s, auto&& v) {
-    v("dim", s.dim), v("pairing", s.pairing), v("base", s.base);
+    v("rotary_dim", s.rotary_dim), v("pairing", s.pairing), v("base", s.base);
     v("sections", s.sections), v("order", s.order);
   }
-  static RotarySchedule schedule(const MRope& s, std::int64_t) { return gnomon::schedule(s); }
+  static RotaryFrequencies frequencies(const MRope& s, std::int64_t) {
+    return gnomon::lower(s);
+  }
   static void lower(const MRope& s, const Call& call, Values, LayerPlan& lowered) {
-    put_rotation(gnomon::schedule(s), call, lowered);
+    put_rotation(gnomon::lower(s), call, lowered);
   }
 };
 

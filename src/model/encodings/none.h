@@ -1,4 +1,4 @@
-// No position, among the encodings.
+// Entry of NoPosition.
 #pragma once
 
 #include "src/model/entry.h"
@@ -9,7 +9,7 @@ template <>
 struct Entry<NoPosition> : EntryOf<NoPosition> {
   static constexpr EncodingInfo infos[] = {
       {"none", "No position (NoPE)", Place::nowhere, Sharing::all_layers,
-       "nothing is added; a causal mask alone tells some order",
+       "no position encoding; a causal mask alone gives some information on the order",
        "Haviv et al. 2022, arXiv:2203.16634", "model/none.md",
        [](const Shape&) -> Encoding { return NoPosition{}; }}};
 };

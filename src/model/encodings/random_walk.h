@@ -1,5 +1,5 @@
-// Return probabilities of random walks among the encodings: text as a path graph as long as its
-// windows.
+// Entry of the return probabilities of random walks. Text is read as a path graph of the
+// training length.
 #pragma once
 
 #include <vector>
@@ -14,16 +14,17 @@ template <>
 struct Entry<PathRandomWalk> : EntryOf<PathRandomWalk> {
   static constexpr EncodingInfo infos[] = {
       {"random-walk", "Random walks", Place::embeddings, Sharing::all_layers,
-       "how likely a walk on the path that a text is comes back, through a trained matrix",
+       "return probabilities of walks on the path graph of the tokens, projected by a trained "
+       "matrix",
        "Dwivedi et al. 2021, arXiv:2110.07875", "embedding/random_walk.md",
        [](const Shape& s) -> Encoding {
-         return PathRandomWalk{.nodes = s.length, .dim = s.width, .walk = {.steps = 16}};
+         return PathRandomWalk{.nodes = s.length, .width = s.width, .walk = {.steps = 16}};
        }}};
   static void fields(PathRandomWalk& s, auto&& v) {
-    v("nodes", s.nodes), v("dim", s.dim), v("steps", s.walk.steps);
+    v("nodes", s.nodes), v("width", s.width), v("steps", s.walk.steps);
   }
   static std::vector<Parameter> parameters(const PathRandomWalk& s) {
-    return {{"weight", s.walk.steps, s.dim, table_deviation}};
+    return {{"weight", s.walk.steps, s.width, table_deviation}};
   }
   static std::optional<std::int64_t> capacity(const PathRandomWalk& s) { return s.nodes; }
 

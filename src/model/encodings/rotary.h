@@ -1,4 +1,4 @@
-// Rotary among the encodings.
+// Entry of rotary.
 #pragma once
 
 #include "gnomon/rotary/rotary.h"
@@ -17,16 +17,19 @@ template <>
 struct Entry<Rotary> : EntryOf<Rotary> {
   static constexpr EncodingInfo infos[] = {
       {"rotary", "Rotary (RoPE)", Place::queries_and_keys, Sharing::all_layers,
-       "pairs of elements turn by an angle that grows with the position",
+       "pairs of elements rotate by an angle proportional to the position",
        "Su et al. 2021, arXiv:2104.09864", "rotary/rotary.md", [](const Shape& s) -> Encoding {
-         return Rotary{.dim = s.width / s.heads, .pairing = Pairing::halves};
+         return Rotary{.rotary_dim = s.width / s.heads, .pairing = Pairing::halves};
        }}};
   static void fields(Rotary& s, auto&& v) {
-    v("dim", s.dim), v("pairing", s.pairing), v("base", s.base), v("first", s.first);
+    v("rotary_dim", s.rotary_dim), v("pairing", s.pairing), v("base", s.base),
+        v("head_offset", s.head_offset);
   }
-  static RotarySchedule schedule(const Rotary& s, std::int64_t) { return gnomon::schedule(s); }
+  static RotaryFrequencies frequencies(const Rotary& s, std::int64_t) {
+    return gnomon::lower(s);
+  }
   static void lower(const Rotary& s, const Call& call, Values, LayerPlan& lowered) {
-    put_rotation(gnomon::schedule(s), call, lowered);
+    put_rotation(gnomon::lower(s), call, lowered);
   }
 };
 

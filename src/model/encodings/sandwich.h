@@ -1,4 +1,4 @@
-// Sandwich among the encodings.
+// Entry of Sandwich.
 #pragma once
 
 #include "gnomon/bias/sandwich.h"
@@ -10,15 +10,15 @@ template <>
 struct Entry<Sandwich> : EntryOf<Sandwich> {
   static constexpr EncodingInfo infos[] = {
       {"sandwich", "Sandwich", Place::scores, Sharing::all_layers,
-       "what positions alone give to the product of sinusoidal embeddings",
+       "a bias: the dot product of the sinusoidal embeddings of both positions",
        "Chi et al. 2022, arXiv:2212.10356", "bias/sandwich.md",
        [](const Shape& s) -> Encoding { return Sandwich{.heads = s.heads}; }}};
   static void fields(Sandwich& s, auto&& v) {
-    v("heads", s.heads), v("dim", s.dim), v("base", s.base);
+    v("heads", s.heads), v("width", s.width), v("base", s.base);
   }
   static void lower(const Sandwich& s, const Call& call, Values, LayerPlan& lowered) {
     const auto [first, count] = call.distances();
-    lowered.bias = strip(s, first, count);
+    lowered.bias = gnomon::lower(s, first, count);
   }
 };
 

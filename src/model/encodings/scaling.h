@@ -1,4 +1,4 @@
-// Scaled rotary among the encodings.
+// Entry of scaled rotary.
 #pragma once
 
 #include "gnomon/rotary/scaling.h"
@@ -11,12 +11,14 @@ template <>
 struct Entry<ScaledRotary> : EntryOf<ScaledRotary> {
   static constexpr EncodingInfo infos[] = {
       {"rotary-scaled", "Rotary, scaled", Place::queries_and_keys, Sharing::all_layers,
-       "rotary whose slow pairs turn slower, to reach past the trained length (YaRN)",
+       "rotary with lower frequencies in its slow pairs, for contexts beyond the training "
+       "length (YaRN)",
        "Peng et al. 2023, arXiv:2309.00071", "rotary/scaling.md",
        [](const Shape& s) -> Encoding {
-         return ScaledRotary{.rotary = {.dim = s.width / s.heads, .pairing = Pairing::halves},
-                             .scaling = YarnScaling{.factor = 4, .original_length = s.length},
-                             .length = 4 * s.length};
+         return ScaledRotary{
+             .rotary = {.rotary_dim = s.width / s.heads, .pairing = Pairing::halves},
+             .scaling = YarnScaling{.factor = 4, .original_length = s.length},
+             .length = 4 * s.length};
        }}};
   static void fields(ScaledRotary& s, auto&& v) {
     Entry<Rotary>::fields(s.rotary, v);
@@ -26,14 +28,14 @@ struct Entry<ScaledRotary> : EntryOf<ScaledRotary> {
   static std::int64_t length(const ScaledRotary& s, std::int64_t declared) {
     return declared > 0 ? declared : s.length;
   }
-  static RotarySchedule schedule(const ScaledRotary& s, std::int64_t declared) {
-    return gnomon::schedule(s, length(s, declared));
+  static RotaryFrequencies frequencies(const ScaledRotary& s, std::int64_t declared) {
+    return gnomon::lower(s, length(s, declared));
   }
   static double softmax_factor(const ScaledRotary& s, std::int64_t declared) {
     return scaled_frequencies(s.rotary, s.scaling, length(s, declared)).softmax_scale;
   }
   static void lower(const ScaledRotary& s, const Call& call, Values, LayerPlan& lowered) {
-    put_rotation(call.known ? *call.known : schedule(s, call.length), call, lowered);
+    put_rotation(call.known ? *call.known : frequencies(s, call.length), call, lowered);
   }
 };
 

@@ -1,4 +1,4 @@
-// Shaw's vectors, and BERT's and wav2vec2-BERT's, among the encodings.
+// Entry of the vectors of Shaw, BERT and wav2vec2-BERT.
 #pragma once
 
 #include <algorithm>
@@ -25,46 +25,48 @@ template <>
 struct Entry<Shaw> : EntryOf<Shaw> {
   static constexpr EncodingInfo infos[] = {
       {"shaw", "Shaw", Place::keys_and_values, Sharing::each_layer,
-       "a trained vector for each distance up to a limit, met by queries and by weights",
+       "a trained vector for each distance up to a limit, multiplied by queries and by "
+       "attention weights",
        "Shaw et al. 2018, arXiv:1803.02155", "relative/shaw.md",
        [](const Shape& s) -> Encoding {
-         return Shaw{.size = s.width / s.heads,
-                     .value_size = s.width / s.heads,
-                     .left = 16,  // the paper: from here on nothing is gained
+         return Shaw{.head_dim = s.width / s.heads,
+                     .value_dim = s.width / s.heads,
+                     .left = 16,  // the paper: no gain beyond 16
                      .right = 16,
                      .meets = ShawMeets::queries_and_weights};
        }},
       {"relative-key", "BERT's relative_key", Place::keys_and_values, Sharing::each_layer,
-       "a trained vector for each distance, met by queries",
+       "a trained vector for each distance, multiplied by queries",
        "Huang et al. 2020, arXiv:2009.13658", "relative/shaw.md",
        [](const Shape& s) -> Encoding {
          return bert_relative_key(s.width / s.heads, s.length);
        }},
       {"relative-key-query", "BERT's relative_key_query", Place::keys_and_values,
-       Sharing::each_layer, "a trained vector for each distance, met by queries and by keys",
+       Sharing::each_layer,
+       "a trained vector for each distance, multiplied by queries and by keys",
        "Huang et al. 2020, arXiv:2009.13658", "relative/shaw.md",
        [](const Shape& s) -> Encoding {
          return bert_relative_key_query(s.width / s.heads, s.length);
        }},
       {"wav2vec2-bert", "wav2vec2-BERT's vectors", Place::keys_and_values, Sharing::each_layer,
-       "a trained vector for each distance up to 64 back and 8 ahead, met by queries",
+       "a trained vector for each distance up to 64 back and 8 ahead, multiplied by queries",
        "Barrault et al. 2023, arXiv:2312.05187", "relative/shaw.md",
        [](const Shape& s) -> Encoding { return wav2vec2_bert(s.width / s.heads); }}};
   static void fields(Shaw& s, auto&& v) {
-    v("heads", s.heads), v("size", s.size), v("value_size", s.value_size);
+    v("heads", s.heads), v("head_dim", s.head_dim), v("value_dim", s.value_dim);
     v("left", s.left), v("right", s.right);
     v("meets", s.meets), v("order", s.order), v("outside", s.outside);
   }
-  // Glorot's deviation of a head's table, as Tensor2Tensor draws it.
+  // Glorot deviation of a head's table, as in Tensor2Tensor.
   static Parameter table(const char* name, const Shaw& s, std::int64_t size) {
     const double both = static_cast<double>(vectors(s) + size);
     return {name, s.heads * vectors(s), size, std::sqrt(2 / both)};
   }
-  static std::int64_t head_dim(const Shaw& s) { return s.size; }
+  static std::int64_t head_dim(const Shaw& s) { return s.head_dim; }
   static std::vector<Parameter> parameters(const Shaw& s) {
-    std::vector<Parameter> all{table("keys", s, s.size)};
+    std::vector<Parameter> all{table("keys", s, s.head_dim)};
     if (s.meets == ShawMeets::queries_and_weights)
-      all.push_back(table("values", s, s.value_size));
+      all.push_back(table("values", s, s.value_dim));
     return all;
   }
   static std::optional<std::int64_t> capacity(const Shaw& s) {

@@ -1,4 +1,4 @@
-// Sinusoidal among the encodings.
+// Entry of the sinusoidal table.
 #pragma once
 
 #include "gnomon/embedding/sinusoidal.h"
@@ -24,14 +24,14 @@ struct Entry<Sinusoidal> : EntryOf<Sinusoidal> {
        "sines and cosines of the position at geometric wavelengths",
        "Vaswani et al. 2017, arXiv:1706.03762", "embedding/sinusoidal.md",
        [](const Shape& s) -> Encoding {
-         return Sinusoidal{.dim = s.width, .recipe = SinusoidalRecipe::interleaved};
+         return Sinusoidal{.width = s.width, .recipe = SinusoidalRecipe::interleaved};
        }}};
   static void fields(Sinusoidal& s, auto&& v) {
-    v("dim", s.dim), v("recipe", s.recipe), v("base", s.base);
+    v("width", s.width), v("recipe", s.recipe), v("base", s.base);
     v("order", s.order), v("shift", s.shift), v("scale", s.scale), v("offset", s.offset);
   }
   static void lower(const Sinusoidal& s, const Call& call, Values, LayerPlan& lowered) {
-    lowered.table = sinusoidal_table(s, call.query_positions().ids);
+    lowered.table = gnomon::lower(s, call.query_positions().ids);
   }
 };
 

@@ -1,4 +1,4 @@
-// Swin's and BEiT's tables among the encodings.
+// Entry of the bias tables of Swin and BEiT.
 #pragma once
 
 #include "gnomon/bias/swin.h"
@@ -10,18 +10,19 @@ template <>
 struct Entry<Swin> : EntryOf<Swin> {
   static constexpr EncodingInfo infos[] = {
       {"swin", "Swin bias", Place::scores, Sharing::each_layer,
-       "a trained number for each head and each offset of two cells of a window",
+       "a trained bias for each head and each offset between two cells of a window",
        "Liu et al. 2021, arXiv:2103.14030", "bias/swin.md",
        [](const Shape& s) -> Encoding {
-         return Swin{
-             .heads = s.heads, .height = page(s.length).height, .width = page(s.length).width};
+         return Swin{.heads = s.heads,
+                     .height = page_size(s.length).height,
+                     .width = page_size(s.length).width};
        }},
       {"beit", "BEiT bias", Place::scores, Sharing::each_layer,
-       "Swin's table, and three numbers more for a class token in front of the cells",
+       "the table of Swin, and three more biases per head for a class token before the cells",
        "Bao et al. 2021, arXiv:2106.08254", "bias/swin.md", [](const Shape& s) -> Encoding {
-         return Swin{.heads = s.heads,  // the first token of a text is the one of no cell
-                     .height = page(s.length - 1).height,
-                     .width = page(s.length - 1).width,
+         return Swin{.heads = s.heads,  // the first token of a text is the class token
+                     .height = page_size(s.length - 1).height,
+                     .width = page_size(s.length - 1).width,
                      .class_tokens = 1};
        }}};
   static void fields(Swin& s, auto&& v) {

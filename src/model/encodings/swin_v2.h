@@ -1,4 +1,4 @@
-// Swin v2's network and cosine scores among the encodings.
+// Entry of Swin v2's network and cosine scores.
 #pragma once
 
 #include "gnomon/bias/swin_v2.h"
@@ -10,16 +10,17 @@ template <>
 struct Entry<SwinV2> : EntryOf<SwinV2> {
   static constexpr EncodingInfo infos[] = {
       {"swin-v2", "Swin v2", Place::scores, Sharing::each_layer,
-       "a small trained network of the offset of two cells, and scores that are cosines",
+       "a bias computed from the offset of two cells by a small trained network; cosine scores",
        "Liu et al. 2021, arXiv:2111.09883", "bias/swin_v2.md", [](const Shape& s) -> Encoding {
-         return SwinV2{
-             .heads = s.heads, .height = page(s.length).height, .width = page(s.length).width};
+         return SwinV2{.heads = s.heads,
+                       .height = page_size(s.length).height,
+                       .width = page_size(s.length).width};
        }}};
   static void fields(SwinV2& s, auto&& v) {
     v("heads", s.heads), v("height", s.height), v("width", s.width), v("hidden", s.hidden);
     v("pretrained_height", s.pretrained_height), v("pretrained_width", s.pretrained_width);
   }
-  // The deviations of PyTorch's linear layers, uniform up to 1 / sqrt(inputs).
+  // Deviations of PyTorch's linear layers, uniform up to 1 / sqrt(inputs).
   static std::vector<Parameter> parameters(const SwinV2& s) {
     const double first = 1 / std::sqrt(6.0);
     const double second = 1 / std::sqrt(3 * static_cast<double>(s.hidden));

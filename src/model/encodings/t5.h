@@ -1,4 +1,4 @@
-// T5's bias among the encodings.
+// Entry of T5's bias.
 #pragma once
 
 #include "gnomon/bias/t5.h"
@@ -18,7 +18,7 @@ template <>
 struct Entry<T5Bias> : EntryOf<T5Bias> {
   static constexpr EncodingInfo infos[] = {
       {"t5", "T5 bias", Place::scores, Sharing::all_layers,
-       "a trained number for each head and each bucket of distances",
+       "a trained bias for each head and each bucket of distances",
        "Raffel et al. 2019, arXiv:1910.10683", "bias/t5.md", [](const Shape& s) -> Encoding {
          return T5Bias{.heads = s.heads, .direction = direction(s)};
        }}};
@@ -31,12 +31,12 @@ struct Entry<T5Bias> : EntryOf<T5Bias> {
   }
   static void lower(const T5Bias& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto [first, count] = call.distances();
-    lowered.bias = strip(s, values[0], first, count);
+    lowered.bias = gnomon::lower(s, values[0], first, count);
   }
   static void backward(const T5Bias& s, const Call& call, Values, const LayerGradient& grad,
                        Gradients grads) {
     const auto [first, count] = call.distances();
-    strip_backward(s, grad.bias.values, first, count, grads[0]);
+    gnomon::lower_backward(s, grad.bias.values, first, count, grads[0]);
   }
 };
 

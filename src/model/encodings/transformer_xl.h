@@ -1,4 +1,4 @@
-// Transformer-XL and Conformer among the encodings.
+// Entry of Transformer-XL and Conformer.
 #pragma once
 
 #include <cmath>
@@ -17,38 +17,40 @@ struct Entry<TransformerXl> : EntryOf<TransformerXl> {
   static constexpr Place places = Place::scores | Place::keys_and_values;
   static TransformerXl usual(const Shape& s, XlSinusoid sinusoid) {
     return {.heads = s.heads,
-            .size = s.width / s.heads,
-            .channels = s.width + s.width % 2,
+            .head_dim = s.width / s.heads,
+            .width = s.width + s.width % 2,
             .sinusoid = sinusoid};
   }
   static constexpr EncodingInfo infos[] = {
       {"transformer-xl", "Transformer-XL", places, Sharing::each_layer,
-       "a projected sinusoid of the distance, met by queries, and two vectors in their place",
+       "a projected sinusoid of the distance, multiplied by queries, and two trained vectors "
+       "added to the queries",
        "Dai et al. 2019, arXiv:1901.02860", "relative/transformer_xl.md",
        [](const Shape& s) -> Encoding { return usual(s, XlSinusoid::half_split); }},
       {"conformer", "Conformer", places, Sharing::each_layer,
-       "as Transformer-XL, with sines and cosines interleaved",
+       "Transformer-XL with interleaved sines and cosines",
        "Gulati et al. 2020, arXiv:2005.08100", "relative/transformer_xl.md",
        [](const Shape& s) -> Encoding { return usual(s, XlSinusoid::interleaved); }}};
   static void fields(TransformerXl& s, auto&& v) {
-    v("heads", s.heads), v("size", s.size), v("channels", s.channels);
+    v("heads", s.heads), v("head_dim", s.head_dim), v("width", s.width);
     v("sinusoid", s.sinusoid), v("clamp", s.clamp), v("base", s.base);
   }
-  // The deviation of PyTorch's linear layers, uniform up to 1 / sqrt(inputs).
+  // Deviation of PyTorch's linear layers, uniform up to 1 / sqrt(inputs).
   static std::vector<Parameter> parameters(const TransformerXl& s) {
-    const double linear = 1 / std::sqrt(3 * static_cast<double>(s.channels));
-    return {{"w", s.heads * s.size, s.channels, linear},
-            {"u", s.heads, s.size, table_deviation},
-            {"v", s.heads, s.size, table_deviation}};
+    const double linear = 1 / std::sqrt(3 * static_cast<double>(s.width));
+    return {{"w", s.heads * s.head_dim, s.width, linear},
+            {"u", s.heads, s.head_dim, table_deviation},
+            {"v", s.heads, s.head_dim, table_deviation}};
   }
-  static std::int64_t head_dim(const TransformerXl& s) { return s.size; }
+  static std::int64_t head_dim(const TransformerXl& s) { return s.head_dim; }
   static void lower(const TransformerXl& s, const Call& call, Values values,
                     LayerPlan& lowered) {
     const auto [first, count] = call.distances();
     TransformerXlPlan plan =
         gnomon::lower(s, {values[0], values[1], values[2]}, first, count, call.softmax_scale);
     lowered.relative = std::move(plan.form);
-    lowered.bias = StripBias{.heads = s.heads, .first = first, .values = std::move(plan.strip)};
+    lowered.bias =
+        StripBias{.heads = s.heads, .min_distance = first, .values = std::move(plan.strip)};
   }
   static void backward(const TransformerXl& s, const Call& call, Values values,
                        const LayerGradient& grad, Gradients grads) {

@@ -1,4 +1,4 @@
-// The sinusoids of video models among the encodings: text as small frames.
+// Entry of the sinusoids of video models. Text is read as small frames.
 #pragma once
 
 #include <algorithm>
@@ -23,18 +23,19 @@ struct Entry<SinusoidalVideo> : EntryOf<SinusoidalVideo> {
        "embedding/video.md", [](const Shape& s) -> Encoding {
          const auto side = std::max<std::int64_t>(
              1, static_cast<std::int64_t>(std::cbrt(static_cast<double>(s.length)) + 1e-9));
-         // CogVideoX's shares where the width has them.
+         // CogVideoX's shares require a width that is a multiple of 16.
          return SinusoidalVideo{
              .recipe = s.width % 16 ? VideoRecipe::vjepa : VideoRecipe::cogvideox,
-             .dim = s.width,
-             .height = side,
-             .width = side};
+             .width = s.width,
+             .grid_height = side,
+             .grid_width = side};
        }}};
   static void fields(SinusoidalVideo& s, auto&& v) {
-    v("recipe", s.recipe), v("dim", s.dim), v("height", s.height), v("width", s.width);
+    v("recipe", s.recipe), v("width", s.width);
+    v("grid_height", s.grid_height), v("grid_width", s.grid_width);
   }
   static void lower(const SinusoidalVideo& s, const Call& call, Values, LayerPlan& lowered) {
-    lowered.table = video_table(s, call.query_positions().ids);
+    lowered.table = gnomon::lower(s, call.query_positions().ids);
   }
 };
 

@@ -1,4 +1,4 @@
-// V-JEPA 2's rotation among the encodings: text as frames of a few rows.
+// Entry of V-JEPA 2's rotation. Text is read as frames of a few rows.
 #pragma once
 
 #include <algorithm>
@@ -14,16 +14,17 @@ template <>
 struct Entry<Vjepa2> : EntryOf<Vjepa2> {
   static constexpr EncodingInfo infos[] = {
       {"vjepa2", "V-JEPA 2", Place::queries_and_keys, Sharing::all_layers,
-       "frame, row and column each turn a third of the head, two angles in a pair",
+       "frame, row and column each rotate a third of the head; the two elements of a pair have "
+       "different angles",
        "Assran et al. 2025, arXiv:2506.09985", "rotary/vjepa2.md",
        [](const Shape& s) -> Encoding {
          const auto side = std::max<std::int64_t>(
              1, static_cast<std::int64_t>(std::cbrt(static_cast<double>(s.length)) + 1e-9));
-         return Vjepa2{.head_size = s.width / s.heads,
+         return Vjepa2{.head_dim = s.width / s.heads,
                        .grid = {(s.length + side * side - 1) / (side * side), side, side}};
        }}};
   static void fields(Vjepa2& s, auto&& v) {
-    v("head_size", s.head_size), v("base", s.base), v("grid", s.grid);
+    v("head_dim", s.head_dim), v("base", s.base), v("grid", s.grid);
   }
   static std::optional<std::int64_t> capacity(const Vjepa2& s) {
     if (s.grid.empty()) return std::nullopt;
@@ -31,14 +32,14 @@ struct Entry<Vjepa2> : EntryOf<Vjepa2> {
     for (const std::int64_t extent : s.grid) cells *= extent;
     return cells;
   }
-  static std::int64_t head_dim(const Vjepa2& s) { return s.head_size; }
+  static std::int64_t head_dim(const Vjepa2& s) { return s.head_dim; }
   static void lower(const Vjepa2& s, const Call& call, Values, LayerPlan& lowered) {
     lowered.query_rotations.emplace_back(
         Vjepa2Table(s, cells_or_axes(call.query_axes(), s.grid)));
     lowered.key_rotations.push_back(
         call.same_tokens()
             ? lowered.query_rotations.back()
-            : HeadRotation(Vjepa2Table(s, cells_or_axes(call.turned_axes(), s.grid))));
+            : HeadRotation(Vjepa2Table(s, cells_or_axes(call.rotated_axes(), s.grid))));
   }
 };
 

@@ -1,4 +1,4 @@
-// WavLM's gated bias among the encodings.
+// Entry of WavLM's gated bias.
 #pragma once
 
 #include "gnomon/bias/wavlm.h"
@@ -11,21 +11,21 @@ template <>
 struct Entry<WavLm> : EntryOf<WavLm> {
   static constexpr EncodingInfo infos[] = {
       {"wavlm", "WavLM bias", Place::scores, Sharing::each_layer,
-       "T5's bias, times a gate for each query and head that what the query holds opens",
+       "the bias of T5, multiplied by a gate for each query and head, computed from the input",
        "Chen et al. 2021, arXiv:2110.13900", "bias/wavlm.md", [](const Shape& s) -> Encoding {
-         WavLm wavlm{.head_size = s.width / s.heads};
+         WavLm wavlm{.head_dim = s.width / s.heads};
          wavlm.t5.heads = s.heads;
          wavlm.t5.direction = direction(s);
          return wavlm;
        }}};
   static void fields(WavLm& s, auto&& v) {
     Entry<T5Bias>::fields(s.t5, v);
-    v("head_size", s.head_size);
+    v("head_dim", s.head_dim);
   }
-  static std::int64_t head_dim(const WavLm& s) { return s.head_size; }
+  static std::int64_t head_dim(const WavLm& s) { return s.head_dim; }
   static std::vector<Parameter> parameters(const WavLm& s) {
     std::vector<Parameter> all = Entry<T5Bias>::parameters(s.t5);
-    all.push_back({"gate_weight", 8, s.head_size, table_deviation});
+    all.push_back({"gate_weight", 8, s.head_dim, table_deviation});
     all.push_back({"gate_bias", 8, 1, 0});
     all.push_back({"gate_constant", s.t5.heads, 1, 0, 1});
     return all;

@@ -1,4 +1,4 @@
-// xPos among the encodings.
+// Entry of xPos.
 #pragma once
 
 #include "gnomon/rotary/xpos.h"
@@ -11,18 +11,20 @@ template <>
 struct Entry<XPos> : EntryOf<XPos> {
   static constexpr EncodingInfo infos[] = {
       {"xpos", "xPos", Place::queries_and_keys, Sharing::all_layers,
-       "rotary whose scores fall with distance, the fast pairs' first",
+       "rotary with scores that decay with the distance, fastest at high frequencies",
        "Sun et al. 2022, arXiv:2212.10554", "rotary/xpos.md", [](const Shape& s) -> Encoding {
-         return XPos{
-             .dim = s.width / s.heads, .pairing = Pairing::halves, .centre = s.length / 2};
+         return XPos{.rotary_dim = s.width / s.heads,
+                     .pairing = Pairing::halves,
+                     .centre = s.length / 2};
        }}};
   static void fields(XPos& s, auto&& v) {
-    v("dim", s.dim), v("pairing", s.pairing), v("base", s.base), v("first", s.first);
+    v("rotary_dim", s.rotary_dim), v("pairing", s.pairing), v("base", s.base),
+        v("head_offset", s.head_offset);
     v("scale_base", s.scale_base), v("gamma", s.gamma), v("centre", s.centre);
   }
   static void lower(const XPos& s, const Call& call, Values, LayerPlan& lowered) {
-    lowered.query_rotary = table_of(query_schedule(s), call.query_axes());
-    lowered.key_rotary = table_of(key_schedule(s), call.turned_axes());
+    lowered.query_rotary = table_of(lower_query(s), call.query_axes());
+    lowered.key_rotary = table_of(lower_key(s), call.rotated_axes());
   }
 };
 

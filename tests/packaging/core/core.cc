@@ -1,5 +1,5 @@
-// What an engine does with the component core: rotates queries and keys and calls attention.
-// Exits 0 if every output is the mean of equal values.
+// The use of the component core by an engine: rotates queries and keys and calls attention.
+// Exits with 0 if every output is the mean of equal values.
 #include <gnomon/attention/attention.h>
 #include <gnomon/rotary/rotary.h>
 
@@ -8,7 +8,8 @@
 
 int main() {
   constexpr std::ptrdiff_t tokens = 16, query_heads = 4, key_heads = 2, head_dim = 64;
-  const gnomon::Rotary spec{.dim = head_dim, .pairing = gnomon::Pairing::halves, .base = 5e5};
+  const gnomon::Rotary spec{
+      .rotary_dim = head_dim, .pairing = gnomon::Pairing::halves, .base = 5e5};
   const gnomon::RotaryTable table(spec, gnomon::consecutive(tokens));
   std::vector<float> q(tokens * query_heads * head_dim), k(tokens * key_heads * head_dim);
   for (std::size_t i = 0; i < q.size(); ++i) q[i] = std::sin(static_cast<float>(i));

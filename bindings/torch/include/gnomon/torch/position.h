@@ -1,24 +1,27 @@
-// Gnomon's encodings inside a LibTorch model.
+// Gnomon's encodings as a module for LibTorch models.
 //
-//   using namespace gnomon::libtorch;
-//   PositionEncoding position(
-//       gnomon::Rotary{.dim = 64, .pairing = gnomon::Pairing::halves});
+//   using namespace gnomon;
+//   libtorch::PositionEncoding position(Rotary{.rotary_dim = 64, .pairing = Pairing::halves});
+//
 //   // Once, before the first layer. x: [B, T, C]
-//   x = position->embed(token_embedding(ids));
-//   // In every layer. q: [B, T, H, D]
-//   y = position->attend(q, k, v,
-//                        {.visibility = gnomon::Visibility::causal,
-//                         .layout = Layout::tokens_heads});
+//   at::Tensor x = position->embed(token_embedding(ids));
 //
-// One module serves all layers, whatever the encoding or the mixture of encodings: a call in
-// which the encoding has no part returns its input. The trained matrices of the encoding (a
-// learned table, T5's buckets) are the module's parameters. A model whose layers differ, or
-// whose layers own their parameters: PositionScheme in gnomon/torch/scheme.h.
+//   // In every layer. q: [B, T, H, 64]; k, v: [B, T, Hk, 64]; y: [B, T, H, 64]
+//   at::Tensor y = position->attend(q, k, v,
+//                                   {.visibility = Visibility::causal,
+//                                    .layout = libtorch::Layout::tokens_heads});
 //
-// CPU tensors run on Gnomon's kernels; gradients are deterministic. Tensors on another device
-// run on LibTorch's operators with Gnomon's tables; the bias is then a matrix [H, T, S].
+// One module serves all layers, with any encoding or mixture of encodings. If the encoding has
+// no table, `embed` returns its input. If the encoding acts on the embeddings only, `attend` is
+// attention without position. The trained matrices of the encoding (a learned table, T5's
+// buckets) are the module's parameters. If layers differ, or if each layer has its own
+// parameters, use PositionScheme of gnomon/torch/scheme.h.
 //
-// Threads: one thread at a time may use a module, as with LibTorch's own modules.
+// CPU tensors run on Gnomon's kernels, and their gradients are deterministic. Tensors on
+// another device run on LibTorch's operators with Gnomon's tables, and the bias is then a
+// matrix [H, T, S].
+//
+// Thread-safe: no. One thread at a time may use a module, as with LibTorch's own modules.
 //
 // Errors: every function throws std::invalid_argument if a tensor is undefined, is not strided,
 // or has a type, device or shape other than the documented one. The message says which.
@@ -44,7 +47,7 @@
 
 namespace gnomon::libtorch {
 
-// The order of the axes of q, k, v and of the result.
+// Order of the axes of q, k, v and of the result.
 enum class Layout {
   tokens_heads = 1,  // [B, T, H, D]: a projection [B, T, H D], viewed
   heads_tokens,      // [B, H, T, D]: PyTorch's scaled_dot_product_attention
@@ -53,7 +56,7 @@ enum class Layout {
 struct AttendOptions {
   Visibility visibility = {};             // required
   std::optional<std::int64_t> left = {};  // sliding window: keys at most this many rows before
-  // The scale of q . k, before a factor of the encoding (DeBERTa, YaRN). Default: 1 / sqrt(D).
+  // Scale of q . k, before a factor of the encoding (DeBERTa, YaRN). Default: 1 / sqrt(D).
   std::optional<double> softmax_scale = {};
   std::optional<std::int64_t> right = {};  // keys at most this many rows after
   Layout layout = {};                      // required, except by attend_packed
@@ -68,30 +71,31 @@ struct AttendOptions {
   at::Tensor hidden = {};
 };
 
-// Positions from tensors of integers, on any device. ids: [T] or [B, T]. sequences: the same
-// shape, Positions::padding (-1) for padding; undefined: each row is one sequence.
+// Returns positions from integer tensors on any device. ids: [T] or [B, T]. sequences: the same
+// shape, Positions::padding (-1) for padding. If it is undefined, each row is one sequence.
 Positions positions_of(const at::Tensor& ids, const at::Tensor& sequences = {});
-// Positions from a padding mask [B, T] of bools or integers, nonzero for a token and zero for
-// padding: the tokens of a row count 0, 1, 2, ...
+// Returns positions from a padding mask [B, T] of bools or integers, nonzero for a token and
+// zero for padding. The tokens of each row have positions 0, 1, 2, ...
 Positions positions_of_mask(const at::Tensor& mask);
 
-struct AtWork;  // private: one part of the mixture and its parameters
+struct PreparedCall;  // private: the encodings of one place and their parameters
 
 class PositionEncodingImpl : public torch::nn::Cloneable<PositionEncodingImpl> {
  public:
-  // Parameters are drawn from `generator` (default: LibTorch's), float32 on the CPU. Names are
-  // those of model::parameters, with '_' for '.'. `to` moves and casts them; the kernels read
-  // float32 copies of them on the CPU, and gradients have the parameters' type and device.
-  // Throws std::invalid_argument if the mixture has an encoding twice.
+  // Parameters are drawn from `generator` (default: LibTorch's), float32 on the CPU. Their
+  // names are those of model::parameters, with '_' instead of '.'. `to` moves and casts them.
+  // The kernels read float32 copies of them on the CPU, and gradients have the type and the
+  // device of the parameters. Throws std::invalid_argument if the mixture has an encoding
+  // twice.
   explicit PositionEncodingImpl(model::Mixture mixture,
                                 std::optional<at::Generator> generator = std::nullopt);
   explicit PositionEncodingImpl(model::Encoding encoding,
                                 std::optional<at::Generator> generator = std::nullopt);
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
-  // The file holds the encodings as JSON ("specification") beside the parameters. `load` throws
-  // std::invalid_argument, and changes nothing, if the file's encodings or the sizes of its
-  // parameters are not those of this module.
+  // The file contains the encodings as JSON ("specification") and the parameters. `load` throws
+  // std::invalid_argument and changes nothing if the encodings of the file or the sizes of its
+  // parameters differ from those of this module.
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 
@@ -107,34 +111,34 @@ class PositionEncodingImpl : public torch::nn::Cloneable<PositionEncodingImpl> {
   // returns [B, H, T, Dv]. Hk divides H. By default the queries are the last T of the S tokens,
   // so a KV cache is S > T with unrotated keys.
   //
-  // Types: float32, float64, float16, bfloat16, the same for q, k and v; or q float32 with k
-  // and v both float16 or both bfloat16. The result has the type of q. Any strides; copied if
-  // the last axis is not contiguous.
+  // Types: float32, float64, float16 or bfloat16, the same for q, k and v; or q float32 with k
+  // and v both float16 or both bfloat16. The result has the type of q. Strides: any. A tensor
+  // is copied if its last axis is not contiguous.
   //
   // Second derivatives (create_graph) are computed with LibTorch's operators and materialize
-  // [B, H, T, S]. They are refused for parameters on which an encoding depends in a non-linear
-  // way, and for gates.
+  // [B, H, T, S]. For gates, and for parameters that enter an encoding non-linearly, the second
+  // backward pass throws std::invalid_argument.
   at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                     const AttendOptions& options);
 
-  // attend for one tensor of queries, keys and values, the output of one projection: qkv
-  // [B, T, H + 2 Hk, D] are the heads of q, then of k, then of v. Returns [B, T, H, D]. Nothing
-  // is copied, and the gradient is one tensor. The layout is fixed.
+  // As attend, for one tensor of queries, keys and values, the output of one projection. qkv:
+  // [B, T, H + 2 Hk, D], the heads of q, then of k, then of v. Returns [B, T, H, D]. Nothing is
+  // copied, and the gradient is one tensor. options.layout: left out, or tokens_heads.
   at::Tensor attend_packed(const at::Tensor& qkv, std::int64_t key_heads,
                            const AttendOptions& options);
 
   const model::Mixture& mixture() const noexcept { return mixture_; }
 
  private:
-  // The encodings that act in one place, and the indices of their parameters.
+  // The encodings of one place, and the indices of their parameters.
   struct Part {
     model::Mixture mixture;
     std::vector<std::size_t> parameters;
-    // Plans without parameters, of the last few windows.
+    // Plans without parameters, for the last few windows.
     std::vector<std::tuple<model::Window, AttentionMask, std::shared_ptr<const LayerPlan>>>
         kept;
   };
-  AtWork at_work(Part& part, const model::Window& window, const AttentionMask& mask);
+  PreparedCall prepare_call(Part& part, const model::Window& window, const AttentionMask& mask);
   at::Tensor embed_window(const at::Tensor& x, const model::Window& window);
 
   model::Mixture mixture_;
@@ -143,7 +147,7 @@ class PositionEncodingImpl : public torch::nn::Cloneable<PositionEncodingImpl> {
 };
 TORCH_MODULE(PositionEncoding);
 
-// attend written with LibTorch's operators: the path of tensors on other devices, and an
+// attend with LibTorch's operators: used for tensors on other devices than the CPU, and an
 // independent check of the kernels. Materializes [B, H, T, S].
 at::Tensor attend_composed(const model::Mixture& mixture,
                            const std::vector<at::Tensor>& parameters, const at::Tensor& q,

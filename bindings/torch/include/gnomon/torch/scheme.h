@@ -1,4 +1,4 @@
-// The position encodings of a whole LibTorch model, layer by layer.
+// The position encodings of all layers of a LibTorch model, as one module.
 //
 //   using namespace gnomon;
 //   libtorch::PositionScheme position(model::parse_scheme("rotary*3/none", shape, 12));
@@ -24,17 +24,17 @@
 
 namespace gnomon::libtorch {
 
-// Owns each parameter once: layers with the same mixture share one PositionEncoding if
+// Owns each parameter once. Layers with the same mixture share one PositionEncoding if
 // model::sharing(mixture) is Sharing::all_layers; otherwise each layer has its own. Submodules:
-// "table", the encodings that only act on the embeddings, and "layer<l>", named after the first
-// layer that uses it.
+// "table" contains the encodings that only act on the embeddings, and "layer<l>" is named after
+// the first layer that uses it.
 class PositionSchemeImpl : public torch::nn::Cloneable<PositionSchemeImpl> {
  public:
-  // Parameters are drawn in the order table, layer 0, layer 1, ... Throws as model::check.
+  // Parameters are drawn in the order table, layer 0, layer 1, ... Throws like model::check.
   explicit PositionSchemeImpl(model::Scheme scheme,
                               std::optional<at::Generator> generator = std::nullopt);
   void reset() override;
-  // As PositionEncoding; the file's "specification" is the JSON of the scheme.
+  // Like PositionEncoding. The "specification" of the file is the JSON of the scheme.
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 
@@ -42,7 +42,7 @@ class PositionSchemeImpl : public torch::nn::Cloneable<PositionSchemeImpl> {
   at::Tensor embed(const at::Tensor& x, std::int64_t offset = 0);
   at::Tensor embed(const at::Tensor& x, const Positions& positions);
 
-  // As PositionEncoding. Throw std::invalid_argument if there is no such layer.
+  // Like PositionEncoding. Throws std::invalid_argument if there is no such layer.
   at::Tensor attend(std::int64_t layer, const at::Tensor& q, const at::Tensor& k,
                     const at::Tensor& v, const AttendOptions& options);
   at::Tensor attend_packed(std::int64_t layer, const at::Tensor& qkv, std::int64_t key_heads,
@@ -56,7 +56,7 @@ class PositionSchemeImpl : public torch::nn::Cloneable<PositionSchemeImpl> {
   model::Scheme scheme_;
   std::optional<at::Generator> generator_;
   PositionEncoding table_{nullptr};
-  std::vector<PositionEncoding> layers_;  // by layer; layers that share have the same module
+  std::vector<PositionEncoding> layers_;  // by layer; layers that share parameters share one
 };
 TORCH_MODULE(PositionScheme);
 
