@@ -34,16 +34,13 @@ not_installed() {
   grep -vxF -e "${installed:-none}" <<<"$(printf '%s\n' "$@")" || true
 }
 
-# LibTorch uses the selected BLAS for matrix products. Debian's reference BLAS is about ten times
-# slower than OpenBLAS, and is installed by default.
-blas_is_slow() {
+# LibTorch uses the selected BLAS for matrix products. Debian's reference BLAS is installed by
+# default and about ten times slower than OpenBLAS. OpenBLAS without threads
+# (libopenblas0-serial 0.3.21) has no locks: concurrent products of two threads can be wrong.
+blas_is_unfit() {
   local library
   library=$(readlink -f /usr/lib/*/libblas.so.3) || return 0
-  [[ $library != /* || $library == */blas/libblas.so* ]]
-}
-
-has_openblas() {
-  dpkg-query -W -f '${db:Status-Status}\n' 'libopenblas0-*' 2>/dev/null | grep -qx installed
+  [[ $library != /* || $library == */blas/libblas.so* || $library == */openblas-serial/* ]]
 }
 
 # Finds a Python that can make a virtual environment. Debian's requires python3-venv for that.
@@ -77,8 +74,8 @@ missing_packages() {
   for tool in "${!tools[@]}"; do
     command -v "$tool" >/dev/null || printf '%s\n' "${tools[$tool]}"
   done
-  if blas_is_slow && ! has_openblas; then
-    printf 'libopenblas0-serial\n'
+  if blas_is_unfit; then
+    not_installed libopenblas0-pthread
   fi
   if [[ ! -s $vega ]] && ! find_python >/dev/null; then
     printf 'python3\npython3-venv\n'
@@ -151,8 +148,8 @@ esac
 if command -v dpkg-query >/dev/null; then
   mapfile -t missing < <(missing_packages "$1")
   ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
-  ! blas_is_slow ||
-    say "the reference BLAS is selected, which is slow (change: update-alternatives --config libblas.so.3-\$(uname -m)-linux-gnu)"
+  ! blas_is_unfit ||
+    say "the selected BLAS is slow or not safe with threads (change: update-alternatives --config libblas.so.3-\$(uname -m)-linux-gnu)"
 else
   say "not a Debian system: no packages are installed"
 fi

@@ -24,6 +24,7 @@ int lab(int argc, char** argv) {
   if (options.resume)
     if (const auto stored = stored_settings(options.out))
       options.settings = resumed_settings(options, *stored);
+  check_blas(options.jobs);
   const Corpus corpus = load_corpus(options.settings);
   std::FILE* talk = options.json ? stderr : stdout;
   fmt::print(talk, "Training on {} ({}).\n", corpus.source, corpus.split);

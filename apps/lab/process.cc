@@ -1,9 +1,12 @@
 #include "apps/lab/process.h"
 
+#include <dlfcn.h>
 #include <malloc.h>
 #include <unistd.h>
 
 #include <cstdlib>
+
+#include "gnomon/error.h"
 
 namespace gnomon::lab {
 
@@ -28,6 +31,16 @@ void keep_freed_memory() {
   mallopt(M_TRIM_THRESHOLD, never);
   mallopt(M_ARENA_MAX, 1);  // other arenas consist of 64 MB heaps, which are returned
 #endif
+}
+
+void check_blas(int jobs) {
+  const auto parallel =
+      reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "openblas_get_parallel"));
+  if (jobs > 1 && parallel && parallel() == 0)
+    refuse("lab",
+           "--jobs must be 1 with an OpenBLAS without threads, which is not thread-safe "
+           "(Debian: install libopenblas0-pthread)",
+           jobs);
 }
 
 }  // namespace gnomon::lab

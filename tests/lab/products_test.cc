@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <atomic>
+#include <thread>
+#include <vector>
+
 #include "apps/lab/products_amx.h"
 #include "gnomon/parallel.h"
 
@@ -31,6 +35,21 @@ TEST(LabProducts, OfEveryOrderAndSize) {
         const double error = ((found.to(at::kDouble) - wide).abs() / most).max().item<double>();
         EXPECT_LE(error, 3.5 / 65536) << size.m << " " << size.n << " " << size.k;
       }
+}
+
+// An OpenBLAS without locks fails here: threads share its buffers.
+TEST(LabProducts, OfConcurrentThreadsAreRight) {
+  const at::Tensor a = at::randn({160, 160}), b = at::randn({160, 160});
+  const at::Tensor expected = at::mm(a, b);
+  std::atomic<int> different{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      at::set_num_threads(1);
+      for (int n = 0; n < 10000; ++n) different += !at::mm(a, b).allclose(expected, 0, 1e-3);
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(different, 0);
 }
 
 TEST(LabProducts, SameBitsForAnyNumberOfThreads) {
