@@ -292,7 +292,7 @@ TEST(RerotateKeys, TurnsByTheDifferenceOfSchedulesOnEveryIsa) {
   }
 }
 
-// The two scalings that depend on the length, at the length where their frequencies changes,
+// The two scalings that depend on the length, at the length where their frequencies change,
 // with more tokens than one chunk.
 TEST(RerotateKeys, GiveTheKeysOfTheNewSchedule) {
   const Rotary rotary{.rotary_dim = 32, .pairing = Pairing::halves};
