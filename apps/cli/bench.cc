@@ -202,15 +202,16 @@ int run(const Options& o) {
 
 }  // namespace
 
-Command add_bench(CLI::App& program) {
-  CLI::App* app = add_app(program, "bench", help);
+Command bench_command() {
+  Command command("bench", help);
   auto o = std::make_shared<Options>();
-  app->add_option("NAME", o->name);
-  app->add_option("--tokens", o->tokens);
-  app->add_option("--isa", o->isa);
-  app->add_option("--threads", o->threads);
-  app->add_flag("--json", o->json);
-  return {app, help, [o] { return run(*o); }};
+  command.option("NAME", &o->name);
+  command.option("--tokens", &o->tokens);
+  command.option("--isa", &o->isa);
+  command.option("--threads", &o->threads);
+  command.flag("--json", &o->json);
+  command.run = [o] { return run(*o); };
+  return command;
 }
 
 }  // namespace gnomon::cli

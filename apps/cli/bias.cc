@@ -251,24 +251,22 @@ int run(Options& o) {
 
 }  // namespace
 
-Command add_bias(CLI::App& program) {
-  CLI::App* app = add_app(program, "bias", help);
+Command bias_command() {
+  Command command("bias", help);
   auto o = std::make_shared<Options>();
-  app->allow_extras();
-  app->add_option("KIND", o->kind)->required();
-  app->add_option("--heads", o->heads)->required();
-  app->add_option("--queries", o->queries)->required();
-  app->add_option("--keys", o->keys)->required();
-  app->add_option("--offset", o->offset);
-  app->add_flag("--causal", o->causal);
-  app->add_option("--parameters", o->parameters);
-  app->add_flag("--indices", o->indices);
-  app->add_option("-o", o->output.path);
-  app->add_flag("--json", o->output.json);
-  return {app, help, [app, o] {
-            o->fields = app->remaining();
-            return run(*o);
-          }};
+  command.others(&o->fields);
+  command.required("KIND", &o->kind);
+  command.required("--heads", &o->heads);
+  command.required("--queries", &o->queries);
+  command.required("--keys", &o->keys);
+  command.option("--offset", &o->offset);
+  command.flag("--causal", &o->causal);
+  command.option("--parameters", &o->parameters);
+  command.flag("--indices", &o->indices);
+  command.option("-o", &o->output.path);
+  command.flag("--json", &o->output.json);
+  command.run = [o] { return run(*o); };
+  return command;
 }
 
 }  // namespace gnomon::cli

@@ -277,16 +277,17 @@ int run(const Options& o) {
 
 }  // namespace
 
-Command add_check(CLI::App& program) {
-  CLI::App* app = add_app(program, "check", help);
+Command check_command() {
+  Command command("check", help);
   auto o = std::make_shared<Options>();
-  app->add_option("KIND", o->kind);
-  app->add_option("--width", o->setting.width);
-  app->add_option("--heads", o->setting.heads);
-  app->add_option("--trained", o->setting.trained);
-  app->add_option("--length", o->setting.length);
-  app->add_flag("--json", o->json);
-  return {app, help, [o] { return run(*o); }};
+  command.option("KIND", &o->kind);
+  command.option("--width", &o->setting.width);
+  command.option("--heads", &o->setting.heads);
+  command.option("--trained", &o->setting.trained);
+  command.option("--length", &o->setting.length);
+  command.flag("--json", &o->json);
+  command.run = [o] { return run(*o); };
+  return command;
 }
 
 }  // namespace gnomon::cli

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <new>
@@ -41,21 +43,16 @@ std::string one_line(std::string text) {
   return text;
 }
 
-std::string parse_message(const std::string& name, const CLI::ParseError& error) {
-  return fmt::format("[{0}] {1}; see {2} --help", name, one_line(error.what()),
-                     name == "gnomon" ? name : "gnomon " + name);
-}
-
 int fail(const std::string& message) {
   fmt::print(stderr, "gnomon: {}\n", one_line(message));
   return 2;
 }
 
-using Add = Command (*)(CLI::App&);
-constexpr std::pair<const char*, Add> list[] = {
-    {"inspect", add_inspect}, {"table", add_table},     {"bias", add_bias},
-    {"rotate", add_rotate},   {"convert", add_convert}, {"resize", add_resize},
-    {"plot", add_plot},       {"check", add_check},     {"bench", add_bench},
+using Make = Command (*)();
+constexpr std::pair<const char*, Make> list[] = {
+    {"inspect", inspect_command}, {"table", table_command},     {"bias", bias_command},
+    {"rotate", rotate_command},   {"convert", convert_command}, {"resize", resize_command},
+    {"plot", plot_command},       {"check", check_command},     {"bench", bench_command},
 };
 
 int parse_and_run(int argc, char** argv) {
@@ -69,43 +66,77 @@ int parse_and_run(int argc, char** argv) {
     return 0;
   }
   if (!std::strcmp(argv[1], "lab")) return run_lab(argv + 1);
-  Add add = nullptr;
+  Make make = nullptr;
   std::string names = "lab";
-  for (const auto& [name, its_add] : list) {
+  for (const auto& [name, its_make] : list) {
     names += std::string(", ") + name;
-    if (!std::strcmp(name, argv[1])) add = its_add;
+    if (!std::strcmp(name, argv[1])) make = its_make;
   }
-  if (!add) refuse("gnomon", "command must be one of " + names, argv[1]);
-  // Only the requested command is added, so that `gnomon bench table` does not parse as `gnomon
-  // table`.
-  CLI::App program;
-  program.set_help_flag();
-  const Command command = add(program);
+  if (!make) refuse("gnomon", "command must be one of " + names, argv[1]);
+  Command command = make();
   for (int i = 2; i < argc; ++i)
     if (!std::strcmp(argv[i], "--help") || !std::strcmp(argv[i], "-h")) {
-      std::fputs(command.help, stdout);
+      std::fputs(command.help().c_str(), stdout);
       return 0;
     }
-  try {
-    program.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return fail(parse_message(argv[1], error));
-  }
+  command.parse(argc, argv);
   return command.run();
 }
 
 }  // namespace
 
-CLI::App* add_app(CLI::App& program, const char* name, const char* help) {
-  CLI::App* app = program.add_subcommand(name, help);
-  app->set_help_flag();
-  app->add_flag("-h,--help");
-  return app;
+Command::Command(const char* name, const char* help)
+    : name_(name), help_(help), program_(std::make_unique<CLI::App>()) {
+  program_->set_help_flag();
+  app_ = program_->add_subcommand(name, help);
+  app_->set_help_flag();
+  app_->add_flag("-h,--help");
+}
+Command::Command(Command&&) noexcept = default;
+Command::~Command() = default;
+
+Command& Command::option(const char* name, Target target, bool* given) {
+  std::visit([&](auto* value) { app_->add_option(name, *value); }, target);
+  if (given) app_->get_option(name)->each([given](const std::string&) { *given = true; });
+  return *this;
 }
 
-std::vector<Command> add_commands(CLI::App& program) {
+Command& Command::required(const char* name, Target target) {
+  option(name, target);
+  app_->get_option(name)->required();
+  return *this;
+}
+
+Command& Command::flag(const char* name, bool* target) {
+  app_->add_flag(name, *target);
+  return *this;
+}
+
+Command& Command::others(std::vector<std::string>* rest) {
+  app_->allow_extras();
+  app_->final_callback([this_app = app_, rest] { *rest = this_app->remaining(); });
+  return *this;
+}
+
+std::vector<std::string> Command::options() const {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app_->get_options())
+    if (option->get_single_name() != "help") names.push_back(option->get_name());
+  return names;
+}
+
+void Command::parse(int argc, const char* const* argv) {
+  try {
+    program_->parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    throw std::invalid_argument(
+        fmt::format("[{0}] {1}; see gnomon {0} --help", name_, one_line(error.what())));
+  }
+}
+
+std::vector<Command> all_commands() {
   std::vector<Command> commands;
-  for (const auto& [name, add] : list) commands.push_back(add(program));
+  for (const auto& [name, make] : list) commands.push_back(make());
   return commands;
 }
 

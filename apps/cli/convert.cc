@@ -317,23 +317,24 @@ int run(const Options& o) {
 
 }  // namespace
 
-Command add_convert(CLI::App& program) {
-  CLI::App* app = add_app(program, "convert", help);
+Command convert_command() {
+  Command command("convert", help);
   auto o = std::make_shared<Options>();
-  app->add_option("IN", o->in)->required();
-  app->add_option("--to", o->to)->required();
-  app->add_flag("--dry-run", o->dry_run);
-  app->add_flag("--json", o->output.json);
-  app->add_option("--config", o->sizes.config);
-  app->add_option("--family", o->sizes.family);
-  app->add_option("--heads", o->sizes.heads);
-  app->add_option("--kv-heads", o->sizes.key_heads);
-  app->add_option("--head-dim", o->sizes.head_dim);
-  app->add_option("--rotary-dim", o->sizes.rotary_dim);
-  app->add_option("--first", o->sizes.first);
-  app->add_option("--kv-lora-rank", o->sizes.kv_lora_rank);
-  app->add_option("-o", o->output.path);
-  return {app, help, [o] { return run(*o); }};
+  command.required("IN", &o->in);
+  command.required("--to", &o->to);
+  command.flag("--dry-run", &o->dry_run);
+  command.flag("--json", &o->output.json);
+  command.option("--config", &o->sizes.config);
+  command.option("--family", &o->sizes.family);
+  command.option("--heads", &o->sizes.heads);
+  command.option("--kv-heads", &o->sizes.key_heads);
+  command.option("--head-dim", &o->sizes.head_dim);
+  command.option("--rotary-dim", &o->sizes.rotary_dim);
+  command.option("--first", &o->sizes.first);
+  command.option("--kv-lora-rank", &o->sizes.kv_lora_rank);
+  command.option("-o", &o->output.path);
+  command.run = [o] { return run(*o); };
+  return command;
 }
 
 }  // namespace gnomon::cli

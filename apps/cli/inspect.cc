@@ -171,19 +171,20 @@ int run(Options& o) {
 
 }  // namespace
 
-Command add_inspect(CLI::App& program) {
-  CLI::App* app = add_app(program, "inspect", help);
+Command inspect_command() {
+  Command command("inspect", help);
   auto o = std::make_shared<Options>();
-  app->add_option("PATH", o->path);
-  app->add_option("--length", o->length);
-  app->add_option("--layer", o->layer);
-  app->add_option("--part", o->part);
-  app->add_option("--yarn-factor", o->yarn_factor);
-  app->add_flag("--json", o->output.json);
-  app->add_option("--html", o->html);
-  app->add_option("-o", o->output.path);
-  app->add_flag("--families", o->families);
-  return {app, help, [o] { return run(*o); }};
+  command.option("PATH", &o->path);
+  command.option("--length", &o->length);
+  command.option("--layer", &o->layer);
+  command.option("--part", &o->part);
+  command.option("--yarn-factor", &o->yarn_factor);
+  command.flag("--json", &o->output.json);
+  command.option("--html", &o->html);
+  command.option("-o", &o->output.path);
+  command.flag("--families", &o->families);
+  command.run = [o] { return run(*o); };
+  return command;
 }
 
 }  // namespace gnomon::cli

@@ -63,20 +63,21 @@ int run(const Options& o) {
 
 }  // namespace
 
-Command add_plot(CLI::App& program) {
-  CLI::App* app = add_app(program, "plot", help);
+Command plot_command() {
+  Command command("plot", help);
   auto o = std::make_shared<Options>();
-  app->add_option("WHAT", o->plot.what)->required();
-  app->add_option("KIND", o->plot.kind);
-  app->add_option("--parameters", o->plot.parameters);
-  app->add_option("--dim", o->plot.dim);
-  app->add_option("--length", o->plot.length);
-  app->add_option("--base", o->plot.base);
-  app->add_option("--heads", o->plot.heads);
-  app->add_option("--grid", o->plot.grid);
-  app->add_option("--cells", o->plot.cells);
-  app->add_option("-o", o->output.path)->required();
-  return {app, help, [o] { return run(*o); }};
+  command.required("WHAT", &o->plot.what);
+  command.option("KIND", &o->plot.kind);
+  command.option("--parameters", &o->plot.parameters);
+  command.option("--dim", &o->plot.dim);
+  command.option("--length", &o->plot.length);
+  command.option("--base", &o->plot.base);
+  command.option("--heads", &o->plot.heads);
+  command.option("--grid", &o->plot.grid);
+  command.option("--cells", &o->plot.cells);
+  command.required("-o", &o->output.path);
+  command.run = [o] { return run(*o); };
+  return command;
 }
 
 }  // namespace gnomon::cli

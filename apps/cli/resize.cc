@@ -242,21 +242,22 @@ int run(const Options& o) {
 
 }  // namespace
 
-Command add_resize(CLI::App& program) {
-  CLI::App* app = add_app(program, "resize", help);
+Command resize_command() {
+  Command command("resize", help);
   auto o = std::make_shared<Options>();
-  app->add_option("IN", o->in)->required();
-  app->add_option("--preset", o->preset);
-  app->add_option("--kernel", o->kernel);
-  app->add_option("--corners", o->corners);
-  app->add_option("--antialias", o->antialias);
-  app->add_option("--extra-rows", o->extra_rows);
-  app->add_option("--from", o->from);
-  app->add_option("--to", o->to)->required();
-  app->add_option("--tensor", o->tensor);
-  app->add_flag("--json", o->output.json);
-  app->add_option("-o", o->output.path)->required();
-  return {app, help, [o] { return run(*o); }};
+  command.required("IN", &o->in);
+  command.option("--preset", &o->preset);
+  command.option("--kernel", &o->kernel);
+  command.option("--corners", &o->corners);
+  command.option("--antialias", &o->antialias);
+  command.option("--extra-rows", &o->extra_rows);
+  command.option("--from", &o->from);
+  command.required("--to", &o->to);
+  command.option("--tensor", &o->tensor);
+  command.flag("--json", &o->output.json);
+  command.required("-o", &o->output.path);
+  command.run = [o] { return run(*o); };
+  return command;
 }
 
 }  // namespace gnomon::cli

@@ -129,24 +129,24 @@ int run(Options& o) {
 
 }  // namespace
 
-Command add_rotate(CLI::App& program) {
-  CLI::App* app = add_app(program, "rotate", help);
+Command rotate_command() {
+  Command command("rotate", help);
   auto o = std::make_shared<Options>();
-  app->add_option("IN", o->in)->required();
-  app->add_option("--positions", o->positions)->required();
-  app->add_option("--config", o->config);
-  app->add_option("--layer", o->layer);
-  app->add_option("--part", o->part);
-  app->add_option("--length", o->length);
-  app->add_option("--pairing", o->pairing);
-  for (CLI::Option* option : {app->add_option("--dim", o->rotary.rotary_dim),
-                              app->add_option("--first", o->rotary.head_offset),
-                              app->add_option("--base", o->rotary.base)})
-    option->each([o](const std::string&) { o->by_hand = true; });
-  app->add_option("--angles", o->angles);
-  app->add_flag("--backward", o->backward);
-  app->add_option("-o", o->output.path)->required();
-  return {app, help, [o] { return run(*o); }};
+  command.required("IN", &o->in);
+  command.required("--positions", &o->positions);
+  command.option("--config", &o->config);
+  command.option("--layer", &o->layer);
+  command.option("--part", &o->part);
+  command.option("--length", &o->length);
+  command.option("--pairing", &o->pairing);
+  command.option("--dim", &o->rotary.rotary_dim, &o->by_hand);
+  command.option("--first", &o->rotary.head_offset, &o->by_hand);
+  command.option("--base", &o->rotary.base, &o->by_hand);
+  command.option("--angles", &o->angles);
+  command.flag("--backward", &o->backward);
+  command.required("-o", &o->output.path);
+  command.run = [o] { return run(*o); };
+  return command;
 }
 
 }  // namespace gnomon::cli

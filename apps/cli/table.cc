@@ -134,24 +134,25 @@ int run(Options& o) {
 
 }  // namespace
 
-Command add_table(CLI::App& program) {
-  CLI::App* app = add_app(program, "table", help);
+Command table_command() {
+  Command command("table", help);
   auto o = std::make_shared<Options>();
-  app->add_option("KIND", o->kind)->required();
-  app->add_option("--dim", o->dim)->required();
-  app->add_option("--positions", o->positions);
-  app->add_option("--base", o->base);
-  app->add_option("--recipe", o->recipe);
-  app->add_option("--pairing", o->pairing);
-  app->add_option("--grid", o->grid);
-  app->add_option("--order", o->order);
-  app->add_option("--shift", o->shift);
-  app->add_option("--scale", o->scale);
-  app->add_option("--angles", o->angles);
-  app->add_option("--dtype", o->dtype);
-  app->add_option("-o", o->output.path);
-  app->add_flag("--json", o->output.json);
-  return {app, help, [o] { return run(*o); }};
+  command.required("KIND", &o->kind);
+  command.required("--dim", &o->dim);
+  command.option("--positions", &o->positions);
+  command.option("--base", &o->base);
+  command.option("--recipe", &o->recipe);
+  command.option("--pairing", &o->pairing);
+  command.option("--grid", &o->grid);
+  command.option("--order", &o->order);
+  command.option("--shift", &o->shift);
+  command.option("--scale", &o->scale);
+  command.option("--angles", &o->angles);
+  command.option("--dtype", &o->dtype);
+  command.option("-o", &o->output.path);
+  command.flag("--json", &o->output.json);
+  command.run = [o] { return run(*o); };
+  return command;
 }
 
 }  // namespace gnomon::cli
