@@ -173,19 +173,11 @@ struct Lowering : Function<Lowering> {
   }
 };
 
-// Encodings whose tensors are linear functions of the parameters.
-template <typename... Specs>
-bool is_one_of(const model::Encoding& encoding) {
-  return (std::holds_alternative<Specs>(encoding) || ...);
-}
-
 }  // namespace
 
 bool is_linear(const model::Mixture& mixture) {
   return std::all_of(mixture.begin(), mixture.end(), [](const model::Encoding& one) {
-    return model::parameters(one).empty() ||
-           is_one_of<Learned, AxialLearned, model::FourierLine, CrossModal, model::PathDegree,
-                     T5Bias, ClippedBias, Swin, LayoutBias, Graphormer, Shaw, Decomposed>(one);
+    return model::properties(one).linearity == model::Linearity::linear;
   });
 }
 

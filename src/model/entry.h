@@ -1,7 +1,8 @@
 // `Entry<Spec>`, the interface through which an encoding joins the list (src/model/encodings/).
-// Only `infos` is required:
+// `infos` and `properties` are required:
 //
 //   infos       names; the first is the "kind" in JSON, others are named settings of the spec
+//   properties  facts that the definition fixes; `gnomon check` and the tests measure them
 //   fields      members by name, for JSON
 //   parameters  trained parameters
 //   capacity    number of positions, if limited

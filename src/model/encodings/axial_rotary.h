@@ -26,6 +26,7 @@ struct Entry<AxialRotary> : EntryOf<AxialRotary> {
          rotary.grid = {page_size(s.length).height, page_size(s.length).width};
          return rotary;
        }}};
+  static constexpr Properties properties = {.reversal = Effect::some, .shift = Effect::some};
   static void fields(AxialRotary& s, auto&& v) {
     v("parts", s.parts), v("pairing", s.pairing), v("order", s.order);
     v("base", s.base), v("head_offset", s.head_offset), v("grid", s.grid);

@@ -23,6 +23,7 @@ struct Entry<DetrPage> : EntryOf<DetrPage> {
                          .grid_height = page_size(s.length).height,
                          .grid_width = page_size(s.length).width};
        }}};
+  static constexpr Properties properties = {.reversal = Effect::some, .shift = Effect::some};
   static void fields(DetrPage& s, auto&& v) {
     v("width", s.width), v("grid_height", s.grid_height), v("grid_width", s.grid_width),
         v("scale", s.scale);
