@@ -80,11 +80,11 @@ at::Tensor numbers_of(const BiasForm& form) {
     for (const AxisStrip& one : axes->axes) parts.push_back(tensor_of(one.values, {heads, -1}));
     return at::cat(parts, 1);
   }
-  if (const auto* progressive = std::get_if<PiecewiseLogBias>(&form))
-    return at::cat({tensor_of(progressive->offsets, {heads, -1}),
-                    tensor_of(progressive->slopes, {heads, -1}),
-                    at::full({heads, 1}, progressive->c, at::kDouble),
-                    at::full({heads, 1}, progressive->threshold, at::kDouble)},
+  if (const auto* piecewise_log = std::get_if<PiecewiseLogBias>(&form))
+    return at::cat({tensor_of(piecewise_log->offsets, {heads, -1}),
+                    tensor_of(piecewise_log->slopes, {heads, -1}),
+                    at::full({heads, 1}, piecewise_log->c, at::kDouble),
+                    at::full({heads, 1}, piecewise_log->threshold, at::kDouble)},
                    1);
   return {};
 }

@@ -188,7 +188,7 @@ void fill_run(std::span<const int64_t> positions, std::span<const double> freque
       }
     }
   };
-  parallel_for(std::ssize(positions), grain, run, Share::in_runs);
+  parallel_for(std::ssize(positions), grain, run, Share::contiguous);
 }
 
 // Computes each entry directly: for a few integer positions, or continuous ones.

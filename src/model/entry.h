@@ -45,9 +45,9 @@ inline constexpr Spelling<E> spellings[1];  // specialised for each enum, next t
 class Call {
  public:
   explicit Call(const Window& window);
-  // Borrows both. Empty keys: the queries. EarlierKeys::turned: the keys of earlier tokens are
+  // Borrows both. Empty keys: the queries. EarlierKeys::rotated: the keys of earlier tokens are
   // already rotated, so tables are computed for the queries only.
-  enum class EarlierKeys { unrotated = 1, turned };
+  enum class EarlierKeys { unrotated = 1, rotated };
   Call(std::span<const Positions> queries, std::span<const Positions> keys,
        EarlierKeys earlier);
 

@@ -175,7 +175,7 @@ void for_tokens(const Body& body, const InputOutputs&... ways) {
       begin += count;
     }
   };
-  parallel_for(rows, piece, run, Share::in_runs);
+  parallel_for(rows, piece, run, Share::contiguous);
 }
 
 // Rotates all ways in one pass over the cosines and sines. Reads only the pairing, the first

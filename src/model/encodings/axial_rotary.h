@@ -22,7 +22,7 @@ struct Entry<AxialRotary> : EntryOf<AxialRotary> {
        "half of the pairs rotate by the row, half by the column",
        "Wang et al. 2024, arXiv:2409.12191", "rotary/axial.md", [](const Shape& s) -> Encoding {
          const std::int64_t half = s.width / s.heads / 4 * 2;
-         AxialRotary rotary = axial({half, half}, Pairing::halves);
+         AxialRotary rotary = rotary::axial({half, half}, Pairing::halves);
          rotary.grid = {page_size(s.length).height, page_size(s.length).width};
          return rotary;
        }}};

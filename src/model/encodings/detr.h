@@ -38,7 +38,7 @@ struct Entry<DetrPage> : EntryOf<DetrPage> {
     DetrPage page = s;
     if (s.grid_height == 0 && call.image.size() == 3)
       page.grid_height = call.image[1], page.grid_width = call.image[2];
-    lowered.table = detr_table(page, call.query_positions().ids);
+    lowered.table = model::lower(page, call.query_positions().ids);
   }
 };
 

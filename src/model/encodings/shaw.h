@@ -51,7 +51,7 @@ struct Entry<Shaw> : EntryOf<Shaw> {
       {"wav2vec2-bert", "wav2vec2-BERT's vectors", Place::keys_and_values, Sharing::each_layer,
        "a trained vector for each distance up to 64 back and 8 ahead, multiplied by queries",
        "Barrault et al. 2023, arXiv:2312.05187", "relative/shaw.md",
-       [](const Shape& s) -> Encoding { return wav2vec2_bert(s.width / s.heads); }}};
+       [](const Shape& s) -> Encoding { return relative::wav2vec2_bert(s.width / s.heads); }}};
   static constexpr Properties properties = {
       .reversal = Effect::some, .shift = Effect::none, .linearity = Linearity::linear};
   static void fields(Shaw& s, auto&& v) {
