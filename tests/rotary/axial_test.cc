@@ -116,7 +116,7 @@ TEST(Axial, Llama4VisionCountsFromOneAndLeavesTheClassToken) {
                  rotate_pairwise);
 }
 
-TEST(Axial, Dinov3TurnsPatchCentresAndLeavesThePrefix) {
+TEST(Axial, Dinov3RotatesPatchCentresAndLeavesThePrefix) {
   constexpr std::int64_t h = 3, w = 4, prefix = 5;
   const auto angles_of = [](std::int64_t t) {
     if (t < prefix) return List(64, 0.0);
@@ -154,7 +154,7 @@ TEST(Axial, HunyuanCropsAreContinuous) {
                  angles_of, rotate_pairwise);
 }
 
-TEST(Axial, Gemma4TurnsTwoHalvesEachByItself) {
+TEST(Axial, Gemma4RotatesTwoHalvesEachByItself) {
   // Elements 0..35 by x and 36..71 by y, rotate_half within each.
   const auto angles_of = [](std::int64_t t) {
     return cat(twice(angles(column(t, 5), 36, 100)), twice(angles(row(t, 5), 36, 100)));

@@ -85,7 +85,7 @@ void check_sizes() {
   }
 }
 
-TEST(Vjepa2, TurnsEveryTypeAndSizeOnEveryIsa) {
+TEST(Vjepa2, RotatesEveryTypeAndSizeOnEveryIsa) {
   for (Isa isa : available_isas()) {
     SCOPED_TRACE(name(isa));
     const ScopedIsa scoped(isa);
