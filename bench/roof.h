@@ -39,7 +39,7 @@ void for_pieces(void* begin, std::size_t bytes, const Body& body) {
   parallel_for(
       static_cast<std::int64_t>(bytes / 8), piece,
       [&](std::int64_t from, std::int64_t to) { body(words + from, to - from); },
-      Share::in_runs);
+      Share::contiguous);
 }
 
 // Fills memory, in words of eight bytes. A remainder is not written. Cost: the bytes written.

@@ -24,7 +24,7 @@ def runs(results, name):
 
 
 def bits(one, times, key="tail_bits"):
-    """Bits of an encoding or a run at a multiple of the training length; None if not applicable."""
+    """Returns the bits per byte at a multiple of the training length, or None."""
     first = one["lengths"][0]["length"]
     for at in one["lengths"]:
         if at["length"] == times * first and at["applicable"]:
@@ -33,7 +33,7 @@ def bits(one, times, key="tail_bits"):
 
 
 def ratio(one, times, key="tail_bits"):
-    """Perplexity per byte, divided by that at the training length."""
+    """Returns the perplexity per byte, divided by that at the training length."""
     there, here = bits(one, times, key), bits(one, 1, key)
     return None if there is None else 2 ** (there - here)
 

@@ -34,10 +34,10 @@ Prints properties of an encoding (KIND; default: all) as numbers:
   shift     change of scores if all positions are shifted; 0: none
   cache     difference of decoding with a cache from the full pass; 0: equal
 
-Properties that follow from the definition are tested: exit status 1 if one
-fails. No position: order; rotary, biases and vectors by distance: relative,
-shift; ALiBi: nearer, left. Attention is bidirectional over 16 tokens; for
-cache, it is causal.
+The definition of an encoding fixes some of these properties: order, left and
+shift of all encodings, relative if shift is 0, nearer of ALiBi and KERPLE. They
+are tested: exit status 1 if one fails. Attention is bidirectional over 16
+tokens; for cache, it is causal.
 
   --width C  --heads H  --trained N  --length N  --json    (128, 4, 128, 512)
 
@@ -82,31 +82,27 @@ double shift_residual(const Subject& subject) {
 
 std::vector<Promise> promises(const Findings& f) {
   using Side = Promise::Side;
-  const std::string name(f.subject->info->name);
-  constexpr double rounding = 1e-5;
+  constexpr double rounding = 1e-5, visible = 1e-3;
   std::vector<Promise> all;
-  const model::Encoding& encoding = f.subject->encoding;
-  const auto is = [&]<typename... Spec>() {
-    return (std::holds_alternative<Spec>(encoding) || ...);
-  };
-  if (name == "none")
+  const model::Properties& properties = model::properties(f.subject->encoding);
+  if (f.subject->info->enters == model::Place::nowhere)
     all.push_back({"the order of tokens has no effect", f.order, rounding, Side::at_most});
   else
-    all.push_back({"the order of tokens has an effect", f.order, 1e-3, Side::at_least});
-  if (is.operator()<model::NoPosition, Alibi, Kerple, Sandwich>())
+    all.push_back({"the order of tokens has an effect", f.order, visible, Side::at_least});
+  if (properties.reversal == model::Effect::none)
     all.push_back({"reversal has no effect", f.reversal, rounding, Side::at_most});
-  if (is.operator()<Sinusoidal, Learned, Rotary, ScaledRotary, T5Bias, Shaw, TransformerXl,
-                    Deberta>())
-    all.push_back({"reversal has an effect", f.reversal, 1e-3, Side::at_least});
-  if (f.subject->by_distance) {
+  else
+    all.push_back({"reversal has an effect", f.reversal, visible, Side::at_least});
+  if (properties.shift == model::Effect::none) {
     all.push_back({"scores depend on the distance only", f.relativity.deviation, rounding,
                    Side::at_most});
     all.push_back(
         {"a shift of all positions does not change scores", f.shift, rounding, Side::at_most});
+  } else {
+    all.push_back(
+        {"a shift of all positions changes scores", f.shift, visible, Side::at_least});
   }
-  if (is.operator()<Sinusoidal, Learned, Fire>())
-    all.push_back({"a shift of all positions changes scores", f.shift, 1e-3, Side::at_least});
-  if (is.operator()<Alibi>())
+  if (properties.decay == model::Decay::monotonic)
     all.push_back(
         {"nearer keys score higher", f.decay.rank_correlation, -1 + rounding, Side::at_most});
   if (!std::isnan(f.shift_residual))

@@ -163,14 +163,14 @@ void write_tensor(const Tensor& tensor, Pairing to, Reader& in, io::Output& out)
       .rows = plan.rotary_dim, .rotary_dim = plan.rotary_dim, .starts = {0}};
   std::vector<char> from(static_cast<std::size_t>(row) *
                          static_cast<std::size_t>(plan.rotary_dim));
-  std::vector<char> turned(from.size());
+  std::vector<char> reordered(from.size());
   std::int64_t reached = 0;
   for (const std::int64_t start : plan.starts) {
     in.copy(static_cast<std::uint64_t>(start - reached) * row, out);
     in.read(from);
     model::permute_rows(slice, to, std::as_bytes(std::span(from)),
-                        std::as_writable_bytes(std::span(turned)));
-    out.write(std::string_view(turned.data(), turned.size()));
+                        std::as_writable_bytes(std::span(reordered)));
+    out.write(std::string_view(reordered.data(), reordered.size()));
     reached = start + plan.rotary_dim;
   }
   in.copy(static_cast<std::uint64_t>(plan.rows - reached) * row, out);

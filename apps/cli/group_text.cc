@@ -17,10 +17,6 @@ using model::LayerGroup;
 using std::int64_t;
 using Json = nlohmann::ordered_json;
 
-std::string plural(int64_t count, std::string_view one) {
-  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
-}
-
 std::string words(std::string_view name) {
   std::string text(name);
   std::replace(text.begin(), text.end(), '_', ' ');
@@ -130,6 +126,10 @@ void put_norms(const LayerAttention& attention, std::vector<Fact>& facts) {
 }
 
 }  // namespace
+
+std::string plural(int64_t count, std::string_view one) {
+  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
 
 std::string layers_text(const std::vector<int64_t>& layers) {
   std::string text;

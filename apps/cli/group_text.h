@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gnomon/model/description.h"
@@ -14,6 +15,8 @@ struct Fact {
   std::string name, text;
 };
 
+// For example "1 layer", "2 layers".
+std::string plural(std::int64_t count, std::string_view one);
 // For example "0-4, 6-10".
 std::string layers_text(const std::vector<std::int64_t>& layers);
 // For example "rotary, halves, 128 of 128 elements, base 500000". `head_dim`: of the layers.

@@ -102,9 +102,10 @@ void print_frequencies(const model::Encoding& encoding, std::int64_t length) {
 
 void print_text(const model::ModelDescription& model, std::int64_t length) {
   const std::string trained =
-      model.length > 0 ? fmt::format(", trained for {} positions", model.length) : "";
-  print_wrapped(fmt::format("{}, {} layers{}", model.model_type, model.layers, trained), "",
-                "");
+      model.length > 0 ? ", trained for " + plural(model.length, "position") : "";
+  print_wrapped(
+      fmt::format("{}, {}{}", model.model_type, plural(model.layers, "layer"), trained), "",
+      "");
   if (model.image) print_wrapped(image_text(*model.image), "image: ", "       ");
   for (const model::LayerGroup& group : model.groups) {
     const std::string first =

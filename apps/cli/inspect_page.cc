@@ -214,9 +214,10 @@ void add_group(plot::HtmlPage& page, const LayerGroup& group, std::size_t index,
 std::string inspect_page(const model::ModelDescription& model, int64_t length) {
   plot::HtmlPage page(model.model_type + ": position encoding");
   const int64_t trained = std::max<int64_t>(model.length, 1);
-  page.lead(fmt::format(
-      "{}, {} layers, trained for {} positions{}.", model.model_type, model.layers,
-      model.length, length == trained ? "" : fmt::format("; here with {} positions", length)));
+  page.lead(
+      fmt::format("{}, {}, trained for {}{}.", model.model_type, plural(model.layers, "layer"),
+                  plural(model.length, "position"),
+                  length == trained ? "" : fmt::format("; here with {} positions", length)));
   page.paragraph("Read from `" + model.source + "`.");
   if (model.image) page.paragraph("Image: " + image_text(*model.image) + ".");
   std::size_t index = 0;

@@ -37,7 +37,7 @@ The element type is kept: f16, f32, f64, or bfloat16 stored as uint16.
   --backward        inverse rotation (gradient)
   -o OUT.npy
 
-Example: gnomon rotate q.npy --positions 0:512 --config Qwen3-8B -o turned.npy
+Example: gnomon rotate q.npy --positions 0:512 --config Qwen3-8B -o rotated.npy
 )";
 
 struct Options {
@@ -50,7 +50,7 @@ struct Options {
 };
 
 template <typename T>
-int turn(const Options& o, const io::Array& in, const RotaryTable& table) {
+int rotate_array(const Options& o, const io::Array& in, const RotaryTable& table) {
   std::array<std::ptrdiff_t, 4> shape{1, 1, 1, 1};
   std::copy(in.shape().begin(), in.shape().end(),
             shape.begin() + static_cast<std::ptrdiff_t>(4 - in.rank()));

@@ -172,19 +172,6 @@ void from_scores(Subject& subject, const LayerPlan& lowered, const Setting& sett
     }
 }
 
-// Whether scores depend on the distance only, by the forms of the plan.
-bool by_distance(const model::Encoding& encoding, const LayerPlan& lowered) {
-  // Rows and columns of cells have a distance each.
-  if (std::holds_alternative<AxialRotary>(encoding)) return false;
-  const bool bias = std::holds_alternative<SlopeBias>(lowered.bias) ||
-                    std::holds_alternative<StripBias>(lowered.bias);
-  if (lowered.table || (!bias && !std::holds_alternative<NoBias>(lowered.bias))) return false;
-  const Tables tables = tables_of(lowered.relative);
-  return (lowered.query_rotary || bias || !tables.empty()) &&
-         std::all_of(tables.begin(), tables.end(),
-                     [](const auto* one) { return one->coordinates.empty(); });
-}
-
 }  // namespace
 
 LayerPlan Subject::lowered(const model::Window& window) const {
@@ -207,7 +194,6 @@ Subject make_subject(const std::string& name, const Setting& setting) {
       std::min(setting.length, model::capacity(subject.encoding).value_or(setting.length));
   subject.scores = matrix(setting.trained, setting.trained);
   const LayerPlan lowered = subject.lowered({subject.positions, subject.positions});
-  subject.by_distance = by_distance(subject.encoding, lowered);
   if (lowered.table)
     from_table(subject, *lowered.table, setting.trained);
   else if (lowered.query_rotary)

@@ -25,7 +25,6 @@ struct Subject {
   model::Encoding encoding;    // the usual settings for that width
   bool random = false;         // a trained table is replaced by random values
   std::int64_t positions = 0;  // `length`, or the capacity of the encoding
-  bool by_distance = false;    // scores of equal content depend on the distance only
 
   // One row for each position (embeddings) or for each distance into the past (others). The
   // columns are: the C channels; cos and sin of R/2 angles; one value for each head; the

@@ -23,7 +23,8 @@ WordBoxes page() {
 AxesBias form() {
   const auto text = testing::random_tensor<float, 2>({32, heads_count}, 1);
   const auto sides = testing::random_tensor<float, 2>({64, heads_count}, 2);
-  return lower(layoutlm_v3(heads_count, 64), {text.view(), sides.view(), sides.view()}, page());
+  return lower(bias::layoutlm_v3(heads_count, 64), {text.view(), sides.view(), sides.view()},
+               page());
 }
 
 void layout_lower(benchmark::State& state) {

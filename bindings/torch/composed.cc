@@ -91,17 +91,17 @@ at::Tensor attend_by_operators(const Setting& setting,
              k = without_padding(in.k.to(q.scalar_type()), key_tokens, window.batch);
   const at::Tensor v = without_padding(in.v.to(q.scalar_type()), key_tokens, window.batch);
   for (const HeadRotation& one : lowered.query_rotations)
-    q = std::visit([&](const auto& table) { return turned(q, table); }, one);
+    q = std::visit([&](const auto& table) { return rotated(q, table); }, one);
   for (const HeadRotation& one : lowered.key_rotations)
-    k = std::visit([&](const auto& table) { return turned(k, table); }, one);
+    k = std::visit([&](const auto& table) { return rotated(k, table); }, one);
   double scale = window.softmax_scale * lowered.softmax.factor;
   if (numbers.cosine.defined()) {
     q = normalised(q) * there(numbers.cosine).view({-1, 1});
     k = normalised(k);
     scale = 1;
   }
-  if (lowered.query_rotary) q = turned(q, *lowered.query_rotary);
-  if (lowered.key_rotary) k = turned(k, *lowered.key_rotary);
+  if (lowered.query_rotary) q = rotated(q, *lowered.query_rotary);
+  if (lowered.key_rotary) k = rotated(k, *lowered.key_rotary);
   if (numbers.shift.defined()) q = q + there(numbers.shift).view({q.size(2), q.size(3)});
 
   const std::int64_t group = q.size(2) / k.size(2);

@@ -49,8 +49,8 @@ at::Tensor grid_columns(const GridBias& grid, const Places& places) {
   return at::where(at::logical_and(q < 0, k < 0), at::full_like(index, count - 1), index);
 }
 
-at::Tensor progressive(const PiecewiseLogBias& form, const at::Tensor& numbers,
-                       const Places& places) {
+at::Tensor piecewise_log(const PiecewiseLogBias& form, const at::Tensor& numbers,
+                         const Places& places) {
   const std::int64_t pieces = form.pieces();
   const auto number = [&](std::int64_t i) { return numbers.select(1, i).view({1, -1, 1, 1}); };
   const at::Tensor c = number(2 * pieces), threshold = number(2 * pieces + 1);
@@ -79,7 +79,7 @@ at::Tensor rows_of(const RelativeVectors& table, const Places& places) {
 
 }  // namespace
 
-at::Tensor turned(const at::Tensor& x, const RotaryTable& table) {
+at::Tensor rotated(const at::Tensor& x, const RotaryTable& table) {
   const RotaryFrequencies& rotary = table.frequencies();
   const std::int64_t first = rotary.head_offset, middle = first + rotary.rotary_dim() / 2,
                      end = first + rotary.rotary_dim();
@@ -93,7 +93,7 @@ at::Tensor turned(const at::Tensor& x, const RotaryTable& table) {
       {x.index({Ellipsis, Slice(0, first)}), pairs, x.index({Ellipsis, Slice(end, None)})}, -1);
 }
 
-at::Tensor turned(const at::Tensor& x, const Vjepa2Table& table) {
+at::Tensor rotated(const at::Tensor& x, const Vjepa2Table& table) {
   const at::Tensor cos = on_device(table.cos(), x), sin = on_device(table.sin(), x);
   const std::int64_t elements = cos.size(-1);  // of three blocks; the rest does not change
   const at::Tensor met = x.narrow(-1, 0, elements);
@@ -111,7 +111,7 @@ at::Tensor bias_of(const BiasForm& form, const at::Tensor& numbers, const Places
   if (const auto* grid = std::get_if<GridBias>(&form))
     return numbers.index({Slice(), grid_columns(*grid, places)}).transpose(0, 1);
   if (const auto* one = std::get_if<PiecewiseLogBias>(&form))
-    return progressive(*one, numbers, places);
+    return piecewise_log(*one, numbers, places);
   if (const auto* axes = std::get_if<AxesBias>(&form)) {
     at::Tensor sum;
     std::int64_t first = 0;

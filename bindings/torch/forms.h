@@ -16,8 +16,8 @@ struct Places {
 };
 
 // x: [B, T, H, D]. Returns x rotated by the table.
-at::Tensor turned(const at::Tensor& x, const RotaryTable& table);
-at::Tensor turned(const at::Tensor& x, const Vjepa2Table& table);
+at::Tensor rotated(const at::Tensor& x, const RotaryTable& table);
+at::Tensor rotated(const at::Tensor& x, const Vjepa2Table& table);
 
 // The bias [B or 1, H, T, S]. numbers: the values of the form, [H, N], on the device and of the
 // type of the scores. Throws std::invalid_argument for a DenseBias.

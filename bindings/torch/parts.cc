@@ -80,11 +80,11 @@ at::Tensor numbers_of(const BiasForm& form) {
     for (const AxisStrip& one : axes->axes) parts.push_back(tensor_of(one.values, {heads, -1}));
     return at::cat(parts, 1);
   }
-  if (const auto* progressive = std::get_if<PiecewiseLogBias>(&form))
-    return at::cat({tensor_of(progressive->offsets, {heads, -1}),
-                    tensor_of(progressive->slopes, {heads, -1}),
-                    at::full({heads, 1}, progressive->c, at::kDouble),
-                    at::full({heads, 1}, progressive->threshold, at::kDouble)},
+  if (const auto* piecewise_log = std::get_if<PiecewiseLogBias>(&form))
+    return at::cat({tensor_of(piecewise_log->offsets, {heads, -1}),
+                    tensor_of(piecewise_log->slopes, {heads, -1}),
+                    at::full({heads, 1}, piecewise_log->c, at::kDouble),
+                    at::full({heads, 1}, piecewise_log->threshold, at::kDouble)},
                    1);
   return {};
 }
@@ -173,19 +173,11 @@ struct Lowering : Function<Lowering> {
   }
 };
 
-// Encodings whose tensors are linear functions of the parameters.
-template <typename... Specs>
-bool is_one_of(const model::Encoding& encoding) {
-  return (std::holds_alternative<Specs>(encoding) || ...);
-}
-
 }  // namespace
 
 bool is_linear(const model::Mixture& mixture) {
   return std::all_of(mixture.begin(), mixture.end(), [](const model::Encoding& one) {
-    return model::parameters(one).empty() ||
-           is_one_of<Learned, AxialLearned, model::FourierLine, CrossModal, model::PathDegree,
-                     T5Bias, ClippedBias, Swin, LayoutBias, Graphormer, Shaw, Decomposed>(one);
+    return model::properties(one).linearity == model::Linearity::linear;
   });
 }
 

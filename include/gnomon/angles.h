@@ -2,6 +2,8 @@
 // rotary tables both call it.
 //
 // Letters: T positions, N frequencies (radians per position).
+//
+// Naive version: tests/naive/rotary.h, `naive_cos_sin`.
 #pragma once
 
 #include <cstdint>

@@ -53,9 +53,9 @@ void set_threads(int count);
 
 // How pieces are assigned to threads. Results do not depend on it.
 enum class Share {
-  as_they_come = 1,  // dynamic: each thread takes the next piece. For unequal pieces.
-  in_runs,           // static: each thread has a contiguous range of pieces, the same in each
-                     // call. For memory-bound work: data may still be in that core's cache.
+  dynamic = 1,  // each thread takes the next piece. For unequal pieces.
+  contiguous,   // each thread has a contiguous range of pieces, the same in each call. For
+                // memory-bound work: data may still be in that core's cache.
 };
 
 namespace internal {
@@ -70,7 +70,7 @@ void run_pieces(std::int64_t count, std::int64_t grain, Share share, Piece piece
 // takes longer.
 template <typename Body>
 void parallel_for(std::int64_t count, std::int64_t grain, Body&& body,
-                  Share share = Share::as_they_come) noexcept {
+                  Share share = Share::dynamic) noexcept {
   using Plain = std::remove_reference_t<Body>;
   internal::run_pieces(
       count, grain, share,

@@ -7,12 +7,12 @@ namespace gnomon::analysis {
 
 // Includes the rotations of `prepare` and those of attention().
 inline void rotate_all(const LayerPlan& plan, const Tensor& q, const Tensor& k) {
-  const auto turn = [](const std::vector<HeadRotation>& rotations, const Tensor& x) {
+  const auto rotate_by = [](const std::vector<HeadRotation>& rotations, const Tensor& x) {
     for (const HeadRotation& one : rotations)
       std::visit([&](const auto& table) { rotate(x, table); }, one);
   };
-  turn(plan.query_rotations, q);
-  turn(plan.key_rotations, k);
+  rotate_by(plan.query_rotations, q);
+  rotate_by(plan.key_rotations, k);
   if (plan.query_rotary) rotate(q, *plan.query_rotary);
   if (plan.key_rotary) rotate(k, *plan.key_rotary);
 }

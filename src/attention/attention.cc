@@ -165,7 +165,7 @@ void prepare_position(internal::TypedProblem<A>& problem) {
           [](const NoBias&) {}, [](const SlopeBias&) {}, [](const StripBias&) {},
           [](const DenseBias&) {},
           [&](const GridBias& form) { prepare_tiles(form, problem.grid); },
-          [&](const PiecewiseLogBias& form) { prepare_tiles(form, problem.progressive); },
+          [&](const PiecewiseLogBias& form) { prepare_tiles(form, problem.piecewise_log); },
           [&](const AxesBias& form) { prepare_tiles(form, problem.axes); }},
       *position.bias);
 }

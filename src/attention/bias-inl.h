@@ -199,7 +199,7 @@ bool FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A* roo
                              return true;
                            },
                            [&](const PiecewiseLogBias& form) {
-                             FillTile(problem, form, problem.progressive, tile, room, rows);
+                             FillTile(problem, form, problem.piecewise_log, tile, room, rows);
                              return true;
                            },
                            [&](const AxesBias& form) {
@@ -289,7 +289,7 @@ void AddBiasGradient(const BackwardProblem<A>& problem, const Tile& tile, const 
                    AddByTile(problem, form, problem.grid, tile, all, grad, sums);
                  },
                  [&](const PiecewiseLogBias& form) {
-                   AddByTile(problem, form, problem.progressive, tile, all, grad, sums);
+                   AddByTile(problem, form, problem.piecewise_log, tile, all, grad, sums);
                  },
                  [&](const AxesBias& form) {
                    AddByTile(problem, form, problem.axes, tile, all, grad, sums);

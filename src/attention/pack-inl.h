@@ -16,7 +16,7 @@
 #include "src/attention/problem.h"
 #include "src/attention/scratch.h"
 #include "src/core/elements-inl.h"
-#include "src/rotary/turn-inl.h"
+#include "src/rotary/rotate-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {

@@ -70,7 +70,7 @@ struct AttentionProblem {
 template <typename A>
 struct TypedProblem : AttentionProblem {
   PreparedGrid<A> grid;
-  PreparedProgressive<A> progressive;
+  PreparedPiecewiseLog<A> piecewise_log;
   PreparedRelative<A> relative;
   PreparedAxes<A> axes;
   // Positions of all rows, [T] and [S], for forms that need them if the plan has none.

@@ -76,18 +76,18 @@ std::vector<float> key_biases(const Alibi& alibi, std::span<const int64_t> posit
   return values;
 }
 
-StripBias lower(const Alibi& alibi, int64_t first, int64_t count) {
+StripBias lower(const Alibi& alibi, int64_t min_distance, int64_t count) {
   if (count < 0) refuse("alibi", "count of distances must not be negative", count);
   const std::vector<double> slope = lower(alibi).slopes;
   StripBias strip{
-      .heads = static_cast<int64_t>(slope.size()), .min_distance = first, .values = {}};
+      .heads = static_cast<int64_t>(slope.size()), .min_distance = min_distance, .values = {}};
   strip.values.reserve(slope.size() * static_cast<std::size_t>(count));
   internal::advise_huge_pages(strip.values.data(), strip.values.capacity() * sizeof(double));
   constexpr int64_t block = 512;
   for (double m : slope)
     for (int64_t n = 0; n < count; n += block) {
       double values[block];
-      const auto start = static_cast<double>(first + n);
+      const auto start = static_cast<double>(min_distance + n);
       const int size = static_cast<int>(std::min(block, count - n));
       for (int i = 0; i < size; ++i) values[i] = -m * std::fabs(start + i);
       strip.values.insert(strip.values.end(), values, values + size);

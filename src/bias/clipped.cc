@@ -39,10 +39,10 @@ View<T, 2> by_column(const ClippedBias& clipped, View<T, 2> table) {
                     {table.stride(1), table.stride(0)});
 }
 
-internal::Classes columns_of(const ClippedBias& clipped, int64_t first, int64_t count) {
+internal::Classes columns_of(const ClippedBias& clipped, int64_t min_distance, int64_t count) {
   const int64_t inner =
       std::min(std::max(clipped.left, clipped.right), std::numeric_limits<int64_t>::max() / 4);
-  return internal::classes_of("clipped", first, count, inner, [&](int64_t distance) {
+  return internal::classes_of("clipped", min_distance, count, inner, [&](int64_t distance) {
     return column_unchecked(clipped, distance);
   });
 }
@@ -54,16 +54,17 @@ int64_t column(const ClippedBias& clipped, int64_t distance) {
   return column_unchecked(clipped, distance);
 }
 
-StripBias lower(const ClippedBias& clipped, View<const float, 2> table, int64_t first,
+StripBias lower(const ClippedBias& clipped, View<const float, 2> table, int64_t min_distance,
                 int64_t count) {
   const View<const float, 2> columns = by_column(clipped, table);
-  return internal::spread(columns, first, columns_of(clipped, first, count));
+  return internal::spread(columns, min_distance, columns_of(clipped, min_distance, count));
 }
 
 void lower_backward(const ClippedBias& clipped, std::span<const double> strip_grad,
-                    int64_t first, int64_t count, View<float, 2> table_grad) {
+                    int64_t min_distance, int64_t count, View<float, 2> table_grad) {
   const View<float, 2> columns = by_column(clipped, table_grad);
-  internal::gather_gradient("clipped", strip_grad, columns_of(clipped, first, count), columns);
+  internal::gather_gradient("clipped", strip_grad, columns_of(clipped, min_distance, count),
+                            columns);
 }
 
 }  // namespace gnomon

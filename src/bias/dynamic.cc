@@ -63,11 +63,11 @@ internal::Network network_of(std::span<const DynamicLayer<const float>> layers) 
   return network;
 }
 
-std::vector<double> inputs_of(const DynamicBias& dynamic, int64_t first, int64_t count) {
+std::vector<double> inputs_of(const DynamicBias& dynamic, int64_t min_distance, int64_t count) {
   std::vector<double> inputs;
   inputs.reserve(static_cast<std::size_t>(count));
   for (int64_t n = 0; n < count; ++n) {
-    const auto back = -static_cast<double>(first + n);
+    const auto back = -static_cast<double>(min_distance + n);
     inputs.push_back(dynamic.scale == DynamicScale::linear
                          ? back
                          : std::copysign(std::log1p(std::fabs(back)), back));
@@ -78,11 +78,11 @@ std::vector<double> inputs_of(const DynamicBias& dynamic, int64_t first, int64_t
 }  // namespace
 
 StripBias lower(const DynamicBias& dynamic, std::span<const DynamicLayer<const float>> layers,
-                int64_t first, int64_t count) {
+                int64_t min_distance, int64_t count) {
   check_shapes(dynamic, layers);
-  StripBias strip = internal::empty_strip("dynamic", dynamic.heads, first, count);
+  StripBias strip = internal::empty_strip("dynamic", dynamic.heads, min_distance, count);
   const std::vector<double> outputs =
-      internal::apply(network_of(layers), inputs_of(dynamic, first, count), count);
+      internal::apply(network_of(layers), inputs_of(dynamic, min_distance, count), count);
   for (int64_t h = 0; h < dynamic.heads; ++h)
     for (int64_t n = 0; n < count; ++n)
       strip.values[static_cast<std::size_t>(h * count + n)] =
@@ -92,18 +92,18 @@ StripBias lower(const DynamicBias& dynamic, std::span<const DynamicLayer<const f
 
 void lower_backward(const DynamicBias& dynamic,
                     std::span<const DynamicLayer<const float>> layers,
-                    std::span<const double> strip_grad, int64_t first, int64_t count,
+                    std::span<const double> strip_grad, int64_t min_distance, int64_t count,
                     std::span<const DynamicLayer<float>> grads) {
   check_shapes(dynamic, layers);
   check_shapes(dynamic, grads);
-  internal::check_strip_grad("dynamic", strip_grad, dynamic.heads, first, count);
+  internal::check_strip_grad("dynamic", strip_grad, dynamic.heads, min_distance, count);
   std::vector<double> output_grad(strip_grad.size());
   for (int64_t h = 0; h < dynamic.heads; ++h)
     for (int64_t n = 0; n < count; ++n)
       output_grad[static_cast<std::size_t>(n * dynamic.heads + h)] =
           strip_grad[static_cast<std::size_t>(h * count + n)];
   const auto sums = internal::apply_backward(
-      network_of(layers), inputs_of(dynamic, first, count), count, output_grad);
+      network_of(layers), inputs_of(dynamic, min_distance, count), count, output_grad);
   for (std::size_t l = 0; l < sums.size(); ++l)
     for (int64_t o = 0; o < sums[l].out; ++o) {
       internal::add(grads[l].bias(o), sums[l].bias[static_cast<std::size_t>(o)]);

@@ -62,13 +62,13 @@ void check_values(const FireParameters<const float>& parameters) {
 // The x at which the input of each unit changes its sign, and the pieces between them.
 struct Pieces {
   const FireParameters<const float>& parameters;
-  std::vector<double> turns;  // [U]; NaN if w1[u] is 0
+  std::vector<double> kinks;  // [U]; NaN if w1[u] is 0
   std::vector<double> knots;  // [P]
 
   Pieces(const Fire& fire, const FireParameters<const float>& of) : parameters(of), knots{0} {
     for (int64_t u = 0; u < fire.hidden; ++u) {
-      turns.push_back(of.w1(u) == 0 ? NAN : -double{of.b1(u)} / double{of.w1(u)});
-      if (turns.back() > 0) knots.push_back(turns.back());
+      kinks.push_back(of.w1(u) == 0 ? NAN : -double{of.b1(u)} / double{of.w1(u)});
+      if (kinks.back() > 0) knots.push_back(kinks.back());
     }
     std::sort(knots.begin(), knots.end());
     knots.erase(std::unique(knots.begin(), knots.end()), knots.end());
@@ -77,7 +77,7 @@ struct Pieces {
   bool active(int64_t u, std::size_t p) const {
     const float slope = parameters.w1(u);
     if (slope == 0) return parameters.b1(u) > 0;
-    const bool beyond = knots[p] >= turns[static_cast<std::size_t>(u)];
+    const bool beyond = knots[p] >= kinks[static_cast<std::size_t>(u)];
     return slope > 0 ? beyond : !beyond;
   }
 };

@@ -129,11 +129,11 @@ void for_pairs(const GraphormerIndices& indices, int64_t i, const Body& body) {
   }
 }
 
-internal::Classes rows_of(const Graphormer& spec, int64_t first, int64_t count) {
+internal::Classes rows_of(const Graphormer& spec, int64_t min_distance, int64_t count) {
   if (spec.token != GraphToken::none)
     refuse("graphormer", "token must be none for a strip", static_cast<int>(spec.token));
   if (spec.edge_rows) refuse("graphormer", "edge_rows must be 0 for a strip", spec.edge_rows);
-  return internal::classes_of("graphormer", first, count, spec.unreachable,
+  return internal::classes_of("graphormer", min_distance, count, spec.unreachable,
                               [&](int64_t distance) { return row_unchecked(spec, distance); });
 }
 
@@ -302,18 +302,18 @@ std::vector<float> graphormer_mask(const Graphormer& graphormer,
   return mask;
 }
 
-StripBias lower(const Graphormer& graphormer, View<const float, 2> spatial, int64_t first,
-                int64_t count) {
+StripBias lower(const Graphormer& graphormer, View<const float, 2> spatial,
+                int64_t min_distance, int64_t count) {
   check(graphormer);
   check_spatial(graphormer, spatial.extents());
-  return internal::spread(spatial, first, rows_of(graphormer, first, count));
+  return internal::spread(spatial, min_distance, rows_of(graphormer, min_distance, count));
 }
 
 void lower_backward(const Graphormer& graphormer, std::span<const double> strip_grad,
-                    int64_t first, int64_t count, View<float, 2> spatial_grad) {
+                    int64_t min_distance, int64_t count, View<float, 2> spatial_grad) {
   check(graphormer);
   check_spatial(graphormer, spatial_grad.extents());
-  internal::gather_gradient("graphormer", strip_grad, rows_of(graphormer, first, count),
+  internal::gather_gradient("graphormer", strip_grad, rows_of(graphormer, min_distance, count),
                             spatial_grad);
 }
 

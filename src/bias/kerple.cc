@@ -62,16 +62,16 @@ Bounded second_of(const Kerple& kerple, const KerpleParameters<const float>& par
 }  // namespace
 
 StripBias lower(const Kerple& kerple, const KerpleParameters<const float>& parameters,
-                int64_t first, int64_t count) {
+                int64_t min_distance, int64_t count) {
   check_shapes(kerple, parameters);
   check_values(parameters);
-  StripBias strip = internal::empty_strip("kerple", kerple.heads, first, count);
+  StripBias strip = internal::empty_strip("kerple", kerple.heads, min_distance, count);
   parallel_for(kerple.heads * count, grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t h = i / count;
       const double r1 = first_of(parameters, h).value();
       const double r2 = second_of(kerple, parameters, h).value();
-      const double distance = std::fabs(static_cast<double>(first + i % count));
+      const double distance = std::fabs(static_cast<double>(min_distance + i % count));
       strip.values[static_cast<std::size_t>(i)] = kerple.kernel == KerpleKernel::power
                                                       ? -r1 * std::pow(distance, r2)
                                                       : -r1 * std::log1p(r2 * distance);
@@ -81,19 +81,19 @@ StripBias lower(const Kerple& kerple, const KerpleParameters<const float>& param
 }
 
 void lower_backward(const Kerple& kerple, const KerpleParameters<const float>& parameters,
-                    std::span<const double> strip_grad, int64_t first, int64_t count,
+                    std::span<const double> strip_grad, int64_t min_distance, int64_t count,
                     const KerpleParameters<float>& grads) {
   check_shapes(kerple, parameters);
   check_shapes(kerple, grads);
   check_values(parameters);
-  internal::check_strip_grad("kerple", strip_grad, kerple.heads, first, count);
+  internal::check_strip_grad("kerple", strip_grad, kerple.heads, min_distance, count);
   parallel_for(kerple.heads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t h = begin; h < end; ++h) {
       const Bounded one = first_of(parameters, h), two = second_of(kerple, parameters, h);
       const double r1 = one.value(), r2 = two.value();
       double by_first = 0, by_second = 0;
       for (int64_t n = 0; n < count; ++n) {
-        const double distance = std::fabs(static_cast<double>(first + n));
+        const double distance = std::fabs(static_cast<double>(min_distance + n));
         const double grad = strip_grad[static_cast<std::size_t>(h * count + n)];
         if (distance == 0) continue;  // the bias is 0 for all r1 and r2
         if (kerple.kernel == KerpleKernel::power) {

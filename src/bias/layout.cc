@@ -31,7 +31,7 @@ struct Axis {
   T5Bias t5;
   int64_t widest;
 
-  int64_t first() const { return -widest; }
+  int64_t min_distance() const { return -widest; }
   int64_t count() const { return 2 * widest + 1; }
 };
 
@@ -60,9 +60,9 @@ std::array<View<T, 2>, 3> tables(const LayoutParameters<T>& parameters) {
 
 }  // namespace
 
-LayoutBias layoutlm_v2(int64_t heads) { return {.heads = heads}; }
+LayoutBias bias::layoutlm_v2(int64_t heads) { return {.heads = heads}; }
 
-LayoutBias layoutlm_v3(int64_t heads, int64_t head_dim) {
+LayoutBias bias::layoutlm_v3(int64_t heads, int64_t head_dim) {
   if (head_dim < 1) refuse("layout", "head_dim must be at least 1", head_dim);
   return {.heads = heads, .scale = 1 / std::sqrt(static_cast<double>(head_dim))};
 }
@@ -84,7 +84,7 @@ AxesBias lower(const LayoutBias& layout, const LayoutParameters<const float>& pa
   const auto from = tables(parameters);
   AxesBias bias{.heads = layout.heads, .axes = {}};
   for (std::size_t a = 0; a < axes.size(); ++a) {
-    StripBias of_axis = lower(axes[a].t5, from[a], axes[a].first(), axes[a].count());
+    StripBias of_axis = lower(axes[a].t5, from[a], axes[a].min_distance(), axes[a].count());
     for (double& value : of_axis.values) value *= layout.scale;
     bias.axes.push_back({of_axis.min_distance, std::move(of_axis.values), {}});
   }
@@ -111,7 +111,7 @@ void lower_backward(const LayoutBias& layout, const WordBoxes& page,
       for (int64_t n = 0; n < axes[a].count(); ++n)
         of_axis.push_back(layout.scale *
                           bias_grad[static_cast<std::size_t>(h * width + before + n)]);
-    lower_backward(axes[a].t5, of_axis, axes[a].first(), axes[a].count(), to[a]);
+    lower_backward(axes[a].t5, of_axis, axes[a].min_distance(), axes[a].count(), to[a]);
   }
 }
 

@@ -31,16 +31,16 @@ std::vector<double> compression_ratios(const Sandwich& sandwich) {
   return ratios;
 }
 
-StripBias lower(const Sandwich& sandwich, int64_t first, int64_t count) {
+StripBias lower(const Sandwich& sandwich, int64_t min_distance, int64_t count) {
   const std::vector<double> ratios = compression_ratios(sandwich);
-  StripBias strip = internal::empty_strip("sandwich", sandwich.heads, first, count);
+  StripBias strip = internal::empty_strip("sandwich", sandwich.heads, min_distance, count);
   std::vector<double> frequencies;
   for (int64_t i = 1; i <= sandwich.width / 2; ++i)
     frequencies.push_back(std::pow(
         sandwich.base, -2 * static_cast<double>(i) / static_cast<double>(sandwich.width)));
   parallel_for(count, grain, [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n) {
-      const auto distance = static_cast<double>(first + n);
+      const auto distance = static_cast<double>(min_distance + n);
       double sum = 0;  // of cos x - 1 = -2 sin^2 (x / 2), accurate near 0
       for (const double frequency : frequencies) {
         const double sine = std::sin(distance * frequency / 2);

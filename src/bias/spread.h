@@ -27,15 +27,16 @@ struct Classes {
 
 // class_of(distance) must be constant for all distances below -inner, and for all above inner.
 template <typename ClassOf>
-Classes classes_of(std::string_view room, std::int64_t first, std::int64_t count,
+Classes classes_of(std::string_view room, std::int64_t min_distance, std::int64_t count,
                    std::int64_t inner, ClassOf class_of) {
   if (count < 0) refuse(room, "count of distances must not be negative", count);
   Classes classes;
   // Returns how many distances are below a limit. Unsigned arithmetic, so that nothing
   // overflows.
   const auto below = [&](std::int64_t limit) {
-    if (first >= limit) return std::int64_t{0};
-    const auto gap = static_cast<std::uint64_t>(limit) - static_cast<std::uint64_t>(first);
+    if (min_distance >= limit) return std::int64_t{0};
+    const auto gap =
+        static_cast<std::uint64_t>(limit) - static_cast<std::uint64_t>(min_distance);
     return static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(count), gap));
   };
   classes.before = below(-inner);
@@ -43,14 +44,14 @@ Classes classes_of(std::string_view room, std::int64_t first, std::int64_t count
   classes.first_class = class_of(-inner - 1);
   classes.last_class = class_of(inner + 1);
   for (std::int64_t n = classes.before; n < count - classes.after; ++n)
-    classes.inside.push_back(class_of(first + n));
+    classes.inside.push_back(class_of(min_distance + n));
   return classes;
 }
 
 // table: [classes, H]. Runs of one class are filled without look-ups.
-inline StripBias spread(View<const float, 2> table, std::int64_t first,
+inline StripBias spread(View<const float, 2> table, std::int64_t min_distance,
                         const Classes& classes) {
-  StripBias strip{.heads = table.extent(1), .min_distance = first, .values = {}};
+  StripBias strip{.heads = table.extent(1), .min_distance = min_distance, .values = {}};
   const auto inside = static_cast<std::int64_t>(classes.inside.size());
   const std::int64_t count = classes.before + inside + classes.after;
   strip.values.reserve(static_cast<std::size_t>(strip.heads * count));

@@ -15,22 +15,24 @@ namespace gnomon::internal {
 inline void add(float& to, double value) { to = static_cast<float>(double{to} + value); }
 
 // Distances are converted to double, which is exact up to 2^53.
-inline void check_distances(std::string_view room, std::int64_t first, std::int64_t count) {
+inline void check_distances(std::string_view room, std::int64_t min_distance,
+                            std::int64_t count) {
   constexpr std::int64_t furthest = std::int64_t{1} << 53;
   if (count < 0) refuse(room, "count of distances must not be negative", count);
-  if (first < -furthest || first > furthest - count)
-    refuse(room, "distances must be at most 2^53 in magnitude", first);
+  if (min_distance < -furthest || min_distance > furthest - count)
+    refuse(room, "distances must be at most 2^53 in magnitude", min_distance);
 }
 
-inline StripBias empty_strip(std::string_view room, std::int64_t heads, std::int64_t first,
-                             std::int64_t count) {
-  check_distances(room, first, count);
-  return {heads, first, std::vector<double>(static_cast<std::size_t>(heads * count))};
+inline StripBias empty_strip(std::string_view room, std::int64_t heads,
+                             std::int64_t min_distance, std::int64_t count) {
+  check_distances(room, min_distance, count);
+  return {heads, min_distance, std::vector<double>(static_cast<std::size_t>(heads * count))};
 }
 
 inline void check_strip_grad(std::string_view room, std::span<const double> strip_grad,
-                             std::int64_t heads, std::int64_t first, std::int64_t count) {
-  check_distances(room, first, count);
+                             std::int64_t heads, std::int64_t min_distance,
+                             std::int64_t count) {
+  check_distances(room, min_distance, count);
   if (static_cast<std::int64_t>(strip_grad.size()) != heads * count)
     refuse(room,
            "the gradient of the strip must have heads x distances values, " +

@@ -17,17 +17,17 @@ constexpr double range = 16;  // the bias is between 0 and this
 
 void check(const SwinV2& swin) {
   constexpr int64_t most = 1 << 15;
-  if (swin.heads < 1) refuse("swin-v2", "heads must be at least 1", swin.heads);
+  if (swin.heads < 1) refuse("swin_v2", "heads must be at least 1", swin.heads);
   if (swin.height < 1 || swin.height >= most)
-    refuse("swin-v2", "height must be 1 to 32767", swin.height);
+    refuse("swin_v2", "height must be 1 to 32767", swin.height);
   if (swin.width < 1 || swin.width >= most)
-    refuse("swin-v2", "width must be 1 to 32767", swin.width);
-  if (swin.hidden < 1) refuse("swin-v2", "hidden must be at least 1", swin.hidden);
+    refuse("swin_v2", "width must be 1 to 32767", swin.width);
+  if (swin.hidden < 1) refuse("swin_v2", "hidden must be at least 1", swin.hidden);
   const int64_t before[] = {swin.pretrained_height, swin.pretrained_width};
   if (before[0] == 0 && before[1] == 0) return;
   for (const int64_t size : before)
     if (size < 2)
-      refuse("swin-v2", "pretrained_height and pretrained_width must be at least 2, or both 0",
+      refuse("swin_v2", "pretrained_height and pretrained_width must be at least 2, or both 0",
              size);
 }
 
@@ -35,7 +35,7 @@ template <std::size_t Rank, typename T>
 void check_shape(const char* name, View<T, Rank> view,
                  const std::array<std::ptrdiff_t, Rank>& wanted) {
   if (view.extents() != wanted)
-    refuse("swin-v2", std::string(name) + " must be " + shape_text(wanted),
+    refuse("swin_v2", std::string(name) + " must be " + shape_text(wanted),
            shape_text(view.extents()));
 }
 
@@ -49,7 +49,7 @@ void check_shapes(const SwinV2& swin, const SwinV2Parameters<T>& parameters) {
 
 double finite(const char* name, float value) {
   if (!std::isfinite(value))
-    refuse("swin-v2", std::string(name) + " must be finite", double{value});
+    refuse("swin_v2", std::string(name) + " must be finite", double{value});
   return value;
 }
 
@@ -113,7 +113,7 @@ void lower_backward(const SwinV2& swin, const SwinV2Parameters<const float>& par
   check_shapes(swin, grads);
   const int64_t offsets = (2 * swin.height - 1) * (2 * swin.width - 1);
   if (static_cast<int64_t>(grid_grad.size()) != swin.heads * offsets)
-    refuse("swin-v2",
+    refuse("swin_v2",
            "the gradient of the grid must have heads x offsets values, " +
                std::to_string(swin.heads * offsets),
            static_cast<int64_t>(grid_grad.size()));
@@ -153,7 +153,7 @@ void cosine_scales_backward(View<const float, 1> logit_scale,
                             std::span<const double> scale_grad, View<float, 1> grad) {
   const std::vector<double> scales = cosine_scales(logit_scale);
   if (scale_grad.size() != scales.size())
-    refuse("swin-v2",
+    refuse("swin_v2",
            "the gradient of the scales must have one value per head, " +
                std::to_string(scales.size()),
            static_cast<int64_t>(scale_grad.size()));

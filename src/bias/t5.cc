@@ -62,11 +62,11 @@ int64_t bucket_unchecked(const T5Bias& t5, int64_t distance) {
   return base + std::min(exact + steps, side - 1);
 }
 
-internal::Classes buckets_of(const T5Bias& t5, int64_t first, int64_t count) {
+internal::Classes buckets_of(const T5Bias& t5, int64_t min_distance, int64_t count) {
   // From max_distance on, all distances share the last bucket, except for rounding errors of
   // the logarithms. From twice max_distance on there are no exceptions.
   const int64_t inner = 2 * std::min(t5.max_distance, std::numeric_limits<int64_t>::max() / 4);
-  return internal::classes_of("t5", first, count, inner,
+  return internal::classes_of("t5", min_distance, count, inner,
                               [&](int64_t distance) { return bucket_unchecked(t5, distance); });
 }
 
@@ -77,15 +77,16 @@ int64_t bucket(const T5Bias& t5, int64_t distance) {
   return bucket_unchecked(t5, distance);
 }
 
-StripBias lower(const T5Bias& t5, View<const float, 2> table, int64_t first, int64_t count) {
+StripBias lower(const T5Bias& t5, View<const float, 2> table, int64_t min_distance,
+                int64_t count) {
   check_table(t5, table.extents());
-  return internal::spread(table, first, buckets_of(t5, first, count));
+  return internal::spread(table, min_distance, buckets_of(t5, min_distance, count));
 }
 
-void lower_backward(const T5Bias& t5, std::span<const double> strip_grad, int64_t first,
+void lower_backward(const T5Bias& t5, std::span<const double> strip_grad, int64_t min_distance,
                     int64_t count, View<float, 2> table_grad) {
   check_table(t5, table_grad.extents());
-  internal::gather_gradient("t5", strip_grad, buckets_of(t5, first, count), table_grad);
+  internal::gather_gradient("t5", strip_grad, buckets_of(t5, min_distance, count), table_grad);
 }
 
 }  // namespace gnomon

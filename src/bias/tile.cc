@@ -67,7 +67,7 @@ void check_axes(const AxesBias& bias) {
   }
 }
 
-void check_progressive(const PiecewiseLogBias& bias) {
+void check_piecewise_log(const PiecewiseLogBias& bias) {
   if (!(bias.c > 0) || !std::isfinite(bias.c))
     refuse("bias", "c must be positive and finite", bias.c);
   if (!(bias.threshold > 0) || !std::isfinite(bias.threshold))
@@ -88,7 +88,7 @@ void check_form(const BiasForm& form) {
   std::visit(Overloaded{[](const NoBias&) {}, [](const SlopeBias&) {}, [](const StripBias&) {},
                         [](const DenseBias&) {}, [](const GridBias& one) { check_grid(one); },
                         [](const AxesBias& one) { check_axes(one); },
-                        [](const PiecewiseLogBias& one) { check_progressive(one); }},
+                        [](const PiecewiseLogBias& one) { check_piecewise_log(one); }},
              form);
 }
 
@@ -134,9 +134,9 @@ PreparedGrid<A> prepare(const GridBias& form, IdRange, IdRange, double unit) {
 }
 
 template <typename A>
-PreparedProgressive<A> prepare(const PiecewiseLogBias& form, IdRange queries, IdRange keys,
-                               double unit) {
-  PreparedProgressive<A> prepared;
+PreparedPiecewiseLog<A> prepare(const PiecewiseLogBias& form, IdRange queries, IdRange keys,
+                                double unit) {
+  PreparedPiecewiseLog<A> prepared;
   prepared.unit = unit;
   prepared.by_threshold = form.c / (form.c * form.threshold + 1);
   if (queries.least > queries.most || keys.least > keys.most) return prepared;
@@ -150,8 +150,8 @@ PreparedProgressive<A> prepare(const PiecewiseLogBias& form, IdRange queries, Id
         static_cast<double>(queries.most) - static_cast<double>(keys.least)})
     if (distance > furthest) return prepared;
 
-  const int64_t first = keys.least - queries.most, last = keys.most - queries.least;
-  const int64_t reach = std::max(std::abs(first), std::abs(last));
+  const int64_t min_distance = keys.least - queries.most, last = keys.most - queries.least;
+  const int64_t reach = std::max(std::abs(min_distance), std::abs(last));
   std::vector<A> psi(static_cast<std::size_t>(reach + 1)), psi_by_c(psi.size());
   parallel_for(reach + 1, grain, [&](int64_t begin, int64_t end) {
     for (int64_t d = begin; d < end; ++d) {
@@ -161,13 +161,13 @@ PreparedProgressive<A> prepare(const PiecewiseLogBias& form, IdRange queries, Id
           static_cast<A>(distance / (form.c * distance + 1));
     }
   });
-  prepared.first = first - pad;
-  prepared.warped.resize(static_cast<std::size_t>(last - first + 1 + 2 * pad));
+  prepared.min_distance = min_distance - pad;
+  prepared.warped.resize(static_cast<std::size_t>(last - min_distance + 1 + 2 * pad));
   prepared.by_c.resize(prepared.warped.size());
-  for (int64_t d = first; d <= last; ++d) {
+  for (int64_t d = min_distance; d <= last; ++d) {
     const auto from = static_cast<std::size_t>(std::abs(d));
-    prepared.warped[static_cast<std::size_t>(d - prepared.first)] = psi[from];
-    prepared.by_c[static_cast<std::size_t>(d - prepared.first)] = psi_by_c[from];
+    prepared.warped[static_cast<std::size_t>(d - prepared.min_distance)] = psi[from];
+    prepared.by_c[static_cast<std::size_t>(d - prepared.min_distance)] = psi_by_c[from];
   }
 
   prepared.least = queries.least;
@@ -204,10 +204,11 @@ PreparedAxes<A> prepare(const AxesBias&, IdRange, IdRange, double unit) {
   return {unit};
 }
 
-#define GNOMON_INSTANTIATE(A)                                                     \
-  template PreparedAxes<A> prepare<A>(const AxesBias&, IdRange, IdRange, double); \
-  template PreparedGrid<A> prepare<A>(const GridBias&, IdRange, IdRange, double); \
-  template PreparedProgressive<A> prepare<A>(const PiecewiseLogBias&, IdRange, IdRange, double);
+#define GNOMON_INSTANTIATE(A)                                                            \
+  template PreparedAxes<A> prepare<A>(const AxesBias&, IdRange, IdRange, double);        \
+  template PreparedGrid<A> prepare<A>(const GridBias&, IdRange, IdRange, double);        \
+  template PreparedPiecewiseLog<A> prepare<A>(const PiecewiseLogBias&, IdRange, IdRange, \
+                                              double);
 GNOMON_INSTANTIATE(float)
 GNOMON_INSTANTIATE(double)
 #undef GNOMON_INSTANTIATE

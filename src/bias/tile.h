@@ -1,4 +1,4 @@
-// Tiles of the biases that require more than one strip by distance: grids, axes and progressive
+// Tiles of the biases that require more than one strip by distance: grids, axes and piecewise logarithmic
 // biases. `prepare` computes the data for one call of attention, with memory O(tokens). `fill`
 // and `add_gradient` then process tiles without allocating.
 #pragma once
@@ -21,7 +21,7 @@ struct IdRange {
   std::int64_t least = 0, most = 0;
 };
 
-// Throws if the values of a form are inconsistent: [bias] a progressive bias must have ...
+// Throws if the values of a form are inconsistent: [bias] a piecewise logarithmic bias must have ...
 void check_form(const BiasForm& form);
 // Throws if a position is not on the grid or has no coordinates. Other forms accept any
 // position.
@@ -52,11 +52,11 @@ struct PreparedAxes {
 };
 
 template <typename A>
-struct PreparedProgressive {
-  // psi(|key - query|) and its derivative by c, indexed by key - query - first. Empty if
+struct PreparedPiecewiseLog {
+  // psi(|key - query|) and its derivative by c, indexed by key - query - min_distance. Empty if
   // positions are so far apart that the tables would be too large; each pair is then computed
   // on its own.
-  std::int64_t first = 0;
+  std::int64_t min_distance = 0;
   std::vector<A> warped, by_c;
   // For each query from `least` on: scale = 1 / (psi(max(L, id)) + epsilon); pull = scale times
   // the derivative of psi(max(L, id)) by c; ends = for each piece except the last, the least
@@ -75,15 +75,15 @@ PreparedGrid<A> prepare(const GridBias& form, IdRange queries, IdRange keys, dou
 template <typename A>
 PreparedAxes<A> prepare(const AxesBias& form, IdRange queries, IdRange keys, double unit = 1);
 template <typename A>
-PreparedProgressive<A> prepare(const PiecewiseLogBias& form, IdRange queries, IdRange keys,
-                               double unit = 1);
+PreparedPiecewiseLog<A> prepare(const PiecewiseLogBias& form, IdRange queries, IdRange keys,
+                                double unit = 1);
 
 // to[i * stride + j] = unit times the bias of head `head` for query_ids[i] and key_ids[j],
 // which must be in the prepared ranges. A: float or double. Fast for runs of consecutive keys
 // (of a grid: within one of its rows). A position that is not on the grid gets 0; a position
 // without coordinates gets 0 for that axis.
 //
-// Error bound in float: 2^-22 (|offset| + |slope x|) for a progressive bias; one rounding for a
+// Error bound in float: 2^-22 (|offset| + |slope x|) for a piecewise logarithmic bias; one rounding for a
 // grid and for a sum of axes.
 template <typename A>
 void fill(const GridBias& form, const PreparedGrid<A>& prepared, std::int64_t head,
@@ -92,7 +92,7 @@ template <typename A>
 void fill(const AxesBias& form, const PreparedAxes<A>& prepared, std::int64_t head,
           Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride);
 template <typename A>
-void fill(const PiecewiseLogBias& form, const PreparedProgressive<A>& prepared,
+void fill(const PiecewiseLogBias& form, const PreparedPiecewiseLog<A>& prepared,
           std::int64_t head, Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride);
 
 // Adds the gradient of one head of a tile to sums [gradient_size(form)], in the order of
@@ -107,7 +107,7 @@ void add_gradient(const AxesBias& form, const PreparedAxes<A>& prepared, std::in
                   Ids query_ids, Ids key_ids, const A* grad, std::ptrdiff_t stride,
                   double* sums);
 template <typename A>
-void add_gradient(const PiecewiseLogBias& form, const PreparedProgressive<A>& prepared,
+void add_gradient(const PiecewiseLogBias& form, const PreparedPiecewiseLog<A>& prepared,
                   std::int64_t head, Ids query_ids, Ids key_ids, const A* grad,
                   std::ptrdiff_t stride, double* sums);
 

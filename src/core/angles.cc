@@ -68,25 +68,25 @@ class Output {
                         cosines.stride(0) == sines.stride(0) && (apart == 1 || apart == -1);
     if (beside) layout_ = apart == 1 ? AngleLayout::cosine_first : AngleLayout::sine_first;
     strided_ = !beside && (step(cosines) != 1 || step(sines) != 1);
-    turn_ = internal::multiply_rows<T>(layout_);
+    multiply_ = internal::multiply_rows<T>(layout_);
   }
 
   bool apart() const { return layout_ == AngleLayout::apart && !strided_; }
   // Fills the rows from t.
-  void fill(const RowProducts& turns, const Chunk& part, int64_t t) const {
-    if (strided_) return fill_strided(turns, part, t);
+  void fill(const RowProducts& products, const Chunk& part, int64_t t) const {
+    if (strided_) return fill_strided(products, part, t);
     T *const cosines = &cosines_(t, part.begin), *const sines = &sines_(t, part.begin);
-    turn_(turns, layout_ == AngleLayout::sine_first ? sines : cosines, cosines_.stride(0),
-          sines, sines_.stride(0));
+    multiply_(products, layout_ == AngleLayout::sine_first ? sines : cosines,
+              cosines_.stride(0), sines, sines_.stride(0));
   }
 
  private:
-  void fill_strided(RowProducts turns, const Chunk& part, int64_t t) const {
+  void fill_strided(RowProducts products, const Chunk& part, int64_t t) const {
     T cosines[chunk], sines[chunk];
-    const int64_t end = t + turns.rows;
-    turns.rows = 1;
-    for (; t < end; ++t, ++turns.positions) {
-      turn_(turns, cosines, 0, sines, 0);
+    const int64_t end = t + products.rows;
+    products.rows = 1;
+    for (; t < end; ++t, ++products.positions) {
+      multiply_(products, cosines, 0, sines, 0);
       T *to_cosines = &cosines_(t, part.begin), *to_sines = &sines_(t, part.begin);
       const std::ptrdiff_t cosine_step = cosines_.stride(1), sine_step = sines_.stride(1);
       for (int64_t i = 0; i < part.count; ++i) to_cosines[i * cosine_step] = cosines[i];
@@ -97,7 +97,7 @@ class Output {
   View<T, 2> cosines_, sines_;
   AngleLayout layout_ = AngleLayout::apart;
   bool strided_ = false;
-  internal::MultiplyRows<T> turn_;
+  internal::MultiplyRows<T> multiply_;
 };
 
 // cos and sin of the steps from anchors that occur in some positions, chunk by chunk: row b of
@@ -188,7 +188,7 @@ void fill_run(std::span<const int64_t> positions, std::span<const double> freque
       }
     }
   };
-  parallel_for(std::ssize(positions), grain, run, Share::in_runs);
+  parallel_for(std::ssize(positions), grain, run, Share::contiguous);
 }
 
 // Computes each entry directly: for a few integer positions, or continuous ones.

@@ -50,7 +50,7 @@ enum class AngleLayout {
   sine_first,    // sin cos sin cos ... at `first`
 };
 template <typename T>
-using MultiplyRows = void (*)(const RowProducts& turns, T* first, std::ptrdiff_t first_row,
+using MultiplyRows = void (*)(const RowProducts& products, T* first, std::ptrdiff_t first_row,
                               T* second, std::ptrdiff_t second_row);
 template <typename T>
 MultiplyRows<T> multiply_rows(AngleLayout layout);

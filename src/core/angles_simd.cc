@@ -108,17 +108,17 @@ HWY_INLINE void StorePairs(V cosine, V sine, Entry<T>* first, Entry<T>* second) 
 constexpr std::ptrdiff_t ahead = 2;  // prefetch distance, in rows
 
 template <typename T, AngleLayout layout>
-void MultiplyRows(const internal::RowProducts& turns, T* first, std::ptrdiff_t first_row,
+void MultiplyRows(const internal::RowProducts& products, T* first, std::ptrdiff_t first_row,
                   T* second, std::ptrdiff_t second_row) {
   using E = Entry<T>;
   constexpr bool apart = layout == AngleLayout::apart;
   const D d;
-  const std::int64_t padded = turns.padded, rest = turns.count % lanes;
-  const std::int64_t whole = turns.count - rest;
-  const double* HWY_RESTRICT far = turns.far;
-  for (std::int64_t t = 0; t < turns.rows; ++t) {
+  const std::int64_t padded = products.padded, rest = products.count % lanes;
+  const std::int64_t whole = products.count - rest;
+  const double* HWY_RESTRICT far = products.far;
+  for (std::int64_t t = 0; t < products.rows; ++t) {
     const double* HWY_RESTRICT step =
-        turns.steps + (turns.positions[t] & turns.mask) * 2 * padded;
+        products.steps + (products.positions[t] & products.mask) * 2 * padded;
     E* a = reinterpret_cast<E*>(first + t * first_row);
     E* b = apart ? reinterpret_cast<E*>(second + t * second_row) : nullptr;
     const auto compose = [&](std::int64_t i, V& cosine, V& sine) HWY_ATTR {
@@ -177,22 +177,22 @@ void MultiplyRows(const internal::RowProducts& turns, T* first, std::ptrdiff_t f
   }
 }
 
-#define GNOMON_TURNS_OF(T, Name, Layout, layout)                                       \
-  void MultiplyRows##Name##Layout(const internal::RowProducts& turns, T* first,        \
-                                  std::ptrdiff_t first_row, T* second,                 \
-                                  std::ptrdiff_t second_row) {                         \
-    MultiplyRows<T, AngleLayout::layout>(turns, first, first_row, second, second_row); \
+#define GNOMON_ROW_PRODUCTS_OF(T, Name, Layout, layout)                                   \
+  void MultiplyRows##Name##Layout(const internal::RowProducts& products, T* first,        \
+                                  std::ptrdiff_t first_row, T* second,                    \
+                                  std::ptrdiff_t second_row) {                            \
+    MultiplyRows<T, AngleLayout::layout>(products, first, first_row, second, second_row); \
   }
-#define GNOMON_TURNS(T, Name)                         \
-  GNOMON_TURNS_OF(T, Name, Apart, apart)              \
-  GNOMON_TURNS_OF(T, Name, CosineFirst, cosine_first) \
-  GNOMON_TURNS_OF(T, Name, SineFirst, sine_first)
-GNOMON_TURNS(float, F32)
-GNOMON_TURNS(double, F64)
-GNOMON_TURNS(Half, F16)
-GNOMON_TURNS(BFloat16, BF16)
-#undef GNOMON_TURNS
-#undef GNOMON_TURNS_OF
+#define GNOMON_ROW_PRODUCTS(T, Name)                         \
+  GNOMON_ROW_PRODUCTS_OF(T, Name, Apart, apart)              \
+  GNOMON_ROW_PRODUCTS_OF(T, Name, CosineFirst, cosine_first) \
+  GNOMON_ROW_PRODUCTS_OF(T, Name, SineFirst, sine_first)
+GNOMON_ROW_PRODUCTS(float, F32)
+GNOMON_ROW_PRODUCTS(double, F64)
+GNOMON_ROW_PRODUCTS(Half, F16)
+GNOMON_ROW_PRODUCTS(BFloat16, BF16)
+#undef GNOMON_ROW_PRODUCTS
+#undef GNOMON_ROW_PRODUCTS_OF
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon
@@ -211,7 +211,7 @@ CosSinRow cos_sin_row() { return &GNOMON_DISPATCH(FillCosSinRow); }
 
 }  // namespace internal
 
-#define GNOMON_TURNS(T, Name)                                             \
+#define GNOMON_ROW_PRODUCTS(T, Name)                                      \
   HWY_EXPORT(MultiplyRows##Name##Apart);                                  \
   HWY_EXPORT(MultiplyRows##Name##CosineFirst);                            \
   HWY_EXPORT(MultiplyRows##Name##SineFirst);                              \
@@ -226,11 +226,11 @@ CosSinRow cos_sin_row() { return &GNOMON_DISPATCH(FillCosSinRow); }
         return &GNOMON_DISPATCH(MultiplyRows##Name##Apart);               \
     }                                                                     \
   }
-GNOMON_TURNS(float, F32)
-GNOMON_TURNS(double, F64)
-GNOMON_TURNS(Half, F16)
-GNOMON_TURNS(BFloat16, BF16)
-#undef GNOMON_TURNS
+GNOMON_ROW_PRODUCTS(float, F32)
+GNOMON_ROW_PRODUCTS(double, F64)
+GNOMON_ROW_PRODUCTS(Half, F16)
+GNOMON_ROW_PRODUCTS(BFloat16, BF16)
+#undef GNOMON_ROW_PRODUCTS
 
 }  // namespace gnomon
 #endif  // HWY_ONCE

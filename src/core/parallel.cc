@@ -69,7 +69,7 @@ void run_share(void* data, std::int64_t runner) {
   auto& loop = *static_cast<Loop*>(data);
   const bool before = inside;
   inside = true;
-  if (loop.share == Share::in_runs) {
+  if (loop.share == Share::contiguous) {
     const std::int64_t each = loop.pieces / loop.runners, more = loop.pieces % loop.runners;
     const std::int64_t begin = runner * each + std::min(runner, more);
     loop.run(begin, begin + each + (runner < more ? 1 : 0));

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "gnomon/embedding/grid.h"
 #include "gnomon/error.h"
 
 namespace gnomon {
@@ -48,14 +47,13 @@ std::vector<double> detr_coordinates(int64_t height, int64_t width, DetrScale sc
   return detr_coordinates(View<const std::uint8_t, 2>(&real, {height, width}, {0, 0}), scale);
 }
 
-EmbeddingTable detr_table(View<const std::uint8_t, 2> mask, int64_t width, DetrScale scale,
-                          double temperature) {
-  const SinusoidalGrid spec = grid_detr(width, temperature);
+EmbeddingTable lower(const SinusoidalGrid& spec, View<const std::uint8_t, 2> mask,
+                     DetrScale scale) {
   const std::vector<double> at = detr_coordinates(mask, scale);
-  EmbeddingTable table{static_cast<int64_t>(at.size() / 2), width, {}};
-  table.values.resize(at.size() / 2 * static_cast<std::size_t>(width));
+  EmbeddingTable table{static_cast<int64_t>(at.size() / 2), width(spec), {}};
+  table.values.resize(at.size() / 2 * static_cast<std::size_t>(table.width));
   fill(spec, View<const double, 2>(at.data(), {table.tokens, 2}),
-       View<float, 2>(table.values.data(), {table.tokens, width}));
+       View<float, 2>(table.values.data(), {table.tokens, table.width}));
   return table;
 }
 

@@ -14,9 +14,9 @@ using std::int64_t;
 
 std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
-// Sets the sign of column k: first to the fixed convention, then as the spec requires. `turn`:
+// Sets the sign of column k: first to the fixed convention, then as the spec requires. `flip`:
 // negate.
-void set_sign(const Laplacian& spec, LaplacianVectors& vectors, int64_t k, bool turn) {
+void set_sign(const Laplacian& spec, LaplacianVectors& vectors, int64_t k, bool flip) {
   const auto entry = [&](int64_t n) -> double& {
     return vectors.values[at(n * vectors.vectors + k)];
   };
@@ -28,7 +28,7 @@ void set_sign(const Laplacian& spec, LaplacianVectors& vectors, int64_t k, bool 
       sign = entry(n) < 0 ? -1 : 1;
       break;
     }
-  if (turn) sign = -sign;
+  if (flip) sign = -sign;
   for (int64_t n = 0; n < vectors.nodes; ++n)
     entry(n) = spec.signs == LaplacianSigns::absolute ? std::fabs(entry(n)) : sign * entry(n);
 }

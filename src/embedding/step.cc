@@ -4,8 +4,8 @@
 
 namespace gnomon {
 
-EmbeddingTable universal_table(const Sinusoidal& sinusoidal,
-                               std::span<const std::int64_t> positions, std::int64_t step) {
+EmbeddingTable lower(const Sinusoidal& sinusoidal, std::span<const std::int64_t> positions,
+                     std::int64_t step) {
   frequencies(sinusoidal);  // throws before anything is allocated if the spec is invalid
   EmbeddingTable table{static_cast<std::int64_t>(positions.size()), sinusoidal.width, {}};
   std::vector<double> sums(positions.size() * static_cast<std::size_t>(sinusoidal.width));

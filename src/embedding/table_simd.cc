@@ -163,7 +163,7 @@ void for_blocks(int64_t batch, int64_t tokens, int64_t channels, const Body& bod
     }
   };
   parallel_for((tokens - 1) / block * batch + batch,
-               std::min(std::max<int64_t>(batch, 4), most), run, Share::in_runs);
+               std::min(std::max<int64_t>(batch, 4), most), run, Share::contiguous);
 }
 
 template <typename T>

@@ -45,7 +45,7 @@ std::span<const Positions> Call::key_axes() const {
 bool Call::same_tokens() const {
   if (window_ && window_->batch) return window_->batch->queries == window_->batch->keys;
   if (window_) return window_->queries == window_->keys;
-  return earlier_ == EarlierKeys::turned || keys_.data() == queries_.data();
+  return earlier_ == EarlierKeys::rotated || keys_.data() == queries_.data();
 }
 
 std::span<const Positions> Call::rotated_axes() const {

@@ -116,6 +116,16 @@ const EncodingInfo& info(const Encoding& encoding) {
   return list().infos[list().first[encoding.index()]];
 }
 
+const Properties& properties(const Encoding& encoding) {
+  return std::visit(
+      [](const auto& spec) -> const Properties& {
+        constexpr const Properties& all = EntryFor<decltype(spec)>::properties;
+        static_assert(all.reversal != Effect{} && all.shift != Effect{});
+        return all;
+      },
+      encoding);
+}
+
 std::vector<Parameter> parameters(const Encoding& encoding) {
   return std::visit([](const auto& spec) { return EntryFor<decltype(spec)>::parameters(spec); },
                     encoding);

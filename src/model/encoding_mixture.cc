@@ -55,13 +55,13 @@ class Merger {
   // are applied before attention().
   void add_rotation(std::string_view name, LayerPlan& from) {
     if (!from.query_rotary && from.query_rotations.empty()) return;
-    const auto [first, last] = elements(from);
-    for (const auto& [holder, begin, end] : rotations_)
-      if (first < end && begin < last)
+    const auto [begin, end] = elements(from);
+    for (const auto& [holder, its_begin, its_end] : rotations_)
+      if (begin < its_end && its_begin < end)
         refuse("mixture",
                "at most one encoding can rotate the same elements of queries and keys",
                std::string_view(holder + " and " + std::string(name)));
-    rotations_.push_back({std::string(name), first, last});
+    rotations_.push_back({std::string(name), begin, end});
     const auto append = [](std::vector<HeadRotation>& to, std::vector<HeadRotation>& more) {
       to.insert(to.end(), std::make_move_iterator(more.begin()),
                 std::make_move_iterator(more.end()));

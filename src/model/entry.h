@@ -1,7 +1,8 @@
 // `Entry<Spec>`, the interface through which an encoding joins the list (src/model/encodings/).
-// Only `infos` is required:
+// `infos` and `properties` are required:
 //
 //   infos       names; the first is the "kind" in JSON, others are named settings of the spec
+//   properties  facts that the definition fixes; `gnomon check` and the tests measure them
 //   fields      members by name, for JSON
 //   parameters  trained parameters
 //   capacity    number of positions, if limited
@@ -44,9 +45,9 @@ inline constexpr Spelling<E> spellings[1];  // specialised for each enum, next t
 class Call {
  public:
   explicit Call(const Window& window);
-  // Borrows both. Empty keys: the queries. EarlierKeys::turned: the keys of earlier tokens are
+  // Borrows both. Empty keys: the queries. EarlierKeys::rotated: the keys of earlier tokens are
   // already rotated, so tables are computed for the queries only.
-  enum class EarlierKeys { unrotated = 1, turned };
+  enum class EarlierKeys { unrotated = 1, rotated };
   Call(std::span<const Positions> queries, std::span<const Positions> keys,
        EarlierKeys earlier);
 

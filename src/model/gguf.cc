@@ -279,7 +279,7 @@ std::span<const std::byte> Gguf::data(const GgufTensor& tensor) const {
   if (tensor.offset > bytes_.size() || tensor.bytes > bytes_.size() - tensor.offset)
     throw FormatError(name_, bytes_.size(),
                       "the file ends before the " + std::to_string(tensor.bytes) +
-                          " bytes of tensor " + shown(tensor.name) + " at byte " +
+                          " bytes of tensor " + shown(tensor.name) + ", which begin at " +
                           std::to_string(tensor.offset));
   return bytes_.subspan(tensor.offset, tensor.bytes);
 }

@@ -5,7 +5,7 @@ namespace {
 
 struct Architecture {
   std::string_view name;
-  RopeType turn;
+  RopeType rope_type;
 };
 
 // llama.cpp, build 10256.
@@ -119,7 +119,7 @@ constexpr Architecture architectures[] = {
 
 RopeType rope_type_of(std::string_view architecture) noexcept {
   for (const Architecture& one : architectures)
-    if (one.name == architecture) return one.turn;
+    if (one.name == architecture) return one.rope_type;
   return {};
 }
 

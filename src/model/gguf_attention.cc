@@ -37,7 +37,7 @@ void read_window(GgufDraft& r) {
     const std::int64_t chunk = r.size("attention.chunk_size");
     r.attention.chunk = chunk > 0 ? chunk : 8192;
     for (Layer& layer : r.layers)
-      layer.type = layer.turns ? "chunked_attention" : "full_attention";
+      layer.type = layer.rotates ? "chunked_attention" : "full_attention";
     return;
   }
   if (window == 0) return;
@@ -88,7 +88,7 @@ void read_norms(GgufDraft& r) {
   r.attention.query_norm = r.attention.key_norm = norm;
   r.trained_norms = !bare;
   if (bare)
-    for (Layer& one : r.layers) one.normalises = one.turns;
+    for (Layer& one : r.layers) one.normalises = one.rotates;
 }
 
 }  // namespace

@@ -22,8 +22,8 @@ class GgufDraft : public Draft {
     const auto text = file.text("general.architecture");
     if (!text) throw FormatError(file.name(), 0, "general.architecture is missing");
     arch = std::string(*text);
-    turn = rope_type_of(arch);
-    if (turn == RopeType{})
+    rope_type = rope_type_of(arch);
+    if (rope_type == RopeType{})
       fail("general.architecture",
            "the architecture " + gnomon::internal::shown(arch) +
                " is unknown, so the pairing of its elements is unknown");
@@ -109,7 +109,7 @@ class GgufDraft : public Draft {
 
   const Gguf& file() const { return file_; }
   std::string arch;
-  RopeType turn = {};
+  RopeType rope_type = {};
 
  private:
   const Gguf& file_;

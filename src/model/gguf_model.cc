@@ -143,15 +143,16 @@ RopeScaling read_scaling(Reader& r, std::int64_t pairs) {
 
 std::vector<std::int32_t> read_axes(Reader& r, std::int64_t pairs) {
   const auto sections = r.file().integers(r.key("rope.dimension_sections"));
-  if (r.turn != RopeType::sections && r.turn != RopeType::interleaved_sections) return {};
+  if (r.rope_type != RopeType::sections && r.rope_type != RopeType::interleaved_sections)
+    return {};
   if (!sections) r.fail(r.key("rope.dimension_sections") + " is missing");
   std::vector<std::int64_t> sizes = *sections;
-  if (r.turn == RopeType::sections)  // drops a fourth section of size 0
+  if (r.rope_type == RopeType::sections)  // drops a fourth section of size 0
     while (sizes.size() > 3 && sizes.back() == 0) sizes.pop_back();
   try {
-    return mrope_axes(
-        r.turn == RopeType::sections ? MRopeOrder::sequential : MRopeOrder::ggml_interleaved,
-        sizes, pairs);
+    return mrope_axes(r.rope_type == RopeType::sections ? MRopeOrder::sequential
+                                                        : MRopeOrder::ggml_interleaved,
+                      sizes, pairs);
   } catch (const std::invalid_argument& error) {
     const std::string why = error.what();
     r.fail(r.key("rope.dimension_sections"),
@@ -197,7 +198,7 @@ void type_layers(Reader& r, std::int64_t every) {
 
 void set_nope_layers(Reader& r, auto is_nope) {
   for (std::size_t l = 0; l < r.layers.size(); ++l)
-    if (is_nope(l, r.layers[l])) r.layers[l].turns = false;
+    if (is_nope(l, r.layers[l])) r.layers[l].rotates = false;
 }
 
 // Applies the special rules of the graphs of some architectures.
@@ -254,24 +255,24 @@ void special(Reader& r, const Rope& rope) {
   }
 }
 
-void read_turning(Reader& r) {
+void read_rope(Reader& r) {
   std::int64_t dim = r.size("rope.dimension_count", 1 << 16);
   if (dim == 0) dim = r.head_dim;
   require_dim(r, "rope.dimension_count", dim, r.head_dim);
   const bool latent = r.size("attention.kv_lora_rank") != 0;
   const double base = r.base("rope.freq_base");
   if (!r.file().find(r.key("rope.freq_base"))) r.note("rope.freq_base is not given: 10000");
-  Rope rope{
-      .rotary = {.rotary_dim = dim,
-                 .pairing = r.turn == RopeType::adjacent ? Pairing::adjacent : Pairing::halves,
-                 .base = base,
-                 .head_offset = latent ? r.head_dim - dim : 0},
-      .scaling = {},
-      .axes = {}};
+  Rope rope{.rotary = {.rotary_dim = dim,
+                       .pairing = r.rope_type == RopeType::adjacent ? Pairing::adjacent
+                                                                    : Pairing::halves,
+                       .base = base,
+                       .head_offset = latent ? r.head_dim - dim : 0},
+            .scaling = {},
+            .axes = {}};
   rope.scaling = read_scaling(r, dim / 2);
   rope.axes = read_axes(r, dim / 2);
   check(r, rope);
-  if (r.turn == RopeType::adjacent)
+  if (r.rope_type == RopeType::adjacent)
     r.note(
         "pairs are adjacent: the released weights have halves, and the GGUF converter permuted "
         "q and k");
@@ -330,7 +331,7 @@ ModelDescription finished(Reader& r) {
 
 ModelDescription read_gguf(const Gguf& file) {
   Reader r(file);
-  if (r.turn == RopeType::none && file.find(r.key("attention.head_count")) == nullptr) {
+  if (r.rope_type == RopeType::none && file.find(r.key("attention.head_count")) == nullptr) {
     r.out.layers = r.required("block_count");
     r.out.length = r.size("context_length");
     put_group(r, {});
@@ -338,7 +339,7 @@ ModelDescription read_gguf(const Gguf& file) {
   }
   read_sizes(r);
   if (r.heads == 0) {  // the converter writes 0 for state-space models
-    if (r.turn != RopeType::none)
+    if (r.rope_type != RopeType::none)
       r.fail(r.key("attention.head_count"), "attention.head_count must be at least 1, got 0");
     put_group(r, {});
     return finished(r);
@@ -347,10 +348,10 @@ ModelDescription read_gguf(const Gguf& file) {
   if (r.arch == "baichuan" && r.heads == 40) {
     put_group(r, {Alibi{.heads = r.heads}});
     r.note("40 heads: the 13B model, which has ALiBi (the 7B model has rotary)");
-  } else if (r.turn == RopeType::none) {
+  } else if (r.rope_type == RopeType::none) {
     read_still(r);
   } else {
-    read_turning(r);
+    read_rope(r);
   }
   return finished(r);
 }

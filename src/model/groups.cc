@@ -29,9 +29,9 @@ LayerGroup group_of_layer(const Draft& r, const Layer& layer) {
   group.head_dim = r.head_dim_of(layer.type);
   group.attention.softmax_scale =
       r.softmax_scale.value_or(inverse_sqrt(static_cast<double>(group.head_dim)));
-  if (r.temperature && (r.tempered == Draft::Tempered::all || !layer.turns))
+  if (r.temperature && (r.tempered == Draft::Tempered::all || !layer.rotates))
     group.attention.query_scale = r.temperature;
-  if (!layer.turns) return group;
+  if (!layer.rotates) return group;
   auto found = r.ropes.find(layer.rope.empty() ? layer.type : layer.rope);
   if (found == r.ropes.end()) found = r.ropes.find("");
   if (found == r.ropes.end())
@@ -96,7 +96,7 @@ void put_rotary_groups(Draft& r) {
     for (std::size_t l = 0; l < r.layers.size(); ++l) {
       const Layer& layer = r.layers[l];
       if ((layer.type == "full_attention") == full)
-        grouping.add({layer.type, layer.rope, layer.attends, layer.turns, layer.heads},
+        grouping.add({layer.type, layer.rope, layer.attends, layer.rotates, layer.heads},
                      static_cast<std::int64_t>(l), [&] { return group_of_layer(r, layer); });
     }
   for (LayerGroup& group : std::move(grouping).groups()) {

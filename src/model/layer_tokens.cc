@@ -99,9 +99,9 @@ void TokensOfLayer::place_image(const ModelDescription& model, const ImagePatche
 }
 
 Call TokensOfLayer::call() const {
-  const bool turned = tokens_.earlier == EarlierKeys::rotated;
+  const bool rotated = tokens_.earlier == EarlierKeys::rotated;
   Call call(query_axes_, key_axes_,
-            turned ? Call::EarlierKeys::turned : Call::EarlierKeys::unrotated);
+            rotated ? Call::EarlierKeys::rotated : Call::EarlierKeys::unrotated);
   call.length = length_;
   call.image = image_;
   call.boxes = tokens_.boxes;
@@ -121,7 +121,7 @@ Call TokensOfLayer::call_of(const LayerAttention& attention) const {
   const auto [height, width, shift] = *attention.partition;
   window_ = grid_axes(grid(height, width));
   window_line_ = {consecutive(height * width)};
-  Call window(window_, {}, Call::EarlierKeys::turned);
+  Call window(window_, {}, Call::EarlierKeys::rotated);
   window.line = &window_line_.front();
   window.length = length_;
   return window;

@@ -74,7 +74,7 @@ struct Rope {
 struct Layer {
   std::string type = "full_attention";  // as in `layer_types`
   bool attends = true;                  // false: convolution, recurrence
-  bool turns = true;                    // false: no rotation (NoPE)
+  bool rotates = true;                  // false: no rotation (NoPE)
   std::string rope = {};                // its key in `ropes`, if not its type
   bool normalises = true;               // norms of q and k, if the model has any
   bool slides = false;                  // has the window limits of the draft
@@ -158,7 +158,7 @@ struct Reading : Draft {
   const Family& family;
   bool length_given = false;
   std::optional<std::int64_t> rotary_dim = {};        // if a key of the family contains it
-  std::int64_t first = 0;                             // first rotated element (MLA)
+  std::int64_t head_offset = 0;                       // first rotated element (MLA)
   std::shared_ptr<const JsonDocument> defaults = {};  // the family's rope_parameters
   std::optional<MRopeOrder> mrope = {};
   std::vector<std::int64_t> sections = {};  // default of mrope_section

@@ -50,25 +50,25 @@ bool rounds_up(std::string_view model_type) {
 }
 
 // Rotary dimension, and the key that defines it: a number of elements, or a share of the head.
-struct Turning {
+struct RotatedPart {
   std::int64_t dim;
   std::optional<Json> said_by = {};
 };
-Turning read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
+RotatedPart read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
   const auto of_head = [&](double share) {
     return static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
   };
-  const auto read = [&](Keys& keys, Keys::Names names) -> std::optional<Turning> {
+  const auto read = [&](Keys& keys, Keys::Names names) -> std::optional<RotatedPart> {
     const auto share = keys.positive(names);
     if (!share) return std::nullopt;
     const auto value = keys.find(names);
     if (*share > 1)
       value->fail("the rotated share of a head must be at most 1, got " + value->shown());
-    return Turning{of_head(*share), value};
+    return RotatedPart{of_head(*share), value};
   };
   constexpr std::string_view factor = "partial_rotary_factor";
   const auto inside = d ? read(d->keys(), {factor}) : std::nullopt;
-  if (r.rotary_dim && (r.first > 0 || !inside)) {
+  if (r.rotary_dim && (r.head_offset > 0 || !inside)) {
     if (inside && inside->dim != *r.rotary_dim)
       r.note("partial_rotary_factor " + inside->said_by->shown() +
              " is not used: " + std::to_string(*r.rotary_dim) + " elements rotate");
@@ -83,7 +83,7 @@ Turning read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
     r.note("the top-level partial_rotary_factor is not used: the value of the scaling is " +
            inside->said_by->shown());
   if (inside || beside) {
-    const Turning& taken = inside ? *inside : *beside;
+    const RotatedPart& taken = inside ? *inside : *beside;
     if (dim && *dim != taken.dim)
       r.note("rotary_dim " + std::to_string(*dim) + " is not used: " +
              std::to_string(taken.dim) + " elements rotate, a share of the head");
@@ -135,30 +135,30 @@ Rope read_rope(Reading& r, std::optional<Json> dictionary, double base, const st
                        dictionary->shown());
     d.emplace(r, *dictionary, over);
   }
-  Turning turning = read_dim(r, d ? &*d : nullptr, head_dim);
-  const bool odd = turning.dim % 2 != 0 && turning.dim + 1 <= head_dim - r.first &&
+  RotatedPart rotated = read_dim(r, d ? &*d : nullptr, head_dim);
+  const bool odd = rotated.dim % 2 != 0 && rotated.dim + 1 <= head_dim - r.head_offset &&
                    rounds_up(r.family.model_type);
-  if (odd) ++turning.dim;
-  Rope rope{.rotary = {.rotary_dim = turning.dim,
+  if (odd) ++rotated.dim;
+  Rope rope{.rotary = {.rotary_dim = rotated.dim,
                        .pairing = r.family.pairing,
                        .base = base,
-                       .head_offset = r.first}};
+                       .head_offset = r.head_offset}};
   if (d) rope.rotary.base = d->keys().base({"rope_theta"}).value_or(base);
   if (odd) {
-    const double given = rope.rotary.base, dim = static_cast<double>(turning.dim);
+    const double given = rope.rotary.base, dim = static_cast<double>(rotated.dim);
     rope.rotary.base = std::pow(given, dim / (dim - 1));
-    r.note("the rotated share of a head is odd: " + std::to_string(turning.dim) +
-           " elements rotate by " + shown(given) + "^(-2i/" + std::to_string(turning.dim - 1) +
+    r.note("the rotated share of a head is odd: " + std::to_string(rotated.dim) +
+           " elements rotate by " + shown(given) + "^(-2i/" + std::to_string(rotated.dim - 1) +
            "), so the base is " + shown(rope.rotary.base));
   }
   const auto refuse_dim = [&](const std::string& rule) {
     const std::string reason = "the number of rotated elements must be " + rule + ", got " +
-                               std::to_string(turning.dim);
-    if (turning.said_by) turning.said_by->fail(reason);
+                               std::to_string(rotated.dim);
+    if (rotated.said_by) rotated.said_by->fail(reason);
     r.fail(reason);
   };
-  if (turning.dim < 2 || turning.dim > head_dim - r.first)
-    refuse_dim("2 to the head dimension " + std::to_string(head_dim - r.first));
+  if (rotated.dim < 2 || rotated.dim > head_dim - r.head_offset)
+    refuse_dim("2 to the head dimension " + std::to_string(head_dim - r.head_offset));
   if (d) rope.scaling = read_scaling(r, *d, rope.rotary, head_dim);
   const bool of_base = std::holds_alternative<DynamicNtkScaling>(rope.scaling) ||
                        std::holds_alternative<NtkScaling>(rope.scaling);
@@ -225,12 +225,12 @@ void read_given_ropes(Reading& r) {
     const auto over = [&](const std::string& type) {
       return r.scaled.contains(type) ? added : std::nullopt;
     };
-    std::map<std::string, bool> turns;  // by layer type; false if the entry is null
-    for (const Layer& layer : r.layers) turns.emplace(layer.type, true);
+    std::map<std::string, bool> rotates;  // by layer type; false if the entry is null
+    for (const Layer& layer : r.layers) rotates.emplace(layer.type, true);
     dictionary->for_each_member([&](const std::string& type, Json value) {
-      const auto of_layers = turns.find(type);
+      const auto of_layers = rotates.find(type);
       if (!value.is(JsonType::object) && !value.is_null()) {
-        if (of_layers != turns.end())
+        if (of_layers != rotates.end())
           value.fail(
               "rope_parameters must be one dictionary, or one for each layer type; got " +
               value.shown());
@@ -238,7 +238,7 @@ void read_given_ropes(Reading& r) {
                       " of rope_parameters is not used: it has entries by "
                       "layer type");
       }
-      if (of_layers == turns.end())
+      if (of_layers == rotates.end())
         return r.note("rope_parameters has an entry for " + type + ", the type of no layer");
       if (!of_layers->second || r.ropes.contains(type)) value.fail(type + " occurs twice");
       if (!value.is_null())
@@ -247,8 +247,8 @@ void read_given_ropes(Reading& r) {
         of_layers->second = false;
     });
     for (Layer& layer : r.layers) {
-      layer.turns = layer.turns && turns[layer.type];
-      if (!layer.attends || !layer.turns || r.ropes.contains(layer.type)) continue;
+      layer.rotates = layer.rotates && rotates[layer.type];
+      if (!layer.attends || !layer.rotates || r.ropes.contains(layer.type)) continue;
       if (!r.bases.contains(layer.type))
         dictionary->fail("rope_parameters must have an entry for the layer type " + layer.type);
       r.note("rope_parameters has no entry for " + layer.type + ": rope_theta " +

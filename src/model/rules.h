@@ -171,7 +171,7 @@ void type_layers(Reading& r, Type type) {
 // Every n-th layer has full attention, the others a sliding window.
 void slide_all_but_every(Reading& r, std::int64_t n);
 void set_nope_layers(Reading& r, std::string_view type);
-void turn_by_list(Reading& r, std::int64_t interval);  // no_rope_layers: 1: the layer rotates
+void rotate_by_list(Reading& r, std::int64_t interval);  // no_rope_layers: 1: the layer rotates
 // Returns the layer numbers of a list, counted from 0. The list counts from `first`.
 std::vector<std::int64_t> layer_numbers(const Reading& r, const Json& list,
                                         std::string_view name, std::int64_t first = 0);

@@ -175,7 +175,7 @@ void read_window(Reading& r) {
             types ? layer.type == sliding : l % 2 == 0 && static_cast<std::int64_t>(l) < full;
         break;
       case Slides::unrotated:
-        layer.slides = types ? layer.type == sliding : !layer.turns;
+        layer.slides = types ? layer.type == sliding : !layer.rotates;
         break;
       case Slides::by_type:
         layer.slides = layer.type == sliding;
@@ -207,7 +207,7 @@ void read_norms(Reading& r) {
   r.attention.query_norm = r.attention.key_norm = norm;
   r.trained_norms = facts->trained;
   if (facts->rotated_only)
-    for (Layer& layer : r.layers) layer.normalises = layer.turns;
+    for (Layer& layer : r.layers) layer.normalises = layer.rotates;
 }
 
 void read_softmax(Reading& r) {
@@ -285,7 +285,7 @@ void read_attention(Reading& r) {
   if (r.family.model_type == "llama4_text") {
     r.attention.query_scale_index = ScaleIndex::row;
     if (!r.keys.find({"layer_types"}))
-      for (Layer& layer : r.layers) layer.type = layer.turns ? chunked : "full_attention";
+      for (Layer& layer : r.layers) layer.type = layer.rotates ? chunked : "full_attention";
     const bool null = r.keys.object().find("attention_chunk_size").has_value() &&
                       !r.keys.find({"attention_chunk_size"});
     if (!null) r.attention.chunk = r.size({"attention_chunk_size"}, 8192);

@@ -35,7 +35,7 @@ void granite_hybrid(Reading& r) {
     type_layers(r, [&](std::int64_t l) { return names[size(l)]; });
   }
   if (r.keys.string({"position_embedding_type"}).value_or("") != "rope") {
-    for (Layer& layer : r.layers) layer.turns = false;
+    for (Layer& layer : r.layers) layer.rotates = false;
     for (const auto unused : {"rope_theta", "rope_scaling", "rope_parameters"})
       r.keys.find({unused});
     r.softmax_scale = r.keys.positive({"attention_multiplier"}).value_or(1.0);
@@ -54,7 +54,7 @@ void jamba(Reading& r) {
                                          std::to_string(offset));
   for (std::int64_t l = 0; l < r.out.layers; ++l) {
     r.layers[size(l)].attends = l % period == offset;
-    r.layers[size(l)].turns = false;
+    r.layers[size(l)].rotates = false;
   }
   put_rotary_groups(r);
 }
@@ -68,7 +68,7 @@ void kimi_linear(Reading& r) {
     r.keys.find({unused});
   prepare(r);
   r.head_dim = head;
-  for (Layer& layer : r.layers) layer.attends = layer.turns = false;
+  for (Layer& layer : r.layers) layer.attends = layer.rotates = false;
   if (const auto inner = r.keys.object_in("linear_attn_config"))
     if (const auto list = inner->find("full_attn_layers"))
       for (const std::int64_t l : layer_numbers(r, *list, "full_attn_layers", 1))
@@ -105,7 +105,7 @@ void nemotron_h(Reading& r) {
   prepare(r);
   for (const auto unused : {"rope_theta", "rope_scaling", "rope_parameters"})
     r.keys.find({unused});
-  for (Layer& layer : r.layers) layer.turns = false;
+  for (Layer& layer : r.layers) layer.rotates = false;
   if (const auto given = r.keys.find({"hybrid_override_pattern"})) {
     const std::string pattern = given->string("hybrid_override_pattern");
     require_length(r, *given, pattern.size(), "hybrid_override_pattern");
@@ -143,15 +143,15 @@ void zamba2(Reading& r) {
   prepare(r);
   r.head_dim = r.size({"attention_head_dim"}, 2 * hidden_size(r) / r.heads, most_of_few);
   r.softmax_scale = inverse_sqrt(static_cast<double>(r.head_dim) / 2);
-  const bool turns = r.keys.boolean({"use_mem_rope"}).value_or(false);
+  const bool rotates = r.keys.boolean({"use_mem_rope"}).value_or(false);
   const auto types = r.keys.find({"layers_block_type"});
   const auto names = types ? types->strings("layers_block_type") : std::vector<std::string>();
   if (types) require_length(r, *types, names.size(), "layers_block_type");
   for (std::size_t l = 0; l < r.layers.size(); ++l) {
     r.layers[l].attends = l < names.size() && names[l] == "hybrid";
-    r.layers[l].turns = turns;
+    r.layers[l].rotates = rotates;
   }
-  if (turns) return read_rotary(r);
+  if (rotates) return read_rotary(r);
   r.keys.find({"rope_theta"});
   put_rotary_groups(r);
 }

@@ -16,11 +16,11 @@ void prepare_latent(Reading& r) {
   const std::int64_t both = r.family.head_dim;
   const auto own = static_cast<std::int64_t>(static_cast<double>(both) * r.family.share + 0.5);
   const std::int64_t nope_dim = r.size({"qk_nope_head_dim"}, both - own, most_of_few);
-  const std::int64_t turning = r.size({"qk_rope_head_dim"}, own, most_of_few);
+  const std::int64_t rotary_dim = r.size({"qk_rope_head_dim"}, own, most_of_few);
   r.keys.find({"partial_rotary_factor"});  // redundant
-  r.head_dim = nope_dim + turning;
-  r.first = nope_dim;
-  r.rotary_dim = turning;
+  r.head_dim = nope_dim + rotary_dim;
+  r.head_offset = nope_dim;
+  r.rotary_dim = rotary_dim;
   read_layer_types(r);
 }
 
@@ -70,7 +70,7 @@ void longcat(Reading& r) {
 
 void latent_unscaled(Reading& r) {
   prepare_latent(r);
-  turn_by_list(r, 4);
+  rotate_by_list(r, 4);
   read_latent_ropes(r);
   put_rotary_groups(r);
 }
@@ -86,14 +86,14 @@ void deepseek_v2(Reading& r) {
 // its last part rotates.
 void deepseek_v4(Reading& r) {
   prepare(r);
-  const std::int64_t turning = r.size({"qk_rope_head_dim"}, 64);
+  const std::int64_t rotary_dim = r.size({"qk_rope_head_dim"}, 64);
   r.keys.find({"partial_rotary_factor"});
-  if (turning >= r.head_dim)
+  if (rotary_dim >= r.head_dim)
     r.fail_at({"qk_rope_head_dim"}, "qk_rope_head_dim must be less than head_dim " +
                                         std::to_string(r.head_dim) + ", got " +
-                                        std::to_string(turning));
-  r.rotary_dim = turning;
-  r.first = r.head_dim - turning;
+                                        std::to_string(rotary_dim));
+  r.rotary_dim = rotary_dim;
+  r.head_offset = r.head_dim - rotary_dim;
   const auto parameters = r.keys.find({"rope_parameters"});
   const auto label = [&](const char* name) -> std::optional<Json> {
     if (!parameters) return std::nullopt;
@@ -135,7 +135,7 @@ void dots3(Reading& r) {
     return parameters ? parameters->find(type) : std::nullopt;
   };
   const Rope indexed = read_rope(r, entry("indexed_attention"), r.family.base);
-  r.first = nope_dim;
+  r.head_offset = nope_dim;
   r.ropes[sliding] = read_rope(r, entry(sliding), 50'000, sliding);
   r.ropes[""] = indexed;
   put_rotary_groups(r);

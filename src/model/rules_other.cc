@@ -303,7 +303,7 @@ void layoutlm(Reading& r) {
   put_learned(r, r.out.length, third ? padding_offset(r) : 0);
   const bool text = r.keys.boolean({"has_relative_attention_bias"}).value_or(true);
   const bool page = r.keys.boolean({"has_spatial_attention_bias"}).value_or(true);
-  LayoutBias bias = third ? layoutlm_v3(r.heads, r.head_dim) : layoutlm_v2(r.heads);
+  LayoutBias bias = third ? bias::layoutlm_v3(r.heads, r.head_dim) : bias::layoutlm_v2(r.heads);
   bias.text_buckets = r.size({"rel_pos_bins"}, bias.text_buckets);
   bias.text_distance = r.size({"max_rel_pos"}, bias.text_distance);
   bias.page_buckets = r.size({"rel_2d_pos_bins"}, bias.page_buckets);

@@ -17,7 +17,7 @@ void read_sizes_without_length(Reading& r) {
 void speecht5(Reading& r) {
   const Stacks stacks = read_stacks(r);
   const std::int64_t most = r.size({"encoder_max_relative_position"}, 160, most_of_few);
-  put_group(r, {gnomon::speecht5(r.head_dim, most)}, stacks.encoder, "encoder");
+  put_group(r, {gnomon::relative::speecht5(r.head_dim, most)}, stacks.encoder, "encoder");
   put_group(r, {}, stacks.decoder, "decoder");
   r.note("sinusoids, multiplied by a trained factor, are also added to the embeddings");
 }
@@ -77,9 +77,9 @@ void conformer(Reading& r) {
       r.keys.string({"position_embeddings_type"})
           .value_or(r.family.model_type == "wav2vec2-bert" ? "relative_key" : "relative");
   if (type == "relative_key") {
-    put_group(
-        r, {wav2vec2_bert(r.head_dim, r.size({"left_max_position_embeddings"}, 64, most_of_few),
-                          r.size({"right_max_position_embeddings"}, 8, most_of_few))});
+    put_group(r, {relative::wav2vec2_bert(
+                     r.head_dim, r.size({"left_max_position_embeddings"}, 64, most_of_few),
+                     r.size({"right_max_position_embeddings"}, 8, most_of_few))});
   } else if (type == "relative") {
     put_group(r, {TransformerXl{.heads = r.heads,
                                 .head_dim = r.head_dim,
@@ -107,8 +107,7 @@ void swin(Reading& r) {
     const auto values = given->integers(name);
     for (const std::int64_t value : values)
       if (value < 0 || value > most_of_few)
-        given->fail(std::string(name) + " and their sum must be 0 to 65536, got " +
-                    std::to_string(value));
+        given->fail(std::string(name) + " must be 0 to 65536, got " + std::to_string(value));
     return values;
   };
   const auto depths = list("depths", {2, 2, 6, 2});
@@ -125,8 +124,8 @@ void swin(Reading& r) {
       r.fail_at({"num_heads"}, "embed_dim 2^stage must be a multiple of num_heads, got " +
                                    std::to_string(heads[stage]));
     if (depths[stage] > most_of_few - r.out.layers)
-      r.fail_at({"depths"}, "depths and their sum must be 0 to 65536, got " +
-                                std::to_string(depths[stage]));
+      r.fail_at({"depths"}, "the sum of depths must be 0 to 65536, got " +
+                                std::to_string(r.out.layers + depths[stage]));
     r.heads = heads[stage];
     r.head_dim = channels / r.heads;
     if (second) r.softmax_scale = 1;

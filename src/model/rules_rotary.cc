@@ -27,16 +27,17 @@ void slide_all_but_every(Reading& r, std::int64_t n) {
 
 void set_nope_layers(Reading& r, std::string_view type) {
   for (Layer& layer : r.layers)
-    if (layer.type == type) layer.turns = false;
+    if (layer.type == type) layer.rotates = false;
 }
 
-void turn_by_list(Reading& r, std::int64_t interval) {
+void rotate_by_list(Reading& r, std::int64_t interval) {
   interval = r.size({"no_rope_layer_interval"}, interval);
   const auto list = r.keys.find({"no_rope_layers"});
-  const auto turns = list ? list->integers("no_rope_layers") : std::vector<std::int64_t>();
-  if (!turns.empty()) require_length(r, *list, turns.size(), "no_rope_layers");
+  const auto rotates = list ? list->integers("no_rope_layers") : std::vector<std::int64_t>();
+  if (!rotates.empty()) require_length(r, *list, rotates.size(), "no_rope_layers");
   for (std::int64_t l = 0; l < r.out.layers; ++l)
-    r.layers[size(l)].turns = turns.empty() ? (l + 1) % interval != 0 : turns[size(l)] != 0;
+    r.layers[size(l)].rotates =
+        rotates.empty() ? (l + 1) % interval != 0 : rotates[size(l)] != 0;
 }
 
 std::vector<std::int64_t> layer_numbers(const Reading& r, const Json& list,
@@ -115,7 +116,7 @@ void granite(Reading& r) {
 
 void llama4(Reading& r) {
   prepare(r);
-  turn_by_list(r, 4);
+  rotate_by_list(r, 4);
   // Some configs have attn_temperature_tuning 4 instead of true.
   const auto tuning = r.keys.find({"attn_temperature_tuning"});
   const bool tempered = !tuning || (tuning->is(JsonType::boolean)
@@ -171,7 +172,7 @@ void mllama(Reading& r) {
   prepare(r);
   if (const auto list = r.keys.find({"cross_attention_layers"}))
     for (const std::int64_t l : layer_numbers(r, *list, "cross_attention_layers")) {
-      r.layers[size(l)].turns = false;
+      r.layers[size(l)].rotates = false;
       r.layers[size(l)].unsupported = "cross-attention to an image";
     }
   read_rotary(r);
@@ -230,7 +231,7 @@ void qwen1(Reading& r) {
 
 void smollm3(Reading& r) {
   prepare(r);
-  turn_by_list(r, 4);
+  rotate_by_list(r, 4);
   read_rotary(r);
 }
 

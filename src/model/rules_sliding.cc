@@ -149,9 +149,9 @@ void granite_by_layer(Reading& r) {
           "greater than 1, got " +
           value.shown());
     Layer& layer = r.layers[l++];
-    layer.turns = base != 0;
+    layer.rotates = base != 0;
     layer.rope = "base " + value.shown();
-    if (layer.turns && !r.ropes.contains(layer.rope))
+    if (layer.rotates && !r.ropes.contains(layer.rope))
       r.ropes[layer.rope] = read_rope(r, std::nullopt, base);
   });
   if (l < r.layers.size())
@@ -168,12 +168,12 @@ void muse(Reading& r) {
                     inverse_sqrt(static_cast<double>(r.head_dim));
   const auto is_full = [&](std::int64_t l) { return (r.out.layers - 1 - l) % 4 == 0; };
   type_layers(r, [&](std::int64_t l) { return is_full(l) ? full : sliding; });
-  for (std::int64_t l = 0; l < r.out.layers; ++l) r.layers[size(l)].turns = !is_full(l);
+  for (std::int64_t l = 0; l < r.out.layers; ++l) r.layers[size(l)].rotates = !is_full(l);
   // layer_rope_theta 0 means no rotation. Other values are not used.
   if (const auto list = r.keys.find({"layer_rope_theta"})) {
     const auto bases = list->numbers("layer_rope_theta");
     require_length(r, *list, bases.size(), "layer_rope_theta");
-    for (std::size_t l = 0; l < r.layers.size(); ++l) r.layers[l].turns = bases[l] != 0;
+    for (std::size_t l = 0; l < r.layers.size(); ++l) r.layers[l].rotates = bases[l] != 0;
   }
   read_rotary(r);
 }

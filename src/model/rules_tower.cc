@@ -40,7 +40,7 @@ double read_base(Reading& r) {
 }
 
 // Puts a group with this rotation, of all layers or of `layers`.
-void put_turning(Reading& r, const AxialRotary& axial, std::vector<std::int64_t> layers = {}) {
+void put_axial(Reading& r, const AxialRotary& axial, std::vector<std::int64_t> layers = {}) {
   try {
     lower(axial);
   } catch (const std::invalid_argument& error) {
@@ -99,19 +99,19 @@ std::int64_t start(Reading& r) {
 
 void pixtral(Reading& r) {
   start(r);
-  put_turning(r, pixtral_vision(r.head_dim, read_base(r)));
+  put_axial(r, rotary::pixtral_vision(r.head_dim, read_base(r)));
   set_length(r, known_cells(r));
 }
 
 void tower(Reading& r) {
   start(r);
-  put_turning(r, qwen_vl_vision(r.head_dim, read_base(r)));
+  put_axial(r, rotary::qwen_vl_vision(r.head_dim, read_base(r)));
   set_length(r, known_cells(r));
 }
 
 void tower_on_grid(Reading& r) {
   const std::int64_t width = start(r);
-  put_turning(r, qwen_vl_vision(r.head_dim, read_base(r)));
+  put_axial(r, rotary::qwen_vl_vision(r.head_dim, read_base(r)));
   const Cells cells = image_cells(r);
   put_image_table(r, cells.height * cells.width, width);
   set_length(r, cells);
@@ -119,7 +119,7 @@ void tower_on_grid(Reading& r) {
 
 void tower_on_table(Reading& r) {
   const std::int64_t width = start(r);
-  put_turning(r, qwen_vl_vision(r.head_dim, read_base(r)));
+  put_axial(r, rotary::qwen_vl_vision(r.head_dim, read_base(r)));
   const std::int64_t rows = r.size_or_default({"num_position_embeddings"}, r.family.rows);
   put_image_table(r, rows, width);
   r.out.length = side_of(rows);
@@ -127,7 +127,7 @@ void tower_on_table(Reading& r) {
 
 void step_vision(Reading& r) {
   const std::int64_t width = start(r);
-  put_turning(r, two_axes(r, x, y, Pairing::halves, read_base(r)));
+  put_axial(r, two_axes(r, x, y, Pairing::halves, read_base(r)));
   const Cells cells = image_cells(r);
   put_image_table(r, cells.height * cells.width, width);
   set_length(r, cells);
@@ -135,7 +135,7 @@ void step_vision(Reading& r) {
 
 void muse_vision(Reading& r) {
   const std::int64_t width = start(r);
-  put_turning(r, two_axes(r, x, y, Pairing::halves, read_base(r)));
+  put_axial(r, two_axes(r, x, y, Pairing::halves, read_base(r)));
   const Cells cells{side(r, "pos_emb_height", 32), side(r, "pos_emb_width", 32)};
   put_image_table(r, cells.height * cells.width, width);
   set_length(r, cells);
@@ -145,7 +145,7 @@ void muse_vision(Reading& r) {
 // The table has one row for the class token, which does not rotate.
 void inkling_vision(Reading& r) {
   const std::int64_t width = start(r);
-  put_turning(r, two_axes(r, x, y, Pairing::adjacent, read_base(r)));
+  put_axial(r, two_axes(r, x, y, Pairing::adjacent, read_base(r)));
   const std::int64_t cells = side(r, "posemb_grid_size", 32);
   put_image_table(r, cells * cells, width);
   r.out.length = cells;
@@ -162,7 +162,7 @@ void kimi_vision(Reading& r) {
   const std::int64_t width = start(r);
   AxialRotary axial = two_axes(r, x, y, Pairing::halves, read_base(r));
   axial.order = AxialOrder::interleaved;
-  put_turning(r, axial);
+  put_axial(r, axial);
   const Cells cells{side(r, "pos_emb_height", 64), side(r, "pos_emb_width", 64)};
   put_image_table(r, cells.height * cells.width, width);
   set_length(r, cells);
@@ -170,7 +170,7 @@ void kimi_vision(Reading& r) {
 
 void llama4_tower(Reading& r) {
   const std::int64_t width = start(r);
-  put_turning(r, llama4_vision(r.head_dim, read_base(r)));
+  put_axial(r, rotary::llama4_vision(r.head_dim, read_base(r)));
   const Cells cells = image_cells(r);
   put_image_table(r, cells.height * cells.width + 1, width);
   set_length(r, cells);
@@ -180,7 +180,7 @@ void llama4_tower(Reading& r) {
 void dinov3(Reading& r) {
   start(r);
   const double base = read_base(r);
-  put_turning(r, dinov3_vision(r.head_dim, base));
+  put_axial(r, rotary::dinov3_vision(r.head_dim, base));
   set_length(r, known_cells(r));
   for (const auto training : {"pos_embed_rescale", "pos_embed_shift", "pos_embed_jitter"})
     r.keys.find({training});
@@ -196,11 +196,11 @@ void gemma4_vision(Reading& r) {
   const double base = read_base(r);
   const std::int64_t half = r.head_dim / 2;
   for (const std::int32_t axis : {x, y})
-    put_turning(r, {.parts = {{.axis = axis, .rotary_dim = half}},
-                    .pairing = Pairing::halves,
-                    .order = AxialOrder::blocks,
-                    .base = base,
-                    .head_offset = axis == x ? 0 : half});
+    put_axial(r, {.parts = {{.axis = axis, .rotary_dim = half}},
+                  .pairing = Pairing::halves,
+                  .order = AxialOrder::blocks,
+                  .base = base,
+                  .head_offset = axis == x ? 0 : half});
   const std::int64_t rows = r.size_or_default({"position_embedding_size"}, 10'240);
   put_group(r, {AxialLearned{
                    .join = AxisJoin::summed, .rows = {rows, rows}, .widths = {width, width}}});
@@ -215,7 +215,7 @@ void minimax_vision(Reading& r) {
   const std::int64_t third = 2 * (r.head_dim / 3 / 2);
   if (third < 2)
     r.fail("the head dimension must be at least 6, got " + std::to_string(r.head_dim));
-  put_turning(r, axial({third, third, third}, Pairing::halves, read_base(r)));
+  put_axial(r, rotary::axial({third, third, third}, Pairing::halves, read_base(r)));
   set_length(r, known_cells(r));
 }
 
@@ -227,11 +227,11 @@ void lfm3_vision(Reading& r) {
                 [](std::int64_t l) { return l > 0 && l % 2 == 0 ? "full_attention" : "conv"; });
   else if (!r.keys.find({"layer_types"}))
     r.fail("a config of " + r.out.model_type + " must have layer_types");
-  std::vector<std::int64_t> turning, idle;
+  std::vector<std::int64_t> rotating, idle;
   for (std::int64_t l = 0; l < r.out.layers; ++l)
-    (r.layers[static_cast<std::size_t>(l)].attends ? turning : idle).push_back(l);
-  if (turning.empty()) r.fail("layer_types must have a layer with attention");
-  put_turning(r, qwen_vl_vision(r.head_dim, read_base(r)), std::move(turning));
+    (r.layers[static_cast<std::size_t>(l)].attends ? rotating : idle).push_back(l);
+  if (rotating.empty()) r.fail("layer_types must have a layer with attention");
+  put_axial(r, rotary::qwen_vl_vision(r.head_dim, read_base(r)), std::move(rotating));
   if (idle.empty()) return;
   r.note("layers without attention (" + std::to_string(idle.size()) + " of " +
          std::to_string(r.out.layers) + ") have no position encoding");
@@ -255,7 +255,7 @@ void sam3(Reading& r) {
     (global.contains(l) ? whole : windowed).push_back(l);
   AxialRotary axial = two_axes(r, x, y, Pairing::adjacent, base);
   if (!windowed.empty()) {
-    put_turning(r, axial, std::move(windowed));
+    put_axial(r, axial, std::move(windowed));
     r.out.groups.back().attention.partition = CellWindows{window, window};
   }
   if (!whole.empty()) {
@@ -265,7 +265,7 @@ void sam3(Reading& r) {
           {.rotary_dim = part.rotary_dim, .pairing = axial.pairing, .base = base});
       for (double& frequency : part.inv_freq) frequency *= slower;
     }
-    put_turning(r, axial, std::move(whole));
+    put_axial(r, axial, std::move(whole));
     r.note(
         "layers with the whole image: inv_freq includes the factor window_size / cells of a "
         "row, " +
@@ -295,7 +295,7 @@ void sam2_video(Reading& r) {
   std::optional<double> base = r.keys.number({"memory_attention_rope_theta"});
   if (const auto dictionary = r.keys.find({"rope_parameters"}); dictionary || !base)
     base = read_base(r);
-  put_turning(r, sam2_memory(r.head_dim, *base));
+  put_axial(r, rotary::sam2_memory(r.head_dim, *base));
   if (const auto sizes = r.keys.find({"memory_attention_rope_feat_sizes"})) {
     const auto sides = sizes->integers("memory_attention_rope_feat_sizes");
     if (!sides.empty()) r.out.length = *std::max_element(sides.begin(), sides.end());

@@ -55,7 +55,7 @@ int64_t capacity(const DetrPage& page) {
   return page.grid_height * page.grid_width;
 }
 
-EmbeddingTable detr_table(const DetrPage& page, std::span<const int64_t> positions) {
+EmbeddingTable lower(const DetrPage& page, std::span<const int64_t> positions) {
   const int64_t most = capacity(page);
   const SinusoidalGrid spec = grid_detr(page.width, page.temperature);
   const std::vector<double> all =

@@ -78,10 +78,10 @@ struct Reach {
   int64_t lowest, count;
 };
 
-Reach reach_of(const Deberta& deberta, int64_t first, int64_t count) {
-  internal::check_distances("deberta", first, count);
-  const int64_t lowest = row_unchecked(deberta, first + count - 1);
-  return {lowest, row_unchecked(deberta, first) - lowest + 1};
+Reach reach_of(const Deberta& deberta, int64_t min_distance, int64_t count) {
+  internal::check_distances("deberta", min_distance, count);
+  const int64_t lowest = row_unchecked(deberta, min_distance + count - 1);
+  return {lowest, row_unchecked(deberta, min_distance) - lowest + 1};
 }
 
 template <typename T, typename Weights>
@@ -183,18 +183,18 @@ double softmax_scale(const Deberta& deberta) {
   return 1 / std::sqrt(static_cast<double>(deberta.head_dim * (1 + terms)));
 }
 
-RelativeForm lower(const Deberta& deberta, const DebertaWeights& weights, int64_t first,
+RelativeForm lower(const Deberta& deberta, const DebertaWeights& weights, int64_t min_distance,
                    int64_t count) {
   check(deberta);
   check_weights<const float>(deberta, weights);
-  const Reach reach = reach_of(deberta, first, count);
+  const Reach reach = reach_of(deberta, min_distance, count);
   const Embedded embedded = embed(deberta, weights, reach);
   RelativeVectors vectors{
-      .heads = deberta.heads, .head_dim = deberta.head_dim, .min_distance = first};
+      .heads = deberta.heads, .head_dim = deberta.head_dim, .min_distance = min_distance};
   vectors.rows.reserve(size(count));
   for (int64_t n = 0; n < count; ++n)
     vectors.rows.push_back(
-        static_cast<std::int32_t>(row_unchecked(deberta, first + n) - reach.lowest));
+        static_cast<std::int32_t>(row_unchecked(deberta, min_distance + n) - reach.lowest));
   RelativeForm form;
   if (keys_of(deberta)) {
     form.keys.push_back(vectors);
@@ -209,13 +209,13 @@ RelativeForm lower(const Deberta& deberta, const DebertaWeights& weights, int64_
   return form;
 }
 
-void lower_backward(const Deberta& deberta, const DebertaWeights& weights, int64_t first,
+void lower_backward(const Deberta& deberta, const DebertaWeights& weights, int64_t min_distance,
                     int64_t count, const RelativeGradient& grad,
                     const DebertaGradients& weights_grad) {
   check(deberta);
   check_weights<const float>(deberta, weights);
   check_weights<float>(deberta, weights_grad);
-  const Reach reach = reach_of(deberta, first, count);
+  const Reach reach = reach_of(deberta, min_distance, count);
   const Embedded embedded = embed(deberta, weights, reach);
   const int64_t wide = deberta.heads * deberta.head_dim;
   std::vector<double> of_x(embedded.x.size());

@@ -74,11 +74,11 @@ Shaw bert_relative_key_query(int64_t size, int64_t max_positions) {
   return bert(size, max_positions, ShawMeets::queries_and_keys);
 }
 
-Shaw wav2vec2_bert(int64_t size, int64_t left, int64_t right) {
+Shaw relative::wav2vec2_bert(int64_t size, int64_t left, int64_t right) {
   return {.head_dim = size, .left = left, .right = right, .meets = ShawMeets::queries};
 }
 
-Shaw speecht5(int64_t size, int64_t max_distance) {
+Shaw relative::speecht5(int64_t size, int64_t max_distance) {
   return {.head_dim = size,
           .left = max_distance - 1,
           .right = max_distance,
@@ -93,13 +93,15 @@ int64_t row(const Shaw& shaw, int64_t distance) {
   return row_unchecked(shaw, distance);
 }
 
-RelativeForm lower(const Shaw& shaw, const ShawTables& tables, int64_t first, int64_t count) {
+RelativeForm lower(const Shaw& shaw, const ShawTables& tables, int64_t min_distance,
+                   int64_t count) {
   check_tables(shaw, tables.keys, tables.values);
-  internal::check_distances("shaw", first, count);
-  RelativeVectors keys{.heads = shaw.heads, .head_dim = shaw.head_dim, .min_distance = first};
+  internal::check_distances("shaw", min_distance, count);
+  RelativeVectors keys{
+      .heads = shaw.heads, .head_dim = shaw.head_dim, .min_distance = min_distance};
   keys.rows.reserve(internal::size(count));
   for (int64_t n = 0; n < count; ++n)
-    keys.rows.push_back(static_cast<std::int32_t>(row_unchecked(shaw, first + n)));
+    keys.rows.push_back(static_cast<std::int32_t>(row_unchecked(shaw, min_distance + n)));
   RelativeForm form;
   if (shaw.meets == ShawMeets::queries_and_weights) {
     form.values.push_back(keys);

@@ -48,9 +48,10 @@ int64_t clamped(const TransformerXl& xl, int64_t distance) {
   return xl.clamp ? std::clamp(distance, -*xl.clamp, *xl.clamp) : distance;
 }
 
-Reach reach_of(const TransformerXl& xl, int64_t first, int64_t count) {
-  internal::check_distances("transformer_xl", first, count);
-  const int64_t lowest = clamped(xl, first), highest = clamped(xl, first + count - 1);
+Reach reach_of(const TransformerXl& xl, int64_t min_distance, int64_t count) {
+  internal::check_distances("transformer_xl", min_distance, count);
+  const int64_t lowest = clamped(xl, min_distance),
+                highest = clamped(xl, min_distance + count - 1);
   constexpr int64_t farthest = int64_t{1} << 31;  // limit of fill_cos_sin
   for (const int64_t distance : {lowest, highest})
     if (distance < -farthest || distance > farthest)
@@ -70,8 +71,8 @@ std::vector<double> sinusoids(const TransformerXl& xl, const Reach& reach) {
   for (int64_t n = 0; n < reach.vectors; ++n) back[size(n)] = -(reach.lowest + n);
   std::vector<double> table(size(reach.vectors * xl.width));
   const bool halves = xl.sinusoid == XlSinusoid::half_split;
-  const auto columns = [&](int64_t first) {
-    return View<double, 2>(table.data() + first, {reach.vectors, pairs},
+  const auto columns = [&](int64_t column) {
+    return View<double, 2>(table.data() + column, {reach.vectors, pairs},
                            {xl.width, halves ? 1 : 2});
   };
   fill_cos_sin(std::span<const int64_t>(back), std::span<const double>(frequencies),
@@ -108,18 +109,20 @@ void check_scale(double scale) {
 
 }  // namespace
 
-TransformerXlPlan lower(const TransformerXl& xl, const XlWeights& weights, int64_t first,
+TransformerXlPlan lower(const TransformerXl& xl, const XlWeights& weights, int64_t min_distance,
                         int64_t count, double softmax_scale) {
   check(xl);
   check_weights(xl, weights.w, weights.u, weights.v);
   check_scale(softmax_scale);
-  const Reach reach = reach_of(xl, first, count);
-  TransformerXlPlan plan{.form = {}, .min_distance = first, .strip = {}};
-  RelativeVectors keys{.heads = xl.heads, .head_dim = xl.head_dim, .min_distance = first};
+  const Reach reach = reach_of(xl, min_distance, count);
+  TransformerXlPlan plan{.form = {}, .min_distance = min_distance, .strip = {}};
+  RelativeVectors keys{
+      .heads = xl.heads, .head_dim = xl.head_dim, .min_distance = min_distance};
   keys.values = internal::project(xl.heads, weights.w, {}, sinusoids(xl, reach));
   keys.rows.reserve(size(count));
   for (int64_t n = 0; n < count; ++n)
-    keys.rows.push_back(static_cast<std::int32_t>(clamped(xl, first + n) - reach.lowest));
+    keys.rows.push_back(
+        static_cast<std::int32_t>(clamped(xl, min_distance + n) - reach.lowest));
   const std::vector<double> numbers = beside(xl, weights, reach, keys.values, softmax_scale);
   plan.strip.reserve(size(xl.heads * count));
   for (int64_t h = 0; h < xl.heads; ++h)
@@ -130,14 +133,14 @@ TransformerXlPlan lower(const TransformerXl& xl, const XlWeights& weights, int64
   return plan;
 }
 
-void lower_backward(const TransformerXl& xl, const XlWeights& weights, int64_t first,
+void lower_backward(const TransformerXl& xl, const XlWeights& weights, int64_t min_distance,
                     int64_t count, double softmax_scale, const RelativeGradient& grad,
                     std::span<const double> strip_grad, const XlGradients& weights_grad) {
   check(xl);
   check_weights(xl, weights.w, weights.u, weights.v);
   check_weights(xl, weights_grad.w, weights_grad.u, weights_grad.v);
   check_scale(softmax_scale);
-  const Reach reach = reach_of(xl, first, count);
+  const Reach reach = reach_of(xl, min_distance, count);
   const int64_t wide = xl.heads * xl.head_dim, channels = xl.width;
   const std::vector<double>& of_keys =
       internal::only("transformer_xl", "keys", grad.keys, wide * reach.vectors);
@@ -155,7 +158,7 @@ void lower_backward(const TransformerXl& xl, const XlWeights& weights, int64_t f
   std::vector<double> strip(size(xl.heads * reach.vectors));
   for (int64_t h = 0; h < xl.heads; ++h)
     for (int64_t n = 0; n < count; ++n)
-      strip[size(h * reach.vectors + clamped(xl, first + n) - reach.lowest)] +=
+      strip[size(h * reach.vectors + clamped(xl, min_distance + n) - reach.lowest)] +=
           softmax_scale * strip_grad[size(h * count + n)];
   // The strip depends on the vectors K, on u and on v. The gradient of v is sum_n strip[n] K(n)
   // = W sum_n strip[n] r(n), which does not require K.

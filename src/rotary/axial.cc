@@ -87,6 +87,8 @@ RotaryFrequencies lower(const AxialRotary& axial) {
   refuse("axial", "order must be blocks (1) or interleaved (2)", static_cast<int>(axial.order));
 }
 
+namespace rotary {
+
 AxialRotary axial(std::vector<std::int64_t> dims, Pairing pairing, double base) {
   AxialRotary spec{.pairing = pairing, .order = AxialOrder::blocks, .base = base};
   for (const std::int64_t dim : dims)
@@ -113,10 +115,10 @@ AxialRotary llama4_vision(std::int64_t head_dim, double base) {
 
 AxialRotary dinov3_vision(std::int64_t head_dim, double base) {
   AxialRotary spec = two_axes(head_dim, y, x, Pairing::halves, AxialOrder::blocks, base);
-  std::vector<double> turned = inverse_frequencies(
+  std::vector<double> scaled = inverse_frequencies(
       {.rotary_dim = head_dim / 2, .pairing = Pairing::halves, .base = base});
-  for (double& frequency : turned) frequency *= 2 * std::numbers::pi;
-  for (AxialPart& part : spec.parts) part.inv_freq = turned;
+  for (double& frequency : scaled) frequency *= 2 * std::numbers::pi;
+  for (AxialPart& part : spec.parts) part.inv_freq = scaled;
   return spec;
 }
 
@@ -126,12 +128,12 @@ AxialRotary sam2_memory(std::int64_t head_dim, double base) {
 
 std::array<RotaryFrequencies, 2> gemma4_vision(std::int64_t head_dim, double base) {
   check_quarters(head_dim);
-  const auto part = [&](std::int32_t axis, std::int64_t first) {
+  const auto part = [&](std::int32_t axis, std::int64_t head_offset) {
     return lower(AxialRotary{.parts = {{.axis = axis, .rotary_dim = head_dim / 2}},
                              .pairing = Pairing::halves,
                              .order = AxialOrder::blocks,
                              .base = base,
-                             .head_offset = first});
+                             .head_offset = head_offset});
   };
   return {part(x, 0), part(y, head_dim / 2)};
 }
@@ -161,4 +163,5 @@ AxialRotary cogvideox(std::int64_t head_dim, double base) {
   return axial({head_dim / 4, head_dim / 8 * 3, head_dim / 8 * 3}, Pairing::adjacent, base);
 }
 
+}  // namespace rotary
 }  // namespace gnomon

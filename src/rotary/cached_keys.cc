@@ -11,7 +11,7 @@
 #include "gnomon/error.h"
 #include "src/rotary/check.h"
 #include "src/rotary/growth.h"
-#include "src/rotary/turn.h"
+#include "src/rotary/rotate.h"
 
 namespace gnomon {
 namespace {
@@ -70,10 +70,10 @@ class Rows {
   // Views of the cosines and sines as [batch, tokens, R/2]: one row per token, or the first row
   // for all tokens.
   rotary_internal::CosSin each(std::ptrdiff_t batch, std::ptrdiff_t tokens) const {
-    return turns(batch, tokens, pairs_);
+    return cos_sin(batch, tokens, pairs_);
   }
   rotary_internal::CosSin first_for_all(std::ptrdiff_t batch, std::ptrdiff_t tokens) const {
-    return turns(batch, tokens, 0);
+    return cos_sin(batch, tokens, 0);
   }
 
  private:
@@ -82,8 +82,8 @@ class Rows {
     std::vector<std::size_t> columns;
   };
 
-  rotary_internal::CosSin turns(std::ptrdiff_t batch, std::ptrdiff_t tokens,
-                                std::ptrdiff_t stride) const {
+  rotary_internal::CosSin cos_sin(std::ptrdiff_t batch, std::ptrdiff_t tokens,
+                                  std::ptrdiff_t stride) const {
     const float* const cos = factors_.data();
     return {{cos, {batch, tokens, pairs_}, {0, stride, 1}},
             {cos + tokens_ * pairs_, {batch, tokens, pairs_}, {0, stride, 1}}};
@@ -116,8 +116,9 @@ void shift(View<U, 4> cached, const RotaryFrequencies& frequencies,
                  factor(i, deltas[size(axis_of(frequencies, i))]));
   Rows row(frequencies, frequencies.inv_freq, 1);
   row.fill(1, [&](std::size_t a) { return deltas.subspan(a, 1); }, factor);
-  rotary_internal::turn(frequencies, row.first_for_all(cached.extent(0), cached.extent(1)),
-                        rotary_internal::InputOutput<U, U>(cached));
+  rotary_internal::rotate_together(frequencies,
+                                   row.first_for_all(cached.extent(0), cached.extent(1)),
+                                   rotary_internal::InputOutput<U, U>(cached));
 }
 
 void check_same_layout(const RotaryFrequencies& from, const RotaryFrequencies& to) {
@@ -185,8 +186,9 @@ void rerotate(View<U, 4> cached, const RotaryFrequencies& from, const RotaryFreq
           count,
           [&](std::size_t a) { return positions(a, b).subspan(size(begin), size(count)); },
           factor);
-      rotary_internal::turn(to, scratch.each(row.extent(0), count),
-                            rotary_internal::InputOutput<U, U>(row.slice(1, begin, count)));
+      rotary_internal::rotate_together(
+          to, scratch.each(row.extent(0), count),
+          rotary_internal::InputOutput<U, U>(row.slice(1, begin, count)));
     }
   }
 }

@@ -6,7 +6,7 @@
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
 #include "gnomon/rotary/cached_keys.h"
-#include "src/rotary/turn.h"
+#include "src/rotary/rotate.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/rotary/cached_keys_simd.cc"
@@ -15,7 +15,7 @@
 #include "hwy/highway.h"
 #include "src/core/dispatch.h"
 #include "src/core/elements-inl.h"
-#include "src/rotary/turn-inl.h"
+#include "src/rotary/rotate-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
@@ -73,7 +73,8 @@ void rotate_append(const ConstTensor& k, const RotaryTable& table, const Tensor&
     const auto to = heads_of<U>("slot", slot);
     check_fits(keys, table);
     check_target("slot", keys, to);
-    turn(table.frequencies(), cos_sin_of(table, keys.extent(0)), InputOutput<T, U>(keys, to));
+    rotate_together(table.frequencies(), cos_sin_of(table, keys.extent(0)),
+                    InputOutput<T, U>(keys, to));
   });
 }
 

@@ -8,7 +8,7 @@
 #include "src/core/angles.h"
 #include "src/rotary/check.h"
 #include "src/rotary/growth.h"
-#include "src/rotary/turn.h"
+#include "src/rotary/rotate.h"
 
 namespace gnomon {
 namespace {
@@ -62,8 +62,8 @@ void make_factors(internal::PairAngles angles, const RotaryFrequencies& frequenc
 
 // The positions must have been checked. All ways must have the checked rows and tokens.
 template <typename... T, typename... U>
-void turn_at(const RotaryFrequencies& frequencies, View<const int64_t, 3> positions,
-             const InputOutput<T, U>&... ways) {
+void rotate_tokens_at(const RotaryFrequencies& frequencies, View<const int64_t, 3> positions,
+                      const InputOutput<T, U>&... ways) {
   const internal::PairAngles angles = internal::pair_angles();
   const int64_t pairs = frequencies.rotary_dim() / 2;
   rotary_internal::for_tokens(
@@ -115,7 +115,7 @@ void rotate_at(const Tensor& q, const Tensor& k, const ConstTensor& positions,
     check_rows(queries, keys);
     rotary_internal::check_heads(queries, frequencies);
     rotary_internal::check_heads(keys, frequencies);
-    turn_at(frequencies, ids, InputOutput<T, T>(queries), InputOutput<T, T>(keys));
+    rotate_tokens_at(frequencies, ids, InputOutput<T, T>(queries), InputOutput<T, T>(keys));
   });
 }
 
@@ -126,7 +126,7 @@ void rotate_at(const Tensor& x, const ConstTensor& positions,
     const auto heads = heads_of<T>("x", x);
     check_positions(frequencies, ids, heads.extent(0), heads.extent(1));
     rotary_internal::check_heads(heads, frequencies);
-    turn_at(frequencies, ids, InputOutput<T, T>(heads));
+    rotate_tokens_at(frequencies, ids, InputOutput<T, T>(heads));
   });
 }
 
@@ -142,7 +142,7 @@ void rotate_append_at(const Tensor& q, const ConstTensor& k, const ConstTensor& 
     rotary_internal::check_heads(queries, frequencies);
     rotary_internal::check_heads(keys, frequencies);
     rotary_internal::check_target("slot", keys, to);
-    turn_at(frequencies, ids, InputOutput<T, T>(queries), InputOutput<T, U>(keys, to));
+    rotate_tokens_at(frequencies, ids, InputOutput<T, T>(queries), InputOutput<T, U>(keys, to));
   });
 }
 

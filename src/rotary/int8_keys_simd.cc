@@ -7,7 +7,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/rotary/int8_keys.h"
-#include "src/rotary/turn.h"
+#include "src/rotary/rotate.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/rotary/int8_keys_simd.cc"
@@ -102,14 +102,14 @@ void quantize(const View<const T, 4>& x, const Slots& slot, const Scales& scales
   const int64_t at_once = size ? room / size : heads;
   rotary_internal::for_tokens(
       [&](int64_t b, int64_t t, int64_t count) {
-        alignas(64) float turned[room];
+        alignas(64) float rotated[room];
         for (const int64_t last = t + count; t < last; ++t)
           for (int64_t first = 0; first < heads; first += at_once) {
             const int64_t some = std::min(at_once, heads - first);
-            make(b, t, first, some, turned);
+            make(b, t, first, some, rotated);
             for (int64_t h = 0; h < some; ++h)
               scales(b, t, first + h) =
-                  quantize_head(turned + h * size, size,
+                  quantize_head(rotated + h * size, size,
                                 slot.data() + slot.stride(0) * b + slot.stride(1) * t +
                                     slot.stride(2) * (first + h));
           }
@@ -139,29 +139,30 @@ void with_heads(const char* name, const ConstTensor& x, const Tensor& slot,
 
 void rotate_append(const ConstTensor& k, const RotaryTable& table, const Tensor& slot,
                    const Tensor& scales) {
-  with_heads("k", k, slot, scales,
-             [&]<typename T>(const View<const T, 4>& keys, const Slots& to, const Scales& by) {
-               rotary_internal::check_fits(keys, table);
-               const RotaryFrequencies& frequencies = table.frequencies();
-               const auto turns = rotary_internal::cos_sin_of(table, keys.extent(0));
-               const auto turn = rotary_internal::rotate_kernel<T, float>();
-               const int64_t size = keys.extent(3);
-               quantize(
-                   keys, to, by,
-                   [&](int64_t b, int64_t t, int64_t h, int64_t count, float* turned) {
-                     const Heads<T, float> heads{
-                         .from = &keys(b, t, h, frequencies.head_offset),
-                         .to = turned + frequencies.head_offset,
-                         .from_head = keys.stride(2),
-                         .to_head = size,
-                         .count = count,
-                         .pairs = frequencies.rotary_dim() / 2,
-                         .before = frequencies.head_offset,
-                         .after = size - frequencies.head_offset - frequencies.rotary_dim()};
-                     turn(heads, {&turns.cos(b, t, 0), &turns.sin(b, t, 0), 0, turns.sign},
-                          frequencies.pairing, 0, heads.pairs, 1);
-                   });
-             });
+  with_heads(
+      "k", k, slot, scales,
+      [&]<typename T>(const View<const T, 4>& keys, const Slots& to, const Scales& by) {
+        rotary_internal::check_fits(keys, table);
+        const RotaryFrequencies& frequencies = table.frequencies();
+        const auto cos_sin = rotary_internal::cos_sin_of(table, keys.extent(0));
+        const auto rotate_heads = rotary_internal::rotate_kernel<T, float>();
+        const int64_t size = keys.extent(3);
+        quantize(keys, to, by,
+                 [&](int64_t b, int64_t t, int64_t h, int64_t count, float* rotated) {
+                   const Heads<T, float> heads{
+                       .from = &keys(b, t, h, frequencies.head_offset),
+                       .to = rotated + frequencies.head_offset,
+                       .from_head = keys.stride(2),
+                       .to_head = size,
+                       .count = count,
+                       .pairs = frequencies.rotary_dim() / 2,
+                       .before = frequencies.head_offset,
+                       .after = size - frequencies.head_offset - frequencies.rotary_dim()};
+                   rotate_heads(heads,
+                                {&cos_sin.cos(b, t, 0), &cos_sin.sin(b, t, 0), 0, cos_sin.sign},
+                                frequencies.pairing, 0, heads.pairs, 1);
+                 });
+      });
 }
 
 void copy_append(const ConstTensor& x, const Tensor& slot, const Tensor& scales) {

@@ -3,7 +3,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/rotary/rotary.h"
-#include "src/rotary/turn.h"
+#include "src/rotary/rotate.h"
 
 namespace gnomon {
 namespace rotary_internal {
@@ -60,8 +60,8 @@ void rotate(const Tensor& x, const RotaryTable& table, Direction direction) {
   internal::by_type(named("x"), x, [&]<typename T>(T) {
     const auto heads = heads_of<T>("x", x);
     check_fits(heads, table);
-    turn(table.frequencies(), cos_sin_of(table, heads.extent(0), sign_of(direction)),
-         InputOutput<T, T>(heads));
+    rotate_together(table.frequencies(), cos_sin_of(table, heads.extent(0), sign_of(direction)),
+                    InputOutput<T, T>(heads));
   });
 }
 
@@ -73,8 +73,9 @@ void rotate(const Tensor& q, const Tensor& k, const RotaryTable& table, Directio
     if (keys.extent(0) != queries.extent(0))
       refuse("rotary", "k must have the rows of q, " + std::to_string(queries.extent(0)),
              std::int64_t{keys.extent(0)});
-    turn(table.frequencies(), cos_sin_of(table, queries.extent(0), sign_of(direction)),
-         InputOutput<T, T>(queries), InputOutput<T, T>(keys));
+    rotate_together(table.frequencies(),
+                    cos_sin_of(table, queries.extent(0), sign_of(direction)),
+                    InputOutput<T, T>(queries), InputOutput<T, T>(keys));
   });
 }
 
@@ -85,8 +86,8 @@ void rotate(const ConstTensor& x, const RotaryTable& table, Direction direction,
     const auto to = heads_of<T>("out", out);
     check_fits(from, table);
     check_target("out", from, to);
-    turn(table.frequencies(), cos_sin_of(table, from.extent(0), sign_of(direction)),
-         InputOutput<T, T>(from, to));
+    rotate_together(table.frequencies(), cos_sin_of(table, from.extent(0), sign_of(direction)),
+                    InputOutput<T, T>(from, to));
   });
 }
 

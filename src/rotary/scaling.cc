@@ -104,12 +104,12 @@ ScaledFrequencies apply(const Rotary& rotary, const YarnScaling& s, std::int64_t
     refuse("scaling", "ramp must be whole_pairs (1) or fractional (2)",
            static_cast<int>(s.ramp));
   // Returns the pair that makes `times` full rotations within the original length.
-  const auto pair_turning = [&](Real times) {
+  const auto pair_with = [&](Real times) {
     return static_cast<Real>(rotary.rotary_dim) *
            std::log(static_cast<Real>(s.original_length) / (times * two_pi)) /
            (2 * std::log(static_cast<Real>(rotary.base)));
   };
-  Real low = pair_turning(s.beta_fast), high = pair_turning(s.beta_slow);
+  Real low = pair_with(s.beta_fast), high = pair_with(s.beta_slow);
   if (s.ramp == YarnRamp::whole_pairs) low = std::floor(low), high = std::ceil(high);
   low = std::max<Real>(low, 0);
   high = std::min<Real>(high,
@@ -162,10 +162,11 @@ ScaledFrequencies apply(const Rotary& rotary, const Llama3Scaling& s, std::int64
   ScaledFrequencies scaled;
   for (std::int64_t i = 0; i < rotary.rotary_dim / 2; ++i) {
     const Real plain = frequency(rotary, i);
-    const Real turns = static_cast<Real>(s.original_length) * plain / two_pi;
+    const Real rotations = static_cast<Real>(s.original_length) * plain / two_pi;
     const Real low = s.low_freq_factor, high = s.high_freq_factor;
-    Real stays = turns < low ? 0 : 1;
-    if (turns >= low && turns <= high && low < high) stays = (turns - low) / (high - low);
+    Real stays = rotations < low ? 0 : 1;
+    if (rotations >= low && rotations <= high && low < high)
+      stays = (rotations - low) / (high - low);
     scaled.inv_freq.push_back(static_cast<double>(plain * slowed(1 - stays, s.factor)));
   }
   return scaled;

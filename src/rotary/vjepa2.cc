@@ -12,7 +12,7 @@ namespace {
 RotaryFrequencies angles_of(const Vjepa2& vjepa2) {
   if (vjepa2.head_dim < 6) refuse("vjepa2", "head_dim must be at least 6", vjepa2.head_dim);
   const std::int64_t block = vjepa2.block();
-  return lower(axial({block, block, block}, Pairing::adjacent, vjepa2.base));
+  return lower(rotary::axial({block, block, block}, Pairing::adjacent, vjepa2.base));
 }
 
 RotaryTable angles_on(const Vjepa2& vjepa2, const Grid& grid, Angles angles) {

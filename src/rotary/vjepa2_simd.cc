@@ -71,18 +71,18 @@ void RotateHead(T* HWY_RESTRICT x, const float* HWY_RESTRICT cos, const float* H
   }
 }
 
-#define GNOMON_TURN(T, Name)                                                                   \
-  void Turn##Name(T* x, const float* cos, const float* sin, std::int64_t elements) {           \
+#define GNOMON_MULTIPLY(T, Name)                                                               \
+  void Multiply##Name(T* x, const float* cos, const float* sin, std::int64_t elements) {       \
     RotateHead<false>(x, cos, sin, elements);                                                  \
   }                                                                                            \
   void RotateBackward##Name(T* x, const float* cos, const float* sin, std::int64_t elements) { \
     RotateHead<true>(x, cos, sin, elements);                                                   \
   }
-GNOMON_TURN(float, F32)
-GNOMON_TURN(double, F64)
-GNOMON_TURN(Half, F16)
-GNOMON_TURN(BFloat16, BF16)
-#undef GNOMON_TURN
+GNOMON_MULTIPLY(float, F32)
+GNOMON_MULTIPLY(double, F64)
+GNOMON_MULTIPLY(Half, F16)
+GNOMON_MULTIPLY(BFloat16, BF16)
+#undef GNOMON_MULTIPLY
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon
@@ -92,10 +92,10 @@ HWY_AFTER_NAMESPACE();
 namespace gnomon {
 namespace {
 
-#define GNOMON_EXPORT(T, Name)                                    \
-  HWY_EXPORT(Turn##Name);                                         \
-  HWY_EXPORT(RotateBackward##Name);                               \
-  auto forward(const T*) { return &GNOMON_DISPATCH(Turn##Name); } \
+#define GNOMON_EXPORT(T, Name)                                        \
+  HWY_EXPORT(Multiply##Name);                                         \
+  HWY_EXPORT(RotateBackward##Name);                                   \
+  auto forward(const T*) { return &GNOMON_DISPATCH(Multiply##Name); } \
   auto backward(const T*) { return &GNOMON_DISPATCH(RotateBackward##Name); }
 GNOMON_EXPORT(float, F32)
 GNOMON_EXPORT(double, F64)
@@ -123,7 +123,7 @@ void check(const View<T, 4>& x, const Vjepa2Table& table) {
 }
 
 template <typename T, typename Kernel>
-void turn(View<T, 4> x, const Vjepa2Table& table, Kernel turn_head) {
+void multiply_heads(View<T, 4> x, const Vjepa2Table& table, Kernel multiply) {
   check(x, table);
   const std::int64_t tokens = x.extent(1), heads = x.extent(2);
   const View<const float, 3> cos = table.cos(), sin = table.sin();
@@ -135,7 +135,7 @@ void turn(View<T, 4> x, const Vjepa2Table& table, Kernel turn_head) {
       const std::int64_t b = token / tokens, t = token % tokens;
       const std::int64_t row = table.batch() == 1 ? 0 : b;
       for (std::int64_t h = 0; h < heads; ++h)
-        turn_head(&x(b, t, h, 0), &cos(row, t, 0), &sin(row, t, 0), elements);
+        multiply(&x(b, t, h, 0), &cos(row, t, 0), &sin(row, t, 0), elements);
     }
   });
 }
@@ -145,13 +145,13 @@ void turn(View<T, 4> x, const Vjepa2Table& table, Kernel turn_head) {
 void rotate(const Tensor& x, const Vjepa2Table& table) {
   internal::by_type({"vjepa2", "x"}, x, [&]<typename T>(T) {
     const auto heads = internal::write_batch<T, 4>({"vjepa2", "x"}, x);
-    turn(heads, table, forward(heads.data()));
+    multiply_heads(heads, table, forward(heads.data()));
   });
 }
 void rotate_backward(const Tensor& grad, const Vjepa2Table& table) {
   internal::by_type({"vjepa2", "grad"}, grad, [&]<typename T>(T) {
     const auto heads = internal::write_batch<T, 4>({"vjepa2", "grad"}, grad);
-    turn(heads, table, backward(heads.data()));
+    multiply_heads(heads, table, backward(heads.data()));
   });
 }
 

@@ -130,8 +130,8 @@ TEST(AttentionBackwardInDouble, AgreesWithFiniteDifferences) {
         compare(axes->axes[a].values, of_axis);
       }
     }
-    if (auto* progressive = std::get_if<PiecewiseLogBias>(&s.c.plan.bias)) {
-      const auto pieces = static_cast<std::size_t>(progressive->pieces());
+    if (auto* piecewise_log = std::get_if<PiecewiseLogBias>(&s.c.plan.bias)) {
+      const auto pieces = static_cast<std::size_t>(piecewise_log->pieces());
       std::vector<double> offsets, slopes;
       double of_c = 0, of_threshold = 0;
       for (std::size_t n = 0; n < run.bias.values.size(); ++n) {
@@ -144,10 +144,10 @@ TEST(AttentionBackwardInDouble, AgreesWithFiniteDifferences) {
         else
           (place == 2 * pieces ? of_c : of_threshold) += value;
       }
-      compare(progressive->offsets, offsets);
-      compare(progressive->slopes, slopes);
-      compare_one(progressive->c, of_c);
-      compare_one(progressive->threshold, of_threshold);
+      compare(piecewise_log->offsets, offsets);
+      compare(piecewise_log->slopes, slopes);
+      compare_one(piecewise_log->c, of_c);
+      compare_one(piecewise_log->threshold, of_threshold);
     }
   }
 }

@@ -146,7 +146,7 @@ TEST(KvCache, MovesTheSequenceThatLostEntriesAndNoPadding) {
 
 // Every rotation by the cache equals a call of the functions of cached_keys.h on the same
 // entries.
-TEST(KvCache, TurnsKeysAsItMovesThem) {
+TEST(KvCache, RotatesKeysAsItMovesThem) {
   const Content<Half> content(2, 10);
   const auto turned = [&](const RotaryFrequencies& s, const Ids& at) {
     Tensor<Half, 4> k = content.k;
@@ -186,7 +186,7 @@ TEST(KvCache, TurnsKeysAsItMovesThem) {
   expect(2, 5, 5);
 }
 
-TEST(KvCache, TakesFloatsTablesAndTurnedKeys) {
+TEST(KvCache, TakesFloatsTablesAndRotatedKeys) {
   const Content<float> content(1, 5);
   KvCache<BFloat16> here(shape(), plain()), given(shape(), plain()), turned(shape(), plain());
   here.append<float>(content.keys(), content.values(), consecutive(5, 2));

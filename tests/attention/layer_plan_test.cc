@@ -173,7 +173,7 @@ TYPED_TEST(LayerPlanOf, AddsItsTableToTheEmbeddings) {
 }
 
 // Conformer: the elements of the input are rotated head by head.
-TYPED_TEST(LayerPlanOf, TurnsTheLayersInputByHeads) {
+TYPED_TEST(LayerPlanOf, RotatesTheLayersInputByHeads) {
   using T = TypeParam;
   const auto before = random_tensor<T, 4>({batch, tokens, heads, size}, 1);
   auto x = before;

@@ -71,19 +71,19 @@ inline std::int64_t axis_column(const AxisStrip& axis, std::int64_t query, std::
   return place(key) - place(query) - axis.min_distance;
 }
 
-// The point of a pair on a progressive bias, and the derivatives of its score by c and the
+// The point of a pair on a piecewise logarithmic bias, and the derivatives of its score by c and the
 // threshold.
-struct ProgressivePoint {
+struct PiecewiseLogPoint {
   std::int64_t piece = 0;
   double x = 0, by_c = 0, size_by_c = 0, by_threshold = 0;
 };
-inline ProgressivePoint progressive_point(const PiecewiseLogBias& bias, std::int64_t h,
-                                          std::int64_t query, std::int64_t key) {
+inline PiecewiseLogPoint piecewise_log_point(const PiecewiseLogBias& bias, std::int64_t h,
+                                             std::int64_t query, std::int64_t key) {
   const double near = std::abs(static_cast<double>(query) - static_cast<double>(key));
   const double own = static_cast<double>(query), c = bias.c;
   const double far = std::max(own, bias.threshold);
   const double whole = std::log(c * far + 1) + bias.epsilon;
-  ProgressivePoint point;
+  PiecewiseLogPoint point;
   point.x = std::log(c * near + 1) / whole;
   while (point.piece + 1 < bias.pieces() &&
          bias.knots[static_cast<std::size_t>(point.piece + 1)] <= point.x)
@@ -112,10 +112,10 @@ inline double bias(const AttentionCase& c, std::int64_t b, std::int64_t h, std::
   if (const auto* grid = std::get_if<GridBias>(&c.plan.bias))
     return grid->values.at(
         static_cast<std::size_t>(h * grid->offsets() + grid_index(*grid, query, key)));
-  if (const auto* progressive = std::get_if<PiecewiseLogBias>(&c.plan.bias)) {
-    const auto point = progressive_point(*progressive, h, query, key);
-    const auto n = static_cast<std::size_t>(h * progressive->pieces() + point.piece);
-    return progressive->offsets[n] + progressive->slopes[n] * point.x;
+  if (const auto* piecewise_log = std::get_if<PiecewiseLogBias>(&c.plan.bias)) {
+    const auto point = piecewise_log_point(*piecewise_log, h, query, key);
+    const auto n = static_cast<std::size_t>(h * piecewise_log->pieces() + point.piece);
+    return piecewise_log->offsets[n] + piecewise_log->slopes[n] * point.x;
   }
   if (const auto* axes = std::get_if<AxesBias>(&c.plan.bias)) {
     double sum = 0;
@@ -141,9 +141,9 @@ void bias_terms(const AttentionCase& c, std::int64_t b, std::int64_t h, std::int
     visit(key - query - strip->min_distance, 1, 1);
   if (const auto* grid = std::get_if<GridBias>(&c.plan.bias))
     visit(grid_index(*grid, query, key), 1, 1);
-  if (const auto* progressive = std::get_if<PiecewiseLogBias>(&c.plan.bias)) {
-    const auto point = progressive_point(*progressive, h, query, key);
-    const std::int64_t pieces = progressive->pieces();
+  if (const auto* piecewise_log = std::get_if<PiecewiseLogBias>(&c.plan.bias)) {
+    const auto point = piecewise_log_point(*piecewise_log, h, query, key);
+    const std::int64_t pieces = piecewise_log->pieces();
     visit(point.piece, 1, 1);
     visit(pieces + point.piece, point.x, point.x);
     visit(2 * pieces, point.by_c, point.size_by_c);

@@ -287,7 +287,7 @@ class Sampler {
     } else if (kind == 4) {
       grid(s);
     } else if (kind == 5) {
-      progressive(s);
+      piecewise_log(s);
     } else if (kind == 6) {
       axes(s);
     }
@@ -336,7 +336,7 @@ class Sampler {
   void grid(Sample& s) {
     AttentionCase& c = s.c;
     const auto [least, most] = range(c);
-    if (least < 0) return progressive(s);
+    if (least < 0) return piecewise_log(s);
     GridBias grid{.heads = c.heads,
                   .height = 1,
                   .width = pick({1, 2, 7, 12, 16, 40}),
@@ -351,7 +351,7 @@ class Sampler {
   }
 
   // Continuous pieces, most of them within the distances that occur.
-  void progressive(Sample& s) {
+  void piecewise_log(Sample& s) {
     const std::int64_t pieces = pick({1, 2, 5, 33});
     PiecewiseLogBias bias{.heads = s.c.heads,
                           .c = static_cast<double>(pick({1, 3, 20})) * 0.1,
@@ -372,7 +372,7 @@ class Sampler {
                                            bias.knots[static_cast<std::size_t>(p)]
                                  : 0.3);
       }
-    s.text += ", progressive of " + std::to_string(pieces) + " pieces";
+    s.text += ", piecewise logarithmic of " + std::to_string(pieces) + " pieces";
     s.c.plan.bias = std::move(bias);
   }
 

@@ -62,11 +62,11 @@ TEST(Layout, IsTheSumOfThreeTables) {
   constexpr std::int64_t heads = 2, count = 40;
   const WordBoxes on = page();
   const Parts parts(heads, 5);
-  for (const LayoutBias& layout : {layoutlm_v2(heads), layoutlm_v3(heads, 64)}) {
+  for (const LayoutBias& layout : {bias::layoutlm_v2(heads), bias::layoutlm_v3(heads, 64)}) {
     Tensor<double, 3> out({heads, count, count});
     dense(lower(layout, parts.read(), on), 0, out.view());
     const double scale = layout.scale;
-    EXPECT_EQ(scale, layout == layoutlm_v2(heads) ? 1.0 : 0.125);
+    EXPECT_EQ(scale, layout == bias::layoutlm_v2(heads) ? 1.0 : 0.125);
     for (std::int64_t h = 0; h < heads; ++h)
       for (std::int64_t i = 0; i < count; ++i)
         for (std::int64_t j = 0; j < count; ++j) {
@@ -85,7 +85,7 @@ TEST(Layout, IsTheSumOfThreeTables) {
 // The bias is linear in its values, so the gradient is the transposed sum.
 TEST(Layout, GradientsByDifferences) {
   constexpr std::int64_t heads = 2, count = 40;
-  const LayoutBias layout = layoutlm_v3(heads, 16);
+  const LayoutBias layout = bias::layoutlm_v3(heads, 16);
   const WordBoxes on = page();
   Parts parts(heads, 3), grads(heads);
   const auto grad = testing::random_tensor<float, 3>({heads, count, count}, 8);
@@ -129,23 +129,24 @@ TEST(Layout, RefusesWhatBreaksItsBounds) {
   };
   EXPECT_EQ(says({}, page()), "[layout] heads must be at least 1, got 0");
   EXPECT_EQ(says({.heads = 2, .scale = NAN}, page()), "[layout] scale must be finite, got nan");
-  EXPECT_EQ(says(layoutlm_v2(2), {}), "[layout] a page must have at least 1 position, got 0");
-  EXPECT_EQ(says(layoutlm_v2(2), {{1, 2}, {1}}),
+  EXPECT_EQ(says(bias::layoutlm_v2(2), {}),
+            "[layout] a page must have at least 1 position, got 0");
+  EXPECT_EQ(says(bias::layoutlm_v2(2), {{1, 2}, {1}}),
             "[layout] a page must have as many y as x, 2, got 1");
-  EXPECT_EQ(says(layoutlm_v2(2), {{1}, {std::int64_t{1} << 40}}),
+  EXPECT_EQ(says(bias::layoutlm_v2(2), {{1}, {std::int64_t{1} << 40}}),
             "[layout] coordinates must be at most 2^31 in magnitude, got 1099511627776");
-  EXPECT_EQ(says(layoutlm_v2(2), {{-5, 1 << 20}, {0, 0}}),
+  EXPECT_EQ(says(bias::layoutlm_v2(2), {{-5, 1 << 20}, {0, 0}}),
             "[layout] a page must be at most 2^20 wide and high, got 1048581");
   EXPECT_EQ(says({.heads = 2, .page_buckets = 32}, page()),
             "[t5] the table must have a row for each bucket, 32, got 64");
   EXPECT_EQ(message_of([] { boxes_of_text(3, 0); }),
             "[layout] columns must be at least 1, got 0");
-  EXPECT_EQ(message_of([] { layoutlm_v3(2, 0); }),
+  EXPECT_EQ(message_of([] { bias::layoutlm_v3(2, 0); }),
             "[layout] head_dim must be at least 1, got 0");
   Parts grads(2);
   EXPECT_EQ(
       message_of([&] {
-        lower_backward(layoutlm_v2(2), boxes_of_text(3, 2), std::vector<double>(7),
+        lower_backward(bias::layoutlm_v2(2), boxes_of_text(3, 2), std::vector<double>(7),
                        grads.views());
       }),
       "[layout] the gradient of the bias must have heads x distances of all axes, 22, got 7");

@@ -196,28 +196,28 @@ TEST(SwinV2, RefusesWhatBreaksItsBounds) {
   const auto says = [&](SwinV2 of) { return message_of([&] { lower(of, parts.read()); }); };
   SwinV2 bad = spec;
   bad.heads = 0;
-  EXPECT_EQ(says(bad), "[swin-v2] heads must be at least 1, got 0");
+  EXPECT_EQ(says(bad), "[swin_v2] heads must be at least 1, got 0");
   bad = spec, bad.height = 0;
-  EXPECT_EQ(says(bad), "[swin-v2] height must be 1 to 32767, got 0");
+  EXPECT_EQ(says(bad), "[swin_v2] height must be 1 to 32767, got 0");
   bad = spec, bad.width = 1 << 15;
-  EXPECT_EQ(says(bad), "[swin-v2] width must be 1 to 32767, got 32768");
+  EXPECT_EQ(says(bad), "[swin_v2] width must be 1 to 32767, got 32768");
   bad = spec, bad.hidden = 0;
-  EXPECT_EQ(says(bad), "[swin-v2] hidden must be at least 1, got 0");
+  EXPECT_EQ(says(bad), "[swin_v2] hidden must be at least 1, got 0");
   bad = spec, bad.pretrained_width = 8;
   EXPECT_EQ(
       says(bad),
-      "[swin-v2] pretrained_height and pretrained_width must be at least 2, or both 0, got 0");
+      "[swin_v2] pretrained_height and pretrained_width must be at least 2, or both 0, got 0");
   bad = spec, bad.heads = 3;
-  EXPECT_EQ(says(bad), "[swin-v2] w2 must be [3, 4], got [2, 4]");
+  EXPECT_EQ(says(bad), "[swin_v2] w2 must be [3, 4], got [2, 4]");
   Parts grads(spec);
   EXPECT_EQ(message_of([&] {
               lower_backward(spec, parts.read(), std::vector<double>(3), grads.views());
             }),
-            "[swin-v2] the gradient of the grid must have heads x offsets values, 30, got 3");
+            "[swin_v2] the gradient of the grid must have heads x offsets values, 30, got 3");
   parts.b1.values[2] = NAN;
-  EXPECT_EQ(says(spec), "[swin-v2] b1 must be finite, got nan");
+  EXPECT_EQ(says(spec), "[swin_v2] b1 must be finite, got nan");
   EXPECT_EQ(message_of([&] { cosine_scales(parts.b1.view()); }),
-            "[swin-v2] logit_scale must be finite, got nan");
+            "[swin_v2] logit_scale must be finite, got nan");
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ IdRange range_of(const Numbers& ids) {
   return {*least, *most};
 }
 
-PiecewiseLogBias progressive(std::int64_t heads, std::int64_t pieces, double threshold) {
+PiecewiseLogBias piecewise_log(std::int64_t heads, std::int64_t pieces, double threshold) {
   PiecewiseLogBias bias{.heads = heads,
                         .c = 0.3,
                         .threshold = threshold,
@@ -106,10 +106,10 @@ constexpr double bound = std::is_same_v<A, double> ? 0x1p-50 : 0x1p-22;
 // For each ISA and type: values are within the error bound, nothing is written outside the
 // rows, and the gradient of each value is correct.
 template <typename A>
-void progressive_tiles() {
+void piecewise_log_tiles() {
   for (const auto& [pieces, threshold] :
        {std::pair{1, 30.0}, {2, 0.5}, {9, 1000.0}, {33, 25.5}}) {
-    const PiecewiseLogBias form = progressive(2, pieces, threshold);
+    const PiecewiseLogBias form = piecewise_log(2, pieces, threshold);
     for (const Tile& tile : tiles()) {
       const auto prepared =
           internal::prepare<A>(form, range_of(tile.queries), range_of(tile.keys));
@@ -159,17 +159,17 @@ void progressive_tiles() {
   }
 }
 
-TEST(BiasTile, ProgressiveValuesAndGradients) {
+TEST(BiasTile, PiecewiseLogValuesAndGradients) {
   for (const Isa isa : available_isas()) {
     const ScopedIsa scope(isa);
-    progressive_tiles<float>();
-    progressive_tiles<double>();
+    piecewise_log_tiles<float>();
+    piecewise_log_tiles<double>();
   }
 }
 
 // Required for decoding token by token.
 TEST(BiasTile, ARowHasTheSameBitsWhateverIsBesideIt) {
-  const PiecewiseLogBias form = progressive(1, 33, 60.5);
+  const PiecewiseLogBias form = piecewise_log(1, 33, 60.5);
   const Numbers queries = testing::iota(20, 90), keys = testing::iota(0, 110);
   for (const Isa isa : available_isas()) {
     const ScopedIsa scope(isa);
@@ -189,7 +189,7 @@ TEST(BiasTile, ARowHasTheSameBitsWhateverIsBesideIt) {
 TEST(BiasTile, ValuesComeInAnyUnit) {
   const double log2_of_e = 1.4426950408889634;
   const Numbers ids = testing::iota(0, 9), far = {0, std::int64_t{1} << 40};
-  const PiecewiseLogBias form = progressive(1, 5, 4.5);
+  const PiecewiseLogBias form = piecewise_log(1, 5, 4.5);
   const auto compare = [&](const auto& of, const Numbers& at) {
     const auto one = internal::prepare<double>(of, range_of(at), range_of(at));
     const auto other = internal::prepare<double>(of, range_of(at), range_of(at), log2_of_e);
@@ -282,7 +282,7 @@ TEST(BiasTile, GridValuesAndGradients) {
 }
 
 TEST(BiasTile, PreparedTheSameForAnyNumberOfThreads) {
-  const PiecewiseLogBias form = progressive(1, 12, 100);
+  const PiecewiseLogBias form = piecewise_log(1, 12, 100);
   const int before = threads();
   set_threads(1);
   const auto one = internal::prepare<float>(form, {10, 9000}, {0, 9000});
@@ -313,7 +313,7 @@ TEST(BiasTile, RefusesNumbersThatDoNotFit) {
   EXPECT_EQ(says(grid), "[bias] class tokens of a grid must be 0 or 1, got 2");
   grid.height = 0;
   EXPECT_EQ(says(grid), "[bias] height of a grid must be 1 to 32767, got 0");
-  PiecewiseLogBias bias = progressive(2, 3, 10);
+  PiecewiseLogBias bias = piecewise_log(2, 3, 10);
   EXPECT_EQ(says(bias), "");
   bias.slopes.pop_back();
   EXPECT_EQ(says(bias), "[bias] slopes, heads x pieces, must be 6, got 5");

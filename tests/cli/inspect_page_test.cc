@@ -150,14 +150,14 @@ TEST_F(Inspect, TheTableOfFamiliesIsTheOneInTheDocs) {
   EXPECT_THAT(page.str(), HasSubstr("\n\n" + outcome.output));
 }
 
-TEST_F(Inspect, RotateTurnsAsTheModelDoes) {
+TEST_F(Inspect, RotatesAsTheModelDoes) {
   const auto x = testing::random_tensor<float, 3>({3, 2, 16});
   io::write_npy(file("q.npy"), io::Array::of(x.view()));
   const auto outcome = run({"rotate", file("q.npy"), "--positions", "5:8", "--config", folder(),
-                            "--layer", "1", "-o", file("turned.npy")});
+                            "--layer", "1", "-o", file("rotated.npy")});
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
-  const io::Array turned = io::read_npy(file("turned.npy"));
-  const auto y = turned.view<float, 3>();
+  const io::Array rotated = io::read_npy(file("rotated.npy"));
+  const auto y = rotated.view<float, 3>();
   for (int t = 0; t < 3; ++t)
     for (int h = 0; h < 2; ++h)
       for (int i = 0; i < 8; ++i) {

@@ -322,7 +322,7 @@ TEST_F(Program, BiasMatrices) {
               HasSubstr("must be one of alibi, t5, clipped"));
 }
 
-TEST_F(Program, RotateTurnsAndTurnsBack) {
+TEST_F(Program, RotatesAndRotatesBack) {
   const auto x = testing::random_tensor<float, 3>({5, 2, 8});
   io::write_npy(file("x.npy"), x.view());
   done({"rotate", file("x.npy"), "--positions", "10:15", "--pairing", "adjacent", "-o",

@@ -39,7 +39,7 @@ Executor engine_executor(int threads) {
 
 using Pieces = std::multiset<std::pair<std::int64_t, std::int64_t>>;
 
-Pieces pieces_of(std::int64_t count, std::int64_t grain, Share share = Share::as_they_come) {
+Pieces pieces_of(std::int64_t count, std::int64_t grain, Share share = Share::dynamic) {
   Pieces pieces;
   std::mutex mutex;
   parallel_for(
@@ -61,7 +61,7 @@ TEST(ParallelFor, CutsTheSamePiecesForAnyNumberOfThreads) {
   for (const int count : {2, 7}) {
     set_threads(count);
     EXPECT_EQ(pieces_of(103, 10), one);
-    EXPECT_EQ(pieces_of(103, 10, Share::in_runs), one);
+    EXPECT_EQ(pieces_of(103, 10, Share::contiguous), one);
   }
 }
 
@@ -76,7 +76,7 @@ TEST(ParallelFor, CutsTheSamePiecesOnEveryExecutor) {
     EXPECT_EQ(threads(), executor.threads);
     for (int repeat = 0; repeat < 200; ++repeat) {
       EXPECT_EQ(pieces_of(103, 10), one);
-      EXPECT_EQ(pieces_of(103, 10, Share::in_runs), one);
+      EXPECT_EQ(pieces_of(103, 10, Share::contiguous), one);
     }
   }
 }

@@ -90,7 +90,7 @@ TEST(Detr, WithoutPaddingItCountsFromOneAndDividesByTheLast) {
 
 TEST(Detr, TheTableIsYThenXInterleaved) {
   for (const auto& mask : masks()) {
-    const EmbeddingTable table = detr_table(mask.view(), 24, DetrScale::normalised, 20.0);
+    const EmbeddingTable table = lower(grid_detr(24, 20.0), mask.view());
     const std::vector<double> at = detr_coordinates(mask.view(), DetrScale::normalised);
     ASSERT_EQ(table.tokens, mask.view().size());
     for (std::int64_t n = 0; n < table.tokens; ++n)
@@ -111,8 +111,9 @@ TEST(Detr, StridedMasksAreTheSame) {
   Tensor<std::uint8_t, 2> turned({7, 5});
   for (std::ptrdiff_t i = 0; i < 5; ++i)
     for (std::ptrdiff_t j = 0; j < 7; ++j) turned.view()(j, i) = mask.view()(i, j) ? 255 : 0;
-  EXPECT_EQ(detr_table(View<const std::uint8_t, 2>(turned.values.data(), {5, 7}, {1, 5}), 8),
-            detr_table(mask.view(), 8));
+  EXPECT_EQ(
+      lower(grid_detr(8), View<const std::uint8_t, 2>(turned.values.data(), {5, 7}, {1, 5})),
+      lower(grid_detr(8), mask.view()));
 }
 
 TEST(Detr, RefusesWhatBreaksItsBounds) {
@@ -120,7 +121,7 @@ TEST(Detr, RefusesWhatBreaksItsBounds) {
             "[detr] scale must be cells, normalised or centred, got 0");
   EXPECT_EQ(message_of([] { detr_coordinates(2, 0, DetrScale::cells); }),
             "[detr] every extent of a mask must be at least 1, got [2, 0]");
-  EXPECT_EQ(message_of([] { detr_table(masks()[0].view(), 6); }),
+  EXPECT_EQ(message_of([] { lower(grid_detr(6), masks()[0].view()); }),
             "[grid] width must be a positive multiple of 4, got 6");
 }
 

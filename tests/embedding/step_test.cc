@@ -24,7 +24,7 @@ TEST(UniversalTable, IsTheSumOfThePaper) {
   for (const std::int64_t width : {1, 2, 5, 64})
     for (const std::int64_t step : {1, 2, 6, 100}) {
       const EmbeddingTable table =
-          universal_table({.width = width, .recipe = interleaved}, positions, step);
+          lower({.width = width, .recipe = interleaved}, positions, step);
       ASSERT_EQ(table.view().extents(), (std::array<std::ptrdiff_t, 2>{7, width}));
       for (std::size_t t = 0; t < positions.size(); ++t)
         for (std::int64_t c = 0; c < width; ++c) {
@@ -46,7 +46,7 @@ TEST(UniversalTable, IsTheSumOfThePaper) {
 TEST(UniversalTable, TakesTheRecipeOfTheRelease) {
   const std::vector<std::int64_t> positions{0, 3, 40};
   const EmbeddingTable table =
-      universal_table({.width = 9, .recipe = SinusoidalRecipe::tensor2tensor}, positions, 4);
+      lower({.width = 9, .recipe = SinusoidalRecipe::tensor2tensor}, positions, 4);
   for (std::size_t t = 0; t < positions.size(); ++t) {
     const auto position = static_cast<double>(positions[t]);
     for (std::int64_t i = 0; i < 4; ++i) {
@@ -64,11 +64,11 @@ TEST(UniversalTable, TakesTheRecipeOfTheRelease) {
 TEST(UniversalTable, StepsDifferAndPositionsStayTold) {
   const Sinusoidal spec{.width = 16, .recipe = interleaved};
   const std::vector<std::int64_t> positions = testing::iota(0, 8);
-  EXPECT_NE(universal_table(spec, positions, 1), universal_table(spec, positions, 2));
+  EXPECT_NE(lower(spec, positions, 1), lower(spec, positions, 2));
   // Token 2 in step 5 and token 5 in step 2 have equal sums: the embedding of the paper cannot
   // distinguish them.
-  const EmbeddingTable fifth = universal_table(spec, positions, 5);
-  const EmbeddingTable second = universal_table(spec, positions, 2);
+  const EmbeddingTable fifth = lower(spec, positions, 5);
+  const EmbeddingTable second = lower(spec, positions, 2);
   for (std::int64_t c = 0; c < 16; ++c) EXPECT_EQ(fifth.view()(2, c), second.view()(5, c));
 }
 
@@ -77,24 +77,23 @@ TEST(UniversalTable, ThreadsChangeNoBit) {
   const std::vector<std::int64_t> positions = testing::iota(0, 500);
   const int before = threads();
   set_threads(1);
-  const EmbeddingTable one = universal_table(spec, positions, 3);
+  const EmbeddingTable one = lower(spec, positions, 3);
   for (const int count : {2, 7}) {
     set_threads(count);
-    EXPECT_EQ(universal_table(spec, positions, 3), one) << count;
+    EXPECT_EQ(lower(spec, positions, 3), one) << count;
   }
   set_threads(before);
 }
 
 TEST(UniversalTable, NoPositionsGiveNoRows) {
-  EXPECT_EQ(universal_table({.width = 6, .recipe = interleaved}, {}, 1),
-            (EmbeddingTable{0, 6, {}}));
+  EXPECT_EQ(lower({.width = 6, .recipe = interleaved}, {}, 1), (EmbeddingTable{0, 6, {}}));
 }
 
 TEST(UniversalTable, RefusesASpecThatBreaksItsBounds) {
   const std::vector<std::int64_t> positions{0};
-  EXPECT_EQ(message_of([&] { universal_table({.recipe = interleaved}, positions, 1); }),
+  EXPECT_EQ(message_of([&] { lower({.recipe = interleaved}, positions, 1); }),
             "[sinusoidal] width must be at least 1, got 0");
-  EXPECT_EQ(message_of([&] { universal_table({.width = 4}, positions, 1); }),
+  EXPECT_EQ(message_of([&] { lower({.width = 4}, positions, 1); }),
             "[sinusoidal] recipe must be interleaved, half_split, tensor2tensor or timestep, "
             "got 0");
 }

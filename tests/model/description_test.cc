@@ -59,7 +59,7 @@ TEST(Description, ResolvesScalesApart) {
   EXPECT_NEAR(resolved.softmax_scale, 0.25 * magnitude * magnitude, 1e-15);
 }
 
-TEST(Description, RefusesToResolveWhatDoesNotTurn) {
+TEST(Description, RefusesToResolveWhatDoesNotRotate) {
   EXPECT_EQ(message_of([] { resolve({.layers = {0}, .position = {Alibi{4}}}, 8); }),
             "[model] the group must have a rotary encoding, got alibi");
   EXPECT_THAT(message_of([] { resolve(rotary_group(), 0); }),

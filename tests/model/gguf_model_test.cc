@@ -50,8 +50,8 @@ double magnitude(double factor, double mscale) {
 
 constexpr double tolerance = 8e-15;  // error of the oracle's pow, in double
 
-void expect_turns(const LayerGroup& group, const std::vector<double>& wanted,
-                  std::int64_t length = 4096) {
+void expect_frequencies(const LayerGroup& group, const std::vector<double>& wanted,
+                        std::int64_t length = 4096) {
   const auto got = resolve(group, length).frequencies.inv_freq;
   ASSERT_EQ(got.size(), wanted.size());
   for (std::size_t i = 0; i < got.size(); ++i)
@@ -64,7 +64,7 @@ void expect_scales(const LayerGroup& group, double table, double softmax,
   EXPECT_NEAR(resolved.softmax_scale, softmax, tolerance * softmax);
 }
 
-TEST(GgufModel, LlamaTurnsAdjacentPairs) {
+TEST(GgufModel, LlamaRotatesAdjacentPairs) {
   const auto model = read(Model("llama").number(".rope.freq_base", 500000));
   EXPECT_EQ(model.source, "x.gguf");
   EXPECT_EQ(model.model_type, "llama");
@@ -79,7 +79,7 @@ TEST(GgufModel, LlamaTurnsAdjacentPairs) {
   EXPECT_EQ(rotary.pairing, Pairing::adjacent);
   EXPECT_EQ(rotary.rotary_dim, 16);
   EXPECT_EQ(rotary.head_offset, 0);
-  expect_turns(group, plain(500000, 16));
+  expect_frequencies(group, plain(500000, 16));
   expect_scales(group, 1, 0.25);
   EXPECT_THAT(model.notes, ElementsAre(HasSubstr("pairs are adjacent")));
   EXPECT_THAT(read(Model("llama")).notes, Contains("rope.freq_base is not given: 10000"));
@@ -88,32 +88,32 @@ TEST(GgufModel, LlamaTurnsAdjacentPairs) {
 TEST(GgufModel, FactorsDivideTheAngles) {
   const std::vector<float> stored = {1, 1, 1.25f, 2, 4, 8, 8, 8};
   const std::vector<double> over(stored.begin(), stored.end());
-  expect_turns(read(Model("llama").factors("rope_freqs.weight", stored)).groups[0],
-               plain(10000, 16, over));
+  expect_frequencies(read(Model("llama").factors("rope_freqs.weight", stored)).groups[0],
+                     plain(10000, 16, over));
   // freq_scale also applies, unless the type is none.
   std::vector<double> doubled = over;
   for (double& one : doubled) one *= 2;
   for (const auto& [type, wanted] : {std::pair("linear", doubled), {"none", over}})
-    expect_turns(read(Model("llama")
-                          .factors("rope_freqs.weight", stored)
-                          .word(".rope.scaling.type", type)
-                          .number(".rope.scaling.factor", 2))
-                     .groups[0],
-                 plain(10000, 16, wanted));
+    expect_frequencies(read(Model("llama")
+                                .factors("rope_freqs.weight", stored)
+                                .word(".rope.scaling.type", type)
+                                .number(".rope.scaling.factor", 2))
+                           .groups[0],
+                       plain(10000, 16, wanted));
   // Halves (float16) are accepted as floats.
   Model halves("llama");
   std::string bytes;
   for (const float value : stored) bytes += testing::gguf_bytes(static_cast<Half>(value));
   halves.tensor("rope_freqs.weight", {8}, 1, bytes);
-  expect_turns(read(halves).groups[0], plain(10000, 16, over));
+  expect_frequencies(read(halves).groups[0], plain(10000, 16, over));
 }
 
 TEST(GgufModel, LinearInBothSpellings) {
   const std::vector<double> slowed = plain(10000, 16, std::vector<double>(8, 4));
-  expect_turns(read(Model("qwen2").number(".rope.scaling.factor", 4)).groups[0], slowed);
-  expect_turns(read(Model("qwen2").number(".rope.scale_linear", 4)).groups[0], slowed);
-  expect_turns(read(Model("qwen2").number(".rope.scaling.factor", 0)).groups[0],
-               plain(10000, 16));
+  expect_frequencies(read(Model("qwen2").number(".rope.scaling.factor", 4)).groups[0], slowed);
+  expect_frequencies(read(Model("qwen2").number(".rope.scale_linear", 4)).groups[0], slowed);
+  expect_frequencies(read(Model("qwen2").number(".rope.scaling.factor", 0)).groups[0],
+                     plain(10000, 16));
 }
 
 Model yarn_model(const std::string& architecture, Sizes sizes = {}) {
@@ -126,20 +126,20 @@ Model yarn_model(const std::string& architecture, Sizes sizes = {}) {
 TEST(GgufModel, Yarn) {
   const auto qwen = read(yarn_model("qwen2", {.width = 256}));
   EXPECT_EQ(spec_of<ScaledRotary>(qwen.groups[0]).rotary.pairing, Pairing::halves);
-  expect_turns(qwen.groups[0], yarn(10000, 64, 4, 1024));
+  expect_frequencies(qwen.groups[0], yarn(10000, 64, 4, 1024));
   expect_scales(qwen.groups[0], magnitude(4, 1), 0.125);
   EXPECT_THAT(qwen.notes, ElementsAre("rope.freq_base is not given: 10000"));
 
   Model more = yarn_model("qwen2", {.width = 256});
   more.number(".rope.scaling.yarn_beta_fast", 16).number(".rope.scaling.yarn_beta_slow", 2);
   more.number(".rope.scaling.attn_factor", 1.5).number(".rope.scaling.yarn_attn_factor", 3);
-  expect_turns(read(more).groups[0], yarn(10000, 64, 4, 1024, 16, 2));
+  expect_frequencies(read(more).groups[0], yarn(10000, 64, 4, 1024, 16, 2));
   expect_scales(read(more).groups[0], 1.5 * magnitude(4, 1), 0.125);
   EXPECT_THAT(read(more).notes, Contains(HasSubstr("yarn_attn_factor 3 is not used")));
 
   Model unsaid("qwen2", {.width = 256});
   unsaid.word(".rope.scaling.type", "yarn").number(".rope.scaling.factor", 4);
-  expect_turns(read(unsaid).groups[0], yarn(10000, 64, 4, 4096));
+  expect_frequencies(read(unsaid).groups[0], yarn(10000, 64, 4, 4096));
   EXPECT_THAT(
       read(unsaid).notes,
       Contains("rope.scaling.original_context_length is not given: context_length is used"));
@@ -155,16 +155,18 @@ TEST(GgufModel, LongRope) {
   phi.number(".rope.scaling.attn_factor", 1.25);
   const auto model = read(phi);
   for (const std::int64_t length : {1, 1024})
-    expect_turns(model.groups[0], plain(10000, 16, {shorter.begin(), shorter.end()}), length);
+    expect_frequencies(model.groups[0], plain(10000, 16, {shorter.begin(), shorter.end()}),
+                       length);
   for (const std::int64_t length : {1025, 131072})
-    expect_turns(model.groups[0], plain(10000, 16, {longer.begin(), longer.end()}), length);
+    expect_frequencies(model.groups[0], plain(10000, 16, {longer.begin(), longer.end()}),
+                       length);
   expect_scales(model.groups[0], 1.25, 0.25);
   EXPECT_THAT(model.notes,
               Contains(HasSubstr("the long factors apply to contexts above 1024")));
   phi.number(".rope.scaling.factor", 2);
   std::vector<double> doubled(longer.begin(), longer.end());
   for (double& one : doubled) one *= 2;
-  expect_turns(read(phi).groups[0], plain(10000, 16, doubled), 4096);
+  expect_frequencies(read(phi).groups[0], plain(10000, 16, doubled), 4096);
 }
 
 TEST(GgufModel, GemmaHasABaseForLayersThatSlide) {
@@ -173,12 +175,12 @@ TEST(GgufModel, GemmaHasABaseForLayersThatSlide) {
   const auto model = read(gemma);
   ASSERT_EQ(model.groups.size(), 2u);
   EXPECT_THAT(model.groups[0].layers, ElementsAre(5, 11));
-  expect_turns(model.groups[0], plain(1000000, 16, std::vector<double>(8, 8)));
+  expect_frequencies(model.groups[0], plain(1000000, 16, std::vector<double>(8, 8)));
   EXPECT_EQ(model.groups[1].layers.size(), 10u);
-  expect_turns(model.groups[1], plain(10000, 16));
+  expect_frequencies(model.groups[1], plain(10000, 16));
   expect_scales(model.groups[1], 1, 0.25);
   gemma.number(".rope.freq_base_swa", 20000);
-  expect_turns(read(gemma).groups[1], plain(20000, 16));
+  expect_frequencies(read(gemma).groups[1], plain(20000, 16));
   Model listed("gemma3", {.layers = 3});
   listed.number(".rope.freq_base", 1000000);
   listed.booleans(".attention.sliding_window_pattern", {1, 0, 1});
@@ -197,7 +199,7 @@ Model latent(const std::string& architecture, float multiplier) {
   return model;
 }
 
-TEST(GgufModel, LatentAttentionTurnsTheLastPart) {
+TEST(GgufModel, LatentAttentionRotatesTheLastPart) {
   // DeepSeek V2's mscale and mscale_all_dim are 0.707, V3's are 1. The file stores a tenth.
   for (const double all_dim : {1.0, 0.707}) {
     const auto multiplier = static_cast<float>(0.1 * all_dim);
@@ -207,7 +209,7 @@ TEST(GgufModel, LatentAttentionTurnsTheLastPart) {
     const Rotary& rotary = spec_of<ScaledRotary>(group).rotary;
     EXPECT_EQ(rotary.head_offset, 16);
     EXPECT_EQ(rotary.pairing, Pairing::adjacent);
-    expect_turns(group, yarn(10000, 8, 4, 1024));
+    expect_frequencies(group, yarn(10000, 8, 4, 1024));
     const double mscale = magnitude(4, double{multiplier} / 0.1);
     expect_scales(group, 1, mscale * mscale / std::sqrt(24.0));
   }
@@ -252,11 +254,11 @@ TEST(GgufModel, Sections) {
     const auto model = read(vl);
     EXPECT_EQ(spec_of<ScaledRotary>(model.groups[0]).axes, axes) << architecture;
     EXPECT_EQ(spec_of<ScaledRotary>(model.groups[0]).rotary.pairing, Pairing::halves);
-    expect_turns(model.groups[0], plain(10000, 128));
+    expect_frequencies(model.groups[0], plain(10000, 128));
   }
 }
 
-TEST(GgufModel, LayersThatDoNotTurn) {
+TEST(GgufModel, LayersThatDoNotRotate) {
   const auto nope_layers = [](const Model& file) {
     std::vector<std::int64_t> layers;
     for (const LayerGroup& group : read(file).groups)
@@ -275,7 +277,7 @@ TEST(GgufModel, LayersThatDoNotTurn) {
               ElementsAre(2, 5));
 }
 
-TEST(GgufModel, Llama4TempersLayersThatDoNotTurn) {
+TEST(GgufModel, Llama4TempersLayersThatDoNotRotate) {
   const auto model = read(Model("llama4", {.layers = 8}));
   ASSERT_EQ(model.groups.size(), 2u);
   for (const LayerGroup& group : model.groups) {
@@ -296,10 +298,10 @@ TEST(GgufModel, SoftmaxScales) {
 TEST(GgufModel, AShareOfTheHead) {
   const auto model = read(Model("phi2").size(".rope.dimension_count", 6));
   EXPECT_EQ(model.groups[0].head_dim, 16);
-  expect_turns(model.groups[0], plain(10000, 6));
+  expect_frequencies(model.groups[0], plain(10000, 6));
   const auto wide = read(Model("qwen3").size(".attention.key_length", 32));
   EXPECT_EQ(wide.groups[0].head_dim, 32);
-  expect_turns(wide.groups[0], plain(10000, 32));
+  expect_frequencies(wide.groups[0], plain(10000, 32));
 }
 
 TEST(GgufModel, Biases) {

@@ -207,7 +207,8 @@ TEST(Gguf, OpensTheBeginningOfALargeFile) {
   EXPECT_EQ(file->tensors()[1].type, 99u);
   EXPECT_THAT(
       error(contents, [](const Gguf& g) { g.values(g.tensors()[0]); }),
-      StartsWith("the file ends before the 4398046511104 bytes of tensor \"big\" at byte "));
+      StartsWith(
+          "the file ends before the 4398046511104 bytes of tensor \"big\", which begin at "));
   EXPECT_THAT(error(contents, [](const Gguf& g) { g.data(g.tensors()[1]); }),
               StartsWith("tensor \"odd\" has the unknown type 99"));
 }

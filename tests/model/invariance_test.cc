@@ -1,14 +1,16 @@
-// Invariances of each encoding of the list: order, left and right, absolute position, and keys
-// from a cache.
+// The properties that the entries declare, measured for each encoding of the list: order, left
+// and right, absolute position, decay, linearity in the parameters; and keys from a cache.
 #include "gnomon/analysis/invariance.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
+#include <cmath>
+#include <iterator>
 #include <string>
-#include <string_view>
+#include <vector>
 
+#include "gnomon/bias/form.h"
 #include "gnomon/model/encoding.h"
 #include "testing.h"
 
@@ -38,72 +40,114 @@ struct Trained {
     for (const auto& matrix : matrices) values.push_back(matrix.view());
     return lower(encoding, {.queries = queries, .keys = keys}, values);
   }
+
+  // Returns the numbers of the plan and the gates at the parameters m + factor * r: m the
+  // matrices, r the same numbers in reverse order. Parameters that must be positive remain so.
+  std::vector<double> numbers(float factor) const {
+    std::vector<testing::Tensor<float, 2>> mixed = matrices;
+    for (std::size_t i = 0; i < mixed.size(); ++i)
+      for (std::size_t j = 0; j < mixed[i].values.size(); ++j)
+        mixed[i].values[j] +=
+            factor * *(matrices[i].values.rbegin() + static_cast<std::ptrdiff_t>(j));
+    std::vector<View<const float, 2>> values;
+    for (const auto& matrix : mixed) values.push_back(matrix.view());
+    const LayerPlan plan =
+        lower(encoding, {.queries = content.tokens, .keys = content.tokens}, values);
+    std::vector<double> all = plan.cosine;
+    const auto append = [&](const auto& more) {
+      all.insert(all.end(), std::begin(more), std::end(more));
+    };
+    if (plan.table) append(plan.table->values);
+    for (const auto* part :
+         {&plan.relative.keys, &plan.relative.queries, &plan.relative.values})
+      for (const RelativeVectors& vectors : *part) append(vectors.values);
+    append(plan.relative.shift);
+    if (heads(plan.bias) > 0) {
+      testing::Tensor<double, 3> bias({heads(plan.bias), content.tokens, content.tokens});
+      dense(plan.bias, 0, bias.view());
+      append(bias.values);
+    }
+    if (gated({encoding})) {
+      const auto x = testing::random_tensor<float, 3>({1, content.tokens, shape.width}, 9);
+      testing::Tensor<float, 3> out({1, shape.heads, content.tokens});
+      gates({encoding}, values, x.view(), out.view());
+      append(out.values);
+    }
+    return all;
+  }
 };
 
-// Whether the encoding depends on distances only, by its form: no table, and a bias and vectors
-// by distance. Rotations over a grid depend on rows and columns.
-bool goes_by_distance(const Encoding& encoding, const LayerPlan& lowered) {
-  const auto of_positions = [](const std::vector<RelativeVectors>& tables) {
-    return std::all_of(tables.begin(), tables.end(),
-                       [](const auto& table) { return table.coordinates.empty(); });
-  };
-  const bool cells = lowered.query_rotary && capacity(encoding);
-  return !lowered.table && !cells && lowered.query_rotations.empty() &&
-         (std::holds_alternative<NoBias>(lowered.bias) ||
-          std::holds_alternative<SlopeBias>(lowered.bias) ||
-          std::holds_alternative<StripBias>(lowered.bias)) &&
-         of_positions(lowered.relative.keys) && of_positions(lowered.relative.queries) &&
-         of_positions(lowered.relative.values);
-}
-
-bool among(std::string_view name, const std::set<std::string_view>& names) {
-  return names.contains(name);
-}
+// Deviations of outputs: those that an encoding makes, and rounding.
+constexpr double visible = 1e-3, double_rounding = 1e-14;
+constexpr double table_rounding = 2e-6;  // rotations have float tables
 
 TEST(Invariance, OnlyWithoutPositionOrderCannotBeTold) {
   for (const EncodingInfo& one : encodings()) {
     const LayerPlan lowered = Trained(one).at(content.tokens, content.tokens);
     const double deviation = analysis::permutation_deviation(content, lowered);
-    if (one.name == "none")
-      EXPECT_LE(deviation, 1e-14);
+    if (one.enters == Place::nowhere)
+      EXPECT_LE(deviation, double_rounding);
     else
-      EXPECT_GT(deviation, 1e-3) << one.name;
+      EXPECT_GT(deviation, visible) << one.name;
   }
 }
 
-TEST(Invariance, WhatIsSymmetricCannotTellLeftFromRight) {
+TEST(Invariance, ReversalHasTheDeclaredEffect) {
   for (const EncodingInfo& one : encodings()) {
-    const LayerPlan lowered = Trained(one).at(content.tokens, content.tokens);
+    const Trained trained(one);
+    const LayerPlan lowered = trained.at(content.tokens, content.tokens);
     const double deviation = analysis::reversal_deviation(content, lowered);
-    if (among(one.name,
-              {"none", "alibi", "kerple", "kerple-power", "sandwich", "graphormer"})) {
-      EXPECT_LE(deviation, 1e-14) << one.name;
-    }
-    if (among(one.name, {"sinusoidal", "learned", "rotary", "rotary-scaled", "t5", "dynamic",
-                         "shaw", "transformer-xl", "deberta"})) {
-      EXPECT_GT(deviation, 1e-3) << one.name;
-    }
+    if (properties(trained.encoding).reversal == Effect::none)
+      EXPECT_LE(deviation, double_rounding) << one.name;
+    else
+      EXPECT_GT(deviation, visible) << one.name;
   }
 }
 
-// Encodings by distance. FIRE and tables of the embeddings are not.
-TEST(Invariance, WhatGoesByDistanceCannotTellWhereItStands) {
+TEST(Invariance, ShiftHasTheDeclaredEffect) {
   for (const EncodingInfo& one : encodings()) {
     const Trained trained(one);
     const LayerPlan here = trained.at(content.tokens, content.tokens);
     const LayerPlan there = trained.at(content.tokens, offset + content.tokens);
     const double deviation = analysis::shift_deviation(content, here, there, offset);
-    if (goes_by_distance(trained.encoding, here)) {
-      EXPECT_LE(deviation, 2e-6) << one.name;  // rotations have float tables
+    if (properties(trained.encoding).shift == Effect::none)
+      EXPECT_LE(deviation, table_rounding) << one.name;
+    else
+      EXPECT_GT(deviation, visible) << one.name;
+  }
+}
+
+TEST(Invariance, MonotonicDecayMakesNearerKeysScoreHigher) {
+  for (const EncodingInfo& one : encodings()) {
+    const Trained trained(one);
+    if (properties(trained.encoding).decay != Decay::monotonic) continue;
+    const LayerPlan lowered = trained.at(content.tokens, content.tokens);
+    ASSERT_GT(heads(lowered.bias), 0) << one.name;
+    testing::Tensor<double, 3> bias({heads(lowered.bias), content.tokens, content.tokens});
+    dense(lowered.bias, 0, bias.view());
+    for (std::int64_t h = 0; h < bias.view().extent(0); ++h)
+      for (std::int64_t q = 0; q < content.tokens; ++q)
+        for (std::int64_t k = 1; k < content.tokens; ++k) {
+          const double step = bias.view()(h, q, k) - bias.view()(h, q, k - 1);
+          EXPECT_GT(k <= q ? step : -step, 0) << one.name << ' ' << h << ' ' << q << ' ' << k;
+        }
+  }
+}
+
+TEST(Invariance, ParametersEnterAsDeclared) {
+  for (const EncodingInfo& one : encodings()) {
+    const Trained trained(one);
+    if (trained.matrices.empty()) continue;
+    const auto low = trained.numbers(0), middle = trained.numbers(1), high = trained.numbers(2);
+    double largest = 0, deviation = 0;
+    for (std::size_t i = 0; i < middle.size(); ++i) {
+      largest = std::max(largest, std::abs(middle[i]));
+      deviation = std::max(deviation, std::abs(low[i] + high[i] - 2 * middle[i]));
     }
-    if (includes(one.enters, Place::embeddings) ||
-        among(one.name, {"fire", "swin", "rotary-axial", "vjepa2"})) {
-      EXPECT_GT(deviation, 1e-3) << one.name;
-    }
-    EXPECT_TRUE(goes_by_distance(trained.encoding, here) ||
-                !among(one.name, {"none", "rotary", "mrope", "xpos", "alibi", "t5", "clipped",
-                                  "kerple", "shaw", "transformer-xl", "deberta"}))
-        << one.name;
+    if (properties(trained.encoding).linearity == Linearity::linear)
+      EXPECT_LE(deviation, table_rounding * (1 + largest)) << one.name;
+    else
+      EXPECT_GT(deviation, visible) << one.name;
   }
 }
 

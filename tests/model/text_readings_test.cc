@@ -19,9 +19,9 @@ TEST(TextReadings, APageIsAnImageWithoutPadding) {
         .width = 16, .grid_height = 3, .grid_width = 4, .scale = scale, .temperature = 20};
     EXPECT_EQ(capacity(page), 12);
     const Tensor<std::uint8_t, 2> mask({3, 4}, 1);
-    const EmbeddingTable image = gnomon::detr_table(mask.view(), 16, scale, 20);
+    const EmbeddingTable image = gnomon::lower(grid_detr(16, 20), mask.view(), scale);
     const std::int64_t positions[] = {10, 0, 5, 7};
-    const EmbeddingTable table = detr_table(page, positions);
+    const EmbeddingTable table = lower(page, positions);
     for (std::int64_t t = 0; t < 4; ++t)
       for (std::int64_t c = 0; c < 16; ++c)
         EXPECT_EQ(table.view()(t, c), image.view()(positions[t], c));
@@ -38,9 +38,10 @@ TEST(TextReadings, APageRefusesWhatIsNotOnIt) {
             }),
             "[detr] grid_height x grid_width must be from 1 to 2^24, got 33554432");
   const std::int64_t beyond[] = {3, 4};
-  EXPECT_EQ(
-      message_of([&] { detr_table({.width = 8, .grid_height = 2, .grid_width = 2}, beyond); }),
-      "[detr] position must be on the page, 0 to 3, got 4");
+  EXPECT_EQ(message_of([&] {
+              lower(DetrPage{.width = 8, .grid_height = 2, .grid_width = 2}, beyond);
+            }),
+            "[detr] position must be on the page, 0 to 3, got 4");
 }
 
 TEST(TextReadings, LinesGoOnBeyondTheirLength) {

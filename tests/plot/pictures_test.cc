@@ -101,7 +101,7 @@ TEST(Pictures, RotaryScoresHaveABandWhereRandom) {
             "[pictures] there must be scores to draw, got 0");
 }
 
-TEST(Pictures, WavelengthsTellWhichNeverTurn) {
+TEST(Pictures, WavelengthsTellWhichPairsCompleteNoRotation) {
   const Json spec = Json::parse(wavelength_picture(
       {.specs = {{"base", {6.28, 100, 100.1, INFINITY}}, {"longer", {800}}}, .context = 100}));
   const Json rows = spec["data"]["values"];

@@ -31,7 +31,7 @@ TEST(Shaw, RowsAreThoseOfReleasedModels) {
               },
               {1, 2, 7, 8, 13});
   // distance = position_ids_r - position_ids_l; clamp(distance, -left, right) + left
-  expect_rows(wav2vec2_bert(64),
+  expect_rows(relative::wav2vec2_bert(64),
               [](auto q, auto k) {
                 std::int64_t distance = k - q;
                 if (distance < -64) distance = -64;
@@ -44,7 +44,7 @@ TEST(Shaw, RowsAreThoseOfReleasedModels) {
               {1, 32, 33});
   expect_rows(bert_relative_key_query(64, 16), [](auto q, auto k) { return q - k + 15; }, {16});
   // pos_seq[:, None] - pos_seq[None, :], clipped to -L and L - 1, + L
-  expect_rows(speecht5(64, 12),
+  expect_rows(relative::speecht5(64, 12),
               [](auto q, auto k) {
                 std::int64_t difference = q - k;
                 if (difference < -12) difference = -12;
@@ -53,8 +53,8 @@ TEST(Shaw, RowsAreThoseOfReleasedModels) {
               },
               {11, 12, 13, 30});
   EXPECT_EQ(vectors(bert_relative_key(64)), 1023);
-  EXPECT_EQ(vectors(wav2vec2_bert(64)), 73);
-  EXPECT_EQ(vectors(speecht5(64)), 320);
+  EXPECT_EQ(vectors(relative::wav2vec2_bert(64)), 73);
+  EXPECT_EQ(vectors(relative::speecht5(64)), 320);
 }
 
 // Equations 3 and 4 with the indices of equation 5, and their gradient.

@@ -82,7 +82,7 @@ TEST(Axial, Pixtral) {
     for (std::size_t i = 1; i < 32; i += 2) mixed.push_back(x[i]);  // freqs[1::2]
     return twice(mixed);
   };
-  expect_rotated({{lower(pixtral_vision(64)), grid(5, 7)}}, 64, angles_of, rotate_half);
+  expect_rotated({{lower(rotary::pixtral_vision(64)), grid(5, 7)}}, 64, angles_of, rotate_half);
 }
 
 TEST(Axial, QwenVisionInMergeBlockOrder) {
@@ -101,7 +101,7 @@ TEST(Axial, QwenVisionInMergeBlockOrder) {
     const auto at = std::size_t(t % (h * w));
     return twice(cat(angles(ys[at], 40), angles(xs[at], 40)));
   };
-  expect_rotated({{lower(qwen_vl_vision(80)), merge_blocks(h, w, m, 3)}}, 80, angles_of,
+  expect_rotated({{lower(rotary::qwen_vl_vision(80)), merge_blocks(h, w, m, 3)}}, 80, angles_of,
                  rotate_half);
 }
 
@@ -112,11 +112,11 @@ TEST(Axial, Llama4VisionCountsFromOneAndLeavesTheClassToken) {
     return repeat_interleave(
         cat(angles(column(t, side) + 1, 44), angles(row(t, side) + 1, 44)));
   };
-  expect_rotated({{lower(llama4_vision(88)), llama4_patches(side)}}, 88, angles_of,
+  expect_rotated({{lower(rotary::llama4_vision(88)), llama4_patches(side)}}, 88, angles_of,
                  rotate_pairwise);
 }
 
-TEST(Axial, Dinov3TurnsPatchCentresAndLeavesThePrefix) {
+TEST(Axial, Dinov3RotatesPatchCentresAndLeavesThePrefix) {
   constexpr std::int64_t h = 3, w = 4, prefix = 5;
   const auto angles_of = [](std::int64_t t) {
     if (t < prefix) return List(64, 0.0);
@@ -125,7 +125,7 @@ TEST(Axial, Dinov3TurnsPatchCentresAndLeavesThePrefix) {
     return twice(cat(angles(2 * M_PI * y, 32, 100), angles(2 * M_PI * x, 32, 100)));
   };
   const Coordinates centres = patch_centres(h, w, prefix);
-  const RotaryTable table(lower(dinov3_vision(64)), centres.view());
+  const RotaryTable table(lower(rotary::dinov3_vision(64)), centres.view());
   expect_rotated({table}, 64, angles_of, rotate_half);
 
   auto q = testing::random_tensor<float, 3>({prefix + h * w, 2, 64});
@@ -139,7 +139,7 @@ TEST(Axial, ColumnFirstAndPairwise) {
   const auto angles_of = [](std::int64_t t) {
     return repeat_interleave(cat(angles(column(t, 9), 32), angles(row(t, 9), 32)));
   };
-  for (const AxialRotary& spec : {sam2_memory(64), hunyuan_dit(64)})
+  for (const AxialRotary& spec : {rotary::sam2_memory(64), rotary::hunyuan_dit(64)})
     expect_rotated({{lower(spec), grid(4, 9)}}, 64, angles_of, rotate_pairwise);
 }
 
@@ -150,11 +150,11 @@ TEST(Axial, HunyuanCropsAreContinuous) {
     const double x = 24.0 * column(t, 4) / 3;                 // linspace(0, 32 * 3 / 4, 4)
     return repeat_interleave(cat(angles(x, 44), angles(y, 44)));
   };
-  expect_rotated({{lower(hunyuan_dit(88)), crop_cells(6, 4, crop).view()}}, 88, angles_of,
-                 rotate_pairwise);
+  expect_rotated({{lower(rotary::hunyuan_dit(88)), crop_cells(6, 4, crop).view()}}, 88,
+                 angles_of, rotate_pairwise);
 }
 
-TEST(Axial, Gemma4TurnsTwoHalvesEachByItself) {
+TEST(Axial, Gemma4RotatesTwoHalvesEachByItself) {
   // Elements 0..35 by x and 36..71 by y, rotate_half within each.
   const auto angles_of = [](std::int64_t t) {
     return cat(twice(angles(column(t, 5), 36, 100)), twice(angles(row(t, 5), 36, 100)));
@@ -163,7 +163,7 @@ TEST(Axial, Gemma4TurnsTwoHalvesEachByItself) {
     return cat(rotate_half(List(x.begin(), x.begin() + 36)),
                rotate_half(List(x.begin() + 36, x.end())));
   };
-  const auto [left, right] = gemma4_vision(72);
+  const auto [left, right] = rotary::gemma4_vision(72);
   expect_rotated({{left, grid(3, 5)}, {right, grid(3, 5)}}, 72, angles_of, other_of);
 }
 
@@ -174,7 +174,7 @@ TEST(Axial, LuminaTakesItsAxesInTurn) {
     for (std::size_t j = 0; j < y.size(); ++j) mixed.insert(mixed.end(), {y[j], x[j]});
     return repeat_interleave(mixed);
   };
-  expect_rotated({{lower(lumina(72)), grid(4, 6)}}, 72, angles_of, rotate_pairwise);
+  expect_rotated({{lower(rotary::lumina(72)), grid(4, 6)}}, 72, angles_of, rotate_pairwise);
 }
 
 // [t | y | x] with the given sizes, for the cells of a video.
@@ -191,11 +191,12 @@ TEST(Axial, VideosOnThreeAxes) {
       return video_angles(row(t, h * w), row(t % (h * w), w), column(t, w), dt, dy, dx);
     };
   };
-  expect_rotated({{lower(flux()), cells}}, 128, with(16, 56, 56), rotate_pairwise);
-  expect_rotated({{lower(wan(128)), cells}}, 128, with(44, 42, 42), rotate_pairwise);
-  expect_rotated({{lower(cogvideox(64)), cells}}, 64, with(16, 24, 24), rotate_pairwise);
-  expect_rotated({{lower(axial({6, 2, 4}, Pairing::adjacent)), cells}}, 12, with(6, 2, 4),
+  expect_rotated({{lower(rotary::flux()), cells}}, 128, with(16, 56, 56), rotate_pairwise);
+  expect_rotated({{lower(rotary::wan(128)), cells}}, 128, with(44, 42, 42), rotate_pairwise);
+  expect_rotated({{lower(rotary::cogvideox(64)), cells}}, 64, with(16, 24, 24),
                  rotate_pairwise);
+  expect_rotated({{lower(rotary::axial({6, 2, 4}, Pairing::adjacent)), cells}}, 12,
+                 with(6, 2, 4), rotate_pairwise);
 }
 
 TEST(Axial, QwenImageIsCentredAndItsTextStartsBeyond) {
@@ -204,7 +205,7 @@ TEST(Axial, QwenImageIsCentredAndItsTextStartsBeyond) {
   const auto angles_of = [&](std::int64_t t) {
     return video_angles(2, ys[std::size_t(t / 4)], xs[std::size_t(t % 4)], 16, 56, 56);
   };
-  expect_rotated({{lower(qwen_image()), centred_grid(1, 5, 4, 2)}}, 128, angles_of,
+  expect_rotated({{lower(rotary::qwen_image()), centred_grid(1, 5, 4, 2)}}, 128, angles_of,
                  rotate_pairwise);
 
   const Positions text = consecutive(3, centred_text_start(5, 4));
@@ -213,12 +214,12 @@ TEST(Axial, QwenImageIsCentredAndItsTextStartsBeyond) {
     const double p = 2 + static_cast<double>(t);
     return video_angles(p, p, p, 16, 56, 56);
   };
-  expect_rotated({{lower(qwen_image()), axes}}, 128, text_angles, rotate_pairwise);
+  expect_rotated({{lower(rotary::qwen_image()), axes}}, 128, text_angles, rotate_pairwise);
 }
 
 // <R x, y> = <x, R' y>, on a slice of the head.
 TEST(Axial, BackwardIsTheTranspose) {
-  AxialRotary spec = lumina(16);
+  AxialRotary spec = rotary::lumina(16);
   spec.head_offset = 3;
   const RotaryTable table(lower(spec), grid(3, 5));
   const auto x = testing::random_tensor<double, 3>({15, 2, 20}, 1);
@@ -236,7 +237,7 @@ TEST(Axial, BackwardIsTheTranspose) {
 
 TEST(Axial, RefusesWhatItCannotMean) {
   const auto refusal = [](const AxialRotary& spec) { return message_of([&] { lower(spec); }); };
-  const AxialRotary fine = axial({4, 8}, Pairing::halves);
+  const AxialRotary fine = rotary::axial({4, 8}, Pairing::halves);
   AxialRotary spec = fine;
   spec.parts.clear();
   EXPECT_EQ(refusal(spec), "[axial] there must be at least one part, got 0");
@@ -262,14 +263,14 @@ TEST(Axial, RefusesWhatItCannotMean) {
   spec.parts[0].inv_freq = {1};
   EXPECT_EQ(refusal(spec),
             "[axial] inv_freq must be empty or have one element for each of 2 pairs, got 1");
-  EXPECT_EQ(message_of([] { pixtral_vision(6); }),
+  EXPECT_EQ(message_of([] { rotary::pixtral_vision(6); }),
             "[axial] head_dim must be a multiple of 4, got 6");
-  EXPECT_EQ(message_of([] { wan(4); }),
+  EXPECT_EQ(message_of([] { rotary::wan(4); }),
             "[axial] the head_dim of Wan must be even and at least 6, got 4");
-  EXPECT_EQ(message_of([] { cogvideox(24); }),
+  EXPECT_EQ(message_of([] { rotary::cogvideox(24); }),
             "[axial] the head_dim of CogVideoX must be a multiple of 16, got 24");
   // A grid with two axes for frequencies with three.
-  EXPECT_EQ(message_of([] { RotaryTable(lower(flux()), grid(2, 2)); }),
+  EXPECT_EQ(message_of([] { RotaryTable(lower(rotary::flux()), grid(2, 2)); }),
             "[rotary] axes must be 0 to 1, got 2");
 }
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "gnomon/rotary/cached_keys.h"
-#include "rotary/turned.h"
+#include "rotary/rotated.h"
 #include "testing.h"
 
 namespace gnomon {

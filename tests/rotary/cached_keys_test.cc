@@ -7,7 +7,7 @@
 #include "gnomon/parallel.h"
 #include "gnomon/rotary/mrope.h"
 #include "gnomon/rotary/scaling.h"
-#include "rotary/turned.h"
+#include "rotary/rotated.h"
 #include "testing.h"
 
 namespace gnomon {
@@ -83,7 +83,7 @@ void append_all() {
   }
 }
 
-TEST(RotateAppend, TurnsOnTheWayIntoTheCacheOnEveryIsa) {
+TEST(RotateAppend, RotatesOnTheWayIntoTheCacheOnEveryIsa) {
   for (Isa isa : available_isas()) {
     SCOPED_TRACE(name(isa));
     const ScopedIsa scoped(isa);
@@ -143,7 +143,7 @@ void shift_all() {
     }
 }
 
-TEST(ShiftKeys, TurnsByTheDifferenceOnEveryIsa) {
+TEST(ShiftKeys, RotatesByTheDifferenceOnEveryIsa) {
   for (Isa isa : available_isas()) {
     SCOPED_TRACE(name(isa));
     const ScopedIsa scoped(isa);
@@ -281,7 +281,7 @@ void rerotate_all() {
     }
 }
 
-TEST(RerotateKeys, TurnsByTheDifferenceOfSchedulesOnEveryIsa) {
+TEST(RerotateKeys, RotatesByTheDifferenceOfSchedulesOnEveryIsa) {
   for (Isa isa : available_isas()) {
     SCOPED_TRACE(name(isa));
     const ScopedIsa scoped(isa);

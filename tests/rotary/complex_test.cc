@@ -20,8 +20,8 @@ void check_product() {
   const std::vector<std::complex<float>> cis = cis_of(table);
   ASSERT_EQ(std::ssize(cis), tokens * dim / 2);
   const auto before = testing::random_tensor<T, 3>({tokens, heads, dim});
-  auto turned = before, multiplied = before;
-  rotate(turned.view(), table);
+  auto rotated = before, multiplied = before;
+  rotate(rotated.view(), table);
   const View<std::complex<T>, 3> numbers = as_complex(multiplied.view());
   EXPECT_EQ(numbers.extents(), (std::array<std::ptrdiff_t, 3>{tokens, heads, dim / 2}));
   for (std::int64_t t = 0; t < tokens; ++t)
@@ -35,7 +35,7 @@ void check_product() {
         const auto exact = x * std::polar(1.0L, angle);
         const auto within =
             static_cast<double>(std::abs(x.real()) + std::abs(x.imag())) * 3 * 0x1p-24;
-        for (const auto& result : {turned.view(), multiplied.view()}) {
+        for (const auto& result : {rotated.view(), multiplied.view()}) {
           ASSERT_NEAR(result(t, h, 2 * i), static_cast<double>(exact.real()), within);
           ASSERT_NEAR(result(t, h, 2 * i + 1), static_cast<double>(exact.imag()), within);
         }
@@ -66,19 +66,19 @@ TEST(Complex, StridedViewsOfTheSameMemory) {
 }
 
 // The conjugate inverts a complex rotation.
-TEST(Complex, TheConjugateTurnsBack) {
+TEST(Complex, TheConjugateRotatesBack) {
   const RotaryTable table(Rotary{.rotary_dim = 8, .pairing = Pairing::adjacent},
                           testing::iota(3, 2));
   const auto cis = cis_of(table);
   auto grad = testing::random_tensor<double, 3>({2, 1, 8});
-  auto turned = grad;
-  rotate(turned.view(), table, Direction::inverse);
+  auto rotated = grad;
+  rotate(rotated.view(), table, Direction::inverse);
   const auto numbers = as_complex(grad.view());
   for (std::int64_t t = 0; t < 2; ++t)
     for (std::int64_t i = 0; i < 4; ++i)
       numbers(t, 0, i) *= std::conj(std::complex<double>(cis[std::size_t(4 * t + i)]));
   for (std::size_t i = 0; i < grad.values.size(); ++i)
-    EXPECT_NEAR(grad.values[i], turned.values[i], 1e-15);
+    EXPECT_NEAR(grad.values[i], rotated.values[i], 1e-15);
 }
 
 TEST(Complex, RefusesWhatIsNotPairs) {

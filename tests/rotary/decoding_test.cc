@@ -7,8 +7,8 @@
 #include "gnomon/rotary/cached_keys.h"
 #include "gnomon/rotary/mrope.h"
 #include "gnomon/rotary/xpos.h"
+#include "rotated.h"
 #include "testing.h"
-#include "turned.h"
 
 namespace gnomon {
 namespace {

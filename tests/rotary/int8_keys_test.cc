@@ -22,8 +22,8 @@ TYPED_TEST_SUITE(Int8Keys, Types);
 
 // The rotated head in long double, from the layout in rotary.h.
 template <typename T>
-std::vector<double> turned(const Rotary& r, View<const T, 4> k, std::int64_t b, std::int64_t t,
-                           std::int64_t h, std::int64_t position) {
+std::vector<double> rotated(const Rotary& r, View<const T, 4> k, std::int64_t b, std::int64_t t,
+                            std::int64_t h, std::int64_t position) {
   std::vector<double> head;
   for (std::int64_t d = 0; d < k.extent(3); ++d) head.push_back(as_double(k(b, t, h, d)));
   for (std::int64_t i = 0; i < r.rotary_dim / 2; ++i) {
@@ -41,7 +41,7 @@ std::vector<double> turned(const Rotary& r, View<const T, 4> k, std::int64_t b, 
   return head;
 }
 
-TYPED_TEST(Int8Keys, AreWithinTheBoundOfTheTurnedHead) {
+TYPED_TEST(Int8Keys, AreWithinTheBoundOfTheRotatedHead) {
   using T = TypeParam;
   for (const Isa isa : available_isas()) {
     const ScopedIsa scoped(isa);
@@ -65,7 +65,7 @@ TYPED_TEST(Int8Keys, AreWithinTheBoundOfTheTurnedHead) {
         for (std::int64_t b = 0; b < 2; ++b)
           for (std::int64_t t = 0; t < 3; ++t)
             for (std::int64_t h = 0; h < 5; ++h) {
-              const auto head = turned<T>(rotary, k.view(), b, t, h, positions[t]);
+              const auto head = rotated<T>(rotary, k.view(), b, t, h, positions[t]);
               double most = 0;
               for (const double x : head) most = std::max(most, std::fabs(x));
               const double scale = scales.view()(b, t, h);

@@ -83,7 +83,7 @@ TEST(MRope, TheFrequencyRunsOnFromSectionToSection) {
     }
 }
 
-TEST(MRope, TextTurnsAsPlainRotary) {
+TEST(MRope, TextRotatesAsPlainRotary) {
   const Positions text = consecutive(9, 41);
   const std::vector<Positions> axes{text, text, text};
   const Rotary plain{.rotary_dim = 64, .pairing = Pairing::adjacent, .base = 5e5};

@@ -134,7 +134,7 @@ void check_all() {
   }
 }
 
-TEST(Rotary, TurnsEveryTypeLayoutAndSizeOnEveryIsa) {
+TEST(Rotary, RotatesEveryTypeLayoutAndSizeOnEveryIsa) {
   for (Isa isa : available_isas()) {
     SCOPED_TRACE(name(isa));
     const ScopedIsa scoped(isa);
@@ -146,7 +146,7 @@ TEST(Rotary, TurnsEveryTypeLayoutAndSizeOnEveryIsa) {
 }
 
 // Packed QKV [T, 3, H, D + 1]: q and k are separate, rows are not aligned, v is not changed.
-TEST(Rotary, StridedViewsTurnInPlaceAndTouchNothingElse) {
+TEST(Rotary, StridedViewsRotateInPlaceAndTouchNothingElse) {
   constexpr std::int64_t tokens = 5, heads = 3, size = 10;
   const Case one{
       {.rotary_dim = 10, .pairing = Pairing::halves, .base = 5e5}, 1, tokens, heads, size};

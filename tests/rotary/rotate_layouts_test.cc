@@ -4,8 +4,8 @@
 
 #include "gnomon/parallel.h"
 #include "gnomon/rotary/rotary.h"
+#include "rotated.h"
 #include "testing.h"
-#include "turned.h"
 
 namespace gnomon {
 namespace {
@@ -141,7 +141,7 @@ TYPED_TEST(RotateLayouts, HaveTheSameBits) {
 }
 
 // The inverse rotation is equal to the rotation at the negated positions.
-TYPED_TEST(RotateLayouts, BackIsTheTurnOfTheOppositeAngle) {
+TYPED_TEST(RotateLayouts, BackIsTheRotationByTheOppositeAngle) {
   using T = TypeParam;
   for (const Isa isa : available_isas()) {
     const ScopedIsa scoped(isa);
@@ -190,7 +190,7 @@ TYPED_TEST(RotateLayouts, AreTheSameForAnyNumberOfThreads) {
   set_threads(before);
 }
 
-TYPED_TEST(RotateLayouts, NothingIsTurnedWhereThereIsNothing) {
+TYPED_TEST(RotateLayouts, NothingIsRotatedWhereThereIsNothing) {
   using T = TypeParam;
   const Rotary rotary{.rotary_dim = 4, .pairing = Pairing::halves};
   Tensor<T, 4> none({2, 0, 3, 4}), no_heads({2, 1, 0, 4}), some({2, 1, 3, 4});

@@ -262,7 +262,7 @@ TEST(ScalingErrors, NameTheFieldAndItsValue) {
             "[scaling] factors must be one for each of 4 pairs, got 0");
 }
 
-TEST(Scaling, AnInverseDirectionTurnsBack) {
+TEST(Scaling, AnInverseDirectionRotatesBack) {
   const ScaledRotary forward{.rotary = {.rotary_dim = 8, .pairing = Pairing::halves},
                              .length = 16};
   ScaledRotary inverse = forward;

@@ -21,7 +21,7 @@ using List = std::vector<double>;
 struct Rotated {
   List values, magnitudes;
 };
-Rotated turned_block(const List& x, double position, double base) {
+Rotated rotated_block(const List& x, double position, double base) {
   const std::size_t half = x.size() / 2;
   List frequencies;
   for (std::size_t j = 0; j < half; ++j)
@@ -39,13 +39,13 @@ Rotated turned_block(const List& x, double position, double base) {
 }
 
 // Head [t | y | x | rest] of a token.
-Rotated turned_head(const List& x, const std::array<double, 3>& position, double base) {
+Rotated rotated_head(const List& x, const std::array<double, 3>& position, double base) {
   const std::size_t block = 2 * (x.size() / 3 / 2);
   Rotated all;
   for (std::size_t axis = 0; axis < 3; ++axis) {
     const auto begin = x.begin() + std::ptrdiff_t(axis * block);
     const Rotated one =
-        turned_block(List(begin, begin + std::ptrdiff_t(block)), position[axis], base);
+        rotated_block(List(begin, begin + std::ptrdiff_t(block)), position[axis], base);
     all.values.insert(all.values.end(), one.values.begin(), one.values.end());
     all.magnitudes.insert(all.magnitudes.end(), one.magnitudes.begin(), one.magnitudes.end());
   }
@@ -71,7 +71,7 @@ void check_sizes() {
           List x;
           for (std::int64_t d = 0; d < size; ++d)
             x.push_back(as_double(before.view()(b, t, h, d)));
-          const Rotated expected = turned_head(
+          const Rotated expected = rotated_head(
               x, {double(t / (height * width)), double(t / width % height), double(t % width)},
               1e4);
           for (std::int64_t d = 0; d < size; ++d) {
@@ -85,7 +85,7 @@ void check_sizes() {
   }
 }
 
-TEST(Vjepa2, TurnsEveryTypeAndSizeOnEveryIsa) {
+TEST(Vjepa2, RotatesEveryTypeAndSizeOnEveryIsa) {
   for (Isa isa : available_isas()) {
     SCOPED_TRACE(name(isa));
     const ScopedIsa scoped(isa);
@@ -116,7 +116,7 @@ TEST(Vjepa2, StridedViewsAndPositionsByRow) {
         List x;
         for (std::int64_t d = 0; d < 14; ++d) x.push_back(before.view()(b, h, t, 1 + d));
         const auto p = static_cast<double>(ids[std::size_t(b * 3 + t)]);
-        const Rotated expected = turned_head(x, {p, p + 5, p + 1}, 500);
+        const Rotated expected = rotated_head(x, {p, p + 5, p + 1}, 500);
         for (std::int64_t d = 0; d < 14; ++d)
           ASSERT_NEAR(after.view()(b, h, t, 1 + d), expected.values[std::size_t(d)],
                       3 * 0x1p-24 * expected.magnitudes[std::size_t(d)]);

@@ -124,7 +124,7 @@ TEST(XPos, QueriesAndKeysGrowAgainstEachOther) {
 
 // RetNet as in its code: angle = 1 / 10000 ** linspace(0, 1, d / 2), each repeated twice;
 // x cos + rotate_every_two(x) sin.
-TEST(XPos, RetNetTurnsToTheLastFrequency) {
+TEST(XPos, RetNetRotatesToTheLastFrequency) {
   constexpr std::int64_t dim = 16, tokens = 5;
   const RotaryTable table(retnet_frequencies(dim), testing::iota(50, tokens));
   const auto before = testing::random_tensor<double, 3>({tokens, 1, dim});

@@ -237,8 +237,45 @@ TEST(Structure, EveryPublicHeaderHasAPageOfItsName) {
   }
 }
 
+// Headers with functions that write to an argument, but have no kernel of their own: a check of
+// strides, and the operations of a LayerPlan, which other headers define.
+const std::set<std::string> without_naive = {"gnomon/rotary/complex.h",
+                                             "gnomon/attention/layer_plan.h"};
+
+// A kernel returns nothing and writes to an argument. Gradients of a lowering (lower_backward)
+// and checks are not kernels.
+bool declares_kernel(const std::string& text) {
+  static const std::regex kernel(R"((^|\n)void (?!lower_backward|check)[a-z_]+\()");
+  return std::regex_search(text, kernel);
+}
+
+TEST(Structure, EveryKernelHasANaiveVersion) {
+  static const std::regex line(
+      "// Naive version: ([a-z0-9_/.]+),((\\s|//|,|`[a-z0-9_]+`)+)\\.");
+  static const std::regex quoted("`([a-z0-9_]+)`");
+  for (const fs::path& file : files("include", {".h"})) {
+    const std::string name = file.lexically_relative("include").string();
+    const std::string room = room_of(name), text = text_of(file);
+    const bool kernels = room == "rotary" || room == "embedding" || room == "bias" ||
+                         room == "relative" || room == "attention" || name == "gnomon/angles.h";
+    std::smatch found;
+    if (!std::regex_search(text, found, line)) {
+      EXPECT_TRUE(!kernels || !declares_kernel(text) || without_naive.contains(name))
+          << name << " has no line \"Naive version: FILE, `FUNCTION`.\"";
+      continue;
+    }
+    const std::string path = found[1], functions = found[2];
+    ASSERT_TRUE(fs::exists(root / path)) << name << " names " << path;
+    const std::string naive = text_of(path);
+    for (std::sregex_iterator at(functions.begin(), functions.end(), quoted), end; at != end;
+         ++at)
+      EXPECT_TRUE(std::regex_search(naive, std::regex("[a-z0-9_>] " + (*at)[1].str() + "\\(")))
+          << path << " has no function " << (*at)[1];
+  }
+}
+
 TEST(Structure, TheExceptionsExist) {
-  for (const auto& list : {without_page, without_test})
+  for (const auto& list : {without_page, without_test, without_naive})
     for (const std::string& name : list)
       EXPECT_TRUE(fs::exists(root / "include" / name)) << name << " is excepted and gone";
 }

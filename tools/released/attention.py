@@ -1,4 +1,4 @@
-"""Softmax scales, head sizes, biases and tables as the modules of a model have them."""
+"""Reads softmax scales, head dimensions, biases and tables from the modules of a model."""
 
 import inspect
 
@@ -18,7 +18,7 @@ def in_layer(name, layer):
 
 
 def attentions(model, part=None):
-    """Modules that hold a softmax scale or a head size, with their names."""
+    """Returns the modules with a softmax scale or a head dimension, with their names."""
     found = {}
     for name, one in model.named_modules():
         kind = type(one).__name__
@@ -32,7 +32,7 @@ def attentions(model, part=None):
 
 
 def attention_of(model, config, layer, part=None):
-    """The self-attention of a layer; the first of a model whose layers are not named."""
+    """Returns the self-attention of a layer, or the first one if the layers have no names."""
     found = attentions(model, part)
     never = ("MultiScale", "Lightning", "DeltaAttention")
     for words in (never + ("Cross", "Decoder"), never + ("Cross",), never):
@@ -83,8 +83,8 @@ class Scores(TorchFunctionMode):
 
 
 def measured_scale(module, config):
-    """For modules without a scale attribute: the attention of one layer with memory, one token,
-    no biases. The score of the token with itself over the product of its query and key."""
+    """Measures the scale of a module without a scale attribute: the score of one token with
+    itself, divided by the product of its query and key, in one layer without biases."""
     kind, products = type(module), {}
     config = type(config).from_dict(config.to_dict())
     config._attn_implementation = "eager"
@@ -132,7 +132,7 @@ def measured_scale(module, config):
 
 
 def slopes(config, model):
-    """ALiBi: the bias of neighbours, by the function that the model's forward calls."""
+    """Returns ALiBi's bias at distance 1, from the function that forward calls."""
     module = modeling(config)
     if config.model_type == "mpt":
         bias = module.build_mpt_alibi_tensor(config.n_heads, 2, config.attn_config.alibi_bias_max)
@@ -144,7 +144,7 @@ def slopes(config, model):
 
 
 def tables(model, dim=None, part=None):
-    """Learned tables of positions: (name, shape), those of absolute positions."""
+    """Returns (name, shape) of the learned tables of absolute positions."""
     found = []
     for name, one in list(model.named_parameters()):
         last = name.lower()
@@ -157,7 +157,7 @@ def tables(model, dim=None, part=None):
 
 
 def relative_tables(model, layer):
-    """relative_position_bias_table of a layer, or rel_pos_h and rel_pos_w."""
+    """Returns the relative_position_bias_table of a layer, or its rel_pos_h and rel_pos_w."""
     found = {name: tuple(one.shape) for name, one in model.named_parameters()
              if "relative_position_bias_table" in name or "rel_pos_" in name}
     own = {name: shape for name, shape in found.items() if in_layer(name, layer)}
@@ -165,7 +165,7 @@ def relative_tables(model, layer):
 
 
 def query_scale(model, config, module):
-    """Temperatures by position, where the modeling file has them, checked at some positions."""
+    """Returns the query temperature if the modeling file has one, checked at some positions."""
     if getattr(module, "attn_temperature_tuning", False) and not getattr(module, "use_rope", True):
         return {"type": "temperature", "beta": module.attn_scale,
                 "length": module.floor_scale, "shift": 1}
@@ -183,7 +183,7 @@ def query_scale(model, config, module):
 
 
 def sine_table(model, config):
-    """Fixed tables: sines and cosines of one axis or of a grid, and DETR's."""
+    """Returns the fixed tables: sines and cosines of one axis or of a grid, and of DETR."""
     module = modeling(config)
     for one in model.modules():
         if hasattr(one, "temperature") and hasattr(one, "normalize"):  # DETR: a half for each axis
@@ -215,7 +215,7 @@ def attention_rows(model):
 
 
 def fitted_base(inv_freq, dim):
-    """The base of frequencies base^(-2i/dim), from the slowest of them."""
+    """Returns the base of frequencies base^(-2i/dim), from the lowest frequency."""
     last = len(inv_freq) - 1
     base = inv_freq[last] ** (-dim / (2 * last))
     near = round(base)

@@ -1,4 +1,4 @@
-"""Small models of released families with random weights that only depend on the case's name."""
+"""Builds small models of released families. Random weights depend on the case's name only."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ import transformers
 
 @dataclasses.dataclass
 class Case:
-    """One fixture: a model class, its configuration, and what is stored of it."""
+    """A fixture: a model class, its configuration, and the values that are stored."""
 
     name: str
     cls: str
@@ -53,7 +53,7 @@ def generator(*names):
 
 
 def draw(case, name, tensor):
-    """Values of one tensor, from a seed by the names of the case and of the tensor."""
+    """Returns random values of a tensor. The seed depends on the names of case and tensor."""
     rng = generator(case.name, name)
     first = float(tensor.flatten()[0])
     if "logit_scale" in name:
@@ -81,7 +81,7 @@ def randomise(model, case):
 
 
 def build(case):
-    """The model in float64, the configuration as its config.json has it, the generator."""
+    """Returns the model in float64, its config.json, and the random generator."""
     cls = getattr(transformers, case.cls)
     saved = case.config
     if not case.literal:
@@ -101,7 +101,7 @@ def build(case):
 
 
 def checkpoint(model):
-    """The tensors under the names that save_pretrained gives them."""
+    """Returns the tensors by the names that save_pretrained uses."""
     with tempfile.TemporaryDirectory() as folder:
         model.save_pretrained(folder)
         tensors = safetensors.torch.load_file(folder + "/model.safetensors")
@@ -121,7 +121,7 @@ def of_position(case, tensors):
 
 
 def text_inputs(case, config, rng):
-    """Token ids, the mask of the real ones, and positions as generate() derives them."""
+    """Returns token ids, the mask of real tokens, and positions as generate() computes them."""
     text = config.get_text_config()
     batch = 2 if case.padded else 1
     ids = rng.integers(3, text.vocab_size, (batch, case.length))

@@ -41,7 +41,7 @@ SPEECH |= dict(num_conv_pos_embedding_groups=2, num_feat_extract_layers=1)
 
 
 def pair_inputs(case, config, rng):
-    """For encoder-decoders: the same length on both sides."""
+    """Inputs of encoder-decoders, with the same length for encoder and decoder."""
     arguments, positions = unnumbered(case, config, rng)
     del arguments["use_cache"]
     return arguments | {"decoder_input_ids": arguments["input_ids"].flip(1)}, positions
@@ -93,7 +93,7 @@ def record_boxes(recorder, model):
 
 
 def record_xlnet(recorder, model):
-    """Its projections are parameters: the heads are what its core is given."""
+    """XLNet's projections are parameters, so the heads are recorded as inputs of its core."""
     for module in list(recorder.names):
         if type(module).__name__ != "XLNetRelativeAttention":
             continue
@@ -108,7 +108,7 @@ def record_xlnet(recorder, model):
 
 
 def record_wavlm(recorder, model):
-    """Its attention is one function with the output projection, which is made the identity."""
+    """WavLM's attention contains the output projection, which is replaced by the identity."""
     for module, name in recorder.names.items():
         if type(module).__name__ != "WavLMAttention":
             continue
@@ -126,8 +126,8 @@ def record_wavlm(recorder, model):
         module.register_forward_hook(keep, with_kwargs=True)
 
 
-def record_turned(recorder, model):
-    """Conformer's rotary turns hidden states before they are projected."""
+def record_rotated(recorder, model):
+    """Conformer rotates hidden states before their projection."""
     for module in list(recorder.names):
         if not hasattr(module, "_apply_rotary_embedding"):
             continue
@@ -207,7 +207,7 @@ CASES = [
         inputs=hidden_inputs, entry="encoder", check="none"),
     Case("wav2vec2_conformer-rotary", "Wav2Vec2ConformerModel", SPEECH | dict(
         position_embeddings_type="rotary", num_hidden_layers=1), inputs=hidden_inputs,
-        entry="encoder", extra=record_turned, tensors=r"linear_[qk]\."),
+        entry="encoder", extra=record_rotated, tensors=r"linear_[qk]\."),
     Case("speecht5", "SpeechT5ForTextToSpeech", dict(
         vocab_size=40, hidden_size=24, encoder_layers=2, encoder_attention_heads=3,
         encoder_ffn_dim=24, decoder_layers=1, decoder_attention_heads=3, decoder_ffn_dim=24,

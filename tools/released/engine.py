@@ -49,7 +49,7 @@ CASES = [
 
 
 def run(case):
-    """config.json, tensors by name, and what is expected."""
+    """Returns config.json, the tensors by name, and the expected values."""
     case.double = False
     model, config, rng = build.build(case)
     prompt = rng.integers(3, config["vocab_size"], PROMPT).tolist()
@@ -81,7 +81,7 @@ def lines(values):
 
 
 def write(case, config, tensors, expected):
-    """Writes what is new or has changed by more than rounding; returns what became of it."""
+    """Writes files that are new or differ by more than rounding. Returns the result as text."""
     folder = FOLDER / case.name
     text, weights = folder / "expected.json", folder / "model.safetensors"
     exists, worst = text.exists(), float("inf")

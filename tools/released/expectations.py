@@ -60,7 +60,7 @@ def trained_length(config):
 
 
 def learned(model, config, group):
-    """Rows, width and first row of a learned table."""
+    """Returns the rows, width and first row of a learned table."""
     found = attention.tables(model, part=group.get("part"))
     if not found:
         return {}
@@ -94,7 +94,7 @@ def rows_and_columns(model):
 
 
 def bias(model, config, group, layer):
-    """Facts of the encodings that are not rotary."""
+    """Returns the values of the encodings other than rotary."""
     kind = group["kind"]
     if kind == "alibi":
         # Falcon multiplies the sum of scores and bias by its scale; the others only the scores.
@@ -140,7 +140,7 @@ def bias(model, config, group, layer):
 
 
 def facts_of(model, config, sample, group):
-    """Every value of a group that transformers has."""
+    """Returns all values of a group that transformers defines."""
     layer = group.get("layers", [None])[0]
     kind = group.get("kind", "rotary")
     turning = layer
@@ -169,7 +169,7 @@ def facts_of(model, config, sample, group):
 
 
 def wrong_layers(model, config, group):
-    """Layers of a group whose attention rotates where the group does not, or the reverse."""
+    """Returns the layers that rotate although their group does not, or the reverse."""
     kind = group.get("kind", "rotary")
     if kind not in ("rotary", "none") or "first" in group:
         return []
@@ -188,7 +188,7 @@ def same(key, ours, theirs):
 
 
 def written(value):
-    """Lists in nine digits, which tell any two float32 apart."""
+    """Formats lists with nine digits, which distinguish any two float32 values."""
     if isinstance(value, list) and value and isinstance(value[0], float):
         return [float("%.9g" % one) for one in value]
     return value

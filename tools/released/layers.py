@@ -39,7 +39,7 @@ def array(tensor):
 
 
 def run(case):
-    """JSON description, tensors by name, and a line of words for each layer."""
+    """Returns the JSON description, the tensors by name, and a line of text for each layer."""
     model, config, rng = build.build(case)
     inputs = case.inputs or build.text_inputs
     arguments, positions = inputs(case, model.config, rng)
@@ -79,7 +79,8 @@ def run(case):
 
 
 def difference(old, new):
-    """Largest difference relative to a tensor's largest value; infinite if names differ."""
+    """Returns the largest difference, relative to the largest value of the tensor; infinity if
+    the names differ."""
     if old.keys() != new.keys():
         return float("inf")
     largest = 0.0
@@ -94,7 +95,7 @@ def difference(old, new):
 
 
 def write(case, about, tensors):
-    """Writes what is new or has changed by more than rounding; returns what became of it."""
+    """Writes files that are new or differ by more than rounding. Returns the result as text."""
     text, weights = FOLDER / f"{case.name}.json", FOLDER / f"{case.name}.safetensors"
     changed, distance = set(about), float("inf")
     exists = text.exists() and weights.exists()

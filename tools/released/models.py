@@ -1,4 +1,4 @@
-"""From a released config to the model class of transformers, without the memory of its weights."""
+"""Creates the model of a released config in transformers, without memory for its weights."""
 
 import contextlib
 import copy
@@ -27,7 +27,7 @@ class Refused(Exception):
 
 
 class WeightsOnMeta(TorchFunctionMode):
-    """Weights get no memory; small tensors that are computed, such as inv_freq, are real."""
+    """Allocates no memory for weights, only for small computed tensors such as inv_freq."""
 
     WEIGHTS = {torch.empty, torch.randn, torch.rand, torch.normal}
 
@@ -43,7 +43,7 @@ class WeightsOnMeta(TorchFunctionMode):
 
 
 def config_of(sample):
-    """The config object of the file, or of its part; the language model's where it has one."""
+    """Returns the config of the file or its part, or of its language model if it has one."""
     keys = copy.deepcopy(sample["config"])  # classes write into the dictionaries they are given
     kind = keys.pop("model_type")
     if kind not in CONFIG_MAPPING:
@@ -112,7 +112,7 @@ def model_of(config):
 
 
 def real(make):
-    """A module with memory; only for a single small module."""
+    """Returns the module with memory. For a single small module only."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         return make().eval()

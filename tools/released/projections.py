@@ -1,4 +1,4 @@
-"""Queries, keys and values as a layer's projections give them, split into heads."""
+"""Splits the projections of a layer into the heads of queries, keys and values."""
 
 import torch
 
@@ -20,7 +20,7 @@ def stacked(x, sizes, head_dim):
 
 
 def latent(m, of):
-    """DeepSeek's: keys are [nope of each head | rope of all heads]."""
+    """DeepSeek: keys are [nope of each head | rope of all heads]."""
     rope = m.qk_rope_head_dim
     q = heads(of(m.q_proj if m.q_lora_rank is None else m.q_b_proj), m.qk_head_dim)
     sizes = (*q.shape[:2], -1, m.qk_nope_head_dim + m.v_head_dim)
@@ -31,7 +31,7 @@ def latent(m, of):
 
 
 def gated(m, of):
-    """Qwen3-Next's: q_proj gives [query | gate] for each head."""
+    """Qwen3-Next: q_proj returns [query | gate] for each head."""
     q, _ = heads(of(m.q_proj), 2 * m.head_dim).chunk(2, dim=-1)
     return q, heads(of(m.k_proj), m.head_dim), heads(of(m.v_proj), m.head_dim)
 
@@ -72,7 +72,7 @@ def bigcode(m, of):
 
 
 def codegen(m, of):
-    """Four blocks of [q | v | k], as it was trained on four TPU cores."""
+    """CodeGen: four blocks of [q | v | k], because it was trained on four TPU cores."""
     blocks = of(m.qkv_proj)
     blocks = blocks.reshape(*blocks.shape[:-1], 4, 3, -1)
     q, v, k = (blocks[..., i, :].reshape(*blocks.shape[:2], -1) for i in range(3))
@@ -91,7 +91,7 @@ def falcon(m, of):
 
 
 def deberta(m, of):
-    """Version 1 fuses [q | k | v] for each head and adds biases to queries and values."""
+    """DeBERTa v1 fuses [q | k | v] for each head and adds biases to queries and values."""
     if not hasattr(m, "in_proj"):
         dim = m.attention_head_size
         return [heads(of(p), dim) for p in (m.query_proj, m.key_proj, m.value_proj)]
@@ -129,7 +129,7 @@ FUSED = {
 
 
 def split(module, of, q_dim=None, v_dim=None):
-    """q, k, v [B, T, H, D] of an attention module; of(m) is the last output of module m."""
+    """Returns q, k, v [B, T, H, D] of an attention module. of(m): last output of module m."""
     fused = FUSED.get(type(module).__name__)
     if fused:
         return fused(module, of)

@@ -1,4 +1,4 @@
-"""Records what attention layers are given and what they return, and checks the record."""
+"""Records the inputs and outputs of attention layers, and checks the record."""
 
 import re
 import sys
@@ -58,7 +58,7 @@ class Recorder:
         return not re.search(r"encoder_attn|EncDec|cross", name)
 
     def keep(self, module, arguments, named, output):
-        """Of the first call: DeBERTa projects embeddings of distances in a second one."""
+        """Keeps the first call. DeBERTa projects embeddings of distances in a second."""
         self.inputs.setdefault(module, (arguments, named))
         self.outputs.setdefault(module, output)
 
@@ -66,7 +66,7 @@ class Recorder:
         return self.outputs[module].detach()
 
     def place(self, module):
-        """Part and number of a layer."""
+        """Returns the part and number of a layer."""
         name = self.names[module]
         part = "layers"
         if self.case.split:
@@ -112,7 +112,7 @@ class Recorder:
 
 
 def find(recorder, suffix):
-    """The module, or the parameter, with this name or the only one that ends so."""
+    """Returns the module or parameter with this name, or the only one with this ending."""
     everything = {name: module for module, name in recorder.names.items()}
     everything |= dict(recorder.model.named_parameters())
     found = [n for n in everything if n == suffix or n.endswith("." + suffix)]
@@ -154,7 +154,7 @@ def grouped(x, count):
 
 
 def attend(layer, visible=True, sinks=True):
-    """Softmax attention [B, T, H, D] of what a layer passed to its attention function."""
+    """Returns softmax attention [B, T, H, D] of the inputs of a layer's attention function."""
     query, key, value = layer["given"]
     named, module = layer["named"], layer["module"]
     key, value = grouped(key, query.shape[1]), grouped(value, query.shape[1])
@@ -177,7 +177,7 @@ def attend(layer, visible=True, sinks=True):
 
 
 def visibility(layer):
-    """Which keys a query sees, in words; asserts that the limits change the result."""
+    """Returns the visible keys as text. Asserts that the limits change the result."""
     mask, query = layer["mask"], layer["given"][0]
     sink = isinstance(getattr(layer["module"], "sinks", None), torch.Tensor)
     assert not sink or not close(layer["out"], attend(layer, sinks=False), 1e-3), "sinks"
@@ -207,7 +207,7 @@ def shape_of(x):
 
 
 def candidates(module, x, names):
-    """x as a norm or a scale of the module may have left it."""
+    """Returns x after each norm or scale that the module may apply."""
     yield x
     if hasattr(module, "v_scale") and names == NORMS["v"]:
         yield x * module.v_scale

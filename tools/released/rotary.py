@@ -1,4 +1,4 @@
-"""Rotary encodings as the modules of a model compute them: frequencies, axes, scale, pairing."""
+"""Reads rotary encodings from the modules of a model: frequencies, axes, scale, pairing."""
 
 import copy
 import inspect
@@ -28,7 +28,7 @@ def layer_type_of(config, layer):
 
 
 def module_for(model, config, layer):
-    """The rotary module of a layer: its own, else the model's."""
+    """Returns the rotary module of a layer, or that of the model."""
     found = {name: one for name, one in model.named_modules() if has_frequencies(one)}
     if config.model_type == "granite_swa":  # one for each base that is not 0
         return next(one for name, one in found.items() if name.startswith("rotary_embs")
@@ -90,7 +90,7 @@ def angles(table, count):
 
 
 def text(model, config, layer, length):
-    """Facts of a rotary encoding of tokens."""
+    """Returns the values of a rotary encoding of tokens."""
     module = module_for(model, config, layer)
     if module is None:
         return legacy(model, config)
@@ -118,7 +118,7 @@ def text(model, config, layer, length):
 
 
 def text_axes(module, label, inv_freq, scale):
-    """M-RoPE: which of three positions turns each pair. The module's own order of frequencies."""
+    """Returns the axis of each pair of M-RoPE, in the module's order of frequencies."""
     try:
         tables = []
         for axis in range(3):
@@ -135,7 +135,7 @@ def text_axes(module, label, inv_freq, scale):
 
 
 def vision(model, config, group):
-    """Facts of a rotary encoding of patches: the module's tables at a step along each axis."""
+    """Returns the values of a rotary encoding of patches: tables at a step along each axis."""
     layers = group.get("layers", [0])
     module = module_for(model, config, layers[0])
     if module is None or config.model_type == "dinov3_vit":
@@ -251,7 +251,7 @@ def pairing(config, dim, patches=False):
 
 
 class Uses(TorchFunctionMode):
-    """Whether any function is called with one of the tensors."""
+    """Records whether any function is called with one of the tensors."""
 
     def __init__(self, tensors):
         super().__init__()
@@ -296,5 +296,5 @@ def rotates(model, config, layer):
 
 
 def has_own(module):
-    """A rotary module inside the attention, as in RecurrentGemma."""
+    """Whether the attention contains a rotary module, as in RecurrentGemma."""
     return any(has_frequencies(one) for one in module.modules())

@@ -1,6 +1,6 @@
-"""Cases whose config.json is spelled as in checkpoints, older than transformers 5.
+"""Cases whose config.json has the keys of checkpoints before transformers 5.
 
-What such files leave out (layer types, head sizes, windows) follows from the family."""
+The family determines the values that such files omit (layer types, head sizes, windows)."""
 
 from build import Case
 from text_cases import EXPERTS, GLM_MOE, LATENT, MOE, axes_inputs, small

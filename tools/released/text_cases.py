@@ -37,14 +37,14 @@ def t5_inputs(case, config, rng):
 
 
 def unnumbered(case, config, rng):
-    """For models that derive positions themselves."""
+    """Inputs of models that compute positions themselves."""
     arguments, positions = text_inputs(case, config, rng)
     del arguments["position_ids"]
     return arguments, positions
 
 
 def moonshine_inputs(case, config, rng):
-    """6271 samples become 15 frames."""
+    """Inputs of Moonshine: 6271 samples become 15 frames."""
     arguments, positions = text_inputs(case, config, rng)
     samples = torch.from_numpy(rng.standard_normal((1, 6271)))
     return {"input_values": samples, "decoder_input_ids": arguments["input_ids"]}, positions

@@ -26,7 +26,7 @@ def interpolated_pixels(case, config, rng):
 
 
 def pixels_in_order(case, config, rng):
-    """ViT-MAE shuffles patches by noise."""
+    """Ascending noise, because ViT-MAE shuffles patches by noise."""
     arguments, _ = pixels(case, config, rng)
     count = case.image["height"] * case.image["width"]
     return arguments | {"noise": torch.arange(count)[None].double()}, None
@@ -81,7 +81,7 @@ def fill_table(recorder, model):
 
 
 def record_regions(recorder, model):
-    """Regions of a shifted window: a token is named by the first token of its region."""
+    """Records the regions of a shifted window. The first token of a region is its number."""
     for module in list(recorder.names):
         if type(module).__name__ not in ("SwinAttention", "Swinv2SelfAttention"):
             continue
@@ -98,7 +98,7 @@ def record_regions(recorder, model):
 
 
 def record_added(recorder, model):
-    """DETR adds positions to what queries and keys are projected from, in each layer."""
+    """Records the positions that DETR adds before the q and k projections, in each layer."""
     for module, name in recorder.names.items():
         if type(module).__name__ != "DetrSelfAttention" or "encoder" not in name:
             continue

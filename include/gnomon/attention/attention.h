@@ -11,6 +11,8 @@
 //
 // Letters: B batch, T query tokens, S key tokens, Hq query heads, Hk key heads (Hk divides Hq),
 // D head dimension of q and k, Dv head dimension of v.
+//
+// Naive version: tests/naive/attention.h, `naive_attention`, `naive_attention_backward`.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,8 @@
 // uses one scale for all heads. Softmax::scale is then 1.
 //
 // Letters: B batch, T tokens, H heads, D head dimension.
+//
+// Naive version: tests/naive/attention.h, `naive_normalise`.
 #pragma once
 
 #include <span>

@@ -10,6 +10,8 @@
 // 2019, https://arxiv.org/abs/1910.07467. The sources of each model define which norm it uses.
 //
 // Letters: B batch, T tokens, H heads, D head dimension.
+//
+// Naive version: tests/attention/qk_norm_test.cc, `normalised`.
 #pragma once
 
 #include "gnomon/tensor.h"

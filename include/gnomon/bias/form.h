@@ -4,6 +4,8 @@
 //
 // Distance = position(key) - position(query). It is negative for past keys.
 // Letters: H query heads, Q queries, K keys, N distances.
+//
+// Naive version: tests/naive/bias.h, `naive_bias`, `naive_add_bias_backward`.
 #pragma once
 
 #include <cstdint>
@@ -150,7 +152,7 @@ std::int64_t gradient_size(const BiasForm& form) noexcept;
 // float or double, any strides: out[h, q, k] is the bias of the query at position offset + q
 // and the key at position k. For a DenseBias, batch row 0 is used.
 //
-// Error bound: a progressive bias is within 2^-50 (|offset| + |slope x|) of its formula. Axes
+// Error bound: a piecewise logarithmic bias is within 2^-50 (|offset| + |slope x|) of its formula. Axes
 // are added in double.
 //
 // Throws std::invalid_argument if the heads of `out` differ from those of the form, a strip

@@ -14,6 +14,8 @@
 //
 // Letters: H heads, N nodes, T tokens (N, or N + 1 with a graph token), E edges as listed, F
 // features of an edge.
+//
+// Naive version: tests/bias/graphormer_test.cc, `released`.
 #pragma once
 
 #include <cstdint>

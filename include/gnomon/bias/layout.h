@@ -32,10 +32,12 @@ struct LayoutBias {
   bool operator==(const LayoutBias&) const = default;
 };
 
+namespace bias {
 // Return the released settings. v2 adds the bias to the scaled scores. v3 divides the bias by
 // sqrt(D), together with the scores.
 LayoutBias layoutlm_v2(std::int64_t heads);
 LayoutBias layoutlm_v3(std::int64_t heads, std::int64_t head_dim);
+}  // namespace bias
 
 // The boxes of P words: x is the left edge and y the bottom edge (`bbox[0]`, `bbox[3]`).
 struct WordBoxes {

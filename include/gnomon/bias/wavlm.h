@@ -12,6 +12,8 @@
 //
 // x[i, h] is the part of the layer's input that belongs to head h. Letters: B batch, T tokens,
 // H heads, D head dimension, C = H D, the width of the input.
+//
+// Naive version: tests/bias/wavlm_test.cc, `gate`.
 #pragma once
 
 #include <cstdint>

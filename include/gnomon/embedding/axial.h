@@ -12,6 +12,8 @@
 //   summed        row of axis 0 + row of axis 1 + ...
 //
 // Letters: A axes, T positions, C width.
+//
+// Naive version: tests/embedding/axial_test.cc, `broadcast`.
 #pragma once
 
 #include <cstdint>

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "gnomon/embedding/grid.h"
 #include "gnomon/embedding/table.h"
 #include "gnomon/view.h"
 
@@ -39,10 +40,9 @@ std::vector<double> detr_coordinates(View<const std::uint8_t, 2> mask, DetrScale
 // For an image without padding.
 std::vector<double> detr_coordinates(std::int64_t height, std::int64_t width, DetrScale scale);
 
-// Returns the embedding of a padded image, [H W, width]: y in the first half of the channels, x
-// in the second half, each interleaved. width: a multiple of 4.
-EmbeddingTable detr_table(View<const std::uint8_t, 2> mask, std::int64_t width,
-                          DetrScale scale = DetrScale::normalised,
-                          double temperature = 10'000.0);
+// Returns the embedding of a padded image, [H W, C]: `spec` at the coordinates of its pixels. DETR
+// uses grid_detr: y in the first half of the channels, x in the second half, each interleaved.
+EmbeddingTable lower(const SinusoidalGrid& spec, View<const std::uint8_t, 2> mask,
+                     DetrScale scale = DetrScale::normalised);
 
 }  // namespace gnomon

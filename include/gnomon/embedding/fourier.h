@@ -15,6 +15,8 @@
 //   gaussian    sin 2 pi b1.p .. sin 2 pi bn.p | cos 2 pi b1.p .. cos 2 pi bn.p
 //
 // Letters: T points, A axes, K waves, F features.
+//
+// Naive version: tests/embedding/fourier_test.cc, `perceiver_row`, `nerf_row`.
 #pragma once
 
 #include <cstdint>

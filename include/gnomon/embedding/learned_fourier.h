@@ -7,6 +7,8 @@
 //   r = D^(-1/2) [ cos W_r x | sin W_r x ]          P(x) = gelu(r W_1 + b_1) W_2 + b_2
 //
 // Letters: T points, M axes, D features, K = D/2 waves, H hidden units, C width.
+//
+// Naive version: tests/embedding/learned_fourier_test.cc, `paper`.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,8 @@
 // width of the model by a trained matrix, and the gradient of that matrix.
 //
 // Letters: T tokens, F features, C width.
+//
+// Naive version: tests/naive/embedding.h, `naive_project`.
 #pragma once
 
 #include "gnomon/embedding/table.h"

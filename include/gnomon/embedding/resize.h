@@ -6,6 +6,8 @@
 // double here, one rounding). The presets name the models that use each way.
 //
 // Letters: N rows of the table, C width.
+//
+// Naive version: tests/embedding/resize_test.cc, `weights`.
 #pragma once
 
 #include <cstdint>

@@ -16,6 +16,8 @@
 // docs/embedding/sinusoidal.md lists the models that use each layout.
 //
 // Letters: T tokens, C width.
+//
+// Naive version: tests/naive/embedding.h, `naive_sinusoidal`.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ namespace gnomon {
 // Returns the plan of one step: the sum [T, C], for add_table before the layer. The paper
 // counts steps from 1. Each entry is summed in double and rounded once. The recipe of the paper
 // is interleaved; the release in tensor2tensor uses the tensor2tensor recipe.
-EmbeddingTable universal_table(const Sinusoidal& sinusoidal,
-                               std::span<const std::int64_t> positions, std::int64_t step);
+EmbeddingTable lower(const Sinusoidal& sinusoidal, std::span<const std::int64_t> positions,
+                     std::int64_t step);
 
 }  // namespace gnomon

@@ -2,6 +2,8 @@
 // embeddings. The rows may be computed, learned or given.
 //
 // Letters: B batch, T tokens, C width.
+//
+// Naive version: tests/naive/embedding.h, `naive_add_table`, `naive_add_rows`.
 #pragma once
 
 #include <cstdint>

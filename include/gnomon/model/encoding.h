@@ -119,6 +119,33 @@ struct EncodingInfo {
   Encoding (*usual)(const Shape&);  // usual settings for models of that shape
 };
 
+// Effect of a change of the positions on bidirectional attention.
+enum class Effect {
+  none = 1,  // outputs are unchanged, up to rounding
+  some,      // outputs change
+};
+
+// How the score of a key depends on its distance from the query, for equal content.
+enum class Decay {
+  unspecified = 1,
+  monotonic,  // nearer keys score higher
+};
+
+// How the plan and the gates of an encoding depend on its trained parameters.
+enum class Linearity {
+  linear = 1,  // up to a constant; also an encoding without parameters
+  nonlinear,
+};
+
+// Facts that the definition of an encoding fixes. `gnomon check` and the tests measure the first
+// three at the usual settings, with random parameters. `linearity` holds for all settings.
+struct Properties {
+  Effect reversal;  // all tokens in the opposite order: does the encoding tell left from right?
+  Effect shift;     // the same offset added to all positions
+  Decay decay = Decay::unspecified;
+  Linearity linearity = Linearity::linear;
+};
+
 // Returns the list of encodings, in display order.
 std::span<const EncodingInfo> encodings();
 
@@ -127,6 +154,9 @@ std::span<const EncodingInfo> encodings();
 const EncodingInfo& find_encoding(std::string_view name);
 // Returns the info of the first name of the encoding's spec.
 const EncodingInfo& info(const Encoding& encoding);
+
+// Returns the facts that the entry of the encoding's spec declares.
+const Properties& properties(const Encoding& encoding);
 
 // The encodings of one layer: for example rotary and a bias, or a table and relative vectors.
 // At most one encoding enters at each place; two rotations are an exception (see `lower`). An
@@ -152,7 +182,7 @@ std::vector<Parameter> parameters(const Mixture& mixture);
 std::optional<std::int64_t> capacity(const Encoding& encoding);
 std::optional<std::int64_t> capacity(const Mixture& mixture);
 
-// Range of distances, position(key) - position(query): `first` to `first + count - 1`.
+// Range of `count` distances, position(key) - position(query), from `min_distance`.
 struct Distances {
   std::int64_t min_distance = 0, count = 0;
   bool operator==(const Distances&) const = default;

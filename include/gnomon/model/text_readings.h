@@ -37,7 +37,7 @@ std::int64_t capacity(const DetrPage& page);
 
 // Returns the table [T, C] of these positions. Throws std::invalid_argument if a position is
 // not on the page.
-EmbeddingTable detr_table(const DetrPage& page, std::span<const std::int64_t> positions);
+EmbeddingTable lower(const DetrPage& page, std::span<const std::int64_t> positions);
 
 // Fourier features of a line of tokens or of a grid, projected to the width of the embeddings
 // (projection.h). On a line, position 0 has coordinate -1, position length - 1 has coordinate

@@ -9,6 +9,8 @@
 // Distance = position(key) - position(query). It is negative for past keys.
 // Letters: H query heads, D head dimension, Dv head dimension of the values, N distances, R
 // vectors of a table, P positions.
+//
+// Naive version: tests/naive/attention.h, `naive_relative_scores`.
 #pragma once
 
 #include <cstdint>

@@ -54,8 +54,10 @@ struct Shaw {
 // Return released settings with one table shared by all heads.
 Shaw bert_relative_key(std::int64_t head_dim, std::int64_t max_positions = 512);
 Shaw bert_relative_key_query(std::int64_t head_dim, std::int64_t max_positions = 512);
+namespace relative {
 Shaw wav2vec2_bert(std::int64_t head_dim, std::int64_t left = 64, std::int64_t right = 8);
 Shaw speecht5(std::int64_t head_dim, std::int64_t max_distance = 160);
+}  // namespace relative
 
 // Returns L, the rows of the table of one head.
 std::int64_t vectors(const Shaw& shaw);

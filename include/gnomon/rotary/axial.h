@@ -52,6 +52,8 @@ struct AxialRotary {
 // bound stated next to it; the message names the field and its value.
 RotaryFrequencies lower(const AxialRotary& axial);
 
+namespace rotary {
+
 // Returns parts of the given dims on axes 0, 1, 2, ..., in blocks. Flux: dims {16, 56, 56} on
 // axes (image, y, x).
 AxialRotary axial(std::vector<std::int64_t> rotary_dims, Pairing pairing,
@@ -95,4 +97,5 @@ AxialRotary wan(std::int64_t head_dim, double base = 10'000.0);
 // std::invalid_argument if D is not a multiple of 16.
 AxialRotary cogvideox(std::int64_t head_dim, double base = 10'000.0);
 
+}  // namespace rotary
 }  // namespace gnomon

@@ -12,6 +12,8 @@
 //
 // Letters: B batch, T tokens, S cached tokens, H key heads, D head dimension, R rotary
 // dimension, A position axes (M-RoPE: 3), i the pair.
+//
+// Naive version: tests/naive/rotary.h, `naive_shift_keys`, `naive_rerotate_keys`.
 #pragma once
 
 #include <cstdint>

@@ -10,6 +10,8 @@
 //
 // Letters: B batch, T tokens, H heads, D head dimension, R rotary dimension, A position axes
 // (M-RoPE: 3), i the pair.
+//
+// Naive version: tests/naive/rotary.h, `naive_rotate`.
 #pragma once
 
 #include <cstdint>

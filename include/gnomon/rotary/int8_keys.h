@@ -6,6 +6,8 @@
 // Memory: D + 4 bytes per head vector; bfloat16 takes 2 D bytes.
 //
 // Letters: B batch, T tokens, H key heads, D head dimension.
+//
+// Naive version: tests/naive/rotary.h, `naive_quantize`.
 #pragma once
 
 #include "gnomon/rotary/rotary.h"

@@ -18,6 +18,8 @@
 //
 // Letters: B batch, T tokens, H heads, D head dimension, R rotary dimension (even), A position
 // axes.
+//
+// Naive version: tests/naive/rotary.h, `naive_rotate`.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,8 @@
 // from the softmax scale, although a score depends only on the product of the three.
 //
 // Letters: B batch, T tokens, H heads, D head dimension.
+//
+// Naive version: tests/naive/rotary.h, `naive_scale_queries`.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +48,7 @@ double query_scale(const QueryTemperature& temperature, std::int64_t position);
 // Error bound, relative to the product: half an ulp of the element type + 2^-51; for half and
 // bfloat16 half an ulp + 2^-22. Cost: reads and writes once the queries whose factor is not 1.
 //
-// Throws as `factor`, and if q and positions differ in tokens, positions have several rows and
+// Throws as `query_scale`, and if q and positions differ in tokens, positions have several rows and
 // q has another number of rows, or D is not contiguous.
 //
 // Gradient: apply scale_queries to the gradient of the result, since the transpose of the

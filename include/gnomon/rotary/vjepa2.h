@@ -18,6 +18,8 @@
 //          angles    [f0 f1 f2 f3 f0 f1 f2 f3]    (a rotation would use f0 f0 f1 f1 ...)
 //
 // Letters: B batch, T tokens, H heads, S head dimension, D elements of a block.
+//
+// Naive version: tests/rotary/vjepa2_test.cc, `rotated_head`.
 #pragma once
 
 #include <cstdint>

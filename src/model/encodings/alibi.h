@@ -20,6 +20,8 @@ struct Entry<Alibi> : EntryOf<Alibi> {
        "a penalty proportional to the distance, with one slope per head",
        "Press et al. 2021, arXiv:2108.12409", "bias/alibi.md",
        [](const Shape& s) -> Encoding { return Alibi{.heads = s.heads}; }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::none, .shift = Effect::none, .decay = Decay::monotonic};
   static void fields(Alibi& s, auto&& v) {
     v("heads", s.heads), v("max_bias", s.max_bias);
     v("head_offset", s.head_offset), v("local_heads", s.local_heads);

@@ -32,6 +32,8 @@ struct Entry<AxialLearned> : EntryOf<AxialLearned> {
                              .rows = {page_size(s.length).height, page_size(s.length).width},
                              .widths = {s.width, s.width}};
        }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::linear};
   static void fields(AxialLearned& s, auto&& v) {
     v("join", s.join), v("rows", s.rows), v("widths", s.widths);
   }

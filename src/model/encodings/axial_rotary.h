@@ -22,10 +22,11 @@ struct Entry<AxialRotary> : EntryOf<AxialRotary> {
        "half of the pairs rotate by the row, half by the column",
        "Wang et al. 2024, arXiv:2409.12191", "rotary/axial.md", [](const Shape& s) -> Encoding {
          const std::int64_t half = s.width / s.heads / 4 * 2;
-         AxialRotary rotary = axial({half, half}, Pairing::halves);
+         AxialRotary rotary = rotary::axial({half, half}, Pairing::halves);
          rotary.grid = {page_size(s.length).height, page_size(s.length).width};
          return rotary;
        }}};
+  static constexpr Properties properties = {.reversal = Effect::some, .shift = Effect::some};
   static void fields(AxialRotary& s, auto&& v) {
     v("parts", s.parts), v("pairing", s.pairing), v("order", s.order);
     v("base", s.base), v("head_offset", s.head_offset), v("grid", s.grid);

@@ -16,6 +16,8 @@ struct Entry<ClippedBias> : EntryOf<ClippedBias> {
                             .left = s.length - 1,
                             .right = s.reads == Visibility::causal ? 0 : s.length - 1};
        }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::none, .linearity = Linearity::linear};
   static void fields(ClippedBias& s, auto&& v) {
     v("heads", s.heads), v("left", s.left), v("right", s.right);
   }
@@ -23,13 +25,13 @@ struct Entry<ClippedBias> : EntryOf<ClippedBias> {
     return {{"table", s.heads, s.left + 1 + s.right, table_deviation}};
   }
   static void lower(const ClippedBias& s, const Call& call, Values values, LayerPlan& lowered) {
-    const auto [first, count] = call.distances();
-    lowered.bias = gnomon::lower(s, values[0], first, count);
+    const auto [min_distance, count] = call.distances();
+    lowered.bias = gnomon::lower(s, values[0], min_distance, count);
   }
   static void backward(const ClippedBias& s, const Call& call, Values,
                        const LayerGradient& grad, Gradients grads) {
-    const auto [first, count] = call.distances();
-    gnomon::lower_backward(s, grad.bias.values, first, count, grads[0]);
+    const auto [min_distance, count] = call.distances();
+    gnomon::lower_backward(s, grad.bias.values, min_distance, count, grads[0]);
   }
 };
 

@@ -24,6 +24,8 @@ struct Entry<CrossModal> : EntryOf<CrossModal> {
        "kind",
        "Kim et al. 2021, arXiv:2102.03334", "embedding/cross_modal.md",
        [](const Shape& s) -> Encoding { return cross_modal_usual(s.width); }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::linear};
   static void fields(CrossModal& s, auto&& v) {
     v("text", s.text), v("patches", s.patches), v("types", s.types);
     v("index", s.index), v("image_type", s.image_type);

@@ -44,6 +44,8 @@ struct Entry<Deberta> : EntryOf<Deberta> {
                         .max_distance = 2 * span,
                         .norm_epsilon = 1e-7};
        }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::none, .linearity = Linearity::nonlinear};
   static void fields(Deberta& s, auto&& v) {
     v("heads", s.heads), v("head_dim", s.head_dim), v("width", s.width), v("span", s.span);
     v("distance", s.distance), v("max_distance", s.max_distance), v("terms", s.terms);
@@ -83,13 +85,14 @@ struct Entry<Deberta> : EntryOf<Deberta> {
   }
   static std::int64_t head_dim(const Deberta& s) { return s.head_dim; }
   static void lower(const Deberta& s, const Call& call, Values values, LayerPlan& lowered) {
-    const auto [first, count] = call.distances();
-    lowered.relative = gnomon::lower(s, named(s, values), first, count);
+    const auto [min_distance, count] = call.distances();
+    lowered.relative = gnomon::lower(s, named(s, values), min_distance, count);
   }
   static void backward(const Deberta& s, const Call& call, Values values,
                        const LayerGradient& grad, Gradients grads) {
-    const auto [first, count] = call.distances();
-    gnomon::lower_backward(s, named(s, values), first, count, grad.relative, named(s, grads));
+    const auto [min_distance, count] = call.distances();
+    gnomon::lower_backward(s, named(s, values), min_distance, count, grad.relative,
+                           named(s, grads));
   }
 };
 

@@ -19,6 +19,8 @@ struct Entry<Decomposed> : EntryOf<Decomposed> {
          const auto [height, width] = page_size(s.length);
          return Decomposed{.head_dim = s.width / s.heads, .height = height, .width = width};
        }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::linear};
   static void fields(Decomposed& s, auto&& v) {
     v("head_dim", s.head_dim), v("height", s.height), v("width", s.width);
     v("key_height", s.key_height), v("key_width", s.key_width);

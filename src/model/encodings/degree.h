@@ -23,6 +23,8 @@ struct Entry<PathDegree> : EntryOf<PathDegree> {
              .nodes = s.length,
              .degree = {.rows = 4, .width = s.width, .beyond = DegreeBeyond::refused}};
        }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::linear};
   static void fields(PathDegree& s, auto&& v) {
     v("nodes", s.nodes), v("rows", s.degree.rows), v("width", s.degree.width);
     v("beyond", s.degree.beyond);

@@ -23,6 +23,7 @@ struct Entry<DetrPage> : EntryOf<DetrPage> {
                          .grid_height = page_size(s.length).height,
                          .grid_width = page_size(s.length).width};
        }}};
+  static constexpr Properties properties = {.reversal = Effect::some, .shift = Effect::some};
   static void fields(DetrPage& s, auto&& v) {
     v("width", s.width), v("grid_height", s.grid_height), v("grid_width", s.grid_width),
         v("scale", s.scale);
@@ -37,7 +38,7 @@ struct Entry<DetrPage> : EntryOf<DetrPage> {
     DetrPage page = s;
     if (s.grid_height == 0 && call.image.size() == 3)
       page.grid_height = call.image[1], page.grid_width = call.image[2];
-    lowered.table = detr_table(page, call.query_positions().ids);
+    lowered.table = model::lower(page, call.query_positions().ids);
   }
 };
 

@@ -27,6 +27,8 @@ struct Entry<DynamicBias> : EntryOf<DynamicBias> {
        "a bias computed from the logarithm of the distance by a small trained network",
        "x-transformers; Wang et al. 2021, arXiv:2108.00154", "bias/dynamic.md",
        [](const Shape& s) -> Encoding { return usual(s, DynamicScale::logarithmic); }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::none, .linearity = Linearity::nonlinear};
   static void fields(DynamicBias& s, auto&& v) {
     v("heads", s.heads), v("hidden", s.hidden);
     v("depth", s.depth), v("scale", s.scale);
@@ -51,13 +53,14 @@ struct Entry<DynamicBias> : EntryOf<DynamicBias> {
     return layers;
   }
   static void lower(const DynamicBias& s, const Call& call, Values values, LayerPlan& lowered) {
-    const auto [first, count] = call.distances();
-    lowered.bias = gnomon::lower(s, layers(values), first, count);
+    const auto [min_distance, count] = call.distances();
+    lowered.bias = gnomon::lower(s, layers(values), min_distance, count);
   }
   static void backward(const DynamicBias& s, const Call& call, Values values,
                        const LayerGradient& grad, Gradients grads) {
-    const auto [first, count] = call.distances();
-    gnomon::lower_backward(s, layers(values), grad.bias.values, first, count, layers(grads));
+    const auto [min_distance, count] = call.distances();
+    gnomon::lower_backward(s, layers(values), grad.bias.values, min_distance, count,
+                           layers(grads));
   }
 };
 

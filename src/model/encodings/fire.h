@@ -16,6 +16,8 @@ struct Entry<Fire> : EntryOf<Fire> {
        [](const Shape& s) -> Encoding {  // the paper: 512 of 2048 positions
          return Fire{.heads = s.heads, .threshold = static_cast<double>(s.length) / 4};
        }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::nonlinear};
   static void fields(Fire& s, auto&& v) {
     v("heads", s.heads), v("hidden", s.hidden);
     v("threshold", s.threshold), v("epsilon", s.epsilon);

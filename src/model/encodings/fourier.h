@@ -61,6 +61,8 @@ struct Entry<FourierLine> : EntryOf<FourierLine> {
              .length = length(s),
              .width = s.width};
        }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::linear};
   static void fields(FourierLine& s, auto&& v) {
     v("bands", s.fourier.bands), v("axes", s.fourier.axes), v("count", s.fourier.count),
         v("input", s.fourier.input);

@@ -26,6 +26,8 @@ struct Entry<Graphormer> : EntryOf<Graphormer> {
          return Graphormer{
              .heads = s.heads, .token = GraphToken::none, .given = GivenBias::once};
        }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::none, .shift = Effect::none, .linearity = Linearity::linear};
   static void fields(Graphormer& s, auto&& v) {
     v("heads", s.heads), v("unreachable", s.unreachable), v("edge_rows", s.edge_rows);
     v("hops", s.hops), v("token", s.token), v("given", s.given);
@@ -34,13 +36,13 @@ struct Entry<Graphormer> : EntryOf<Graphormer> {
     return {{"spatial", s.unreachable + 2, s.heads, table_deviation}};
   }
   static void lower(const Graphormer& s, const Call& call, Values values, LayerPlan& lowered) {
-    const auto [first, count] = call.distances();
-    lowered.bias = gnomon::lower(s, values[0], first, count);
+    const auto [min_distance, count] = call.distances();
+    lowered.bias = gnomon::lower(s, values[0], min_distance, count);
   }
   static void backward(const Graphormer& s, const Call& call, Values, const LayerGradient& grad,
                        Gradients grads) {
-    const auto [first, count] = call.distances();
-    gnomon::lower_backward(s, grad.bias.values, first, count, grads[0]);
+    const auto [min_distance, count] = call.distances();
+    gnomon::lower_backward(s, grad.bias.values, min_distance, count, grads[0]);
   }
 };
 

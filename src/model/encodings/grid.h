@@ -24,6 +24,7 @@ struct Entry<SinusoidalGrid> : EntryOf<SinusoidalGrid> {
          grid.grid = {page_size(s.length).height, page_size(s.length).width};
          return grid;
        }}};
+  static constexpr Properties properties = {.reversal = Effect::some, .shift = Effect::some};
   static void fields(SinusoidalGrid& s, auto&& v) {
     v("join", s.join), v("axes", s.axes), v("kept", s.kept);
     v("grid", s.grid), v("class_tokens", s.class_tokens);

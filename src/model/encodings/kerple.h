@@ -24,6 +24,10 @@ struct Entry<Kerple> : EntryOf<Kerple> {
        "Chi et al. 2022, arXiv:2205.09921", "bias/kerple.md", [](const Shape& s) -> Encoding {
          return Kerple{.heads = s.heads, .kernel = KerpleKernel::power};
        }}};
+  static constexpr Properties properties = {.reversal = Effect::none,
+                                            .shift = Effect::none,
+                                            .decay = Decay::monotonic,
+                                            .linearity = Linearity::nonlinear};
   static void fields(Kerple& s, auto&& v) { v("heads", s.heads), v("kernel", s.kernel); }
   // Means and deviations of the uniform distributions in the released code, 0 to 2 and 0 to 1.
   static std::vector<Parameter> parameters(const Kerple& s) {
@@ -39,13 +43,14 @@ struct Entry<Kerple> : EntryOf<Kerple> {
     return {column(all[0]), column(all[1])};
   }
   static void lower(const Kerple& s, const Call& call, Values values, LayerPlan& lowered) {
-    const auto [first, count] = call.distances();
-    lowered.bias = gnomon::lower(s, rates(values), first, count);
+    const auto [min_distance, count] = call.distances();
+    lowered.bias = gnomon::lower(s, rates(values), min_distance, count);
   }
   static void backward(const Kerple& s, const Call& call, Values values,
                        const LayerGradient& grad, Gradients grads) {
-    const auto [first, count] = call.distances();
-    gnomon::lower_backward(s, rates(values), grad.bias.values, first, count, rates(grads));
+    const auto [min_distance, count] = call.distances();
+    gnomon::lower_backward(s, rates(values), grad.bias.values, min_distance, count,
+                           rates(grads));
   }
 };
 

@@ -38,6 +38,8 @@ struct Entry<PathLaplacian> : EntryOf<PathLaplacian> {
                            .zeros = LaplacianZeros::skip_one,
                            .signs = LaplacianSigns::fixed}};
        }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::nonlinear};
   static void fields(PathLaplacian& s, auto&& v) {
     v("nodes", s.nodes), v("width", s.width), v("vectors", s.laplacian.vectors);
     v("laplacian", s.laplacian.kind), v("zeros", s.laplacian.zeros);

@@ -14,10 +14,12 @@ struct Entry<LayoutBias> : EntryOf<LayoutBias> {
       {"layout", "LayoutLM bias", Place::scores, Sharing::all_layers,
        "T5 buckets of the distance in the text, and across and down the page",
        "Huang et al. 2022, arXiv:2204.08387", "bias/layout.md", [](const Shape& s) -> Encoding {
-         LayoutBias layout = layoutlm_v3(s.heads, s.width / s.heads);
+         LayoutBias layout = bias::layoutlm_v3(s.heads, s.width / s.heads);
          layout.columns = page_size(s.length).width;
          return layout;
        }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::none, .linearity = Linearity::linear};
   static void fields(LayoutBias& s, auto&& v) {
     v("heads", s.heads), v("text_buckets", s.text_buckets);
     v("text_distance", s.text_distance), v("page_buckets", s.page_buckets);

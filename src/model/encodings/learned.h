@@ -16,6 +16,8 @@ struct Entry<Learned> : EntryOf<Learned> {
        "one trained vector per position; no positions after the end of the table",
        "Gehring et al. 2017, arXiv:1705.03122", "embedding/learned.md",
        [](const Shape& s) -> Encoding { return learned_plain(s.length, s.width); }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::linear};
   static void fields(Learned& s, auto&& v) {
     v("rows", s.rows), v("width", s.width), v("offset", s.offset);
   }

@@ -24,6 +24,8 @@ struct Entry<LearnedFourier> : EntryOf<LearnedFourier> {
                                .width = s.width,
                                .gamma = 10};
        }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::nonlinear};
   static void fields(LearnedFourier& s, auto&& v) {
     v("axes", s.axes), v("features", s.features), v("hidden", s.hidden), v("width", s.width);
     v("gamma", s.gamma);

@@ -27,6 +27,7 @@ struct Entry<MRope> : EntryOf<MRope> {
                       .sections = {pairs - 2 * side, side, side},
                       .order = MRopeOrder::sequential};
        }}};
+  static constexpr Properties properties = {.reversal = Effect::some, .shift = Effect::none};
   static void fields(MRope& s, auto&& v) {
     v("rotary_dim", s.rotary_dim), v("pairing", s.pairing), v("base", s.base);
     v("sections", s.sections), v("order", s.order);

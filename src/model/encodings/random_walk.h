@@ -20,6 +20,8 @@ struct Entry<PathRandomWalk> : EntryOf<PathRandomWalk> {
        [](const Shape& s) -> Encoding {
          return PathRandomWalk{.nodes = s.length, .width = s.width, .walk = {.steps = 16}};
        }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::nonlinear};
   static void fields(PathRandomWalk& s, auto&& v) {
     v("nodes", s.nodes), v("width", s.width), v("steps", s.walk.steps);
   }

@@ -21,6 +21,7 @@ struct Entry<Rotary> : EntryOf<Rotary> {
        "Su et al. 2021, arXiv:2104.09864", "rotary/rotary.md", [](const Shape& s) -> Encoding {
          return Rotary{.rotary_dim = s.width / s.heads, .pairing = Pairing::halves};
        }}};
+  static constexpr Properties properties = {.reversal = Effect::some, .shift = Effect::none};
   static void fields(Rotary& s, auto&& v) {
     v("rotary_dim", s.rotary_dim), v("pairing", s.pairing), v("base", s.base),
         v("head_offset", s.head_offset);

@@ -13,12 +13,13 @@ struct Entry<Sandwich> : EntryOf<Sandwich> {
        "a bias: the dot product of the sinusoidal embeddings of both positions",
        "Chi et al. 2022, arXiv:2212.10356", "bias/sandwich.md",
        [](const Shape& s) -> Encoding { return Sandwich{.heads = s.heads}; }}};
+  static constexpr Properties properties = {.reversal = Effect::none, .shift = Effect::none};
   static void fields(Sandwich& s, auto&& v) {
     v("heads", s.heads), v("width", s.width), v("base", s.base);
   }
   static void lower(const Sandwich& s, const Call& call, Values, LayerPlan& lowered) {
-    const auto [first, count] = call.distances();
-    lowered.bias = gnomon::lower(s, first, count);
+    const auto [min_distance, count] = call.distances();
+    lowered.bias = gnomon::lower(s, min_distance, count);
   }
 };
 

@@ -20,6 +20,7 @@ struct Entry<ScaledRotary> : EntryOf<ScaledRotary> {
              .scaling = YarnScaling{.factor = 4, .original_length = s.length},
              .length = 4 * s.length};
        }}};
+  static constexpr Properties properties = {.reversal = Effect::some, .shift = Effect::none};
   static void fields(ScaledRotary& s, auto&& v) {
     Entry<Rotary>::fields(s.rotary, v);
     v("scaling", s.scaling), v("length", s.length), v("axes", s.axes);

@@ -51,7 +51,9 @@ struct Entry<Shaw> : EntryOf<Shaw> {
       {"wav2vec2-bert", "wav2vec2-BERT's vectors", Place::keys_and_values, Sharing::each_layer,
        "a trained vector for each distance up to 64 back and 8 ahead, multiplied by queries",
        "Barrault et al. 2023, arXiv:2312.05187", "relative/shaw.md",
-       [](const Shape& s) -> Encoding { return wav2vec2_bert(s.width / s.heads); }}};
+       [](const Shape& s) -> Encoding { return relative::wav2vec2_bert(s.width / s.heads); }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::none, .linearity = Linearity::linear};
   static void fields(Shaw& s, auto&& v) {
     v("heads", s.heads), v("head_dim", s.head_dim), v("value_dim", s.value_dim);
     v("left", s.left), v("right", s.right);
@@ -74,9 +76,10 @@ struct Entry<Shaw> : EntryOf<Shaw> {
     return std::min(s.left, s.right) + 1;
   }
   static void lower(const Shaw& s, const Call& call, Values values, LayerPlan& lowered) {
-    const auto [first, count] = call.distances();
-    lowered.relative = gnomon::lower(
-        s, {values[0], values.size() > 1 ? values[1] : View<const float, 2>()}, first, count);
+    const auto [min_distance, count] = call.distances();
+    lowered.relative =
+        gnomon::lower(s, {values[0], values.size() > 1 ? values[1] : View<const float, 2>()},
+                      min_distance, count);
   }
   static void backward(const Shaw& s, const Call&, Values, const LayerGradient& grad,
                        Gradients grads) {

@@ -26,6 +26,7 @@ struct Entry<Sinusoidal> : EntryOf<Sinusoidal> {
        [](const Shape& s) -> Encoding {
          return Sinusoidal{.width = s.width, .recipe = SinusoidalRecipe::interleaved};
        }}};
+  static constexpr Properties properties = {.reversal = Effect::some, .shift = Effect::some};
   static void fields(Sinusoidal& s, auto&& v) {
     v("width", s.width), v("recipe", s.recipe), v("base", s.base);
     v("order", s.order), v("shift", s.shift), v("scale", s.scale), v("offset", s.offset);

@@ -25,6 +25,8 @@ struct Entry<Swin> : EntryOf<Swin> {
                      .width = page_size(s.length - 1).width,
                      .class_tokens = 1};
        }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::linear};
   static void fields(Swin& s, auto&& v) {
     v("heads", s.heads), v("height", s.height), v("width", s.width);
     v("class_tokens", s.class_tokens);

@@ -16,6 +16,8 @@ struct Entry<SwinV2> : EntryOf<SwinV2> {
                        .height = page_size(s.length).height,
                        .width = page_size(s.length).width};
        }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::nonlinear};
   static void fields(SwinV2& s, auto&& v) {
     v("heads", s.heads), v("height", s.height), v("width", s.width), v("hidden", s.hidden);
     v("pretrained_height", s.pretrained_height), v("pretrained_width", s.pretrained_width);

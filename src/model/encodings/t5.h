@@ -22,6 +22,8 @@ struct Entry<T5Bias> : EntryOf<T5Bias> {
        "Raffel et al. 2019, arXiv:1910.10683", "bias/t5.md", [](const Shape& s) -> Encoding {
          return T5Bias{.heads = s.heads, .direction = direction(s)};
        }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::none, .linearity = Linearity::linear};
   static void fields(T5Bias& s, auto&& v) {
     v("heads", s.heads), v("direction", s.direction);
     v("buckets", s.buckets), v("max_distance", s.max_distance);
@@ -30,13 +32,13 @@ struct Entry<T5Bias> : EntryOf<T5Bias> {
     return {{"buckets", s.buckets, s.heads, table_deviation}};
   }
   static void lower(const T5Bias& s, const Call& call, Values values, LayerPlan& lowered) {
-    const auto [first, count] = call.distances();
-    lowered.bias = gnomon::lower(s, values[0], first, count);
+    const auto [min_distance, count] = call.distances();
+    lowered.bias = gnomon::lower(s, values[0], min_distance, count);
   }
   static void backward(const T5Bias& s, const Call& call, Values, const LayerGradient& grad,
                        Gradients grads) {
-    const auto [first, count] = call.distances();
-    gnomon::lower_backward(s, grad.bias.values, first, count, grads[0]);
+    const auto [min_distance, count] = call.distances();
+    gnomon::lower_backward(s, grad.bias.values, min_distance, count, grads[0]);
   }
 };
 

@@ -31,6 +31,8 @@ struct Entry<TransformerXl> : EntryOf<TransformerXl> {
        "Transformer-XL with interleaved sines and cosines",
        "Gulati et al. 2020, arXiv:2005.08100", "relative/transformer_xl.md",
        [](const Shape& s) -> Encoding { return usual(s, XlSinusoid::interleaved); }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::none, .linearity = Linearity::nonlinear};
   static void fields(TransformerXl& s, auto&& v) {
     v("heads", s.heads), v("head_dim", s.head_dim), v("width", s.width);
     v("sinusoid", s.sinusoid), v("clamp", s.clamp), v("base", s.base);
@@ -45,17 +47,17 @@ struct Entry<TransformerXl> : EntryOf<TransformerXl> {
   static std::int64_t head_dim(const TransformerXl& s) { return s.head_dim; }
   static void lower(const TransformerXl& s, const Call& call, Values values,
                     LayerPlan& lowered) {
-    const auto [first, count] = call.distances();
-    TransformerXlPlan plan =
-        gnomon::lower(s, {values[0], values[1], values[2]}, first, count, call.softmax_scale);
+    const auto [min_distance, count] = call.distances();
+    TransformerXlPlan plan = gnomon::lower(s, {values[0], values[1], values[2]}, min_distance,
+                                           count, call.softmax_scale);
     lowered.relative = std::move(plan.form);
-    lowered.bias =
-        StripBias{.heads = s.heads, .min_distance = first, .values = std::move(plan.strip)};
+    lowered.bias = StripBias{
+        .heads = s.heads, .min_distance = min_distance, .values = std::move(plan.strip)};
   }
   static void backward(const TransformerXl& s, const Call& call, Values values,
                        const LayerGradient& grad, Gradients grads) {
-    const auto [first, count] = call.distances();
-    gnomon::lower_backward(s, {values[0], values[1], values[2]}, first, count,
+    const auto [min_distance, count] = call.distances();
+    gnomon::lower_backward(s, {values[0], values[1], values[2]}, min_distance, count,
                            call.softmax_scale, grad.relative, grad.bias.values,
                            {grads[0], grads[1], grads[2]});
   }

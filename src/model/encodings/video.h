@@ -30,6 +30,7 @@ struct Entry<SinusoidalVideo> : EntryOf<SinusoidalVideo> {
              .grid_height = side,
              .grid_width = side};
        }}};
+  static constexpr Properties properties = {.reversal = Effect::some, .shift = Effect::some};
   static void fields(SinusoidalVideo& s, auto&& v) {
     v("recipe", s.recipe), v("width", s.width);
     v("grid_height", s.grid_height), v("grid_width", s.grid_width);

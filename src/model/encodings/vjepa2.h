@@ -23,6 +23,7 @@ struct Entry<Vjepa2> : EntryOf<Vjepa2> {
          return Vjepa2{.head_dim = s.width / s.heads,
                        .grid = {(s.length + side * side - 1) / (side * side), side, side}};
        }}};
+  static constexpr Properties properties = {.reversal = Effect::some, .shift = Effect::some};
   static void fields(Vjepa2& s, auto&& v) {
     v("head_dim", s.head_dim), v("base", s.base), v("grid", s.grid);
   }

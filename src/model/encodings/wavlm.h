@@ -18,6 +18,8 @@ struct Entry<WavLm> : EntryOf<WavLm> {
          wavlm.t5.direction = direction(s);
          return wavlm;
        }}};
+  static constexpr Properties properties = {
+      .reversal = Effect::some, .shift = Effect::none, .linearity = Linearity::nonlinear};
   static void fields(WavLm& s, auto&& v) {
     Entry<T5Bias>::fields(s.t5, v);
     v("head_dim", s.head_dim);

@@ -17,6 +17,7 @@ struct Entry<XPos> : EntryOf<XPos> {
                      .pairing = Pairing::halves,
                      .centre = s.length / 2};
        }}};
+  static constexpr Properties properties = {.reversal = Effect::some, .shift = Effect::none};
   static void fields(XPos& s, auto&& v) {
     v("rotary_dim", s.rotary_dim), v("pairing", s.pairing), v("base", s.base),
         v("head_offset", s.head_offset);

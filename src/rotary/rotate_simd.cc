@@ -1,13 +1,13 @@
 // Kernels that rotate heads, for every instruction set.
-#include "src/rotary/turn.h"
+#include "src/rotary/rotate.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "src/rotary/turn_simd.cc"
+#define HWY_TARGET_INCLUDE "src/rotary/rotate_simd.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
 #include "hwy/highway.h"
 #include "src/core/dispatch.h"
-#include "src/rotary/turn-inl.h"
+#include "src/rotary/rotate-inl.h"
 
 // F(T, U, Name) for each conversion from elements T to elements U.
 #undef GNOMON_WAYS
@@ -25,13 +25,13 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-#define GNOMON_TURN(T, U, Name)                                                         \
-  void Turn##Name(const Heads<T, U>& heads, const CosSinRows& factors, Pairing pairing, \
-                  std::int64_t begin, std::int64_t end, std::int64_t tokens) {          \
-    RotateHeads(heads, factors, pairing, begin, end, tokens);                           \
+#define GNOMON_ROTATE(T, U, Name)                                                         \
+  void Rotate##Name(const Heads<T, U>& heads, const CosSinRows& factors, Pairing pairing, \
+                    std::int64_t begin, std::int64_t end, std::int64_t tokens) {          \
+    RotateHeads(heads, factors, pairing, begin, end, tokens);                             \
   }
-GNOMON_WAYS(GNOMON_TURN)
-#undef GNOMON_TURN
+GNOMON_WAYS(GNOMON_ROTATE)
+#undef GNOMON_ROTATE
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon
@@ -42,8 +42,8 @@ namespace gnomon::rotary_internal {
 namespace {
 
 #define GNOMON_EXPORT(T, U, Name) \
-  HWY_EXPORT(Turn##Name);         \
-  auto kernel(const T*, const U*) { return GNOMON_DISPATCH(Turn##Name); }
+  HWY_EXPORT(Rotate##Name);       \
+  auto kernel(const T*, const U*) { return GNOMON_DISPATCH(Rotate##Name); }
 GNOMON_WAYS(GNOMON_EXPORT)
 #undef GNOMON_EXPORT
 

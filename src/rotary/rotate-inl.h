@@ -6,11 +6,11 @@
 // enough. Two bfloat16 in 32 bits are separated by a shift, so for bfloat16 the factors of even
 // pairs come before those of odd pairs. The factors are reordered once for all heads and stay
 // in registers as far as they fit.
-#if defined(GNOMON_ROTARY_TURN_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef GNOMON_ROTARY_TURN_INL_H_
-#undef GNOMON_ROTARY_TURN_INL_H_
+#if defined(GNOMON_ROTARY_ROTATE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef GNOMON_ROTARY_ROTATE_INL_H_
+#undef GNOMON_ROTARY_ROTATE_INL_H_
 #else
-#define GNOMON_ROTARY_TURN_INL_H_
+#define GNOMON_ROTARY_ROTATE_INL_H_
 #endif
 
 #include <cstdint>
@@ -23,7 +23,7 @@
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "src/core/elements-inl.h"
-#include "src/rotary/turn.h"
+#include "src/rotary/rotate.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
@@ -134,9 +134,9 @@ class PairRotator {
                               std::int64_t pairs) {
     std::int64_t i = begin;
     for (; i + block <= pairs; i += block)
-      Turn<split>(D(), x + stride * i, to + stride * i, half,
-                  LoadFactors<split>(D(), cos + spread * i),
-                  LoadFactors<split>(D(), sin + spread * i));
+      RotatePairs<split>(D(), x + stride * i, to + stride * i, half,
+                         LoadFactors<split>(D(), cos + spread * i),
+                         LoadFactors<split>(D(), sin + spread * i));
     if constexpr (lanes > least) Tail<hn::Half<D>>(x, to, half, cos, sin, i, pairs);
   }
 
@@ -240,9 +240,9 @@ class PairRotator {
   }
 
   template <bool apart, class Tag, int count>
-  static HWY_INLINE void Turn(Tag d, const T* x, U* to, std::ptrdiff_t half,
-                              const FactorVectors<Tag, count>& cos,
-                              const FactorVectors<Tag, count>& sin) {
+  static HWY_INLINE void RotatePairs(Tag d, const T* x, U* to, std::ptrdiff_t half,
+                                     const FactorVectors<Tag, count>& cos,
+                                     const FactorVectors<Tag, count>& sin) {
     if constexpr (apart)
       RotateApart(d, x, to, half, cos, sin);
     else
@@ -257,9 +257,9 @@ class PairRotator {
     constexpr auto size = static_cast<std::int64_t>(hn::MaxLanes(d));
     if (i == pairs) return;
     if (i + size * vectors / spread <= pairs) {
-      Turn<split>(d, x + stride * i, to + stride * i, half,
-                  LoadFactors<split>(d, cos + spread * i),
-                  LoadFactors<split>(d, sin + spread * i));
+      RotatePairs<split>(d, x + stride * i, to + stride * i, half,
+                         LoadFactors<split>(d, cos + spread * i),
+                         LoadFactors<split>(d, sin + spread * i));
       i += size * vectors / spread;
     }
     if constexpr (size > least)
@@ -267,8 +267,8 @@ class PairRotator {
     else if constexpr (split && halves)
       if (i < pairs) {  // odd number of pairs
         constexpr hn::CappedTag<A, 1> one;
-        Turn<false>(one, x + i, to + i, half, LoadFactors<false>(one, cos + i),
-                    LoadFactors<false>(one, sin + i));
+        RotatePairs<false>(one, x + i, to + i, half, LoadFactors<false>(one, cos + i),
+                           LoadFactors<false>(one, sin + i));
       }
   }
 
@@ -321,7 +321,7 @@ class PairRotator {
           } else if constexpr (at % line == 0) {
             hwy::Prefetch(ahead + at);
           }
-          Turn<split>(D(), x + at, to + at, half, c[n], s[n]);
+          RotatePairs<split>(D(), x + at, to + at, half, c[n], s[n]);
         });
         Head(x, to, half, cos + h * factor_step, sin + h * factor_step, blocks * block, pairs);
       }

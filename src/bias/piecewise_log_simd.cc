@@ -1,4 +1,4 @@
-// Tiles of a progressive bias: a row is a few runs of keys, each in one piece.
+// Tiles of a piecewise logarithmic bias: a row is a few runs of keys, each in one piece.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include "src/bias/tile.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "src/bias/progressive_simd.cc"
+#define HWY_TARGET_INCLUDE "src/bias/piecewise_log_simd.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
 #include "hwy/highway.h"
@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-using internal::PreparedProgressive;
+using internal::PreparedPiecewiseLog;
 
 // Splits `count` distances, starting at `distance`, into runs of one piece each: piece(p, index
 // of the first distance, number of distances). `hint`: the first piece of the previous row.
@@ -55,8 +55,8 @@ constexpr int64_t most_alike = 1024;
 // queries below the threshold share one strip by distance, and each query is a window of it:
 // alike(first query, queries, first key, keys).
 template <typename Alike, typename Row>
-HWY_INLINE void ForProgressiveRuns(const PiecewiseLogBias& form, Ids query_ids, Ids key_ids,
-                                   const Alike& alike, const Row& row) {
+HWY_INLINE void ForPiecewiseLogRuns(const PiecewiseLogBias& form, Ids query_ids, Ids key_ids,
+                                    const Alike& alike, const Row& row) {
   const auto queries = static_cast<int64_t>(query_ids.size());
   const auto keys = static_cast<int64_t>(key_ids.size());
   const auto same = [&](int64_t i) {
@@ -114,9 +114,9 @@ HWY_INLINE void ForPairs(const PiecewiseLogBias& form, Ids query_ids, Ids key_id
 }
 
 template <typename A>
-HWY_INLINE void FillProgressive(const PiecewiseLogBias& form,
-                                const PreparedProgressive<A>& prepared, int64_t head,
-                                Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride) {
+HWY_INLINE void FillPiecewiseLog(const PiecewiseLogBias& form,
+                                 const PreparedPiecewiseLog<A>& prepared, int64_t head,
+                                 Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride) {
   const double* const offsets = form.offsets.data() + head * form.pieces();
   const double* const slopes = form.slopes.data() + head * form.pieces();
   if (prepared.warped.empty())
@@ -135,7 +135,8 @@ HWY_INLINE void FillProgressive(const PiecewiseLogBias& form,
     const double scale = prepared.unit * prepared.scale[static_cast<std::size_t>(row)];
     ForPieces(prepared.ends.data() + row * inner, inner, distance, count, hint,
               [&](int64_t p, int64_t at, int64_t run) HWY_ATTR {
-                const A* const psi = prepared.warped.data() + distance - prepared.first + at;
+                const A* const psi =
+                    prepared.warped.data() + distance - prepared.min_distance + at;
                 const auto offset = hn::Set(d, static_cast<A>(prepared.unit * offsets[p]));
                 const auto slope = hn::Set(d, static_cast<A>(slopes[p] * scale));
                 Write(run, room - at, line + at, [&](int64_t j) HWY_ATTR {
@@ -143,7 +144,7 @@ HWY_INLINE void FillProgressive(const PiecewiseLogBias& form,
                 });
               });
   };
-  ForProgressiveRuns(
+  ForPiecewiseLogRuns(
       form, query_ids, key_ids,
       [&](int64_t i, int64_t queries, int64_t begin, int64_t count) HWY_ATTR {
         HWY_ALIGN A line[most_alike + hn::MaxLanes(Vectors<A>())];
@@ -162,10 +163,10 @@ HWY_INLINE void FillProgressive(const PiecewiseLogBias& form,
 }
 
 template <typename A>
-HWY_INLINE void AddProgressiveGradient(const PiecewiseLogBias& form,
-                                       const PreparedProgressive<A>& prepared, int64_t head,
-                                       Ids query_ids, Ids key_ids, const A* grad,
-                                       std::ptrdiff_t stride, double* sums) {
+HWY_INLINE void AddPiecewiseLogGradient(const PiecewiseLogBias& form,
+                                        const PreparedPiecewiseLog<A>& prepared, int64_t head,
+                                        Ids query_ids, Ids key_ids, const A* grad,
+                                        std::ptrdiff_t stride, double* sums) {
   const int64_t pieces = form.pieces();
   const double* const slopes = form.slopes.data() + head * pieces;
   // g, x, c: the sums of grad, grad psi and grad dpsi/dc over a run.
@@ -193,23 +194,24 @@ HWY_INLINE void AddProgressiveGradient(const PiecewiseLogBias& form,
                        const auto* line) HWY_ATTR {
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
     const int64_t row = query - prepared.least;
-    ForPieces(prepared.ends.data() + row * inner, inner, distance, count, hint,
-              [&](int64_t p, int64_t at, int64_t run) HWY_ATTR {
-                const A* const psi = prepared.warped.data() + distance - prepared.first + at;
-                const A* const by_c = prepared.by_c.data() + distance - prepared.first + at;
-                auto g_sum = hn::Zero(d), x_sum = hn::Zero(d), c_sum = hn::Zero(d);
-                for (int64_t j = 0; j < run; j += lanes) {
-                  const auto g = Read(d, run - j, room - at - j, line + at + j);
-                  g_sum = hn::Add(g_sum, g);
-                  x_sum = hn::MulAdd(g, ReadWhole(d, psi + j), x_sum);
-                  c_sum = hn::MulAdd(g, ReadWhole(d, by_c + j), c_sum);
-                }
-                add(p, query, prepared.scale[static_cast<std::size_t>(row)],
-                    prepared.pull[static_cast<std::size_t>(row)], Sum(d, g_sum), Sum(d, x_sum),
-                    Sum(d, c_sum));
-              });
+    ForPieces(
+        prepared.ends.data() + row * inner, inner, distance, count, hint,
+        [&](int64_t p, int64_t at, int64_t run) HWY_ATTR {
+          const A* const psi = prepared.warped.data() + distance - prepared.min_distance + at;
+          const A* const by_c = prepared.by_c.data() + distance - prepared.min_distance + at;
+          auto g_sum = hn::Zero(d), x_sum = hn::Zero(d), c_sum = hn::Zero(d);
+          for (int64_t j = 0; j < run; j += lanes) {
+            const auto g = Read(d, run - j, room - at - j, line + at + j);
+            g_sum = hn::Add(g_sum, g);
+            x_sum = hn::MulAdd(g, ReadWhole(d, psi + j), x_sum);
+            c_sum = hn::MulAdd(g, ReadWhole(d, by_c + j), c_sum);
+          }
+          add(p, query, prepared.scale[static_cast<std::size_t>(row)],
+              prepared.pull[static_cast<std::size_t>(row)], Sum(d, g_sum), Sum(d, x_sum),
+              Sum(d, c_sum));
+        });
   };
-  ForProgressiveRuns(
+  ForPiecewiseLogRuns(
       form, query_ids, key_ids,
       [&](int64_t i, int64_t queries, int64_t begin, int64_t count) HWY_ATTR {
         const Vectors<double> d;
@@ -235,17 +237,17 @@ HWY_INLINE void AddProgressiveGradient(const PiecewiseLogBias& form,
       });
 }
 
-#define GNOMON_OF_TYPE(A, suffix)                                                              \
-  void FillProgressive##suffix(const PiecewiseLogBias& form,                                   \
-                               const internal::PreparedProgressive<A>& prepared, int64_t head, \
-                               Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride) {     \
-    FillProgressive(form, prepared, head, query_ids, key_ids, to, stride);                     \
-  }                                                                                            \
-  void AddProgressiveGradient##suffix(const PiecewiseLogBias& form,                            \
-                                      const internal::PreparedProgressive<A>& prepared,        \
-                                      int64_t head, Ids query_ids, Ids key_ids, const A* grad, \
-                                      std::ptrdiff_t stride, double* sums) {                   \
-    AddProgressiveGradient(form, prepared, head, query_ids, key_ids, grad, stride, sums);      \
+#define GNOMON_OF_TYPE(A, suffix)                                                            \
+  void FillPiecewiseLog##suffix(                                                             \
+      const PiecewiseLogBias& form, const internal::PreparedPiecewiseLog<A>& prepared,       \
+      int64_t head, Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride) {              \
+    FillPiecewiseLog(form, prepared, head, query_ids, key_ids, to, stride);                  \
+  }                                                                                          \
+  void AddPiecewiseLogGradient##suffix(const PiecewiseLogBias& form,                         \
+                                       const internal::PreparedPiecewiseLog<A>& prepared,    \
+                                       int64_t head, Ids query_ids, Ids key_ids,             \
+                                       const A* grad, std::ptrdiff_t stride, double* sums) { \
+    AddPiecewiseLogGradient(form, prepared, head, query_ids, key_ids, grad, stride, sums);   \
   }
 GNOMON_OF_TYPE(float, F32)
 GNOMON_OF_TYPE(double, F64)
@@ -258,26 +260,26 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace gnomon {
 
-HWY_EXPORT(FillProgressiveF32);
-HWY_EXPORT(FillProgressiveF64);
-HWY_EXPORT(AddProgressiveGradientF32);
-HWY_EXPORT(AddProgressiveGradientF64);
+HWY_EXPORT(FillPiecewiseLogF32);
+HWY_EXPORT(FillPiecewiseLogF64);
+HWY_EXPORT(AddPiecewiseLogGradientF32);
+HWY_EXPORT(AddPiecewiseLogGradientF64);
 
 namespace internal {
 
-#define GNOMON_OF_TYPE(A, suffix)                                                             \
-  template <>                                                                                 \
-  void fill(const PiecewiseLogBias& form, const PreparedProgressive<A>& prepared,             \
-            std::int64_t head, Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride) {    \
-    GNOMON_DISPATCH(FillProgressive##suffix)(form, prepared, head, query_ids, key_ids, to,    \
-                                             stride);                                         \
-  }                                                                                           \
-  template <>                                                                                 \
-  void add_gradient(const PiecewiseLogBias& form, const PreparedProgressive<A>& prepared,     \
-                    std::int64_t head, Ids query_ids, Ids key_ids, const A* grad,             \
-                    std::ptrdiff_t stride, double* sums) {                                    \
-    GNOMON_DISPATCH(AddProgressiveGradient##suffix)(form, prepared, head, query_ids, key_ids, \
-                                                    grad, stride, sums);                      \
+#define GNOMON_OF_TYPE(A, suffix)                                                              \
+  template <>                                                                                  \
+  void fill(const PiecewiseLogBias& form, const PreparedPiecewiseLog<A>& prepared,             \
+            std::int64_t head, Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride) {     \
+    GNOMON_DISPATCH(FillPiecewiseLog##suffix)(form, prepared, head, query_ids, key_ids, to,    \
+                                              stride);                                         \
+  }                                                                                            \
+  template <>                                                                                  \
+  void add_gradient(const PiecewiseLogBias& form, const PreparedPiecewiseLog<A>& prepared,     \
+                    std::int64_t head, Ids query_ids, Ids key_ids, const A* grad,              \
+                    std::ptrdiff_t stride, double* sums) {                                     \
+    GNOMON_DISPATCH(AddPiecewiseLogGradient##suffix)(form, prepared, head, query_ids, key_ids, \
+                                                     grad, stride, sums);                      \
   }
 GNOMON_OF_TYPE(float, F32)
 GNOMON_OF_TYPE(double, F64)

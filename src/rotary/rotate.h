@@ -175,18 +175,18 @@ void for_tokens(const Body& body, const InputOutputs&... ways) {
       begin += count;
     }
   };
-  parallel_for(rows, piece, run, Share::in_runs);
+  parallel_for(rows, piece, run, Share::contiguous);
 }
 
 // Rotates all ways in one pass over the cosines and sines. Reads only the pairing, the first
 // element and R from the frequencies. All ways must have the same rows and tokens; no checks.
 template <typename... T, typename... U>
-void turn(const RotaryFrequencies& frequencies, const CosSin& turns,
-          const InputOutput<T, U>&... ways) {
+void rotate_together(const RotaryFrequencies& frequencies, const CosSin& cos_sin,
+                     const InputOutput<T, U>&... ways) {
   for_tokens(
       [&](std::int64_t b, std::int64_t t, std::int64_t count) {
-        const CosSinRows factors{&turns.cos(b, t, 0), &turns.sin(b, t, 0), turns.cos.stride(1),
-                                 turns.sign};
+        const CosSinRows factors{&cos_sin.cos(b, t, 0), &cos_sin.sin(b, t, 0),
+                                 cos_sin.cos.stride(1), cos_sin.sign};
         (rotate_kernel<T, U>()(ways.heads(frequencies, b, t), factors, frequencies.pairing, 0,
                                frequencies.rotary_dim() / 2, count),
          ...);

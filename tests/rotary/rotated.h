@@ -16,23 +16,23 @@
 namespace gnomon::testing {
 
 // Returns the expected angle and factor of a pair of a token.
-using Turn = std::function<std::pair<long double, long double>(std::int64_t b, std::int64_t t,
-                                                               std::size_t pair)>;
+using RotationOf = std::function<std::pair<long double, long double>(
+    std::int64_t b, std::int64_t t, std::size_t pair)>;
 
 // Checks the bound of the header, m (|a| + |b|) 3 2^-24, with one more rounding for 16-bit U.
 template <typename T, typename U>
 void expect_rotated(const RotaryFrequencies& s, View<const T, 4> before, View<const U, 4> after,
-                    const Turn& turn) {
+                    const RotationOf& rotation) {
   const std::int64_t pairs = std::ssize(s.inv_freq);
   for (std::int64_t b = 0; b < before.extent(0); ++b)
     for (std::int64_t t = 0; t < before.extent(1); ++t) {
-      std::vector<bool> turned(static_cast<std::size_t>(before.extent(3)));
+      std::vector<bool> is_rotated(static_cast<std::size_t>(before.extent(3)));
       for (std::int64_t i = 0; i < pairs; ++i) {
-        const auto [angle, m] = turn(b, t, static_cast<std::size_t>(i));
+        const auto [angle, m] = rotation(b, t, static_cast<std::size_t>(i));
         const bool halves = s.pairing == Pairing::halves;
         const std::int64_t x = s.head_offset + (halves ? i : 2 * i);
         const std::int64_t y = s.head_offset + (halves ? i + pairs : 2 * i + 1);
-        turned[std::size_t(x)] = turned[std::size_t(y)] = true;
+        is_rotated[std::size_t(x)] = is_rotated[std::size_t(y)] = true;
         const long double c = m * std::cos(angle), n = m * std::sin(angle);
         for (std::int64_t h = 0; h < before.extent(2); ++h) {
           const double p = as_double(before(b, t, h, x)), q = as_double(before(b, t, h, y));
@@ -52,7 +52,7 @@ void expect_rotated(const RotaryFrequencies& s, View<const T, 4> before, View<co
       }
       for (std::int64_t h = 0; h < before.extent(2); ++h)
         for (std::int64_t d = 0; d < before.extent(3); ++d)
-          if (!turned[std::size_t(d)]) {
+          if (!is_rotated[std::size_t(d)]) {
             ASSERT_EQ(as_double(after(b, t, h, d)),
                       as_double(static_cast<U>(as_double(before(b, t, h, d)))));
           }
