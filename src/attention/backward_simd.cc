@@ -239,9 +239,9 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
   MultiplyPanels<A>(tile, columns, values, out_grad, at.value_panels, meets ? met : nullptr,
                     at.score_grad);
   Weigh<A>(tile, columns, all, at.lse + first, at.delta + first, at.scores, at.score_grad);
-  AddBiasGradient(
-      problem, tile, all, [&](std::int64_t i) { return columns[i / block_rows]; },
-      problem.gated() ? Ungate(problem, tile, all, columns, at) : at.score_grad, at.added.bias);
+  AddBiasGradient(problem, tile, all, columns,
+                  problem.gated() ? Ungate(problem, tile, all, columns, at) : at.score_grad,
+                  at.added.bias);
   if (!problem.relative.empty()) RelativeBackward(problem, tile, first, columns, at, sums);
   if (slope) TimesSlope<A>(tile, columns, slope, at.score_grad);
   const std::int64_t keys = std::min(all.end, tile.keys) - all.begin;

@@ -38,6 +38,9 @@ struct Columns {
   std::int64_t begin = 0, end = 0;
 };
 
+// The visible columns of each block of six rows of a tile.
+using SeenColumns = Columns[tile_rows / block_rows];
+
 // Number of elements of the buffer for the bias of a tile: rows, or a strip for each head,
 // whose loads may extend one vector past the end.
 constexpr std::int64_t bias_room = tile_rows * (tile_keys + 32);
@@ -59,243 +62,18 @@ inline bool IsRegular(const AttentionProblem& problem, const Tile& tile) {
          RunOf(of_key, tile.key, tile.keys) == tile.keys;
 }
 
-template <class D, typename A>
-HWY_INLINE void StoreSum(D d, hn::Vec<D> v, A* to) {  // D: a tag of double
-  if constexpr (std::is_same_v<A, double>) {
-    hn::StoreU(v, d, to);
-  } else {
-#if HWY_TARGET == HWY_SCALAR
-    *to = static_cast<float>(hn::GetLane(v));  // DemoteTo of HWY_SCALAR makes infinities finite
-#else
-    const hn::Rebind<float, D> narrow;
-    hn::StoreU(hn::DemoteTo(narrow, v), narrow, to);
-#endif
-  }
-}
-
-// to[i] = the bias at distance first + i, in units of ln 2, rounded once. Distances outside a
-// strip give 0, because no score at such a distance is visible.
-template <typename A>
-void FillStrip(const SlopeBias& form, std::int64_t head, std::int64_t first, std::int64_t count,
-               A* HWY_RESTRICT to) {
-  const double factor = -form.slopes[static_cast<std::size_t>(head)] * log2_of_e;
-  ForVectors<double>(count, [&](auto d, std::int64_t i) HWY_ATTR {
-    const auto distance = hn::Iota(d, static_cast<double>(first + i));
-    StoreSum(d, hn::Mul(hn::Set(d, factor), hn::Abs(distance)), to + i);
-  });
-}
-template <typename A>
-void FillStrip(const StripBias& form, std::int64_t head, std::int64_t first, std::int64_t count,
-               A* HWY_RESTRICT to) {
-  const std::int64_t numbers = form.distances(), column = first - form.min_distance;
-  const std::int64_t begin = std::clamp<std::int64_t>(-column, 0, count);
-  const std::int64_t end = std::clamp<std::int64_t>(numbers - column, begin, count);
-  const double* HWY_RESTRICT of_head = form.values.data() + head * numbers;
-  std::fill(to, to + begin, A(0));
-  ForVectors<double>(end - begin, [&](auto d, std::int64_t i) HWY_ATTR {
-    const auto value = hn::LoadU(d, of_head + (column + begin + i));
-    StoreSum(d, hn::Mul(hn::Set(d, log2_of_e), value), to + begin + i);
-  });
-  std::fill(to + end, to + count, A(0));
-}
-
-template <typename Form, typename A>
-void FillByDistance(const AttentionProblem& problem, const Form& form, const Tile& tile,
-                    A* HWY_RESTRICT room, const A** rows) {
-  if (IsRegular(problem, tile)) {
-    const std::int64_t count = tile.queries - 1 + padded(tile.keys);
-    const std::int64_t first = key_id(problem, tile.batch, tile.key) -
-                               query_id(problem, tile.batch, tile.query) - (tile.queries - 1);
-    for (std::int64_t h = 0; h < tile.heads; ++h, room += count) {
-      FillStrip(form, tile.head + h, first, count, room);
-      for (std::int64_t i = 0; i < tile.queries; ++i)
-        rows[i * tile.heads + h] = room + tile.queries - 1 - i;
-    }
-    return;
-  }
-  const auto of_key = [&](std::int64_t j) { return key_id(problem, tile.batch, j); };
-  for (std::int64_t j = 0; j < tile.keys;) {
-    const std::int64_t run = RunOf(of_key, tile.key + j, tile.keys - j);
-    for (std::int64_t r = 0; r < tile.rows(); ++r)
-      FillStrip(
-          form, tile.head + r % tile.heads,
-          of_key(tile.key + j) - query_id(problem, tile.batch, tile.query + r / tile.heads),
-          run, room + r * tile_keys + j);
-    j += run;
-  }
-  for (std::int64_t r = 0; r < tile.rows(); ++r) {
-    rows[r] = room + r * tile_keys;
-    std::fill(room + r * tile_keys + tile.keys, room + r * tile_keys + padded(tile.keys), A(0));
-  }
-}
-
-template <typename A>
-void FillGiven(const DenseBias& form, const Tile& tile, A* HWY_RESTRICT room, const A** rows) {
-  const auto step = form.values.stride(3);
-  for (std::int64_t r = 0; r < tile.rows(); ++r, room += tile_keys) {
-    const float* from = &form.values(tile.batch, tile.head + r % tile.heads,
-                                     tile.query + r / tile.heads, tile.key);
-    if (step == 1)
-      ForVectors<A>(tile.keys, [&](auto d, std::int64_t j) HWY_ATTR {
-        hn::StoreU(hn::Mul(hn::Set(d, static_cast<A>(log2_of_e)), LoadElements(d, from + j)), d,
-                   room + j);
-      });
-    else
-      for (std::int64_t j = 0; j < tile.keys; ++j)
-        room[j] = static_cast<A>(log2_of_e) * static_cast<A>(from[j * step]);
-    std::fill(room + tile.keys, room + padded(tile.keys), A(0));
-    rows[r] = room;
-  }
-}
-
-// Returns the positions [count] of the tile's queries or keys.
-inline internal::Ids IdsOf(const Positions* positions, const std::vector<std::int64_t>& own,
-                           std::int64_t batch, std::int64_t first, std::int64_t count) {
-  const std::int64_t row = positions && positions->batch > 1 ? batch * positions->tokens : 0;
-  const std::vector<std::int64_t>& ids = positions ? positions->ids : own;
-  return {ids.data() + row + first, static_cast<std::size_t>(count)};
-}
-
-// Forms of bias that fill tiles themselves.
-template <typename Form, typename Prepared, typename A>
-void FillTile(const internal::TypedProblem<A>& problem, const Form& form,
-              const Prepared& prepared, const Tile& tile, A* HWY_RESTRICT room,
-              const A** rows) {
-  const internal::Ids queries =
-      IdsOf(problem.position.queries, problem.query_ids, tile.batch, tile.query, tile.queries);
-  const internal::Ids keys =
-      IdsOf(problem.position.keys, problem.key_ids, tile.batch, tile.key, tile.keys);
-  for (std::int64_t h = 0; h < tile.heads; ++h)
-    internal::fill(form, prepared, tile.head + h, queries, keys, room + h * tile_keys,
-                   tile.heads * tile_keys);
-  for (std::int64_t r = 0; r < tile.rows(); ++r, room += tile_keys) {
-    std::fill(room + tile.keys, room + padded(tile.keys), A(0));
-    ScaleRow(static_cast<A>(log2_of_e), padded(tile.keys), room);
-    rows[r] = room;
-  }
-}
-
 // Computes the bias of a tile: rows[r] [tile.keys padded] is that of row r, in units of ln 2.
 // room: a buffer of bias_room elements. Returns false if there is no bias.
 template <typename A>
 bool FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A* room,
-              const A** rows) {
-  return std::visit(
-      internal::Overloaded{[](const NoBias&) { return false; },
-                           [&](const SlopeBias& form) {
-                             FillByDistance(problem, form, tile, room, rows);
-                             return true;
-                           },
-                           [&](const StripBias& form) {
-                             FillByDistance(problem, form, tile, room, rows);
-                             return true;
-                           },
-                           [&](const DenseBias& form) {
-                             FillGiven(form, tile, room, rows);
-                             return true;
-                           },
-                           [&](const GridBias& form) {
-                             FillTile(problem, form, problem.grid, tile, room, rows);
-                             return true;
-                           },
-                           [&](const PiecewiseLogBias& form) {
-                             FillTile(problem, form, problem.piecewise_log, tile, room, rows);
-                             return true;
-                           },
-                           [&](const AxesBias& form) {
-                             FillTile(problem, form, problem.axes, tile, room, rows);
-                             return true;
-                           }},
-      *problem.position.bias);
-}
-
-// Adds the gradients of the tile's scores by distance: add(distance, value) adds a value to the
-// sums. seen(i): the columns of row i. room: as in FillBias.
-template <typename A, typename Seen, typename Add>
-void AddByDistance(const BackwardProblem<A>& problem, const Tile& tile, const Seen& seen,
-                   const A* HWY_RESTRICT grad, A* HWY_RESTRICT room, const Add& add) {
-  if (IsRegular(problem, tile)) {
-    // First along diagonals: the sums of at most tile_rows gradients each.
-    const std::int64_t count = tile.queries - 1 + padded(tile.keys);
-    std::fill_n(room, count, A(0));
-    for (std::int64_t i = 0; i < tile.queries; ++i) {
-      const auto columns = seen(i);
-      A* HWY_RESTRICT to = room + tile.queries - 1 - i + columns.begin;
-      const A* HWY_RESTRICT from = grad + i * tile_keys + columns.begin;
-      ForVectors<A>(columns.end - columns.begin, [&](auto d, std::int64_t j) HWY_ATTR {
-        hn::StoreU(hn::Add(hn::LoadU(d, to + j), hn::LoadU(d, from + j)), d, to + j);
-      });
-    }
-    const std::int64_t first = key_id(problem, tile.batch, tile.key) -
-                               query_id(problem, tile.batch, tile.query) - (tile.queries - 1);
-    for (std::int64_t n = 0; n < tile.queries - 1 + tile.keys; ++n)
-      add(first + n, static_cast<double>(room[n]));
-    return;
-  }
-  for (std::int64_t i = 0; i < tile.queries; ++i) {
-    const auto columns = seen(i);
-    const std::int64_t query = query_id(problem, tile.batch, tile.query + i);
-    for (std::int64_t j = columns.begin; j < std::min(columns.end, tile.keys); ++j)
-      add(key_id(problem, tile.batch, tile.key + j) - query,
-          static_cast<double>(grad[i * tile_keys + j]));
-  }
-}
-
-template <typename Form, typename Prepared, typename A>
-void AddByTile(const BackwardProblem<A>& problem, const Form& form, const Prepared& prepared,
-               const Tile& tile, const Columns& all, const A* grad, double* sums) {
-  internal::add_gradient(
-      form, prepared, tile.head,
-      IdsOf(problem.position.queries, problem.query_ids, tile.batch, tile.query, tile.queries),
-      IdsOf(problem.position.keys, problem.key_ids, tile.batch, tile.key + all.begin,
-            std::min(all.end, tile.keys) - all.begin),
-      grad + all.begin, tile_keys, sums);
-}
+              const A** rows);
 
 // Adds a tile of score gradients [queries, tile_keys] of one head to the sums of the head, in
 // the order of queries, and writes the gradient of a dense bias. all: the columns of the tile;
-// a column that a row does not see is zero. seen(i): the columns of row i.
-template <typename A, typename Seen>
+// a column that a row does not see is zero.
+template <typename A>
 void AddBiasGradient(const BackwardProblem<A>& problem, const Tile& tile, const Columns& all,
-                     const Seen& seen, const A* grad, A* room) {
-  if (problem.dense_grad.data()) {
-    const auto& to = problem.dense_grad;
-    for (std::int64_t i = 0; i < tile.queries; ++i) {
-      const Columns columns = seen(i);
-      for (std::int64_t j = columns.begin; j < std::min(columns.end, tile.keys); ++j)
-        to(tile.batch, tile.head, tile.query + i, tile.key + j) =
-            static_cast<float>(grad[i * tile_keys + j]);
-    }
-  }
-  if (!problem.bias_sums) return;
-  double* sums = problem.bias_sums + problem.sums_at(tile) * problem.bias_numbers;
-  std::visit(internal::Overloaded{
-                 [](const NoBias&) {}, [](const DenseBias&) {},
-                 [&](const SlopeBias&) {
-                   AddByDistance(problem, tile, seen, grad, room,
-                                 [&](std::int64_t distance, double value) {
-                                   *sums -= std::abs(static_cast<double>(distance)) * value;
-                                 });
-                 },
-                 [&](const StripBias& form) {
-                   AddByDistance(problem, tile, seen, grad, room,
-                                 [&](std::int64_t distance, double value) {
-                                   const std::int64_t column = distance - form.min_distance;
-                                   if (column >= 0 && column < problem.bias_numbers)
-                                     sums[column] += value;
-                                 });
-                 },
-                 [&](const GridBias& form) {
-                   AddByTile(problem, form, problem.grid, tile, all, grad, sums);
-                 },
-                 [&](const PiecewiseLogBias& form) {
-                   AddByTile(problem, form, problem.piecewise_log, tile, all, grad, sums);
-                 },
-                 [&](const AxesBias& form) {
-                   AddByTile(problem, form, problem.axes, tile, all, grad, sums);
-                 }},
-             *problem.position.bias);
-}
+                     const SeenColumns& seen, const A* grad, A* room);
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

@@ -25,139 +25,20 @@ using internal::tile_keys;
 // Query rows that are computed together. Missing rows are filled with zeros.
 constexpr std::int64_t decode_rows = 4;
 
-template <class D, typename E>
-HWY_INLINE hn::Vec<D> LoadCached(D d, const E* from) {
-  if constexpr (sizeof(E) == 1) {
-    const hn::Rebind<std::int8_t, D> narrow;
-    return hn::ConvertTo(d,
-                         hn::PromoteTo(hn::Rebind<std::int32_t, D>(), hn::LoadU(narrow, from)));
-  } else {
-    return LoadElements(d, from);
-  }
-}
+// Computes scores [rows, tile_keys] of `count` keys of one head, from row `first` of the cache: columns
+// 0 to `count`, rounded up to a multiple of 4. q: `rows` rows (a multiple of decode_rows), `stride`
+// elements apart. size: a multiple of the vector length.
+void MultiplyCachedKeys(const Operand& keys, std::int64_t b, std::int64_t first,
+                        std::int64_t head, std::int64_t count, std::int64_t size,
+                        const float* q, std::ptrdiff_t stride, std::int64_t rows,
+                        float* scores);
 
-// Stores the sums of the lanes of four vectors to to[0] ... to[3].
-template <class D, class V>
-HWY_INLINE void StoreSums([[maybe_unused]] D d, V a, V b, V c, V e, float* HWY_RESTRICT to) {
-#if HWY_TARGET == HWY_SCALAR
-  to[0] = hn::GetLane(a), to[1] = hn::GetLane(b), to[2] = hn::GetLane(c),
-  to[3] = hn::GetLane(e);
-#else
-  const hn::Repartition<std::uint64_t, D> pairs;
-  const auto ab =
-      hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b)));
-  const auto ce =
-      hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, c, e), hn::InterleaveUpper(d, c, e)));
-  // Each block of four lanes holds partial sums of the four vectors.
-  const auto shares = hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, ab, ce)),
-                              hn::BitCast(d, hn::InterleaveUpper(pairs, ab, ce)));
-  constexpr std::size_t lanes = hn::MaxLanes(D());
-  const hn::CappedTag<float, 4> four;
-  HWY_ALIGN float blocks[lanes];
-  hn::Store(shares, d, blocks);
-  auto sum = hn::Load(four, blocks);
-  for (std::size_t i = 4; i < lanes; i += 4) sum = hn::Add(sum, hn::Load(four, blocks + i));
-  hn::StoreU(sum, four, to);
-#endif
-}
-
-// Computes scores [decode_rows, tile_keys] of keys 0 to `count`, rounded up to a multiple of 4.
-// The keys are `step` elements apart. q: decode_rows rows, `stride` elements apart. size: a
-// multiple of the vector length.
-template <typename E>
-HWY_INLINE void MultiplyKeys(const E* HWY_RESTRICT keys, std::ptrdiff_t step,
-                             std::int64_t count, std::int64_t size, const float* HWY_RESTRICT q,
-                             std::ptrdiff_t stride, float* HWY_RESTRICT scores) {
-  const hn::ScalableTag<float> d;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  // Sixteen sums, or eight if there are half as many registers.
-  constexpr int together = block_vectors == 4 ? 4 : 2;
-  for (std::int64_t j = 0; j < count; j += 4)
-    for (int half = 0; half < 4; half += together) {
-      const E* row[together];
-      for (int k = 0; k < together; ++k)
-        row[k] = keys + std::min(j + half + k, count - 1) * step;
-      hn::Vec<decltype(d)> sum[decode_rows][together];
-#pragma GCC unroll 4
-      for (int r = 0; r < decode_rows; ++r)
-#pragma GCC unroll 4
-        for (int k = 0; k < together; ++k) sum[r][k] = hn::Zero(d);
-      for (std::int64_t i = 0; i < size; i += lanes) {
-        hn::Vec<decltype(d)> key[together];
-#pragma GCC unroll 4
-        for (int k = 0; k < together; ++k) key[k] = LoadCached(d, row[k] + i);
-#pragma GCC unroll 4
-        for (int r = 0; r < decode_rows; ++r) {
-          const auto query = hn::Load(d, q + r * stride + i);
-#pragma GCC unroll 4
-          for (int k = 0; k < together; ++k) sum[r][k] = hn::MulAdd(query, key[k], sum[r][k]);
-        }
-      }
-#pragma GCC unroll 4
-      for (int r = 0; r < decode_rows; ++r) {
-        float* to = scores + r * tile_keys + j + half;
-        if constexpr (together == 4) {
-          StoreSums(d, sum[r][0], sum[r][1], sum[r][2], sum[r][3], to);
-        } else {
-          HWY_ALIGN float four[4];
-          StoreSums(d, sum[r][0], sum[r][1], hn::Zero(d), hn::Zero(d), four);
-          to[0] = four[0], to[1] = four[1];
-        }
-      }
-    }
-}
-
-// Computes out [decode_rows, values] += weights [decode_rows, count] values [count, values].
-template <typename E>
-HWY_INLINE void AddValues(const E* HWY_RESTRICT from, std::ptrdiff_t step, std::int64_t count,
-                          std::int64_t values, const float* HWY_RESTRICT weights,
-                          float* HWY_RESTRICT out, std::ptrdiff_t stride) {
-  const hn::ScalableTag<float> d;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  constexpr int wide = block_vectors == 4 ? 4 : 2;
-  const auto columns = [&](auto width, std::int64_t at) HWY_ATTR {
-    constexpr int vectors = decltype(width)::value;
-    hn::Vec<decltype(d)> sum[decode_rows][vectors];
-#pragma GCC unroll 4
-    for (int r = 0; r < decode_rows; ++r)
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) sum[r][v] = hn::Zero(d);
-    const E* HWY_RESTRICT row = from + at;
-    for (std::int64_t j = 0; j < count; ++j, row += step) {
-      hn::Vec<decltype(d)> value[vectors];
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) value[v] = LoadCached(d, row + v * lanes);
-#pragma GCC unroll 4
-      for (int r = 0; r < decode_rows; ++r) {
-        const auto weight = hn::Set(d, weights[r * tile_keys + j]);
-#pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) sum[r][v] = hn::MulAdd(weight, value[v], sum[r][v]);
-      }
-    }
-#pragma GCC unroll 4
-    for (int r = 0; r < decode_rows; ++r)
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) {
-        float* to = out + r * stride + at + v * lanes;
-        hn::Store(hn::Add(hn::Load(d, to), sum[r][v]), d, to);
-      }
-  };
-  std::int64_t at = 0;
-  for (; at + wide * lanes <= values; at += wide * lanes)
-    columns(std::integral_constant<int, wide>(), at);
-  for (; at < values; at += lanes) columns(std::integral_constant<int, 1>(), at);
-}
-
-// Calls body(pointer to row `row` of head `head`), with a pointer of the element type.
-template <typename Body>
-HWY_INLINE void WithElements(const Operand& from, std::int64_t b, std::int64_t row,
-                             std::int64_t head, const Body& body) {
-  const std::ptrdiff_t at = OffsetOf(from, b, row, head);
-  if (from.scales.data()) return body(static_cast<const std::int8_t*>(from.data) + at);
-  if (from.dtype == DType::f32) return body(static_cast<const float*>(from.data) + at);
-  if (from.dtype == DType::f16) return body(static_cast<const Half*>(from.data) + at);
-  if (from.dtype == DType::bf16) return body(static_cast<const BFloat16*>(from.data) + at);
-}
+// Computes out [rows, values] += weights [rows, count] values [count, values]. weights: tile_keys
+// elements apart; out: `stride` elements apart.
+void AddCachedValues(const Operand& values, std::int64_t b, std::int64_t first,
+                     std::int64_t head, std::int64_t count, std::int64_t size,
+                     const float* weights, std::int64_t rows, float* out,
+                     std::ptrdiff_t stride);
 
 // Multiplies columns 0 to count of rows [decode_rows, tile_keys] by the scales of int8 heads.
 inline void TimesScales(const Operand& of, std::int64_t b, std::int64_t first,
@@ -222,18 +103,13 @@ void RunDirectly(const ForwardProblem<float>& problem, const internal::DirectPla
                               std::min(length, range.end - key)});
     // Calls body(first column, columns, h) for `few` tokens of all heads, then for the next
     // tokens.
-    const auto in_order = [&](const auto& body) HWY_ATTR {
+    const auto in_order = [&](const auto& body) {
       for (std::int64_t j = 0; j < tile.keys; j += few)
         for (std::int64_t h = 0; h < heads; ++h) body(j, std::min(few, tile.keys - j), h);
     };
-    in_order([&](std::int64_t j, std::int64_t count, std::int64_t h) HWY_ATTR {
-      const float* q = at.q + h * rows * stride;
-      WithElements(
-          problem.k, piece.batch, key + j, piece.first + h, [&](const auto* keys) HWY_ATTR {
-            for (std::int64_t row = 0; row < rows; row += decode_rows)
-              MultiplyKeys(keys, problem.k.strides[1], count, problem.size, q + row * stride,
-                           stride, scores_of(h) + row * tile_keys + j);
-          });
+    in_order([&](std::int64_t j, std::int64_t count, std::int64_t h) {
+      MultiplyCachedKeys(problem.k, piece.batch, key + j, piece.first + h, count, problem.size,
+                         at.q + h * rows * stride, stride, rows, scores_of(h) + j);
     });
     for (std::int64_t h = 0; h < heads && tile.keys; ++h) {
       Tile own = tile;
@@ -241,15 +117,10 @@ void RunDirectly(const ForwardProblem<float>& problem, const internal::DirectPla
       WeighDirectly(problem, own, piece.first + h, at.bias, scores_of(h),
                     state_of(piece.first + h));
     }
-    in_order([&](std::int64_t j, std::int64_t count, std::int64_t h) HWY_ATTR {
+    in_order([&](std::int64_t j, std::int64_t count, std::int64_t h) {
       const State<float> state = state_of(piece.first + h);
-      WithElements(problem.v, piece.batch, key + j, piece.first + h,
-                   [&](const auto* values) HWY_ATTR {
-                     for (std::int64_t row = 0; row < rows; row += decode_rows)
-                       AddValues(values, problem.v.strides[1], count, problem.value_dim,
-                                 scores_of(h) + row * tile_keys + j,
-                                 state.out + row * state.width, state.width);
-                   });
+      AddCachedValues(problem.v, piece.batch, key + j, piece.first + h, count,
+                      problem.value_dim, scores_of(h) + j, rows, state.out, state.width);
     });
   }
 }

@@ -33,9 +33,6 @@ HWY_INLINE void ShiftRow(const TypedProblem<A>& problem, std::int64_t head, A* H
   for (std::int64_t i = 0; i < problem.size; ++i) x[i] += shift[i];
 }
 
-// The visible columns of each block of six rows of a tile.
-using SeenColumns = Columns[tile_rows / block_rows];
-
 // The greatest number of vectors of a table that a tile of `keys` keys uses, counted from a
 // multiple of 16, and one more vector. Given positions may be far apart.
 template <typename A>
@@ -65,303 +62,25 @@ struct RelativeRoom {
   }
 };
 
-// The vectors [begin, begin + count) of a table that a tile uses. The vector of (i, j) has the
-// index begin + of_query(i)[j].
-struct Met {
-  enum class Step { one = 1, run, any };  // indices of a row: all equal, consecutive, or any
-  std::int64_t begin = 0, count = 0;
-  Step way = Step::any;
-  const std::int32_t* columns = nullptr;
-  std::ptrdiff_t step = 0;
-
-  const std::int32_t* of_query(std::int64_t i) const { return columns + i * step; }
-};
-
-template <typename A>
-Met FindMet(const TypedProblem<A>& problem, const RelativeTable<A>& table, const Tile& tile,
-            const RelativeRoom<A>& room) {
-  auto* columns = reinterpret_cast<std::int32_t*>(room.columns);
-  Met met;
-  met.columns = columns;
-  const auto of_query = [&](std::int64_t i) {
-    return table.place(query_id(problem, tile.batch, tile.query + i));
-  };
-  const auto of_key = [&](std::int64_t j) {
-    return table.place(key_id(problem, tile.batch, tile.key + j));
-  };
-  const auto cover = [&](std::int32_t least, std::int32_t most) {
-    met.begin = least / 16 * 16;
-    met.count = most + 1 - met.begin;
-  };
-  if (!table.by_coordinates() && IsRegular(problem, tile)) {
-    const std::int64_t count = tile.queries - 1 + tile.keys;
-    const std::int64_t first = of_key(0) - of_query(0) - (tile.queries - 1);
-    const std::int32_t least = table.row(first), most = table.row(first + count - 1);
-    cover(least, most);
-    bool run = true;
-    for (std::int64_t n = 0; n < count; ++n) {
-      columns[n] = table.row(first + n) - static_cast<std::int32_t>(met.begin);
-      run = run && columns[n] == columns[0] + n;
-    }
-    std::fill(columns + count, columns + tile.queries + padded(tile.keys), columns[count - 1]);
-    met.way = least == most ? Met::Step::one : run ? Met::Step::run : Met::Step::any;
-    met.columns = columns + tile.queries - 1;
-    met.step = -1;
-    return met;
-  }
-  std::int64_t nearest = of_key(0), furthest = nearest, early = of_query(0), late = early;
-  for (std::int64_t j = 1; j < tile.keys; ++j) {
-    nearest = std::min(nearest, of_key(j));
-    furthest = std::max(furthest, of_key(j));
-  }
-  for (std::int64_t i = 1; i < tile.queries; ++i) {
-    early = std::min(early, of_query(i));
-    late = std::max(late, of_query(i));
-  }
-  cover(table.row(nearest - late), table.row(furthest - early));
-  met.step = tile_keys;
-  for (std::int64_t i = 0; i < tile.queries; ++i) {
-    const std::int64_t own = of_query(i);
-    std::int32_t* row = columns + i * tile_keys;
-    for (std::int64_t j = 0; j < tile.keys; ++j)
-      row[j] = table.row(of_key(j) - own) - static_cast<std::int32_t>(met.begin);
-    std::fill(row + tile.keys, row + padded(tile.keys), 0);
-  }
-  return met;
-}
-
-// Computes c [rows, columns] = a [rows, depth] b, in sums of at most part_products products.
-template <typename A>
-void MultiplyDeep(Product<A> p, std::int64_t depth, std::int64_t rows, std::int64_t columns) {
-  for (std::int64_t l = 0; l < depth; l += part_products) {
-    p.depth = std::min(part_products, depth - l);
-    if (l)
-      Multiply<Left::by_row, Into::add>(p, rows, columns);
-    else
-      Multiply<Left::by_row, Into::store>(p, rows, columns);
-    p.a += part_products, p.b += part_products * p.b_row;
-  }
-}
-
-template <class D>
-HWY_INLINE hn::Vec<hn::RebindToSigned<D>> LoadIndices(D d, const std::int32_t* from) {
-  const hn::RebindToSigned<D> wide;
-  if constexpr (sizeof(hn::TFromD<D>) == 8) {
-    const hn::Rebind<std::int32_t, D> narrow;
-    return hn::PromoteTo(wide, hn::LoadU(narrow, from));
-  } else {
-    (void)d;
-    return hn::LoadU(wide, from);
-  }
-}
-
-// Returns the visible columns within the panel that starts at column `base`.
-template <typename A>
-Columns InPanel(const Columns& seen, std::int64_t base) {
-  return {std::max(seen.begin, base), std::min(seen.end, base + Panel<A>())};
-}
-
-// rows[i][j] += products[i][vector of (i, j)].
-template <typename A>
-void SpreadByRow(const Tile& tile, const SeenColumns& columns, const Met& met,
-                 const A* HWY_RESTRICT products, std::ptrdiff_t stride, A* HWY_RESTRICT rows) {
-  const hn::ScalableTag<A> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t i = 0; i < tile.queries; ++i) {
-    const Columns& seen = columns[i / block_rows];
-    const std::int32_t* HWY_RESTRICT at = met.of_query(i);
-    const A* HWY_RESTRICT from = products + i * stride;
-    A* HWY_RESTRICT to = rows + i * tile_keys;
-    const auto one = hn::Set(d, from[at[0]]);
-    const A* const run = from + at[0];
-    for (std::int64_t j = seen.begin; j < seen.end; j += lanes) {
-      const auto value = met.way == Met::Step::one ? one
-                         : met.way == Met::Step::run
-                             ? hn::LoadU(d, run + j)
-                             : hn::GatherIndex(d, from, LoadIndices(d, at + j));
-      hn::Store(hn::Add(hn::Load(d, to + j), value), d, to + j);
-    }
-  }
-}
-
-// sums[i][vector of (i, j)] += rows[i][j]. Columns of rows past the keys are 0.
-template <typename A>
-void CollectByRow(const Tile& tile, const SeenColumns& columns, const Met& met,
-                  const A* HWY_RESTRICT rows, A* HWY_RESTRICT sums, std::ptrdiff_t stride) {
-  const hn::ScalableTag<A> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  std::fill_n(sums, tile.queries * stride, A(0));
-  for (std::int64_t i = 0; i < tile.queries; ++i) {
-    const Columns& seen = columns[i / block_rows];
-    const std::int32_t* HWY_RESTRICT at = met.of_query(i);
-    const A* HWY_RESTRICT from = rows + i * tile_keys;
-    A* HWY_RESTRICT to = sums + i * stride;
-    if (met.way == Met::Step::any) {
-      for (std::int64_t j = seen.begin; j < std::min(seen.end, tile.keys); ++j)
-        to[at[j]] += from[j];
-      continue;
-    }
-    auto sum = hn::Zero(d);
-    for (std::int64_t j = seen.begin; j < seen.end; j += lanes) {
-      const auto value = hn::Load(d, from + j);
-      A* place = to + at[0] + j;
-      if (met.way == Met::Step::run)
-        hn::StoreU(hn::Add(hn::LoadU(d, place), value), d, place);
-      else
-        sum = hn::Add(sum, value);
-    }
-    if (met.way == Met::Step::one) to[at[0]] += hn::GetLane(hn::SumOfLanes(d, sum));
-  }
-}
-
-// rows[i][base + j] += products[vector of (i, j)][j], with products [count, Panel] of the keys
-// of the panel that starts at column `base`.
-template <typename A>
-void SpreadByKey(const Tile& part, const SeenColumns& columns, const Met& met,
-                 const A* HWY_RESTRICT products, std::int64_t base, A* HWY_RESTRICT rows) {
-  const hn::ScalableTag<A> d;
-  const hn::RebindToSigned<decltype(d)> signed_d;
-  using Index = hn::TFromD<decltype(signed_d)>;
-  constexpr int bits = static_cast<int>(hwy::CeilLog2(static_cast<std::uint64_t>(Panel<A>())));
-  static_assert(Panel<A>() == 1 << bits);
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t i = 0; i < part.queries; ++i) {
-    const Columns seen = InPanel<A>(columns[i / block_rows], base);
-    const std::int32_t* HWY_RESTRICT at = met.of_query(i);
-    const A* const one = products + at[0] * Panel<A>();
-    for (std::int64_t j = seen.begin - base; j < seen.end - base; j += lanes) {
-      A* to = rows + i * tile_keys + base + j;
-      const auto index = hn::Add(hn::ShiftLeft<bits>(LoadIndices(d, at + j)),
-                                 hn::Iota(signed_d, static_cast<Index>(j)));
-      const auto value = met.way == Met::Step::one ? hn::Load(d, one + j)
-                                                   : hn::GatherIndex(d, products, index);
-      hn::Store(hn::Add(hn::Load(d, to), value), d, to);
-    }
-  }
-}
-
-template <typename A>
-void CollectByKey(const Tile& part, const SeenColumns& columns, const Met& met,
-                  const A* HWY_RESTRICT rows, std::int64_t base, A* HWY_RESTRICT sums) {
-  std::fill_n(sums, met.count * Panel<A>(), A(0));
-  for (std::int64_t i = 0; i < part.queries; ++i) {
-    const Columns seen = InPanel<A>(columns[i / block_rows], base);
-    const std::int32_t* HWY_RESTRICT at = met.of_query(i);
-    const A* HWY_RESTRICT from = rows + i * tile_keys + base;
-    for (std::int64_t j = seen.begin - base; j < std::min(seen.end - base, part.keys); ++j)
-      sums[at[j] * Panel<A>() + j] += from[j];
-  }
-}
-
-// Calls body(tile of the panel, its first column) for each panel of keys. A panel uses fewer
-// vectors than the tile.
-template <typename A, typename Body>
-void ForPanels(const Tile& tile, const Body& body) {
-  for (std::int64_t base = 0; base < tile.keys; base += Panel<A>()) {
-    Tile part = tile;
-    part.key += base;
-    part.keys = std::min(Panel<A>(), tile.keys - base);
-    body(part, base);
-  }
-}
-
-// rows [queries, tile_keys] += a_i . vector of (i, j), for each table of `tables`. a: packed
-// rows of the tables' size.
-template <typename A>
-void AddMetByQueries(const TypedProblem<A>& problem,
-                     const std::vector<RelativeTable<A>>& tables, const Tile& tile,
-                     const SeenColumns& columns, const A* a, const RelativeRoom<A>& room) {
-  for (const RelativeTable<A>& table : tables) {
-    const Met met = FindMet(problem, table, tile, room);
-    const std::ptrdiff_t stride = MostMet(problem, table, tile_keys);
-    Product<A> product;
-    product.a = a, product.a_stride = row_stride(table.size());
-    product.b = table.columns(tile.head) + met.begin,
-    product.b_row = row_stride(table.vectors());
-    product.c = room.product, product.c_row = stride;
-    MultiplyDeep(product, table.size(), tile.queries, padded(met.count));
-    for (std::int64_t i = 0; i < tile.queries; ++i)  // SpreadByRow may read past the end
-      std::fill_n(room.product + i * stride + padded(met.count), 16, A(0));
-    SpreadByRow(tile, columns, met, room.product, stride, room.rows);
-  }
-}
-
-// rows [queries, tile_keys] += k_j . vector of (i, j).
-template <typename A>
-void AddMetByKeys(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
-                  const A* key_panels, const RelativeRoom<A>& room) {
-  for (const RelativeTable<A>& table : problem.relative.queries)
-    ForPanels<A>(tile, [&](const Tile& part, std::int64_t base) {
-      const Met met = FindMet(problem, table, part, room);
-      Product<A> product;
-      product.a_stride = row_stride(table.size());
-      product.a = table.rows(tile.head) + met.begin * product.a_stride;
-      product.b = key_panels + base * table.size(), product.b_row = Panel<A>();
-      product.c = room.product, product.c_row = Panel<A>();
-      MultiplyDeep(product, table.size(), met.count, Panel<A>());
-      SpreadByKey(part, columns, met, room.product, base, room.rows);
-    });
-}
-
 // given[i] is the bias of row i in units of ln 2, if `biased`. It is replaced by the sum of all
 // terms that are added to the products of the tile: gate times bias, and the relative terms.
 template <typename A>
 void AddRelative(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
                  const A* q, const A* key_panels, bool biased, const RelativeRoom<A>& room,
-                 const A** given) {
-  const hn::ScalableTag<A> d;
-  for (std::int64_t r = 0; r < tile.rows(); ++r) {
-    const Columns& seen = columns[r / block_rows];
-    const A* const from = biased ? given[r] : nullptr;
-    A* HWY_RESTRICT to = room.rows + r * tile_keys;
-    given[r] = to;
-    const auto gate = hn::Set(
-        d, problem.gated() ? static_cast<A>(problem.gate(tile.batch, tile.head + r % tile.heads,
-                                                         tile.query + r / tile.heads))
-                           : A(1));
-    for (std::int64_t j = seen.begin; j < seen.end;
-         j += static_cast<std::int64_t>(hn::Lanes(d)))
-      hn::Store(from ? hn::Mul(gate, hn::LoadU(d, from + j)) : hn::Zero(d), d, to + j);
-  }
-  AddMetByQueries(problem, problem.relative.keys, tile, columns, q, room);
-  AddMetByKeys(problem, tile, columns, key_panels, room);
-}
+                 const A** given);
 
 // Computes the terms of the relative vectors of values in the gradient of the weights:
 // given[i][j] = out_grad_i . vector of (i, j). Returns false if there are none.
 template <typename A>
 bool MeetValues(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
-                const A* out_grad, const RelativeRoom<A>& room, const A** given) {
-  if (problem.relative.values.empty()) return false;
-  for (std::int64_t i = 0; i < tile.queries; ++i) {
-    const Columns& seen = columns[i / block_rows];
-    given[i] = room.rows + i * tile_keys;
-    std::fill(room.rows + i * tile_keys + seen.begin, room.rows + i * tile_keys + seen.end,
-              A(0));
-  }
-  AddMetByQueries(problem, problem.relative.values, tile, columns, out_grad, room);
-  return true;
-}
+                const A* out_grad, const RelativeRoom<A>& room, const A** given);
 
 // Adds the relative vectors of values, times the weights of a tile, to out [queries,
 // row_stride(Dv)].
 template <typename A>
 void AddMetByWeights(const TypedProblem<A>& problem, const Tile& tile,
                      const SeenColumns& columns, const A* weights, const RelativeRoom<A>& room,
-                     A* out) {
-  for (const RelativeTable<A>& table : problem.relative.values) {
-    const Met met = FindMet(problem, table, tile, room);
-    const std::ptrdiff_t stride = MostMet(problem, table, tile_keys);
-    CollectByRow(tile, columns, met, weights, room.product, stride);
-    Product<A> product;
-    product.a = room.product, product.a_stride = stride;
-    product.depth = met.count;
-    product.b_row = row_stride(table.size());
-    product.b = table.rows(tile.head) + met.begin * product.b_row;
-    product.c = out, product.c_row = product.b_row;
-    Multiply<Left::by_row, Into::add>(product, tile.queries, padded(table.size()));
-  }
-}
+                     A* out);
 
 // Backward pass of tables that are multiplied by rows a (queries, or weights). a_sum[i] += sum
 // over j of grad[i, j] times the vector of (i, j). vector_sums[vector of (i, j)] += grad[i, j]
@@ -369,51 +88,14 @@ void AddMetByWeights(const TypedProblem<A>& problem, const Tile& tile,
 template <typename A>
 void MetByRowBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
                       const Tile& tile, const SeenColumns& columns, const A* grad,
-                      const RelativeRoom<A>& room, const A* a, A* a_sum, A* vector_sums) {
-  const Met met = FindMet(problem, table, tile, room);
-  const std::ptrdiff_t stride = MostMet(problem, table, tile_keys);
-  const std::ptrdiff_t row = row_stride(table.size());
-  CollectByRow(tile, columns, met, grad, room.product, stride);
-  Product<A> product;
-  product.a = room.product, product.a_stride = stride;
-  if (a_sum) {
-    product.depth = met.count;
-    product.b = table.rows(tile.head) + met.begin * row, product.b_row = row;
-    product.c = a_sum, product.c_row = row;
-    Multiply<Left::by_row, Into::add>(product, tile.queries, padded(table.size()));
-  }
-  if (vector_sums) {
-    product.depth = tile.queries;
-    product.b = a, product.b_row = row;
-    product.c = vector_sums + met.begin * row, product.c_row = row;
-    Multiply<Left::by_column, Into::add>(product, met.count, padded(table.size()));
-  }
-}
+                      const RelativeRoom<A>& room, const A* a, A* a_sum, A* vector_sums);
 
 // Backward pass of tables that are multiplied by keys. keys: packed rows of the tile's keys;
 // key_sums and vector_sums have the same row stride.
 template <typename A>
 void MetByKeysBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
                        const Tile& tile, const SeenColumns& columns, const A* grad,
-                       const RelativeRoom<A>& room, const A* keys, A* key_sums,
-                       A* vector_sums) {
-  const std::ptrdiff_t row = row_stride(table.size());
-  ForPanels<A>(tile, [&](const Tile& part, std::int64_t base) {
-    const Met met = FindMet(problem, table, part, room);
-    CollectByKey(part, columns, met, grad, base, room.product);
-    Product<A> product;
-    product.a = room.product, product.a_stride = Panel<A>();
-    product.depth = met.count;
-    product.b = table.rows(tile.head) + met.begin * row, product.b_row = row;
-    product.c = key_sums + base * row, product.c_row = row;
-    Multiply<Left::by_column, Into::add>(product, part.keys, padded(table.size()));
-    if (!vector_sums) return;
-    product.depth = part.keys;
-    product.b = keys + base * row;
-    product.c = vector_sums + met.begin * row;
-    Multiply<Left::by_row, Into::add>(product, met.count, padded(table.size()));
-  });
-}
+                       const RelativeRoom<A>& room, const A* keys, A* key_sums, A* vector_sums);
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

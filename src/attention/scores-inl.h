@@ -27,147 +27,18 @@ using internal::KeyRange;
 using internal::Meeting;
 using internal::Tile;
 
-inline Columns SeenOfTile(const AttentionProblem& problem, const Tile& tile, std::int64_t row) {
-  const KeyRange range = visible_keys(problem, tile.query + row / tile.heads);
-  const std::int64_t begin = std::clamp<std::int64_t>(range.begin - tile.key, 0, tile.keys);
-  return {begin, std::clamp<std::int64_t>(range.end - tile.key, begin, tile.keys)};
-}
-
-// Whether every query of the tile sees every key of it, without regard to sequences.
-inline bool SeesAll(const AttentionProblem& problem, const Tile& tile) {
-  return visible_keys(problem, tile.query + tile.queries - 1).begin <= tile.key &&
-         visible_keys(problem, tile.query).end >= tile.key + tile.keys;
-}
-
 template <typename A>
-void FindColumns(const AttentionProblem& problem, const Tile& tile, SeenColumns& columns) {
-  constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
-  if (SeesAll(problem, tile)) {
-    std::fill(columns, columns + std::size(columns),
-              Columns{0, (tile.keys + lanes - 1) / lanes * lanes});
-    return;
-  }
-  for (std::int64_t row = 0; row < tile.rows(); row += block_rows) {
-    const std::int64_t last = std::min(row + block_rows, tile.rows()) - 1;
-    Columns& seen = columns[row / block_rows];
-    seen = {SeenOfTile(problem, tile, row).begin, SeenOfTile(problem, tile, last).end};
-    seen.begin = seen.begin / lanes * lanes;
-    seen.end = (seen.end + lanes - 1) / lanes * lanes;
-    if (seen.end <= seen.begin) seen = {};
-  }
-}
-
-// Calls body(first row, rows, columns) for groups of rows that have the same columns.
-template <typename Body>
-HWY_INLINE void ForBlocks(const Tile& tile, const SeenColumns& columns, const Body& body) {
-  for (std::int64_t row = 0; row < tile.rows();) {
-    const Columns& seen = columns[row / block_rows];
-    std::int64_t end = row + block_rows;
-    while (end < tile.rows() && columns[end / block_rows].begin == seen.begin &&
-           columns[end / block_rows].end == seen.end)
-      end += block_rows;
-    if (seen.begin < seen.end) body(row, std::min(end, tile.rows()) - row, seen);
-    row = end;
-  }
-}
+void FindColumns(const AttentionProblem& problem, const Tile& tile, SeenColumns& columns);
 
 // scores [rows, tile_keys] = a [rows, size] b + given, with b in panels.
 template <typename A>
 void MultiplyPanels(const Tile& tile, const SeenColumns& columns, std::int64_t size, const A* a,
-                    const A* panels, const A* const* given, A* scores) {
-  constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
-  constexpr std::int64_t panel = Panel<A>();
-  const std::ptrdiff_t stride = row_stride(size);
-  for (std::int64_t base = 0; base < tile.keys; base += panel, panels += panel * size)
-    ForBlocks(tile, columns, [&](std::int64_t row, std::int64_t rows, const Columns& seen) {
-      const std::int64_t begin = std::max(seen.begin, base);
-      const std::int64_t vectors = (std::min(seen.end, base + panel) - begin) / lanes;
-      if (vectors <= 0) return;
-      Product<A> product;
-      product.a = a + row * stride, product.a_stride = stride;
-      product.b = panels + (begin - base), product.b_row = panel;
-      product.c = scores + row * tile_keys + begin, product.c_row = tile_keys;
-      product.given = given ? given + row : nullptr, product.given_at = begin;
-      // Sums over more than 64 products are computed in parts, to keep the rounding error of
-      // long sums below the bound in attention.h.
-      for (std::int64_t l = 0; l < size; l += part_products) {
-        product.depth = std::min(part_products, size - l);
-        if (l)
-          MultiplyRows<Left::by_row, Into::add>(product, rows, vectors);
-        else if (given)
-          MultiplyRows<Left::by_row, Into::onto_given>(product, rows, vectors);
-        else
-          MultiplyRows<Left::by_row, Into::store>(product, rows, vectors);
-        product.a += part_products, product.b += part_products * panel;
-      }
-    });
-}
+                    const A* panels, const A* const* given, A* scores);
 
 // out [rows, values] += weights [rows, keys] b [keys, values].
 template <typename A>
 void MultiplyWeights(const Tile& tile, const SeenColumns& columns, std::int64_t values,
-                     const A* weights, const A* b, A* out) {
-  constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
-  const std::ptrdiff_t stride = row_stride(values);
-  const std::int64_t width = padded(values);
-  for (std::int64_t base = 0; base < width; base += Panel<A>())
-    ForBlocks(tile, columns, [&](std::int64_t row, std::int64_t rows, const Columns& seen) {
-      Product<A> product;
-      product.depth = seen.end - seen.begin;
-      product.a = weights + row * tile_keys + seen.begin, product.a_stride = tile_keys;
-      product.b = b + seen.begin * stride + base, product.b_row = stride;
-      product.c = out + row * stride + base, product.c_row = stride;
-      MultiplyRows<Left::by_row, Into::add>(product, rows,
-                                            std::min(Panel<A>(), width - base) / lanes);
-    });
-}
-
-// Applies the cap to products, x = 2 s / (cap ln 2) to cap tanh(s / cap) / ln 2, and adds the
-// bias. If `slope` is not null, stores the derivative of the capped score, 1 - tanh^2, there.
-template <typename A>
-void CapScores(const Tile& tile, const SeenColumns& columns, double cap, const A* const* given,
-               A* HWY_RESTRICT scores, A* HWY_RESTRICT slope) {
-  const hn::ScalableTag<A> tag;
-  const auto height = hn::Set(tag, static_cast<A>(cap * log2_of_e));
-  const auto one = hn::Set(tag, A(1));
-  for (std::int64_t row = 0; row < tile.rows(); ++row) {
-    const Columns& seen = columns[row / block_rows];
-    for (std::int64_t j = seen.begin; j < seen.end;
-         j += static_cast<std::int64_t>(hn::Lanes(tag))) {
-      A* at = scores + row * tile_keys + j;
-      const auto tanh = TanhOfDoubled(tag, hn::Load(tag, at));
-      if (slope) hn::Store(hn::NegMulAdd(tanh, tanh, one), tag, slope + row * tile_keys + j);
-      const auto capped = hn::Mul(height, tanh);
-      hn::Store(given ? hn::Add(capped, hn::LoadU(tag, given[row] + j)) : capped, tag, at);
-    }
-  }
-}
-
-// Writes -infinity for keys that a query does not see.
-template <typename A>
-void HideScores(const AttentionProblem& problem, const Tile& tile, const SeenColumns& columns,
-                A* HWY_RESTRICT scores) {
-  const bool mixed = meeting_of(problem, tile) != Meeting::all;
-  if (!mixed && SeesAll(problem, tile) && tile.keys == padded(tile.keys)) return;
-  const std::int32_t* of_query = internal::sequences(problem.position.queries, tile.batch);
-  const std::int32_t* of_key = internal::sequences(problem.position.keys, tile.batch);
-  constexpr A nothing = -std::numeric_limits<A>::infinity();
-  for (std::int64_t i = 0; i < tile.rows(); ++i) {
-    const Columns& of_block = columns[i / block_rows];
-    if (of_block.begin == of_block.end) continue;
-    A* HWY_RESTRICT row = scores + i * tile_keys;
-    const Columns seen = SeenOfTile(problem, tile, i);
-    if (seen.begin > of_block.begin)
-      std::fill(row + of_block.begin, row + std::min(seen.begin, of_block.end), nothing);
-    if (seen.end < of_block.end)
-      std::fill(row + std::max(seen.end, of_block.begin), row + of_block.end, nothing);
-    if (mixed) {
-      const std::int32_t own = of_query[tile.query + i / tile.heads];
-      for (std::int64_t j = seen.begin; j < seen.end; ++j)
-        if (own == Positions::padding || of_key[tile.key + j] != own) row[j] = nothing;
-    }
-  }
-}
+                     const A* weights, const A* b, A* out);
 
 // Returns the factor of packed queries. With it, products with keys are in units of ln 2, or
 // have the scale that CapScores expects.
@@ -176,32 +47,10 @@ inline double QueryFactor(const AttentionProblem& problem) {
   return softmax.scale * log2_of_e * (softmax.cap ? 2 / *softmax.cap : 1);
 }
 
-template <typename A>
-void AddGiven(const Tile& tile, const SeenColumns& columns, const A* const* given,
-              A* HWY_RESTRICT scores) {
-  const hn::ScalableTag<A> tag;
-  for (std::int64_t row = 0; row < tile.rows(); ++row) {
-    const Columns& seen = columns[row / block_rows];
-    for (std::int64_t j = seen.begin; j < seen.end;
-         j += static_cast<std::int64_t>(hn::Lanes(tag))) {
-      A* at = scores + row * tile_keys + j;
-      hn::Store(hn::Add(hn::Load(tag, at), hn::LoadU(tag, given[row] + j)), tag, at);
-    }
-  }
-}
-
 // Converts the products of a tile to scores.
 template <typename A>
 void FinishScores(const internal::TypedProblem<A>& problem, const Tile& tile,
-                  const SeenColumns& columns, A* bias_room, A* scores) {
-  const A* rows[tile_rows];
-  const A* const* given = FillBias(problem, tile, bias_room, rows) ? rows : nullptr;
-  if (problem.softmax.cap)
-    CapScores<A>(tile, columns, *problem.softmax.cap, given, scores, nullptr);
-  else if (given)
-    AddGiven(tile, columns, given, scores);
-  HideScores(problem, tile, columns, scores);
-}
+                  const SeenColumns& columns, A* bias_room, A* scores);
 
 // Buffers for the terms that are added to the products of a tile.
 template <typename A>
@@ -218,19 +67,7 @@ struct AddedRoom {
 template <typename A>
 void MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
                 const SeenColumns& columns, const A* q, const A* key_panels,
-                const AddedRoom<A>& room, A* scores, A* slope = nullptr) {
-  const A* rows[tile_rows];
-  const bool biased = FillBias(problem, tile, room.bias, rows);
-  const A* const* given = biased ? rows : nullptr;
-  if (room.relative.rows) {
-    AddRelative(problem, tile, columns, q, key_panels, biased, room.relative, rows);
-    given = rows;
-  }
-  MultiplyPanels(tile, columns, problem.size, q, key_panels,
-                 problem.softmax.cap ? nullptr : given, scores);
-  if (problem.softmax.cap) CapScores(tile, columns, *problem.softmax.cap, given, scores, slope);
-  HideScores(problem, tile, columns, scores);
-}
+                const AddedRoom<A>& room, A* scores, A* slope = nullptr);
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

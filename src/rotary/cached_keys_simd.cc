@@ -15,7 +15,7 @@
 #include "hwy/highway.h"
 #include "src/core/dispatch.h"
 #include "src/core/elements-inl.h"
-#include "src/rotary/rotate-inl.h"
+#include "src/rotary/pair-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {

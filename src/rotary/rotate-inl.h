@@ -1,5 +1,5 @@
-// Rotation of pairs by given cosines and sines, for *_simd.cc files: rotary and the tiles of
-// attention.
+// Rotation of heads by given cosines and sines, for rotate_*_simd.cc. Other files include pair-inl.h,
+// which compiles in much less time.
 //
 // The factors (cosines and sines) of a token are stored in the order of the vectors of a head.
 // For `adjacent` this is [c0 c0 c1 c1 ...] and [-s0 s0 -s1 s1 ...], so that one shuffle of x is
@@ -23,6 +23,7 @@
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "src/core/elements-inl.h"
+#include "src/rotary/pair-inl.h"
 #include "src/rotary/rotate.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -30,14 +31,6 @@ namespace gnomon {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
-
-// Fused multiply-adds are explicit, so the result of a pair has the same bits in every lane of
-// a vector and in every file that rotates pairs.
-template <class V>
-HWY_INLINE void RotateVectors(V a, V b, V cos, V sin, V& rotated_a, V& rotated_b) {
-  rotated_a = hn::NegMulAdd(b, sin, hn::Mul(a, cos));
-  rotated_b = hn::MulAdd(a, sin, hn::Mul(b, cos));
-}
 
 // Heads with a constant step.
 template <typename T, typename U>
@@ -142,9 +135,9 @@ class PairRotator {
 
   // Rotates several heads. factor_step: step between the factors of two heads; 0 if they share
   // them.
-  static HWY_INLINE void Rows(const HeadRows<T, U>& rows, std::ptrdiff_t half,
-                              const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
-                              std::ptrdiff_t factor_step, std::int64_t pairs) {
+  static HWY_NOINLINE void Rows(const HeadRows<T, U>& rows, std::ptrdiff_t half,
+                                const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
+                                std::ptrdiff_t factor_step, std::int64_t pairs) {
     RowsOf<spelt_out>(rows, half, cos, sin, factor_step, pairs);
   }
 
@@ -329,18 +322,6 @@ class PairRotator {
   }
 };
 
-template <typename T, typename U>
-HWY_INLINE void CopyElements(const T* HWY_RESTRICT from, std::int64_t size,
-                             U* HWY_RESTRICT to) {
-  if (size == 0) return;
-  if constexpr (std::is_same_v<T, U>)
-    std::memcpy(to, from, static_cast<std::size_t>(size) * sizeof(T));  // keeps signalling NaNs
-  else if constexpr (std::is_same_v<U, Accumulator<T>>)
-    FromElements(from, size, to);
-  else
-    ToElements(from, T(1), size, to);
-}
-
 // Rotates pairs [begin, end) of all heads of `tokens` tokens. Factors start at pair `begin`.
 template <Pairing pairing, typename T, typename U>
 void RotateTokens(const Heads<T, U>& heads, const CosSinRows& factors, std::int64_t begin,
@@ -399,8 +380,6 @@ void RotateTokens(const Heads<T, U>& heads, const CosSinRows& factors, std::int6
   }
 }
 
-// Rotates pairs with either pairing. If begin = 0, also copies the elements before and after
-// the pairs.
 template <typename T, typename U>
 void RotateHeads(const Heads<T, U>& heads, const CosSinRows& factors, Pairing pairing,
                  std::int64_t begin, std::int64_t end, std::int64_t tokens) {
@@ -419,16 +398,26 @@ void RotateHeads(const Heads<T, U>& heads, const CosSinRows& factors, Pairing pa
     }
 }
 
-// Rotates all pairs of one head in place. x points to the first rotated element.
-template <typename A>
-HWY_INLINE void RotatePairs(A* x, const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin,
-                            A sign, Pairing pairing, std::int64_t pairs) {
-  const Heads<A, A> one{.from = x, .to = x, .count = 1, .pairs = pairs};
-  RotateHeads(one, {cos, sin, 0, static_cast<float>(sign)}, pairing, 0, pairs, 1);
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon
 HWY_AFTER_NAMESPACE();
+
+// The kernel of each instruction set, Rotate##Name, from elements T to elements U.
+#undef GNOMON_ROTATE
+#define GNOMON_ROTATE(T, U, Name)                                                         \
+  template void RotateHeads(const Heads<T, U>&, const CosSinRows&, Pairing, std::int64_t, \
+                            std::int64_t, std::int64_t);                                  \
+  void Rotate##Name(const Heads<T, U>& heads, const CosSinRows& factors, Pairing pairing, \
+                    std::int64_t begin, std::int64_t end, std::int64_t tokens) {          \
+    RotateHeads(heads, factors, pairing, begin, end, tokens);                             \
+  }
+// The kernel that is chosen for this machine.
+#undef GNOMON_ROTATE_KERNEL
+#define GNOMON_ROTATE_KERNEL(T, U, Name)  \
+  HWY_EXPORT(Rotate##Name);               \
+  template <>                             \
+  RotateKernel<T, U> rotate_kernel() {    \
+    return GNOMON_DISPATCH(Rotate##Name); \
+  }
 
 #endif

@@ -51,6 +51,22 @@ using RotateKernel = void (*)(const Heads<T, U>&, const CosSinRows&, Pairing,
 // T to U: each type to the same type; float to Half or BFloat16; Half and BFloat16 to float.
 template <typename T, typename U>
 RotateKernel<T, U> rotate_kernel();
+template <>
+RotateKernel<float, float> rotate_kernel();
+template <>
+RotateKernel<double, double> rotate_kernel();
+template <>
+RotateKernel<Half, Half> rotate_kernel();
+template <>
+RotateKernel<BFloat16, BFloat16> rotate_kernel();
+template <>
+RotateKernel<float, Half> rotate_kernel();
+template <>
+RotateKernel<float, BFloat16> rotate_kernel();
+template <>
+RotateKernel<Half, float> rotate_kernel();
+template <>
+RotateKernel<BFloat16, float> rotate_kernel();
 
 // Name of an argument in error messages.
 constexpr internal::Argument named(std::string_view name) { return {"rotary", name}; }

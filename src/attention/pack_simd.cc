@@ -1,0 +1,181 @@
+// Conversion of tensors to packed tiles and back.
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/attention/pack_simd.cc"
+#include "hwy/foreach_target.h"  // IWYU pragma: keep
+
+#include "hwy/highway.h"
+#include "src/attention/pack-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gnomon {
+namespace HWY_NAMESPACE {
+
+// Converts `size` elements to A.
+template <typename A>
+HWY_INLINE void Widen(const Operand& of, const void* from, std::ptrdiff_t at, A factor,
+                      std::int64_t size, A* HWY_RESTRICT to) {
+  if constexpr (std::is_same_v<A, double>) {
+    FromElements(static_cast<const double*>(from) + at, size, to);
+  } else {
+    switch (of.dtype) {
+      case DType::f32:
+        return FromElements(static_cast<const float*>(from) + at, size, to);
+      case DType::f16:
+        return FromElements(static_cast<const Half*>(from) + at, size, to);
+      case DType::bf16:
+        return FromElements(static_cast<const BFloat16*>(from) + at, size, to);
+      default:  // int8, with a scale
+        const auto* bytes = static_cast<const std::int8_t*>(from) + at;
+        return ForVectors<float>(size, [&](auto d, std::int64_t i) HWY_ATTR {
+          const hn::Rebind<std::int8_t, decltype(d)> narrow;
+          const hn::Rebind<std::int32_t, decltype(d)> wide;
+          const auto integers = hn::PromoteTo(wide, hn::LoadU(narrow, bytes + i));
+          hn::StoreU(hn::Mul(hn::Set(d, factor), hn::ConvertTo(d, integers)), d, to + i);
+        });
+    }
+  }
+}
+
+template <typename A>
+HWY_NOINLINE void LoadOtherRow(const Operand& from, const Positions* positions, std::int64_t b,
+                               std::int64_t row, std::int64_t head, std::int64_t size,
+                               A* HWY_RESTRICT to) {
+  if (IsPadding(positions, b, row)) {
+    std::fill_n(to, padded(size), A(0));
+    return;
+  }
+  A factor = 1;
+  if (from.scales.data()) factor = static_cast<A>(from.scales(b, row, head));
+  Widen(from, from.data, OffsetOf(from, b, row, head), factor, size, to);
+  std::fill(to + size, to + padded(size), A(0));
+}
+
+template <typename A>
+void StoreRow(const Result& to, std::int64_t b, std::int64_t row, std::int64_t head,
+              std::int64_t size, A factor, const A* HWY_RESTRICT from) {
+  const std::ptrdiff_t at = b * to.strides[0] + row * to.strides[1] + head * to.strides[2];
+  if constexpr (std::is_same_v<A, double>) {
+    ToElements(from, factor, size, static_cast<double*>(to.data) + at);
+  } else {
+    if (to.dtype == DType::f32)
+      ToElements(from, factor, size, static_cast<float*>(to.data) + at);
+    if (to.dtype == DType::f16)
+      ToElements(from, factor, size, static_cast<Half*>(to.data) + at);
+    if (to.dtype == DType::bf16)
+      ToElements(from, factor, size, static_cast<BFloat16*>(to.data) + at);
+  }
+}
+
+template <typename A>
+void RotateRow(const RotaryTable* table, std::int64_t b, std::int64_t row, Direction direction,
+               A* HWY_RESTRICT x) {
+  if (!table) return;
+  const std::int64_t pairs = table->frequencies().rotary_dim() / 2;
+  const std::int64_t batch = table->batch() == 1 ? 0 : b;
+  const float* HWY_RESTRICT cos = &table->cos()(batch, row, 0);
+  const float* HWY_RESTRICT sin = &table->sin()(batch, row, 0);
+  const A sign = direction == Direction::forward ? A(1) : A(-1);
+  x += table->frequencies().head_offset;
+  // The halves of a head have the layout of cos and sin, so the table is used without
+  // preparation.
+  if (table->frequencies().pairing == Pairing::halves)
+    ForVectors<A>(pairs, [&](auto d, std::int64_t i) HWY_ATTR {
+      auto a = hn::LoadU(d, x + i), b = hn::LoadU(d, x + pairs + i);
+      RotateVectors(a, b, LoadElements(d, cos + i),
+                    hn::Mul(hn::Set(d, sign), LoadElements(d, sin + i)), a, b);
+      hn::StoreU(a, d, x + i);
+      hn::StoreU(b, d, x + pairs + i);
+    });
+  else
+    RotatePairs(x, cos, sin, sign, table->frequencies().pairing, pairs);
+}
+
+// Transposes `from` [lanes rows, stride apart] to `to` [columns, lanes]: column c becomes the
+// vector at to + c step. Reads up to four columns past `columns`, because rows are padded.
+template <typename A>
+HWY_INLINE void TransposeLanes(const A* HWY_RESTRICT from, std::ptrdiff_t stride,
+                               std::int64_t columns, A* HWY_RESTRICT to, std::ptrdiff_t step) {
+  constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<A> tag;
+  if constexpr (sizeof(A) == 4 && lanes >= 4) {
+    // The 128-bit block b of vector r contains columns c to c + 3 of row 4 b + r. Four such
+    // vectors are transposed within their blocks.
+    constexpr std::int64_t blocks = lanes / 4;
+    const auto gather = [&](std::int64_t r, std::int64_t c) HWY_ATTR {
+      auto all = hn::LoadDup128(tag, from + r * stride + c);
+      for (std::int64_t b = 1; b < blocks; ++b)
+        all = hn::IfThenElse(hn::FirstN(tag, static_cast<std::size_t>(4 * b)), all,
+                             hn::LoadDup128(tag, from + (4 * b + r) * stride + c));
+      return all;
+    };
+    for (std::int64_t c = 0; c < columns; c += 4) {
+      const auto a0 = gather(0, c), a1 = gather(1, c), a2 = gather(2, c), a3 = gather(3, c);
+      const auto low02 = hn::InterleaveLower(tag, a0, a2);
+      const auto low13 = hn::InterleaveLower(tag, a1, a3);
+      const auto high02 = hn::InterleaveUpper(tag, a0, a2);
+      const auto high13 = hn::InterleaveUpper(tag, a1, a3);
+      A* HWY_RESTRICT at = to + c * step;
+      hn::Store(hn::InterleaveLower(tag, low02, low13), tag, at);
+      if (c + 1 < columns) hn::Store(hn::InterleaveUpper(tag, low02, low13), tag, at + step);
+      if (c + 2 < columns)
+        hn::Store(hn::InterleaveLower(tag, high02, high13), tag, at + 2 * step);
+      if (c + 3 < columns)
+        hn::Store(hn::InterleaveUpper(tag, high02, high13), tag, at + 3 * step);
+    }
+    return;
+  }
+#endif
+  for (std::int64_t c = 0; c < columns; ++c)
+    for (std::int64_t r = 0; r < lanes; ++r) to[c * step + r] = from[r * stride + c];
+}
+
+template <typename A>
+void PackKeyRows(const Operand& from, const Positions* positions, const RotaryTable* rotary,
+                 std::int64_t b, std::int64_t first, std::int64_t count, std::int64_t head,
+                 std::int64_t size, A* HWY_RESTRICT room, const PackedRows<A>& to) {
+  constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
+  const std::ptrdiff_t stride = row_stride(size);
+  for (std::int64_t j = 0; j < padded(count); j += lanes) {
+    A* HWY_RESTRICT rows = to.rows ? to.rows + j * stride : room;
+    for (std::int64_t i = 0; i < lanes; ++i) {
+      const std::int64_t row = first + j + i;
+      if (j + i + rows_ahead < count) PrefetchRow(from, b, row + rows_ahead, head, size);
+      if (j + i >= count) {
+        std::fill_n(rows + i * stride, padded(size), A(0));
+        continue;
+      }
+      LoadRow(from, positions, b, row, head, size, rows + i * stride);
+      RotateRow(rotary, b, row, Direction::forward, rows + i * stride);
+    }
+    if (to.panels)
+      TransposeLanes(rows, stride, size,
+                     to.panels + j / Panel<A>() * Panel<A>() * size + j % Panel<A>(),
+                     Panel<A>());
+  }
+  // Clear the rest of the last panel.
+  if (to.panels)
+    for (std::int64_t j = padded(count); j % Panel<A>(); j += lanes)
+      for (std::int64_t d = 0; d < size; ++d)
+        hn::Store(
+            hn::Zero(hn::ScalableTag<A>()), hn::ScalableTag<A>(),
+            to.panels + j / Panel<A>() * Panel<A>() * size + d * Panel<A>() + j % Panel<A>());
+}
+
+#define GNOMON_PACK(A)                                                                     \
+  template void LoadOtherRow(const Operand&, const Positions*, std::int64_t, std::int64_t, \
+                             std::int64_t, std::int64_t, A*);                              \
+  template void StoreRow(const Result&, std::int64_t, std::int64_t, std::int64_t,          \
+                         std::int64_t, A, const A*);                                       \
+  template void RotateRow(const RotaryTable*, std::int64_t, std::int64_t, Direction, A*);  \
+  template void PackKeyRows(const Operand&, const Positions*, const RotaryTable*,          \
+                            std::int64_t, std::int64_t, std::int64_t, std::int64_t,        \
+                            std::int64_t, A*, const PackedRows<A>&);
+GNOMON_PACK(float)
+GNOMON_PACK(double)
+#undef GNOMON_PACK
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gnomon
+HWY_AFTER_NAMESPACE();
