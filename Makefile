@@ -12,7 +12,7 @@ fuzz := build/fuzz
 gnomon := $(release)/apps/cli/gnomon
 
 .PHONY: help setup setup-lab setup-neon setup-long build lab test build-tests build-asan \
-        build-asan-apps build-neon build-fuzz asan test-neon test-torch2 test-long bench instructions peers format \
+        build-neon build-fuzz asan test-neon test-torch2 test-long bench instructions peers format \
         check-format install clean
 .DEFAULT_GOAL := help
 
@@ -22,16 +22,16 @@ help:
 	@echo 'make build         build the program: $(gnomon)'
 	@echo 'make bench         build and run the benchmarks'
 	@echo 'make instructions  count the instructions of each kernel, compare with the recorded counts'
-	@echo 'make asan          build and run only the tests under the sanitizers'
+	@echo 'make asan          build and run only the tests of the library under the sanitizers'
 	@echo 'make test-neon     build the library for 64-bit ARM, run its tests under emulation'
 	@echo 'make test-torch2   test adapter and lab with the newest torch wheel (downloads 1 to 6 GB)'
-	@echo 'make test-long     test program and lab under the sanitizers, each instruction set (shuffled, repeated),'
+	@echo 'make test-long     test everything under the sanitizers, each instruction set (shuffled, repeated),'
 	@echo '                   NEON, fuzzing, and the component core in a fresh Debian root'
 	@echo 'make peers         time Gnomon and packages from PyPI, write docs/benchmarks.md'
 	@echo 'make format        run clang-format on all C++ files; check-format only checks'
 	@echo 'make install       install to PREFIX=$(PREFIX)'
 	@echo 'make setup         install all required packages; the other commands call it'
-	@echo 'make clean         remove build/release, build/asan, build/asan-apps, build/neon, build/fuzz and build/torch2'
+	@echo 'make clean         remove build/release, build/asan, build/neon, build/fuzz and build/torch2'
 
 setup:
 	@tools/setup.sh test
@@ -60,10 +60,6 @@ build-asan: setup
 	@[ $(asan)/build.ninja -nt CMakePresets.json ] || cmake --preset asan
 	@cmake --build $(asan) -j$(JOBS)
 
-build-asan-apps: setup
-	@[ build/asan-apps/build.ninja -nt CMakePresets.json ] || cmake --preset asan-apps
-	@cmake --build build/asan-apps -j$(JOBS) --target gnomon_cli_tests gnomon_torch_tests
-
 build-neon: setup-neon
 	@[ $(neon)/build.ninja -nt CMakePresets.json ] || cmake --preset neon
 	@cmake --build $(neon) -j$(JOBS) --target gnomon_tests
@@ -75,22 +71,23 @@ build-fuzz: setup-long
 lab: build
 	$(gnomon) lab $(LAB_FLAGS)
 
-# One ctest run over both build folders, so that its last lines count everything.
-test: build-tests build-asan
-	@echo 'subdirs(release asan)' >build/CTestTestfile.cmake
-	@ctest --test-dir build --output-on-failure -j$(JOBS)
+test: build-tests
+	@tools/test.sh $(release) -j$(JOBS)
 
-asan: build-asan
-	@ctest --test-dir $(asan) --output-on-failure -j$(JOBS)
+asan: setup
+	@[ $(release)/build.ninja -nt CMakePresets.json ] || cmake --preset dev
+	@cmake --build $(release) -j$(JOBS) --target gnomon_sanitized_tests
+	@tools/test.sh $(release) -j$(JOBS) -R '^asan[.]'
 
 test-neon: build-neon
-	@ctest --test-dir $(neon) --output-on-failure -j$(JOBS)
+	@tools/test.sh $(neon) -j$(JOBS)
 
 test-torch2: setup
 	@JOBS=$(JOBS) tools/torch2.sh $(TORCH_VERSION)
 
-test-long: build-tests build-asan-apps build-fuzz test-neon
-	@ctest --test-dir build/asan-apps --output-on-failure -j$(JOBS) -R '^asan[.]'
+test-long: build-tests build-asan build-fuzz test-neon
+	@tools/test.sh $(asan) -j$(JOBS)
+	@tools/test.sh $(release) -C long -R '^packaging[.]add_subdirectory_program$$'
 	@tools/test_long.sh $(release) $(fuzz)
 	@tools/clean_root.sh
 
@@ -113,4 +110,4 @@ install: build
 	@cmake --install $(release) --prefix $(PREFIX)
 
 clean:
-	@rm -rf $(release) $(asan) build/asan-apps $(neon) $(fuzz) build/torch2
+	@rm -rf $(release) $(asan) $(neon) $(fuzz) build/torch2

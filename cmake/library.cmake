@@ -1,24 +1,21 @@
 # The library: everything in src/, one folder per room, one target per component (gnomon_core is
 # gnomon::core), and the target gnomon, which links all of them.
-add_library(gnomon INTERFACE)
-add_library(gnomon::gnomon ALIAS gnomon)
 
-# Declares gnomon_<component> with the sources of its rooms. The arguments after the name are libraries
+# Declares <library>_<component> with the sources of its rooms. The arguments after the name are libraries
 # that its sources use but its headers do not.
-function(gnomon_component component)
-  set(target gnomon_${component})
+function(gnomon_component library component)
+  set(target ${library}_${component})
   set(sources "")
   foreach(room IN LISTS gnomon_${component}_rooms)
     file(GLOB_RECURSE found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/${room}/*.cc")
     list(APPEND sources ${found})
   endforeach()
   add_library(${target} ${sources})
-  add_library(gnomon::${component} ALIAS ${target})
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PUBLIC
     "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:include>"
     PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
-  list(TRANSFORM gnomon_${component}_needs PREPEND gnomon_ OUTPUT_VARIABLE needed)
+  list(TRANSFORM gnomon_${component}_needs PREPEND ${library}_ OUTPUT_VARIABLE needed)
   target_link_libraries(${target} PUBLIC ${needed} PRIVATE ${ARGN})
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
     # Otherwise the compiler fuses products and sums of portable kernels differently in each kernel, and
@@ -29,7 +26,9 @@ function(gnomon_component component)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${component}
     CXX_VISIBILITY_PRESET default VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
   gnomon_warnings(${target})
-  target_link_libraries(gnomon INTERFACE ${target})
+  gnomon_precompile(${target} PRIVATE <algorithm> <array> <cmath> <cstdint> <functional> <memory>
+    <optional> <span> <string> <string_view> <variant> <vector>)
+  target_link_libraries(${library} INTERFACE ${target})
 endfunction()
 
 # The default executor of parallel loops, unless the caller of the library sets one.
@@ -48,51 +47,79 @@ if(GNOMON_THREADS STREQUAL "openmp")
   find_package(OpenMP REQUIRED COMPONENTS CXX)
   list(APPEND threads OpenMP::OpenMP_CXX)
 endif()
-gnomon_component(core hwy::hwy ${threads})
-string(TOUPPER "GNOMON_THREADS_${GNOMON_THREADS}" threads_definition)
-target_compile_definitions(gnomon_core PRIVATE ${threads_definition})
-target_sources(gnomon_core PRIVATE bindings/c/core.cc bindings/c/layer.cc)
 if(graph IN_LIST gnomon_built)
   find_package(Eigen3 3.4 REQUIRED NO_MODULE)
   find_package(Spectra 1.0 REQUIRED NO_MODULE)
-  gnomon_component(graph $<BUILD_INTERFACE:Spectra::Spectra>)
 endif()
 if(model IN_LIST gnomon_built OR report IN_LIST gnomon_built)
   find_package(nlohmann_json REQUIRED)
 endif()
-if(model IN_LIST gnomon_built)
-  gnomon_component(model $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
-  target_sources(gnomon_model PRIVATE bindings/c/model.cc)
-endif()
-if(report IN_LIST gnomon_built)
-  gnomon_component(report $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
-endif()
+
+# Declares the library: the targets <library>_<component>, and <library>, which links all of them.
+# `left_out`: instruction sets without kernels.
+function(gnomon_library library left_out)
+  add_library(${library} INTERFACE)
+  gnomon_component(${library} core hwy::hwy ${threads})
+  string(TOUPPER "GNOMON_THREADS_${GNOMON_THREADS}" threads_definition)
+  # All remaining targets are compiled, even if the compiler's options guarantee better ones. Otherwise
+  # ARM would have no portable kernels to compare with.
+  target_compile_definitions(${library}_core PRIVATE ${threads_definition}
+    HWY_COMPILE_ALL_ATTAINABLE "HWY_DISABLED_TARGETS=(${left_out})")
+  # Highway's NEON functions require processors with AES, whose instructions these kernels do not use.
+  # GCC refuses to inline the functions into constructors that it generates, unless everything is
+  # compiled for AES.
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${library}_core PRIVATE -march=armv8-a+crypto)
+  endif()
+  target_sources(${library}_core PRIVATE bindings/c/core.cc bindings/c/layer.cc)
+  if(graph IN_LIST gnomon_built)
+    gnomon_component(${library} graph $<BUILD_INTERFACE:Spectra::Spectra>)
+  endif()
+  if(model IN_LIST gnomon_built)
+    gnomon_component(${library} model $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+    target_sources(${library}_model PRIVATE bindings/c/model.cc)
+  endif()
+  if(report IN_LIST gnomon_built)
+    gnomon_component(${library} report $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+  endif()
+endfunction()
 
 # SSSE3 and AVX3_DL do not make these kernels faster than SSE4 and AVX3, and cost build time. SVE
 # vectors have no size at compile time, but these kernels use arrays of vectors.
 set(left_out "HWY_SSSE3|HWY_AVX3_DL|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128")
 # With sanitizers, with which kernels take five times as long to compile: only the portable kernels and
 # the widest that this machine supports. Those in between are tested without sanitizers.
-if(GNOMON_SANITIZE AND EXISTS /proc/cpuinfo)
+set(left_out_by_sanitizers "${left_out}|HWY_SSE4")
+if(EXISTS /proc/cpuinfo)
   file(STRINGS /proc/cpuinfo avx512 REGEX "avx512bw" LIMIT_COUNT 1)
-  string(APPEND left_out "|HWY_SSE4")
   if(avx512)
-    string(APPEND left_out "|HWY_AVX2")
+    string(APPEND left_out_by_sanitizers "|HWY_AVX2")
   endif()
-endif()
-# All remaining targets are compiled, even if the compiler's options guarantee better ones. Otherwise
-# ARM would have no portable kernels to compare with.
-target_compile_definitions(gnomon_core PRIVATE HWY_COMPILE_ALL_ATTAINABLE
-  "HWY_DISABLED_TARGETS=(${left_out})")
-# Highway's NEON functions require processors with AES, whose instructions these kernels do not use. GCC
-# refuses to inline the functions into constructors that it generates, unless everything is compiled for
-# AES.
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_compile_options(gnomon_core PRIVATE -march=armv8-a+crypto)
 endif()
 # The error terms of angles require that each product and each sum is rounded.
 set_source_files_properties(src/core/angles_simd.cc PROPERTIES
   COMPILE_OPTIONS -ffp-contract=off)
+
+if(GNOMON_SANITIZE)
+  gnomon_library(gnomon "${left_out_by_sanitizers}")
+else()
+  gnomon_library(gnomon "${left_out}")
+endif()
+add_library(gnomon::gnomon ALIAS gnomon)
+foreach(component IN LISTS gnomon_built)
+  add_library(gnomon::${component} ALIAS gnomon_${component})
+endforeach()
+
+# The same library under sanitizers, for the tests: the objects of the tests are linked to both, so that
+# `make test` compiles them once.
+if(GNOMON_TESTS AND NOT GNOMON_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
+  gnomon_library(gnomon_sanitized "${left_out_by_sanitizers}")
+  foreach(component IN LISTS gnomon_built)
+    set_target_properties(gnomon_sanitized_${component} PROPERTIES EXCLUDE_FROM_ALL ON)
+    target_compile_options(gnomon_sanitized_${component} PRIVATE ${gnomon_sanitizers} -UNDEBUG -O1 -g1)
+  endforeach()
+  target_link_options(gnomon_sanitized INTERFACE ${gnomon_sanitizers})
+endif()
 
 # HTML pages embed the script that draws their charts. Without the script everything builds, and pages
 # show a message instead.

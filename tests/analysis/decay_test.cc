@@ -10,7 +10,7 @@
 #include "testing.h"
 
 namespace gnomon::analysis {
-namespace {
+namespace decay_test {
 
 using ::testing::ElementsAre;
 using testing::message_of;
@@ -113,5 +113,5 @@ TEST(RotaryScore, RefusesNothingToLookAt) {
             "[decay] samples must be at least 2, got 1");
 }
 
-}  // namespace
+}  // namespace decay_test
 }  // namespace gnomon::analysis

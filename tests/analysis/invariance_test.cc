@@ -13,7 +13,7 @@
 #include "testing.h"
 
 namespace gnomon::analysis {
-namespace {
+namespace analysis_invariance_test {
 
 using testing::message_of;
 
@@ -182,5 +182,5 @@ TEST(Invariance, RefusesWhatDoesNotFit) {
             "[invariance] pieces must hold the 12 tokens, at least one each, got 0");
 }
 
-}  // namespace
+}  // namespace analysis_invariance_test
 }  // namespace gnomon::analysis

@@ -9,7 +9,7 @@
 #include "testing.h"
 
 namespace gnomon::analysis {
-namespace {
+namespace order_test {
 
 using testing::message_of;
 using testing::Tensor;
@@ -118,5 +118,5 @@ TEST(OrderSensitivity, RefusesWhatDoesNotFit) {
             "[order] out must be [2, 12, 12], got [2, 12, 11]");
 }
 
-}  // namespace
+}  // namespace order_test
 }  // namespace gnomon::analysis

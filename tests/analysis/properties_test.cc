@@ -7,7 +7,7 @@
 #include "testing.h"
 
 namespace gnomon::analysis {
-namespace {
+namespace properties_test {
 
 using testing::message_of;
 using testing::Tensor;
@@ -136,5 +136,5 @@ TEST(Extrapolation, RefusesWhatIsNotFinite) {
             "[extrapolation] entries must be finite, got NaN in row 4");
 }
 
-}  // namespace
+}  // namespace properties_test
 }  // namespace gnomon::analysis

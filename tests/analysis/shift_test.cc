@@ -8,7 +8,7 @@
 #include "testing.h"
 
 namespace gnomon::analysis {
-namespace {
+namespace shift_test {
 
 using testing::message_of;
 using testing::Tensor;
@@ -96,5 +96,5 @@ TEST(ShiftMatrix, RefusesALastSineWithoutItsCosine) {
             "[shift] delta must be finite, got nan");
 }
 
-}  // namespace
+}  // namespace shift_test
 }  // namespace gnomon::analysis

@@ -8,7 +8,7 @@
 #include "testing.h"
 
 namespace gnomon::analysis {
-namespace {
+namespace similarity_test {
 
 using testing::message_of;
 using testing::Tensor;
@@ -85,5 +85,5 @@ TEST(SimilarityMatrix, RefusesWhatDoesNotFit) {
             "[similarity] similarity must be dot or cosine, got 0");
 }
 
-}  // namespace
+}  // namespace similarity_test
 }  // namespace gnomon::analysis

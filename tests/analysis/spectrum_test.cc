@@ -10,7 +10,7 @@
 #include "testing.h"
 
 namespace gnomon::analysis {
-namespace {
+namespace spectrum_test {
 
 using ::testing::ElementsAre;
 using testing::message_of;
@@ -100,5 +100,5 @@ TEST(PowerSpectrum, OfATableGoesByChannel) {
             "[spectrum] the signal must have at least one sample, got 0");
 }
 
-}  // namespace
+}  // namespace spectrum_test
 }  // namespace gnomon::analysis

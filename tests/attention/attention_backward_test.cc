@@ -9,7 +9,7 @@
 #include "gnomon/isa.h"
 
 namespace gnomon {
-namespace {
+namespace attention_backward_test {
 
 using namespace gnomon::testing;
 using ::testing::Each;
@@ -249,5 +249,5 @@ TEST(AttentionBackwardErrors, NameTheTensorThatDoesNotFit) {
             "[attention] k must have elements of f32, as q has, for gradients, got f16");
 }
 
-}  // namespace
+}  // namespace attention_backward_test
 }  // namespace gnomon

@@ -9,7 +9,7 @@
 #include "gnomon/isa.h"
 
 namespace gnomon {
-namespace {
+namespace attention_test {
 
 using namespace gnomon::testing;
 using ::testing::HasSubstr;
@@ -432,5 +432,5 @@ TEST(SoftmaxScale, IsOneOverTheRootOfTheHeadSize) {
   EXPECT_THROW(softmax_scale(0), std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace attention_test
 }  // namespace gnomon

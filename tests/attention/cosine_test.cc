@@ -8,7 +8,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace cosine_test {
 
 using testing::as_double;
 using testing::half_ulp;
@@ -154,5 +154,5 @@ TEST(CosineRefused, WhatDoesNotFit) {
   normalise(none.view(), {}, none.view());
 }
 
-}  // namespace
+}  // namespace cosine_test
 }  // namespace gnomon

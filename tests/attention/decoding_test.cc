@@ -9,7 +9,7 @@
 #include "gnomon/isa.h"
 
 namespace gnomon {
-namespace {
+namespace attention_decoding_test {
 
 using namespace gnomon::testing;
 using testing::Tensor;
@@ -208,5 +208,5 @@ TYPED_TEST(AttentionDecoding, GivesZeroOverNoKeys) {
   for (float value : run.lse.values) EXPECT_EQ(value, -std::numeric_limits<float>::infinity());
 }
 
-}  // namespace
+}  // namespace attention_decoding_test
 }  // namespace gnomon

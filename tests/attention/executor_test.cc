@@ -12,7 +12,7 @@
 #include "gnomon/parallel.h"
 
 namespace gnomon {
-namespace {
+namespace attention_executor_test {
 
 constexpr std::int64_t batch = 2, tokens = 300, heads = 6, key_heads = 2, size = 32;
 
@@ -88,5 +88,5 @@ TEST(Executors, GiveTheSameBits) {
   set_threads(before);
 }
 
-}  // namespace
+}  // namespace attention_executor_test
 }  // namespace gnomon

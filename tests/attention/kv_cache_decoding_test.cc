@@ -10,7 +10,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace kv_cache_decoding_test {
 
 using namespace gnomon::testing;
 using testing::Tensor;
@@ -295,5 +295,5 @@ TYPED_TEST(KvCacheDecoding, AfterAChangeOfScheduleIsAsIfComputedWithTheNew) {
       }
 }
 
-}  // namespace
+}  // namespace kv_cache_decoding_test
 }  // namespace gnomon

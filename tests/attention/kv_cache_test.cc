@@ -9,7 +9,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace kv_cache_test {
 
 using testing::as_double;
 using testing::iota;
@@ -377,5 +377,5 @@ TEST(KvCache, RefusesWhatBreaksItsRulesAndStaysAsItWas) {
             "[kv_cache] a position must not overflow when it moves by, got 1");
 }
 
-}  // namespace
+}  // namespace kv_cache_test
 }  // namespace gnomon

@@ -11,7 +11,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace layer_plan_test {
 
 using testing::as_double;
 using testing::half_ulp;
@@ -243,5 +243,5 @@ TEST(LayerPlan, RefusesWhatDoesNotFit) {
             "[layer] x must have 3 axes, got [2, 5, 3, 8]");
 }
 
-}  // namespace
+}  // namespace layer_plan_test
 }  // namespace gnomon

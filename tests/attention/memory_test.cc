@@ -6,7 +6,7 @@
 #include "gnomon/attention/attention.h"
 
 namespace gnomon {
-namespace {
+namespace attention_memory_test {
 
 using namespace gnomon::testing;
 using testing::Tensor;
@@ -51,5 +51,5 @@ TEST(AttentionMemory, HoldsNoMatrixOfAStrip) {
   expect_linear(StripBias{heads, -6144, std::vector<double>(heads * 6145, 0.5)});
 }
 
-}  // namespace
+}  // namespace attention_memory_test
 }  // namespace gnomon

@@ -10,7 +10,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace qk_norm_test {
 
 using testing::as_double;
 using testing::half_ulp;
@@ -112,5 +112,5 @@ TEST(QkNorm, RefusesWhatBreaksItsBounds) {
             "[qk_norm] weight must be [1 or 3, 19], got [2, 19]");
 }
 
-}  // namespace
+}  // namespace qk_norm_test
 }  // namespace gnomon

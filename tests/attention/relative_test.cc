@@ -10,7 +10,7 @@
 #include "gnomon/isa.h"
 
 namespace gnomon {
-namespace {
+namespace relative_test {
 
 using namespace gnomon::testing;
 using testing::Tensor;
@@ -240,5 +240,5 @@ TEST(AttentionRelative, RefusesWhatDoesNotFit) {
             "[attention] gates must be [1 or B, Hq, T], 1 x 2 x 3, got [1, 2, 2]");
 }
 
-}  // namespace
+}  // namespace relative_test
 }  // namespace gnomon

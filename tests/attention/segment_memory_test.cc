@@ -16,7 +16,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace attention_segment_memory_test {
 
 using testing::message_of;
 using testing::Tensor;
@@ -364,5 +364,5 @@ TEST(SegmentMemory, RefusesWhatDoesNotFit) {
   EXPECT_EQ(turned.next(), 0);
 }
 
-}  // namespace
+}  // namespace attention_segment_memory_test
 }  // namespace gnomon

@@ -9,7 +9,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace alibi_test {
 
 using ::testing::ElementsAre;
 using testing::message_of;
@@ -123,5 +123,5 @@ TEST(Alibi, RefusesWhatBreaksItsBounds) {
             "[alibi] count of distances must not be negative, got -1");
 }
 
-}  // namespace
+}  // namespace alibi_test
 }  // namespace gnomon

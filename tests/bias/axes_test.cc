@@ -7,7 +7,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace axes_test {
 
 using internal::Ids;
 using testing::message_of;
@@ -146,5 +146,5 @@ TEST(BiasAxes, RefusesNumbersThatDoNotFit) {
   EXPECT_EQ(says(form), "[bias] axes must be 1 to 8, got 0");
 }
 
-}  // namespace
+}  // namespace axes_test
 }  // namespace gnomon

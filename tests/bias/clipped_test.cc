@@ -7,7 +7,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace clipped_test {
 
 using testing::message_of;
 using testing::Tensor;
@@ -88,5 +88,5 @@ TEST(Clipped, RefusesWhatBreaksItsBounds) {
             "[clipped] the gradient of the strip must have heads x distances values, 8, got 7");
 }
 
-}  // namespace
+}  // namespace clipped_test
 }  // namespace gnomon

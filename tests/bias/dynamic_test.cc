@@ -8,7 +8,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace dynamic_test {
 
 using testing::message_of;
 
@@ -173,5 +173,5 @@ TEST(Dynamic, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(says(net.spec), "[dynamic] weights must be finite, got inf");
 }
 
-}  // namespace
+}  // namespace dynamic_test
 }  // namespace gnomon

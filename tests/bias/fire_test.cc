@@ -7,7 +7,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace fire_test {
 
 using testing::message_of;
 using testing::Tensor;
@@ -198,5 +198,5 @@ TEST(Fire, RefusesWhatBreaksItsBounds) {
             "[fire] the gradient of the bias must have heads x (2 pieces + 2) values");
 }
 
-}  // namespace
+}  // namespace fire_test
 }  // namespace gnomon

@@ -9,7 +9,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace bias_form_test {
 
 using testing::message_of;
 using testing::Tensor;
@@ -242,5 +242,5 @@ TEST(BiasForm, EmptyMatricesAreFine) {
     EXPECT_EQ(message_of([&] { dense(one.form, offset, none.view()); }), "");
 }
 
-}  // namespace
+}  // namespace bias_form_test
 }  // namespace gnomon

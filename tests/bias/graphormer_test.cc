@@ -10,7 +10,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace graphormer_test {
 
 using testing::Edges;
 using testing::graph_of;
@@ -369,5 +369,5 @@ TEST(Graphormer, RefusesWhatBreaksItsBounds) {
             "[graphormer] token must be none for a strip, got 2");
 }
 
-}  // namespace
+}  // namespace graphormer_test
 }  // namespace gnomon

@@ -8,7 +8,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace kerple_test {
 
 using testing::message_of;
 using testing::Tensor;
@@ -150,5 +150,5 @@ TEST(Kerple, RefusesWhatBreaksItsBounds) {
             "[kerple] the gradient of the strip must have heads x distances values, 4, got 3");
 }
 
-}  // namespace
+}  // namespace kerple_test
 }  // namespace gnomon

@@ -7,7 +7,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace layout_test {
 
 using testing::message_of;
 using testing::Tensor;
@@ -152,5 +152,5 @@ TEST(Layout, RefusesWhatBreaksItsBounds) {
       "[layout] the gradient of the bias must have heads x distances of all axes, 22, got 7");
 }
 
-}  // namespace
+}  // namespace layout_test
 }  // namespace gnomon

@@ -8,7 +8,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace sandwich_test {
 
 using testing::message_of;
 
@@ -92,5 +92,5 @@ TEST(Sandwich, RefusesWhatBreaksItsBounds) {
             "[sandwich] distances must be at most 2^53 in magnitude, got -9223372036854775808");
 }
 
-}  // namespace
+}  // namespace sandwich_test
 }  // namespace gnomon

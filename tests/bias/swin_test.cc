@@ -6,7 +6,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace swin_test {
 
 using testing::message_of;
 using testing::Tensor;
@@ -144,5 +144,5 @@ TEST(Swin, RefusesWhatBreaksItsBounds) {
             "[swin] the gradient of the grid must have heads x offsets values, 18, got 9");
 }
 
-}  // namespace
+}  // namespace swin_test
 }  // namespace gnomon

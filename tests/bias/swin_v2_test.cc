@@ -8,7 +8,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace swin_v2_test {
 
 using testing::message_of;
 using testing::Tensor;
@@ -220,5 +220,5 @@ TEST(SwinV2, RefusesWhatBreaksItsBounds) {
             "[swin_v2] logit_scale must be finite, got nan");
 }
 
-}  // namespace
+}  // namespace swin_v2_test
 }  // namespace gnomon

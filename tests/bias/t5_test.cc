@@ -8,7 +8,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace t5_test {
 
 using testing::message_of;
 using testing::Tensor;
@@ -165,5 +165,5 @@ TEST(T5, RefusesWhatBreaksItsBounds) {
             "[t5] the table must have a row for each bucket, 31, got 32");
 }
 
-}  // namespace
+}  // namespace t5_test
 }  // namespace gnomon

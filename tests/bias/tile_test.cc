@@ -9,7 +9,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace tile_test {
 
 using internal::IdRange;
 using internal::Ids;
@@ -327,5 +327,5 @@ TEST(BiasTile, RefusesNumbersThatDoNotFit) {
   EXPECT_EQ(says(bias), "[bias] c must be positive and finite, got -1");
 }
 
-}  // namespace
+}  // namespace tile_test
 }  // namespace gnomon

@@ -8,7 +8,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace wavlm_test {
 
 using testing::as_double;
 using testing::half_ulp;
@@ -187,5 +187,5 @@ TEST(WavLm, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(says(spec()), "[wavlm] out must be [2, 3, 6], got [2, 3, 5]");
 }
 
-}  // namespace
+}  // namespace wavlm_test
 }  // namespace gnomon

@@ -7,7 +7,7 @@
 #include "checkpoints.h"
 
 namespace gnomon::cli {
-namespace {
+namespace convert_refused_test {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
@@ -155,5 +155,5 @@ TEST_F(ConvertRefused, WhatCannotBeConvertedIsNamed) {
   EXPECT_FALSE(fs::exists(file("out.safetensors")));
 }
 
-}  // namespace
+}  // namespace convert_refused_test
 }  // namespace gnomon::cli

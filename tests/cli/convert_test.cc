@@ -6,7 +6,7 @@
 #include "model/layer.h"
 
 namespace gnomon::cli {
-namespace {
+namespace convert_test {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
@@ -300,5 +300,5 @@ TEST_F(ConvertProgram, OptionsDoWithoutAConfig) {
               HasSubstr("[to] must be one of halves, adjacent, got half"));
 }
 
-}  // namespace
+}  // namespace convert_test
 }  // namespace gnomon::cli

@@ -9,7 +9,7 @@
 #include "process.h"
 
 namespace gnomon::cli {
-namespace {
+namespace help_test {
 
 using ::testing::HasSubstr;
 
@@ -52,5 +52,5 @@ TEST(Help, IsPrintedByTheProgram) {
     EXPECT_THAT(all.output, HasSubstr("\n  " + command.name() + " "));
 }
 
-}  // namespace
+}  // namespace help_test
 }  // namespace gnomon::cli

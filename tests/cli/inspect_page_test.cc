@@ -11,7 +11,7 @@
 #include "program.h"
 
 namespace gnomon::cli {
-namespace {
+namespace inspect_page_test {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -203,5 +203,5 @@ TEST_F(Inspect, RotateNeedsALayerWithOneRotation) {
               HasSubstr("--layer, --part and --length require --config"));
 }
 
-}  // namespace
+}  // namespace inspect_page_test
 }  // namespace gnomon::cli

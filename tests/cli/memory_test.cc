@@ -14,7 +14,7 @@
 #include "process.h"
 
 namespace gnomon::cli {
-namespace {
+namespace cli_memory_test {
 
 namespace fs = std::filesystem;
 using gnomon::testing::gguf_bytes;
@@ -225,5 +225,5 @@ TEST_F(Memory, OfHostileSafeTensors) {
       [](std::size_t i) { return '"' + hexadecimal(i) + "\":\"\""; }, "}}");
 }
 
-}  // namespace
+}  // namespace cli_memory_test
 }  // namespace gnomon::cli

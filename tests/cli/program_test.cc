@@ -15,7 +15,7 @@
 #include "program.h"
 
 namespace gnomon::cli {
-namespace {
+namespace cli_program_test {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -383,5 +383,5 @@ TEST_F(Program, BadValuesNameTheirRule) {
               HasSubstr("--frob"));
 }
 
-}  // namespace
+}  // namespace cli_program_test
 }  // namespace gnomon::cli

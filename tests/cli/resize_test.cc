@@ -7,7 +7,7 @@
 #include "gnomon/io/npy.h"
 
 namespace gnomon::cli {
-namespace {
+namespace cli_resize_test {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
@@ -217,5 +217,5 @@ TEST_F(ResizeProgram, WhatDoesNotFitIsRefused) {
   EXPECT_FALSE(fs::exists(file("out.safetensors")));
 }
 
-}  // namespace
+}  // namespace cli_resize_test
 }  // namespace gnomon::cli

@@ -12,7 +12,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace angles_layouts_test {
 
 using testing::as_double;
 using testing::half_ulp;
@@ -221,5 +221,5 @@ TYPED_TEST(AnglesOf, TheSameBitsForAnyNumberOfThreadsAndOrder) {
   }
 }
 
-}  // namespace
+}  // namespace angles_layouts_test
 }  // namespace gnomon

@@ -11,7 +11,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace angles_test {
 
 using testing::as_double;
 using testing::half_ulp;
@@ -244,5 +244,5 @@ TEST(Angles, RefusesWhatIsOutOfRange) {
             "[angles] scale must be finite, got inf");
 }
 
-}  // namespace
+}  // namespace angles_test
 }  // namespace gnomon

@@ -6,7 +6,7 @@
 #include <limits>
 
 namespace gnomon {
-namespace {
+namespace dtype_test {
 
 // Every 16-bit pattern is unchanged after conversion to float and back (NaNs stay NaNs).
 template <typename T>
@@ -52,5 +52,5 @@ TEST(DType, KnowsSizesAndNames) {
   EXPECT_EQ(name(dtype_of<Half>), "f16");
 }
 
-}  // namespace
+}  // namespace dtype_test
 }  // namespace gnomon

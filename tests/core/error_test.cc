@@ -5,7 +5,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace error_test {
 
 using testing::message_of;
 
@@ -27,5 +27,5 @@ TEST(FormatError, NamesFileReasonAndByte) {
   EXPECT_EQ(error.offset(), 128u);
 }
 
-}  // namespace
+}  // namespace error_test
 }  // namespace gnomon

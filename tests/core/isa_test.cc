@@ -11,7 +11,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace isa_test {
 
 TEST(Isa, TheForcedOneIsTheOneThatRuns) {
   const Isa before = running_isa();
@@ -62,5 +62,5 @@ TEST(Isa, AnUnknownNameIsRefusedWithTheList) {
   EXPECT_NE(output.find("got mmx"), std::string::npos) << output;
 }
 
-}  // namespace
+}  // namespace isa_test
 }  // namespace gnomon

@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace gnomon {
-namespace {
+namespace parallel_test {
 
 class Restored {
  public:
@@ -164,5 +164,5 @@ TEST(ThreadPool, WorksInAForkedChild) {
 
 TEST(SetThreads, RefusesZero) { EXPECT_THROW(set_threads(0), std::invalid_argument); }
 
-}  // namespace
+}  // namespace parallel_test
 }  // namespace gnomon

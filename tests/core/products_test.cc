@@ -14,7 +14,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace core_products_test {
 
 using internal::multiply;
 using internal::multiply_add;
@@ -145,5 +145,5 @@ TEST(Products, AreTheSameBitsForAnyThreadsAndNeighbours) {
   EXPECT_EQ(again.values, one);
 }
 
-}  // namespace
+}  // namespace core_products_test
 }  // namespace gnomon

@@ -11,7 +11,7 @@
 #include "src/core/tensor.h"
 
 namespace gnomon {
-namespace {
+namespace tensor_test {
 
 static_assert(sizeof(Tensor) == sizeof(DLTensor));
 static_assert(offsetof(ConstTensor, data) == offsetof(DLTensor, data));
@@ -110,5 +110,5 @@ TEST(CheckTensor, NamesTheRuleAndWhatItGot) {
   EXPECT_THROW((internal::read<double, 2>(x_of_rotary, matrix)), std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace tensor_test
 }  // namespace gnomon

@@ -5,7 +5,7 @@
 #include <string>
 
 namespace gnomon::internal {
-namespace {
+namespace text_test {
 
 // UTF-8 by its definition: every code point that is not a surrogate, encoded in the fewest
 // bytes.
@@ -46,5 +46,5 @@ TEST(Text, ShowsNames) {
             "\"" + std::string(79, 'n') + "\u20ac...\"");
 }
 
-}  // namespace
+}  // namespace text_test
 }  // namespace gnomon::internal

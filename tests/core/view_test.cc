@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace gnomon {
-namespace {
+namespace view_test {
 
 TEST(View, ReadsRowMajorAndSlicesWithoutCopying) {
   std::vector<int> data(24);
@@ -32,5 +32,5 @@ TEST(View, TakesNegativeAndZeroStrides) {
   EXPECT_EQ(same_row(4, 1), 2);
 }
 
-}  // namespace
+}  // namespace view_test
 }  // namespace gnomon

@@ -7,7 +7,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace embedding_axial_test {
 
 using ::testing::ElementsAre;
 using testing::iota;
@@ -179,5 +179,5 @@ TEST(Axial, RefusesWhatBreaksItsBounds) {
       "[axial] table 0 must be [3, 2], got [4, 5]");
 }
 
-}  // namespace
+}  // namespace embedding_axial_test
 }  // namespace gnomon

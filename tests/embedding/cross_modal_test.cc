@@ -8,7 +8,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace cross_modal_test {
 
 using ::testing::ElementsAre;
 using testing::message_of;
@@ -172,5 +172,5 @@ TEST(CrossModal, RefusesWhatBreaksItsBounds) {
             "[cross_modal] types of tokens must be 0 to 1, got 2");
 }
 
-}  // namespace
+}  // namespace cross_modal_test
 }  // namespace gnomon

@@ -6,7 +6,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace degree_test {
 
 using ::testing::ElementsAre;
 using testing::message_of;
@@ -122,5 +122,5 @@ TEST(Degree, RefusesWhatBreaksItsBounds) {
       "[degree] in and out must have equal length, 3, got 4");
 }
 
-}  // namespace
+}  // namespace degree_test
 }  // namespace gnomon

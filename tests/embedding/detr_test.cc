@@ -7,7 +7,7 @@
 #include "gnomon/embedding/grid.h"
 
 namespace gnomon {
-namespace {
+namespace detr_test {
 
 using ::testing::ElementsAre;
 using testing::message_of;
@@ -125,5 +125,5 @@ TEST(Detr, RefusesWhatBreaksItsBounds) {
             "[grid] width must be a positive multiple of 4, got 6");
 }
 
-}  // namespace
+}  // namespace detr_test
 }  // namespace gnomon

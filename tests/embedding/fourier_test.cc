@@ -10,7 +10,7 @@
 #include "gnomon/parallel.h"
 
 namespace gnomon {
-namespace {
+namespace fourier_test {
 
 using testing::as_double;
 using ::testing::ElementsAre;
@@ -243,5 +243,5 @@ TEST(Fourier, RefusesWhatBreaksItsBounds) {
             "[fourier] every extent of a grid must be at least 1, got 0");
 }
 
-}  // namespace
+}  // namespace fourier_test
 }  // namespace gnomon

@@ -7,7 +7,7 @@
 #include "embedding/oracle.h"
 
 namespace gnomon {
-namespace {
+namespace grid_test {
 
 using testing::as_double;
 using testing::message_of;
@@ -238,5 +238,5 @@ TEST(Grid, OfTokensInALineHasRowsForClassTokens) {
             "[grid] position must be 0 to 6, got 7");
 }
 
-}  // namespace
+}  // namespace grid_test
 }  // namespace gnomon

@@ -8,7 +8,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace laplacian_test {
 
 using testing::message_of;
 using Real = long double;
@@ -103,5 +103,5 @@ TEST(PathLaplacianVectors, RefuseWhatBreaksTheirBounds) {
             "[laplacian] the vectors must be [nodes, vectors], got 9");
 }
 
-}  // namespace
+}  // namespace laplacian_test
 }  // namespace gnomon

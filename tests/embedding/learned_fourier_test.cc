@@ -10,7 +10,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace learned_fourier_test {
 
 using testing::message_of;
 using testing::random_numbers;
@@ -211,5 +211,5 @@ TEST(LearnedFourier, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(message(spec), "[learned_fourier] a coordinate must be finite, got nan");
 }
 
-}  // namespace
+}  // namespace learned_fourier_test
 }  // namespace gnomon

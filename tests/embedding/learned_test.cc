@@ -7,7 +7,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace learned_test {
 
 using ::testing::ElementsAre;
 using testing::message_of;
@@ -109,5 +109,5 @@ TEST(Learned, RefusesWhatBreaksItsBounds) {
             "[learned] sequences must have one entry per id, 2, got 0");
 }
 
-}  // namespace
+}  // namespace learned_test
 }  // namespace gnomon

@@ -6,7 +6,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace projection_test {
 
 using testing::message_of;
 using testing::random_tensor;
@@ -104,5 +104,5 @@ TEST(Projection, RefusesOtherShapes) {
       "[projection] weights_grad must be [F, C] = [3, 4], got [2, 4]");
 }
 
-}  // namespace
+}  // namespace projection_test
 }  // namespace gnomon

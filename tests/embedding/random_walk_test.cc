@@ -9,7 +9,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace random_walk_test {
 
 using testing::message_of;
 using Real = long double;
@@ -116,5 +116,5 @@ TEST(RandomWalk, RefusesWhatBreaksItsBounds) {
             "[random_walk] steps must be at least 1, got 0");
 }
 
-}  // namespace
+}  // namespace random_walk_test
 }  // namespace gnomon

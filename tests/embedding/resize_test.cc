@@ -10,7 +10,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace embedding_resize_test {
 
 using testing::message_of;
 using testing::random_tensor;
@@ -312,5 +312,5 @@ TEST(Resize, RefusesWhatBreaksItsBounds) {
       "[resize] out must have more rows than the 4 extra ones, got 4");
 }
 
-}  // namespace
+}  // namespace embedding_resize_test
 }  // namespace gnomon

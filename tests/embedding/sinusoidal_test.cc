@@ -9,7 +9,7 @@
 #include "gnomon/parallel.h"
 
 namespace gnomon {
-namespace {
+namespace sinusoidal_test {
 
 using testing::iota;
 using testing::message_of;
@@ -294,5 +294,5 @@ TEST(Sinusoidal, AnOffsetMovesPositions) {
   EXPECT_EQ(lower(moved, from), lower(plain, to));
 }
 
-}  // namespace
+}  // namespace sinusoidal_test
 }  // namespace gnomon

@@ -6,7 +6,7 @@
 #include "gnomon/parallel.h"
 
 namespace gnomon {
-namespace {
+namespace step_test {
 
 using testing::message_of;
 using testing::true_wave;
@@ -98,5 +98,5 @@ TEST(UniversalTable, RefusesASpecThatBreaksItsBounds) {
             "got 0");
 }
 
-}  // namespace
+}  // namespace step_test
 }  // namespace gnomon

@@ -9,7 +9,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace table_test {
 
 using testing::as_double;
 using testing::half_ulp;
@@ -425,5 +425,5 @@ TEST(Table, ARowOutsideTheTableIsRefusedBeforeAnythingIsWritten) {
   EXPECT_EQ(table.values, table_before);
 }
 
-}  // namespace
+}  // namespace table_test
 }  // namespace gnomon

@@ -5,7 +5,7 @@
 #include "embedding/oracle.h"
 
 namespace gnomon {
-namespace {
+namespace video_test {
 
 using testing::iota;
 using testing::message_of;
@@ -98,5 +98,5 @@ TEST(Video, RefusesWhatBreaksItsBounds) {
             "[video] a frame must have fewer than 2^63 tokens: width, got 4611686018427387904");
 }
 
-}  // namespace
+}  // namespace video_test
 }  // namespace gnomon

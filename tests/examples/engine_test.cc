@@ -15,7 +15,7 @@
 #include "process.h"
 
 namespace gnomon {
-namespace {
+namespace engine_test {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
@@ -95,5 +95,5 @@ TEST(EngineErrors, NameWhatTheEngineDoesNotKnow) {
   EXPECT_EQ(error_after("silu", "mish"), "engine: no support for the activation mish\n");
 }
 
-}  // namespace
+}  // namespace engine_test
 }  // namespace gnomon

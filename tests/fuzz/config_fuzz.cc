@@ -3,7 +3,7 @@
 #include "gnomon/model/config.h"
 
 namespace gnomon::fuzz {
-namespace {
+namespace config_fuzz {
 
 bool read(std::span<const std::byte> bytes) {
   return taken(bytes.size(), [&] {
@@ -14,5 +14,5 @@ bool read(std::span<const std::byte> bytes) {
 
 const Register registered("config", read);
 
-}  // namespace
+}  // namespace config_fuzz
 }  // namespace gnomon::fuzz

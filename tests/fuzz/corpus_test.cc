@@ -10,7 +10,7 @@
 #include "fuzz/target.h"
 
 namespace gnomon::fuzz {
-namespace {
+namespace fuzz_corpus_test {
 
 namespace fs = std::filesystem;
 
@@ -66,5 +66,5 @@ TEST(Corpus, EveryReaderSurvivesChangedSeeds) {
     }
 }
 
-}  // namespace
+}  // namespace fuzz_corpus_test
 }  // namespace gnomon::fuzz

@@ -4,7 +4,7 @@
 #include "gnomon/position/graph.h"
 
 namespace gnomon::fuzz {
-namespace {
+namespace edges_fuzz {
 
 bool read(std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -20,5 +20,5 @@ bool read(std::span<const std::byte> bytes) {
 
 const Register registered("edges", read);
 
-}  // namespace
+}  // namespace edges_fuzz
 }  // namespace gnomon::fuzz

@@ -2,7 +2,7 @@
 #include "gnomon/model/gguf.h"
 
 namespace gnomon::fuzz {
-namespace {
+namespace gguf_fuzz {
 
 bool read(std::span<const std::byte> bytes) {
   return taken(bytes.size(), [&] {
@@ -41,5 +41,5 @@ bool read(std::span<const std::byte> bytes) {
 
 const Register registered("gguf", read);
 
-}  // namespace
+}  // namespace gguf_fuzz
 }  // namespace gnomon::fuzz

@@ -3,7 +3,7 @@
 #include "gnomon/model/gguf_model.h"
 
 namespace gnomon::fuzz {
-namespace {
+namespace gguf_model_fuzz {
 
 bool read(std::span<const std::byte> bytes) {
   return taken(bytes.size(), [&] { check(model::read_gguf(model::Gguf(bytes, "fuzz"))); });
@@ -11,5 +11,5 @@ bool read(std::span<const std::byte> bytes) {
 
 const Register registered("gguf_model", read);
 
-}  // namespace
+}  // namespace gguf_model_fuzz
 }  // namespace gnomon::fuzz

@@ -2,7 +2,7 @@
 #include "src/io/npy_bytes.h"
 
 namespace gnomon::fuzz {
-namespace {
+namespace npy_fuzz {
 
 bool read(std::span<const std::byte> bytes) {
   return taken(bytes.size(), [&] {
@@ -13,5 +13,5 @@ bool read(std::span<const std::byte> bytes) {
 
 const Register registered("npy", read);
 
-}  // namespace
+}  // namespace npy_fuzz
 }  // namespace gnomon::fuzz

@@ -9,7 +9,7 @@
 #include "src/io/safetensors_header.h"
 
 namespace gnomon::fuzz {
-namespace {
+namespace safetensors_fuzz {
 
 // A file in memory, for functions that take a path.
 class MemoryFile {
@@ -47,5 +47,5 @@ bool read(std::span<const std::byte> bytes) {
 
 const Register registered("safetensors", read);
 
-}  // namespace
+}  // namespace safetensors_fuzz
 }  // namespace gnomon::fuzz

@@ -9,7 +9,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace laplacian_vectors_test {
 
 using testing::message_of;
 using Real = long double;
@@ -353,5 +353,5 @@ TEST(LaplacianVectors, RefusesWhatBreaksItsBounds) {
             "[laplacian] the graph must be undirected, got directed");
 }
 
-}  // namespace
+}  // namespace laplacian_vectors_test
 }  // namespace gnomon

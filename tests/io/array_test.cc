@@ -8,7 +8,7 @@
 #include "testing.h"
 
 namespace gnomon::io {
-namespace {
+namespace array_test {
 
 using ::testing::ElementsAre;
 using testing::message_of;
@@ -66,5 +66,5 @@ TEST(Array, ShapesPrintAsLists) {
   EXPECT_EQ(to_string(Array::Shape{}), "[]");
 }
 
-}  // namespace
+}  // namespace array_test
 }  // namespace gnomon::io

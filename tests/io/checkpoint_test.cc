@@ -17,7 +17,7 @@
 #include "testing.h"
 
 namespace gnomon::io {
-namespace {
+namespace checkpoint_test {
 
 namespace fs = std::filesystem;
 using gnomon::testing::message_of;
@@ -147,5 +147,5 @@ TEST_F(CheckpointFiles, FeedsAModelPlan) {
   EXPECT_EQ(plan.layer(0).table->values, (std::vector<float>{3, 4, 5, 6}));
 }
 
-}  // namespace
+}  // namespace checkpoint_test
 }  // namespace gnomon::io

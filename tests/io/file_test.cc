@@ -14,7 +14,7 @@
 #include "testing.h"
 
 namespace gnomon::io {
-namespace {
+namespace file_test {
 
 using gnomon::testing::contents;
 using gnomon::testing::message_of;
@@ -163,5 +163,5 @@ TEST(WriteAside, HasOneWinnerAmongThreads) {
   EXPECT_EQ(folder.files(), 1u);
 }
 
-}  // namespace
+}  // namespace file_test
 }  // namespace gnomon::io

@@ -12,7 +12,7 @@
 #include "testing.h"
 
 namespace gnomon::internal {
-namespace {
+namespace json_library_test {
 
 using ::testing::HasSubstr;
 using Reference = nlohmann::json;
@@ -218,5 +218,5 @@ TEST(JsonReader, EveryTruncationAndEveryFlippedBit) {
   }
 }
 
-}  // namespace
+}  // namespace json_library_test
 }  // namespace gnomon::internal

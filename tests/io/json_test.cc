@@ -13,7 +13,7 @@
 #include "testing.h"
 
 namespace gnomon::internal {
-namespace {
+namespace json_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -325,5 +325,5 @@ TEST(JsonReader, RefusesATextThatIsTooLong) {
   munmap(pages, size);
 }
 
-}  // namespace
+}  // namespace json_test
 }  // namespace gnomon::internal

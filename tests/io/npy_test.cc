@@ -12,7 +12,7 @@
 #include "testing.h"
 
 namespace gnomon::io {
-namespace {
+namespace npy_test {
 
 using gnomon::testing::contents;
 using gnomon::testing::message_of;
@@ -291,5 +291,5 @@ TEST_F(Npy, RefusesToWriteWhatItCannotSay) {
   EXPECT_THROW(Array(Element::f32, {-1}, {}), std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace npy_test
 }  // namespace gnomon::io

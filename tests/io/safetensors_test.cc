@@ -14,7 +14,7 @@
 #include "testing.h"
 
 namespace gnomon::io {
-namespace {
+namespace safetensors_test {
 
 using gnomon::testing::contents;
 using gnomon::testing::message_of;
@@ -430,5 +430,5 @@ TEST_F(SafeTensorsTest, RefusesToWriteWhatCannotBeRead) {
   EXPECT_EQ(folder_.files(), 0u);
 }
 
-}  // namespace
+}  // namespace safetensors_test
 }  // namespace gnomon::io

@@ -6,7 +6,7 @@
 #include <sstream>
 
 namespace gnomon::lab {
-namespace {
+namespace adamw_test {
 
 std::vector<at::Tensor> parameters(at::ScalarType type) {
   torch::manual_seed(1);
@@ -92,5 +92,5 @@ TEST(LabAdamW, GoesOnFromWhatItSaved) {
   for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_TRUE(whole[i].equal(halves[i])) << i;
 }
 
-}  // namespace
+}  // namespace adamw_test
 }  // namespace gnomon::lab

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace gnomon::lab {
-namespace {
+namespace answer_test {
 
 // Results of assemble_results: encodings with losses at 128 and 1024 bytes. NaN: not
 // applicable.
@@ -114,5 +114,5 @@ TEST(Answer, SaysWhenItWasStoppedEarly) {
             "Stopped early: 1 of 6 runs are done, and only they are compared.");
 }
 
-}  // namespace
+}  // namespace answer_test
 }  // namespace gnomon::lab

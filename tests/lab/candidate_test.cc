@@ -6,7 +6,7 @@
 #include "apps/lab/transformer.h"
 
 namespace gnomon::lab {
-namespace {
+namespace candidate_test {
 
 Settings tiny() {
   Settings settings;
@@ -74,5 +74,5 @@ TEST(FileName, HasNoFolders) {
   EXPECT_EQ(file_name("rotary"), "rotary");
 }
 
-}  // namespace
+}  // namespace candidate_test
 }  // namespace gnomon::lab

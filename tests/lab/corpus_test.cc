@@ -7,7 +7,7 @@
 #include <fstream>
 
 namespace gnomon::lab {
-namespace {
+namespace lab_corpus_test {
 
 namespace fs = std::filesystem;
 
@@ -80,5 +80,5 @@ TEST_F(CorpusTest, SaysWhenTheHeldOutPartIsTooShort) {
   EXPECT_NE(text.find("must have a window of 32 bytes"), std::string::npos) << text;
 }
 
-}  // namespace
+}  // namespace lab_corpus_test
 }  // namespace gnomon::lab

@@ -7,7 +7,7 @@
 #include "apps/lab/run.h"
 
 namespace gnomon::lab {
-namespace {
+namespace extend_test {
 
 Settings tiny() {
   Settings settings;
@@ -96,5 +96,5 @@ TEST(Extend, StopsWhenAsked) {
   EXPECT_TRUE(extend(run.model(), settings, corpus, 1, [] { return true; }).is_null());
 }
 
-}  // namespace
+}  // namespace extend_test
 }  // namespace gnomon::lab

@@ -11,7 +11,7 @@
 #include "gnomon/parallel.h"
 
 namespace gnomon::lab {
-namespace {
+namespace functions_test {
 
 using Tensors = std::vector<at::Tensor>;
 using Function = std::function<Tensors(const Tensors&)>;
@@ -152,5 +152,5 @@ TEST(LabFunction, MeanCrossEntropy) {
               at::cross_entropy_loss(logits.to(at::kDouble), targets).item<double>(), 1e-4);
 }
 
-}  // namespace
+}  // namespace functions_test
 }  // namespace gnomon::lab

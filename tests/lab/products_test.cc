@@ -11,7 +11,7 @@
 #include "gnomon/parallel.h"
 
 namespace gnomon::lab {
-namespace {
+namespace lab_products_test {
 
 // A random matrix [m, n] with contiguous rows or contiguous columns.
 at::Tensor matrix(std::int64_t m, std::int64_t n, bool rows) {
@@ -75,5 +75,5 @@ TEST(LabProducts, OfDoublesStayDoubles) {
   EXPECT_TRUE(product(a, b).equal(at::mm(a, b)));
 }
 
-}  // namespace
+}  // namespace lab_products_test
 }  // namespace gnomon::lab

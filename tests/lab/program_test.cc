@@ -13,7 +13,7 @@
 #include "process.h"
 
 namespace gnomon::lab {
-namespace {
+namespace lab_program_test {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
@@ -190,5 +190,5 @@ TEST_F(Program, HelpFitsAScreen) {
   EXPECT_LE(widest, 80u);
 }
 
-}  // namespace
+}  // namespace lab_program_test
 }  // namespace gnomon::lab

@@ -13,7 +13,7 @@
 #include "apps/lab/evaluate.h"
 
 namespace gnomon::lab {
-namespace {
+namespace run_test {
 
 namespace fs = std::filesystem;
 
@@ -191,5 +191,5 @@ TEST(MaskedText, IsTestedOnTheSameBytesAtEveryLength) {
   EXPECT_EQ(found.at("by_position").at("length"), 32);
 }
 
-}  // namespace
+}  // namespace run_test
 }  // namespace gnomon::lab

@@ -5,7 +5,7 @@
 #include "apps/lab/cost.h"
 
 namespace gnomon::lab {
-namespace {
+namespace task_results_test {
 
 // Two stretches of training lengths and two beyond. Stretches with -1 in `whole` are not
 // applicable.
@@ -96,5 +96,5 @@ TEST(CostResults, CompareWithNoPosition) {
   EXPECT_TRUE(cost_results(Json::array(), encodings).empty());
 }
 
-}  // namespace
+}  // namespace task_results_test
 }  // namespace gnomon::lab

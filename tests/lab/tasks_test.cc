@@ -10,7 +10,7 @@
 #include "apps/lab/batches.h"
 
 namespace gnomon::lab {
-namespace {
+namespace tasks_test {
 
 constexpr Task with_examples[] = {Task::copy, Task::reverse, Task::addition, Task::recall};
 
@@ -175,5 +175,5 @@ TEST(MeanLoss, CountsWhatCounts) {
   EXPECT_NEAR(loss.item<double>(), expected, 1e-5);
 }
 
-}  // namespace
+}  // namespace tasks_test
 }  // namespace gnomon::lab

@@ -4,7 +4,7 @@
 #include <torch/torch.h>
 
 namespace gnomon::lab {
-namespace {
+namespace transformer_test {
 
 Settings tiny() {
   Settings settings;
@@ -100,5 +100,5 @@ TEST(Transformer, RefusesASchemeOfOtherLayers) {
                std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace transformer_test
 }  // namespace gnomon::lab

@@ -5,7 +5,7 @@
 #include <map>
 
 namespace gnomon::lab {
-namespace {
+namespace windows_test {
 
 Settings settings_for(std::int64_t train_length, std::vector<std::int64_t> lengths) {
   Settings settings;
@@ -136,5 +136,5 @@ TEST(MaskedSegment, HidesTheSameBytesAtEveryLength) {
   }
 }
 
-}  // namespace
+}  // namespace windows_test
 }  // namespace gnomon::lab

@@ -5,7 +5,7 @@
 #include "model/config_text.h"
 
 namespace gnomon::model {
-namespace {
+namespace config_errors_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -289,5 +289,5 @@ TEST(ConfigErrors, Sections) {
           "mrope_interleaved must be true or false, got 1", "1");
 }
 
-}  // namespace
+}  // namespace config_errors_test
 }  // namespace gnomon::model

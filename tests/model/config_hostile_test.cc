@@ -11,7 +11,7 @@
 #include "model/config_text.h"
 
 namespace gnomon::model {
-namespace {
+namespace config_hostile_test {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
@@ -248,5 +248,5 @@ TEST(ConfigHostile, LargeClaimsAreRefusedOrCheap) {
   refused(llama({{"layer_types", thousands + ",1]"}}), "layer_types must be a string", "10000");
 }
 
-}  // namespace
+}  // namespace config_hostile_test
 }  // namespace gnomon::model

@@ -4,7 +4,7 @@
 #include "model/config_text.h"
 
 namespace gnomon::model {
-namespace {
+namespace config_layers_test {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
@@ -343,5 +343,5 @@ TEST(ConfigFamilies, NotesAreFewAndShort) {
   EXPECT_THAT(model.model_type, ::testing::StartsWith("a?brope??x"));
 }
 
-}  // namespace
+}  // namespace config_layers_test
 }  // namespace gnomon::model

@@ -15,7 +15,7 @@
 #include "testing.h"
 
 namespace gnomon::model {
-namespace {
+namespace config_test {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
@@ -231,5 +231,5 @@ TEST(Part, CostsNoMoreThanItsText) {
   EXPECT_NE(reason_of(long_name, "b_config").find("has no parts"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace config_test
 }  // namespace gnomon::model

@@ -14,7 +14,7 @@
 #include "testing.h"
 
 namespace gnomon::model {
-namespace {
+namespace conversion_test {
 
 using std::int64_t;
 using ::testing::HasSubstr;
@@ -352,5 +352,5 @@ TEST(Conversion, SizesHaveBounds) {
   EXPECT_THROW(permute_rows(plan, Pairing{}, bytes, bytes), std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace conversion_test
 }  // namespace gnomon::model

@@ -6,7 +6,7 @@
 #include "testing.h"
 
 namespace gnomon::model {
-namespace {
+namespace conversion_weights_test {
 
 using gnomon::testing::message_of;
 using ::testing::AllOf;
@@ -150,5 +150,5 @@ TEST(ProjectionLayout, OfEveryFamilyThatFuses) {
               AllOf(HasSubstr("rows"), HasSubstr("must be its outputs")));
 }
 
-}  // namespace
+}  // namespace conversion_weights_test
 }  // namespace gnomon::model

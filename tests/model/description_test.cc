@@ -11,7 +11,7 @@
 #include "testing.h"
 
 namespace gnomon::model {
-namespace {
+namespace description_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -285,5 +285,5 @@ TEST(Description, JsonOfOddText) {
             Json::array());
 }
 
-}  // namespace
+}  // namespace description_test
 }  // namespace gnomon::model

@@ -11,7 +11,7 @@
 #include "testing.h"
 
 namespace gnomon::model {
-namespace {
+namespace encoding_memory_test {
 
 using testing::random_tensor;
 using testing::Tensor;
@@ -74,5 +74,5 @@ INSTANTIATE_TEST_SUITE_P(All, EncodingMemory, ::testing::ValuesIn(names()),
                            return name;
                          });
 
-}  // namespace
+}  // namespace encoding_memory_test
 }  // namespace gnomon::model

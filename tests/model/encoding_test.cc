@@ -10,7 +10,7 @@
 #include "testing.h"
 
 namespace gnomon::model {
-namespace {
+namespace encoding_test {
 
 using testing::message_of;
 
@@ -347,5 +347,5 @@ TEST(Mixtures, RefuseTwoOfOnePart) {
             "and learned");
 }
 
-}  // namespace
+}  // namespace encoding_test
 }  // namespace gnomon::model

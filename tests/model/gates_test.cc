@@ -7,7 +7,7 @@
 #include "testing.h"
 
 namespace gnomon::model {
-namespace {
+namespace gates_test {
 
 using testing::random_tensor;
 using testing::Tensor;
@@ -79,5 +79,5 @@ TEST(Gates, OfAMixtureAndTheirGradients) {
   EXPECT_EQ(alone.values, x_grad.values);
 }
 
-}  // namespace
+}  // namespace gates_test
 }  // namespace gnomon::model

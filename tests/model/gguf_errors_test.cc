@@ -7,7 +7,7 @@
 #include "testing.h"
 
 namespace gnomon::model {
-namespace {
+namespace gguf_errors_test {
 
 using ::testing::HasSubstr;
 using namespace gnomon::testing;
@@ -223,5 +223,5 @@ TEST(GgufErrors, SurvivesChangedBytes) {
   }
 }
 
-}  // namespace
+}  // namespace gguf_errors_test
 }  // namespace gnomon::model

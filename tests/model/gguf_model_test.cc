@@ -11,7 +11,7 @@
 #include "model/gguf_model.h"
 
 namespace gnomon::model {
-namespace {
+namespace gguf_model_test {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -378,5 +378,5 @@ TEST(GgufModel, ReadsHeadsWindowsAndCaps) {
             "a sliding window in unknown layers of olmo2");
 }
 
-}  // namespace
+}  // namespace gguf_model_test
 }  // namespace gnomon::model

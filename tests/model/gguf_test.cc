@@ -13,7 +13,7 @@
 #include "testing.h"
 
 namespace gnomon::model {
-namespace {
+namespace gguf_test {
 
 using namespace gnomon::testing;
 using ::testing::ElementsAre;
@@ -395,5 +395,5 @@ TEST(Gguf, SurvivesChangedBytes) {
     }
 }
 
-}  // namespace
+}  // namespace gguf_test
 }  // namespace gnomon::model

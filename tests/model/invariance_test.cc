@@ -15,7 +15,7 @@
 #include "testing.h"
 
 namespace gnomon::model {
-namespace {
+namespace model_invariance_test {
 
 constexpr Shape shape{.width = 32, .heads = 4, .length = 64};
 constexpr analysis::OrderContent content{.tokens = 12, .heads = 4, .head_dim = 8};
@@ -165,5 +165,5 @@ TEST(Invariance, ACacheRepeatsTheFullPass) {
   }
 }
 
-}  // namespace
+}  // namespace model_invariance_test
 }  // namespace gnomon::model

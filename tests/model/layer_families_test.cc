@@ -13,7 +13,7 @@
 #include "testing.h"
 
 namespace gnomon::model {
-namespace {
+namespace layer_families_test {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
@@ -137,5 +137,5 @@ TEST(LayerFamilies, ReleasedConfigsAreLoweredOrRefusedByName) {
   std::cout << count.lowered << " groups lowered, " << count.refused << " refused\n";
 }
 
-}  // namespace
+}  // namespace layer_families_test
 }  // namespace gnomon::model

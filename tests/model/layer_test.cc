@@ -18,7 +18,7 @@
 #include "testing.h"
 
 namespace gnomon::model {
-namespace {
+namespace layer_test {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
@@ -332,5 +332,5 @@ INSTANTIATE_TEST_SUITE_P(Models, Layers, ::testing::ValuesIn(names()), [](const 
   return name;
 });
 
-}  // namespace
+}  // namespace layer_test
 }  // namespace gnomon::model

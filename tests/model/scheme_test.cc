@@ -6,7 +6,7 @@
 #include "testing.h"
 
 namespace gnomon::model {
-namespace {
+namespace model_scheme_test {
 
 using ::testing::HasSubstr;
 using testing::message_of;
@@ -93,5 +93,5 @@ TEST(Scheme, JsonGoesThereAndBack) {
     EXPECT_THROW(scheme_from_json(text), std::invalid_argument) << text;
 }
 
-}  // namespace
+}  // namespace model_scheme_test
 }  // namespace gnomon::model

@@ -7,7 +7,7 @@
 #include "testing.h"
 
 namespace gnomon::model {
-namespace {
+namespace text_readings_test {
 
 using gnomon::testing::iota;
 using gnomon::testing::message_of;
@@ -130,5 +130,5 @@ TEST(TextReadings, DegreesAreThoseOfThePath) {
             "[degree] rows must be at least 2, got 0");
 }
 
-}  // namespace
+}  // namespace text_readings_test
 }  // namespace gnomon::model

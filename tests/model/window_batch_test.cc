@@ -5,7 +5,7 @@
 #include "testing.h"
 
 namespace gnomon::model {
-namespace {
+namespace window_batch_test {
 
 // Two rows: one padded on the left, one with two packed sequences.
 Positions rows() {
@@ -56,5 +56,5 @@ TEST(WindowOfABatch, RefusesPositionsOfOtherTokens) {
                std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace window_batch_test
 }  // namespace gnomon::model

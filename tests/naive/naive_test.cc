@@ -27,7 +27,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace naive_test {
 
 using testing::iota;
 using testing::random_tensor;
@@ -309,5 +309,5 @@ TEST(Naive, Cosine) {
   }
 }
 
-}  // namespace
+}  // namespace naive_test
 }  // namespace gnomon

@@ -10,7 +10,7 @@
 #include "testing.h"
 
 namespace gnomon::plot {
-namespace {
+namespace chart_test {
 
 using Json = nlohmann::json;
 using gnomon::testing::message_of;
@@ -322,5 +322,5 @@ TEST(Chart, RefusesBarsThatCannotBe) {
             "[chart] names of bars must be unique, got a");
 }
 
-}  // namespace
+}  // namespace chart_test
 }  // namespace gnomon::plot

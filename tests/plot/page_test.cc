@@ -14,7 +14,7 @@
 #include "testing.h"
 
 namespace gnomon::plot {
-namespace {
+namespace page_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -218,5 +218,5 @@ TEST(PagePlot, ColoursOfNamesStandOutFromTheirPaper) {
   }
 }
 
-}  // namespace
+}  // namespace page_test
 }  // namespace gnomon::plot

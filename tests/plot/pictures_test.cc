@@ -10,7 +10,7 @@
 #include "testing.h"
 
 namespace gnomon::plot {
-namespace {
+namespace pictures_test {
 
 using Json = nlohmann::json;
 using gnomon::testing::message_of;
@@ -164,5 +164,5 @@ TEST(Pictures, TextIsKept) {
             Json({evil, "with position"}).dump() + "[datum.value]");
 }
 
-}  // namespace
+}  // namespace pictures_test
 }  // namespace gnomon::plot

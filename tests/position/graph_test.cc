@@ -11,7 +11,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace graph_test {
 
 using ::testing::ElementsAre;
 using testing::floyd_warshall;
@@ -173,5 +173,5 @@ TEST(ParseEdges, NamesTheLineOfWhatItRefuses) {
   EXPECT_THROW(parse_edges("0 \xff\x01"), FormatError);
 }
 
-}  // namespace
+}  // namespace graph_test
 }  // namespace gnomon

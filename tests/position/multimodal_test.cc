@@ -7,7 +7,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace multimodal_test {
 
 using testing::message_of;
 using Ids = std::vector<std::int64_t>;
@@ -198,5 +198,5 @@ TEST(Multimodal, RefusesWhatItCannotMean) {
             "[multimodal] generated must not be negative, got -1");
 }
 
-}  // namespace
+}  // namespace multimodal_test
 }  // namespace gnomon

@@ -9,7 +9,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace patches_test {
 
 using testing::message_of;
 using Ids = std::vector<std::int64_t>;
@@ -97,5 +97,5 @@ TEST(Patches, RefusesWhatItCannotMean) {
             "[patches] a grid must have cells x axes coordinates, got 0");
 }
 
-}  // namespace
+}  // namespace patches_test
 }  // namespace gnomon

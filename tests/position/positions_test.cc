@@ -8,7 +8,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace position_positions_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -121,5 +121,5 @@ TEST(Positions, OfAGridHaveAnAxisEach) {
   EXPECT_EQ(of_grid[1].ids, grid(2, 3).axis(1));
 }
 
-}  // namespace
+}  // namespace position_positions_test
 }  // namespace gnomon

@@ -12,7 +12,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace deberta_test {
 
 using testing::message_of;
 using testing::Tensor;
@@ -311,5 +311,5 @@ TEST(Deberta, RefusesWhatBreaksItsBounds) {
       "[deberta] the gradient must have one table of keys, got 0");
 }
 
-}  // namespace
+}  // namespace deberta_test
 }  // namespace gnomon

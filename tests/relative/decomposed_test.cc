@@ -10,7 +10,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace decomposed_test {
 
 using testing::message_of;
 using testing::Tensor;
@@ -187,5 +187,5 @@ TEST(Decomposed, RefusesWhatBreaksItsBounds) {
             "0 tables");
 }
 
-}  // namespace
+}  // namespace decomposed_test
 }  // namespace gnomon

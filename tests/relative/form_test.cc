@@ -9,7 +9,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace relative_form_test {
 
 using testing::message_of;
 using testing::Tensor;
@@ -193,5 +193,5 @@ TEST(RelativeForm, ScoresRefuseWhatDoesNotFit) {
   EXPECT_EQ(says(1, k), "[relative] positions must have a coordinate: 0 to 2, got 3");
 }
 
-}  // namespace
+}  // namespace relative_form_test
 }  // namespace gnomon

@@ -9,7 +9,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace shaw_test {
 
 using testing::message_of;
 using testing::Tensor;
@@ -193,5 +193,5 @@ TEST(Shaw, RefusesTablesThatDoNotFit) {
             "[shaw] values must be [4, 2], got [4, 3]");
 }
 
-}  // namespace
+}  // namespace shaw_test
 }  // namespace gnomon

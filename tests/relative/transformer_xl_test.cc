@@ -11,7 +11,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace transformer_xl_test {
 
 using testing::message_of;
 using testing::Tensor;
@@ -277,5 +277,5 @@ TEST(TransformerXl, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(back(8), "");
 }
 
-}  // namespace
+}  // namespace transformer_xl_test
 }  // namespace gnomon

@@ -9,7 +9,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace rotary_axial_test {
 
 using testing::message_of;
 using List = std::vector<double>;
@@ -274,5 +274,5 @@ TEST(Axial, RefusesWhatItCannotMean) {
             "[rotary] axes must be 0 to 1, got 2");
 }
 
-}  // namespace
+}  // namespace rotary_axial_test
 }  // namespace gnomon

@@ -6,7 +6,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace cached_keys_errors_test {
 
 using testing::message_of;
 using testing::random_tensor;
@@ -93,5 +93,5 @@ TEST(Difference, NamesTheFirstField) {
   EXPECT_EQ(difference(to, s), "centre = 9 where the other has 0");
 }
 
-}  // namespace
+}  // namespace cached_keys_errors_test
 }  // namespace gnomon

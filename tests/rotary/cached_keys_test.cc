@@ -11,7 +11,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace cached_keys_test {
 
 using testing::as_double;
 using testing::expect_rotated;
@@ -391,5 +391,5 @@ TEST(CachedKeys, EmptyInputsAreFine) {
             "");
 }
 
-}  // namespace
+}  // namespace cached_keys_test
 }  // namespace gnomon

@@ -7,7 +7,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace complex_test {
 
 using testing::message_of;
 
@@ -92,5 +92,5 @@ TEST(Complex, RefusesWhatIsNotPairs) {
             "[complex] the last axis must be contiguous: stride 1, got 2");
 }
 
-}  // namespace
+}  // namespace complex_test
 }  // namespace gnomon

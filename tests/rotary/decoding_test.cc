@@ -11,7 +11,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace rotary_decoding_test {
 
 using testing::message_of;
 using testing::same_bits;
@@ -163,5 +163,5 @@ TEST(DecodingErrors, NameTheRuleAndWriteNothing) {
   EXPECT_EQ(q.values, before);
 }
 
-}  // namespace
+}  // namespace rotary_decoding_test
 }  // namespace gnomon

@@ -9,7 +9,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace element_types_test {
 
 // Each finite value of T, the midpoint to the next value, and the floats next to these; zeros,
 // infinities, NaNs, and values that overflow or underflow.
@@ -98,5 +98,5 @@ TYPED_TEST(ElementTypes, NansComeThrough) {
     }
 }
 
-}  // namespace
+}  // namespace element_types_test
 }  // namespace gnomon

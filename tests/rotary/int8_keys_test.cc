@@ -9,7 +9,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace int8_keys_test {
 
 using testing::as_double;
 using testing::message_of;
@@ -154,5 +154,5 @@ TEST(Int8KeysErrors, NameTheRule) {
             "[rotary] head_dim of 8-bit keys must be at most 4096 elements, got 4097");
 }
 
-}  // namespace
+}  // namespace int8_keys_test
 }  // namespace gnomon

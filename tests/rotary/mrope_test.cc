@@ -8,7 +8,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace mrope_test {
 
 using testing::message_of;
 
@@ -132,5 +132,5 @@ TEST(MRope, RefusesWhatItCannotMean) {
             "[mrope] pairs must be at least 1, got 0");
 }
 
-}  // namespace
+}  // namespace mrope_test
 }  // namespace gnomon

@@ -6,7 +6,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace rotary_table_test {
 
 using testing::iota;
 
@@ -81,5 +81,5 @@ TEST(RotaryTable, AxesInAnyOrderHaveTheBitsOfTablesOfTheirOwn) {
   }
 }
 
-}  // namespace
+}  // namespace rotary_table_test
 }  // namespace gnomon

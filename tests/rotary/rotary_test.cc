@@ -10,7 +10,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace rotary_test {
 
 using testing::as_double;
 using testing::half_ulp;
@@ -358,5 +358,5 @@ TEST(Rotary, RefusesWhatBreaksItsBounds) {
             "[rotary] the elements of a head must be contiguous: stride 1, got 2");
 }
 
-}  // namespace
+}  // namespace rotary_test
 }  // namespace gnomon

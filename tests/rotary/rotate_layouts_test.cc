@@ -8,7 +8,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace rotate_layouts_test {
 
 using testing::same_bits;
 using testing::Tensor;
@@ -243,5 +243,5 @@ TEST(RotateErrors, CheckTypesRanksAndDevices) {
   EXPECT_EQ(q.values, before);
 }
 
-}  // namespace
+}  // namespace rotate_layouts_test
 }  // namespace gnomon

@@ -12,7 +12,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace scaling_test {
 
 using Real = long double;
 constexpr Real pi = std::numbers::pi_v<Real>;
@@ -274,5 +274,5 @@ TEST(Scaling, AnInverseDirectionRotatesBack) {
             "[scaling] direction must be forward (1) or inverse (2), got 0");
 }
 
-}  // namespace
+}  // namespace scaling_test
 }  // namespace gnomon

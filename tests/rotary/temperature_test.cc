@@ -9,7 +9,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace temperature_test {
 
 using testing::as_double;
 using testing::half_ulp;
@@ -158,5 +158,5 @@ TEST(QueryTemperature, RefusesWhatItCannotMean) {
   scale_queries(none.view(), fine, consecutive(0));
 }
 
-}  // namespace
+}  // namespace temperature_test
 }  // namespace gnomon

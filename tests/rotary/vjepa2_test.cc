@@ -8,7 +8,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace vjepa2_test {
 
 using testing::as_double;
 using testing::half_ulp;
@@ -203,5 +203,5 @@ TEST(Vjepa2, RefusesWhatItCannotMean) {
   rotate(none.view(), table);
 }
 
-}  // namespace
+}  // namespace vjepa2_test
 }  // namespace gnomon

@@ -8,7 +8,7 @@
 #include "testing.h"
 
 namespace gnomon {
-namespace {
+namespace xpos_test {
 
 using testing::message_of;
 
@@ -169,5 +169,5 @@ TEST(XPos, RefusesWhatItCannotMean) {
             "[retnet] heads and first_head must not be negative, got -1");
 }
 
-}  // namespace
+}  // namespace xpos_test
 }  // namespace gnomon

@@ -14,7 +14,7 @@
 #include <vector>
 
 namespace gnomon {
-namespace {
+namespace structure_test {
 
 namespace fs = std::filesystem;
 
@@ -348,5 +348,5 @@ TEST(Structure, TheRootHoldsWhatTheDesignNames) {
   }
 }
 
-}  // namespace
+}  // namespace structure_test
 }  // namespace gnomon

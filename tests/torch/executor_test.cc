@@ -10,7 +10,7 @@
 #include "gnomon/parallel.h"
 
 namespace gnomon::libtorch {
-namespace {
+namespace torch_executor_test {
 
 std::atomic<int> loops{0};
 
@@ -56,5 +56,5 @@ TEST(TorchExecutor, GivesTheSameBits) {
   EXPECT_TRUE(torch::equal(got, expected));
 }
 
-}  // namespace
+}  // namespace torch_executor_test
 }  // namespace gnomon::libtorch

@@ -9,7 +9,7 @@
 #include "torch/testing.h"
 
 namespace gnomon::libtorch {
-namespace {
+namespace inputs_test {
 
 using namespace testing;  // NOLINT
 
@@ -287,5 +287,5 @@ TEST(CausalBuckets, AreRefusedWhereKeysAheadAreSeen) {
   }
 }
 
-}  // namespace
+}  // namespace inputs_test
 }  // namespace gnomon::libtorch

@@ -8,7 +8,7 @@
 #include "torch/testing.h"
 
 namespace gnomon::libtorch {
-namespace {
+namespace module_test {
 
 using namespace testing;  // NOLINT
 
@@ -103,5 +103,5 @@ TEST(SavedModule, SaysWhatItIs) {
   EXPECT_NO_THROW(load(position, file(4, true)));
 }
 
-}  // namespace
+}  // namespace module_test
 }  // namespace gnomon::libtorch

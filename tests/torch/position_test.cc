@@ -15,7 +15,7 @@
 #include "torch/testing.h"
 
 namespace gnomon::libtorch {
-namespace {
+namespace position_test {
 
 using namespace testing;  // NOLINT
 
@@ -331,5 +331,5 @@ TEST(PositionEncoding, AsksForWhatAGateLooksAt) {
   }
 }
 
-}  // namespace
+}  // namespace position_test
 }  // namespace gnomon::libtorch

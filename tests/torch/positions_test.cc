@@ -10,7 +10,7 @@
 #include "torch/testing.h"
 
 namespace gnomon::libtorch {
-namespace {
+namespace torch_positions_test {
 
 using namespace testing;  // NOLINT
 
@@ -195,5 +195,5 @@ TEST(PositionsOfRows, OfPaddingAreNotLookedUp) {
   EXPECT_NO_THROW(table->embed(at::ones({batch, 6, shape.width}), positions));
 }
 
-}  // namespace
+}  // namespace torch_positions_test
 }  // namespace gnomon::libtorch

@@ -9,7 +9,7 @@
 #include "torch/testing.h"
 
 namespace gnomon::libtorch {
-namespace {
+namespace torch_scheme_test {
 
 using namespace testing;  // NOLINT
 
@@ -76,5 +76,5 @@ TEST(Scheme, SavesLoadsAndClones) {
   expect_refusal([&] { load(wrong, saved(position)); }, {"PositionScheme", "swin"});
 }
 
-}  // namespace
+}  // namespace torch_scheme_test
 }  // namespace gnomon::libtorch

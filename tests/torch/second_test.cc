@@ -10,7 +10,7 @@
 #include "torch/testing.h"
 
 namespace gnomon::libtorch {
-namespace {
+namespace second_test {
 
 using namespace testing;  // NOLINT
 
@@ -182,5 +182,5 @@ TEST(SecondDerivative, OfAMixedTypeAndHalfIsThatOfFloat) {
   expect_close(penalty(at::kHalf, at::kHalf), exact, 5e-2 * most);
 }
 
-}  // namespace
+}  // namespace second_test
 }  // namespace gnomon::libtorch

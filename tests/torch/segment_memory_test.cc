@@ -13,7 +13,7 @@
 #include "gnomon/torch/position.h"
 
 namespace gnomon::libtorch {
-namespace {
+namespace torch_segment_memory_test {
 
 constexpr std::int64_t batch = 2, length = 17, heads = 4, key_heads = 2, head_dim = 8,
                        memory = 5;
@@ -95,5 +95,5 @@ TEST(SegmentMemory, TrainsAsWithDetachedMemory) {
   }
 }
 
-}  // namespace
+}  // namespace torch_segment_memory_test
 }  // namespace gnomon::libtorch

@@ -1,0 +1,42 @@
+# One CTest test for each source file of a GoogleTest program: tests/bias/alibi_test.cc is bias.alibi. One for
+# each case would start the program thousands of times, which takes longer than the tests.
+#
+#   gnomon_file_tests(PROGRAM PREFIX SOURCE...)
+#
+# Also adds PREFIX + PROGRAM.registered, which fails if a case of the program belongs to none of them.
+function(gnomon_file_tests program prefix)
+  set(all "")
+  foreach(source IN LISTS ARGN)
+    file(STRINGS "${source}" lines REGEX "^(TEST|TEST_F|TEST_P|TYPED_TEST)\\(")
+    set(filter "")
+    foreach(line IN LISTS lines)
+      if(NOT line MATCHES "^([A-Z_]+)\\(([A-Za-z0-9_]+), ([A-Za-z0-9_]+)\\)")
+        message(FATAL_ERROR "${source}: suite and name must be on one line: ${line}")
+      endif()
+      set(suite "${CMAKE_MATCH_2}")
+      set(name "${CMAKE_MATCH_3}")
+      if(CMAKE_MATCH_1 STREQUAL "TEST_P")
+        list(APPEND filter "*/${suite}.${name}/*")
+      elseif(CMAKE_MATCH_1 STREQUAL "TYPED_TEST")
+        list(APPEND filter "${suite}/*.${name}")
+      else()
+        list(APPEND filter "${suite}.${name}")
+      endif()
+    endforeach()
+    if(NOT filter)
+      continue()
+    endif()
+    list(APPEND all ${filter})
+    list(JOIN filter ":" filter)
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+    string(REGEX REPLACE "_test[.]cc$" "" name "${source}")
+    string(REPLACE "/" "." name "${name}")
+    add_test(NAME ${prefix}${name} COMMAND ${program} --gtest_print_time=0 "--gtest_filter=${filter}")
+    # A new case in the source is a new filter.
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${source}")
+  endforeach()
+  list(JOIN all ":" all)
+  add_test(NAME ${prefix}${program}.registered
+           COMMAND ${program} --gtest_list_tests "--gtest_filter=-${all}")
+  set_tests_properties(${prefix}${program}.registered PROPERTIES FAIL_REGULAR_EXPRESSION "[.]")
+endfunction()
