@@ -135,7 +135,7 @@ Json measure(const bench::Kernel& kernel) {
 void print_row(const bench::Kernel& kernel, const Json& result) {
   const double rate = kernel.work / result.at("seconds").get<double>() * 1e-9;
   fmt::print(
-      "{:<11}{:<38}{:>9}{:>14}{:>5.0f}%{:>7}{:>11}\n", kernel.name, kernel.detail,
+      "{:<11}{:<42}{:>9}{:>14}{:>5.0f}%{:>7}{:>11}\n", kernel.name, kernel.detail,
       duration(result.at("seconds")),
       fmt::format("{:.1f} {}", rate, result.contains("bytes") ? "GB/s" : "Gflop/s"),
       100 * result.at("share").get<double>(),
@@ -186,7 +186,7 @@ int run(const Options& o) {
     if (!o.json) {
       fmt::print("{}{} thread{}, {}\n\n", results.empty() ? "" : "\n", threads(),
                  threads() == 1 ? "" : "s", name(isa));
-      fmt::print("{:<11}{:<38}{:>9}{:>14}{:>6}{:>7}{:>11}\n", "kernel", "", "time", "rate",
+      fmt::print("{:<11}{:<42}{:>9}{:>14}{:>6}{:>7}{:>11}\n", "kernel", "", "time", "rate",
                  "share", "error", "extra");
     }
     for (const bench::KernelMaker& maker : list) {
