@@ -26,7 +26,7 @@ Times the kernels whose names begin with NAME (default: all), at lengths from 1
 token to beyond the last cache: fill, table, add, fourier, projection, rotate
 (32 + 8 heads), decode, append, shift, rerotate, bias, attention (causal;
 'attention alibi', plain, t5, dense, decode), normalise, segment; encoding: a
-training step, by encoding ('encoding shaw'); lower: only its parameters.
+training step, by encoding ('encoding shaw'); lower: parameters to plan.
 Each alternates with its roof: the same bytes updated in place, written or read;
 for products, sgemm of OpenBLAS or oneDNN, whichever is faster.
 

@@ -58,7 +58,7 @@ Kernel append_kernel(int64_t tokens) {
 
 enum class Move { shift = 1, rerotate };
 
-// In place, forth and back.
+// In place. Runs alternate in direction.
 template <typename T>
 Kernel move_kernel(int64_t tokens, Move move) {
   const Rotation c{.tokens = tokens};
