@@ -44,15 +44,14 @@ Kernel append_kernel(int64_t tokens) {
       [=] { return touching(bytes); },
       [=] {
         append();
-        return worst_turn<T>(
-            c, k->view,
-            [&](int64_t t, int64_t h, int64_t d) {
-              if constexpr (bytes8)
-                return double{scales->view(0, t, h)} * slot->view(0, t, h, d);
-              else
-                return as_double(slot->view(0, t, h, d));
-            },
-            [](int64_t, int64_t t) { return t; });
+        Element stored;
+        if constexpr (bytes8)
+          stored = [&](int64_t t, int64_t h, int64_t d) {
+            return double{scales->view(0, t, h)} * slot->view(0, t, h, d);
+          };
+        else
+          stored = elements(slot->view);
+        return worst_turn(c, key_heads, elements(k->view), stored);
       }};
 }
 
@@ -76,27 +75,25 @@ Kernel move_kernel(int64_t tokens, Move move) {
   };
   const int64_t bytes = k->view.size() * static_cast<int64_t>(sizeof(T));
   const char* const kind = move == Move::shift ? "shift" : "rerotate";
-  return {
-      kind,
-      fmt::format("{} [{}, {}, {}]", name(dtype_of<T>), tokens, key_heads, c.size),
-      Roof::memory,
-      static_cast<double>(bytes),
-      [=, direction = Direction::forward]() mutable {
-        moved(k->view, direction);
-        direction = direction == Direction::forward ? Direction::inverse : Direction::forward;
-      },
-      [=] { return touching(bytes); },
-      [=] {
-        const auto before = random_block<T, 4>(k->view.extents()),
-                   after = random_block<T, 4>(k->view.extents());
-        moved(after->view, Direction::forward);
-        return worst_turn<T>(
-            c, before->view,
-            [&](int64_t t, int64_t h, int64_t d) { return as_double(after->view(0, t, h, d)); },
-            [&](int64_t, int64_t t) {
-              return move == Move::shift ? -1.0 : -0.5 * static_cast<double>(t);
-            });
-      }};
+  return {kind,
+          fmt::format("{} [{}, {}, {}]", name(dtype_of<T>), tokens, key_heads, c.size),
+          Roof::memory,
+          static_cast<double>(bytes),
+          [=, direction = Direction::forward]() mutable {
+            moved(k->view, direction);
+            direction =
+                direction == Direction::forward ? Direction::inverse : Direction::forward;
+          },
+          [=] { return touching(bytes); },
+          [=] {
+            const auto before = random_block<T, 4>(k->view.extents()),
+                       after = random_block<T, 4>(k->view.extents());
+            moved(after->view, Direction::forward);
+            return worst_turn(
+                c, key_heads, elements(before->view), elements(after->view), [&](int64_t t) {
+                  return move == Move::shift ? -1.0 : -0.5 * static_cast<double>(t);
+                });
+          }};
 }
 
 }  // namespace

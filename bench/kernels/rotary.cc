@@ -1,5 +1,7 @@
 #include "gnomon/rotary/rotary.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 
@@ -28,13 +30,8 @@ Kernel rotate_kernel(const Rotation& c) {
           [=] {
             const QueriesAndKeys<T> before(c), after(c);
             turn(after.q, after.k);
-            const auto of = [&](View<T, 4> was, View<T, 4> is) {
-              return worst_turn<T>(
-                  c, was,
-                  [&](int64_t t, int64_t h, int64_t d) { return as_double(is(0, t, h, d)); },
-                  [](int64_t, int64_t t) { return t; });
-            };
-            return std::max(of(before.q, after.q), of(before.k, after.k));
+            return std::max(worst_turn(c, query_heads, elements(before.q), elements(after.q)),
+                            worst_turn(c, key_heads, elements(before.k), elements(after.k)));
           }};
 }
 
@@ -54,10 +51,7 @@ Kernel copy_kernel(int64_t tokens) {
           [=] { return touching(bytes); },
           [=] {
             turn();
-            return worst_turn<float>(
-                c, x->view,
-                [&](int64_t t, int64_t h, int64_t d) { return double{out->view(0, t, h, d)}; },
-                [](int64_t, int64_t t) { return t; });
+            return worst_turn(c, query_heads, elements(x->view), elements(out->view));
           }};
 }
 
@@ -82,12 +76,8 @@ Kernel decode_kernel(int64_t batch, Pairing pairing) {
           [=] {
             const QueriesAndKeys<T> before(c), after(c);
             rotate_at(after.q, after.k, positions, plan);
-            return worst_turn<T>(
-                c, before.q,
-                [&](int64_t t, int64_t h, int64_t d) {
-                  return as_double(after.q(batch - 1, t, h, d));
-                },
-                [&](int64_t b, int64_t) { return (*at)[static_cast<std::size_t>(b)]; });
+            return worst_turn(c, query_heads, elements(before.q), elements(after.q),
+                              [&](int64_t) { return static_cast<double>(at->back()); });
           }};
 }
 

@@ -1,10 +1,8 @@
 // Queries and keys of rotary kernels, and the oracle of a rotation.
 #pragma once
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
+#include <functional>
+#include <string>
 
 #include "bench/kernels/blocks.h"
 #include "gnomon/rotary/rotary.h"
@@ -28,15 +26,7 @@ struct Rotation {
   std::int64_t batch = 1;
 
   Rotary rotary() const { return {.rotary_dim = size, .pairing = pairing}; }
-  std::string text(DType dtype) const {
-    const char* const of_layout = layout == Layout::by_token  ? ""
-                                  : layout == Layout::by_head ? " by head"
-                                                              : " packed";
-    return fmt::format("{} {}{}{} [{}, {}, {}]", name(dtype),
-                       pairing == Pairing::halves ? "halves" : "adjacent", of_layout,
-                       backward ? " inverse" : "", batch * tokens, query_heads + key_heads,
-                       size);
-  }
+  std::string text(DType dtype) const;  // as in Kernel::detail
 };
 
 // Queries and keys in one allocation.
@@ -68,31 +58,20 @@ struct QueriesAndKeys {
   }
 };
 
-// The largest error of a sample of rotated heads. position(b, t): the position of a token.
-template <typename T, typename Rotated, typename Position>
-double worst_turn(const Rotation& c, View<const T, 4> before, Rotated turned,
-                  Position position) {
-  const auto f = inverse_frequencies(c.rotary());
-  const std::int64_t heads = before.extent(2), half = c.size / 2;
-  double worst = 0;
-  for (std::int64_t t = 0; t < c.tokens; t += std::max<std::int64_t>(1, c.tokens / 61))
-    for (std::int64_t h = 0; h < heads; h += heads - 1)
-      for (std::int64_t i = 0; i < half; ++i) {
-        const bool halves = c.pairing == Pairing::halves;
-        const std::int64_t x = halves ? i : 2 * i, y = halves ? i + half : 2 * i + 1;
-        const auto p = static_cast<long double>(position(c.batch - 1, t));
-        const long double angle =
-            (c.backward ? -p : p) * static_cast<long double>(f[static_cast<std::size_t>(i)]);
-        const long double a = as_double(before(c.batch - 1, t, h, x)),
-                          b = as_double(before(c.batch - 1, t, h, y));
-        worst =
-            std::max({worst,
-                      std::fabs(turned(t, h, x) -
-                                static_cast<double>(a * std::cos(angle) - b * std::sin(angle))),
-                      std::fabs(turned(t, h, y) - static_cast<double>(a * std::sin(angle) +
-                                                                      b * std::cos(angle)))});
-      }
-  return worst;
+using Element =
+    std::function<double(std::int64_t token, std::int64_t head, std::int64_t element)>;
+
+// The elements of the last row of a batch.
+template <typename T>
+Element elements(View<T, 4> x) {
+  return [x, last = x.extent(0) - 1](std::int64_t t, std::int64_t h, std::int64_t d) {
+    return as_double(x(last, t, h, d));
+  };
 }
+
+// The largest error of a sample of `heads` rotated heads. position(token): by default the token.
+double worst_turn(const Rotation& c, std::int64_t heads, const Element& before,
+                  const Element& turned,
+                  const std::function<double(std::int64_t)>& position = {});
 
 }  // namespace gnomon::bench
