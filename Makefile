@@ -20,7 +20,7 @@ help:
 	@echo 'make lab           train and compare encodings on the novels in data/, write a report'
 	@echo 'make test          build and run all tests, those of the library also under the sanitizers'
 	@echo 'make build         build the program: $(gnomon)'
-	@echo 'make bench         build and run the benchmarks'
+	@echo 'make bench         build the program, and run `gnomon bench` with BENCH_FLAGS'
 	@echo 'make instructions  count the instructions of each kernel, compare with the recorded counts'
 	@echo 'make asan          build and run only the tests of the library under the sanitizers'
 	@echo 'make test-neon     build the library for 64-bit ARM, run its tests under emulation'
@@ -91,8 +91,8 @@ test-long: build-tests build-asan build-fuzz test-neon
 	@tools/test_long.sh $(release) $(fuzz)
 	@tools/clean_root.sh
 
-bench: build-tests
-	@$(release)/bench/gnomon_bench $(BENCH_FLAGS)
+bench: build
+	@$(gnomon) bench $(BENCH_FLAGS)
 
 instructions: build-tests
 	@tools/instructions.sh $(release)/bench/gnomon_instructions $(UPDATE)

@@ -3,7 +3,7 @@
 # embed.
 #
 #   tools/setup.sh lab     packages for the program and the lab
-#   tools/setup.sh test    also those for tests, benchmarks and formatting
+#   tools/setup.sh test    also those for tests and formatting
 #   tools/setup.sh neon    as test, and a compiler, an emulator and libraries for 64-bit ARM
 #   tools/setup.sh long    all of these, and those for fuzzing and tools/clean_root.sh
 #
@@ -60,7 +60,7 @@ missing_packages() {
     libfmt-dev libtorch-dev)
   local -A tools=([g++]=g++ [cmake]=cmake [ninja]=ninja-build)
   if [[ $1 != lab ]]; then
-    need+=(libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev libdlpack-dev)
+    need+=(libgtest-dev libgmock-dev libmpfr-dev libdlpack-dev)
     tools+=([pkg-config]=pkg-config [clang-format-19]=clang-format-19 [valgrind]=valgrind)
   fi
   if [[ $1 == neon || $1 == long ]]; then

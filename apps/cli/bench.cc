@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "apps/cli/command.h"
-#include "apps/cli/kernels.h"
 #include "apps/cli/output.h"
 #include "apps/cli/peak_memory.h"
+#include "bench/kernels/kernels.h"
 #include "gnomon/error.h"
 #include "gnomon/isa.h"
 #include "gnomon/parallel.h"
@@ -22,13 +22,13 @@ namespace {
 constexpr const char* help =
     R"(Usage: gnomon bench [NAME] [--tokens N] [--isa NAME] [--threads N] [--json]
 
-Times the kernels whose names begin with NAME (default: all): fill, table, add,
-rotate (32 + 8 heads), append, decode, bias, attention (causal; 'attention
-alibi', plain, t5, dense, decode), at lengths from 1 token to beyond the last
-cache; encoding: attention in a training step, by encoding ('encoding shaw').
-Each kernel is measured alternately with its roof: the same bytes updated in
-place, written or (decoding) read; for attention, sgemm of OpenBLAS or oneDNN,
-whichever is faster.
+Times the kernels whose names begin with NAME (default: all), at lengths from 1
+token to beyond the last cache: fill, table, add, fourier, projection, rotate
+(32 + 8 heads), decode, append, shift, rerotate, bias, attention (causal;
+'attention alibi', plain, t5, dense, decode), normalise, segment; encoding: a
+training step, by encoding ('encoding shaw'); lower: parameters to plan.
+Each alternates with its roof: the same bytes updated in place, written or read;
+for products, sgemm of OpenBLAS or oneDNN, whichever is faster.
 
 `share`: the rate of the kernel divided by the rate of the roof. `error`: the
 largest difference from an oracle in double on a sample (q and k in [-1, 1]:
@@ -88,20 +88,21 @@ std::string duration(double seconds) {
   return fmt::format("{:.2f} s", seconds);
 }
 
-Json measure(const Kernel& kernel) {
+Json measure(const bench::Kernel& kernel) {
   double first = 0;
   const std::optional<std::int64_t> extra =
       peak_growth([&] { first = seconds_of(kernel.run, 1); });
-  kernel.run_roof();
-  const Pace roof = pace_of(kernel.run_roof);
-  // Duration of the roof for the work of the kernel, divided by the duration of one run_roof.
-  const double whole = kernel.roof_work > 0 ? kernel.work / kernel.roof_work : 1;
+  const bench::RoofRun roof = kernel.make_roof();
+  roof.run();
+  const Pace roof_pace = pace_of(roof.run);
+  // Duration of the roof for the work of the kernel, divided by the duration of one run.
+  const double whole = kernel.work / roof.work;
   // Each turn takes the faster of the roof before and the roof after. A roof that was
   // interrupted would make a slow kernel look good.
   std::vector<double> times, roofs, shares;
-  double before = whole * seconds_of(kernel.run_roof, roof.times);
+  double before = whole * seconds_of(roof.run, roof_pace.times);
   const auto take = [&](double mine) {
-    const double after = whole * seconds_of(kernel.run_roof, roof.times);
+    const double after = whole * seconds_of(roof.run, roof_pace.times);
     times.push_back(mine);
     roofs.push_back(std::min(before, after));
     shares.push_back(roofs.back() / mine);
@@ -111,36 +112,39 @@ Json measure(const Kernel& kernel) {
     take(first);
   } else {
     const Pace mine = pace_of(kernel.run);
-    const double round = mine.seconds + roof.seconds;
+    const double round = mine.seconds + roof_pace.seconds;
     for (double left = std::clamp(1.2 / round, 5.0, 15.0); left >= 1; --left)
       take(seconds_of(kernel.run, mine.times));
   }
+  const bool memory = kernel.roof == bench::Roof::memory;
   Json result = {{"kernel", kernel.name},
                  {"detail", kernel.detail},
                  {"isa", name(current_isa())},
                  {"seconds", median(times)},
-                 {"roof", kernel.roof == Roof::memory ? "memory" : "arithmetic"},
+                 {"roof", memory ? "memory" : "arithmetic"},
                  {"roof_seconds", median(roofs)},
                  {"share", median(shares)},
-                 {kernel.roof == Roof::memory ? "bytes" : "operations", kernel.work},
-                 {"error", kernel.error()},
+                 {memory ? "bytes" : "operations", kernel.work},
+                 {"error", kernel.error ? Json(kernel.error()) : Json()},
                  {"extra_bytes", extra ? Json(*extra) : Json()}};
-  if (!kernel.roof_name.empty()) result["roof_name"] = kernel.roof_name;
+  if (!roof.name.empty()) result["roof_name"] = roof.name;
   if (kernel.dense_bytes > 0) result["dense_bias_bytes"] = kernel.dense_bytes;
   return result;
 }
 
-void print_row(const Kernel& kernel, const Json& result) {
+void print_row(const bench::Kernel& kernel, const Json& result) {
   const double rate = kernel.work / result.at("seconds").get<double>() * 1e-9;
-  fmt::print("{:<10}{:<38}{:>9}{:>14}{:>5.0f}%{:>7.0e}{:>11}\n", kernel.name, kernel.detail,
-             duration(result.at("seconds")),
-             fmt::format("{:.1f} {}", rate, kernel.roof == Roof::memory ? "GB/s" : "Gflop/s"),
-             100 * result.at("share").get<double>(), result.at("error").get<double>(),
-             megabytes(result.at("extra_bytes")));
+  fmt::print(
+      "{:<11}{:<42}{:>9}{:>14}{:>5.0f}%{:>7}{:>11}\n", kernel.name, kernel.detail,
+      duration(result.at("seconds")),
+      fmt::format("{:.1f} {}", rate, result.contains("bytes") ? "GB/s" : "Gflop/s"),
+      100 * result.at("share").get<double>(),
+      result["error"].is_null() ? "" : fmt::format("{:.0e}", result["error"].get<double>()),
+      megabytes(result.at("extra_bytes")));
   std::fflush(stdout);
 }
 
-// Prints the roof of attention, and the size of its biases as matrices.
+// Prints the roof of products, and the size of its biases as matrices.
 void print_notes(const Json& results) {
   std::map<std::string, std::vector<double>> rates;
   double dense = 0;
@@ -152,7 +156,7 @@ void print_notes(const Json& results) {
   }
   if (!rates.empty() || dense > 0) fmt::print("\n");
   for (const auto& [roof, of_rows] : rates)
-    fmt::print("Roof of attention: {}: {:.0f} Gflop/s\n", roof, median(of_rows) * 1e-9);
+    fmt::print("Roof of products: {}: {:.0f} Gflop/s\n", roof, median(of_rows) * 1e-9);
   if (dense > 0)
     fmt::print("Size of the largest bias as a dense matrix: {:.1f} MB\n", dense * 1e-6);
 }
@@ -173,23 +177,20 @@ int run(const Options& o) {
   if (o.threads < 0) refuse("bench", "--threads must not be negative", o.threads);
   if (o.threads) set_threads(o.threads);
   if (o.tokens && *o.tokens < 1) refuse("bench", "--tokens must be at least 1", *o.tokens);
-  const auto list = kernels(o.name, o.tokens);
+  const auto list = bench::kernels(o.name, o.tokens);
   if (list.empty())
-    refuse("bench",
-           "NAME must begin with fill, table, add, rotate, append, decode, bias, attention or "
-           "encoding",
-           o.name);
+    refuse("bench", "NAME must begin with one of " + bench::kernel_names(), o.name);
   Json results = Json::array();
   for (const Isa isa : wanted_isas(o.isa)) {
     const ScopedIsa scoped(isa);
     if (!o.json) {
       fmt::print("{}{} thread{}, {}\n\n", results.empty() ? "" : "\n", threads(),
                  threads() == 1 ? "" : "s", name(isa));
-      fmt::print("{:<10}{:<38}{:>9}{:>14}{:>6}{:>7}{:>11}\n", "kernel", "", "time", "rate",
+      fmt::print("{:<11}{:<42}{:>9}{:>14}{:>6}{:>7}{:>11}\n", "kernel", "", "time", "rate",
                  "share", "error", "extra");
     }
-    for (const KernelMaker& maker : list) {
-      const Kernel kernel = maker.make();
+    for (const bench::KernelMaker& maker : list) {
+      const bench::Kernel kernel = maker.make();
       results.push_back(measure(kernel));
       if (!o.json) print_row(kernel, results.back());
     }

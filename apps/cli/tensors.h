@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "apps/cli/arguments.h"
+#include "bench/kernels/blocks.h"
 #include "gnomon/dtype.h"
 #include "gnomon/io/array.h"
 #include "gnomon/view.h"
 
 namespace gnomon::cli {
 
-// Returns the product of the extents. Throws if the bytes exceed the memory of the machine.
-std::size_t elements_that_fit(const std::vector<std::int64_t>& shape, std::size_t bytes);
+using bench::elements_that_fit;
 
 template <typename T, std::size_t Rank>
 struct Tensor {

@@ -72,6 +72,11 @@ class Inputs:
     def checksum(self) -> int:
         return sum(crc32(array.reshape(-1)[:65536].tobytes()) for array in self.stored)
 
+    def restore(self, arrays: list[NDArray]) -> None:
+        """Copies the inputs to arrays that a call has overwritten."""
+        for array, stored in zip(arrays, self.stored, strict=True):
+            np.copyto(array, stored)
+
     def tokens_of(self, array: NDArray, rows: list[int]) -> NDArray:
         """The rows of these tokens, as [rows, H, D]."""
         if self.case.layout == "HTD" and self.case.rotates:

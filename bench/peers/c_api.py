@@ -122,6 +122,7 @@ HANDLES = ("frequencies", "rotary_table", "layer_plan", "plan_gradient", "encodi
 LOOPS = {
     "peers_touch": [c_void_p, i64, i64],
     "peers_fill": [c_void_p, i64, i64],
+    "peers_multiply": [f64, i64],
     "peers_rotate": [tensor, tensor, handle, i32, i64],
 }
 TEXTS = ("gnomon_error_message", "gnomon_version", "gnomon_isa", "peers_compiler")

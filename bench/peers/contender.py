@@ -1,4 +1,8 @@
-"""The interface of contenders: a name, the supported cases, and a call to time."""
+"""The interface of contenders: a name, the supported cases, and a call to time.
+
+A module of contenders/ that runs as one process has two functions: contenders(threads), which
+returns its contenders, and versions(), which returns those of its packages.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -24,6 +29,20 @@ class Run:
     note: str = ""
     # Returns the nanoseconds of `count` calls, for a loop outside Python.
     loop: Callable[[int], int] | None = None
+
+    @staticmethod
+    def keeping(
+        compute: Callable[[], Any],
+        results: Callable[[Any, list[int]], list[NDArray]],
+        note: str = "",
+    ) -> Run:
+        """A call that is not in place: `results` gets what the last `compute` returned."""
+        kept: list = [None]
+
+        def call() -> None:
+            kept[0] = compute()
+
+        return Run(call, lambda rows: results(kept[0], rows), note=note)
 
     def seconds(self, count: int) -> float:
         """Seconds per call, the mean of `count` calls."""
@@ -57,18 +76,3 @@ class Contender(ABC):
     @abstractmethod
     def prepare(self, inputs: Inputs) -> Run:
         """Prepares what is not timed: copies of the arrays, tables, compiled code."""
-
-
-class Peer(ABC):
-    """One process with the packages of one virtual environment."""
-
-    threads: int
-
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
-
-    @abstractmethod
-    def contenders(self) -> list[Contender]: ...
-
-    @abstractmethod
-    def versions(self) -> dict[str, str]: ...

@@ -217,22 +217,21 @@ def verdict(results: Results) -> str:
 
 def rotation_sections(results: Results) -> Iterable[str]:
     most = results.threads[-1]
+    listed = [
+        case
+        for case in (*cases.rotations(), *cases.long_rotations())
+        if case.work == "rotate" and case.size == 128 and case.layout == "THD"
+    ]
+    listed.sort(key=lambda case: (case.tokens == 4096, case.tokens))
     for dtype in ("f32", "bf16", "f16"):
         for pairing in ("halves", "adjacent"):
+            taking = [case for case in listed if (case.dtype, case.pairing) == (dtype, pairing)]
             columns = [
-                Column(
-                    "1 token" if t == 1 else f"{t} tokens",
-                    Case("rotate", t, dtype, pairing),
-                    most,
-                )
-                for t in (1, 16, 512, 32768, 4096)
+                Column("1 token" if case.tokens == 1 else f"{case.tokens} tokens", case, most)
+                for case in taking
             ]
             columns += [
-                Column(
-                    f"4096, {threads_named(threads)}",
-                    Case("rotate", 4096, dtype, pairing),
-                    threads,
-                )
+                Column(f"4096, {threads_named(threads)}", taking[-1], threads)
                 for threads in results.threads[:-1]
             ]
             if any(results.timed(column.case, column.threads) for column in columns):
@@ -243,49 +242,47 @@ def rotation_sections(results: Results) -> Iterable[str]:
 
 def other_sections(results: Results) -> Iterable[str]:
     most = results.threads[-1]
-    sizes = [
-        Column(f"{size}", Case("rotate", 4096, "f32", size=size), most)
-        for size in (64, 80, 96, 128, 256)
-    ]
-    sizes.append(Column("80, bf16", Case("rotate", 4096, "bf16", size=80), most))
-    yield f"## Head dimensions\n\n4096 tokens, f32, halves, {threads_named(most)}.\n\n" + grid(
-        results, sizes
+    threads, rotations = threads_named(most), list(cases.rotations())
+
+    def section(title: str, text: str, columns: list[Column]) -> str:
+        return f"## {title}\n\n{text}\n\n" + grid(results, columns)
+
+    def by_type(taking: list[Case]) -> list[Column]:
+        taking = sorted(taking, key=lambda case: case.dtype != "f32")
+        return [Column(f"{case.dtype}, {case.pairing}", case, most) for case in taking]
+
+    long = [case for case in rotations if case.tokens == 4096 and case.work == "rotate"]
+    sizes = [case for case in long if case.size != 128 or case == Case("rotate", 4096)]
+    sizes.sort(key=lambda case: (case.dtype != "f32", case.size))
+    titles = [f"{case.size}" + ("" if case.dtype == "f32" else ", bf16") for case in sizes]
+    yield section(
+        "Head dimensions",
+        f"4096 tokens, f32, halves, {threads}.",
+        [Column(title, case, most) for title, case in zip(titles, sizes, strict=True)],
     )
-    layouts = [
-        Column(f"{dtype}, {pairing}", Case("rotate", 4096, dtype, pairing, layout="HTD"), most)
-        for dtype in ("f32", "bf16")
-        for pairing in ("halves", "adjacent")
-    ]
-    yield f"## Layout [B, H, T, D]\n\n4096 tokens, {threads_named(most)}.\n\n" + grid(
-        results, layouts
+    yield section(
+        "Layout [B, H, T, D]",
+        f"4096 tokens, {threads}.",
+        by_type([case for case in long if case.layout == "HTD"]),
     )
-    back = [
-        Column(f"{dtype}, {pairing}", Case("rotate_backward", 4096, dtype, pairing), most)
-        for dtype in ("f32", "bf16")
-        for pairing in ("halves", "adjacent")
-    ]
-    yield (
-        "## Backward\n\nGradients of the inputs q and k, 4096 tokens, "
-        f"{threads_named(most)}. For PyTorch: `torch.autograd.grad` with a "
-        "graph that is kept.\n\n"
-        + grid(results, back)
+    yield section(
+        "Backward",
+        f"Gradients of the inputs q and k, 4096 tokens, {threads}. For PyTorch: "
+        "`torch.autograd.grad` with a graph that is kept.",
+        by_type([case for case in rotations if case.work == "rotate_backward"]),
     )
     for case in cases.tables():
         title = name_of(case)
         columns = [Column(threads_named(t), case, t) for t in results.threads]
-        yield (
-            f"## {title[0].upper()}{title[1:]}\n\n"
-            + TABLE_NOTES[case.work]
-            + grid(results, columns)
-        )
+        yield section(title[0].upper() + title[1:], TABLE_NOTES[case.work], columns)
 
 
 TABLE_NOTES = {
     "rotary_table": "The code of Hugging Face writes both halves of each row, which is twice the "
     "bytes. The others write [T, D/2] each. `Gnomon` writes to memory of the caller. Its "
-    "`RotaryTable` and all peers allocate new memory. The roof writes the same bytes.\n\n",
-    "sinusoidal_table": "Code of the tutorials. The roof writes the same bytes.\n\n",
-    "add_table": "The roof reads and writes x in place.\n\n",
+    "`RotaryTable` and all peers allocate new memory. The roof writes the same bytes.",
+    "sinusoidal_table": "Code of the tutorials. The roof writes the same bytes.",
+    "add_table": "The roof reads and writes x in place.",
 }
 
 

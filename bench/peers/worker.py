@@ -13,17 +13,20 @@ import json
 import os
 import sys
 import traceback
+from types import ModuleType
 from typing import Any, TextIO
 
 from arrays import Inputs, sample_tokens, worst_error
 from cases import Case
-from contender import Contender, Peer, Run
+from contender import Contender, Run
 
 
 class Worker:
-    def __init__(self, peer: Peer) -> None:
-        self.peer = peer
-        self.contenders = {contender.name: contender for contender in peer.contenders()}
+    def __init__(self, module: ModuleType, threads: int) -> None:
+        self.contenders: dict[str, Contender] = {
+            contender.name: contender for contender in module.contenders(threads)
+        }
+        self.versions: dict[str, str] = module.versions()
         self.runs: dict[str, Run] = {}
         self.once: dict[str, float] = {}  # seconds of one call
         self.counts: dict[str, int] = {}  # calls per turn
@@ -33,7 +36,7 @@ class Worker:
         return {
             "contenders": list(self.contenders),
             "peers": peers,
-            "versions": self.peer.versions(),
+            "versions": self.versions,
         }
 
     def prepare(self, case: dict[str, Any], only: list[str] | None) -> dict[str, Any]:
@@ -107,7 +110,7 @@ def main() -> None:
 
     try:
         module = importlib.import_module(f"contenders.{sys.argv[1]}")
-        worker = Worker(module.peer(int(sys.argv[2])))
+        worker = Worker(module, int(sys.argv[2]))
         answer(worker.describe())
     except Exception as error:
         traceback.print_exc()

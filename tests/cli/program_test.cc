@@ -214,16 +214,6 @@ TEST_F(Program, BenchReadsAttentionAgainstSgemm) {
   }
 }
 
-TEST_F(Program, BenchRunsATrainingStepOfAnEncoding) {
-  for (const char* name : {"encoding transformer-xl", "encoding wavlm", "encoding swin-v2"}) {
-    const auto outcome = run({"bench", name, "--tokens", "67", "--json"});
-    ASSERT_EQ(outcome.code, 0) << outcome.errors;
-    const Json rows = Json::parse(outcome.output)["kernels"];
-    ASSERT_EQ(rows.size(), 1u) << name;
-    EXPECT_LE(rows[0]["error"].get<double>(), 0x1p-16) << name;
-  }
-}
-
 TEST_F(Program, BiasMatrices) {
   done({"bias", "alibi", "--heads", "8", "--queries", "3", "--keys", "5", "--offset", "2", "-o",
         file("a.npy")});

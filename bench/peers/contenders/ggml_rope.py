@@ -10,7 +10,7 @@ import numpy as np
 
 from arrays import Inputs, from_storage
 from cases import BASE
-from contender import Contender, Peer, Run
+from contender import Contender, Run
 from contenders.ggml_attention import GgmlAttention
 from contenders.ggml_memory import Memory
 
@@ -58,10 +58,6 @@ class Ggml(Contender):
             ggml.ggml_build_forward_expand(graph, y)
             outputs.append((y, stored))
 
-        def reset() -> None:
-            for array, stored in zip(arrays, inputs.stored, strict=True):
-                np.copyto(array, stored)
-
         def results(rows: list[int]) -> list[np.ndarray]:
             turned = [memory.array(y, stored) for y, stored in outputs] if backward else arrays
             return [from_storage(array[0][rows], case.dtype) for array in turned]
@@ -69,18 +65,15 @@ class Ggml(Contender):
         return Run(
             lambda: ggml.ggml_backend_graph_compute(self.backend, graph),
             results,  # keeps the memory alive
-            reset,
+            lambda: inputs.restore(arrays),
             note="computes cos and sin in each call",
         )
 
 
-class GgmlPeer(Peer):
-    def contenders(self) -> list[Contender]:
-        rope = Ggml(self.threads)
-        return [rope, GgmlAttention(rope.backend)]
-
-    def versions(self) -> dict[str, str]:
-        return {"ggml-python": importlib.metadata.version("ggml-python")}
+def contenders(threads: int) -> list[Contender]:
+    rope = Ggml(threads)
+    return [rope, GgmlAttention(rope.backend)]
 
 
-peer = GgmlPeer
+def versions() -> dict[str, str]:
+    return {"ggml-python": importlib.metadata.version("ggml-python")}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import time
 from collections.abc import Callable
 from ctypes import byref
 
@@ -29,7 +28,7 @@ from c_api import (
     positions,
 )
 from cases import ATTENTION_HEADS, BASE, Case
-from contender import Contender, Peer, Run
+from contender import Contender, Run
 
 T5 = {
     "kind": "t5",
@@ -83,15 +82,14 @@ class Gnomon(Contender):
         arguments = (byref(q), byref(k), table, direction)
         rotate, fail = library.functions.gnomon_rotate, library.fail
 
-        def reset() -> None:
-            for array, stored in zip(arrays, inputs.stored, strict=True):
-                np.copyto(array, stored)
-
         def results(rows: list[int]) -> list[np.ndarray]:
             return [from_storage(inputs.tokens_of(array, rows), case.dtype) for array in arrays]
 
         return Run(
-            lambda: rotate(*arguments) and fail(), results, reset, loop=self.loop(*arguments)
+            lambda: rotate(*arguments) and fail(),
+            results,
+            lambda: inputs.restore(arrays),
+            loop=self.loop(*arguments),
         )
 
     def loop(self, *arguments: object) -> Callable[[int], int] | None:
@@ -117,14 +115,14 @@ class Gnomon(Contender):
         )
 
     def prepare_add_table(self, inputs: Inputs) -> Run:
-        library, stored = self.library, inputs.stored[0]
+        library = self.library
         assert inputs.table is not None
-        x, table = Tensor(stored.copy()), Tensor(inputs.table)
+        x, table = Tensor(inputs.stored[0].copy()), Tensor(inputs.table)
         arguments = (byref(x), byref(table), 1.0)
         return Run(
             lambda: library.call("add_table", *arguments),
             lambda rows: [x.array[0][rows]],
-            lambda: np.copyto(x.array, stored),
+            lambda: inputs.restore([x.array]),
         )
 
     def prepare_attention(self, inputs: Inputs) -> Run:
@@ -202,18 +200,14 @@ class NewTable(Contender):
     def prepare(self, inputs: Inputs) -> Run:
         case, library = inputs.case, self.library
         ids, of = positions(case.start, case.tokens), frequencies(library, case)
-        kept = [rotary_table(library, of, ids)]
 
-        def call() -> None:
-            kept[0] = rotary_table(library, of, ids)
-
-        def results(rows: list[int]) -> list[np.ndarray]:
+        def results(made: Handle, rows: list[int]) -> list[np.ndarray]:
             shape = (1, case.tokens, case.size // 2)
             parts = [Tensor(np.empty(shape, np.float32)) for _ in "cs"]
-            library.call("rotary_table_get", kept[0], *map(byref, parts))
+            library.call("rotary_table_get", made, *map(byref, parts))
             return [part.array[0][rows] for part in parts]
 
-        return Run(call, results)
+        return Run.keeping(lambda: rotary_table(library, of, ids), results)
 
 
 def nanoseconds(answer: int) -> int:
@@ -234,48 +228,30 @@ class Roof(Contender):
         self.functions = library.functions
 
     def prepare(self, inputs: Inputs) -> Run:
-        loop = sgemm(inputs.case) if inputs.case.attends else self.memory(inputs.case)
+        loop = (self.sgemm if inputs.case.attends else self.memory)(inputs.case)
         return Run(lambda: loop(1), None, loop=loop)
 
     def memory(self, case: Case) -> Callable[[int], int]:
-        words = case.bytes // 4
-        data = np.ones(words, np.float32)
+        data = np.ones(case.bytes // 4, np.float32)
         writes = case.work in ("rotary_table", "sinusoidal_table")
-        touch = self.functions.peers_fill if writes else self.functions.peers_touch
-        return lambda count: nanoseconds(touch(data.ctypes.data, words, count))
+        pass_over = self.functions.peers_fill if writes else self.functions.peers_touch
+        return lambda count: nanoseconds(pass_over(data.ctypes.data, data.nbytes, count))
+
+    def sgemm(self, case: Case) -> Callable[[int], int]:
+        return lambda count: self.functions.peers_multiply(case.operations, count)
 
 
-def sgemm(case: Case) -> Callable[[int], int]:
-    """The number of operations of attention, at the rate of numpy's OpenBLAS."""
-    a, b, c = (np.ones((2048, 2048), np.float32) for _ in "abc")
-    operations = case.operations
-
-    def loop(count: int) -> int:
-        times = max(1, round(count * operations / (2 * 2048**3)))
-        start = time.perf_counter_ns()
-        for _ in range(times):
-            np.matmul(a, b, out=c)
-        spent = time.perf_counter_ns() - start
-        return round(spent * count * operations / (times * 2 * 2048**3))
-
-    return loop
+LIBRARY = Library(os.environ["GNOMON_LIBRARY"])
 
 
-class GnomonPeer(Peer):
-    def __init__(self, threads: int) -> None:
-        super().__init__(threads)
-        self.library = Library(os.environ["GNOMON_LIBRARY"])
-        self.library.call("set_threads", threads)
-
-    def contenders(self) -> list[Contender]:
-        return [contender(self.library) for contender in (Gnomon, GnomonLoop, NewTable, Roof)]
-
-    def versions(self) -> dict[str, str]:
-        return {
-            "Gnomon": self.library.text("gnomon_version"),
-            "kernels": self.library.text("gnomon_isa"),
-            "compiler": self.library.text("peers_compiler"),
-        }
+def contenders(threads: int) -> list[Contender]:
+    LIBRARY.call("set_threads", threads)
+    return [contender(LIBRARY) for contender in (Gnomon, GnomonLoop, NewTable, Roof)]
 
 
-peer = GnomonPeer
+def versions() -> dict[str, str]:
+    return {
+        "Gnomon": LIBRARY.text("gnomon_version"),
+        "kernels": LIBRARY.text("gnomon_isa"),
+        "compiler": LIBRARY.text("peers_compiler"),
+    }

@@ -8,7 +8,7 @@ import torch
 
 from arrays import Inputs, table_of
 from cases import KEY_HEADS, QUERY_HEADS
-from contender import Contender, Peer, Run
+from contender import Contender, Run
 from contenders.tensors import floats, tensors
 
 
@@ -24,28 +24,20 @@ class Ipex(Contender):
         offset = case.size // 2 if case.pairing == "halves" else 1
         q, k = tensors(inputs)
         rotate = torch.ops.torch_ipex.rotary_position_embedding
-        kept: list = [None]
-
-        def call() -> None:
-            kept[0] = (
+        return Run.keeping(
+            lambda: (
                 rotate(q, table, ids, QUERY_HEADS, case.size, offset, case.size)[0],
                 rotate(k, table, ids, KEY_HEADS, case.size, offset, case.size)[0],
-            )
-
-        return Run(call, lambda rows: [floats(inputs, x, rows, False) for x in kept[0]])
-
-
-class IpexPeer(Peer):
-    def __init__(self, threads: int) -> None:
-        super().__init__(threads)
-        torch.set_num_threads(threads)
-
-    def contenders(self) -> list[Contender]:
-        return [Ipex()]
-
-    def versions(self) -> dict[str, str]:
-        version = intel_extension_for_pytorch.__version__
-        return {"intel-extension-for-pytorch": f"{version} (with torch {torch.__version__})"}
+            ),
+            lambda out, rows: [floats(inputs, x, rows, False) for x in out],
+        )
 
 
-peer = IpexPeer
+def contenders(threads: int) -> list[Contender]:
+    torch.set_num_threads(threads)
+    return [Ipex()]
+
+
+def versions() -> dict[str, str]:
+    version = intel_extension_for_pytorch.__version__
+    return {"intel-extension-for-pytorch": f"{version} (with torch {torch.__version__})"}

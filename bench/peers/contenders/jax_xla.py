@@ -11,7 +11,7 @@ import numpy as np
 
 from arrays import Inputs
 from cases import Case
-from contender import Contender, Peer, Run
+from contender import Contender, Run
 
 WORKS = ("rotate", "rotate_backward", "rotary_table", "sinusoidal_table", "add_table")
 
@@ -60,7 +60,6 @@ class Jax(Contender):
 
     def prepare(self, inputs: Inputs) -> Run:
         case = inputs.case
-        kept: list = [None]
 
         def as_jax(stored: np.ndarray) -> jax.Array:
             return jnp.array(
@@ -80,27 +79,19 @@ class Jax(Contender):
             make = table if case.work == "rotary_table" else sinusoidal
             compute = jax.jit(lambda start: make(case, start))
 
-        def call() -> None:
-            kept[0] = jax.block_until_ready(compute(*arguments))
-
-        def results(rows: list[int]) -> list[np.ndarray]:
+        def results(out: tuple, rows: list[int]) -> list[np.ndarray]:
             if case.rotates:
-                return [
-                    inputs.tokens_of(np.asarray(x), rows).astype(np.float32) for x in kept[0]
-                ]
+                return [inputs.tokens_of(np.asarray(x), rows).astype(np.float32) for x in out]
             if case.work == "add_table":
-                return [np.asarray(kept[0])[0][rows]]
-            return [np.asarray(part)[rows] for part in kept[0]]
+                return [np.asarray(out)[0][rows]]
+            return [np.asarray(part)[rows] for part in out]
 
-        return Run(call, results)
-
-
-class JaxPeer(Peer):
-    def contenders(self) -> list[Contender]:
-        return [Jax()]
-
-    def versions(self) -> dict[str, str]:
-        return {"jax": jax.__version__, "jaxlib": jax.lib.__version__}
+        return Run.keeping(lambda: jax.block_until_ready(compute(*arguments)), results)
 
 
-peer = JaxPeer
+def contenders(threads: int) -> list[Contender]:
+    return [Jax()]
+
+
+def versions() -> dict[str, str]:
+    return {"jax": jax.__version__, "jaxlib": jax.lib.__version__}

@@ -9,7 +9,7 @@ import numpy as np
 
 from arrays import Inputs
 from cases import BASE
-from contender import Contender, Peer, Run
+from contender import Contender, Run
 
 
 class Mlx(Contender):
@@ -26,38 +26,26 @@ class Mlx(Contender):
             arrays.append(x if case.layout == "HTD" else x.transpose(0, 2, 1, 3))
         mx.eval(arrays)
         traditional = case.pairing == "adjacent"
-        kept: list = [None]
 
-        def call() -> None:
-            kept[0] = [
-                mx.fast.rope(
-                    x,
-                    case.size,
-                    traditional=traditional,
-                    base=BASE,
-                    scale=1.0,
-                    offset=case.start,
-                )
-                for x in arrays
-            ]
-            mx.eval(kept[0])
+        def compute() -> list[mx.array]:
+            options = {"traditional": traditional, "base": BASE, "scale": 1.0}
+            out = [mx.fast.rope(x, case.size, offset=case.start, **options) for x in arrays]
+            mx.eval(out)
+            return out
 
-        def results(rows: list[int]) -> list[np.ndarray]:
-            return [np.array(x.astype(mx.float32))[0][:, rows].swapaxes(0, 1) for x in kept[0]]
-
-        return Run(call, results, note="computes cos and sin in each call")
+        return Run.keeping(
+            compute,
+            lambda out, rows: [
+                np.array(x.astype(mx.float32))[0][:, rows].swapaxes(0, 1) for x in out
+            ],
+            note="computes cos and sin in each call",
+        )
 
 
-class MlxPeer(Peer):
-    def __init__(self, threads: int) -> None:
-        super().__init__(threads)
-        mx.set_default_device(mx.cpu)
-
-    def contenders(self) -> list[Contender]:
-        return [Mlx()]
-
-    def versions(self) -> dict[str, str]:
-        return {"mlx": importlib.metadata.version("mlx")}
+def contenders(threads: int) -> list[Contender]:
+    mx.set_default_device(mx.cpu)
+    return [Mlx()]
 
 
-peer = MlxPeer
+def versions() -> dict[str, str]:
+    return {"mlx": importlib.metadata.version("mlx")}

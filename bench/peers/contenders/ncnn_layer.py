@@ -6,7 +6,7 @@ import ncnn
 import numpy as np
 
 from arrays import Inputs, table_of
-from contender import Contender, Peer, Run
+from contender import Contender, Run
 
 # A blob has one reader, so the tables have a different name for each layer.
 NETWORK = """7767517
@@ -43,23 +43,21 @@ class Ncnn(Contender):
             for name, parts in zip("qk", arrays, strict=True)
             for part, array in zip(("", "_cos", "_sin"), parts, strict=True)
         }
-        kept: list = [None]
 
-        def call() -> None:
+        def compute() -> list[ncnn.Mat]:
             extractor = network.create_extractor()
             for name, value in values.items():
                 extractor.input(name, value)
-            kept[0] = [extractor.extract(name)[1] for name in ("q_out", "k_out")]
+            return [extractor.extract(name)[1] for name in ("q_out", "k_out")]
 
-        return Run(call, lambda rows: [np.array(x)[:, rows].swapaxes(0, 1) for x in kept[0]])
-
-
-class NcnnPeer(Peer):
-    def contenders(self) -> list[Contender]:
-        return [Ncnn(self.threads)]
-
-    def versions(self) -> dict[str, str]:
-        return {"ncnn": ncnn.__version__}
+        return Run.keeping(
+            compute, lambda out, rows: [np.array(x)[:, rows].swapaxes(0, 1) for x in out]
+        )
 
 
-peer = NcnnPeer
+def contenders(threads: int) -> list[Contender]:
+    return [Ncnn(threads)]
+
+
+def versions() -> dict[str, str]:
+    return {"ncnn": ncnn.__version__}

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numba
 import numpy as np
 
 from arrays import Inputs
 from cases import Case
-from contender import Contender, Peer, Run
+from contender import Contender, Run
 
 
 def table(case: Case) -> tuple[np.ndarray, np.ndarray]:
@@ -45,8 +43,6 @@ class Numpy(Contender):
 
     def prepare(self, inputs: Inputs) -> Run:
         case = inputs.case
-        kept: list = [None]
-        compute: Callable[[], tuple]
         if case.rotates:
             halves = case.pairing == "halves"
             rotate = rotate_halves if halves else rotate_adjacent
@@ -57,23 +53,21 @@ class Numpy(Contender):
             if case.layout == "THD":
                 parts = [part[:, None] for part in parts]
             q, k = inputs.stored
-            compute = lambda: (rotate(q, *parts), rotate(k, *parts))  # noqa: E731
-            results = lambda rows: [inputs.tokens_of(x, rows) for x in kept[0]]  # noqa: E731
-        elif case.work == "add_table":
-            x = inputs.stored[0].copy()
-            compute = lambda: np.add(x, inputs.table, out=x)  # noqa: E731
-            return Run(
-                compute, lambda rows: [x[0][rows]], lambda: np.copyto(x, inputs.stored[0])
+            return Run.keeping(
+                lambda: (rotate(q, *parts), rotate(k, *parts)),
+                lambda both, rows: [inputs.tokens_of(x, rows) for x in both],
             )
-        else:
-            make = table if case.work == "rotary_table" else sinusoidal
-            compute = lambda: make(case)  # noqa: E731
-            results = lambda rows: [part[rows] for part in kept[0]]  # noqa: E731
-
-        def call() -> None:
-            kept[0] = compute()
-
-        return Run(call, results)
+        if case.work == "add_table":
+            x = inputs.stored[0].copy()
+            return Run(
+                lambda: np.add(x, inputs.table, out=x),
+                lambda rows: [x[0][rows]],
+                lambda: inputs.restore([x]),
+            )
+        make = table if case.work == "rotary_table" else sinusoidal
+        return Run.keeping(
+            lambda: make(case), lambda parts, rows: [part[rows] for part in parts]
+        )
 
 
 @numba.njit(parallel=True, fastmath=True, error_model="numpy")
@@ -117,11 +111,7 @@ class Numba(Contender):
     def prepare(self, inputs: Inputs) -> Run:
         case = inputs.case
         arrays = [stored.copy() for stored in inputs.stored]
-
-        def reset() -> None:
-            for array, stored in zip(arrays, inputs.stored, strict=True):
-                np.copyto(array, stored)
-
+        reset = lambda: inputs.restore(arrays)  # noqa: E731
         if case.work == "add_table":
             call = lambda: loop_add(arrays[0], inputs.table)  # noqa: E731
             return Run(call, lambda rows: [arrays[0][0][rows]], reset)
@@ -136,16 +126,10 @@ class Numba(Contender):
         return Run(both, lambda rows: [q[rows], k[rows]], reset)
 
 
-class NumbersPeer(Peer):
-    def __init__(self, threads: int) -> None:
-        super().__init__(threads)
-        numba.set_num_threads(threads)
-
-    def contenders(self) -> list[Contender]:
-        return [Numpy(), Numba()]
-
-    def versions(self) -> dict[str, str]:
-        return {"numpy": np.__version__, "numba": numba.__version__}
+def contenders(threads: int) -> list[Contender]:
+    numba.set_num_threads(threads)
+    return [Numpy(), Numba()]
 
 
-peer = NumbersPeer
+def versions() -> dict[str, str]:
+    return {"numpy": np.__version__, "numba": numba.__version__}

@@ -9,7 +9,7 @@ from onnx import TensorProto, helper
 
 from arrays import Inputs, table_of
 from cases import KEY_HEADS, QUERY_HEADS, Case
-from contender import Contender, Peer, Run
+from contender import Contender, Run
 from contenders.onnx_attention import OnnxAttention
 
 TYPES = {"f32": TensorProto.FLOAT, "f16": TensorProto.FLOAT16}
@@ -85,16 +85,13 @@ class OnnxRuntime(Contender):
         return Run(lambda: session.run_with_iobinding(binding), results)
 
 
-class OnnxRuntimePeer(Peer):
-    def contenders(self) -> list[Contender]:
-        return [
-            OnnxRuntime("ONNX Runtime, com.microsoft", "com.microsoft", self.threads),
-            OnnxRuntime("ONNX Runtime, opset 23", "", self.threads),
-            OnnxAttention(self.threads),
-        ]
-
-    def versions(self) -> dict[str, str]:
-        return {"onnxruntime": onnxruntime.__version__}
+def contenders(threads: int) -> list[Contender]:
+    return [
+        OnnxRuntime("ONNX Runtime, com.microsoft", "com.microsoft", threads),
+        OnnxRuntime("ONNX Runtime, opset 23", "", threads),
+        OnnxAttention(threads),
+    ]
 
 
-peer = OnnxRuntimePeer
+def versions() -> dict[str, str]:
+    return {"onnxruntime": onnxruntime.__version__}

@@ -7,7 +7,7 @@ import openvino
 from openvino import opset13 as ops
 
 from arrays import Inputs, from_storage, table_of, to_storage
-from contender import Contender, Peer, Run
+from contender import Contender, Run
 from contenders.openvino_attention import OpenVinoAttention
 
 TYPES = {"f32": openvino.Type.f32, "f16": openvino.Type.f16, "bf16": openvino.Type.bf16}
@@ -113,12 +113,9 @@ class OpenVino(Contender):
         return Run(request.infer, results, note=note)
 
 
-class OpenVinoPeer(Peer):
-    def contenders(self) -> list[Contender]:
-        return [OpenVino(self.threads), OpenVinoAttention(self.threads)]
-
-    def versions(self) -> dict[str, str]:
-        return {"openvino": openvino.__version__}
+def contenders(threads: int) -> list[Contender]:
+    return [OpenVino(threads), OpenVinoAttention(threads)]
 
 
-peer = OpenVinoPeer
+def versions() -> dict[str, str]:
+    return {"openvino": openvino.__version__}

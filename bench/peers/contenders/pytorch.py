@@ -11,13 +11,14 @@ import torch
 
 from arrays import Inputs
 from cases import BASE, Case
-from contender import Contender, Peer, Run
+from contender import Contender, Run
 from contenders.tensors import (
     DTYPES,
     Rotation,
     floats,
     frequencies,
     positions,
+    restoring,
     rotation_run,
     tensors,
     tokens_first,
@@ -137,7 +138,6 @@ class InPlace(Contender):
             part.to(DTYPES[case.dtype])[None, :, None, :] for part in (turns.cos(), turns.sin())
         )
         arrays = tensors(inputs)
-        copies = [array.clone() for array in arrays]
         half = case.size // 2
         pairs = []
         for array in arrays:
@@ -153,13 +153,11 @@ class InPlace(Contender):
                 a.mul_(cosines).addcmul_(b, sines, value=-1)
                 b.mul_(cosines).addcmul_(before, sines)
 
-        def reset() -> None:
-            for array, copy in zip(arrays, copies, strict=True):
-                array.copy_(copy)
-
         heads_outside = case.layout == "HTD"
         return Run(
-            call, lambda rows: [floats(inputs, x, rows, heads_outside) for x in arrays], reset
+            call,
+            lambda rows: [floats(inputs, x, rows, heads_outside) for x in arrays],
+            restoring(arrays),
         )
 
 
@@ -179,23 +177,18 @@ class Tables(Contender):
     def prepare(self, inputs: Inputs) -> Run:
         case = inputs.case
         half = case.size // 2
-        kept: list = [None]
         if case.work == "add_table":
             assert inputs.table is not None
             x, table = torch.from_numpy(inputs.stored[0]), torch.from_numpy(inputs.table)
-            compute = lambda: self.add(x, table)  # noqa: E731
-            results = lambda rows: [kept[0][0][rows].numpy()]  # noqa: E731
-        elif case.work == "rotary_table":
-            compute = lambda: self.rotary(case)  # noqa: E731
-            results = lambda rows: [part[0, rows, :half].numpy() for part in kept[0]]  # noqa: E731
-        else:
-            compute = lambda: self.sinusoidal(case)  # noqa: E731
-            results = lambda rows: [kept[0][rows].numpy()]  # noqa: E731
-
-        def call() -> None:
-            kept[0] = compute()
-
-        return Run(call, results)
+            return Run.keeping(
+                lambda: self.add(x, table), lambda out, rows: [out[0][rows].numpy()]
+            )
+        if case.work == "rotary_table":
+            return Run.keeping(
+                lambda: self.rotary(case),
+                lambda parts, rows: [part[0, rows, :half].numpy() for part in parts],
+            )
+        return Run.keeping(lambda: self.sinusoidal(case), lambda out, rows: [out[rows].numpy()])
 
 
 class MetaTable(Contender):
@@ -205,12 +198,10 @@ class MetaTable(Contender):
     own_table = True
 
     def prepare(self, inputs: Inputs) -> Run:
-        kept: list = [None]
-
-        def call() -> None:
-            kept[0] = meta_table(inputs.case)
-
-        return Run(call, lambda rows: [kept[0][rows].real.numpy(), kept[0][rows].imag.numpy()])
+        return Run.keeping(
+            lambda: meta_table(inputs.case),
+            lambda out, rows: [out[rows].real.numpy(), out[rows].imag.numpy()],
+        )
 
 
 class AddInPlace(Contender):
@@ -221,10 +212,7 @@ class AddInPlace(Contender):
     def prepare(self, inputs: Inputs) -> Run:
         assert inputs.table is not None
         x, table = torch.from_numpy(inputs.stored[0].copy()), torch.from_numpy(inputs.table)
-        stored = torch.from_numpy(inputs.stored[0])
-        return Run(
-            lambda: x.add_(table), lambda rows: [x[0][rows].numpy()], lambda: x.copy_(stored)
-        )
+        return Run(lambda: x.add_(table), lambda rows: [x[0][rows].numpy()], restoring([x]))
 
 
 def tutorial_table(case: Case) -> torch.Tensor:
@@ -246,31 +234,25 @@ def compiled(function: Callable) -> Callable:
     return torch.compile(function, dynamic=False)
 
 
-class PyTorchPeer(Peer):
-    def __init__(self, threads: int) -> None:
-        super().__init__(threads)
-        torch.set_num_threads(threads)
-        torch._dynamo.config.recompile_limit = 1000  # each case has another shape
-        logging.getLogger("torch").setLevel(logging.ERROR)
-
-    def contenders(self) -> list[Contender]:
-        return [
-            HuggingFace("PyTorch eager, Hugging Face's code", as_it_is),
-            HuggingFace("PyTorch compiled, Hugging Face's code", compiled),
-            Meta("PyTorch eager, Meta's code", as_it_is),
-            Meta("PyTorch compiled, Meta's code", compiled),
-            InPlace(),
-            RotaryEmbeddingTorch(),
-            Torchtune(),
-            Tables("PyTorch eager", as_it_is),
-            Tables("PyTorch compiled", compiled),
-            MetaTable(),
-            AddInPlace(),
-        ]
-
-    def versions(self) -> dict[str, str]:
-        packages = ("torch", "transformers", "rotary-embedding-torch", "torchtune")
-        return {package: importlib.metadata.version(package) for package in packages}
+def contenders(threads: int) -> list[Contender]:
+    torch.set_num_threads(threads)
+    torch._dynamo.config.recompile_limit = 1000  # each case has another shape
+    logging.getLogger("torch").setLevel(logging.ERROR)
+    return [
+        HuggingFace("PyTorch eager, Hugging Face's code", as_it_is),
+        HuggingFace("PyTorch compiled, Hugging Face's code", compiled),
+        Meta("PyTorch eager, Meta's code", as_it_is),
+        Meta("PyTorch compiled, Meta's code", compiled),
+        InPlace(),
+        RotaryEmbeddingTorch(),
+        Torchtune(),
+        Tables("PyTorch eager", as_it_is),
+        Tables("PyTorch compiled", compiled),
+        MetaTable(),
+        AddInPlace(),
+    ]
 
 
-peer = PyTorchPeer
+def versions() -> dict[str, str]:
+    packages = ("torch", "transformers", "rotary-embedding-torch", "torchtune")
+    return {package: importlib.metadata.version(package) for package in packages}

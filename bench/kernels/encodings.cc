@@ -1,0 +1,317 @@
+// Two kernels for every encoding of the list. `encoding`: a training step, which lowers the
+// parameters to the plan, attends, and computes all gradients including those of the parameters.
+// The roof is sgemm with the work of plain attention, so the shares of encodings are comparable.
+// `lower`: only the lowering of trained parameters and its gradient.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <random>
+
+#include "bench/kernels/blocks.h"
+#include "bench/kernels/kernels.h"
+#include "gnomon/attention/attention.h"
+#include "gnomon/attention/cosine.h"
+#include "gnomon/embedding/table.h"
+#include "gnomon/model/encoding.h"
+
+namespace gnomon::bench {
+namespace {
+
+using std::int64_t;
+
+constexpr int64_t heads = 8, size = 64, width = heads * size;
+
+std::size_t at(int64_t index) { return static_cast<std::size_t>(index); }
+
+model::Encoding usual(const model::EncodingInfo& info, int64_t tokens) {
+  return info.usual({.width = width, .heads = heads, .length = tokens});
+}
+
+class EncodingCall {
+ public:
+  EncodingCall(const model::EncodingInfo& info, int64_t tokens)
+      : tokens_(tokens),
+        encoding_(usual(info, tokens)),
+        window_{.queries = tokens, .keys = tokens, .ids = {}} {
+    const std::array<std::ptrdiff_t, 4> shape{1, tokens, heads, size};
+    q_ = random_block<float, 4>(shape, 1), k_ = random_block<float, 4>(shape, 2);
+    v_ = random_block<float, 4>(shape, 3), out_grad_ = random_block<float, 4>(shape, 4);
+    for (auto* one :
+         {&turned_q_, &turned_k_, &normed_q_, &normed_k_, &out_, &q_grad_, &k_grad_, &v_grad_})
+      *one = zeros<float, 4>(shape);
+    lse_ = zeros<float, 3>({1, heads, tokens});
+    x_ = random_block<float, 3>({1, tokens, width}, 5);
+    x_grad_ = zeros<float, 3>({1, tokens, width});
+    gates_ = zeros<float, 3>({1, heads, tokens});
+    gates_grad_ = zeros<float, 3>({1, heads, tokens});
+    std::mt19937_64 engine(6);
+    for (const model::Parameter& one : model::parameters(encoding_)) {
+      parameters_.push_back(zeros<float, 2>({one.rows, one.columns}));
+      gradients_.push_back(zeros<float, 2>({one.rows, one.columns}));
+      std::normal_distribution<double> normal(one.initial_mean, one.initial_deviation);
+      for (int64_t i = 0; i < one.rows * one.columns; ++i)
+        parameters_.back()->data[at(i)] =
+            static_cast<float>(one.initial_deviation > 0 ? normal(engine) : one.initial_mean);
+      values_.push_back(parameters_.back()->view);
+      grads_.push_back(gradients_.back()->view);
+    }
+  }
+
+  void run() {
+    LayerPlan lowered = lower();
+    model::LayerGradient gradient;
+    if (lowered.table) add_table(x_grad_->view, lowered.table->view());
+    const bool cosine = !lowered.cosine.empty(), gated = model::gated({encoding_});
+    const View<const float, 4> q = prepared(*q_, lowered.query_rotations, *turned_q_);
+    const View<const float, 4> k = prepared(*k_, lowered.key_rotations, *turned_k_);
+    View<const float, 4> met_q = q, met_k = k;
+    if (cosine) {
+      normalise(q, lowered.cosine, normed_q_->view), met_q = normed_q_->view;
+      normalise(k, {}, normed_k_->view), met_k = normed_k_->view;
+    }
+    AttentionInput input{.q = met_q, .k = met_k, .v = v_->view};
+    if (gated) {
+      model::gates({encoding_}, values_, x_->view, gates_->view);
+      input.gates = gates_->view;
+    }
+    lowered.mask.visibility = Visibility::causal;
+    attention(input, lowered, out_->view, lse_->view);
+    attention_backward(input, lowered, out_->view, lse_->view, out_grad_->view,
+                       {.q = q_grad_->view,
+                        .k = k_grad_->view,
+                        .v = v_grad_->view,
+                        .bias = &gradient.bias,
+                        .relative = &gradient.relative,
+                        .gates = gated ? gates_grad_->view : View<float, 3>()});
+    if (cosine) {
+      gradient.cosine.resize(at(heads));
+      normalise_backward(q, q_grad_->view, lowered.cosine, q_grad_->view, gradient.cosine);
+      normalise_backward(k, k_grad_->view, {}, k_grad_->view);
+    }
+    for (auto [grad, rotations] : {std::pair(&q_grad_, &lowered.query_rotations),
+                                   std::pair(&k_grad_, &lowered.key_rotations)})
+      for (auto one = rotations->rbegin(); one != rotations->rend(); ++one)
+        std::visit([&](const auto& table) { turn_back((*grad)->view, table); }, *one);
+    if (lowered.table)  // the gradient of the table is that of x
+      gradient.table = {x_grad_->view.data(), {tokens_, width}};
+    if (gated)
+      model::gates_backward({encoding_}, values_, x_->view, gates_grad_->view, x_grad_->view,
+                            grads_);
+    gradient_ = std::move(gradient);
+    if (trained()) lower_backward();
+  }
+
+  bool trained() const { return !grads_.empty(); }
+  LayerPlan lower() const { return model::lower(encoding_, window_, values_); }
+  void lower_backward() {  // after `run`
+    model::lower_backward(encoding_, window_, values_, gradient_, grads_);
+  }
+  // The trained entries of the plan, after `run`.
+  int64_t plan_bytes() const {
+    std::size_t doubles = gradient_.bias.values.size() + gradient_.relative.shift.size() +
+                          gradient_.cosine.size();
+    for (const auto* part :
+         {&gradient_.relative.keys, &gradient_.relative.queries, &gradient_.relative.values})
+      for (const auto& table : *part) doubles += table.size();
+    return 8 * static_cast<int64_t>(doubles) + 4 * gradient_.table.size();
+  }
+
+  // The largest difference of some rows of the output from a computation in double.
+  double error() const {
+    const LayerPlan lowered = lower();
+    double worst = 0;
+    for (const int64_t query : {int64_t{0}, tokens_ / 3, tokens_ - 1}) {
+      const Rows exact = exact_rows(lowered, query);
+      for (int64_t h = 0; h < heads; ++h)
+        for (int64_t d = 0; d < size; ++d)
+          worst = std::max(
+              worst, std::fabs(exact[at(h * size + d)] - double{out_->view(0, query, h, d)}));
+    }
+    return worst;
+  }
+
+ private:
+  using Rows = std::vector<double>;  // [H, D]
+
+  static double scale_of(const LayerPlan& lowered) {
+    return lowered.cosine.empty() ? softmax_scale(size) * lowered.softmax.factor : 1;
+  }
+
+  static void turn_back(View<float, 4> grad, const RotaryTable& table) {
+    rotate(grad, table, Direction::inverse);
+  }
+  static void turn_back(View<float, 4> grad, const Vjepa2Table& table) {
+    rotate_backward(grad, table);
+  }
+
+  // Returns x, or x rotated into `out` if there are rotations.
+  static View<const float, 4> prepared(const Block<float, 4>& x,
+                                       const std::vector<HeadRotation>& rotations,
+                                       const Block<float, 4>& out) {
+    if (rotations.empty()) return x.view;
+    std::copy_n(x.view.data(), x.view.size(), out.view.data());
+    for (const HeadRotation& one : rotations)
+      std::visit([&](const auto& table) { rotate(out.view, table); }, one);
+    return out.view;
+  }
+
+  // Rotates a head in double, by the cos and sin of a V-JEPA 2 table.
+  static void rotate_head(const Vjepa2Table& table, int64_t token, double* head) {
+    for (int64_t e = 0; e < table.cos().extent(2); e += 2) {
+      const double a = head[e], b = head[e + 1];
+      head[e] = a * double{table.cos()(0, token, e)} - b * double{table.sin()(0, token, e)};
+      head[e + 1] =
+          b * double{table.cos()(0, token, e + 1)} + a * double{table.sin()(0, token, e + 1)};
+    }
+  }
+  static void rotate_head(const RotaryTable& table, int64_t token, double* head) {
+    const int64_t pairs = table.cos().extent(2), first = table.frequencies().head_offset;
+    const bool halves = table.frequencies().pairing == Pairing::halves;
+    for (int64_t p = 0; p < pairs; ++p) {
+      double& a = head[first + (halves ? p : 2 * p)];
+      double& b = head[first + (halves ? p + pairs : 2 * p + 1)];
+      const double cos = table.cos()(0, token, p), sin = table.sin()(0, token, p);
+      const double turned = a * cos - b * sin;
+      b = a * sin + b * cos, a = turned;
+    }
+  }
+
+  // A head vector after rotations and norms.
+  Rows ready(const Block<float, 4>& x, int64_t token,
+             const std::vector<HeadRotation>& rotations,
+             const std::optional<RotaryTable>& table, const std::vector<double>& scales,
+             bool normed) const {
+    Rows row(at(width));
+    for (int64_t n = 0; n < width; ++n)
+      row[at(n)] = double{x.view(0, token, n / size, n % size)};
+    for (int64_t h = 0; h < heads; ++h) {
+      double* const head = row.data() + h * size;
+      for (const HeadRotation& one : rotations)
+        std::visit([&](const auto& its) { rotate_head(its, token, head); }, one);
+      if (normed) {
+        double square = 0;
+        for (int64_t d = 0; d < size; ++d) square += head[d] * head[d];
+        const double scale = (scales.empty() ? 1 : scales[at(h)]) / std::sqrt(square);
+        for (int64_t d = 0; d < size; ++d) head[d] *= scale;
+      }
+      if (table) rotate_head(*table, token, head);
+    }
+    return row;
+  }
+
+  Rows exact_rows(const LayerPlan& lowered, int64_t query) const {
+    const int64_t keys = query + 1;
+    const bool cosine = !lowered.cosine.empty();
+    const double scale = scale_of(lowered);
+    const Rows q = ready(*q_, query, lowered.query_rotations, lowered.query_rotary,
+                         lowered.cosine, cosine);
+    Rows k;
+    for (int64_t j = 0; j < keys; ++j) {
+      const Rows row = ready(*k_, j, lowered.key_rotations, lowered.key_rotary, {}, cosine);
+      k.insert(k.end(), row.begin(), row.end());
+    }
+    Rows scores(at(heads * keys)), bias(at(heads * keys));
+    dense(lowered.bias, query, View<double, 3>(bias.data(), {heads, 1, keys}));
+    relative_scores(lowered.relative, query, View<const double, 3>(q.data(), {1, heads, size}),
+                    View<const double, 3>(k.data(), {keys, heads, size}),
+                    View<double, 3>(scores.data(), {heads, 1, keys}));
+    Rows out(at(width));
+    for (int64_t h = 0; h < heads; ++h) {
+      const double gate = model::gated({encoding_}) ? double{gates_->view(0, h, query)} : 1.0;
+      double* const row = scores.data() + h * keys;
+      double most = -HUGE_VAL, sum = 0;
+      for (int64_t j = 0; j < keys; ++j) {
+        double product = row[j];
+        for (int64_t d = 0; d < size; ++d)
+          product += q[at(h * size + d)] * k[at((j * heads + h) * size + d)];
+        row[j] = scale * product + gate * bias[at(h * keys + j)];
+        most = std::max(most, row[j]);
+      }
+      for (int64_t j = 0; j < keys; ++j) sum += row[j] = std::exp(row[j] - most);
+      for (int64_t j = 0; j < keys; ++j)
+        for (int64_t d = 0; d < size; ++d)
+          out[at(h * size + d)] += row[j] / sum *
+                                   (double{v_->view(0, j, h, d)} +
+                                    met_by_weights(lowered.relative, h, j - query, d));
+    }
+    return out;
+  }
+
+  static double met_by_weights(const RelativeForm& form, int64_t head, int64_t distance,
+                               int64_t d) {
+    double sum = 0;
+    for (const RelativeVectors& table : form.values) {
+      const int64_t row = table.rows[at(distance - table.min_distance)];
+      sum +=
+          table.values[at(((table.heads == 1 ? 0 : head) * table.vectors() + row) * size + d)];
+    }
+    return sum;
+  }
+
+  int64_t tokens_;
+  model::Encoding encoding_;
+  model::Window window_;
+  Shared<float, 4> q_, k_, v_, turned_q_, turned_k_, normed_q_, normed_k_;
+  Shared<float, 4> out_, out_grad_, q_grad_, k_grad_, v_grad_;
+  Shared<float, 3> lse_, x_, x_grad_, gates_, gates_grad_;
+  std::vector<Shared<float, 2>> parameters_, gradients_;
+  std::vector<View<const float, 2>> values_;
+  std::vector<View<float, 2>> grads_;
+  model::LayerGradient gradient_;
+};
+
+Kernel encoding_kernel(const model::EncodingInfo& info, int64_t tokens) {
+  const auto call = std::make_shared<EncodingCall>(info, tokens);
+  Kernel kernel;
+  kernel.name = "encoding";
+  kernel.detail = fmt::format("{} [{}, {}, {}]", info.name, tokens, heads, size);
+  kernel.roof = Roof::arithmetic;
+  const auto count = static_cast<double>(tokens);
+  kernel.work = count * (count + 1) / 2 * width * 14;  // seven products of plain attention
+  kernel.run = [=] { call->run(); };
+  kernel.make_roof = best_multiplier;
+  kernel.error = [=] { return call->error(); };
+  return kernel;
+}
+
+enum class Lowering { forward = 1, backward };
+
+// The roof writes the trained entries of the plan.
+Kernel lower_kernel(const model::EncodingInfo& info, int64_t tokens, Lowering lowering) {
+  const auto call = std::make_shared<EncodingCall>(info, tokens);
+  call->run();
+  const int64_t bytes = std::max<int64_t>(8, call->plan_bytes());
+  Kernel kernel;
+  kernel.name = "lower";
+  kernel.detail =
+      fmt::format("{}{} [{}, {}, {}]", info.name,
+                  lowering == Lowering::forward ? "" : " backward", tokens, heads, size);
+  kernel.roof = Roof::memory;
+  kernel.work = static_cast<double>(bytes);
+  if (lowering == Lowering::forward)
+    kernel.run = [=] { call->lower(); };
+  else
+    kernel.run = [=] { call->lower_backward(); };
+  kernel.make_roof = [=] { return writing(bytes); };
+  return kernel;
+}
+
+}  // namespace
+
+std::vector<KernelMaker> encoding_kernels(std::optional<int64_t> only) {
+  std::vector<KernelMaker> all;
+  const int64_t tokens = only.value_or(1024);
+  for (const model::EncodingInfo& info : model::encodings())
+    all.push_back({"encoding " + std::string(info.name),
+                   [=, &info] { return encoding_kernel(info, tokens); }});
+  for (const model::EncodingInfo& info : model::encodings())
+    for (const Lowering lowering : {Lowering::forward, Lowering::backward})
+      if (!model::parameters(usual(info, 1024)).empty())
+        all.push_back({"lower " + std::string(info.name),
+                       [=, &info] { return lower_kernel(info, tokens, lowering); }});
+  return all;
+}
+
+}  // namespace gnomon::bench
