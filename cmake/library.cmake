@@ -26,8 +26,7 @@ function(gnomon_component library component)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${component}
     CXX_VISIBILITY_PRESET default VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
   gnomon_warnings(${target})
-  gnomon_precompile(${target} PRIVATE <algorithm> <array> <cmath> <cstdint> <functional> <memory>
-    <optional> <span> <string> <string_view> <variant> <vector>)
+  gnomon_precompile(${target} PRIVATE ${gnomon_standard_headers})
   target_link_libraries(${library} INTERFACE ${target})
 endfunction()
 
@@ -98,7 +97,7 @@ if(EXISTS /proc/cpuinfo)
 endif()
 # The error terms of angles require that each product and each sum is rounded.
 set_source_files_properties(src/core/angles_simd.cc PROPERTIES
-  COMPILE_OPTIONS -ffp-contract=off)
+  COMPILE_OPTIONS -ffp-contract=off SKIP_PRECOMPILE_HEADERS ON)
 
 if(GNOMON_SANITIZE)
   gnomon_library(gnomon "${left_out_by_sanitizers}")

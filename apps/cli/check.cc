@@ -37,7 +37,7 @@ Prints properties of an encoding (KIND; default: all) as numbers:
 The definition of an encoding fixes some of these properties: order, left and
 shift of all encodings, relative if shift is 0, nearer of ALiBi and KERPLE. They
 are tested: exit status 1 if one fails. Attention is bidirectional over 16
-tokens; for cache, it is causal.
+tokens (left: half of N tokens); for cache, it is causal.
 
   --width C  --heads H  --trained N  --length N  --json    (128, 4, 128, 512)
 
@@ -130,7 +130,11 @@ void measure_invariance(const Subject& subject, const Setting& setting, Findings
   const std::int64_t offset = subject.positions - few;
   const LayerPlan here = subject.lowered({few, few});
   const LayerPlan there = subject.lowered({few, subject.positions});
-  f.reversal = analysis::reversal_deviation(tokens, here);
+  // FIRE is symmetric up to its threshold, a quarter of the training length.
+  analysis::OrderContent longer = tokens;
+  longer.tokens = setting.trained / 2;
+  f.reversal =
+      analysis::reversal_deviation(longer, subject.lowered({longer.tokens, longer.tokens}));
   f.shift = analysis::shift_deviation(tokens, here, there, offset);
   std::vector<LayerPlan> lowered;  // a prompt, a piece, and a token
   std::vector<analysis::CachedPiece> pieces;

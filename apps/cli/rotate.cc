@@ -115,13 +115,13 @@ int run(Options& o) {
                           parse_angles(o.angles));
   switch (in.element()) {
     case io::Element::f32:
-      return turn<float>(o, in, table);
+      return rotate_array<float>(o, in, table);
     case io::Element::f64:
-      return turn<double>(o, in, table);
+      return rotate_array<double>(o, in, table);
     case io::Element::f16:
-      return turn<Half>(o, in, table);
+      return rotate_array<Half>(o, in, table);
     case io::Element::u16:
-      return turn<BFloat16>(o, in, table);
+      return rotate_array<BFloat16>(o, in, table);
     default:
       refuse("rotate", "elements must be f32, f16, f64 or u16 (bfloat16)", name(in.element()));
   }

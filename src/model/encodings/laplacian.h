@@ -39,7 +39,7 @@ struct Entry<PathLaplacian> : EntryOf<PathLaplacian> {
                            .signs = LaplacianSigns::fixed}};
        }}};
   static constexpr Properties properties = {
-      .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::nonlinear};
+      .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::linear};
   static void fields(PathLaplacian& s, auto&& v) {
     v("nodes", s.nodes), v("width", s.width), v("vectors", s.laplacian.vectors);
     v("laplacian", s.laplacian.kind), v("zeros", s.laplacian.zeros);

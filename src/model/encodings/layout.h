@@ -19,7 +19,7 @@ struct Entry<LayoutBias> : EntryOf<LayoutBias> {
          return layout;
        }}};
   static constexpr Properties properties = {
-      .reversal = Effect::some, .shift = Effect::none, .linearity = Linearity::linear};
+      .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::linear};
   static void fields(LayoutBias& s, auto&& v) {
     v("heads", s.heads), v("text_buckets", s.text_buckets);
     v("text_distance", s.text_distance), v("page_buckets", s.page_buckets);

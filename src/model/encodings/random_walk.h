@@ -21,7 +21,7 @@ struct Entry<PathRandomWalk> : EntryOf<PathRandomWalk> {
          return PathRandomWalk{.nodes = s.length, .width = s.width, .walk = {.steps = 16}};
        }}};
   static constexpr Properties properties = {
-      .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::nonlinear};
+      .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::linear};
   static void fields(PathRandomWalk& s, auto&& v) {
     v("nodes", s.nodes), v("width", s.width), v("steps", s.walk.steps);
   }
