@@ -11,9 +11,9 @@
 #include "apps/lab/curves.h"
 #include "apps/lab/report_tables.h"
 #include "apps/lab/results.h"
-#include "apps/lab/session.h"
 #include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
+#include "gnomon/io/file.h"
 #include "gnomon/plot/page.h"
 #include "gnomon/plot/pictures.h"
 
@@ -136,7 +136,6 @@ void add_settings(plot::HtmlPage& page, const Json& results) {
                                               machine.at("cores").get<int>())},
                     {"Device", text(machine.at("device")) + ", " + text(machine.at("isa"))},
                     {"LibTorch", text(machine.at("libtorch"))},
-                    {"Matrix products", text(machine.at("products"))},
                     {"Time since the last start", duration_in_words(results.at("seconds"))}});
   if (!results.at("encodings").empty()) page.table(timings_table(results));
 }
@@ -211,8 +210,8 @@ std::string page_of(const Json& results) {
 }  // namespace
 
 std::filesystem::path write_report(const std::filesystem::path& out, const Json& results) {
-  replace_file(out / "results.json", results.dump(1) + "\n");
-  replace_file(out / "index.html", page_of(results));
+  io::write_aside(out / "results.json", results.dump(1) + "\n");
+  io::write_aside(out / "index.html", page_of(results));
   return out / "index.html";
 }
 

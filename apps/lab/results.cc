@@ -16,7 +16,6 @@
 #include "apps/lab/candidate.h"
 #include "apps/lab/cost.h"
 #include "apps/lab/extend.h"
-#include "apps/lab/products_amx.h"
 #include "apps/lab/statistics.h"
 #include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
@@ -214,9 +213,6 @@ Json assemble_results(const SessionResult& session, const Corpus& corpus) {
                         {"cores", std::thread::hardware_concurrency()},
                         {"device", session.settings.device},
                         {"isa", name(current_isa())},
-                        {"products", session.settings.device != "cpu" ? "LibTorch"
-                                     : amx::available()               ? "AMX"
-                                                                      : "BLAS"},
                         {"libtorch", TORCH_VERSION}};
   results["seconds"] = session.seconds;
   return results;

@@ -5,15 +5,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <sstream>
 
 #include "apps/lab/batches.h"
+#include "gnomon/io/file.h"
 #include "gnomon/model/scheme.h"
 #include "src/model/encoding_json.h"
 
 namespace gnomon::lab {
 namespace {
 
-constexpr double weight_decay = 0.1, last_rate = 0.1;
+constexpr double weight_decay = 0.1, gradient_norm = 1, last_rate = 0.1;
 constexpr std::int64_t curve_points = 30, validation_every = 3, validation_batches = 4;
 constexpr std::uint64_t validation_seed = 0x76616c6964;  // the same windows for all runs
 
@@ -25,23 +27,19 @@ at::Tensor loss_of(Transformer& model, const Batch& batch, const Settings& setti
                    batch.targets.to(device));
 }
 
-AdamW optimizer_for(Transformer& model) {
+std::unique_ptr<torch::optim::AdamW> optimizer_for(Transformer& model) {
   // Weight decay applies to matrices, not to norms or parameters of encodings.
-  std::vector<AdamW::Decayed> parameters;
-  for (const auto& item : model->named_parameters()) {
-    const bool decays = item.value().dim() > 1 && item.key().rfind("position.", 0) != 0;
-    parameters.push_back({item.value(), decays ? weight_decay : 0});
-  }
-  return AdamW(std::move(parameters), {});
-}
-
-// Writes a temporary file and renames it, so that the file is complete or unchanged.
-template <typename Write>
-void replace(const std::filesystem::path& path, Write&& write) {
-  std::filesystem::path aside = path;
-  aside += ".part";
-  write(aside.string());
-  std::filesystem::rename(aside, path);
+  std::vector<at::Tensor> matrices, others;
+  for (const auto& item : model->named_parameters())
+    (item.value().dim() > 1 && item.key().rfind("position.", 0) != 0 ? matrices : others)
+        .push_back(item.value());
+  using torch::optim::AdamWOptions;
+  const auto options = AdamWOptions().betas({0.9, 0.95});
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  for (const auto& [parameters, decay] : {std::pair{matrices, weight_decay}, {others, 0.0}})
+    groups.emplace_back(
+        parameters, std::make_unique<AdamWOptions>(AdamWOptions(options).weight_decay(decay)));
+  return std::make_unique<torch::optim::AdamW>(std::move(groups), options);
 }
 
 // The spec of the only encoding, or the scheme if there are several.
@@ -70,13 +68,13 @@ TrainingRun::TrainingRun(const Settings& settings, const Corpus& corpus,
   model_ = transformer_for(settings, candidate_,
                            window_tokens(task_of(settings), settings.train_length), seed);
   model_->to(torch::Device(settings.device));
-  optimizer_.emplace(optimizer_for(model_));
+  optimizer_ = optimizer_for(model_);
 }
 
 TrainingRun::TrainingRun(const Settings& settings, const Corpus& corpus, Transformer model,
                          std::int64_t seed)
     : settings_(settings), corpus_(corpus), seed_(seed), model_(std::move(model)) {
-  optimizer_.emplace(optimizer_for(model_));
+  optimizer_ = optimizer_for(model_);
 }
 
 double TrainingRun::train_step() {
@@ -90,8 +88,12 @@ double TrainingRun::train_step() {
         random_ids(batch.inputs.size(1), window_tokens(task_of(settings_), settings_.longest()),
                    static_cast<std::uint64_t>(seed_), static_cast<std::uint64_t>(step_));
   const at::Tensor loss = loss_of(model_, batch, settings_, std::move(ids));
+  model_->zero_grad(/*set_to_none=*/true);
   loss.backward();
-  optimizer_->step(learning_rate(settings_, step_));
+  torch::nn::utils::clip_grad_norm_(model_->parameters(), gradient_norm);
+  for (auto& group : optimizer_->param_groups())
+    group.options().set_lr(learning_rate(settings_, step_));
+  optimizer_->step();
   const double bits = loss.item<double>() * bits_per_nat;
   ++step_;
   loss_sum_ += bits;
@@ -124,18 +126,18 @@ double TrainingRun::validation_bits() {
 }
 
 void TrainingRun::save(const std::filesystem::path& path) {
-  replace(path, [&](const std::string& aside) {
-    torch::serialize::OutputArchive archive, model, optimizer;
-    model_->save(model);
-    optimizer_->save(optimizer);
-    archive.write("model", model);
-    archive.write("optimizer", optimizer);
-    std::vector<double> numbers{static_cast<double>(step_), seconds_, loss_sum_,
-                                static_cast<double>(loss_count_)};
-    for (const auto& point : curve_) numbers.insert(numbers.end(), point.begin(), point.end());
-    archive.write("numbers", at::tensor(numbers, at::kDouble), /*is_buffer=*/true);
-    archive.save_to(aside);
-  });
+  torch::serialize::OutputArchive archive, model, optimizer;
+  model_->save(model);
+  optimizer_->save(optimizer);
+  archive.write("model", model);
+  archive.write("optimizer", optimizer);
+  std::vector<double> numbers{static_cast<double>(step_), seconds_, loss_sum_,
+                              static_cast<double>(loss_count_)};
+  for (const auto& point : curve_) numbers.insert(numbers.end(), point.begin(), point.end());
+  archive.write("numbers", at::tensor(numbers, at::kDouble), /*is_buffer=*/true);
+  std::ostringstream bytes;
+  archive.save_to(bytes);
+  io::write_aside(path, bytes.view());
 }
 
 void TrainingRun::load(const std::filesystem::path& path) {
@@ -158,7 +160,9 @@ void TrainingRun::load(const std::filesystem::path& path) {
 }
 
 void TrainingRun::save_weights(const std::filesystem::path& path) {
-  replace(path, [&](const std::string& aside) { torch::save(model_, aside); });
+  std::ostringstream bytes;
+  torch::save(model_, bytes);
+  io::write_aside(path, bytes.view());
 }
 
 Json TrainingRun::summary() const {

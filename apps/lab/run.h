@@ -2,13 +2,15 @@
 // other runs or on the number of cores.
 #pragma once
 
+#include <torch/optim/adamw.h>
+
+#include <array>
 #include <cstdint>
 #include <filesystem>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "apps/lab/adamw.h"
 #include "apps/lab/candidate.h"
 #include "apps/lab/corpus.h"
 #include "apps/lab/options.h"
@@ -41,8 +43,7 @@ class TrainingRun {
   // One step of AdamW. Returns its loss in bits per byte.
   double train_step();
 
-  // Saves or loads the whole state. A loaded run continues with the same bits. The file is
-  // written aside and renamed.
+  // Saves or loads the whole state. A loaded run continues with the same bits.
   void save(const std::filesystem::path& path);
   void load(const std::filesystem::path& path);
   // Saves the weights only.
@@ -60,7 +61,7 @@ class TrainingRun {
   Candidate candidate_;
   std::int64_t seed_;
   Transformer model_{nullptr};
-  std::optional<AdamW> optimizer_;
+  std::unique_ptr<torch::optim::AdamW> optimizer_;
   std::int64_t step_ = 0;
   double seconds_ = 0;  // duration of train_step, without validation
   double loss_sum_ = 0;
