@@ -25,6 +25,9 @@ int lab(int argc, char** argv) {
     if (const auto stored = stored_settings(options.out))
       options.settings = resumed_settings(options, *stored);
   check_blas(options.jobs);
+  set_blas_threads();
+  if (const std::string advice = blas_advice(); !advice.empty())
+    fmt::print(stderr, "gnomon: [lab] {}\n", advice);
   const Corpus corpus = load_corpus(options.settings);
   std::FILE* talk = options.json ? stderr : stdout;
   fmt::print(talk, "Training on {} ({}).\n", corpus.source, corpus.split);
@@ -43,7 +46,6 @@ int lab(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  start_again_for_openblas(argv);
   keep_freed_memory();
   try {
     return lab(argc, argv);
