@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <fstream>
 #include <mutex>
 #include <thread>
@@ -21,6 +20,7 @@
 #include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
 #include "gnomon/error.h"
+#include "gnomon/io/file.h"
 
 namespace gnomon::lab {
 namespace {
@@ -188,7 +188,7 @@ Json cost(const Settings& settings, const Corpus& corpus, const fs::path& out,
   fmt::print(stream, "Measuring the cost of each encoding.\n");
   std::fflush(stream);
   const Json measured = measure_cost(settings, corpus, [] { return stop_asked.load(); });
-  if (!measured.empty()) replace_file(known, measured.dump(1));
+  if (!measured.empty()) io::write_aside(known, measured.dump(1));
   return measured;
 }
 
@@ -267,7 +267,7 @@ Json work_on(const Job& job, const Settings& settings, const Corpus& corpus,
       found.update(tested);
       found["picture"] = picture(run.model(), settings);
       run.save_weights(out / "models" / (job.name() + ".pt"));
-      replace_file(out / "runs" / (job.name() + ".json"), found.dump(1));
+      io::write_aside(out / "runs" / (job.name() + ".json"), found.dump(1));
       fs::remove(checkpoint);
       progress.finished(job.encoding, job.seed, outcome(found));
       return found;
@@ -278,18 +278,6 @@ Json work_on(const Job& job, const Settings& settings, const Corpus& corpus,
 }
 
 }  // namespace
-
-void replace_file(const fs::path& path, const std::string& content) {
-  fs::path aside = path;
-  aside += ".part";
-  std::ofstream stream(aside, std::ios::binary);
-  stream << content << std::flush;
-  if (!stream)
-    refuse("lab", "a result file must be writable",
-           path.string() + ": " + std::strerror(errno));
-  stream.close();
-  fs::rename(aside, path);
-}
 
 std::optional<Settings> stored_settings(const fs::path& out) {
   if (!fs::exists(out / "settings.json")) return std::nullopt;
@@ -331,7 +319,7 @@ SessionResult run_session(const Options& options, const Corpus& corpus, std::FIL
       asked.steps = options.steps_follow_minutes ? fit : std::min(fit, asked.steps);
       result.settings.steps = asked.steps;
     }
-    replace_file(
+    io::write_aside(
         out / "settings.json",
         Json{{"settings", to_json(asked)}, {"fingerprint", fingerprint(corpus)}}.dump(1));
   }

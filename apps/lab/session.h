@@ -35,7 +35,4 @@ SessionResult run_session(const Options& options, const Corpus& corpus, std::FIL
 // The settings in OUT for --resume. Empty if OUT has no run.
 std::optional<Settings> stored_settings(const std::filesystem::path& out);
 
-// Replaces a file by `content`: writes a temporary file and renames it.
-void replace_file(const std::filesystem::path& path, const std::string& content);
-
 }  // namespace gnomon::lab
