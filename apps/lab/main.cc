@@ -11,7 +11,7 @@
 #include "apps/lab/options.h"
 #include "apps/lab/process.h"
 #include "apps/lab/report.h"
-#include "apps/lab/results.h"
+#include "apps/lab/results_json.h"
 #include "apps/lab/session.h"
 #include "apps/lab/terminal.h"
 
@@ -34,12 +34,12 @@ int lab(int argc, char** argv) {
   std::fflush(talk);
 
   const SessionResult session = run_session(options, corpus, talk);
-  const Json results = assemble_results(session, corpus);
+  const Results results = assemble_results(session, corpus);
   const auto page = write_report(options.out, results);
   fmt::print(talk, "{}\nReport: {}\n",
              terminal_summary(results, isatty(fileno(talk)) ? Colour::always : Colour::never),
              page.string());
-  if (options.json) std::puts(results.dump(1).c_str());
+  if (options.json) std::puts(to_json(results).dump(1).c_str());
   return session.stopped ? 130 : 0;
 }
 

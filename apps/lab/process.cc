@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <malloc.h>
+#include <torch/cuda.h>
 
 #include "gnomon/error.h"
 
@@ -33,6 +34,8 @@ void check_blas(int jobs) {
            "(Debian: install libopenblas0-pthread)",
            jobs);
 }
+
+bool cuda_is_available() { return torch::cuda::is_available(); }
 
 void set_blas_threads() {
   if (const auto set = openblas<void(int)>("openblas_set_num_threads")) set(1);

@@ -15,6 +15,9 @@ void keep_freed_memory();
 // 0.3.21), so concurrent products of 160 x 160 matrices are wrong in 0.1 to 6 % of the calls.
 void check_blas(int jobs);
 
+// Whether there is a GPU and LibTorch is built for it.
+bool cuda_is_available();
+
 // Products of OpenBLAS use one thread, like the rest of a run.
 void set_blas_threads();
 

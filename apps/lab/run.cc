@@ -107,8 +107,8 @@ void TrainingRun::record() {
   const std::int64_t every = std::max<std::int64_t>(1, settings_.steps / curve_points);
   if (step_ % every != 0 && !trained()) return;
   const bool validate = step_ / every % validation_every == 0 || trained();
-  curve_.push_back({static_cast<double>(step_), loss_sum_ / static_cast<double>(loss_count_),
-                    validate ? validation_bits() : std::nan("")});
+  curve_.push_back({step_, loss_sum_ / static_cast<double>(loss_count_), {}});
+  if (validate) curve_.back().validation_bits = validation_bits();
   loss_sum_ = 0;
   loss_count_ = 0;
 }
@@ -133,7 +133,9 @@ void TrainingRun::save(const std::filesystem::path& path) {
   archive.write("optimizer", optimizer);
   std::vector<double> numbers{static_cast<double>(step_), seconds_, loss_sum_,
                               static_cast<double>(loss_count_)};
-  for (const auto& point : curve_) numbers.insert(numbers.end(), point.begin(), point.end());
+  for (const CurvePoint& point : curve_)
+    numbers.insert(numbers.end(), {static_cast<double>(point.step), point.train_bits,
+                                   point.validation_bits.value_or(std::nan(""))});
   archive.write("numbers", at::tensor(numbers, at::kDouble), /*is_buffer=*/true);
   std::ostringstream bytes;
   archive.save_to(bytes);
@@ -156,7 +158,8 @@ void TrainingRun::load(const std::filesystem::path& path) {
   loss_count_ = static_cast<std::int64_t>(number[3]);
   curve_.clear();
   for (std::int64_t i = 4; i + 2 < numbers.numel(); i += 3)
-    curve_.push_back({number[i], number[i + 1], number[i + 2]});
+    curve_.push_back({static_cast<std::int64_t>(number[i]), number[i + 1],
+                      std::isnan(number[i + 2]) ? std::nullopt : std::optional(number[i + 2])});
 }
 
 void TrainingRun::save_weights(const std::filesystem::path& path) {
@@ -165,25 +168,19 @@ void TrainingRun::save_weights(const std::filesystem::path& path) {
   io::write_aside(path, bytes.view());
 }
 
-Json TrainingRun::summary() const {
-  Json curve = Json::array();
-  for (const auto& [step, train, validation] : curve_) {
-    Json point{{"step", static_cast<std::int64_t>(step)}, {"train_bits", train}};
-    if (!std::isnan(validation)) point["validation_bits"] = validation;
-    curve.push_back(point);
-  }
-  const double bytes = static_cast<double>(
-      step_ * settings_.batch * window_tokens(task_of(settings_), settings_.train_length));
-  return {{"encoding", candidate_.name},
-          {"seed", seed_},
-          {"specification", specification(model_->scheme())},
-          {"parameters", model_->parameter_count()},
-          {"position_parameters", model_->position_parameter_count()},
-          {"steps", step_},
-          {"trained_bytes", static_cast<std::int64_t>(bytes)},
-          {"train_seconds", seconds_},
-          {"bytes_per_second", seconds_ > 0 ? bytes / seconds_ : 0.0},
-          {"curve", curve}};
+RunResult TrainingRun::summary() const {
+  RunResult run{.encoding = candidate_.name, .seed = seed_};
+  run.specification = specification(model_->scheme());
+  run.parameters = model_->parameter_count();
+  run.position_parameters = model_->position_parameter_count();
+  run.steps = step_;
+  run.trained_bytes =
+      step_ * settings_.batch * window_tokens(task_of(settings_), settings_.train_length);
+  run.train_seconds = seconds_;
+  if (seconds_ > 0) run.bytes_per_second = static_cast<double>(run.trained_bytes) / seconds_;
+  run.curve = curve_;
+  run.unfinished = true;
+  return run;
 }
 
 }  // namespace gnomon::lab

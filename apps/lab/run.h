@@ -4,7 +4,6 @@
 
 #include <torch/optim/adamw.h>
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -13,7 +12,7 @@
 
 #include "apps/lab/candidate.h"
 #include "apps/lab/corpus.h"
-#include "apps/lab/options.h"
+#include "apps/lab/run_result.h"
 #include "apps/lab/transformer.h"
 
 namespace gnomon::lab {
@@ -49,8 +48,8 @@ class TrainingRun {
   // Saves the weights only.
   void save_weights(const std::filesystem::path& path);
 
-  // The training curve, sizes and timing.
-  Json summary() const;
+  // The training curve, sizes and timing, marked as unfinished.
+  RunResult summary() const;
 
  private:
   double validation_bits();
@@ -66,8 +65,7 @@ class TrainingRun {
   double seconds_ = 0;  // duration of train_step, without validation
   double loss_sum_ = 0;
   std::int64_t loss_count_ = 0;
-  // Points of the curve: step, training bits, validation bits (NaN if not measured).
-  std::vector<std::array<double, 3>> curve_;
+  std::vector<CurvePoint> curve_;
 };
 
 }  // namespace gnomon::lab
