@@ -1,7 +1,7 @@
 # Precompiled third-party headers that nearly every file of a target includes. Sources still include
-# what they use: GNOMON_PCH=OFF builds the same, and the preset `neon` does. Measured gains:
-# LibTorch (10 of 20 s for each file), GoogleTest (0.6 of 3 s). CLI11 does not gain: its time is
-# that of compiling templates in each file.
+# what they use: GNOMON_PCH=OFF builds the same, and the preset `neon` does. Measured gain:
+# GoogleTest (0.6 of 3 s for each file). Files with LibTorch or CLI11 are unity builds instead: most
+# of their time is that of compiling templates in each file.
 function(gnomon_precompile target)
   if(GNOMON_PCH)
     target_precompile_headers(${target} ${ARGN})

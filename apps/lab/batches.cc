@@ -1,7 +1,5 @@
 #include "apps/lab/batches.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 
 #include "apps/lab/draws.h"

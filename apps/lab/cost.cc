@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <sys/wait.h>
-#include <torch/torch.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,7 +1,5 @@
 #include "apps/lab/evaluate.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>

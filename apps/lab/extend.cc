@@ -1,7 +1,6 @@
 #include "apps/lab/extend.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 

@@ -1,7 +1,5 @@
 #include "apps/lab/picture.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <variant>
 

@@ -1,6 +1,6 @@
 #include "apps/lab/run.h"
 
-#include <torch/torch.h>
+#include <torch/serialize.h>
 
 #include <algorithm>
 #include <chrono>

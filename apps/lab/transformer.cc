@@ -1,7 +1,6 @@
 #include "apps/lab/transformer.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <utility>
@@ -17,7 +16,7 @@ using torch::nn::LinearOptions;
 
 // GPT-2's initial deviation. Token embeddings have a larger deviation, so that a table of sines
 // that is added to them does not dominate.
-constexpr double deviation = 0.02, embedding_deviation = 0.5;
+constexpr double weight_deviation = 0.02, embedding_deviation = 0.5;
 
 LayerNorm norm(std::int64_t width) { return LayerNorm(LayerNormOptions({width})); }
 torch::nn::Linear matrix(std::int64_t in, std::int64_t out) {
@@ -53,17 +52,18 @@ TransformerImpl::TransformerImpl(const Settings& settings, model::Scheme scheme,
   // Separate generators: LibTorch's default generator is shared by all threads.
   at::Generator shared = at::make_generator<at::CPUGeneratorImpl>(2 * seed);
   draw(embedding_->weight, embedding_deviation, shared);
-  const double residual = deviation / std::sqrt(2.0 * static_cast<double>(settings.layers));
+  const double residual =
+      weight_deviation / std::sqrt(2.0 * static_cast<double>(settings.layers));
   for (std::int64_t layer = 0; layer < settings.layers; ++layer) {
     blocks_.push_back(register_module("block" + std::to_string(layer),
                                       std::make_shared<Block>(settings.width, settings.heads)));
     Block& block = *blocks_.back();
-    draw(block.qkv->weight, deviation, shared);
+    draw(block.qkv->weight, weight_deviation, shared);
     draw(block.attention_out->weight, residual, shared);
-    draw(block.feed_in->weight, deviation, shared);
+    draw(block.feed_in->weight, weight_deviation, shared);
     draw(block.feed_out->weight, residual, shared);
   }
-  draw(head_->weight, deviation, shared);
+  draw(head_->weight, weight_deviation, shared);
   at::Generator own = at::make_generator<at::CPUGeneratorImpl>(2 * seed + 1);
   position_ = register_module("position", libtorch::PositionScheme(std::move(scheme), own));
 }
