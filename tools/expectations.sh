@@ -5,7 +5,7 @@
 #   tools/expectations.sh [OUT] [options of gnomon lab, for all of them]
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
-lab=${GNOMON_LAB:-$here/build/release/apps/lab/gnomon-lab}
+gnomon=${GNOMON:-$here/build/release/apps/cli/gnomon}
 out=${1:-$here/build/expectations}
 [ $# -eq 0 ] || shift
 common="$*"
@@ -15,7 +15,7 @@ run() {
   shift
   [ -e "$out/$name/done" ] && return
   # shellcheck disable=SC2086
-  "$lab" --resume --out "$out/$name" "$@" $common && touch "$out/$name/done"
+  "$gnomon" lab --resume --out "$out/$name" "$@" $common && touch "$out/$name/done"
 }
 
 mkdir -p "$out"

@@ -1,11 +1,8 @@
 #include "apps/lab/batches.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 
 #include "apps/lab/draws.h"
-#include "apps/lab/functions.h"
 
 namespace gnomon::lab {
 namespace {
@@ -58,11 +55,8 @@ Visibility visibility(const Settings& settings) {
 }
 
 at::Tensor mean_loss(const at::Tensor& logits, const at::Tensor& targets) {
-  const at::Tensor all = logits.view({-1, logits.size(-1)}), wanted = targets.view(-1);
-  const at::Tensor counted = wanted.ne(uncounted);
-  if (counted.all().item<bool>()) return mean_cross_entropy(all, wanted);
-  const at::Tensor rows = counted.nonzero().view(-1);
-  return mean_cross_entropy(rows_of(all, rows), wanted.index_select(0, rows));
+  return at::cross_entropy_loss(logits.view({-1, logits.size(-1)}), targets.view(-1), {},
+                                at::Reduction::Mean, uncounted);
 }
 
 }  // namespace gnomon::lab

@@ -1,7 +1,5 @@
 #include "apps/lab/candidate.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 
 #include "apps/lab/batches.h"

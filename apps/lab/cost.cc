@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <sys/wait.h>
-#include <torch/torch.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -98,9 +97,9 @@ std::vector<double> pass(const Settings& settings, const std::string& name,
 
 }  // namespace
 
-Json measure_cost(const Settings& settings, const Corpus& corpus,
-                  const std::function<bool()>& stop) {
-  Json all = Json::array();
+std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& corpus,
+                                       const std::function<bool()>& stop) {
+  std::vector<MeasuredCost> all;
   if (settings.device != "cpu") return all;
   Settings of_a_few_steps = settings;  // without validation
   of_a_few_steps.steps = 1000;
@@ -108,19 +107,19 @@ Json measure_cost(const Settings& settings, const Corpus& corpus,
   for (const std::string& name : settings.encodings)
     if (name != reference) names.push_back(name);
   for (const std::string& name : names) {
-    Json one{{"encoding", name}, {"memory", Json::array()}};
-    if (stop()) return Json::array();
+    MeasuredCost one{.encoding = name};
+    if (stop()) return {};
     const auto step =
         in_child([&] { return std::vector{step_seconds(of_a_few_steps, corpus, name)}; });
-    if (step && step->size() == 1) one["step_seconds"] = step->front();
+    if (step && step->size() == 1) one.step_seconds = step->front();
     double seconds = 0;
     for (const std::int64_t tokens : memory_lengths) {
-      if (stop()) return Json::array();
+      if (stop()) return {};
       if (tokens > 4096 && settings.preset != "full") break;
       if (16 * seconds > most_pass_seconds) break;  // attention takes O(tokens^2)
       const auto found = in_child([&] { return pass(settings, name, tokens); });
       if (!found || found->size() != 2) break;
-      one["memory"].push_back({{"tokens", tokens}, {"bytes", found->front()}});
+      one.memory.push_back({.tokens = tokens, .bytes = found->front()});
       seconds = found->back();
     }
     all.push_back(one);
@@ -128,35 +127,24 @@ Json measure_cost(const Settings& settings, const Corpus& corpus,
   return all;
 }
 
-Json cost_results(const Json& measured, const Json& encodings) {
-  Json all = Json::array();
-  if (measured.empty()) return all;
-  const auto of = [&](const std::string& name) -> const Json* {
-    for (const Json& one : measured)
-      if (one.at("encoding") == name) return &one;
-    return nullptr;
+std::vector<EncodingCost> cost_results(const std::vector<MeasuredCost>& measured,
+                                       const std::vector<EncodingResult>& encodings) {
+  const auto of = [&](const std::string& name) {
+    return std::find_if(measured.begin(), measured.end(),
+                        [&](const MeasuredCost& one) { return one.encoding == name; });
   };
-  const Json& plain = *of(reference);
-  for (const Json& one : encodings) {
-    const Json* found = of(one.at("name"));
-    if (!found) continue;
-    Json row{{"name", one.at("name")},
-             {"title", one.at("title")},
-             {"position_parameters", one.at("position_parameters")}};
-    if (found->contains("step_seconds")) {
-      row["step_seconds"] = found->at("step_seconds");
-      if (plain.contains("step_seconds"))
-        row["relative_step"] =
-            row["step_seconds"].get<double>() / plain.at("step_seconds").get<double>();
-    }
-    row["memory"] = Json::array();
-    for (std::size_t i = 0; i < found->at("memory").size(); ++i) {
-      Json at = found->at("memory")[i];
-      if (i < plain.at("memory").size())
-        at["extra_bytes"] =
-            at.at("bytes").get<double>() - plain.at("memory")[i].at("bytes").get<double>();
-      row["memory"].push_back(at);
-    }
+  const auto plain = of(reference);
+  std::vector<EncodingCost> all;
+  if (plain == measured.end()) return all;
+  for (const EncodingResult& one : encodings) {
+    const auto found = of(one.name);
+    if (found == measured.end()) continue;
+    EncodingCost row{one.name, one.title,    one.position_parameters, found->step_seconds,
+                     {},       found->memory};
+    if (row.step_seconds && plain->step_seconds)
+      row.relative_step = *row.step_seconds / *plain->step_seconds;
+    for (std::size_t i = 0; i < std::min(row.memory.size(), plain->memory.size()); ++i)
+      row.memory[i].extra_bytes = row.memory[i].bytes - plain->memory[i].bytes;
     all.push_back(row);
   }
   return all;

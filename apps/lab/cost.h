@@ -6,24 +6,18 @@
 #include <functional>
 
 #include "apps/lab/corpus.h"
-#include "apps/lab/options.h"
+#include "apps/lab/results.h"
 
 namespace gnomon::lab {
 
-// Returns an object for "none" and then one for each of settings.encodings, in their order:
-//
-//   [{"encoding": "rotary", "step_seconds": the fastest of a few training steps,
-//     "memory": [{"tokens": 1024, "bytes": peak memory of a forward and backward pass over one
-//                 window of this length, without the model}]}]
-//
-// Lengths: 1024, 4096 and, with --preset full, 16384, if a pass takes at most a few seconds.
-// "step_seconds" and "memory" are absent if they could not be measured. Empty on another device
-// than the CPU, or if `stop` returns true.
-Json measure_cost(const Settings& settings, const Corpus& corpus,
-                  const std::function<bool()>& stop);
+// The costs of "none" and then of each of settings.encodings, in their order. Lengths: 1024,
+// 4096 and, with --preset full, 16384, if a pass takes at most a few seconds. Empty on another
+// device than the CPU, or if `stop` returns true.
+std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& corpus,
+                                       const std::function<bool()>& stop);
 
-// For each assembled encoding: "name", "title", "position_parameters", "step_seconds",
-// "relative_step" (ratio to `none`), "memory" with "extra_bytes" (difference from `none`).
-Json cost_results(const Json& measured, const Json& encodings);
+// The costs of the assembled encodings, relative to "none".
+std::vector<EncodingCost> cost_results(const std::vector<MeasuredCost>& measured,
+                                       const std::vector<EncodingResult>& encodings);
 
 }  // namespace gnomon::lab

@@ -1,8 +1,6 @@
 #include "apps/lab/curves.h"
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
+#include <utility>
 #include <vector>
 
 #include "apps/lab/statistics.h"
@@ -14,18 +12,12 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-Numbers numbers(const Json& list) {
-  Numbers all;
-  for (const Json& one : list)
-    all.push_back(one.is_number() ? one.get<double>()
-                                  : std::numeric_limits<double>::quiet_NaN());
-  return all;
-}
+Numbers numbers(const std::vector<std::int64_t>& list) { return {list.begin(), list.end()}; }
 
-std::vector<const Json*> runs_of(const Json& results, const Json& encoding) {
-  std::vector<const Json*> runs;
-  for (const Json& run : results.at("runs"))
-    if (run.at("encoding") == encoding.at("name")) runs.push_back(&run);
+std::vector<const RunResult*> runs_of(const Results& results, const EncodingResult& encoding) {
+  std::vector<const RunResult*> runs;
+  for (const RunResult& run : results.runs)
+    if (run.encoding == encoding.name) runs.push_back(&run);
   return runs;
 }
 
@@ -43,36 +35,37 @@ plot::Series spread(const std::string& name, Numbers x, const std::vector<Number
   return series;
 }
 
-std::string metric(const Json& results) { return results.at("metric").at("name"); }
-
-plot::LineChart chart(const Json& results, const char* x, const std::string& y) {
+plot::LineChart chart(const Results& results, const char* x, const std::string& y) {
   plot::LineChart chart{.series = {}, .x = {.title = x}, .y = {.title = y}};
-  for (const Json& one : results.at("encodings")) chart.names.push_back(one.at("title"));
+  for (const EncodingResult& one : results.encodings) chart.names.push_back(one.title);
   return chart;
+}
+
+plot::Rule rule_at(std::int64_t length, const char* label) {
+  return {static_cast<double>(length), label};
 }
 
 }  // namespace
 
-std::string length_curves(const Json& results) {
-  plot::LineChart lines = chart(results, "context length (bytes)", metric(results));
+std::string length_curves(const Results& results) {
+  plot::LineChart lines = chart(results, "context length (bytes)", results.metric.name);
   lines.x.scale = plot::Scale::log2;
-  lines.x.ticks = numbers(results.at("settings").at("eval_lengths"));
-  lines.rule = plot::Rule{lines.x.ticks.front(), "training length"};
+  lines.x.ticks = numbers(results.settings.eval_lengths);
+  lines.rule = rule_at(results.settings.train_length, "training length");
   lines.solid = "whole context";
   lines.dashed = "context cut to the training length";
-  for (const Json& one : results.at("encodings")) {
-    plot::Series whole{.name = one.at("title"), .x = {}, .y = {}}, cut = whole;
+  for (const EncodingResult& one : results.encodings) {
+    plot::Series whole{.name = one.title, .x = {}, .y = {}}, cut = whole;
     cut.stroke = plot::Stroke::dashed;
-    for (const Json& at : one.at("lengths")) {
-      if (!at.at("applicable")) continue;
-      const double bits = at.at("tail_bits"), deviation = at.at("tail_deviation");
-      whole.x.push_back(at.at("length"));
-      whole.y.push_back(bits);
-      cut.x.push_back(at.at("length"));
-      cut.y.push_back(at.at("cut_bits"));
-      if (one.at("seeds") == 1) continue;
-      whole.low.push_back(bits - deviation);
-      whole.high.push_back(bits + deviation);
+    for (const LengthMean& at : one.lengths) {
+      if (!at.applicable) continue;
+      whole.x.push_back(static_cast<double>(at.length));
+      whole.y.push_back(at.tail_bits);
+      cut.x.push_back(whole.x.back());
+      cut.y.push_back(at.cut_bits);
+      if (one.seeds == 1) continue;
+      whole.low.push_back(at.tail_bits - at.tail_deviation);
+      whole.high.push_back(at.tail_bits + at.tail_deviation);
     }
     lines.series.push_back(cut);
     lines.series.push_back(whole);
@@ -80,55 +73,54 @@ std::string length_curves(const Json& results) {
   return plot::lines(lines);
 }
 
-std::string position_curves(const Json& results) {
-  const bool masked = results.at("settings").at("task") == "masked";
+std::string position_curves(const Results& results) {
+  const bool masked = task_of(results.settings) == Task::masked;
   plot::LineChart lines = chart(
       results, masked ? "position in the window (bytes)" : "context before the byte (bytes)",
-      metric(results));
+      results.metric.name);
   lines.x.scale = plot::Scale::log2;
-  lines.rule =
-      plot::Rule{results.at("settings").at("train_length").get<double>(), "training length"};
+  lines.rule = rule_at(results.settings.train_length, "training length");
   lines.solid = "whole context";
   lines.dashed = "context cut to the training length";
-  for (const Json& one : results.at("encodings")) {
-    const auto runs = runs_of(results, one);
+  for (const EncodingResult& one : results.encodings) {
     std::vector<Numbers> whole, cut;
-    for (const Json* run : runs) {
-      whole.push_back(numbers(run->at("by_position").at("bits")));
-      cut.push_back(numbers(run->at("by_position").at("cut_bits")));
+    const auto runs = runs_of(results, one);
+    for (const RunResult* run : runs) {
+      whole.push_back(run->tests.by_position->bits);
+      cut.push_back(run->tests.by_position->cut_bits);
     }
-    const Numbers positions = numbers(runs[0]->at("by_position").at("positions"));
-    if (runs[0]->at("by_position").at("length") > results.at("settings").at("train_length")) {
-      plot::Series baseline = spread(one.at("title"), positions, cut);
+    const PositionLoss& first = *runs[0]->tests.by_position;
+    if (first.length > results.settings.train_length) {
+      plot::Series baseline = spread(one.title, first.positions, cut);
       baseline.low.clear(), baseline.high.clear();
       baseline.stroke = plot::Stroke::dashed;
       lines.series.push_back(baseline);
     }
-    lines.series.push_back(spread(one.at("title"), positions, whole));
+    lines.series.push_back(spread(one.title, first.positions, whole));
   }
   return plot::lines(lines);
 }
 
-std::string example_curves(const Json& results, Answers answers) {
+std::string example_curves(const Results& results, Answers answers) {
   const bool whole = answers == Answers::whole;
-  const char* key = whole ? "whole" : "byte";
-  const Json& settings = results.at("settings");
-  const TaskInfo& task = find_task(settings.at("task").get<std::string>());
+  const auto share = whole ? &StretchMean::whole : &StretchMean::byte;
+  const auto guess = whole ? &StretchMean::chance_whole : &StretchMean::chance_byte;
+  const TaskInfo& task = find_task(results.settings.task);
   plot::LineChart lines = chart(results, "", whole ? "right answers, %" : "right bytes, %");
   lines.x.title = "length (" + std::string(task.unit) + ")";
   lines.y.range = plot::Range{0, 100};
-  lines.rule = plot::Rule{settings.at("train_length").get<double>(), "training range"};
+  lines.rule = rule_at(results.settings.train_length, "training range");
   plot::Series by_chance{.name = "chance", .x = {}, .y = {}};
   by_chance.stroke = plot::Stroke::dashed;
-  for (const Json& one : results.at("encodings")) {
-    plot::Series series{.name = one.at("title"), .x = {}, .y = {}}, guessed = by_chance;
+  for (const EncodingResult& one : results.encodings) {
+    plot::Series series{.name = one.title, .x = {}, .y = {}}, guessed = by_chance;
     guessed.x.clear(), guessed.y.clear();
-    for (const Json& at : one.at("stretches")) {
-      if (!at.at("applicable")) continue;
-      series.x.push_back(0.5 * (at.at("from").get<double>() + at.at("to").get<double>()));
-      series.y.push_back(100 * at.at(key).get<double>());
+    for (const StretchMean& at : one.stretches) {
+      if (!at.applicable) continue;
+      series.x.push_back(0.5 * static_cast<double>(at.from + at.to));
+      series.y.push_back(100 * at.*share);
       guessed.x.push_back(series.x.back());
-      guessed.y.push_back(100 * at.at("chance_" + std::string(key)).get<double>());
+      guessed.y.push_back(100 * at.*guess);
     }
     lines.series.push_back(series);
     if (guessed.x.size() > by_chance.x.size()) by_chance = guessed;
@@ -138,38 +130,37 @@ std::string example_curves(const Json& results, Answers answers) {
   return plot::lines(lines);
 }
 
-std::string extension_curves(const Json& extension) {
+std::string extension_curves(const ExtensionResult& extension) {
   plot::LineChart lines{.series = {},
                         .x = {.title = "context length (bytes)", .scale = plot::Scale::log2},
                         .y = {.title = "bits per byte"}};
-  lines.x.ticks = numbers(extension.at("lengths"));
-  lines.rule = plot::Rule{lines.x.ticks.front(), "training length"};
+  lines.x.ticks = numbers(extension.lengths);
+  lines.rule = rule_at(extension.lengths.front(), "training length");
   lines.solid = "as trained, or after the fine-tune";
   lines.dashed = "without a fine-tune";
-  for (const Json& row : extension.at("rows")) {
-    plot::Series series{
-        .name = row.at("title"), .x = lines.x.ticks, .y = numbers(row.at("bits"))};
-    if (row.at("stage") == "without") series.stroke = plot::Stroke::dashed;
+  for (const ExtensionRow& row : extension.rows) {
+    plot::Series series{.name = row.title, .x = lines.x.ticks, .y = row.bits};
+    if (row.stage == Stage::without) series.stroke = plot::Stroke::dashed;
     lines.series.push_back(series);
   }
   return plot::lines(lines);
 }
 
-std::string training_curves(const Json& results) {
+std::string training_curves(const Results& results) {
   plot::LineChart lines = chart(results, "training step", "validation loss (bits per byte)");
-  for (const Json& one : results.at("encodings")) {
+  for (const EncodingResult& one : results.encodings) {
     std::vector<Numbers> curves;
     Numbers steps;
-    for (const Json* run : runs_of(results, one)) {
+    for (const RunResult* run : runs_of(results, one)) {
       steps.clear();
-      curves.emplace_back();
-      for (const Json& point : run->at("curve"))
-        if (point.contains("validation_bits")) {
-          steps.push_back(point.at("step"));
-          curves.back().push_back(point.at("validation_bits"));
+      Numbers& curve = curves.emplace_back();
+      for (const CurvePoint& point : run->curve)
+        if (point.validation_bits) {
+          steps.push_back(static_cast<double>(point.step));
+          curve.push_back(*point.validation_bits);
         }
     }
-    lines.series.push_back(spread(one.at("title"), steps, curves));
+    lines.series.push_back(spread(one.title, steps, curves));
   }
   return plot::lines(lines);
 }

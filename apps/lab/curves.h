@@ -1,22 +1,22 @@
-// The curves of the report as Vega-Lite specs, from results.json only.
+// The curves of the report as Vega-Lite specs, from the results only.
 #pragma once
 
 #include <string>
 
-#include "apps/lab/options.h"
+#include "apps/lab/results.h"
 
 namespace gnomon::lab {
 
 // Loss by context length and the loss with the cut context, with bands over seeds.
-std::string length_curves(const Json& results);
+std::string length_curves(const Results& results);
 // Loss by position, in the longest window of each encoding.
-std::string position_curves(const Json& results);
+std::string position_curves(const Results& results);
 // Tasks with examples: the share of right answers by length, and chance.
 enum class Answers { whole = 1, bytes };
-std::string example_curves(const Json& results, Answers answers);
-// An entry of "extensions": loss by length of each method, without and after its fine-tune.
-std::string extension_curves(const Json& extension);
+std::string example_curves(const Results& results, Answers answers);
+// An extension: loss by length of each method, without and after its fine-tune.
+std::string extension_curves(const ExtensionResult& extension);
 // Validation loss by training step.
-std::string training_curves(const Json& results);
+std::string training_curves(const Results& results);
 
 }  // namespace gnomon::lab

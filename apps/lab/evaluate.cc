@@ -1,7 +1,5 @@
 #include "apps/lab/evaluate.h"
 
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -121,7 +119,7 @@ std::vector<std::size_t> stretches(std::size_t length) {
 
 // Loss by position in the longest windows and with the cut context. NaN for a range without
 // targets.
-Json by_position(const Sums& longest, const Sums& cut, std::int64_t window_length) {
+PositionLoss by_position(const Sums& longest, const Sums& cut, std::int64_t window_length) {
   const auto length = static_cast<std::size_t>(window_length);
   const std::vector<std::size_t> bounds = stretches(length);
   // If the longest applicable window is shorter than the segment, the segment has several
@@ -135,16 +133,13 @@ Json by_position(const Sums& longest, const Sums& cut, std::int64_t window_lengt
       }
     return count > 0 ? sum / count : none;
   };
-  Json positions = Json::array(), bits = Json::array(), cut_bits = Json::array();
+  PositionLoss loss{.length = window_length};
   for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
-    positions.push_back(0.5 * static_cast<double>(bounds[i] + 1 + bounds[i + 1]));
-    bits.push_back(mean_of(longest.window, bounds[i], bounds[i + 1]));
-    cut_bits.push_back(mean_of(cut.tail, bounds[i], bounds[i + 1]));
+    loss.positions.push_back(0.5 * static_cast<double>(bounds[i] + 1 + bounds[i + 1]));
+    loss.bits.push_back(mean_of(longest.window, bounds[i], bounds[i + 1]));
+    loss.cut_bits.push_back(mean_of(cut.tail, bounds[i], bounds[i + 1]));
   }
-  return {{"length", window_length},
-          {"positions", positions},
-          {"bits", bits},
-          {"cut_bits", cut_bits}};
+  return loss;
 }
 
 // Empty if `stop` returns true.
@@ -160,75 +155,52 @@ std::optional<Sums> sums_at(Transformer& model, const std::vector<Segment>& segm
   return sums;
 }
 
-Json evaluate_windows(Transformer& model, const Settings& settings, const Corpus& corpus,
-                      const std::function<bool()>& stop) {
+std::optional<Evaluation> evaluate_windows(Transformer& model, const Settings& settings,
+                                           const Corpus& corpus,
+                                           const std::function<bool()>& stop) {
   const auto segments = test_segments(corpus.test, settings);
   const auto most = model::capacity(model->scheme());
-  Json lengths = Json::array();
+  std::vector<LengthLoss> lengths;
   std::optional<Sums> cut, longest;
   std::int64_t longest_length = 0;
   for (std::int64_t length : settings.eval_lengths) {
     if (most && length > *most) {
-      lengths.push_back({{"length", length}, {"applicable", false}});
+      lengths.push_back({.length = length});
       continue;
     }
     const auto found = sums_at(model, segments, length, settings, stop);
     if (!found) return {};
     const Sums& sums = *found;
-    lengths.push_back(
-        {{"length", length},
-         {"applicable", true},
-         {"tail_bits", mean(sums.tail_by_segment)},
-         {"window_bits", mean(sums.window_by_segment)},
-         {"accuracy", mean(sums.right_by_segment)},
-         {"windows", static_cast<std::int64_t>(segments.size()) * settings.longest() / length},
-         {"tail_by_segment", sums.tail_by_segment}});
+    lengths.push_back({length, true, mean(sums.tail_by_segment), mean(sums.window_by_segment),
+                       mean(sums.right_by_segment),
+                       std::ssize(segments) * settings.longest() / length,
+                       sums.tail_by_segment});
     if (!cut) cut = sums;
     longest = sums;
     longest_length = length;
   }
-  return {{"lengths", lengths}, {"by_position", by_position(*longest, *cut, longest_length)}};
-}
-
-// Lengths `from` to `to`, both inclusive, and the length of settings.eval_lengths that they
-// lead to.
-struct Stretch {
-  std::int64_t from, to, up_to;
-};
-
-// Stretches of a quarter of the training length. None contains lengths on both sides of an eval
-// length.
-std::vector<Stretch> length_stretches(const Settings& settings) {
-  const std::int64_t width = std::max<std::int64_t>(1, settings.train_length / 4);
-  std::vector<Stretch> all;
-  std::int64_t from = 1;
-  for (const std::int64_t length : settings.eval_lengths)
-    while (from <= length) {
-      all.push_back({from, std::min(length, from + width - 1), length});
-      from = all.back().to + 1;
-    }
-  return all;
+  return Evaluation{lengths, by_position(*longest, *cut, longest_length), {}};
 }
 
 constexpr std::int64_t examples_at_once = 32;
 constexpr std::uint64_t test_seed = 0x74657374;  // the same examples for all runs
 
-Json evaluate_examples(Transformer& model, const Settings& settings,
-                       const std::function<bool()>& stop) {
+std::optional<Evaluation> evaluate_examples(Transformer& model, const Settings& settings,
+                                            const std::function<bool()>& stop) {
   const Task task = task_of(settings);
   const auto most = model::capacity(model->scheme());
   const std::int64_t count = 2 * settings.eval_segments;
-  Json all = Json::array();
-  for (const auto& [from, to, up_to] : length_stretches(settings)) {
-    Json one{{"from", from}, {"to", to}, {"up_to", up_to}};
-    one["applicable"] = !most || window_tokens(task, to) <= *most;
+  Evaluation all;
+  for (Stretch& one : all.stretches = length_stretches(settings)) {
+    one.applicable = !most || window_tokens(task, one.to) <= *most;
+    if (!one.applicable) continue;
+    one.examples = count;
     std::vector<double> bits, right, whole, byte_chance, whole_chance;
-    for (std::int64_t begin = 0; begin < count && one["applicable"];
-         begin += examples_at_once) {
+    for (std::int64_t begin = 0; begin < count; begin += examples_at_once) {
       if (stop()) return {};
       std::vector<Example> examples;
       for (std::int64_t i = begin; i < std::min(count, begin + examples_at_once); ++i) {
-        const std::int64_t length = from + i * (to + 1 - from) / count;
+        const std::int64_t length = one.from + i * (one.to + 1 - one.from) / count;
         examples.push_back(
             example(task, length, Part::test, test_seed, static_cast<std::uint64_t>(i)));
         const Chance by_chance = chance(task, length);
@@ -248,22 +220,16 @@ Json evaluate_examples(Transformer& model, const Settings& settings,
         whole.push_back(right.back() == 1 ? 1 : 0);
       }
     }
-    if (one["applicable"])
-      one.update({{"examples", count},
-                  {"whole", mean(whole)},
-                  {"byte", mean(right)},
-                  {"bits", mean(bits)},
-                  {"chance_whole", mean(whole_chance)},
-                  {"chance_byte", mean(byte_chance)}});
-    all.push_back(one);
+    one.whole = mean(whole), one.byte = mean(right), one.bits = mean(bits);
+    one.chance_whole = mean(whole_chance), one.chance_byte = mean(byte_chance);
   }
-  return {{"stretches", all}};
+  return all;
 }
 
 }  // namespace
 
-Json evaluate(Transformer& model, const Settings& settings, const Corpus& corpus,
-              const std::function<bool()>& stop) {
+std::optional<Evaluation> evaluate(Transformer& model, const Settings& settings,
+                                   const Corpus& corpus, const std::function<bool()>& stop) {
   const at::NoGradGuard no_grad;
   return has_examples(task_of(settings)) ? evaluate_examples(model, settings, stop)
                                          : evaluate_windows(model, settings, corpus, stop);

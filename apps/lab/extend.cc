@@ -1,7 +1,6 @@
 #include "apps/lab/extend.h"
 
 #include <fmt/format.h>
-#include <torch/torch.h>
 
 #include <algorithm>
 
@@ -60,10 +59,10 @@ Transformer with_encoding(Transformer& from, const Settings& settings,
 }
 
 // Bits at every length. Empty if `stop` returns true.
-Json bits_at_lengths(Transformer& weights, const Rotary& rotary, const std::string& method,
-                     const Settings& settings, const Corpus& corpus,
-                     const std::function<bool()>& stop) {
-  Json bits = Json::array();
+std::vector<double> bits_at_lengths(Transformer& weights, const Rotary& rotary,
+                                    const std::string& method, const Settings& settings,
+                                    const Corpus& corpus, const std::function<bool()>& stop) {
+  std::vector<double> bits;
   for (const std::int64_t length : settings.eval_lengths) {
     Transformer model = with_encoding(weights, settings,
                                       stretched(rotary, method, settings.train_length, length));
@@ -85,27 +84,25 @@ Settings tuning(const Settings& settings, const std::string& method) {
   return tuned;
 }
 
-Json outcome_of(const std::string& method, Transformer& trained, const Rotary& rotary,
-                const Settings& settings, const Corpus& corpus, std::int64_t seed,
-                const std::function<bool()>& stop) {
+std::optional<ExtensionMethod> outcome_of(const std::string& method, Transformer& trained,
+                                          const Rotary& rotary, const Settings& settings,
+                                          const Corpus& corpus, std::int64_t seed,
+                                          const std::function<bool()>& stop) {
   const Settings tuned = tuning(settings, method);
   const model::Encoding encoding =
       stretched(rotary, method, settings.train_length, tuned.train_length);
-  const Json without = bits_at_lengths(trained, rotary, method, settings, corpus, stop);
-  if (without.is_null()) return {};
+  const auto without = bits_at_lengths(trained, rotary, method, settings, corpus, stop);
+  if (without.empty()) return {};
   TrainingRun run(tuned, corpus, with_encoding(trained, settings, encoding),
                   static_cast<std::int64_t>(tune_seed) + seed);
   while (!run.trained()) {
     if (stop()) return {};
     run.train_step();
   }
-  const Json after = bits_at_lengths(run.model(), rotary, method, settings, corpus, stop);
-  if (after.is_null()) return {};
-  return {{"method", method},
-          {"tune_length", tuned.train_length},
-          {"specification", model::internal::json_of(encoding)},
-          {"without", without},
-          {"after", after}};
+  const auto after = bits_at_lengths(run.model(), rotary, method, settings, corpus, stop);
+  if (after.empty()) return {};
+  return ExtensionMethod{method, tuned.train_length, model::internal::json_of(encoding),
+                         without, after};
 }
 
 std::string title_of(const std::string& method) {
@@ -128,102 +125,83 @@ const ExtensionInfo& find_extension(std::string_view name) {
 
 bool extends(const std::string& encoding) { return encoding == "rotary"; }
 
-Json extend(Transformer& trained, const Settings& settings, const Corpus& corpus,
-            std::int64_t seed, const std::function<bool()>& stop) {
+std::optional<Extension> extend(Transformer& trained, const Settings& settings,
+                                const Corpus& corpus, std::int64_t seed,
+                                const std::function<bool()>& stop) {
   const Rotary rotary = std::get<Rotary>(find_usual("rotary", settings));
-  const Json before = bits_at_lengths(trained, rotary, control, settings, corpus, stop);
-  if (before.is_null()) return {};
+  Extension all{.factor = factor, .steps = tuning(settings, control).steps};
+  all.before = bits_at_lengths(trained, rotary, control, settings, corpus, stop);
+  if (all.before.empty()) return {};
   std::vector<std::string> methods = settings.extend;
   methods.emplace_back(control);
-  Json found = Json::array();
   for (const std::string& method : methods) {
-    const Json one = outcome_of(method, trained, rotary, settings, corpus, seed, stop);
-    if (one.is_null()) return {};
-    found.push_back(one);
-  }
-  return {{"factor", factor},
-          {"steps", tuning(settings, control).steps},
-          {"before", before},
-          {"methods", found}};
-}
-
-Json extension_results(const Json& encodings, const Json& runs) {
-  Json all = Json::array();
-  for (const Json& encoding : encodings) {
-    std::vector<const Json*> seeds;
-    for (const Json& run : runs)
-      if (run.at("encoding") == encoding.at("name") && run.contains("extension"))
-        seeds.push_back(&run.at("extension"));
-    if (seeds.empty()) continue;
-    const Json& first = *seeds.front();
-    Json rows = Json::array();
-    // `of` returns the list of bits in the extension of a seed.
-    const auto add = [&](const std::string& method, const std::string& title, const char* stage,
-                         auto&& of) {
-      Json bits = Json::array(), deviations = Json::array();
-      for (std::size_t i = 0; i < first.at("before").size(); ++i) {
-        std::vector<double> here;
-        for (const Json* seed : seeds) here.push_back(of(*seed)[i].template get<double>());
-        bits.push_back(mean(here));
-        deviations.push_back(deviation(here));
-      }
-      rows.push_back({{"method", method},
-                      {"title", title},
-                      {"stage", stage},
-                      {"bits", bits},
-                      {"deviation", deviations}});
-    };
-    add("none", encoding.at("title"), "before",
-        [](const Json& seed) -> const Json& { return seed.at("before"); });
-    for (std::size_t m = 0; m < first.at("methods").size(); ++m) {
-      const std::string method = first.at("methods")[m].at("method");
-      for (const char* stage : {"without", "after"})
-        if (method != control || std::string(stage) == "after")
-          add(method, title_of(method), stage,
-              [&](const Json& seed) -> const Json& { return seed.at("methods")[m].at(stage); });
-    }
-    Json lengths = Json::array();
-    for (const Json& at : encoding.at("lengths")) lengths.push_back(at.at("length"));
-    all.push_back({{"name", encoding.at("name")},
-                   {"title", encoding.at("title")},
-                   {"factor", first.at("factor")},
-                   {"steps", first.at("steps")},
-                   {"lengths", lengths},
-                   {"rows", rows}});
+    const auto one = outcome_of(method, trained, rotary, settings, corpus, seed, stop);
+    if (!one) return {};
+    all.methods.push_back(*one);
   }
   return all;
 }
 
-Json extension_answer(const Json& extensions) {
-  Json sentences = Json::array();
-  for (const Json& one : extensions) {
+std::vector<ExtensionResult> extension_results(const std::vector<EncodingResult>& encodings,
+                                               const std::vector<RunResult>& runs) {
+  std::vector<ExtensionResult> all;
+  for (const EncodingResult& encoding : encodings) {
+    std::vector<const Extension*> seeds;
+    for (const RunResult& run : runs)
+      if (run.encoding == encoding.name && run.extension) seeds.push_back(&*run.extension);
+    if (seeds.empty()) continue;
+    const Extension& first = *seeds.front();
+    ExtensionResult result{encoding.name, encoding.title, first.factor, first.steps, {}, {}};
+    // `of` returns the list of bits in the extension of a seed.
+    const auto add = [&](const std::string& method, const std::string& title, Stage stage,
+                         auto&& of) {
+      ExtensionRow row{method, title, stage, {}, {}};
+      for (std::size_t i = 0; i < first.before.size(); ++i) {
+        std::vector<double> here;
+        for (const Extension* seed : seeds) here.push_back(of(*seed)[i]);
+        row.bits.push_back(mean(here));
+        row.deviation.push_back(deviation(here));
+      }
+      result.rows.push_back(row);
+    };
+    add("none", encoding.title, Stage::before,
+        [](const Extension& seed) { return seed.before; });
+    for (std::size_t m = 0; m < first.methods.size(); ++m) {
+      const std::string& method = first.methods[m].method;
+      if (method != control)
+        add(method, title_of(method), Stage::without,
+            [&](const Extension& seed) { return seed.methods[m].without; });
+      add(method, title_of(method), Stage::after,
+          [&](const Extension& seed) { return seed.methods[m].after; });
+    }
+    for (const LengthMean& at : encoding.lengths) result.lengths.push_back(at.length);
+    all.push_back(result);
+  }
+  return all;
+}
+
+std::vector<std::string> extension_answer(const std::vector<ExtensionResult>& extensions) {
+  std::vector<std::string> sentences;
+  for (const ExtensionResult& one : extensions) {
     // At the length that the methods are for, or at the longest length if that is shorter.
-    const Json& lengths = one.at("lengths");
     std::size_t at = 0;
-    while (at + 1 < lengths.size() &&
-           lengths[at] < lengths[0].get<std::int64_t>() * one.at("factor").get<std::int64_t>())
-      ++at;
-    const auto bits = [&](const Json& row) { return row.at("bits")[at].get<double>(); };
-    const auto best = [&](const char* stage) {
-      const Json* least = nullptr;
-      for (const Json& row : one.at("rows"))
-        if (row.at("stage") == stage && row.at("method") != control &&
-            (!least || bits(row) < bits(*least)))
+    while (at + 1 < one.lengths.size() && one.lengths[at] < one.lengths[0] * one.factor) ++at;
+    const auto best = [&](Stage stage) {
+      const ExtensionRow* least = nullptr;
+      for (const ExtensionRow& row : one.rows)
+        if (row.stage == stage && row.method != control &&
+            (!least || row.bits[at] < least->bits[at]))
           least = &row;
       return least;
     };
-    const Json* rows = &one.at("rows");
-    const Json *without = best("without"), *after = best("after");
+    const ExtensionRow *without = best(Stage::without), *after = best(Stage::after);
     if (!without || !after) continue;
     sentences.push_back(fmt::format(
         "{} at {} bytes: {:.2f} bits after training at {}; without a fine-tune, the best is {} "
         "({:.2f}); after {} steps of fine-tuning, the best is {} ({:.2f}), and the same steps "
         "without scaling give {:.2f}.",
-        one.at("title").get<std::string>(), lengths[at].get<std::int64_t>(),
-        bits(rows->front()), lengths[0].get<std::int64_t>(),
-        without->at("title").get<std::string>(), bits(*without),
-        one.at("steps").get<std::int64_t>(), after->at("title").get<std::string>(),
-        bits(*after), bits(rows->back())));
+        one.title, one.lengths[at], one.rows.front().bits[at], one.lengths[0], without->title,
+        without->bits[at], one.steps, after->title, after->bits[at], one.rows.back().bits[at]));
   }
   return sentences;
 }

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "apps/lab/corpus.h"
+#include "apps/lab/results.h"
 
 namespace gnomon::lab {
 
@@ -27,26 +29,20 @@ const ExtensionInfo& find_extension(std::string_view name);
 // Whether --extend applies to an entry of --encodings: plain rotary in every layer.
 bool extends(const std::string& encoding);
 
-// Applies the methods of settings.extend to a trained model. Returns
-//
-//   {"factor": 4, "steps": of the fine-tune, at most a twentieth of the training steps,
-//    "before": [bits at each of settings.eval_lengths],
-//    "methods": [{"method": "yarn", "tune_length": bytes in a window of the fine-tune,
-//                 "specification": {...}, "without": [bits before the fine-tune],
-//                 "after": [...]}]}
-//
-// Bits are the tail_bits of evaluate. The windows of the fine-tune are 4 times as long as in
-// training and a quarter as many, so the number of bytes in a step is the same. drope is
-// fine-tuned at the training length. The last method is "control", a fine-tune without scaling.
-// Empty if `stop` returns true.
-Json extend(Transformer& trained, const Settings& settings, const Corpus& corpus,
-            std::int64_t seed, const std::function<bool()>& stop);
+// Applies the methods of settings.extend to a trained model. The fine-tune has at most a
+// twentieth of the training steps. Its windows are 4 times as long as in training and a quarter
+// as many, so the number of bytes in a step is the same. drope is fine-tuned at the training
+// length. The last method is "control", a fine-tune without scaling. Bits are the tail_bits of
+// evaluate. Empty if `stop` returns true.
+std::optional<Extension> extend(Transformer& trained, const Settings& settings,
+                                const Corpus& corpus, std::int64_t seed,
+                                const std::function<bool()>& stop);
 
-// Results over seeds: [{"name", "title", "factor", "steps", "lengths", "rows": [{"method",
-// "title", "stage": "before", "without" or "after", "bits": [...], "deviation": [...]}]}].
-Json extension_results(const Json& encodings, const Json& runs);
+// Results over seeds.
+std::vector<ExtensionResult> extension_results(const std::vector<EncodingResult>& encodings,
+                                               const std::vector<RunResult>& runs);
 
 // Sentences about the gain of each method at the longest length.
-Json extension_answer(const Json& extensions);
+std::vector<std::string> extension_answer(const std::vector<ExtensionResult>& extensions);
 
 }  // namespace gnomon::lab

@@ -11,7 +11,7 @@
 #include "apps/lab/options.h"
 #include "apps/lab/process.h"
 #include "apps/lab/report.h"
-#include "apps/lab/results.h"
+#include "apps/lab/results_json.h"
 #include "apps/lab/session.h"
 #include "apps/lab/terminal.h"
 
@@ -25,25 +25,27 @@ int lab(int argc, char** argv) {
     if (const auto stored = stored_settings(options.out))
       options.settings = resumed_settings(options, *stored);
   check_blas(options.jobs);
+  set_blas_threads();
+  if (const std::string advice = blas_advice(); !advice.empty())
+    fmt::print(stderr, "gnomon: [lab] {}\n", advice);
   const Corpus corpus = load_corpus(options.settings);
   std::FILE* talk = options.json ? stderr : stdout;
   fmt::print(talk, "Training on {} ({}).\n", corpus.source, corpus.split);
   std::fflush(talk);
 
   const SessionResult session = run_session(options, corpus, talk);
-  const Json results = assemble_results(session, corpus);
+  const Results results = assemble_results(session, corpus);
   const auto page = write_report(options.out, results);
   fmt::print(talk, "{}\nReport: {}\n",
              terminal_summary(results, isatty(fileno(talk)) ? Colour::always : Colour::never),
              page.string());
-  if (options.json) std::puts(results.dump(1).c_str());
+  if (options.json) std::puts(to_json(results).dump(1).c_str());
   return session.stopped ? 130 : 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  start_again_for_openblas(argv);
   keep_freed_memory();
   try {
     return lab(argc, argv);

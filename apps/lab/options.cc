@@ -1,7 +1,5 @@
 #include "apps/lab/options.h"
 
-#include <torch/cuda.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -11,6 +9,8 @@
 
 #include "apps/lab/candidate.h"
 #include "apps/lab/extend.h"
+#include "apps/lab/process.h"
+#include "apps/lab/results_json.h"
 #include "apps/lab/tasks.h"
 #include "gnomon/error.h"
 #include "gnomon/model/encoding.h"
@@ -91,40 +91,6 @@ void check_lengths_of_examples(const Settings& s, Task task) {
            s.longest());
 }
 
-void check(const Settings& s) {
-  const Task task = task_of(s);
-  need(s.train_length >= 1, "--train-length must be positive", s.train_length);
-  need(s.train_length <= 65536, "--train-length must be at most 65536", s.train_length);
-  for (std::int64_t length : s.eval_lengths)
-    need(length >= s.train_length, "--eval-lengths must be at least the training length",
-         length);
-  if (has_examples(task))
-    check_lengths_of_examples(s, task);
-  else
-    check_lengths_of_text(s);
-  need(s.layers >= 1 && s.layers <= 64, "--layers must be 1 to 64", s.layers);
-  need(s.heads >= 1 && s.heads <= 128, "--heads must be 1 to 128", s.heads);
-  need(s.width >= 8 && s.width <= 4096, "--width must be 8 to 4096", s.width);
-  need(s.width % (2 * s.heads) == 0,
-       "--width must be a multiple of twice --heads, because rotary requires pairs", s.width);
-  need(s.seeds >= 1 && s.seeds <= 100, "--seeds must be 1 to 100", s.seeds);
-  need(s.steps >= 1, "--steps must be at least 1", s.steps);
-  need(s.batch >= 1 && s.batch <= 4096, "--batch must be 1 to 4096", s.batch);
-  if (!(s.learning_rate > 0 && s.learning_rate < 1))
-    refuse("lab", "--learning-rate must be between 0 and 1", s.learning_rate);
-  for (const std::string& name : s.encodings) find_candidate(name);
-  for (const std::string& name : s.extend) find_extension(name);
-  if (!s.extend.empty()) {
-    if (task != Task::text) refuse("lab", "--extend requires --task text", s.task);
-    if (std::none_of(s.encodings.begin(), s.encodings.end(), extends))
-      refuse("lab", "--extend requires rotary in --encodings", "none");
-  }
-  if (s.device != "cpu" && s.device != "cuda")
-    refuse("lab", "--device must be cpu or cuda", s.device);
-  if (s.device == "cuda" && !torch::cuda::is_available())
-    refuse("lab", "--device cuda requires a GPU and a LibTorch built for CUDA", "none");
-}
-
 std::vector<std::string> encoding_names(const std::string& list) {
   std::vector<std::string> names;
   if (list == "all") {
@@ -150,44 +116,43 @@ std::vector<std::string> extension_names(const std::string& text) {
 
 }  // namespace
 
-Json to_json(const Settings& s) {
-  return {{"preset", s.preset},
-          {"task", s.task},
-          {"encodings", s.encodings},
-          {"extend", s.extend},
-          {"texts", s.texts},
-          {"train_length", s.train_length},
-          {"eval_lengths", s.eval_lengths},
-          {"layers", s.layers},
-          {"width", s.width},
-          {"heads", s.heads},
-          {"seeds", s.seeds},
-          {"steps", s.steps},
-          {"batch", s.batch},
-          {"learning_rate", s.learning_rate},
-          {"eval_segments", s.eval_segments},
-          {"device", s.device}};
-}
-
-Settings settings_from_json(const Json& json) {
-  Settings s;
-  json.at("preset").get_to(s.preset);
-  json.at("task").get_to(s.task);
-  json.at("encodings").get_to(s.encodings);
-  json.at("extend").get_to(s.extend);
-  json.at("texts").get_to(s.texts);
-  json.at("train_length").get_to(s.train_length);
-  json.at("eval_lengths").get_to(s.eval_lengths);
-  json.at("layers").get_to(s.layers);
-  json.at("width").get_to(s.width);
-  json.at("heads").get_to(s.heads);
-  json.at("seeds").get_to(s.seeds);
-  json.at("steps").get_to(s.steps);
-  json.at("batch").get_to(s.batch);
-  json.at("learning_rate").get_to(s.learning_rate);
-  json.at("eval_segments").get_to(s.eval_segments);
-  json.at("device").get_to(s.device);
-  return s;
+void check_settings(const Settings& s) {
+  const Task task = task_of(s);
+  need(s.train_length >= 1, "--train-length must be positive", s.train_length);
+  need(s.train_length <= 65536, "--train-length must be at most 65536", s.train_length);
+  for (std::int64_t length : s.eval_lengths)
+    need(length >= s.train_length, "--eval-lengths must be at least the training length",
+         length);
+  if (s.eval_lengths.empty() || s.eval_lengths.front() != s.train_length ||
+      !std::is_sorted(s.eval_lengths.begin(), s.eval_lengths.end(), std::less_equal<>()))
+    refuse("lab", "--eval-lengths must begin with the training length and ascend", "others");
+  if (s.encodings.empty()) refuse("lab", "--encodings must have at least one name", "none");
+  need(s.eval_segments >= 1, "eval_segments must be at least 1", s.eval_segments);
+  if (has_examples(task))
+    check_lengths_of_examples(s, task);
+  else
+    check_lengths_of_text(s);
+  need(s.layers >= 1 && s.layers <= 64, "--layers must be 1 to 64", s.layers);
+  need(s.heads >= 1 && s.heads <= 128, "--heads must be 1 to 128", s.heads);
+  need(s.width >= 8 && s.width <= 4096, "--width must be 8 to 4096", s.width);
+  need(s.width % (2 * s.heads) == 0,
+       "--width must be a multiple of twice --heads, because rotary requires pairs", s.width);
+  need(s.seeds >= 1 && s.seeds <= 100, "--seeds must be 1 to 100", s.seeds);
+  need(s.steps >= 1, "--steps must be at least 1", s.steps);
+  need(s.batch >= 1 && s.batch <= 4096, "--batch must be 1 to 4096", s.batch);
+  if (!(s.learning_rate > 0 && s.learning_rate < 1))
+    refuse("lab", "--learning-rate must be between 0 and 1", s.learning_rate);
+  for (const std::string& name : s.encodings) find_candidate(name);
+  for (const std::string& name : s.extend) find_extension(name);
+  if (!s.extend.empty()) {
+    if (task != Task::text) refuse("lab", "--extend requires --task text", s.task);
+    if (std::none_of(s.encodings.begin(), s.encodings.end(), extends))
+      refuse("lab", "--extend requires rotary in --encodings", "none");
+  }
+  if (s.device != "cpu" && s.device != "cuda")
+    refuse("lab", "--device must be cpu or cuda", s.device);
+  if (s.device == "cuda" && !cuda_is_available())
+    refuse("lab", "--device cuda requires a GPU and a LibTorch built for CUDA", "none");
 }
 
 Options parse_options(int argc, char** argv) {
@@ -275,7 +240,7 @@ Options parse_options(int argc, char** argv) {
   if (lengths.empty())
     for (std::int64_t times : task.times) sorted.insert(times * s.train_length);
   s.eval_lengths.assign(sorted.begin(), sorted.end());
-  check(s);
+  check_settings(s);
 
   if (options.jobs < 0) refuse("lab", "--jobs must not be negative", options.jobs);
   if (options.jobs == 0)

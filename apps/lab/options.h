@@ -37,8 +37,8 @@ struct Settings {
   std::int64_t longest() const { return eval_lengths.back(); }
 };
 
-Json to_json(const Settings& settings);
-Settings settings_from_json(const Json& json);
+// Throws std::invalid_argument if a setting is outside its range.
+void check_settings(const Settings& settings);
 
 struct Options {
   Settings settings;

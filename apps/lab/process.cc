@@ -2,27 +2,20 @@
 
 #include <dlfcn.h>
 #include <malloc.h>
-#include <unistd.h>
-
-#include <cstdlib>
+#include <torch/cuda.h>
 
 #include "gnomon/error.h"
 
 namespace gnomon::lab {
+namespace {
 
-void start_again_for_openblas(char** argv) {
-  if (std::getenv("GNOMON_LAB_STARTED")) return;
-  setenv("GNOMON_LAB_STARTED", "1", 1);
-  setenv("OPENBLAS_NUM_THREADS", "1", 0);
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
-    setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
-  else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    setenv("OPENBLAS_CORETYPE", "Haswell", 0);
-#endif
-  execv("/proc/self/exe", argv);
+// A function of OpenBLAS. Null if another BLAS is loaded.
+template <typename Function>
+Function* openblas(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
 }
+
+}  // namespace
 
 void keep_freed_memory() {
 #if defined(__GLIBC__)
@@ -34,13 +27,28 @@ void keep_freed_memory() {
 }
 
 void check_blas(int jobs) {
-  const auto parallel =
-      reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "openblas_get_parallel"));
+  const auto parallel = openblas<int()>("openblas_get_parallel");
   if (jobs > 1 && parallel && parallel() == 0)
     refuse("lab",
            "--jobs must be 1 with an OpenBLAS without threads, which is not thread-safe "
            "(Debian: install libopenblas0-pthread)",
            jobs);
+}
+
+bool cuda_is_available() { return torch::cuda::is_available(); }
+
+void set_blas_threads() {
+  if (const auto set = openblas<void(int)>("openblas_set_num_threads")) set(1);
+}
+
+std::string blas_advice() {
+#if defined(__x86_64__)
+  const auto core = openblas<const char*()>("openblas_get_corename");
+  if (core && std::string(core()) == "Prescott" && __builtin_cpu_supports("avx2"))
+    return "OpenBLAS does not recognize this processor and is slow: use `gnomon lab`, or set "
+           "OPENBLAS_CORETYPE=Haswell.";
+#endif
+  return {};
 }
 
 }  // namespace gnomon::lab

@@ -1,14 +1,9 @@
 // Settings of the whole process before training.
 #pragma once
 
-namespace gnomon::lab {
+#include <string>
 
-// Restarts the program with the environment for OpenBLAS, which OpenBLAS reads when it is
-// loaded, before main. OpenBLAS does not recognize newer processors, selects kernels for a
-// Prescott and runs at a sixth of the possible speed. Each run has one thread. Variables that
-// the user has set are not changed. Returns in the restarted program, or if the restart fails.
-// Then the lab is slow, but its results are right.
-void start_again_for_openblas(char** argv);
+namespace gnomon::lab {
 
 // Keeps freed memory in the process. Each training step frees and allocates the same tens of
 // megabytes. Otherwise glibc returns them to the system in between, and the system clears every
@@ -19,5 +14,15 @@ void keep_freed_memory();
 // OpenBLAS that was built without threads. It has no locks (Debian's libopenblas0-serial
 // 0.3.21), so concurrent products of 160 x 160 matrices are wrong in 0.1 to 6 % of the calls.
 void check_blas(int jobs);
+
+// Whether there is a GPU and LibTorch is built for it.
+bool cuda_is_available();
+
+// Products of OpenBLAS use one thread, like the rest of a run.
+void set_blas_threads();
+
+// Advice if OpenBLAS selected kernels for a Prescott on a processor with AVX2, else empty.
+// `gnomon lab` sets the environment that prevents this (apps/cli/lab.cc).
+std::string blas_advice();
 
 }  // namespace gnomon::lab

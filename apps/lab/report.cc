@@ -2,30 +2,28 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cctype>
-#include <cmath>
-#include <map>
+#include <utility>
 #include <vector>
 
 #include "apps/lab/curves.h"
 #include "apps/lab/report_tables.h"
-#include "apps/lab/results.h"
-#include "apps/lab/session.h"
+#include "apps/lab/results_json.h"
 #include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
+#include "gnomon/io/file.h"
 #include "gnomon/plot/page.h"
 #include "gnomon/plot/pictures.h"
 
 namespace gnomon::lab {
 namespace {
 
-void add_extensions(plot::HtmlPage& page, const Json& results) {
-  if (results.at("extensions").empty()) return;
+void add_extensions(plot::HtmlPage& page, const Results& results) {
+  if (results.extensions.empty()) return;
   page.heading("Longer context after training");
-  for (const Json& one : results.at("extensions")) {
-    page.figure({.id = "extension-" + text(one.at("name")),
-                 .title = text(one.at("title")) + ", longer context",
+  for (const ExtensionResult& one : results.extensions) {
+    page.figure({.id = "extension-" + one.name,
+                 .title = one.title + ", longer context",
                  .caption = "The trained model with scaled frequencies or without positions, "
                             "before and after a short fine-tune.",
                  .spec = extension_curves(one)});
@@ -33,115 +31,114 @@ void add_extensions(plot::HtmlPage& page, const Json& results) {
   }
 }
 
-plot::Cells steps(const char* title, const Json& picked, const char* key) {
-  return {.title = title, .labels = {}, .first = 0, .step = picked.at(key).get<double>()};
+plot::Cells steps(const char* title, std::int64_t step) {
+  return {.title = title, .labels = {}, .first = 0, .step = static_cast<double>(step)};
 }
 
-plot::Matrix matrix(const Json& rows) {
+plot::Matrix matrix(const std::vector<std::vector<double>>& rows) {
   plot::Matrix matrix;
-  matrix.rows = static_cast<std::int64_t>(rows.size());
-  for (const Json& row : rows) {
-    matrix.columns = static_cast<std::int64_t>(row.size());
-    for (const Json& value : row) matrix.values.push_back(value);
+  matrix.rows = std::ssize(rows);
+  for (const std::vector<double>& row : rows) {
+    matrix.columns = std::ssize(row);
+    matrix.values.insert(matrix.values.end(), row.begin(), row.end());
   }
   return matrix;
 }
 
-// Adds the charts of a run's "picture".
-void add_pictures(plot::HtmlPage& page, const Json& picture, std::size_t name) {
-  if (picture.contains("table"))
+void add_pictures(plot::HtmlPage& page, const Picture& picture, std::size_t name) {
+  if (picture.table)
     page.figure({.id = fmt::format("table-{}", name),
                  .title = "Position table",
                  .caption = "The vectors added to the embeddings, one row per position.",
                  .spec = plot::table_picture(
-                     {.values = matrix(picture["table"]["values"]),
-                      .rows = steps("position", picture["table"], "row_step"),
-                      .columns = steps("channel", picture["table"], "column_step")})});
-  if (picture.contains("similarity"))
+                     {.values = matrix(picture.table->values),
+                      .rows = steps("position", picture.table->row_step),
+                      .columns = steps("channel", picture.table->column_step)})});
+  if (picture.similarity)
     page.figure({.id = fmt::format("similarity-{}", name),
                  .title = "Similarity of positions",
                  .caption =
                      "Cosine of two rows of the table. Bands along the diagonal show that near "
                      "positions have similar rows.",
                  .spec = plot::similarity_picture(
-                     {.values = matrix(picture["similarity"]["values"]),
-                      .positions = steps("position", picture["similarity"], "row_step"),
+                     {.values = matrix(picture.similarity->values),
+                      .positions = steps("position", picture.similarity->row_step),
                       .title = "cosine",
                       .range = plot::Range{-1, 1}})});
-  if (picture.contains("rotary"))
+  if (picture.rotary)
     page.figure({.id = fmt::format("rotary-{}", name),
                  .title = "Score by distance",
                  .caption = "Score of a query and a key of ones, relative to distance 0.",
-                 .spec = plot::rotary_picture({.distances = picture["rotary"]["distances"],
-                                               .all_ones = picture["rotary"]["scores"]})});
-  if (picture.contains("bias"))
+                 .spec = plot::rotary_picture({.distances = {picture.rotary->distances.begin(),
+                                                             picture.rotary->distances.end()},
+                                               .all_ones = picture.rotary->scores})});
+  if (picture.bias)
     page.figure({.id = fmt::format("bias-{}", name),
                  .title = "Bias by distance",
                  .caption = "Bias of each head by distance in bytes.",
-                 .spec = plot::bias_picture({.distances = picture["bias"]["distances"],
-                                             .values = matrix(picture["bias"]["heads"])})});
+                 .spec = plot::bias_picture({.distances = {picture.bias->distances.begin(),
+                                                           picture.bias->distances.end()},
+                                             .values = matrix(picture.bias->heads)})});
 }
 
-void add_encodings(plot::HtmlPage& page, const Json& results) {
+void add_encodings(plot::HtmlPage& page, const Results& results) {
   page.heading("The trained encodings");
   std::size_t number = 0;
-  for (const Json& one : results.at("encodings")) {
+  for (const EncodingResult& one : results.encodings) {
     ++number;
-    page.subheading(text(one.at("title")));
-    std::string summary = text(one.at("summary"));
+    page.subheading(one.title);
+    std::string summary = one.summary;
     summary[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(summary[0])));
-    page.paragraph(fmt::format("{}. Where position enters: {}. {}.", summary,
-                               text(one.at("enters")), text(one.at("source"))));
-    for (const Json& run : results.at("runs"))
-      if (run.at("encoding") == one.at("name")) {
-        add_pictures(page, run.at("picture"), number);
+    page.paragraph(
+        fmt::format("{}. Where position enters: {}. {}.", summary, one.enters, one.source));
+    for (const RunResult& run : results.runs)
+      if (run.encoding == one.name) {
+        add_pictures(page, run.picture, number);
         break;
       }
-    page.note(fmt::format("`{}`", one.at("specification").dump()));
+    page.note(fmt::format("`{}`", one.specification.dump()));
   }
 }
 
-void add_settings(plot::HtmlPage& page, const Json& results) {
-  const Json& s = results.at("settings");
-  const auto number = [&](const char* key) { return grouped(s.at(key)); };
+void add_settings(plot::HtmlPage& page, const Results& results) {
+  const Settings& s = results.settings;
   page.heading("Settings");
-  const TaskInfo& task = find_task(text(s.at("task")));
+  const TaskInfo& task = find_task(s.task);
   page.definitions(
       {{"Task", std::string(task.summary)},
-       {"Metric",
-        text(results.at("metric").at("name")) + ": " + text(results.at("metric").at("what"))},
-       {"Chance", text(results.at("metric").at("chance"))},
+       {"Metric", results.metric.name + ": " + results.metric.what},
+       {"Chance", results.metric.chance},
        {"Model",
         fmt::format("byte-level {} Transformer, pre-norm, GELU: {} layers, width {}, {} heads",
-                    task.task == Task::masked ? "bidirectional" : "causal", number("layers"),
-                    number("width"), number("heads"))},
+                    task.task == Task::masked ? "bidirectional" : "causal", grouped(s.layers),
+                    grouped(s.width), grouped(s.heads))},
        {"Training",
         fmt::format("{} steps of {} {}{} {}; AdamW at {:g}, warm-up and cosine; the same "
                     "weights and batches for every encoding",
-                    number("steps"), number("batch"),
+                    grouped(s.steps), grouped(s.batch),
                     has_examples(task.task) ? "examples of 1 to " : "windows of ",
-                    number("train_length"), task.unit, s.at("learning_rate").get<double>())},
-       {"Seeds", number("seeds")},
-       {"Data", text(results.at("texts").at("source")) + ", " +
-                    text(results.at("texts").at("split"))}});
+                    grouped(s.train_length), task.unit, s.learning_rate)},
+       {"Seeds", grouped(s.seeds)},
+       {"Data", results.texts.source + ", " + results.texts.split}});
   plot::Table texts;
   texts.columns = {{"text"}, {"part"}, {"bytes", plot::Align::number}};
-  for (const char* part : {"train", "validation", "test"})
-    for (const Json& one : results.at("texts").at(part))
-      texts.rows.push_back({text(one.at("name")), part, grouped(one.at("bytes"))});
+  for (const auto& [part, sizes] : {std::pair{"train", &results.texts.train},
+                                    {"validation", &results.texts.validation},
+                                    {"test", &results.texts.test}})
+    for (const TextSize& one : *sizes)
+      texts.rows.push_back({one.name, part, grouped(one.bytes)});
   if (!texts.rows.empty()) page.table(texts);
-  const Json& machine = results.at("machine");
+  const Machine& machine = results.machine;
   page.heading("Machine and timings");
-  page.definitions({{"Processor", fmt::format("{}, {} cores", text(machine.at("processor")),
-                                              machine.at("cores").get<int>())},
-                    {"Device", text(machine.at("device")) + ", " + text(machine.at("isa"))},
-                    {"LibTorch", text(machine.at("libtorch"))},
-                    {"Matrix products", text(machine.at("products"))},
-                    {"Time since the last start", duration_in_words(results.at("seconds"))}});
-  if (!results.at("encodings").empty()) page.table(timings_table(results));
+  page.definitions(
+      {{"Processor", fmt::format("{}, {} cores", machine.processor, machine.cores)},
+       {"Device", machine.device + ", " + machine.isa},
+       {"LibTorch", machine.libtorch},
+       {"Time since the last start", duration_in_words(results.seconds)}});
+  if (!results.encodings.empty()) page.table(timings_table(results));
 }
 
-void add_text_findings(plot::HtmlPage& page, const Json& results) {
+void add_text_findings(plot::HtmlPage& page, const Results& results) {
   page.figure(
       {.id = "lengths",
        .title = "Loss by context length",
@@ -161,7 +158,7 @@ void add_text_findings(plot::HtmlPage& page, const Json& results) {
        .spec = position_curves(results)});
 }
 
-void add_example_findings(plot::HtmlPage& page, const Json& results) {
+void add_example_findings(plot::HtmlPage& page, const Results& results) {
   page.figure({.id = "whole",
                .title = "Whole answers by length",
                .caption = "The share of unseen examples whose answer is right in every byte. "
@@ -177,17 +174,15 @@ void add_example_findings(plot::HtmlPage& page, const Json& results) {
                .spec = example_curves(results, Answers::bytes)});
 }
 
-std::string page_of(const Json& results) {
-  const TaskInfo& task = find_task(text(results.at("settings").at("task")));
+std::string page_of(const Results& results) {
+  const TaskInfo& task = find_task(results.settings.task);
   const bool examples = has_examples(task.task);
   plot::HtmlPage page(examples ? fmt::format("{}: which position encoding?", task.title)
-                               : "Which position encoding for " +
-                                     text(results.at("texts").at("source")) + "?");
-  for (const Json& sentence : results.at("answer")) page.lead(text(sentence));
-  for (const Json& one : results.at("left_out"))
-    page.note(
-        fmt::format("Left out: {}. Reason: {}", text(one.at("name")), text(one.at("reason"))));
-  if (!results.at("encodings").empty()) {
+                               : "Which position encoding for " + results.texts.source + "?");
+  for (const std::string& sentence : results.answer) page.lead(sentence);
+  for (const LeftOut& one : results.left_out)
+    page.note(fmt::format("Left out: {}. Reason: {}", one.name, one.reason));
+  if (!results.encodings.empty()) {
     (examples ? add_example_findings : add_text_findings)(page, results);
     add_extensions(page, results);
     page.heading("Training");
@@ -196,23 +191,23 @@ std::string page_of(const Json& results) {
                  .caption = examples ? "On validation examples of the training lengths."
                                      : "On the validation text, at the training length.",
                  .spec = training_curves(results)});
-    if (!results.at("cost").empty()) {
+    if (!results.cost.empty()) {
       page.heading("Cost");
-      page.table(cost_table(results.at("cost")));
+      page.table(cost_table(results.cost));
     }
     add_encodings(page, results);
   }
   add_settings(page, results);
   page.footer(fmt::format("gnomon {} lab, {}. All numbers of this page are in results.json.",
-                          text(results.at("gnomon")), text(results.at("date"))));
+                          results.gnomon, results.date));
   return page.html();
 }
 
 }  // namespace
 
-std::filesystem::path write_report(const std::filesystem::path& out, const Json& results) {
-  replace_file(out / "results.json", results.dump(1) + "\n");
-  replace_file(out / "index.html", page_of(results));
+std::filesystem::path write_report(const std::filesystem::path& out, const Results& results) {
+  io::write_aside(out / "results.json", to_json(results).dump(1) + "\n");
+  io::write_aside(out / "index.html", page_of(results));
   return out / "index.html";
 }
 

@@ -3,11 +3,11 @@
 
 #include <filesystem>
 
-#include "apps/lab/options.h"
+#include "apps/lab/results.h"
 
 namespace gnomon::lab {
 
 // Writes OUT/results.json and OUT/index.html. Returns the path of index.html.
-std::filesystem::path write_report(const std::filesystem::path& out, const Json& results);
+std::filesystem::path write_report(const std::filesystem::path& out, const Results& results);
 
 }  // namespace gnomon::lab

@@ -1,23 +1,22 @@
-// The tables of the report, from results.json only.
+// The tables of the report, from the results only.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-#include "apps/lab/options.h"
+#include "apps/lab/results.h"
 #include "gnomon/plot/page.h"
 
 namespace gnomon::lab {
 
-// Tables of bits at each length, of right answers in each range of lengths, of an entry of
-// "extensions", of "cost", and of the durations of runs.
-plot::Table summary_table(const Json& results);
-plot::Table example_table(const Json& results);
-plot::Table extension_table(const Json& extension);
-plot::Table cost_table(const Json& cost);
-plot::Table timings_table(const Json& results);
+// Tables of bits at each length, of right answers in each range of lengths, of an extension, of
+// costs, and of the durations of runs.
+plot::Table summary_table(const Results& results);
+plot::Table example_table(const Results& results);
+plot::Table extension_table(const ExtensionResult& extension);
+plot::Table cost_table(const std::vector<EncodingCost>& cost);
+plot::Table timings_table(const Results& results);
 
-std::string text(const Json& json);
 std::string grouped(std::int64_t number);  // 1234567 as "1 234 567"
 std::string duration_in_words(double seconds);
 

@@ -9,14 +9,13 @@
 #include <cmath>
 #include <ctime>
 #include <fstream>
-#include <map>
 #include <thread>
 
 #include "apps/lab/answer.h"
 #include "apps/lab/candidate.h"
 #include "apps/lab/cost.h"
 #include "apps/lab/extend.h"
-#include "apps/lab/products_amx.h"
+#include "apps/lab/session.h"
 #include "apps/lab/statistics.h"
 #include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
@@ -26,74 +25,70 @@
 namespace gnomon::lab {
 namespace {
 
-std::vector<double> collect(const std::vector<const Json*>& objects, const char* key) {
+using Runs = std::vector<const RunResult*>;
+
+std::vector<double> collect(const Runs& runs, double RunResult::* number) {
   std::vector<double> numbers;
-  for (const Json* one : objects) numbers.push_back(one->at(key).get<double>());
+  for (const RunResult* one : runs) numbers.push_back(one->*number);
   return numbers;
 }
 
-// The keys "lengths" and "holds_to" of an encoding with text, over its seeds.
-Json text_lengths(const std::vector<const Json*>& runs) {
-  const Json& first = *runs.front();
-  Json lengths = Json::array();
-  double at_training_length = 0;
-  std::int64_t holds_to = 0;
+// `lengths` and `holds_to` of an encoding with text.
+void add_text_lengths(EncodingResult& all, const Runs& runs) {
   bool holds = true;
-  for (std::size_t i = 0; i < first.at("lengths").size(); ++i) {
-    std::vector<const Json*> here;
-    for (const Json* run : runs) here.push_back(&run->at("lengths")[i]);
-    const std::int64_t length = here[0]->at("length");
-    if (!here[0]->at("applicable")) {
-      lengths.push_back({{"length", length}, {"applicable", false}});
-      continue;
-    }
-    const auto tails = collect(here, "tail_bits");
-    if (i == 0) at_training_length = mean(tails);
-    const double change = mean(tails) / at_training_length - 1;
-    holds = holds && change <= holds_within;
-    if (holds) holds_to = length;
-    lengths.push_back({{"length", length},
-                       {"applicable", true},
-                       {"tail_bits", mean(tails)},
-                       {"tail_deviation", deviation(tails)},
-                       {"window_bits", mean(collect(here, "window_bits"))},
-                       {"accuracy", mean(collect(here, "accuracy"))},
-                       // The loss on the same bytes with the context cut to the training length
-                       // is the tail at that length.
-                       {"cut_bits", at_training_length},
-                       {"change", change},
-                       {"windows", here[0]->at("windows")}});
+  const std::vector<LengthLoss>& first = runs.front()->tests.lengths;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    LengthMean& one = all.lengths.emplace_back();
+    one.length = first[i].length;
+    one.applicable = first[i].applicable;
+    if (!one.applicable) continue;
+    const auto over_seeds = [&](double LengthLoss::* number) {
+      std::vector<double> numbers;
+      for (const RunResult* run : runs) numbers.push_back(run->tests.lengths[i].*number);
+      return numbers;
+    };
+    const auto tails = over_seeds(&LengthLoss::tail_bits);
+    one.tail_bits = mean(tails);
+    one.tail_deviation = deviation(tails);
+    one.window_bits = mean(over_seeds(&LengthLoss::window_bits));
+    one.accuracy = mean(over_seeds(&LengthLoss::accuracy));
+    // The loss on the same bytes with the context cut to the training length is the tail at that
+    // length.
+    one.cut_bits = all.lengths.front().tail_bits;
+    one.change = one.tail_bits / one.cut_bits - 1;
+    one.windows = first[i].windows;
+    holds = holds && one.change <= holds_within;
+    if (holds) all.holds_to = one.length;
   }
-  return {{"lengths", lengths}, {"holds_to", holds_to}};
 }
 
 // The results of one encoding over its seeds.
-Json encoding_results(const std::string& name, const std::vector<const Json*>& runs) {
+EncodingResult encoding_results(const std::string& name, const Runs& runs) {
   const Candidate info = find_candidate(name);
-  const Json& first = *runs.front();
-  Json all{{"name", name},
-           {"title", info.title},
-           {"enters", info.enters},
-           {"summary", info.summary},
-           {"source", info.source},
-           {"specification", first.at("specification")},
-           {"seeds", runs.size()},
-           {"parameters", first.at("parameters")},
-           {"position_parameters", first.at("position_parameters")}};
-  all.update(first.contains("stretches") ? example_lengths(runs) : text_lengths(runs));
-  all.update({{"bytes_per_second", mean(collect(runs, "bytes_per_second"))},
-              {"train_seconds", mean(collect(runs, "train_seconds"))},
-              {"test_seconds", mean(collect(runs, "test_seconds"))}});
+  const RunResult& first = *runs.front();
+  EncodingResult all{name,
+                     info.title,
+                     info.enters,
+                     info.summary,
+                     info.source,
+                     first.specification,
+                     std::ssize(runs),
+                     first.parameters,
+                     first.position_parameters};
+  first.tests.stretches.empty() ? add_text_lengths(all, runs) : add_example_lengths(all, runs);
+  all.bytes_per_second = mean(collect(runs, &RunResult::bytes_per_second));
+  all.train_seconds = mean(collect(runs, &RunResult::train_seconds));
+  all.test_seconds = mean(collect(runs, &RunResult::test_seconds));
   return all;
 }
 
-// The loss on the test texts with the byte frequencies of the training texts, in bits per byte,
-// and the share of right predictions if the most frequent byte is always predicted. A model
-// that has learned from context must be clearly better.
-struct ByteFrequency {
-  double bits = 0, accuracy = 0;
-};
-ByteFrequency byte_frequency(const Corpus& corpus) {
+std::vector<TextSize> sizes(const std::vector<Text>& texts) {
+  std::vector<TextSize> all;
+  for (const Text& text : texts) all.push_back({text.name, std::ssize(text.bytes)});
+  return all;
+}
+
+TextsResult texts_result(const Corpus& corpus) {
   std::array<double, 256> counts;
   counts.fill(1);  // a byte that does not occur in training has a small probability
   double total = 256;
@@ -103,44 +98,43 @@ ByteFrequency byte_frequency(const Corpus& corpus) {
   }
   const auto likeliest =
       static_cast<char>(std::max_element(counts.begin(), counts.end()) - counts.begin());
-  ByteFrequency sums;
-  double tested = 0;
+  double bits = 0, accuracy = 0, tested = 0;
   for (const Text& text : corpus.test) {
     for (const char c : text.bytes) {
-      sums.bits -= std::log2(counts[static_cast<unsigned char>(c)] / total);
-      sums.accuracy += c == likeliest;
+      bits -= std::log2(counts[static_cast<unsigned char>(c)] / total);
+      accuracy += c == likeliest;
     }
     tested += static_cast<double>(text.bytes.size());
   }
-  return {sums.bits / std::max(1.0, tested), sums.accuracy / std::max(1.0, tested)};
+  tested = std::max(1.0, tested);
+  return {corpus.source,     corpus.split,        bits / tested,
+          accuracy / tested, sizes(corpus.train), sizes(corpus.validation),
+          sizes(corpus.test)};
 }
 
 // The metric, and its value for guesses without reading.
-Json metric(const Settings& settings, const ByteFrequency& frequency) {
+Metric metric(const Settings& settings, const TextsResult& texts) {
   switch (task_of(settings)) {
     case Task::text:
       return {
-          {"name", "bits per byte"},
-          {"what",
-           "the mean loss of the test bytes, each in the second half of a window of this "
-           "length"},
-          {"chance", fmt::format("{:.3f} bits from byte frequencies alone", frequency.bits)}};
+          "bits per byte",
+          "the mean loss of the test bytes, each in the second half of a window of this "
+          "length",
+          fmt::format("{:.3f} bits from byte frequencies alone", texts.byte_frequency_bits)};
     case Task::masked:
-      return {
-          {"name", "bits per masked byte"},
-          {"what", fmt::format("the mean loss of the masked {:.0f} % of the test bytes, each "
-                               "predicted from all other bytes of its window",
-                               100 * masked_share)},
-          {"chance", fmt::format("{:.3f} bits from byte frequencies alone; the most frequent "
-                                 "byte is right in {:.1f} %",
-                                 frequency.bits, 100 * frequency.accuracy)}};
+      return {"bits per masked byte",
+              fmt::format("the mean loss of the masked {:.0f} % of the test bytes, each "
+                          "predicted from all other bytes of its window",
+                          100 * masked_share),
+              fmt::format("{:.3f} bits from byte frequencies alone; the most frequent byte is "
+                          "right in {:.1f} %",
+                          texts.byte_frequency_bits, 100 * texts.byte_frequency_accuracy)};
     default:
-      return {{"name", "whole answers"},
-              {"what",
-               "the share of unseen examples whose answer is right in every byte, the result "
-               "of greedy decoding; also the share of right bytes, each predicted after the "
-               "right previous bytes"},
-              {"chance", "the best guess that knows the length but not the prompt"}};
+      return {"whole answers",
+              "the share of unseen examples whose answer is right in every byte, the result of "
+              "greedy decoding; also the share of right bytes, each predicted after the right "
+              "previous bytes",
+              "the best guess that knows the length but not the prompt"};
   }
 }
 
@@ -161,64 +155,37 @@ std::string now() {
   return text;
 }
 
-Json text_names(const std::vector<Text>& texts) {
-  Json names = Json::array();
-  for (const Text& text : texts)
-    names.push_back({{"name", text.name}, {"bytes", text.bytes.size()}});
-  return names;
-}
-
 }  // namespace
 
-Json assemble_results(const SessionResult& session, const Corpus& corpus) {
-  std::vector<std::string> order;
-  std::map<std::string, std::vector<const Json*>> by_encoding;
-  for (const Json& run : session.runs) {
-    const std::string name = run.at("encoding");
-    if (by_encoding[name].empty()) order.push_back(name);
-    by_encoding[name].push_back(&run);
+Results assemble_results(const SessionResult& session, const Corpus& corpus) {
+  const Settings& settings = session.settings;
+  Results results;
+  results.gnomon = GNOMON_VERSION;
+  results.date = now();
+  results.settings = settings;
+  results.texts = texts_result(corpus);
+  results.metric = metric(settings, results.texts);
+  results.runs_asked = settings.seeds * std::ssize(settings.encodings);
+  results.left_out = session.left_out;
+  results.stopped = session.stopped;
+  for (const std::string& name : settings.encodings) {
+    Runs runs;
+    for (const RunResult& run : session.runs)
+      if (run.encoding == name) runs.push_back(&run);
+    if (!runs.empty()) results.encodings.push_back(encoding_results(name, runs));
   }
-  // In the order of --encodings.
-  Json encodings = Json::array();
-  for (const std::string& name : session.settings.encodings)
-    if (by_encoding.count(name)) encodings.push_back(encoding_results(name, by_encoding[name]));
-
-  Json results{{"gnomon", GNOMON_VERSION}, {"schema", 1}, {"date", now()}};
-  results["answer"] = Json::array();
-  results["settings"] = to_json(session.settings);
-  const ByteFrequency frequency = byte_frequency(corpus);
-  results["metric"] = metric(session.settings, frequency);
-  results["texts"] = {{"source", corpus.source},
-                      {"split", corpus.split},
-                      {"byte_frequency_bits", frequency.bits},
-                      {"byte_frequency_accuracy", frequency.accuracy},
-                      {"train", text_names(corpus.train)},
-                      {"validation", text_names(corpus.validation)},
-                      {"test", text_names(corpus.test)}};
-  results["runs_asked"] =
-      session.settings.seeds * static_cast<std::int64_t>(session.settings.encodings.size());
-  results["left_out"] = session.left_out;
-  results["stopped"] = session.stopped;
-  results["encodings"] = encodings;
-  results["rankings"] = has_examples(task_of(session.settings))
-                            ? example_rankings(encodings, session.runs)
-                            : rankings(encodings, session.runs);
-  results["extensions"] = extension_results(encodings, session.runs);
-  results["answer"] = answer(results);
-  for (const Json& one : extension_answer(results["extensions"]))
-    results["answer"].push_back(one);
-  results["cost"] = cost_results(session.cost, encodings);
-  results["runs"] = session.runs;
-  results["unfinished"] = session.unfinished;
-  results["machine"] = {{"processor", processor()},
-                        {"cores", std::thread::hardware_concurrency()},
-                        {"device", session.settings.device},
-                        {"isa", name(current_isa())},
-                        {"products", session.settings.device != "cpu" ? "LibTorch"
-                                     : amx::available()               ? "AMX"
-                                                                      : "BLAS"},
-                        {"libtorch", TORCH_VERSION}};
-  results["seconds"] = session.seconds;
+  results.rankings = (has_examples(task_of(settings)) ? example_rankings : rankings)(
+      results.encodings, session.runs);
+  results.extensions = extension_results(results.encodings, session.runs);
+  results.answer = answer(results);
+  for (const std::string& one : extension_answer(results.extensions))
+    results.answer.push_back(one);
+  results.cost = cost_results(session.cost, results.encodings);
+  results.runs = session.runs;
+  results.unfinished = session.unfinished;
+  results.machine = {processor(), std::thread::hardware_concurrency(), settings.device,
+                     std::string(name(current_isa())), TORCH_VERSION};
+  results.seconds = session.seconds;
   return results;
 }
 

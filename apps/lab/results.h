@@ -1,19 +1,135 @@
 // The results of a session: means and deviations over seeds, lengths that encodings hold, ties,
-// and the sentences of the answer. The report shows only these results. docs/lab/results.md
-// documents the keys.
+// and the sentences of the answer. The report shows only these results. results_json.h writes
+// them to results.json, and docs/lab/results.md describes the fields.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
-#include "apps/lab/session.h"
+#include "apps/lab/run_result.h"
 
 namespace gnomon::lab {
+
+struct Corpus;
+struct SessionResult;
 
 // An encoding holds a length if its loss exceeds that at the training length by at most this
 // share.
 constexpr double holds_within = 0.03;
 
-// Returns the contents of results.json.
-Json assemble_results(const SessionResult& session, const Corpus& corpus);
+// LengthLoss over seeds.
+struct LengthMean {
+  std::int64_t length = 0;
+  bool applicable = false;  // the fields after it are unset if not
+  double tail_bits = 0, tail_deviation = 0, window_bits = 0, accuracy = 0;
+  double cut_bits =
+      0;              // the loss on the same bytes with the context cut to the training length
+  double change = 0;  // of tail_bits from the training length, relative
+  std::int64_t windows = 0;
+};
+
+// Stretch over seeds, of a stretch or of a range of lengths. A range ends at one of
+// settings.eval_lengths and begins after the previous one.
+struct StretchMean {
+  std::int64_t from = 0, to = 0;
+  bool applicable = false;  // the fields after it are unset if not
+  std::int64_t examples = 0;
+  double whole = 0, whole_deviation = 0, byte = 0, bits = 0, chance_whole = 0, chance_byte = 0;
+};
+
+// One encoding over its seeds: `lengths` and `holds_to` for text, else the three after them.
+struct EncodingResult {
+  std::string name = {}, title = {}, enters = {}, summary = {}, source = {};
+  Json specification = {};
+  std::int64_t seeds = 0, parameters = 0, position_parameters = 0;
+  std::vector<LengthMean> lengths = {};
+  std::int64_t holds_to = 0;
+  std::vector<StretchMean> stretches = {}, ranges = {};
+  std::int64_t answered_to = 0;  // longest length up to which all stretches are answered
+  double bytes_per_second = 0, train_seconds = 0, test_seconds = 0;
+};
+
+// An encoding in a ranking: `bits` for text, else `whole` and `byte`.
+struct Place {
+  std::string name = {}, title = {};
+  std::optional<double> bits = {};
+  double whole = 0, byte = 0;
+  bool tied = false;  // with the best
+};
+// The encodings at the length `to` (text; `from` is 0) or at the lengths `from` to `to`, best
+// first.
+struct Ranking {
+  std::int64_t from = 0, to = 0;
+  std::vector<Place> order = {};
+};
+
+enum class Stage { before = 1, without, after };  // the method, a fine-tune, the fine-tune
+const char* name(Stage stage);
+struct ExtensionRow {
+  std::string method = {}, title = {};
+  Stage stage;
+  std::vector<double> bits = {}, deviation = {};  // at each length
+};
+struct ExtensionResult {
+  std::string name = {}, title = {};
+  std::int64_t factor = 0, steps = 0;
+  std::vector<std::int64_t> lengths = {};
+  std::vector<ExtensionRow> rows = {};
+};
+
+struct EncodingCost {
+  std::string name = {}, title = {};
+  std::int64_t position_parameters = 0;
+  std::optional<double> step_seconds = {}, relative_step = {};  // relative to the encoding none
+  std::vector<MemoryUse> memory = {};
+};
+
+struct Metric {
+  std::string name = {}, what = {}, chance = {};
+};
+struct LeftOut {
+  std::string name = {}, reason = {};
+};
+struct TextSize {
+  std::string name = {};
+  std::int64_t bytes = 0;
+};
+struct TextsResult {
+  std::string source = {}, split = {};
+  // The loss on the test texts with the byte frequencies of the training texts, in bits per
+  // byte, and the share of right predictions if the most frequent byte is always predicted. A
+  // model that has learned from context must be clearly better.
+  double byte_frequency_bits = 0, byte_frequency_accuracy = 0;
+  std::vector<TextSize> train = {}, validation = {}, test = {};
+};
+struct Machine {
+  std::string processor = {};
+  std::int64_t cores = 0;
+  std::string device = {}, isa = {}, libtorch = {};
+};
+
+struct Results {
+  std::string gnomon = {};
+  std::int64_t schema = 1;
+  std::string date = {};
+  std::vector<std::string> answer = {};
+  Settings settings = {};
+  Metric metric = {};
+  TextsResult texts = {};
+  std::int64_t runs_asked = 0;
+  std::vector<LeftOut> left_out = {};
+  bool stopped = false;
+  std::vector<EncodingResult> encodings = {};
+  std::vector<Ranking> rankings = {};
+  std::vector<ExtensionResult> extensions = {};
+  std::vector<EncodingCost> cost = {};
+  std::vector<RunResult> runs = {}, unfinished = {};
+  Machine machine = {};
+  double seconds = 0;
+};
+
+Results assemble_results(const SessionResult& session, const Corpus& corpus);
 
 }  // namespace gnomon::lab

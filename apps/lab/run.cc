@@ -1,19 +1,21 @@
 #include "apps/lab/run.h"
 
-#include <torch/torch.h>
+#include <torch/serialize.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <sstream>
 
 #include "apps/lab/batches.h"
+#include "gnomon/io/file.h"
 #include "gnomon/model/scheme.h"
 #include "src/model/encoding_json.h"
 
 namespace gnomon::lab {
 namespace {
 
-constexpr double weight_decay = 0.1, last_rate = 0.1;
+constexpr double weight_decay = 0.1, gradient_norm = 1, last_rate = 0.1;
 constexpr std::int64_t curve_points = 30, validation_every = 3, validation_batches = 4;
 constexpr std::uint64_t validation_seed = 0x76616c6964;  // the same windows for all runs
 
@@ -25,23 +27,19 @@ at::Tensor loss_of(Transformer& model, const Batch& batch, const Settings& setti
                    batch.targets.to(device));
 }
 
-AdamW optimizer_for(Transformer& model) {
+std::unique_ptr<torch::optim::AdamW> optimizer_for(Transformer& model) {
   // Weight decay applies to matrices, not to norms or parameters of encodings.
-  std::vector<AdamW::Decayed> parameters;
-  for (const auto& item : model->named_parameters()) {
-    const bool decays = item.value().dim() > 1 && item.key().rfind("position.", 0) != 0;
-    parameters.push_back({item.value(), decays ? weight_decay : 0});
-  }
-  return AdamW(std::move(parameters), {});
-}
-
-// Writes a temporary file and renames it, so that the file is complete or unchanged.
-template <typename Write>
-void replace(const std::filesystem::path& path, Write&& write) {
-  std::filesystem::path aside = path;
-  aside += ".part";
-  write(aside.string());
-  std::filesystem::rename(aside, path);
+  std::vector<at::Tensor> matrices, others;
+  for (const auto& item : model->named_parameters())
+    (item.value().dim() > 1 && item.key().rfind("position.", 0) != 0 ? matrices : others)
+        .push_back(item.value());
+  using torch::optim::AdamWOptions;
+  const auto options = AdamWOptions().betas({0.9, 0.95});
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  for (const auto& [parameters, decay] : {std::pair{matrices, weight_decay}, {others, 0.0}})
+    groups.emplace_back(
+        parameters, std::make_unique<AdamWOptions>(AdamWOptions(options).weight_decay(decay)));
+  return std::make_unique<torch::optim::AdamW>(std::move(groups), options);
 }
 
 // The spec of the only encoding, or the scheme if there are several.
@@ -70,13 +68,13 @@ TrainingRun::TrainingRun(const Settings& settings, const Corpus& corpus,
   model_ = transformer_for(settings, candidate_,
                            window_tokens(task_of(settings), settings.train_length), seed);
   model_->to(torch::Device(settings.device));
-  optimizer_.emplace(optimizer_for(model_));
+  optimizer_ = optimizer_for(model_);
 }
 
 TrainingRun::TrainingRun(const Settings& settings, const Corpus& corpus, Transformer model,
                          std::int64_t seed)
     : settings_(settings), corpus_(corpus), seed_(seed), model_(std::move(model)) {
-  optimizer_.emplace(optimizer_for(model_));
+  optimizer_ = optimizer_for(model_);
 }
 
 double TrainingRun::train_step() {
@@ -90,8 +88,12 @@ double TrainingRun::train_step() {
         random_ids(batch.inputs.size(1), window_tokens(task_of(settings_), settings_.longest()),
                    static_cast<std::uint64_t>(seed_), static_cast<std::uint64_t>(step_));
   const at::Tensor loss = loss_of(model_, batch, settings_, std::move(ids));
+  model_->zero_grad(/*set_to_none=*/true);
   loss.backward();
-  optimizer_->step(learning_rate(settings_, step_));
+  torch::nn::utils::clip_grad_norm_(model_->parameters(), gradient_norm);
+  for (auto& group : optimizer_->param_groups())
+    group.options().set_lr(learning_rate(settings_, step_));
+  optimizer_->step();
   const double bits = loss.item<double>() * bits_per_nat;
   ++step_;
   loss_sum_ += bits;
@@ -105,8 +107,8 @@ void TrainingRun::record() {
   const std::int64_t every = std::max<std::int64_t>(1, settings_.steps / curve_points);
   if (step_ % every != 0 && !trained()) return;
   const bool validate = step_ / every % validation_every == 0 || trained();
-  curve_.push_back({static_cast<double>(step_), loss_sum_ / static_cast<double>(loss_count_),
-                    validate ? validation_bits() : std::nan("")});
+  curve_.push_back({step_, loss_sum_ / static_cast<double>(loss_count_), {}});
+  if (validate) curve_.back().validation_bits = validation_bits();
   loss_sum_ = 0;
   loss_count_ = 0;
 }
@@ -124,18 +126,20 @@ double TrainingRun::validation_bits() {
 }
 
 void TrainingRun::save(const std::filesystem::path& path) {
-  replace(path, [&](const std::string& aside) {
-    torch::serialize::OutputArchive archive, model, optimizer;
-    model_->save(model);
-    optimizer_->save(optimizer);
-    archive.write("model", model);
-    archive.write("optimizer", optimizer);
-    std::vector<double> numbers{static_cast<double>(step_), seconds_, loss_sum_,
-                                static_cast<double>(loss_count_)};
-    for (const auto& point : curve_) numbers.insert(numbers.end(), point.begin(), point.end());
-    archive.write("numbers", at::tensor(numbers, at::kDouble), /*is_buffer=*/true);
-    archive.save_to(aside);
-  });
+  torch::serialize::OutputArchive archive, model, optimizer;
+  model_->save(model);
+  optimizer_->save(optimizer);
+  archive.write("model", model);
+  archive.write("optimizer", optimizer);
+  std::vector<double> numbers{static_cast<double>(step_), seconds_, loss_sum_,
+                              static_cast<double>(loss_count_)};
+  for (const CurvePoint& point : curve_)
+    numbers.insert(numbers.end(), {static_cast<double>(point.step), point.train_bits,
+                                   point.validation_bits.value_or(std::nan(""))});
+  archive.write("numbers", at::tensor(numbers, at::kDouble), /*is_buffer=*/true);
+  std::ostringstream bytes;
+  archive.save_to(bytes);
+  io::write_aside(path, bytes.view());
 }
 
 void TrainingRun::load(const std::filesystem::path& path) {
@@ -154,32 +158,29 @@ void TrainingRun::load(const std::filesystem::path& path) {
   loss_count_ = static_cast<std::int64_t>(number[3]);
   curve_.clear();
   for (std::int64_t i = 4; i + 2 < numbers.numel(); i += 3)
-    curve_.push_back({number[i], number[i + 1], number[i + 2]});
+    curve_.push_back({static_cast<std::int64_t>(number[i]), number[i + 1],
+                      std::isnan(number[i + 2]) ? std::nullopt : std::optional(number[i + 2])});
 }
 
 void TrainingRun::save_weights(const std::filesystem::path& path) {
-  replace(path, [&](const std::string& aside) { torch::save(model_, aside); });
+  std::ostringstream bytes;
+  torch::save(model_, bytes);
+  io::write_aside(path, bytes.view());
 }
 
-Json TrainingRun::summary() const {
-  Json curve = Json::array();
-  for (const auto& [step, train, validation] : curve_) {
-    Json point{{"step", static_cast<std::int64_t>(step)}, {"train_bits", train}};
-    if (!std::isnan(validation)) point["validation_bits"] = validation;
-    curve.push_back(point);
-  }
-  const double bytes = static_cast<double>(
-      step_ * settings_.batch * window_tokens(task_of(settings_), settings_.train_length));
-  return {{"encoding", candidate_.name},
-          {"seed", seed_},
-          {"specification", specification(model_->scheme())},
-          {"parameters", model_->parameter_count()},
-          {"position_parameters", model_->position_parameter_count()},
-          {"steps", step_},
-          {"trained_bytes", static_cast<std::int64_t>(bytes)},
-          {"train_seconds", seconds_},
-          {"bytes_per_second", seconds_ > 0 ? bytes / seconds_ : 0.0},
-          {"curve", curve}};
+RunResult TrainingRun::summary() const {
+  RunResult run{.encoding = candidate_.name, .seed = seed_};
+  run.specification = specification(model_->scheme());
+  run.parameters = model_->parameter_count();
+  run.position_parameters = model_->position_parameter_count();
+  run.steps = step_;
+  run.trained_bytes =
+      step_ * settings_.batch * window_tokens(task_of(settings_), settings_.train_length);
+  run.train_seconds = seconds_;
+  if (seconds_ > 0) run.bytes_per_second = static_cast<double>(run.trained_bytes) / seconds_;
+  run.curve = curve_;
+  run.unfinished = true;
+  return run;
 }
 
 }  // namespace gnomon::lab

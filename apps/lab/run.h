@@ -2,16 +2,17 @@
 // other runs or on the number of cores.
 #pragma once
 
+#include <torch/optim/adamw.h>
+
 #include <cstdint>
 #include <filesystem>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "apps/lab/adamw.h"
 #include "apps/lab/candidate.h"
 #include "apps/lab/corpus.h"
-#include "apps/lab/options.h"
+#include "apps/lab/run_result.h"
 #include "apps/lab/transformer.h"
 
 namespace gnomon::lab {
@@ -41,15 +42,14 @@ class TrainingRun {
   // One step of AdamW. Returns its loss in bits per byte.
   double train_step();
 
-  // Saves or loads the whole state. A loaded run continues with the same bits. The file is
-  // written aside and renamed.
+  // Saves or loads the whole state. A loaded run continues with the same bits.
   void save(const std::filesystem::path& path);
   void load(const std::filesystem::path& path);
   // Saves the weights only.
   void save_weights(const std::filesystem::path& path);
 
-  // The training curve, sizes and timing.
-  Json summary() const;
+  // The training curve, sizes and timing, marked as unfinished.
+  RunResult summary() const;
 
  private:
   double validation_bits();
@@ -60,13 +60,12 @@ class TrainingRun {
   Candidate candidate_;
   std::int64_t seed_;
   Transformer model_{nullptr};
-  std::optional<AdamW> optimizer_;
+  std::unique_ptr<torch::optim::AdamW> optimizer_;
   std::int64_t step_ = 0;
   double seconds_ = 0;  // duration of train_step, without validation
   double loss_sum_ = 0;
   std::int64_t loss_count_ = 0;
-  // Points of the curve: step, training bits, validation bits (NaN if not measured).
-  std::vector<std::array<double, 3>> curve_;
+  std::vector<CurvePoint> curve_;
 };
 
 }  // namespace gnomon::lab

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <fstream>
 #include <mutex>
 #include <thread>
@@ -17,10 +16,12 @@
 #include "apps/lab/extend.h"
 #include "apps/lab/picture.h"
 #include "apps/lab/progress.h"
+#include "apps/lab/results_json.h"
 #include "apps/lab/run.h"
 #include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
 #include "gnomon/error.h"
+#include "gnomon/io/file.h"
 
 namespace gnomon::lab {
 namespace {
@@ -62,14 +63,6 @@ std::string fingerprint(const Corpus& corpus) {
       for (const char c : text.name + '\0' + text.bytes)
         hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return fmt::format("{:016x}", hash);
-}
-
-Json read_json(const fs::path& path) {
-  std::ifstream stream(path);
-  Json json = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded())
-    refuse("lab", "a file of an earlier run must be JSON", path.string());
-  return json;
 }
 
 std::int64_t shared_parameters(const Settings& s) {
@@ -181,44 +174,41 @@ std::int64_t fitting_steps(const Settings& s, const Options& options, const Corp
 
 // Reads cost.json or measures the cost. Called while this process has one thread, because the
 // measurement forks.
-Json cost(const Settings& settings, const Corpus& corpus, const fs::path& out,
-          std::FILE* stream) {
+std::vector<MeasuredCost> cost(const Settings& settings, const Corpus& corpus,
+                               const fs::path& out, std::FILE* stream) {
   const fs::path known = out / "cost.json";
-  if (fs::exists(known)) return read_json(known);
+  if (fs::exists(known)) return read_costs(known);
   fmt::print(stream, "Measuring the cost of each encoding.\n");
   std::fflush(stream);
-  const Json measured = measure_cost(settings, corpus, [] { return stop_asked.load(); });
-  if (!measured.empty()) replace_file(known, measured.dump(1));
+  const auto measured = measure_cost(settings, corpus, [] { return stop_asked.load(); });
+  if (!measured.empty()) io::write_aside(known, to_json(measured).dump(1));
   return measured;
 }
 
 // Removes encodings that cannot take part from the settings. Throws if none is left.
 void leave_out_unusable(SessionResult& result, std::FILE* stream) {
-  result.left_out = Json::array();
   std::vector<std::string> usable;
   for (const std::string& name : result.settings.encodings)
     if (const auto reason = unusable(name, result.settings)) {
-      result.left_out.push_back({{"name", name}, {"reason", *reason}});
+      result.left_out.push_back({name, *reason});
       fmt::print(stream, "Left out: {}. Reason: {}\n", name, *reason);
     } else {
       usable.push_back(name);
     }
   std::fflush(stream);
   if (usable.empty())
-    refuse("lab", "at least one of --encodings must be usable",
-           result.left_out[0].at("reason").get<std::string>());
+    refuse("lab", "at least one of --encodings must be usable", result.left_out[0].reason);
   result.settings.encodings = usable;
 }
 
-std::string outcome(const Json& run) {
-  const std::string time = ", trained in " + duration(run.at("train_seconds").get<double>());
-  if (run.contains("stretches")) return outcome_of_examples(run) + time;
+std::string outcome(const RunResult& run) {
+  const std::string time = ", trained in " + duration(run.train_seconds);
+  if (!run.tests.stretches.empty()) return outcome_of_examples(run) + time;
   std::string text;
-  for (const Json& one : run.at("lengths"))
-    text += one.at("applicable")
-                ? fmt::format("{}{:.3f} at {}", text.empty() ? "" : ", ",
-                              one.at("tail_bits").get<double>(), one.at("length").get<int>())
-                : fmt::format(", n/a at {}", one.at("length").get<int>());
+  for (const LengthLoss& one : run.tests.lengths)
+    text += one.applicable ? fmt::format("{}{:.3f} at {}", text.empty() ? "" : ", ",
+                                         one.tail_bits, one.length)
+                           : fmt::format(", n/a at {}", one.length);
   return text + " (bits per byte)" + time;
 }
 
@@ -229,9 +219,9 @@ struct Job {
 };
 
 // Trains and tests one run, from its checkpoint if there is one. Returns its results, or, if it
-// was stopped, its summary with "unfinished".
-Json work_on(const Job& job, const Settings& settings, const Corpus& corpus,
-             const fs::path& out, Progress& progress) {
+// was stopped, its summary.
+RunResult work_on(const Job& job, const Settings& settings, const Corpus& corpus,
+                  const fs::path& out, Progress& progress) {
   const fs::path checkpoint = out / "checkpoints" / (job.name() + ".pt");
   TrainingRun run(settings, corpus, job.encoding, job.seed);
   if (fs::exists(checkpoint)) run.load(checkpoint);
@@ -251,53 +241,31 @@ Json work_on(const Job& job, const Settings& settings, const Corpus& corpus,
     }
   }
   run.save(checkpoint);
-  Json found = run.summary();
-  if (run.trained() && !stop_asked) {
-    progress.testing(job.encoding, job.seed);
-    const auto start = Clock::now();
-    const Json tested =
-        evaluate(run.model(), settings, corpus, [] { return stop_asked.load(); });
-    if (!tested.is_null() && !settings.extend.empty() && extends(job.encoding)) {
-      const Json extended =
-          extend(run.model(), settings, corpus, job.seed, [] { return stop_asked.load(); });
-      if (!extended.is_null()) found["extension"] = extended;
-    }
-    if (!tested.is_null() && !stop_asked) {
-      found["test_seconds"] = std::chrono::duration<double>(Clock::now() - start).count();
-      found.update(tested);
-      found["picture"] = picture(run.model(), settings);
-      run.save_weights(out / "models" / (job.name() + ".pt"));
-      replace_file(out / "runs" / (job.name() + ".json"), found.dump(1));
-      fs::remove(checkpoint);
-      progress.finished(job.encoding, job.seed, outcome(found));
-      return found;
-    }
-  }
-  found["unfinished"] = true;
+  RunResult found = run.summary();
+  if (!run.trained() || stop_asked) return found;
+  const auto stop = [] { return stop_asked.load(); };
+  progress.testing(job.encoding, job.seed);
+  const auto start = Clock::now();
+  const auto tested = evaluate(run.model(), settings, corpus, stop);
+  if (tested && !settings.extend.empty() && extends(job.encoding))
+    found.extension = extend(run.model(), settings, corpus, job.seed, stop);
+  if (!tested || stop_asked) return found;
+  found.unfinished = false;
+  found.test_seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  found.tests = *tested;
+  found.picture = picture(run.model(), settings);
+  run.save_weights(out / "models" / (job.name() + ".pt"));
+  io::write_aside(out / "runs" / (job.name() + ".json"), to_json(found).dump(1));
+  fs::remove(checkpoint);
+  progress.finished(job.encoding, job.seed, outcome(found));
   return found;
 }
 
 }  // namespace
 
-void replace_file(const fs::path& path, const std::string& content) {
-  fs::path aside = path;
-  aside += ".part";
-  std::ofstream stream(aside, std::ios::binary);
-  stream << content << std::flush;
-  if (!stream)
-    refuse("lab", "a result file must be writable",
-           path.string() + ": " + std::strerror(errno));
-  stream.close();
-  fs::rename(aside, path);
-}
-
 std::optional<Settings> stored_settings(const fs::path& out) {
-  if (!fs::exists(out / "settings.json")) return std::nullopt;
-  try {
-    return settings_from_json(read_json(out / "settings.json").at("settings"));
-  } catch (const Json::exception& error) {
-    refuse("lab", "settings.json of an earlier run must be complete", error.what());
-  }
+  const fs::path path = out / "settings.json";
+  return fs::exists(path) ? std::optional(read_settings(path).settings) : std::nullopt;
 }
 
 SessionResult run_session(const Options& options, const Corpus& corpus, std::FILE* stream) {
@@ -307,11 +275,9 @@ SessionResult run_session(const Options& options, const Corpus& corpus, std::FIL
   result.settings = options.settings;
   const StopOnSignal signals;
 
-  const auto stored = options.resume ? stored_settings(out) : std::nullopt;
-  if (stored) {
-    if (read_json(out / "settings.json").at("fingerprint") != fingerprint(corpus))
-      refuse("lab", "--resume requires the same texts", "different texts");
-  }
+  const bool stored = options.resume && fs::exists(out / "settings.json");
+  if (stored && read_settings(out / "settings.json").fingerprint != fingerprint(corpus))
+    refuse("lab", "--resume requires the same texts", "different texts");
   prepare_folder(out, result.settings);
   if (!stored) {
     set_aside_unfinished(out, stream);
@@ -331,35 +297,30 @@ SessionResult run_session(const Options& options, const Corpus& corpus, std::FIL
       asked.steps = options.steps_follow_minutes ? fit : std::min(fit, asked.steps);
       result.settings.steps = asked.steps;
     }
-    replace_file(
-        out / "settings.json",
-        Json{{"settings", to_json(asked)}, {"fingerprint", fingerprint(corpus)}}.dump(1));
+    io::write_aside(out / "settings.json",
+                    to_json(StoredSettings{asked, fingerprint(corpus)}).dump(1));
   }
 
   const Settings& settings = result.settings;
   std::vector<Job> jobs;
   for (std::int64_t seed = 1; seed <= settings.seeds; ++seed)
     for (const std::string& encoding : settings.encodings) jobs.push_back({encoding, seed});
-  std::vector<Json> found(jobs.size());
+  std::vector<std::optional<RunResult>> found(jobs.size());
   {
     Progress progress(settings, stream);
     on_threads(options.jobs, jobs.size(), [&](std::size_t i) {
       const fs::path done = out / "runs" / (jobs[i].name() + ".json");
       if (fs::exists(done)) {
-        found[i] = read_json(done);
-        progress.finished(jobs[i].encoding, jobs[i].seed, outcome(found[i]));
+        found[i] = read_run(done, settings, jobs[i].encoding, jobs[i].seed);
+        progress.finished(jobs[i].encoding, jobs[i].seed, outcome(*found[i]));
       } else if (!stop_asked) {
         found[i] = work_on(jobs[i], settings, corpus, out, progress);
       }
     });
     if (stop_asked) progress.note("Stopped. Continue with --resume.");
   }
-  result.runs = Json::array();
-  result.unfinished = Json::array();
-  for (const Json& one : found) {
-    if (one.is_null()) continue;
-    (one.contains("unfinished") ? result.unfinished : result.runs).push_back(one);
-  }
+  for (auto& one : found)
+    if (one) (one->unfinished ? result.unfinished : result.runs).push_back(std::move(*one));
   result.stopped = stop_asked;
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return result;

@@ -8,21 +8,25 @@
 //   OUT/results.json, index.html the report, which report.cc writes from the SessionResult
 #pragma once
 
+#include <cstdio>
 #include <filesystem>
+#include <optional>
+#include <vector>
 
 #include "apps/lab/corpus.h"
 #include "apps/lab/options.h"
+#include "apps/lab/results.h"
 
 namespace gnomon::lab {
 
 struct SessionResult {
-  // The settings after --resume, --minutes and the removal of encodings that cannot take part.
-  // `left_out` contains these encodings: "name", "reason".
+  // The settings after --resume, --minutes and the removal of encodings that cannot take part,
+  // which are in `left_out`.
   Settings settings;
-  Json left_out;
-  Json runs;             // one object for each finished run, by seed, then by encoding
-  Json unfinished;       // summaries of runs that were stopped while training
-  Json cost;             // the result of measure_cost
+  std::vector<LeftOut> left_out;
+  std::vector<RunResult> runs;        // finished, by seed, then by encoding
+  std::vector<RunResult> unfinished;  // summaries of runs that were stopped
+  std::vector<MeasuredCost> cost;
   bool stopped = false;  // by Ctrl-C
   double seconds = 0;
 };
@@ -34,8 +38,5 @@ SessionResult run_session(const Options& options, const Corpus& corpus, std::FIL
 
 // The settings in OUT for --resume. Empty if OUT has no run.
 std::optional<Settings> stored_settings(const std::filesystem::path& out);
-
-// Replaces a file by `content`: writes a temporary file and renames it.
-void replace_file(const std::filesystem::path& path, const std::string& content);
 
 }  // namespace gnomon::lab

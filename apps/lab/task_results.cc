@@ -14,58 +14,30 @@ namespace {
 
 constexpr double learnt_from = 0.95;
 
-// The means over a stretch or a range of lengths of a run.
-struct Found {
-  std::int64_t from = 0, to = 0, examples = 0;
-  bool applicable = true;
-  double whole = 0, byte = 0, bits = 0, chance_whole = 0, chance_byte = 0;
-};
-
-Found found(const Json& stretch) {
-  Found one{stretch.at("from"), stretch.at("to"), 0, stretch.at("applicable")};
-  if (!one.applicable) return one;
-  one.examples = stretch.at("examples");
-  for (const auto& [key, value] : {std::pair{"whole", &one.whole},
-                                   {"byte", &one.byte},
-                                   {"bits", &one.bits},
-                                   {"chance_whole", &one.chance_whole},
-                                   {"chance_byte", &one.chance_byte}})
-    *value = stretch.at(key);
-  return one;
-}
-
-Found joined(const std::vector<Found>& parts) {
-  Found all = parts.front();
+// A range of adjacent stretches.
+Stretch joined(const std::vector<Stretch>& parts) {
+  Stretch all = parts.front();
   all.to = parts.back().to;
   all.examples = 0;
-  const auto mean_of = [&](double Found::* number) {
-    std::vector<double> numbers;
-    for (const Found& one : parts) numbers.push_back(one.*number);
-    return mean(numbers);
-  };
-  for (const Found& one : parts) {
+  for (const Stretch& one : parts) {
     all.applicable = all.applicable && one.applicable;
     all.examples += one.examples;
   }
-  for (double Found::* number :
-       {&Found::whole, &Found::byte, &Found::bits, &Found::chance_whole, &Found::chance_byte})
-    all.*number = mean_of(number);
+  for (double Stretch::* number : {&Stretch::whole, &Stretch::byte, &Stretch::bits,
+                                   &Stretch::chance_whole, &Stretch::chance_byte}) {
+    std::vector<double> numbers;
+    for (const Stretch& one : parts) numbers.push_back(one.*number);
+    all.*number = mean(numbers);
+  }
   return all;
 }
 
-std::vector<Found> stretches_of(const Json& run) {
-  std::vector<Found> all;
-  for (const Json& one : run.at("stretches")) all.push_back(found(one));
-  return all;
-}
-
-std::vector<Found> ranges_of(const Json& run) {
-  std::vector<Found> all, here;
-  const Json& stretches = run.at("stretches");
+std::vector<Stretch> ranges_of(const RunResult& run) {
+  std::vector<Stretch> all, here;
+  const std::vector<Stretch>& stretches = run.tests.stretches;
   for (std::size_t i = 0; i < stretches.size(); ++i) {
-    here.push_back(found(stretches[i]));
-    if (i + 1 < stretches.size() && stretches[i + 1].at("up_to") == stretches[i].at("up_to"))
-      continue;
+    here.push_back(stretches[i]);
+    if (i + 1 < stretches.size() && stretches[i + 1].up_to == stretches[i].up_to) continue;
     all.push_back(joined(here));
     here.clear();
   }
@@ -73,38 +45,31 @@ std::vector<Found> ranges_of(const Json& run) {
 }
 
 // Means and deviations over the seeds, for each stretch or range.
-Json over_seeds(const std::vector<std::vector<Found>>& seeds) {
-  Json all = Json::array();
+std::vector<StretchMean> over_seeds(const std::vector<std::vector<Stretch>>& seeds) {
+  std::vector<StretchMean> all;
   for (std::size_t i = 0; i < seeds.front().size(); ++i) {
-    const Found& first = seeds.front()[i];
-    Json one{{"from", first.from}, {"to", first.to}, {"applicable", first.applicable}};
-    if (first.applicable) {
-      const auto numbers = [&](double Found::* number) {
-        std::vector<double> here;
-        for (const auto& seed : seeds) here.push_back(seed[i].*number);
-        return here;
-      };
-      one.update({{"examples", first.examples},
-                  {"whole", mean(numbers(&Found::whole))},
-                  {"whole_deviation", deviation(numbers(&Found::whole))},
-                  {"byte", mean(numbers(&Found::byte))},
-                  {"bits", mean(numbers(&Found::bits))},
-                  {"chance_whole", first.chance_whole},
-                  {"chance_byte", first.chance_byte}});
-    }
-    all.push_back(one);
+    const Stretch& first = seeds.front()[i];
+    const auto numbers = [&](double Stretch::* number) {
+      std::vector<double> here;
+      for (const auto& seed : seeds) here.push_back(seed[i].*number);
+      return here;
+    };
+    all.push_back({first.from, first.to, first.applicable, first.examples,
+                   mean(numbers(&Stretch::whole)), deviation(numbers(&Stretch::whole)),
+                   mean(numbers(&Stretch::byte)), mean(numbers(&Stretch::bits)),
+                   first.chance_whole, first.chance_byte});
   }
   return all;
 }
 
 // The standard deviation of the difference of two shares.
-double difference_deviation(const std::vector<Found>& a, const std::vector<Found>& b) {
+double difference_deviation(const std::vector<Stretch>& a, const std::vector<Stretch>& b) {
   std::vector<double> differences;
   double sampling = 0;
   const std::size_t seeds = std::min(a.size(), b.size());
   for (std::size_t i = 0; i < seeds; ++i) {
     differences.push_back(a[i].whole - b[i].whole);
-    for (const Found& one : {a[i], b[i]})
+    for (const Stretch& one : {a[i], b[i]})
       sampling += one.whole * (1 - one.whole) / static_cast<double>(one.examples);
   }
   return std::max(std::sqrt(sampling) / static_cast<double>(seeds), deviation(differences));
@@ -116,24 +81,20 @@ std::string percent(double share) {
   return fmt::format("{:.0e} %", hundred);
 }
 
-std::string trained_sentence(const Json& results, const TaskInfo& task) {
+std::string trained_sentence(const Results& results, const TaskInfo& task) {
   std::vector<std::string> learnt, others;
-  const Json& encodings = results.at("encodings");
-  for (const Json& one : encodings) {
-    const Json& range = one.at("ranges").front();
-    if (!range.at("applicable")) continue;
-    const double whole = range.at("whole");
-    if (whole >= learnt_from)
-      learnt.push_back(one.at("title"));
+  for (const EncodingResult& one : results.encodings) {
+    const StretchMean& range = one.ranges.front();
+    if (!range.applicable) continue;
+    if (range.whole >= learnt_from)
+      learnt.push_back(one.title);
     else
-      others.push_back(
-          fmt::format("{} ({})", one.at("title").get<std::string>(), percent(whole)));
+      others.push_back(fmt::format("{} ({})", one.title, percent(range.whole)));
   }
-  const Json& range = encodings[0].at("ranges").front();
+  const StretchMean& range = results.encodings[0].ranges.front();
   std::string text = fmt::format(
       "{}, up to the training length of {} {} (chance: {} of whole answers and {} of bytes): ",
-      task.title, range.at("to").get<std::int64_t>(), task.unit,
-      percent(range.at("chance_whole")), percent(range.at("chance_byte")));
+      task.title, range.to, task.unit, percent(range.chance_whole), percent(range.chance_byte));
   if (!learnt.empty())
     text += fmt::format("{} {} at least {} right", listed(learnt),
                         learnt.size() == 1 ? "gets" : "get", percent(learnt_from));
@@ -144,23 +105,20 @@ std::string trained_sentence(const Json& results, const TaskInfo& task) {
   return text + ".";
 }
 
-std::string beyond_sentence(const Json& ranking) {
-  const std::int64_t from = ranking.at("from"), to = ranking.at("to");
-  const Json& order = ranking.at("order");
+std::string beyond_sentence(const Ranking& ranking) {
+  const auto& [from, to, order] = ranking;
   if (order.empty())
     return fmt::format("No encoding has positions for lengths {} to {}.", from, to);
-  const auto whole = [](const Json& one) {
-    return fmt::format("{} ({})", one.at("title").get<std::string>(), percent(one.at("whole")));
+  const auto whole = [](const Place& one) {
+    return fmt::format("{} ({})", one.title, percent(one.whole));
   };
-  if (order[0].at("whole") == 0)
+  if (order[0].whole == 0)
     return fmt::format(
         "At lengths {} to {}, no whole answer is right; {} has the most right bytes, {}.", from,
-        to, order[0].at("title").get<std::string>(), percent(order[0].at("byte")));
+        to, order[0].title, percent(order[0].byte));
   std::vector<std::string> tied, next;
-  for (std::size_t i = 1; i < order.size(); ++i) {
-    if (order[i].at("whole") == 0) continue;
-    (order[i].at("tied") ? tied : next).push_back(whole(order[i]));
-  }
+  for (std::size_t i = 1; i < order.size(); ++i)
+    if (order[i].whole > 0) (order[i].tied ? tied : next).push_back(whole(order[i]));
   std::string text =
       fmt::format("At lengths {} to {}, the best is {}", from, to, whole(order[0]));
   if (!tied.empty()) text += ", tied with " + listed(tied);
@@ -171,73 +129,69 @@ std::string beyond_sentence(const Json& ranking) {
 
 }  // namespace
 
-Json example_lengths(const std::vector<const Json*>& runs) {
-  std::vector<std::vector<Found>> stretches, ranges;
-  for (const Json* run : runs) {
-    stretches.push_back(stretches_of(*run));
+void add_example_lengths(EncodingResult& encoding, const std::vector<const RunResult*>& runs) {
+  std::vector<std::vector<Stretch>> stretches, ranges;
+  for (const RunResult* run : runs) {
+    stretches.push_back(run->tests.stretches);
     ranges.push_back(ranges_of(*run));
   }
-  Json lengths{{"stretches", over_seeds(stretches)}, {"ranges", over_seeds(ranges)}};
-  std::int64_t answered_to = 0;
-  for (const Json& one : lengths.at("stretches")) {
-    if (!one.at("applicable") || one.at("whole") < answered_from) break;
-    answered_to = one.at("to");
+  encoding.stretches = over_seeds(stretches);
+  encoding.ranges = over_seeds(ranges);
+  for (const StretchMean& one : encoding.stretches) {
+    if (!one.applicable || one.whole < answered_from) break;
+    encoding.answered_to = one.to;
   }
-  lengths["answered_to"] = answered_to;
-  return lengths;
 }
 
-Json example_rankings(const Json& encodings, const Json& runs) {
-  Json all = Json::array();
+std::vector<Ranking> example_rankings(const std::vector<EncodingResult>& encodings,
+                                      const std::vector<RunResult>& runs) {
+  std::vector<Ranking> all;
   if (encodings.empty()) return all;
   struct Contender {
-    const Json* encoding;
+    const EncodingResult* encoding;
     double whole, byte;
-    std::vector<Found> seeds;
+    std::vector<Stretch> seeds;
   };
-  for (std::size_t i = 0; i < encodings[0].at("ranges").size(); ++i) {
+  for (std::size_t i = 0; i < encodings[0].ranges.size(); ++i) {
     std::vector<Contender> contenders;
-    for (const Json& one : encodings) {
-      const Json& range = one.at("ranges")[i];
-      if (!range.at("applicable")) continue;
-      contenders.push_back({&one, range.at("whole"), range.at("byte"), {}});
-      for (const Json& run : runs)
-        if (run.at("encoding") == one.at("name"))
-          contenders.back().seeds.push_back(ranges_of(run)[i]);
+    for (const EncodingResult& one : encodings) {
+      const StretchMean& range = one.ranges[i];
+      if (!range.applicable) continue;
+      contenders.push_back({&one, range.whole, range.byte, {}});
+      for (const RunResult& run : runs)
+        if (run.encoding == one.name) contenders.back().seeds.push_back(ranges_of(run)[i]);
     }
     std::stable_sort(contenders.begin(), contenders.end(),
                      [](const Contender& a, const Contender& b) {
                        return std::pair(a.whole, a.byte) > std::pair(b.whole, b.byte);
                      });
-    Json order = Json::array();
+    Ranking ranking{encodings[0].ranges[i].from, encodings[0].ranges[i].to, {}};
     for (const Contender& one : contenders) {
       const Contender& best = contenders[0];
-      order.push_back({{"name", one.encoding->at("name")},
-                       {"title", one.encoding->at("title")},
-                       {"whole", one.whole},
-                       {"byte", one.byte},
-                       {"tied", best.whole - one.whole <=
-                                    2 * difference_deviation(one.seeds, best.seeds)}});
+      ranking.order.push_back(
+          {one.encoding->name,
+           one.encoding->title,
+           {},
+           one.whole,
+           one.byte,
+           best.whole - one.whole <= 2 * difference_deviation(one.seeds, best.seeds)});
     }
-    const Json& range = encodings[0].at("ranges")[i];
-    all.push_back({{"from", range.at("from")}, {"to", range.at("to")}, {"order", order}});
+    all.push_back(ranking);
   }
   return all;
 }
 
-Json example_answer(const Json& results) {
-  Json sentences = Json::array();
-  const Json& rankings = results.at("rankings");
-  sentences.push_back(trained_sentence(
-      results, find_task(results.at("settings").at("task").get<std::string>())));
-  for (std::size_t i = 1; i < rankings.size(); ++i)
-    sentences.push_back(beyond_sentence(rankings[i]));
+std::vector<std::string> example_answer(const Results& results) {
+  std::vector<std::string> sentences{
+      trained_sentence(results, find_task(results.settings.task))};
+  for (std::size_t i = 1; i < results.rankings.size(); ++i)
+    sentences.push_back(beyond_sentence(results.rankings[i]));
   return sentences;
 }
 
-std::string outcome_of_examples(const Json& run) {
+std::string outcome_of_examples(const RunResult& run) {
   std::string text;
-  for (const Found& one : ranges_of(run))
+  for (const Stretch& one : ranges_of(run))
     text += fmt::format("{}{} at {} to {}", text.empty() ? "" : ", ",
                         one.applicable ? percent(one.whole) : "n/a", one.from, one.to);
   return text + " (whole answers)";

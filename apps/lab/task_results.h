@@ -5,28 +5,25 @@
 #include <string>
 #include <vector>
 
-#include "apps/lab/options.h"
+#include "apps/lab/results.h"
 
 namespace gnomon::lab {
 
 // A length is answered if at least this share of the whole answers is right.
 constexpr double answered_from = 0.9;
 
-// The results of one encoding over its seeds: "stretches" and "ranges" of lengths, each with
-// "from", "to", "applicable", "whole" and "whole_deviation", "byte", "bits", "chance_whole",
-// "chance_byte"; and "answered_to", the longest length up to which all stretches are answered.
-// A range ends at one of settings.eval_lengths and begins after the previous one.
-Json example_lengths(const std::vector<const Json*>& runs);
+// Sets `stretches`, `ranges` and `answered_to` of an encoding from its runs.
+void add_example_lengths(EncodingResult& encoding, const std::vector<const RunResult*>& runs);
 
-// For each range the encodings that have it, best first: "name", "title", "whole", "byte",
-// "tied". Tied: the difference from the best is at most two standard deviations, over seeds or
-// from the number of examples.
-Json example_rankings(const Json& encodings, const Json& runs);
+// For each range the encodings that have it, best first. Tied: the difference from the best is
+// at most two standard deviations, over seeds or from the number of examples.
+std::vector<Ranking> example_rankings(const std::vector<EncodingResult>& encodings,
+                                      const std::vector<RunResult>& runs);
 
-// The sentences of the answer, from the assembled results.
-Json example_answer(const Json& results);
+// The sentences of the answer.
+std::vector<std::string> example_answer(const Results& results);
 
 // A short text about the result of one run.
-std::string outcome_of_examples(const Json& run);
+std::string outcome_of_examples(const RunResult& run);
 
 }  // namespace gnomon::lab

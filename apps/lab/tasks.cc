@@ -176,4 +176,16 @@ std::int64_t window_tokens(Task task, std::int64_t length) {
   return has_examples(task) ? example_bytes(task, length) - 1 : length;
 }
 
+std::vector<Stretch> length_stretches(const Settings& settings) {
+  const std::int64_t width = std::max<std::int64_t>(1, settings.train_length / 4);
+  std::vector<Stretch> all;
+  std::int64_t from = 1;
+  for (const std::int64_t length : settings.eval_lengths)
+    while (from <= length) {
+      all.push_back({from, std::min(length, from + width - 1), length});
+      from = all.back().to + 1;
+    }
+  return all;
+}
+
 }  // namespace gnomon::lab

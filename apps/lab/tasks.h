@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/lab/options.h"
+#include "apps/lab/run_result.h"
 
 namespace gnomon::lab {
 
@@ -68,6 +68,10 @@ struct Chance {
   double byte = 0, whole = 0;
 };
 Chance chance(Task task, std::int64_t length);
+
+// The stretches in which a task with examples is tested: `from`, `to` and `up_to`. Each has a
+// quarter of the training length, and none contains lengths on both sides of an eval length.
+std::vector<Stretch> length_stretches(const Settings& settings);
 
 // The number of tokens in a window at a length. For text, the length itself.
 std::int64_t window_tokens(Task task, std::int64_t length);

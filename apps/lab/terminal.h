@@ -3,13 +3,13 @@
 
 #include <string>
 
-#include "apps/lab/options.h"
+#include "apps/lab/results.h"
 
 namespace gnomon::lab {
 
 enum class Colour { never = 1, always };
 
 // Prints the sentences, then the tables.
-std::string terminal_summary(const Json& results, Colour colour);
+std::string terminal_summary(const Results& results, Colour colour);
 
 }  // namespace gnomon::lab

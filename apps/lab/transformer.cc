@@ -1,12 +1,10 @@
 #include "apps/lab/transformer.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <torch/torch.h>
 
 #include <cmath>
 #include <utility>
 
-#include "apps/lab/functions.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab {
@@ -18,7 +16,7 @@ using torch::nn::LinearOptions;
 
 // GPT-2's initial deviation. Token embeddings have a larger deviation, so that a table of sines
 // that is added to them does not dominate.
-constexpr double deviation = 0.02, embedding_deviation = 0.5;
+constexpr double weight_deviation = 0.02, embedding_deviation = 0.5;
 
 LayerNorm norm(std::int64_t width) { return LayerNorm(LayerNormOptions({width})); }
 torch::nn::Linear matrix(std::int64_t in, std::int64_t out) {
@@ -54,17 +52,18 @@ TransformerImpl::TransformerImpl(const Settings& settings, model::Scheme scheme,
   // Separate generators: LibTorch's default generator is shared by all threads.
   at::Generator shared = at::make_generator<at::CPUGeneratorImpl>(2 * seed);
   draw(embedding_->weight, embedding_deviation, shared);
-  const double residual = deviation / std::sqrt(2.0 * static_cast<double>(settings.layers));
+  const double residual =
+      weight_deviation / std::sqrt(2.0 * static_cast<double>(settings.layers));
   for (std::int64_t layer = 0; layer < settings.layers; ++layer) {
     blocks_.push_back(register_module("block" + std::to_string(layer),
                                       std::make_shared<Block>(settings.width, settings.heads)));
     Block& block = *blocks_.back();
-    draw(block.qkv->weight, deviation, shared);
+    draw(block.qkv->weight, weight_deviation, shared);
     draw(block.attention_out->weight, residual, shared);
-    draw(block.feed_in->weight, deviation, shared);
+    draw(block.feed_in->weight, weight_deviation, shared);
     draw(block.feed_out->weight, residual, shared);
   }
-  draw(head_->weight, deviation, shared);
+  draw(head_->weight, weight_deviation, shared);
   at::Generator own = at::make_generator<at::CPUGeneratorImpl>(2 * seed + 1);
   position_ = register_module("position", libtorch::PositionScheme(std::move(scheme), own));
 }
@@ -76,37 +75,25 @@ TransformerImpl::TransformerImpl(const Settings& settings, const model::Encoding
 at::Tensor TransformerImpl::forward(const at::Tensor& bytes, const ForwardOptions& options) {
   const std::int64_t windows = bytes.size(0), length = bytes.size(1),
                      width = embedding_->weight.size(1);
-  const std::int64_t rows = windows * length;
-  // Each residual sum is followed by a layer norm.
-  const auto add_and_norm = [](const at::Tensor& x, const at::Tensor& added,
-                               const LayerNorm& norm) {
-    return lab::add_and_norm(x, added, norm->weight, norm->bias);
-  };
-  at::Tensor embedded =
-      rows_of(embedding_->weight, bytes.reshape({-1})).view({windows, length, width});
+  at::Tensor x = embedding_(bytes);
   libtorch::AttendOptions attend{.visibility = options.visibility};
   if (options.ids.empty()) {
-    embedded = position_->embed(embedded);
+    x = position_->embed(x);
   } else {
     attend.positions = explicit_ids(options.ids);
-    embedded = position_->embed(embedded, *attend.positions);
+    x = position_->embed(x, *attend.positions);
   }
-  NormedSum x{embedded.view({rows, width}), {}};
-  at::Tensor added;
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     Block& block = *blocks_[layer];
-    x = add_and_norm(x.sum, added, block.attention_norm);
-    const at::Tensor qkv = project(x.normed, block.qkv->weight);
-    attend.hidden = x.normed.view({windows, length, width});
+    attend.hidden = block.attention_norm(x);
     const at::Tensor attended = position_->attend_packed(
         static_cast<std::int64_t>(layer),
-        qkv.view({windows, length, 3 * block.heads, width / block.heads}), block.heads, attend);
-    x = add_and_norm(x.sum, project(attended.view({rows, width}), block.attention_out->weight),
-                     block.feed_norm);
-    added = feed_forward(x.normed, block.feed_in->weight, block.feed_out->weight);
+        block.qkv(attend.hidden).view({windows, length, 3 * block.heads, width / block.heads}),
+        block.heads, attend);
+    x = x + block.attention_out(attended.view({windows, length, width}));
+    x = x + block.feed_out(at::gelu(block.feed_in(block.feed_norm(x))));
   }
-  x = add_and_norm(x.sum, added, norm_);
-  return project(x.normed, head_->weight).view({windows, length, vocabulary});
+  return head_(norm_(x));
 }
 
 std::int64_t TransformerImpl::parameter_count() const {

@@ -1,7 +1,5 @@
 #include "bindings/torch/archive.h"
 
-#include <torch/torch.h>
-
 #include "gnomon/error.h"
 
 namespace gnomon::libtorch {

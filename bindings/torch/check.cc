@@ -1,7 +1,5 @@
 #include "bindings/torch/check.h"
 
-#include <torch/torch.h>
-
 #include <cmath>
 #include <span>
 #include <utility>

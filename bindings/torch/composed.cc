@@ -1,6 +1,4 @@
 // Attention with position in LibTorch's operators.
-#include <torch/torch.h>
-
 #include <limits>
 #include <optional>
 #include <variant>

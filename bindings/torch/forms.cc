@@ -1,7 +1,5 @@
 #include "bindings/torch/forms.h"
 
-#include <torch/torch.h>
-
 #include <variant>
 #include <vector>
 

@@ -1,8 +1,5 @@
 #include "gnomon/torch/position.h"
 
-#include <torch/nn/init.h>
-#include <torch/torch.h>
-
 #include <algorithm>
 #include <string>
 

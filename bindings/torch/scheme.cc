@@ -1,7 +1,5 @@
 #include "gnomon/torch/scheme.h"
 
-#include <torch/torch.h>
-
 #include <string>
 #include <utility>
 

@@ -6,7 +6,7 @@
 #include <set>
 
 namespace gnomon::bench {
-namespace {
+namespace kernels_test {
 
 // Bounds of one rounding of values below 8, or of sums in float.
 double bound(const std::string& detail) {
@@ -39,5 +39,5 @@ TEST(Kernels, AreFoundByTheBeginningOfTheirNames) {
   EXPECT_TRUE(kernel_names().starts_with("fill, table, add, "));
 }
 
-}  // namespace
+}  // namespace kernels_test
 }  // namespace gnomon::bench

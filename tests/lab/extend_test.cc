@@ -33,67 +33,69 @@ class Extended : public ::testing::Test {
     TrainingRun run(settings, corpus, "rotary", 1);
     for (int step = 0; step < 20; ++step) run.train_step();
     const at::Tensor weight = run.model()->parameters()[0].clone();
-    tested_ = evaluate(run.model(), settings, corpus, never);
-    found_ = extend(run.model(), settings, corpus, 1, never);
-    again_ = extend(run.model(), settings, corpus, 1, never);
+    tested_ = *evaluate(run.model(), settings, corpus, never);
+    found_ = *extend(run.model(), settings, corpus, 1, never);
+    again_ = *extend(run.model(), settings, corpus, 1, never);
     unchanged_ = weight.equal(run.model()->parameters()[0]);
   }
-  static const Json& method(const std::string& name) {
-    for (const Json& one : found_.at("methods"))
-      if (one.at("method") == name) return one;
+  static const ExtensionMethod& method(const std::string& name) {
+    for (const ExtensionMethod& one : found_.methods)
+      if (one.method == name) return one;
     throw std::out_of_range(name);
   }
 
-  inline static Json tested_, found_, again_;
+  inline static Evaluation tested_;
+  inline static Extension found_, again_;
   inline static bool unchanged_ = false;
 };
 
 TEST_F(Extended, HasEveryMethodAndAControl) {
   std::vector<std::string> names;
-  for (const Json& one : found_.at("methods")) names.push_back(one.at("method"));
+  for (const ExtensionMethod& one : found_.methods) names.push_back(one.method);
   EXPECT_EQ(names, (std::vector<std::string>{"linear", "ntk", "dynamic-ntk", "yarn", "drope",
                                              "control"}));
-  EXPECT_EQ(found_.at("steps"), 2);  // a twentieth of 40
-  EXPECT_EQ(method("yarn").at("tune_length"), 64);
-  EXPECT_EQ(method("drope").at("tune_length"), 16);
-  EXPECT_EQ(method("yarn").at("specification").at("scaling").at("type"), "yarn");
-  EXPECT_EQ(method("drope").at("specification").at("kind"), "none");
+  EXPECT_EQ(found_.steps, 2);  // a twentieth of 40
+  EXPECT_EQ(method("yarn").tune_length, 64);
+  EXPECT_EQ(method("drope").tune_length, 16);
+  EXPECT_EQ(method("yarn").specification.at("scaling").at("type"), "yarn");
+  EXPECT_EQ(method("drope").specification.at("kind"), "none");
 }
 
 TEST_F(Extended, StartsFromTheTrainedModelAndLeavesIt) {
-  for (std::size_t i = 0; i < 2; ++i)
-    EXPECT_EQ(found_.at("before")[i], tested_.at("lengths")[i].at("tail_bits"));
-  EXPECT_EQ(method("control").at("without"), found_.at("before"));
-  EXPECT_NE(method("control").at("after"), found_.at("before"));
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(found_.before[i], tested_.lengths[i].tail_bits);
+  EXPECT_EQ(method("control").without, found_.before);
+  EXPECT_NE(method("control").after, found_.before);
   EXPECT_TRUE(unchanged_);
   EXPECT_EQ(found_, again_);
 }
 
 TEST_F(Extended, DynamicScalingLeavesTheTrainedLengthAlone) {
-  EXPECT_EQ(method("dynamic-ntk").at("without")[0], found_.at("before")[0]);
-  EXPECT_NE(method("dynamic-ntk").at("without")[1], found_.at("before")[1]);
-  EXPECT_NE(method("linear").at("without")[0], found_.at("before")[0]);
+  EXPECT_EQ(method("dynamic-ntk").without[0], found_.before[0]);
+  EXPECT_NE(method("dynamic-ntk").without[1], found_.before[1]);
+  EXPECT_NE(method("linear").without[0], found_.before[0]);
 }
 
 TEST_F(Extended, IsSummedUpOverSeeds) {
-  const Json lengths = Json::array({Json{{"length", 16}}, Json{{"length", 64}}});
-  const Json encodings =
-      Json::array({Json{{"name", "rotary"}, {"title", "Rotary"}, {"lengths", lengths}}});
-  const Json runs = Json::array({Json{{"encoding", "rotary"}, {"extension", found_}}});
-  const Json all = extension_results(encodings, runs);
+  EncodingResult rotary;
+  rotary.name = "rotary";
+  rotary.title = "Rotary";
+  rotary.lengths = {{.length = 16}, {.length = 64}};
+  RunResult run{.encoding = "rotary"};
+  run.extension = found_;
+  const auto all = extension_results({rotary}, {run});
   ASSERT_EQ(all.size(), 1u);
-  EXPECT_EQ(all[0].at("rows").size(), 1u + 2 * 5 + 1);
-  EXPECT_EQ(all[0].at("rows")[0].at("bits"), found_.at("before"));
-  const Json sentences = extension_answer(all);
+  EXPECT_EQ(all[0].rows.size(), 1u + 2 * 5 + 1);
+  EXPECT_EQ(all[0].rows[0].bits, found_.before);
+  const auto sentences = extension_answer(all);
   ASSERT_EQ(sentences.size(), 1u);
-  EXPECT_EQ(sentences[0].get<std::string>().rfind("Rotary at 64 bytes: ", 0), 0u);
+  EXPECT_EQ(sentences[0].rfind("Rotary at 64 bytes: ", 0), 0u);
 }
 
 TEST(Extend, StopsWhenAsked) {
   const Settings settings = tiny();
   const Corpus corpus = load_corpus(settings);
   TrainingRun run(settings, corpus, "rotary", 1);
-  EXPECT_TRUE(extend(run.model(), settings, corpus, 1, [] { return true; }).is_null());
+  EXPECT_FALSE(extend(run.model(), settings, corpus, 1, [] { return true; }));
 }
 
 }  // namespace extend_test

@@ -47,11 +47,6 @@ INSTANTIATE_TEST_SUITE_P(, RunOfEach,
                            return name;
                          });
 
-Json without_times(Json json) {
-  for (const char* key : {"train_seconds", "bytes_per_second"}) json.erase(key);
-  return json;
-}
-
 TEST_P(RunOfEach, ResumedFromACheckpointEndsInTheSameBits) {
   TrainingRun whole(settings_, corpus_, GetParam(), 1);
   while (!whole.trained()) whole.train_step();
@@ -67,7 +62,7 @@ TEST_P(RunOfEach, ResumedFromACheckpointEndsInTheSameBits) {
   while (!second.trained()) second.train_step();
   const auto a = whole.model()->parameters(), b = second.model()->parameters();
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << i;
-  EXPECT_EQ(without_times(whole.summary()), without_times(second.summary()));
+  EXPECT_EQ(whole.summary().curve, second.summary().curve);
   const auto never = [] { return false; };
   EXPECT_EQ(evaluate(whole.model(), settings_, corpus_, never),
             evaluate(second.model(), settings_, corpus_, never));
@@ -99,10 +94,10 @@ TEST(Evaluate, ReportsALearnedTableAsNotApplicableBeyondItsEnd) {
   const Settings settings = tiny();
   const Corpus corpus = load_corpus(settings);
   TrainingRun run(settings, corpus, "learned", 1);
-  const Json found = evaluate(run.model(), settings, corpus, [] { return false; });
-  EXPECT_TRUE(found.at("lengths")[0].at("applicable"));
-  EXPECT_EQ(found.at("lengths")[1], (Json{{"length", 32}, {"applicable", false}}));
-  EXPECT_EQ(found.at("by_position").at("length"), 16);
+  const Evaluation found = *evaluate(run.model(), settings, corpus, [] { return false; });
+  EXPECT_TRUE(found.lengths[0].applicable);
+  EXPECT_EQ(found.lengths[1], (LengthLoss{.length = 32}));
+  EXPECT_EQ(found.by_position->length, 16);
 }
 
 // The loss of the model on each target, computed window by window.
@@ -110,7 +105,7 @@ TEST(Evaluate, AveragesTheSameTargetsAtEveryLength) {
   const Settings settings = tiny();
   const Corpus corpus = load_corpus(settings);
   TrainingRun run(settings, corpus, "rotary", 1);
-  const Json found = evaluate(run.model(), settings, corpus, [] { return false; });
+  const Evaluation found = *evaluate(run.model(), settings, corpus, [] { return false; });
   const at::NoGradGuard no_grad;
   const std::string& text = corpus.test[0].bytes;
   const std::int64_t context = settings.longest() / 2 + 1;
@@ -134,7 +129,7 @@ TEST(Evaluate, AveragesTheSameTargetsAtEveryLength) {
             bits_per_nat;
       }
     tail /= static_cast<double>(settings.eval_segments * settings.longest());
-    EXPECT_NEAR(found.at("lengths")[l].at("tail_bits").get<double>(), tail, 1e-4) << length;
+    EXPECT_NEAR(found.lengths[l].tail_bits, tail, 1e-4) << length;
   }
 }
 
@@ -186,9 +181,9 @@ TEST(MaskedText, IsTestedOnTheSameBytesAtEveryLength) {
   TrainingRun run(settings, corpus, "t5", 1);
   const double first = run.train_step();
   EXPECT_NEAR(first, 8, 0.5);
-  const Json found = evaluate(run.model(), settings, corpus, [] { return false; });
-  for (const Json& at : found.at("lengths")) EXPECT_NEAR(at.at("tail_bits"), 8, 0.5);
-  EXPECT_EQ(found.at("by_position").at("length"), 32);
+  const Evaluation found = *evaluate(run.model(), settings, corpus, [] { return false; });
+  for (const LengthLoss& at : found.lengths) EXPECT_NEAR(at.tail_bits, 8, 0.5);
+  EXPECT_EQ(found.by_position->length, 32);
 }
 
 }  // namespace run_test

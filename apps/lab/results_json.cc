@@ -1,0 +1,351 @@
+#include "apps/lab/results_json.h"
+
+#include <concepts>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include "apps/lab/tasks.h"
+#include "gnomon/error.h"
+#include "gnomon/io/file.h"
+
+namespace gnomon::lab {
+
+// describe() lists the keys of a struct, in the order of the file, for Writer and Reader. A
+// field that is absent in some files is `optional`: std::nullopt or an empty list.
+
+template <typename T>
+concept Primitive = std::is_arithmetic_v<T> || std::same_as<T, std::string>;
+
+class Writer {
+ public:
+  template <typename T>
+  Writer& operator()(const char* key, const T& value) {
+    json_[key] = written(value);
+    return *this;
+  }
+  template <typename T>
+  Writer& optional(const char* key, const std::optional<T>& value) {
+    return value ? (*this)(key, *value) : *this;
+  }
+  template <typename T>
+  Writer& optional(const char* key, const std::vector<T>& value) {
+    return value.empty() ? *this : (*this)(key, value);
+  }
+
+  template <typename T>
+  static Json written(const T& value) {
+    if constexpr (Primitive<T> || std::same_as<T, Json>) {
+      return value;
+    } else if constexpr (std::same_as<T, Stage>) {
+      return name(value);
+    } else {
+      Writer writer;
+      describe(writer, const_cast<T&>(value));  // describe() changes fields only in a Reader
+      return std::move(writer.json_);
+    }
+  }
+  template <typename T>
+  static Json written(const std::vector<T>& list) {
+    Json json = Json::array();
+    for (const T& one : list) json.push_back(written(one));
+    return json;
+  }
+
+ private:
+  Json json_ = Json::object();
+};
+
+class Reader {
+ public:
+  explicit Reader(const Json& json) : json_(json) {
+    if (!json.is_object()) throw std::invalid_argument("a value must be an object");
+  }
+  template <typename T>
+  Reader& operator()(const char* key, T& value) {
+    const auto found = json_.find(key);
+    if (found == json_.end()) throw std::invalid_argument("no key " + std::string(key));
+    if (!read(*found, value))
+      throw std::invalid_argument("a value of another type at the key " + std::string(key));
+    return *this;
+  }
+  template <typename T>
+  Reader& optional(const char* key, T& value) {
+    if (!json_.contains(key)) return *this;
+    if constexpr (requires { value.reset(); })
+      return (*this)(key, value.emplace());
+    else
+      return (*this)(key, value);
+  }
+
+  // Returns whether the type of the JSON value is that of `value`.
+  template <typename T>
+  static bool read(const Json& json, T& value) {
+    if constexpr (std::same_as<T, Json>) {
+      value = json;
+    } else if constexpr (std::same_as<T, bool>) {
+      if (!json.is_boolean()) return false;
+      value = json.get<bool>();
+    } else if constexpr (std::integral<T>) {
+      if (!json.is_number_integer()) return false;
+      value = json.get<T>();
+    } else if constexpr (std::floating_point<T>) {
+      if (!json.is_number() && !json.is_null()) return false;
+      // JSON has no NaN; it is written as null.
+      value = json.is_null() ? std::numeric_limits<T>::quiet_NaN() : json.get<T>();
+    } else if constexpr (std::same_as<T, std::string>) {
+      if (!json.is_string()) return false;
+      value = json.get<std::string>();
+    } else {
+      Reader reader(json);
+      describe(reader, value);
+    }
+    return true;
+  }
+  template <typename T>
+  static bool read(const Json& json, std::vector<T>& list) {
+    if (!json.is_array()) return false;
+    for (const Json& one : json)
+      if (!read(one, list.emplace_back())) return false;
+    return true;
+  }
+
+ private:
+  const Json& json_;
+};
+
+void describe(auto& f, Settings& s) {
+  f("preset", s.preset)("task", s.task)("encodings", s.encodings)("extend", s.extend);
+  f("texts", s.texts)("train_length", s.train_length)("eval_lengths", s.eval_lengths);
+  f("layers", s.layers)("width", s.width)("heads", s.heads)("seeds", s.seeds);
+  f("steps", s.steps)("batch", s.batch)("learning_rate", s.learning_rate);
+  f("eval_segments", s.eval_segments)("device", s.device);
+}
+void describe(auto& f, StoredSettings& s) {
+  f("settings", s.settings)("fingerprint", s.fingerprint);
+}
+
+void describe(auto& f, LengthLoss& s) {
+  f("length", s.length)("applicable", s.applicable);
+  if (!s.applicable) return;
+  f("tail_bits", s.tail_bits)("window_bits", s.window_bits)("accuracy", s.accuracy);
+  f("windows", s.windows)("tail_by_segment", s.tail_by_segment);
+}
+void describe(auto& f, PositionLoss& s) {
+  f("length", s.length)("positions", s.positions)("bits", s.bits)("cut_bits", s.cut_bits);
+}
+void describe(auto& f, Stretch& s) {
+  f("from", s.from)("to", s.to)("up_to", s.up_to)("applicable", s.applicable);
+  if (!s.applicable) return;
+  f("examples", s.examples)("whole", s.whole)("byte", s.byte)("bits", s.bits);
+  f("chance_whole", s.chance_whole)("chance_byte", s.chance_byte);
+}
+void describe(auto& f, ExtensionMethod& s) {
+  f("method", s.method)("tune_length", s.tune_length)("specification", s.specification);
+  f("without", s.without)("after", s.after);
+}
+void describe(auto& f, Extension& s) {
+  f("factor", s.factor)("steps", s.steps)("before", s.before)("methods", s.methods);
+}
+void describe(auto& f, SampledMatrix& s) {
+  f("row_step", s.row_step)("column_step", s.column_step)("values", s.values);
+}
+void describe(auto& f, RotaryDecay& s) { f("distances", s.distances)("scores", s.scores); }
+void describe(auto& f, BiasByDistance& s) { f("distances", s.distances)("heads", s.heads); }
+void describe(auto& f, Picture& s) {
+  f.optional("table", s.table).optional("similarity", s.similarity);
+  f.optional("rotary", s.rotary).optional("bias", s.bias);
+}
+void describe(auto& f, CurvePoint& s) {
+  f("step", s.step)("train_bits", s.train_bits).optional("validation_bits", s.validation_bits);
+}
+// A run that is read is finished. Otherwise `unfinished` is the last key.
+void describe(auto& f, RunResult& s) {
+  f("encoding", s.encoding)("seed", s.seed)("specification", s.specification);
+  f("parameters", s.parameters)("position_parameters", s.position_parameters);
+  f("steps", s.steps)("trained_bytes", s.trained_bytes)("train_seconds", s.train_seconds);
+  f("bytes_per_second", s.bytes_per_second)("curve", s.curve);
+  f.optional("extension", s.extension);
+  if (s.unfinished) {
+    f("unfinished", s.unfinished);
+    return;
+  }
+  f("test_seconds", s.test_seconds).optional("lengths", s.tests.lengths);
+  f.optional("by_position", s.tests.by_position).optional("stretches", s.tests.stretches);
+  f("picture", s.picture);
+}
+void describe(auto& f, MemoryUse& s) {
+  f("tokens", s.tokens)("bytes", s.bytes).optional("extra_bytes", s.extra_bytes);
+}
+void describe(auto& f, MeasuredCost& s) {
+  f("encoding", s.encoding)("memory", s.memory).optional("step_seconds", s.step_seconds);
+}
+
+void describe(auto& f, LengthMean& s) {
+  f("length", s.length)("applicable", s.applicable);
+  if (!s.applicable) return;
+  f("tail_bits", s.tail_bits)("tail_deviation", s.tail_deviation)("window_bits", s.window_bits);
+  f("accuracy", s.accuracy)("cut_bits", s.cut_bits)("change", s.change)("windows", s.windows);
+}
+void describe(auto& f, StretchMean& s) {
+  f("from", s.from)("to", s.to)("applicable", s.applicable);
+  if (!s.applicable) return;
+  f("examples", s.examples)("whole", s.whole)("whole_deviation", s.whole_deviation);
+  f("byte", s.byte)("bits", s.bits);
+  f("chance_whole", s.chance_whole)("chance_byte", s.chance_byte);
+}
+void describe(auto& f, EncodingResult& s) {
+  f("name", s.name)("title", s.title)("enters", s.enters)("summary", s.summary);
+  f("source", s.source)("specification", s.specification)("seeds", s.seeds);
+  f("parameters", s.parameters)("position_parameters", s.position_parameters);
+  if (!s.lengths.empty())
+    f("lengths", s.lengths)("holds_to", s.holds_to);
+  else
+    f("stretches", s.stretches)("ranges", s.ranges)("answered_to", s.answered_to);
+  f("bytes_per_second", s.bytes_per_second)("train_seconds", s.train_seconds);
+  f("test_seconds", s.test_seconds);
+}
+void describe(auto& f, Place& s) {
+  f("name", s.name)("title", s.title).optional("bits", s.bits);
+  if (!s.bits) f("whole", s.whole)("byte", s.byte);
+  f("tied", s.tied);
+}
+void describe(auto& f, Ranking& s) {
+  s.from ? f("from", s.from)("to", s.to) : f("length", s.to);
+  f("order", s.order);
+}
+void describe(auto& f, ExtensionRow& s) {
+  f("method", s.method)("title", s.title)("stage", s.stage)("bits", s.bits);
+  f("deviation", s.deviation);
+}
+void describe(auto& f, ExtensionResult& s) {
+  f("name", s.name)("title", s.title)("factor", s.factor)("steps", s.steps);
+  f("lengths", s.lengths)("rows", s.rows);
+}
+void describe(auto& f, EncodingCost& s) {
+  f("name", s.name)("title", s.title)("position_parameters", s.position_parameters);
+  f.optional("step_seconds", s.step_seconds).optional("relative_step", s.relative_step);
+  f("memory", s.memory);
+}
+void describe(auto& f, Metric& s) { f("name", s.name)("what", s.what)("chance", s.chance); }
+void describe(auto& f, LeftOut& s) { f("name", s.name)("reason", s.reason); }
+void describe(auto& f, TextSize& s) { f("name", s.name)("bytes", s.bytes); }
+void describe(auto& f, TextsResult& s) {
+  f("source", s.source)("split", s.split)("byte_frequency_bits", s.byte_frequency_bits);
+  f("byte_frequency_accuracy", s.byte_frequency_accuracy);
+  f("train", s.train)("validation", s.validation)("test", s.test);
+}
+void describe(auto& f, Machine& s) {
+  f("processor", s.processor)("cores", s.cores)("device", s.device)("isa", s.isa);
+  f("libtorch", s.libtorch);
+}
+void describe(auto& f, Results& s) {
+  f("gnomon", s.gnomon)("schema", s.schema)("date", s.date)("answer", s.answer);
+  f("settings", s.settings)("metric", s.metric)("texts", s.texts)("runs_asked", s.runs_asked);
+  f("left_out", s.left_out)("stopped", s.stopped)("encodings", s.encodings);
+  f("rankings", s.rankings)("extensions", s.extensions)("cost", s.cost)("runs", s.runs);
+  f("unfinished", s.unfinished)("machine", s.machine)("seconds", s.seconds);
+}
+
+namespace {
+
+// Reads a value that fulfils check(value), which throws std::invalid_argument otherwise.
+template <typename T, typename Check>
+T read_file(const std::filesystem::path& path, Check&& check) {
+  try {
+    const io::MappedFile file(path);
+    const Json json = Json::parse(file.text(), nullptr, /*allow_exceptions=*/false);
+    if (json.is_discarded()) throw std::invalid_argument("no JSON");
+    T value;
+    if (!Reader::read(json, value)) throw std::invalid_argument("no list");
+    check(value);
+    return value;
+  } catch (const std::invalid_argument& error) {
+    refuse("lab", path.string() + " must be as an earlier session wrote it", error.what());
+  }
+}
+
+void need(bool holds, const char* rule) {
+  if (!holds) throw std::invalid_argument(std::string("another ") + rule);
+}
+
+void need_rows(const std::vector<std::vector<double>>& rows) {
+  for (const auto& row : rows) need(row.size() == rows.front().size(), "length of a row");
+}
+
+void check_picture(const Picture& picture) {
+  for (const auto* matrix : {&picture.table, &picture.similarity})
+    if (*matrix) {
+      need((*matrix)->row_step > 0 && (*matrix)->column_step > 0, "step");
+      need_rows((*matrix)->values);
+    }
+  if (picture.rotary)
+    need(picture.rotary->distances.size() == picture.rotary->scores.size(), "size of rotary");
+  if (!picture.bias) return;
+  need_rows(picture.bias->heads);
+  for (const auto& head : picture.bias->heads)
+    need(head.size() == picture.bias->distances.size(), "size of bias");
+}
+
+void check_run(const RunResult& run, const Settings& settings) {
+  const auto& [lengths, by_position, stretches] = run.tests;
+  const std::vector<std::int64_t>& wanted = settings.eval_lengths;
+  need(run.steps == settings.steps, "number of steps");
+  if (!has_examples(task_of(settings))) {
+    need(stretches.empty() && lengths.size() == wanted.size() && lengths.front().applicable,
+         "list of lengths");
+    for (std::size_t i = 0; i < lengths.size(); ++i)
+      need(lengths[i].length == wanted[i] &&
+               lengths[i].tail_by_segment.empty() != lengths[i].applicable,
+           "length");
+    need(by_position && by_position->bits.size() == by_position->positions.size() &&
+             by_position->cut_bits.size() == by_position->positions.size(),
+         "list of positions");
+  } else {
+    const std::vector<Stretch> expected = length_stretches(settings);
+    need(lengths.empty() && stretches.size() == expected.size(), "list of stretches");
+    for (std::size_t i = 0; i < stretches.size(); ++i)
+      need(stretches[i].from == expected[i].from && stretches[i].to == expected[i].to &&
+               stretches[i].up_to == expected[i].up_to,
+           "stretch");
+  }
+  if (run.extension) {
+    need(run.extension->before.size() == wanted.size(), "length of before");
+    need(run.extension->methods.size() == settings.extend.size() + 1, "number of methods");
+    for (const ExtensionMethod& one : run.extension->methods)
+      need(one.without.size() == wanted.size() && one.after.size() == wanted.size(),
+           "length of without or after");
+  }
+  check_picture(run.picture);
+}
+
+}  // namespace
+
+const char* name(Stage stage) {
+  return stage == Stage::before ? "before" : stage == Stage::without ? "without" : "after";
+}
+
+Json to_json(const Settings& settings) { return Writer::written(settings); }
+Json to_json(const StoredSettings& stored) { return Writer::written(stored); }
+Json to_json(const RunResult& run) { return Writer::written(run); }
+Json to_json(const std::vector<MeasuredCost>& costs) { return Writer::written(costs); }
+Json to_json(const Results& results) { return Writer::written(results); }
+
+StoredSettings read_settings(const std::filesystem::path& path) {
+  return read_file<StoredSettings>(
+      path, [](const StoredSettings& stored) { check_settings(stored.settings); });
+}
+
+RunResult read_run(const std::filesystem::path& path, const Settings& settings,
+                   const std::string& encoding, std::int64_t seed) {
+  return read_file<RunResult>(path, [&](const RunResult& run) {
+    need(run.encoding == encoding && run.seed == seed, "encoding or seed");
+    check_run(run, settings);
+  });
+}
+
+std::vector<MeasuredCost> read_costs(const std::filesystem::path& path) {
+  return read_file<std::vector<MeasuredCost>>(path, [](const auto&) {});
+}
+
+}  // namespace gnomon::lab

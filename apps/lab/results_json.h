@@ -1,0 +1,33 @@
+// JSON of settings and results, for results.json and for the files that --resume reads. This is
+// the only place that knows the keys.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "apps/lab/results.h"
+
+namespace gnomon::lab {
+
+// The contents of settings.json: the settings, and a hash of the texts.
+struct StoredSettings {
+  Settings settings;
+  std::string fingerprint;
+};
+
+Json to_json(const Settings& settings);
+Json to_json(const StoredSettings& stored);
+Json to_json(const RunResult& run);
+Json to_json(const std::vector<MeasuredCost>& costs);
+Json to_json(const Results& results);
+
+// Readers of files that an earlier session wrote. Throw std::invalid_argument, with the path and
+// the reason, if the file is not what that session wrote: not JSON, a key that is missing or of
+// another type, lists of other lengths than those of the settings.
+StoredSettings read_settings(const std::filesystem::path& path);
+RunResult read_run(const std::filesystem::path& path, const Settings& settings,
+                   const std::string& encoding, std::int64_t seed);
+std::vector<MeasuredCost> read_costs(const std::filesystem::path& path);
+
+}  // namespace gnomon::lab

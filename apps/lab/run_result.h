@@ -1,0 +1,135 @@
+// The results of one training run and the measured cost of an encoding. results_json.h writes
+// and reads them; docs/lab/results.md describes the fields. Losses are in bits per byte.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/lab/options.h"
+
+namespace gnomon::lab {
+
+// The test at one length of settings.eval_lengths, for a task with text. If the encoding has no
+// positions for the length, `applicable` is false and the fields after it are unset.
+struct LengthLoss {
+  std::int64_t length = 0;
+  bool applicable = false;
+  double tail_bits = 0;    // mean over all target bytes, each predicted from the second half of
+                           // a window, with length/2 to length bytes of context; masked text:
+                           // mean over the masked bytes
+  double window_bits = 0;  // mean over the same bytes in adjacent windows
+  double accuracy = 0;     // share of the targets of tail_bits that were the most likely byte
+  std::int64_t windows = 0;
+  std::vector<double> tail_by_segment = {};
+
+  bool operator==(const LengthLoss&) const = default;
+};
+
+// Loss by position in the longest applicable window. NaN for a range without targets.
+struct PositionLoss {
+  std::int64_t length = 0;
+  std::vector<double> positions = {};            // bytes of context, the middle of each range
+  std::vector<double> bits = {}, cut_bits = {};  // with the whole and the cut context
+
+  bool operator==(const PositionLoss&) const = default;
+};
+
+// The test at the lengths `from` to `to`, for a task with examples. `up_to`: the length of
+// settings.eval_lengths that they lead to. `applicable` as in LengthLoss.
+struct Stretch {
+  std::int64_t from = 0, to = 0, up_to = 0;
+  bool applicable = false;
+  std::int64_t examples = 0;
+  double whole = 0;  // share of answers that are right in every byte
+  double byte = 0;   // share of right bytes, each predicted after the right previous bytes
+  double bits = 0;
+  double chance_whole = 0, chance_byte = 0;
+
+  bool operator==(const Stretch&) const = default;
+};
+
+// The tests of a model: `lengths` and `by_position` for text, `stretches` for examples.
+struct Evaluation {
+  std::vector<LengthLoss> lengths = {};
+  std::optional<PositionLoss> by_position = {};
+  std::vector<Stretch> stretches = {};
+
+  bool operator==(const Evaluation&) const = default;
+};
+
+struct ExtensionMethod {
+  std::string method = {};
+  std::int64_t tune_length = 0;  // bytes in a window of the fine-tune
+  Json specification = {};
+  std::vector<double> without = {},
+                      after = {};  // bits at each length, before and after the fine-tune
+
+  bool operator==(const ExtensionMethod&) const = default;
+};
+struct Extension {
+  std::int64_t factor = 0;
+  std::int64_t steps = 0;           // of the fine-tune
+  std::vector<double> before = {};  // bits at each of settings.eval_lengths
+  std::vector<ExtensionMethod> methods = {};
+
+  bool operator==(const Extension&) const = default;
+};
+
+// Every row_step-th row and column_step-th column of a matrix.
+struct SampledMatrix {
+  std::int64_t row_step = 1, column_step = 1;
+  std::vector<std::vector<double>> values = {};
+};
+struct RotaryDecay {
+  std::vector<std::int64_t> distances = {};
+  std::vector<double> scores = {};  // of a query and a key of ones, relative to distance 0
+};
+struct BiasByDistance {
+  std::vector<std::int64_t> distances = {};
+  std::vector<std::vector<double>> heads = {};
+};
+// The trained encoding as data for charts.
+struct Picture {
+  std::optional<SampledMatrix> table = {}, similarity = {};
+  std::optional<RotaryDecay> rotary = {};
+  std::optional<BiasByDistance> bias = {};
+};
+
+struct CurvePoint {
+  std::int64_t step = 0;
+  double train_bits = 0;  // mean since the previous point
+  std::optional<double> validation_bits = {};
+
+  bool operator==(const CurvePoint&) const = default;
+};
+
+// If `unfinished`, the run was stopped and the fields after it are unset.
+struct RunResult {
+  std::string encoding = {};
+  std::int64_t seed = 0;
+  Json specification = {};  // of the encoding or the scheme
+  std::int64_t parameters = 0, position_parameters = 0, steps = 0, trained_bytes = 0;
+  double train_seconds = 0, bytes_per_second = 0;
+  std::vector<CurvePoint> curve = {};
+  std::optional<Extension> extension = {};
+  bool unfinished = false;
+  double test_seconds = 0;
+  Evaluation tests = {};
+  Picture picture = {};
+};
+
+// Peak memory of a forward and a backward pass over one window, without the model.
+struct MemoryUse {
+  std::int64_t tokens = 0;
+  double bytes = 0;
+  std::optional<double> extra_bytes = {};  // difference from the encoding none
+};
+struct MeasuredCost {
+  std::string encoding = {};
+  std::vector<MemoryUse> memory = {};
+  std::optional<double> step_seconds = {};  // the fastest of a few; empty: not measurable
+};
+
+}  // namespace gnomon::lab

@@ -1,0 +1,109 @@
+// Files of an earlier session: what is written is read again, and everything else is refused.
+#include "apps/lab/results_json.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <functional>
+
+#include "gnomon/io/file.h"
+
+namespace gnomon::lab {
+namespace results_json_test {
+
+namespace fs = std::filesystem;
+
+Settings settings() {
+  Settings settings;
+  settings.encodings = {"rotary"};
+  settings.extend = {"yarn"};
+  settings.eval_lengths = {128, 256};
+  settings.steps = 6;
+  return settings;
+}
+
+RunResult finished() {
+  RunResult run{.encoding = "rotary", .seed = 1, .specification = {{"kind", "rotary"}}};
+  run.steps = 6;
+  run.curve = {{3, 5.5, {}}, {6, 4.5, 4.75}};
+  run.extension = Extension{4,
+                            1,
+                            {4, 5},
+                            {{"yarn", 512, {{"kind", "scaled"}}, {4, 4.5}, {3, 4}},
+                             {"control", 512, {{"kind", "rotary"}}, {4, 5}, {3, 5}}}};
+  run.tests.lengths = {{128, true, 4.5, 4.6, 0.25, 8, {4.4, 4.6}}, {.length = 256}};
+  run.tests.by_position = PositionLoss{128, {1, 2.5}, {6, NAN}, {6, 5}};
+  run.picture.table = SampledMatrix{1, 2, {{1, 2}, {3, 4}}};
+  run.picture.bias = BiasByDistance{{0, 4}, {{0, -1}}};
+  return run;
+}
+
+class StoredFiles : public ::testing::Test {
+ protected:
+  ~StoredFiles() override { fs::remove(path_); }
+
+  // The message of the error for a run with a change. Empty if there is none.
+  std::string refusal(const std::function<void(Json&)>& change) {
+    Json json = to_json(finished());
+    change(json);
+    io::write_aside(path_, json.dump());
+    try {
+      read_run(path_, settings(), "rotary", 1);
+      return {};
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+  }
+
+  fs::path path_ =
+      fs::temp_directory_path() / ("gnomon-stored-" + std::to_string(getpid()) + ".json");
+};
+
+TEST_F(StoredFiles, AreReadAsWritten) {
+  io::write_aside(path_, to_json(finished()).dump());
+  const RunResult run = read_run(path_, settings(), "rotary", 1);
+  EXPECT_EQ(to_json(run).dump(), to_json(finished()).dump());
+  EXPECT_TRUE(std::isnan(run.tests.by_position->bits[1]));
+  const StoredSettings stored{settings(), "0123"};
+  io::write_aside(path_, to_json(stored).dump());
+  EXPECT_EQ(read_settings(path_).settings, settings());
+  EXPECT_EQ(read_settings(path_).fingerprint, "0123");
+}
+
+TEST_F(StoredFiles, AreRefusedWithThePathAndTheReason) {
+  const std::string rule =
+      "[lab] " + path_.string() + " must be as an earlier session wrote it, got ";
+  EXPECT_EQ(refusal([](Json&) {}), "");
+  EXPECT_EQ(refusal([](Json& run) { run = "text"; }), rule + "a value must be an object");
+  EXPECT_EQ(refusal([](Json& run) { run.erase("curve"); }), rule + "no key curve");
+  EXPECT_EQ(refusal([](Json& run) { run["steps"] = 1e300; }),
+            rule + "a value of another type at the key steps");
+  EXPECT_EQ(refusal([](Json& run) { run["curve"][0]["step"] = "3"; }),
+            rule + "a value of another type at the key step");
+  EXPECT_EQ(refusal([](Json& run) { run["seed"] = 2; }), rule + "another encoding or seed");
+  EXPECT_EQ(refusal([](Json& run) { run["lengths"].erase(1); }),
+            rule + "another list of lengths");
+  EXPECT_EQ(refusal([](Json& run) { run["by_position"]["bits"].push_back(1); }),
+            rule + "another list of positions");
+  EXPECT_EQ(refusal([](Json& run) { run["extension"]["before"].erase(0); }),
+            rule + "another length of before");
+  EXPECT_EQ(refusal([](Json& run) { run["picture"]["table"]["values"][0].erase(0); }),
+            rule + "another length of a row");
+  EXPECT_EQ(refusal([](Json& run) { run["picture"]["table"]["row_step"] = 0; }),
+            rule + "another step");
+  io::write_aside(path_, "{");
+  EXPECT_THROW(read_run(path_, settings(), "rotary", 1), std::invalid_argument);
+  EXPECT_THROW(read_settings(path_), std::invalid_argument);
+  EXPECT_THROW(read_costs(path_), std::invalid_argument);
+}
+
+TEST_F(StoredFiles, HaveSettingsInTheirRange) {
+  Settings other = settings();
+  other.eval_lengths.clear();
+  io::write_aside(path_, to_json(StoredSettings{other, ""}).dump());
+  EXPECT_THROW(read_settings(path_), std::invalid_argument);
+}
+
+}  // namespace results_json_test
+}  // namespace gnomon::lab
