@@ -54,16 +54,13 @@ if(model IN_LIST gnomon_built OR report IN_LIST gnomon_built)
   find_package(nlohmann_json REQUIRED)
 endif()
 
-# Declares the library: the targets <library>_<component>, and <library>, which links all of them.
-# `left_out`: instruction sets without kernels.
-function(gnomon_library library left_out)
+# Declares the library: the targets <library>_<component>, and <library>, which links all of them. The
+# definitions after the name choose the instruction sets of the kernels.
+function(gnomon_library library)
   add_library(${library} INTERFACE)
   gnomon_component(${library} core hwy::hwy ${threads})
   string(TOUPPER "GNOMON_THREADS_${GNOMON_THREADS}" threads_definition)
-  # All remaining targets are compiled, even if the compiler's options guarantee better ones. Otherwise
-  # ARM would have no portable kernels to compare with.
-  target_compile_definitions(${library}_core PRIVATE ${threads_definition}
-    HWY_COMPILE_ALL_ATTAINABLE "HWY_DISABLED_TARGETS=(${left_out})")
+  target_compile_definitions(${library}_core PRIVATE ${threads_definition} ${ARGN})
   # Highway's NEON functions require processors with AES, whose instructions these kernels do not use.
   # GCC refuses to inline the functions into constructors that it generates, unless everything is
   # compiled for AES.
@@ -86,37 +83,41 @@ endfunction()
 # SSSE3 and AVX3_DL do not make these kernels faster than SSE4 and AVX3, and cost build time. SVE
 # vectors have no size at compile time, but these kernels use arrays of vectors.
 set(left_out "HWY_SSSE3|HWY_AVX3_DL|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128")
-# With sanitizers, with which kernels take five times as long to compile: only the portable kernels and
-# the widest that this machine supports. Those in between are tested without sanitizers.
-set(left_out_by_sanitizers "${left_out}|HWY_SSE4")
-if(EXISTS /proc/cpuinfo)
+if(GNOMON_SANITIZE AND EXISTS /proc/cpuinfo)
+  # With sanitizers, with which kernels take five times as long to compile: only the portable kernels and
+  # the widest that this machine supports. Those in between are tested without sanitizers.
   file(STRINGS /proc/cpuinfo avx512 REGEX "avx512bw" LIMIT_COUNT 1)
+  string(APPEND left_out "|HWY_SSE4")
   if(avx512)
-    string(APPEND left_out_by_sanitizers "|HWY_AVX2")
+    string(APPEND left_out "|HWY_AVX2")
   endif()
 endif()
 # The error terms of angles require that each product and each sum is rounded.
 set_source_files_properties(src/core/angles_simd.cc PROPERTIES
   COMPILE_OPTIONS -ffp-contract=off SKIP_PRECOMPILE_HEADERS ON)
 
-if(GNOMON_SANITIZE)
-  gnomon_library(gnomon "${left_out_by_sanitizers}")
-else()
-  gnomon_library(gnomon "${left_out}")
-endif()
+# All remaining instruction sets are compiled, even if the compiler's options guarantee better ones.
+# Otherwise ARM would have no portable kernels to compare with.
+gnomon_library(gnomon HWY_COMPILE_ALL_ATTAINABLE "HWY_DISABLED_TARGETS=(${left_out})")
 add_library(gnomon::gnomon ALIAS gnomon)
 foreach(component IN LISTS gnomon_built)
   add_library(gnomon::${component} ALIAS gnomon_${component})
 endforeach()
 
 # The same library under sanitizers, for the tests: the objects of the tests are linked to both, so that
-# `make test` compiles them once.
+# `make test` compiles them once. To save time, only the kernels for this machine, and the sanitizer of
+# undefined behaviour only for the readers of files. `make test-long` has all kernels and sanitizers.
 if(GNOMON_TESTS AND NOT GNOMON_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
-  gnomon_library(gnomon_sanitized "${left_out_by_sanitizers}")
+  gnomon_library(gnomon_sanitized HWY_COMPILE_ONLY_STATIC
+                 "HWY_DISABLED_TARGETS=(${left_out}|HWY_EMU128|HWY_SCALAR)")
   foreach(component IN LISTS gnomon_built)
     set_target_properties(gnomon_sanitized_${component} PROPERTIES EXCLUDE_FROM_ALL ON)
-    target_compile_options(gnomon_sanitized_${component} PRIVATE ${gnomon_sanitizers} -UNDEBUG -O1 -g1)
+    target_compile_options(gnomon_sanitized_${component} PRIVATE -fsanitize=address -fno-omit-frame-pointer
+      -Wno-maybe-uninitialized -UNDEBUG -O1 -g1)
   endforeach()
+  target_compile_options(gnomon_sanitized_core PRIVATE -march=native -ffp-contract=off)
+  target_compile_options(gnomon_sanitized_model PRIVATE -fsanitize=undefined
+                         -fno-sanitize-recover=undefined)
   target_link_options(gnomon_sanitized INTERFACE ${gnomon_sanitizers})
 endif()
 

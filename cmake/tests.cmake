@@ -3,7 +3,7 @@
 #
 #   gnomon_file_tests(PROGRAM PREFIX SOURCE...)
 #
-# Also adds PREFIX + PROGRAM.registered, which fails if a case of the program belongs to none of them.
+# Without a prefix, also adds PROGRAM.registered, which fails if a case of the program belongs to none of them.
 function(gnomon_file_tests program prefix)
   set(all "")
   foreach(source IN LISTS ARGN)
@@ -35,8 +35,10 @@ function(gnomon_file_tests program prefix)
     # A new case in the source is a new filter.
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${source}")
   endforeach()
-  list(JOIN all ":" all)
-  add_test(NAME ${prefix}${program}.registered
-           COMMAND ${program} --gtest_list_tests "--gtest_filter=-${all}")
-  set_tests_properties(${prefix}${program}.registered PROPERTIES FAIL_REGULAR_EXPRESSION "[.]")
+  if(NOT prefix)
+    list(JOIN all ":" all)
+    add_test(NAME ${program}.registered
+             COMMAND ${program} --gtest_list_tests "--gtest_filter=-${all}")
+    set_tests_properties(${program}.registered PROPERTIES FAIL_REGULAR_EXPRESSION "\\.\n")
+  endif()
 endfunction()

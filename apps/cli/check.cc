@@ -1,6 +1,7 @@
 // `gnomon check`: properties of encodings, as numbers.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <memory>
@@ -37,7 +38,7 @@ Prints properties of an encoding (KIND; default: all) as numbers:
 The definition of an encoding fixes some of these properties: order, left and
 shift of all encodings, relative if shift is 0, nearer of ALiBi and KERPLE. They
 are tested: exit status 1 if one fails. Attention is bidirectional over 16
-tokens (left: half of N tokens); for cache, it is causal.
+tokens (left, shift: half of N tokens); for cache, it is causal.
 
   --width C  --heads H  --trained N  --length N  --json    (128, 4, 128, 512)
 
@@ -126,16 +127,20 @@ double order_of(const Subject& subject, const Setting& setting) {
 }
 
 void measure_invariance(const Subject& subject, const Setting& setting, Findings& f) {
-  const analysis::OrderContent tokens = content(setting);
-  const std::int64_t offset = subject.positions - few;
-  const LayerPlan here = subject.lowered({few, few});
-  const LayerPlan there = subject.lowered({few, subject.positions});
-  // FIRE is symmetric up to its threshold, a quarter of the training length.
-  analysis::OrderContent longer = tokens;
+  // FIRE is symmetric up to its threshold, a quarter of the training length. A page has rows of
+  // the square root of the training length.
+  analysis::OrderContent longer = content(setting);
   longer.tokens = setting.trained / 2;
-  f.reversal =
-      analysis::reversal_deviation(longer, subject.lowered({longer.tokens, longer.tokens}));
-  f.shift = analysis::shift_deviation(tokens, here, there, offset);
+  const LayerPlan plan = subject.lowered({longer.tokens, longer.tokens});
+  f.reversal = analysis::reversal_deviation(longer, plan);
+  // Two shifts: a shift by whole rows does not change a bias by offset (Swin).
+  for (const std::int64_t keys : {subject.positions, subject.positions - 1}) {
+    const LayerPlan there = subject.lowered({longer.tokens, keys});
+    f.shift =
+        std::max(f.shift, analysis::shift_deviation(longer, plan, there, keys - longer.tokens));
+  }
+  const analysis::OrderContent tokens = content(setting);
+  const LayerPlan here = subject.lowered({few, few});
   std::vector<LayerPlan> lowered;  // a prompt, a piece, and a token
   std::vector<analysis::CachedPiece> pieces;
   std::int64_t keys = 0;

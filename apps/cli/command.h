@@ -22,7 +22,8 @@ class Command {
  public:
   // Where the value of an option is stored. It must live as long as `run`.
   using Target = std::variant<std::string*, int*, std::int64_t*, double*, std::optional<int>*,
-                              std::optional<std::int64_t>*, std::optional<double>*>;
+                              std::optional<std::int64_t>*, std::optional<double>*,
+                              std::optional<std::string>*>;
 
   // `help`: what --help prints; it begins with its usage line.
   Command(const char* name, const char* help);

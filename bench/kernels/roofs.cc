@@ -45,7 +45,7 @@ void for_pieces(void* begin, std::size_t bytes, const Body& body) {
   auto* const words = static_cast<std::uint64_t*>(begin);
   parallel_for(
       static_cast<int64_t>(bytes / 8), piece,
-      [&](int64_t from, int64_t to) { body(words + from, to - from); }, Share::in_runs);
+      [&](int64_t from, int64_t to) { body(words + from, to - from); }, Share::contiguous);
 }
 
 RoofRun passing(int64_t bytes, void (*pass)(void*, std::size_t)) {

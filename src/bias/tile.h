@@ -1,6 +1,6 @@
-// Tiles of the biases that require more than one strip by distance: grids, axes and piecewise logarithmic
-// biases. `prepare` computes the data for one call of attention, with memory O(tokens). `fill`
-// and `add_gradient` then process tiles without allocating.
+// Tiles of the biases that require more than one strip by distance: grids, axes and piecewise
+// logarithmic biases. `prepare` computes the data for one call of attention, with memory
+// O(tokens). `fill` and `add_gradient` then process tiles without allocating.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,8 @@ struct IdRange {
   std::int64_t least = 0, most = 0;
 };
 
-// Throws if the values of a form are inconsistent: [bias] a piecewise logarithmic bias must have ...
+// Throws if the values of a form are inconsistent: [bias] a piecewise logarithmic bias must
+// have ...
 void check_form(const BiasForm& form);
 // Throws if a position is not on the grid or has no coordinates. Other forms accept any
 // position.
@@ -83,8 +84,8 @@ PreparedPiecewiseLog<A> prepare(const PiecewiseLogBias& form, IdRange queries, I
 // (of a grid: within one of its rows). A position that is not on the grid gets 0; a position
 // without coordinates gets 0 for that axis.
 //
-// Error bound in float: 2^-22 (|offset| + |slope x|) for a piecewise logarithmic bias; one rounding for a
-// grid and for a sum of axes.
+// Error bound in float: 2^-22 (|offset| + |slope x|) for a piecewise logarithmic bias; one
+// rounding for a grid and for a sum of axes.
 template <typename A>
 void fill(const GridBias& form, const PreparedGrid<A>& prepared, std::int64_t head,
           Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride);

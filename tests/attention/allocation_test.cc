@@ -18,7 +18,7 @@
 #define GNOMON_COUNTS_ALLOCATIONS 1
 #endif
 
-namespace allocation_test {
+namespace {
 
 std::atomic<std::size_t> allocated = 0;
 
@@ -30,7 +30,7 @@ std::atomic<std::size_t> allocated = 0;
 }
 [[maybe_unused, gnu::noinline]] void release(void* data) noexcept { std::free(data); }
 
-}  // namespace allocation_test
+}  // namespace
 
 #if GNOMON_COUNTS_ALLOCATIONS
 void* operator new(std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
@@ -44,7 +44,7 @@ void operator delete(void* data, std::size_t, std::align_val_t) noexcept { relea
 #endif
 
 namespace gnomon {
-namespace allocation_test {
+namespace {
 
 using testing::random_numbers;
 using testing::random_tensor;
@@ -129,5 +129,5 @@ TEST_F(Allocation, APlanOfAModelKeepsItsStripFromTokenToToken) {
             strip_bytes);
 }
 
-}  // namespace allocation_test
+}  // namespace
 }  // namespace gnomon

@@ -71,8 +71,8 @@ inline std::int64_t axis_column(const AxisStrip& axis, std::int64_t query, std::
   return place(key) - place(query) - axis.min_distance;
 }
 
-// The point of a pair on a piecewise logarithmic bias, and the derivatives of its score by c and the
-// threshold.
+// The point of a pair on a piecewise logarithmic bias, and the derivatives of its score by c
+// and the threshold.
 struct PiecewiseLogPoint {
   std::int64_t piece = 0;
   double x = 0, by_c = 0, size_by_c = 0, by_threshold = 0;

@@ -83,18 +83,21 @@ TEST(Video, PositionsComeInAnyOrder) {
 }
 
 TEST(Video, RefusesWhatBreaksItsBounds) {
-  EXPECT_EQ(message_of([] { lower({}, {}); }),
+  EXPECT_EQ(message_of([] { lower(SinusoidalVideo{}, {}); }),
             "[video] recipe must be cogvideox, vjepa or videomae, got 0");
-  EXPECT_EQ(message_of([] { lower({VideoRecipe::vjepa, 8, 0, 2}, {}); }),
+  EXPECT_EQ(message_of([] { lower(SinusoidalVideo{VideoRecipe::vjepa, 8, 0, 2}, {}); }),
             "[video] grid_height must be at least 1, got 0");
-  EXPECT_EQ(message_of([] { lower({VideoRecipe::vjepa, 8, 2, -1}, {}); }),
+  EXPECT_EQ(message_of([] { lower(SinusoidalVideo{VideoRecipe::vjepa, 8, 2, -1}, {}); }),
             "[video] grid_width must be at least 1, got -1");
-  EXPECT_EQ(message_of([] { lower({VideoRecipe::cogvideox, 24, 2, 2}, {}); }),
+  EXPECT_EQ(message_of([] { lower(SinusoidalVideo{VideoRecipe::cogvideox, 24, 2, 2}, {}); }),
             "[grid] width must be a positive multiple of 16, got 24");
   const std::int64_t negative[] = {3, -1};
-  EXPECT_EQ(message_of([&] { lower({VideoRecipe::videomae, 8, 2, 2}, negative); }),
-            "[video] position must not be negative, got -1");
-  EXPECT_EQ(message_of([] { lower({VideoRecipe::vjepa, 8, 4, std::int64_t{1} << 62}, {}); }),
+  EXPECT_EQ(
+      message_of([&] { lower(SinusoidalVideo{VideoRecipe::videomae, 8, 2, 2}, negative); }),
+      "[video] position must not be negative, got -1");
+  EXPECT_EQ(message_of([] {
+              lower(SinusoidalVideo{VideoRecipe::vjepa, 8, 4, std::int64_t{1} << 62}, {});
+            }),
             "[video] a frame must have fewer than 2^63 tokens: width, got 4611686018427387904");
 }
 

@@ -129,7 +129,7 @@ TEST(Part, OfItsWholesNameIsATowerAllTheSame) {
   EXPECT_EQ(model.layers, 32);
   ASSERT_EQ(model.groups.size(), 1u);
   for (const std::int64_t length : {1, 1000})
-    EXPECT_EQ(resolve(model.groups[0], length).frequencies, lower(qwen_vl_vision(80)));
+    EXPECT_EQ(resolve(model.groups[0], length).frequencies, lower(rotary::qwen_vl_vision(80)));
   EXPECT_DOUBLE_EQ(resolve(model.groups[0], 1).softmax_scale, 1 / std::sqrt(80.0));
 }
 

@@ -1,4 +1,4 @@
-// The naive versions, compared with the kernels. The bounds of the kernels are tested elsewhere.
+// The naive versions, compared with the kernels. Other tests check the bounds of the kernels.
 #include <gtest/gtest.h>
 
 #include <algorithm>

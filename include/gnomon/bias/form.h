@@ -152,8 +152,8 @@ std::int64_t gradient_size(const BiasForm& form) noexcept;
 // float or double, any strides: out[h, q, k] is the bias of the query at position offset + q
 // and the key at position k. For a DenseBias, batch row 0 is used.
 //
-// Error bound: a piecewise logarithmic bias is within 2^-50 (|offset| + |slope x|) of its formula. Axes
-// are added in double.
+// Error bound: a piecewise logarithmic bias is within 2^-50 (|offset| + |slope x|) of its
+// formula. Axes are added in double.
 //
 // Throws std::invalid_argument if the heads of `out` differ from those of the form, a strip
 // does not cover a distance, a position is not on the grid or has no coordinate, or the form is

@@ -40,8 +40,8 @@ std::vector<double> detr_coordinates(View<const std::uint8_t, 2> mask, DetrScale
 // For an image without padding.
 std::vector<double> detr_coordinates(std::int64_t height, std::int64_t width, DetrScale scale);
 
-// Returns the embedding of a padded image, [H W, C]: `spec` at the coordinates of its pixels. DETR
-// uses grid_detr: y in the first half of the channels, x in the second half, each interleaved.
+// Returns the embedding of a padded image, [H W, C]: `spec` at the coordinates of its pixels.
+// DETR uses grid_detr: y in the first half of the channels, x in the second, each interleaved.
 EmbeddingTable lower(const SinusoidalGrid& spec, View<const std::uint8_t, 2> mask,
                      DetrScale scale = DetrScale::normalised);
 

@@ -137,8 +137,9 @@ enum class Linearity {
   nonlinear,
 };
 
-// Facts that the definition of an encoding fixes. `gnomon check` and the tests measure the first
-// three at the usual settings, with random parameters. `linearity` holds for all settings.
+// Facts that the definition of an encoding fixes. `gnomon check` measures the first three at
+// the usual settings, with random parameters, and the tests measure all. `linearity` holds for
+// all settings.
 struct Properties {
   Effect reversal;  // all tokens in the opposite order: does the encoding tell left from right?
   Effect shift;     // the same offset added to all positions

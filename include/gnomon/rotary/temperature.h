@@ -48,8 +48,8 @@ double query_scale(const QueryTemperature& temperature, std::int64_t position);
 // Error bound, relative to the product: half an ulp of the element type + 2^-51; for half and
 // bfloat16 half an ulp + 2^-22. Cost: reads and writes once the queries whose factor is not 1.
 //
-// Throws as `query_scale`, and if q and positions differ in tokens, positions have several rows and
-// q has another number of rows, or D is not contiguous.
+// Throws as `query_scale`, and if q and positions differ in tokens, positions have several rows
+// and q has another number of rows, or D is not contiguous.
 //
 // Gradient: apply scale_queries to the gradient of the result, since the transpose of the
 // multiplication by a factor is the same multiplication.
