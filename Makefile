@@ -17,7 +17,7 @@ gnomon := $(release)/apps/cli/gnomon
 .DEFAULT_GOAL := help
 
 help:
-	@echo 'make lab           train and compare encodings on the novels in data/, write a report'
+	@echo 'make lab           train and compare encodings on six novels, write a report'
 	@echo 'make test          build and run all tests, those of the library also under the sanitizers'
 	@echo 'make build         build the program: $(gnomon)'
 	@echo 'make bench         build the program, and run `gnomon bench` with BENCH_FLAGS'

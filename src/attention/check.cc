@@ -237,7 +237,7 @@ void check_relative(const AttentionProblem& problem) {
       refuse(room,
              "gates must be [1 or B, Hq, T], " + std::to_string(problem.batch) + " x " +
                  std::to_string(problem.heads) + " x " + std::to_string(problem.queries),
-             shape_text(extents));
+             gnomon::shape_text(extents));
   }
   if (!position.relative) return;
   const RelativeForm& form = *position.relative;

@@ -120,24 +120,24 @@ void backward(View<const T, 4> x, View<const T, 4> out_grad, std::span<const dou
     scale_grad[i % static_cast<std::size_t>(heads)] += sums[i];
 }
 
-constexpr internal::Argument named(std::string_view name) { return {"cosine", name}; }
+constexpr internal::Argument cosine_argument(std::string_view name) { return {"cosine", name}; }
 
 }  // namespace
 
 void normalise(const ConstTensor& x, std::span<const double> scales, const Tensor& out) {
-  internal::by_type(named("x"), x, [&]<typename T>(T) {
-    forward(internal::read_batch<T, 4>(named("x"), x), scales,
-            internal::write_batch<T, 4>(named("out"), out));
+  internal::by_type(cosine_argument("x"), x, [&]<typename T>(T) {
+    forward(internal::read_batch<T, 4>(cosine_argument("x"), x), scales,
+            internal::write_batch<T, 4>(cosine_argument("out"), out));
   });
 }
 
 void normalise_backward(const ConstTensor& x, const ConstTensor& out_grad,
                         std::span<const double> scales, const Tensor& x_grad,
                         std::span<double> scale_grad) {
-  internal::by_type(named("x"), x, [&]<typename T>(T) {
-    backward(internal::read_batch<T, 4>(named("x"), x),
-             internal::read_batch<T, 4>(named("out_grad"), out_grad), scales,
-             internal::write_batch<T, 4>(named("x_grad"), x_grad), scale_grad);
+  internal::by_type(cosine_argument("x"), x, [&]<typename T>(T) {
+    backward(internal::read_batch<T, 4>(cosine_argument("x"), x),
+             internal::read_batch<T, 4>(cosine_argument("out_grad"), out_grad), scales,
+             internal::write_batch<T, 4>(cosine_argument("x_grad"), x_grad), scale_grad);
   });
 }
 

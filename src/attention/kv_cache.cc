@@ -8,19 +8,20 @@
 
 #include "gnomon/error.h"
 #include "gnomon/rotary/cached_keys.h"
+#include "src/core/size.h"
 
 namespace gnomon {
+
+using internal::to_size;
 namespace {
 
 constexpr std::int64_t farthest = std::int64_t{1} << 31;  // the limit of RotaryTable
-
-std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
 // Inserts `count` columns before column `at`: rows [B, S] become [B, S + count].
 template <typename Element>
 void open_gap(std::vector<Element>& rows, std::int64_t batch, std::int64_t tokens,
               std::int64_t at, std::int64_t count) {
-  rows.resize(size(batch * (tokens + count)));
+  rows.resize(to_size(batch * (tokens + count)));
   const auto begin = rows.begin();
   for (std::int64_t b = batch; b-- > 0;) {
     const auto from = begin + b * tokens, to = begin + b * (tokens + count);
@@ -39,7 +40,7 @@ void close_gap(std::vector<Element>& rows, std::int64_t batch, std::int64_t toke
     std::move(from, from + at, to);
     std::move(from + at + count, from + tokens, to + at);
   }
-  rows.resize(size(batch * (tokens - count)));
+  rows.resize(to_size(batch * (tokens - count)));
 }
 
 std::int64_t elements(const KvCacheShape& shape, std::int64_t head_dim) {
@@ -68,7 +69,7 @@ KvCache<T>::KvCache(const KvCacheShape& shape, std::optional<RotaryFrequencies> 
   for (const auto& [what, extent] : extents)
     if (extent < 1) refuse("kv_cache", std::string(what) + " must be at least 1", extent);
   const Positions none = consecutive(0, 0, shape.batch);
-  axes_.assign(size(shape.axes), none);
+  axes_.assign(to_size(shape.axes), none);
   if (frequencies_) {
     RotaryTable(*frequencies_, std::span<const Positions>(axes_));  // checks the frequencies
     if (shape.head_dim - frequencies_->rotary_dim() < frequencies_->head_offset)
@@ -78,11 +79,11 @@ KvCache<T>::KvCache(const KvCacheShape& shape, std::optional<RotaryFrequencies> 
                  std::to_string(frequencies_->rotary_dim()),
              shape.head_dim);
   }
-  keys_.resize(size(elements(shape, shape.head_dim)));
-  values_.resize(size(elements(shape, shape.value_dim)));
+  keys_.resize(to_size(elements(shape, shape.head_dim)));
+  values_.resize(to_size(elements(shape, shape.value_dim)));
   for (Positions& axis : axes_) {
-    axis.ids.reserve(size(shape.batch * shape.capacity));
-    axis.sequences.reserve(size(shape.batch * shape.capacity));
+    axis.ids.reserve(to_size(shape.batch * shape.capacity));
+    axis.sequences.reserve(to_size(shape.batch * shape.capacity));
   }
 }
 
@@ -107,7 +108,7 @@ template <typename T>
 const Positions& KvCache<T>::positions(std::int64_t axis) const {
   if (axis < 0 || axis >= shape_.axes)
     refuse("kv_cache", "axis must be 0 to " + std::to_string(shape_.axes - 1), axis);
-  return axes_[size(axis)];
+  return axes_[to_size(axis)];
 }
 
 template <typename T>
@@ -138,7 +139,7 @@ void KvCache<T>::check_new(const View<const S, 4>& k, const View<const S, 4>& v,
                  std::to_string(count) + " tokens",
              std::to_string(axis.batch) + " of " + std::to_string(axis.tokens));
     for (const std::size_t length : {axis.ids.size(), axis.sequences.size()})
-      if (length != size(axis.batch * count))
+      if (length != to_size(axis.batch * count))
         refuse("kv_cache",
                "positions must have an id and a sequence for each of " +
                    std::to_string(axis.batch * count) + " tokens",
@@ -176,7 +177,7 @@ void KvCache<T>::check(const std::vector<Move>& moves) {
   for (const Move& move : moves) {
     for (std::size_t a = 0; a < axes_.size(); ++a)
       for (const std::int64_t id :
-           axes_[a].row(move.row).subspan(size(move.first), size(move.count))) {
+           axes_[a].row(move.row).subspan(to_size(move.first), to_size(move.count))) {
         std::int64_t to = 0;
         if (__builtin_add_overflow(id, move.deltas[a], &to))
           refuse("kv_cache", "a position must not overflow when it moves by", move.deltas[a]);
@@ -195,7 +196,7 @@ void KvCache<T>::make(const std::vector<Move>& moves) {
                  *frequencies_, move.deltas);
     for (std::size_t a = 0; a < axes_.size(); ++a)
       for (std::int64_t j = move.first; j < move.first + move.count; ++j)
-        axes_[a].ids[size(move.row * tokens_ + j)] += move.deltas[a];
+        axes_[a].ids[to_size(move.row * tokens_ + j)] += move.deltas[a];
   }
 }
 
@@ -206,13 +207,13 @@ template <typename T>
 auto KvCache<T>::moves_behind(std::int64_t first, std::span<const std::int32_t> sequences,
                               std::int64_t sign) const -> std::vector<Move> {
   std::vector<Move> moves;
-  const std::size_t each = sequences.size() / size(shape_.batch);
+  const std::size_t each = sequences.size() / to_size(shape_.batch);
   for (std::int64_t b = 0; b < shape_.batch; ++b) {
     std::map<std::int32_t, std::int64_t> counts;
-    for (const std::int32_t sequence : sequences.subspan(size(b) * each, each))
+    for (const std::int32_t sequence : sequences.subspan(to_size(b) * each, each))
       if (sequence != Positions::padding) ++counts[sequence];
     for (std::int64_t j = first; j < tokens_; ++j) {
-      const auto found = counts.find(axes_[0].sequences[size(b * tokens_ + j)]);
+      const auto found = counts.find(axes_[0].sequences[to_size(b * tokens_ + j)]);
       if (found == counts.end()) continue;
       const std::int64_t delta = sign * found->second;
       if (!moves.empty() && moves.back().row == b && moves.back().deltas[0] == delta &&
@@ -236,7 +237,7 @@ void KvCache<T>::put(std::int64_t first, View<const S, 4> k, View<const S, 4> v,
     std::vector<std::int32_t> sequences;
     for (std::int64_t b = 0; b < shape_.batch; ++b)
       for (std::int64_t t = 0; t < count; ++t)
-        sequences.push_back(axes[0].sequences[size(b % axes[0].batch * count + t)]);
+        sequences.push_back(axes[0].sequences[to_size(b % axes[0].batch * count + t)]);
     moves = moves_behind(first, sequences, 1);
     check(moves);
   }
@@ -279,7 +280,7 @@ void KvCache<T>::insert(std::int64_t first, Rows<S> k, Rows<S> v,
     check_frequencies(table->frequencies());
     put<S>(first, k, v, axes, table);
   } else if (frequencies_) {
-    const std::vector<Positions> alike(axes.size() == 1 ? size(shape_.axes) : 0, axes[0]);
+    const std::vector<Positions> alike(axes.size() == 1 ? to_size(shape_.axes) : 0, axes[0]);
     const RotaryTable made(*frequencies_, alike.empty() ? axes : alike);
     put<S>(first, k, v, axes, &made);
   } else {

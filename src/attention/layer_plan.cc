@@ -10,7 +10,7 @@
 namespace gnomon {
 namespace {
 
-constexpr internal::Argument named(std::string_view name) { return {"layer", name}; }
+constexpr internal::Argument layer_argument(std::string_view name) { return {"layer", name}; }
 
 template <typename T>
 void add_rows(const EmbeddingTable& table, View<T, 3> x) {
@@ -23,8 +23,8 @@ void add_rows(const EmbeddingTable& table, View<T, 3> x) {
 }
 
 void add_rows(const EmbeddingTable& table, const Tensor& x) {
-  internal::by_type(named("x"), x, [&]<typename T>(T) {
-    add_rows(table, internal::write<T, 3>(named("x"), x));
+  internal::by_type(layer_argument("x"), x, [&]<typename T>(T) {
+    add_rows(table, internal::write<T, 3>(layer_argument("x"), x));
   });
 }
 
@@ -69,8 +69,8 @@ bool has_own_input(const LayerPlan& plan) noexcept {
 void prepare_input(const LayerPlan& plan, std::int64_t heads, const Tensor& x) {
   if (plan.table && plan.table_in_layers) add_rows(*plan.table, x);
   if (!plan.hidden_rotary) return;
-  internal::by_type(named("x"), x, [&]<typename T>(T) {
-    const auto input = internal::write<T, 3>(named("x"), x);
+  internal::by_type(layer_argument("x"), x, [&]<typename T>(T) {
+    const auto input = internal::write<T, 3>(layer_argument("x"), x);
     if (heads < 1 || input.extent(2) % heads)
       refuse("layer", "heads must divide the width of x, " + std::to_string(input.extent(2)),
              heads);
@@ -94,8 +94,8 @@ void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tens
   norms(NormOrder::after_rotation);
   normalise_by(plan.value_norm, v);
   if (plan.value_scale != 1 && v.has_data())
-    internal::by_type(named("v"), v, [&]<typename T>(T) {
-      scale_by(plan.value_scale, internal::write<T, 4>(named("v"), v));
+    internal::by_type(layer_argument("v"), v, [&]<typename T>(T) {
+      scale_by(plan.value_scale, internal::write<T, 4>(layer_argument("v"), v));
     });
   if (!plan.cosine.empty()) {
     if (q.has_data()) normalise(q, plan.cosine, q);

@@ -16,7 +16,7 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t grain = 256;  // tokens in a piece
+constexpr int64_t norm_grain = 256;  // tokens in a piece
 
 void check_weights(const char* name, View<const float, 2> weights, int64_t heads,
                    int64_t size) {
@@ -73,7 +73,7 @@ void normalise_typed(const HeadNorm& norm, View<const float, 2> weight,
   check_weights("bias", bias, heads, size);
   if (x.size() == 0) return;
   const int64_t together = norm.scope == NormScope::head ? 1 : heads;
-  parallel_for(x.extent(0) * tokens, grain, [&](int64_t begin, int64_t end) {
+  parallel_for(x.extent(0) * tokens, norm_grain, [&](int64_t begin, int64_t end) {
     std::vector<double> values(static_cast<std::size_t>(together * size));
     for (int64_t token = begin; token < end; ++token)
       for (int64_t first = 0; first < heads; first += together) {

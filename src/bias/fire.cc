@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gnomon/error.h"
+#include "src/core/size.h"
 
 namespace gnomon {
 namespace {
@@ -21,23 +22,15 @@ void check(const Fire& fire) {
     refuse("fire", "epsilon must be finite and not negative", fire.epsilon);
 }
 
-template <std::size_t Rank, typename T>
-void check_shape(const char* name, View<T, Rank> view,
-                 const std::array<std::ptrdiff_t, Rank>& wanted) {
-  if (view.extents() != wanted)
-    refuse("fire", std::string(name) + " must be " + shape_text(wanted),
-           shape_text(view.extents()));
-}
-
 template <typename T>
 void check_shapes(const Fire& fire, const FireParameters<T>& parameters) {
   check(fire);
-  check_shape<1>("w1", parameters.w1, {fire.hidden});
-  check_shape<1>("b1", parameters.b1, {fire.hidden});
-  check_shape<2>("w2", parameters.w2, {fire.heads, fire.hidden});
-  check_shape<1>("b2", parameters.b2, {fire.heads});
-  check_shape<1>("c", parameters.c, {1});
-  check_shape<1>("multiplier", parameters.multiplier, {1});
+  internal::check_shape<1>("fire", "w1", parameters.w1.extents(), {fire.hidden});
+  internal::check_shape<1>("fire", "b1", parameters.b1.extents(), {fire.hidden});
+  internal::check_shape<2>("fire", "w2", parameters.w2.extents(), {fire.heads, fire.hidden});
+  internal::check_shape<1>("fire", "b2", parameters.b2.extents(), {fire.heads});
+  internal::check_shape<1>("fire", "c", parameters.c.extents(), {1});
+  internal::check_shape<1>("fire", "multiplier", parameters.multiplier.extents(), {1});
 }
 
 void check_values(const FireParameters<const float>& parameters) {

@@ -17,7 +17,7 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t grain = 16;  // least number of queries in a piece of work
+constexpr int64_t form_grain = 16;  // least number of queries in a piece of work
 
 // Throws unless the form has a bias for queries at offset + [0, Q) and keys at [0, K).
 template <typename T>
@@ -69,10 +69,10 @@ void for_blocks(View<T, 3> matrix, const Body& body) {
   const int64_t queries = matrix.extent(1), keys = matrix.extent(2);
   if (matrix.size() == 0) return;
   const int64_t rows =
-      std::min(queries, std::clamp<int64_t>(block_elements / keys, grain, most_rows));
+      std::min(queries, std::clamp<int64_t>(block_elements / keys, form_grain, most_rows));
   const int64_t blocks = (queries - 1) / rows + 1;
   // With few queries, a piece of work has several heads.
-  const int64_t together = std::max<int64_t>(1, grain / rows);
+  const int64_t together = std::max<int64_t>(1, form_grain / rows);
   parallel_for(matrix.extent(0) * blocks, together, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t q = i % blocks * rows;

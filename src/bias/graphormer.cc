@@ -7,16 +7,17 @@
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
 #include "src/bias/spread.h"
+#include "src/core/size.h"
 
 namespace gnomon {
+
+using internal::to_size;
 namespace {
 
 using std::int32_t;
 using std::int64_t;
 
 constexpr int64_t piece_numbers = 1 << 14;  // matrix elements in a piece of work
-
-std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
 void check(const Graphormer& spec) {
   if (spec.heads < 1) refuse("graphormer", "heads must be at least 1", spec.heads);
@@ -40,27 +41,22 @@ int64_t row_unchecked(const Graphormer& spec, int64_t distance) {
          std::clamp(distance, -spec.unreachable, spec.unreachable) * (distance < 0 ? -1 : 1);
 }
 
-template <std::size_t Rank>
-void check_shape(const char* what, const std::array<std::ptrdiff_t, Rank>& got,
-                 const std::array<std::ptrdiff_t, Rank>& expected) {
-  if (got != expected)
-    refuse("graphormer", std::string(what) + " must be " + shape_text(expected),
-           shape_text(got));
-}
-
 void check_spatial(const Graphormer& spec, const std::array<std::ptrdiff_t, 2>& extents) {
-  check_shape("the spatial table", extents, {spec.unreachable + 2, spec.heads});
+  internal::check_shape<2>("graphormer", "the spatial table", extents,
+                           {spec.unreachable + 2, spec.heads});
 }
 
 template <typename T>
 void check_tables(const Graphormer& spec, const GraphormerTables<T>& tables) {
   check_spatial(spec, tables.spatial.extents());
   if (spec.token == GraphToken::first)
-    check_shape("the token's numbers", tables.token.extents(), {spec.heads});
+    internal::check_shape<1>("graphormer", "the token's numbers", tables.token.extents(),
+                             {spec.heads});
   if (spec.edge_rows) {
-    check_shape("the table of edges", tables.edges.extents(), {spec.edge_rows, spec.heads});
-    check_shape("the weights of hops", tables.hops.extents(),
-                {spec.hops, spec.heads, spec.heads});
+    internal::check_shape<2>("graphormer", "the table of edges", tables.edges.extents(),
+                             {spec.edge_rows, spec.heads});
+    internal::check_shape<3>("graphormer", "the weights of hops", tables.hops.extents(),
+                             {spec.hops, spec.heads, spec.heads});
   }
 }
 
@@ -72,8 +68,8 @@ void check_input(const Graphormer& spec, const GraphormerIndices& indices,
   check(spec);
   const int64_t nodes = indices.nodes, tokens = nodes + lead(spec);
   if (nodes < 0 || indices.hops != spec.hops ||
-      indices.spatial.size() != at(nodes) * at(nodes) ||
-      indices.edges.size() != at(nodes) * at(nodes) * at(spec.hops))
+      indices.spatial.size() != to_size(nodes) * to_size(nodes) ||
+      indices.edges.size() != to_size(nodes) * to_size(nodes) * to_size(spec.hops))
     refuse("graphormer",
            "indices must be of this spec: [N, N] and [N, N, " + std::to_string(spec.hops) + "]",
            shape_text(std::array<std::ptrdiff_t, 3>{nodes, nodes, indices.hops}));
@@ -81,9 +77,10 @@ void check_input(const Graphormer& spec, const GraphormerIndices& indices,
     if (row < 1 || row > spec.unreachable + 1)
       refuse("graphormer", "spatial rows must be 1 to " + std::to_string(spec.unreachable + 1),
              row);
-  check_shape("the matrix", matrix, {spec.heads, tokens, tokens});
+  internal::check_shape<3>("graphormer", "the matrix", matrix, {spec.heads, tokens, tokens});
   if (input.given.size())
-    check_shape("the given bias", input.given.extents(), {tokens, tokens});
+    internal::check_shape<2>("graphormer", "the given bias", input.given.extents(),
+                             {tokens, tokens});
   if (!spec.edge_rows) return;
   const int64_t listed = input.features.extent(0);
   if (listed && input.features.extent(1) < 1)
@@ -106,12 +103,12 @@ void check_input(const Graphormer& spec, const GraphormerIndices& indices,
 std::vector<double> means(const Graphormer& spec, View<const float, 2> edges,
                           View<const int64_t, 2> features) {
   const int64_t listed = features.extent(0), count = features.extent(1);
-  std::vector<double> mean(at(listed * spec.heads));
+  std::vector<double> mean(to_size(listed * spec.heads));
   for (int64_t e = 0; e < listed; ++e)
     for (int64_t h = 0; h < spec.heads; ++h) {
       double sum = 0;
       for (int64_t f = 0; f < count; ++f) sum += double{edges(features(e, f), h)};
-      mean[at(e * spec.heads + h)] = sum / static_cast<double>(count);
+      mean[to_size(e * spec.heads + h)] = sum / static_cast<double>(count);
     }
   return mean;
 }
@@ -125,7 +122,7 @@ void for_pairs(const GraphormerIndices& indices, int64_t i, const Body& body) {
     const int32_t* const edges = indices.edges.data() + pair * indices.hops;
     int64_t arcs = 0;
     while (arcs < indices.hops && edges[arcs] >= 0) ++arcs;
-    body(j, indices.spatial[at(pair)], edges, arcs);
+    body(j, indices.spatial[to_size(pair)], edges, arcs);
   }
 }
 
@@ -163,7 +160,7 @@ GraphormerIndices graphormer_indices(const Graphormer& graphormer, const Graph& 
   GraphormerIndices indices{.nodes = nodes,
                             .hops = hops,
                             .spatial = paths.distances,
-                            .edges = std::vector<int32_t>(at(nodes * nodes * hops), -1)};
+                            .edges = std::vector<int32_t>(to_size(nodes * nodes * hops), -1)};
   for (int32_t& row : indices.spatial) ++row;
   if (!hops) return indices;
   for (int64_t i = 0; i < nodes; ++i)
@@ -171,9 +168,9 @@ GraphormerIndices graphormer_indices(const Graphormer& graphormer, const Graph& 
       const std::vector<int64_t> way = nodes_between(paths, i, j);
       int32_t* const edges = indices.edges.data() + (i * nodes + j) * hops;
       for (int64_t k = 0; k < hops && k + 1 < static_cast<int64_t>(way.size()); ++k) {
-        const auto heads = graph.neighbours(way[at(k)]);
-        const auto arc = std::lower_bound(heads.begin(), heads.end(), way[at(k + 1)]);
-        const int64_t row = graph.listed(way[at(k)])[at(arc - heads.begin())];
+        const auto heads = graph.neighbours(way[to_size(k)]);
+        const auto arc = std::lower_bound(heads.begin(), heads.end(), way[to_size(k + 1)]);
+        const int64_t row = graph.listed(way[to_size(k)])[to_size(arc - heads.begin())];
         if (row > std::numeric_limits<int32_t>::max())
           refuse("graphormer", "edges must be fewer than 2^31", row);
         edges[k] = static_cast<int32_t>(row);
@@ -190,7 +187,7 @@ void fill(const Graphormer& graphormer, const GraphormerIndices& indices,
   const int64_t heads = graphormer.heads, hops = graphormer.hops, first = lead(graphormer);
   const int64_t listed = hops ? input.features.extent(0) : 0, tokens = indices.nodes + first;
   // The contribution of each edge at each hop, [E, hops, H].
-  std::vector<double> given_by(at(listed * hops * heads));
+  std::vector<double> given_by(to_size(listed * hops * heads));
   if (listed) {
     const std::vector<double> mean = means(graphormer, tables.edges, input.features);
     parallel_for(listed, 64, [&](int64_t begin, int64_t end) {
@@ -198,8 +195,8 @@ void fill(const Graphormer& graphormer, const GraphormerIndices& indices,
         for (int64_t k = 0; k < hops; ++k)
           for (int64_t g = 0; g < heads; ++g)
             for (int64_t h = 0; h < heads; ++h)
-              given_by[at((e * hops + k) * heads + h)] +=
-                  mean[at(e * heads + g)] * double{tables.hops(k, g, h)};
+              given_by[to_size((e * hops + k) * heads + h)] +=
+                  mean[to_size(e * heads + g)] * double{tables.hops(k, g, h)};
     });
   }
   const double times = graphormer.given == GivenBias::twice ? 2 : 1;
@@ -218,7 +215,7 @@ void fill(const Graphormer& graphormer, const GraphormerIndices& indices,
                       for (int64_t h = 0; h < heads; ++h) {
                         double on_the_way = 0;
                         for (int64_t k = 0; k < arcs; ++k)
-                          on_the_way += given_by[at((edges[k] * hops + k) * heads + h)];
+                          on_the_way += given_by[to_size((edges[k] * hops + k) * heads + h)];
                         if (arcs) on_the_way /= static_cast<double>(arcs);
                         out(h, q, first + j) = static_cast<float>(
                             double{tables.spatial(row, h)} + on_the_way + beside(q, first + j));
@@ -237,20 +234,20 @@ void fill_backward(const Graphormer& graphormer, const GraphormerIndices& indice
   const int64_t heads = graphormer.heads, hops = graphormer.hops, first = lead(graphormer);
   const int64_t listed = hops ? input.features.extent(0) : 0, tokens = indices.nodes + first;
   const int64_t rows = graphormer.unreachable + 2;
-  std::vector<double> of_rows(at(heads * rows)), of_token(at(heads));
-  std::vector<double> of_arcs(at(heads * listed * hops));  // [H, E, hops]
+  std::vector<double> of_rows(to_size(heads * rows)), of_token(to_size(heads));
+  std::vector<double> of_arcs(to_size(heads * listed * hops));  // [H, E, hops]
   parallel_for(heads, piece_numbers / (tokens * tokens + 1) + 1,
                [&](int64_t begin, int64_t end) {
                  for (int64_t h = begin; h < end; ++h) {
                    double* const arcs_of_head = of_arcs.data() + h * listed * hops;
                    for (int64_t q = 0; q < tokens; ++q) {
                      for (int64_t k = 0; k < (q < first ? tokens : first); ++k)
-                       of_token[at(h)] += double{grad(h, q, k)};
+                       of_token[to_size(h)] += double{grad(h, q, k)};
                      if (q < first) continue;
                      for_pairs(indices, q - first,
                                [&](int64_t j, int64_t row, const int32_t* edges, int64_t arcs) {
                                  const double value = double{grad(h, q, first + j)};
-                                 of_rows[at(h * rows + row)] += value;
+                                 of_rows[to_size(h * rows + row)] += value;
                                  for (int64_t k = 0; k < arcs; ++k)
                                    arcs_of_head[edges[k] * hops + k] +=
                                        value / static_cast<double>(arcs);
@@ -260,8 +257,9 @@ void fill_backward(const Graphormer& graphormer, const GraphormerIndices& indice
                });
   const auto add = [](float& to, double value) { to = static_cast<float>(double{to} + value); };
   for (int64_t row = 1; row < rows; ++row)
-    for (int64_t h = 0; h < heads; ++h) add(grads.spatial(row, h), of_rows[at(h * rows + row)]);
-  for (int64_t h = 0; first && h < heads; ++h) add(grads.token(h), of_token[at(h)]);
+    for (int64_t h = 0; h < heads; ++h)
+      add(grads.spatial(row, h), of_rows[to_size(h * rows + row)]);
+  for (int64_t h = 0; first && h < heads; ++h) add(grads.token(h), of_token[to_size(h)]);
   if (!listed) return;
 
   const std::vector<double> mean = means(graphormer, tables.edges, input.features);
@@ -271,21 +269,22 @@ void fill_backward(const Graphormer& graphormer, const GraphormerIndices& indice
       for (int64_t h = 0; h < heads; ++h) {
         double sum = 0;
         for (int64_t e = 0; e < listed; ++e) {
-          const double of_arc = of_arcs[at((h * listed + e) * hops + k)];
-          sum += mean[at(e * heads + g)] * of_arc;
-          of_mean[at(e * heads + g)] += double{tables.hops(k, g, h)} * of_arc;
+          const double of_arc = of_arcs[to_size((h * listed + e) * hops + k)];
+          sum += mean[to_size(e * heads + g)] * of_arc;
+          of_mean[to_size(e * heads + g)] += double{tables.hops(k, g, h)} * of_arc;
         }
         add(grads.hops(k, g, h), sum);
       }
-  std::vector<double> of_edges(at(graphormer.edge_rows * heads));
+  std::vector<double> of_edges(to_size(graphormer.edge_rows * heads));
   const int64_t features = input.features.extent(1);
   for (int64_t e = 0; e < listed; ++e)
     for (int64_t f = 0; f < features; ++f)
       for (int64_t g = 0; g < heads; ++g)
-        of_edges[at(input.features(e, f) * heads + g)] +=
-            of_mean[at(e * heads + g)] / static_cast<double>(features);
+        of_edges[to_size(input.features(e, f) * heads + g)] +=
+            of_mean[to_size(e * heads + g)] / static_cast<double>(features);
   for (int64_t row = 1; row < graphormer.edge_rows; ++row)
-    for (int64_t g = 0; g < heads; ++g) add(grads.edges(row, g), of_edges[at(row * heads + g)]);
+    for (int64_t g = 0; g < heads; ++g)
+      add(grads.edges(row, g), of_edges[to_size(row * heads + g)]);
 }
 
 std::vector<float> graphormer_mask(const Graphormer& graphormer,
@@ -294,11 +293,12 @@ std::vector<float> graphormer_mask(const Graphormer& graphormer,
   if (spatial_pos_max < 1)
     refuse("graphormer", "spatial_pos_max must be at least 1", spatial_pos_max);
   const int64_t first = lead(graphormer), nodes = indices.nodes, tokens = nodes + first;
-  std::vector<float> mask(at(tokens * tokens));
+  std::vector<float> mask(to_size(tokens * tokens));
   for (int64_t i = 0; i < nodes; ++i)
     for (int64_t j = 0; j < nodes; ++j)
-      if (indices.spatial[at(i * nodes + j)] >= spatial_pos_max)
-        mask[at((first + i) * tokens + first + j)] = -std::numeric_limits<float>::infinity();
+      if (indices.spatial[to_size(i * nodes + j)] >= spatial_pos_max)
+        mask[to_size((first + i) * tokens + first + j)] =
+            -std::numeric_limits<float>::infinity();
   return mask;
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t grain = 512;  // distances in a piece of work: some 20 us
+constexpr int64_t kerple_grain = 512;  // distances in a piece of work: some 20 us
 
 void check(const Kerple& kerple) {
   if (kerple.heads < 1) refuse("kerple", "heads must be at least 1", kerple.heads);
@@ -66,7 +66,7 @@ StripBias lower(const Kerple& kerple, const KerpleParameters<const float>& param
   check_shapes(kerple, parameters);
   check_values(parameters);
   StripBias strip = internal::empty_strip("kerple", kerple.heads, min_distance, count);
-  parallel_for(kerple.heads * count, grain, [&](int64_t begin, int64_t end) {
+  parallel_for(kerple.heads * count, kerple_grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t h = i / count;
       const double r1 = first_of(parameters, h).value();

@@ -7,6 +7,7 @@
 #include "gnomon/parallel.h"
 #include "gnomon/view.h"
 #include "src/core/products.h"
+#include "src/core/size.h"
 
 namespace gnomon::internal {
 namespace {
@@ -16,8 +17,6 @@ using std::int64_t;
 constexpr int64_t runs = 16;            // runs of inputs, each with its own gradient sums
 constexpr int64_t together = 64;        // inputs per matrix product, which fit the cache
 constexpr int64_t piece_work = 500000;  // products in a piece of work: some 20 us
-
-std::size_t size(int64_t count) { return static_cast<std::size_t>(count); }
 
 View<const double, 2> matrix(const std::vector<double>& numbers, int64_t rows,
                              int64_t columns) {
@@ -39,10 +38,10 @@ struct Passage {
   std::vector<std::vector<double>> values, slopes;
 
   Passage(const Network& network, Keep keep) {
-    values.emplace_back(size(together * network.layers.front().in));
+    values.emplace_back(to_size(together * network.layers.front().in));
     for (const NetworkLayer& layer : network.layers) {
-      values.emplace_back(size(together * layer.out));
-      if (keep == Keep::slopes) slopes.emplace_back(size(together * layer.out));
+      values.emplace_back(to_size(together * layer.out));
+      if (keep == Keep::slopes) slopes.emplace_back(to_size(together * layer.out));
     }
   }
 
@@ -117,12 +116,12 @@ void pass_back(const Network& network, const std::vector<RightFactor>& weights,
     const NetworkLayer& layer = network.layers[l];
     for (int64_t n = 0; n < count; ++n)
       for (int64_t o = 0; o < layer.out; ++o)
-        sums[l].bias[size(o)] += grad[size(n * layer.out + o)];
+        sums[l].bias[to_size(o)] += grad[to_size(n * layer.out + o)];
     const View<const double, 2> of_outputs = matrix(std::as_const(grad), count, layer.out);
     multiply_add(exchanged(of_outputs), RightFactor(matrix(passage.values[l], count, layer.in)),
                  matrix(sums[l].weight, layer.out, layer.in));
     if (l == 0) return;
-    below.resize(size(count * layer.in));
+    below.resize(to_size(count * layer.in));
     multiply(of_outputs, weights[l], matrix(below, count, layer.in));
     for (std::size_t i = 0; i < below.size(); ++i) below[i] *= passage.slopes[l - 1][i];
     std::swap(grad, below);
@@ -135,7 +134,7 @@ std::vector<double> apply(const Network& network, std::span<const double> inputs
                           int64_t count) {
   const int64_t in = network.layers.front().in, out = network.layers.back().out;
   const std::vector<RightFactor> weights = onwards(network);
-  std::vector<double> outputs(size(count * out));
+  std::vector<double> outputs(to_size(count * out));
   const int64_t pieces = (count + together - 1) / together;
   parallel_for(
       pieces, 1 + piece_work / together / products(network), [&](int64_t begin, int64_t end) {
@@ -156,7 +155,7 @@ std::vector<NetworkLayer> apply_backward(const Network& network, std::span<const
   const std::vector<RightFactor> weights = onwards(network), back = backwards(network);
   const int64_t each = std::max<int64_t>(1, (count + runs - 1) / runs);
   const int64_t pieces = (count + each - 1) / each;
-  std::vector<std::vector<NetworkLayer>> sums(size(pieces), zeros(network));
+  std::vector<std::vector<NetworkLayer>> sums(to_size(pieces), zeros(network));
   parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
     Passage passage(network, Keep::slopes);
     std::vector<double> grad, below;
@@ -167,7 +166,7 @@ std::vector<NetworkLayer> apply_backward(const Network& network, std::span<const
         pass(network, weights, inputs.data() + first * in, here, passage);
         grad.assign(output_grad.begin() + first * out,
                     output_grad.begin() + (first + here) * out);
-        pass_back(network, back, passage, here, grad, below, sums[size(piece)]);
+        pass_back(network, back, passage, here, grad, below, sums[to_size(piece)]);
       }
     }
   });

@@ -11,7 +11,8 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t grain = 32;  // distances of 64 cosines in a piece of work: some 50 us
+constexpr int64_t sandwich_grain =
+    32;  // distances of 64 cosines in a piece of work: some 50 us
 
 void check(const Sandwich& sandwich) {
   if (sandwich.heads < 1) refuse("sandwich", "heads must be at least 1", sandwich.heads);
@@ -38,7 +39,7 @@ StripBias lower(const Sandwich& sandwich, int64_t min_distance, int64_t count) {
   for (int64_t i = 1; i <= sandwich.width / 2; ++i)
     frequencies.push_back(std::pow(
         sandwich.base, -2 * static_cast<double>(i) / static_cast<double>(sandwich.width)));
-  parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+  parallel_for(count, sandwich_grain, [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n) {
       const auto distance = static_cast<double>(min_distance + n);
       double sum = 0;  // of cos x - 1 = -2 sin^2 (x / 2), accurate near 0

@@ -7,6 +7,7 @@
 #include "gnomon/error.h"
 #include "src/bias/network.h"
 #include "src/bias/strip.h"
+#include "src/core/size.h"
 
 namespace gnomon {
 namespace {
@@ -31,23 +32,15 @@ void check(const SwinV2& swin) {
              size);
 }
 
-template <std::size_t Rank, typename T>
-void check_shape(const char* name, View<T, Rank> view,
-                 const std::array<std::ptrdiff_t, Rank>& wanted) {
-  if (view.extents() != wanted)
-    refuse("swin_v2", std::string(name) + " must be " + shape_text(wanted),
-           shape_text(view.extents()));
-}
-
 template <typename T>
 void check_shapes(const SwinV2& swin, const SwinV2Parameters<T>& parameters) {
   check(swin);
-  check_shape<2>("w1", parameters.w1, {swin.hidden, 2});
-  check_shape<1>("b1", parameters.b1, {swin.hidden});
-  check_shape<2>("w2", parameters.w2, {swin.heads, swin.hidden});
+  internal::check_shape<2>("swin_v2", "w1", parameters.w1.extents(), {swin.hidden, 2});
+  internal::check_shape<1>("swin_v2", "b1", parameters.b1.extents(), {swin.hidden});
+  internal::check_shape<2>("swin_v2", "w2", parameters.w2.extents(), {swin.heads, swin.hidden});
 }
 
-double finite(const char* name, float value) {
+double finite_parameter(const char* name, float value) {
   if (!std::isfinite(value))
     refuse("swin_v2", std::string(name) + " must be finite", double{value});
   return value;
@@ -57,13 +50,14 @@ internal::Network network_of(const SwinV2& swin,
                              const SwinV2Parameters<const float>& parameters) {
   internal::NetworkLayer first{2, swin.hidden, {}, {}}, second{swin.hidden, swin.heads, {}, {}};
   for (int64_t u = 0; u < swin.hidden; ++u) {
-    first.bias.push_back(finite("b1", parameters.b1(u)));
-    for (int64_t i = 0; i < 2; ++i) first.weight.push_back(finite("w1", parameters.w1(u, i)));
+    first.bias.push_back(finite_parameter("b1", parameters.b1(u)));
+    for (int64_t i = 0; i < 2; ++i)
+      first.weight.push_back(finite_parameter("w1", parameters.w1(u, i)));
   }
   second.bias.assign(static_cast<std::size_t>(swin.heads), 0.0);
   for (int64_t h = 0; h < swin.heads; ++h)
     for (int64_t u = 0; u < swin.hidden; ++u)
-      second.weight.push_back(finite("w2", parameters.w2(h, u)));
+      second.weight.push_back(finite_parameter("w2", parameters.w2(h, u)));
   return {internal::Activation::relu, {std::move(first), std::move(second)}};
 }
 
@@ -145,7 +139,7 @@ std::vector<double> cosine_scales(View<const float, 1> logit_scale) {
   std::vector<double> scales;
   for (std::ptrdiff_t h = 0; h < logit_scale.extent(0); ++h)
     scales.push_back(
-        std::exp(std::min(finite("logit_scale", logit_scale(h)), most_logit_scale)));
+        std::exp(std::min(finite_parameter("logit_scale", logit_scale(h)), most_logit_scale)));
   return scales;
 }
 
@@ -157,7 +151,8 @@ void cosine_scales_backward(View<const float, 1> logit_scale,
            "the gradient of the scales must have one value per head, " +
                std::to_string(scales.size()),
            static_cast<int64_t>(scale_grad.size()));
-  check_shape<1>("the gradient of logit_scale", grad, {logit_scale.extent(0)});
+  internal::check_shape<1>("swin_v2", "the gradient of logit_scale", grad.extents(),
+                           {logit_scale.extent(0)});
   for (std::ptrdiff_t h = 0; h < grad.extent(0); ++h)
     if (double{logit_scale(h)} <= most_logit_scale)
       internal::add(grad(h), scale_grad[static_cast<std::size_t>(h)] *

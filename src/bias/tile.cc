@@ -16,7 +16,7 @@ using std::int64_t;
 constexpr int64_t pad = 64;             // elements past either end that a vector may read
 constexpr int64_t furthest = 1 << 21;   // largest distance that has a table entry
 constexpr int64_t most_ends = 1 << 23;  // most elements of `ends`: 32 MB
-constexpr int64_t grain = 4096;         // some 50 us
+constexpr int64_t tile_grain = 4096;    // some 50 us
 
 void check_count(const char* what, std::size_t has, int64_t wanted) {
   if (static_cast<int64_t>(has) != wanted)
@@ -153,7 +153,7 @@ PreparedPiecewiseLog<A> prepare(const PiecewiseLogBias& form, IdRange queries, I
   const int64_t min_distance = keys.least - queries.most, last = keys.most - queries.least;
   const int64_t reach = std::max(std::abs(min_distance), std::abs(last));
   std::vector<A> psi(static_cast<std::size_t>(reach + 1)), psi_by_c(psi.size());
-  parallel_for(reach + 1, grain, [&](int64_t begin, int64_t end) {
+  parallel_for(reach + 1, tile_grain, [&](int64_t begin, int64_t end) {
     for (int64_t d = begin; d < end; ++d) {
       const auto distance = static_cast<double>(d);
       psi[static_cast<std::size_t>(d)] = static_cast<A>(std::log1p(form.c * distance));
@@ -174,7 +174,7 @@ PreparedPiecewiseLog<A> prepare(const PiecewiseLogBias& form, IdRange queries, I
   prepared.scale.resize(static_cast<std::size_t>(count));
   prepared.pull.resize(prepared.scale.size());
   prepared.ends.resize(prepared.scale.size() * static_cast<std::size_t>(inner));
-  parallel_for(queries.most - queries.least + 1, grain, [&](int64_t begin, int64_t end) {
+  parallel_for(queries.most - queries.least + 1, tile_grain, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const double own = std::max(form.threshold, static_cast<double>(queries.least + row));
       const double whole = std::log1p(form.c * own) + form.epsilon;

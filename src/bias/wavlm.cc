@@ -9,30 +9,24 @@
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
 #include "src/bias/strip.h"
+#include "src/core/size.h"
 
 namespace gnomon {
 namespace {
 
 using std::int64_t;
 
-constexpr int64_t grain = 256;  // head vectors in a piece of work: some 20 us
-constexpr std::ptrdiff_t rows = 8, half = 4;
-
-template <std::size_t Rank, typename T>
-void check_shape(const char* name, View<T, Rank> view,
-                 const std::array<std::ptrdiff_t, Rank>& wanted) {
-  if (view.extents() != wanted)
-    refuse("wavlm", std::string(name) + " must be " + shape_text(wanted),
-           shape_text(view.extents()));
-}
+constexpr int64_t gate_grain = 256;  // head vectors in a piece of work: some 20 us
+constexpr std::ptrdiff_t gate_rows = 8, half = 4;
 
 template <typename T>
 void check_gate(const WavLm& wavlm, const WavLmGate<T>& gate) {
   if (wavlm.t5.heads < 1) refuse("wavlm", "heads must be at least 1", wavlm.t5.heads);
   if (wavlm.head_dim < 1) refuse("wavlm", "head_dim must be at least 1", wavlm.head_dim);
-  check_shape<2>("weight", gate.weight, {rows, wavlm.head_dim});
-  check_shape<1>("bias", gate.bias, {rows});
-  check_shape<1>("constant", gate.constant, {wavlm.t5.heads});
+  internal::check_shape<2>("wavlm", "weight", gate.weight.extents(),
+                           {gate_rows, wavlm.head_dim});
+  internal::check_shape<1>("wavlm", "bias", gate.bias.extents(), {gate_rows});
+  internal::check_shape<1>("wavlm", "constant", gate.constant.extents(), {wavlm.t5.heads});
 }
 
 template <typename X, typename O>
@@ -41,7 +35,8 @@ void check_input(const WavLm& wavlm, View<X, 3> x, const char* name, View<O, 3> 
   if (x.extent(2) != channels)
     refuse("wavlm", "x must have width heads x head_dim, " + std::to_string(channels),
            x.extent(2));
-  check_shape<3>(name, out, {x.extent(0), wavlm.t5.heads, x.extent(1)});
+  internal::check_shape<3>("wavlm", name, out.extents(),
+                           {x.extent(0), wavlm.t5.heads, x.extent(1)});
 }
 
 // Only two sums of the eight outputs are used, so the weights are added to two rows.
@@ -50,7 +45,7 @@ struct Rows {
   std::array<double, 2> bias{};
 
   explicit Rows(const WavLmGate<const float>& gate) {
-    for (std::ptrdiff_t r = 0; r < rows; ++r) {
+    for (std::ptrdiff_t r = 0; r < gate_rows; ++r) {
       const auto side = static_cast<std::size_t>(r / half);
       weight[side].resize(static_cast<std::size_t>(gate.weight.extent(1)));
       bias[side] += double{gate.bias(r)};
@@ -90,7 +85,7 @@ void gates(const WavLm& wavlm, const WavLmGate<const float>& gate, View<const X,
   if (out.size() == 0) return;
   const Rows of(gate);
   const int64_t heads = wavlm.t5.heads, tokens = x.extent(1);
-  parallel_for(out.size(), grain, [&](int64_t begin, int64_t end) {
+  parallel_for(out.size(), gate_grain, [&](int64_t begin, int64_t end) {
     std::vector<double> values(static_cast<std::size_t>(wavlm.head_dim));
     for (int64_t i = begin; i < end; ++i) {
       const int64_t h = i % heads, t = i / heads % tokens, b = i / heads / tokens;
@@ -108,13 +103,13 @@ void gates_backward(const WavLm& wavlm, const WavLmGate<const float>& gate, View
   check_gate(wavlm, gate);
   if (grads.weight.data()) check_gate(wavlm, grads);
   check_input(wavlm, x, "out_grad", out_grad);
-  if (x_grad.data()) check_shape<3>("x_grad", x_grad, x.extents());
+  if (x_grad.data()) internal::check_shape<3>("wavlm", "x_grad", x_grad.extents(), x.extents());
   if (out_grad.size() == 0) return;
   const Rows of(gate);
   const int64_t heads = wavlm.t5.heads, size = wavlm.head_dim, tokens = x.extent(1);
   // Each piece has its own sums, [2, D + 1] and [H], which are added in piece order. At most 64
   // pieces.
-  const int64_t each = std::max(grain, (out_grad.size() + 63) / 64);
+  const int64_t each = std::max(gate_grain, (out_grad.size() + 63) / 64);
   const int64_t width = 2 * (size + 1) + heads, pieces = (out_grad.size() - 1) / each + 1;
   std::vector<double> sums(static_cast<std::size_t>(pieces * width));
   parallel_for(out_grad.size(), each, [&](int64_t begin, int64_t end) {
@@ -147,7 +142,7 @@ void gates_backward(const WavLm& wavlm, const WavLmGate<const float>& gate, View
   if (!grads.weight.data()) return;
   std::vector<double> all(static_cast<std::size_t>(width));
   for (std::size_t i = 0; i < sums.size(); ++i) all[i % all.size()] += sums[i];
-  for (std::ptrdiff_t r = 0; r < rows; ++r) {
+  for (std::ptrdiff_t r = 0; r < gate_rows; ++r) {
     const double* const from = all.data() + r / half * (size + 1);
     for (int64_t d = 0; d < size; ++d) internal::add(grads.weight(r, d), from[d]);
     internal::add(grads.bias(r), from[size]);

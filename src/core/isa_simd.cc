@@ -92,7 +92,8 @@ std::string_view name(Isa isa) noexcept {
 std::vector<Isa> available_isas() {
   std::vector<Isa> isas;
   for (const Known& one : known)
-    if (HWY_TARGETS & one.target && (one.isa == Isa::portable || machine_targets() & one.target))
+    if (HWY_TARGETS & one.target &&
+        (one.isa == Isa::portable || machine_targets() & one.target))
       isas.push_back(one.isa);
   return isas;
 }

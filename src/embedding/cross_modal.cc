@@ -4,13 +4,14 @@
 #include <variant>
 
 #include "gnomon/error.h"
+#include "src/core/size.h"
 
 namespace gnomon {
+
+using internal::to_size;
 namespace {
 
 using std::int64_t;
-
-std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
 void check(const CrossModal& spec) {
   frequencies(spec.text);  // throws if the spec is invalid
@@ -139,12 +140,12 @@ EmbeddingTable lower(const CrossModal& spec, const CrossModalTokens& tokens,
   const int64_t channels = spec.text.width;
   const auto texts = static_cast<int64_t>(tokens.indices.size());
   const int64_t cells = tokens.patches.cells;
-  std::vector<double> text(at(texts * channels)), patches(at(cells * channels));
+  std::vector<double> text(to_size(texts * channels)), patches(to_size(cells * channels));
   fill(spec.text, std::span<const int64_t>(tokens.indices),
        View<double, 2>(text.data(), {texts, channels}));
   fill(spec.patches, tokens.patches, View<double, 2>(patches.data(), {cells, channels}));
   EmbeddingTable table{.tokens = tokens.tokens(), .width = channels, .values = {}};
-  table.values.reserve(at(table.tokens * channels));
+  table.values.reserve(to_size(table.tokens * channels));
   const double *next_text = text.data(), *next_patch = patches.data();
   for (const int64_t type : tokens.types) {
     const double*& row = type == 0 ? next_text : next_patch;
@@ -164,14 +165,14 @@ void lower_backward(const CrossModal& spec, const CrossModalTokens& tokens,
            "the table's gradient must be [" + std::to_string(tokens.tokens()) + ", " +
                std::to_string(channels) + "]",
            shape_text(table_grad.extents()));
-  std::vector<double> sums(at(spec.types * channels));
+  std::vector<double> sums(to_size(spec.types * channels));
   for (int64_t t = 0; t < tokens.tokens(); ++t)
     for (int64_t c = 0; c < channels; ++c)
-      sums[at(tokens.types[at(t)] * channels + c)] += double{table_grad(t, c)};
+      sums[to_size(tokens.types[to_size(t)] * channels + c)] += double{table_grad(t, c)};
   for (int64_t type = 0; type < spec.types; ++type)
     for (int64_t c = 0; c < channels; ++c)
       types_grad(type, c) =
-          static_cast<float>(double{types_grad(type, c)} + sums[at(type * channels + c)]);
+          static_cast<float>(double{types_grad(type, c)} + sums[to_size(type * channels + c)]);
 }
 
 }  // namespace gnomon

@@ -5,20 +5,21 @@
 #include <numbers>
 
 #include "gnomon/error.h"
+#include "src/core/size.h"
 #include "src/embedding/laplacian.h"
 
 namespace gnomon {
+
+using internal::to_size;
 namespace {
 
 using std::int64_t;
-
-std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
 // Sets the sign of column k: first to the fixed convention, then as the spec requires. `flip`:
 // negate.
 void set_sign(const Laplacian& spec, LaplacianVectors& vectors, int64_t k, bool flip) {
   const auto entry = [&](int64_t n) -> double& {
-    return vectors.values[at(n * vectors.vectors + k)];
+    return vectors.values[to_size(n * vectors.vectors + k)];
   };
   double largest = 0;
   for (int64_t n = 0; n < vectors.nodes; ++n) largest = std::max(largest, std::fabs(entry(n)));
@@ -70,8 +71,8 @@ LaplacianVectors zero_vectors(const Laplacian& spec, int64_t nodes) {
   return {.nodes = nodes,
           .vectors = spec.vectors,
           .found = 0,
-          .eigenvalues = std::vector<double>(at(spec.vectors)),
-          .values = std::vector<double>(at(nodes * spec.vectors))};
+          .eigenvalues = std::vector<double>(to_size(spec.vectors)),
+          .values = std::vector<double>(to_size(nodes * spec.vectors))};
 }
 
 }  // namespace internal
@@ -91,17 +92,17 @@ LaplacianVectors path_laplacian_vectors(const Laplacian& laplacian, int64_t node
   }
   for (int64_t k = 0; k < vectors.found; ++k) {
     const int64_t j = k + 1, steps = symmetric ? nodes - 1 : nodes;
-    vectors.eigenvalues[at(k)] = (symmetric ? 1 : 2) * (1 - cos_of_pi(j, steps));
+    vectors.eigenvalues[to_size(k)] = (symmetric ? 1 : 2) * (1 - cos_of_pi(j, steps));
     double squares = 0;
     for (int64_t n = 0; n < nodes; ++n) {
       const bool end = n == 0 || n == nodes - 1;
       const double entry = symmetric ? (end ? 1 : std::numbers::sqrt2) * cos_of_pi(j * n, steps)
                                      : cos_of_pi(j * (2 * n + 1), 2 * steps);
-      vectors.values[at(n * laplacian.vectors + k)] = entry;
+      vectors.values[to_size(n * laplacian.vectors + k)] = entry;
       squares += entry * entry;
     }
     for (int64_t n = 0; n < nodes; ++n)
-      vectors.values[at(n * laplacian.vectors + k)] /= std::sqrt(squares);
+      vectors.values[to_size(n * laplacian.vectors + k)] /= std::sqrt(squares);
   }
   return with_signs(laplacian, std::move(vectors), seed);
 }
@@ -110,7 +111,7 @@ LaplacianVectors with_signs(const Laplacian& laplacian, LaplacianVectors vectors
                             std::uint64_t seed) {
   internal::check(laplacian);
   if (vectors.found < 0 || vectors.found > vectors.vectors ||
-      vectors.values.size() != at(vectors.nodes) * at(vectors.vectors))
+      vectors.values.size() != to_size(vectors.nodes) * to_size(vectors.vectors))
     refuse("laplacian", "the vectors must be [nodes, vectors]",
            static_cast<int64_t>(vectors.values.size()));
   for (int64_t k = 0; k < vectors.found; ++k)

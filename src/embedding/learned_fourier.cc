@@ -18,9 +18,9 @@ using std::int64_t;
 
 constexpr int64_t most_size = int64_t{1} << 24;  // of a layer; the product of two fits in
                                                  // int64_t
-constexpr int64_t grain_waves = 1 << 10;         // waves or units; minimum work of a parallel
+constexpr int64_t grain_units = 1 << 10;         // waves or units; minimum work of a parallel
                                                  // piece
-constexpr int64_t waves_at_once = 256;           // a multiple of the vector length 8
+constexpr int64_t angles_at_once = 256;          // a multiple of the vector length 8
 constexpr double most_angle = 0x1p50;            // limit of the vector path; larger angles use
                                                  // the C library
 
@@ -73,7 +73,7 @@ struct Matrix {
   View<const double, 2> transposed() const {
     return {values.data(), {columns, rows}, {1, columns}};
   }
-  int64_t grain() const { return std::max<int64_t>(1, grain_waves / columns); }  // in rows
+  int64_t grain() const { return std::max<int64_t>(1, grain_units / columns); }  // in rows
 };
 
 template <typename T>
@@ -98,7 +98,7 @@ double phi_slope(double x) { return std::exp(-0.5 * x * x) * (0.5 * M_2_SQRTPI *
 // Fills scale cos and scale sin of angles [waves]. waves: a multiple of the vector length 8.
 void fill_waves(internal::CosSinRow cos_sin, const double* angles, int64_t waves, double scale,
                 double* cosines, double* sines) {
-  static_assert(waves_at_once % 8 == 0);
+  static_assert(angles_at_once % 8 == 0);
   if (std::all_of(angles, angles + waves,
                   [](double angle) { return std::fabs(angle) <= most_angle; }))
     return cos_sin(1, angles, waves, scale, cosines, sines);
@@ -121,10 +121,10 @@ struct Forward {
     const Matrix frequencies(all.frequencies);
     const internal::CosSinRow cos_sin = internal::cos_sin_row();
     parallel_for(waves.rows, waves.grain(), [&](int64_t begin, int64_t end) {
-      alignas(64) double angles[waves_at_once], cosines[waves_at_once], sines[waves_at_once];
+      alignas(64) double angles[angles_at_once], cosines[angles_at_once], sines[angles_at_once];
       for (int64_t t = begin; t < end; ++t)
-        for (int64_t first = 0; first < half; first += waves_at_once) {
-          const int64_t here = std::min(waves_at_once, half - first);
+        for (int64_t first = 0; first < half; first += angles_at_once) {
+          const int64_t here = std::min(angles_at_once, half - first);
           std::fill(std::begin(angles), std::end(angles), 0.0);
           for (int64_t k = 0; k < here; ++k)
             for (int64_t m = 0; m < spec.axes; ++m)

@@ -4,14 +4,15 @@
 
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
+#include "src/core/size.h"
 
 namespace gnomon {
+
+using internal::to_size;
 namespace {
 
 using std::int32_t;
 using std::int64_t;
-
-std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
 // Probability distribution of the position of a walk. All zero between uses.
 struct Walker {
@@ -20,34 +21,35 @@ struct Walker {
                                      // discovery
   std::vector<char> met;
 
-  explicit Walker(int64_t nodes) : now(at(nodes)), next(at(nodes)), met(at(nodes)) {
-    here.reserve(at(nodes));
-    there.reserve(at(nodes));
+  explicit Walker(int64_t nodes)
+      : now(to_size(nodes)), next(to_size(nodes)), met(to_size(nodes)) {
+    here.reserve(to_size(nodes));
+    there.reserve(to_size(nodes));
   }
 
   void walk(const Graph& graph, int64_t from, int64_t steps, double* returned) {
     here.assign(1, static_cast<int32_t>(from));
-    now[at(from)] = 1;
+    now[to_size(from)] = 1;
     for (int64_t k = 0; k < steps; ++k) {
       there.clear();
       for (const int32_t node : here) {
         const auto arcs = graph.neighbours(node);
-        const double share = now[at(node)] / static_cast<double>(arcs.size());
-        now[at(node)] = 0;
+        const double share = now[to_size(node)] / static_cast<double>(arcs.size());
+        now[to_size(node)] = 0;
         for (const int32_t to : arcs) {
-          if (!met[at(to)]) {
-            met[at(to)] = 1;
+          if (!met[to_size(to)]) {
+            met[to_size(to)] = 1;
             there.push_back(to);
           }
-          next[at(to)] += share;
+          next[to_size(to)] += share;
         }
       }
-      for (const int32_t node : there) met[at(node)] = 0;
+      for (const int32_t node : there) met[to_size(node)] = 0;
       here.swap(there);
       now.swap(next);
-      returned[k] = now[at(from)];
+      returned[k] = now[to_size(from)];
     }
-    for (const int32_t node : here) now[at(node)] = 0;
+    for (const int32_t node : here) now[to_size(node)] = 0;
   }
 };
 
@@ -58,21 +60,21 @@ ReturnProbabilities return_probabilities(const RandomWalk& walk, const Graph& gr
   const int64_t nodes = graph.nodes();
   ReturnProbabilities result{.nodes = nodes,
                              .steps = walk.steps,
-                             .values = std::vector<double>(at(nodes * walk.steps))};
+                             .values = std::vector<double>(to_size(nodes * walk.steps))};
   if (!nodes) return result;
   // One walker per piece. All walkers together have about 2^22 nodes at most.
   const int64_t pieces = std::clamp<int64_t>((int64_t{1} << 22) / nodes, 1, 64);
   const int64_t grain = std::max<int64_t>((nodes - 1) / pieces + 1, 256);
-  std::vector<Walker> walkers(at((nodes - 1) / grain + 1), Walker(nodes));
+  std::vector<Walker> walkers(to_size((nodes - 1) / grain + 1), Walker(nodes));
   // Copies of a walker have no capacity, and a piece must not throw.
   for (Walker& walker : walkers) {
-    walker.here.reserve(at(nodes));
-    walker.there.reserve(at(nodes));
+    walker.here.reserve(to_size(nodes));
+    walker.there.reserve(to_size(nodes));
   }
   parallel_for(nodes, grain, [&](int64_t begin, int64_t end) {
     for (int64_t node = begin; node < end; ++node)
-      walkers[at(begin / grain)].walk(graph, node, walk.steps,
-                                      result.values.data() + node * walk.steps);
+      walkers[to_size(begin / grain)].walk(graph, node, walk.steps,
+                                           result.values.data() + node * walk.steps);
   });
   return result;
 }

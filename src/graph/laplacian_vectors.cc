@@ -4,15 +4,16 @@
 #include <cmath>
 
 #include "gnomon/error.h"
+#include "src/core/size.h"
 #include "src/embedding/laplacian.h"
 #include "src/graph/eigenpairs.h"
 
 namespace gnomon {
+
+using internal::to_size;
 namespace {
 
 using std::int64_t;
-
-std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 
 // An eigenpair of one component.
 struct Pair {
@@ -30,17 +31,17 @@ internal::SparseMatrix matrix_of(const Laplacian& spec, const Graph& graph,
   internal::SparseMatrix matrix{.size = static_cast<int64_t>(nodes.size()), .entries = {}};
   const bool symmetric = spec.kind == LaplacianKind::symmetric;
   for (const int64_t node : nodes) {
-    const auto degree = static_cast<double>(degrees[at(node)]);
+    const auto degree = static_cast<double>(degrees[to_size(node)]);
     double diagonal = symmetric ? 1 : degree;
     for (const int64_t other : graph.neighbours(node)) {
       const double arc =
-          symmetric ? 1 / std::sqrt(degree * static_cast<double>(degrees[at(other)])) : 1;
+          symmetric ? 1 / std::sqrt(degree * static_cast<double>(degrees[to_size(other)])) : 1;
       if (other == node)
         diagonal -= arc;
       else
-        matrix.entries.push_back({place[at(node)], place[at(other)], -arc});
+        matrix.entries.push_back({place[to_size(node)], place[to_size(other)], -arc});
     }
-    matrix.entries.push_back({place[at(node)], place[at(node)], diagonal});
+    matrix.entries.push_back({place[to_size(node)], place[to_size(node)], diagonal});
   }
   return matrix;
 }
@@ -50,11 +51,11 @@ void add_pairs(const Laplacian& spec, const Graph& graph, const std::vector<int6
                const std::vector<int64_t>& degrees, const std::vector<int64_t>& place,
                int64_t component, int64_t most, std::vector<Pair>& pairs) {
   const bool symmetric = spec.kind == LaplacianKind::symmetric;
-  const bool alone = degrees[at(nodes.front())] == 0;
+  const bool alone = degrees[to_size(nodes.front())] == 0;
   std::vector<double> null;
   double squares = 0;
   for (const int64_t node : nodes) {
-    const double square = symmetric && !alone ? static_cast<double>(degrees[at(node)]) : 1;
+    const double square = symmetric && !alone ? static_cast<double>(degrees[to_size(node)]) : 1;
     null.push_back(std::sqrt(square));
     squares += square;
   }
@@ -69,7 +70,7 @@ void add_pairs(const Laplacian& spec, const Graph& graph, const std::vector<int6
   pairs.push_back({one ? 1.0 : 0.0, !one, component, std::move(null)});
   for (int64_t i = 0; i < count; ++i) {
     const auto entries = found.vectors.begin() + i * size;
-    pairs.push_back({found.values[at(i)], false, component, {entries, entries + size}});
+    pairs.push_back({found.values[to_size(i)], false, component, {entries, entries + size}});
   }
 }
 
@@ -83,16 +84,17 @@ LaplacianVectors laplacian_vectors(const Laplacian& laplacian, const Graph& grap
   const std::vector<int64_t> numbers = components(graph);
   const std::vector<int64_t> degrees = out_degrees(graph);
   std::vector<std::vector<int64_t>> nodes;
-  std::vector<int64_t> place(at(graph.nodes()));
+  std::vector<int64_t> place(to_size(graph.nodes()));
   for (int64_t node = 0; node < graph.nodes(); ++node) {
-    const int64_t number = numbers[at(node)];
+    const int64_t number = numbers[to_size(node)];
     if (number == static_cast<int64_t>(nodes.size())) nodes.emplace_back();
-    place[at(node)] = static_cast<int64_t>(nodes[at(number)].size());
-    nodes[at(number)].push_back(node);
+    place[to_size(node)] = static_cast<int64_t>(nodes[to_size(number)].size());
+    nodes[to_size(number)].push_back(node);
   }
   std::vector<Pair> pairs;
   for (int64_t c = 0; c < static_cast<int64_t>(nodes.size()); ++c)
-    add_pairs(laplacian, graph, nodes[at(c)], degrees, place, c, laplacian.vectors + 1, pairs);
+    add_pairs(laplacian, graph, nodes[to_size(c)], degrees, place, c, laplacian.vectors + 1,
+              pairs);
   std::stable_sort(pairs.begin(), pairs.end(),
                    [](const Pair& a, const Pair& b) { return a.value < b.value; });
   const auto zeros =
@@ -104,11 +106,11 @@ LaplacianVectors laplacian_vectors(const Laplacian& laplacian, const Graph& grap
   LaplacianVectors vectors = internal::zero_vectors(laplacian, graph.nodes());
   vectors.found = std::min(laplacian.vectors, all - skipped);
   for (int64_t k = 0; k < vectors.found; ++k) {
-    const Pair& pair = pairs[at(skipped + k)];
-    vectors.eigenvalues[at(k)] = pair.value;
-    const std::vector<int64_t>& own = nodes[at(pair.component)];
+    const Pair& pair = pairs[to_size(skipped + k)];
+    vectors.eigenvalues[to_size(k)] = pair.value;
+    const std::vector<int64_t>& own = nodes[to_size(pair.component)];
     for (std::size_t i = 0; i < own.size(); ++i)
-      vectors.values[at(own[i] * vectors.vectors + k)] = pair.entries[i];
+      vectors.values[to_size(own[i] * vectors.vectors + k)] = pair.entries[i];
   }
   return with_signs(laplacian, std::move(vectors), seed);
 }

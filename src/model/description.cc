@@ -11,13 +11,13 @@
 namespace gnomon::model {
 namespace {
 
-using Json = internal::OrderedJson;
 using internal::json_of;
+using internal::OrderedJson;
 
 // Puts the keys of an encoding, besides the fields of its spec.
-void put_encoding(const Encoding& encoding, std::int64_t length, Json& json) {
+void put_encoding(const Encoding& encoding, std::int64_t length, OrderedJson& json) {
   const auto put_fields = [&] {
-    const Json fields = json_of(encoding);
+    const OrderedJson fields = json_of(encoding);
     // `width` and `height` of a group are those of a grid, so the width C is `dim`.
     const bool table = includes(info(encoding).enters, Place::embeddings);
     for (const auto& [field, value] : fields.items()) {
@@ -34,7 +34,7 @@ void put_encoding(const Encoding& encoding, std::int64_t length, Json& json) {
     json["scaling"] = json_of(scaled ? scaled->scaling : RopeScaling(NoScaling{}));
     json["inv_freq"] = rotary->inv_freq;
     json["table_scale"] = rotary->table_scale;
-    json["axes"] = rotary->axes.empty() ? Json() : Json(rotary->axes);
+    json["axes"] = rotary->axes.empty() ? OrderedJson() : OrderedJson(rotary->axes);
     return;
   }
   if (const auto* alibi = std::get_if<Alibi>(&encoding)) {
@@ -107,19 +107,19 @@ void put_encoding(const Encoding& encoding, std::int64_t length, Json& json) {
   if (const auto most = capacity(encoding)) json["capacity"] = *most;
 }
 
-Json norm_json(const std::optional<LayerNorm>& norm) {
+OrderedJson norm_json(const std::optional<LayerNorm>& norm) {
   if (!norm) return "none";
   return norm->order == NormOrder::before_rotation ? "before the rotation"
                                                    : "after the rotation";
 }
 
 template <typename T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
+OrderedJson or_null(const std::optional<T>& value) {
+  return value ? OrderedJson(*value) : OrderedJson();
 }
 
 // Puts the keys of the attention of a group.
-void put_attention(const LayerGroup& group, std::int64_t length, Json& json) {
+void put_attention(const LayerGroup& group, std::int64_t length, OrderedJson& json) {
   const LayerAttention& attention = group.attention;
   if (attention.query_scale)
     json["query_scale"] = {{"type", "temperature"},
@@ -133,9 +133,10 @@ void put_attention(const LayerGroup& group, std::int64_t length, Json& json) {
   for (const Encoding& one : group.position) scale *= softmax_factor(one, length);
   if (scale > 0) json["softmax_scale"] = scale;
   json["visibility"] = attention.visibility == Visibility::causal ? "causal" : "bidirectional";
-  json["window"] = attention.left || attention.right ? Json{{"left", or_null(attention.left)},
-                                                            {"right", or_null(attention.right)}}
-                                                     : json.value("window", Json());
+  json["window"] =
+      attention.left || attention.right
+          ? OrderedJson{{"left", or_null(attention.left)}, {"right", or_null(attention.right)}}
+          : json.value("window", OrderedJson());
   json["chunk"] = or_null(attention.chunk);
   if (attention.partition)
     json["partition"] = {{"height", attention.partition->height},
@@ -148,16 +149,17 @@ void put_attention(const LayerGroup& group, std::int64_t length, Json& json) {
   if (!json.contains("heads")) json["heads"] = group.heads;
   json["key_heads"] = group.key_heads;
   json["value_dim"] = group.value_dim;
-  Json tensors = Json::object();
+  OrderedJson tensors = OrderedJson::object();
   for (const ParameterTensor& one : group.tensors) tensors[one.parameter] = one.name;
   json["tensors"] = std::move(tensors);
-  json["unsupported"] = group.unsupported.empty() ? Json() : Json(group.unsupported);
+  json["unsupported"] =
+      group.unsupported.empty() ? OrderedJson() : OrderedJson(group.unsupported);
 }
 
 // Returns the JSON of one encoding of a group, or of a group without encodings, except its
 // layers.
-Json entry(const LayerGroup& group, const Encoding& encoding, std::int64_t length) {
-  Json json{{"kind", kind(encoding)}};
+OrderedJson entry(const LayerGroup& group, const Encoding& encoding, std::int64_t length) {
+  OrderedJson json{{"kind", kind(encoding)}};
   if (!group.part.empty()) json["part"] = group.part;
   if (group.head_dim > 0) json["head_dim"] = group.head_dim;
   put_encoding(encoding, length, json);
@@ -167,12 +169,12 @@ Json entry(const LayerGroup& group, const Encoding& encoding, std::int64_t lengt
 
 // Joins the entries of a table of the embeddings, which belongs to all layers. Keys with
 // different values are removed.
-bool join(Json& to, const Json& from) {
+bool join(OrderedJson& to, const OrderedJson& from) {
   for (const char* name : {"kind", "part", "rows", "dim", "offset", "recipe", "axis_0"})
-    if (to.value(name, Json()) != from.value(name, Json())) return false;
+    if (to.value(name, OrderedJson()) != from.value(name, OrderedJson())) return false;
   std::vector<std::string> differ;
   for (const auto& [name, value] : to.items())
-    if (from.value(name, Json()) != value) differ.push_back(name);
+    if (from.value(name, OrderedJson()) != value) differ.push_back(name);
   for (const std::string& name : differ) to.erase(name);
   return true;
 }
@@ -227,7 +229,7 @@ const LayerGroup& group_of(const ModelDescription& model, std::int64_t layer,
 std::string to_json(const ModelDescription& model, std::optional<std::int64_t> length) {
   const std::int64_t at = length.value_or(model.length);
   struct Printed {
-    Json json;
+    OrderedJson json;
     std::vector<std::int64_t> layers;
     bool table;
     double alone;  // softmax scale of layers with only the table; otherwise 0
@@ -254,17 +256,17 @@ std::string to_json(const ModelDescription& model, std::optional<std::int64_t> l
       }
     }
   }
-  Json groups = Json::array();
+  OrderedJson groups = OrderedJson::array();
   for (Printed& one : all) {
-    Json json{{"layers", one.layers}};
+    OrderedJson json{{"layers", one.layers}};
     json.update(one.json);
     groups.push_back(std::move(json));
   }
-  const Json json{{"source", model.source},     {"model_type", model.model_type},
-                  {"layers", model.layers},     {"length", at},
-                  {"width", model.width},       {"notes", model.notes},
-                  {"groups", std::move(groups)}};
-  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+  const OrderedJson json{{"source", model.source},     {"model_type", model.model_type},
+                         {"layers", model.layers},     {"length", at},
+                         {"width", model.width},       {"notes", model.notes},
+                         {"groups", std::move(groups)}};
+  return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 }  // namespace gnomon::model

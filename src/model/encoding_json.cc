@@ -16,7 +16,7 @@ inline constexpr Spelling<YarnRamp> spellings<YarnRamp>[] = {
 
 namespace {
 
-using Json = internal::OrderedJson;
+using internal::OrderedJson;
 
 // Fields of each scaling.
 void fields(NoScaling&, auto&&) {}
@@ -59,7 +59,7 @@ template <typename T>
 concept nested = requires(T& value) { nested_fields(value, [](const char*, auto&) {}); };
 
 struct Writer {
-  Json& json;
+  OrderedJson& json;
   template <typename T>
   void operator()(const char* name, T& member) const {
     if constexpr (std::is_enum_v<T>) {
@@ -73,7 +73,7 @@ struct Writer {
     } else if constexpr (nested<T>) {
       json[name] = object(member);
     } else if constexpr (is_vector<T>) {
-      json[name] = Json::array();
+      json[name] = OrderedJson::array();
       for (auto& element : member)
         if constexpr (nested<typename T::value_type>)
           json[name].push_back(object(element));
@@ -84,8 +84,8 @@ struct Writer {
     }
   }
   template <typename T>
-  static Json object(T& value) {
-    Json json = Json::object();
+  static OrderedJson object(T& value) {
+    OrderedJson json = OrderedJson::object();
     nested_fields(value, Writer{json});
     return json;
   }
@@ -103,14 +103,14 @@ Variant alternative(std::size_t index) {
 }
 
 // Throws unless `holds`. `wanted`: the requirement for the message.
-void require(bool holds, const char* name, const char* wanted, const Json& value) {
+void require(bool holds, const char* name, const char* wanted, const OrderedJson& value) {
   if (!holds)
     refuse("encoding", std::string(name) + " must be " + wanted,
            std::string_view(value.dump()));
 }
 
 struct Reader {
-  const Json& json;
+  const OrderedJson& json;
   std::size_t read = 0;  // number of known keys
 
   template <typename T>
@@ -122,7 +122,7 @@ struct Reader {
   }
 
   template <typename T>
-  static void assign(const char* name, const Json& value, T& member) {
+  static void assign(const char* name, const OrderedJson& value, T& member) {
     if constexpr (std::is_enum_v<T>) {
       std::string known;
       for (const auto& [one, text] : spellings<T>) {
@@ -145,7 +145,7 @@ struct Reader {
       require(reader.read == value.size(), name, "an object without unknown keys", value);
     } else if constexpr (is_vector<T>) {
       require(value.is_array(), name, "a list", value);
-      for (const Json& element : value) assign(name, element, member.emplace_back());
+      for (const OrderedJson& element : value) assign(name, element, member.emplace_back());
     } else if constexpr (std::is_integral_v<T>) {
       require(value.is_number_integer(), name, "an integer", value);
       member = value.template get<T>();
@@ -155,7 +155,7 @@ struct Reader {
     }
   }
 
-  static RopeScaling scaling(const char* name, const Json& value) {
+  static RopeScaling scaling(const char* name, const OrderedJson& value) {
     require(value.is_object() && value.contains("type") && value["type"].is_string(), name,
             "an object with a \"type\"", value);
     std::string types;
@@ -199,15 +199,15 @@ Encoding of_kind(std::string_view kind) {
 
 }  // namespace
 
-Json internal::json_of(const Encoding& encoding) {
-  Json json{{"kind", info(encoding).name}};
+OrderedJson internal::json_of(const Encoding& encoding) {
+  OrderedJson json{{"kind", info(encoding).name}};
   Encoding copy = encoding;
   std::visit([&](auto& spec) { fields_of(spec, Writer{json}); }, copy);
   return json;
 }
 
-Json internal::json_of(const RopeScaling& scaling) {
-  Json json;
+OrderedJson internal::json_of(const RopeScaling& scaling) {
+  OrderedJson json;
   RopeScaling copy = scaling;
   Writer{json}("scaling", copy);
   return json["scaling"];
@@ -217,12 +217,12 @@ std::string to_json(const Encoding& encoding) { return internal::json_of(encodin
 std::string to_json(const RopeScaling& scaling) { return internal::json_of(scaling).dump(); }
 
 Encoding encoding_from_json(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const OrderedJson json = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) refuse("encoding", "must be JSON", text);
   return internal::encoding_of(json);
 }
 
-Encoding internal::encoding_of(const Json& json) {
+Encoding internal::encoding_of(const OrderedJson& json) {
   const auto text = [&] { return json.dump(); };
   if (!json.is_object()) refuse("encoding", "must be a JSON object", text());
   const auto kind = json.find("kind");

@@ -8,12 +8,13 @@ namespace {
 
 // The type of a part in the given whole configs. A leading star is replaced by the whole's
 // type.
-struct Row {
+struct CompositeRow {
   std::string_view part, type, wholes;
 };
 
-std::string type_in(std::span<const Row> rows, std::string_view whole, std::string_view part) {
-  for (const Row& row : rows) {
+std::string type_in(std::span<const CompositeRow> rows, std::string_view whole,
+                    std::string_view part) {
+  for (const CompositeRow& row : rows) {
     if (row.part != part || !names(row.wholes, whole)) continue;
     return row.type.front() == '*' ? std::string(whole).append(row.type.substr(1))
                                    : std::string(row.type);
@@ -24,7 +25,7 @@ std::string type_in(std::span<const Row> rows, std::string_view whole, std::stri
 }  // namespace
 
 std::string language_model_of(std::string_view model_type) {
-  static constexpr Row rows[] = {
+  static constexpr CompositeRow rows[] = {
       {"", "*_text",
        "aria cosmos3_edge dots3_note embedding_gemma2 ernie4_5_vl_moe gemma3 gemma3n gemma4 "
        "gemma4_unified glm4v_moe glm5_next glm_image glm_ocr granite4_vision granite_docling "
@@ -70,7 +71,7 @@ std::string language_model_of(std::string_view model_type) {
 }
 
 std::string part_of(std::string_view model_type, std::string_view part) {
-  static constexpr Row rows[] = {
+  static constexpr CompositeRow rows[] = {
       {"vision_config", "*_vision",
        "cohere_compass cosmos3_edge deepseek_ocr2 ernie4_5_vl_moe exaone4_5 gemma4 glm4v "
        "glm4v_moe glm5_next glm_image glm_ocr got_ocr2 granite_docling hunyuan_vl idefics2 "

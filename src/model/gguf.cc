@@ -13,7 +13,6 @@
 namespace gnomon::model {
 namespace {
 
-using gnomon::internal::shown;
 using internal::GgufReader;
 using internal::load;
 
@@ -33,10 +32,11 @@ std::vector<std::size_t> sorted(const std::vector<T>& list, std::string_view T::
   for (std::size_t i = 1; i < order.size(); ++i) {
     const std::string_view one = list[order[i]].*name;
     if (one == list[order[i - 1]].*name)
-      throw FormatError(file,
-                        static_cast<std::uint64_t>(
-                            reinterpret_cast<const std::byte*>(one.data()) - bytes.data()),
-                        std::string(what) + " " + shown(one) + " occurs twice");
+      throw FormatError(
+          file,
+          static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(one.data()) -
+                                     bytes.data()),
+          std::string(what) + " " + gnomon::internal::shown(one) + " occurs twice");
   }
   return order;
 }
@@ -176,8 +176,9 @@ const GgufTensor* Gguf::find_tensor(std::string_view name) const noexcept {
 void Gguf::refuse_type(const GgufEntry& entry, const char* wanted) const {
   std::string type(model::name(entry.type));
   if (entry.type == GgufType::array) type += " of " + std::string(model::name(entry.element));
-  throw FormatError(name_, entry.offset,
-                    shown(entry.key) + " must be " + wanted + ", got " + type);
+  throw FormatError(
+      name_, entry.offset,
+      gnomon::internal::shown(entry.key) + " must be " + wanted + ", got " + type);
 }
 
 // Elements of an array, or a single value as an array of one.
@@ -229,7 +230,8 @@ std::optional<std::vector<std::int64_t>> Gguf::integers(std::string_view key) co
     const std::uint64_t at = offset + i * internal::size_of(entry->element);
     const auto value = integer_at(entry->element, bytes_.data() + at);
     if (!value)
-      throw FormatError(name_, at, shown(entry->key) + " has an integer outside int64");
+      throw FormatError(name_, at,
+                        gnomon::internal::shown(entry->key) + " has an integer outside int64");
     values[i] = *value;
   }
   return values;
@@ -274,13 +276,13 @@ std::optional<std::vector<std::string_view>> Gguf::texts(std::string_view key) c
 std::span<const std::byte> Gguf::data(const GgufTensor& tensor) const {
   if (gguf_tensor_type(tensor.type).empty())
     throw FormatError(name_, std::min<std::uint64_t>(tensor.offset, bytes_.size()),
-                      "tensor " + shown(tensor.name) + " has the unknown type " +
-                          std::to_string(tensor.type));
+                      "tensor " + gnomon::internal::shown(tensor.name) +
+                          " has the unknown type " + std::to_string(tensor.type));
   if (tensor.offset > bytes_.size() || tensor.bytes > bytes_.size() - tensor.offset)
     throw FormatError(name_, bytes_.size(),
                       "the file ends before the " + std::to_string(tensor.bytes) +
-                          " bytes of tensor " + shown(tensor.name) + ", which begin at " +
-                          std::to_string(tensor.offset));
+                          " bytes of tensor " + gnomon::internal::shown(tensor.name) +
+                          ", which begin at " + std::to_string(tensor.offset));
   return bytes_.subspan(tensor.offset, tensor.bytes);
 }
 
@@ -292,8 +294,8 @@ std::vector<double> Gguf::values(const GgufTensor& tensor) const {
   if (type == "BF16") return doubles<BFloat16>(bytes);
   if (type == "F64") return doubles<double>(bytes);
   throw FormatError(name_, tensor.offset,
-                    "tensor " + shown(tensor.name) + " has type " + std::string(type) +
-                        ", not F32, F16, BF16 or F64");
+                    "tensor " + gnomon::internal::shown(tensor.name) + " has type " +
+                        std::string(type) + ", not F32, F16, BF16 or F64");
 }
 
 }  // namespace gnomon::model

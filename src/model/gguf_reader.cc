@@ -11,8 +11,6 @@ static_assert(std::endian::native == std::endian::little, "fields are taken as t
 
 namespace {
 
-using gnomon::internal::shown;
-
 constexpr int max_depth = 8;
 constexpr std::size_t max_key = 65535;
 constexpr std::uint32_t max_rank = 4;
@@ -131,7 +129,8 @@ std::string_view GgufReader::utf8(const char* what) {
   const std::string_view text = this->text(what);
   if (const std::size_t bad = gnomon::internal::ill_formed_utf8(text);
       bad != std::string_view::npos)
-    fail(at_ - text.size() + bad, std::string(what) + " that is not UTF-8: " + shown(text));
+    fail(at_ - text.size() + bad,
+         std::string(what) + " that is not UTF-8: " + gnomon::internal::shown(text));
   return text;
 }
 
@@ -191,7 +190,7 @@ GgufEntry GgufReader::entry() {
 
 GgufTensor GgufReader::tensor(std::uint32_t alignment) {
   GgufTensor tensor{.name = utf8("the name of a tensor")};
-  const auto of = [&] { return "tensor " + shown(tensor.name); };
+  const auto of = [&] { return "tensor " + gnomon::internal::shown(tensor.name); };
   std::uint64_t start = at_;
   tensor.rank = field<std::uint32_t>("the rank of a tensor");
   if (tensor.rank > max_rank)

@@ -5,6 +5,10 @@
 
 namespace gnomon::model::internal {
 
+// Names of layers in `layer_types`.
+constexpr const char* full = "full_attention";
+constexpr const char* sliding = "sliding_attention";
+
 // rules_rotary.cc: all layers rotate in the same way, or as a list defines.
 void by_rotary_dim(Reading& r);  // GPT-J, CodeGen
 void chatglm(Reading& r);

@@ -9,8 +9,7 @@
 namespace gnomon::model::internal {
 namespace {
 
-constexpr const char* sliding = "sliding_attention";
-constexpr const char* chunked = "chunked_attention";
+constexpr const char* chunked_layer = "chunked_attention";
 
 bool is_tower(const Family& family) {
   const auto towers = vision_families();
@@ -285,7 +284,8 @@ void read_attention(Reading& r) {
   if (r.family.model_type == "llama4_text") {
     r.attention.query_scale_index = ScaleIndex::row;
     if (!r.keys.find({"layer_types"}))
-      for (Layer& layer : r.layers) layer.type = layer.rotates ? chunked : "full_attention";
+      for (Layer& layer : r.layers)
+        layer.type = layer.rotates ? chunked_layer : "full_attention";
     const bool null = r.keys.object().find("attention_chunk_size").has_value() &&
                       !r.keys.find({"attention_chunk_size"});
     if (!null) r.attention.chunk = r.size({"attention_chunk_size"}, 8192);

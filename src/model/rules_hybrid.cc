@@ -1,20 +1,20 @@
 // Families with attention in some layers and a state (linear attention, convolution, state
 // spaces) in the others. Source: the code of each family.
+#include "src/core/size.h"
 #include "src/model/rules.h"
 
 namespace gnomon::model::internal {
+
+using gnomon::internal::to_size;
 namespace {
-
-std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
-
-constexpr const char* full = "full_attention";
 
 // Reads the numbers of the layers with attention.
 void attend_at(Reading& r, std::string_view name) {
   const auto list = r.keys.find({name});
   if (!list) return;
   for (Layer& layer : r.layers) layer.attends = false;
-  for (const std::int64_t l : layer_numbers(r, *list, name)) r.layers[size(l)].attends = true;
+  for (const std::int64_t l : layer_numbers(r, *list, name))
+    r.layers[to_size(l)].attends = true;
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ void granite_hybrid(Reading& r) {
   if (const auto types = r.keys.find({"layers_block_type"}); types) {
     const auto names = types->strings("layers_block_type");
     require_length(r, *types, names.size(), "layers_block_type");
-    type_layers(r, [&](std::int64_t l) { return names[size(l)]; });
+    type_layers(r, [&](std::int64_t l) { return names[to_size(l)]; });
   }
   if (r.keys.string({"position_embedding_type"}).value_or("") != "rope") {
     for (Layer& layer : r.layers) layer.rotates = false;
@@ -53,8 +53,8 @@ void jamba(Reading& r) {
                                          std::to_string(period - 1) + ", got " +
                                          std::to_string(offset));
   for (std::int64_t l = 0; l < r.out.layers; ++l) {
-    r.layers[size(l)].attends = l % period == offset;
-    r.layers[size(l)].rotates = false;
+    r.layers[to_size(l)].attends = l % period == offset;
+    r.layers[to_size(l)].rotates = false;
   }
   put_rotary_groups(r);
 }
@@ -72,7 +72,7 @@ void kimi_linear(Reading& r) {
   if (const auto inner = r.keys.object_in("linear_attn_config"))
     if (const auto list = inner->find("full_attn_layers"))
       for (const std::int64_t l : layer_numbers(r, *list, "full_attn_layers", 1))
-        r.layers[size(l)].attends = true;
+        r.layers[to_size(l)].attends = true;
   put_rotary_groups(r);
 }
 
@@ -87,8 +87,9 @@ void minimax(Reading& r) {
   if (const auto kinds = r.keys.find({"attn_type_list"})) {
     const auto numbers = kinds->integers("attn_type_list");
     require_length(r, *kinds, numbers.size(), "attn_type_list");
-    type_layers(
-        r, [&](std::int64_t l) { return numbers[size(l)] == 0 ? "linear_attention" : full; });
+    type_layers(r, [&](std::int64_t l) {
+      return numbers[to_size(l)] == 0 ? "linear_attention" : full;
+    });
   } else {
     type_layers(r, [](std::int64_t l) { return l % 2 == 0 ? full : "linear_attention"; });
   }

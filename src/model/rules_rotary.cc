@@ -4,17 +4,13 @@
 #include <numeric>
 #include <utility>
 
+#include "src/core/size.h"
 #include "src/model/rules.h"
 
 namespace gnomon::model::internal {
-namespace {
 
-std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
-
-constexpr const char* full = "full_attention";
-constexpr const char* sliding = "sliding_attention";
-
-}  // namespace
+using gnomon::internal::to_size;
+namespace {}  // namespace
 
 void prepare(Reading& r) {
   read_sizes(r);
@@ -36,8 +32,8 @@ void rotate_by_list(Reading& r, std::int64_t interval) {
   const auto rotates = list ? list->integers("no_rope_layers") : std::vector<std::int64_t>();
   if (!rotates.empty()) require_length(r, *list, rotates.size(), "no_rope_layers");
   for (std::int64_t l = 0; l < r.out.layers; ++l)
-    r.layers[size(l)].rotates =
-        rotates.empty() ? (l + 1) % interval != 0 : rotates[size(l)] != 0;
+    r.layers[to_size(l)].rotates =
+        rotates.empty() ? (l + 1) % interval != 0 : rotates[to_size(l)] != 0;
 }
 
 std::vector<std::int64_t> layer_numbers(const Reading& r, const Json& list,
@@ -172,8 +168,8 @@ void mllama(Reading& r) {
   prepare(r);
   if (const auto list = r.keys.find({"cross_attention_layers"}))
     for (const std::int64_t l : layer_numbers(r, *list, "cross_attention_layers")) {
-      r.layers[size(l)].rotates = false;
-      r.layers[size(l)].unsupported = "cross-attention to an image";
+      r.layers[to_size(l)].rotates = false;
+      r.layers[to_size(l)].unsupported = "cross-attention to an image";
     }
   read_rotary(r);
 }

@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "src/core/size.h"
 #include "src/model/rules.h"
 
 namespace gnomon::model::internal {
+
+using gnomon::internal::to_size;
 namespace {
-
-std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
-
-constexpr const char* full = "full_attention";
-constexpr const char* sliding = "sliding_attention";
 
 // Reads the base of sliding layers, a separate key in configs before 5.x. rope_scaling applies
 // to the full layers only.
@@ -31,7 +29,7 @@ void local_base(Reading& r, std::string_view name, double otherwise) {
 void share_keys(Reading& r, std::int64_t otherwise) {
   const std::int64_t shared = r.keys.integer({"num_kv_shared_layers"}).value_or(otherwise);
   for (std::int64_t l = std::max<std::int64_t>(r.out.layers - shared, 0); l < r.out.layers; ++l)
-    r.layers[size(l)].unsupported = "keys and values of an earlier layer";
+    r.layers[to_size(l)].unsupported = "keys and values of an earlier layer";
 }
 
 void scalar_before_attention(Reading& r, double otherwise) {
@@ -63,7 +61,7 @@ void exaone4(Reading& r) {
     const std::string letters = pattern->string("sliding_window_pattern");  // "LLLG"
     if (letters.empty()) pattern->fail("sliding_window_pattern must not be empty");
     type_layers(r, [&](std::int64_t l) {
-      return letters[size(l) % letters.size()] == 'L' ? sliding : full;
+      return letters[to_size(l) % letters.size()] == 'L' ? sliding : full;
     });
   } else if (window) {
     slide_all_but_every(r, r.size({"sliding_window_pattern"}, 4));
@@ -168,7 +166,7 @@ void muse(Reading& r) {
                     inverse_sqrt(static_cast<double>(r.head_dim));
   const auto is_full = [&](std::int64_t l) { return (r.out.layers - 1 - l) % 4 == 0; };
   type_layers(r, [&](std::int64_t l) { return is_full(l) ? full : sliding; });
-  for (std::int64_t l = 0; l < r.out.layers; ++l) r.layers[size(l)].rotates = !is_full(l);
+  for (std::int64_t l = 0; l < r.out.layers; ++l) r.layers[to_size(l)].rotates = !is_full(l);
   // layer_rope_theta 0 means no rotation. Other values are not used.
   if (const auto list = r.keys.find({"layer_rope_theta"})) {
     const auto bases = list->numbers("layer_rope_theta");
@@ -193,7 +191,7 @@ void mimo(Reading& r) {
       pattern ? pattern->integers("hybrid_layer_pattern") : std::vector<std::int64_t>();
   if (pattern) require_length(r, *pattern, slides.size(), "hybrid_layer_pattern");
   type_layers(r, [&](std::int64_t l) {
-    if (pattern) return slides[size(l)] != 0 ? sliding : full;
+    if (pattern) return slides[to_size(l)] != 0 ? sliding : full;
     return l == 0 || (l + 1) % 6 == 0 ? full : sliding;
   });
   if (const auto narrow = r.keys.size({"swa_head_dim"}, most_of_few))

@@ -10,7 +10,7 @@
 namespace gnomon::model {
 namespace {
 
-using Json = internal::OrderedJson;
+using internal::OrderedJson;
 
 std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> parts;
@@ -156,30 +156,30 @@ std::string names(const Scheme& scheme) {
   return text;
 }
 
-Json internal::json_of(const Scheme& scheme) {
-  Json layers = Json::array();
+OrderedJson internal::json_of(const Scheme& scheme) {
+  OrderedJson layers = OrderedJson::array();
   for (const Mixture& layer : scheme.layers) {
-    Json all = Json::array();
+    OrderedJson all = OrderedJson::array();
     for (const Encoding& one : layer) all.push_back(internal::json_of(one));
     layers.push_back(std::move(all));
   }
-  return Json{{"layers", std::move(layers)}};
+  return OrderedJson{{"layers", std::move(layers)}};
 }
 
 std::string to_json(const Scheme& scheme) { return internal::json_of(scheme).dump(); }
 
 Scheme scheme_from_json(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const OrderedJson json = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || json.size() != 1 || !json.contains("layers") ||
       !json["layers"].is_array())
     refuse("scheme", "must be a JSON object of \"layers\", a list", text);
   Scheme scheme;
-  for (const Json& layer : json["layers"]) {
+  for (const OrderedJson& layer : json["layers"]) {
     if (!layer.is_array())
       refuse("scheme", "each layer must be a list of encodings",
              std::string_view(layer.dump()));
     Mixture& mixture = scheme.layers.emplace_back();
-    for (const Json& one : layer) mixture.push_back(internal::encoding_of(one));
+    for (const OrderedJson& one : layer) mixture.push_back(internal::encoding_of(one));
   }
   check(scheme);
   return scheme;

@@ -6,9 +6,12 @@
 
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
+#include "src/core/size.h"
 #include "src/core/text.h"
 
 namespace gnomon {
+
+using internal::to_size;
 namespace {
 
 using std::int32_t;
@@ -18,11 +21,9 @@ struct Arc {
   int64_t from, to, row;
 };
 
-std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
-
 Graph chain(int64_t nodes, int64_t edges) {
   std::vector<int64_t> ends;
-  ends.reserve(at(2 * edges));
+  ends.reserve(to_size(2 * edges));
   for (int64_t i = 0; i < edges; ++i) {
     ends.push_back(i);
     ends.push_back((i + 1) % nodes);
@@ -78,7 +79,7 @@ Graph::Graph(int64_t nodes, View<const int64_t, 2> edges, EdgeKind kind)
                    std::to_string(nodes - 1),
                node);
   std::vector<Arc> arcs;
-  arcs.reserve(at(kind == EdgeKind::undirected ? 2 * count : count));
+  arcs.reserve(to_size(kind == EdgeKind::undirected ? 2 * count : count));
   for (int64_t e = 0; e < count; ++e) {
     const int64_t u = edges(e, 0), v = edges(e, 1);
     arcs.push_back({u, v, e});
@@ -88,24 +89,25 @@ Graph::Graph(int64_t nodes, View<const int64_t, 2> edges, EdgeKind kind)
     if (a.from != b.from) return a.from < b.from;
     return a.to != b.to ? a.to < b.to : a.row < b.row;
   });
-  starts_.assign(at(nodes + 1), 0);
+  starts_.assign(to_size(nodes + 1), 0);
   for (std::size_t i = 0; i < arcs.size(); ++i) {
     const Arc& arc = arcs[i];
     if (i + 1 < arcs.size() && arcs[i + 1].from == arc.from && arcs[i + 1].to == arc.to)
       continue;
-    ++starts_[at(arc.from + 1)];
+    ++starts_[to_size(arc.from + 1)];
     heads_.push_back(static_cast<int32_t>(arc.to));
     rows_.push_back(arc.row);
   }
-  for (int64_t node = 0; node < nodes; ++node) starts_[at(node + 1)] += starts_[at(node)];
+  for (int64_t node = 0; node < nodes; ++node)
+    starts_[to_size(node + 1)] += starts_[to_size(node)];
 }
 
 std::span<const int32_t> Graph::neighbours(int64_t node) const noexcept {
-  return {heads_.data() + starts_[at(node)], heads_.data() + starts_[at(node + 1)]};
+  return {heads_.data() + starts_[to_size(node)], heads_.data() + starts_[to_size(node + 1)]};
 }
 
 std::span<const int64_t> Graph::listed(int64_t node) const noexcept {
-  return {rows_.data() + starts_[at(node)], rows_.data() + starts_[at(node + 1)]};
+  return {rows_.data() + starts_[to_size(node)], rows_.data() + starts_[to_size(node + 1)]};
 }
 
 Graph path_graph(int64_t nodes) {
@@ -119,37 +121,38 @@ Graph ring_graph(int64_t nodes) {
 }
 
 std::vector<int64_t> out_degrees(const Graph& graph) {
-  std::vector<int64_t> degrees(at(graph.nodes()));
+  std::vector<int64_t> degrees(to_size(graph.nodes()));
   for (int64_t node = 0; node < graph.nodes(); ++node)
-    degrees[at(node)] = static_cast<int64_t>(graph.neighbours(node).size());
+    degrees[to_size(node)] = static_cast<int64_t>(graph.neighbours(node).size());
   return degrees;
 }
 
 std::vector<int64_t> in_degrees(const Graph& graph) {
-  std::vector<int64_t> degrees(at(graph.nodes()));
+  std::vector<int64_t> degrees(to_size(graph.nodes()));
   for (int64_t node = 0; node < graph.nodes(); ++node)
-    for (const int32_t to : graph.neighbours(node)) ++degrees[at(to)];
+    for (const int32_t to : graph.neighbours(node)) ++degrees[to_size(to)];
   return degrees;
 }
 
 std::vector<int64_t> components(const Graph& graph) {
   // Disjoint-set forest; the root of a tree is the lowest node of its component.
-  std::vector<int64_t> parent(at(graph.nodes()));
-  for (int64_t node = 0; node < graph.nodes(); ++node) parent[at(node)] = node;
+  std::vector<int64_t> parent(to_size(graph.nodes()));
+  for (int64_t node = 0; node < graph.nodes(); ++node) parent[to_size(node)] = node;
   const auto root = [&](int64_t node) {
-    while (parent[at(node)] != node) node = parent[at(node)] = parent[at(parent[at(node)])];
+    while (parent[to_size(node)] != node)
+      node = parent[to_size(node)] = parent[to_size(parent[to_size(node)])];
     return node;
   };
   for (int64_t node = 0; node < graph.nodes(); ++node)
     for (const int32_t to : graph.neighbours(node)) {
       const int64_t a = root(node), b = root(to);
-      parent[at(std::max(a, b))] = std::min(a, b);
+      parent[to_size(std::max(a, b))] = std::min(a, b);
     }
-  std::vector<int64_t> numbers(at(graph.nodes()));
+  std::vector<int64_t> numbers(to_size(graph.nodes()));
   int64_t count = 0;
   for (int64_t node = 0; node < graph.nodes(); ++node) {
     const int64_t lowest = root(node);
-    numbers[at(node)] = lowest == node ? count++ : numbers[at(lowest)];
+    numbers[to_size(node)] = lowest == node ? count++ : numbers[to_size(lowest)];
   }
   return numbers;
 }
@@ -163,11 +166,11 @@ ShortestPaths shortest_paths(const Graph& graph, int64_t limit) {
     refuse("graph", "nodes of a matrix of distances must be at most 65536", nodes);
   ShortestPaths paths{.nodes = nodes,
                       .limit = static_cast<int32_t>(limit),
-                      .distances = std::vector<int32_t>(at(nodes * nodes)),
-                      .between = std::vector<int32_t>(at(nodes * nodes))};
+                      .distances = std::vector<int32_t>(to_size(nodes * nodes)),
+                      .between = std::vector<int32_t>(to_size(nodes * nodes))};
   // At most 64 pieces, each with its own queue and large enough for a thread.
   const int64_t grain = std::max((nodes + pieces - 1) / pieces, piece_pairs / (nodes + 1) + 1);
-  std::vector<int32_t> queues(at((nodes + grain - 1) / grain * nodes));
+  std::vector<int32_t> queues(to_size((nodes + grain - 1) / grain * nodes));
   parallel_for(nodes, grain, [&](int64_t begin, int64_t end) {
     for (int64_t from = begin; from < end; ++from)
       search(graph, from, paths.limit, paths.distances.data() + from * nodes,
@@ -186,7 +189,7 @@ std::vector<int64_t> nodes_between(const ShortestPaths& paths, int64_t from, int
   if (to != from) ahead.push_back(to);
   while (!ahead.empty()) {
     const int64_t next = ahead.back();
-    const int32_t middle = paths.between[at(nodes.back() * paths.nodes + next)];
+    const int32_t middle = paths.between[to_size(nodes.back() * paths.nodes + next)];
     if (middle >= 0) {
       ahead.push_back(middle);
     } else {

@@ -13,7 +13,7 @@
 namespace gnomon {
 namespace {
 
-using internal::size;
+using internal::to_size;
 using std::int64_t;
 
 constexpr int64_t longest = int64_t{1} << 30;  // rows are 32-bit
@@ -133,8 +133,8 @@ Embedded embed(const Deberta& deberta, const DebertaWeights& weights, const Reac
     e.inverse_deviation.push_back(inverse);
     for (int64_t c = 0; c < channels; ++c) {
       const double one = (row[c] - mean) * inverse;
-      e.normal[size(r * channels + c)] = one;
-      row[c] = one * weight[size(c)] + bias[size(c)];
+      e.normal[to_size(r * channels + c)] = one;
+      row[c] = one * weight[to_size(c)] + bias[to_size(c)];
     }
   }
   return e;
@@ -144,14 +144,14 @@ Embedded embed(const Deberta& deberta, const DebertaWeights& weights, const Reac
 void norm_backward(const Deberta& deberta, const DebertaWeights& weights, const Embedded& e,
                    std::vector<double>& of_x, const DebertaGradients& weights_grad) {
   const int64_t channels = deberta.width;
-  std::vector<double> of_weight(size(channels)), of_bias(size(channels));
+  std::vector<double> of_weight(to_size(channels)), of_bias(to_size(channels));
   for (std::size_t r = 0; r < e.inverse_deviation.size(); ++r) {
-    double* const grad = of_x.data() + r * size(channels);
-    const double* const normal = e.normal.data() + r * size(channels);
+    double* const grad = of_x.data() + r * to_size(channels);
+    const double* const normal = e.normal.data() + r * to_size(channels);
     double mean = 0, along = 0;
     for (int64_t c = 0; c < channels; ++c) {
-      of_weight[size(c)] += grad[c] * normal[c];
-      of_bias[size(c)] += grad[c];
+      of_weight[to_size(c)] += grad[c] * normal[c];
+      of_bias[to_size(c)] += grad[c];
       grad[c] *= double{weights.norm_weight(0, c)};
       mean += grad[c];
       along += grad[c] * normal[c];
@@ -191,7 +191,7 @@ RelativeForm lower(const Deberta& deberta, const DebertaWeights& weights, int64_
   const Embedded embedded = embed(deberta, weights, reach);
   RelativeVectors vectors{
       .heads = deberta.heads, .head_dim = deberta.head_dim, .min_distance = min_distance};
-  vectors.rows.reserve(size(count));
+  vectors.rows.reserve(to_size(count));
   for (int64_t n = 0; n < count; ++n)
     vectors.rows.push_back(
         static_cast<std::int32_t>(row_unchecked(deberta, min_distance + n) - reach.lowest));
@@ -226,7 +226,7 @@ void lower_backward(const Deberta& deberta, const DebertaWeights& weights, int64
         w_grad);
     internal::project_backward_to(deberta.heads, w, of_vectors, of_x);
     if (!b_grad.data()) return;
-    std::vector<double> of_b(size(wide));
+    std::vector<double> of_b(to_size(wide));
     for (int64_t h = 0; h < deberta.heads; ++h) {
       double* const to = of_b.data() + h * deberta.head_dim;
       const double* from = of_vectors.data() + h * reach.count * deberta.head_dim;

@@ -12,16 +12,16 @@
 namespace gnomon {
 namespace {
 
-using internal::size;
+using internal::to_size;
 using std::int64_t;
 
 // One axis of the grids, in integer coordinates: query i has coordinate i query_step, key j has
 // coordinate j key_step, and one row of the table spans `unit` coordinates.
-struct Axis {
+struct DecomposedAxis {
   int64_t queries, keys, table;
   int64_t query_step, key_step, unit;
 
-  Axis(int64_t q, int64_t k, int64_t rows) : queries(q), keys(k), table(rows) {
+  DecomposedAxis(int64_t q, int64_t k, int64_t rows) : queries(q), keys(k), table(rows) {
     const int64_t common = std::gcd(q, k);
     query_step = k / common, key_step = q / common;
     unit = std::min(q, k) / common;
@@ -33,10 +33,10 @@ struct Axis {
   int64_t index(int64_t distance) const { return (farthest() - distance) / unit; }
 };
 
-Axis rows_of(const Decomposed& d) {
+DecomposedAxis rows_of(const Decomposed& d) {
   return {d.height, d.key_height ? d.key_height : d.height, d.table_height};
 }
-Axis columns_of(const Decomposed& d) {
+DecomposedAxis columns_of(const Decomposed& d) {
   return {d.width, d.key_width ? d.key_width : d.width, d.table_width};
 }
 
@@ -64,16 +64,16 @@ struct Between {
   int64_t lower, upper;
   double above;  // the weight of `upper`
 };
-Between between(const Axis& axis, int64_t row) {
+Between between(const DecomposedAxis& axis, int64_t row) {
   const double step = static_cast<double>(axis.table) / static_cast<double>(axis.vectors());
   const double at = std::max(0.0, (static_cast<double>(row) + 0.5) * step - 0.5);
   const auto lower = std::min(static_cast<int64_t>(at), axis.table - 1);
   return {lower, std::min(lower + 1, axis.table - 1), at - static_cast<double>(lower)};
 }
 
-std::vector<int64_t> indices(const Axis& axis) {
+std::vector<int64_t> indices(const DecomposedAxis& axis) {
   std::vector<int64_t> all;
-  all.reserve(size(axis.queries * axis.keys));
+  all.reserve(to_size(axis.queries * axis.keys));
   for (int64_t i = 0; i < axis.queries; ++i)
     for (int64_t j = 0; j < axis.keys; ++j)
       all.push_back(axis.index(j * axis.key_step - i * axis.query_step));
@@ -82,12 +82,12 @@ std::vector<int64_t> indices(const Axis& axis) {
 
 // Returns the vectors of an axis without coordinates. With a class token, vector 0 is zero and
 // is used for all distances beyond the grid.
-RelativeVectors vectors_of(const Decomposed& d, const Axis& axis, View<const float, 2> table,
-                           double softmax_scale) {
+RelativeVectors vectors_of(const Decomposed& d, const DecomposedAxis& axis,
+                           View<const float, 2> table, double softmax_scale) {
   RelativeVectors v{.heads = 1, .head_dim = d.head_dim, .min_distance = axis.nearest()};
   for (int64_t distance = axis.nearest(); distance <= axis.farthest(); ++distance)
     v.rows.push_back(static_cast<std::int32_t>(d.class_tokens + axis.index(distance)));
-  v.values.assign(size(d.class_tokens * d.head_dim), 0.0);
+  v.values.assign(to_size(d.class_tokens * d.head_dim), 0.0);
   for (int64_t row = 0; row < axis.vectors(); ++row) {
     const auto [lower, upper, above] = between(axis, row);
     for (int64_t c = 0; c < d.head_dim; ++c) {
@@ -98,16 +98,16 @@ RelativeVectors vectors_of(const Decomposed& d, const Axis& axis, View<const flo
   return v;
 }
 
-void add_back(const Decomposed& d, const Axis& axis, const std::vector<double>& grad,
+void add_back(const Decomposed& d, const DecomposedAxis& axis, const std::vector<double>& grad,
               double softmax_scale, View<float, 2> table_grad) {
-  std::vector<double> sums(size(axis.table * d.head_dim));
+  std::vector<double> sums(to_size(axis.table * d.head_dim));
   const double* next = grad.data() + d.class_tokens * d.head_dim;
   for (int64_t row = 0; row < axis.vectors(); ++row) {
     const auto [lower, upper, above] = between(axis, row);
     for (int64_t c = 0; c < d.head_dim; ++c) {
       const double one = *next++ / softmax_scale;
-      sums[size(lower * d.head_dim + c)] += (1 - above) * one;
-      sums[size(upper * d.head_dim + c)] += above * one;
+      sums[to_size(lower * d.head_dim + c)] += (1 - above) * one;
+      sums[to_size(upper * d.head_dim + c)] += above * one;
     }
   }
   internal::add_rounded(sums, table_grad);
@@ -125,7 +125,7 @@ void check_tables(const Decomposed& d, const View<T, 2>& height, const View<T, 2
 
 // A distance beyond the grid along an axis. A class token has the coordinate -1 times this as a
 // query and 2 times this as a key, so it has no vectors for any token or for itself.
-int64_t beyond(const Axis& axis) { return axis.farthest() - axis.nearest() + 1; }
+int64_t beyond(const DecomposedAxis& axis) { return axis.farthest() - axis.nearest() + 1; }
 
 }  // namespace
 
@@ -152,7 +152,7 @@ std::vector<int64_t> column_indices(const Decomposed& decomposed) {
 DecomposedPlan lower(const Decomposed& decomposed, const DecomposedTables& tables,
                      double softmax_scale) {
   check_tables(decomposed, tables.height, tables.width, softmax_scale);
-  const Axis rows = rows_of(decomposed), columns = columns_of(decomposed);
+  const DecomposedAxis rows = rows_of(decomposed), columns = columns_of(decomposed);
   const int64_t leading = decomposed.class_tokens;
   RelativeVectors high = vectors_of(decomposed, rows, tables.height, softmax_scale);
   RelativeVectors wide = vectors_of(decomposed, columns, tables.width, softmax_scale);
@@ -176,7 +176,7 @@ DecomposedPlan lower(const Decomposed& decomposed, const DecomposedTables& table
   if (leading)
     for (auto [vectors, axis] : {std::pair(&high, &rows), {&wide, &columns}})
       // Up to the distance of the class token to itself.
-      vectors->rows.resize(size(3 * beyond(*axis) - axis->nearest() + 1), 0);
+      vectors->rows.resize(to_size(3 * beyond(*axis) - axis->nearest() + 1), 0);
   DecomposedPlan plan{
       .form = {}, .queries = consecutive(queries, alike ? 0 : keys), .keys = consecutive(keys)};
   plan.form.keys.push_back(std::move(high));
@@ -187,9 +187,9 @@ DecomposedPlan lower(const Decomposed& decomposed, const DecomposedTables& table
 void lower_backward(const Decomposed& decomposed, double softmax_scale,
                     const RelativeGradient& grad, const DecomposedGradients& tables_grad) {
   check_tables(decomposed, tables_grad.height, tables_grad.width, softmax_scale);
-  const Axis rows = rows_of(decomposed), columns = columns_of(decomposed);
-  const auto numbers = [&](const Axis& axis) {
-    return size((decomposed.class_tokens + axis.vectors()) * decomposed.head_dim);
+  const DecomposedAxis rows = rows_of(decomposed), columns = columns_of(decomposed);
+  const auto numbers = [&](const DecomposedAxis& axis) {
+    return to_size((decomposed.class_tokens + axis.vectors()) * decomposed.head_dim);
   };
   if (grad.keys.size() != 2 || grad.keys[0].size() != numbers(rows) ||
       grad.keys[1].size() != numbers(columns))

@@ -12,10 +12,9 @@
 
 #include "gnomon/error.h"
 #include "gnomon/view.h"
+#include "src/core/size.h"
 
 namespace gnomon::internal {
-
-inline std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
 template <typename T>
 void check_matrix(std::string_view room, std::string_view what, const View<T, 2>& matrix,
@@ -39,7 +38,7 @@ void for_rows(View<T, 2> matrix, Body body) {
 }
 
 inline std::vector<double> as_doubles(View<const float, 2> matrix) {
-  std::vector<double> numbers(size(matrix.size()));
+  std::vector<double> numbers(to_size(matrix.size()));
   const std::int64_t columns = matrix.extent(1);
   for_rows(matrix, [&](std::int64_t row, const float* from, auto step) {
     double* const to = numbers.data() + row * columns;
@@ -75,7 +74,7 @@ inline const std::vector<double>& only(std::string_view room, std::string_view p
   if (grads.size() != 1)
     refuse(room, "the gradient must have one table of " + std::string(part),
            static_cast<std::int64_t>(grads.size()));
-  if (grads[0].size() != size(numbers))
+  if (grads[0].size() != to_size(numbers))
     refuse(room,
            "the gradient of " + std::string(part) + " must have " + std::to_string(numbers) +
                " numbers",

@@ -36,7 +36,7 @@ inline std::vector<double> project(std::int64_t heads, View<const float, 2> w,
   const std::int64_t wide = w.extent(0), each = wide / heads;
   const View<const double, 2> rows = as_matrix(x, w.extent(1));
   const std::int64_t vectors = rows.extent(0);
-  std::vector<double> projected(size(wide * vectors));
+  std::vector<double> projected(to_size(wide * vectors));
   for (std::int64_t h = 0; h < heads; ++h) {
     const View<double, 2> to = of_head(projected.data(), h, vectors, each);
     if (b.data())
@@ -54,7 +54,7 @@ inline std::vector<double> project_backward(std::int64_t heads, std::int64_t wid
   const View<const double, 2> rows = as_matrix(x, channels);
   const std::int64_t vectors = rows.extent(0), each = wide / heads;
   const RightFactor factor(rows);
-  std::vector<double> of_w(size(wide * channels));
+  std::vector<double> of_w(to_size(wide * channels));
   for (std::int64_t h = 0; h < heads; ++h)
     multiply(exchanged(of_head(grad.data(), h, vectors, each)), factor,
              of_head(of_w.data(), h, each, channels));

@@ -12,7 +12,7 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t longest = int64_t{1} << 30;  // rows are 32-bit
+constexpr int64_t longest_table = int64_t{1} << 30;  // rows are 32-bit
 
 void check(const Shaw& shaw) {
   if (shaw.heads < 1) refuse("shaw", "heads must be at least 1", shaw.heads);
@@ -30,10 +30,10 @@ void check(const Shaw& shaw) {
     refuse("shaw", "order must be past_first or future_first", static_cast<int>(shaw.order));
   if (shaw.outside != ShawOutside::clipped && shaw.outside != ShawOutside::refused)
     refuse("shaw", "outside must be clipped or refused", static_cast<int>(shaw.outside));
-  if (shaw.left < 0 || shaw.left > longest)
-    refuse("shaw", "left must be 0 to " + std::to_string(longest), shaw.left);
-  if (shaw.right < 0 || shaw.right > longest)
-    refuse("shaw", "right must be 0 to " + std::to_string(longest), shaw.right);
+  if (shaw.left < 0 || shaw.left > longest_table)
+    refuse("shaw", "left must be 0 to " + std::to_string(longest_table), shaw.left);
+  if (shaw.right < 0 || shaw.right > longest_table)
+    refuse("shaw", "right must be 0 to " + std::to_string(longest_table), shaw.right);
 }
 
 int64_t row_unchecked(const Shaw& shaw, int64_t distance) {
@@ -99,7 +99,7 @@ RelativeForm lower(const Shaw& shaw, const ShawTables& tables, int64_t min_dista
   internal::check_distances("shaw", min_distance, count);
   RelativeVectors keys{
       .heads = shaw.heads, .head_dim = shaw.head_dim, .min_distance = min_distance};
-  keys.rows.reserve(internal::size(count));
+  keys.rows.reserve(internal::to_size(count));
   for (int64_t n = 0; n < count; ++n)
     keys.rows.push_back(static_cast<std::int32_t>(row_unchecked(shaw, min_distance + n)));
   RelativeForm form;

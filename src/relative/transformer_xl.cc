@@ -14,7 +14,7 @@
 namespace gnomon {
 namespace {
 
-using internal::size;
+using internal::to_size;
 using std::int64_t;
 
 void check(const TransformerXl& xl) {
@@ -40,7 +40,7 @@ void check_weights(const TransformerXl& xl, const View<T, 2>& w, const View<T, 2
 }
 
 // The distances that have a vector: lowest to lowest + vectors - 1.
-struct Reach {
+struct RelativeRows {
   int64_t lowest, vectors;
 };
 
@@ -48,7 +48,7 @@ int64_t clamped(const TransformerXl& xl, int64_t distance) {
   return xl.clamp ? std::clamp(distance, -*xl.clamp, *xl.clamp) : distance;
 }
 
-Reach reach_of(const TransformerXl& xl, int64_t min_distance, int64_t count) {
+RelativeRows rows_of(const TransformerXl& xl, int64_t min_distance, int64_t count) {
   internal::check_distances("transformer_xl", min_distance, count);
   const int64_t lowest = clamped(xl, min_distance),
                 highest = clamped(xl, min_distance + count - 1);
@@ -60,16 +60,16 @@ Reach reach_of(const TransformerXl& xl, int64_t min_distance, int64_t count) {
 }
 
 // Returns r(i - j) for the distances j - i of `reach`, [vectors, C].
-std::vector<double> sinusoids(const TransformerXl& xl, const Reach& reach) {
+std::vector<double> sinusoids(const TransformerXl& xl, const RelativeRows& reach) {
   const int64_t pairs = xl.width / 2;
-  std::vector<double> frequencies(size(pairs));
+  std::vector<double> frequencies(to_size(pairs));
   for (int64_t i = 0; i < pairs; ++i)
-    frequencies[size(i)] = static_cast<double>(
+    frequencies[to_size(i)] = static_cast<double>(
         std::pow(static_cast<long double>(xl.base),
                  -2 * static_cast<long double>(i) / static_cast<long double>(xl.width)));
-  std::vector<int64_t> back(size(reach.vectors));
-  for (int64_t n = 0; n < reach.vectors; ++n) back[size(n)] = -(reach.lowest + n);
-  std::vector<double> table(size(reach.vectors * xl.width));
+  std::vector<int64_t> back(to_size(reach.vectors));
+  for (int64_t n = 0; n < reach.vectors; ++n) back[to_size(n)] = -(reach.lowest + n);
+  std::vector<double> table(to_size(reach.vectors * xl.width));
   const bool halves = xl.sinusoid == XlSinusoid::half_split;
   const auto columns = [&](int64_t column) {
     return View<double, 2>(table.data() + column, {reach.vectors, pairs},
@@ -90,10 +90,10 @@ std::vector<double> differences(const XlWeights& weights, double scale) {
 
 // Returns scale (v - u) . K, [H, vectors].
 std::vector<double> beside(const TransformerXl& xl, const XlWeights& weights,
-                           const Reach& reach, const std::vector<double>& vectors,
+                           const RelativeRows& reach, const std::vector<double>& vectors,
                            double scale) {
   const std::vector<double> shifts = differences(weights, scale);
-  std::vector<double> numbers(size(xl.heads * reach.vectors));
+  std::vector<double> numbers(to_size(xl.heads * reach.vectors));
   for (int64_t h = 0; h < xl.heads; ++h)
     internal::multiply(
         internal::of_head(vectors.data(), h, reach.vectors, xl.head_dim),
@@ -114,20 +114,20 @@ TransformerXlPlan lower(const TransformerXl& xl, const XlWeights& weights, int64
   check(xl);
   check_weights(xl, weights.w, weights.u, weights.v);
   check_scale(softmax_scale);
-  const Reach reach = reach_of(xl, min_distance, count);
+  const RelativeRows reach = rows_of(xl, min_distance, count);
   TransformerXlPlan plan{.form = {}, .min_distance = min_distance, .strip = {}};
   RelativeVectors keys{
       .heads = xl.heads, .head_dim = xl.head_dim, .min_distance = min_distance};
   keys.values = internal::project(xl.heads, weights.w, {}, sinusoids(xl, reach));
-  keys.rows.reserve(size(count));
+  keys.rows.reserve(to_size(count));
   for (int64_t n = 0; n < count; ++n)
     keys.rows.push_back(
         static_cast<std::int32_t>(clamped(xl, min_distance + n) - reach.lowest));
   const std::vector<double> numbers = beside(xl, weights, reach, keys.values, softmax_scale);
-  plan.strip.reserve(size(xl.heads * count));
+  plan.strip.reserve(to_size(xl.heads * count));
   for (int64_t h = 0; h < xl.heads; ++h)
     for (const std::int32_t row : keys.rows)
-      plan.strip.push_back(numbers[size(h * reach.vectors + row)]);
+      plan.strip.push_back(numbers[to_size(h * reach.vectors + row)]);
   plan.form.shift = internal::as_doubles(weights.u);
   plan.form.keys.push_back(std::move(keys));
   return plan;
@@ -140,29 +140,30 @@ void lower_backward(const TransformerXl& xl, const XlWeights& weights, int64_t m
   check_weights(xl, weights.w, weights.u, weights.v);
   check_weights(xl, weights_grad.w, weights_grad.u, weights_grad.v);
   check_scale(softmax_scale);
-  const Reach reach = reach_of(xl, min_distance, count);
+  const RelativeRows reach = rows_of(xl, min_distance, count);
   const int64_t wide = xl.heads * xl.head_dim, channels = xl.width;
   const std::vector<double>& of_keys =
       internal::only("transformer_xl", "keys", grad.keys, wide * reach.vectors);
-  if (grad.shift.size() != size(wide))
+  if (grad.shift.size() != to_size(wide))
     refuse("transformer_xl",
            "the gradient of the shift must have " + std::to_string(wide) + " numbers",
            static_cast<int64_t>(grad.shift.size()));
-  if (strip_grad.size() != size(xl.heads * count))
+  if (strip_grad.size() != to_size(xl.heads * count))
     refuse("transformer_xl",
            "the gradient of the strip must have heads x distances values, " +
                std::to_string(xl.heads * count),
            static_cast<int64_t>(strip_grad.size()));
   const std::vector<double> r = sinusoids(xl, reach);
   // The gradient of the strip, summed by vector and multiplied by the scale.
-  std::vector<double> strip(size(xl.heads * reach.vectors));
+  std::vector<double> strip(to_size(xl.heads * reach.vectors));
   for (int64_t h = 0; h < xl.heads; ++h)
     for (int64_t n = 0; n < count; ++n)
-      strip[size(h * reach.vectors + clamped(xl, min_distance + n) - reach.lowest)] +=
-          softmax_scale * strip_grad[size(h * count + n)];
+      strip[to_size(h * reach.vectors + clamped(xl, min_distance + n) - reach.lowest)] +=
+          softmax_scale * strip_grad[to_size(h * count + n)];
   // The strip depends on the vectors K, on u and on v. The gradient of v is sum_n strip[n] K(n)
   // = W sum_n strip[n] r(n), which does not require K.
-  std::vector<double> of_vectors = of_keys, of_v(size(wide)), met(size(xl.heads * channels));
+  std::vector<double> of_vectors = of_keys, of_v(to_size(wide)),
+                      met(to_size(xl.heads * channels));
   internal::multiply(internal::as_matrix(strip, reach.vectors),
                      internal::RightFactor(internal::as_matrix(r, channels)),
                      internal::of_head(met.data(), 0, xl.heads, channels));

@@ -9,18 +9,19 @@
 
 #include "gnomon/angles.h"
 #include "gnomon/error.h"
+#include "src/core/size.h"
 #include "src/rotary/check.h"
 #include "src/rotary/growth.h"
 #include "src/rotary/rotate.h"
 
 namespace gnomon {
+
+using internal::to_size;
 namespace {
 
 using rotary_internal::growth;
 
 constexpr std::int64_t chunk = 512;  // tokens whose cosines and sines are stored at a time
-
-std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
 std::int32_t axis_of(const RotaryFrequencies& frequencies, std::size_t pair) {
   return frequencies.axes.empty() ? 0 : frequencies.axes[pair];
@@ -34,13 +35,13 @@ class Rows {
        std::int64_t tokens)
       : pairs_(std::ssize(inv_freq)), tokens_(std::min(tokens, chunk)) {
     for (std::size_t i = 0; i < inv_freq.size(); ++i) {
-      const std::size_t axis = size(axis_of(frequencies, i));
+      const std::size_t axis = to_size(axis_of(frequencies, i));
       if (axes_.size() <= axis) axes_.resize(axis + 1);
       axes_[axis].inv_freq.push_back(inv_freq[i]);
       axes_[axis].columns.push_back(i);
     }
-    exact_.resize(size(tokens_ * 2 * pairs_));
-    factors_.resize(size(tokens_ * 2 * pairs_));
+    exact_.resize(to_size(tokens_ * 2 * pairs_));
+    factors_.resize(to_size(tokens_ * 2 * pairs_));
   }
 
   // positions(a): positions of at most a chunk of tokens on axis a. factor(i, p): factor on cos
@@ -59,10 +60,10 @@ class Rows {
       float* const sin = cos + tokens_ * pairs_;
       for (std::int64_t t = 0; t < tokens; ++t)
         for (std::ptrdiff_t k = 0; k < count; ++k) {
-          const std::size_t i = axis.columns[size(k)];
-          const double m = factor(i, at[size(t)]);
-          cos[size(t * pairs_) + i] = static_cast<float>(m * cosines(t, k));
-          sin[size(t * pairs_) + i] = static_cast<float>(m * sines(t, k));
+          const std::size_t i = axis.columns[to_size(k)];
+          const double m = factor(i, at[to_size(t)]);
+          cos[to_size(t * pairs_) + i] = static_cast<float>(m * cosines(t, k));
+          sin[to_size(t * pairs_) + i] = static_cast<float>(m * sines(t, k));
         }
     }
   }
@@ -113,7 +114,7 @@ void shift(View<U, 4> cached, const RotaryFrequencies& frequencies,
   };
   for (std::size_t i = 0; i < frequencies.growth.size(); ++i)
     check_factor("the growth factor of a pair must fit in float",
-                 factor(i, deltas[size(axis_of(frequencies, i))]));
+                 factor(i, deltas[to_size(axis_of(frequencies, i))]));
   Rows row(frequencies, frequencies.inv_freq, 1);
   row.fill(1, [&](std::size_t a) { return deltas.subspan(a, 1); }, factor);
   rotary_internal::rotate_together(frequencies,
@@ -166,7 +167,7 @@ void rerotate(View<U, 4> cached, const RotaryFrequencies& from, const RotaryFreq
   for (std::int64_t axis = 0; axis < axes; ++axis) {
     std::int64_t least = most, greatest = -most;
     for (std::int64_t b = 0; b < rows; ++b)
-      for (const std::int64_t p : positions(size(axis), b)) {
+      for (const std::int64_t p : positions(to_size(axis), b)) {
         if (p < -most || p > most)
           refuse("rotary", "positions must be at most 2^31 in magnitude", p);
         least = std::min(least, p);
@@ -184,7 +185,9 @@ void rerotate(View<U, 4> cached, const RotaryFrequencies& from, const RotaryFreq
       const std::int64_t count = std::min(chunk, tokens - begin);
       scratch.fill(
           count,
-          [&](std::size_t a) { return positions(a, b).subspan(size(begin), size(count)); },
+          [&](std::size_t a) {
+            return positions(a, b).subspan(to_size(begin), to_size(count));
+          },
           factor);
       rotary_internal::rotate_together(
           to, scratch.each(row.extent(0), count),
@@ -273,7 +276,7 @@ void shift_keys(const Tensor& cached, const RotaryFrequencies& frequencies,
   std::int64_t axes = 1;
   for (const std::int32_t axis : frequencies.axes)
     axes = std::max(axes, std::int64_t{axis} + 1);
-  shift_keys(cached, frequencies, std::vector<std::int64_t>(size(axes), delta));
+  shift_keys(cached, frequencies, std::vector<std::int64_t>(to_size(axes), delta));
 }
 
 void rerotate_keys(const Tensor& cached, const RotaryFrequencies& from,

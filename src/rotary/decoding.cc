@@ -18,7 +18,7 @@ using rotary_internal::InputOutput;
 using rotary_internal::named;
 using std::int64_t;
 
-constexpr int64_t chunk = 256;  // pairs whose cosines and sines are stored at a time
+constexpr int64_t pair_chunk = 256;  // pairs whose cosines and sines are stored at a time
 
 void check_positions(const RotaryFrequencies& frequencies, View<const int64_t, 3> positions,
                      int64_t batch, int64_t tokens) {
@@ -48,7 +48,7 @@ void make_factors(internal::PairAngles angles, const RotaryFrequencies& frequenc
                   float* sin) {
   const auto first = static_cast<std::size_t>(begin);
   const double* const inv_freq = frequencies.inv_freq.data() + first;
-  int64_t at[chunk];
+  int64_t at[pair_chunk];
   const bool one_axis = frequencies.axes.empty();
   if (one_axis) at[0] = position(0);
   for (int64_t i = begin; !one_axis && i < end; ++i)
@@ -68,11 +68,11 @@ void rotate_tokens_at(const RotaryFrequencies& frequencies, View<const int64_t, 
   const int64_t pairs = frequencies.rotary_dim() / 2;
   rotary_internal::for_tokens(
       [&](int64_t b, int64_t t, int64_t count) {
-        float cos[chunk], sin[chunk];
+        float cos[pair_chunk], sin[pair_chunk];
         const int64_t row = positions.extent(1) == 1 ? 0 : b;
         for (const int64_t last = t + count; t < last; ++t)
-          for (int64_t begin = 0; begin < pairs; begin += chunk) {
-            const int64_t end = std::min(pairs, begin + chunk);
+          for (int64_t begin = 0; begin < pairs; begin += pair_chunk) {
+            const int64_t end = std::min(pairs, begin + pair_chunk);
             make_factors(
                 angles, frequencies, begin, end,
                 [&](std::int32_t axis) { return positions(axis, row, t); }, cos, sin);

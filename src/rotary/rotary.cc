@@ -10,14 +10,15 @@
 
 #include "gnomon/error.h"
 #include "src/core/memory.h"
+#include "src/core/size.h"
 #include "src/rotary/check.h"
 #include "src/rotary/growth.h"
 
 namespace gnomon {
 
-namespace {
+using internal::to_size;
 
-std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+namespace {
 
 template <typename List>
 void check_length(const char* what, const List& list, std::ptrdiff_t pairs) {
@@ -88,7 +89,7 @@ using rotary_internal::check;
 // Allocates cosines and sines, [rows, pairs] each, uninitialized.
 std::shared_ptr<float[]> allocate(std::int64_t rows, std::int64_t pairs) {
   std::size_t bytes = 0;
-  if (__builtin_mul_overflow(size(rows), size(pairs) * 2 * sizeof(float), &bytes))
+  if (__builtin_mul_overflow(to_size(rows), to_size(pairs) * 2 * sizeof(float), &bytes))
     throw std::bad_alloc();
   return {static_cast<float*>(internal::allocate_long(bytes)),
           [](float* begin) { std::free(begin); }};
@@ -101,7 +102,7 @@ struct Columns {
 std::vector<Columns> columns_of(std::int64_t axis, const RotaryFrequencies& frequencies) {
   std::vector<Columns> runs;
   for (std::ptrdiff_t i = 0; i < std::ssize(frequencies.inv_freq); ++i) {
-    if (frequencies.axes[size(i)] != axis) continue;
+    if (frequencies.axes[to_size(i)] != axis) continue;
     if (!runs.empty()) {
       auto& [first, step, count] = runs.back();
       if (count == 1) step = i - first;
@@ -133,7 +134,7 @@ std::shared_ptr<float[]> fill(const RotaryFrequencies& frequencies, std::int64_t
     for (const auto& [first, step, count] : columns_of(axis, frequencies)) {
       inv_freq.clear();
       for (std::ptrdiff_t k = 0; k < count; ++k)
-        inv_freq.push_back(frequencies.inv_freq[size(first + k * step)]);
+        inv_freq.push_back(frequencies.inv_freq[to_size(first + k * step)]);
       const auto part = [&](const View<float, 2>& all) {
         return View<float, 2>(all.data() + first, {rows, count}, {pairs, step});
       };
@@ -150,9 +151,9 @@ void grow(const RotaryFrequencies& frequencies, std::int64_t rows, PositionsOfAx
   if (frequencies.growth.empty()) return;
   const std::ptrdiff_t pairs = std::ssize(frequencies.inv_freq);
   for (std::ptrdiff_t i = 0; i < pairs; ++i) {
-    const auto at = positions(frequencies.axes.empty() ? 0 : frequencies.axes[size(i)]);
+    const auto at = positions(frequencies.axes.empty() ? 0 : frequencies.axes[to_size(i)]);
     for (std::int64_t row = 0; row < rows; ++row)
-      rotary_internal::grow(frequencies, size(i), at[size(row)], values[row * pairs + i],
+      rotary_internal::grow(frequencies, to_size(i), at[to_size(row)], values[row * pairs + i],
                             values[(rows + row) * pairs + i]);
   }
 }
@@ -184,11 +185,11 @@ const Positions& first_of(std::span<const Positions> axes) {
 
 std::vector<double> inverse_frequencies(const Rotary& rotary) {
   check(rotary);
-  std::vector<double> inv_freq(size(rotary.rotary_dim / 2));
+  std::vector<double> inv_freq(to_size(rotary.rotary_dim / 2));
   for (std::int64_t i = 0; i < rotary.rotary_dim / 2; ++i) {
     const long double exponent =
         static_cast<long double>(-2 * i) / static_cast<long double>(rotary.rotary_dim);
-    inv_freq[size(i)] =
+    inv_freq[to_size(i)] =
         static_cast<double>(std::pow(static_cast<long double>(rotary.base), exponent));
   }
   return inv_freq;
@@ -227,7 +228,7 @@ RotaryTable::RotaryTable(RotaryFrequencies frequencies, std::span<const Position
       values_(fill_and_grow(
           frequencies_, batch_ * tokens_, std::ssize(axes),
           [&](std::int64_t axis) {
-            return std::span<const std::int64_t>(axes[size(axis)].ids);
+            return std::span<const std::int64_t>(axes[to_size(axis)].ids);
           },
           angles)) {}
 
@@ -237,7 +238,7 @@ RotaryTable::RotaryTable(RotaryFrequencies frequencies, const Grid& grid, Angles
   for (std::int64_t axis = 0; axis < grid.axes; ++axis) columns.push_back(grid.axis(axis));
   values_ = fill_and_grow(
       frequencies_, tokens_, grid.axes,
-      [&](std::int64_t axis) { return std::span<const std::int64_t>(columns[size(axis)]); },
+      [&](std::int64_t axis) { return std::span<const std::int64_t>(columns[to_size(axis)]); },
       angles);
 }
 
@@ -248,13 +249,14 @@ RotaryTable::RotaryTable(RotaryFrequencies frequencies, View<const double, 2> co
   if (!frequencies_.growth.empty())
     refuse("rotary", "growth must be empty for continuous coordinates",
            std::ssize(frequencies_.growth));
-  std::vector<std::vector<double>> columns(size(coordinates.extent(1)));
+  std::vector<std::vector<double>> columns(to_size(coordinates.extent(1)));
   for (std::ptrdiff_t axis = 0; axis < coordinates.extent(1); ++axis)
     for (std::ptrdiff_t t = 0; t < tokens_; ++t)
-      columns[size(axis)].push_back(coordinates(t, axis));
+      columns[to_size(axis)].push_back(coordinates(t, axis));
   values_ = fill(
       frequencies_, tokens_, coordinates.extent(1),
-      [&](std::int64_t axis) { return std::span<const double>(columns[size(axis)]); }, angles);
+      [&](std::int64_t axis) { return std::span<const double>(columns[to_size(axis)]); },
+      angles);
 }
 
 View<const float, 3> RotaryTable::cos() const noexcept {

@@ -6,9 +6,12 @@
 #include <string>
 
 #include "gnomon/error.h"
+#include "src/core/size.h"
 #include "src/rotary/check.h"
 
 namespace gnomon {
+
+using internal::to_size;
 namespace {
 
 using rotary_internal::check;
@@ -16,8 +19,6 @@ using rotary_internal::check;
 // Frequencies are computed in long double and rounded once.
 using Real = long double;
 constexpr Real two_pi = 2 * std::numbers::pi_v<Real>;
-
-std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
 void check_positive(const char* what, double value) {
   if (!(value > 0) || !std::isfinite(value))
@@ -143,7 +144,7 @@ ScaledFrequencies apply(const Rotary& rotary, const LongRopeScaling& s, std::int
   const bool extended = length > s.original_length;
   const auto& factors = extended ? s.long_factors : s.short_factors;
   ScaledFrequencies scaled{
-      .inv_freq = divided(rotary, [&](std::int64_t i) { return Real{factors[size(i)]}; })};
+      .inv_freq = divided(rotary, [&](std::int64_t i) { return Real{factors[to_size(i)]}; })};
   const auto& given =
       extended && s.long_attention_factor ? s.long_attention_factor : s.attention_factor;
   if (given)
@@ -186,7 +187,7 @@ ScaledFrequencies apply(const Rotary& rotary, const ProportionalScaling& s, std:
 ScaledFrequencies apply(const Rotary& rotary, const FrequencyFactors& s, std::int64_t) {
   check_factors("factors", s.factors, rotary.rotary_dim / 2);
   return {.inv_freq =
-              divided(rotary, [&](std::int64_t i) { return Real{s.factors[size(i)]}; })};
+              divided(rotary, [&](std::int64_t i) { return Real{s.factors[to_size(i)]}; })};
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 file(RELATIVE_PATH pc_up "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 
 function(gnomon_pkg_config pc_name pc_what pc_fields)
-  configure_file(cmake/component.pc.in ${pc_name}.pc @ONLY)
+  configure_file(tools/cmake/component.pc.in ${pc_name}.pc @ONLY)
   install(FILES "${CMAKE_CURRENT_BINARY_DIR}/${pc_name}.pc"
           DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 endfunction()

@@ -40,11 +40,11 @@ endif()
 if(TARGET gnomon-lab)
   # `gnomon lab` starts it; users do not call it.
   install(TARGETS gnomon-lab DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/gnomon")
-  install(FILES data/README.md DESTINATION "${CMAKE_INSTALL_DATADIR}/gnomon")
-  install(DIRECTORY data/austen DESTINATION "${CMAKE_INSTALL_DATADIR}/gnomon")
+  install(FILES apps/lab/data/README.md DESTINATION "${CMAKE_INSTALL_DATADIR}/gnomon")
+  install(DIRECTORY apps/lab/data/austen DESTINATION "${CMAKE_INSTALL_DATADIR}/gnomon")
 endif()
 
-configure_package_config_file(cmake/gnomon-config.cmake.in gnomon-config.cmake
+configure_package_config_file(tools/cmake/gnomon-config.cmake.in gnomon-config.cmake
                               INSTALL_DESTINATION "${config_dir}"
                               NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file(gnomon-config-version.cmake COMPATIBILITY SameMinorVersion)
