@@ -10,8 +10,6 @@
 namespace gnomon::plot {
 namespace {
 
-using Json = nlohmann::json;
-
 // Concatenates the parts. (`"<" + std::string` causes a false overlap warning in g++ 12.)
 template <typename... Parts>
 std::string joined(const Parts&... parts) {
@@ -41,10 +39,10 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 
 // JSON that cannot close the element that contains it: "<" occurs only inside strings.
 std::string embedded(std::string_view spec, std::string_view id) {
-  const Json json = Json::parse(spec, nullptr, false);
+  const nlohmann::json json = nlohmann::json::parse(spec, nullptr, false);
   if (!json.is_object())
     refuse("page", "the spec of a figure must be a JSON object", joined("figure ", id));
-  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   replace_all(text, "<", "\\u003c");
   return text;
 }
