@@ -133,12 +133,17 @@ class PairRotator {
     if constexpr (lanes > least) Tail<hn::Half<D>>(x, to, half, cos, sin, i, pairs);
   }
 
-  // Rotates several heads. factor_step: step between the factors of two heads; 0 if they share
-  // them.
-  static HWY_NOINLINE void Rows(const HeadRows<T, U>& rows, std::ptrdiff_t half,
-                                const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
-                                std::ptrdiff_t factor_step, std::int64_t pairs) {
-    RowsOf<spelt_out>(rows, half, cos, sin, factor_step, pairs);
+  // Rotates several heads by the same factors.
+  static HWY_INLINE void Rows(const HeadRows<T, U>& rows, std::ptrdiff_t half,
+                              const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
+                              std::int64_t pairs) {
+    RowsOf<spelt_out, true>(rows, half, cos, sin, 0, pairs);
+  }
+  // Rotates several heads; the factors of two heads are factor_step apart.
+  static HWY_INLINE void RowsApart(const HeadRows<T, U>& rows, std::ptrdiff_t half,
+                                   const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
+                                   std::ptrdiff_t factor_step, std::int64_t pairs) {
+    RowsOf<spelt_out, false>(rows, half, cos, sin, factor_step, pairs);
   }
 
  private:
@@ -272,8 +277,8 @@ class PairRotator {
   }
 
   // Rotates rows with at most `blocks` whole blocks per row (`blocks` = 0: any number). Whole
-  // blocks are unrolled, and factors shared by all rows stay in registers.
-  template <int blocks>
+  // blocks are unrolled. Factors that all rows share stay in registers.
+  template <int blocks, bool shared>
   static HWY_INLINE void RowsOf(const HeadRows<T, U>& rows, std::ptrdiff_t half,
                                 const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
                                 std::ptrdiff_t factor_step, std::int64_t pairs) {
@@ -287,26 +292,29 @@ class PairRotator {
              cos + h * factor_step, sin + h * factor_step, 0, pairs);
       }
     } else if (pairs / block != blocks) {
-      RowsOf<blocks - 1>(rows, half, cos, sin, factor_step, pairs);
+      RowsOf<blocks - 1, shared>(rows, half, cos, sin, factor_step, pairs);
     } else {
-      const auto each = [](const auto& body) HWY_ATTR {
-        [&]<int... n>(std::integer_sequence<int, n...>) HWY_ATTR {
-          (body(std::integral_constant<int, n>()), ...);
-        }(std::make_integer_sequence<int, blocks>());
+      const auto each = [](const auto& body) HWY_ATTR __attribute__((always_inline)) {
+        [&]<int... n>(std::integer_sequence<int, n...>) HWY_ATTR
+            __attribute__((always_inline)) {
+              (body(std::integral_constant<int, n>()), ...);
+            }(std::make_integer_sequence<int, blocks>());
       };
       FactorVectors<D, vectors> c[blocks], s[blocks];
+      const auto load = [&](std::ptrdiff_t at) HWY_ATTR __attribute__((always_inline)) {
+        each([&](auto n) HWY_ATTR __attribute__((always_inline)) {
+          c[n] = LoadFactors<split>(D(), cos + at + spread * block * n);
+          s[n] = LoadFactors<split>(D(), sin + at + spread * block * n);
+        });
+      };
+      if constexpr (shared) load(0);
       for (std::int64_t h = 0; h < rows.count; ++h) {
-        if (h == 0 || factor_step != 0)
-          each([&](auto n) HWY_ATTR {
-            const std::ptrdiff_t at = h * factor_step + spread * block * n;
-            c[n] = LoadFactors<split>(D(), cos + at);
-            s[n] = LoadFactors<split>(D(), sin + at);
-          });
+        if constexpr (!shared) load(h * factor_step);
         const T* const x = rows.from + h * rows.from_step;
         U* const to = rows.to + h * rows.to_step;
         const T* const ahead = rows.ahead(h, early);
         if (!in_place) Prefetch(rows.ahead_to(h, early), 2 * pairs);
-        each([&](auto n) HWY_ATTR {
+        each([&](auto n) HWY_ATTR __attribute__((always_inline)) {
           constexpr std::int64_t at = stride * block * n, line = 64 / sizeof(T);
           if constexpr (pairing == Pairing::halves) {
             hwy::Prefetch(ahead + 2 * at);
@@ -364,18 +372,18 @@ void RotateTokens(const Heads<T, U>& heads, const CosSinRows& factors, std::int6
                        .count = heads.count,
                        .next = from + heads.from_token,
                        .next_to = to + heads.to_token},
-                      half, cos, sin, 0, pairs);
+                      half, cos, sin, pairs);
         continue;
       }
       for (std::int64_t h = 0; h < heads.count; ++h)
-        Rotator::Rows({.from = from + h * heads.from_head,
-                       .to = to + h * heads.to_head,
-                       .from_step = heads.from_token,
-                       .to_step = heads.to_token,
-                       .count = count,
-                       .next = from + (h + 1) * heads.from_head,
-                       .next_to = to + (h + 1) * heads.to_head},
-                      half, cos, sin, each, pairs);
+        Rotator::RowsApart({.from = from + h * heads.from_head,
+                            .to = to + h * heads.to_head,
+                            .from_step = heads.from_token,
+                            .to_step = heads.to_token,
+                            .count = count,
+                            .next = from + (h + 1) * heads.from_head,
+                            .next_to = to + (h + 1) * heads.to_head},
+                           half, cos, sin, each, pairs);
     }
   }
 }

@@ -130,7 +130,7 @@ if(GNOMON_TESTS AND NOT GNOMON_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   endforeach()
   target_compile_options(gnomon_sanitized_core PRIVATE -march=native -ffp-contract=off)
   target_compile_options(gnomon_sanitized_model PRIVATE -fsanitize=undefined
-                         -fno-sanitize-recover=undefined)
+                         -fno-sanitize-recover=undefined -O0)  # 120 s with -O1
   target_link_options(gnomon_sanitized INTERFACE ${gnomon_sanitizers})
 endif()
 

@@ -16,7 +16,7 @@ function(gnomon_file_tests program prefix)
       set(suite "${CMAKE_MATCH_2}")
       set(name "${CMAKE_MATCH_3}")
       if(CMAKE_MATCH_1 STREQUAL "TEST_P")
-        list(APPEND filter "*/${suite}.${name}/*")
+        list(APPEND filter "*/${suite}.${name}/*" "${suite}.${name}/*")  # with or without a prefix
       elseif(CMAKE_MATCH_1 STREQUAL "TYPED_TEST")
         list(APPEND filter "${suite}/*.${name}")
       else()
