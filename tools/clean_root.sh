@@ -20,7 +20,8 @@ trap 'rm -rf "$work"' EXIT
 
 # Only the files from which core is built.
 mkdir "$work/gnomon"
-cp -R CMakeLists.txt bindings cmake include src tests/packaging "$work/gnomon"
+cp -R --parents CMakeLists.txt bindings tools/cmake include src "$work/gnomon"
+cp -R tests/packaging "$work/gnomon"
 
 # This script runs inside the root.
 cat >"$work/gnomon/check.sh" <<'CHECK'

@@ -78,8 +78,8 @@ function(gnomon_library library)
     target_compile_options(${library}_core PRIVATE -march=armv8-a+crypto)
   endif()
   target_sources(${library}_core PRIVATE bindings/c/core.cc bindings/c/layer.cc)
-  if(graph IN_LIST gnomon_built)
-    gnomon_component(${library} graph $<BUILD_INTERFACE:Spectra::Spectra>)
+  if(graph IN_LIST gnomon_built AND library STREQUAL "gnomon")
+    gnomon_component(gnomon graph $<BUILD_INTERFACE:Spectra::Spectra>)
   endif()
   if(model IN_LIST gnomon_built)
     gnomon_component(${library} model $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
@@ -105,6 +105,10 @@ endif()
 # The error terms of angles require that each product and each sum is rounded.
 set_source_files_properties(src/core/angles_simd.cc PROPERTIES
   COMPILE_OPTIONS -ffp-contract=off SKIP_PRECOMPILE_HEADERS ON)
+# Under the address sanitizer, checks of the scope of every vector of a kernel take up to eight times as
+# long to compile as the kernel.
+file(GLOB_RECURSE kernels CONFIGURE_DEPENDS src/*_simd.cc)
+set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize-address-use-after-scope)
 
 # All remaining instruction sets are compiled, even if the compiler's options guarantee better ones.
 # Otherwise ARM would have no portable kernels to compare with.
@@ -115,22 +119,22 @@ foreach(component IN LISTS gnomon_built)
 endforeach()
 
 # The same library under sanitizers, for the tests: the objects of the tests are linked to both, so that
-# `make test` compiles them once. To save time, only the kernels for this machine, and the sanitizer of
-# undefined behaviour only for the readers of files. `make test-long` has all kernels and sanitizers.
+# `make test` compiles them once. To save time, only the kernels for this machine, the sanitizer of undefined
+# behaviour only for the readers of files, and the component graph as it is (most of it is Eigen). `make
+# test-long` has all kernels and sanitizers.
 if(GNOMON_TESTS AND NOT GNOMON_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   gnomon_library(gnomon_sanitized HWY_COMPILE_ONLY_STATIC
                  "HWY_DISABLED_TARGETS=(${left_out}|HWY_EMU128|HWY_SCALAR)")
-  foreach(component IN LISTS gnomon_built)
+  foreach(component core model report)
     set_target_properties(gnomon_sanitized_${component} PROPERTIES EXCLUDE_FROM_ALL ON)
-    target_compile_options(gnomon_sanitized_${component} PRIVATE -UNDEBUG -O1 -g1)
-    if(NOT component STREQUAL "graph")  # Eigen's templates: the slowest to compile
-      target_compile_options(gnomon_sanitized_${component} PRIVATE -fsanitize=address
-                             -fno-omit-frame-pointer -Wno-maybe-uninitialized)
-    endif()
+    target_compile_options(gnomon_sanitized_${component} PRIVATE -UNDEBUG -g1 -fsanitize=address
+      -fno-omit-frame-pointer -Wno-maybe-uninitialized -O$<STREQUAL:${component},core>)  # -O0 or -O1
   endforeach()
   target_compile_options(gnomon_sanitized_core PRIVATE -march=native -ffp-contract=off)
   target_compile_options(gnomon_sanitized_model PRIVATE -fsanitize=undefined
-                         -fno-sanitize-recover=undefined -O0)  # 135 s of compiling instead of 222 s
+                         -fno-sanitize-recover=undefined)
+  target_link_libraries(gnomon_sanitized INTERFACE $<TARGET_FILE:gnomon_graph> gnomon_sanitized_core)
+  add_dependencies(gnomon_sanitized gnomon_graph)
   target_link_options(gnomon_sanitized INTERFACE ${gnomon_sanitizers})
 endif()
 
