@@ -64,7 +64,7 @@ build-asan: setup
 
 build-neon: setup-neon
 	@[ $(neon)/build.ninja -nt CMakePresets.json ] || cmake --preset neon
-	@cmake --build $(neon) -j$(JOBS) --target gnomon_tests
+	@cmake --build $(neon) -j$(JOBS)
 
 build-fuzz: setup-long
 	@[ $(fuzz)/build.ninja -nt CMakePresets.json ] || cmake --preset fuzz

@@ -33,10 +33,11 @@ constexpr int spins = 2000;  // about 10 us before a thread sleeps: longer than 
 
 class Pool {
  public:
-  // Returns false, without running the tasks, if another loop uses the pool.
+  // Returns false, without running the tasks, if another loop uses the pool or memory is exhausted.
   bool run(std::int64_t count, Task task, void* data) noexcept {
     const std::unique_lock owner(owner_, std::try_to_lock);
     if (!owner) return false;
+    if (!reserve(count)) return false;
     const std::int64_t workers = grow(count - 1);
     {
       const std::lock_guard lock(mutex_);
@@ -60,17 +61,18 @@ class Pool {
   }
 
  private:
+  bool reserve(std::int64_t count) noexcept {
+    if (capacity_ >= count) return true;
+    // Workers read claimed_ only inside a loop, and none is running.
+    const std::lock_guard lock(mutex_);
+    claimed_.reset(new (std::nothrow) std::atomic<bool>[static_cast<std::size_t>(count)]);
+    capacity_ = claimed_ ? count : 0;
+    return claimed_ != nullptr;
+  }
+
   // Starts threads up to `wanted`, or fewer if the system refuses. Returns the number of
   // threads.
   std::int64_t grow(std::int64_t wanted) noexcept {
-    if (capacity_ < wanted + 1) {
-      const std::lock_guard lock(mutex_);
-      // Workers read claimed_ only inside a loop, and none is running.
-      claimed_.reset(new (std::nothrow)
-                         std::atomic<bool>[static_cast<std::size_t>(wanted + 1)]);
-      if (!claimed_) std::abort();
-      capacity_ = wanted + 1;
-    }
     try {
       while (workers_ < wanted) {
         std::thread([this, own = workers_ + 1, seen = generation_.load()] {

@@ -1,6 +1,6 @@
 # Toolchain for cross-compiling to 64-bit ARM, on which every processor has NEON. Used by the preset
 # `neon`, whose tests run under qemu-user. `tools/setup.sh neon` unpacks the libraries.
-set(sysroot "${CMAKE_CURRENT_LIST_DIR}/../build/setup/arm64/root")
+set(sysroot "${CMAKE_CURRENT_LIST_DIR}/../../build/setup/arm64/root")
 cmake_path(NORMAL_PATH sysroot)
 set(system_libraries /usr/aarch64-linux-gnu)  # the libraries of Debian's cross-compiler
 
