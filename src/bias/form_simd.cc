@@ -26,7 +26,7 @@ void AddRow(const double* HWY_RESTRICT values, std::int64_t count, float* HWY_RE
 }
 #else
 template <class D>
-HWY_INLINE void StoreRounded(D d, hn::Vec<D> v, float* to) {
+HWY_INLINE void StoreRounded([[maybe_unused]] D d, hn::Vec<D> v, float* to) {
   const hn::Rebind<float, D> narrow;
   hn::StoreU(hn::DemoteTo(narrow, v), narrow, to);
 }

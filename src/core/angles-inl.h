@@ -135,7 +135,7 @@ HWY_INLINE hn::Vec<hn::Rebind<float, D>> OddFloats(V v) {
 
 // Rounds floats to T and returns the bits.
 template <typename T, class F>
-HWY_INLINE auto ToBits16(F d, hn::Vec<F> v) {
+HWY_INLINE auto ToBits16([[maybe_unused]] F d, hn::Vec<F> v) {
   const hn::Rebind<std::uint16_t, F> narrow;
   if constexpr (std::is_same_v<T, BFloat16>) {
     const hn::Rebind<std::uint32_t, F> whole;  // as RoundToBFloat16, but without NaN

@@ -75,13 +75,19 @@ void lower_groups(const ModelDescription& model, Zeros& zeros, Count& count) {
     // Each encoding of the mixture has a part in the plan.
     for (const Encoding& one : group.position) {
       const Place place = info(one).enters;
-      if (includes(place, Place::embeddings)) EXPECT_TRUE(lowered.table.has_value());
-      if (includes(place, Place::queries_and_keys))
+      if (includes(place, Place::embeddings)) {
+        EXPECT_TRUE(lowered.table.has_value());
+      }
+      if (includes(place, Place::queries_and_keys)) {
         EXPECT_TRUE(lowered.query_rotary || !lowered.query_rotations.empty() ||
                     lowered.hidden_rotary);
-      if (includes(place, Place::scores))
+      }
+      if (includes(place, Place::scores)) {
         EXPECT_FALSE(std::holds_alternative<NoBias>(lowered.bias));
-      if (includes(place, Place::keys_and_values)) EXPECT_FALSE(lowered.relative.empty());
+      }
+      if (includes(place, Place::keys_and_values)) {
+        EXPECT_FALSE(lowered.relative.empty());
+      }
     }
     ++count.lowered;
   }

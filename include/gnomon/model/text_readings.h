@@ -43,7 +43,7 @@ EmbeddingTable lower(const DetrPage& page, std::span<const std::int64_t> positio
 // (projection.h). On a line, position 0 has coordinate -1, position length - 1 has coordinate
 // 1, and later positions have coordinates above 1.
 struct FourierLine {
-  Fourier fourier;          // one axis for a line
+  Fourier fourier = {};     // one axis for a line
   std::int64_t length = 0;  // tokens from -1 to 1, at least 2
   std::int64_t width = 0;   // C, width of the projection; 0: the table holds the features
   // Extents of the grid. The tokens are its cells, row by row, at unit_coordinates (Perceiver).

@@ -17,12 +17,12 @@ namespace gnomon {
 struct Positions {
   static constexpr std::int32_t padding = -1;
 
-  std::int64_t batch = 0;               // B
-  std::int64_t tokens = 0;              // T
-  std::vector<std::int64_t> ids;        // [B, T], row-major; any integers
-  std::vector<std::int32_t> sequences;  // [B, T]: tokens of a row attend to each other if they
-                                        // have the same number; `padding` tokens attend to
-                                        // nothing and nothing attends to them
+  std::int64_t batch = 0;              // B
+  std::int64_t tokens = 0;             // T
+  std::vector<std::int64_t> ids = {};  // [B, T], row-major; any integers
+  // [B, T]: tokens of a row attend to each other if they have the same number; `padding` tokens
+  // attend to nothing and nothing attends to them.
+  std::vector<std::int32_t> sequences = {};
 
   // Returns the ids of row b, [T]. Throws std::invalid_argument if b is out of range.
   std::span<const std::int64_t> row(std::int64_t b) const;
