@@ -147,6 +147,9 @@ Grid grid(int64_t frames, int64_t height, int64_t width) {
 
 std::vector<Positions> grid_axes(const Positions& cells, std::span<const int64_t> extents) {
   const int64_t count = cells_of(extents);
+  if (cells.sequences.size() != cells.ids.size())
+    refuse("position", "the cells must have a sequence for each id",
+           static_cast<int64_t>(cells.sequences.size()));
   std::vector<Positions> axes(extents.size(), cells);
   for (std::size_t i = 0; i < cells.ids.size(); ++i) {
     int64_t rest = cells.ids[i];

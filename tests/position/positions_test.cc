@@ -116,6 +116,10 @@ TEST(Positions, OfAGridHaveAnAxisEach) {
   EXPECT_EQ(axes[1].sequences, cells.sequences);
   EXPECT_EQ(message_of([&] { grid_axes(consecutive(7), extents); }),
             "[position] a cell of the grid must be 0 to 5, got 6");
+  Positions no_sequences = consecutive(6);
+  no_sequences.sequences.clear();
+  EXPECT_EQ(message_of([&] { grid_axes(no_sequences, extents); }),
+            "[position] the cells must have a sequence for each id, got 0");
   const auto of_grid = grid_axes(grid(2, 3));
   EXPECT_EQ(of_grid[0].ids, grid(2, 3).axis(0));
   EXPECT_EQ(of_grid[1].ids, grid(2, 3).axis(1));
