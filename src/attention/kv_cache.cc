@@ -30,17 +30,17 @@ void open_gap(std::vector<Element>& rows, std::int64_t batch, std::int64_t token
   }
 }
 
-// Erases `count` columns from column `at`: rows [B, S] become [B, S - count].
+// Erases columns [begin, end): rows [B, S] become [B, S - (end - begin)].
 template <typename Element>
 void close_gap(std::vector<Element>& rows, std::int64_t batch, std::int64_t tokens,
-               std::int64_t at, std::int64_t count) {
-  const auto begin = rows.begin();
+               std::int64_t begin, std::int64_t end) {
+  const std::int64_t rest = tokens - (end - begin);
   for (std::int64_t b = 0; b < batch; ++b) {
-    const auto from = begin + b * tokens, to = begin + b * (tokens - count);
-    std::move(from, from + at, to);
-    std::move(from + at + count, from + tokens, to + at);
+    const auto from = rows.begin() + b * tokens, to = rows.begin() + b * rest;
+    std::move(from, from + begin, to);
+    std::move(from + end, from + tokens, to + begin);
   }
-  rows.resize(to_size(batch * (tokens - count)));
+  rows.resize(to_size(batch * rest));
 }
 
 std::int64_t elements(const KvCacheShape& shape, std::int64_t head_dim) {
@@ -56,7 +56,7 @@ std::int64_t elements(const KvCacheShape& shape, std::int64_t head_dim) {
 
 template <typename T>
 struct KvCache<T>::Move {
-  std::int64_t row, first, count;
+  std::int64_t row, begin, end;
   std::vector<std::int64_t> deltas;  // [A]
 };
 
@@ -161,14 +161,14 @@ void KvCache<T>::check_frequencies(const RotaryFrequencies& rotated_with) const 
 }
 
 template <typename T>
-void KvCache<T>::check_entries(std::int64_t first, std::int64_t count) const {
-  if (first < 0 || first > tokens_)
-    refuse("kv_cache", "first must be 0 to " + std::to_string(tokens_), first);
-  if (count < 0 || count > tokens_ - first)
+void KvCache<T>::check_entries(std::int64_t begin, std::int64_t end) const {
+  if (begin < 0 || begin > tokens_)
+    refuse("kv_cache", "an entry must be 0 to " + std::to_string(tokens_), begin);
+  if (end < begin || end > tokens_)
     refuse("kv_cache",
-           "count must be 0 to " + std::to_string(tokens_ - first) + " from entry " +
-               std::to_string(first) + " on",
-           count);
+           "the end of entries from " + std::to_string(begin) + " must be " +
+               std::to_string(begin) + " to " + std::to_string(tokens_),
+           end);
 }
 
 // Throws if `make` would throw. Shifting no token checks everything but the tokens.
@@ -177,7 +177,7 @@ void KvCache<T>::check(const std::vector<Move>& moves) {
   for (const Move& move : moves) {
     for (std::size_t a = 0; a < axes_.size(); ++a)
       for (const std::int64_t id :
-           axes_[a].row(move.row).subspan(to_size(move.first), to_size(move.count))) {
+           axes_[a].row(move.row).subspan(to_size(move.begin), to_size(move.end - move.begin))) {
         std::int64_t to = 0;
         if (__builtin_add_overflow(id, move.deltas[a], &to))
           refuse("kv_cache", "a position must not overflow when it moves by", move.deltas[a]);
@@ -192,35 +192,35 @@ template <typename T>
 void KvCache<T>::make(const std::vector<Move>& moves) {
   for (const Move& move : moves) {
     if (frequencies_)
-      shift_keys(key_rows().slice(0, move.row, 1).slice(1, move.first, move.count),
+      shift_keys(key_rows().slice(0, move.row, 1).slice(1, move.begin, move.end - move.begin),
                  *frequencies_, move.deltas);
     for (std::size_t a = 0; a < axes_.size(); ++a)
-      for (std::int64_t j = move.first; j < move.first + move.count; ++j)
+      for (std::int64_t j = move.begin; j < move.end; ++j)
         axes_[a].ids[to_size(move.row * tokens_ + j)] += move.deltas[a];
   }
 }
 
-// Returns the moves of the entries from `first`: each moves by the number of elements of
+// Returns the moves of the entries from `begin`: each moves by the number of elements of
 // `sequences` ([B, any]) that are equal to its sequence. Padding and other sequences do not
 // move.
 template <typename T>
-auto KvCache<T>::moves_behind(std::int64_t first, std::span<const std::int32_t> sequences,
-                              std::int64_t sign) const -> std::vector<Move> {
+auto KvCache<T>::moves_after(std::int64_t begin, std::span<const std::int32_t> sequences,
+                             std::int64_t sign) const -> std::vector<Move> {
   std::vector<Move> moves;
   const std::size_t each = sequences.size() / to_size(shape_.batch);
   for (std::int64_t b = 0; b < shape_.batch; ++b) {
     std::map<std::int32_t, std::int64_t> counts;
     for (const std::int32_t sequence : sequences.subspan(to_size(b) * each, each))
       if (sequence != Positions::padding) ++counts[sequence];
-    for (std::int64_t j = first; j < tokens_; ++j) {
+    for (std::int64_t j = begin; j < tokens_; ++j) {
       const auto found = counts.find(axes_[0].sequences[to_size(b * tokens_ + j)]);
       if (found == counts.end()) continue;
       const std::int64_t delta = sign * found->second;
       if (!moves.empty() && moves.back().row == b && moves.back().deltas[0] == delta &&
-          moves.back().first + moves.back().count == j)
-        ++moves.back().count;
+          moves.back().end == j)
+        ++moves.back().end;
       else
-        moves.push_back({b, j, 1, std::vector<std::int64_t>(axes_.size(), delta)});
+        moves.push_back({b, j, j + 1, std::vector<std::int64_t>(axes_.size(), delta)});
     }
   }
   return moves;
@@ -229,16 +229,16 @@ auto KvCache<T>::moves_behind(std::int64_t first, std::span<const std::int32_t> 
 // If `table` is null, keys are copied.
 template <typename T>
 template <typename S>
-void KvCache<T>::put(std::int64_t first, View<const S, 4> k, View<const S, 4> v,
+void KvCache<T>::put(std::int64_t at, View<const S, 4> k, View<const S, 4> v,
                      std::span<const Positions> axes, const RotaryTable* table) {
   const std::int64_t count = k.extent(1);
   std::vector<Move> moves;
-  if (first < tokens_) {
+  if (at < tokens_) {
     std::vector<std::int32_t> sequences;
     for (std::int64_t b = 0; b < shape_.batch; ++b)
       for (std::int64_t t = 0; t < count; ++t)
         sequences.push_back(axes[0].sequences[to_size(b % axes[0].batch * count + t)]);
-    moves = moves_behind(first, sequences, 1);
+    moves = moves_after(at, sequences, 1);
     check(moves);
   }
   // Write behind the last entry first: these rows are not in use yet.
@@ -252,19 +252,19 @@ void KvCache<T>::put(std::int64_t first, View<const S, 4> k, View<const S, 4> v,
   for (const View<T, 4>& rows : {key_rows(), value_rows()})
     for (std::int64_t b = 0; b < shape_.batch; ++b) {
       T* const row = rows.data() + b * rows.stride(0);
-      std::rotate(row + first * rows.stride(1), row + tokens_ * rows.stride(1),
+      std::rotate(row + at * rows.stride(1), row + tokens_ * rows.stride(1),
                   row + (tokens_ + count) * rows.stride(1));
     }
   for (std::size_t a = 0; a < axes_.size(); ++a) {
     const Positions& from = axes[axes.size() == 1 ? 0 : a];
     Positions& to = axes_[a];
-    open_gap(to.ids, shape_.batch, tokens_, first, count);
-    open_gap(to.sequences, shape_.batch, tokens_, first, count);
+    open_gap(to.ids, shape_.batch, tokens_, at, count);
+    open_gap(to.sequences, shape_.batch, tokens_, at, count);
     to.tokens += count;
     for (std::int64_t b = 0; b < shape_.batch; ++b) {
-      const std::int64_t row = b % from.batch * count, at = b * to.tokens + first;
-      std::copy_n(from.ids.begin() + row, count, to.ids.begin() + at);
-      std::copy_n(from.sequences.begin() + row, count, to.sequences.begin() + at);
+      const std::int64_t row = b % from.batch * count, to_row = b * to.tokens + at;
+      std::copy_n(from.ids.begin() + row, count, to.ids.begin() + to_row);
+      std::copy_n(from.sequences.begin() + row, count, to.sequences.begin() + to_row);
     }
   }
   tokens_ += count;
@@ -272,19 +272,19 @@ void KvCache<T>::put(std::int64_t first, View<const S, 4> k, View<const S, 4> v,
 
 template <typename T>
 template <typename S>
-void KvCache<T>::insert(std::int64_t first, Rows<S> k, Rows<S> v,
+void KvCache<T>::insert(std::int64_t at, Rows<S> k, Rows<S> v,
                         std::span<const Positions> axes, const RotaryTable* table) {
-  check_entries(first, 0);
+  check_entries(at, at);
   check_new<S>(k, v, axes);
   if (table) {
     check_frequencies(table->frequencies());
-    put<S>(first, k, v, axes, table);
+    put<S>(at, k, v, axes, table);
   } else if (frequencies_) {
     const std::vector<Positions> alike(axes.size() == 1 ? to_size(shape_.axes) : 0, axes[0]);
     const RotaryTable made(*frequencies_, alike.empty() ? axes : alike);
-    put<S>(first, k, v, axes, &made);
+    put<S>(at, k, v, axes, &made);
   } else {
-    put<S>(first, k, v, axes, nullptr);
+    put<S>(at, k, v, axes, nullptr);
   }
 }
 
@@ -305,54 +305,54 @@ void KvCache<T>::append_rotated(Rows<S> k, Rows<S> v, std::span<const Positions>
 }
 
 template <typename T>
-void KvCache<T>::drop(std::int64_t first, std::int64_t count) {
-  check_entries(first, count);
+void KvCache<T>::drop(std::int64_t begin, std::int64_t end) {
+  check_entries(begin, end);
   for (const View<T, 4>& rows : {key_rows(), value_rows()})
     for (std::int64_t b = 0; b < shape_.batch; ++b) {
       T* const row = rows.data() + b * rows.stride(0);
-      std::move(row + (first + count) * rows.stride(1), row + tokens_ * rows.stride(1),
-                row + first * rows.stride(1));
+      std::move(row + end * rows.stride(1), row + tokens_ * rows.stride(1),
+                row + begin * rows.stride(1));
     }
   for (Positions& axis : axes_) {
-    close_gap(axis.ids, shape_.batch, tokens_, first, count);
-    close_gap(axis.sequences, shape_.batch, tokens_, first, count);
-    axis.tokens -= count;
+    close_gap(axis.ids, shape_.batch, tokens_, begin, end);
+    close_gap(axis.sequences, shape_.batch, tokens_, begin, end);
+    axis.tokens -= end - begin;
   }
-  tokens_ -= count;
+  tokens_ -= end - begin;
 }
 
 template <typename T>
-void KvCache<T>::remove(std::int64_t first, std::int64_t count) {
-  check_entries(first, count);
+void KvCache<T>::remove(std::int64_t begin, std::int64_t end) {
+  check_entries(begin, end);
   std::vector<std::int32_t> sequences;
   for (std::int64_t b = 0; b < shape_.batch; ++b) {
-    const auto from = axes_[0].sequences.begin() + b * tokens_ + first;
-    sequences.insert(sequences.end(), from, from + count);
+    const auto row = axes_[0].sequences.begin() + b * tokens_;
+    sequences.insert(sequences.end(), row + begin, row + end);
   }
-  const std::vector<Move> moves = moves_behind(first + count, sequences, -1);
+  const std::vector<Move> moves = moves_after(end, sequences, -1);
   check(moves);
   make(moves);
-  drop(first, count);
+  drop(begin, end);
 }
 
 template <typename T>
-void KvCache<T>::shift(std::int64_t first, std::int64_t count,
+void KvCache<T>::shift(std::int64_t begin, std::int64_t end,
                        std::span<const std::int64_t> deltas) {
-  check_entries(first, count);
+  check_entries(begin, end);
   if (std::ssize(deltas) != shape_.axes)
     refuse("kv_cache",
            "there must be one delta for each of " + std::to_string(shape_.axes) + " axes",
            static_cast<std::int64_t>(std::ssize(deltas)));
   std::vector<Move> moves;
   for (std::int64_t b = 0; b < shape_.batch; ++b)
-    moves.push_back({b, first, count, {deltas.begin(), deltas.end()}});
+    moves.push_back({b, begin, end, {deltas.begin(), deltas.end()}});
   check(moves);
   make(moves);
 }
 
 template <typename T>
-void KvCache<T>::shift(std::int64_t first, std::int64_t count, std::int64_t delta) {
-  shift(first, count, std::vector<std::int64_t>(axes_.size(), delta));
+void KvCache<T>::shift(std::int64_t begin, std::int64_t end, std::int64_t delta) {
+  shift(begin, end, std::vector<std::int64_t>(axes_.size(), delta));
 }
 
 template <typename T>
@@ -369,7 +369,7 @@ template <typename T>
 void KvCache<T>::truncate(std::int64_t tokens) {
   if (tokens < 0 || tokens > tokens_)
     refuse("kv_cache", "tokens to keep must be 0 to " + std::to_string(tokens_), tokens);
-  drop(tokens, tokens_ - tokens);
+  drop(tokens, tokens_);
 }
 
 template <typename T>

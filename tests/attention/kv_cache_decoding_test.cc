@@ -240,7 +240,7 @@ TYPED_TEST(KvCacheDecoding, AfterRemovalIsAsIfComputedAtTheNewPositions) {
       int turns = 1;
       for (std::int64_t at = 40; at < 60; ++at) {
         if (cache.room() == 0) {
-          cache.remove(4, 9);
+          cache.remove(4, 13);
           rows.erase(rows.begin() + 4, rows.begin() + 13);
           ++turns;
         }

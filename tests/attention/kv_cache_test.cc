@@ -101,17 +101,17 @@ TEST(KvCache, KeepsEntriesAndTheirPositions) {
 TEST(KvCache, DropsRemovesInsertsAndShifts) {
   KvCache<float> cache(shape(2));
   append(cache, marked(2, 6, 0), consecutive(6));
-  cache.drop(1, 2);
+  cache.drop(1, 3);
   EXPECT_EQ(marks(cache, 1), (Ids{100, 103, 104, 105}));
   EXPECT_EQ(ids(cache.positions(), 1), (Ids{0, 3, 4, 5}));
-  cache.remove(1, 1);
+  cache.remove(1, 2);
   EXPECT_EQ(marks(cache), (Ids{0, 4, 5}));
   EXPECT_EQ(ids(cache.positions()), (Ids{0, 3, 4}));
   const auto more = marked(2, 2, 50);
   cache.insert<float>(1, more.keys(), more.values(), consecutive(2, 1));
   EXPECT_EQ(marks(cache, 1), (Ids{100, 150, 151, 104, 105}));
   EXPECT_EQ(ids(cache.positions(), 1), (Ids{0, 1, 2, 5, 6}));
-  cache.shift(3, 2, -2);
+  cache.shift(3, 5, -2);
   EXPECT_EQ(ids(cache.positions(), 1), (Ids{0, 1, 2, 3, 4}));
   cache.remove(0, 5);
   EXPECT_EQ(cache.tokens(), 0);
@@ -123,7 +123,7 @@ TEST(KvCache, MovesTheSequenceThatLostEntriesAndNoPadding) {
   KvCache<float> cache(shape(2));
   append(cache, marked(2, 5, 0),
          from_padding_mask(View<const std::uint8_t, 2>(mask.data(), {2, 5}), 1));
-  cache.remove(1, 2);  // padding and position 0; positions 1 and 2
+  cache.remove(1, 3);  // padding and position 0; positions 1 and 2
   EXPECT_EQ(ids(cache.positions(), 0), (Ids{1, 0, 1}));
   EXPECT_EQ(cache.positions().sequences[0], Positions::padding);
   EXPECT_EQ(ids(cache.positions(), 1), (Ids{0, 1, 2}));
@@ -134,7 +134,7 @@ TEST(KvCache, MovesTheSequenceThatLostEntriesAndNoPadding) {
 
   KvCache<float> two(shape());
   append(two, marked(1, 7, 0), packed(std::vector<std::int64_t>{3, 4}));
-  two.remove(1, 3);  // positions 1 and 2 of the first, 0 of the second
+  two.remove(1, 4);  // positions 1 and 2 of the first, 0 of the second
   EXPECT_EQ(ids(two.positions()), (Ids{0, 0, 1, 2}));
   EXPECT_EQ(two.positions().sequences, (std::vector<std::int32_t>{0, 1, 1, 1}));
   const auto more = marked(1, 2, 50);
@@ -165,12 +165,12 @@ TEST(KvCache, RotatesKeysAsItMovesThem) {
             ASSERT_EQ(cache.keys()(b, first + j, h, d), expected.view()(b, from + j, h, d));
   };
   expect(0, 10, 0);
-  cache.remove(2, 3);
+  cache.remove(2, 5);
   shift_keys(expected.view().slice(1, 5, 5), plain(), -3);
   expect(0, 2, 0);
   expect(2, 5, 5);
   EXPECT_EQ(cache.positions(), consecutive(7, 3, 2));
-  cache.shift(1, 4, 1000);
+  cache.shift(1, 5, 1000);
   shift_keys(expected.view().slice(1, 1, 1), plain(), 1000);
   shift_keys(expected.view().slice(1, 5, 3), plain(), 1000);
   expect(1, 1, 1);
@@ -214,8 +214,8 @@ TEST(KvCache, CountsPositionsOnEveryAxis) {
   KvCache<float> cache(shape(1, 8, 3), s);
   cache.append(content.keys(), content.values(), axes);
   cache.append(content.keys(), content.values(), consecutive(3, 600));  // text
-  cache.remove(1, 1);
-  cache.shift(3, 2, Ids{0, 0, -40});
+  cache.remove(1, 2);
+  cache.shift(3, 5, Ids{0, 0, -40});
   EXPECT_EQ(ids(cache.positions(0)), (Ids{9, 10, 599, 600, 601}));
   EXPECT_EQ(ids(cache.positions(1)), (Ids{70, 71, 599, 600, 601}));
   EXPECT_EQ(ids(cache.positions(2)), (Ids{500, 501, 599, 560, 561}));
@@ -241,7 +241,7 @@ TEST(KvCache, TheSameBitsForAnyNumberOfThreads) {
     set_threads(count);
     KvCache<Half> cache(shape(2, 1000), plain());
     cache.append<float>(content.keys(), content.values(), consecutive(900));
-    cache.remove(4, 7);
+    cache.remove(4, 11);
     RotaryFrequencies to = plain();
     to.inv_freq[1] *= 0.5;
     cache.change_frequencies(to);
@@ -344,15 +344,15 @@ TEST(KvCache, RefusesWhatBreaksItsRulesAndStaysAsItWas) {
             }),
             "[rotary] x must have the table's 3 rows, got 2");
   EXPECT_EQ(message_of([&] { cache.insert(5, two.keys(), two.values(), consecutive(2)); }),
-            "[kv_cache] first must be 0 to 4, got 5");
-  EXPECT_EQ(message_of([&] { cache.remove(1, 4); }),
-            "[kv_cache] count must be 0 to 3 from entry 1 on, got 4");
-  EXPECT_EQ(message_of([&] { cache.drop(-1, 1); }), "[kv_cache] first must be 0 to 4, got -1");
+            "[kv_cache] an entry must be 0 to 4, got 5");
+  EXPECT_EQ(message_of([&] { cache.remove(1, 5); }),
+            "[kv_cache] the end of entries from 1 must be 1 to 4, got 5");
+  EXPECT_EQ(message_of([&] { cache.drop(-1, 0); }), "[kv_cache] an entry must be 0 to 4, got -1");
   EXPECT_EQ(message_of([&] { cache.truncate(5); }),
             "[kv_cache] tokens to keep must be 0 to 4, got 5");
   EXPECT_EQ(message_of([&] { cache.shift(0, 1, Ids{1, 2}); }),
             "[kv_cache] there must be one delta for each of 1 axes, got 2");
-  EXPECT_EQ(message_of([&] { cache.shift(3, 1, (std::int64_t{1} << 31) - 2); }),
+  EXPECT_EQ(message_of([&] { cache.shift(3, 4, (std::int64_t{1} << 31) - 2); }),
             "[kv_cache] positions must be at most 2^31 in magnitude, got 2147483649");
   EXPECT_EQ(
       message_of([&] { cache.shift(0, 4, -100); }),

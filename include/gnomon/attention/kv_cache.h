@@ -115,29 +115,29 @@ class KvCache {
     append_rotated<S>(k, v, std::span(&positions, 1), rotated_with);
   }
 
-  // Inserts new entries before entry `first`. The positions of later entries increase, on all
+  // Inserts new entries before entry `at`. The positions of later entries increase, on all
   // axes, by the number of new entries of their sequence, and their keys are rotated. Throws as
-  // append, and if `first` is not in 0 to S.
+  // append, and if `at` is not in 0 to S.
   template <typename S = T>
-  void insert(std::int64_t first, Rows<S> k, Rows<S> v, std::span<const Positions> axes,
+  void insert(std::int64_t at, Rows<S> k, Rows<S> v, std::span<const Positions> axes,
               const RotaryTable* table = nullptr);
   template <typename S = T>
-  void insert(std::int64_t first, Rows<S> k, Rows<S> v, const Positions& positions,
+  void insert(std::int64_t at, Rows<S> k, Rows<S> v, const Positions& positions,
               const RotaryTable* table = nullptr) {
-    insert<S>(first, k, v, std::span(&positions, 1), table);
+    insert<S>(at, k, v, std::span(&positions, 1), table);
   }
 
-  // Removes entries first to first + count - 1. The positions of later entries decrease, on all
+  // Removes entries [begin, end). The positions of later entries decrease, on all
   // axes, by the number of removed entries of their sequence; padding keeps its positions.
   // Cost: one shift of all later keys. Throws std::invalid_argument if the range is not within
   // the entries, or a growth factor overflows (shift_keys).
-  void remove(std::int64_t first, std::int64_t count);
+  void remove(std::int64_t begin, std::int64_t end);
   // Removes entries like `remove`, but all positions stay, so no key is rotated.
-  void drop(std::int64_t first, std::int64_t count);
-  // Adds `delta` to the positions of entries, in every row, and rotates their keys; deltas [A]:
+  void drop(std::int64_t begin, std::int64_t end);
+  // Adds `delta` to the positions of entries [begin, end), in every row, and rotates their keys; deltas [A]:
   // one for each axis. The entries keep their rows. Throws as shift_keys.
-  void shift(std::int64_t first, std::int64_t count, std::int64_t delta);
-  void shift(std::int64_t first, std::int64_t count, std::span<const std::int64_t> deltas);
+  void shift(std::int64_t begin, std::int64_t end, std::int64_t delta);
+  void shift(std::int64_t begin, std::int64_t end, std::span<const std::int64_t> deltas);
 
   // Rotates all keys to new frequencies. Required if the frequencies of a model change with the
   // length, as those of dynamic NTK and LongRoPE do (first_change in gnomon/rotary/scaling.h
@@ -158,13 +158,13 @@ class KvCache {
   void check_new(const View<const S, 4>& k, const View<const S, 4>& v,
                  std::span<const Positions> axes) const;
   void check_frequencies(const RotaryFrequencies& rotated_with) const;
-  void check_entries(std::int64_t first, std::int64_t count) const;
+  void check_entries(std::int64_t begin, std::int64_t end) const;
   void check(const std::vector<Move>& moves);
   void make(const std::vector<Move>& moves);
-  std::vector<Move> moves_behind(std::int64_t first, std::span<const std::int32_t> sequences,
-                                 std::int64_t sign) const;
+  std::vector<Move> moves_after(std::int64_t begin, std::span<const std::int32_t> sequences,
+                                std::int64_t sign) const;
   template <typename S>
-  void put(std::int64_t first, View<const S, 4> k, View<const S, 4> v,
+  void put(std::int64_t at, View<const S, 4> k, View<const S, 4> v,
            std::span<const Positions> axes, const RotaryTable* table);
 
   KvCacheShape shape_;
