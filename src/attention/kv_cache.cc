@@ -176,8 +176,8 @@ template <typename T>
 void KvCache<T>::check(const std::vector<Move>& moves) {
   for (const Move& move : moves) {
     for (std::size_t a = 0; a < axes_.size(); ++a)
-      for (const std::int64_t id :
-           axes_[a].row(move.row).subspan(to_size(move.begin), to_size(move.end - move.begin))) {
+      for (const std::int64_t id : axes_[a].row(move.row).subspan(
+               to_size(move.begin), to_size(move.end - move.begin))) {
         std::int64_t to = 0;
         if (__builtin_add_overflow(id, move.deltas[a], &to))
           refuse("kv_cache", "a position must not overflow when it moves by", move.deltas[a]);
@@ -272,8 +272,8 @@ void KvCache<T>::put(std::int64_t at, View<const S, 4> k, View<const S, 4> v,
 
 template <typename T>
 template <typename S>
-void KvCache<T>::insert(std::int64_t at, Rows<S> k, Rows<S> v,
-                        std::span<const Positions> axes, const RotaryTable* table) {
+void KvCache<T>::insert(std::int64_t at, Rows<S> k, Rows<S> v, std::span<const Positions> axes,
+                        const RotaryTable* table) {
   check_entries(at, at);
   check_new<S>(k, v, axes);
   if (table) {

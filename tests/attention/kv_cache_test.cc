@@ -347,7 +347,8 @@ TEST(KvCache, RefusesWhatBreaksItsRulesAndStaysAsItWas) {
             "[kv_cache] an entry must be 0 to 4, got 5");
   EXPECT_EQ(message_of([&] { cache.remove(1, 5); }),
             "[kv_cache] the end of entries from 1 must be 1 to 4, got 5");
-  EXPECT_EQ(message_of([&] { cache.drop(-1, 0); }), "[kv_cache] an entry must be 0 to 4, got -1");
+  EXPECT_EQ(message_of([&] { cache.drop(-1, 0); }),
+            "[kv_cache] an entry must be 0 to 4, got -1");
   EXPECT_EQ(message_of([&] { cache.truncate(5); }),
             "[kv_cache] tokens to keep must be 0 to 4, got 5");
   EXPECT_EQ(message_of([&] { cache.shift(0, 1, Ids{1, 2}); }),
