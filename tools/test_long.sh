@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: test_long.sh BUILD_FOLDER FUZZ_FOLDER. Runs the whole test binary on each instruction set
-# that this machine supports, with 1, 2 and 7 threads, in shuffled order. Then runs each
-# fuzzer for GNOMON_FUZZ_SECONDS (60), one on each core at a time.
+# that this machine supports, with 1, 2 and 7 threads, in shuffled order. Then runs
+# each fuzzer for GNOMON_FUZZ_SECONDS (60), one on each core at a time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tests=$1/tests/gnomon_tests

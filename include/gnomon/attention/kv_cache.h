@@ -127,15 +127,15 @@ class KvCache {
     insert<S>(at, k, v, std::span(&positions, 1), table);
   }
 
-  // Removes entries [begin, end). The positions of later entries decrease, on all
-  // axes, by the number of removed entries of their sequence; padding keeps its positions.
+  // Removes entries [begin, end). The positions of later entries decrease, on all axes, by the
+  // number of removed entries of their sequence; padding keeps its positions.
   // Cost: one shift of all later keys. Throws std::invalid_argument if the range is not within
   // the entries, or a growth factor overflows (shift_keys).
   void remove(std::int64_t begin, std::int64_t end);
   // Removes entries like `remove`, but all positions stay, so no key is rotated.
   void drop(std::int64_t begin, std::int64_t end);
-  // Adds `delta` to the positions of entries [begin, end), in every row, and rotates their keys; deltas [A]:
-  // one for each axis. The entries keep their rows. Throws as shift_keys.
+  // Adds `delta` to the positions of entries [begin, end), in every row, and rotates their keys;
+  // deltas [A]: one for each axis. The entries keep their rows. Throws as shift_keys.
   void shift(std::int64_t begin, std::int64_t end, std::int64_t delta);
   void shift(std::int64_t begin, std::int64_t end, std::span<const std::int64_t> deltas);
 

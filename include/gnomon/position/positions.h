@@ -69,8 +69,8 @@ Grid grid(std::int64_t frames, std::int64_t height, std::int64_t width);
 // Returns the coordinates of tokens whose id is the index of a grid cell in row-major order:
 // one Positions per extent, outermost first, with the sequences of `cells`. Extents {height,
 // width} give y = id / width and x = id % width. Throws std::invalid_argument if an extent is
-// less than 1, a token that is not padding has an id outside 0 to (product of extents) - 1, or the
-// numbers of ids and sequences differ.
+// less than 1, a token that is not padding has an id outside 0 to (product of extents) - 1, or
+// the numbers of ids and sequences differ.
 std::vector<Positions> grid_axes(const Positions& cells, std::span<const std::int64_t> extents);
 
 // Returns the coordinates of a grid as one Positions per axis, with one sequence.
