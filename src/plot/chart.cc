@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <set>
 
 #include "gnomon/error.h"
+#include "src/plot/names.h"
 #include "src/plot/spec.h"
 
 namespace gnomon::plot {
@@ -16,6 +15,8 @@ using internal::number;
 using internal::place;
 
 constexpr std::size_t most_symbols = 40;  // points per line; more symbols would hide the line
+constexpr std::size_t few_symbols = 10;   // symbols of a longer line
+constexpr std::size_t most_names = 10;    // names that colours alone distinguish
 
 template <typename T>
 Matrix copied(View<const T, 2> view) {
@@ -42,6 +43,15 @@ void check(const Axis& axis) {
     refuse("chart", "a range on a log2 scale must begin above 0", axis.range->low);
 }
 
+const std::string& colour_of(const Series& series) {
+  return series.colour.empty() ? series.name : series.colour;
+}
+std::vector<std::string> colours_of(const std::vector<Series>& all) {
+  std::vector<std::string> names;
+  for (const Series& series : all) names.push_back(colour_of(series));
+  return names;
+}
+
 void check(const LineChart& chart) {
   if (chart.series.empty()) refuse("chart", "there must be at least one series", 0);
   for (const Series& series : chart.series) {
@@ -50,49 +60,35 @@ void check(const LineChart& chart) {
     check_size(series, series.low, "low");
     check_size(series, series.high, "high");
   }
+  for (const std::string& name : chart.selected)
+    if (std::none_of(chart.series.begin(), chart.series.end(),
+                     [&](const Series& series) { return colour_of(series) == name; }))
+      refuse("chart", "selected must contain names of series", name);
   check(chart.x);
   check(chart.y);
   if (chart.rule && !std::isfinite(chart.rule->x))
     refuse("chart", "x of a rule must be finite", chart.rule->x);
 }
 
-const std::string& colour_of(const Series& series) {
-  return series.colour.empty() ? series.name : series.colour;
-}
-const std::string& colour_of(const Bar& bar) {
-  return bar.colour.empty() ? bar.name : bar.colour;
+// The names that are drawn at first.
+Json selection(const LineChart& chart, const Json& names) {
+  return chart.selected.empty() ? names : internal::chosen(names, chart.selected);
 }
 
-// Colour (or shape) channel of names. The order of `names` selects the colours, and the legend
-// shows the names in use.
-template <typename Items>
-Json name_channel(const Items& items, std::vector<std::string> names) {
-  std::set<std::string> used;
-  for (const auto& item : items) {
-    used.insert(colour_of(item));
-    if (std::find(names.begin(), names.end(), colour_of(item)) == names.end())
-      names.push_back(colour_of(item));
-  }
-  Json in_use = Json::array();
-  for (const std::string& name : names)
-    if (used.contains(name)) in_use.push_back(name);
-  Json legend;  // null: a single name needs no legend
-  if (used.size() > 1)
-    legend = {{"orient", "bottom"}, {"values", in_use}, {"symbolOpacity", 1}};
-  return {{"field", "colour"},
-          {"type", "nominal"},
-          {"title", nullptr},
-          {"scale", {{"domain", names}}},
-          {"legend", legend}};
+// Opacity of a mark: `opacity`, and a fifth of it while another name is in focus.
+Json focus(double opacity) {
+  return {
+      {"condition", {{"test", "focus != '' && focus != datum.colour"}, {"value", opacity / 5}}},
+      {"value", opacity}};
 }
 
-// Stores the length of the longest name. A page uses it for the number of names per line of the
-// legend.
-template <typename Items>
-void note_names(Json& spec, const Items& items) {
-  std::size_t letters = 0;
-  for (const auto& item : items) letters = std::max(letters, colour_of(item).size());
-  spec["usermeta"]["gnomon"]["letters"] = letters;
+// Keeps few points of each series, at other places for other series.
+Json few_of(std::size_t longest) {
+  const std::string step = std::to_string((longest + few_symbols - 1) / few_symbols);
+  const std::string start = "(3 * datum.series) % " + step;
+  return Json::array(
+      {{{"window", {{{"op", "row_number"}, {"as", "point"}}}}, {"groupby", {"series"}}},
+       {{"filter", "isValid(datum.y) && datum.point % " + step + " == " + start}}});
 }
 
 bool shows(Scale scale, double value) {
@@ -225,12 +221,16 @@ Matrix::Matrix(View<const double, 2> view) : Matrix(copied(view)) {}
 
 std::string lines(const LineChart& chart) {
   check(chart);
-  const bool symbols = std::all_of(chart.series.begin(), chart.series.end(), [](auto& series) {
-    return series.x.size() <= most_symbols;
-  });
+  std::size_t longest = 0;
+  for (const Series& series : chart.series) longest = std::max(longest, series.x.size());
+  const bool symbols = longest <= most_symbols;
   const bool bands = std::any_of(chart.series.begin(), chart.series.end(),
                                  [](auto& series) { return !series.low.empty(); });
-  const Json colour = name_channel(chart.series, chart.names);
+  const std::vector<std::string> used = colours_of(chart.series);
+  Json colour = internal::name_channel(used, chart.names);
+  const Json names = internal::chosen(colour["scale"]["domain"], used);
+  const bool selectable = !chart.selected.empty() || names.size() > most_names;
+  if (selectable && names.size() > 1) colour["legend"]["values"] = selection(chart, names);
   const Json detail = {{"field", "series"}, {"type", "nominal"}};
   Json x = axis_channel(chart.x, "x");
   Json y = axis_channel(chart.y, "y");
@@ -238,19 +238,28 @@ std::string lines(const LineChart& chart) {
   if (data["values"].empty())  // an empty chart has no range
     for (Json* channel : {&x, &y}) (*channel)["scale"].emplace("domain", Json{1, 2});
   if (symbols) x["scale"]["padding"] = 8;
+  Json steps = Json::array();
+  if (selectable) steps.push_back({{"filter", "indexof(shown, datum.colour) >= 0"}});
   Json layers = Json::array();
+  const auto add_layer = [&](Json layer, double opacity) {
+    if (selectable && opacity > 0) layer["encoding"]["opacity"] = focus(opacity);
+    layers.push_back(std::move(layer));
+  };
   if (bands) {
     Json low = y;
     low["field"] = "low";
-    layers.push_back({{"data", series_data(chart, true)},
-                      {"transform", {{{"flatten", {"x", "low", "high"}}}}},
-                      {"mark", {{"type", "area"}, {"opacity", 0.18}, {"clip", true}}},
-                      {"encoding",
-                       {{"x", x},
-                        {"y", low},
-                        {"y2", {{"field", "high"}}},
-                        {"color", colour},
-                        {"detail", detail}}}});
+    Json transform = steps;
+    transform.push_back({{"flatten", {"x", "low", "high"}}});
+    add_layer({{"data", series_data(chart, true)},
+               {"transform", transform},
+               {"mark", {{"type", "area"}, {"opacity", 0.18}, {"clip", true}}},
+               {"encoding",
+                {{"x", x},
+                 {"y", low},
+                 {"y2", {{"field", "high"}}},
+                 {"color", colour},
+                 {"detail", detail}}}},
+              0.18);
   }
   Json tooltip = {{{"field", "name"}, {"title", "name"}, {"type", "nominal"}}};
   const auto add = [&](const Axis& axis, const char* field, const char* format) {
@@ -265,22 +274,35 @@ std::string lines(const LineChart& chart) {
   const bool dashed = std::any_of(chart.series.begin(), chart.series.end(),
                                   [](auto& series) { return series.stroke == Stroke::dashed; });
   if (dashed) line["strokeDash"] = stroke_channel(chart);
-  Json point = {{"x", x}, {"y", y}, {"color", colour}, {"tooltip", tooltip}};
-  if (symbols) point["shape"] = colour;
-  layers.push_back(
-      {{"mark", {{"type", "line"}, {"strokeWidth", 2}, {"clip", true}}}, {"encoding", line}});
-  layers.push_back({{"mark",
-                     {{"type", "point"},
-                      {"filled", true},
-                      {"size", symbols ? 50 : 90},
-                      {"opacity", symbols ? 1 : 0},
-                      {"clip", true}}},
-                    {"encoding", point}});
+  Json point = {{"x", x}, {"y", y}, {"color", colour}};
+  if (symbols || selectable) point["shape"] = internal::shapes(colour);
+  const auto mark = [](int size, int opacity) {
+    return Json{{"type", "point"},
+                {"filled", true},
+                {"size", size},
+                {"opacity", opacity},
+                {"clip", true}};
+  };
+  add_layer(
+      {{"mark", {{"type", "line"}, {"strokeWidth", 2}, {"clip", true}}}, {"encoding", line}},
+      1);
+  if (!symbols && selectable)
+    add_layer({{"transform", few_of(longest)}, {"mark", mark(50, 1)}, {"encoding", point}}, 1);
+  point["tooltip"] = tooltip;
+  add_layer({{"mark", mark(symbols ? 50 : 90, symbols ? 1 : 0)}, {"encoding", point}},
+            symbols ? 1 : 0);
   if (chart.rule) add_rule(layers, chart);
   Json spec = internal::chart(chart.height);
+  if (selectable) {
+    spec["params"] = {{{"name", "shown"}, {"value", selection(chart, names)}},
+                      {{"name", "focus"}, {"value", ""}}};
+    spec["usermeta"]["gnomon"]["selectable"] = names;
+  }
   spec["data"] = data;
-  note_names(spec, chart.series);
-  spec["transform"] = {{{"flatten", {"x", "y"}}}};
+  internal::note_names(spec, used);
+  internal::note_data(spec, internal::Data::series);
+  steps.push_back({{"flatten", {"x", "y"}}});
+  spec["transform"] = steps;
   spec["layer"] = layers;
   return internal::text(spec);
 }
@@ -298,6 +320,9 @@ std::string heatmap(const Heatmap& map) {
                         static_cast<double>(map.values.columns);
     internal::set_shape(spec, tall);
   }
+  internal::note_data(spec, internal::Data::cells);
+  spec["usermeta"]["gnomon"]["cells"] = internal::cell_layout(
+      map.rows, map.columns, map.values.rows, map.values.columns, map.title);
   spec["data"] = internal::cell_data(map.values.values);
   spec["transform"] =
       internal::cell_transform(map.rows, map.columns, map.values.rows, map.values.columns);
@@ -305,60 +330,6 @@ std::string heatmap(const Heatmap& map) {
   spec["encoding"] =
       internal::cell_encoding(map.rows, map.columns, map.values.rows, map.values.columns,
                               {map.title, map.colours, map.range}, map.values.values);
-  return internal::text(spec);
-}
-
-std::string bars(const BarChart& chart) {
-  if (chart.bars.empty()) refuse("chart", "there must be at least one bar", 0);
-  double low = 0, high = 0;
-  std::set<std::string> seen;
-  Json rows = Json::array(), order = Json::array();
-  bool own_colours = true;  // if so, a legend would repeat the names
-  for (const Bar& bar : chart.bars) {
-    if (!seen.insert(bar.name).second)
-      refuse("chart", "names of bars must be unique", bar.name);
-    own_colours = own_colours && colour_of(bar) == bar.name;
-    order.push_back(bar.name);
-    if (std::isfinite(bar.value)) {
-      low = std::min(low, bar.value), high = std::max(high, bar.value);
-    }
-    rows.push_back(
-        {{"name", bar.name}, {"colour", colour_of(bar)}, {"value", number(bar.value)}});
-  }
-  if (low == high) high = 1;
-  // Space for the numbers at the ends, also on a phone.
-  const double room = 0.24 * (high - low);
-  const Json domain = {number(low < 0 ? low - room : 0), number(high > 0 ? high + room : 0)};
-  Json colour = name_channel(chart.bars, chart.names);
-  if (own_colours) colour["legend"] = nullptr;
-  const Json x = {{"field", "value"},
-                  {"type", "quantitative"},
-                  {"title", internal::title(chart.title)},
-                  {"scale", {{"domain", domain}, {"nice", false}}},
-                  {"axis", {{"tickCount", 4}, {"format", ",.4~r"}, {"labelOverlap", true}}}};
-  const Json y = {{"field", "name"},
-                  {"type", "nominal"},
-                  {"title", nullptr},
-                  {"sort", nullptr},
-                  {"scale", {{"domain", order}}},
-                  {"axis", {{"ticks", false}, {"domain", false}, {"labelPadding", 8}}}};
-  const Json value = {{"field", "value"}, {"type", "quantitative"}, {"format", chart.format}};
-  Json tooltip = {{{"field", "name"}, {"type", "nominal"}, {"title", "name"}}, value};
-  tooltip[1]["title"] = chart.title.empty() ? "value" : chart.title;
-  const auto label = [&](const char* filter, const char* align, int dx) {
-    return Json{{"transform", {{{"filter", filter}}}},
-                {"mark", {{"type", "text"}, {"align", align}, {"dx", dx}}},
-                {"encoding", {{"x", x}, {"y", y}, {"text", value}}}};
-  };
-  Json spec = internal::chart(40);
-  note_names(spec, chart.bars);
-  spec["height"] = 30 * chart.bars.size();
-  spec["data"] = {{"values", rows}};
-  spec["layer"] = {
-      {{"mark", {{"type", "bar"}, {"height", {{"band", 0.7}}}, {"cornerRadiusEnd", 2}}},
-       {"encoding", {{"x", x}, {"y", y}, {"color", colour}, {"tooltip", tooltip}}}},
-      label("isValid(datum.value) && datum.value >= 0", "left", 4),
-      label("isValid(datum.value) && datum.value < 0", "right", -4)};
   return internal::text(spec);
 }
 

@@ -82,6 +82,14 @@ bool is_id(std::string_view id) {
   });
 }
 
+// Whether a link is a relative path, a place on the page, or an https address. A colon before the
+// first slash would begin a scheme, such as javascript:.
+bool is_target(std::string_view target) {
+  if (target.empty() || target.starts_with("//")) return false;
+  return target.starts_with("https://") ||
+         target.substr(0, target.find('/')).find(':') == target.npos;
+}
+
 constexpr std::size_t sections_worth_a_list = 4;
 
 }  // namespace
@@ -160,8 +168,32 @@ HtmlPage& HtmlPage::list(const std::vector<std::string>& items) {
   return *this;
 }
 
+HtmlPage& HtmlPage::links(const std::vector<Link>& links) {
+  for (const Link& link : links)
+    if (!is_target(link.target))
+      refuse("page", "a link must be a relative path, #id or an https address", link.target);
+  body_ += "<ul>\n";
+  for (const Link& link : links)
+    body_ += joined("<li><a href=\"", escape(link.target), "\">", inline_text(link.text),
+                    "</a></li>\n");
+  body_ += "</ul>\n";
+  return *this;
+}
+
 HtmlPage& HtmlPage::code(std::string_view text) {
   body_ += joined("<pre>", escape(text), "</pre>\n");
+  return *this;
+}
+
+HtmlPage& HtmlPage::sample(std::string_view title, std::string_view text) {
+  add_block("h3", title);
+  body_ += joined("<pre class=\"wrapped\">", escape(text), "</pre>\n");
+  return *this;
+}
+
+HtmlPage& HtmlPage::command(std::string_view text) {
+  add_block("p class=\"note\"", "This command made the page:");
+  body_ += joined("<pre class=\"wrapped\">", escape(text), "</pre>\n");
   return *this;
 }
 
@@ -212,6 +244,11 @@ HtmlPage& HtmlPage::figure(const Figure& figure) {
                     "</script>\n");
   }
   if (!figure.caption.empty()) add_block("figcaption", figure.caption);
+  if (const auto table = numbers(figure.spec)) {
+    body_ += "<details class=\"numbers\"><summary>Numbers of this chart</summary>\n";
+    this->table(*table);
+    body_ += "</details>\n";
+  }
   body_ += "</figure>\n";
   return *this;
 }

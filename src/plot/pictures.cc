@@ -59,6 +59,10 @@ Json panels(const Panels& panels) {
   internal::set_shape(spec,
                       static_cast<double>(panels.rows) / static_cast<double>(panels.columns),
                       {.count = count, .narrowest = panels.narrowest});
+  internal::note_data(spec, internal::Data::cells);
+  spec["usermeta"]["gnomon"]["cells"] =
+      internal::cell_layout(panels.row_cells, panels.column_cells, panels.rows, panels.columns,
+                            panels.colouring.title, panels.titles);
   return spec;
 }
 
@@ -221,6 +225,7 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
   const Json level = {{"field", "context"}, {"type", "quantitative"}};
   Json spec = internal::chart(320);
   spec["usermeta"]["gnomon"]["letters"] = 22;
+  internal::note_data(spec, internal::Data::rows);
   spec["data"] = {{"values", rows}};
   spec["layer"] = {
       {{"mark", {{"type", "point"}, {"filled", true}, {"size", 55}, {"opacity", 1}}},
@@ -293,6 +298,7 @@ std::string bias_picture(const BiasPicture& picture) {
   Json spec = internal::chart(320);
   spec["data"] = {{"values", rows}};
   spec["usermeta"]["gnomon"]["letters"] = 3;  // length of a head number
+  internal::note_data(spec, internal::Data::series);
   spec["transform"] = {{{"flatten", {"x", "y"}}}};
   spec["mark"] = {{"type", "line"}, {"point", "transparent"}, {"strokeWidth", 1.5}};
   spec["encoding"] = {{"x", across},

@@ -199,6 +199,29 @@ Json cell_transform(const Cells& rows, const Cells& columns, std::int64_t row_co
   return steps;
 }
 
+void note_data(Json& spec, Data data) {
+  spec["usermeta"]["gnomon"]["numbers"] = data == Data::series  ? "series"
+                                          : data == Data::cells ? "cells"
+                                                                : "rows";
+}
+
+Json cell_layout(const Cells& rows, const Cells& columns, std::int64_t row_count,
+                 std::int64_t column_count, const std::string& title,
+                 const std::vector<std::string>& panels) {
+  const auto side = [](const Cells& cells, std::int64_t count) {
+    Json json = {{"title", plot::internal::title(cells.title)}, {"count", count}};
+    if (cells.labels.empty())
+      json["first"] = place(cells.first), json["step"] = place(cells.step);
+    else
+      json["labels"] = cells.labels;
+    return json;
+  };
+  return {{"title", plot::internal::title(title)},
+          {"rows", side(rows, row_count)},
+          {"columns", side(columns, column_count)},
+          {"panels", panels}};
+}
+
 Json cell_mark() {
   // Each cell overlaps the next slightly. Renderers antialias edges between pixels, and the
   // background would be visible there.

@@ -55,6 +55,13 @@ inline constexpr std::int64_t most_cells = 300'000;
 Json cell_transform(const Cells& rows, const Cells& columns, std::int64_t row_count,
                     std::int64_t column_count);
 Json cell_mark();
+// Describes the data for the table of numbers (numbers.cc).
+enum class Data { series = 1, cells, rows };
+void note_data(Json& spec, Data data);
+// Layout of the cells, for the table of numbers. `panels`: a title per matrix.
+Json cell_layout(const Cells& rows, const Cells& columns, std::int64_t row_count,
+                 std::int64_t column_count, const std::string& title,
+                 const std::vector<std::string>& panels = {""});
 struct Colouring {
   std::string title;
   Colours colours = Colours::sequential;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "testing.h"
 
@@ -177,6 +178,63 @@ TEST(Chart, ManyPointsHaveNoSymbols) {
   EXPECT_EQ(layer(Json::parse(lines(chart)), "point")["mark"]["opacity"], 0);
   chart.series[0].x.pop_back(), chart.series[0].y.pop_back();
   EXPECT_EQ(layer(Json::parse(lines(chart)), "point")["mark"]["opacity"], 1);
+}
+
+// `count` series named 0, 1, ... of `points` points.
+LineChart many_lines(int count, int points) {
+  LineChart chart;
+  for (int s = 0; s < count; ++s) {
+    Series& series = chart.series.emplace_back();
+    series.name = std::to_string(s);
+    for (int i = 0; i < points; ++i) series.x.push_back(i), series.y.push_back(s + i);
+  }
+  return chart;
+}
+
+TEST(Chart, TheReaderSelectsAmongManyNames) {
+  EXPECT_FALSE(Json::parse(lines(many_lines(10, 3))).contains("params"));
+  LineChart chart = many_lines(12, 3);
+  Json spec = Json::parse(lines(chart));
+  EXPECT_EQ(spec["usermeta"]["gnomon"]["selectable"].size(), 12u);
+  EXPECT_EQ(spec["params"][0]["name"], "shown");
+  EXPECT_EQ(spec["params"][0]["value"], spec["usermeta"]["gnomon"]["selectable"]);
+  EXPECT_EQ(spec["transform"][0]["filter"], "indexof(shown, datum.colour) >= 0");
+  EXPECT_EQ(spec["data"]["values"].size(), 12u);
+  const Json all = layer(spec, "line")["encoding"]["color"]["scale"];
+  chart.selected = {"7", "2"};
+  spec = Json::parse(lines(chart));
+  EXPECT_EQ(spec["params"][0]["value"], Json({"2", "7"}));
+  EXPECT_EQ(spec["data"]["values"].size(), 12u) << "the others are hidden, not missing";
+  const Json colour = layer(spec, "line")["encoding"]["color"];
+  EXPECT_EQ(colour["scale"], all) << "colours do not depend on the selection";
+  EXPECT_EQ(colour["legend"]["values"], Json({"2", "7"}));
+  chart.selected = {"12"};
+  EXPECT_EQ(message_of([&] { lines(chart); }),
+            "[chart] selected must contain names of series, got 12");
+}
+
+TEST(Chart, ABandIsSelectedWithItsLine) {
+  LineChart chart = many_lines(2, 3);
+  for (Series& series : chart.series) series.low = series.high = series.y;
+  chart.selected = {"0"};
+  const Json spec = Json::parse(lines(chart));
+  EXPECT_EQ(layer(spec, "area")["transform"][0], spec["transform"][0]);
+}
+
+TEST(Chart, ColourAndSymbolDistinguishEightyNames) {
+  const Json spec = Json::parse(lines(many_lines(80, 50)));
+  std::set<std::pair<std::size_t, std::string>> pairs;
+  std::size_t symbols = 0;
+  for (const Json& one : spec["layer"]) {
+    if (!one["encoding"].contains("shape") || one["mark"]["opacity"] == 0) continue;
+    ++symbols;
+    EXPECT_EQ(one["transform"][1]["filter"],
+              "isValid(datum.y) && datum.point % 5 == (3 * datum.series) % 5");
+    const Json scale = one["encoding"]["shape"]["scale"];
+    for (std::size_t i = 0; i < 80; ++i) pairs.emplace(i % 10, scale["range"][i]);
+  }
+  EXPECT_EQ(symbols, 1u) << "few symbols on long lines";
+  EXPECT_EQ(pairs.size(), 80u);
 }
 
 TEST(Chart, RefusesLinesThatCannotBe) {

@@ -62,6 +62,28 @@ TEST(PagePlot, BackticksMakeCode) {
   EXPECT_THAT(html, HasSubstr("<p>one ` alone</p>"));
 }
 
+TEST(PagePlot, CommandsAndSamplesKeepTheirLines) {
+  const std::string html =
+      HtmlPage("t").sample("alibi & <co>", "a <b>\n`c`").command("gnomon plot 'a&b'").html();
+  EXPECT_THAT(html, HasSubstr("<h3>alibi &amp; &lt;co&gt;</h3>"));
+  EXPECT_THAT(html, HasSubstr("<pre class=\"wrapped\">a &lt;b&gt;\n`c`</pre>"));
+  EXPECT_THAT(html, HasSubstr("<pre class=\"wrapped\">gnomon plot &#39;a&amp;b&#39;</pre>"));
+}
+
+TEST(PagePlot, LinksHaveNoOtherScheme) {
+  HtmlPage page("t");
+  page.links({{"the `report`", "a/b:c.html#d"}, {"x", "https://e.org/?a&b"}, {"here", "#id"}});
+  const std::string html = page.html();
+  EXPECT_THAT(html, HasSubstr("<li><a href=\"a/b:c.html#d\">the <code>report</code></a></li>"));
+  EXPECT_THAT(html, HasSubstr("<a href=\"https://e.org/?a&amp;b\">"));
+  for (const char* bad : {"", "javascript:alert(1)", "data:x", "//e.org", "http://e.org"})
+    EXPECT_EQ(
+        gnomon::testing::message_of([&] { page.links({{"x", bad}}); }),
+        std::string("[page] a link must be a relative path, #id or an https address, got ") +
+            bad);
+  EXPECT_EQ(page.html(), html);
+}
+
 TEST(PagePlot, TablesAlignNumbersAndMarkCells) {
   HtmlPage page("t");
   page.table({.columns = {{"name"}, {"loss", Align::number}},

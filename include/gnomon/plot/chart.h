@@ -9,7 +9,7 @@
 // The colour of a name is given by its index in `names`. If all charts of a page have the same
 // `names`, a name has the same colour in all of them. A page has a palette of ten colours for
 // light and one for dark backgrounds. From the eleventh name on, the colours repeat with
-// another shape.
+// another symbol: the pairs of colour and symbol of the first 80 names are different.
 //
 // Values are written with 4 significant digits, positions on x in full. NaN and infinity are
 // gaps without a mark. Text is shown unchanged and is never read as an expression. All
@@ -72,6 +72,10 @@ struct LineChart {
   std::vector<std::string> names = {};
   std::string solid = {}, dashed = {};  // meaning of the strokes, for the legend; empty: none
   int height = 320;                     // px, at least 40
+  // Names of the series that are drawn at first; empty: all. If there are some, or if the chart
+  // has more than 10 names, a page lists all names below the chart, and the reader selects the
+  // names that are drawn. Other tools draw the names of `selected`.
+  std::vector<std::string> selected = {};
 };
 std::string lines(const LineChart& chart);
 

@@ -12,6 +12,7 @@
 // All text is escaped: <, > and & are shown as characters. Text between `backticks` is code.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,6 +55,16 @@ struct Table {
   std::string caption = {};
 };
 
+// Returns the numbers that a chart of chart.h or pictures.h draws as a table, with 4 significant
+// digits; nothing for another spec. Of more than 24 places or 8 columns, places at even
+// distances are shown, and the caption gives both numbers.
+std::optional<Table> numbers(std::string_view spec);
+
+struct Link {
+  std::string text;
+  std::string target;  // a path relative to the page, #id, or an address with https://
+};
+
 // Builder of a page, in reading order. Each call appends an element and returns the page.
 class HtmlPage {
  public:
@@ -68,13 +79,19 @@ class HtmlPage {
   HtmlPage& paragraph(std::string_view text);
   HtmlPage& note(std::string_view text);  // in small, muted type
   HtmlPage& list(const std::vector<std::string>& items);
+  // Throws std::invalid_argument if a target has another form than those of Link.
+  HtmlPage& links(const std::vector<Link>& links);
   HtmlPage& code(std::string_view text);  // preformatted, line breaks are kept
+  // Preformatted text below its title, e.g. the output of a model. Long lines are wrapped.
+  HtmlPage& sample(std::string_view title, std::string_view text);
+  HtmlPage& command(std::string_view text);  // the command that made the page, in a code box
   HtmlPage& definitions(const std::vector<std::pair<std::string, std::string>>& terms);
   // Throws std::invalid_argument if a row does not have as many cells as `columns`. A wide
   // table scrolls inside its box.
   HtmlPage& table(const Table& table);
   // Throws std::invalid_argument if the spec is not a JSON object, or the id is invalid or
-  // already used. Specs of width "container" are as wide as the column.
+  // already used. Specs of width "container" are as wide as the column. The numbers of a chart
+  // (see numbers()) follow in a collapsed block.
   HtmlPage& figure(const Figure& figure);
   // Starts a block that is collapsed until the reader opens it. It ends at unfold(). A new
   // fold() ends the previous one: blocks are not nested.
