@@ -113,7 +113,9 @@ std::pair<std::int64_t, std::int64_t> parse_grid(const std::string& text) {
 
 void refuse_name(const std::string& option, const std::vector<std::string>& names,
                  const std::string& got) {
-  refuse(option, fmt::format("must be one of {}", fmt::join(names, ", ")), got);
+  const std::vector<std::string_view> all(names.begin(), names.end());
+  refuse(option, fmt::format("must be one of {}", fmt::join(names, ", ")),
+         internal::with_nearest(all, got));
 }
 
 Pairing parse_pairing(const std::string& text) {

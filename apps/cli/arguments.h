@@ -9,6 +9,7 @@
 
 #include "gnomon/angles.h"
 #include "gnomon/rotary/rotary.h"
+#include "src/core/nearest.h"
 
 namespace gnomon::cli {
 
@@ -24,19 +25,24 @@ std::variant<Integers, Doubles> parse_any_positions(const std::string& text);
 // Parses "16x32" as height and width.
 std::pair<std::int64_t, std::int64_t> parse_grid(const std::string& text);
 
-// Returns the value named `text` in `names`. `option`: the name of the option for the message.
+// Returns the value named `text` in `names`; case and separators do not count. `option`: the name
+// of the option for the message.
 template <typename T>
 using Names = std::vector<std::pair<std::string, T>>;
+template <typename T>
+std::vector<std::string> names_of(const Names<T>& names) {
+  std::vector<std::string> all;
+  for (const auto& [name, value] : names) all.push_back(name);
+  return all;
+}
+
 [[noreturn]] void refuse_name(const std::string& option, const std::vector<std::string>& names,
                               const std::string& got);
 template <typename T>
 T parse_name(const std::string& option, const Names<T>& names, const std::string& text) {
-  std::vector<std::string> all;
-  for (const auto& [name, value] : names) {
-    if (name == text) return value;
-    all.push_back(name);
-  }
-  refuse_name(option, all, text);
+  for (const auto& [name, value] : names)
+    if (internal::plain(name) == internal::plain(text)) return value;
+  refuse_name(option, names_of(names), text);
 }
 
 Pairing parse_pairing(const std::string& text);  // halves, adjacent

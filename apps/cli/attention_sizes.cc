@@ -15,6 +15,9 @@ model::ModelWeights weights_of(const SizeOptions& o, const fs::path& folder) {
       if (fs::exists(folder / name)) path = folder / name;
   const bool all = o.family && o.heads && o.key_heads && o.head_dim && o.rotary_dim;
 
+  if (all && !o.config.empty())
+    refuse("convert", "--config must not be given with --family and all sizes", o.config);
+
   model::ModelWeights weights;
   if (all || path.empty()) {
     weights.model_type = o.family.value_or("llama-like");

@@ -46,7 +46,7 @@ Example: gnomon bench rotate --threads 1 --tokens 4096
 struct Options {
   std::string name, isa;
   std::optional<std::int64_t> tokens;
-  int threads = 0;
+  std::optional<int> threads;
   bool json = false;
 };
 
@@ -174,9 +174,7 @@ std::vector<Isa> wanted_isas(const std::string& wanted) {
 }
 
 int run(const Options& o) {
-  if (o.threads < 0) refuse("bench", "--threads must not be negative", o.threads);
-  if (o.threads) set_threads(o.threads);
-  if (o.tokens && *o.tokens < 1) refuse("bench", "--tokens must be at least 1", *o.tokens);
+  if (o.threads) set_threads(*o.threads);
   const auto list = bench::kernels(o.name, o.tokens);
   if (list.empty())
     refuse("bench", "NAME must begin with one of " + bench::kernel_names(), o.name);
@@ -207,9 +205,9 @@ Command bench_command() {
   Command command("bench", help);
   auto o = std::make_shared<Options>();
   command.option("NAME", &o->name);
-  command.option("--tokens", &o->tokens);
+  command.option("--tokens", &o->tokens).at_least(1);
   command.option("--isa", &o->isa);
-  command.option("--threads", &o->threads);
+  command.option("--threads", &o->threads).at_least(1);
   command.flag("--json", &o->json);
   command.run = [o] { return run(*o); };
   return command;

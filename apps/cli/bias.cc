@@ -2,9 +2,11 @@
 // It supports every encoding of the list that enters at the scores. The fields of its spec are
 // options.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -47,23 +49,31 @@ struct Options {
   std::string kind, parameters;
   std::int64_t heads = 0, queries = 0, keys = 0, offset = 0;
   bool causal = false, indices = false;
-  std::vector<std::string> fields;  // the remaining options: --name value ...
+  std::map<std::string, std::optional<std::string>> fields;  // "max_bias": the value
   OutputOptions output;
 
   // The matrix has positions 0 to positions() - 1.
   std::int64_t positions() const { return std::max(keys, offset + queries); }
 };
 
-constexpr auto both = model::Place::scores | model::Place::keys_and_values;
+// The encodings that have a matrix, or rows to index.
+std::vector<const model::EncodingInfo*> kinds() {
+  std::vector<const model::EncodingInfo*> all;
+  for (const model::EncodingInfo& one : model::encodings())
+    if (model::includes(one.enters, model::Place::scores | model::Place::keys_and_values))
+      all.push_back(&one);
+  return all;
+}
 
-const model::EncodingInfo& find(const std::string& kind) {
-  std::vector<std::string> names;
-  for (const model::EncodingInfo& one : model::encodings()) {
-    if (!model::includes(one.enters, both)) continue;
-    if (one.name == kind) return one;
-    names.emplace_back(one.name);
-  }
-  refuse_name("bias", names, kind);
+bool has_matrix(const model::EncodingInfo& info) {
+  return model::includes(info.enters, model::Place::scores);
+}
+
+constexpr std::int64_t head_dim = 64;
+
+// The fields of the encoding as JSON, for sequences of that length.
+Json usual_fields(const model::EncodingInfo& info, std::int64_t heads, std::int64_t length) {
+  return model::internal::json_of(info.usual({heads * head_dim, heads, length}));
 }
 
 // The value of a field: an integer, a number or a word.
@@ -80,26 +90,18 @@ Json value_of(const std::string& text) {
 
 // The usual settings for this number of heads, with the given fields.
 model::Encoding encoding_of(const Options& o) {
-  const model::EncodingInfo& info = find(o.kind);
-  if (o.heads < 1) refuse(o.kind, "heads must be at least 1", o.heads);
-  constexpr std::int64_t head_dim = 64;
-  Json fields = model::internal::json_of(
-      info.usual({o.heads * head_dim, o.heads, std::max<std::int64_t>(o.positions(), 2)}));
+  Json fields = usual_fields(model::find_encoding(o.kind), o.heads,
+                             std::max<std::int64_t>(o.positions(), 2));
   if (fields.contains("direction")) fields["direction"] = o.causal ? "causal" : "bidirectional";
   if (o.kind == "fire" && o.parameters.ends_with(".safetensors"))  // the file has the size
     fields["hidden"] = static_cast<std::int64_t>(
         io::SafeTensors(o.parameters).tensor("mlp.0.weight").to_doubles().size());
-  for (std::size_t i = 0; i < o.fields.size(); i += 2) {
-    std::string name = o.fields[i];
-    if (name.rfind("--", 0) != 0 || i + 1 == o.fields.size())
-      refuse("bias", "fields must be given as --name value", name);
-    name = name.substr(2);
-    std::replace(name.begin(), name.end(), '-', '_');
-    if (name == "window") {
-      std::tie(fields["height"], fields["width"]) = parse_grid(o.fields[i + 1]);
-      continue;
-    }
-    fields[name] = value_of(o.fields[i + 1]);
+  for (const auto& [name, value] : o.fields) {
+    if (!value) continue;
+    if (name == "window")
+      std::tie(fields["height"], fields["width"]) = parse_grid(*value);
+    else
+      fields[name] = value_of(*value);
   }
   return model::internal::encoding_of(fields);
 }
@@ -213,13 +215,11 @@ IndexOf index_of(const Options& o, const model::Encoding& encoding) {
 
 int run(Options& o) {
   check_ending(o.output, {".npy", ".csv", ".json"});
-  if (o.queries < 1) refuse("bias", "--queries must be at least 1", o.queries);
-  if (o.keys < 1) refuse("bias", "--keys must be at least 1", o.keys);
   constexpr std::int64_t most = std::int64_t{1} << 40;
   for (std::int64_t number : {o.heads, o.queries, o.keys, o.offset, -o.offset})
     if (number > most)
       refuse("bias", "--heads, --queries, --keys and --offset must be at most 2^40", number);
-  elements_that_fit({std::max<std::int64_t>(o.heads, 1), o.queries, o.keys}, sizeof(float));
+  elements_that_fit({o.heads, o.queries, o.keys}, sizeof(float));
   const model::Encoding encoding = encoding_of(o);
   Json facts = model::internal::json_of(encoding);
   facts["kind"] = o.kind;
@@ -234,7 +234,7 @@ int run(Options& o) {
     put_array(o.output, out.array(), facts);
     return 0;
   }
-  if (!model::includes(model::info(encoding).enters, model::Place::scores))
+  if (!has_matrix(model::info(encoding)))
     refuse("bias", o.kind + " adds products of queries and keys with vectors: give --indices",
            "none");
   const BiasForm form = lowered(o, encoding, read_parameters(o, encoding)).bias;
@@ -249,22 +249,69 @@ int run(Options& o) {
   return 0;
 }
 
+// The rule for KIND, which names the encodings that --indices can be used with. They are found
+// by trying.
+std::string rule_of_kinds() {
+  std::vector<std::string> matrix, indices;
+  for (const model::EncodingInfo* one : kinds()) {
+    if (has_matrix(*one)) matrix.emplace_back(one->name);
+    Options o;
+    o.kind = one->name;
+    o.heads = o.queries = o.keys = 2;
+    try {
+      index_of(o, encoding_of(o));
+      indices.emplace_back(one->name);
+    } catch (const std::invalid_argument&) {
+    }
+  }
+  return fmt::format("must be one of {}; with --indices one of {}", fmt::join(matrix, ", "),
+                     fmt::join(indices, ", "));
+}
+
+// Adds the fields of all encodings as options: "max_bias" as --max-bias.
+void add_fields(Command& command, Options& o) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> users;
+  const auto add = [&](const std::string& field, std::string_view kind) {
+    auto at = std::ranges::find(users, field, &decltype(users)::value_type::first);
+    if (at == users.end()) at = users.insert(at, {field, {}});
+    at->second.emplace_back(kind);
+  };
+  for (const model::EncodingInfo* one : kinds()) {
+    const Json fields = usual_fields(*one, 2, 2);
+    for (const auto& [field, value] : fields.items())
+      if (field != "kind" && field != "heads") add(field, one->name);
+    if (fields.contains("height") && fields.contains("width")) add("window", one->name);
+  }
+  for (auto& [field, of_kinds] : users) {
+    std::string option = "--" + field;
+    std::ranges::replace(option, '_', '-');
+    if (field == "direction") command.flag("--causal", &o.causal).only_for(of_kinds);
+    auto& added = command.option(option, &o.fields[field]).only_for(of_kinds).unlisted();
+    if (field == "direction") added.not_with({"--causal"});
+    if (field == "height" || field == "width") added.not_with({"--window"});
+  }
+}
+
 }  // namespace
 
 Command bias_command() {
   Command command("bias", help);
   auto o = std::make_shared<Options>();
-  command.others(&o->fields);
-  command.required("KIND", &o->kind);
-  command.required("--heads", &o->heads);
-  command.required("--queries", &o->queries);
-  command.required("--keys", &o->keys);
+  std::vector<std::string> names, titles;
+  for (const model::EncodingInfo* one : kinds()) {
+    names.emplace_back(one->name);
+    titles.emplace_back(one->title);
+  }
+  command.required("KIND", &o->kind).choices(names, titles, rule_of_kinds).selects();
+  command.required("--heads", &o->heads).at_least(1);
+  command.required("--queries", &o->queries).at_least(1);
+  command.required("--keys", &o->keys).at_least(1);
   command.option("--offset", &o->offset);
-  command.flag("--causal", &o->causal);
-  command.option("--parameters", &o->parameters);
+  command.option("--parameters", &o->parameters).not_with({"--indices"});
   command.flag("--indices", &o->indices);
   command.option("-o", &o->output.path);
   command.flag("--json", &o->output.json);
+  add_fields(command, *o);
   command.run = [o] { return run(*o); };
   return command;
 }

@@ -1,16 +1,18 @@
 #include "apps/cli/command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <new>
 #include <stdexcept>
+#include <string_view>
 
 #include "gnomon/error.h"
 #include "gnomon/version.h"
+#include "src/core/nearest.h"
 
 namespace gnomon::cli {
 namespace {
@@ -36,7 +38,7 @@ Positional encodings for Transformers: tables, rotations, charts, comparisons.
 Example: gnomon check rotary
 )";
 
-// Joins the lines of a parser's message.
+// Joins the lines of a message: the name of a file may have several.
 std::string one_line(std::string text) {
   for (char& c : text)
     if (c == '\n') c = ' ';
@@ -67,72 +69,25 @@ int parse_and_run(int argc, char** argv) {
   }
   if (!std::strcmp(argv[1], "lab")) return run_lab(argv + 1);
   Make make = nullptr;
-  std::string names = "lab";
+  std::vector<std::string_view> names{"lab"};
   for (const auto& [name, its_make] : list) {
-    names += std::string(", ") + name;
+    names.emplace_back(name);
     if (!std::strcmp(name, argv[1])) make = its_make;
   }
-  if (!make) refuse("gnomon", "command must be one of " + names, argv[1]);
+  if (!make)
+    refuse("gnomon", fmt::format("command must be one of {}", fmt::join(names, ", ")),
+           internal::with_nearest(names, argv[1]));
   Command command = make();
   for (int i = 2; i < argc; ++i)
     if (!std::strcmp(argv[i], "--help") || !std::strcmp(argv[i], "-h")) {
       std::fputs(command.help().c_str(), stdout);
       return 0;
     }
-  command.parse(argc, argv);
+  command.parse(std::vector<std::string>(argv + 2, argv + argc));
   return command.run();
 }
 
 }  // namespace
-
-Command::Command(const char* name, const char* help)
-    : name_(name), help_(help), program_(std::make_unique<CLI::App>()) {
-  program_->set_help_flag();
-  app_ = program_->add_subcommand(name, help);
-  app_->set_help_flag();
-  app_->add_flag("-h,--help");
-}
-Command::Command(Command&&) noexcept = default;
-Command::~Command() = default;
-
-Command& Command::option(const char* name, Target target, bool* given) {
-  std::visit([&](auto* value) { app_->add_option(name, *value); }, target);
-  if (given) app_->get_option(name)->each([given](const std::string&) { *given = true; });
-  return *this;
-}
-
-Command& Command::required(const char* name, Target target) {
-  option(name, target);
-  app_->get_option(name)->required();
-  return *this;
-}
-
-Command& Command::flag(const char* name, bool* target) {
-  app_->add_flag(name, *target);
-  return *this;
-}
-
-Command& Command::others(std::vector<std::string>* rest) {
-  app_->allow_extras();
-  app_->final_callback([this_app = app_, rest] { *rest = this_app->remaining(); });
-  return *this;
-}
-
-std::vector<std::string> Command::options() const {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app_->get_options())
-    if (option->get_single_name() != "help") names.push_back(option->get_name());
-  return names;
-}
-
-void Command::parse(int argc, const char* const* argv) {
-  try {
-    program_->parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    throw std::invalid_argument(
-        fmt::format("[{0}] {1}; see gnomon {0} --help", name_, one_line(error.what())));
-  }
-}
 
 std::vector<Command> all_commands() {
   std::vector<Command> commands;

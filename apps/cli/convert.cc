@@ -93,8 +93,7 @@ Shard read_shard(const io::SafeTensors& file) {
 
 Job plan(const Options& o) {
   Job job(o.in);
-  job.to = parse_name<Pairing>(
-      "to", {{"halves", Pairing::halves}, {"adjacent", Pairing::adjacent}}, o.to);
+  job.to = parse_pairing(o.to);
   job.weights = weights_of(o.sizes, job.checkpoint.folder());
   for (const std::string& name : job.checkpoint.shards()) {
     Shard shard = read_shard(job.checkpoint.shard(name));
@@ -321,17 +320,17 @@ Command convert_command() {
   Command command("convert", help);
   auto o = std::make_shared<Options>();
   command.required("IN", &o->in);
-  command.required("--to", &o->to);
+  command.required("--to", &o->to).choices({"halves", "adjacent"});
   command.flag("--dry-run", &o->dry_run);
   command.flag("--json", &o->output.json);
   command.option("--config", &o->sizes.config);
   command.option("--family", &o->sizes.family);
-  command.option("--heads", &o->sizes.heads);
-  command.option("--kv-heads", &o->sizes.key_heads);
-  command.option("--head-dim", &o->sizes.head_dim);
-  command.option("--rotary-dim", &o->sizes.rotary_dim);
-  command.option("--first", &o->sizes.first);
-  command.option("--kv-lora-rank", &o->sizes.kv_lora_rank);
+  command.option("--heads", &o->sizes.heads).at_least(1);
+  command.option("--kv-heads", &o->sizes.key_heads).at_least(1);
+  command.option("--head-dim", &o->sizes.head_dim).at_least(1);
+  command.option("--rotary-dim", &o->sizes.rotary_dim).at_least(1);
+  command.option("--first", &o->sizes.first).at_least(0);
+  command.option("--kv-lora-rank", &o->sizes.kv_lora_rank).at_least(0);
   command.option("-o", &o->output.path);
   command.run = [o] { return run(*o); };
   return command;

@@ -44,7 +44,7 @@ Example: gnomon inspect ~/models/Llama-3.1-8B --length 131072
 )";
 
 struct Options {
-  std::string path, yarn_factor = "as-written", part, html;
+  std::string path, yarn_factor, part, html;
   std::optional<std::int64_t> length, layer;
   bool families = false;
   OutputOptions output;
@@ -139,15 +139,12 @@ int run(Options& o) {
     return 0;
   }
   if (o.path.empty()) refuse("inspect", "PATH or --families must be given", "neither");
-  if (!o.html.empty() && !o.output.path.empty())
-    refuse("inspect", "--html and -o must not both be given", o.html);
   if (!o.html.empty()) {
     o.output.path = o.html;
     if (std::filesystem::path(o.html).extension() != ".html")
       refuse("inspect", "--html must end in .html", o.html);
   }
   if (!o.output.path.empty()) check_ending(o.output, {".json", ".html"});
-  if (o.length && *o.length < 1) refuse("inspect", "--length must be at least 1", *o.length);
 
   model::ModelDescription model = read_model(o.path, o.yarn_factor, o.part);
   if (o.layer) {
@@ -162,11 +159,11 @@ int run(Options& o) {
     const bool html = std::filesystem::path(o.output.path).extension() == ".html";
     io::write_aside(o.output.path, html ? inspect_page(model, length)
                                         : model::to_json(model, o.length) + "\n");
-  } else if (o.output.json) {
-    fmt::print("{}\n", model::to_json(model, o.length));
-  } else {
-    print_text(model, length);
   }
+  if (o.output.json)
+    fmt::print("{}\n", model::to_json(model, o.length));
+  else if (o.output.path.empty())
+    print_text(model, length);
   return 0;
 }
 
@@ -175,14 +172,16 @@ int run(Options& o) {
 Command inspect_command() {
   Command command("inspect", help);
   auto o = std::make_shared<Options>();
-  command.option("PATH", &o->path);
-  command.option("--length", &o->length);
-  command.option("--layer", &o->layer);
-  command.option("--part", &o->part);
-  command.option("--yarn-factor", &o->yarn_factor);
-  command.flag("--json", &o->output.json);
-  command.option("--html", &o->html);
-  command.option("-o", &o->output.path);
+  command.option("PATH", &o->path).not_with({"--families"});
+  command.option("--length", &o->length).at_least(1).only_with({"PATH"});
+  command.option("--layer", &o->layer).at_least(0).only_with({"PATH"});
+  command.option("--part", &o->part).only_with({"PATH"});
+  command.option("--yarn-factor", &o->yarn_factor)
+      .choices({"as-written", "by-lengths"})
+      .only_with({"PATH"});
+  command.flag("--json", &o->output.json).only_with({"PATH"});
+  command.option("--html", &o->html).only_with({"PATH"}).not_with({"-o"});
+  command.option("-o", &o->output.path).only_with({"PATH"});
   command.flag("--families", &o->families);
   command.run = [o] { return run(*o); };
   return command;

@@ -33,11 +33,13 @@ model::ModelDescription read_model(const std::string& path, const std::string& y
       parse_name<model::YarnFactor>("yarn-factor",
                                     {{"as-written", model::YarnFactor::as_written},
                                      {"by-lengths", model::YarnFactor::by_lengths}},
-                                    yarn_factor);
+                                    yarn_factor.empty() ? "as-written" : yarn_factor);
   const fs::path file =
       fs::is_directory(path) ? fs::path(path) / "config.json" : fs::path(path);
   const io::MappedFile mapped(file);
   if (mapped.text().starts_with("GGUF")) {
+    if (!yarn_factor.empty())
+      refuse("inspect", "--yarn-factor applies to a config.json, not to a GGUF file", path);
     model::ModelDescription model =
         model::read_gguf(model::Gguf(mapped.bytes(), mapped.name()));
     if (!part.empty() && !keep_part(model, part))

@@ -7,10 +7,9 @@
 
 namespace gnomon::cli {
 
-// `yarn_factor`: "as-written" or "by-lengths". `part`: a part of a config, as in ConfigOptions.
+// `yarn_factor`: "as-written" (also if empty) or "by-lengths"; for a config only. `part`: a part of a config, as in ConfigOptions.
 // "encoder" or "decoder" keeps only the groups of that part, for a model with both.
-model::ModelDescription read_model(const std::string& path,
-                                   const std::string& yarn_factor = "as-written",
+model::ModelDescription read_model(const std::string& path, const std::string& yarn_factor = {},
                                    const std::string& part = {});
 
 }  // namespace gnomon::cli

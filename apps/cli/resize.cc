@@ -67,24 +67,23 @@ std::string to_text(const Size& size) {
                       : fmt::format("{}x{}", size.grid.height, size.grid.width);
 }
 
+Names<TableResize> presets() {
+  return {{"vit", resize_vit()},
+          {"deit", resize_vit(2)},
+          {"clip", resize_vit()},
+          {"dinov2", resize_vit()},
+          {"glm4v", resize_vit(0)},
+          {"dinov2-original", resize_dinov2_original()},
+          {"dinov2-registers", resize_dinov2_registers()},
+          {"siglip2", resize_siglip2()},
+          {"qwen3-vl", resize_qwen3_vl()},
+          {"linear", resize_linear()}};
+}
+
 TableResize parse_resize(const Options& o) {
   TableResize resize;
   if (!o.preset.empty()) {
-    if (!o.kernel.empty() || !o.corners.empty() || !o.antialias.empty())
-      refuse("resize", "--kernel, --corners and --antialias must not be given with --preset",
-             o.preset);
-    resize = parse_name<TableResize>("preset",
-                                     {{"vit", resize_vit()},
-                                      {"deit", resize_vit(2)},
-                                      {"clip", resize_vit()},
-                                      {"dinov2", resize_vit()},
-                                      {"glm4v", resize_vit(0)},
-                                      {"dinov2-original", resize_dinov2_original()},
-                                      {"dinov2-registers", resize_dinov2_registers()},
-                                      {"siglip2", resize_siglip2()},
-                                      {"qwen3-vl", resize_qwen3_vl()},
-                                      {"linear", resize_linear()}},
-                                     o.preset);
+    resize = parse_name("preset", presets(), o.preset);
   } else {
     if (o.kernel.empty() || o.corners.empty())
       refuse("resize", "--preset, or --kernel and --corners, must be given", "neither");
@@ -99,8 +98,6 @@ TableResize parse_resize(const Options& o) {
                               o.antialias.empty() ? "off" : o.antialias);
   }
   resize.extra_rows = o.extra_rows.value_or(resize.extra_rows);
-  if (resize.extra_rows < 0)
-    refuse("resize", "--extra-rows must not be negative", resize.extra_rows);
   return resize;
 }
 
@@ -246,11 +243,13 @@ Command resize_command() {
   Command command("resize", help);
   auto o = std::make_shared<Options>();
   command.required("IN", &o->in);
-  command.option("--preset", &o->preset);
-  command.option("--kernel", &o->kernel);
-  command.option("--corners", &o->corners);
-  command.option("--antialias", &o->antialias);
-  command.option("--extra-rows", &o->extra_rows);
+  command.option("--preset", &o->preset).choices(names_of(presets()));
+  command.option("--kernel", &o->kernel).choices({"linear", "cubic"}).not_with({"--preset"});
+  command.option("--corners", &o->corners)
+      .choices({"half-pixel", "aligned"})
+      .not_with({"--preset"});
+  command.option("--antialias", &o->antialias).choices({"off", "on"}).not_with({"--preset"});
+  command.option("--extra-rows", &o->extra_rows).at_least(0);
   command.option("--from", &o->from);
   command.required("--to", &o->to);
   command.option("--tensor", &o->tensor);

@@ -43,8 +43,7 @@ Example: gnomon rotate q.npy --positions 0:512 --config Qwen3-8B -o rotated.npy
 struct Options {
   std::string in, positions, pairing, angles = "exact", config, part;
   Rotary rotary;
-  std::optional<std::int64_t> layer, length;
-  bool by_hand = false;  // --dim, --base or --first
+  std::optional<std::int64_t> dim, layer, length;
   bool backward = false;
   OutputOptions output;
 };
@@ -68,10 +67,10 @@ int rotate_array(const Options& o, const io::Array& in, const RotaryTable& table
 RotaryFrequencies frequencies_of(Options& o, std::int64_t size) {
   if (o.config.empty()) {
     o.rotary.pairing = parse_pairing(o.pairing);
-    if (o.rotary.rotary_dim == 0) o.rotary.rotary_dim = size - o.rotary.head_offset;
+    o.rotary.rotary_dim = o.dim.value_or(size - o.rotary.head_offset);
     return lower(o.rotary);
   }
-  const model::ModelDescription model = read_model(o.config, "as-written", o.part);
+  const model::ModelDescription model = read_model(o.config, {}, o.part);
   const std::int64_t layer = o.layer.value_or(0);
   // The part is named if all remaining groups belong to one part.
   const auto of_first = [&](const model::LayerGroup& one) {
@@ -101,13 +100,8 @@ RotaryFrequencies frequencies_of(Options& o, std::int64_t size) {
 
 int run(Options& o) {
   check_ending(o.output, {".npy"});
-  if (o.config.empty() == o.pairing.empty())
-    refuse("rotate", "either --config or --pairing must be given",
-           o.config.empty() ? "neither" : "both");
-  if (!o.config.empty() && o.by_hand)
-    refuse("rotate", "--dim, --first and --base must not be given with --config", o.config);
-  if (o.config.empty() && (o.layer || o.length || !o.part.empty()))
-    refuse("rotate", "--layer, --part and --length require --config", "none");
+  if (o.config.empty() && o.pairing.empty())
+    refuse("rotate", "either --config or --pairing must be given", "neither");
   const io::Array in = io::read_npy(o.in);
   if (in.rank() != 3 && in.rank() != 4)
     refuse("rotate", "the input must be [T, H, D] or [B, T, H, D]", io::to_string(in.shape()));
@@ -135,14 +129,16 @@ Command rotate_command() {
   command.required("IN", &o->in);
   command.required("--positions", &o->positions);
   command.option("--config", &o->config);
-  command.option("--layer", &o->layer);
-  command.option("--part", &o->part);
-  command.option("--length", &o->length);
-  command.option("--pairing", &o->pairing);
-  command.option("--dim", &o->rotary.rotary_dim, &o->by_hand);
-  command.option("--first", &o->rotary.head_offset, &o->by_hand);
-  command.option("--base", &o->rotary.base, &o->by_hand);
-  command.option("--angles", &o->angles);
+  command.option("--layer", &o->layer).at_least(0).only_with({"--config"});
+  command.option("--part", &o->part).only_with({"--config"});
+  command.option("--length", &o->length).at_least(1).only_with({"--config"});
+  command.option("--pairing", &o->pairing)
+      .choices({"halves", "adjacent"})
+      .not_with({"--config"});
+  command.option("--dim", &o->dim).at_least(1).not_with({"--config"});
+  command.option("--first", &o->rotary.head_offset).at_least(0).not_with({"--config"});
+  command.option("--base", &o->rotary.base).not_with({"--config"});
+  command.option("--angles", &o->angles).choices({"exact", "float32"});
   command.flag("--backward", &o->backward);
   command.required("-o", &o->output.path);
   command.run = [o] { return run(*o); };

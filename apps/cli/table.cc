@@ -123,10 +123,8 @@ int run(Options& o) {
       put_sinusoidal<T>(o, spec, facts);
     } else if (o.kind == "rotary") {
       put_rotary<T>(o, facts);
-    } else if (o.kind == "grid2d") {
-      put_grid<T>(o, facts);
     } else {
-      refuse_name("table", {"sinusoidal", "timestep", "rotary", "grid2d"}, o.kind);
+      put_grid<T>(o, facts);
     }
   });
   return 0;
@@ -137,17 +135,19 @@ int run(Options& o) {
 Command table_command() {
   Command command("table", help);
   auto o = std::make_shared<Options>();
-  command.required("KIND", &o->kind);
-  command.required("--dim", &o->dim);
-  command.option("--positions", &o->positions);
+  command.required("KIND", &o->kind)
+      .choices({"sinusoidal", "timestep", "rotary", "grid2d"})
+      .selects();
+  command.required("--dim", &o->dim).at_least(1);
+  command.option("--positions", &o->positions).only_for({"sinusoidal", "timestep", "rotary"});
   command.option("--base", &o->base);
-  command.option("--recipe", &o->recipe);
-  command.option("--pairing", &o->pairing);
-  command.option("--grid", &o->grid);
-  command.option("--order", &o->order);
-  command.option("--shift", &o->shift);
-  command.option("--scale", &o->scale);
-  command.option("--angles", &o->angles);
+  command.option("--recipe", &o->recipe).only_for({"sinusoidal", "grid2d"});
+  command.option("--pairing", &o->pairing).only_for({"rotary"});
+  command.option("--grid", &o->grid).only_for({"grid2d"});
+  command.option("--order", &o->order).only_for({"timestep"});
+  command.option("--shift", &o->shift).only_for({"timestep"});
+  command.option("--scale", &o->scale).only_for({"timestep"});
+  command.option("--angles", &o->angles).only_for({"rotary"});
   command.option("--dtype", &o->dtype);
   command.option("-o", &o->output.path);
   command.flag("--json", &o->output.json);

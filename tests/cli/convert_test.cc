@@ -292,12 +292,15 @@ TEST_F(ConvertProgram, OptionsDoWithoutAConfig) {
           HasSubstr("llama: 4 query heads"),
           HasSubstr("note: llama is published with pairing halves: IN is assumed to have been "
                     "converted\n")));
+  EXPECT_THAT(refused(with({"--config", file("elsewhere.json"), "--family", "llama", "--heads",
+                            "4", "--kv-heads", "4", "--head-dim", "8", "--rotary-dim", "8"})),
+              HasSubstr("--config must not be given with --family and all sizes"));
   EXPECT_THAT(refused(with({"--heads", "4", "--head-dim", "8", "--rotary-dim", "7"})),
               HasSubstr("[conversion] rotary_dim must be even, got 7"));
   EXPECT_THAT(refused(with({"--heads", "3", "--head-dim", "8"})),
               HasSubstr("must have 24 rows"));
   EXPECT_THAT(refused({"convert", file("adapter.safetensors"), "--to", "half", "--dry-run"}),
-              HasSubstr("[to] must be one of halves, adjacent, got half"));
+              HasSubstr("--to must be one of halves, adjacent, got half"));
 }
 
 }  // namespace convert_test

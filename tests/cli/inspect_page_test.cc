@@ -200,7 +200,7 @@ TEST_F(Inspect, RotateNeedsALayerWithOneRotation) {
               HasSubstr("layer must be one of 1, got 1"));
   EXPECT_THAT(refused({"rotate", file("q.npy"), "--positions", "0:3", "--pairing", "halves",
                        "--part", "decoder", "-o", file("no.npy")}),
-              HasSubstr("--layer, --part and --length require --config"));
+              HasSubstr("--part requires --config, got none"));
 }
 
 }  // namespace inspect_page_test

@@ -299,10 +299,10 @@ TEST_F(Program, BiasMatrices) {
       HasSubstr("deberta adds products of queries and keys with vectors: give --indices"));
   EXPECT_THAT(refused({"bias", "alibi", "--heads", "1", "--queries", "9", "--keys", "9",
                        "--window-size", "3"}),
-              HasSubstr("[alibi] keys must be of kind, heads, max_bias"));
+              HasSubstr("[bias] options must be those of the command, got --window-size"));
 
   EXPECT_THAT(refused({"bias", "alibi", "--heads", "0", "--queries", "2", "--keys", "2"}),
-              HasSubstr("[alibi] heads must be at least 1, got 0"));
+              HasSubstr("[bias] --heads must be at least 1, got 0"));
   EXPECT_THAT(refused({"bias", "alibi", "--heads", "2", "--queries", "0", "--keys", "2"}),
               HasSubstr("--queries must be at least 1, got 0"));
   EXPECT_THAT(

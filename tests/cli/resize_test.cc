@@ -174,14 +174,14 @@ TEST_F(ResizeProgram, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(with({"--to", "3x3"}),
               HasSubstr("--preset, or --kernel and --corners, must be given"));
   EXPECT_THAT(with({"--preset", "vit", "--kernel", "linear", "--to", "3x3"}),
-              HasSubstr("--antialias must not be given with --preset"));
+              HasSubstr("--kernel must not be given with --preset"));
   EXPECT_THAT(with({"--preset", "vat", "--to", "3x3"}), HasSubstr("must be one of vit, deit"));
   EXPECT_THAT(with({"--preset", "siglip2", "--to", "3x3"}),
               HasSubstr("--from must be given if 17 rows after 0 extra rows are not a square"));
   EXPECT_THAT(with({"--preset", "vit", "--extra-rows", "17", "--to", "3x3"}),
               HasSubstr("not a square"));
   EXPECT_THAT(with({"--preset", "vit", "--extra-rows", "-1", "--to", "3x3"}),
-              HasSubstr("--extra-rows must not be negative"));
+              HasSubstr("--extra-rows must be at least 0, got -1"));
   EXPECT_THAT(with({"--preset", "vit", "--from", "3x4", "--to", "3x3"}),
               HasSubstr("must have 1 + 3 x 4 rows, got 17"));
   EXPECT_THAT(with({"--preset", "vit", "--from", "17", "--to", "3x3"}),
