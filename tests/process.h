@@ -35,8 +35,10 @@ struct Child {
   }
 };
 
+// `folder`: the working folder; empty: that of this process. `name`: argv[0]; empty: the program.
 inline Child start(const std::string& program, const std::vector<std::string>& arguments,
-                   Streams streams) {
+                   Streams streams, const std::string& folder = {},
+                   const std::string& name = {}) {
   int ends[2];
   if (pipe(ends) != 0) throw std::runtime_error("no pipe");
   std::FILE* errors = streams == Streams::separate ? std::tmpfile() : nullptr;
@@ -46,12 +48,13 @@ inline Child start(const std::string& program, const std::vector<std::string>& a
     dup2(errors ? fileno(errors) : ends[1], STDERR_FILENO);
     close(ends[0]);
     close(ends[1]);
-    std::vector<std::string> all{program};
+    if (!folder.empty() && chdir(folder.c_str()) != 0) _exit(126);
+    std::vector<std::string> all{name.empty() ? program : name};
     all.insert(all.end(), arguments.begin(), arguments.end());
     std::vector<char*> pointers;
     for (std::string& one : all) pointers.push_back(one.data());
     pointers.push_back(nullptr);
-    execv(pointers[0], pointers.data());
+    execv(program.c_str(), pointers.data());
     _exit(127);
   }
   close(ends[1]);
@@ -65,8 +68,9 @@ struct Outcome {
   long kilobytes = 0;
 };
 inline Outcome run(const std::string& program, const std::vector<std::string>& arguments,
-                   Streams streams) {
-  const Child child = start(program, arguments, streams);
+                   Streams streams, const std::string& folder = {},
+                   const std::string& name = {}) {
+  const Child child = start(program, arguments, streams, folder, name);
   std::string output = child.read_all();
   rusage usage{};
   const int code = child.wait(&usage);

@@ -22,6 +22,8 @@ constexpr const char* program_help = R"(Usage: gnomon COMMAND [options]
 Positional encodings for Transformers: tables, rotations, charts, comparisons.
 
   lab      train and compare encodings on your text, write a report
+  generate continue a text with a model that the lab trained
+  evaluate measure such a model on other texts and context lengths
   inspect  print the position encoding of a released model
   table    write cos and sin or sinusoidal embeddings as .npy, .csv or .json
   bias     write the matrix that a bias adds to the scores
@@ -50,6 +52,7 @@ int fail(const std::string& message) {
   return 2;
 }
 
+constexpr const char* lab_commands[] = {"lab", "generate", "evaluate"};
 using Make = Command (*)();
 constexpr std::pair<const char*, Make> list[] = {
     {"inspect", inspect_command}, {"table", table_command},     {"bias", bias_command},
@@ -67,9 +70,10 @@ int parse_and_run(int argc, char** argv) {
     fmt::print("gnomon {}\n", GNOMON_VERSION);
     return 0;
   }
-  if (!std::strcmp(argv[1], "lab")) return run_lab(argv + 1);
+  for (const char* name : lab_commands)
+    if (!std::strcmp(argv[1], name)) return run_lab(argv + 1);
   Make make = nullptr;
-  std::vector<std::string_view> names{"lab"};
+  std::vector<std::string_view> names(std::begin(lab_commands), std::end(lab_commands));
   for (const auto& [name, its_make] : list) {
     names.emplace_back(name);
     if (!std::strcmp(name, argv[1])) make = its_make;

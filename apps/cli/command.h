@@ -38,7 +38,8 @@ Command bench_command();
 // All subcommands, in the order of the help.
 std::vector<Command> all_commands();
 
-// Replaces this process by gnomon-lab. argv: those of `gnomon lab ...`.
+// Replaces this process by gnomon-lab. argv: those of `gnomon ...` without `gnomon`; argv[0] is
+// lab, generate or evaluate.
 int run_lab(char** argv);
 
 // Runs the program: parses the arguments, runs the command, prints errors as one line on

@@ -5,85 +5,254 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/lab/statistics.h"
 #include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
+#include "apps/lab/ways.h"
 #include "apps/lab/words.h"
 
 namespace gnomon::lab {
 namespace {
 
-constexpr double seed_deviation = 0.02;  // bits; see rankings
-constexpr double breaks_from = 0.25;     // a relative increase of a loss; see far_sentence
-constexpr double learnt_below = 0.9;     // of the bits by byte frequencies; see byte_frequency
-
-struct Contender {
-  const EncodingResult* encoding;
-  double bits = 0;
-  std::vector<const LengthLoss*> at;  // results at this length, for each seed
-};
-
-// The standard deviation of the difference between two encodings at one length.
-double difference_deviation(const Contender& a, const Contender& b) {
-  const std::size_t seeds = std::min(a.at.size(), b.at.size());
-  std::vector<double> differences;
-  if (seeds > 1) {
-    for (std::size_t i = 0; i < seeds; ++i)
-      differences.push_back(a.at[i]->tail_bits - b.at[i]->tail_bits);
-    return deviation(differences);
-  }
-  const auto &segments_a = a.at[0]->tail_by_segment, &segments_b = b.at[0]->tail_by_segment;
-  for (std::size_t i = 0; i < std::min(segments_a.size(), segments_b.size()); ++i)
-    differences.push_back(segments_a[i] - segments_b[i]);
-  return std::max(seed_deviation,
-                  deviation(differences) / std::sqrt(static_cast<double>(differences.size())));
-}
-
-std::vector<Contender> contenders(const std::vector<EncodingResult>& encodings,
-                                  const std::vector<RunResult>& runs, std::size_t index) {
-  std::vector<Contender> all;
-  for (const EncodingResult& one : encodings) {
-    const LengthMean& at = one.lengths[index];
-    if (!at.applicable) continue;
-    Contender contender{&one, at.tail_bits, {}};
-    for (const RunResult& run : runs)
-      if (run.encoding == one.name) contender.at.push_back(&run.tests.lengths[index]);
-    all.push_back(std::move(contender));
-  }
-  std::sort(all.begin(), all.end(),
-            [](const Contender& a, const Contender& b) { return a.bits < b.bits; });
-  return all;
-}
+constexpr double breaks_from = 0.25;  // a relative increase of a loss; see far_sentence
 
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
 
-std::string best_sentence(const Ranking& ranking, const std::string& unit) {
-  const Place& best = ranking.order[0];
-  std::vector<std::string> tied;
-  for (std::size_t i = 1; i < ranking.order.size(); ++i)
-    if (ranking.order[i].tied) tied.push_back(ranking.order[i].title);
+std::string seeds_of(const Results& results) {
+  std::int64_t least = results.settings.seeds;
+  for (const EncodingResult& one : results.encodings) least = std::min(least, one.seeds);
+  return counted(least, "seed");
+}
+
+// Of the last third of the curve: how much the validation loss fell, relative to its end. Empty if
+// the curve has no such points.
+std::optional<double> last_fall(const RunResult& run) {
+  if (run.curve.empty() || !run.curve.back().validation_bits) return std::nullopt;
+  const CurvePoint& end = run.curve.back();
+  const CurvePoint* start = nullptr;
+  for (const CurvePoint& point : run.curve)
+    if (point.validation_bits && 3 * point.step <= 2 * end.step) start = &point;
+  if (!start) return std::nullopt;
+  return *start->validation_bits / *end.validation_bits - 1;
+}
+
+// The steps after which the models should be trained enough: at least twice as many and 300, and
+// as many that `fall` is below the limit if it halves with each doubling.
+double wanted_steps(double steps, std::optional<double> fall) {
+  const double doublings =
+      fall ? std::ceil(std::log2(std::max(2.0, *fall / settled_below))) : 1;
+  return std::max(300.0, steps * std::exp2(std::min(doublings, 10.0)));
+}
+
+std::string more_minutes(const Results& results, std::optional<double> fall) {
+  double step_seconds = 0;
+  for (const RunResult& run : results.runs)
+    if (run.steps > 0) step_seconds += run.train_seconds / static_cast<double>(run.steps);
+  const auto together = static_cast<double>(std::clamp<std::int64_t>(
+      std::ssize(results.runs), 1, std::max<std::int64_t>(1, results.machine.cores)));
+  const auto steps = static_cast<double>(results.settings.steps);
+  const double now = step_seconds / together * steps / 60,
+               all = step_seconds / together * wanted_steps(steps, fall) / 60;
+  const double more = std::max(1.0, std::ceil(all - now)), total = std::ceil(now + more);
+  return fmt::format("Train about {}: --minutes {:.0f}",
+                     counted(static_cast<std::int64_t>(more), "more minute"), total);
+}
+
+// The best way with the cut context. At a longer length than in training, every encoding has one.
+const Way& first_cut(const Ways& at) {
+  return *std::find_if(at.order.begin(), at.order.end(),
+                       [](const Way& one) { return one.context == Context::cut; });
+}
+
+// Whether a longer context gains: the best way at a length is measurably better than the best with
+// the cut context.
+bool gains(const Ways& at, std::size_t length, const std::vector<RunResult>& runs) {
+  const Way &best = at.order.front(), &cut = first_cut(at);
+  return cut.bits - best.bits > 2 * difference_deviation(cut, best, length, runs);
+}
+
+// Whether an encoding has the same loss, within the uncertainty, with the whole and the cut context.
+bool cut_is_equal(const Results& results, std::size_t length, const Way& cut) {
+  for (const Way& one : results.ways[length].order)
+    if (one.name == cut.name && one.context == Context::whole)
+      return std::abs(one.bits - cut.bits) <=
+             2 * difference_deviation(one, cut, length, results.runs);
+  return false;
+}
+
+// "Rotary (RoPE) with its context cut to 128 bytes".
+std::string phrase(const Way& way, std::int64_t train_length) {
+  switch (way.context) {
+    case Context::whole:
+      return way.title + " with the whole context";
+    case Context::cut:
+      return fmt::format("{} with its context cut to the last {} bytes", way.title,
+                         train_length);
+    case Context::extended:
+      return fmt::format("{} extended with {}", way.title, way.method);
+    case Context::tuned:
+      return fmt::format("{} extended with {} and fine-tuned", way.title, way.method);
+  }
+  return way.title;
+}
+
+// The other ways of an order that are tied with the first, and are not the same encoding.
+std::vector<std::string> tied_with_best(const std::vector<Way>& order,
+                                        std::int64_t train_length, std::int64_t length) {
+  std::vector<std::string> all;
+  for (const Way& one : order)
+    if (&one != &order[0] && one.tied && one.name != order[0].name)
+      all.push_back(length == train_length ? one.title : phrase(one, train_length));
+  return all;
+}
+
+std::string unit(const Results& results) {
+  return task_of(results.settings) == Task::masked ? "bits per masked byte" : "bits per byte";
+}
+
+// The best encoding at the training length.
+std::string near_sentence(const Results& results) {
+  const Ways& near = results.ways.front();
+  const Way& best = near.order[0];
+  if (near.order.size() == 1)
+    return fmt::format(
+        "At the training length of {} bytes, {} has a loss of {:.2f} {} ({}). There is no "
+        "other "
+        "encoding to compare it with.",
+        near.length, best.title, best.bits, unit(results), seeds_of(results));
+  const auto tied = tied_with_best(near.order, near.length, near.length);
+  if (tied.empty())
+    return fmt::format(
+        "At the training length of {} bytes, {} has the lowest loss: {:.2f} {} "
+        "({}).",
+        near.length, best.title, best.bits, unit(results), seeds_of(results));
+  if (tied.size() + 1 == near.order.size())
+    return fmt::format(
+        "At the training length of {} bytes, no encoding is measurably better than the others: "
+        "the loss of all {} is within two standard deviations of the lowest, {:.2f} {} ({}).",
+        near.length, near.order.size(), best.bits, unit(results), seeds_of(results));
+  std::vector<std::string> all{best.title};
+  all.insert(all.end(), tied.begin(), tied.end());
+  return fmt::format(
+      "At the training length of {} bytes, {} are tied for the lowest loss, {:.2f} {} ({}): "
+      "their differences are within two standard deviations.",
+      near.length, listed(all), best.bits, unit(results), seeds_of(results));
+}
+
+// "256, 512 and 1024 bytes".
+std::string lengths_of(const std::vector<const Ways*>& some) {
+  std::vector<std::string> numbers;
+  for (const Ways* one : some) numbers.push_back(std::to_string(one->length));
+  return listed(numbers) + " bytes";
+}
+
+// What a context longer than in training gains, for the best way at each length.
+std::string gain_sentence(const Results& results) {
+  const std::int64_t train = results.ways.front().length;
+  const double near = results.ways.front().order[0].bits;
+  const Ways* best = nullptr;
+  std::vector<const Ways*> longer;
+  for (std::size_t i = 1; i < results.ways.size(); ++i) {
+    const Ways& at = results.ways[i];
+    longer.push_back(&at);
+    if (gains(at, i, results.runs) && (!best || at.order[0].bits < best->order[0].bits))
+      best = &at;
+  }
+  if (!best)
+    return fmt::format(
+        "No encoding gains from a context longer than {} bytes: at {}, no loss is measurably "
+        "below {:.2f}, the lowest with the context cut to the last {} bytes.",
+        train, lengths_of(longer), near, train);
+  return fmt::format(
+      "A longer context gains {:.2f} bits: the lowest loss is {:.2f}, at {} bytes, that of {}.",
+      near - best->order[0].bits, best->order[0].bits, best->length,
+      phrase(best->order[0], train));
+}
+
+// "A", "A or B", "A, B or C".
+std::string either(const std::vector<std::string>& names) {
+  std::string text = listed(names);
+  if (const std::size_t at = text.rfind(" and "); at != std::string::npos)
+    text.replace(at, 5, " or ");
+  return text;
+}
+
+// The encodings that are tied for the lowest loss at the training length.
+std::string best_near(const Results& results) {
+  const Ways& near = results.ways.front();
+  std::vector<std::string> names{near.order[0].title};
+  for (std::string& one : tied_with_best(near.order, near.length, near.length))
+    names.push_back(std::move(one));
+  return names.size() == 1 ? names[0]
+                           : either(names) + " (tied; more --seeds can tell them apart)";
+}
+
+// The advice if no length gains from a longer context.
+std::string advice_to_cut(const Results& results) {
+  const std::size_t last = results.ways.size() - 1;
+  const Ways& far = results.ways.back();
+  const Way& best = first_cut(far);
+  if (cut_is_equal(results, last, best))
+    return fmt::format(
+        "Use {}. The context of {} need not be cut: the loss with the whole {} bytes does not "
+        "differ measurably.",
+        best_near(results), best.title, far.length);
   std::string text =
-      fmt::format("At the training length of {} bytes, {} has the lowest loss: {:.2f} {}",
-                  ranking.to, best.title, *best.bits, unit);
-  if (!tied.empty())
-    text += fmt::format("; {} {} tied with it (within two standard deviations)", listed(tied),
-                        tied.size() == 1 ? "is" : "are");
-  return text + ".";
+      fmt::format("Use {}, and cut the context of longer texts to the last {} bytes.",
+                  best_near(results), results.ways.front().length);
+  for (const Way& one : far.order)
+    if (one.context == Context::whole)
+      return text + fmt::format(
+                        " If the context cannot be cut, the lowest loss with the whole {} "
+                        "bytes is {:.2f}, that of {}, {:.2f} bits above {:.2f}.",
+                        far.length, one.bits, one.title, one.bits - best.bits, best.bits);
+  return text;
+}
+
+// The advice by length, adjacent lengths with the same one joined.
+std::string advice_by_length(const Results& results) {
+  const std::int64_t train = results.ways.front().length;
+  struct Group {
+    const Way* way;
+    std::vector<const Ways*> lengths;
+  };
+  std::vector<Group> groups;
+  for (std::size_t i = 0; i < results.ways.size(); ++i) {
+    const Ways& at = results.ways[i];
+    const Way* way = i == 0 || gains(at, i, results.runs) ? &at.order[0] : &first_cut(at);
+    const auto same = [&](const Group& group) {
+      return group.way->name == way->name && group.way->context == way->context &&
+             group.way->method == way->method && group.lengths[0]->length > train;
+    };
+    if (groups.empty() || !same(groups.back())) groups.push_back({way, {}});
+    groups.back().lengths.push_back(&at);
+  }
+  std::vector<std::string> parts;
+  for (const Group& group : groups)
+    parts.push_back(fmt::format(
+        "at {} {}", lengths_of(group.lengths),
+        group.lengths[0]->length == train ? best_near(results) : phrase(*group.way, train)));
+  return "Use " + listed(parts) + ".";
+}
+
+std::string advice(const Results& results) {
+  for (std::size_t i = 1; i < results.ways.size(); ++i)
+    if (gains(results.ways[i], i, results.runs)) return advice_by_length(results);
+  return advice_to_cut(results);
 }
 
 // Which encodings hold at the longest length, how much the others lose, and which have no
 // position.
-std::string far_sentence(const std::vector<EncodingResult>& encodings, std::int64_t length,
-                         std::int64_t times) {
+std::string far_sentence(const Results& results) {
+  const std::int64_t length = results.settings.longest();
   std::vector<std::string> holding, losing, broken, absent;
   std::vector<const EncodingResult*> sorted;
-  for (const EncodingResult& one : encodings) sorted.push_back(&one);
+  for (const EncodingResult& one : results.encodings) sorted.push_back(&one);
   const auto change = [](const EncodingResult* one) {
     const LengthMean& last = one->lengths.back();
     return last.applicable ? last.change : 1e9;
   };
-  std::sort(sorted.begin(), sorted.end(),
-            [&](const auto* a, const auto* b) { return change(a) < change(b); });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](const auto* a, const auto* b) { return change(a) < change(b); });
   for (const EncodingResult* one : sorted) {
     if (!one->lengths.back().applicable)
       absent.push_back(one->title);
@@ -91,7 +260,7 @@ std::string far_sentence(const std::vector<EncodingResult>& encodings, std::int6
       holding.push_back(one->title);
     else
       (change(one) < breaks_from ? losing : broken)
-          .push_back(fmt::format("{} (+{})", one->title, percent(change(one))));
+          .push_back(fmt::format("{} ({:+.0f} %)", one->title, 100 * change(one)));
   }
   std::vector<std::string> parts;
   parts.push_back(
@@ -106,94 +275,68 @@ std::string far_sentence(const std::vector<EncodingResult>& encodings, std::int6
   if (!absent.empty())
     parts.push_back(listed(absent) +
                     (absent.size() == 1 ? " has no positions" : " have no positions"));
-  std::string text = fmt::format("At {} bytes ({} times the training length), ", length, times);
+  std::string text = fmt::format(
+      "With the whole context of {} bytes, {} times the training "
+      "length: ",
+      length, length / results.settings.train_length);
   for (std::size_t i = 0; i < parts.size(); ++i) text += (i ? "; " : "") + parts[i];
   return text + ".";
 }
 
-// The recommended encoding, and whether it uses the longer context.
-std::string advice(const Results& results, std::int64_t train_length, std::int64_t length) {
-  const std::vector<Place>&near = results.rankings.front().order,
-        &far = results.rankings.back().order;
-  const auto named = [&](const auto& one) { return one.name == far[0].name; };
-  const EncodingResult& winner =
-      *std::find_if(results.encodings.begin(), results.encodings.end(), named);
-  const std::string& far_title = winner.title;
-  // If the best encoding at the longest length ties at the training length, it is the only
-  // answer.
-  const bool one_answer = std::find_if(near.begin(), near.end(), named)->tied;
-  std::string text =
-      one_answer
-          ? fmt::format("Use {}: no other encoding is better at either length.", far_title)
-          : fmt::format("Use {} for texts up to {} bytes, and {} for texts up to {}.",
-                        near[0].title, train_length, far_title, length);
-  const double gain = winner.lengths.back().cut_bits - winner.lengths.back().tail_bits;
-  if (std::abs(gain) <= 2 * seed_deviation)
-    text += fmt::format(
-        " {} predicts no better from {} bytes than from the last {} bytes: a model of this "
-        "size holds at the longer context, but does not use it.",
-        far_title, length, train_length);
-  else if (gain > 0)
-    text += fmt::format(" The longer context lowers the loss of {} by {:.2f} bits.", far_title,
-                        gain);
-  else
-    text += fmt::format(
-        " But with the context cut to {} bytes, the loss of {} is lower by {:.2f} bits.",
-        train_length, far_title, -gain);
-  return text;
+std::vector<std::string> text_answer(const Results& results) {
+  const bool longer = results.ways.size() > 1;
+  if (const auto reason = not_trained_enough(results)) {
+    std::vector<std::string> sentences{*reason, near_sentence(results)};
+    if (longer) sentences.push_back(far_sentence(results));
+    return sentences;
+  }
+  if (!longer) return {near_sentence(results)};
+  std::vector<std::string> sentences{near_sentence(results) + " " + gain_sentence(results),
+                                     advice(results), far_sentence(results)};
+  return sentences;
 }
 
 }  // namespace
 
-std::vector<Ranking> rankings(const std::vector<EncodingResult>& encodings,
-                              const std::vector<RunResult>& runs) {
-  std::vector<Ranking> all;
-  if (encodings.empty()) return all;
-  for (std::size_t i = 0; i < encodings[0].lengths.size(); ++i) {
-    Ranking& ranking = all.emplace_back();
-    ranking.to = encodings[0].lengths[i].length;
-    const auto sorted = contenders(encodings, runs, i);
-    for (const Contender& one : sorted)
-      ranking.order.push_back(
-          {.name = one.encoding->name,
-           .title = one.encoding->title,
-           .bits = one.bits,
-           .tied = &one == &sorted[0] ||
-                   one.bits - sorted[0].bits <= 2 * difference_deviation(one, sorted[0])});
-  }
-  return all;
+std::optional<std::string> not_trained_enough(const Results& results) {
+  const Way& best = results.ways.front().order[0];
+  const double frequency = results.texts.byte_frequency_bits;
+  std::optional<double> fall;
+  for (const RunResult& run : results.runs)
+    if (run.encoding == best.name)
+      if (const auto here = last_fall(run)) fall = std::max(fall.value_or(*here), *here);
+  if (best.bits > learned_below * frequency)
+    return fmt::format(
+        "Not trained enough for advice: the best loss is {:.2f} {}, that of byte frequencies "
+        "alone is {:.2f}, and advice requires at least {} less. {}.",
+        best.bits, unit(results), frequency, percent(1 - learned_below),
+        more_minutes(results, fall));
+  if (task_of(results.settings) == Task::text && best.bits >= results.texts.byte_pair_bits)
+    return fmt::format(
+        "Not trained enough for advice: the best loss is {:.2f} {}, and a model that only "
+        "knows "
+        "the byte before, without any position, has {:.2f}. {}.",
+        best.bits, unit(results), results.texts.byte_pair_bits, more_minutes(results, fall));
+  if (fall && *fall > settled_below)
+    return fmt::format(
+        "Not trained enough for advice: the loss of the best model, {}, fell by {} in the last "
+        "third of its steps, and advice requires at most {}. {}.",
+        best.title, percent(*fall), percent(settled_below), more_minutes(results, fall));
+  return std::nullopt;
 }
 
 std::vector<std::string> answer(const Results& results) {
-  const std::vector<EncodingResult>& encodings = results.encodings;
   std::int64_t done = 0;
-  for (const EncodingResult& one : encodings) done += one.seeds;
+  for (const EncodingResult& one : results.encodings) done += one.seeds;
   std::vector<std::string> sentences;
   if (done < results.runs_asked)
     sentences.push_back(
         fmt::format("Stopped early: {} of {} runs are done, and only they are compared.", done,
                     results.runs_asked));
-  if (encodings.empty()) return sentences;
-  const Task task = task_of(results.settings);
-  if (has_examples(task)) {
-    for (const std::string& one : example_answer(results)) sentences.push_back(one);
-    return sentences;
-  }
-  const std::int64_t train_length = results.settings.eval_lengths.front(),
-                     longest = results.settings.longest();
-  const double frequency = results.texts.byte_frequency_bits;
-  const Ranking &near = results.rankings.front(), &far = results.rankings.back();
-  if (*near.order[0].bits > learnt_below * frequency)
-    sentences.push_back(fmt::format(
-        "These models have learned little more than byte frequencies ({:.2f} bits per "
-        "byte): train longer before you trust a ranking.",
-        frequency));
-  sentences.push_back(
-      best_sentence(near, task == Task::masked ? "bits per masked byte" : "bits per byte"));
-  if (longest > train_length && !far.order.empty()) {
-    sentences.push_back(far_sentence(encodings, longest, longest / train_length));
-    sentences.push_back(advice(results, train_length, longest));
-  }
+  if (results.encodings.empty()) return sentences;
+  const bool examples = has_examples(task_of(results.settings));
+  for (std::string& one : examples ? example_answer(results) : text_answer(results))
+    sentences.push_back(std::move(one));
   return sentences;
 }
 

@@ -1,7 +1,8 @@
-// The sentences at the start of the report, generated from the results: the best encoding at
-// the training length, the encodings that hold beyond it, and the recommended encoding.
+// The sentences at the start of the report, generated from the results: the best encoding at the
+// training length, what a longer context gains, and the recommended way to use an encoding.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,15 +10,18 @@
 
 namespace gnomon::lab {
 
-// For each length: the encodings from best to worst by tail bits, and `tied`: whether the
-// difference from the best is at most two standard deviations. With several seeds, this is the
-// standard deviation of the difference between runs of equal seed. With one seed, it is the
-// standard error of the mean difference over test segments, but at least 0.02 bits, the spread
-// between seeds that others measured at this scale (0.012 to 0.015 nats).
-std::vector<Ranking> rankings(const std::vector<EncodingResult>& encodings,
-                              const std::vector<RunResult>& runs);
+// Advice requires that the best model of a task with text
+// - has a loss of at most this share of that of byte frequencies,
+// - has a loss below that of the frequencies of byte pairs, except with masked text, and
+// - lowered its validation loss by at most this share of it in the last third of its steps.
+constexpr double learned_below = 0.9, settled_below = 0.1;
 
-// Returns two to four sentences from the settings, texts, encodings and rankings of `results`.
+// The sentences, from the settings, texts, machine, encodings, runs, rankings and ways of
+// `results`. The first one is the headline.
 std::vector<std::string> answer(const Results& results);
+
+// The reason why the models are not trained enough for advice, with the time that they need.
+// Empty if they are.
+std::optional<std::string> not_trained_enough(const Results& results);
 
 }  // namespace gnomon::lab

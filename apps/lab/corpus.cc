@@ -71,20 +71,6 @@ void check_text(const std::string& path, const std::string& bytes, std::int64_t 
            path + ": " + std::to_string(bytes.size()) + " bytes");
 }
 
-std::vector<Text> read_all(const std::vector<std::string>& paths, std::int64_t least) {
-  std::vector<Text> texts;
-  std::string complaints;
-  for (const std::string& path : paths) try {
-      std::string bytes = read(path);
-      check_text(path, bytes, least);
-      texts.push_back({fs::path(path).filename().string(), std::move(bytes)});
-    } catch (const std::invalid_argument& error) {
-      complaints += (complaints.empty() ? "" : "\n") + std::string(error.what());
-    }
-  if (!complaints.empty()) throw std::invalid_argument(complaints);
-  return texts;
-}
-
 Corpus shipped() {
   const fs::path folder = novels_folder();
   const auto one = [&](const Novel& novel) {
@@ -140,6 +126,20 @@ bool holds(const std::vector<Text>& texts, std::int64_t bytes) {
 
 }  // namespace
 
+std::vector<Text> read_texts(const std::vector<std::string>& paths, std::int64_t least) {
+  std::vector<Text> texts;
+  std::string complaints;
+  for (const std::string& path : paths) try {
+      std::string bytes = read(path);
+      check_text(path, bytes, least);
+      texts.push_back({fs::path(path).filename().string(), std::move(bytes)});
+    } catch (const std::invalid_argument& error) {
+      complaints += (complaints.empty() ? "" : "\n") + std::string(error.what());
+    }
+  if (!complaints.empty()) throw std::invalid_argument(complaints);
+  return texts;
+}
+
 std::int64_t Corpus::bytes(const std::vector<Text>& texts) {
   std::int64_t sum = 0;
   for (const Text& text : texts) sum += static_cast<std::int64_t>(text.bytes.size());
@@ -161,7 +161,7 @@ Corpus load_corpus(const Settings& settings) {
   }
   if (settings.texts.empty()) return shipped();
   const std::int64_t least = settings.train_length + 1, segment = segment_bytes(settings);
-  std::vector<Text> texts = read_all(settings.texts, least);
+  std::vector<Text> texts = read_texts(settings.texts, least);
   const std::size_t count = texts.size();
   const bool by_file =
       count >= 3 && holds({texts[count - 1]}, segment) && holds({texts[count - 2]}, least);

@@ -27,6 +27,9 @@ struct Corpus {
 // unreadable, or if the held-out parts are shorter than the longest window.
 Corpus load_corpus(const Settings& settings);
 
+// Reads text files of at least `least` bytes. Throws like load_corpus.
+std::vector<Text> read_texts(const std::vector<std::string>& paths, std::int64_t least);
+
 // Bytes of text for one test segment: its targets, the context of the first target, and one
 // byte before the context.
 std::int64_t segment_bytes(const Settings& settings);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 #include <optional>
 
@@ -21,46 +22,57 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* reference = "none";
 constexpr std::int64_t memory_lengths[] = {1024, 4096, 16384};
-constexpr double most_pass_seconds = 6, most_step_seconds = 3;
-constexpr int warm_steps = 2, timed_steps = 6;
+constexpr double most_pass_seconds = 6;
+// Of the pairs of steps: the confidence interval ends the measurement at this half width.
+constexpr double most_step_seconds = 3, wanted_half_width = 0.01;
+constexpr std::size_t least_pairs = 6, most_pairs = 100;
+// The heap grows by more than it needs: a difference of less is none.
+constexpr double least_extra = 2 << 20, least_share = 0.02;  // bytes; of the encoding none
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Returns the result of `work`, executed in a child process, whose memory is separate and
-// released.
-template <typename Work>
-std::optional<std::vector<double>> in_child(Work&& work) {
-  int ends[2];
-  if (pipe(ends) != 0) return std::nullopt;
-  const pid_t child = fork();
-  if (child < 0) {
-    close(ends[0]), close(ends[1]);
-    return std::nullopt;
-  }
-  if (child == 0) {
-    close(ends[0]);
-    int code = 1;
-    try {
-      at::set_num_threads(1);
-      const std::vector<double> numbers = work();
-      const auto bytes = static_cast<ssize_t>(numbers.size() * sizeof(double));
-      code = write(ends[1], numbers.data(), static_cast<std::size_t>(bytes)) == bytes ? 0 : 1;
-    } catch (const std::exception&) {
+// The numbers that `work` returns in a child process, whose memory is separate and released.
+class Child {
+ public:
+  template <typename Work>
+  explicit Child(Work&& work) {
+    int ends[2];
+    if (pipe(ends) != 0) return;
+    pid_ = fork();
+    if (pid_ == 0) {
+      close(ends[0]);
+      int code = 1;
+      try {
+        at::set_num_threads(1);
+        const std::vector<double> numbers = work();
+        const auto bytes = static_cast<ssize_t>(numbers.size() * sizeof(double));
+        code = write(ends[1], numbers.data(), static_cast<std::size_t>(bytes)) == bytes ? 0 : 1;
+      } catch (const std::exception&) {
+      }
+      _exit(code);
     }
-    _exit(code);
+    close(ends[1]);
+    output_ = ends[0];
   }
-  close(ends[1]);
-  std::vector<double> numbers;
-  for (double number; read(ends[0], &number, sizeof number) == sizeof number;)
-    numbers.push_back(number);
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (status != 0) return std::nullopt;
-  return numbers;
-}
+  // Waits for the child. Returns `count` numbers, or nothing if it failed.
+  std::optional<std::vector<double>> numbers(std::size_t count) {
+    if (output_ < 0) return std::nullopt;
+    std::vector<double> all;
+    for (double number; read(output_, &number, sizeof number) == sizeof number;)
+      all.push_back(number);
+    close(output_);
+    int status = 1;
+    if (pid_ > 0) waitpid(pid_, &status, 0);
+    if (status != 0 || all.size() != count) return std::nullopt;
+    return all;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int output_ = -1;
+};
 
 // A line of /proc/self/status, in bytes.
 double status(const std::string& key) {
@@ -70,17 +82,32 @@ double status(const std::string& key) {
   return 0;
 }
 
-double step_seconds(const Settings& settings, const Corpus& corpus, const std::string& name) {
-  TrainingRun run(settings, corpus, name, 1);
+double timed_step(TrainingRun& run) {
   const auto start = Clock::now();
-  double fastest = 1e9;  // other processes only slow a step down
-  for (int n = 0; n < warm_steps + timed_steps && (n < 2 || since(start) < most_step_seconds);
-       ++n) {
-    const auto before = Clock::now();
-    run.train_step();
-    if (n >= warm_steps || n == 1) fastest = std::min(fastest, since(before));
+  run.train_step();
+  return since(start);
+}
+
+// The median time of a step, and the median and the interval of its ratio to the encoding none.
+// NaN for the ratio if there are too few pairs.
+std::vector<double> step_times(const Settings& settings, const Corpus& corpus,
+                               const std::string& name) {
+  TrainingRun run(settings, corpus, name, 1), plain(settings, corpus, reference, 1);
+  timed_step(run), timed_step(plain);  // allocate their memory
+  const auto start = Clock::now();
+  std::vector<double> seconds, ratios;
+  RelativeTime ratio{NAN, NAN, NAN};
+  while (seconds.empty() || (since(start) < most_step_seconds && ratios.size() < most_pairs)) {
+    // Alternating order, so that a slow drift of the machine cancels.
+    const bool first = seconds.size() % 2 == 0;
+    const double before = first ? 0 : timed_step(plain);
+    seconds.push_back(timed_step(run));
+    ratios.push_back(seconds.back() / (first ? timed_step(plain) : before));
+    if (ratios.size() < least_pairs) continue;
+    ratio = median_interval(ratios);
+    if (ratio.high - ratio.low <= 2 * wanted_half_width * ratio.median) break;
   }
-  return fastest;
+  return {median_interval(seconds).median, ratio.median, ratio.low, ratio.high};
 }
 
 // Bytes and seconds of a pass over one window of zeros.
@@ -97,6 +124,17 @@ std::vector<double> pass(const Settings& settings, const std::string& name,
 
 }  // namespace
 
+// By order statistics: of n numbers, (n - 1.96 sqrt(n)) / 2 are below the interval.
+RelativeTime median_interval(std::vector<double> numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  const auto n = static_cast<double>(numbers.size());
+  const auto outside =
+      static_cast<std::size_t>(std::max(0.0, std::floor((n - 1.96 * std::sqrt(n)) / 2)));
+  const std::size_t middle = numbers.size() / 2;
+  return {numbers.size() % 2 ? numbers[middle] : 0.5 * (numbers[middle - 1] + numbers[middle]),
+          numbers[outside], numbers[numbers.size() - 1 - outside]};
+}
+
 std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& corpus,
                                        const std::function<bool()>& stop) {
   std::vector<MeasuredCost> all;
@@ -109,18 +147,25 @@ std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& c
   for (const std::string& name : names) {
     MeasuredCost one{.encoding = name};
     if (stop()) return {};
-    const auto step =
-        in_child([&] { return std::vector{step_seconds(of_a_few_steps, corpus, name)}; });
-    if (step && step->size() == 1) one.step_seconds = step->front();
+    if (const auto step =
+            Child([&] { return step_times(of_a_few_steps, corpus, name); }).numbers(4)) {
+      one.step_seconds = step->at(0);
+      if (name != reference && !std::isnan(step->at(1)))
+        one.relative_step = RelativeTime{step->at(1), step->at(2), step->at(3)};
+    }
     double seconds = 0;
     for (const std::int64_t tokens : memory_lengths) {
       if (stop()) return {};
       if (tokens > 4096 && settings.preset != "full") break;
       if (16 * seconds > most_pass_seconds) break;  // attention takes O(tokens^2)
-      const auto found = in_child([&] { return pass(settings, name, tokens); });
-      if (!found || found->size() != 2) break;
-      one.memory.push_back({.tokens = tokens, .bytes = found->front()});
-      seconds = found->back();
+      const auto work = [&] { return pass(settings, name, tokens); };
+      Child first(work), second(work);  // at the same time: their memory is separate
+      const auto a = first.numbers(2), b = second.numbers(2);
+      if (!a || !b) break;
+      one.memory.push_back({.tokens = tokens,
+                            .bytes = 0.5 * (a->at(0) + b->at(0)),
+                            .spread = std::abs(a->at(0) - b->at(0))});
+      seconds = std::min(a->at(1), b->at(1));
     }
     all.push_back(one);
   }
@@ -139,12 +184,19 @@ std::vector<EncodingCost> cost_results(const std::vector<MeasuredCost>& measured
   for (const EncodingResult& one : encodings) {
     const auto found = of(one.name);
     if (found == measured.end()) continue;
-    EncodingCost row{one.name, one.title,    one.position_parameters, found->step_seconds,
-                     {},       found->memory};
-    if (row.step_seconds && plain->step_seconds)
-      row.relative_step = *row.step_seconds / *plain->step_seconds;
-    for (std::size_t i = 0; i < std::min(row.memory.size(), plain->memory.size()); ++i)
-      row.memory[i].extra_bytes = row.memory[i].bytes - plain->memory[i].bytes;
+    EncodingCost row{one.name,
+                     one.title,
+                     one.position_parameters,
+                     found->step_seconds,
+                     found->relative_step,
+                     found->memory};
+    for (std::size_t i = 0; i < std::min(row.memory.size(), plain->memory.size()); ++i) {
+      MemoryUse& use = row.memory[i];
+      const double extra = use.bytes - plain->memory[i].bytes;
+      const double noise = std::max(least_extra, least_share * plain->memory[i].bytes);
+      if (std::abs(extra) > noise + use.spread + plain->memory[i].spread)
+        use.extra_bytes = extra;
+    }
     all.push_back(row);
   }
   return all;

@@ -1,6 +1,6 @@
 // The cost of an encoding in the model of the settings: its parameters, the time of a training
-// step, and the memory of one pass over a long window. Measured before the training, one
-// encoding after another, each in a separate process.
+// step relative to the encoding none, and the memory of one pass over a long window. Measured
+// before the training, one encoding after another, in separate processes.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,12 @@ namespace gnomon::lab {
 std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& corpus,
                                        const std::function<bool()>& stop);
 
-// The costs of the assembled encodings, relative to "none".
+// The median of the numbers (at least one) and the limits of its 95 % confidence interval. With
+// fewer than six numbers, the limits are the smallest and the largest, and the confidence is less.
+RelativeTime median_interval(std::vector<double> numbers);
+
+// The costs of the assembled encodings. A difference of memory is set only if it exceeds the
+// differences between equal measurements by 2 MiB and 2 %.
 std::vector<EncodingCost> cost_results(const std::vector<MeasuredCost>& measured,
                                        const std::vector<EncodingResult>& encodings);
 

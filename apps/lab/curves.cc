@@ -1,5 +1,6 @@
 #include "apps/lab/curves.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -35,9 +36,27 @@ plot::Series spread(const std::string& name, Numbers x, const std::vector<Number
   return series;
 }
 
+// Of more encodings than a chart can show at once, the page draws at first the best at the shortest
+// and at the longest length, and the encoding none.
+std::vector<std::string> selection(const Results& results) {
+  constexpr std::size_t most = 10, best = 4;
+  if (results.encodings.size() <= most) return {};
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& title) {
+    if (std::find(names.begin(), names.end(), title) == names.end()) names.push_back(title);
+  };
+  for (const Ranking* ranking : {&results.rankings.front(), &results.rankings.back()})
+    for (std::size_t i = 0; i < std::min(best, ranking->order.size()); ++i)
+      add(ranking->order[i].title);
+  for (const EncodingResult& one : results.encodings)
+    if (one.name == "none") add(one.title);
+  return names;
+}
+
 plot::LineChart chart(const Results& results, const char* x, const std::string& y) {
   plot::LineChart chart{.series = {}, .x = {.title = x}, .y = {.title = y}};
   for (const EncodingResult& one : results.encodings) chart.names.push_back(one.title);
+  chart.selected = selection(results);
   return chart;
 }
 
@@ -63,9 +82,8 @@ std::string length_curves(const Results& results) {
       whole.y.push_back(at.tail_bits);
       cut.x.push_back(whole.x.back());
       cut.y.push_back(at.cut_bits);
-      if (one.seeds == 1) continue;
-      whole.low.push_back(at.tail_bits - at.tail_deviation);
-      whole.high.push_back(at.tail_bits + at.tail_deviation);
+      whole.low.push_back(at.tail_bits - at.uncertainty);
+      whole.high.push_back(at.tail_bits + at.uncertainty);
     }
     lines.series.push_back(cut);
     lines.series.push_back(whole);
@@ -80,23 +98,33 @@ std::string position_curves(const Results& results) {
       results.metric.name);
   lines.x.scale = plot::Scale::log2;
   lines.rule = rule_at(results.settings.train_length, "training length");
-  lines.solid = "whole context";
-  lines.dashed = "context cut to the training length";
   for (const EncodingResult& one : results.encodings) {
-    std::vector<Numbers> whole, cut;
+    std::vector<Numbers> curves;
     const auto runs = runs_of(results, one);
-    for (const RunResult* run : runs) {
-      whole.push_back(run->tests.by_position->bits);
-      cut.push_back(run->tests.by_position->cut_bits);
+    for (const RunResult* run : runs) curves.push_back(run->tests.by_position->bits);
+    lines.series.push_back(spread(one.title, runs[0]->tests.by_position->positions, curves));
+  }
+  return plot::lines(lines);
+}
+
+std::string attention_curves(const Results& results) {
+  plot::LineChart lines =
+      chart(results, "distance (bytes)", "attention up to this distance, %");
+  lines.x.scale = plot::Scale::log2;
+  lines.y.range = plot::Range{0, 100};
+  for (const EncodingResult& one : results.encodings) {
+    std::vector<Numbers> curves;
+    Numbers distances;
+    for (const RunResult* run : runs_of(results, one)) {
+      distances.clear();
+      Numbers& curve = curves.emplace_back();
+      for (std::size_t i = 0; i < run->attention->distances.size(); ++i) {
+        if (run->attention->distances[i] == 0) continue;  // not on a logarithmic axis
+        distances.push_back(static_cast<double>(run->attention->distances[i]));
+        curve.push_back(100 * run->attention->shares[i]);
+      }
     }
-    const PositionLoss& first = *runs[0]->tests.by_position;
-    if (first.length > results.settings.train_length) {
-      plot::Series baseline = spread(one.title, first.positions, cut);
-      baseline.low.clear(), baseline.high.clear();
-      baseline.stroke = plot::Stroke::dashed;
-      lines.series.push_back(baseline);
-    }
-    lines.series.push_back(spread(one.title, first.positions, whole));
+    lines.series.push_back(spread(one.title, distances, curves));
   }
   return plot::lines(lines);
 }

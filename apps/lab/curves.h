@@ -10,6 +10,7 @@ namespace gnomon::lab {
 // Loss by context length and the loss with the cut context, with bands over seeds.
 std::string length_curves(const Results& results);
 // Loss by position, in the longest window of each encoding.
+std::string attention_curves(const Results& results);
 std::string position_curves(const Results& results);
 // Tasks with examples: the share of right answers by length, and chance.
 enum class Answers { whole = 1, bytes };

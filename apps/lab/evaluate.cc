@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "apps/lab/batches.h"
@@ -92,52 +93,65 @@ struct Places {
         counts[i] += 1;
       }
   }
+  // Adds the targets of windows of `length` by their position in the window.
+  void add_windows(const Places& windows, std::int64_t length) {
+    const auto size = static_cast<std::size_t>(length);
+    sums.resize(std::max(sums.size(), size));
+    counts.resize(sums.size());
+    for (std::size_t i = 0; i < windows.sums.size(); ++i) {
+      sums[i % size] += windows.sums[i];
+      counts[i % size] += windows.counts[i];
+    }
+  }
 };
 
 // The results of the segments at one length.
 struct Sums {
   std::vector<double> tail_by_segment, window_by_segment, right_by_segment;
-  Places tail, window;
+  Places window;
 
   void add(const Losses& losses) {
     tail_by_segment.push_back(mean_of_counted(losses.tail));
     window_by_segment.push_back(mean_of_counted(losses.window));
     right_by_segment.push_back(mean_of_counted(losses.right));
-    tail.add(losses.tail);
     window.add(losses.window);
   }
 };
 
-// Bounds of ranges of positions. Each range is about a ninth longer than the previous one (six
-// per octave), so that each has many bytes and the spacing is even on a logarithmic axis.
+// Bounds of ranges of positions, four per octave.
 std::vector<std::size_t> stretches(std::size_t length) {
   std::vector<std::size_t> bounds{0};
-  while (bounds.back() < length)
-    bounds.push_back(std::min(length, bounds.back() + 1 + bounds.back() / 9));
+  while (bounds.back() < length) {
+    const auto next = static_cast<std::size_t>(1.19 * static_cast<double>(bounds.back()));
+    bounds.push_back(std::min(length, std::max(bounds.back() + 1, next)));
+  }
   return bounds;
 }
 
-// Loss by position in the longest windows and with the cut context. NaN for a range without
-// targets.
-PositionLoss by_position(const Sums& longest, const Sums& cut, std::int64_t window_length) {
-  const auto length = static_cast<std::size_t>(window_length);
-  const std::vector<std::size_t> bounds = stretches(length);
-  // If the longest applicable window is shorter than the segment, the segment has several
-  // windows, which are averaged.
-  const auto mean_of = [&](const Places& places, std::size_t begin, std::size_t end) {
-    double sum = 0, count = 0;
-    for (std::size_t window = 0; window < places.sums.size(); window += length)
-      for (std::size_t i = begin; i < end; ++i) {
-        sum += places.sums[window + i];
-        count += places.counts[window + i];
-      }
-    return count > 0 ? sum / count : none;
-  };
-  PositionLoss loss{.length = window_length};
+// Loss by position in a window: means over ranges, smoothed with the weights 1, 2, 1.
+PositionLoss by_position(const Places& positions, std::int64_t length) {
+  const std::vector<std::size_t> bounds = stretches(static_cast<std::size_t>(length));
+  std::vector<double> sums, counts;
+  PositionLoss loss{.length = length};
   for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
+    const auto range = [&](const std::vector<double>& numbers) {
+      return std::accumulate(numbers.begin() + static_cast<std::ptrdiff_t>(bounds[i]),
+                             numbers.begin() + static_cast<std::ptrdiff_t>(bounds[i + 1]), 0.0);
+    };
+    sums.push_back(range(positions.sums));
+    counts.push_back(range(positions.counts));
     loss.positions.push_back(0.5 * static_cast<double>(bounds[i] + 1 + bounds[i + 1]));
-    loss.bits.push_back(mean_of(longest.window, bounds[i], bounds[i + 1]));
-    loss.cut_bits.push_back(mean_of(cut.tail, bounds[i], bounds[i + 1]));
+  }
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    double sum = 0, count = 0;
+    for (std::size_t k = i ? i - 1 : 0; k < std::min(sums.size(), i + 2); ++k) {
+      // The mean of each range has the same weight, whatever its number of bytes.
+      if (counts[k] == 0) continue;
+      const double weight = k == i ? 2 : 1;
+      sum += weight * sums[k] / counts[k];
+      count += weight;
+    }
+    loss.bits.push_back(count > 0 ? sum / count : none);
   }
   return loss;
 }
@@ -160,9 +174,10 @@ std::optional<Evaluation> evaluate_windows(Transformer& model, const Settings& s
                                            const std::function<bool()>& stop) {
   const auto segments = test_segments(corpus.test, settings);
   const auto most = model::capacity(model->scheme());
+  const bool masked = task_of(settings) == Task::masked;
   std::vector<LengthLoss> lengths;
-  std::optional<Sums> cut, longest;
-  std::int64_t longest_length = 0;
+  Places positions;
+  std::int64_t longest = 0;
   for (std::int64_t length : settings.eval_lengths) {
     if (most && length > *most) {
       lengths.push_back({.length = length});
@@ -175,11 +190,13 @@ std::optional<Evaluation> evaluate_windows(Transformer& model, const Settings& s
                        mean(sums.right_by_segment),
                        std::ssize(segments) * settings.longest() / length,
                        sums.tail_by_segment});
-    if (!cut) cut = sums;
-    longest = sums;
-    longest_length = length;
+    // A causal model predicts the byte at position i from i bytes in windows of every length. So
+    // all of them count, and short contexts, of which a long window has few, have more bytes.
+    if (masked) positions = {};
+    positions.add_windows(sums.window, length);
+    longest = length;
   }
-  return Evaluation{lengths, by_position(*longest, *cut, longest_length), {}};
+  return Evaluation{lengths, by_position(positions, longest), {}};
 }
 
 constexpr std::int64_t examples_at_once = 32;

@@ -9,6 +9,7 @@
 #include "apps/lab/run.h"
 #include "apps/lab/statistics.h"
 #include "apps/lab/transformer.h"
+#include "apps/lab/words.h"
 #include "gnomon/error.h"
 #include "src/model/encoding_json.h"
 
@@ -105,11 +106,6 @@ std::optional<ExtensionMethod> outcome_of(const std::string& method, Transformer
                          without, after};
 }
 
-std::string title_of(const std::string& method) {
-  return method == control ? "Fine-tuned without scaling"
-                           : std::string(find_extension(method).title);
-}
-
 }  // namespace
 
 std::span<const ExtensionInfo> extensions() { return list; }
@@ -121,6 +117,11 @@ const ExtensionInfo& find_extension(std::string_view name) {
     names += (names.empty() ? "" : ", ") + std::string(one.name);
   }
   refuse("lab", "--extend must be one of " + names, name);
+}
+
+std::string extension_title(const std::string& method) {
+  return method == control ? "Fine-tuned without scaling"
+                           : std::string(find_extension(method).title);
 }
 
 bool extends(const std::string& encoding) { return encoding == "rotary"; }
@@ -169,9 +170,9 @@ std::vector<ExtensionResult> extension_results(const std::vector<EncodingResult>
     for (std::size_t m = 0; m < first.methods.size(); ++m) {
       const std::string& method = first.methods[m].method;
       if (method != control)
-        add(method, title_of(method), Stage::without,
+        add(method, extension_title(method), Stage::without,
             [&](const Extension& seed) { return seed.methods[m].without; });
-      add(method, title_of(method), Stage::after,
+      add(method, extension_title(method), Stage::after,
           [&](const Extension& seed) { return seed.methods[m].after; });
     }
     for (const LengthMean& at : encoding.lengths) result.lengths.push_back(at.length);
@@ -198,10 +199,11 @@ std::vector<std::string> extension_answer(const std::vector<ExtensionResult>& ex
     if (!without || !after) continue;
     sentences.push_back(fmt::format(
         "{} at {} bytes: {:.2f} bits after training at {}; without a fine-tune, the best is {} "
-        "({:.2f}); after {} steps of fine-tuning, the best is {} ({:.2f}), and the same steps "
-        "without scaling give {:.2f}.",
+        "({:.2f}); after {} of fine-tuning, the best is {} ({:.2f}), and the same fine-tuning "
+        "without scaling gives {:.2f}.",
         one.title, one.lengths[at], one.rows.front().bits[at], one.lengths[0], without->title,
-        without->bits[at], one.steps, after->title, after->bits[at], one.rows.back().bits[at]));
+        without->bits[at], counted(one.steps, "step"), after->title, after->bits[at],
+        one.rows.back().bits[at]));
   }
   return sentences;
 }

@@ -26,6 +26,9 @@ std::span<const ExtensionInfo> extensions();
 // Throws std::invalid_argument with a list of the names if there is no such name.
 const ExtensionInfo& find_extension(std::string_view name);
 
+// "YaRN"; "Fine-tuned without scaling" for the control.
+std::string extension_title(const std::string& method);
+
 // Whether --extend applies to an entry of --encodings: plain rotary in every layer.
 bool extends(const std::string& encoding);
 

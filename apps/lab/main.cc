@@ -1,19 +1,23 @@
-// gnomon-lab, the program that `gnomon lab` runs. It is a separate program, so that `gnomon`
+// gnomon-lab, the program that `gnomon lab`, `generate` and `evaluate` run. It is a separate program, so that `gnomon`
 // does not require LibTorch.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 
 #include "apps/lab/corpus.h"
+#include "apps/lab/folder.h"
 #include "apps/lab/options.h"
 #include "apps/lab/process.h"
 #include "apps/lab/report.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/session.h"
 #include "apps/lab/terminal.h"
+#include "apps/lab/use_model.h"
 
 namespace {
 
@@ -21,26 +25,38 @@ using namespace gnomon::lab;
 
 int lab(int argc, char** argv) {
   Options options = parse_options(argc, argv);
-  if (options.resume)
-    if (const auto stored = stored_settings(options.out))
-      options.settings = resumed_settings(options, *stored);
   check_blas(options.jobs);
-  set_blas_threads();
-  if (const std::string advice = blas_advice(); !advice.empty())
-    fmt::print(stderr, "gnomon: [lab] {}\n", advice);
+  const OutputFolder out(options);
+  if (options.resume && has_run(out.path()))
+    options.settings =
+        resumed_settings(options, read_settings(out.path() / "settings.json").settings);
   const Corpus corpus = load_corpus(options.settings);
   std::FILE* talk = options.json ? stderr : stdout;
-  fmt::print(talk, "Training on {} ({}).\n", corpus.source, corpus.split);
+  fmt::print(talk, "Training on {} ({}).\nOutput folder: {}\n", corpus.source, corpus.split,
+             out.path().string());
   std::fflush(talk);
 
-  const SessionResult session = run_session(options, corpus, talk);
-  const Results results = assemble_results(session, corpus);
-  const auto page = write_report(options.out, results);
+  const SessionResult session = run_session(options, corpus, out.path(), talk);
+  const Results results = assemble_results(session, corpus, options.command);
+  const auto page = write_report(out.path(), results);
   fmt::print(talk, "{}\nReport: {}\n",
-             terminal_summary(results, isatty(fileno(talk)) ? Colour::always : Colour::never),
+             terminal_summary(results, isatty(fileno(talk)) && !std::getenv("NO_COLOR")
+                                           ? Colour::always
+                                           : Colour::never),
              page.string());
   if (options.json) std::puts(to_json(results).dump(1).c_str());
   return session.stopped ? 130 : 0;
+}
+
+// argv[0] is the name of the command if `gnomon` starts this program.
+int run(int argc, char** argv) {
+  set_blas_threads();
+  if (const std::string advice = blas_advice(); !advice.empty())
+    fmt::print(stderr, "gnomon: [lab] {}\n", advice);
+  const std::string command = std::filesystem::path(argv[0]).filename().string();
+  if (command == "generate") return generate_command(argc, argv);
+  if (command == "evaluate") return evaluate_command(argc, argv);
+  return lab(argc, argv);
 }
 
 }  // namespace
@@ -48,7 +64,7 @@ int lab(int argc, char** argv) {
 int main(int argc, char** argv) {
   keep_freed_memory();
   try {
-    return lab(argc, argv);
+    return run(argc, argv);
   } catch (const std::invalid_argument& error) {
     // One line for each rejected text.
     std::string lines = error.what();

@@ -1,12 +1,12 @@
 #include "apps/lab/options.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <set>
 #include <thread>
 
+#include "apps/command_line/command_line.h"
 #include "apps/lab/candidate.h"
 #include "apps/lab/extend.h"
 #include "apps/lab/process.h"
@@ -36,7 +36,8 @@ training length, and writes a report. Without TEXT: Jane Austen's novels.
   --seeds N  --batch N --learning-rate R
   --steps N | --minutes M       training budget, equal steps for every encoding
   --device cpu|cuda    --jobs N (runs at the same time; default: cores)
-  --out DIR (report)   --resume (continue a stopped run)  --json
+  --out DIR            a new or empty folder (report, else report-2, ...)
+  --resume             continue the stopped run in --out       --json
 
 Example: gnomon lab --encodings rotary,alibi --minutes 2 --out /tmp/report
 )";
@@ -114,6 +115,31 @@ std::vector<std::string> extension_names(const std::string& text) {
   return names;
 }
 
+// "--train-length" as "train_length", TEXT as "texts".
+std::string key_of(std::string name) {
+  if (name == "TEXT") return "texts";
+  name.erase(0, 2);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+// The command line as a user can repeat it in a shell.
+std::string quoted_command(int argc, char** argv) {
+  constexpr const char* plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=@+*%";
+  std::string text = "gnomon lab";
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    if (word.empty() || word.find_first_not_of(plain) != std::string::npos) {
+      for (std::size_t at = 0; (at = word.find('\'', at)) != std::string::npos; at += 4)
+        word.replace(at, 1, "'\\''");
+      word = "'" + word + "'";
+    }
+    text += " " + word;
+  }
+  return text;
+}
+
 }  // namespace
 
 void check_settings(const Settings& s) {
@@ -155,78 +181,9 @@ void check_settings(const Settings& s) {
     refuse("lab", "--device cuda requires a GPU and a LibTorch built for CUDA", "none");
 }
 
-Options parse_options(int argc, char** argv) {
-  Options options;
-  Settings& s = options.settings;
-  std::string encodings = "none,sinusoidal,learned,rotary,alibi,t5", lengths, methods;
-  std::int64_t steps = 0, seeds = 0, train_length = 0, batch = 0;
-  double minutes = 0;
-
-  CLI::App app;
-  app.set_help_flag();  // the help text above is written to fit a screen
-  bool wants_help = false;
-  app.add_flag("-h,--help", wants_help);
-  std::vector<std::pair<const char*, CLI::Option*>> settings_options;
-  const auto setting = [&](const char* key, const char* flag, auto& value) {
-    settings_options.emplace_back(key, app.add_option(flag, value));
-    return settings_options.back().second;
-  };
-  setting("texts", "texts", s.texts);
-  setting("encodings", "--encodings", encodings);
-  setting("task", "--task", s.task);
-  setting("extend", "--extend", methods);
-  setting("preset", "--preset", s.preset);
-  const auto* train_length_given = setting("train_length", "--train-length", train_length);
-  setting("eval_lengths", "--eval-lengths", lengths);
-  setting("layers", "--layers", s.layers);
-  setting("width", "--width", s.width);
-  setting("heads", "--heads", s.heads);
-  const auto* seeds_given = setting("seeds", "--seeds", seeds);
-  const auto* batch_given = setting("batch", "--batch", batch);
-  setting("learning_rate", "--learning-rate", s.learning_rate);
-  const auto* steps_given = setting("steps", "--steps", steps);
-  setting("device", "--device", s.device);
-  const auto* minutes_given = app.add_option("--minutes", minutes);
-  app.add_option("--jobs", options.jobs);
-  app.add_option("--out", options.out);
-  app.add_flag("--resume", options.resume);
-  app.add_flag("--json", options.json);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    throw std::invalid_argument("[lab] " + std::string(error.what()) +
-                                "; see gnomon lab --help");
-  }
-  if (wants_help) {
-    std::fputs(help, stdout);
-    std::exit(0);
-  }
-
-  for (const auto& [key, option] : settings_options)
-    if (*option) options.given.emplace_back(key);
-
-  const auto preset = std::find_if(std::begin(presets), std::end(presets),
-                                   [&](const Preset& one) { return s.preset == one.name; });
-  if (preset == std::end(presets)) refuse("lab", "--preset must be default or full", s.preset);
-  const Usual task = usual(task_of(s));
-  s.train_length = *train_length_given ? train_length : task.train_length;
-  s.batch = *batch_given ? batch : task.batch;
-  s.seeds = *seeds_given ? seeds : preset->seeds;
-  s.steps = *steps_given ? steps : preset->steps * task.steps;
-  s.eval_segments = preset->segments;
-  if (*minutes_given) {
-    if (*steps_given) refuse("lab", "--steps and --minutes must not both be given", "both");
-    if (!(minutes > 0)) refuse("lab", "--minutes must be positive", minutes);
-    options.minutes = minutes;
-    options.steps_follow_minutes = true;
-  } else if (!*steps_given) {
-    options.minutes = preset->minutes;
-  }
-
-  s.encodings = encoding_names(encodings);
-  s.extend = extension_names(methods);
-  std::set<std::int64_t> sorted{s.train_length};
-  for (const std::string& part : split(lengths)) {
+std::vector<std::int64_t> parse_lengths(const char* option, const std::string& text) {
+  std::set<std::int64_t> sorted;
+  for (const std::string& part : split(text)) {
     std::size_t used = 0;
     std::int64_t length = 0;
     try {
@@ -234,15 +191,90 @@ Options parse_options(int argc, char** argv) {
     } catch (const std::exception&) {
     }
     if (used != part.size() || length < 1)
-      refuse("lab", "--eval-lengths must be positive integers", part);
+      refuse("lab", std::string(option) + " must be positive integers", part);
     sorted.insert(length);
   }
+  if (sorted.empty()) refuse("lab", std::string(option) + " must be positive integers", "none");
+  return {sorted.begin(), sorted.end()};
+}
+
+bool parse_command_line(CommandLine& command, int argc, char** argv, const char* help) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  for (const std::string& word : words)
+    if (word == "--help" || word == "-h") {
+      std::fputs(help, stdout);
+      return false;
+    }
+  command.parse(words);
+  return true;
+}
+
+Options parse_options(int argc, char** argv) {
+  Options options;
+  Settings& s = options.settings;
+  std::string encodings = "none,sinusoidal,learned,rotary,alibi,t5", lengths, methods;
+  std::optional<std::int64_t> steps, seeds, train_length, batch;
+  std::optional<double> minutes;
+
+  CommandLine command("lab");
+  std::vector<const char*> settings_options;  // without hyphens
+  const auto setting = [&](const char* name, CommandLine::Target value) {
+    command.option(name, value);
+    settings_options.push_back(name);
+  };
+  setting("TEXT", &s.texts);
+  setting("--encodings", &encodings);
+  setting("--task", &s.task);
+  setting("--extend", &methods);
+  setting("--preset", &s.preset);
+  setting("--train-length", &train_length);
+  setting("--eval-lengths", &lengths);
+  setting("--layers", &s.layers);
+  setting("--width", &s.width);
+  setting("--heads", &s.heads);
+  setting("--seeds", &seeds);
+  setting("--batch", &batch);
+  setting("--learning-rate", &s.learning_rate);
+  setting("--steps", &steps);
+  setting("--device", &s.device);
+  command.option("--minutes", &minutes).not_with({"--steps"});
+  command.option("--jobs", &options.jobs).at_least(0);
+  command.option("--out", &options.out);
+  command.flag("--resume", &options.resume);
+  command.flag("--json", &options.json);
+  if (!parse_command_line(command, argc, argv, help)) std::exit(0);
+  options.command = quoted_command(argc, argv);
+  for (const char* name : settings_options)
+    if (command.given(name)) options.given.push_back(key_of(name));
+
+  const auto preset = std::find_if(std::begin(presets), std::end(presets),
+                                   [&](const Preset& one) { return s.preset == one.name; });
+  if (preset == std::end(presets)) refuse("lab", "--preset must be default or full", s.preset);
+  const Usual task = usual(task_of(s));
+  s.train_length = train_length.value_or(task.train_length);
+  s.batch = batch.value_or(task.batch);
+  s.seeds = seeds.value_or(preset->seeds);
+  s.steps = steps.value_or(preset->steps * task.steps);
+  s.eval_segments = preset->segments;
+  if (minutes) {
+    if (!(*minutes > 0)) refuse("lab", "--minutes must be positive", *minutes);
+    options.minutes = minutes;
+    options.steps_follow_minutes = true;
+  } else if (!steps) {
+    options.minutes = preset->minutes;
+  }
+
+  s.encodings = encoding_names(encodings);
+  s.extend = extension_names(methods);
+  std::set<std::int64_t> sorted{s.train_length};
+  if (!lengths.empty())
+    for (const std::int64_t length : parse_lengths("--eval-lengths", lengths))
+      sorted.insert(length);
   if (lengths.empty())
     for (std::int64_t times : task.times) sorted.insert(times * s.train_length);
   s.eval_lengths.assign(sorted.begin(), sorted.end());
   check_settings(s);
 
-  if (options.jobs < 0) refuse("lab", "--jobs must not be negative", options.jobs);
   if (options.jobs == 0)
     options.jobs = s.device == "cuda"
                        ? 1

@@ -8,6 +8,10 @@
 
 #include <nlohmann/json.hpp>
 
+namespace gnomon {
+class CommandLine;
+}
+
 namespace gnomon::lab {
 
 using Json = nlohmann::ordered_json;
@@ -46,16 +50,23 @@ struct Options {
   // equally for every encoding. Empty if --steps was given.
   std::optional<double> minutes;
   bool steps_follow_minutes = false;  // --minutes: also raise the steps to fill the time
-  std::string out = "report";
+  std::string out;                    // --out; empty: chosen by OutputFolder
   bool resume = false;
   bool json = false;
   std::vector<std::string> given;  // the keys of `settings` in the command line
   int jobs = 0;                    // runs at the same time, each on one thread
+  std::string command;             // the command line, quoted for a shell
 };
 
 // Parses and checks the command line. --help prints the help and exits with status 0. Throws
 // std::invalid_argument for bad usage.
 Options parse_options(int argc, char** argv);
+
+// Ascending lengths from "64,128". Throws std::invalid_argument unless all are positive integers.
+std::vector<std::int64_t> parse_lengths(const char* option, const std::string& text);
+
+// Parses the words after argv[0]. If --help is one of them, prints `help` and returns false.
+bool parse_command_line(CommandLine& command, int argc, char** argv, const char* help);
 
 // The settings for --resume. Throws if the command line gives a setting another value than the
 // stored run has.

@@ -1,14 +1,19 @@
 #include "apps/lab/picture.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <set>
 #include <variant>
 
+#include "apps/lab/batches.h"
+#include "apps/lab/generate.h"
 #include "gnomon/analysis/similarity.h"
 
 namespace gnomon::lab {
 namespace {
 
-constexpr std::int64_t table_side = 128, similarity_side = 64, bias_points = 256;
+constexpr std::int64_t table_side = 128, similarity_side = 64, bias_points = 256, map_side = 40;
 
 // A matrix [rows, columns], reduced to at most `most` rows and columns at regular intervals.
 template <typename At>
@@ -63,7 +68,72 @@ LayerPlan lowered_of(const libtorch::PositionEncoding& position, std::int64_t le
   return model::lower(position->mixture(), {.queries = length, .keys = length}, values);
 }
 
+// Windows of the training length, one in each of a few test segments.
+at::Tensor attention_windows(const Settings& settings, const Corpus& corpus) {
+  constexpr std::size_t most = 8;
+  std::vector<at::Tensor> rows;
+  for (const Segment& segment : test_segments(corpus.test, settings)) {
+    rows.push_back(segment_windows(segment, settings.train_length, settings.longest())
+                       .inputs.slice(0, 1, 2));
+    if (rows.size() == most) break;
+  }
+  return at::cat(rows);
+}
+
+// The weights [T, T] of a head with 3 decimals.
+std::vector<std::vector<double>> rounded_rows(const at::Tensor& weights) {
+  std::vector<std::vector<double>> rows;
+  for (std::int64_t q = 0; q < weights.size(0); ++q) {
+    std::vector<double>& row = rows.emplace_back();
+    for (std::int64_t k = 0; k < weights.size(1); ++k)
+      row.push_back(std::round(weights[q][k].item<double>() * 1e3) / 1e3);
+  }
+  return rows;
+}
+
 }  // namespace
+
+std::optional<TrainedAttention> trained_attention(Transformer& model, const Settings& settings,
+                                                  const Corpus& corpus) {
+  if (has_examples(task_of(settings))) return std::nullopt;
+  const at::NoGradGuard no_grad;
+  const at::Tensor windows = attention_windows(settings, corpus);
+  std::vector<at::Tensor> layers;  // [B, T, H, T] each
+  model->forward(windows.to(settings.device),
+                 {.visibility = visibility(settings), .weights = &layers});
+  for (at::Tensor& one : layers) one = one.to(at::kCPU, at::kDouble);
+  const std::int64_t length = settings.train_length;
+  // [T, T], mean over layers, windows and heads.
+  const at::Tensor mean = at::stack(layers).mean(at::IntArrayRef{0, 1, 3}).contiguous();
+  std::vector<double> at_distance(static_cast<std::size_t>(length));
+  for (std::int64_t q = length / 2; q < length; ++q)
+    for (std::int64_t k = 0; k < length; ++k)
+      at_distance[static_cast<std::size_t>(std::abs(q - k))] +=
+          mean.data_ptr<double>()[q * length + k];
+  TrainedAttention found;
+  double sum = 0;
+  for (std::int64_t d = 0, next = 0; d < length; ++d) {
+    sum += at_distance[static_cast<std::size_t>(d)] / static_cast<double>(length - length / 2);
+    if (d < next && d + 1 < length) continue;
+    found.distances.push_back(d);
+    found.shares.push_back(sum);
+    next = std::max(d + 1, d * 5 / 4);
+  }
+  const std::int64_t shown = std::min<std::int64_t>(map_side, length);
+  std::string bytes;
+  for (std::int64_t i = 0; i < shown; ++i)
+    bytes += static_cast<char>(windows[0][i].item<std::int64_t>());
+  found.text = printable(bytes);
+  for (const std::int64_t layer : std::set<std::int64_t>{0, std::ssize(layers) - 1}) {
+    const at::Tensor& weights = layers[static_cast<std::size_t>(layer)];
+    const at::Tensor entropy = at::special_entr(weights.clamp_min(0)).sum(3);  // [B, T, H]
+    const auto head = entropy.mean(at::IntArrayRef{0, 1}).argmin().item<std::int64_t>();
+    found.maps.push_back(
+        {layer, head,
+         rounded_rows(weights[0].select(1, head).slice(0, 0, shown).slice(1, 0, shown))});
+  }
+  return found;
+}
 
 Picture picture(Transformer& model, const Settings& settings) {
   const at::NoGradGuard no_grad;

@@ -1,6 +1,9 @@
 // The trained encoding as data for charts.
 #pragma once
 
+#include <optional>
+
+#include "apps/lab/corpus.h"
 #include "apps/lab/run_result.h"
 #include "apps/lab/transformer.h"
 
@@ -8,5 +11,9 @@ namespace gnomon::lab {
 
 // The charts of a trained encoding, from its plan. Empty without position.
 Picture picture(Transformer& model, const Settings& settings);
+
+// The attention of a trained model on windows of the test texts. Empty for a task with examples.
+std::optional<TrainedAttention> trained_attention(Transformer& model, const Settings& settings,
+                                                  const Corpus& corpus);
 
 }  // namespace gnomon::lab

@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto live_pause = std::chrono::milliseconds(250);
 constexpr auto plain_pause = std::chrono::seconds(15);
-constexpr std::int64_t bar_cells = 24;
+constexpr std::int64_t bar_cells = 10;
 
 std::string bar(double share) {
   const auto full = static_cast<std::int64_t>(std::floor(share * bar_cells));
@@ -25,6 +25,33 @@ std::string bar(double share) {
 
 }  // namespace
 
+void LossCurve::add(std::int64_t step, std::int64_t steps, double bits) {
+  const auto at =
+      static_cast<std::size_t>((step - 1) * static_cast<std::int64_t>(cells) / steps);
+  sums_[std::min(at, cells - 1)] += bits;
+  counts_[std::min(at, cells - 1)] += 1;
+}
+
+std::string LossCurve::text() const {
+  static constexpr const char* blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  double low = INFINITY, high = -INFINITY;
+  for (std::size_t i = 0; i < cells; ++i)
+    if (counts_[i] > 0) {
+      low = std::min(low, sums_[i] / counts_[i]);
+      high = std::max(high, sums_[i] / counts_[i]);
+    }
+  std::string curve;
+  for (std::size_t i = 0; i < cells; ++i) {
+    if (counts_[i] == 0) {
+      curve += " ";
+      continue;
+    }
+    const double share = high > low ? (sums_[i] / counts_[i] - low) / (high - low) : 0;
+    curve += blocks[std::clamp<std::int64_t>(std::llround(7 * share), 0, 7)];
+  }
+  return curve;
+}
+
 std::string duration(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::llround(std::max(0.0, seconds)));
   const std::int64_t hours = whole / 3600, minutes = whole / 60 % 60, rest = whole % 60;
@@ -34,10 +61,6 @@ std::string duration(double seconds) {
 
 Progress::Progress(const Settings& settings, std::FILE* stream)
     : settings_(settings), stream_(stream), live_(isatty(fileno(stream)) == 1) {
-  for (const std::string& encoding : settings.encodings) {
-    lines_.emplace_back();
-    lines_.back().encoding = encoding;
-  }
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -58,99 +81,117 @@ void Progress::loop() {
                                : std::chrono::nanoseconds(plain_pause));
     if (!live_ && !ending_) print_training();
   }
-  if (live_) draw();
+  if (live_) erase();
+  std::fflush(stream_);
 }
 
-Progress::Line& Progress::line(const std::string& encoding) {
-  return *std::find_if(lines_.begin(), lines_.end(),
-                       [&](const Line& one) { return one.encoding == encoding; });
+Progress::Line& Progress::line(const std::string& encoding, std::int64_t seed) {
+  const auto found = std::find_if(lines_.begin(), lines_.end(), [&](const Line& one) {
+    return one.encoding == encoding && one.seed == seed;
+  });
+  if (found != lines_.end()) return *found;
+  lines_.push_back({.encoding = encoding, .seed = seed});
+  return lines_.back();
 }
 
 void Progress::training(const std::string& encoding, std::int64_t seed, std::int64_t step,
                         double bits, double bytes_per_second) {
   const std::lock_guard lock(mutex_);
-  Line& one = line(encoding);
-  one.phase = Phase::training;
-  one.seed = seed;
+  Line& one = line(encoding, seed);
   one.step = step;
   one.bits = bits;
   one.rate = bytes_per_second;
+  one.curve.add(step, settings_.steps, bits);
+  ++steps_;
 }
 
 void Progress::testing(const std::string& encoding, std::int64_t seed) {
   const std::lock_guard lock(mutex_);
-  Line& one = line(encoding);
-  one.phase = Phase::testing;
-  one.seed = seed;
+  line(encoding, seed).phase = Phase::testing;
 }
 
 void Progress::finished(const std::string& encoding, std::int64_t seed,
                         const std::string& outcome) {
   const std::lock_guard lock(mutex_);
-  Line& one = line(encoding);
-  one.phase = Phase::finished;
-  one.seed = seed;
-  one.outcome = outcome;
-  ++one.seeds_done;
-  if (live_) return;
-  fmt::print(stream_, "{}\n", text(one));
+  std::erase_if(lines_,
+                [&](const Line& one) { return one.encoding == encoding && one.seed == seed; });
+  ++finished_;
+  erase();
+  fmt::print(stream_, "{}{}\n", head(encoding, seed), outcome);
   std::fflush(stream_);
 }
 
 void Progress::note(const std::string& text) {
   const std::lock_guard lock(mutex_);
-  if (live_ && drawn_) fmt::print(stream_, "\x1b[{}A\x1b[J", drawn_);
-  drawn_ = 0;
+  erase();
   fmt::print(stream_, "{}\n", text);
   std::fflush(stream_);
 }
 
-std::string Progress::text(const Line& one) const {
+std::string Progress::head(const std::string& encoding, std::int64_t seed) const {
   std::size_t width = 10;
-  for (const Line& other : lines_) width = std::max(width, other.encoding.size());
-  std::string head = fmt::format("{:<{}} ", one.encoding, width);
-  if (settings_.seeds > 1 && one.seed)
-    head += fmt::format("seed {}/{}  ", one.seed, settings_.seeds);
-  switch (one.phase) {
-    case Phase::waiting:
-      return head + "waiting";
-    case Phase::testing:
-      return head + "testing at " + std::to_string(settings_.eval_lengths.size()) + " lengths";
-    case Phase::finished:
-      return head + one.outcome;
-    case Phase::training:
-      break;
-  }
-  const double share = static_cast<double>(one.step) /
-                       static_cast<double>(std::max<std::int64_t>(1, settings_.steps));
+  for (const std::string& one : settings_.encodings) width = std::max(width, one.size());
+  const std::string name = fmt::format("{:<{}} ", encoding, width);
+  return settings_.seeds > 1 ? name + fmt::format("seed {}/{}  ", seed, settings_.seeds) : name;
+}
+
+std::string Progress::text(const Line& one) const {
+  const std::string name = head(one.encoding, one.seed);
+  if (one.phase == Phase::testing)
+    return name + "testing at " + std::to_string(settings_.eval_lengths.size()) + " lengths";
+  const double share = static_cast<double>(one.step) / static_cast<double>(settings_.steps);
   const double left =
       one.rate > 0
           ? static_cast<double>((settings_.steps - one.step) * settings_.batch *
                                 window_tokens(task_of(settings_), settings_.train_length)) /
                 one.rate
           : 0;
-  return head + (live_ ? bar(share) + " " : "") +
-         fmt::format("{:3.0f}%  {:.3f} bits per byte  {:>6.0f} bytes/s  {} left", 100 * share,
-                     one.bits, one.rate, duration(left));
+  return name +
+         (live_ ? bar(share) + fmt::format("{:4.0f}% ", 100 * share) + one.curve.text() + " "
+                : fmt::format("{:3.0f}%  ", 100 * share)) +
+         fmt::format("{:.3f} bits  {:>6.0f} bytes/s  {} left", one.bits, one.rate,
+                     duration(left));
+}
+
+std::string Progress::session_text() const {
+  const auto runs = std::ssize(settings_.encodings) * settings_.seeds;
+  std::int64_t left = (runs - finished_) * settings_.steps;
+  for (const Line& one : lines_) left -= one.step;
+  const double passed =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  std::string text =
+      fmt::format("{} of {} runs finished, {} passed", finished_, runs, duration(passed));
+  if (steps_ > 0)
+    text += fmt::format(", about {} left", duration(passed * static_cast<double>(left) /
+                                                    static_cast<double>(steps_)));
+  return text;
+}
+
+void Progress::erase() {
+  if (drawn_) fmt::print(stream_, "\x1b[{}A\x1b[J", drawn_);
+  drawn_ = 0;
 }
 
 void Progress::draw() {
   winsize size{};
   const bool known = ioctl(fileno(stream_), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  const std::size_t columns = known ? size.ws_col : 80;
-  if (drawn_) fmt::print(stream_, "\x1b[{}A", drawn_);
-  for (const Line& one : lines_) {
-    // Cuts the line to the width in characters. The characters of the bar have three bytes
-    // each.
+  const std::size_t columns = known ? size.ws_col : 80, rows = known ? size.ws_row : 24;
+  erase();
+  std::vector<std::string> texts;
+  for (const Line& one : lines_)
+    if (texts.size() + 2 < rows) texts.push_back(text(one));
+  if (!ending_) texts.push_back(session_text());
+  for (const std::string& one : texts) {
+    // Cuts the line to the width in characters, of which some have three bytes.
     std::string shown;
     std::size_t characters = 0;
-    for (const char c : text(one)) {
+    for (const char c : one) {
       if ((c & 0xc0) != 0x80 && ++characters >= columns) break;
       shown += c;
     }
-    fmt::print(stream_, "\x1b[2K{}\n", shown);
+    fmt::print(stream_, "{}\n", shown);
   }
-  drawn_ = lines_.size();
+  drawn_ = texts.size();
   std::fflush(stream_);
 }
 

@@ -1,5 +1,7 @@
-// Progress output: a live line for each encoding on a terminal, plain lines otherwise.
-// Thread-safe: any thread may report, and one thread draws.
+// Progress output. On a terminal: a live line for each run in training, with its share, a small
+// curve of its loss, its rate and its remaining time, and a line for the session. Otherwise plain
+// lines. A finished run leaves a line with its result. Thread-safe: any thread may report, and
+// one thread draws.
 #pragma once
 
 #include <chrono>
@@ -14,6 +16,18 @@
 #include "apps/lab/options.h"
 
 namespace gnomon::lab {
+
+// The loss over the steps of a run as a line of block characters, low to high.
+class LossCurve {
+ public:
+  static constexpr std::size_t cells = 12;
+
+  void add(std::int64_t step, std::int64_t steps, double bits);
+  std::string text() const;  // `cells` characters; spaces for later steps
+
+ private:
+  double sums_[cells] = {}, counts_[cells] = {};
+};
 
 class Progress {
  public:
@@ -32,28 +46,36 @@ class Progress {
   void note(const std::string& text);
 
  private:
-  enum class Phase { waiting = 1, training, testing, finished };
+  enum class Phase { training = 1, testing };
   struct Line {
-    std::string encoding, outcome;
-    Phase phase = Phase::waiting;
-    std::int64_t seed = 0, step = 0, seeds_done = 0;
+    std::string encoding;
+    std::int64_t seed = 0;
+    Phase phase = Phase::training;
+    std::int64_t step = 0;
     double bits = 0, rate = 0;
+    LossCurve curve;
   };
 
-  Line& line(const std::string& encoding);
+  Line& line(const std::string& encoding, std::int64_t seed);
+  std::string head(const std::string& encoding, std::int64_t seed) const;
   std::string text(const Line& line) const;
-  void draw();            // draws the live lines over the previous ones
-  void print_training();  // prints a plain line for each run in training
+  std::string session_text() const;
+  void erase();           // the live lines on the screen
+  void draw();            // the live lines
+  void print_training();  // a plain line for each run in training
   void loop();
 
   const Settings& settings_;
   std::FILE* stream_;
   const bool live_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::mutex mutex_;
   std::condition_variable wake_;
   bool ending_ = false;
-  std::size_t drawn_ = 0;  // live lines on the screen
-  std::vector<Line> lines_;
+  std::size_t drawn_ = 0;      // live lines on the screen
+  std::int64_t finished_ = 0;  // runs
+  std::int64_t steps_ = 0;     // of this session, of all runs
+  std::vector<Line> lines_;    // of the runs in training or testing
   std::thread thread_;
 };
 

@@ -8,9 +8,11 @@
 
 #include "apps/lab/curves.h"
 #include "apps/lab/report_tables.h"
+#include "apps/lab/results_csv.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
+#include "apps/lab/words.h"
 #include "gnomon/io/file.h"
 #include "gnomon/plot/page.h"
 #include "gnomon/plot/pictures.h"
@@ -81,6 +83,24 @@ void add_pictures(plot::HtmlPage& page, const Picture& picture, std::size_t name
                                              .values = matrix(picture.bias->heads)})});
 }
 
+void add_maps(plot::HtmlPage& page, const TrainedAttention& attention, std::size_t name) {
+  for (const AttentionMap& map : attention.maps)
+    page.figure(
+        {.id = fmt::format("attention-{}-{}", name, map.layer),
+         .title =
+             fmt::format("Attention weights, layer {}, head {}", map.layer + 1, map.head + 1),
+         .caption = fmt::format("Rows are queries, columns are keys, for {} bytes of the "
+                                "test text. The head is the one of this layer with the "
+                                "lowest entropy of its weights.",
+                                map.weights.size()),
+         .spec = plot::heatmap({.values = matrix(map.weights),
+                                .rows = steps("query", 1),
+                                .columns = steps("key", 1),
+                                .title = "weight",
+                                .range = plot::Range{0, 1},
+                                .aspect = 1})});
+}
+
 void add_encodings(plot::HtmlPage& page, const Results& results) {
   page.heading("The trained encodings");
   std::size_t number = 0;
@@ -94,6 +114,7 @@ void add_encodings(plot::HtmlPage& page, const Results& results) {
     for (const RunResult& run : results.runs)
       if (run.encoding == one.name) {
         add_pictures(page, run.picture, number);
+        if (run.attention) add_maps(page, *run.attention, number);
         break;
       }
     page.note(fmt::format("`{}`", one.specification.dump()));
@@ -107,17 +128,16 @@ void add_settings(plot::HtmlPage& page, const Results& results) {
   page.definitions(
       {{"Task", std::string(task.summary)},
        {"Metric", results.metric.name + ": " + results.metric.what},
-       {"Chance", results.metric.chance},
+       {"Without a model", results.metric.chance},
        {"Model",
         fmt::format("byte-level {} Transformer, pre-norm, GELU: {} layers, width {}, {} heads",
                     task.task == Task::masked ? "bidirectional" : "causal", grouped(s.layers),
                     grouped(s.width), grouped(s.heads))},
-       {"Training",
-        fmt::format("{} steps of {} {}{} {}; AdamW at {:g}, warm-up and cosine; the same "
-                    "weights and batches for every encoding",
-                    grouped(s.steps), grouped(s.batch),
-                    has_examples(task.task) ? "examples of 1 to " : "windows of ",
-                    grouped(s.train_length), task.unit, s.learning_rate)},
+       {"Training", fmt::format("{} of {} {}{} {}; AdamW at {:g}, warm-up and cosine; the same "
+                                "weights and batches for every encoding",
+                                counted(s.steps, "step"), grouped(s.batch),
+                                has_examples(task.task) ? "examples of 1 to " : "windows of ",
+                                grouped(s.train_length), task.unit, s.learning_rate)},
        {"Seeds", grouped(s.seeds)},
        {"Data", results.texts.source + ", " + results.texts.split}});
   plot::Table texts;
@@ -134,7 +154,7 @@ void add_settings(plot::HtmlPage& page, const Results& results) {
       {{"Processor", fmt::format("{}, {} cores", machine.processor, machine.cores)},
        {"Device", machine.device + ", " + machine.isa},
        {"LibTorch", machine.libtorch},
-       {"Time since the last start", duration_in_words(results.seconds)}});
+       {"Duration of the session that wrote this page", duration_in_words(results.seconds)}});
   if (!results.encodings.empty()) page.table(timings_table(results));
 }
 
@@ -149,13 +169,69 @@ void add_text_findings(plot::HtmlPage& page, const Results& results) {
            "longer context decreases the loss.",
        .spec = length_curves(results)});
   page.table(summary_table(results));
-  page.heading("Position in the window");
+  page.paragraph(
+      "Bits per byte: the mean of -log2 p over the test bytes, where p is the probability that "
+      "the model gives to the byte that follows. 8 is a guess among 256 equally likely bytes; "
+      "1 bit less means twice the probability for each byte.");
+  page.table(accuracy_table(results));
+  const bool masked = task_of(results.settings) == Task::masked;
+  page.heading(masked ? "Position in the window" : "Context");
   page.figure(
       {.id = "positions",
-       .title = "Loss by position",
+       .title = masked ? "Loss by position" : "Loss by context",
        .caption =
-           "Mean over all windows of the longest length for which the encoding has positions.",
+           masked
+               ? "Loss of the masked bytes by their position in windows of the longest length "
+                 "for which the encoding has positions. Four points per octave, smoothed."
+               : "Loss by the number of bytes that precede the predicted byte in its window, "
+                 "from windows of all lengths for which the encoding has positions. Four "
+                 "points per octave, smoothed.",
        .spec = position_curves(results)});
+  page.figure({.id = "attention",
+               .title = "Attention by distance",
+               .caption = fmt::format(
+                   "The share of the attention weights on keys up to this distance from the "
+                   "query, in windows of the training length of {} bytes: mean over layers, "
+                   "heads and the queries in the second half of a window.",
+                   results.settings.train_length),
+               .spec = attention_curves(results)});
+}
+
+// Text of the models, side by side for comparison.
+void add_samples(plot::HtmlPage& page, const Results& results) {
+  const TaskInfo& task = find_task(results.settings.task);
+  page.heading("Samples");
+  page.paragraph(
+      task.task == Task::text
+          ? fmt::format("Each model continues the same bytes of the test text, at temperature "
+                        "0.8 and with seed 1. With the context cut to {} bytes it never sees "
+                        "more than in training.",
+                        results.settings.train_length)
+      : task.task == Task::masked
+          ? "The most likely byte at each masked place (_) of the same window of the test text."
+          : "The answer of each model to the same unseen example, by greedy decoding.");
+  bool shown = false;
+  for (const EncodingResult& one : results.encodings)
+    for (const RunResult& run : results.runs) {
+      if (run.encoding != one.name) continue;
+      for (const Sample& sample : run.samples) {
+        if (!shown)
+          page.sample(sample.expected.empty() ? "Given" : "Given, at the training length",
+                      sample.prompt);
+        shown = true;
+        std::string title = one.title;
+        if (task.task == Task::text)
+          title += sample.context == results.settings.train_length
+                       ? fmt::format(", context cut to {} bytes", sample.context)
+                       : ", whole context";
+        else if (task.task != Task::masked)
+          title += fmt::format(
+              ", {} {}: {}", sample.context, task.unit,
+              sample.text == sample.expected ? "right" : "expected " + sample.expected);
+        page.sample(title, sample.text);
+      }
+      break;
+    }
 }
 
 void add_example_findings(plot::HtmlPage& page, const Results& results) {
@@ -180,11 +256,15 @@ std::string page_of(const Results& results) {
   plot::HtmlPage page(examples ? fmt::format("{}: which position encoding?", task.title)
                                : "Which position encoding for " + results.texts.source + "?");
   for (const std::string& sentence : results.answer) page.lead(sentence);
+  page.command(results.command);
+  page.links({{"results.json: all numbers", "results.json"},
+              {"results.csv: the losses as a table", "results.csv"}});
   for (const LeftOut& one : results.left_out)
     page.note(fmt::format("Left out: {}. Reason: {}", one.name, one.reason));
   if (!results.encodings.empty()) {
     (examples ? add_example_findings : add_text_findings)(page, results);
     add_extensions(page, results);
+    add_samples(page, results);
     page.heading("Training");
     page.figure({.id = "training",
                  .title = "Loss during training",
@@ -207,6 +287,7 @@ std::string page_of(const Results& results) {
 
 std::filesystem::path write_report(const std::filesystem::path& out, const Results& results) {
   io::write_aside(out / "results.json", to_json(results).dump(1) + "\n");
+  io::write_aside(out / "results.csv", to_csv(results));
   io::write_aside(out / "index.html", page_of(results));
   return out / "index.html";
 }

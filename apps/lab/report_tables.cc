@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/lab/task_results.h"
+#include "apps/lab/words.h"
 
 namespace gnomon::lab {
 
@@ -25,15 +26,42 @@ std::string duration_in_words(double seconds) {
 
 namespace {
 
-// "2.63" or "2.63 ± 0.02". Green if it is the best of its length.
-plot::Cell bits_cell(const EncodingResult& one, const LengthMean& at, double best) {
+// "2.630 ± 0.020". Green if it is the best of its length.
+plot::Cell bits_cell(const LengthMean& at, double best) {
   if (!at.applicable) return plot::muted("n/a");
-  std::string shown = fmt::format("{:.3f}", at.tail_bits);
-  if (one.seeds > 1) shown += fmt::format(" ± {:.3f}", at.tail_deviation);
+  const std::string shown = fmt::format("{:.3f} ± {:.3f}", at.tail_bits, at.uncertainty);
   return at.tail_bits == best ? plot::best(shown) : plot::Cell(shown);
 }
 
 }  // namespace
+
+std::string uncertainty_text(const Settings& settings) {
+  return settings.seeds > 1
+             ? fmt::format("standard deviation over {} seeds", settings.seeds)
+             : fmt::format(
+                   "{:.2f} bits, the deviation between seeds that others measured at "
+                   "this scale; one seed does not show it",
+                   seed_deviation);
+}
+
+plot::Table accuracy_table(const Results& results) {
+  plot::Table table;
+  table.columns = {{"encoding"}};
+  for (const std::int64_t length : results.settings.eval_lengths)
+    table.columns.push_back({grouped(length), plot::Align::number});
+  for (const EncodingResult& one : results.encodings) {
+    std::vector<plot::Cell> row{one.title};
+    for (const LengthMean& at : one.lengths)
+      row.push_back(at.applicable ? plot::Cell(fmt::format("{:.1f} %", 100 * at.accuracy))
+                                  : plot::muted("n/a"));
+    table.rows.push_back(row);
+  }
+  table.caption = fmt::format(
+      "Accuracy by context length in bytes: the share of the same test bytes that the model "
+      "considered most likely. Always the most frequent byte: {:.1f} %.",
+      100 * results.texts.byte_frequency_accuracy);
+  return table;
+}
 
 plot::Table summary_table(const Results& results) {
   plot::Table table;
@@ -46,17 +74,19 @@ plot::Table summary_table(const Results& results) {
   table.columns.push_back({"holds to", plot::Align::number});
   for (const EncodingResult& one : results.encodings) {
     std::vector<plot::Cell> row{one.title, one.enters};
-    for (const LengthMean& at : one.lengths) row.push_back(bits_cell(one, at, best[at.length]));
+    for (const LengthMean& at : one.lengths) row.push_back(bits_cell(at, best[at.length]));
     row.push_back(grouped(one.holds_to));
     table.rows.push_back(row);
   }
   std::string metric = results.metric.name;
   metric[0] = 'B';
   table.caption = fmt::format(
-      "{} by context length: {}. Chance: {}. The best of each length is green; n/a: the "
-      "encoding has no positions for this length. Holds to: the longest length up to which the "
-      "loss stays within {:.0f} % of the loss at the training length.",
-      metric, results.metric.what, results.metric.chance, 100 * holds_within);
+      "{} by context length in bytes: {}. Without a model: {}. ±: {}. The best of each length "
+      "is "
+      "green; n/a: the encoding has no positions for this length. Holds to: the longest length "
+      "up to which the loss stays within {:.0f} % of the loss at the training length.",
+      metric, results.metric.what, results.metric.chance, uncertainty_text(results.settings),
+      100 * holds_within);
   return table;
 }
 
@@ -114,12 +144,21 @@ plot::Table example_table(const Results& results) {
 
 namespace {
 
-std::string mebibytes(double bytes) {
-  const double shown = bytes / (1 << 20);
-  return std::abs(shown) < 0.95 ? "< 1" : fmt::format("{:.0f}", shown);
-}
+std::string mebibytes(double bytes) { return fmt::format("{:.0f}", bytes / (1 << 20)); }
 
 }  // namespace
+
+std::string step_time_text(const EncodingCost& one) {
+  if (!one.relative_step) return one.name == "none" && one.step_seconds ? "1" : "n/a";
+  const auto& [median, low, high] = *one.relative_step;
+  if (!one.relative_step->differs()) return "no difference";
+  return fmt::format("{:.2f} ± {:.2f}", median, std::max(0.005, 0.5 * (high - low)));
+}
+
+std::string extra_memory_text(const MemoryUse& use) {
+  return use.extra_bytes ? fmt::format("{:+.0f}", *use.extra_bytes / (1 << 20))
+                         : "no difference";
+}
 
 plot::Table cost_table(const std::vector<EncodingCost>& cost) {
   plot::Table table;
@@ -129,28 +168,31 @@ plot::Table cost_table(const std::vector<EncodingCost>& cost) {
   for (const EncodingCost& one : cost)
     for (; lengths < one.memory.size(); ++lengths)
       table.columns.push_back(
-          {grouped(one.memory[lengths].tokens) + " tokens", plot::Align::number});
-  std::string passes;
+          {grouped(one.memory[lengths].tokens) + " bytes, MiB", plot::Align::number});
+  const auto cell = [](const std::string& text) {
+    return text == "n/a" || text == "no difference" ? plot::muted(text) : plot::Cell(text);
+  };
   for (const EncodingCost& one : cost) {
-    std::vector<plot::Cell> row{one.title, grouped(one.position_parameters)};
-    row.push_back(one.relative_step ? plot::Cell(fmt::format("x {:.2f}", *one.relative_step))
-                                    : plot::muted("n/a"));
-    for (std::size_t i = 0; i < lengths; ++i)
-      row.push_back(i < one.memory.size() && one.memory[i].extra_bytes
-                        ? plot::Cell(mebibytes(*one.memory[i].extra_bytes))
-                        : plot::muted("n/a"));
+    std::vector<plot::Cell> row{one.title, grouped(one.position_parameters),
+                                cell(step_time_text(one))};
+    for (std::size_t i = 0; i < lengths; ++i) {
+      if (i >= one.memory.size())
+        row.push_back(plot::muted("n/a"));
+      else if (one.name == "none")
+        row.emplace_back(mebibytes(one.memory[i].bytes));
+      else
+        row.push_back(cell(extra_memory_text(one.memory[i])));
+    }
     table.rows.push_back(row);
-    if (one.name != "none") continue;
-    for (const MemoryUse& at : one.memory)
-      passes +=
-          fmt::format("{}{} MiB at {}", passes.empty() ? "; the encoding none uses " : ", ",
-                      mebibytes(at.bytes), grouped(at.tokens));
   }
   table.caption =
-      "Time of a training step relative to the encoding none, and additional peak memory of a "
-      "forward and a backward pass over one long window in MiB, each measured alone on one "
-      "thread" +
-      passes + ". n/a: not measured, because it takes too long.";
+      "Step time: the time of a training step divided by that of the encoding none, median and "
+      "95 % confidence interval of steps that alternate. MiB: the peak memory of a forward and "
+      "a "
+      "backward pass over one window of that many bytes; for other encodings than none, the "
+      "difference from none. No difference: none was measured, because the interval contains 1 "
+      "or is wider than the difference, or because the memory differs by less than equal "
+      "measurements, 2 MiB or 2 %. n/a: not measured. One thread.";
   return table;
 }
 
@@ -182,8 +224,7 @@ plot::Table extension_table(const ExtensionResult& extension) {
       best = std::min(best, row.bits[least.size()]);
     least.push_back(best);
   }
-  const std::string tune =
-      fmt::format("{} step{}", extension.steps, extension.steps == 1 ? "" : "s");
+  const std::string tune = counted(extension.steps, "step");
   for (const ExtensionRow& row : extension.rows) {
     std::vector<plot::Cell> cells{
         row.stage == Stage::before ? "None: " + row.title + " as trained" : row.title,

@@ -10,12 +10,19 @@
 namespace gnomon::lab {
 
 // Tables of bits at each length, of right answers in each range of lengths, of an extension, of
-// costs, and of the durations of runs.
+// costs, of accuracy, and of the durations of runs.
 plot::Table summary_table(const Results& results);
 plot::Table example_table(const Results& results);
 plot::Table extension_table(const ExtensionResult& extension);
 plot::Table cost_table(const std::vector<EncodingCost>& cost);
 plot::Table timings_table(const Results& results);
+plot::Table accuracy_table(const Results& results);
+
+// The meaning of LengthMean::uncertainty.
+std::string uncertainty_text(const Settings& settings);
+// "1.07 ± 0.01", "no difference" or "n/a"; "+12" MiB or "no difference".
+std::string step_time_text(const EncodingCost& cost);
+std::string extra_memory_text(const MemoryUse& use);
 
 std::string grouped(std::int64_t number);  // 1234567 as "1 234 567"
 std::string duration_in_words(double seconds);

@@ -19,6 +19,7 @@
 #include "apps/lab/statistics.h"
 #include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
+#include "apps/lab/ways.h"
 #include "gnomon/isa.h"
 #include "gnomon/version.h"
 
@@ -50,6 +51,7 @@ void add_text_lengths(EncodingResult& all, const Runs& runs) {
     const auto tails = over_seeds(&LengthLoss::tail_bits);
     one.tail_bits = mean(tails);
     one.tail_deviation = deviation(tails);
+    one.uncertainty = tails.size() > 1 ? one.tail_deviation : seed_deviation;
     one.window_bits = mean(over_seeds(&LengthLoss::window_bits));
     one.accuracy = mean(over_seeds(&LengthLoss::accuracy));
     // The loss on the same bytes with the context cut to the training length is the tail at that
@@ -88,39 +90,61 @@ std::vector<TextSize> sizes(const std::vector<Text>& texts) {
   return all;
 }
 
+std::size_t index_of(char c) { return static_cast<unsigned char>(c); }
+
 TextsResult texts_result(const Corpus& corpus) {
+  // A byte that does not occur in training has a small probability. Pairs are mixed with one
+  // count of the frequencies of single bytes.
   std::array<double, 256> counts;
-  counts.fill(1);  // a byte that does not occur in training has a small probability
+  counts.fill(1);
   double total = 256;
-  for (const Text& text : corpus.train) {
-    for (const char c : text.bytes) counts[static_cast<unsigned char>(c)] += 1;
-    total += static_cast<double>(text.bytes.size());
-  }
+  std::vector<double> pairs(256 * 256), firsts(256);
+  for (const Text& text : corpus.train)
+    for (std::size_t i = 0; i < text.bytes.size(); ++i) {
+      counts[index_of(text.bytes[i])] += 1;
+      total += 1;
+      if (i == 0) continue;
+      pairs[256 * index_of(text.bytes[i - 1]) + index_of(text.bytes[i])] += 1;
+      firsts[index_of(text.bytes[i - 1])] += 1;
+    }
   const auto likeliest =
       static_cast<char>(std::max_element(counts.begin(), counts.end()) - counts.begin());
-  double bits = 0, accuracy = 0, tested = 0;
-  for (const Text& text : corpus.test) {
-    for (const char c : text.bytes) {
-      bits -= std::log2(counts[static_cast<unsigned char>(c)] / total);
-      accuracy += c == likeliest;
+  double bits = 0, pair_bits = 0, accuracy = 0, tested = 0;
+  for (const Text& text : corpus.test)
+    for (std::size_t i = 0; i < text.bytes.size(); ++i) {
+      const double alone = counts[index_of(text.bytes[i])] / total;
+      double after = alone;
+      if (i > 0) {
+        const std::size_t first = index_of(text.bytes[i - 1]);
+        after = (pairs[256 * first + index_of(text.bytes[i])] + alone) / (firsts[first] + 1);
+      }
+      bits -= std::log2(alone);
+      pair_bits -= std::log2(after);
+      accuracy += text.bytes[i] == likeliest;
+      tested += 1;
     }
-    tested += static_cast<double>(text.bytes.size());
-  }
   tested = std::max(1.0, tested);
-  return {corpus.source,     corpus.split,        bits / tested,
-          accuracy / tested, sizes(corpus.train), sizes(corpus.validation),
-          sizes(corpus.test)};
+  TextsResult result{.source = corpus.source, .split = corpus.split};
+  result.byte_frequency_bits = bits / tested;
+  result.byte_frequency_accuracy = accuracy / tested;
+  result.byte_pair_bits = pair_bits / tested;
+  result.train = sizes(corpus.train);
+  result.validation = sizes(corpus.validation);
+  result.test = sizes(corpus.test);
+  return result;
 }
 
 // The metric, and its value for guesses without reading.
 Metric metric(const Settings& settings, const TextsResult& texts) {
   switch (task_of(settings)) {
     case Task::text:
-      return {
-          "bits per byte",
-          "the mean loss of the test bytes, each in the second half of a window of this "
-          "length",
-          fmt::format("{:.3f} bits from byte frequencies alone", texts.byte_frequency_bits)};
+      return {"bits per byte",
+              "the mean loss of the test bytes, each in the second half of a window of this "
+              "length",
+              fmt::format(
+                  "{:.3f} bits from byte frequencies alone, {:.3f} from those after the byte "
+                  "before",
+                  texts.byte_frequency_bits, texts.byte_pair_bits)};
     case Task::masked:
       return {"bits per masked byte",
               fmt::format("the mean loss of the masked {:.0f} % of the test bytes, each "
@@ -157,11 +181,13 @@ std::string now() {
 
 }  // namespace
 
-Results assemble_results(const SessionResult& session, const Corpus& corpus) {
+Results assemble_results(const SessionResult& session, const Corpus& corpus,
+                         const std::string& command) {
   const Settings& settings = session.settings;
   Results results;
   results.gnomon = GNOMON_VERSION;
   results.date = now();
+  results.command = command;
   results.settings = settings;
   results.texts = texts_result(corpus);
   results.metric = metric(settings, results.texts);
@@ -177,14 +203,15 @@ Results assemble_results(const SessionResult& session, const Corpus& corpus) {
   results.rankings = (has_examples(task_of(settings)) ? example_rankings : rankings)(
       results.encodings, session.runs);
   results.extensions = extension_results(results.encodings, session.runs);
+  if (!has_examples(task_of(settings))) results.ways = ways(results.encodings, session.runs);
+  results.runs = session.runs;
+  results.machine = {processor(), std::thread::hardware_concurrency(), settings.device,
+                     std::string(name(current_isa())), TORCH_VERSION};
   results.answer = answer(results);
   for (const std::string& one : extension_answer(results.extensions))
     results.answer.push_back(one);
   results.cost = cost_results(session.cost, results.encodings);
-  results.runs = session.runs;
   results.unfinished = session.unfinished;
-  results.machine = {processor(), std::thread::hardware_concurrency(), settings.device,
-                     std::string(name(current_isa())), TORCH_VERSION};
   results.seconds = session.seconds;
   return results;
 }

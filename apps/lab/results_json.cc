@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "apps/lab/candidate.h"
 #include "apps/lab/tasks.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
@@ -37,7 +38,7 @@ class Writer {
   static Json written(const T& value) {
     if constexpr (Primitive<T> || std::same_as<T, Json>) {
       return value;
-    } else if constexpr (std::same_as<T, Stage>) {
+    } else if constexpr (std::same_as<T, Stage> || std::same_as<T, Context>) {
       return name(value);
     } else {
       Writer writer;
@@ -131,8 +132,12 @@ void describe(auto& f, LengthLoss& s) {
   f("tail_bits", s.tail_bits)("window_bits", s.window_bits)("accuracy", s.accuracy);
   f("windows", s.windows)("tail_by_segment", s.tail_by_segment);
 }
+void describe(auto& f, ModelConfig& s) {
+  f("model_type", s.model_type)("gnomon", s.gnomon)("encoding", s.encoding)("seed", s.seed);
+  f("position", s.position)("settings", s.settings).optional("lengths", s.lengths);
+}
 void describe(auto& f, PositionLoss& s) {
-  f("length", s.length)("positions", s.positions)("bits", s.bits)("cut_bits", s.cut_bits);
+  f("length", s.length)("positions", s.positions)("bits", s.bits);
 }
 void describe(auto& f, Stretch& s) {
   f("from", s.from)("to", s.to)("up_to", s.up_to)("applicable", s.applicable);
@@ -156,6 +161,15 @@ void describe(auto& f, Picture& s) {
   f.optional("table", s.table).optional("similarity", s.similarity);
   f.optional("rotary", s.rotary).optional("bias", s.bias);
 }
+void describe(auto& f, Sample& s) {
+  f("context", s.context)("prompt", s.prompt)("text", s.text)("expected", s.expected);
+}
+void describe(auto& f, AttentionMap& s) {
+  f("layer", s.layer)("head", s.head)("weights", s.weights);
+}
+void describe(auto& f, TrainedAttention& s) {
+  f("distances", s.distances)("shares", s.shares)("text", s.text)("maps", s.maps);
+}
 void describe(auto& f, CurvePoint& s) {
   f("step", s.step)("train_bits", s.train_bits).optional("validation_bits", s.validation_bits);
 }
@@ -172,19 +186,23 @@ void describe(auto& f, RunResult& s) {
   }
   f("test_seconds", s.test_seconds).optional("lengths", s.tests.lengths);
   f.optional("by_position", s.tests.by_position).optional("stretches", s.tests.stretches);
-  f("picture", s.picture);
+  f("picture", s.picture).optional("samples", s.samples).optional("attention", s.attention);
 }
 void describe(auto& f, MemoryUse& s) {
-  f("tokens", s.tokens)("bytes", s.bytes).optional("extra_bytes", s.extra_bytes);
+  f("tokens", s.tokens)("bytes", s.bytes)("spread", s.spread);
+  f.optional("extra_bytes", s.extra_bytes);
 }
+void describe(auto& f, RelativeTime& s) { f("median", s.median)("low", s.low)("high", s.high); }
 void describe(auto& f, MeasuredCost& s) {
   f("encoding", s.encoding)("memory", s.memory).optional("step_seconds", s.step_seconds);
+  f.optional("relative_step", s.relative_step);
 }
 
 void describe(auto& f, LengthMean& s) {
   f("length", s.length)("applicable", s.applicable);
   if (!s.applicable) return;
-  f("tail_bits", s.tail_bits)("tail_deviation", s.tail_deviation)("window_bits", s.window_bits);
+  f("tail_bits", s.tail_bits)("tail_deviation", s.tail_deviation);
+  f("uncertainty", s.uncertainty)("window_bits", s.window_bits);
   f("accuracy", s.accuracy)("cut_bits", s.cut_bits)("change", s.change)("windows", s.windows);
 }
 void describe(auto& f, StretchMean& s) {
@@ -214,6 +232,11 @@ void describe(auto& f, Ranking& s) {
   s.from ? f("from", s.from)("to", s.to) : f("length", s.to);
   f("order", s.order);
 }
+void describe(auto& f, Way& s) {
+  f("name", s.name)("title", s.title)("context", s.context)("method", s.method);
+  f("bits", s.bits)("tied", s.tied);
+}
+void describe(auto& f, Ways& s) { f("length", s.length)("order", s.order); }
 void describe(auto& f, ExtensionRow& s) {
   f("method", s.method)("title", s.title)("stage", s.stage)("bits", s.bits);
   f("deviation", s.deviation);
@@ -232,7 +255,7 @@ void describe(auto& f, LeftOut& s) { f("name", s.name)("reason", s.reason); }
 void describe(auto& f, TextSize& s) { f("name", s.name)("bytes", s.bytes); }
 void describe(auto& f, TextsResult& s) {
   f("source", s.source)("split", s.split)("byte_frequency_bits", s.byte_frequency_bits);
-  f("byte_frequency_accuracy", s.byte_frequency_accuracy);
+  f("byte_frequency_accuracy", s.byte_frequency_accuracy)("byte_pair_bits", s.byte_pair_bits);
   f("train", s.train)("validation", s.validation)("test", s.test);
 }
 void describe(auto& f, Machine& s) {
@@ -240,10 +263,12 @@ void describe(auto& f, Machine& s) {
   f("libtorch", s.libtorch);
 }
 void describe(auto& f, Results& s) {
-  f("gnomon", s.gnomon)("schema", s.schema)("date", s.date)("answer", s.answer);
+  f("gnomon", s.gnomon)("schema", s.schema)("date", s.date)("command", s.command);
+  f("answer", s.answer);
   f("settings", s.settings)("metric", s.metric)("texts", s.texts)("runs_asked", s.runs_asked);
   f("left_out", s.left_out)("stopped", s.stopped)("encodings", s.encodings);
-  f("rankings", s.rankings)("extensions", s.extensions)("cost", s.cost)("runs", s.runs);
+  f("rankings", s.rankings)
+      .optional("ways", s.ways)("extensions", s.extensions)("cost", s.cost)("runs", s.runs);
   f("unfinished", s.unfinished)("machine", s.machine)("seconds", s.seconds);
 }
 
@@ -298,8 +323,7 @@ void check_run(const RunResult& run, const Settings& settings) {
       need(lengths[i].length == wanted[i] &&
                lengths[i].tail_by_segment.empty() != lengths[i].applicable,
            "length");
-    need(by_position && by_position->bits.size() == by_position->positions.size() &&
-             by_position->cut_bits.size() == by_position->positions.size(),
+    need(by_position && by_position->bits.size() == by_position->positions.size(),
          "list of positions");
   } else {
     const std::vector<Stretch> expected = length_stretches(settings);
@@ -317,6 +341,9 @@ void check_run(const RunResult& run, const Settings& settings) {
            "length of without or after");
   }
   check_picture(run.picture);
+  if (!run.attention) return;
+  need(run.attention->distances.size() == run.attention->shares.size(), "number of shares");
+  for (const AttentionMap& map : run.attention->maps) need_rows(map.weights);
 }
 
 }  // namespace
@@ -325,11 +352,28 @@ const char* name(Stage stage) {
   return stage == Stage::before ? "before" : stage == Stage::without ? "without" : "after";
 }
 
+const char* name(Context context) {
+  switch (context) {
+    case Context::whole:
+      return "whole";
+    case Context::cut:
+      return "cut";
+    case Context::extended:
+      return "extended";
+    case Context::tuned:
+      return "tuned";
+  }
+  return "";
+}
+
 Json to_json(const Settings& settings) { return Writer::written(settings); }
 Json to_json(const StoredSettings& stored) { return Writer::written(stored); }
 Json to_json(const RunResult& run) { return Writer::written(run); }
 Json to_json(const std::vector<MeasuredCost>& costs) { return Writer::written(costs); }
 Json to_json(const Results& results) { return Writer::written(results); }
+Json to_json(const ModelConfig& config) { return Writer::written(config); }
+Json to_json(const LengthLoss& loss) { return Writer::written(loss); }
+Json to_json(const Stretch& stretch) { return Writer::written(stretch); }
 
 StoredSettings read_settings(const std::filesystem::path& path) {
   return read_file<StoredSettings>(
@@ -346,6 +390,14 @@ RunResult read_run(const std::filesystem::path& path, const Settings& settings,
 
 std::vector<MeasuredCost> read_costs(const std::filesystem::path& path) {
   return read_file<std::vector<MeasuredCost>>(path, [](const auto&) {});
+}
+
+ModelConfig read_model_config(const std::filesystem::path& path) {
+  return read_file<ModelConfig>(path, [](const ModelConfig& config) {
+    need(config.model_type == "gnomon-lab", "model_type");
+    check_settings(config.settings);
+    find_candidate(config.encoding);
+  });
 }
 
 }  // namespace gnomon::lab

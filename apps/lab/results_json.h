@@ -21,6 +21,9 @@ Json to_json(const StoredSettings& stored);
 Json to_json(const RunResult& run);
 Json to_json(const std::vector<MeasuredCost>& costs);
 Json to_json(const Results& results);
+Json to_json(const ModelConfig& config);
+Json to_json(const LengthLoss& loss);
+Json to_json(const Stretch& stretch);
 
 // Readers of files that an earlier session wrote. Throw std::invalid_argument, with the path and
 // the reason, if the file is not what that session wrote: not JSON, a key that is missing or of
@@ -29,5 +32,7 @@ StoredSettings read_settings(const std::filesystem::path& path);
 RunResult read_run(const std::filesystem::path& path, const Settings& settings,
                    const std::string& encoding, std::int64_t seed);
 std::vector<MeasuredCost> read_costs(const std::filesystem::path& path);
+// The config.json of a trained model.
+ModelConfig read_model_config(const std::filesystem::path& path);
 
 }  // namespace gnomon::lab

@@ -162,12 +162,6 @@ void TrainingRun::load(const std::filesystem::path& path) {
                       std::isnan(number[i + 2]) ? std::nullopt : std::optional(number[i + 2])});
 }
 
-void TrainingRun::save_weights(const std::filesystem::path& path) {
-  std::ostringstream bytes;
-  torch::save(model_, bytes);
-  io::write_aside(path, bytes.view());
-}
-
 RunResult TrainingRun::summary() const {
   RunResult run{.encoding = candidate_.name, .seed = seed_};
   run.specification = specification(model_->scheme());

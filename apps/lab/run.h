@@ -45,8 +45,6 @@ class TrainingRun {
   // Saves or loads the whole state. A loaded run continues with the same bits.
   void save(const std::filesystem::path& path);
   void load(const std::filesystem::path& path);
-  // Saves the weights only.
-  void save_weights(const std::filesystem::path& path);
 
   // The training curve, sizes and timing, marked as unfinished.
   RunResult summary() const;

@@ -2,6 +2,7 @@
 // and reads them; docs/lab/results.md describes the fields. Losses are in bits per byte.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,11 +28,12 @@ struct LengthLoss {
   bool operator==(const LengthLoss&) const = default;
 };
 
-// Loss by position in the longest applicable window. NaN for a range without targets.
+// Loss by the number of bytes before the target, up to the longest applicable window, or by the
+// position in that window for masked text. NaN for a range without targets.
 struct PositionLoss {
   std::int64_t length = 0;
-  std::vector<double> positions = {};            // bytes of context, the middle of each range
-  std::vector<double> bits = {}, cut_bits = {};  // with the whole and the cut context
+  std::vector<double> positions = {};  // the middle of each range
+  std::vector<double> bits = {};
 
   bool operator==(const PositionLoss&) const = default;
 };
@@ -97,6 +99,29 @@ struct Picture {
   std::optional<BiasByDistance> bias = {};
 };
 
+// Text written by a model: the continuation of `prompt`, the prompt with its masked bytes (_)
+// filled in, or the answer to an example. As printable() returns it.
+struct Sample {
+  std::int64_t context = 0;  // bytes that the model sees at most; length of an example
+  std::string prompt = {}, text = {}, expected = {};  // expected: empty for a continuation
+};
+
+// Attention weights of one head for a window of text: rows are queries, columns keys.
+struct AttentionMap {
+  std::int64_t layer = 0, head = 0;
+  std::vector<std::vector<double>> weights = {};
+};
+// Attention of a trained model in windows of the training length. shares[i]: the share of the
+// weight on keys at distances of at most distances[i] bytes, the mean over layers, heads and
+// queries in the second half of a window. `maps`: of the first and the last layer, the head whose
+// weights have the lowest mean entropy, for the bytes `text`.
+struct TrainedAttention {
+  std::vector<std::int64_t> distances = {};
+  std::vector<double> shares = {};
+  std::string text = {};
+  std::vector<AttentionMap> maps = {};
+};
+
 struct CurvePoint {
   std::int64_t step = 0;
   double train_bits = 0;  // mean since the previous point
@@ -118,18 +143,42 @@ struct RunResult {
   double test_seconds = 0;
   Evaluation tests = {};
   Picture picture = {};
+  std::vector<Sample> samples = {};
+  std::optional<TrainedAttention> attention = {};  // of a task with text
 };
 
-// Peak memory of a forward and a backward pass over one window, without the model.
+// The contents of config.json of a trained model.
+struct ModelConfig {
+  std::string model_type = {}, gnomon = {};  // "gnomon-lab", the version of the library
+  std::string encoding = {};                 // as in --encodings
+  std::int64_t seed = 0;
+  Json position = {};  // the scheme: {"layers": [[{"kind": "rotary", ...}], ...]}
+  Settings settings = {};
+  std::vector<LengthLoss> lengths = {};  // the tests; empty for a task with examples
+};
+
+// Peak memory of a forward and a backward pass over one window, without the model: the mean of two
+// measurements, and their difference.
 struct MemoryUse {
   std::int64_t tokens = 0;
-  double bytes = 0;
-  std::optional<double> extra_bytes = {};  // difference from the encoding none
+  double bytes = 0, spread = 0;
+  std::optional<double> extra_bytes = {};  // difference from the encoding none, if measurable
+};
+// The time of a training step divided by that of the encoding none: the median of pairs of steps
+// that alternate, and the limits of its 95 % confidence interval.
+struct RelativeTime {
+  double median = 0, low = 0, high = 0;
+
+  // The interval does not contain 1 and is narrower than the claim on both sides.
+  bool differs() const {
+    return (low > 1 || high < 1) && high - low < 2 * std::abs(median - 1);
+  }
 };
 struct MeasuredCost {
   std::string encoding = {};
   std::vector<MemoryUse> memory = {};
-  std::optional<double> step_seconds = {};  // the fastest of a few; empty: not measurable
+  std::optional<double> step_seconds = {};         // median; empty: not measurable
+  std::optional<RelativeTime> relative_step = {};  // empty: none, or too slow to measure
 };
 
 }  // namespace gnomon::lab

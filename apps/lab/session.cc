@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <fstream>
 #include <mutex>
 #include <thread>
 
@@ -14,6 +13,9 @@
 #include "apps/lab/cost.h"
 #include "apps/lab/evaluate.h"
 #include "apps/lab/extend.h"
+#include "apps/lab/folder.h"
+#include "apps/lab/generate.h"
+#include "apps/lab/model_file.h"
 #include "apps/lab/picture.h"
 #include "apps/lab/progress.h"
 #include "apps/lab/results_json.h"
@@ -63,55 +65,6 @@ std::string fingerprint(const Corpus& corpus) {
       for (const char c : text.name + '\0' + text.bytes)
         hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return fmt::format("{:016x}", hash);
-}
-
-std::int64_t shared_parameters(const Settings& s) {
-  return 2 * vocabulary * s.width + s.layers * 12 * s.width * s.width;
-}
-
-// Fails before training if the folder is not writable or the disk has too little space.
-void prepare_folder(const fs::path& out, const Settings& settings) {
-  std::error_code error;
-  for (const char* part : {"checkpoints", "runs", "models"})
-    if (!error) fs::create_directories(out / part, error);
-  if (!error) {
-    const fs::path probe = out / "checkpoints" / ".probe";
-    std::ofstream stream(probe, std::ios::binary);
-    stream << std::string(1 << 16, 'x') << std::flush;
-    if (!stream) error = std::make_error_code(static_cast<std::errc>(errno));
-    stream.close();
-    std::error_code ignored;
-    fs::remove(probe, ignored);
-  }
-  if (error)
-    refuse("lab", "--out must be a writable folder", out.string() + ": " + error.message());
-  // The weights of every run, and for active runs the weights, two moments and a temporary
-  // copy.
-  const auto runs = static_cast<std::int64_t>(settings.encodings.size()) * settings.seeds;
-  const std::int64_t need = 4 * shared_parameters(settings) * (runs + 16) + (16 << 20);
-  const auto space = fs::space(out, error);
-  if (!error && space.available < static_cast<std::uintmax_t>(need))
-    refuse("lab", fmt::format("--out must have {} MiB of free space", need >> 20),
-           fmt::format("{} MiB on the disk of {}", space.available >> 20, out.string()));
-}
-
-// Moves an unfinished run to OUT/unfinished, replacing an earlier one there.
-void set_aside_unfinished(const fs::path& out, std::FILE* stream) {
-  std::error_code ignored;
-  if (fs::exists(out / "checkpoints", ignored) && !fs::is_empty(out / "checkpoints", ignored)) {
-    const fs::path kept = out / "unfinished";
-    fs::remove_all(kept);
-    fs::create_directories(kept);
-    for (const char* part : {"checkpoints", "runs", "settings.json", "cost.json"})
-      if (fs::exists(out / part)) fs::rename(out / part, kept / part);
-    fmt::print(
-        stream,
-        "An unfinished run was moved to {}. To continue it, use --resume with this folder "
-        "as --out.\n",
-        kept.string());
-  }
-  for (const char* part : {"checkpoints", "runs", "models", "cost.json"})
-    fs::remove_all(out / part);
 }
 
 // Runs `work(i)` for i in [0, count) on `jobs` threads of one core each. The first exception
@@ -172,17 +125,14 @@ std::int64_t fitting_steps(const Settings& s, const Options& options, const Corp
       1, static_cast<std::int64_t>(budget / (seeds * steps * validation_share)));
 }
 
-// Reads cost.json or measures the cost. Called while this process has one thread, because the
-// measurement forks.
+// Reads cost.json or measures the cost. Called before the first training step of this process:
+// the measurement forks, and LibTorch refuses a backward pass in a child of a process that had one.
 std::vector<MeasuredCost> cost(const Settings& settings, const Corpus& corpus,
                                const fs::path& out, std::FILE* stream) {
-  const fs::path known = out / "cost.json";
-  if (fs::exists(known)) return read_costs(known);
+  if (fs::exists(out / "cost.json")) return read_costs(out / "cost.json");
   fmt::print(stream, "Measuring the cost of each encoding.\n");
   std::fflush(stream);
-  const auto measured = measure_cost(settings, corpus, [] { return stop_asked.load(); });
-  if (!measured.empty()) io::write_aside(known, to_json(measured).dump(1));
-  return measured;
+  return measure_cost(settings, corpus, [] { return stop_asked.load(); });
 }
 
 // Removes encodings that cannot take part from the settings. Throws if none is left.
@@ -254,7 +204,9 @@ RunResult work_on(const Job& job, const Settings& settings, const Corpus& corpus
   found.test_seconds = std::chrono::duration<double>(Clock::now() - start).count();
   found.tests = *tested;
   found.picture = picture(run.model(), settings);
-  run.save_weights(out / "models" / (job.name() + ".pt"));
+  found.samples = samples(run.model(), settings, corpus);
+  found.attention = trained_attention(run.model(), settings, corpus);
+  save_model(out / "models" / job.name(), run, found, settings);
   io::write_aside(out / "runs" / (job.name() + ".json"), to_json(found).dump(1));
   fs::remove(checkpoint);
   progress.finished(job.encoding, job.seed, outcome(found));
@@ -263,26 +215,17 @@ RunResult work_on(const Job& job, const Settings& settings, const Corpus& corpus
 
 }  // namespace
 
-std::optional<Settings> stored_settings(const fs::path& out) {
-  const fs::path path = out / "settings.json";
-  return fs::exists(path) ? std::optional(read_settings(path).settings) : std::nullopt;
-}
-
-SessionResult run_session(const Options& options, const Corpus& corpus, std::FILE* stream) {
+SessionResult run_session(const Options& options, const Corpus& corpus, const fs::path& out,
+                          std::FILE* stream) {
   const auto start = Clock::now();
-  const fs::path out = options.out;
   SessionResult result;
   result.settings = options.settings;
   const StopOnSignal signals;
 
-  const bool stored = options.resume && fs::exists(out / "settings.json");
+  const bool stored = has_run(out);
   if (stored && read_settings(out / "settings.json").fingerprint != fingerprint(corpus))
     refuse("lab", "--resume requires the same texts", "different texts");
-  prepare_folder(out, result.settings);
-  if (!stored) {
-    set_aside_unfinished(out, stream);
-    prepare_folder(out, result.settings);
-  }
+  for (const char* part : {"checkpoints", "runs", "models"}) fs::create_directories(out / part);
   at::set_num_threads(1);
   Settings asked = result.settings;
   leave_out_unusable(result, stream);
@@ -300,6 +243,7 @@ SessionResult run_session(const Options& options, const Corpus& corpus, std::FIL
     io::write_aside(out / "settings.json",
                     to_json(StoredSettings{asked, fingerprint(corpus)}).dump(1));
   }
+  if (!result.cost.empty()) io::write_aside(out / "cost.json", to_json(result.cost).dump(1));
 
   const Settings& settings = result.settings;
   std::vector<Job> jobs;
@@ -322,6 +266,8 @@ SessionResult run_session(const Options& options, const Corpus& corpus, std::FIL
   for (auto& one : found)
     if (one) (one->unfinished ? result.unfinished : result.runs).push_back(std::move(*one));
   result.stopped = stop_asked;
+  std::error_code not_empty;
+  fs::remove(out / "checkpoints", not_empty);  // has files if a run was stopped
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return result;
 }

@@ -1,16 +1,15 @@
 // A whole session of the lab: trains and tests every encoding and seed, in parallel, resumable.
 //
-//   OUT/settings.json            the settings, for --resume
-//   OUT/checkpoints/NAME.pt      the state of an unfinished run
-//   OUT/cost.json                the cost of each encoding
-//   OUT/runs/NAME.json           the results of a finished run
-//   OUT/models/NAME.pt           the weights of a finished run
-//   OUT/results.json, index.html the report, which report.cc writes from the SessionResult
+//   OUT/settings.json                  the settings, for --resume
+//   OUT/checkpoints/NAME-seedN.pt      the state of an unfinished run
+//   OUT/cost.json                      the cost of each encoding
+//   OUT/runs/NAME-seedN.json           the results of a finished run
+//   OUT/models/NAME-seedN/             the model of a finished run (model_file.h)
+//   OUT/index.html, results.json, ...  the report, which report.cc writes from the SessionResult
 #pragma once
 
 #include <cstdio>
 #include <filesystem>
-#include <optional>
 #include <vector>
 
 #include "apps/lab/corpus.h"
@@ -31,12 +30,9 @@ struct SessionResult {
   double seconds = 0;
 };
 
-// Throws std::invalid_argument before training if OUT is not writable or its disk has too
-// little space. The first Ctrl-C saves the state of every run and returns the finished runs.
-// The second ends the process.
-SessionResult run_session(const Options& options, const Corpus& corpus, std::FILE* stream);
-
-// The settings in OUT for --resume. Empty if OUT has no run.
-std::optional<Settings> stored_settings(const std::filesystem::path& out);
+// `out`: the folder, which is empty or has a stopped run with options.settings. The first Ctrl-C
+// saves the state of every run and returns the finished runs. The second ends the process.
+SessionResult run_session(const Options& options, const Corpus& corpus,
+                          const std::filesystem::path& out, std::FILE* stream);
 
 }  // namespace gnomon::lab

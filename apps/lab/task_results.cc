@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "apps/lab/statistics.h"
 #include "apps/lab/tasks.h"
@@ -13,6 +14,7 @@ namespace gnomon::lab {
 namespace {
 
 constexpr double learnt_from = 0.95;
+constexpr double learned_share = 0.1;  // of the way from chance to 1; see not_learned
 
 // A range of adjacent stretches.
 Stretch joined(const std::vector<Stretch>& parts) {
@@ -127,6 +129,25 @@ std::string beyond_sentence(const Ranking& ranking) {
   return text + ".";
 }
 
+// Models that answer no better than chance show nothing about encodings.
+std::optional<std::string> not_learned(const Results& results) {
+  const EncodingResult* best = nullptr;
+  for (const EncodingResult& one : results.encodings)
+    if (one.ranges.front().applicable &&
+        (!best || one.ranges.front().byte > best->ranges.front().byte))
+      best = &one;
+  if (!best) return std::nullopt;
+  const StretchMean& range = best->ranges.front();
+  const double wanted = range.chance_byte + learned_share * (1 - range.chance_byte);
+  if (range.byte >= wanted) return std::nullopt;
+  return fmt::format(
+      "Not trained enough: at the training lengths, the best encoding has {} of the bytes "
+      "right, "
+      "chance is {}, and a comparison requires at least {}. Train longer with --steps or "
+      "--minutes.",
+      percent(range.byte), percent(range.chance_byte), percent(wanted));
+}
+
 }  // namespace
 
 void add_example_lengths(EncodingResult& encoding, const std::vector<const RunResult*>& runs) {
@@ -182,8 +203,9 @@ std::vector<Ranking> example_rankings(const std::vector<EncodingResult>& encodin
 }
 
 std::vector<std::string> example_answer(const Results& results) {
-  std::vector<std::string> sentences{
-      trained_sentence(results, find_task(results.settings.task))};
+  std::vector<std::string> sentences;
+  if (const auto reason = not_learned(results)) sentences.push_back(*reason);
+  sentences.push_back(trained_sentence(results, find_task(results.settings.task)));
   for (std::size_t i = 1; i < results.rankings.size(); ++i)
     sentences.push_back(beyond_sentence(results.rankings[i]));
   return sentences;

@@ -4,7 +4,9 @@
 
 #include <optional>
 
+#include "apps/lab/report_tables.h"
 #include "apps/lab/tasks.h"
+#include "apps/lab/words.h"
 
 namespace gnomon::lab {
 namespace {
@@ -81,25 +83,20 @@ std::string example_table(const Results& results, Colour colour) {
 std::string cost_table(const std::vector<EncodingCost>& cost, Colour colour) {
   if (cost.empty()) return "";
   std::size_t lengths = 0;
-  std::string head = fmt::format("{:<18}{:>11}{:>9}", "", "parameters", "step");
+  std::string head = fmt::format("{:<18}{:>11}{:>15}", "", "parameters", "step time");
   for (const EncodingCost& one : cost)
     for (; lengths < one.memory.size(); ++lengths)
-      head += fmt::format("{:>9}", one.memory[lengths].tokens);
+      head += fmt::format("{:>15}", fmt::format("{} bytes", one.memory[lengths].tokens));
   std::string text =
-      "\nCost: parameters of the encoding, step time relative to none, additional memory in\n"
-      "MiB for windows of\n" +
+      "\nCost: parameters of the encoding; step time and memory in MiB relative to none\n" +
       painted(colour, "1", head) + "\n";
-  const auto number = [](const char* form, std::optional<double> value) {
-    return value ? fmt::format(fmt::runtime(form), *value) : fmt::format("{:>9}", "n/a");
-  };
   for (const EncodingCost& one : cost) {
-    text += fmt::format("{:<18}{:>11}", label(one.title, one.name), one.position_parameters) +
-            number("{:>9.2f}", one.relative_step);
-    for (std::size_t i = 0; i < lengths; ++i) {
-      std::optional<double> extra;
-      if (i < one.memory.size()) extra = one.memory[i].extra_bytes;
-      text += number("{:>9.1f}", extra ? std::optional(*extra / (1 << 20)) : extra);
-    }
+    if (one.name == "none") continue;
+    text += fmt::format("{:<18}{:>11}{:>15}", label(one.title, one.name),
+                        one.position_parameters, step_time_text(one));
+    for (std::size_t i = 0; i < lengths; ++i)
+      text += fmt::format("{:>15}",
+                          i < one.memory.size() ? extra_memory_text(one.memory[i]) : "n/a");
     text += "\n";
   }
   return text;
@@ -109,8 +106,8 @@ std::string extension_tables(const std::vector<ExtensionResult>& extensions) {
   std::string text;
   for (const ExtensionResult& one : extensions) {
     text += fmt::format(
-        "\n{}, extended to {} times the training length; fine-tuned for {} steps\n{:<29}{:>9}",
-        one.title, one.factor, one.steps, "", "");
+        "\n{}, extended to {} times the training length; fine-tuned for {}\n{:<29}{:>9}",
+        one.title, one.factor, counted(one.steps, "step"), "", "");
     for (const std::int64_t length : one.lengths) text += fmt::format("{:>9}", length);
     text += "\n";
     for (const ExtensionRow& row : one.rows) {

@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -72,25 +73,64 @@ TransformerImpl::TransformerImpl(const Settings& settings, const model::Encoding
                                  std::uint64_t seed)
     : TransformerImpl(settings, model::every_layer({encoding}, settings.layers), seed) {}
 
+at::Tensor TransformerImpl::attend_cached(std::int64_t layer, const at::Tensor& qkv,
+                                          KeyValues& cache, libtorch::AttendOptions options) {
+  const auto at = static_cast<std::size_t>(layer);
+  const std::vector<at::Tensor> parts = qkv.chunk(3, 2);
+  if (cache.keys.size() <= at) {
+    cache.keys.push_back(parts[1]);
+    cache.values.push_back(parts[2]);
+  } else {
+    cache.keys[at] = at::cat({cache.keys[at], parts[1]}, 1);
+    cache.values[at] = at::cat({cache.values[at], parts[2]}, 1);
+  }
+  options.layout = libtorch::Layout::tokens_heads;
+  return position_->attend(layer, parts[0], cache.keys[at], cache.values[at], options);
+}
+
+// Attention is linear in the values. So the weights are the outputs for unit vectors as values,
+// D keys at a time, minus the output for zeros (vectors that an encoding adds to the values).
+at::Tensor TransformerImpl::weights(std::int64_t layer, const at::Tensor& qkv,
+                                    libtorch::AttendOptions options) {
+  options.layout = libtorch::Layout::tokens_heads;
+  const std::vector<at::Tensor> parts = qkv.chunk(3, 2);
+  const at::Tensor zeros = at::zeros_like(parts[2]);
+  const auto outputs = [&](const at::Tensor& values) {
+    return position_->attend(layer, parts[0], parts[1], values, options);
+  };
+  const at::Tensor without = outputs(zeros);
+  const std::int64_t keys = qkv.size(1), head_dim = qkv.size(3);
+  std::vector<at::Tensor> blocks;
+  for (std::int64_t begin = 0; begin < keys; begin += head_dim) {
+    const std::int64_t count = std::min(head_dim, keys - begin);
+    at::Tensor units = zeros.clone();
+    for (std::int64_t i = 0; i < count; ++i) units.select(1, begin + i).select(2, i).fill_(1);
+    blocks.push_back((outputs(units) - without).narrow(3, 0, count));
+  }
+  return at::cat(blocks, 3);
+}
+
 at::Tensor TransformerImpl::forward(const at::Tensor& bytes, const ForwardOptions& options) {
   const std::int64_t windows = bytes.size(0), length = bytes.size(1),
                      width = embedding_->weight.size(1);
   at::Tensor x = embedding_(bytes);
   libtorch::AttendOptions attend{.visibility = options.visibility};
   if (options.ids.empty()) {
-    x = position_->embed(x);
+    x = position_->embed(x, options.cache ? options.cache->tokens() : 0);
   } else {
     attend.positions = explicit_ids(options.ids);
     x = position_->embed(x, *attend.positions);
   }
-  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
-    Block& block = *blocks_[layer];
+  for (std::int64_t layer = 0; layer < std::ssize(blocks_); ++layer) {
+    Block& block = *blocks_[static_cast<std::size_t>(layer)];
     attend.hidden = block.attention_norm(x);
-    const at::Tensor attended = position_->attend_packed(
-        static_cast<std::int64_t>(layer),
-        block.qkv(attend.hidden).view({windows, length, 3 * block.heads, width / block.heads}),
-        block.heads, attend);
-    x = x + block.attention_out(attended.view({windows, length, width}));
+    const at::Tensor qkv =
+        block.qkv(attend.hidden).view({windows, length, 3 * block.heads, width / block.heads});
+    if (options.weights) options.weights->push_back(weights(layer, qkv, attend));
+    const at::Tensor attended = options.cache
+                                    ? attend_cached(layer, qkv, *options.cache, attend)
+                                    : position_->attend_packed(layer, qkv, block.heads, attend);
+    x = x + block.attention_out(attended.reshape({windows, length, width}));
     x = x + block.feed_out(at::gelu(block.feed_in(block.feed_norm(x))));
   }
   return head_(norm_(x));

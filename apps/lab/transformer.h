@@ -17,9 +17,22 @@ namespace gnomon::lab {
 
 constexpr std::int64_t vocabulary = 256;
 
+// The KV cache: keys and values of past bytes in every layer, [B, S, H, D] each. Keys are not
+// rotated, so the same cache serves every encoding.
+struct KeyValues {
+  std::vector<at::Tensor> keys, values;  // by layer; empty: no past bytes
+
+  std::int64_t tokens() const { return keys.empty() ? 0 : keys[0].size(1); }  // S
+};
+
 struct ForwardOptions {
   Visibility visibility = Visibility::causal;
   std::vector<std::int64_t> ids = {};  // positions of the T bytes; empty: 0 to T - 1
+  // If given, the T bytes follow the S bytes of the cache at positions S to S + T - 1, without
+  // `ids`, and are appended to it.
+  KeyValues* cache = nullptr;
+  // If given, the attention weights of every layer are appended, [B, T, H, T]. Not with `cache`.
+  std::vector<at::Tensor>* weights = nullptr;
 };
 
 class TransformerImpl : public torch::nn::Module {
@@ -31,8 +44,8 @@ class TransformerImpl : public torch::nn::Module {
   TransformerImpl(const Settings& settings, const model::Encoding& encoding,
                   std::uint64_t seed);
 
-  // bytes: [B, T] int64. Returns [B, T, 256]. Throws for positions beyond the encodings'
-  // capacity.
+  // bytes: [B, T] int64. Returns [B, T, 256]. Throws std::invalid_argument for positions beyond
+  // the encodings' capacity.
   at::Tensor forward(const at::Tensor& bytes, const ForwardOptions& options = {});
 
   const model::Scheme& scheme() const { return position_->scheme(); }
@@ -58,6 +71,12 @@ class TransformerImpl : public torch::nn::Module {
   std::vector<std::shared_ptr<Block>> blocks_;
   torch::nn::LayerNorm norm_;
   torch::nn::Linear head_;
+  at::Tensor weights(std::int64_t layer, const at::Tensor& qkv,
+                     libtorch::AttendOptions options);
+  // attend_packed with the keys and values of the cache before those of qkv.
+  at::Tensor attend_cached(std::int64_t layer, const at::Tensor& qkv, KeyValues& cache,
+                           libtorch::AttendOptions options);
+
   libtorch::PositionScheme position_{nullptr};
 };
 TORCH_MODULE(Transformer);

@@ -5,9 +5,12 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "process.h"
@@ -67,10 +70,71 @@ TEST_F(Program, WritesAReportAndSaysWhere) {
   EXPECT_FALSE(results.at("stopped"));
   EXPECT_FALSE(results.at("encodings")[1].at("lengths")[1].at("applicable"));
   EXPECT_GT(fs::file_size(out() + "/index.html"), 10000u);
-  // A second run in the same folder gives the same results.
-  const Json before = numbers(out());
-  EXPECT_EQ(run(tiny({"--steps", "3", "--out", out()})).code, 0);
-  EXPECT_EQ(numbers(out()), before);
+  EXPECT_FALSE(fs::exists(out() + "/checkpoints"));
+}
+
+// The bytes of every file of a folder, by its path.
+std::map<std::string, std::string> files_of(const fs::path& folder) {
+  std::map<std::string, std::string> all;
+  for (const auto& one : fs::recursive_directory_iterator(folder)) {
+    std::ifstream stream(one.path(), std::ios::binary);
+    if (one.is_regular_file())
+      all[one.path().string()].assign(std::istreambuf_iterator<char>(stream), {});
+  }
+  return all;
+}
+
+TEST_F(Program, NeverChangesAFolderThatHasFiles) {
+  ASSERT_EQ(run(tiny({"--steps", "3", "--out", out()})).code, 0);
+  const auto before = files_of(out());
+  const Outcome again = run(tiny({"--steps", "4", "--out", out()}));
+  EXPECT_EQ(again.code, 2);
+  EXPECT_EQ(
+      again.output,
+      "gnomon: [lab] --out must be a new or empty folder: continue its run with --resume, "
+      "or give another folder, got " +
+          out() + ", which has a finished run\n");
+  EXPECT_EQ(files_of(out()), before);
+
+  fs::create_directories(out("own"));
+  std::ofstream(out("own") + "/index.html") << "mine";
+  const Outcome own = run(tiny({"--steps", "3", "--out", out("own")}));
+  EXPECT_EQ(own.code, 2);
+  EXPECT_NE(own.output.find("which has the file index.html"), std::string::npos) << own.output;
+  EXPECT_EQ(files_of(out("own")).size(), 1u);
+}
+
+TEST_F(Program, NumbersTheFolderIfNoneIsGiven) {
+  fs::create_directories(folder_);
+  const auto inside = [&](const std::vector<std::string>& more) {
+    return testing::run(GNOMON_LAB_PROGRAM, tiny(more), testing::Streams::joined, folder_);
+  };
+  ASSERT_EQ(inside({"--steps", "3"}).code, 0);
+  const auto before = files_of(out("report"));
+  const Outcome second = inside({"--steps", "4"});
+  EXPECT_EQ(second.code, 0);
+  EXPECT_NE(second.output.find("Output folder: report-2\n"), std::string::npos)
+      << second.output;
+  EXPECT_EQ(files_of(out("report")), before);
+  EXPECT_EQ(json(out("report-2/results.json")).at("settings").at("steps"), 4);
+  // --resume continues the last one.
+  const Outcome resumed = inside({"--resume", "--steps", "4"});
+  EXPECT_EQ(resumed.code, 0) << resumed.output;
+  EXPECT_NE(resumed.output.find("Output folder: report-2\n"), std::string::npos);
+  EXPECT_EQ(files_of(out("report")), before);
+}
+
+TEST_F(Program, TwoLabsDoNotShareAFolder) {
+  const Child child = start(tiny({"--steps", "100000", "--out", out()}));
+  while (!fs::exists(out() + "/settings.json"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  const Outcome other = run({"--resume", "--out", out()});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.output.find("--out must not be in use by another lab"), std::string::npos)
+      << other.output;
+  kill(child.pid, SIGINT);
+  child.read_all();
+  EXPECT_EQ(child.wait(), 130);
 }
 
 TEST_F(Program, TheNumberOfJobsChangesNothing) {
@@ -124,21 +188,6 @@ TEST_F(Program, KilledItResumesToTheSameNumbers) {
   EXPECT_EQ(numbers(out("killed")), numbers(out("straight")));
 }
 
-TEST_F(Program, KeepsAnUnfinishedRunThatWasNotAskedToGoOn) {
-  const Child child = start(tiny({"--steps", "100000", "--out", out()}));
-  while (!fs::exists(out() + "/settings.json"))
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  kill(child.pid, SIGINT);
-  child.read_all();
-  EXPECT_EQ(child.wait(), 130);
-  const Outcome again = run(tiny({"--steps", "2", "--out", out()}));
-  EXPECT_EQ(again.code, 0);
-  EXPECT_NE(again.output.find("was moved to " + out() + "/unfinished"), std::string::npos)
-      << again.output;
-  EXPECT_EQ(json(out() + "/unfinished/settings.json").at("settings").at("steps"), 100000);
-}
-
 TEST_F(Program, SaysBeforeTrainingThatOutCannotBeWritten) {
   fs::create_directories(folder_);
   std::ofstream(folder_ / "file") << "x";
@@ -147,6 +196,49 @@ TEST_F(Program, SaysBeforeTrainingThatOutCannotBeWritten) {
   EXPECT_NE(outcome.output.find("gnomon: [lab] --out must be a writable folder"),
             std::string::npos)
       << outcome.output;
+}
+
+Outcome use(const std::string& command, const std::vector<std::string>& arguments) {
+  return testing::run(GNOMON_LAB_PROGRAM, arguments, testing::Streams::joined, {}, command);
+}
+
+TEST_F(Program, UsesATrainedModel) {
+  ASSERT_EQ(run(tiny({"--steps", "3", "--out", out()})).code, 0);
+  const std::string rotary = out() + "/models/rotary-seed1", text = folder_ / "text.txt";
+  const Outcome once = use("generate", {rotary, "It is", "--bytes", "40", "--json"});
+  ASSERT_EQ(once.code, 0) << once.output;
+  EXPECT_FALSE(Json::parse(once.output).at("continuation").get<std::string>().empty());
+  EXPECT_EQ(use("generate", {rotary, "It is", "--bytes", "40", "--json"}).output, once.output);
+  EXPECT_NE(use("generate", {rotary, "It is", "--bytes", "40", "--json", "--seed", "2"}).output,
+            once.output);
+
+  std::ofstream(text) << std::string(400, 'x') + std::string(400, 'y');
+  const Outcome losses = use("evaluate", {rotary, text, "--lengths", "8,16,64", "--json"});
+  ASSERT_EQ(losses.code, 0) << losses.output;
+  const Json found = Json::parse(losses.output);
+  EXPECT_EQ(found.at("lengths").size(), 3u);
+  EXPECT_NEAR(found.at("byte_entropy").get<double>(), 1, 1e-12);
+  // A learned table ends at the training length.
+  const Outcome learned = use("evaluate", {out() + "/models/learned-seed1", text});
+  EXPECT_NE(learned.output.find("n/a"), std::string::npos) << learned.output;
+
+  for (const auto& [command, arguments, message] :
+       std::vector<std::tuple<std::string, std::vector<std::string>, std::string>>{
+           {"generate", {rotary, ""}, "TEXT must not be empty"},
+           {"generate", {rotary}, "[generate] TEXT is required"},
+           {"generate", {out(), "x"}, "config.json"},
+           {"generate",
+            {out() + "/models/learned-seed1", "x", "--context", "17"},
+            "--context must be at most 16, the positions of learned, got 17"},
+           {"evaluate", {rotary}, "a model of text must have a TEXT, got none"},
+           {"evaluate", {rotary, text, "--lengths", "7"}, "--lengths must be even, got 7"},
+           {"evaluate", {rotary, text, "--lengths", "6,16"}, "must divide the longest, got 6"},
+           {"evaluate", {rotary, text, "--lengths", "4096"}, "TEXT must have at least 6145"}}) {
+    const Outcome outcome = use(command, arguments);
+    EXPECT_EQ(outcome.code, 2) << message;
+    EXPECT_EQ(outcome.output.rfind("gnomon: [", 0), 0u) << outcome.output;
+    EXPECT_NE(outcome.output.find(message), std::string::npos) << outcome.output;
+  }
 }
 
 struct Refusal {
@@ -160,7 +252,8 @@ TEST_F(Program, RefusesBadUsageInOneLine) {
            {{"--eval-lengths", "64"}, "--eval-lengths must be at least the training length"},
            {{"--eval-lengths", "128,x"}, "--eval-lengths must be positive integers, got x"},
            {{"--width", "100", "--heads", "3"}, "--width must be a multiple of twice --heads"},
-           {{"--steps", "5", "--minutes", "1"}, "--steps and --minutes must not both be given"},
+           {{"--steps", "5", "--minutes", "1"},
+            "--minutes must not be given with --steps, got both"},
            {{"--device", "tpu"}, "--device must be cpu or cuda, got tpu"},
            {{"--preset", "huge"}, "--preset must be default or full, got huge"},
            {{"--nonsense"}, "--nonsense"},

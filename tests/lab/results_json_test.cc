@@ -33,7 +33,7 @@ RunResult finished() {
                             {{"yarn", 512, {{"kind", "scaled"}}, {4, 4.5}, {3, 4}},
                              {"control", 512, {{"kind", "rotary"}}, {4, 5}, {3, 5}}}};
   run.tests.lengths = {{128, true, 4.5, 4.6, 0.25, 8, {4.4, 4.6}}, {.length = 256}};
-  run.tests.by_position = PositionLoss{128, {1, 2.5}, {6, NAN}, {6, 5}};
+  run.tests.by_position = PositionLoss{128, {1, 2.5}, {6, NAN}};
   run.picture.table = SampledMatrix{1, 2, {{1, 2}, {3, 4}}};
   run.picture.bias = BiasByDistance{{0, 4}, {{0, -1}}};
   return run;

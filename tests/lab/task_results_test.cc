@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "apps/lab/cost.h"
+#include "apps/lab/draws.h"
+#include "apps/lab/report_tables.h"
 
 namespace gnomon::lab {
 namespace task_results_test {
@@ -74,18 +78,69 @@ TEST(ExampleRankings, SortTieAndLeaveOutWhatHasNoPosition) {
       "At lengths 21 to 40, the best is none (30 %), tied with t5 (29 %); then rotary (5 %).");
 }
 
-TEST(CostResults, CompareWithNoPosition) {
-  const std::vector<MeasuredCost> measured{{"none", {{1024, 100}, {4096, 400}}, 0.2},
-                                           {"t5", {{1024, 110}, {4096, 440}}, 0.25}};
+TEST(ExampleAnswer, SaysThatModelsAtChanceShowNothing) {
+  Results results;
+  results.settings.task = "copy";
+  RunResult run = run_of("t5", {0, 0, 0, 0});
+  for (Stretch& one : run.tests.stretches) one.byte = 0.12;  // chance: 0.1
+  results.runs = {run};
+  results.encodings = {encoding_of({run})};
+  results.rankings = example_rankings(results.encodings, results.runs);
+  EXPECT_EQ(
+      example_answer(results)[0],
+      "Not trained enough: at the training lengths, the best encoding has 12 % of the bytes "
+      "right, chance is 10 %, and a comparison requires at least 19 %. Train longer with "
+      "--steps or --minutes.");
+}
+
+constexpr double mebibyte = 1 << 20;
+
+TEST(CostResults, GiveMemoryOnlyWhereItDiffersMeasurably) {
+  const std::vector<MeasuredCost> measured{
+      {"none", {{1024, 100 * mebibyte, 2 * mebibyte}, {4096, 400 * mebibyte, 0}}, 0.2, {}},
+      {"t5",
+       {{1024, 104 * mebibyte, 1 * mebibyte}, {4096, 440 * mebibyte, 0}},
+       0.25,
+       RelativeTime{1.25, 1.24, 1.26}}};
   EncodingResult t5;
   t5.name = "t5";
   t5.position_parameters = 128;
   const auto cost = cost_results(measured, {t5});
   ASSERT_EQ(cost.size(), 1u);
   EXPECT_EQ(cost[0].position_parameters, 128);
-  EXPECT_DOUBLE_EQ(*cost[0].relative_step, 1.25);
-  EXPECT_DOUBLE_EQ(*cost[0].memory[1].extra_bytes, 40);
+  EXPECT_DOUBLE_EQ(cost[0].relative_step->median, 1.25);
+  // 4 MiB, but equal measurements differ by 2 and 1 MiB, and the heap by 2.
+  EXPECT_FALSE(cost[0].memory[0].extra_bytes);
+  EXPECT_DOUBLE_EQ(*cost[0].memory[1].extra_bytes, 40 * mebibyte);
   EXPECT_TRUE(cost_results({}, {t5}).empty());
+}
+
+TEST(CostTable, ClaimsNoDifferenceThatTheIntervalDoesNotShow) {
+  EncodingCost cost{.name = "t5", .title = "T5", .relative_step = RelativeTime{0.9, 0.8, 1.01}};
+  EXPECT_EQ(step_time_text(cost), "no difference");
+  cost.relative_step = RelativeTime{1.07, 1.01, 1.16};  // wider than the difference
+  EXPECT_EQ(step_time_text(cost), "no difference");
+  cost.relative_step = RelativeTime{1.25, 1.23, 1.27};
+  EXPECT_EQ(step_time_text(cost), "1.25 ± 0.02");
+  cost.relative_step.reset();
+  EXPECT_EQ(step_time_text(cost), "n/a");
+  EXPECT_EQ(extra_memory_text({.tokens = 1024, .bytes = 5}), "no difference");
+}
+
+TEST(MedianInterval, CoversTheMedianOfTheDistributionNineteenTimesInTwenty) {
+  // Exponential numbers: their median is ln 2.
+  Draws draws{7};
+  int covered = 0;
+  constexpr int samples = 2000;
+  for (int i = 0; i < samples; ++i) {
+    std::vector<double> numbers;
+    for (int k = 0; k < 25; ++k)
+      numbers.push_back(
+          -std::log(std::ldexp(static_cast<double>(draws.next() >> 11) + 0.5, -53)));
+    const RelativeTime found = median_interval(numbers);
+    covered += found.low <= std::log(2) && std::log(2) <= found.high;
+  }
+  EXPECT_NEAR(static_cast<double>(covered) / samples, 0.95, 0.03);
 }
 
 }  // namespace task_results_test

@@ -1,0 +1,175 @@
+#include "apps/lab/generate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "apps/lab/batches.h"
+#include "apps/lab/draws.h"
+#include "apps/lab/tasks.h"
+
+namespace gnomon::lab {
+namespace {
+
+at::Tensor row_of(std::string_view bytes) {
+  at::Tensor row = at::empty({1, std::ssize(bytes)}, at::kLong);
+  std::transform(bytes.begin(), bytes.end(), row.data_ptr<std::int64_t>(),
+                 [](char c) { return static_cast<unsigned char>(c); });
+  return row;
+}
+
+// A byte drawn from softmax(logits / temperature).
+char drawn(const at::Tensor& logits, double temperature, Draws& draws) {
+  if (temperature == 0) return static_cast<char>(logits.argmax().item<std::int64_t>());
+  const at::Tensor sums =
+      at::softmax(logits.to(at::kCPU, at::kDouble) / temperature, 0).cumsum(0).contiguous();
+  const double* sum = sums.data_ptr<double>();
+  const double at = std::ldexp(static_cast<double>(draws.next() >> 11), -53);
+  return static_cast<char>(std::min<std::ptrdiff_t>(
+      std::upper_bound(sum, sum + vocabulary, at * sum[vocabulary - 1]) - sum, vocabulary - 1));
+}
+
+constexpr std::int64_t prompt_bytes = 64, sample_windows = 3;
+
+std::vector<Sample> text_samples(Transformer& model, const Settings& s, const Corpus& corpus) {
+  const std::vector<Segment> segments = test_segments(corpus.test, s);
+  const Segment& segment = segments[segments.size() / 2];
+  const std::int64_t count = std::min(prompt_bytes, segment.first_target);
+  std::string prompt = segment.text->bytes.substr(
+      static_cast<std::size_t>(segment.first_target - count), static_cast<std::size_t>(count));
+  if (const std::size_t space = prompt.find(' '); space != std::string::npos && space < 32)
+    prompt.erase(0, space + 1);
+  const std::int64_t total = std::min(sample_windows * s.train_length, s.longest());
+  GenerateOptions options{.bytes = std::max<std::int64_t>(s.train_length, total - count)};
+  std::vector<Sample> all;
+  const auto most = model::capacity(model->scheme());
+  for (const std::int64_t context : {s.train_length, s.longest()}) {
+    if (context > most.value_or(context) || (!all.empty() && context == s.train_length))
+      continue;
+    options.context = context;
+    all.push_back({.context = context,
+                   .prompt = printable(prompt),
+                   .text = printable(generate(model, prompt, options)),
+                   .expected = {}});
+  }
+  return all;
+}
+
+// The masked bytes of the first test window, as _, with the most likely bytes.
+std::vector<Sample> masked_samples(Transformer& model, const Settings& s,
+                                   const Corpus& corpus) {
+  const Batch batch = masked_segment(test_segments(corpus.test, s).front(), s.train_length, s);
+  const at::Tensor inputs = batch.inputs.slice(0, 0, 1), targets = batch.targets.slice(0, 0, 1);
+  const at::Tensor guesses =
+      model->forward(inputs.to(s.device), {.visibility = visibility(s)}).argmax(2).to(at::kCPU);
+  Sample sample{.context = s.train_length};
+  for (std::int64_t i = 0; i < inputs.size(1); ++i) {
+    const auto byte = [&](const at::Tensor& from) {
+      return static_cast<char>(from[0][i].item<std::int64_t>());
+    };
+    const bool masked = targets[0][i].item<std::int64_t>() != uncounted;
+    sample.prompt += masked ? '_' : byte(inputs);
+    sample.text += byte(masked ? guesses : inputs);
+    sample.expected += byte(masked ? targets : inputs);
+  }
+  for (std::string* text : {&sample.prompt, &sample.text, &sample.expected})
+    *text = printable(*text);
+  return {sample};
+}
+
+constexpr std::uint64_t sample_seed = 0x73616d706c65;
+
+std::vector<Sample> example_samples(Transformer& model, const Settings& s) {
+  const Task task = task_of(s);
+  const auto most = model::capacity(model->scheme());
+  std::vector<Sample> all;
+  for (const std::int64_t length : s.eval_lengths) {
+    const Example one = example(task, length, Part::test, sample_seed, 1);
+    if (std::ssize(one.bytes) > most.value_or(std::ssize(one.bytes))) continue;
+    // The answer begins after the prompt. Prompts inside the answer (recall) are given.
+    Sample sample{.context = length};
+    std::string text;
+    for (std::size_t i = 0; i < one.bytes.size(); ++i) {
+      if (!one.answer[i]) {
+        text += one.bytes[i];
+        continue;
+      }
+      if (sample.prompt.empty()) sample.prompt = text;
+      text += generate(model, text,
+                       {.bytes = 1, .context = std::ssize(one.bytes), .temperature = 0});
+    }
+    sample.text = printable(text.substr(sample.prompt.size()));
+    sample.expected = one.bytes.substr(sample.prompt.size());
+    all.push_back(sample);
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string generate(Transformer& model, std::string_view text,
+                     const GenerateOptions& options) {
+  const at::NoGradGuard no_grad;
+  const auto half = static_cast<std::size_t>(options.context / 2);
+  const at::Device device = model->parameters().front().device();
+  std::string all(text);
+  Draws draws{options.seed};
+  KeyValues cache;
+  std::string_view next = text;
+  for (std::int64_t i = 0; i < options.bytes; ++i) {
+    if (cache.tokens() + std::ssize(next) > options.context) {
+      cache = {};
+      next = std::string_view(all).substr(all.size() - std::min(all.size(), half));
+    }
+    const at::Tensor logits =
+        model->forward(row_of(next).to(device), {.cache = &cache}).select(0, 0).select(0, -1);
+    all += drawn(logits, options.temperature, draws);
+    next = std::string_view(all).substr(all.size() - 1);
+  }
+  return all.substr(text.size());
+}
+
+std::vector<Sample> samples(Transformer& model, const Settings& settings,
+                            const Corpus& corpus) {
+  const at::NoGradGuard no_grad;
+  const Task task = task_of(settings);
+  if (has_examples(task)) return example_samples(model, settings);
+  return (task == Task::masked ? masked_samples : text_samples)(model, settings, corpus);
+}
+
+std::string printable(std::string_view bytes) {
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size();) {
+    const auto at = [&](std::size_t k) {
+      return i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u;
+    };
+    const unsigned first = at(0);
+    // The number of bytes of a character, and the least code point that needs as many.
+    const std::size_t size = first < 0x80           ? 1
+                             : (first >> 5) == 0x6  ? 2
+                             : (first >> 4) == 0xe  ? 3
+                             : (first >> 3) == 0x1e ? 4
+                                                    : 0;
+    unsigned code = size == 1 ? first : first & (0x7fu >> size);
+    bool valid = size > 0;
+    for (std::size_t k = 1; k < size; ++k) {
+      valid = valid && (at(k) >> 6) == 2;
+      code = code << 6 | (at(k) & 0x3f);
+    }
+    constexpr unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
+    valid =
+        valid && code >= least[size] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
+    const bool control = (code < 0x20 && code != '\n') || (code >= 0x7f && code < 0xa0);
+    if (valid && !control) {
+      text += bytes.substr(i, size);
+      i += size;
+    } else {
+      text += fmt::format("\\x{:02x}", first);
+      ++i;
+    }
+  }
+  return text;
+}
+
+}  // namespace gnomon::lab

@@ -1,0 +1,35 @@
+// Continuation of a text with a trained model, and samples for the report.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/lab/corpus.h"
+#include "apps/lab/run_result.h"
+#include "apps/lab/transformer.h"
+
+namespace gnomon::lab {
+
+struct GenerateOptions {
+  std::int64_t bytes = 256;  // of the continuation
+  // The bytes that the model sees at most. If the KV cache has this many, it starts again with
+  // the second half of them, at positions from 0: the context is context / 2 to context bytes.
+  std::int64_t context = 0;  // at least 2
+  double temperature = 0.8;  // of the softmax; 0: the most likely byte
+  std::uint64_t seed = 1;
+};
+
+// Returns the continuation of `text`, which has at least one byte. Cost: one forward pass of one
+// byte for each byte, and one of context / 2 bytes whenever the cache is full.
+std::string generate(Transformer& model, std::string_view text, const GenerateOptions& options);
+
+// Continuations of a part of the test text, filled-in masked bytes, or answers to examples.
+std::vector<Sample> samples(Transformer& model, const Settings& settings, const Corpus& corpus);
+
+// The bytes as UTF-8 that a terminal and JSON accept: control characters except line feed, and
+// bytes that are not UTF-8, are written as \xNN.
+std::string printable(std::string_view bytes);
+
+}  // namespace gnomon::lab

@@ -1,0 +1,91 @@
+#include "apps/lab/model_file.h"
+
+#include <fmt/format.h>
+
+#include "apps/lab/candidate.h"
+#include "apps/lab/results_json.h"
+#include "apps/lab/run.h"
+#include "apps/lab/tasks.h"
+#include "gnomon/error.h"
+#include "gnomon/io/file.h"
+#include "gnomon/io/safetensors.h"
+#include "gnomon/version.h"
+#include "src/model/encoding_json.h"
+
+namespace gnomon::lab {
+namespace {
+
+constexpr const char* config_name = "config.json";
+constexpr const char* weights_name = "model.safetensors";
+
+io::Array::Shape shape_of(const at::Tensor& tensor) { return tensor.sizes().vec(); }
+
+void check_shape(const io::SafeTensors& file, const std::string& name,
+                 const io::Array::Shape& shape) {
+  const io::TensorEntry* entry = file.find(name);
+  if (!entry) refuse("model", file.name() + " must have the tensor " + name, "none");
+  if (entry->shape != shape || entry->dtype != "F32")
+    refuse("model",
+           fmt::format("{} in {} must be F32 {}", name, file.name(), io::to_string(shape)),
+           entry->dtype + " " + io::to_string(entry->shape));
+}
+
+}  // namespace
+
+void save_model(const std::filesystem::path& folder, TrainingRun& run, const RunResult& result,
+                const Settings& settings) {
+  std::filesystem::create_directories(folder);
+  std::vector<at::Tensor> kept;
+  std::vector<io::NamedArray> tensors;
+  for (const auto& item : run.model()->named_parameters()) {
+    const at::Tensor& weights =
+        kept.emplace_back(item.value().detach().to(at::kCPU, at::kFloat).contiguous());
+    tensors.push_back({item.key(), io::Array(io::Element::f32, shape_of(weights),
+                                             std::as_bytes(std::span(
+                                                 weights.data_ptr<float>(),
+                                                 static_cast<std::size_t>(weights.numel()))))});
+  }
+  io::write_safetensors(folder / weights_name, tensors, {{"format", "pt"}});
+  Settings portable = settings;
+  portable.device = "cpu";
+  portable.encodings = {result.encoding};
+  io::write_aside(
+      folder / config_name,
+      to_json(ModelConfig{.model_type = "gnomon-lab",
+                          .gnomon = GNOMON_VERSION,
+                          .encoding = result.encoding,
+                          .seed = result.seed,
+                          .position = model::internal::json_of(run.model()->scheme()),
+                          .settings = portable,
+                          .lengths = result.tests.lengths})
+              .dump(1) +
+          "\n");
+}
+
+TrainedModel load_model(const std::filesystem::path& folder) {
+  TrainedModel trained{read_model_config(folder / config_name)};
+  const auto& [config, model] = trained;
+  const Settings& s = config.settings;
+  const io::SafeTensors file(folder / weights_name);
+  // Before the model is allocated, so that a config cannot ask for more memory than the file has.
+  check_shape(file, "embedding.weight", {vocabulary, s.width});
+  for (std::int64_t layer = 0; layer < s.layers; ++layer)
+    check_shape(file, fmt::format("block{}.feed_in.weight", layer), {4 * s.width, s.width});
+  trained.model = transformer_for(s, find_candidate(config.encoding),
+                                  window_tokens(task_of(s), s.train_length), config.seed);
+  if (model::internal::json_of(model->scheme()) != config.position)
+    refuse("model",
+           (folder / config_name).string() + " must have the position of " + config.encoding +
+               " in this version of the library",
+           config.position.dump().substr(0, 200));
+  const at::NoGradGuard no_grad;
+  for (auto& item : trained.model->named_parameters()) {
+    check_shape(file, item.key(), shape_of(item.value()));
+    const io::Array array = file.tensor(item.key());
+    item.value().copy_(
+        at::from_blob(const_cast<std::byte*>(array.bytes().data()), array.shape(), at::kFloat));
+  }
+  return trained;
+}
+
+}  // namespace gnomon::lab

@@ -1,0 +1,31 @@
+// Trained models as folders that Python reads, too:
+//
+//   NAME-seedN/model.safetensors   the weights, float32, by their names in the module
+//   NAME-seedN/config.json         ModelConfig
+//
+// docs/lab/models.md describes both.
+#pragma once
+
+#include <filesystem>
+
+#include "apps/lab/run_result.h"
+#include "apps/lab/transformer.h"
+
+namespace gnomon::lab {
+
+class TrainingRun;
+
+struct TrainedModel {
+  ModelConfig config;
+  Transformer model{nullptr};  // on the CPU
+};
+
+// Writes the folder. An existing one is replaced, file by file.
+void save_model(const std::filesystem::path& folder, TrainingRun& run, const RunResult& result,
+                const Settings& settings);
+
+// Throws std::invalid_argument, with the path and the reason, if the folder is not what
+// save_model wrote, and FormatError if model.safetensors is not valid.
+TrainedModel load_model(const std::filesystem::path& folder);
+
+}  // namespace gnomon::lab

@@ -1,0 +1,217 @@
+#include "apps/lab/use_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+
+#include "apps/command_line/command_line.h"
+#include "apps/lab/evaluate.h"
+#include "apps/lab/generate.h"
+#include "apps/lab/model_file.h"
+#include "apps/lab/process.h"
+#include "apps/lab/results_json.h"
+#include "apps/lab/tasks.h"
+#include "gnomon/error.h"
+
+namespace gnomon::lab {
+namespace {
+
+constexpr const char* generate_help = R"(Usage: gnomon generate MODEL TEXT [options]
+
+Continues TEXT with a model that `gnomon lab` trained, byte by byte, with a KV
+cache. MODEL: a folder in DIR/models, for example report/models/rotary-seed1.
+
+  --bytes N        length of the continuation (256)
+  --context N      bytes that the model sees at most (its training length). A
+                   full cache starts again with the second half of its bytes
+  --temperature R  of the softmax (0.8; 0 for a synthetic task); 0: always the
+                   most likely byte
+  --seed N         of the random numbers (1)
+  --json
+
+Control characters and bytes that are not UTF-8 are printed as \xNN.
+
+Example: gnomon generate report/models/alibi-seed1 "It is a truth"
+)";
+
+constexpr const char* evaluate_help = R"(Usage: gnomon evaluate MODEL [TEXT...] [options]
+
+Measures the loss of a model that `gnomon lab` trained on other texts, at each
+context length on the same bytes. MODEL: a folder in DIR/models. For a model of
+a synthetic task, without TEXT: its answers by length.
+
+  --lengths A,..   context lengths in bytes (those of the training run)
+  --segments N     test segments, each as long as the longest length (48)
+  --json
+
+Example: gnomon evaluate report/models/rotary-seed1 book.txt --lengths 64,512
+)";
+
+// The entropy of the bytes: the loss of a model that knows the byte frequencies of these texts.
+double entropy(const std::vector<Text>& texts) {
+  std::array<double, 256> counts{};
+  double total = 0;
+  for (const Text& text : texts)
+    for (const char c : text.bytes) counts[static_cast<unsigned char>(c)] += 1, total += 1;
+  double bits = 0;
+  for (const double count : counts)
+    if (count > 0) bits -= count / total * std::log2(count / total);
+  return bits;
+}
+
+Settings evaluation_settings(const Settings& trained, const std::string& lengths,
+                             std::int64_t segments) {
+  Settings s = trained;
+  if (!lengths.empty()) s.eval_lengths = parse_lengths("--lengths", lengths);
+  s.eval_segments = segments;
+  if (has_examples(task_of(s))) {
+    const auto most = longest_example(task_of(s));
+    if (most && s.longest() > *most)
+      refuse("evaluate", fmt::format("--lengths must be at most {}", *most), s.longest());
+    return s;
+  }
+  for (const std::int64_t length : s.eval_lengths) {
+    if (length % 2) refuse("evaluate", "--lengths must be even", length);
+    if (s.longest() % length)
+      refuse("evaluate", "each of --lengths must divide the longest", length);
+  }
+  return s;
+}
+
+Json losses_json(const Evaluation& found) {
+  Json all = Json::array();
+  for (const LengthLoss& one : found.lengths) all.push_back(to_json(one));
+  for (const Stretch& one : found.stretches) all.push_back(to_json(one));
+  return all;
+}
+
+void print_losses(const Settings& s, const Evaluation& found) {
+  if (!found.stretches.empty()) {
+    fmt::print("{:>12}{:>16}{:>14}\n", "length", "whole answers", "right bytes");
+    for (const Stretch& one : found.stretches) {
+      const std::string range = fmt::format("{} to {}", one.from, one.to);
+      if (one.applicable)
+        fmt::print("{:>12}{:>14.1f} %{:>12.1f} %\n", range, 100 * one.whole, 100 * one.byte);
+      else
+        fmt::print("{:>12}{:>16}{:>14}\n", range, "n/a", "n/a");
+    }
+    return;
+  }
+  fmt::print("{:>12}{:>16}{:>14}\n", "length",
+             task_of(s) == Task::masked ? "bits per masked" : "bits per byte", "right bytes");
+  for (const LengthLoss& one : found.lengths)
+    if (one.applicable)
+      fmt::print("{:>12}{:>16.3f}{:>12.1f} %\n", one.length, one.tail_bits, 100 * one.accuracy);
+    else
+      fmt::print("{:>12}{:>16}{:>14}\n", one.length, "n/a", "n/a");
+}
+
+}  // namespace
+
+int generate_command(int argc, char** argv) {
+  std::string folder, text;
+  GenerateOptions options;
+  std::optional<std::int64_t> context;
+  std::optional<double> temperature;
+  std::int64_t seed = 1;
+  bool json = false;
+  CommandLine command("generate");
+  command.required("MODEL", &folder).required("TEXT", &text);
+  command.option("--bytes", &options.bytes).at_least(0);
+  command.option("--context", &context).at_least(2);
+  command.option("--temperature", &temperature);
+  command.option("--seed", &seed).at_least(0);
+  command.flag("--json", &json);
+  if (!parse_command_line(command, argc, argv, generate_help)) return 0;
+  if (options.bytes > 1 << 20)
+    refuse("generate", "--bytes must be at most 1048576", options.bytes);
+  options.temperature = temperature.value_or(options.temperature);
+  if (!(options.temperature >= 0 && options.temperature <= 100))
+    refuse("generate", "--temperature must be 0 to 100", options.temperature);
+  TrainedModel trained = load_model(folder);
+  const Settings& s = trained.config.settings;
+  const Task task = task_of(s);
+  if (task == Task::masked)
+    refuse("generate", "MODEL must predict the next byte", folder + ", of --task masked");
+  const std::int64_t usual = window_tokens(task, s.train_length);
+  options.context = context.value_or(std::max<std::int64_t>(2, usual));
+  if (options.context > 1 << 20)
+    refuse("generate", "--context must be at most 1048576", options.context);
+  if (const auto most = model::capacity(trained.model->scheme());
+      most && options.context > *most)
+    refuse("generate",
+           fmt::format("--context must be at most {}, the positions of {}", *most,
+                       trained.config.encoding),
+           options.context);
+  if (!temperature && has_examples(task)) options.temperature = 0;
+  options.seed = static_cast<std::uint64_t>(seed);
+  const std::string next = printable(generate(trained.model, text, options));
+  if (json)
+    fmt::print("{}\n", Json{{"model", folder},
+                            {"encoding", trained.config.encoding},
+                            {"text", printable(text)},
+                            {"continuation", next},
+                            {"context", options.context},
+                            {"temperature", options.temperature},
+                            {"seed", seed}}
+                           .dump());
+  else
+    fmt::print("{}{}\n", printable(text), next);
+  return 0;
+}
+
+int evaluate_command(int argc, char** argv) {
+  std::string folder, lengths;
+  std::vector<std::string> texts;
+  std::int64_t segments = 48;
+  bool json = false;
+  CommandLine command("evaluate");
+  command.required("MODEL", &folder).option("TEXT", &texts);
+  command.option("--lengths", &lengths);
+  command.option("--segments", &segments).at_least(1);
+  command.flag("--json", &json);
+  if (!parse_command_line(command, argc, argv, evaluate_help)) return 0;
+  TrainedModel trained = load_model(folder);
+  const ModelConfig& config = trained.config;
+  const Settings s = evaluation_settings(config.settings, lengths, segments);
+  const bool examples = has_examples(task_of(s));
+  if (examples != texts.empty())
+    refuse("evaluate",
+           examples ? "a model of --task " + s.task + " must have no TEXT"
+                    : "a model of text must have a TEXT",
+           examples ? texts[0] : "none");
+  Corpus corpus;
+  if (!examples) {
+    corpus.test = read_texts(texts, 1);
+    if (test_segments(corpus.test, s).empty())
+      refuse(
+          "evaluate",
+          fmt::format("TEXT must have at least {} bytes, one and a half of the longest length",
+                      segment_bytes(s)),
+          Corpus::bytes(corpus.test));
+  }
+  const auto found = evaluate(trained.model, s, corpus, [] { return false; });
+  if (json) {
+    Json all{{"model", folder},
+             {"encoding", config.encoding},
+             {"task", s.task},
+             {"train_length", s.train_length}};
+    if (!examples) all["byte_entropy"] = entropy(corpus.test);
+    all["lengths"] = losses_json(*found);
+    fmt::print("{}\n", all.dump());
+    return 0;
+  }
+  fmt::print("{} ({} with seed {}, trained at {} {})\n\n", folder, config.encoding, config.seed,
+             s.train_length, find_task(s.task).unit);
+  print_losses(s, *found);
+  if (!examples)
+    fmt::print("\nThe entropy of the bytes of these texts is {:.3f} bits per byte.\n",
+               entropy(corpus.test));
+  return 0;
+}
+
+}  // namespace gnomon::lab

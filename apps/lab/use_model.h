@@ -1,0 +1,11 @@
+// `gnomon generate` and `gnomon evaluate`: the commands that use a trained model.
+#pragma once
+
+namespace gnomon::lab {
+
+// Return the exit status, and throw std::invalid_argument for
+// bad usage and input.
+int generate_command(int argc, char** argv);
+int evaluate_command(int argc, char** argv);
+
+}  // namespace gnomon::lab
