@@ -98,8 +98,10 @@ std::vector<std::string> encoding_names(const std::string& list) {
     for (const auto& one : model::encodings()) names.emplace_back(one.name);
     return names;
   }
-  for (const std::string& name : split(list))
+  for (const std::string& written : split(list)) {
+    const std::string name = model::canonical_names(written);
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
   if (names.empty()) refuse("lab", "--encodings must have at least one name", "none");
   return names;
 }

@@ -103,15 +103,6 @@ std::string name(Place places) {
 
 std::span<const EncodingInfo> encodings() { return list().infos; }
 
-const EncodingInfo& find_encoding(std::string_view name) {
-  std::string names;
-  for (const EncodingInfo& one : encodings()) {
-    if (one.name == name) return one;
-    names += (names.empty() ? "" : ", ") + std::string(one.name);
-  }
-  refuse("encoding", "name must be one of " + names, name);
-}
-
 const EncodingInfo& info(const Encoding& encoding) {
   return list().infos[list().first[encoding.index()]];
 }

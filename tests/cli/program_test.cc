@@ -141,7 +141,7 @@ TEST_F(Program, CheckMeasuresEveryEncodingAndKeepsItsPromises) {
   EXPECT_EQ(one.code, 0);
   EXPECT_THAT(one.output,
               HasSubstr("ok     Rotary (RoPE): scores depend on the distance only"));
-  EXPECT_THAT(refused({"check", "wave"}), HasSubstr("name must be one of none, sinusoidal"));
+  EXPECT_THAT(refused({"check", "rotray"}), HasSubstr("got rotray; nearest: rotary"));
   EXPECT_THAT(refused({"check", "--width", "12", "--heads", "4"}), HasSubstr("got 12"));
 }
 

@@ -247,7 +247,7 @@ struct Refusal {
 };
 TEST_F(Program, RefusesBadUsageInOneLine) {
   for (const Refusal& one : std::vector<Refusal>{
-           {{"--encodings", "rope"}, "name must be one of none, sinusoidal"},
+           {{"--encodings", "rotray"}, "got rotray; nearest: rotary"},
            {{"--train-length", "7"}, "--train-length must be at least 8, got 7"},
            {{"--eval-lengths", "64"}, "--eval-lengths must be at least the training length"},
            {{"--eval-lengths", "128,x"}, "--eval-lengths must be positive integers, got x"},

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "gnomon/parallel.h"
@@ -35,12 +37,41 @@ TEST(Encodings, PlacesJoin) {
   EXPECT_FALSE(includes(Place::embeddings | Place::scores, Place::queries_and_keys));
 }
 
-TEST(Encodings, AnUnknownNameIsRefusedWithTheList) {
-  const std::string says = message_of([] { find_encoding("rope"); });
-  EXPECT_TRUE(
-      says.starts_with("[encoding] name must be one of none, sinusoidal, learned, axial, "))
-      << says;
-  EXPECT_TRUE(says.ends_with(", got rope")) << says;
+TEST(Encodings, NamesForgiveCaseAndSeparatorsAndAcceptTitlesAndSynonyms) {
+  for (const EncodingInfo& one : encodings()) {
+    EXPECT_EQ(&find_encoding(one.title), &one) << one.title;
+    std::string loud(one.name);
+    for (char& c : loud) c = c == '-' ? '_' : static_cast<char>(std::toupper(c));
+    EXPECT_EQ(&find_encoding(loud), &one) << loud;
+  }
+  for (const auto& [written, name] :
+       std::map<std::string, std::string>{{"RoPE", "rotary"},
+                                          {"ALiBi", "alibi"},
+                                          {"T5 bias", "t5"},
+                                          {"Transformer XL", "transformer-xl"},
+                                          {"NoPE", "none"},
+                                          {"relative_key", "relative-key"},
+                                          {"YaRN", "rotary-scaled"},
+                                          {"xPos", "xpos"}})
+    EXPECT_EQ(find_encoding(written).name, name) << written;
+}
+
+TEST(Encodings, AnUnknownNameIsRefusedWithTheNearest) {
+  const std::string rule = "[encoding] name must be one of the " +
+                           std::to_string(encodings().size()) + " that `gnomon list` prints";
+  EXPECT_EQ(message_of([] { find_encoding("rotray"); }),
+            rule + ", got rotray; nearest: rotary");
+  EXPECT_EQ(message_of([] { find_encoding("wavelet"); }), rule + ", got wavelet");
+  EXPECT_EQ(message_of([] { find_encoding(""); }), rule + ", got ");
+}
+
+TEST(Encodings, SchemesAreWrittenWithNamesOfTheList) {
+  EXPECT_EQ(canonical_names("RoPE"), "rotary");
+  EXPECT_EQ(canonical_names("RoPE*3/NoPE"), "rotary*3/none");
+  EXPECT_EQ(canonical_names("rope + T5 bias@random"), "rotary+t5@random");
+  EXPECT_EQ(canonical_names("rotary//+*0"), "rotary//+*0");
+  EXPECT_NE(message_of([] { canonical_names("rotary+albi"); }).find("nearest: alibi"),
+            std::string::npos);
 }
 
 TEST(Json, GoesThereAndBack) {

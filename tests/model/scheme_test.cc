@@ -57,7 +57,7 @@ TEST(Scheme, RefusesWhatItDoesNotUnderstand) {
   const auto says = [](std::string_view text, std::int64_t layers) {
     return message_of([&] { parsed(text, layers); });
   };
-  EXPECT_THAT(says("rope", 2), HasSubstr("name must be one of none, sinusoidal"));
+  EXPECT_THAT(says("rotray", 2), HasSubstr("got rotray; nearest: rotary"));
   EXPECT_EQ(says("rotary*x", 2), "[scheme] a number of layers must follow *, got x");
   EXPECT_EQ(says("rotary*0", 2), "[scheme] a number of layers must follow *, got 0");
   EXPECT_EQ(says("rotary*", 2), "[scheme] a number of layers must follow *, got ");

@@ -150,9 +150,13 @@ struct Properties {
 // Returns the list of encodings, in display order.
 std::span<const EncodingInfo> encodings();
 
-// Returns the encoding with that name. Throws std::invalid_argument with a list of all names if
-// there is none.
+// Returns the encoding with that name, title or common synonym: "rotary", "Rotary (RoPE)",
+// "RoPE". Case, hyphens, underscores and spaces do not count. Throws std::invalid_argument with
+// the nearest names if there is none.
 const EncodingInfo& find_encoding(std::string_view name);
+// Returns a scheme (scheme.h) with the name of each encoding as in the list: "rotary+alibi" for
+// "RoPE+ALiBi". The rest of the text is not checked. Throws as find_encoding.
+std::string canonical_names(std::string_view scheme);
 // Returns the info of the first name of the encoding's spec.
 const EncodingInfo& info(const Encoding& encoding);
 
