@@ -89,35 +89,32 @@ double order_sensitivity(const OrderContent& content, const LayerPlan& plan) {
   return worst;
 }
 
-void attention_weights(const OrderContent& content, const LayerPlan& plan,
-                       Visibility visibility, View<double, 3> out) {
-  check(content, plan);
-  if (visibility != Visibility::causal && visibility != Visibility::bidirectional)
-    refuse("order", "visibility must be causal or bidirectional", static_cast<int>(visibility));
-  const int64_t tokens = content.tokens, size = content.head_dim;
-  if (out.extent(0) != content.heads || out.extent(1) != tokens || out.extent(2) != tokens)
-    refuse("order",
-           "out must be [" + std::to_string(content.heads) + ", " + std::to_string(tokens) +
-               ", " + std::to_string(tokens) + "]",
-           shape_text(out.extents()));
-  std::vector<float> x = contents(content);
+namespace {
+
+// out [H, Q, T]: weights of the last Q of the queries x [T, H D], with the keys y [T, H D].
+void fill_weights(const OrderContent& content, const LayerPlan& plan, Visibility visibility,
+                  std::vector<float> x, std::vector<float> y, View<double, 3> out) {
+  const int64_t tokens = content.tokens, size = content.head_dim, count = out.extent(1),
+                offset = tokens - count;
   add(plan, x);
-  std::vector<float> y = x;
-  const View<float, 3> queries(x.data(), {tokens, content.heads, size});
-  const View<float, 3> keys(y.data(), queries.extents());
-  rotate_all(plan, queries, keys);
+  add(plan, y);
+  const View<float, 3> rotated(x.data(), {tokens, content.heads, size});
+  const View<float, 3> keys(y.data(), rotated.extents());
+  rotate_all(plan, rotated, keys);
+  const auto queries = rotated.slice(0, offset, count);
   const double scale = softmax_scale(size) * plan.softmax.factor;
-  dense(plan.bias, 0, out);
-  std::vector<double> met(static_cast<std::size_t>(content.heads * tokens * tokens));
+  dense(plan.bias, offset, out);
+  std::vector<double> met(static_cast<std::size_t>(content.heads * count * tokens));
   const View<double, 3> products(met.data(), out.extents());
   if (!plan.relative.empty()) {
     const std::vector<double> q = doubles(x), k = doubles(y);
-    relative_scores(plan.relative, 0, View<const double, 3>(q.data(), queries.extents()),
-                    View<const double, 3>(k.data(), queries.extents()), products);
+    const View<const double, 3> all(q.data(), keys.extents());
+    relative_scores(plan.relative, offset, all.slice(0, offset, count),
+                    View<const double, 3>(k.data(), keys.extents()), products);
   }
   for (int64_t h = 0; h < content.heads; ++h)
-    for (int64_t i = 0; i < tokens; ++i) {
-      const int64_t end = visibility == Visibility::causal ? i + 1 : tokens;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t end = visibility == Visibility::causal ? offset + i + 1 : tokens;
       double highest = -std::numeric_limits<double>::infinity(), sum = 0;
       for (int64_t j = 0; j < end; ++j) {
         double dot = products(h, i, j);
@@ -129,6 +126,34 @@ void attention_weights(const OrderContent& content, const LayerPlan& plan,
       for (int64_t j = 0; j < tokens; ++j)
         out(h, i, j) = j < end ? out(h, i, j) / sum : std::numeric_limits<double>::quiet_NaN();
     }
+}
+
+}  // namespace
+
+void attention_weights(const OrderContent& content, const LayerPlan& plan,
+                       Visibility visibility, View<double, 3> out) {
+  check(content, plan);
+  if (visibility != Visibility::causal && visibility != Visibility::bidirectional)
+    refuse("order", "visibility must be causal or bidirectional", static_cast<int>(visibility));
+  const std::array<std::ptrdiff_t, 3> wanted{content.heads, content.tokens, content.tokens};
+  if (out.extents() != wanted)
+    refuse("order", "out must be " + shape_text(wanted), shape_text(out.extents()));
+  const std::vector<float> x = contents(content);
+  fill_weights(content, plan, visibility, x, x, out);
+}
+
+void last_attention_weights(const OrderContent& content, const LayerPlan& plan,
+                            View<double, 2> out) {
+  check(content, plan);
+  const std::array<std::ptrdiff_t, 2> wanted{content.heads, content.tokens};
+  if (out.extents() != wanted)
+    refuse("order", "out must be " + shape_text(wanted), shape_text(out.extents()));
+  const View<double, 3> one_query(out.data(), {out.extent(0), 1, out.extent(1)},
+                                  {out.stride(0), 0, out.stride(1)});
+  OrderContent of_keys = content;
+  of_keys.seed = content.seed + 1;
+  fill_weights(content, plan, Visibility::causal, contents(content), contents(of_keys),
+               one_query);
 }
 
 }  // namespace gnomon::analysis

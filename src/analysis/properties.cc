@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -120,6 +121,45 @@ Relativity relativity(View<const T, 2> scores) {
 }
 
 template <typename T>
+Beyond beyond(View<const double, 2> weights, View<const T, 2> table, RowsOf rows_of,
+              int64_t trained) {
+  const int64_t heads = weights.extent(0), tokens = weights.extent(1);
+  if (rows_of != RowsOf::positions && rows_of != RowsOf::distances)
+    refuse("beyond", "rows must be those of positions or distances", static_cast<int>(rows_of));
+  if (heads < 1) refuse("beyond", "weights must have at least 1 head", heads);
+  if (table.extent(0) != tokens)
+    refuse("beyond",
+           "the table must have a row for each of " + std::to_string(tokens) + " keys",
+           table.extent(0));
+  if (trained < 2 || trained > tokens)
+    refuse("beyond", "trained must be from 2 to the number of keys, " + std::to_string(tokens),
+           trained);
+  check_finite("beyond", table);
+  const auto row = [&](int64_t t) {
+    std::vector<T> values;
+    for (int64_t c = 0; c < table.extent(1); ++c) values.push_back(table(t, c));
+    return values;
+  };
+  std::set<std::vector<T>> seen;
+  for (int64_t t = 0; t < trained; ++t) seen.insert(row(t));
+  std::vector<char> unseen;
+  for (int64_t t = 0; t < tokens; ++t) unseen.push_back(seen.contains(row(t)) ? 0 : 1);
+  Beyond result;
+  for (int64_t h = 0; h < heads; ++h)
+    for (int64_t j = 0; j < tokens; ++j) {
+      const int64_t distance = tokens - 1 - j;
+      const double weight = weights(h, j) / static_cast<double>(heads);
+      if (distance >= trained) result.far += weight;
+      const bool is_new = rows_of == RowsOf::distances
+                              ? unseen[static_cast<std::size_t>(distance)]
+                              : unseen[static_cast<std::size_t>(j)] ||
+                                    unseen[static_cast<std::size_t>(tokens - 1)];
+      if (is_new) result.unseen += weight;
+    }
+  return result;
+}
+
+template <typename T>
 Extrapolation extrapolation(View<const T, 2> table, int64_t trained) {
   const int64_t rows = table.extent(0), channels = table.extent(1);
   if (trained < 2 || trained > rows)
@@ -159,9 +199,10 @@ Extrapolation extrapolation(View<const T, 2> table, int64_t trained) {
   return result;
 }
 
-#define GNOMON_INSTANTIATE(T)                       \
-  template Uniqueness uniqueness(View<const T, 2>); \
-  template Relativity relativity(View<const T, 2>); \
+#define GNOMON_INSTANTIATE(T)                                                       \
+  template Uniqueness uniqueness(View<const T, 2>);                                 \
+  template Relativity relativity(View<const T, 2>);                                 \
+  template Beyond beyond(View<const double, 2>, View<const T, 2>, RowsOf, int64_t); \
   template Extrapolation extrapolation(View<const T, 2>, int64_t);
 GNOMON_INSTANTIATE(float)
 GNOMON_INSTANTIATE(double)

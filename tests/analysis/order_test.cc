@@ -48,6 +48,37 @@ TEST(OrderSensitivity, RotationsOfHeadsAreAsThatOfAttention) {
               order_sensitivity(content, rotated_by_attention(turns)), 1e-6);
 }
 
+TEST(LastAttentionWeights, AreTheSoftmaxOfABias) {
+  // Queries of zeros: the bias alone decides. ALiBi of 2 heads has the slopes 1/16 and 1/256.
+  const OrderContent zeros{.tokens = 12, .heads = 2, .head_dim = 8, .seed = 3, .shared = 0};
+  LayerPlan plan{{.bias = lower(Alibi{.heads = 2})}};
+  plan.softmax.factor = 0;  // of q.k; the bias is added after it
+  Tensor<double, 2> weights({2, 12});
+  last_attention_weights(zeros, plan, weights.view());
+  for (int h = 0; h < 2; ++h) {
+    double sum = 0;
+    for (int d = 0; d < 12; ++d) sum += std::exp(-d / (h == 0 ? 16.0 : 256.0));
+    for (int j = 0; j < 12; ++j)
+      EXPECT_NEAR(weights.view()(h, j), std::exp(-(11 - j) / (h == 0 ? 16.0 : 256.0)) / sum,
+                  1e-12);
+  }
+}
+
+TEST(LastAttentionWeights, KeysAreIndependentOfTheQuery) {
+  const OrderContent many{.tokens = 400, .heads = 4, .head_dim = 32, .seed = 1};
+  Tensor<double, 2> weights({4, 400});
+  last_attention_weights(many, {}, weights.view());
+  for (int h = 0; h < 4; ++h) {
+    double sum = 0;
+    for (int j = 0; j < 400; ++j) sum += weights.view()(h, j);
+    EXPECT_NEAR(sum, 1, 1e-12);
+    // The score of equal contents is about sqrt(D) = 5.7; of independent ones, normal.
+    EXPECT_LT(weights.view()(h, 399), 0.1);
+  }
+  EXPECT_EQ(message_of([&] { last_attention_weights(content, {}, weights.view()); }),
+            "[order] out must be [2, 12], got [4, 400]");
+}
+
 TEST(AttentionWeights, RowsSumToOneAndTheFutureIsHidden) {
   const RotaryTable turns = rotary();
   for (Visibility visibility : {Visibility::causal, Visibility::bidirectional}) {

@@ -36,6 +36,53 @@ TEST(Uniqueness, FindsTheNearestTwoRows) {
   EXPECT_DOUBLE_EQ(found.separation, 1 / std::sqrt(mean_square));
 }
 
+// 2 heads, 6 keys; the last query attends with these weights.
+Tensor<double, 2> six_weights() {
+  return filled(2, 6, [](auto h, auto j) {
+    constexpr double weights[2][6] = {{0.1, 0.2, 0.3, 0.1, 0.1, 0.2},
+                                      {0, 0.5, 0, 0.25, 0, 0.25}};
+    return weights[h][j];
+  });
+}
+
+TEST(Beyond, CountsFarKeysAndNewDistances) {
+  const auto weights = six_weights();
+  // Distances 0 to 5 have the rows 0, 1, 2, 2, 7, 1: of those from 3 on, 4 alone is new.
+  const auto rows = filled(6, 1, [](auto t, auto) {
+    constexpr double values[] = {0, 1, 2, 2, 7, 1};
+    return values[t];
+  });
+  const Beyond found = beyond(read(weights), read(rows), RowsOf::distances, 3);
+  EXPECT_DOUBLE_EQ(found.far, (0.1 + 0.2 + 0.3 + 0 + 0.5 + 0) / 2);  // keys 0, 1, 2
+  EXPECT_DOUBLE_EQ(found.unseen, (0.2 + 0.5) / 2);                   // key 1
+  EXPECT_DOUBLE_EQ(found.share(), (found.far + found.unseen) / 2);
+}
+
+TEST(Beyond, ANewPositionOfTheQueryIsNewForEveryKey) {
+  const auto weights = six_weights();
+  auto rows = filled(6, 2, [](auto t, auto c) { return double(t < 3 ? t : 2 - c); });
+  rows.view()(5, 0) = 9;
+  EXPECT_DOUBLE_EQ(beyond(read(weights), read(rows), RowsOf::positions, 3).unseen, 1);
+  // The query has the row of position 0; keys 3 and 4 are new.
+  rows.view()(5, 0) = rows.view()(5, 1) = 0;
+  EXPECT_DOUBLE_EQ(beyond(read(weights), read(rows), RowsOf::positions, 3).unseen,
+                   (0.1 + 0.1 + 0.25) / 2);
+}
+
+TEST(Beyond, NoValuesAreNotNewAndMistakesAreRefused) {
+  const auto weights = six_weights();
+  const Tensor<double, 2> none({6, 0}), short_table({5, 1});
+  const Beyond found = beyond(read(weights), read(none), RowsOf::distances, 4);
+  EXPECT_EQ(found.unseen, 0);
+  EXPECT_DOUBLE_EQ(found.far, (0.1 + 0.2 + 0 + 0.5) / 2);
+  EXPECT_EQ(message_of([&] { beyond(read(weights), read(none), RowsOf{}, 4); }),
+            "[beyond] rows must be those of positions or distances, got 0");
+  EXPECT_EQ(message_of([&] { beyond(read(weights), read(short_table), RowsOf::distances, 4); }),
+            "[beyond] the table must have a row for each of 6 keys, got 5");
+  EXPECT_EQ(message_of([&] { beyond(read(weights), read(none), RowsOf::distances, 7); }),
+            "[beyond] trained must be from 2 to the number of keys, 6, got 7");
+}
+
 TEST(Uniqueness, EqualRowsAreAtZeroAndTheFirstAreNamed) {
   const auto table = filled(7, 3, [](auto i, auto j) { return double(i % 3 + j); });
   EXPECT_EQ(uniqueness(read(table)), (Uniqueness{0, 0, 0, 3}));

@@ -38,4 +38,9 @@ double order_sensitivity(const OrderContent& content, const LayerPlan& plan);
 void attention_weights(const OrderContent& content, const LayerPlan& plan,
                        Visibility visibility, View<double, 3> out);
 
+// Fills out [H, T], any strides, with the weights of the last query only, in O(H T D). Keys are
+// independent of queries; with equal ones, the query would attend mostly to itself.
+void last_attention_weights(const OrderContent& content, const LayerPlan& plan,
+                            View<double, 2> out);
+
 }  // namespace gnomon::analysis

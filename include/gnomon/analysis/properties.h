@@ -1,6 +1,7 @@
 // Properties of position encodings as numbers: uniqueness (different positions have different
-// rows), relativity (scores depend on the distance only) and extrapolation (behaviour beyond
-// the training length). For decay with distance see analysis/decay.h.
+// rows), relativity (scores depend on the distance only), and the behaviour beyond the training
+// length: attention weight without precedent in training, and extrapolation of rows. For decay
+// with distance see analysis/decay.h.
 //
 // The numbers describe an encoding; they do not rank it. Element types of views: float, double.
 //
@@ -52,6 +53,34 @@ struct Relativity {
 // causal mask) are skipped. Cost: O(Q K).
 template <typename T>
 Relativity relativity(View<const T, 2> scores);
+
+// What the row of a table belongs to.
+enum class RowsOf {
+  positions = 1,  // an embedding
+  distances,      // row d: rotation, bias or vectors of a key d positions before its query
+};
+
+// Attention weight of one query beyond the training length, as shares from 0 to 1, the mean
+// over heads.
+struct Beyond {
+  // On keys that are farther from the query than any key in training.
+  double far = 0;
+  // On keys that meet the query by a row that did not occur in training. Rows of distances: the
+  // row of the distance. Rows of positions: the row of the query or that of the key.
+  double unseen = 0;
+
+  // Mean of both: a unit of weight counts half if its key is far, half if its row is unseen.
+  double share() const noexcept { return (far + unseen) / 2; }
+  bool operator==(const Beyond&) const = default;
+};
+
+// Returns the shares for the query at position T - 1. weights [H, T]: its attention weights.
+// table [T, C]: row t belongs to position or distance t; it is unseen if it differs from all of
+// the first `trained` rows (2 <= trained <= T), bit for bit. C may be 0: nothing is unseen.
+// Cost: O(T C log T).
+template <typename T>
+Beyond beyond(View<const double, 2> weights, View<const T, 2> table, RowsOf rows_of,
+              std::int64_t trained);
 
 // Rows beyond the training length, compared with the rows of training. A row belongs to a
 // position or to a distance.
