@@ -20,6 +20,7 @@ TEST(Nearest, PlainNamesHaveLowerCaseLettersAndDigits) {
 
 TEST(Nearest, OneEditIsNear) {
   EXPECT_THAT(nearest(names, "rotray"), ElementsAre("rotary"));    // a swap
+  EXPECT_THAT(nearest(names, "5t"), ElementsAre("t5"));            // a swap in a short name
   EXPECT_THAT(nearest(names, "ALIBY"), ElementsAre("alibi"));      // a substitution
   EXPECT_THAT(nearest(names, "albi"), ElementsAre("alibi"));       // an insertion
   EXPECT_THAT(nearest(names, "xpoos"), ElementsAre("xpos"));       // a deletion
