@@ -1,212 +1,53 @@
-// `gnomon check`: properties of encodings, as numbers.
+// `gnomon check`: a verdict on each classic promise of position encodings, with its number.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <memory>
 
 #include "apps/cli/command.h"
+#include "apps/cli/findings.h"
 #include "apps/cli/output.h"
 #include "apps/cli/subject.h"
-#include "gnomon/analysis/decay.h"
-#include "gnomon/analysis/invariance.h"
-#include "gnomon/analysis/order.h"
-#include "gnomon/analysis/properties.h"
-#include "gnomon/analysis/shift.h"
+#include "apps/cli/verdicts.h"
+#include "apps/cli/wrapped.h"
 #include "gnomon/error.h"
-#include "src/model/encoding_json.h"
 
 namespace gnomon::cli {
 namespace {
 
-constexpr const char* help = R"(Usage: gnomon check [KIND] [options]
+constexpr const char* help = R"(Usage: gnomon check [KIND...] [options]
 
-Prints properties of an encoding (KIND; default: all) as numbers:
+Measures the classic promises of position encodings and prints a verdict with
+its number: sentences for one KIND, a table for several. Without KIND: none,
+sinusoidal, learned, rotary, alibi, t5, shaw, transformer-xl.
 
-  unique    smallest distance between two positions; 0: equal
-  relative  deviation of scores at equal distance; 0: depends on distance only
-  beyond    rows beyond the training length, compared with the training rows:
-            jump (largest step), novelty (largest distance to a training row);
-            up to 1: nothing new; none: no rows beyond the training length
-  nearer    rank correlation of score and distance; -1: nearer keys score higher
-  order     change of an output if earlier tokens are reversed; 0: none
-  left      change of outputs if all tokens are reversed; 0: none
-  shift     change of scores if all positions are shifted; 0: none
-  cache     difference of decoding with a cache from the full pass; 0: equal
+  unique    positions differ        distance  only the distance counts
+  beyond    past the trained length: old values (of trained distances or
+            positions) or new ones, or the end of positions; the share of
+            attention weight that has no precedent in training
+  nearer    nearer keys score higher          order   it has an effect
+  sides     left and right are told apart     cache   as the full pass
 
-The definition of an encoding fixes some of these properties: order, left and
-shift of all encodings, relative if shift is 0, nearer of ALiBi and KERPLE. They
-are tested: exit status 1 if one fails. Attention is bidirectional over 16
-tokens (left, shift: half of N tokens); for cache, it is causal.
+Properties that the definition of an encoding guarantees are tested: exit
+status 1 if one fails. "trained": the property depends on training.
 
-  --width C  --heads H  --trained N  --length N  --json    (128, 4, 128, 512)
+  --all         all encodings (gnomon list)
+  --verbose     all numbers, and each tested property
+  --json        all numbers and verdicts
+  --width C  --heads H  --trained N  --length N    (128, 4, 128, 512)
 
 Example: gnomon check rotary
 )";
 
+constexpr const char* core[] = {"none",  "sinusoidal", "learned", "rotary",
+                                "alibi", "t5",         "shaw",    "transformer-xl"};
+
 struct Options {
-  std::string kind;
+  std::vector<std::string> kinds;
   Setting setting;
-  bool json = false;
+  bool all = false, verbose = false, json = false;
 };
-
-// A property that the definition of an encoding guarantees, with its bound.
-struct Promise {
-  std::string what;
-  double value, bound;
-  enum class Side { at_most = 1, at_least } side;
-
-  bool kept() const { return side == Side::at_most ? value <= bound : value >= bound; }
-};
-
-struct Findings {
-  const Subject* subject;
-  analysis::Uniqueness uniqueness;
-  analysis::Relativity relativity;
-  analysis::Extrapolation extrapolation;
-  analysis::Decay decay;
-  double order = 0, reversal = 0, shift = 0, cache = 0;
-  double shift_residual = NAN;  // of M(1); sinusoidal only
-  std::vector<Promise> promises;
-};
-
-// The distance of M(1) p[t] from p[t + 1], for the sinusoidal table.
-double shift_residual(const Subject& subject) {
-  const auto* sinusoidal = std::get_if<Sinusoidal>(&subject.encoding);
-  if (!sinusoidal) return NAN;
-  Tensor<double, 2> matrix({sinusoidal->width, sinusoidal->width});
-  analysis::shift_matrix(*sinusoidal, 1, matrix.view);
-  return analysis::shift_residual(View<const float, 2>(subject.table->view),
-                                  View<const double, 2>(matrix.view), 1);
-}
-
-std::vector<Promise> promises(const Findings& f) {
-  using Side = Promise::Side;
-  constexpr double rounding = 1e-5, visible = 1e-3;
-  std::vector<Promise> all;
-  const model::Properties& properties = model::properties(f.subject->encoding);
-  if (f.subject->info->enters == model::Place::nowhere)
-    all.push_back({"the order of tokens has no effect", f.order, rounding, Side::at_most});
-  else
-    all.push_back({"the order of tokens has an effect", f.order, visible, Side::at_least});
-  if (properties.reversal == model::Effect::none)
-    all.push_back({"reversal has no effect", f.reversal, rounding, Side::at_most});
-  else
-    all.push_back({"reversal has an effect", f.reversal, visible, Side::at_least});
-  if (properties.shift == model::Effect::none) {
-    all.push_back({"scores depend on the distance only", f.relativity.deviation, rounding,
-                   Side::at_most});
-    all.push_back(
-        {"a shift of all positions does not change scores", f.shift, rounding, Side::at_most});
-  } else {
-    all.push_back(
-        {"a shift of all positions changes scores", f.shift, visible, Side::at_least});
-  }
-  if (properties.decay == model::Decay::monotonic)
-    all.push_back(
-        {"nearer keys score higher", f.decay.rank_correlation, -1 + rounding, Side::at_most});
-  if (!std::isnan(f.shift_residual))
-    all.push_back(
-        {"M(1) maps every row to the next row", f.shift_residual, rounding, Side::at_most});
-  all.push_back(
-      {"decoding with a cache equals the full pass", f.cache, 0x1p-16, Side::at_most});
-  return all;
-}
-
-constexpr std::int64_t few = 16;  // tokens for the measurements of order, shift and cache
-
-analysis::OrderContent content(const Setting& setting) {
-  return {.tokens = few, .heads = setting.heads, .head_dim = setting.width / setting.heads};
-}
-
-// The change of a token's output if the tokens before it are reversed.
-double order_of(const Subject& subject, const Setting& setting) {
-  const LayerPlan lowered = subject.lowered({few, few});
-  return analysis::order_sensitivity(content(setting), lowered);
-}
-
-void measure_invariance(const Subject& subject, const Setting& setting, Findings& f) {
-  // FIRE is symmetric up to its threshold, a quarter of the training length. A page has rows of
-  // the square root of the training length.
-  analysis::OrderContent longer = content(setting);
-  longer.tokens = setting.trained / 2;
-  const LayerPlan plan = subject.lowered({longer.tokens, longer.tokens});
-  f.reversal = analysis::reversal_deviation(longer, plan);
-  // Two shifts: a shift by whole rows does not change a bias by offset (Swin).
-  for (const std::int64_t keys : {subject.positions, subject.positions - 1}) {
-    const LayerPlan there = subject.lowered({longer.tokens, keys});
-    f.shift =
-        std::max(f.shift, analysis::shift_deviation(longer, plan, there, keys - longer.tokens));
-  }
-  const analysis::OrderContent tokens = content(setting);
-  const LayerPlan here = subject.lowered({few, few});
-  std::vector<LayerPlan> lowered;  // a prompt, a piece, and a token
-  std::vector<analysis::CachedPiece> pieces;
-  std::int64_t keys = 0;
-  constexpr std::int64_t counts[] = {9, 6, 1};
-  for (const std::int64_t count : counts)
-    lowered.push_back(subject.lowered({count, keys += count}));
-  for (std::size_t i = 0; i < lowered.size(); ++i) pieces.push_back({counts[i], lowered[i]});
-  f.cache = analysis::cache_deviation(tokens, here, pieces);
-}
-
-Findings examine(const Subject& subject, const Setting& setting) {
-  Findings f;
-  f.subject = &subject;
-  const View<const float, 2> table = subject.table->view, scores = subject.scores->view;
-  const bool by_position = model::includes(subject.info->enters, model::Place::embeddings);
-  // Embeddings: the row of the position. Others: the scores of the position with all positions.
-  f.uniqueness =
-      analysis::uniqueness(by_position ? table.slice(0, 0, setting.trained) : scores);
-  f.relativity = analysis::relativity(scores);
-  if (table.extent(1) > 0) f.extrapolation = analysis::extrapolation(table, setting.trained);
-  f.decay = analysis::decay(analysis::mean_by_distance(scores));
-  f.order = order_of(subject, setting);
-  measure_invariance(subject, setting, f);
-  f.shift_residual = shift_residual(subject);
-  f.promises = promises(f);
-  return f;
-}
-
-Json as_json(const Findings& f) {
-  const Subject& s = *f.subject;
-  Json json{{"kind", s.info->name},
-            {"specification", model::internal::json_of(s.encoding)},
-            {"random_table", s.random},
-            {"unique",
-             {{"distance", f.uniqueness.distance},
-              {"separation", f.uniqueness.separation},
-              {"first", f.uniqueness.first},
-              {"second", f.uniqueness.second}}},
-            {"relative",
-             {{"deviation", f.relativity.deviation}, {"explained", f.relativity.explained}}},
-            {"beyond",
-             {{"positions", f.extrapolation.past},
-              {"excess", f.extrapolation.excess},
-              {"jump", f.extrapolation.jump},
-              {"novelty", f.extrapolation.novelty}}},
-            {"nearer",
-             {{"rank_correlation", f.decay.rank_correlation},
-              {"slope", f.decay.slope},
-              {"falling", f.decay.falling}}},
-            {"order", f.order},
-            {"left", f.reversal},
-            {"shift", f.shift},
-            {"cache", f.cache}};
-  if (!std::isnan(f.shift_residual)) json["shift_residual"] = f.shift_residual;
-  json["promises"] = Json::array();
-  for (const Promise& one : f.promises)
-    json["promises"].push_back(
-        {{"what", one.what}, {"value", one.value}, {"bound", one.bound}, {"kept", one.kept()}});
-  return json;
-}
-
-std::string shown(double value) {
-  if (std::isinf(value)) return "inf";
-  if (value != 0 && std::fabs(value) < 1e-3) return fmt::format("{:.0e}", value);
-  return fmt::format("{:.3f}", value);
-}
 
 void print_line(const std::array<std::string, 10>& cells) {
   fmt::print("{:<21}{:>7}", cells[0], cells[1]);
@@ -214,9 +55,7 @@ void print_line(const std::array<std::string, 10>& cells) {
   fmt::print("\n");
 }
 
-void print_head(const Setting& s) {
-  fmt::print("Width {}, {} heads, training length {}, {} positions measured.\n\n", s.width,
-             s.heads, s.trained, s.length);
+void print_head() {
   print_line(
       {"", "unique", "relative", "beyond", "", "nearer", "order", "left", "shift", "cache"});
   print_line({"", "", "", "jump", "novelty", "", "", "", "", ""});
@@ -231,6 +70,100 @@ void print_row(const Findings& f) {
               shown(f.order), shown(f.reversal), shown(f.shift), shown(f.cache)});
 }
 
+// All numbers, for --verbose.
+void print_numbers(const std::vector<Findings>& all) {
+  print_head();
+  bool random = false;
+  for (const Findings& f : all) {
+    print_row(f);
+    random = random || f.subject->random;
+  }
+  if (random) fmt::print("* random values instead of a trained table\n");
+}
+
+enum class Shown { all = 1, failed };
+void print_promises(const std::vector<Findings>& all, Shown which) {
+  for (const Findings& f : all)
+    for (const Promise& one : f.promises)
+      if (which == Shown::all || !one.kept())
+        fmt::print("{:<7}{}: {} ({} {} {})\n", one.kept() ? "ok" : "FAILED",
+                   f.subject->info->title, one.what, shown(one.value),
+                   one.side == Promise::Side::at_most ? "at most" : "at least",
+                   shown(one.bound));
+}
+
+// "width 128, 4 heads, training length 128, tested to position 511"
+std::string setting_text(const Setting& s) {
+  return fmt::format("width {}, {} heads, training length {}, tested to position {}", s.width,
+                     s.heads, s.trained, s.length - 1);
+}
+
+// Sentences for one encoding.
+void print_sentences(const Findings& f) {
+  fmt::print("{} ({})\n{}\n\n", f.subject->info->title, f.subject->info->name,
+             setting_text(f.setting));
+  const std::vector<Verdict> all = verdicts(f);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    print_wrapped(all[i].sentence,
+                  fmt::format("{:<10}{:<9}", properties()[i].name, all[i].word),
+                  std::string(19, ' '));
+  if (f.subject->random)
+    fmt::print("\nMeasured with random parameters. trained: depends on training.\n");
+}
+
+// A row for each encoding, a column for each property.
+void print_matrix(const std::vector<Findings>& all) {
+  std::vector<std::vector<std::string>> rows{{""}};
+  for (const Property& one : properties()) rows[0].emplace_back(one.name);
+  for (const Findings& f : all) {
+    rows.push_back({std::string(f.subject->info->name)});
+    for (const Verdict& one : verdicts(f))
+      rows.back().push_back(one.number.empty() ? one.word : one.word + " " + one.number);
+    // The number is rounding and has a bound of its own.
+    rows.back().back() = verdicts(f).back().word;
+  }
+  std::vector<std::size_t> widths(rows[0].size());
+  for (const auto& row : rows)
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); ++c)
+      line += fmt::format("{:<{}}", row[c], widths[c] + (c + 1 < row.size() ? 1 : 0));
+    line.erase(line.find_last_not_of(' ') + 1);
+    fmt::print("{}\n", line);
+  }
+}
+
+void print_legend(const std::vector<Findings>& all) {
+  double cache = 0;
+  for (const Findings& f : all) cache = std::max(cache, f.cache);
+  for (const Property& one : properties())
+    print_wrapped(one.meaning, fmt::format("{:<10}", one.name), std::string(10, ' '));
+  print_wrapped(fmt::format("the largest of these encodings is {}, the bound {}", shown(cache),
+                            shown(cache_bound)),
+                std::string(10, ' '), std::string(10, ' '));
+  fmt::print("trained   depends on training; numbers of random parameters are left out\n");
+}
+
+std::vector<std::string> chosen(const Options& o) {
+  if (o.all && !o.kinds.empty())
+    refuse("check", "KIND and --all must not both be given", o.kinds[0]);
+  if (o.json && o.verbose)
+    refuse("check", "--json and --verbose must not both be given", "both");
+  std::vector<std::string> names;
+  const auto add = [&](std::string_view name) {
+    const std::string_view its = model::find_encoding(name).name;
+    if (std::find(names.begin(), names.end(), its) == names.end()) names.emplace_back(its);
+  };
+  if (o.all)
+    for (const auto& one : model::encodings()) add(one.name);
+  else if (o.kinds.empty())
+    for (const char* name : core) add(name);
+  else
+    for (const std::string& name : o.kinds) add(name);
+  return names;
+}
+
 int run(const Options& o) {
   const Setting& s = o.setting;
   if (s.heads < 1) refuse("check", "--heads must be at least 1", s.heads);
@@ -240,25 +173,24 @@ int run(const Options& o) {
     refuse("check", "--trained must be 16 to 4096", s.trained);
   if (s.length < s.trained || s.length > 65536)
     refuse("check", "--length must be at least --trained, and at most 65536", s.length);
-  std::vector<std::string> names;
-  if (o.kind.empty())
-    for (const auto& one : model::encodings()) names.emplace_back(one.name);
-  else
-    names.push_back(o.kind);
 
   std::vector<Subject> subjects;
-  for (const std::string& name : names) subjects.push_back(make_subject(name, s));
+  for (const std::string& name : chosen(o)) subjects.push_back(make_subject(name, s));
   std::vector<Findings> all;
-  for (const Subject& subject : subjects) all.push_back(examine(subject, s));
-
-  bool kept = true, random = false;
-  Json json = Json::array();
-  for (const Findings& f : all) {
-    json.push_back(as_json(f));
-    random = random || f.subject->random;
-    for (const Promise& one : f.promises) kept = kept && one.kept();
+  bool kept = true;
+  for (const Subject& subject : subjects) {
+    all.push_back(examine(subject, s));
+    kept = kept && all.back().kept();
   }
   if (o.json) {
+    Json json = Json::array();
+    for (const Findings& f : all) {
+      json.push_back(as_json(f));
+      const std::vector<Verdict> its = verdicts(f);
+      for (std::size_t i = 0; i < its.size(); ++i)
+        json.back()["verdicts"][std::string(properties()[i].name)] = {
+            {"word", its[i].word}, {"sentence", its[i].sentence}};
+    }
     print_json({{"width", s.width},
                 {"heads", s.heads},
                 {"trained", s.trained},
@@ -267,16 +199,22 @@ int run(const Options& o) {
                 {"kept", kept}});
     return kept ? 0 : 1;
   }
-  print_head(s);
-  for (const Findings& f : all) print_row(f);
-  if (random) fmt::print("* random values instead of a trained table\n");
-  fmt::print("\n");
-  for (const Findings& f : all)
-    for (const Promise& one : f.promises)
-      fmt::print("{:<7}{}: {} ({} {} {})\n", one.kept() ? "ok" : "FAILED",
-                 f.subject->info->title, one.what, shown(one.value),
-                 one.side == Promise::Side::at_most ? "at most" : "at least", shown(one.bound));
-  fmt::print("\n`gnomon check --help` describes the columns.\n");
+  if (all.size() == 1) {
+    print_sentences(all[0]);
+  } else {
+    fmt::print("{} encodings: {}\n\n", all.size(), setting_text(s));
+    print_matrix(all);
+    fmt::print("\n");
+    print_legend(all);
+  }
+  if (o.verbose) {
+    fmt::print("\n");
+    print_numbers(all);
+    fmt::print("\n");
+  } else if (!kept) {
+    fmt::print("\n");
+  }
+  print_promises(all, o.verbose ? Shown::all : Shown::failed);
   return kept ? 0 : 1;
 }
 
@@ -285,11 +223,13 @@ int run(const Options& o) {
 Command check_command() {
   Command command("check", help);
   auto o = std::make_shared<Options>();
-  command.option("KIND", &o->kind);
+  command.option("KIND", &o->kinds);
   command.option("--width", &o->setting.width);
   command.option("--heads", &o->setting.heads);
   command.option("--trained", &o->setting.trained);
   command.option("--length", &o->setting.length);
+  command.flag("--all", &o->all);
+  command.flag("--verbose", &o->verbose);
   command.flag("--json", &o->json);
   command.run = [o] { return run(*o); };
   return command;

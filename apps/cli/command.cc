@@ -31,7 +31,7 @@ Positional encodings for Transformers: tables, rotations, charts, comparisons.
   convert  reorder weights for the other rotary pairing
   resize   resample a learned table for another length or grid
   plot     draw tables, similarity, decay, wavelengths, biases, attention
-  check    print properties of encodings, as numbers
+  check    print which classic promises encodings keep, with numbers
   bench    measure time, share of the roof and error of every kernel
 
   gnomon COMMAND --help    print the options of a command, with an example

@@ -11,6 +11,7 @@
 #include "apps/cli/inspect_page.h"
 #include "apps/cli/model_file.h"
 #include "apps/cli/output.h"
+#include "apps/cli/wrapped.h"
 #include "gnomon/analysis/spectrum.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
@@ -56,23 +57,6 @@ void print_families() {
   for (const model::FamilyInfo& one : model::families())
     fmt::print("| {} | {} | {} | {} | {} | {} |\n", one.model_type, one.position, one.base,
                one.turning, one.head_dim, one.layers);
-}
-
-// Wraps a text at 78 columns; later lines are indented.
-void print_wrapped(std::string_view text, std::string_view first, std::string_view indent) {
-  std::string line(first);
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
-    const std::string_view word = text.substr(0, end);
-    if (line.size() + 1 + word.size() > 78 && line.size() > indent.size()) {
-      fmt::print("{}\n", line);
-      line = indent;
-    }
-    if (!line.empty() && line.back() != ' ') line += ' ';
-    line += word;
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  fmt::print("{}\n", line);
 }
 
 void print_fact(std::string_view name, std::string_view text) {

@@ -121,30 +121,6 @@ TEST_F(Program, GridsByRecipe) {
               HasSubstr("[grid] must be HxW"));
 }
 
-TEST_F(Program, CheckMeasuresEveryEncodingAndKeepsItsPromises) {
-  const auto outcome = run({"check", "--json"});
-  EXPECT_EQ(outcome.code, 0);
-  const Json json = Json::parse(outcome.output);
-  EXPECT_EQ(json["kept"], true);
-  std::vector<std::string> kinds;
-  for (const Json& one : json["encodings"]) {
-    kinds.push_back(one["kind"]);
-    EXPECT_FALSE(one["promises"].empty()) << kinds.back();
-    EXPECT_EQ(one["order"].get<double>() > 1e-3, kinds.back() != "none");
-    EXPECT_LE(one["cache"].get<double>(), 0x1p-16) << kinds.back();
-    for (const char* number : {"left", "shift"}) EXPECT_TRUE(one[number].is_number()) << number;
-  }
-  std::vector<std::string> names;
-  for (const auto& one : model::encodings()) names.emplace_back(one.name);
-  EXPECT_EQ(kinds, names);
-  const auto one = run({"check", "rotary"});
-  EXPECT_EQ(one.code, 0);
-  EXPECT_THAT(one.output,
-              HasSubstr("ok     Rotary (RoPE): scores depend on the distance only"));
-  EXPECT_THAT(refused({"check", "rotray"}), HasSubstr("got rotray; nearest: rotary"));
-  EXPECT_THAT(refused({"check", "--width", "12", "--heads", "4"}), HasSubstr("got 12"));
-}
-
 TEST_F(Program, PlotDrawsEveryPicture) {
   const std::vector<std::vector<std::string>> pictures{
       {"table"},     {"table", "learned"},  {"similarity"}, {"grid"},

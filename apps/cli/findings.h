@@ -1,0 +1,53 @@
+// Measured properties of an encoding, and the properties that its definition guarantees.
+#pragma once
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/cli/output.h"
+#include "apps/cli/subject.h"
+#include "gnomon/analysis/decay.h"
+#include "gnomon/analysis/properties.h"
+
+namespace gnomon::cli {
+
+// Bounds of the measurements: at most `rounding` is no change, at least `visible` is a change.
+constexpr double rounding = 1e-5, visible = 1e-3, cache_bound = 0x1p-16;
+
+// A property that the definition of an encoding guarantees, with its bound.
+struct Promise {
+  std::string what;
+  double value, bound;
+  enum class Side { at_most = 1, at_least } side;
+
+  bool kept() const { return side == Side::at_most ? value <= bound : value >= bound; }
+};
+
+struct Findings {
+  const Subject* subject;
+  Setting setting;
+  analysis::Uniqueness uniqueness;
+  analysis::Relativity relativity;
+  analysis::Extrapolation extrapolation;
+  std::optional<analysis::Beyond> beyond;  // if all positions of the setting exist
+  // Distances are divided by the position of the query (FIRE): nothing is unseen.
+  bool normalised = false;
+  analysis::Decay decay;
+  double order = 0, reversal = 0, shift = 0, cache = 0;
+  double shift_residual = NAN;  // of M(1); sinusoidal only
+  std::vector<Promise> promises;
+
+  bool kept() const;  // all promises
+};
+
+// Borrows the subject.
+Findings examine(const Subject& subject, const Setting& setting);
+
+Json as_json(const Findings& findings);
+
+// "0.244", "1e-07"
+std::string shown(double value);
+
+}  // namespace gnomon::cli

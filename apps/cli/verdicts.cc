@@ -1,0 +1,173 @@
+#include "apps/cli/verdicts.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace gnomon::cli {
+namespace {
+
+// "0.24", "1.1", "-0.91", "1e-7"; at most 5 characters.
+std::string brief(double value) {
+  if (value == 0) return "0";
+  if (std::fabs(value) < 5e-4) {
+    std::string text = fmt::format("{:.0e}", value);
+    if (const std::size_t zero = text.find("e-0"); zero != std::string::npos)
+      text.erase(zero + 2, 1);
+    return text;
+  }
+  if (std::fabs(value) < 0.1) return fmt::format("{:.1g}", value);
+  return fmt::format("{:.{}f}", value, std::fabs(value) < 1 ? 2 : 1);
+}
+
+std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
+
+bool nowhere(const Findings& f) { return f.subject->info->enters == model::Place::nowhere; }
+bool by_position(const Findings& f) {
+  return model::includes(f.subject->info->enters, model::Place::embeddings);
+}
+
+Verdict unique(const Findings& f) {
+  const analysis::Uniqueness& u = f.uniqueness;
+  if (nowhere(f))
+    return {"no", "0", "Positions cannot be told apart: no score depends on them."};
+  if (u.separation == 0)
+    return {"no", "0",
+            fmt::format("Positions {} and {} cannot be told apart: their {} are equal.",
+                        u.first, u.second, by_position(f) ? "rows" : "scores")};
+  if (f.subject->random)
+    return {"yes", "", "All positions differ, unless training makes two of them equal."};
+  return {"yes", brief(u.separation),
+          fmt::format("All positions differ: the {} differ by {} of their norm.",
+                      by_position(f) ? "two most similar rows of the table"
+                                     : "scores of the two most similar positions",
+                      shown(u.separation))};
+}
+
+Verdict distance(const Findings& f) {
+  const double change = std::max(f.shift, f.relativity.deviation);
+  if (nowhere(f))
+    return {"yes", "0",
+            "Scores do not depend on positions, so a shift of all changes nothing."};
+  if (f.shift <= rounding && f.relativity.deviation <= rounding)
+    return {"yes", brief(change),
+            fmt::format("Scores depend on the distance alone: a shift of all positions changes "
+                        "them by at most {} of their range.",
+                        shown(change))};
+  std::string sentence =
+      "Scores depend on the positions themselves: a shift of all changes them";
+  if (!f.subject->random)
+    sentence += fmt::format(" by up to {} of their range", percent(f.shift));
+  sentence += '.';
+  if (f.relativity.deviation <= rounding)
+    sentence += fmt::format(
+        " Products of two rows without a projection depend on the distance alone (within {}).",
+        shown(f.relativity.deviation));
+  return {"no", f.subject->random ? "" : brief(f.shift), sentence};
+}
+
+Verdict past(const Findings& f) {
+  const Setting& s = f.setting;
+  if (f.subject->positions < s.length)
+    return {"ends", std::to_string(f.subject->positions),
+            fmt::format("There is no position {} or later.", f.subject->positions)};
+  if (!f.beyond) return {"-", "", "No position beyond the training length was measured."};
+  const analysis::Beyond& b = *f.beyond;
+  const char* word = b.unseen == 0 ? "old" : "new";
+  std::string sentence =
+      nowhere(f)
+          ? std::string("No position has values, so none are new.")
+          : fmt::format("{} from {} on {}.", by_position(f) ? "Positions" : "Distances",
+                        s.trained,
+                        f.normalised ? "are divided by the position of the query, so they are "
+                                       "between those of training"
+                        : b.unseen == 0 ? "have the values of trained ones"
+                                        : "have values that training did not contain");
+  if (f.subject->random)
+    return {word, "", sentence + " How much attention they get depends on training."};
+  sentence += fmt::format(
+      " At position {}, for random contents, {} of the attention weight is on keys farther "
+      "than "
+      "any in training and {} on pairs with new values: {} on average.",
+      s.length - 1, percent(b.far), percent(b.unseen), percent(b.share()));
+  return {word, fmt::format("{:.0f}%", 100 * b.share()), sentence};
+}
+
+Verdict nearer(const Findings& f) {
+  const double correlation = f.decay.rank_correlation;
+  if (nowhere(f)) return {"no", "0", "The distance of a key has no effect on its score."};
+  const std::string number =
+      fmt::format("(rank correlation of score and distance {:.3f})", correlation);
+  if (correlation <= -1 + rounding &&
+      (!f.subject->random ||
+       model::properties(f.subject->encoding).decay == model::Decay::monotonic))
+    return {"yes", brief(correlation),
+            fmt::format("Nearer keys score higher, for equal contents {}.", number)};
+  if (f.subject->random)
+    return {"trained", "", "Whether nearer keys score higher depends on training."};
+  if (correlation <= -0.5)
+    return {"most", brief(correlation),
+            fmt::format("Nearer keys mostly score higher, for equal contents {}.", number)};
+  return {"no", brief(correlation),
+          fmt::format("Nearer keys do not in general score higher, for equal contents {}.",
+                      number)};
+}
+
+Verdict order(const Findings& f) {
+  const bool effect = f.order >= visible;
+  const std::string number = effect && f.subject->random ? "" : brief(f.order);
+  if (!effect)
+    return {
+        "no", number,
+        fmt::format("Without a mask, the order of tokens has no effect: reversing the tokens "
+                    "before the last changes its output by {}.",
+                    shown(f.order))};
+  return {"yes", number,
+          fmt::format("The order of tokens has an effect: reversing the tokens before the last "
+                      "changes its output{}.",
+                      number.empty() ? "" : " by up to " + shown(f.order))};
+}
+
+Verdict sides(const Findings& f) {
+  const bool effect = f.reversal >= visible;
+  const std::string number = effect && f.subject->random ? "" : brief(f.reversal);
+  if (!effect)
+    return {
+        "no", number,
+        fmt::format("Without a mask, left and right are not told apart: reversing all tokens "
+                    "changes outputs by {}.",
+                    shown(f.reversal))};
+  return {"yes", number,
+          fmt::format("Left and right are told apart without a mask: reversing all tokens "
+                      "changes outputs{}.",
+                      number.empty() ? "" : " by up to " + percent(f.reversal))};
+}
+
+Verdict cache(const Findings& f) {
+  const bool equal = f.cache <= cache_bound;
+  return {equal ? "yes" : "no", brief(f.cache),
+          fmt::format("Decoding with a cache {} the full pass (difference {}, bound {}).",
+                      equal ? "equals" : "does not equal", shown(f.cache), shown(cache_bound))};
+}
+
+}  // namespace
+
+const std::vector<Property>& properties() {
+  static const std::vector<Property> all{
+      {"unique", "positions differ: distance of the two nearest, relative to the norm"},
+      {"distance", "scores depend on the distance alone: their change under a shift"},
+      {"beyond",
+       "past the training length. old: values of training; new: others; ends N: no position N; "
+       "%: attention weight that has no precedent in training"},
+      {"nearer", "nearer keys score higher, for equal contents: rank correlation"},
+      {"order", "the order of tokens has an effect: change of an output"},
+      {"sides", "left and right are told apart without a mask: change of outputs"},
+      {"cache", "decoding with a cache equals the full pass: difference"}};
+  return all;
+}
+
+std::vector<Verdict> verdicts(const Findings& f) {
+  return {unique(f), distance(f), past(f), nearer(f), order(f), sides(f), cache(f)};
+}
+
+}  // namespace gnomon::cli

@@ -1,0 +1,121 @@
+// `gnomon check`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "gnomon/model/encoding.h"
+#include "program.h"
+
+namespace gnomon::cli {
+namespace check_test {
+
+using Json = nlohmann::ordered_json;
+using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using Check = InFolder;
+
+std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> all;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) all.push_back(line);
+  return all;
+}
+
+// Characters on the terminal: UTF-8 without its continuation bytes.
+std::ptrdiff_t columns(const std::string& line) {
+  return std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; });
+}
+
+std::vector<std::string> encoding_names() {
+  std::vector<std::string> all;
+  for (const auto& one : model::encodings()) all.emplace_back(one.name);
+  return all;
+}
+
+std::vector<std::string> kinds(const Json& json) {
+  std::vector<std::string> all;
+  for (const Json& one : json["encodings"]) all.push_back(one["kind"]);
+  return all;
+}
+
+TEST_F(Check, MeasuresEveryEncodingAndKeepsItsPromises) {
+  const Json json = Json::parse(done({"check", "--all", "--json"}));
+  EXPECT_EQ(json["kept"], true);
+  EXPECT_EQ(kinds(json), encoding_names());
+  for (const Json& one : json["encodings"]) {
+    const std::string kind = one["kind"];
+    EXPECT_FALSE(one["promises"].empty()) << kind;
+    EXPECT_EQ(one["order"].get<double>() > 1e-3, kind != "none");
+    EXPECT_LE(one["cache"].get<double>(), 0x1p-16) << kind;
+    for (const char* number : {"left", "shift"}) EXPECT_TRUE(one[number].is_number()) << number;
+    EXPECT_EQ(one["verdicts"].size(), 7u) << kind;
+    // What parameters decide is no property of the encoding.
+    if (one["random_table"].get<bool>() && !kind.starts_with("kerple"))
+      EXPECT_EQ(one["verdicts"]["nearer"]["word"], "trained") << kind;
+    else
+      EXPECT_NE(one["verdicts"]["nearer"]["word"], "trained") << kind;
+  }
+}
+
+TEST_F(Check, ADefaultFitsOneScreen) {
+  const std::string text = done({"check"});
+  const auto all = lines(text);
+  EXPECT_LE(all.size(), 40u);
+  for (const std::string& line : all) EXPECT_LE(columns(line), 80) << line;
+  EXPECT_THAT(text, HasSubstr("\nalibi "));
+  EXPECT_THAT(text, ContainsRegex("\nlearned +yes +no +ends 128 +trained +yes +yes +yes\n"));
+  for (const std::string& line : lines(done({"check", "--all"}))) EXPECT_LE(columns(line), 80);
+}
+
+// The order of the losses of the lab beyond the training length, docs/analysis/properties.md.
+TEST_F(Check, TheShareBeyondTheTrainingLengthHasTheOrderOfTheLab) {
+  const Json json =
+      Json::parse(done({"check", "alibi", "none", "rotary", "sinusoidal", "t5", "--json"}));
+  double before = 0;
+  for (int i = 0; i < 4; ++i) {
+    const Json& one = json["encodings"][static_cast<std::size_t>(i)];
+    const double share = one["beyond"]["share"];
+    EXPECT_GT(share, before + 0.01) << one["kind"];
+    EXPECT_DOUBLE_EQ(
+        share,
+        (one["beyond"]["far"].get<double>() + one["beyond"]["unseen"].get<double>()) / 2);
+    before = share;
+  }
+  EXPECT_EQ(json["encodings"][4]["beyond"]["unseen"], 0);
+  EXPECT_EQ(json["encodings"][4]["verdicts"]["beyond"]["word"], "old");
+}
+
+TEST_F(Check, OneEncodingHasASentenceForEachProperty) {
+  const std::string text = done({"check", "RoPE"});
+  EXPECT_THAT(text, StartsWith("Rotary (RoPE) (rotary)\n"));
+  for (const char* property :
+       {"unique", "distance", "beyond", "nearer", "order", "sides", "cache"})
+    EXPECT_THAT(text, HasSubstr(std::string("\n") + property)) << property;
+  EXPECT_THAT(text, HasSubstr("distance  yes      Scores depend on the distance alone"));
+  EXPECT_THAT(text, Not(HasSubstr("ok ")));
+  EXPECT_THAT(done({"check", "rotary", "--verbose"}),
+              HasSubstr("ok     Rotary (RoPE): scores depend on the distance only"));
+  EXPECT_THAT(done({"check", "t5"}), HasSubstr("depends on training"));
+}
+
+TEST_F(Check, TakesSeveralKindsOnceAndRefusesMistakes) {
+  const Json json = Json::parse(done({"check", "rotary", "ALiBi", "RoPE", "--json"}));
+  EXPECT_THAT(kinds(json), ElementsAre("rotary", "alibi"));
+  EXPECT_THAT(refused({"check", "rotray"}), HasSubstr("got rotray; nearest: rotary"));
+  EXPECT_THAT(refused({"check", "--width", "12", "--heads", "4"}), HasSubstr("got 12"));
+  EXPECT_THAT(refused({"check", "rotary", "--all"}),
+              HasSubstr("[check] KIND and --all must not both be given, got rotary"));
+  EXPECT_THAT(refused({"check", "--verbose", "--json"}),
+              HasSubstr("[check] --json and --verbose must not both be given"));
+}
+
+}  // namespace check_test
+}  // namespace gnomon::cli
