@@ -31,6 +31,8 @@ Positional encodings for Transformers: tables, rotations, charts, comparisons.
   convert  reorder weights for the other rotary pairing
   resize   resample a learned table for another length or grid
   plot     draw tables, similarity, decay, wavelengths, biases, attention
+  list     print the encodings, one line each
+  explain  print the formula, source, users, cost and picture of an encoding
   check    print which classic promises encodings keep, with numbers
   bench    measure time, share of the roof and error of every kernel
 
@@ -57,7 +59,8 @@ using Make = Command (*)();
 constexpr std::pair<const char*, Make> list[] = {
     {"inspect", inspect_command}, {"table", table_command},     {"bias", bias_command},
     {"rotate", rotate_command},   {"convert", convert_command}, {"resize", resize_command},
-    {"plot", plot_command},       {"check", check_command},     {"bench", bench_command},
+    {"plot", plot_command},       {"list", list_command},       {"explain", explain_command},
+    {"check", check_command},     {"bench", bench_command},
 };
 
 int parse_and_run(int argc, char** argv) {

@@ -33,6 +33,8 @@ Command convert_command();
 Command resize_command();
 Command plot_command();
 Command check_command();
+Command list_command();
+Command explain_command();
 Command bench_command();
 
 // All subcommands, in the order of the help.

@@ -1,8 +1,9 @@
-// `gnomon check`.
+// `gnomon check`, `list` and `explain`.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -115,6 +116,44 @@ TEST_F(Check, TakesSeveralKindsOnceAndRefusesMistakes) {
               HasSubstr("[check] KIND and --all must not both be given, got rotary"));
   EXPECT_THAT(refused({"check", "--verbose", "--json"}),
               HasSubstr("[check] --json and --verbose must not both be given"));
+}
+
+TEST_F(Check, ListHasALineForEachEncoding) {
+  const auto all = lines(done({"list"}));
+  ASSERT_EQ(all.size(), encoding_names().size() + 1);
+  for (std::size_t i = 0; i < encoding_names().size(); ++i) {
+    EXPECT_THAT(all[i + 1], StartsWith(encoding_names()[i] + " "));
+    EXPECT_LE(columns(all[i + 1]), 80);
+  }
+  const Json json = Json::parse(done({"list", "--json"}));
+  ASSERT_EQ(json["encodings"].size(), encoding_names().size());
+  EXPECT_EQ(json["encodings"][0]["page"], "docs/model/none.md");
+}
+
+TEST_F(Check, ExplainsEveryEncodingOnAScreen) {
+  for (const std::string& name : encoding_names()) {
+    const std::string text = done({"explain", name});
+    EXPECT_LE(lines(text).size(), 32u) << name;
+    for (const std::string& line : lines(text)) EXPECT_LE(columns(line), 80) << line;
+    for (const char* part : {"\nFormula ", "\nPosition ", "\nSource ", "\nUsed by ", "\nCost ",
+                             "\nPicture ", "\nDraw ", "\nPage "})
+      EXPECT_THAT(text, HasSubstr(part)) << name;
+  }
+  const Json json = Json::parse(done({"explain", "t5", "--json"}));
+  EXPECT_EQ(json["name"], "t5");
+  EXPECT_EQ(json["parameters"], "128 parameters for all layers (buckets 32 x 4)");
+  EXPECT_THAT(refused({"explain", "albi"}), HasSubstr("nearest: alibi"));
+}
+
+TEST_F(Check, TheDrawingOfAnExplanationWorks) {
+  for (const std::string& name : encoding_names()) {
+    std::istringstream command(
+        Json::parse(done({"explain", name, "--json"}))["plot"].get<std::string>());
+    std::vector<std::string> arguments{std::istream_iterator<std::string>(command), {}};
+    arguments.erase(arguments.begin());  // gnomon
+    arguments.back() = file(arguments.back());
+    done(arguments);
+  }
 }
 
 }  // namespace check_test
