@@ -11,7 +11,6 @@
 
 #include "gnomon/io/npy.h"
 #include "gnomon/io/safetensors.h"
-#include "gnomon/model/encoding.h"
 #include "program.h"
 
 namespace gnomon::cli {
