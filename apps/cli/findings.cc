@@ -73,6 +73,10 @@ void measure_invariance(const Subject& subject, const Setting& setting, Findings
   longer.tokens = setting.trained / 2;
   const LayerPlan plan = subject.lowered({longer.tokens, longer.tokens});
   f.reversal = analysis::reversal_deviation(longer, plan);
+  analysis::OrderContent whole = content(setting);
+  whole.tokens = std::min(setting.trained, subject.positions);
+  f.whole_reversal =
+      analysis::reversal_deviation(whole, subject.lowered({whole.tokens, whole.tokens}));
   // Two shifts: a shift by whole rows does not change a bias by offset (Swin).
   for (const std::int64_t keys : {subject.positions, subject.positions - 1}) {
     const LayerPlan there = subject.lowered({longer.tokens, keys});

@@ -36,6 +36,9 @@ struct Findings {
   bool normalised = false;
   analysis::Decay decay;
   double order = 0, reversal = 0, shift = 0, cache = 0;
+  // As reversal, of a text of the training length instead of half of it. The two ends of a path
+  // are equal (degrees, random walks), but half a path has one end only.
+  double whole_reversal = 0;
   double shift_residual = NAN;  // of M(1); sinusoidal only
   std::vector<Promise> promises;
 

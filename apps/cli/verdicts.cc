@@ -129,18 +129,18 @@ Verdict order(const Findings& f) {
 }
 
 Verdict sides(const Findings& f) {
-  const bool effect = f.reversal >= visible;
-  const std::string number = effect && f.subject->random ? "" : brief(f.reversal);
+  const bool effect = f.whole_reversal >= visible;
+  const std::string number = effect && f.subject->random ? "" : brief(f.whole_reversal);
   if (!effect)
     return {
         "no", number,
         fmt::format("Without a mask, left and right are not told apart: reversing all tokens "
                     "changes outputs by {}.",
-                    shown(f.reversal))};
+                    shown(f.whole_reversal))};
   return {"yes", number,
           fmt::format("Left and right are told apart without a mask: reversing all tokens "
                       "changes outputs{}.",
-                      number.empty() ? "" : " by up to " + percent(f.reversal))};
+                      number.empty() ? "" : " by up to " + percent(f.whole_reversal))};
 }
 
 Verdict cache(const Findings& f) {

@@ -76,6 +76,14 @@ TEST_F(Check, ADefaultFitsOneScreen) {
   for (const std::string& line : lines(done({"check", "--all"}))) EXPECT_LE(columns(line), 80);
 }
 
+TEST_F(Check, BothEndsOfAPathAreAlike) {
+  const Json json =
+      Json::parse(done({"check", "degree", "random-walk", "laplacian", "--json"}));
+  for (const Json& one : json["encodings"])
+    EXPECT_EQ(one["verdicts"]["sides"]["word"], one["kind"] == "laplacian" ? "yes" : "no")
+        << one["kind"];
+}
+
 // The order of the losses of the lab beyond the training length, docs/analysis/properties.md.
 TEST_F(Check, TheShareBeyondTheTrainingLengthHasTheOrderOfTheLab) {
   const Json json =
