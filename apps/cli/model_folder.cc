@@ -100,9 +100,11 @@ void write_folder(const fs::path& folder, const std::vector<FileToWrite>& files)
   fs::create_directory(hidden.folder());
   for (std::size_t i = 0; i < files.size(); ++i)
     fs::rename(hidden.files()[i], hidden.folder() / files[i].name);
+  io::sync_folder(hidden.folder());
   if (std::rename(hidden.folder().c_str(), out.c_str()) != 0)
     refuse(folder.string(), "the output folder must be new or empty",
            std::generic_category().message(errno));
+  io::sync_folder(out.parent_path());
 }
 
 void copy_file(const fs::path& path, io::Output& out) {

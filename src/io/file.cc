@@ -49,6 +49,15 @@ class Descriptor {
   int number_;
 };
 
+// Waits until the file or folder is on the disk. Some file systems cannot sync folders (EINVAL).
+void sync(const Descriptor& file, const std::string& name) {
+  while (::fsync(file.number()) != 0)
+    if (errno != EINTR) {
+      if (errno == EINVAL) return;
+      cannot_write(name, reason(errno));
+    }
+}
+
 // A name that is unlikely to be used by another process or thread. O_EXCL detects a collision.
 std::string hidden_name() {
   static std::atomic<unsigned> counter{0};
@@ -90,6 +99,13 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
   return *this;
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.number() < 0 && errno == EACCES) return;
+  if (opened.number() < 0) cannot_write(folder.string(), reason(errno));
+  sync(opened, folder.string());
 }
 
 struct Output::State {
@@ -160,7 +176,10 @@ class Aside {
   Aside(const Aside&) = delete;
   Aside& operator=(const Aside&) = delete;
 
+  // The data are on the disk before the name is, so that a power failure leaves the old or the new
+  // file.
   void take_the_place_of(const std::filesystem::path& target, Descriptor& file) {
+    sync(file, name_);
     if (path_.empty()) {
       const std::string self = "/proc/self/fd/" + std::to_string(file.number());
       std::filesystem::path hidden;
@@ -175,6 +194,7 @@ class Aside {
     if (!file.close()) cannot_write(name_, reason(errno));
     if (::rename(path_.c_str(), target.c_str()) != 0) cannot_write(name_, reason(errno));
     path_.clear();
+    sync_folder(folder_);
   }
 
  private:

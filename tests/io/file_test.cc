@@ -4,14 +4,36 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
+#include <functional>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "io/temporary.h"
 #include "testing.h"
+
+namespace gnomon::io::file_test {
+
+// Called by fsync, below, in this thread. Returns the error number of the call, or 0.
+thread_local std::function<int(const struct stat&)> on_fsync;
+
+}  // namespace gnomon::io::file_test
+
+// Takes the place of fsync of the C library in this program.
+extern "C" int fsync(int file) {
+  struct stat status{};
+  if (auto& called = gnomon::io::file_test::on_fsync; called && ::fstat(file, &status) == 0)
+    if (const int error = called(status)) {
+      errno = error;
+      return -1;
+    }
+  return static_cast<int>(::syscall(SYS_fsync, file));
+}
 
 namespace gnomon::io {
 namespace file_test {
@@ -118,6 +140,41 @@ TEST(WriteAside, IsNotSeenUntilItIsWhole) {
     EXPECT_EQ(contents(path), "old");
   });
   EXPECT_EQ(contents(path).size(), 200'000u);
+}
+
+TEST(WriteAside, SyncsTheDataBeforeTheNameAndThenTheFolder) {
+  const TemporaryFolder folder;
+  const auto path = put(folder / "file", "old");
+  std::vector<std::string> seen;
+  on_fsync = [&](const struct stat& status) {
+    seen.push_back((S_ISDIR(status.st_mode) ? "folder " : "file ") +
+                   std::to_string(status.st_size * !S_ISDIR(status.st_mode)) + " " +
+                   contents(path));
+    return 0;
+  };
+  write_aside(path, "newer");
+  on_fsync = nullptr;
+  EXPECT_EQ(seen, (std::vector<std::string>{"file 5 old", "folder 0 newer"}));
+}
+
+TEST(WriteAside, ReportsThatAFileCannotBeSynced) {
+  const TemporaryFolder folder;
+  const auto path = put(folder / "file", "old");
+  on_fsync = [](const struct stat& status) { return S_ISDIR(status.st_mode) ? 0 : EIO; };
+  EXPECT_THAT(message_of([&] { write_aside(path, "new"); }),
+              HasSubstr("file] must be a writable file, got Input/output error"));
+  EXPECT_EQ(contents(path), "old");
+  EXPECT_EQ(folder.files(), 1u);
+  on_fsync = [](const struct stat& status) { return S_ISDIR(status.st_mode) ? EIO : 0; };
+  EXPECT_THAT(message_of([&] { write_aside(path, "new"); }),
+              HasSubstr("must be a writable file, got Input/output error"));
+  // Some file systems cannot sync folders.
+  on_fsync = [](const struct stat& status) { return S_ISDIR(status.st_mode) ? EINVAL : 0; };
+  write_aside(path, "newest");
+  EXPECT_EQ(contents(path), "newest");
+  on_fsync = nullptr;
+  EXPECT_THAT(message_of([&] { sync_folder(folder / "absent"); }),
+              HasSubstr("got No such file or directory"));
 }
 
 TEST(WriteAside, NamesThePathAndTheReasonWhenItCannotWrite) {

@@ -56,13 +56,18 @@ class Output {
 // the process is stopped. `body` writes to a nameless or hidden file in the same folder, which
 // then replaces `path`. If `body` throws or the disk is full, `path` is unchanged and no other
 // file remains. An existing file keeps its permissions, and a link is followed. A pipe or
-// device (/dev/stdout) is written directly. There is no fsync: after a power failure the file
-// may have either version.
+// device (/dev/stdout) is written directly. The file and its folder are synced (fsync): after a
+// power failure the file has the old or the new contents, and after the return the new ones.
 //
 // Throws std::invalid_argument, with the path and the reason of the system, if the file cannot
-// be written, and whatever `body` throws.
+// be written or synced, and whatever `body` throws.
 void write_aside(const std::filesystem::path& path, const std::function<void(Output&)>& body);
 void write_aside(const std::filesystem::path& path, std::string_view text);
 void write_aside(const std::filesystem::path& path, std::span<const std::byte> bytes);
+
+// Waits until the names in a folder are on the disk (fsync), for example after a file in it was
+// renamed. Does nothing for a folder that the file system cannot sync or that must not be read.
+// Throws std::invalid_argument if the folder cannot be opened or synced.
+void sync_folder(const std::filesystem::path& folder);
 
 }  // namespace gnomon::io
