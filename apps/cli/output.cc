@@ -27,6 +27,19 @@ bool is_integer(io::Element element) {
   }
 }
 
+// The values for text. Negative zeros are positive: a reader takes "-0" for a small number.
+std::vector<double> values_of(const io::Array& array) {
+  std::vector<double> values = array.to_doubles();
+  for (double& value : values) value += 0.0;
+  return values;
+}
+
+// A cell of a preview. A number that is rounded to zero has no sign.
+std::string cell(io::Element element, double value) {
+  if (is_integer(element)) return fmt::format("{:>7.0f}", value);
+  return fmt::format("{:>10.5f}", std::abs(value) < 5e-6 ? 0.0 : value);
+}
+
 // The shortest text that reads back as the same element.
 std::string number(io::Element element, double value) {
   if (is_integer(element)) return fmt::format("{:.0f}", value);
@@ -53,12 +66,12 @@ Json as_json(const io::Array& array, Json facts) {
   facts["dtype"] = name(array.element());
   facts["shape"] = array.shape();
   std::size_t at = 0;
-  facts["values"] = nested(array, array.to_doubles(), 0, at);
+  facts["values"] = nested(array, values_of(array), 0, at);
   return facts;
 }
 
 void write_csv(io::Output& out, const io::Array& array) {
-  const std::vector<double> values = array.to_doubles();
+  const std::vector<double> values = values_of(array);
   const auto width = static_cast<std::size_t>(array.rank() ? array.shape().back() : 1);
   out.write("# shape " + io::to_string(array.shape()) + "\n");
   for (std::size_t at = 0; at < values.size(); ++at)
@@ -68,7 +81,7 @@ void write_csv(io::Output& out, const io::Array& array) {
 // The first rows and columns of the first matrices.
 void preview(const io::Array& array, const Json& facts) {
   constexpr std::int64_t most_rows = 12, most_columns = 8, most_blocks = 2;
-  const std::vector<double> values = array.to_doubles();
+  const std::vector<double> values = values_of(array);
   const auto& shape = array.shape();
   const std::int64_t columns = shape.back(), rows = shape[shape.size() - 2];
   const std::int64_t blocks = columns > 0 && rows > 0 ? array.size() / (columns * rows) : 0;
@@ -78,11 +91,8 @@ void preview(const io::Array& array, const Json& facts) {
     if (blocks > 1) fmt::print("[{}]\n", b);
     for (std::int64_t r = 0; r < std::min(rows, most_rows); ++r) {
       for (std::int64_t c = 0; c < std::min(columns, most_columns); ++c) {
-        const double value = values[static_cast<std::size_t>((b * rows + r) * columns + c)];
-        if (is_integer(array.element()))
-          fmt::print("{:>7.0f}", value);
-        else
-          fmt::print("{:>10.5f}", value);
+        const auto at = static_cast<std::size_t>((b * rows + r) * columns + c);
+        fmt::print("{}", cell(array.element(), values[at]));
       }
       fmt::print("{}\n", columns > most_columns ? "  ..." : "");
     }

@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
+#include "gnomon/io/npy.h"
 #include "program.h"
 
 namespace gnomon::cli {
@@ -107,6 +109,27 @@ TEST_F(CommandOptions, NamesForgiveCaseAndSeparators) {
   };
   EXPECT_EQ(bias("t5"), bias("T5 bias"));
   EXPECT_EQ(bias("transformer-xl"), bias("Transformer XL"));
+}
+
+TEST_F(CommandOptions, TextHasNoNegativeZeros) {
+  // The bias of a key at the position of its query is -slope x 0.
+  const Words alibi{"bias", "alibi", "--heads", "1", "--queries", "2", "--keys", "2"};
+  const auto with = [&](const Words& more) {
+    Words words = alibi;
+    words.insert(words.end(), more.begin(), more.end());
+    return done(words);
+  };
+  EXPECT_THAT(with({}), HasSubstr("\n   0.00000  -0.00391\n"));
+  EXPECT_THAT(with({"--json"}),
+              HasSubstr("\"values\":[[[0.0,-0.00390625],[-0.00390625,0.0]]]"));
+  with({"-o", file("a.csv")});
+  EXPECT_EQ(testing::contents(file("a.csv")),
+            "# shape [1, 2, 2]\n0,-0.00390625\n-0.00390625,0\n");
+  with({"-o", file("a.npy")});
+  EXPECT_TRUE(std::signbit(io::read_npy(file("a.npy")).view<float, 3>()(0, 0, 0)));
+  // A small negative number is rounded to zero in the preview only.
+  EXPECT_EQ(with({"--max-bias", "20"}).find("-0.00000"), std::string::npos);
+  EXPECT_THAT(with({"--max-bias", "20", "--json"}), HasSubstr("-9.5367"));
 }
 
 TEST_F(CommandOptions, BiasNamesTheKindsWithAndWithoutIndices) {
