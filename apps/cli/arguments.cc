@@ -101,14 +101,32 @@ Integers parse_positions(const std::string& text) {
   refuse("positions", "must be integers", text);
 }
 
+Integers parse_extents(const std::string& text, std::size_t least, std::size_t most) {
+  Integers extents;
+  std::int64_t cells = 1;
+  for (const std::string& part : split(text, 'x')) {
+    std::int64_t extent = 0;
+    if (!parse_number(part, extent) || extent < 1) extents.resize(most);  // refused below
+    extents.push_back(extent);
+  }
+  if (extents.size() < least || extents.size() > most)
+    refuse("grid",
+           least == 2 ? "must be HxW, for example 16x32"
+           : least == 3
+               ? "must be TxHxW, for example 8x16x32"
+               : fmt::format("must be {} to {} extents, for example 16x32", least, most),
+           text);
+  for (const std::int64_t extent : extents) {
+    if (extent > most_positions / cells)
+      refuse("grid", "must have fewer than 2^28 cells", text);
+    cells *= extent;
+  }
+  return extents;
+}
+
 std::pair<std::int64_t, std::int64_t> parse_grid(const std::string& text) {
-  const auto parts = split(text, 'x');
-  std::int64_t height = 0, width = 0;
-  if (parts.size() != 2 || !parse_number(parts[0], height) || !parse_number(parts[1], width) ||
-      height < 1 || width < 1)
-    refuse("grid", "must be HxW, for example 16x32", text);
-  if (height > most_positions / width) refuse("grid", "must have fewer than 2^28 cells", text);
-  return {height, width};
+  const Integers extents = parse_extents(text, 2, 2);
+  return {extents[0], extents[1]};
 }
 
 void refuse_name(const std::string& option, const std::vector<std::string>& names,

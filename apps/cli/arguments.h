@@ -22,6 +22,8 @@ Integers parse_positions(const std::string& text);
 // As parse_positions, and also fractions: "0.5,1.25", or a floating-point `.npy` file.
 std::variant<Integers, Doubles> parse_any_positions(const std::string& text);
 
+// Parses "8x16x32" as extents, at least 1 each; the number of them is least to most.
+Integers parse_extents(const std::string& text, std::size_t least, std::size_t most);
 // Parses "16x32" as height and width.
 std::pair<std::int64_t, std::int64_t> parse_grid(const std::string& text);
 

@@ -12,6 +12,7 @@
 
 #include "apps/cli/arguments.h"
 #include "apps/cli/command.h"
+#include "apps/cli/graph_file.h"
 #include "apps/cli/output.h"
 #include "apps/cli/tensors.h"
 #include "gnomon/error.h"
@@ -39,6 +40,8 @@ offset + q and the key at position k. Without -o, prints only the first values.
   --parameters FILE  trained parameters: a .npy if there is one matrix (t5
                      [buckets, H], swin [offsets, H]), or a .safetensors with
                      the names on the page of the encoding (kerple: r1, r2)
+  --graph FILE       graphormer: nodes of a graph instead of queries and keys,
+                     an edge "u v" a line; --directed
   --indices          the index of the table entry of each score, [Q, K]
   -o FILE (.npy .csv .json)  --json
 
@@ -46,9 +49,9 @@ Example: gnomon bias alibi --heads 8 --queries 16 --keys 16 -o alibi.npy
 )";
 
 struct Options {
-  std::string kind, parameters;
+  std::string kind, parameters, graph;
   std::int64_t heads = 0, queries = 0, keys = 0, offset = 0;
-  bool causal = false, indices = false;
+  bool causal = false, indices = false, directed = false;
   std::map<std::string, std::optional<std::string>> fields;  // "max_bias": the value
   OutputOptions output;
 
@@ -124,8 +127,7 @@ std::string stored_name(const Options& o, const std::string& name) {
   return name;
 }
 
-Matrices read_parameters(const Options& o, const model::Encoding& encoding) {
-  const auto wanted = model::parameters(encoding);
+Matrices read_parameters(const Options& o, const std::vector<model::Parameter>& wanted) {
   Matrices matrices;
   if (wanted.empty()) {
     if (!o.parameters.empty())
@@ -189,6 +191,10 @@ struct IndicesOf {
       return (*this)(spec.t5);
     else if constexpr (requires { column(spec, std::int64_t{0}); })
       return [spec](std::int64_t query, std::int64_t key) { return column(spec, key - query); };
+    else if constexpr (requires { spatial_row(spec, std::int64_t{0}); })
+      return [spec](std::int64_t query, std::int64_t key) {
+        return spatial_row(spec, std::abs(key - query));
+      };
     else if constexpr (requires { offset_index(spec, 0, 0); })
       return [spec](std::int64_t query, std::int64_t key) {
         return offset_index(spec, query, key);
@@ -213,8 +219,48 @@ IndexOf index_of(const Options& o, const model::Encoding& encoding) {
   return of_form;
 }
 
+// Graphormer's bias of the nodes of a graph.
+int run_graph(const Options& o) {
+  const auto spec = std::get<Graphormer>(encoding_of(o));
+  if (spec.edge_rows != 0 || spec.hops != 0)
+    refuse("bias",
+           "--edge-rows and --hops must be 0 with --graph, whose edges have no features",
+           std::max(spec.edge_rows, spec.hops));
+  const Graph graph =
+      read_graph(o.graph, o.directed ? EdgeKind::directed : EdgeKind::undirected);
+  const bool has_token = spec.token == GraphToken::first;
+  const std::int64_t nodes = graph.nodes(), tokens = nodes + (has_token ? 1 : 0);
+  elements_that_fit({o.heads + 4, tokens, tokens}, sizeof(float));  // and 16 bytes of indices
+  Json facts = model::internal::json_of(spec);
+  facts["nodes"] = nodes;
+  if (o.indices) {
+    const GraphormerIndices indices = graphormer_indices(spec, graph);
+    Tensor<std::int64_t, 2> out({nodes, nodes});
+    std::copy(indices.spatial.begin(), indices.spatial.end(), out.values.begin());
+    put_array(o.output, out.array(), facts);
+    return 0;
+  }
+  std::vector<model::Parameter> wanted = model::parameters(spec);
+  if (has_token) wanted.push_back({"token", o.heads, 1});
+  const Matrices tables = read_parameters(o, wanted);
+  if (tables[0]->view.extents() != std::array<std::ptrdiff_t, 2>{wanted[0].rows, o.heads})
+    refuse("bias", fmt::format("the spatial table must be [{}, {}]", wanted[0].rows, o.heads),
+           shape_text(tables[0]->view.extents()));
+  const GraphormerIndices indices = graphormer_indices(spec, graph);
+  Tensor<float, 3> out({o.heads, tokens, tokens});
+  GraphormerTables<const float> parameters{
+      .spatial = tables[0]->view, .token = {}, .edges = {}, .hops = {}};
+  if (has_token) parameters.token = {tables[1]->values.data(), {o.heads}};
+  fill(spec, indices, parameters, {}, out.view);
+  put_array(o.output, out.array(), facts);
+  return 0;
+}
+
 int run(Options& o) {
   check_ending(o.output, {".npy", ".csv", ".json"});
+  if (!o.graph.empty()) return run_graph(o);
+  if (o.queries < 1) refuse("bias", "--queries is required", "none");
+  if (o.keys < 1) refuse("bias", "--keys is required", "none");
   constexpr std::int64_t most = std::int64_t{1} << 40;
   for (std::int64_t number : {o.heads, o.queries, o.keys, o.offset, -o.offset})
     if (number > most)
@@ -237,7 +283,8 @@ int run(Options& o) {
   if (!has_matrix(model::info(encoding)))
     refuse("bias", o.kind + " adds products of queries and keys with vectors: give --indices",
            "none");
-  const BiasForm form = lowered(o, encoding, read_parameters(o, encoding)).bias;
+  const BiasForm form =
+      lowered(o, encoding, read_parameters(o, model::parameters(encoding))).bias;
   if (const auto* fire = std::get_if<PiecewiseLogBias>(&form)) {
     facts["c"] = fire->c;
     facts["threshold"] = fire->threshold;
@@ -304,9 +351,11 @@ Command bias_command() {
   }
   command.required("KIND", &o->kind).choices(names, titles, rule_of_kinds).selects();
   command.required("--heads", &o->heads).at_least(1);
-  command.required("--queries", &o->queries).at_least(1);
-  command.required("--keys", &o->keys).at_least(1);
-  command.option("--offset", &o->offset);
+  command.option("--queries", &o->queries).at_least(1).not_with({"--graph"});
+  command.option("--keys", &o->keys).at_least(1).not_with({"--graph"});
+  command.option("--offset", &o->offset).not_with({"--graph"});
+  command.option("--graph", &o->graph).only_for({"graphormer"});
+  command.flag("--directed", &o->directed).only_for({"graphormer"}).only_with({"--graph"});
   command.option("--parameters", &o->parameters).not_with({"--indices"});
   command.flag("--indices", &o->indices);
   command.option("-o", &o->output.path);

@@ -98,6 +98,11 @@ CommandLine& CommandLine::only_for(Words kinds) {
   return *this;
 }
 
+CommandLine& CommandLine::required_for(Words kinds) {
+  arguments_.back().is_required = true;
+  return only_for(std::move(kinds));
+}
+
 CommandLine& CommandLine::only_with(Words options) {
   arguments_.back().partners = std::move(options);
   return *this;
@@ -207,15 +212,21 @@ void CommandLine::store(Argument& argument) const {
       argument.target);
 }
 
+std::string CommandLine::selected() const {
+  for (const Argument& one : arguments_)
+    if (one.selects && !one.given.empty()) return one.given[0];
+  return "none";
+}
+
+bool CommandLine::applies(const Argument& argument) const {
+  return argument.kinds.empty() ||
+         std::ranges::find(argument.kinds, selected()) != argument.kinds.end();
+}
+
 void CommandLine::check_uses(const Argument& argument) const {
   const auto is_given = [&](const std::string& name) { return given(name); };
-  if (!argument.kinds.empty()) {
-    const auto selecting =
-        std::ranges::find_if(arguments_, [](const Argument& one) { return one.selects; });
-    const std::string kind = selecting->given.empty() ? "none" : selecting->given[0];
-    if (std::ranges::find(argument.kinds, kind) == argument.kinds.end())
-      fail(argument.name + " applies to " + joined(argument.kinds, " and "), kind);
-  }
+  if (!applies(argument))
+    fail(argument.name + " applies to " + joined(argument.kinds, " and "), selected());
   if (!argument.partners.empty() && std::ranges::none_of(argument.partners, is_given))
     fail(argument.name + " requires " + joined(argument.partners, " or "), "none");
   if (const auto other = std::ranges::find_if(argument.opponents, is_given);
@@ -250,14 +261,15 @@ void CommandLine::parse(std::span<const std::string> words) {
     if (!value) fail(option.name + " must have a value", "none");
     give(option, *value);
   }
-  for (const Argument& one : arguments_)
-    if (one.is_required && one.given.empty()) fail(one.name + " is required", "none");
   for (Argument& one : arguments_) choose(one);
   for (Argument& one : arguments_)
-    if (!one.given.empty()) {
+    if (!one.given.empty()) store(one);
+  for (const Argument& one : arguments_) {
+    if (!one.given.empty())
       check_uses(one);
-      store(one);
-    }
+    else if (one.is_required && applies(one))
+      fail(one.name + " is required", "none");
+  }
 }
 
 }  // namespace gnomon

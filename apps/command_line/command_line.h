@@ -25,7 +25,7 @@ class CommandLine {
   struct Argument {
     std::string name;  // "--tokens", "-o"; without a hyphen: a positional argument, "NAME"
     Target target;
-    bool is_required = false, is_listed = true, selects = false;
+    bool is_required = false, is_listed = true, selects = false;  // required for its kinds
     std::optional<std::int64_t> least = {};
     std::vector<std::string> choices = {}, titles = {};  // titles: empty, or one for each
     std::function<std::string()> rule = {};  // of the choices; empty: "must be one of ..."
@@ -52,9 +52,11 @@ class CommandLine {
   CommandLine& choices(std::vector<std::string> names, std::vector<std::string> titles = {},
                        std::function<std::string()> rule = {});
   // Rules for options that have an effect in some calls only. `selects` marks the argument with
-  // choices that `only_for` refers to. only_with: one of these options must be given too.
+  // choices that `only_for` refers to; `required_for`: as only_for, and those kinds require the
+  // option. only_with: one of these options must be given too.
   CommandLine& selects();
   CommandLine& only_for(std::vector<std::string> kinds);
+  CommandLine& required_for(std::vector<std::string> kinds);
   CommandLine& only_with(std::vector<std::string> options);
   CommandLine& not_with(std::vector<std::string> options);
   // The help of the command does not name the option.
@@ -79,6 +81,8 @@ class CommandLine {
   void take(const std::string& value);
   void choose(Argument& argument);
   void store(Argument& argument) const;
+  std::string selected() const;
+  bool applies(const Argument& argument) const;
   void check_uses(const Argument& argument) const;
 
   std::string name_;

@@ -31,12 +31,14 @@ TEST_F(CommandOptions, WithoutEffectAreRefused) {
     expect(words, message);
   };
   expect_table({"sinusoidal", "--pairing", "halves"},
-               "--pairing applies to rotary, got sinusoidal");
+               "--pairing applies to rotary and xpos, got sinusoidal");
   expect_table({"rotary", "--pairing", "halves", "--shift", "3"},
                "--shift applies to timestep, got rotary");
-  expect_table({"timestep", "--angles", "exact"}, "--angles applies to rotary, got timestep");
+  expect_table({"timestep", "--angles", "exact"},
+               "--angles applies to rotary and xpos, got timestep");
   expect_table({"grid2d", "--grid", "2x2"},
-               "--positions applies to sinusoidal, timestep and rotary, got grid2d");
+               "--positions applies to sinusoidal, timestep, universal, rotary and xpos, got "
+               "grid2d");
 
   const auto expect_bias = [&](Words words, const std::string& message) {
     words.insert(words.begin(), "bias");

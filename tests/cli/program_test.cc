@@ -341,7 +341,7 @@ TEST_F(Program, BadValuesNameTheirRule) {
       refused({"table", "rotary", "--dim", "7", "--positions", "0:2", "--pairing", "halves"}),
       HasSubstr("[rotary] rotary_dim must be even, got 7"));
   EXPECT_THAT(refused({"table", "rotary", "--dim", "8", "--positions", "0:2"}),
-              HasSubstr("[table] --pairing must be halves or adjacent"));
+              HasSubstr("[table] --pairing is required, got none"));
   EXPECT_THAT(refused({"table", "rotary", "--dim", "x", "--positions", "0:2"}),
               HasSubstr("--dim"));
   EXPECT_THAT(refused({"table", "sinusoidal", "--dim", "8", "--positions", "0:2", "--frob"}),

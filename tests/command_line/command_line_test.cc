@@ -149,6 +149,27 @@ TEST(CommandLine, RefusesOptionsWithoutEffect) {
             "[table] -o must not be given with --all, got both");
 }
 
+TEST(CommandLine, RequiresOptionsOfAKind) {
+  std::string kind, grid;
+  CommandLine line("table");
+  line.required("KIND", &kind).choices({"grid", "t5"}).selects();
+  line.option("--grid", &grid).required_for({"grid"});
+  line.parse(Words{"t5"});
+  line.parse(Words{"grid", "--grid", "2"});
+  EXPECT_EQ(grid, "2");
+  const auto message = [&](const Words& words) -> std::string {
+    try {
+      line.parse(words);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(message({"grid"}), StartsWith("[table] --grid is required, got none"));
+  EXPECT_THAT(message({"t5", "--grid", "2"}),
+              StartsWith("[table] --grid applies to grid, got t5"));
+}
+
 TEST(CommandLine, ARuleOfItsOwnReplacesTheListOfChoices) {
   std::string kind;
   CommandLine line("bias");
