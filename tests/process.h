@@ -35,10 +35,9 @@ struct Child {
   }
 };
 
-// `folder`: the working folder; empty: that of this process. `name`: argv[0]; empty: the program.
+// `folder`: the working folder; empty: that of this process.
 inline Child start(const std::string& program, const std::vector<std::string>& arguments,
-                   Streams streams, const std::string& folder = {},
-                   const std::string& name = {}) {
+                   Streams streams, const std::string& folder = {}) {
   int ends[2];
   if (pipe(ends) != 0) throw std::runtime_error("no pipe");
   std::FILE* errors = streams == Streams::separate ? std::tmpfile() : nullptr;
@@ -49,7 +48,7 @@ inline Child start(const std::string& program, const std::vector<std::string>& a
     close(ends[0]);
     close(ends[1]);
     if (!folder.empty() && chdir(folder.c_str()) != 0) _exit(126);
-    std::vector<std::string> all{name.empty() ? program : name};
+    std::vector<std::string> all{program};
     all.insert(all.end(), arguments.begin(), arguments.end());
     std::vector<char*> pointers;
     for (std::string& one : all) pointers.push_back(one.data());
@@ -68,9 +67,8 @@ struct Outcome {
   long kilobytes = 0;
 };
 inline Outcome run(const std::string& program, const std::vector<std::string>& arguments,
-                   Streams streams, const std::string& folder = {},
-                   const std::string& name = {}) {
-  const Child child = start(program, arguments, streams, folder, name);
+                   Streams streams, const std::string& folder = {}) {
+  const Child child = start(program, arguments, streams, folder);
   std::string output = child.read_all();
   rusage usage{};
   const int code = child.wait(&usage);

@@ -354,9 +354,9 @@ Command bias_command() {
   command.option("--queries", &o->queries).at_least(1).not_with({"--graph"});
   command.option("--keys", &o->keys).at_least(1).not_with({"--graph"});
   command.option("--offset", &o->offset).not_with({"--graph"});
-  command.option("--graph", &o->graph).only_for({"graphormer"});
+  command.option("--graph", &o->graph).file().only_for({"graphormer"});
   command.flag("--directed", &o->directed).only_for({"graphormer"}).only_with({"--graph"});
-  command.option("--parameters", &o->parameters).not_with({"--indices"});
+  command.option("--parameters", &o->parameters).file().not_with({"--indices"});
   command.flag("--indices", &o->indices);
   command.option("-o", &o->output.path);
   command.flag("--json", &o->output.json);

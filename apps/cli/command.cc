@@ -17,24 +17,26 @@
 namespace gnomon::cli {
 namespace {
 
-constexpr const char* program_help = R"(Usage: gnomon COMMAND [options]
+constexpr const char* help = R"(Usage: gnomon COMMAND [options]
 
 Positional encodings for Transformers: tables, rotations, charts, comparisons.
 
-  lab      train and compare encodings on your text, write a report
-  generate continue a text with a model that the lab trained
-  evaluate measure such a model on other texts and context lengths
-  inspect  print the position encoding of a released model
-  table    write cos and sin or sinusoidal embeddings as .npy, .csv or .json
-  bias     write the matrix that a bias adds to the scores
-  rotate   rotate queries or keys in a .npy file
-  convert  reorder weights for the other rotary pairing
-  resize   resample a learned table for another length or grid
-  plot     draw tables, similarity, decay, wavelengths, biases, attention
-  list     print the encodings, one line each
-  explain  print the formula, source, users, cost and picture of an encoding
-  check    print which classic promises encodings keep, with numbers
-  bench    measure time, share of the roof and error of every kernel
+  lab         train and compare encodings on your text, write a report
+  generate    continue a text with a model that the lab trained
+  evaluate    measure such a model on other texts and context lengths
+  inspect     print the position encoding of a released model
+  table       write the table of an encoding as .npy, .csv or .json
+  bias        write the matrix that a bias adds to the scores
+  rotate      rotate queries or keys in a .npy file
+  convert     reorder weights for the other rotary pairing
+  resize      resample a learned table for another length or grid
+  plot        draw tables, similarity, decay, wavelengths, biases, attention
+  list        print the encodings, one line each
+  explain     print the formula, source, users, cost and picture of an encoding
+  check       print which classic promises encodings keep, with numbers
+  bench       measure time, share of the roof and error of every kernel
+  completion  print the completion script of a shell
+  man         print a manual page
 
   gnomon COMMAND --help    print the options of a command, with an example
   gnomon --version
@@ -54,19 +56,26 @@ int fail(const std::string& message) {
   return 2;
 }
 
-constexpr const char* lab_commands[] = {"lab", "generate", "evaluate"};
 using Make = Command (*)();
 constexpr std::pair<const char*, Make> list[] = {
-    {"inspect", inspect_command}, {"table", table_command},     {"bias", bias_command},
-    {"rotate", rotate_command},   {"convert", convert_command}, {"resize", resize_command},
-    {"plot", plot_command},       {"list", list_command},       {"explain", explain_command},
-    {"check", check_command},     {"bench", bench_command},
+    {"inspect", inspect_command}, {"table", table_command},
+    {"bias", bias_command},       {"rotate", rotate_command},
+    {"convert", convert_command}, {"resize", resize_command},
+    {"plot", plot_command},       {"list", list_command},
+    {"explain", explain_command}, {"check", check_command},
+    {"bench", bench_command},     {"completion", completion_command},
+    {"man", man_command},
 };
 
 int parse_and_run(int argc, char** argv) {
+  char help_option[] = "--help";
+  if (argc == 3 && !std::strcmp(argv[1], "help")) {  // gnomon help COMMAND
+    argv[1] = argv[2];
+    argv[2] = help_option;
+  }
   if (argc < 2 || !std::strcmp(argv[1], "--help") || !std::strcmp(argv[1], "-h") ||
       !std::strcmp(argv[1], "help")) {
-    std::fputs(program_help, argc < 2 ? stderr : stdout);
+    std::fputs(help, argc < 2 ? stderr : stdout);
     return argc < 2 ? 2 : 0;
   }
   if (!std::strcmp(argv[1], "--version")) {
@@ -74,16 +83,16 @@ int parse_and_run(int argc, char** argv) {
     return 0;
   }
   for (const char* name : lab_commands)
-    if (!std::strcmp(argv[1], name)) return run_lab(argv + 1);
+    if (!std::strcmp(argv[1], name)) return run_lab(argv);
   Make make = nullptr;
-  std::vector<std::string_view> names(std::begin(lab_commands), std::end(lab_commands));
-  for (const auto& [name, its_make] : list) {
-    names.emplace_back(name);
+  for (const auto& [name, its_make] : list)
     if (!std::strcmp(name, argv[1])) make = its_make;
-  }
-  if (!make)
+  if (!make) {
+    const std::vector<std::string> names = command_names();
+    const std::vector<std::string_view> views(names.begin(), names.end());
     refuse("gnomon", fmt::format("command must be one of {}", fmt::join(names, ", ")),
-           internal::with_nearest(names, argv[1]));
+           internal::with_nearest(views, argv[1]));
+  }
   Command command = make();
   for (int i = 2; i < argc; ++i)
     if (!std::strcmp(argv[i], "--help") || !std::strcmp(argv[i], "-h")) {
@@ -95,6 +104,20 @@ int parse_and_run(int argc, char** argv) {
 }
 
 }  // namespace
+
+const char* program_help() { return help; }
+
+std::string summary(const std::string& command) {
+  const std::string text = help, line = "\n  " + command + " ";
+  const std::size_t begin = text.find_first_not_of(' ', text.find(line) + line.size());
+  return text.substr(begin, text.find('\n', begin) - begin);
+}
+
+std::vector<std::string> command_names() {
+  std::vector<std::string> names(std::begin(lab_commands), std::end(lab_commands));
+  for (const auto& [name, make] : list) names.emplace_back(name);
+  return names;
+}
 
 std::vector<Command> all_commands() {
   std::vector<Command> commands;

@@ -36,12 +36,22 @@ Command check_command();
 Command list_command();
 Command explain_command();
 Command bench_command();
+Command completion_command();
+Command man_command();
 
-// All subcommands, in the order of the help.
+// The names of all subcommands, in the order of the help, and the subcommands without the lab.
+std::vector<std::string> command_names();
 std::vector<Command> all_commands();
 
-// Replaces this process by gnomon-lab. argv: those of `gnomon ...` without `gnomon`; argv[0] is
-// lab, generate or evaluate.
+const char* program_help();
+// Returns the line of the program's help about a command.
+std::string summary(const std::string& command);
+
+// The commands that gnomon-lab runs.
+inline constexpr const char* lab_commands[] = {"lab", "generate", "evaluate"};
+// Returns the help of one of them, or an empty text if gnomon-lab is not installed.
+std::string lab_help(const std::string& command);
+// Replaces this process by gnomon-lab. argv[1]: one of lab_commands.
 int run_lab(char** argv);
 
 // Runs the program: parses the arguments, runs the command, prints errors as one line on

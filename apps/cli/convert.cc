@@ -319,11 +319,11 @@ int run(const Options& o) {
 Command convert_command() {
   Command command("convert", help);
   auto o = std::make_shared<Options>();
-  command.required("IN", &o->in);
+  command.required("IN", &o->in).file();
   command.required("--to", &o->to).choices({"halves", "adjacent"});
   command.flag("--dry-run", &o->dry_run);
   command.flag("--json", &o->output.json);
-  command.option("--config", &o->sizes.config);
+  command.option("--config", &o->sizes.config).file();
   command.option("--family", &o->sizes.family);
   command.option("--heads", &o->sizes.heads).at_least(1);
   command.option("--kv-heads", &o->sizes.key_heads).at_least(1);

@@ -156,7 +156,7 @@ int run(Options& o) {
 Command inspect_command() {
   Command command("inspect", help);
   auto o = std::make_shared<Options>();
-  command.option("PATH", &o->path).not_with({"--families"});
+  command.option("PATH", &o->path).file().not_with({"--families"});
   command.option("--length", &o->length).at_least(1).only_with({"PATH"});
   command.option("--layer", &o->layer).at_least(0).only_with({"PATH"});
   command.option("--part", &o->part).only_with({"PATH"});
@@ -164,7 +164,7 @@ Command inspect_command() {
       .choices({"as-written", "by-lengths"})
       .only_with({"PATH"});
   command.flag("--json", &o->output.json).only_with({"PATH"});
-  command.option("--html", &o->html).only_with({"PATH"}).not_with({"-o"});
+  command.option("--html", &o->html).file().only_with({"PATH"}).not_with({"-o"});
   command.option("-o", &o->output.path).only_with({"PATH"});
   command.flag("--families", &o->families);
   command.run = [o] { return run(*o); };

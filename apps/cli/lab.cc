@@ -1,10 +1,13 @@
 // `gnomon lab` starts a separate program, because the lab requires LibTorch.
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string>
 
 #include "apps/cli/command.h"
 #include "gnomon/error.h"
@@ -24,23 +27,48 @@ void set_openblas_core() {
 #endif
 }
 
+namespace fs = std::filesystem;
+
+fs::path folder_of_program() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path();
+}
+
+// Looks beside this program (where `cmake --install` puts it), then in the build folder. Returns
+// an empty path if there is none.
+std::string find_lab() {
+  std::error_code error;
+  for (const char* place : {"gnomon-lab", "../libexec/gnomon/gnomon-lab", "../lab/gnomon-lab"})
+    if (const fs::path program = folder_of_program() / place; fs::exists(program, error))
+      return program.string();
+  return {};
+}
+
 }  // namespace
 
+std::string lab_help(const std::string& command) {
+  const std::string program = find_lab();
+  if (program.empty()) return {};
+  std::string quoted = "'";  // for the shell
+  for (const char c : program) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  set_openblas_core();
+  std::FILE* const pipe = popen((quoted + "' " + command + " --help").c_str(), "r");
+  if (!pipe) return {};
+  std::string text;
+  std::array<char, 4096> block{};
+  while (const std::size_t got = std::fread(block.data(), 1, block.size(), pipe))
+    text.append(block.data(), got);
+  return pclose(pipe) == 0 ? text : std::string();
+}
+
 int run_lab(char** argv) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
-  // Looks beside this program (where `cmake --install` puts it), then in the build folder.
-  for (const char* place :
-       {"gnomon-lab", "../libexec/gnomon/gnomon-lab", "../lab/gnomon-lab"}) {
-    const fs::path program = here / place;
-    if (!fs::exists(program, error)) continue;
-    set_openblas_core();
-    execv(program.c_str(), argv);
-    refuse("lab", program.string() + " must start", std::strerror(errno));
-  }
-  refuse("lab", "gnomon-lab must be installed (it is built if LibTorch is found)",
-         "none near " + here.string());
+  const std::string program = find_lab();
+  if (program.empty())
+    refuse("lab", "gnomon-lab must be installed (it is built if LibTorch is found)",
+           "none near " + folder_of_program().string());
+  set_openblas_core();
+  execv(program.c_str(), argv);
+  refuse("lab", program + " must start", std::strerror(errno));
 }
 
 }  // namespace gnomon::cli

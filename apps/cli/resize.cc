@@ -242,7 +242,7 @@ int run(const Options& o) {
 Command resize_command() {
   Command command("resize", help);
   auto o = std::make_shared<Options>();
-  command.required("IN", &o->in);
+  command.required("IN", &o->in).file();
   command.option("--preset", &o->preset).choices(names_of(presets()));
   command.option("--kernel", &o->kernel).choices({"linear", "cubic"}).not_with({"--preset"});
   command.option("--corners", &o->corners)

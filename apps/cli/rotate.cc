@@ -126,9 +126,9 @@ int run(Options& o) {
 Command rotate_command() {
   Command command("rotate", help);
   auto o = std::make_shared<Options>();
-  command.required("IN", &o->in);
-  command.required("--positions", &o->positions);
-  command.option("--config", &o->config);
+  command.required("IN", &o->in).file();
+  command.required("--positions", &o->positions).file();
+  command.option("--config", &o->config).file();
   command.option("--layer", &o->layer).at_least(0).only_with({"--config"});
   command.option("--part", &o->part).only_with({"--config"});
   command.option("--length", &o->length).at_least(1).only_with({"--config"});

@@ -154,6 +154,7 @@ Command table_command() {
       .required_for({"sinusoidal", "timestep", "universal", "rotary", "xpos", "axial-rotary",
                      "grid2d", "grid", "video", "laplacian", "random-walk"});
   command.option("--positions", &o->positions)
+      .file()
       .required_for({"sinusoidal", "timestep", "universal", "rotary", "xpos"});
   command.option("--base", &o->base)
       .only_for({"sinusoidal", "timestep", "universal", "rotary", "xpos", "axial-rotary",
@@ -179,7 +180,9 @@ Command table_command() {
   command.option("--count", &o->count).at_least(1).required_for({"fourier"});
   command.option("--deviation", &o->deviation).only_for({"fourier"});
   command.option("--seed", &o->seed).at_least(0).only_for({"fourier"});
-  command.option("--graph", &o->graph).required_for({"laplacian", "random-walk", "degree"});
+  command.option("--graph", &o->graph)
+      .file()
+      .required_for({"laplacian", "random-walk", "degree"});
   command.flag("--directed", &o->directed).only_for({"random-walk", "degree"});
   command.option("--laplacian", &o->laplacian)
       .choices({"combinatorial", "symmetric"})

@@ -58,14 +58,9 @@ struct Value<std::optional<T>> {
 
 }  // namespace
 
-bool Argument::takes_text() const {
-  return choices.empty() && (std::holds_alternative<std::string*>(target) ||
-                             std::holds_alternative<std::optional<std::string>*>(target) ||
-                             std::holds_alternative<Words*>(target));
-}
-
 CommandLine& CommandLine::option(std::string name, Target target) {
-  arguments_.push_back({.name = std::move(name), .target = target});
+  const bool is_file = name == "-o";
+  arguments_.push_back({.name = std::move(name), .target = target, .is_file = is_file});
   return *this;
 }
 
@@ -115,6 +110,11 @@ CommandLine& CommandLine::not_with(Words options) {
 
 CommandLine& CommandLine::unlisted() {
   arguments_.back().is_listed = false;
+  return *this;
+}
+
+CommandLine& CommandLine::file() {
+  arguments_.back().is_file = true;
   return *this;
 }
 

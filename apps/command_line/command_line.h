@@ -25,7 +25,8 @@ class CommandLine {
   struct Argument {
     std::string name;  // "--tokens", "-o"; without a hyphen: a positional argument, "NAME"
     Target target;
-    bool is_required = false, is_listed = true, selects = false;  // required for its kinds
+    bool is_required = false;  // for its kinds
+    bool is_listed = true, is_file = false, selects = false;
     std::optional<std::int64_t> least = {};
     std::vector<std::string> choices = {}, titles = {};  // titles: empty, or one for each
     std::function<std::string()> rule = {};  // of the choices; empty: "must be one of ..."
@@ -34,7 +35,6 @@ class CommandLine {
 
     bool is_option() const { return name.starts_with('-'); }
     bool is_flag() const { return std::holds_alternative<bool*>(target); }
-    bool takes_text() const;  // a text without choices, for example a path
   };
 
   explicit CommandLine(std::string name) : name_(std::move(name)) {}
@@ -59,8 +59,10 @@ class CommandLine {
   CommandLine& required_for(std::vector<std::string> kinds);
   CommandLine& only_with(std::vector<std::string> options);
   CommandLine& not_with(std::vector<std::string> options);
-  // The help of the command does not name the option.
+  // unlisted: the help of the command does not name the option. file: the value is a path, for
+  // the completion of shells; that of -o is.
   CommandLine& unlisted();
+  CommandLine& file();
 
   const std::string& name() const { return name_; }
   std::span<const Argument> arguments() const { return arguments_; }

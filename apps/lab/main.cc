@@ -5,7 +5,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <stdexcept>
 #include <string>
 
@@ -48,15 +47,15 @@ int lab(int argc, char** argv) {
   return session.stopped ? 130 : 0;
 }
 
-// argv[0] is the name of the command if `gnomon` starts this program.
+// argv[1]: lab, generate or evaluate; otherwise the options of lab follow.
 int run(int argc, char** argv) {
   set_blas_threads();
   if (const std::string advice = blas_advice(); !advice.empty())
     fmt::print(stderr, "gnomon: [lab] {}\n", advice);
-  const std::string command = std::filesystem::path(argv[0]).filename().string();
-  if (command == "generate") return generate_command(argc, argv);
-  if (command == "evaluate") return evaluate_command(argc, argv);
-  return lab(argc, argv);
+  const std::string command = argc > 1 ? argv[1] : "";
+  if (command == "generate") return generate_command(argc - 1, argv + 1);
+  if (command == "evaluate") return evaluate_command(argc - 1, argv + 1);
+  return command == "lab" ? lab(argc - 1, argv + 1) : lab(argc, argv);
 }
 
 }  // namespace

@@ -198,8 +198,9 @@ TEST_F(Program, SaysBeforeTrainingThatOutCannotBeWritten) {
       << outcome.output;
 }
 
-Outcome use(const std::string& command, const std::vector<std::string>& arguments) {
-  return testing::run(GNOMON_LAB_PROGRAM, arguments, testing::Streams::joined, {}, command);
+Outcome use(const std::string& command, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), command);
+  return run(arguments);
 }
 
 TEST_F(Program, UsesATrainedModel) {

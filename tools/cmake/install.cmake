@@ -36,6 +36,13 @@ endif()
 
 if(TARGET gnomon-program)
   install(TARGETS gnomon-program)
+  # The program writes its manual pages and the completion scripts of shells.
+  if(NOT CMAKE_CROSSCOMPILING)
+    set(share "${CMAKE_CURRENT_BINARY_DIR}/share")
+    install(CODE "execute_process(COMMAND \"$<TARGET_FILE:gnomon-program>\" completion --share \"${share}\"
+                                  COMMAND_ERROR_IS_FATAL ANY)")
+    install(DIRECTORY "${share}/" DESTINATION "${CMAKE_INSTALL_DATADIR}")
+  endif()
 endif()
 if(TARGET gnomon-lab)
   # `gnomon lab` starts it; users do not call it.
