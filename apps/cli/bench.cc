@@ -11,6 +11,7 @@
 #include "apps/cli/command.h"
 #include "apps/cli/output.h"
 #include "apps/cli/peak_memory.h"
+#include "apps/cli/terminal.h"
 #include "bench/kernels/kernels.h"
 #include "gnomon/error.h"
 #include "gnomon/isa.h"
@@ -132,10 +133,23 @@ Json measure(const bench::Kernel& kernel) {
   return result;
 }
 
+// Columns: the detail, then the numbers, 80 in all. A longer detail has a line of its own.
+constexpr int detail_width = 37;
+
+void print_heading() {
+  fmt::print("{:<{}}{:>9}{:>13}{:>6}{:>6}{:>9}\n", "kernel", detail_width, "time", "rate",
+             "share", "error", "extra");
+}
+
 void print_row(const bench::Kernel& kernel, const Json& result) {
   const double rate = kernel.work / result.at("seconds").get<double>() * 1e-9;
+  std::string detail = "  " + kernel.detail;
+  if (detail.size() > detail_width) {
+    fmt::print("{}\n", detail);
+    detail.clear();
+  }
   fmt::print(
-      "{:<11}{:<42}{:>9}{:>14}{:>5.0f}%{:>7}{:>11}\n", kernel.name, kernel.detail,
+      "{:<{}}{:>9}{:>13}{:>5.0f}%{:>6}{:>9}\n", detail, detail_width,
       duration(result.at("seconds")),
       fmt::format("{:.1f} {}", rate, result.contains("bytes") ? "GB/s" : "Gflop/s"),
       100 * result.at("share").get<double>(),
@@ -184,13 +198,16 @@ int run(const Options& o) {
     if (!o.json) {
       fmt::print("{}{} thread{}, {}\n\n", results.empty() ? "" : "\n", threads(),
                  threads() == 1 ? "" : "s", name(isa));
-      fmt::print("{:<11}{:<42}{:>9}{:>14}{:>6}{:>7}{:>11}\n", "kernel", "", "time", "rate",
-                 "share", "error", "extra");
+      print_heading();
     }
+    std::string last;
     for (const bench::KernelMaker& maker : list) {
       const bench::Kernel kernel = maker.make();
       results.push_back(measure(kernel));
-      if (!o.json) print_row(kernel, results.back());
+      if (o.json) continue;
+      if (kernel.name != last) fmt::print("{}\n", styled(Style::bold, kernel.name));
+      last = kernel.name;
+      print_row(kernel, results.back());
     }
   }
   if (!o.json) print_notes(results);

@@ -10,7 +10,7 @@
 #include "apps/cli/output.h"
 #include "apps/cli/subject.h"
 #include "apps/cli/verdicts.h"
-#include "apps/cli/wrapped.h"
+#include "apps/cli/terminal.h"
 #include "gnomon/error.h"
 
 namespace gnomon::cli {

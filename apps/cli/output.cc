@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "apps/cli/terminal.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
 #include "gnomon/io/npy.h"
@@ -80,7 +81,9 @@ void write_csv(io::Output& out, const io::Array& array) {
 
 // The first rows and columns of the first matrices.
 void preview(const io::Array& array, const Json& facts) {
-  constexpr std::int64_t most_rows = 12, most_columns = 8, most_blocks = 2;
+  constexpr std::int64_t most_rows = 12, most_blocks = 2, ellipsis = 5;  // "  ..."
+  const std::int64_t most_columns =
+      (terminal_width() - ellipsis) / (is_integer(array.element()) ? 7 : 10);
   const std::vector<double> values = values_of(array);
   const auto& shape = array.shape();
   const std::int64_t columns = shape.back(), rows = shape[shape.size() - 2];
