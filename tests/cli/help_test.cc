@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "apps/cli/command.h"
+#include "io/temporary.h"
 #include "process.h"
 
 namespace gnomon::cli {
@@ -50,6 +51,20 @@ TEST(Help, IsPrintedByTheProgram) {
   EXPECT_EQ(all.code, 0);
   for (const Command& command : commands)
     EXPECT_THAT(all.output, HasSubstr("\n  " + command.name() + " "));
+}
+
+TEST(Help, OfACommandIsPrintedInThreeWays) {
+  for (const char* option : {"--help", "-h"})
+    EXPECT_EQ(testing::run(GNOMON_PROGRAM, {"table", option}, testing::Streams::joined).output,
+              testing::run(GNOMON_PROGRAM, {"help", "table"}, testing::Streams::joined).output);
+  EXPECT_EQ(testing::run(GNOMON_PROGRAM, {"help", "tabel"}, testing::Streams::joined).code, 2);
+}
+
+TEST(Help, ThePageOfTheProgramHasEveryCommand) {
+  const std::string page = testing::contents(GNOMON_SOURCE_DIR "/docs/cli/program.md");
+  for (const std::string& name : command_names())
+    EXPECT_TRUE(page.find("| `" + name) != page.npos || page.find("| [`" + name) != page.npos)
+        << name;
 }
 
 }  // namespace help_test
