@@ -326,7 +326,8 @@ void add_fields(Command& command, Options& o) {
   for (const model::EncodingInfo* one : kinds()) {
     const Json fields = usual_fields(*one, 2, 2);
     for (const auto& [field, value] : fields.items())
-      if (field != "kind" && field != "heads") add(field, one->name);
+      if (field != "kind" && field != "heads" && field != "given")  // no matrix is given here
+        add(field, one->name);
     if (fields.contains("height") && fields.contains("width")) add("window", one->name);
   }
   for (auto& [field, of_kinds] : users) {

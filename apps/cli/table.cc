@@ -93,13 +93,18 @@ void put_xpos(const TableOptions& o, Json facts) {
 }
 
 void put_universal(const TableOptions& o, const Sinusoidal& spec, Json facts) {
-  const EmbeddingTable table = lower(spec, parse_positions(o.positions), o.step);
+  const Integers positions = parse_positions(o.positions);
+  elements_that_fit({std::ssize(positions), o.dim}, sizeof(float));
+  const EmbeddingTable table = lower(spec, positions, o.step);
   facts["step"] = o.step;
   put_array(o.output, io::Array::of(table.view()), facts);
 }
 
 int run(TableOptions& o) {
   check_ending(o.output, {".npy", ".csv", ".json"});
+  constexpr std::int64_t most = std::int64_t{1} << 24;
+  if (o.dim > most) refuse("table", "--dim must be at most 2^24", o.dim);
+  if (o.count > most) refuse("table", "--count must be at most 2^24", o.count);
   Json facts{{"kind", o.kind}};
   if (o.dim > 0) facts["dim"] = o.dim;
   Sinusoidal spec{.width = o.dim, .base = o.base};

@@ -1,5 +1,6 @@
 // Tables of `gnomon table` for the cells of a grid and the nodes of a graph.
-#include <array>
+#include <functional>
+#include <numeric>
 #include <utility>
 
 #include "apps/cli/arguments.h"
@@ -22,10 +23,13 @@ std::string recipe_of(const TableOptions& o, const char* usual) {
   return o.recipe.empty() ? usual : o.recipe;
 }
 
+std::int64_t count_of(const Integers& extents) {
+  return std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>());
+}
+
 // Cells of a grid of any number of axes, in row-major order.
 Grid cells_of(const Integers& extents) {
-  Grid grid{.cells = 1, .axes = std::ssize(extents), .coordinates = {}};
-  for (const std::int64_t extent : extents) grid.cells *= extent;
+  Grid grid{.cells = count_of(extents), .axes = std::ssize(extents), .coordinates = {}};
   grid.coordinates.resize(elements_that_fit({grid.cells, grid.axes}, sizeof(std::int64_t)));
   for (std::int64_t cell = 0; cell < grid.cells; ++cell)
     for (std::int64_t axis = grid.axes - 1, rest = cell; axis >= 0; --axis) {
@@ -39,10 +43,9 @@ Grid cells_of(const Integers& extents) {
 template <typename T>
 void put_cells(const TableOptions& o, const SinusoidalGrid& spec, const Integers& extents,
                Json facts) {
-  const Grid cells = cells_of(extents);
   facts["grid"] = extents;
-  Tensor<T, 2> out({cells.cells, width(spec)});
-  fill(spec, cells, out.view);
+  Tensor<T, 2> out({count_of(extents), width(spec)});
+  fill(spec, cells_of(extents), out.view);
   put_array(o.output, out.array(), facts);
 }
 
@@ -74,6 +77,7 @@ void put_axial_rotary(const TableOptions& o, Json facts) {
                                                     {"cogvideox", {cogvideox, 3}}};
   const auto [make, axes] = parse_name("recipe", recipes, recipe_of(o, "none"));
   const Integers extents = parse_extents(o.grid, axes, axes);
+  elements_that_fit({2, count_of(extents), o.dim}, sizeof(float));
   const RotaryTable table(lower(make(o.dim, o.base)), cells_of(extents));
   const auto cos = table.cos();
   Tensor<float, 3> out({2, cos.extent(1), cos.extent(2)});
@@ -166,9 +170,9 @@ void put_fourier(const TableOptions& o, Json facts) {
                                               static_cast<std::uint64_t>(o.seed.value_or(1)));
   facts["recipe"] = o.recipe;
   facts["grid"] = extents, facts["count"] = o.count;
+  const std::int64_t cells = count_of(extents);
+  Tensor<T, 2> out({cells, features(spec)});  // throws first if it does not fit
   const std::vector<double> at = unit_coordinates(extents);
-  const auto cells = static_cast<std::int64_t>(at.size()) / axes;
-  Tensor<T, 2> out({cells, features(spec)});
   fill(spec, View<const double, 2>(at.data(), {cells, axes}), out.view);
   put_array(o.output, out.array(), facts);
 }

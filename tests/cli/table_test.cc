@@ -120,6 +120,21 @@ TEST_F(Tables, FourierFeaturesOfCells) {
               HasSubstr("--deviation and --seed apply to --recipe gaussian, got nerf"));
 }
 
+TEST_F(Tables, WhatDoesNotFitIsRefused) {
+  for (const Words& words :
+       {Words{"universal", "--positions", "0:1000000", "--dim", "1000000"},
+        Words{"axial-rotary", "--grid", "8192x8192", "--dim", "1000000", "--recipe", "sam2"},
+        Words{"grid", "--grid", "8192x8192", "--dim", "1000000"},
+        Words{"fourier", "--grid", "8192x8192", "--recipe", "gaussian", "--count",
+              "1000000"}}) {
+    Words all = words;
+    all.insert(all.begin(), "table");
+    EXPECT_THAT(refused(all), HasSubstr("must fit in memory")) << words[0];
+  }
+  EXPECT_THAT(refused({"table", "grid", "--grid", "2x2", "--dim", "4000000000"}),
+              HasSubstr("[table] --dim must be at most 2^24, got 4000000000"));
+}
+
 TEST_F(Tables, NodesOfAGraph) {
   const std::string path = edges("# a path\n0 1\r\n1\t2\n");
   const double s = 1 / std::sqrt(2.0), u = 1 / std::sqrt(6.0);
