@@ -15,12 +15,20 @@ namespace {
 
 using std::int64_t;
 
+constexpr int64_t most_words = 65536;
+
 void check(const OrderContent& content, const LayerPlan& plan) {
   if (content.tokens < 2) refuse("order", "tokens must be at least 2", content.tokens);
   if (content.heads < 1) refuse("order", "heads must be at least 1", content.heads);
   if (content.head_dim < 1) refuse("order", "head_dim must be at least 1", content.head_dim);
   if (!(content.shared >= 0 && content.shared <= 1))
     refuse("order", "shared must be from 0 to 1", content.shared);
+  if (!content.words.empty() && std::ssize(content.words) != content.tokens)
+    refuse("order",
+           "words must have one entry per token (" + std::to_string(content.tokens) + ")",
+           std::ssize(content.words));
+  for (const int64_t word : content.words)
+    if (word < 0 || word >= most_words) refuse("order", "words must be 0 to 65535", word);
   const int64_t width = content.heads * content.head_dim;
   if (plan.table && (plan.table->tokens != content.tokens || plan.table->width != width))
     refuse("order",
@@ -36,11 +44,20 @@ void check(const OrderContent& content, const LayerPlan& plan) {
 // [T, H D], normal around the shared vector.
 std::vector<float> contents(const OrderContent& content) {
   internal::Normal normal(content.seed);
-  std::vector<float> numbers(
-      static_cast<std::size_t>(content.tokens * content.heads * content.head_dim));
-  for (float& number : numbers)
+  const auto& words = content.words;
+  const int64_t count =
+      words.empty() ? content.tokens : *std::max_element(words.begin(), words.end()) + 1;
+  const auto width = static_cast<std::size_t>(content.heads * content.head_dim);
+  std::vector<float> all(static_cast<std::size_t>(count) * width);
+  for (float& number : all)
     number = static_cast<float>(std::sqrt(content.shared) +
                                 std::sqrt(1 - content.shared) * normal());
+  if (words.empty()) return all;
+  std::vector<float> numbers;
+  for (const int64_t word : words) {
+    const auto row = all.begin() + static_cast<std::ptrdiff_t>(width) * word;
+    numbers.insert(numbers.end(), row, row + static_cast<std::ptrdiff_t>(width));
+  }
   return numbers;
 }
 

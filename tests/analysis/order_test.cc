@@ -111,6 +111,32 @@ TEST(AttentionWeights, OfSharedContentsAreEvenWithoutPosition) {
   EXPECT_GT(weights.view()(0, 11, 11), weights.view()(0, 11, 5));
 }
 
+// Without position, the words in another order have the same weights in that order.
+TEST(AttentionWeights, TokensOfOneWordAreEqual) {
+  OrderContent text{.tokens = 4, .heads = 1, .head_dim = 8, .words = {0, 2, 1, 0}};
+  OrderContent other = text;
+  other.words = {0, 1, 0, 2};
+  Tensor<double, 3> a({1, 4, 4}), b({1, 4, 4});
+  attention_weights(text, {}, Visibility::bidirectional, a.view());
+  attention_weights(other, {}, Visibility::bidirectional, b.view());
+  EXPECT_EQ(a.view()(0, 1, 0), a.view()(0, 1, 3));
+  EXPECT_NE(a.view()(0, 1, 0), a.view()(0, 1, 2));
+  EXPECT_NEAR(a.view()(0, 1, 2), b.view()(0, 3, 1), 1e-15);
+  OrderContent counted = text, plain = text;
+  counted.words = {0, 1, 2, 3}, plain.words = {};
+  attention_weights(counted, {}, Visibility::bidirectional, a.view());
+  attention_weights(plain, {}, Visibility::bidirectional, b.view());
+  EXPECT_EQ(a.values, b.values);
+  text.words = {0};
+  EXPECT_EQ(
+      message_of([&] { attention_weights(text, {}, Visibility::bidirectional, a.view()); }),
+      "[order] words must have one entry per token (4), got 1");
+  text.words = {0, 1, 2, -1};
+  EXPECT_EQ(
+      message_of([&] { attention_weights(text, {}, Visibility::bidirectional, a.view()); }),
+      "[order] words must be 0 to 65535, got -1");
+}
+
 // A bias with equal contents: the weights are the softmax of the bias.
 TEST(AttentionWeights, TheBiasIsAdded) {
   Tensor<double, 3> with({2, 12, 12}), without({2, 12, 12});

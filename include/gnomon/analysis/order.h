@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "gnomon/attention/layer_plan.h"
 #include "gnomon/view.h"
@@ -23,6 +24,9 @@ struct OrderContent {
   // Fraction of the variance that all tokens share (the all-ones vector), 0 to 1. Tokens of one
   // text are similar, and the effect of position is visible on the similar part.
   double shared = 0;
+  // The word of each token, [T], 0 to 65535: tokens of one word have equal content. Empty: each
+  // token is another word, 0 to T - 1.
+  std::vector<std::int64_t> words = {};
 };
 
 // Returns the largest change of an element of the last token's output if the order of the
