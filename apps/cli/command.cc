@@ -67,6 +67,18 @@ constexpr std::pair<const char*, Make> list[] = {
     {"man", man_command},
 };
 
+std::string command_line;
+
+// A word with other characters than these is quoted.
+std::string shell_word(const std::string& word) {
+  constexpr const char* plain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+./:,=@%";
+  if (!word.empty() && word.find_first_not_of(plain) == word.npos) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 int parse_and_run(int argc, char** argv) {
   char help_option[] = "--help";
   if (argc == 3 && !std::strcmp(argv[1], "help")) {  // gnomon help COMMAND
@@ -125,8 +137,12 @@ std::vector<Command> all_commands() {
   return commands;
 }
 
+const std::string& command_text() { return command_line; }
+
 int run_program(int argc, char** argv) {
   try {
+    command_line = "gnomon";
+    for (int i = 1; i < argc; ++i) command_line += " " + shell_word(argv[i]);
     const int status = parse_and_run(argc, argv);
     if (std::fflush(stdout) != 0)
       refuse("gnomon", "standard output must be writable", std::strerror(errno));

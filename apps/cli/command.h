@@ -43,6 +43,8 @@ Command man_command();
 std::vector<std::string> command_names();
 std::vector<Command> all_commands();
 
+// The command of this process as a line for a shell: "gnomon plot table -o table.html".
+const std::string& command_text();
 const char* program_help();
 // Returns the line of the program's help about a command.
 std::string summary(const std::string& command);

@@ -5,15 +5,16 @@
 #include <charconv>
 #include <cmath>
 #include <memory>
+#include <random>
 
 #include "apps/cli/arguments.h"
 #include "apps/cli/subject.h"
 #include "gnomon/analysis/decay.h"
-#include "gnomon/analysis/order.h"
 #include "gnomon/analysis/similarity.h"
 #include "gnomon/analysis/spectrum.h"
 #include "gnomon/embedding/grid.h"
 #include "gnomon/error.h"
+#include "gnomon/plot/captions.h"
 #include "gnomon/plot/pictures.h"
 
 namespace gnomon::cli {
@@ -22,54 +23,60 @@ namespace {
 using std::int64_t;
 using Matrix = Tensor<float, 2>;
 
-int64_t or_else(int64_t given, int64_t usual) { return given ? given : usual; }
+std::string usual_kind(const PlotOptions& o) { return o.kind.empty() ? "sinusoidal" : o.kind; }
 
-std::string usual_kind(const PlotOptions& o, const char* kind) {
-  return o.kind.empty() ? kind : o.kind;
-}
-
-// The table of an absolute encoding, or the table of --parameters.
+// The table of an absolute encoding, the table of --parameters, or that of the small ViT.
 struct Table {
   std::unique_ptr<Matrix> values;
-  std::string title;
+  std::string title, note;
 };
 Table table_of(const PlotOptions& o, int64_t length, int64_t dim) {
-  if (!o.parameters.empty()) {
-    auto values = read_matrix(o.parameters);
-    return {std::move(values), o.parameters};
+  const std::string kind = usual_kind(o);
+  if (o.parameters || kind == "vit") {
+    const char* reason = o.parameters ? "if --parameters gives the table" : "for vit";
+    refuse_with(o.parameters && !o.kind.empty(), "KIND", reason);
+    refuse_with(o.dim.has_value(), "--dim", reason);
+    refuse_with(o.length.has_value(), "--length", reason);
   }
-  const std::string kind = usual_kind(o, "sinusoidal");
+  if (o.parameters) return {read_matrix(*o.parameters), *o.parameters, ""};
+  if (kind == "vit") {
+    auto values =
+        std::make_unique<Matrix>(std::array<std::ptrdiff_t, 2>{vit_side * vit_side, vit_width});
+    const std::vector<float> trained = vit_positions();
+    std::copy(trained.begin(), trained.end(), values->values.begin());
+    return {
+        std::move(values), "Small ViT",
+        " Trained to restore hidden patches of drawn shapes, 8 x 8 patches of 4 x 4 pixels; "
+        "position 8 y + x is the patch in row y, column x."};
+  }
   Subject subject =
       make_subject(kind, {.width = dim, .heads = 1, .trained = length, .length = length});
   if (!model::includes(subject.info->enters, model::Place::embeddings))
     refuse("plot", "KIND must be an encoding that is added to the embeddings", kind);
-  return {std::move(subject.table), std::string(subject.info->title)};
+  return {std::move(subject.table), std::string(subject.info->title), parameter_note(subject)};
 }
 
 plot::Figure draw_table(const PlotOptions& o) {
-  const Table table = table_of(o, or_else(o.length, 50), or_else(o.dim, 128));
+  const Table table = table_of(o, o.length.value_or(50), o.dim.value_or(128));
+  const plot::Matrix values{View<const float, 2>(table.values->view)};
   return {.id = "table",
           .title = table.title + ": table",
-          .caption =
-              "The table that is added to the embeddings: one row per position, one column per "
-              "channel. The frequencies of a sinusoidal table decrease from left to right.",
-          .spec = plot::table_picture(View<const float, 2>(table.values->view))};
+          .caption = plot::table_caption(values) + table.note,
+          .spec = plot::table_picture(values)};
 }
 
 plot::Figure draw_similarity(const PlotOptions& o) {
-  const Table table = table_of(o, or_else(o.length, 128), or_else(o.dim, 128));
+  const Table table = table_of(o, o.length.value_or(128), o.dim.value_or(128));
   const int64_t rows = table.values->view.extent(0);
   Tensor<double, 2> similarity({rows, rows});
   analysis::similarity_matrix(View<const float, 2>(table.values->view),
                               analysis::Similarity::cosine, similarity.view);
-  return {.id = "similarity",
-          .title = table.title + ": similarity of all pairs of positions",
-          .caption =
-              "Cosine similarity of rows. Constant along diagonals: depends on the distance "
-              "only. Smaller away from the diagonal: near positions are more similar.",
-          .spec = plot::similarity_picture({.values = View<const double, 2>(similarity.view),
-                                            .title = "cosine",
-                                            .range = plot::Range{-1, 1}})};
+  const plot::Matrix values{View<const double, 2>(similarity.view)};
+  return {
+      .id = "similarity",
+      .title = table.title + ": similarity of all pairs of positions",
+      .caption = "Cosine similarity of rows. " + plot::similarity_caption(values) + table.note,
+      .spec = plot::similarity_picture({.values = values, .title = "cosine"})};
 }
 
 // Parses "2,3;8,16" as cells y, x of a grid.
@@ -95,140 +102,159 @@ std::vector<std::pair<int64_t, int64_t>> parse_cells(const std::string& text, in
 }
 
 plot::Figure draw_grid(const PlotOptions& o) {
-  const auto [height, width] = parse_grid(o.grid.empty() ? "16x32" : o.grid);
-  std::unique_ptr<Matrix> table;
-  std::string title = "Sinusoidal on a grid";
-  if (o.parameters.empty()) {
-    const int64_t dim = or_else(o.dim, 128);
-    table = std::make_unique<Matrix>(std::array<std::ptrdiff_t, 2>{height * width, dim});
-    fill(grid_mae(dim), grid(height, width), table->view);
-  } else {
-    table = read_matrix(o.parameters);
-    title = o.parameters;
-    if (table->view.extent(0) != height * width)
+  const bool vit = o.kind == "vit";
+  if (!o.kind.empty() && !vit && o.kind != "sinusoidal")
+    refuse("plot", "KIND of grid must be sinusoidal or vit", o.kind);
+  const auto [height, width] =
+      vit ? std::pair(vit_side, vit_side) : parse_grid(o.grid.value_or("16x32"));
+  refuse_with(vit && o.grid, "--grid", "for vit");
+  Table table;
+  if (vit || o.parameters) {
+    table = table_of(o, 0, 0);
+    if (table.values->view.extent(0) != height * width)
       refuse("plot",
              fmt::format("the table must have a row for each of {}x{} cells", height, width),
-             table->view.extent(0));
+             table.values->view.extent(0));
+  } else {
+    const int64_t dim = o.dim.value_or(128);
+    table = {std::make_unique<Matrix>(std::array<std::ptrdiff_t, 2>{height * width, dim}),
+             "Sinusoidal on a grid", ""};
+    fill(grid_mae(dim), grid(height, width), table.values->view);
   }
   plot::GridPicture picture{.height = height, .width = width, .chosen = {}, .title = "cosine"};
-  for (const auto& [y, x] : parse_cells(o.cells, height, width))
+  const std::string usual = fmt::format("{},{};{},{};{},{}", height / 8, width / 8, height / 2,
+                                        width / 2, height * 13 / 16, width * 13 / 16);
+  for (const auto& [y, x] : parse_cells(o.cells.value_or(usual), height, width))
     picture.chosen.push_back(
         {.y = y,
          .x = x,
-         .similarity = analysis::similarity_to(View<const float, 2>(table->view), y * width + x,
-                                               analysis::Similarity::cosine)});
-  return {
-      .id = "grid",
-      .title = title + ": similarity of chosen cells with all others",
-      .caption = "Cosine similarity of the row of the marked cell and the row of each cell.",
-      .spec = plot::grid_picture(picture)};
+         .similarity = analysis::similarity_to(View<const float, 2>(table.values->view),
+                                               y * width + x, analysis::Similarity::cosine)});
+  return {.id = "grid",
+          .title = table.title + ": similarity of chosen cells with all others",
+          .caption = plot::grid_caption(picture) + table.note,
+          .spec = plot::grid_picture(picture)};
 }
 
 Rotary rotary_of(const PlotOptions& o) {
-  return {.rotary_dim = or_else(o.dim, 128), .pairing = Pairing::halves, .base = o.base};
+  return {.rotary_dim = o.dim.value_or(128),
+          .pairing = Pairing::halves,
+          .base = o.base.value_or(10'000)};
+}
+
+// Mean and deviation of scores of `samples` pairs of a query and a key, divided by `unit`.
+// `draw`: returns a random element.
+template <typename Draw>
+plot::RotaryPicture::Sample sample(std::string name, const std::vector<double>& frequencies,
+                                   int64_t length, double unit, Draw&& draw) {
+  constexpr int samples = 64;
+  std::vector<double> sums(static_cast<std::size_t>(length)), squares = sums;
+  std::vector<double> even(frequencies.size()), odd = even;  // score = sum even cos + odd sin
+  for (int s = 0; s < samples; ++s) {
+    for (std::size_t i = 0; i < frequencies.size(); ++i) {
+      const double a = draw(), b = draw(), c = draw(), d = draw();  // query a, b; key c, d
+      even[i] = a * c + b * d;
+      odd[i] = a * d - b * c;
+    }
+    for (std::size_t t = 0; t < sums.size(); ++t) {
+      double score = 0;
+      for (std::size_t i = 0; i < frequencies.size(); ++i) {
+        const double angle = static_cast<double>(t) * frequencies[i];
+        score += even[i] * std::cos(angle) + odd[i] * std::sin(angle);
+      }
+      sums[t] += score / unit;
+      squares[t] += (score / unit) * (score / unit);
+    }
+  }
+  plot::RotaryPicture::Sample result{std::move(name), {}, {}, {}};
+  for (std::size_t t = 0; t < sums.size(); ++t) {
+    const double mean = sums[t] / samples;
+    const double deviation = std::sqrt(std::max(0.0, squares[t] / samples - mean * mean));
+    result.mean.push_back(mean);
+    result.low.push_back(mean - deviation);
+    result.high.push_back(mean + deviation);
+  }
+  return result;
 }
 
 plot::Figure draw_rotary(const PlotOptions& o) {
   const std::vector<double> frequencies = inverse_frequencies(rotary_of(o));
-  const int64_t length = or_else(o.length, 512);
+  const int64_t length = o.length.value_or(512);
   if (length < 2 || length > 65536) refuse("plot", "--length must be 2 to 65536", length);
-  plot::RotaryPicture picture;
+  plot::RotaryPicture picture{.distances = {}, .title = "relative score"};
   for (int64_t d = 0; d < length; ++d) picture.distances.push_back(static_cast<double>(d));
   picture.all_ones = analysis::rotary_score_of_ones(frequencies, length);
-  const auto random = analysis::rotary_score_of_normal(frequencies, length, 64);
-  picture.random_mean = random.mean;
-  for (std::size_t d = 0; d < random.mean.size(); ++d) {
-    picture.random_low.push_back(random.mean[d] - random.deviation[d]);
-    picture.random_high.push_back(random.mean[d] + random.deviation[d]);
-  }
+  std::mt19937_64 engine(1);
+  const auto uniform = [&] { return (static_cast<double>(engine() >> 11) + 0.5) * 0x1p-53; };
+  const auto normal = [&] {
+    const double u = uniform(), v = uniform();
+    return std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v);
+  };
+  const double elements = 2 * static_cast<double>(frequencies.size());
+  picture.samples.push_back(
+      sample("uniform in [0, 1]", frequencies, length, elements / 4, uniform));
+  picture.samples.push_back(sample("normal", frequencies, length, elements, normal));
+  std::string caption =
+      plot::curve_caption("All elements 1", picture.distances, picture.all_ones) + " ";
+  for (const auto& one : picture.samples)
+    caption += plot::curve_caption("Mean, " + one.name, picture.distances, one.mean) + " ";
+  caption += fmt::format(
+      "Random elements of query and key are independent (64 pairs, seed 1); the band is one "
+      "standard deviation. Scores are divided by {0:g} (ones; normal, deviation 1) and {1:g} "
+      "(uniform, the expected score at distance 0). The expected score is that of the ones for "
+      "the uniform elements, and 0 at every distance for the normal elements, whose mean is 0.",
+      elements, elements / 4);
   return {.id = "rotary",
           .title = fmt::format("Rotary scores by distance: {} elements, base {:g}",
-                               2 * frequencies.size(), o.base),
-          .caption =
-              "If all elements of query and key are 1, the score decreases with the distance, "
-              "as in the papers. Scores of random vectors (mean and standard deviation of 64) "
-              "do not decrease: the decay depends on the content.",
+                               2 * frequencies.size(), o.base.value_or(10'000)),
+          .caption = caption,
           .spec = plot::rotary_picture(picture)};
 }
 
 plot::Figure draw_wavelengths(const PlotOptions& o) {
   const std::vector<double> frequencies = inverse_frequencies(rotary_of(o));
-  const int64_t length = or_else(o.length, 4096);
-  if (length < 1) refuse("plot", "--length must be at least 1", length);
+  const int64_t length = o.length.value_or(4096);
+  const double base = o.base.value_or(10'000);
   const auto unfinished = analysis::unfinished(frequencies, length).size();
-  return {.id = "wavelengths",
-          .title = fmt::format("Wavelengths: {} elements, base {:g}", 2 * frequencies.size(),
-                               o.base),
-          .caption = fmt::format("{} of {} pairs never complete a full rotation within {} "
-                                 "positions. At later positions these pairs have new angles.",
-                                 unfinished, frequencies.size(), length),
-          .spec = plot::wavelength_picture(
-              {.specs = {{.name = fmt::format("base {:g}", o.base),
-                          .wavelengths = analysis::wavelengths(frequencies)}},
-               .context = static_cast<double>(length)})};
-}
-
-plot::Figure draw_bias(const PlotOptions& o) {
-  const std::string kind = usual_kind(o, "alibi");
-  const int64_t length = or_else(o.length, 128);
-  Subject subject = make_subject(
-      kind, {.width = o.heads * 2, .heads = o.heads, .trained = length, .length = length});
-  if (!model::includes(subject.info->enters, model::Place::scores))
-    refuse("plot", "KIND must be an encoding that adds a bias to the scores", kind);
-  std::string title(subject.info->title);
-  if (!o.parameters.empty()) {
-    auto table = read_matrix(o.parameters);
-    subject.parameters.clear();
-    subject.parameters.push_back(std::move(table));
-    subject.random = false;
-  }
-  const BiasForm bias = subject.lowered({length, length}).bias;
-  Tensor<double, 3> last({heads(bias), 1, length});
-  dense(bias, length - 1, last.view);
-  plot::BiasPicture picture;
-  picture.values = plot::Matrix(heads(bias), length, {});
-  for (int64_t d = 0; d < length; ++d) picture.distances.push_back(static_cast<double>(d));
-  for (int64_t h = 0; h < heads(bias); ++h)
-    for (int64_t d = 0; d < length; ++d)
-      picture.values.values.push_back(last.view(h, 0, length - 1 - d));
-  return {.id = "bias",
-          .title = title + ": bias by distance and head",
-          .caption = subject.random
-                         ? "Random values instead of a trained table (--parameters F.npy)."
-                         : "The value that each head adds to the score of an earlier key.",
-          .spec = plot::bias_picture(picture)};
-}
-
-plot::Figure draw_attention(const PlotOptions& o) {
-  constexpr int64_t few = 8;  // heads; the first one is drawn
-  const std::string kind = usual_kind(o, "rotary");
-  const int64_t tokens = or_else(o.length, 32), size = or_else(o.dim, 32);
-  if (tokens < 2 || tokens > 512) refuse("plot", "--length must be 2 to 512", tokens);
-  const Subject subject = make_subject(
-      kind, {.width = few * size, .heads = few, .trained = tokens, .length = tokens});
-  const LayerPlan lowered = subject.lowered({tokens, tokens});
-  const analysis::OrderContent content{
-      .tokens = tokens, .heads = few, .head_dim = size, .shared = 0.75};
-  Tensor<double, 3> without({few, tokens, tokens}), with({few, tokens, tokens});
-  analysis::attention_weights(content, {}, Visibility::causal, without.view);
-  analysis::attention_weights(content, lowered, Visibility::causal, with.view);
-  return {.id = "attention",
-          .title = "Attention weights, without and with " + std::string(subject.info->title),
-          .caption =
-              "Causal softmax weights of the first of 8 heads. Contents are random, and all "
-              "tokens share three quarters of the variance. Queries equal keys. Each row sums "
-              "to 1.",
-          .spec = plot::attention_picture({.without = View<const double, 2>(without.view[0]),
-                                           .with = View<const double, 2>(with.view[0])})};
+  return {
+      .id = "wavelengths",
+      .title = fmt::format("Wavelengths: {} elements, base {:g}", 2 * frequencies.size(), base),
+      .caption = fmt::format("{} of {} pairs do not complete a rotation within {} "
+                             "positions. At later positions these pairs have new angles.",
+                             unfinished, frequencies.size(), length),
+      .spec = plot::wavelength_picture(
+          {.specs = {{.name = fmt::format("base {:g}", base),
+                      .wavelengths = analysis::wavelengths(frequencies)}},
+           .context = static_cast<double>(length)})};
 }
 
 }  // namespace
 
+void refuse_with(bool given, const char* option, const char* reason) {
+  if (given)
+    refuse("plot", fmt::format("{} has no effect {} and must not be given", option, reason),
+           option);
+}
+
+std::string parameter_note(const Subject& subject) {
+  const auto parameters = model::parameters(subject.encoding);
+  if (!subject.random || parameters.empty()) return "";
+  for (const model::Parameter& one : parameters)
+    if (one.initial_deviation != 0)
+      return " The parameters are random numbers (normal, fixed seed), not trained values.";
+  return " The parameters have their initial values, not trained values.";
+}
+
 const std::vector<Drawing>& drawings() {
   static const std::vector<Drawing> all{
-      {"table", draw_table},         {"similarity", draw_similarity},   {"grid", draw_grid},
-      {"rotary", draw_rotary},       {"wavelengths", draw_wavelengths}, {"bias", draw_bias},
-      {"attention", draw_attention},
+      {"table", "table", draw_table},
+      {"similarity", "similarity", draw_similarity},
+      {"grid", "grid", draw_grid},
+      {"rotary", "decay", draw_rotary},
+      {"wavelengths", "wavelengths", draw_wavelengths},
+      {"bias", "bias", draw_bias},
+      {"attention", "attention", draw_attention},
+      {"shuffled", "shuffled", draw_shuffled},
   };
   return all;
 }

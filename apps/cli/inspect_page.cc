@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/cli/command.h"
 #include "apps/cli/group_text.h"
 #include "gnomon/analysis/decay.h"
 #include "gnomon/analysis/spectrum.h"
+#include "gnomon/plot/captions.h"
 #include "gnomon/plot/page.h"
 #include "gnomon/plot/pictures.h"
 
@@ -24,13 +26,6 @@ int64_t original_length(const RopeScaling& scaling, int64_t otherwise) {
   if (const auto* longrope = std::get_if<LongRopeScaling>(&scaling))
     return longrope->original_length;
   return otherwise;
-}
-
-std::string unfinished_text(const char* what, const std::vector<double>& frequencies,
-                            int64_t length) {
-  return fmt::format("{}{} of {} pairs never complete a full rotation within {} positions. ",
-                     what, analysis::unfinished(frequencies, length).size(), frequencies.size(),
-                     length);
 }
 
 // A rotary encoding resolved at the declared length.
@@ -58,23 +53,26 @@ plot::Figure wavelengths(const std::string& id, const Rotation& rotary, int64_t 
   plot::WavelengthPicture picture;
   picture.context = static_cast<double>(trained);
   picture.label = "trained";
-  std::string caption;
+  const auto unfinished = [&](const std::vector<double>& frequencies) {
+    return analysis::unfinished(frequencies, trained).size();
+  };
+  std::string caption = fmt::format(
+      "{} of {} pairs do not complete a rotation within {} "
+      "positions, the training length",
+      unfinished(scaled.inv_freq), plain.size(), trained);
   if (changed) {
     picture.specs.push_back({.name = "unscaled", .wavelengths = analysis::wavelengths(plain)});
-    caption = unfinished_text("Unscaled, ", plain, original);
+    caption += fmt::format(" (without the scaling: {})", unfinished(plain));
   }
   picture.specs.push_back({.name = changed ? "scaled" : "as trained",
                            .wavelengths = analysis::wavelengths(scaled.inv_freq)});
-  caption += unfinished_text(changed ? "Scaled, " : "", scaled.inv_freq, trained);
   if (original != trained)
     picture.others.push_back(
         {.context = static_cast<double>(original), .label = "before scaling"});
-  if (asked != trained) {
+  if (asked != trained)
     picture.others.push_back({.context = static_cast<double>(asked), .label = "requested"});
-    caption += unfinished_text("Requested, ", scaled.inv_freq, asked);
-  }
   caption +=
-      "Beyond the training length, such a pair has angles that do not occur in training.";
+      ". Beyond the training length, such a pair has angles that do not occur in training.";
   return {.id = id,
           .title = "Wavelengths",
           .caption = caption,
@@ -129,17 +127,18 @@ plot::Figure decay(const std::string& id, const Rotation& rotary, int64_t traine
   std::vector<plot::Series> lines;
   if (rotary.changed()) lines.push_back(series("unscaled", rotary.plain));
   lines.push_back(series(rotary.changed() ? "scaled" : "as trained", rotary.scaled.inv_freq));
-  return {
-      .id = id,
-      .title = "Score by distance",
-      .caption =
-          "Score of a query and a key with all elements 1, divided by its value at distance "
-          "0: the decay that follows from the frequencies only.",
-      .spec = plot::lines({.series = lines,
-                           .x = {.title = "distance (tokens)", .scale = plot::Scale::log2},
-                           .y = {.title = "score"},
-                           .rule = plot::Rule{static_cast<double>(trained), "trained"},
-                           .height = 260})};
+  return {.id = id,
+          .title = "Score by distance",
+          .caption =
+              "Score of a query and a key with all elements 1, divided by its value at "
+              "distance 0. It depends on the frequencies only. " +
+              plot::curve_caption(rotary.changed() ? "Scaled" : "As trained", lines.back().x,
+                                  lines.back().y),
+          .spec = plot::lines({.series = lines,
+                               .x = {.title = "distance (tokens)", .scale = plot::Scale::log2},
+                               .y = {.title = "score"},
+                               .rule = plot::Rule{static_cast<double>(trained), "trained"},
+                               .height = 260})};
 }
 
 plot::Table pairs(const Rotation& rotary, int64_t trained, int64_t asked) {
@@ -224,7 +223,7 @@ std::string inspect_page(const model::ModelDescription& model, int64_t length) {
   for (const LayerGroup& group : model.groups)
     add_group(page, group, index++, trained, std::max<int64_t>(length, 1));
   if (!model.notes.empty()) page.heading("Notes").list(model.notes);
-  page.footer("gnomon inspect");
+  page.command(command_text());
   return page.html();
 }
 

@@ -302,10 +302,34 @@ std::string HtmlPage::html() const {
   if (!footer_.empty()) html += joined("<footer>\n", footer_, "</footer>\n");
   if (!ids_.empty() && script() == Script::present) {
     // Wrapped in a function, because the script defines global names such as `t` and `n`.
-    html += joined("<script>(() => {", embedded_script(internal::bundle()),
-                   "\n})();</script>\n<script>", internal::script, "</script>\n");
+    html += joined(
+        "<script>(() => {", embedded_script(internal::bundle()),
+        "\n})();</script>\n<script>(() => {\nconst dark_colours = ", internal::dark_colours,
+        ", light_colours = ", internal::light_colours, ";", internal::script, "</script>\n");
   }
   return html + "</body>\n</html>\n";
+}
+
+std::string standalone(const Figure& figure) {
+  using Json = nlohmann::ordered_json;
+  Json spec = Json::parse(figure.spec, nullptr, false);
+  if (!spec.is_object())
+    refuse("page", "the spec of a figure must be a JSON object", joined("figure ", figure.id));
+  if (spec.value("width", Json()) == "container") {
+    constexpr int width = 900;  // px
+    spec["width"] = width;
+    spec.erase("autosize");
+  }
+  if (!figure.title.empty())
+    spec["title"] = {{"text", figure.title}, {"anchor", "start"}, {"fontSize", 15}};
+  spec["config"] = {{"background", "#ffffff"},
+                    {"font", "sans-serif"},
+                    {"view", {{"stroke", nullptr}}},
+                    {"range", Json::parse(internal::light_colours)},
+                    {"axis", {{"titleFontWeight", "normal"}}},
+                    {"legend", {{"titleFontWeight", "normal"}, {"labelLimit", 320}}},
+                    {"header", {{"labelFontSize", 12}}}};
+  return spec.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string html(const Figure& figure) {

@@ -80,6 +80,24 @@ th,td{padding:.35rem .5rem}td:not(.n){min-width:5.5rem}
 @media print{.picture.vega-embed details,.names button,.names input{display:none}details.fold{border:0;padding:0}}
 )css";
 
+// Colours of charts, as config.range of a Vega-Lite spec: names, values around 0, values of cells,
+// values of lines.
+inline constexpr std::string_view dark_colours = R"({
+  "category": ["#6cb2f7", "#f59b42", "#3fb57e", "#c774e0", "#b5785a",
+               "#91eef8", "#6c76f0", "#ffa0b4", "#d8ea66", "#a0a7b2"],
+  "diverging": ["#9ccdfa", "#4c97d9", "#2b5f91", "#22374c", "#23262b",
+                "#4a3524", "#8f5522", "#d9822b", "#ffc27a"],
+  "heatmap": {"scheme": "viridis"},
+  "ramp": ["#a98bf5", "#6cb2f7", "#45c2b5", "#c9d65c", "#f59b42"]
+})";
+inline constexpr std::string_view light_colours = R"({
+  "category": ["#1467c8", "#d65f00", "#0a5c43", "#c04fb4", "#6b2f20",
+               "#12a0a8", "#4a2a8b", "#e0527a", "#7a8a1e", "#4b525d"],
+  "diverging": {"scheme": "blueorange"},
+  "heatmap": {"scheme": "viridis"},
+  "ramp": ["#4a2a8b", "#1467c8", "#0b8075", "#7a8a1e", "#d65f00"]
+})";
+
 // Draws every figure with the width of its container and the colours of the reader's setting,
 // and redraws it if these change. A spec with a fixed shape has layout hints in
 // usermeta.gnomon: height / width (`tall`), maximum width (`widest`), space of its axes
@@ -88,8 +106,8 @@ th,td{padding:.35rem .5rem}td:not(.n){min-width:5.5rem}
 // longest name, gives the number of names per line of the legend. `selectable` are names in a
 // list below the chart: the reader selects those that are drawn (the parameter `shown` of the
 // spec), and the name under the pointer is in focus (the parameter `focus`).
+// `dark_colours` and `light_colours` precede it.
 inline constexpr std::string_view script = R"js(
-(() => {
   const dark = matchMedia('(prefers-color-scheme: dark)');
   const boxes = [...document.querySelectorAll('.picture')];
   const config = (width, letters) => {
@@ -108,18 +126,7 @@ inline constexpr std::string_view script = R"js(
       header: {labelColor: ink, titleColor: ink, labelFontSize: 12, titleFontSize: 13,
                titleFontWeight: 'normal'},
       title: {color: ink, fontSize: 13, anchor: 'start'},
-      range: dark.matches ? {
-        category: ['#6cb2f7', '#f59b42', '#3fb57e', '#c774e0', '#b5785a',
-                   '#91eef8', '#6c76f0', '#ffa0b4', '#d8ea66', '#a0a7b2'],
-        diverging: ['#9ccdfa', '#4c97d9', '#2b5f91', '#22374c', '#23262b',
-                    '#4a3524', '#8f5522', '#d9822b', '#ffc27a'],
-        heatmap: {scheme: 'viridis'}, ramp: {scheme: 'viridis', extent: [0.3, 1]}
-      } : {
-        category: ['#1467c8', '#d65f00', '#0a5c43', '#c04fb4', '#6b2f20',
-                   '#12a0a8', '#4a2a8b', '#e0527a', '#7a8a1e', '#4b525d'],
-        diverging: {scheme: 'blueorange'},
-        heatmap: {scheme: 'viridis'}, ramp: {scheme: 'viridis', extent: [0, 0.85]}
-      }
+      range: dark.matches ? dark_colours : light_colours
     };
   };
   const fit = (spec, width) => {

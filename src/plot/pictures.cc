@@ -29,6 +29,8 @@ struct Panels {
   Cells row_cells, column_cells;
   internal::Colouring colouring;
   int narrowest = 0;  // minimum width, in px
+  // If given, the colours of the last panel, whose values have another scale.
+  std::optional<internal::Colouring> last = {};
 };
 Json panels(const Panels& panels) {
   const auto count = static_cast<std::int64_t>(panels.titles.size());
@@ -52,10 +54,27 @@ Json panels(const Panels& panels) {
       {"field", "panel"}, {"type", "ordinal"}, {"sort", order}, {"header", header}};
   spec["columns"] = count;
   spec["spacing"] = 24;
-  spec["spec"] = {
-      {"mark", internal::cell_mark()},
-      {"encoding", internal::cell_encoding(panels.row_cells, panels.column_cells, panels.rows,
-                                           panels.columns, panels.colouring, panels.values)}};
+  const std::span<const double> values(panels.values);
+  const auto cells = [&](const internal::Colouring& colouring, std::span<const double> range) {
+    return Json{
+        {"mark", internal::cell_mark()},
+        {"encoding", internal::cell_encoding(panels.row_cells, panels.column_cells, panels.rows,
+                                             panels.columns, colouring, range)}};
+  };
+  if (panels.last) {
+    const std::size_t one = values.size() / panels.titles.size();
+    Json others = cells(panels.colouring, values.first(values.size() - one)),
+         last = cells(*panels.last, values.last(one));
+    const std::string test = "datum.panel == " + std::to_string(count - 1);
+    others["transform"] = {{{"filter", "!(" + test + ")"}}};
+    last["transform"] = {{{"filter", test}}};
+    // Another channel than color, so that each scale has one legend for all panels.
+    last["encoding"]["fill"] = last["encoding"]["color"];
+    last["encoding"].erase("color");
+    spec["spec"] = {{"layer", {others, last}}};
+  } else {
+    spec["spec"] = cells(panels.colouring, values);
+  }
   internal::set_shape(spec,
                       static_cast<double>(panels.rows) / static_cast<double>(panels.columns),
                       {.count = count, .narrowest = panels.narrowest});
@@ -137,22 +156,22 @@ std::string grid_picture(const GridPicture& picture) {
 std::string rotary_picture(const RotaryPicture& picture) {
   const std::size_t count = picture.distances.size();
   LineChart chart{.x = {.title = "distance (tokens)"}, .y = {.title = picture.title}};
+  chart.names = {"all ones"};
+  for (const RotaryPicture::Sample& sample : picture.samples) {
+    check_size(sample.mean, count, "mean");
+    check_size(sample.low, count, "low");
+    check_size(sample.high, count, "high");
+    chart.series.push_back({.name = sample.name,
+                            .x = picture.distances,
+                            .y = sample.mean,
+                            .low = sample.low,
+                            .high = sample.high});
+  }
   if (!picture.all_ones.empty()) {
     check_size(picture.all_ones, count, "all_ones");
     chart.series.push_back({.name = "all ones", .x = picture.distances, .y = picture.all_ones});
   }
-  if (!picture.random_mean.empty()) {
-    check_size(picture.random_mean, count, "random_mean");
-    check_size(picture.random_low, count, "random_low");
-    check_size(picture.random_high, count, "random_high");
-    chart.series.push_back({.name = "random",
-                            .x = picture.distances,
-                            .y = picture.random_mean,
-                            .low = picture.random_low,
-                            .high = picture.random_high});
-  }
   if (chart.series.empty()) refuse("pictures", "there must be scores to draw", 0);
-  chart.names = {"all ones", "random"};
   return lines(chart);
 }
 
@@ -160,6 +179,8 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
   if (picture.specs.empty()) refuse("pictures", "there must be at least one spec", 0);
   if (!(picture.context > 0) || !std::isfinite(picture.context))
     refuse("pictures", "context must be finite and above 0", picture.context);
+  const std::string within = " a rotation in " + internal::grouped(picture.context) + " tokens";
+  const std::string complete = "completes" + within, incomplete = "does not complete" + within;
   Json rows = Json::array(), names = Json::array();
   for (const WavelengthPicture::Spec& spec : picture.specs) {
     names.push_back(spec.name);
@@ -170,8 +191,7 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
                       {"pair", pair},
                       {"length", number(length)},
                       {"turns", number(picture.context / length)},
-                      {"kind", length > picture.context ? "never completes a rotation"
-                                                        : "completes a rotation"}});
+                      {"kind", length > picture.context ? incomplete : complete}});
     }
   }
   // Ticks at powers of ten only. The default lines between them hide the points.
@@ -195,12 +215,11 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
                 {"scale", {{"domain", names}}},
                 {"legend", {{"orient", "bottom"}}}};
   if (picture.specs.size() == 1) shape["legend"] = none;
-  const Json colour = {
-      {"field", "kind"},
-      {"type", "nominal"},
-      {"title", none},
-      {"scale", {{"domain", {"completes a rotation", "never completes a rotation"}}}},
-      {"legend", {{"orient", "bottom"}}}};
+  const Json colour = {{"field", "kind"},
+                       {"type", "nominal"},
+                       {"title", none},
+                       {"scale", {{"domain", {complete, incomplete}}}},
+                       {"legend", {{"orient", "bottom"}}}};
   const Json tooltip = {{{"field", "name"}, {"type", "nominal"}, {"title", "encoding"}},
                         {{"field", "pair"}, {"type", "quantitative"}, {"title", "pair"}},
                         {{"field", "length"},
@@ -224,7 +243,7 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
   const Json context = {{"values", levels}};
   const Json level = {{"field", "context"}, {"type", "quantitative"}};
   Json spec = internal::chart(320);
-  spec["usermeta"]["gnomon"]["letters"] = 22;
+  spec["usermeta"]["gnomon"]["letters"] = incomplete.size();
   internal::note_data(spec, internal::Data::rows);
   spec["data"] = {{"values", rows}};
   spec["layer"] = {
@@ -309,6 +328,55 @@ std::string bias_picture(const BiasPicture& picture) {
   return internal::text(spec);
 }
 
+std::string panels_picture(const PanelsPicture& picture) {
+  if (picture.panels.empty()) refuse("pictures", "there must be at least one panel", 0);
+  const Matrix& first = picture.panels.front().values;
+  Panels all{.rows = first.rows,
+             .columns = first.columns,
+             .row_cells = picture.rows,
+             .column_cells = picture.columns,
+             .colouring = {picture.title, picture.colours, {}},
+             .narrowest = 250};
+  for (const auto& [title, values] : picture.panels) {
+    internal::check(values);
+    if (values.rows != first.rows || values.columns != first.columns)
+      refuse("pictures",
+             "panels must have the same shape (" + std::to_string(first.rows) + " x " +
+                 std::to_string(first.columns) + ")",
+             std::to_string(values.rows) + " x " + std::to_string(values.columns));
+    all.titles.push_back(title);
+    all.values.insert(all.values.end(), values.values.begin(), values.values.end());
+  }
+  return internal::text(panels(all));
+}
+
+std::string bias_grid_picture(const BiasGridPicture& picture) {
+  const std::int64_t height = picture.height, width = picture.width;
+  if (height < 1 || width < 1 || height > 32767 || width > 32767)
+    refuse("pictures", "sides of a window must be 1 to 32767",
+           std::to_string(height) + " x " + std::to_string(width));
+  internal::check(picture.values);
+  if (picture.values.columns != (2 * height - 1) * (2 * width - 1))
+    refuse("pictures",
+           "values must have a column for each of " +
+               std::to_string((2 * height - 1) * (2 * width - 1)) + " offsets",
+           picture.values.columns);
+  PanelsPicture heads{
+      .panels = {},
+      .rows = {.title = "row of query - key", .first = static_cast<double>(1 - height)},
+      .columns = {.title = "column of query - key", .first = static_cast<double>(1 - width)},
+      .title = picture.title,
+      .colours = Colours::diverging};
+  auto next = picture.values.values.begin();
+  for (std::int64_t head = 0; head < picture.values.rows; ++head) {
+    const auto end = next + picture.values.columns;
+    heads.panels.push_back(
+        {"head " + std::to_string(head), Matrix(2 * height - 1, 2 * width - 1, {next, end})});
+    next = end;
+  }
+  return panels_picture(heads);
+}
+
 std::string attention_picture(const AttentionPicture& picture) {
   internal::check(picture.without);
   internal::check(picture.with);
@@ -318,16 +386,22 @@ std::string attention_picture(const AttentionPicture& picture) {
            "both weights must have the same shape (" + std::to_string(picture.without.rows) +
                " x " + std::to_string(picture.without.columns) + ")",
            std::to_string(picture.with.rows) + " x " + std::to_string(picture.with.columns));
-  Panels two{.rows = picture.without.rows,
-             .columns = picture.without.columns,
-             .values = picture.without.values,
-             .titles = {picture.without_title, picture.with_title},
-             .row_cells = picture.queries,
-             .column_cells = picture.keys,
-             .colouring = {"weight", Colours::sequential, {}},
-             .narrowest = 280};
-  two.values.insert(two.values.end(), picture.with.values.begin(), picture.with.values.end());
-  return internal::text(panels(two));
+  Panels three;
+  three.rows = picture.without.rows;
+  three.columns = picture.without.columns;
+  three.values = picture.without.values;
+  three.titles = {picture.without_title, picture.with_title, picture.difference_title};
+  three.row_cells = picture.queries;
+  three.column_cells = picture.keys;
+  three.colouring.title = "weight";
+  three.narrowest = 280;
+  three.last.emplace();
+  three.last->title = "difference";
+  three.last->colours = Colours::diverging;
+  const std::vector<double>&without = picture.without.values, &with = picture.with.values;
+  three.values.insert(three.values.end(), with.begin(), with.end());
+  for (std::size_t i = 0; i < with.size(); ++i) three.values.push_back(with[i] - without[i]);
+  return internal::text(panels(three));
 }
 
 }  // namespace gnomon::plot

@@ -84,6 +84,19 @@ Json cell_data(std::span<const double> values) {
   return {{"values", {{{"data", numbers(values)}}}}};
 }
 
+std::string grouped(double value) {
+  const Json shown = number(value);
+  if (value != std::floor(value) || std::abs(value) >= largest_whole) return shown.dump();
+  const std::string digits = place(value).dump();
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    const bool after_digit = i > 0 && digits[i - 1] != '-';
+    if (after_digit && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
 Json title(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 Json ends(const Range& range) { return {place(range.low), place(range.high)}; }

@@ -23,6 +23,8 @@ Json cell_data(std::span<const double> values);  // expanded by cell_transform
 // Full precision, for the place of a mark; null if not finite.
 Json place(double value);
 
+std::string grouped(double value);  // "131,072"; a fraction has 4 significant digits
+
 Json title(const std::string& text);       // null if empty: Vega-Lite would show the field name
 Json ends(const Range& range);             // [low, high]
 std::string expression(const Json& json);  // ASCII, valid inside an expression

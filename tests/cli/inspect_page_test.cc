@@ -117,9 +117,27 @@ TEST_F(Inspect, APageWithPictures) {
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
   std::ostringstream page;
   page << std::ifstream(file("page.html")).rdbuf();
+  EXPECT_THAT(page.str(), AllOf(StartsWith("<!doctype html>"), HasSubstr("layers 0-1"),
+                                HasSubstr("wavelengths-0"), HasSubstr("decay-0"),
+                                HasSubstr("(without the scaling: "),
+                                HasSubstr("gnomon inspect " + folder() + " --html")));
+}
+
+// Llama 3.1: 500000^(i / 64) 2 pi > 131072 from i = 49 on, and > 131072 / 8 from i = 39 on.
+TEST_F(Inspect, ThePageJudgesPairsByOneLength) {
+  std::ofstream(file("config.json")) << R"({"model_type": "llama", "hidden_size": 4096,
+    "num_attention_heads": 32, "num_hidden_layers": 2, "max_position_embeddings": 131072,
+    "rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3", "factor": 8.0,
+    "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192}})";
+  done({"inspect", folder(), "--html", file("page.html")});
+  std::ostringstream page;
+  page << std::ifstream(file("page.html")).rdbuf();
   EXPECT_THAT(page.str(),
-              AllOf(StartsWith("<!doctype html>"), HasSubstr("layers 0-1"),
-                    HasSubstr("wavelengths-0"), HasSubstr("decay-0"), HasSubstr("Unscaled, ")));
+              AllOf(HasSubstr("25 of 64 pairs do not complete a rotation within 131072 "
+                              "positions, the training length (without the scaling: 15)."),
+                    HasSubstr("\"does not complete a rotation in 131,072 tokens\""),
+                    Not(HasSubstr("8192 positions")), Not(HasSubstr("in 8,192 tokens"))));
 }
 
 TEST_F(Inspect, OneLayer) {

@@ -122,9 +122,9 @@ TEST_F(Program, GridsByRecipe) {
 
 TEST_F(Program, PlotDrawsEveryPicture) {
   const std::vector<std::vector<std::string>> pictures{
-      {"table"},     {"table", "learned"},  {"similarity"}, {"grid"},
-      {"rotary"},    {"wavelengths"},       {"bias"},       {"bias", "t5"},
-      {"attention"}, {"attention", "alibi"}};
+      {"table"},     {"table", "learned"},   {"similarity"}, {"grid"},
+      {"rotary"},    {"wavelengths"},        {"bias"},       {"bias", "t5"},
+      {"attention"}, {"attention", "alibi"}, {"shuffled"},   {"grid", "vit"}};
   for (const auto& picture : pictures) {
     std::vector<std::string> arguments{"plot"};
     arguments.insert(arguments.end(), picture.begin(), picture.end());
@@ -142,8 +142,8 @@ TEST_F(Program, PlotDrawsEveryPicture) {
         "-o", file("p.html")});
   EXPECT_THAT(refused({"plot", "waves", "-o", file("q.html")}),
               HasSubstr("must be one of table, similarity"));
-  EXPECT_THAT(refused({"plot", "table", "-o", file("q.png")}),
-              HasSubstr("-o must end in .html, .json"));
+  EXPECT_THAT(refused({"plot", "table", "-o", file("q.pdf")}),
+              HasSubstr("-o must end in .html, .png, .svg, .json"));
   EXPECT_THAT(refused({"plot", "grid", "--cells", "0,99", "-o", file("q.html")}),
               HasSubstr("--cells must be in the grid of 16x32"));
   EXPECT_THAT(refused({"plot", "bias", "rotary", "-o", file("q.html")}),

@@ -188,6 +188,17 @@ TEST(PagePlot, FoldsEnd) {
   EXPECT_EQ(folds(HtmlPage("t").fold("a").fold("b").unfold().unfold()), 2u);
 }
 
+TEST(PagePlot, AStandaloneSpecHasItsSizeAndColours) {
+  const auto wide = nlohmann::json::parse(standalone({.id = "a", .title = "T", .spec = spec}));
+  EXPECT_EQ(wide["width"], 900);
+  EXPECT_EQ(wide["title"]["text"], "T");
+  EXPECT_EQ(wide["config"]["range"]["category"].size(), 10u);
+  EXPECT_EQ(nlohmann::json::parse(standalone({.id = "a", .spec = R"({"width":5})"}))["width"],
+            5);
+  EXPECT_EQ(gnomon::testing::message_of([] { standalone({.id = "a", .spec = "3"}); }),
+            "[page] the spec of a figure must be a JSON object, got figure a");
+}
+
 TEST(PagePlot, OnePictureIsAPage) {
   const std::string page = html(Figure{.id = "a", .title = "Title", .spec = spec});
   EXPECT_THAT(page, HasSubstr("<title>Title</title>"));
@@ -227,8 +238,13 @@ TEST(PagePlot, ColoursOfNamesStandOutFromTheirPaper) {
   HtmlPage page("t");
   page.figure({.id = "a", .spec = spec});
   const std::string html = without_bundle(page.html());
-  const auto papers = colours_in(html, "--paper:", ';');       // light, dark
-  const auto palettes = colours_in(html, "category: [", ']');  // dark, light
+  const auto papers = colours_in(html, "--paper:", ';');           // light, dark
+  const auto palettes = colours_in(html, "\"category\": [", ']');  // dark, light
+  const auto ramps = colours_in(html, "\"ramp\": [", ']');  // of lines, e.g. one per head
+  ASSERT_EQ(ramps.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i)
+    for (const std::string& colour : ramps[i])
+      EXPECT_GE(contrast(colour, papers[1 - i][0]), 3.0) << colour;
   ASSERT_EQ(papers.size(), 2u);
   ASSERT_EQ(palettes.size(), 2u);
   EXPECT_NEAR(contrast(papers[0][0], papers[1][0]), 17.8, 0.1);

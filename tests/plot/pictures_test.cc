@@ -82,18 +82,17 @@ TEST(Pictures, RefusesGridsThatCannotBe) {
 TEST(Pictures, RotaryScoresHaveABandWhereRandom) {
   RotaryPicture picture{.distances = {0, 1, 2},
                         .all_ones = {1, 0.5, 0.25},
-                        .random_mean = {0, 0, 0},
-                        .random_low = {-1, -1, -1},
-                        .random_high = {1, 1, 1}};
+                        .samples = {{"normal", {0, 0, 0}, {-1, -1, -1}, {1, 1, 1}}}};
   Json spec = Json::parse(rotary_picture(picture));
   ASSERT_EQ(spec["data"]["values"].size(), 2u);
-  EXPECT_EQ(spec["data"]["values"][0]["y"], Json({1, 0.5, 0.25}));
+  EXPECT_EQ(spec["data"]["values"][1]["y"], Json({1, 0.5, 0.25})) << "in front of the band";
+  EXPECT_EQ(spec["data"]["values"][0]["name"], "normal");
   ASSERT_EQ(spec["layer"][0]["mark"]["type"], "area");
   EXPECT_EQ(spec["layer"][0]["data"]["values"].size(), 1u);
-  picture.random_high.pop_back();
+  picture.samples[0].high.pop_back();
   EXPECT_EQ(message_of([&] { rotary_picture(picture); }),
-            "[pictures] random_high must have one value per distance (3), got 2");
-  picture.random_mean.clear();
+            "[pictures] high must have one value per distance (3), got 2");
+  picture.samples.clear();
   spec = Json::parse(rotary_picture(picture));
   EXPECT_EQ(spec["data"]["values"].size(), 1u);
   picture.all_ones.clear();
@@ -106,11 +105,11 @@ TEST(Pictures, WavelengthsTellWhichPairsCompleteNoRotation) {
       {.specs = {{"base", {6.28, 100, 100.1, INFINITY}}, {"longer", {800}}}, .context = 100}));
   const Json rows = spec["data"]["values"];
   ASSERT_EQ(rows.size(), 5u);
-  EXPECT_EQ(rows[0]["kind"], "completes a rotation");
-  EXPECT_EQ(rows[1]["kind"], "completes a rotation") << "one whole turn";
-  EXPECT_EQ(rows[2]["kind"], "never completes a rotation");
+  EXPECT_EQ(rows[0]["kind"], "completes a rotation in 100 tokens");
+  EXPECT_EQ(rows[1]["kind"], "completes a rotation in 100 tokens") << "one whole turn";
+  EXPECT_EQ(rows[2]["kind"], "does not complete a rotation in 100 tokens");
   EXPECT_TRUE(rows[3]["length"].is_null()) << "a pair that does not turn at all";
-  EXPECT_EQ(rows[3]["kind"], "never completes a rotation");
+  EXPECT_EQ(rows[3]["kind"], "does not complete a rotation in 100 tokens");
   EXPECT_EQ(rows[4]["turns"], 0.125);
   EXPECT_EQ(rows[4]["name"], "longer");
   EXPECT_EQ(spec["layer"][1]["data"]["values"][0]["context"], 100);
@@ -138,15 +137,51 @@ TEST(Pictures, ABiasIsALineAHead) {
             "[pictures] values must have a column for each of 1 distances, got 2");
 }
 
-TEST(Pictures, AttentionStandsSideBySide) {
+TEST(Pictures, PanelsHaveOneShapeAndOneScale) {
+  PanelsPicture picture{.panels = {{"a", {1, 2, {1, 2}}}, {"b", {1, 2, {3, 4}}}},
+                        .columns = {.title = "key", .labels = {"x", "y"}}};
+  const Json spec = Json::parse(panels_picture(picture));
+  EXPECT_EQ(spec["data"]["values"][0]["data"], Json({1, 2, 3, 4}));
+  EXPECT_EQ(spec["spec"]["encoding"]["color"]["scale"]["domain"], Json({1, 4}));
+  EXPECT_EQ(spec["usermeta"]["gnomon"]["count"], 2);
+  picture.panels[1].values = {2, 1, {3, 4}};
+  EXPECT_EQ(message_of([&] { panels_picture(picture); }),
+            "[pictures] panels must have the same shape (1 x 2), got 2 x 1");
+  EXPECT_EQ(message_of([] { panels_picture({}); }),
+            "[pictures] there must be at least one panel, got 0");
+}
+
+TEST(Pictures, ABiasOfAWindowIsAMapOfOffsets) {
+  BiasGridPicture picture{.height = 2, .width = 1, .values = {2, 3, {1, 2, 3, 4, 5, -8}}};
+  const Json spec = Json::parse(bias_grid_picture(picture));
+  EXPECT_EQ(spec["data"]["values"][0]["data"], Json({1, 2, 3, 4, 5, -8}));
+  EXPECT_EQ(spec["facet"]["header"]["labelExpr"], "[\"head 0\",\"head 1\"][datum.value]");
+  const Json encoding = spec["spec"]["encoding"];
+  EXPECT_EQ(encoding["y"]["scale"]["domain"], Json({-1.5, 1.5})) << "offsets -1 to 1";
+  EXPECT_EQ(encoding["x"]["scale"]["domain"], Json({-0.5, 0.5}));
+  EXPECT_EQ(encoding["color"]["scale"]["domain"], Json({-8, 8}));
+  picture.width = 2;
+  EXPECT_EQ(message_of([&] { bias_grid_picture(picture); }),
+            "[pictures] values must have a column for each of 9 offsets, got 3");
+  picture.height = 0;
+  EXPECT_EQ(message_of([&] { bias_grid_picture(picture); }),
+            "[pictures] sides of a window must be 1 to 32767, got 0 x 2");
+}
+
+TEST(Pictures, AttentionIsComparedByItsDifference) {
   const AttentionPicture picture{.without = {2, 2, {1, nan, 0.5, 0.5}},
                                  .with = {2, 2, {1, nan, 0.25, 0.75}}};
   const Json spec = Json::parse(attention_picture(picture));
   EXPECT_EQ(spec["data"]["values"][0]["data"],
-            Json({1, nullptr, 0.5, 0.5, 1, nullptr, 0.25, 0.75}));
+            Json({1, nullptr, 0.5, 0.5, 1, nullptr, 0.25, 0.75, 0, nullptr, -0.25, 0.25}));
   EXPECT_EQ(spec["facet"]["header"]["labelExpr"],
-            "[\"without position\",\"with position\"][datum.value]");
-  EXPECT_EQ(spec["spec"]["encoding"]["color"]["scale"]["domain"], Json({0.25, 1}));
+            "[\"without position\",\"with position\",\"difference: with - without\"]"
+            "[datum.value]");
+  const Json weights = spec["spec"]["layer"][0], difference = spec["spec"]["layer"][1];
+  EXPECT_EQ(weights["encoding"]["color"]["scale"]["domain"], Json({0.25, 1}));
+  EXPECT_EQ(difference["encoding"]["fill"]["scale"]["domain"], Json({-0.25, 0.25}));
+  EXPECT_FALSE(difference["encoding"].contains("color")) << "one legend per scale";
+  EXPECT_EQ(difference["transform"][0]["filter"], "datum.panel == 2");
   EXPECT_EQ(spec["spec"]["width"], spec["spec"]["height"]);
   EXPECT_EQ(
       message_of([] { attention_picture({.without = {1, 1, {1}}, .with = {1, 2, {1, 0}}}); }),
@@ -159,9 +194,10 @@ TEST(Pictures, TextIsKept) {
                                                    .with = {1, 1, {1}},
                                                    .queries = {.title = evil, .labels = {evil}},
                                                    .without_title = evil}));
-  EXPECT_EQ(spec["spec"]["encoding"]["y"]["title"], evil);
-  EXPECT_EQ(spec["facet"]["header"]["labelExpr"],
-            Json({evil, "with position"}).dump() + "[datum.value]");
+  EXPECT_EQ(spec["spec"]["layer"][0]["encoding"]["y"]["title"], evil);
+  EXPECT_EQ(
+      spec["facet"]["header"]["labelExpr"],
+      Json({evil, "with position", "difference: with - without"}).dump() + "[datum.value]");
 }
 
 }  // namespace pictures_test

@@ -1,5 +1,5 @@
 // Charts from plain data: lines, heat maps and bars. Each function returns a Vega-Lite v5 spec,
-// a JSON object as text, for Page::figure (page.h), a notebook, or any Vega-Lite tool.
+// a JSON object as text, for HtmlPage::figure (page.h), a notebook, or any Vega-Lite tool.
 //
 //   plot::lines({.series = {{.name = "rotary", .x = lengths, .y = bits}},
 //                .x = {.title = "context length", .scale = plot::Scale::log2},

@@ -2,7 +2,7 @@
 // disk and requires no network, no other files and no server. It follows the light or dark
 // setting of the reader, and it is readable on a phone (390 px) and on a desktop.
 //
-//   plot::Page page("Which encoding?");
+//   plot::HtmlPage page("Which encoding?");
 //   page.lead("Three encodings, trained for 300 steps.").heading("Results");
 //   page.table({.columns = {{"encoding"}, {"loss", plot::Align::number}},
 //               .rows = {{"rotary", plot::best("1.83")}, {"alibi", "1.91"}}});
@@ -113,6 +113,10 @@ class HtmlPage {
   std::vector<std::pair<std::string, std::string>> sections_;  // id, heading
   enum class Fold { closed = 1, open } fold_ = Fold::closed;
 };
+
+// Returns the spec with the title, the colours of a light page and a fixed width, for tools that
+// write PNG or SVG files.
+std::string standalone(const Figure& figure);
 
 // Returns a page with one picture.
 std::string html(const Figure& figure);

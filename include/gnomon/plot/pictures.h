@@ -2,7 +2,7 @@
 // returns a Vega-Lite v5 spec as text. The rules of chart.h for digits, gaps, text and errors
 // apply. Positions count from 0 unless `Cells` specifies otherwise.
 //
-//   plot::Page page("Sinusoidal");
+//   plot::HtmlPage page("Sinusoidal");
 //   page.figure({.id = "table", .title = "The table",
 //                .spec = plot::table_picture(table.view())});
 //
@@ -56,12 +56,15 @@ struct GridPicture {
 std::string grid_picture(const GridPicture& picture);
 
 // Rotary scores by distance. All-ones q and k show the decay that results from the base. Random
-// q and k, as a mean with a band, show the scores of untrained heads.
+// q and k, as a mean with a band, show how it depends on the distribution of their elements.
 struct RotaryPicture {
-  std::vector<double> distances;         // query position - key position, in tokens
-  std::vector<double> all_ones = {};     // [distances]; empty: not drawn
-  std::vector<double> random_mean = {};  // [distances], with its band; empty: not drawn
-  std::vector<double> random_low = {}, random_high = {};
+  std::vector<double> distances;      // query position - key position, in tokens
+  std::vector<double> all_ones = {};  // [distances]; empty: not drawn
+  struct Sample {
+    std::string name;                     // e.g. the distribution
+    std::vector<double> mean, low, high;  // [distances]
+  };
+  std::vector<Sample> samples = {};
   std::string title = "score";
 };
 std::string rotary_picture(const RotaryPicture& picture);
@@ -96,12 +99,34 @@ struct BiasPicture {
 };
 std::string bias_picture(const BiasPicture& picture);
 
-// Attention weights without and with position, side by side with one colour scale. Entries that
-// a mask hides are NaN.
+// Heat maps of one shape as small multiples, with one colour scale.
+struct PanelsPicture {
+  struct Panel {
+    std::string title;
+    Matrix values;
+  };
+  std::vector<Panel> panels;  // at least one
+  Cells rows = {}, columns = {};
+  std::string title = "value";  // meaning of the colours
+  Colours colours = Colours::sequential;
+};
+std::string panels_picture(const PanelsPicture& picture);
+
+// Bias by the offset between two cells of a window (GridBias), one small multiple per head.
+struct BiasGridPicture {
+  std::int64_t height = 0, width = 0;  // of the window, in cells
+  Matrix values;                       // [heads, (2 height - 1)(2 width - 1)], query - key
+  std::string title = "bias";
+};
+std::string bias_grid_picture(const BiasGridPicture& picture);
+
+// Attention weights without and with position, with one colour scale, and the difference of both
+// with its own. Entries that a mask hides are NaN.
 struct AttentionPicture {
   Matrix without, with;  // [queries, keys], of equal shape
   Cells queries = {.title = "query"}, keys = {.title = "key"};
-  std::string without_title = "without position", with_title = "with position";
+  std::string without_title = "without position", with_title = "with position",
+              difference_title = "difference: with - without";
 };
 std::string attention_picture(const AttentionPicture& picture);
 

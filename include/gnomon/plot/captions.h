@@ -1,0 +1,42 @@
+// Captions of pictures. Each function measures the numbers that a picture of pictures.h draws and
+// returns sentences that hold for them, so that a caption of random or trained numbers claims
+// only what they show. Distances are differences of indices. Entries that are not finite are
+// skipped. Numbers have 3 significant digits.
+//
+//   page.figure({.id = "similarity", .title = "Similarity of positions",
+//                .caption = plot::similarity_caption(matrix),
+//                .spec = plot::similarity_picture({.values = matrix})});
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gnomon/plot/pictures.h"
+
+namespace gnomon::plot {
+
+// The range of a table [positions, channels], and how often neighbouring rows change sign in the
+// channels at the left and at the right.
+std::string table_caption(const Matrix& table);
+
+// Whether the similarity [positions, positions] is the same at equal distances (up to 0.1 % of
+// its range), and how its mean changes with the distance. The rank correlation with the distance
+// is -1 if the mean always falls. "Nearer rows are more similar" requires -0.7 or less, "tend to
+// be" -0.4 or less.
+std::string similarity_caption(const Matrix& similarity);
+
+// The same for the chosen cells of a grid, with the Euclidean distance of cells.
+std::string grid_caption(const GridPicture& picture);
+
+// The values of a curve at its ends and in between, and whether it always falls: "all ones: 1 at
+// distance 0, 0.63 at distance 100, 0.28 at distance 500; it falls at each step."
+std::string curve_caption(const std::string& name, const std::vector<double>& distances,
+                          const std::vector<double>& values);
+
+// In how many heads the bias never rises, or never falls, with the distance.
+std::string bias_caption(const BiasPicture& picture);
+
+// The largest difference of the weights without and with position, and the sum of the rows.
+std::string attention_caption(const AttentionPicture& picture);
+
+}  // namespace gnomon::plot

@@ -1,0 +1,211 @@
+#include "gnomon/plot/captions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+#include <span>
+
+#include "src/plot/spec.h"
+
+namespace gnomon::plot {
+namespace {
+
+// Rank correlations from which the text names an order.
+constexpr double ordered = 0.7, weakly_ordered = 0.4;
+constexpr double constant = 1e-3;      // of the range: differences that a picture does not show
+constexpr double sum_rounding = 1e-5;  // of a row of weights
+
+std::string digits(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value == 0 ? 0.0 : value);
+  return text;
+}
+
+std::size_t index_of(const Matrix& matrix, std::int64_t row, std::int64_t column) {
+  return static_cast<std::size_t>(row * matrix.columns + column);
+}
+
+// The ranks of values, the mean rank for equal ones.
+std::vector<double> ranks(std::span<const double> values) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+  std::vector<double> rank(values.size());
+  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    while (end < order.size() && values[order[end]] == values[order[begin]]) ++end;
+    for (std::size_t i = begin; i < end; ++i)
+      rank[order[i]] = 0.5 * static_cast<double>(begin + end - 1);
+  }
+  return rank;
+}
+
+// Spearman's rank correlation; 0 if one side is constant.
+double rank_correlation(std::span<const double> x, std::span<const double> y) {
+  const std::vector<double> a = ranks(x), b = ranks(y);
+  const double mean = 0.5 * (static_cast<double>(a.size()) - 1);
+  double product = 0, square_a = 0, square_b = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    product += (a[i] - mean) * (b[i] - mean);
+    square_a += (a[i] - mean) * (a[i] - mean);
+    square_b += (b[i] - mean) * (b[i] - mean);
+  }
+  return square_a > 0 && square_b > 0 ? product / std::sqrt(square_a * square_b) : 0;
+}
+
+std::string order_text(double correlation, const char* things) {
+  std::string text;
+  const char* strength = std::abs(correlation) >= ordered ? " are" : " tend to be";
+  if (std::abs(correlation) >= weakly_ordered)
+    text = std::string(correlation < 0 ? "Nearer " : "Farther ") + things + strength +
+           " more similar";
+  else
+    text = std::string("The distance does not order the similarity of ") + things;
+  return text + " (rank correlation of similarity and distance: " + digits(correlation) + ").";
+}
+
+}  // namespace
+
+std::string table_caption(const Matrix& table) {
+  internal::check(table);
+  const auto range = internal::extent(table.values);
+  if (!range) return "No value is finite.";
+  const std::int64_t part = std::max<std::int64_t>(1, table.columns / 4);
+  const auto changes = [&](std::int64_t begin) {  // mean over channels
+    std::int64_t count = 0;
+    for (std::int64_t c = begin; c < begin + part; ++c)
+      for (std::int64_t r = 1; r < table.rows; ++r)
+        count +=
+            table.values[index_of(table, r, c)] * table.values[index_of(table, r - 1, c)] < 0;
+    return static_cast<double>(count) / static_cast<double>(part);
+  };
+  std::string text = "One row per position, one column per channel; values from " +
+                     digits(range->first) + " to " + digits(range->second) + ".";
+  if (table.rows > 1 && table.columns >= 4)
+    text += " From the first row to the last, a channel changes its sign " +
+            digits(changes(0)) + " times in the first quarter of the channels and " +
+            digits(changes(table.columns - part)) + " times in the last quarter (means).";
+  return text;
+}
+
+std::string similarity_caption(const Matrix& similarity) {
+  internal::check(similarity);
+  const std::int64_t n = similarity.rows;
+  const auto range = internal::extent(similarity.values);
+  if (similarity.columns != n || !range) return "No value is finite.";
+  std::vector<double> distances, means;  // of the pairs with at least one finite value
+  double spread = 0;
+  for (std::int64_t d = 0; d < n; ++d) {
+    std::vector<double> here;
+    for (std::int64_t i = 0; i + d < n; ++i)
+      for (const double value : {similarity.values[index_of(similarity, i, i + d)],
+                                 similarity.values[index_of(similarity, i + d, i)]})
+        if (std::isfinite(value)) here.push_back(value);
+    if (here.empty()) continue;
+    const auto [low, high] = std::minmax_element(here.begin(), here.end());
+    spread = std::max(spread, *high - *low);
+    if (d == 0) continue;  // a row with itself
+    distances.push_back(static_cast<double>(d));
+    means.push_back(std::accumulate(here.begin(), here.end(), 0.0) /
+                    static_cast<double>(here.size()));
+  }
+  const double whole = range->second - range->first;
+  std::string text = "Values from " + digits(range->first) + " (dark) to " +
+                     digits(range->second) + " (yellow). ";
+  if (whole == 0) return "All values are " + digits(range->first) + ".";
+  text += spread <= constant * whole
+              ? "Pairs at equal distance have equal similarity."
+              : "Pairs at equal distance differ by up to " + digits(spread) + ".";
+  if (distances.size() < 3) return text;
+  return text + " " + order_text(rank_correlation(distances, means), "rows") +
+         " Mean similarity: " + digits(means.front()) + " at distance " +
+         digits(distances.front()) + ", " + digits(means.back()) + " at distance " +
+         digits(distances.back()) + ".";
+}
+
+std::string grid_caption(const GridPicture& picture) {
+  std::vector<double> distances, values;
+  for (const GridPicture::Chosen& chosen : picture.chosen)
+    for (std::size_t i = 0; i < chosen.similarity.size(); ++i) {
+      const auto cell = static_cast<std::int64_t>(i);
+      const double distance = std::hypot(static_cast<double>(cell / picture.width - chosen.y),
+                                         static_cast<double>(cell % picture.width - chosen.x));
+      if (distance == 0 || !std::isfinite(chosen.similarity[i])) continue;
+      distances.push_back(distance);
+      values.push_back(chosen.similarity[i]);
+    }
+  std::string text =
+      "Similarity of the row of the marked cell and the row of each cell, from dark (smallest) "
+      "to yellow (largest).";
+  if (distances.size() < 3) return text;
+  return text + " " + order_text(rank_correlation(distances, values), "cells");
+}
+
+std::string curve_caption(const std::string& name, const std::vector<double>& distances,
+                          const std::vector<double>& values) {
+  std::string text = name + ":";
+  const std::size_t count = std::min(distances.size(), values.size());
+  if (count == 0) return text + " no values.";
+  double middle = 1;  // a power of ten in between
+  while (10 * middle <= 0.5 * distances[count - 1]) middle *= 10;
+  std::size_t places[] = {0, 0, count - 1};
+  while (places[1] + 1 < count && distances[places[1]] < middle) ++places[1];
+  for (std::size_t i = 0; i < 3; ++i)
+    if (i == 0 || places[i] > places[i - 1])
+      text += (i == 0 ? " " : ", ") + digits(values[places[i]]) + " at distance " +
+              internal::grouped(distances[places[i]]);
+  if (count < 3) return text + ".";
+  bool falls = true;
+  for (std::size_t i = 1; i < count; ++i) falls = falls && values[i] < values[i - 1];
+  return text + (falls ? "; it falls at each step." : "; it does not fall at each step.");
+}
+
+std::string bias_caption(const BiasPicture& picture) {
+  internal::check(picture.values);
+  const Matrix& bias = picture.values;
+  const auto range = internal::extent(bias.values);
+  if (!range) return "No value is finite.";
+  std::int64_t falling = 0, rising = 0, flat = 0;
+  for (std::int64_t h = 0; h < bias.rows; ++h) {
+    bool up = false, down = false;
+    for (std::int64_t d = 1; d < bias.columns; ++d) {
+      const double step =
+          bias.values[index_of(bias, h, d)] - bias.values[index_of(bias, h, d - 1)];
+      up = up || step > 0;
+      down = down || step < 0;
+    }
+    falling += down && !up;
+    rising += up && !down;
+    flat += !up && !down;
+  }
+  const std::string all = " of " + std::to_string(bias.rows) + " heads";
+  std::string text = "The value that each head adds to the score of a key, from " +
+                     digits(range->first) + " to " + digits(range->second) +
+                     ". With the distance, it never rises in " + std::to_string(falling) + all;
+  if (rising) text += ", never falls in " + std::to_string(rising);
+  if (flat) text += ", is constant in " + std::to_string(flat);
+  if (const std::int64_t both = bias.rows - falling - rising - flat)
+    text += ", rises and falls in " + std::to_string(both);
+  return text + ".";
+}
+
+std::string attention_caption(const AttentionPicture& picture) {
+  const Matrix &a = picture.without, &b = picture.with;
+  double largest = 0, error = 0;
+  for (std::int64_t q = 0; q < a.rows; ++q) {
+    double sums[2] = {0, 0};
+    for (std::int64_t k = 0; k < a.columns; ++k) {
+      const double x = a.values[index_of(a, q, k)], y = b.values[index_of(b, q, k)];
+      if (!std::isfinite(x) || !std::isfinite(y)) continue;
+      largest = std::max(largest, std::abs(y - x));
+      sums[0] += x, sums[1] += y;
+    }
+    for (const double sum : sums) error = std::max(error, std::abs(sum - 1));
+  }
+  std::string text = "The largest difference of a weight is " + digits(largest) + ".";
+  if (error <= sum_rounding) text += " Each row sums to 1.";
+  return text;
+}
+
+}  // namespace gnomon::plot

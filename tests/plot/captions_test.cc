@@ -1,0 +1,110 @@
+#include "gnomon/plot/captions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "testing.h"
+
+namespace gnomon::plot {
+namespace captions_test {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+constexpr std::int64_t n = 32;
+
+template <typename Value>
+Matrix square(Value&& value) {
+  Matrix matrix(n, n, {});
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j < n; ++j) matrix.values.push_back(value(i, j));
+  return matrix;
+}
+double by_distance(std::int64_t i, std::int64_t j) {
+  return 1 / (1.0 + std::abs(static_cast<double>(i - j)));
+}
+
+TEST(Captions, ASimilarityThatFallsIsCalledSo) {
+  EXPECT_EQ(similarity_caption(square(by_distance)),
+            "Values from 0.0312 (dark) to 1 (yellow). Pairs at equal distance have equal "
+            "similarity. Nearer rows are more similar (rank correlation of similarity and "
+            "distance: -1). Mean similarity: 0.5 at distance 1, 0.0312 at distance 31.");
+}
+
+TEST(Captions, ARandomOrReversedSimilarityIsNotCalledSmooth) {
+  const auto numbers = testing::random_numbers(n * n);
+  const std::string random = similarity_caption(square([&](std::int64_t i, std::int64_t j) {
+    return i == j ? 1 : numbers[static_cast<std::size_t>(std::min(i, j) * n + std::max(i, j))];
+  }));
+  EXPECT_THAT(random, AllOf(HasSubstr("Pairs at equal distance differ by up to"),
+                            HasSubstr("The distance does not order the similarity of rows"),
+                            Not(HasSubstr("Nearer"))));
+  const std::string reversed = similarity_caption(
+      square([](std::int64_t i, std::int64_t j) { return -by_distance(i, j); }));
+  EXPECT_THAT(reversed,
+              AllOf(HasSubstr("Farther rows are more similar"), Not(HasSubstr("Nearer"))));
+  EXPECT_EQ(similarity_caption(square([](auto, auto) { return 2.0; })), "All values are 2.");
+  EXPECT_EQ(similarity_caption(Matrix(1, 1, {nan})), "No value is finite.");
+  // One pair that differs is enough.
+  EXPECT_THAT(similarity_caption(square([](std::int64_t i, std::int64_t j) {
+                return by_distance(i, j) + (i == 3 && j == 5 ? 0.01 : 0);
+              })),
+              HasSubstr("differ by up to 0.01."));
+}
+
+TEST(Captions, ATableCountsItsSigns) {
+  Matrix table(5, 4, {});
+  for (int r = 0; r < 5; ++r)
+    for (const double value : {r % 2 ? -1.0 : 1.0, 1.0, 0.5, 2.0})
+      table.values.push_back(value);
+  EXPECT_EQ(table_caption(table),
+            "One row per position, one column per channel; values from -1 to 2. From the first "
+            "row to the last, a channel changes its sign 4 times in the first quarter of the "
+            "channels and 0 times in the last quarter (means).");
+}
+
+TEST(Captions, AGridOfNearAndFarCells) {
+  GridPicture picture{.height = 1, .width = 5, .chosen = {{.similarity = {1, .8, .6, .4, .2}}}};
+  EXPECT_THAT(grid_caption(picture), HasSubstr("Nearer cells are more similar"));
+  picture.chosen[0].similarity = {1, .2, .4, .6, .8};
+  EXPECT_THAT(grid_caption(picture), HasSubstr("Farther cells are more similar"));
+  picture.chosen[0].similarity = {1, .8, .4, .2, .6};
+  EXPECT_THAT(grid_caption(picture), HasSubstr("Nearer cells tend to be more similar"));
+  picture.chosen[0].similarity = {1, .2, .8, .1, .4};
+  EXPECT_THAT(grid_caption(picture), HasSubstr("does not order"));
+}
+
+TEST(Captions, ACurveThatRisesIsNotSaidToFall) {
+  EXPECT_EQ(
+      curve_caption("ones", {0, 1, 2, 3, 4, 5}, {1, .9, .8, .7, .6, .5}),
+      "ones: 1 at distance 0, 0.9 at distance 1, 0.5 at distance 5; it falls at each step.");
+  EXPECT_THAT(curve_caption("ones", {0, 1, 2, 3}, {1, .9, .95, .7}),
+              EndsWith("; it does not fall at each step."));
+  EXPECT_EQ(curve_caption("x", {}, {}), "x: no values.");
+}
+
+TEST(Captions, ABiasOfEachKind) {
+  EXPECT_EQ(
+      bias_caption(
+          {.distances = {0, 1, 2}, .values = {4, 3, {0, -1, -2, 0, 1, 1, 5, 5, 5, 0, 2, 1}}}),
+      "The value that each head adds to the score of a key, from -2 to 5. With the "
+      "distance, it never rises in 1 of 4 heads, never falls in 1, is constant in 1, rises "
+      "and falls in 1.");
+}
+
+TEST(Captions, WeightsThatDoNotSumToOneAreNotSaidTo) {
+  EXPECT_EQ(attention_caption(
+                {.without = {2, 2, {1, nan, .5, .5}}, .with = {2, 2, {1, nan, .25, .75}}}),
+            "The largest difference of a weight is 0.25. Each row sums to 1.");
+  EXPECT_EQ(attention_caption({.without = {1, 2, {1, 1}}, .with = {1, 2, {1, 1}}}),
+            "The largest difference of a weight is 0.");
+}
+
+}  // namespace captions_test
+}  // namespace gnomon::plot
