@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "src/plot/spec.h"
 
@@ -179,15 +180,20 @@ std::string bias_caption(const BiasPicture& picture) {
     rising += up && !down;
     flat += !up && !down;
   }
-  const std::string all = " of " + std::to_string(bias.rows) + " heads";
-  std::string text = "The value that each head adds to the score of a key, from " +
-                     digits(range->first) + " to " + digits(range->second) +
-                     ". With the distance, it never rises in " + std::to_string(falling) + all;
-  if (rising) text += ", never falls in " + std::to_string(rising);
-  if (flat) text += ", is constant in " + std::to_string(flat);
-  if (const std::int64_t both = bias.rows - falling - rising - flat)
-    text += ", rises and falls in " + std::to_string(both);
-  return text + ".";
+  const std::pair<std::int64_t, const char*> counts[] = {
+      {falling, "never rises"},
+      {rising, "never falls"},
+      {flat, "is constant"},
+      {bias.rows - falling - rising - flat, "rises and falls"}};
+  std::string heads;
+  for (const auto& [count, what] : counts) {
+    if (count == 0) continue;
+    const std::string all = heads.empty() ? " of " + std::to_string(bias.rows) + " heads" : "";
+    heads += (heads.empty() ? " it " : ", ") + std::string(what) + " in " +
+             std::to_string(count) + all;
+  }
+  return "The value that each head adds to the score of a key, from " + digits(range->first) +
+         " to " + digits(range->second) + ". With the distance," + heads + ".";
 }
 
 std::string attention_caption(const AttentionPicture& picture) {

@@ -179,8 +179,9 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
   if (picture.specs.empty()) refuse("pictures", "there must be at least one spec", 0);
   if (!(picture.context > 0) || !std::isfinite(picture.context))
     refuse("pictures", "context must be finite and above 0", picture.context);
-  const std::string within = " a rotation in " + internal::grouped(picture.context) + " tokens";
-  const std::string complete = "completes" + within, incomplete = "does not complete" + within;
+  const std::string complete =
+                        "full rotation in " + internal::grouped(picture.context) + " tokens",
+                    incomplete = "no " + complete;
   Json rows = Json::array(), names = Json::array();
   for (const WavelengthPicture::Spec& spec : picture.specs) {
     names.push_back(spec.name);

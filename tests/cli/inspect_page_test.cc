@@ -136,7 +136,7 @@ TEST_F(Inspect, ThePageJudgesPairsByOneLength) {
   EXPECT_THAT(page.str(),
               AllOf(HasSubstr("25 of 64 pairs do not complete a rotation within 131072 "
                               "positions, the training length (without the scaling: 15)."),
-                    HasSubstr("\"does not complete a rotation in 131,072 tokens\""),
+                    HasSubstr("\"no full rotation in 131,072 tokens\""),
                     Not(HasSubstr("8192 positions")), Not(HasSubstr("in 8,192 tokens"))));
 }
 

@@ -98,6 +98,13 @@ TEST(Captions, ABiasOfEachKind) {
       "and falls in 1.");
 }
 
+TEST(Captions, ABiasNamesOnlyTheKindsThatOccur) {
+  EXPECT_EQ(
+      bias_caption({.distances = {0, 1, 2}, .values = {1, 3, {0, 1, 0}}}),
+      "The value that each head adds to the score of a key, from 0 to 1. With the distance, "
+      "it rises and falls in 1 of 1 heads.");
+}
+
 TEST(Captions, WeightsThatDoNotSumToOneAreNotSaidTo) {
   EXPECT_EQ(attention_caption(
                 {.without = {2, 2, {1, nan, .5, .5}}, .with = {2, 2, {1, nan, .25, .75}}}),

@@ -105,11 +105,11 @@ TEST(Pictures, WavelengthsTellWhichPairsCompleteNoRotation) {
       {.specs = {{"base", {6.28, 100, 100.1, INFINITY}}, {"longer", {800}}}, .context = 100}));
   const Json rows = spec["data"]["values"];
   ASSERT_EQ(rows.size(), 5u);
-  EXPECT_EQ(rows[0]["kind"], "completes a rotation in 100 tokens");
-  EXPECT_EQ(rows[1]["kind"], "completes a rotation in 100 tokens") << "one whole turn";
-  EXPECT_EQ(rows[2]["kind"], "does not complete a rotation in 100 tokens");
+  EXPECT_EQ(rows[0]["kind"], "full rotation in 100 tokens");
+  EXPECT_EQ(rows[1]["kind"], "full rotation in 100 tokens") << "one whole turn";
+  EXPECT_EQ(rows[2]["kind"], "no full rotation in 100 tokens");
   EXPECT_TRUE(rows[3]["length"].is_null()) << "a pair that does not turn at all";
-  EXPECT_EQ(rows[3]["kind"], "does not complete a rotation in 100 tokens");
+  EXPECT_EQ(rows[3]["kind"], "no full rotation in 100 tokens");
   EXPECT_EQ(rows[4]["turns"], 0.125);
   EXPECT_EQ(rows[4]["name"], "longer");
   EXPECT_EQ(spec["layer"][1]["data"]["values"][0]["context"], 100);

@@ -1,6 +1,6 @@
 // Trains the small ViT whose position table is apps/cli/data/vit_positions.npy, on one thread:
 //
-//   torch=/usr  # LibTorch 1.13 of Debian; 4 minutes
+//   torch=/usr  # LibTorch 1.13 of Debian; 4.7 minutes of CPU time
 //   g++ -std=c++20 -O2 -I$torch/include/torch/csrc/api/include tools/vit/positions.cc \
 //       -ltorch -ltorch_cpu -lc10 -o build/vit && build/vit vit_positions.npy 4000
 //
