@@ -54,14 +54,21 @@ struct Line {
   std::map<double, std::string> at;  // the text of y by x
 };
 
+// A band around y: "+- 0.02" if y is in the middle, up to the digits shown.
+std::string band_text(const Json& y, double low, double high) {
+  const double middle = y, half = 0.5 * (high - low);
+  if (std::abs(0.5 * (low + high) - middle) <= 1e-3 * std::abs(middle))
+    return " \u00b1 " + shown(internal::number(half));
+  return " (" + shown(internal::number(low)) + " to " + shown(internal::number(high)) + ")";
+}
+
 std::vector<Line> lines_of(const Json& spec) {
-  std::map<Json, std::map<double, std::string>> bands;  // by index of the series and x
+  std::map<Json, std::map<double, std::pair<double, double>>> bands;  // by series and x
   if (spec.contains("layer") && spec.at("layer")[0].contains("data"))
     for (const Json& row : spec.at("layer")[0].at("data").at("values")) {
       if (!row.contains("low")) continue;
       for (std::size_t i = 0; i < row.at("x").size(); ++i)
-        bands[row.at("series")][row.at("x")[i]] =
-            " (" + shown(row.at("low")[i]) + " to " + shown(row.at("high")[i]) + ")";
+        bands[row.at("series")][row.at("x")[i]] = {row.at("low")[i], row.at("high")[i]};
     }
   std::vector<Line> lines;
   for (const Json& row : spec.at("data").at("values")) {
@@ -69,10 +76,13 @@ std::vector<Line> lines_of(const Json& spec) {
               {}};
     for (std::size_t i = 0; i < row.at("x").size(); ++i) {
       const double x = row.at("x")[i];
-      if (row.at("y")[i].is_null()) continue;
-      line.at[x] = shown(row.at("y")[i]);
-      if (row.contains("series") && bands[row.at("series")].contains(x))
-        line.at[x] += bands[row.at("series")][x];
+      const Json& y = row.at("y")[i];
+      if (y.is_null()) continue;
+      line.at[x] = shown(y);
+      if (!row.contains("series")) continue;
+      const auto& band = bands[row.at("series")];
+      if (const auto found = band.find(x); found != band.end())
+        line.at[x] += band_text(y, found->second.first, found->second.second);
     }
     lines.push_back(std::move(line));
   }

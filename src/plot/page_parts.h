@@ -69,6 +69,8 @@ overflow-wrap:anywhere;line-height:1.3;padding:.12rem 0}
 .names input{flex:none;margin:0}
 .names svg{flex:none;width:1rem;height:1rem}
 details.numbers{margin-top:.4rem;font-size:.9rem}
+details.numbers table{font-size:.9em}
+details.numbers td:first-child{white-space:nowrap}
 details.numbers>summary{cursor:pointer;color:var(--muted)}
 details.fold{margin:1.2rem 0;border:1px solid var(--line);border-radius:6px;padding:0 1rem}
 details.fold>summary{cursor:pointer;padding:.6rem 0;font-weight:600}

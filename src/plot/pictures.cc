@@ -231,38 +231,46 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
                          {"type", "quantitative"},
                          {"title", "rotations"},
                          {"format", ",.4~r"}}};
-  // Labels are side by side, because the lines may be close to each other.
-  Json levels =
-      Json::array({{{"context", place(picture.context)}, {"label", picture.label}, {"at", 0}}});
+  Json levels = Json::array({{{"context", place(picture.context)}, {"label", picture.label}}});
   for (const WavelengthPicture::Level& other : picture.others) {
     if (!(other.context > 0) || !std::isfinite(other.context))
       refuse("pictures", "context must be finite and above 0", other.context);
-    levels.push_back({{"context", place(other.context)},
-                      {"label", other.label},
-                      {"at", 150 * static_cast<int>(levels.size())}});
+    levels.push_back({{"context", place(other.context)}, {"label", other.label}});
   }
-  const Json context = {{"values", levels}};
   const Json level = {{"field", "context"}, {"type", "quantitative"}};
+  Json layers = {
+      {{"mark", {{"type", "point"}, {"filled", true}, {"size", 55}, {"opacity", 1}}},
+       {"encoding",
+        {{"x", x}, {"y", y}, {"color", colour}, {"shape", shape}, {"tooltip", tooltip}}}},
+      {{"data", {{"values", levels}}},
+       {"mark", {{"type", "rule"}, {"strokeDash", {2, 3}}}},
+       {"encoding", {{"y", level}}}}};
+  // At the left there are no points. The lines may be close to each other: the label of the
+  // highest is above its line, the others are below theirs.
+  std::stable_sort(levels.begin(), levels.end(), [](const Json& a, const Json& b) {
+    return a["context"].get<double>() > b["context"].get<double>();
+  });
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    layers.push_back(
+        {{"data", {{"values", Json::array({levels[i]})}}},
+         {"transform",
+          {{{"calculate", "datum.label + ' ' + format(datum.context, ',')"}, {"as", "label"}}}},
+         {"mark",
+          {{"type", "text"},
+           {"align", "left"},
+           {"baseline", i > 0 ? "top" : "bottom"},
+           {"dx", 4},
+           {"dy", i > 0 ? 4 : -4}}},
+         {"encoding",
+          {{"x", {{"value", 0}}},
+           {"y", level},
+           {"text", {{"field", "label"}, {"type", "nominal"}}}}}});
+  }
   Json spec = internal::chart(320);
   spec["usermeta"]["gnomon"]["letters"] = incomplete.size();
   internal::note_data(spec, internal::Data::rows);
   spec["data"] = {{"values", rows}};
-  spec["layer"] = {
-      {{"mark", {{"type", "point"}, {"filled", true}, {"size", 55}, {"opacity", 1}}},
-       {"encoding",
-        {{"x", x}, {"y", y}, {"color", colour}, {"shape", shape}, {"tooltip", tooltip}}}},
-      {{"data", context},
-       {"mark", {{"type", "rule"}, {"strokeDash", {2, 3}}}},
-       {"encoding", {{"y", level}}}},
-      {{"data", context},
-       {"transform",
-        {{{"calculate", "datum.label + ' ' + format(datum.context, ',')"}, {"as", "label"}}}},
-       {"mark",
-        {{"type", "text"}, {"align", "left"}, {"baseline", "bottom"}, {"dx", 4}, {"dy", -4}}},
-       {"encoding",
-        {{"x", {{"field", "at"}, {"type", "quantitative"}, {"scale", none}}},
-         {"y", level},
-         {"text", {{"field", "label"}, {"type", "nominal"}}}}}}};
+  spec["layer"] = layers;
   return internal::text(spec);
 }
 

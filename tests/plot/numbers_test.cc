@@ -37,7 +37,7 @@ TEST(Numbers, FewSeriesAreColumns) {
   EXPECT_THAT(titles(*table), ElementsAre("length", "a", "b"));
   ASSERT_EQ(table->rows.size(), 3u);
   EXPECT_THAT(row(*table, 0), ElementsAre("1", "0.1235 (0 to 1)", "-"));
-  EXPECT_THAT(row(*table, 1), ElementsAre("2", "2 (1 to 3)", "-"));
+  EXPECT_THAT(row(*table, 1), ElementsAre("2", "2 ± 1", "-"));
   EXPECT_THAT(row(*table, 2), ElementsAre("4", "-", "5"));
 }
 

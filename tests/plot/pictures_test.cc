@@ -113,6 +113,13 @@ TEST(Pictures, WavelengthsTellWhichPairsCompleteNoRotation) {
   EXPECT_EQ(rows[4]["turns"], 0.125);
   EXPECT_EQ(rows[4]["name"], "longer");
   EXPECT_EQ(spec["layer"][1]["data"]["values"][0]["context"], 100);
+  const Json levels = Json::parse(wavelength_picture(
+      {.specs = {{"a", {1}}}, .context = 8, .others = {{16, "b"}, {2, "c"}}}))["layer"];
+  ASSERT_EQ(levels.size(), 5u);
+  EXPECT_EQ(levels[2]["data"]["values"][0]["label"], "b");
+  EXPECT_EQ(levels[2]["mark"]["baseline"], "bottom") << "above the highest line";
+  EXPECT_EQ(levels[3]["data"]["values"][0]["context"], 8);
+  EXPECT_EQ(levels[3]["mark"]["baseline"], "top");
   const auto message = [](const WavelengthPicture& picture) {
     return message_of([&] { wavelength_picture(picture); });
   };
