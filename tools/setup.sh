@@ -56,12 +56,13 @@ find_python() {
 }
 
 missing_packages() {
-  local tool need=(libhwy-dev nlohmann-json3-dev libeigen3-dev libspectra-dev libcli11-dev
+  local tool need=(libhwy-dev nlohmann-json3-dev libeigen3-dev libspectra-dev
     libfmt-dev libtorch-dev)
   local -A tools=([g++]=g++ [cmake]=cmake [ninja]=ninja-build)
   if [[ $1 != lab ]]; then
     need+=(libgtest-dev libgmock-dev libmpfr-dev libdlpack-dev)
-    tools+=([pkg-config]=pkg-config [clang-format-19]=clang-format-19 [valgrind]=valgrind)
+    tools+=([pkg-config]=pkg-config [clang-format-19]=clang-format-19 [valgrind]=valgrind
+      [zsh]=zsh [fish]=fish [groff]=groff-base)
   fi
   if [[ $1 == neon || $1 == long ]]; then
     tools+=([aarch64-linux-gnu-g++]=g++-aarch64-linux-gnu [qemu-aarch64]=qemu-user)

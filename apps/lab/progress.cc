@@ -90,8 +90,10 @@ Progress::Line& Progress::line(const std::string& encoding, std::int64_t seed) {
     return one.encoding == encoding && one.seed == seed;
   });
   if (found != lines_.end()) return *found;
-  lines_.push_back({.encoding = encoding, .seed = seed});
-  return lines_.back();
+  Line& one = lines_.emplace_back();
+  one.encoding = encoding;
+  one.seed = seed;
+  return one;
 }
 
 void Progress::training(const std::string& encoding, std::int64_t seed, std::int64_t step,

@@ -14,6 +14,7 @@
 #include "apps/lab/tasks.h"
 #include "apps/lab/words.h"
 #include "gnomon/io/file.h"
+#include "gnomon/plot/captions.h"
 #include "gnomon/plot/page.h"
 #include "gnomon/plot/pictures.h"
 
@@ -47,11 +48,21 @@ plot::Matrix matrix(const std::vector<std::vector<double>>& rows) {
   return matrix;
 }
 
+// If a picture leaves out positions, distances in its caption count cells of the picture.
+std::string step_note(std::int64_t step) {
+  return step == 1 ? std::string()
+                   : fmt::format(
+                         " The picture has every {}th position, and distances here count "
+                         "its cells.",
+                         step);
+}
+
 void add_pictures(plot::HtmlPage& page, const Picture& picture, std::size_t name) {
   if (picture.table)
     page.figure({.id = fmt::format("table-{}", name),
                  .title = "Position table",
-                 .caption = "The vectors added to the embeddings, one row per position.",
+                 .caption = "The vectors added to the embeddings, one row per position. " +
+                            plot::table_caption(matrix(picture.table->values)),
                  .spec = plot::table_picture(
                      {.values = matrix(picture.table->values),
                       .rows = steps("position", picture.table->row_step),
@@ -59,28 +70,33 @@ void add_pictures(plot::HtmlPage& page, const Picture& picture, std::size_t name
   if (picture.similarity)
     page.figure({.id = fmt::format("similarity-{}", name),
                  .title = "Similarity of positions",
-                 .caption =
-                     "Cosine of two rows of the table. Bands along the diagonal show that near "
-                     "positions have similar rows.",
+                 .caption = "Cosine of two rows of the table. " +
+                            plot::similarity_caption(matrix(picture.similarity->values)) +
+                            step_note(picture.similarity->row_step),
                  .spec = plot::similarity_picture(
                      {.values = matrix(picture.similarity->values),
                       .positions = steps("position", picture.similarity->row_step),
-                      .title = "cosine",
-                      .range = plot::Range{-1, 1}})});
-  if (picture.rotary)
-    page.figure({.id = fmt::format("rotary-{}", name),
-                 .title = "Score by distance",
-                 .caption = "Score of a query and a key of ones, relative to distance 0.",
-                 .spec = plot::rotary_picture({.distances = {picture.rotary->distances.begin(),
-                                                             picture.rotary->distances.end()},
-                                               .all_ones = picture.rotary->scores})});
-  if (picture.bias)
+                      .title = "cosine"})});
+  if (picture.rotary) {
+    const std::vector<double> distances(picture.rotary->distances.begin(),
+                                        picture.rotary->distances.end());
+    page.figure(
+        {.id = fmt::format("rotary-{}", name),
+         .title = "Score by distance",
+         .caption = "Score of a query and a key of ones, relative to distance 0. " +
+                    plot::curve_caption("All elements 1", distances, picture.rotary->scores),
+         .spec = plot::rotary_picture(
+             {.distances = distances, .all_ones = picture.rotary->scores})});
+  }
+  if (picture.bias) {
+    const plot::BiasPicture bias{
+        .distances = {picture.bias->distances.begin(), picture.bias->distances.end()},
+        .values = matrix(picture.bias->heads)};
     page.figure({.id = fmt::format("bias-{}", name),
                  .title = "Bias by distance",
-                 .caption = "Bias of each head by distance in bytes.",
-                 .spec = plot::bias_picture({.distances = {picture.bias->distances.begin(),
-                                                           picture.bias->distances.end()},
-                                             .values = matrix(picture.bias->heads)})});
+                 .caption = "Bias by distance in bytes. " + plot::bias_caption(bias),
+                 .spec = plot::bias_picture(bias)});
+  }
 }
 
 void add_maps(plot::HtmlPage& page, const TrainedAttention& attention, std::size_t name) {
