@@ -23,9 +23,8 @@ its number: sentences for one KIND, a table for several. Without KIND: none,
 sinusoidal, learned, rotary, alibi, t5, shaw, transformer-xl.
 
   unique    positions differ        distance  only the distance counts
-  beyond    past the trained length: old values (of trained distances or
-            positions) or new ones, or the end of positions; the share of
-            attention weight that has no precedent in training
+  beyond    past the trained length, at most half of the attention weight
+            has no precedent in training; or the end of positions
   nearer    nearer keys score higher          order   it has an effect
   sides     left and right are told apart     cache   as the full pass
 

@@ -37,9 +37,9 @@ plot::Series spread(const std::string& name, Numbers x, const std::vector<Number
 }
 
 // Of more encodings than a chart can show at once, the page draws at first the best at the shortest
-// and at the longest length, and the encoding none.
+// and at the longest length, and those that the lab trains by default.
 std::vector<std::string> selection(const Results& results) {
-  constexpr std::size_t most = 10, best = 4;
+  constexpr std::size_t most = 10, best = 3;
   if (results.encodings.size() <= most) return {};
   std::vector<std::string> names;
   const auto add = [&](const std::string& title) {
@@ -49,7 +49,7 @@ std::vector<std::string> selection(const Results& results) {
     for (std::size_t i = 0; i < std::min(best, ranking->order.size()); ++i)
       add(ranking->order[i].title);
   for (const EncodingResult& one : results.encodings)
-    if (one.name == "none") add(one.title);
+    if (std::string(default_encodings).find(one.name) != std::string::npos) add(one.title);
   return names;
 }
 

@@ -36,7 +36,7 @@ int lab(int argc, char** argv) {
   std::fflush(talk);
 
   const SessionResult session = run_session(options, corpus, out.path(), talk);
-  const Results results = assemble_results(session, corpus, options.command);
+  const Results results = assemble_results(session, corpus);
   const auto page = write_report(out.path(), results);
   fmt::print(talk, "{}\nReport: {}\n",
              terminal_summary(results, isatty(fileno(talk)) && !std::getenv("NO_COLOR")

@@ -214,7 +214,7 @@ bool parse_command_line(CommandLine& command, int argc, char** argv, const char*
 Options parse_options(int argc, char** argv) {
   Options options;
   Settings& s = options.settings;
-  std::string encodings = "none,sinusoidal,learned,rotary,alibi,t5", lengths, methods;
+  std::string encodings = default_encodings, lengths, methods;
   std::optional<std::int64_t> steps, seeds, train_length, batch;
   std::optional<double> minutes;
 

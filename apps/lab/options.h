@@ -44,6 +44,9 @@ struct Settings {
 // Throws std::invalid_argument if a setting is outside its range.
 void check_settings(const Settings& settings);
 
+// The value of --encodings if it is not given.
+inline constexpr const char* default_encodings = "none,sinusoidal,learned,rotary,alibi,t5";
+
 struct Options {
   Settings settings;
   // The time limit in minutes, from the preset or --minutes. The steps are lowered to fit,

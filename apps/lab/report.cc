@@ -227,6 +227,9 @@ void add_samples(plot::HtmlPage& page, const Results& results) {
           ? "The most likely byte at each masked place (_) of the same window of the test text."
           : "The answer of each model to the same unseen example, by greedy decoding.");
   bool shown = false;
+  constexpr std::ptrdiff_t most_open = 10;  // encodings
+  if (std::ssize(results.encodings) > most_open)
+    page.fold(fmt::format("Samples of {} encodings", results.encodings.size()));
   for (const EncodingResult& one : results.encodings)
     for (const RunResult& run : results.runs) {
       if (run.encoding != one.name) continue;
@@ -248,6 +251,7 @@ void add_samples(plot::HtmlPage& page, const Results& results) {
       }
       break;
     }
+  if (std::ssize(results.encodings) > most_open) page.unfold();
 }
 
 void add_example_findings(plot::HtmlPage& page, const Results& results) {

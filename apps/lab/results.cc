@@ -181,13 +181,12 @@ std::string now() {
 
 }  // namespace
 
-Results assemble_results(const SessionResult& session, const Corpus& corpus,
-                         const std::string& command) {
+Results assemble_results(const SessionResult& session, const Corpus& corpus) {
   const Settings& settings = session.settings;
   Results results;
   results.gnomon = GNOMON_VERSION;
   results.date = now();
-  results.command = command;
+  results.command = session.command;
   results.settings = settings;
   results.texts = texts_result(corpus);
   results.metric = metric(settings, results.texts);

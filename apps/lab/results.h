@@ -157,7 +157,6 @@ struct Results {
   double seconds = 0;
 };
 
-Results assemble_results(const SessionResult& session, const Corpus& corpus,
-                         const std::string& command);
+Results assemble_results(const SessionResult& session, const Corpus& corpus);
 
 }  // namespace gnomon::lab

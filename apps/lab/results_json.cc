@@ -123,7 +123,7 @@ void describe(auto& f, Settings& s) {
   f("eval_segments", s.eval_segments)("device", s.device);
 }
 void describe(auto& f, StoredSettings& s) {
-  f("settings", s.settings)("fingerprint", s.fingerprint);
+  f("settings", s.settings)("fingerprint", s.fingerprint)("command", s.command);
 }
 
 void describe(auto& f, LengthLoss& s) {

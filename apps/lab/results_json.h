@@ -10,10 +10,10 @@
 
 namespace gnomon::lab {
 
-// The contents of settings.json: the settings, and a hash of the texts.
+// The contents of settings.json: the settings, a hash of the texts, and the command line.
 struct StoredSettings {
   Settings settings;
-  std::string fingerprint;
+  std::string fingerprint, command;
 };
 
 Json to_json(const Settings& settings);

@@ -223,8 +223,13 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   const StopOnSignal signals;
 
   const bool stored = has_run(out);
-  if (stored && read_settings(out / "settings.json").fingerprint != fingerprint(corpus))
-    refuse("lab", "--resume requires the same texts", "different texts");
+  result.command = options.command;
+  if (stored) {
+    const StoredSettings earlier = read_settings(out / "settings.json");
+    if (earlier.fingerprint != fingerprint(corpus))
+      refuse("lab", "--resume requires the same texts", "different texts");
+    result.command = earlier.command;
+  }
   for (const char* part : {"checkpoints", "runs", "models"}) fs::create_directories(out / part);
   at::set_num_threads(1);
   Settings asked = result.settings;
@@ -240,8 +245,9 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
       asked.steps = options.steps_follow_minutes ? fit : std::min(fit, asked.steps);
       result.settings.steps = asked.steps;
     }
-    io::write_aside(out / "settings.json",
-                    to_json(StoredSettings{asked, fingerprint(corpus)}).dump(1));
+    io::write_aside(
+        out / "settings.json",
+        to_json(StoredSettings{asked, fingerprint(corpus), options.command}).dump(1));
   }
   if (!result.cost.empty()) io::write_aside(out / "cost.json", to_json(result.cost).dump(1));
 

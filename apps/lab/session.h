@@ -10,6 +10,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "apps/lab/corpus.h"
@@ -22,6 +23,7 @@ struct SessionResult {
   // The settings after --resume, --minutes and the removal of encodings that cannot take part,
   // which are in `left_out`.
   Settings settings;
+  std::string command;  // that began the run
   std::vector<LeftOut> left_out;
   std::vector<RunResult> runs;        // finished, by seed, then by encoding
   std::vector<RunResult> unfinished;  // summaries of runs that were stopped

@@ -7,10 +7,11 @@
 
 namespace gnomon::lab {
 
-// "A", "A and B", "A, B and C". A long list has its first eight items, "and 30 others".
+// "A", "A and B", "A, B and C". A list of ten or more has its first eight items, "and 30
+// others".
 inline std::string listed(std::vector<std::string> names) {
   constexpr std::size_t most_named = 8;
-  if (names.size() > most_named) {
+  if (names.size() > most_named + 1) {
     const std::size_t others = names.size() - most_named;
     names.resize(most_named);
     names.push_back(std::to_string(others) + " others");

@@ -99,7 +99,32 @@ TEST_F(Check, TheShareBeyondTheTrainingLengthHasTheOrderOfTheLab) {
     before = share;
   }
   EXPECT_EQ(json["encodings"][4]["beyond"]["unseen"], 0);
-  EXPECT_EQ(json["encodings"][4]["verdicts"]["beyond"]["word"], "old");
+  EXPECT_EQ(json["encodings"][4]["verdicts"]["beyond"]["word"], "trained");
+}
+
+// The table of all encodings of the lab on that page: the verdict separates those whose loss
+// increases.
+TEST_F(Check, TheVerdictBeyondTheTrainingLengthAgreesWithTheLab) {
+  const std::string page = testing::contents(GNOMON_SOURCE_DIR "/docs/analysis/properties.md");
+  const std::size_t begin = page.find("```csv\n");
+  ASSERT_NE(begin, page.npos);
+  std::istringstream lines(page.substr(begin, page.find("```\n", begin + 7) - begin));
+  const Json json = Json::parse(done(
+      {"check", "--all", "--width", "64", "--trained", "64", "--length", "512", "--json"}));
+  int agreeing = 0;
+  for (std::string line; std::getline(lines, line);) {
+    std::vector<std::string> cells;
+    std::istringstream fields(line);
+    for (std::string cell; std::getline(fields, cell, ',');) cells.push_back(cell);
+    if (cells.size() < 10 || cells[4] != "none" || cells[9].empty()) continue;
+    const double increase = std::stod(cells[9]);
+    for (const Json& one : json["encodings"])
+      if (one["kind"] == cells[0]) {
+        EXPECT_EQ(one["verdicts"]["beyond"]["word"], increase < 0.1 ? "yes" : "no") << line;
+        ++agreeing;
+      }
+  }
+  EXPECT_EQ(agreeing, 9);
 }
 
 TEST_F(Check, OneEncodingHasASentenceForEachProperty) {

@@ -35,7 +35,7 @@ TEST(FindCandidate, ReadsNamesSchemesAndRandomIds) {
   EXPECT_EQ(random.title, "Learned table, random positions");
 
   EXPECT_THROW(find_candidate("rotary@often"), std::invalid_argument);
-  EXPECT_THROW(find_candidate("rope"), std::invalid_argument);
+  EXPECT_THROW(find_candidate("rotray"), std::invalid_argument);
   EXPECT_THROW(find_candidate(""), std::invalid_argument);
 }
 

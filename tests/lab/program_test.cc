@@ -68,6 +68,13 @@ TEST_F(Program, WritesAReportAndSaysWhere) {
   const Json results = json(out() + "/results.json");
   EXPECT_EQ(results.at("encodings").size(), 3u);
   EXPECT_FALSE(results.at("stopped"));
+  EXPECT_EQ(results.at("command").get<std::string>().rfind("gnomon lab --layers 1", 0), 0u);
+  // Three steps are too few for advice.
+  EXPECT_NE(results.at("answer")[0].get<std::string>().find("Not trained enough for advice"),
+            std::string::npos);
+  for (const Json& sentence : results.at("answer"))
+    EXPECT_EQ(sentence.get<std::string>().find("Use "), std::string::npos) << sentence;
+  EXPECT_GT(fs::file_size(out() + "/results.csv"), 100u);
   EXPECT_FALSE(results.at("encodings")[1].at("lengths")[1].at("applicable"));
   EXPECT_GT(fs::file_size(out() + "/index.html"), 10000u);
   EXPECT_FALSE(fs::exists(out() + "/checkpoints"));
@@ -169,6 +176,8 @@ TEST_F(Program, InterruptedItReportsAndResumesToTheSameNumbers) {
   const Outcome resumed = run({"--resume", "--out", out("stopped")});
   EXPECT_EQ(resumed.code, 0) << resumed.output;
   EXPECT_EQ(numbers(out("stopped")), numbers(out("straight")));
+  // The command that began the run, not the one that finished it.
+  EXPECT_EQ(json(out("stopped") + "/results.json").at("command"), results.at("command"));
 }
 
 TEST_F(Program, KilledItResumesToTheSameNumbers) {

@@ -65,7 +65,7 @@ TEST_F(StoredFiles, AreReadAsWritten) {
   const RunResult run = read_run(path_, settings(), "rotary", 1);
   EXPECT_EQ(to_json(run).dump(), to_json(finished()).dump());
   EXPECT_TRUE(std::isnan(run.tests.by_position->bits[1]));
-  const StoredSettings stored{settings(), "0123"};
+  const StoredSettings stored{settings(), "0123", "gnomon lab"};
   io::write_aside(path_, to_json(stored).dump());
   EXPECT_EQ(read_settings(path_).settings, settings());
   EXPECT_EQ(read_settings(path_).fingerprint, "0123");
@@ -101,7 +101,7 @@ TEST_F(StoredFiles, AreRefusedWithThePathAndTheReason) {
 TEST_F(StoredFiles, HaveSettingsInTheirRange) {
   Settings other = settings();
   other.eval_lengths.clear();
-  io::write_aside(path_, to_json(StoredSettings{other, ""}).dump());
+  io::write_aside(path_, to_json(StoredSettings{other, "", ""}).dump());
   EXPECT_THROW(read_settings(path_), std::invalid_argument);
 }
 
