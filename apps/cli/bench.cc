@@ -11,7 +11,7 @@
 #include "apps/cli/command.h"
 #include "apps/cli/output.h"
 #include "apps/cli/peak_memory.h"
-#include "apps/cli/terminal.h"
+#include "apps/command_line/terminal.h"
 #include "bench/kernels/kernels.h"
 #include "gnomon/error.h"
 #include "gnomon/isa.h"

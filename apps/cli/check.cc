@@ -9,8 +9,8 @@
 #include "apps/cli/findings.h"
 #include "apps/cli/output.h"
 #include "apps/cli/subject.h"
-#include "apps/cli/terminal.h"
 #include "apps/cli/verdicts.h"
+#include "apps/command_line/terminal.h"
 #include "gnomon/error.h"
 
 namespace gnomon::cli {

@@ -9,7 +9,7 @@
 #include "apps/cli/command.h"
 #include "apps/cli/output.h"
 #include "apps/cli/subject.h"
-#include "apps/cli/terminal.h"
+#include "apps/command_line/terminal.h"
 #include "gnomon/analysis/decay.h"
 #include "src/core/overloaded.h"
 #include "src/model/encoding_facts.h"

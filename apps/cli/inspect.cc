@@ -11,7 +11,7 @@
 #include "apps/cli/inspect_page.h"
 #include "apps/cli/model_file.h"
 #include "apps/cli/output.h"
-#include "apps/cli/terminal.h"
+#include "apps/command_line/terminal.h"
 #include "gnomon/analysis/spectrum.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"

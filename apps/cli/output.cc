@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "apps/cli/terminal.h"
+#include "apps/command_line/terminal.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
 #include "gnomon/io/npy.h"

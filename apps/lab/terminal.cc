@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "apps/command_line/terminal.h"
 #include "apps/lab/report_tables.h"
 #include "apps/lab/tasks.h"
 #include "apps/lab/words.h"
@@ -141,7 +142,8 @@ std::string findings_table(const Results& results, Colour colour) {
 
 std::string terminal_summary(const Results& results, Colour colour) {
   std::string text = "\n";
-  for (const std::string& sentence : results.answer) text += sentence + "\n";
+  for (const std::string& sentence : results.answer)
+    text += wrapped(sentence, "", "", terminal_width());
   for (const LeftOut& one : results.left_out)
     text += fmt::format("Left out: {}. Reason: {}\n", one.name, one.reason);
   if (results.encodings.empty()) return text;

@@ -1,5 +1,5 @@
 // Width and colour on a terminal (a pseudo terminal of the test), and their absence in a pipe.
-#include "apps/cli/terminal.h"
+#include "apps/command_line/terminal.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

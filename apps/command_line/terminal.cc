@@ -1,4 +1,4 @@
-#include "apps/cli/terminal.h"
+#include "apps/command_line/terminal.h"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-namespace gnomon::cli {
+namespace gnomon {
 namespace {
 
 // Code points, which are columns for the names that occur.
@@ -56,4 +56,4 @@ void print_wrapped(std::string_view text, std::string_view first, std::string_vi
   fmt::print("{}{}", styled(Style::bold, first), lines.substr(first.size()));
 }
 
-}  // namespace gnomon::cli
+}  // namespace gnomon

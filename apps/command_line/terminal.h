@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace gnomon::cli {
+namespace gnomon {
 
 // Columns of the terminal, at least 40; 80 if standard output is not a terminal.
 int terminal_width();
@@ -21,4 +21,4 @@ std::string wrapped(std::string_view text, std::string_view first, std::string_v
 // Prints the lines for the width of the terminal, `first` in bold.
 void print_wrapped(std::string_view text, std::string_view first, std::string_view indent);
 
-}  // namespace gnomon::cli
+}  // namespace gnomon
