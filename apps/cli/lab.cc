@@ -44,21 +44,29 @@ std::string find_lab() {
   return {};
 }
 
-}  // namespace
-
-std::string lab_help(const std::string& command) {
+// The help of all commands of gnomon-lab, separated by form feeds. Empty if it is not installed.
+std::string lab_helps() {
   const std::string program = find_lab();
   if (program.empty()) return {};
   std::string quoted = "'";  // for the shell
   for (const char c : program) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   set_openblas_core();
-  std::FILE* const pipe = popen((quoted + "' " + command + " --help").c_str(), "r");
+  std::FILE* const pipe = popen((quoted + "' help").c_str(), "r");
   if (!pipe) return {};
   std::string text;
   std::array<char, 4096> block{};
   while (const std::size_t got = std::fread(block.data(), 1, block.size(), pipe))
     text.append(block.data(), got);
   return pclose(pipe) == 0 ? text : std::string();
+}
+
+}  // namespace
+
+std::string lab_help(const std::string& command) {
+  // Starting gnomon-lab takes a second, so it prints the help of all its commands at once.
+  static const std::string all = lab_helps();
+  const std::size_t begin = all.find("Usage: gnomon " + command + " ");
+  return begin == std::string::npos ? "" : all.substr(begin, all.find('\f', begin) - begin);
 }
 
 int run_lab(char** argv) {

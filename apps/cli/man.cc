@@ -70,16 +70,26 @@ std::string page(const std::string& name, const std::string& about, const std::s
 
 }  // namespace
 
+namespace {
+
+ManualPage page_of(const std::string& command, const std::string& text) {
+  const std::string name = "gnomon-" + command;
+  return {name + ".1", page(name, summary(command), text)};
+}
+
+ManualPage page_of_program() {
+  return {"gnomon.1", page("gnomon", "positional encodings for Transformers", program_help())};
+}
+
+}  // namespace
+
 std::vector<ManualPage> manual_pages() {
-  std::vector<ManualPage> pages{
-      {"gnomon.1", page("gnomon", "positional encodings for Transformers", program_help())}};
-  const auto add = [&](const std::string& command, const std::string& text) {
-    const std::string name = "gnomon-" + command;
-    pages.push_back({name + ".1", page(name, summary(command), text)});
-  };
+  std::vector<ManualPage> pages{page_of_program()};
   for (const char* name : lab_commands)
-    if (const std::string text = lab_help(name); !text.empty()) add(name, text);
-  for (const Command& command : all_commands()) add(command.name(), command.help());
+    if (const std::string text = lab_help(name); !text.empty())
+      pages.push_back(page_of(name, text));
+  for (const Command& command : all_commands())
+    pages.push_back(page_of(command.name(), command.help()));
   return pages;
 }
 
@@ -88,13 +98,17 @@ Command man_command() {
   auto name = std::make_shared<std::string>();
   command.option("COMMAND", name.get()).choices(command_names());
   command.run = [name] {
-    const std::string file = name->empty() ? "gnomon.1" : "gnomon-" + *name + ".1";
-    for (const ManualPage& one : manual_pages())
-      if (one.file == file) {
-        fmt::print("{}", one.text);
-        return 0;
+    ManualPage found = page_of_program();
+    for (const Command& one : all_commands())
+      if (one.name() == *name) found = page_of(*name, one.help());
+    for (const char* one : lab_commands)
+      if (one == *name) {
+        const std::string text = lab_help(one);
+        if (text.empty()) refuse("man", "gnomon-lab must be installed", "none");
+        found = page_of(one, text);
       }
-    refuse("man", "gnomon-lab must be installed", "none");
+    fmt::print("{}", found.text);
+    return 0;
   };
   return command;
 }

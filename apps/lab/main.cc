@@ -47,8 +47,16 @@ int lab(int argc, char** argv) {
   return session.stopped ? 130 : 0;
 }
 
-// argv[1]: lab, generate or evaluate; otherwise the options of lab follow.
+// The help of every command, separated by form feeds, for the completion and the manual pages of
+// `gnomon`.
+int help() {
+  for (const char* one : {generate_help, evaluate_help, lab_help}) fmt::print("{}\f", one);
+  return 0;
+}
+
+// argv[1]: lab, generate, evaluate or help; otherwise the options of lab follow.
 int run(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "help") return help();
   set_blas_threads();
   if (const std::string advice = blas_advice(); !advice.empty())
     fmt::print(stderr, "gnomon: [lab] {}\n", advice);

@@ -16,9 +16,8 @@
 #include "gnomon/model/encoding.h"
 
 namespace gnomon::lab {
-namespace {
 
-constexpr const char* help = R"(Usage: gnomon lab [TEXT...] [options]
+const char* const lab_help = R"(Usage: gnomon lab [TEXT...] [options]
 
 Compares position encodings on TEXT: which one predicts it best, and how far
 beyond its training length each one holds. Trains one small Transformer per
@@ -36,11 +35,14 @@ training length, and writes a report. Without TEXT: Jane Austen's novels.
   --seeds N  --batch N --learning-rate R
   --steps N | --minutes M       training budget, equal steps for every encoding
   --device cpu|cuda    --jobs N (runs at the same time; default: cores)
+  --no-cost            without the measurement of time and memory before
   --out DIR            a new or empty folder (report, else report-2, ...)
   --resume             continue the stopped run in --out       --json
 
 Example: gnomon lab --encodings rotary,alibi --minutes 2 --out /tmp/report
 )";
+
+namespace {
 
 struct Preset {
   const char* name;
@@ -243,8 +245,10 @@ Options parse_options(int argc, char** argv) {
   command.option("--jobs", &options.jobs).at_least(0);
   command.option("--out", &options.out);
   command.flag("--resume", &options.resume);
-  command.flag("--json", &options.json);
-  if (!parse_command_line(command, argc, argv, help)) std::exit(0);
+  bool no_cost = false;
+  command.flag("--json", &options.json).flag("--no-cost", &no_cost);
+  if (!parse_command_line(command, argc, argv, lab_help)) std::exit(0);
+  options.cost = !no_cost;
   options.command = quoted_command(argc, argv);
   for (const char* name : settings_options)
     if (command.given(name)) options.given.push_back(key_of(name));

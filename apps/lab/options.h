@@ -56,10 +56,13 @@ struct Options {
   std::string out;                    // --out; empty: chosen by OutputFolder
   bool resume = false;
   bool json = false;
+  bool cost = true;                // measure the cost; --no-cost
   std::vector<std::string> given;  // the keys of `settings` in the command line
   int jobs = 0;                    // runs at the same time, each on one thread
   std::string command;             // the command line, quoted for a shell
 };
+
+extern const char* const lab_help;
 
 // Parses and checks the command line. --help prints the help and exits with status 0. Throws
 // std::invalid_argument for bad usage.

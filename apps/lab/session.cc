@@ -234,7 +234,7 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   at::set_num_threads(1);
   Settings asked = result.settings;
   leave_out_unusable(result, stream);
-  result.cost = cost(result.settings, corpus, out, stream);
+  if (options.cost) result.cost = cost(result.settings, corpus, out, stream);
   if (!stored) {
     if (options.minutes) {
       const std::int64_t fit = fitting_steps(result.settings, options, corpus);

@@ -18,9 +18,8 @@
 #include "gnomon/error.h"
 
 namespace gnomon::lab {
-namespace {
 
-constexpr const char* generate_help = R"(Usage: gnomon generate MODEL TEXT [options]
+const char* const generate_help = R"(Usage: gnomon generate MODEL TEXT [options]
 
 Continues TEXT with a model that `gnomon lab` trained, byte by byte, with a KV
 cache. MODEL: a folder in DIR/models, for example report/models/rotary-seed1.
@@ -38,7 +37,7 @@ Control characters and bytes that are not UTF-8 are printed as \xNN.
 Example: gnomon generate report/models/alibi-seed1 "It is a truth"
 )";
 
-constexpr const char* evaluate_help = R"(Usage: gnomon evaluate MODEL [TEXT...] [options]
+const char* const evaluate_help = R"(Usage: gnomon evaluate MODEL [TEXT...] [options]
 
 Measures the loss of a model that `gnomon lab` trained on other texts, at each
 context length on the same bytes. MODEL: a folder in DIR/models. For a model of
@@ -50,6 +49,8 @@ a synthetic task, without TEXT: its answers by length.
 
 Example: gnomon evaluate report/models/rotary-seed1 book.txt --lengths 64,512
 )";
+
+namespace {
 
 // The entropy of the bytes: the loss of a model that knows the byte frequencies of these texts.
 double entropy(const std::vector<Text>& texts) {

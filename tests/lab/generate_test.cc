@@ -16,25 +16,14 @@
 #include "apps/lab/model_file.h"
 #include "apps/lab/picture.h"
 #include "apps/lab/run.h"
-#include "gnomon/error.h"
+#include "lab/tiny.h"
 
 namespace gnomon::lab {
 namespace generate_test {
 
 namespace fs = std::filesystem;
 
-Settings tiny() {
-  Settings settings;
-  settings.train_length = 16;
-  settings.eval_lengths = {16, 32};
-  settings.layers = 2;
-  settings.width = 16;
-  settings.heads = 2;
-  settings.steps = 4;
-  settings.batch = 4;
-  settings.eval_segments = 3;
-  return settings;
-}
+using testing::tiny;
 
 std::vector<std::string> usable_names() {
   std::vector<std::string> names{"rotary@random", "rotary+alibi*1/none"};

@@ -40,7 +40,7 @@ class Program : public ::testing::Test {
     std::vector<std::string> all{"--layers",       "1",  "--width",     "16",
                                  "--heads",        "2",  "--batch",     "4",
                                  "--train-length", "16", "--encodings", "rotary,learned,t5",
-                                 "--eval-lengths", "32"};
+                                 "--eval-lengths", "32", "--no-cost"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -61,13 +61,16 @@ class Program : public ::testing::Test {
 };
 
 TEST_F(Program, WritesAReportAndSaysWhere) {
-  const Outcome first = run(tiny({"--steps", "3", "--out", out()}));
+  std::vector<std::string> arguments = tiny({"--steps", "3", "--out", out()});
+  std::erase(arguments, "--no-cost");
+  const Outcome first = run(arguments);
   EXPECT_EQ(first.code, 0) << first.output;
   EXPECT_NE(first.output.find("Report: " + out() + "/index.html"), std::string::npos);
   EXPECT_NE(first.output.find("Rotary (RoPE)"), std::string::npos);
   const Json results = json(out() + "/results.json");
   EXPECT_EQ(results.at("encodings").size(), 3u);
   EXPECT_FALSE(results.at("stopped"));
+  EXPECT_EQ(results.at("cost").size(), 3u);
   EXPECT_EQ(results.at("command").get<std::string>().rfind("gnomon lab --layers 1", 0), 0u);
   // Three steps are too few for advice.
   EXPECT_NE(results.at("answer")[0].get<std::string>().find("Not trained enough for advice"),

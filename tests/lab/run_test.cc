@@ -11,24 +11,14 @@
 
 #include "apps/lab/batches.h"
 #include "apps/lab/evaluate.h"
+#include "lab/tiny.h"
 
 namespace gnomon::lab {
 namespace run_test {
 
 namespace fs = std::filesystem;
 
-Settings tiny() {
-  Settings settings;
-  settings.train_length = 16;
-  settings.eval_lengths = {16, 32};
-  settings.layers = 2;
-  settings.width = 16;
-  settings.heads = 2;
-  settings.steps = 8;
-  settings.batch = 4;
-  settings.eval_segments = 3;
-  return settings;
-}
+using testing::tiny;
 
 class RunOfEach : public ::testing::TestWithParam<std::string> {
  protected:
