@@ -55,9 +55,9 @@ Words lab_options(const std::string& command) {
   return {names.begin(), names.end()};
 }
 
-// What bash and zsh share: a function that calls `_gnomon_words` or `_gnomon_files`. Variables:
-// n, the number of words after gnomon; cmd, kind, last and word: the first, the second, the last
-// complete and the present word.
+// The common part of the scripts of bash and zsh: a function that calls `_gnomon_words` or
+// `_gnomon_files`. Variables: n, the number of words after gnomon; cmd, kind, last and word: the
+// first, the second, the last complete and the present word.
 std::string cases_of(const Command& command) {
   std::string text = fmt::format("  {})\n    case $last in\n", command.name());
   Words kinds, places;

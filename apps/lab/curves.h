@@ -7,10 +7,11 @@
 
 namespace gnomon::lab {
 
-// Loss by context length and the loss with the cut context, with bands over seeds.
+// Loss by context length and the loss with the cut context, with bands of the uncertainty.
 std::string length_curves(const Results& results);
-// Loss by position, in the longest window of each encoding.
+// Share of the attention weights by distance.
 std::string attention_curves(const Results& results);
+// Loss by the number of bytes before the predicted byte; masked text: by position in the window.
 std::string position_curves(const Results& results);
 // Tasks with examples: the share of right answers by length, and chance.
 enum class Answers { whole = 1, bytes };
