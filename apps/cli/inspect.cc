@@ -27,7 +27,8 @@ constexpr const char* help = R"(Usage: gnomon inspect PATH [options]
 Prints the position encoding of a released model: all parameters that follow
 from its config or GGUF file, for a context length.
 
-  PATH              a folder with config.json, the file itself, or a .gguf
+  PATH              a folder with config.json, the file itself, or a .gguf;
+                    - reads a config.json from the standard input
   --length N        context length (default: the training length)
   --layer L         only the groups that contain layer L
   --part NAME       part of a config with several: vision_config, ...; part of

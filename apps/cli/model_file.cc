@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <iostream>
+#include <iterator>
 
 #include "apps/cli/arguments.h"
 #include "gnomon/error.h"
@@ -34,6 +36,11 @@ model::ModelDescription read_model(const std::string& path, const std::string& y
                                     {{"as-written", model::YarnFactor::as_written},
                                      {"by-lengths", model::YarnFactor::by_lengths}},
                                     yarn_factor.empty() ? "as-written" : yarn_factor);
+  if (path == "-") {
+    const std::string text(std::istreambuf_iterator<char>(std::cin), {});
+    return model::read_config(text,
+                              {.name = "standard input", .yarn_factor = factor, .part = part});
+  }
   const fs::path file =
       fs::is_directory(path) ? fs::path(path) / "config.json" : fs::path(path);
   const io::MappedFile mapped(file);

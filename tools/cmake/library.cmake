@@ -102,6 +102,8 @@ if(GNOMON_SANITIZE AND EXISTS /proc/cpuinfo)
     string(APPEND left_out "|HWY_AVX2")
   endif()
 endif()
+# Compiled alone, so that the Python module can replace its object by one with another executor.
+set_source_files_properties(src/core/parallel.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 # The error terms of angles require that each product and each sum is rounded.
 set_source_files_properties(src/core/angles_simd.cc PROPERTIES
   COMPILE_OPTIONS -ffp-contract=off SKIP_PRECOMPILE_HEADERS ON)

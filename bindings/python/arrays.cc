@@ -1,0 +1,147 @@
+#include "bindings/python/arrays.h"
+
+#include <nanobind/stl/string.h>
+
+#include <cstring>
+#include <string>
+
+#include "gnomon/error.h"
+
+namespace gnomon::python {
+namespace {
+
+// The table of functions by which PyTorch 2.10 and later give a tensor's DLTensor without a Python call
+// (DLPack 1.2, "C exchange API"). Only the members up to the one that is used; the layout is fixed by
+// DLPack.
+struct ExchangeApi {
+  std::uint32_t major, minor;
+  ExchangeApi* previous;
+  void* allocate;
+  void* from_object;
+  void* to_object;
+  int (*borrow_from_object)(void* object, Tensor* out);
+};
+
+// Returns the table of an object's type, or null. The types of a process that have one are few
+// (Tensor, Parameter), so the last ones are kept.
+const ExchangeApi* exchange_api(PyObject* object) {
+  struct Known {
+    PyObject* type;  // owned, so that its address is not used again
+    const ExchangeApi* api;
+  };
+  static Known known[8] = {};
+  static int next = 0;
+  auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(object));
+  for (const Known& one : known)
+    if (one.type == type) return one.api;
+  const ExchangeApi* api = nullptr;
+  nb::object capsule = nb::getattr(nb::handle(type), "__dlpack_c_exchange_api__", nb::none());
+  if (PyCapsule_CheckExact(capsule.ptr())) {
+    api = static_cast<const ExchangeApi*>(
+        PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+    if (!api) PyErr_Clear();
+    if (api && (api->major != 1 || !api->borrow_from_object)) api = nullptr;
+  }
+  Known& place = known[next++ % 8];
+  Py_XDECREF(place.type);
+  Py_INCREF(type);
+  place = {type, api};
+  return api;
+}
+
+std::string type_of(nb::handle object) {
+  return nb::cast<std::string>(nb::str(nb::getattr(object.type(), "__name__", nb::str("?"))));
+}
+
+template <typename Array>
+void put(const Array& array, Tensor& tensor) {
+  tensor.data = const_cast<void*>(static_cast<const void*>(array.data_handle()));
+  tensor.device = {static_cast<DeviceType>(array.device_type()), array.device_id()};
+  tensor.rank = static_cast<std::int32_t>(array.ndim());
+  const auto dtype = array.dtype();
+  tensor.dtype = {static_cast<TypeCode>(dtype.code), dtype.bits, dtype.lanes};
+  tensor.shape = const_cast<std::int64_t*>(array.shape_ptr());
+  tensor.strides = const_cast<std::int64_t*>(array.stride_ptr());
+  tensor.byte_offset = array.byte_offset();
+}
+
+}  // namespace
+
+bool Array::take(nb::handle object, Access access) {
+  if (access == Access::write) {
+    if (!nb::try_cast(object, written_, false)) return false;
+    put(written_, tensor_);
+  } else {
+    if (!nb::try_cast(object, read_, false)) return false;
+    put(read_, tensor_);
+  }
+  return true;
+}
+
+Array::Array(const char* operation, const char* name, nb::handle object, Access access) {
+  if (object.is_none()) return;
+  if (const ExchangeApi* api = exchange_api(object.ptr())) {
+    if (api->borrow_from_object(object.ptr(), &tensor_) == 0) return;
+    PyErr_Clear();
+  }
+  if (take(object, access)) return;
+  // NumPy cannot export the types of ml_dtypes. Their elements have the layout of 16-bit integers.
+  if (nb::hasattr(object, "dtype") && nb::hasattr(object, "view") &&
+      nb::cast<std::string>(nb::str(object.attr("dtype"))) == "bfloat16") {
+    owner_ = object.attr("view")("uint16");
+    if (take(owner_, access)) {
+      tensor_.dtype = {TypeCode::bfloat, 16};
+      return;
+    }
+  }
+  nb::ndarray<nb::ro> readable;
+  const std::string of = name;
+  if (access == Access::write && (owner_.is_valid() || nb::try_cast(object, readable, false)))
+    refuse(operation, of + " must be writable, since it is changed in place", "a read-only array");
+  refuse(operation, of + " must be an array that supports DLPack (NumPy, PyTorch, JAX, CuPy)",
+         type_of(object));
+}
+
+Integers integers(const char* operation, const char* name, nb::handle object) {
+  Integers all;
+  const bool is_array = nb::hasattr(object, "__dlpack__");
+  if (!is_array && PySequence_Check(object.ptr())) {
+    for (nb::handle one : nb::borrow<nb::object>(object)) {
+      std::int64_t value = 0;
+      if (!nb::try_cast(one, value, false))
+        refuse(operation, std::string(name) + " must be integers", type_of(one));
+      all.values.push_back(value);
+    }
+    all.shape = {static_cast<std::int64_t>(all.values.size())};
+    return all;
+  }
+  const Array array(operation, name, object, Array::Access::read);
+  const Tensor& t = array.tensor();
+  const bool is_integer =
+      t.dtype.code == TypeCode::integer || t.dtype.code == TypeCode::unsigned_integer;
+  if (!is_integer && t.dtype.code != TypeCode::boolean)
+    refuse(operation, std::string(name) + " must be integers", gnomon::name(t.dtype));
+  if (t.device.type != DeviceType::cpu)
+    refuse(operation, std::string(name) + " must be on the CPU, device type",
+           static_cast<std::int64_t>(t.device.type));
+  if (t.rank < 1 || t.rank > 2)
+    refuse(operation, std::string(name) + " must have 1 or 2 axes", std::int64_t{t.rank});
+  for (std::int32_t axis = 0; axis < t.rank; ++axis) all.shape.push_back(t.shape[axis]);
+  const std::int64_t rows = t.rank == 2 ? t.shape[0] : 1, columns = t.shape[t.rank - 1];
+  const auto* const bytes = static_cast<const char*>(t.data) + t.byte_offset;
+  const std::int64_t size = t.dtype.bits / 8;
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t column = 0; column < columns; ++column) {
+      const std::int64_t at = (t.rank == 2 ? row * t.stride(0) : 0) + column * t.stride(t.rank - 1);
+      std::int64_t value = 0;  // little-endian, as all supported machines
+      std::memcpy(&value, bytes + at * size, static_cast<std::size_t>(size));
+      if (t.dtype.code == TypeCode::integer && size < 8) {
+        const int unused = 64 - 8 * static_cast<int>(size);
+        value = static_cast<std::int64_t>(static_cast<std::uint64_t>(value) << unused) >> unused;
+      }
+      all.values.push_back(value);
+    }
+  return all;
+}
+
+}  // namespace gnomon::python

@@ -1,0 +1,64 @@
+// Arrays of Python as tensors, without copies: NumPy, PyTorch, JAX, CuPy and all others that support
+// DLPack.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "gnomon/tensor.h"
+
+namespace gnomon::python {
+
+namespace nb = nanobind;
+
+// An array that is borrowed for a call. Not copyable.
+class Array {
+ public:
+  enum class Access { read = 1, write };
+
+  // None: no data. Throws std::invalid_argument if the object is not an array, and for
+  // Access::write if it is read-only. `name`: of the argument, for the message.
+  Array(const char* operation, const char* name, nb::handle object, Access access);
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+
+  const Tensor& tensor() const noexcept { return tensor_; }
+  operator const Tensor&() const noexcept { return tensor_; }  // NOLINT: a conversion
+
+ private:
+  bool take(nb::handle object, Access access);
+
+  Tensor tensor_;
+  nb::ndarray<> written_;
+  nb::ndarray<nb::ro> read_;
+  nb::object owner_;
+};
+
+// Returns the elements of an array of integers (or of a sequence of Python integers), and its shape.
+// Throws std::invalid_argument unless the elements are integers and the array has 1 or 2 axes.
+struct Integers {
+  std::vector<std::int64_t> shape, values;
+};
+Integers integers(const char* operation, const char* name, nb::handle object);
+
+// Returns a new NumPy array that owns `values`.
+template <typename T>
+nb::object numpy(std::vector<T> values, std::vector<std::size_t> shape) {
+  auto* const kept = new std::vector<T>(std::move(values));
+  nb::capsule owner(kept, [](void* data) noexcept { delete static_cast<std::vector<T>*>(data); });
+  return nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), shape.size(), shape.data(), owner));
+}
+// Returns a read-only NumPy array of memory that `owner` keeps.
+template <typename T, std::size_t Rank>
+nb::object numpy_view(const View<const T, Rank>& view, nb::handle owner) {
+  std::vector<std::size_t> shape(view.extents().begin(), view.extents().end());
+  std::vector<std::int64_t> strides(view.strides().begin(), view.strides().end());
+  return nb::cast(nb::ndarray<nb::numpy, const T>(view.data(), Rank, shape.data(), owner,
+                                                  strides.data()));
+}
+
+}  // namespace gnomon::python

@@ -1,0 +1,179 @@
+#include "bindings/python/attend.h"
+
+#include <variant>
+
+#include "gnomon/attention/cosine.h"
+#include "gnomon/embedding/table.h"
+#include "gnomon/error.h"
+#include "src/core/tensor.h"
+
+namespace gnomon::python {
+namespace {
+
+// A contiguous copy of a tensor [B, T, H, D].
+class Copy {
+ public:
+  Copy() = default;
+  Copy(const char* name, const ConstTensor& from) {
+    internal::by_type({"attention", name}, from, [&]<typename T>(T) {
+      const auto view = internal::read<T, 4>({"attention", name}, from);
+      values_.resize(static_cast<std::size_t>(view.size()) * sizeof(T));
+      for (int axis = 0; axis < 4; ++axis)
+        shape_[axis] = view.extent(static_cast<std::size_t>(axis));
+      auto* to = reinterpret_cast<T*>(values_.data());
+      for (std::int64_t b = 0; b < shape_[0]; ++b)
+        for (std::int64_t t = 0; t < shape_[1]; ++t)
+          for (std::int64_t h = 0; h < shape_[2]; ++h)
+            for (std::int64_t d = 0; d < shape_[3]; ++d) *to++ = view(b, t, h, d);
+    });
+    tensor_ = static_cast<const Tensor&>(from);
+    tensor_.data = values_.data();
+    tensor_.byte_offset = 0;
+    tensor_.shape = shape_;
+    tensor_.strides = nullptr;
+  }
+  Copy(const Copy&) = delete;
+  Copy& operator=(const Copy&) = delete;
+  const Tensor& tensor() const noexcept { return tensor_; }
+
+ private:
+  std::vector<std::byte> values_;
+  std::int64_t shape_[4] = {};
+  Tensor tensor_ = {};
+};
+
+bool changes_queries(const LayerPlan& plan) {
+  return plan.query_norm || !plan.query_rotations.empty() || !plan.cosine.empty() ||
+         plan.query_scale;
+}
+bool changes_keys(const LayerPlan& plan) {
+  return plan.key_norm || !plan.key_rotations.empty() || !plan.cosine.empty();
+}
+bool changes_values(const LayerPlan& plan) { return plan.value_norm || plan.value_scale != 1; }
+
+// Copies of q, k and v after `prepare`, where it changes them.
+class Prepared {
+ public:
+  Prepared(const LayerPlan& plan, const AttentionInput& input) : input_(input) {
+    if (changes_queries(plan)) input_.q = q_.emplace("q", input.q).tensor();
+    if (changes_keys(plan)) input_.k = k_.emplace("k", input.k).tensor();
+    if (changes_values(plan)) input_.v = v_.emplace("v", input.v).tensor();
+    prepare(plan, q_ ? q_->tensor() : Tensor(), k_ ? k_->tensor() : Tensor(),
+            v_ ? v_->tensor() : Tensor());
+  }
+  const AttentionInput& input() const noexcept { return input_; }
+
+ private:
+  AttentionInput input_;
+  std::optional<Copy> q_, k_, v_;
+};
+
+void rotate_all(const std::vector<HeadRotation>& rotations, const Tensor& x) {
+  for (const HeadRotation& one : rotations)
+    std::visit([&](const auto& table) { rotate(x, table); }, one);
+}
+void rotate_back(const RotaryTable& table, const Tensor& grad) {
+  rotate(grad, table, Direction::inverse);
+}
+void rotate_back(const Vjepa2Table& table, const Tensor& grad) { rotate_backward(grad, table); }
+void rotate_back(const std::vector<HeadRotation>& rotations, const Tensor& grad) {
+  for (auto one = rotations.rbegin(); one != rotations.rend(); ++one)
+    std::visit([&](const auto& table) { rotate_back(table, grad); }, *one);
+}
+
+// x of [B, T, C] as one row [1, B T, C], for a table with one row for each token of each row of the batch.
+struct Rows {
+  Rows(const ConstTensor& x, std::int64_t table_tokens) : tensor(static_cast<const Tensor&>(x)) {
+    if (x.rank != 3 || table_tokens == x.extent(1)) return;
+    if (table_tokens != x.extent(0) * x.extent(1))
+      refuse("embed", "x must have " + std::to_string(table_tokens) + " tokens",
+             x.extent(0) * x.extent(1));
+    if (x.extent(0) > 1 && x.stride(0) != x.extent(1) * x.stride(1))
+      refuse("embed", "the rows of x must be contiguous if their positions differ, stride",
+             x.stride(0));
+    shape[0] = 1, shape[1] = table_tokens, shape[2] = x.extent(2);
+    strides[0] = 0, strides[1] = x.stride(1), strides[2] = x.stride(2);
+    tensor.shape = shape, tensor.strides = strides;
+  }
+  Rows(const Rows&) = delete;
+  Rows& operator=(const Rows&) = delete;
+  Tensor tensor;
+  std::int64_t shape[3] = {}, strides[3] = {};
+};
+
+}  // namespace
+
+void attend(const AttentionInput& input, const Plan& plan, const Tensor& out,
+            const Tensor& lse) {
+  attention(Prepared(plan.lowered, input).input(), plan.lowered, out, lse);
+}
+
+void attend_backward(const AttentionInput& input, const Plan& plan, const ConstTensor& out,
+                     const ConstTensor& lse, const ConstTensor& out_grad,
+                     const AttendGradient& gradient) {
+  const LayerPlan& lowered = plan.lowered;
+  if (lowered.query_norm || lowered.key_norm || lowered.query_scale ||
+      changes_values(lowered))
+    refuse("attention_backward", "the plan must have no norms and no query scale",
+           "a plan of a model's layer");
+  // The inputs of cosine attention before they are scaled are needed again.
+  AttentionInput used = input;
+  std::optional<Copy> q_rotated, k_rotated, q_unit, k_unit;
+  const bool cosine = !lowered.cosine.empty();
+  if (!lowered.query_rotations.empty()) {
+    used.q = q_rotated.emplace("q", input.q).tensor();
+    rotate_all(lowered.query_rotations, q_rotated->tensor());
+  }
+  if (!lowered.key_rotations.empty()) {
+    used.k = k_rotated.emplace("k", input.k).tensor();
+    rotate_all(lowered.key_rotations, k_rotated->tensor());
+  }
+  const AttentionInput unscaled = used;
+  if (cosine) {
+    used.q = q_unit.emplace("q", unscaled.q).tensor();
+    used.k = k_unit.emplace("k", unscaled.k).tensor();
+    normalise(unscaled.q, lowered.cosine, q_unit->tensor());
+    normalise(unscaled.k, {}, k_unit->tensor());
+  }
+  model::LayerGradient forms;
+  AttentionGradient wanted{.q = gradient.q,
+                           .k = gradient.k,
+                           .v = gradient.v,
+                           .gates = gradient.gates,
+                           .sinks = gradient.sinks};
+  if (!gradient.parameters.empty()) {
+    wanted.bias = &forms.bias;
+    if (!lowered.relative.empty()) wanted.relative = &forms.relative;
+  }
+  attention_backward(used, lowered, out, lse, out_grad, wanted);
+  if (cosine) {
+    forms.cosine.resize(lowered.cosine.size());
+    normalise_backward(unscaled.q, gradient.q, lowered.cosine, gradient.q, forms.cosine);
+    normalise_backward(unscaled.k, gradient.k, {}, gradient.k);
+  }
+  rotate_back(lowered.query_rotations, gradient.q);
+  rotate_back(lowered.key_rotations, gradient.k);
+  if (!gradient.parameters.empty())
+    model::lower_backward(plan.mixture, plan.window, plan.values(), forms, gradient.parameters);
+}
+
+bool embed(const Plan& plan, const Tensor& x) {
+  if (!plan.lowered.table) return false;
+  const EmbeddingTable& table = *plan.lowered.table;
+  const Rows rows(x, table.tokens);
+  add_table(rows.tensor, table.view());
+  return true;
+}
+
+void embed_backward(const Plan& plan, const ConstTensor& grad,
+                    const std::vector<View<float, 2>>& parameters) {
+  if (!plan.lowered.table) return;
+  const EmbeddingTable& table = *plan.lowered.table;
+  std::vector<float> sums(table.values.size());
+  const View<float, 2> view(sums.data(), {table.tokens, table.width});
+  const Rows rows(grad, table.tokens);
+  add_table_backward(rows.tensor, 1, view);
+  model::lower_backward(plan.mixture, plan.window, plan.values(), {.table = view}, parameters);
+}
+
+}  // namespace gnomon::python

@@ -1,0 +1,147 @@
+// Specs as JSON. The classes of gnomon/specs.py write and read it.
+#include "bindings/python/encodings.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gnomon/error.h"
+#include "gnomon/model/scheme.h"
+
+namespace gnomon::python {
+namespace {
+
+std::string effect(model::Effect one) { return one == model::Effect::none ? "none" : "some"; }
+
+nb::dict info_of(const model::EncodingInfo& info) {
+  nb::dict all;
+  all["name"] = std::string(info.name);
+  all["title"] = std::string(info.title);
+  all["enters"] = model::name(info.enters);
+  all["sharing"] = info.sharing == model::Sharing::all_layers ? "all_layers" : "each_layer";
+  all["summary"] = std::string(info.summary);
+  all["source"] = std::string(info.source);
+  all["page"] = std::string(info.page);
+  return all;
+}
+
+nb::list parameters_of(const std::vector<model::Parameter>& parameters) {
+  nb::list all;
+  for (const model::Parameter& one : parameters)
+    all.append(nb::make_tuple(one.name, one.rows, one.columns, one.initial_mean,
+                              one.initial_deviation));
+  return all;
+}
+
+}  // namespace
+
+void refuse_choice(const char* operation, const char* name, const std::string& list,
+                   const std::string& got) {
+  refuse(operation, std::string(name) + " must be one of " + list, std::string_view(got));
+}
+
+Direction direction_of(const char* operation, const std::string& text) {
+  constexpr Choice<Direction> directions[] = {{"forward", Direction::forward},
+                                              {"inverse", Direction::inverse}};
+  return chosen(operation, "direction", text, directions);
+}
+
+constexpr Choice<Visibility> visibilities[] = {{"causal", Visibility::causal},
+                                               {"bidirectional", Visibility::bidirectional}};
+Visibility visibility_of(const char* operation, const std::string& text) {
+  return chosen(operation, "visibility", text, visibilities);
+}
+std::string name(Visibility visibility) {
+  return visibility == Visibility::causal ? "causal" : "bidirectional";
+}
+
+Angles angles_of(const std::string& text) {
+  constexpr Choice<Angles> kinds[] = {{"exact", Angles::exact}, {"float32", Angles::float32}};
+  return chosen("rotary", "angles", text, kinds);
+}
+
+model::Encoding encoding_of(nb::handle object) {
+  std::string json;
+  if (nb::try_cast(object, json, false)) return model::encoding_from_json(json);
+  if (!nb::hasattr(object, "to_json"))
+    refuse("encoding", "must be a spec, as gnomon.Rotary(...), or its JSON",
+           std::string_view(nb::cast<std::string>(nb::str(object.type()))));
+  return model::encoding_from_json(nb::cast<std::string>(object.attr("to_json")()));
+}
+
+model::Mixture mixture_of(nb::handle object) {
+  model::Mixture mixture;
+  if (object.is_none()) return mixture;
+  if (!PyList_Check(object.ptr()) && !PyTuple_Check(object.ptr())) {
+    mixture.push_back(encoding_of(object));
+    return mixture;
+  }
+  for (nb::handle one : nb::borrow<nb::object>(object)) mixture.push_back(encoding_of(one));
+  return mixture;
+}
+
+void bind_encodings(nb::module_& module) {
+  module.def("encodings", [] {
+    nb::list all;
+    for (const model::EncodingInfo& one : model::encodings()) all.append(info_of(one));
+    return all;
+  });
+  module.def("find_encoding",
+             [](const std::string& name) { return info_of(model::find_encoding(name)); });
+  module.def("info", [](nb::handle encoding) { return info_of(model::info(encoding_of(encoding))); });
+  module.def(
+      "usual",
+      [](const std::string& name, std::int64_t width, std::int64_t heads, std::int64_t length,
+         const std::string& reads) {
+        if (width < 1 || heads < 1 || width % heads)
+          refuse("encoding", "heads must divide width, " + std::to_string(width), heads);
+        return model::to_json(model::find_encoding(name).usual(
+            {.width = width, .heads = heads, .length = length,
+             .reads = visibility_of("encoding", reads)}));
+      },
+      nb::arg("name"), nb::arg("width"), nb::arg("heads"), nb::arg("length"), nb::arg("reads"));
+  module.def(
+      "scheme",
+      [](const std::string& text, std::int64_t layers, std::int64_t width, std::int64_t heads,
+         std::int64_t length, const std::string& reads) {
+        const model::Scheme scheme = model::parse_scheme(
+            model::canonical_names(text),
+            {.width = width, .heads = heads, .length = length,
+             .reads = visibility_of("encoding", reads)},
+            layers);
+        std::vector<std::vector<std::string>> all;
+        for (const model::Mixture& layer : scheme.layers) {
+          all.emplace_back();
+          for (const model::Encoding& one : layer) all.back().push_back(model::to_json(one));
+        }
+        return all;
+      },
+      nb::arg("text"), nb::arg("layers"), nb::arg("width"), nb::arg("heads"), nb::arg("length"),
+      nb::arg("reads"));
+  // The JSON with all fields, and the defaults of those that were left out.
+  module.def("complete", [](nb::handle encoding) { return model::to_json(encoding_of(encoding)); });
+  module.def("parameters",
+             [](nb::handle encoding) { return parameters_of(model::parameters(mixture_of(encoding))); });
+  module.def("capacity",
+             [](nb::handle encoding) { return model::capacity(mixture_of(encoding)); });
+  module.def("enters", [](nb::handle encoding) { return model::name(model::enters(mixture_of(encoding))); });
+  module.def("softmax_factor", [](nb::handle encoding, std::int64_t length) {
+    return model::softmax_factor(encoding_of(encoding), length);
+  });
+  module.def("properties", [](nb::handle encoding) {
+    const model::Properties& facts = model::properties(encoding_of(encoding));
+    nb::dict all;
+    all["reversal"] = effect(facts.reversal);
+    all["shift"] = effect(facts.shift);
+    all["decay"] = facts.decay == model::Decay::monotonic ? "monotonic" : "unspecified";
+    all["linearity"] = facts.linearity == model::Linearity::linear ? "linear" : "nonlinear";
+    return all;
+  });
+}
+
+}  // namespace gnomon::python

@@ -1,0 +1,56 @@
+// Conversions of Python objects to the values of the library.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gnomon/model/encoding.h"
+#include "gnomon/position/positions.h"
+
+namespace gnomon::python {
+
+namespace nb = nanobind;
+
+// A spec (an object with to_json()), its JSON text, or a sequence of either.
+model::Mixture mixture_of(nb::handle object);
+model::Encoding encoding_of(nb::handle object);
+
+// Positions, integers [T] or [B, T], or a number of tokens: 0 to T - 1.
+Positions positions_of(const char* operation, const char* name, nb::handle object);
+// The same, or a tuple of them: one for each position axis (M-RoPE).
+std::vector<Positions> axes_of(const char* operation, const char* name, nb::handle object);
+
+// Returns the value of an enum by its name in `choices`. Throws std::invalid_argument with the list.
+template <typename E>
+struct Choice {
+  const char* name;
+  E value;
+};
+[[noreturn]] void refuse_choice(const char* operation, const char* name, const std::string& list,
+                                const std::string& got);
+template <typename E, std::size_t n>
+E chosen(const char* operation, const char* name, const std::string& text,
+         const Choice<E> (&choices)[n]) {
+  std::string list;
+  for (const Choice<E>& one : choices) {
+    if (text == one.name) return one.value;
+    list += (list.empty() ? "" : ", ") + std::string(one.name);
+  }
+  refuse_choice(operation, name, list, text);
+}
+
+Direction direction_of(const char* operation, const std::string& text);
+Visibility visibility_of(const char* operation, const std::string& text);
+std::string name(Visibility visibility);
+Angles angles_of(const std::string& text);
+
+void bind_positions(nb::module_& module);
+void bind_rotary(nb::module_& module);
+void bind_encodings(nb::module_& module);
+void bind_plan(nb::module_& module);
+void bind_model(nb::module_& module);
+
+}  // namespace gnomon::python

@@ -1,0 +1,88 @@
+"""Positional encodings for Transformers.
+
+    import numpy as np, gnomon
+
+    rope = gnomon.Rotary(rotary_dim=128, pairing="halves", base=500000.0)  # Llama 3
+    table = gnomon.RotaryTable(rope, 512)              # positions 0 to 511
+    q = np.ones((512, 32, 128), np.float32)            # [T, H, D]
+    gnomon.rotate(q, table)                            # in place
+
+Functions take arrays of NumPy, PyTorch, JAX and CuPy (through DLPack), without copies, and release
+the GIL. Wrong arguments raise ValueError with one sentence that names the rule and the value.
+
+Submodules: gnomon.model (released models), gnomon.torch, gnomon.jax, gnomon.plot, gnomon.lab.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+from ._core import (
+    FormatError,
+    Plan,
+    Positions,
+    RotaryFrequencies,
+    RotaryTable,
+    add_position,
+    add_position_backward,
+    attention,
+    attention_backward,
+    isa,
+    lower,
+    prepare,
+    rotary_frequencies,
+    rotate,
+    set_threads,
+    threads,
+)
+from ._list import EncodingInfo, encodings, find_encoding, usual
+from ._spec import Encoding, Parameter, Scaling
+from .specs import *  # noqa: F403
+from .specs import __all__ as _specs
+
+__version__ = _core.__version__
+
+_SUBMODULES = ("jax", "lab", "model", "plot", "torch")
+
+if TYPE_CHECKING:
+    from . import jax, lab, model, plot, torch
+
+__all__ = [
+    "Encoding",
+    "EncodingInfo",
+    "FormatError",
+    "Parameter",
+    "Plan",
+    "Positions",
+    "RotaryFrequencies",
+    "RotaryTable",
+    "Scaling",
+    "add_position",
+    "add_position_backward",
+    "attention",
+    "attention_backward",
+    "encodings",
+    "find_encoding",
+    "isa",
+    "lower",
+    "prepare",
+    "rotary_frequencies",
+    "rotate",
+    "set_threads",
+    "threads",
+    "usual",
+    *_specs,
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a submodule at its first use, so that `import gnomon` imports no other package."""
+    if name in _SUBMODULES:
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module 'gnomon' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_SUBMODULES])

@@ -1,0 +1,43 @@
+"""The list of encodings by name."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from . import _core
+from ._spec import Encoding
+
+
+class EncodingInfo(NamedTuple):
+    """An entry of the list of encodings: a named setting of a spec."""
+
+    name: str
+    title: str
+    enters: str
+    sharing: str
+    summary: str
+    source: str
+    page: str
+
+
+def encodings() -> list[EncodingInfo]:
+    """Returns the list of encodings, in the order of `gnomon list`."""
+    return [EncodingInfo(**one) for one in _core.encodings()]
+
+
+def find_encoding(name: str) -> EncodingInfo:
+    """Returns the encoding with a name, a title or a common synonym: 'rotary', 'RoPE', 'T5 bias'.
+
+    Raises ValueError with the nearest names if there is none.
+    """
+    return EncodingInfo(**_core.find_encoding(name))
+
+
+def usual(name: str, *, width: int, heads: int, length: int, reads: str = "causal") -> Encoding:
+    """Returns an encoding at its usual settings for a Transformer of these sizes.
+
+    width: C, the width of the embeddings; the head dimension is width / heads.
+    length: the training length in tokens.
+    reads: 'causal' or 'bidirectional'; a bias by distance then also has values for later keys.
+    """
+    return Encoding.from_json(_core.usual(name, width, heads, length, reads))

@@ -1,0 +1,158 @@
+// Descriptions of released models.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "bindings/python/arrays.h"
+#include "bindings/python/encodings.h"
+#include "bindings/python/plan.h"
+#include "gnomon/error.h"
+#include "gnomon/io/file.h"
+#include "gnomon/model/config.h"
+#include "gnomon/model/gguf_model.h"
+#include "gnomon/model/layer.h"
+#include "src/core/tensor.h"
+
+namespace gnomon::python {
+namespace {
+
+using model::ModelDescription;
+
+model::ConfigOptions options_of(std::string name, std::string part, const std::string& yarn_factor) {
+  constexpr Choice<model::YarnFactor> factors[] = {{"as-written", model::YarnFactor::as_written},
+                                                   {"by-lengths", model::YarnFactor::by_lengths}};
+  return {.name = std::move(name),
+          .yarn_factor = chosen("model", "yarn_factor", yarn_factor, factors),
+          .part = std::move(part)};
+}
+
+ModelDescription read_path(const std::string& given, const std::string& part,
+                           const std::string& yarn_factor) {
+  std::filesystem::path path = given;
+  if (std::filesystem::is_directory(path)) path /= "config.json";
+  const io::MappedFile file(path);
+  ModelDescription model =
+      file.text().starts_with("GGUF")
+          ? model::read_gguf(model::Gguf(file.bytes(), file.name()))
+          : model::read_config(file.text(), options_of(file.name(), part, yarn_factor));
+  model.source = given;
+  return model;
+}
+
+nb::list parameters_of(const ModelDescription& model, std::int64_t layer, const std::string& part) {
+  nb::list all;
+  for (const model::Parameter& one :
+       model::layer_parameters(model::group_of(model, layer, part)))
+    all.append(nb::make_tuple(one.name, one.rows, one.columns, one.initial_mean,
+                              one.initial_deviation));
+  return all;
+}
+
+std::vector<Matrix> matrices_of(nb::handle parameters) {
+  std::vector<Matrix> all;
+  for (nb::handle one : nb::borrow<nb::object>(parameters)) {
+    const Array array("model", "parameters", one, Array::Access::read);
+    Matrix matrix;
+    if (array.tensor().has_data()) {
+      const auto view = internal::read<float, 2>({"model", "parameters"}, array.tensor());
+      matrix = {view.extent(0), view.extent(1), {}};
+      for (std::int64_t row = 0; row < matrix.rows; ++row)
+        for (std::int64_t column = 0; column < matrix.columns; ++column)
+          matrix.values.push_back(view(row, column));
+    }
+    all.push_back(std::move(matrix));
+  }
+  return all;
+}
+
+Plan lower_layer_of(const ModelDescription& model, std::int64_t layer, nb::handle queries,
+                    nb::handle keys, const std::string& part, nb::handle parameters,
+                    std::int64_t cached, bool rotated, std::int64_t length, nb::handle image) {
+  std::vector<Positions> query_axes, key_axes;
+  if (!queries.is_none()) {
+    query_axes = axes_of("model", "queries", queries);
+    // A number of tokens: those after the cached ones.
+    if (PyLong_Check(queries.ptr()) && cached > 0)
+      query_axes = {consecutive(query_axes.front().tokens, cached)};
+  }
+  if (!keys.is_none()) key_axes = axes_of("model", "keys", keys);
+  model::LayerTokens tokens{.queries = query_axes, .keys = key_axes, .cached = cached};
+  tokens.earlier = rotated ? model::EarlierKeys::rotated : model::EarlierKeys::unrotated;
+  tokens.length = length;
+  if (!image.is_none()) {
+    const auto size = nb::cast<std::vector<std::int64_t>>(image);
+    if (size.size() != 2 && size.size() != 3)
+      refuse("model", "image must be (height, width) or (frames, height, width), in patches",
+             static_cast<std::int64_t>(size.size()));
+    tokens.image = model::ImagePatches{size.size() == 3 ? size[0] : 1, size[size.size() - 2],
+                                       size.back()};
+  }
+  Plan plan{.lowered = {}, .parameters = matrices_of(parameters)};
+  nb::gil_scoped_release released;
+  plan.lowered = model::lower_layer(model, layer, part, tokens, plan.values());
+  for (auto* positions : {&plan.lowered.queries, &plan.lowered.keys, &plan.lowered.scale_positions})
+    if (*positions) *positions = std::make_shared<const Positions>(**positions);
+  if (!query_axes.empty()) plan.window.queries = query_axes.front().tokens;
+  plan.window.keys = key_axes.empty() ? plan.window.queries + cached : key_axes.front().tokens;
+  return plan;
+}
+
+}  // namespace
+
+void bind_model(nb::module_& module) {
+  nb::class_<ModelDescription>(module, "ModelDescription")
+      .def_static("from_path", &read_path, nb::arg("path"), nb::arg("part"), nb::arg("yarn_factor"))
+      .def_static(
+          "from_config",
+          [](const std::string& json, const std::string& part, const std::string& yarn_factor) {
+            return model::read_config(json, options_of("config.json", part, yarn_factor));
+          },
+          nb::arg("json"), nb::arg("part"), nb::arg("yarn_factor"))
+      .def("to_json",
+           [](const ModelDescription& m, std::optional<std::int64_t> length) {
+             return model::to_json(m, length);
+           },
+           nb::arg("length") = nb::none())
+      // The encodings of each group, as JSON.
+      .def("groups",
+           [](const ModelDescription& m) {
+             nb::list groups;
+             for (const model::LayerGroup& group : m.groups) {
+               std::vector<std::string> encodings;
+               for (const model::Encoding& one : group.position)
+                 encodings.push_back(model::to_json(one));
+               nb::dict all;
+               all["layers"] = group.layers;
+               all["part"] = group.part;
+               all["encodings"] = encodings;
+               all["heads"] = group.heads;
+               all["key_heads"] = group.key_heads;
+               all["head_dim"] = group.head_dim;
+               all["value_dim"] = group.value_dim;
+               all["visibility"] = name(group.attention.visibility);
+               all["left"] = group.attention.left;
+               all["right"] = group.attention.right;
+               all["softmax_scale"] = group.attention.softmax_scale;
+               all["softcap"] = group.attention.softcap;
+               all["unsupported"] = group.unsupported;
+               groups.append(all);
+             }
+             return groups;
+           })
+      .def_ro("source", &ModelDescription::source)
+      .def_ro("model_type", &ModelDescription::model_type)
+      .def_ro("layers", &ModelDescription::layers)
+      .def_ro("length", &ModelDescription::length)
+      .def_ro("width", &ModelDescription::width)
+      .def_ro("notes", &ModelDescription::notes)
+      .def("parameters", &parameters_of, nb::arg("layer"), nb::arg("part"))
+      .def("lower_layer", &lower_layer_of, nb::arg("layer"), nb::arg("queries").none(),
+           nb::arg("keys").none(), nb::arg("part"), nb::arg("parameters"), nb::arg("cached"), nb::arg("rotated"),
+           nb::arg("length"), nb::arg("image").none());
+}
+
+}  // namespace gnomon::python

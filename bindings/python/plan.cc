@@ -1,0 +1,397 @@
+// gnomon.lower, gnomon.Plan and attention.
+#include "bindings/python/plan.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+
+#include "bindings/python/arrays.h"
+#include "bindings/python/attend.h"
+#include "bindings/python/encodings.h"
+#include "gnomon/error.h"
+#include "src/core/tensor.h"
+
+namespace gnomon::python {
+namespace {
+
+using Access = Array::Access;
+
+std::vector<Matrix> matrices_of(nb::handle parameters) {
+  std::vector<Matrix> all;
+  for (nb::handle one : nb::borrow<nb::object>(parameters)) {
+    const Array array("lower", "parameters", one, Access::read);
+    const auto view = internal::read<float, 2>({"lower", "parameters"}, array.tensor());
+    Matrix matrix{view.extent(0), view.extent(1), {}};
+    matrix.values.reserve(static_cast<std::size_t>(view.size()));
+    for (std::int64_t row = 0; row < matrix.rows; ++row)
+      for (std::int64_t column = 0; column < matrix.columns; ++column)
+        matrix.values.push_back(view(row, column));
+    all.push_back(std::move(matrix));
+  }
+  return all;
+}
+
+// Writable float32 matrices, held for a call.
+struct Gradients {
+  explicit Gradients(nb::handle objects) {
+    for (nb::handle one : nb::borrow<nb::object>(objects))
+      arrays.push_back(std::make_unique<Array>("backward", "parameter_grads", one, Access::write));
+    for (const auto& one : arrays)
+      views.push_back(internal::write<float, 2>({"backward", "parameter_grads"}, one->tensor()));
+  }
+  std::vector<std::unique_ptr<Array>> arrays;
+  std::vector<View<float, 2>> views;
+};
+
+std::optional<std::int64_t> count_of(nb::handle object) {
+  if (!PyLong_Check(object.ptr()) || PyBool_Check(object.ptr())) return std::nullopt;
+  return nb::cast<std::int64_t>(object);
+}
+
+// Tokens of queries and keys: two counts, or positions.
+model::Window window_of(nb::handle queries, nb::handle keys) {
+  const auto count = count_of(queries);
+  const auto key_count = keys.is_none() ? count : count_of(keys);
+  if (count && key_count) return {.queries = *count, .keys = *key_count};
+  model::BatchPositions batch{positions_of("lower", "queries", queries), {}};
+  batch.keys = keys.is_none() ? batch.queries : positions_of("lower", "keys", keys);
+  return {.queries = batch.queries.tokens, .keys = batch.keys.tokens, .batch = std::move(batch)};
+}
+
+Plan lower_mixture(nb::handle encoding, nb::handle queries, nb::handle keys, nb::handle parameters,
+                   const std::string& visibility, std::optional<std::int64_t> left,
+                   std::optional<std::int64_t> right, std::optional<double> softmax_scale,
+                   std::optional<double> cap, std::vector<double> sinks, std::int64_t length) {
+  Plan plan{.lowered = {},
+            .mixture = mixture_of(encoding),
+            .window = window_of(queries, keys),
+            .parameters = matrices_of(parameters)};
+  plan.window.softmax_scale = softmax_scale.value_or(0);
+  plan.window.length = length;
+  const Visibility sees = visibility_of("lower", visibility);
+  nb::gil_scoped_release released;
+  plan.lowered = model::lower(plan.mixture, plan.window, plan.values());
+  plan.lowered.mask = {.visibility = sees,
+                       .offset = plan.window.offset(),
+                       .left = left,
+                       .right = right};
+  if (softmax_scale && !plan.lowered.softmax.scale)
+    plan.lowered.softmax.scale = *softmax_scale * plan.lowered.softmax.factor;
+  plan.lowered.softmax.cap = cap;
+  plan.lowered.softmax.sinks = std::move(sinks);
+  if (const auto& batch = plan.window.batch) {
+    plan.lowered.queries = std::make_shared<const Positions>(batch->queries);
+    plan.lowered.keys = std::make_shared<const Positions>(batch->keys);
+  }
+  return plan;
+}
+
+// Arrays of a call of attention.
+struct Inputs {
+  Array q, k, v, k_scales, v_scales, gates;
+  Inputs(nb::handle q_, nb::handle k_, nb::handle v_, nb::handle k_scales_, nb::handle v_scales_,
+         nb::handle gates_)
+      : q("attention", "q", q_, Access::read),
+        k("attention", "k", k_, Access::read),
+        v("attention", "v", v_, Access::read),
+        k_scales("attention", "k_scales", k_scales_, Access::read),
+        v_scales("attention", "v_scales", v_scales_, Access::read),
+        gates("attention", "gates", gates_, Access::read) {}
+  AttentionInput input() const {
+    return {.q = q.tensor(),
+            .k = k.tensor(),
+            .v = v.tensor(),
+            .k_scales = k_scales.tensor(),
+            .v_scales = v_scales.tensor(),
+            .gates = gates.tensor()};
+  }
+};
+
+// A NumPy array for the result, of the type of q.
+nb::object result_like(const ConstTensor& q, const ConstTensor& v) {
+  if (q.rank != 4 || v.rank != 4) {
+    internal::check_tensor({"attention", "q"}, q, 4);
+    internal::check_tensor({"attention", "v"}, v, 4);
+  }
+  const char* type = q.holds<float>()    ? "float32"
+                     : q.holds<Half>()   ? "float16"
+                     : q.holds<double>() ? "float64"
+                                         : nullptr;
+  if (!type)
+    refuse("attention", "out must be given unless q is f32, f16 or f64", gnomon::name(q.dtype));
+  return nb::module_::import_("numpy").attr("empty")(
+      nb::make_tuple(q.extent(0), q.extent(1), q.extent(2), v.extent(3)), type);
+}
+
+nb::object attention_of(nb::handle q, nb::handle k, nb::handle v, const Plan& plan, nb::handle out,
+                        nb::handle lse, nb::handle k_scales, nb::handle v_scales,
+                        nb::handle gates) {
+  const Inputs in(q, k, v, k_scales, v_scales, gates);
+  nb::object result = out.is_none() ? result_like(in.q, in.v) : nb::borrow(out);
+  const Array to("attention", "out", result, Access::write);
+  const Array sums("attention", "lse", lse, Access::write);
+  {
+    nb::gil_scoped_release released;
+    attend(in.input(), plan, to, sums);
+  }
+  return result;
+}
+
+void attention_backward_of(nb::handle q, nb::handle k, nb::handle v, const Plan& plan,
+                           nb::handle out, nb::handle lse, nb::handle out_grad, nb::handle q_grad,
+                           nb::handle k_grad, nb::handle v_grad, nb::handle gates,
+                           nb::handle gates_grad, nb::handle sinks_grad,
+                           nb::handle parameter_grads) {
+  const Inputs in(q, k, v, nb::none(), nb::none(), gates);
+  const char* const operation = "attention_backward";
+  const Array out_array(operation, "out", out, Access::read),
+      lse_array(operation, "lse", lse, Access::read),
+      grad(operation, "out_grad", out_grad, Access::read),
+      dq(operation, "q_grad", q_grad, Access::write),
+      dk(operation, "k_grad", k_grad, Access::write),
+      dv(operation, "v_grad", v_grad, Access::write),
+      dg(operation, "gates_grad", gates_grad, Access::write),
+      ds(operation, "sinks_grad", sinks_grad, Access::write);
+  const Gradients grads(parameter_grads);
+  std::span<double> sinks;
+  if (ds.tensor().has_data()) {
+    const auto view = internal::write<double, 1>({operation, "sinks_grad"}, ds.tensor());
+    if (!view.contiguous()) refuse(operation, "sinks_grad must be contiguous", "strides");
+    sinks = {view.data(), static_cast<std::size_t>(view.size())};
+  }
+  nb::gil_scoped_release released;
+  attend_backward(in.input(), plan, out_array.tensor(), lse_array.tensor(), grad.tensor(),
+                  {.q = dq, .k = dk, .v = dv, .gates = dg, .sinks = sinks,
+                   .parameters = grads.views});
+}
+
+nb::object bias_of(const Plan& plan, std::int64_t queries, std::int64_t keys) {
+  const BiasForm& form = plan.lowered.bias;
+  std::int64_t heads = gnomon::heads(form);
+  if (const auto* dense_form = std::get_if<DenseBias>(&form)) heads = dense_form->values.extent(1);
+  if (heads == 0) return nb::none();
+  std::vector<double> values(static_cast<std::size_t>(heads * queries * keys));
+  {
+    nb::gil_scoped_release released;
+    dense(form, plan.lowered.mask.offset, View<double, 3>(values.data(), {heads, queries, keys}));
+  }
+  return numpy(std::move(values), {static_cast<std::size_t>(heads), static_cast<std::size_t>(queries),
+                                   static_cast<std::size_t>(keys)});
+}
+
+const char* form_name(const BiasForm& form) {
+  constexpr const char* names[] = {"none", "slope", "strip", "dense",
+                                   "grid", "piecewise_log", "axes"};
+  return names[form.index()];
+}
+
+// The numbers of the bias form, for kernels of other libraries (FlexAttention).
+nb::dict bias_form(const Plan& plan) {
+  nb::dict all;
+  const BiasForm& form = plan.lowered.bias;
+  all["form"] = form_name(form);
+  const auto matrix = [](const std::vector<double>& values, std::int64_t heads) {
+    const auto rows = static_cast<std::size_t>(heads);
+    return numpy(values, {rows, rows ? values.size() / rows : 0});
+  };
+  if (const auto* slope = std::get_if<SlopeBias>(&form)) {
+    all["slopes"] = numpy(slope->slopes, {slope->slopes.size()});
+  } else if (const auto* strip = std::get_if<StripBias>(&form)) {
+    all["min_distance"] = strip->min_distance;
+    all["values"] = matrix(strip->values, strip->heads);
+  } else if (const auto* grid = std::get_if<GridBias>(&form)) {
+    all["height"] = grid->height, all["width"] = grid->width, all["leading"] = grid->leading;
+    all["values"] = matrix(grid->values, grid->heads);
+  } else if (const auto* piecewise = std::get_if<PiecewiseLogBias>(&form)) {
+    all["c"] = piecewise->c, all["threshold"] = piecewise->threshold;
+    all["epsilon"] = piecewise->epsilon;
+    all["knots"] = numpy(piecewise->knots, {piecewise->knots.size()});
+    all["offsets"] = matrix(piecewise->offsets, piecewise->heads);
+    all["slopes"] = matrix(piecewise->slopes, piecewise->heads);
+  } else if (const auto* axes = std::get_if<AxesBias>(&form)) {
+    nb::list strips;
+    for (const AxisStrip& one : axes->axes) {
+      nb::dict strip_of;
+      strip_of["min_distance"] = one.min_distance;
+      strip_of["values"] = matrix(one.values, axes->heads);
+      strip_of["coordinates"] = numpy(one.coordinates, {one.coordinates.size()});
+      strips.append(strip_of);
+    }
+    all["axes"] = strips;
+  }
+  return all;
+}
+
+nb::object table_of(const Plan& plan) {
+  if (!plan.lowered.table) return nb::none();
+  const EmbeddingTable& table = *plan.lowered.table;
+  return numpy(table.values, {static_cast<std::size_t>(table.tokens),
+                              static_cast<std::size_t>(table.width)});
+}
+
+nb::object rotary_of(const std::optional<RotaryTable>& table,
+                     const std::vector<HeadRotation>& rotations) {
+  if (table) return nb::cast(*table);
+  if (rotations.size() == 1)
+    if (const auto* one = std::get_if<RotaryTable>(&rotations.front())) return nb::cast(*one);
+  return nb::none();
+}
+
+std::string text(const Plan& plan) {
+  const LayerPlan& p = plan.lowered;
+  std::string parts;
+  const auto add = [&](bool has, const std::string& part) {
+    if (has) parts += ", " + part;
+  };
+  add(p.table.has_value(), "table");
+  add(p.query_rotary.has_value() || !p.query_rotations.empty(), "rotation");
+  add(p.bias.index() != 0, std::string(form_name(p.bias)) + " bias");
+  add(!p.relative.empty(), "relative vectors");
+  add(!p.cosine.empty(), "cosine scale");
+  const std::string names = plan.mixture.empty() ? "" : model::names(plan.mixture) + ", ";
+  return "Plan(" + names + std::to_string(plan.window.queries) + " queries, " +
+         std::to_string(plan.window.keys) + " keys, " + name(p.mask.visibility) + parts + ")";
+}
+
+void bind_functions(nb::module_& module) {
+  module.def(
+      "attention", &attention_of, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("plan"),
+      nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("lse") = nb::none(),
+      nb::arg("k_scales") = nb::none(), nb::arg("v_scales") = nb::none(),
+      nb::arg("gates") = nb::none(),
+      nb::sig("def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = None, "
+              "lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = "
+              "None, gates: Array | None = None) -> Array"),
+      "Softmax attention with the rotation, bias and relative vectors of a plan.\n\n"
+      "q: [B, T, Hq, D]; k: [B, S, Hk, D]; v: [B, S, Hk, Dv], any strides, the last axis\n"
+      "    contiguous. Hk divides Hq. q, k, v are not changed. Types: float32, float16, bfloat16\n"
+      "    or float64; k and v also 16-bit if q is float32, or int8 with scales [B, S, Hk].\n"
+      "out: [B, T, Hq, Dv] of the type of q; default: a new NumPy array, which is returned.\n"
+      "lse: receives the log-sum-exp of the scores [B, Hq, T], float32 (float64 for float64 q).\n"
+      "gates: factors on the bias, float32 [B or 1, Hq, T] (WavLM).\n\n"
+      "Memory beyond the arguments grows with T + S. Error for float32: 2^-17 max |v|. The same\n"
+      "bits for any number of threads. A query that sees no key gives zeros. Releases the GIL.");
+  module.def("attention_backward", &attention_backward_of, nb::arg("q"), nb::arg("k"), nb::arg("v"),
+             nb::arg("plan"), nb::arg("out"), nb::arg("lse"), nb::arg("out_grad"), nb::kw_only(),
+             nb::arg("q_grad"), nb::arg("k_grad"), nb::arg("v_grad"), nb::arg("gates") = nb::none(),
+             nb::arg("gates_grad") = nb::none(), nb::arg("sinks_grad") = nb::none(),
+             nb::arg("parameter_grads") = nb::make_tuple(),
+             nb::sig("def attention_backward(q: Array, k: Array, v: Array, plan: Plan, out: Array, "
+                     "lse: Array, out_grad: Array, *, q_grad: Array, k_grad: Array, v_grad: Array, "
+                     "gates: Array | None = None, gates_grad: Array | None = None, sinks_grad: "
+                     "Array | None = None, parameter_grads: Sequence[Array] = ()) -> None"),
+             "Writes the gradients of `attention`. out and lse are its results.\n\n"
+             "q_grad, k_grad, v_grad: shapes and types of q, k, v; overwritten.\n"
+             "parameter_grads: float32, one for each parameter of the encoding; gradients are added.\n"
+             "sinks_grad: float64 [Hq]. Deterministic: the same bits for any number of threads.");
+  module.def(
+      "add_position",
+      [](nb::handle x, const Plan& plan) {
+        const Array array("add_position", "x", x, Access::write);
+        nb::gil_scoped_release released;
+        embed(plan, array);
+      },
+      nb::arg("x"), nb::arg("plan"), nb::sig("def add_position(x: Array, plan: Plan) -> None"),
+      "Adds the position table of the plan to x [B, T, C] in place; nothing if it has no table.");
+  module.def(
+      "add_position_backward",
+      [](nb::handle grad, const Plan& plan, nb::handle parameter_grads) {
+        const Array array("add_position_backward", "grad", grad, Access::read);
+        const Gradients grads(parameter_grads);
+        nb::gil_scoped_release released;
+        embed_backward(plan, array.tensor(), grads.views);
+      },
+      nb::arg("grad"), nb::arg("plan"), nb::arg("parameter_grads"),
+      nb::sig("def add_position_backward(grad: Array, plan: Plan, parameter_grads: "
+              "Sequence[Array]) -> None"),
+      "Adds the gradients of the table's parameters, from the gradient [B, T, C] of x.");
+  module.def(
+      "prepare",
+      [](nb::handle q, nb::handle k, nb::handle v, const Plan& plan) {
+        const Array qs("prepare", "q", q, Access::write), ks("prepare", "k", k, Access::write),
+            vs("prepare", "v", v, Access::write);
+        nb::gil_scoped_release released;
+        prepare(plan.lowered, qs, ks, vs);
+      },
+      nb::arg("q").none(), nb::arg("k").none(), nb::arg("v").none(), nb::arg("plan"),
+      nb::sig("def prepare(q: Array | None, k: Array | None, v: Array | None, plan: Plan) -> None"),
+      "Applies the norms, rotations and scales of a plan to projected q [B, T, H, D] and k, v\n"
+      "[B, T, Hk, D] in place, before keys are stored in a cache.");
+}
+
+}  // namespace
+
+void bind_plan(nb::module_& module) {
+  nb::class_<Plan>(module, "Plan",
+                   "All places in which position enters a layer, for known tokens. Made by "
+                   "gnomon.lower\nand by gnomon.model. Immutable; threads and layers can share it.")
+      .def_prop_ro("queries", [](const Plan& p) { return p.window.queries; }, "T, query tokens.")
+      .def_prop_ro("keys", [](const Plan& p) { return p.window.keys; }, "S, key tokens.")
+      .def_prop_ro("offset", [](const Plan& p) { return p.lowered.mask.offset; },
+                   "The key row that corresponds to query row 0.")
+      .def_prop_ro("visibility", [](const Plan& p) { return name(p.lowered.mask.visibility); })
+      .def_prop_ro("left", [](const Plan& p) { return p.lowered.mask.left; })
+      .def_prop_ro("right", [](const Plan& p) { return p.lowered.mask.right; })
+      .def_prop_ro("softmax_scale", [](const Plan& p) { return p.lowered.softmax.scale; },
+                   "The scale of q . k with all factors; None: 1 / sqrt(D) times softmax_factor.")
+      .def_prop_ro("softmax_factor", [](const Plan& p) { return p.lowered.softmax.factor; })
+      .def_prop_ro("cap", [](const Plan& p) { return p.lowered.softmax.cap; })
+      .def_prop_ro("sinks", [](const Plan& p) { return p.lowered.softmax.sinks; })
+      .def_prop_ro("gated", [](const Plan& p) { return p.lowered.gated; },
+                   "Whether the bias requires gates that depend on the tokens (WavLM).")
+      .def_prop_ro("has_relative", [](const Plan& p) { return !p.lowered.relative.empty(); })
+      .def_prop_ro("cosine", [](const Plan& p) { return p.lowered.cosine; },
+                   "The factor of each head in cosine attention (Swin v2); empty: dot products.")
+      .def_prop_ro("table", &table_of,
+                   nb::sig("def table(self) -> numpy.typing.NDArray[numpy.float32] | None"),
+                   "A copy of the table that is added to the embeddings, [T, C] or [B T, C]; or None.")
+      .def_prop_ro("query_rotary",
+                   [](const Plan& p) { return rotary_of(p.lowered.query_rotary, p.lowered.query_rotations); },
+                   nb::sig("def query_rotary(self) -> RotaryTable | None"))
+      .def_prop_ro("key_rotary",
+                   [](const Plan& p) { return rotary_of(p.lowered.key_rotary, p.lowered.key_rotations); },
+                   nb::sig("def key_rotary(self) -> RotaryTable | None"))
+      .def_prop_ro("bias_form", &bias_form,
+                   nb::sig("def bias_form(self) -> dict[str, object]"),
+                   "The form of the bias and its numbers: 'slope' (slopes [H]), 'strip' (values "
+                   "[H, N] by\ndistance), 'grid', 'axes', 'piecewise_log', 'dense' or 'none'.")
+      .def("bias", [](const Plan& p, std::optional<std::int64_t> queries,
+                      std::optional<std::int64_t> keys) {
+             return bias_of(p, queries.value_or(p.window.queries), keys.value_or(p.window.keys));
+           },
+           nb::arg("queries") = nb::none(), nb::arg("keys") = nb::none(),
+           nb::sig("def bias(self, queries: int | None = None, keys: int | None = None) -> "
+                   "numpy.typing.NDArray[numpy.float64] | None"),
+           "Returns the whole bias [H, T, S], for inspection; None if the plan has no bias. The\n"
+           "query of row t is at position offset + t, the key of row s at position s.")
+      .def("__repr__", &text);
+  module.def(
+      "lower", &lower_mixture, nb::arg("encoding").none(), nb::arg("queries"), nb::arg("keys") = nb::none(),
+      nb::kw_only(), nb::arg("parameters") = nb::make_tuple(), nb::arg("visibility"),
+      nb::arg("left") = nb::none(), nb::arg("right") = nb::none(),
+      nb::arg("softmax_scale") = nb::none(), nb::arg("cap") = nb::none(),
+      nb::arg("sinks") = std::vector<double>{}, nb::arg("length") = 0,
+      nb::sig("def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike, "
+              "keys: PositionsLike | None = None, *, parameters: Sequence[Array] = (), visibility: "
+              "str, left: int | None = None, right: int | None = None, softmax_scale: float | None "
+              "= None, cap: float | None = None, sinks: Sequence[float] = (), length: int = 0) -> "
+              "Plan"),
+      "Lowers an encoding for known tokens.\n\n"
+      "encoding: a spec, several specs, or None (no position).\n"
+      "queries, keys: numbers of tokens T and S (the queries are the last T of the keys, at\n"
+      "    positions 0 to S - 1), or positions: integers [T] or [B, T], or Positions. Default for\n"
+      "    keys: the queries.\n"
+      "parameters: the trained matrices of the encoding in the order of spec.parameters(), float32.\n"
+      "visibility: 'causal' or 'bidirectional'; required.\n"
+      "left, right: window limits in rows. Mistral's `sliding_window` w is left = w - 1.\n"
+      "softmax_scale: scale of q . k before a factor of the encoding. Default: 1 / sqrt(D).\n"
+      "cap: soft cap of the scores (Gemma 2). sinks: one score for each head (gpt-oss).\n"
+      "length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.\n\n"
+      "Cost: O(T C) for a table, O(S R) for rotations, O(H (T + S)) for a bias.");
+  bind_functions(module);
+}
+
+}  // namespace gnomon::python

@@ -1,0 +1,33 @@
+// A lowered encoding with what its gradient requires.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "gnomon/attention/layer_plan.h"
+#include "gnomon/model/encoding.h"
+
+namespace gnomon::python {
+
+// A parameter, float32 [rows, columns].
+struct Matrix {
+  std::int64_t rows = 0, columns = 0;
+  std::vector<float> values;
+  View<const float, 2> view() const noexcept { return {values.data(), {rows, columns}}; }
+};
+
+struct Plan {
+  LayerPlan lowered;
+  // Empty for plans of a released model's layer, which have no gradients of parameters.
+  model::Mixture mixture = {};
+  model::Window window = {};
+  std::vector<Matrix> parameters = {};
+
+  std::vector<View<const float, 2>> values() const {
+    std::vector<View<const float, 2>> all;
+    for (const Matrix& one : parameters) all.push_back(one.view());
+    return all;
+  }
+};
+
+}  // namespace gnomon::python

@@ -1,0 +1,196 @@
+// gnomon.RotaryFrequencies, gnomon.RotaryTable and gnomon.rotate.
+#include "gnomon/rotary/rotary.h"
+
+#include <nanobind/operators.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bindings/python/arrays.h"
+#include "bindings/python/encodings.h"
+#include "gnomon/error.h"
+
+namespace gnomon::python {
+namespace {
+
+constexpr Choice<Pairing> pairings[] = {{"halves", Pairing::halves},
+                                        {"adjacent", Pairing::adjacent}};
+
+std::string name(Pairing pairing) {
+  for (const auto& [text, value] : pairings)
+    if (value == pairing) return text;
+  return "?";
+}
+
+RotaryFrequencies frequencies_of(nb::handle encoding, std::int64_t length) {
+  RotaryFrequencies frequencies;
+  if (nb::try_cast(encoding, frequencies, false)) return frequencies;
+  const model::Encoding spec = encoding_of(encoding);
+  auto found = model::rotary_frequencies(spec, length);
+  if (!found)
+    refuse("rotary", "the encoding must be rotary with one set of frequencies",
+           model::info(spec).name);
+  return *std::move(found);
+}
+
+std::string text(const RotaryFrequencies& f) {
+  std::string text = "RotaryFrequencies(pairing='" + name(f.pairing) + "', " +
+                     std::to_string(f.inv_freq.size()) + " pairs";
+  if (f.head_offset) text += ", head_offset=" + std::to_string(f.head_offset);
+  if (!f.axes.empty()) text += ", with axes";
+  if (f.table_scale != 1) text += ", table_scale=" + std::to_string(f.table_scale);
+  return text + ")";
+}
+
+using State = std::tuple<std::string, std::int64_t, std::vector<double>, std::vector<std::int32_t>,
+                         double, std::vector<double>, std::int64_t>;
+
+void rotate_arrays(nb::handle x, const RotaryTable& table, const std::string& direction,
+                   nb::handle k, nb::handle out) {
+  using Access = Array::Access;
+  const Direction sign = direction_of("rotate", direction);
+  if (!out.is_none()) {
+    if (!k.is_none()) refuse("rotate", "k and out must not be given together", "both");
+    const Array from("rotate", "x", x, Access::read), to("rotate", "out", out, Access::write);
+    nb::gil_scoped_release released;
+    return rotate(from.tensor(), table, sign, to.tensor());
+  }
+  const Array q("rotate", "x", x, Access::write);
+  if (k.is_none()) {
+    nb::gil_scoped_release released;
+    return rotate(q.tensor(), table, sign);
+  }
+  const Array keys("rotate", "k", k, Access::write);
+  nb::gil_scoped_release released;
+  rotate(q.tensor(), keys.tensor(), table, sign);
+}
+
+}  // namespace
+
+void bind_rotary(nb::module_& module) {
+  nb::class_<RotaryFrequencies>(
+      module, "RotaryFrequencies",
+      "The angle of each pair of a head for one position. Every rotary spec lowers to it.\n\n"
+      "pairing: 'halves' (i, i + R/2) or 'adjacent' (2i, 2i + 1).\n"
+      "inv_freq: radians per position, [R/2].\n"
+      "head_offset: the first rotated element of the head.\n"
+      "axes: the position axis of each pair, [R/2] (M-RoPE); empty: axis 0.\n"
+      "table_scale: a factor on cos and sin (the attention factor of YaRN).")
+      .def(
+          "__init__",
+          [](RotaryFrequencies* self, const std::string& pairing, std::vector<double> inv_freq,
+             std::int64_t head_offset, std::vector<std::int32_t> axes, double table_scale) {
+            new (self) RotaryFrequencies{
+                .pairing = chosen("rotary", "pairing", pairing, pairings),
+                .head_offset = head_offset,
+                .inv_freq = std::move(inv_freq),
+                .axes = std::move(axes),
+                .table_scale = table_scale};
+          },
+          nb::kw_only(), nb::arg("pairing"), nb::arg("inv_freq"), nb::arg("head_offset") = 0,
+          nb::arg("axes") = std::vector<std::int32_t>{}, nb::arg("table_scale") = 1.0)
+      .def_prop_ro("pairing", [](const RotaryFrequencies& f) { return name(f.pairing); })
+      .def_ro("head_offset", &RotaryFrequencies::head_offset)
+      .def_prop_ro("rotary_dim", &RotaryFrequencies::rotary_dim, "R, the rotated elements of a head.")
+      .def_prop_ro(
+          "inv_freq", [](const RotaryFrequencies& f) { return numpy(f.inv_freq, {f.inv_freq.size()}); },
+          nb::sig("def inv_freq(self) -> numpy.typing.NDArray[numpy.float64]"),
+          "A copy of the frequencies, float64 [R/2], in radians per position.")
+      .def_prop_ro(
+          "axes", [](const RotaryFrequencies& f) { return numpy(f.axes, {f.axes.size()}); },
+          nb::sig("def axes(self) -> numpy.typing.NDArray[numpy.int32]"))
+      .def_ro("table_scale", &RotaryFrequencies::table_scale)
+      .def(nb::self == nb::self, nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def("__repr__", &text)
+      .def("__getstate__",
+           [](const RotaryFrequencies& f) {
+             return State(name(f.pairing), f.head_offset, f.inv_freq, f.axes, f.table_scale,
+                          f.growth, f.centre);
+           },
+           nb::sig("def __getstate__(self) -> tuple"))
+      .def("__setstate__",
+           [](RotaryFrequencies* self, const State& s) {
+             new (self) RotaryFrequencies{
+                 .pairing = chosen("rotary", "pairing", std::get<0>(s), pairings),
+                 .head_offset = std::get<1>(s),
+                 .inv_freq = std::get<2>(s),
+                 .axes = std::get<3>(s),
+                 .table_scale = std::get<4>(s),
+                 .growth = std::get<5>(s),
+                 .centre = std::get<6>(s)};
+           },
+           nb::sig("def __setstate__(self, state: tuple) -> None"));
+
+  module.def("rotary_frequencies", &frequencies_of, nb::arg("encoding"), nb::arg("length") = 0,
+             nb::sig("def rotary_frequencies(encoding: Encoding | RotaryFrequencies, length: int = 0) "
+                     "-> RotaryFrequencies"),
+             "Returns the frequencies of a rotary encoding at a declared context length.\n\n"
+             "length: for scalings that depend on it (dynamic NTK, LongRoPE); 0: that of the spec.\n"
+             "Each frequency is within one ulp of the formula. Raises ValueError if the encoding\n"
+             "has no single set of frequencies.");
+
+  nb::class_<RotaryTable>(
+      module, "RotaryTable",
+      "Cos and sin of every angle of a rotary encoding, for given positions.\n\n"
+      "encoding: a rotary spec or RotaryFrequencies.\n"
+      "positions: a number T of tokens (positions 0 to T - 1), integers [T] or [B, T], Positions,\n"
+      "    or a tuple of them, one for each position axis (M-RoPE).\n"
+      "length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.\n"
+      "angles: 'exact', or 'float32' to follow engines that compute position * inv_freq in float32.\n\n"
+      "Each entry is within half an ulp + 2^-46 of the true value for positions up to 2^31.\n"
+      "Cost: O(B T R) time, 4 B T R bytes. Source: Su et al. 2021, arXiv:2104.09864.")
+      .def(
+          "__init__",
+          [](RotaryTable* self, nb::handle encoding, nb::handle positions, std::int64_t length,
+             const std::string& angles) {
+            const auto axes = axes_of("rotary", "positions", positions);
+            RotaryFrequencies frequencies = frequencies_of(encoding, length);
+            const Angles kind = angles_of(angles);
+            nb::gil_scoped_release released;
+            if (axes.size() == 1)
+              new (self) RotaryTable(std::move(frequencies), axes.front(), kind);
+            else
+              new (self) RotaryTable(std::move(frequencies), axes, kind);
+          },
+          nb::arg("encoding"), nb::arg("positions"), nb::kw_only(), nb::arg("length") = 0,
+          nb::arg("angles") = "exact",
+          nb::sig("def __init__(self, encoding: Encoding | RotaryFrequencies, positions: "
+                  "PositionsLike, *, length: int = 0, angles: str = 'exact') -> None"))
+      .def_prop_ro("batch", &RotaryTable::batch, "1, or the rows of the batch.")
+      .def_prop_ro("tokens", &RotaryTable::tokens)
+      .def_prop_ro("frequencies",
+                   [](const RotaryTable& table) { return table.frequencies(); })
+      .def_prop_ro(
+          "cos", [](nb::handle self) { return numpy_view(nb::cast<const RotaryTable&>(self).cos(), self); },
+          nb::sig("def cos(self) -> numpy.typing.NDArray[numpy.float32]"),
+          "Cosines, read-only float32 [B or 1, T, R/2]; no copy.")
+      .def_prop_ro(
+          "sin", [](nb::handle self) { return numpy_view(nb::cast<const RotaryTable&>(self).sin(), self); },
+          nb::sig("def sin(self) -> numpy.typing.NDArray[numpy.float32]"),
+          "Sines, read-only float32 [B or 1, T, R/2]; no copy.")
+      .def("__repr__", [](const RotaryTable& table) {
+        return "RotaryTable(" + text(table.frequencies()) + ", [" + std::to_string(table.batch()) +
+               ", " + std::to_string(table.tokens()) + "] positions)";
+      });
+
+  module.def("rotate", &rotate_arrays, nb::arg("x"), nb::arg("table"),
+             nb::arg("direction") = "forward", nb::kw_only(), nb::arg("k") = nb::none(),
+             nb::arg("out") = nb::none(),
+             nb::sig("def rotate(x: Array, table: RotaryTable, direction: str = 'forward', *, "
+                     "k: Array | None = None, out: Array | None = None) -> None"),
+             "Rotates queries or keys in place.\n\n"
+             "x: [B, T, H, D] or [T, H, D], any strides (x.transpose(1, 2) of [B, H, T, D]), D\n"
+             "    contiguous; float32, float16, bfloat16 or float64.\n"
+             "direction: 'forward', or 'inverse' for the gradient.\n"
+             "k: keys that are rotated in the same pass; heads and D may differ from those of x.\n"
+             "out: if given, receives the result, and x is not changed.\n\n"
+             "|x' - exact| <= 3 * 2^-24 (|a| + |b|) for the pair (a, b); 16-bit types are rounded\n"
+             "once more. Memory-bound, no copies; releases the GIL. Raises ValueError if shapes do\n"
+             "not fit the table or an array that is changed is read-only.");
+}
+
+}  // namespace gnomon::python

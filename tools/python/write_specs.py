@@ -1,0 +1,289 @@
+"""Writes bindings/python/gnomon/specs.py: a dataclass for each encoding of the library.
+
+    PYTHONPATH=bindings/python python tools/python/write_specs.py [--check]
+
+Names, types and defaults come from the library, which completes the JSON of a spec and names the
+known keys in its errors. Descriptions of fields come from the headers. `--check` compares the file
+and changes nothing.
+"""
+
+import json
+import pathlib
+import re
+import sys
+import textwrap
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TARGET = ROOT / "bindings/python/gnomon/specs.py"
+
+HEADERS = {p: p.read_text() for p in sorted((ROOT / "include/gnomon").rglob("*.h"))}
+SCALINGS = {
+    "none": "NoScaling", "linear": "LinearScaling", "ntk": "NtkScaling",
+    "dynamic": "DynamicNtkScaling", "yarn": "YarnScaling", "longrope": "LongRopeScaling",
+    "llama3": "Llama3Scaling", "proportional": "ProportionalScaling",
+    "factors": "FrequencyFactors",
+}
+SCALING_FIELDS = {
+    "none": [], "linear": ["factor"], "ntk": ["factor"], "dynamic": ["factor", "trained_length"],
+    "yarn": ["factor", "original_length", "beta_fast", "beta_slow", "ramp", "attention_factor",
+             "mscale", "mscale_all_dim", "softmax_mscale"],
+    "longrope": ["factor", "original_length", "attention_factor", "long_attention_factor",
+                 "short_factors", "long_factors"],
+    "llama3": ["factor", "low_freq_factor", "high_freq_factor", "original_length"],
+    "proportional": ["turning", "factor"], "factors": ["factors"],
+}
+# Fields that only some settings of a spec require.
+OPTIONAL = {("fourier", "resolution"), ("fourier", "length"), ("cross-modal", "types")}
+# Fields whose elements or members are values of their own.
+NESTED = {
+    ("rotary-axial", "parts"): "tuple[AxialPart, ...]",
+    ("sinusoidal-grid", "axes"): "tuple[GridAxis, ...]",
+    ("cross-modal", "text"): "Sinusoidal",
+    ("cross-modal", "patches"): "SinusoidalGrid",
+    ("rotary-scaled", "scaling"): "Scaling",
+}
+FLOATS = {"inv_freq", "resolution", "short_factors", "long_factors", "factors"}
+# Structs in which a field of the JSON is declared, if not in the spec's own.
+BORROWED = {"ScaledRotary": "Rotary", "XPos": "Rotary", "WavLm": "T5Bias", "MRope": "Rotary",
+            "AxialRotary": "Rotary"}
+
+
+def error(core, spec):
+    try:
+        core.complete(json.dumps(spec))
+    except ValueError as refused:
+        return str(refused)
+    return ""
+
+
+def struct_of(name):
+    """Returns the comment and the body of a struct."""
+    for text in HEADERS.values():
+        found = re.search(rf"((?://[^\n]*\n)*)struct {name} {{\n(.*?)\n}};", text, re.S)
+        if found:
+            comment = re.sub(r"^// ?", "", found[1], flags=re.M)
+            return comment.strip(), found[2]
+    raise SystemExit(f"no struct {name}")
+
+
+def field_comment(name, member):
+    """Returns the comment of a member: at the end of its line, or in the lines before it."""
+    lines = struct_of(name)[1].split("\n")
+    for i, line in enumerate(lines):
+        declared, _, comment = line.partition("//")
+        if not re.search(rf"\b{member}\b(?=\s*(=|;|,|{{))", declared):
+            continue
+        parts = [comment.strip()]
+        if not comment:
+            before = i - 1
+            while before >= 0 and lines[before].strip().startswith("//"):
+                parts.insert(0, lines[before].strip()[2:].strip())
+                before -= 1
+        else:  # the comment goes on in the next lines
+            for after in lines[i + 1:]:
+                if not after.strip().startswith("//") or after.index("//") < len(declared) - 4:
+                    break
+                parts.append(after.strip()[2:].strip())
+        return " ".join(part for part in parts if part)
+    if name in BORROWED:
+        return field_comment(BORROWED[name], member)
+    return ""
+
+
+def refused_at_zero(core, kind, name):
+    """Whether the usual spec of the kind cannot be lowered with 0 or an empty list in this field."""
+    import numpy
+
+    spec = json.loads(core.usual(kind, 64, 4, 16, "causal"))
+    spec[name] = [] if isinstance(spec.get(name), list) else 0
+
+    def lowers(one):
+        text = json.dumps(one)
+        try:
+            values = [numpy.zeros(p[1:3], "f4") for p in core.parameters(text)]
+            core.lower(text, 4, parameters=values, visibility="bidirectional")
+            return True
+        except ValueError:
+            return False
+
+    return not lowers(spec)
+
+
+def python_type(kind, name, default, refusal):
+    if (kind, name) in NESTED:
+        return NESTED[kind, name]
+    if "one of" in refusal:
+        choices = refusal.split("one of ")[1].split(", got")[0].split(", ")
+        return "Literal[" + ", ".join(f'"{one}"' for one in choices) + "]"
+    if "a list" in refusal:
+        return "tuple[float, ...]" if name in FLOATS else "tuple[int, ...]"
+    return "int" if "integer" in refusal else "float"
+
+
+def literal(value):
+    if isinstance(value, list):
+        return "()"
+    return json.dumps(value) if isinstance(value, str) else repr(value)
+
+
+def class_text(name, base, header, fields, sentence, source, attribute):
+    lines = ["@dataclass(frozen=True, kw_only=True)", f"class {name}({base}):"]
+    doc = [sentence]
+    if source:
+        doc += ["", f"Source: {source}"]
+    notes = [(field, field_comment(header, field)) for field, _, _ in fields]
+    notes = [(field, note) for field, note in notes if note]
+    if notes:
+        doc.append("")
+        for field, note in notes:
+            note = note[0].lower() + note[1:] if note[:2].istitle() and note[1:2].islower() else note
+            doc += textwrap.wrap(f"{field}: {note}", 88, subsequent_indent="    ")
+    if len(doc) == 1:
+        lines.append(f'    """{doc[0]}"""')
+    else:
+        lines.append(f'    """{doc[0]}')
+        lines += [f"    {line}".rstrip() for line in doc[1:]]
+        lines.append('    """')
+    lines.append("")
+    if attribute:
+        lines.append(f"    {attribute}")
+    for field, kind, default in fields:
+        lines.append(f"    {field}: {kind}" + (f" = {default}" if default is not None else ""))
+    return "\n".join(lines).rstrip()
+
+
+def fields_of(core, kind):
+    keys = error(core, {"kind": kind, "?": 0}).split("keys must be of kind")[1]
+    keys = [key for key in keys.split(", got {")[0].strip(", ").split(", ") if key]
+    known = json.loads(core.complete(json.dumps({"kind": kind})))
+    fields = []
+    for key in keys:
+        refusal = error(core, {"kind": kind, key: "?"}) or "a string"
+        default = known.get(key)
+        kind_of = python_type(kind, key, default, refusal)
+        if (kind, key) in NESTED:
+            text = "NoScaling()" if key == "scaling" else None
+        elif default is None:
+            text = None if "Literal" in kind_of else "None"
+            kind_of = kind_of if text is None else f"{kind_of} | None"
+        elif (default in (0, []) and (kind, key) not in OPTIONAL
+              and refused_at_zero(core, kind, key)):
+            text = None
+        else:
+            text = literal(default)
+        fields.append((key, kind_of, text))
+    return fields
+
+
+def write(core):
+    kinds = error(core, {"kind": "?"}).split("one of ")[1].split(", got")[0].split(", ")
+    variant = re.search(r"using Encoding =\s*std::variant<(.*?)>;",
+                        (ROOT / "include/gnomon/model/encoding.h").read_text(), re.S)[1]
+    names = [name.strip() for name in variant.split(",")]
+    assert len(names) == len(kinds), (names, kinds)
+
+    classes = []
+    for kind, name in SCALINGS.items():
+        known = json.loads(core.complete(json.dumps(
+            {"kind": "rotary-scaled", "scaling": {"type": kind}})))["scaling"]
+        comment = struct_of(name)[0]
+        assert set(known) - {"type"} <= set(SCALING_FIELDS[kind]), known
+        fields = []
+        for field in SCALING_FIELDS[kind]:
+            default = known.get(field)
+            if default is None:
+                fields.append((field, "float | None", "None"))
+            elif isinstance(default, list):
+                fields.append((field, "tuple[float, ...]", None))
+            elif isinstance(default, str):
+                fields.append((field, 'Literal["whole_pairs", "fractional"]', literal(default)))
+            else:
+                required = default == 0 and "mscale" not in field
+                fields.append((field, type(default).__name__, None if required else repr(default)))
+        sentence = textwrap.fill(" ".join(comment.split()), 88, subsequent_indent="    ")
+        classes.append(class_text(name, "Scaling", name, fields, sentence, "", f'type = "{kind}"'))
+
+    parts = [
+        ("AxialPart", [("axis", "int", "0"), ("rotary_dim", "int", None),
+                       ("inv_freq", "tuple[float, ...]", "()")],
+         "A run of pairs that rotate by one position axis."),
+    ]
+    for name, fields, sentence in parts:
+        classes.append(class_text(name, "Value", name, fields, sentence, "", ""))
+    for kind, name in zip(kinds, names):
+        info = core.find_encoding(kind)
+        summary = info["summary"][0].upper() + info["summary"][1:]
+        sentence = textwrap.fill(f"{info['title']}: {summary[0].lower() + summary[1:]}.", 88,
+                                 subsequent_indent="    ")
+        classes.append(class_text(name, "Encoding", name, fields_of(core, kind), sentence,
+                                  info["source"] + "." if info["source"] else "", f'kind = "{kind}"'))
+        if name == "Sinusoidal":
+            classes.append(class_text("GridAxis", "Value", "GridAxis",
+                                      [("column", "int", None), ("sinusoidal", "Sinusoidal", None)],
+                                      "One axis of sinusoids of a grid.", "", ""))
+    scalings = ", ".join(f'"{kind}": {name}' for kind, name in SCALINGS.items())
+    everything = sorted([*SCALINGS.values(), *names, "AxialPart", "GridAxis"])
+    return "\n".join([
+        '"""Specs of all position encodings.',
+        "",
+        "Written by tools/python/write_specs.py from the library; do not edit.",
+        '"""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from dataclasses import dataclass",
+        "from typing import Any, Literal",
+        "",
+        "from ._spec import Encoding, Scaling, Value",
+        "",
+        "",
+        "\n\n\n".join(classes),
+        "",
+        "",
+        "SCALINGS: dict[str, type[Scaling]] = {",
+        *[f'    "{kind}": {name},' for kind, name in SCALINGS.items()],
+        "}",
+        "KINDS: dict[str, type[Encoding]] = {",
+        *[f'    "{kind}": {name},' for kind, name in zip(kinds, names)],
+        "}",
+        "__all__ = [",
+        *[f'    "{name}",' for name in everything],
+        "]",
+        "",
+        "",
+        "def from_fields(fields: dict[str, Any]) -> Encoding:",
+        '    """Returns the spec of the fields of a JSON object, with its "kind"."""',
+        '    values = {name: value for name, value in fields.items() if name != "kind"}',
+        '    kind = KINDS[fields["kind"]]',
+        "    if kind is ScaledRotary:",
+        '        scaling = dict(values["scaling"])',
+        '        values["scaling"] = SCALINGS[scaling.pop("type")](**scaling)',
+        "    elif kind is AxialRotary:",
+        '        values["parts"] = tuple(AxialPart(**part) for part in values["parts"])',
+        "    elif kind is SinusoidalGrid:",
+        '        values["axes"] = tuple(map(_axis, values["axes"]))',
+        "    elif kind is CrossModal:",
+        '        values["text"] = Sinusoidal(**values["text"])',
+        '        values["patches"] = from_fields({"kind": "sinusoidal-grid"} | values["patches"])',
+        "    return kind(**values)",
+        "",
+        "",
+        "def _axis(fields: dict[str, Any]) -> GridAxis:",
+        '    return GridAxis(column=fields["column"], sinusoidal=Sinusoidal(**fields["sinusoidal"]))',
+        "",
+    ])
+
+
+def main():
+    from gnomon import _core
+
+    text = write(_core)
+    if "--check" in sys.argv:
+        if TARGET.read_text() != text:
+            raise SystemExit(f"{TARGET.relative_to(ROOT)} is not what {sys.argv[0]} writes")
+        return
+    TARGET.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
