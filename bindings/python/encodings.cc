@@ -86,34 +86,45 @@ model::Mixture mixture_of(nb::handle object) {
 }
 
 void bind_encodings(nb::module_& module) {
-  module.def("encodings", [] {
-    nb::list all;
-    for (const model::EncodingInfo& one : model::encodings()) all.append(info_of(one));
-    return all;
-  });
-  module.def("find_encoding",
-             [](const std::string& name) { return info_of(model::find_encoding(name)); });
-  module.def("info", [](nb::handle encoding) { return info_of(model::info(encoding_of(encoding))); });
+  module.def(
+      "encodings",
+      [] {
+        nb::list all;
+        for (const model::EncodingInfo& one : model::encodings()) all.append(info_of(one));
+        return all;
+      },
+      nb::sig("def encodings() -> list[dict[str, str]]"));
+  module.def(
+      "find_encoding",
+      [](const std::string& name) { return info_of(model::find_encoding(name)); },
+      nb::arg("name"), nb::sig("def find_encoding(name: str) -> dict[str, str]"));
+  module.def(
+      "info", [](nb::handle encoding) { return info_of(model::info(encoding_of(encoding))); },
+      nb::arg("encoding"), nb::sig("def info(encoding: Encoding | str) -> dict[str, str]"));
   module.def(
       "usual",
       [](const std::string& name, std::int64_t width, std::int64_t heads, std::int64_t length,
          const std::string& reads) {
         if (width < 1 || heads < 1 || width % heads)
           refuse("encoding", "heads must divide width, " + std::to_string(width), heads);
-        return model::to_json(model::find_encoding(name).usual(
-            {.width = width, .heads = heads, .length = length,
-             .reads = visibility_of("encoding", reads)}));
+        return model::to_json(
+            model::find_encoding(name).usual({.width = width,
+                                              .heads = heads,
+                                              .length = length,
+                                              .reads = visibility_of("encoding", reads)}));
       },
       nb::arg("name"), nb::arg("width"), nb::arg("heads"), nb::arg("length"), nb::arg("reads"));
   module.def(
       "scheme",
       [](const std::string& text, std::int64_t layers, std::int64_t width, std::int64_t heads,
          std::int64_t length, const std::string& reads) {
-        const model::Scheme scheme = model::parse_scheme(
-            model::canonical_names(text),
-            {.width = width, .heads = heads, .length = length,
-             .reads = visibility_of("encoding", reads)},
-            layers);
+        const model::Scheme scheme =
+            model::parse_scheme(model::canonical_names(text),
+                                {.width = width,
+                                 .heads = heads,
+                                 .length = length,
+                                 .reads = visibility_of("encoding", reads)},
+                                layers);
         std::vector<std::vector<std::string>> all;
         for (const model::Mixture& layer : scheme.layers) {
           all.emplace_back();
@@ -124,24 +135,37 @@ void bind_encodings(nb::module_& module) {
       nb::arg("text"), nb::arg("layers"), nb::arg("width"), nb::arg("heads"), nb::arg("length"),
       nb::arg("reads"));
   // The JSON with all fields, and the defaults of those that were left out.
-  module.def("complete", [](nb::handle encoding) { return model::to_json(encoding_of(encoding)); });
-  module.def("parameters",
-             [](nb::handle encoding) { return parameters_of(model::parameters(mixture_of(encoding))); });
+  module.def("complete",
+             [](nb::handle encoding) { return model::to_json(encoding_of(encoding)); });
+  module.def(
+      "parameters",
+      [](nb::handle encoding) {
+        return parameters_of(model::parameters(mixture_of(encoding)));
+      },
+      nb::arg("encoding"),
+      nb::sig("def parameters(encoding: Encoding | str | Sequence[Encoding | str]) -> "
+              "list[tuple[str, int, int, float, float]]"));
   module.def("capacity",
              [](nb::handle encoding) { return model::capacity(mixture_of(encoding)); });
-  module.def("enters", [](nb::handle encoding) { return model::name(model::enters(mixture_of(encoding))); });
+  module.def("enters", [](nb::handle encoding) {
+    return model::name(model::enters(mixture_of(encoding)));
+  });
   module.def("softmax_factor", [](nb::handle encoding, std::int64_t length) {
     return model::softmax_factor(encoding_of(encoding), length);
   });
-  module.def("properties", [](nb::handle encoding) {
-    const model::Properties& facts = model::properties(encoding_of(encoding));
-    nb::dict all;
-    all["reversal"] = effect(facts.reversal);
-    all["shift"] = effect(facts.shift);
-    all["decay"] = facts.decay == model::Decay::monotonic ? "monotonic" : "unspecified";
-    all["linearity"] = facts.linearity == model::Linearity::linear ? "linear" : "nonlinear";
-    return all;
-  });
+  module.def(
+      "properties",
+      [](nb::handle encoding) {
+        const model::Properties& facts = model::properties(encoding_of(encoding));
+        nb::dict all;
+        all["reversal"] = effect(facts.reversal);
+        all["shift"] = effect(facts.shift);
+        all["decay"] = facts.decay == model::Decay::monotonic ? "monotonic" : "unspecified";
+        all["linearity"] = facts.linearity == model::Linearity::linear ? "linear" : "nonlinear";
+        return all;
+      },
+      nb::arg("encoding"),
+      nb::sig("def properties(encoding: Encoding | str) -> dict[str, str]"));
 }
 
 }  // namespace gnomon::python

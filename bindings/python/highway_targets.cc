@@ -13,11 +13,13 @@ std::int64_t SupportedTargets() {
   const auto all = [](auto... has) { return (static_cast<bool>(has) && ...); };
   const bool sse4 = all(__builtin_cpu_supports("sse4.2"), __builtin_cpu_supports("pclmul"),
                         __builtin_cpu_supports("aes"));
-  const bool avx2 = sse4 && all(__builtin_cpu_supports("avx2"), __builtin_cpu_supports("bmi"),
-                                __builtin_cpu_supports("bmi2"), __builtin_cpu_supports("fma"),
-                                __builtin_cpu_supports("f16c"), __builtin_cpu_supports("lzcnt"));
-  const bool avx512 = avx2 && all(__builtin_cpu_supports("avx512f"), __builtin_cpu_supports("avx512vl"),
-                                  __builtin_cpu_supports("avx512dq"), __builtin_cpu_supports("avx512bw"));
+  const bool avx2 =
+      sse4 && all(__builtin_cpu_supports("avx2"), __builtin_cpu_supports("bmi"),
+                  __builtin_cpu_supports("bmi2"), __builtin_cpu_supports("fma"),
+                  __builtin_cpu_supports("f16c"), __builtin_cpu_supports("lzcnt"));
+  const bool avx512 =
+      avx2 && all(__builtin_cpu_supports("avx512f"), __builtin_cpu_supports("avx512vl"),
+                  __builtin_cpu_supports("avx512dq"), __builtin_cpu_supports("avx512bw"));
   if (sse4) targets |= HWY_SSE4;
   if (avx2) targets |= HWY_AVX2;
   if (avx512) targets |= HWY_AVX3;

@@ -22,9 +22,11 @@ namespace {
 
 using model::ModelDescription;
 
-model::ConfigOptions options_of(std::string name, std::string part, const std::string& yarn_factor) {
-  constexpr Choice<model::YarnFactor> factors[] = {{"as-written", model::YarnFactor::as_written},
-                                                   {"by-lengths", model::YarnFactor::by_lengths}};
+model::ConfigOptions options_of(std::string name, std::string part,
+                                const std::string& yarn_factor) {
+  constexpr Choice<model::YarnFactor> factors[] = {
+      {"as-written", model::YarnFactor::as_written},
+      {"by-lengths", model::YarnFactor::by_lengths}};
   return {.name = std::move(name),
           .yarn_factor = chosen("model", "yarn_factor", yarn_factor, factors),
           .part = std::move(part)};
@@ -43,7 +45,8 @@ ModelDescription read_path(const std::string& given, const std::string& part,
   return model;
 }
 
-nb::list parameters_of(const ModelDescription& model, std::int64_t layer, const std::string& part) {
+nb::list parameters_of(const ModelDescription& model, std::int64_t layer,
+                       const std::string& part) {
   nb::list all;
   for (const model::Parameter& one :
        model::layer_parameters(model::group_of(model, layer, part)))
@@ -88,13 +91,14 @@ Plan lower_layer_of(const ModelDescription& model, std::int64_t layer, nb::handl
     if (size.size() != 2 && size.size() != 3)
       refuse("model", "image must be (height, width) or (frames, height, width), in patches",
              static_cast<std::int64_t>(size.size()));
-    tokens.image = model::ImagePatches{size.size() == 3 ? size[0] : 1, size[size.size() - 2],
-                                       size.back()};
+    tokens.image =
+        model::ImagePatches{size.size() == 3 ? size[0] : 1, size[size.size() - 2], size.back()};
   }
   Plan plan{.lowered = {}, .parameters = matrices_of(parameters)};
   nb::gil_scoped_release released;
   plan.lowered = model::lower_layer(model, layer, part, tokens, plan.values());
-  for (auto* positions : {&plan.lowered.queries, &plan.lowered.keys, &plan.lowered.scale_positions})
+  for (auto* positions :
+       {&plan.lowered.queries, &plan.lowered.keys, &plan.lowered.scale_positions})
     if (*positions) *positions = std::make_shared<const Positions>(**positions);
   if (!query_axes.empty()) plan.window.queries = query_axes.front().tokens;
   plan.window.keys = key_axes.empty() ? plan.window.queries + cached : key_axes.front().tokens;
@@ -105,54 +109,60 @@ Plan lower_layer_of(const ModelDescription& model, std::int64_t layer, nb::handl
 
 void bind_model(nb::module_& module) {
   nb::class_<ModelDescription>(module, "ModelDescription")
-      .def_static("from_path", &read_path, nb::arg("path"), nb::arg("part"), nb::arg("yarn_factor"))
+      .def_static("from_path", &read_path, nb::arg("path"), nb::arg("part"),
+                  nb::arg("yarn_factor"))
       .def_static(
           "from_config",
           [](const std::string& json, const std::string& part, const std::string& yarn_factor) {
             return model::read_config(json, options_of("config.json", part, yarn_factor));
           },
           nb::arg("json"), nb::arg("part"), nb::arg("yarn_factor"))
-      .def("to_json",
-           [](const ModelDescription& m, std::optional<std::int64_t> length) {
-             return model::to_json(m, length);
-           },
-           nb::arg("length") = nb::none())
+      .def(
+          "to_json",
+          [](const ModelDescription& m, std::optional<std::int64_t> length) {
+            return model::to_json(m, length);
+          },
+          nb::arg("length") = nb::none())
       // The encodings of each group, as JSON.
-      .def("groups",
-           [](const ModelDescription& m) {
-             nb::list groups;
-             for (const model::LayerGroup& group : m.groups) {
-               std::vector<std::string> encodings;
-               for (const model::Encoding& one : group.position)
-                 encodings.push_back(model::to_json(one));
-               nb::dict all;
-               all["layers"] = group.layers;
-               all["part"] = group.part;
-               all["encodings"] = encodings;
-               all["heads"] = group.heads;
-               all["key_heads"] = group.key_heads;
-               all["head_dim"] = group.head_dim;
-               all["value_dim"] = group.value_dim;
-               all["visibility"] = name(group.attention.visibility);
-               all["left"] = group.attention.left;
-               all["right"] = group.attention.right;
-               all["softmax_scale"] = group.attention.softmax_scale;
-               all["softcap"] = group.attention.softcap;
-               all["unsupported"] = group.unsupported;
-               groups.append(all);
-             }
-             return groups;
-           })
+      .def(
+          "groups",
+          [](const ModelDescription& m) {
+            nb::list groups;
+            for (const model::LayerGroup& group : m.groups) {
+              std::vector<std::string> encodings;
+              for (const model::Encoding& one : group.position)
+                encodings.push_back(model::to_json(one));
+              nb::dict all;
+              all["layers"] = group.layers;
+              all["part"] = group.part;
+              all["encodings"] = encodings;
+              all["heads"] = group.heads;
+              all["key_heads"] = group.key_heads;
+              all["head_dim"] = group.head_dim;
+              all["value_dim"] = group.value_dim;
+              all["visibility"] = name(group.attention.visibility);
+              all["left"] = group.attention.left;
+              all["right"] = group.attention.right;
+              all["softmax_scale"] = group.attention.softmax_scale;
+              all["softcap"] = group.attention.softcap;
+              all["unsupported"] = group.unsupported;
+              groups.append(all);
+            }
+            return groups;
+          },
+          nb::sig("def groups(self) -> list[dict[str, Any]]"))
       .def_ro("source", &ModelDescription::source)
       .def_ro("model_type", &ModelDescription::model_type)
       .def_ro("layers", &ModelDescription::layers)
       .def_ro("length", &ModelDescription::length)
       .def_ro("width", &ModelDescription::width)
       .def_ro("notes", &ModelDescription::notes)
-      .def("parameters", &parameters_of, nb::arg("layer"), nb::arg("part"))
+      .def("parameters", &parameters_of, nb::arg("layer"), nb::arg("part"),
+           nb::sig("def parameters(self, layer: int, part: str) -> "
+                   "list[tuple[str, int, int, float, float]]"))
       .def("lower_layer", &lower_layer_of, nb::arg("layer"), nb::arg("queries").none(),
-           nb::arg("keys").none(), nb::arg("part"), nb::arg("parameters"), nb::arg("cached"), nb::arg("rotated"),
-           nb::arg("length"), nb::arg("image").none());
+           nb::arg("keys").none(), nb::arg("part"), nb::arg("parameters"), nb::arg("cached"),
+           nb::arg("rotated"), nb::arg("length"), nb::arg("image").none());
 }
 
 }  // namespace gnomon::python

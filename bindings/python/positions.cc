@@ -84,19 +84,21 @@ std::vector<Positions> axes_of(const char* operation, const char* name, nb::hand
 }
 
 void bind_positions(nb::module_& module) {
-  nb::class_<Positions>(module, "Positions",
-                        "Positions of the tokens of a batch, and the sequence of each token.\n\n"
-                        "ids: integers, [T] or [B, T].\n"
-                        "sequences: the same shape. Tokens of a row attend to each other if they "
-                        "have the same\nnumber; -1 is padding. Default: one sequence for each row.")
+  nb::class_<Positions>(
+      module, "Positions",
+      "Positions of the tokens of a batch, and the sequence of each token.\n\n"
+      "ids: integers, [T] or [B, T].\n"
+      "sequences: the same shape. Tokens of a row attend to each other if they "
+      "have the same\nnumber; -1 is padding. Default: one sequence for each row.")
       .def(
           "__init__",
           [](Positions* self, nb::handle ids, nb::handle sequences) {
             new (self) Positions(from_ids(ids, sequences));
           },
           nb::arg("ids"), nb::arg("sequences") = nb::none(),
-          nb::sig("def __init__(self, ids: IntegerArray, sequences: IntegerArray | None = None) "
-                  "-> None"))
+          nb::sig(
+              "def __init__(self, ids: IntegerArray, sequences: IntegerArray | None = None) "
+              "-> None"))
       .def_static("consecutive", &consecutive, nb::arg("tokens"), nb::arg("offset") = 0,
                   nb::arg("batch") = 1,
                   "Returns the positions offset, offset + 1, ... in each row of the batch.")
@@ -106,34 +108,40 @@ void bind_positions(nb::module_& module) {
             return tokens ? packed(lengths, *tokens) : packed(lengths);
           },
           nb::arg("lengths"), nb::arg("tokens") = nb::none(),
-          "Returns one row of packed sequences, each with positions from 0. Remaining tokens are\n"
+          "Returns one row of packed sequences, each with positions from 0. Remaining tokens "
+          "are\n"
           "padding.")
-      .def_static("from_padding_mask", &from_mask, nb::arg("mask"),
-                  nb::sig("def from_padding_mask(mask: IntegerArray) -> Positions"),
-                  "Returns the positions for a padding mask [B, T], nonzero for tokens. The tokens "
-                  "of a row\nhave the positions 0, 1, 2, ...")
+      .def_static(
+          "from_padding_mask", &from_mask, nb::arg("mask"),
+          nb::sig("def from_padding_mask(mask: IntegerArray) -> Positions"),
+          "Returns the positions for a padding mask [B, T], nonzero for tokens. The tokens "
+          "of a row\nhave the positions 0, 1, 2, ...")
       .def_ro("batch", &Positions::batch, "B, the rows of the batch.")
       .def_ro("tokens", &Positions::tokens, "T, the tokens of a row.")
-      .def_prop_ro("ids", &ids_of, nb::sig("def ids(self) -> numpy.typing.NDArray[numpy.int64]"),
+      .def_prop_ro("ids", &ids_of,
+                   nb::sig("def ids(self) -> numpy.typing.NDArray[numpy.int64]"),
                    "A copy of the positions, int64 [B, T].")
       .def_prop_ro("sequences", &sequences_of,
                    nb::sig("def sequences(self) -> numpy.typing.NDArray[numpy.int32]"),
                    "A copy of the sequence numbers, int32 [B, T]; -1 is padding.")
       .def(nb::self == nb::self, nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__repr__", &text)
-      .def("__getstate__",
-           [](const Positions& p) {
-             return nb::make_tuple(p.batch, p.tokens, p.ids, p.sequences);
-           },
-           nb::sig("def __getstate__(self) -> tuple[int, int, list[int], list[int]]"))
-      .def("__setstate__",
-           [](Positions* self, const nb::tuple& state) {
-             new (self) Positions{.batch = nb::cast<std::int64_t>(state[0]),
-                                  .tokens = nb::cast<std::int64_t>(state[1]),
-                                  .ids = nb::cast<std::vector<std::int64_t>>(state[2]),
-                                  .sequences = nb::cast<std::vector<std::int32_t>>(state[3])};
-           },
-           nb::sig("def __setstate__(self, state: tuple[int, int, list[int], list[int]]) -> None"));
+      .def(
+          "__getstate__",
+          [](const Positions& p) {
+            return nb::make_tuple(p.batch, p.tokens, p.ids, p.sequences);
+          },
+          nb::sig("def __getstate__(self) -> tuple[int, int, list[int], list[int]]"))
+      .def(
+          "__setstate__",
+          [](Positions* self, const nb::tuple& state) {
+            new (self) Positions{.batch = nb::cast<std::int64_t>(state[0]),
+                                 .tokens = nb::cast<std::int64_t>(state[1]),
+                                 .ids = nb::cast<std::vector<std::int64_t>>(state[2]),
+                                 .sequences = nb::cast<std::vector<std::int32_t>>(state[3])};
+          },
+          nb::sig(
+              "def __setstate__(self, state: tuple[int, int, list[int], list[int]]) -> None"));
 }
 
 }  // namespace gnomon::python

@@ -111,7 +111,7 @@ void bind_rotary(nb::module_& module) {
              return State(name(f.pairing), f.head_offset, f.inv_freq, f.axes, f.table_scale,
                           f.growth, f.centre);
            },
-           nb::sig("def __getstate__(self) -> tuple"))
+           nb::sig("def __getstate__(self) -> tuple[Any, ...]"))
       .def("__setstate__",
            [](RotaryFrequencies* self, const State& s) {
              new (self) RotaryFrequencies{
@@ -123,7 +123,7 @@ void bind_rotary(nb::module_& module) {
                  .growth = std::get<5>(s),
                  .centre = std::get<6>(s)};
            },
-           nb::sig("def __setstate__(self, state: tuple) -> None"));
+           nb::sig("def __setstate__(self, state: tuple[Any, ...]) -> None"));
 
   module.def("rotary_frequencies", &frequencies_of, nb::arg("encoding"), nb::arg("length") = 0,
              nb::sig("def rotary_frequencies(encoding: Encoding | RotaryFrequencies, length: int = 0) "

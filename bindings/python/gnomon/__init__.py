@@ -47,7 +47,7 @@ __version__ = _core.__version__
 _SUBMODULES = ("jax", "lab", "model", "plot", "torch")
 
 if TYPE_CHECKING:
-    from . import jax, lab, model, plot, torch
+    from . import jax as jax, lab as lab, model as model, plot as plot, torch as torch
 
 __all__ = [
     "Encoding",

@@ -23,7 +23,7 @@ def plain(value: Any) -> Any:
     """Returns a field as JSON values. Fields that are None are left out."""
     if dataclasses.is_dataclass(value):
         fields = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        named = {"type": value.type} if isinstance(value, Scaling) else {}
+        named: dict[str, Any] = {"type": value.type} if isinstance(value, Scaling) else {}
         return named | {name: one for name, one in fields.items() if one is not None}
     if isinstance(value, (list, tuple)):
         return [plain(one) for one in value]

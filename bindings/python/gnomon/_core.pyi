@@ -1,0 +1,379 @@
+from collections.abc import Sequence
+
+import numpy
+import numpy.typing
+
+
+from typing import Any
+
+from gnomon._spec import Encoding
+from gnomon._typing import Array, IntegerArray, PositionsLike
+
+__version__: str
+
+class FormatError(ValueError):
+    pass
+
+def isa() -> str:
+    """
+    Returns the instruction set of the kernels: 'portable', 'sse4', 'avx2', 'avx512' or 'neon'.
+    """
+
+def threads() -> int:
+    """Returns the largest number of threads of calls of this thread."""
+
+def set_threads(count: int) -> None:
+    """
+    Sets the largest number of threads of calls of this thread. Results do not depend on it.
+    """
+
+class Positions:
+    """
+    Positions of the tokens of a batch, and the sequence of each token.
+
+    ids: integers, [T] or [B, T].
+    sequences: the same shape. Tokens of a row attend to each other if they have the same
+    number; -1 is padding. Default: one sequence for each row.
+    """
+
+    def __init__(self, ids: IntegerArray, sequences: IntegerArray | None = None) -> None: ...
+
+    @staticmethod
+    def consecutive(tokens: int, offset: int = 0, batch: int = 1) -> Positions:
+        """
+        Returns the positions offset, offset + 1, ... in each row of the batch.
+        """
+
+    @staticmethod
+    def packed(lengths: Sequence[int], tokens: int | None = None) -> Positions:
+        """
+        Returns one row of packed sequences, each with positions from 0. Remaining tokens are
+        padding.
+        """
+
+    @staticmethod
+    def from_padding_mask(mask: IntegerArray) -> Positions:
+        """
+        Returns the positions for a padding mask [B, T], nonzero for tokens. The tokens of a row
+        have the positions 0, 1, 2, ...
+        """
+
+    @property
+    def batch(self) -> int:
+        """B, the rows of the batch."""
+
+    @property
+    def tokens(self) -> int:
+        """T, the tokens of a row."""
+
+    @property
+    def ids(self) -> numpy.typing.NDArray[numpy.int64]:
+        """A copy of the positions, int64 [B, T]."""
+
+    @property
+    def sequences(self) -> numpy.typing.NDArray[numpy.int32]:
+        """A copy of the sequence numbers, int32 [B, T]; -1 is padding."""
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    def __repr__(self) -> str: ...
+
+    def __getstate__(self) -> tuple[int, int, list[int], list[int]]: ...
+
+    def __setstate__(self, state: tuple[int, int, list[int], list[int]]) -> None: ...
+
+class RotaryFrequencies:
+    """
+    The angle of each pair of a head for one position. Every rotary spec lowers to it.
+
+    pairing: 'halves' (i, i + R/2) or 'adjacent' (2i, 2i + 1).
+    inv_freq: radians per position, [R/2].
+    head_offset: the first rotated element of the head.
+    axes: the position axis of each pair, [R/2] (M-RoPE); empty: axis 0.
+    table_scale: a factor on cos and sin (the attention factor of YaRN).
+    """
+
+    def __init__(self, *, pairing: str, inv_freq: Sequence[float], head_offset: int = 0, axes: Sequence[int] = [], table_scale: float = 1.0) -> None: ...
+
+    @property
+    def pairing(self) -> str: ...
+
+    @property
+    def head_offset(self) -> int: ...
+
+    @property
+    def rotary_dim(self) -> int:
+        """R, the rotated elements of a head."""
+
+    @property
+    def inv_freq(self) -> numpy.typing.NDArray[numpy.float64]:
+        """A copy of the frequencies, float64 [R/2], in radians per position."""
+
+    @property
+    def axes(self) -> numpy.typing.NDArray[numpy.int32]: ...
+
+    @property
+    def table_scale(self) -> float: ...
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    def __repr__(self) -> str: ...
+
+    def __getstate__(self) -> tuple[Any, ...]: ...
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None: ...
+
+def rotary_frequencies(encoding: Encoding | RotaryFrequencies, length: int = 0) -> RotaryFrequencies:
+    """
+    Returns the frequencies of a rotary encoding at a declared context length.
+
+    length: for scalings that depend on it (dynamic NTK, LongRoPE); 0: that of the spec.
+    Each frequency is within one ulp of the formula. Raises ValueError if the encoding
+    has no single set of frequencies.
+    """
+
+class RotaryTable:
+    """
+    Cos and sin of every angle of a rotary encoding, for given positions.
+
+    encoding: a rotary spec or RotaryFrequencies.
+    positions: a number T of tokens (positions 0 to T - 1), integers [T] or [B, T], Positions,
+        or a tuple of them, one for each position axis (M-RoPE).
+    length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
+    angles: 'exact', or 'float32' to follow engines that compute position * inv_freq in float32.
+
+    Each entry is within half an ulp + 2^-46 of the true value for positions up to 2^31.
+    Cost: O(B T R) time, 4 B T R bytes. Source: Su et al. 2021, arXiv:2104.09864.
+    """
+
+    def __init__(self, encoding: Encoding | RotaryFrequencies, positions: PositionsLike, *, length: int = 0, angles: str = 'exact') -> None: ...
+
+    @property
+    def batch(self) -> int:
+        """1, or the rows of the batch."""
+
+    @property
+    def tokens(self) -> int: ...
+
+    @property
+    def frequencies(self) -> RotaryFrequencies: ...
+
+    @property
+    def cos(self) -> numpy.typing.NDArray[numpy.float32]:
+        """Cosines, read-only float32 [B or 1, T, R/2]; no copy."""
+
+    @property
+    def sin(self) -> numpy.typing.NDArray[numpy.float32]:
+        """Sines, read-only float32 [B or 1, T, R/2]; no copy."""
+
+    def __repr__(self) -> str: ...
+
+def rotate(x: Array, table: RotaryTable, direction: str = 'forward', *, k: Array | None = None, out: Array | None = None) -> None:
+    """
+    Rotates queries or keys in place.
+
+    x: [B, T, H, D] or [T, H, D], any strides (x.transpose(1, 2) of [B, H, T, D]), D
+        contiguous; float32, float16, bfloat16 or float64.
+    direction: 'forward', or 'inverse' for the gradient.
+    k: keys that are rotated in the same pass; heads and D may differ from those of x.
+    out: if given, receives the result, and x is not changed.
+
+    |x' - exact| <= 3 * 2^-24 (|a| + |b|) for the pair (a, b); 16-bit types are rounded
+    once more. Memory-bound, no copies; releases the GIL. Raises ValueError if shapes do
+    not fit the table or an array that is changed is read-only.
+    """
+
+def encodings() -> list[dict[str, str]]: ...
+
+def find_encoding(name: str) -> dict[str, str]: ...
+
+def info(encoding: Encoding | str) -> dict[str, str]: ...
+
+def usual(name: str, width: int, heads: int, length: int, reads: str) -> str: ...
+
+def scheme(text: str, layers: int, width: int, heads: int, length: int, reads: str) -> list[list[str]]: ...
+
+def complete(arg: object, /) -> str: ...
+
+def parameters(encoding: Encoding | str | Sequence[Encoding | str]) -> list[tuple[str, int, int, float, float]]: ...
+
+def capacity(arg: object, /) -> int | None: ...
+
+def enters(arg: object, /) -> str: ...
+
+def softmax_factor(arg0: object, arg1: int, /) -> float: ...
+
+def properties(encoding: Encoding | str) -> dict[str, str]: ...
+
+class Plan:
+    """
+    All places in which position enters a layer, for known tokens. Made by gnomon.lower
+    and by gnomon.model. Immutable; threads and layers can share it.
+    """
+
+    @property
+    def queries(self) -> int:
+        """T, query tokens."""
+
+    @property
+    def keys(self) -> int:
+        """S, key tokens."""
+
+    @property
+    def offset(self) -> int:
+        """The key row that corresponds to query row 0."""
+
+    @property
+    def visibility(self) -> str: ...
+
+    @property
+    def left(self) -> int | None: ...
+
+    @property
+    def right(self) -> int | None: ...
+
+    @property
+    def softmax_scale(self) -> float | None:
+        """
+        The scale of q . k with all factors; None: 1 / sqrt(D) times softmax_factor.
+        """
+
+    @property
+    def softmax_factor(self) -> float: ...
+
+    @property
+    def cap(self) -> float | None: ...
+
+    @property
+    def sinks(self) -> list[float]: ...
+
+    @property
+    def gated(self) -> bool:
+        """Whether the bias requires gates that depend on the tokens (WavLM)."""
+
+    @property
+    def has_relative(self) -> bool: ...
+
+    @property
+    def cosine(self) -> list[float]:
+        """
+        The factor of each head in cosine attention (Swin v2); empty: dot products.
+        """
+
+    @property
+    def table(self) -> numpy.typing.NDArray[numpy.float32] | None:
+        """
+        A copy of the table that is added to the embeddings, [T, C] or [B T, C]; or None.
+        """
+
+    @property
+    def query_rotary(self) -> RotaryTable | None: ...
+
+    @property
+    def key_rotary(self) -> RotaryTable | None: ...
+
+    @property
+    def bias_form(self) -> dict[str, object]:
+        """
+        The form of the bias and its numbers: 'slope' (slopes [H]), 'strip' (values [H, N] by
+        distance), 'grid', 'axes', 'piecewise_log', 'dense' or 'none'.
+        """
+
+    def bias(self, queries: int | None = None, keys: int | None = None) -> numpy.typing.NDArray[numpy.float64] | None:
+        """
+        Returns the whole bias [H, T, S], for inspection; None if the plan has no bias. The
+        query of row t is at position offset + t, the key of row s at position s.
+        """
+
+    def __repr__(self) -> str: ...
+
+def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike, keys: PositionsLike | None = None, *, parameters: Sequence[Array] = (), visibility: str, left: int | None = None, right: int | None = None, softmax_scale: float | None = None, cap: float | None = None, sinks: Sequence[float] = (), length: int = 0) -> Plan:
+    """
+    Lowers an encoding for known tokens.
+
+    encoding: a spec, several specs, or None (no position).
+    queries, keys: numbers of tokens T and S (the queries are the last T of the keys, at
+        positions 0 to S - 1), or positions: integers [T] or [B, T], or Positions. Default for
+        keys: the queries.
+    parameters: the trained matrices of the encoding in the order of spec.parameters(), float32.
+    visibility: 'causal' or 'bidirectional'; required.
+    left, right: window limits in rows. Mistral's `sliding_window` w is left = w - 1.
+    softmax_scale: scale of q . k before a factor of the encoding. Default: 1 / sqrt(D).
+    cap: soft cap of the scores (Gemma 2). sinks: one score for each head (gpt-oss).
+    length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
+
+    Cost: O(T C) for a table, O(S R) for rotations, O(H (T + S)) for a bias.
+    """
+
+def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = None, gates: Array | None = None) -> Array:
+    """
+    Softmax attention with the rotation, bias and relative vectors of a plan.
+
+    q: [B, T, Hq, D]; k: [B, S, Hk, D]; v: [B, S, Hk, Dv], any strides, the last axis
+        contiguous. Hk divides Hq. q, k, v are not changed. Types: float32, float16, bfloat16
+        or float64; k and v also 16-bit if q is float32, or int8 with scales [B, S, Hk].
+    out: [B, T, Hq, Dv] of the type of q; default: a new NumPy array, which is returned.
+    lse: receives the log-sum-exp of the scores [B, Hq, T], float32 (float64 for float64 q).
+    gates: factors on the bias, float32 [B or 1, Hq, T] (WavLM).
+
+    Memory beyond the arguments grows with T + S. Error for float32: 2^-17 max |v|. The same
+    bits for any number of threads. A query that sees no key gives zeros. Releases the GIL.
+    """
+
+def attention_backward(q: Array, k: Array, v: Array, plan: Plan, out: Array, lse: Array, out_grad: Array, *, q_grad: Array, k_grad: Array, v_grad: Array, gates: Array | None = None, gates_grad: Array | None = None, sinks_grad: Array | None = None, parameter_grads: Sequence[Array] = ()) -> None:
+    """
+    Writes the gradients of `attention`. out and lse are its results.
+
+    q_grad, k_grad, v_grad: shapes and types of q, k, v; overwritten.
+    parameter_grads: float32, one for each parameter of the encoding; gradients are added.
+    sinks_grad: float64 [Hq]. Deterministic: the same bits for any number of threads.
+    """
+
+def add_position(x: Array, plan: Plan) -> None:
+    """
+    Adds the position table of the plan to x [B, T, C] in place; nothing if it has no table.
+    """
+
+def add_position_backward(grad: Array, plan: Plan, parameter_grads: Sequence[Array]) -> None:
+    """
+    Adds the gradients of the table's parameters, from the gradient [B, T, C] of x.
+    """
+
+def prepare(q: Array | None, k: Array | None, v: Array | None, plan: Plan) -> None:
+    """
+    Applies the norms, rotations and scales of a plan to projected q [B, T, H, D] and k, v
+    [B, T, Hk, D] in place, before keys are stored in a cache.
+    """
+
+class ModelDescription:
+    @staticmethod
+    def from_path(path: str, part: str, yarn_factor: str) -> ModelDescription: ...
+
+    @staticmethod
+    def from_config(json: str, part: str, yarn_factor: str) -> ModelDescription: ...
+
+    def to_json(self, length: int | None = None) -> str: ...
+
+    def groups(self) -> list[dict[str, Any]]: ...
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def model_type(self) -> str: ...
+
+    @property
+    def layers(self) -> int: ...
+
+    @property
+    def length(self) -> int: ...
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def notes(self) -> list[str]: ...
+
+    def parameters(self, layer: int, part: str) -> list[tuple[str, int, int, float, float]]: ...
+
+    def lower_layer(self, layer: int, queries: object | None, keys: object | None, part: str, parameters: object, cached: int, rotated: bool, length: int, image: object | None) -> Plan: ...
