@@ -12,13 +12,15 @@ fuzz := build/fuzz
 gnomon := $(release)/apps/cli/gnomon
 
 .PHONY: help setup setup-lab setup-neon setup-long configure-release build lab test build-tests build-asan \
-        build-neon build-fuzz asan test-neon test-torch2 test-long bench instructions peers format \
+        build-neon build-fuzz asan wheel test-python test-neon test-torch2 test-long bench instructions peers format \
         check-format install clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make lab           train and compare encodings on six novels, write a report'
 	@echo 'make test          build and run all tests, those of the library also under the sanitizers'
+	@echo 'make test-python   test the Python package with PyTorch, JAX, transformers (downloads about 6 GB)'
+	@echo 'make wheel         build the Python wheel for manylinux and the source distribution'
 	@echo 'make build         build the program: $(gnomon)'
 	@echo 'make bench         build the program, and run `gnomon bench` with BENCH_FLAGS'
 	@echo 'make instructions  count the instructions of each kernel, compare with the recorded counts'
@@ -54,6 +56,7 @@ build: configure-release
 	@cmake --build $(release) -j$(JOBS) --target gnomon-program gnomon-lab
 
 build-tests: setup
+	@tools/python.sh tools
 	@[ $(release)/build.ninja -nt CMakePresets.json ] && \
 	  grep -qs '^GNOMON_TESTS:BOOL=ON' $(release)/CMakeCache.txt || cmake --preset dev
 	@cmake --build $(release) -j$(JOBS)
@@ -79,10 +82,19 @@ lab: configure-release
 	@cmake --build $(release) -j$(JOBS) --target gnomon-lab
 	@$(if $(blas_core),OPENBLAS_CORETYPE="$${OPENBLAS_CORETYPE:-$(blas_core)}") $(release)/apps/lab/gnomon-lab $(LAB_FLAGS)
 
+# The wheel uses the objects of the build folder.
 test: build-tests
+	@tools/python.sh wheel $(release)
 	@tools/test.sh $(release) -j$(JOBS)
 
+wheel: setup-lab
+	@tools/python.sh release
+
+test-python: setup-lab
+	@tools/python.sh all $(PYTEST_FLAGS)
+
 asan: setup
+	@tools/python.sh tools
 	@[ $(release)/build.ninja -nt CMakePresets.json ] || cmake --preset dev
 	@cmake --build $(release) -j$(JOBS) --target gnomon_sanitized_tests
 	@tools/test.sh $(release) -j$(JOBS) -R '^asan[.]'

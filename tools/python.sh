@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # Builds and tests the Python package, in virtual environments below build/python.
 #
-#   tools/python.sh tools            environment with what builds the wheel, for tools/cmake and `wheel`
+#   tools/python.sh tools            the environment that builds the extension module
 #   tools/python.sh wheel [FOLDER]   the wheel, from the objects of a build folder (build/release), installed
-#                                    into a new environment with NumPy, pytest and hypothesis
-#   tools/python.sh core             runs the tests that require NumPy only, with that wheel
-#   tools/python.sh all              installs PyTorch, JAX, transformers and others, runs all tests
-#   tools/python.sh stubs            writes the stubs of the extension module and the specs
+#                                    into an environment with NumPy, pytest and hypothesis
+#   tools/python.sh core             with that wheel, runs the tests that require NumPy only
+#   tools/python.sh all [OPTION...]  installs PyTorch, JAX, transformers and others, runs all tests
+#   tools/python.sh release          writes a manylinux wheel and the source distribution to build/python/dist
+#   tools/python.sh generated        writes the specs and the stubs from the module of build/release
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly work=$PWD/build/python
-readonly tools=$work/tools clean=$work/clean full=$work/full
-readonly wheels=$work/wheel
+readonly wheels=$work/wheel dist=$work/dist
 
 say() { printf 'python: %s\n' "$*" >&2; }
 
@@ -24,65 +24,78 @@ base_python() {
       return
     fi
   done
-  say 'needs python3 with venv (Debian: python3-venv)'
+  say 'requires python3 with venv (Debian: python3-venv)'
   return 1
 }
 
-# Makes an environment and installs the packages of a requirements file, unless it has them already.
+# Makes the environment $work/NAME with the packages of tools/python/NAME.txt, unless it has them already.
 environment() {
-  local folder=$1 requirements=$2
-  if ! cmp -s "$requirements" "$folder/requirements.txt"; then
-    say "installing the packages of $requirements"
-    rm -rf "$folder"
-    "$(base_python)" -m venv "$folder"
-    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
-    cp "$requirements" "$folder/requirements.txt"
-  fi
+  local folder=$work/$1 requirements=tools/python/$1.txt
+  cmp -s "$requirements" "$folder/requirements.txt" && return
+  say "installing the packages of $requirements"
+  rm -rf "$folder"
+  "$(base_python)" -m venv "$folder"
+  "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
+  cp "$requirements" "$folder/requirements.txt"
 }
 
+# The options of the folder stay as they are, so that its objects are used.
 build_wheel() {
-  environment "$tools" tools/python/build.txt
+  local folder=$1 option options=()
+  environment tools
+  for option in GNOMON_TESTS GNOMON_BENCH GNOMON_LAB GNOMON_THREADS; do
+    [[ ! -e $folder/CMakeCache.txt ]] ||
+      options+=(-C "cmake.define.$option=$(sed -n "s/^$option:[A-Z]*=//p" "$folder/CMakeCache.txt")")
+  done
   rm -rf "$wheels"
-  PATH=$tools/bin:$PATH "$tools/bin/python" -m pip wheel . --quiet --disable-pip-version-check --no-deps \
-    --no-build-isolation -w "$wheels" "$@" || return
-  ls -l "$wheels"/*.whl
+  PATH=$work/tools/bin:$PATH "$work/tools/bin/python" -m pip wheel . --quiet --disable-pip-version-check \
+    --no-deps --no-build-isolation -w "$wheels" -C "build-dir=$folder" "${options[@]}"
 }
 
 # Installs the wheel in place of an earlier one.
 install_wheel() {
-  "$1/bin/python" -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps "$wheels"/*.whl
+  environment "$1"
+  "$work/$1/bin/python" -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps \
+    "$wheels"/*.whl
 }
 
 case ${1-} in
   tools)
-    environment "$tools" tools/python/build.txt
+    environment tools
     ;;
   wheel)
-    # The options of the folder stay as they are, so that its objects are used.
-    folder=${2:-build/release}
-    options=(-C "build-dir=$folder")
-    for option in GNOMON_TESTS GNOMON_BENCH GNOMON_LAB GNOMON_THREADS; do
-      value=$(sed -n "s/^$option:[A-Z]*=//p" "$folder/CMakeCache.txt")
-      options+=(-C "cmake.define.$option=$value")
-    done
-    build_wheel "${options[@]}"
-    environment "$clean" tools/python/core.txt
-    install_wheel "$clean"
+    build_wheel "${2:-build/release}"
+    install_wheel core
     ;;
   core)
-    exec "$clean/bin/python" -m pytest -q tests/python/core
+    exec "$work/core/bin/python" -m pytest -q -p no:cacheprovider tests/python/core
     ;;
   all)
-    build_wheel
-    environment "$full" tools/python/all.txt
-    install_wheel "$full"
-    exec "$full/bin/python" -m pytest -q tests/python "${@:2}"
+    build_wheel build/release
+    install_wheel all
+    exec "$work/all/bin/python" -m pytest -q -p no:cacheprovider tests/python "${@:2}"
     ;;
-  stubs)
-    PYTHONPATH=bindings/python "$clean/bin/python" tools/python/write_specs.py
+  release)
+    environment tools
+    rm -rf "$dist"
+    "$work/tools/bin/python" -m build --quiet --outdir "$dist/local" .
+    PATH=$work/tools/bin:$PATH "$work/tools/bin/auditwheel" repair --wheel-dir "$dist" "$dist"/local/*.whl
+    mv "$dist"/local/*.tar.gz "$dist"
+    rm -r "$dist/local"
+    ls -l "$dist"
+    ;;
+  generated)
+    export PYTHONPATH=$work/generated
+    rm -rf "$PYTHONPATH" && mkdir -p "$PYTHONPATH"
+    cp -r bindings/python/gnomon "$PYTHONPATH"
+    cp -f build/release/python/gnomon/_core.abi3.so "$PYTHONPATH/gnomon"
+    environment core
+    "$work/core/bin/python" tools/python/write_specs.py
+    "$work/core/bin/python" -m nanobind.stubgen -q -m gnomon._core -p tools/python/stubs.txt \
+      -o bindings/python/gnomon/_core.pyi
     ;;
   *)
-    say 'usage: tools/python.sh tools|wheel|core|all|stubs'
+    say 'usage: tools/python.sh tools|wheel|core|all|release|generated'
     exit 1
     ;;
 esac
