@@ -10,6 +10,6 @@ command -v clang-format-19 >/dev/null || {
   echo 'check_format: clang-format-19 is missing; tools/setup.sh test installs it' >&2
   exit 1
 }
-find apps bench bindings examples include src tests \
+find apps bench bindings docs/examples include src tests \
   \( -name '*.h' -o -name '*.cc' -o -name '*.cu' \) -print0 |
   xargs -0 -n 20 -P "$(nproc)" clang-format-19 "${how[@]}"

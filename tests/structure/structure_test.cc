@@ -202,7 +202,7 @@ TEST(Structure, PublicHeadersIncludeNothingForeign) {
 // A file of more than about 400 lines contains two ideas.
 TEST(Structure, FilesAreShort) {
   for (const fs::path& file :
-       files({"include", "src", "bindings", "apps", "tests", "bench", "examples", "tools"},
+       files({"include", "src", "bindings", "apps", "tests", "bench", "docs/examples", "tools"},
              {".h", ".cc", ".cu", ".py", ".sh"})) {
     const std::string text = text_of(file);
     EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 450) << file;
@@ -305,7 +305,7 @@ TEST(Docs, TheIndexLinksEveryPage) {
 }
 
 TEST(Docs, EveryLinkLeadsSomewhere) {
-  std::vector<fs::path> pages = files({"docs", "apps", "examples"}, {".md"});
+  std::vector<fs::path> pages = files({"docs", "apps"}, {".md"});
   pages.emplace_back("README.md");
   for (const fs::path& page : pages)
     for (const fs::path& link : links_of(page))
@@ -314,7 +314,7 @@ TEST(Docs, EveryLinkLeadsSomewhere) {
 
 // The code block of the README is the file that the packaging tests compile.
 TEST(Docs, TheReadmeShowsTheExampleThatIsCompiled) {
-  EXPECT_NE(text_of("README.md").find("```cpp\n" + text_of("examples/first.cc") + "```\n"),
+  EXPECT_NE(text_of("README.md").find("```cpp\n" + text_of("docs/examples/first.cc") + "```\n"),
             std::string::npos);
 }
 
@@ -325,8 +325,8 @@ TEST(Structure, TheRootHoldsWhatTheDesignNames) {
       "LICENSE",        "Makefile",
       "README.md",      "apps",
       "bench",          "bindings",
-      "docs",           "examples",
-      "include",        "pyproject.toml", "src",
+      "docs",           "include",
+      "pyproject.toml", "src",
       "tests",          "tools",
   };
   const std::set<std::string> made = {"build", "report"};  // ignored by git
