@@ -107,6 +107,7 @@ void bind_encodings(nb::module_& module) {
          const std::string& reads) {
         if (width < 1 || heads < 1 || width % heads)
           refuse("encoding", "heads must divide width, " + std::to_string(width), heads);
+        if (length < 1) refuse("encoding", "length must be at least 1", length);
         return model::to_json(
             model::find_encoding(name).usual({.width = width,
                                               .heads = heads,

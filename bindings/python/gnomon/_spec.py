@@ -30,15 +30,31 @@ def plain(value: Any) -> Any:
     return value
 
 
+def hashable(name: str, value: Any) -> Any:
+    """Returns a field as Python numbers, strings, parts of specs, and tuples of them.
+
+    Numbers and arrays of NumPy and PyTorch become Python numbers, lists become tuples, so that
+    specs can be hashed, compared and written as JSON.
+    """
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple, range)):
+        return tuple(hashable(name, one) for one in value)
+    if value is None or isinstance(value, (bool, int, float, str, Value)):
+        return value
+    raise ValueError(f"[encoding] {name} must be a number, a string, a part of a spec, as "
+                     f"gnomon.NoScaling(), or a tuple of them, got {type(value).__name__}")
+
+
 class Value:
     """A part of a spec."""
 
     def __post_init__(self) -> None:
-        # Lists become tuples, so that specs can be hashed and compared.
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
-            value = getattr(self, field.name)
-            if isinstance(value, list):
-                object.__setattr__(self, field.name, tuple(value))
+            value = hashable(field.name, getattr(self, field.name))
+            if value is None and "None" not in str(field.type):
+                raise ValueError(f"[encoding] {field.name} must be given, got None")
+            object.__setattr__(self, field.name, value)
 
 
 class Scaling(Value):
@@ -66,10 +82,18 @@ class Encoding(Value):
 
     @staticmethod
     def from_json(text: str) -> Encoding:
-        """Returns the spec of a JSON text. Raises ValueError if it has an unknown kind or key."""
+        """Returns the spec of a JSON text.
+
+        Raises ValueError if the kind or a key is unknown, or a required choice is missing.
+        """
         from . import specs
 
-        return specs.from_fields(json.loads(_core.complete(text)))
+        fields = json.loads(_core.complete(text))
+        try:
+            return specs.from_fields(fields)
+        except TypeError as error:  # "... missing 1 required keyword-only argument: 'pairing'"
+            missing = str(error).rpartition(": ")[2]
+            raise ValueError(f"[encoding] {missing} must be given, got {text}") from error
 
     @property
     def title(self) -> str:

@@ -1,0 +1,79 @@
+"""Settings of all Python tests: versions in the header, no silent skips, a random generator."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import gnomon
+
+PACKAGES = (
+    "numpy",
+    "ml_dtypes",
+    "hypothesis",
+    "torch",
+    "jax",
+    "transformers",
+    "timm",
+    "diffusers",
+    "rotary-embedding-torch",
+    "onnx",
+    "altair",
+    "vl-convert-python",
+)
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """The versions of the packages that the tests compare with."""
+    found = []
+    for name in PACKAGES:
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            found.append(f"{name}: not installed")
+    return [
+        f"gnomon {gnomon.__version__} ({gnomon.isa()}, {gnomon.threads()} threads), "
+        f"python {platform.python_version()}",
+        ", ".join(found),
+    ]
+
+
+def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if not report.skipped or hasattr(report, "wasxfail") or "GNOMON_ALLOW_SKIP" in os.environ:
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+    report.outcome = "failed"
+    report.longrepr = f"A skipped test is a failure unless GNOMON_ALLOW_SKIP is set. {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A generator of random numbers with the same seed in each test."""
+    return np.random.default_rng(20240501)
+
+
+@pytest.fixture(autouse=True)
+def restore_threads() -> Iterator[None]:
+    """Keeps a test's number of threads from the next test."""
+    count = gnomon.threads()
+    yield
+    gnomon.set_threads(count)
