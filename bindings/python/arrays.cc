@@ -49,8 +49,32 @@ const ExchangeApi* exchange_api(PyObject* object) {
   return api;
 }
 
+std::string dtype_of(nb::handle object) {
+  const nb::object dtype = object.attr("dtype");  // nb::str of an accessor would not convert it
+  return nb::cast<std::string>(nb::str(dtype));
+}
+
+// Returns the type of an object: "list", "ndarray of object".
 std::string type_of(nb::handle object) {
-  return nb::cast<std::string>(nb::str(nb::getattr(object.type(), "__name__", nb::str("?"))));
+  const nb::object name = nb::getattr(object.type(), "__name__", nb::str("?"));
+  return nb::cast<std::string>(nb::str(name)) +
+         (nb::hasattr(object, "dtype") ? " of " + dtype_of(object) : "");
+}
+
+// NumPy gives zero strides to arrays without elements. Null strides: row-major.
+void drop_strides_if_empty(Tensor& tensor) {
+  for (std::int32_t axis = 0; axis < tensor.rank; ++axis)
+    if (tensor.shape[axis] == 0) tensor.strides = nullptr;
+}
+
+// An axis of stride 0 (`broadcast_to` of NumPy, `expand` of PyTorch) has its elements in one place.
+// Threads would write to it at the same time.
+void refuse_overlap(const char* operation, const char* name, const Tensor& tensor) {
+  if (!tensor.strides) return;
+  for (std::int32_t axis = 0; axis < tensor.rank; ++axis)
+    if (tensor.shape[axis] > 1 && tensor.strides[axis] == 0)
+      refuse(operation, std::string(name) + " must not overlap itself, since it is changed in place",
+             "stride 0 of axis " + std::to_string(axis));
 }
 
 template <typename Array>
@@ -63,6 +87,7 @@ void put(const Array& array, Tensor& tensor) {
   tensor.shape = const_cast<std::int64_t*>(array.shape_ptr());
   tensor.strides = const_cast<std::int64_t*>(array.stride_ptr());
   tensor.byte_offset = array.byte_offset();
+  drop_strides_if_empty(tensor);
 }
 
 }  // namespace
@@ -80,26 +105,35 @@ bool Array::take(nb::handle object, Access access) {
 
 Array::Array(const char* operation, const char* name, nb::handle object, Access access) {
   if (object.is_none()) return;
-  if (const ExchangeApi* api = exchange_api(object.ptr())) {
-    if (api->borrow_from_object(object.ptr(), &tensor_) == 0) return;
-    PyErr_Clear();
+  if (!borrow(object) && !take(object, access) && !take_bfloat16(object, access)) {
+    nb::ndarray<nb::ro> readable;
+    const std::string of = name;
+    if (access == Access::write && (owner_.is_valid() || nb::try_cast(object, readable, false)))
+      refuse(operation, of + " must be writable, since it is changed in place",
+             "a read-only array");
+    refuse(operation, of + " must be an array that supports DLPack (NumPy, PyTorch, JAX, CuPy)",
+           type_of(object));
   }
-  if (take(object, access)) return;
-  // NumPy cannot export the types of ml_dtypes. Their elements have the layout of 16-bit integers.
-  if (nb::hasattr(object, "dtype") && nb::hasattr(object, "view") &&
-      nb::cast<std::string>(nb::str(object.attr("dtype"))) == "bfloat16") {
-    owner_ = object.attr("view")("uint16");
-    if (take(owner_, access)) {
-      tensor_.dtype = {TypeCode::bfloat, 16};
-      return;
-    }
-  }
-  nb::ndarray<nb::ro> readable;
-  const std::string of = name;
-  if (access == Access::write && (owner_.is_valid() || nb::try_cast(object, readable, false)))
-    refuse(operation, of + " must be writable, since it is changed in place", "a read-only array");
-  refuse(operation, of + " must be an array that supports DLPack (NumPy, PyTorch, JAX, CuPy)",
-         type_of(object));
+  if (access == Access::write) refuse_overlap(operation, name, tensor_);
+}
+
+bool Array::borrow(nb::handle object) {
+  const ExchangeApi* const api = exchange_api(object.ptr());
+  if (!api) return false;
+  if (api->borrow_from_object(object.ptr(), &tensor_) == 0) return true;
+  PyErr_Clear();
+  return false;
+}
+
+// NumPy cannot export the types of ml_dtypes. Their elements have the layout of 16-bit integers.
+bool Array::take_bfloat16(nb::handle object, Access access) {
+  if (!nb::hasattr(object, "dtype") || !nb::hasattr(object, "view") ||
+      dtype_of(object) != "bfloat16")
+    return false;
+  owner_ = object.attr("view")("uint16");
+  if (!take(owner_, access)) return false;
+  tensor_.dtype = {TypeCode::bfloat, 16};
+  return true;
 }
 
 Integers integers(const char* operation, const char* name, nb::handle object) {

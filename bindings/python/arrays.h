@@ -21,7 +21,8 @@ class Array {
   enum class Access { read = 1, write };
 
   // None: no data. Throws std::invalid_argument if the object is not an array, and for
-  // Access::write if it is read-only. `name`: of the argument, for the message.
+  // Access::write if it is read-only or has a stride of 0. `name`: of the argument, for the
+  // message.
   Array(const char* operation, const char* name, nb::handle object, Access access);
   Array(const Array&) = delete;
   Array& operator=(const Array&) = delete;
@@ -30,7 +31,9 @@ class Array {
   operator const Tensor&() const noexcept { return tensor_; }  // NOLINT: a conversion
 
  private:
+  bool borrow(nb::handle object);  // through the C exchange API (PyTorch)
   bool take(nb::handle object, Access access);
+  bool take_bfloat16(nb::handle object, Access access);
 
   Tensor tensor_;
   nb::ndarray<> written_;
