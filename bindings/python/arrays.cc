@@ -173,6 +173,9 @@ Integers integers(const char* operation, const char* name, nb::handle object) {
         const int unused = 64 - 8 * static_cast<int>(size);
         value = static_cast<std::int64_t>(static_cast<std::uint64_t>(value) << unused) >> unused;
       }
+      if (t.dtype.code == TypeCode::unsigned_integer && value < 0)
+        refuse(operation, std::string(name) + " must be at most 2^63 - 1",
+               std::to_string(static_cast<std::uint64_t>(value)));
       all.values.push_back(value);
     }
   return all;

@@ -105,6 +105,7 @@ struct Rows {
 
 void attend(const AttentionInput& input, const Plan& plan, const Tensor& out,
             const Tensor& lse) {
+  if (plan.prepared) return attention(input, plan.lowered, out, lse);
   attention(Prepared(plan.lowered, input).input(), plan.lowered, out, lse);
 }
 
@@ -112,21 +113,24 @@ void attend_backward(const AttentionInput& input, const Plan& plan, const ConstT
                      const ConstTensor& lse, const ConstTensor& out_grad,
                      const AttendGradient& gradient) {
   const LayerPlan& lowered = plan.lowered;
-  if (lowered.query_norm || lowered.key_norm || lowered.query_scale ||
-      changes_values(lowered))
+  const std::vector<HeadRotation> none;
+  const auto& query_rotations = plan.prepared ? none : lowered.query_rotations;
+  const auto& key_rotations = plan.prepared ? none : lowered.key_rotations;
+  if (!plan.prepared && (lowered.query_norm || lowered.key_norm || lowered.query_scale ||
+                         changes_values(lowered)))
     refuse("attention_backward", "the plan must have no norms and no query scale",
            "a plan of a model's layer");
   // The inputs of cosine attention before they are scaled are needed again.
   AttentionInput used = input;
   std::optional<Copy> q_rotated, k_rotated, q_unit, k_unit;
-  const bool cosine = !lowered.cosine.empty();
-  if (!lowered.query_rotations.empty()) {
+  const bool cosine = !plan.prepared && !lowered.cosine.empty();
+  if (!query_rotations.empty()) {
     used.q = q_rotated.emplace("q", input.q).tensor();
-    rotate_all(lowered.query_rotations, q_rotated->tensor());
+    rotate_all(query_rotations, q_rotated->tensor());
   }
-  if (!lowered.key_rotations.empty()) {
+  if (!key_rotations.empty()) {
     used.k = k_rotated.emplace("k", input.k).tensor();
-    rotate_all(lowered.key_rotations, k_rotated->tensor());
+    rotate_all(key_rotations, k_rotated->tensor());
   }
   const AttentionInput unscaled = used;
   if (cosine) {
@@ -151,8 +155,8 @@ void attend_backward(const AttentionInput& input, const Plan& plan, const ConstT
     normalise_backward(unscaled.q, gradient.q, lowered.cosine, gradient.q, forms.cosine);
     normalise_backward(unscaled.k, gradient.k, {}, gradient.k);
   }
-  rotate_back(lowered.query_rotations, gradient.q);
-  rotate_back(lowered.key_rotations, gradient.k);
+  rotate_back(query_rotations, gradient.q);
+  rotate_back(key_rotations, gradient.k);
   if (!gradient.parameters.empty())
     model::lower_backward(plan.mixture, plan.window, plan.values(), forms, gradient.parameters);
 }

@@ -87,14 +87,16 @@ Plan lower_layer_of(const ModelDescription& model, std::int64_t layer, nb::handl
   tokens.earlier = rotated ? model::EarlierKeys::rotated : model::EarlierKeys::unrotated;
   tokens.length = length;
   if (!image.is_none()) {
-    const auto size = nb::cast<std::vector<std::int64_t>>(image);
+    std::vector<std::int64_t> size;
+    if (!nb::try_cast(image, size))
+      refuse("model", "image must be integers", nb::cast<std::string>(nb::str(image)));
     if (size.size() != 2 && size.size() != 3)
       refuse("model", "image must be (height, width) or (frames, height, width), in patches",
              static_cast<std::int64_t>(size.size()));
     tokens.image =
         model::ImagePatches{size.size() == 3 ? size[0] : 1, size[size.size() - 2], size.back()};
   }
-  Plan plan{.lowered = {}, .parameters = matrices_of(parameters)};
+  Plan plan{.lowered = {}, .parameters = matrices_of(parameters), .prepared = true};
   nb::gil_scoped_release released;
   plan.lowered = model::lower_layer(model, layer, part, tokens, plan.values());
   for (auto* positions :

@@ -265,7 +265,8 @@ void bind_functions(nb::module_& module) {
       nb::sig("def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = None, "
               "lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = "
               "None, gates: Array | None = None) -> Array"),
-      "Softmax attention with the rotation, bias and relative vectors of a plan.\n\n"
+      "Softmax attention with the rotation, bias and relative vectors of a plan. With the plan of a\n"
+      "model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.\n\n"
       "q: [B, T, Hq, D]; k: [B, S, Hk, D]; v: [B, S, Hk, Dv], any strides, the last axis\n"
       "    contiguous. Hk divides Hq. q, k, v are not changed. Types: float32, float16, bfloat16\n"
       "    or float64; k and v also 16-bit if q is float32, or int8 with scales [B, S, Hk].\n"

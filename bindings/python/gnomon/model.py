@@ -166,7 +166,7 @@ def from_pretrained(source: Any, *, part: str = "", yarn_factor: str = "as-writt
         ["--yarn-factor", yarn_factor] if yarn_factor != "as-written" else [])
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
-        if not pathlib.Path(path).exists():
+        if not path or not pathlib.Path(path).exists():
             raise ValueError(f"[model] source must be a folder or a file, got {path}")
         return Model(_core.ModelDescription.from_path(path, part, yarn_factor), path=path,
                      options=options)
