@@ -103,6 +103,30 @@ struct Rows {
 
 }  // namespace
 
+Plan lower_plan(model::Mixture mixture, model::Window window, std::vector<Matrix> parameters,
+                const LowerOptions& options) {
+  Plan plan{.lowered = {},
+            .mixture = std::move(mixture),
+            .window = std::move(window),
+            .parameters = std::move(parameters)};
+  plan.window.softmax_scale = options.softmax_scale.value_or(0);
+  plan.window.length = options.length;
+  LayerPlan& lowered = plan.lowered = model::lower(plan.mixture, plan.window, plan.values());
+  lowered.mask = {.visibility = options.visibility,
+                  .offset = plan.window.offset(),
+                  .left = options.left,
+                  .right = options.right};
+  if (options.softmax_scale && !lowered.softmax.scale)
+    lowered.softmax.scale = *options.softmax_scale * lowered.softmax.factor;
+  lowered.softmax.cap = options.cap;
+  lowered.softmax.sinks = options.sinks;
+  if (const auto& batch = plan.window.batch) {
+    lowered.queries = std::make_shared<const Positions>(batch->queries);
+    lowered.keys = std::make_shared<const Positions>(batch->keys);
+  }
+  return plan;
+}
+
 void attend(const AttentionInput& input, const Plan& plan, const Tensor& out,
             const Tensor& lse) {
   if (plan.prepared) return attention(input, plan.lowered, out, lse);

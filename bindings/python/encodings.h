@@ -52,5 +52,6 @@ void bind_rotary(nb::module_& module);
 void bind_encodings(nb::module_& module);
 void bind_plan(nb::module_& module);
 void bind_model(nb::module_& module);
+void bind_jax(nb::module_& module);
 
 }  // namespace gnomon::python

@@ -26,4 +26,5 @@ NB_MODULE(_core, module) {
   python::bind_encodings(module);
   python::bind_plan(module);
   python::bind_model(module);
+  python::bind_jax(module);
 }

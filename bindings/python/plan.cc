@@ -65,28 +65,18 @@ Plan lower_mixture(nb::handle encoding, nb::handle queries, nb::handle keys, nb:
                    const std::string& visibility, std::optional<std::int64_t> left,
                    std::optional<std::int64_t> right, std::optional<double> softmax_scale,
                    std::optional<double> cap, std::vector<double> sinks, std::int64_t length) {
-  Plan plan{.lowered = {},
-            .mixture = mixture_of(encoding),
-            .window = window_of(queries, keys),
-            .parameters = matrices_of(parameters)};
-  plan.window.softmax_scale = softmax_scale.value_or(0);
-  plan.window.length = length;
-  const Visibility sees = visibility_of("lower", visibility);
+  model::Mixture mixture = mixture_of(encoding);
+  model::Window window = window_of(queries, keys);
+  std::vector<Matrix> matrices = matrices_of(parameters);
+  const LowerOptions options{.visibility = visibility_of("lower", visibility),
+                             .left = left,
+                             .right = right,
+                             .softmax_scale = softmax_scale,
+                             .cap = cap,
+                             .sinks = std::move(sinks),
+                             .length = length};
   nb::gil_scoped_release released;
-  plan.lowered = model::lower(plan.mixture, plan.window, plan.values());
-  plan.lowered.mask = {.visibility = sees,
-                       .offset = plan.window.offset(),
-                       .left = left,
-                       .right = right};
-  if (softmax_scale && !plan.lowered.softmax.scale)
-    plan.lowered.softmax.scale = *softmax_scale * plan.lowered.softmax.factor;
-  plan.lowered.softmax.cap = cap;
-  plan.lowered.softmax.sinks = std::move(sinks);
-  if (const auto& batch = plan.window.batch) {
-    plan.lowered.queries = std::make_shared<const Positions>(batch->queries);
-    plan.lowered.keys = std::make_shared<const Positions>(batch->keys);
-  }
-  return plan;
+  return lower_plan(std::move(mixture), std::move(window), std::move(matrices), options);
 }
 
 // Arrays of a call of attention.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "gnomon/attention/layer_plan.h"
@@ -32,5 +33,16 @@ struct Plan {
     return all;
   }
 };
+
+// The arguments of gnomon.lower beside the encoding and its tokens.
+struct LowerOptions {
+  Visibility visibility = {};
+  std::optional<std::int64_t> left = {}, right = {};
+  std::optional<double> softmax_scale = {}, cap = {};
+  std::vector<double> sinks = {};
+  std::int64_t length = 0;
+};
+Plan lower_plan(model::Mixture mixture, model::Window window, std::vector<Matrix> parameters,
+                const LowerOptions& options);
 
 }  // namespace gnomon::python

@@ -1,0 +1,204 @@
+"""Arguments of gnomon.jax: conversions, and checks at trace time by the library itself.
+
+A check runs once for each set of static arguments: it lowers the plan and applies it to empty arrays.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import _core
+from ._spec import Encoding
+
+_LAYOUTS = ("tokens_heads", "heads_tokens")
+_INT32_MAX = 2**31 - 1
+
+
+
+@functools.lru_cache(maxsize=1024)
+def text(encodings: tuple[Encoding, ...], **given: Any) -> str:
+    """Returns the JSON from which a handler lowers a plan."""
+    defaults = {"keys": 0, "visibility": "bidirectional", "operands": ""}
+    return json.dumps(defaults | given | {"encodings": [one.to_json() for one in encodings]})
+
+
+def mixture(encoding: Any) -> tuple[Encoding, ...]:
+    if encoding is None:
+        return ()
+    return tuple(encoding) if isinstance(encoding, (list, tuple)) else (encoding,)
+
+
+def matrices(parameters: Sequence[Any]) -> tuple[jax.Array, ...]:
+    return tuple(jnp.asarray(one).astype(jnp.float32) for one in parameters)
+
+
+def _array(operation: str, name: str, value: Any) -> jax.Array:
+    array = jnp.asarray(value)
+    if not isinstance(array, jax.core.Tracer):
+        for device in array.devices():
+            if device.platform != "cpu":
+                raise ValueError(f"[{operation}] {name} must be on the CPU, got {device.platform}")
+    return array
+
+
+def heads(operation: str, name: str, value: Any, layout: str) -> Any:
+    """Returns an array of at least 3 axes, and its (B, T, H, D)."""
+    if layout not in _LAYOUTS:
+        raise ValueError(f"[{operation}] layout must be one of {', '.join(_LAYOUTS)}, got {layout}")
+    x = _array(operation, name, value)
+    if x.ndim < 3:
+        raise ValueError(f"[{operation}] {name} must have at least 3 axes, got {x.ndim}")
+    tokens, heads = (-3, -2) if layout == "tokens_heads" else (-2, -3)
+    return x, (math.prod(x.shape[:-3]), x.shape[tokens], x.shape[heads], x.shape[-1])
+
+
+def integers(operation: str, name: str, value: Any) -> jax.Array:
+    """Returns integers as int32 or int64. Refuses values that JAX would cut to 32 bits."""
+    if not isinstance(value, jax.Array):
+        value = np.asarray(value)
+        if value.size and np.issubdtype(value.dtype, np.integer) and (
+                np.abs(value).max() > _INT32_MAX and not jax.config.jax_enable_x64):
+            raise ValueError(f"[{operation}] {name} must be below 2^31 unless jax_enable_x64 is "
+                             f"set, got {np.abs(value).max()}")
+    array = _array(operation, name, value)
+    if not jnp.issubdtype(array.dtype, jnp.integer):
+        raise ValueError(f"[{operation}] {name} must be integers, got {array.dtype}")
+    wide = array.dtype.itemsize == 8 or array.dtype == jnp.uint32
+    return array.astype(jnp.int64 if wide and jax.config.jax_enable_x64 else jnp.int32)
+
+
+def rows(operation: str, name: str, value: Any, lead: tuple[int, ...], tokens: int) -> jax.Array:
+    """Returns integers [T] or [..., T] as [1 or B, T]."""
+    array = integers(operation, name, value)
+    if array.shape not in ((tokens,), (*lead, tokens), (1, tokens)):
+        raise ValueError(f"[{operation}] {name} must have the shape ({tokens},) or "
+                         f"{(*lead, tokens)}, got {array.shape}")
+    return array.reshape(-1 if tokens else array.size // max(tokens, 1), tokens)
+
+
+def all_rows(positions: Any, sequences: Any, lead: tuple[int, ...], queries: int,
+              keys: int) -> tuple[jax.Array, ...]:
+    """Returns ids and sequences of queries and of keys, or () if none are given."""
+    if positions is None and sequences is None:
+        return ()
+    start = max(keys - queries, 0)
+
+    def both(name: str, value: Any) -> list[Any]:
+        if value is None:
+            values = [np.arange(start, start + queries), np.arange(keys)]
+            return values if name == "positions" else [0 * one for one in values]
+        if isinstance(value, tuple):
+            if len(value) != 2:
+                raise ValueError(f"[attention] {name} must be an array or two, of queries and "
+                                 f"keys, got {len(value)}")
+            return list(value)
+        if queries > keys:
+            raise ValueError(f"[attention] {name} must be two arrays if there are more queries "
+                             f"than keys, got one array and {queries} queries")
+        value = integers("attention", name, value)
+        return [value[..., start:], value]
+
+    if isinstance(positions, _core.Positions):
+        positions = (positions, positions) if queries == keys else positions
+    if isinstance(positions, tuple) and any(isinstance(one, _core.Positions) for one in positions):
+        sequences = tuple(one.sequences for one in positions)
+        positions = tuple(one.ids for one in positions)
+    elif isinstance(positions, _core.Positions):
+        positions, sequences = positions.ids, positions.sequences
+    ids, numbers = both("positions", positions), both("sequences", sequences)
+    return tuple(rows("attention", name, one, lead, count)
+                 for i, count in enumerate((queries, keys))
+                 for name, one in (("positions", ids[i]), ("sequences", numbers[i])))
+
+
+def offset(offset: Any, tokens: int) -> jax.Array:
+    if isinstance(offset, int):
+        return np.arange(offset, offset + tokens)
+    return integers("add_position", "offset", offset) + jnp.arange(tokens)
+
+
+def known(rows: tuple[jax.Array, ...]) -> tuple[Any, ...] | None:
+    """Returns the values of arrays as hashable ones, or None if one of them is traced."""
+    if any(isinstance(one, jax.core.Tracer) for one in rows):
+        return None
+    return tuple((one.shape, np.asarray(one, np.int64).tobytes()) for one in rows)
+
+
+def _array_of(known: tuple[Any, ...]) -> np.ndarray:
+    return np.frombuffer(known[1], np.int64).reshape(known[0])
+
+
+def _zeros(encodings: tuple[Encoding, ...], shapes: tuple[Any, ...]) -> list[np.ndarray]:
+    """Returns parameters for a check: of the given shapes, with their initial mean."""
+    means = [one.initial_mean for encoding in encodings for one in encoding.parameters()]
+    means += [0.0] * len(shapes)
+    return [np.broadcast_to(np.float32(mean), shape) for mean, shape in zip(means, shapes)]
+
+
+@functools.lru_cache(maxsize=1024)
+def check_rotate(encoding: Encoding, tokens: int, length: int, axes: int, shape: tuple[int, ...],
+                  dtype: str, layout: str) -> None:
+    ids = (np.zeros((1, 1), np.int64),) * max(axes, 1)
+    one = _core.RotaryTable(encoding, ids if axes > 1 else ids[0], length=length)
+    empty = np.empty((0, 1, shape[2 if layout == "tokens_heads" else 1], shape[3]), jnp.dtype(dtype))
+    _core.rotate(empty, one)
+
+
+@functools.lru_cache(maxsize=1024)
+def check_attention(encodings: tuple[Encoding, ...], shapes: Any, dtypes: Any, layout: str,
+                     matrices: Any, visibility: str, left: int | None, right: int | None,
+                     softmax_scale: float | None, cap: float | None, sinks: int, gated: bool,
+                     length: int, has_rows: bool, known: Any) -> None:
+    arrays = [np.empty((0, *shape[1:]), jnp.dtype(dtype)) for shape, dtype in zip(shapes, dtypes)]
+    if layout == "heads_tokens":
+        arrays = [one.transpose(0, 2, 1, 3) for one in arrays]
+    q, k, v = arrays
+    tokens: tuple[Any, ...] = (q.shape[1], k.shape[1])
+    options = dict(parameters=_zeros(encodings, matrices), visibility=visibility, left=left,
+                   right=right, softmax_scale=softmax_scale, cap=cap, sinks=[0.0] * sinks,
+                   length=length)
+    if has_rows and known:  # all rows: do positions exceed the capacity?
+        ids = [_array_of(one) for one in known]
+        tokens = tuple(_core.Positions(*np.broadcast_arrays(*ids[i:i + 2])) for i in (0, 2))
+        if all(one.batch > 1 for one in tokens):
+            _core.lower(list(encodings), *tokens, **options)
+        tokens = tuple(_core.Positions(one.ids[:1], one.sequences[:1]) for one in tokens)
+    elif has_rows:
+        tokens = tuple(_core.Positions(np.zeros((1, count), np.int64)) for count in tokens)
+    plan = _core.lower(list(encodings), *tokens, **options)
+    gates = np.ones((0, q.shape[2], q.shape[1]), np.float32) if gated else None
+    out = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
+    _core.attention(q, k, v, plan, out=out, gates=gates)
+
+
+@functools.lru_cache(maxsize=1024)
+def check_table(encoding: Encoding, tokens: int, matrices: Any, length: int, has_rows: bool,
+                 known: Any) -> int:
+    """Returns the width."""
+    at: Any = tokens
+    if has_rows:
+        at = _array_of(known[0]) if known else np.zeros((1, tokens), np.int64)
+    plan = _core.lower(encoding, at, parameters=_zeros((encoding,), matrices), length=length,
+                       visibility="bidirectional")
+    if plan.table is None:
+        raise ValueError(f"[table] encoding must have a table, got {encoding.title}")
+    return plan.table.shape[1]
+
+
+@functools.lru_cache(maxsize=1024)
+def check_bias(encoding: Encoding, queries: int, keys: int, matrices: Any, length: int) -> int:
+    """Returns the number of heads."""
+    plan = _core.lower(encoding, queries, keys, parameters=_zeros((encoding,), matrices),
+                       length=length, visibility="bidirectional")
+    one = plan.bias(1, 1)
+    if one is None:
+        raise ValueError(f"[bias] encoding must have a bias, got {encoding.title}")
+    return one.shape[0]
