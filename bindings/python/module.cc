@@ -11,6 +11,8 @@
 NB_MODULE(_core, module) {
   namespace nb = nanobind;
   using namespace gnomon;
+  // Caches of gnomon.torch hold tables and plans until the process ends.
+  nb::set_leak_warnings(false);
   nb::exception<FormatError>(module, "FormatError", PyExc_ValueError);
   module.attr("__version__") = GNOMON_VERSION;
   module.def("isa", [] { return std::string(name(current_isa())); },

@@ -15,6 +15,7 @@
 #include "bindings/python/arrays.h"
 #include "bindings/python/encodings.h"
 #include "gnomon/error.h"
+#include "src/rotary/rotate.h"
 
 namespace gnomon::python {
 namespace {
@@ -69,6 +70,92 @@ void rotate_arrays(nb::handle x, const RotaryTable& table, const std::string& di
   const Array keys("rotate", "k", k, Access::write);
   nb::gil_scoped_release released;
   rotate(q.tensor(), keys.tensor(), table, sign);
+}
+
+// Swaps axes 1 and 2 of a tensor [B, H, T, D].
+struct TokensFirst {
+  TokensFirst(const Tensor& from, bool heads_tokens) : tensor(from) {
+    if (from.rank != 4) refuse("rotate", "x must have 4 axes", std::int64_t{from.rank});
+    if (!heads_tokens) return;
+    for (int to = 0; to < 4; ++to) {
+      const int axis = to == 1 ? 2 : to == 2 ? 1 : to;
+      shape[to] = from.shape[axis], strides[to] = from.stride(axis);
+    }
+    tensor.shape = shape, tensor.strides = strides;
+  }
+  TokensFirst(const TokensFirst&) = delete;
+  TokensFirst& operator=(const TokensFirst&) = delete;
+  Tensor tensor;
+  std::int64_t shape[4], strides[4];
+};
+
+// Rotates x by cos and sin [B or 1, T, R/2]. Reads only the pairing, the offset and R from the
+// frequencies.
+void rotate_by(const Tensor& x, const Tensor& out, const RotaryFrequencies& frequencies,
+               const View<const float, 3>& cos, const View<const float, 3>& sin, bool inverse) {
+  using namespace rotary_internal;
+  internal::by_type(named("x"), x, [&]<typename T>(T) {
+    const auto from = heads_of<T>("x", static_cast<const ConstTensor&>(x));
+    const auto to = heads_of<T>("out", out);
+    check_heads(from, frequencies);
+    check_target("out", from, to);
+    if (cos.extent(1) != from.extent(1))
+      refuse("rotate", "cos and sin must have the tokens of x, " + std::to_string(from.extent(1)),
+             std::int64_t{cos.extent(1)});
+    if (cos.extent(0) != 1 && cos.extent(0) != from.extent(0))
+      refuse("rotate",
+             "cos and sin must have 1 row or the rows of x, " + std::to_string(from.extent(0)),
+             std::int64_t{cos.extent(0)});
+    const auto rows = [&](const View<const float, 3>& of) {
+      return View<const float, 3>(of.data(), {from.extent(0), of.extent(1), of.extent(2)},
+                                  {of.extent(0) == 1 ? 0 : of.stride(0), of.stride(1), 1});
+    };
+    rotate_together(frequencies, CosSin{rows(cos), rows(sin), inverse ? -1.0f : 1.0f},
+                    InputOutput<T, T>(from, to));
+  });
+}
+
+void rotate_rows(nb::handle x, nb::handle out, const RotaryTable& table, std::int64_t begin,
+                 bool heads_tokens, bool inverse) {
+  const Array from("rotate", "x", x, Array::Access::read);
+  const Array to("rotate", "out", out, Array::Access::write);
+  const TokensFirst input(from, heads_tokens), output(to, heads_tokens);
+  const std::int64_t tokens = input.tensor.shape[1];
+  if (begin < 0 || tokens > table.tokens() - begin)
+    refuse("rotate", "x must have at most " + std::to_string(table.tokens() - begin) + " tokens",
+           tokens);
+  const auto rows = [&](const View<const float, 3>& of) {
+    return View<const float, 3>(of.data() + begin * of.stride(1),
+                                {of.extent(0), tokens, of.extent(2)},
+                                {of.stride(0), of.stride(1), 1});
+  };
+  nb::gil_scoped_release released;
+  rotate_by(input.tensor, output.tensor, table.frequencies(), rows(table.cos()),
+            rows(table.sin()), inverse);
+}
+
+void rotate_with(nb::handle x, nb::handle out, nb::handle cos, nb::handle sin,
+                 const std::string& pairing, std::int64_t head_offset, bool heads_tokens,
+                 bool inverse) {
+  const Array from("rotate", "x", x, Array::Access::read);
+  const Array to("rotate", "out", out, Array::Access::write);
+  const TokensFirst input(from, heads_tokens), output(to, heads_tokens);
+  const Array cosines("rotate", "cos", cos, Array::Access::read);
+  const Array sines("rotate", "sin", sin, Array::Access::read);
+  const auto c = internal::read_batch<float, 3>({"rotate", "cos"}, cosines.tensor());
+  const auto s = internal::read_batch<float, 3>({"rotate", "sin"}, sines.tensor());
+  if (c.extents() != s.extents())
+    refuse("rotate", "sin must have the shape of cos, " + shape_text(c.extents()),
+           shape_text(s.extents()));
+  if (head_offset < 0) refuse("rotate", "head_offset must not be negative", head_offset);
+  if (c.extent(2) > 1 && (c.stride(2) != 1 || s.stride(2) != 1))
+    refuse("rotate", "the last axis of cos and sin must be contiguous", "another stride");
+  const RotaryFrequencies frequencies{
+      .pairing = chosen("rotate", "pairing", pairing, pairings),
+      .head_offset = head_offset,
+      .inv_freq = std::vector<double>(static_cast<std::size_t>(c.extent(2)))};
+  nb::gil_scoped_release released;
+  rotate_by(input.tensor, output.tensor, frequencies, c, s, inverse);
 }
 
 }  // namespace
@@ -193,6 +280,20 @@ void bind_rotary(nb::module_& module) {
              "|x' - exact| <= 3 * 2^-24 (|a| + |b|) for the pair (a, b); 16-bit types are rounded\n"
              "once more. Memory-bound, no copies; releases the GIL. Raises ValueError if shapes do\n"
              "not fit the table or an array that is changed is read-only.");
+
+  module.def("rotate_rows", &rotate_rows, nb::arg("x"), nb::arg("out"), nb::arg("table"),
+             nb::arg("begin"), nb::arg("heads_tokens"), nb::arg("inverse"),
+             nb::sig("def rotate_rows(x: Array, out: Array, table: RotaryTable, begin: int, "
+                     "heads_tokens: bool, inverse: bool) -> None"),
+             "Writes the rotation of x by rows begin to begin + T - 1 of a table to out. x and out\n"
+             "may be the same array. Shapes: [B, T, H, D], or [B, H, T, D] if heads_tokens.");
+  module.def("rotate_with", &rotate_with, nb::arg("x"), nb::arg("out"), nb::arg("cos"),
+             nb::arg("sin"), nb::arg("pairing"), nb::arg("head_offset"), nb::arg("heads_tokens"),
+             nb::arg("inverse"),
+             nb::sig("def rotate_with(x: Array, out: Array, cos: Array, sin: Array, pairing: str, "
+                     "head_offset: int, heads_tokens: bool, inverse: bool) -> None"),
+             "Writes the rotation of x by given cos and sin to out. cos, sin: float32, [T, R/2] or\n"
+             "[B or 1, T, R/2]. Shapes of x and out as in rotate_rows.");
 }
 
 }  // namespace gnomon::python
