@@ -115,12 +115,15 @@ void rotate_by(const Tensor& x, const Tensor& out, const RotaryFrequencies& freq
   });
 }
 
-void rotate_rows(nb::handle x, nb::handle out, const RotaryTable& table, std::int64_t begin,
-                 bool heads_tokens, bool inverse) {
+void rotate_rows(nb::handle x, nb::handle out, const RotaryTable& table,
+                 std::optional<std::int64_t> first, bool heads_tokens, bool inverse) {
   const Array from("rotate", "x", x, Array::Access::read);
   const Array to("rotate", "out", out, Array::Access::write);
   const TokensFirst input(from, heads_tokens), output(to, heads_tokens);
-  const std::int64_t tokens = input.tensor.shape[1];
+  const std::int64_t tokens = input.tensor.shape[1], begin = first.value_or(0);
+  if (!first && tokens != table.tokens())
+    refuse("rotate", "x must have the table's " + std::to_string(table.tokens()) + " tokens",
+           tokens);
   if (begin < 0 || tokens > table.tokens() - begin)
     refuse("rotate", "x must have at most " + std::to_string(table.tokens() - begin) + " tokens",
            tokens);
@@ -282,11 +285,12 @@ void bind_rotary(nb::module_& module) {
              "not fit the table or an array that is changed is read-only.");
 
   module.def("rotate_rows", &rotate_rows, nb::arg("x"), nb::arg("out"), nb::arg("table"),
-             nb::arg("begin"), nb::arg("heads_tokens"), nb::arg("inverse"),
-             nb::sig("def rotate_rows(x: Array, out: Array, table: RotaryTable, begin: int, "
+             nb::arg("begin").none(), nb::arg("heads_tokens"), nb::arg("inverse"),
+             nb::sig("def rotate_rows(x: Array, out: Array, table: RotaryTable, begin: int | None, "
                      "heads_tokens: bool, inverse: bool) -> None"),
              "Writes the rotation of x by rows begin to begin + T - 1 of a table to out. x and out\n"
-             "may be the same array. Shapes: [B, T, H, D], or [B, H, T, D] if heads_tokens.");
+             "may be the same array. None: all rows. Shapes: [B, T, H, D], or [B, H, T, D] if\n"
+             "heads_tokens.");
   module.def("rotate_with", &rotate_with, nb::arg("x"), nb::arg("out"), nb::arg("cos"),
              nb::arg("sin"), nb::arg("pairing"), nb::arg("head_offset"), nb::arg("heads_tokens"),
              nb::arg("inverse"),

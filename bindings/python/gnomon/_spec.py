@@ -74,11 +74,13 @@ class Encoding(Value):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        # Kept, since caches of gnomon.torch look up tables by it at each call. Not a field.
+        object.__setattr__(self, "_json", json.dumps({"kind": self.kind} | plain(self)))
         _core.complete(self)  # refuses wrong types and names
 
     def to_json(self) -> str:
         """Returns the spec as JSON: '{"kind": "rotary", "rotary_dim": 64, ...}'."""
-        return json.dumps({"kind": self.kind} | plain(self))
+        return self._json  # type: ignore[attr-defined]
 
     @staticmethod
     def from_json(text: str) -> Encoding:

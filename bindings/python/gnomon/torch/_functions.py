@@ -1,134 +1,246 @@
-"""rotate, attention and add_position for tensors of PyTorch."""
+"""rotate, attention and add_position.
+
+Each function has two paths. The direct path calls the library without the dispatcher of PyTorch;
+it takes plain tensors of the CPU in eager mode. All other calls (torch.compile, torch.export,
+torch.func, fake tensors, other devices) take the operators torch.ops.gnomon.*.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
-import gnomon
+from .. import Encoding, Positions, RotaryFrequencies, RotaryTable
+from . import _kernels, _operators, _plans
+from ._kernels import Call
 
-LAYOUTS = ("tokens_heads", "heads_tokens")
+Layout = Literal["tokens_heads", "heads_tokens"]
+RotaryLike = Encoding | RotaryFrequencies | RotaryTable
+PositionsLike = int | Tensor | Sequence[Tensor] | Positions | None
+
+_ops = torch.ops.gnomon
+_keys_of = torch._C._dispatch_keys
+_modes = torch._C._len_torch_dispatch_stack
+_transforms = torch._C._are_functorch_transforms_active
+_tracing = torch._C._get_tracing_state
+_compiling = torch.compiler.is_dynamo_compiling
+_with_gradients = torch.is_grad_enabled
+with torch.inference_mode():
+    _INFERENCE = _keys_of(torch.empty(0))
+_PLAIN = _keys_of(torch.empty(0))
 
 
-def _tokens_first(x: Tensor, layout: str) -> Tensor:
-    if layout not in LAYOUTS:
-        raise ValueError(f"[torch] layout must be one of {', '.join(LAYOUTS)}, got {layout}")
-    return x.transpose(1, 2) if layout == "heads_tokens" else x
+def _direct(x: Tensor) -> bool:
+    """Whether x is a plain tensor of the CPU, and nothing observes the operators on it."""
+    keys = _keys_of(x)
+    return ((keys == _PLAIN or keys == _INFERENCE) and not _modes() and not _transforms()
+            and forward_ad._current_level < 0 and _tracing() is None)
 
 
-def _positions(positions: Any, tokens: int) -> Any:
-    if positions is None:
-        return tokens
-    if isinstance(positions, int):
-        return gnomon.Positions.consecutive(tokens, positions)
-    return positions
+def heads_tokens(layout: str) -> bool:
+    """Returns whether the layout is [B, H, T, D], 'heads_tokens'."""
+    if layout == "tokens_heads":
+        return False
+    if layout == "heads_tokens":
+        return True
+    raise ValueError(f"[torch] layout must be one of tokens_heads, heads_tokens, got {layout}")
+
+
+# -- rotate ------------------------------------------------------------------------------------
 
 
 class _Rotate(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, table: Any, direction: str) -> Tensor:
-        ctx.table = table
-        ctx.inverse = "inverse" if direction == "forward" else "forward"
-        out = torch.empty_like(x, memory_format=torch.contiguous_format)
-        gnomon.rotate(x.detach().contiguous(), table, direction, out=out)
-        return out
+    def forward(ctx: Any, x: Tensor, table: RotaryTable, begin: int | None, by_heads: bool,
+                inverse: bool) -> Tensor:
+        ctx.rest = table, begin, by_heads, not inverse
+        return _kernels.rotated_by(x, table, begin, by_heads, inverse)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        return _Rotate.apply(grad, ctx.table, ctx.inverse), None, None
+        return _rotate_by(grad, *ctx.rest), None, None, None, None
 
 
-def rotate(x: Tensor, encoding: Any, positions: Any = None, *, layout: str = "tokens_heads",
-           inverse: bool = False, length: int = 0, inplace: bool = False) -> Tensor:
-    heads = _tokens_first(x, layout)
-    table = encoding
-    if not isinstance(encoding, gnomon.RotaryTable):
-        table = gnomon.RotaryTable(encoding, _positions(positions, heads.shape[1]), length=length)
-    direction = "inverse" if inverse else "forward"
-    if inplace:
-        gnomon.rotate(heads, table, direction)
+def _rotate_by(x: Tensor, table: RotaryTable, begin: int | None, by_heads: bool,
+               inverse: bool) -> Tensor:
+    """Rotates by rows of a table, out of place. begin: None: all rows."""
+    if not _compiling() and _direct(x):
+        if x.requires_grad and _with_gradients():
+            return _Rotate.apply(x, table, begin, by_heads, inverse)
+        return _kernels.rotated_by(x, table, begin, by_heads, inverse)
+    return _ops.rotate_with(x, *_factors(x, table, begin, by_heads), by_heads, inverse)
+
+
+def _factors(x: Tensor, table: RotaryTable, begin: int | None, by_heads: bool) -> tuple[Any, ...]:
+    """Returns the arguments of the operator rotate_with."""
+    tokens = x.shape[2 if by_heads else 1]
+    if begin is None and table.tokens != tokens:
+        raise ValueError(f"[rotate] x must have the table's {table.tokens} tokens, got {tokens}")
+    of = table.frequencies
+    return *_plans.cos_sin(table, begin or 0, tokens, x), of.pairing, of.head_offset
+
+
+def _axes(positions: Any) -> list[Tensor]:
+    if isinstance(positions, tuple):
+        return [axis for one in positions for axis in _axes(one)]
+    if isinstance(positions, Positions):
+        return [torch.from_numpy(positions.ids)]
+    return [positions if isinstance(positions, Tensor) else torch.as_tensor(positions)]
+
+
+def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
+           layout: Layout = "tokens_heads", inverse: bool = False, length: int = 0,
+           inplace: bool = False) -> Tensor:
+    """Rotates queries or keys by their positions (RoPE).
+
+    x: [B, T, H, D], or [B, H, T, D] for the layout 'heads_tokens', any strides; float32, float16,
+        bfloat16 or float64.
+    encoding: a rotary spec, RotaryFrequencies, or a prepared RotaryTable of T tokens.
+    positions: None (0 to T - 1), the position of the first token, integers [T] or [B, T], or a
+        tuple of them, one for each position axis (M-RoPE: t, h, w). None with a RotaryTable.
+    inverse: rotates by the opposite angle.
+    length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
+    inplace: changes x and returns it. x must not require a gradient.
+
+    Differentiable in x, to any order. |x' - exact| <= 3 * 2^-24 (|a| + |b|) for the pair (a, b);
+    16-bit types are rounded once more. On the CPU by the library, on other devices by torch
+    operators with the same table. Cost: memory-bound; tables are cached by their positions.
+    Raises ValueError if shapes do not fit. Source: Su et al. 2021, arXiv:2104.09864.
+    """
+    by_heads = layout == "heads_tokens" or heads_tokens(layout)
+    if inplace and x.requires_grad and _with_gradients():
+        raise ValueError("[rotate] x must not require a gradient if inplace is True, got a tensor "
+                         "that does")
+    if isinstance(encoding, RotaryTable):
+        if positions is not None:
+            raise ValueError("[rotate] positions must be None with a RotaryTable, which has its "
+                             f"own, got {type(positions).__name__}")
+        if not inplace:
+            return _rotate_by(x, encoding, None, by_heads, inverse)
+        _ops.rotate_with_(x, *_factors(x, encoding, None, by_heads), by_heads, inverse)
         return x
-    return _tokens_first(_Rotate.apply(heads, table, direction), layout)
+    text = _plans.text_of(encoding)
+    if positions is None:
+        axes, offset = (), 0
+    elif isinstance(positions, (int, torch.SymInt)):
+        axes, offset = (), positions
+    else:
+        axes, offset = _axes(positions), 0
+    if not _compiling() and _direct(x):
+        table, begin = _kernels.table_of(x, text, axes, offset, length, by_heads)
+        if inplace:
+            _kernels.rotate_into(x, x, table, begin, by_heads, inverse)
+            return x
+        if x.requires_grad and _with_gradients():
+            return _Rotate.apply(x, table, begin, by_heads, inverse)
+        return _kernels.rotated_by(x, table, begin, by_heads, inverse)
+    if inplace:
+        _ops.rotate_(x, text, axes, offset, length, by_heads, inverse)
+        return x
+    return _ops.rotate(x, text, axes, offset, length, by_heads, inverse)
+
+
+# -- attention ---------------------------------------------------------------------------------
 
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, lower: Any, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None,
+    def forward(ctx: Any, call: Call, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None,
                 gates: Tensor | None, *parameters: Tensor) -> Tensor:
-        q, k, v = (one.detach().contiguous() for one in (q, k, v))
-        plan = lower([one.detach().float() for one in parameters],
-                     [] if sinks is None else sinks.tolist())
-        out = q.new_empty(*q.shape[:3], v.shape[3])
-        kind = torch.float64 if q.dtype == torch.float64 else torch.float32
-        lse = torch.empty(q.shape[0], q.shape[2], q.shape[1], dtype=kind)
-        gnomon.attention(q, k, v, plan, out=out, lse=lse, gates=gates)
-        ctx.save_for_backward(q, k, v, out, lse, sinks, gates, *parameters)
-        ctx.plan = plan
+        plan = call.plan(q, k, parameters, sinks)
+        out, lse = _kernels.attend(plan, call.heads_tokens, q, k, v, gates)
+        ctx.save_for_backward(q, k, v, sinks, gates, out, lse, *parameters)
+        ctx.call, ctx.plan = call, plan
         return out
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        q, k, v, out, lse, sinks, gates, *parameters = ctx.saved_tensors
-        dq, dk, dv = (torch.empty_like(one) for one in (q, k, v))
-        ds = None if sinks is None else torch.zeros(sinks.shape, dtype=torch.float64)
-        dg = None if gates is None else torch.zeros_like(gates)
-        dp = [torch.zeros_like(one, dtype=torch.float32) for one in parameters]
-        gnomon.attention_backward(q, k, v, ctx.plan, out, lse, grad.contiguous(), q_grad=dq,
-                                  k_grad=dk, v_grad=dv, gates=gates, gates_grad=dg, sinks_grad=ds,
-                                  parameter_grads=dp)
-        ds = None if ds is None else ds.to(sinks.dtype)
-        return None, dq, dk, dv, ds, dg, *(g.to(p.dtype) for g, p in zip(dp, parameters))
+        q, k, v, sinks, gates, out, lse, *parameters = ctx.saved_tensors
+        if _with_gradients() or not _direct(grad):
+            results = _ops.attention_backward(grad, q, k, v, parameters, sinks, gates, out, lse,
+                                              *ctx.call)
+        else:
+            results = _kernels.attend_backward(ctx.plan, ctx.call.heads_tokens, grad, q, k, v,
+                                               parameters, sinks, gates, out, lse)
+        dq, dk, dv, *others = results
+        of_gates = others.pop() if gates is not None else None
+        of_sinks = others.pop() if sinks is not None else None
+        return None, dq, dk, dv, of_sinks, of_gates, *others
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
-              parameters: Sequence[Tensor] = (), *, layout: str = "heads_tokens",
-              visibility: str = "causal", left: int | None = None, right: int | None = None,
-              softmax_scale: float | None = None, cap: float | None = None,
-              sinks: Tensor | None = None, positions: Any = None, query_positions: Any = None,
-              sequences: Any = None, gates: Tensor | None = None, length: int = 0) -> Tensor:
-    q, k, v = (_tokens_first(one, layout) for one in (q, k, v))
-    queries, keys = q.shape[1], k.shape[1]
-    if positions is not None or sequences is not None or query_positions is not None:
-        if positions is None:
-            positions = torch.arange(keys)
-        if sequences is not None:
-            positions = positions.expand(sequences.shape)
-        at = positions[..., keys - queries:] if query_positions is None else query_positions
-        of = None if sequences is None else sequences[..., keys - queries:]
-        queries, keys = gnomon.Positions(at, of), gnomon.Positions(positions, sequences)
+def attention(q: Tensor, k: Tensor, v: Tensor,
+              encoding: Encoding | Sequence[Encoding] | None = None,
+              parameters: Sequence[Tensor] = (), *, layout: Layout = "heads_tokens",
+              visibility: Literal["causal", "bidirectional"] = "causal", left: int | None = None,
+              right: int | None = None, softmax_scale: float | None = None,
+              cap: float | None = None, sinks: Tensor | None = None,
+              positions: Tensor | None = None, query_positions: Tensor | None = None,
+              sequences: Tensor | None = None, query_sequences: Tensor | None = None,
+              gates: Tensor | None = None, length: int = 0) -> Tensor:
+    """Softmax attention with the rotation, bias or relative vectors of an encoding.
 
-    def lower(parameters: Any, sinks: Any) -> Any:
-        return gnomon.lower(encoding, queries, keys, parameters=parameters, visibility=visibility,
-                            left=left, right=right, softmax_scale=softmax_scale, cap=cap,
-                            sinks=sinks, length=length)
+    q: [B, H, T, D]; k: [B, Hk, S, D]; v: [B, Hk, S, Dv]; or, for the layout 'tokens_heads',
+        [B, T, H, D] and so on. Hk divides H. float32, float16, bfloat16 or float64. q and k are
+        not rotated before the call; an encoding that rotates does it inside.
+    encoding: a spec, several specs, or None (no position). An embedding that is added to the
+        tokens has no effect here: see add_position.
+    parameters: the trained matrices, in the order of spec.parameters(). Computed in float32.
+    visibility: 'causal': query row i sees key rows up to i + S - T. 'bidirectional': all rows.
+    left, right: window limits in rows. `sliding_window` w of a config is left = w - 1.
+    softmax_scale: scale of q . k before a factor of the encoding. Default: 1 / sqrt(D).
+    cap: soft cap of the scores (Gemma 2). sinks: one score for each head, [H] (gpt-oss).
+    positions: integers [S] or [B, S] of the keys; default: 0 to S - 1.
+    query_positions: integers [T] or [B, T]; default: the last T of positions.
+    sequences: integers, [S] or [B, S]: a query sees keys of its own sequence (packing); -1 is
+        padding. query_sequences: default: the last T of sequences.
+    gates: factors on the bias, [B or 1, H, T] (WavLM).
+    length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
 
-    return _tokens_first(_Attention.apply(lower, q, k, v, sinks, gates, *parameters), layout)
+    Returns the shape of q with Dv in place of D; in memory [B, T, H, Dv]. A query that sees no
+    key gives zeros. Differentiable once, in q, k, v, parameters, sinks and gates; gradients have
+    the same bits for any number of threads. CPU only: on a GPU use gnomon.torch.flex. Memory
+    beyond the arguments grows with T + S. Cost: D + Dv multiply-adds for each visible score. An
+    encoding without parameters is lowered once for the same tokens.
+    Raises ValueError if shapes, types or devices do not fit.
+    """
+    call = Call(query_positions, positions, query_sequences, sequences,
+                _plans.texts_of(encoding), heads_tokens(layout), visibility, left, right,
+                softmax_scale, cap, length)
+    if _compiling() or not _all_direct(q, k, v, sinks, gates, *parameters):
+        return _ops.attention(q, k, v, list(parameters), sinks, gates, *call)[0]
+    if _with_gradients() and torch._C._any_requires_grad(q, k, v, sinks, gates, *parameters):
+        return _Attention.apply(call, q, k, v, sinks, gates, *parameters)
+    plan = call.plan(q, k, parameters, sinks)
+    return _kernels.attend(plan, call.heads_tokens, q, k, v, gates)[0]
 
 
-class _Add(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, lower: Any, x: Tensor, *parameters: Tensor) -> Tensor:
-        ctx.plan = lower([one.detach().float() for one in parameters])
-        ctx.parameters = parameters
-        out = x.detach().clone(memory_format=torch.contiguous_format)
-        gnomon.add_position(out, ctx.plan)
-        return out
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        grads = [torch.zeros_like(one, dtype=torch.float32) for one in ctx.parameters]
-        gnomon.add_position_backward(grad.contiguous(), ctx.plan, grads)
-        return None, grad, *(g.to(p.dtype) for g, p in zip(grads, ctx.parameters))
+def _all_direct(*tensors: Tensor | None) -> bool:
+    return all(one is None or _direct(one) for one in tensors)
 
 
-def add_position(x: Tensor, encoding: Any, parameters: Sequence[Tensor] = (), *, offset: int = 0,
-                 positions: Any = None) -> Tensor:
-    tokens = x.shape[1]
-    at = positions if positions is not None else gnomon.Positions.consecutive(tokens, offset)
-    return _Add.apply(lambda p: gnomon.lower(encoding, at, parameters=p, visibility="causal"), x,
-                      *parameters)
+# -- add_position ------------------------------------------------------------------------------
+
+
+def add_position(x: Tensor, encoding: Encoding | Sequence[Encoding],
+                 parameters: Sequence[Tensor] = (), *, offset: int = 0,
+                 positions: Tensor | None = None) -> Tensor:
+    """Adds the table of a position embedding to the embeddings of tokens.
+
+    x: [B, T, C] or [T, C], any strides.
+    encoding: a spec of an embedding (gnomon.Sinusoidal, gnomon.Learned, ...).
+    parameters: the trained matrices, in the order of spec.parameters(). Computed in float32.
+    offset: the position of the first token. positions: instead, integers [T] or [B, T].
+
+    Returns a contiguous tensor of the shape and type of x. Differentiable once in the parameters,
+    to any order in x. Deterministic. Cost: O(B T C), memory-bound. Raises ValueError if a
+    position exceeds the capacity of the encoding, the width differs, or the encoding is not added
+    to the embeddings.
+    """
+    return _ops.add_position(x, list(parameters), positions, _plans.texts_of(encoding), offset)
+
+
+_ = _operators  # defines the operators

@@ -1,0 +1,244 @@
+"""The work of the operators: calls of the library on the CPU, and torch operators elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from .. import Plan, RotaryTable, _core
+from . import _plans
+
+
+def like(x: Tensor) -> Tensor:
+    """Returns an empty tensor with the layout of x, if the last axis of x is contiguous."""
+    out = torch.empty_like(x)
+    if out.stride(-1) == 1:
+        return out
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def readable(x: Tensor) -> Tensor:
+    """Returns x, or a copy if the last axis of x is not contiguous (an expanded gradient)."""
+    return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
+
+
+def check_heads(x: Tensor) -> None:
+    if x.dim() != 4:
+        raise ValueError(f"[rotate] x must have 4 axes, got {x.dim()}")
+
+
+# -- rotate ------------------------------------------------------------------------------------
+
+
+def table_of(x: Tensor, encoding: str, positions: Sequence[Tensor], offset: int, length: int,
+             heads_tokens: bool) -> tuple[RotaryTable, int]:
+    """Returns the table of a rotation, and the row of the first token."""
+    if positions:
+        return _plans.rotary_at(encoding, length, positions), 0
+    return _plans.rotary(encoding, length, offset, x.size(2 if heads_tokens else 1))
+
+
+def rotated_by(x: Tensor, table: RotaryTable, begin: int | None, heads_tokens: bool,
+               inverse: bool) -> Tensor:
+    """Returns the rotation of x by rows of a table."""
+    if not x.is_contiguous():
+        x = readable(x)
+        out = like(x)
+    else:
+        out = torch.empty_like(x)
+    rotate_into(out, x, table, begin, heads_tokens, inverse)
+    return out
+
+
+def rotate_into(out: Tensor, x: Tensor, table: RotaryTable, begin: int | None,
+                heads_tokens: bool, inverse: bool) -> None:
+    """Writes the rotation of x to out, which may be x."""
+    if x.is_cpu:
+        return _core.rotate_rows(x, out, table, begin, heads_tokens, inverse)
+    cos, sin = _plans.cos_sin(table, begin or 0, x.size(2 if heads_tokens else 1), x)
+    of = table.frequencies
+    rotate_plain(out, x, cos, sin, of.pairing, of.head_offset, heads_tokens, inverse)
+    return None
+
+
+def rotate_with_into(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, pairing: str,
+                     head_offset: int, heads_tokens: bool, inverse: bool) -> None:
+    """Writes the rotation of x by given cos and sin to out, which may be x."""
+    cos, sin = (readable(one.detach().float()) for one in (cos, sin))
+    kernel = _core.rotate_with if x.is_cpu else rotate_plain
+    kernel(*((out, x) if kernel is rotate_plain else (x, out)), cos, sin, pairing, head_offset,
+           heads_tokens, inverse)
+
+
+def rotate_plain(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, pairing: str, head_offset: int,
+                 heads_tokens: bool, inverse: bool) -> None:
+    """Rotates by torch operators, for devices without a kernel of the library."""
+    out.copy_(rotated(x, cos, sin, pairing, head_offset, heads_tokens, inverse))
+
+
+def rotated(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, head_offset: int,
+            heads_tokens: bool, inverse: bool) -> Tensor:
+    """Returns the rotation of x by torch operators: float32, or float64 if x is float64."""
+    check_heads(x)
+    rotary_dim = 2 * cos.shape[-1]
+    if head_offset + rotary_dim > x.shape[3]:
+        raise ValueError("[rotary] x must have at least head_offset + rotary_dim = "
+                         f"{head_offset} + {rotary_dim} elements per head, got {x.shape[3]}")
+    tokens = x.shape[2 if heads_tokens else 1]
+    if cos.shape != sin.shape:
+        raise ValueError(f"[rotate] sin must have the shape of cos, {list(cos.shape)}, got "
+                         f"{list(sin.shape)}")
+    if cos.shape[-2] != tokens:
+        raise ValueError(f"[rotate] cos and sin must have the tokens of x, {tokens}, got "
+                         f"{cos.shape[-2]}")
+    kind = torch.float64 if x.dtype == torch.float64 else torch.float32
+    cos, sin = (one.to(kind).unsqueeze(-3 if heads_tokens else -2) for one in (cos, sin))
+    if inverse:
+        sin = -sin
+    pairs = x[..., head_offset:head_offset + rotary_dim].to(kind)
+    axis = -2 if pairing == "halves" else -1
+    a, b = pairs.unflatten(-1, (2, -1) if pairing == "halves" else (-1, 2)).unbind(axis)
+    both = torch.stack((a * cos - b * sin, a * sin + b * cos), axis).flatten(-2).to(x.dtype)
+    if rotary_dim == x.shape[3]:
+        return both
+    return torch.cat((x[..., :head_offset], both, x[..., head_offset + rotary_dim:]), -1)
+
+
+# -- attention ---------------------------------------------------------------------------------
+
+
+class Call(NamedTuple):
+    """The arguments of attention that are not differentiated. Positions: of queries and keys."""
+
+    query_positions: Tensor | None
+    positions: Tensor | None
+    query_sequences: Tensor | None
+    sequences: Tensor | None
+    encoding: str
+    heads_tokens: bool
+    visibility: str
+    left: int | None
+    right: int | None
+    softmax_scale: float | None
+    cap: float | None
+    length: int
+
+    def plan(self, q: Tensor, k: Tensor, parameters: Sequence[Tensor],
+             sinks: Tensor | None) -> Plan:
+        """Returns the plan of the call. Refuses devices other than the CPU."""
+        if not (q.is_cpu and k.is_cpu):
+            raise ValueError("[attention] q, k and v must be on the CPU (on a GPU use "
+                             f"gnomon.torch.flex), got {q.device.type}")
+        for name, one in (("q", q), ("k", k)):
+            if one.dim() != 4:
+                raise ValueError(f"[attention] {name} must have 4 axes, got {one.dim()}")
+        axis = 2 if self.heads_tokens else 1
+        queries, keys = q.size(axis), k.size(axis)
+        return _plans.attention(self.encoding, parameters, sinks, q.size(0), queries, keys,
+                                self._tokens(queries, keys), self.visibility, self.left,
+                                self.right, self.softmax_scale, self.cap, self.length)
+
+    def _tokens(self, queries: int, keys: int) -> Sequence[Tensor | None]:
+        """Returns positions of queries and keys, then sequences of both."""
+        given = self[:4]
+        if given == (None, None, None, None):
+            return given
+        query_at, at, query_of, of = given
+        if queries > keys and (query_at is None or (of is not None and query_of is None)):
+            raise ValueError("[attention] query_positions and query_sequences must be given if "
+                             f"there are more queries than keys, {keys}, got {queries}")
+        if at is None:
+            at = torch.arange(keys)
+        if query_at is None:
+            query_at = at[..., keys - queries:]
+        if of is not None:
+            at, of = torch.broadcast_tensors(at, of)
+            query_of = of[..., keys - queries:] if query_of is None else query_of
+        if query_of is not None:
+            query_at, query_of = torch.broadcast_tensors(query_at, query_of)
+        return query_at, at, query_of, of
+
+
+def _tokens_first(x: Tensor, heads_tokens: bool) -> Tensor:
+    return x.transpose(1, 2) if heads_tokens else x
+
+
+def result_of(q: Tensor, v: Tensor, heads_tokens: bool) -> tuple[Tensor, Tensor]:
+    """Returns empty tensors: out, in memory as [B, T, H, Dv], and the log-sum-exp [B, H, T]."""
+    tokens, heads = (2, 1) if heads_tokens else (1, 2)
+    batch, count, of = q.shape[0], q.shape[tokens], q.shape[heads]
+    out = q.new_empty(batch, count, of, v.shape[3])
+    kind = torch.float64 if q.dtype == torch.float64 else torch.float32
+    return _tokens_first(out, heads_tokens), q.new_empty(batch, of, count, dtype=kind)
+
+
+def attend(plan: Plan, heads_tokens: bool, q: Tensor, k: Tensor, v: Tensor,
+           gates: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Returns the attention of a plan, and the log-sum-exp of the scores."""
+    out, lse = result_of(q, v, heads_tokens)
+    q, k, v, to = (_tokens_first(one, heads_tokens) for one in (q, k, v, out))
+    q, k, v = readable(q), readable(k), readable(v)
+    factors = None if gates is None else gates.detach().float()
+    _core.attention(q, k, v, plan, out=to, lse=lse, gates=factors)
+    return out, lse
+
+
+def empty_gradients(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
+                    sinks: Tensor | None, gates: Tensor | None) -> list[Tensor]:
+    """Returns tensors for the gradients of q, k, v, parameters, then sinks and gates if given."""
+    others = [*parameters, *(one for one in (sinks, gates) if one is not None)]
+    return [like(q), like(k), like(v),
+            *(torch.empty_like(one, memory_format=torch.contiguous_format) for one in others)]
+
+
+def attend_backward(plan: Plan, heads_tokens: bool, grad: Tensor, q: Tensor, k: Tensor, v: Tensor,
+                    parameters: Sequence[Tensor], sinks: Tensor | None, gates: Tensor | None,
+                    out: Tensor, lse: Tensor) -> list[Tensor]:
+    """Returns the gradients of attend, in the order of empty_gradients."""
+    results = empty_gradients(q, k, v, parameters, sinks, gates)
+    sums = [torch.zeros(one.shape) for one in parameters]
+    of_sinks = None if sinks is None else torch.zeros(sinks.shape, dtype=torch.float64)
+    factors = None if gates is None else gates.detach().float()
+    of_gates = None if gates is None else torch.zeros(lse.shape)
+    inputs = [readable(_tokens_first(one, heads_tokens)) for one in (q, k, v, out, grad)]
+    dq, dk, dv = (_tokens_first(one, heads_tokens) for one in results[:3])
+    _core.attention_backward(*inputs[:3], plan, inputs[3], lse, inputs[4], q_grad=dq, k_grad=dk,
+                             v_grad=dv, gates=factors, gates_grad=of_gates, sinks_grad=of_sinks,
+                             parameter_grads=sums)
+    others = [*sums, *([] if of_sinks is None else [of_sinks])]
+    if gates is not None:  # [1, H, T]: shared by the rows of the batch
+        others.append(of_gates if gates.shape[0] == lse.shape[0] else of_gates.sum(0, True))
+    for to, one in zip(results[3:], others):
+        to.copy_(one)
+    return results
+
+
+# -- add_position ------------------------------------------------------------------------------
+
+
+def add_into(x: Tensor, plan: Plan) -> None:
+    """Adds the table of a plan to x [B, T, C]."""
+    if x.is_cpu:
+        _core.add_position(x, plan)
+    elif (table := plan.table) is not None:
+        kind = torch.float64 if x.dtype == torch.float64 else torch.float32
+        rows = torch.from_numpy(table).to(x.device, kind).view(-1, x.shape[-2], x.shape[-1])
+        x.copy_(x.to(kind) + rows)
+
+
+def add_backward(grad: Tensor, plan: Plan, parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Returns the gradients of the parameters of a table that was added."""
+    sums = [torch.zeros(one.shape) for one in parameters]
+    _core.add_position_backward(grad.detach().cpu().contiguous(), plan, sums)
+    return [one.to(of) for one, of in zip(sums, parameters)]
+
+
+def embedding(x: Tensor, parameters: Sequence[Tensor], positions: Tensor | None, encoding: str,
+              offset: int) -> Any:
+    """Returns the plan of add_position."""
+    if x.dim() not in (2, 3):
+        raise ValueError(f"[add_position] x must have 2 or 3 axes, got {x.dim()}")
+    return _plans.embedding(encoding, parameters, positions, offset, x.size(-2))

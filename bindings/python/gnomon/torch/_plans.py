@@ -1,0 +1,229 @@
+"""Caches of tables and plans, so that layers share them and no call lowers an encoding again.
+
+An encoding is identified by a text: the JSON of its spec, which is immutable. Positions are
+identified by their contents. Encodings with parameters are lowered in each call.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import Encoding, Plan, Positions, RotaryFrequencies, RotaryTable, lower
+
+Texts = str  # a JSON array of specs
+
+
+class Cache:
+    """Values by key. The least recently used are dropped beyond a budget in bytes."""
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+        self.used = 0
+        self._entries: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Hashable) -> Any:
+        """Returns the value of a key, or None."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        try:
+            self._entries.move_to_end(key)
+        except KeyError:  # dropped by another thread since
+            pass
+        return entry[0]
+
+    def put(self, key: Hashable, value: Any, size: int) -> Any:
+        """Keeps a value of `size` bytes, and returns it."""
+        with self._lock:
+            old = self._entries.pop(key, None)
+            self.used += size - (old[1] if old else 0)
+            self._entries[key] = value, size
+            while self.used > self.budget and len(self._entries) > 1:
+                self.used -= self._entries.popitem(last=False)[1][1]
+        return value
+
+    def clear(self) -> None:
+        with self._lock:
+            self._entries.clear()
+            self.used = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+cache = Cache(1 << 28)
+_LONGEST = 1 << 17  # rows of a table that starts at position 0 and grows
+
+
+def text_of(encoding: Any) -> str:
+    """Returns the text that identifies an encoding."""
+    if isinstance(encoding, Encoding):
+        return encoding.to_json()
+    if isinstance(encoding, RotaryFrequencies):
+        return _frequencies_text(encoding)
+    if isinstance(encoding, str):
+        return encoding
+    raise ValueError("[torch] encoding must be a spec, as gnomon.Rotary(...), got "
+                     f"{type(encoding).__name__}")
+
+
+def texts_of(encoding: Any) -> Texts:
+    """Returns the text that identifies a spec, several specs, or None (no position)."""
+    if encoding is None:
+        return "[]"
+    if isinstance(encoding, (list, tuple)):
+        return "[" + ", ".join([text_of(one) for one in encoding]) + "]"
+    return "[" + text_of(encoding) + "]"
+
+
+_FREQUENCIES = '{"kind": "frequencies", '
+
+
+def _frequencies_text(frequencies: RotaryFrequencies) -> str:
+    key = "frequencies", id(frequencies)
+    known = cache.get(key)
+    if known is None:
+        text = _FREQUENCIES + f'"state": {json.dumps(frequencies.__getstate__())}}}'
+        # The object is kept, so that its id is not used again.
+        known = cache.put(key, (frequencies, text), 4 * len(text))
+    return known[1]
+
+
+@functools.lru_cache(maxsize=64)
+def source_of(text: str) -> Any:
+    """Returns what RotaryTable is made of: the JSON of a spec, or RotaryFrequencies."""
+    if not text.startswith(_FREQUENCIES):
+        return text
+    frequencies = RotaryFrequencies.__new__(RotaryFrequencies)
+    frequencies.__setstate__(tuple(json.loads(text)["state"]))
+    return frequencies
+
+
+@functools.lru_cache(maxsize=256)
+def _specs(texts: Texts) -> list[str]:
+    return [json.dumps(one) for one in json.loads(texts)]
+
+
+@functools.lru_cache(maxsize=256)
+def _check_embedding(texts: Texts) -> None:
+    places = [Encoding.from_json(one).enters for one in _specs(texts)]
+    if "embeddings" not in places:
+        raise ValueError("[add_position] encoding must be added to the embeddings, got one that "
+                         f"enters at {', '.join(places) or 'no place'}")
+
+
+def _contents(name: str, positions: Tensor) -> tuple[Any, bytes]:
+    """Returns positions as int64 on the CPU, and their bytes."""
+    if positions.is_floating_point() or positions.is_complex():
+        raise ValueError(f"[torch] {name} must be integers, got {positions.dtype}")
+    values = positions.detach().to("cpu", torch.int64).numpy()
+    return values, values.tobytes()
+
+
+def rotary(text: str, length: int, offset: int, tokens: int) -> tuple[RotaryTable, int]:
+    """Returns a table with the positions offset to offset + tokens - 1, and its first row."""
+    end = offset + tokens
+    if offset < 0 or end > _LONGEST:
+        key = text, length, offset, tokens
+        table = cache.get(key)
+        if table is None:
+            at = Positions.consecutive(tokens, offset)
+            table = _put_table(key, RotaryTable(source_of(text), at, length=length))
+        return table, 0
+    # One table for all lengths. Its size doubles, so that decoding rarely computes a new one.
+    table = cache.get((text, length))
+    if table is None or table.tokens < end:
+        rows = max(64, 1 << (end - 1).bit_length())
+        table = _put_table((text, length), RotaryTable(source_of(text), rows, length=length))
+    return table, offset
+
+
+def rotary_at(text: str, length: int, axes: Sequence[Tensor]) -> RotaryTable:
+    """Returns the table of given positions, one tensor [T] or [B, T] for each axis."""
+    values, contents = zip(*[_contents("positions", one) for one in axes])
+    key = text, length, tuple(one.shape for one in values), contents
+    table = cache.get(key)
+    if table is None:
+        at = values if len(values) > 1 else values[0]
+        table = _put_table(key, RotaryTable(source_of(text), at, length=length))
+    return table
+
+
+def _put_table(key: Hashable, table: RotaryTable) -> RotaryTable:
+    size = 4 * table.batch * table.tokens * table.frequencies.rotary_dim
+    return cache.put(key, table, size)
+
+
+def cos_sin(table: RotaryTable, begin: int, tokens: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns rows of a table as float32 tensors [B or 1, T, R/2] on the device of `like`."""
+    key = "cos_sin", id(table), like.device
+    known = cache.get(key)
+    if known is None:
+        copies = [torch.tensor(one, device=like.device) for one in (table.cos, table.sin)]
+        size = 8 * copies[0].numel()
+        known = cache.put(key, (table, *copies), size)  # keeps the table, so its id stays unique
+    return known[1][:, begin:begin + tokens], known[2][:, begin:begin + tokens]
+
+
+def embedding(texts: Texts, parameters: Sequence[Tensor], positions: Tensor | None, offset: int,
+              tokens: int) -> Plan:
+    """Returns the plan of an encoding that is added to the embeddings of T tokens."""
+    _check_embedding(texts)
+    if positions is None:
+        at: Any = Positions.consecutive(tokens, offset)
+        key: Any = "embedding", texts, offset, tokens
+    else:
+        values, contents = _contents("positions", positions)
+        at = Positions(values)
+        key = "embedding", texts, values.shape, contents
+
+    def make() -> Plan:
+        return lower(_specs(texts), at, parameters=matrices(parameters), visibility="causal")
+
+    if parameters:
+        return make()
+    plan = cache.get(key)
+    if plan is None:
+        plan = make()
+        table = plan.table
+        plan = cache.put(key, plan, 64 if table is None else table.nbytes)
+    return plan
+
+
+def attention(texts: Texts, parameters: Sequence[Tensor], sinks: Tensor | None, batch: int,
+              queries: int, keys: int, at: Sequence[Tensor | None], visibility: str,
+              left: int | None, right: int | None, softmax_scale: float | None,
+              cap: float | None, length: int) -> Plan:
+    """Returns the plan of attention. at: positions of queries and keys, sequences of both."""
+    scores = () if sinks is None else tuple(sinks.detach().double().tolist())
+    known = [None if one is None else _contents("positions and sequences", one) for one in at]
+    key = None
+    if not parameters:
+        key = (texts, queries, keys, visibility, left, right, softmax_scale, cap, scores, length,
+               tuple(one if one is None else (one[0].shape, one[1]) for one in known))
+        plan = cache.get(key)
+        if plan is not None:
+            return plan
+    tokens: list[Any] = [queries, keys]
+    if any(one is not None for one in known):
+        query_at, key_at, query_of, key_of = [None if one is None else one[0] for one in known]
+        tokens = [Positions(query_at, query_of), Positions(key_at, key_of)]
+    plan = lower(_specs(texts), *tokens, parameters=matrices(parameters), visibility=visibility,
+                 left=left, right=right, softmax_scale=softmax_scale, cap=cap,
+                 sinks=scores, length=length)
+    # A rotary table of 128 elements for each token; plans of biases are smaller.
+    return plan if key is None else cache.put(key, plan, 512 * batch * (queries + keys))
+
+
+def matrices(parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Returns parameters as the library reads them: float32 on the CPU."""
+    return [one.detach().to("cpu", torch.float32) for one in parameters]
