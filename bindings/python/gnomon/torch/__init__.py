@@ -14,6 +14,14 @@ Tables are computed in double from the spec when they are first needed, and shar
 
 from __future__ import annotations
 
+from ._drop_ins import apply_rotary_emb, apply_rotary_pos_emb, rope_init
 from ._functions import add_position, attention, rotate
 
-__all__ = ["add_position", "attention", "rotate"]
+__all__ = [
+    "add_position",
+    "apply_rotary_emb",
+    "apply_rotary_pos_emb",
+    "attention",
+    "rope_init",
+    "rotate",
+]

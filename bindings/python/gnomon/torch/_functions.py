@@ -41,6 +41,18 @@ def _direct(x: Tensor) -> bool:
             and forward_ad._current_level < 0 and _tracing() is None)
 
 
+def _has_tangent(*tensors: Tensor | None) -> bool:
+    """Whether forward-mode differentiation follows a tensor. Operators would drop its tangent."""
+    return forward_ad._current_level >= 0 and any(
+        forward_ad.unpack_dual(one).tangent is not None for one in tensors if one is not None)
+
+
+def _refuse_tangents(operation: str, *tensors: Tensor | None) -> None:
+    if not _compiling() and _has_tangent(*tensors):
+        raise ValueError(f"[{operation}] gradients must be in reverse mode, got a tensor with a "
+                         "tangent (forward mode)")
+
+
 def heads_tokens(layout: str) -> bool:
     """Returns whether the layout is [B, H, T, D], 'heads_tokens'."""
     if layout == "tokens_heads":
@@ -72,7 +84,10 @@ def _rotate_by(x: Tensor, table: RotaryTable, begin: int | None, by_heads: bool,
         if x.requires_grad and _with_gradients():
             return _Rotate.apply(x, table, begin, by_heads, inverse)
         return _kernels.rotated_by(x, table, begin, by_heads, inverse)
-    return _ops.rotate_with(x, *_factors(x, table, begin, by_heads), by_heads, inverse)
+    factors = _factors(x, table, begin, by_heads)
+    if not _compiling() and _has_tangent(x):
+        return _kernels.rotated(x, *factors, by_heads, inverse)
+    return _ops.rotate_with(x, *factors, by_heads, inverse)
 
 
 def _factors(x: Tensor, table: RotaryTable, begin: int | None, by_heads: bool) -> tuple[Any, ...]:
@@ -141,6 +156,9 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
     if inplace:
         _ops.rotate_(x, text, axes, offset, length, by_heads, inverse)
         return x
+    if not _compiling() and _has_tangent(x):
+        table, begin = _kernels.table_of(x, text, axes, offset, length, by_heads)
+        return _rotate_by(x, table, begin, by_heads, inverse)
     return _ops.rotate(x, text, axes, offset, length, by_heads, inverse)
 
 
@@ -211,6 +229,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor,
                 _plans.texts_of(encoding), heads_tokens(layout), visibility, left, right,
                 softmax_scale, cap, length)
     if _compiling() or not _all_direct(q, k, v, sinks, gates, *parameters):
+        _refuse_tangents("attention", q, k, v, sinks, gates, *parameters)
         return _ops.attention(q, k, v, list(parameters), sinks, gates, *call)[0]
     if _with_gradients() and torch._C._any_requires_grad(q, k, v, sinks, gates, *parameters):
         return _Attention.apply(call, q, k, v, sinks, gates, *parameters)
@@ -240,6 +259,7 @@ def add_position(x: Tensor, encoding: Encoding | Sequence[Encoding],
     position exceeds the capacity of the encoding, the width differs, or the encoding is not added
     to the embeddings.
     """
+    _refuse_tangents("add_position", x, *parameters)
     return _ops.add_position(x, list(parameters), positions, _plans.texts_of(encoding), offset)
 
 

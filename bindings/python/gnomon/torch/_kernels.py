@@ -67,10 +67,21 @@ def rotate_into(out: Tensor, x: Tensor, table: RotaryTable, begin: int | None,
 def rotate_with_into(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, pairing: str,
                      head_offset: int, heads_tokens: bool, inverse: bool) -> None:
     """Writes the rotation of x by given cos and sin to out, which may be x."""
-    cos, sin = (readable(one.detach().float()) for one in (cos, sin))
-    kernel = _core.rotate_with if x.is_cpu else rotate_plain
-    kernel(*((out, x) if kernel is rotate_plain else (x, out)), cos, sin, pairing, head_offset,
-           heads_tokens, inverse)
+    rest = pairing, head_offset, heads_tokens, inverse
+    if x.is_cpu:
+        cos, sin = (readable(one.detach().float()) for one in (cos, sin))
+        _core.rotate_with(x, out, cos, sin, *rest)
+    else:
+        rotate_plain(out, x, cos, sin, *rest)
+
+
+def rotated_with(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, head_offset: int,
+                 heads_tokens: bool, inverse: bool) -> Tensor:
+    """Returns the rotation of x by given cos and sin."""
+    x = readable(x)
+    out = like(x)
+    rotate_with_into(out, x, cos, sin, pairing, head_offset, heads_tokens, inverse)
+    return out
 
 
 def rotate_plain(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, pairing: str, head_offset: int,

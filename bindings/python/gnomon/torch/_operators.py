@@ -68,14 +68,6 @@ def _rotate_in_place(x: Tensor, encoding: str, positions: Sequence[Tensor], offs
     _kernels.rotate_into(x, x, table, begin, heads_tokens, inverse)
 
 
-def _rotate_with(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, head_offset: int,
-                 heads_tokens: bool, inverse: bool) -> Tensor:
-    x = _kernels.readable(x)
-    out = _kernels.like(x)
-    _kernels.rotate_with_into(out, x, cos, sin, pairing, head_offset, heads_tokens, inverse)
-    return out
-
-
 def _rotate_with_in_place(x: Tensor, *rest: Any) -> None:
     _kernels.rotate_with_into(x, x, *rest)
 
@@ -87,7 +79,7 @@ def _fake_rotated(x: Tensor, *_: Any) -> Tensor:
 
 _implement("rotate", _rotate, _fake_rotated)
 _implement("rotate_", _rotate_in_place, _nothing)
-_implement("rotate_with", _rotate_with, _fake_rotated)
+_implement("rotate_with", _kernels.rotated_with, _fake_rotated)
 _implement("rotate_with_", _rotate_with_in_place, _nothing)
 
 

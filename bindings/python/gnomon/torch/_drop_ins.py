@@ -1,0 +1,135 @@
+"""Functions with the arguments of transformers, Liger-Kernel and flash-attn.
+
+The given cos and sin are used as they are, so results follow the caller's tables. gnomon.torch
+.rotate computes exact tables itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .. import model
+from . import _kernels
+from ._functions import _compiling, _direct, _with_gradients
+
+_ops = torch.ops.gnomon
+
+
+class _RotateWith(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor, pairing: str, by_heads: bool,
+                inverse: bool) -> Tensor:
+        ctx.save_for_backward(cos, sin)
+        ctx.rest = pairing, by_heads, not inverse
+        return _kernels.rotated_with(x, cos, sin, pairing, 0, by_heads, inverse)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        back = rotate_with(grad, *ctx.saved_tensors, *ctx.rest)
+        return back, None, None, None, None, None
+
+
+def rotate_with(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, by_heads: bool,
+                inverse: bool = False) -> Tensor:
+    """Rotates x by given cos and sin, [T, R/2] or [B or 1, T, R/2]. Differentiable in all."""
+    if cos.requires_grad or sin.requires_grad:
+        return _kernels.rotated(x, cos, sin, pairing, 0, by_heads, inverse)
+    if _compiling() or not (_direct(x) and _direct(cos) and _direct(sin)):
+        return _ops.rotate_with(x, cos, sin, pairing, 0, by_heads, inverse)
+    if x.requires_grad and _with_gradients():
+        return _RotateWith.apply(x, cos, sin, pairing, by_heads, inverse)
+    return _kernels.rotated_with(x, cos, sin, pairing, 0, by_heads, inverse)
+
+
+def apply_rotary_pos_emb(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor,
+                         position_ids: Tensor | None = None,
+                         unsqueeze_dim: int = 1) -> tuple[Tensor, Tensor]:
+    """Rotates q and k as the function of this name in transformers (Llama) and Liger-Kernel.
+
+    q: [B, H, T, D]; k: [B, Hk, T, D]; with unsqueeze_dim=2: [B, T, H, D] and [B, T, Hk, D].
+    cos, sin: [B or 1, T, R], the second half of the last axis equal to the first, which alone is
+        read. R at most D: the other elements of a head are not changed.
+    position_ids: indices of rows [B, T] if cos and sin are tables [N, R]; otherwise ignored.
+
+    Pairs are (i, i + R/2). Computed in float32 (float64 for float64) and rounded once. The types
+    of q and k are kept. Differentiable in all four. Raises ValueError if shapes do not fit.
+    """
+    if unsqueeze_dim not in (1, 2):
+        raise ValueError(f"[rotate] unsqueeze_dim must be 1 or 2, got {unsqueeze_dim}")
+    if position_ids is not None and cos.dim() == 2:
+        cos, sin = cos[position_ids], sin[position_ids]
+    half = cos.shape[-1] // 2
+    cos, sin = cos[..., :half], sin[..., :half]
+    if cos.dtype != torch.float32 and q.dtype != torch.float64:
+        cos, sin = cos.float(), sin.float()
+    by_heads = unsqueeze_dim == 1
+    return (rotate_with(q, cos, sin, "halves", by_heads),
+            rotate_with(k, cos, sin, "halves", by_heads))
+
+
+def apply_rotary_emb(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False,
+                     inplace: bool = False, seqlen_offsets: int | Tensor = 0) -> Tensor:
+    """Rotates x as the function of this name in flash-attn.
+
+    x: [B, T, H, D]. cos, sin: [N, R/2], the rows of positions 0 to N - 1; N at least the largest
+        offset + T. R at most D.
+    interleaved: pairs are (2i, 2i + 1); otherwise (i, i + R/2).
+    inplace: changes x and returns it. x must not require a gradient.
+    seqlen_offsets: the position of the first token, or integers [B].
+
+    Differentiable in x, cos and sin. Raises ValueError if shapes do not fit.
+    """
+    tokens = x.shape[1]
+    if isinstance(seqlen_offsets, Tensor):
+        rows = seqlen_offsets.unsqueeze(1) + torch.arange(tokens, device=x.device)
+        cos, sin = cos[rows], sin[rows]
+    else:
+        if seqlen_offsets < 0 or seqlen_offsets + tokens > cos.shape[0]:
+            raise ValueError("[rotate] cos and sin must have rows for positions "
+                             f"{seqlen_offsets} to {seqlen_offsets + tokens - 1}, got "
+                             f"{cos.shape[0]} rows")
+        cos, sin = (one[seqlen_offsets:seqlen_offsets + tokens] for one in (cos, sin))
+    pairing = "adjacent" if interleaved else "halves"
+    if not inplace:
+        return rotate_with(x, cos, sin, pairing, False)
+    if _with_gradients() and (x.requires_grad or cos.requires_grad or sin.requires_grad):
+        raise ValueError("[rotate] x, cos and sin must not require a gradient if inplace is True, "
+                         "got a tensor that does")
+    _ops.rotate_with_(x, cos, sin, pairing, 0, False, False)
+    return x
+
+
+def rope_init(config: Any, device: torch.device | str | None = None, seq_len: int | None = None,
+              layer_type: str | None = None) -> tuple[Tensor, float]:
+    """Returns (inv_freq, attention_factor) as a function of ROPE_INIT_FUNCTIONS in transformers.
+
+    config: a config object of transformers, a dict, or a path: all that
+        gnomon.model.from_pretrained takes. seq_len: declared context length for dynamic NTK and
+        LongRoPE; None: the training length. layer_type: an entry of `layer_types` of the config,
+        as 'sliding_attention'; None: the first layer with a rotation.
+
+    inv_freq: float32 [R/2] in radians per position, each rounded once from the exact value.
+    attention_factor: the factor on cos and sin.
+    Raises ValueError if no layer of that type has a rotation.
+    """
+    described = model.from_pretrained(config)
+    types = _layer_types(config)
+    for layer in described.layers:
+        if layer_type is not None and types[layer.index:layer.index + 1] != [layer_type]:
+            continue
+        if any("queries and keys" in one.enters for one in layer.position):
+            found = described.frequencies(layer.index, seq_len or 0, layer.part)
+            inv_freq = torch.from_numpy(found.inv_freq).to(device, torch.float32)
+            return inv_freq, found.table_scale
+    kind = "" if layer_type is None else f" of type {layer_type}"
+    raise ValueError(f"[model] a layer{kind} must have a rotary encoding, got none in "
+                     f"{described.model_type}")
+
+
+def _layer_types(config: Any) -> list[str]:
+    if isinstance(config, dict):
+        return list(config.get("layer_types") or ())
+    return list(getattr(config, "layer_types", None) or ())

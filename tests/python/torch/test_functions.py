@@ -1,0 +1,487 @@
+"""rotate, attention and add_position against formulas in float64 in plain PyTorch."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+import gnomon
+import gnomon.torch as gt
+from gnomon.torch import _kernels, _plans
+
+ROPE = gnomon.Rotary(rotary_dim=8, pairing="halves")
+T5 = gnomon.T5Bias(heads=4, direction="causal", buckets=8, max_distance=16)
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(0)
+
+
+def rotation(x, positions, pairing="halves", rotary_dim=8, head_offset=0, sign=1):
+    """The rotation of x [B, T, H, D] in float64; positions [T] or [B, T]."""
+    half = rotary_dim // 2
+    inv_freq = 10000.0 ** (-2 * torch.arange(half, dtype=torch.float64) / rotary_dim)
+    angle = sign * positions.double()[..., None] * inv_freq
+    cos, sin = angle.cos().unsqueeze(-2), angle.sin().unsqueeze(-2)
+    first = torch.arange(half) if pairing == "halves" else 2 * torch.arange(half)
+    first = first + head_offset
+    second = first + (half if pairing == "halves" else 1)
+    out = x.double().clone()
+    a, b = x.double()[..., first], x.double()[..., second]
+    out[..., first], out[..., second] = a * cos - b * sin, a * sin + b * cos
+    return out
+
+
+def tolerance(dtype):
+    return {torch.float64: 2e-7, torch.float32: 1e-6, torch.float16: 2e-3,
+            torch.bfloat16: 2e-2}[dtype]
+
+
+# -- rotate ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("pairing", ["halves", "adjacent"])
+@pytest.mark.parametrize("layout", ["tokens_heads", "heads_tokens"])
+def test_rotate_is_the_formula(dtype, pairing, layout):
+    rope = gnomon.Rotary(rotary_dim=8, pairing=pairing, head_offset=2)
+    x = torch.randn(2, 5, 3, 12).to(dtype)
+    want = rotation(x, torch.arange(7, 12), pairing, head_offset=2)
+    given = x if layout == "tokens_heads" else x.transpose(1, 2).contiguous()
+    before = given.clone()
+    out = gt.rotate(given, rope, 7, layout=layout)
+    assert out.dtype == dtype and torch.equal(given, before)
+    out = out if layout == "tokens_heads" else out.transpose(1, 2)
+    torch.testing.assert_close(out.double(), want, atol=tolerance(dtype), rtol=tolerance(dtype))
+
+
+def test_rotate_takes_any_strides():
+    packed = torch.randn(2, 5, 3, 4, 8)  # [B, T, (q, k, v), H, D]
+    q = packed[:, :, 1]
+    assert torch.equal(gt.rotate(q, ROPE), gt.rotate(q.contiguous(), ROPE))
+    scattered = torch.randn(2, 5, 4, 16)[..., ::2]
+    assert torch.equal(gt.rotate(scattered, ROPE), gt.rotate(scattered.contiguous(), ROPE))
+    shared = torch.randn(2, 5, 1, 8).expand(2, 5, 4, 8)
+    assert torch.equal(gt.rotate(shared, ROPE), gt.rotate(shared.contiguous(), ROPE))
+    heads = torch.randn(2, 5, 4, 8).transpose(1, 2)
+    out = gt.rotate(heads, ROPE, layout="heads_tokens")
+    assert out.stride() == heads.stride()  # keeps the layout in memory
+    assert gt.rotate(torch.randn(2, 0, 4, 8), ROPE).shape == (2, 0, 4, 8)
+
+
+def test_rotate_at_positions():
+    x = torch.randn(2, 3, 4, 8)
+    for at in (torch.tensor([5, 0, 70000]), torch.tensor([[1, 2, 3], [9, 9, 0]])):
+        want = rotation(x, at)
+        torch.testing.assert_close(gt.rotate(x, ROPE, at).double(), want, atol=1e-6, rtol=1e-6)
+        assert torch.equal(gt.rotate(x, ROPE, at.int()), gt.rotate(x, ROPE, at))
+        assert torch.equal(gt.rotate(x, ROPE, gnomon.Positions(at.numpy())),
+                           gt.rotate(x, ROPE, at))
+    far = 1 << 30
+    want = rotation(x, torch.arange(far, far + 3))
+    torch.testing.assert_close(gt.rotate(x, ROPE, far).double(), want, atol=1e-6, rtol=1e-6)
+    want = rotation(x, torch.arange(-3, 0))
+    torch.testing.assert_close(gt.rotate(x, ROPE, -3).double(), want, atol=1e-6, rtol=1e-6)
+
+
+def test_rotate_follows_changed_positions():
+    x, at = torch.randn(1, 3, 1, 8), torch.tensor([0, 1, 2])
+    gt.rotate(x, ROPE, at)
+    at.numpy()[:] = [4, 5, 6]  # PyTorch does not see this change
+    assert torch.equal(gt.rotate(x, ROPE, at), gt.rotate(x, ROPE, 4))
+
+
+def test_rotate_by_several_axes():
+    rope = gnomon.MRope(rotary_dim=8, pairing="halves", sections=(2, 1, 1),
+                        order="sequential")
+    x = torch.randn(1, 3, 2, 8)
+    t, h, w = torch.tensor([0, 1, 2]), torch.tensor([3, 4, 5]), torch.tensor([6, 8, 7])
+    out = gt.rotate(x, rope, (t, h, w))
+    for pair, at in enumerate((t, t, h, w)):
+        want = rotation(x, at)
+        torch.testing.assert_close(out[..., pair::4].double(), want[..., pair::4], atol=1e-6,
+                                   rtol=1e-6)
+
+
+def test_rotate_step_by_step_has_the_bits_of_the_whole():
+    x = torch.randn(1, 200, 2, 8)
+    whole = gt.rotate(x, ROPE)
+    for t in (0, 1, 63, 64, 65, 199):
+        assert torch.equal(gt.rotate(x[:, t:t + 1], ROPE, t), whole[:, t:t + 1])
+    assert torch.equal(gt.rotate(x[:, 50:], ROPE, 50), whole[:, 50:])
+
+
+def test_rotate_by_table_and_frequencies():
+    x = torch.randn(2, 5, 3, 8)
+    want = gt.rotate(x, ROPE)
+    assert torch.equal(gt.rotate(x, gnomon.RotaryTable(ROPE, 5)), want)
+    frequencies = gnomon.rotary_frequencies(ROPE)
+    assert torch.equal(gt.rotate(x, frequencies), want)
+    yarn = gnomon.ScaledRotary(rotary_dim=8, pairing="halves", length=256,
+                               scaling=gnomon.YarnScaling(factor=4.0, original_length=64))
+    assert torch.equal(gt.rotate(x, yarn), gt.rotate(x, gnomon.rotary_frequencies(yarn)))
+    assert not torch.equal(gt.rotate(x, yarn), want)
+
+
+def test_rotate_in_place():
+    x = torch.randn(2, 3, 5, 8)
+    want = gt.rotate(x, ROPE, 4, layout="heads_tokens")
+    for rope in (ROPE, gnomon.RotaryTable(ROPE, gnomon.Positions.consecutive(5, 4))):
+        y = x.clone()
+        at = 4 if rope is ROPE else None
+        assert gt.rotate(y, rope, at, layout="heads_tokens", inplace=True) is y
+        assert torch.equal(y, want)
+        with pytest.raises(ValueError, match="must not require a gradient if inplace"):
+            gt.rotate(x.clone().requires_grad_(), rope, at, layout="heads_tokens", inplace=True)
+
+
+@pytest.mark.parametrize("encoding", [ROPE, gnomon.RotaryTable(ROPE, 5)], ids=["spec", "table"])
+def test_rotate_gradients(encoding):
+    x = torch.randn(2, 5, 3, 8, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: gt.rotate(x, encoding), x)
+    assert torch.autograd.gradgradcheck(lambda x: gt.rotate(x, encoding), x)
+    gt.rotate(x, encoding).sum().backward()  # an expanded gradient: strides of zero
+    want = rotation(torch.ones_like(x), torch.arange(5), sign=-1)
+    torch.testing.assert_close(x.grad, want, atol=1e-6, rtol=1e-6)
+    jacobian = torch.autograd.functional.jacobian(lambda x: gt.rotate(x, encoding).sum((0, 2)), x,
+                                                  vectorize=True)
+    torch.testing.assert_close(jacobian.sum((0, 1)), want, atol=1e-6, rtol=1e-6)
+
+
+def test_forward_mode_has_tangents_or_is_refused():
+    x, tangent = torch.randn(1, 2, 2, 8), torch.randn(1, 2, 2, 8)
+    for encoding in (ROPE, gnomon.RotaryTable(ROPE, 2)):
+        out, got = torch.func.jvp(lambda x: gt.rotate(x, encoding), (x,), (tangent,))
+        torch.testing.assert_close(out, gt.rotate(x, encoding))
+        torch.testing.assert_close(got, gt.rotate(tangent, encoding))
+    with pytest.raises(ValueError, match="must be in reverse mode"):
+        torch.func.jvp(lambda x: gt.attention(x, x, x), (x,), (tangent,))
+    spec = gnomon.Sinusoidal(width=8, recipe="interleaved")
+    with pytest.raises(ValueError, match="must be in reverse mode"):
+        torch.func.jvp(lambda x: gt.add_position(x, spec), (x[0],), (tangent[0],))
+
+
+def test_rotate_sees_lazy_negation():
+    z = torch.randn(1, 2, 1, 8, dtype=torch.complex64)
+    x = z.conj().imag  # has the negative bit
+    assert x.is_neg()
+    assert torch.equal(gt.rotate(x, ROPE), gt.rotate(x.resolve_neg(), ROPE))
+
+
+def test_rotate_without_kernel_agrees_with_the_kernel():
+    """The path of other devices, here on the CPU."""
+    for pairing in ("halves", "adjacent"):
+        table = gnomon.RotaryTable(gnomon.Rotary(rotary_dim=8, pairing=pairing), 5)
+        cos, sin = torch.tensor(table.cos), torch.tensor(table.sin)
+        for dtype in (torch.float64, torch.float32, torch.bfloat16):
+            x = torch.randn(2, 5, 3, 12).to(dtype)
+            for inverse in (False, True):
+                plain = _kernels.rotated(x, cos, sin, pairing, 0, False, inverse)
+                torch.testing.assert_close(plain, gt.rotate(x, table, inverse=inverse))
+                heads = _kernels.rotated(x.transpose(1, 2), cos, sin, pairing, 0, True, inverse)
+                assert torch.equal(heads.transpose(1, 2), plain)
+
+
+def test_rotate_on_meta_and_fake_tensors():
+    x = torch.empty(2, 5, 3, 8, device="meta")
+    out = gt.rotate(x, ROPE)
+    assert out.is_meta and out.shape == x.shape
+    from torch._subclasses import FakeTensorMode
+    with FakeTensorMode():
+        q = torch.empty(2, 4, 5, 8).transpose(1, 2)
+        out = gt.rotate(q, ROPE)
+        assert out.stride() == q.stride()
+        assert gt.attention(q, q, q, ROPE, layout="tokens_heads").shape == q.shape
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda x: gt.rotate(x, ROPE, layout="bhtd"), r"\[torch\] layout must be one of .*got bhtd"),
+    (lambda x: gt.rotate(x[..., :6], ROPE), "at least head_offset"),
+    (lambda x: gt.rotate(x, gnomon.RotaryTable(ROPE, 4)), "must have the table's 4 tokens, got 5"),
+    (lambda x: gt.rotate(x, gnomon.RotaryTable(ROPE, 5), 1), "positions must be None"),
+    (lambda x: gt.rotate(x, T5), "encoding must be rotary"),
+    (lambda x: gt.rotate(x, 3), "encoding must be a spec.*got int"),
+    (lambda x: gt.rotate(x, ROPE, torch.ones(5)), r"positions must be integers, got torch.float32"),
+    (lambda x: gt.rotate(x, ROPE, torch.arange(4)), "4 tokens"),
+    (lambda x: gt.rotate(x.int(), ROPE), "f32, f16, bf16 or f64"),
+    (lambda x: gt.rotate(x[0], ROPE), "4 axes"),
+])
+def test_rotate_errors(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(torch.randn(2, 5, 3, 8))
+
+
+# -- attention ---------------------------------------------------------------------------------
+
+
+def buckets(distance):
+    """T5's buckets of a causal bias with 8 buckets and max_distance 16, from Raffel et al."""
+    n = (-distance).clamp(min=0).double()
+    far = 4 + torch.floor(torch.log(n.clamp(min=1) / 4) / math.log(16 / 4) * 4)
+    return torch.where(n < 4, n, far.clamp(max=7)).long()
+
+
+def dense(queries, keys, left=None, visible=None):
+    """A causal mask as a bias of 0 and -inf, [T, S], with a window."""
+    row = torch.arange(queries)[:, None] + keys - queries
+    column = torch.arange(keys)
+    sees = column <= row
+    if left is not None:
+        sees &= column >= row - left
+    return torch.zeros(queries, keys, dtype=torch.float64).masked_fill(~sees, -math.inf)
+
+
+def expected(q, k, v, bias):
+    """Attention in float64; q, k, v [B, H, T, D]."""
+    group = q.shape[1] // k.shape[1]
+    k, v = (one.repeat_interleave(group, 1).double() for one in (k, v))
+    return scaled_dot_product_attention(q.double(), k, v, attn_mask=bias.expand(
+        q.shape[0], q.shape[1], -1, -1))
+
+
+def tokens_first(x, at):
+    return rotation(x.transpose(1, 2), at).transpose(1, 2)
+
+
+def inputs(queries=7, keys=7, key_heads=2, dtype=torch.float32, value_dim=8):
+    return (torch.randn(2, 4, queries, 8).to(dtype), torch.randn(2, key_heads, keys, 8).to(dtype),
+            torch.randn(2, key_heads, keys, value_dim).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("queries", [7, 3])
+def test_attention_rotates(dtype, queries):
+    q, k, v = inputs(queries, dtype=dtype, value_dim=6)
+    want = expected(tokens_first(q, torch.arange(7 - queries, 7)), tokens_first(k, torch.arange(7)),
+                    v, dense(queries, 7))
+    out = gt.attention(q, k, v, ROPE)
+    assert out.shape == (2, 4, queries, 6) and out.dtype == dtype
+    torch.testing.assert_close(out.double(), want, atol=4 * tolerance(dtype), rtol=0)
+    swapped = gt.attention(*(one.transpose(1, 2) for one in (q, k, v)), ROPE,
+                           layout="tokens_heads")
+    assert torch.equal(swapped.transpose(1, 2), out)
+
+
+def test_attention_biases_windows_and_no_position():
+    q, k, v = inputs()
+    distance = torch.arange(7)[None] - torch.arange(7)[:, None]
+    slopes = 2.0 ** (-2 * torch.arange(1, 5, dtype=torch.float64))
+    alibi = slopes[:, None, None] * distance
+    table = torch.randn(8, 4)  # [buckets, H]
+    t5 = table.T.double()[:, buckets(distance)]
+    for encoding, parameters, bias in ((None, [], 0.0), (gnomon.Alibi(heads=4), [], alibi),
+                                       (T5, [table], t5)):
+        for left in (None, 2):
+            want = expected(q, k, v, dense(7, 7, left) + bias)
+            out = gt.attention(q, k, v, encoding, parameters, left=left)
+            torch.testing.assert_close(out.double(), want, atol=1e-5, rtol=0)
+    both = gt.attention(q, k, v, [ROPE, gnomon.Alibi(heads=4)], visibility="bidirectional")
+    at = torch.arange(7)
+    want = expected(tokens_first(q, at), tokens_first(k, at), v, -slopes[:, None, None]
+                    * distance.abs())
+    torch.testing.assert_close(both.double(), want, atol=1e-5, rtol=0)
+
+
+def test_attention_cap_scale_and_sinks():
+    q, k, v = inputs(key_heads=4)
+    sinks = torch.randn(4, requires_grad=True)
+    scores = torch.einsum("bhtd,bhsd->bhts", q.double(), k.double()) * 0.5
+    scores = 3 * torch.tanh(scores / 3) + dense(7, 7)
+    sink = sinks.double().view(1, 4, 1, 1).expand(2, 4, 7, 1)
+    want = torch.cat((scores, sink), -1).softmax(-1)[..., :-1] @ v.double()
+    out = gt.attention(q, k, v, softmax_scale=0.5, cap=3.0, sinks=sinks)
+    torch.testing.assert_close(out.double(), want, atol=1e-5, rtol=0)
+    grad = torch.randn_like(out)
+    expected_grad, = torch.autograd.grad(want, sinks, grad.double())
+    got, = torch.autograd.grad(out, sinks, grad)
+    torch.testing.assert_close(got, expected_grad, atol=1e-5, rtol=1e-5)
+
+
+def test_attention_padding_packing_and_cross_attention():
+    q, k, v = inputs()
+    sequences = torch.tensor([[-1, -1, 0, 0, 0, 0, 0], [0, 0, 0, 1, 1, 1, 1]])
+    positions = torch.tensor([[0, 0, 0, 1, 2, 3, 4], [0, 1, 2, 0, 1, 2, 3]])
+    out = gt.attention(q, k, v, ROPE, sequences=sequences, positions=positions)
+    short = gt.attention(q[:1, :, 2:], k[:1, :, 2:], v[:1, :, 2:], ROPE)
+    torch.testing.assert_close(out[:1, :, 2:], short, atol=1e-5, rtol=0)
+    assert not out[0, :, :2].any()
+    parts = [gt.attention(q[1:, :, s], k[1:, :, s], v[1:, :, s], ROPE)
+             for s in (slice(0, 3), slice(3, 7))]
+    torch.testing.assert_close(out[1:], torch.cat(parts, 2), atol=1e-5, rtol=0)
+    # More queries than keys, and padded keys.
+    q = torch.randn(2, 4, 9, 8)
+    of = torch.tensor([[0, 0, 0, 0, -1, -1, -1], [0] * 7])
+    out = gt.attention(q, k, v, visibility="bidirectional", sequences=of,
+                       query_sequences=torch.zeros(9, dtype=torch.long),
+                       query_positions=torch.arange(9))
+    want = expected(q[:1], k[:1, :, :4], v[:1, :, :4], torch.zeros(9, 4, dtype=torch.float64))
+    torch.testing.assert_close(out[:1].double(), want, atol=1e-5, rtol=0)
+    with pytest.raises(ValueError, match="more queries than keys, 7, got 9"):
+        gt.attention(q, k, v, visibility="bidirectional", sequences=of)
+
+
+def test_attention_gradients_in_double():
+    q, k, v = (one.requires_grad_() for one in inputs(4, 5, dtype=torch.float64))
+    for encoding in (None, ROPE, [ROPE, gnomon.Alibi(heads=4)]):
+        assert torch.autograd.gradcheck(lambda *x: gt.attention(*x, encoding), (q, k, v))
+    assert torch.autograd.gradcheck(
+        lambda *x: gt.attention(*(one.transpose(1, 2) for one in x), ROPE, left=2,
+                                layout="tokens_heads"), (q, k, v))
+
+
+@pytest.mark.parametrize("kind", ["sum", "random"])
+def test_attention_gradients_of_parameters(kind):
+    q, k, v = (one.requires_grad_() for one in inputs())
+    table = torch.randn(8, 4, requires_grad=True)
+    distance = torch.arange(7)[None] - torch.arange(7)[:, None]
+    want = expected(q, k, v, dense(7, 7) + table.T.double()[:, buckets(distance)])
+    out = gt.attention(q, k, v, T5, [table])
+    grad = torch.ones(()).expand(out.shape) if kind == "sum" else torch.randn(out.shape)
+    for got, right in zip(torch.autograd.grad(out, (q, k, v, table), grad),
+                          torch.autograd.grad(want, (q, k, v, table), grad.double())):
+        torch.testing.assert_close(got.double(), right.double(), atol=2e-5, rtol=1e-5)
+
+
+def test_attention_gates():
+    q, k, v = inputs(key_heads=4)
+    spec = gnomon.WavLm(heads=4, direction="bidirectional", buckets=8, max_distance=16, head_dim=8)
+    parameters = [torch.randn(one.rows, one.columns) for one in spec.parameters()]
+    gates = torch.rand(1, 4, 7, requires_grad=True)
+    bias = torch.from_numpy(gnomon.lower(spec, 7, parameters=parameters,
+                                         visibility="bidirectional").bias())
+    want = expected(q, k, v, gates.double()[..., None] * bias)
+    out = gt.attention(q, k, v, spec, parameters, visibility="bidirectional", gates=gates)
+    torch.testing.assert_close(out.double(), want, atol=1e-5, rtol=0)
+    grad = torch.randn_like(out)
+    torch.testing.assert_close(torch.autograd.grad(out, gates, grad)[0],
+                               torch.autograd.grad(want, gates, grad.double())[0],
+                               atol=1e-5, rtol=1e-5)
+
+
+def test_attention_gradients_have_the_same_bits_for_any_threads():
+    torch.manual_seed(1)
+    q, k, v = (one.requires_grad_() for one in inputs(70, 70))
+    table = torch.randn(8, 4, requires_grad=True)
+    results = []
+    most = gnomon.threads()
+    try:
+        for count in (1, 2, 2):
+            gnomon.set_threads(count)
+            out = gt.attention(q, k, v, [ROPE, T5], [table])
+            results.append(torch.autograd.grad(out.sum(), (q, k, v, table)))
+    finally:
+        gnomon.set_threads(most)
+    for other in results[1:]:
+        assert all(map(torch.equal, results[0], other))
+
+
+def test_second_order_is_refused():
+    q, k, v = (one.requires_grad_() for one in inputs())
+    grad, = torch.autograd.grad(gt.attention(q, k, v, ROPE).sum(), q, create_graph=True)
+    with pytest.raises(ValueError, match=r"\[attention\] gradients must be of first order"):
+        grad.sum().backward()
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda q, k, v: gt.attention(q, k, v, T5), "1 parameter|parameters|matrices|values"),
+    (lambda q, k, v: gt.attention(q[:, :3], k, v), "Hk|heads"),
+    (lambda q, k, v: gt.attention(q, k, v, visibility="all"), "visibility must be one of"),
+    (lambda q, k, v: gt.attention(q[0], k, v), "q must have 4 axes, got 3"),
+    (lambda q, k, v: gt.attention(q, k, v, positions=torch.rand(7)), "must be integers"),
+])
+def test_attention_errors(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(*inputs())
+
+
+# -- add_position ------------------------------------------------------------------------------
+
+
+def test_add_position_is_the_sinusoid():
+    spec = gnomon.Sinusoidal(width=8, recipe="interleaved")
+    x = torch.randn(2, 5, 8)
+    angle = torch.arange(3, 8).double()[:, None] * 10000.0 ** (-torch.arange(0, 8, 2).double() / 8)
+    table = torch.stack((angle.sin(), angle.cos()), -1).flatten(1)
+    out = gt.add_position(x, spec, offset=3)
+    torch.testing.assert_close(out.double(), x.double() + table, atol=1e-6, rtol=0)
+    assert torch.equal(gt.add_position(x, spec, positions=torch.arange(3, 8)), out)
+    strided = torch.randn(2, 8, 5).transpose(1, 2)
+    assert torch.equal(gt.add_position(strided, spec), gt.add_position(strided.contiguous(), spec))
+    half = gt.add_position(x.bfloat16(), spec, offset=3)
+    torch.testing.assert_close(half.double(), x.bfloat16().double() + table, atol=2e-2, rtol=1e-2)
+
+
+def test_add_position_gradients():
+    spec = gnomon.Learned(rows=16, width=8)
+    table = torch.randn(16, 8, requires_grad=True)
+    x = torch.randn(2, 3, 8, requires_grad=True)
+    at = torch.tensor([[0, 1, 2], [2, 2, 15]])
+    out = gt.add_position(x, spec, [table], positions=at)
+    assert torch.equal(out, x + table[at])
+    grad = torch.randn_like(out)
+    got = torch.autograd.grad(out, (x, table), grad)
+    want = torch.autograd.grad(x + table[at], (x, table), grad)
+    torch.testing.assert_close(got, want)
+    out = gt.add_position(x, spec, [table])
+    got = torch.autograd.grad(out.sum(), table)[0]  # an expanded gradient
+    assert torch.equal(got[:, 0], torch.tensor([2.0] * 3 + [0.0] * 13))
+    double = table.detach().double().requires_grad_()
+    gt.add_position(x, spec, [double]).sum().backward()
+    assert double.grad.dtype == torch.float64
+    grad, = torch.autograd.grad(gt.add_position(x, spec, [table]).pow(2).sum(), table,
+                                create_graph=True)
+    with pytest.raises(ValueError, match=r"\[add_position\] gradients must be of first order"):
+        grad.sum().backward()
+
+
+def test_add_position_errors():
+    x = torch.randn(2, 5, 8)
+    with pytest.raises(ValueError, match="must be added to the embeddings, got .* scores"):
+        gt.add_position(x, gnomon.Alibi(heads=4))
+    with pytest.raises(ValueError, match="4"):
+        gt.add_position(x, gnomon.Learned(rows=4, width=8), [torch.randn(4, 8)])
+
+
+# -- caches ------------------------------------------------------------------------------------
+
+
+def test_nothing_is_lowered_twice(monkeypatch):
+    q, k, v = inputs()
+    x = torch.randn(1, 7, 2, 8)
+    y = torch.randn(1, 7, 8)
+    sinusoidal = gnomon.Sinusoidal(width=8, recipe="interleaved")
+    at = torch.arange(7)
+
+    def calls():
+        gt.attention(q, k, v, gnomon.Rotary(rotary_dim=8, pairing="halves"))
+        gt.attention(q, k, v, ROPE, positions=at, sequences=torch.zeros(7, dtype=torch.int))
+        gt.rotate(x, gnomon.Rotary(rotary_dim=8, pairing="halves"), 3)
+        gt.rotate(x, ROPE, at.clone())
+        gt.rotate(x, gnomon.rotary_frequencies(ROPE))
+        gt.add_position(y, sinusoidal)
+
+    calls()
+
+    def refuse(*_, **__):
+        raise AssertionError("lowered again")
+
+    monkeypatch.setattr(_plans, "lower", refuse)
+    monkeypatch.setattr(_plans, "RotaryTable", refuse)
+    calls()
+    with pytest.raises(AssertionError, match="lowered again"):
+        gt.attention(q, k, v, ROPE, positions=at + 1)
+
+
+def test_caches_have_a_budget():
+    cache = _plans.Cache(100)
+    for key in range(10):
+        cache.put(key, str(key), 30)
+        cache.get(0)
+    assert cache.get(0) == "0" and cache.get(9) == "9" and cache.get(1) is None
+    assert len(cache) == 3 and cache.used == 90
+    cache.put("large", "value", 1000)
+    assert cache.get("large") == "value" and len(cache) == 1
