@@ -1,4 +1,4 @@
-"""Writes bindings/python/gnomon/specs.py: a dataclass for each encoding of the library.
+"""Writes bindings/python/gnomon/specs/*.py: a dataclass for each encoding of the library.
 
     PYTHONPATH=bindings/python python tools/python/write_specs.py [--check]
 
@@ -7,6 +7,7 @@ known keys in its errors. Descriptions of fields come from the headers. `--check
 and changes nothing.
 """
 
+import importlib.util
 import json
 import pathlib
 import re
@@ -14,9 +15,15 @@ import sys
 import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TARGET = ROOT / "bindings/python/gnomon/specs.py"
+TARGET = ROOT / "bindings/python/gnomon/specs"
 
 HEADERS = {p: p.read_text() for p in sorted((ROOT / "include/gnomon").rglob("*.h"))}
+ROOMS = {
+    "embedding": "Specs of encodings that add a table to the embeddings, and of no position.",
+    "rotary": "Specs of rotations of queries and keys, and of their context extensions.",
+    "bias": "Specs of biases on the scores.",
+    "relative": "Specs of vectors by distance on queries, keys and weights.",
+}
 SCALINGS = {
     "none": "NoScaling", "linear": "LinearScaling", "ntk": "NtkScaling",
     "dynamic": "DynamicNtkScaling", "yarn": "YarnScaling", "longrope": "LongRopeScaling",
@@ -91,7 +98,7 @@ def field_comment(name, member):
 
 
 def refused_at_zero(core, kind, name):
-    """Whether the usual spec of the kind cannot be lowered with 0 or an empty list in this field."""
+    """Whether the usual spec of the kind cannot be lowered with 0 or an empty list here."""
     import numpy
 
     spec = json.loads(core.usual(kind, 64, 4, 16, "causal"))
@@ -136,7 +143,8 @@ def class_text(name, base, header, fields, sentence, source, attribute):
     if notes:
         doc.append("")
         for field, note in notes:
-            note = note[0].lower() + note[1:] if note[:2].istitle() and note[1:2].islower() else note
+            if note[:2].istitle() and note[1:2].islower():
+                note = note[0].lower() + note[1:]
             doc += textwrap.wrap(f"{field}: {note}", 88, subsequent_indent="    ")
     if len(doc) == 1:
         lines.append(f'    """{doc[0]}"""')
@@ -175,114 +183,99 @@ def fields_of(core, kind):
     return fields
 
 
-def write(core):
+def encodings_of(core):
+    """Returns the kind, the name and the room of each alternative of model::Encoding."""
     kinds = error(core, {"kind": "?"}).split("one of ")[1].split(", got")[0].split(", ")
     variant = re.search(r"using Encoding =\s*std::variant<(.*?)>;",
                         (ROOT / "include/gnomon/model/encoding.h").read_text(), re.S)[1]
     names = [name.strip() for name in variant.split(",")]
     assert len(names) == len(kinds), (names, kinds)
-
-    classes = []
-    for kind, name in SCALINGS.items():
-        known = json.loads(core.complete(json.dumps(
-            {"kind": "rotary-scaled", "scaling": {"type": kind}})))["scaling"]
-        comment = struct_of(name)[0]
-        assert set(known) - {"type"} <= set(SCALING_FIELDS[kind]), known
-        fields = []
-        for field in SCALING_FIELDS[kind]:
-            default = known.get(field)
-            if default is None:
-                fields.append((field, "float | None", "None"))
-            elif isinstance(default, list):
-                fields.append((field, "tuple[float, ...]", None))
-            elif isinstance(default, str):
-                fields.append((field, 'Literal["whole_pairs", "fractional"]', literal(default)))
-            else:
-                required = default == 0 and "mscale" not in field
-                fields.append((field, type(default).__name__, None if required else repr(default)))
-        sentence = textwrap.fill(" ".join(comment.split()), 88, subsequent_indent="    ")
-        classes.append(class_text(name, "Scaling", name, fields, sentence, "", f'type = "{kind}"'))
-
-    parts = [
-        ("AxialPart", [("axis", "int", "0"), ("rotary_dim", "int", None),
-                       ("inv_freq", "tuple[float, ...]", "()")],
-         "A run of pairs that rotate by one position axis."),
-    ]
-    for name, fields, sentence in parts:
-        classes.append(class_text(name, "Value", name, fields, sentence, "", ""))
     for kind, name in zip(kinds, names):
-        info = core.find_encoding(kind)
-        summary = info["summary"][0].upper() + info["summary"][1:]
-        sentence = textwrap.fill(f"{info['title']}: {summary[0].lower() + summary[1:]}.", 88,
-                                 subsequent_indent="    ")
-        classes.append(class_text(name, "Encoding", name, fields_of(core, kind), sentence,
-                                  info["source"] + "." if info["source"] else "", f'kind = "{kind}"'))
+        room = next((path.parent.name for path, text in HEADERS.items()
+                     if re.search(rf"^struct {name} {{", text, re.M)), "")
+        yield kind, name, room if room in ROOMS else "embedding"
+
+
+def scaling_class(core, kind, name):
+    known = json.loads(core.complete(json.dumps(
+        {"kind": "rotary-scaled", "scaling": {"type": kind}})))["scaling"]
+    assert set(known) - {"type"} <= set(SCALING_FIELDS[kind]), known
+    fields = []
+    for field in SCALING_FIELDS[kind]:
+        default = known.get(field)
+        if default is None:
+            fields.append((field, "float | None", "None"))
+        elif isinstance(default, list):
+            fields.append((field, "tuple[float, ...]", None))
+        elif isinstance(default, str):
+            fields.append((field, 'Literal["whole_pairs", "fractional"]', literal(default)))
+        else:
+            required = default == 0 and "mscale" not in field
+            fields.append((field, type(default).__name__, None if required else repr(default)))
+    sentence = textwrap.fill(" ".join(struct_of(name)[0].split()), 88, subsequent_indent="    ")
+    return class_text(name, "Scaling", name, fields, sentence, "", f'type = "{kind}"')
+
+
+def encoding_class(core, kind, name):
+    info = core.find_encoding(kind)
+    sentence = textwrap.fill(f"{info['title']}: {info['summary']}.", 88, subsequent_indent="    ")
+    source = info["source"] + "." if info["source"] else ""
+    return class_text(name, "Encoding", name, fields_of(core, kind), sentence, source,
+                      f'kind = "{kind}"')
+
+
+def names_in(body):
+    return sorted(re.findall(r"^class (\w+)", body, re.M))
+
+
+def write(core):
+    """Returns the text of each file by its name."""
+    classes = {room: [] for room in ROOMS}
+    classes["rotary"] += [scaling_class(core, *one) for one in SCALINGS.items()]
+    classes["rotary"].append(class_text(
+        "AxialPart", "Value", "AxialPart",
+        [("axis", "int", "0"), ("rotary_dim", "int", None),
+         ("inv_freq", "tuple[float, ...]", "()")],
+        "A run of pairs that rotate by one position axis.", "", ""))
+    for kind, name, room in encodings_of(core):
+        classes[room].append(encoding_class(core, kind, name))
         if name == "Sinusoidal":
-            classes.append(class_text("GridAxis", "Value", "GridAxis",
-                                      [("column", "int", None), ("sinusoidal", "Sinusoidal", None)],
-                                      "One axis of sinusoids of a grid.", "", ""))
-    scalings = ", ".join(f'"{kind}": {name}' for kind, name in SCALINGS.items())
-    everything = sorted([*SCALINGS.values(), *names, "AxialPart", "GridAxis"])
-    return "\n".join([
-        '"""Specs of all position encodings.',
-        "",
-        "Written by tools/python/write_specs.py from the library; do not edit.",
-        '"""',
-        "",
-        "from __future__ import annotations",
-        "",
-        "from dataclasses import dataclass",
-        "from typing import Any, Literal",
-        "",
-        "from ._spec import Encoding, Scaling, Value",
-        "",
-        "",
-        "\n\n\n".join(classes),
-        "",
-        "",
-        "SCALINGS: dict[str, type[Scaling]] = {",
-        *[f'    "{kind}": {name},' for kind, name in SCALINGS.items()],
-        "}",
-        "KINDS: dict[str, type[Encoding]] = {",
-        *[f'    "{kind}": {name},' for kind, name in zip(kinds, names)],
-        "}",
-        "__all__ = [",
-        *[f'    "{name}",' for name in everything],
-        "]",
-        "",
-        "",
-        "def from_fields(fields: dict[str, Any]) -> Encoding:",
-        '    """Returns the spec of the fields of a JSON object, with its "kind"."""',
-        '    values = {name: value for name, value in fields.items() if name != "kind"}',
-        '    kind = KINDS[fields["kind"]]',
-        "    if kind is ScaledRotary:",
-        '        scaling = dict(values["scaling"])',
-        '        values["scaling"] = SCALINGS[scaling.pop("type")](**scaling)',
-        "    elif kind is AxialRotary:",
-        '        values["parts"] = tuple(AxialPart(**part) for part in values["parts"])',
-        "    elif kind is SinusoidalGrid:",
-        '        values["axes"] = tuple(map(_axis, values["axes"]))',
-        "    elif kind is CrossModal:",
-        '        values["text"] = Sinusoidal(**values["text"])',
-        '        values["patches"] = from_fields({"kind": "sinusoidal-grid"} | values["patches"])',
-        "    return kind(**values)",
-        "",
-        "",
-        "def _axis(fields: dict[str, Any]) -> GridAxis:",
-        '    return GridAxis(column=fields["column"], sinusoidal=Sinusoidal(**fields["sinusoidal"]))',
-        "",
-    ])
+            classes[room].append(class_text(
+                "GridAxis", "Value", "GridAxis",
+                [("column", "int", None), ("sinusoidal", "Sinusoidal", None)],
+                "One axis of sinusoids of a grid.", "", ""))
+    texts = {}
+    for room, all_of_room in classes.items():
+        body = "\n\n\n".join(all_of_room)
+        bases = [base for base in ("Encoding", "Scaling", "Value") if f"({base})" in body]
+        typing = ["from typing import Literal", ""] if "Literal[" in body else [""]
+        texts[f"{room}.py"] = "\n".join([
+            f'"""{ROOMS[room]}', "",
+            "Written by tools/python/write_specs.py from the library; do not edit.",
+            '"""', "", "from __future__ import annotations", "",
+            "from dataclasses import dataclass", *typing,
+            f"from .._spec import {', '.join(bases)}", "",
+            "__all__ = [", *[f'    "{name}",' for name in names_in(body)], "]", "", "", body, ""])
+    return texts
+
+
+def extension_module():
+    """Imports gnomon._core without the package, whose specs may be missing."""
+    package = importlib.util.find_spec("gnomon").submodule_search_locations[0]
+    file = next(pathlib.Path(package).glob("_core.*so"))
+    spec = importlib.util.spec_from_file_location("gnomon._core", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def main():
-    from gnomon import _core
-
-    text = write(_core)
-    if "--check" in sys.argv:
-        if TARGET.read_text() != text:
-            raise SystemExit(f"{TARGET.relative_to(ROOT)} is not what {sys.argv[0]} writes")
-        return
-    TARGET.write_text(text)
+    for name, text in write(extension_module()).items():
+        file = TARGET / name
+        if "--check" not in sys.argv:
+            file.write_text(text)
+        elif file.read_text() != text:
+            raise SystemExit(f"{file.relative_to(ROOT)} is not what {sys.argv[0]} writes")
 
 
 if __name__ == "__main__":

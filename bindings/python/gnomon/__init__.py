@@ -18,7 +18,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from . import _core
+from . import _core, specs
 from ._core import (
     FormatError,
     Plan,
@@ -40,7 +40,6 @@ from ._core import (
 from ._list import EncodingInfo, encodings, find_encoding, usual
 from ._spec import Encoding, Parameter, Scaling
 from .specs import *  # noqa: F403
-from .specs import __all__ as _specs
 
 __version__ = _core.__version__
 
@@ -73,8 +72,8 @@ __all__ = [
     "set_threads",
     "threads",
     "usual",
-    *_specs,
 ]
+__all__ += specs.__all__
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,314 @@
+"""Specs of rotations of queries and keys, and of their context extensions.
+
+Written by tools/python/write_specs.py from the library; do not edit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .._spec import Encoding, Scaling, Value
+
+__all__ = [
+    "AxialPart",
+    "AxialRotary",
+    "DynamicNtkScaling",
+    "FrequencyFactors",
+    "LinearScaling",
+    "Llama3Scaling",
+    "LongRopeScaling",
+    "MRope",
+    "NoScaling",
+    "NtkScaling",
+    "ProportionalScaling",
+    "Rotary",
+    "ScaledRotary",
+    "Vjepa2",
+    "XPos",
+    "YarnScaling",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoScaling(Scaling):
+    """Plain rotary: f_i."""
+
+    type = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearScaling(Scaling):
+    """Position interpolation: f_i / factor. `rope_scaling` type "linear".
+
+    factor: positive
+    """
+
+    type = "linear"
+    factor: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class NtkScaling(Scaling):
+    """NTK-aware: the base becomes b factor^(R/(R-2)). The highest frequency is unchanged and
+    the lowest is divided by `factor`.
+
+    factor: positive
+    """
+
+    type = "ntk"
+    factor: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class DynamicNtkScaling(Scaling):
+    """Dynamic NTK: NTK-aware with a factor that depends on the declared length L. It is 1 for
+    L up to `trained_length` and factor L / trained_length - (factor - 1) beyond.
+    Hugging Face's type "dynamic".
+
+    factor: at least 1
+    trained_length: `max_position_embeddings`
+    """
+
+    type = "dynamic"
+    factor: float
+    trained_length: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class YarnScaling(Scaling):
+    """YaRN. High frequencies are unchanged and low frequencies are divided by `factor`. A ramp
+    over the pairs connects the two, from the pair with `beta_fast` full rotations
+    within the original length to the pair with `beta_slow`.
+
+    factor: positive
+    original_length: `original_max_position_embeddings`; at least 1
+    beta_fast: full rotations; positive
+    beta_slow: full rotations; positive
+    attention_factor: scale of cos and sin: `attention_factor` if given; otherwise m(mscale)
+        / m(mscale_all_dim) if both are nonzero; otherwise m(1). m(s) = 1 + 0.1 s
+        ln(factor), and 1 if factor <= 1.
+    softmax_mscale: the softmax scale is multiplied by m(softmax_mscale)^2. DeepSeek's
+        attention uses its mscale_all_dim here; other models use 0.
+    """
+
+    type = "yarn"
+    factor: float
+    original_length: int
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    ramp: Literal["whole_pairs", "fractional"] = "whole_pairs"
+    attention_factor: float | None = None
+    mscale: float = 0.0
+    mscale_all_dim: float = 0.0
+    softmax_mscale: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongRopeScaling(Scaling):
+    """LongRoPE: f_i / long_factors[i] if L > original_length, otherwise f_i /
+    short_factors[i]. Phi-3, MiniCPM.
+
+    factor: `factor` is the context length divided by the original length; positive. Scale
+        of cos and sin: `attention_factor` if given; otherwise sqrt(1 + ln(factor) /
+        ln(original_length)) if factor > 1; otherwise 1. `long_attention_factor`, if given,
+        replaces it for the long factors (Phi-3.5-MoE: short_mscale and long_mscale).
+    original_length: at least 2
+    short_factors: [R/2], positive
+    long_factors: [R/2], positive
+    """
+
+    type = "longrope"
+    factor: float = 1.0
+    original_length: int
+    attention_factor: float | None = None
+    long_attention_factor: float | None = None
+    short_factors: tuple[float, ...]
+    long_factors: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Llama3Scaling(Scaling):
+    """Llama 3.1. Frequencies with a wavelength below original_length / high_freq_factor are
+    unchanged. Frequencies with a wavelength above original_length / low_freq_factor are
+    divided by `factor`. In between there is a ramp, linear in the frequency. There is
+    no ramp if low_freq_factor >= high_freq_factor (Llama 4 Scout).
+
+    factor: positive
+    low_freq_factor: positive
+    high_freq_factor: positive
+    original_length: positions; at least 1
+    """
+
+    type = "llama3"
+    factor: float
+    low_freq_factor: float
+    high_freq_factor: float
+    original_length: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProportionalScaling(Scaling):
+    """Proportional: the first `turning` pairs have frequency f_i / factor, all other pairs
+    have frequency 0. Unlike partial rotary, R is the whole head, so the two elements of
+    a pair (halves) are half a head apart. Gemma 4.
+
+    turning: pairs that rotate, 0 to R/2
+    factor: positive
+    """
+
+    type = "proportional"
+    turning: int
+    factor: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrequencyFactors(Scaling):
+    """Frequency factors: f_i / factors[i]. GGUF files store them as `rope_freqs.weight`.
+
+    factors: [R/2], positive
+    """
+
+    type = "factors"
+    factors: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxialPart(Value):
+    """A run of pairs that rotate by one position axis.
+
+    axis: not negative
+    rotary_dim: elements, even, at least 2
+    inv_freq: [n / 2], n = rotary_dim; empty: base^(-2j/n)
+    """
+
+    axis: int = 0
+    rotary_dim: int
+    inv_freq: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rotary(Encoding):
+    """Rotary (RoPE): pairs of elements rotate by an angle proportional to the position.
+
+    Source: Su et al. 2021, arXiv:2104.09864.
+
+    rotary_dim: R, rotated elements of a head; even, at least 2
+    base: `rope_theta` in Hugging Face configs; greater than 1
+    head_offset: first rotated element of the head; not negative
+    """
+
+    kind = "rotary"
+    rotary_dim: int
+    pairing: Literal["halves", "adjacent"]
+    base: float = 10000.0
+    head_offset: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaledRotary(Encoding):
+    """Rotary, scaled: rotary with lower frequencies in its slow pairs, for contexts beyond the
+    training length (YaRN).
+
+    Source: Peng et al. 2023, arXiv:2309.00071.
+
+    rotary_dim: R, rotated elements of a head; even, at least 2
+    base: `rope_theta` in Hugging Face configs; greater than 1
+    head_offset: first rotated element of the head; not negative
+    length: declared context length; at least 1
+    axes: as in RotaryFrequencies
+    direction: inverse: the model rotates by the negative angle (nanochat).
+    """
+
+    kind = "rotary-scaled"
+    rotary_dim: int
+    pairing: Literal["halves", "adjacent"]
+    base: float = 10000.0
+    head_offset: int = 0
+    scaling: Scaling = NoScaling()
+    length: int
+    axes: tuple[int, ...] = ()
+    direction: Literal["forward", "inverse"] = "forward"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxialRotary(Encoding):
+    """Axial rotary (2-D RoPE): half of the pairs rotate by the row, half by the column.
+
+    Source: Wang et al. 2024, arXiv:2409.12191.
+
+    parts: in the order of the pairs; R is the sum of the dims
+    base: greater than 1
+    head_offset: as in Rotary
+    grid: extents of the grid, used if a token's position is one number, the index of its
+        cell in row-major order. Empty: tokens have a position on every axis. The
+        frequencies do not depend on `grid`.
+    """
+
+    kind = "rotary-axial"
+    parts: tuple[AxialPart, ...]
+    pairing: Literal["halves", "adjacent"]
+    order: Literal["blocks", "interleaved"]
+    base: float = 10000.0
+    head_offset: int = 0
+    grid: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MRope(Encoding):
+    """M-RoPE: rotary over time, height and width; identical to rotary for text.
+
+    Source: Wang et al. 2024, arXiv:2409.12191.
+
+    rotary_dim: R, as in Rotary
+    sections: see MRopeOrder; the sum is R / 2 pairs
+    """
+
+    kind = "mrope"
+    rotary_dim: int
+    pairing: Literal["halves", "adjacent"]
+    base: float = 10000.0
+    sections: tuple[int, ...]
+    order: Literal["sequential", "interleaved", "ernie", "ggml_interleaved"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vjepa2(Encoding):
+    """V-JEPA 2: frame, row and column each rotate a third of the head; the two elements of a
+    pair have different angles.
+
+    Source: Assran et al. 2025, arXiv:2506.09985.
+
+    head_dim: S, at least 6
+    base: greater than 1
+    grid: frames, height and width of the grid, used if a token's position is one number,
+        the index of its cell in row-major order. Empty: tokens have positions t, y, x.
+    """
+
+    kind = "vjepa2"
+    head_dim: int
+    base: float = 10000.0
+    grid: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class XPos(Encoding):
+    """xPos: rotary with scores that decay with the distance, fastest at high frequencies.
+
+    Source: Sun et al. 2022, arXiv:2212.10554.
+
+    rotary_dim: R, as in Rotary
+    head_offset: as in Rotary
+    scale_base: positions over which pair i changes by zeta_i; greater than 0
+    gamma: greater than 0
+    centre: position; half the context length keeps factors closest to 1
+    """
+
+    kind = "xpos"
+    rotary_dim: int
+    pairing: Literal["halves", "adjacent"]
+    base: float = 10000.0
+    head_offset: int = 0
+    scale_base: float = 512.0
+    gamma: float = 0.4
+    centre: int = 0
