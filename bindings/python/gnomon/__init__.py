@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from . import jax as jax, lab as lab, model as model, plot as plot, torch as torch
 
 __all__ = [
-    "Encoding",
     "EncodingInfo",
     "FormatError",
     "Parameter",

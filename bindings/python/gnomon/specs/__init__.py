@@ -11,13 +11,13 @@ from .embedding import *  # noqa: F403
 from .relative import *  # noqa: F403
 from .rotary import *  # noqa: F403
 
-__all__: list[str] = []
+__all__ = ["Encoding"]
 __all__ += bias.__all__
 __all__ += embedding.__all__
 __all__ += relative.__all__
 __all__ += rotary.__all__
 
-_classes: list[type[Value]] = [globals()[name] for name in __all__]
+_classes: list[type[Value]] = [globals()[name] for name in __all__[1:]]
 SCALINGS = {one.type: one for one in _classes if issubclass(one, Scaling)}
 KINDS = {one.kind: one for one in _classes if issubclass(one, Encoding)}
 
