@@ -140,7 +140,7 @@ def test_compiles_without_graph_breaks_for_all_lengths(name):
     compiled = torch.compile(call, fullgraph=True, dynamic=True, backend=counter)
     for tokens in (5, 7, 11):
         x = leaf(2, 4, tokens, 8)
-        want, got = call(x), compiled(x)
+        got, want = compiled(x), call(x)
         assert torch.equal(got, want) and got.stride() == want.stride()
         right, = torch.autograd.grad(want.pow(2).sum(), x)
         torch.testing.assert_close(torch.autograd.grad(got.pow(2).sum(), x)[0], right)
@@ -179,6 +179,8 @@ def test_prepared_table_compiles():
                              backend="aot_eager")
     x = leaf(2, 5, 3, 8)
     assert torch.equal(compiled(x), gt.rotate(x.sin(), TABLE))
+    with pytest.raises(Exception, match="must have the table's 5 tokens, got 4"):
+        compiled(x[:, :4])
 
 
 def test_export():
@@ -244,15 +246,6 @@ def test_gradients_of_each_sample():
     torch.testing.assert_close(got, want)
     leafs = [w.clone().requires_grad_(), q[0]]
     torch.testing.assert_close(want[0], torch.autograd.grad(loss(*leafs), leafs[0])[0])
-
-
-def test_many_gradients_at_once():
-    q = leaf(2, 4, 5, 8)
-    out = gt.attention(gt.rotate(q, ROPE, layout="heads_tokens"), q, q, ROPE)
-    grads = torch.randn(3, *out.shape)
-    got, = torch.autograd.grad(out, q, grads, is_grads_batched=True, retain_graph=True)
-    want = torch.stack([torch.autograd.grad(out, q, one, retain_graph=True)[0] for one in grads])
-    torch.testing.assert_close(got, want, atol=1e-5, rtol=1e-5)
 
 
 def test_proxy_tracing_records_the_operators():

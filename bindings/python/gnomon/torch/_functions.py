@@ -22,6 +22,7 @@ Layout = Literal["tokens_heads", "heads_tokens"]
 RotaryLike = Encoding | RotaryFrequencies | RotaryTable
 PositionsLike = int | Tensor | Sequence[Tensor] | Positions | None
 
+_ALL = 1 << 62
 _ops = torch.ops.gnomon
 _keys_of = torch._C._dispatch_keys
 _modes = torch._C._len_torch_dispatch_stack
@@ -93,10 +94,10 @@ def _rotate_by(x: Tensor, table: RotaryTable, begin: int | None, by_heads: bool,
 def _factors(x: Tensor, table: RotaryTable, begin: int | None, by_heads: bool) -> tuple[Any, ...]:
     """Returns the arguments of the operator rotate_with."""
     tokens = x.shape[2 if by_heads else 1]
-    if begin is None and table.tokens != tokens:
-        raise ValueError(f"[rotate] x must have the table's {table.tokens} tokens, got {tokens}")
-    of = table.frequencies
-    return *_plans.cos_sin(table, begin or 0, tokens, x), of.pairing, of.head_offset
+    cos, sin = _plans.cos_sin(table, begin or 0, tokens if begin is not None else _ALL, x)
+    if cos.shape[1] != tokens:
+        raise ValueError(f"[rotate] x must have the table's {cos.shape[1]} tokens, got {tokens}")
+    return cos, sin, _plans.pairing(table), _plans.head_offset(table)
 
 
 def _axes(positions: Any) -> list[Tensor]:

@@ -59,8 +59,8 @@ def rotate_into(out: Tensor, x: Tensor, table: RotaryTable, begin: int | None,
     if x.is_cpu:
         return _core.rotate_rows(x, out, table, begin, heads_tokens, inverse)
     cos, sin = _plans.cos_sin(table, begin or 0, x.size(2 if heads_tokens else 1), x)
-    of = table.frequencies
-    rotate_plain(out, x, cos, sin, of.pairing, of.head_offset, heads_tokens, inverse)
+    rotate_plain(out, x, cos, sin, _plans.pairing(table), _plans.head_offset(table), heads_tokens,
+                 inverse)
     return None
 
 

@@ -10,8 +10,8 @@ import functools
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +19,16 @@ from torch import Tensor
 from .. import Encoding, Plan, Positions, RotaryFrequencies, RotaryTable, lower
 
 Texts = str  # a JSON array of specs
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def constant(function: _Function) -> _Function:
+    """Marks a function that torch.compile calls while it traces, with guards on its arguments.
+
+    The same as torch.compiler.assume_constant_result, which imports the compiler.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
 
 
 class Cache:
@@ -88,6 +98,7 @@ def texts_of(encoding: Any) -> Texts:
 _FREQUENCIES = '{"kind": "frequencies", '
 
 
+@constant
 def _frequencies_text(frequencies: RotaryFrequencies) -> str:
     key = "frequencies", id(frequencies)
     known = cache.get(key)
@@ -165,13 +176,30 @@ def _put_table(key: Hashable, table: RotaryTable) -> RotaryTable:
 
 def cos_sin(table: RotaryTable, begin: int, tokens: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """Returns rows of a table as float32 tensors [B or 1, T, R/2] on the device of `like`."""
-    key = "cos_sin", id(table), like.device
+    device = str(like.device)
+    cos, sin = _part(table, "cos", device), _part(table, "sin", device)
+    return cos[:, begin:begin + tokens], sin[:, begin:begin + tokens]
+
+
+@constant
+def _part(table: RotaryTable, name: str, device: str) -> Tensor:
+    key = name, id(table), device
     known = cache.get(key)
     if known is None:
-        copies = [torch.tensor(one, device=like.device) for one in (table.cos, table.sin)]
-        size = 8 * copies[0].numel()
-        known = cache.put(key, (table, *copies), size)  # keeps the table, so its id stays unique
-    return known[1][:, begin:begin + tokens], known[2][:, begin:begin + tokens]
+        copy = torch.tensor(getattr(table, name), device=device)
+        # The table is kept, so that its id is not used again.
+        known = cache.put(key, (table, copy), 4 * copy.numel())
+    return known[1]
+
+
+@constant
+def pairing(table: RotaryTable) -> str:
+    return table.frequencies.pairing
+
+
+@constant
+def head_offset(table: RotaryTable) -> int:
+    return table.frequencies.head_offset
 
 
 def embedding(texts: Texts, parameters: Sequence[Tensor], positions: Tensor | None, offset: int,
