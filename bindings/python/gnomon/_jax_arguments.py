@@ -22,7 +22,6 @@ _LAYOUTS = ("tokens_heads", "heads_tokens")
 _INT32_MAX = 2**31 - 1
 
 
-
 @functools.lru_cache(maxsize=1024)
 def text(encodings: tuple[Encoding, ...], **given: Any) -> str:
     """Returns the JSON from which a handler lowers a plan."""
@@ -60,32 +59,32 @@ def heads(operation: str, name: str, value: Any, layout: str) -> Any:
     return x, (math.prod(x.shape[:-3]), x.shape[tokens], x.shape[heads], x.shape[-1])
 
 
-def integers(operation: str, name: str, value: Any) -> jax.Array:
-    """Returns integers as int32 or int64. Refuses values that JAX would cut to 32 bits."""
-    if not isinstance(value, jax.Array):
-        value = np.asarray(value)
-        if value.size and np.issubdtype(value.dtype, np.integer) and (
-                np.abs(value).max() > _INT32_MAX and not jax.config.jax_enable_x64):
-            raise ValueError(f"[{operation}] {name} must be below 2^31 unless jax_enable_x64 is "
-                             f"set, got {np.abs(value).max()}")
-    array = _array(operation, name, value)
-    if not jnp.issubdtype(array.dtype, jnp.integer):
+def integers(operation: str, name: str, value: Any) -> jax.Array | np.ndarray:
+    """Returns integers as int32 or int64. Refuses values that JAX would cut to 32 bits.
+
+    Arrays of NumPy remain such: their values are known when a function is traced.
+    """
+    wide = jax.config.jax_enable_x64
+    array = _array(operation, name, value) if isinstance(value, jax.Array) else np.asarray(value)
+    if not np.issubdtype(array.dtype, np.integer):
         raise ValueError(f"[{operation}] {name} must be integers, got {array.dtype}")
-    wide = array.dtype.itemsize == 8 or array.dtype == jnp.uint32
-    return array.astype(jnp.int64 if wide and jax.config.jax_enable_x64 else jnp.int32)
+    if not wide and isinstance(array, np.ndarray) and abs(array).max(initial=0) > _INT32_MAX:
+        raise ValueError(f"[{operation}] {name} must be below 2^31 unless jax_enable_x64 is set, "
+                         f"got {abs(array).max()}")
+    return array.astype(np.int64 if wide else np.int32)
 
 
-def rows(operation: str, name: str, value: Any, lead: tuple[int, ...], tokens: int) -> jax.Array:
+def rows(operation: str, name: str, value: Any, lead: tuple[int, ...], tokens: int) -> Any:
     """Returns integers [T] or [..., T] as [1 or B, T]."""
     array = integers(operation, name, value)
     if array.shape not in ((tokens,), (*lead, tokens), (1, tokens)):
         raise ValueError(f"[{operation}] {name} must have the shape ({tokens},) or "
                          f"{(*lead, tokens)}, got {array.shape}")
-    return array.reshape(-1 if tokens else array.size // max(tokens, 1), tokens)
+    return array.reshape(math.prod(array.shape[:-1]), tokens)
 
 
 def all_rows(positions: Any, sequences: Any, lead: tuple[int, ...], queries: int,
-              keys: int) -> tuple[jax.Array, ...]:
+              keys: int) -> tuple[Any, ...]:
     """Returns ids and sequences of queries and of keys, or () if none are given."""
     if positions is None and sequences is None:
         return ()
@@ -119,13 +118,13 @@ def all_rows(positions: Any, sequences: Any, lead: tuple[int, ...], queries: int
                  for name, one in (("positions", ids[i]), ("sequences", numbers[i])))
 
 
-def offset(offset: Any, tokens: int) -> jax.Array:
+def offset(offset: Any, tokens: int) -> Any:
     if isinstance(offset, int):
         return np.arange(offset, offset + tokens)
     return integers("add_position", "offset", offset) + jnp.arange(tokens)
 
 
-def known(rows: tuple[jax.Array, ...]) -> tuple[Any, ...] | None:
+def known(rows: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Returns the values of arrays as hashable ones, or None if one of them is traced."""
     if any(isinstance(one, jax.core.Tracer) for one in rows):
         return None

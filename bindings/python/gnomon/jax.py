@@ -12,7 +12,7 @@ Functions are pure and work with `jax.jit`, `jax.grad` and `jax.vmap`. They call
 if `jax_enable_x64` is set. Results and gradients have the same bits for any number of threads.
 
 Arguments are checked when a function is traced: ValueError. Values that are unknown then (traced
-positions) are checked when it runs: jax.errors.JaxRuntimeError with the same sentence.
+positions) are checked when it runs: JAX raises its own error with the same sentence.
 
 A plan depends on the encoding, sizes, positions and parameters. The last 32 plans are kept, so a
 call with the same ones does not compute them again.
@@ -127,7 +127,7 @@ def table(encoding: Encoding, positions: Any, parameters: Sequence[jax.typing.Ar
     Raises ValueError if the encoding has no table.
     """
     matrices = _arguments.matrices(parameters)
-    if isinstance(positions, int):
+    if isinstance(positions, (int, np.integer)):
         shape, rows = (positions,), ()
     else:
         ids = _arguments.integers("table", "positions", positions)
