@@ -235,7 +235,11 @@ void attention_backward_call(Call& call) {
     if (gates.given()) gates.borrow(part, Axes::as_given, dg);
     std::vector<double> sink_sums(plan->lowered.softmax.sinks.size());
     attend_backward(in.input(), *plan, out.tensor, lse.tensor, out_grad.tensor,
-                    {.q = dq, .k = dk, .v = dv, .gates = dg, .sinks = sink_sums,
+                    {.q = dq,
+                     .k = dk,
+                     .v = dv,
+                     .gates = dg,
+                     .sinks = sink_sums,
                      .parameters = zeroed(parameters, part)});
     if (sinks.given())
       std::copy(sink_sums.begin(), sink_sums.end(), static_cast<float*>(sinks.data(part)));
@@ -257,7 +261,8 @@ void table_call(Call& call) {
     const auto plan = plan_of(call, states, part);
     const auto& table = plan->lowered.table;
     if (!table || static_cast<std::int64_t>(table->values.size()) != out.size())
-      refuse("table", "the encoding must have a table of " + std::to_string(out.size()) + " values",
+      refuse("table",
+             "the encoding must have a table of " + std::to_string(out.size()) + " values",
              model::names(plan->mixture));
     std::copy(table->values.begin(), table->values.end(), static_cast<float*>(out.data(part)));
   });
@@ -293,11 +298,13 @@ void bias_backward_call(Call& call) {
     grad.borrow(part, Axes::as_given, from);
     model::LayerGradient forms;
     forms.bias = add_bias_backward(from.tensor, plan->lowered.bias, plan->window.offset());
-    model::lower_backward(plan->mixture, plan->window, plan->values(), forms, zeroed(out, part));
+    model::lower_backward(plan->mixture, plan->window, plan->values(), forms,
+                          zeroed(out, part));
   });
 }
 
-xla::Error* error(const xla::CallFrame& frame, xla::ErrorCode code, const char* message) noexcept {
+xla::Error* error(const xla::CallFrame& frame, xla::ErrorCode code,
+                  const char* message) noexcept {
   xla::ErrorArguments arguments{sizeof(xla::ErrorArguments), nullptr, message, code};
   return frame.api->create_error(&arguments);
 }
@@ -312,8 +319,9 @@ xla::Error* handler(xla::CallFrame* frame) noexcept {
       return nullptr;
     }
   if (frame->api->version.major != xla::major_version)
-    return error(*frame, xla::ErrorCode::invalid_argument,
-                 "[jax] the major version of XLA's FFI must be 0: this Gnomon is older than jaxlib");
+    return error(
+        *frame, xla::ErrorCode::invalid_argument,
+        "[jax] the major version of XLA's FFI must be 0: this Gnomon is older than jaxlib");
   try {
     Call call(*frame, result_rank);
     body(call);
@@ -328,8 +336,8 @@ xla::Error* handler(xla::CallFrame* frame) noexcept {
 }
 
 nb::object capsule(xla::Handler* function) {
-  return nb::steal(PyCapsule_New(reinterpret_cast<void*>(function), "xla._CUSTOM_CALL_TARGET",
-                                 nullptr));
+  return nb::steal(
+      PyCapsule_New(reinterpret_cast<void*>(function), "xla._CUSTOM_CALL_TARGET", nullptr));
 }
 
 }  // namespace

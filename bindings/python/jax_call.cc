@@ -16,12 +16,18 @@ std::int64_t product(std::span<const std::int64_t> extents) {
 
 DataType data_type(xla::ElementType type) {
   switch (type) {
-    case xla::ElementType::f32: return data_type_of<float>;
-    case xla::ElementType::f16: return data_type_of<Half>;
-    case xla::ElementType::bf16: return data_type_of<BFloat16>;
-    case xla::ElementType::f64: return data_type_of<double>;
-    case xla::ElementType::i32: return data_type_of<std::int32_t>;
-    case xla::ElementType::i64: return data_type_of<std::int64_t>;
+    case xla::ElementType::f32:
+      return data_type_of<float>;
+    case xla::ElementType::f16:
+      return data_type_of<Half>;
+    case xla::ElementType::bf16:
+      return data_type_of<BFloat16>;
+    case xla::ElementType::f64:
+      return data_type_of<double>;
+    case xla::ElementType::i32:
+      return data_type_of<std::int32_t>;
+    case xla::ElementType::i64:
+      return data_type_of<std::int64_t>;
   }
   refuse("jax", "element types must be f32, f16, bf16, f64, i32 or i64, XLA type",
          static_cast<std::int64_t>(type));
@@ -35,7 +41,8 @@ const xla::Buffer& buffer(const xla::Buffers& all, std::int64_t index) {
 
 }  // namespace
 
-Operand::Operand(const xla::Buffer& buffer, std::int64_t rank, std::span<const std::int64_t> batch)
+Operand::Operand(const xla::Buffer& buffer, std::int64_t rank,
+                 std::span<const std::int64_t> batch)
     : buffer_(&buffer), rank_(rank), batch_(batch) {
   if (buffer.rank != rank + static_cast<std::int64_t>(batch.size()))
     refuse("jax", "an operand must have " + std::to_string(rank) + " axes after the batch axes",
@@ -44,7 +51,9 @@ Operand::Operand(const xla::Buffer& buffer, std::int64_t rank, std::span<const s
 std::int64_t Operand::size() const noexcept {
   return product({shape(), static_cast<std::size_t>(rank_)});
 }
-std::int64_t Operand::batch() const noexcept { return product({buffer_->shape, batch_.size()}); }
+std::int64_t Operand::batch() const noexcept {
+  return product({buffer_->shape, batch_.size()});
+}
 
 void* Operand::data(const Part& part) const noexcept {
   std::int64_t slice = 0, step = 1, rest = part.index;
@@ -148,7 +157,8 @@ State rows_of(const Operand& operand, const Part& part, std::int64_t rows,
   for (std::int64_t index = 0; index < part.merged; ++index) {
     const auto* const from = static_cast<const std::byte*>(operand.data({.index = index}));
     for (std::int64_t row = 0; row < rows; ++row, to += row_bytes)
-      std::memcpy(to, from + (given == 1 ? 0 : static_cast<std::size_t>(row) * row_bytes), row_bytes);
+      std::memcpy(to, from + (given == 1 ? 0 : static_cast<std::size_t>(row) * row_bytes),
+                  row_bytes);
   }
   return {room.data(), operand.type(), part.merged * rows, tokens};
 }

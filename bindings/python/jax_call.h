@@ -55,7 +55,9 @@ class Operand {
   void borrow(const Part& part, Axes axes, Borrowed& out) const;
 
  private:
-  const std::int64_t* shape() const noexcept { return buffer_->shape + (buffer_->rank - rank_); }
+  const std::int64_t* shape() const noexcept {
+    return buffer_->shape + (buffer_->rank - rank_);
+  }
 
   const xla::Buffer* buffer_ = nullptr;
   std::int64_t rank_ = 0;
@@ -70,7 +72,9 @@ class Call {
 
   std::string_view text(std::string_view attribute) const;
   // Returns true if the attribute `operands` names an operand.
-  bool has(char operand) const { return text("operands").find(operand) != std::string_view::npos; }
+  bool has(char operand) const {
+    return text("operands").find(operand) != std::string_view::npos;
+  }
   Operand argument(std::int64_t rank);
   Operand argument_if(char operand, std::int64_t rank) {
     return has(operand) ? argument(rank) : Operand();

@@ -23,7 +23,11 @@ enum class ElementType : std::int32_t {
   bf16 = 16,
 };
 
-enum class ErrorCode : std::int32_t { invalid_argument = 3, resource_exhausted = 8, internal = 13 };
+enum class ErrorCode : std::int32_t {
+  invalid_argument = 3,
+  resource_exhausted = 8,
+  internal = 13
+};
 
 enum class ExtensionType : std::int32_t { metadata = 1 };
 enum class AttributeType : std::int32_t { string = 4 };
