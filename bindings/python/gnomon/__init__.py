@@ -39,7 +39,10 @@ from ._core import (
 )
 from ._list import EncodingInfo, encodings, find_encoding, usual
 from ._spec import Encoding, Parameter, Scaling
-from .specs import *  # noqa: F403
+from .specs.bias import *  # noqa: F403
+from .specs.embedding import *  # noqa: F403
+from .specs.relative import *  # noqa: F403
+from .specs.rotary import *  # noqa: F403
 
 __version__ = _core.__version__
 
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from . import jax as jax, lab as lab, model as model, plot as plot, torch as torch
 
 __all__ = [
+    "Encoding",
     "EncodingInfo",
     "FormatError",
     "Parameter",
@@ -72,7 +76,10 @@ __all__ = [
     "threads",
     "usual",
 ]
-__all__ += specs.__all__
+__all__ += specs.bias.__all__
+__all__ += specs.embedding.__all__
+__all__ += specs.relative.__all__
+__all__ += specs.rotary.__all__
 
 
 def __getattr__(name: str) -> Any:

@@ -6,18 +6,9 @@ from typing import Any
 
 from .._spec import Encoding, Scaling, Value
 from . import bias, embedding, relative, rotary
-from .bias import *  # noqa: F403
-from .embedding import *  # noqa: F403
-from .relative import *  # noqa: F403
-from .rotary import *  # noqa: F403
 
-__all__ = ["Encoding"]
-__all__ += bias.__all__
-__all__ += embedding.__all__
-__all__ += relative.__all__
-__all__ += rotary.__all__
-
-_classes: list[type[Value]] = [globals()[name] for name in __all__[1:]]
+_ROOMS = (embedding, rotary, bias, relative)
+_classes: list[type[Value]] = [getattr(room, name) for room in _ROOMS for name in room.__all__]
 SCALINGS = {one.type: one for one in _classes if issubclass(one, Scaling)}
 KINDS = {one.kind: one for one in _classes if issubclass(one, Encoding)}
 
