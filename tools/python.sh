@@ -68,12 +68,12 @@ case ${1-} in
     install_wheel core
     ;;
   core)
-    exec "$work/core/bin/python" -m pytest -q -p no:cacheprovider tests/python/core
+    exec "$work/core/bin/python" -m pytest -q tests/python/core
     ;;
   all)
     build_wheel build/release
     install_wheel all
-    exec "$work/all/bin/python" -m pytest -q -p no:cacheprovider tests/python "${@:2}"
+    exec "$work/all/bin/python" -m pytest tests/python "${@:2}"
     ;;
   release)
     environment tools
