@@ -47,7 +47,7 @@ def test_consecutive() -> None:
     made = gnomon.Positions.consecutive(4, offset=10, batch=2)
     np.testing.assert_array_equal(made.ids, [[10, 11, 12, 13]] * 2)
     assert gnomon.Positions.consecutive(0).tokens == 0
-    for wrong in ((-1,), (2, 0, -1), (2, 2**63 - 2)):
+    for wrong in ((-1,), (2, 0, -1), (3, 2**63 - 2)):
         with pytest.raises(ValueError, match=r"^\[position\]"):
             gnomon.Positions.consecutive(*wrong)
 
