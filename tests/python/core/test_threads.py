@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -63,29 +65,40 @@ def test_rotation_has_the_same_bits() -> None:
     np.testing.assert_array_equal(results[0], results[2])
 
 
-def test_other_python_threads_run_during_a_call() -> None:
-    """While a call of attention computes, another thread counts. With the GIL held it could not."""
-    gnomon.set_threads(1)
+def long_rotation() -> Callable[[], None]:
+    x = np.ones((1, 20000, 8, 128), np.float32)
+    table = gnomon.RotaryTable(gnomon.Rotary(rotary_dim=128, pairing="halves"), 20000)
+    return lambda: gnomon.rotate(x, table)
+
+
+def long_attention() -> Callable[[], None]:
     q, k, v = arrays(3000)
     plan = gnomon.lower(None, 3000, visibility="bidirectional")
+    return lambda: gnomon.attention(q, k, v, plan)
+
+
+@pytest.mark.parametrize("prepared", [long_rotation, long_attention])
+def test_other_python_threads_run_during_a_call(prepared: Callable) -> None:
+    """No thread is interrupted here: this one goes on only if the call gives up the GIL."""
+    call = prepared()
     inside, done = threading.Event(), threading.Event()
-    counts: list[int] = []
 
     def compute() -> None:
         inside.set()
-        gnomon.attention(q, k, v, plan)
+        call()
         done.set()
 
-    worker = threading.Thread(target=compute)
-    worker.start()
-    inside.wait()
-    while not done.is_set():
-        counts.append(len(counts))
-    worker.join()
-    # A held GIL is given up before and after the call only: a handful of turns of the loop, each
-    # until the next switch. Released, the loop runs for the whole call.
-    gaps = len(counts)
-    assert gaps > 10000
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # seconds
+    try:
+        worker = threading.Thread(target=compute)
+        worker.start()
+        inside.wait()
+        during = not done.is_set()
+        worker.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert during
 
 
 def test_many_threads_share_a_plan() -> None:
