@@ -2,8 +2,13 @@
 
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "gnomon/error.h"
 
@@ -67,14 +72,26 @@ void drop_strides_if_empty(Tensor& tensor) {
     if (tensor.shape[axis] == 0) tensor.strides = nullptr;
 }
 
-// An axis of stride 0 (`broadcast_to` of NumPy, `expand` of PyTorch) has its elements in one place.
-// Threads would write to it at the same time.
+// Refuses an array with two elements in one place: `broadcast_to` and `sliding_window_view` of NumPy,
+// `expand` of PyTorch. Threads would write to them at the same time. Slices and transposes of an
+// ordinary array are accepted: each step along an axis is longer than all axes of smaller steps.
 void refuse_overlap(const char* operation, const char* name, const Tensor& tensor) {
   if (!tensor.strides) return;
-  for (std::int32_t axis = 0; axis < tensor.rank; ++axis)
-    if (tensor.shape[axis] > 1 && tensor.strides[axis] == 0)
-      refuse(operation, std::string(name) + " must not overlap itself, since it is changed in place",
-             "stride 0 of axis " + std::to_string(axis));
+  std::array<std::pair<std::int64_t, std::int64_t>, 8> axes;  // step, extent
+  std::size_t count = 0;
+  for (std::int32_t axis = 0; axis < tensor.rank && count < axes.size(); ++axis)
+    if (tensor.shape[axis] > 1)
+      axes[count++] = {std::abs(tensor.strides[axis]), tensor.shape[axis]};
+  std::sort(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(count));
+  std::int64_t reach = 0;  // from the first element of the axes so far to their last one
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto [step, extent] = axes[i];
+    if (step <= reach)
+      refuse(operation,
+             std::string(name) + " must not overlap itself, since it is changed in place, strides",
+             shape_text(std::span(tensor.strides, static_cast<std::size_t>(tensor.rank))));
+    reach += step * (extent - 1);
+  }
 }
 
 template <typename Array>

@@ -21,7 +21,7 @@ class Array {
   enum class Access { read = 1, write };
 
   // None: no data. Throws std::invalid_argument if the object is not an array, and for
-  // Access::write if it is read-only or has a stride of 0. `name`: of the argument, for the
+  // Access::write if it is read-only or overlaps itself. `name`: of the argument, for the
   // message.
   Array(const char* operation, const char* name, nb::handle object, Access access);
   Array(const Array&) = delete;
