@@ -1,6 +1,7 @@
 """Arguments of gnomon.jax: conversions, and checks at trace time by the library itself.
 
-A check runs once for each set of static arguments: it lowers the plan and applies it to empty arrays.
+A check runs once for each set of static arguments. It lowers the plan and applies it to empty
+arrays.
 """
 
 from __future__ import annotations
@@ -39,20 +40,21 @@ def matrices(parameters: Sequence[Any]) -> tuple[jax.Array, ...]:
     return tuple(jnp.asarray(one).astype(jnp.float32) for one in parameters)
 
 
-def _array(operation: str, name: str, value: Any) -> jax.Array:
-    array = jnp.asarray(value)
-    if not isinstance(array, jax.core.Tracer):
-        for device in array.devices():
+def array(operation: str, name: str, value: Any) -> jax.Array:
+    """Returns an array of JAX. Refuses one of another device."""
+    x = jnp.asarray(value)
+    if not isinstance(x, jax.core.Tracer):
+        for device in x.devices():
             if device.platform != "cpu":
                 raise ValueError(f"[{operation}] {name} must be on the CPU, got {device.platform}")
-    return array
+    return x
 
 
 def heads(operation: str, name: str, value: Any, layout: str) -> Any:
     """Returns an array of at least 3 axes, and its (B, T, H, D)."""
     if layout not in _LAYOUTS:
         raise ValueError(f"[{operation}] layout must be one of {', '.join(_LAYOUTS)}, got {layout}")
-    x = _array(operation, name, value)
+    x = array(operation, name, value)
     if x.ndim < 3:
         raise ValueError(f"[{operation}] {name} must have at least 3 axes, got {x.ndim}")
     tokens, heads = (-3, -2) if layout == "tokens_heads" else (-2, -3)
@@ -65,22 +67,22 @@ def integers(operation: str, name: str, value: Any) -> jax.Array | np.ndarray:
     Arrays of NumPy remain such: their values are known when a function is traced.
     """
     wide = jax.config.jax_enable_x64
-    array = _array(operation, name, value) if isinstance(value, jax.Array) else np.asarray(value)
-    if not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(f"[{operation}] {name} must be integers, got {array.dtype}")
-    if not wide and isinstance(array, np.ndarray) and abs(array).max(initial=0) > _INT32_MAX:
+    ids = array(operation, name, value) if isinstance(value, jax.Array) else np.asarray(value)
+    if not np.issubdtype(ids.dtype, np.integer):
+        raise ValueError(f"[{operation}] {name} must be integers, got {ids.dtype}")
+    if not wide and isinstance(ids, np.ndarray) and abs(ids).max(initial=0) > _INT32_MAX:
         raise ValueError(f"[{operation}] {name} must be below 2^31 unless jax_enable_x64 is set, "
-                         f"got {abs(array).max()}")
-    return array.astype(np.int64 if wide else np.int32)
+                         f"got {abs(ids).max()}")
+    return ids.astype(np.int64 if wide else np.int32)
 
 
 def rows(operation: str, name: str, value: Any, lead: tuple[int, ...], tokens: int) -> Any:
     """Returns integers [T] or [..., T] as [1 or B, T]."""
-    array = integers(operation, name, value)
-    if array.shape not in ((tokens,), (*lead, tokens), (1, tokens)):
+    ids = integers(operation, name, value)
+    if ids.shape not in ((tokens,), (*lead, tokens), (1, tokens)):
         raise ValueError(f"[{operation}] {name} must have the shape ({tokens},) or "
-                         f"{(*lead, tokens)}, got {array.shape}")
-    return array.reshape(math.prod(array.shape[:-1]), tokens)
+                         f"{(*lead, tokens)}, got {ids.shape}")
+    return ids.reshape(math.prod(ids.shape[:-1]), tokens)
 
 
 def all_rows(positions: Any, sequences: Any, lead: tuple[int, ...], queries: int,
@@ -147,8 +149,8 @@ def check_rotate(encoding: Encoding, tokens: int, length: int, axes: int, shape:
                   dtype: str, layout: str) -> None:
     ids = (np.zeros((1, 1), np.int64),) * max(axes, 1)
     one = _core.RotaryTable(encoding, ids if axes > 1 else ids[0], length=length)
-    empty = np.empty((0, 1, shape[2 if layout == "tokens_heads" else 1], shape[3]), jnp.dtype(dtype))
-    _core.rotate(empty, one)
+    heads = shape[2 if layout == "tokens_heads" else 1]
+    _core.rotate(np.empty((0, 1, heads, shape[3]), jnp.dtype(dtype)), one)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -161,9 +163,9 @@ def check_attention(encodings: tuple[Encoding, ...], shapes: Any, dtypes: Any, l
         arrays = [one.transpose(0, 2, 1, 3) for one in arrays]
     q, k, v = arrays
     tokens: tuple[Any, ...] = (q.shape[1], k.shape[1])
-    options = dict(parameters=_zeros(encodings, matrices), visibility=visibility, left=left,
-                   right=right, softmax_scale=softmax_scale, cap=cap, sinks=[0.0] * sinks,
-                   length=length)
+    options: dict[str, Any] = dict(
+        parameters=_zeros(encodings, matrices), visibility=visibility, left=left, right=right,
+        softmax_scale=softmax_scale, cap=cap, sinks=[0.0] * sinks, length=length)
     if has_rows and known:  # all rows: do positions exceed the capacity?
         ids = [_array_of(one) for one in known]
         tokens = tuple(_core.Positions(*np.broadcast_arrays(*ids[i:i + 2])) for i in (0, 2))

@@ -8,8 +8,9 @@
     grad = jax.grad(lambda q: gnomon.jax.attention(q, k, v, rope).sum())(q)
 
 Functions are pure and work with `jax.jit`, `jax.grad` and `jax.vmap`. They call the library through
-`jax.ffi`, without Python and without the GIL. Element types: float32, bfloat16, float16, and float64
-if `jax_enable_x64` is set. Results and gradients have the same bits for any number of threads.
+`jax.ffi`, without Python and without the GIL. Element types: float32, bfloat16, float16, and
+float64 if `jax_enable_x64` is set. Results and gradients have the same bits for any number of
+threads.
 
 Arguments are checked when a function is traced: ValueError. Values that are unknown then (traced
 positions) are checked when it runs: JAX raises its own error with the same sentence.
@@ -56,7 +57,8 @@ def rotate(x: jax.typing.ArrayLike, encoding: Encoding, positions: Any = None, *
     lead, flat = x.shape[:-3], x.reshape(batch, *x.shape[-3:])
     axes = () if positions is None else positions if isinstance(positions, tuple) else (positions,)
     rows = tuple(_arguments.rows("rotate", "positions", one, lead, tokens) for one in axes)
-    _arguments.check_rotate(encoding, tokens, length, len(axes), flat.shape, flat.dtype.name, layout)
+    _arguments.check_rotate(encoding, tokens, length, len(axes), flat.shape, flat.dtype.name,
+                            layout)
     plan = _arguments.text((encoding,), queries=tokens, length=length)
     return _rotate(plan, layout, "inverse" if inverse else "forward", flat, rows).reshape(x.shape)
 
@@ -89,7 +91,7 @@ def attention(q: jax.typing.ArrayLike, k: jax.typing.ArrayLike, v: jax.typing.Ar
     2^-17 max |v|. Memory beyond the arguments grows with T + S. A query that sees no key gives
     zeros.
     """
-    q, (batch, queries, heads, head_dim) = _arguments.heads("attention", "q", q, layout)
+    q, (batch, queries, heads, _) = _arguments.heads("attention", "q", q, layout)
     k, (_, keys, _, _) = _arguments.heads("attention", "k", k, layout)
     v, (_, _, _, value_dim) = _arguments.heads("attention", "v", v, layout)
     lead = q.shape[:-3]
@@ -98,22 +100,23 @@ def attention(q: jax.typing.ArrayLike, k: jax.typing.ArrayLike, v: jax.typing.Ar
             raise ValueError(f"[attention] {name} must have the leading axes of q, {lead}, got "
                              f"{one.shape[:-3]}")
     encodings, matrices = _arguments.mixture(encoding), _arguments.matrices(parameters)
-    flat = [one.reshape(batch, *one.shape[-3:]) for one in (q, k, v)]
+    flat: list[Any] = [one.reshape(batch, *one.shape[-3:]) for one in (q, k, v)]
     rows = _arguments.all_rows(positions, sequences, lead, queries, keys)
-    sinks = jnp.asarray(sinks, jnp.float32)
-    if sinks.ndim != 1 or sinks.size not in (0, heads):
-        raise ValueError(f"[attention] sinks must have the shape ({heads},), got {sinks.shape}")
+    scores = jnp.asarray(sinks, jnp.float32)
+    if scores.ndim != 1 or scores.size not in (0, heads):
+        raise ValueError(f"[attention] sinks must have the shape ({heads},), got {scores.shape}")
     if gates is not None:
         gates = jnp.broadcast_to(jnp.asarray(gates, jnp.float32), (*lead, heads, queries))
         gates = gates.reshape(batch, heads, queries)
     _arguments.check_attention(
         encodings, tuple(one.shape for one in flat), tuple(one.dtype.name for one in flat), layout,
         tuple(one.shape for one in matrices), visibility, left, right, softmax_scale, cap,
-        sinks.size, gates is not None, length, bool(rows), _arguments.known(rows))
-    letters = "g" * (gates is not None) + "p" * bool(rows) + "s" * (sinks.size > 0)
-    plan = _arguments.text(encodings, queries=queries, keys=keys, visibility=visibility, left=left,
-                 right=right, softmax_scale=softmax_scale, cap=cap, length=length, operands=letters)
-    operands = _Operands(*flat, gates, rows, sinks[None] if sinks.size else None, matrices)
+        scores.size, gates is not None, length, bool(rows), _arguments.known(rows))
+    letters = "g" * (gates is not None) + "p" * bool(rows) + "s" * (scores.size > 0)
+    plan = _arguments.text(
+        encodings, queries=queries, keys=keys, visibility=visibility, left=left, right=right,
+        softmax_scale=softmax_scale, cap=cap, length=length, operands=letters)
+    operands = _Operands(*flat, gates, rows, scores[None] if scores.size else None, matrices)
     out = _attention(plan, layout, letters, operands)
     return out.reshape(*q.shape[:-1], value_dim)
 
@@ -127,18 +130,20 @@ def table(encoding: Encoding, positions: Any, parameters: Sequence[jax.typing.Ar
     Raises ValueError if the encoding has no table.
     """
     matrices = _arguments.matrices(parameters)
+    shape: tuple[int, ...]
+    rows: tuple[Any, ...] = ()
     if isinstance(positions, (int, np.integer)):
-        shape, rows = (positions,), ()
+        shape = (int(positions),)
     else:
         ids = _arguments.integers("table", "positions", positions)
         if ids.ndim == 0:
             raise ValueError("[table] positions must be a number of tokens or an array, got a "
                              "0-dimensional array")
         shape, rows = ids.shape, (ids.reshape(-1, ids.shape[-1]),)
-    width = _arguments.check_table(encoding, shape[-1], tuple(one.shape for one in matrices), length,
-                         bool(rows), _arguments.known(rows))
-    letters = "t" * bool(rows)
-    plan = _arguments.text((encoding,), queries=shape[-1], keys=shape[-1], length=length, operands=letters)
+    width = _arguments.check_table(encoding, shape[-1], tuple(one.shape for one in matrices),
+                                   length, bool(rows), _arguments.known(rows))
+    plan = _arguments.text((encoding,), queries=shape[-1], keys=shape[-1], length=length,
+                           operands="t" * bool(rows))
     flat = _table(plan, (math.prod(shape), width), rows, matrices)
     return flat.reshape(*shape, width)
 
@@ -152,7 +157,7 @@ def add_position(x: jax.typing.ArrayLike, encoding: Encoding,
     positions: integers [T] or [..., T], in place of the offset.
     The sum is rounded once. Differentiable with respect to x and parameters.
     """
-    x = jnp.asarray(x)
+    x = _arguments.array("add_position", "x", x)
     if x.ndim < 2:
         raise ValueError(f"[add_position] x must have at least 2 axes, got {x.ndim}")
     if positions is None:
@@ -196,9 +201,8 @@ def _float32(*shape: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, jnp.float32)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
-def _rotate(plan: str, layout: str, direction: str, x: jax.Array, rows: Any) -> jax.Array:
+def _rotate_rule(plan: str, layout: str, direction: str, x: jax.Array, rows: Any) -> jax.Array:
     return _call("gnomon_rotate", _like(x), x, rows, plan=plan, layout=layout,
                  direction=direction, operands="")
 
@@ -212,7 +216,8 @@ def _rotate_backward(plan: str, layout: str, direction: str, rows: Any, grad: ja
     return _rotate(plan, layout, other, grad, rows), None
 
 
-_rotate.__wrapped__.defvjp(_rotate_forward, _rotate_backward)
+_rotate_rule.defvjp(_rotate_forward, _rotate_backward)
+_rotate = jax.jit(_rotate_rule, static_argnums=(0, 1, 2))
 
 
 class _Operands(NamedTuple):
@@ -220,7 +225,7 @@ class _Operands(NamedTuple):
     k: jax.Array
     v: jax.Array
     gates: jax.Array | None
-    rows: tuple[jax.Array, ...]
+    rows: tuple[Any, ...]
     sinks: jax.Array | None
     parameters: tuple[jax.Array, ...]
 
@@ -233,9 +238,8 @@ def _forward(plan: str, layout: str, letters: str, o: _Operands) -> Any:
     return _call("gnomon_attention", (out, lse), o, plan=plan, layout=layout, operands=letters)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
-def _attention(plan: str, layout: str, letters: str, operands: _Operands) -> jax.Array:
+def _attention_rule(plan: str, layout: str, letters: str, operands: _Operands) -> jax.Array:
     return _forward(plan, layout, letters, operands)[0]
 
 
@@ -254,16 +258,16 @@ def _attention_backward(plan: str, layout: str, letters: str, saved: Any, grad: 
     return (_Operands(
         q=next(grads), k=next(grads).astype(o.k.dtype), v=next(grads).astype(o.v.dtype),
         gates=None if o.gates is None else next(grads),
-        rows=tuple(np.zeros(one.shape, jax.dtypes.float0) for one in o.rows),
+        rows=(None,) * len(o.rows),  # integers
         sinks=None if o.sinks is None else next(grads), parameters=tuple(grads)),)
 
 
-_attention.__wrapped__.defvjp(_attention_forward, _attention_backward)
+_attention_rule.defvjp(_attention_forward, _attention_backward)
+_attention = jax.jit(_attention_rule, static_argnums=(0, 1, 2))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _table(plan: str, shape: tuple[int, int], rows: Any, parameters: Any) -> jax.Array:
+def _table_rule(plan: str, shape: tuple[int, int], rows: Any, parameters: Any) -> jax.Array:
     return _call("gnomon_table", _float32(*shape), rows, parameters, plan=plan)
 
 
@@ -280,12 +284,12 @@ def _table_backward(plan: str, shape: tuple[int, int], saved: Any, grad: jax.Arr
                              plan=plan))
 
 
-_table.__wrapped__.defvjp(_table_forward, _table_backward)
+_table_rule.defvjp(_table_forward, _table_backward)
+_table = jax.jit(_table_rule, static_argnums=(0, 1))
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
-def _bias(plan: str, shape: tuple[int, int, int], parameters: Any) -> jax.Array:
+def _bias_rule(plan: str, shape: tuple[int, int, int], parameters: Any) -> jax.Array:
     return _call("gnomon_bias", _float32(*shape), parameters, plan=plan)
 
 
@@ -300,4 +304,5 @@ def _bias_backward(plan: str, shape: tuple[int, int, int], parameters: Any, grad
     return (tuple(_call("gnomon_bias_backward", results, grad, parameters, plan=plan)),)
 
 
-_bias.__wrapped__.defvjp(_bias_forward, _bias_backward)
+_bias_rule.defvjp(_bias_forward, _bias_backward)
+_bias = jax.jit(_bias_rule, static_argnums=(0, 1))

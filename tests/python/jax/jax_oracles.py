@@ -44,8 +44,9 @@ def visible(queries: int, keys: int, visibility: str, left=None, right=None) -> 
     return mask
 
 
-def attention(q, k, v, *, mask, bias=None, scale=None, cap=None, sinks=None, relative_k=None,
-              relative_v=None):
+def attention(
+    q, k, v, *, mask, bias=None, scale=None, cap=None, sinks=None, relative_k=None, relative_v=None
+):
     """q [B, T, Hq, D], k, v [B, S, Hk, .]; mask [T, S] or [B, T, S]; bias [Hq, T, S];
     relative_k, relative_v [T, S, D]."""
     group = q.shape[2] // k.shape[2]
@@ -58,7 +59,9 @@ def attention(q, k, v, *, mask, bias=None, scale=None, cap=None, sinks=None, rel
         scores = cap * jnp.tanh(scores / cap)
     if bias is not None:
         scores = scores + bias[None]
-    mask = np.broadcast_to(mask if mask.ndim == 3 else mask[None], scores.shape[:1] + mask.shape[-2:])
+    mask = np.broadcast_to(
+        mask if mask.ndim == 3 else mask[None], scores.shape[:1] + mask.shape[-2:]
+    )
     scores = jnp.where(mask[:, None], scores, -1e300)
     if sinks is not None:
         sink = jnp.broadcast_to(sinks[None, :, None, None], (*scores.shape[:3], 1))
@@ -79,7 +82,9 @@ def alibi_bias(heads: int, queries: int, keys: int):
     return -slopes[:, None, None] * abs(distances(queries, keys))
 
 
-def t5_buckets(d: np.ndarray, bidirectional: bool, buckets: int = 32, most: int = 128) -> np.ndarray:
+def t5_buckets(
+    d: np.ndarray, bidirectional: bool, buckets: int = 32, most: int = 128
+) -> np.ndarray:
     """Raffel et al. 2019, as in the released code."""
     start = np.zeros_like(d)
     if bidirectional:
@@ -109,5 +114,7 @@ def clipped_vectors(table, queries: int, keys: int, limit: int):
 
 def sinusoid(positions, width: int):
     """Vaswani et al. 2017: sine in even, cosine in odd columns."""
-    angles = np.asarray(positions, float)[..., None] * 10000.0 ** (-2 * np.arange(width // 2) / width)
+    angles = np.asarray(positions, float)[..., None] * 10000.0 ** (
+        -2 * np.arange(width // 2) / width
+    )
     return np.stack([np.sin(angles), np.cos(angles)], -1).reshape(*angles.shape[:-1], width)
