@@ -42,7 +42,7 @@ def matrices(parameters: Sequence[Any]) -> tuple[jax.Array, ...]:
 
 def array(operation: str, name: str, value: Any) -> jax.Array:
     """Returns an array of JAX. Refuses one of another device."""
-    x = jnp.asarray(value)
+    x = value if isinstance(value, jax.Array) else jnp.asarray(value)
     if not isinstance(x, jax.core.Tracer):
         for device in x.devices():
             if device.platform != "cpu":

@@ -54,13 +54,13 @@ def rotate(x: jax.typing.ArrayLike, encoding: Encoding, positions: Any = None, *
     2021, arXiv:2104.09864.
     """
     x, (batch, tokens, _, _) = _arguments.heads("rotate", "x", x, layout)
-    lead, flat = x.shape[:-3], x.reshape(batch, *x.shape[-3:])
+    lead, flat = x.shape[:-3], _shaped(x, (batch, *x.shape[-3:]))
     axes = () if positions is None else positions if isinstance(positions, tuple) else (positions,)
     rows = tuple(_arguments.rows("rotate", "positions", one, lead, tokens) for one in axes)
     _arguments.check_rotate(encoding, tokens, length, len(axes), flat.shape, flat.dtype.name,
                             layout)
     plan = _arguments.text((encoding,), queries=tokens, length=length)
-    return _rotate(plan, layout, "inverse" if inverse else "forward", flat, rows).reshape(x.shape)
+    return _shaped(_rotate(plan, layout, "inverse" if inverse else "forward", flat, rows), x.shape)
 
 
 def attention(q: jax.typing.ArrayLike, k: jax.typing.ArrayLike, v: jax.typing.ArrayLike,
@@ -100,9 +100,10 @@ def attention(q: jax.typing.ArrayLike, k: jax.typing.ArrayLike, v: jax.typing.Ar
             raise ValueError(f"[attention] {name} must have the leading axes of q, {lead}, got "
                              f"{one.shape[:-3]}")
     encodings, matrices = _arguments.mixture(encoding), _arguments.matrices(parameters)
-    flat: list[Any] = [one.reshape(batch, *one.shape[-3:]) for one in (q, k, v)]
+    flat: list[Any] = [_shaped(one, (batch, *one.shape[-3:])) for one in (q, k, v)]
     rows = _arguments.all_rows(positions, sequences, lead, queries, keys)
-    scores = jnp.asarray(sinks, jnp.float32)
+    scores: Any = np.empty(0) if isinstance(sinks, (tuple, list)) and not sinks else jnp.asarray(
+        sinks, jnp.float32)
     if scores.ndim != 1 or scores.size not in (0, heads):
         raise ValueError(f"[attention] sinks must have the shape ({heads},), got {scores.shape}")
     if gates is not None:
@@ -118,7 +119,7 @@ def attention(q: jax.typing.ArrayLike, k: jax.typing.ArrayLike, v: jax.typing.Ar
         softmax_scale=softmax_scale, cap=cap, length=length, operands=letters)
     operands = _Operands(*flat, gates, rows, scores[None] if scores.size else None, matrices)
     out = _attention(plan, layout, letters, operands)
-    return out.reshape(*q.shape[:-1], value_dim)
+    return _shaped(out, (*q.shape[:-1], value_dim))
 
 
 def table(encoding: Encoding, positions: Any, parameters: Sequence[jax.typing.ArrayLike] = (), *,
@@ -191,6 +192,11 @@ def bias(encoding: Encoding, T: int, S: int, parameters: Sequence[jax.typing.Arr
 def _call(target: str, results: Any, *operands: Any, **attributes: str) -> Any:
     return jax.ffi.ffi_call(target, results, vmap_method="expand_dims")(
         *jax.tree.leaves(operands), **attributes)
+
+
+def _shaped(x: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """Reshapes, without a call of JAX if the shape is that already."""
+    return x if x.shape == shape else x.reshape(shape)
 
 
 def _like(x: jax.Array) -> jax.ShapeDtypeStruct:
