@@ -133,10 +133,6 @@ def known(rows: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return tuple((one.shape, np.asarray(one, np.int64).tobytes()) for one in rows)
 
 
-def _array_of(known: tuple[Any, ...]) -> np.ndarray:
-    return np.frombuffer(known[1], np.int64).reshape(known[0])
-
-
 def _zeros(encodings: tuple[Encoding, ...], shapes: tuple[Any, ...]) -> list[np.ndarray]:
     """Returns parameters for a check: of the given shapes, with their initial mean."""
     means = [one.initial_mean for encoding in encodings for one in encoding.parameters()]
@@ -155,9 +151,9 @@ def check_rotate(encoding: Encoding, tokens: int, length: int, axes: int, shape:
 
 @functools.lru_cache(maxsize=1024)
 def check_attention(encodings: tuple[Encoding, ...], shapes: Any, dtypes: Any, layout: str,
-                     matrices: Any, visibility: str, left: int | None, right: int | None,
-                     softmax_scale: float | None, cap: float | None, sinks: int, gated: bool,
-                     length: int, has_rows: bool, known: Any) -> None:
+                    matrices: Any, visibility: str, left: int | None, right: int | None,
+                    softmax_scale: float | None, cap: float | None, sinks: int, gated: bool,
+                    length: int, has_rows: bool) -> None:
     arrays = [np.empty((0, *shape[1:]), jnp.dtype(dtype)) for shape, dtype in zip(shapes, dtypes)]
     if layout == "heads_tokens":
         arrays = [one.transpose(0, 2, 1, 3) for one in arrays]
@@ -166,13 +162,7 @@ def check_attention(encodings: tuple[Encoding, ...], shapes: Any, dtypes: Any, l
     options: dict[str, Any] = dict(
         parameters=_zeros(encodings, matrices), visibility=visibility, left=left, right=right,
         softmax_scale=softmax_scale, cap=cap, sinks=[0.0] * sinks, length=length)
-    if has_rows and known:  # all rows: do positions exceed the capacity?
-        ids = [_array_of(one) for one in known]
-        tokens = tuple(_core.Positions(*np.broadcast_arrays(*ids[i:i + 2])) for i in (0, 2))
-        if all(one.batch > 1 for one in tokens):
-            _core.lower(list(encodings), *tokens, **options)
-        tokens = tuple(_core.Positions(one.ids[:1], one.sequences[:1]) for one in tokens)
-    elif has_rows:
+    if has_rows:
         tokens = tuple(_core.Positions(np.zeros((1, count), np.int64)) for count in tokens)
     plan = _core.lower(list(encodings), *tokens, **options)
     gates = np.ones((0, q.shape[2], q.shape[1]), np.float32) if gated else None
@@ -180,13 +170,25 @@ def check_attention(encodings: tuple[Encoding, ...], shapes: Any, dtypes: Any, l
     _core.attention(q, k, v, plan, out=out, gates=gates)
 
 
+@functools.lru_cache(maxsize=16)
+def check_positions(encodings: tuple[Encoding, ...], matrices: Any, length: int,
+                    known: tuple[Any, ...] | None) -> None:
+    """Checks known positions: of a table, or ids and sequences of queries and keys."""
+    if not known:
+        return
+    arrays = [np.frombuffer(data, np.int64).reshape(shape) for shape, data in known]
+    rows = max(len(one) for one in arrays)
+    arrays = [np.broadcast_to(one, (rows, one.shape[1])) for one in arrays]
+    tokens = arrays if len(arrays) == 1 else [_core.Positions(*arrays[i:i + 2]) for i in (0, 2)]
+    _core.lower(list(encodings), *tokens, parameters=_zeros(encodings, matrices), length=length,
+                visibility="bidirectional")
+
+
 @functools.lru_cache(maxsize=1024)
-def check_table(encoding: Encoding, tokens: int, matrices: Any, length: int, has_rows: bool,
-                 known: Any) -> int:
+def check_table(encoding: Encoding, tokens: int, matrices: Any, length: int,
+                has_rows: bool) -> int:
     """Returns the width."""
-    at: Any = tokens
-    if has_rows:
-        at = _array_of(known[0]) if known else np.zeros((1, tokens), np.int64)
+    at = np.zeros((1, tokens), np.int64) if has_rows else tokens
     plan = _core.lower(encoding, at, parameters=_zeros((encoding,), matrices), length=length,
                        visibility="bidirectional")
     if plan.table is None:

@@ -109,10 +109,12 @@ def attention(q: jax.typing.ArrayLike, k: jax.typing.ArrayLike, v: jax.typing.Ar
     if gates is not None:
         gates = jnp.broadcast_to(jnp.asarray(gates, jnp.float32), (*lead, heads, queries))
         gates = gates.reshape(batch, heads, queries)
+    shapes = tuple(one.shape for one in matrices)
     _arguments.check_attention(
         encodings, tuple(one.shape for one in flat), tuple(one.dtype.name for one in flat), layout,
-        tuple(one.shape for one in matrices), visibility, left, right, softmax_scale, cap,
-        scores.size, gates is not None, length, bool(rows), _arguments.known(rows))
+        shapes, visibility, left, right, softmax_scale, cap,
+        scores.size, gates is not None, length, bool(rows))
+    _arguments.check_positions(encodings, shapes, length, _arguments.known(rows))
     letters = "g" * (gates is not None) + "p" * bool(rows) + "s" * (scores.size > 0)
     plan = _arguments.text(
         encodings, queries=queries, keys=keys, visibility=visibility, left=left, right=right,
@@ -141,8 +143,9 @@ def table(encoding: Encoding, positions: Any, parameters: Sequence[jax.typing.Ar
             raise ValueError("[table] positions must be a number of tokens or an array, got a "
                              "0-dimensional array")
         shape, rows = ids.shape, (ids.reshape(-1, ids.shape[-1]),)
-    width = _arguments.check_table(encoding, shape[-1], tuple(one.shape for one in matrices),
-                                   length, bool(rows), _arguments.known(rows))
+    shapes = tuple(one.shape for one in matrices)
+    width = _arguments.check_table(encoding, shape[-1], shapes, length, bool(rows))
+    _arguments.check_positions((encoding,), shapes, length, _arguments.known(rows))
     plan = _arguments.text((encoding,), queries=shape[-1], keys=shape[-1], length=length,
                            operands="t" * bool(rows))
     flat = _table(plan, (math.prod(shape), width), rows, matrices)

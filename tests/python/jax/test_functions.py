@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 from typing import Any
 
 import jax
@@ -224,6 +225,17 @@ def test_plans_follow_their_operands() -> None:
         plan = gnomon.lower(T5, 5, parameters=[one], visibility="causal")
         np.testing.assert_array_equal(gnomon.attention(q, q, q, plan), want)
         np.testing.assert_array_equal(gnomon.jax.attention(q, q, q, T5, [one]), want)
+
+
+def test_calls_from_several_threads() -> None:
+    q = single(1, 40, 4, 8)
+    tables = [single(32, 4, seed=i) for i in range(8)]
+    call = jax.jit(lambda t: gnomon.jax.attention(q, q, q, T5, [t]))
+    want = [np.asarray(call(one)) for one in tables]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        got = list(pool.map(lambda i: np.asarray(call(tables[i % 8])), range(80)))
+    for i, one in enumerate(got):
+        np.testing.assert_array_equal(one, want[i % 8])
 
 
 # Tables and biases.
