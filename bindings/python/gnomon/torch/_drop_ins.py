@@ -62,7 +62,7 @@ def apply_rotary_pos_emb(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor,
     if position_ids is not None and cos.dim() == 2:
         cos, sin = cos[position_ids], sin[position_ids]
     half = cos.shape[-1] // 2
-    cos, sin = cos[..., :half], sin[..., :half]
+    cos, sin = cos.narrow(-1, 0, half), sin.narrow(-1, 0, half)
     if cos.dtype != torch.float32 and q.dtype != torch.float64:
         cos, sin = cos.float(), sin.float()
     by_heads = unsqueeze_dim == 1

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from .. import Encoding, Positions, RotaryFrequencies, RotaryTable
+from .. import Encoding, Positions, RotaryFrequencies, RotaryTable, _core
 from . import _kernels, _operators, _plans
 from ._kernels import Call
 
@@ -29,6 +29,8 @@ _modes = torch._C._len_torch_dispatch_stack
 _transforms = torch._C._are_functorch_transforms_active
 _tracing = torch._C._get_tracing_state
 _compiling = torch.compiler.is_dynamo_compiling
+_empty_like = torch.empty_like
+_rotate_rows = _core.rotate_rows
 _with_gradients = torch.is_grad_enabled
 with torch.inference_mode():
     _INFERENCE = _keys_of(torch.empty(0))
@@ -38,8 +40,8 @@ _PLAIN = _keys_of(torch.empty(0))
 def _direct(x: Tensor) -> bool:
     """Whether x is a plain tensor of the CPU, and nothing observes the operators on it."""
     keys = _keys_of(x)
-    return ((keys == _PLAIN or keys == _INFERENCE) and not _modes() and not _transforms()
-            and forward_ad._current_level < 0 and _tracing() is None)
+    return not ((keys != _PLAIN and keys != _INFERENCE) or _modes() or _transforms()
+                or forward_ad._current_level >= 0 or _tracing())
 
 
 def _has_tangent(*tensors: Tensor | None) -> bool:
@@ -128,32 +130,44 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
     Raises ValueError if shapes do not fit. Source: Su et al. 2021, arXiv:2104.09864.
     """
     by_heads = layout == "heads_tokens" or heads_tokens(layout)
-    if inplace and x.requires_grad and _with_gradients():
-        raise ValueError("[rotate] x must not require a gradient if inplace is True, got a tensor "
-                         "that does")
+    text, axes, offset = None, (), 0
     if isinstance(encoding, RotaryTable):
         if positions is not None:
             raise ValueError("[rotate] positions must be None with a RotaryTable, which has its "
                              f"own, got {type(positions).__name__}")
+    else:
+        text = _plans.text_of(encoding)
+        if positions is not None:
+            if isinstance(positions, (int, torch.SymInt)):
+                offset = positions
+            else:
+                axes = _axes(positions)
+    gradient = x.requires_grad and _with_gradients()
+    if inplace and gradient:
+        raise ValueError("[rotate] x must not require a gradient if inplace is True, got a tensor "
+                         "that does")
+    if not _compiling() and _direct(x):
+        if text is None:
+            table, begin = encoding, None
+        elif axes:
+            table, begin = _plans.rotary_at(text, length, axes), 0
+        else:
+            table, begin = _plans.rotary(text, length, offset, x.size(2 if by_heads else 1))
+        if gradient:
+            return _Rotate.apply(x, table, begin, by_heads, inverse)
+        if inplace:
+            _rotate_rows(x, x, table, begin, by_heads, inverse)
+            return x
+        if x.is_contiguous():
+            out = _empty_like(x)
+            _rotate_rows(x, out, table, begin, by_heads, inverse)
+            return out
+        return _kernels.rotated_by(x, table, begin, by_heads, inverse)
+    if text is None:
         if not inplace:
             return _rotate_by(x, encoding, None, by_heads, inverse)
         _ops.rotate_with_(x, *_factors(x, encoding, None, by_heads), by_heads, inverse)
         return x
-    text = _plans.text_of(encoding)
-    if positions is None:
-        axes, offset = (), 0
-    elif isinstance(positions, (int, torch.SymInt)):
-        axes, offset = (), positions
-    else:
-        axes, offset = _axes(positions), 0
-    if not _compiling() and _direct(x):
-        table, begin = _kernels.table_of(x, text, axes, offset, length, by_heads)
-        if inplace:
-            _kernels.rotate_into(x, x, table, begin, by_heads, inverse)
-            return x
-        if x.requires_grad and _with_gradients():
-            return _Rotate.apply(x, table, begin, by_heads, inverse)
-        return _kernels.rotated_by(x, table, begin, by_heads, inverse)
     if inplace:
         _ops.rotate_(x, text, axes, offset, length, by_heads, inverse)
         return x
@@ -239,7 +253,10 @@ def attention(q: Tensor, k: Tensor, v: Tensor,
 
 
 def _all_direct(*tensors: Tensor | None) -> bool:
-    return all(one is None or _direct(one) for one in tensors)
+    for one in tensors:
+        if one is not None and not _direct(one):
+            return False
+    return True
 
 
 # -- add_position ------------------------------------------------------------------------------
@@ -260,8 +277,12 @@ def add_position(x: Tensor, encoding: Encoding | Sequence[Encoding],
     position exceeds the capacity of the encoding, the width differs, or the encoding is not added
     to the embeddings.
     """
+    texts = _plans.texts_of(encoding)
+    if (not _compiling() and _all_direct(x, *parameters)
+            and not (_with_gradients() and torch._C._any_requires_grad(x, *parameters))):
+        return _kernels.added(x, parameters, positions, texts, offset)
     _refuse_tangents("add_position", x, *parameters)
-    return _ops.add_position(x, list(parameters), positions, _plans.texts_of(encoding), offset)
+    return _ops.add_position(x, list(parameters), positions, texts, offset)
 
 
 _ = _operators  # defines the operators

@@ -43,12 +43,9 @@ def table_of(x: Tensor, encoding: str, positions: Sequence[Tensor], offset: int,
 
 def rotated_by(x: Tensor, table: RotaryTable, begin: int | None, heads_tokens: bool,
                inverse: bool) -> Tensor:
-    """Returns the rotation of x by rows of a table."""
-    if not x.is_contiguous():
-        x = readable(x)
-        out = like(x)
-    else:
-        out = torch.empty_like(x)
+    """Returns the rotation of x by rows of a table. begin: None: by all rows."""
+    x = readable(x)
+    out = like(x)
     rotate_into(out, x, table, begin, heads_tokens, inverse)
     return out
 
@@ -69,7 +66,7 @@ def rotate_with_into(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, pairing: 
     """Writes the rotation of x by given cos and sin to out, which may be x."""
     rest = pairing, head_offset, heads_tokens, inverse
     if x.is_cpu:
-        cos, sin = (readable(one.detach().float()) for one in (cos, sin))
+        cos, sin = readable(cos.float()), readable(sin.float())
         _core.rotate_with(x, out, cos, sin, *rest)
     else:
         rotate_plain(out, x, cos, sin, *rest)
@@ -238,6 +235,14 @@ def add_into(x: Tensor, plan: Plan) -> None:
         kind = torch.float64 if x.dtype == torch.float64 else torch.float32
         rows = torch.from_numpy(table).to(x.device, kind).view(-1, x.shape[-2], x.shape[-1])
         x.copy_(x.to(kind) + rows)
+
+
+def added(x: Tensor, parameters: Sequence[Tensor], positions: Tensor | None, encoding: str,
+          offset: int) -> Tensor:
+    """Returns x with the table of an encoding added."""
+    out = x.detach().clone(memory_format=torch.contiguous_format)
+    add_into(out, embedding(x, parameters, positions, encoding, offset))
+    return out
 
 
 def add_backward(grad: Tensor, plan: Plan, parameters: Sequence[Tensor]) -> list[Tensor]:

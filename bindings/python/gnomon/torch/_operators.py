@@ -183,12 +183,6 @@ torch.library.register_autograd("gnomon::attention_backward", refuse_second("att
 # -- add_position ------------------------------------------------------------------------------
 
 
-def _add_position(x: Tensor, *rest: Any) -> Tensor:
-    out = x.detach().clone(memory_format=torch.contiguous_format)
-    _add_position_in_place(out, *rest)
-    return out
-
-
 def _add_position_in_place(x: Tensor, *rest: Any) -> None:
     _kernels.add_into(x, _kernels.embedding(x, *rest))
 
@@ -206,7 +200,7 @@ def _fake_add_position_backward(grad: Tensor, parameters: Sequence[Tensor],
     return [torch.empty_like(one, memory_format=torch.contiguous_format) for one in parameters]
 
 
-_implement("add_position", _add_position, _fake_added)
+_implement("add_position", _kernels.added, _fake_added)
 _implement("add_position_", _add_position_in_place, _nothing)
 _implement("add_position_backward", _add_position_backward, _fake_add_position_backward)
 
