@@ -14,6 +14,7 @@ from torch import Tensor
 from .. import model
 from . import _kernels
 from ._functions import _compiling, _direct, _with_gradients
+from ._operators import call
 
 _ops = torch.ops.gnomon
 
@@ -38,7 +39,7 @@ def rotate_with(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, by_heads: boo
     if cos.requires_grad or sin.requires_grad:
         return _kernels.rotated(x, cos, sin, pairing, 0, by_heads, inverse)
     if _compiling() or not (_direct(x) and _direct(cos) and _direct(sin)):
-        return _ops.rotate_with(x, cos, sin, pairing, 0, by_heads, inverse)
+        return call("rotate_with", x, cos, sin, pairing, 0, by_heads, inverse)
     if x.requires_grad and _with_gradients():
         return _RotateWith.apply(x, cos, sin, pairing, by_heads, inverse)
     return _kernels.rotated_with(x, cos, sin, pairing, 0, by_heads, inverse)

@@ -15,8 +15,9 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from .. import Encoding, Positions, RotaryFrequencies, RotaryTable, _core
-from . import _kernels, _operators, _plans
+from . import _kernels, _plans
 from ._kernels import Call
+from ._operators import call
 
 Layout = Literal["tokens_heads", "heads_tokens"]
 RotaryLike = Encoding | RotaryFrequencies | RotaryTable
@@ -90,7 +91,7 @@ def _rotate_by(x: Tensor, table: RotaryTable, begin: int | None, by_heads: bool,
     factors = _factors(x, table, begin, by_heads)
     if not _compiling() and _has_tangent(x):
         return _kernels.rotated(x, *factors, by_heads, inverse)
-    return _ops.rotate_with(x, *factors, by_heads, inverse)
+    return call("rotate_with", x, *factors, by_heads, inverse)
 
 
 def _factors(x: Tensor, table: RotaryTable, begin: int | None, by_heads: bool) -> tuple[Any, ...]:
@@ -174,7 +175,7 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
     if not _compiling() and _has_tangent(x):
         table, begin = _kernels.table_of(x, text, axes, offset, length, by_heads)
         return _rotate_by(x, table, begin, by_heads, inverse)
-    return _ops.rotate(x, text, axes, offset, length, by_heads, inverse)
+    return call("rotate", x, text, axes, offset, length, by_heads, inverse)
 
 
 # -- attention ---------------------------------------------------------------------------------
@@ -182,22 +183,22 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, call: Call, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None,
+    def forward(ctx: Any, rest: Call, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None,
                 gates: Tensor | None, *parameters: Tensor) -> Tensor:
-        plan = call.plan(q, k, parameters, sinks)
-        out, lse = _kernels.attend(plan, call.heads_tokens, q, k, v, gates)
+        plan = rest.plan(q, k, parameters, sinks)
+        out, lse = _kernels.attend(plan, rest.heads_tokens, q, k, v, gates)
         ctx.save_for_backward(q, k, v, sinks, gates, out, lse, *parameters)
-        ctx.call, ctx.plan = call, plan
+        ctx.rest, ctx.plan = rest, plan
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         q, k, v, sinks, gates, out, lse, *parameters = ctx.saved_tensors
         if _with_gradients() or not _direct(grad):
-            results = _ops.attention_backward(grad, q, k, v, parameters, sinks, gates, out, lse,
-                                              *ctx.call)
+            results = call("attention_backward", grad, q, k, v, parameters, sinks, gates, out, lse,
+                           *ctx.rest)
         else:
-            results = _kernels.attend_backward(ctx.plan, ctx.call.heads_tokens, grad, q, k, v,
+            results = _kernels.attend_backward(ctx.plan, ctx.rest.heads_tokens, grad, q, k, v,
                                                parameters, sinks, gates, out, lse)
         dq, dk, dv, *others = results
         of_gates = others.pop() if gates is not None else None
@@ -240,16 +241,16 @@ def attention(q: Tensor, k: Tensor, v: Tensor,
     encoding without parameters is lowered once for the same tokens.
     Raises ValueError if shapes, types or devices do not fit.
     """
-    call = Call(query_positions, positions, query_sequences, sequences,
+    rest = Call(query_positions, positions, query_sequences, sequences,
                 _plans.texts_of(encoding), heads_tokens(layout), visibility, left, right,
                 softmax_scale, cap, length)
     if _compiling() or not _all_direct(q, k, v, sinks, gates, *parameters):
         _refuse_tangents("attention", q, k, v, sinks, gates, *parameters)
-        return _ops.attention(q, k, v, list(parameters), sinks, gates, *call)[0]
+        return call("attention", q, k, v, list(parameters), sinks, gates, *rest)[0]
     if _with_gradients() and torch._C._any_requires_grad(q, k, v, sinks, gates, *parameters):
-        return _Attention.apply(call, q, k, v, sinks, gates, *parameters)
-    plan = call.plan(q, k, parameters, sinks)
-    return _kernels.attend(plan, call.heads_tokens, q, k, v, gates)[0]
+        return _Attention.apply(rest, q, k, v, sinks, gates, *parameters)
+    plan = rest.plan(q, k, parameters, sinks)
+    return _kernels.attend(plan, rest.heads_tokens, q, k, v, gates)[0]
 
 
 def _all_direct(*tensors: Tensor | None) -> bool:
@@ -282,7 +283,5 @@ def add_position(x: Tensor, encoding: Encoding | Sequence[Encoding],
             and not (_with_gradients() and torch._C._any_requires_grad(x, *parameters))):
         return _kernels.added(x, parameters, positions, texts, offset)
     _refuse_tangents("add_position", x, *parameters)
-    return _ops.add_position(x, list(parameters), positions, texts, offset)
+    return call("add_position", x, list(parameters), positions, texts, offset)
 
-
-_ = _operators  # defines the operators

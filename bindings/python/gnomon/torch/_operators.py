@@ -90,7 +90,7 @@ def _keep_rotation(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _rotate_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     positions = list(ctx.saved_tensors)
-    back = _ops.rotate(grad, ctx.encoding, positions, *ctx.rest, not ctx.inverse)
+    back = call("rotate", grad, ctx.encoding, positions, *ctx.rest, not ctx.inverse)
     return back, None, [None] * len(positions), None, None, None, None
 
 
@@ -100,14 +100,9 @@ def _keep_factors(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _rotate_with_backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-    back = _ops.rotate_with(grad, *ctx.saved_tensors, *ctx.rest, not ctx.inverse)
+    back = call("rotate_with", grad, *ctx.saved_tensors, *ctx.rest, not ctx.inverse)
     return back, None, None, None, None, None, None
 
-
-torch.library.register_autograd("gnomon::rotate", _rotate_backward, setup_context=_keep_rotation,
-                                lib=_library)
-torch.library.register_autograd("gnomon::rotate_with", _rotate_with_backward,
-                                setup_context=_keep_factors, lib=_library)
 
 
 # -- attention ---------------------------------------------------------------------------------
@@ -156,8 +151,8 @@ def _keep_attention(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Ten
 def _attention_gradients(ctx: Any, grad: Tensor, _: Any) -> tuple[Any, ...]:
     q, k, v, sinks, gates, out, lse, *positions = ctx.saved_tensors
     positions, parameters = positions[:4], positions[4:]
-    results = _ops.attention_backward(grad, q, k, v, parameters, sinks, gates, out, lse,
-                                      *positions, *ctx.rest)
+    results = call("attention_backward", grad, q, k, v, parameters, sinks, gates, out, lse,
+                   *positions, *ctx.rest)
     dq, dk, dv, *others = results
     of_gates = others.pop() if gates is not None else None
     of_sinks = others.pop() if sinks is not None else None
@@ -173,11 +168,6 @@ def refuse_second(operation: str) -> Callable[..., Any]:
 
     return refuse
 
-
-torch.library.register_autograd("gnomon::attention", _attention_gradients,
-                                setup_context=_keep_attention, lib=_library)
-torch.library.register_autograd("gnomon::attention_backward", refuse_second("attention"),
-                                lib=_library)
 
 
 # -- add_position ------------------------------------------------------------------------------
@@ -214,14 +204,28 @@ def _add_position_gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     positions, *parameters = ctx.saved_tensors
     grads = []
     if parameters:
-        grads = _ops.add_position_backward(grad, parameters, positions, ctx.encoding, ctx.offset)
-    return grad, grads, None, None, None
+        grads = call("add_position_backward", grad, parameters, positions, ctx.encoding,
+                     ctx.offset)
+    return grad, list(grads), None, None, None
 
 
-torch.library.register_autograd("gnomon::add_position", _add_position_gradients,
-                                setup_context=_keep_sum, lib=_library)
-torch.library.register_autograd("gnomon::add_position_backward", refuse_second("add_position"),
-                                lib=_library)
+
+def _keep_nothing(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    pass
+
+
+# What is kept for the gradient, and its formula.
+_GRADIENTS = {
+    "rotate": (_keep_rotation, _rotate_backward),
+    "rotate_with": (_keep_factors, _rotate_with_backward),
+    "attention": (_keep_attention, _attention_gradients),
+    "attention_backward": (_keep_nothing, refuse_second("attention")),
+    "add_position": (_keep_sum, _add_position_gradients),
+    "add_position_backward": (_keep_nothing, refuse_second("add_position")),
+}
+for _name, (_keep, _formula) in _GRADIENTS.items():
+    torch.library.register_autograd(f"gnomon::{_name}", _formula, setup_context=_keep,
+                                    lib=_library)
 
 
 # -- vmap --------------------------------------------------------------------------------------
@@ -287,12 +291,51 @@ def _separate(name: str) -> Callable[..., Any]:
     return lambda info, in_dims, *args: _each(op, info.batch_size, in_dims, args)
 
 
-for _name, _rule in (
-    ("rotate", _joined("rotate", 1, {2: 2})),
-    ("rotate_with", _joined("rotate_with", 1, {1: 3, 2: 3})),
-    ("attention", _joined("attention", 3, {5: 3, 6: 2, 7: 2, 8: 2, 9: 2})),
-    ("attention_backward", _separate("attention_backward")),
-    ("add_position", _separate("add_position")),
-    ("add_position_backward", _separate("add_position_backward")),
-):
+_VMAP = {
+    "rotate": _joined("rotate", 1, {2: 2}),
+    "rotate_with": _joined("rotate_with", 1, {1: 3, 2: 3}),
+    "attention": _joined("attention", 3, {5: 3, 6: 2, 7: 2, 8: 2, 9: 2}),
+    "attention_backward": _separate("attention_backward"),
+    "add_position": _separate("add_position"),
+    "add_position_backward": _separate("add_position_backward"),
+}
+for _name, _rule in _VMAP.items():
     torch.library.register_vmap(f"gnomon::{_name}", _rule, lib=_library)
+
+
+# -- torch.func --------------------------------------------------------------------------------
+
+
+class _Transformed(torch.autograd.Function):
+    """An operator with its gradient and its vmap rule, for nested transforms of torch.func.
+
+    The gradient that torch.library registers cannot run inside vmap.
+    """
+
+    @staticmethod
+    def forward(name: str, spec: Any, *flat: Any) -> Any:
+        results = getattr(_ops, name)(*_pytree.tree_unflatten(flat, spec))
+        return tuple(results) if isinstance(results, list) else results
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.name, spec, *flat = inputs
+        _GRADIENTS[ctx.name][0](ctx, _pytree.tree_unflatten(flat, spec), output)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        return None, None, *_pytree.tree_leaves(_GRADIENTS[ctx.name][1](ctx, *grads))
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], name: str, spec: Any, *flat: Any) -> Any:
+        results, axes = _VMAP[name](info, _pytree.tree_unflatten(in_dims[2:], spec),
+                                    *_pytree.tree_unflatten(flat, spec))
+        return (tuple(results), tuple(axes)) if isinstance(results, list) else (results, axes)
+
+
+def call(name: str, *args: Any) -> Any:
+    """Calls an operator that has a gradient, also inside transforms of torch.func."""
+    if torch.compiler.is_dynamo_compiling() or not torch._C._are_functorch_transforms_active():
+        return getattr(_ops, name)(*args)
+    flat, spec = _pytree.tree_flatten(args)
+    return _Transformed.apply(name, spec, *flat)
