@@ -139,6 +139,22 @@ def test_rotate_in_place():
             gt.rotate(x.clone().requires_grad_(), rope, at, layout="heads_tokens", inplace=True)
 
 
+@pytest.mark.parametrize("change", [
+    lambda x: gt.rotate(x, ROPE, inplace=True),
+    lambda x: gt.rotate(x, gnomon.RotaryTable(ROPE, 5), inplace=True),
+    lambda x: torch.ops.gnomon.rotate_(x, ROPE.to_json(), [], 0, 0, False, False),
+    lambda x: gt.apply_rotary_emb(x, torch.ones(5, 4), torch.zeros(5, 4), inplace=True),
+])
+def test_changes_in_place_are_seen_by_autograd(change):
+    x, w = torch.randn(2, 5, 3, 8), torch.ones((), requires_grad=True)
+    out = (x * w).sum()  # keeps x
+    change(x)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.backward()
+    with torch.inference_mode():
+        change(torch.randn(2, 5, 3, 8))
+
+
 @pytest.mark.parametrize("encoding", [ROPE, gnomon.RotaryTable(ROPE, 5)], ids=["spec", "table"])
 def test_rotate_gradients(encoding):
     x = torch.randn(2, 5, 3, 8, dtype=torch.float64, requires_grad=True)
@@ -377,6 +393,41 @@ def test_attention_gradients_have_the_same_bits_for_any_threads():
         gnomon.set_threads(most)
     for other in results[1:]:
         assert all(map(torch.equal, results[0], other))
+
+
+@pytest.mark.parametrize("name", [one.name for one in gnomon.encodings()])
+def test_all_encodings_of_the_list(name):
+    """The results of the plan, and gradients with the same bits for any number of threads."""
+    spec = gnomon.usual(name, width=32, heads=4, length=16)
+    parameters = [leaf.requires_grad_() for leaf in
+                  (one.initial_mean + 0.5 * torch.randn(one.rows, one.columns)
+                   for one in spec.parameters())]
+    plan = gnomon.lower(spec, 16, parameters=[one.detach() for one in parameters],
+                        visibility="bidirectional")
+    if "embeddings" in spec.enters:
+        x = torch.randn(2, 16, 32, requires_grad=True)
+        rows = torch.from_numpy(plan.table)
+        run = lambda: gt.add_position(x, spec, parameters)  # noqa: E731
+        torch.testing.assert_close(run(), x + rows, atol=1e-6, rtol=0)
+        leaves = [x, *parameters]
+    else:
+        q, k, v = (torch.randn(2, 16, 4, 8, requires_grad=True) for _ in range(3))
+        gates = torch.rand(2, 4, 16, requires_grad=True) if plan.gated else None
+        run = lambda: gt.attention(q, k, v, spec, parameters, gates=gates,  # noqa: E731
+                                   layout="tokens_heads", visibility="bidirectional")
+        want = gnomon.attention(q.detach(), k.detach(), v.detach(), plan,
+                                gates=None if gates is None else gates.detach())
+        assert torch.equal(run(), torch.from_numpy(want))
+        leaves = [q, k, v, *parameters, *([] if gates is None else [gates])]
+    results, most = [], gnomon.threads()
+    try:
+        for count in (1, 2):
+            gnomon.set_threads(count)
+            results.append(torch.autograd.grad(run().pow(2).sum(), leaves))
+    finally:
+        gnomon.set_threads(most)
+    assert all(map(torch.equal, *results))
+    assert all(torch.isfinite(one).all() for one in results[0])
 
 
 def test_second_order_is_refused():

@@ -158,6 +158,7 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
             return _Rotate.apply(x, table, begin, by_heads, inverse)
         if inplace:
             _rotate_rows(x, x, table, begin, by_heads, inverse)
+            _kernels.changed(x)
             return x
         if x.is_contiguous():
             out = _empty_like(x)

@@ -25,6 +25,12 @@ def readable(x: Tensor) -> Tensor:
     return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
 
 
+def changed(x: Tensor) -> None:
+    """Records that x was changed in place, so that gradients which need its old values fail."""
+    if not x.is_inference():
+        torch.autograd.graph.increment_version(x)
+
+
 def check_heads(x: Tensor) -> None:
     if x.dim() != 4:
         raise ValueError(f"[rotate] x must have 4 axes, got {x.dim()}")

@@ -66,10 +66,12 @@ def _rotate_in_place(x: Tensor, encoding: str, positions: Sequence[Tensor], offs
                      length: int, heads_tokens: bool, inverse: bool) -> None:
     table, begin = _kernels.table_of(x, encoding, positions, offset, length, heads_tokens)
     _kernels.rotate_into(x, x, table, begin, heads_tokens, inverse)
+    _kernels.changed(x)
 
 
 def _rotate_with_in_place(x: Tensor, *rest: Any) -> None:
     _kernels.rotate_with_into(x, x, *rest)
+    _kernels.changed(x)
 
 
 def _fake_rotated(x: Tensor, *_: Any) -> Tensor:
@@ -175,6 +177,7 @@ def refuse_second(operation: str) -> Callable[..., Any]:
 
 def _add_position_in_place(x: Tensor, *rest: Any) -> None:
     _kernels.add_into(x, _kernels.embedding(x, *rest))
+    _kernels.changed(x)
 
 
 def _fake_added(x: Tensor, *_: Any) -> Tensor:
