@@ -137,6 +137,8 @@ def test_rotate_in_place():
         assert torch.equal(y, want)
         with pytest.raises(ValueError, match="must not require a gradient if inplace"):
             gt.rotate(x.clone().requires_grad_(), rope, at, layout="heads_tokens", inplace=True)
+        with pytest.raises(ValueError, match="must not share memory"):
+            gt.rotate(x[:, :1].expand(2, 4, 5, 8), rope, at, layout="heads_tokens", inplace=True)
 
 
 @pytest.mark.parametrize("change", [
@@ -347,6 +349,20 @@ def test_attention_gradients_in_double():
     assert torch.autograd.gradcheck(
         lambda *x: gt.attention(*(one.transpose(1, 2) for one in x), ROPE, left=2,
                                 layout="tokens_heads"), (q, k, v))
+
+
+def test_attention_of_no_tokens():
+    q, k, v = inputs(0)
+    assert gt.attention(q, k, v, ROPE).shape == (2, 4, 0, 8)
+    q, k, v = (one[:0].requires_grad_() for one in inputs())
+    gt.attention(q, k, v, ROPE).sum().backward()
+    assert q.grad.shape == q.shape
+    q, k, v = inputs(3)
+    narrow = inputs(value_dim=1)[2].expand(2, 2, 7, 1)
+    assert gt.attention(*inputs()[:2], narrow).shape == (2, 4, 7, 1)
+    empty = gt.attention(q, k[:, :, :0], v[:, :, :0], visibility="bidirectional",
+                         query_positions=torch.arange(3))
+    assert not empty.any()
 
 
 @pytest.mark.parametrize("kind", ["sum", "random"])

@@ -157,6 +157,7 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
         if gradient:
             return _Rotate.apply(x, table, begin, by_heads, inverse)
         if inplace:
+            _kernels.check_writable(x)
             _rotate_rows(x, x, table, begin, by_heads, inverse)
             _kernels.changed(x)
             return x

@@ -22,7 +22,16 @@ def like(x: Tensor) -> Tensor:
 
 def readable(x: Tensor) -> Tensor:
     """Returns x, or a copy if the last axis of x is not contiguous (an expanded gradient)."""
-    return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
+    if x.stride(-1) == 1:
+        return x
+    return x.clone(memory_format=torch.contiguous_format)  # contiguous() keeps empty tensors
+
+
+def check_writable(x: Tensor) -> None:
+    """Refuses a tensor whose elements share memory, before it is changed in place."""
+    if torch._debug_has_internal_overlap(x) == 1:
+        raise ValueError("[rotate] elements of x must not share memory if x is changed in place, "
+                         f"got strides {list(x.stride())}")
 
 
 def changed(x: Tensor) -> None:

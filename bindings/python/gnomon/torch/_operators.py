@@ -64,12 +64,14 @@ def _rotate(x: Tensor, encoding: str, positions: Sequence[Tensor], offset: int, 
 
 def _rotate_in_place(x: Tensor, encoding: str, positions: Sequence[Tensor], offset: int,
                      length: int, heads_tokens: bool, inverse: bool) -> None:
+    _kernels.check_writable(x)
     table, begin = _kernels.table_of(x, encoding, positions, offset, length, heads_tokens)
     _kernels.rotate_into(x, x, table, begin, heads_tokens, inverse)
     _kernels.changed(x)
 
 
 def _rotate_with_in_place(x: Tensor, *rest: Any) -> None:
+    _kernels.check_writable(x)
     _kernels.rotate_with_into(x, x, *rest)
     _kernels.changed(x)
 
