@@ -34,9 +34,10 @@ fs::path folder_of_program() {
   return fs::read_symlink("/proc/self/exe", error).parent_path();
 }
 
-// Looks beside this program (where `cmake --install` puts it), then in the build folder. Returns
-// an empty path if there is none.
+// $GNOMON_LAB if it is set. Otherwise looks beside this program (where `cmake --install` puts it),
+// then in the build folder. Returns an empty path if there is none.
 std::string find_lab() {
+  if (const char* given = std::getenv("GNOMON_LAB"); given && *given) return given;
   std::error_code error;
   for (const char* place : {"gnomon-lab", "../libexec/gnomon/gnomon-lab", "../lab/gnomon-lab"})
     if (const fs::path program = folder_of_program() / place; fs::exists(program, error))

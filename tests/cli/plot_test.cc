@@ -114,6 +114,27 @@ TEST_F(Plot, APageHasItsCommandAndItsNumbers) {
                     HasSubstr("bias by distance (tokens)")));
 }
 
+TEST_F(Plot, FiguresAsJsonMakeAPage) {
+  using Json = nlohmann::json;
+  const Json bias = Json::parse(done({"plot", "bias", "--heads", "2", "--json"}));
+  done({"plot", "bias", "--heads", "2", "-o", file("b.json")});
+  EXPECT_EQ(bias.at("spec"), Json::parse(content("b.json")));
+  EXPECT_EQ(bias.at("title"), "ALiBi: bias by distance and head");
+  EXPECT_THAT(bias.at("caption").get<std::string>(), HasSubstr("in 2 of 2 heads"));
+  EXPECT_EQ(bias.at("config").at("background"), "#ffffff");
+
+  std::ofstream(file("f.json")) << Json{bias, {{"title", "Second"}, {"spec", bias["spec"]}}};
+  done({"plot", "page", "--figures", file("f.json"), "--title", "Two", "-o", file("p.html")});
+  EXPECT_THAT(content("p.html"), AllOf(HasSubstr("<h1>Two"), HasSubstr("figure-2"),
+                                       HasSubstr("Second"), HasSubstr("in 2 of 2 heads")));
+
+  std::ofstream(file("g.json")) << R"([{"title": "no spec"}])";
+  EXPECT_THAT(refused_plot({"page", "--figures", file("g.json")}),
+              HasSubstr("--figures must be a list of figures as --json prints them"));
+  EXPECT_THAT(refused({"plot", "bias"}), HasSubstr("-o FILE or --json must be given"));
+  EXPECT_THAT(refused({"plot", "page"}), HasSubstr("--figures"));
+}
+
 TEST_F(Plot, Images) {
   const auto png = run({"plot", "bias", "-o", file("p.png")});
   if (png.code == 2 && png.errors.find("requires vl-convert") != std::string::npos)
