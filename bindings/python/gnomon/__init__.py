@@ -82,6 +82,15 @@ __all__ += specs.relative.__all__
 __all__ += specs.rotary.__all__
 
 
+def _plan_bundle(plan: Plan, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+    from ._display import plan_bundle
+
+    return plan_bundle(plan)
+
+
+Plan._repr_mimebundle_ = _plan_bundle  # type: ignore[attr-defined]
+
+
 def __getattr__(name: str) -> Any:
     """Imports a submodule at its first use, so that `import gnomon` imports no other package."""
     if name in _SUBMODULES:

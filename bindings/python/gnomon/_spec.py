@@ -114,3 +114,8 @@ class Encoding(Value):
     def capacity(self) -> int | None:
         """Returns the number n of supported positions, 0 to n - 1; None if there is no limit."""
         return _core.capacity(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        from ._display import spec_bundle
+
+        return spec_bundle(self)

@@ -145,6 +145,11 @@ class Model:
     def __repr__(self) -> str:
         return f"Model({self.model_type!r}, {self._description.layers} layers, length {self.length})"
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        from ._display import model_bundle
+
+        return model_bundle(self)
+
     def _layer(self, layer: int, part: str) -> Layer:
         for one in self.layers:
             if one.index == layer and one.part == part:

@@ -29,6 +29,8 @@ __all__ = ["Picture", "attention", "bias", "grid", "heatmap", "lines", "page", "
            "shuffled", "similarity", "table", "wavelengths"]
 
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+# Fonts of equal widths, so that a browser draws the SVG of vl-convert without overlaps.
+_FONT = "Arial, Helvetica, Liberation Sans, sans-serif"
 _WIDTH = 640  # px, of a spec whose width is "container"
 
 
@@ -36,7 +38,7 @@ class Picture:
     """A chart: a Vega-Lite spec with a title and a caption. Notebooks draw it."""
 
     def __init__(self, spec: Mapping[str, Any], *, title: str = "", caption: str = "",
-                 config: Mapping[str, Any] | None = None, command: str = "") -> None:
+                 config: dict[str, Any] | None = None, command: str = "") -> None:
         """spec: a Vega-Lite spec without a title. config: its colours and fonts outside a page.
 
         command: the command that draws the same chart, or ''.
@@ -52,7 +54,7 @@ class Picture:
             spec["width"] = _WIDTH
             spec.pop("autosize", None)
         if self._config is not None:
-            spec["config"] = dict(self._config)
+            spec["config"] = self._config | {"font": _FONT}
         if self.title or self.caption:
             subtitle = textwrap.wrap(self.caption.replace("`", "'"), 100)
             spec["title"] = {"text": self.title, "anchor": "start", "fontSize": 15,
@@ -75,7 +77,7 @@ class Picture:
         elif path.suffix == ".svg":
             path.write_text(self.to_svg(), encoding="utf-8")
         elif path.suffix == ".png":
-            path.write_bytes(self._png())
+            path.write_bytes(_vl_convert().vegalite_to_png(self.spec, scale=2))
         else:
             raise ValueError(f"[plot] path must end in .html, .png, .svg, .json, got {path}")
 
@@ -97,17 +99,15 @@ class Picture:
     def image(self) -> dict[str, str]:
         """Returns a static image by its MIME type; empty without vl-convert-python.
 
-        SVG, or PNG in base64 for a spec of more than 20 KB: a heat map of 128 x 128 cells is
-        3.7 MB as SVG and 0.7 MB as PNG.
+        SVG, or PNG in base64 for a spec of more than 20 KB: the SVG of a heat map of 128 x 128
+        cells has 3.7 MB.
         """
         if importlib.util.find_spec("vl_convert") is None:
             return {}
         if len(json.dumps(self._spec)) <= 20_000:
             return {"image/svg+xml": self.to_svg()}
-        return {"image/png": base64.b64encode(self._png()).decode("ascii")}
-
-    def _png(self) -> bytes:
-        return _vl_convert().vegalite_to_png(self.spec, scale=2)
+        png = _vl_convert().vegalite_to_png(self.spec, scale=1)
+        return {"image/png": base64.b64encode(png).decode("ascii")}
 
     def __repr__(self) -> str:
         return f"Picture({self.title!r})"
@@ -234,7 +234,7 @@ def lines(x: Any, series: Mapping[str, Any], *, x_title: str = "", y_title: str 
     color: dict[str, Any] = {"field": "name", "type": "nominal", "title": None,
                              "scale": {"domain": list(series)},
                              "legend": {"orient": "bottom"} if len(series) > 1 else None}
-    x_axis = {"values": xs} if log_x and len(xs) <= 12 else {}
+    x_axis = {"values": xs} if len(xs) <= 8 else {}
     spec = {"$schema": _SCHEMA, "width": "container", "height": 280,
             "autosize": {"type": "fit-x", "contains": "padding"}, "data": {"values": values},
             "mark": {"type": "line", "strokeWidth": 2, "point": points},
@@ -279,7 +279,7 @@ def heatmap(values: Any, *, x_title: str = "", y_title: str = "", value_title: s
 
 
 def _config() -> dict[str, Any]:
-    return {"background": "#ffffff", "font": "sans-serif", "view": {"stroke": None},
+    return {"background": "#ffffff", "view": {"stroke": None},
             "axis": {"titleFontWeight": "normal"}, "legend": {"titleFontWeight": "normal"}}
 
 
