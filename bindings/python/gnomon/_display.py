@@ -42,8 +42,9 @@ def plan_bundle(plan: _core.Plan) -> Bundle:
     """What a plan resolved."""
     rows = [("queries, keys", f"{plan.queries}, {plan.keys}"), ("offset", str(plan.offset)),
             ("visibility", plan.visibility)]
-    if plan.left is not None or plan.right is not None:
-        rows.append(("window", f"left {_text(plan.left)}, right {_text(plan.right)}"))
+    for side in ("left", "right"):
+        if (limit := getattr(plan, side)) is not None:
+            rows.append((f"window, {side}", str(limit)))
     scale = plan.softmax_scale
     rows.append(("softmax scale", f"{scale:.6g}" if scale is not None else
                  "1 / sqrt(D)" + (f" x {plan.softmax_factor:.6g}" if plan.softmax_factor != 1

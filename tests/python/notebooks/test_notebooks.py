@@ -1,0 +1,67 @@
+"""Executes the notebooks of docs/notebooks. Their assertions check the claims of their text."""
+
+from __future__ import annotations
+
+import pathlib
+
+import jupytext
+import nbclient
+import nbformat
+import pytest
+
+import gnomon.lab
+
+FOLDER = pathlib.Path(__file__).parents[3] / "docs" / "notebooks"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "README")
+TINY = "encodings = ['none', 'learned', 'rotary', 'alibi']\nsteps = 3\n" \
+       "size = dict(layers=1, width=32, heads=2)"
+
+
+def execute(name: str, replace: dict[str, str]) -> nbformat.NotebookNode:
+    notebook = jupytext.read(FOLDER / f"{name}.md")
+    for cell in notebook.cells:
+        tag = next((tag for tag in cell.metadata.get("tags", []) if tag in replace), None)
+        if tag:
+            cell.source = replace[tag]
+    client = nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3",
+                                     resources={"metadata": {"path": str(FOLDER)}})
+    client.execute()
+    return notebook
+
+
+def printed(notebook: nbformat.NotebookNode) -> str:
+    return "".join(output.get("text", "") for cell in notebook.cells
+                   for output in cell.get("outputs", []) if output.output_type == "stream")
+
+
+def test_there_are_six() -> None:
+    assert NAMES == ["attention", "bias", "lab", "learned", "rotary", "sinusoid"]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "lab"])
+def test_claims_hold(name: str) -> None:
+    notebook = execute(name, {})
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert 10 <= len(notebook.cells) <= 35
+    assert sum("assert" in cell.source for cell in code) >= len(code) / 2
+    pictures = [output for cell in code for output in cell.outputs
+                if "application/vnd.vegalite.v5+json" in output.get("data", {})]
+    assert pictures
+
+
+def test_lab() -> None:
+    """A run of seconds where the lab is installed; elsewhere the stored results, which it says."""
+    notebook = execute("lab", {"parameters": TINY})
+    try:
+        gnomon.lab.find()
+    except FileNotFoundError:
+        assert "not of a run on this machine" in printed(notebook)
+    else:
+        assert "not of a run on this machine" not in printed(notebook)
+
+
+def test_lab_without_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GNOMON_LAB", "/nonexistent/gnomon-lab")
+    notebook = execute("lab", {})
+    assert "not of a run on this machine" in printed(notebook)
+    assert "GNOMON_LAB must be the path of a program" in printed(notebook)
