@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._list import usual
+from ._list import EncodingInfo, encodings, usual
 
 if TYPE_CHECKING:
     from ._spec import Encoding
@@ -22,12 +23,12 @@ Bundle = dict[str, Any]
 
 def spec_bundle(encoding: Encoding) -> Bundle:
     """The fields, formula, source and parameters of a spec, and its picture if there is one."""
-    info = _core.info(encoding)
-    facts = _facts(info["name"])
-    rows = [("encoding", f"{info['title']}: {info['summary']}")]
+    info = entry_of(encoding)
+    facts = _facts(info.name)
+    rows = [("encoding", f"{info.title}: {info.summary}")]
     if facts:
         rows.append(("formula", facts["formula"]))
-    rows += [("position enters", info["enters"]), ("source", info["source"])]
+    rows += [("position enters", info.enters), ("source", info.source)]
     if facts.get("used_by"):
         rows.append(("used by", facts["used_by"]))
     rows += [(field.name, _text(getattr(encoding, field.name)))
@@ -104,6 +105,25 @@ def results_bundle(results: LabResults) -> Bundle:
     return _bundle(f"{results.answer}\n{results!r}", html)
 
 
+def entry_of(encoding: Encoding) -> EncodingInfo:
+    """The entry of the list of encodings that is nearest to a spec.
+
+    Several entries can have one type: Kerple is 'kerple' or 'kerple-power', by its kernel. It is
+    the entry whose usual settings have the most fields in common with the spec.
+    """
+    names = [field.name for field in dataclasses.fields(encoding)]  # type: ignore[arg-type]
+
+    def common(entry: tuple[EncodingInfo, Encoding]) -> int:
+        return sum(getattr(entry[1], name) == getattr(encoding, name) for name in names)
+
+    return max((one for one in _entries() if type(one[1]) is type(encoding)), key=common)[0]
+
+
+@functools.cache
+def _entries() -> list[tuple[EncodingInfo, Encoding]]:
+    return [(one, usual(one.name, width=64, heads=4, length=16)) for one in encodings()]
+
+
 def picture_of(encoding: Encoding) -> Picture | None:
     """The chart of `gnomon plot` that shows exactly this spec; None if there is none.
 
@@ -116,7 +136,7 @@ def picture_of(encoding: Encoding) -> Picture | None:
     try:
         if type(encoding) is specs.Rotary:
             return plot.wavelengths(dim=encoding.rotary_dim, base=encoding.base)
-        name = _core.info(encoding)["name"]
+        name = entry_of(encoding).name
         if encoding.enters == "embeddings" and hasattr(encoding, "width"):
             if usual(name, width=encoding.width, heads=1, length=50) == encoding:
                 return plot.table(name, dim=encoding.width)

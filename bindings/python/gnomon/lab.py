@@ -136,11 +136,12 @@ def run(text: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None =
     if status == 2:
         errors = [one.removeprefix("gnomon: ") for one in printed if one.startswith("gnomon: [")]
         raise ValueError("\n".join(errors or printed[-3:]))
-    if status not in (0, 130):
+    stopped = status in (130, -signal.SIGINT)
+    if status != 0 and not stopped:
         raise RuntimeError(f"gnomon lab failed ({status}): " + "\n".join(printed[-3:]))
     folders = [one.removeprefix("Output folder: ") for one in printed
                if one.startswith("Output folder: ")]
-    if status == 130 and not (folders and (pathlib.Path(folders[0]) / "results.json").exists()):
+    if stopped and not (folders and (pathlib.Path(folders[0]) / "results.json").exists()):
         raise KeyboardInterrupt
     return load(folders[0])
 

@@ -262,17 +262,19 @@ def heatmap(values: Any, *, x_title: str = "", y_title: str = "", value_title: s
     if centre is not None:
         reach = max((abs(v - centre) for row in rows for v in row if v is not None), default=1)
         scale = {"scheme": "blueorange", "domain": [centre - reach, centre + reach]}
-    square = len(rows) == len(rows[0])
+    count, width = len(rows), 400 if len(rows) == len(rows[0]) else 560
+    cell = max(1, width // len(rows[0]))  # px; whole numbers, so that there are no gaps
+    height = cell * count if 120 <= cell * count <= 400 else max(1, 280 // count) * count
 
     def axis(field: str, axis_title: str, count: int) -> dict[str, Any]:
         step = next(s for s in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, count) if count / s <= 16)
         return {"field": field, "type": "ordinal", "title": axis_title,
                 "axis": {"values": list(range(0, count, step)), "labelAngle": 0}}
 
-    spec = {"$schema": _SCHEMA, "width": 400 if square else "container",
-            "height": 400 if square else 280, "data": {"values": cells}, "mark": "rect",
+    spec = {"$schema": _SCHEMA, "width": cell * len(rows[0]), "height": height,
+            "data": {"values": cells}, "mark": "rect",
             "encoding": {"x": axis("c", x_title, len(rows[0])),
-                         "y": axis("r", y_title, len(rows)),
+                         "y": axis("r", y_title, count),
                          "color": {"field": "v", "type": "quantitative", "title": value_title,
                                    "scale": scale}}}
     return Picture(spec, title=title, caption=caption, config=_config())

@@ -1,0 +1,192 @@
+"""gnomon.lab: how the lab is found and started, and how its results are read.
+
+A small script takes the place of gnomon-lab: `gnomon lab` starts the program of $GNOMON_LAB. The
+tests of the notebooks start the real one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import sys
+import threading
+import time
+
+import pytest
+
+import gnomon.lab
+from gnomon import _program
+
+STORED = pathlib.Path(__file__).parents[3] / "docs" / "notebooks" / "results"
+
+# Writes its arguments, copies the stored results into --out, prints as the lab does.
+SCRIPT = f"""#!{sys.executable}
+import json, pathlib, shutil, signal, sys, time
+words = sys.argv[1:]
+out = pathlib.Path(words[words.index("--out") + 1]) if "--out" in words else pathlib.Path("report")
+out.mkdir(parents=True, exist_ok=True)
+texts = [pathlib.Path(one).read_text() for one in words[1:] if one.endswith(".txt")]
+(out / "call.json").write_text(json.dumps(dict(words=words, texts=texts)))
+print("Training on a text.", "Output folder: " + str(out), sep="\\n", flush=True)
+if "--fail" in words:
+    print("gnomon: [lab] first rule, got x", "gnomon: [lab] second rule, got y", sep="\\n",
+          file=sys.stderr)
+    sys.exit(2)
+if "--crash" in words:
+    sys.exit(9)
+if "--wait" in words:
+    def stop(*_):
+        shutil.copytree({str(STORED)!r}, out, dirs_exist_ok=True)
+        sys.exit(130)
+    signal.signal(signal.SIGINT, stop)
+    print("waiting", flush=True)
+    (out / "ready").touch()
+    time.sleep(60)
+shutil.copytree({str(STORED)!r}, out, dirs_exist_ok=True)
+print("rotary     50 %", "", "The answer", sep="\\n")
+"""
+
+
+@pytest.fixture
+def script(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
+    path = tmp_path / "gnomon-lab"
+    path.write_text(SCRIPT)
+    path.chmod(0o755)
+    monkeypatch.setenv("GNOMON_LAB", str(path))
+    monkeypatch.chdir(tmp_path)
+    return path
+
+
+def words_of(results: gnomon.lab.LabResults) -> list[str]:
+    return json.loads((results.path / "call.json").read_text())["words"]
+
+
+def test_run_passes_options_and_reads_the_results(script: pathlib.Path,
+                                                  tmp_path: pathlib.Path) -> None:
+    results = gnomon.lab.run(["a.txt", tmp_path / "b.txt"] if (tmp_path / "a.txt").write_text("a")
+                             and (tmp_path / "b.txt").write_text("b") else None,
+                             encodings=["none", "rotary+alibi"], minutes=1.5, seeds=2, out="r",
+                             eval_lengths=[64, 128], learning_rate=0.001, no_cost=True,
+                             resume=False, task=None)
+    assert words_of(results) == [
+        "lab", "a.txt", str(tmp_path / "b.txt"), "--encodings", "none,rotary+alibi", "--minutes",
+        "1.5", "--seeds", "2", "--out", "r", "--eval-lengths", "64,128", "--learning-rate",
+        "0.001", "--no-cost"]
+    assert results.path == pathlib.Path("r") and results.report == pathlib.Path("r/index.html")
+    assert results.answer.startswith("At the training length of 64 bytes, Rotary (RoPE) has")
+
+
+def test_a_text_is_written_to_a_file(script: pathlib.Path) -> None:
+    results = gnomon.lab.run("first line\nsecond line\n")
+    assert results.path == pathlib.Path("report")
+    call = json.loads((results.path / "call.json").read_text())
+    assert call["texts"] == ["first line\nsecond line\n"]
+    assert not os.path.exists(call["words"][1])  # removed afterwards
+
+
+def test_errors(script: pathlib.Path) -> None:
+    both = r"^\[lab\] first rule, got x\n\[lab\] second rule, got y$"
+    with pytest.raises(ValueError, match=both):
+        gnomon.lab.run(fail=True)
+    with pytest.raises(RuntimeError, match=r"gnomon lab failed \(9\)"):
+        gnomon.lab.run(crash=True)
+
+
+def test_progress_is_one_line(script: pathlib.Path, capfd: pytest.CaptureFixture[str]) -> None:
+    gnomon.lab.run()
+    shown = capfd.readouterr()
+    assert shown.out == "" and "\n" not in shown.err
+    assert "rotary     50 %" in shown.err and "The answer" not in shown.err
+    gnomon.lab.run(progress=False)
+    assert capfd.readouterr().err == ""
+
+
+def test_an_interrupt_stops_the_lab(script: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    def interrupt() -> None:
+        while not (tmp_path / "r" / "ready").exists():
+            time.sleep(0.01)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    results = gnomon.lab.run(wait=True, out="r", progress=False)
+    thread.join()
+    assert results.rows()  # what the lab wrote when it was stopped
+
+
+def test_find(script: pathlib.Path, tmp_path: pathlib.Path,
+              monkeypatch: pytest.MonkeyPatch) -> None:
+    assert gnomon.lab.find() == str(script)
+    monkeypatch.setenv("GNOMON_LAB", str(tmp_path / "no"))
+    with pytest.raises(FileNotFoundError, match=r"GNOMON_LAB must be the path of a program, got"):
+        gnomon.lab.find()
+    monkeypatch.delenv("GNOMON_LAB")
+    monkeypatch.setattr(_program, "path", lambda: str(tmp_path / "package" / "gnomon"))
+    monkeypatch.setenv("PATH", str(tmp_path / "usr" / "bin"))
+    with pytest.raises(FileNotFoundError, match=r"`make lab` or `make install`"):
+        gnomon.lab.find()
+    (tmp_path / "usr" / "bin").mkdir(parents=True)
+    (tmp_path / "usr" / "libexec" / "gnomon").mkdir(parents=True)
+    installed = tmp_path / "usr" / "libexec" / "gnomon" / "gnomon-lab"
+    shutil.copy(script, installed)
+    assert gnomon.lab.find() == str(installed)
+    (tmp_path / "package").mkdir()
+    shutil.copy(script, tmp_path / "package" / "gnomon-lab")
+    assert gnomon.lab.find() == str(tmp_path / "package" / "gnomon-lab")
+
+
+def test_rows_of_a_text() -> None:
+    rows = gnomon.lab.load(STORED).rows()
+    assert len(rows) == 18
+    assert rows[0] == {
+        "encoding": "rotary", "title": "Rotary (RoPE)", "seeds": 1, "position_parameters": 0,
+        "length": 64, "context": "whole", "method": None, "bits": rows[0]["bits"],
+        "uncertainty": 0.02, "accuracy": rows[0]["accuracy"], "tied_with_best": True}
+    data = gnomon.lab.load(STORED).data
+    means = {(one["name"], at["length"]): at["tail_bits"] for one in data["encodings"]
+             for at in one["lengths"] if at["applicable"]}
+    whole = {(row["encoding"], row["length"]): row["bits"] for row in rows
+             if row["context"] == "whole"}
+    assert whole == pytest.approx(means, rel=1e-5) and len(whole) == 10
+
+
+def test_rows_and_chart_of_examples(tmp_path: pathlib.Path) -> None:
+    data = {"schema": 2, "answer": ["One.", "Two."], "settings": {"encodings": ["none"]},
+            "metric": {"name": "whole answers", "what": "the share", "chance": "0"}}
+    (tmp_path / "results.json").write_text(json.dumps(data))
+    (tmp_path / "results.csv").write_text(
+        "encoding,title,seeds,position_parameters,from,to,examples,whole,whole_deviation,byte,"
+        "chance_whole,chance_byte\n"
+        'none,"No position, none",1,0,1,5,480,0.5,0,0.75,7e-08,0.3\n'
+        'none,"No position, none",1,0,6,10,480,0,0,0.25,7e-08,0.3\n')
+    results = gnomon.lab.load(tmp_path)
+    assert results.answer == "One.\nTwo."
+    assert results.rows()[0]["title"] == "No position, none"
+    assert [(row["to"], row["whole"], row["chance_whole"]) for row in results.rows()] == [
+        (5, 0.5, 7e-8), (10, 0, 7e-8)]
+    values = results.plot().spec["data"]["values"]
+    assert [(one["x"], one["y"]) for one in values] == [(5, 0.5), (10, 0)]
+
+
+def test_chart_and_display(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    results = gnomon.lab.load(STORED)
+    values = results.plot().spec["data"]["values"]
+    learned = [one["y"] for one in values if one["name"] == "Learned table"]
+    assert learned[0] > 1 and learned[1:] == [None, None]  # the table ends
+    bundle = results._repr_mimebundle_()
+    assert bundle["text/plain"].startswith(results.answer)
+    assert "18 rows" in bundle["text/html"] and "index.html" in bundle["text/html"]
+
+
+@pytest.mark.parametrize("content, message", [
+    (None, "must have the results of a run"), ("{", "must have the results of a run"),
+    ("[]", "must have the schema 2, got list"), ('{"schema": 3}', "must have the schema 2, got 3")])
+def test_load_refuses(content: str | None, message: str, tmp_path: pathlib.Path) -> None:
+    if content is not None:
+        (tmp_path / "results.json").write_text(content)
+    with pytest.raises(ValueError, match=message):
+        gnomon.lab.load(tmp_path)
