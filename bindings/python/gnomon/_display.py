@@ -100,8 +100,9 @@ def results_bundle(results: LabResults) -> Bundle:
     cells = [[_text(row[name]) for name in columns] for row in rows]
     answer = "".join(f"<p>{escape(one)}</p>" for one in results.data["answer"])
     html = (answer + _image(results.plot()) +
-            f"<details><summary>{len(rows)} rows</summary>{_table('', columns, cells)}</details>" +
-            f"<p>Report: <code>{escape(str(results.report))}</code></p>")
+            f"<details><summary>{len(rows)} rows</summary>{_table('', columns, cells)}</details>")
+    if results.report.exists():
+        html += f"<p>Report: <code>{escape(str(results.report))}</code></p>"
     return _bundle(f"{results.answer}\n{results!r}", html)
 
 
@@ -186,7 +187,7 @@ def _image(picture: Picture | None) -> str:
     """A static image; empty without vl-convert-python."""
     for kind, data in (picture.image() if picture is not None else {}).items():
         if kind == "image/svg+xml":
-            return f'<div style="overflow-x:auto">{data}</div>'
+            return data.replace("<svg ", '<svg style="max-width:100%;height:auto" ', 1)
         return f'<img style="max-width:100%;width:640px" src="data:{kind};base64,{data}">'
     return ""
 

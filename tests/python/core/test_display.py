@@ -100,6 +100,7 @@ def test_a_model_shows_groups_of_layers() -> None:
 
 def test_text_is_escaped() -> None:
     assert "&lt;b&gt;" in _display._table("<b>", ["x"], [["1"]])
+    assert "<u>" not in _display._table("t", ["<u>"], [["<u>"]])
     assert "<i>" not in _display._pairs("t", [("<i>", "<i>")])
 
 

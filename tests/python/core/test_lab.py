@@ -153,6 +153,16 @@ def test_rows_of_a_text() -> None:
     assert whole == pytest.approx(means, rel=1e-5) and len(whole) == 10
 
 
+def test_empty_fields_of_an_extension(tmp_path: pathlib.Path) -> None:
+    shutil.copy(STORED / "results.json", tmp_path)
+    (tmp_path / "results.csv").write_text(
+        "encoding,title,seeds,position_parameters,length,context,method,bits,uncertainty,accuracy,"
+        "tied_with_best\nrotary,Rotary (RoPE),1,0,256,extended,yarn,2.5,,,no\n")
+    (row,) = gnomon.lab.load(tmp_path).rows()
+    assert row["method"] == "yarn" and row["bits"] == 2.5 and row["tied_with_best"] is False
+    assert row["uncertainty"] is None and row["accuracy"] is None
+
+
 def test_rows_and_chart_of_examples(tmp_path: pathlib.Path) -> None:
     data = {"schema": 2, "answer": ["One.", "Two."], "settings": {"encodings": ["none"]},
             "metric": {"name": "whole answers", "what": "the share", "chance": "0"}}
@@ -171,7 +181,7 @@ def test_rows_and_chart_of_examples(tmp_path: pathlib.Path) -> None:
     assert [(one["x"], one["y"]) for one in values] == [(5, 0.5), (10, 0)]
 
 
-def test_chart_and_display(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chart_and_display(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     results = gnomon.lab.load(STORED)
     values = results.plot().spec["data"]["values"]
@@ -179,7 +189,10 @@ def test_chart_and_display(monkeypatch: pytest.MonkeyPatch) -> None:
     assert learned[0] > 1 and learned[1:] == [None, None]  # the table ends
     bundle = results._repr_mimebundle_()
     assert bundle["text/plain"].startswith(results.answer)
-    assert "18 rows" in bundle["text/html"] and "index.html" in bundle["text/html"]
+    assert "18 rows" in bundle["text/html"] and "index.html" not in bundle["text/html"]
+    (tmp_path / "index.html").touch()
+    results.report = tmp_path / "index.html"
+    assert str(results.report) in results._repr_mimebundle_()["text/html"]
 
 
 @pytest.mark.parametrize("content, message", [
