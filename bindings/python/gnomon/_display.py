@@ -130,19 +130,19 @@ def picture_of(encoding: Encoding) -> Picture | None:
 
     Specs with trained parameters have no chart: their values are not part of the spec.
     """
-    from . import plot, specs
+    from . import plot
 
     if encoding.parameters():
         return None
+    name, fields = entry_of(encoding).name, vars(encoding)
     try:
-        if type(encoding) is specs.Rotary:
-            return plot.wavelengths(dim=encoding.rotary_dim, base=encoding.base)
-        name = entry_of(encoding).name
-        if encoding.enters == "embeddings" and hasattr(encoding, "width"):
-            if usual(name, width=encoding.width, heads=1, length=50) == encoding:
-                return plot.table(name, dim=encoding.width)
-        elif encoding.enters == "scores" and hasattr(encoding, "heads"):
-            heads = encoding.heads
+        if encoding.kind == "rotary":
+            return plot.wavelengths(dim=fields["rotary_dim"], base=fields["base"])
+        if encoding.enters == "embeddings" and "width" in fields:
+            if usual(name, width=fields["width"], heads=1, length=50) == encoding:
+                return plot.table(name, dim=fields["width"])
+        elif encoding.enters == "scores" and "heads" in fields:
+            heads = fields["heads"]
             if usual(name, width=2 * heads, heads=heads, length=128) == encoding:
                 return plot.bias(name, heads=heads)
     except (ValueError, FileNotFoundError):  # no such settings, or no program
