@@ -1,0 +1,1 @@
+"""The parts of `gnomon.torch.patch`: masks, attention and rotation of transformers models."""
