@@ -1,0 +1,367 @@
+"""gnomon.torch.patch against the eager attention of transformers."""
+
+from __future__ import annotations
+
+import copy
+import sys
+import warnings
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from patch_models import DECODERS, LLAMA, MODELS, inputs, make, tokens
+from torch import Tensor
+
+import gnomon
+import gnomon.torch
+
+
+TOLERANCE = 2e-5  # of the largest logit, float32
+
+
+@pytest.fixture(autouse=True)
+def no_warnings() -> Any:
+    """A warning means that transformers computed the attention."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=r".*\[patch\]")
+        yield
+
+
+def pair(family: str, **changes: Any) -> tuple[Any, Any]:
+    """Returns an eager model and a patched copy of it."""
+    eager = make(family, **changes)
+    patched = copy.deepcopy(eager)
+    gnomon.torch.patch(patched)
+    return eager, patched
+
+
+def same(got: Tensor, want: Tensor, tolerance: float = TOLERANCE) -> None:
+    assert got.shape == want.shape
+    error, largest = (float(one.detach().abs().max()) for one in (got - want, want))
+    assert error <= tolerance * largest
+
+
+@torch.no_grad()
+def logits(model: Any, arguments: dict[str, Any]) -> Tensor:
+    return model(**arguments).logits.double()
+
+
+@pytest.mark.parametrize("family", MODELS)
+def test_logits(family: str) -> None:
+    eager, patched = pair(family)
+    arguments = inputs(family, tokens(2, 23))
+    same(logits(patched, arguments), logits(eager, arguments))
+
+
+@pytest.mark.parametrize("family", ["bloom", "t5"])
+def test_logits_in_double(family: str) -> None:
+    eager = make(family).double()
+    patched = copy.deepcopy(eager)
+    gnomon.torch.patch(patched)
+    arguments = inputs(family, tokens(2, 40))
+    # transformers computes ALiBi's slopes in float32.
+    same(logits(patched, arguments), logits(eager, arguments), 1e-6 if family == "bloom" else 1e-12)
+
+
+@pytest.mark.parametrize("family", MODELS)
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding(family: str, side: str) -> None:
+    eager, patched = pair(family)
+    mask = torch.ones(3, 19, dtype=torch.long)
+    for row, padding in enumerate((0, 5, 11)):
+        mask[row, slice(0, padding) if side == "left" else slice(19 - padding, 19)] = 0
+    arguments = inputs(family, tokens(3, 19), mask)
+    got, want = logits(patched, arguments), logits(eager, arguments)
+    if family != "t5":
+        got, want = got[mask.bool()], want[mask.bool()]
+    assert got.isfinite().all()
+    same(got, want)
+
+
+@pytest.mark.parametrize("family", DECODERS)
+def test_cache(family: str) -> None:
+    eager, patched = pair(family)
+    ids = tokens(2, 24)
+    want = logits(eager, {"input_ids": ids})
+    parts, past = [], None
+    for begin, end in ((0, 11), (11, 12), (12, 17), (17, 18), (18, 19), (19, 24)):
+        with torch.no_grad():
+            out = patched(ids[:, begin:end], past_key_values=past, use_cache=True)
+        parts.append(out.logits.double())
+        past = out.past_key_values
+    same(torch.cat(parts, 1), want)
+
+
+@pytest.mark.parametrize("family", MODELS)
+@pytest.mark.parametrize("padded", [False, True])
+def test_generate(family: str, padded: bool) -> None:
+    eager, patched = pair(family)
+    ids = tokens(2, 13)
+    mask = torch.ones_like(ids)
+    if padded:
+        mask[1, :6] = ids[1, :6] = 0
+    options = dict(attention_mask=mask, max_new_tokens=12, do_sample=False)
+    assert torch.equal(patched.generate(ids, **options), eager.generate(ids, **options))
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "gemma2", "gemma3_text", "gpt_neox", "t5"])
+def test_generate_static_cache(family: str) -> None:
+    eager, patched = pair(family)
+    ids = tokens(2, 5)
+    options = dict(max_new_tokens=12, do_sample=False, cache_implementation="static",
+                   disable_compile=True)
+    assert torch.equal(patched.generate(ids, **options), eager.generate(ids, **options))
+
+
+def test_generate_beams() -> None:
+    eager, patched = pair("llama")
+    options = dict(max_new_tokens=8, do_sample=False, num_beams=3)
+    ids = tokens(2, 9)
+    assert torch.equal(patched.generate(ids, **options), eager.generate(ids, **options))
+
+
+@pytest.mark.parametrize("family", ["llama", "mistral", "gemma3_text", "phi", "gpt_neox"])
+def test_packed_positions(family: str) -> None:
+    eager, patched = pair(family)
+    lengths = (9, 3, 12)
+    ids = tokens(1, sum(lengths))
+    positions = torch.cat([torch.arange(one) for one in lengths])[None]
+    # With a cache, transformers does not look for packed sequences.
+    arguments = {"input_ids": ids, "position_ids": positions, "use_cache": False}
+    got = logits(patched, arguments)
+    same(got, logits(eager, arguments))
+    alone = [logits(eager, {"input_ids": one}) for one in ids.split(lengths, 1)]
+    same(got, torch.cat(alone, 1))
+
+
+@pytest.mark.parametrize("family", MODELS)
+def test_gradients(family: str) -> None:
+    eager, patched = pair(family)
+    ids = tokens(2, 17)
+    mask = torch.ones_like(ids)
+    mask[1, :4] = 0
+    found = []
+    for model in (eager, patched):
+        arguments = inputs(family, ids, mask)
+        scores = model(**arguments).logits
+        if family != "t5":
+            scores = scores[mask.bool()]
+        torch.nn.functional.log_softmax(scores, -1)[..., ::7].mean().backward()
+        found.append({name: one.grad for name, one in model.named_parameters()})
+    assert found[0].keys() == found[1].keys()
+    largest = max(float(one.abs().max()) for one in found[0].values() if one is not None)
+    for name, want in found[0].items():
+        if want is None:
+            assert found[1][name] is None
+            continue
+        assert float((found[1][name] - want).abs().max()) <= 2e-5 * largest, name
+    if family == "t5":
+        for stack in ("encoder", "decoder"):
+            name = f"{stack}.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+            same(found[1][name], found[0][name], 1e-4)
+
+
+def test_gradient_checkpointing() -> None:
+    eager, patched = pair("t5")
+    arguments = inputs("t5", tokens(2, 9)) | {"use_cache": False}
+    grads = []
+    for model in (eager, patched):
+        model.train()
+        model.activation_checkpointing_enable({"use_reentrant": False})
+        model(**arguments).logits.square().mean().backward()
+        name = "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+        grads.append(model.get_parameter(name).grad)
+    same(grads[1], grads[0], 1e-4)
+
+
+@pytest.mark.parametrize("family", MODELS)
+def test_bfloat16(family: str) -> None:
+    exact, patched = pair(family)
+    patched.bfloat16()
+    eager = copy.deepcopy(exact).bfloat16()
+    arguments = inputs(family, tokens(2, 23))
+    want = logits(exact, arguments)
+    error = float((logits(patched, arguments) - want).abs().mean())
+    # The patched model is as near to float32 as the eager model is.
+    assert error <= 1.1 * float((logits(eager, arguments) - want).abs().mean())
+
+
+@pytest.mark.parametrize("family", MODELS)
+def test_unpatch(family: str) -> None:
+    model = make(family)
+    other = copy.deepcopy(model)
+    file = sys.modules[type(model).__module__]
+    function = getattr(file, "apply_rotary_pos_emb", None)
+    arguments = inputs(family, tokens(2, 23))
+    before = logits(model, arguments)
+    keys = list(model.state_dict())
+    gnomon.torch.patch(model)
+    assert list(model.state_dict()) == keys
+    assert not torch.equal(logits(model, arguments), before)
+    assert torch.equal(logits(other, arguments), before)  # another model of the same class
+    gnomon.torch.patch(other)
+    gnomon.torch.unpatch(model)
+    assert torch.equal(logits(model, arguments), before)
+    gnomon.torch.unpatch(other)
+    assert getattr(file, "apply_rotary_pos_emb", None) is function
+    assert model.config._attn_implementation == "eager"
+    assert not [one for one in model.modules() if "Gnomon" in type(one).__name__]
+
+
+@pytest.mark.parametrize("family", MODELS)
+def test_report(family: str) -> None:
+    model = make(family)
+    report = gnomon.torch.patch(model, check=True, tokens=40)
+    assert report.family == model.config.model_type and report.tokens == 40
+    assert 0 < report.difference and report.relative < TOLERANCE
+    assert "attention: eager -> gnomon" in report.replaced
+    assert f"{report.difference:.2e}" in str(report)
+    for name in {one.partition(":")[0] for one in report.replaced if "Gnomon" in one}:
+        assert model.get_submodule(name) is not None
+
+
+SCALINGS = {
+    "linear": dict(factor=4.0),
+    "dynamic": dict(factor=2.0),
+    "yarn": dict(factor=4.0, original_max_position_embeddings=16),
+    "llama3": dict(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                   original_max_position_embeddings=16),
+    "longrope": dict(short_factor=[1.0 + i / 16 for i in range(8)],
+                     long_factor=[2.0 + i for i in range(8)],
+                     original_max_position_embeddings=16),
+}
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_scalings(scaling: str) -> None:
+    family = "phi3" if scaling == "longrope" else "llama"
+    eager, patched = pair(family, max_position_embeddings=32, rope_parameters=dict(
+        rope_type=scaling, rope_theta=10000.0) | SCALINGS[scaling], sliding_window=None)
+    # Dynamic NTK has a state: the longest length, until a sequence fits the trained length.
+    for length in (12, 48, 40, 60, 33, 12, 36):
+        arguments = {"input_ids": tokens(1, length)}
+        same(logits(patched, arguments), logits(eager, arguments))
+
+
+def test_no_dense_bias(monkeypatch: pytest.MonkeyPatch) -> None:
+    """T5 runs without its bias [H, T, S], and no mask becomes a tensor [T, S]."""
+    from gnomon.torch._transformers.masks import Mask
+    from transformers.models.t5.modeling_t5 import T5Attention
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise AssertionError("dense")
+
+    models = {family: pair(family)[1] for family in ("t5", "bloom", "mistral")}
+    monkeypatch.setattr(T5Attention, "compute_bias", fails)
+    monkeypatch.setattr(Mask, "dense", fails)
+    zeros = torch.zeros
+    monkeypatch.setattr(torch, "zeros", lambda *a, **b: fails() if len(a) and len(
+        a[0] if isinstance(a[0], tuple) else a) == 4 else zeros(*a, **b))
+    for family, model in models.items():
+        logits(model, inputs(family, tokens(2, 15)))
+
+
+def test_fallbacks_warn() -> None:
+    for family in ("llama", "gemma2", "bloom", "t5"):
+        eager, patched = pair(family)
+        arguments = inputs(family, tokens(2, 11)) | {"output_attentions": True}
+        with pytest.warns(UserWarning, match="output_attentions"), torch.no_grad():
+            got = patched(**arguments)
+        want = eager(**arguments)
+        same(got.logits, want.logits)
+        name = "decoder_attentions" if family == "t5" else "attentions"
+        same(got[name][1], want[name][1])
+
+
+def test_dense_mask_warns() -> None:
+    for family in ("llama", "gemma2", "bloom"):
+        eager, patched = pair(family)
+        mask = torch.ones(1, 1, 9, 9, dtype=torch.bool).tril()
+        mask[..., 2] = False
+        mask[..., 2, 2] = True
+        added = torch.zeros(mask.shape).masked_fill_(~mask, torch.finfo(torch.float32).min)
+        ids = tokens(1, 9)
+        if family == "bloom":  # its alibi needs a 2-D mask
+            continue
+        with pytest.warns(UserWarning, match="dense"):
+            got = [logits(patched, {"input_ids": ids, "attention_mask": one})
+                   for one in (mask, added)]
+        want = logits(eager, {"input_ids": ids, "attention_mask": added})
+        same(got[0], want)
+        same(got[1], want)
+
+
+def test_dropout_warns() -> None:
+    for family, changes in (("llama", dict(attention_dropout=0.5)),
+                            ("bloom", dict(attention_dropout=0.5)), ("t5", dict(dropout_rate=0.5))):
+        eager, patched = pair(family, **changes)
+        arguments = inputs(family, tokens(2, 11))
+        same(logits(patched, arguments), logits(eager, arguments))
+        results = []
+        for model in (eager, patched):
+            torch.manual_seed(0)
+            model.train()
+            if model is eager:
+                results.append(model(**arguments).logits)
+            else:
+                with pytest.warns(UserWarning, match="dropout"):
+                    results.append(model(**arguments).logits)
+        same(results[1], results[0])
+
+
+def test_copy_of_a_patched_model() -> None:
+    eager, patched = pair("t5")
+    arguments = inputs("t5", tokens(2, 9))
+    twin = copy.deepcopy(patched)
+    with torch.no_grad():
+        twin.decoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight.mul_(2)
+        eager.decoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight.mul_(2)
+    same(logits(twin, arguments), logits(eager, arguments))
+    assert not torch.allclose(logits(patched, arguments), logits(twin, arguments))
+
+
+def test_encoder_alone() -> None:
+    eager = transformers.T5EncoderModel(make("t5").config).eval()
+    patched = copy.deepcopy(eager)
+    gnomon.torch.patch(patched, check=True)
+    ids = tokens(2, 31)
+    same(patched(ids).last_hidden_state, eager(ids).last_hidden_state)
+
+
+def test_refusals() -> None:
+    small = transformers.GPT2Config(n_embd=16, n_head=2, n_layer=1, vocab_size=11)
+    with pytest.raises(ValueError, match=r"^\[patch\] model_type must be one of .*, got gpt2$"):
+        gnomon.torch.patch(transformers.GPT2LMHeadModel(small))
+    with pytest.raises(ValueError, match="got Linear"):
+        gnomon.torch.patch(torch.nn.Linear(2, 2))
+    model = make("llama")
+    with pytest.raises(ValueError, match="must be patched"):
+        gnomon.torch.unpatch(model)
+    gnomon.torch.patch(model)
+    with pytest.raises(ValueError, match="must not be patched"):
+        gnomon.torch.patch(model)
+    with pytest.raises(ValueError, match="on the CPU"):
+        gnomon.torch.patch(make("llama").to("meta"))
+
+
+def test_refuses_other_frequencies() -> None:
+    model = make("llama")
+    model.model.rotary_emb.original_inv_freq *= 1.01
+    file = sys.modules[type(model).__module__]
+    function = file.apply_rotary_pos_emb
+    with pytest.raises(ValueError, match="frequencies"):
+        gnomon.torch.patch(model)
+    assert file.apply_rotary_pos_emb is function
+    assert model.config._attn_implementation == "eager"
+
+
+def test_exact_tables() -> None:
+    """Position 131072 in float32 angles is off by 8e-3; the patched module is exact."""
+    model = make("llama", max_position_embeddings=1 << 18)
+    gnomon.torch.patch(model)
+    positions = torch.tensor([[131071, 131072]])
+    cos, _ = model.model.rotary_emb(torch.zeros(1), positions)
+    exponents = torch.arange(0, LLAMA["hidden_size"] // 4, 2, dtype=torch.float64) / 16
+    want = (positions[0][:, None] * 10000.0 ** -exponents).cos()
+    assert float((cos[0, :, :8] - want).abs().max()) < 2 ** -24
