@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import sys
 import warnings
 from typing import Any
@@ -215,10 +216,11 @@ def test_report(family: str) -> None:
     report = gnomon.torch.patch(model, check=True, tokens=40)
     assert report.family == model.config.model_type and report.tokens == 40
     assert 0 < report.difference and report.relative < TOLERANCE
-    assert "attention: eager -> gnomon" in report.replaced
     assert f"{report.difference:.2e}" in str(report)
-    for name in {one.partition(":")[0] for one in report.replaced if "Gnomon" in one}:
-        assert model.get_submodule(name) is not None
+    names = dict(t5="SelfAttention", bloom="self_attention", gpt_neox="attention")
+    text = "\n".join(report.replaced)
+    assert ("rotary_emb: " in text) == (family not in ("bloom", "t5"))
+    assert re.search(names.get(family, "self_attn") + r" \(3\): attention: eager -> gnomon", text)
 
 
 SCALINGS = {
@@ -274,22 +276,17 @@ def test_fallbacks_warn() -> None:
         same(got[name][1], want[name][1])
 
 
-def test_dense_mask_warns() -> None:
-    for family in ("llama", "gemma2", "bloom"):
-        eager, patched = pair(family)
-        mask = torch.ones(1, 1, 9, 9, dtype=torch.bool).tril()
-        mask[..., 2] = False
-        mask[..., 2, 2] = True
-        added = torch.zeros(mask.shape).masked_fill_(~mask, torch.finfo(torch.float32).min)
-        ids = tokens(1, 9)
-        if family == "bloom":  # its alibi needs a 2-D mask
-            continue
+@pytest.mark.parametrize("family", ["llama", "gemma2", "gpt_neox"])
+def test_dense_mask_warns(family: str) -> None:
+    eager, patched = pair(family)
+    mask = torch.ones(1, 1, 9, 9, dtype=torch.bool).tril()
+    mask[..., 3:, 2] = False
+    added = torch.zeros(mask.shape).masked_fill_(~mask, torch.finfo(torch.float32).min)
+    ids = tokens(1, 9)
+    want = logits(eager, {"input_ids": ids, "attention_mask": added})
+    for one in (mask, added):
         with pytest.warns(UserWarning, match="dense"):
-            got = [logits(patched, {"input_ids": ids, "attention_mask": one})
-                   for one in (mask, added)]
-        want = logits(eager, {"input_ids": ids, "attention_mask": added})
-        same(got[0], want)
-        same(got[1], want)
+            same(logits(patched, {"input_ids": ids, "attention_mask": one}), want)
 
 
 def test_dropout_warns() -> None:
@@ -310,15 +307,45 @@ def test_dropout_warns() -> None:
         same(results[1], results[0])
 
 
-def test_copy_of_a_patched_model() -> None:
-    eager, patched = pair("t5")
-    arguments = inputs("t5", tokens(2, 9))
+@pytest.mark.parametrize("family", ["llama", "gemma3_text", "bloom", "t5"])
+def test_copy_of_a_patched_model(family: str) -> None:
+    eager, patched = pair(family)
+    arguments = inputs(family, tokens(2, 9))
     twin = copy.deepcopy(patched)
+    before = logits(patched, arguments)
     with torch.no_grad():
-        twin.decoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight.mul_(2)
-        eager.decoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight.mul_(2)
+        for model in (twin, eager):
+            for name, one in model.named_parameters():
+                if "relative_attention_bias" in name or "embed" in name:
+                    one.mul_(1.5)
     same(logits(twin, arguments), logits(eager, arguments))
-    assert not torch.allclose(logits(patched, arguments), logits(twin, arguments))
+    assert torch.equal(logits(patched, arguments), before)
+    gnomon.torch.unpatch(patched)
+    same(logits(twin, arguments), logits(eager, arguments))
+    gnomon.torch.unpatch(twin)
+    assert torch.equal(logits(twin, arguments), logits(eager, arguments))
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3", "bloom", "t5"])
+def test_autocast(family: str) -> None:
+    eager, patched = pair(family)
+    arguments = inputs(family, tokens(2, 9))
+    want = logits(eager, arguments)
+    with torch.autocast("cpu", torch.bfloat16):
+        error = float((logits(patched, arguments) - want).abs().mean())
+        usual = float((logits(eager, arguments) - want).abs().mean())
+    assert error <= 1.2 * usual
+    with torch.autocast("cpu", torch.bfloat16):
+        patched(**arguments).logits.float().square().mean().backward()
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3_text", "bloom", "t5"])
+def test_compile(family: str) -> None:
+    eager, patched = pair(family)
+    torch.compiler.reset()
+    compiled = torch.compile(patched, backend="eager")
+    arguments = inputs(family, tokens(2, 23))
+    same(logits(compiled, arguments), logits(eager, arguments))
 
 
 def test_encoder_alone() -> None:

@@ -3,7 +3,7 @@
     import gnomon.torch
     from transformers import AutoModelForCausalLM
 
-    model = AutoModelForCausalLM.from_pretrained("gpt2-like")     # Llama, Qwen, BLOOM, T5, ...
+    model = AutoModelForCausalLM.from_pretrained("Qwen/Qwen3-0.6B")
     print(gnomon.torch.patch(model, check=True))                  # replaced parts, difference
     model.generate(**tokens)
     gnomon.torch.unpatch(model)
@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import torch
@@ -27,7 +28,7 @@ class PatchReport:
     """Result of `patch`.
 
     family: `model_type` of the config.
-    replaced: the replaced parts by name.
+    replaced: the replaced parts by name, with the number of modules.
     tokens: tokens of the check; 0 if none was made.
     difference: largest absolute difference of the logits before and after; None without a check.
     relative: difference / largest absolute logit before.
@@ -40,8 +41,7 @@ class PatchReport:
     relative: float | None = None
 
     def __str__(self) -> str:
-        lines = [f"{self.family}: {len(self.replaced)} parts replaced"]
-        lines += [f"  {one}" for one in self.replaced]
+        lines = [f"{self.family}:", *(f"  {one}" for one in self.replaced)]
         if self.difference is not None:
             lines += [f"largest difference of the logits of {self.tokens} tokens: "
                       f"{self.difference:.2e} ({self.relative:.2e} of the largest logit)"]
@@ -103,16 +103,22 @@ def patch(model: nn.Module, *, check: bool = False, tokens: int = 64, seed: int 
             configs.append((one, one._attn_implementation))
         for one, implementation in configs:
             one._attn_implementation = attend.NAME
-            change.replaced.append(f"attention: {implementation} -> {attend.NAME}")
     except BaseException:
         _State(change, configs).undo()
         raise
     setattr(model, _STATE, _State(change, configs))
+    implementation = configs[0][1]
+    change.replaced += [(name, f"attention: {implementation} -> {attend.NAME}")
+                        for name, module in model.named_modules()
+                        if type(module).__name__.endswith("Attention") and not len(
+                            [one for one in module.modules()
+                             if one is not module and type(one).__name__.endswith("Attention")])]
+    replaced = _summary(change.replaced)
     if before is None:
-        return PatchReport(family, tuple(change.replaced))
+        return PatchReport(family, replaced)
     after = _logits(model, tokens, seed)
     difference = float((after - before).abs().max())
-    return PatchReport(family, tuple(change.replaced), tokens, difference,
+    return PatchReport(family, replaced, tokens, difference,
                        difference / float(before.abs().max()))
 
 
@@ -130,6 +136,16 @@ def _register(attend: Any, masks: Any) -> None:
 
     AttentionInterface.register(attend.NAME, attend.attention_forward)
     AttentionMaskInterface.register(attend.NAME, masks.mask)
+
+
+def _summary(replaced: list[tuple[str, str]]) -> tuple[str, ...]:
+    """Joins the same change of several layers: 'model.layers.*.self_attn (12): ...'."""
+    counts: dict[tuple[str, str], int] = {}
+    for name, change in replaced:
+        key = re.sub(r"\.\d+(?=\.|$)", ".*", name), change
+        counts[key] = counts.get(key, 0) + 1
+    return tuple(f"{name} ({count}): {change}" if count > 1 else f"{name}: {change}"
+                 for (name, change), count in counts.items())
 
 
 def _logits(model: nn.Module, tokens: int, seed: int) -> Tensor:

@@ -15,6 +15,7 @@ from transformers import masking_utils
 
 from gnomon import _core
 
+from . import not_compiled
 from .masks import Bias, Mask, mask
 
 NAME = "gnomon"
@@ -56,13 +57,16 @@ def attend(query: Tensor, key: Tensor, value: Tensor, mask: Mask, softmax_scale:
         raise ValueError(f"[patch] the mask must be of {query.shape[2]} queries and {key.shape[2]} "
                          f"keys, got {mask.queries} and {mask.keys}")
     plan = mask.plan(softmax_scale, cap, bias)
-    q = query.transpose(1, 2)
-    # A static cache has rows after the last key.
-    k, v = (one[:, :, :mask.keys].transpose(1, 2) for one in (key, value))
-    parameter = bias[1] if bias else None
-    if torch.is_grad_enabled() and any(
-            one is not None and one.requires_grad for one in (q, k, v, parameter)):
-        return _Attention.apply(q, k, v, parameter, plan)
+    if not query.dtype == key.dtype == value.dtype:  # torch.autocast
+        key, value = key.to(query.dtype), value.to(query.dtype)
+    if key.shape[2] > mask.keys:  # a static cache
+        key, value = key[:, :, :mask.keys], value[:, :, :mask.keys]
+    q, k, v = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
+    if torch.is_grad_enabled():
+        parameter = bias[1] if bias else None
+        if (q.requires_grad or k.requires_grad or v.requires_grad
+                or (parameter is not None and parameter.requires_grad)):
+            return _Attention.apply(q, k, v, parameter, plan)
     out = q.new_empty(*q.shape[:3], v.shape[3])
     _core.attention(q, k, v, plan, out=out)
     return out
@@ -96,13 +100,18 @@ def warn(reason: str) -> None:
     warnings.warn(f"[patch] transformers computes the attention because of {reason}", stacklevel=3)
 
 
-@torch.compiler.disable
+@not_compiled
 def attention_forward(module: nn.Module, query: Tensor, key: Tensor, value: Tensor,
                       attention_mask: Tensor | None, dropout: float = 0.0,
                       scaling: float | None = None, softcap: float | None = None,
                       position_bias: Any = None, **options: Any) -> tuple[Tensor, Tensor | None]:
     """Attention function of transformers. query: [B, H, T, D]. Returns [B, T, H, Dv]."""
+    if options.get("cache") is not None:
+        raise ValueError("[patch] the cache must be one of the model's forward pass, got "
+                         f"{type(options['cache']).__name__}")
     reason = reason_against(module, attention_mask, dropout, options)
+    if isinstance(position_bias, Tensor):
+        reason = "a dense position bias"
     if reason is None:
         if attention_mask is None:
             attention_mask = _default_mask(module, query, key, options.get("is_causal"))
@@ -112,7 +121,8 @@ def attention_forward(module: nn.Module, query: Tensor, key: Tensor, value: Tens
     if position_bias is not None:
         past = attention_mask.offset if isinstance(attention_mask, Mask) else (
             key.shape[2] - query.shape[2])
-        options["position_bias"] = position_bias.dense(query, key, past)
+        options["position_bias"] = (position_bias if isinstance(position_bias, Tensor)
+                                    else position_bias.dense(query, key, past))
     if softcap is not None:
         options["softcap"] = softcap
     return _eager(module)(module, query, key, value, additive(attention_mask, query.dtype),

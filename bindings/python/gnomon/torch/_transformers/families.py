@@ -15,9 +15,10 @@ from transformers.models.t5.modeling_t5 import T5Attention
 
 import gnomon
 
+from . import not_compiled
 from .attend import attend, reason_against, warn
 from .masks import Bias, Mask
-from .rotary import Angles, ExactRotary, install, rotate, rotating, uninstall
+from .rotary import Angles, ExactRotary, cos_sin, install, rotate, uninstall
 
 # model_type of the configs whose layers rotate with `apply_rotary_pos_emb`.
 ROTARY = ("gemma", "gemma2", "gemma3_text", "gpt_neox", "llama", "mistral", "phi", "phi3", "qwen2",
@@ -66,7 +67,7 @@ class GnomonBloomAttention(BloomAttention):
 
     gnomon_bias: Bias
 
-    @torch.compiler.disable
+    @not_compiled
     def forward(self, hidden_states: Tensor, residual: Tensor, alibi: Tensor,
                 attention_mask: Any, layer_past: Any = None, use_cache: bool = False,
                 output_attentions: bool = False, **options: Any) -> tuple[Tensor, Tensor | None]:
@@ -105,13 +106,13 @@ class Change:
     """The replaced parts of a model, and what restores them."""
 
     def __init__(self) -> None:
-        self.replaced: list[str] = []
+        self.replaced: list[tuple[str, str]] = []  # name, change
         self.classes: list[tuple[nn.Module, type, tuple[str, ...]]] = []
-        self.files: list[Any] = []
+        self.files: list[str] = []
 
     def set_class(self, name: str, module: nn.Module, cls: type, **attributes: Any) -> None:
         self.classes.append((module, type(module), tuple(attributes)))
-        self.replaced.append(f"{name}: {type(module).__name__} -> {cls.__name__}")
+        self.replaced.append((name, f"{type(module).__name__} -> {cls.__name__}"))
         for key, value in attributes.items():
             setattr(module, key, value)
         module.__class__ = cls
@@ -123,10 +124,6 @@ class Change:
                 delattr(module, key)
         for file in self.files:
             uninstall(file)
-
-
-def _specs(config: Any) -> gnomon.model.Model:
-    return gnomon.model.from_pretrained(config)
 
 
 def _largest_difference(a: Tensor, b: Tensor) -> float:
@@ -148,14 +145,12 @@ def _check_frequencies(name: str, module: nn.Module, layer_type: str | None,
                          f"{ours.shape[0]} pairs, got {far} (largest relative difference)")
 
 
-def _check_rotation(name: str, original: Any, module: nn.Module, angles: Angles) -> None:
+def _check_rotation(name: str, original: Any, angles: Angles) -> None:
     """Raises ValueError unless a RotaryTable rotates as the function of the model's file."""
     width = 2 * len(angles.frequencies.inv_freq)
     q = torch.linspace(-1, 1, 2 * 3 * width).view(1, 2, 3, width)
     table = angles.table(torch.tensor([[0, 1, 5]]))
-    cos, sin = (torch.cat((one, one), -1) for one in
-                (torch.from_dlpack(table.cos.copy()), torch.from_dlpack(table.sin.copy())))
-    theirs, _ = getattr(original, "gnomon_original", original)(q, q, cos, sin)
+    theirs, _ = original(q, q, *cos_sin(table))  # without a table: as transformers rotates
     ours = rotate(q.transpose(1, 2), table).transpose(1, 2)
     if not torch.allclose(ours, theirs, rtol=0, atol=1e-5):
         raise ValueError(f"[patch] the rotation of {name} must be that of the config, got a "
@@ -164,7 +159,7 @@ def _check_rotation(name: str, original: Any, module: nn.Module, angles: Angles)
 
 def patch_rotary(model: nn.Module, config: Any, change: Change) -> None:
     """Gives the rotary modules of a model exact tables, and its file the rotation."""
-    description = _specs(config)
+    description = gnomon.model.from_pretrained(config)
     types = getattr(config, "layer_types", None)
     found = False
     for name, module in model.named_modules():
@@ -180,10 +175,11 @@ def patch_rotary(model: nn.Module, config: Any, change: Change) -> None:
                 raise ValueError(f"[patch] layer {layer} must have a rotary encoding, got none")
             angles[layer_type] = Angles(spec)
             _check_frequencies(name, module, layer_type, angles[layer_type])
-        file = sys.modules[type(module).__module__]
-        _check_rotation(name, file.apply_rotary_pos_emb, module, next(iter(angles.values())))
+        file = type(module).__module__
+        original = sys.modules[file].apply_rotary_pos_emb
+        _check_rotation(name, original, next(iter(angles.values())))
         change.set_class(name, module, _exact(type(module)), gnomon_angles=angles)
-        change.replaced.append(f"{file.__name__}.apply_rotary_pos_emb")
+        change.replaced.append((file, "apply_rotary_pos_emb -> rotation by exact tables"))
         install(file)
         change.files.append(file)
         found = True
@@ -193,7 +189,7 @@ def patch_rotary(model: nn.Module, config: Any, change: Change) -> None:
 
 def patch_bloom(model: nn.Module, config: Any, change: Change) -> None:
     """Gives the attention modules of BLOOM the ALiBi spec of the config."""
-    description = _specs(config)
+    description = gnomon.model.from_pretrained(config)
     for name, module in model.named_modules():
         if isinstance(module, BloomAttention):
             spec = description.layers[module.layer_idx].position[0]
@@ -202,7 +198,8 @@ def patch_bloom(model: nn.Module, config: Any, change: Change) -> None:
 
 def patch_t5(model: nn.Module, config: Any, change: Change) -> None:
     """Gives the attention modules of T5 a reference to the trained table of their stack."""
-    directions = {False: "bidirectional", True: "causal"}
+    parts = {False: ("encoder", "bidirectional"), True: ("decoder", "causal")}
+    layers = gnomon.model.from_pretrained(config).layers
     owners = {}
     for name, module in list(model.named_modules()):
         if not isinstance(module, T5Attention):
@@ -211,12 +208,11 @@ def patch_t5(model: nn.Module, config: Any, change: Change) -> None:
             change.set_class(name, module, GnomonT5Attention, gnomon_bias=NoBias())
             continue
         if module.has_relative_attention_bias:
-            spec = gnomon.T5Bias(heads=module.n_heads, direction=directions[module.is_decoder],
+            part, direction = parts[module.is_decoder]
+            spec = gnomon.T5Bias(heads=module.n_heads, direction=direction,
                                  buckets=module.relative_attention_num_buckets,
                                  max_distance=module.relative_attention_max_distance)
-            parts = {False: "encoder", True: "decoder"}
-            if spec not in [one for layer in _specs(config).layers
-                            if layer.part == parts[module.is_decoder] for one in layer.position]:
+            if not any(layer.part == part and spec in layer.position for layer in layers):
                 raise ValueError(f"[patch] the bias of {name} must be that of the config, "
                                  f"got {spec}")
             owners[module.is_decoder] = TableBias(module, spec)

@@ -17,6 +17,8 @@ from transformers import masking_utils
 
 import gnomon
 
+from . import not_compiled
+
 Bias = tuple[Any, Tensor | None]  # a bias spec and its parameter
 
 
@@ -166,6 +168,7 @@ class Mask(torch.Tensor):
         return gnomon.Positions(queries, of_queries), gnomon.Positions(keys, of_keys)
 
 
+@not_compiled
 def mask(*, batch_size: int, q_length: int, kv_length: int, q_offset: Any = 0, kv_offset: int = 0,
          mask_function: Callable = masking_utils.causal_mask_function,
          attention_mask: Tensor | None = None, dtype: torch.dtype = torch.float32,

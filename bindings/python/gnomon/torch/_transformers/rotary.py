@@ -8,8 +8,8 @@ function rotates with the table. Without a table, it is the original function.
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -17,6 +17,8 @@ from torch import Tensor, nn
 
 import gnomon
 from gnomon import _core
+
+from . import not_compiled
 
 
 class _Rotate(torch.autograd.Function):
@@ -37,7 +39,7 @@ def _rotated(x: Tensor, table: Any, direction: str = "forward") -> Tensor:
     return out
 
 
-@torch.compiler.disable
+@not_compiled
 def rotate(x: Tensor, table: Any) -> Tensor:
     """Returns the rotated x, [B, T, H, D]."""
     if x.requires_grad and torch.is_grad_enabled():
@@ -73,20 +75,21 @@ class ExactRotary(nn.Module):
 
     gnomon_angles: dict[str | None, Angles]
 
-    @torch.compiler.disable
+    @not_compiled
     def forward(self, x: Tensor, position_ids: Tensor,
                 layer_type: str | None = None) -> tuple[Tensor, Tensor]:
         if position_ids.ndim == 1:
             position_ids = position_ids[None]
         table = self.gnomon_angles[layer_type].table(position_ids)
-        cos, sin = (torch.cat((half, half), -1).to(x.dtype)
-                    for half in (_tensor(table.cos), _tensor(table.sin)))
+        cos, sin = (one.to(x.device, x.dtype) for one in cos_sin(table))
         cos.gnomon_table = table
         return cos, sin
 
 
-def _tensor(values: Any) -> Tensor:
-    return torch.from_dlpack(values.copy())
+def cos_sin(table: Any) -> tuple[Tensor, ...]:
+    """Returns cos and sin [B or 1, T, R] of a table, as transformers stores them."""
+    halves = (torch.from_numpy(one.copy()) for one in (table.cos, table.sin))
+    return tuple(torch.cat((one, one), -1) for one in halves)
 
 
 def rotating(original: Callable) -> Callable:
@@ -105,18 +108,22 @@ def rotating(original: Callable) -> Callable:
     return apply_rotary_pos_emb
 
 
-_users: dict[ModuleType, int] = {}  # patched models by the file that defines their rotation
+_users: dict[str, int] = {}  # patched models, by the file that defines their rotation
 
 
-def install(file: ModuleType) -> None:
-    """Replaces `apply_rotary_pos_emb` of a file of transformers."""
+def install(file: str) -> None:
+    """Replaces `apply_rotary_pos_emb` of a file (a module name) of transformers."""
+    module = sys.modules[file]
     if not _users.get(file):
-        file.apply_rotary_pos_emb = rotating(file.apply_rotary_pos_emb)
+        module.apply_rotary_pos_emb = rotating(module.apply_rotary_pos_emb)
     _users[file] = _users.get(file, 0) + 1
 
 
-def uninstall(file: ModuleType) -> None:
+def uninstall(file: str) -> None:
     """Restores `apply_rotary_pos_emb` after the last patched model of the file."""
-    _users[file] -= 1
-    if not _users[file]:
-        file.apply_rotary_pos_emb = file.apply_rotary_pos_emb.gnomon_original
+    # A copy of a patched model is not counted. It rotates correctly with either function.
+    _users[file] = max(_users[file] - 1, 0)
+    module = sys.modules[file]
+    original = getattr(module.apply_rotary_pos_emb, "gnomon_original", None)
+    if not _users[file] and original is not None:
+        module.apply_rotary_pos_emb = original
