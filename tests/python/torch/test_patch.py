@@ -66,12 +66,13 @@ def test_logits_in_double(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", MODELS)
-@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("side", ["left", "right", "middle"])
 def test_padding(family: str, side: str) -> None:
     eager, patched = pair(family)
     mask = torch.ones(3, 19, dtype=torch.long)
     for row, padding in enumerate((0, 5, 11)):
-        mask[row, slice(0, padding) if side == "left" else slice(19 - padding, 19)] = 0
+        begin = dict(left=0, right=19 - padding, middle=4)[side]
+        mask[row, begin:begin + padding] = 0
     arguments = inputs(family, tokens(3, 19), mask)
     got, want = logits(patched, arguments), logits(eager, arguments)
     if family != "t5":
