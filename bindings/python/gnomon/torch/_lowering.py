@@ -137,7 +137,8 @@ class PiecewiseLog:
     def at(self, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         c, threshold = self.c[0], self.threshold[0]
         distance = (q - k).abs().to(self.offsets.dtype)
-        back = torch.maximum(q.to(self.offsets.dtype), threshold)
+        back = q.to(self.offsets.dtype)
+        back = torch.where(back >= threshold, back, threshold)
         x = torch.log1p(c * distance) / (torch.log1p(c * back) + self.epsilon)
         piece = (x >= self.knots[1]).to(torch.int64) if self.knots.shape[0] > 1 else h * 0
         for p in range(2, self.knots.shape[0]):
@@ -152,6 +153,13 @@ def dense(form: Form, queries: Tensor, keys: Tensor) -> Tensor:
 
 
 # The form of an encoding.
+
+
+def mixture_of(encoding: Any) -> tuple[Encoding, ...]:
+    """Returns the encodings of an argument: a spec, several specs, or None."""
+    if encoding is None:
+        return ()
+    return (encoding,) if isinstance(encoding, Encoding) else tuple(encoding)
 
 
 def bias_form(mixture: Sequence[Encoding], parameters: Sequence[Tensor], queries: Any,
@@ -173,7 +181,7 @@ def bias_form(mixture: Sequence[Encoding], parameters: Sequence[Tensor], queries
             raise ValueError("[bias] the bias must not depend on the queries, got "
                              f"{one.kind}; use gnomon.torch.attention")
         if "scores" in places:
-            key = (one, _frozen(queries), _frozen(keys))
+            key = (one, frozen(queries), frozen(keys))
             return _form_of(one, mine, key, device, dtype)
     return None
 
@@ -279,13 +287,20 @@ def _fire(spec: specs.Fire, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, c: T
 # contains its own indices, which gives the entry of each number.
 
 
-def _frozen(tokens: Any) -> Any:
-    """Returns the tokens of `lower` as a value that can be a key of a cache."""
-    if tokens is None or isinstance(tokens, (int, _core.Positions)):
-        return tokens if not isinstance(tokens, _core.Positions) else _Held(tokens)
+def frozen(tokens: Any) -> Any:
+    """Returns the tokens of `gnomon.lower` as a value that can be the key of a cache."""
+    if isinstance(tokens, (int, _Held)):
+        return tokens
+    if isinstance(tokens, _core.Positions):
+        return _Held(tokens)
     if isinstance(tokens, Tensor):
         tokens = tokens.detach().cpu().numpy()
     return _Held(_core.Positions(np.ascontiguousarray(tokens, dtype=np.int64)))
+
+
+def thawed(tokens: Any) -> Any:
+    """Returns the tokens of a key that `frozen` made."""
+    return tokens.positions if isinstance(tokens, _Held) else tokens
 
 
 class _Held:
@@ -304,8 +319,8 @@ class _Held:
 
 def _lower(key: tuple[Any, ...], parameters: Sequence[Any]) -> dict[str, Any]:
     spec, queries, keys = key
-    plain = [one.positions if isinstance(one, _Held) else one for one in (queries, keys)]
-    plan = _core.lower(spec, *plain, parameters=parameters, visibility="bidirectional")
+    plan = _core.lower(spec, thawed(queries), thawed(keys), parameters=parameters,
+                       visibility="bidirectional")
     return plan.bias_form
 
 

@@ -1,0 +1,341 @@
+"""Biases and masks for FlexAttention, which runs the encodings on GPUs.
+
+    import torch, gnomon
+    from gnomon.torch import flex
+
+    t5 = gnomon.T5Bias(heads=8, direction="causal")
+    table = torch.randn(32, 8)                                # [buckets, H]
+    q, k, v = torch.randn(3, 1, 8, 256, 64).unbind()          # [B, H, T, D]
+    out = flex.attend(q, k, v, t5, [table], softmax_scale=1.0)
+
+    # The parts, for a call of flex_attention of your own:
+    score = flex.score_mod(t5, 256, parameters=[table])
+    mask = flex.block_mask(256, visibility="causal")
+
+A bias is evaluated for each score from O(T + S) numbers: a T5 bias, KERPLE, Sandwich or a clipped
+table is one lookup in a strip of distances. No matrix [H, T, S] is stored by the compiled kernel.
+Relative vectors (Shaw, DeBERTa, Transformer-XL) are refused: their bias depends on the queries.
+
+Source: Dong et al. 2024, "Flex Attention", arXiv:2412.05496.
+Letters: B batch, H query heads, Hk key heads, T queries, S keys, D head dimension.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+
+from .. import _core, specs
+from .._spec import Encoding
+from ._lowering import Form, bias_form, form_of_numbers, frozen, gates_of, mixture_of, thawed
+
+__all__ = ["attend", "block_mask", "mask_mod", "score_mod"]
+
+ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+def _row(table: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
+    """Returns the function (batch, row) -> element of a table [T], [1, T] or [B, T]."""
+    if table.ndim == 2 and table.shape[0] > 1:
+        return lambda b, i: table[b, i]
+    line = table.reshape(-1)
+    return lambda b, i: line[i]
+
+
+def _integers(tokens: Any, device: torch.device) -> Tensor:
+    """Returns positions [T] or [B, T] as a tensor of int64."""
+    if isinstance(tokens, _core.Positions):
+        tokens = tokens.ids
+    return torch.as_tensor(tokens, device=device).to(torch.int64)
+
+
+def _places(queries: Any, keys: Any, device: torch.device) -> tuple[Any, Any]:
+    """Returns the functions (batch, row) -> position of the queries and of the keys."""
+    if isinstance(queries, int) and isinstance(keys, int):
+        offset = max(0, keys - queries)
+        return (lambda b, i: i + offset), (lambda b, i: i)
+    one, other = (torch.arange(t) if isinstance(t, int) else t for t in (queries, keys))
+    return _row(_integers(one, device)), _row(_integers(other, device))
+
+
+def _modification(form: Form | None, at_queries: Any, at_keys: Any, cap: float | None,
+                  gates: Tensor | None) -> ScoreMod | None:
+    if form is None and cap is None:
+        return None
+    if gates is not None:
+        gates = gates if gates.shape[0] > 1 else gates[0]
+
+    def modify(score: Tensor, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        if cap is not None:
+            score = cap * torch.tanh(score / cap)
+        if form is None:
+            return score
+        bias = form.at(h, at_queries(b, q), at_keys(b, k))
+        if gates is not None:
+            bias = bias * (gates[b, h, q] if gates.ndim == 3 else gates[h, q])
+        return score + bias.to(score.dtype)
+
+    return modify
+
+
+def score_mod(encoding: Any, queries: Any = None, keys: Any = None, *,
+              parameters: Sequence[Tensor] = (), cap: float | None = None,
+              gates: Tensor | None = None, device: Any = None,
+              dtype: torch.dtype = torch.float32) -> ScoreMod | None:
+    """Returns the `score_mod` that adds the bias of an encoding; None if there is nothing to add.
+
+    encoding: a spec, several specs, None, or a gnomon.Plan, whose numbers have no gradient.
+    queries, keys: numbers T and S of tokens (the queries are the last T of the keys), or their
+        positions, [T] or [B, T]. Default for keys: the queries. A plan has its own numbers.
+    parameters: tensors in the order of spec.parameters(); the bias is differentiable in them.
+    cap: soft cap of the scores, applied before the bias is added. A plan has its own.
+    gates: factors on the bias, [B or 1, H, T] (WavLM).
+    device: of q; default: that of the first parameter, or the CPU. dtype: of the bias.
+
+    The scores that flex_attention passes are scaled: give it `scale` (1 for T5). Raises ValueError
+    if the bias depends on the queries. Cost: O(H (T + S)) numbers.
+    """
+    device = torch.device(device or (parameters[0].device if parameters else "cpu"))
+    if isinstance(encoding, _core.Plan):
+        if encoding.has_relative:
+            raise ValueError(f"[flex] the plan must have no relative vectors, got {encoding}")
+        queries = encoding.queries if queries is None else queries
+        keys = encoding.keys if keys is None else keys
+        form = form_of_numbers(encoding.bias_form, device, dtype)
+        cap, gated = encoding.cap if cap is None else cap, encoding.gated
+    else:
+        if queries is None:
+            raise ValueError("[flex] queries must be given with an encoding, got None")
+        keys = queries if keys is None else keys
+        mixture = mixture_of(encoding)
+        form = bias_form(mixture, parameters, queries, keys, device=device, dtype=dtype)
+        gated = any(isinstance(one, specs.WavLm) for one in mixture)
+    if gated and gates is None:
+        raise ValueError("[flex] gates must be given for a gated bias, got None")
+    return _modification(form, *_places(queries, keys, device), cap, gates if gated else None)
+
+
+def mask_mod(visibility: str, *, offset: int = 0, left: int | None = None,
+             right: int | None = None, sequences: Tensor | None = None,
+             query_sequences: Tensor | None = None) -> MaskMod | None:
+    """Returns the `mask_mod` of a mask; None if every query sees every key.
+
+    visibility: 'causal' or 'bidirectional'.
+    offset: the key row that corresponds to query row 0: the tokens in the KV cache.
+    left, right: window limits in rows. Mistral's `sliding_window` w is left = w - 1.
+    sequences: the sequence of each key, integers [S] or [B, S]; -1 is padding. A query sees the
+        keys of its own sequence. query_sequences: those of the queries; default: sequences.
+    """
+    if visibility not in ("causal", "bidirectional"):
+        raise ValueError("[flex] visibility must be one of causal, bidirectional, got "
+                         f"{visibility}")
+    for name, limit in (("offset", offset), ("left", left), ("right", right)):
+        if limit is not None and limit < 0:
+            raise ValueError(f"[flex] {name} must not be negative, got {limit}")
+    if visibility == "causal":
+        right = 0
+    if left is None and right is None and sequences is None:
+        return None
+    of_keys = None if sequences is None else _row(sequences)
+    of_queries = of_keys if query_sequences is None else _row(query_sequences)
+
+    def sees(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        distance = k - q - offset
+        seen = b == b
+        if right is not None:
+            seen = seen & (distance <= right)
+        if left is not None:
+            seen = seen & (distance >= -left)
+        if of_keys is not None:
+            mine = of_queries(b, q)
+            seen = seen & (mine == of_keys(b, k)) & (mine >= 0)
+        return seen
+
+    return sees
+
+
+def block_mask(queries: int, keys: int | None = None, *, visibility: str,
+               left: int | None = None, right: int | None = None,
+               sequences: Tensor | None = None, query_sequences: Tensor | None = None,
+               device: Any = "cpu") -> BlockMask | None:
+    """Returns the BlockMask of T queries and S keys; None if every query sees every key.
+
+    The queries are the last T of the keys. Arguments as `mask_mod`. Masks without sequences are
+    kept. Share a mask with sequences between the layers: its cost is O(B T S).
+    """
+    keys = queries if keys is None else keys
+    if sequences is None:
+        return _plain_mask(queries, keys, visibility, left, right, torch.device(device))
+    if query_sequences is None:
+        query_sequences = sequences[..., sequences.shape[-1] - queries:]
+    sees = mask_mod(visibility, offset=max(0, keys - queries), left=left, right=right,
+                    sequences=sequences, query_sequences=query_sequences)
+    rows = max(one.shape[0] if one.ndim == 2 else 1 for one in (sequences, query_sequences))
+    return create_block_mask(sees, rows if rows > 1 else None, None, queries, keys, device=device)
+
+
+@functools.lru_cache(maxsize=16)
+def _plain_mask(queries: int, keys: int, visibility: str, left: int | None, right: int | None,
+                device: torch.device) -> BlockMask | None:
+    sees = mask_mod(visibility, offset=max(0, keys - queries), left=left, right=right)
+    if sees is None:
+        return None
+    return create_block_mask(sees, None, None, queries, keys, device=device)
+
+
+# Rotations in operators of PyTorch.
+
+
+@functools.lru_cache(maxsize=32)
+def _rotations(mixture: tuple[Encoding, ...], queries: Any, keys: Any, length: int,
+               device: torch.device) -> tuple[Any, Any, float]:
+    """Returns the rotations of q and of k, and the factor of the encodings on the scale."""
+    plan = _core.lower(list(mixture), thawed(queries), thawed(keys), visibility="bidirectional",
+                       length=length)
+    factor = plan.softmax_factor
+    if not mixture:
+        return None, None, factor
+    if isinstance(mixture[0], specs.Vjepa2) and len(mixture) == 1:
+        return (*_crossed(mixture[0], plan, queries, keys, device), factor)
+    if plan.query_rotary is None:
+        raise ValueError("[flex] the encodings must have one rotation, got "
+                         f"{', '.join(one.kind for one in mixture)}")
+    tables = []
+    for table in (plan.query_rotary, plan.key_rotary):
+        f = table.frequencies
+        cos, sin = (torch.tensor(x).unsqueeze(1).to(device) for x in (table.cos, table.sin))
+        tables.append((f.pairing, f.head_offset, cos, sin, cos, sin))
+    return (*tables, factor)
+
+
+def _crossed(spec: specs.Vjepa2, plan: _core.Plan, queries: Any, keys: Any,
+             device: torch.device) -> list[tuple[Any, ...]]:
+    # V-JEPA 2: each element of a pair has its own angle. The images of the unit vectors (1, 0) and
+    # (0, 1) of all pairs are the numbers of the rotation.
+    images = []
+    for first in (0, 1):
+        units = []
+        for tokens, count in ((queries, plan.queries), (keys, plan.keys)):
+            batch = 1 if isinstance(tokens, int) else thawed(tokens).batch
+            units.append(torch.zeros(batch, count, 1, spec.head_dim))
+            units[-1][..., first:spec.head_dim // 2 * 2:2] = 1
+        _core.prepare(*units, None, plan)
+        images.append([one.transpose(1, 2).to(device) for one in units])
+    even = slice(0, spec.head_dim // 2 * 2, 2)
+    odd = slice(1, None, 2)
+    return [("adjacent", 0, a[..., even], -b[..., even], b[..., odd], a[..., odd])
+            for a, b in zip(*images, strict=True)]
+
+
+def _rotated(x: Tensor, rotation: tuple[Any, ...] | None) -> Tensor:
+    """Rotates x [B, H, T, D]; float32 inside, or float64 for float64."""
+    if rotation is None:
+        return x
+    pairing, first, *tables = rotation
+    kind = torch.float64 if x.dtype == torch.float64 else torch.float32
+    cos_a, sin_a, cos_b, sin_b = (one.to(kind) for one in tables)
+    pairs = cos_a.shape[-1]
+    end = first + 2 * pairs
+    part = x[..., first:end].to(kind)
+    if pairing == "halves":
+        a, b = part[..., :pairs], part[..., pairs:]
+    else:
+        a, b = part[..., 0::2], part[..., 1::2]
+    c, d = a * cos_a - b * sin_a, b * cos_b + a * sin_b
+    joined = torch.cat([c, d], -1) if pairing == "halves" else torch.stack([c, d], -1).flatten(-2)
+    return torch.cat([x[..., :first], joined.to(x.dtype), x[..., end:]], -1)
+
+
+@functools.lru_cache(maxsize=1)
+def _compiled() -> Any:
+    return torch.compile(flex_attention)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
+           parameters: Sequence[Tensor] = (), *, layout: str = "heads_tokens",
+           visibility: str = "causal", left: int | None = None, right: int | None = None,
+           softmax_scale: float | None = None, cap: float | None = None,
+           sinks: Tensor | None = None, positions: Any = None, query_positions: Any = None,
+           sequences: Any = None, gates: Tensor | None = None, length: int = 0,
+           mask: BlockMask | None = None, kernel: Any = None) -> Tensor:
+    """Attention with position on any device, by flex_attention. As gnomon.torch.attention.
+
+    q: [B, H, T, D]; k: [B, Hk, S, D]; v: [B, Hk, S, Dv] (layout 'heads_tokens'), or [B, T, H, D],
+        ... ('tokens_heads'). Returns the shape of q with Dv. Hk divides H. The queries are the
+        last T of the S tokens; the keys are not rotated.
+    positions: of the keys, integers [S] or [B, S]; query_positions: of the queries [T] or [B, T];
+        default: the last T of positions.
+    sequences: the sequence of each key, [S] or [B, S]; -1 is padding.
+    sinks: one score for each head, [H] (gpt-oss). gates: [B or 1, H, T] (WavLM).
+    mask: a BlockMask of `block_mask`, in place of one made from visibility, left, right and
+        sequences.
+    kernel: default: flex_attention on the CPU, compiled flex_attention on other devices.
+
+    q and k are rotated by operators of PyTorch with Gnomon's tables, which are computed in double
+    on the CPU and kept for each device. Differentiable in q, k, v, parameters, sinks and gates
+    where FlexAttention is: not in q, k, v on the CPU. Raises ValueError for relative vectors.
+    """
+    if layout == "tokens_heads":
+        q, k, v = (one.transpose(1, 2) for one in (q, k, v))
+    elif layout != "heads_tokens":
+        raise ValueError("[flex] layout must be one of tokens_heads, heads_tokens, got "
+                         f"{layout}")
+    device, T, S = q.device, q.shape[2], k.shape[2]
+    mixture = mixture_of(encoding)
+    queries, keys = T, S
+    if positions is not None or query_positions is not None:
+        keys = _integers(torch.arange(S) if positions is None else positions, device)
+        queries = keys[..., S - T:] if query_positions is None else \
+            _integers(query_positions, device)
+    of_queries = None
+    if sequences is not None:
+        sequences = _integers(sequences, device)
+        of_queries = sequences[..., S - T:]
+        padding = (sequences < 0).view(-1, 1, S, 1)
+        k, v = k.masked_fill(padding, 0), v.masked_fill(padding, 0)
+
+    rotary = tuple(one for one in mixture if "queries and keys" in one.enters)
+    rotate_q, rotate_k, factor = _rotations(rotary, frozen(queries), frozen(keys), length, device)
+    q, k = _rotated(q, rotate_q), _rotated(k, rotate_k)
+    scale = (1 / math.sqrt(q.shape[-1]) if softmax_scale is None else softmax_scale) * factor
+    kind = torch.float64 if q.dtype == torch.float64 else torch.float32
+    first = 0
+    for one in mixture:
+        count = len(one.parameters())
+        if isinstance(one, specs.SwinV2):
+            logits = parameters[first + 3].to(device=device, dtype=kind)
+            factors = logits.clamp(max=math.log(100)).exp().view(-1, 1, 1)
+            q = (torch.nn.functional.normalize(q, dim=-1) * factors).to(q.dtype)
+            k, scale = torch.nn.functional.normalize(k, dim=-1), 1.0
+        first += count
+
+    modify = score_mod(mixture, queries, keys, parameters=parameters, cap=cap, gates=gates,
+                       device=device, dtype=kind)
+    if mask is None:
+        mask = block_mask(T, S, visibility=visibility, left=left, right=right,
+                          sequences=sequences, query_sequences=of_queries, device=device)
+    run = kernel or (flex_attention if device.type == "cpu" else _compiled())
+    given = {"score_mod": modify, "block_mask": mask, "scale": scale,
+             "enable_gqa": q.shape[1] != k.shape[1]}
+    out = _with_sinks(run, q, k, v, sinks, given) if sinks is not None else run(q, k, v, **given)
+    return out.transpose(1, 2) if layout == "tokens_heads" else out
+
+
+def _with_sinks(run: Any, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor,
+                given: dict[str, Any]) -> Tensor:
+    # The weights of the keys sum to e^lse / (e^lse + e^sink).
+    try:
+        from torch.nn.attention.flex_attention import AuxRequest
+    except ImportError:  # PyTorch before 2.9
+        out, lse = run(q, k, v, return_lse=True, **given)
+    else:
+        out, aux = run(q, k, v, return_aux=AuxRequest(lse=True), **given)
+        lse = aux.lse
+    return out * torch.sigmoid(lse - sinks.to(lse.dtype)[:, None]).unsqueeze(-1).to(out.dtype)
