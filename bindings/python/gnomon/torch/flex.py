@@ -194,16 +194,21 @@ def _plain_mask(queries: int, keys: int, visibility: str, left: int | None, righ
 
 
 @functools.lru_cache(maxsize=32)
-def _rotations(mixture: tuple[Encoding, ...], queries: Any, keys: Any, length: int,
-               device: torch.device) -> tuple[Any, Any, float]:
-    """Returns the rotations of q and of k, and the factor of the encodings on the scale."""
-    plan = _core.lower(list(mixture), thawed(queries), thawed(keys), visibility="bidirectional",
+def rotary_plan(mixture: tuple[Encoding, ...], queries: Any, keys: Any, length: int) -> _core.Plan:
+    """Returns the plan of rotary encodings for tokens of `frozen`. The last plans are kept."""
+    return _core.lower(list(mixture), thawed(queries), thawed(keys), visibility="bidirectional",
                        length=length)
-    factor = plan.softmax_factor
+
+
+@functools.lru_cache(maxsize=32)
+def rotations(mixture: tuple[Encoding, ...], queries: Any, keys: Any, length: int,
+              device: torch.device) -> tuple[Any, Any]:
+    """Returns the rotations of q and of k for `rotated`, on a device. The last ones are kept."""
     if not mixture:
-        return None, None, factor
+        return None, None
+    plan = rotary_plan(mixture, queries, keys, length)
     if isinstance(mixture[0], specs.Vjepa2) and len(mixture) == 1:
-        return (*_crossed(mixture[0], plan, queries, keys, device), factor)
+        return _crossed(mixture[0], plan, queries, keys, device)
     if plan.query_rotary is None:
         raise ValueError("[flex] the encodings must have one rotation, got "
                          f"{', '.join(one.kind for one in mixture)}")
@@ -212,11 +217,11 @@ def _rotations(mixture: tuple[Encoding, ...], queries: Any, keys: Any, length: i
         f = table.frequencies
         cos, sin = (torch.tensor(x).unsqueeze(1).to(device) for x in (table.cos, table.sin))
         tables.append((f.pairing, f.head_offset, cos, sin, cos, sin))
-    return (*tables, factor)
+    return tables[0], tables[1]
 
 
 def _crossed(spec: specs.Vjepa2, plan: _core.Plan, queries: Any, keys: Any,
-             device: torch.device) -> list[tuple[Any, ...]]:
+             device: torch.device) -> tuple[Any, Any]:
     # V-JEPA 2: each element of a pair has its own angle. The images of the unit vectors (1, 0) and
     # (0, 1) of all pairs are the numbers of the rotation.
     images = []
@@ -230,11 +235,12 @@ def _crossed(spec: specs.Vjepa2, plan: _core.Plan, queries: Any, keys: Any,
         images.append([one.transpose(1, 2).to(device) for one in units])
     even = slice(0, spec.head_dim // 2 * 2, 2)
     odd = slice(1, None, 2)
-    return [("adjacent", 0, a[..., even], -b[..., even], b[..., odd], a[..., odd])
-            for a, b in zip(*images, strict=True)]
+    q, k = (("adjacent", 0, a[..., even], -b[..., even], b[..., odd], a[..., odd])
+            for a, b in zip(*images, strict=True))
+    return q, k
 
 
-def _rotated(x: Tensor, rotation: tuple[Any, ...] | None) -> Tensor:
+def rotated(x: Tensor, rotation: tuple[Any, ...] | None) -> Tensor:
     """Rotates x [B, H, T, D]; float32 inside, or float64 for float64."""
     if rotation is None:
         return x
@@ -302,9 +308,12 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
         k, v = k.masked_fill(padding, 0), v.masked_fill(padding, 0)
 
     rotary = tuple(one for one in mixture if "queries and keys" in one.enters)
-    rotate_q, rotate_k, factor = _rotations(rotary, frozen(queries), frozen(keys), length, device)
-    q, k = _rotated(q, rotate_q), _rotated(k, rotate_k)
-    scale = (1 / math.sqrt(q.shape[-1]) if softmax_scale is None else softmax_scale) * factor
+    tokens = frozen(queries), frozen(keys)
+    rotate_q, rotate_k = rotations(rotary, *tokens, length, device)
+    q, k = rotated(q, rotate_q), rotated(k, rotate_k)
+    scale = 1 / math.sqrt(q.shape[-1]) if softmax_scale is None else softmax_scale
+    if rotary:
+        scale *= rotary_plan(rotary, *tokens, length).softmax_factor
     kind = torch.float64 if q.dtype == torch.float64 else torch.float32
     first = 0
     for one in mixture:

@@ -1,0 +1,374 @@
+"""PositionEncoding and PositionScheme: position encodings as modules of PyTorch."""
+
+from __future__ import annotations
+
+import dataclasses
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .. import _core
+from .._list import usual
+from .._spec import Encoding
+from . import _functions, flex
+from ._lowering import bias_form, dense, frozen, gates_of, mixture_of, thawed
+from ._names import Stored, stored
+
+
+class Matrices(nn.Module):
+    """Trained matrices and their initial distributions. A module contains one for each dotted name.
+
+    Every module with parameters has `reset_parameters`, as materialization of meta modules needs.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._initial: dict[str, tuple[float, float]] = {}
+
+    def _register(self, path: str, one: Stored, device: Any, dtype: Any) -> None:
+        head, _, rest = path.partition(".")
+        if rest:
+            if head not in self._modules:
+                self.add_module(head, Matrices())
+            self._modules[head]._register(rest, one, device, dtype)  # type: ignore[union-attr]
+        else:
+            empty = torch.empty(one.shape, device=device, dtype=dtype)
+            self.register_parameter(head, nn.Parameter(empty))
+            self._initial[head] = one.parameter.initial_mean, one.parameter.initial_deviation
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Draws all parameters from the normal distributions of spec.parameters()."""
+        for name, (mean, deviation) in self._initial.items():
+            if deviation:
+                self._parameters[name].normal_(mean, deviation)  # type: ignore[union-attr]
+            else:
+                self._parameters[name].fill_(mean)  # type: ignore[union-attr]
+        for child in self.children():
+            if isinstance(child, Matrices):
+                child.reset_parameters()
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}: {list(one.shape)}" for name, one in self._parameters.items()
+                         if one is not None)
+
+
+class PositionEncoding(Matrices):
+    """A position encoding, or several, for all layers of a model or for one.
+
+        position = PositionEncoding("rotary", width=512, heads=8, length=2048)
+        position = PositionEncoding(gnomon.Fire(heads=8))
+        position = PositionEncoding([gnomon.Rotary(rotary_dim=64, pairing="halves"), t5])
+
+        x = position.embed(tokens)                      # once, before the first layer
+        y = position.attend(q, k, v, visibility="causal")  # in every layer
+
+    encoding: a name of the list ('fire', 'rotary+t5'), a spec, or several specs.
+    heads, width, length, reads: sizes of the model for a name, as gnomon.usual. A size that the
+        encoding does not depend on can be left out. fields: other fields of the spec.
+    device, dtype: of the trained parameters.
+
+    The module contains the specs, and its only tensors are trained parameters. Tables of cos and
+    sin, slopes and sinusoids are computed in double from the spec when they are first needed, and
+    are shared by all modules. So `to`, `bfloat16`, `to_empty`, meta tensors and sharding change no
+    frequency. State dicts contain the trained parameters under the names of the released models.
+
+    `forward` is `embed` if position enters the embeddings only, `rotate` if it enters queries and
+    keys only, `bias` if it enters the scores only, else `attend`.
+    """
+
+    def __init__(self, encoding: str | Encoding | Sequence[Encoding], *, heads: int | None = None,
+                 width: int | None = None, length: int | None = None, reads: str = "causal",
+                 device: Any = None, dtype: torch.dtype | None = None, **fields: Any) -> None:
+        super().__init__()
+        if isinstance(encoding, str):
+            names = encoding.split("+")
+            if fields and len(names) > 1:
+                raise ValueError("[position] fields must belong to one encoding, got "
+                                 f"{', '.join(fields)} for {encoding}")
+            encoding = [_usual(name, heads, width, length, reads, fields) for name in names]
+        elif fields or not (heads is width is length is None):
+            raise ValueError("[position] sizes and fields must be those of the spec, got a spec "
+                             "and further arguments")
+        self.mixture = mixture_of(encoding)
+        kinds = [one.kind for one in self.mixture]
+        if len(set(kinds)) < len(kinds):
+            raise ValueError(f"[position] each encoding must occur once, got {', '.join(kinds)}")
+        self._stored: list[tuple[Encoding, str, Stored]] = []
+        for spec in self.mixture:
+            prefix = f"{spec.kind}." if len(self.mixture) > 1 else ""
+            for one in stored(spec):
+                self._stored.append((spec, prefix + one.path, one))
+                self._register(prefix + one.path, one, device, dtype)
+        self.reset_parameters()
+
+    @property
+    def enters(self) -> str:
+        """Where position enters the Transformer: 'embeddings', 'queries and keys', 'scores', ..."""
+        return _core.enters(list(self.mixture))
+
+    def matrices(self) -> list[Tensor]:
+        """Returns the trained matrices, [rows, columns], in the order of spec.parameters()."""
+        return self._matrices(self.mixture)
+
+    def embed(self, x: Tensor, offset: int = 0, positions: Any = None) -> Tensor:
+        """Returns x [B, T, C] plus the position table; x itself if the encoding has none.
+
+        offset: the position of the first token. positions: integers [T] or [B, T], in place of it.
+        Raises ValueError for a position beyond a learned table. Cost: O(T C) and one pass over x.
+        """
+        mixture = self._entering("embeddings")
+        if not mixture:
+            return x
+        return _functions.add_position(x, list(mixture), self._matrices(mixture), offset=offset,
+                                       positions=positions)
+
+    def rotate(self, q: Tensor, k: Tensor, positions: Any = None, *,
+               layout: str = "heads_tokens", length: int = 0) -> tuple[Tensor, Tensor]:
+        """Returns the rotated queries and keys.
+
+        q: [B, H, T, D], k: [B, Hk, S, D] ('heads_tokens') or [B, T, H, D], ... ('tokens_heads').
+        positions: of the keys, integers [S] or [B, S], an offset, or a tuple of integers, one for
+            each position axis (M-RoPE). The queries are the last T of the keys.
+        length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
+        Raises ValueError if the encoding has no rotation.
+        """
+        mixture = self._entering("queries and keys")
+        axis = 2 if layout == "heads_tokens" else 1
+        queries, keys = q.shape[axis], k.shape[axis]
+        if isinstance(positions, tuple):
+            if len(mixture) != 1:
+                raise ValueError("[rotate] an encoding with position axes must be alone, got "
+                                 f"{self._names()}")
+            at = tuple(one[..., keys - queries:] for one in positions)
+            return (_functions.rotate(q, mixture[0], at, layout=layout, length=length),
+                    _functions.rotate(k, mixture[0], positions, layout=layout, length=length))
+        at_keys: Any = keys
+        if isinstance(positions, int):
+            positions = torch.arange(positions, positions + keys)
+        if positions is not None:
+            at_keys, queries = positions, positions[..., keys - queries:]
+        tokens = frozen(queries), frozen(at_keys)
+        plan = flex.rotary_plan(mixture, *tokens, length)
+        if plan.query_rotary is not None:
+            return (_functions.rotate(q, plan.query_rotary, layout=layout),
+                    _functions.rotate(k, plan.key_rotary, layout=layout))
+        first = layout == "heads_tokens"  # V-JEPA 2
+        turns = flex.rotations(mixture, *tokens, length, q.device)
+        q, k = (flex.rotated(x if first else x.transpose(1, 2), turn)
+                for x, turn in zip((q, k), turns, strict=True))
+        return (q, k) if first else (q.transpose(1, 2), k.transpose(1, 2))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, *, visibility: str,
+               layout: str = "heads_tokens", left: int | None = None, right: int | None = None,
+               softmax_scale: float | None = None, cap: float | None = None,
+               sinks: Tensor | None = None, positions: Any = None, query_positions: Any = None,
+               sequences: Any = None, hidden: Tensor | None = None, length: int = 0) -> Tensor:
+        """Attention with the rotation, bias and relative vectors of the encoding.
+
+        q: [B, H, T, D]; k: [B, Hk, S, D]; v: [B, Hk, S, Dv]; returns [B, H, T, Dv]; keys are not
+            rotated. Arguments as gnomon.torch.attention.
+        hidden: the input of the layer, [B, T, C]; required by WavLM, whose gates depend on it.
+
+        On the CPU: gnomon.torch.attention. On other devices: gnomon.torch.flex.attend.
+        """
+        mixture = tuple(one for one in self.mixture if one.enters != "embeddings")
+        parameters = self._matrices(mixture)
+        run = _functions.attention if q.device.type in ("cpu", "meta") else flex.attend
+        return run(q, k, v, list(mixture), parameters, layout=layout, visibility=visibility,
+                   left=left, right=right, softmax_scale=softmax_scale, cap=cap, sinks=sinks,
+                   positions=positions, query_positions=query_positions, sequences=sequences,
+                   gates=self._gates(hidden, q), length=length)
+
+    def bias(self, queries: Any, keys: Any = None, *, device: Any = None,
+             dtype: torch.dtype = torch.float32) -> Tensor:
+        """Returns the bias [H, T, S], for the `attn_mask` of scaled_dot_product_attention.
+
+        queries, keys: numbers T and S of tokens (the queries are the last T of the keys), or their
+            positions, integers [T] or [B, T] (the result is then [B, H, T, S]).
+        device: default: that of the parameters, or the CPU.
+
+        Differentiable in the parameters. The gates of WavLM are not included. Raises ValueError if
+        the encoding has no bias, or one that depends on the queries (Shaw). Memory: O(H T S);
+        `attend` and gnomon.torch.flex need O(H (T + S)).
+        """
+        mixture = self._entering("scores")
+        parameters = self._matrices(mixture)
+        device = torch.device(device or (parameters[0].device if parameters else "cpu"))
+        keys = queries if keys is None else keys
+        kind = torch.float64 if dtype == torch.float64 else torch.float32
+        form = bias_form(mixture, parameters, queries, keys, device=device, dtype=kind)
+        if isinstance(queries, int) and isinstance(keys, int):
+            rows = torch.arange(queries, device=device) + max(0, keys - queries)
+            columns = torch.arange(keys, device=device)
+        else:
+            rows, columns = (torch.as_tensor(getattr(thawed(frozen(one)), "ids", one)).to(device)
+                             for one in _both(queries, keys))
+            if rows.shape[0] == columns.shape[0] == 1:
+                rows, columns = rows[0], columns[0]
+        return dense(form, rows, columns).to(dtype)  # type: ignore[arg-type]
+
+    def frequencies(self, length: int = 0) -> _core.RotaryFrequencies:
+        """Returns the rotary frequencies at a declared context length, in radians per position.
+
+        length: 0: that of the spec. Raises ValueError if the encoding has no rotation, or more
+        than one set of frequencies (xPos).
+        """
+        mixture = self._entering("queries and keys")
+        return _core.rotary_frequencies(mixture[0], length)
+
+    def forward(self, *inputs: Any, **options: Any) -> Any:
+        """`embed`, `rotate`, `bias` or `attend`: the natural one of the encoding (see above)."""
+        one = {"embeddings": self.embed, "queries and keys": self.rotate, "scores": self.bias}
+        return one.get(self.enters, self.attend)(*inputs, **options)
+
+    def extra_repr(self) -> str:
+        return ", ".join(map(repr, self.mixture))
+
+    def _names(self) -> str:
+        return "+".join(one.kind for one in self.mixture) or "none"
+
+    def _entering(self, place: str) -> tuple[Encoding, ...]:
+        found = tuple(one for one in self.mixture if place in one.enters)
+        if not found and place != "embeddings":
+            raise ValueError(f"[position] the encoding must enter the {place}, got {self._names()}")
+        return found
+
+    def _matrices(self, mixture: Sequence[Encoding]) -> list[Tensor]:
+        found = [one.matrix(operator.attrgetter(path)(self)) for spec, path, one in self._stored
+                 if spec in mixture]
+        return [one if one.dtype == torch.float64 else one.float() for one in found]
+
+    def _gates(self, hidden: Tensor | None, q: Tensor) -> Tensor | None:
+        for spec in self.mixture:
+            if spec.kind == "wavlm":
+                if hidden is None:
+                    raise ValueError("[attention] hidden must be given for wavlm, got None")
+                return gates_of(spec, self._matrices((spec,)), hidden)  # type: ignore[arg-type]
+        return None
+
+
+def _both(queries: Any, keys: Any) -> tuple[Any, Any]:
+    return tuple(torch.arange(one)[None] if isinstance(one, int)  # type: ignore[return-value]
+                 else one for one in (queries, keys))
+
+
+_SIZES = {"width": (512, 1024), "heads": (4, 8), "length": (1024, 4096)}
+
+
+def _usual(name: str, heads: int | None, width: int | None, length: int | None, reads: str,
+           fields: dict[str, Any]) -> Encoding:
+    """Returns gnomon.usual with some fields replaced. Sizes of None must not matter.
+
+    A field that depends on a size that is not given has the default of its spec.
+    """
+    given = {"width": width, "heads": heads, "length": length}
+    if width is None and heads is not None:
+        options = {**_SIZES, "width": (64 * heads, 128 * heads)}
+    else:
+        options = _SIZES
+    if heads is None and width is not None:
+        options = {**options, "heads": tuple(n for n in (1, 2) if width % n == 0)}
+    sizes = {one: options[one][0] if n is None else n for one, n in given.items()}
+    spec = usual(name, reads=reads, **sizes)
+    known = {one.name: one for one in dataclasses.fields(spec)}  # type: ignore[arg-type]
+    for field in fields:
+        if field not in known:
+            raise ValueError(f"[position] fields must be among {', '.join(known)}, got {field}")
+    result = dict(fields)
+    for size in (one for one, n in given.items() if n is None):
+        other = usual(name, reads=reads, **{**sizes, size: options[size][-1]})
+        for field, of in known.items():
+            if field in result or getattr(spec, field) == getattr(other, field):
+                continue
+            if of.default is dataclasses.MISSING or not of.default:
+                raise ValueError(f"[position] {size} must be given for {name}, got None")
+            result[field] = of.default
+    return dataclasses.replace(spec, **result)  # type: ignore[type-var]
+
+
+class PositionScheme(nn.Module):
+    """The position encodings of all layers of a model.
+
+        position = PositionScheme("rotary*3/none", layers=12, width=512, heads=8, length=2048)
+        x = position.embed(tokens)
+        for layer in range(12):
+            y = position.attend(layer, q, k, v, visibility="causal")
+
+    scheme: the text of a scheme, as of `gnomon` (`+` joins the encodings of a layer, `/` separates
+        layers, `*3` repeats, and the list is repeated for all layers), or a list with the
+        encodings of each layer.
+    layers, width, heads, length, reads: sizes of the model, for a text.
+
+    Each parameter occurs once. Layers with the same encodings share one PositionEncoding, unless
+    an encoding has separate parameters in each layer (Swin, Shaw). Submodules: `table` contains
+    the encodings that act on the embeddings only; `layer<l>` has the index of its first layer.
+    """
+
+    def __init__(self, scheme: str | Sequence[Encoding | Sequence[Encoding] | None], *,
+                 layers: int | None = None, width: int | None = None, heads: int | None = None,
+                 length: int | None = None, reads: str = "causal", device: Any = None,
+                 dtype: torch.dtype | None = None) -> None:
+        super().__init__()
+        if isinstance(scheme, str):
+            for name, one in (("layers", layers), ("width", width), ("heads", heads),
+                              ("length", length)):
+                if one is None:
+                    raise ValueError(f"[scheme] {name} must be given for a text, got None")
+            found = _core.scheme(scheme, layers, width, heads, length, reads)
+            self.layers = [tuple(map(Encoding.from_json, layer)) for layer in found]
+        else:
+            self.layers = [mixture_of(layer) for layer in scheme]
+        if not self.layers:
+            raise ValueError("[scheme] there must be at least one layer, got 0")
+        tables = [one for layer in self.layers for one in layer if one.enters == "embeddings"]
+        if len(set(tables)) > 1:
+            raise ValueError("[scheme] layers must name the same table for the embeddings, got "
+                             f"{', '.join(one.kind for one in dict.fromkeys(tables))}")
+        self.table = PositionEncoding(tables[:1], device=device, dtype=dtype)
+        self._owners: list[str] = []
+        for index, layer in enumerate(self.layers):
+            mixture = tuple(one for one in layer if one.enters != "embeddings")
+            shared = all(_core.info(one)["sharing"] == "all_layers" for one in mixture)
+            owner = next((name for name in self._owners
+                          if shared and self._modules[name].mixture == mixture), None)
+            if owner is None:
+                owner = f"layer{index}"
+                self.add_module(owner, PositionEncoding(mixture, device=device, dtype=dtype))
+            self._owners.append(owner)
+
+    def layer(self, layer: int) -> PositionEncoding:
+        """Returns the encodings of a layer."""
+        if not 0 <= layer < len(self._owners):
+            raise ValueError(f"[scheme] layer must be 0 to {len(self._owners) - 1}, got {layer}")
+        return self._modules[self._owners[layer]]  # type: ignore[return-value]
+
+    def embed(self, x: Tensor, offset: int = 0, positions: Any = None) -> Tensor:
+        """As PositionEncoding.embed. Call it once, before layer 0."""
+        return self.table.embed(x, offset, positions)
+
+    def rotate(self, layer: int, q: Tensor, k: Tensor, positions: Any = None,
+               **options: Any) -> tuple[Tensor, Tensor]:
+        """As PositionEncoding.rotate."""
+        return self.layer(layer).rotate(q, k, positions, **options)
+
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, *, visibility: str,
+               **options: Any) -> Tensor:
+        """As PositionEncoding.attend."""
+        return self.layer(layer).attend(q, k, v, visibility=visibility, **options)
+
+    def bias(self, layer: int, queries: Any, keys: Any = None, **options: Any) -> Tensor:
+        """As PositionEncoding.bias."""
+        return self.layer(layer).bias(queries, keys, **options)
+
+    def forward(self, layer: int, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+        """`attend`."""
+        return self.attend(layer, q, k, v, **options)
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters from the normal distributions of spec.parameters()."""
+        for one in self.children():
+            one.reset_parameters()  # type: ignore[operator]
