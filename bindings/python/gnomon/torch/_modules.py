@@ -10,12 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .. import _core
+from .. import _core, specs
 from .._list import usual
 from .._spec import Encoding
-from . import _functions, flex
+from . import _functions
 from ._lowering import bias_form, dense, frozen, gates_of, mixture_of, thawed
 from ._names import Stored, stored
+from ._rotation import rotary_plan, rotated, rotations
 
 
 class Matrices(nn.Module):
@@ -139,26 +140,33 @@ class PositionEncoding(Matrices):
         mixture = self._entering("queries and keys")
         axis = 2 if layout == "heads_tokens" else 1
         queries, keys = q.shape[axis], k.shape[axis]
+        later = keys - queries  # the row of the first query
+        at: Any = positions
         if isinstance(positions, tuple):
-            if len(mixture) != 1:
-                raise ValueError("[rotate] an encoding with position axes must be alone, got "
-                                 f"{self._names()}")
-            at = tuple(one[..., keys - queries:] for one in positions)
+            at = tuple(one[..., later:] for one in positions)
+        elif isinstance(positions, int) or (positions is None and later):
+            positions = positions or 0
+            at = positions + later
+        elif positions is not None:
+            at = positions[..., later:]
+        if len(mixture) == 1 and not isinstance(mixture[0], (specs.XPos, specs.Vjepa2)):
             return (_functions.rotate(q, mixture[0], at, layout=layout, length=length),
                     _functions.rotate(k, mixture[0], positions, layout=layout, length=length))
-        at_keys: Any = keys
+        if isinstance(positions, tuple):
+            raise ValueError("[rotate] an encoding with position axes must be alone, got "
+                             f"{self._names()}")
         if isinstance(positions, int):
+            at = torch.arange(at, at + queries)
             positions = torch.arange(positions, positions + keys)
-        if positions is not None:
-            at_keys, queries = positions, positions[..., keys - queries:]
-        tokens = frozen(queries), frozen(at_keys)
-        plan = flex.rotary_plan(mixture, *tokens, length)
+        tokens = ((frozen(queries), frozen(keys)) if positions is None
+                  else (frozen(at), frozen(positions)))
+        plan = rotary_plan(mixture, *tokens, length)
         if plan.query_rotary is not None:
             return (_functions.rotate(q, plan.query_rotary, layout=layout),
                     _functions.rotate(k, plan.key_rotary, layout=layout))
         first = layout == "heads_tokens"  # V-JEPA 2
-        turns = flex.rotations(mixture, *tokens, length, q.device)
-        q, k = (flex.rotated(x if first else x.transpose(1, 2), turn)
+        turns = rotations(mixture, *tokens, length, q.device)
+        q, k = (rotated(x if first else x.transpose(1, 2), turn)
                 for x, turn in zip((q, k), turns, strict=True))
         return (q, k) if first else (q.transpose(1, 2), k.transpose(1, 2))
 
@@ -177,7 +185,9 @@ class PositionEncoding(Matrices):
         """
         mixture = tuple(one for one in self.mixture if one.enters != "embeddings")
         parameters = self._matrices(mixture)
-        run = _functions.attention if q.device.type in ("cpu", "meta") else flex.attend
+        run = _functions.attention
+        if q.device.type not in ("cpu", "meta"):
+            from .flex import attend as run  # imported here because its import is slow
         return run(q, k, v, list(mixture), parameters, layout=layout, visibility=visibility,
                    left=left, right=right, softmax_scale=softmax_scale, cap=cap, sinks=sinks,
                    positions=positions, query_positions=query_positions, sequences=sequences,

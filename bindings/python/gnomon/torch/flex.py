@@ -32,8 +32,8 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from .. import _core, specs
-from .._spec import Encoding
-from ._lowering import Form, bias_form, form_of_numbers, frozen, gates_of, mixture_of, thawed
+from ._lowering import Form, bias_form, form_of_numbers, frozen, mixture_of
+from ._rotation import rotary_plan, rotated, rotations
 
 __all__ = ["attend", "block_mask", "mask_mod", "score_mod"]
 
@@ -188,75 +188,6 @@ def _plain_mask(queries: int, keys: int, visibility: str, left: int | None, righ
     if sees is None:
         return None
     return create_block_mask(sees, None, None, queries, keys, device=device)
-
-
-# Rotations in operators of PyTorch.
-
-
-@functools.lru_cache(maxsize=32)
-def rotary_plan(mixture: tuple[Encoding, ...], queries: Any, keys: Any, length: int) -> _core.Plan:
-    """Returns the plan of rotary encodings for tokens of `frozen`. The last plans are kept."""
-    return _core.lower(list(mixture), thawed(queries), thawed(keys), visibility="bidirectional",
-                       length=length)
-
-
-@functools.lru_cache(maxsize=32)
-def rotations(mixture: tuple[Encoding, ...], queries: Any, keys: Any, length: int,
-              device: torch.device) -> tuple[Any, Any]:
-    """Returns the rotations of q and of k for `rotated`, on a device. The last ones are kept."""
-    if not mixture:
-        return None, None
-    plan = rotary_plan(mixture, queries, keys, length)
-    if isinstance(mixture[0], specs.Vjepa2) and len(mixture) == 1:
-        return _crossed(mixture[0], plan, queries, keys, device)
-    if plan.query_rotary is None:
-        raise ValueError("[flex] the encodings must have one rotation, got "
-                         f"{', '.join(one.kind for one in mixture)}")
-    tables = []
-    for table in (plan.query_rotary, plan.key_rotary):
-        f = table.frequencies
-        cos, sin = (torch.tensor(x).unsqueeze(1).to(device) for x in (table.cos, table.sin))
-        tables.append((f.pairing, f.head_offset, cos, sin, cos, sin))
-    return tables[0], tables[1]
-
-
-def _crossed(spec: specs.Vjepa2, plan: _core.Plan, queries: Any, keys: Any,
-             device: torch.device) -> tuple[Any, Any]:
-    # V-JEPA 2: each element of a pair has its own angle. The images of the unit vectors (1, 0) and
-    # (0, 1) of all pairs are the numbers of the rotation.
-    images = []
-    for first in (0, 1):
-        units = []
-        for tokens, count in ((queries, plan.queries), (keys, plan.keys)):
-            batch = 1 if isinstance(tokens, int) else thawed(tokens).batch
-            units.append(torch.zeros(batch, count, 1, spec.head_dim))
-            units[-1][..., first:spec.head_dim // 2 * 2:2] = 1
-        _core.prepare(*units, None, plan)
-        images.append([one.transpose(1, 2).to(device) for one in units])
-    even = slice(0, spec.head_dim // 2 * 2, 2)
-    odd = slice(1, None, 2)
-    q, k = (("adjacent", 0, a[..., even], -b[..., even], b[..., odd], a[..., odd])
-            for a, b in zip(*images, strict=True))
-    return q, k
-
-
-def rotated(x: Tensor, rotation: tuple[Any, ...] | None) -> Tensor:
-    """Rotates x [B, H, T, D]; float32 inside, or float64 for float64."""
-    if rotation is None:
-        return x
-    pairing, first, *tables = rotation
-    kind = torch.float64 if x.dtype == torch.float64 else torch.float32
-    cos_a, sin_a, cos_b, sin_b = (one.to(kind) for one in tables)
-    pairs = cos_a.shape[-1]
-    end = first + 2 * pairs
-    part = x[..., first:end].to(kind)
-    if pairing == "halves":
-        a, b = part[..., :pairs], part[..., pairs:]
-    else:
-        a, b = part[..., 0::2], part[..., 1::2]
-    c, d = a * cos_a - b * sin_a, b * cos_b + a * sin_b
-    joined = torch.cat([c, d], -1) if pairing == "halves" else torch.stack([c, d], -1).flatten(-2)
-    return torch.cat([x[..., :first], joined.to(x.dtype), x[..., end:]], -1)
 
 
 @functools.lru_cache(maxsize=1)
