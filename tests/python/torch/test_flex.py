@@ -173,6 +173,21 @@ def test_mask_mod(visibility: str, left: int | None, right: int | None) -> None:
         assert torch.equal(create_mask(sees, 1, 1, 7, 12, "cpu")[0, 0], expected)
 
 
+def test_mask_mod_of_sequences() -> None:
+    sees = flex.mask_mod("bidirectional", sequences=SEQUENCES)
+    mine = SEQUENCES[:, :, None]
+    expected = (mine == SEQUENCES[:, None, :]) & (mine >= 0)
+    assert torch.equal(create_mask(sees, B, 1, T, T, "cpu")[:, 0], expected)
+
+
+def test_the_scale_has_the_factor_of_yarn() -> None:
+    yarn = gnomon.YarnScaling(factor=4.0, original_length=8, softmax_mscale=1.0)
+    spec = gnomon.ScaledRotary(rotary_dim=D, pairing="adjacent", length=32, scaling=yarn)
+    assert gnomon.lower(spec, T, visibility="causal").softmax_factor > 1.2
+    torch.testing.assert_close(flex.attend(*qkv(), spec), gnomon.torch.attention(*qkv(), spec),
+                               rtol=0, atol=1e-13)
+
+
 def test_block_mask_is_shared() -> None:
     assert flex.block_mask(300, visibility="causal") is flex.block_mask(300, visibility="causal")
     given = flex.block_mask(T, visibility="causal", sequences=SEQUENCES)

@@ -14,14 +14,34 @@ Tables are computed in double from the spec when they are first needed, and shar
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from ._drop_ins import apply_rotary_emb, apply_rotary_pos_emb, rope_init
 from ._functions import add_position, attention, rotate
+from ._modules import PositionEncoding, PositionScheme
+from ._named import *  # noqa: F403
+from ._named import __all__ as _named
+from .patch import PatchReport, patch, unpatch
 
 __all__ = [
+    "PatchReport",
+    "PositionEncoding",
+    "PositionScheme",
     "add_position",
     "apply_rotary_emb",
     "apply_rotary_pos_emb",
     "attention",
+    "flex",
+    "patch",
     "rope_init",
     "rotate",
+    "unpatch",
+    *_named,
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "flex":  # its import takes longer than that of all others
+        return importlib.import_module(".flex", __name__)
+    raise AttributeError(f"module 'gnomon.torch' has no attribute '{name}'")

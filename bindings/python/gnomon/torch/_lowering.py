@@ -28,7 +28,8 @@ class Form(Protocol):
     sequences) give an arbitrary value, not an error: a mask hides them.
     """
 
-    heads: int
+    @property
+    def heads(self) -> int: ...
 
     def at(self, h: Tensor, q: Tensor, k: Tensor) -> Tensor: ...
 
@@ -120,7 +121,8 @@ class PiecewiseLog:
     """offsets[h, p] + slopes[h, p] x with knots[p] <= x < knots[p + 1], as PiecewiseLogBias.
 
     x = psi(|q - k|) / (psi(max(threshold, q)) + epsilon), psi(n) = log(c n + 1). knots: [P]; one
-    that is infinite is never reached. offsets, slopes: [H, P]. c, threshold: scalars.
+    that is infinite is never reached. offsets, slopes: [H, P]. c, threshold: [H], equal for all
+    heads. All numbers are read by lookups with tensors: FlexAttention has gradients for these only.
     """
 
     knots: Tensor
@@ -135,14 +137,15 @@ class PiecewiseLog:
         return self.offsets.shape[0]
 
     def at(self, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
-        c, threshold = self.c[0], self.threshold[0]
+        c, threshold = self.c[h], self.threshold[h]
         distance = (q - k).abs().to(self.offsets.dtype)
         back = q.to(self.offsets.dtype)
         back = torch.where(back >= threshold, back, threshold)
         x = torch.log1p(c * distance) / (torch.log1p(c * back) + self.epsilon)
-        piece = (x >= self.knots[1]).to(torch.int64) if self.knots.shape[0] > 1 else h * 0
-        for p in range(2, self.knots.shape[0]):
-            piece = piece + (x >= self.knots[p]).to(torch.int64)
+        first = h * 0
+        piece = first
+        for p in range(1, self.knots.shape[0]):
+            piece = piece + (x >= self.knots[first + p]).to(first.dtype)
         return self.offsets[h, piece] + self.slopes[h, piece] * x
 
 
@@ -187,7 +190,7 @@ def bias_form(mixture: Sequence[Encoding], parameters: Sequence[Tensor], queries
 
 
 def _form_of(spec: Encoding, p: list[Tensor], key: tuple[Any, ...], device: torch.device,
-             dtype: torch.dtype) -> Form:
+             dtype: torch.dtype) -> Form | None:
     if isinstance(spec, specs.Fire):
         return _fire(spec, *p)
     if not p:
@@ -195,7 +198,7 @@ def _form_of(spec: Encoding, p: list[Tensor], key: tuple[Any, ...], device: torc
     low, count = _distances(key) if isinstance(spec, (specs.Kerple, specs.DynamicBias)) else (0, 0)
     if isinstance(spec, specs.Kerple):
         distance = torch.arange(low, low + count, device=device).abs().to(dtype)
-        return Strip(_kerple(spec, *p, distance), low)
+        return Strip(_kerple(spec, p[0], p[1], distance), low)
     if isinstance(spec, specs.DynamicBias):
         distance = -torch.arange(low, low + count, device=device).to(dtype)
         return Strip(_dynamic(spec, p, distance), low)
@@ -279,8 +282,9 @@ def _fire(spec: specs.Fire, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, c: T
         at_zero = (weights * first).sum(1, keepdim=True) + start
         steps = (weights[:, order] * changes).cumsum(1)
         return torch.cat([at_zero, at_zero + steps], 1)
-    return PiecewiseLog(knots, pieces(w2 * b1, b2), pieces(w2 * w1, 0.0), c[:, 0].abs(),
-                        multiplier[:, 0].abs() * spec.threshold, spec.epsilon)
+    return PiecewiseLog(knots, pieces(w2 * b1, b2), pieces(w2 * w1, 0.0),
+                        c[0].abs().expand(spec.heads),
+                        (multiplier[0].abs() * spec.threshold).expand(spec.heads), spec.epsilon)
 
 
 # Encodings whose numbers are entries of their tables (T5, Swin, ...): Gnomon lowers a table that
@@ -371,7 +375,7 @@ def _linear(p: list[Tensor], key: tuple[Any, ...], device: torch.device,
 
 
 @functools.lru_cache(maxsize=64)
-def _constant(key: tuple[Any, ...], device: torch.device, dtype: torch.dtype) -> Form:
+def _constant(key: tuple[Any, ...], device: torch.device, dtype: torch.dtype) -> Form | None:
     form = _lower(key, ())
     return form_of_numbers(form, device, dtype)
 
@@ -386,9 +390,10 @@ def form_of_numbers(form: dict[str, Any], device: torch.device, dtype: torch.dty
     if kind == "slope":
         return Slope(tensor(form["slopes"]))
     if kind == "piecewise_log":
+        heads = len(form["offsets"])
         return PiecewiseLog(tensor(form["knots"]), tensor(form["offsets"]),
-                            tensor(form["slopes"]), tensor([form["c"]]),
-                            tensor([form["threshold"]]), form["epsilon"])
+                            tensor(form["slopes"]), tensor([form["c"]] * heads),
+                            tensor([form["threshold"]] * heads), form["epsilon"])
     if kind in ("strip", "grid", "axes"):
         return _form(form, [tensor(one) for one in _numbers(form)], device, dtype)
     raise ValueError(f"[bias] the form must not be dense, got {kind}")

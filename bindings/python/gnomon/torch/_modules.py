@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,9 +13,13 @@ from .. import _core, specs
 from .._list import usual
 from .._spec import Encoding
 from . import _functions
+from ._functions import Layout
 from ._lowering import bias_form, dense, frozen, gates_of, mixture_of, thawed
 from ._names import Stored, stored
 from ._rotation import rotary_plan, rotated, rotations
+
+
+Visibility = Literal["causal", "bidirectional"]
 
 
 class Matrices(nn.Module):
@@ -34,7 +37,8 @@ class Matrices(nn.Module):
         if rest:
             if head not in self._modules:
                 self.add_module(head, Matrices())
-            self._modules[head]._register(rest, one, device, dtype)  # type: ignore[union-attr]
+            child: Any = self._modules[head]
+            child._register(rest, one, device, dtype)
         else:
             empty = torch.empty(one.shape, device=device, dtype=dtype)
             self.register_parameter(head, nn.Parameter(empty))
@@ -98,18 +102,24 @@ class PositionEncoding(Matrices):
         kinds = [one.kind for one in self.mixture]
         if len(set(kinds)) < len(kinds):
             raise ValueError(f"[position] each encoding must occur once, got {', '.join(kinds)}")
-        self._stored: list[tuple[Encoding, str, Stored]] = []
+        places = {one: one.enters for one in self.mixture}
+        self._enters: str = _core.enters(list(self.mixture))
+        self._parts = {place: _part([one for one in self.mixture if place in places[one]])
+                       for place in ("embeddings", "queries and keys", "scores")}
+        self._parts["attention"] = _part([one for one in self.mixture
+                                          if places[one] != "embeddings"])
+        self._paths: dict[Encoding, list[tuple[Stored, list[str]]]] = {}
         for spec in self.mixture:
             prefix = f"{spec.kind}." if len(self.mixture) > 1 else ""
+            self._paths[spec] = [(one, (prefix + one.path).split(".")) for one in stored(spec)]
             for one in stored(spec):
-                self._stored.append((spec, prefix + one.path, one))
                 self._register(prefix + one.path, one, device, dtype)
         self.reset_parameters()
 
     @property
     def enters(self) -> str:
         """Where position enters the Transformer: 'embeddings', 'queries and keys', 'scores', ..."""
-        return _core.enters(list(self.mixture))
+        return self._enters
 
     def matrices(self) -> list[Tensor]:
         """Returns the trained matrices, [rows, columns], in the order of spec.parameters()."""
@@ -121,14 +131,14 @@ class PositionEncoding(Matrices):
         offset: the position of the first token. positions: integers [T] or [B, T], in place of it.
         Raises ValueError for a position beyond a learned table. Cost: O(T C) and one pass over x.
         """
-        mixture = self._entering("embeddings")
+        mixture, texts = self._parts["embeddings"]
         if not mixture:
             return x
-        return _functions.add_position(x, list(mixture), self._matrices(mixture), offset=offset,
+        return _functions.add_position(x, texts, self._matrices(mixture), offset=offset,
                                        positions=positions)
 
     def rotate(self, q: Tensor, k: Tensor, positions: Any = None, *,
-               layout: str = "heads_tokens", length: int = 0) -> tuple[Tensor, Tensor]:
+               layout: Layout = "heads_tokens", length: int = 0) -> tuple[Tensor, Tensor]:
         """Returns the rotated queries and keys.
 
         q: [B, H, T, D], k: [B, Hk, S, D] ('heads_tokens') or [B, T, H, D], ... ('tokens_heads').
@@ -137,7 +147,7 @@ class PositionEncoding(Matrices):
         length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
         Raises ValueError if the encoding has no rotation.
         """
-        mixture = self._entering("queries and keys")
+        mixture, texts = self._part("queries and keys")
         axis = 2 if layout == "heads_tokens" else 1
         queries, keys = q.shape[axis], k.shape[axis]
         later = keys - queries  # the row of the first query
@@ -149,9 +159,12 @@ class PositionEncoding(Matrices):
             at = positions + later
         elif positions is not None:
             at = positions[..., later:]
-        if len(mixture) == 1 and not isinstance(mixture[0], (specs.XPos, specs.Vjepa2)):
-            return (_functions.rotate(q, mixture[0], at, layout=layout, length=length),
-                    _functions.rotate(k, mixture[0], positions, layout=layout, length=length))
+        # Encodings with one axis have tables for all lengths; others are lowered for these tokens.
+        spec = mixture[0]
+        one_axis = isinstance(spec, specs.Rotary) or not getattr(spec, "axes", (0,))
+        if len(mixture) == 1 and (one_axis or isinstance(positions, tuple)):
+            return (_functions.rotate(q, texts[0], at, layout=layout, length=length),
+                    _functions.rotate(k, texts[0], positions, layout=layout, length=length))
         if isinstance(positions, tuple):
             raise ValueError("[rotate] an encoding with position axes must be alone, got "
                              f"{self._names()}")
@@ -170,11 +183,12 @@ class PositionEncoding(Matrices):
                 for x, turn in zip((q, k), turns, strict=True))
         return (q, k) if first else (q.transpose(1, 2), k.transpose(1, 2))
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, *, visibility: str,
-               layout: str = "heads_tokens", left: int | None = None, right: int | None = None,
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, *, visibility: Visibility,
+               layout: Layout = "heads_tokens", left: int | None = None, right: int | None = None,
                softmax_scale: float | None = None, cap: float | None = None,
                sinks: Tensor | None = None, positions: Any = None, query_positions: Any = None,
-               sequences: Any = None, hidden: Tensor | None = None, length: int = 0) -> Tensor:
+               sequences: Any = None, query_sequences: Any = None,
+               hidden: Tensor | None = None, length: int = 0) -> Tensor:
         """Attention with the rotation, bias and relative vectors of the encoding.
 
         q: [B, H, T, D]; k: [B, Hk, S, D]; v: [B, Hk, S, Dv]; returns [B, H, T, Dv]; keys are not
@@ -183,15 +197,19 @@ class PositionEncoding(Matrices):
 
         On the CPU: gnomon.torch.attention. On other devices: gnomon.torch.flex.attend.
         """
-        mixture = tuple(one for one in self.mixture if one.enters != "embeddings")
-        parameters = self._matrices(mixture)
-        run = _functions.attention
+        mixture, texts = self._parts["attention"]
+        encoding: Any = texts
+        run: Any = _functions.attention
         if q.device.type not in ("cpu", "meta"):
-            from .flex import attend as run  # imported here because its import is slow
-        return run(q, k, v, list(mixture), parameters, layout=layout, visibility=visibility,
-                   left=left, right=right, softmax_scale=softmax_scale, cap=cap, sinks=sinks,
-                   positions=positions, query_positions=query_positions, sequences=sequences,
-                   gates=self._gates(hidden, q), length=length)
+            from . import flex  # imported here because its import is slow
+
+            run = flex.attend
+            encoding = mixture
+        return run(q, k, v, encoding, self._matrices(mixture), layout=layout,
+                   visibility=visibility, left=left, right=right, softmax_scale=softmax_scale,
+                   cap=cap, sinks=sinks, positions=positions, query_positions=query_positions,
+                   sequences=sequences, query_sequences=query_sequences,
+                   gates=self._gates(hidden), length=length)
 
     def bias(self, queries: Any, keys: Any = None, *, device: Any = None,
              dtype: torch.dtype = torch.float32) -> Tensor:
@@ -205,7 +223,7 @@ class PositionEncoding(Matrices):
         the encoding has no bias, or one that depends on the queries (Shaw). Memory: O(H T S);
         `attend` and gnomon.torch.flex need O(H (T + S)).
         """
-        mixture = self._entering("scores")
+        mixture, _ = self._part("scores")
         parameters = self._matrices(mixture)
         device = torch.device(device or (parameters[0].device if parameters else "cpu"))
         keys = queries if keys is None else keys
@@ -227,12 +245,13 @@ class PositionEncoding(Matrices):
         length: 0: that of the spec. Raises ValueError if the encoding has no rotation, or more
         than one set of frequencies (xPos).
         """
-        mixture = self._entering("queries and keys")
+        mixture, _ = self._part("queries and keys")
         return _core.rotary_frequencies(mixture[0], length)
 
     def forward(self, *inputs: Any, **options: Any) -> Any:
         """`embed`, `rotate`, `bias` or `attend`: the natural one of the encoding (see above)."""
-        one = {"embeddings": self.embed, "queries and keys": self.rotate, "scores": self.bias}
+        one: dict[str, Any] = {"embeddings": self.embed, "queries and keys": self.rotate,
+                               "scores": self.bias}
         return one.get(self.enters, self.attend)(*inputs, **options)
 
     def extra_repr(self) -> str:
@@ -241,24 +260,41 @@ class PositionEncoding(Matrices):
     def _names(self) -> str:
         return "+".join(one.kind for one in self.mixture) or "none"
 
-    def _entering(self, place: str) -> tuple[Encoding, ...]:
-        found = tuple(one for one in self.mixture if place in one.enters)
-        if not found and place != "embeddings":
+    def _part(self, place: str) -> Part:
+        part = self._parts[place]
+        if not part.mixture:
             raise ValueError(f"[position] the encoding must enter the {place}, got {self._names()}")
-        return found
+        return part
 
     def _matrices(self, mixture: Sequence[Encoding]) -> list[Tensor]:
-        found = [one.matrix(operator.attrgetter(path)(self)) for spec, path, one in self._stored
-                 if spec in mixture]
-        return [one if one.dtype == torch.float64 else one.float() for one in found]
+        found = []
+        for spec in mixture:
+            for one, names in self._paths[spec]:
+                value: Any = self
+                for name in names:
+                    value = getattr(value, name)
+                matrix = one.matrix(value)
+                found.append(matrix if matrix.dtype == torch.float64 else matrix.float())
+        return found
 
-    def _gates(self, hidden: Tensor | None, q: Tensor) -> Tensor | None:
+    def _gates(self, hidden: Tensor | None) -> Tensor | None:
         for spec in self.mixture:
-            if spec.kind == "wavlm":
+            if isinstance(spec, specs.WavLm):
                 if hidden is None:
                     raise ValueError("[attention] hidden must be given for wavlm, got None")
-                return gates_of(spec, self._matrices((spec,)), hidden)  # type: ignore[arg-type]
+                return gates_of(spec, self._matrices((spec,)), hidden)
         return None
+
+
+class Part(NamedTuple):
+    """Encodings of a module that enter at one place, and their JSON, as the operators take them."""
+
+    mixture: tuple[Encoding, ...]
+    texts: Any  # a tuple of str
+
+
+def _part(mixture: list[Encoding]) -> Part:
+    return Part(tuple(mixture), tuple(one.to_json() for one in mixture))
 
 
 def _both(queries: Any, keys: Any) -> tuple[Any, Any]:
@@ -266,7 +302,7 @@ def _both(queries: Any, keys: Any) -> tuple[Any, Any]:
                  else one for one in (queries, keys))
 
 
-_SIZES = {"width": (512, 1024), "heads": (4, 8), "length": (1024, 4096)}
+_SIZES: dict[str, tuple[int, ...]] = {"width": (512, 1024), "heads": (4, 8), "length": (1024, 4096)}
 
 
 def _usual(name: str, heads: int | None, width: int | None, length: int | None, reads: str,
@@ -334,17 +370,19 @@ class PositionScheme(nn.Module):
             self.layers = [mixture_of(layer) for layer in scheme]
         if not self.layers:
             raise ValueError("[scheme] there must be at least one layer, got 0")
-        tables = [one for layer in self.layers for one in layer if one.enters == "embeddings"]
+        tables = [tuple(one for one in layer if one.enters == "embeddings")
+                  for layer in self.layers]
         if len(set(tables)) > 1:
-            raise ValueError("[scheme] layers must name the same table for the embeddings, got "
-                             f"{', '.join(one.kind for one in dict.fromkeys(tables))}")
-        self.table = PositionEncoding(tables[:1], device=device, dtype=dtype)
+            names = ["+".join(one.kind for one in table) or "none" for table in set(tables)]
+            raise ValueError("[scheme] all layers must have the encodings that are added to the "
+                             f"embeddings, got {', '.join(sorted(names))}")
+        self.table = PositionEncoding(tables[0], device=device, dtype=dtype)
         self._owners: list[str] = []
         for index, layer in enumerate(self.layers):
             mixture = tuple(one for one in layer if one.enters != "embeddings")
             shared = all(_core.info(one)["sharing"] == "all_layers" for one in mixture)
             owner = next((name for name in self._owners
-                          if shared and self._modules[name].mixture == mixture), None)
+                          if shared and self.get_submodule(name).mixture == mixture), None)
             if owner is None:
                 owner = f"layer{index}"
                 self.add_module(owner, PositionEncoding(mixture, device=device, dtype=dtype))
@@ -365,7 +403,7 @@ class PositionScheme(nn.Module):
         """As PositionEncoding.rotate."""
         return self.layer(layer).rotate(q, k, positions, **options)
 
-    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, *, visibility: str,
+    def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, *, visibility: Visibility,
                **options: Any) -> Tensor:
         """As PositionEncoding.attend."""
         return self.layer(layer).attend(q, k, v, visibility=visibility, **options)

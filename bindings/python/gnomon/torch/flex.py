@@ -144,7 +144,7 @@ def mask_mod(visibility: str, *, offset: int = 0, left: int | None = None,
     if left is None and right is None and sequences is None:
         return None
     of_keys = None if sequences is None else _row(sequences)
-    of_queries = of_keys if query_sequences is None else _row(query_sequences)
+    of_queries: Any = of_keys if query_sequences is None else _row(query_sequences)
 
     def sees(b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
         distance = k - q - offset
@@ -175,8 +175,8 @@ def block_mask(queries: int, keys: int | None = None, *, visibility: str,
         return _plain_mask(queries, keys, visibility, left, right, torch.device(device))
     if query_sequences is None:
         query_sequences = sequences[..., sequences.shape[-1] - queries:]
-    sees = mask_mod(visibility, offset=max(0, keys - queries), left=left, right=right,
-                    sequences=sequences, query_sequences=query_sequences)
+    sees: Any = mask_mod(visibility, offset=max(0, keys - queries), left=left, right=right,
+                         sequences=sequences, query_sequences=query_sequences)
     rows = max(one.shape[0] if one.ndim == 2 else 1 for one in (sequences, query_sequences))
     return create_block_mask(sees, rows if rows > 1 else None, None, queries, keys, device=device)
 
@@ -200,8 +200,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
            visibility: str = "causal", left: int | None = None, right: int | None = None,
            softmax_scale: float | None = None, cap: float | None = None,
            sinks: Tensor | None = None, positions: Any = None, query_positions: Any = None,
-           sequences: Any = None, gates: Tensor | None = None, length: int = 0,
-           mask: BlockMask | None = None, kernel: Any = None) -> Tensor:
+           sequences: Any = None, query_sequences: Any = None, gates: Tensor | None = None,
+           length: int = 0, mask: BlockMask | None = None, kernel: Any = None) -> Tensor:
     """Attention with position on any device, by flex_attention. As gnomon.torch.attention.
 
     q: [B, H, T, D]; k: [B, Hk, S, D]; v: [B, Hk, S, Dv] (layout 'heads_tokens'), or [B, T, H, D],
@@ -209,7 +209,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
         last T of the S tokens; the keys are not rotated.
     positions: of the keys, integers [S] or [B, S]; query_positions: of the queries [T] or [B, T];
         default: the last T of positions.
-    sequences: the sequence of each key, [S] or [B, S]; -1 is padding.
+    sequences: the sequence of each key, [S] or [B, S]; -1 is padding. query_sequences: default:
+        the last T of sequences.
     sinks: one score for each head, [H] (gpt-oss). gates: [B or 1, H, T] (WavLM).
     mask: a BlockMask of `block_mask`, in place of one made from visibility, left, right and
         sequences.
@@ -226,7 +227,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
                          f"{layout}")
     device, T, S = q.device, q.shape[2], k.shape[2]
     mixture = mixture_of(encoding)
-    queries, keys = T, S
+    queries: Any = T
+    keys: Any = S
     if positions is not None or query_positions is not None:
         keys = _integers(torch.arange(S) if positions is None else positions, device)
         queries = keys[..., S - T:] if query_positions is None else \
@@ -234,7 +236,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
     of_queries = None
     if sequences is not None:
         sequences = _integers(sequences, device)
-        of_queries = sequences[..., S - T:]
+        of_queries = sequences[..., S - T:] if query_sequences is None else \
+            _integers(query_sequences, device)
         padding = (sequences < 0).view(-1, 1, S, 1)
         k, v = k.masked_fill(padding, 0), v.masked_fill(padding, 0)
 
