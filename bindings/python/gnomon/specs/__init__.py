@@ -6,6 +6,10 @@ from typing import Any
 
 from .._spec import Encoding, Scaling, Value
 from . import bias, embedding, relative, rotary
+from .bias import *  # noqa: F403
+from .embedding import *  # noqa: F403
+from .relative import *  # noqa: F403
+from .rotary import *  # noqa: F403
 
 _ROOMS = (embedding, rotary, bias, relative)
 _classes: list[type[Value]] = [getattr(room, name) for room in _ROOMS for name in room.__all__]
