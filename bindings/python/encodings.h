@@ -3,6 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,6 +42,12 @@ E chosen(const char* operation, const char* name, const std::string& text,
     list += (list.empty() ? "" : ", ") + std::string(one.name);
   }
   refuse_choice(operation, name, list, text);
+}
+
+// Adds a value to a hash.
+template <typename T>
+void add_hash(std::size_t& sum, const T& value) {
+  sum = 31 * sum + std::hash<T>()(value);
 }
 
 Direction direction_of(const char* operation, const std::string& text);

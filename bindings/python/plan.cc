@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -159,6 +160,8 @@ void attention_backward_of(nb::handle q, nb::handle k, nb::handle v, const Plan&
 }
 
 nb::object bias_of(const Plan& plan, std::int64_t queries, std::int64_t keys) {
+  if (queries < 0 || keys < 0)
+    refuse("bias", "queries and keys must not be negative", std::min(queries, keys));
   const BiasForm& form = plan.lowered.bias;
   std::int64_t heads = gnomon::heads(form);
   if (const auto* dense_form = std::get_if<DenseBias>(&form)) heads = dense_form->values.extent(1);

@@ -51,6 +51,14 @@ std::string text(const Positions& p) {
          (p.batch > 1 ? "of row 0 " : "") + "[" + ids + "])";
 }
 
+std::size_t hash_of(const Positions& p) {
+  std::size_t sum = 0;
+  add_hash(sum, p.batch);
+  for (const std::int64_t id : p.ids) add_hash(sum, id);
+  for (const std::int32_t sequence : p.sequences) add_hash(sum, sequence);
+  return sum;
+}
+
 nb::object ids_of(const Positions& p) {
   return numpy(p.ids, {static_cast<std::size_t>(p.batch), static_cast<std::size_t>(p.tokens)});
 }
@@ -125,6 +133,7 @@ void bind_positions(nb::module_& module) {
                    nb::sig("def sequences(self) -> numpy.typing.NDArray[numpy.int32]"),
                    "A copy of the sequence numbers, int32 [B, T]; -1 is padding.")
       .def(nb::self == nb::self, nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def("__hash__", &hash_of, nb::sig("def __hash__(self) -> int"))
       .def("__repr__", &text)
       .def(
           "__getstate__",

@@ -49,6 +49,17 @@ std::string text(const RotaryFrequencies& f) {
   return text + ")";
 }
 
+std::size_t hash_of(const RotaryFrequencies& f) {
+  std::size_t sum = static_cast<std::size_t>(f.pairing);
+  add_hash(sum, f.head_offset);
+  for (const double one : f.inv_freq) add_hash(sum, one);
+  for (const std::int32_t axis : f.axes) add_hash(sum, axis);
+  add_hash(sum, f.table_scale);
+  for (const double one : f.growth) add_hash(sum, one);
+  add_hash(sum, f.centre);
+  return sum;
+}
+
 using State = std::tuple<std::string, std::int64_t, std::vector<double>, std::vector<std::int32_t>,
                          double, std::vector<double>, std::int64_t>;
 
@@ -197,6 +208,7 @@ void bind_rotary(nb::module_& module) {
           nb::sig("def axes(self) -> numpy.typing.NDArray[numpy.int32]"))
       .def_ro("table_scale", &RotaryFrequencies::table_scale)
       .def(nb::self == nb::self, nb::sig("def __eq__(self, other: object, /) -> bool"))
+      .def("__hash__", &hash_of, nb::sig("def __hash__(self) -> int"))
       .def("__repr__", &text)
       .def("__getstate__",
            [](const RotaryFrequencies& f) {

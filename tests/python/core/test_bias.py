@@ -213,6 +213,14 @@ def test_no_bias_is_none() -> None:
     assert gnomon.lower(None, 4, visibility="causal").bias_form == {"form": "none"}
 
 
+def test_negative_sizes_are_refused() -> None:
+    plan = gnomon.lower(gnomon.Alibi(heads=2), 4, visibility="causal")
+    assert plan.bias(0, 3).shape == (2, 0, 3)
+    for sizes in ((-1, 3), (3, -1)):
+        with pytest.raises(ValueError, match=r"^\[bias\] queries and keys must not be negative"):
+            plan.bias(*sizes)
+
+
 def test_wrong_parameters_are_refused() -> None:
     spec = gnomon.T5Bias(heads=2, direction="causal", buckets=8)
     good = np.zeros((8, 2), np.float32)

@@ -81,6 +81,7 @@ def test_properties_are_copies() -> None:
     made.sequences[:] = 7
     assert made == gnomon.Positions([1, 2])
     assert made != gnomon.Positions([1, 3]) and made != "text"
+    assert hash(made) == hash(gnomon.Positions([1, 2]))
     assert repr(made) == "Positions([1, 2], ids [1, 2])"
 
 

@@ -185,6 +185,7 @@ def test_frequencies_are_a_value() -> None:
     np.testing.assert_array_equal(made.axes, [0, 1])
     assert made != gnomon.RotaryFrequencies(pairing="adjacent", inv_freq=[1.0, 0.5])
     assert made != "text"
+    assert hash(made) == hash(pickle.loads(pickle.dumps(made)))
     for name in ("xpos", "rotary-scaled", "mrope"):
         spec = gnomon.usual(name, width=32, heads=1, length=16)
         one = gnomon.lower(spec, 3, visibility="causal").key_rotary.frequencies

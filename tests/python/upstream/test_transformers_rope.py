@@ -259,3 +259,30 @@ def test_rotary_modules(model_type: str, changes: dict) -> None:
         assert found.table_scale == pytest.approx(scaling, rel=1e-6)
         compared.add(kind)
     assert compared == set(buffers)
+
+
+PAIRED = (
+    "llama qwen2 qwen3 mistral mixtral gemma gemma2 phi phi3 gpt_neox stablelm starcoder2 olmo olmo2 "
+    "cohere cohere2 glm glm4 granite nemotron persimmon gpt_oss smollm3 exaone4 ministral "
+    "dbrx jetmoe arcee apertus ernie4_5 hunyuan_v1_dense seed_oss lfm2 helium falcon "
+    "minimax doge dots1 bitnet diffllama bamba glm4_moe"
+).split()
+
+
+@pytest.mark.parametrize("model_type", PAIRED)
+def test_pairing(model_type: str) -> None:
+    """`apply_rotary_pos_emb` of each family, on the rotated elements, with its own cos and sin."""
+    config, module = rotary_modules(model_type, {})
+    file = importlib.import_module(type(module).__module__)
+    frequencies = gnomon.model.from_pretrained(config).frequencies()
+    torch.manual_seed(3)
+    q, k = (torch.randn(1, heads, 6, frequencies.rotary_dim) for heads in (4, 2))
+    cos, sin = module(q, torch.arange(6)[None])
+    want = file.apply_rotary_pos_emb(q, k, cos, sin)
+    made = gnomon.RotaryFrequencies(
+        pairing=frequencies.pairing, inv_freq=frequencies.inv_freq,
+        table_scale=frequencies.table_scale,
+    )
+    gnomon.rotate(q.transpose(1, 2), gnomon.RotaryTable(made, 6), k=k.transpose(1, 2))
+    np.testing.assert_allclose(q.numpy(), want[0].numpy(), 0, 1e-5)
+    np.testing.assert_allclose(k.numpy(), want[1].numpy(), 0, 1e-5)
