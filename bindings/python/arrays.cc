@@ -87,9 +87,10 @@ void refuse_overlap(const char* operation, const char* name, const Tensor& tenso
   for (std::size_t i = 0; i < count; ++i) {
     const auto [step, extent] = axes[i];
     if (step <= reach)
-      refuse(operation,
-             std::string(name) + " must not overlap itself, since it is changed in place, strides",
-             shape_text(std::span(tensor.strides, static_cast<std::size_t>(tensor.rank))));
+      refuse(
+          operation,
+          std::string(name) + " must not overlap itself, since it is changed in place, strides",
+          shape_text(std::span(tensor.strides, static_cast<std::size_t>(tensor.rank))));
     reach += step * (extent - 1);
   }
 }
@@ -183,12 +184,14 @@ Integers integers(const char* operation, const char* name, nb::handle object) {
   const std::int64_t size = t.dtype.bits / 8;
   for (std::int64_t row = 0; row < rows; ++row)
     for (std::int64_t column = 0; column < columns; ++column) {
-      const std::int64_t at = (t.rank == 2 ? row * t.stride(0) : 0) + column * t.stride(t.rank - 1);
+      const std::int64_t at =
+          (t.rank == 2 ? row * t.stride(0) : 0) + column * t.stride(t.rank - 1);
       std::int64_t value = 0;  // little-endian, as all supported machines
       std::memcpy(&value, bytes + at * size, static_cast<std::size_t>(size));
       if (t.dtype.code == TypeCode::integer && size < 8) {
         const int unused = 64 - 8 * static_cast<int>(size);
-        value = static_cast<std::int64_t>(static_cast<std::uint64_t>(value) << unused) >> unused;
+        value =
+            static_cast<std::int64_t>(static_cast<std::uint64_t>(value) << unused) >> unused;
       }
       if (t.dtype.code == TypeCode::unsigned_integer && value < 0)
         refuse(operation, std::string(name) + " must be at most 2^63 - 1",

@@ -52,7 +52,8 @@ Integers integers(const char* operation, const char* name, nb::handle object);
 template <typename T>
 nb::object numpy(std::vector<T> values, std::vector<std::size_t> shape) {
   auto* const kept = new std::vector<T>(std::move(values));
-  nb::capsule owner(kept, [](void* data) noexcept { delete static_cast<std::vector<T>*>(data); });
+  nb::capsule owner(kept,
+                    [](void* data) noexcept { delete static_cast<std::vector<T>*>(data); });
   return nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), shape.size(), shape.data(), owner));
 }
 // Returns a read-only NumPy array of memory that `owner` keeps.
@@ -60,8 +61,8 @@ template <typename T, std::size_t Rank>
 nb::object numpy_view(const View<const T, Rank>& view, nb::handle owner) {
   std::vector<std::size_t> shape(view.extents().begin(), view.extents().end());
   std::vector<std::int64_t> strides(view.strides().begin(), view.strides().end());
-  return nb::cast(nb::ndarray<nb::numpy, const T>(view.data(), Rank, shape.data(), owner,
-                                                  strides.data()));
+  return nb::cast(
+      nb::ndarray<nb::numpy, const T>(view.data(), Rank, shape.data(), owner, strides.data()));
 }
 
 }  // namespace gnomon::python

@@ -83,7 +83,8 @@ void rotate_back(const std::vector<HeadRotation>& rotations, const Tensor& grad)
 
 // x of [B, T, C] as one row [1, B T, C], for a table with one row for each token of each row of the batch.
 struct Rows {
-  Rows(const ConstTensor& x, std::int64_t table_tokens) : tensor(static_cast<const Tensor&>(x)) {
+  Rows(const ConstTensor& x, std::int64_t table_tokens)
+      : tensor(static_cast<const Tensor&>(x)) {
     if (x.rank != 3 || table_tokens == x.extent(1)) return;
     if (table_tokens != x.extent(0) * x.extent(1))
       refuse("embed", "x must have " + std::to_string(table_tokens) + " tokens",

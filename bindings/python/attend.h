@@ -11,7 +11,8 @@ namespace gnomon::python {
 
 // Rotates, normalises and scales copies of q, k and v where the plan requires it (unless they are
 // prepared), then computes attention. Shapes as `attention`.
-void attend(const AttentionInput& input, const Plan& plan, const Tensor& out, const Tensor& lse);
+void attend(const AttentionInput& input, const Plan& plan, const Tensor& out,
+            const Tensor& lse);
 
 // Gradients of `attend`. parameters: the gradients of the plan's parameters, to which those of this call
 // are added; or empty. Throws std::invalid_argument if the plan has norms or a query scale and is not

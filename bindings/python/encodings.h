@@ -31,8 +31,8 @@ struct Choice {
   const char* name;
   E value;
 };
-[[noreturn]] void refuse_choice(const char* operation, const char* name, const std::string& list,
-                                const std::string& got);
+[[noreturn]] void refuse_choice(const char* operation, const char* name,
+                                const std::string& list, const std::string& got);
 template <typename E, std::size_t n>
 E chosen(const char* operation, const char* name, const std::string& text,
          const Choice<E> (&choices)[n]) {

@@ -39,9 +39,11 @@ std::vector<Matrix> matrices_of(nb::handle parameters) {
 struct Gradients {
   explicit Gradients(nb::handle objects) {
     for (nb::handle one : nb::borrow<nb::object>(objects))
-      arrays.push_back(std::make_unique<Array>("backward", "parameter_grads", one, Access::write));
+      arrays.push_back(
+          std::make_unique<Array>("backward", "parameter_grads", one, Access::write));
     for (const auto& one : arrays)
-      views.push_back(internal::write<float, 2>({"backward", "parameter_grads"}, one->tensor()));
+      views.push_back(
+          internal::write<float, 2>({"backward", "parameter_grads"}, one->tensor()));
   }
   std::vector<std::unique_ptr<Array>> arrays;
   std::vector<View<float, 2>> views;
@@ -59,13 +61,15 @@ model::Window window_of(nb::handle queries, nb::handle keys) {
   if (count && key_count) return {.queries = *count, .keys = *key_count};
   model::BatchPositions batch{positions_of("lower", "queries", queries), {}};
   batch.keys = keys.is_none() ? batch.queries : positions_of("lower", "keys", keys);
-  return {.queries = batch.queries.tokens, .keys = batch.keys.tokens, .batch = std::move(batch)};
+  return {
+      .queries = batch.queries.tokens, .keys = batch.keys.tokens, .batch = std::move(batch)};
 }
 
-Plan lower_mixture(nb::handle encoding, nb::handle queries, nb::handle keys, nb::handle parameters,
-                   const std::string& visibility, std::optional<std::int64_t> left,
-                   std::optional<std::int64_t> right, std::optional<double> softmax_scale,
-                   std::optional<double> cap, std::vector<double> sinks, std::int64_t length) {
+Plan lower_mixture(nb::handle encoding, nb::handle queries, nb::handle keys,
+                   nb::handle parameters, const std::string& visibility,
+                   std::optional<std::int64_t> left, std::optional<std::int64_t> right,
+                   std::optional<double> softmax_scale, std::optional<double> cap,
+                   std::vector<double> sinks, std::int64_t length) {
   model::Mixture mixture = mixture_of(encoding);
   model::Window window = window_of(queries, keys);
   std::vector<Matrix> matrices = matrices_of(parameters);
@@ -83,8 +87,8 @@ Plan lower_mixture(nb::handle encoding, nb::handle queries, nb::handle keys, nb:
 // Arrays of a call of attention.
 struct Inputs {
   Array q, k, v, k_scales, v_scales, gates;
-  Inputs(nb::handle q_, nb::handle k_, nb::handle v_, nb::handle k_scales_, nb::handle v_scales_,
-         nb::handle gates_)
+  Inputs(nb::handle q_, nb::handle k_, nb::handle v_, nb::handle k_scales_,
+         nb::handle v_scales_, nb::handle gates_)
       : q("attention", "q", q_, Access::read),
         k("attention", "k", k_, Access::read),
         v("attention", "v", v_, Access::read),
@@ -117,9 +121,9 @@ nb::object result_like(const ConstTensor& q, const ConstTensor& v) {
       nb::make_tuple(q.extent(0), q.extent(1), q.extent(2), v.extent(3)), type);
 }
 
-nb::object attention_of(nb::handle q, nb::handle k, nb::handle v, const Plan& plan, nb::handle out,
-                        nb::handle lse, nb::handle k_scales, nb::handle v_scales,
-                        nb::handle gates) {
+nb::object attention_of(nb::handle q, nb::handle k, nb::handle v, const Plan& plan,
+                        nb::handle out, nb::handle lse, nb::handle k_scales,
+                        nb::handle v_scales, nb::handle gates) {
   const Inputs in(q, k, v, k_scales, v_scales, gates);
   nb::object result = out.is_none() ? result_like(in.q, in.v) : nb::borrow(out);
   const Array to("attention", "out", result, Access::write);
@@ -132,9 +136,9 @@ nb::object attention_of(nb::handle q, nb::handle k, nb::handle v, const Plan& pl
 }
 
 void attention_backward_of(nb::handle q, nb::handle k, nb::handle v, const Plan& plan,
-                           nb::handle out, nb::handle lse, nb::handle out_grad, nb::handle q_grad,
-                           nb::handle k_grad, nb::handle v_grad, nb::handle gates,
-                           nb::handle gates_grad, nb::handle sinks_grad,
+                           nb::handle out, nb::handle lse, nb::handle out_grad,
+                           nb::handle q_grad, nb::handle k_grad, nb::handle v_grad,
+                           nb::handle gates, nb::handle gates_grad, nb::handle sinks_grad,
                            nb::handle parameter_grads) {
   const Inputs in(q, k, v, nb::none(), nb::none(), gates);
   const char* const operation = "attention_backward";
@@ -154,9 +158,9 @@ void attention_backward_of(nb::handle q, nb::handle k, nb::handle v, const Plan&
     sinks = {view.data(), static_cast<std::size_t>(view.size())};
   }
   nb::gil_scoped_release released;
-  attend_backward(in.input(), plan, out_array.tensor(), lse_array.tensor(), grad.tensor(),
-                  {.q = dq, .k = dk, .v = dv, .gates = dg, .sinks = sinks,
-                   .parameters = grads.views});
+  attend_backward(
+      in.input(), plan, out_array.tensor(), lse_array.tensor(), grad.tensor(),
+      {.q = dq, .k = dk, .v = dv, .gates = dg, .sinks = sinks, .parameters = grads.views});
 }
 
 nb::object bias_of(const Plan& plan, std::int64_t queries, std::int64_t keys) {
@@ -164,19 +168,22 @@ nb::object bias_of(const Plan& plan, std::int64_t queries, std::int64_t keys) {
     refuse("bias", "queries and keys must not be negative", std::min(queries, keys));
   const BiasForm& form = plan.lowered.bias;
   std::int64_t heads = gnomon::heads(form);
-  if (const auto* dense_form = std::get_if<DenseBias>(&form)) heads = dense_form->values.extent(1);
+  if (const auto* dense_form = std::get_if<DenseBias>(&form))
+    heads = dense_form->values.extent(1);
   if (heads == 0) return nb::none();
   std::vector<double> values(static_cast<std::size_t>(heads * queries * keys));
   {
     nb::gil_scoped_release released;
-    dense(form, plan.lowered.mask.offset, View<double, 3>(values.data(), {heads, queries, keys}));
+    dense(form, plan.lowered.mask.offset,
+          View<double, 3>(values.data(), {heads, queries, keys}));
   }
-  return numpy(std::move(values), {static_cast<std::size_t>(heads), static_cast<std::size_t>(queries),
-                                   static_cast<std::size_t>(keys)});
+  return numpy(std::move(values),
+               {static_cast<std::size_t>(heads), static_cast<std::size_t>(queries),
+                static_cast<std::size_t>(keys)});
 }
 
 const char* form_name(const BiasForm& form) {
-  constexpr const char* names[] = {"none", "slope", "strip", "dense",
+  constexpr const char* names[] = {"none", "slope",         "strip", "dense",
                                    "grid", "piecewise_log", "axes"};
   return names[form.index()];
 }
@@ -221,8 +228,8 @@ nb::dict bias_form(const Plan& plan) {
 nb::object table_of(const Plan& plan) {
   if (!plan.lowered.table) return nb::none();
   const EmbeddingTable& table = *plan.lowered.table;
-  return numpy(table.values, {static_cast<std::size_t>(table.tokens),
-                              static_cast<std::size_t>(table.width)});
+  return numpy(table.values,
+               {static_cast<std::size_t>(table.tokens), static_cast<std::size_t>(table.width)});
 }
 
 nb::object rotary_of(const std::optional<RotaryTable>& table,
@@ -255,32 +262,40 @@ void bind_functions(nb::module_& module) {
       nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("lse") = nb::none(),
       nb::arg("k_scales") = nb::none(), nb::arg("v_scales") = nb::none(),
       nb::arg("gates") = nb::none(),
-      nb::sig("def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = None, "
-              "lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = "
-              "None, gates: Array | None = None) -> Array"),
-      "Softmax attention with the rotation, bias and relative vectors of a plan. With the plan of a\n"
+      nb::sig(
+          "def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = "
+          "None, "
+          "lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = "
+          "None, gates: Array | None = None) -> Array"),
+      "Softmax attention with the rotation, bias and relative vectors of a plan. With the plan "
+      "of a\n"
       "model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.\n\n"
       "q: [B, T, Hq, D]; k: [B, S, Hk, D]; v: [B, S, Hk, Dv], any strides, the last axis\n"
-      "    contiguous. Hk divides Hq. q, k, v are not changed. Types: float32, float16, bfloat16\n"
+      "    contiguous. Hk divides Hq. q, k, v are not changed. Types: float32, float16, "
+      "bfloat16\n"
       "    or float64; k and v also 16-bit if q is float32, or int8 with scales [B, S, Hk].\n"
       "out: [B, T, Hq, Dv] of the type of q; default: a new NumPy array, which is returned.\n"
-      "lse: receives the log-sum-exp of the scores [B, Hq, T], float32 (float64 for float64 q).\n"
+      "lse: receives the log-sum-exp of the scores [B, Hq, T], float32 (float64 for float64 "
+      "q).\n"
       "gates: factors on the bias, float32 [B or 1, Hq, T] (WavLM).\n\n"
-      "Memory beyond the arguments grows with T + S. Error for float32: 2^-17 max |v|. The same\n"
-      "bits for any number of threads. A query that sees no key gives zeros. Releases the GIL.");
-  module.def("attention_backward", &attention_backward_of, nb::arg("q"), nb::arg("k"), nb::arg("v"),
-             nb::arg("plan"), nb::arg("out"), nb::arg("lse"), nb::arg("out_grad"), nb::kw_only(),
-             nb::arg("q_grad"), nb::arg("k_grad"), nb::arg("v_grad"), nb::arg("gates") = nb::none(),
-             nb::arg("gates_grad") = nb::none(), nb::arg("sinks_grad") = nb::none(),
-             nb::arg("parameter_grads") = nb::make_tuple(),
-             nb::sig("def attention_backward(q: Array, k: Array, v: Array, plan: Plan, out: Array, "
-                     "lse: Array, out_grad: Array, *, q_grad: Array, k_grad: Array, v_grad: Array, "
-                     "gates: Array | None = None, gates_grad: Array | None = None, sinks_grad: "
-                     "Array | None = None, parameter_grads: Sequence[Array] = ()) -> None"),
-             "Writes the gradients of `attention`. out and lse are its results.\n\n"
-             "q_grad, k_grad, v_grad: shapes and types of q, k, v; overwritten.\n"
-             "parameter_grads: float32, one for each parameter of the encoding; gradients are added.\n"
-             "sinks_grad: float64 [Hq]. Deterministic: the same bits for any number of threads.");
+      "Memory beyond the arguments grows with T + S. Error for float32: 2^-17 max |v|. The "
+      "same\n"
+      "bits for any number of threads. A query that sees no key gives zeros. Releases the "
+      "GIL.");
+  module.def(
+      "attention_backward", &attention_backward_of, nb::arg("q"), nb::arg("k"), nb::arg("v"),
+      nb::arg("plan"), nb::arg("out"), nb::arg("lse"), nb::arg("out_grad"), nb::kw_only(),
+      nb::arg("q_grad"), nb::arg("k_grad"), nb::arg("v_grad"), nb::arg("gates") = nb::none(),
+      nb::arg("gates_grad") = nb::none(), nb::arg("sinks_grad") = nb::none(),
+      nb::arg("parameter_grads") = nb::make_tuple(),
+      nb::sig("def attention_backward(q: Array, k: Array, v: Array, plan: Plan, out: Array, "
+              "lse: Array, out_grad: Array, *, q_grad: Array, k_grad: Array, v_grad: Array, "
+              "gates: Array | None = None, gates_grad: Array | None = None, sinks_grad: "
+              "Array | None = None, parameter_grads: Sequence[Array] = ()) -> None"),
+      "Writes the gradients of `attention`. out and lse are its results.\n\n"
+      "q_grad, k_grad, v_grad: shapes and types of q, k, v; overwritten.\n"
+      "parameter_grads: float32, one for each parameter of the encoding; gradients are added.\n"
+      "sinks_grad: float64 [Hq]. Deterministic: the same bits for any number of threads.");
   module.def(
       "add_position",
       [](nb::handle x, const Plan& plan) {
@@ -289,7 +304,8 @@ void bind_functions(nb::module_& module) {
         embed(plan, array);
       },
       nb::arg("x"), nb::arg("plan"), nb::sig("def add_position(x: Array, plan: Plan) -> None"),
-      "Adds the position table of the plan to x [B, T, C] in place; nothing if it has no table.");
+      "Adds the position table of the plan to x [B, T, C] in place; nothing if it has no "
+      "table.");
   module.def(
       "add_position_backward",
       [](nb::handle grad, const Plan& plan, nb::handle parameter_grads) {
@@ -311,7 +327,8 @@ void bind_functions(nb::module_& module) {
         prepare(plan.lowered, qs, ks, vs);
       },
       nb::arg("q").none(), nb::arg("k").none(), nb::arg("v").none(), nb::arg("plan"),
-      nb::sig("def prepare(q: Array | None, k: Array | None, v: Array | None, plan: Plan) -> None"),
+      nb::sig(
+          "def prepare(q: Array | None, k: Array | None, v: Array | None, plan: Plan) -> None"),
       "Applies the norms, rotations and scales of a plan to projected q [B, T, H, D] and k, v\n"
       "[B, T, Hk, D] in place, before keys are stored in a cache.");
 }
@@ -319,66 +336,86 @@ void bind_functions(nb::module_& module) {
 }  // namespace
 
 void bind_plan(nb::module_& module) {
-  nb::class_<Plan>(module, "Plan",
-                   "All places in which position enters a layer, for known tokens. Made by "
-                   "gnomon.lower\nand by gnomon.model. Immutable; threads and layers can share it.")
-      .def_prop_ro("queries", [](const Plan& p) { return p.window.queries; }, "T, query tokens.")
-      .def_prop_ro("keys", [](const Plan& p) { return p.window.keys; }, "S, key tokens.")
-      .def_prop_ro("offset", [](const Plan& p) { return p.lowered.mask.offset; },
-                   "The key row that corresponds to query row 0.")
+  nb::class_<Plan>(
+      module, "Plan",
+      "All places in which position enters a layer, for known tokens. Made by "
+      "gnomon.lower\nand by gnomon.model. Immutable; threads and layers can share it.")
+      .def_prop_ro(
+          "queries", [](const Plan& p) { return p.window.queries; }, "T, query tokens.")
+      .def_prop_ro(
+          "keys", [](const Plan& p) { return p.window.keys; }, "S, key tokens.")
+      .def_prop_ro(
+          "offset", [](const Plan& p) { return p.lowered.mask.offset; },
+          "The key row that corresponds to query row 0.")
       .def_prop_ro("visibility", [](const Plan& p) { return name(p.lowered.mask.visibility); })
       .def_prop_ro("left", [](const Plan& p) { return p.lowered.mask.left; })
       .def_prop_ro("right", [](const Plan& p) { return p.lowered.mask.right; })
-      .def_prop_ro("softmax_scale", [](const Plan& p) { return p.lowered.softmax.scale; },
-                   "The scale of q . k with all factors; None: 1 / sqrt(D) times softmax_factor.")
+      .def_prop_ro(
+          "softmax_scale", [](const Plan& p) { return p.lowered.softmax.scale; },
+          "The scale of q . k with all factors; None: 1 / sqrt(D) times softmax_factor.")
       .def_prop_ro("softmax_factor", [](const Plan& p) { return p.lowered.softmax.factor; })
       .def_prop_ro("cap", [](const Plan& p) { return p.lowered.softmax.cap; })
       .def_prop_ro("sinks", [](const Plan& p) { return p.lowered.softmax.sinks; })
-      .def_prop_ro("gated", [](const Plan& p) { return p.lowered.gated; },
-                   "Whether the bias requires gates that depend on the tokens (WavLM).")
+      .def_prop_ro(
+          "gated", [](const Plan& p) { return p.lowered.gated; },
+          "Whether the bias requires gates that depend on the tokens (WavLM).")
       .def_prop_ro("has_relative", [](const Plan& p) { return !p.lowered.relative.empty(); })
-      .def_prop_ro("cosine", [](const Plan& p) { return p.lowered.cosine; },
-                   "The factor of each head in cosine attention (Swin v2); empty: dot products.")
-      .def_prop_ro("table", &table_of,
-                   nb::sig("def table(self) -> numpy.typing.NDArray[numpy.float32] | None"),
-                   "A copy of the table that is added to the embeddings, [T, C] or [B T, C]; or None.")
-      .def_prop_ro("query_rotary",
-                   [](const Plan& p) { return rotary_of(p.lowered.query_rotary, p.lowered.query_rotations); },
-                   nb::sig("def query_rotary(self) -> RotaryTable | None"))
-      .def_prop_ro("key_rotary",
-                   [](const Plan& p) { return rotary_of(p.lowered.key_rotary, p.lowered.key_rotations); },
-                   nb::sig("def key_rotary(self) -> RotaryTable | None"))
-      .def_prop_ro("bias_form", &bias_form,
-                   nb::sig("def bias_form(self) -> dict[str, object]"),
-                   "The form of the bias and its numbers: 'slope' (slopes [H]), 'strip' (values "
-                   "[H, N] by\ndistance), 'grid', 'axes', 'piecewise_log', 'dense' or 'none'.")
-      .def("bias", [](const Plan& p, std::optional<std::int64_t> queries,
-                      std::optional<std::int64_t> keys) {
-             return bias_of(p, queries.value_or(p.window.queries), keys.value_or(p.window.keys));
-           },
-           nb::arg("queries") = nb::none(), nb::arg("keys") = nb::none(),
-           nb::sig("def bias(self, queries: int | None = None, keys: int | None = None) -> "
-                   "numpy.typing.NDArray[numpy.float64] | None"),
-           "Returns the whole bias [H, T, S], for inspection; None if the plan has no bias. The\n"
-           "query of row t is at position offset + t, the key of row s at position s.")
+      .def_prop_ro(
+          "cosine", [](const Plan& p) { return p.lowered.cosine; },
+          "The factor of each head in cosine attention (Swin v2); empty: dot products.")
+      .def_prop_ro(
+          "table", &table_of,
+          nb::sig("def table(self) -> numpy.typing.NDArray[numpy.float32] | None"),
+          "A copy of the table that is added to the embeddings, [T, C] or [B T, C]; or None.")
+      .def_prop_ro(
+          "query_rotary",
+          [](const Plan& p) {
+            return rotary_of(p.lowered.query_rotary, p.lowered.query_rotations);
+          },
+          nb::sig("def query_rotary(self) -> RotaryTable | None"))
+      .def_prop_ro(
+          "key_rotary",
+          [](const Plan& p) {
+            return rotary_of(p.lowered.key_rotary, p.lowered.key_rotations);
+          },
+          nb::sig("def key_rotary(self) -> RotaryTable | None"))
+      .def_prop_ro(
+          "bias_form", &bias_form, nb::sig("def bias_form(self) -> dict[str, object]"),
+          "The form of the bias and its numbers: 'slope' (slopes [H]), 'strip' (values "
+          "[H, N] by\ndistance), 'grid', 'axes', 'piecewise_log', 'dense' or 'none'.")
+      .def(
+          "bias",
+          [](const Plan& p, std::optional<std::int64_t> queries,
+             std::optional<std::int64_t> keys) {
+            return bias_of(p, queries.value_or(p.window.queries), keys.value_or(p.window.keys));
+          },
+          nb::arg("queries") = nb::none(), nb::arg("keys") = nb::none(),
+          nb::sig("def bias(self, queries: int | None = None, keys: int | None = None) -> "
+                  "numpy.typing.NDArray[numpy.float64] | None"),
+          "Returns the whole bias [H, T, S], for inspection; None if the plan has no bias. "
+          "The\n"
+          "query of row t is at position offset + t, the key of row s at position s.")
       .def("__repr__", &text);
   module.def(
-      "lower", &lower_mixture, nb::arg("encoding").none(), nb::arg("queries"), nb::arg("keys") = nb::none(),
-      nb::kw_only(), nb::arg("parameters") = nb::make_tuple(), nb::arg("visibility"),
-      nb::arg("left") = nb::none(), nb::arg("right") = nb::none(),
+      "lower", &lower_mixture, nb::arg("encoding").none(), nb::arg("queries"),
+      nb::arg("keys") = nb::none(), nb::kw_only(), nb::arg("parameters") = nb::make_tuple(),
+      nb::arg("visibility"), nb::arg("left") = nb::none(), nb::arg("right") = nb::none(),
       nb::arg("softmax_scale") = nb::none(), nb::arg("cap") = nb::none(),
       nb::arg("sinks") = std::vector<double>{}, nb::arg("length") = 0,
-      nb::sig("def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike, "
-              "keys: PositionsLike | None = None, *, parameters: Sequence[Array] = (), visibility: "
-              "str, left: int | None = None, right: int | None = None, softmax_scale: float | None "
-              "= None, cap: float | None = None, sinks: Sequence[float] = (), length: int = 0) -> "
-              "Plan"),
+      nb::sig(
+          "def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike, "
+          "keys: PositionsLike | None = None, *, parameters: Sequence[Array] = (), visibility: "
+          "str, left: int | None = None, right: int | None = None, softmax_scale: float | None "
+          "= None, cap: float | None = None, sinks: Sequence[float] = (), length: int = 0) -> "
+          "Plan"),
       "Lowers an encoding for known tokens.\n\n"
       "encoding: a spec, several specs, or None (no position).\n"
       "queries, keys: numbers of tokens T and S (the queries are the last T of the keys, at\n"
-      "    positions 0 to S - 1), or positions: integers [T] or [B, T], or Positions. Default for\n"
+      "    positions 0 to S - 1), or positions: integers [T] or [B, T], or Positions. Default "
+      "for\n"
       "    keys: the queries.\n"
-      "parameters: the trained matrices of the encoding in the order of spec.parameters(), float32.\n"
+      "parameters: the trained matrices of the encoding in the order of spec.parameters(), "
+      "float32.\n"
       "visibility: 'causal' or 'bidirectional'; required.\n"
       "left, right: window limits in rows. Mistral's `sliding_window` w is left = w - 1.\n"
       "softmax_scale: scale of q . k before a factor of the encoding. Default: 1 / sqrt(D).\n"

@@ -60,8 +60,8 @@ std::size_t hash_of(const RotaryFrequencies& f) {
   return sum;
 }
 
-using State = std::tuple<std::string, std::int64_t, std::vector<double>, std::vector<std::int32_t>,
-                         double, std::vector<double>, std::int64_t>;
+using State = std::tuple<std::string, std::int64_t, std::vector<double>,
+                         std::vector<std::int32_t>, double, std::vector<double>, std::int64_t>;
 
 void rotate_arrays(nb::handle x, const RotaryTable& table, const std::string& direction,
                    nb::handle k, nb::handle out) {
@@ -111,7 +111,8 @@ void rotate_by(const Tensor& x, const Tensor& out, const RotaryFrequencies& freq
     check_heads(from, frequencies);
     check_target("out", from, to);
     if (cos.extent(1) != from.extent(1))
-      refuse("rotate", "cos and sin must have the tokens of x, " + std::to_string(from.extent(1)),
+      refuse("rotate",
+             "cos and sin must have the tokens of x, " + std::to_string(from.extent(1)),
              std::int64_t{cos.extent(1)});
     if (cos.extent(0) != 1 && cos.extent(0) != from.extent(0))
       refuse("rotate",
@@ -136,8 +137,8 @@ void rotate_rows(nb::handle x, nb::handle out, const RotaryTable& table,
     refuse("rotate", "x must have the table's " + std::to_string(table.tokens()) + " tokens",
            tokens);
   if (begin < 0 || tokens > table.tokens() - begin)
-    refuse("rotate", "x must have at most " + std::to_string(table.tokens() - begin) + " tokens",
-           tokens);
+    refuse("rotate",
+           "x must have at most " + std::to_string(table.tokens() - begin) + " tokens", tokens);
   const auto rows = [&](const View<const float, 3>& of) {
     return View<const float, 3>(of.data() + begin * of.stride(1),
                                 {of.extent(0), tokens, of.extent(2)},
@@ -187,20 +188,22 @@ void bind_rotary(nb::module_& module) {
           "__init__",
           [](RotaryFrequencies* self, const std::string& pairing, std::vector<double> inv_freq,
              std::int64_t head_offset, std::vector<std::int32_t> axes, double table_scale) {
-            new (self) RotaryFrequencies{
-                .pairing = chosen("rotary", "pairing", pairing, pairings),
-                .head_offset = head_offset,
-                .inv_freq = std::move(inv_freq),
-                .axes = std::move(axes),
-                .table_scale = table_scale};
+            new (self)
+                RotaryFrequencies{.pairing = chosen("rotary", "pairing", pairing, pairings),
+                                  .head_offset = head_offset,
+                                  .inv_freq = std::move(inv_freq),
+                                  .axes = std::move(axes),
+                                  .table_scale = table_scale};
           },
           nb::kw_only(), nb::arg("pairing"), nb::arg("inv_freq"), nb::arg("head_offset") = 0,
           nb::arg("axes") = std::vector<std::int32_t>{}, nb::arg("table_scale") = 1.0)
       .def_prop_ro("pairing", [](const RotaryFrequencies& f) { return name(f.pairing); })
       .def_ro("head_offset", &RotaryFrequencies::head_offset)
-      .def_prop_ro("rotary_dim", &RotaryFrequencies::rotary_dim, "R, the rotated elements of a head.")
+      .def_prop_ro("rotary_dim", &RotaryFrequencies::rotary_dim,
+                   "R, the rotated elements of a head.")
       .def_prop_ro(
-          "inv_freq", [](const RotaryFrequencies& f) { return numpy(f.inv_freq, {f.inv_freq.size()}); },
+          "inv_freq",
+          [](const RotaryFrequencies& f) { return numpy(f.inv_freq, {f.inv_freq.size()}); },
           nb::sig("def inv_freq(self) -> numpy.typing.NDArray[numpy.float64]"),
           "A copy of the frequencies, float64 [R/2], in radians per position.")
       .def_prop_ro(
@@ -210,41 +213,46 @@ void bind_rotary(nb::module_& module) {
       .def(nb::self == nb::self, nb::sig("def __eq__(self, other: object, /) -> bool"))
       .def("__hash__", &hash_of, nb::sig("def __hash__(self) -> int"))
       .def("__repr__", &text)
-      .def("__getstate__",
-           [](const RotaryFrequencies& f) {
-             return State(name(f.pairing), f.head_offset, f.inv_freq, f.axes, f.table_scale,
-                          f.growth, f.centre);
-           },
-           nb::sig("def __getstate__(self) -> tuple[Any, ...]"))
-      .def("__setstate__",
-           [](RotaryFrequencies* self, const State& s) {
-             new (self) RotaryFrequencies{
-                 .pairing = chosen("rotary", "pairing", std::get<0>(s), pairings),
-                 .head_offset = std::get<1>(s),
-                 .inv_freq = std::get<2>(s),
-                 .axes = std::get<3>(s),
-                 .table_scale = std::get<4>(s),
-                 .growth = std::get<5>(s),
-                 .centre = std::get<6>(s)};
-           },
-           nb::sig("def __setstate__(self, state: tuple[Any, ...]) -> None"));
+      .def(
+          "__getstate__",
+          [](const RotaryFrequencies& f) {
+            return State(name(f.pairing), f.head_offset, f.inv_freq, f.axes, f.table_scale,
+                         f.growth, f.centre);
+          },
+          nb::sig("def __getstate__(self) -> tuple[Any, ...]"))
+      .def(
+          "__setstate__",
+          [](RotaryFrequencies* self, const State& s) {
+            new (self) RotaryFrequencies{
+                .pairing = chosen("rotary", "pairing", std::get<0>(s), pairings),
+                .head_offset = std::get<1>(s),
+                .inv_freq = std::get<2>(s),
+                .axes = std::get<3>(s),
+                .table_scale = std::get<4>(s),
+                .growth = std::get<5>(s),
+                .centre = std::get<6>(s)};
+          },
+          nb::sig("def __setstate__(self, state: tuple[Any, ...]) -> None"));
 
-  module.def("rotary_frequencies", &frequencies_of, nb::arg("encoding"), nb::arg("length") = 0,
-             nb::sig("def rotary_frequencies(encoding: Encoding | RotaryFrequencies, length: int = 0) "
-                     "-> RotaryFrequencies"),
-             "Returns the frequencies of a rotary encoding at a declared context length.\n\n"
-             "length: for scalings that depend on it (dynamic NTK, LongRoPE); 0: that of the spec.\n"
-             "Each frequency is within one ulp of the formula. Raises ValueError if the encoding\n"
-             "has no single set of frequencies.");
+  module.def(
+      "rotary_frequencies", &frequencies_of, nb::arg("encoding"), nb::arg("length") = 0,
+      nb::sig("def rotary_frequencies(encoding: Encoding | RotaryFrequencies, length: int = 0) "
+              "-> RotaryFrequencies"),
+      "Returns the frequencies of a rotary encoding at a declared context length.\n\n"
+      "length: for scalings that depend on it (dynamic NTK, LongRoPE); 0: that of the spec.\n"
+      "Each frequency is within one ulp of the formula. Raises ValueError if the encoding\n"
+      "has no single set of frequencies.");
 
   nb::class_<RotaryTable>(
       module, "RotaryTable",
       "Cos and sin of every angle of a rotary encoding, for given positions.\n\n"
       "encoding: a rotary spec or RotaryFrequencies.\n"
-      "positions: a number T of tokens (positions 0 to T - 1), integers [T] or [B, T], Positions,\n"
+      "positions: a number T of tokens (positions 0 to T - 1), integers [T] or [B, T], "
+      "Positions,\n"
       "    or a tuple of them, one for each position axis (M-RoPE).\n"
       "length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.\n"
-      "angles: 'exact', or 'float32' to follow engines that compute position * inv_freq in float32.\n\n"
+      "angles: 'exact', or 'float32' to follow engines that compute position * inv_freq in "
+      "float32.\n\n"
       "Each entry is within half an ulp + 2^-46 of the true value for positions up to 2^31.\n"
       "Cost: O(B T R) time, 4 B T R bytes. Source: Su et al. 2021, arXiv:2104.09864.")
       .def(
@@ -266,50 +274,58 @@ void bind_rotary(nb::module_& module) {
                   "PositionsLike, *, length: int = 0, angles: str = 'exact') -> None"))
       .def_prop_ro("batch", &RotaryTable::batch, "1, or the rows of the batch.")
       .def_prop_ro("tokens", &RotaryTable::tokens)
-      .def_prop_ro("frequencies",
-                   [](const RotaryTable& table) { return table.frequencies(); })
+      .def_prop_ro("frequencies", [](const RotaryTable& table) { return table.frequencies(); })
       .def_prop_ro(
-          "cos", [](nb::handle self) { return numpy_view(nb::cast<const RotaryTable&>(self).cos(), self); },
+          "cos",
+          [](nb::handle self) {
+            return numpy_view(nb::cast<const RotaryTable&>(self).cos(), self);
+          },
           nb::sig("def cos(self) -> numpy.typing.NDArray[numpy.float32]"),
           "Cosines, read-only float32 [B or 1, T, R/2]; no copy.")
       .def_prop_ro(
-          "sin", [](nb::handle self) { return numpy_view(nb::cast<const RotaryTable&>(self).sin(), self); },
+          "sin",
+          [](nb::handle self) {
+            return numpy_view(nb::cast<const RotaryTable&>(self).sin(), self);
+          },
           nb::sig("def sin(self) -> numpy.typing.NDArray[numpy.float32]"),
           "Sines, read-only float32 [B or 1, T, R/2]; no copy.")
       .def("__repr__", [](const RotaryTable& table) {
-        return "RotaryTable(" + text(table.frequencies()) + ", [" + std::to_string(table.batch()) +
-               ", " + std::to_string(table.tokens()) + "] positions)";
+        return "RotaryTable(" + text(table.frequencies()) + ", [" +
+               std::to_string(table.batch()) + ", " + std::to_string(table.tokens()) +
+               "] positions)";
       });
 
-  module.def("rotate", &rotate_arrays, nb::arg("x"), nb::arg("table"),
-             nb::arg("direction") = "forward", nb::kw_only(), nb::arg("k") = nb::none(),
-             nb::arg("out") = nb::none(),
-             nb::sig("def rotate(x: Array, table: RotaryTable, direction: str = 'forward', *, "
-                     "k: Array | None = None, out: Array | None = None) -> None"),
-             "Rotates queries or keys in place.\n\n"
-             "x: [B, T, H, D] or [T, H, D], any strides (x.transpose(1, 2) of [B, H, T, D]), D\n"
-             "    contiguous; float32, float16, bfloat16 or float64.\n"
-             "direction: 'forward', or 'inverse' for the gradient.\n"
-             "k: keys that are rotated in the same pass; heads and D may differ from those of x.\n"
-             "out: if given, receives the result, and x is not changed.\n\n"
-             "|x' - exact| <= 3 * 2^-24 (|a| + |b|) for the pair (a, b); 16-bit types are rounded\n"
-             "once more. Memory-bound, no copies; releases the GIL. Raises ValueError if shapes do\n"
-             "not fit the table or an array that is changed is read-only.");
+  module.def(
+      "rotate", &rotate_arrays, nb::arg("x"), nb::arg("table"),
+      nb::arg("direction") = "forward", nb::kw_only(), nb::arg("k") = nb::none(),
+      nb::arg("out") = nb::none(),
+      nb::sig("def rotate(x: Array, table: RotaryTable, direction: str = 'forward', *, "
+              "k: Array | None = None, out: Array | None = None) -> None"),
+      "Rotates queries or keys in place.\n\n"
+      "x: [B, T, H, D] or [T, H, D], any strides (x.transpose(1, 2) of [B, H, T, D]), D\n"
+      "    contiguous; float32, float16, bfloat16 or float64.\n"
+      "direction: 'forward', or 'inverse' for the gradient.\n"
+      "k: keys that are rotated in the same pass; heads and D may differ from those of x.\n"
+      "out: if given, receives the result, and x is not changed.\n\n"
+      "|x' - exact| <= 3 * 2^-24 (|a| + |b|) for the pair (a, b); 16-bit types are rounded\n"
+      "once more. Memory-bound, no copies; releases the GIL. Raises ValueError if shapes do\n"
+      "not fit the table or an array that is changed is read-only.");
 
-  module.def("rotate_rows", &rotate_rows, nb::arg("x"), nb::arg("out"), nb::arg("table"),
-             nb::arg("begin").none(), nb::arg("heads_tokens"), nb::arg("inverse"),
-             nb::sig("def rotate_rows(x: Array, out: Array, table: RotaryTable, begin: int | None, "
-                     "heads_tokens: bool, inverse: bool) -> None"),
-             "Writes the rotation of x by rows begin to begin + T - 1 of a table to out. x and out\n"
-             "may be the same array. None: all rows. Shapes: [B, T, H, D], or [B, H, T, D] if\n"
-             "heads_tokens.");
-  module.def("rotate_with", &rotate_with, nb::arg("x"), nb::arg("out"), nb::arg("cos"),
-             nb::arg("sin"), nb::arg("pairing"), nb::arg("head_offset"), nb::arg("heads_tokens"),
-             nb::arg("inverse"),
-             nb::sig("def rotate_with(x: Array, out: Array, cos: Array, sin: Array, pairing: str, "
-                     "head_offset: int, heads_tokens: bool, inverse: bool) -> None"),
-             "Writes the rotation of x by given cos and sin to out. cos, sin: float32, [T, R/2] or\n"
-             "[B or 1, T, R/2]. Shapes of x and out as in rotate_rows.");
+  module.def(
+      "rotate_rows", &rotate_rows, nb::arg("x"), nb::arg("out"), nb::arg("table"),
+      nb::arg("begin").none(), nb::arg("heads_tokens"), nb::arg("inverse"),
+      nb::sig("def rotate_rows(x: Array, out: Array, table: RotaryTable, begin: int | None, "
+              "heads_tokens: bool, inverse: bool) -> None"),
+      "Writes the rotation of x by rows begin to begin + T - 1 of a table to out. x and out\n"
+      "may be the same array. None: all rows. Shapes: [B, T, H, D], or [B, H, T, D] if\n"
+      "heads_tokens.");
+  module.def(
+      "rotate_with", &rotate_with, nb::arg("x"), nb::arg("out"), nb::arg("cos"), nb::arg("sin"),
+      nb::arg("pairing"), nb::arg("head_offset"), nb::arg("heads_tokens"), nb::arg("inverse"),
+      nb::sig("def rotate_with(x: Array, out: Array, cos: Array, sin: Array, pairing: str, "
+              "head_offset: int, heads_tokens: bool, inverse: bool) -> None"),
+      "Writes the rotation of x by given cos and sin to out. cos, sin: float32, [T, R/2] or\n"
+      "[B or 1, T, R/2]. Shapes of x and out as in rotate_rows.");
 }
 
 }  // namespace gnomon::python

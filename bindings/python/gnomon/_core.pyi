@@ -76,6 +76,8 @@ class Positions:
 
     def __eq__(self, other: object, /) -> bool: ...
 
+    def __hash__(self) -> int: ...
+
     def __repr__(self) -> str: ...
 
     def __getstate__(self) -> tuple[int, int, list[int], list[int]]: ...
@@ -116,6 +118,8 @@ class RotaryFrequencies:
     def table_scale(self) -> float: ...
 
     def __eq__(self, other: object, /) -> bool: ...
+
+    def __hash__(self) -> int: ...
 
     def __repr__(self) -> str: ...
 
@@ -181,6 +185,19 @@ def rotate(x: Array, table: RotaryTable, direction: str = 'forward', *, k: Array
     |x' - exact| <= 3 * 2^-24 (|a| + |b|) for the pair (a, b); 16-bit types are rounded
     once more. Memory-bound, no copies; releases the GIL. Raises ValueError if shapes do
     not fit the table or an array that is changed is read-only.
+    """
+
+def rotate_rows(x: Array, out: Array, table: RotaryTable, begin: int | None, heads_tokens: bool, inverse: bool) -> None:
+    """
+    Writes the rotation of x by rows begin to begin + T - 1 of a table to out. x and out
+    may be the same array. None: all rows. Shapes: [B, T, H, D], or [B, H, T, D] if
+    heads_tokens.
+    """
+
+def rotate_with(x: Array, out: Array, cos: Array, sin: Array, pairing: str, head_offset: int, heads_tokens: bool, inverse: bool) -> None:
+    """
+    Writes the rotation of x by given cos and sin to out. cos, sin: float32, [T, R/2] or
+    [B or 1, T, R/2]. Shapes of x and out as in rotate_rows.
     """
 
 def encodings() -> list[dict[str, str]]: ...
@@ -307,7 +324,8 @@ def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike
 
 def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = None, gates: Array | None = None) -> Array:
     """
-    Softmax attention with the rotation, bias and relative vectors of a plan.
+    Softmax attention with the rotation, bias and relative vectors of a plan. With the plan of a
+    model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.
 
     q: [B, T, Hq, D]; k: [B, S, Hk, D]; v: [B, S, Hk, Dv], any strides, the last axis
         contiguous. Hk divides Hq. q, k, v are not changed. Types: float32, float16, bfloat16
@@ -377,3 +395,5 @@ class ModelDescription:
     def parameters(self, layer: int, part: str) -> list[tuple[str, int, int, float, float]]: ...
 
     def lower_layer(self, layer: int, queries: object | None, keys: object | None, part: str, parameters: object, cached: int, rotated: bool, length: int, image: object | None) -> Plan: ...
+
+def jax_targets() -> dict: ...
