@@ -29,7 +29,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+from torch.nn.attention.flex_attention import (
+    AuxRequest,
+    BlockMask,
+    create_block_mask,
+    flex_attention,
+)
 
 from .. import _core, specs
 from ._lowering import Form, bias_form, form_of_numbers, frozen, mixture_of
@@ -274,11 +279,6 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
 def _with_sinks(run: Any, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor,
                 given: dict[str, Any]) -> Tensor:
     # The weights of the keys sum to e^lse / (e^lse + e^sink).
-    try:
-        from torch.nn.attention.flex_attention import AuxRequest
-    except ImportError:  # PyTorch before 2.9
-        out, lse = run(q, k, v, return_lse=True, **given)
-    else:
-        out, aux = run(q, k, v, return_aux=AuxRequest(lse=True), **given)
-        lse = aux.lse
-    return out * torch.sigmoid(lse - sinks.to(lse.dtype)[:, None]).unsqueeze(-1).to(out.dtype)
+    out, aux = run(q, k, v, return_aux=AuxRequest(lse=True), **given)
+    share = torch.sigmoid(aux.lse - sinks.to(aux.lse.dtype)[:, None])
+    return out * share.unsqueeze(-1).to(out.dtype)
