@@ -262,8 +262,8 @@ def test_rotary_modules(model_type: str, changes: dict) -> None:
 
 
 PAIRED = (
-    "llama qwen2 qwen3 mistral mixtral gemma gemma2 phi phi3 gpt_neox stablelm starcoder2 olmo olmo2 "
-    "cohere cohere2 glm glm4 granite nemotron persimmon gpt_oss smollm3 exaone4 ministral "
+    "llama qwen2 qwen3 mistral mixtral gemma gemma2 phi phi3 gpt_neox stablelm starcoder2 olmo "
+    "olmo2 cohere cohere2 glm glm4 granite nemotron persimmon gpt_oss smollm3 exaone4 ministral "
     "dbrx jetmoe arcee apertus ernie4_5 hunyuan_v1_dense seed_oss lfm2 helium falcon "
     "minimax doge dots1 bitnet diffllama bamba glm4_moe"
 ).split()
