@@ -27,18 +27,18 @@ struct ExchangeApi {
   int (*borrow_from_object)(void* object, Tensor* out);
 };
 
-// Returns the table of an object's type, or null. The types of a process that have one are few
-// (Tensor, Parameter), so the last ones are kept.
-const ExchangeApi* exchange_api(PyObject* object) {
-  struct Known {
-    PyObject* type;  // owned, so that its address is not used again
-    const ExchangeApi* api;
-  };
-  static Known known[8] = {};
+// Facts of a type of arrays. The types of a process are few, so the last ones are kept.
+struct ArrayType {
+  PyObject* type = nullptr;  // owned, so that its address is not used again
+  const ExchangeApi* api = nullptr;
+  bool immutable = false;  // JAX: its DLPack capsules do not say that they are read-only
+};
+ArrayType array_type(PyObject* object) {
+  static ArrayType known[8] = {};
   static int next = 0;
   auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  for (const Known& one : known)
-    if (one.type == type) return one.api;
+  for (const ArrayType& one : known)
+    if (one.type == type) return one;
   const ExchangeApi* api = nullptr;
   nb::object capsule = nb::getattr(nb::handle(type), "__dlpack_c_exchange_api__", nb::none());
   if (PyCapsule_CheckExact(capsule.ptr())) {
@@ -47,11 +47,14 @@ const ExchangeApi* exchange_api(PyObject* object) {
     if (!api) PyErr_Clear();
     if (api && (api->major != 1 || !api->borrow_from_object)) api = nullptr;
   }
-  Known& place = known[next++ % 8];
+  const nb::object module = nb::getattr(nb::handle(type), "__module__", nb::str(""));
+  std::string from;
+  const bool immutable = nb::try_cast(module, from, false) && from.starts_with("jax");
+  ArrayType& place = known[next++ % 8];
   Py_XDECREF(place.type);
   Py_INCREF(type);
-  place = {type, api};
-  return api;
+  place = {type, api, immutable};
+  return place;
 }
 
 std::string dtype_of(nb::handle object) {
@@ -123,6 +126,9 @@ bool Array::take(nb::handle object, Access access) {
 
 Array::Array(const char* operation, const char* name, nb::handle object, Access access) {
   if (object.is_none()) return;
+  if (access == Access::write && array_type(object.ptr()).immutable)
+    refuse(operation, std::string(name) + " must be writable, since it is changed in place",
+           "an array of JAX");
   if (!borrow(object) && !take(object, access) && !take_bfloat16(object, access)) {
     nb::ndarray<nb::ro> readable;
     const std::string of = name;
@@ -136,7 +142,7 @@ Array::Array(const char* operation, const char* name, nb::handle object, Access 
 }
 
 bool Array::borrow(nb::handle object) {
-  const ExchangeApi* const api = exchange_api(object.ptr());
+  const ExchangeApi* const api = array_type(object.ptr()).api;
   if (!api) return false;
   if (api->borrow_from_object(object.ptr(), &tensor_) == 0) return true;
   PyErr_Clear();
