@@ -76,7 +76,8 @@ SAMPLES = {
                  torch.arange(10).view(2, 5),
                  texts(gnomon.Sinusoidal(width=8, recipe="interleaved")), 0),
     ],
-    "add_position_": [lambda: (torch.randn(2, 5, 8), [torch.randn(16, 8)], None, texts(LEARNED), 3)],
+    "add_position_": [
+        lambda: (torch.randn(2, 5, 8), [torch.randn(16, 8)], None, texts(LEARNED), 3)],
     "add_position_backward": [
         lambda: (torch.randn(2, 5, 8), [torch.randn(16, 8)], None, texts(LEARNED), 3)],
 }

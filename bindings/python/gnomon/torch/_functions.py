@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import Encoding, Positions, RotaryFrequencies, RotaryTable, _core
 from . import _kernels, _plans
@@ -33,9 +34,15 @@ _compiling = torch.compiler.is_dynamo_compiling
 _empty_like = torch.empty_like
 _rotate_rows = _core.rotate_rows
 _with_gradients = torch.is_grad_enabled
-with torch.inference_mode():
-    _INFERENCE = _keys_of(torch.empty(0))
-_PLAIN = _keys_of(torch.empty(0))
+
+
+def _plain_keys(inference: bool) -> Any:
+    """Returns the dispatch keys of a plain tensor, also if a mode is active during the import."""
+    with _disable_current_modes(), torch.inference_mode(inference):
+        return _keys_of(torch.empty(0, device="cpu"))
+
+
+_PLAIN, _INFERENCE = _plain_keys(False), _plain_keys(True)
 
 
 def _direct(x: Tensor) -> bool:

@@ -174,7 +174,7 @@ class Call(NamedTuple):
             raise ValueError("[attention] query_positions and query_sequences must be given if "
                              f"there are more queries than keys, {keys}, got {queries}")
         if at is None:
-            at = torch.arange(keys)
+            at = torch.arange(keys, device="cpu")
         if query_at is None:
             query_at = at[..., keys - queries:]
         if of is not None:
@@ -217,15 +217,20 @@ def empty_gradients(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor
             *(torch.empty_like(one, memory_format=torch.contiguous_format) for one in others)]
 
 
+def _zeros(shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
+    """Returns zeros on the CPU, for any default device and default type."""
+    return torch.zeros(shape, dtype=dtype, device="cpu")
+
+
 def attend_backward(plan: Plan, heads_tokens: bool, grad: Tensor, q: Tensor, k: Tensor, v: Tensor,
                     parameters: Sequence[Tensor], sinks: Tensor | None, gates: Tensor | None,
                     out: Tensor, lse: Tensor) -> list[Tensor]:
     """Returns the gradients of attend, in the order of empty_gradients."""
     results = empty_gradients(q, k, v, parameters, sinks, gates)
-    sums = [torch.zeros(one.shape) for one in parameters]
-    of_sinks = None if sinks is None else torch.zeros(sinks.shape, dtype=torch.float64)
+    sums = [_zeros(one.shape) for one in parameters]
+    of_sinks = None if sinks is None else _zeros(sinks.shape, torch.float64)
     factors = None if gates is None else gates.detach().float()
-    of_gates = None if gates is None else torch.zeros(lse.shape)
+    of_gates = None if gates is None else _zeros(lse.shape)
     inputs = [readable(_tokens_first(one, heads_tokens)) for one in (q, k, v, out, grad)]
     dq, dk, dv = (_tokens_first(one, heads_tokens) for one in results[:3])
     _core.attention_backward(*inputs[:3], plan, inputs[3], lse, inputs[4], q_grad=dq, k_grad=dk,
@@ -262,7 +267,7 @@ def added(x: Tensor, parameters: Sequence[Tensor], positions: Tensor | None, enc
 
 def add_backward(grad: Tensor, plan: Plan, parameters: Sequence[Tensor]) -> list[Tensor]:
     """Returns the gradients of the parameters of a table that was added."""
-    sums = [torch.zeros(one.shape) for one in parameters]
+    sums = [_zeros(one.shape) for one in parameters]
     _core.add_position_backward(grad.detach().cpu().contiguous(), plan, sums)
     return [one.to(of) for one, of in zip(sums, parameters)]
 
