@@ -62,7 +62,7 @@ def plan_bundle(plan: _core.Plan) -> Bundle:
     if form["form"] != "none":
         shapes = ", ".join(f"{name} {list(value.shape)}" for name, value in form.items()
                            if hasattr(value, "shape"))
-        rows.append(("bias", form["form"] + (f": {shapes}" if shapes else "")))
+        rows.append(("bias", f"{form['form']}: {shapes}" if shapes else str(form["form"])))
     if plan.has_relative:
         rows.append(("relative vectors", "yes"))
     if plan.gated:
@@ -155,7 +155,8 @@ def _facts(name: str) -> dict[str, str]:
     from ._program import run
 
     try:
-        return json.loads(run("explain", name, "--json"))
+        facts: dict[str, str] = json.loads(run("explain", name, "--json"))
+        return facts
     except FileNotFoundError:
         return {}
 

@@ -83,7 +83,8 @@ class Picture:
 
     def to_svg(self) -> str:
         """Returns the chart as SVG. Raises ImportError without vl-convert-python."""
-        return _vl_convert().vegalite_to_svg(self.spec)
+        svg: str = _vl_convert().vegalite_to_svg(self.spec)
+        return svg
 
     def to_altair(self) -> Any:
         """Returns the chart as an altair.Chart. Raises ImportError without altair."""
@@ -228,7 +229,7 @@ def lines(x: Any, series: Mapping[str, Any], *, x_title: str = "", y_title: str 
         if len(ys) != len(xs):
             raise ValueError(f"[plot] series must have {len(xs)} values, as x, got {len(ys)} "
                              f"in {name}")
-        values += [{"x": a, "y": b, "name": name} for a, b in zip(xs, ys)]
+        values += [{"x": a, "y": b, "name": name} for a, b in zip(xs, ys, strict=True)]
     x_scale = {"type": "log", "base": 2} if log_x else {"zero": False, "nice": False}
     y_scale = {"type": "log"} if log_y else {"zero": False}
     color: dict[str, Any] = {"field": "name", "type": "nominal", "title": None,
@@ -260,7 +261,7 @@ def heatmap(values: Any, *, x_title: str = "", y_title: str = "", value_title: s
     cells = [{"r": r, "c": c, "v": v} for r, row in enumerate(rows) for c, v in enumerate(row)]
     scale: dict[str, Any] = {"scheme": "viridis"}
     if centre is not None:
-        reach = max((abs(v - centre) for row in rows for v in row if v is not None), default=1)
+        reach = max((abs(v - centre) for row in rows for v in row if v is not None), default=0) or 1
         scale = {"scheme": "blueorange", "domain": [centre - reach, centre + reach]}
     count, width = len(rows), 400 if len(rows) == len(rows[0]) else 560
     cell = max(1, width // len(rows[0]))  # px; whole numbers, so that there are no gaps
