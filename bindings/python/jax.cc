@@ -343,17 +343,20 @@ nb::object capsule(xla::Handler* function) {
 }  // namespace
 
 void bind_jax(nb::module_& module) {
-  module.def("jax_targets", [] {
-    nb::dict all;
-    all["gnomon_rotate"] = capsule(&handler<&rotate_call, 4>);
-    all["gnomon_attention"] = capsule(&handler<&attention_call, 4>);
-    all["gnomon_attention_backward"] = capsule(&handler<&attention_backward_call, 4>);
-    all["gnomon_table"] = capsule(&handler<&table_call, 2>);
-    all["gnomon_table_backward"] = capsule(&handler<&table_backward_call, 2>);
-    all["gnomon_bias"] = capsule(&handler<&bias_call, 3>);
-    all["gnomon_bias_backward"] = capsule(&handler<&bias_backward_call, 2>);
-    return all;
-  });
+  module.def(
+      "jax_targets",
+      [] {
+        nb::dict all;
+        all["gnomon_rotate"] = capsule(&handler<&rotate_call, 4>);
+        all["gnomon_attention"] = capsule(&handler<&attention_call, 4>);
+        all["gnomon_attention_backward"] = capsule(&handler<&attention_backward_call, 4>);
+        all["gnomon_table"] = capsule(&handler<&table_call, 2>);
+        all["gnomon_table_backward"] = capsule(&handler<&table_backward_call, 2>);
+        all["gnomon_bias"] = capsule(&handler<&bias_call, 3>);
+        all["gnomon_bias_backward"] = capsule(&handler<&bias_backward_call, 2>);
+        return all;
+      },
+      nb::sig("def jax_targets() -> dict[str, object]"));
 }
 
 }  // namespace gnomon::python
