@@ -45,11 +45,11 @@ build_wheel() {
   environment tools
   for option in GNOMON_TESTS GNOMON_BENCH GNOMON_LAB GNOMON_THREADS; do
     [[ ! -e $folder/CMakeCache.txt ]] ||
-      options+=(-C "cmake.define.$option=$(sed -n "s/^$option:[A-Z]*=//p" "$folder/CMakeCache.txt")")
+      options+=(--config-settings "cmake.define.$option=$(sed -n "s/^$option:[A-Z]*=//p" "$folder/CMakeCache.txt")")
   done
   rm -rf "$wheels"
   PATH=$work/tools/bin:$PATH "$work/tools/bin/python" -m pip wheel . --quiet --disable-pip-version-check \
-    --no-deps --no-build-isolation -w "$wheels" -C "build-dir=$folder" "${options[@]}"
+    --no-deps --no-build-isolation -w "$wheels" --config-settings "build-dir=$folder" "${options[@]}"
 }
 
 # Installs the wheel in place of an earlier one.
