@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._list import EncodingInfo, encodings, usual
+from ._list import entry_of, usual
 
 if TYPE_CHECKING:
     from ._spec import Encoding
@@ -104,25 +103,6 @@ def results_bundle(results: LabResults) -> Bundle:
     if results.report.exists():
         html += f"<p>Report: <code>{escape(str(results.report))}</code></p>"
     return _bundle(f"{results.answer}\n{results!r}", html)
-
-
-def entry_of(encoding: Encoding) -> EncodingInfo:
-    """The entry of the list of encodings that is nearest to a spec.
-
-    Several entries can have one type: Kerple is 'kerple' or 'kerple-power', by its kernel. It is
-    the entry whose usual settings have the most fields in common with the spec.
-    """
-    names = [field.name for field in dataclasses.fields(encoding)]  # type: ignore[arg-type]
-
-    def common(entry: tuple[EncodingInfo, Encoding]) -> int:
-        return sum(getattr(entry[1], name) == getattr(encoding, name) for name in names)
-
-    return max((one for one in _entries() if type(one[1]) is type(encoding)), key=common)[0]
-
-
-@functools.cache
-def _entries() -> list[tuple[EncodingInfo, Encoding]]:
-    return [(one, usual(one.name, width=64, heads=4, length=16)) for one in encodings()]
 
 
 def picture_of(encoding: Encoding) -> Picture | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from typing import NamedTuple
 
 from . import _core
@@ -41,3 +43,22 @@ def usual(name: str, *, width: int, heads: int, length: int, reads: str = "causa
     reads: 'causal' or 'bidirectional'; a bias by distance then also has values for later keys.
     """
     return Encoding.from_json(_core.usual(name, width, heads, length, reads))
+
+
+def entry_of(encoding: Encoding) -> EncodingInfo:
+    """The entry of the list of encodings that is nearest to a spec.
+
+    Several entries can have one type: Kerple is 'kerple' or 'kerple-power', by its kernel. It is
+    the entry whose usual settings have the most fields in common with the spec.
+    """
+    names = [field.name for field in dataclasses.fields(encoding)]  # type: ignore[arg-type]
+
+    def common(entry: tuple[EncodingInfo, Encoding]) -> int:
+        return sum(getattr(entry[1], name) == getattr(encoding, name) for name in names)
+
+    return max((one for one in _entries() if type(one[1]) is type(encoding)), key=common)[0]
+
+
+@functools.cache
+def _entries() -> list[tuple[EncodingInfo, Encoding]]:
+    return [(one, usual(one.name, width=64, heads=4, length=16)) for one in encodings()]

@@ -100,7 +100,9 @@ class Encoding(Value):
     @property
     def title(self) -> str:
         """The usual name, as 'Rotary (RoPE)'."""
-        return _core.info(self)["title"]
+        from ._list import entry_of
+
+        return entry_of(self).title
 
     @property
     def enters(self) -> str:

@@ -13,6 +13,7 @@ import pytest
 import gnomon
 import gnomon.model
 from gnomon import _display
+from gnomon._list import entry_of
 
 
 @pytest.fixture(autouse=True)
@@ -68,7 +69,8 @@ def test_the_picture_is_that_of_the_spec() -> None:
     (gnomon.DynamicBias(heads=2, hidden=5, scale="logarithmic"), "dynamic-log"),
 ])
 def test_entries_of_one_type_are_distinguished(encoding: gnomon.Encoding, name: str) -> None:
-    assert _display.entry_of(encoding).name == name
+    assert entry_of(encoding).name == name
+    assert encoding.title == gnomon.find_encoding(name).title
 
 
 @pytest.mark.parametrize("encoding, options, expected", [
