@@ -2,10 +2,12 @@
 
     python tools/python/patch_speed.py [--repetitions 3] [--prompt 2048] [--tokens 64]
                                        [--models llama bloom t5] [--threads 2] [--dtype float32]
+                                       [--cpu-time]
 
 Random models of about 100 million parameters, float32. Prompt: one forward pass of `--prompt`
 tokens (T5: the encoder, and the first token of the decoder). Tokens: a greedy loop with the
 cache. The implementations run in turn; the table shows medians. Prints a Markdown table.
+--cpu-time: CPU time of the process, for a machine that has other work; use it with --threads 1.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -47,9 +50,10 @@ MODELS = {"llama": (llama, ("eager", "sdpa", "gnomon")), "bloom": (bloom, ("eage
 
 
 @torch.inference_mode()
-def run(model: Any, ids: torch.Tensor, tokens: int) -> tuple[float, float, list[int]]:
+def run(model: Any, ids: torch.Tensor, tokens: int,
+        clock: Callable[[], float]) -> tuple[float, float, list[int]]:
     """Returns the seconds of the prompt and of the tokens, and the tokens."""
-    begin = time.perf_counter()
+    begin = clock()
     found = []
     if model.config.is_encoder_decoder:
         start = torch.zeros(1, 1, dtype=torch.long)
@@ -61,17 +65,18 @@ def run(model: Any, ids: torch.Tensor, tokens: int) -> tuple[float, float, list[
         options = {}
         out = model(ids, use_cache=True, logits_to_keep=1)
         name = "input_ids"
-    middle = time.perf_counter()
+    middle = clock()
     for _ in range(tokens):
         found.append(int(out.logits[0, -1].argmax()))
         options[name] = torch.tensor([[found[-1]]])
         out = model(past_key_values=out.past_key_values, use_cache=True, **options)
-    return middle - begin, time.perf_counter() - middle, found
+    return middle - begin, clock() - middle, found
 
 
 def measure(name: str, arguments: argparse.Namespace) -> list[str]:
     """Returns the rows of the table of one model."""
     make, implementations = MODELS[name]
+    clock = time.process_time if arguments.cpu_time else time.perf_counter
     torch.manual_seed(0)
     model = make().eval().to(getattr(torch, arguments.dtype))
     ids = torch.randint(1, 32000, (1, arguments.prompt))
@@ -86,9 +91,9 @@ def measure(name: str, arguments: argparse.Namespace) -> list[str]:
                     if hasattr(module, "config"):
                         module.config._attn_implementation = one
             if repetition == 0:  # warm-up
-                run(model, ids[:, :64], 4)
+                run(model, ids[:, :64], 4, clock)
             else:
-                prompt, after, results[one] = run(model, ids, arguments.tokens)
+                prompt, after, results[one] = run(model, ids, arguments.tokens, clock)
                 seconds[one].append((prompt, after))
             if one == "gnomon":
                 gnomon.torch.unpatch(model)
@@ -112,12 +117,14 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32")
+    parser.add_argument("--cpu-time", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     gnomon.set_threads(arguments.threads)
     print(f"{arguments.threads} threads, {gnomon.isa()}, torch {torch.__version__}, transformers "
           f"{transformers.__version__}, {arguments.dtype}, prompt of {arguments.prompt} tokens, "
-          f"{arguments.tokens} tokens, medians of {arguments.repetitions}\n", flush=True)
+          f"{arguments.tokens} tokens, medians of {arguments.repetitions}"
+          f"{', CPU time' if arguments.cpu_time else ''}\n", flush=True)
     print("| model | attention | prompt, s | speedup | token, ms | speedup | tokens as eager |")
     print("|---|---|--:|--:|--:|--:|--:|", flush=True)
     for name in arguments.models:
