@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from transformers import masking_utils as hf
 
+import gnomon
 from gnomon.torch._transformers.masks import Mask, mask
 
 PADDING = torch.tensor([[1] * 14, [0] * 5 + [1] * 9, [1] * 9 + [0] * 5], dtype=torch.bool)
@@ -92,3 +93,13 @@ def test_keys_must_exist() -> None:
     """Queries after the last key are not causal attention with an offset."""
     with pytest.warns(UserWarning, match="cannot be expressed"):
         mask(batch_size=1, q_length=4, kv_length=6, q_offset=4)
+
+
+def test_layers_share_plans() -> None:
+    one = mask(batch_size=1, q_length=4, kv_length=4)
+    assert isinstance(one, Mask)
+    alibi = gnomon.Alibi(heads=2), None
+    plain, biased = one.plan(0.5, None, None), one.plan(0.5, None, alibi)
+    assert one.plan(0.5, None, None) is plain and one.plan(0.5, None, alibi) is biased
+    assert plain.bias() is None and biased.bias() is not None
+    assert one.plan(0.5, 3.0, None).cap == 3.0 and one.plan(0.25, None, None).softmax_scale == 0.25

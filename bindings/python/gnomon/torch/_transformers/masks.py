@@ -111,7 +111,6 @@ class Mask(torch.Tensor):
     @staticmethod
     def __new__(cls, rules: Rules, offset: int, padding: Tensor | None, batch: int, queries: int,
                 keys: int, arguments: dict[str, Any]) -> Mask:
-        # pylint: disable=attribute-defined-outside-init
         self = torch.Tensor._make_wrapper_subclass(
             cls, (batch, 1, queries, keys), dtype=arguments["dtype"], device=arguments["device"])
         self.rules, self.offset, self.padding = rules, offset, padding
