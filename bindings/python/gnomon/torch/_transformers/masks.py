@@ -153,7 +153,8 @@ class Mask(torch.Tensor):
 
     def _tokens(self, spec: Any) -> tuple[Any, Any]:
         T, S, rules = self.queries, self.keys, self.rules
-        if rules.key_sequences is None and T <= S and self.offset == S - T:
+        unordered = rules.visibility == "bidirectional" and rules.left is None and spec is None
+        if rules.key_sequences is None and T <= S and (unordered or self.offset == S - T):
             return T, S
         of_keys, of_queries = rules.key_sequences, rules.query_sequences
         if of_keys is None:
