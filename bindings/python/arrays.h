@@ -41,6 +41,22 @@ class Array {
   nb::object owner_;
 };
 
+// A tensor [B, H, T, D] with the axes 1 and 2 exchanged, if `heads_tokens`; other tensors as they are.
+struct TokensFirst {
+  TokensFirst(const Tensor& from, bool heads_tokens) noexcept : tensor(from) {
+    if (!heads_tokens || from.rank != 4 || !from.shape) return;
+    for (int to = 0; to < 4; ++to) {
+      const int axis = to == 1 ? 2 : to == 2 ? 1 : to;
+      shape[to] = from.shape[axis], strides[to] = from.stride(axis);
+    }
+    tensor.shape = shape, tensor.strides = strides;
+  }
+  TokensFirst(const TokensFirst&) = delete;
+  TokensFirst& operator=(const TokensFirst&) = delete;
+  Tensor tensor;
+  std::int64_t shape[4], strides[4];
+};
+
 // Returns the elements of an array of integers (or of a sequence of Python integers), and its shape.
 // Throws std::invalid_argument unless the elements are integers and the array has 1 or 2 axes.
 struct Integers {

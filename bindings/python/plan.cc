@@ -3,6 +3,7 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -121,16 +122,33 @@ nb::object result_like(const ConstTensor& q, const ConstTensor& v) {
       nb::make_tuple(q.extent(0), q.extent(1), q.extent(2), v.extent(3)), type);
 }
 
+// Whether axis 1 of q, k, v and the result is that of the heads.
+bool heads_tokens(std::string_view layout) {
+  if (layout == "tokens_heads") return false;
+  if (layout != "heads_tokens")
+    refuse("attention", "layout must be one of tokens_heads, heads_tokens", layout);
+  return true;
+}
+
 nb::object attention_of(nb::handle q, nb::handle k, nb::handle v, const Plan& plan,
                         nb::handle out, nb::handle lse, nb::handle k_scales,
-                        nb::handle v_scales, nb::handle gates) {
+                        nb::handle v_scales, nb::handle gates, std::string_view layout) {
+  const bool swap = heads_tokens(layout);
   const Inputs in(q, k, v, k_scales, v_scales, gates);
-  nb::object result = out.is_none() ? result_like(in.q, in.v) : nb::borrow(out);
+  const TokensFirst qs(in.q, swap), ks(in.k, swap), vs(in.v, swap);
+  AttentionInput input = in.input();
+  input.q = qs.tensor, input.k = ks.tensor, input.v = vs.tensor;
+  nb::object result = nb::borrow(out);
+  if (out.is_none()) {
+    result = result_like(input.q, input.v);
+    if (swap) result = result.attr("transpose")(0, 2, 1, 3);
+  }
   const Array to("attention", "out", result, Access::write);
   const Array sums("attention", "lse", lse, Access::write);
+  const TokensFirst target(to, swap);
   {
     nb::gil_scoped_release released;
-    attend(in.input(), plan, to, sums);
+    attend(input, plan, target.tensor, sums);
   }
   return result;
 }
@@ -261,12 +279,12 @@ void bind_functions(nb::module_& module) {
       "attention", &attention_of, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("plan"),
       nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("lse") = nb::none(),
       nb::arg("k_scales") = nb::none(), nb::arg("v_scales") = nb::none(),
-      nb::arg("gates") = nb::none(),
+      nb::arg("gates") = nb::none(), nb::arg("layout") = "tokens_heads",
       nb::sig(
           "def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = "
           "None, "
           "lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = "
-          "None, gates: Array | None = None) -> Array"),
+          "None, gates: Array | None = None, layout: str = 'tokens_heads') -> Array"),
       "Softmax attention with the rotation, bias and relative vectors of a plan. With the plan "
       "of a\n"
       "model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.\n\n"
@@ -277,7 +295,8 @@ void bind_functions(nb::module_& module) {
       "out: [B, T, Hq, Dv] of the type of q; default: a new NumPy array, which is returned.\n"
       "lse: receives the log-sum-exp of the scores [B, Hq, T], float32 (float64 for float64 "
       "q).\n"
-      "gates: factors on the bias, float32 [B or 1, Hq, T] (WavLM).\n\n"
+      "gates: factors on the bias, float32 [B or 1, Hq, T] (WavLM).\n"
+      "layout: 'heads_tokens' if q, k, v and out are [B, H, T, D].\n\n"
       "Memory beyond the arguments grows with T + S. Error for float32: 2^-17 max |v|. The "
       "same\n"
       "bits for any number of threads. A query that sees no key gives zeros. Releases the "

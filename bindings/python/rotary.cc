@@ -83,23 +83,6 @@ void rotate_arrays(nb::handle x, const RotaryTable& table, const std::string& di
   rotate(q.tensor(), keys.tensor(), table, sign);
 }
 
-// Swaps axes 1 and 2 of a tensor [B, H, T, D].
-struct TokensFirst {
-  TokensFirst(const Tensor& from, bool heads_tokens) : tensor(from) {
-    if (from.rank != 4) refuse("rotate", "x must have 4 axes", std::int64_t{from.rank});
-    if (!heads_tokens) return;
-    for (int to = 0; to < 4; ++to) {
-      const int axis = to == 1 ? 2 : to == 2 ? 1 : to;
-      shape[to] = from.shape[axis], strides[to] = from.stride(axis);
-    }
-    tensor.shape = shape, tensor.strides = strides;
-  }
-  TokensFirst(const TokensFirst&) = delete;
-  TokensFirst& operator=(const TokensFirst&) = delete;
-  Tensor tensor;
-  std::int64_t shape[4], strides[4];
-};
-
 // Rotates x by cos and sin [B or 1, T, R/2]. Reads only the pairing, the offset and R from the
 // frequencies.
 void rotate_by(const Tensor& x, const Tensor& out, const RotaryFrequencies& frequencies,
@@ -127,10 +110,15 @@ void rotate_by(const Tensor& x, const Tensor& out, const RotaryFrequencies& freq
   });
 }
 
+void check_axes(const Tensor& x) {
+  if (x.rank != 4) refuse("rotate", "x must have 4 axes", std::int64_t{x.rank});
+}
+
 void rotate_rows(nb::handle x, nb::handle out, const RotaryTable& table,
                  std::optional<std::int64_t> first, bool heads_tokens, bool inverse) {
   const Array from("rotate", "x", x, Array::Access::read);
   const Array to("rotate", "out", out, Array::Access::write);
+  check_axes(from), check_axes(to);
   const TokensFirst input(from, heads_tokens), output(to, heads_tokens);
   const std::int64_t tokens = input.tensor.shape[1], begin = first.value_or(0);
   if (!first && tokens != table.tokens())
@@ -154,6 +142,7 @@ void rotate_with(nb::handle x, nb::handle out, nb::handle cos, nb::handle sin,
                  bool inverse) {
   const Array from("rotate", "x", x, Array::Access::read);
   const Array to("rotate", "out", out, Array::Access::write);
+  check_axes(from), check_axes(to);
   const TokensFirst input(from, heads_tokens), output(to, heads_tokens);
   const Array cosines("rotate", "cos", cos, Array::Access::read);
   const Array sines("rotate", "sin", sin, Array::Access::read);

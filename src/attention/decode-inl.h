@@ -22,11 +22,11 @@ namespace HWY_NAMESPACE {
 
 using internal::tile_keys;
 
-// Query rows that are computed together. Missing rows are filled with zeros.
+// Query rows that are computed together. Missing rows are filled with zeros. One row is computed alone.
 constexpr std::int64_t decode_rows = 4;
 
 // Computes scores [rows, tile_keys] of `count` keys of one head, from row `first` of the cache: columns
-// 0 to `count`, rounded up to a multiple of 4. q: `rows` rows (a multiple of decode_rows), `stride`
+// 0 to `count`, rounded up to a multiple of 4. q: `rows` rows (1, or a multiple of decode_rows), `stride`
 // elements apart. size: a multiple of the vector length.
 void MultiplyCachedKeys(const Operand& keys, std::int64_t b, std::int64_t first,
                         std::int64_t head, std::int64_t count, std::int64_t size,
@@ -86,7 +86,7 @@ inline void WeighDirectly(const ForwardProblem<float>& problem, const Tile& tile
 }
 
 // Adds the keys of a range to the states of the piece's heads. Keys and values are read in
-// memory order, a few tokens of all heads at a time, so that hardware prefetching is effective.
+// memory order, so that hardware prefetching is effective.
 template <typename StateOf>
 void RunDirectly(const ForwardProblem<float>& problem, const internal::DirectPlan::Piece& piece,
                  const internal::KeyRange& range, const DirectScratch& at,
@@ -94,6 +94,7 @@ void RunDirectly(const ForwardProblem<float>& problem, const internal::DirectPla
   constexpr std::int64_t length = internal::direct_keys, few = 16;
   const std::int64_t group = problem.group(), heads = piece.heads;
   const std::int64_t rows = internal::in_fours(problem.queries * group);
+  const std::int64_t computed = problem.queries * group == 1 ? 1 : rows;
   const std::ptrdiff_t stride = row_stride(problem.size);
   for (std::int64_t h = 0; h < heads; ++h) state_of(piece.first + h).Clear();
   const auto scores_of = [&](std::int64_t h) { return at.scores + h * rows * tile_keys; };
@@ -101,15 +102,19 @@ void RunDirectly(const ForwardProblem<float>& problem, const internal::DirectPla
     const Tile tile =
         trimmed(problem, Tile{piece.batch, piece.first * group, group, 0, problem.queries, key,
                               std::min(length, range.end - key)});
-    // Calls body(first column, columns, h) for `few` tokens of all heads, then for the next
-    // tokens.
-    const auto in_order = [&](const auto& body) {
-      for (std::int64_t j = 0; j < tile.keys; j += few)
-        for (std::int64_t h = 0; h < heads; ++h) body(j, std::min(few, tile.keys - j), h);
+    // Calls body(first column, columns, h) for `few` tokens at a time: of all heads, then the next
+    // tokens; or, in a cache [B, H, S, D], all tokens of a head, then of the next head.
+    const auto in_order = [&](const Operand& cache, const auto& body) {
+      const bool by_heads = cache.strides[2] > cache.strides[1];
+      const std::int64_t parts = (tile.keys + few - 1) / few;
+      for (std::int64_t i = 0; i < parts * heads; ++i) {
+        const std::int64_t j = few * (by_heads ? i % parts : i / heads);
+        body(j, std::min(few, tile.keys - j), by_heads ? i / parts : i % heads);
+      }
     };
-    in_order([&](std::int64_t j, std::int64_t count, std::int64_t h) {
+    in_order(problem.k, [&](std::int64_t j, std::int64_t count, std::int64_t h) {
       MultiplyCachedKeys(problem.k, piece.batch, key + j, piece.first + h, count, problem.size,
-                         at.q + h * rows * stride, stride, rows, scores_of(h) + j);
+                         at.q + h * rows * stride, stride, computed, scores_of(h) + j);
     });
     for (std::int64_t h = 0; h < heads && tile.keys; ++h) {
       Tile own = tile;
@@ -117,10 +122,10 @@ void RunDirectly(const ForwardProblem<float>& problem, const internal::DirectPla
       WeighDirectly(problem, own, piece.first + h, at.bias, scores_of(h),
                     state_of(piece.first + h));
     }
-    in_order([&](std::int64_t j, std::int64_t count, std::int64_t h) {
+    in_order(problem.v, [&](std::int64_t j, std::int64_t count, std::int64_t h) {
       const State<float> state = state_of(piece.first + h);
       AddCachedValues(problem.v, piece.batch, key + j, piece.first + h, count,
-                      problem.value_dim, scores_of(h) + j, rows, state.out, state.width);
+                      problem.value_dim, scores_of(h) + j, computed, state.out, state.width);
     });
   }
 }

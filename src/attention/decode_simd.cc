@@ -46,25 +46,25 @@ HWY_INLINE void StoreSums([[maybe_unused]] D d, V a, V b, V c, V e, float* HWY_R
 #endif
 }
 
-// Computes scores [decode_rows, tile_keys] of keys 0 to `count`, rounded up to a multiple of 4.
-// The keys are `step` elements apart. q: decode_rows rows, `stride` elements apart. size: a
+// Computes scores [query_rows, tile_keys] of keys 0 to `count`, rounded up to a multiple of 4.
+// The keys are `step` elements apart. q: query_rows rows, `stride` elements apart. size: a
 // multiple of the vector length.
-template <typename E>
+template <int query_rows, typename E>
 HWY_INLINE void MultiplyKeys(const E* HWY_RESTRICT keys, std::ptrdiff_t step,
                              std::int64_t count, std::int64_t size, const float* HWY_RESTRICT q,
                              std::ptrdiff_t stride, float* HWY_RESTRICT scores) {
   const hn::ScalableTag<float> d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   // Sixteen sums, or eight if there are half as many registers.
-  constexpr int together = block_vectors == 4 ? 4 : 2;
+  constexpr int together = block_vectors == 4 || query_rows == 1 ? 4 : 2;
   for (std::int64_t j = 0; j < count; j += 4)
     for (int half = 0; half < 4; half += together) {
       const E* row[together];
       for (int k = 0; k < together; ++k)
         row[k] = keys + std::min(j + half + k, count - 1) * step;
-      hn::Vec<decltype(d)> sum[decode_rows][together];
+      hn::Vec<decltype(d)> sum[query_rows][together];
 #pragma GCC unroll 4
-      for (int r = 0; r < decode_rows; ++r)
+      for (int r = 0; r < query_rows; ++r)
 #pragma GCC unroll 4
         for (int k = 0; k < together; ++k) sum[r][k] = hn::Zero(d);
       for (std::int64_t i = 0; i < size; i += lanes) {
@@ -72,14 +72,14 @@ HWY_INLINE void MultiplyKeys(const E* HWY_RESTRICT keys, std::ptrdiff_t step,
 #pragma GCC unroll 4
         for (int k = 0; k < together; ++k) key[k] = LoadCached(d, row[k] + i);
 #pragma GCC unroll 4
-        for (int r = 0; r < decode_rows; ++r) {
+        for (int r = 0; r < query_rows; ++r) {
           const auto query = hn::Load(d, q + r * stride + i);
 #pragma GCC unroll 4
           for (int k = 0; k < together; ++k) sum[r][k] = hn::MulAdd(query, key[k], sum[r][k]);
         }
       }
 #pragma GCC unroll 4
-      for (int r = 0; r < decode_rows; ++r) {
+      for (int r = 0; r < query_rows; ++r) {
         float* to = scores + r * tile_keys + j + half;
         if constexpr (together == 4) {
           StoreSums(d, sum[r][0], sum[r][1], sum[r][2], sum[r][3], to);
@@ -92,19 +92,19 @@ HWY_INLINE void MultiplyKeys(const E* HWY_RESTRICT keys, std::ptrdiff_t step,
     }
 }
 
-// Computes out [decode_rows, values] += weights [decode_rows, count] values [count, values].
-template <typename E>
+// Computes out [query_rows, values] += weights [query_rows, count] values [count, values].
+template <int query_rows, typename E>
 HWY_INLINE void AddValues(const E* HWY_RESTRICT from, std::ptrdiff_t step, std::int64_t count,
                           std::int64_t values, const float* HWY_RESTRICT weights,
                           float* HWY_RESTRICT out, std::ptrdiff_t stride) {
   const hn::ScalableTag<float> d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  constexpr int wide = block_vectors == 4 ? 4 : 2;
+  constexpr int wide = block_vectors == 4 || query_rows == 1 ? 4 : 2;
   const auto columns = [&](auto width, std::int64_t at) HWY_ATTR {
     constexpr int vectors = decltype(width)::value;
-    hn::Vec<decltype(d)> sum[decode_rows][vectors];
+    hn::Vec<decltype(d)> sum[query_rows][vectors];
 #pragma GCC unroll 4
-    for (int r = 0; r < decode_rows; ++r)
+    for (int r = 0; r < query_rows; ++r)
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) sum[r][v] = hn::Zero(d);
     const E* HWY_RESTRICT row = from + at;
@@ -113,14 +113,14 @@ HWY_INLINE void AddValues(const E* HWY_RESTRICT from, std::ptrdiff_t step, std::
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) value[v] = LoadCached(d, row + v * lanes);
 #pragma GCC unroll 4
-      for (int r = 0; r < decode_rows; ++r) {
+      for (int r = 0; r < query_rows; ++r) {
         const auto weight = hn::Set(d, weights[r * tile_keys + j]);
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) sum[r][v] = hn::MulAdd(weight, value[v], sum[r][v]);
       }
     }
 #pragma GCC unroll 4
-    for (int r = 0; r < decode_rows; ++r)
+    for (int r = 0; r < query_rows; ++r)
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) {
         float* to = out + r * stride + at + v * lanes;
@@ -149,9 +149,11 @@ void MultiplyCachedKeys(const Operand& keys, std::int64_t b, std::int64_t first,
                         const float* q, std::ptrdiff_t stride, std::int64_t rows,
                         float* scores) {
   WithElements(keys, b, first, head, [&](const auto* from) HWY_ATTR {
+    if (rows == 1)
+      return MultiplyKeys<1>(from, keys.strides[1], count, size, q, stride, scores);
     for (std::int64_t row = 0; row < rows; row += decode_rows)
-      MultiplyKeys(from, keys.strides[1], count, size, q + row * stride, stride,
-                   scores + row * tile_keys);
+      MultiplyKeys<decode_rows>(from, keys.strides[1], count, size, q + row * stride, stride,
+                                scores + row * tile_keys);
   });
 }
 
@@ -160,9 +162,11 @@ void AddCachedValues(const Operand& values, std::int64_t b, std::int64_t first,
                      const float* weights, std::int64_t rows, float* out,
                      std::ptrdiff_t stride) {
   WithElements(values, b, first, head, [&](const auto* from) HWY_ATTR {
+    if (rows == 1)
+      return AddValues<1>(from, values.strides[1], count, size, weights, out, stride);
     for (std::int64_t row = 0; row < rows; row += decode_rows)
-      AddValues(from, values.strides[1], count, size, weights + row * tile_keys,
-                out + row * stride, stride);
+      AddValues<decode_rows>(from, values.strides[1], count, size, weights + row * tile_keys,
+                             out + row * stride, stride);
   });
 }
 

@@ -53,6 +53,7 @@ def rows() -> list[tuple[str, Callable[[], object]]]:
         ("PyTorch: `torch.empty_like(x)`, for comparison", lambda: torch.empty_like(x)),
         ("PyTorch: `scaled_dot_product_attention`, for comparison",
          lambda: torch.nn.functional.scaled_dot_product_attention(x, x, x)),
+        ("`gnomon.rotate(x, table)` of a tensor, in place", lambda: gnomon.rotate(x, table)),
         ("`gnomon.torch.rotate(x, table)`", lambda: gt.rotate(x, table)),
         ("`gnomon.torch.rotate(x, spec)`", lambda: gt.rotate(x, rope)),
         ("`gnomon.torch.rotate(x, spec, 7)`", lambda: gt.rotate(x, rope, 7)),

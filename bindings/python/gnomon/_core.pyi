@@ -322,7 +322,7 @@ def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike
     Cost: O(T C) for a table, O(S R) for rotations, O(H (T + S)) for a bias.
     """
 
-def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = None, gates: Array | None = None) -> Array:
+def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = None, gates: Array | None = None, layout: str = 'tokens_heads') -> Array:
     """
     Softmax attention with the rotation, bias and relative vectors of a plan. With the plan of a
     model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.
@@ -333,6 +333,7 @@ def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = N
     out: [B, T, Hq, Dv] of the type of q; default: a new NumPy array, which is returned.
     lse: receives the log-sum-exp of the scores [B, Hq, T], float32 (float64 for float64 q).
     gates: factors on the bias, float32 [B or 1, Hq, T] (WavLM).
+    layout: 'heads_tokens' if q, k, v and out are [B, H, T, D].
 
     Memory beyond the arguments grows with T + S. Error for float32: 2^-17 max |v|. The same
     bits for any number of threads. A query that sees no key gives zeros. Releases the GIL.

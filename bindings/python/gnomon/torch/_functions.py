@@ -259,7 +259,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor,
     if _with_gradients() and torch._C._any_requires_grad(q, k, v, sinks, gates, *parameters):
         return _Attention.apply(rest, q, k, v, sinks, gates, *parameters)
     plan = rest.plan(q, k, parameters, sinks)
-    return _kernels.attend(plan, rest.heads_tokens, q, k, v, gates)[0]
+    return _kernels.attended(plan, rest.heads_tokens, q, k, v, gates)
 
 
 def _all_direct(*tensors: Tensor | None) -> bool:

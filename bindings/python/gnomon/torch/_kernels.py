@@ -202,11 +202,28 @@ def attend(plan: Plan, heads_tokens: bool, q: Tensor, k: Tensor, v: Tensor,
            gates: Tensor | None) -> tuple[Tensor, Tensor]:
     """Returns the attention of a plan, and the log-sum-exp of the scores."""
     out, lse = result_of(q, v, heads_tokens)
-    q, k, v, to = (_tokens_first(one, heads_tokens) for one in (q, k, v, out))
-    q, k, v = readable(q), readable(k), readable(v)
-    factors = None if gates is None else gates.detach().float()
-    _core.attention(q, k, v, plan, out=to, lse=lse, gates=factors)
+    attend_into(out, lse, plan, heads_tokens, q, k, v, gates)
     return out, lse
+
+
+def attended(plan: Plan, heads_tokens: bool, q: Tensor, k: Tensor, v: Tensor,
+             gates: Tensor | None) -> Tensor:
+    """Returns the attention of a plan."""
+    batch, heads, count, _ = q.shape
+    if heads_tokens:
+        out = q.new_empty((batch, count, heads, v.size(3))).transpose(1, 2)
+    else:
+        out = q.new_empty((batch, heads, count, v.size(3)))
+    attend_into(out, None, plan, heads_tokens, q, k, v, gates)
+    return out
+
+
+def attend_into(out: Tensor, lse: Tensor | None, plan: Plan, heads_tokens: bool, q: Tensor,
+                k: Tensor, v: Tensor, gates: Tensor | None) -> None:
+    factors = None if gates is None else gates.detach().float()
+    layout = "heads_tokens" if heads_tokens else "tokens_heads"
+    _core.attention(readable(q), readable(k), readable(v), plan, out=out, lse=lse, gates=factors,
+                    layout=layout)
 
 
 def empty_gradients(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
