@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings/python/plan.h"
 #include "gnomon/model/encoding.h"
 #include "gnomon/position/positions.h"
 
@@ -54,6 +55,9 @@ Direction direction_of(const char* operation, const std::string& text);
 Visibility visibility_of(const char* operation, const std::string& text);
 std::string name(Visibility visibility);
 Angles angles_of(const std::string& text);
+
+// Copies of float32 matrices [rows, columns]; None: without data.
+std::vector<Matrix> matrices_of(const char* operation, nb::handle parameters);
 
 void bind_positions(nb::module_& module);
 void bind_rotary(nb::module_& module);

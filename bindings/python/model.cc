@@ -55,23 +55,6 @@ nb::list parameters_of(const ModelDescription& model, std::int64_t layer,
   return all;
 }
 
-std::vector<Matrix> matrices_of(nb::handle parameters) {
-  std::vector<Matrix> all;
-  for (nb::handle one : nb::borrow<nb::object>(parameters)) {
-    const Array array("model", "parameters", one, Array::Access::read);
-    Matrix matrix;
-    if (array.tensor().has_data()) {
-      const auto view = internal::read<float, 2>({"model", "parameters"}, array.tensor());
-      matrix = {view.extent(0), view.extent(1), {}};
-      for (std::int64_t row = 0; row < matrix.rows; ++row)
-        for (std::int64_t column = 0; column < matrix.columns; ++column)
-          matrix.values.push_back(view(row, column));
-    }
-    all.push_back(std::move(matrix));
-  }
-  return all;
-}
-
 Plan lower_layer_of(const ModelDescription& model, std::int64_t layer, nb::handle queries,
                     nb::handle keys, const std::string& part, nb::handle parameters,
                     std::int64_t cached, bool rotated, std::int64_t length, nb::handle image) {
@@ -96,7 +79,7 @@ Plan lower_layer_of(const ModelDescription& model, std::int64_t layer, nb::handl
     tokens.image =
         model::ImagePatches{size.size() == 3 ? size[0] : 1, size[size.size() - 2], size.back()};
   }
-  Plan plan{.lowered = {}, .parameters = matrices_of(parameters), .prepared = true};
+  Plan plan{.lowered = {}, .parameters = matrices_of("model", parameters), .prepared = true};
   nb::gil_scoped_release released;
   plan.lowered = model::lower_layer(model, layer, part, tokens, plan.values());
   for (auto* positions :

@@ -21,21 +21,6 @@ namespace {
 
 using Access = Array::Access;
 
-std::vector<Matrix> matrices_of(nb::handle parameters) {
-  std::vector<Matrix> all;
-  for (nb::handle one : nb::borrow<nb::object>(parameters)) {
-    const Array array("lower", "parameters", one, Access::read);
-    const auto view = internal::read<float, 2>({"lower", "parameters"}, array.tensor());
-    Matrix matrix{view.extent(0), view.extent(1), {}};
-    matrix.values.reserve(static_cast<std::size_t>(view.size()));
-    for (std::int64_t row = 0; row < matrix.rows; ++row)
-      for (std::int64_t column = 0; column < matrix.columns; ++column)
-        matrix.values.push_back(view(row, column));
-    all.push_back(std::move(matrix));
-  }
-  return all;
-}
-
 // Writable float32 matrices, held for a call.
 struct Gradients {
   explicit Gradients(nb::handle objects) {
@@ -73,7 +58,7 @@ Plan lower_mixture(nb::handle encoding, nb::handle queries, nb::handle keys,
                    std::vector<double> sinks, std::int64_t length) {
   model::Mixture mixture = mixture_of(encoding);
   model::Window window = window_of(queries, keys);
-  std::vector<Matrix> matrices = matrices_of(parameters);
+  std::vector<Matrix> matrices = matrices_of("lower", parameters);
   const LowerOptions options{.visibility = visibility_of("lower", visibility),
                              .left = left,
                              .right = right,
@@ -353,6 +338,21 @@ void bind_functions(nb::module_& module) {
 }
 
 }  // namespace
+
+std::vector<Matrix> matrices_of(const char* operation, nb::handle parameters) {
+  std::vector<Matrix> all;
+  for (nb::handle one : nb::borrow<nb::object>(parameters)) {
+    const Array array(operation, "parameters", one, Access::read);
+    const auto view = internal::read_if<float, 2>({operation, "parameters"}, array.tensor());
+    Matrix matrix{view.extent(0), view.extent(1), {}};
+    matrix.values.reserve(static_cast<std::size_t>(view.size()));
+    for (std::int64_t row = 0; row < matrix.rows; ++row)
+      for (std::int64_t column = 0; column < matrix.columns; ++column)
+        matrix.values.push_back(view(row, column));
+    all.push_back(std::move(matrix));
+  }
+  return all;
+}
 
 void bind_plan(nb::module_& module) {
   nb::class_<Plan>(
