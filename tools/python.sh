@@ -88,7 +88,7 @@ case ${1-} in
     export PYTHONPATH=$work/generated
     rm -rf "$PYTHONPATH" && mkdir -p "$PYTHONPATH"
     cp -r bindings/python/gnomon "$PYTHONPATH"
-    cp -f build/release/python/gnomon/_core.abi3.so "$PYTHONPATH/gnomon"
+    cp --remove-destination build/release/python/gnomon/_core.abi3.so "$PYTHONPATH/gnomon"
     environment core
     "$work/core/bin/python" tools/python/write_specs.py
     "$work/core/bin/python" -m nanobind.stubgen -q -m gnomon._core -p tools/python/stubs.txt \

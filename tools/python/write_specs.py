@@ -134,7 +134,7 @@ def literal(value):
 
 
 def class_text(name, base, header, fields, sentence, source, attribute):
-    lines = ["@dataclass(frozen=True, kw_only=True)", f"class {name}({base}):"]
+    lines = ["@dataclass(frozen=True, kw_only=True, repr=False, eq=False)", f"class {name}({base}):"]
     doc = [sentence]
     if source:
         doc += ["", f"Source: {source}"]

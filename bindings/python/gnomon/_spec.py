@@ -56,6 +56,24 @@ class Value:
                 raise ValueError(f"[encoding] {field.name} must be given, got None")
             object.__setattr__(self, field.name, value)
 
+    # Here and not by dataclass, which would compile them for each of the 46 classes at import.
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, field.name)
+                     for field in dataclasses.fields(self))  # type: ignore[arg-type]
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._values() == other._values()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._values()))
+
+    def __repr__(self) -> str:
+        names = (field.name for field in dataclasses.fields(self))  # type: ignore[arg-type]
+        fields = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{type(self).__qualname__}({fields})"
+
 
 class Scaling(Value):
     """A context extension of a rotary encoding."""

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Alibi(Encoding):
     """ALiBi: a penalty proportional to the distance, with one slope per head.
 
@@ -50,7 +50,7 @@ class Alibi(Encoding):
     rounding: Literal["none", "bfloat16"] = "none"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class T5Bias(Encoding):
     """T5 bias: a trained bias for each head and each bucket of distances.
 
@@ -68,7 +68,7 @@ class T5Bias(Encoding):
     max_distance: int = 128
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ClippedBias(Encoding):
     """Clipped table: a trained bias for each head and each distance up to a limit.
 
@@ -85,7 +85,7 @@ class ClippedBias(Encoding):
     right: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Kerple(Encoding):
     """KERPLE (logarithmic): a trained penalty that grows with the logarithm of the distance.
 
@@ -99,7 +99,7 @@ class Kerple(Encoding):
     kernel: Literal["power", "logarithmic"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Sandwich(Encoding):
     """Sandwich: a bias: the dot product of the sinusoidal embeddings of both positions.
 
@@ -116,7 +116,7 @@ class Sandwich(Encoding):
     base: float = 10000.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class DynamicBias(Encoding):
     """Dynamic bias: a bias computed from the distance by a small trained network.
 
@@ -134,7 +134,7 @@ class DynamicBias(Encoding):
     scale: Literal["linear", "logarithmic"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Fire(Encoding):
     """FIRE: a bias computed by a small trained network from the distance relative to the query
     position.
@@ -154,7 +154,7 @@ class Fire(Encoding):
     epsilon: float = 1e-06
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Swin(Encoding):
     """Swin bias: a trained bias for each head and each offset between two cells of a window.
 
@@ -173,7 +173,7 @@ class Swin(Encoding):
     class_tokens: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class SwinV2(Encoding):
     """Swin v2: a bias computed from the offset of two cells by a small trained network; cosine
     scores.
@@ -199,7 +199,7 @@ class SwinV2(Encoding):
     pretrained_width: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class WavLm(Encoding):
     """WavLM bias: the bias of T5, multiplied by a gate for each query and head, computed from
     the input.
@@ -221,7 +221,7 @@ class WavLm(Encoding):
     head_dim: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class LayoutBias(Encoding):
     """LayoutLM bias: T5 buckets of the distance in the text, and across and down the page.
 
@@ -246,7 +246,7 @@ class LayoutBias(Encoding):
     columns: int = 1
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Graphormer(Encoding):
     """Graphormer bias: a trained bias for each head and each distance in a graph; for text,
     |distance|.

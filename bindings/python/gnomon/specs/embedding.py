@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class NoPosition(Encoding):
     """No position (NoPE): no position encoding; a causal mask alone gives some information on
     the order.
@@ -39,7 +39,7 @@ class NoPosition(Encoding):
     kind = "none"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Sinusoidal(Encoding):
     """Sinusoidal: sines and cosines of the position at geometric wavelengths.
 
@@ -65,7 +65,7 @@ class Sinusoidal(Encoding):
     offset: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class GridAxis(Value):
     """One axis of sinusoids of a grid.
 
@@ -77,7 +77,7 @@ class GridAxis(Value):
     sinusoidal: Sinusoidal
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Learned(Encoding):
     """Learned table: one trained vector per position; no positions after the end of the table.
 
@@ -94,7 +94,7 @@ class Learned(Encoding):
     offset: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class AxialLearned(Encoding):
     """Axial learned tables: a trained vector for each row and for each column of a page,
     concatenated.
@@ -111,7 +111,7 @@ class AxialLearned(Encoding):
     widths: tuple[int, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class FourierLine(Encoding):
     """Fourier features (Perceiver): sines and cosines at evenly spaced frequencies, projected
     by a trained matrix.
@@ -138,7 +138,7 @@ class FourierLine(Encoding):
     grid: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class LearnedFourier(Encoding):
     """Learned Fourier features: sines and cosines at trained frequencies, projected by a small
     trained network.
@@ -160,7 +160,7 @@ class LearnedFourier(Encoding):
     gamma: float = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class DetrPage(Encoding):
     """DETR's sine: sinusoids of the row and the column, relative to the size of the page.
 
@@ -179,7 +179,7 @@ class DetrPage(Encoding):
     temperature: float = 10000.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class SinusoidalGrid(Encoding):
     """Sinusoids of a grid (MAE): half of the channels encode the column, half the row.
 
@@ -200,7 +200,7 @@ class SinusoidalGrid(Encoding):
     class_tokens: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class SinusoidalVideo(Encoding):
     """Sinusoidal of video: sinusoids of the frame, the column and the row.
 
@@ -218,7 +218,7 @@ class SinusoidalVideo(Encoding):
     grid_width: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class CrossModal(Encoding):
     """Text and image patches: sinusoids: of the index for text, of row and column for patches;
     a vector for each kind.
@@ -238,7 +238,7 @@ class CrossModal(Encoding):
     image_type: Literal["one", "by_number"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class PathLaplacian(Encoding):
     """Laplacian eigenvectors: the lowest eigenvectors of the path graph of the tokens,
     projected by a trained matrix.
@@ -258,7 +258,7 @@ class PathLaplacian(Encoding):
     signs: Literal["fixed", "random", "absolute"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class PathRandomWalk(Encoding):
     """Random walks: return probabilities of walks on the path graph of the tokens, projected
     by a trained matrix.
@@ -275,7 +275,7 @@ class PathRandomWalk(Encoding):
     steps: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class PathDegree(Encoding):
     """Vectors by degree: a trained vector for each degree of a node; a text has the degrees 1
     (its ends) and 2.

@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Shaw(Encoding):
     """Shaw: a trained vector for each distance up to a limit, multiplied by queries and by
     attention weights.
@@ -43,7 +43,7 @@ class Shaw(Encoding):
     outside: Literal["clipped", "refused"] = "clipped"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class TransformerXl(Encoding):
     """Transformer-XL: a projected sinusoid of the distance, multiplied by queries, and two
     trained vectors added to the queries.
@@ -67,7 +67,7 @@ class TransformerXl(Encoding):
     base: float = 10000.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Deberta(Encoding):
     """DeBERTa: trained embeddings of distances, projected and multiplied by queries and by
     keys.
@@ -96,7 +96,7 @@ class Deberta(Encoding):
     norm_epsilon: float | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Decomposed(Encoding):
     """Decomposed (MViTv2, SAM): trained vectors for the offsets of rows and of columns,
     multiplied by queries.

@@ -30,14 +30,14 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class NoScaling(Scaling):
     """Plain rotary: f_i."""
 
     type = "none"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class LinearScaling(Scaling):
     """Position interpolation: f_i / factor. `rope_scaling` type "linear".
 
@@ -48,7 +48,7 @@ class LinearScaling(Scaling):
     factor: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class NtkScaling(Scaling):
     """NTK-aware: the base becomes b factor^(R/(R-2)). The highest frequency is unchanged and
     the lowest is divided by `factor`.
@@ -60,7 +60,7 @@ class NtkScaling(Scaling):
     factor: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class DynamicNtkScaling(Scaling):
     """Dynamic NTK: NTK-aware with a factor that depends on the declared length L. It is 1 for
     L up to `trained_length` and factor L / trained_length - (factor - 1) beyond.
@@ -75,7 +75,7 @@ class DynamicNtkScaling(Scaling):
     trained_length: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class YarnScaling(Scaling):
     """YaRN. High frequencies are unchanged and low frequencies are divided by `factor`. A ramp
     over the pairs connects the two, from the pair with `beta_fast` full rotations
@@ -104,7 +104,7 @@ class YarnScaling(Scaling):
     softmax_mscale: float = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class LongRopeScaling(Scaling):
     """LongRoPE: f_i / long_factors[i] if L > original_length, otherwise f_i /
     short_factors[i]. Phi-3, MiniCPM.
@@ -127,7 +127,7 @@ class LongRopeScaling(Scaling):
     long_factors: tuple[float, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Llama3Scaling(Scaling):
     """Llama 3.1. Frequencies with a wavelength below original_length / high_freq_factor are
     unchanged. Frequencies with a wavelength above original_length / low_freq_factor are
@@ -147,7 +147,7 @@ class Llama3Scaling(Scaling):
     original_length: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ProportionalScaling(Scaling):
     """Proportional: the first `turning` pairs have frequency f_i / factor, all other pairs
     have frequency 0. Unlike partial rotary, R is the whole head, so the two elements of
@@ -162,7 +162,7 @@ class ProportionalScaling(Scaling):
     factor: float = 1.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class FrequencyFactors(Scaling):
     """Frequency factors: f_i / factors[i]. GGUF files store them as `rope_freqs.weight`.
 
@@ -173,7 +173,7 @@ class FrequencyFactors(Scaling):
     factors: tuple[float, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class AxialPart(Value):
     """A run of pairs that rotate by one position axis.
 
@@ -187,7 +187,7 @@ class AxialPart(Value):
     inv_freq: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Rotary(Encoding):
     """Rotary (RoPE): pairs of elements rotate by an angle proportional to the position.
 
@@ -205,7 +205,7 @@ class Rotary(Encoding):
     head_offset: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ScaledRotary(Encoding):
     """Rotary, scaled: rotary with lower frequencies in its slow pairs, for contexts beyond the
     training length (YaRN).
@@ -231,7 +231,7 @@ class ScaledRotary(Encoding):
     direction: Literal["forward", "inverse"] = "forward"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class AxialRotary(Encoding):
     """Axial rotary (2-D RoPE): half of the pairs rotate by the row, half by the column.
 
@@ -254,7 +254,7 @@ class AxialRotary(Encoding):
     grid: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class MRope(Encoding):
     """M-RoPE: rotary over time, height and width; identical to rotary for text.
 
@@ -272,7 +272,7 @@ class MRope(Encoding):
     order: Literal["sequential", "interleaved", "ernie", "ggml_interleaved"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Vjepa2(Encoding):
     """V-JEPA 2: frame, row and column each rotate a third of the head; the two elements of a
     pair have different angles.
@@ -291,7 +291,7 @@ class Vjepa2(Encoding):
     grid: tuple[int, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class XPos(Encoding):
     """xPos: rotary with scores that decay with the distance, fastest at high frequencies.
 
