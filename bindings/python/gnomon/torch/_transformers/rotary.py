@@ -16,35 +16,13 @@ import torch
 from torch import Tensor, nn
 
 import gnomon
-from gnomon import _core
 
+from .. import _functions
 from . import not_compiled
 
 
-class _Rotate(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, table: Any) -> Tensor:
-        ctx.table = table
-        return _rotated(x.detach(), table)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return _rotated(grad.contiguous(), ctx.table, "inverse"), None
-
-
-def _rotated(x: Tensor, table: Any, direction: str = "forward") -> Tensor:
-    out = torch.empty_like(x)
-    _core.rotate(x, table, direction, out=out)
-    return out
-
-
-@not_compiled
-def rotate(x: Tensor, table: Any) -> Tensor:
-    """Returns the rotated x, [B, T, H, D]."""
-    if x.requires_grad and torch.is_grad_enabled():
-        return _Rotate.apply(x, table)
-    return _rotated(x, table)
+# torch.compile does not trace it, because cos carries the table.
+rotate = not_compiled(_functions.rotate)
 
 
 class Angles:
@@ -61,13 +39,13 @@ class Angles:
     def table(self, position_ids: Tensor) -> Any:
         """Returns the RotaryTable of positions [B, T], at the length that transformers takes."""
         if not self.by_length:
-            return _core.RotaryTable(self.frequencies, position_ids)
+            return gnomon.RotaryTable(self.frequencies, position_ids)
         length = int(position_ids.max()) + 1
         if self.dynamic:
             # transformers keeps the longest length until a sequence fits the trained length.
             self.longest = max(self.longest, length) if length >= self.trained else self.trained
             length = self.longest
-        return _core.RotaryTable(self.spec, position_ids, length=length)
+        return gnomon.RotaryTable(self.spec, position_ids, length=length)
 
 
 class ExactRotary(nn.Module):
@@ -101,8 +79,8 @@ def rotating(original: Callable) -> Callable:
         table = getattr(cos, "gnomon_table", None)
         if table is None or arguments or options:
             return original(q, k, cos, sin, *arguments, **options)
-        return (rotate(q.transpose(1, 2), table).transpose(1, 2),
-                rotate(k.transpose(1, 2), table).transpose(1, 2))
+        return (rotate(q, table, layout="heads_tokens"),
+                rotate(k, table, layout="heads_tokens"))
 
     apply_rotary_pos_emb.gnomon_original = original  # type: ignore[attr-defined]
     return apply_rotary_pos_emb
