@@ -54,9 +54,9 @@ Visibility visibility(const Settings& settings) {
   return task_of(settings) == Task::masked ? Visibility::bidirectional : Visibility::causal;
 }
 
-at::Tensor mean_loss(const at::Tensor& logits, const at::Tensor& targets) {
+at::Tensor sum_of_losses(const at::Tensor& logits, const at::Tensor& targets) {
   return at::cross_entropy_loss(logits.view({-1, logits.size(-1)}), targets.view(-1), {},
-                                at::Reduction::Mean, uncounted);
+                                at::Reduction::Sum, uncounted);
 }
 
 }  // namespace gnomon::lab

@@ -20,7 +20,7 @@ Batch batch_of(const std::vector<Example>& examples);
 // The visibility of a task: bidirectional for masked text, else causal.
 Visibility visibility(const Settings& settings);
 
-// The mean cross entropy in nats of logits [B, T, 256] over the counted targets [B, T].
-at::Tensor mean_loss(const at::Tensor& logits, const at::Tensor& targets);
+// The sum of the cross entropies in nats of logits [B, T, V] over the counted targets [B, T].
+at::Tensor sum_of_losses(const at::Tensor& logits, const at::Tensor& targets);
 
 }  // namespace gnomon::lab

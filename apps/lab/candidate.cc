@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "apps/lab/batches.h"
+#include "apps/lab/task_model.h"
 #include "apps/lab/tasks.h"
 #include "apps/lab/transformer.h"
 #include "gnomon/error.h"
@@ -79,12 +80,11 @@ Transformer transformer_for(const Settings& settings, const Candidate& candidate
                      static_cast<std::uint64_t>(seed));
 }
 
-std::optional<std::string> unusable(const std::string& name, const Settings& settings) {
+std::optional<std::string> unusable(const std::string& name, const Settings& settings,
+                                    const Corpus& corpus) {
   try {
     const at::NoGradGuard no_grad;
-    const std::int64_t tokens = window_tokens(task_of(settings), settings.train_length);
-    transformer_for(settings, find_candidate(name), tokens, 1)
-        ->forward(at::zeros({1, tokens}, at::kLong), {.visibility = visibility(settings)});
+    make_model(settings, corpus, name, 1)->loss(Part::train, 1, 0, {0, 1});
     return std::nullopt;
   } catch (const std::invalid_argument& error) {
     return error.what();

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "apps/lab/corpus.h"
 #include "apps/lab/options.h"
 #include "gnomon/model/encoding.h"
 
@@ -36,7 +37,8 @@ Transformer transformer_for(const Settings& settings, const Candidate& candidate
                             std::int64_t tokens, std::int64_t seed);
 
 // The reason why an encoding cannot take part with these settings. Empty if it can.
-std::optional<std::string> unusable(const std::string& name, const Settings& settings);
+std::optional<std::string> unusable(const std::string& name, const Settings& settings,
+                                    const Corpus& corpus);
 
 // The name as a part of a file name.
 std::string file_name(const std::string& name);

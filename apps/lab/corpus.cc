@@ -151,7 +151,9 @@ std::int64_t segment_bytes(const Settings& settings) {
 }
 
 Corpus load_corpus(const Settings& settings) {
-  if (const TaskInfo& task = find_task(settings.task); has_examples(task.task)) {
+  const TaskInfo& task = find_task(settings.task);
+  if (task.load) return task.load(settings);
+  if (has_examples(task.task)) {
     Corpus none;
     none.source = "synthetic examples: " + std::string(task.summary);
     none.split =

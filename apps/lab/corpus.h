@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,15 +15,23 @@ struct Text {
   std::string bytes;
 };
 
+// Data of a task that is not a text. Each task with a loader has its own type.
+struct TaskData {
+  virtual ~TaskData() = default;
+};
+
 struct Corpus {
   std::vector<Text> train, validation, test;
   std::string split;   // the split, as text for the report
   std::string source;  // the source, as text for the report
+  std::shared_ptr<const TaskData> data = {};
+  std::string digest = {};  // of `data`, for the check of --resume
 
   static std::int64_t bytes(const std::vector<Text>& texts);
 };
 
-// Reads settings.texts, or the shipped novels. Empty for a task with examples. Throws
+// Reads settings.texts, or the shipped novels. Empty for a task with letters; with `data` for
+// other tasks. Throws
 // std::invalid_argument with one line for every file that is empty, binary, too small or
 // unreadable, or if the held-out parts are shorter than the longest window.
 Corpus load_corpus(const Settings& settings);

@@ -13,6 +13,7 @@
 #include "apps/lab/batches.h"
 #include "apps/lab/candidate.h"
 #include "apps/lab/run.h"
+#include "apps/lab/tasks.h"
 #include "apps/lab/transformer.h"
 
 namespace gnomon::lab {
@@ -118,7 +119,8 @@ std::vector<double> pass(const Settings& settings, const std::string& name,
   std::ofstream("/proc/self/clear_refs") << 5;  // resets the peak
   const double before = status("VmRSS");
   const auto start = Clock::now();
-  mean_loss(model->forward(window, {.visibility = visibility(settings)}), window).backward();
+  sum_of_losses(model->forward(window, {.visibility = visibility(settings)}), window)
+      .backward();
   return {status("VmHWM") - before, since(start)};
 }
 
@@ -155,6 +157,7 @@ std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& c
     }
     double seconds = 0;
     for (const std::int64_t tokens : memory_lengths) {
+      if (find_task(settings.task).model) break;  // not a Transformer over bytes
       if (stop()) return {};
       if (tokens > 4096 && settings.preset != "full") break;
       if (16 * seconds > most_pass_seconds) break;  // attention takes O(tokens^2)

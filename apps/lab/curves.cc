@@ -131,11 +131,12 @@ std::string attention_curves(const Results& results) {
 
 std::string example_curves(const Results& results, Answers answers) {
   const bool whole = answers == Answers::whole;
-  const auto share = whole ? &StretchMean::whole : &StretchMean::byte;
-  const auto guess = whole ? &StretchMean::chance_whole : &StretchMean::chance_byte;
+  const auto share = whole ? &StretchMean::score : &StretchMean::second;
+  const auto guess = whole ? &StretchMean::chance_score : &StretchMean::chance_second;
   const TaskInfo& task = find_task(results.settings.task);
-  plot::LineChart lines = chart(results, "", whole ? "right answers, %" : "right bytes, %");
-  lines.x.title = "length (" + std::string(task.unit) + ")";
+  plot::LineChart lines =
+      chart(results, "", std::string(whole ? task.score : task.second) + ", %");
+  lines.x.title = task.unit;
   lines.y.range = plot::Range{0, 100};
   lines.rule = rule_at(results.settings.train_length, "training range");
   plot::Series by_chance{.name = "chance", .x = {}, .y = {}};
@@ -175,7 +176,9 @@ std::string extension_curves(const ExtensionResult& extension) {
 }
 
 std::string training_curves(const Results& results) {
-  plot::LineChart lines = chart(results, "training step", "validation loss (bits per byte)");
+  plot::LineChart lines =
+      chart(results, "training step",
+            "validation loss (" + std::string(find_task(results.settings.task).loss) + ")");
   for (const EncodingResult& one : results.encodings) {
     std::vector<Numbers> curves;
     Numbers steps;

@@ -237,8 +237,8 @@ std::optional<Evaluation> evaluate_examples(Transformer& model, const Settings& 
         whole.push_back(right.back() == 1 ? 1 : 0);
       }
     }
-    one.whole = mean(whole), one.byte = mean(right), one.bits = mean(bits);
-    one.chance_whole = mean(whole_chance), one.chance_byte = mean(byte_chance);
+    one.score = mean(whole), one.second = mean(right), one.bits = mean(bits);
+    one.chance_score = mean(whole_chance), one.chance_second = mean(byte_chance);
   }
   return all;
 }

@@ -7,6 +7,7 @@
 #include "apps/lab/candidate.h"
 #include "apps/lab/evaluate.h"
 #include "apps/lab/run.h"
+#include "apps/lab/sequence_model.h"
 #include "apps/lab/statistics.h"
 #include "apps/lab/transformer.h"
 #include "apps/lab/words.h"
@@ -94,13 +95,15 @@ std::optional<ExtensionMethod> outcome_of(const std::string& method, Transformer
       stretched(rotary, method, settings.train_length, tuned.train_length);
   const auto without = bits_at_lengths(trained, rotary, method, settings, corpus, stop);
   if (without.empty()) return {};
-  TrainingRun run(tuned, corpus, with_encoding(trained, settings, encoding),
+  TrainingRun run(tuned,
+                  std::make_unique<SequenceModel>(tuned, corpus, find_candidate("rotary"),
+                                                  with_encoding(trained, settings, encoding)),
                   static_cast<std::int64_t>(tune_seed) + seed);
   while (!run.trained()) {
     if (stop()) return {};
     run.train_step();
   }
-  const auto after = bits_at_lengths(run.model(), rotary, method, settings, corpus, stop);
+  const auto after = bits_at_lengths(run.transformer(), rotary, method, settings, corpus, stop);
   if (after.empty()) return {};
   return ExtensionMethod{method, tuned.train_length, model::internal::json_of(encoding),
                          without, after};

@@ -4,7 +4,6 @@
 
 #include "apps/lab/candidate.h"
 #include "apps/lab/results_json.h"
-#include "apps/lab/run.h"
 #include "apps/lab/tasks.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
@@ -32,12 +31,11 @@ void check_shape(const io::SafeTensors& file, const std::string& name,
 
 }  // namespace
 
-void save_model(const std::filesystem::path& folder, TrainingRun& run, const RunResult& result,
-                const Settings& settings) {
+void save_weights(const std::filesystem::path& folder, const torch::nn::Module& module) {
   std::filesystem::create_directories(folder);
   std::vector<at::Tensor> kept;
   std::vector<io::NamedArray> tensors;
-  for (const auto& item : run.model()->named_parameters()) {
+  for (const auto& item : module.named_parameters()) {
     const at::Tensor& weights =
         kept.emplace_back(item.value().detach().to(at::kCPU, at::kFloat).contiguous());
     tensors.push_back({item.key(), io::Array(io::Element::f32, shape_of(weights),
@@ -46,20 +44,24 @@ void save_model(const std::filesystem::path& folder, TrainingRun& run, const Run
                                                  static_cast<std::size_t>(weights.numel()))))});
   }
   io::write_safetensors(folder / weights_name, tensors, {{"format", "pt"}});
+}
+
+void save_model(const std::filesystem::path& folder, Transformer& model,
+                const RunResult& result, const Settings& settings) {
+  save_weights(folder, *model);
   Settings portable = settings;
   portable.device = "cpu";
   portable.encodings = {result.encoding};
-  io::write_aside(
-      folder / config_name,
-      to_json(ModelConfig{.model_type = "gnomon-lab",
-                          .gnomon = GNOMON_VERSION,
-                          .encoding = result.encoding,
-                          .seed = result.seed,
-                          .position = model::internal::json_of(run.model()->scheme()),
-                          .settings = portable,
-                          .lengths = result.tests.lengths})
-              .dump(1) +
-          "\n");
+  io::write_aside(folder / config_name,
+                  to_json(ModelConfig{.model_type = "gnomon-lab",
+                                      .gnomon = GNOMON_VERSION,
+                                      .encoding = result.encoding,
+                                      .seed = result.seed,
+                                      .position = model::internal::json_of(model->scheme()),
+                                      .settings = portable,
+                                      .lengths = result.tests.lengths})
+                          .dump(1) +
+                      "\n");
 }
 
 TrainedModel load_model(const std::filesystem::path& folder) {

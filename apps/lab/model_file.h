@@ -13,16 +13,16 @@
 
 namespace gnomon::lab {
 
-class TrainingRun;
-
 struct TrainedModel {
   ModelConfig config;
   Transformer model{nullptr};  // on the CPU
 };
 
 // Writes the folder. An existing one is replaced, file by file.
-void save_model(const std::filesystem::path& folder, TrainingRun& run, const RunResult& result,
-                const Settings& settings);
+void save_model(const std::filesystem::path& folder, Transformer& model,
+                const RunResult& result, const Settings& settings);
+// Only model.safetensors, with all parameters of the module.
+void save_weights(const std::filesystem::path& folder, const torch::nn::Module& module);
 
 // Throws std::invalid_argument, with the path and the reason, if the folder is not what
 // save_model wrote, and FormatError if model.safetensors is not valid.

@@ -51,17 +51,6 @@ struct Preset {
 };
 constexpr Preset presets[] = {{"default", 1, 600, 48, 6.5}, {"full", 3, 1200, 96, 58}};
 
-// The defaults of a task for lengths, batches and steps. Examples are a third as long as a
-// window of text, and more steps are required.
-struct Usual {
-  std::int64_t train_length, batch, steps;  // steps: a factor on the steps of the preset
-  std::vector<std::int64_t> times;          // eval lengths, relative to train_length
-};
-Usual usual(Task task) {
-  if (has_examples(task)) return {20, 48, 4, {2, 4}};
-  return {128, 16, 1, {2, 4, 8}};
-}
-
 std::vector<std::string> split(const std::string& list) {
   std::vector<std::string> parts;
   for (std::size_t begin = 0; begin <= list.size();) {
@@ -86,7 +75,8 @@ void check_lengths_of_text(const Settings& s) {
 }
 
 void check_lengths_of_examples(const Settings& s, Task task) {
-  if (!s.texts.empty()) refuse("lab", "--task " + s.task + " must have no TEXT", s.texts[0]);
+  if (!s.texts.empty() && !find_task(s.task).load)
+    refuse("lab", "--task " + s.task + " must have no TEXT", s.texts[0]);
   if (const auto most = longest_example(task); most && s.longest() > *most)
     refuse("lab",
            "lengths of --task " + s.task + " must be at most " + std::to_string(*most) + " " +
@@ -173,6 +163,7 @@ void check_settings(const Settings& s) {
   if (!(s.learning_rate > 0 && s.learning_rate < 1))
     refuse("lab", "--learning-rate must be between 0 and 1", s.learning_rate);
   for (const std::string& name : s.encodings) find_candidate(name);
+  if (const auto check = find_task(s.task).check) check(s);
   for (const std::string& name : s.extend) find_extension(name);
   if (!s.extend.empty()) {
     if (task != Task::text) refuse("lab", "--extend requires --task text", s.task);
@@ -216,7 +207,7 @@ bool parse_command_line(CommandLine& command, int argc, char** argv, const char*
 Options parse_options(int argc, char** argv) {
   Options options;
   Settings& s = options.settings;
-  std::string encodings = default_encodings, lengths, methods;
+  std::string encodings, lengths, methods;
   std::optional<std::int64_t> steps, seeds, train_length, batch;
   std::optional<double> minutes;
 
@@ -256,7 +247,7 @@ Options parse_options(int argc, char** argv) {
   const auto preset = std::find_if(std::begin(presets), std::end(presets),
                                    [&](const Preset& one) { return s.preset == one.name; });
   if (preset == std::end(presets)) refuse("lab", "--preset must be default or full", s.preset);
-  const Usual task = usual(task_of(s));
+  const TaskDefaults task = find_task(s.task).defaults();
   s.train_length = train_length.value_or(task.train_length);
   s.batch = batch.value_or(task.batch);
   s.seeds = seeds.value_or(preset->seeds);
@@ -270,7 +261,7 @@ Options parse_options(int argc, char** argv) {
     options.minutes = preset->minutes;
   }
 
-  s.encodings = encoding_names(encodings);
+  s.encodings = encoding_names(encodings.empty() ? task.encodings : encodings);
   s.extend = extension_names(methods);
   std::set<std::int64_t> sorted{s.train_length};
   if (!lengths.empty())

@@ -97,12 +97,12 @@ Progress::Line& Progress::line(const std::string& encoding, std::int64_t seed) {
 }
 
 void Progress::training(const std::string& encoding, std::int64_t seed, std::int64_t step,
-                        double bits, double bytes_per_second) {
+                        double bits, double tokens_per_second) {
   const std::lock_guard lock(mutex_);
   Line& one = line(encoding, seed);
   one.step = step;
   one.bits = bits;
-  one.rate = bytes_per_second;
+  one.rate = tokens_per_second;
   one.curve.add(step, settings_.steps, bits);
   ++steps_;
 }

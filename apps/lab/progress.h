@@ -38,7 +38,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void training(const std::string& encoding, std::int64_t seed, std::int64_t step, double bits,
-                double bytes_per_second);
+                double tokens_per_second);
   void testing(const std::string& encoding, std::int64_t seed);
   // `outcome`: a few words, such as the losses.
   void finished(const std::string& encoding, std::int64_t seed, const std::string& outcome);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cctype>
 #include <utility>
 #include <vector>
 
@@ -123,10 +122,8 @@ void add_encodings(plot::HtmlPage& page, const Results& results) {
   for (const EncodingResult& one : results.encodings) {
     ++number;
     page.subheading(one.title);
-    std::string summary = one.summary;
-    summary[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(summary[0])));
-    page.paragraph(
-        fmt::format("{}. Where position enters: {}. {}.", summary, one.enters, one.source));
+    page.paragraph(fmt::format("{}. Where position enters: {}. {}.", capitalized(one.summary),
+                               one.enters, one.source));
     for (const RunResult& run : results.runs)
       if (run.encoding == one.name) {
         add_pictures(page, run.picture, number);
@@ -146,9 +143,11 @@ void add_settings(plot::HtmlPage& page, const Results& results) {
        {"Metric", results.metric.name + ": " + results.metric.what},
        {"Without a model", results.metric.chance},
        {"Model",
-        fmt::format("byte-level {} Transformer, pre-norm, GELU: {} layers, width {}, {} heads",
-                    task.task == Task::masked ? "bidirectional" : "causal", grouped(s.layers),
-                    grouped(s.width), grouped(s.heads))},
+        fmt::format("{}, pre-norm, GELU: {} layers, width {}, {} heads",
+                    !task.model_name.empty()    ? task.model_name
+                    : task.task == Task::masked ? "byte-level bidirectional Transformer"
+                                                : "byte-level causal Transformer",
+                    grouped(s.layers), grouped(s.width), grouped(s.heads))},
        {"Training", fmt::format("{} of {} {}{} {}; AdamW at {:g}, warm-up and cosine; the same "
                                 "weights and batches for every encoding",
                                 counted(s.steps, "step"), grouped(s.batch),
@@ -255,18 +254,18 @@ void add_samples(plot::HtmlPage& page, const Results& results) {
 }
 
 void add_example_findings(plot::HtmlPage& page, const Results& results) {
-  page.figure({.id = "whole",
-               .title = "Whole answers by length",
-               .caption = "The share of unseen examples whose answer is right in every byte. "
-                          "The line marks the longest length in training.",
-               .spec = example_curves(results, Answers::whole)});
+  const TaskInfo& task = find_task(results.settings.task);
+  page.figure(
+      {.id = "score",
+       .title = capitalized(fmt::format("{} by {}", task.score, task.unit)),
+       .caption = fmt::format("{}. The line marks the largest number of {} in training.",
+                              capitalized(std::string(task.what)), task.unit),
+       .spec = example_curves(results, Answers::whole)});
   page.table(example_table(results));
-  page.heading("Right bytes");
-  page.figure({.id = "bytes",
-               .title = "Right bytes by length",
-               .caption =
-                   "The share of right bytes in the answers, each predicted after the right "
-                   "previous bytes.",
+  if (task.second.empty()) return;
+  page.figure({.id = "second",
+               .title = capitalized(fmt::format("{} by {}", task.second, task.unit)),
+               .caption = "",
                .spec = example_curves(results, Answers::bytes)});
 }
 

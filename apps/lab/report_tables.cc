@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/lab/task_results.h"
+#include "apps/lab/tasks.h"
 #include "apps/lab/words.h"
 
 namespace gnomon::lab {
@@ -94,10 +95,12 @@ plot::Table example_table(const Results& results) {
   plot::Table table;
   table.columns = {{"encoding"}, {"position enters"}};
   const std::vector<Ranking>& rankings = results.rankings;
+  const TaskInfo& task = find_task(results.settings.task);
+  const bool second = !task.second.empty();
   for (const Ranking& range : rankings) {
     const std::string lengths = grouped(range.from) + " to " + grouped(range.to);
     table.columns.push_back({lengths, plot::Align::number});
-    table.columns.push_back({"bytes", plot::Align::number});
+    if (second) table.columns.push_back({std::string(task.second), plot::Align::number});
   }
   table.columns.push_back({"answered to", plot::Align::number});
   const auto percent = [](double share) {
@@ -106,12 +109,14 @@ plot::Table example_table(const Results& results) {
   };
   std::vector<plot::Cell> chance{"chance", ""};
   for (std::size_t i = 0; i < rankings.size(); ++i) {
-    chance.emplace_back(""), chance.emplace_back("");
+    plot::Cell score(""), right("");
     for (const EncodingResult& one : results.encodings)
       if (const StretchMean& range = one.ranges[i]; range.applicable) {
-        chance[2 + 2 * i] = plot::muted(percent(range.chance_whole));
-        chance[3 + 2 * i] = plot::muted(percent(range.chance_byte));
+        score = plot::muted(percent(range.chance_score));
+        right = plot::muted(percent(range.chance_second));
       }
+    chance.push_back(score);
+    if (second) chance.push_back(right);
   }
   chance.emplace_back("");
   for (const EncodingResult& one : results.encodings) {
@@ -119,26 +124,27 @@ plot::Table example_table(const Results& results) {
     for (std::size_t i = 0; i < rankings.size(); ++i) {
       const StretchMean& range = one.ranges[i];
       if (!range.applicable) {
-        row.push_back(plot::muted("n/a")), row.push_back(plot::muted("n/a"));
+        for (int cell = 0; cell <= second; ++cell) row.push_back(plot::muted("n/a"));
         continue;
       }
-      std::string whole = percent(range.whole);
-      if (one.seeds > 1) whole += fmt::format(" ± {:.1f}", 100 * range.whole_deviation);
-      row.push_back(rankings[i].order[0].name == one.name && range.whole > 0
+      std::string whole = percent(range.score);
+      if (one.seeds > 1) whole += fmt::format(" ± {:.1f}", 100 * range.score_deviation);
+      row.push_back(rankings[i].order[0].name == one.name && range.score > 0
                         ? plot::best(whole)
                         : plot::Cell(whole));
-      row.push_back(percent(range.byte));
+      if (second) row.emplace_back(percent(range.second));
     }
     row.push_back(grouped(one.answered_to));
     table.rows.push_back(row);
   }
   table.rows.push_back(chance);
   table.caption = fmt::format(
-      "Right whole answers and right bytes of unseen examples by length, in percent. The best "
-      "of each range is green; n/a: the encoding has no positions for these lengths. "
-      "Chance: {}. Answered to: the longest length up to which {:.0f} % of whole answers are "
-      "right.",
-      results.metric.chance, 100 * answered_from);
+      "{} by {}, in percent: {}. The best of each range is green; n/a: the encoding has no "
+      "positions for it. Chance: {}. Answered to: the largest number of {} up to which the {} "
+      "are at least {:.0f} %.",
+      capitalized(second ? fmt::format("{} and {}", task.score, task.second)
+                         : std::string(task.score)),
+      task.unit, task.what, results.metric.chance, task.unit, task.score, 100 * answered_from);
   return table;
 }
 
@@ -200,12 +206,12 @@ plot::Table timings_table(const Results& results) {
   plot::Table table;
   table.columns = {{"encoding"},
                    {"parameters", plot::Align::number},
-                   {"bytes per second in training", plot::Align::number},
+                   {"tokens per second in training", plot::Align::number},
                    {"training", plot::Align::number},
                    {"testing", plot::Align::number}};
   for (const EncodingResult& one : results.encodings)
     table.rows.push_back({one.title, grouped(one.parameters),
-                          grouped(static_cast<std::int64_t>(one.bytes_per_second)),
+                          grouped(static_cast<std::int64_t>(one.tokens_per_second)),
                           duration_in_words(one.train_seconds),
                           duration_in_words(one.test_seconds)});
   table.caption =

@@ -78,7 +78,7 @@ EncodingResult encoding_results(const std::string& name, const Runs& runs) {
                      first.parameters,
                      first.position_parameters};
   first.tests.stretches.empty() ? add_text_lengths(all, runs) : add_example_lengths(all, runs);
-  all.bytes_per_second = mean(collect(runs, &RunResult::bytes_per_second));
+  all.tokens_per_second = mean(collect(runs, &RunResult::tokens_per_second));
   all.train_seconds = mean(collect(runs, &RunResult::train_seconds));
   all.test_seconds = mean(collect(runs, &RunResult::test_seconds));
   return all;
@@ -153,12 +153,10 @@ Metric metric(const Settings& settings, const TextsResult& texts) {
               fmt::format("{:.3f} bits from byte frequencies alone; the most frequent byte is "
                           "right in {:.1f} %",
                           texts.byte_frequency_bits, 100 * texts.byte_frequency_accuracy)};
-    default:
-      return {"whole answers",
-              "the share of unseen examples whose answer is right in every byte, the result of "
-              "greedy decoding; also the share of right bytes, each predicted after the right "
-              "previous bytes",
-              "the best guess that knows the length but not the prompt"};
+    default: {
+      const TaskInfo& task = find_task(settings.task);
+      return {std::string(task.score), std::string(task.what), std::string(task.chance)};
+    }
   }
 }
 

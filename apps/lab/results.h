@@ -42,7 +42,8 @@ struct StretchMean {
   std::int64_t from = 0, to = 0;
   bool applicable = false;  // the fields after it are unset if not
   std::int64_t examples = 0;
-  double whole = 0, whole_deviation = 0, byte = 0, bits = 0, chance_whole = 0, chance_byte = 0;
+  double score = 0, score_deviation = 0, second = 0, bits = 0;
+  double chance_score = 0, chance_second = 0;
 };
 
 // One encoding over its seeds: `lengths` and `holds_to` for text, else the three after them.
@@ -54,14 +55,14 @@ struct EncodingResult {
   std::int64_t holds_to = 0;
   std::vector<StretchMean> stretches = {}, ranges = {};
   std::int64_t answered_to = 0;  // longest length up to which all stretches are answered
-  double bytes_per_second = 0, train_seconds = 0, test_seconds = 0;
+  double tokens_per_second = 0, train_seconds = 0, test_seconds = 0;
 };
 
-// An encoding in a ranking: `bits` for text, else `whole` and `byte`.
+// An encoding in a ranking: `bits` for text, else `score` and `second`.
 struct Place {
   std::string name = {}, title = {};
   std::optional<double> bits = {};
-  double whole = 0, byte = 0;
+  double score = 0, second = 0;
   bool tied = false;  // with the best
 };
 // A way to use a trained encoding at a context length: with the whole context, with the context
@@ -138,7 +139,7 @@ struct Machine {
 
 struct Results {
   std::string gnomon = {};
-  std::int64_t schema = 2;
+  std::int64_t schema = 3;
   std::string date = {}, command = {};  // UTC; the command line
   std::vector<std::string> answer = {};
   Settings settings = {};

@@ -37,15 +37,15 @@ std::string text_lines(const Results& results) {
 
 std::string example_lines(const Results& results) {
   std::string text =
-      "encoding,title,seeds,position_parameters,from,to,examples,whole,whole_deviation,byte,"
-      "chance_whole,chance_byte\n";
+      "encoding,title,seeds,position_parameters,from,to,examples,score,score_deviation,second,"
+      "chance_score,chance_second\n";
   for (const EncodingResult& one : results.encodings)
     for (const StretchMean& at : one.ranges)
       if (at.applicable)
         text += fmt::format("{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}\n",
                             field(one.name), field(one.title), one.seeds,
-                            one.position_parameters, at.from, at.to, at.examples, at.whole,
-                            at.whole_deviation, at.byte, at.chance_whole, at.chance_byte);
+                            one.position_parameters, at.from, at.to, at.examples, at.score,
+                            at.score_deviation, at.second, at.chance_score, at.chance_second);
   return text;
 }
 

@@ -142,8 +142,8 @@ void describe(auto& f, PositionLoss& s) {
 void describe(auto& f, Stretch& s) {
   f("from", s.from)("to", s.to)("up_to", s.up_to)("applicable", s.applicable);
   if (!s.applicable) return;
-  f("examples", s.examples)("whole", s.whole)("byte", s.byte)("bits", s.bits);
-  f("chance_whole", s.chance_whole)("chance_byte", s.chance_byte);
+  f("examples", s.examples)("score", s.score)("second", s.second)("bits", s.bits);
+  f("chance_score", s.chance_score)("chance_second", s.chance_second);
 }
 void describe(auto& f, ExtensionMethod& s) {
   f("method", s.method)("tune_length", s.tune_length)("specification", s.specification);
@@ -177,8 +177,8 @@ void describe(auto& f, CurvePoint& s) {
 void describe(auto& f, RunResult& s) {
   f("encoding", s.encoding)("seed", s.seed)("specification", s.specification);
   f("parameters", s.parameters)("position_parameters", s.position_parameters);
-  f("steps", s.steps)("trained_bytes", s.trained_bytes)("train_seconds", s.train_seconds);
-  f("bytes_per_second", s.bytes_per_second)("curve", s.curve);
+  f("steps", s.steps)("trained_tokens", s.trained_tokens)("train_seconds", s.train_seconds);
+  f("tokens_per_second", s.tokens_per_second)("curve", s.curve);
   f.optional("extension", s.extension);
   if (s.unfinished) {
     f("unfinished", s.unfinished);
@@ -208,9 +208,9 @@ void describe(auto& f, LengthMean& s) {
 void describe(auto& f, StretchMean& s) {
   f("from", s.from)("to", s.to)("applicable", s.applicable);
   if (!s.applicable) return;
-  f("examples", s.examples)("whole", s.whole)("whole_deviation", s.whole_deviation);
-  f("byte", s.byte)("bits", s.bits);
-  f("chance_whole", s.chance_whole)("chance_byte", s.chance_byte);
+  f("examples", s.examples)("score", s.score)("score_deviation", s.score_deviation);
+  f("second", s.second)("bits", s.bits);
+  f("chance_score", s.chance_score)("chance_second", s.chance_second);
 }
 void describe(auto& f, EncodingResult& s) {
   f("name", s.name)("title", s.title)("enters", s.enters)("summary", s.summary);
@@ -220,12 +220,12 @@ void describe(auto& f, EncodingResult& s) {
     f("lengths", s.lengths)("holds_to", s.holds_to);
   else
     f("stretches", s.stretches)("ranges", s.ranges)("answered_to", s.answered_to);
-  f("bytes_per_second", s.bytes_per_second)("train_seconds", s.train_seconds);
+  f("tokens_per_second", s.tokens_per_second)("train_seconds", s.train_seconds);
   f("test_seconds", s.test_seconds);
 }
 void describe(auto& f, Place& s) {
   f("name", s.name)("title", s.title).optional("bits", s.bits);
-  if (!s.bits) f("whole", s.whole)("byte", s.byte);
+  if (!s.bits) f("score", s.score)("second", s.second);
   f("tied", s.tied);
 }
 void describe(auto& f, Ranking& s) {

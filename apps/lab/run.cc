@@ -7,10 +7,8 @@
 #include <cmath>
 #include <sstream>
 
-#include "apps/lab/batches.h"
+#include "apps/lab/tasks.h"
 #include "gnomon/io/file.h"
-#include "gnomon/model/scheme.h"
-#include "src/model/encoding_json.h"
 
 namespace gnomon::lab {
 namespace {
@@ -19,19 +17,11 @@ constexpr double weight_decay = 0.1, gradient_norm = 1, last_rate = 0.1;
 constexpr std::int64_t curve_points = 30, validation_every = 3, validation_batches = 4;
 constexpr std::uint64_t validation_seed = 0x76616c6964;  // the same windows for all runs
 
-at::Tensor loss_of(Transformer& model, const Batch& batch, const Settings& settings,
-                   std::vector<std::int64_t> ids = {}) {
-  const torch::Device device(settings.device);
-  return mean_loss(model->forward(batch.inputs.to(device),
-                                  {.visibility = visibility(settings), .ids = std::move(ids)}),
-                   batch.targets.to(device));
-}
-
-std::unique_ptr<torch::optim::AdamW> optimizer_for(Transformer& model) {
+std::unique_ptr<torch::optim::AdamW> optimizer_for(torch::nn::Module& model) {
   // Weight decay applies to matrices, not to norms or parameters of encodings.
   std::vector<at::Tensor> matrices, others;
-  for (const auto& item : model->named_parameters())
-    (item.value().dim() > 1 && item.key().rfind("position.", 0) != 0 ? matrices : others)
+  for (const auto& item : model.named_parameters())
+    (item.value().dim() > 1 && item.key().rfind("position", 0) != 0 ? matrices : others)
         .push_back(item.value());
   using torch::optim::AdamWOptions;
   const auto options = AdamWOptions().betas({0.9, 0.95});
@@ -40,14 +30,6 @@ std::unique_ptr<torch::optim::AdamW> optimizer_for(Transformer& model) {
     groups.emplace_back(
         parameters, std::make_unique<AdamWOptions>(AdamWOptions(options).weight_decay(decay)));
   return std::make_unique<torch::optim::AdamW>(std::move(groups), options);
-}
-
-// The spec of the only encoding, or the scheme if there are several.
-Json specification(const model::Scheme& scheme) {
-  const model::Mixture& first = scheme.layers[0];
-  const bool plain =
-      first.size() == 1 && scheme == model::every_layer(first, std::ssize(scheme.layers));
-  return plain ? model::internal::json_of(first[0]) : model::internal::json_of(scheme);
 }
 
 }  // namespace
@@ -64,33 +46,27 @@ double learning_rate(const Settings& settings, std::int64_t step) {
 
 TrainingRun::TrainingRun(const Settings& settings, const Corpus& corpus,
                          const std::string& encoding, std::int64_t seed)
-    : settings_(settings), corpus_(corpus), candidate_(find_candidate(encoding)), seed_(seed) {
-  model_ = transformer_for(settings, candidate_,
-                           window_tokens(task_of(settings), settings.train_length), seed);
-  model_->to(torch::Device(settings.device));
-  optimizer_ = optimizer_for(model_);
-}
+    : settings_(settings),
+      encoding_(encoding),
+      seed_(seed),
+      model_(make_model(settings, corpus, encoding, seed)),
+      optimizer_(optimizer_for(model_->module())) {}
 
-TrainingRun::TrainingRun(const Settings& settings, const Corpus& corpus, Transformer model,
+TrainingRun::TrainingRun(const Settings& settings, std::unique_ptr<TaskModel> model,
                          std::int64_t seed)
-    : settings_(settings), corpus_(corpus), seed_(seed), model_(std::move(model)) {
-  optimizer_ = optimizer_for(model_);
-}
+    : settings_(settings),
+      seed_(seed),
+      model_(std::move(model)),
+      optimizer_(optimizer_for(model_->module())) {}
 
 double TrainingRun::train_step() {
   const auto start = std::chrono::steady_clock::now();
-  const Batch batch =
-      batch_of(settings_, corpus_, Part::train, static_cast<std::uint64_t>(seed_),
-               static_cast<std::uint64_t>(step_));
-  std::vector<std::int64_t> ids;
-  if (candidate_.numbering == Numbering::random)
-    ids =
-        random_ids(batch.inputs.size(1), window_tokens(task_of(settings_), settings_.longest()),
-                   static_cast<std::uint64_t>(seed_), static_cast<std::uint64_t>(step_));
-  const at::Tensor loss = loss_of(model_, batch, settings_, std::move(ids));
-  model_->zero_grad(/*set_to_none=*/true);
+  const LossSum sum = model_->loss(Part::train, static_cast<std::uint64_t>(seed_),
+                                   static_cast<std::uint64_t>(step_), {0, settings_.batch});
+  const at::Tensor loss = sum.nats / sum.targets;
+  model_->module().zero_grad(/*set_to_none=*/true);
   loss.backward();
-  torch::nn::utils::clip_grad_norm_(model_->parameters(), gradient_norm);
+  torch::nn::utils::clip_grad_norm_(model_->module().parameters(), gradient_norm);
   for (auto& group : optimizer_->param_groups())
     group.options().set_lr(learning_rate(settings_, step_));
   optimizer_->step();
@@ -115,19 +91,18 @@ void TrainingRun::record() {
 
 double TrainingRun::validation_bits() {
   const at::NoGradGuard no_grad;
-  double sum = 0;
-  for (std::int64_t i = 0; i < validation_batches; ++i)
-    sum += loss_of(model_,
-                   batch_of(settings_, corpus_, Part::validation, validation_seed,
-                            static_cast<std::uint64_t>(i)),
-                   settings_)
-               .item<double>();
-  return sum / static_cast<double>(validation_batches) * bits_per_nat;
+  double bits = 0;
+  for (std::int64_t i = 0; i < validation_batches; ++i) {
+    const LossSum sum = model_->loss(Part::validation, validation_seed,
+                                     static_cast<std::uint64_t>(i), {0, settings_.batch});
+    bits += sum.nats.item<double>() / static_cast<double>(sum.targets) * bits_per_nat;
+  }
+  return bits / static_cast<double>(validation_batches);
 }
 
 void TrainingRun::save(const std::filesystem::path& path) {
   torch::serialize::OutputArchive archive, model, optimizer;
-  model_->save(model);
+  model_->module().save(model);
   optimizer_->save(optimizer);
   archive.write("model", model);
   archive.write("optimizer", optimizer);
@@ -147,7 +122,7 @@ void TrainingRun::load(const std::filesystem::path& path) {
   archive.load_from(path.string());
   archive.read("model", model);
   archive.read("optimizer", optimizer);
-  model_->load(model);
+  model_->module().load(model);
   optimizer_->load(optimizer);
   at::Tensor numbers;
   archive.read("numbers", numbers, /*is_buffer=*/true);
@@ -162,16 +137,16 @@ void TrainingRun::load(const std::filesystem::path& path) {
                       std::isnan(number[i + 2]) ? std::nullopt : std::optional(number[i + 2])});
 }
 
-RunResult TrainingRun::summary() const {
-  RunResult run{.encoding = candidate_.name, .seed = seed_};
-  run.specification = specification(model_->scheme());
+RunResult TrainingRun::summary() {
+  RunResult run{.encoding = encoding_, .seed = seed_};
+  run.specification = model_->specification();
   run.parameters = model_->parameter_count();
   run.position_parameters = model_->position_parameter_count();
   run.steps = step_;
-  run.trained_bytes =
+  run.trained_tokens =
       step_ * settings_.batch * window_tokens(task_of(settings_), settings_.train_length);
   run.train_seconds = seconds_;
-  if (seconds_ > 0) run.bytes_per_second = static_cast<double>(run.trained_bytes) / seconds_;
+  if (seconds_ > 0) run.tokens_per_second = static_cast<double>(run.trained_tokens) / seconds_;
   run.curve = curve_;
   run.unfinished = true;
   return run;

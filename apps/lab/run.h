@@ -10,14 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "apps/lab/candidate.h"
 #include "apps/lab/corpus.h"
 #include "apps/lab/run_result.h"
-#include "apps/lab/transformer.h"
+#include "apps/lab/task_model.h"
 
 namespace gnomon::lab {
 
-// Bits per nat: losses are reported in bits per byte.
+class Transformer;
+
+// Bits per nat: losses are reported in bits.
 constexpr double bits_per_nat = 1.4426950408889634;
 
 // The learning rate of a step, counted from 0: it rises over the first tenth of the steps, then
@@ -30,16 +31,15 @@ class TrainingRun {
               std::int64_t seed);
 
   // Continues with the weights of a model.
-  TrainingRun(const Settings& settings, const Corpus& corpus, Transformer model,
-              std::int64_t seed);
+  TrainingRun(const Settings& settings, std::unique_ptr<TaskModel> model, std::int64_t seed);
 
-  const std::string& encoding() const { return candidate_.name; }
   std::int64_t seed() const { return seed_; }
   std::int64_t step() const { return step_; }
   bool trained() const { return step_ == settings_.steps; }
-  Transformer& model() { return model_; }
+  TaskModel& model() { return *model_; }
+  Transformer& transformer() { return *model_->transformer(); }
 
-  // One step of AdamW. Returns its loss in bits per byte.
+  // One step of AdamW. Returns its mean loss over targets, in bits.
   double train_step();
 
   // Saves or loads the whole state. A loaded run continues with the same bits.
@@ -47,17 +47,16 @@ class TrainingRun {
   void load(const std::filesystem::path& path);
 
   // The training curve, sizes and timing, marked as unfinished.
-  RunResult summary() const;
+  RunResult summary();
 
  private:
   double validation_bits();
   void record();
 
   const Settings& settings_;
-  const Corpus& corpus_;
-  Candidate candidate_;
+  std::string encoding_;
   std::int64_t seed_;
-  Transformer model_{nullptr};
+  std::unique_ptr<TaskModel> model_;
   std::unique_ptr<torch::optim::AdamW> optimizer_;
   std::int64_t step_ = 0;
   double seconds_ = 0;  // duration of train_step, without validation

@@ -44,10 +44,9 @@ struct Stretch {
   std::int64_t from = 0, to = 0, up_to = 0;
   bool applicable = false;
   std::int64_t examples = 0;
-  double whole = 0;  // share of answers that are right in every byte
-  double byte = 0;   // share of right bytes, each predicted after the right previous bytes
+  double score = 0, second = 0;  // TaskInfo::score and TaskInfo::second, from 0 to 1
   double bits = 0;
-  double chance_whole = 0, chance_byte = 0;
+  double chance_score = 0, chance_second = 0;
 
   bool operator==(const Stretch&) const = default;
 };
@@ -135,8 +134,8 @@ struct RunResult {
   std::string encoding = {};
   std::int64_t seed = 0;
   Json specification = {};  // of the encoding or the scheme
-  std::int64_t parameters = 0, position_parameters = 0, steps = 0, trained_bytes = 0;
-  double train_seconds = 0, bytes_per_second = 0;
+  std::int64_t parameters = 0, position_parameters = 0, steps = 0, trained_tokens = 0;
+  double train_seconds = 0, tokens_per_second = 0;
   std::vector<CurvePoint> curve = {};
   std::optional<Extension> extension = {};
   bool unfinished = false;

@@ -11,12 +11,8 @@
 
 #include "apps/lab/candidate.h"
 #include "apps/lab/cost.h"
-#include "apps/lab/evaluate.h"
 #include "apps/lab/extend.h"
 #include "apps/lab/folder.h"
-#include "apps/lab/generate.h"
-#include "apps/lab/model_file.h"
-#include "apps/lab/picture.h"
 #include "apps/lab/progress.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/run.h"
@@ -64,6 +60,8 @@ std::string fingerprint(const Corpus& corpus) {
     for (const Text& text : *part)
       for (const char c : text.name + '\0' + text.bytes)
         hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  for (const char c : corpus.digest)
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return fmt::format("{:016x}", hash);
 }
 
@@ -109,8 +107,7 @@ std::int64_t fitting_steps(const Settings& s, const Options& options, const Corp
     step_seconds[i] = 1e9;  // other processes only slow a step down
     for (int n = 0; n < 6; ++n)
       step_seconds[i] = std::min(step_seconds[i], timed([&] { run.train_step(); }));
-    test_seconds[i] =
-        timed([&] { evaluate(run.model(), probe, corpus, [] { return stop_asked.load(); }); });
+    test_seconds[i] = timed([&] { run.model().evaluate([] { return stop_asked.load(); }); });
   });
   double steps = 0, tests = 0;
   for (std::size_t i = 0; i < s.encodings.size(); ++i) {
@@ -136,10 +133,10 @@ std::vector<MeasuredCost> cost(const Settings& settings, const Corpus& corpus,
 }
 
 // Removes encodings that cannot take part from the settings. Throws if none is left.
-void leave_out_unusable(SessionResult& result, std::FILE* stream) {
+void leave_out_unusable(SessionResult& result, const Corpus& corpus, std::FILE* stream) {
   std::vector<std::string> usable;
   for (const std::string& name : result.settings.encodings)
-    if (const auto reason = unusable(name, result.settings)) {
+    if (const auto reason = unusable(name, result.settings, corpus)) {
       result.left_out.push_back({name, *reason});
       fmt::print(stream, "Left out: {}. Reason: {}\n", name, *reason);
     } else {
@@ -196,17 +193,15 @@ RunResult work_on(const Job& job, const Settings& settings, const Corpus& corpus
   const auto stop = [] { return stop_asked.load(); };
   progress.testing(job.encoding, job.seed);
   const auto start = Clock::now();
-  const auto tested = evaluate(run.model(), settings, corpus, stop);
+  const auto tested = run.model().evaluate(stop);
   if (tested && !settings.extend.empty() && extends(job.encoding))
-    found.extension = extend(run.model(), settings, corpus, job.seed, stop);
+    found.extension = extend(run.transformer(), settings, corpus, job.seed, stop);
   if (!tested || stop_asked) return found;
   found.unfinished = false;
   found.test_seconds = std::chrono::duration<double>(Clock::now() - start).count();
   found.tests = *tested;
-  found.picture = picture(run.model(), settings);
-  found.samples = samples(run.model(), settings, corpus);
-  found.attention = trained_attention(run.model(), settings, corpus);
-  save_model(out / "models" / job.name(), run, found, settings);
+  run.model().describe(found);
+  run.model().save(out / "models" / job.name(), found);
   io::write_aside(out / "runs" / (job.name() + ".json"), to_json(found).dump(1));
   fs::remove(checkpoint);
   progress.finished(job.encoding, job.seed, outcome(found));
@@ -233,7 +228,7 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   for (const char* part : {"checkpoints", "runs", "models"}) fs::create_directories(out / part);
   at::set_num_threads(1);
   Settings asked = result.settings;
-  leave_out_unusable(result, stream);
+  leave_out_unusable(result, corpus, stream);
   if (options.cost) result.cost = cost(result.settings, corpus, out, stream);
   if (!stored) {
     if (options.minutes) {

@@ -25,8 +25,8 @@ Stretch joined(const std::vector<Stretch>& parts) {
     all.applicable = all.applicable && one.applicable;
     all.examples += one.examples;
   }
-  for (double Stretch::* number : {&Stretch::whole, &Stretch::byte, &Stretch::bits,
-                                   &Stretch::chance_whole, &Stretch::chance_byte}) {
+  for (double Stretch::* number : {&Stretch::score, &Stretch::second, &Stretch::bits,
+                                   &Stretch::chance_score, &Stretch::chance_second}) {
     std::vector<double> numbers;
     for (const Stretch& one : parts) numbers.push_back(one.*number);
     all.*number = mean(numbers);
@@ -57,9 +57,9 @@ std::vector<StretchMean> over_seeds(const std::vector<std::vector<Stretch>>& see
       return here;
     };
     all.push_back({first.from, first.to, first.applicable, first.examples,
-                   mean(numbers(&Stretch::whole)), deviation(numbers(&Stretch::whole)),
-                   mean(numbers(&Stretch::byte)), mean(numbers(&Stretch::bits)),
-                   first.chance_whole, first.chance_byte});
+                   mean(numbers(&Stretch::score)), deviation(numbers(&Stretch::score)),
+                   mean(numbers(&Stretch::second)), mean(numbers(&Stretch::bits)),
+                   first.chance_score, first.chance_second});
   }
   return all;
 }
@@ -70,9 +70,9 @@ double difference_deviation(const std::vector<Stretch>& a, const std::vector<Str
   double sampling = 0;
   const std::size_t seeds = std::min(a.size(), b.size());
   for (std::size_t i = 0; i < seeds; ++i) {
-    differences.push_back(a[i].whole - b[i].whole);
+    differences.push_back(a[i].score - b[i].score);
     for (const Stretch& one : {a[i], b[i]})
-      sampling += one.whole * (1 - one.whole) / static_cast<double>(one.examples);
+      sampling += one.score * (1 - one.score) / static_cast<double>(one.examples);
   }
   return std::max(std::sqrt(sampling) / static_cast<double>(seeds), deviation(differences));
 }
@@ -83,69 +83,82 @@ std::string percent(double share) {
   return fmt::format("{:.0e} %", hundred);
 }
 
+// "right whole answers 12 %, right bytes 45 %"
+std::string scores(const TaskInfo& task, double score, double second) {
+  std::string text = fmt::format("{} {}", task.score, percent(score));
+  if (!task.second.empty()) text += fmt::format(", {} {}", task.second, percent(second));
+  return text;
+}
+
 std::string trained_sentence(const Results& results, const TaskInfo& task) {
   std::vector<std::string> learnt, others;
   for (const EncodingResult& one : results.encodings) {
     const StretchMean& range = one.ranges.front();
     if (!range.applicable) continue;
-    if (range.whole >= learnt_from)
+    if (range.score >= learnt_from)
       learnt.push_back(one.title);
     else
-      others.push_back(fmt::format("{} ({})", one.title, percent(range.whole)));
+      others.push_back(fmt::format("{} ({})", one.title, percent(range.score)));
   }
   const StretchMean& range = results.encodings[0].ranges.front();
-  std::string text = fmt::format(
-      "{}, up to the training length of {} {} (chance: {} of whole answers and {} of bytes): ",
-      task.title, range.to, task.unit, percent(range.chance_whole), percent(range.chance_byte));
+  std::string text =
+      fmt::format("{}, up to {} {} as in training (by chance: {}): {} ", task.title, range.to,
+                  task.unit, scores(task, range.chance_score, range.chance_second), task.score);
   if (!learnt.empty())
-    text += fmt::format("{} {} at least {} right", listed(learnt),
-                        learnt.size() == 1 ? "gets" : "get", percent(learnt_from));
+    text += fmt::format("of at least {} with {}", percent(learnt_from), listed(learnt));
   if (!others.empty())
-    text += (learnt.empty() ? "none gets " + percent(learnt_from) + " right: "
-                            : std::string("; less: ")) +
+    text += (learnt.empty() ? "below " + percent(learnt_from) + " with all: "
+                            : std::string("; less with ")) +
             listed(others);
   return text + ".";
 }
 
-std::string beyond_sentence(const Ranking& ranking) {
+std::string beyond_sentence(const Ranking& ranking, const TaskInfo& task) {
   const auto& [from, to, order] = ranking;
   if (order.empty())
-    return fmt::format("No encoding has positions for lengths {} to {}.", from, to);
+    return fmt::format("No encoding has positions for {} to {} {}.", from, to, task.unit);
   const auto whole = [](const Place& one) {
-    return fmt::format("{} ({})", one.title, percent(one.whole));
+    return fmt::format("{} ({})", one.title, percent(one.score));
   };
-  if (order[0].whole == 0)
-    return fmt::format(
-        "At lengths {} to {}, no whole answer is right; {} has the most right bytes, {}.", from,
-        to, order[0].title, percent(order[0].byte));
+  if (order[0].score == 0) {
+    std::string text = fmt::format("At {} to {} {}, {} are 0 % with all encodings", from, to,
+                                   task.unit, task.score);
+    if (!task.second.empty())
+      text += fmt::format("; the most {}, {}, with {}", task.second, percent(order[0].second),
+                          order[0].title);
+    return text + ".";
+  }
   std::vector<std::string> tied, next;
   for (std::size_t i = 1; i < order.size(); ++i)
-    if (order[i].whole > 0) (order[i].tied ? tied : next).push_back(whole(order[i]));
+    if (order[i].score > 0) (order[i].tied ? tied : next).push_back(whole(order[i]));
   std::string text =
-      fmt::format("At lengths {} to {}, the best is {}", from, to, whole(order[0]));
+      fmt::format("At {} to {} {}, the best is {}", from, to, task.unit, whole(order[0]));
   if (!tied.empty()) text += ", tied with " + listed(tied);
   if (!next.empty()) text += "; then " + listed(next);
-  if (tied.size() + next.size() + 1 < order.size()) text += "; the others have no right answer";
+  if (tied.size() + next.size() + 1 < order.size()) text += "; 0 % with the others";
   return text + ".";
 }
 
 // Models that answer no better than chance show nothing about encodings.
 std::optional<std::string> not_learned(const Results& results) {
+  const TaskInfo& task = find_task(results.settings.task);
+  const auto measure = task.second.empty() ? &StretchMean::score : &StretchMean::second;
+  const auto guess =
+      task.second.empty() ? &StretchMean::chance_score : &StretchMean::chance_second;
   const EncodingResult* best = nullptr;
   for (const EncodingResult& one : results.encodings)
     if (one.ranges.front().applicable &&
-        (!best || one.ranges.front().byte > best->ranges.front().byte))
+        (!best || one.ranges.front().*measure > best->ranges.front().*measure))
       best = &one;
   if (!best) return std::nullopt;
   const StretchMean& range = best->ranges.front();
-  const double wanted = range.chance_byte + learned_share * (1 - range.chance_byte);
-  if (range.byte >= wanted) return std::nullopt;
+  const double wanted = range.*guess + learned_share * (1 - range.*guess);
+  if (range.*measure >= wanted) return std::nullopt;
   return fmt::format(
-      "Not trained enough: at the training lengths, the best encoding has {} of the bytes "
-      "right, "
-      "chance is {}, and a comparison requires at least {}. Train longer with --steps or "
-      "--minutes.",
-      percent(range.byte), percent(range.chance_byte), percent(wanted));
+      "Not trained enough: as in training, the best encoding has {} {}, chance is {}, and a "
+      "comparison requires at least {}. Train longer with --steps or --minutes.",
+      percent(range.*measure), task.second.empty() ? task.score : task.second,
+      percent(range.*guess), percent(wanted));
 }
 
 }  // namespace
@@ -159,7 +172,7 @@ void add_example_lengths(EncodingResult& encoding, const std::vector<const RunRe
   encoding.stretches = over_seeds(stretches);
   encoding.ranges = over_seeds(ranges);
   for (const StretchMean& one : encoding.stretches) {
-    if (!one.applicable || one.whole < answered_from) break;
+    if (!one.applicable || one.score < answered_from) break;
     encoding.answered_to = one.to;
   }
 }
@@ -170,7 +183,7 @@ std::vector<Ranking> example_rankings(const std::vector<EncodingResult>& encodin
   if (encodings.empty()) return all;
   struct Contender {
     const EncodingResult* encoding;
-    double whole, byte;
+    double score, second;
     std::vector<Stretch> seeds;
   };
   for (std::size_t i = 0; i < encodings[0].ranges.size(); ++i) {
@@ -178,13 +191,13 @@ std::vector<Ranking> example_rankings(const std::vector<EncodingResult>& encodin
     for (const EncodingResult& one : encodings) {
       const StretchMean& range = one.ranges[i];
       if (!range.applicable) continue;
-      contenders.push_back({&one, range.whole, range.byte, {}});
+      contenders.push_back({&one, range.score, range.second, {}});
       for (const RunResult& run : runs)
         if (run.encoding == one.name) contenders.back().seeds.push_back(ranges_of(run)[i]);
     }
     std::stable_sort(contenders.begin(), contenders.end(),
                      [](const Contender& a, const Contender& b) {
-                       return std::pair(a.whole, a.byte) > std::pair(b.whole, b.byte);
+                       return std::pair(a.score, a.second) > std::pair(b.score, b.second);
                      });
     Ranking ranking{encodings[0].ranges[i].from, encodings[0].ranges[i].to, {}};
     for (const Contender& one : contenders) {
@@ -193,9 +206,9 @@ std::vector<Ranking> example_rankings(const std::vector<EncodingResult>& encodin
           {one.encoding->name,
            one.encoding->title,
            {},
-           one.whole,
-           one.byte,
-           best.whole - one.whole <= 2 * difference_deviation(one.seeds, best.seeds)});
+           one.score,
+           one.second,
+           best.score - one.score <= 2 * difference_deviation(one.seeds, best.seeds)});
     }
     all.push_back(ranking);
   }
@@ -207,7 +220,7 @@ std::vector<std::string> example_answer(const Results& results) {
   if (const auto reason = not_learned(results)) sentences.push_back(*reason);
   sentences.push_back(trained_sentence(results, find_task(results.settings.task)));
   for (std::size_t i = 1; i < results.rankings.size(); ++i)
-    sentences.push_back(beyond_sentence(results.rankings[i]));
+    sentences.push_back(beyond_sentence(results.rankings[i], find_task(results.settings.task)));
   return sentences;
 }
 
@@ -215,8 +228,8 @@ std::string outcome_of_examples(const RunResult& run) {
   std::string text;
   for (const Stretch& one : ranges_of(run))
     text += fmt::format("{}{} at {} to {}", text.empty() ? "" : ", ",
-                        one.applicable ? percent(one.whole) : "n/a", one.from, one.to);
-  return text + " (whole answers)";
+                        one.applicable ? percent(one.score) : "n/a", one.from, one.to);
+  return text;
 }
 
 }  // namespace gnomon::lab

@@ -10,18 +10,56 @@
 namespace gnomon::lab {
 namespace {
 
-constexpr TaskInfo list[] = {
-    {Task::text, "text", "Text", "each byte of a text from the previous bytes", "bytes"},
-    {Task::masked, "masked", "Masked text",
-     "the masked bytes of a text from the bytes on both sides", "bytes"},
-    {Task::copy, "copy", "Copy", "letters, then the same letters", "letters"},
-    {Task::reverse, "reverse", "Reverse", "letters, then the same letters in reverse order",
-     "letters"},
-    {Task::addition, "addition", "Addition", "two numbers, then their sum, least digit first",
-     "digits"},
-    {Task::recall, "recall", "Associative recall",
-     "pairs of a key and a letter, then the letter of each key", "pairs"},
-};
+TaskDefaults text_defaults() { return {128, 16, 1, {2, 4, 8}, default_encodings}; }
+// Examples are a third as long as a window of text, and more steps are required.
+TaskDefaults letters_defaults() { return {20, 48, 4, {2, 4}, default_encodings}; }
+
+constexpr TaskInfo text{.task = Task::text,
+                        .name = "text",
+                        .title = "Text",
+                        .summary = "each byte of a text from the previous bytes",
+                        .unit = "bytes",
+                        .defaults = text_defaults};
+constexpr TaskInfo masked{.task = Task::masked,
+                          .name = "masked",
+                          .title = "Masked text",
+                          .summary = "the masked bytes of a text from the bytes on both sides",
+                          .unit = "bytes",
+                          .defaults = text_defaults};
+
+template <Task task>
+std::int64_t letters_tokens(std::int64_t length) {
+  return example_bytes(task, length) - 1;
+}
+template <Task task>
+constexpr TaskInfo of_letters(std::string_view name, std::string_view title,
+                              std::string_view summary, std::string_view unit) {
+  return {.task = task,
+          .name = name,
+          .title = title,
+          .summary = summary,
+          .unit = unit,
+          .score = "right whole answers",
+          .second = "right bytes",
+          .what =
+              "the share of unseen examples whose answer is right in every byte, the result of "
+              "greedy decoding; also the share of right bytes, each predicted after the right "
+              "previous bytes",
+          .chance = "the best guess that knows the length but not the prompt",
+          .defaults = letters_defaults,
+          .tokens = letters_tokens<task>};
+}
+constexpr TaskInfo copy =
+    of_letters<Task::copy>("copy", "Copy", "letters, then the same letters", "letters");
+constexpr TaskInfo reversed = of_letters<Task::reverse>(
+    "reverse", "Reverse", "letters, then the same letters in reverse order", "letters");
+constexpr TaskInfo addition = of_letters<Task::addition>(
+    "addition", "Addition", "two numbers, then their sum, least digit first", "digits");
+constexpr TaskInfo recalled = of_letters<Task::recall>(
+    "recall", "Associative recall", "pairs of a key and a letter, then the letter of each key",
+    "pairs");
+
+constexpr const TaskInfo* list[] = {&text, &masked, &copy, &reversed, &addition, &recalled};
 
 constexpr std::int64_t letters = 26, keys = 128;
 constexpr char separator = '>', end = '.';
@@ -111,13 +149,13 @@ Part part_of(const Example& one) {
 
 }  // namespace
 
-std::span<const TaskInfo> tasks() { return list; }
+std::span<const TaskInfo* const> tasks() { return list; }
 
 const TaskInfo& find_task(std::string_view name) {
   std::string names;
-  for (const TaskInfo& one : list) {
-    if (one.name == name) return one;
-    names += (names.empty() ? "" : ", ") + std::string(one.name);
+  for (const TaskInfo* one : list) {
+    if (one->name == name) return *one;
+    names += (names.empty() ? "" : ", ") + std::string(one->name);
   }
   refuse("lab", "--task must be one of " + names, name);
 }
@@ -173,7 +211,9 @@ Chance chance(Task task, std::int64_t length) {
 }
 
 std::int64_t window_tokens(Task task, std::int64_t length) {
-  return has_examples(task) ? example_bytes(task, length) - 1 : length;
+  for (const TaskInfo* one : list)
+    if (one->task == task && one->tokens) return one->tokens(length);
+  return length;
 }
 
 std::vector<Stretch> length_stretches(const Settings& settings) {

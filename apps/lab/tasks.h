@@ -12,17 +12,41 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "apps/lab/corpus.h"
 #include "apps/lab/run_result.h"
 
 namespace gnomon::lab {
 
-enum class Task { text = 1, masked, copy, reverse, addition, recall };
+enum class Task {
+  text = 1,
+  masked,
+  copy,
+  reverse,
+  addition,
+  recall,
+  translation,
+  dialogue,
+  image,
+  image_text,
+  graph,
+  classify,
+};
+
+class TaskModel;
+
+// Defaults of options.
+struct TaskDefaults {
+  std::int64_t train_length, batch, steps;  // steps: a factor on the steps of the preset
+  std::vector<std::int64_t> times;          // eval lengths, relative to train_length
+  std::string encodings;
+};
 
 struct TaskInfo {
   Task task;
@@ -30,8 +54,26 @@ struct TaskInfo {
   std::string_view title;    // "Copy"
   std::string_view summary;  // one line
   std::string_view unit;     // unit of a length: "letters"
+
+  // Of a task with examples: the scores from 0 to 1 of a Stretch. Encodings are ranked by `score`,
+  // and then by `second`, which is empty if there is none.
+  std::string_view score = {};   // "right whole answers"
+  std::string_view second = {};  // "right bytes"
+  std::string_view what = {};    // definition of the scores: "the share of ..."
+  std::string_view chance = {};  // source of the scores by chance: "the best guess that ..."
+  std::string_view loss = "bits per byte";  // unit of the loss in training
+  std::string_view model_name = {};  // "encoder-decoder Transformer"; empty: by visibility
+
+  TaskDefaults (*defaults)() = nullptr;
+  std::int64_t (*tokens)(std::int64_t length) =
+      nullptr;  // of an example; null: equal to the length
+  // For other models than SequenceModel.
+  std::unique_ptr<TaskModel> (*model)(const Settings& settings, const Corpus& corpus,
+                                      const std::string& encoding, std::int64_t seed) = nullptr;
+  Corpus (*load)(const Settings& settings) = nullptr;  // reads settings.texts; null: no TEXT
+  void (*check)(const Settings& settings) = nullptr;   // throws std::invalid_argument
 };
-std::span<const TaskInfo> tasks();
+std::span<const TaskInfo* const> tasks();
 // Throws std::invalid_argument with a list of the names if there is no such name.
 const TaskInfo& find_task(std::string_view name);
 inline Task task_of(const Settings& settings) { return find_task(settings.task).task; }
@@ -45,6 +87,9 @@ constexpr std::int64_t uncounted = -1;
 // is rejected as binary data.
 constexpr std::int64_t mask_byte = 0;
 constexpr double masked_share = 0.15;
+
+// The number of tokens in a window or an example at a length. For text, the length itself.
+std::int64_t window_tokens(Task task, std::int64_t length);
 
 struct Example {
   std::string bytes;         // the prompt and the answer
@@ -72,8 +117,5 @@ Chance chance(Task task, std::int64_t length);
 // The stretches in which a task with examples is tested: `from`, `to` and `up_to`. Each has a
 // quarter of the training length, and none contains lengths on both sides of an eval length.
 std::vector<Stretch> length_stretches(const Settings& settings);
-
-// The number of tokens in a window at a length. For text, the length itself.
-std::int64_t window_tokens(Task task, std::int64_t length);
 
 }  // namespace gnomon::lab

@@ -55,9 +55,12 @@ std::string example_table(const Results& results, Colour colour) {
   for (const Ranking& range : rankings)
     head += fmt::format("{:>18}", fmt::format("{}-{}", range.from, range.to));
   std::string text = painted(colour, "1", head) + "\n";
-  const auto cell = [](double whole, double byte) {
-    const char* form = whole > 0 && whole < 1e-3 ? "{:.0e}, {:.1f}" : "{:.1f}, {:.1f}";
-    return fmt::format("{:>18}", fmt::format(fmt::runtime(form), 100 * whole, 100 * byte));
+  const bool two = !find_task(results.settings.task).second.empty();
+  const auto cell = [&](double score, double second) {
+    const char* form = score > 0 && score < 1e-3 ? "{:.0e}" : "{:.1f}";
+    std::string shown = fmt::format(fmt::runtime(form), 100 * score);
+    if (two) shown += fmt::format(", {:.1f}", 100 * second);
+    return fmt::format("{:>18}", shown);
   };
   for (const EncodingResult& one : results.encodings) {
     text += row_head(one);
@@ -67,8 +70,8 @@ std::string example_table(const Results& results, Colour colour) {
         text += fmt::format("{:>18}", "n/a");
         continue;
       }
-      const std::string shown = cell(range.whole, range.byte);
-      text += rankings[i].order[0].name == one.name && range.whole > 0
+      const std::string shown = cell(range.score, range.second);
+      text += rankings[i].order[0].name == one.name && range.score > 0
                   ? painted(colour, "32", shown)
                   : shown;
     }
@@ -76,7 +79,7 @@ std::string example_table(const Results& results, Colour colour) {
   }
   text += fmt::format("{:<29}", "chance");
   for (const StretchMean& range : results.encodings[0].ranges)
-    text += range.applicable ? cell(range.chance_whole, range.chance_byte)
+    text += range.applicable ? cell(range.chance_score, range.chance_second)
                              : fmt::format("{:>18}", "");
   return text + "\n";
 }
@@ -133,7 +136,10 @@ std::string findings_table(const Results& results, Colour colour) {
                  results.texts.byte_frequency_bits) +
              text_table(results, colour);
     default:
-      return "\nRight whole answers and right bytes in percent, at lengths\n" +
+      return fmt::format("\n{}{}{} in percent, by {}\n", capitalized(results.metric.name),
+                         find_task(results.settings.task).second.empty() ? "" : " and ",
+                         find_task(results.settings.task).second,
+                         find_task(results.settings.task).unit) +
              example_table(results, colour);
   }
 }

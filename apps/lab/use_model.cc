@@ -15,6 +15,7 @@
 #include "apps/lab/process.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/tasks.h"
+#include "apps/lab/windows.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab {
@@ -96,7 +97,7 @@ void print_losses(const Settings& s, const Evaluation& found) {
     for (const Stretch& one : found.stretches) {
       const std::string range = fmt::format("{} to {}", one.from, one.to);
       if (one.applicable)
-        fmt::print("{:>12}{:>14.1f} %{:>12.1f} %\n", range, 100 * one.whole, 100 * one.byte);
+        fmt::print("{:>12}{:>14.1f} %{:>12.1f} %\n", range, 100 * one.score, 100 * one.second);
       else
         fmt::print("{:>12}{:>16}{:>14}\n", range, "n/a", "n/a");
     }

@@ -61,10 +61,11 @@ TEST(TransformerFor, ABidirectionalBiasTellsWhatLiesAhead) {
 }
 
 TEST(Unusable, SaysWhy) {
-  Settings settings = tiny();
-  EXPECT_FALSE(unusable("rotary*1/none", settings));
-  EXPECT_TRUE(unusable("rotary*7/none", settings));
-  const auto twice = unusable("alibi+t5", settings);
+  const Settings settings = tiny();
+  const Corpus corpus = load_corpus(settings);
+  EXPECT_FALSE(unusable("rotary*1/none", settings, corpus));
+  EXPECT_TRUE(unusable("rotary*7/none", settings, corpus));
+  const auto twice = unusable("alibi+t5", settings, corpus);
   ASSERT_TRUE(twice);
   EXPECT_EQ(twice->front(), '[');
 }

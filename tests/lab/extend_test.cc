@@ -32,11 +32,11 @@ class Extended : public ::testing::Test {
     const Corpus corpus = load_corpus(settings);
     TrainingRun run(settings, corpus, "rotary", 1);
     for (int step = 0; step < 20; ++step) run.train_step();
-    const at::Tensor weight = run.model()->parameters()[0].clone();
-    tested_ = *evaluate(run.model(), settings, corpus, never);
-    found_ = *extend(run.model(), settings, corpus, 1, never);
-    again_ = *extend(run.model(), settings, corpus, 1, never);
-    unchanged_ = weight.equal(run.model()->parameters()[0]);
+    const at::Tensor weight = run.transformer()->parameters()[0].clone();
+    tested_ = *evaluate(run.transformer(), settings, corpus, never);
+    found_ = *extend(run.transformer(), settings, corpus, 1, never);
+    again_ = *extend(run.transformer(), settings, corpus, 1, never);
+    unchanged_ = weight.equal(run.transformer()->parameters()[0]);
   }
   static const ExtensionMethod& method(const std::string& name) {
     for (const ExtensionMethod& one : found_.methods)
@@ -95,7 +95,7 @@ TEST(Extend, StopsWhenAsked) {
   const Settings settings = tiny();
   const Corpus corpus = load_corpus(settings);
   TrainingRun run(settings, corpus, "rotary", 1);
-  EXPECT_FALSE(extend(run.model(), settings, corpus, 1, [] { return true; }));
+  EXPECT_FALSE(extend(run.transformer(), settings, corpus, 1, [] { return true; }));
 }
 
 }  // namespace extend_test

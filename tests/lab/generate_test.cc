@@ -27,8 +27,10 @@ using testing::tiny;
 
 std::vector<std::string> usable_names() {
   std::vector<std::string> names{"rotary@random", "rotary+alibi*1/none"};
+  const Settings settings = tiny();
+  const Corpus corpus = load_corpus(settings);
   for (const auto& one : model::encodings())
-    if (!unusable(std::string(one.name), tiny())) names.emplace_back(one.name);
+    if (!unusable(std::string(one.name), settings, corpus)) names.emplace_back(one.name);
   return names;
 }
 
@@ -93,12 +95,12 @@ TEST_P(Model, AStoredModelIsTheSameModel) {
   const Corpus corpus = load_corpus(settings_);
   TrainingRun run(settings_, corpus, GetParam(), 1);
   run.train_step();
-  save_model(folder, run, run.summary(), settings_);
+  save_model(folder, run.transformer(), run.summary(), settings_);
   TrainedModel stored = load_model(folder);
   fs::remove_all(folder);
   const at::NoGradGuard no_grad;
   const at::Tensor text = bytes_of(16);
-  EXPECT_TRUE(stored.model->forward(text).equal(run.model()->forward(text)));
+  EXPECT_TRUE(stored.model->forward(text).equal(run.transformer()->forward(text)));
   settings_.encodings = {GetParam()};
   EXPECT_EQ(stored.config.settings, settings_);
 }
@@ -180,7 +182,7 @@ class StoredModel : public ::testing::Test {
   StoredModel() {
     const Corpus corpus = load_corpus(settings_);
     TrainingRun run(settings_, corpus, "t5", 1);
-    save_model(folder_, run, run.summary(), settings_);
+    save_model(folder_, run.transformer(), run.summary(), settings_);
   }
   ~StoredModel() override { fs::remove_all(folder_); }
   std::string refusal() const {

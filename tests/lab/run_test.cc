@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "apps/lab/batches.h"
+#include "apps/lab/candidate.h"
 #include "apps/lab/evaluate.h"
 #include "lab/tiny.h"
 
@@ -50,12 +51,12 @@ TEST_P(RunOfEach, ResumedFromACheckpointEndsInTheSameBits) {
   fs::remove(path_);
   EXPECT_EQ(second.step(), 5);
   while (!second.trained()) second.train_step();
-  const auto a = whole.model()->parameters(), b = second.model()->parameters();
+  const auto a = whole.transformer()->parameters(), b = second.transformer()->parameters();
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << i;
   EXPECT_EQ(whole.summary().curve, second.summary().curve);
   const auto never = [] { return false; };
-  EXPECT_EQ(evaluate(whole.model(), settings_, corpus_, never),
-            evaluate(second.model(), settings_, corpus_, never));
+  EXPECT_EQ(evaluate(whole.transformer(), settings_, corpus_, never),
+            evaluate(second.transformer(), settings_, corpus_, never));
 }
 
 TEST_P(RunOfEach, LearnsSomething) {
@@ -73,8 +74,8 @@ TEST(TrainingRun, SharedWeightsAndBatchesAreTheSameForEveryEncoding) {
   const Settings settings = tiny();
   const Corpus corpus = load_corpus(settings);
   TrainingRun none(settings, corpus, "none", 3), learned(settings, corpus, "learned", 3);
-  const auto shared = none.model()->named_parameters();
-  const auto all = learned.model()->named_parameters();
+  const auto shared = none.transformer()->named_parameters();
+  const auto all = learned.transformer()->named_parameters();
   for (const auto& item : shared)
     EXPECT_TRUE(item.value().equal(all[item.key()])) << item.key();
   EXPECT_EQ(all.size(), shared.size() + 1);
@@ -84,7 +85,7 @@ TEST(Evaluate, ReportsALearnedTableAsNotApplicableBeyondItsEnd) {
   const Settings settings = tiny();
   const Corpus corpus = load_corpus(settings);
   TrainingRun run(settings, corpus, "learned", 1);
-  const Evaluation found = *evaluate(run.model(), settings, corpus, [] { return false; });
+  const Evaluation found = *evaluate(run.transformer(), settings, corpus, [] { return false; });
   EXPECT_TRUE(found.lengths[0].applicable);
   EXPECT_EQ(found.lengths[1], (LengthLoss{.length = 32}));
   EXPECT_EQ(found.by_position->length, 16);
@@ -95,7 +96,7 @@ TEST(Evaluate, AveragesTheSameTargetsAtEveryLength) {
   const Settings settings = tiny();
   const Corpus corpus = load_corpus(settings);
   TrainingRun run(settings, corpus, "rotary", 1);
-  const Evaluation found = *evaluate(run.model(), settings, corpus, [] { return false; });
+  const Evaluation found = *evaluate(run.transformer(), settings, corpus, [] { return false; });
   const at::NoGradGuard no_grad;
   const std::string& text = corpus.test[0].bytes;
   const std::int64_t context = settings.longest() / 2 + 1;
@@ -111,7 +112,7 @@ TEST(Evaluate, AveragesTheSameTargetsAtEveryLength) {
         at::Tensor window = at::empty({1, length}, at::kLong);
         for (std::int64_t p = 0; p < length; ++p)
           window[0][p] = static_cast<unsigned char>(text[static_cast<std::size_t>(begin + p)]);
-        const at::Tensor logits = run.model()->forward(window)[0][target - 1 - begin];
+        const at::Tensor logits = run.transformer()->forward(window)[0][target - 1 - begin];
         tail -=
             torch::log_softmax(
                 logits, 0)[static_cast<unsigned char>(text[static_cast<std::size_t>(target)])]
@@ -129,8 +130,8 @@ TEST(RandomPositions, ChangeTrainingAndNotTheTest) {
   TrainingRun counted(settings, corpus, "rotary", 1),
       random(settings, corpus, "rotary@random", 1);
   const auto never = [] { return false; };
-  EXPECT_EQ(evaluate(counted.model(), settings, corpus, never),
-            evaluate(random.model(), settings, corpus, never));
+  EXPECT_EQ(evaluate(counted.transformer(), settings, corpus, never),
+            evaluate(random.transformer(), settings, corpus, never));
   double apart = 0;
   for (int step = 0; step < 5; ++step)
     apart = std::max(apart, std::abs(counted.train_step() - random.train_step()));
@@ -153,10 +154,10 @@ TEST(MaskedText, OrderIsNotSeenWithoutPosition) {
   const auto difference = [&](const char* encoding) {
     TrainingRun run(settings, corpus, encoding, 1);
     // Larger weights than at the start, when attention has little influence.
-    for (at::Tensor& weight : run.model()->parameters()) weight.mul_(4);
+    for (at::Tensor& weight : run.transformer()->parameters()) weight.mul_(4);
     const ForwardOptions both{.visibility = Visibility::bidirectional};
-    const at::Tensor a = run.model()->forward(batch.inputs, both),
-                     b = run.model()->forward(permuted, both);
+    const at::Tensor a = run.transformer()->forward(batch.inputs, both),
+                     b = run.transformer()->forward(permuted, both);
     return (a - b).abs().amax(2).masked_select(hidden).max().item<double>();
   };
   EXPECT_LT(difference("none"), 1e-4);
@@ -171,7 +172,7 @@ TEST(MaskedText, IsTestedOnTheSameBytesAtEveryLength) {
   TrainingRun run(settings, corpus, "t5", 1);
   const double first = run.train_step();
   EXPECT_NEAR(first, 8, 0.5);
-  const Evaluation found = *evaluate(run.model(), settings, corpus, [] { return false; });
+  const Evaluation found = *evaluate(run.transformer(), settings, corpus, [] { return false; });
   for (const LengthLoss& at : found.lengths) EXPECT_NEAR(at.tail_bits, 8, 0.5);
   EXPECT_EQ(found.by_position->length, 32);
 }

@@ -43,9 +43,9 @@ TEST(ExampleLengths, JoinStretchesAndSeeds) {
   EXPECT_EQ(found.ranges[0].from, 1);
   EXPECT_EQ(found.ranges[0].to, 20);
   EXPECT_EQ(found.ranges[1].examples, 200);
-  EXPECT_DOUBLE_EQ(found.ranges[0].whole, 0.96);
-  EXPECT_DOUBLE_EQ(found.ranges[1].whole, 0.35);
-  EXPECT_NEAR(found.ranges[1].whole_deviation, 0.0707, 1e-3);  // 0.3, 0.4
+  EXPECT_DOUBLE_EQ(found.ranges[0].score, 0.96);
+  EXPECT_DOUBLE_EQ(found.ranges[1].score, 0.35);
+  EXPECT_NEAR(found.ranges[1].score_deviation, 0.0707, 1e-3);  // 0.3, 0.4
 }
 
 TEST(ExampleRankings, SortTieAndLeaveOutWhatHasNoPosition) {
@@ -69,28 +69,28 @@ TEST(ExampleRankings, SortTieAndLeaveOutWhatHasNoPosition) {
 
   const auto answer = example_answer(results);
   ASSERT_EQ(answer.size(), 2u);
-  EXPECT_EQ(answer[0],
-            "Copy, up to the training length of 20 letters (chance: 0.1 % of whole answers and "
-            "10 % of bytes): learned, t5 and none get at least 95 % right; "
-            "less: rotary (85 %).");
+  EXPECT_EQ(
+      answer[0],
+      "Copy, up to 20 letters as in training (by chance: right whole answers 0.1 %, right "
+      "bytes 10 %): right whole answers of at least 95 % with learned, t5 and none; less "
+      "with rotary (85 %).");
   EXPECT_EQ(
       answer[1],
-      "At lengths 21 to 40, the best is none (30 %), tied with t5 (29 %); then rotary (5 %).");
+      "At 21 to 40 letters, the best is none (30 %), tied with t5 (29 %); then rotary (5 %).");
 }
 
 TEST(ExampleAnswer, SaysThatModelsAtChanceShowNothing) {
   Results results;
   results.settings.task = "copy";
   RunResult run = run_of("t5", {0, 0, 0, 0});
-  for (Stretch& one : run.tests.stretches) one.byte = 0.12;  // chance: 0.1
+  for (Stretch& one : run.tests.stretches) one.second = 0.12;  // chance: 0.1
   results.runs = {run};
   results.encodings = {encoding_of({run})};
   results.rankings = example_rankings(results.encodings, results.runs);
   EXPECT_EQ(
       example_answer(results)[0],
-      "Not trained enough: at the training lengths, the best encoding has 12 % of the bytes "
-      "right, chance is 10 %, and a comparison requires at least 19 %. Train longer with "
-      "--steps or --minutes.");
+      "Not trained enough: as in training, the best encoding has 12 % right bytes, chance is "
+      "10 %, and a comparison requires at least 19 %. Train longer with --steps or --minutes.");
 }
 
 constexpr double mebibyte = 1 << 20;

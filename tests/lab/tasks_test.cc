@@ -113,7 +113,7 @@ TEST(Chance, IsWhatTheBestGuesserReaches) {
       const Chance by_chance = chance(task, length);
       // The largest of 26 counts is about 2 deviations above their mean.
       EXPECT_NEAR(right / rounds / static_cast<double>(at.size()), by_chance.byte, 0.01)
-          << find_task(tasks()[static_cast<std::size_t>(task) - 1].name).name;
+          << tasks()[static_cast<std::size_t>(task) - 1]->name;
       if (length > 2) continue;
       const int most = std::max_element(whole.begin(), whole.end(), [](auto& a, auto& b) {
                          return a.second < b.second;
@@ -165,13 +165,13 @@ TEST(BatchOf, AsksForTheAnswerAlone) {
           .view({2, 5})));
 }
 
-TEST(MeanLoss, CountsWhatCounts) {
+TEST(SumOfLosses, CountsWhatCounts) {
   const at::Tensor logits = at::randn({2, 3, 256}),
                    targets = at::tensor({1, -1, 5, -1, -1, 9}, at::kLong);
-  const at::Tensor loss = mean_loss(logits, targets.view({2, 3}));
+  const at::Tensor loss = sum_of_losses(logits, targets.view({2, 3}));
   const at::Tensor log = at::log_softmax(logits.view({6, 256}), 1);
   const double expected =
-      -(log[0][1].item<double>() + log[2][5].item<double>() + log[5][9].item<double>()) / 3;
+      -(log[0][1].item<double>() + log[2][5].item<double>() + log[5][9].item<double>());
   EXPECT_NEAR(loss.item<double>(), expected, 1e-5);
 }
 

@@ -63,7 +63,7 @@ class LabResults:
         by_text = bool(rows) and "bits" in rows[0]
         if by_text:
             rows = [row for row in rows if row["context"] == "whole"]
-        at, value = ("length", "bits") if by_text else ("to", "whole")
+        at, value = ("length", "bits") if by_text else ("to", "score")
         lengths = sorted({row[at] for row in rows})
         series = {row["title"]: dict[int, float]() for row in rows}
         for row in rows:

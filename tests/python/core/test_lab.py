@@ -168,14 +168,14 @@ def test_rows_and_chart_of_examples(tmp_path: pathlib.Path) -> None:
             "metric": {"name": "whole answers", "what": "the share", "chance": "0"}}
     (tmp_path / "results.json").write_text(json.dumps(data))
     (tmp_path / "results.csv").write_text(
-        "encoding,title,seeds,position_parameters,from,to,examples,whole,whole_deviation,byte,"
-        "chance_whole,chance_byte\n"
+        "encoding,title,seeds,position_parameters,from,to,examples,score,score_deviation,second,"
+        "chance_score,chance_second\n"
         'none,"No position, none",1,0,1,5,480,0.5,0,0.75,7e-08,0.3\n'
         'none,"No position, none",1,0,6,10,480,0,0,0.25,7e-08,0.3\n')
     results = gnomon.lab.load(tmp_path)
     assert results.answer == "One.\nTwo."
     assert results.rows()[0]["title"] == "No position, none"
-    assert [(row["to"], row["whole"], row["chance_whole"]) for row in results.rows()] == [
+    assert [(row["to"], row["score"], row["chance_score"]) for row in results.rows()] == [
         (5, 0.5, 7e-8), (10, 0, 7e-8)]
     values = results.plot().spec["data"]["values"]
     assert [(one["x"], one["y"]) for one in values] == [(5, 0.5), (10, 0)]

@@ -1,0 +1,58 @@
+#include "apps/lab/sequence_model.h"
+
+#include "apps/lab/batches.h"
+#include "apps/lab/evaluate.h"
+#include "apps/lab/generate.h"
+#include "apps/lab/model_file.h"
+#include "apps/lab/picture.h"
+#include "gnomon/model/scheme.h"
+#include "src/model/encoding_json.h"
+
+namespace gnomon::lab {
+
+SequenceModel::SequenceModel(const Settings& settings, const Corpus& corpus,
+                             Candidate candidate, Transformer model)
+    : TaskModel(settings),
+      corpus_(corpus),
+      candidate_(std::move(candidate)),
+      model_(std::move(model)) {
+  model_->to(torch::Device(settings.device));
+}
+
+Json SequenceModel::specification() const {
+  const model::Scheme& scheme = model_->scheme();
+  const model::Mixture& first = scheme.layers[0];
+  const bool plain =
+      first.size() == 1 && scheme == model::every_layer(first, std::ssize(scheme.layers));
+  return plain ? model::internal::json_of(first[0]) : model::internal::json_of(scheme);
+}
+
+LossSum SequenceModel::loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) {
+  const Batch batch = batch_of(settings_, corpus_, part, seed, step);
+  const torch::Device device(settings_.device);
+  const std::int64_t count = rows.end - rows.begin;
+  const at::Tensor inputs = batch.inputs.narrow(0, rows.begin, count),
+                   targets = batch.targets.narrow(0, rows.begin, count);
+  ForwardOptions options{.visibility = visibility(settings_)};
+  if (part == Part::train && candidate_.numbering == Numbering::random)
+    options.ids = random_ids(
+        inputs.size(1), window_tokens(task_of(settings_), settings_.longest()), seed, step);
+  return {sum_of_losses(model_->forward(inputs.to(device), options), targets.to(device)),
+          targets.ne(uncounted).sum().item<std::int64_t>()};
+}
+
+std::optional<Evaluation> SequenceModel::evaluate(const std::function<bool()>& stop) {
+  return lab::evaluate(model_, settings_, corpus_, stop);
+}
+
+void SequenceModel::describe(RunResult& result) {
+  result.picture = picture(model_, settings_);
+  result.samples = samples(model_, settings_, corpus_);
+  result.attention = trained_attention(model_, settings_, corpus_);
+}
+
+void SequenceModel::save(const std::filesystem::path& folder, const RunResult& result) {
+  save_model(folder, model_, result, settings_);
+}
+
+}  // namespace gnomon::lab
