@@ -118,10 +118,35 @@ Corpus split_by_position(const std::vector<Text>& texts) {
   return corpus;
 }
 
-bool holds(const std::vector<Text>& texts, std::int64_t bytes) {
-  return std::any_of(texts.begin(), texts.end(), [&](const Text& text) {
-    return static_cast<std::int64_t>(text.bytes.size()) >= bytes;
-  });
+bool holds(const std::vector<Text>& texts, std::int64_t tokens) {
+  return std::any_of(texts.begin(), texts.end(),
+                     [&](const Text& text) { return text.size() >= tokens; });
+}
+
+// Trains the tokenizer on the training texts and encodes all texts.
+void add_tokens(Corpus& corpus, std::int64_t size) {
+  std::vector<std::string_view> texts;
+  for (const Text& text : corpus.train) texts.push_back(text.bytes);
+  corpus.tokenizer = Tokenizer::train(texts, size);
+  for (auto* part : {&corpus.train, &corpus.validation, &corpus.test})
+    encode(*part, *corpus.tokenizer);
+}
+
+void check_parts(const Corpus& corpus, const Settings& settings) {
+  const std::int64_t least = settings.train_length + 1, segment = segment_tokens(settings);
+  if (holds(corpus.test, segment) && holds(corpus.validation, least) &&
+      holds(corpus.train, least))
+    return;
+  const std::string unit = corpus.tokenizer ? "tokens" : "bytes";
+  std::int64_t total = 0;
+  for (const auto* part : {&corpus.train, &corpus.validation, &corpus.test})
+    for (const Text& text : *part) total += text.size();
+  refuse("lab",
+         "the test part, a tenth of the texts, must have a window of " +
+             std::to_string(settings.longest()) + " " + unit +
+             " and half a window before it, about " + std::to_string(10 * segment) + " " +
+             unit + " of text (or use shorter --eval-lengths)",
+         std::to_string(total) + " " + unit + " in total");
 }
 
 }  // namespace
@@ -146,7 +171,19 @@ std::int64_t Corpus::bytes(const std::vector<Text>& texts) {
   return sum;
 }
 
-std::int64_t segment_bytes(const Settings& settings) {
+std::string Corpus::text_of(const Text& text, std::int64_t begin, std::int64_t count) const {
+  std::string all;
+  for (std::int64_t i = begin; i < begin + count; ++i)
+    all += tokenizer ? tokenizer->bytes(text.token(i))
+                     : std::string(1, static_cast<char>(text.token(i)));
+  return all;
+}
+
+void encode(std::vector<Text>& texts, const Tokenizer& tokenizer) {
+  for (Text& text : texts) text.tokens = tokenizer.encode(text.bytes);
+}
+
+std::int64_t segment_tokens(const Settings& settings) {
   return settings.longest() + settings.longest() / 2 + 1;
 }
 
@@ -161,24 +198,21 @@ Corpus load_corpus(const Settings& settings) {
         "tests";
     return none;
   }
-  if (settings.texts.empty()) return shipped();
-  const std::int64_t least = settings.train_length + 1, segment = segment_bytes(settings);
+  const auto size = parse_tokens(settings.tokens);
+  if (settings.texts.empty()) {
+    Corpus corpus = shipped();
+    if (size) add_tokens(corpus, *size);
+    return corpus;
+  }
+  const std::int64_t least = settings.train_length + 1;
   std::vector<Text> texts = read_texts(settings.texts, least);
   const std::size_t count = texts.size();
-  const bool by_file =
-      count >= 3 && holds({texts[count - 1]}, segment) && holds({texts[count - 2]}, least);
+  const bool by_file = count >= 3 && holds({texts[count - 1]}, segment_tokens(settings)) &&
+                       holds({texts[count - 2]}, least);
   Corpus corpus = by_file ? split_by_file(std::move(texts)) : split_by_position(texts);
   corpus.source = count == 1 ? settings.texts[0] : std::to_string(count) + " files";
-  if (!holds(corpus.test, segment) || !holds(corpus.validation, least) ||
-      !holds(corpus.train, least))
-    refuse("lab",
-           "the test part, a tenth of the texts, must have a window of " +
-               std::to_string(settings.longest()) +
-               " bytes and half a window before it, about " + std::to_string(10 * segment) +
-               " bytes of text (or use shorter --eval-lengths)",
-           std::to_string(Corpus::bytes(corpus.train) + Corpus::bytes(corpus.validation) +
-                          Corpus::bytes(corpus.test)) +
-               " bytes in total");
+  if (size) add_tokens(corpus, *size);
+  check_parts(corpus, settings);
   return corpus;
 }
 

@@ -7,12 +7,22 @@
 #include <vector>
 
 #include "apps/lab/options.h"
+#include "apps/lab/tokenizer.h"
 
 namespace gnomon::lab {
 
 struct Text {
   std::string name;  // file name without its folder
   std::string bytes;
+  std::vector<std::int32_t> tokens = {};  // with --tokens bpe; otherwise each byte is a token
+
+  std::int64_t size() const {  // in tokens
+    return tokens.empty() ? std::ssize(bytes) : std::ssize(tokens);
+  }
+  std::int64_t token(std::int64_t at) const {
+    const auto i = static_cast<std::size_t>(at);
+    return tokens.empty() ? static_cast<unsigned char>(bytes[i]) : tokens[i];
+  }
 };
 
 // Data of a task that is not a text. Each task with a loader has its own type.
@@ -22,12 +32,19 @@ struct TaskData {
 
 struct Corpus {
   std::vector<Text> train, validation, test;
-  std::string split;   // the split, as text for the report
-  std::string source;  // the source, as text for the report
+  std::shared_ptr<const Tokenizer> tokenizer = {};  // null: bytes
+  std::string split;                                // the split, as text for the report
+  std::string source;                               // the source, as text for the report
   std::shared_ptr<const TaskData> data = {};
   std::string digest = {};  // of `data`, for the check of --resume
 
   static std::int64_t bytes(const std::vector<Text>& texts);
+  // The number of bytes of a token.
+  std::int64_t bytes_of(std::int64_t token) const {
+    return tokenizer ? std::ssize(tokenizer->bytes(token)) : 1;
+  }
+  // The bytes of `count` tokens of a text.
+  std::string text_of(const Text& text, std::int64_t begin, std::int64_t count) const;
 };
 
 // Reads settings.texts, or the shipped novels. Empty for a task with letters; with `data` for
@@ -39,8 +56,11 @@ Corpus load_corpus(const Settings& settings);
 // Reads text files of at least `least` bytes. Throws like load_corpus.
 std::vector<Text> read_texts(const std::vector<std::string>& paths, std::int64_t least);
 
-// Bytes of text for one test segment: its targets, the context of the first target, and one
-// byte before the context.
-std::int64_t segment_bytes(const Settings& settings);
+// Sets `tokens` of each text.
+void encode(std::vector<Text>& texts, const Tokenizer& tokenizer);
+
+// Tokens of text for one test segment: its targets, the context of the first target, and one
+// token before the context.
+std::int64_t segment_tokens(const Settings& settings);
 
 }  // namespace gnomon::lab

@@ -15,23 +15,30 @@ namespace {
 
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
-// For each target of a segment: its bits, and 1 if it was the most likely byte, else 0. NaN if
-// the target is uncounted.
-struct Losses {
-  std::vector<double> tail;    // predicted from the second half of a window
-  std::vector<double> window;  // from adjacent windows; index modulo length = position
-  std::vector<double> right;   // of `tail`
-};
-
+// For each target: its bits, whether it was the most likely token (1 or 0), and its number of
+// bytes. NaN if the target is uncounted.
 struct Guesses {
-  std::vector<double> bits, right;
+  std::vector<double> bits, right, bytes;
+
+  void append(const Guesses& from, std::int64_t begin, std::int64_t end) {
+    for (const auto part : {&Guesses::bits, &Guesses::right, &Guesses::bytes})
+      (this->*part)
+          .insert((this->*part).end(), (from.*part).begin() + begin,
+                  (from.*part).begin() + end);
+  }
+};
+// The targets of a segment.
+struct Losses {
+  Guesses tail;    // predicted from the second half of a window
+  Guesses window;  // from adjacent windows; index modulo length = position
 };
 
-Guesses guesses(Transformer& model, const Batch& batch, const Settings& settings) {
+Guesses guesses(Transformer& model, const Batch& batch, const Settings& settings,
+                const Corpus& corpus) {
   const torch::Device device(settings.device);
   const at::Tensor logits =
       model->forward(batch.inputs.to(device), {.visibility = visibility(settings)})
-          .view({-1, vocabulary});
+          .view({-1, vocabulary(settings)});
   const at::Tensor targets = batch.targets.to(device).view(-1), counted = targets.ne(uncounted);
   const at::Tensor bits =
       torch::nn::functional::cross_entropy(
@@ -42,35 +49,43 @@ Guesses guesses(Transformer& model, const Batch& batch, const Settings& settings
           .contiguous();
   const at::Tensor right = logits.argmax(1).eq(targets).to(at::kCPU, at::kDouble).contiguous();
   const at::Tensor here = counted.to(at::kCPU).contiguous();
+  const at::Tensor on_cpu = batch.targets.contiguous();
+  const auto* target = on_cpu.data_ptr<std::int64_t>();
   Guesses all;
   for (std::int64_t i = 0; i < bits.numel(); ++i) {
     const bool counts = here.data_ptr<bool>()[i];
     all.bits.push_back(counts ? bits.data_ptr<double>()[i] : none);
     all.right.push_back(counts ? right.data_ptr<double>()[i] : none);
+    all.bytes.push_back(counts ? static_cast<double>(corpus.bytes_of(target[i])) : none);
   }
   return all;
 }
 
 Losses text_losses(Transformer& model, const Segment& segment, std::int64_t length,
-                   const Settings& settings) {
+                   const Settings& settings, const Corpus& corpus) {
   const Batch batch = segment_windows(segment, length, settings.longest());
-  const Guesses all = guesses(model, batch, settings);
+  const Guesses all = guesses(model, batch, settings, corpus);
   Losses result;
   for (std::int64_t w = 0; w < batch.inputs.size(0); ++w) {
-    const auto row = all.bits.begin() + w * length;
-    const auto right = all.right.begin() + w * length;
-    result.tail.insert(result.tail.end(), row + length / 2, row + length);
-    result.right.insert(result.right.end(), right + length / 2, right + length);
-    if (w % 2) result.window.insert(result.window.end(), row, row + length);
+    const std::int64_t begin = w * length;
+    result.tail.append(all, begin + length / 2, begin + length);
+    if (w % 2) result.window.append(all, begin, begin + length);
   }
   return result;
 }
 
 Losses masked_losses(Transformer& model, const Segment& segment, std::int64_t length,
-                     const Settings& settings) {
-  const Batch batch = masked_segment(segment, length, settings);
-  const Guesses all = guesses(model, batch, settings);
-  return {all.bits, all.bits, all.right};
+                     const Settings& settings, const Corpus& corpus) {
+  const Guesses all =
+      guesses(model, masked_segment(segment, length, settings), settings, corpus);
+  return {all, all};
+}
+
+double sum_of_counted(const std::vector<double>& numbers) {
+  double sum = 0;
+  for (const double number : numbers)
+    if (!std::isnan(number)) sum += number;
+  return sum;
 }
 
 double mean_of_counted(const std::vector<double>& numbers) {
@@ -80,17 +95,21 @@ double mean_of_counted(const std::vector<double>& numbers) {
   return mean(counted);
 }
 
-// Sums over segments for each target.
+double bits_per_byte(const Guesses& guesses) {
+  return sum_of_counted(guesses.bits) / sum_of_counted(guesses.bytes);
+}
+
+// Sums over segments for each target: bits and bytes.
 struct Places {
   std::vector<double> sums, counts;
 
-  void add(const std::vector<double>& numbers) {
-    sums.resize(numbers.size());
-    counts.resize(numbers.size());
-    for (std::size_t i = 0; i < numbers.size(); ++i)
-      if (!std::isnan(numbers[i])) {
-        sums[i] += numbers[i];
-        counts[i] += 1;
+  void add(const Guesses& guesses) {
+    sums.resize(guesses.bits.size());
+    counts.resize(guesses.bits.size());
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      if (!std::isnan(guesses.bits[i])) {
+        sums[i] += guesses.bits[i];
+        counts[i] += guesses.bytes[i];
       }
   }
   // Adds the targets of windows of `length` by their position in the window.
@@ -111,9 +130,9 @@ struct Sums {
   Places window;
 
   void add(const Losses& losses) {
-    tail_by_segment.push_back(mean_of_counted(losses.tail));
-    window_by_segment.push_back(mean_of_counted(losses.window));
-    right_by_segment.push_back(mean_of_counted(losses.right));
+    tail_by_segment.push_back(bits_per_byte(losses.tail));
+    window_by_segment.push_back(bits_per_byte(losses.window));
+    right_by_segment.push_back(mean_of_counted(losses.tail.right));
     window.add(losses.window);
   }
 };
@@ -158,13 +177,13 @@ PositionLoss by_position(const Places& positions, std::int64_t length) {
 
 // Empty if `stop` returns true.
 std::optional<Sums> sums_at(Transformer& model, const std::vector<Segment>& segments,
-                            std::int64_t length, const Settings& settings,
+                            std::int64_t length, const Settings& settings, const Corpus& corpus,
                             const std::function<bool()>& stop) {
   const auto losses = task_of(settings) == Task::masked ? masked_losses : text_losses;
   Sums sums;
   for (const Segment& segment : segments) {
     if (stop()) return std::nullopt;
-    sums.add(losses(model, segment, length, settings));
+    sums.add(losses(model, segment, length, settings, corpus));
   }
   return sums;
 }
@@ -183,7 +202,7 @@ std::optional<Evaluation> evaluate_windows(Transformer& model, const Settings& s
       lengths.push_back({.length = length});
       continue;
     }
-    const auto found = sums_at(model, segments, length, settings, stop);
+    const auto found = sums_at(model, segments, length, settings, corpus, stop);
     if (!found) return {};
     const Sums& sums = *found;
     lengths.push_back({length, true, mean(sums.tail_by_segment), mean(sums.window_by_segment),
@@ -225,7 +244,7 @@ std::optional<Evaluation> evaluate_examples(Transformer& model, const Settings& 
         whole_chance.push_back(by_chance.whole);
       }
       const Batch batch = batch_of(examples);
-      const Guesses found = guesses(model, batch, settings);
+      const Guesses found = guesses(model, batch, settings, {});
       const auto tokens = static_cast<std::size_t>(batch.inputs.size(1));
       for (std::size_t row = 0; row < examples.size(); ++row) {
         const auto of_row = [&](const std::vector<double>& numbers) {
@@ -257,7 +276,7 @@ std::optional<double> tail_bits(Transformer& model, const Settings& settings,
                                 const std::function<bool()>& stop) {
   const at::NoGradGuard no_grad;
   const auto found =
-      sums_at(model, test_segments(corpus.test, settings), length, settings, stop);
+      sums_at(model, test_segments(corpus.test, settings), length, settings, corpus, stop);
   if (!found) return std::nullopt;
   return mean(found->tail_by_segment);
 }

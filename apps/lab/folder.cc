@@ -43,7 +43,8 @@ std::string contents(const fs::path& folder) {
 
 // The weights of every run, and for active runs the weights, two moments and a temporary copy.
 void check_space(const fs::path& folder, const Settings& s) {
-  const std::int64_t parameters = 2 * vocabulary * s.width + s.layers * 12 * s.width * s.width;
+  const std::int64_t parameters =
+      2 * vocabulary(s) * s.width + s.layers * 12 * s.width * s.width;
   const std::int64_t runs = std::ssize(s.encodings) * s.seeds;
   const std::int64_t need = 4 * parameters * (runs + 16) + (16 << 20);
   std::error_code error;

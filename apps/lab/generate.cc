@@ -12,36 +12,42 @@
 namespace gnomon::lab {
 namespace {
 
-at::Tensor row_of(std::string_view bytes) {
-  at::Tensor row = at::empty({1, std::ssize(bytes)}, at::kLong);
-  std::transform(bytes.begin(), bytes.end(), row.data_ptr<std::int64_t>(),
-                 [](char c) { return static_cast<unsigned char>(c); });
-  return row;
+std::vector<std::int64_t> tokens_of(std::string_view text, const Tokenizer* tokenizer) {
+  if (tokenizer) {
+    const auto tokens = tokenizer->encode(text);
+    return {tokens.begin(), tokens.end()};
+  }
+  std::vector<std::int64_t> bytes;
+  for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
+  return bytes;
 }
 
-// A byte drawn from softmax(logits / temperature).
-char drawn(const at::Tensor& logits, double temperature, Draws& draws) {
-  if (temperature == 0) return static_cast<char>(logits.argmax().item<std::int64_t>());
+// A token drawn from softmax(logits / temperature).
+std::int64_t drawn(const at::Tensor& logits, double temperature, Draws& draws) {
+  if (temperature == 0) return logits.argmax().item<std::int64_t>();
   const at::Tensor sums =
       at::softmax(logits.to(at::kCPU, at::kDouble) / temperature, 0).cumsum(0).contiguous();
   const double* sum = sums.data_ptr<double>();
+  const std::int64_t last = logits.size(0) - 1;
   const double at = std::ldexp(static_cast<double>(draws.next() >> 11), -53);
-  return static_cast<char>(std::min<std::ptrdiff_t>(
-      std::upper_bound(sum, sum + vocabulary, at * sum[vocabulary - 1]) - sum, vocabulary - 1));
+  return std::min<std::int64_t>(std::upper_bound(sum, sum + last + 1, at * sum[last]) - sum,
+                                last);
 }
 
-constexpr std::int64_t prompt_bytes = 64, sample_windows = 3;
+constexpr std::int64_t prompt_tokens = 64, sample_windows = 3;
 
 std::vector<Sample> text_samples(Transformer& model, const Settings& s, const Corpus& corpus) {
   const std::vector<Segment> segments = test_segments(corpus.test, s);
   const Segment& segment = segments[segments.size() / 2];
-  const std::int64_t count = std::min(prompt_bytes, segment.first_target);
-  std::string prompt = segment.text->bytes.substr(
-      static_cast<std::size_t>(segment.first_target - count), static_cast<std::size_t>(count));
+  const std::int64_t count = std::min(prompt_tokens, segment.first_target);
+  std::string prompt = corpus.text_of(*segment.text, segment.first_target - count, count);
   if (const std::size_t space = prompt.find(' '); space != std::string::npos && space < 32)
     prompt.erase(0, space + 1);
   const std::int64_t total = std::min(sample_windows * s.train_length, s.longest());
-  GenerateOptions options{.bytes = std::max<std::int64_t>(s.train_length, total - count)};
+  // As many bytes as that many tokens of the test text have.
+  const std::int64_t bytes = std::max<std::int64_t>(s.train_length, total - count) *
+                             std::ssize(segment.text->bytes) / segment.text->size();
+  GenerateOptions options{.bytes = bytes, .tokenizer = corpus.tokenizer.get()};
   std::vector<Sample> all;
   const auto most = model::capacity(model->scheme());
   for (const std::int64_t context : {s.train_length, s.longest()}) {
@@ -111,21 +117,27 @@ std::vector<Sample> example_samples(Transformer& model, const Settings& s) {
 std::string generate(Transformer& model, std::string_view text,
                      const GenerateOptions& options) {
   const at::NoGradGuard no_grad;
-  const auto half = static_cast<std::size_t>(options.context / 2);
+  const std::int64_t half = options.context / 2;
   const at::Device device = model->parameters().front().device();
   std::string all(text);
+  std::vector<std::int64_t> tokens = tokens_of(text, options.tokenizer);
   Draws draws{options.seed};
   KeyValues cache;
-  std::string_view next = text;
-  for (std::int64_t i = 0; i < options.bytes; ++i) {
-    if (cache.tokens() + std::ssize(next) > options.context) {
+  std::int64_t begin = 0;  // of the tokens that are not in the cache
+  while (std::ssize(all) < std::ssize(text) + options.bytes) {
+    if (cache.tokens() + std::ssize(tokens) - begin > options.context) {
       cache = {};
-      next = std::string_view(all).substr(all.size() - std::min(all.size(), half));
+      begin = std::max<std::int64_t>(0, std::ssize(tokens) - half);
     }
-    const at::Tensor logits =
-        model->forward(row_of(next).to(device), {.cache = &cache}).select(0, 0).select(0, -1);
-    all += drawn(logits, options.temperature, draws);
-    next = std::string_view(all).substr(all.size() - 1);
+    const at::Tensor next =
+        at::tensor(at::ArrayRef(tokens).slice(static_cast<std::size_t>(begin)), at::kLong);
+    const at::Tensor logits = model->forward(next.unsqueeze(0).to(device), {.cache = &cache})
+                                  .select(0, 0)
+                                  .select(0, -1);
+    begin = std::ssize(tokens);
+    tokens.push_back(drawn(logits, options.temperature, draws));
+    all += options.tokenizer ? options.tokenizer->bytes(tokens.back())
+                             : std::string(1, static_cast<char>(tokens.back()));
   }
   return all.substr(text.size());
 }

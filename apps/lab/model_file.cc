@@ -16,6 +16,12 @@ namespace {
 
 constexpr const char* config_name = "config.json";
 constexpr const char* weights_name = "model.safetensors";
+constexpr const char* tokenizer_name = "tokenizer.model";
+
+std::string file_bytes(const std::filesystem::path& path) {
+  const io::MappedFile file(path);
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
 
 io::Array::Shape shape_of(const at::Tensor& tensor) { return tensor.sizes().vec(); }
 
@@ -47,8 +53,9 @@ void save_weights(const std::filesystem::path& folder, const torch::nn::Module& 
 }
 
 void save_model(const std::filesystem::path& folder, Transformer& model,
-                const RunResult& result, const Settings& settings) {
+                const RunResult& result, const Settings& settings, const Tokenizer* tokenizer) {
   save_weights(folder, *model);
+  if (tokenizer) io::write_aside(folder / tokenizer_name, tokenizer->serialized());
   Settings portable = settings;
   portable.device = "cpu";
   portable.encodings = {result.encoding};
@@ -66,20 +73,28 @@ void save_model(const std::filesystem::path& folder, Transformer& model,
 
 TrainedModel load_model(const std::filesystem::path& folder) {
   TrainedModel trained{read_model_config(folder / config_name)};
-  const auto& [config, model] = trained;
+  const ModelConfig& config = trained.config;
   const Settings& s = config.settings;
   const io::SafeTensors file(folder / weights_name);
   // Before the model is allocated, so that a config cannot ask for more memory than the file has.
-  check_shape(file, "embedding.weight", {vocabulary, s.width});
+  check_shape(file, "embedding.weight", {vocabulary(s), s.width});
   for (std::int64_t layer = 0; layer < s.layers; ++layer)
     check_shape(file, fmt::format("block{}.feed_in.weight", layer), {4 * s.width, s.width});
   trained.model = transformer_for(s, find_candidate(config.encoding),
                                   window_tokens(task_of(s), s.train_length), config.seed);
-  if (model::internal::json_of(model->scheme()) != config.position)
+  if (model::internal::json_of(trained.model->scheme()) != config.position)
     refuse("model",
            (folder / config_name).string() + " must have the position of " + config.encoding +
                " in this version of the library",
            config.position.dump().substr(0, 200));
+  if (parse_tokens(s.tokens)) {
+    trained.tokenizer = Tokenizer::load(file_bytes(folder / tokenizer_name));
+    if (trained.tokenizer->size() != vocabulary(s))
+      refuse("model",
+             fmt::format("{} must have {} tokens", (folder / tokenizer_name).string(),
+                         vocabulary(s)),
+             trained.tokenizer->size());
+  }
   const at::NoGradGuard no_grad;
   for (auto& item : trained.model->named_parameters()) {
     check_shape(file, item.key(), shape_of(item.value()));

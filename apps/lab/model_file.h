@@ -2,6 +2,7 @@
 //
 //   NAME-seedN/model.safetensors   the weights, float32, by their names in the module
 //   NAME-seedN/config.json         ModelConfig
+//   NAME-seedN/tokenizer.model     with --tokens bpe, for SentencePiece
 //
 // docs/lab/models.md describes both.
 #pragma once
@@ -9,6 +10,7 @@
 #include <filesystem>
 
 #include "apps/lab/run_result.h"
+#include "apps/lab/tokenizer.h"
 #include "apps/lab/transformer.h"
 
 namespace gnomon::lab {
@@ -16,11 +18,13 @@ namespace gnomon::lab {
 struct TrainedModel {
   ModelConfig config;
   Transformer model{nullptr};  // on the CPU
+  std::shared_ptr<const Tokenizer> tokenizer = {};
 };
 
 // Writes the folder. An existing one is replaced, file by file.
 void save_model(const std::filesystem::path& folder, Transformer& model,
-                const RunResult& result, const Settings& settings);
+                const RunResult& result, const Settings& settings,
+                const Tokenizer* tokenizer = nullptr);
 // Only model.safetensors, with all parameters of the module.
 void save_weights(const std::filesystem::path& folder, const torch::nn::Module& module);
 

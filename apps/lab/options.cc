@@ -12,6 +12,7 @@
 #include "apps/lab/process.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/tasks.h"
+#include "apps/lab/tokenizer.h"
 #include "gnomon/error.h"
 #include "gnomon/model/encoding.h"
 
@@ -27,6 +28,7 @@ training length, and writes a report. Without TEXT: Jane Austen's novels.
   --encodings A,B,..   none,sinusoidal,learned,rotary,alibi,t5, .. or all; A+B
                        for both, A*3/B by layers, A@random for random positions
   --task NAME          text, masked (text), copy, reverse, addition, recall
+  --tokens bpe:N       N byte-pair tokens instead of bytes; lengths count tokens
   --extend M,..        then extend rotary: linear,ntk,dynamic-ntk,yarn,drope
   --preset NAME        default (minutes) or full (3 seeds, an hour)
   --train-length N     bytes of a training window (128); letters of a task (20)
@@ -136,8 +138,14 @@ std::string quoted_command(int argc, char** argv) {
 
 }  // namespace
 
+std::int64_t vocabulary(const Settings& settings) {
+  return parse_tokens(settings.tokens).value_or(256);
+}
+
 void check_settings(const Settings& s) {
   const Task task = task_of(s);
+  if (parse_tokens(s.tokens) && task != Task::text)
+    refuse("lab", "--tokens bpe requires --task text", s.task);
   need(s.train_length >= 1, "--train-length must be positive", s.train_length);
   need(s.train_length <= 65536, "--train-length must be at most 65536", s.train_length);
   for (std::int64_t length : s.eval_lengths)
@@ -220,6 +228,7 @@ Options parse_options(int argc, char** argv) {
   setting("TEXT", &s.texts);
   setting("--encodings", &encodings);
   setting("--task", &s.task);
+  setting("--tokens", &s.tokens);
   setting("--extend", &methods);
   setting("--preset", &s.preset);
   setting("--train-length", &train_length);

@@ -24,7 +24,8 @@ struct Settings {
   std::vector<std::string> encodings;
   std::vector<std::string> extend;  // methods, for rotary
   std::vector<std::string> texts;   // empty: the shipped novels
-  // Lengths in bytes of text, or in the unit of the task's examples (find_task).
+  std::string tokens = "bytes";     // or "bpe:N" (tokenizer.h)
+  // Lengths in tokens of text, or in the unit of the task's examples (find_task).
   std::int64_t train_length = 128;
   std::vector<std::int64_t> eval_lengths;  // ascending, the first is train_length
   std::int64_t layers = 4, width = 128, heads = 4;
@@ -40,6 +41,9 @@ struct Settings {
   bool operator==(const Settings&) const = default;
   std::int64_t longest() const { return eval_lengths.back(); }
 };
+
+// The number of different tokens: 256 bytes, or N.
+std::int64_t vocabulary(const Settings& settings);
 
 // Throws std::invalid_argument if a setting is outside its range.
 void check_settings(const Settings& settings);

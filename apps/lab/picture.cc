@@ -120,10 +120,10 @@ std::optional<TrainedAttention> trained_attention(Transformer& model, const Sett
     next = std::max(d + 1, d * 5 / 4);
   }
   const std::int64_t shown = std::min<std::int64_t>(map_side, length);
-  std::string bytes;
+  Text first{.name = {}, .bytes = {}};
   for (std::int64_t i = 0; i < shown; ++i)
-    bytes += static_cast<char>(windows[0][i].item<std::int64_t>());
-  found.text = printable(bytes);
+    first.tokens.push_back(static_cast<std::int32_t>(windows[0][i].item<std::int64_t>()));
+  found.text = printable(corpus.text_of(first, 0, shown));
   for (const std::int64_t layer : std::set<std::int64_t>{0, std::ssize(layers) - 1}) {
     const at::Tensor& weights = layers[static_cast<std::size_t>(layer)];
     const at::Tensor entropy = at::special_entr(weights.clamp_min(0)).sum(3);  // [B, T, H]

@@ -70,7 +70,8 @@ double TrainingRun::train_step() {
   for (auto& group : optimizer_->param_groups())
     group.options().set_lr(learning_rate(settings_, step_));
   optimizer_->step();
-  const double bits = loss.item<double>() * bits_per_nat;
+  const double bits = loss.item<double>() * bits_per_nat * static_cast<double>(sum.targets) /
+                      static_cast<double>(sum.units);
   ++step_;
   loss_sum_ += bits;
   ++loss_count_;
@@ -95,7 +96,7 @@ double TrainingRun::validation_bits() {
   for (std::int64_t i = 0; i < validation_batches; ++i) {
     const LossSum sum = model_->loss(Part::validation, validation_seed,
                                      static_cast<std::uint64_t>(i), {0, settings_.batch});
-    bits += sum.nats.item<double>() / static_cast<double>(sum.targets) * bits_per_nat;
+    bits += sum.nats.item<double>() / static_cast<double>(sum.units) * bits_per_nat;
   }
   return bits / static_cast<double>(validation_batches);
 }

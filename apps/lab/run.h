@@ -39,7 +39,7 @@ class TrainingRun {
   TaskModel& model() { return *model_; }
   Transformer& transformer() { return *model_->transformer(); }
 
-  // One step of AdamW. Returns its mean loss over targets, in bits.
+  // One step of AdamW. Returns its loss in bits per unit of LossSum.
   double train_step();
 
   // Saves or loads the whole state. A loaded run continues with the same bits.

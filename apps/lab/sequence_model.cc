@@ -37,8 +37,15 @@ LossSum SequenceModel::loss(Part part, std::uint64_t seed, std::uint64_t step, R
   if (part == Part::train && candidate_.numbering == Numbering::random)
     options.ids = random_ids(
         inputs.size(1), window_tokens(task_of(settings_), settings_.longest()), seed, step);
-  return {sum_of_losses(model_->forward(inputs.to(device), options), targets.to(device)),
-          targets.ne(uncounted).sum().item<std::int64_t>()};
+  LossSum sum{sum_of_losses(model_->forward(inputs.to(device), options), targets.to(device)),
+              targets.ne(uncounted).sum().item<std::int64_t>()};
+  if (corpus_.tokenizer) {
+    sum.units = 0;
+    for (const at::Tensor& row : targets.unbind())
+      for (std::int64_t i = 0; i < row.numel(); ++i)
+        sum.units += corpus_.bytes_of(row.data_ptr<std::int64_t>()[i]);
+  }
+  return sum;
 }
 
 std::optional<Evaluation> SequenceModel::evaluate(const std::function<bool()>& stop) {
@@ -52,7 +59,7 @@ void SequenceModel::describe(RunResult& result) {
 }
 
 void SequenceModel::save(const std::filesystem::path& folder, const RunResult& result) {
-  save_model(folder, model_, result, settings_);
+  save_model(folder, model_, result, settings_, corpus_.tokenizer.get());
 }
 
 }  // namespace gnomon::lab

@@ -42,10 +42,10 @@ TransformerImpl::Block::Block(std::int64_t width, std::int64_t head_count)
 
 TransformerImpl::TransformerImpl(const Settings& settings, model::Scheme scheme,
                                  std::uint64_t seed)
-    : embedding_(
-          register_module("embedding", torch::nn::Embedding(vocabulary, settings.width))),
+    : embedding_(register_module("embedding",
+                                 torch::nn::Embedding(vocabulary(settings), settings.width))),
       norm_(register_module("norm", norm(settings.width))),
-      head_(register_module("head", matrix(settings.width, vocabulary))) {
+      head_(register_module("head", matrix(settings.width, vocabulary(settings)))) {
   if (std::ssize(scheme.layers) != settings.layers)
     refuse("lab",
            "a scheme must have the " + std::to_string(settings.layers) + " layers of the model",
@@ -110,10 +110,10 @@ at::Tensor TransformerImpl::weights(std::int64_t layer, const at::Tensor& qkv,
   return at::cat(blocks, 3);
 }
 
-at::Tensor TransformerImpl::forward(const at::Tensor& bytes, const ForwardOptions& options) {
-  const std::int64_t windows = bytes.size(0), length = bytes.size(1),
+at::Tensor TransformerImpl::forward(const at::Tensor& tokens, const ForwardOptions& options) {
+  const std::int64_t windows = tokens.size(0), length = tokens.size(1),
                      width = embedding_->weight.size(1);
-  at::Tensor x = embedding_(bytes);
+  at::Tensor x = embedding_(tokens);
   libtorch::AttendOptions attend{.visibility = options.visibility};
   if (options.ids.empty()) {
     x = position_->embed(x, options.cache ? options.cache->tokens() : 0);

@@ -1,7 +1,7 @@
-// The Transformer of the lab: bytes as input, logits of the next byte (or of a masked byte) as
-// output, pre-norm, GELU. Its encodings are a gnomon::libtorch::PositionScheme.
+// The Transformer of the lab: bytes or byte-pair tokens as input, logits of the next token (or of
+// a masked byte) as output, pre-norm, GELU. Its encodings are a gnomon::libtorch::PositionScheme.
 //
-// Letters: B windows, T bytes in a window, C width, H heads.
+// Letters: B windows, T tokens in a window, V different tokens, C width, H heads.
 #pragma once
 
 #include <torch/nn.h>
@@ -15,20 +15,18 @@
 
 namespace gnomon::lab {
 
-constexpr std::int64_t vocabulary = 256;
-
-// The KV cache: keys and values of past bytes in every layer, [B, S, H, D] each. Keys are not
+// The KV cache: keys and values of past tokens in every layer, [B, S, H, D] each. Keys are not
 // rotated, so the same cache serves every encoding.
 struct KeyValues {
-  std::vector<at::Tensor> keys, values;  // by layer; empty: no past bytes
+  std::vector<at::Tensor> keys, values;  // by layer; empty: no past tokens
 
   std::int64_t tokens() const { return keys.empty() ? 0 : keys[0].size(1); }  // S
 };
 
 struct ForwardOptions {
   Visibility visibility = Visibility::causal;
-  std::vector<std::int64_t> ids = {};  // positions of the T bytes; empty: 0 to T - 1
-  // If given, the T bytes follow the S bytes of the cache at positions S to S + T - 1, without
+  std::vector<std::int64_t> ids = {};  // positions of the T tokens; empty: 0 to T - 1
+  // If given, the T tokens follow the S tokens of the cache at positions S to S + T - 1, without
   // `ids`, and are appended to it.
   KeyValues* cache = nullptr;
   // If given, the attention weights of every layer are appended, [B, T, H, T]. Not with `cache`.
@@ -44,9 +42,9 @@ class TransformerImpl : public torch::nn::Module {
   TransformerImpl(const Settings& settings, const model::Encoding& encoding,
                   std::uint64_t seed);
 
-  // bytes: [B, T] int64. Returns [B, T, 256]. Throws std::invalid_argument for positions beyond
+  // tokens: [B, T] int64. Returns [B, T, V]. Throws std::invalid_argument for positions beyond
   // the encodings' capacity.
-  at::Tensor forward(const at::Tensor& bytes, const ForwardOptions& options = {});
+  at::Tensor forward(const at::Tensor& tokens, const ForwardOptions& options = {});
 
   const model::Scheme& scheme() const { return position_->scheme(); }
   // The encodings before the layers, and the encodings of one layer.

@@ -26,10 +26,10 @@ Continues TEXT with a model that `gnomon lab` trained, byte by byte, with a KV
 cache. MODEL: a folder in DIR/models, for example report/models/rotary-seed1.
 
   --bytes N        length of the continuation (256)
-  --context N      bytes that the model sees at most (its training length). A
-                   full cache starts again with the second half of its bytes
+  --context N      tokens that the model sees at most (its training length). A
+                   full cache starts again with the second half of its tokens
   --temperature R  of the softmax (0.8; 0 for a synthetic task); 0: always the
-                   most likely byte
+                   most likely token
   --seed N         of the random numbers (1)
   --json
 
@@ -44,7 +44,7 @@ Measures the loss of a model that `gnomon lab` trained on other texts, at each
 context length on the same bytes. MODEL: a folder in DIR/models. For a model of
 a synthetic task, without TEXT: its answers by length.
 
-  --lengths A,..   context lengths in bytes (those of the training run)
+  --lengths A,..   context lengths in tokens (those of the training run)
   --segments N     test segments, each as long as the longest length (48)
   --json
 
@@ -150,6 +150,7 @@ int generate_command(int argc, char** argv) {
                        trained.config.encoding),
            options.context);
   if (!temperature && has_examples(task)) options.temperature = 0;
+  options.tokenizer = trained.tokenizer.get();
   options.seed = static_cast<std::uint64_t>(seed);
   const std::string next = printable(generate(trained.model, text, options));
   if (json)
@@ -189,12 +190,15 @@ int evaluate_command(int argc, char** argv) {
   Corpus corpus;
   if (!examples) {
     corpus.test = read_texts(texts, 1);
+    corpus.tokenizer = trained.tokenizer;
+    if (corpus.tokenizer) encode(corpus.test, *corpus.tokenizer);
     if (test_segments(corpus.test, s).empty())
-      refuse(
-          "evaluate",
-          fmt::format("TEXT must have at least {} bytes, one and a half of the longest length",
-                      segment_bytes(s)),
-          Corpus::bytes(corpus.test));
+      refuse("evaluate",
+             fmt::format("TEXT must have at least {} {}, one and a half of the longest length",
+                         segment_tokens(s), corpus.tokenizer ? "tokens" : "bytes"),
+             corpus.tokenizer
+                 ? std::to_string(corpus.test[0].size()) + " tokens in " + corpus.test[0].name
+                 : std::to_string(Corpus::bytes(corpus.test)));
   }
   const auto found = evaluate(trained.model, s, corpus, [] { return false; });
   if (json) {

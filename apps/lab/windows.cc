@@ -13,14 +13,15 @@ Batch empty_batch(std::int64_t windows, std::int64_t length) {
   return {at::empty({windows, length}, at::kLong), at::empty({windows, length}, at::kLong)};
 }
 
-// Fills row `row` with the bytes from `begin` on.
+// Fills row `row` with the tokens from `begin` on.
 void fill_row(Batch& batch, std::int64_t row, const Text& text, std::int64_t begin) {
   const std::int64_t length = batch.inputs.size(1);
   auto* inputs = batch.inputs.data_ptr<std::int64_t>() + row * length;
   auto* targets = batch.targets.data_ptr<std::int64_t>() + row * length;
-  const auto* bytes = reinterpret_cast<const unsigned char*>(text.bytes.data()) + begin;
-  std::copy(bytes, bytes + length, inputs);
-  std::copy(bytes + 1, bytes + 1 + length, targets);
+  for (std::int64_t i = 0; i < length; ++i) {
+    inputs[i] = text.token(begin + i);
+    targets[i] = text.token(begin + i + 1);
+  }
 }
 
 // Masks masked_share of `count` inputs, at least one, chosen with Floyd's sampling. The other
@@ -45,8 +46,7 @@ Batch random_batch(const std::vector<Text>& texts, std::int64_t windows, std::in
   std::vector<std::int64_t> ends;
   std::int64_t places = 0;
   for (const Text& text : texts)
-    ends.push_back(places += std::max<std::int64_t>(
-                       0, static_cast<std::int64_t>(text.bytes.size()) - length));
+    ends.push_back(places += std::max<std::int64_t>(0, text.size() - length));
   Batch batch = empty_batch(windows, length);
   for (std::int64_t w = 0; w < windows; ++w) {
     const std::uint64_t number =
@@ -82,8 +82,8 @@ std::vector<Segment> test_segments(const std::vector<Text>& texts, const Setting
   const std::int64_t context = settings.longest() / 2 + 1, stride = settings.longest();
   std::vector<Segment> all;
   for (const Text& text : texts) {
-    const auto size = static_cast<std::int64_t>(text.bytes.size());
-    for (std::int64_t target = context; target + settings.longest() <= size; target += stride)
+    for (std::int64_t target = context; target + settings.longest() <= text.size();
+         target += stride)
       all.push_back({&text, target});
   }
   const auto wanted =

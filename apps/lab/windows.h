@@ -1,5 +1,5 @@
-// The bytes that a model reads: batches for training and windows for tests. Pure functions of
-// the seed and the step, so every encoding reads the same bytes, and a resumed run continues
+// The tokens that a model reads: batches for training and windows for tests. Pure functions of
+// the seed and the step, so every encoding reads the same tokens, and a resumed run continues
 // with the same batches.
 #pragma once
 
@@ -32,8 +32,8 @@ Batch masked_batch(const std::vector<Text>& texts, std::int64_t windows, std::in
 std::vector<std::int64_t> random_ids(std::int64_t count, std::int64_t below, std::uint64_t seed,
                                      std::uint64_t step);
 
-// A test segment. Its targets are text->bytes[first_target] and the following longest() - 1
-// bytes. Half a longest window of context and one byte precede the targets.
+// A test segment. Its targets are text->token(first_target) and the following longest() - 1
+// tokens. Half a longest window of context and one token precede the targets.
 struct Segment {
   const Text* text;
   std::int64_t first_target;
@@ -42,9 +42,9 @@ struct Segment {
 // Up to settings.eval_segments segments, distributed evenly over the texts, without overlap.
 std::vector<Segment> test_segments(const std::vector<Text>& texts, const Settings& settings);
 
-// The windows of `length` bytes that contain each target of the segment in their second half
-// exactly once. Window w, of 2 longest / length windows, begins w length / 2 bytes after the
-// byte that is half a window before the first target. The odd windows are adjacent and cover
+// The windows of `length` tokens that contain each target of the segment in their second half
+// exactly once. Window w, of 2 longest / length windows, begins w length / 2 tokens after the
+// token that is half a window before the first target. The odd windows are adjacent and cover
 // the targets.
 Batch segment_windows(const Segment& segment, std::int64_t length, std::int64_t longest);
 

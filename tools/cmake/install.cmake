@@ -46,7 +46,7 @@ if(TARGET gnomon-program)
 endif()
 if(TARGET gnomon-lab)
   # `gnomon lab` starts it; users do not call it.
-  install(TARGETS gnomon-lab DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/gnomon")
+  install(TARGETS gnomon-lab gnomon-tokenizer DESTINATION "${CMAKE_INSTALL_LIBEXECDIR}/gnomon")
   install(FILES apps/lab/data/README.md DESTINATION "${CMAKE_INSTALL_DATADIR}/gnomon")
   install(DIRECTORY apps/lab/data/austen DESTINATION "${CMAKE_INSTALL_DATADIR}/gnomon")
 endif()
