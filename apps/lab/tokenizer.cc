@@ -41,15 +41,15 @@ std::string run(std::vector<std::string> words, std::string_view input) {
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
 
-  const int from = memfd_create("tokenizer-input", MFD_CLOEXEC);
+  const int from = ::memfd_create("tokenizer-input", MFD_CLOEXEC);
   int ends[2];
-  if (from < 0 || pipe2(ends, O_CLOEXEC) != 0) refuse_start(errno);
+  if (from < 0 || ::pipe2(ends, O_CLOEXEC) != 0) refuse_start(errno);
   for (std::size_t at = 0; at < input.size();) {
-    const ssize_t count = write(from, input.data() + at, input.size() - at);
+    const ssize_t count = ::write(from, input.data() + at, input.size() - at);
     if (count < 0) refuse_start(errno);
     at += static_cast<std::size_t>(count);
   }
-  lseek(from, 0, SEEK_SET);
+  ::lseek(from, 0, SEEK_SET);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_adddup2(&files, from, STDIN_FILENO);
@@ -57,17 +57,17 @@ std::string run(std::vector<std::string> words, std::string_view input) {
   pid_t child = 0;
   const int error = posix_spawn(&child, argv[0], &files, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&files);
-  close(from);
-  close(ends[1]);
+  ::close(from);
+  ::close(ends[1]);
   std::string output;
   char block[1 << 16];
-  for (ssize_t count; error == 0 && (count = read(ends[0], block, sizeof block)) != 0;) {
+  for (ssize_t count; error == 0 && (count = ::read(ends[0], block, sizeof block)) != 0;) {
     if (count > 0)
       output.append(block, static_cast<std::size_t>(count));
     else if (errno != EINTR)
       break;
   }
-  close(ends[0]);
+  ::close(ends[0]);
   if (error != 0) refuse_start(error);
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
