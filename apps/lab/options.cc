@@ -35,6 +35,8 @@ training length, and writes a report. Without TEXT: Jane Austen's novels.
   --seeds N  --batch N --learning-rate R
   --steps N | --minutes M       training budget, equal steps for every encoding
   --device cpu|cuda    --jobs N (runs at the same time; default: cores)
+  --workers-per-run N  1, 2, 4 or 8 threads train one run, with the same results
+                       for every N (micro-batches: the batch in 8 parts)
   --no-cost            without the measurement of time and memory before
   --out DIR            a new or empty folder (report, else report-2, ...)
   --resume             continue the stopped run in --out       --json
@@ -160,6 +162,11 @@ void check_settings(const Settings& s) {
   need(s.seeds >= 1 && s.seeds <= 100, "--seeds must be 1 to 100", s.seeds);
   need(s.steps >= 1, "--steps must be at least 1", s.steps);
   need(s.batch >= 1 && s.batch <= 4096, "--batch must be 1 to 4096", s.batch);
+  if (s.micro_batches) {
+    need(*s.micro_batches == micro_batch_count, "micro_batches must be 8", *s.micro_batches);
+    need(s.batch % micro_batch_count == 0,
+         "--workers-per-run requires a --batch that is a multiple of 8", s.batch);
+  }
   if (!(s.learning_rate > 0 && s.learning_rate < 1))
     refuse("lab", "--learning-rate must be between 0 and 1", s.learning_rate);
   for (const std::string& name : s.encodings) find_candidate(name);
@@ -234,6 +241,8 @@ Options parse_options(int argc, char** argv) {
   setting("--device", &s.device);
   command.option("--minutes", &minutes).not_with({"--steps"});
   command.option("--jobs", &options.jobs).at_least(0);
+  std::optional<std::int64_t> workers;
+  command.option("--workers-per-run", &workers);
   command.option("--out", &options.out);
   command.flag("--resume", &options.resume);
   bool no_cost = false;
@@ -253,6 +262,13 @@ Options parse_options(int argc, char** argv) {
   s.seeds = seeds.value_or(preset->seeds);
   s.steps = steps.value_or(preset->steps * task.steps);
   s.eval_segments = preset->segments;
+  if (workers) {
+    if (*workers != 1 && *workers != 2 && *workers != 4 && *workers != micro_batch_count)
+      refuse("lab", "--workers-per-run must be 1, 2, 4 or 8", *workers);
+    s.micro_batches = micro_batch_count;
+    options.workers_per_run = static_cast<int>(*workers);
+    options.given.emplace_back("micro_batches");
+  }
   if (minutes) {
     if (!(*minutes > 0)) refuse("lab", "--minutes must be positive", *minutes);
     options.minutes = minutes;
@@ -272,19 +288,23 @@ Options parse_options(int argc, char** argv) {
   s.eval_lengths.assign(sorted.begin(), sorted.end());
   check_settings(s);
 
-  if (options.jobs == 0)
-    options.jobs = s.device == "cuda"
-                       ? 1
-                       : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (options.workers_per_run > 1 && s.device == "cuda")
+    refuse("lab", "--workers-per-run must be 1 with --device cuda", options.workers_per_run);
+  if (options.jobs == 0) {
+    const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+    options.jobs = s.device == "cuda" ? 1 : std::max(1, cores / options.workers_per_run);
+  }
   return options;
 }
 
 Settings resumed_settings(const Options& options, const Settings& stored) {
   const Json asked = to_json(options.settings), begun = to_json(stored);
+  if (options.settings.micro_batches && !stored.micro_batches)
+    refuse("lab", "--workers-per-run requires a run that was started with it", "--resume");
   for (const std::string& key : options.given)
-    if (asked.at(key) != begun.at(key))
-      refuse("lab", "--resume requires " + key + " " + begun.at(key).dump(),
-             asked.at(key).dump());
+    if (asked.value(key, Json()) != begun.value(key, Json()))
+      refuse("lab", "--resume requires " + key + " " + begun.value(key, Json()).dump(),
+             asked.value(key, Json()).dump());
   return stored;
 }
 

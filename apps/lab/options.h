@@ -16,6 +16,9 @@ namespace gnomon::lab {
 
 using Json = nlohmann::ordered_json;
 
+// The number of micro-batches of a step with --workers-per-run.
+constexpr std::int64_t micro_batch_count = 8;
+
 // All settings that the results of a run depend on, and nothing else: two runs with equal
 // settings and equal texts give equal results. Stored as settings.json beside the results.
 struct Settings {
@@ -36,6 +39,9 @@ struct Settings {
   // in each stretch of lengths.
   std::int64_t eval_segments = 48;
   std::string device = "cpu";
+  // 8: the gradient of a step is the sum over 8 micro-batches (micro_batches.h), for
+  // --workers-per-run. Empty: the batch is one piece.
+  std::optional<std::int64_t> micro_batches = {};
 
   bool operator==(const Settings&) const = default;
   std::int64_t longest() const { return eval_lengths.back(); }
@@ -58,7 +64,8 @@ struct Options {
   bool json = false;
   bool cost = true;                // measure the cost; --no-cost
   std::vector<std::string> given;  // the keys of `settings` in the command line
-  int jobs = 0;                    // runs at the same time, each on one thread
+  int jobs = 0;                    // runs at the same time
+  int workers_per_run = 1;         // threads of a run; the results do not depend on it
   std::string command;             // the command line, quoted for a shell
 };
 

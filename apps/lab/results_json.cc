@@ -121,6 +121,7 @@ void describe(auto& f, Settings& s) {
   f("layers", s.layers)("width", s.width)("heads", s.heads)("seeds", s.seeds);
   f("steps", s.steps)("batch", s.batch)("learning_rate", s.learning_rate);
   f("eval_segments", s.eval_segments)("device", s.device);
+  f.optional("micro_batches", s.micro_batches);
 }
 void describe(auto& f, StoredSettings& s) {
   f("settings", s.settings)("fingerprint", s.fingerprint)("command", s.command);

@@ -96,18 +96,22 @@ std::int64_t fitting_steps(const Settings& s, const Options& options, const Corp
   std::vector<double> step_seconds(s.encodings.size()), test_seconds(s.encodings.size());
   Settings probe = s;
   probe.eval_segments = 1;
-  on_threads(options.jobs, s.encodings.size(), [&](std::size_t i) {
-    TrainingRun run(probe, corpus, s.encodings[i], 1);
+  const auto probe_with = [&](Team& team, std::size_t i) {
+    TrainingRun run(probe, corpus, s.encodings[i], 1, team);
     const auto timed = [](auto&& work) {
       const auto start = Clock::now();
       work();
       return std::chrono::duration<double>(Clock::now() - start).count();
     };
     for (int warm = 0; warm < 2; ++warm) run.train_step();
-    step_seconds[i] = 1e9;  // other processes only slow a step down
-    for (int n = 0; n < 6; ++n)
-      step_seconds[i] = std::min(step_seconds[i], timed([&] { run.train_step(); }));
+    double fastest = 1e9;  // other processes only slow a step down
+    for (int n = 0; n < 6; ++n) fastest = std::min(fastest, timed([&] { run.train_step(); }));
+    if (!team.leads()) return;
+    step_seconds[i] = fastest;
     test_seconds[i] = timed([&] { run.model().evaluate([] { return stop_asked.load(); }); });
+  };
+  on_threads(options.jobs, s.encodings.size(), [&](std::size_t i) {
+    on_team(options.workers_per_run, [&](Team& team) { probe_with(team, i); });
   });
   double steps = 0, tests = 0;
   for (std::size_t i = 0; i < s.encodings.size(); ++i) {
@@ -166,18 +170,20 @@ struct Job {
 };
 
 // Trains and tests one run, from its checkpoint if there is one. Returns its results, or, if it
-// was stopped, its summary.
+// was stopped, its summary. Rank 0 of the team reads and writes the files and tests; the other
+// members return its summary.
 RunResult work_on(const Job& job, const Settings& settings, const Corpus& corpus,
-                  const fs::path& out, Progress& progress) {
+                  const fs::path& out, Progress& progress, Team& team) {
   const fs::path checkpoint = out / "checkpoints" / (job.name() + ".pt");
-  TrainingRun run(settings, corpus, job.encoding, job.seed);
-  if (fs::exists(checkpoint)) run.load(checkpoint);
+  TrainingRun run(settings, corpus, job.encoding, job.seed, team);
+  if (team.decide(fs::exists(checkpoint))) run.load(checkpoint);
   const std::int64_t tokens = window_tokens(task_of(settings), settings.train_length);
   auto saved = Clock::now();
   double rate = 0;
-  while (!run.trained() && !stop_asked) {
+  while (!run.trained() && !team.decide(stop_asked.load())) {
     const auto start = Clock::now();
     const double bits = run.train_step();
+    if (!team.leads()) continue;
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     const double now = static_cast<double>(settings.batch * tokens) / seconds;
     rate = rate > 0 ? 0.9 * rate + 0.1 * now : now;
@@ -187,8 +193,9 @@ RunResult work_on(const Job& job, const Settings& settings, const Corpus& corpus
       saved = Clock::now();
     }
   }
-  run.save(checkpoint);
   RunResult found = run.summary();
+  if (!team.leads()) return found;
+  run.save(checkpoint);
   if (!run.trained() || stop_asked) return found;
   const auto stop = [] { return stop_asked.load(); };
   progress.testing(job.encoding, job.seed);
@@ -259,7 +266,10 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
         found[i] = read_run(done, settings, jobs[i].encoding, jobs[i].seed);
         progress.finished(jobs[i].encoding, jobs[i].seed, outcome(*found[i]));
       } else if (!stop_asked) {
-        found[i] = work_on(jobs[i], settings, corpus, out, progress);
+        on_team(options.workers_per_run, [&](Team& team) {
+          RunResult one = work_on(jobs[i], settings, corpus, out, progress, team);
+          if (team.leads()) found[i] = std::move(one);
+        });
       }
     });
     if (stop_asked) progress.note("Stopped. Continue with --resume.");
