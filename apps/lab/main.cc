@@ -5,11 +5,13 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
 #include "apps/lab/corpus.h"
 #include "apps/lab/folder.h"
+#include "apps/lab/merge.h"
 #include "apps/lab/options.h"
 #include "apps/lab/process.h"
 #include "apps/lab/report.h"
@@ -17,6 +19,7 @@
 #include "apps/lab/session.h"
 #include "apps/lab/terminal.h"
 #include "apps/lab/use_model.h"
+#include "apps/lab/work_client.h"
 
 namespace {
 
@@ -25,17 +28,25 @@ using namespace gnomon::lab;
 int lab(int argc, char** argv) {
   Options options = parse_options(argc, argv);
   check_blas(options.jobs);
+  std::FILE* talk = options.json ? stderr : stdout;
+  if (options.world.joins()) return join_session(options, talk);
+  std::optional<Shards> shards;
+  if (options.merge) {
+    shards = read_shards(options.settings.texts);
+    options.settings = shards->stored.settings;
+  }
   const OutputFolder out(options);
   if (options.resume && has_run(out.path()))
     options.settings =
         resumed_settings(options, read_settings(out.path() / "settings.json").settings);
   const Corpus corpus = load_corpus(options.settings);
-  std::FILE* talk = options.json ? stderr : stdout;
   fmt::print(talk, "Training on {} ({}).\nOutput folder: {}\n", corpus.source, corpus.split,
              out.path().string());
   std::fflush(talk);
 
-  const SessionResult session = run_session(options, corpus, out.path(), talk);
+  const SessionResult session =
+      shards ? merge_shards(*shards, options.command, corpus, out.path(), talk)
+             : run_session(options, corpus, out.path(), talk);
   const Results results = assemble_results(session, corpus);
   const auto page = write_report(out.path(), results);
   fmt::print(talk, "{}\nReport: {}\n",

@@ -12,6 +12,7 @@
 #include "apps/lab/process.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/tasks.h"
+#include "apps/lab/wire.h"
 #include "gnomon/error.h"
 #include "gnomon/model/encoding.h"
 
@@ -39,6 +40,7 @@ training length, and writes a report. Without TEXT: Jane Austen's novels.
                        for every N (micro-batches: the batch in 8 parts)
   --no-cost            without the measurement of time and memory before
   --out DIR            a new or empty folder (report, else report-2, ...)
+  --serve PORT | --join HOST:PORT | --shard I/N | --merge DIR..: machines
   --resume             continue the stopped run in --out       --json
 
 Example: gnomon lab --encodings rotary,alibi --minutes 2 --out /tmp/report
@@ -134,6 +136,27 @@ std::string quoted_command(int argc, char** argv) {
     text += " " + word;
   }
   return text;
+}
+
+// --serve or --join, else the world of a launcher.
+World world_of(const std::string& serve, const std::string& join) {
+  if (serve.empty() && join.empty()) return find_world(environment);
+  World world{.size = 0, .token = environment("GNOMON_LAB_TOKEN").value_or("")};
+  world.rank = join.empty() ? 0 : 1;
+  world.address = join.empty() ? parse_address("--serve", serve, /*host_required=*/false)
+                               : parse_address("--join", join, /*host_required=*/true);
+  return world;
+}
+
+// Throws if an option gives a setting another value. `rule`: "--resume requires".
+void require_equal(const Options& options, const Settings& stored, const std::string& rule,
+                   const std::vector<std::string>& keys) {
+  const Json asked = to_json(options.settings), begun = to_json(stored);
+  if (options.settings.micro_batches && !stored.micro_batches)
+    refuse("lab", rule + " no --workers-per-run", options.workers_per_run);
+  for (const std::string& key : keys)
+    if (asked.at(key) != begun.at(key))
+      refuse("lab", rule + " " + key + " " + begun.at(key).dump(), asked.at(key).dump());
 }
 
 }  // namespace
@@ -240,9 +263,17 @@ Options parse_options(int argc, char** argv) {
   setting("--steps", &steps);
   setting("--device", &s.device);
   command.option("--minutes", &minutes).not_with({"--steps"});
-  command.option("--jobs", &options.jobs).at_least(0);
+  std::optional<int> jobs;
   std::optional<std::int64_t> workers;
+  std::string serve, join, shard;
+  command.option("--jobs", &jobs).at_least(0);
   command.option("--workers-per-run", &workers);
+  command.option("--serve", &serve).not_with({"--join", "--shard", "--merge"});
+  command.option("--join", &join).not_with({"--shard", "--merge", "--resume", "--out"});
+  command.option("--shard", &shard).not_with({"--merge"});
+  command.flag("--merge", &options.merge).not_with({"--resume"});
+  command.option("--lease", &options.lease_seconds).unlisted();
+  command.option("--checkpoint", &options.checkpoint_seconds).unlisted();
   command.option("--out", &options.out);
   command.flag("--resume", &options.resume);
   bool no_cost = false;
@@ -290,21 +321,38 @@ Options parse_options(int argc, char** argv) {
 
   if (options.workers_per_run > 1 && s.device == "cuda")
     refuse("lab", "--workers-per-run must be 1 with --device cuda", options.workers_per_run);
-  if (options.jobs == 0) {
-    const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-    options.jobs = s.device == "cuda" ? 1 : std::max(1, cores / options.workers_per_run);
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  options.jobs =
+      jobs.value_or(s.device == "cuda" ? 1 : std::max(1, cores / options.workers_per_run));
+  need(options.lease_seconds >= 1, "--lease must be at least 1 second",
+       static_cast<std::int64_t>(options.lease_seconds));
+  if (!(options.checkpoint_seconds > 0))
+    refuse("lab", "--checkpoint must be positive", options.checkpoint_seconds);
+  if (!shard.empty()) {
+    options.shard = parse_shard(shard);
+    // Shards on machines of different speed must have the same number of steps.
+    if (!steps) refuse("lab", "--shard requires --steps", minutes ? "--minutes" : "none");
+  } else if (options.merge) {
+    if (options.given != std::vector<std::string>{"texts"})
+      refuse("lab", "--merge requires folders and no settings",
+             options.given.empty() ? "none" : options.given.back());
+  } else {
+    options.world = world_of(serve, join);
   }
+  if (options.jobs == 0 && !options.world.serves())
+    refuse("lab", "--jobs must be positive, except on rank 0 with workers", "0");
   return options;
 }
 
 Settings resumed_settings(const Options& options, const Settings& stored) {
-  const Json asked = to_json(options.settings), begun = to_json(stored);
-  if (options.settings.micro_batches && !stored.micro_batches)
-    refuse("lab", "--workers-per-run requires a run that was started with it", "--resume");
-  for (const std::string& key : options.given)
-    if (asked.value(key, Json()) != begun.value(key, Json()))
-      refuse("lab", "--resume requires " + key + " " + begun.value(key, Json()).dump(),
-             asked.value(key, Json()).dump());
+  require_equal(options, stored, "--resume requires", options.given);
+  return stored;
+}
+
+Settings joined_settings(const Options& options, const Settings& stored) {
+  std::vector<std::string> keys = options.given;
+  std::erase(keys, "texts");
+  require_equal(options, stored, "a worker requires the settings of rank 0,", keys);
   return stored;
 }
 
