@@ -35,8 +35,8 @@ std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& w
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
   const std::filesystem::path checkpoint = work.folder() / "checkpoints" / (job.name() + ".pt");
-  TrainingRun run(settings, corpus, job.encoding, job.seed);
-  if (std::filesystem::exists(checkpoint)) run.load(checkpoint);
+  TrainingRun run(settings, corpus, job.encoding, job.seed, team);
+  if (team.decide(std::filesystem::exists(checkpoint))) run.load(checkpoint);
   const auto save = [&] {
     run.save(checkpoint);
     work.keep(claim);
@@ -90,11 +90,11 @@ std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& w
 
 std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& work,
                                  const Settings& settings, const Corpus& corpus,
-                                 double checkpoint_seconds, int workers, Progress& progress) {
+                                 double checkpoint_seconds, RunTeam& team, Progress& progress) {
   std::optional<RunResult> result;
-  on_team(workers, [&](Team& team) {
-    auto one = work_on(claim, job, work, settings, corpus, checkpoint_seconds, progress, team);
-    if (team.leads()) result = std::move(one);
+  team.train(job, [&](Team& one) {
+    auto found = work_on(claim, job, work, settings, corpus, checkpoint_seconds, progress, one);
+    if (one.leads()) result = std::move(found);
   });
   return result;
 }

@@ -6,6 +6,7 @@
 
 #include "apps/lab/corpus.h"
 #include "apps/lab/progress.h"
+#include "apps/lab/run_team.h"
 #include "apps/lab/work_list.h"
 
 namespace gnomon::lab {
@@ -13,11 +14,10 @@ namespace gnomon::lab {
 // Trains and tests a run that `work` gave, saves a checkpoint at least every `checkpoint_seconds`,
 // and stores the result. If the storage of a checkpoint takes long, checkpoints are rarer: they
 // take at most a twentieth of the time. Returns the result, or the summary of a run that was
-// stopped. Empty if another result was accepted before. `workers`: the number of threads that train
-// the run.
+// stopped. Empty if another result was accepted before.
 std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& work,
                                  const Settings& settings, const Corpus& corpus,
-                                 double checkpoint_seconds, int workers, Progress& progress);
+                                 double checkpoint_seconds, RunTeam& team, Progress& progress);
 
 // The result of a finished run in a few words.
 std::string outcome(const RunResult& run);

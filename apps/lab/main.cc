@@ -16,6 +16,7 @@
 #include "apps/lab/process.h"
 #include "apps/lab/report.h"
 #include "apps/lab/results_json.h"
+#include "apps/lab/run_team.h"
 #include "apps/lab/session.h"
 #include "apps/lab/terminal.h"
 #include "apps/lab/use_model.h"
@@ -29,6 +30,7 @@ int lab(int argc, char** argv) {
   Options options = parse_options(argc, argv);
   check_blas(options.jobs);
   std::FILE* talk = options.json ? stderr : stdout;
+  if (follows(options)) return follow_team(options, talk);
   if (options.world.joins()) return join_session(options, talk);
   std::optional<Shards> shards;
   if (options.merge) {
@@ -89,6 +91,9 @@ int main(int argc, char** argv) {
     for (std::size_t at = 0; (at = lines.find('\n', at)) != std::string::npos; at += 9)
       lines.replace(at, 1, "\ngnomon: ");
     fmt::print(stderr, "gnomon: {}\n", lines);
+    return 2;
+  } catch (const TeamError& error) {
+    fmt::print(stderr, "gnomon: {}\n", error.what());
     return 2;
   } catch (const std::exception& error) {
     const std::string what = error.what();  // LibTorch appends a stack trace

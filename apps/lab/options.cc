@@ -35,9 +35,7 @@ training length, and writes a report. Without TEXT: Jane Austen's novels.
   --layers --width --heads N    size of the Transformer (4, 128, 4)
   --seeds N  --batch N --learning-rate R
   --steps N | --minutes M       training budget, equal steps for every encoding
-  --device cpu|cuda    --jobs N (runs at the same time; default: cores)
-  --workers-per-run N  1, 2, 4 or 8 threads train one run, with the same results
-                       for every N (micro-batches: the batch in 8 parts)
+  --device cpu|cuda    --jobs N (runs at once)  --workers-per-run 1|2|4|8
   --no-cost            without the measurement of time and memory before
   --out DIR            a new or empty folder (report, else report-2, ...)
   --serve PORT | --join HOST:PORT | --shard I/N | --merge DIR..: machines
@@ -119,6 +117,12 @@ std::string key_of(std::string name) {
   name.erase(0, 2);
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
+}
+
+int team_size(const char* option, std::int64_t size) {
+  if (size != 1 && size != 2 && size != 4 && size != micro_batch_count)
+    refuse("lab", std::string(option) + " must be 1, 2, 4 or 8", size);
+  return static_cast<int>(size);
 }
 
 // The command line as a user can repeat it in a shell.
@@ -264,10 +268,11 @@ Options parse_options(int argc, char** argv) {
   setting("--device", &s.device);
   command.option("--minutes", &minutes).not_with({"--steps"});
   std::optional<int> jobs;
-  std::optional<std::int64_t> workers;
+  std::optional<std::int64_t> workers, processes;
   std::string serve, join, shard;
   command.option("--jobs", &jobs).at_least(0);
   command.option("--workers-per-run", &workers);
+  command.option("--processes-per-run", &processes).not_with({"--workers-per-run"}).unlisted();
   command.option("--serve", &serve).not_with({"--join", "--shard", "--merge"});
   command.option("--join", &join).not_with({"--shard", "--merge", "--resume", "--out"});
   command.option("--shard", &shard).not_with({"--merge"});
@@ -293,11 +298,10 @@ Options parse_options(int argc, char** argv) {
   s.seeds = seeds.value_or(preset->seeds);
   s.steps = steps.value_or(preset->steps * task.steps);
   s.eval_segments = preset->segments;
-  if (workers) {
-    if (*workers != 1 && *workers != 2 && *workers != 4 && *workers != micro_batch_count)
-      refuse("lab", "--workers-per-run must be 1, 2, 4 or 8", *workers);
+  if (workers) options.workers_per_run = team_size("--workers-per-run", *workers);
+  if (processes) options.processes_per_run = team_size("--processes-per-run", *processes);
+  if (workers || processes) {
     s.micro_batches = micro_batch_count;
-    options.workers_per_run = static_cast<int>(*workers);
     options.given.emplace_back("micro_batches");
   }
   if (minutes) {
@@ -319,8 +323,8 @@ Options parse_options(int argc, char** argv) {
   s.eval_lengths.assign(sorted.begin(), sorted.end());
   check_settings(s);
 
-  if (options.workers_per_run > 1 && s.device == "cuda")
-    refuse("lab", "--workers-per-run must be 1 with --device cuda", options.workers_per_run);
+  if (std::max(options.workers_per_run, options.processes_per_run) > 1 && s.device == "cuda")
+    refuse("lab", "--device must be cpu with several workers for a run", s.device);
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   options.jobs =
       jobs.value_or(s.device == "cuda" ? 1 : std::max(1, cores / options.workers_per_run));
@@ -338,6 +342,13 @@ Options parse_options(int argc, char** argv) {
              options.given.empty() ? "none" : options.given.back());
   } else {
     options.world = world_of(serve, join);
+  }
+  if (options.processes_per_run > 1) {
+    need(options.world.size > 1 && options.world.size % options.processes_per_run == 0,
+         "--processes-per-run requires a launcher with a multiple of that number of processes",
+         options.world.size);
+    need(jobs.value_or(1) == 1, "--jobs must be 1 with --processes-per-run", options.jobs);
+    options.jobs = 1;
   }
   if (options.jobs == 0 && !options.world.serves())
     refuse("lab", "--jobs must be positive, except on rank 0 with workers", "0");

@@ -68,6 +68,7 @@ struct Options {
   std::vector<std::string> given;  // the keys of `settings` in the command line
   int jobs = 0;                    // runs at the same time; 0: rank 0 only
   int workers_per_run = 1;         // threads of a run; the results do not depend on it
+  int processes_per_run = 1;       // ranks of a launcher that train one run (run_team.h)
   World world;                     // --serve, --join or the variables of a launcher
   std::optional<Shard> shard;      // --shard
   bool merge = false;              // --merge; `settings.texts` are the folders

@@ -104,11 +104,12 @@ void train(SessionResult& result, const Options& options, const StoredSettings& 
                                 options.lease_seconds, options.checkpoint_seconds},
                      settings, jobs, table, out, progress, finished);
     LocalWorkList work(table, jobs, out);
+    RunTeam team(options, settings, stored.fingerprint);
     const auto threads = static_cast<std::size_t>(options.jobs);
     on_threads(options.jobs, std::min(threads, jobs.size()), [&](std::size_t) {
       while (const auto claim = work.claim())
         if (auto one = work_on(*claim, jobs[claim->run], work, settings, corpus,
-                               options.checkpoint_seconds, options.workers_per_run, progress))
+                               options.checkpoint_seconds, team, progress))
           finished(claim->run, std::move(*one));
     });
     // Without threads of its own, rank 0 waits for the workers.

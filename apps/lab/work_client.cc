@@ -260,6 +260,7 @@ int join_session(const Options& options, std::FILE* stream) {
     const StopOnSignal signals;
     const ScratchFolder scratch;
     const std::vector<Job> jobs = jobs_of(settings, {});
+    RunTeam team(options, settings, stored.fingerprint);
     RemoteWorkList work(connection, invitation.at("lease"), jobs, scratch.path());
     {
       Progress progress(settings, stream);
@@ -269,7 +270,7 @@ int join_session(const Options& options, std::FILE* stream) {
         on_threads(options.jobs, threads, [&](std::size_t) {
           while (const auto claim = work.claim())
             work_on(*claim, jobs.at(claim->run), work, settings, corpus,
-                    invitation.at("checkpoint"), options.workers_per_run, progress);
+                    invitation.at("checkpoint"), team, progress);
         });
       } catch (const ConnectionLost& error) {
         lost = error.what();
