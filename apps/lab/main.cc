@@ -28,7 +28,7 @@ using namespace gnomon::lab;
 
 int lab(int argc, char** argv) {
   Options options = parse_options(argc, argv);
-  check_blas(options.jobs);
+  check_blas(options.jobs * options.workers_per_run);
   std::FILE* talk = options.json ? stderr : stdout;
   if (follows(options)) return follow_team(options, talk);
   if (options.world.joins()) return join_session(options, talk);

@@ -21,7 +21,7 @@ namespace {
 using Store = c10::intrusive_ptr<c10d::Store>;
 
 constexpr auto longest_run = std::chrono::hours(24 * 30);
-constexpr auto farewell_time = std::chrono::seconds(10);
+constexpr auto farewell_time = std::chrono::seconds(2);
 constexpr const char* ended_key = "ended";  // the number of processes that need no store
 
 void send(const Store& store, const std::string& key, const Json& value) {
