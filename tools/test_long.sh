@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Usage: test_long.sh BUILD_FOLDER FUZZ_FOLDER. Runs the whole test binary on each instruction set
-# that this machine supports, with 1, 2 and 7 threads, in shuffled order. Then runs
-# each fuzzer for GNOMON_FUZZ_SECONDS (60), one on each core at a time.
+# that this machine supports, with 1, 2 and 7 threads, in shuffled order. Then kills workers
+# and rank 0 of the lab at many random times, if the lab is built. Then runs each fuzzer for
+# GNOMON_FUZZ_SECONDS (60), one on each core at a time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tests=$1/tests/gnomon_tests
@@ -16,6 +17,12 @@ for isa in portable sse4 avx2 avx512 neon; do
   done
 done
 echo "== passed on all"
+
+lab_tests=$1/tests/gnomon_torch_tests
+if [ -x "$lab_tests" ]; then
+  echo "== workers of the lab"
+  GNOMON_LONG_TESTS=1 "$lab_tests" --gtest_brief=1 --gtest_filter='Cluster.*'
+fi
 
 # A fuzzer keeps new inputs in its folder for the next run. An input that fails is stored there,
 # too, under the name at the end of the report.

@@ -329,7 +329,12 @@ std::vector<std::string> answer(const Results& results) {
   std::int64_t done = 0;
   for (const EncodingResult& one : results.encodings) done += one.seeds;
   std::vector<std::string> sentences;
-  if (done < results.runs_asked)
+  if (results.shard)
+    sentences.push_back(
+        fmt::format("This is part {} of a comparison, with {} of its {} runs: merge all parts "
+                    "with gnomon lab --merge.",
+                    *results.shard, done, results.runs_asked));
+  else if (done < results.runs_asked)
     sentences.push_back(
         fmt::format("Stopped early: {} of {} runs are done, and only they are compared.", done,
                     results.runs_asked));

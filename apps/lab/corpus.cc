@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 
 #include "apps/lab/tasks.h"
 #include "gnomon/error.h"
@@ -214,6 +216,24 @@ Corpus load_corpus(const Settings& settings) {
   if (size) add_tokens(corpus, *size);
   check_parts(corpus, settings);
   return corpus;
+}
+
+std::string fingerprint(const Corpus& corpus) {
+  // FNV-1a.
+  std::uint64_t hash = 0xcbf29ce484222325;
+  const auto add = [&](std::string_view bytes) {
+    for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  };
+  for (const auto* part : {&corpus.train, &corpus.validation, &corpus.test})
+    for (const Text& text : *part) {
+      add(text.name);
+      add(std::string_view("", 1));
+      add(text.bytes);
+    }
+  add(corpus.digest);
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));
+  return digits;
 }
 
 }  // namespace gnomon::lab

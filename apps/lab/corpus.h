@@ -53,6 +53,9 @@ struct Corpus {
 // unreadable, or if the held-out parts are shorter than the longest window.
 Corpus load_corpus(const Settings& settings);
 
+// A hash of the names and bytes of all texts: two processes have the same texts.
+std::string fingerprint(const Corpus& corpus);
+
 // Reads text files of at least `least` bytes. Throws like load_corpus.
 std::vector<Text> read_texts(const std::vector<std::string>& paths, std::int64_t least);
 

@@ -83,6 +83,7 @@ Settings tuning(const Settings& settings, const std::string& method) {
     tuned.train_length = factor * settings.train_length;
     tuned.batch = std::max<std::int64_t>(1, settings.batch / factor);
   }
+  tuned.micro_batches.reset();  // one worker
   return tuned;
 }
 

@@ -5,18 +5,22 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
 #include "apps/lab/corpus.h"
 #include "apps/lab/folder.h"
+#include "apps/lab/merge.h"
 #include "apps/lab/options.h"
 #include "apps/lab/process.h"
 #include "apps/lab/report.h"
 #include "apps/lab/results_json.h"
+#include "apps/lab/run_team.h"
 #include "apps/lab/session.h"
 #include "apps/lab/terminal.h"
 #include "apps/lab/use_model.h"
+#include "apps/lab/work_client.h"
 
 namespace {
 
@@ -24,18 +28,27 @@ using namespace gnomon::lab;
 
 int lab(int argc, char** argv) {
   Options options = parse_options(argc, argv);
-  check_blas(options.jobs);
+  check_blas(options.jobs * options.workers_per_run);
+  std::FILE* talk = options.json ? stderr : stdout;
+  if (follows(options)) return follow_team(options, talk);
+  if (options.world.joins()) return join_session(options, talk);
+  std::optional<Shards> shards;
+  if (options.merge) {
+    shards = read_shards(options.settings.texts);
+    options.settings = shards->stored.settings;
+  }
   const OutputFolder out(options);
   if (options.resume && has_run(out.path()))
     options.settings =
         resumed_settings(options, read_settings(out.path() / "settings.json").settings);
   const Corpus corpus = load_corpus(options.settings);
-  std::FILE* talk = options.json ? stderr : stdout;
   fmt::print(talk, "Training on {} ({}).\nOutput folder: {}\n", corpus.source, corpus.split,
              out.path().string());
   std::fflush(talk);
 
-  const SessionResult session = run_session(options, corpus, out.path(), talk);
+  const SessionResult session =
+      shards ? merge_shards(*shards, options.command, corpus, out.path(), talk)
+             : run_session(options, corpus, out.path(), talk);
   const Results results = assemble_results(session, corpus);
   const auto page = write_report(out.path(), results);
   fmt::print(talk, "{}\nReport: {}\n",
@@ -78,6 +91,9 @@ int main(int argc, char** argv) {
     for (std::size_t at = 0; (at = lines.find('\n', at)) != std::string::npos; at += 9)
       lines.replace(at, 1, "\ngnomon: ");
     fmt::print(stderr, "gnomon: {}\n", lines);
+    return 2;
+  } catch (const TeamError& error) {
+    fmt::print(stderr, "gnomon: {}\n", error.what());
     return 2;
   } catch (const std::exception& error) {
     const std::string what = error.what();  // LibTorch appends a stack trace

@@ -13,6 +13,7 @@
 #include "apps/lab/results_json.h"
 #include "apps/lab/tasks.h"
 #include "apps/lab/tokenizer.h"
+#include "apps/lab/wire.h"
 #include "gnomon/error.h"
 #include "gnomon/model/encoding.h"
 
@@ -36,9 +37,10 @@ training length, and writes a report. Without TEXT: Jane Austen's novels.
   --layers --width --heads N    size of the Transformer (4, 128, 4)
   --seeds N  --batch N --learning-rate R
   --steps N | --minutes M       training budget, equal steps for every encoding
-  --device cpu|cuda    --jobs N (runs at the same time; default: cores)
+  --device cpu|cuda    --jobs N (runs at once)  --workers-per-run 1|2|4|8
   --no-cost            without the measurement of time and memory before
   --out DIR            a new or empty folder (report, else report-2, ...)
+  --serve PORT | --join HOST:PORT | --shard I/N | --merge DIR..: machines
   --resume             continue the stopped run in --out       --json
 
 Example: gnomon lab --encodings rotary,alibi --minutes 2 --out /tmp/report
@@ -119,6 +121,12 @@ std::string key_of(std::string name) {
   return name;
 }
 
+int team_size(const char* option, std::int64_t size) {
+  if (size != 1 && size != 2 && size != 4 && size != micro_batch_count)
+    refuse("lab", std::string(option) + " must be 1, 2, 4 or 8", size);
+  return static_cast<int>(size);
+}
+
 // The command line as a user can repeat it in a shell.
 std::string quoted_command(int argc, char** argv) {
   constexpr const char* plain =
@@ -134,6 +142,27 @@ std::string quoted_command(int argc, char** argv) {
     text += " " + word;
   }
   return text;
+}
+
+// --serve or --join, else the world of a launcher.
+World world_of(const std::string& serve, const std::string& join) {
+  if (serve.empty() && join.empty()) return find_world(environment);
+  World world{.size = 0, .token = environment("GNOMON_LAB_TOKEN").value_or("")};
+  world.rank = join.empty() ? 0 : 1;
+  world.address = join.empty() ? parse_address("--serve", serve, /*host_required=*/false)
+                               : parse_address("--join", join, /*host_required=*/true);
+  return world;
+}
+
+// Throws if an option gives a setting another value. `rule`: "--resume requires".
+void require_equal(const Options& options, const Settings& stored, const std::string& rule,
+                   const std::vector<std::string>& keys) {
+  const Json asked = to_json(options.settings), begun = to_json(stored);
+  if (options.settings.micro_batches && !stored.micro_batches)
+    refuse("lab", rule + " no --workers-per-run", options.workers_per_run);
+  for (const std::string& key : keys)
+    if (asked.at(key) != begun.at(key))
+      refuse("lab", rule + " " + key + " " + begun.at(key).dump(), asked.at(key).dump());
 }
 
 }  // namespace
@@ -168,6 +197,11 @@ void check_settings(const Settings& s) {
   need(s.seeds >= 1 && s.seeds <= 100, "--seeds must be 1 to 100", s.seeds);
   need(s.steps >= 1, "--steps must be at least 1", s.steps);
   need(s.batch >= 1 && s.batch <= 4096, "--batch must be 1 to 4096", s.batch);
+  if (s.micro_batches) {
+    need(*s.micro_batches == micro_batch_count, "micro_batches must be 8", *s.micro_batches);
+    need(s.batch % micro_batch_count == 0,
+         "--workers-per-run requires a --batch that is a multiple of 8", s.batch);
+  }
   if (!(s.learning_rate > 0 && s.learning_rate < 1))
     refuse("lab", "--learning-rate must be between 0 and 1", s.learning_rate);
   for (const std::string& name : s.encodings) find_candidate(name);
@@ -242,7 +276,18 @@ Options parse_options(int argc, char** argv) {
   setting("--steps", &steps);
   setting("--device", &s.device);
   command.option("--minutes", &minutes).not_with({"--steps"});
-  command.option("--jobs", &options.jobs).at_least(0);
+  std::optional<int> jobs;
+  std::optional<std::int64_t> workers, processes;
+  std::string serve, join, shard;
+  command.option("--jobs", &jobs).at_least(0);
+  command.option("--workers-per-run", &workers);
+  command.option("--processes-per-run", &processes).not_with({"--workers-per-run"}).unlisted();
+  command.option("--serve", &serve).not_with({"--join", "--shard", "--merge"});
+  command.option("--join", &join).not_with({"--shard", "--merge", "--resume", "--out"});
+  command.option("--shard", &shard).not_with({"--merge"});
+  command.flag("--merge", &options.merge).not_with({"--resume"});
+  command.option("--lease", &options.lease_seconds).unlisted();
+  command.option("--checkpoint", &options.checkpoint_seconds).unlisted();
   command.option("--out", &options.out);
   command.flag("--resume", &options.resume);
   bool no_cost = false;
@@ -262,6 +307,12 @@ Options parse_options(int argc, char** argv) {
   s.seeds = seeds.value_or(preset->seeds);
   s.steps = steps.value_or(preset->steps * task.steps);
   s.eval_segments = preset->segments;
+  if (workers) options.workers_per_run = team_size("--workers-per-run", *workers);
+  if (processes) options.processes_per_run = team_size("--processes-per-run", *processes);
+  if (workers || processes) {
+    s.micro_batches = micro_batch_count;
+    options.given.emplace_back("micro_batches");
+  }
   if (minutes) {
     if (!(*minutes > 0)) refuse("lab", "--minutes must be positive", *minutes);
     options.minutes = minutes;
@@ -281,19 +332,47 @@ Options parse_options(int argc, char** argv) {
   s.eval_lengths.assign(sorted.begin(), sorted.end());
   check_settings(s);
 
-  if (options.jobs == 0)
-    options.jobs = s.device == "cuda"
-                       ? 1
-                       : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  if (std::max(options.workers_per_run, options.processes_per_run) > 1 && s.device == "cuda")
+    refuse("lab", "--device must be cpu with several workers for a run", s.device);
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  options.jobs =
+      jobs.value_or(s.device == "cuda" ? 1 : std::max(1, cores / options.workers_per_run));
+  need(options.lease_seconds >= 1, "--lease must be at least 1 second",
+       static_cast<std::int64_t>(options.lease_seconds));
+  if (!(options.checkpoint_seconds > 0))
+    refuse("lab", "--checkpoint must be positive", options.checkpoint_seconds);
+  if (!shard.empty()) {
+    options.shard = parse_shard(shard);
+    // Shards on machines of different speed must have the same number of steps.
+    if (!steps) refuse("lab", "--shard requires --steps", minutes ? "--minutes" : "none");
+  } else if (options.merge) {
+    if (options.given != std::vector<std::string>{"texts"})
+      refuse("lab", "--merge requires folders and no settings",
+             options.given.empty() ? "none" : options.given.back());
+  } else {
+    options.world = world_of(serve, join);
+  }
+  if (options.processes_per_run > 1) {
+    need(options.world.size > 1 && options.world.size % options.processes_per_run == 0,
+         "--processes-per-run requires a launcher with a multiple of that number of processes",
+         options.world.size);
+    need(jobs.value_or(1) == 1, "--jobs must be 1 with --processes-per-run", options.jobs);
+    options.jobs = 1;
+  }
+  if (options.jobs == 0 && !options.world.serves())
+    refuse("lab", "--jobs must be positive, except on rank 0 with workers", "0");
   return options;
 }
 
 Settings resumed_settings(const Options& options, const Settings& stored) {
-  const Json asked = to_json(options.settings), begun = to_json(stored);
-  for (const std::string& key : options.given)
-    if (asked.at(key) != begun.at(key))
-      refuse("lab", "--resume requires " + key + " " + begun.at(key).dump(),
-             asked.at(key).dump());
+  require_equal(options, stored, "--resume requires", options.given);
+  return stored;
+}
+
+Settings joined_settings(const Options& options, const Settings& stored) {
+  std::vector<std::string> keys = options.given;
+  std::erase(keys, "texts");
+  require_equal(options, stored, "a worker requires the settings of rank 0,", keys);
   return stored;
 }
 

@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/lab/world.h"
+
 namespace gnomon {
 class CommandLine;
 }
@@ -15,6 +17,9 @@ class CommandLine;
 namespace gnomon::lab {
 
 using Json = nlohmann::ordered_json;
+
+// The number of micro-batches of a step with --workers-per-run.
+constexpr std::int64_t micro_batch_count = 8;
 
 // All settings that the results of a run depend on, and nothing else: two runs with equal
 // settings and equal texts give equal results. Stored as settings.json beside the results.
@@ -37,6 +42,9 @@ struct Settings {
   // in each stretch of lengths.
   std::int64_t eval_segments = 48;
   std::string device = "cpu";
+  // 8: the gradient of a step is the sum over 8 micro-batches (micro_batches.h), for
+  // --workers-per-run. Empty: the batch is one piece.
+  std::optional<std::int64_t> micro_batches = {};
 
   bool operator==(const Settings&) const = default;
   std::int64_t longest() const { return eval_lengths.back(); }
@@ -62,7 +70,14 @@ struct Options {
   bool json = false;
   bool cost = true;                // measure the cost; --no-cost
   std::vector<std::string> given;  // the keys of `settings` in the command line
-  int jobs = 0;                    // runs at the same time, each on one thread
+  int jobs = 0;                    // runs at the same time; 0: rank 0 only
+  int workers_per_run = 1;         // threads of a run; the results do not depend on it
+  int processes_per_run = 1;       // ranks of a launcher that train one run (run_team.h)
+  World world;                     // --serve, --join or the variables of a launcher
+  std::optional<Shard> shard;      // --shard
+  bool merge = false;              // --merge; `settings.texts` are the folders
+  double lease_seconds = 60;       // a worker that is silent for this time is lost
+  double checkpoint_seconds = 20;  // time between checkpoints of a run
   std::string command;             // the command line, quoted for a shell
 };
 
@@ -78,8 +93,10 @@ std::vector<std::int64_t> parse_lengths(const char* option, const std::string& t
 // Parses the words after argv[0]. If --help is one of them, prints `help` and returns false.
 bool parse_command_line(CommandLine& command, int argc, char** argv, const char* help);
 
-// The settings for --resume. Throws if the command line gives a setting another value than the
-// stored run has.
+// The settings for --resume. Throws std::invalid_argument if the command line gives a setting
+// another value than the stored run has.
 Settings resumed_settings(const Options& options, const Settings& stored);
+// The same for a worker and the settings of rank 0, except for the paths of the texts.
+Settings joined_settings(const Options& options, const Settings& stored);
 
 }  // namespace gnomon::lab

@@ -146,6 +146,7 @@ struct Results {
   Metric metric = {};
   TextsResult texts = {};
   std::int64_t runs_asked = 0;
+  std::optional<std::string> shard = {};  // "I/N": results of a part of the runs
   std::vector<LeftOut> left_out = {};
   bool stopped = false;
   std::vector<EncodingResult> encodings = {};

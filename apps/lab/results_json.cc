@@ -122,9 +122,11 @@ void describe(auto& f, Settings& s) {
   f("layers", s.layers)("width", s.width)("heads", s.heads)("seeds", s.seeds);
   f("steps", s.steps)("batch", s.batch)("learning_rate", s.learning_rate);
   f("eval_segments", s.eval_segments)("device", s.device);
+  f.optional("micro_batches", s.micro_batches);
 }
 void describe(auto& f, StoredSettings& s) {
   f("settings", s.settings)("fingerprint", s.fingerprint)("command", s.command);
+  f.optional("gnomon", s.gnomon).optional("shard", s.shard);
 }
 
 void describe(auto& f, LengthLoss& s) {
@@ -267,6 +269,7 @@ void describe(auto& f, Results& s) {
   f("gnomon", s.gnomon)("schema", s.schema)("date", s.date)("command", s.command);
   f("answer", s.answer);
   f("settings", s.settings)("metric", s.metric)("texts", s.texts)("runs_asked", s.runs_asked);
+  f.optional("shard", s.shard);
   f("left_out", s.left_out)("stopped", s.stopped)("encodings", s.encodings);
   f("rankings", s.rankings)
       .optional("ways", s.ways)("extensions", s.extensions)("cost", s.cost)("runs", s.runs);
@@ -379,6 +382,13 @@ Json to_json(const Stretch& stretch) { return Writer::written(stretch); }
 StoredSettings read_settings(const std::filesystem::path& path) {
   return read_file<StoredSettings>(
       path, [](const StoredSettings& stored) { check_settings(stored.settings); });
+}
+
+StoredSettings read_settings(const Json& stored) {
+  StoredSettings value;
+  if (!Reader::read(stored, value)) throw std::invalid_argument("no settings");
+  check_settings(value.settings);
+  return value;
 }
 
 RunResult read_run(const std::filesystem::path& path, const Settings& settings,

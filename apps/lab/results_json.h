@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,10 +11,12 @@
 
 namespace gnomon::lab {
 
-// The contents of settings.json: the settings, a hash of the texts, and the command line.
+// The contents of settings.json: the settings, a hash of the texts, the command line, the version
+// of the library, and the runs of --shard as "I/N".
 struct StoredSettings {
   Settings settings;
   std::string fingerprint, command;
+  std::optional<std::string> gnomon = {}, shard = {};
 };
 
 Json to_json(const Settings& settings);
@@ -29,6 +32,7 @@ Json to_json(const Stretch& stretch);
 // the reason, if the file is not what that session wrote: not JSON, a key that is missing or of
 // another type, lists of other lengths than those of the settings.
 StoredSettings read_settings(const std::filesystem::path& path);
+StoredSettings read_settings(const Json& stored);  // that rank 0 sent
 RunResult read_run(const std::filesystem::path& path, const Settings& settings,
                    const std::string& encoding, std::int64_t seed);
 std::vector<MeasuredCost> read_costs(const std::filesystem::path& path);

@@ -1,5 +1,6 @@
 #include "apps/lab/run.h"
 
+#include <ATen/ATen.h>
 #include <torch/serialize.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <sstream>
 
 #include "apps/lab/tasks.h"
+#include "gnomon/error.h"
 #include "gnomon/io/file.h"
 
 namespace gnomon::lab {
@@ -32,6 +34,26 @@ std::unique_ptr<torch::optim::AdamW> optimizer_for(torch::nn::Module& model) {
   return std::make_unique<torch::optim::AdamW>(std::move(groups), options);
 }
 
+std::unique_ptr<MicroBatches> micro_batches_of(const Settings& settings, TaskModel& model,
+                                               Team& team) {
+  if (settings.micro_batches)
+    return std::make_unique<MicroBatches>(model, settings.batch, team);
+  if (team.size() > 1)
+    refuse("lab", "a run without micro-batches must have one worker", team.size());
+  return nullptr;
+}
+
+// The bytes of the file of rank 0, for all members.
+std::string read_once(const std::filesystem::path& path, Team& team) {
+  std::string bytes;
+  if (team.leads()) bytes = io::MappedFile(path).text();
+  bytes.resize(static_cast<std::size_t>(team.decide(std::ssize(bytes))));
+  const at::Tensor own = at::from_blob(bytes.data(), {std::ssize(bytes)}, at::kByte).clone();
+  const at::Tensor sent = team.broadcast(own);
+  const auto* begin = reinterpret_cast<const char*>(sent.data_ptr<std::uint8_t>());
+  return {begin, begin + sent.numel()};
+}
+
 }  // namespace
 
 double learning_rate(const Settings& settings, std::int64_t step) {
@@ -45,33 +67,45 @@ double learning_rate(const Settings& settings, std::int64_t step) {
 }
 
 TrainingRun::TrainingRun(const Settings& settings, const Corpus& corpus,
-                         const std::string& encoding, std::int64_t seed)
+                         const std::string& encoding, std::int64_t seed, Team& team)
     : settings_(settings),
       encoding_(encoding),
       seed_(seed),
+      team_(team),
       model_(make_model(settings, corpus, encoding, seed)),
+      micro_batches_(micro_batches_of(settings, *model_, team)),
       optimizer_(optimizer_for(model_->module())) {}
 
 TrainingRun::TrainingRun(const Settings& settings, std::unique_ptr<TaskModel> model,
                          std::int64_t seed)
     : settings_(settings),
       seed_(seed),
+      team_(no_team()),
       model_(std::move(model)),
+      micro_batches_(micro_batches_of(settings, *model_, team_)),
       optimizer_(optimizer_for(model_->module())) {}
 
-double TrainingRun::train_step() {
-  const auto start = std::chrono::steady_clock::now();
-  const LossSum sum = model_->loss(Part::train, static_cast<std::uint64_t>(seed_),
-                                   static_cast<std::uint64_t>(step_), {0, settings_.batch});
+double TrainingRun::backward() {
+  const auto seed = static_cast<std::uint64_t>(seed_), step = static_cast<std::uint64_t>(step_);
+  if (micro_batches_) {
+    const MicroBatches::Loss sum = micro_batches_->backward(seed, step);
+    return sum.nats / sum.units;
+  }
+  const LossSum sum = model_->loss(Part::train, seed, step, {0, settings_.batch});
   const at::Tensor loss = sum.nats / sum.targets;
   model_->module().zero_grad(/*set_to_none=*/true);
   loss.backward();
+  return loss.item<double>() * static_cast<double>(sum.targets) /
+         static_cast<double>(sum.units);
+}
+
+double TrainingRun::train_step() {
+  const auto start = std::chrono::steady_clock::now();
+  const double bits = backward() * bits_per_nat;
   torch::nn::utils::clip_grad_norm_(model_->module().parameters(), gradient_norm);
   for (auto& group : optimizer_->param_groups())
     group.options().set_lr(learning_rate(settings_, step_));
   optimizer_->step();
-  const double bits = loss.item<double>() * bits_per_nat * static_cast<double>(sum.targets) /
-                      static_cast<double>(sum.units);
   ++step_;
   loss_sum_ += bits;
   ++loss_count_;
@@ -94,8 +128,14 @@ double TrainingRun::validation_bits() {
   const at::NoGradGuard no_grad;
   double bits = 0;
   for (std::int64_t i = 0; i < validation_batches; ++i) {
-    const LossSum sum = model_->loss(Part::validation, validation_seed,
-                                     static_cast<std::uint64_t>(i), {0, settings_.batch});
+    const auto step = static_cast<std::uint64_t>(i);
+    if (micro_batches_) {
+      const auto sum = micro_batches_->loss(Part::validation, validation_seed, step);
+      bits += sum.nats / sum.units * bits_per_nat;
+      continue;
+    }
+    const LossSum sum =
+        model_->loss(Part::validation, validation_seed, step, {0, settings_.batch});
     bits += sum.nats.item<double>() / static_cast<double>(sum.units) * bits_per_nat;
   }
   return bits / static_cast<double>(validation_batches);
@@ -120,7 +160,8 @@ void TrainingRun::save(const std::filesystem::path& path) {
 
 void TrainingRun::load(const std::filesystem::path& path) {
   torch::serialize::InputArchive archive, model, optimizer;
-  archive.load_from(path.string());
+  std::istringstream file(read_once(path, team_));
+  archive.load_from(file);
   archive.read("model", model);
   archive.read("optimizer", optimizer);
   model_->module().load(model);

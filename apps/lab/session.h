@@ -10,6 +10,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,8 @@ struct SessionResult {
   // The settings after --resume, --minutes and the removal of encodings that cannot take part,
   // which are in `left_out`.
   Settings settings;
-  std::string command;  // that began the run
+  std::string command;                    // that began the run
+  std::optional<std::string> shard = {};  // "I/N"
   std::vector<LeftOut> left_out;
   std::vector<RunResult> runs;        // finished, by seed, then by encoding
   std::vector<RunResult> unfinished;  // summaries of runs that were stopped
@@ -32,8 +34,13 @@ struct SessionResult {
   double seconds = 0;
 };
 
+// Moves the encodings that cannot take part from the settings to `left_out`, with a line each.
+// Throws std::invalid_argument if none is left.
+void leave_out_unusable(SessionResult& result, const Corpus& corpus, std::FILE* stream);
+
 // `out`: the folder, which is empty or has a stopped run with options.settings. The first Ctrl-C
 // saves the state of every run and returns the finished runs. The second ends the process.
+// With options.world, workers on other machines train runs, too (work_server.h, work_client.h).
 SessionResult run_session(const Options& options, const Corpus& corpus,
                           const std::filesystem::path& out, std::FILE* stream);
 

@@ -1,0 +1,102 @@
+#include "apps/lab/claimed_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "apps/lab/extend.h"
+#include "apps/lab/run.h"
+#include "apps/lab/task_results.h"
+#include "apps/lab/tasks.h"
+
+namespace gnomon::lab {
+
+std::string outcome(const RunResult& run) {
+  const std::string time = ", trained in " + duration(run.train_seconds);
+  if (!run.tests.stretches.empty()) return outcome_of_examples(run) + time;
+  std::string text;
+  for (const LengthLoss& one : run.tests.lengths)
+    text += one.applicable ? fmt::format("{}{:.3f} at {}", text.empty() ? "" : ", ",
+                                         one.tail_bits, one.length)
+                           : fmt::format(", n/a at {}", one.length);
+  return text + " (bits per byte)" + time;
+}
+
+namespace {
+
+// Of one member of a team. Rank 0 uses the list of runs, writes the files and tests. The others
+// only train.
+std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& work,
+                                 const Settings& settings, const Corpus& corpus,
+                                 double checkpoint_seconds, Progress& progress, Team& team) {
+  using Clock = std::chrono::steady_clock;
+  const auto since = [](Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  const std::filesystem::path checkpoint = work.folder() / "checkpoints" / (job.name() + ".pt");
+  TrainingRun run(settings, corpus, job.encoding, job.seed, team);
+  if (team.decide(std::filesystem::exists(checkpoint))) run.load(checkpoint);
+  const auto save = [&] {
+    run.save(checkpoint);
+    work.keep(claim);
+  };
+  const std::int64_t tokens = window_tokens(task_of(settings), settings.train_length);
+  auto saved = Clock::now();
+  double rate = 0;
+  while (!run.trained() && !team.decide(work.stopped())) {
+    const auto start = Clock::now();
+    const double bits = run.train_step();
+    if (!team.leads()) continue;
+    const double now = static_cast<double>(settings.batch * tokens) / since(start);
+    rate = rate > 0 ? 0.9 * rate + 0.1 * now : now;
+    progress.training(job.encoding, job.seed, run.step(), bits, rate);
+    work.trained(claim, run.step(), bits, rate);
+    if (since(saved) > checkpoint_seconds) {
+      const auto begin = Clock::now();
+      save();
+      checkpoint_seconds = std::max(checkpoint_seconds, 20 * since(begin));
+      saved = Clock::now();
+    }
+  }
+  if (!team.leads()) return {};
+  save();
+  RunResult found = run.summary();
+  const auto stop = [&] { return work.stopped(); };
+  if (!run.trained() || stop()) {
+    work.release(claim);
+    return found;
+  }
+  progress.testing(job.encoding, job.seed);
+  const auto start = Clock::now();
+  const auto tested = run.model().evaluate(stop);
+  if (tested && !settings.extend.empty() && extends(job.encoding))
+    found.extension = extend(run.transformer(), settings, corpus, job.seed, stop);
+  if (!tested || stop()) {
+    work.release(claim);
+    return found;
+  }
+  found.unfinished = false;
+  found.test_seconds = since(start);
+  found.tests = *tested;
+  run.model().describe(found);
+  run.model().save(work.folder() / "models" / job.name(), found);
+  if (!work.finish(claim, found)) return {};
+  progress.finished(job.encoding, job.seed, outcome(found));
+  return found;
+}
+
+}  // namespace
+
+std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& work,
+                                 const Settings& settings, const Corpus& corpus,
+                                 double checkpoint_seconds, RunTeam& team, Progress& progress) {
+  std::optional<RunResult> result;
+  team.train(job, [&](Team& one) {
+    auto found = work_on(claim, job, work, settings, corpus, checkpoint_seconds, progress, one);
+    if (one.leads()) result = std::move(found);
+  });
+  return result;
+}
+
+}  // namespace gnomon::lab

@@ -1,0 +1,115 @@
+#include "apps/lab/merge.h"
+
+#include <fmt/format.h>
+
+#include "apps/lab/words.h"
+#include "apps/lab/work_list.h"
+#include "gnomon/error.h"
+#include "gnomon/io/file.h"
+#include "gnomon/version.h"
+
+namespace gnomon::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string bytes_of(const fs::path& path) { return std::string(io::MappedFile(path).text()); }
+
+// The result of a run without its times.
+Json numbers(const RunResult& run) {
+  Json json = to_json(run);
+  for (const char* key : {"train_seconds", "test_seconds", "tokens_per_second"})
+    json.erase(key);
+  return json;
+}
+
+// The folders that have a result of the run.
+std::vector<fs::path> folders_with(const Shards& shards, const Job& job) {
+  std::vector<fs::path> found;
+  for (const fs::path& folder : shards.folders)
+    if (fs::exists(folder / "runs" / (job.name() + ".json"))) found.push_back(folder);
+  return found;
+}
+
+}  // namespace
+
+Shards read_shards(const std::vector<std::string>& folders) {
+  if (folders.empty()) refuse("lab", "--merge requires folders of --shard", "none");
+  Shards shards;
+  for (const std::string& folder : folders) {
+    StoredSettings stored = read_settings(fs::path(folder) / "settings.json");
+    stored.shard.reset();
+    if (stored.gnomon != GNOMON_VERSION)
+      refuse("lab", folder + " must be of version " GNOMON_VERSION,
+             stored.gnomon.value_or("an earlier version"));
+    if (shards.folders.empty()) shards.stored = stored;
+    const Json first = to_json(shards.stored.settings), other = to_json(stored.settings);
+    for (const auto& [key, value] : first.items())
+      if (other.at(key) != value)
+        refuse(
+            "lab",
+            fmt::format("{} must have the {} of {}, {}", folder, key, folders[0], value.dump()),
+            other.at(key).dump());
+    if (stored.fingerprint != shards.stored.fingerprint)
+      refuse("lab", folder + " must have the texts of " + folders[0], "different texts");
+    shards.folders.emplace_back(folder);
+  }
+  return shards;
+}
+
+SessionResult merge_shards(const Shards& shards, const std::string& command,
+                           const Corpus& corpus, const fs::path& out, std::FILE* stream) {
+  SessionResult result;
+  result.settings = shards.stored.settings;
+  result.command = command;
+  if (fingerprint(corpus) != shards.stored.fingerprint)
+    refuse("lab", "--merge requires the texts of " + shards.folders[0].string(),
+           "different texts");
+  leave_out_unusable(result, corpus, stream);
+
+  std::vector<std::string> missing;
+  std::vector<fs::path> sources;
+  const std::vector<Job> jobs = jobs_of(result.settings, {});
+  for (const Job& job : jobs) {
+    const std::vector<fs::path> found = folders_with(shards, job);
+    if (found.empty()) {
+      missing.push_back(job.name());
+      continue;
+    }
+    const std::string file = "runs/" + job.name() + ".json";
+    const fs::path weights = fs::path("models") / job.name() / "model.safetensors";
+    for (const fs::path& folder : found) {
+      RunResult run = read_run(folder / file, result.settings, job.encoding, job.seed);
+      if (folder == found[0]) {
+        result.runs.push_back(std::move(run));
+      } else if (numbers(run) != numbers(result.runs.back()) ||
+                 bytes_of(folder / weights) != bytes_of(found[0] / weights)) {
+        refuse("lab", fmt::format("{} must have one result", job.name()),
+               fmt::format("different ones in {} and {}", found[0].string(), folder.string()));
+      }
+    }
+    sources.push_back(found[0]);
+  }
+  if (!missing.empty())
+    refuse("lab", "--merge requires the results of every run",
+           fmt::format("none of {}", listed(missing)));
+
+  for (const char* part : {"runs", "models"}) fs::create_directories(out / part);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const std::string name = jobs[i].name();
+    fs::copy(sources[i] / "models" / name, out / "models" / name, fs::copy_options::recursive);
+    fs::copy(sources[i] / "runs" / (name + ".json"), out / "runs" / (name + ".json"));
+    result.seconds += result.runs[i].train_seconds + result.runs[i].test_seconds;
+  }
+  for (const fs::path& folder : shards.folders)
+    if (result.cost.empty() && fs::exists(folder / "cost.json")) {
+      result.cost = read_costs(folder / "cost.json");
+      io::write_aside(out / "cost.json", to_json(result.cost).dump(1));
+    }
+  StoredSettings stored = shards.stored;
+  stored.command = command;
+  io::write_aside(out / "settings.json", to_json(stored).dump(1));
+  return result;
+}
+
+}  // namespace gnomon::lab

@@ -1,0 +1,298 @@
+#include "apps/lab/work_server.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <torch/version.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+
+#include "apps/lab/claimed_run.h"
+#include "apps/lab/threads.h"
+#include "apps/lab/words.h"
+#include "gnomon/error.h"
+#include "gnomon/io/file.h"
+#include "gnomon/isa.h"
+#include "gnomon/version.h"
+
+namespace gnomon::lab {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+constexpr milliseconds hello_time{5'000}, preparation_time{600'000};
+constexpr milliseconds end_time{3'000}, stop_time{20'000};
+constexpr int most_strangers = 64;
+
+// A worker that must not join.
+struct Refusal {
+  std::string rule, got;
+};
+
+milliseconds time_of(double seconds) {
+  return milliseconds(static_cast<std::int64_t>(1000 * seconds));
+}
+
+// A file of a claim: "checkpoint.pt", "run.json" or "model/NAME".
+bool is_file_name(const std::string& name) {
+  const std::string last = name.rfind("model/", 0) == 0 ? name.substr(6) : name;
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) || c == '.' || c == '_' || c == '-';
+  };
+  return !last.empty() && last.size() <= 100 && last[0] != '.' &&
+         std::all_of(last.begin(), last.end(), plain);
+}
+
+void sync_file(const fs::path& path) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) throw ConnectionLost("no file " + path.string());
+  fsync(file);
+  close(file);
+}
+
+}  // namespace
+
+WorkServer::WorkServer(Listener& listener, Invitation invitation, const Settings& settings,
+                       const std::vector<Job>& jobs, RunTable& table, fs::path out,
+                       Progress& progress, Finished finished)
+    : listener_(listener),
+      invitation_(std::move(invitation)),
+      settings_(settings),
+      jobs_(jobs),
+      table_(table),
+      out_(std::move(out)),
+      progress_(progress),
+      finished_(std::move(finished)) {
+  fs::remove_all(out_ / "incoming");  // of a session that was killed
+  thread_ = std::thread([this] { accept_loop(); });
+}
+
+WorkServer::~WorkServer() {
+  ending_ = closing_ = true;
+  if (thread_.joinable()) thread_.join();
+  std::error_code ignored;
+  fs::remove_all(out_ / "incoming", ignored);
+}
+
+void WorkServer::end() {
+  ending_ = true;
+  const auto deadline =
+      std::chrono::steady_clock::now() + (table_.any_remote() ? stop_time : end_time);
+  while (workers_ > 0 && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(milliseconds(10));
+  closing_ = true;
+  thread_.join();
+}
+
+void WorkServer::accept_loop() {
+  for (std::int64_t number = 1; !closing_; ++number) {
+    const int file = listener_.accept(milliseconds(100));
+    peers_.remove_if([](const auto& peer) {
+      if (!peer->over) return false;
+      peer->thread.join();
+      return true;
+    });
+    if (file < 0) continue;
+    auto peer = std::make_unique<Peer>(file, number);
+    if (strangers_ >= most_strangers) continue;  // closes it; a worker tries again
+    ++strangers_;
+    try {
+      peer->thread = std::thread([this, one = peer.get()] { serve(*one); });
+      peers_.push_back(std::move(peer));
+    } catch (const std::system_error&) {  // too many threads
+      --strangers_;
+    }
+  }
+  for (const auto& peer : peers_) peer->connection.end();
+  for (const auto& peer : peers_) peer->thread.join();
+  peers_.clear();
+}
+
+void WorkServer::serve(Peer& peer) {
+  bool greeted = false;
+  std::string reason;
+  try {
+    greet(peer);
+    greeted = true;
+    --strangers_;
+    ++workers_;
+    progress_.note("Worker " + peer.host + " joined.");
+    const milliseconds lease = time_of(invitation_.lease_seconds);
+    for (;;)
+      peer.connection.send(answer(peer, peer.connection.receive(message_limits, lease)), lease);
+  } catch (const OtherProtocol& error) {
+    reason = error.what();
+    try {
+      peer.connection.send({}, hello_time);  // its prefix has the version of rank 0
+    } catch (const ConnectionLost&) {
+    }
+  } catch (const std::exception& error) {
+    reason = error.what();
+  }
+  if (!greeted) {
+    --strangers_;
+    if (!strangers_seen_.exchange(true))
+      progress_.note("Refused a connection (" + reason +
+                     "). Others that are refused are not shown.");
+  } else {
+    std::vector<std::string> names;
+    for (const Claim& claim : table_.release_all(peer.id)) {
+      const Job& job = jobs_[claim.run];
+      progress_.dropped(job.encoding, job.seed);
+      names.push_back(job.name());
+      std::error_code ignored;
+      fs::remove_all(incoming(claim), ignored);
+    }
+    if (!names.empty())
+      progress_.note(fmt::format("Worker {} lost ({}). Free again: {}.", peer.host, reason,
+                                 listed(names)));
+    --workers_;
+  }
+  peer.connection.end();
+  peer.over = true;
+}
+
+void WorkServer::greet(Peer& peer) {
+  const auto require = [](const std::string& rule, const std::string& wanted,
+                          const std::string& got) {
+    if (got != wanted) throw Refusal{rule, got};
+  };
+  try {
+    const Json hello = peer.connection.receive(hello_limits, hello_time).head;
+    if (hello.value("op", "") != "hello") throw ConnectionLost("not a worker");
+    peer.host = hello.value("host", "").substr(0, 100);
+    require("a worker must have the GNOMON_LAB_TOKEN or the job of rank 0", invitation_.token,
+            hello.value("token", ""));
+    require("a worker must have version " GNOMON_VERSION " of Gnomon, as rank 0",
+            GNOMON_VERSION, hello.value("gnomon", ""));
+    require("a worker must have LibTorch " TORCH_VERSION ", as rank 0", TORCH_VERSION,
+            hello.value("libtorch", ""));
+    const std::string isa(name(current_isa()));
+    if (hello.value("isa", "") != isa)
+      progress_.note(
+          fmt::format("Worker {} has another instruction set ({}, rank 0 {}): its "
+                      "results may differ in the last digits.",
+                      peer.host, hello.value("isa", "").substr(0, 20), isa));
+    peer.connection.send({.head = {{"settings", to_json(invitation_.stored)},
+                                   {"encodings", invitation_.encodings},
+                                   {"lease", invitation_.lease_seconds},
+                                   {"checkpoint", invitation_.checkpoint_seconds}}},
+                         hello_time);
+    const Json ready = peer.connection.receive(hello_limits, preparation_time).head;
+    require("a worker must have the texts of rank 0", invitation_.stored.fingerprint,
+            ready.value("fingerprint", ""));
+    peer.connection.send({}, hello_time);
+  } catch (const Refusal& refusal) {
+    peer.connection.send({.head = {{"rule", refusal.rule}, {"got", refusal.got}}}, hello_time);
+    throw ConnectionLost(refusal.rule + ", got " + refusal.got);
+  }
+}
+
+Message WorkServer::answer(Peer& peer, const Message& request) {
+  const Json& head = request.head;
+  const std::string op = head.at("op").get<std::string>();
+  const bool end = ending_ || stop_asked;
+  if (op == "claim") {
+    if (end || table_.all_done()) return {.head = {{"end", true}}};
+    const auto claim = table_.claim(peer.id);
+    if (!claim) return {};
+    std::error_code none;
+    const auto bytes = fs::file_size(checkpoint(*claim), none);
+    return {.head = {{"run", claim->run},
+                     {"generation", claim->generation},
+                     {"checkpoint", none ? 0 : bytes}}};
+  }
+  if (op == "beat") {
+    for (const Json& one : head.at("runs")) {
+      const Job& job = jobs_.at(one.at("run").get<std::size_t>());
+      progress_.training(job.encoding, job.seed,
+                         std::clamp<std::int64_t>(one.at("step"), 1, settings_.steps),
+                         one.at("bits"), one.at("rate"));
+    }
+    return {.head = {{"end", end}}};
+  }
+  const Claim claim{head.at("run").get<std::size_t>(), head.at("generation")};
+  if (!table_.while_held(claim)) return {.head = {{"lost", true}}};
+  if (op == "read") return read_checkpoint(claim, head);
+  if (op == "keep") return keep(claim);
+  if (op == "finish") return finish(peer, claim);
+  if (op == "write") {
+    write_file(claim, request);
+  } else if (op == "release") {
+    progress_.dropped(jobs_[claim.run].encoding, jobs_[claim.run].seed);
+    table_.release(claim);
+  } else {
+    throw ConnectionLost("unknown request");
+  }
+  return {};
+}
+
+fs::path WorkServer::incoming(const Claim& claim) const {
+  return out_ / "incoming" / fmt::format("{}-{}", jobs_[claim.run].name(), claim.generation);
+}
+fs::path WorkServer::checkpoint(const Claim& claim) const {
+  return out_ / "checkpoints" / (jobs_[claim.run].name() + ".pt");
+}
+
+Message WorkServer::read_checkpoint(const Claim& claim, const Json& head) const {
+  std::ifstream stream(checkpoint(claim), std::ios::binary);
+  stream.seekg(static_cast<std::streamoff>(head.at("offset").get<std::int64_t>()));
+  Message reply;
+  reply.data.resize(chunk_bytes);
+  stream.read(reply.data.data(), static_cast<std::streamsize>(reply.data.size()));
+  reply.data.resize(static_cast<std::size_t>(stream.gcount()));
+  return reply;
+}
+
+void WorkServer::write_file(const Claim& claim, const Message& request) const {
+  const std::string name = request.head.at("file").get<std::string>();
+  if (!is_file_name(name)) throw ConnectionLost("another name of a file");
+  const fs::path path = incoming(claim) / name;
+  fs::create_directories(path.parent_path());
+  const auto offset = request.head.at("offset").get<std::int64_t>();
+  std::ofstream stream(path,
+                       std::ios::binary | (offset == 0 ? std::ios::trunc : std::ios::app));
+  if (stream.tellp() != std::streampos(offset) && offset != 0)
+    throw ConnectionLost("a part of a file is missing");
+  stream.write(request.data.data(), static_cast<std::streamsize>(request.data.size()));
+  stream.flush();
+  if (!stream) {
+    progress_.note("Cannot write " + path.string() + ". Is the disk full?");
+    throw ConnectionLost("rank 0 cannot write a file");
+  }
+}
+
+Message WorkServer::keep(const Claim& claim) {
+  const fs::path arrived = incoming(claim) / "checkpoint.pt";
+  sync_file(arrived);
+  const bool held = table_.while_held(claim, [&] { fs::rename(arrived, checkpoint(claim)); });
+  return {.head = {{"lost", !held}}};
+}
+
+Message WorkServer::finish(Peer& peer, const Claim& claim) {
+  const Job& job = jobs_[claim.run];
+  const fs::path folder = incoming(claim), model = out_ / "models" / job.name();
+  for (const fs::directory_entry& one : fs::directory_iterator(folder / "model"))
+    sync_file(one.path());
+  sync_file(folder / "run.json");
+  RunResult result = read_run(folder / "run.json", settings_, job.encoding, job.seed);
+  const bool accepted = table_.finish(claim, [&] {
+    fs::remove_all(model);
+    fs::rename(folder / "model", model);
+    fs::rename(folder / "run.json", out_ / "runs" / (job.name() + ".json"));
+    fs::remove(checkpoint(claim));
+  });
+  fs::remove_all(folder);
+  if (accepted) {
+    io::sync_folder(out_ / "runs");
+    progress_.finished(job.encoding, job.seed, outcome(result) + ", by " + peer.host);
+    finished_(claim.run, std::move(result));
+  }
+  return {.head = {{"accepted", accepted}}};
+}
+
+}  // namespace gnomon::lab

@@ -1,0 +1,100 @@
+// Rank 0's side of a session on several machines: gives runs to workers and stores what they send.
+//
+// A worker has one connection. Its claims end with the connection, or if no message arrives for
+// the time of the lease, measured by rank 0 alone. Everything that arrives is checked: it may come
+// from a port scanner, and a connection that is not a worker's has no effect but one line.
+//
+// Requests are JSON with the key "op", each has one answer:
+//
+//   hello    token, gnomon, libtorch, isa, host     settings, encodings, lease, checkpoint, or
+//                                                   rule and got if the worker is refused
+//   ready    fingerprint                            {}, or rule and got
+//   claim                                           run, generation, checkpoint (bytes); {} if no
+//                                                   run is free now; end
+//   read     run, generation, offset                data of the checkpoint
+//   write    run, generation, file, offset; data    {}
+//   keep     run, generation                        stores the checkpoint that was written
+//   finish   run, generation                        stores the result; accepted
+//   release  run, generation                        {}
+//   beat     runs: run, step, bits, rate            end: the worker must stop
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "apps/lab/progress.h"
+#include "apps/lab/results_json.h"
+#include "apps/lab/wire.h"
+#include "apps/lab/work_list.h"
+
+namespace gnomon::lab {
+
+// What a worker must have to join, and what it receives.
+struct Invitation {
+  StoredSettings stored;               // as in settings.json
+  std::vector<std::string> encodings;  // that take part
+  std::string token;
+  double lease_seconds = 60, checkpoint_seconds = 20;
+};
+
+class WorkServer {
+ public:
+  using Finished = std::function<void(std::size_t run, RunResult result)>;
+
+  // Accepts workers until end(). `finished` is called for every accepted result. `settings` have
+  // the encodings that take part. The references must live longer.
+  WorkServer(Listener& listener, Invitation invitation, const Settings& settings,
+             const std::vector<Job>& jobs, RunTable& table, std::filesystem::path out,
+             Progress& progress, Finished finished);
+  ~WorkServer();
+  WorkServer(const WorkServer&) = delete;
+  WorkServer& operator=(const WorkServer&) = delete;
+
+  // Asks the workers to end, and waits for the checkpoints of their runs (at most 20 s).
+  void end();
+
+ private:
+  struct Peer {
+    Peer(int file, std::int64_t number) : connection(file), id(number) {}
+
+    Connection connection;
+    const std::int64_t id;
+    std::string host = {};
+    std::atomic<bool> over{false};
+    std::thread thread = {};
+  };
+
+  void accept_loop();
+  void serve(Peer& peer);
+  void greet(Peer& peer);
+  Message answer(Peer& peer, const Message& request);
+  Message read_checkpoint(const Claim& claim, const Json& head) const;
+  void write_file(const Claim& claim, const Message& request) const;
+  Message keep(const Claim& claim);
+  Message finish(Peer& peer, const Claim& claim);
+  // The folder for files of a claim until they are complete.
+  std::filesystem::path incoming(const Claim& claim) const;
+  std::filesystem::path checkpoint(const Claim& claim) const;
+
+  Listener& listener_;
+  const Invitation invitation_;
+  const Settings& settings_;
+  const std::vector<Job>& jobs_;
+  RunTable& table_;
+  const std::filesystem::path out_;
+  Progress& progress_;
+  const Finished finished_;
+  std::atomic<bool> ending_{false}, closing_{false}, strangers_seen_{false};
+  std::atomic<int> strangers_{0}, workers_{0};  // connections without and with greeting
+  std::list<std::unique_ptr<Peer>> peers_;      // of accept_loop
+  std::thread thread_;
+};
+
+}  // namespace gnomon::lab

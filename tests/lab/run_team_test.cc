@@ -1,0 +1,132 @@
+// gnomon-lab with several workers for each run, from the command line.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <torch/version.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "process.h"
+
+namespace gnomon::lab {
+namespace run_team_test {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using testing::Child;
+using testing::Streams;
+
+class RunTeam : public ::testing::Test {
+ protected:
+  ~RunTeam() override { fs::remove_all(folder_); }
+
+  // Starts gnomon-lab, as a rank of a launcher if `size` is not 0.
+  Child start(std::vector<std::string> more, const std::string& out, int rank = 0,
+              int size = 0) const {
+    std::vector<std::string> all{"--layers",    "1",       "--width",        "16",
+                                 "--heads",     "2",       "--train-length", "16",
+                                 "--encodings", "none,t5", "--eval-lengths", "32",
+                                 "--no-cost"};
+    all.insert(all.end(), more.begin(), more.end());
+    if (rank == 0) all.insert(all.end(), {"--out", folder_ / out});
+    if (size > 0) {
+      setenv("RANK", std::to_string(rank).c_str(), 1);
+      setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
+      setenv("MASTER_ADDR", "127.0.0.1", 1);
+      setenv("MASTER_PORT", std::to_string(port_).c_str(), 1);
+    }
+    const Child child = testing::start(GNOMON_LAB_PROGRAM, all, Streams::joined);
+    for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+      unsetenv(name);
+    return child;
+  }
+  static void expect_code(const Child& child, int code) {
+    const std::string output = child.read_all();
+    EXPECT_EQ(child.wait(), code) << output;
+  }
+  // Without times.
+  Json results(const std::string& out) const {
+    std::ifstream stream(folder_ / out / "results.json");
+    Json all = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
+    if (all.is_discarded()) return "no results";
+    for (const char* key : {"encodings", "runs"})
+      for (Json& one : all.at(key))
+        for (const char* time : {"tokens_per_second", "train_seconds", "test_seconds"})
+          one.erase(time);
+    return {{"settings", all.at("settings")},
+            {"encodings", all.at("encodings")},
+            {"runs", all.at("runs")}};
+  }
+
+  fs::path folder_ = fs::temp_directory_path() / ("gnomon-team-" + std::to_string(getpid()));
+  int port_ = 20000 + getpid() % 6000 * 2;
+};
+
+TEST_F(RunTeam, OfThreadsAndOfProcessesGivesTheSameResults) {
+  expect_code(start({"--steps", "6", "--workers-per-run", "1"}, "one"), 0);
+  const Json one = results("one");
+  ASSERT_EQ(one.at("runs").size(), 2u);
+  EXPECT_EQ(one.at("settings").at("micro_batches"), 8);
+  expect_code(start({"--steps", "6", "--workers-per-run", "2"}, "two"), 0);
+  EXPECT_EQ(results("two"), one);
+#if TORCH_VERSION_MAJOR == 1
+  std::vector<Child> ranks;
+  for (const int rank : {1, 2, 3, 0})
+    ranks.push_back(start({"--steps", "6", "--processes-per-run", "2"}, "four", rank, 4));
+  for (const Child& rank : ranks) expect_code(rank, 0);
+  EXPECT_EQ(results("four"), one);
+#endif
+}
+
+TEST_F(RunTeam, NeedsARunThatHasMicroBatches) {
+  const auto expect_refused = [&](std::vector<std::string> arguments,
+                                  const std::string& message) {
+    const Child child = start(arguments, "refused");
+    const std::string output = child.read_all();
+    EXPECT_EQ(child.wait(), 2) << output;
+    EXPECT_NE(output.find(message), std::string::npos) << output;
+  };
+  expect_refused({"--workers-per-run", "3"}, "--workers-per-run must be 1, 2, 4 or 8, got 3");
+  expect_refused({"--workers-per-run", "2", "--batch", "12"}, "multiple of 8, got 12");
+  expect_refused({"--processes-per-run", "2"}, "--processes-per-run requires a launcher");
+  expect_code(start({"--steps", "2"}, "plain"), 0);
+  const Child child = start({"--resume", "--workers-per-run", "2"}, "plain");
+  const std::string output = child.read_all();
+  EXPECT_EQ(child.wait(), 2) << output;
+  EXPECT_NE(output.find("--resume requires no --workers-per-run, got 2"), std::string::npos)
+      << output;
+}
+
+#if TORCH_VERSION_MAJOR == 1
+
+// A member that dies ends its team with one clear line. --resume goes on with another team.
+TEST_F(RunTeam, EndsIfAMemberDiesAndCanBeResumed) {
+  const std::vector<std::string> steps{"--steps", "60", "--checkpoint", "0.05"};
+  expect_code(start({"--steps", "60", "--workers-per-run", "1"}, "whole"), 0);
+  std::vector<std::string> arguments = steps;
+  arguments.insert(arguments.end(), {"--processes-per-run", "2"});
+  const Child member = start(arguments, "ended", 1, 2),
+              leader = start(arguments, "ended", 0, 2);
+  const fs::path checkpoints = folder_ / "ended" / "checkpoints";
+  for (int i = 0; i < 6000 && (!fs::exists(checkpoints) || fs::is_empty(checkpoints)); ++i)
+    usleep(2000);
+  kill(member.pid, SIGKILL);
+  const std::string output = leader.read_all();
+  EXPECT_EQ(leader.wait(), 2) << output;
+  EXPECT_NE(output.find("gnomon: [lab] the team of workers failed (rank 0 of 2), got: "),
+            std::string::npos)
+      << output;
+  close(member.output);
+  member.wait();
+  expect_code(start({"--resume", "--workers-per-run", "2"}, "ended"), 0);
+  EXPECT_EQ(results("ended"), results("whole"));
+}
+
+#endif
+
+}  // namespace run_team_test
+}  // namespace gnomon::lab
