@@ -36,7 +36,10 @@ std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& w
   };
   const std::filesystem::path checkpoint = work.folder() / "checkpoints" / (job.name() + ".pt");
   TrainingRun run(settings, corpus, job.encoding, job.seed, team);
-  if (team.decide(std::filesystem::exists(checkpoint))) run.load(checkpoint);
+  if (team.decide(std::filesystem::exists(checkpoint))) {
+    run.load(checkpoint);
+    progress.note(fmt::format("{} continues at step {}.", job.name(), run.step()));
+  }
   const auto save = [&] {
     run.save(checkpoint);
     work.keep(claim);

@@ -25,13 +25,8 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 constexpr milliseconds hello_time{5'000}, preparation_time{600'000};
-constexpr milliseconds end_time{3'000}, stop_time{20'000};
+constexpr milliseconds end_time{10'000}, stop_time{20'000};
 constexpr int most_strangers = 64;
-
-// A worker that must not join.
-struct Refusal {
-  std::string rule, got;
-};
 
 milliseconds time_of(double seconds) {
   return milliseconds(static_cast<std::int64_t>(1000 * seconds));
@@ -98,7 +93,9 @@ void WorkServer::accept_loop() {
     });
     if (file < 0) continue;
     auto peer = std::make_unique<Peer>(file, number);
-    if (strangers_ >= most_strangers) continue;  // closes it; a worker tries again
+    // Others wait in the queue of the system. A stranger is closed after hello_time.
+    while (strangers_ >= most_strangers && !closing_)
+      std::this_thread::sleep_for(milliseconds(10));
     ++strangers_;
     try {
       peer->thread = std::thread([this, one = peer.get()] { serve(*one); });
@@ -120,6 +117,7 @@ void WorkServer::serve(Peer& peer) {
     greeted = true;
     --strangers_;
     ++workers_;
+    prepare(peer);
     progress_.note("Worker " + peer.host + " joined.");
     const milliseconds lease = time_of(invitation_.lease_seconds);
     for (;;)
@@ -156,40 +154,43 @@ void WorkServer::serve(Peer& peer) {
   peer.over = true;
 }
 
+void WorkServer::require(Peer& peer, const std::string& rule, const std::string& wanted,
+                         const std::string& got) {
+  if (got == wanted) return;
+  peer.connection.send({.head = {{"rule", rule}, {"got", got}}}, hello_time);
+  throw ConnectionLost(rule + ", got " + got);
+}
+
 void WorkServer::greet(Peer& peer) {
-  const auto require = [](const std::string& rule, const std::string& wanted,
-                          const std::string& got) {
-    if (got != wanted) throw Refusal{rule, got};
-  };
-  try {
-    const Json hello = peer.connection.receive(hello_limits, hello_time).head;
-    if (hello.value("op", "") != "hello") throw ConnectionLost("not a worker");
-    peer.host = hello.value("host", "").substr(0, 100);
-    require("a worker must have the GNOMON_LAB_TOKEN or the job of rank 0", invitation_.token,
-            hello.value("token", ""));
-    require("a worker must have version " GNOMON_VERSION " of Gnomon, as rank 0",
-            GNOMON_VERSION, hello.value("gnomon", ""));
-    require("a worker must have LibTorch " TORCH_VERSION ", as rank 0", TORCH_VERSION,
-            hello.value("libtorch", ""));
-    const std::string isa(name(current_isa()));
-    if (hello.value("isa", "") != isa)
-      progress_.note(
-          fmt::format("Worker {} has another instruction set ({}, rank 0 {}): its "
-                      "results may differ in the last digits.",
-                      peer.host, hello.value("isa", "").substr(0, 20), isa));
-    peer.connection.send({.head = {{"settings", to_json(invitation_.stored)},
-                                   {"encodings", invitation_.encodings},
-                                   {"lease", invitation_.lease_seconds},
-                                   {"checkpoint", invitation_.checkpoint_seconds}}},
-                         hello_time);
-    const Json ready = peer.connection.receive(hello_limits, preparation_time).head;
-    require("a worker must have the texts of rank 0", invitation_.stored.fingerprint,
-            ready.value("fingerprint", ""));
-    peer.connection.send({}, hello_time);
-  } catch (const Refusal& refusal) {
-    peer.connection.send({.head = {{"rule", refusal.rule}, {"got", refusal.got}}}, hello_time);
-    throw ConnectionLost(refusal.rule + ", got " + refusal.got);
-  }
+  const Json hello = peer.connection.receive(hello_limits, hello_time).head;
+  if (hello.value("op", "") != "hello") throw ConnectionLost("not a worker");
+  peer.host = hello.value("host", "").substr(0, 100);
+  for (char& c : peer.host)  // it is printed on a terminal
+    if (c < ' ' || c > '~') c = '?';
+  require(peer, "a worker must have the GNOMON_LAB_TOKEN or the job of rank 0",
+          invitation_.token, hello.value("token", ""));
+  require(peer, "a worker must have version " GNOMON_VERSION " of Gnomon, as rank 0",
+          GNOMON_VERSION, hello.value("gnomon", ""));
+  require(peer, "a worker must have LibTorch " TORCH_VERSION ", as rank 0", TORCH_VERSION,
+          hello.value("libtorch", ""));
+  const std::string isa(name(current_isa()));
+  if (hello.value("isa", "") != isa)
+    progress_.note(
+        fmt::format("Worker {} has another instruction set ({}, rank 0 {}): its "
+                    "results may differ in the last digits.",
+                    peer.host, hello.value("isa", "").substr(0, 20), isa));
+  peer.connection.send({.head = {{"settings", to_json(invitation_.stored)},
+                                 {"encodings", invitation_.encodings},
+                                 {"lease", invitation_.lease_seconds},
+                                 {"checkpoint", invitation_.checkpoint_seconds}}},
+                       hello_time);
+}
+
+void WorkServer::prepare(Peer& peer) {
+  const Json ready = peer.connection.receive(hello_limits, preparation_time).head;
+  require(peer, "a worker must have the texts of rank 0", invitation_.stored.fingerprint,
+          ready.value("fingerprint", ""));
+  peer.connection.send({}, hello_time);
 }
 
 Message WorkServer::answer(Peer& peer, const Message& request) {

@@ -73,7 +73,11 @@ class WorkServer {
 
   void accept_loop();
   void serve(Peer& peer);
+  // The checks of "hello" and "ready". Throw ConnectionLost if the worker is refused.
   void greet(Peer& peer);
+  void prepare(Peer& peer);
+  void require(Peer& peer, const std::string& rule, const std::string& wanted,
+               const std::string& got);
   Message answer(Peer& peer, const Message& request);
   Message read_checkpoint(const Claim& claim, const Json& head) const;
   void write_file(const Claim& claim, const Message& request) const;

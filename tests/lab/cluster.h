@@ -1,0 +1,184 @@
+// Processes of gnomon-lab for tests: rank 0, workers, and their results.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "apps/lab/options.h"
+#include "process.h"
+
+namespace gnomon::lab {
+namespace cluster_test {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+using testing::Child;
+using testing::Outcome;
+
+inline Words joined(Words first, const Words& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+// Asks for more and longer rounds of kills.
+inline bool is_long() { return std::getenv("GNOMON_LONG_TESTS") != nullptr; }
+
+// Six runs of a tenth of a second, or of two seconds.
+inline Words tiny(const Words& more) {
+  return joined({"--layers",
+                 "1",
+                 "--width",
+                 "16",
+                 "--heads",
+                 "2",
+                 "--batch",
+                 "4",
+                 "--seeds",
+                 "2",
+                 "--encodings",
+                 "rotary,learned,t5",
+                 "--train-length",
+                 "16",
+                 "--steps",
+                 is_long() ? "1200" : "80",
+                 "--no-cost",
+                 "--eval-lengths",
+                 "32",
+                 "--checkpoint",
+                 "0.02"},
+                more);
+}
+
+inline Json json(const fs::path& path) {
+  std::ifstream stream(path);
+  return Json::parse(stream);
+}
+inline std::string bytes(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// Without the keys that hold times, date, machine and command.
+inline Json timeless(Json value) {
+  if (value.is_object())
+    for (const char* key : {"date", "command", "machine", "seconds", "train_seconds",
+                            "test_seconds", "tokens_per_second"})
+      value.erase(key);
+  if (value.is_structured())
+    for (Json& one : value) one = timeless(std::move(one));
+  return value;
+}
+
+// Reads the output of a process until it has printed a text.
+class Watched {
+ public:
+  explicit Watched(const Words& arguments)
+      : child_(testing::start(GNOMON_LAB_PROGRAM, arguments, testing::Streams::joined)) {}
+  ~Watched() {
+    if (!waited_) {
+      signal(SIGKILL);
+      end();
+    }
+  }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+  // False if the process ends before.
+  bool prints(const std::string& text) {
+    for (char c; output_.find(text) == std::string::npos;) {
+      if (read(child_.output, &c, 1) != 1) return false;
+      output_ += c;
+    }
+    return true;
+  }
+  // The rest of the line after a text. Empty if the process ends before.
+  std::string line_after(const std::string& text) {
+    if (!prints(text)) return {};
+    std::string line;
+    for (char c; read(child_.output, &c, 1) == 1; line += c) {
+      output_ += c;
+      if (c == '\n') break;
+    }
+    return line;
+  }
+  void signal(int number) const { kill(child_.pid, number); }
+  // The exit status.
+  int end() {
+    output_ += child_.read_all();
+    waited_ = true;
+    return child_.wait();
+  }
+  const std::string& output() const { return output_; }
+
+ private:
+  Child child_;
+  std::string output_;
+  bool waited_ = false;
+};
+
+class Cluster : public ::testing::Test {
+ protected:
+  Cluster() { fs::create_directories(folder_); }
+  ~Cluster() override { fs::remove_all(folder_); }
+
+  std::string out(const std::string& name = "out") const { return folder_ / name; }
+
+  // The results of one process, trained once for all tests.
+  static const Json& expected() {
+    static const Json results = [] {
+      const fs::path folder =
+          fs::temp_directory_path() / ("gnomon-alone-" + std::to_string(getpid()));
+      const Outcome alone =
+          testing::run(GNOMON_LAB_PROGRAM, tiny({"--out", folder}), testing::Streams::joined);
+      EXPECT_EQ(alone.code, 0) << alone.output;
+      Json all = timeless(json(folder / "results.json"));
+      model() = bytes(folder / "models/t5-seed2/model.safetensors");
+      fs::remove_all(folder);
+      return all;
+    }();
+    return results;
+  }
+  static std::string& model() {
+    static std::string weights;
+    return weights;
+  }
+  void expect_same(const std::string& folder, const std::string& output) const {
+    const Json& same = expected();
+    ASSERT_TRUE(fs::exists(folder + "/results.json")) << output;
+    EXPECT_EQ(timeless(json(folder + "/results.json")), same) << output;
+    EXPECT_TRUE(bytes(folder + "/models/t5-seed2/model.safetensors") == model());
+    for (const char* rest : {"/incoming", "/checkpoints"})
+      EXPECT_FALSE(fs::exists(folder + rest)) << rest;
+  }
+
+  // Rank 0; sets port_.
+  std::unique_ptr<Watched> serve(const Words& more, const Words& settings = tiny({})) {
+    auto rank_0 = std::make_unique<Watched>(
+        joined(joined(settings, {"--out", out(), "--serve", "127.0.0.1:" + port_}), more));
+    const std::string address = rank_0->line_after("gnomon lab --join ");
+    port_ = address.substr(address.rfind(':') + 1);
+    if (port_.empty()) throw std::runtime_error("rank 0 has ended: " + rank_0->output());
+    return rank_0;
+  }
+  Words joining(const Words& more = {}) const {
+    return joined({"--join", "127.0.0.1:" + port_, "--jobs", "1"}, more);
+  }
+
+  fs::path folder_ = fs::temp_directory_path() / ("gnomon-cluster-" + std::to_string(getpid()));
+  std::string port_ = "0";
+};
+
+}  // namespace cluster_test
+}  // namespace gnomon::lab
