@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "apps/lab/budget.h"
 #include "apps/lab/candidate.h"
 #include "apps/lab/cost.h"
 #include "apps/lab/extend.h"
@@ -90,9 +91,9 @@ void on_threads(int jobs, std::size_t count, Work&& work) {
   if (failure) std::rethrow_exception(failure);
 }
 
-// The number of steps that fits --minutes, from the fastest of a few steps of every encoding,
-// with as many runs at the same time as in training.
-std::int64_t fitting_steps(const Settings& s, const Options& options, const Corpus& corpus) {
+// From the fastest of a few steps of every encoding, with as many runs at the same time as in
+// training.
+Speed measured_speed(const Settings& s, const Options& options, const Corpus& corpus) {
   std::vector<double> step_seconds(s.encodings.size()), test_seconds(s.encodings.size());
   Settings probe = s;
   probe.eval_segments = 1;
@@ -114,12 +115,8 @@ std::int64_t fitting_steps(const Settings& s, const Options& options, const Corp
     steps += step_seconds[i];
     tests += test_seconds[i] * static_cast<double>(s.eval_segments);
   }
-  const auto runs = static_cast<int>(s.encodings.size()) * static_cast<int>(s.seeds);
-  const double cores = std::min(options.jobs, runs), seeds = static_cast<double>(s.seeds);
-  constexpr double validation_share = 1.04;
-  const double budget = *options.minutes * 60 * cores - seeds * tests;
-  return std::max<std::int64_t>(
-      1, static_cast<std::int64_t>(budget / (seeds * steps * validation_share)));
+  const auto encodings = static_cast<double>(s.encodings.size());
+  return {steps / encodings, tests / encodings};
 }
 
 // Reads cost.json or measures the cost. Called before the first training step of this process:
@@ -232,13 +229,11 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   if (options.cost) result.cost = cost(result.settings, corpus, out, stream);
   if (!stored) {
     if (options.minutes) {
-      const std::int64_t fit = fitting_steps(result.settings, options, corpus);
-      if (fit < asked.steps && !options.steps_follow_minutes)
-        fmt::print(stream,
-                   "Number of steps reduced from {} to {}, to stay within {} minutes.\n",
-                   asked.steps, fit, *options.minutes);
-      asked.steps = options.steps_follow_minutes ? fit : std::min(fit, asked.steps);
-      result.settings.steps = asked.steps;
+      const Budget budget = choose_budget(result.settings, options,
+                                          measured_speed(result.settings, options, corpus));
+      if (!budget.reason.empty()) fmt::print(stream, "{}\n", budget.reason);
+      asked.seeds = result.settings.seeds = budget.seeds;
+      asked.steps = result.settings.steps = budget.steps;
     }
     io::write_aside(
         out / "settings.json",
