@@ -158,6 +158,11 @@ def masked_facts(results):
              verdict(plain - best >= 0.3 * 1.4427))]
 
 
+def is_learned(results):
+    """Whether an encoding answers the task at the training lengths. Otherwise lengths beyond show nothing."""
+    return max(e["ranges"][0]["score"] for e in results["encodings"]) >= 0.95
+
+
 def task_facts(found):
     rows = []
     for task, results in found.items():
@@ -166,6 +171,13 @@ def task_facts(found):
         rows.append(("%s: all encodings learn it at the training lengths" % task, "about 100 %",
                      shown([(n, 100 * v) for n, v in inside.items()]),
                      verdict(min(inside.values()) >= 0.95)))
+    unlearned = [task for task, results in found.items() if not is_learned(results)]
+    found = {task: results for task, results in found.items() if task not in unlearned}
+    for task in unlearned:
+        rows.append(("%s beyond the training lengths" % task, "as for the other tasks",
+                     "no encoding learns it at the training lengths", "-"))
+    if not found:
+        return rows
     beyond = {}
     for results in found.values():
         for one in results["encodings"]:
@@ -175,7 +187,7 @@ def task_facts(found):
     order = sorted((n for n in mean if "@" not in n), key=lambda n: -mean[n])
     rows.append(("At twice the length no position, T5 and ALiBi are best, then rotary, then absolute encodings",
                  "mean reciprocal rank 0.69, 0.55, 0.50, 0.33, 0.22",
-                 "right bytes, mean over tasks: " + shown([(n, 100 * mean[n]) for n in order]),
+                 "right bytes, mean over " + " and ".join(found) + ": " + shown([(n, 100 * mean[n]) for n in order]),
                  verdict(min(mean[n] for n in ["none", "t5", "alibi"]) >= mean["rotary"] >=
                          max(mean[n] for n in ["sinusoidal", "learned"] if n in mean))))
     if "addition" in found:

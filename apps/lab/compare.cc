@@ -230,8 +230,8 @@ std::string answers_text(const Comparison& found, const std::string& unit, bool 
     text += fmt::format("A: {}; B: {}\n", or_none(one.a), or_none(one.b));
   }
   for (const ReachChange& one : found.reaches)
-    text += fmt::format("  {} {} {} {} in A and {} in B.\n", one.title,
-                        examples ? "is answered to" : "holds to", unit, one.a, one.b);
+    text += fmt::format("  {} {} {} {} in A and {} {} in B.\n", one.title,
+                        examples ? "is answered to" : "holds to", one.a, unit, one.b, unit);
   return text;
 }
 

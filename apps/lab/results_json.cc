@@ -383,7 +383,10 @@ std::vector<MeasuredCost> read_costs(const std::filesystem::path& path) {
 ModelConfig read_model_config(const std::filesystem::path& path) {
   return read_file<ModelConfig>(path, [](const ModelConfig& config) {
     need_same(config.model_type == "gnomon-lab", "model_type");
-    check_settings(config.settings);
+    // A session with --extend stores it with the models of all encodings, but it requires rotary.
+    Settings settings = config.settings;
+    settings.extend.clear();
+    check_settings(settings);
     find_candidate(config.encoding);
   });
 }
