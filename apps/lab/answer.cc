@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/lab/recommend.h"
 #include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
 #include "apps/lab/ways.h"
@@ -67,15 +68,14 @@ const Way& first_cut(const Ways& at) {
 // the cut context.
 bool gains(const Ways& at, std::size_t length, const std::vector<RunResult>& runs) {
   const Way &best = at.order.front(), &cut = first_cut(at);
-  return cut.bits - best.bits > 2 * difference_deviation(cut, best, length, runs);
+  return cut.bits - best.bits > margin(cut, best, length, runs);
 }
 
 // Whether an encoding has the same loss, within the uncertainty, with the whole and the cut context.
 bool cut_is_equal(const Results& results, std::size_t length, const Way& cut) {
   for (const Way& one : results.ways[length].order)
     if (one.name == cut.name && one.context == Context::whole)
-      return std::abs(one.bits - cut.bits) <=
-             2 * difference_deviation(one, cut, length, results.runs);
+      return std::abs(one.bits - cut.bits) <= margin(one, cut, length, results.runs);
   return false;
 }
 
@@ -128,13 +128,15 @@ std::string near_sentence(const Results& results) {
   if (tied.size() + 1 == near.order.size())
     return fmt::format(
         "At the training length of {} bytes, no encoding is measurably better than the others: "
-        "the loss of all {} is within two standard deviations of the lowest, {:.2f} {} ({}).",
+        "the 95 % confidence intervals of the differences of all {} from the lowest loss, "
+        "{:.2f} "
+        "{}, contain 0 ({}).",
         near.length, near.order.size(), best.bits, unit(results), seeds_of(results));
   std::vector<std::string> all{best.title};
   all.insert(all.end(), tied.begin(), tied.end());
   return fmt::format(
       "At the training length of {} bytes, {} are tied for the lowest loss, {:.2f} {} ({}): "
-      "their differences are within two standard deviations.",
+      "the 95 % confidence intervals of their differences contain 0.",
       near.length, listed(all), best.bits, unit(results), seeds_of(results));
 }
 
@@ -162,18 +164,13 @@ std::string gain_sentence(const Results& results) {
         "No encoding gains from a context longer than {} bytes: at {}, no loss is measurably "
         "below {:.2f}, the lowest with the context cut to the last {} bytes.",
         train, lengths_of(longer), near, train);
-  return fmt::format(
-      "A longer context gains {:.2f} bits: the lowest loss is {:.2f}, at {} bytes, that of {}.",
+  std::string text = fmt::format(
+      "A longer context gains {:.2f} bits: the lowest loss is {:.2f}, at {} bytes, that of {}",
       near - best->order[0].bits, best->order[0].bits, best->length,
       phrase(best->order[0], train));
-}
-
-// "A", "A or B", "A, B or C".
-std::string either(const std::vector<std::string>& names) {
-  std::string text = listed(names);
-  if (const std::size_t at = text.rfind(" and "); at != std::string::npos)
-    text.replace(at, 5, " or ");
-  return text;
+  if (const auto tied = tied_with_best(best->order, train, best->length); !tied.empty())
+    text += ", tied with " + listed(tied);
+  return text + ".";
 }
 
 // The encodings that are tied for the lowest loss at the training length.
@@ -199,38 +196,29 @@ std::string advice_to_cut(const Results& results) {
   std::string text =
       fmt::format("Use {}, and cut the context of longer texts to the last {} bytes.",
                   best_near(results), results.ways.front().length);
-  for (const Way& one : far.order)
-    if (one.context == Context::whole)
-      return text + fmt::format(
-                        " If the context cannot be cut, the lowest loss with the whole {} "
-                        "bytes is {:.2f}, that of {}, {:.2f} bits above {:.2f}.",
-                        far.length, one.bits, one.title, one.bits - best.bits, best.bits);
-  return text;
+  const std::vector<Place>& whole = results.rankings.back().order;
+  if (whole.empty()) return text;
+  std::vector<std::string> lowest;
+  for (const Place& one : whole)
+    if (one.tied) lowest.push_back(one.title);
+  const double bits = *whole[0].bits;
+  return text + fmt::format(
+                    " If the context cannot be cut, the lowest loss with the whole {} bytes is "
+                    "{:.2f}, that of {}{}, {:.2f} bits above {:.2f}.",
+                    far.length, bits, listed(lowest), lowest.size() > 1 ? " (tied)" : "",
+                    bits - best.bits, best.bits);
 }
 
-// The advice by length, adjacent lengths with the same one joined.
+// The advice by length.
 std::string advice_by_length(const Results& results) {
-  const std::int64_t train = results.ways.front().length;
-  struct Group {
-    const Way* way;
-    std::vector<const Ways*> lengths;
-  };
-  std::vector<Group> groups;
-  for (std::size_t i = 0; i < results.ways.size(); ++i) {
-    const Ways& at = results.ways[i];
-    const Way* way = i == 0 || gains(at, i, results.runs) ? &at.order[0] : &first_cut(at);
-    const auto same = [&](const Group& group) {
-      return group.way->name == way->name && group.way->context == way->context &&
-             group.way->method == way->method && group.lengths[0]->length > train;
-    };
-    if (groups.empty() || !same(groups.back())) groups.push_back({way, {}});
-    groups.back().lengths.push_back(&at);
-  }
   std::vector<std::string> parts;
-  for (const Group& group : groups)
-    parts.push_back(fmt::format(
-        "at {} {}", lengths_of(group.lengths),
-        group.lengths[0]->length == train ? best_near(results) : phrase(*group.way, train)));
+  for (const Recommendation& one : results.recommendations) {
+    std::vector<const Ways*> lengths;
+    for (const Ways& at : results.ways)
+      if (one.from <= at.length && at.length <= one.to) lengths.push_back(&at);
+    parts.push_back(fmt::format("at {} {}{}", lengths_of(lengths), choices_text(one),
+                                one.choices.size() > 1 ? " (tied)" : ""));
+  }
   return "Use " + listed(parts) + ".";
 }
 

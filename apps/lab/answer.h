@@ -16,8 +16,8 @@ namespace gnomon::lab {
 // - lowered its validation loss by at most this share of it in the last third of its steps.
 constexpr double learned_below = 0.9, settled_below = 0.1;
 
-// The sentences, from the settings, texts, machine, encodings, runs, rankings and ways of
-// `results`. The first one is the headline.
+// The sentences, from the settings, texts, machine, encodings, runs, rankings, ways and
+// recommendations of `results`. The first one is the headline.
 std::vector<std::string> answer(const Results& results);
 
 // The reason why the models are not trained enough for advice, with the time that they need.

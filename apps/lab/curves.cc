@@ -22,7 +22,8 @@ std::vector<const RunResult*> runs_of(const Results& results, const EncodingResu
   return runs;
 }
 
-// The mean of the curves of several seeds as a series, with a band of one standard deviation.
+// The mean of the curves of several seeds as a series, with the band of its 95 % confidence
+// interval. One curve has no band.
 plot::Series spread(const std::string& name, Numbers x, const std::vector<Numbers>& curves) {
   plot::Series series{.name = name, .x = std::move(x), .y = {}};
   for (std::size_t i = 0; i < series.x.size(); ++i) {
@@ -30,8 +31,8 @@ plot::Series spread(const std::string& name, Numbers x, const std::vector<Number
     for (const Numbers& curve : curves) here.push_back(curve[i]);
     series.y.push_back(mean(here));
     if (curves.size() < 2) continue;
-    series.low.push_back(mean(here) - deviation(here));
-    series.high.push_back(mean(here) + deviation(here));
+    series.low.push_back(mean(here) - mean_margin(here));
+    series.high.push_back(mean(here) + mean_margin(here));
   }
   return series;
 }
@@ -133,6 +134,7 @@ std::string example_curves(const Results& results, Answers answers) {
   const bool whole = answers == Answers::whole;
   const auto share = whole ? &StretchMean::score : &StretchMean::second;
   const auto guess = whole ? &StretchMean::chance_score : &StretchMean::chance_second;
+  const auto band = whole ? &StretchMean::score_interval : &StretchMean::second_interval;
   const TaskInfo& task = find_task(results.settings.task);
   plot::LineChart lines =
       chart(results, "", std::string(whole ? task.score : task.second) + ", %");
@@ -148,6 +150,8 @@ std::string example_curves(const Results& results, Answers answers) {
       if (!at.applicable) continue;
       series.x.push_back(0.5 * static_cast<double>(at.from + at.to));
       series.y.push_back(100 * at.*share);
+      series.low.push_back(100 * (at.*band).low);
+      series.high.push_back(100 * (at.*band).high);
       guessed.x.push_back(series.x.back());
       guessed.y.push_back(100 * at.*guess);
     }
@@ -170,6 +174,10 @@ std::string extension_curves(const ExtensionResult& extension) {
   for (const ExtensionRow& row : extension.rows) {
     plot::Series series{.name = row.title, .x = lines.x.ticks, .y = row.bits};
     if (row.stage == Stage::without) series.stroke = plot::Stroke::dashed;
+    for (std::size_t i = 0; extension.seeds > 1 && i < row.bits.size(); ++i) {
+      series.low.push_back(row.bits[i] - row.uncertainty[i]);
+      series.high.push_back(row.bits[i] + row.uncertainty[i]);
+    }
     lines.series.push_back(series);
   }
   return plot::lines(lines);

@@ -7,13 +7,14 @@
 
 namespace gnomon::lab {
 
-// Loss by context length and the loss with the cut context, with bands of the uncertainty.
+// All bands are 95 % confidence intervals. Loss by context length with its band, and the loss with
+// the cut context.
 std::string length_curves(const Results& results);
 // Share of the attention weights by distance.
 std::string attention_curves(const Results& results);
 // Loss by the number of bytes before the predicted byte; masked text: by position in the window.
 std::string position_curves(const Results& results);
-// Tasks with examples: the share of right answers by length, and chance.
+// Tasks with examples: the share of right answers by length with its band, and chance.
 enum class Answers { whole = 1, bytes };
 std::string example_curves(const Results& results, Answers answers);
 // An extension: loss by length of each method, without and after its fine-tune.

@@ -156,16 +156,21 @@ std::vector<ExtensionResult> extension_results(const std::vector<EncodingResult>
       if (run.encoding == encoding.name && run.extension) seeds.push_back(&*run.extension);
     if (seeds.empty()) continue;
     const Extension& first = *seeds.front();
-    ExtensionResult result{encoding.name, encoding.title, first.factor, first.steps, {}, {}};
+    ExtensionResult result{.name = encoding.name,
+                           .title = encoding.title,
+                           .seeds = std::ssize(seeds),
+                           .factor = first.factor,
+                           .steps = first.steps};
     // `of` returns the list of bits in the extension of a seed.
     const auto add = [&](const std::string& method, const std::string& title, Stage stage,
                          auto&& of) {
-      ExtensionRow row{method, title, stage, {}, {}};
+      ExtensionRow row{.method = method, .title = title, .stage = stage};
       for (std::size_t i = 0; i < first.before.size(); ++i) {
         std::vector<double> here;
         for (const Extension* seed : seeds) here.push_back(of(*seed)[i]);
         row.bits.push_back(mean(here));
         row.deviation.push_back(deviation(here));
+        row.uncertainty.push_back(mean_margin(here));
       }
       result.rows.push_back(row);
     };

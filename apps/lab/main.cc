@@ -1,5 +1,5 @@
-// gnomon-lab, the program that `gnomon lab`, `generate` and `evaluate` run. It is a separate program, so that `gnomon`
-// does not require LibTorch.
+// gnomon-lab, the program that `gnomon lab`, `generate`, `evaluate` and `compare` run. It is a
+// separate program, so that `gnomon` does not require LibTorch.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "apps/lab/compare.h"
 #include "apps/lab/corpus.h"
 #include "apps/lab/folder.h"
 #include "apps/lab/merge.h"
@@ -63,11 +64,12 @@ int lab(int argc, char** argv) {
 // The help of every command, separated by form feeds, for the completion and the manual pages of
 // `gnomon`.
 int help() {
-  for (const char* one : {generate_help, evaluate_help, lab_help}) fmt::print("{}\f", one);
+  for (const char* one : {generate_help, evaluate_help, compare_help, lab_help})
+    fmt::print("{}\f", one);
   return 0;
 }
 
-// argv[1]: lab, generate, evaluate or help; otherwise the options of lab follow.
+// argv[1]: lab, generate, evaluate, compare or help; otherwise the options of lab follow.
 int run(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "help") return help();
   set_blas_threads();
@@ -76,6 +78,7 @@ int run(int argc, char** argv) {
   const std::string command = argc > 1 ? argv[1] : "";
   if (command == "generate") return generate_command(argc - 1, argv + 1);
   if (command == "evaluate") return evaluate_command(argc - 1, argv + 1);
+  if (command == "compare") return compare_command(argc - 1, argv + 1);
   return command == "lab" ? lab(argc - 1, argv + 1) : lab(argc, argv);
 }
 

@@ -35,7 +35,7 @@ training length, and writes a report. Without TEXT: Jane Austen's novels.
   --train-length N     bytes of a training window (128); letters of a task (20)
   --eval-lengths A,..  lengths to test (1, 2, 4, 8 x the training length)
   --layers --width --heads N    size of the Transformer (4, 128, 4)
-  --seeds N  --batch N --learning-rate R
+  --seeds N (3 if they fit into the time, else 1)  --batch N  --learning-rate R
   --steps N | --minutes M       training budget, equal steps for every encoding
   --device cpu|cuda    --jobs N (runs at once)  --workers-per-run 1|2|4|8
   --no-cost            without the measurement of time and memory before
@@ -320,6 +320,7 @@ Options parse_options(int argc, char** argv) {
   } else if (!steps) {
     options.minutes = preset->minutes;
   }
+  options.seeds_follow_minutes = options.minutes && !seeds && preset->seeds == 1;
 
   s.encodings = encoding_names(encodings.empty() ? task.encodings : encodings);
   s.extend = extension_names(methods);

@@ -65,6 +65,7 @@ struct Options {
   // equally for every encoding. Empty if --steps was given.
   std::optional<double> minutes;
   bool steps_follow_minutes = false;  // --minutes: also raise the steps to fill the time
+  bool seeds_follow_minutes = false;  // no --seeds: three if they fit into `minutes` (budget.h)
   std::string out;                    // --out; empty: chosen by OutputFolder
   bool resume = false;
   bool json = false;

@@ -80,6 +80,35 @@ at::Tensor attention_windows(const Settings& settings, const Corpus& corpus) {
   return at::cat(rows);
 }
 
+// The attention of each head in the ranges of distances, from weights [B, T, H, T] of each layer.
+void add_heads(TrainedAttention& found, const std::vector<at::Tensor>& layers,
+               std::int64_t length) {
+  for (std::int64_t end = 0; found.range_ends.empty() || found.range_ends.back() + 1 < length;
+       end = 2 * end + 1)
+    found.range_ends.push_back(std::min(end, length - 1));
+  const double queries = static_cast<double>(length - length / 2);
+  for (std::int64_t layer = 0; layer < std::ssize(layers); ++layer) {
+    const at::Tensor mean = layers[static_cast<std::size_t>(layer)].mean(0).contiguous();
+    const std::int64_t heads = mean.size(1);
+    for (std::int64_t head = 0; head < heads; ++head) {
+      HeadAttention& one = found.heads.emplace_back();
+      one.layer = layer, one.head = head;
+      one.shares.resize(found.range_ends.size());
+      for (std::int64_t q = length / 2; q < length; ++q)
+        for (std::int64_t k = 0; k < length; ++k) {
+          const double weight =
+              mean.data_ptr<double>()[(q * heads + head) * length + k] / queries;
+          const std::int64_t distance = std::abs(q - k);
+          const auto range =
+              std::lower_bound(found.range_ends.begin(), found.range_ends.end(), distance) -
+              found.range_ends.begin();
+          one.shares[static_cast<std::size_t>(range)] += weight;
+          one.mean_distance += weight * static_cast<double>(distance);
+        }
+    }
+  }
+}
+
 // The weights [T, T] of a head with 3 decimals.
 std::vector<std::vector<double>> rounded_rows(const at::Tensor& weights) {
   std::vector<std::vector<double>> rows;
@@ -92,6 +121,14 @@ std::vector<std::vector<double>> rounded_rows(const at::Tensor& weights) {
 }
 
 }  // namespace
+
+void add_initial(Picture& picture, Transformer& untrained, const Settings& settings) {
+  const Picture before = lab::picture(untrained, settings);
+  if (before.table && picture.table && before.table->values != picture.table->values)
+    picture.initial_table = before.table;
+  if (before.bias && picture.bias && before.bias->heads != picture.bias->heads)
+    picture.initial_bias = before.bias;
+}
 
 std::optional<TrainedAttention> trained_attention(Transformer& model, const Settings& settings,
                                                   const Corpus& corpus) {
@@ -119,6 +156,7 @@ std::optional<TrainedAttention> trained_attention(Transformer& model, const Sett
     found.shares.push_back(sum);
     next = std::max(d + 1, d * 5 / 4);
   }
+  add_heads(found, layers, length);
   const std::int64_t shown = std::min<std::int64_t>(map_side, length);
   Text first{.name = {}, .bytes = {}};
   for (std::int64_t i = 0; i < shown; ++i)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "apps/lab/curves.h"
+#include "apps/lab/report_encodings.h"
 #include "apps/lab/report_tables.h"
 #include "apps/lab/results_csv.h"
 #include "apps/lab/results_json.h"
@@ -13,12 +14,17 @@
 #include "apps/lab/tasks.h"
 #include "apps/lab/words.h"
 #include "gnomon/io/file.h"
-#include "gnomon/plot/captions.h"
 #include "gnomon/plot/page.h"
-#include "gnomon/plot/pictures.h"
 
 namespace gnomon::lab {
 namespace {
+
+// A sentence about the bands of a curve that has none with one seed.
+std::string bands_over_seeds(const Results& results) {
+  return results.settings.seeds > 1
+             ? " Bands: the 95 % confidence interval of the mean over seeds (Student's t)."
+             : " One seed: the chart has no bands.";
+}
 
 void add_extensions(plot::HtmlPage& page, const Results& results) {
   if (results.extensions.empty()) return;
@@ -27,110 +33,10 @@ void add_extensions(plot::HtmlPage& page, const Results& results) {
     page.figure({.id = "extension-" + one.name,
                  .title = one.title + ", longer context",
                  .caption = "The trained model with scaled frequencies or without positions, "
-                            "before and after a short fine-tune.",
+                            "before and after a short fine-tune." +
+                            bands_over_seeds(results),
                  .spec = extension_curves(one)});
     page.table(extension_table(one));
-  }
-}
-
-plot::Cells steps(const char* title, std::int64_t step) {
-  return {.title = title, .labels = {}, .first = 0, .step = static_cast<double>(step)};
-}
-
-plot::Matrix matrix(const std::vector<std::vector<double>>& rows) {
-  plot::Matrix matrix;
-  matrix.rows = std::ssize(rows);
-  for (const std::vector<double>& row : rows) {
-    matrix.columns = std::ssize(row);
-    matrix.values.insert(matrix.values.end(), row.begin(), row.end());
-  }
-  return matrix;
-}
-
-// If a picture leaves out positions, distances in its caption count cells of the picture.
-std::string step_note(std::int64_t step) {
-  return step == 1 ? std::string()
-                   : fmt::format(
-                         " The picture has every {}th position, and distances here count "
-                         "its cells.",
-                         step);
-}
-
-void add_pictures(plot::HtmlPage& page, const Picture& picture, std::size_t name) {
-  if (picture.table)
-    page.figure({.id = fmt::format("table-{}", name),
-                 .title = "Position table",
-                 .caption = "The vectors added to the embeddings, one row per position. " +
-                            plot::table_caption(matrix(picture.table->values)),
-                 .spec = plot::table_picture(
-                     {.values = matrix(picture.table->values),
-                      .rows = steps("position", picture.table->row_step),
-                      .columns = steps("channel", picture.table->column_step)})});
-  if (picture.similarity)
-    page.figure({.id = fmt::format("similarity-{}", name),
-                 .title = "Similarity of positions",
-                 .caption = "Cosine of two rows of the table. " +
-                            plot::similarity_caption(matrix(picture.similarity->values)) +
-                            step_note(picture.similarity->row_step),
-                 .spec = plot::similarity_picture(
-                     {.values = matrix(picture.similarity->values),
-                      .positions = steps("position", picture.similarity->row_step),
-                      .title = "cosine"})});
-  if (picture.rotary) {
-    const std::vector<double> distances(picture.rotary->distances.begin(),
-                                        picture.rotary->distances.end());
-    page.figure(
-        {.id = fmt::format("rotary-{}", name),
-         .title = "Score by distance",
-         .caption = "Score of a query and a key of ones, relative to distance 0. " +
-                    plot::curve_caption("All elements 1", distances, picture.rotary->scores),
-         .spec = plot::rotary_picture(
-             {.distances = distances, .all_ones = picture.rotary->scores})});
-  }
-  if (picture.bias) {
-    const plot::BiasPicture bias{
-        .distances = {picture.bias->distances.begin(), picture.bias->distances.end()},
-        .values = matrix(picture.bias->heads)};
-    page.figure({.id = fmt::format("bias-{}", name),
-                 .title = "Bias by distance",
-                 .caption = "Bias by distance in bytes. " + plot::bias_caption(bias),
-                 .spec = plot::bias_picture(bias)});
-  }
-}
-
-void add_maps(plot::HtmlPage& page, const TrainedAttention& attention, std::size_t name) {
-  for (const AttentionMap& map : attention.maps)
-    page.figure(
-        {.id = fmt::format("attention-{}-{}", name, map.layer),
-         .title =
-             fmt::format("Attention weights, layer {}, head {}", map.layer + 1, map.head + 1),
-         .caption = fmt::format("Rows are queries, columns are keys, for {} bytes of the "
-                                "test text. The head is the one of this layer with the "
-                                "lowest entropy of its weights.",
-                                map.weights.size()),
-         .spec = plot::heatmap({.values = matrix(map.weights),
-                                .rows = steps("query", 1),
-                                .columns = steps("key", 1),
-                                .title = "weight",
-                                .range = plot::Range{0, 1},
-                                .aspect = 1})});
-}
-
-void add_encodings(plot::HtmlPage& page, const Results& results) {
-  page.heading("The trained encodings");
-  std::size_t number = 0;
-  for (const EncodingResult& one : results.encodings) {
-    ++number;
-    page.subheading(one.title);
-    page.paragraph(fmt::format("{}. Where position enters: {}. {}.", capitalized(one.summary),
-                               one.enters, one.source));
-    for (const RunResult& run : results.runs)
-      if (run.encoding == one.name) {
-        add_pictures(page, run.picture, number);
-        if (run.attention) add_maps(page, *run.attention, number);
-        break;
-      }
-    page.note(fmt::format("`{}`", one.specification.dump()));
   }
 }
 
@@ -181,7 +87,10 @@ void add_text_findings(plot::HtmlPage& page, const Results& results) {
            "Loss on the same test bytes at every context length; lower is better. "
            "Dashed: the context is cut to the training length. If the solid line is above "
            "the dashed line, the longer context increases the loss; if it is below, the "
-           "longer context decreases the loss.",
+           "longer context decreases the loss. Bands: " +
+           interval_text(results) +
+           ". Encodings are compared seed by seed, or segment by segment with one seed, so a "
+           "difference can be measurable although the bands overlap.",
        .spec = length_curves(results)});
   page.table(summary_table(results));
   page.paragraph(
@@ -197,18 +106,20 @@ void add_text_findings(plot::HtmlPage& page, const Results& results) {
        .caption =
            masked
                ? "Loss of the masked bytes by their position in windows of the longest length "
-                 "for which the encoding has positions. Four points per octave, smoothed."
+                 "for which the encoding has positions. Four points per octave, smoothed." +
+                     bands_over_seeds(results)
                : "Loss by the number of bytes that precede the predicted byte in its window, "
                  "from windows of all lengths for which the encoding has positions. Four "
-                 "points per octave, smoothed.",
+                 "points per octave, smoothed." +
+                     bands_over_seeds(results),
        .spec = position_curves(results)});
   page.figure({.id = "attention",
                .title = "Attention by distance",
                .caption = fmt::format(
                    "The share of the attention weights on keys up to this distance from the "
                    "query, in windows of the training length of {} bytes: mean over layers, "
-                   "heads and the queries in the second half of a window.",
-                   results.settings.train_length),
+                   "heads and the queries in the second half of a window.{}",
+                   results.settings.train_length, bands_over_seeds(results)),
                .spec = attention_curves(results)});
 }
 
@@ -255,17 +166,18 @@ void add_samples(plot::HtmlPage& page, const Results& results) {
 
 void add_example_findings(plot::HtmlPage& page, const Results& results) {
   const TaskInfo& task = find_task(results.settings.task);
-  page.figure(
-      {.id = "score",
-       .title = capitalized(fmt::format("{} by {}", task.score, task.unit)),
-       .caption = fmt::format("{}. The line marks the largest number of {} in training.",
-                              capitalized(std::string(task.what)), task.unit),
-       .spec = example_curves(results, Answers::whole)});
+  page.figure({.id = "score",
+               .title = capitalized(fmt::format("{} by {}", task.score, task.unit)),
+               .caption = fmt::format(
+                   "{}. The line marks the largest number of {} in training. Bands: "
+                   "{}.",
+                   capitalized(std::string(task.what)), task.unit, interval_text(results)),
+               .spec = example_curves(results, Answers::whole)});
   page.table(example_table(results));
   if (task.second.empty()) return;
   page.figure({.id = "second",
                .title = capitalized(fmt::format("{} by {}", task.second, task.unit)),
-               .caption = "",
+               .caption = "Bands: " + interval_text(results) + ".",
                .spec = example_curves(results, Answers::bytes)});
 }
 
@@ -280,6 +192,7 @@ std::string page_of(const Results& results) {
               {"results.csv: the losses as a table", "results.csv"}});
   for (const LeftOut& one : results.left_out)
     page.note(fmt::format("Left out: {}. Reason: {}", one.name, one.reason));
+  if (!results.recommendations.empty()) page.table(recommendation_table(results));
   if (!results.encodings.empty()) {
     (examples ? add_example_findings : add_text_findings)(page, results);
     add_extensions(page, results);
@@ -287,8 +200,9 @@ std::string page_of(const Results& results) {
     page.heading("Training");
     page.figure({.id = "training",
                  .title = "Loss during training",
-                 .caption = examples ? "On validation examples of the training lengths."
-                                     : "On the validation text, at the training length.",
+                 .caption = (examples ? "On validation examples of the training lengths."
+                                      : "On the validation text, at the training length.") +
+                            bands_over_seeds(results),
                  .spec = training_curves(results)});
     if (!results.cost.empty()) {
       page.heading("Cost");

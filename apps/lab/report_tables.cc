@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <vector>
 
+#include "apps/lab/recommend.h"
 #include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
 #include "apps/lab/words.h"
@@ -27,22 +27,72 @@ std::string duration_in_words(double seconds) {
 
 namespace {
 
-// "2.630 ± 0.020". Green if it is the best of its length.
-plot::Cell bits_cell(const LengthMean& at, double best) {
+// "2.630 ± 0.020". Green if it is the best of its length, or tied with it.
+plot::Cell bits_cell(const LengthMean& at, bool best) {
   if (!at.applicable) return plot::muted("n/a");
   const std::string shown = fmt::format("{:.3f} ± {:.3f}", at.tail_bits, at.uncertainty);
-  return at.tail_bits == best ? plot::best(shown) : plot::Cell(shown);
+  return best ? plot::best(shown) : plot::Cell(shown);
 }
 
 }  // namespace
 
-std::string uncertainty_text(const Settings& settings) {
-  return settings.seeds > 1
-             ? fmt::format("standard deviation over {} seeds", settings.seeds)
-             : fmt::format(
-                   "{:.2f} bits, the deviation between seeds that others measured at "
-                   "this scale; one seed does not show it",
-                   seed_deviation);
+bool is_best(const Ranking& ranking, const std::string& name) {
+  return std::any_of(ranking.order.begin(), ranking.order.end(),
+                     [&](const Place& one) { return one.tied && one.name == name; });
+}
+
+std::string interval_text(const Results& results) {
+  std::int64_t least = 100, most = 1;
+  for (const EncodingResult& one : results.encodings)
+    least = std::min(least, one.seeds), most = std::max(most, one.seeds);
+  const bool examples = has_examples(task_of(results.settings));
+  std::string text = "the 95 % confidence interval ";
+  if (most > 1)
+    text += fmt::format(
+        "of the mean over {} seeds (Student's t){}",
+        least == most ? std::to_string(most) : "the",
+        examples ? ", or from the number of examples (Wilson) if that is wider" : "");
+  if (most > 1 && least == 1) text += "; of an encoding with one seed, the interval ";
+  if (least > 1) return text;
+  if (examples)
+    return text +
+           "from the number of examples of one seed (Wilson). It does not "
+           "contain the deviation between seeds";
+  return text +
+         fmt::format(
+             "of the mean over the {} test segments of one seed (Student's t). It does "
+             "not contain the deviation between seeds, about {:.2f} bits in measurements "
+             "of others at this scale",
+             results.runs.empty() ? 0 : results.runs[0].tests.lengths[0].tail_by_segment.size(),
+             seed_deviation);
+}
+
+std::string length_range(const Recommendation& one) {
+  return one.from == one.to ? grouped(one.to) : grouped(one.from) + " to " + grouped(one.to);
+}
+
+plot::Table recommendation_table(const Results& results) {
+  plot::Table table;
+  const TaskInfo& task = find_task(results.settings.task);
+  const bool examples = has_examples(task.task);
+  table.columns = {{examples ? std::string(task.unit) : "context length (bytes)"},
+                   {"recommended"},
+                   {"confidence"}};
+  for (const Recommendation& one : results.recommendations)
+    table.rows.push_back(
+        {length_range(one),
+         one.choices.empty() ? plot::muted("none") : plot::best(choices_text(one)),
+         one.confidence});
+  table.caption = fmt::format(
+      "Recommendation by {}. Tied: the 95 % confidence interval of the difference from the "
+      "best "
+      "contains 0. ±: half of the width of the 95 % confidence interval of the difference, {}.",
+      examples ? task.unit : "context length",
+      examples ? "from the number of examples, and over seeds if that is wider"
+               : fmt::format("over seeds; with one seed, over the test segments and at least "
+                             "{:.2f} bits",
+                             2 * seed_deviation));
+  return table;
 }
 
 plot::Table accuracy_table(const Results& results) {
@@ -67,26 +117,24 @@ plot::Table accuracy_table(const Results& results) {
 plot::Table summary_table(const Results& results) {
   plot::Table table;
   table.columns = {{"encoding"}, {"position enters"}};
-  std::map<std::int64_t, double> best;
-  for (const Ranking& ranking : results.rankings)
-    if (!ranking.order.empty()) best[ranking.to] = *ranking.order[0].bits;
   for (const std::int64_t length : results.settings.eval_lengths)
     table.columns.push_back({grouped(length), plot::Align::number});
   table.columns.push_back({"holds to", plot::Align::number});
   for (const EncodingResult& one : results.encodings) {
     std::vector<plot::Cell> row{one.title, one.enters};
-    for (const LengthMean& at : one.lengths) row.push_back(bits_cell(at, best[at.length]));
+    for (std::size_t i = 0; i < one.lengths.size(); ++i)
+      row.push_back(bits_cell(one.lengths[i], is_best(results.rankings[i], one.name)));
     row.push_back(grouped(one.holds_to));
     table.rows.push_back(row);
   }
   std::string metric = results.metric.name;
   metric[0] = 'B';
   table.caption = fmt::format(
-      "{} by context length in bytes: {}. Without a model: {}. ±: {}. The best of each length "
-      "is "
-      "green; n/a: the encoding has no positions for this length. Holds to: the longest length "
+      "{} by context length in bytes: {}. Without a model: {}. ±: {}. The best of each "
+      "length and those tied with it are green; n/a: the encoding has no positions for this "
+      "length. Holds to: the longest length "
       "up to which the loss stays within {:.0f} % of the loss at the training length.",
-      metric, results.metric.what, results.metric.chance, uncertainty_text(results.settings),
+      metric, results.metric.what, results.metric.chance, interval_text(results),
       100 * holds_within);
   return table;
 }
@@ -127,11 +175,11 @@ plot::Table example_table(const Results& results) {
         for (int cell = 0; cell <= second; ++cell) row.push_back(plot::muted("n/a"));
         continue;
       }
-      std::string whole = percent(range.score);
-      if (one.seeds > 1) whole += fmt::format(" ± {:.1f}", 100 * range.score_deviation);
-      row.push_back(rankings[i].order[0].name == one.name && range.score > 0
-                        ? plot::best(whole)
-                        : plot::Cell(whole));
+      const std::string whole =
+          fmt::format("{} ({:.0f} to {:.0f})", percent(range.score),
+                      100 * range.score_interval.low, 100 * range.score_interval.high);
+      row.push_back(is_best(rankings[i], one.name) && range.score > 0 ? plot::best(whole)
+                                                                      : plot::Cell(whole));
       if (second) row.emplace_back(percent(range.second));
     }
     row.push_back(grouped(one.answered_to));
@@ -139,12 +187,15 @@ plot::Table example_table(const Results& results) {
   }
   table.rows.push_back(chance);
   table.caption = fmt::format(
-      "{} by {}, in percent: {}. The best of each range is green; n/a: the encoding has no "
-      "positions for it. Chance: {}. Answered to: the largest number of {} up to which the {} "
+      "{} by {}, in percent: {}. In parentheses: {}. The best of each range and those tied "
+      "with it "
+      "are green; n/a: the encoding has no positions for it. Chance: {}. Answered to: the "
+      "largest number of {} up to which the {} "
       "are at least {:.0f} %.",
       capitalized(second ? fmt::format("{} and {}", task.score, task.second)
                          : std::string(task.score)),
-      task.unit, task.what, results.metric.chance, task.unit, task.score, 100 * answered_from);
+      task.unit, task.what, interval_text(results), results.metric.chance, task.unit,
+      task.score, 100 * answered_from);
   return table;
 }
 

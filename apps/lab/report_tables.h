@@ -18,8 +18,16 @@ plot::Table cost_table(const std::vector<EncodingCost>& cost);
 plot::Table timings_table(const Results& results);
 plot::Table accuracy_table(const Results& results);
 
-// The meaning of LengthMean::uncertainty.
-std::string uncertainty_text(const Settings& settings);
+// The recommended encodings by length.
+plot::Table recommendation_table(const Results& results);
+// "128 to 256".
+std::string length_range(const Recommendation& one);
+// Whether an encoding is the best of a ranking or tied with it.
+bool is_best(const Ranking& ranking, const std::string& name);
+
+// "the 95 % confidence interval of ...": the meaning of LengthMean::uncertainty, or of the intervals
+// of StretchMean.
+std::string interval_text(const Results& results);
 // "1.07 ± 0.01", "no difference" or "n/a"; "+12" MiB or "no difference".
 std::string step_time_text(const EncodingCost& cost);
 std::string extra_memory_text(const MemoryUse& use);

@@ -15,6 +15,7 @@
 #include "apps/lab/candidate.h"
 #include "apps/lab/cost.h"
 #include "apps/lab/extend.h"
+#include "apps/lab/recommend.h"
 #include "apps/lab/session.h"
 #include "apps/lab/statistics.h"
 #include "apps/lab/task_results.h"
@@ -51,7 +52,7 @@ void add_text_lengths(EncodingResult& all, const Runs& runs) {
     const auto tails = over_seeds(&LengthLoss::tail_bits);
     one.tail_bits = mean(tails);
     one.tail_deviation = deviation(tails);
-    one.uncertainty = tails.size() > 1 ? one.tail_deviation : seed_deviation;
+    one.uncertainty = mean_margin(tails.size() > 1 ? tails : first[i].tail_by_segment);
     one.window_bits = mean(over_seeds(&LengthLoss::window_bits));
     one.accuracy = mean(over_seeds(&LengthLoss::accuracy));
     // The loss on the same bytes with the context cut to the training length is the tail at that
@@ -179,6 +180,23 @@ std::string now() {
 
 }  // namespace
 
+void compare_encodings(Results& results) {
+  const bool examples = has_examples(task_of(results.settings));
+  for (const std::string& name : results.settings.encodings) {
+    Runs runs;
+    for (const RunResult& run : results.runs)
+      if (run.encoding == name) runs.push_back(&run);
+    if (!runs.empty()) results.encodings.push_back(encoding_results(name, runs));
+  }
+  results.rankings = (examples ? example_rankings : rankings)(results.encodings, results.runs);
+  results.extensions = extension_results(results.encodings, results.runs);
+  if (!examples) results.ways = ways(results.encodings, results.runs);
+  results.recommendations = recommendations(results);
+  results.answer = answer(results);
+  for (const std::string& one : extension_answer(results.extensions))
+    results.answer.push_back(one);
+}
+
 Results assemble_results(const SessionResult& session, const Corpus& corpus) {
   const Settings& settings = session.settings;
   Results results;
@@ -192,22 +210,10 @@ Results assemble_results(const SessionResult& session, const Corpus& corpus) {
   results.shard = session.shard;
   results.left_out = session.left_out;
   results.stopped = session.stopped;
-  for (const std::string& name : settings.encodings) {
-    Runs runs;
-    for (const RunResult& run : session.runs)
-      if (run.encoding == name) runs.push_back(&run);
-    if (!runs.empty()) results.encodings.push_back(encoding_results(name, runs));
-  }
-  results.rankings = (has_examples(task_of(settings)) ? example_rankings : rankings)(
-      results.encodings, session.runs);
-  results.extensions = extension_results(results.encodings, session.runs);
-  if (!has_examples(task_of(settings))) results.ways = ways(results.encodings, session.runs);
   results.runs = session.runs;
   results.machine = {processor(), std::thread::hardware_concurrency(), settings.device,
                      std::string(name(current_isa())), TORCH_VERSION};
-  results.answer = answer(results);
-  for (const std::string& one : extension_answer(results.extensions))
-    results.answer.push_back(one);
+  compare_encodings(results);
   results.cost = cost_results(session.cost, results.encodings);
   results.unfinished = session.unfinished;
   results.seconds = session.seconds;

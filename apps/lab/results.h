@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/lab/run_result.h"
+#include "apps/lab/statistics.h"
 
 namespace gnomon::lab {
 
@@ -20,7 +21,8 @@ struct SessionResult;
 constexpr double holds_within = 0.03;
 
 // The standard deviation between seeds, in bits, if there is only one seed: others measured 0.012
-// to 0.015 nats at this scale.
+// to 0.015 nats at this scale. With one seed, a difference of losses is measurable only if it
+// exceeds two of these deviations.
 constexpr double seed_deviation = 0.02;
 
 // LengthLoss over seeds.
@@ -28,7 +30,8 @@ struct LengthMean {
   std::int64_t length = 0;
   bool applicable = false;  // the fields after it are unset if not
   double tail_bits = 0, tail_deviation = 0, window_bits = 0, accuracy = 0;
-  // Standard deviation between seeds: measured with several seeds, else seed_deviation.
+  // Half of the width of the 95 % confidence interval of tail_bits. Several seeds: of the mean over
+  // seeds. One seed: of the mean over its test segments, without the deviation between seeds.
   double uncertainty = 0;
   double cut_bits =
       0;              // the loss on the same bytes with the context cut to the training length
@@ -44,6 +47,9 @@ struct StretchMean {
   std::int64_t examples = 0;
   double score = 0, score_deviation = 0, second = 0, bits = 0;
   double chance_score = 0, chance_second = 0;
+  // 95 % confidence intervals, from the number of examples of one seed, and of the mean over
+  // several seeds if that is wider.
+  Interval score_interval = {}, second_interval = {};
 };
 
 // One encoding over its seeds: `lengths` and `holds_to` for text, else the three after them.
@@ -63,7 +69,8 @@ struct Place {
   std::string name = {}, title = {};
   std::optional<double> bits = {};
   double score = 0, second = 0;
-  bool tied = false;  // with the best
+  bool tied =
+      false;  // with the best: the 95 % confidence interval of the difference contains 0
 };
 // A way to use a trained encoding at a context length: with the whole context, with the context
 // cut to the training length, or after a method of --extend, without or with its fine-tune.
@@ -88,16 +95,37 @@ struct Ranking {
   std::vector<Place> order = {};
 };
 
+// An encoding that is recommended, and its use if others of its ways are worse: "with the
+// whole context", "with its context cut to the last 128 bytes", "extended with YaRN".
+struct Choice {
+  std::string name = {}, title = {}, use = {};
+
+  bool operator==(const Choice&) const = default;
+};
+// The recommended encodings at the lengths `from` to `to`. Text: at each tested length of this
+// range.
+struct Recommendation {
+  std::int64_t from = 0, to = 0;
+  std::vector<Choice> choices = {};  // tied, the best first; empty: no encoding
+  std::string next = {};             // title of the best other encoding; empty if there is none
+  // From the best choice to `next`, in bits or as a share, and half of the width of its 95 %
+  // confidence interval. Of several lengths, the one at which the difference is least certain.
+  double difference = 0, margin = 0;
+  std::int64_t seeds = 0;  // the least of the encodings
+  std::string confidence = {};
+};
+
 enum class Stage { before = 1, without, after };  // the method, a fine-tune, the fine-tune
 const char* name(Stage stage);
 struct ExtensionRow {
   std::string method = {}, title = {};
   Stage stage;
-  std::vector<double> bits = {}, deviation = {};  // at each length
+  // At each length. uncertainty: as in LengthMean; 0 with one seed.
+  std::vector<double> bits = {}, deviation = {}, uncertainty = {};
 };
 struct ExtensionResult {
   std::string name = {}, title = {};
-  std::int64_t factor = 0, steps = 0;
+  std::int64_t seeds = 0, factor = 0, steps = 0;
   std::vector<std::int64_t> lengths = {};
   std::vector<ExtensionRow> rows = {};
 };
@@ -151,7 +179,8 @@ struct Results {
   bool stopped = false;
   std::vector<EncodingResult> encodings = {};
   std::vector<Ranking> rankings = {};
-  std::vector<Ways> ways = {};  // of a task with text
+  std::vector<Ways> ways = {};                       // of a task with text
+  std::vector<Recommendation> recommendations = {};  // empty: not trained enough
   std::vector<ExtensionResult> extensions = {};
   std::vector<EncodingCost> cost = {};
   std::vector<RunResult> runs = {}, unfinished = {};
@@ -160,5 +189,9 @@ struct Results {
 };
 
 Results assemble_results(const SessionResult& session, const Corpus& corpus);
+
+// Sets the encodings, rankings, ways, recommendations, extensions and the answer from the
+// settings, texts, machine, requested runs and runs.
+void compare_encodings(Results& results);
 
 }  // namespace gnomon::lab

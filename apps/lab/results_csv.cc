@@ -38,14 +38,17 @@ std::string text_lines(const Results& results) {
 std::string example_lines(const Results& results) {
   std::string text =
       "encoding,title,seeds,position_parameters,from,to,examples,score,score_deviation,second,"
-      "chance_score,chance_second\n";
+      "chance_score,chance_second,score_low,score_high,second_low,second_high\n";
   for (const EncodingResult& one : results.encodings)
     for (const StretchMean& at : one.ranges)
       if (at.applicable)
-        text += fmt::format("{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g}\n",
-                            field(one.name), field(one.title), one.seeds,
-                            one.position_parameters, at.from, at.to, at.examples, at.score,
-                            at.score_deviation, at.second, at.chance_score, at.chance_second);
+        text += fmt::format(
+            "{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:."
+            "6g}\n",
+            field(one.name), field(one.title), one.seeds, one.position_parameters, at.from,
+            at.to, at.examples, at.score, at.score_deviation, at.second, at.chance_score,
+            at.chance_second, at.score_interval.low, at.score_interval.high,
+            at.second_interval.low, at.second_interval.high);
   return text;
 }
 

@@ -1,11 +1,13 @@
 #include "apps/lab/results_json.h"
 
+#include <algorithm>
 #include <concepts>
 #include <limits>
 #include <stdexcept>
 #include <utility>
 
 #include "apps/lab/candidate.h"
+#include "apps/lab/results_check.h"
 #include "apps/lab/tasks.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
@@ -163,6 +165,7 @@ void describe(auto& f, BiasByDistance& s) { f("distances", s.distances)("heads",
 void describe(auto& f, Picture& s) {
   f.optional("table", s.table).optional("similarity", s.similarity);
   f.optional("rotary", s.rotary).optional("bias", s.bias);
+  f.optional("initial_table", s.initial_table).optional("initial_bias", s.initial_bias);
 }
 void describe(auto& f, Sample& s) {
   f("context", s.context)("prompt", s.prompt)("text", s.text)("expected", s.expected);
@@ -170,8 +173,12 @@ void describe(auto& f, Sample& s) {
 void describe(auto& f, AttentionMap& s) {
   f("layer", s.layer)("head", s.head)("weights", s.weights);
 }
+void describe(auto& f, HeadAttention& s) {
+  f("layer", s.layer)("head", s.head)("mean_distance", s.mean_distance)("shares", s.shares);
+}
 void describe(auto& f, TrainedAttention& s) {
   f("distances", s.distances)("shares", s.shares)("text", s.text)("maps", s.maps);
+  f.optional("range_ends", s.range_ends).optional("heads", s.heads);
 }
 void describe(auto& f, CurvePoint& s) {
   f("step", s.step)("train_bits", s.train_bits).optional("validation_bits", s.validation_bits);
@@ -208,12 +215,14 @@ void describe(auto& f, LengthMean& s) {
   f("uncertainty", s.uncertainty)("window_bits", s.window_bits);
   f("accuracy", s.accuracy)("cut_bits", s.cut_bits)("change", s.change)("windows", s.windows);
 }
+void describe(auto& f, Interval& s) { f("low", s.low)("high", s.high); }
 void describe(auto& f, StretchMean& s) {
   f("from", s.from)("to", s.to)("applicable", s.applicable);
   if (!s.applicable) return;
   f("examples", s.examples)("score", s.score)("score_deviation", s.score_deviation);
   f("second", s.second)("bits", s.bits);
   f("chance_score", s.chance_score)("chance_second", s.chance_second);
+  f("score_interval", s.score_interval)("second_interval", s.second_interval);
 }
 void describe(auto& f, EncodingResult& s) {
   f("name", s.name)("title", s.title)("enters", s.enters)("summary", s.summary);
@@ -225,6 +234,12 @@ void describe(auto& f, EncodingResult& s) {
     f("stretches", s.stretches)("ranges", s.ranges)("answered_to", s.answered_to);
   f("tokens_per_second", s.tokens_per_second)("train_seconds", s.train_seconds);
   f("test_seconds", s.test_seconds);
+}
+void describe(auto& f, Choice& s) { f("name", s.name)("title", s.title)("use", s.use); }
+void describe(auto& f, Recommendation& s) {
+  f("from", s.from)("to", s.to)("choices", s.choices)("next", s.next);
+  f("difference", s.difference)("margin", s.margin)("seeds", s.seeds);
+  f("confidence", s.confidence);
 }
 void describe(auto& f, Place& s) {
   f("name", s.name)("title", s.title).optional("bits", s.bits);
@@ -242,10 +257,11 @@ void describe(auto& f, Way& s) {
 void describe(auto& f, Ways& s) { f("length", s.length)("order", s.order); }
 void describe(auto& f, ExtensionRow& s) {
   f("method", s.method)("title", s.title)("stage", s.stage)("bits", s.bits);
-  f("deviation", s.deviation);
+  f("deviation", s.deviation)("uncertainty", s.uncertainty);
 }
 void describe(auto& f, ExtensionResult& s) {
-  f("name", s.name)("title", s.title)("factor", s.factor)("steps", s.steps);
+  f("name", s.name)("title", s.title)("seeds", s.seeds)("factor", s.factor);
+  f("steps", s.steps);
   f("lengths", s.lengths)("rows", s.rows);
 }
 void describe(auto& f, EncodingCost& s) {
@@ -271,12 +287,24 @@ void describe(auto& f, Results& s) {
   f("settings", s.settings)("metric", s.metric)("texts", s.texts)("runs_asked", s.runs_asked);
   f.optional("shard", s.shard);
   f("left_out", s.left_out)("stopped", s.stopped)("encodings", s.encodings);
-  f("rankings", s.rankings)
-      .optional("ways", s.ways)("extensions", s.extensions)("cost", s.cost)("runs", s.runs);
+  f("rankings", s.rankings).optional("ways", s.ways);
+  f("recommendations", s.recommendations)("extensions", s.extensions)("cost", s.cost);
+  f("runs", s.runs);
   f("unfinished", s.unfinished)("machine", s.machine)("seconds", s.seconds);
 }
 
 namespace {
+
+// The keys of results.json that are measurements.
+struct Measurements {
+  Results results;
+};
+void describe(auto& f, Measurements& s) {
+  Results& r = s.results;
+  f("gnomon", r.gnomon)("date", r.date)("command", r.command)("settings", r.settings);
+  f("metric", r.metric)("texts", r.texts)("runs_asked", r.runs_asked)("machine", r.machine);
+  f("runs", r.runs);
+}
 
 // Reads a value that fulfils check(value), which throws std::invalid_argument otherwise.
 template <typename T, typename Check>
@@ -292,62 +320,6 @@ T read_file(const std::filesystem::path& path, Check&& check) {
   } catch (const std::invalid_argument& error) {
     refuse("lab", path.string() + " must be as an earlier session wrote it", error.what());
   }
-}
-
-void need(bool holds, const char* rule) {
-  if (!holds) throw std::invalid_argument(std::string("another ") + rule);
-}
-
-void need_rows(const std::vector<std::vector<double>>& rows) {
-  for (const auto& row : rows) need(row.size() == rows.front().size(), "length of a row");
-}
-
-void check_picture(const Picture& picture) {
-  for (const auto* matrix : {&picture.table, &picture.similarity})
-    if (*matrix) {
-      need((*matrix)->row_step > 0 && (*matrix)->column_step > 0, "step");
-      need_rows((*matrix)->values);
-    }
-  if (picture.rotary)
-    need(picture.rotary->distances.size() == picture.rotary->scores.size(), "size of rotary");
-  if (!picture.bias) return;
-  need_rows(picture.bias->heads);
-  for (const auto& head : picture.bias->heads)
-    need(head.size() == picture.bias->distances.size(), "size of bias");
-}
-
-void check_run(const RunResult& run, const Settings& settings) {
-  const auto& [lengths, by_position, stretches] = run.tests;
-  const std::vector<std::int64_t>& wanted = settings.eval_lengths;
-  need(run.steps == settings.steps, "number of steps");
-  if (!has_examples(task_of(settings))) {
-    need(stretches.empty() && lengths.size() == wanted.size() && lengths.front().applicable,
-         "list of lengths");
-    for (std::size_t i = 0; i < lengths.size(); ++i)
-      need(lengths[i].length == wanted[i] &&
-               lengths[i].tail_by_segment.empty() != lengths[i].applicable,
-           "length");
-    need(by_position && by_position->bits.size() == by_position->positions.size(),
-         "list of positions");
-  } else {
-    const std::vector<Stretch> expected = length_stretches(settings);
-    need(lengths.empty() && stretches.size() == expected.size(), "list of stretches");
-    for (std::size_t i = 0; i < stretches.size(); ++i)
-      need(stretches[i].from == expected[i].from && stretches[i].to == expected[i].to &&
-               stretches[i].up_to == expected[i].up_to,
-           "stretch");
-  }
-  if (run.extension) {
-    need(run.extension->before.size() == wanted.size(), "length of before");
-    need(run.extension->methods.size() == settings.extend.size() + 1, "number of methods");
-    for (const ExtensionMethod& one : run.extension->methods)
-      need(one.without.size() == wanted.size() && one.after.size() == wanted.size(),
-           "length of without or after");
-  }
-  check_picture(run.picture);
-  if (!run.attention) return;
-  need(run.attention->distances.size() == run.attention->shares.size(), "number of shares");
-  for (const AttentionMap& map : run.attention->maps) need_rows(map.weights);
 }
 
 }  // namespace
@@ -394,9 +366,25 @@ StoredSettings read_settings(const Json& stored) {
 RunResult read_run(const std::filesystem::path& path, const Settings& settings,
                    const std::string& encoding, std::int64_t seed) {
   return read_file<RunResult>(path, [&](const RunResult& run) {
-    need(run.encoding == encoding && run.seed == seed, "encoding or seed");
+    need_same(run.encoding == encoding && run.seed == seed, "encoding or seed");
     check_run(run, settings);
   });
+}
+
+Results read_results(const std::filesystem::path& path) {
+  return read_file<Measurements>(
+             path,
+             [](const Measurements& found) {
+               const Settings& settings = found.results.settings;
+               check_settings(settings);
+               for (const RunResult& run : found.results.runs) {
+                 need_same(std::find(settings.encodings.begin(), settings.encodings.end(),
+                                     run.encoding) != settings.encodings.end(),
+                           "encoding of a run");
+                 check_run(run, settings);
+               }
+             })
+      .results;
 }
 
 std::vector<MeasuredCost> read_costs(const std::filesystem::path& path) {
@@ -405,8 +393,11 @@ std::vector<MeasuredCost> read_costs(const std::filesystem::path& path) {
 
 ModelConfig read_model_config(const std::filesystem::path& path) {
   return read_file<ModelConfig>(path, [](const ModelConfig& config) {
-    need(config.model_type == "gnomon-lab", "model_type");
-    check_settings(config.settings);
+    need_same(config.model_type == "gnomon-lab", "model_type");
+    // A session with --extend stores it with the models of all encodings, but it requires rotary.
+    Settings settings = config.settings;
+    settings.extend.clear();
+    check_settings(settings);
     find_candidate(config.encoding);
   });
 }

@@ -35,6 +35,9 @@ StoredSettings read_settings(const std::filesystem::path& path);
 StoredSettings read_settings(const Json& stored);  // that rank 0 sent
 RunResult read_run(const std::filesystem::path& path, const Settings& settings,
                    const std::string& encoding, std::int64_t seed);
+// The measurements in results.json: the settings, metric, texts, machine, requested runs and runs,
+// from which compare_encodings() computes the rest.
+Results read_results(const std::filesystem::path& path);
 std::vector<MeasuredCost> read_costs(const std::filesystem::path& path);
 // The config.json of a trained model.
 ModelConfig read_model_config(const std::filesystem::path& path);

@@ -96,6 +96,9 @@ struct Picture {
   std::optional<SampledMatrix> table = {}, similarity = {};
   std::optional<RotaryDecay> rotary = {};
   std::optional<BiasByDistance> bias = {};
+  // Of the same model before training, if training changed them.
+  std::optional<SampledMatrix> initial_table = {};
+  std::optional<BiasByDistance> initial_bias = {};
 };
 
 // Text written by a model: the continuation of `prompt`, the prompt with its masked bytes (_)
@@ -110,15 +113,25 @@ struct AttentionMap {
   std::int64_t layer = 0, head = 0;
   std::vector<std::vector<double>> weights = {};
 };
+// The attention of one head by distance, for the queries in the second half of a window: the mean
+// distance of the weights, and their shares in the ranges of TrainedAttention::range_ends.
+struct HeadAttention {
+  std::int64_t layer = 0, head = 0;
+  double mean_distance = 0;
+  std::vector<double> shares = {};
+};
 // Attention of a trained model in windows of the training length. shares[i]: the share of the
 // weight on keys at distances of at most distances[i] bytes, the mean over layers, heads and
 // queries in the second half of a window. `maps`: of the first and the last layer, the head whose
-// weights have the lowest mean entropy, for the bytes `text`.
+// weights have the lowest mean entropy, for the bytes `text`. Range i of `heads` ends at the distance
+// range_ends[i] (0, 1, 3, 7, 15, ...) and begins after the previous one.
 struct TrainedAttention {
   std::vector<std::int64_t> distances = {};
   std::vector<double> shares = {};
   std::string text = {};
   std::vector<AttentionMap> maps = {};
+  std::vector<std::int64_t> range_ends = {};
+  std::vector<HeadAttention> heads = {};
 };
 
 struct CurvePoint {

@@ -54,6 +54,12 @@ std::optional<Evaluation> SequenceModel::evaluate(const std::function<bool()>& s
 
 void SequenceModel::describe(RunResult& result) {
   result.picture = picture(model_, settings_);
+  if (position_parameter_count() > 0) {
+    Transformer untrained =
+        transformer_for(settings_, candidate_,
+                        window_tokens(task_of(settings_), settings_.train_length), result.seed);
+    add_initial(result.picture, untrained, settings_);
+  }
   result.samples = samples(model_, settings_, corpus_);
   result.attention = trained_attention(model_, settings_, corpus_);
 }

@@ -2,10 +2,12 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <mutex>
 
+#include "apps/lab/budget.h"
 #include "apps/lab/candidate.h"
 #include "apps/lab/claimed_run.h"
 #include "apps/lab/cost.h"
@@ -28,9 +30,9 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// The number of steps that fits --minutes, from the fastest of a few steps of every encoding,
-// with as many runs at the same time as in training.
-std::int64_t fitting_steps(const Settings& s, const Options& options, const Corpus& corpus) {
+// From the fastest of a few steps of every encoding, with as many runs at the same time as in
+// training.
+Speed measured_speed(const Settings& s, const Options& options, const Corpus& corpus) {
   std::vector<double> step_seconds(s.encodings.size()), test_seconds(s.encodings.size());
   Settings probe = s;
   probe.eval_segments = 1;
@@ -57,12 +59,8 @@ std::int64_t fitting_steps(const Settings& s, const Options& options, const Corp
     steps += step_seconds[i];
     tests += test_seconds[i] * static_cast<double>(s.eval_segments);
   }
-  const auto runs = static_cast<int>(s.encodings.size()) * static_cast<int>(s.seeds);
-  const double cores = std::min(jobs, runs), seeds = static_cast<double>(s.seeds);
-  constexpr double validation_share = 1.04;
-  const double budget = *options.minutes * 60 * cores - seeds * tests;
-  return std::max<std::int64_t>(
-      1, static_cast<std::int64_t>(budget / (seeds * steps * validation_share)));
+  const auto encodings = static_cast<double>(s.encodings.size());
+  return {steps / encodings, tests / encodings};
 }
 
 // Reads cost.json or measures the cost. Called before the first training step of this process:
@@ -179,28 +177,23 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   for (const char* part : {"checkpoints", "runs", "models"}) fs::create_directories(out / part);
   at::set_num_threads(1);
   leave_out_unusable(result, corpus, stream);
+  // Of the shards, only the first measures the cost.
+  if (options.cost && (!options.shard || options.shard->index == 0))
+    result.cost = cost(result.settings, corpus, out, stream);
+  if (!stored && options.minutes) {
+      const Budget budget = choose_budget(result.settings, options,
+                                          measured_speed(result.settings, options, corpus));
+      if (!budget.reason.empty()) fmt::print(stream, "{}\n", budget.reason);
+      asked.settings.seeds = result.settings.seeds = budget.seeds;
+      asked.settings.steps = result.settings.steps = budget.steps;
+  }
   const std::vector<Job> jobs = jobs_of(result.settings, options.shard);
   if (jobs.empty())
     refuse("lab",
            fmt::format("--shard I/N must have I below the number of runs, {}",
                        std::ssize(result.settings.encodings) * result.settings.seeds),
            options.shard->text());
-  // Of the shards, only the first measures the cost.
-  if (options.cost && (!options.shard || options.shard->index == 0))
-    result.cost = cost(result.settings, corpus, out, stream);
-  if (!stored) {
-    if (options.minutes) {
-      const std::int64_t fit = fitting_steps(result.settings, options, corpus);
-      std::int64_t& steps = asked.settings.steps;
-      if (fit < steps && !options.steps_follow_minutes)
-        fmt::print(stream,
-                   "Number of steps reduced from {} to {}, to stay within {} minutes.\n", steps,
-                   fit, *options.minutes);
-      steps = options.steps_follow_minutes ? fit : std::min(fit, steps);
-      result.settings.steps = steps;
-    }
-    io::write_aside(out / "settings.json", to_json(asked).dump(1));
-  }
+  if (!stored) io::write_aside(out / "settings.json", to_json(asked).dump(1));
   if (!result.cost.empty()) io::write_aside(out / "cost.json", to_json(result.cost).dump(1));
 
   train(result, options, asked, jobs, corpus, out, listener ? &*listener : nullptr, stream);

@@ -14,7 +14,7 @@ namespace gnomon::lab {
 namespace {
 
 constexpr double learnt_from = 0.95;
-constexpr double learned_share = 0.1;  // of the way from chance to 1; see not_learned
+constexpr double learned_share = 0.1;  // of the way from chance to 1; see no_better_than_chance
 
 // A range of adjacent stretches.
 Stretch joined(const std::vector<Stretch>& parts) {
@@ -46,6 +46,14 @@ std::vector<Stretch> ranges_of(const RunResult& run) {
   return all;
 }
 
+// The interval of StretchMean.
+Interval interval(const std::vector<double>& seeds, std::int64_t examples) {
+  const double middle = mean(seeds), margin = mean_margin(seeds);
+  const Interval share = share_interval(middle, examples);
+  return {std::min(share.low, std::max(0.0, middle - margin)),
+          std::max(share.high, std::min(1.0, middle + margin))};
+}
+
 // Means and deviations over the seeds, for each stretch or range.
 std::vector<StretchMean> over_seeds(const std::vector<std::vector<Stretch>>& seeds) {
   std::vector<StretchMean> all;
@@ -59,34 +67,17 @@ std::vector<StretchMean> over_seeds(const std::vector<std::vector<Stretch>>& see
     all.push_back({first.from, first.to, first.applicable, first.examples,
                    mean(numbers(&Stretch::score)), deviation(numbers(&Stretch::score)),
                    mean(numbers(&Stretch::second)), mean(numbers(&Stretch::bits)),
-                   first.chance_score, first.chance_second});
+                   first.chance_score, first.chance_second,
+                   interval(numbers(&Stretch::score), first.examples),
+                   interval(numbers(&Stretch::second), first.examples)});
   }
   return all;
 }
 
-// The standard deviation of the difference of two shares.
-double difference_deviation(const std::vector<Stretch>& a, const std::vector<Stretch>& b) {
-  std::vector<double> differences;
-  double sampling = 0;
-  const std::size_t seeds = std::min(a.size(), b.size());
-  for (std::size_t i = 0; i < seeds; ++i) {
-    differences.push_back(a[i].score - b[i].score);
-    for (const Stretch& one : {a[i], b[i]})
-      sampling += one.score * (1 - one.score) / static_cast<double>(one.examples);
-  }
-  return std::max(std::sqrt(sampling) / static_cast<double>(seeds), deviation(differences));
-}
-
-std::string percent(double share) {
-  const double hundred = 100 * share;
-  if (hundred >= 0.1 || hundred == 0) return fmt::format("{:.3g} %", hundred);
-  return fmt::format("{:.0e} %", hundred);
-}
-
 // "right whole answers 12 %, right bytes 45 %"
 std::string scores(const TaskInfo& task, double score, double second) {
-  std::string text = fmt::format("{} {}", task.score, percent(score));
-  if (!task.second.empty()) text += fmt::format(", {} {}", task.second, percent(second));
+  std::string text = fmt::format("{} {}", task.score, percent_text(score));
+  if (!task.second.empty()) text += fmt::format(", {} {}", task.second, percent_text(second));
   return text;
 }
 
@@ -98,16 +89,16 @@ std::string trained_sentence(const Results& results, const TaskInfo& task) {
     if (range.score >= learnt_from)
       learnt.push_back(one.title);
     else
-      others.push_back(fmt::format("{} ({})", one.title, percent(range.score)));
+      others.push_back(fmt::format("{} ({})", one.title, percent_text(range.score)));
   }
   const StretchMean& range = results.encodings[0].ranges.front();
   std::string text =
       fmt::format("{}, up to {} {} as in training (by chance: {}): {} ", task.title, range.to,
                   task.unit, scores(task, range.chance_score, range.chance_second), task.score);
   if (!learnt.empty())
-    text += fmt::format("of at least {} with {}", percent(learnt_from), listed(learnt));
+    text += fmt::format("of at least {} with {}", percent_text(learnt_from), listed(learnt));
   if (!others.empty())
-    text += (learnt.empty() ? "below " + percent(learnt_from) + " with all: "
+    text += (learnt.empty() ? "below " + percent_text(learnt_from) + " with all: "
                             : std::string("; less with ")) +
             listed(others);
   return text + ".";
@@ -118,15 +109,18 @@ std::string beyond_sentence(const Ranking& ranking, const TaskInfo& task) {
   if (order.empty())
     return fmt::format("No encoding has positions for {} to {} {}.", from, to, task.unit);
   const auto whole = [](const Place& one) {
-    return fmt::format("{} ({})", one.title, percent(one.score));
+    return fmt::format("{} ({})", one.title, percent_text(one.score));
   };
   if (order[0].score == 0) {
     std::string text = fmt::format("At {} to {} {}, {} are 0 % with all encodings", from, to,
                                    task.unit, task.score);
-    if (!task.second.empty())
-      text += fmt::format("; the most {}, {}, with {}", task.second, percent(order[0].second),
-                          order[0].title);
-    return text + ".";
+    if (task.second.empty()) return text + ".";
+    std::vector<std::string> most;
+    for (const Place& one : order)
+      if (one.tied) most.push_back(one.title);
+    return text + fmt::format("; the most {}, {}, with {}{}.", task.second,
+                              percent_text(order[0].second), listed(most),
+                              most.size() > 1 ? " (tied)" : "");
   }
   std::vector<std::string> tied, next;
   for (std::size_t i = 1; i < order.size(); ++i)
@@ -139,8 +133,34 @@ std::string beyond_sentence(const Ranking& ranking, const TaskInfo& task) {
   return text + ".";
 }
 
-// Models that answer no better than chance show nothing about encodings.
-std::optional<std::string> not_learned(const Results& results) {
+}  // namespace
+
+std::string percent_text(double share) {
+  const double hundred = 100 * share;
+  if (hundred >= 0.1 || hundred == 0) return fmt::format("{:.3g} %", hundred);
+  return fmt::format("{:.0e} %", hundred);
+}
+
+double example_margin(const std::string& a, const std::string& b, std::size_t range,
+                      double Stretch::* number, const std::vector<RunResult>& runs) {
+  std::vector<Stretch> of_a, of_b;
+  for (const RunResult& run : runs) {
+    if (run.encoding == a) of_a.push_back(ranges_of(run)[range]);
+    if (run.encoding == b) of_b.push_back(ranges_of(run)[range]);
+  }
+  std::vector<double> differences;
+  double sampling = 0;
+  const std::size_t seeds = std::min(of_a.size(), of_b.size());
+  for (std::size_t i = 0; i < seeds; ++i) {
+    differences.push_back(of_a[i].*number - of_b[i].*number);
+    for (const Stretch& one : {of_a[i], of_b[i]})
+      sampling += one.*number * (1 - one.*number) / static_cast<double>(one.examples);
+  }
+  return std::max(normal_95 * std::sqrt(sampling) / static_cast<double>(seeds),
+                  mean_margin(differences));
+}
+
+std::optional<std::string> no_better_than_chance(const Results& results) {
   const TaskInfo& task = find_task(results.settings.task);
   const auto measure = task.second.empty() ? &StretchMean::score : &StretchMean::second;
   const auto guess =
@@ -157,11 +177,9 @@ std::optional<std::string> not_learned(const Results& results) {
   return fmt::format(
       "Not trained enough: as in training, the best encoding has {} {}, chance is {}, and a "
       "comparison requires at least {}. Train longer with --steps or --minutes.",
-      percent(range.*measure), task.second.empty() ? task.score : task.second,
-      percent(range.*guess), percent(wanted));
+      percent_text(range.*measure), task.second.empty() ? task.score : task.second,
+      percent_text(range.*guess), percent_text(wanted));
 }
-
-}  // namespace
 
 void add_example_lengths(EncodingResult& encoding, const std::vector<const RunResult*>& runs) {
   std::vector<std::vector<Stretch>> stretches, ranges;
@@ -181,34 +199,25 @@ std::vector<Ranking> example_rankings(const std::vector<EncodingResult>& encodin
                                       const std::vector<RunResult>& runs) {
   std::vector<Ranking> all;
   if (encodings.empty()) return all;
-  struct Contender {
-    const EncodingResult* encoding;
-    double score, second;
-    std::vector<Stretch> seeds;
-  };
   for (std::size_t i = 0; i < encodings[0].ranges.size(); ++i) {
-    std::vector<Contender> contenders;
-    for (const EncodingResult& one : encodings) {
-      const StretchMean& range = one.ranges[i];
-      if (!range.applicable) continue;
-      contenders.push_back({&one, range.score, range.second, {}});
-      for (const RunResult& run : runs)
-        if (run.encoding == one.name) contenders.back().seeds.push_back(ranges_of(run)[i]);
-    }
-    std::stable_sort(contenders.begin(), contenders.end(),
-                     [](const Contender& a, const Contender& b) {
+    Ranking ranking{encodings[0].ranges[i].from, encodings[0].ranges[i].to, {}};
+    for (const EncodingResult& one : encodings)
+      if (const StretchMean& range = one.ranges[i]; range.applicable)
+        ranking.order.push_back({.name = one.name,
+                                 .title = one.title,
+                                 .score = range.score,
+                                 .second = range.second});
+    std::stable_sort(ranking.order.begin(), ranking.order.end(),
+                     [](const Place& a, const Place& b) {
                        return std::pair(a.score, a.second) > std::pair(b.score, b.second);
                      });
-    Ranking ranking{encodings[0].ranges[i].from, encodings[0].ranges[i].to, {}};
-    for (const Contender& one : contenders) {
-      const Contender& best = contenders[0];
-      ranking.order.push_back(
-          {one.encoding->name,
-           one.encoding->title,
-           {},
-           one.score,
-           one.second,
-           best.score - one.score <= 2 * difference_deviation(one.seeds, best.seeds)});
+    for (Place& one : ranking.order) {
+      const Place& best = ranking.order[0];
+      const bool no_score = best.score == 0;
+      const double difference = no_score ? best.second - one.second : best.score - one.score;
+      one.tied =
+          difference <= example_margin(one.name, best.name, i,
+                                       no_score ? &Stretch::second : &Stretch::score, runs);
     }
     all.push_back(ranking);
   }
@@ -217,7 +226,7 @@ std::vector<Ranking> example_rankings(const std::vector<EncodingResult>& encodin
 
 std::vector<std::string> example_answer(const Results& results) {
   std::vector<std::string> sentences;
-  if (const auto reason = not_learned(results)) sentences.push_back(*reason);
+  if (const auto reason = no_better_than_chance(results)) sentences.push_back(*reason);
   sentences.push_back(trained_sentence(results, find_task(results.settings.task)));
   for (std::size_t i = 1; i < results.rankings.size(); ++i)
     sentences.push_back(beyond_sentence(results.rankings[i], find_task(results.settings.task)));
@@ -228,7 +237,7 @@ std::string outcome_of_examples(const RunResult& run) {
   std::string text;
   for (const Stretch& one : ranges_of(run))
     text += fmt::format("{}{} at {} to {}", text.empty() ? "" : ", ",
-                        one.applicable ? percent(one.score) : "n/a", one.from, one.to);
+                        one.applicable ? percent_text(one.score) : "n/a", one.from, one.to);
   return text;
 }
 

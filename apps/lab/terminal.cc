@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "apps/command_line/terminal.h"
+#include "apps/lab/recommend.h"
 #include "apps/lab/report_tables.h"
 #include "apps/lab/tasks.h"
 #include "apps/lab/words.h"
@@ -41,8 +42,7 @@ std::string text_table(const Results& results, Colour colour) {
         continue;
       }
       const std::string cell = fmt::format("{:>9.3f}", at.tail_bits);
-      text += at.tail_bits == *results.rankings[i].order[0].bits ? painted(colour, "32", cell)
-                                                                 : cell;
+      text += is_best(results.rankings[i], one.name) ? painted(colour, "32", cell) : cell;
     }
     text += fmt::format("{:>10}\n", one.holds_to);
   }
@@ -71,9 +71,8 @@ std::string example_table(const Results& results, Colour colour) {
         continue;
       }
       const std::string shown = cell(range.score, range.second);
-      text += rankings[i].order[0].name == one.name && range.score > 0
-                  ? painted(colour, "32", shown)
-                  : shown;
+      text += is_best(rankings[i], one.name) && range.score > 0 ? painted(colour, "32", shown)
+                                                                : shown;
     }
     text += "\n";
   }
@@ -123,6 +122,18 @@ std::string extension_tables(const std::vector<ExtensionResult>& extensions) {
   return text;
 }
 
+std::string recommendation_lines(const Results& results) {
+  if (results.recommendations.empty()) return "";
+  const std::string unit(find_task(results.settings.task).unit);
+  std::string text = "\nRecommendation\n";
+  for (const Recommendation& one : results.recommendations) {
+    const std::string head = fmt::format("  {} {}: ", length_range(one), unit);
+    text += wrapped(fmt::format("{} ({})", choices_text(one), one.confidence), head, "      ",
+                    terminal_width());
+  }
+  return text;
+}
+
 std::string findings_table(const Results& results, Colour colour) {
   switch (task_of(results.settings)) {
     case Task::text:
@@ -153,8 +164,8 @@ std::string terminal_summary(const Results& results, Colour colour) {
   for (const LeftOut& one : results.left_out)
     text += fmt::format("Left out: {}. Reason: {}\n", one.name, one.reason);
   if (results.encodings.empty()) return text;
-  return text + findings_table(results, colour) + extension_tables(results.extensions) +
-         cost_table(results.cost, colour);
+  return text + recommendation_lines(results) + findings_table(results, colour) +
+         extension_tables(results.extensions) + cost_table(results.cost, colour);
 }
 
 }  // namespace gnomon::lab

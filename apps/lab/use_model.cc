@@ -14,6 +14,7 @@
 #include "apps/lab/model_file.h"
 #include "apps/lab/process.h"
 #include "apps/lab/results_json.h"
+#include "apps/lab/shuffle.h"
 #include "apps/lab/tasks.h"
 #include "apps/lab/windows.h"
 #include "gnomon/error.h"
@@ -46,6 +47,8 @@ a synthetic task, without TEXT: its answers by length.
 
   --lengths A,..   context lengths in tokens (those of the training run)
   --segments N     test segments, each as long as the longest length (48)
+  --shuffle N      also the loss with the bytes before the predicted byte in
+                   random order, except for the last N of them
   --json
 
 Example: gnomon evaluate report/models/rotary-seed1 book.txt --lengths 64,512
@@ -112,6 +115,31 @@ void print_losses(const Settings& s, const Evaluation& found) {
       fmt::print("{:>12}{:>16}{:>14}\n", one.length, "n/a", "n/a");
 }
 
+Json shuffled_json(const std::vector<ShuffledLoss>& shuffled) {
+  Json all = Json::array();
+  for (const ShuffledLoss& one : shuffled)
+    all.push_back({{"length", one.length},
+                   {"kept", one.kept},
+                   {"bytes", one.bytes},
+                   {"bits", one.bits},
+                   {"shuffled_bits", one.shuffled_bits},
+                   {"margin", one.margin}});
+  return all;
+}
+
+void print_shuffled(const std::vector<ShuffledLoss>& shuffled, std::int64_t kept) {
+  fmt::print(
+      "\nBytes that are predicted from the whole length before them, in bits per byte.\n"
+      "Shuffled: the context without its last {} in random order.\n"
+      "{:>12}{:>10}{:>16}{:>14}{:>22}\n",
+      kept == 1 ? "byte" : fmt::format("{} bytes", kept), "length", "bytes", "as in the text",
+      "shuffled", "difference");
+  for (const ShuffledLoss& one : shuffled)
+    fmt::print("{:>12}{:>10}{:>16.3f}{:>14.3f}{:>22}\n", one.length, one.bytes, one.bits,
+               one.shuffled_bits,
+               fmt::format("{:+.3f} ± {:.3f}", one.shuffled_bits - one.bits, one.margin));
+}
+
 }  // namespace
 
 int generate_command(int argc, char** argv) {
@@ -171,11 +199,13 @@ int evaluate_command(int argc, char** argv) {
   std::string folder, lengths;
   std::vector<std::string> texts;
   std::int64_t segments = 48;
+  std::optional<std::int64_t> kept;
   bool json = false;
   CommandLine command("evaluate");
   command.required("MODEL", &folder).option("TEXT", &texts);
   command.option("--lengths", &lengths);
   command.option("--segments", &segments).at_least(1);
+  command.option("--shuffle", &kept).at_least(0);
   command.flag("--json", &json);
   if (!parse_command_line(command, argc, argv, evaluate_help)) return 0;
   TrainedModel trained = load_model(folder);
@@ -187,6 +217,10 @@ int evaluate_command(int argc, char** argv) {
            examples ? "a model of --task " + s.task + " must have no TEXT"
                     : "a model of text must have a TEXT",
            examples ? texts[0] : "none");
+  if (kept && task_of(s) != Task::text)
+    refuse("evaluate", "--shuffle requires a model of --task text", s.task);
+  if (kept && *kept >= s.longest())
+    refuse("evaluate", "--shuffle must be below the longest length", *kept);
   Corpus corpus;
   if (!examples) {
     corpus.test = read_texts(texts, 1);
@@ -201,6 +235,8 @@ int evaluate_command(int argc, char** argv) {
                  : std::to_string(Corpus::bytes(corpus.test)));
   }
   const auto found = evaluate(trained.model, s, corpus, [] { return false; });
+  std::vector<ShuffledLoss> shuffled;
+  if (kept) shuffled = shuffled_losses(trained.model, s, corpus, *kept);
   if (json) {
     Json all{{"model", folder},
              {"encoding", config.encoding},
@@ -208,12 +244,14 @@ int evaluate_command(int argc, char** argv) {
              {"train_length", s.train_length}};
     if (!examples) all["byte_entropy"] = entropy(corpus.test);
     all["lengths"] = losses_json(*found);
+    if (kept) all["shuffled"] = shuffled_json(shuffled);
     fmt::print("{}\n", all.dump());
     return 0;
   }
   fmt::print("{} ({} with seed {}, trained at {} {})\n\n", folder, config.encoding, config.seed,
              s.train_length, find_task(s.task).unit);
   print_losses(s, *found);
+  if (kept) print_shuffled(shuffled, *kept);
   if (!examples)
     fmt::print("\nThe entropy of the bytes of these texts is {:.3f} bits per byte.\n",
                entropy(corpus.test));

@@ -1,7 +1,6 @@
 #include "apps/lab/ways.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "apps/lab/extend.h"
 #include "apps/lab/statistics.h"
@@ -33,18 +32,17 @@ Losses losses_of(const Way& way, std::size_t length, const std::vector<RunResult
   return all;
 }
 
-double difference_deviation(const Losses& a, const Losses& b) {
+double margin_of(const Losses& a, const Losses& b) {
   const std::size_t seeds = std::min(a.seeds.size(), b.seeds.size());
   std::vector<double> differences;
   if (seeds > 1) {
     for (std::size_t i = 0; i < seeds; ++i) differences.push_back(a.seeds[i] - b.seeds[i]);
-    return deviation(differences);
+    return mean_margin(differences);
   }
-  if (!a.segments || !b.segments) return seed_deviation;
+  if (!a.segments || !b.segments) return 2 * seed_deviation;
   for (std::size_t i = 0; i < std::min(a.segments->size(), b.segments->size()); ++i)
     differences.push_back((*a.segments)[i] - (*b.segments)[i]);
-  return std::max(seed_deviation,
-                  deviation(differences) / std::sqrt(static_cast<double>(differences.size())));
+  return std::max(2 * seed_deviation, mean_margin(differences));
 }
 
 // Sorts the ways and sets `tied`.
@@ -54,8 +52,7 @@ void rank(std::vector<Way>& order, std::size_t length, const std::vector<RunResu
   if (order.empty()) return;
   const Losses best = losses_of(order[0], length, runs);
   for (Way& one : order)
-    one.tied = one.bits - order[0].bits <=
-               2 * difference_deviation(losses_of(one, length, runs), best);
+    one.tied = one.bits - order[0].bits <= margin_of(losses_of(one, length, runs), best);
   order[0].tied = true;
 }
 
@@ -92,9 +89,9 @@ void add_extensions(std::vector<Way>& order, const EncodingResult& encoding, std
 
 }  // namespace
 
-double difference_deviation(const Way& a, const Way& b, std::size_t length,
-                            const std::vector<RunResult>& runs) {
-  return difference_deviation(losses_of(a, length, runs), losses_of(b, length, runs));
+double margin(const Way& a, const Way& b, std::size_t length,
+              const std::vector<RunResult>& runs) {
+  return margin_of(losses_of(a, length, runs), losses_of(b, length, runs));
 }
 
 std::vector<Ways> ways(const std::vector<EncodingResult>& encodings,

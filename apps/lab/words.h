@@ -10,7 +10,7 @@ namespace gnomon::lab {
 
 // "A", "A and B", "A, B and C". A list of ten or more has its first eight items, "and 30
 // others".
-inline std::string listed(std::vector<std::string> names) {
+inline std::string listed(std::vector<std::string> names, const char* last = " and ") {
   constexpr std::size_t most_named = 8;
   if (names.size() > most_named + 1) {
     const std::size_t others = names.size() - most_named;
@@ -19,8 +19,13 @@ inline std::string listed(std::vector<std::string> names) {
   }
   std::string text;
   for (std::size_t i = 0; i < names.size(); ++i)
-    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + names[i];
+    text += (i == 0 ? "" : i + 1 == names.size() ? last : ", ") + names[i];
   return text;
+}
+
+// "A", "A or B", "A, B or C".
+inline std::string either(const std::vector<std::string>& names) {
+  return listed(names, " or ");
 }
 
 inline std::string capitalized(std::string text) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "gnomon/error.h"
 #include "src/plot/spec.h"
 
 namespace gnomon::plot {
@@ -194,6 +195,29 @@ std::string bias_caption(const BiasPicture& picture) {
   }
   return "The value that each head adds to the score of a key, from " + digits(range->first) +
          " to " + digits(range->second) + ". With the distance," + heads + ".";
+}
+
+std::string change_caption(const Matrix& before, const Matrix& after) {
+  internal::check(before);
+  internal::check(after);
+  if (before.rows != after.rows || before.columns != after.columns)
+    refuse("captions", "before and after must have the same shape",
+           std::to_string(before.rows) + " x " + std::to_string(before.columns) + " and " +
+               std::to_string(after.rows) + " x " + std::to_string(after.columns));
+  double sum = 0, largest = 0, count = 0;
+  for (std::size_t i = 0; i < after.values.size(); ++i) {
+    const double change = std::abs(after.values[i] - before.values[i]);
+    if (!std::isfinite(change)) continue;
+    sum += change;
+    largest = std::max(largest, change);
+    ++count;
+  }
+  const auto from = internal::extent(before.values), to = internal::extent(after.values);
+  if (count == 0 || !from || !to) return "No value is finite before and after.";
+  if (largest == 0) return "No value changes.";
+  return "Values are " + digits(from->first) + " to " + digits(from->second) + " before and " +
+         digits(to->first) + " to " + digits(to->second) + " after; they change by " +
+         digits(sum / count) + " on average and by " + digits(largest) + " at most.";
 }
 
 std::string attention_caption(const AttentionPicture& picture) {

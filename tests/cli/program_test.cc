@@ -27,11 +27,10 @@ class Program : public InFolder {};
 TEST_F(Program, VersionAndUnknownCommands) {
   EXPECT_THAT(run({"--version"}).output, StartsWith("gnomon "));
   EXPECT_EQ(run({}).code, 2);
-  EXPECT_THAT(
-      refused({"frobnicate"}),
-      AllOf(
-          HasSubstr("[gnomon] command must be one of lab, generate, evaluate, inspect, table"),
-          HasSubstr("got frobnicate")));
+  EXPECT_THAT(refused({"frobnicate"}),
+              AllOf(HasSubstr("[gnomon] command must be one of lab, generate, evaluate, "
+                              "compare, inspect, table"),
+                    HasSubstr("got frobnicate")));
 }
 
 TEST_F(Program, RotaryTableIsCosThenSin) {

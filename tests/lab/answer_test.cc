@@ -5,55 +5,16 @@
 #include <cmath>
 #include <utility>
 
+#include "apps/lab/recommend.h"
 #include "apps/lab/statistics.h"
 #include "apps/lab/ways.h"
+#include "lab/invented.h"
 
 namespace gnomon::lab {
 namespace answer_test {
 
-// Losses at 128, 256 and 1024 bytes. NaN: not applicable.
-struct Found {
-  const char* name;
-  const char* title;
-  double at_128, at_256, at_1024;
-};
-
-Results results_of(const std::vector<Found>& all) {
-  Results results;
-  results.settings.eval_lengths = {128, 256, 1024};
-  results.settings.steps = 600;
-  results.texts.byte_frequency_bits = 4.46;
-  results.texts.byte_pair_bits = 3.45;
-  results.runs_asked = std::ssize(all);
-  results.machine.cores = 2;
-  for (const Found& one : all) {
-    EncodingResult& encoding = results.encodings.emplace_back();
-    RunResult& run = results.runs.emplace_back();
-    encoding.name = run.encoding = one.name;
-    encoding.title = one.title;
-    encoding.seeds = 1;
-    run.steps = 600;
-    run.train_seconds = 120;
-    run.curve = {{400, 0, one.at_128 * 1.05}, {600, 0, one.at_128}};
-    for (const auto& [length, bits] :
-         {std::pair{128, one.at_128}, {256, one.at_256}, {1024, one.at_1024}}) {
-      LengthMean& mean = encoding.lengths.emplace_back();
-      mean.length = length;
-      mean.applicable = bits == bits;
-      mean.tail_bits = bits;
-      mean.cut_bits = one.at_128;
-      mean.change = bits / one.at_128 - 1;
-      if (mean.change <= 0.03) encoding.holds_to = length;
-      run.tests.lengths.push_back({.length = length,
-                                   .applicable = mean.applicable,
-                                   .tail_bits = bits,
-                                   .tail_by_segment = {bits - 0.1, bits + 0.1}});
-    }
-  }
-  results.rankings = rankings(results.encodings, results.runs);
-  results.ways = ways(results.encodings, results.runs);
-  return results;
-}
+using testing::Found;
+using testing::results_of;
 
 std::string joined(const std::vector<std::string>& sentences) {
   std::string all;
@@ -93,10 +54,26 @@ INSTANTIATE_TEST_SUITE_P(
              {"A longer context gains 0.16 bits: the lowest loss is 2.30, at 1024 bytes, that "
               "of "
               "ALiBi with the whole context.",
-              "Use at 128 bytes Rotary, at 256 bytes Rotary with its context cut to the last "
-              "128 "
-              "bytes and at 1024 bytes ALiBi with the whole context."},
+              "Use at 128 bytes Rotary, at 256 bytes ALiBi with the whole context or Rotary "
+              "with "
+              "its context cut to the last 128 bytes (tied) and at 1024 bytes ALiBi with the "
+              "whole context."},
              {"cannot be cut", "No encoding gains"}},
+        Case{"TheBestLongerContextsAreTied",
+             {{"alibi", "ALiBi", 2.60, 2.45, 2.30},
+              {"t5", "T5", 2.46, 2.45, 2.31},
+              {"rotary", "Rotary", 2.46, 2.95, 4.43}},
+             {"that of ALiBi with the whole context, tied with T5 with the whole context.",
+              "and at 1024 bytes ALiBi with the whole context or T5 with the whole context "
+              "(tied)."},
+             {"cannot be cut", "No encoding gains"}},
+        Case{"TheLowestLossesOfTheWholeContextAreTied",
+             {{"rotary", "Rotary", 2.20, 2.95, 4.43},
+              {"alibi", "ALiBi", 2.60, 2.60, 2.60},
+              {"t5", "T5", 2.59, 2.59, 2.59}},
+             {"the lowest loss with the whole 1024 bytes is 2.59, that of T5 and ALiBi (tied), "
+              "0.39 bits above 2.20."},
+             {"gains 0"}},
         Case{"OneEncodingIsBestEverywhere",
              {{"alibi", "ALiBi", 2.40, 2.35, 2.30}, {"none", "None", 3.00, 3.00, 3.00}},
              {"A longer context gains 0.10 bits",
@@ -106,17 +83,18 @@ INSTANTIATE_TEST_SUITE_P(
              {{"alibi", "ALiBi", 2.42, 2.42, 2.42},
               {"shaw", "Shaw", 2.40, 2.41, 2.41},
               {"none", "None", 3.00, 3.10, 3.20}},
-             {"Shaw and ALiBi are tied for the lowest loss, 2.40 bits per byte (1 seed): their "
-              "differences are within two standard deviations.",
+             {"Shaw and ALiBi are tied for the lowest loss, 2.40 bits per byte (1 seed): the "
+              "95 % confidence intervals of their differences contain 0.",
               "Use Shaw or ALiBi (tied; more --seeds can tell them apart). The context of Shaw "
               "need not be cut: the loss with the whole 1024 bytes does not differ measurably.",
               "No encoding gains from a context longer than 128 bytes"},
              {"None are tied", "cannot be cut"}},
         Case{"AllAreTied",
              {{"shaw", "Shaw", 2.40, 2.40, 2.40}, {"alibi", "ALiBi", 2.41, 2.41, 2.41}},
-             {"no encoding is measurably better than the others: the loss of all 2 is within "
-              "two "
-              "standard deviations of the lowest, 2.40 bits per byte (1 seed).",
+             {"no encoding is measurably better than the others: the 95 % "
+              "confidence intervals of the differences of all 2 from the lowest loss, 2.40 "
+              "bits per "
+              "byte, contain 0 (1 seed).",
               "Use Shaw or ALiBi (tied"},
              {"has the lowest loss"}},
         Case{"AGainWithinTheUncertaintyIsNone",
@@ -181,6 +159,7 @@ TEST(Answer, ComparesTheWaysOfAnExtensionToo) {
           {.method = "yarn", .without = {2.5, 2.6, 3.0}, .after = {2.46, 2.38, 2.35}},
           {.method = "control", .without = {2.46, 2.95, 4.43}, .after = {2.4, 2.5, 2.9}}}};
   results.ways = ways(results.encodings, results.runs);
+  results.recommendations = recommendations(results);
   const std::string text = joined(answer(results));
   EXPECT_NE(
       text.find("A longer context gains 0.11 bits: the lowest loss is 2.35, at 1024 bytes, "

@@ -224,6 +224,10 @@ TEST_F(StoredModel, RefusesAnotherModelType) {
   replace("gnomon-lab", "llama");
   EXPECT_NE(refusal().find("another model_type"), std::string::npos) << refusal();
 }
+TEST_F(StoredModel, OfASessionWithAnExtensionIsRead) {
+  replace("\"extend\": []", "\"extend\": [\"yarn\"]");
+  EXPECT_EQ(refusal(), "");
+}
 TEST_F(StoredModel, RefusesACutFile) {
   fs::resize_file(folder_ / "model.safetensors",
                   fs::file_size(folder_ / "model.safetensors") - 4);

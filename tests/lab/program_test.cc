@@ -231,6 +231,11 @@ TEST_F(Program, UsesATrainedModel) {
   const Json found = Json::parse(losses.output);
   EXPECT_EQ(found.at("lengths").size(), 3u);
   EXPECT_NEAR(found.at("byte_entropy").get<double>(), 1, 1e-12);
+  const Outcome shuffled = use("evaluate", {rotary, text, "--shuffle", "1", "--json"});
+  ASSERT_EQ(shuffled.code, 0) << shuffled.output;
+  EXPECT_EQ(Json::parse(shuffled.output).at("shuffled").size(), 2u);
+  EXPECT_NE(use("evaluate", {rotary, text, "--shuffle", "0"}).output.find("in random order"),
+            std::string::npos);
   // A learned table ends at the training length.
   const Outcome learned = use("evaluate", {out() + "/models/learned-seed1", text});
   EXPECT_NE(learned.output.find("n/a"), std::string::npos) << learned.output;
@@ -243,6 +248,9 @@ TEST_F(Program, UsesATrainedModel) {
            {"generate",
             {out() + "/models/learned-seed1", "x", "--context", "17"},
             "--context must be at most 16, the positions of learned, got 17"},
+           {"evaluate",
+            {rotary, text, "--shuffle", "32"},
+            "--shuffle must be below the longest length, got 32"},
            {"evaluate", {rotary}, "a model of text must have a TEXT, got none"},
            {"evaluate", {rotary, text, "--lengths", "7"}, "--lengths must be even, got 7"},
            {"evaluate", {rotary, text, "--lengths", "6,16"}, "must divide the longest, got 6"},
@@ -251,6 +259,44 @@ TEST_F(Program, UsesATrainedModel) {
     EXPECT_EQ(outcome.code, 2) << message;
     EXPECT_EQ(outcome.output.rfind("gnomon: [", 0), 0u) << outcome.output;
     EXPECT_NE(outcome.output.find(message), std::string::npos) << outcome.output;
+  }
+}
+
+TEST_F(Program, ComparesTwoFolders) {
+  ASSERT_EQ(run(tiny({"--steps", "3", "--out", out("a")})).code, 0);
+  ASSERT_EQ(run(tiny({"--steps", "30", "--seeds", "2", "--out", out("b")})).code, 0);
+  const Outcome found = use("compare", {out("a"), out("b"), "--json"});
+  ASSERT_EQ(found.code, 0) << found.output;
+  const Json json = Json::parse(found.output);
+  EXPECT_EQ(json.at("settings").size(), 2u);  // seeds, steps
+  // At 16 and 32 bytes; the learned table has no positions for 32.
+  EXPECT_EQ(json.at("differences").size(), 5u);
+  const double at_16 = json.at("differences")[0].at("b").get<double>();
+  EXPECT_NEAR(at_16,
+              this->json(out("b") + "/results.json")
+                  .at("encodings")[0]
+                  .at("lengths")[0]
+                  .at("tail_bits")
+                  .get<double>(),
+              1e-12);
+  EXPECT_TRUE(json.at("warnings").empty());
+  const Outcome text = use("compare", {out("a"), out("b")});
+  EXPECT_EQ(text.code, 0);
+  EXPECT_NE(text.output.find("Settings that differ\n  seeds           1 in A, 2 in B\n"),
+            std::string::npos)
+      << text.output;
+
+  const Outcome copy =
+      run({"--task", "copy", "--layers", "1", "--width", "16", "--heads", "2", "--encodings",
+           "none", "--train-length", "2", "--steps", "1", "--no-cost", "--out", out("copy")});
+  ASSERT_EQ(copy.code, 0) << copy.output;
+  for (const auto& [other, message] :
+       {std::pair{out("copy"),
+                  "[compare] both folders must have the same task, got text and copy"},
+        {out("none"), "results.json"}}) {
+    const Outcome refused = use("compare", {out("a"), other});
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_NE(refused.output.find(message), std::string::npos) << refused.output;
   }
 }
 

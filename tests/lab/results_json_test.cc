@@ -35,7 +35,12 @@ RunResult finished() {
   run.tests.lengths = {{128, true, 4.5, 4.6, 0.25, 8, {4.4, 4.6}}, {.length = 256}};
   run.tests.by_position = PositionLoss{128, {1, 2.5}, {6, NAN}};
   run.picture.table = SampledMatrix{1, 2, {{1, 2}, {3, 4}}};
-  run.picture.bias = BiasByDistance{{0, 4}, {{0, -1}}};
+  run.picture.bias = run.picture.initial_bias = BiasByDistance{{0, 4}, {{0, -1}}};
+  run.picture.initial_table = SampledMatrix{1, 2, {{0, 1}, {0, 2}}};
+  run.attention = TrainedAttention{.distances = {0, 1},
+                                   .shares = {0.5, 1},
+                                   .range_ends = {0, 1},
+                                   .heads = {{0, 0, 0.5, {0.5, 0.5}}}};
   return run;
 }
 
@@ -92,10 +97,39 @@ TEST_F(StoredFiles, AreRefusedWithThePathAndTheReason) {
             rule + "another length of a row");
   EXPECT_EQ(refusal([](Json& run) { run["picture"]["table"]["row_step"] = 0; }),
             rule + "another step");
+  EXPECT_EQ(refusal([](Json& run) { run["picture"]["initial_bias"]["distances"][1] = 5; }),
+            rule + "another size of initial_bias");
+  EXPECT_EQ(refusal([](Json& run) { run["picture"].erase("table"); }),
+            rule + "another size of initial_table");
+  EXPECT_EQ(refusal([](Json& run) { run["attention"]["heads"][0]["shares"].erase(0); }),
+            rule + "another number of shares of a head");
   io::write_aside(path_, "{");
   EXPECT_THROW(read_run(path_, settings(), "rotary", 1), std::invalid_argument);
   EXPECT_THROW(read_settings(path_), std::invalid_argument);
   EXPECT_THROW(read_costs(path_), std::invalid_argument);
+  EXPECT_THROW(read_results(path_), std::invalid_argument);
+}
+
+TEST_F(StoredFiles, OfResultsHaveTheMeasurements) {
+  Results results;
+  results.settings = settings();
+  results.metric.name = "bits per byte";
+  results.runs = {finished()};
+  const auto got = [&](auto&& change) {
+    Json json = to_json(results);
+    change(json);
+    io::write_aside(path_, json.dump());
+    return read_results(path_);
+  };
+  const Results read = got([](Json&) {});
+  EXPECT_EQ(read.settings, results.settings);
+  EXPECT_EQ(to_json(read.runs.at(0)).dump(), to_json(finished()).dump());
+  EXPECT_THROW(got([](Json& json) { json["settings"]["task"] = "copy"; }),
+               std::invalid_argument);
+  EXPECT_THROW(got([](Json& json) { json["settings"]["encodings"] = {"t5"}; }),
+               std::invalid_argument);
+  EXPECT_THROW(got([](Json& json) { json["runs"][0]["lengths"].erase(0); }),
+               std::invalid_argument);
 }
 
 TEST_F(StoredFiles, HaveSettingsInTheirRange) {

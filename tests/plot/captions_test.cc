@@ -105,6 +105,16 @@ TEST(Captions, ABiasNamesOnlyTheKindsThatOccur) {
       "it rises and falls in 1 of 1 heads.");
 }
 
+TEST(Captions, AChangeIsMeasured) {
+  EXPECT_EQ(
+      change_caption({2, 2, {0, 1, nan, -1}}, {2, 2, {0, 3, 5, -2}}),
+      "Values are -1 to 1 before and -2 to 5 after; they change by 1 on average and by 2 at "
+      "most.");
+  EXPECT_EQ(change_caption({1, 2, {0, 1}}, {1, 2, {0, 1}}), "No value changes.");
+  EXPECT_EQ(change_caption({1, 1, {nan}}, {1, 1, {0}}), "No value is finite before and after.");
+  EXPECT_THROW(change_caption({1, 2, {0, 1}}, {2, 1, {0, 1}}), std::invalid_argument);
+}
+
 TEST(Captions, WeightsThatDoNotSumToOneAreNotSaidTo) {
   EXPECT_EQ(attention_caption(
                 {.without = {2, 2, {1, nan, .5, .5}}, .with = {2, 2, {1, nan, .25, .75}}}),

@@ -26,7 +26,7 @@ from typing import Any
 
 from . import _program
 
-__all__ = ["LabResults", "find", "load", "run"]
+__all__ = ["LabResults", "compare", "find", "load", "run"]
 
 
 class LabResults:
@@ -154,10 +154,26 @@ def load(folder: str | os.PathLike[str]) -> LabResults:
     except (OSError, json.JSONDecodeError) as error:
         raise ValueError(f"[lab] folder must have the results of a run, got {path}: {error}"
                          ) from error
-    if not isinstance(data, dict) or data.get("schema") != 2:
-        raise ValueError("[lab] results.json must have the schema 2, got "
+    if not isinstance(data, dict) or data.get("schema") != 3:
+        raise ValueError("[lab] results.json must have the schema 3, got "
                          f"{data.get('schema') if isinstance(data, dict) else type(data).__name__}")
     return LabResults(path, data)
+
+
+def compare(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> dict[str, Any]:
+    """Compares the results in two folders of the lab with the same task.
+
+    Returns the output of `gnomon compare A B --json`: `settings` that differ, `differences` (B - A for
+    each encoding and length, with `margin`, half of the width of the 95 % confidence interval),
+    `recommendations`, `reaches`, `warnings`. Raises ValueError with the message of the program.
+    """
+    done = subprocess.run([_program.path(), "compare", os.fspath(a), os.fspath(b), "--json"],
+                          env=os.environ | {"GNOMON_LAB": find()}, capture_output=True,
+                          encoding="utf-8", check=False)
+    if done.returncode != 0:
+        raise ValueError(done.stderr.strip().removeprefix("gnomon: "))
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 def _folders() -> Iterator[str]:

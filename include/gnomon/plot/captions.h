@@ -36,6 +36,11 @@ std::string curve_caption(const std::string& name, const std::vector<double>& di
 // In how many heads the bias never rises, or never falls, with the distance.
 std::string bias_caption(const BiasPicture& picture);
 
+// How far the values of a matrix moved, e.g. in training: the range before and after, and the mean
+// and the largest absolute change. Both matrices have the same shape; throws
+// std::invalid_argument if not.
+std::string change_caption(const Matrix& before, const Matrix& after);
+
 // The largest difference of the weights without and with position, and the sum of the rows.
 std::string attention_caption(const AttentionPicture& picture);
 

@@ -164,7 +164,7 @@ def test_empty_fields_of_an_extension(tmp_path: pathlib.Path) -> None:
 
 
 def test_rows_and_chart_of_examples(tmp_path: pathlib.Path) -> None:
-    data = {"schema": 2, "answer": ["One.", "Two."], "settings": {"encodings": ["none"]},
+    data = {"schema": 3, "answer": ["One.", "Two."], "settings": {"encodings": ["none"]},
             "metric": {"name": "whole answers", "what": "the share", "chance": "0"}}
     (tmp_path / "results.json").write_text(json.dumps(data))
     (tmp_path / "results.csv").write_text(
@@ -195,9 +195,27 @@ def test_chart_and_display(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Pa
     assert str(results.report) in results._repr_mimebundle_()["text/html"]
 
 
+def test_compare_returns_the_output_of_the_program(
+        tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "gnomon-lab"
+    program.write_text(f"""#!{sys.executable}
+import json, sys
+if sys.argv[3] == "bad":
+    sys.exit("gnomon: [compare] both folders must have the same task, got text and copy")
+print(json.dumps({{"words": sys.argv[1:], "differences": []}}))
+""")
+    program.chmod(0o755)
+    monkeypatch.setenv("GNOMON_LAB", str(program))
+    found = gnomon.lab.compare("a", tmp_path)
+    assert found == {"words": ["compare", "a", str(tmp_path), "--json"], "differences": []}
+    with pytest.raises(ValueError, match=r"^\[compare\] both folders must have the same task"):
+        gnomon.lab.compare("a", "bad")
+
+
 @pytest.mark.parametrize("content, message", [
     (None, "must have the results of a run"), ("{", "must have the results of a run"),
-    ("[]", "must have the schema 2, got list"), ('{"schema": 3}', "must have the schema 2, got 3")])
+    ("[]", "must have the schema 3, got list"),
+    ('{"schema": 2}', "must have the schema 3, got 2")])
 def test_load_refuses(content: str | None, message: str, tmp_path: pathlib.Path) -> None:
     if content is not None:
         (tmp_path / "results.json").write_text(content)

@@ -1,0 +1,14 @@
+// Checks of results that an earlier session wrote: lists of other lengths than those of the settings.
+#pragma once
+
+#include "apps/lab/run_result.h"
+
+namespace gnomon::lab {
+
+// Throws std::invalid_argument("another " + rule) unless it holds.
+void need_same(bool holds, const char* rule);
+
+// Throws std::invalid_argument with the reason.
+void check_run(const RunResult& run, const Settings& settings);
+
+}  // namespace gnomon::lab

@@ -1,0 +1,27 @@
+// The loss of a causal model if the order of its context is destroyed (Haviv et al. 2022,
+// arXiv:2203.16634, section 5).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "apps/lab/corpus.h"
+#include "apps/lab/transformer.h"
+
+namespace gnomon::lab {
+
+// At one length L: the mean loss of bytes, each predicted from the L bytes before it, in bits, as
+// they are in the text and with all but the last `kept` of them in random order. The permutations
+// are the same for all models. margin: half of the width of the 95 % confidence interval of the
+// difference, over the bytes (Student's t).
+struct ShuffledLoss {
+  std::int64_t length = 0, kept = 0, bytes = 0;
+  double bits = 0, shuffled_bits = 0, margin = 0;
+};
+
+// At each of settings.eval_lengths for which the model has positions, with 2 longest / L bytes of
+// each test segment. Lengths of at most `kept` bytes are left out.
+std::vector<ShuffledLoss> shuffled_losses(Transformer& model, const Settings& settings,
+                                          const Corpus& corpus, std::int64_t kept);
+
+}  // namespace gnomon::lab

@@ -1,0 +1,142 @@
+// Comparison of two folders, with invented results.
+#include "apps/lab/compare.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <stdexcept>
+
+#include "apps/lab/task_results.h"
+#include "lab/invented.h"
+
+namespace gnomon::lab {
+namespace compare_test {
+
+using testing::results_of;
+
+const LengthDifference& at(const Comparison& found, const std::string& name,
+                           std::int64_t length) {
+  for (const LengthDifference& one : found.differences)
+    if (one.name == name && one.to == length) return one;
+  throw std::logic_error("no difference of " + name);
+}
+
+TEST(Compare, EqualResultsDifferNowhere) {
+  const Results one = results_of(
+      {{"alibi", "ALiBi", 2.60, 2.45, 2.30}, {"rotary", "Rotary", 2.46, 2.95, 4.43}});
+  const Comparison found = compare(one, one, Texts::same);
+  EXPECT_EQ(found.differences.size(), 6u);
+  for (const LengthDifference& each : found.differences) {
+    EXPECT_EQ(each.difference(), 0);
+    EXPECT_FALSE(each.is_measurable());
+  }
+  for (const Recommended& each : found.recommendations) EXPECT_FALSE(each.changed);
+  EXPECT_EQ(found.recommendations.size(), 3u);
+  EXPECT_TRUE(found.settings.empty());
+  EXPECT_TRUE(found.reaches.empty());
+  EXPECT_TRUE(found.warnings.empty());
+}
+
+TEST(Compare, OneSeedIsMeasurableBeyondTwoDeviationsBetweenSeeds) {
+  const Results a = results_of({{"alibi", "ALiBi", 2.60, 2.60, 2.60}});
+  Results b = results_of({{"alibi", "ALiBi", 2.57, 2.50, 2.60}, {"t5", "T5", 2.2, 2.2, 2.2}});
+  b.settings.steps = 900;
+  const Comparison found = compare(a, b, Texts::same);
+  EXPECT_NEAR(at(found, "alibi", 128).difference(), -0.03, 1e-9);
+  EXPECT_FALSE(at(found, "alibi", 128).is_measurable());
+  EXPECT_DOUBLE_EQ(at(found, "alibi", 128).margin, 0.04);
+  EXPECT_TRUE(at(found, "alibi", 256).is_measurable());
+  EXPECT_EQ(found.only_b, std::vector<std::string>{"T5"});
+  ASSERT_EQ(found.settings.size(), 2u);
+  EXPECT_EQ(found.settings[0].key, "encodings");
+  EXPECT_EQ(found.settings[1].key, "steps");
+  EXPECT_EQ(found.settings[1].b, 900);
+  EXPECT_TRUE(found.recommendations[0].changed);
+  EXPECT_EQ(found.recommendations[0].a, "ALiBi");
+  EXPECT_EQ(found.recommendations[0].b, "T5");
+  // On other texts, the segments are no pairs: sqrt(2) 12.706 0.1414 / sqrt(2).
+  EXPECT_NEAR(at(compare(a, b, Texts::other), "alibi", 256).margin, 12.706 * 0.1414, 0.01);
+  EXPECT_EQ(compare(a, b, Texts::other).warnings.size(), 1u);
+}
+
+TEST(Compare, SeveralSeedsHaveWelchsInterval) {
+  // Means 2.5 and 2.4, deviations 0.1 and 0.02, 3 and 2 seeds. Variances of the means: 0.01 / 3 and
+  // 0.0004 / 2; degrees (Satterthwaite): 2.238.
+  const Results a = results_of({{"alibi", "ALiBi", 2.5, 2.5, 2.5, {-0.1, 0, 0.1}}}),
+                b = results_of({{"alibi", "ALiBi", 2.4, 2.4, 2.4, {-0.01414, 0.01414}}});
+  const LengthDifference one = at(compare(a, b, Texts::same), "alibi", 128);
+  EXPECT_NEAR(one.a, 2.5, 1e-12);
+  EXPECT_NEAR(one.difference(), -0.1, 1e-12);
+  const double degrees =
+      std::pow(0.0035333, 2) / (std::pow(0.0033333, 2) / 2 + std::pow(0.0002, 2));
+  EXPECT_NEAR(one.margin, student_95(degrees) * std::sqrt(0.0035333), 2e-3);
+  EXPECT_FALSE(one.is_measurable());
+}
+
+TEST(Compare, RunsOfEqualSeedArePairs) {
+  // Differences: -0.09, -0.10, -0.11.
+  const Results a = results_of({{"alibi", "ALiBi", 2.5, 2.5, 2.5, {-0.2, 0, 0.2}}});
+  Results b = results_of({{"alibi", "ALiBi", 2.4, 2.4, 2.4, {-0.19, 0, 0.19}}});
+  b.settings.steps = 900;
+  EXPECT_NEAR(at(compare(a, b, Texts::same), "alibi", 128).margin,
+              4.3027 * 0.01 / std::sqrt(3.0), 1e-6);
+  EXPECT_TRUE(at(compare(a, b, Texts::same), "alibi", 128).is_measurable());
+  b.settings.width = 64;  // other weights
+  EXPECT_FALSE(at(compare(a, b, Texts::same), "alibi", 128).is_measurable());
+}
+
+Results copies(double share, std::int64_t examples) {
+  Results results;
+  results.settings.task = "copy";
+  results.settings.train_length = 20;
+  results.settings.eval_lengths = {20};
+  results.metric.name = "right whole answers";
+  RunResult run{.encoding = "rotary", .seed = 1};
+  run.tests.stretches = {{1, 20, 20, true, examples, share, share, 1, 0.1, 0.1}};
+  results.runs = {run};
+  EncodingResult& one = results.encodings.emplace_back();
+  one.name = one.title = "rotary";
+  one.seeds = 1;
+  add_example_lengths(one, {&run});
+  results.rankings = example_rankings(results.encodings, results.runs);
+  return results;
+}
+
+TEST(Compare, ExamplesHaveTheIntervalOfTheirNumber) {
+  const Comparison found = compare(copies(0.8, 400), copies(0.9, 400), Texts::same);
+  ASSERT_EQ(found.differences.size(), 1u);
+  EXPECT_EQ(found.differences[0].from, 1);
+  EXPECT_NEAR(found.differences[0].margin, 1.96 * std::sqrt((0.16 + 0.09) / 400), 1e-5);
+  EXPECT_TRUE(found.differences[0].is_measurable());
+  EXPECT_FALSE(
+      compare(copies(0.8, 40), copies(0.9, 40), Texts::same).differences[0].is_measurable());
+  ASSERT_EQ(found.reaches.size(), 1u);
+  EXPECT_EQ(found.reaches[0].b, 20);
+  EXPECT_NE(comparison_text(found).find("+10.0 ± 4.9*"), std::string::npos)
+      << comparison_text(found);
+  EXPECT_EQ(to_json(found).at("differences")[0].at("to"), 20);
+}
+
+std::string refusal(const Results& a, const Results& b) {
+  try {
+    compare(a, b, Texts::same);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Compare, RefusesWhatCannotBeCompared) {
+  const Results text = results_of({{"alibi", "ALiBi", 2.5, 2.5, 2.5}});
+  EXPECT_EQ(refusal(text, copies(0.8, 400)),
+            "[compare] both folders must have the same task, got text and copy");
+  Results other = text;
+  other.metric.name = "nats";
+  EXPECT_NE(refusal(text, other).find("must have the same metric"), std::string::npos);
+  EXPECT_NE(refusal(text, results_of({{"t5", "T5", 2.5, 2.5, 2.5}}))
+                .find("must have an encoding and a length in common"),
+            std::string::npos);
+}
+
+}  // namespace compare_test
+}  // namespace gnomon::lab

@@ -1,0 +1,79 @@
+// Results of invented runs on text.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/lab/recommend.h"
+#include "apps/lab/results.h"
+#include "apps/lab/ways.h"
+
+namespace gnomon::testing {
+
+// Losses at 128, 256 and 1024 bytes. NaN: not applicable. The losses of seed s are higher by
+// over_seeds[s]; one number: one seed.
+struct Found {
+  const char* name;
+  const char* title;
+  double at_128, at_256, at_1024;
+  std::vector<double> over_seeds = {0};
+};
+
+inline lab::RunResult run_of(const Found& one, std::size_t seed) {
+  lab::RunResult run;
+  run.encoding = one.name;
+  run.seed = static_cast<std::int64_t>(seed) + 1;
+  run.steps = 600;
+  run.train_seconds = 120;
+  run.curve = {{400, 0, one.at_128 * 1.05}, {600, 0, one.at_128}};
+  run.tests.by_position = lab::PositionLoss{};
+  for (const auto& [length, bits] :
+       {std::pair{128, one.at_128}, {256, one.at_256}, {1024, one.at_1024}}) {
+    const double here = bits + one.over_seeds[seed];
+    run.tests.lengths.push_back({.length = length,
+                                 .applicable = bits == bits,
+                                 .tail_bits = here,
+                                 .tail_by_segment = {here - 0.1, here + 0.1}});
+  }
+  return run;
+}
+
+inline lab::Results results_of(const std::vector<Found>& all) {
+  lab::Results results;
+  results.settings.eval_lengths = {128, 256, 1024};
+  results.settings.steps = 600;
+  results.settings.seeds = std::ssize(all[0].over_seeds);
+  results.texts.byte_frequency_bits = 4.46;
+  results.texts.byte_pair_bits = 3.45;
+  results.runs_asked = std::ssize(all) * results.settings.seeds;
+  results.machine.cores = 2;
+  for (const Found& one : all) {
+    results.settings.encodings.emplace_back(one.name);
+    lab::EncodingResult& encoding = results.encodings.emplace_back();
+    encoding.name = one.name;
+    encoding.title = one.title;
+    encoding.seeds = std::ssize(one.over_seeds);
+    for (std::size_t seed = 0; seed < one.over_seeds.size(); ++seed)
+      results.runs.push_back(run_of(one, seed));
+    const double shift = lab::mean(one.over_seeds);
+    for (const auto& [length, bits] :
+         {std::pair{128, one.at_128}, {256, one.at_256}, {1024, one.at_1024}}) {
+      lab::LengthMean& mean = encoding.lengths.emplace_back();
+      mean.length = length;
+      mean.applicable = bits == bits;
+      mean.tail_bits = bits + shift;
+      mean.cut_bits = one.at_128 + shift;
+      mean.change = mean.tail_bits / mean.cut_bits - 1;
+      if (mean.change <= 0.03) encoding.holds_to = length;
+    }
+  }
+  results.rankings = lab::rankings(results.encodings, results.runs);
+  results.ways = lab::ways(results.encodings, results.runs);
+  results.recommendations = lab::recommendations(results);
+  return results;
+}
+
+}  // namespace gnomon::testing
