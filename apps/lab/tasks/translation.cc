@@ -27,7 +27,8 @@ struct Tensors {
 Tensors tensors_of(std::span<const EncodedPair* const> examples) {
   const auto rows = std::ssize(examples), length = std::ssize(examples[0]->source) + 1;
   std::int64_t tokens = 0;
-  for (const EncodedPair* one : examples) tokens = std::max(tokens, std::ssize(one->target) + 1);
+  for (const EncodedPair* one : examples)
+    tokens = std::max(tokens, std::ssize(one->target) + 1);
   Tensors all{at::full({rows, length}, Vocabulary::end, at::kLong),
               at::full({rows, tokens}, Vocabulary::end, at::kLong),
               at::full({rows, tokens}, uncounted, at::kLong)};
@@ -51,13 +52,12 @@ class TranslationModel final : public TaskModel {
         data_(std::dynamic_pointer_cast<const Data>(corpus.data)),
         candidate_(std::move(candidate)) {
     // With random ids: for the longest tested length.
-    const std::int64_t length = candidate_.numbering == Numbering::random
-                                    ? settings.longest()
-                                    : settings.train_length;
-    sizes_ = {data_->source.size(), data_->target.size(),
-              scheme(source_tokens(length), Visibility::bidirectional,
-                     encoder_layers(settings)),
-              scheme(most_target(length) + 1, Visibility::causal, decoder_layers(settings))};
+    const std::int64_t length =
+        candidate_.numbering == Numbering::random ? settings.longest() : settings.train_length;
+    sizes_ = {
+        data_->source.size(), data_->target.size(),
+        scheme(source_tokens(length), Visibility::bidirectional, encoder_layers(settings)),
+        scheme(most_target(length) + 1, Visibility::causal, decoder_layers(settings))};
     model_ = Translator(settings, sizes_, static_cast<std::uint64_t>(seed));
     model_->to(torch::Device(settings.device));
   }
@@ -121,8 +121,7 @@ std::vector<std::string> TranslationModel::translations(
     std::span<const EncodedPair* const> examples) {
   const at::Tensor source = tensors_of(examples).source.to(settings_.device);
   std::vector<std::string> all;
-  for (const Ids& ids :
-       model_->translate(source, most_target(std::ssize(examples[0]->source))))
+  for (const Ids& ids : model_->translate(source, most_target(std::ssize(examples[0]->source))))
     all.push_back(data_->target.text(ids));
   return all;
 }
@@ -151,9 +150,8 @@ std::optional<Evaluation> TranslationModel::evaluate(const std::function<bool()>
         whole += found[i] == here[i]->pair.target ? 1 : 0;
       }
       const Tensors batch = tensors_of(here);
-      const at::Tensor logits =
-          model_->decode(model_->encode(batch.source.to(settings_.device)),
-                         batch.inputs.to(settings_.device));
+      const at::Tensor logits = model_->decode(
+          model_->encode(batch.source.to(settings_.device)), batch.inputs.to(settings_.device));
       nats += sum_of_losses(logits, batch.targets.to(settings_.device)).item<double>();
       targets += batch.targets.ne(uncounted).sum().item<double>();
       begin = end;
@@ -208,7 +206,7 @@ void check(const Settings& settings) {
 }
 
 TaskDefaults defaults() {
-  return {12, 64, 2, {2, 3}, "none,sinusoidal,learned,rotary,alibi,t5,shaw"};
+  return {12, 48, 1, {2, 3}, "none,sinusoidal,learned,rotary,alibi,t5,shaw"};
 }
 
 std::unique_ptr<TaskModel> new_model(const Settings& settings, const Corpus& corpus,
@@ -226,9 +224,10 @@ const TaskInfo translation_task_info{
     .unit = "words",
     .score = "chrF",
     .second = "right sentences",
-    .what = "the mean chrF (character n-grams up to 6, beta 2) of the translations of unseen "
-            "sentences, the result of greedy decoding; also the share of translations that are "
-            "right in every word. A length is the number of words of the source sentence",
+    .what =
+        "the mean chrF (character n-grams up to 6, beta 2) of the translations of unseen "
+        "sentences, the result of greedy decoding; also the share of translations that are "
+        "right in every word. A length is the number of words of the source sentence",
     .chance = "the translation of another sentence of the same length",
     .loss = "bits per token",
     .model_name = "encoder-decoder Transformer, half of the layers in each",

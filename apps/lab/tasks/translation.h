@@ -95,13 +95,13 @@ Corpus load(const Settings& settings);
 // `batch` examples with the same number of source tokens. A number is drawn in proportion to its
 // examples, so every example is equally likely. A pure function of the arguments.
 std::vector<const EncodedPair*> batch_of(const Data& data, Part part, std::int64_t batch,
-                                     std::uint64_t seed, std::uint64_t step);
+                                         std::uint64_t seed, std::uint64_t step);
 
 // About 2 settings.eval_segments test examples of a stretch, ascending by length, equally many of
 // each length if there are enough. If there is none: those of the nearest length that has some and
 // leads to the same eval length.
 std::vector<const EncodedPair*> tests_of(const Data& data, const Settings& settings,
-                                     const Stretch& stretch);
+                                         const Stretch& stretch);
 
 // The mean chrF of the translations of random training sentences, of the same or the nearest
 // number of tokens, as hypotheses for these examples. Their share of right sentences.

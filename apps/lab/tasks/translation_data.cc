@@ -78,7 +78,7 @@ std::size_t count(const Data::ByLength& lengths, std::int64_t from, std::int64_t
 
 // The examples of the length nearest to `length`, from `least` to `most`, that has examples.
 const std::vector<EncodedPair>& nearest(const Data::ByLength& lengths, std::int64_t length,
-                                    std::int64_t least, std::int64_t most) {
+                                        std::int64_t least, std::int64_t most) {
   for (std::int64_t away = 0;; ++away)
     for (const std::int64_t at : {length - away, length + away})
       if (at >= least && at <= most && !lengths[static_cast<std::size_t>(at)].empty())
@@ -155,7 +155,8 @@ Corpus load(const Settings& settings) {
     corpus.digest = texts[0].bytes + '\0' + texts[1].bytes;
   }
   auto found = std::make_shared<Data>(split(pairs, settings));
-  corpus.split = "by a hash of the source sentence: of sixteen sentences of at most " + trained +
+  corpus.split = "by a hash of the source sentence: of sixteen sentences of at most " +
+                 trained +
                  " tokens, fourteen train, one validates and one tests; longer sentences test";
   if (found->dropped > 0)
     corpus.split += "; without " + std::to_string(found->dropped) +
@@ -165,7 +166,7 @@ Corpus load(const Settings& settings) {
 }
 
 std::vector<const EncodedPair*> batch_of(const Data& data, Part part, std::int64_t batch,
-                                     std::uint64_t seed, std::uint64_t step) {
+                                         std::uint64_t seed, std::uint64_t step) {
   const Data::ByLength& lengths = data.part(part);
   Draws draws{seed, static_cast<std::uint64_t>(part), step};
   auto at = static_cast<std::size_t>(
@@ -174,13 +175,13 @@ std::vector<const EncodedPair*> batch_of(const Data& data, Part part, std::int64
   while (at >= lengths[length].size()) at -= lengths[length++].size();
   std::vector<const EncodedPair*> all;
   for (std::int64_t row = 0; row < batch; ++row)
-    all.push_back(&lengths[length][static_cast<std::size_t>(
-        draws.below(std::ssize(lengths[length])))]);
+    all.push_back(
+        &lengths[length][static_cast<std::size_t>(draws.below(std::ssize(lengths[length])))]);
   return all;
 }
 
 std::vector<const EncodedPair*> tests_of(const Data& data, const Settings& settings,
-                                     const Stretch& stretch) {
+                                         const Stretch& stretch) {
   const std::int64_t count = 2 * settings.eval_segments;
   const std::int64_t widths = stretch.to - stretch.from + 1;
   std::int64_t from = stretch.from, to = stretch.to;
@@ -188,8 +189,7 @@ std::vector<const EncodedPair*> tests_of(const Data& data, const Settings& setti
     std::int64_t least = 1;
     for (const std::int64_t length : settings.eval_lengths)
       if (length < stretch.up_to) least = length + 1;
-    from = to = std::ssize(
-        data::nearest(data.test, from, least, stretch.up_to).front().source);
+    from = to = std::ssize(data::nearest(data.test, from, least, stretch.up_to).front().source);
   }
   std::vector<const EncodedPair*> all;
   for (std::int64_t length = from; length <= to; ++length) {
@@ -207,8 +207,8 @@ ByChance chance_of(const Data& data, const std::vector<const EncodedPair*>& exam
   ByChance sum;
   for (const EncodedPair* one : examples)
     for (int i = 0; i < draws_each; ++i) {
-      const auto& others = data::nearest(
-          data.train, std::ssize(one->source), 1, std::ssize(data.train) - 1);
+      const auto& others =
+          data::nearest(data.train, std::ssize(one->source), 1, std::ssize(data.train) - 1);
       const EncodedPair& other =
           others[static_cast<std::size_t>(draws.below(std::ssize(others)))];
       sum.chrf += chrf(other.pair.target, one->pair.target);

@@ -143,11 +143,9 @@ Pair synthetic_pair(std::int64_t words, Draws& draws) {
   Pair all;
   for (;;) {
     // Another clause has at least two words and a conjunction.
-    const bool last =
-        words < 5 || (words <= most_clause_words && draws.below(2) == 0);
+    const bool last = words < 5 || (words <= most_clause_words && draws.below(2) == 0);
     const std::int64_t here =
-        last ? words
-             : least_words + draws.below(std::min(most_clause_words, words - 3) - 1);
+        last ? words : least_words + draws.below(std::min(most_clause_words, words - 3) - 1);
     const Pair one = clause(here, draws);
     append(all.source, one.source);
     append(all.target, one.target);

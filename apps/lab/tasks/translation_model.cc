@@ -84,8 +84,9 @@ TranslatorImpl::TranslatorImpl(const Settings& settings, Sizes sizes, std::uint6
   draw(source_embedding_->weight, translator::embedding_deviation, shared);
   draw(target_embedding_->weight, translator::embedding_deviation, shared);
   for (std::int64_t layer = 0; layer < std::ssize(sizes.encoder.layers); ++layer) {
-    encoder_.push_back(register_module("encoder" + std::to_string(layer),
-                                       std::make_shared<Block>(settings.width, settings.heads)));
+    encoder_.push_back(
+        register_module("encoder" + std::to_string(layer),
+                        std::make_shared<Block>(settings.width, settings.heads)));
     draw_block(*encoder_.back(), residual_deviation(2 * std::ssize(sizes.encoder.layers)));
   }
   const double residual = residual_deviation(3 * std::ssize(sizes.decoder.layers));
@@ -101,10 +102,10 @@ TranslatorImpl::TranslatorImpl(const Settings& settings, Sizes sizes, std::uint6
   }
   draw(head_->weight, translator::weight_deviation, shared);
   at::Generator own = at::make_generator<at::CPUGeneratorImpl>(2 * seed + 1);
-  encoder_position_ = register_module(
-      "position_encoder", libtorch::PositionScheme(std::move(sizes.encoder), own));
-  decoder_position_ = register_module(
-      "position_decoder", libtorch::PositionScheme(std::move(sizes.decoder), own));
+  encoder_position_ = register_module("position_encoder",
+                                      libtorch::PositionScheme(std::move(sizes.encoder), own));
+  decoder_position_ = register_module("position_decoder",
+                                      libtorch::PositionScheme(std::move(sizes.decoder), own));
 }
 
 at::Tensor TranslatorImpl::encode(const at::Tensor& source,
@@ -120,11 +121,10 @@ at::Tensor TranslatorImpl::encode(const at::Tensor& source,
   for (std::int64_t layer = 0; layer < std::ssize(encoder_); ++layer) {
     Block& block = *encoder_[static_cast<std::size_t>(layer)];
     options.hidden = block.attention_norm(x);
-    const at::Tensor qkv = block.qkv(options.hidden)
-                               .view({x.size(0), x.size(1), 3 * block.heads,
-                                      x.size(2) / block.heads});
-    const at::Tensor y =
-        encoder_position_->attend_packed(layer, qkv, block.heads, options);
+    const at::Tensor qkv =
+        block.qkv(options.hidden)
+            .view({x.size(0), x.size(1), 3 * block.heads, x.size(2) / block.heads});
+    const at::Tensor y = encoder_position_->attend_packed(layer, qkv, block.heads, options);
     x = block.feed(x + block.attention_out(y.reshape(x.sizes())));
   }
   return encoder_norm_(x);
@@ -147,14 +147,13 @@ at::Tensor TranslatorImpl::attend_source(std::int64_t layer, const at::Tensor& x
     keys = parts[0], values = parts[1];
     if (cache) translator::appended(cache->source, layer, keys, values);
   }
-  const at::Tensor q = block.source_q(block.source_norm(x))
-                           .view({x.size(0), x.size(1), block.heads, head_dim});
-  const at::Tensor y =
-      no_position_->attend(q, keys, values,
-                           {.visibility = Visibility::bidirectional,
-                            .layout = libtorch::Layout::tokens_heads,
-                            .positions = consecutive(memory.size(1)),
-                            .query_positions = consecutive(x.size(1))});
+  const at::Tensor q =
+      block.source_q(block.source_norm(x)).view({x.size(0), x.size(1), block.heads, head_dim});
+  const at::Tensor y = no_position_->attend(q, keys, values,
+                                            {.visibility = Visibility::bidirectional,
+                                             .layout = libtorch::Layout::tokens_heads,
+                                             .positions = consecutive(memory.size(1)),
+                                             .query_positions = consecutive(x.size(1))});
   return block.source_out(y.reshape(x.sizes()));
 }
 
@@ -172,14 +171,13 @@ at::Tensor TranslatorImpl::decode(const at::Tensor& memory, const at::Tensor& in
   for (std::int64_t layer = 0; layer < std::ssize(decoder_); ++layer) {
     DecoderBlock& block = *decoder_[static_cast<std::size_t>(layer)];
     options.hidden = block.attention_norm(x);
-    const at::Tensor qkv = block.qkv(options.hidden)
-                               .view({x.size(0), x.size(1), 3 * block.heads,
-                                      x.size(2) / block.heads});
+    const at::Tensor qkv =
+        block.qkv(options.hidden)
+            .view({x.size(0), x.size(1), 3 * block.heads, x.size(2) / block.heads});
     at::Tensor y;
     if (cache) {
       const std::vector<at::Tensor> parts = qkv.chunk(3, 2);
-      const auto [keys, values] =
-          translator::appended(cache->past, layer, parts[1], parts[2]);
+      const auto [keys, values] = translator::appended(cache->past, layer, parts[1], parts[2]);
       y = decoder_position_->attend(layer, parts[0], keys, values, options);
     } else {
       y = decoder_position_->attend_packed(layer, qkv, block.heads, options);
