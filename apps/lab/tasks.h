@@ -73,6 +73,8 @@ struct TaskInfo {
   Corpus (*load)(const Settings& settings) = nullptr;  // reads settings.texts; null: no TEXT
   void (*check)(const Settings& settings) = nullptr;   // throws std::invalid_argument
 };
+extern const TaskInfo translation_task_info;  // tasks/translation.cc
+
 std::span<const TaskInfo* const> tasks();
 // Throws std::invalid_argument with a list of the names if there is no such name.
 const TaskInfo& find_task(std::string_view name);

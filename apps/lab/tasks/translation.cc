@@ -1,0 +1,239 @@
+#include "apps/lab/tasks/translation.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "apps/lab/batches.h"
+#include "apps/lab/candidate.h"
+#include "apps/lab/generate.h"
+#include "apps/lab/task_model.h"
+#include "apps/lab/tasks/translation_model.h"
+#include "apps/lab/windows.h"
+#include "gnomon/error.h"
+#include "gnomon/io/file.h"
+#include "src/model/encoding_json.h"
+
+namespace gnomon::lab {
+namespace translation_task {
+
+// Token ids of sentences with an equal number of source tokens. Inputs begin with
+// Vocabulary::end, targets end with it, and shorter rows are filled up with uncounted targets.
+struct Tensors {
+  at::Tensor source, inputs, targets;  // [B, S], [B, T], [B, T]
+};
+
+Tensors tensors_of(std::span<const EncodedPair* const> examples) {
+  const auto rows = std::ssize(examples), length = std::ssize(examples[0]->source) + 1;
+  std::int64_t tokens = 0;
+  for (const EncodedPair* one : examples)
+    tokens = std::max(tokens, std::ssize(one->target) + 1);
+  Tensors all{at::full({rows, length}, Vocabulary::end, at::kLong),
+              at::full({rows, tokens}, Vocabulary::end, at::kLong),
+              at::full({rows, tokens}, uncounted, at::kLong)};
+  auto* source = all.source.data_ptr<std::int64_t>();
+  auto* inputs = all.inputs.data_ptr<std::int64_t>();
+  auto* targets = all.targets.data_ptr<std::int64_t>();
+  for (const EncodedPair* one : examples) {
+    std::copy(one->source.begin(), one->source.end(), source);
+    std::copy(one->target.begin(), one->target.end(), inputs + 1);
+    *std::copy(one->target.begin(), one->target.end(), targets) = Vocabulary::end;
+    source += length, inputs += tokens, targets += tokens;
+  }
+  return all;
+}
+
+class TranslationModel final : public TaskModel {
+ public:
+  TranslationModel(const Settings& settings, const Corpus& corpus, Candidate candidate,
+                   std::int64_t seed)
+      : TaskModel(settings),
+        data_(std::dynamic_pointer_cast<const Data>(corpus.data)),
+        candidate_(std::move(candidate)) {
+    // With random ids: for the longest tested length.
+    const std::int64_t length =
+        candidate_.numbering == Numbering::random ? settings.longest() : settings.train_length;
+    sizes_ = {
+        data_->source.size(), data_->target.size(),
+        scheme(source_tokens(length), Visibility::bidirectional, encoder_layers(settings)),
+        scheme(most_target(length) + 1, Visibility::causal, decoder_layers(settings))};
+    model_ = Translator(settings, sizes_, static_cast<std::uint64_t>(seed));
+    model_->to(torch::Device(settings.device));
+  }
+
+  torch::nn::Module& module() override { return *model_; }
+  Json specification() const override {
+    return {{"encoder", json_of(sizes_.encoder)}, {"decoder", json_of(sizes_.decoder)}};
+  }
+  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override;
+  std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override;
+  void describe(RunResult& result) override;
+  void save(const std::filesystem::path& folder, const RunResult& result) override;
+
+ private:
+  // Tokens of the encoder: the sentence and its end.
+  static std::int64_t source_tokens(std::int64_t length) { return length + 1; }
+
+  model::Scheme scheme(std::int64_t tokens, Visibility reads, std::int64_t layers) const {
+    return model::parse_scheme(candidate_.scheme,
+                               {settings_.width, settings_.heads, tokens, reads}, layers);
+  }
+  static Json json_of(const model::Scheme& scheme) {
+    const model::Mixture& first = scheme.layers[0];
+    const bool plain =
+        first.size() == 1 && scheme == model::every_layer(first, std::ssize(scheme.layers));
+    return plain ? model::internal::json_of(first[0]) : model::internal::json_of(scheme);
+  }
+  bool has_positions(std::int64_t length) const {
+    const auto encoder = model::capacity(sizes_.encoder),
+               decoder = model::capacity(sizes_.decoder);
+    return source_tokens(length) <= encoder.value_or(source_tokens(length)) &&
+           most_target(length) + 1 <= decoder.value_or(most_target(length) + 1);
+  }
+  std::vector<std::string> translations(std::span<const EncodedPair* const> examples);
+
+  std::shared_ptr<const Data> data_;
+  Candidate candidate_;
+  Sizes sizes_;
+  Translator model_{nullptr};
+};
+
+LossSum TranslationModel::loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) {
+  const auto examples = batch_of(*data_, part, settings_.batch, seed, step);
+  const Tensors batch = tensors_of(std::span(examples).subspan(
+      static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.end - rows.begin)));
+  const torch::Device device(settings_.device);
+  std::vector<std::int64_t> source_ids, target_ids;
+  if (part == Part::train && candidate_.numbering == Numbering::random) {
+    source_ids =
+        random_ids(batch.source.size(1), source_tokens(settings_.longest()), seed, step);
+    target_ids =
+        random_ids(batch.inputs.size(1), most_target(settings_.longest()) + 1, seed, step);
+  }
+  const at::Tensor logits = model_->decode(model_->encode(batch.source.to(device), source_ids),
+                                           batch.inputs.to(device), target_ids);
+  return {sum_of_losses(logits, batch.targets.to(device)),
+          batch.targets.ne(uncounted).sum().item<std::int64_t>()};
+}
+
+std::vector<std::string> TranslationModel::translations(
+    std::span<const EncodedPair* const> examples) {
+  const at::Tensor source = tensors_of(examples).source.to(settings_.device);
+  std::vector<std::string> all;
+  for (const Ids& ids : model_->translate(source, most_target(std::ssize(examples[0]->source))))
+    all.push_back(data_->target.text(ids));
+  return all;
+}
+
+std::optional<Evaluation> TranslationModel::evaluate(const std::function<bool()>& stop) {
+  constexpr std::size_t examples_at_once = 64;
+  const at::NoGradGuard no_grad;
+  Evaluation all;
+  for (Stretch& one : all.stretches = length_stretches(settings_)) {
+    one.applicable = has_positions(one.to);
+    if (!one.applicable) continue;
+    const auto examples = tests_of(*data_, settings_, one);
+    one.examples = std::ssize(examples);
+    double score = 0, whole = 0, nats = 0, targets = 0;
+    for (std::size_t begin = 0; begin < examples.size();) {
+      if (stop()) return {};
+      const std::size_t length = examples[begin]->source.size();
+      std::size_t end = begin;
+      while (end < examples.size() && end < begin + examples_at_once &&
+             examples[end]->source.size() == length)
+        ++end;
+      const auto here = std::span(examples).subspan(begin, end - begin);
+      const std::vector<std::string> found = translations(here);
+      for (std::size_t i = 0; i < here.size(); ++i) {
+        score += chrf(found[i], here[i]->pair.target);
+        whole += found[i] == here[i]->pair.target ? 1 : 0;
+      }
+      const Tensors batch = tensors_of(here);
+      const at::Tensor logits = model_->decode(
+          model_->encode(batch.source.to(settings_.device)), batch.inputs.to(settings_.device));
+      nats += sum_of_losses(logits, batch.targets.to(settings_.device)).item<double>();
+      targets += batch.targets.ne(uncounted).sum().item<double>();
+      begin = end;
+    }
+    const auto count = static_cast<double>(one.examples);
+    const ByChance by_chance = chance_of(*data_, examples);
+    one.score = score / count, one.second = whole / count;
+    one.bits = nats / targets / std::numbers::ln2;
+    one.chance_score = by_chance.chrf, one.chance_second = by_chance.whole;
+  }
+  return all;
+}
+
+// The longest test sentence up to each eval length.
+void TranslationModel::describe(RunResult& result) {
+  for (const std::int64_t length : settings_.eval_lengths) {
+    if (!has_positions(length)) continue;
+    const EncodedPair* const example =
+        tests_of(*data_, settings_, {.from = length, .to = length, .up_to = length}).front();
+    result.samples.push_back({.context = std::ssize(example->source),
+                              .prompt = printable(example->pair.source),
+                              .text = printable(translations(std::array{example})[0]),
+                              .expected = printable(example->pair.target)});
+  }
+}
+
+// The vocabularies: a token in each line, in the order of the ids.
+void TranslationModel::save(const std::filesystem::path& folder, const RunResult& result) {
+  TaskModel::save(folder, result);
+  for (const auto& [vocabulary, name] : {std::pair{&data_->source, "source_vocabulary.txt"},
+                                         std::pair{&data_->target, "target_vocabulary.txt"}}) {
+    std::string lines;
+    for (const std::string& token : vocabulary->tokens()) lines += token + '\n';
+    io::write_aside(folder / name, lines);
+  }
+}
+
+void check(const Settings& settings) {
+  if (settings.layers < 2)
+    refuse("lab",
+           "--task translation must have at least 2 --layers, half of them for the encoder",
+           settings.layers);
+  if (settings.train_length < 8)
+    refuse("lab", "--train-length of --task translation must be at least 8",
+           settings.train_length);
+  if (settings.longest() > 4096)
+    refuse("lab", "--eval-lengths of --task translation must be at most 4096",
+           settings.longest());
+  if (!settings.texts.empty() && settings.texts.size() != 2)
+    refuse("lab", "--task translation must have no TEXT or two, SOURCE and TARGET",
+           std::ssize(settings.texts));
+}
+
+TaskDefaults defaults() {
+  return {12, 48, 1, {2, 3}, "none,sinusoidal,learned,rotary,alibi,t5,shaw"};
+}
+
+std::unique_ptr<TaskModel> new_model(const Settings& settings, const Corpus& corpus,
+                                     const std::string& encoding, std::int64_t seed) {
+  return std::make_unique<TranslationModel>(settings, corpus, find_candidate(encoding), seed);
+}
+
+}  // namespace translation_task
+
+const TaskInfo translation_task_info{
+    .task = Task::translation,
+    .name = "translation",
+    .title = "Translation",
+    .summary = "a sentence in another language, with another order of words",
+    .unit = "words",
+    .score = "chrF",
+    .second = "right sentences",
+    .what =
+        "the mean chrF (character n-grams up to 6, beta 2) of the translations of unseen "
+        "sentences, the result of greedy decoding; also the share of translations that are "
+        "right in every word. A length is the number of words of the source sentence",
+    .chance = "the translation of another sentence of the same length",
+    .loss = "bits per token",
+    .model_name = "encoder-decoder Transformer, half of the layers in each",
+    .defaults = translation_task::defaults,
+    .model = translation_task::new_model,
+    .load = translation_task::load,
+    .check = translation_task::check};
+
+}  // namespace gnomon::lab

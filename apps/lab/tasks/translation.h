@@ -1,0 +1,113 @@
+// Data and metric of the task translation: a synthetic language pair or two aligned files, a
+// vocabulary for each language, and chrF. docs/lab/translation.md describes them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "apps/lab/corpus.h"
+#include "apps/lab/draws.h"
+#include "apps/lab/tasks.h"
+
+namespace gnomon::lab::translation_task {
+
+using Ids = std::vector<std::int64_t>;
+
+// A sentence and its translation: tokens with a space between them.
+struct Pair {
+  std::string source, target;
+};
+
+// A random sentence of the synthetic language with `words` words, at least `least_words`, and its
+// translation. The translation is a function of the sentence.
+constexpr std::int64_t least_words = 2;
+Pair synthetic_pair(std::int64_t words, Draws& draws);
+
+// The F-score of the character n-grams of one sentence, 0 to 1 (Popović 2015, with beta = 2).
+// Characters are code points without white space. P and R are the means of the precision and the
+// recall over the n from 1 to 6 for which both sentences have n-grams, and the score is
+// 5 P R / (4 P + R), or 0 if no n-gram is common. Both texts: UTF-8.
+double chrf(std::string_view hypothesis, std::string_view reference);
+
+// The words of a text: runs of ASCII letters, digits and characters that are not ASCII; every
+// other character but white space is a word of its own.
+std::vector<std::string> words_of(std::string_view text);
+
+// The tokens of one language. Words with at least `least_count` occurrences in training are
+// tokens. Other words are spelled with their characters: "h@@ u@@ n", as in subword-nmt.
+class Vocabulary {
+ public:
+  // Ends a sentence, and is the first input of the decoder; a character without a token.
+  static constexpr std::int64_t end = 0, unknown = 1;
+  static constexpr std::int64_t least_count = 5;
+  static constexpr std::size_t most_words = 8000, most_characters = 4000;
+
+  Vocabulary() = default;
+  explicit Vocabulary(const std::vector<std::string_view>& sentences);
+
+  std::int64_t size() const { return std::ssize(tokens_); }
+  const std::vector<std::string>& tokens() const { return tokens_; }
+  // Without `end`.
+  Ids ids(std::string_view sentence) const;
+  // Stops before the first `end`.
+  std::string text(const Ids& ids) const;
+
+ private:
+  void add(const std::string& token);
+
+  std::vector<std::string> tokens_;
+  std::unordered_map<std::string, std::int64_t> ids_;
+};
+
+struct EncodedPair {
+  Pair pair;
+  Ids source, target;  // without `end`
+};
+
+// The examples of each part by the number of source tokens. Sentences of more than the training
+// length are tests. Shorter ones: the hash of the source sentence decides, 1/16 each for tests and
+// validation.
+struct Data final : TaskData {
+  Vocabulary source, target;
+  using ByLength = std::vector<std::vector<EncodedPair>>;
+  ByLength train, validation, test;
+  std::int64_t dropped = 0;  // pairs with an empty side, or too long or too unequal for a test
+
+  const ByLength& part(Part part) const;
+};
+
+// The largest number of target tokens for a sentence: of the pairs that are kept, and of a
+// translation by a model.
+constexpr std::int64_t most_target(std::int64_t source_tokens) { return 2 * source_tokens + 8; }
+
+// Throws std::invalid_argument if there is no pair to train or validate on, or to test one of
+// settings.eval_lengths.
+Data split(const std::vector<Pair>& pairs, const Settings& settings);
+
+// The synthetic pairs, or those of the two files of settings.texts. Throws std::invalid_argument
+// if the files differ in their numbers of lines, are not UTF-8, or like read_texts and `split`.
+Corpus load(const Settings& settings);
+
+// `batch` examples with the same number of source tokens. A number is drawn in proportion to its
+// examples, so every example is equally likely. A pure function of the arguments.
+std::vector<const EncodedPair*> batch_of(const Data& data, Part part, std::int64_t batch,
+                                         std::uint64_t seed, std::uint64_t step);
+
+// About 2 settings.eval_segments test examples of a stretch, ascending by length, equally many of
+// each length if there are enough. If there is none: those of the nearest length that has some and
+// leads to the same eval length.
+std::vector<const EncodedPair*> tests_of(const Data& data, const Settings& settings,
+                                         const Stretch& stretch);
+
+// The mean chrF of the translations of random training sentences, of the same or the nearest
+// number of tokens, as hypotheses for these examples. Their share of right sentences.
+struct ByChance {
+  double chrf = 0, whole = 0;
+};
+ByChance chance_of(const Data& data, const std::vector<const EncodedPair*>& examples);
+
+}  // namespace gnomon::lab::translation_task

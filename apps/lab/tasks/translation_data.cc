@@ -1,0 +1,221 @@
+#include <algorithm>
+#include <set>
+
+#include "apps/lab/tasks/translation.h"
+#include "gnomon/error.h"
+#include "src/core/text.h"
+
+namespace gnomon::lab::translation_task {
+namespace data {
+
+// Sentences of the synthetic language. There are 192 of two words.
+constexpr std::int64_t train_per_length = 2500, tests_per_length = 512;
+
+std::uint64_t hash_of(std::string_view text) {  // FNV-1a
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+Part part_of(const Pair& pair) {
+  const std::uint64_t sixteenth = mixed(hash_of(pair.source)) % 16;
+  return sixteenth == 0 ? Part::test : sixteenth == 1 ? Part::validation : Part::train;
+}
+
+std::string normalized(std::string_view text) {
+  std::string all;
+  for (const std::string& word : words_of(text)) all += (all.empty() ? "" : " ") + word;
+  return all;
+}
+
+std::vector<Pair> synthetic(const Settings& settings) {
+  std::vector<Pair> all;
+  for (std::int64_t words = least_words; words <= settings.longest(); ++words) {
+    std::set<std::string> sources;
+    Draws draws{0x7472616e73, static_cast<std::uint64_t>(words)};
+    const bool trains = words <= settings.train_length;
+    for (std::int64_t i = 0; i < (trains ? train_per_length : tests_per_length); ++i) {
+      Pair one = synthetic_pair(words, draws);
+      if (sources.insert(one.source).second) all.push_back(std::move(one));
+    }
+  }
+  return all;
+}
+
+std::vector<std::string_view> lines_of(const Text& text) {
+  std::string_view rest = text.bytes;
+  if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);  // byte order mark
+  std::vector<std::string_view> lines;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    lines.push_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return lines;
+}
+
+std::vector<Pair> aligned(const std::vector<Text>& texts) {
+  for (const Text& text : texts)
+    if (const std::size_t at = internal::ill_formed_utf8(text.bytes); at != std::string::npos)
+      refuse("lab", "a text of --task translation must be UTF-8",
+             text.name + ": other bytes at " + std::to_string(at));
+  const auto sources = lines_of(texts[0]), targets = lines_of(texts[1]);
+  if (sources.size() != targets.size())
+    refuse("lab", "SOURCE and TARGET must have the same number of lines",
+           std::to_string(sources.size()) + " and " + std::to_string(targets.size()));
+  std::vector<Pair> all;
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    all.push_back({normalized(sources[i]), normalized(targets[i])});
+  return all;
+}
+
+std::size_t count(const Data::ByLength& lengths, std::int64_t from, std::int64_t to) {
+  std::size_t all = 0;
+  for (std::int64_t i = from; i <= std::min(to, std::ssize(lengths) - 1); ++i)
+    all += lengths[static_cast<std::size_t>(i)].size();
+  return all;
+}
+
+// The examples of the length nearest to `length`, from `least` to `most`, that has examples.
+const std::vector<EncodedPair>& nearest(const Data::ByLength& lengths, std::int64_t length,
+                                        std::int64_t least, std::int64_t most) {
+  for (std::int64_t away = 0;; ++away)
+    for (const std::int64_t at : {length - away, length + away})
+      if (at >= least && at <= most && !lengths[static_cast<std::size_t>(at)].empty())
+        return lengths[static_cast<std::size_t>(at)];
+}
+
+}  // namespace data
+
+const Data::ByLength& Data::part(Part part) const {
+  return part == Part::train ? train : part == Part::validation ? validation : test;
+}
+
+Data split(const std::vector<Pair>& pairs, const Settings& settings) {
+  const std::int64_t trained = settings.train_length, longest = settings.longest();
+  Data all;
+  for (Data::ByLength* part : {&all.train, &all.validation, &all.test})
+    part->resize(static_cast<std::size_t>(longest) + 1);
+  std::vector<std::string_view> sources, targets;
+  for (const Pair& pair : pairs) {
+    // A sentence has at least as many tokens as words.
+    if (data::part_of(pair) != Part::train ||
+        std::count(pair.source.begin(), pair.source.end(), ' ') >= trained)
+      continue;
+    sources.push_back(pair.source);
+    targets.push_back(pair.target);
+  }
+  all.source = Vocabulary(sources);
+  all.target = Vocabulary(targets);
+  for (const Pair& pair : pairs) {
+    EncodedPair one{pair, all.source.ids(pair.source), all.target.ids(pair.target)};
+    const std::int64_t length = std::ssize(one.source);
+    if (length == 0 || one.target.empty() || length > longest ||
+        std::ssize(one.target) > most_target(length)) {
+      ++all.dropped;
+      continue;
+    }
+    const Part part = length > trained ? Part::test : data::part_of(pair);
+    auto& lengths = part == Part::train        ? all.train
+                    : part == Part::validation ? all.validation
+                                               : all.test;
+    lengths[static_cast<std::size_t>(length)].push_back(std::move(one));
+  }
+  for (const auto& [part, name] :
+       {std::pair{&all.train, "train"}, std::pair{&all.validation, "validation"}})
+    if (data::count(*part, 1, trained) == 0)
+      refuse("lab",
+             "the texts must have sentences of at most " + std::to_string(trained) +
+                 " tokens in the part " + name,
+             std::to_string(pairs.size()) + " lines, of which none");
+  std::int64_t from = 1;
+  for (const std::int64_t to : settings.eval_lengths) {
+    if (data::count(all.test, from, to) == 0)
+      refuse("lab",
+             "the texts must have test sentences of " + std::to_string(from) + " to " +
+                 std::to_string(to) + " tokens (see --train-length and --eval-lengths)",
+             std::to_string(pairs.size()) + " lines, of which none");
+    from = to + 1;
+  }
+  return all;
+}
+
+Corpus load(const Settings& settings) {
+  Corpus corpus;
+  std::vector<Pair> pairs;
+  const std::string trained = std::to_string(settings.train_length);
+  if (settings.texts.empty()) {
+    pairs = data::synthetic(settings);
+    corpus.source = "a synthetic language pair";
+    corpus.digest = "synthetic";
+  } else {
+    const std::vector<Text> texts = read_texts(settings.texts, 1);
+    pairs = data::aligned(texts);
+    corpus.source = settings.texts[0] + " and " + settings.texts[1];
+    corpus.digest = texts[0].bytes + '\0' + texts[1].bytes;
+  }
+  auto found = std::make_shared<Data>(split(pairs, settings));
+  corpus.split = "by a hash of the source sentence: of sixteen sentences of at most " +
+                 trained +
+                 " tokens, fourteen train, one validates and one tests; longer sentences test";
+  if (found->dropped > 0)
+    corpus.split += "; without " + std::to_string(found->dropped) +
+                    " pairs that are empty on a side, too long, or too unequal in length";
+  corpus.data = std::move(found);
+  return corpus;
+}
+
+std::vector<const EncodedPair*> batch_of(const Data& data, Part part, std::int64_t batch,
+                                         std::uint64_t seed, std::uint64_t step) {
+  const Data::ByLength& lengths = data.part(part);
+  Draws draws{seed, static_cast<std::uint64_t>(part), step};
+  auto at = static_cast<std::size_t>(
+      draws.below(static_cast<std::int64_t>(data::count(lengths, 0, std::ssize(lengths)))));
+  std::size_t length = 0;
+  while (at >= lengths[length].size()) at -= lengths[length++].size();
+  std::vector<const EncodedPair*> all;
+  for (std::int64_t row = 0; row < batch; ++row)
+    all.push_back(
+        &lengths[length][static_cast<std::size_t>(draws.below(std::ssize(lengths[length])))]);
+  return all;
+}
+
+std::vector<const EncodedPair*> tests_of(const Data& data, const Settings& settings,
+                                         const Stretch& stretch) {
+  const std::int64_t count = 2 * settings.eval_segments;
+  const std::int64_t widths = stretch.to - stretch.from + 1;
+  std::int64_t from = stretch.from, to = stretch.to;
+  if (data::count(data.test, from, to) == 0) {
+    std::int64_t least = 1;
+    for (const std::int64_t length : settings.eval_lengths)
+      if (length < stretch.up_to) least = length + 1;
+    from = to = std::ssize(data::nearest(data.test, from, least, stretch.up_to).front().source);
+  }
+  std::vector<const EncodedPair*> all;
+  for (std::int64_t length = from; length <= to; ++length) {
+    const auto& here = data.test[static_cast<std::size_t>(length)];
+    const std::int64_t most = from == to ? count : (count + widths - 1) / widths;
+    for (std::int64_t i = 0; i < std::min(most, std::ssize(here)); ++i)
+      all.push_back(&here[static_cast<std::size_t>(i)]);
+  }
+  return all;
+}
+
+ByChance chance_of(const Data& data, const std::vector<const EncodedPair*>& examples) {
+  constexpr int draws_each = 8;
+  Draws draws{0x6368616e6365};
+  ByChance sum;
+  for (const EncodedPair* one : examples)
+    for (int i = 0; i < draws_each; ++i) {
+      const auto& others =
+          data::nearest(data.train, std::ssize(one->source), 1, std::ssize(data.train) - 1);
+      const EncodedPair& other =
+          others[static_cast<std::size_t>(draws.below(std::ssize(others)))];
+      sum.chrf += chrf(other.pair.target, one->pair.target);
+      sum.whole += other.pair.target == one->pair.target ? 1 : 0;
+    }
+  const double count = draws_each * static_cast<double>(examples.size());
+  return {sum.chrf / count, sum.whole / count};
+}
+
+}  // namespace gnomon::lab::translation_task

@@ -1,0 +1,159 @@
+// The synthetic language pair of the task translation.
+//
+//   sentence -> clause, or clause "and" sentence    clauses of at most 8 words
+//   clause   -> phrase verb, or phrase verb phrase  past tense: the verb does not show the number
+//   phrase   -> adjectives noun, with a relative clause after it or not
+//   relative -> "that" verb, or "that" verb phrase
+//
+// In the translation, the verb is last in its clause and agrees with its subject in number. The
+// object has a particle after it. Adjectives follow their noun and agree with it in class and
+// number. A relative clause precedes its noun and ends with a particle.
+#include <array>
+
+#include "apps/lab/tasks/translation.h"
+
+namespace gnomon::lab::translation_task {
+namespace grammar {
+
+struct Noun {
+  const char *source, *stem;
+  char ending;  // of the class
+};
+struct Word {
+  const char *source, *stem;
+};
+constexpr std::array<Noun, 16> nouns = {{{"dog", "kel", 'a'},
+                                         {"cat", "mir", 'o'},
+                                         {"bird", "tav", 'a'},
+                                         {"horse", "zan", 'o'},
+                                         {"tiger", "hur", 'a'},
+                                         {"farmer", "gor", 'o'},
+                                         {"teacher", "dil", 'a'},
+                                         {"king", "rup", 'o'},
+                                         {"nurse", "vesh", 'a'},
+                                         {"sailor", "bok", 'o'},
+                                         {"baker", "fas", 'a'},
+                                         {"friend", "lem", 'o'},
+                                         {"stranger", "pid", 'a'},
+                                         {"doctor", "jat", 'o'},
+                                         {"robot", "num", 'a'},
+                                         {"lion", "shob", 'o'}}};
+constexpr std::array<Word, 10> adjectives = {{{"small", "pik"},
+                                              {"big", "gan"},
+                                              {"old", "ver"},
+                                              {"young", "nol"},
+                                              {"red", "rash"},
+                                              {"blue", "sin"},
+                                              {"happy", "lud"},
+                                              {"tired", "mok"},
+                                              {"clever", "tesh"},
+                                              {"quiet", "hol"}}};
+constexpr std::array<Word, 10> transitive = {{{"saw", "vid"},
+                                              {"chased", "kach"},
+                                              {"helped", "yel"},
+                                              {"followed", "sut"},
+                                              {"called", "zor"},
+                                              {"met", "mab"},
+                                              {"feared", "gip"},
+                                              {"liked", "ral"},
+                                              {"found", "tun"},
+                                              {"watched", "bel"}}};
+constexpr std::array<Word, 6> intransitive = {{{"slept", "sol"},
+                                               {"ran", "dar"},
+                                               {"sang", "kant"},
+                                               {"waited", "pov"},
+                                               {"laughed", "hah"},
+                                               {"fell", "zum"}}};
+constexpr const char *that = "that", *relative_particle = "ke", *object_particle = "ta";
+constexpr const char *conjunction = "and", *target_conjunction = "u";
+constexpr std::int64_t most_clause_words = 8, most_adjectives = 2;
+
+enum class Number { singular = 1, plural };
+
+template <typename Words>
+const auto& any(const Words& words, Draws& draws) {
+  return words[static_cast<std::size_t>(draws.below(std::ssize(words)))];
+}
+
+void append(std::string& text, const std::string& words) {
+  if (!text.empty() && !words.empty()) text += ' ';
+  text += words;
+}
+
+struct Phrase {
+  Pair pair;
+  Number number;
+};
+Phrase phrase(std::int64_t words, Draws& draws);
+
+// The verb and its object, if it has one: `words` words.
+Pair predicate(Number subject, std::int64_t words, Draws& draws) {
+  const std::string ending = subject == Number::singular ? "it" : "ur";
+  if (words == 1) {
+    const Word& verb = any(intransitive, draws);
+    return {verb.source, verb.stem + ending};
+  }
+  const Word& verb = any(transitive, draws);
+  const Pair object = phrase(words - 1, draws).pair;
+  return {verb.source + (' ' + object.source),
+          object.target + ' ' + object_particle + ' ' + verb.stem + ending};
+}
+
+Phrase phrase(std::int64_t words, Draws& draws) {
+  // A relative clause has at least two words.
+  std::int64_t count;
+  do {
+    count = draws.below(std::min(most_adjectives, words - 1) + 1);
+  } while (words - 1 - count == 1);
+  const Noun& noun = any(nouns, draws);
+  const Number number = draws.below(2) == 0 ? Number::singular : Number::plural;
+  std::string ending(1, noun.ending);
+  if (number == Number::plural) ending += 'n';
+  Pair pair;
+  std::string after;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Word& one = any(adjectives, draws);
+    append(pair.source, one.source);
+    append(after, one.stem + ending);
+  }
+  append(pair.source, noun.source + std::string(number == Number::plural ? "s" : ""));
+  if (const std::int64_t rest = words - 1 - count; rest > 0) {
+    const Pair relative = predicate(number, rest - 1, draws);
+    append(pair.source, that + (' ' + relative.source));
+    append(pair.target, relative.target + ' ' + relative_particle);
+  }
+  append(pair.target, noun.stem + ending);
+  append(pair.target, after);
+  return {pair, number};
+}
+
+Pair clause(std::int64_t words, Draws& draws) {
+  // A third of the clauses has no object.
+  const bool alone = words == 2 || draws.below(3) == 0;
+  const std::int64_t subject_words = alone ? words - 1 : 1 + draws.below(words - 2);
+  const Phrase subject = phrase(subject_words, draws);
+  const Pair rest = predicate(subject.number, words - subject_words, draws);
+  return {subject.pair.source + ' ' + rest.source, subject.pair.target + ' ' + rest.target};
+}
+
+}  // namespace grammar
+
+Pair synthetic_pair(std::int64_t words, Draws& draws) {
+  using namespace grammar;
+  Pair all;
+  for (;;) {
+    // Another clause has at least two words and a conjunction.
+    const bool last = words < 5 || (words <= most_clause_words && draws.below(2) == 0);
+    const std::int64_t here =
+        last ? words : least_words + draws.below(std::min(most_clause_words, words - 3) - 1);
+    const Pair one = clause(here, draws);
+    append(all.source, one.source);
+    append(all.target, one.target);
+    if (last) return all;
+    append(all.source, conjunction);
+    append(all.target, target_conjunction);
+    words -= here + 1;
+  }
+}
+
+}  // namespace gnomon::lab::translation_task
