@@ -162,7 +162,7 @@ void check_settings(const Settings& s) {
   need(s.batch >= 1 && s.batch <= 4096, "--batch must be 1 to 4096", s.batch);
   if (!(s.learning_rate > 0 && s.learning_rate < 1))
     refuse("lab", "--learning-rate must be between 0 and 1", s.learning_rate);
-  for (const std::string& name : s.encodings) find_candidate(name);
+  for (const std::string& name : s.encodings) check_suffix(find_candidate(name), s);
   if (const auto check = find_task(s.task).check) check(s);
   for (const std::string& name : s.extend) find_extension(name);
   if (!s.extend.empty()) {
