@@ -198,7 +198,7 @@ std::string digest(const ImageData& data) {
 
 TaskDefaults defaults() {
   return {
-      8, 32, 1, {2}, "none,learned@resized,sinusoidal-grid,rotary-axial,swin@resized,rotary"};
+      6, 32, 1, {2}, "none,learned@resized,sinusoidal-grid,rotary-axial,swin@resized,rotary"};
 }
 
 void check(const Settings& settings) {
@@ -298,10 +298,14 @@ Corpus load(const Settings& settings) {
 }
 
 std::vector<Stretch> grid_stretches(const Settings& settings) {
-  std::vector<Stretch> all{
-      {settings.train_length, settings.train_length, settings.train_length}};
-  for (const Stretch& one : length_stretches(settings))
-    if (one.from > settings.train_length) all.push_back(one);
+  const std::int64_t trained = settings.train_length,
+                     width = std::max<std::int64_t>(1, trained / 2);
+  std::vector<Stretch> all{{trained, trained, trained}};
+  for (const std::int64_t length : settings.eval_lengths)
+    while (all.back().to < length) {
+      const std::int64_t from = all.back().to + 1;
+      all.push_back({from, std::min(length, from + width - 1), length});
+    }
   return all;
 }
 

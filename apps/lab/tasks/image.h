@@ -29,8 +29,6 @@ struct DigitPicture {
 // noise.
 DigitPicture digit_picture(Part part, std::uint64_t seed, std::uint64_t number,
                            std::int64_t pixels);
-constexpr double bag_of_patches =
-    0.55;  // the best possible share of right labels without places
 
 // Pictures and their labels.
 struct Pictures {
@@ -57,8 +55,8 @@ struct ImageData : TaskData {
 
 Corpus load(const Settings& settings);
 
-// The stretches in which a task with pictures is tested: the training grid, and ranges of larger
-// grids up to each of settings.eval_lengths.
+// The stretches in which a task with pictures is tested: the training grid, and larger grids up
+// to each of settings.eval_lengths, half a training length in each stretch.
 std::vector<Stretch> grid_stretches(const Settings& settings);
 
 }  // namespace gnomon::lab::image_task

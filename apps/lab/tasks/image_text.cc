@@ -234,7 +234,7 @@ Corpus load(const Settings&) {
 }
 
 TaskDefaults defaults() {
-  return {8,
+  return {6,
           32,
           1,
           {2},
