@@ -25,7 +25,8 @@ encoding from the same weights on the same batches, tests each far beyond the
 training length, and writes a report. Without TEXT: Jane Austen's novels.
 
   --encodings A,B,..   none,sinusoidal,learned,rotary,alibi,t5, .. or all; A+B
-                       for both, A*3/B by layers, A@random for random positions
+                       for both, A*3/B by layers, A@random for random positions;
+                       tasks with pictures: A@resized, A@image, A@text
   --task NAME          text, masked (text), copy, reverse, addition, recall
   --extend M,..        then extend rotary: linear,ntk,dynamic-ntk,yarn,drope
   --preset NAME        default (minutes) or full (3 seeds, an hour)
