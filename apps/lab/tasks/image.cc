@@ -15,6 +15,7 @@ namespace gnomon::lab::image_task {
 namespace {
 
 constexpr std::uint64_t digits_key = 0x6469676974, test_seed = 1;
+constexpr std::int64_t patch_side = 4;   // pixels
 constexpr std::int64_t test_factor = 8;  // test pictures of a stretch per eval segment
 constexpr std::int64_t shown_pictures = 4;
 
@@ -61,17 +62,16 @@ struct Network : torch::nn::Module {
           std::uint64_t seed) {
     at::Generator shared = at::make_generator<at::CPUGeneratorImpl>(2 * seed);
     const EncoderSizes sizes{settings.layers, settings.width, settings.heads};
-    // Patches as large as the token embeddings of text (transformer.cc).
     embedding = register_module(
-        "embedding", linear(patch_side * patch_side, sizes.width, 0.5 / patch_side, shared));
+        "embedding", linear(patch_side * patch_side, sizes.width, embedding_factor, shared));
     encoder = register_module("encoder", Encoder(sizes, CrossAttention::none, shared));
-    head = register_module("head", linear(sizes.width, classes, 0.02, shared));
+    head = register_module("head", linear(sizes.width, classes, 0.2, shared));
     at::Generator own = at::make_generator<at::CPUGeneratorImpl>(2 * seed + 1);
     position = register_module("position", libtorch::PositionScheme(std::move(scheme), own));
   }
   // pixels: [B, P, P]. Returns the logits of the classes, [B, classes].
   at::Tensor forward(const at::Tensor& pixels, const libtorch::PositionScheme& at) {
-    const at::Tensor x = embedding(patches_of(pixels.mul(2).sub(1)));
+    const at::Tensor x = embedding(patches_of(pixels.mul(2).sub(1), patch_side));
     return head(encoder(x, at).mean(1));
   }
 

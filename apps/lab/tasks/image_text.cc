@@ -22,11 +22,9 @@ using image_task::at_side;
 using image_task::Canvas;
 using image_task::Encoder;
 using image_task::EncoderSizes;
-using image_task::patch_side;
 using image_task::Tables;
 
-constexpr std::int64_t block = 2;  // patches a side
-constexpr std::int64_t block_pixels = block * patch_side;
+constexpr std::int64_t patch_side = 8;  // pixels: a shape is in one patch
 constexpr std::int64_t shape_count = std::size(image_task::shapes),
                        vocabulary_size = shape_count + std::ssize(relations);
 constexpr std::uint64_t scene_key = 0x7363656e65, test_seed = 1;
@@ -95,17 +93,16 @@ struct Network : torch::nn::Module {
     text_sizes.layers = std::max<std::int64_t>(1, settings.layers - picture_sizes.layers);
     using image_task::CrossAttention;
     using image_task::linear;
-    // Patches and words as large as the token embeddings of text (transformer.cc).
-    patches = register_module(
-        "patches", linear(patch_side * patch_side, settings.width, 0.5 / patch_side, shared));
+    patches = register_module("patches", linear(patch_side * patch_side, settings.width,
+                                                image_task::embedding_factor, shared));
     word = register_module("words", torch::nn::Embedding(vocabulary_size, settings.width));
     {
       const at::NoGradGuard no_grad;
-      word->weight.normal_(0.0, 0.5, shared);
+      word->weight.normal_(0.0, image_task::embedding_factor, shared);
     }
     picture = register_module("picture", Encoder(picture_sizes, CrossAttention::none, shared));
     text = register_module("text", Encoder(text_sizes, CrossAttention::memory, shared));
-    head = register_module("head", linear(settings.width, 1, 0.02, shared));
+    head = register_module("head", linear(settings.width, 1, 0.2, shared));
     at::Generator own = at::make_generator<at::CPUGeneratorImpl>(2 * seed + 1);
     position = register_module(
         "position",
@@ -120,7 +117,8 @@ struct Network : torch::nn::Module {
   at::Tensor forward(const Batch& batch, const libtorch::PositionScheme& grid) {
     const at::Device device = head->weight.device();
     const at::Tensor pixels = batch.pixels.to(device).mul(2).sub(1);
-    const at::Tensor memory = picture(patches(image_task::patches_of(pixels)), grid);
+    const at::Tensor memory =
+        picture(patches(image_task::patches_of(pixels, patch_side)), grid);
     const at::Tensor read = text(word(batch.captions.to(device)), text_position, memory);
     return head(read.mean(1)).view({-1, captions});
   }
@@ -245,8 +243,8 @@ TaskDefaults defaults() {
 void check(const Settings& settings) {
   if (!settings.texts.empty())
     refuse("lab", "--task image-text must have no TEXT", settings.texts[0]);
-  if (settings.train_length < objects * block)
-    refuse("lab", "grids of --task image-text must have at least 6 patches a side",
+  if (settings.train_length < objects)
+    refuse("lab", "grids of --task image-text must have at least 3 patches a side",
            settings.train_length);
   if (settings.longest() > 64)
     refuse("lab", "grids of --task image-text must have at most 64 patches a side",
@@ -261,20 +259,20 @@ Scene scene(Part part, std::uint64_t seed, std::uint64_t number, std::int64_t si
   one.relation = draws.below(std::ssize(relations));
   one.shapes = three_of(shape_count, draws);
   std::sort(one.shapes.begin(), one.shapes.end());
-  one.rows = three_of(side / block, draws);
-  one.columns = three_of(side / block, draws);
+  one.rows = three_of(side, draws);
+  one.columns = three_of(side, draws);
   while (!holds(one, order(one.right))) ++one.right;
   const std::int64_t pixels = side * patch_side;
   Canvas canvas(pixels, static_cast<double>(pixels));
   for (std::size_t i = 0; i < one.shapes.size(); ++i) {
-    // Ink ends before the edges of the block.
+    // Ink ends before the edges of the patch.
     const double size = image_task::uniform(5, 6, draws),
                  thickness = image_task::uniform(0.9, 1.4, draws),
-                 reach = (block_pixels - size) / 2 - thickness / 2 - 0.5,
-                 left = static_cast<double>(one.columns[i] * block_pixels) +
-                        (block_pixels - size) / 2 + image_task::uniform(-reach, reach, draws),
-                 top = static_cast<double>(one.rows[i] * block_pixels) +
-                       (block_pixels - size) / 2 + image_task::uniform(-reach, reach, draws);
+                 reach = (patch_side - size) / 2 - thickness / 2 - 0.5,
+                 left = static_cast<double>(one.columns[i] * patch_side) +
+                        (patch_side - size) / 2 + image_task::uniform(-reach, reach, draws),
+                 top = static_cast<double>(one.rows[i] * patch_side) + (patch_side - size) / 2 +
+                       image_task::uniform(-reach, reach, draws);
     image_task::Glyph lines = image_task::shape_glyph(one.shapes[i]);
     for (image_task::Line& line : lines)
       for (image_task::Point* p : {&line.from, &line.to})

@@ -26,16 +26,16 @@ namespace gnomon::lab::image_text_task {
 constexpr std::int64_t objects = 3, captions = 6, words = 2 * objects - 1;
 constexpr std::string_view relations[] = {"left of", "right of", "above", "below"};
 
-// Three different shapes, each in a block of 2 x 2 patches. No two blocks have the same row or
-// column, and every choice of rows and of columns is equally likely for every shape.
+// Three different shapes, each in a patch. No two of them are in the same row or column, and
+// every choice of rows and of columns is equally likely for every shape.
 struct Scene {
   std::int64_t relation = 0;                   // index of `relations`
   std::array<std::int64_t, objects> shapes{};  // indices of image_task::shapes, ascending
-  std::array<std::int64_t, objects> rows{}, columns{};  // of the blocks of the shapes
-  std::vector<float> pixels;                            // [P, P], P = 4 `side`
+  std::array<std::int64_t, objects> rows{}, columns{};  // of the patches of the shapes
+  std::vector<float> pixels;                            // [P, P], P = 8 `side`
   std::int64_t right = 0;                               // the caption that is true
 };
-// A pure function of the arguments. side: patches a side, at least 6.
+// A pure function of the arguments. side: patches a side, at least 3.
 Scene scene(Part part, std::uint64_t seed, std::uint64_t number, std::int64_t side);
 
 // The word numbers of caption k of a scene, [W]: a shape, the relation, a shape, ... Shapes come

@@ -13,8 +13,6 @@
 namespace gnomon::lab::image_task {
 namespace {
 
-constexpr double weight_deviation = 0.02;  // as in the Transformer of text
-
 torch::nn::LayerNorm norm(std::int64_t width) {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}));
 }
@@ -85,18 +83,18 @@ void copy_parameters(const libtorch::PositionEncoding& trained,
 
 }  // namespace
 
-at::Tensor patches_of(const at::Tensor& pixels) {
-  const std::int64_t rows = pixels.size(0), side = pixels.size(1) / patch_side;
-  return pixels.view({rows, side, patch_side, side, patch_side})
+at::Tensor patches_of(const at::Tensor& pixels, std::int64_t patch) {
+  const std::int64_t rows = pixels.size(0), side = pixels.size(1) / patch;
+  return pixels.view({rows, side, patch, side, patch})
       .permute({0, 1, 3, 2, 4})
-      .reshape({rows, side * side, patch_side * patch_side});
+      .reshape({rows, side * side, patch * patch});
 }
 
-torch::nn::Linear linear(std::int64_t in, std::int64_t out, double deviation,
+torch::nn::Linear linear(std::int64_t in, std::int64_t out, double factor,
                          at::Generator& generator) {
   torch::nn::Linear layer(torch::nn::LinearOptions(in, out).bias(false));
   const at::NoGradGuard no_grad;
-  layer->weight.normal_(0.0, deviation, generator);
+  layer->weight.normal_(0.0, factor / std::sqrt(static_cast<double>(in)), generator);
   return layer;
 }
 
@@ -104,27 +102,27 @@ EncoderImpl::EncoderImpl(const EncoderSizes& sizes, CrossAttention cross,
                          at::Generator& generator)
     : heads_(sizes.heads), no_position_(model::Encoding(model::NoPosition{})) {
   const std::int64_t width = sizes.width;
-  const double residual = weight_deviation / std::sqrt(2.0 * static_cast<double>(sizes.layers));
+  const double residual = 1 / std::sqrt(2.0 * static_cast<double>(sizes.layers));
   for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
     auto block = std::make_shared<Block>();
     const auto add_norm = [&](torch::nn::LayerNorm& its, const char* name) {
       its = block->register_module(name, norm(width));
     };
     const auto add = [&](torch::nn::Linear& its, const char* name, std::int64_t in,
-                         std::int64_t out, double deviation) {
-      its = block->register_module(name, linear(in, out, deviation, generator));
+                         std::int64_t out, double factor) {
+      its = block->register_module(name, linear(in, out, factor, generator));
     };
     add_norm(block->attention_norm, "attention_norm");
-    add(block->qkv, "qkv", width, 3 * width, weight_deviation);
+    add(block->qkv, "qkv", width, 3 * width, 1);
     add(block->attention_out, "attention_out", width, width, residual);
     if (cross == CrossAttention::memory) {
       add_norm(block->cross_norm, "cross_norm");
-      add(block->cross_query, "cross_query", width, width, weight_deviation);
-      add(block->cross_keys, "cross_keys", width, 2 * width, weight_deviation);
+      add(block->cross_query, "cross_query", width, width, 1);
+      add(block->cross_keys, "cross_keys", width, 2 * width, 1);
       add(block->cross_out, "cross_out", width, width, residual);
     }
     add_norm(block->feed_norm, "feed_norm");
-    add(block->feed_in, "feed_in", width, 4 * width, weight_deviation);
+    add(block->feed_in, "feed_in", width, 4 * width, 1);
     add(block->feed_out, "feed_out", 4 * width, width, residual);
     blocks_.push_back(register_module("block" + std::to_string(layer), block));
   }

@@ -21,18 +21,18 @@
 
 namespace gnomon::lab::image_task {
 
-constexpr std::int64_t patch_side = 4;  // pixels
-
-// pixels: [B, P, P], float32, P = N patch_side. Returns [B, N N, patch_side patch_side].
-at::Tensor patches_of(const at::Tensor& pixels);
+// pixels: [B, P, P], float32, P = N patch. Returns [B, N N, patch patch].
+at::Tensor patches_of(const at::Tensor& pixels, std::int64_t patch);
 
 // Sizes of a model. Its weights are drawn from `generator`.
 struct EncoderSizes {
   std::int64_t layers, width, heads;
 };
-// Weights of a linear layer without biases, from the normal distribution.
-torch::nn::Linear linear(std::int64_t in, std::int64_t out, double deviation,
+// A linear layer without biases. Its weights have the deviation factor / sqrt(in).
+torch::nn::Linear linear(std::int64_t in, std::int64_t out, double factor,
                          at::Generator& generator);
+// Deviation of the initial embeddings of patches and words, as in transformer.cc.
+constexpr double embedding_factor = 0.5;
 
 // Pre-norm, GELU, as the Transformer of text. With CrossAttention::memory, each layer attends to
 // a memory, without position, after its self-attention.
