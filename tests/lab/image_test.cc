@@ -8,6 +8,7 @@
 
 #include "apps/lab/candidate.h"
 #include "apps/lab/tasks.h"
+#include "apps/lab/tasks/drawing.h"
 #include "gnomon/embedding/grid.h"
 #include "gnomon/position/positions.h"
 

@@ -63,7 +63,7 @@ struct Network : torch::nn::Module {
     at::Generator shared = at::make_generator<at::CPUGeneratorImpl>(2 * seed);
     const EncoderSizes sizes{settings.layers, settings.width, settings.heads};
     embedding = register_module(
-        "embedding", linear(patch_side * patch_side, sizes.width, embedding_factor, shared));
+        "embedding", linear(patch_side * patch_side, sizes.width, patch_factor, shared));
     encoder = register_module("encoder", Encoder(sizes, CrossAttention::none, shared));
     head = register_module("head", linear(sizes.width, classes, 0.2, shared));
     at::Generator own = at::make_generator<at::CPUGeneratorImpl>(2 * seed + 1);
@@ -71,7 +71,7 @@ struct Network : torch::nn::Module {
   }
   // pixels: [B, P, P]. Returns the logits of the classes, [B, classes].
   at::Tensor forward(const at::Tensor& pixels, const libtorch::PositionScheme& at) {
-    const at::Tensor x = embedding(patches_of(pixels.mul(2).sub(1), patch_side));
+    const at::Tensor x = embedding(patches_of(pixels, patch_side));
     return head(encoder(x, at).mean(1));
   }
 

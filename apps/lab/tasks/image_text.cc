@@ -53,10 +53,9 @@ std::array<std::size_t, objects> order(std::int64_t k) {
 
 // Whether the shapes in this order are where the relation says.
 bool holds(const Scene& scene, const std::array<std::size_t, objects>& order) {
-  const auto& places = scene.relation < 2 ? scene.columns : scene.rows;
-  const bool ascending = scene.relation % 2 == 0;  // left of, above
+  const auto& places = scene.relation == 0 ? scene.columns : scene.rows;
   for (std::size_t i = 0; i + 1 < order.size(); ++i)
-    if ((places[order[i]] < places[order[i + 1]]) != ascending) return false;
+    if (places[order[i]] > places[order[i + 1]]) return false;
   return true;
 }
 
@@ -65,11 +64,14 @@ struct Batch {
   at::Tensor captions;  // [B K, W]
   at::Tensor right;     // [B]
 };
-Batch batch_of(const std::vector<Scene>& scenes, std::int64_t side) {
+// With easy captions for training.
+Batch batch_of(const std::vector<Scene>& scenes, std::int64_t side, Part part) {
+  const bool easy = part == Part::train;
   const auto count = static_cast<std::int64_t>(scenes.size());
   const std::int64_t pixels = side * patch_side;
   Batch batch{at::empty({count, pixels, pixels}),
-              at::empty({count * captions, words}, at::kLong), at::empty({count}, at::kLong)};
+              at::empty({count * (captions + (easy ? easy_captions : 0)), words}, at::kLong),
+              at::empty({count}, at::kLong)};
   auto* word = batch.captions.data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < count; ++i) {
     const Scene& one = scenes[static_cast<std::size_t>(i)];
@@ -77,6 +79,8 @@ Batch batch_of(const std::vector<Scene>& scenes, std::int64_t side) {
               batch.pixels.data_ptr<float>() + i * pixels * pixels);
     for (std::int64_t k = 0; k < captions; ++k)
       for (const std::int64_t w : caption(one, k)) *word++ = w;
+    if (easy)
+      for (const auto& its : one.easy) word = std::copy(its.begin(), its.end(), word);
     batch.right.data_ptr<std::int64_t>()[i] = one.right;
   }
   return batch;
@@ -94,11 +98,11 @@ struct Network : torch::nn::Module {
     using image_task::CrossAttention;
     using image_task::linear;
     patches = register_module("patches", linear(patch_side * patch_side, settings.width,
-                                                image_task::embedding_factor, shared));
+                                                image_task::patch_factor, shared));
     word = register_module("words", torch::nn::Embedding(vocabulary_size, settings.width));
     {
       const at::NoGradGuard no_grad;
-      word->weight.normal_(0.0, image_task::embedding_factor, shared);
+      word->weight.normal_(0.0, 1.0, shared);
     }
     picture = register_module("picture", Encoder(picture_sizes, CrossAttention::none, shared));
     text = register_module("text", Encoder(text_sizes, CrossAttention::memory, shared));
@@ -116,11 +120,11 @@ struct Network : torch::nn::Module {
   // Returns the scores of the captions, [B, K].
   at::Tensor forward(const Batch& batch, const libtorch::PositionScheme& grid) {
     const at::Device device = head->weight.device();
-    const at::Tensor pixels = batch.pixels.to(device).mul(2).sub(1);
+    const at::Tensor pixels = batch.pixels.to(device);
     const at::Tensor memory =
         picture(patches(image_task::patches_of(pixels, patch_side)), grid);
     const at::Tensor read = text(word(batch.captions.to(device)), text_position, memory);
-    return head(read.mean(1)).view({-1, captions});
+    return head(read.mean(1)).view({batch.pixels.size(0), -1});
   }
 
   torch::nn::Linear patches{nullptr}, head{nullptr};
@@ -150,7 +154,7 @@ class ImageTextModel final : public TaskModel {
     for (std::int64_t row = rows.begin; row < rows.end; ++row)
       scenes.push_back(scene(part, seed, mixed(step) + static_cast<std::uint64_t>(row),
                              settings_.train_length));
-    const Batch batch = batch_of(scenes, settings_.train_length);
+    const Batch batch = batch_of(scenes, settings_.train_length, part);
     return {losses(network_->forward(batch, network_->position), batch), rows.end - rows.begin};
   }
 
@@ -193,8 +197,9 @@ class ImageTextModel final : public TaskModel {
       const auto grid = at_side(network_->position, settings_.train_length, side, tables_);
       if (!grid) continue;
       const Scene shown = scene(Part::test, test_seed, 0, side);
-      const std::int64_t chosen =
-          network_->forward(batch_of({shown}, side), *grid).argmax(1).item<std::int64_t>();
+      const std::int64_t chosen = network_->forward(batch_of({shown}, side, Part::test), *grid)
+                                      .argmax(1)
+                                      .item<std::int64_t>();
       result.samples.push_back(
           {.context = side,
            .prompt = image_task::as_text({shown.pixels}, side * patch_side),
@@ -212,7 +217,7 @@ class ImageTextModel final : public TaskModel {
     std::vector<Scene> scenes;
     for (std::int64_t i = first; i < first + count; ++i)
       scenes.push_back(scene(Part::test, test_seed, static_cast<std::uint64_t>(i), side));
-    return batch_of(scenes, side);
+    return batch_of(scenes, side, Part::test);
   }
 
   Tables tables_;
@@ -281,6 +286,14 @@ Scene scene(Part part, std::uint64_t seed, std::uint64_t number, std::int64_t si
   }
   canvas.add_noise(0.1, draws);
   one.pixels = canvas.values();
+  for (auto& its : one.easy) {
+    its = caption(one, draws.below(captions));
+    std::int64_t other;
+    do {
+      other = draws.below(shape_count);
+    } while (std::find(one.shapes.begin(), one.shapes.end(), other) != one.shapes.end());
+    its[static_cast<std::size_t>(2 * draws.below(objects))] = other;
+  }
   return one;
 }
 

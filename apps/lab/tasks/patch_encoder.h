@@ -31,8 +31,9 @@ struct EncoderSizes {
 // A linear layer without biases. Its weights have the deviation factor / sqrt(in).
 torch::nn::Linear linear(std::int64_t in, std::int64_t out, double factor,
                          at::Generator& generator);
-// Deviation of the initial embeddings of patches and words, as in transformer.cc.
-constexpr double embedding_factor = 0.5;
+// The factor of patches. The lines of a picture then have embeddings with a deviation of about 1,
+// so that a table of sines that is added to them does not dominate.
+constexpr double patch_factor = 2;
 
 // Pre-norm, GELU, as the Transformer of text. With CrossAttention::memory, each layer attends to
 // a memory, without position, after its self-attention.
