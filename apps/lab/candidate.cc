@@ -26,6 +26,26 @@ std::vector<std::string> names_in(const std::string& scheme) {
   return names;
 }
 
+struct Suffix {
+  const char *name, *title, *summary, *source;
+};
+constexpr Suffix suffixes[] = {
+    {"random", "random positions", "trained with random positions in ascending order",
+     "Ruoss et al. 2023, arXiv:2305.16843"},
+    {"resized", "resized", "its tables are resized to the grids of the tests",
+     "Dosovitskiy et al. 2020, arXiv:2010.11929"},
+    {"text", "text only", "no position in the pictures", ""},
+    {"image", "pictures only", "no position in the text", ""}};
+
+const Suffix& find_suffix(const std::string& name) {
+  std::string names;
+  for (const Suffix& one : suffixes) {
+    if (one.name == name) return one;
+    names += (names.empty() ? "" : ", ") + std::string(one.name);
+  }
+  refuse("lab", "the suffix after @ in --encodings must be one of " + names, name);
+}
+
 std::string joined(const std::vector<std::string>& parts, const char* between) {
   std::string all;
   for (const std::string& part : parts) all += (all.empty() ? "" : between) + part;
@@ -36,11 +56,12 @@ std::string joined(const std::vector<std::string>& parts, const char* between) {
 
 Candidate find_candidate(const std::string& name) {
   Candidate one{name, name};
+  const Suffix* suffix = nullptr;
   if (const std::size_t at = name.find('@'); at != std::string::npos) {
-    if (name.substr(at) != "@random")
-      refuse("lab", "the suffix after @ in --encodings must be random", name);
-    one.numbering = Numbering::random;
     one.scheme = name.substr(0, at);
+    one.suffix = name.substr(at + 1);
+    suffix = &find_suffix(one.suffix);
+    if (one.suffix == "random") one.numbering = Numbering::random;
   }
   const std::vector<std::string> names = names_in(one.scheme);
   model::Place enters = model::Place::nowhere;
@@ -54,15 +75,25 @@ Candidate find_candidate(const std::string& name) {
     sources.emplace_back(info.source);
   }
   if (one.scheme != names.front()) one.title = one.scheme;
-  if (one.numbering == Numbering::random) {
-    one.title += ", random positions";
-    summaries.emplace_back("trained with random positions in ascending order");
-    sources.emplace_back("Ruoss et al. 2023, arXiv:2305.16843");
+  if (suffix) {
+    one.title += ", " + std::string(suffix->title);
+    summaries.emplace_back(suffix->summary);
+    if (*suffix->source) sources.emplace_back(suffix->source);
   }
   one.enters = model::name(enters);
   one.summary = joined(summaries, "; ");
   one.source = joined(sources, "; ");
   return one;
+}
+
+void check_suffix(const Candidate& candidate, const Settings& settings) {
+  if (candidate.suffix.empty()) return;
+  const std::string allowed(find_task(settings.task).suffixes);
+  if (("," + allowed + ",").find("," + candidate.suffix + ",") == std::string::npos)
+    refuse("lab",
+           "with --task " + settings.task + " the suffix after @ in --encodings must be " +
+               (allowed.empty() ? "left out" : "one of " + allowed),
+           candidate.suffix);
 }
 
 model::Encoding find_usual(const std::string& name, const Settings& settings) {

@@ -1,10 +1,14 @@
-// Entries of --encodings: a name of the list or a scheme, and the positions in training.
+// Entries of --encodings: a name of the list or a scheme, and a suffix that changes its use.
+// TaskInfo::suffixes lists the suffixes of a task.
 //
 //   rotary           an encoding of the list
 //   rotary*3/none    a scheme (gnomon/model/scheme.h)
 //   rotary@random    trained on ascending ids drawn from 0 to the longest tested length, new
 //                    ones in every step; tested on 0, 1, 2, ... (Ruoss et al. 2023,
 //                    arXiv:2305.16843)
+//   learned@resized  tables are resized to the grids of the tests
+//   rotary@text      on the text of a task with text and pictures, none on the pictures
+//   rotary@image     on the pictures, none on the text
 #pragma once
 
 #include <optional>
@@ -24,10 +28,14 @@ struct Candidate {
   std::string name;    // as given in --encodings
   std::string scheme;  // the part of the name before @
   Numbering numbering = Numbering::counted;
+  std::string suffix = {};  // the part of the name after @, or empty
   std::string title = {}, enters = {}, summary = {}, source = {};  // texts for the report
 };
-// Throws std::invalid_argument with a list of the names if there is no such name.
+// Throws std::invalid_argument with a list of the names if there is no such name or suffix.
 Candidate find_candidate(const std::string& name);
+
+// Throws std::invalid_argument if the task does not permit the suffix.
+void check_suffix(const Candidate& candidate, const Settings& settings);
 
 // The scheme of an entry, at the usual settings for the model and the training length.
 model::Encoding find_usual(const std::string& name, const Settings& settings);

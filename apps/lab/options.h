@@ -39,7 +39,7 @@ struct Settings {
   std::int64_t batch = 16;  // windows or examples in a step
   double learning_rate = 2e-3;
   // Number of test segments, each as long as the longest length; or half the number of examples
-  // in each stretch of lengths.
+  // in each stretch of lengths (an eighth with --task image and image-text).
   std::int64_t eval_segments = 48;
   std::string device = "cpu";
   // 8: the gradient of a step is the sum over 8 micro-batches (micro_batches.h), for

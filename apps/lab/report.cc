@@ -57,7 +57,7 @@ void add_settings(plot::HtmlPage& page, const Results& results) {
        {"Training", fmt::format("{} of {} {}{} {}; AdamW at {:g}, warm-up and cosine; the same "
                                 "weights and batches for every encoding",
                                 counted(s.steps, "step"), grouped(s.batch),
-                                has_examples(task.task) ? "examples of 1 to " : "windows of ",
+                                has_examples(task.task) ? task.trained_on : "windows of ",
                                 grouped(s.train_length), task.unit, s.learning_rate)},
        {"Seeds", grouped(s.seeds)},
        {"Data", results.texts.source + ", " + results.texts.split}});
@@ -135,7 +135,7 @@ void add_samples(plot::HtmlPage& page, const Results& results) {
                         results.settings.train_length)
       : task.task == Task::masked
           ? "The most likely byte at each masked place (_) of the same window of the test text."
-          : "The answer of each model to the same unseen example, by greedy decoding.");
+          : std::string(task.samples));
   bool shown = false;
   constexpr std::ptrdiff_t most_open = 10;  // encodings
   if (std::ssize(results.encodings) > most_open)

@@ -59,8 +59,15 @@ constexpr TaskInfo recalled = of_letters<Task::recall>(
     "recall", "Associative recall", "pairs of a key and a letter, then the letter of each key",
     "pairs");
 
-constexpr const TaskInfo* list[] = {
-    &text, &masked, &copy, &reversed, &addition, &recalled, &translation_task_info};
+constexpr const TaskInfo* list[] = {&text,
+                                    &masked,
+                                    &copy,
+                                    &reversed,
+                                    &addition,
+                                    &recalled,
+                                    &translation_task_info,
+                                    &image_task_info,
+                                    &image_text_task_info};
 
 constexpr std::int64_t letters = 26, keys = 128;
 constexpr char separator = '>', end = '.';

@@ -40,6 +40,9 @@ enum class Task {
 };
 
 class TaskModel;
+struct TaskInfo;
+
+extern const TaskInfo image_task_info, image_text_task_info;  // tasks/
 
 // Defaults of options.
 struct TaskDefaults {
@@ -63,6 +66,10 @@ struct TaskInfo {
   std::string_view chance = {};  // source of the scores by chance: "the best guess that ..."
   std::string_view loss = "bits per byte";  // unit of the loss in training
   std::string_view model_name = {};  // "encoder-decoder Transformer"; empty: by visibility
+  std::string_view trained_on = "examples of 1 to ";  // before the training length
+  std::string_view samples =                          // sentence before the samples
+      "The answer of each model to the same unseen example, by greedy decoding.";
+  std::string_view suffixes = "random";  // permitted after @ in --encodings: "text,image"
 
   TaskDefaults (*defaults)() = nullptr;
   std::int64_t (*tokens)(std::int64_t length) =

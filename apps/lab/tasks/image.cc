@@ -1,0 +1,336 @@
+#include "apps/lab/tasks/image.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+
+#include "apps/lab/candidate.h"
+#include "apps/lab/draws.h"
+#include "apps/lab/run.h"
+#include "apps/lab/tasks/drawing.h"
+#include "gnomon/error.h"
+#include "src/model/encoding_json.h"
+
+namespace gnomon::lab::image_task {
+namespace {
+
+constexpr std::uint64_t digits_key = 0x6469676974, test_seed = 1;
+constexpr std::int64_t patch_side = 4;   // pixels
+constexpr std::int64_t test_factor = 8;  // test pictures of a stretch per eval segment
+constexpr std::int64_t shown_pictures = 4;
+
+// A digit in a half of the picture whose middle is at x, in units of the side of the picture.
+void draw_digit(Canvas& canvas, std::int64_t digit, double x, double half, Draws& draws) {
+  const double width = uniform(0.22, 0.28, draws), height = uniform(0.5, 0.66, draws),
+               slant = uniform(-0.12, 0.12, draws), thickness = uniform(0.05, 0.085, draws),
+               middle_x = x + uniform(-0.03, 0.03, draws),
+               middle_y = 0.5 + uniform(-0.1, 0.1, draws);
+  Glyph lines = digit_glyph(digit);
+  for (Line& line : lines)
+    for (Point* p : {&line.from, &line.to}) {
+      const double up = 0.5 - p->y;
+      *p = {middle_x + (p->x - 0.5) * width + slant * up, middle_y - up * height};
+    }
+  canvas.draw(lines, thickness, half, half + 0.5);
+}
+
+Pictures stacked(const std::vector<DigitPicture>& pictures, std::int64_t pixels) {
+  const auto count = static_cast<std::int64_t>(pictures.size());
+  Pictures all{at::empty({count, pixels, pixels}), at::empty({count}, at::kLong)};
+  for (std::int64_t i = 0; i < count; ++i) {
+    const DigitPicture& one = pictures[static_cast<std::size_t>(i)];
+    std::copy(one.pixels.begin(), one.pixels.end(),
+              all.pixels.data_ptr<float>() + i * pixels * pixels);
+    all.labels.data_ptr<std::int64_t>()[i] = one.left;
+  }
+  return all;
+}
+
+Pictures selected(const PictureSet& set, const std::vector<std::int64_t>& indices,
+                  std::int64_t pixels) {
+  std::vector<std::int64_t> labels;
+  for (const std::int64_t i : indices)
+    labels.push_back(set.labels[static_cast<std::size_t>(i)]);
+  const at::Tensor chosen = set.pixels.index_select(0, at::tensor(indices, at::kLong));
+  return {resized_pictures(chosen.to(at::kFloat).div(255), pixels),
+          at::tensor(labels, at::kLong)};
+}
+
+// Patch embedding, encoder, mean over the patches, classes.
+struct Network : torch::nn::Module {
+  Network(const Settings& settings, model::Scheme scheme, std::int64_t classes,
+          std::uint64_t seed) {
+    at::Generator shared = at::make_generator<at::CPUGeneratorImpl>(2 * seed);
+    const EncoderSizes sizes{settings.layers, settings.width, settings.heads};
+    embedding = register_module(
+        "embedding", linear(patch_side * patch_side, sizes.width, patch_factor, shared));
+    encoder = register_module("encoder", Encoder(sizes, CrossAttention::none, shared));
+    head = register_module("head", linear(sizes.width, classes, 0.2, shared));
+    at::Generator own = at::make_generator<at::CPUGeneratorImpl>(2 * seed + 1);
+    position = register_module("position", libtorch::PositionScheme(std::move(scheme), own));
+  }
+  // pixels: [B, P, P]. Returns the logits of the classes, [B, classes].
+  at::Tensor forward(const at::Tensor& pixels, const libtorch::PositionScheme& at) {
+    const at::Tensor x = embedding(patches_of(pixels, patch_side));
+    return head(encoder(x, at).mean(1));
+  }
+
+  torch::nn::Linear embedding{nullptr}, head{nullptr};
+  Encoder encoder{nullptr};
+  libtorch::PositionScheme position{nullptr};
+};
+
+class ImageModel final : public TaskModel {
+ public:
+  ImageModel(const Settings& settings, const Corpus& corpus, const std::string& encoding,
+             std::int64_t seed)
+      : TaskModel(settings), data_(dynamic_cast<const ImageData&>(*corpus.data)) {
+    const Candidate candidate = find_candidate(encoding);
+    tables_ = candidate.suffix == "resized" ? Tables::resized : Tables::fixed;
+    network_ = std::make_shared<Network>(
+        settings,
+        grid_scheme(candidate.scheme, {settings.layers, settings.width, settings.heads},
+                    settings.train_length, tables_),
+        std::ssize(data_.classes), static_cast<std::uint64_t>(seed));
+    network_->to(torch::Device(settings.device));
+  }
+
+  torch::nn::Module& module() override { return *network_; }
+  Json specification() const override {
+    return model::internal::json_of(network_->position->scheme());
+  }
+
+  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override {
+    const Pictures batch = data_.batch(part, seed, step, rows, settings_.train_length);
+    const torch::Device device(settings_.device);
+    const at::Tensor logits = network_->forward(batch.pixels.to(device), network_->position);
+    return {at::cross_entropy_loss(logits, batch.labels.to(device), {}, at::Reduction::Sum),
+            rows.end - rows.begin};
+  }
+
+  std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override {
+    const at::NoGradGuard no_grad;
+    Evaluation found{.stretches = grid_stretches(settings_)};
+    for (Stretch& one : found.stretches) {
+      const std::int64_t count = data_.test_count(test_factor * settings_.eval_segments);
+      one.chance_score = data_.chance(count);
+      double right = 0, nats = 0;
+      for (std::int64_t side = one.from; side <= one.to; ++side) {
+        const auto position =
+            at_side(network_->position, settings_.train_length, side, tables_);
+        one.applicable = position.has_value();
+        if (!position) break;
+        // A part of the pictures for each side of the stretch.
+        const std::int64_t sides = one.to - one.from + 1, part = side - one.from,
+                           begin = count * part / sides, end = count * (part + 1) / sides;
+        for (std::int64_t first = begin; first < end; first += settings_.batch) {
+          if (stop()) return std::nullopt;
+          const Pictures tests =
+              data_.tests(first, std::min(settings_.batch, end - first), side);
+          const at::Tensor labels = tests.labels.to(settings_.device);
+          const at::Tensor logits =
+              network_->forward(tests.pixels.to(settings_.device), *position);
+          right += logits.argmax(1).eq(labels).sum().item<double>();
+          nats += at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
+        }
+      }
+      if (!one.applicable) continue;
+      one.examples = count;
+      one.score = right / static_cast<double>(count);
+      one.bits = nats / static_cast<double>(count) * bits_per_nat;
+    }
+    return found;
+  }
+
+  void describe(RunResult& result) override {
+    const at::NoGradGuard no_grad;
+    for (const std::int64_t side : {settings_.train_length, settings_.longest()}) {
+      const auto position = at_side(network_->position, settings_.train_length, side, tables_);
+      if (!position) continue;
+      const std::int64_t count = data_.test_count(shown_pictures);
+      const Pictures tests = data_.tests(0, count, side);
+      const at::Tensor chosen =
+          network_->forward(tests.pixels.to(settings_.device), *position).argmax(1).cpu();
+      Sample sample{.context = side};
+      std::vector<std::vector<float>> pictures;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const at::Tensor one = tests.pixels[i].contiguous();
+        pictures.emplace_back(one.data_ptr<float>(), one.data_ptr<float>() + one.numel());
+        const auto name = [&](const at::Tensor& label) {
+          return (i > 0 ? " " : "") +
+                 data_.classes[static_cast<std::size_t>(label[i].item<std::int64_t>())];
+        };
+        sample.text += name(chosen);
+        sample.expected += name(tests.labels);
+      }
+      sample.prompt = as_text(pictures, side * patch_side);
+      result.samples.push_back(std::move(sample));
+    }
+  }
+
+ private:
+  const ImageData& data_;
+  Tables tables_;
+  std::shared_ptr<Network> network_;
+};
+
+std::unique_ptr<TaskModel> make(const Settings& settings, const Corpus& corpus,
+                                const std::string& encoding, std::int64_t seed) {
+  return std::make_unique<ImageModel>(settings, corpus, encoding, seed);
+}
+
+// FNV-1a of the pictures and their labels.
+std::string digest(const ImageData& data) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  const auto add = [&](const void* bytes, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i)
+      hash = (hash ^ static_cast<const unsigned char*>(bytes)[i]) * 0x100000001b3;
+  };
+  for (const std::string& name : data.classes) add(name.c_str(), std::ssize(name) + 1);
+  for (const PictureSet* set :
+       {&data.folder.train, &data.folder.validation, &data.folder.test}) {
+    if (!set->pixels.defined()) continue;
+    add(set->pixels.data_ptr(), set->pixels.numel());
+    add(set->labels.data(), std::ssize(set->labels) * 8);
+  }
+  return std::to_string(hash);
+}
+
+TaskDefaults defaults() {
+  return {
+      6, 32, 1, {2}, "none,learned@resized,sinusoidal-grid,rotary-axial,swin@resized,rotary"};
+}
+
+void check(const Settings& settings) {
+  constexpr std::int64_t most = 64;
+  if (settings.longest() > most)
+    refuse("lab", "grids of --task image must have at most 64 patches a side",
+           settings.longest());
+  if (settings.texts.size() > 1)
+    refuse("lab", "--task image must have one folder at most", settings.texts[1]);
+}
+
+}  // namespace
+
+DigitPicture digit_picture(Part part, std::uint64_t seed, std::uint64_t number,
+                           std::int64_t pixels) {
+  Draws draws{digits_key, static_cast<std::uint64_t>(part), seed, number};
+  DigitPicture picture;
+  picture.left = draws.below(digits);
+  picture.right = draws.below(digits);
+  Canvas canvas(pixels, 1);
+  draw_digit(canvas, picture.left, 0.25, 0, draws);
+  draw_digit(canvas, picture.right, 0.75, 0.5, draws);
+  canvas.add_noise(uniform(0, 0.2, draws), draws);
+  picture.pixels = canvas.values();
+  return picture;
+}
+
+Pictures ImageData::batch(Part part, std::uint64_t seed, std::uint64_t step, Rows rows,
+                          std::int64_t side) const {
+  const std::int64_t pixels = side * patch_side;
+  const auto number = [&](std::int64_t row) {
+    return mixed(step) + static_cast<std::uint64_t>(row);
+  };
+  if (drawn()) {
+    std::vector<DigitPicture> all;
+    for (std::int64_t row = rows.begin; row < rows.end; ++row)
+      all.push_back(digit_picture(part, seed, number(row), pixels));
+    return stacked(all, pixels);
+  }
+  const PictureSet& set = part == Part::train ? folder.train : folder.validation;
+  std::vector<std::int64_t> indices;
+  for (std::int64_t row = rows.begin; row < rows.end; ++row)
+    indices.push_back(Draws{seed, number(row)}.below(std::ssize(set.labels)));
+  return selected(set, indices, pixels);
+}
+
+Pictures ImageData::tests(std::int64_t first, std::int64_t count, std::int64_t side) const {
+  const std::int64_t pixels = side * patch_side;
+  std::vector<DigitPicture> all;
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = first; i < first + count; ++i) {
+    if (drawn())
+      all.push_back(
+          digit_picture(Part::test, test_seed, static_cast<std::uint64_t>(i), pixels));
+    indices.push_back(i);
+  }
+  return drawn() ? stacked(all, pixels) : selected(folder.test, indices, pixels);
+}
+
+std::int64_t ImageData::test_count(std::int64_t wanted) const {
+  return drawn() ? wanted : std::min(wanted, std::ssize(folder.test.labels));
+}
+
+double ImageData::chance(std::int64_t count) const {
+  if (drawn()) return 1.0 / static_cast<double>(digits);
+  std::vector<std::int64_t> counts(classes.size());
+  for (const std::int64_t label : folder.train.labels)
+    ++counts[static_cast<std::size_t>(label)];
+  const auto most = std::max_element(counts.begin(), counts.end()) - counts.begin();
+  return static_cast<double>(
+             std::count(folder.test.labels.begin(), folder.test.labels.begin() + count, most)) /
+         static_cast<double>(count);
+}
+
+Corpus load(const Settings& settings) {
+  auto data = std::make_shared<ImageData>();
+  Corpus corpus;
+  if (settings.texts.empty()) {
+    for (std::int64_t digit = 0; digit < digits; ++digit)
+      data->classes.push_back(std::to_string(digit));
+    corpus.source =
+        "two digits in each picture, drawn by the program; the left one is the class";
+    corpus.split = "every picture is drawn anew";
+  } else {
+    data->folder = read_folder(settings.texts[0], settings.longest() * patch_side);
+    data->classes = data->folder.classes;
+    corpus.source =
+        settings.texts[0] + ": " + std::to_string(data->classes.size()) + " classes";
+    const auto count = [](const PictureSet& set) { return std::to_string(set.labels.size()); };
+    corpus.split = "of each class at random: " + count(data->folder.train) +
+                   " pictures train, " + count(data->folder.validation) + " validate, " +
+                   count(data->folder.test) + " test";
+    corpus.digest = digest(*data);
+  }
+  corpus.data = std::move(data);
+  return corpus;
+}
+
+std::vector<Stretch> grid_stretches(const Settings& settings) {
+  const std::int64_t trained = settings.train_length,
+                     width = std::max<std::int64_t>(1, trained / 2);
+  std::vector<Stretch> all{{trained, trained, trained}};
+  for (const std::int64_t length : settings.eval_lengths)
+    while (all.back().to < length) {
+      const std::int64_t from = all.back().to + 1;
+      all.push_back({from, std::min(length, from + width - 1), length});
+    }
+  return all;
+}
+
+}  // namespace gnomon::lab::image_task
+
+namespace gnomon::lab {
+
+constinit const TaskInfo image_task_info{
+    .task = Task::image,
+    .name = "image",
+    .title = "Pictures",
+    .summary = "the class of a picture from its patches",
+    .unit = "patches a side",
+    .score = "right labels",
+    .what = "the share of unseen pictures whose most likely class is the right one",
+    .chance = "the best guess that does not see the picture, the most frequent class",
+    .loss = "bits per picture",
+    .model_name = "Vision Transformer (mean over patches of 4 x 4 pixels)",
+    .trained_on = "pictures of ",
+    .samples = "The class that each model gives to the same unseen pictures.",
+    .suffixes = "resized",
+    .defaults = image_task::defaults,
+    .tokens = [](std::int64_t length) { return length * length; },
+    .model = image_task::make,
+    .load = image_task::load,
+    .check = image_task::check};
+
+}  // namespace gnomon::lab

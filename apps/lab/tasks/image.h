@@ -1,0 +1,62 @@
+// The task image: the class of a picture. Without a folder the program draws two digits in each
+// picture, and the class is the digit on the left.
+//
+// Letters: B pictures, P pixels a side, N patches a side, C width.
+#pragma once
+
+#include <torch/nn.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "apps/lab/task_model.h"
+#include "apps/lab/tasks/patch_encoder.h"
+#include "apps/lab/tasks/picture_files.h"
+
+namespace gnomon::lab::image_task {
+
+// Two digits, in units of the side of the picture. The two have the same distributions in the
+// two halves of the picture, and none leaves its half. So a picture and the picture with its
+// halves exchanged are equally likely, and a model that does not know the places of the patches
+// is right in at most 55 % of the pictures: 10 % have equal digits, and it is right in half of
+// the others.
+struct DigitPicture {
+  std::int64_t left = 0, right = 0;
+  std::vector<float> pixels;  // [P, P], row by row, 0 for paper and 1 for ink, with noise
+};
+// A pure function of the arguments. At another number of pixels: the same picture, with another
+// noise.
+DigitPicture digit_picture(Part part, std::uint64_t seed, std::uint64_t number,
+                           std::int64_t pixels);
+
+// Pictures and their labels.
+struct Pictures {
+  at::Tensor pixels;  // [B, P, P], float32, 0 to 1
+  at::Tensor labels;  // [B], int64
+};
+
+// The data of a run: a user's folder, or the digits that the program draws.
+struct ImageData : TaskData {
+  std::vector<std::string> classes;
+  PictureFolder folder;  // without pictures: digits
+  bool drawn() const { return !folder.train.pixels.defined(); }
+
+  // The pictures [rows.begin, rows.end) of a batch of training or validation.
+  Pictures batch(Part part, std::uint64_t seed, std::uint64_t step, Rows rows,
+                 std::int64_t side) const;
+  // Test pictures `first` to `first` + `count` - 1 at a grid of `side` patches a side.
+  Pictures tests(std::int64_t first, std::int64_t count, std::int64_t side) const;
+  // At most `wanted`, which is the result for digits.
+  std::int64_t test_count(std::int64_t wanted) const;
+  // The share of the first `count` test pictures that have the most frequent class of training.
+  double chance(std::int64_t count) const;
+};
+
+Corpus load(const Settings& settings);
+
+// The stretches in which a task with pictures is tested: the training grid, and larger grids up
+// to each of settings.eval_lengths, half a training length in each stretch.
+std::vector<Stretch> grid_stretches(const Settings& settings);
+
+}  // namespace gnomon::lab::image_task

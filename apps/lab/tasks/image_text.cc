@@ -1,0 +1,363 @@
+#include "apps/lab/tasks/image_text.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "apps/lab/candidate.h"
+#include "apps/lab/draws.h"
+#include "apps/lab/run.h"
+#include "apps/lab/task_model.h"
+#include "apps/lab/tasks/drawing.h"
+#include "apps/lab/tasks/image.h"
+#include "apps/lab/tasks/patch_encoder.h"
+#include "gnomon/error.h"
+#include "src/model/encoding_json.h"
+
+namespace gnomon::lab::image_text_task {
+namespace {
+
+using image_task::at_side;
+using image_task::Canvas;
+using image_task::Encoder;
+using image_task::EncoderSizes;
+using image_task::Tables;
+
+constexpr std::int64_t patch_side = 8;  // pixels: a shape is in one patch
+constexpr std::int64_t shape_count = std::size(image_task::shapes),
+                       vocabulary_size = shape_count + std::ssize(relations);
+constexpr std::uint64_t scene_key = 0x7363656e65, test_seed = 1;
+constexpr std::int64_t test_factor = 8;  // test pictures of a stretch per eval segment
+
+// Three different numbers from 0 to count - 1, every choice equally likely.
+std::array<std::int64_t, objects> three_of(std::int64_t count, Draws& draws) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(count));
+  std::iota(all.begin(), all.end(), 0);
+  std::array<std::int64_t, objects> chosen{};
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    std::swap(
+        all[i],
+        all[i + static_cast<std::size_t>(draws.below(count - static_cast<std::int64_t>(i)))]);
+    chosen[i] = all[i];
+  }
+  return chosen;
+}
+
+// The k-th order of 0, 1, 2 in lexicographic order.
+std::array<std::size_t, objects> order(std::int64_t k) {
+  std::array<std::size_t, objects> all{0, 1, 2};
+  for (; k > 0; --k) std::next_permutation(all.begin(), all.end());
+  return all;
+}
+
+// Whether the shapes in this order are where the relation says.
+bool holds(const Scene& scene, const std::array<std::size_t, objects>& order) {
+  const auto& places = scene.relation == 0 ? scene.columns : scene.rows;
+  for (std::size_t i = 0; i + 1 < order.size(); ++i)
+    if (places[order[i]] > places[order[i + 1]]) return false;
+  return true;
+}
+
+struct Batch {
+  at::Tensor pixels;    // [B, P, P]
+  at::Tensor captions;  // [B K, W]
+  at::Tensor right;     // [B]
+};
+// With easy captions for training.
+Batch batch_of(const std::vector<Scene>& scenes, std::int64_t side, Part part) {
+  const bool easy = part == Part::train;
+  const auto count = static_cast<std::int64_t>(scenes.size());
+  const std::int64_t pixels = side * patch_side;
+  Batch batch{at::empty({count, pixels, pixels}),
+              at::empty({count * (captions + (easy ? easy_captions : 0)), words}, at::kLong),
+              at::empty({count}, at::kLong)};
+  auto* word = batch.captions.data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Scene& one = scenes[static_cast<std::size_t>(i)];
+    std::copy(one.pixels.begin(), one.pixels.end(),
+              batch.pixels.data_ptr<float>() + i * pixels * pixels);
+    for (std::int64_t k = 0; k < captions; ++k)
+      for (const std::int64_t w : caption(one, k)) *word++ = w;
+    if (easy)
+      for (const auto& its : one.easy) word = std::copy(its.begin(), its.end(), word);
+    batch.right.data_ptr<std::int64_t>()[i] = one.right;
+  }
+  return batch;
+}
+
+// An encoder of the picture, and an encoder of a caption that attends to the patches. Each has
+// half of the layers. A caption has one score, computed from the mean over its words.
+struct Network : torch::nn::Module {
+  Network(const Settings& settings, const Sides& sides, Tables tables, std::uint64_t seed) {
+    at::Generator shared = at::make_generator<at::CPUGeneratorImpl>(2 * seed);
+    EncoderSizes picture_sizes{std::max<std::int64_t>(1, settings.layers / 2), settings.width,
+                               settings.heads};
+    EncoderSizes text_sizes = picture_sizes;
+    text_sizes.layers = std::max<std::int64_t>(1, settings.layers - picture_sizes.layers);
+    using image_task::CrossAttention;
+    using image_task::linear;
+    patches = register_module("patches", linear(patch_side * patch_side, settings.width,
+                                                image_task::patch_factor, shared));
+    word = register_module("words", torch::nn::Embedding(vocabulary_size, settings.width));
+    {
+      const at::NoGradGuard no_grad;
+      word->weight.normal_(0.0, 1.0, shared);
+    }
+    picture = register_module("picture", Encoder(picture_sizes, CrossAttention::none, shared));
+    text = register_module("text", Encoder(text_sizes, CrossAttention::memory, shared));
+    head = register_module("head", linear(settings.width, 1, 0.2, shared));
+    at::Generator own = at::make_generator<at::CPUGeneratorImpl>(2 * seed + 1);
+    position = register_module(
+        "position",
+        libtorch::PositionScheme(
+            grid_scheme(sides.picture, picture_sizes, settings.train_length, tables), own));
+    const model::Shape line{settings.width, settings.heads, words, Visibility::bidirectional};
+    text_position = register_module(
+        "position_text", libtorch::PositionScheme(
+                             model::parse_scheme(sides.text, line, text_sizes.layers), own));
+  }
+  // Returns the scores of the captions, [B, K].
+  at::Tensor forward(const Batch& batch, const libtorch::PositionScheme& grid) {
+    const at::Device device = head->weight.device();
+    const at::Tensor pixels = batch.pixels.to(device);
+    const at::Tensor memory =
+        picture(patches(image_task::patches_of(pixels, patch_side)), grid);
+    const at::Tensor read = text(word(batch.captions.to(device)), text_position, memory);
+    return head(read.mean(1)).view({batch.pixels.size(0), -1});
+  }
+
+  torch::nn::Linear patches{nullptr}, head{nullptr};
+  torch::nn::Embedding word{nullptr};
+  Encoder picture{nullptr}, text{nullptr};
+  libtorch::PositionScheme position{nullptr}, text_position{nullptr};
+};
+
+class ImageTextModel final : public TaskModel {
+ public:
+  ImageTextModel(const Settings& settings, const std::string& encoding, std::int64_t seed)
+      : TaskModel(settings),
+        tables_(find_candidate(encoding).suffix == "resized" ? Tables::resized : Tables::fixed),
+        network_(std::make_shared<Network>(settings, sides_of(encoding), tables_,
+                                           static_cast<std::uint64_t>(seed))) {
+    network_->to(torch::Device(settings.device));
+  }
+
+  torch::nn::Module& module() override { return *network_; }
+  Json specification() const override {
+    return {{"picture", model::internal::json_of(network_->position->scheme())},
+            {"text", model::internal::json_of(network_->text_position->scheme())}};
+  }
+
+  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override {
+    std::vector<Scene> scenes;
+    for (std::int64_t row = rows.begin; row < rows.end; ++row)
+      scenes.push_back(scene(part, seed, mixed(step) + static_cast<std::uint64_t>(row),
+                             settings_.train_length));
+    const Batch batch = batch_of(scenes, settings_.train_length, part);
+    return {losses(network_->forward(batch, network_->position), batch), rows.end - rows.begin};
+  }
+
+  std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override {
+    const at::NoGradGuard no_grad;
+    Evaluation found{.stretches = image_task::grid_stretches(settings_)};
+    for (Stretch& one : found.stretches) {
+      one.chance_score = 1.0 / captions;
+      one.examples = test_factor * settings_.eval_segments;
+      double right = 0, nats = 0;
+      const std::int64_t sides = one.to - one.from + 1;
+      for (std::int64_t part = 0; part < sides; ++part) {
+        const std::int64_t side = one.from + part;
+        const auto grid = at_side(network_->position, settings_.train_length, side, tables_);
+        one.applicable = grid.has_value();
+        if (!grid) break;
+        const std::int64_t end = one.examples * (part + 1) / sides;
+        for (std::int64_t first = one.examples * part / sides; first < end;
+             first += settings_.batch) {
+          if (stop()) return std::nullopt;
+          const Batch batch = tests(first, std::min(settings_.batch, end - first), side);
+          const at::Tensor scores = network_->forward(batch, *grid);
+          right += scores.argmax(1).cpu().eq(batch.right).sum().item<double>();
+          nats += losses(scores, batch).item<double>();
+        }
+      }
+      if (!one.applicable) {
+        one.examples = 0;
+        continue;
+      }
+      one.score = right / static_cast<double>(one.examples);
+      one.bits = nats / static_cast<double>(one.examples) * bits_per_nat;
+    }
+    return found;
+  }
+
+  void describe(RunResult& result) override {
+    const at::NoGradGuard no_grad;
+    for (const std::int64_t side : {settings_.train_length, settings_.longest()}) {
+      const auto grid = at_side(network_->position, settings_.train_length, side, tables_);
+      if (!grid) continue;
+      const Scene shown = scene(Part::test, test_seed, 0, side);
+      const std::int64_t chosen = network_->forward(batch_of({shown}, side, Part::test), *grid)
+                                      .argmax(1)
+                                      .item<std::int64_t>();
+      result.samples.push_back(
+          {.context = side,
+           .prompt = image_task::as_text({shown.pixels}, side * patch_side),
+           .text = caption_text(shown, chosen),
+           .expected = caption_text(shown, shown.right)});
+    }
+  }
+
+ private:
+  static at::Tensor losses(const at::Tensor& scores, const Batch& batch) {
+    return at::cross_entropy_loss(scores, batch.right.to(scores.device()), {},
+                                  at::Reduction::Sum);
+  }
+  static Batch tests(std::int64_t first, std::int64_t count, std::int64_t side) {
+    std::vector<Scene> scenes;
+    for (std::int64_t i = first; i < first + count; ++i)
+      scenes.push_back(scene(Part::test, test_seed, static_cast<std::uint64_t>(i), side));
+    return batch_of(scenes, side, Part::test);
+  }
+
+  Tables tables_;
+  std::shared_ptr<Network> network_;
+};
+
+std::unique_ptr<TaskModel> make(const Settings& settings, const Corpus&,
+                                const std::string& encoding, std::int64_t seed) {
+  return std::make_unique<ImageTextModel>(settings, encoding, seed);
+}
+
+Corpus load(const Settings&) {
+  Corpus corpus;
+  corpus.source = "pictures of three shapes and six captions each, made by the program";
+  corpus.split = "every picture is drawn anew";
+  return corpus;
+}
+
+TaskDefaults defaults() {
+  return {6,
+          32,
+          1,
+          {2},
+          "none,learned@resized,sinusoidal-grid,rotary-axial,rotary-axial@image,"
+          "rotary-axial@text"};
+}
+
+void check(const Settings& settings) {
+  if (!settings.texts.empty())
+    refuse("lab", "--task image-text must have no TEXT", settings.texts[0]);
+  if (settings.train_length < objects)
+    refuse("lab", "grids of --task image-text must have at least 3 patches a side",
+           settings.train_length);
+  if (settings.longest() > 64)
+    refuse("lab", "grids of --task image-text must have at most 64 patches a side",
+           settings.longest());
+}
+
+}  // namespace
+
+Scene scene(Part part, std::uint64_t seed, std::uint64_t number, std::int64_t side) {
+  Draws draws{scene_key, static_cast<std::uint64_t>(part), seed, number};
+  Scene one;
+  one.relation = draws.below(std::ssize(relations));
+  one.shapes = three_of(shape_count, draws);
+  std::sort(one.shapes.begin(), one.shapes.end());
+  one.rows = three_of(side, draws);
+  one.columns = three_of(side, draws);
+  while (!holds(one, order(one.right))) ++one.right;
+  const std::int64_t pixels = side * patch_side;
+  Canvas canvas(pixels, static_cast<double>(pixels));
+  for (std::size_t i = 0; i < one.shapes.size(); ++i) {
+    // Ink ends before the edges of the patch.
+    const double size = image_task::uniform(5, 6, draws),
+                 thickness = image_task::uniform(0.9, 1.4, draws),
+                 reach = (patch_side - size) / 2 - thickness / 2 - 0.5,
+                 left = static_cast<double>(one.columns[i] * patch_side) +
+                        (patch_side - size) / 2 + image_task::uniform(-reach, reach, draws),
+                 top = static_cast<double>(one.rows[i] * patch_side) + (patch_side - size) / 2 +
+                       image_task::uniform(-reach, reach, draws);
+    image_task::Glyph lines = image_task::shape_glyph(one.shapes[i]);
+    for (image_task::Line& line : lines)
+      for (image_task::Point* p : {&line.from, &line.to})
+        *p = {left + size * p->x, top + size * p->y};
+    canvas.draw(lines, thickness, 0, static_cast<double>(pixels));
+  }
+  canvas.add_noise(0.1, draws);
+  one.pixels = canvas.values();
+  for (auto& its : one.easy) {
+    its = caption(one, draws.below(captions));
+    std::int64_t other;
+    do {
+      other = draws.below(shape_count);
+    } while (std::find(one.shapes.begin(), one.shapes.end(), other) != one.shapes.end());
+    its[static_cast<std::size_t>(2 * draws.below(objects))] = other;
+  }
+  return one;
+}
+
+std::array<std::int64_t, words> caption(const Scene& scene, std::int64_t k) {
+  std::array<std::int64_t, words> all{};
+  const auto its = order(k);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i] = i % 2 == 0 ? scene.shapes[its[i / 2]] : shape_count + scene.relation;
+  return all;
+}
+
+std::string caption_text(const Scene& scene, std::int64_t k) {
+  std::string text;
+  for (const std::int64_t word : caption(scene, k)) {
+    text += text.empty() ? "" : " ";
+    text += word < shape_count ? image_task::shapes[word] : relations[word - shape_count];
+  }
+  return text;
+}
+
+Sides sides_of(const std::string& encoding) {
+  constexpr std::pair<std::string_view, std::string_view> counterparts[] = {
+      {"sinusoidal-grid", "sinusoidal"},
+      {"detr", "sinusoidal"},
+      {"rotary-axial", "rotary"},
+      {"axial", "learned"},
+      {"axial-summed", "learned"},
+      {"swin", "t5"},
+      {"swin-v2", "t5"},
+      {"decomposed", "t5"}};
+  const Candidate candidate = find_candidate(encoding);
+  Sides sides{candidate.scheme, candidate.scheme};
+  for (const auto& [grid, line] : counterparts)
+    if (candidate.scheme == grid) sides.text = line;
+  if (candidate.suffix == "text") sides.picture = "none";
+  if (candidate.suffix == "image") sides.text = "none";
+  return sides;
+}
+
+}  // namespace gnomon::lab::image_text_task
+
+namespace gnomon::lab {
+
+constinit const TaskInfo image_text_task_info{
+    .task = Task::image_text,
+    .name = "image-text",
+    .title = "Pictures and captions",
+    .summary = "the right one of six captions of a picture, which differ in the order of words",
+    .unit = "patches a side",
+    .score = "right captions",
+    .what = "the share of unseen pictures whose most likely caption is the right one",
+    .chance =
+        "a guess among the six captions, and the result without the order of the words or "
+        "without the places of the patches",
+    .loss = "bits per picture",
+    .model_name =
+        "picture encoder and text encoder with cross-attention, half of the layers each",
+    .trained_on = "pictures of ",
+    .samples = "The caption that each model gives to the same unseen picture.",
+    .suffixes = "resized,text,image",
+    .defaults = image_text_task::defaults,
+    .tokens = [](std::int64_t length) { return length * length; },
+    .model = image_text_task::make,
+    .load = image_text_task::load,
+    .check = image_text_task::check};
+
+}  // namespace gnomon::lab
