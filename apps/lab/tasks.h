@@ -72,7 +72,9 @@ struct TaskInfo {
                                       const std::string& encoding, std::int64_t seed) = nullptr;
   Corpus (*load)(const Settings& settings) = nullptr;  // reads settings.texts; null: no TEXT
   void (*check)(const Settings& settings) = nullptr;   // throws std::invalid_argument
+  std::int64_t shortest = 1;                           // length of an example
 };
+extern const TaskInfo graph_task_info, classify_task_info;  // tasks/
 std::span<const TaskInfo* const> tasks();
 // Throws std::invalid_argument with a list of the names if there is no such name.
 const TaskInfo& find_task(std::string_view name);
@@ -115,7 +117,8 @@ struct Chance {
 Chance chance(Task task, std::int64_t length);
 
 // The stretches in which a task with examples is tested: `from`, `to` and `up_to`. Each has a
-// quarter of the training length, and none contains lengths on both sides of an eval length.
+// quarter of the training length, and none contains lengths on both sides of an eval length. The
+// first begins at TaskInfo::shortest.
 std::vector<Stretch> length_stretches(const Settings& settings);
 
 }  // namespace gnomon::lab
