@@ -129,8 +129,12 @@ TEST_F(TextFiles, ColumnsAreFoundByTheHeader) {
       ASSERT_EQ(one.text.substr(0, 5), "text ");
       EXPECT_EQ(one.label, std::stoi(one.text.substr(5)) % 2);
     }
-  const LabelledTexts without = read_labelled_texts(file(rows(200)), 1);  // text is column 1
-  EXPECT_EQ(without.names.size(), 200u);
+  std::string csv;
+  for (int i = 0; i < 200; ++i)
+    csv += "one " + std::to_string(i) + ",c" + std::to_string(i % 7) + "\n";
+  const LabelledTexts without = read_labelled_texts(file(csv), 1);  // the first two columns
+  EXPECT_EQ(without.names.size(), 7u);
+  EXPECT_EQ(without.train.size() + without.validation.size() + without.test.size(), 200u);
 }
 
 TEST_F(TextFiles, AreRefusedWithTheReason) {
@@ -188,7 +192,7 @@ TEST(ClassifyModel, WithoutPositionExactlyHalfIsRight) {
 
 TEST(ClassifyModel, LearnsTheOrderOfWords) {
   Settings settings = settings_of_texts();
-  settings.steps = 400;
+  settings.steps = 250;
   settings.batch = 16;
   settings.train_length = 20;
   settings.eval_lengths = {20};
@@ -222,9 +226,9 @@ TEST_F(TextFiles, AreTrainedAndTestedByLength) {
         others += data.names[static_cast<std::size_t>(text.label)] == "other";
       }
     EXPECT_EQ(one.examples, std::min(count, 8 * settings.eval_segments));
-    if (one.examples == count)
-      EXPECT_DOUBLE_EQ(one.chance_score, static_cast<double>(std::max(others, count - others)) /
-                                             static_cast<double>(count));
+    if (one.examples < count) continue;
+    EXPECT_DOUBLE_EQ(one.chance_score, static_cast<double>(std::max(others, count - others)) /
+                                           static_cast<double>(count));
   }
   EXPECT_GT(found.stretches.front().score, 0.9);
 }

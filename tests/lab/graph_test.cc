@@ -5,13 +5,11 @@
 #include <map>
 #include <queue>
 #include <set>
-#include <sstream>
 
 #include "apps/lab/candidate.h"
 #include "apps/lab/run.h"
 #include "apps/lab/task_model.h"
-#include "apps/lab/tasks/graph_data.h"
-#include "apps/lab/tasks/graph_encodings.h"
+#include "apps/lab/tasks/graph_transformer.h"
 #include "gnomon/bias/graphormer.h"
 #include "gnomon/embedding/random_walk.h"
 #include "lab/tiny.h"
@@ -186,27 +184,37 @@ TEST(GraphEncodings, DegreesAndWalksAreThoseOfTheGraph) {
   }
 }
 
-// Without an encoding the model sees no edge, so all nodes without a mark have the same guess.
+// Two graphs with the same marks have the same logits without an encoding, and so have all nodes
+// without a mark.
 TEST(GraphModel, EdgesAreSeenThroughTheEncodingOnly) {
   const at::NoGradGuard no_grad;
-  Settings settings = settings_of_graphs();
-  settings.train_length = 16;
-  settings.eval_lengths = {16};
-  const auto guesses = [&](const char* encoding) {
-    const auto model = untrained(settings, encoding);
-    for (at::Tensor& weight : model->module().parameters())
-      if (weight.dim() > 1) weight.mul_(8);
-    RunResult result;
-    model->describe(result);
-    std::istringstream text(result.samples.at(0).text);
-    std::set<std::string> different;
-    for (std::string guess; text >> guess;)
-      if (guess != "-") different.insert(guess);
-    return different.size();
+  const Settings settings = settings_of_graphs();
+  Draws draws{8};
+  std::vector<std::int64_t> marks(15);
+  marks[4] = 1;
+  const std::vector<GraphExample> examples{
+      {generated(Shape::tree, 15, draws), Question::distance, marks, marks},
+      {generated(Shape::grid, 15, draws), Question::distance, marks, marks}};
+  // Of the logits between the graphs, and between two nodes of the grid with other degrees.
+  const auto difference = [&](const char* encoding) {
+    const model::Mixture mixture = graph_mixture(encoding, settings);
+    GraphTransformer model(settings, mixture, communities, 1);
+    const at::Tensor logits = model->forward(batch_of(examples, mixture, {}));
+    std::vector<std::int64_t> others(1, 0);
+    for (std::int64_t i = 0; i < 15; ++i)
+      if (i != 4 && std::ssize(examples[1].graph.neighbours(i)) == 4) others[0] = i;
+    for (std::int64_t i = 0; i < 15; ++i)
+      if (i != 4 && std::ssize(examples[1].graph.neighbours(i)) == 2) others.push_back(i);
+    EXPECT_GT(others.size(), 1u);
+    return std::pair((logits[0] - logits[1]).abs().max().item<double>(),
+                     (logits[1][others[0]] - logits[1][others[1]]).abs().max().item<double>());
   };
-  EXPECT_EQ(guesses("none"), 1u);
-  for (const char* encoding : {"degree", "random-walk", "laplacian", "graphormer"})
-    EXPECT_GT(guesses(encoding), 1u) << encoding;
+  EXPECT_LT(difference("none").first, 1e-6);
+  EXPECT_LT(difference("none").second, 1e-6);
+  for (const char* encoding : {"degree", "random-walk", "laplacian", "graphormer"}) {
+    EXPECT_GT(difference(encoding).first, 1e-5) << encoding;
+    EXPECT_GT(difference(encoding).second, 1e-5) << encoding;
+  }
 }
 
 TEST(GraphModel, TheLossOfRowsIsThatOfThePartsOfTheBatch) {
@@ -370,8 +378,10 @@ TEST_F(GraphFiles, AreRefusedWithTheReason) {
             std::string::npos);
   EXPECT_NE(message(edges, file("l4", "1 red\n2 blue\n")).find("in each part"),
             std::string::npos);
-  EXPECT_NE(message(file("e3", ring(5)), file("l5", labels(5))).find("largest connected"),
-            std::string::npos);
+  std::string pairs;
+  for (int i = 0; i < 40; i += 2)
+    pairs += std::to_string(i) + " " + std::to_string(i + 1) + "\n";
+  EXPECT_NE(message(file("e3", pairs), good).find("largest connected"), std::string::npos);
   EXPECT_NE(message(file("e4", "0 2147483647\n"), good).find("2^20"), std::string::npos);
 }
 

@@ -2,18 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "apps/lab/batches.h"
 #include "apps/lab/candidate.h"
 #include "apps/lab/draws.h"
 #include "apps/lab/run.h"
-#include "apps/lab/statistics.h"
 #include "apps/lab/task_model.h"
-#include "apps/lab/tasks/bidirectional.h"
 #include "apps/lab/tasks/graph_data.h"
-#include "apps/lab/tasks/graph_encodings.h"
+#include "apps/lab/tasks/graph_transformer.h"
 #include "gnomon/error.h"
 #include "src/model/encoding_json.h"
 
@@ -23,60 +20,6 @@ namespace {
 constexpr std::uint64_t test_seed = 0x74657374;  // the same examples for all runs
 constexpr std::uint64_t sample_seed = 0x73616d706c65;
 constexpr std::int64_t nodes_at_once = 1024;  // in tests
-
-// Examples with the same number of nodes.
-struct GraphBatch {
-  GraphFeatures features;
-  at::Tensor marks, targets;  // [B, N]
-};
-
-GraphBatch batch_of(const std::vector<GraphExample>& examples, const model::Mixture& mixture,
-                    const std::vector<std::uint64_t>& sign_seeds) {
-  std::vector<Graph> graphs;
-  std::vector<at::Tensor> marks, targets;
-  for (const GraphExample& one : examples) {
-    graphs.push_back(one.graph);
-    marks.push_back(at::tensor(one.marks, at::kLong));
-    targets.push_back(at::tensor(one.targets, at::kLong));
-  }
-  return {features_of(mixture, graphs, sign_seeds), at::stack(marks), at::stack(targets)};
-}
-
-struct GraphTransformerImpl : torch::nn::Module {
-  GraphTransformerImpl(const Settings& settings, const model::Mixture& mixture,
-                       std::int64_t classes, std::uint64_t seed) {
-    at::Generator shared = seeded_generator(2 * seed);
-    marks = register_module("marks",
-                            drawn_embedding(2 + classes - farthest, settings.width,
-                                            BidirectionalImpl::embedding_deviation, shared));
-    layers = register_module("layers", Bidirectional(settings, shared));
-    head = register_module("head", drawn_linear(settings.width, classes,
-                                                BidirectionalImpl::weight_deviation, shared));
-    position = register_module(
-        "position", GraphEncoding(mixture, settings.width, seeded_generator(2 * seed + 1)));
-  }
-
-  // Returns logits [B, N, classes].
-  at::Tensor forward(const GraphBatch& batch) {
-    const at::Tensor bias = position->bias(batch.features);
-    const at::Tensor x =
-        layers(position->embed(marks(batch.marks), batch.features),
-               [&](std::int64_t, const at::Tensor& qkv, const at::Tensor&) {
-                 const std::vector<at::Tensor> parts = qkv.transpose(1, 2).chunk(3, 1);
-                 const double scale = 1 / std::sqrt(static_cast<double>(qkv.size(3)));
-                 at::Tensor scores = at::matmul(parts[0] * scale, parts[1].transpose(-1, -2));
-                 if (bias.defined()) scores = scores + bias;
-                 return at::matmul(at::softmax(scores, -1), parts[2]).transpose(1, 2);
-               });
-    return head(x);
-  }
-
-  torch::nn::Embedding marks{nullptr};
-  Bidirectional layers{nullptr};
-  torch::nn::Linear head{nullptr};
-  GraphEncoding position{nullptr};
-};
-TORCH_MODULE(GraphTransformer);
 
 // Right guesses and the targets of one question.
 struct Count {
@@ -109,7 +52,7 @@ class GraphModel final : public TaskModel {
       : TaskModel(settings),
         data_(data),
         mixture_(std::move(mixture)),
-        model_(settings, mixture_, class_count(data), static_cast<std::uint64_t>(seed)) {}
+        model_(settings, mixture_, label_count(data), static_cast<std::uint64_t>(seed)) {}
 
   torch::nn::Module& module() override { return *model_; }
 
@@ -216,7 +159,7 @@ class GraphModel final : public TaskModel {
 };
 
 TaskDefaults defaults() {
-  return {24, 32, 1, {2, 4}, "none,degree,random-walk,laplacian,graphormer"};
+  return {24, 16, 2, {2, 4}, "none,degree,random-walk,laplacian,graphormer"};
 }
 
 void check(const Settings& s) {

@@ -60,10 +60,6 @@ Graph generated(Shape shape, std::int64_t nodes, Draws& draws);
 GraphExample graph_example(const LabelledGraph* data, Part part, std::int64_t nodes,
                            std::uint64_t seed, std::uint64_t number);
 
-// The number of labels, and of classes in all.
 std::int64_t label_count(const LabelledGraph* data);
-inline std::int64_t class_count(const LabelledGraph* data) {
-  return farthest + label_count(data);
-}
 
 }  // namespace gnomon::lab::graph_task

@@ -124,12 +124,12 @@ GraphFeatures features_of(const model::Mixture& mixture, const std::vector<Graph
   return features;
 }
 
-// Projected features begin with the size of the embeddings of the nodes, tables with a small
-// deviation as in GPT-2 and Graphormer.
+// Features and tables begin with the size of the embeddings of the nodes. The bias begins with
+// the deviation 1, so that heads differ: in some hundred steps AdamW can move a bias of 0.02
+// by less than 1, which hardly changes the weights of attention.
 GraphEncodingImpl::GraphEncodingImpl(const model::Mixture& mixture, std::int64_t width,
                                      at::Generator generator) {
-  const double size = BidirectionalImpl::embedding_deviation,
-               small = BidirectionalImpl::weight_deviation;
+  constexpr double size = BidirectionalImpl::embedding_deviation, bias_deviation = 1;
   const auto projection = [&](const char* name, std::int64_t count) {
     return register_module(
         name,
@@ -140,12 +140,12 @@ GraphEncodingImpl::GraphEncodingImpl(const model::Mixture& mixture, std::int64_t
   if (const auto* one = find<model::PathRandomWalk>(mixture))
     walk_ = projection("walk", one->walk.steps);
   if (const auto* one = find<model::PathDegree>(mixture)) {
-    in_ = register_module("in", drawn_embedding(one->degree.rows, width, small, generator));
-    out_ = register_module("out", drawn_embedding(one->degree.rows, width, small, generator));
+    in_ = register_module("in", drawn_embedding(one->degree.rows, width, size, generator));
+    out_ = register_module("out", drawn_embedding(one->degree.rows, width, size, generator));
   }
   if (const auto* one = find<Graphormer>(mixture))
-    spatial_ = register_module(
-        "spatial", drawn_embedding(one->unreachable + 2, one->heads, small, generator));
+    spatial_ = register_module("spatial", drawn_embedding(one->unreachable + 2, one->heads,
+                                                          bias_deviation, generator));
 }
 
 at::Tensor GraphEncodingImpl::embed(at::Tensor x, const GraphFeatures& features) {
