@@ -67,7 +67,9 @@ constexpr const TaskInfo* list[] = {&text,
                                     &recalled,
                                     &translation_task_info,
                                     &image_task_info,
-                                    &image_text_task_info};
+                                    &image_text_task_info,
+                                    &graph_task_info,
+                                    &classify_task_info};
 
 constexpr std::int64_t letters = 26, keys = 128;
 constexpr char separator = '>', end = '.';
@@ -227,7 +229,7 @@ std::int64_t window_tokens(Task task, std::int64_t length) {
 std::vector<Stretch> length_stretches(const Settings& settings) {
   const std::int64_t width = std::max<std::int64_t>(1, settings.train_length / 4);
   std::vector<Stretch> all;
-  std::int64_t from = 1;
+  std::int64_t from = find_task(settings.task).shortest;
   for (const std::int64_t length : settings.eval_lengths)
     while (from <= length) {
       all.push_back({from, std::min(length, from + width - 1), length});

@@ -42,7 +42,9 @@ enum class Task {
 class TaskModel;
 struct TaskInfo;
 
-extern const TaskInfo image_task_info, image_text_task_info;  // tasks/
+// In tasks/.
+extern const TaskInfo translation_task_info, image_task_info, image_text_task_info,
+    graph_task_info, classify_task_info;
 
 // Defaults of options.
 struct TaskDefaults {
@@ -79,8 +81,8 @@ struct TaskInfo {
                                       const std::string& encoding, std::int64_t seed) = nullptr;
   Corpus (*load)(const Settings& settings) = nullptr;  // reads settings.texts; null: no TEXT
   void (*check)(const Settings& settings) = nullptr;   // throws std::invalid_argument
+  std::int64_t shortest = 1;                           // length of an example
 };
-extern const TaskInfo translation_task_info;  // tasks/translation.cc
 
 std::span<const TaskInfo* const> tasks();
 // Throws std::invalid_argument with a list of the names if there is no such name.
@@ -124,7 +126,8 @@ struct Chance {
 Chance chance(Task task, std::int64_t length);
 
 // The stretches in which a task with examples is tested: `from`, `to` and `up_to`. Each has a
-// quarter of the training length, and none contains lengths on both sides of an eval length.
+// quarter of the training length, and none contains lengths on both sides of an eval length. The
+// first begins at TaskInfo::shortest.
 std::vector<Stretch> length_stretches(const Settings& settings);
 
 }  // namespace gnomon::lab

@@ -1,0 +1,293 @@
+// The task classify: the label of a text, read by a bidirectional Transformer with a [CLS] token.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "apps/lab/batches.h"
+#include "apps/lab/candidate.h"
+#include "apps/lab/draws.h"
+#include "apps/lab/generate.h"
+#include "apps/lab/run.h"
+#include "apps/lab/statistics.h"
+#include "apps/lab/task_model.h"
+#include "apps/lab/tasks/bidirectional.h"
+#include "apps/lab/tasks/classify_data.h"
+#include "gnomon/error.h"
+#include "gnomon/model/scheme.h"
+#include "gnomon/torch/scheme.h"
+#include "src/model/encoding_json.h"
+
+namespace gnomon::lab::classify_task {
+namespace {
+
+constexpr std::uint64_t test_seed = 0x74657374;  // the same examples for all runs
+constexpr std::uint64_t sample_seed = 0x73616d706c65;
+constexpr std::int64_t texts_at_once = 32;
+constexpr std::int64_t class_token = 256;  // after the bytes
+
+// Texts as rows of tokens: [CLS], the bytes, and padding.
+struct TextBatch {
+  at::Tensor tokens;   // [B, T] int64
+  at::Tensor present;  // [B, T] bool, false for padding
+  at::Tensor labels;   // [B] int64
+};
+
+TextBatch batch_of(const std::vector<LabelledText>& texts) {
+  std::size_t longest = 0;
+  for (const LabelledText& one : texts) longest = std::max(longest, one.text.size());
+  const std::int64_t rows = std::ssize(texts), width = static_cast<std::int64_t>(longest) + 1;
+  TextBatch batch{at::zeros({rows, width}, at::kLong), at::zeros({rows, width}, at::kBool),
+                  at::zeros({rows}, at::kLong)};
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const LabelledText& one = texts[static_cast<std::size_t>(row)];
+    auto* tokens = batch.tokens.data_ptr<std::int64_t>() + row * width;
+    *tokens++ = class_token;
+    for (const char c : one.text) *tokens++ = static_cast<unsigned char>(c);
+    batch.present[row].narrow(0, 0, std::ssize(one.text) + 1).fill_(true);
+    batch.labels[row] = one.label;
+  }
+  return batch;
+}
+
+struct ClassifierImpl : torch::nn::Module {
+  ClassifierImpl(const Settings& settings, model::Scheme scheme, std::int64_t labels,
+                 std::uint64_t seed)
+      : heads(settings.heads) {
+    at::Generator shared = seeded_generator(2 * seed);
+    embedding = register_module(
+        "embedding", drawn_embedding(class_token + 1, settings.width,
+                                     BidirectionalImpl::embedding_deviation, shared));
+    layers = register_module("layers", Bidirectional(settings, shared));
+    head = register_module("head", drawn_linear(settings.width, labels,
+                                                BidirectionalImpl::weight_deviation, shared));
+    position = register_module(
+        "position",
+        libtorch::PositionScheme(std::move(scheme), seeded_generator(2 * seed + 1)));
+  }
+
+  // Returns logits [B, labels] of the [CLS] token.
+  at::Tensor forward(const TextBatch& batch) {
+    libtorch::AttendOptions options{.visibility = Visibility::bidirectional};
+    options.positions = libtorch::positions_of_mask(batch.present);
+    const at::Tensor x =
+        layers(position->embed(embedding(batch.tokens), *options.positions),
+               [&](std::int64_t layer, const at::Tensor& qkv, const at::Tensor& hidden) {
+                 options.hidden = hidden;
+                 return position->attend_packed(layer, qkv, heads, options);
+               });
+    return head(x.select(1, 0));
+  }
+
+  std::int64_t heads;
+  torch::nn::Embedding embedding{nullptr};
+  Bidirectional layers{nullptr};
+  torch::nn::Linear head{nullptr};
+  libtorch::PositionScheme position{nullptr};
+};
+TORCH_MODULE(Classifier);
+
+class ClassifyModel final : public TaskModel {
+ public:
+  ClassifyModel(const Settings& settings, const LabelledTexts* data, model::Scheme scheme,
+                std::int64_t seed)
+      : TaskModel(settings),
+        data_(data),
+        model_(settings, std::move(scheme), data ? std::ssize(data->names) : 2,
+               static_cast<std::uint64_t>(seed)) {
+    model_->to(torch::Device(settings.device));
+  }
+
+  torch::nn::Module& module() override { return *model_; }
+
+  Json specification() const override {
+    const model::Scheme& scheme = model_->position->scheme();
+    const model::Mixture& first = scheme.layers[0];
+    const bool plain =
+        first.size() == 1 && scheme == model::every_layer(first, std::ssize(scheme.layers));
+    return plain ? model::internal::json_of(first[0]) : model::internal::json_of(scheme);
+  }
+
+  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override {
+    std::vector<LabelledText> texts;
+    for (std::int64_t row = rows.begin; row < rows.end; ++row)
+      texts.push_back(drawn(part, seed, step, row));
+    const auto [logits, batch] = read(texts);
+    return {at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Sum),
+            std::ssize(texts)};
+  }
+
+  std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override {
+    const at::NoGradGuard no_grad;
+    const auto most = model::capacity(model_->position->scheme());
+    Evaluation all;
+    for (Stretch& one : all.stretches = length_stretches(settings_)) {
+      one.applicable = !most || one.to + 1 <= *most;
+      if (!one.applicable) continue;
+      const std::vector<LabelledText> texts = tests(one);
+      one.examples = std::ssize(texts);
+      std::map<std::int64_t, double> counts;
+      double right = 0, nats = 0;
+      for (std::size_t begin = 0; begin < texts.size(); begin += texts_at_once) {
+        if (stop()) return {};
+        const auto first = texts.begin() + static_cast<std::ptrdiff_t>(begin);
+        const std::vector<LabelledText> part(
+            first, first + std::min<std::ptrdiff_t>(texts_at_once, texts.end() - first));
+        const auto [logits, batch] = read(part);
+        right += logits.argmax(1).eq(batch.labels).sum().item<double>();
+        nats +=
+            at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Sum).item<double>();
+        for (const LabelledText& text : part) counts[text.label] += 1;
+      }
+      const auto count = static_cast<double>(one.examples);
+      one.score = right / count;
+      one.bits = nats / count * bits_per_nat;
+      for (const auto& [label, texts_of_label] : counts)
+        one.chance_score = std::max(one.chance_score, texts_of_label / count);
+    }
+    return all;
+  }
+
+  void describe(RunResult& result) override {
+    const at::NoGradGuard no_grad;
+    const LabelledText one = data_
+                                 ? cut(data_->test[0], settings_.train_length)
+                                 : sentence(settings_.train_length, Part::test, sample_seed, 0);
+    const std::int64_t guess = read({one}).first.argmax(1).item<std::int64_t>();
+    result.samples = {{settings_.train_length, printable(one.text), printable(name_of(guess)),
+                       printable(name_of(one.label))}};
+  }
+
+ private:
+  static LabelledText cut(const LabelledText& text, std::int64_t length) {
+    return {text.text.substr(0, static_cast<std::size_t>(length)), text.label};
+  }
+
+  std::string name_of(std::int64_t label) const {
+    const auto at = static_cast<std::size_t>(label);
+    return data_ ? data_->names[at] : std::string(sentence_labels[at]);
+  }
+
+  // Every length from the shortest sentence to the training length is equally likely. A longer
+  // text of the user is cut to it.
+  LabelledText drawn(Part part, std::uint64_t seed, std::uint64_t step,
+                     std::int64_t row) const {
+    Draws draws{seed, static_cast<std::uint64_t>(part), step, static_cast<std::uint64_t>(row)};
+    const std::int64_t length =
+        shortest_sentence + draws.below(settings_.train_length - shortest_sentence + 1);
+    if (!data_) return sentence(length, part, seed, draws.next());
+    const auto& texts = part == Part::train ? data_->train : data_->validation;
+    return cut(texts[static_cast<std::size_t>(draws.below(std::ssize(texts)))], length);
+  }
+
+  // The tests of a stretch. Of the user's texts: those that reach the stretch, cut at its end, at
+  // most 8 eval_segments of them; shorter texts than the first stretch belong to it.
+  std::vector<LabelledText> tests(const Stretch& stretch) const {
+    std::vector<LabelledText> all;
+    if (!data_) {
+      const std::int64_t count = 2 * settings_.eval_segments;
+      for (std::int64_t i = 0; i < count; ++i)
+        all.push_back(
+            sentence(stretch.from + i / 2 * 2 * (stretch.to + 1 - stretch.from) / count,
+                     Part::test, test_seed, static_cast<std::uint64_t>(i)));
+      return all;
+    }
+    const std::int64_t least = stretch.from == shortest_sentence ? 0 : stretch.from;
+    for (const LabelledText& text : data_->test)
+      if (std::ssize(text.text) >= least) all.push_back(cut(text, stretch.to));
+    const std::int64_t count = std::ssize(all),
+                       used = std::min(count, 8 * settings_.eval_segments);
+    for (std::int64_t i = 0; i < used; ++i)
+      std::swap(all[static_cast<std::size_t>(i)],
+                all[static_cast<std::size_t>(i * count / used)]);
+    all.resize(static_cast<std::size_t>(used));
+    return all;
+  }
+
+  // The logits and the batch, on the device.
+  std::pair<at::Tensor, TextBatch> read(const std::vector<LabelledText>& texts) {
+    const torch::Device device(settings_.device);
+    TextBatch batch = batch_of(texts);
+    batch.tokens = batch.tokens.to(device);
+    batch.labels = batch.labels.to(device);
+    at::Tensor logits = model_->forward(batch);
+    return {std::move(logits), std::move(batch)};
+  }
+
+  const LabelledTexts* data_;
+  Classifier model_;
+};
+
+TaskDefaults defaults() { return {32, 16, 1, {2, 4}, "none,sinusoidal,learned,rotary,t5"}; }
+
+void check(const Settings& s) {
+  if (s.train_length < shortest_sentence)
+    refuse("lab", "--train-length of --task classify must be at least 20 bytes",
+           s.train_length);
+  if (s.longest() > 65536)
+    refuse("lab", "lengths of --task classify must be at most 65536 bytes", s.longest());
+  if (s.texts.size() > 1)
+    refuse("lab", "--task classify must have one CSV file or none", std::ssize(s.texts));
+}
+
+Corpus load(const Settings& s) {
+  Corpus corpus;
+  if (s.texts.empty()) {
+    corpus.source = "generated sentences whose label depends on the order of their words";
+    corpus.split =
+        "by a hash of the sentence: of sixteen sentences fourteen train, one validates and one "
+        "tests";
+    return corpus;
+  }
+  auto data = std::make_shared<LabelledTexts>(
+      read_labelled_texts(s.texts[0], length_stretches(s).back().from));
+  corpus.source = fmt::format("{}: {} texts with {} labels", s.texts[0],
+                              data->train.size() + data->validation.size() + data->test.size(),
+                              data->names.size());
+  corpus.split = "by a hash of the text: of ten texts eight train, one validates and one tests";
+  corpus.digest = data->digest;
+  corpus.data = std::move(data);
+  return corpus;
+}
+
+std::unique_ptr<TaskModel> model(const Settings& settings, const Corpus& corpus,
+                                 const std::string& encoding, std::int64_t seed) {
+  const Candidate candidate = find_candidate(encoding);
+  if (candidate.scheme != encoding)
+    refuse("lab", "--task classify requires encodings without @", encoding);
+  const model::Shape shape{settings.width, settings.heads, settings.train_length + 1,
+                           Visibility::bidirectional};
+  return std::make_unique<ClassifyModel>(
+      settings, static_cast<const LabelledTexts*>(corpus.data.get()),
+      model::parse_scheme(candidate.scheme, shape, settings.layers), seed);
+}
+
+}  // namespace
+}  // namespace gnomon::lab::classify_task
+
+namespace gnomon::lab {
+
+const TaskInfo classify_task_info{
+    .task = Task::classify,
+    .name = "classify",
+    .title = "Classification",
+    .summary =
+        "the label of a text; that of a generated sentence depends on the order of its "
+        "words",
+    .unit = "bytes",
+    .score = "right labels",
+    .what =
+        "the share of unseen texts whose label is right, by the number of bytes that the "
+        "model reads",
+    .chance = "the most frequent label of the test texts",
+    .loss = "bits per text",
+    .model_name = "byte-level bidirectional Transformer with a [CLS] token",
+    .defaults = classify_task::defaults,
+    .tokens = [](std::int64_t length) { return length + 1; },
+    .model = classify_task::model,
+    .load = classify_task::load,
+    .check = classify_task::check,
+    .shortest = classify_task::shortest_sentence};
+
+}  // namespace gnomon::lab

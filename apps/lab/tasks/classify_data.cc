@@ -1,0 +1,186 @@
+#include "apps/lab/tasks/classify_data.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "apps/lab/draws.h"
+#include "gnomon/error.h"
+#include "gnomon/io/file.h"
+
+namespace gnomon::lab::classify_task {
+namespace {
+
+constexpr std::string_view hunters[] = {"dog", "fox", "owl", "cat"},
+                           preys[] = {"hen", "rat", "ant", "bee"},
+                           verbs[] = {"saw", "met", "hit", "bit", "fed", "led"},
+                           adjectives[] = {"big", "red", "old", "shy", "wet", "sad"},
+                           adverbs[] = {"now", "yet", "too"};
+constexpr std::int64_t most_labels = 1000, most_bytes = std::int64_t{1} << 30;
+
+template <std::size_t N>
+std::string_view one_of(const std::string_view (&words)[N], Draws& draws) {
+  return words[draws.below(N)];
+}
+
+// A sentence without its animals.
+struct Frame {
+  std::string begin, middle, end;
+  std::string_view hunter, prey;
+
+  std::string with(std::string_view subject, std::string_view object) const {
+    return begin + std::string(subject) + middle + std::string(object) + end;
+  }
+};
+
+Frame drawn_frame(std::int64_t length, Draws& draws) {
+  std::string before, of_subject, of_object, after;
+  std::int64_t left = length - shortest_sentence;
+  for (; left >= 4; left -= 4) switch (draws.below(4)) {
+      case 0:
+        before += std::string(one_of(adverbs, draws)) + " ";
+        break;
+      case 1:
+        of_subject += std::string(one_of(adjectives, draws)) + " ";
+        break;
+      case 2:
+        of_object += std::string(one_of(adjectives, draws)) + " ";
+        break;
+      default:
+        after += " " + std::string(one_of(adverbs, draws));
+    }
+  Frame frame{before + "the " + of_subject, {}, after, {}, {}};
+  frame.middle = " " + std::string(one_of(verbs, draws)) + " the " + of_object;
+  frame.hunter = one_of(hunters, draws);
+  frame.prey = one_of(preys, draws);
+  frame.end += std::string(static_cast<std::size_t>(1 + left), '.');
+  return frame;
+}
+
+Part part_of_sixteen(std::uint64_t hash) {
+  return hash % 16 == 0 ? Part::test : hash % 16 == 1 ? Part::validation : Part::train;
+}
+
+std::int64_t column(const std::vector<std::string>& row, std::string_view name) {
+  const auto found = std::find(row.begin(), row.end(), name);
+  return found == row.end() ? -1 : found - row.begin();
+}
+
+}  // namespace
+
+LabelledText sentence(std::int64_t length, Part part, std::uint64_t seed,
+                      std::uint64_t number) {
+  Draws draws{seed, static_cast<std::uint64_t>(part), static_cast<std::uint64_t>(length),
+              number / 2};
+  for (;;) {
+    const Frame frame = drawn_frame(length, draws);
+    if (part_of_sixteen(hash_of(frame.with(frame.hunter, frame.prey))) != part) continue;
+    const bool hunts = number % 2 == 0;
+    return {hunts ? frame.with(frame.hunter, frame.prey) : frame.with(frame.prey, frame.hunter),
+            hunts ? 0 : 1};
+  }
+}
+
+std::vector<std::vector<std::string>> parse_csv(std::string_view csv, const std::string& name) {
+  if (csv.starts_with("\xef\xbb\xbf")) csv.remove_prefix(3);
+  std::vector<std::vector<std::string>> rows;
+  std::vector<std::string> row;
+  std::string field;
+  std::int64_t line = 1;
+  enum class State { begin = 1, plain, quoted, closed } state = State::begin;
+  const auto malformed = [&](const char* rule) {
+    refuse("lab", rule, name + ", line " + std::to_string(line));
+  };
+  const auto end_field = [&] {
+    row.push_back(std::move(field));
+    field.clear();
+    state = State::begin;
+  };
+  const auto end_row = [&] {
+    const bool empty = row.empty() && field.empty() && state == State::begin;
+    if (empty) return;
+    end_field();
+    if (!rows.empty() && row.size() != rows[0].size())
+      malformed("every row of a CSV file must have as many fields as the first one");
+    rows.push_back(std::move(row));
+    row.clear();
+  };
+  for (std::size_t i = 0; i < csv.size(); ++i) {
+    const char c = csv[i];
+    if (state == State::quoted) {
+      if (c == '"')
+        state = State::closed;
+      else
+        field += c;
+    } else if (c == '"' && state == State::closed) {  // doubled
+      field += c;
+      state = State::quoted;
+    } else if (c == '"') {
+      if (state == State::plain) malformed("a field of a CSV file with a quote must be quoted");
+      state = State::quoted;
+    } else if (c == ',') {
+      end_field();
+    } else if (c == '\n' || (c == '\r' && i + 1 < csv.size() && csv[i + 1] == '\n')) {
+      if (c == '\r') ++i;
+      end_row();
+    } else {
+      if (state == State::closed)
+        malformed("a quoted field of a CSV file must end at its closing quote");
+      field += c;
+      state = State::plain;
+    }
+    line += csv[i] == '\n';
+  }
+  if (state == State::quoted) malformed("a quote of a CSV file must be closed");
+  end_row();
+  return rows;
+}
+
+LabelledTexts read_labelled_texts(const std::string& path, std::int64_t reached) {
+  const io::MappedFile file(path);
+  if (std::ssize(file.text()) > most_bytes)
+    refuse("lab", "a CSV file must have at most 2^30 bytes", std::ssize(file.text()));
+  const auto rows = parse_csv(file.text(), path);
+  if (rows.empty() || rows[0].size() < 2)
+    refuse("lab", "a CSV file must have the columns text and label", path);
+  const bool header = column(rows[0], "text") >= 0 && column(rows[0], "label") >= 0;
+  const auto text_column = static_cast<std::size_t>(header ? column(rows[0], "text") : 0),
+             label_column = static_cast<std::size_t>(header ? column(rows[0], "label") : 1);
+  LabelledTexts data;
+  data.digest = std::to_string(hash_of(file.text()));
+  std::unordered_map<std::string, std::int64_t> known;
+  for (std::size_t i = header; i < rows.size(); ++i) {
+    const std::string &text = rows[i][text_column], &label = rows[i][label_column];
+    if (text.empty() || label.empty())
+      refuse("lab", "every row of a CSV file must have a text and a label",
+             path + ", row " + std::to_string(i + 1));
+    const auto [at, fresh] = known.emplace(label, std::ssize(data.names));
+    if (fresh) data.names.push_back(label);
+    if (std::ssize(data.names) > most_labels)
+      refuse("lab", "there must be at most 1000 labels",
+             path + ", row " + std::to_string(i + 1));
+    const std::uint64_t tenth = hash_of(text) % 10;
+    (tenth == 0   ? data.test
+     : tenth == 1 ? data.validation
+                  : data.train)
+        .push_back({text, at->second});
+  }
+  if (data.names.size() < 2)
+    refuse("lab", "a CSV file must have at least two different labels", path);
+  for (const auto* part : {&data.train, &data.validation, &data.test})
+    if (part->empty())
+      refuse("lab",
+             "each part must have a text (by a hash, of ten texts eight train, one validates, "
+             "one tests)",
+             std::to_string(rows.size()) + " rows");
+  const auto longest = std::max_element(
+      data.test.begin(), data.test.end(),
+      [](const auto& a, const auto& b) { return a.text.size() < b.text.size(); });
+  if (std::ssize(longest->text) < reached)
+    refuse("lab",
+           "a test text must have at least " + std::to_string(reached) +
+               " bytes (or use shorter --train-length and --eval-lengths)",
+           "the longest has " + std::to_string(longest->text.size()));
+  return data;
+}
+
+}  // namespace gnomon::lab::classify_task

@@ -1,0 +1,57 @@
+// Texts with labels for the task classify: a user's CSV file, or generated sentences.
+//
+//   now the big dog saw the old hen then..     label hunter
+//   now the big hen saw the old dog then..     label prey
+//
+// A generated sentence has a hunter (dog, fox, owl, cat) and a prey (hen, rat, ant, bee). The
+// label says which of them is the subject. A sentence and the sentence with the two animals
+// exchanged are equally likely and consist of the same words, so the best guess from the words
+// without their order is right in half of the cases. Words of four bytes with their space fill a
+// sentence up to its length, and one to four dots end it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/lab/tasks.h"
+
+namespace gnomon::lab::classify_task {
+
+constexpr std::int64_t shortest_sentence = 20;  // bytes
+
+struct LabelledText {
+  std::string text;
+  std::int64_t label = 0;
+
+  bool operator==(const LabelledText&) const = default;
+};
+
+// A sentence with `length` bytes, at least shortest_sentence. A pure function of the arguments.
+// The numbers 2 i and 2 i + 1 give a sentence and the sentence with the animals exchanged. No
+// sentence belongs to two parts.
+LabelledText sentence(std::int64_t length, Part part, std::uint64_t seed, std::uint64_t number);
+constexpr std::string_view sentence_labels[] = {"hunter", "prey"};
+
+// The rows of a CSV file, by RFC 4180: fields with commas, quotes or line ends are quoted, and a
+// quote inside them is doubled. Lines end in "\n" or "\r\n"; empty lines are skipped. Throws
+// std::invalid_argument with the line if a quote is not closed or stands inside a field, and if
+// a row has another number of fields than the first one. `name`: of the file.
+std::vector<std::vector<std::string>> parse_csv(std::string_view csv, const std::string& name);
+
+// A user's texts. Texts with the same bytes are in the same part.
+struct LabelledTexts : TaskData {
+  std::vector<std::string> names;  // of the labels, in the order of their first row
+  std::vector<LabelledText> train, validation, test;
+  std::string digest;  // of the file
+};
+
+// Reads a CSV file. If the first row has the fields "text" and "label", it is a header;
+// otherwise the first two columns are text and label. By a hash of the text, of ten texts eight
+// train, one validates and one tests. Throws std::invalid_argument if the file is malformed, a
+// text or label is empty, there are less than 2 or more than 1000 labels, a part has no texts,
+// or no test text has `reached` bytes.
+LabelledTexts read_labelled_texts(const std::string& path, std::int64_t reached);
+
+}  // namespace gnomon::lab::classify_task

@@ -1,0 +1,263 @@
+#include "apps/lab/tasks/graph_data.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <unordered_map>
+
+#include "gnomon/error.h"
+#include "gnomon/io/file.h"
+
+namespace gnomon::lab::graph_task {
+namespace {
+
+constexpr double inner_degree = 5, outer_degree = 1.5;  // of a node in a block model
+constexpr std::int64_t most_graph_nodes = std::int64_t{1} << 20, most_labels = 1000;
+
+std::size_t index(std::int64_t number) { return static_cast<std::size_t>(number); }
+
+bool happens(double probability, Draws& draws) {
+  return static_cast<double>(draws.next() >> 11) * 0x1p-53 < probability;
+}
+
+// 0 to count - 1 in a random order (Fisher and Yates).
+std::vector<std::int64_t> random_order(std::int64_t count, Draws& draws) {
+  std::vector<std::int64_t> order(index(count));
+  std::iota(order.begin(), order.end(), 0);
+  for (std::int64_t i = 0; i + 1 < count; ++i)
+    std::swap(order[index(i)], order[index(i + draws.below(count - i))]);
+  return order;
+}
+
+Graph undirected(std::int64_t nodes, const std::vector<std::int64_t>& ends) {
+  return Graph(nodes, {ends.data(), {std::ssize(ends) / 2, 2}}, EdgeKind::undirected);
+}
+
+// Each pair of nodes is an edge with the probability of the pair.
+template <typename Probability>
+std::vector<std::int64_t> random_edges(std::int64_t nodes, Draws& draws,
+                                       Probability&& probability) {
+  std::vector<std::int64_t> ends;
+  for (std::int64_t a = 0; a < nodes; ++a)
+    for (std::int64_t b = a + 1; b < nodes; ++b)
+      if (happens(probability(a, b), draws)) ends.insert(ends.end(), {a, b});
+  return ends;
+}
+
+// Every node but the first is attached to a random earlier node.
+std::vector<std::int64_t> tree_edges(std::int64_t nodes, Draws& draws) {
+  std::vector<std::int64_t> ends;
+  for (std::int64_t i = 1; i < nodes; ++i) ends.insert(ends.end(), {draws.below(i), i});
+  return ends;
+}
+
+// As near to a square as possible; the last row may be shorter.
+std::vector<std::int64_t> grid_edges(std::int64_t nodes) {
+  const auto columns =
+      static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(nodes))));
+  std::vector<std::int64_t> ends;
+  for (std::int64_t i = 0; i < nodes; ++i) {
+    if ((i + 1) % columns && i + 1 < nodes) ends.insert(ends.end(), {i, i + 1});
+    if (i + columns < nodes) ends.insert(ends.end(), {i, i + columns});
+  }
+  return ends;
+}
+
+bool connected(const Graph& graph) {
+  const std::vector<std::int64_t> numbers = components(graph);
+  return std::all_of(numbers.begin(), numbers.end(), [](std::int64_t c) { return c == 0; });
+}
+
+// The nodes under new numbers.
+Graph renumbered(std::int64_t nodes, std::vector<std::int64_t> ends, Draws& draws) {
+  const std::vector<std::int64_t> order = random_order(nodes, draws);
+  for (std::int64_t& end : ends) end = order[index(end)];
+  return undirected(nodes, ends);
+}
+
+GraphExample of_distances(Graph graph, Draws& draws) {
+  const std::int64_t nodes = graph.nodes();
+  GraphExample one{std::move(graph), Question::distance, {}, {}};
+  const std::int64_t source = draws.below(nodes);
+  const ShortestPaths paths = shortest_paths(one.graph, farthest);
+  for (std::int64_t node = 0; node < nodes; ++node) {
+    one.marks.push_back(node == source);
+    one.targets.push_back(node == source ? uncounted : paths.distance(source, node) - 1);
+  }
+  return one;
+}
+
+GraphExample block_model(std::int64_t nodes, Draws& draws) {
+  const std::vector<std::int64_t> order = random_order(nodes, draws);
+  const double size = static_cast<double>(nodes) / communities;
+  const double inner = std::min(0.9, inner_degree / (size - 1)),
+               outer = std::min(0.9, outer_degree / (static_cast<double>(nodes) - size));
+  const auto community = [&](std::int64_t node) { return order[index(node)] % communities; };
+  GraphExample one{undirected(nodes, random_edges(nodes, draws,
+                                                  [&](std::int64_t a, std::int64_t b) {
+                                                    return community(a) == community(b) ? inner
+                                                                                        : outer;
+                                                  })),
+                   Question::community,
+                   {},
+                   {}};
+  for (std::int64_t node = 0; node < nodes; ++node) {
+    const bool marked = order[index(node)] < communities;  // one of each
+    one.marks.push_back(marked ? 2 + community(node) : 0);
+    one.targets.push_back(marked ? uncounted : farthest + community(node));
+  }
+  return one;
+}
+
+// A connected set of nodes of the user's graph: from a random node, each next node is a random
+// neighbour of a random node of the set. In the order of their numbers there.
+std::vector<std::int64_t> connected_set(const LabelledGraph& data, std::int64_t nodes,
+                                        Draws& draws) {
+  std::vector<std::int64_t> set{data.starts[index(draws.below(std::ssize(data.starts)))]};
+  while (std::ssize(set) < nodes) {
+    const auto near = data.graph.neighbours(set[index(draws.below(std::ssize(set)))]);
+    const std::int64_t next = near[index(draws.below(std::ssize(near)))];
+    if (std::find(set.begin(), set.end(), next) == set.end()) set.push_back(next);
+  }
+  return set;
+}
+
+// The edges between the nodes of the set, which become nodes 0, 1, ...
+Graph between(const Graph& graph, const std::vector<std::int64_t>& set) {
+  std::vector<std::int64_t> ends;
+  for (std::size_t a = 0; a < set.size(); ++a) {
+    const auto near = graph.neighbours(set[a]);
+    for (std::size_t b = a + 1; b < set.size(); ++b)
+      if (std::binary_search(near.begin(), near.end(), set[b]))
+        ends.insert(ends.end(), {static_cast<std::int64_t>(a), static_cast<std::int64_t>(b)});
+  }
+  return undirected(std::ssize(set), ends);
+}
+
+// In training, half of the nodes of the training part are marked and the others have the class.
+// Otherwise all of them are marked, and the nodes of the part have the class.
+GraphExample of_labels(const LabelledGraph& data, Part part,
+                       const std::vector<std::int64_t>& set, Draws& draws) {
+  GraphExample one{between(data.graph, set), Question::community, {}, {}};
+  for (const std::int64_t node : set) {
+    const std::int64_t label = data.labels[index(node)];
+    const Part own = data.parts[index(node)];
+    const bool known =
+        label >= 0 && own == Part::train && (part != Part::train || happens(0.5, draws));
+    one.marks.push_back(known ? 2 + label : 0);
+    one.targets.push_back(label >= 0 && !known && own == part ? farthest + label : uncounted);
+  }
+  return one;
+}
+
+}  // namespace
+
+Graph generated(Shape shape, std::int64_t nodes, Draws& draws) {
+  if (shape == Shape::tree) return renumbered(nodes, tree_edges(nodes, draws), draws);
+  if (shape == Shape::grid) return renumbered(nodes, grid_edges(nodes), draws);
+  const auto n = static_cast<double>(nodes);
+  const double probability = std::min(1.0, 1.5 * std::log(n) / n);  // mostly connected
+  for (;;) {
+    Graph graph =
+        undirected(nodes, random_edges(nodes, draws, [&](auto, auto) { return probability; }));
+    if (connected(graph)) return graph;
+  }
+}
+
+std::int64_t label_count(const LabelledGraph* data) {
+  return data ? std::ssize(data->names) : communities;
+}
+
+GraphExample graph_example(const LabelledGraph* data, Part part, std::int64_t nodes,
+                           std::uint64_t seed, std::uint64_t number) {
+  Draws draws{seed, static_cast<std::uint64_t>(part), static_cast<std::uint64_t>(nodes),
+              number};
+  const bool distance = number % 2 == 0;
+  if (data) {
+    const std::vector<std::int64_t> set = connected_set(*data, nodes, draws);
+    return distance ? of_distances(between(data->graph, set), draws)
+                    : of_labels(*data, part, set, draws);
+  }
+  if (!distance) return block_model(nodes, draws);
+  constexpr Shape shapes[] = {Shape::tree, Shape::grid, Shape::random};
+  return of_distances(generated(shapes[number / 2 % 3], nodes, draws), draws);
+}
+
+LabelledGraph read_labelled_graph(const std::string& edges_path, const std::string& labels_path,
+                                  std::int64_t nodes) {
+  LabelledGraph data;
+  const io::MappedFile edges(edges_path), labels(labels_path);
+  data.digest =
+      std::to_string(hash_of(edges.text())) + " " + std::to_string(hash_of(labels.text()));
+  const EdgeList list = parse_edges(edges.text(), edges.name());
+  if (list.nodes < 1) refuse("lab", "a graph must have at least one edge", edges_path);
+  if (list.nodes > most_graph_nodes)
+    refuse("lab", "a graph must have at most 2^20 nodes", list.nodes);
+  data.graph = Graph(list.nodes, list.edges(), EdgeKind::undirected);
+  data.labels.assign(index(list.nodes), -1);
+
+  std::unordered_map<std::string, std::int64_t> known;
+  const std::string_view text = labels.text();
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view line = text.substr(begin, end - begin);
+    const auto malformed = [&](const char* reason) {
+      throw FormatError(labels.name(), begin, reason);
+    };
+    line = line.substr(0, line.find('#'));
+    constexpr const char* blanks = " \t\r";
+    std::vector<std::string_view> words;
+    for (std::size_t at = 0; (at = line.find_first_not_of(blanks, at)) != line.npos;) {
+      const std::size_t stop = std::min(line.find_first_of(blanks, at), line.size());
+      words.push_back(line.substr(at, stop - at));
+      at = stop;
+    }
+    if (!words.empty()) {
+      std::int64_t node = -1;
+      if (words.size() != 2) malformed("a line must be a node and its label");
+      const auto [rest, error] =
+          std::from_chars(words[0].data(), words[0].data() + words[0].size(), node);
+      if (error != std::errc() || rest != words[0].data() + words[0].size() || node < 0 ||
+          node >= list.nodes)
+        malformed("a node must be a number of a node with an edge");
+      if (data.labels[index(node)] >= 0) malformed("a node must have one label");
+      const auto [at, fresh] = known.emplace(words[1], std::ssize(data.names));
+      if (fresh) data.names.emplace_back(words[1]);
+      if (std::ssize(data.names) > most_labels) malformed("there must be at most 1000 labels");
+      data.labels[index(node)] = at->second;
+    }
+    begin = end + 1;
+  }
+  if (data.names.size() < 2)
+    refuse("lab", "labels must have at least two different values", labels_path);
+
+  std::int64_t counts[4] = {};
+  for (std::int64_t node = 0; node < list.nodes; ++node) {
+    const std::uint64_t fifth = mixed(static_cast<std::uint64_t>(node)) % 5;
+    data.parts.push_back(fifth == 0 ? Part::test : fifth == 1 ? Part::validation : Part::train);
+    if (data.labels[index(node)] >= 0) ++counts[static_cast<int>(data.parts.back())];
+  }
+  for (const Part part : {Part::train, Part::validation, Part::test})
+    if (counts[static_cast<int>(part)] == 0)
+      refuse("lab",
+             "labels must exist in each part: of five nodes three train, one validates, "
+             "one tests",
+             labels_path);
+
+  const std::vector<std::int64_t> numbers = components(data.graph);
+  std::vector<std::int64_t> sizes(numbers.size());
+  for (const std::int64_t number : numbers) ++sizes[index(number)];
+  const auto largest = std::max_element(sizes.begin(), sizes.end());
+  if (*largest < nodes)
+    refuse("lab",
+           "the largest connected component must have the " + std::to_string(nodes) +
+               " nodes of the longest of --eval-lengths",
+           *largest);
+  for (std::int64_t node = 0; node < list.nodes; ++node)
+    if (numbers[index(node)] == largest - sizes.begin()) data.starts.push_back(node);
+  return data;
+}
+
+}  // namespace gnomon::lab::graph_task

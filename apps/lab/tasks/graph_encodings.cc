@@ -1,0 +1,163 @@
+#include "apps/lab/tasks/graph_encodings.h"
+
+#include <cmath>
+#include <variant>
+
+#include "apps/lab/tasks/bidirectional.h"
+#include "gnomon/error.h"
+#include "gnomon/graph/laplacian_vectors.h"
+#include "gnomon/model/scheme.h"
+
+namespace gnomon::lab::graph_task {
+namespace {
+
+template <typename T>
+const T* find(const model::Mixture& mixture) {
+  for (const model::Encoding& one : mixture)
+    if (const T* found = std::get_if<T>(&one)) return found;
+  return nullptr;
+}
+
+// The settings of an encoding in this task. `nodes` is that of a path of text, unused here.
+model::Encoding for_graphs(const model::Encoding& encoding, const std::string& name,
+                           const Settings& s) {
+  if (std::holds_alternative<model::NoPosition>(encoding)) return encoding;
+  if (std::holds_alternative<model::PathLaplacian>(encoding))
+    return model::PathLaplacian{.nodes = 0,
+                                .width = s.width,
+                                .laplacian = {.vectors = laplacian_vectors_used,
+                                              .kind = LaplacianKind::symmetric,
+                                              .zeros = LaplacianZeros::skip_one,
+                                              .signs = LaplacianSigns::random}};
+  if (std::holds_alternative<model::PathRandomWalk>(encoding))
+    return model::PathRandomWalk{.nodes = 0, .width = s.width, .walk = {.steps = walk_steps}};
+  if (std::holds_alternative<model::PathDegree>(encoding))
+    return model::PathDegree{
+        .nodes = 0,
+        .degree = {.rows = degree_rows_used, .width = s.width, .beyond = DegreeBeyond::capped}};
+  if (std::holds_alternative<Graphormer>(encoding))
+    return Graphormer{.heads = s.heads,
+                      .unreachable = spatial_limit,
+                      .token = GraphToken::none,
+                      .given = GivenBias::once};
+  refuse("lab",
+         "--task graph requires encodings of graphs: none, laplacian, random-walk, degree, "
+         "graphormer, or several joined with +",
+         name);
+}
+
+// [B, N, K] from one row of doubles [N, K] for each graph.
+at::Tensor joined(const std::vector<std::vector<double>>& rows, std::int64_t nodes) {
+  std::vector<at::Tensor> parts;
+  for (const std::vector<double>& one : rows)
+    parts.push_back(at::tensor(one, at::kDouble).view({nodes, -1}));
+  return at::stack(parts).to(at::kFloat);
+}
+
+at::Tensor joined(const std::vector<std::vector<std::int64_t>>& rows) {
+  std::vector<at::Tensor> parts;
+  for (const std::vector<std::int64_t>& one : rows) parts.push_back(at::tensor(one, at::kLong));
+  return at::stack(parts);
+}
+
+std::vector<double> eigenvectors(const Laplacian& training, const Graph& graph,
+                                 std::optional<std::uint64_t> sign_seed) {
+  Laplacian spec = training;
+  if (!sign_seed) spec.signs = LaplacianSigns::fixed;
+  std::vector<double> values = laplacian_vectors(spec, graph, sign_seed.value_or(0)).values;
+  const double scale = std::sqrt(static_cast<double>(graph.nodes()));
+  for (double& one : values) one *= scale;
+  return values;
+}
+
+}  // namespace
+
+model::Mixture graph_mixture(const std::string& scheme, const Settings& settings) {
+  const model::Scheme layers = model::parse_scheme(
+      scheme,
+      {settings.width, settings.heads, settings.train_length, Visibility::bidirectional},
+      settings.layers);
+  const model::Mixture& first = layers.layers[0];
+  if (layers != model::every_layer(first, settings.layers))
+    refuse("lab", "--task graph requires the same encodings in every layer", scheme);
+  model::Mixture mixture;
+  for (const model::Encoding& one : first) mixture.push_back(for_graphs(one, scheme, settings));
+  return mixture;
+}
+
+GraphFeatures features_of(const model::Mixture& mixture, const std::vector<Graph>& graphs,
+                          const std::vector<std::uint64_t>& sign_seeds) {
+  GraphFeatures features;
+  const std::int64_t nodes = graphs[0].nodes();
+  if (const auto* one = find<model::PathLaplacian>(mixture)) {
+    std::vector<std::vector<double>> rows;
+    for (std::size_t i = 0; i < graphs.size(); ++i)
+      rows.push_back(eigenvectors(
+          one->laplacian, graphs[i],
+          sign_seeds.empty() ? std::nullopt : std::optional<std::uint64_t>(sign_seeds[i])));
+    features.laplacian = joined(rows, nodes);
+  }
+  if (const auto* one = find<model::PathRandomWalk>(mixture)) {
+    std::vector<std::vector<double>> rows;
+    for (const Graph& graph : graphs)
+      rows.push_back(return_probabilities(one->walk, graph).values);
+    features.walk = joined(rows, nodes);
+  }
+  if (const auto* one = find<model::PathDegree>(mixture)) {
+    std::vector<std::vector<std::int64_t>> in, out;
+    for (const Graph& graph : graphs) {
+      DegreeRows rows = degree_rows(one->degree, graph);
+      in.push_back(std::move(rows.in));
+      out.push_back(std::move(rows.out));
+    }
+    features.in = joined(in);
+    features.out = joined(out);
+  }
+  if (const auto* one = find<Graphormer>(mixture)) {
+    std::vector<std::vector<std::int64_t>> rows;
+    for (const Graph& graph : graphs) {
+      const GraphormerIndices indices = graphormer_indices(*one, graph);
+      rows.emplace_back(indices.spatial.begin(), indices.spatial.end());
+    }
+    features.spatial = joined(rows).view({-1, nodes, nodes});
+  }
+  return features;
+}
+
+// Features and tables begin with the size of the embeddings of the nodes. The bias begins with
+// the deviation 1, so that heads differ: in some hundred steps AdamW can move a bias of 0.02
+// by less than 1, which hardly changes the weights of attention.
+GraphEncodingImpl::GraphEncodingImpl(const model::Mixture& mixture, std::int64_t width,
+                                     at::Generator generator) {
+  constexpr double size = BidirectionalImpl::embedding_deviation, bias_deviation = 1;
+  const auto projection = [&](const char* name, std::int64_t count) {
+    return register_module(
+        name,
+        drawn_linear(count, width, size / std::sqrt(static_cast<double>(count)), generator));
+  };
+  if (const auto* one = find<model::PathLaplacian>(mixture))
+    laplacian_ = projection("laplacian", one->laplacian.vectors);
+  if (const auto* one = find<model::PathRandomWalk>(mixture))
+    walk_ = projection("walk", one->walk.steps);
+  if (const auto* one = find<model::PathDegree>(mixture)) {
+    in_ = register_module("in", drawn_embedding(one->degree.rows, width, size, generator));
+    out_ = register_module("out", drawn_embedding(one->degree.rows, width, size, generator));
+  }
+  if (const auto* one = find<Graphormer>(mixture))
+    spatial_ = register_module("spatial", drawn_embedding(one->unreachable + 2, one->heads,
+                                                          bias_deviation, generator));
+}
+
+at::Tensor GraphEncodingImpl::embed(at::Tensor x, const GraphFeatures& features) {
+  if (laplacian_) x = x + laplacian_(features.laplacian);
+  if (walk_) x = x + walk_(features.walk);
+  if (in_) x = x + in_(features.in) + out_(features.out);
+  return x;
+}
+
+at::Tensor GraphEncodingImpl::bias(const GraphFeatures& features) {
+  if (!spatial_) return {};
+  return spatial_(features.spatial).permute({0, 3, 1, 2});
+}
+
+}  // namespace gnomon::lab::graph_task
