@@ -32,15 +32,36 @@ std::string joined(const std::vector<std::string>& parts, const char* between) {
   return all;
 }
 
+std::vector<std::string> names_of(std::span<const Suffix> suffixes) {
+  std::vector<std::string> names;
+  for (const Suffix& one : suffixes) names.emplace_back(one.name);
+  return names;
+}
+
+// Throws std::invalid_argument if no task has the suffix.
+const Suffix& find_suffix(const std::string& suffix) {
+  std::vector<std::string> names;
+  for (const TaskInfo* task : tasks())
+    for (const Suffix& one : task->suffixes) {
+      if (one.name == suffix) return one;
+      names.emplace_back(one.name);
+    }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  refuse("lab", "the suffix after @ in --encodings must be one of " + joined(names, ", "),
+         suffix);
+}
+
 }  // namespace
 
 Candidate find_candidate(const std::string& name) {
   Candidate one{name, name};
+  const Suffix* suffix = nullptr;
   if (const std::size_t at = name.find('@'); at != std::string::npos) {
-    if (name.substr(at) != "@random")
-      refuse("lab", "the suffix after @ in --encodings must be random", name);
-    one.numbering = Numbering::random;
     one.scheme = name.substr(0, at);
+    one.suffix = name.substr(at + 1);
+    suffix = &find_suffix(one.suffix);
+    if (suffix->name == random_suffix.name) one.numbering = Numbering::random;
   }
   const std::vector<std::string> names = names_in(one.scheme);
   model::Place enters = model::Place::nowhere;
@@ -54,15 +75,26 @@ Candidate find_candidate(const std::string& name) {
     sources.emplace_back(info.source);
   }
   if (one.scheme != names.front()) one.title = one.scheme;
-  if (one.numbering == Numbering::random) {
-    one.title += ", random positions";
-    summaries.emplace_back("trained with random positions in ascending order");
-    sources.emplace_back("Ruoss et al. 2023, arXiv:2305.16843");
+  if (suffix) {
+    one.title += ", " + std::string(suffix->title);
+    summaries.emplace_back(suffix->summary);
+    if (!suffix->source.empty()) sources.emplace_back(suffix->source);
   }
   one.enters = model::name(enters);
   one.summary = joined(summaries, "; ");
   one.source = joined(sources, "; ");
   return one;
+}
+
+void check_suffix(const Candidate& candidate, const TaskInfo& task) {
+  const std::vector<std::string> names = names_of(task.suffixes);
+  if (candidate.suffix.empty() ||
+      std::find(names.begin(), names.end(), candidate.suffix) != names.end())
+    return;
+  refuse("lab",
+         "the suffixes of --encodings with --task " + std::string(task.name) + " are " +
+             (names.empty() ? "none" : joined(names, ", ")),
+         candidate.name);
 }
 
 model::Encoding find_usual(const std::string& name, const Settings& settings) {

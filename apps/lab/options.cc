@@ -25,7 +25,8 @@ encoding from the same weights on the same batches, tests each far beyond the
 training length, and writes a report. Without TEXT: Jane Austen's novels.
 
   --encodings A,B,..   none,sinusoidal,learned,rotary,alibi,t5, .. or all; A+B
-                       for both, A*3/B by layers, A@random for random positions
+                       for both, A*3/B by layers, A@random for random positions;
+                       dialogue: A@restart, @packed, @memory, @window
   --task NAME          text, masked (text), copy, reverse, addition, recall
   --extend M,..        then extend rotary: linear,ntk,dynamic-ntk,yarn,drope
   --preset NAME        default (minutes) or full (3 seeds, an hour)
@@ -162,7 +163,8 @@ void check_settings(const Settings& s) {
   need(s.batch >= 1 && s.batch <= 4096, "--batch must be 1 to 4096", s.batch);
   if (!(s.learning_rate > 0 && s.learning_rate < 1))
     refuse("lab", "--learning-rate must be between 0 and 1", s.learning_rate);
-  for (const std::string& name : s.encodings) find_candidate(name);
+  for (const std::string& name : s.encodings)
+    check_suffix(find_candidate(name), find_task(s.task));
   if (const auto check = find_task(s.task).check) check(s);
   for (const std::string& name : s.extend) find_extension(name);
   if (!s.extend.empty()) {

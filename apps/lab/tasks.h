@@ -41,6 +41,19 @@ enum class Task {
 
 class TaskModel;
 
+// A suffix of entries of --encodings, NAME@SUFFIX: another use of the same encoding.
+struct Suffix {
+  std::string_view name;
+  std::string_view title;    // after the title of the encoding: "random positions"
+  std::string_view summary;  // one line
+  std::string_view source = {};
+};
+// Positions in training are ascending ids drawn from 0 to the longest tested length, new ones in
+// every step. Positions in tests are 0, 1, 2, ....
+inline constexpr Suffix random_suffix{"random", "random positions",
+                                      "trained with random positions in ascending order",
+                                      "Ruoss et al. 2023, arXiv:2305.16843"};
+
 // Defaults of options.
 struct TaskDefaults {
   std::int64_t train_length, batch, steps;  // steps: a factor on the steps of the preset
@@ -64,6 +77,7 @@ struct TaskInfo {
   std::string_view loss = "bits per byte";  // unit of the loss in training
   std::string_view model_name = {};  // "encoder-decoder Transformer"; empty: by visibility
 
+  std::span<const Suffix> suffixes = {};  // of entries of --encodings
   TaskDefaults (*defaults)() = nullptr;
   std::int64_t (*tokens)(std::int64_t length) =
       nullptr;  // of an example; null: equal to the length
@@ -73,6 +87,7 @@ struct TaskInfo {
   Corpus (*load)(const Settings& settings) = nullptr;  // reads settings.texts; null: no TEXT
   void (*check)(const Settings& settings) = nullptr;   // throws std::invalid_argument
 };
+extern const TaskInfo dialogue_task_info;  // tasks/dialogue.cc
 std::span<const TaskInfo* const> tasks();
 // Throws std::invalid_argument with a list of the names if there is no such name.
 const TaskInfo& find_task(std::string_view name);

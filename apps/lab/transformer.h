@@ -7,9 +7,11 @@
 #include <torch/nn.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "apps/lab/options.h"
+#include "gnomon/attention/segment_memory.h"
 #include "gnomon/model/scheme.h"
 #include "gnomon/torch/scheme.h"
 
@@ -27,10 +29,15 @@ struct KeyValues {
 
 struct ForwardOptions {
   Visibility visibility = Visibility::causal;
-  std::vector<std::int64_t> ids = {};  // positions of the T bytes; empty: 0 to T - 1
+  // Positions and sequences of the T bytes, [B or 1, T]. Default: 0 to T - 1, one sequence.
+  std::optional<Positions> positions = {};
   // If given, the T bytes follow the S bytes of the cache at positions S to S + T - 1, without
-  // `ids`, and are appended to it.
+  // `positions`, and are appended to it.
   KeyValues* cache = nullptr;
+  // If given, the T bytes are the next segment after the bytes of the memories, one for each
+  // layer. Every query attends to as many bytes before it as a memory holds. No gradient passes
+  // into the memories. Without `positions`, `cache` and `weights`.
+  std::vector<SegmentMemory<float>>* memory = nullptr;
   // If given, the attention weights of every layer are appended, [B, T, H, T]. Not with `cache`.
   std::vector<at::Tensor>* weights = nullptr;
 };
@@ -76,6 +83,10 @@ class TransformerImpl : public torch::nn::Module {
   // attend_packed with the keys and values of the cache before those of qkv.
   at::Tensor attend_cached(std::int64_t layer, const at::Tensor& qkv, KeyValues& cache,
                            libtorch::AttendOptions options);
+
+  // attend_packed with the keys and values of the memory before those of qkv.
+  at::Tensor attend_remembered(std::int64_t layer, const at::Tensor& qkv,
+                               SegmentMemory<float>& memory, libtorch::AttendOptions options);
 
   libtorch::PositionScheme position_{nullptr};
 };

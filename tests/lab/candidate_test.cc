@@ -34,9 +34,29 @@ TEST(FindCandidate, ReadsNamesSchemesAndRandomIds) {
   EXPECT_EQ(random.numbering, Numbering::random);
   EXPECT_EQ(random.title, "Learned table, random positions");
 
+  EXPECT_EQ(random.suffix, "random");
+  EXPECT_NE(random.source.find("Ruoss"), std::string::npos);
+
   EXPECT_THROW(find_candidate("rotary@often"), std::invalid_argument);
   EXPECT_THROW(find_candidate("rotray"), std::invalid_argument);
   EXPECT_THROW(find_candidate(""), std::invalid_argument);
+}
+
+TEST(CheckSuffix, NamesTheSuffixesOfTheTask) {
+  const Candidate memory = find_candidate("t5@memory");
+  EXPECT_EQ(memory.title, "T5 bias, segment memory");
+  EXPECT_EQ(memory.numbering, Numbering::counted);
+  check_suffix(memory, find_task("dialogue"));
+  check_suffix(find_candidate("t5@random"), find_task("text"));
+  check_suffix(find_candidate("t5"), find_task("text"));
+  try {
+    check_suffix(memory, find_task("text"));
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "[lab] the suffixes of --encodings with --task text are random, got t5@memory");
+  }
 }
 
 TEST(TransformerFor, RandomIdsReachTheLongestLength) {
