@@ -26,30 +26,36 @@ std::vector<std::string> names_in(const std::string& scheme) {
   return names;
 }
 
+struct Suffix {
+  const char *name, *title, *summary, *source;
+};
+constexpr Suffix suffixes[] = {
+    {"random", "random positions", "trained with random positions in ascending order",
+     "Ruoss et al. 2023, arXiv:2305.16843"},
+    {"restart", "positions restart at each turn",
+     "positions restart at 0 in each turn; all earlier turns are visible", ""},
+    {"packed", "packed turns",
+     "positions restart at 0 in each turn; only the tokens of the same turn are visible",
+     "Krell et al. 2021, arXiv:2107.02027"},
+    {"memory", "segment memory",
+     "by segments; the keys and values of the tokens before a segment are kept in a memory, "
+     "without gradient",
+     "Dai et al. 2019, arXiv:1901.02860"},
+    {"window", "one segment", "only one segment of tokens before the answer is visible", ""}};
+
+const Suffix& find_suffix(const std::string& name) {
+  std::string names;
+  for (const Suffix& one : suffixes) {
+    if (one.name == name) return one;
+    names += (names.empty() ? "" : ", ") + std::string(one.name);
+  }
+  refuse("lab", "the suffix after @ in --encodings must be one of " + names, name);
+}
+
 std::string joined(const std::vector<std::string>& parts, const char* between) {
   std::string all;
   for (const std::string& part : parts) all += (all.empty() ? "" : between) + part;
   return all;
-}
-
-std::vector<std::string> names_of(std::span<const Suffix> suffixes) {
-  std::vector<std::string> names;
-  for (const Suffix& one : suffixes) names.emplace_back(one.name);
-  return names;
-}
-
-// Throws std::invalid_argument if no task has the suffix.
-const Suffix& find_suffix(const std::string& suffix) {
-  std::vector<std::string> names;
-  for (const TaskInfo* task : tasks())
-    for (const Suffix& one : task->suffixes) {
-      if (one.name == suffix) return one;
-      names.emplace_back(one.name);
-    }
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  refuse("lab", "the suffix after @ in --encodings must be one of " + joined(names, ", "),
-         suffix);
 }
 
 }  // namespace
@@ -61,7 +67,7 @@ Candidate find_candidate(const std::string& name) {
     one.scheme = name.substr(0, at);
     one.suffix = name.substr(at + 1);
     suffix = &find_suffix(one.suffix);
-    if (suffix->name == random_suffix.name) one.numbering = Numbering::random;
+    if (one.suffix == "random") one.numbering = Numbering::random;
   }
   const std::vector<std::string> names = names_in(one.scheme);
   model::Place enters = model::Place::nowhere;
@@ -78,7 +84,7 @@ Candidate find_candidate(const std::string& name) {
   if (suffix) {
     one.title += ", " + std::string(suffix->title);
     summaries.emplace_back(suffix->summary);
-    if (!suffix->source.empty()) sources.emplace_back(suffix->source);
+    if (*suffix->source) sources.emplace_back(suffix->source);
   }
   one.enters = model::name(enters);
   one.summary = joined(summaries, "; ");
@@ -86,15 +92,14 @@ Candidate find_candidate(const std::string& name) {
   return one;
 }
 
-void check_suffix(const Candidate& candidate, const TaskInfo& task) {
-  const std::vector<std::string> names = names_of(task.suffixes);
-  if (candidate.suffix.empty() ||
-      std::find(names.begin(), names.end(), candidate.suffix) != names.end())
-    return;
-  refuse("lab",
-         "the suffixes of --encodings with --task " + std::string(task.name) + " are " +
-             (names.empty() ? "none" : joined(names, ", ")),
-         candidate.name);
+void check_suffix(const Candidate& candidate, const Settings& settings) {
+  if (candidate.suffix.empty()) return;
+  const std::string allowed(find_task(settings.task).suffixes);
+  if (("," + allowed + ",").find("," + candidate.suffix + ",") == std::string::npos)
+    refuse("lab",
+           "with --task " + settings.task + " the suffix after @ in --encodings must be " +
+               (allowed.empty() ? "left out" : "one of " + allowed),
+           candidate.suffix);
 }
 
 model::Encoding find_usual(const std::string& name, const Settings& settings) {

@@ -1,8 +1,15 @@
-// Entries of --encodings: a name of the list or a scheme, and a suffix of the task.
+// Entries of --encodings: a name of the list or a scheme, and a suffix that changes its use.
+// TaskInfo::suffixes lists the suffixes of a task.
 //
 //   rotary           an encoding of the list
 //   rotary*3/none    a scheme (gnomon/model/scheme.h)
-//   rotary@random    with a suffix of TaskInfo::suffixes (random_suffix)
+//   rotary@random    trained on ascending ids drawn from 0 to the longest tested length, new
+//                    ones in every step; tested on 0, 1, 2, ... (Ruoss et al. 2023,
+//                    arXiv:2305.16843)
+//   rotary@restart   positions restart at each turn of a dialogue
+//   rotary@packed    as restart, and only the tokens of the same turn are visible
+//   t5@memory        a dialogue by segments, with a memory of the tokens before a segment
+//   t5@window        a dialogue of which only the last segment is visible
 #pragma once
 
 #include <optional>
@@ -10,7 +17,6 @@
 
 #include "apps/lab/corpus.h"
 #include "apps/lab/options.h"
-#include "apps/lab/tasks.h"
 #include "gnomon/model/encoding.h"
 
 namespace gnomon::lab {
@@ -20,18 +26,17 @@ class Transformer;
 enum class Numbering { counted = 1, random };
 
 struct Candidate {
-  std::string name;                          // as given in --encodings
-  std::string scheme;                        // the part of the name before @
-  std::string suffix = {};                   // the part after it; empty if there is none
-  Numbering numbering = Numbering::counted;  // random: the suffix is "random"
+  std::string name;    // as given in --encodings
+  std::string scheme;  // the part of the name before @
+  Numbering numbering = Numbering::counted;
+  std::string suffix = {};  // the part of the name after @, or empty
   std::string title = {}, enters = {}, summary = {}, source = {};  // texts for the report
 };
-// Throws std::invalid_argument with a list of the names if there is no such name, or with a list
-// of the suffixes if no task has the suffix.
+// Throws std::invalid_argument with a list of the names if there is no such name or suffix.
 Candidate find_candidate(const std::string& name);
-// Throws std::invalid_argument with a list of the task's suffixes if it does not have that of the
-// candidate.
-void check_suffix(const Candidate& candidate, const TaskInfo& task);
+
+// Throws std::invalid_argument if the task does not permit the suffix.
+void check_suffix(const Candidate& candidate, const Settings& settings);
 
 // The scheme of an entry, at the usual settings for the model and the training length.
 model::Encoding find_usual(const std::string& name, const Settings& settings);

@@ -163,8 +163,7 @@ void check_settings(const Settings& s) {
   need(s.batch >= 1 && s.batch <= 4096, "--batch must be 1 to 4096", s.batch);
   if (!(s.learning_rate > 0 && s.learning_rate < 1))
     refuse("lab", "--learning-rate must be between 0 and 1", s.learning_rate);
-  for (const std::string& name : s.encodings)
-    check_suffix(find_candidate(name), find_task(s.task));
+  for (const std::string& name : s.encodings) check_suffix(find_candidate(name), s);
   if (const auto check = find_task(s.task).check) check(s);
   for (const std::string& name : s.extend) find_extension(name);
   if (!s.extend.empty()) {
@@ -210,7 +209,7 @@ Options parse_options(int argc, char** argv) {
   Options options;
   Settings& s = options.settings;
   std::string encodings, lengths, methods;
-  std::optional<std::int64_t> steps, seeds, train_length, batch;
+  std::optional<std::int64_t> steps, seeds, train_length, batch, layers, width, heads;
   std::optional<double> minutes;
 
   CommandLine command("lab");
@@ -226,9 +225,9 @@ Options parse_options(int argc, char** argv) {
   setting("--preset", &s.preset);
   setting("--train-length", &train_length);
   setting("--eval-lengths", &lengths);
-  setting("--layers", &s.layers);
-  setting("--width", &s.width);
-  setting("--heads", &s.heads);
+  setting("--layers", &layers);
+  setting("--width", &width);
+  setting("--heads", &heads);
   setting("--seeds", &seeds);
   setting("--batch", &batch);
   setting("--learning-rate", &s.learning_rate);
@@ -252,6 +251,9 @@ Options parse_options(int argc, char** argv) {
   const TaskDefaults task = find_task(s.task).defaults();
   s.train_length = train_length.value_or(task.train_length);
   s.batch = batch.value_or(task.batch);
+  s.layers = layers.value_or(task.layers);
+  s.width = width.value_or(task.width);
+  s.heads = heads.value_or(task.heads);
   s.seeds = seeds.value_or(preset->seeds);
   s.steps = steps.value_or(preset->steps * task.steps);
   s.eval_segments = preset->segments;

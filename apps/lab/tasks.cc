@@ -11,7 +11,6 @@ namespace gnomon::lab {
 namespace {
 
 TaskDefaults text_defaults() { return {128, 16, 1, {2, 4, 8}, default_encodings}; }
-constexpr Suffix suffixes[] = {random_suffix};
 // Examples are a third as long as a window of text, and more steps are required.
 TaskDefaults letters_defaults() { return {20, 48, 4, {2, 4}, default_encodings}; }
 
@@ -20,14 +19,12 @@ constexpr TaskInfo text{.task = Task::text,
                         .title = "Text",
                         .summary = "each byte of a text from the previous bytes",
                         .unit = "bytes",
-                        .suffixes = suffixes,
                         .defaults = text_defaults};
 constexpr TaskInfo masked{.task = Task::masked,
                           .name = "masked",
                           .title = "Masked text",
                           .summary = "the masked bytes of a text from the bytes on both sides",
                           .unit = "bytes",
-                          .suffixes = suffixes,
                           .defaults = text_defaults};
 
 template <Task task>
@@ -49,7 +46,6 @@ constexpr TaskInfo of_letters(std::string_view name, std::string_view title,
               "greedy decoding; also the share of right bytes, each predicted after the right "
               "previous bytes",
           .chance = "the best guess that knows the length but not the prompt",
-          .suffixes = suffixes,
           .defaults = letters_defaults,
           .tokens = letters_tokens<task>};
 }

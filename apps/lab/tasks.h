@@ -40,25 +40,16 @@ enum class Task {
 };
 
 class TaskModel;
+struct TaskInfo;
 
-// A suffix of entries of --encodings, NAME@SUFFIX: another use of the same encoding.
-struct Suffix {
-  std::string_view name;
-  std::string_view title;    // after the title of the encoding: "random positions"
-  std::string_view summary;  // one line
-  std::string_view source = {};
-};
-// Positions in training are ascending ids drawn from 0 to the longest tested length, new ones in
-// every step. Positions in tests are 0, 1, 2, ....
-inline constexpr Suffix random_suffix{"random", "random positions",
-                                      "trained with random positions in ascending order",
-                                      "Ruoss et al. 2023, arXiv:2305.16843"};
+extern const TaskInfo dialogue_task_info;  // tasks/
 
 // Defaults of options.
 struct TaskDefaults {
   std::int64_t train_length, batch, steps;  // steps: a factor on the steps of the preset
   std::vector<std::int64_t> times;          // eval lengths, relative to train_length
   std::string encodings;
+  std::int64_t layers = 4, width = 128, heads = 4;  // of the model
 };
 
 struct TaskInfo {
@@ -75,9 +66,9 @@ struct TaskInfo {
   std::string_view what = {};    // definition of the scores: "the share of ..."
   std::string_view chance = {};  // source of the scores by chance: "the best guess that ..."
   std::string_view loss = "bits per byte";  // unit of the loss in training
-  std::string_view model_name = {};  // "encoder-decoder Transformer"; empty: by visibility
+  std::string_view model_name = {};      // "encoder-decoder Transformer"; empty: by visibility
+  std::string_view suffixes = "random";  // permitted after @ in --encodings: "text,image"
 
-  std::span<const Suffix> suffixes = {};  // of entries of --encodings
   TaskDefaults (*defaults)() = nullptr;
   std::int64_t (*tokens)(std::int64_t length) =
       nullptr;  // of an example; null: equal to the length
@@ -87,7 +78,6 @@ struct TaskInfo {
   Corpus (*load)(const Settings& settings) = nullptr;  // reads settings.texts; null: no TEXT
   void (*check)(const Settings& settings) = nullptr;   // throws std::invalid_argument
 };
-extern const TaskInfo dialogue_task_info;  // tasks/dialogue.cc
 std::span<const TaskInfo* const> tasks();
 // Throws std::invalid_argument with a list of the names if there is no such name.
 const TaskInfo& find_task(std::string_view name);

@@ -67,16 +67,16 @@ TEST(Dialogue, AnswersAreTheValuesThatWereToldLast) {
       for (std::int64_t turn = 0; turn < std::ssize(turns); ++turn) {
         const auto& words = turns[static_cast<std::size_t>(turn)];
         EXPECT_LE(std::ssize(words), most_tokens_of_turn);
-        if (words[1] == "my") {
-          const std::string& key = words[2];
+        if (words[2] == "is") {
+          const std::string& key = words[1];
           replaced[key] = told.count(key) ? told[key] : "";
-          EXPECT_NE(replaced[key], words[4]);
-          told[key] = words[4];
+          EXPECT_NE(replaced[key], words[3]);
+          told[key] = words[3];
           told_at[key] = turn;
-        } else if (words[1] == "what") {
-          const std::string& key = words[4];
+        } else if (words[2] == "?") {
+          const std::string& key = words[1];
           ASSERT_TRUE(told_at.count(key));  // told, and not asked since
-          EXPECT_EQ(words[6], told[key]);
+          EXPECT_EQ(words[4], told[key]);
           const Question& found = one.questions.at(question++);
           EXPECT_EQ(found.distance, turn - told_at[key]);
           EXPECT_EQ(word(one.tokens[static_cast<std::size_t>(found.answer)]), told[key]);
@@ -116,7 +116,7 @@ TEST(Dialogue, ChanceIsWhatTheBestGuesserReaches) {
     const Dialogue one = dialogue(1, 1, Part::test, 5, static_cast<std::uint64_t>(i));
     const Question& last = one.questions.back();
     const auto at = static_cast<std::size_t>(last.answer);
-    const std::int64_t key = one.tokens[at - 2];
+    const std::int64_t key = one.tokens[at - 3];
     ++answers[key][one.tokens[at]];
     ++told[key][one.tokens[at]];
     ++told[key][last.outdated];
@@ -229,7 +229,7 @@ TEST(DialogueModel, PositionsThatRestartDoNotTellTheOrderOfTurns) {
   const at::NoGradGuard no_grad;
   const Settings settings = settings_of(1);
   const Dialogue one = dialogue(4, 4, Part::test, 1, 0);
-  const Dialogue other = exchanged(one, 2, 5);
+  const Dialogue other = exchanged(one, 2, 4);
   ASSERT_NE(one.tokens, other.tokens);
   for (const char* name : {"rotary", "t5", "learned", "alibi"}) {
     const auto change = [&](const std::string& encoding) {
@@ -248,10 +248,10 @@ TEST(DialogueModel, PackedTurnsSeeNoEarlierTurn) {
   const Dialogue one = dialogue(1, 4, Part::test, 1, 0);
   auto packed = model_of(settings, "rotary@packed"),
        restart = model_of(settings, "rotary@restart");
-  // The question has five tokens before its answer's role.
-  EXPECT_GT(effect(*packed, one, 5), 1e-6);
-  EXPECT_EQ(effect(*packed, one, 6), 0);
-  EXPECT_GT(effect(*restart, one, 6), 1e-6);
+  // The question has three tokens before the role of its answer.
+  EXPECT_GT(effect(*packed, one, 3), 1e-6);
+  EXPECT_EQ(effect(*packed, one, 4), 0);
+  EXPECT_GT(effect(*restart, one, 4), 1e-6);
 }
 
 TEST(DialogueModel, TestsEveryLengthThatTheEncodingHasPositionsFor) {

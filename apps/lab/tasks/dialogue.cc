@@ -15,21 +15,6 @@
 namespace gnomon::lab::dialogue_task {
 namespace {
 
-constexpr Suffix suffixes[] = {
-    random_suffix,
-    {"restart", "positions restart at each turn",
-     "positions restart at 0 in each turn; all earlier turns are visible"},
-    {"packed", "packed turns",
-     "only the tokens of the same turn are visible, as in packing without joint context",
-     "Krell et al. 2021, arXiv:2107.02027"},
-    {"memory", "segment memory",
-     "the dialogue in segments; the keys and values of the tokens of four segments before are "
-     "visible and get no gradient",
-     "Dai et al. 2019, arXiv:1901.02860"},
-    {"window", "window of one segment",
-     "only the tokens of one segment before the answer are visible"},
-};
-
 Context context_of(const std::string& suffix) {
   if (suffix == "random") return Context::random;
   if (suffix == "restart") return Context::restart;
@@ -248,7 +233,9 @@ TaskDefaults defaults() {
           32,
           1,
           {2, 5},
-          "none,rotary,alibi,rotary@restart,transformer-xl@memory,transformer-xl@window"};
+          "none,rotary,alibi,rotary@restart,transformer-xl@memory,transformer-xl@window",
+          2,
+          64};
 }
 std::int64_t tokens(std::int64_t length) {
   return most_tokens_of_turn * (length + other_turns) - 1;  // without the answer
@@ -279,7 +266,7 @@ const TaskInfo dialogue_task_info{
         "the share answered with that value or with the one that it replaced",
     .chance = "the best guess that knows the question but not the earlier turns",
     .loss = "bits per answer",
-    .suffixes = dialogue_task::suffixes,
+    .suffixes = "random,restart,packed,memory,window",
     .defaults = dialogue_task::defaults,
     .tokens = dialogue_task::tokens,
     .model = dialogue_task::made,

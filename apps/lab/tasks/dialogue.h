@@ -1,9 +1,9 @@
 // The task `dialogue`: facts, small talk and questions in turns of a user and an assistant. The
 // answer to a question is the value that was told last.
 //
-//   <user> my cat is tom <assistant> ok            a fact: a key and its value
-//   <user> nice day <assistant> sure               small talk: one to four words and a reply
-//   <user> what is my cat <assistant> tom          a question and its answer
+//   <user> cat is tom <assistant> ok     a fact: a key and its value
+//   <user> nice day <assistant> sure     small talk: one to three words and a reply
+//   <user> cat ? <assistant> tom         a question and its answer
 //
 // A token is a word or one of the two roles. A turn is the user's words and the assistant's reply.
 // A length is the number of turns from the fact to the question: 1 if the question is in the turn
@@ -23,10 +23,10 @@ namespace gnomon::lab::dialogue_task {
 constexpr std::int64_t user = 0, assistant = 1;
 // Values of a key: all equally likely.
 constexpr std::int64_t values = 16;
-// The tokens of a fact and of a question. Small talk has at most as many.
-constexpr std::int64_t most_tokens_of_turn = 7;
+// The tokens of a fact. Other turns have at most as many.
+constexpr std::int64_t most_tokens_of_turn = 6;
 // Turns of a dialogue before the last fact (at least) and the last question.
-constexpr std::int64_t other_turns = 6;
+constexpr std::int64_t other_turns = 4;
 
 // The word of a token; "?" if it has none.
 const std::string& word(std::int64_t token);
@@ -51,7 +51,7 @@ struct Dialogue {
 Dialogue dialogue(std::int64_t length, std::int64_t train_length, Part part, std::uint64_t seed,
                   std::uint64_t number);
 
-// "user: my cat is tom / assistant: ok", a line for each turn, up to the token `end`.
+// "user: cat is tom / assistant: ok", a line for each turn, up to the token `end`.
 std::string readable(const Dialogue& dialogue, std::int64_t end);
 
 // The tokens of a segment, which are also those of the window, and the tokens of the memory.

@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t keys = 6, kinds = 3, talk_words = 16, replies = 4;
 
 const std::vector<std::string> words{
-    "user:", "assistant:", "my", "is", "what", "ok",
+    "user:", "assistant:", "is", "?", "ok",
     // Keys: two of each kind.
     "cat", "dog", "car", "door", "bus", "room",
     // Values of each kind: names, colours, numbers.
@@ -22,7 +22,7 @@ const std::vector<std::string> words{
     // Small talk and replies.
     "nice", "day", "rain", "again", "hello", "late", "lunch", "soon", "music", "good", "news",
     "long", "week", "cold", "today", "busy", "yes", "sure", "maybe", "indeed"};
-constexpr std::int64_t my = 2, is = 3, what = 4, ok = 5, first_key = 6,
+constexpr std::int64_t is = 2, question_mark = 3, ok = 4, first_key = 5,
                        first_value = first_key + keys,
                        first_talk = first_value + kinds * values,
                        first_reply = first_talk + talk_words;
@@ -48,18 +48,18 @@ struct Writer {
     std::int64_t value = draws.below(values - known);
     if (known && value >= fact.value) ++value;
     fact = {value, fact.value, turn, false};
-    write({user, my, first_key + key, is, token(key, value), assistant, ok});
+    write({user, first_key + key, is, token(key, value), assistant, ok});
   }
   void ask(std::int64_t key) {
     Fact& fact = facts[static_cast<std::size_t>(key)];
     fact.asked = true;
-    write({user, what, is, my, first_key + key, assistant, token(key, fact.value)});
+    write({user, first_key + key, question_mark, assistant, token(key, fact.value)});
     dialogue.questions.push_back({std::ssize(dialogue.tokens) - 1, turn - fact.turn,
                                   fact.outdated < 0 ? -1 : token(key, fact.outdated)});
   }
   void talk() {
     write({user});
-    for (std::int64_t i = 1 + draws.below(4); i > 0; --i)
+    for (std::int64_t i = 1 + draws.below(3); i > 0; --i)
       write({first_talk + draws.below(talk_words)});
     write({assistant, first_reply + draws.below(replies)});
   }
