@@ -32,7 +32,8 @@ training length, and writes a report. Without TEXT: Jane Austen's novels.
   --preset NAME        default (minutes) or full (3 seeds, an hour)
   --train-length N     bytes of a training window (128); letters of a task (20)
   --eval-lengths A,..  lengths to test (1, 2, 4, 8 x the training length)
-  --layers --width --heads N    size of the Transformer (4, 128, 4)
+  --layers --width --heads N    size of the Transformer (4, 128, 4; dialogue:
+                       2, 64, 4)
   --seeds N  --batch N --learning-rate R
   --steps N | --minutes M       training budget, equal steps for every encoding
   --device cpu|cuda    --jobs N (runs at the same time; default: cores)
@@ -210,7 +211,7 @@ Options parse_options(int argc, char** argv) {
   Settings& s = options.settings;
   std::string encodings, lengths, methods;
   std::optional<std::int64_t> steps, seeds, train_length, batch, layers, width, heads;
-  std::optional<double> minutes;
+  std::optional<double> minutes, learning_rate;
 
   CommandLine command("lab");
   std::vector<const char*> settings_options;  // without hyphens
@@ -230,7 +231,7 @@ Options parse_options(int argc, char** argv) {
   setting("--heads", &heads);
   setting("--seeds", &seeds);
   setting("--batch", &batch);
-  setting("--learning-rate", &s.learning_rate);
+  setting("--learning-rate", &learning_rate);
   setting("--steps", &steps);
   setting("--device", &s.device);
   command.option("--minutes", &minutes).not_with({"--steps"});
@@ -254,6 +255,7 @@ Options parse_options(int argc, char** argv) {
   s.layers = layers.value_or(task.layers);
   s.width = width.value_or(task.width);
   s.heads = heads.value_or(task.heads);
+  s.learning_rate = learning_rate.value_or(task.learning_rate);
   s.seeds = seeds.value_or(preset->seeds);
   s.steps = steps.value_or(preset->steps * task.steps);
   s.eval_segments = preset->segments;

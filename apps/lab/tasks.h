@@ -50,6 +50,7 @@ struct TaskDefaults {
   std::vector<std::int64_t> times;          // eval lengths, relative to train_length
   std::string encodings;
   std::int64_t layers = 4, width = 128, heads = 4;  // of the model
+  double learning_rate = 2e-3;
 };
 
 struct TaskInfo {

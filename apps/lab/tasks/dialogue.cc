@@ -229,13 +229,16 @@ void DialogueModel::describe(RunResult& result) {
 namespace {
 
 TaskDefaults defaults() {
-  return {10,
-          32,
-          1,
-          {2, 5},
-          "none,rotary,alibi,rotary@restart,transformer-xl@memory,transformer-xl@window",
-          2,
-          64};
+  return {.train_length = 10,
+          .batch = 32,
+          .steps = 1,
+          .times = {2, 5},
+          .encodings =
+              "none,rotary,rotary@restart,alibi,transformer-xl,transformer-xl@memory,"
+              "transformer-xl@window",
+          .layers = 2,
+          .width = 64,
+          .learning_rate = 4e-3};
 }
 std::int64_t tokens(std::int64_t length) {
   return most_tokens_of_turn * (length + other_turns) - 1;  // without the answer
