@@ -35,7 +35,17 @@ constexpr Suffix suffixes[] = {
     {"resized", "resized", "its tables are resized to the grids of the tests",
      "Dosovitskiy et al. 2020, arXiv:2010.11929"},
     {"text", "text only", "no position in the pictures", ""},
-    {"image", "pictures only", "no position in the text", ""}};
+    {"image", "pictures only", "no position in the text", ""},
+    {"restart", "positions restart at each turn",
+     "positions restart at 0 in each turn; all earlier turns are visible", ""},
+    {"packed", "packed turns",
+     "positions restart at 0 in each turn; only the tokens of the same turn are visible",
+     "Krell et al. 2021, arXiv:2107.02027"},
+    {"memory", "segment memory",
+     "by segments; the keys and values of the tokens before a segment are kept in a memory, "
+     "without gradient",
+     "Dai et al. 2019, arXiv:1901.02860"},
+    {"window", "one segment", "only one segment of tokens before the answer is visible", ""}};
 
 const Suffix& find_suffix(const std::string& name) {
   std::string names;

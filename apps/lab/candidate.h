@@ -9,6 +9,10 @@
 //   learned@resized  tables are resized to the grids of the tests
 //   rotary@text      on the text of a task with text and pictures, none on the pictures
 //   rotary@image     on the pictures, none on the text
+//   rotary@restart   positions restart at each turn of a dialogue
+//   rotary@packed    as restart, and only the tokens of the same turn are visible
+//   t5@memory        a dialogue by segments, with a memory of the tokens before a segment
+//   t5@window        a dialogue of which only the last segment is visible
 #pragma once
 
 #include <optional>

@@ -196,8 +196,10 @@ Corpus load_corpus(const Settings& settings) {
     Corpus none;
     none.source = "synthetic examples: " + std::string(task.summary);
     none.split =
-        "by a hash of the prompt: of sixteen prompts, fourteen train, one validates and one "
-        "tests";
+        task.model
+            ? "a separate random generator for each of the three parts"
+            : "by a hash of the prompt: of sixteen prompts, fourteen train, one validates "
+              "and one tests";
     return none;
   }
   const auto size = parse_tokens(settings.tokens);

@@ -29,13 +29,15 @@ training length, and writes a report. Without TEXT: Jane Austen's novels.
   --encodings A,B,..   none,sinusoidal,learned,rotary,alibi,t5, .. or all; A+B
                        for both, A*3/B by layers, A@random for random positions;
                        tasks with pictures: A@resized, A@image, A@text
+                       dialogue: A@restart, @packed, @memory, @window
   --task NAME          text, masked (text), copy, reverse, addition, recall
   --tokens bpe:N       N byte-pair tokens instead of bytes; lengths count tokens
   --extend M,..        then extend rotary: linear,ntk,dynamic-ntk,yarn,drope
   --preset NAME        default (minutes) or full (3 seeds, an hour)
   --train-length N     bytes of a training window (128); letters of a task (20)
   --eval-lengths A,..  lengths to test (1, 2, 4, 8 x the training length)
-  --layers --width --heads N    size of the Transformer (4, 128, 4)
+  --layers --width --heads N    size of the Transformer (4, 128, 4; dialogue:
+                       2, 64, 4)
   --seeds N (3 if they fit into the time, else 1)  --batch N  --learning-rate R
   --steps N | --minutes M       training budget, equal steps for every encoding
   --device cpu|cuda    --jobs N (runs at once)  --workers-per-run 1|2|4|8
@@ -251,8 +253,8 @@ Options parse_options(int argc, char** argv) {
   Options options;
   Settings& s = options.settings;
   std::string encodings, lengths, methods;
-  std::optional<std::int64_t> steps, seeds, train_length, batch;
-  std::optional<double> minutes;
+  std::optional<std::int64_t> steps, seeds, train_length, batch, layers, width, heads;
+  std::optional<double> minutes, learning_rate;
 
   CommandLine command("lab");
   std::vector<const char*> settings_options;  // without hyphens
@@ -268,12 +270,12 @@ Options parse_options(int argc, char** argv) {
   setting("--preset", &s.preset);
   setting("--train-length", &train_length);
   setting("--eval-lengths", &lengths);
-  setting("--layers", &s.layers);
-  setting("--width", &s.width);
-  setting("--heads", &s.heads);
+  setting("--layers", &layers);
+  setting("--width", &width);
+  setting("--heads", &heads);
   setting("--seeds", &seeds);
   setting("--batch", &batch);
-  setting("--learning-rate", &s.learning_rate);
+  setting("--learning-rate", &learning_rate);
   setting("--steps", &steps);
   setting("--device", &s.device);
   command.option("--minutes", &minutes).not_with({"--steps"});
@@ -305,6 +307,10 @@ Options parse_options(int argc, char** argv) {
   const TaskDefaults task = find_task(s.task).defaults();
   s.train_length = train_length.value_or(task.train_length);
   s.batch = batch.value_or(task.batch);
+  s.layers = layers.value_or(task.layers);
+  s.width = width.value_or(task.width);
+  s.heads = heads.value_or(task.heads);
+  s.learning_rate = learning_rate.value_or(task.learning_rate);
   s.seeds = seeds.value_or(preset->seeds);
   s.steps = steps.value_or(preset->steps * task.steps);
   s.eval_segments = preset->segments;

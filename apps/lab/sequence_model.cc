@@ -10,6 +10,13 @@
 
 namespace gnomon::lab {
 
+Json json_of_scheme(const model::Scheme& scheme) {
+  const model::Mixture& first = scheme.layers[0];
+  const bool plain =
+      first.size() == 1 && scheme == model::every_layer(first, std::ssize(scheme.layers));
+  return plain ? model::internal::json_of(first[0]) : model::internal::json_of(scheme);
+}
+
 SequenceModel::SequenceModel(const Settings& settings, const Corpus& corpus,
                              Candidate candidate, Transformer model)
     : TaskModel(settings),
@@ -19,13 +26,7 @@ SequenceModel::SequenceModel(const Settings& settings, const Corpus& corpus,
   model_->to(torch::Device(settings.device));
 }
 
-Json SequenceModel::specification() const {
-  const model::Scheme& scheme = model_->scheme();
-  const model::Mixture& first = scheme.layers[0];
-  const bool plain =
-      first.size() == 1 && scheme == model::every_layer(first, std::ssize(scheme.layers));
-  return plain ? model::internal::json_of(first[0]) : model::internal::json_of(scheme);
-}
+Json SequenceModel::specification() const { return json_of_scheme(model_->scheme()); }
 
 LossSum SequenceModel::loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) {
   const Batch batch = batch_of(settings_, corpus_, part, seed, step);
@@ -35,8 +36,8 @@ LossSum SequenceModel::loss(Part part, std::uint64_t seed, std::uint64_t step, R
                    targets = batch.targets.narrow(0, rows.begin, count);
   ForwardOptions options{.visibility = visibility(settings_)};
   if (part == Part::train && candidate_.numbering == Numbering::random)
-    options.ids = random_ids(
-        inputs.size(1), window_tokens(task_of(settings_), settings_.longest()), seed, step);
+    options.positions = explicit_ids(random_ids(
+        inputs.size(1), window_tokens(task_of(settings_), settings_.longest()), seed, step));
   LossSum sum{sum_of_losses(model_->forward(inputs.to(device), options), targets.to(device)),
               targets.ne(uncounted).sum().item<std::int64_t>()};
   if (corpus_.tokenizer) {

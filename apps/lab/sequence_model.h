@@ -7,6 +7,9 @@
 
 namespace gnomon::lab {
 
+// The JSON of the encoding if every layer has the same one, else of the scheme.
+Json json_of_scheme(const model::Scheme& scheme);
+
 class SequenceModel final : public TaskModel {
  public:
   // `candidate`: whether its positions in training are random.

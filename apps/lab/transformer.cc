@@ -88,6 +88,34 @@ at::Tensor TransformerImpl::attend_cached(std::int64_t layer, const at::Tensor& 
   return position_->attend(layer, parts[0], cache.keys[at], cache.values[at], options);
 }
 
+at::Tensor TransformerImpl::attend_remembered(std::int64_t layer, const at::Tensor& qkv,
+                                              SegmentMemory<float>& memory,
+                                              libtorch::AttendOptions options) {
+  const std::vector<at::Tensor> parts = qkv.chunk(3, 2);
+  const auto view = [](const at::Tensor& own) {
+    std::array<std::ptrdiff_t, 4> extents, strides;
+    for (std::size_t axis = 0; axis < 4; ++axis) {
+      extents[axis] = own.size(static_cast<std::int64_t>(axis));
+      strides[axis] = own.stride(static_cast<std::int64_t>(axis));
+    }
+    return View<const float, 4>(own.data_ptr<float>(), extents, strides);
+  };
+  const at::Tensor keys = parts[1].detach().to(at::kCPU),
+                   values = parts[2].detach().to(at::kCPU);
+  const auto segment = memory.append(view(keys), view(values));
+  const auto joined = [&](const View<const float, 4>& all, const at::Tensor& own) {
+    const std::vector<std::int64_t> strides(all.strides().begin(), all.strides().end());
+    const at::Tensor past = at::from_blob(
+        const_cast<float*>(all.data()), {own.size(0), segment.offset, own.size(2), own.size(3)},
+        strides, own.options().device(at::kCPU).requires_grad(false));
+    return at::cat({past.to(own.device()), own}, 1);
+  };
+  options.layout = libtorch::Layout::tokens_heads;
+  options.left = memory.shape().memory;
+  return position_->attend(layer, parts[0], joined(segment.keys, parts[1]),
+                           joined(segment.values, parts[2]), options);
+}
+
 // Attention is linear in the values. So the weights are the outputs for unit vectors as values,
 // D keys at a time, minus the output for zeros (vectors that an encoding adds to the values).
 at::Tensor TransformerImpl::weights(std::int64_t layer, const at::Tensor& qkv,
@@ -115,11 +143,13 @@ at::Tensor TransformerImpl::forward(const at::Tensor& tokens, const ForwardOptio
                      width = embedding_->weight.size(1);
   at::Tensor x = embedding_(tokens);
   libtorch::AttendOptions attend{.visibility = options.visibility};
-  if (options.ids.empty()) {
-    x = position_->embed(x, options.cache ? options.cache->tokens() : 0);
+  if (options.positions) {
+    attend.positions = options.positions;
+    x = position_->embed(x, *options.positions);
   } else {
-    attend.positions = explicit_ids(options.ids);
-    x = position_->embed(x, *attend.positions);
+    x = position_->embed(x, options.cache    ? options.cache->tokens()
+                            : options.memory ? options.memory->front().next()
+                                             : 0);
   }
   for (std::int64_t layer = 0; layer < std::ssize(blocks_); ++layer) {
     Block& block = *blocks_[static_cast<std::size_t>(layer)];
@@ -127,9 +157,12 @@ at::Tensor TransformerImpl::forward(const at::Tensor& tokens, const ForwardOptio
     const at::Tensor qkv =
         block.qkv(attend.hidden).view({windows, length, 3 * block.heads, width / block.heads});
     if (options.weights) options.weights->push_back(weights(layer, qkv, attend));
-    const at::Tensor attended = options.cache
-                                    ? attend_cached(layer, qkv, *options.cache, attend)
-                                    : position_->attend_packed(layer, qkv, block.heads, attend);
+    const at::Tensor attended =
+        options.cache ? attend_cached(layer, qkv, *options.cache, attend)
+        : options.memory
+            ? attend_remembered(layer, qkv, (*options.memory)[static_cast<std::size_t>(layer)],
+                                attend)
+            : position_->attend_packed(layer, qkv, block.heads, attend);
     x = x + block.attention_out(attended.reshape({windows, length, width}));
     x = x + block.feed_out(at::gelu(block.feed_in(block.feed_norm(x))));
   }

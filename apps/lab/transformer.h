@@ -7,9 +7,11 @@
 #include <torch/nn.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "apps/lab/options.h"
+#include "gnomon/attention/segment_memory.h"
 #include "gnomon/model/scheme.h"
 #include "gnomon/torch/scheme.h"
 
@@ -25,10 +27,15 @@ struct KeyValues {
 
 struct ForwardOptions {
   Visibility visibility = Visibility::causal;
-  std::vector<std::int64_t> ids = {};  // positions of the T tokens; empty: 0 to T - 1
+  // Positions and sequences of the T tokens, [B or 1, T]. Default: 0 to T - 1, one sequence.
+  std::optional<Positions> positions = {};
   // If given, the T tokens follow the S tokens of the cache at positions S to S + T - 1, without
-  // `ids`, and are appended to it.
+  // `positions`, and are appended to it.
   KeyValues* cache = nullptr;
+  // If given, the T tokens are the next segment after the tokens of the memories, one for each
+  // layer. Every query attends to as many tokens before it as a memory holds. No gradient passes
+  // into the memories. Without `positions`, `cache` and `weights`.
+  std::vector<SegmentMemory<float>>* memory = nullptr;
   // If given, the attention weights of every layer are appended, [B, T, H, T]. Not with `cache`.
   std::vector<at::Tensor>* weights = nullptr;
 };
@@ -74,6 +81,10 @@ class TransformerImpl : public torch::nn::Module {
   // attend_packed with the keys and values of the cache before those of qkv.
   at::Tensor attend_cached(std::int64_t layer, const at::Tensor& qkv, KeyValues& cache,
                            libtorch::AttendOptions options);
+
+  // attend_packed with the keys and values of the memory before those of qkv.
+  at::Tensor attend_remembered(std::int64_t layer, const at::Tensor& qkv,
+                               SegmentMemory<float>& memory, libtorch::AttendOptions options);
 
   libtorch::PositionScheme position_{nullptr};
 };

@@ -34,9 +34,32 @@ TEST(FindCandidate, ReadsNamesSchemesAndRandomIds) {
   EXPECT_EQ(random.numbering, Numbering::random);
   EXPECT_EQ(random.title, "Learned table, random positions");
 
+  EXPECT_EQ(random.suffix, "random");
+  EXPECT_NE(random.source.find("Ruoss"), std::string::npos);
+
   EXPECT_THROW(find_candidate("rotary@often"), std::invalid_argument);
   EXPECT_THROW(find_candidate("rotray"), std::invalid_argument);
   EXPECT_THROW(find_candidate(""), std::invalid_argument);
+}
+
+TEST(CheckSuffix, NamesTheSuffixesOfTheTask) {
+  const Candidate memory = find_candidate("t5@memory");
+  EXPECT_EQ(memory.title, "T5 bias, segment memory");
+  EXPECT_EQ(memory.numbering, Numbering::counted);
+  Settings settings = tiny();
+  check_suffix(find_candidate("t5@random"), settings);
+  check_suffix(find_candidate("t5"), settings);
+  try {
+    check_suffix(memory, settings);
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "[lab] with --task text the suffix after @ in --encodings must be one of random, got "
+        "memory");
+  }
+  settings.task = "dialogue";
+  check_suffix(memory, settings);
 }
 
 TEST(TransformerFor, RandomIdsReachTheLongestLength) {

@@ -83,8 +83,12 @@ TEST(Transformer, WithoutPositionOnlyTheMaskTellsOrder) {
 TEST(Transformer, IdsArePositions) {
   const at::NoGradGuard no_grad;
   const at::Tensor text = bytes().slice(1, 0, 6);
-  const ForwardOptions counted{.ids = {0, 1, 2, 3, 4, 5}}, later{.ids = {6, 7, 8, 9, 10, 11}},
-      spread{.ids = {0, 2, 5, 6, 9, 11}};
+  const auto at_ids = [](const std::vector<std::int64_t>& ids) {
+    return ForwardOptions{.positions = explicit_ids(ids)};
+  };
+  const ForwardOptions counted = at_ids({0, 1, 2, 3, 4, 5}),
+                       later = at_ids({6, 7, 8, 9, 10, 11}),
+                       spread = at_ids({0, 2, 5, 6, 9, 11});
   for (const char* scheme : {"learned", "rotary+alibi", "sinusoidal+t5", "shaw"}) {
     Transformer model = made(scheme);
     EXPECT_LT(difference(model->forward(text), model->forward(text, counted)), 1e-5) << scheme;
