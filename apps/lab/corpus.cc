@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "apps/lab/tasks.h"
+#include "apps/lab/tasks/finetune_config.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab {
@@ -150,17 +151,9 @@ std::int64_t segment_bytes(const Settings& settings) {
   return settings.longest() + settings.longest() / 2 + 1;
 }
 
-Corpus load_corpus(const Settings& settings) {
-  const TaskInfo& task = find_task(settings.task);
-  if (task.load) return task.load(settings);
-  if (has_examples(task.task)) {
-    Corpus none;
-    none.source = "synthetic examples: " + std::string(task.summary);
-    none.split =
-        "by a hash of the prompt: of sixteen prompts, fourteen train, one validates and one "
-        "tests";
-    return none;
-  }
+namespace {
+
+Corpus load_texts(const Settings& settings) {
   if (settings.texts.empty()) return shipped();
   const std::int64_t least = settings.train_length + 1, segment = segment_bytes(settings);
   std::vector<Text> texts = read_texts(settings.texts, least);
@@ -179,6 +172,24 @@ Corpus load_corpus(const Settings& settings) {
            std::to_string(Corpus::bytes(corpus.train) + Corpus::bytes(corpus.validation) +
                           Corpus::bytes(corpus.test)) +
                " bytes in total");
+  return corpus;
+}
+
+}  // namespace
+
+Corpus load_corpus(const Settings& settings) {
+  const TaskInfo& task = find_task(settings.task);
+  if (task.load) return task.load(settings);
+  if (has_examples(task.task)) {
+    Corpus none;
+    none.source = "synthetic examples: " + std::string(task.summary);
+    none.split =
+        "by a hash of the prompt: of sixteen prompts, fourteen train, one validates and one "
+        "tests";
+    return none;
+  }
+  Corpus corpus = load_texts(settings);
+  if (!settings.finetune.empty()) finetune::add_data(settings, corpus);
   return corpus;
 }
 

@@ -24,6 +24,7 @@ struct Settings {
   std::vector<std::string> encodings;
   std::vector<std::string> extend;  // methods, for rotary
   std::vector<std::string> texts;   // empty: the shipped novels
+  std::string finetune;             // the folder of a released model; empty: train new ones
   // Lengths in bytes of text, or in the unit of the task's examples (find_task).
   std::int64_t train_length = 128;
   std::vector<std::int64_t> eval_lengths;  // ascending, the first is train_length

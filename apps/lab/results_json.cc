@@ -29,6 +29,9 @@ class Writer {
   Writer& optional(const char* key, const std::optional<T>& value) {
     return value ? (*this)(key, *value) : *this;
   }
+  Writer& optional(const char* key, const std::string& value) {
+    return value.empty() ? *this : (*this)(key, value);
+  }
   template <typename T>
   Writer& optional(const char* key, const std::vector<T>& value) {
     return value.empty() ? *this : (*this)(key, value);
@@ -120,7 +123,7 @@ void describe(auto& f, Settings& s) {
   f("texts", s.texts)("train_length", s.train_length)("eval_lengths", s.eval_lengths);
   f("layers", s.layers)("width", s.width)("heads", s.heads)("seeds", s.seeds);
   f("steps", s.steps)("batch", s.batch)("learning_rate", s.learning_rate);
-  f("eval_segments", s.eval_segments)("device", s.device);
+  f("eval_segments", s.eval_segments)("device", s.device).optional("finetune", s.finetune);
 }
 void describe(auto& f, StoredSettings& s) {
   f("settings", s.settings)("fingerprint", s.fingerprint)("command", s.command);

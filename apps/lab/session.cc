@@ -103,10 +103,12 @@ std::int64_t fitting_steps(const Settings& s, const Options& options, const Corp
       work();
       return std::chrono::duration<double>(Clock::now() - start).count();
     };
-    for (int warm = 0; warm < 2; ++warm) run.train_step();
-    step_seconds[i] = 1e9;  // other processes only slow a step down
-    for (int n = 0; n < 6; ++n)
-      step_seconds[i] = std::min(step_seconds[i], timed([&] { run.train_step(); }));
+    if (!run.trained()) {
+      for (int warm = 0; warm < 2; ++warm) run.train_step();
+      step_seconds[i] = 1e9;  // other processes only slow a step down
+      for (int n = 0; n < 6; ++n)
+        step_seconds[i] = std::min(step_seconds[i], timed([&] { run.train_step(); }));
+    }
     test_seconds[i] = timed([&] { run.model().evaluate([] { return stop_asked.load(); }); });
   });
   double steps = 0, tests = 0;
@@ -172,7 +174,7 @@ RunResult work_on(const Job& job, const Settings& settings, const Corpus& corpus
   const fs::path checkpoint = out / "checkpoints" / (job.name() + ".pt");
   TrainingRun run(settings, corpus, job.encoding, job.seed);
   if (fs::exists(checkpoint)) run.load(checkpoint);
-  const std::int64_t tokens = window_tokens(task_of(settings), settings.train_length);
+  const std::int64_t tokens = run.model().window();
   auto saved = Clock::now();
   double rate = 0;
   while (!run.trained() && !stop_asked) {
