@@ -47,8 +47,9 @@ inline std::vector<float> released_values(const std::string& name,
 class ReleasedFolder {
  public:
   explicit ReleasedFolder(const std::string& model)
-      : path_(std::filesystem::temp_directory_path() /
-              ("gnomon-released-" + std::to_string(getpid()) + "-" + std::to_string(next()++))) {
+      : path_(
+            std::filesystem::temp_directory_path() /
+            ("gnomon-released-" + std::to_string(getpid()) + "-" + std::to_string(next()++))) {
     const lab::Json& one = released_models()["models"].at(model);
     config = one["config"];
     for (const auto& [name, shape] : one["tensors"].items())
@@ -85,9 +86,9 @@ class ReleasedFolder {
   void write_shard(const std::string& file, std::size_t begin, std::size_t end) const {
     std::vector<io::NamedArray> arrays;
     for (std::size_t i = begin; i < end; ++i)
-      arrays.push_back({tensors[i].name,
-                        io::Array(io::Element::f32, tensors[i].shape,
-                                  std::as_bytes(std::span(tensors[i].values)))});
+      arrays.push_back(
+          {tensors[i].name, io::Array(io::Element::f32, tensors[i].shape,
+                                      std::as_bytes(std::span(tensors[i].values)))});
     io::write_safetensors(path_ / file, arrays);
   }
   void write_text(const std::string& file, const std::string& text) const {

@@ -57,8 +57,8 @@ TEST_P(ModelsOfTransformers, HaveEqualLogits) {
   for (std::size_t t = 0; t < expected.size(); ++t)
     for (std::size_t c = 0; c < columns.size(); ++c) {
       const double want = expected[t][c].get<double>();
-      const double got = logits[static_cast<std::int64_t>(t)][columns[c].get<std::int64_t>()]
-                             .item<double>();
+      const double got =
+          logits[static_cast<std::int64_t>(t)][columns[c].get<std::int64_t>()].item<double>();
       worst = std::max(worst, std::abs(got - want));
       largest = std::max(largest, std::abs(want));
     }
@@ -115,9 +115,9 @@ TEST(FinetuneNetwork, ReadsShardsAndWritesHalfPrecision) {
       values.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
   }
   for (std::size_t i = 0; i < halves.size(); ++i)
-    arrays.push_back({folder.tensors[i].name,
-                      io::Array(io::Element::bf16, folder.tensors[i].shape,
-                                std::as_bytes(std::span(halves[i])))});
+    arrays.push_back(
+        {folder.tensors[i].name, io::Array(io::Element::bf16, folder.tensors[i].shape,
+                                           std::as_bytes(std::span(halves[i])))});
   io::write_safetensors(folder.path() / "model.safetensors", arrays);
   const auto network = load(folder.path());
   network->save_folder(folder.path() / "saved");
@@ -148,15 +148,15 @@ TEST(FinetuneNetwork, NamesTheTensorThatDoesNotFit) {
     ReleasedFolder folder("gpt2");
     folder.tensor("transformer.wpe.weight").values[3] = std::nanf("");
     folder.write();
-    EXPECT_THAT(error_of(folder.path()),
-                HasSubstr("transformer.wpe.weight in " + folder.path().string() +
-                          " must be finite"));
+    EXPECT_THAT(error_of(folder.path()), HasSubstr("transformer.wpe.weight in " +
+                                                   folder.path().string() + " must be finite"));
   }
   {
     ReleasedFolder folder("llama");
     folder.tensors.push_back({"model.layers.0.self_attn.q_norm.weight", {4}, {1, 1, 1, 1}});
     folder.write();
-    EXPECT_THAT(error_of(folder.path()), HasSubstr("got model.layers.0.self_attn.q_norm.weight"));
+    EXPECT_THAT(error_of(folder.path()),
+                HasSubstr("got model.layers.0.self_attn.q_norm.weight"));
   }
   {
     ReleasedFolder folder("bert");
@@ -196,7 +196,8 @@ TEST(FinetuneConfig, AMethodGivesTheFrequenciesOfItsScaling) {
     const finetune::Config changed =
         finetune::parse_config(finetune::extended(config, method, 4), "config.json");
     const auto got = model::rotary_frequencies(changed.scheme.layers[1][0], length);
-    const auto want = lower(ScaledRotary{.rotary = rotary, .scaling = scaling, .length = length});
+    const auto want =
+        lower(ScaledRotary{.rotary = rotary, .scaling = scaling, .length = length});
     ASSERT_TRUE(got) << method;
     for (std::size_t i = 0; i < want.inv_freq.size(); ++i)
       EXPECT_NEAR(got->inv_freq[i], want.inv_freq[i], 1e-14) << method;

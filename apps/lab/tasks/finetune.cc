@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "apps/lab/draws.h"
-#include "apps/lab/generate.h"
 #include "apps/lab/run.h"
 #include "gnomon/error.h"
 #include "src/model/encoding_json.h"
@@ -25,7 +24,8 @@ Windows empty_windows(std::int64_t rows, std::int64_t length) {
 void fill(Windows& windows, std::int64_t row, const Tokens& text, std::int64_t begin,
           std::int64_t shift) {
   const std::int64_t length = windows.inputs.size(1);
-  const auto copy = [&](const std::vector<std::int64_t>& from, std::int64_t at, at::Tensor& to) {
+  const auto copy = [&](const std::vector<std::int64_t>& from, std::int64_t at,
+                        at::Tensor& to) {
     std::copy_n(from.begin() + at, length, to.data_ptr<std::int64_t>() + row * length);
   };
   copy(text.ids, begin, windows.inputs);
@@ -104,9 +104,8 @@ Windows masked_windows(const Place& place, std::int64_t length, const Settings& 
                        const Tokenizer& tokenizer) {
   const std::int64_t longest = settings.longest(), stretch = settings.train_length;
   const auto at_border = [&](std::int64_t i) {
-    return std::any_of(
-        settings.eval_lengths.begin(), settings.eval_lengths.end(),
-        [&](std::int64_t one) { return i % one == 0 || i % one == one - 1; });
+    return std::any_of(settings.eval_lengths.begin(), settings.eval_lengths.end(),
+                       [&](std::int64_t one) { return i % one == 0 || i % one == one - 1; });
   };
   std::vector<std::int64_t> hidden;
   for (std::int64_t begin = 0; begin < longest; begin += stretch) {
@@ -143,12 +142,13 @@ std::uint64_t hash_of(std::uint64_t hash, std::string_view bytes) {
 
 void add_data(const Settings& settings, Corpus& corpus) {
   auto data = std::make_shared<Data>();
+  std::shared_ptr<const io::Checkpoint> checkpoint;
   try {
     data->config = read_config(settings.finetune);
-    data->checkpoint = std::make_shared<io::Checkpoint>(settings.finetune);
-    data->checkpoint->check();
+    checkpoint = std::make_shared<io::Checkpoint>(settings.finetune);
+    checkpoint->check();
     data->tokenizer = read_tokenizer(settings.finetune, data->config.vocabulary);
-    const Network network(data->config, data->checkpoint);  // checks every tensor
+    const Network network(data->config, checkpoint);  // checks every tensor
   } catch (const FormatError& error) {
     throw std::invalid_argument(error.what());
   }
@@ -169,10 +169,18 @@ void add_data(const Settings& settings, Corpus& corpus) {
            std::to_string(data->test.empty() ? 0 : std::ssize(data->test[0].ids)) +
                " in the test part");
   std::uint64_t hash = hash_of(0xcbf29ce484222325, data->config.json.dump());
-  for (const std::string& name : data->checkpoint->names()) {
-    const io::Array array = data->checkpoint->tensor(name);
+  for (const std::string& name : checkpoint->names()) {
+    const io::Array array = checkpoint->tensor(name);
     hash = hash_of(hash_of(hash, name),
                    {reinterpret_cast<const char*>(array.bytes().data()), array.bytes().size()});
+  }
+  if (!data->tokenizer->of_bytes()) {
+    double bytes = 0, tokens = 0;
+    for (const Tokens& text : data->test)
+      for (const std::int64_t one : text.bytes) bytes += static_cast<double>(one), ++tokens;
+    corpus.split += fmt::format(
+        ". Lengths are in tokens of the model, {:.2f} bytes each, losses in bits per byte",
+        bytes / std::max(1.0, tokens));
   }
   corpus.digest = fmt::format("{:016x}", hash);
   corpus.data = std::move(data);
@@ -209,7 +217,9 @@ Model::Model(const Settings& settings, const Corpus& corpus, const std::string& 
     config = parse_config(
         extended(config, entry_.method, settings.longest() / data_.config.length()),
         "config.json for " + entry_.method);
-  network_ = std::make_unique<Network>(std::move(config), data_.checkpoint);
+  // A checkpoint must not be shared by threads.
+  network_ = std::make_unique<Network>(std::move(config),
+                                       std::make_shared<io::Checkpoint>(settings.finetune));
   network_->to(torch::Device(settings.device));
 }
 
@@ -228,9 +238,8 @@ Json Model::specification() const {
 
 // Targets are the bytes of the target tokens, so the mean is in bits per byte.
 LossSum Model::loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) {
-  const Windows windows =
-      random_windows(data_, part == Part::train ? data_.train : data_.validation, window(),
-                     rows, seed, step);
+  const Windows windows = random_windows(
+      data_, part == Part::train ? data_.train : data_.validation, window(), rows, seed, step);
   const torch::Device device(settings_.device);
   const at::Tensor logits = network_->forward(windows.inputs.to(device));
   const at::Tensor counted = windows.targets.ne(uncounted);
@@ -252,8 +261,8 @@ std::optional<LengthLoss> Model::test(std::int64_t length, const std::function<b
     const Windows all = masked ? masked_windows(place, length, settings_, *data_.tokenizer)
                                : causal_windows(place, length, settings_.longest());
     const std::int64_t rows = all.inputs.size(0);
-    const std::int64_t at_once = std::clamp<std::int64_t>(
-        logits_at_once / (length * data_.config.vocabulary), 1, rows);
+    const std::int64_t at_once =
+        std::clamp<std::int64_t>(logits_at_once / (length * data_.config.vocabulary), 1, rows);
     double segment = 0, segment_bytes = 0;
     for (std::int64_t begin = 0; begin < rows; begin += at_once) {
       if (stop()) return {};
@@ -328,8 +337,6 @@ std::optional<Evaluation> Model::evaluate(const std::function<bool()>& stop) {
   }
   return all;
 }
-
-void Model::describe(RunResult&) {}
 
 // The released model itself is not written again.
 void Model::save(const std::filesystem::path& folder, const RunResult&) {

@@ -18,7 +18,6 @@
 namespace gnomon::lab::finetune {
 
 struct Data : TaskData {
-  std::shared_ptr<const io::Checkpoint> checkpoint;
   Config config;
   std::unique_ptr<Tokenizer> tokenizer;
   std::vector<Tokens> train, validation, test;  // of the texts of the corpus
@@ -41,7 +40,6 @@ class Model final : public TaskModel {
   Json specification() const override;
   LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override;
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override;
-  void describe(RunResult& result) override;
   void save(const std::filesystem::path& folder, const RunResult& result) override;
   std::int64_t steps() const override { return entry_.tuned ? settings_.steps : 0; }
   std::int64_t window() const override;

@@ -123,7 +123,8 @@ const Rotary* plain_rotary(const model::Scheme& scheme) {
 
 Config parse_config(const Json& json, const std::string& name) {
   if (!json.is_object()) refuse(what, name + " must be an object", json.dump().substr(0, 80));
-  Config c{.json = json};
+  Config c;
+  c.json = json;
   const auto type = value_of<std::string>(json, "model_type", "none");
   c.layout = layout_of(type);
   try {
@@ -136,8 +137,8 @@ Config parse_config(const Json& json, const std::string& name) {
   c.width = c.description.width;
   c.vocabulary = value_of<std::int64_t>(json, "vocab_size", 0);
   if (c.width < 1)
-    c.width = value_of<std::int64_t>(json, c.layout == Layout::gpt2 ? "n_embd" : "hidden_size",
-                                     0);
+    c.width =
+        value_of<std::int64_t>(json, c.layout == Layout::gpt2 ? "n_embd" : "hidden_size", 0);
   constexpr std::int64_t most = std::int64_t{1} << 24;
   for (const auto& [key, size] :
        {std::pair{"vocab_size", c.vocabulary}, {"hidden_size", c.width}})
@@ -178,7 +179,8 @@ Json extended(const Config& config, const std::string& method, std::int64_t fact
     refuse(what, "--extend requires plain rotary in every layer",
            model::names(config.scheme) + " (" + config.description.model_type + ")");
   Json json = config.json;
-  const bool parameters = json.contains("rope_parameters") && !json["rope_parameters"].is_null();
+  const bool parameters =
+      json.contains("rope_parameters") && !json["rope_parameters"].is_null();
   Json rope = parameters ? json["rope_parameters"] : Json::object();
   rope.erase("type");
   const auto times = static_cast<double>(factor);
@@ -187,9 +189,8 @@ Json extended(const Config& config, const std::string& method, std::int64_t fact
   if (method == "ntk") {
     // transformers has no type for it: only the base changes.
     const auto dim = static_cast<double>(rotary->rotary_dim);
-    const double base =
-        rotary->base *
-        (dim > 2 ? std::pow(times, dim / (dim - 2)) : std::numeric_limits<double>::infinity());
+    const double base = rotary->base * (dim > 2 ? std::pow(times, dim / (dim - 2))
+                                                : std::numeric_limits<double>::infinity());
     if (!std::isfinite(base))
       refuse(what, "--extend ntk requires more than 2 rotated elements", rotary->rotary_dim);
     (parameters ? rope : json)["rope_theta"] = base;
@@ -242,7 +243,7 @@ Candidate describe_entry(const std::string& name, const Settings& settings) {
                             std::to_string(settings.longest() / config.length()) +
                             " times as long";
   if (entry.tuned) {
-    one.title += ", fine-tuned";
+    one.title += " (fine-tuned)";
     one.summary += ", fine-tuned on the text";
   }
   model::Place enters = model::Place::nowhere;

@@ -11,8 +11,8 @@
 
 #include "apps/lab/candidate.h"
 #include "apps/lab/options.h"
-#include "gnomon/model/description.h"
 #include "apps/lab/tasks.h"
+#include "gnomon/model/description.h"
 #include "gnomon/model/scheme.h"
 
 namespace gnomon::lab::finetune {

@@ -40,8 +40,8 @@ at::Tensor Network::read(const std::string& name, std::vector<std::int64_t> shap
   const std::vector<std::string> names = checkpoint_->names();
   const std::string where = checkpoint_->folder().string();
   if (!std::binary_search(names.begin(), names.end(), name))
-    refuse(operation, fmt::format("{} must have the tensor {} {}", where, name,
-                                  io::to_string(shape)),
+    refuse(operation,
+           fmt::format("{} must have the tensor {} {}", where, name, io::to_string(shape)),
            "none");
   const io::Array array = checkpoint_->tensor(name);
   const auto type = type_of(array);
@@ -188,9 +188,15 @@ void Network::take_table(const std::string& name) {
 
 // A tensor of a layer that the network does not use would change the result.
 void Network::check_leftovers() const {
-  constexpr std::array ignored = {"rotary_emb.inv_freq",  "attn.bias",          "masked_bias",
-                                  "position_ids",         "token_type_ids",     "lm_head.weight",
-                                  "predictions.decoder.", "cls.seq_relationship", "pooler."};
+  constexpr std::array ignored = {"rotary_emb.inv_freq",
+                                  "attn.bias",
+                                  "masked_bias",
+                                  "position_ids",
+                                  "token_type_ids",
+                                  "lm_head.weight",
+                                  "predictions.decoder.",
+                                  "cls.seq_relationship",
+                                  "pooler."};
   for (const std::string& name : checkpoint_->names()) {
     const bool known = weights_.contains(name) ||
                        std::any_of(ignored.begin(), ignored.end(), [&](const char* part) {
@@ -292,9 +298,9 @@ at::Tensor Network::forward_llama(const at::Tensor& tokens,
                          heads("v_proj", group.key_heads), options_of(l));
     x = x + linear(attended.reshape({windows, length, -1}), at + "self_attn.o_proj");
     const at::Tensor feed = rms_norm(x, at + "post_attention_layernorm");
-    x = x + linear(activated(linear(feed, at + "mlp.gate_proj")) *
-                       linear(feed, at + "mlp.up_proj"),
-                   at + "mlp.down_proj");
+    x = x +
+        linear(activated(linear(feed, at + "mlp.gate_proj")) * linear(feed, at + "mlp.up_proj"),
+               at + "mlp.down_proj");
   }
   return at::linear(rms_norm(x, "norm"), config_.tied ? weight("embed_tokens.weight")
                                                       : weights_.at("lm_head.weight"));
@@ -342,9 +348,8 @@ at::Tensor Network::forward_bert(const at::Tensor& tokens, libtorch::PositionSch
     x = layer_norm(x + linear(feed, at + "output.dense"), at + "output.LayerNorm");
   }
   const std::string prefix = std::exchange(prefix_, "");
-  const at::Tensor head = layer_norm(
-      activated(linear(x, "cls.predictions.transform.dense")),
-      "cls.predictions.transform.LayerNorm");
+  const at::Tensor head = layer_norm(activated(linear(x, "cls.predictions.transform.dense")),
+                                     "cls.predictions.transform.LayerNorm");
   prefix_ = prefix;
   return at::linear(head, words, weights_.at("cls.predictions.bias"));
 }

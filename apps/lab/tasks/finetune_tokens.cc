@@ -1,18 +1,17 @@
 #include "apps/lab/tasks/finetune_tokens.h"
 
-#include <unicode/locid.h>
-#include <unicode/normalizer2.h>
 #include <unicode/regex.h>
-#include <unicode/uchar.h>
 #include <unicode/unistr.h>
 
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <queue>
 #include <sstream>
 #include <unordered_map>
+#include <utility>
 
 #include "apps/lab/options.h"
+#include "apps/lab/tasks/finetune_tokenizers.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
 
@@ -20,13 +19,6 @@ namespace gnomon::lab::finetune {
 namespace {
 
 namespace fs = std::filesystem;
-
-using Vocabulary = std::unordered_map<std::string, std::int64_t>;
-
-[[noreturn]] void refuse_file(const fs::path& path, const std::string& rule,
-                              const std::string& got) {
-  refuse("finetune", path.string() + ": " + rule, got);
-}
 
 Json parsed(const fs::path& path) {
   const io::MappedFile file(path);
@@ -46,12 +38,6 @@ Vocabulary vocabulary_of(const Json& json, const fs::path& path, std::int64_t si
     all.emplace(token, id.get<std::int64_t>());
   }
   return all;
-}
-
-std::string utf8_of(char32_t point) {
-  std::string text;
-  icu::UnicodeString(static_cast<UChar32>(point)).toUTF8String(text);
-  return text;
 }
 
 // A token is a byte.
@@ -88,13 +74,14 @@ class BytePairs final : public Tokenizer {
  public:
   // `merges`: pairs of tokens, the most frequent first. `whole_words`: a piece that is a token
   // needs no merges.
-  BytePairs(Vocabulary vocabulary, const std::vector<std::pair<std::string, std::string>>& merges,
+  BytePairs(Vocabulary vocabulary,
+            const std::vector<std::pair<std::string, std::string>>& merges,
             const std::string& pattern, bool whole_words, const fs::path& path)
       : whole_words_(whole_words), path_(path) {
     UErrorCode status = U_ZERO_ERROR;
     UParseError where{};
-    pattern_.reset(icu::RegexPattern::compile(icu::UnicodeString::fromUTF8(pattern), where,
-                                              status));
+    pattern_.reset(
+        icu::RegexPattern::compile(icu::UnicodeString::fromUTF8(pattern), where, status));
     if (U_FAILURE(status))
       refuse_file(path, "the pattern of the pre-tokenizer must be a regular expression",
                   pattern);
@@ -153,8 +140,7 @@ class BytePairs final : public Tokenizer {
     UErrorCode status = U_ZERO_ERROR;
     UText input = UTEXT_INITIALIZER;
     utext_openUTF8(&input, text.data(), static_cast<std::int64_t>(text.size()), &status);
-    const std::unique_ptr<icu::RegexMatcher> matcher(
-        pattern_->matcher(status));
+    const std::unique_ptr<icu::RegexMatcher> matcher(pattern_->matcher(status));
     if (U_SUCCESS(status)) matcher->reset(&input);
     std::size_t end = 0;
     while (U_SUCCESS(status) && matcher->find(status)) {
@@ -179,24 +165,54 @@ class BytePairs final : public Tokenizer {
       if (const auto found = vocabulary_.find(name); found != vocabulary_.end())
         return {{found->second}, {static_cast<std::int64_t>(piece.size())}};
     }
-    for (const char c : piece) tokens.ids.push_back(of_byte_[static_cast<unsigned char>(c)]);
-    tokens.bytes.assign(tokens.ids.size(), 1);
-    for (;;) {
-      Merge best{std::numeric_limits<std::int64_t>::max(), 0};
-      std::size_t at = 0;
-      for (std::size_t i = 0; i + 1 < tokens.ids.size(); ++i) {
-        const auto found = merges_.find(key(tokens.ids[i], tokens.ids[i + 1]));
-        if (found == merges_.end() || found->second.rank >= best.rank) continue;
-        best = found->second;
-        at = i;
+    // The symbols as a list, so that a long piece takes O(n log n).
+    struct Symbol {
+      std::int64_t token, bytes, before, after;
+    };
+    struct Candidate {
+      std::int64_t rank, at, left, right, token;
+      bool operator<(const Candidate& other) const {  // the top of the queue is the largest
+        return std::pair(rank, at) > std::pair(other.rank, other.at);
       }
-      if (best.rank == std::numeric_limits<std::int64_t>::max()) return tokens;
-      tokens.ids[at] = best.token;
-      tokens.bytes[at] += tokens.bytes[at + 1];
-      const auto next = static_cast<std::ptrdiff_t>(at) + 1;
-      tokens.ids.erase(tokens.ids.begin() + next);
-      tokens.bytes.erase(tokens.bytes.begin() + next);
+    };
+    const std::int64_t size = std::ssize(piece);
+    std::vector<Symbol> symbols;
+    for (std::int64_t i = 0; i < size; ++i)
+      symbols.push_back(
+          {of_byte_[static_cast<unsigned char>(piece[static_cast<std::size_t>(i)])], 1, i - 1,
+           i + 1 < size ? i + 1 : -1});
+    const auto symbol = [&](std::int64_t i) -> Symbol& {
+      return symbols[static_cast<std::size_t>(i)];
+    };
+    std::priority_queue<Candidate> queue;
+    const auto offer = [&](std::int64_t at) {
+      if (at < 0 || symbol(at).after < 0) return;
+      const std::int64_t left = symbol(at).token, right = symbol(symbol(at).after).token;
+      if (const auto found = merges_.find(key(left, right)); found != merges_.end())
+        queue.push({found->second.rank, at, left, right, found->second.token});
+    };
+    for (std::int64_t i = 0; i < size; ++i) offer(i);
+    while (!queue.empty()) {
+      const Candidate best = queue.top();
+      queue.pop();
+      Symbol& left = symbol(best.at);
+      // A symbol without bytes was merged into the one before it.
+      if (left.bytes == 0 || left.token != best.left || left.after < 0 ||
+          symbol(left.after).token != best.right)
+        continue;
+      Symbol& right = symbol(left.after);
+      left.token = best.token;
+      left.bytes += std::exchange(right.bytes, 0);
+      left.after = right.after;
+      if (left.after >= 0) symbol(left.after).before = best.at;
+      offer(left.before);
+      offer(best.at);
     }
+    for (std::int64_t i = 0; i >= 0; i = symbol(i).after) {
+      tokens.ids.push_back(symbol(i).token);
+      tokens.bytes.push_back(symbol(i).bytes);
+    }
+    return tokens;
   }
 
   const std::array<std::string, 256> characters_ = byte_characters();
@@ -206,149 +222,6 @@ class BytePairs final : public Tokenizer {
   std::unique_ptr<icu::RegexPattern> pattern_;
   bool whole_words_;
   fs::path path_;
-};
-
-// The longest tokens from the left of each word (Devlin et al. 2018): words are separated by
-// white space, punctuation and Chinese characters.
-class WordPieces final : public Tokenizer {
- public:
-  struct Options {
-    bool lowercase = true, strip_accents = true;
-    std::string prefix = "##", unknown = "[UNK]";
-    std::int64_t longest = 100;  // characters of a word; a longer one is unknown
-  };
-
-  WordPieces(Vocabulary vocabulary, Options options, const fs::path& path)
-      : options_(std::move(options)), vocabulary_(std::move(vocabulary)) {
-    const auto id = [&](const std::string& token) {
-      const auto found = vocabulary_.find(token);
-      if (found == vocabulary_.end())
-        refuse_file(path, "the vocabulary must have " + token, "none");
-      return found->second;
-    };
-    unknown_ = id(options_.unknown);
-    mask = id("[MASK]");
-    first = id("[CLS]");
-    last = id("[SEP]");
-    UErrorCode status = U_ZERO_ERROR;
-    decompose_ = icu::Normalizer2::getNFDInstance(status);
-    if (U_FAILURE(status)) refuse_file(path, "ICU must have NFD", u_errorName(status));
-  }
-
-  Tokens encode(std::string_view text) const override {
-    Tokens tokens;
-    std::vector<UChar32> word;
-    std::int64_t waiting = 0;  // bytes since the end of the last token
-    const auto finish = [&] {
-      if (!word.empty()) add_word(word, waiting, tokens);
-      word.clear();
-    };
-    const auto* data = reinterpret_cast<const std::uint8_t*>(text.data());
-    for (std::int64_t i = 0; i < std::ssize(text);) {
-      const std::int64_t begin = i;
-      UChar32 c;
-      U8_NEXT(data, i, std::ssize(text), c);
-      if (c < 0) c = 0xfffd;
-      const bool removed = c == 0 || c == 0xfffd || is_control(c);
-      const bool space = !removed && u_isUWhiteSpace(c);
-      const bool alone = !removed && !space && (is_chinese(c) || is_punctuation(c));
-      if (space || alone) finish();
-      waiting += i - begin;
-      if (removed || space) continue;
-      append(c, word);
-      if (alone) finish();
-    }
-    finish();
-    if (!tokens.bytes.empty()) tokens.bytes.back() += waiting;
-    return tokens;
-  }
-
- private:
-  static bool is_control(UChar32 c) {
-    if (c == '\t' || c == '\n' || c == '\r') return false;
-    const auto type = u_charType(c);
-    return type == U_CONTROL_CHAR || type == U_FORMAT_CHAR || type == U_PRIVATE_USE_CHAR ||
-           type == U_UNASSIGNED || type == U_SURROGATE;
-  }
-  static bool is_punctuation(UChar32 c) {
-    return (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) ||
-           (c >= 123 && c <= 126) || (U_MASK(u_charType(c)) & U_GC_P_MASK) != 0;
-  }
-  static bool is_chinese(UChar32 c) {
-    return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0x3400 && c <= 0x4dbf) ||
-           (c >= 0x20000 && c <= 0x2a6df) || (c >= 0x2a700 && c <= 0x2b73f) ||
-           (c >= 0x2b740 && c <= 0x2b81f) || (c >= 0x2b920 && c <= 0x2ceaf) ||
-           (c >= 0xf900 && c <= 0xfaff) || (c >= 0x2f800 && c <= 0x2fa1f);
-  }
-
-  // The character in lower case and without accents.
-  void append(UChar32 c, std::vector<UChar32>& word) const {
-    icu::UnicodeString text(c);
-    if (options_.strip_accents) {
-      UErrorCode status = U_ZERO_ERROR;
-      icu::UnicodeString apart;
-      decompose_->normalize(text, apart, status);
-      if (U_SUCCESS(status)) text = apart;
-    }
-    for (std::int32_t i = 0; i < text.length();) {
-      const UChar32 one = text.char32At(i);
-      i += U16_LENGTH(one);
-      if (options_.strip_accents && u_charType(one) == U_NON_SPACING_MARK) continue;
-      if (!options_.lowercase) {
-        word.push_back(one);
-        continue;
-      }
-      icu::UnicodeString lower(one);
-      lower.toLower(icu::Locale::getRoot());
-      for (std::int32_t k = 0; k < lower.length();) {
-        word.push_back(lower.char32At(k));
-        k += U16_LENGTH(word.back());
-      }
-    }
-  }
-
-  static std::string utf8(std::vector<UChar32>::const_iterator from,
-                          std::vector<UChar32>::const_iterator to) {
-    std::string text;
-    for (; from != to; ++from) text += utf8_of(static_cast<char32_t>(*from));
-    return text;
-  }
-
-  // The bytes of a word belong to its pieces by their number of characters.
-  void add_word(const std::vector<UChar32>& word, std::int64_t& waiting, Tokens& tokens) const {
-    std::vector<std::pair<std::int64_t, std::int64_t>> pieces;  // token, characters
-    const std::int64_t size = std::ssize(word);
-    for (std::int64_t begin = 0; begin < size && size <= options_.longest;) {
-      std::int64_t end = size;
-      Vocabulary::const_iterator found = vocabulary_.end();
-      for (; end > begin; --end) {
-        found = vocabulary_.find((begin ? options_.prefix : "") +
-                                 utf8(word.begin() + begin, word.begin() + end));
-        if (found != vocabulary_.end()) break;
-      }
-      if (end == begin) {
-        pieces.clear();
-        break;
-      }
-      pieces.emplace_back(found->second, end - begin);
-      begin = end;
-    }
-    if (pieces.empty()) pieces.emplace_back(unknown_, size);
-    std::int64_t characters = 0, given = 0;
-    for (const auto& [token, count] : pieces) {
-      characters += count;
-      const std::int64_t up_to = waiting * characters / size;
-      tokens.ids.push_back(token);
-      tokens.bytes.push_back(up_to - given);
-      given = up_to;
-    }
-    waiting = 0;
-  }
-
-  Options options_;
-  Vocabulary vocabulary_;
-  std::int64_t unknown_ = 0;
-  const icu::Normalizer2* decompose_ = nullptr;
 };
 
 using Merges = std::vector<std::pair<std::string, std::string>>;
@@ -423,12 +296,12 @@ std::unique_ptr<Tokenizer> read_json(const fs::path& path, std::int64_t size) {
     if (!flag_at(normalizer, "clean_text", true) ||
         !flag_at(normalizer, "handle_chinese_chars", true))
       refuse_file(path, "clean_text and handle_chinese_chars must be true", "false");
-    WordPieces::Options options;
+    WordPieceOptions options;
     options.lowercase = flag_at(normalizer, "lowercase", true);
     options.strip_accents = flag_at(normalizer, "strip_accents", options.lowercase);
     options.prefix = string_at(model, "continuing_subword_prefix", "##");
     options.unknown = string_at(model, "unk_token", "[UNK]");
-    return std::make_unique<WordPieces>(std::move(vocabulary), options, path);
+    return word_pieces(std::move(vocabulary), options, path);
   }
   if (type != "BPE") refuse_file(path, "the model must be BPE or WordPiece", type);
   const auto merges_json = model.find("merges");
@@ -468,10 +341,10 @@ std::unique_ptr<Tokenizer> read_words(const fs::path& folder, std::int64_t size)
   if (id > size)
     refuse_file(path, "must have at most " + std::to_string(size) + " tokens",
                 std::to_string(id));
-  WordPieces::Options options;
+  WordPieceOptions options;
   if (fs::exists(config)) options.lowercase = flag_at(parsed(config), "do_lower_case", true);
   options.strip_accents = options.lowercase;
-  return std::make_unique<WordPieces>(std::move(vocabulary), options, path);
+  return word_pieces(std::move(vocabulary), options, path);
 }
 
 }  // namespace
@@ -487,8 +360,8 @@ std::unique_ptr<Tokenizer> read_tokenizer(const fs::path& folder, std::int64_t v
   if (fs::exists(folder / "vocab.txt")) return read_words(folder, vocabulary);
   for (const char* other : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
     if (fs::exists(folder / other))
-      refuse_file(folder / other, "the tokenizer must be tokenizer.json, vocab.json or vocab.txt",
-                  other);
+      refuse_file(folder / other,
+                  "the tokenizer must be tokenizer.json, vocab.json or vocab.txt", other);
   if (vocabulary < bytes || vocabulary > bytes + most_special)
     refuse_file(folder,
                 "must have a tokenizer (tokenizer.json, vocab.json and merges.txt, or "
