@@ -236,9 +236,8 @@ libtorch::AttendOptions Network::options_of(std::int64_t layer) const {
 
 at::Tensor Network::linear(const at::Tensor& x, const std::string& name) const {
   const auto bias = weights_.find(prefix_ + name + ".bias");
-  return at::linear(x, weight(name + ".weight"),
-                    bias == weights_.end() ? std::optional<at::Tensor>()
-                                           : std::optional<at::Tensor>(bias->second));
+  const at::Tensor matrix = weight(name + ".weight");
+  return bias == weights_.end() ? at::linear(x, matrix) : at::linear(x, matrix, bias->second);
 }
 
 at::Tensor Network::layer_norm(const at::Tensor& x, const std::string& name) const {

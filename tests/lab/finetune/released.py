@@ -139,8 +139,8 @@ def write() -> None:
 def make(folder: str) -> None:
     torch.manual_seed(1)
     config = transformers.LlamaConfig(
-        vocab_size=256, hidden_size=128, intermediate_size=352, num_hidden_layers=4,
-        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=128,
+        vocab_size=256, hidden_size=96, intermediate_size=256, num_hidden_layers=3,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
         bos_token_id=None, eos_token_id=None,
     )  # fmt: skip
     model_of(config).save_pretrained(folder)
