@@ -57,7 +57,7 @@ find_python() {
 
 missing_packages() {
   local tool need=(libhwy-dev nlohmann-json3-dev libeigen3-dev libspectra-dev
-    libfmt-dev libpng-dev libtorch-dev libgloo-dev libsentencepiece-dev)
+    libfmt-dev libpng-dev libicu-dev libtorch-dev libgloo-dev libsentencepiece-dev)
   local -A tools=([g++]=g++ [cmake]=cmake [ninja]=ninja-build)
   if [[ $1 != lab ]]; then
     need+=(libgtest-dev libgmock-dev libmpfr-dev libdlpack-dev)

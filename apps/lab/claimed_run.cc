@@ -44,7 +44,7 @@ std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& w
     run.save(checkpoint);
     work.keep(claim);
   };
-  const std::int64_t tokens = window_tokens(task_of(settings), settings.train_length);
+  const std::int64_t tokens = run.model().window();
   auto saved = Clock::now();
   double rate = 0;
   while (!run.trained() && !team.decide(work.stopped())) {

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "apps/lab/tasks.h"
+#include "apps/lab/tasks/finetune_config.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab {
@@ -189,6 +190,22 @@ std::int64_t segment_tokens(const Settings& settings) {
   return settings.longest() + settings.longest() / 2 + 1;
 }
 
+namespace {
+
+Corpus load_texts(const Settings& settings) {
+  if (settings.texts.empty()) return shipped();
+  const std::int64_t least = settings.train_length + 1;
+  std::vector<Text> texts = read_texts(settings.texts, least);
+  const std::size_t count = texts.size();
+  const bool by_file = count >= 3 && holds({texts[count - 1]}, segment_tokens(settings)) &&
+                       holds({texts[count - 2]}, least);
+  Corpus corpus = by_file ? split_by_file(std::move(texts)) : split_by_position(texts);
+  corpus.source = count == 1 ? settings.texts[0] : std::to_string(count) + " files";
+  return corpus;
+}
+
+}  // namespace
+
 Corpus load_corpus(const Settings& settings) {
   const TaskInfo& task = find_task(settings.task);
   if (task.load) return task.load(settings);
@@ -202,20 +219,12 @@ Corpus load_corpus(const Settings& settings) {
               "and one tests";
     return none;
   }
-  const auto size = parse_tokens(settings.tokens);
-  if (settings.texts.empty()) {
-    Corpus corpus = shipped();
-    if (size) add_tokens(corpus, *size);
+  Corpus corpus = load_texts(settings);
+  if (!settings.finetune.empty()) {
+    finetune::add_data(settings, corpus);
     return corpus;
   }
-  const std::int64_t least = settings.train_length + 1;
-  std::vector<Text> texts = read_texts(settings.texts, least);
-  const std::size_t count = texts.size();
-  const bool by_file = count >= 3 && holds({texts[count - 1]}, segment_tokens(settings)) &&
-                       holds({texts[count - 2]}, least);
-  Corpus corpus = by_file ? split_by_file(std::move(texts)) : split_by_position(texts);
-  corpus.source = count == 1 ? settings.texts[0] : std::to_string(count) + " files";
-  if (size) add_tokens(corpus, *size);
+  if (const auto size = parse_tokens(settings.tokens)) add_tokens(corpus, *size);
   check_parts(corpus, settings);
   return corpus;
 }

@@ -12,6 +12,7 @@
 #include "apps/lab/process.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/tasks.h"
+#include "apps/lab/tasks/finetune_config.h"
 #include "apps/lab/tokenizer.h"
 #include "apps/lab/wire.h"
 #include "gnomon/error.h"
@@ -33,6 +34,8 @@ training length, and writes a report. Without TEXT: Jane Austen's novels.
   --task NAME          text, masked (text), copy, reverse, addition, recall
   --tokens bpe:N       N byte-pair tokens instead of bytes; lengths count tokens
   --extend M,..        then extend rotary: linear,ntk,dynamic-ntk,yarn,drope
+  --finetune DIR       test and fine-tune a released model (Llama, GPT-2, BERT:
+                       config.json and .safetensors), with --extend if rotary
   --preset NAME        default (minutes) or full (3 seeds, an hour)
   --train-length N     bytes of a training window (128); letters of a task (20)
   --eval-lengths A,..  lengths to test (1, 2, 4, 8 x the training length)
@@ -70,6 +73,14 @@ std::vector<std::string> split(const std::string& list) {
 
 void need(bool holds, const char* rule, std::int64_t got) {
   if (!holds) refuse("lab", rule, got);
+}
+
+void check_sizes(const Settings& s) {
+  need(s.layers >= 1 && s.layers <= 64, "--layers must be 1 to 64", s.layers);
+  need(s.heads >= 1 && s.heads <= 128, "--heads must be 1 to 128", s.heads);
+  need(s.width >= 8 && s.width <= 4096, "--width must be 8 to 4096", s.width);
+  need(s.width % (2 * s.heads) == 0,
+       "--width must be a multiple of twice --heads, because rotary requires pairs", s.width);
 }
 
 void check_lengths_of_text(const Settings& s) {
@@ -164,8 +175,9 @@ void require_equal(const Options& options, const Settings& stored, const std::st
   if (options.settings.micro_batches && !stored.micro_batches)
     refuse("lab", rule + " no --workers-per-run", options.workers_per_run);
   for (const std::string& key : keys)
-    if (asked.at(key) != begun.at(key))
-      refuse("lab", rule + " " + key + " " + begun.at(key).dump(), asked.at(key).dump());
+    if (asked.value(key, Json()) != begun.value(key, Json()))
+      refuse("lab", rule + " " + key + " " + begun.value(key, Json()).dump(),
+             asked.value(key, Json()).dump());
 }
 
 }  // namespace
@@ -192,11 +204,7 @@ void check_settings(const Settings& s) {
     check_lengths_of_examples(s, task);
   else
     check_lengths_of_text(s);
-  need(s.layers >= 1 && s.layers <= 64, "--layers must be 1 to 64", s.layers);
-  need(s.heads >= 1 && s.heads <= 128, "--heads must be 1 to 128", s.heads);
-  need(s.width >= 8 && s.width <= 4096, "--width must be 8 to 4096", s.width);
-  need(s.width % (2 * s.heads) == 0,
-       "--width must be a multiple of twice --heads, because rotary requires pairs", s.width);
+  if (s.finetune.empty()) check_sizes(s);
   need(s.seeds >= 1 && s.seeds <= 100, "--seeds must be 1 to 100", s.seeds);
   need(s.steps >= 1, "--steps must be at least 1", s.steps);
   need(s.batch >= 1 && s.batch <= 4096, "--batch must be 1 to 4096", s.batch);
@@ -207,10 +215,13 @@ void check_settings(const Settings& s) {
   }
   if (!(s.learning_rate > 0 && s.learning_rate < 1))
     refuse("lab", "--learning-rate must be between 0 and 1", s.learning_rate);
-  for (const std::string& name : s.encodings) check_suffix(find_candidate(name), s);
-  if (const auto check = find_task(s.task).check) check(s);
   for (const std::string& name : s.extend) find_extension(name);
-  if (!s.extend.empty()) {
+  if (s.finetune.empty())
+    for (const std::string& name : s.encodings) check_suffix(find_candidate(name), s);
+  else
+    finetune::check(s);
+  if (const auto check = find_task(s.task).check) check(s);
+  if (!s.extend.empty() && s.finetune.empty()) {
     if (task != Task::text) refuse("lab", "--extend requires --task text", s.task);
     if (std::none_of(s.encodings.begin(), s.encodings.end(), extends))
       refuse("lab", "--extend requires rotary in --encodings", "none");
@@ -267,6 +278,7 @@ Options parse_options(int argc, char** argv) {
   setting("--task", &s.task);
   setting("--tokens", &s.tokens);
   setting("--extend", &methods);
+  setting("--finetune", &s.finetune);
   setting("--preset", &s.preset);
   setting("--train-length", &train_length);
   setting("--eval-lengths", &lengths);
@@ -296,7 +308,7 @@ Options parse_options(int argc, char** argv) {
   bool no_cost = false;
   command.flag("--json", &options.json).flag("--no-cost", &no_cost);
   if (!parse_command_line(command, argc, argv, lab_help)) std::exit(0);
-  options.cost = !no_cost;
+  options.cost = !no_cost && s.finetune.empty();
   options.command = quoted_command(argc, argv);
   for (const char* name : settings_options)
     if (command.given(name)) options.given.push_back(key_of(name));
@@ -304,15 +316,24 @@ Options parse_options(int argc, char** argv) {
   const auto preset = std::find_if(std::begin(presets), std::end(presets),
                                    [&](const Preset& one) { return s.preset == one.name; });
   if (preset == std::end(presets)) refuse("lab", "--preset must be default or full", s.preset);
-  const TaskDefaults task = find_task(s.task).defaults();
-  s.train_length = train_length.value_or(task.train_length);
-  s.batch = batch.value_or(task.batch);
+  const bool tunes = !s.finetune.empty();
+  if (tunes)
+    for (const char* name :
+         {"--task", "--tokens", "--encodings", "--layers", "--width", "--heads"})
+      if (command.given(name))
+        refuse("lab", "--finetune must be without " + std::string(name), "both");
+  TaskDefaults task = find_task(s.task).defaults();
+  s.train_length = train_length.value_or(tunes ? 0 : task.train_length);
   s.layers = layers.value_or(task.layers);
   s.width = width.value_or(task.width);
   s.heads = heads.value_or(task.heads);
+  if (tunes) {
+    finetune::take_sizes(s);
+    task = finetune::defaults();
+  }
   s.learning_rate = learning_rate.value_or(task.learning_rate);
   s.seeds = seeds.value_or(preset->seeds);
-  s.steps = steps.value_or(preset->steps * task.steps);
+  s.steps = steps.value_or(tunes ? task.steps : preset->steps * task.steps);
   s.eval_segments = preset->segments;
   if (workers) options.workers_per_run = team_size("--workers-per-run", *workers);
   if (processes) options.processes_per_run = team_size("--processes-per-run", *processes);
@@ -329,8 +350,10 @@ Options parse_options(int argc, char** argv) {
   }
   options.seeds_follow_minutes = options.minutes && !seeds && preset->seeds == 1;
 
-  s.encodings = encoding_names(encodings.empty() ? task.encodings : encodings);
   s.extend = extension_names(methods);
+  if (tunes && methods == "all") std::erase(s.extend, "drope");  // requires much training
+  s.encodings = tunes ? finetune::entries(s.extend)
+                      : encoding_names(encodings.empty() ? task.encodings : encodings);
   std::set<std::int64_t> sorted{s.train_length};
   if (!lengths.empty())
     for (const std::int64_t length : parse_lengths("--eval-lengths", lengths))
@@ -338,6 +361,9 @@ Options parse_options(int argc, char** argv) {
   if (lengths.empty())
     for (std::int64_t times : task.times) sorted.insert(times * s.train_length);
   s.eval_lengths.assign(sorted.begin(), sorted.end());
+  // With --extend, the windows of the fine-tune have the longest length.
+  const std::int64_t longer = tunes && !s.extend.empty() ? s.longest() / s.train_length : 1;
+  s.batch = batch.value_or(std::max<std::int64_t>(1, task.batch / longer));
   check_settings(s);
 
   if (std::max(options.workers_per_run, options.processes_per_run) > 1 && s.device == "cuda")

@@ -113,14 +113,16 @@ void add_text_findings(plot::HtmlPage& page, const Results& results) {
                  "points per octave, smoothed." +
                      bands_over_seeds(results),
        .spec = position_curves(results)});
-  page.figure({.id = "attention",
-               .title = "Attention by distance",
-               .caption = fmt::format(
-                   "The share of the attention weights on keys up to this distance from the "
-                   "query, in windows of the training length of {} bytes: mean over layers, "
-                   "heads and the queries in the second half of a window.{}",
-                   results.settings.train_length, bands_over_seeds(results)),
-               .spec = attention_curves(results)});
+  if (std::any_of(results.runs.begin(), results.runs.end(),
+                  [](const RunResult& run) { return run.attention.has_value(); }))
+    page.figure({.id = "attention",
+                 .title = "Attention by distance",
+                 .caption = fmt::format(
+                     "The share of the attention weights on keys up to this distance from the "
+                     "query, in windows of the training length of {} bytes: mean over layers, "
+                     "heads and the queries in the second half of a window.{}",
+                     results.settings.train_length, bands_over_seeds(results)),
+                 .spec = attention_curves(results)});
 }
 
 // Text of the models, side by side for comparison.
@@ -196,7 +198,9 @@ std::string page_of(const Results& results) {
   if (!results.encodings.empty()) {
     (examples ? add_example_findings : add_text_findings)(page, results);
     add_extensions(page, results);
-    add_samples(page, results);
+    if (std::any_of(results.runs.begin(), results.runs.end(),
+                    [](const RunResult& run) { return !run.samples.empty(); }))
+      add_samples(page, results);
     page.heading("Training");
     page.figure({.id = "training",
                  .title = "Loss during training",

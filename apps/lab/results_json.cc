@@ -31,6 +31,9 @@ class Writer {
   Writer& optional(const char* key, const std::optional<T>& value) {
     return value ? (*this)(key, *value) : *this;
   }
+  Writer& optional(const char* key, const std::string& value) {
+    return value.empty() ? *this : (*this)(key, value);
+  }
   template <typename T>
   Writer& optional(const char* key, const std::vector<T>& value) {
     return value.empty() ? *this : (*this)(key, value);
@@ -124,7 +127,7 @@ void describe(auto& f, Settings& s) {
   f("layers", s.layers)("width", s.width)("heads", s.heads)("seeds", s.seeds);
   f("steps", s.steps)("batch", s.batch)("learning_rate", s.learning_rate);
   f("eval_segments", s.eval_segments)("device", s.device);
-  f.optional("micro_batches", s.micro_batches);
+  f.optional("micro_batches", s.micro_batches).optional("finetune", s.finetune);
 }
 void describe(auto& f, StoredSettings& s) {
   f("settings", s.settings)("fingerprint", s.fingerprint)("command", s.command);

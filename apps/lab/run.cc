@@ -185,8 +185,7 @@ RunResult TrainingRun::summary() {
   run.parameters = model_->parameter_count();
   run.position_parameters = model_->position_parameter_count();
   run.steps = step_;
-  run.trained_tokens =
-      step_ * settings_.batch * window_tokens(task_of(settings_), settings_.train_length);
+  run.trained_tokens = step_ * settings_.batch * model_->window();
   run.train_seconds = seconds_;
   if (seconds_ > 0) run.tokens_per_second = static_cast<double>(run.trained_tokens) / seconds_;
   run.curve = curve_;

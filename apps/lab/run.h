@@ -40,7 +40,7 @@ class TrainingRun {
 
   std::int64_t seed() const { return seed_; }
   std::int64_t step() const { return step_; }
-  bool trained() const { return step_ == settings_.steps; }
+  bool trained() const { return step_ == model_->steps(); }
   TaskModel& model() { return *model_; }
   Transformer& transformer() { return *model_->transformer(); }
 

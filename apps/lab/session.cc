@@ -44,9 +44,13 @@ Speed measured_speed(const Settings& s, const Options& options, const Corpus& co
       work();
       return std::chrono::duration<double>(Clock::now() - start).count();
     };
-    for (int warm = 0; warm < 2; ++warm) run.train_step();
-    double fastest = 1e9;  // other processes only slow a step down
-    for (int n = 0; n < 6; ++n) fastest = std::min(fastest, timed([&] { run.train_step(); }));
+    double fastest = 0;  // of a trained model
+    if (!run.trained()) {
+      for (int warm = 0; warm < 2; ++warm) run.train_step();
+      fastest = 1e9;  // other processes only slow a step down
+      for (int n = 0; n < 6; ++n)
+        fastest = std::min(fastest, timed([&] { run.train_step(); }));
+    }
     if (!team.leads()) return;
     step_seconds[i] = fastest;
     test_seconds[i] = timed([&] { run.model().evaluate([] { return stop_asked.load(); }); });

@@ -3,6 +3,7 @@
 #include "apps/lab/model_file.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/sequence_model.h"
+#include "apps/lab/tasks/finetune.h"
 #include "gnomon/io/file.h"
 
 namespace gnomon::lab {
@@ -36,6 +37,8 @@ void TaskModel::save(const std::filesystem::path& folder, const RunResult& resul
 
 std::unique_ptr<TaskModel> make_model(const Settings& settings, const Corpus& corpus,
                                       const std::string& encoding, std::int64_t seed) {
+  if (!settings.finetune.empty())
+    return std::make_unique<finetune::Model>(settings, corpus, encoding);
   const TaskInfo& task = find_task(settings.task);
   if (task.model) return task.model(settings, corpus, encoding, seed);
   Candidate candidate = find_candidate(encoding);

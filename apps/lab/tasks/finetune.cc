@@ -1,0 +1,346 @@
+#include "apps/lab/tasks/finetune.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "apps/lab/draws.h"
+#include "apps/lab/run.h"
+#include "gnomon/error.h"
+#include "src/model/encoding_json.h"
+
+namespace gnomon::lab::finetune {
+namespace {
+
+constexpr std::int64_t logits_at_once = std::int64_t{1} << 24;  // 64 MiB
+
+Windows empty_windows(std::int64_t rows, std::int64_t length) {
+  return {at::empty({rows, length}, at::kLong), at::empty({rows, length}, at::kLong),
+          at::empty({rows, length}, at::kLong)};
+}
+
+// Row `row`: the tokens from `begin` on. `shift`: 1 for the next token as target, 0 for the same.
+void fill(Windows& windows, std::int64_t row, const Tokens& text, std::int64_t begin,
+          std::int64_t shift) {
+  const std::int64_t length = windows.inputs.size(1);
+  const auto copy = [&](const std::vector<std::int64_t>& from, std::int64_t at,
+                        at::Tensor& to) {
+    std::copy_n(from.begin() + at, length, to.data_ptr<std::int64_t>() + row * length);
+  };
+  copy(text.ids, begin, windows.inputs);
+  copy(text.ids, begin + shift, windows.targets);
+  copy(text.bytes, begin + shift, windows.bytes);
+}
+
+// Masks the places of a row; all other targets are uncounted. The first and the last token of a
+// window are those of the tokenizer, if it has them.
+void mask(Windows& windows, std::int64_t row, const std::vector<std::int64_t>& places,
+          const Tokenizer& tokenizer) {
+  const std::int64_t length = windows.inputs.size(1);
+  auto* inputs = windows.inputs.data_ptr<std::int64_t>() + row * length;
+  auto* targets = windows.targets.data_ptr<std::int64_t>() + row * length;
+  std::vector<bool> hidden(static_cast<std::size_t>(length));
+  for (const std::int64_t place : places) {
+    hidden[static_cast<std::size_t>(place)] = true;
+    inputs[place] = *tokenizer.mask;
+  }
+  for (std::int64_t i = 0; i < length; ++i)
+    if (!hidden[static_cast<std::size_t>(i)]) targets[i] = uncounted;
+  if (tokenizer.first) inputs[0] = *tokenizer.first;
+  if (tokenizer.last) inputs[length - 1] = *tokenizer.last;
+}
+
+// masked_share of `candidates`, at least one.
+std::vector<std::int64_t> masked_places(std::vector<std::int64_t> candidates, Draws draws) {
+  const auto count = static_cast<std::size_t>(std::max<std::int64_t>(
+      1, std::llround(masked_share * static_cast<double>(candidates.size()))));
+  for (std::size_t i = 0; i < count; ++i)
+    std::swap(candidates[i],
+              candidates[i + static_cast<std::size_t>(draws.below(
+                                 static_cast<std::int64_t>(candidates.size() - i)))]);
+  candidates.resize(count);
+  return candidates;
+}
+
+std::vector<std::int64_t> inner_places(std::int64_t length) {
+  std::vector<std::int64_t> all;
+  for (std::int64_t i = 1; i + 1 < length; ++i) all.push_back(i);
+  return all;
+}
+
+struct Place {
+  const Tokens* text;
+  std::int64_t first_target;
+};
+
+// As test_segments of windows.h, in tokens.
+std::vector<Place> places(const std::vector<Tokens>& texts, const Settings& settings) {
+  const std::int64_t longest = settings.longest();
+  std::vector<Place> all;
+  for (const Tokens& text : texts)
+    for (std::int64_t target = longest / 2 + 1; target + longest <= std::ssize(text.ids);
+         target += longest)
+      all.push_back({&text, target});
+  const auto wanted =
+      std::min<std::size_t>(all.size(), static_cast<std::size_t>(settings.eval_segments));
+  std::vector<Place> chosen;
+  for (std::size_t i = 0; i < wanted; ++i) chosen.push_back(all[i * all.size() / wanted]);
+  return chosen;
+}
+
+// As segment_windows of windows.h, in tokens.
+Windows causal_windows(const Place& place, std::int64_t length, std::int64_t longest) {
+  const std::int64_t rows = 2 * longest / length;
+  Windows windows = empty_windows(rows, length);
+  for (std::int64_t w = 0; w < rows; ++w)
+    fill(windows, w, *place.text, place.first_target - 1 + (w - 1) * (length / 2), 1);
+  return windows;
+}
+
+// Adjacent windows. The masked places are the same at every length, and none is at the border of
+// a window of any length.
+Windows masked_windows(const Place& place, std::int64_t length, const Settings& settings,
+                       const Tokenizer& tokenizer) {
+  const std::int64_t longest = settings.longest(), stretch = settings.train_length;
+  const auto at_border = [&](std::int64_t i) {
+    return std::any_of(settings.eval_lengths.begin(), settings.eval_lengths.end(),
+                       [&](std::int64_t one) { return i % one == 0 || i % one == one - 1; });
+  };
+  std::vector<std::int64_t> hidden;
+  for (std::int64_t begin = 0; begin < longest; begin += stretch) {
+    std::vector<std::int64_t> candidates;
+    for (std::int64_t i = begin; i < std::min(longest, begin + stretch); ++i)
+      if (!at_border(i)) candidates.push_back(i);
+    if (candidates.empty()) continue;
+    const auto some = masked_places(candidates, {static_cast<std::uint64_t>(place.first_target),
+                                                 static_cast<std::uint64_t>(begin)});
+    hidden.insert(hidden.end(), some.begin(), some.end());
+  }
+  Windows windows = empty_windows(longest / length, length);
+  for (std::int64_t w = 0; w < longest / length; ++w) {
+    fill(windows, w, *place.text, place.first_target + w * length, 0);
+    std::vector<std::int64_t> here;
+    for (const std::int64_t i : hidden)
+      if (i / length == w) here.push_back(i % length);
+    mask(windows, w, here, tokenizer);
+  }
+  return windows;
+}
+
+bool has_window(const std::vector<Tokens>& texts, std::int64_t tokens) {
+  return std::any_of(texts.begin(), texts.end(),
+                     [&](const Tokens& text) { return std::ssize(text.ids) >= tokens; });
+}
+
+std::uint64_t hash_of(std::uint64_t hash, std::string_view bytes) {
+  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace
+
+void add_data(const Settings& settings, Corpus& corpus) {
+  auto data = std::make_shared<Data>();
+  std::shared_ptr<const io::Checkpoint> checkpoint;
+  try {
+    data->config = read_config(settings.finetune);
+    checkpoint = std::make_shared<io::Checkpoint>(settings.finetune);
+    checkpoint->check();
+    data->tokenizer = read_tokenizer(settings.finetune, data->config.vocabulary);
+    const Network network(data->config, checkpoint);  // checks every tensor
+  } catch (const FormatError& error) {
+    throw std::invalid_argument(error.what());
+  }
+  const bool masked = data->config.masked();
+  if (masked && !data->tokenizer->mask)
+    refuse("finetune", "a masked model must have a mask token", "byte-level BPE");
+  for (const auto& [texts, tokens] : {std::pair{&corpus.train, &data->train},
+                                      {&corpus.validation, &data->validation},
+                                      {&corpus.test, &data->test}})
+    for (const Text& text : *texts) tokens->push_back(data->tokenizer->encode(text.bytes));
+  const std::int64_t longest = settings.longest(), segment = longest + longest / 2 + 1;
+  if (!has_window(data->train, longest + 1) || !has_window(data->validation, longest + 1) ||
+      !has_window(data->test, segment))
+    refuse("finetune",
+           fmt::format("each part of the texts must have {} tokens in one text (or use shorter "
+                       "--eval-lengths)",
+                       segment),
+           std::to_string(data->test.empty() ? 0 : std::ssize(data->test[0].ids)) +
+               " in the test part");
+  std::uint64_t hash = hash_of(0xcbf29ce484222325, data->config.json.dump());
+  for (const std::string& name : checkpoint->names()) {
+    const io::Array array = checkpoint->tensor(name);
+    hash = hash_of(hash_of(hash, name),
+                   {reinterpret_cast<const char*>(array.bytes().data()), array.bytes().size()});
+  }
+  if (!data->tokenizer->of_bytes()) {
+    double bytes = 0, tokens = 0;
+    for (const Tokens& text : data->test)
+      for (const std::int64_t one : text.bytes) bytes += static_cast<double>(one), ++tokens;
+    corpus.split += fmt::format(
+        ". Lengths are in tokens of the model, {:.2f} bytes each, losses in bits per byte",
+        bytes / std::max(1.0, tokens));
+  }
+  corpus.digest = fmt::format("{:016x}", hash);
+  corpus.data = std::move(data);
+}
+
+Windows random_windows(const Data& data, const std::vector<Tokens>& texts, std::int64_t length,
+                       Rows rows, std::uint64_t seed, std::uint64_t step) {
+  std::vector<std::int64_t> ends;
+  std::int64_t all = 0;
+  for (const Tokens& text : texts)
+    ends.push_back(all += std::max<std::int64_t>(0, std::ssize(text.ids) - length));
+  Windows windows = empty_windows(rows.end - rows.begin, length);
+  const bool masked = data.config.masked();
+  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    const auto number = static_cast<std::uint64_t>(row);
+    const std::int64_t place = Draws{seed, step, number}.below(all);
+    const auto text = static_cast<std::size_t>(
+        std::upper_bound(ends.begin(), ends.end(), place) - ends.begin());
+    fill(windows, row - rows.begin, texts[text], place - (text ? ends[text - 1] : 0),
+         masked ? 0 : 1);
+    if (masked)
+      mask(windows, row - rows.begin,
+           masked_places(inner_places(length), Draws{seed, step, number, 1}), *data.tokenizer);
+  }
+  return windows;
+}
+
+Model::Model(const Settings& settings, const Corpus& corpus, const std::string& entry)
+    : TaskModel(settings),
+      data_(dynamic_cast<const Data&>(*corpus.data)),
+      entry_(parse_entry(entry)) {
+  Config config = data_.config;
+  if (entry_.method != "released")
+    config = parse_config(
+        extended(config, entry_.method, settings.longest() / data_.config.length()),
+        "config.json for " + entry_.method);
+  // A checkpoint must not be shared by threads.
+  network_ = std::make_unique<Network>(std::move(config),
+                                       std::make_shared<io::Checkpoint>(settings.finetune));
+  network_->to(torch::Device(settings.device));
+}
+
+// With --extend the fine-tune is for the longest context, also that of the released encoding.
+std::int64_t Model::window() const {
+  return settings_.extend.empty() ? settings_.train_length : settings_.longest();
+}
+
+Json Model::specification() const {
+  const model::Scheme& scheme = network_->config().scheme;
+  const model::Mixture& first = scheme.layers[0];
+  const bool plain =
+      first.size() == 1 && scheme == model::every_layer(first, std::ssize(scheme.layers));
+  return plain ? model::internal::json_of(first[0]) : model::internal::json_of(scheme);
+}
+
+// Targets are the bytes of the target tokens, so the mean is in bits per byte.
+LossSum Model::loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) {
+  const Windows windows = random_windows(
+      data_, part == Part::train ? data_.train : data_.validation, window(), rows, seed, step);
+  const torch::Device device(settings_.device);
+  const at::Tensor logits = network_->forward(windows.inputs.to(device));
+  const at::Tensor counted = windows.targets.ne(uncounted);
+  return {at::cross_entropy_loss(logits.view({-1, logits.size(-1)}),
+                                 windows.targets.view(-1).to(device), {}, at::Reduction::Sum,
+                                 uncounted),
+          windows.bytes.mul(counted).sum().item<std::int64_t>()};
+}
+
+std::optional<LengthLoss> Model::test(std::int64_t length, const std::function<bool()>& stop) {
+  const bool masked = data_.config.masked();
+  const torch::Device device(settings_.device);
+  LengthLoss loss{.length = length, .applicable = true};
+  double tail = 0, tail_bytes = 0, window = 0, window_bytes = 0, right = 0, targets = 0;
+  const auto count = static_cast<std::size_t>(length);
+  position_sums_.assign(count, 0);
+  position_bytes_.assign(count, 0);
+  for (const Place& place : places(data_.test, settings_)) {
+    const Windows all = masked ? masked_windows(place, length, settings_, *data_.tokenizer)
+                               : causal_windows(place, length, settings_.longest());
+    const std::int64_t rows = all.inputs.size(0);
+    const std::int64_t at_once =
+        std::clamp<std::int64_t>(logits_at_once / (length * data_.config.vocabulary), 1, rows);
+    double segment = 0, segment_bytes = 0;
+    for (std::int64_t begin = 0; begin < rows; begin += at_once) {
+      if (stop()) return {};
+      const std::int64_t some = std::min(at_once, rows - begin);
+      const at::Tensor wanted = all.targets.narrow(0, begin, some).contiguous(),
+                       bytes = all.bytes.narrow(0, begin, some).contiguous();
+      const at::Tensor logits =
+          network_->forward(all.inputs.narrow(0, begin, some).to(device)).flatten(0, 1);
+      const at::Tensor flat = wanted.view(-1).to(device);
+      const at::Tensor bits =
+          at::cross_entropy_loss(logits, flat, {}, at::Reduction::None, uncounted)
+              .mul(bits_per_nat)
+              .to(at::kCPU, at::kDouble)
+              .contiguous();
+      const at::Tensor hit = logits.argmax(1).eq(flat).to(at::kCPU, at::kDouble).contiguous();
+      for (std::int64_t i = 0; i < some * length; ++i) {
+        if (wanted.data_ptr<std::int64_t>()[i] == uncounted) continue;
+        const std::int64_t row = begin + i / length, position = i % length;
+        const double b = bits.data_ptr<double>()[i];
+        const auto n = static_cast<double>(bytes.data_ptr<std::int64_t>()[i]);
+        if (masked || position >= length / 2) {
+          segment += b;
+          segment_bytes += n;
+          right += hit.data_ptr<double>()[i];
+          targets += 1;
+        }
+        if (masked || row % 2 == 1) {
+          window += b;
+          window_bytes += n;
+        }
+        position_sums_[static_cast<std::size_t>(position)] += b;
+        position_bytes_[static_cast<std::size_t>(position)] += n;
+      }
+    }
+    tail += segment;
+    tail_bytes += segment_bytes;
+    loss.tail_by_segment.push_back(segment / std::max(1.0, segment_bytes));
+    loss.windows += settings_.longest() / length;
+  }
+  loss.tail_bits = tail / std::max(1.0, tail_bytes);
+  loss.window_bits = window / std::max(1.0, window_bytes);
+  loss.accuracy = right / std::max(1.0, targets);
+  return loss;
+}
+
+std::optional<Evaluation> Model::evaluate(const std::function<bool()>& stop) {
+  const at::NoGradGuard no_grad;
+  const auto most = model::capacity(network_->config().scheme);
+  Evaluation all;
+  for (const std::int64_t length : settings_.eval_lengths) {
+    if (most && length > *most) {
+      all.lengths.push_back({.length = length});
+      continue;
+    }
+    auto loss = test(length, stop);
+    if (!loss) return {};
+    all.lengths.push_back(std::move(*loss));
+    PositionLoss& by_position = all.by_position.emplace();
+    by_position.length = length;
+    // Sixteen ranges of positions.
+    const std::int64_t width = std::max<std::int64_t>(1, length / 16);
+    for (std::int64_t begin = 0; begin < length; begin += width) {
+      double sum = 0, bytes = 0;
+      const std::int64_t end = std::min(length, begin + width);
+      for (std::int64_t i = begin; i < end; ++i) {
+        sum += position_sums_[static_cast<std::size_t>(i)];
+        bytes += position_bytes_[static_cast<std::size_t>(i)];
+      }
+      by_position.positions.push_back(0.5 * static_cast<double>(begin + 1 + end));
+      by_position.bits.push_back(bytes > 0 ? sum / bytes : std::nan(""));
+    }
+  }
+  return all;
+}
+
+// The released model itself is not written again.
+void Model::save(const std::filesystem::path& folder, const RunResult&) {
+  if (entry_.tuned || entry_.method != "released") network_->save_folder(folder);
+}
+
+}  // namespace gnomon::lab::finetune

@@ -1,0 +1,78 @@
+// The models of --finetune: folders in the format of Hugging Face, with config.json and
+// model.safetensors (or its shards). The position encodings come from the reader of the library
+// (gnomon/model/config.h), never from keys that are read here. A method of --extend edits
+// config.json as transformers writes it, and the reader reads the edited file, so the saved
+// folder has exactly the encoding that was tested.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "apps/lab/candidate.h"
+#include "apps/lab/options.h"
+#include "apps/lab/tasks.h"
+#include "gnomon/model/description.h"
+#include "gnomon/model/scheme.h"
+
+namespace gnomon::lab::finetune {
+
+// The layouts of tensors. Mistral and Qwen2 have the layout of Llama.
+enum class Layout { llama = 1, gpt2, bert };
+// The activation function of the feed-forward layers.
+enum class Activation { silu = 1, gelu, gelu_tanh, relu };
+
+// A config with everything that the model requires of it.
+struct Config {
+  Json json;  // as in the file
+  model::ModelDescription description;
+  model::Scheme scheme;  // of the layers
+  Layout layout = {};
+  Activation activation = {};
+  std::int64_t vocabulary = 0, width = 0, inner = 0;  // inner: width of the feed-forward layers
+  std::int64_t token_types = 0;                       // BERT
+  double norm_epsilon = 0;
+  bool tied = false;            // the head is the embedding
+  bool attention_bias = false;  // Llama: of q, k and v
+  bool output_bias = false;     // Llama: of the projection after attention
+  bool feed_bias = false;       // Llama
+
+  std::int64_t length() const { return description.length; }  // trained context, in tokens
+  bool masked() const { return layout == Layout::bert; }
+};
+
+// Throws std::invalid_argument, with the file and the reason, if the text is not a config of one
+// of the layouts, or if it has a feature that this program does not compute.
+Config parse_config(const Json& json, const std::string& name);
+Config read_config(const std::filesystem::path& folder);
+
+// The config for a context `factor` times as long, by a method of --extend. The keys are those
+// that transformers reads: rope_parameters if the config has it, else rope_scaling. Throws
+// std::invalid_argument unless all layers have a plain rotary encoding.
+Json extended(const Config& config, const std::string& method, std::int64_t factor);
+
+// An entry that is compared: "released", "yarn"; and "released@tuned", "yarn@tuned" after the
+// fine-tune.
+struct Entry {
+  std::string method;  // of --extend, or "released"
+  bool tuned = false;
+};
+Entry parse_entry(const std::string& name);
+std::vector<std::string> entries(const std::vector<std::string>& methods);
+// The texts of an entry for the report.
+Candidate describe_entry(const std::string& name, const Settings& settings);
+
+// Reads the model and tokenizes the texts of the corpus. Throws std::invalid_argument if the
+// model cannot be read, or if the parts have fewer tokens than the longest window.
+void add_data(const Settings& settings, Corpus& corpus);
+
+// Defaults of options. `steps` is the number of steps. The training length is in the config.
+TaskDefaults defaults();
+
+// Sets the fields of Settings that the config decides: task, sizes, and the training length if it
+// is 0.
+void take_sizes(Settings& settings);
+// Throws std::invalid_argument if the settings do not fit to the model.
+void check(const Settings& settings);
+
+}  // namespace gnomon::lab::finetune

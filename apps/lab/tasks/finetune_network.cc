@@ -1,0 +1,402 @@
+#include "apps/lab/tasks/finetune_network.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "gnomon/error.h"
+#include "gnomon/io/file.h"
+
+namespace gnomon::lab::finetune {
+namespace {
+
+constexpr const char* operation = "finetune";
+
+// The type of a checkpoint tensor, if it is a trained one.
+std::optional<at::ScalarType> type_of(const io::Array& array) {
+  switch (array.element()) {
+    case io::Element::f32:
+      return at::kFloat;
+    case io::Element::f64:
+      return at::kDouble;
+    case io::Element::f16:
+      return at::kHalf;
+    case io::Element::bf16:
+      return at::kBFloat16;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::string block(const char* list, std::int64_t layer) {
+  return fmt::format("{}.{}.", list, layer);
+}
+
+}  // namespace
+
+at::Tensor Network::read(const std::string& name, std::vector<std::int64_t> shape) const {
+  const std::vector<std::string> names = checkpoint_->names();
+  const std::string where = checkpoint_->folder().string();
+  if (!std::binary_search(names.begin(), names.end(), name))
+    refuse(operation,
+           fmt::format("{} must have the tensor {} {}", where, name, io::to_string(shape)),
+           "none");
+  const io::Array array = checkpoint_->tensor(name);
+  const auto type = type_of(array);
+  if (array.shape() != shape || !type)
+    refuse(operation,
+           fmt::format("{} in {} must be floating-point {}", name, where, io::to_string(shape)),
+           array.dtype() + " " + io::to_string(array.shape()));
+  at::Tensor tensor =
+      at::from_blob(const_cast<std::byte*>(array.bytes().data()), array.shape(), *type)
+          .to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+  if (!at::isfinite(tensor).all().item<bool>())
+    refuse(operation, name + " in " + where + " must be finite", "NaN or infinity");
+  return tensor;
+}
+
+void Network::take(const std::string& short_name, std::vector<std::int64_t> shape) {
+  const std::string name = prefix_ + short_name;
+  std::string plain = name;
+  std::replace(plain.begin(), plain.end(), '.', '_');
+  weights_[name] = register_parameter("weights_" + plain, read(name, std::move(shape)));
+}
+
+Network::Network(Config config, std::shared_ptr<const io::Checkpoint> checkpoint)
+    : config_(std::move(config)), checkpoint_(std::move(checkpoint)) {
+  switch (config_.layout) {
+    case Layout::llama:
+      take_llama();
+      break;
+    case Layout::gpt2:
+      take_gpt2();
+      break;
+    case Layout::bert:
+      take_bert();
+      break;
+  }
+  check_leftovers();
+}
+
+void Network::find_prefix(const std::string& prefix, const std::string& probe) {
+  const std::vector<std::string> names = checkpoint_->names();
+  prefix_ = std::binary_search(names.begin(), names.end(), probe) ? "" : prefix;
+}
+
+void Network::take_llama() {
+  find_prefix("model.", "embed_tokens.weight");
+  const std::int64_t width = config_.width, inner = config_.inner;
+  take("embed_tokens.weight", {config_.vocabulary, width});
+  const auto matrix = [&](const std::string& name, std::int64_t rows, std::int64_t columns,
+                          bool bias) {
+    take(name + ".weight", {rows, columns});
+    if (bias) take(name + ".bias", {rows});
+  };
+  for (std::int64_t l = 0; l < config_.description.layers; ++l) {
+    const model::LayerGroup& group = model::group_of(config_.description, l);
+    const std::string at = block("layers", l);
+    const std::int64_t q = group.heads * group.head_dim, k = group.key_heads * group.head_dim;
+    take(at + "input_layernorm.weight", {width});
+    matrix(at + "self_attn.q_proj", q, width, config_.attention_bias);
+    matrix(at + "self_attn.k_proj", k, width, config_.attention_bias);
+    matrix(at + "self_attn.v_proj", k, width, config_.attention_bias);
+    matrix(at + "self_attn.o_proj", width, q, config_.output_bias);
+    take(at + "post_attention_layernorm.weight", {width});
+    matrix(at + "mlp.gate_proj", inner, width, config_.feed_bias);
+    matrix(at + "mlp.up_proj", inner, width, config_.feed_bias);
+    matrix(at + "mlp.down_proj", width, inner, config_.feed_bias);
+  }
+  take("norm.weight", {width});
+  if (!config_.tied) {
+    const std::string prefix = std::exchange(prefix_, "");
+    take("lm_head.weight", {config_.vocabulary, width});
+    prefix_ = prefix;
+  }
+  position_ = libtorch::PositionScheme(config_.scheme);
+}
+
+void Network::take_gpt2() {
+  find_prefix("transformer.", "wte.weight");
+  const std::int64_t width = config_.width;
+  take("wte.weight", {config_.vocabulary, width});
+  const auto pair = [&](const std::string& name, std::vector<std::int64_t> shape) {
+    take(name + ".weight", shape);
+    take(name + ".bias", {shape.back()});
+  };
+  for (std::int64_t l = 0; l < config_.description.layers; ++l) {
+    const std::string at = block("h", l);
+    pair(at + "ln_1", {width});
+    pair(at + "attn.c_attn", {width, 3 * width});  // Conv1D: [in, out]
+    pair(at + "attn.c_proj", {width, width});
+    pair(at + "ln_2", {width});
+    pair(at + "mlp.c_fc", {width, config_.inner});
+    pair(at + "mlp.c_proj", {config_.inner, width});
+  }
+  pair("ln_f", {width});
+  if (!config_.tied) {
+    const std::string prefix = std::exchange(prefix_, "");
+    take("lm_head.weight", {config_.vocabulary, width});
+    prefix_ = prefix;
+  }
+  take_table("wpe.weight");
+}
+
+void Network::take_bert() {
+  find_prefix("bert.", "embeddings.word_embeddings.weight");
+  const std::int64_t width = config_.width;
+  const auto pair = [&](const std::string& name, std::vector<std::int64_t> shape) {
+    take(name + ".weight", shape);
+    take(name + ".bias", {shape.front()});
+  };
+  take("embeddings.word_embeddings.weight", {config_.vocabulary, width});
+  take("embeddings.token_type_embeddings.weight", {config_.token_types, width});
+  pair("embeddings.LayerNorm", {width});
+  for (std::int64_t l = 0; l < config_.description.layers; ++l) {
+    const std::string at = block("encoder.layer", l);
+    for (const char* name : {"query", "key", "value"})
+      pair(at + "attention.self." + name, {width, width});
+    pair(at + "attention.output.dense", {width, width});
+    pair(at + "attention.output.LayerNorm", {width});
+    pair(at + "intermediate.dense", {config_.inner, width});
+    pair(at + "output.dense", {width, config_.inner});
+    pair(at + "output.LayerNorm", {width});
+  }
+  const std::string prefix = std::exchange(prefix_, "");
+  pair("cls.predictions.transform.dense", {width, width});
+  pair("cls.predictions.transform.LayerNorm", {width});
+  take("cls.predictions.bias", {config_.vocabulary});
+  prefix_ = prefix;
+  take_table("embeddings.position_embeddings.weight");
+}
+
+// The learned table belongs to the scheme.
+void Network::take_table(const std::string& name) {
+  const model::Mixture table = model::before_layers(config_.scheme);
+  const auto* learned = table.size() == 1 ? std::get_if<Learned>(&table[0]) : nullptr;
+  if (!learned)
+    refuse(operation, "the positions must be a learned table", model::names(config_.scheme));
+  const at::Tensor values = read(prefix_ + name, {learned->rows, learned->width});
+  position_ = register_module("position", libtorch::PositionScheme(config_.scheme));
+  const auto parameters = position_->table()->named_parameters();
+  const at::NoGradGuard no_grad;
+  at::Tensor own = parameters.begin()->value();
+  own.copy_(values);
+  weights_[prefix_ + name] = own;
+}
+
+// A tensor of a layer that the network does not use would change the result.
+void Network::check_leftovers() const {
+  constexpr std::array ignored = {"rotary_emb.inv_freq",
+                                  "attn.bias",
+                                  "masked_bias",
+                                  "position_ids",
+                                  "token_type_ids",
+                                  "lm_head.weight",
+                                  "predictions.decoder.",
+                                  "cls.seq_relationship",
+                                  "pooler."};
+  for (const std::string& name : checkpoint_->names()) {
+    const bool known = weights_.contains(name) ||
+                       std::any_of(ignored.begin(), ignored.end(), [&](const char* part) {
+                         return name.find(part) != std::string::npos;
+                       });
+    if (!known)
+      refuse(operation,
+             checkpoint_->folder().string() + " must only have tensors of the layout of " +
+                 config_.description.model_type,
+             name);
+  }
+}
+
+libtorch::PositionScheme Network::position_for(std::int64_t length) {
+  model::Scheme scheme = config_.scheme;
+  bool scaled = false;
+  for (model::Mixture& layer : scheme.layers)
+    for (model::Encoding& one : layer)
+      if (auto* rotary = std::get_if<ScaledRotary>(&one)) {
+        rotary->length = length;
+        scaled = true;
+      }
+  if (!scaled) return position_;
+  const auto found = by_length_.find(length);
+  if (found != by_length_.end()) return found->second;
+  return by_length_.emplace(length, libtorch::PositionScheme(std::move(scheme))).first->second;
+}
+
+libtorch::AttendOptions Network::options_of(std::int64_t layer) const {
+  const model::LayerAttention& a = model::group_of(config_.description, layer).attention;
+  return {.visibility = a.visibility,
+          .left = a.left,
+          .softmax_scale = a.softmax_scale,
+          .right = a.right,
+          .layout = libtorch::Layout::tokens_heads};
+}
+
+at::Tensor Network::linear(const at::Tensor& x, const std::string& name) const {
+  const auto bias = weights_.find(prefix_ + name + ".bias");
+  const at::Tensor matrix = weight(name + ".weight");
+  return bias == weights_.end() ? at::linear(x, matrix) : at::linear(x, matrix, bias->second);
+}
+
+at::Tensor Network::layer_norm(const at::Tensor& x, const std::string& name) const {
+  return at::layer_norm(x, {config_.width}, weight(name + ".weight"), weight(name + ".bias"),
+                        config_.norm_epsilon);
+}
+
+at::Tensor Network::rms_norm(const at::Tensor& x, const std::string& name) const {
+  return x * at::rsqrt(x.square().mean(-1, true) + config_.norm_epsilon) *
+         weight(name + ".weight");
+}
+
+at::Tensor Network::activated(const at::Tensor& x) const {
+  switch (config_.activation) {
+    case Activation::silu:
+      return at::silu(x);
+    case Activation::gelu:
+      return at::gelu(x);
+    case Activation::gelu_tanh:
+      return at::gelu(x, "tanh");
+    case Activation::relu:
+      return at::relu(x);
+  }
+  return x;
+}
+
+at::Tensor Network::forward(const at::Tensor& tokens) {
+  if (const auto most = model::capacity(config_.scheme); most && tokens.size(1) > *most)
+    refuse(operation, "a window must fit into the position table of " + std::to_string(*most),
+           tokens.size(1));
+  libtorch::PositionScheme position = position_for(tokens.size(1));
+  switch (config_.layout) {
+    case Layout::llama:
+      return forward_llama(tokens, position);
+    case Layout::gpt2:
+      return forward_gpt2(tokens, position);
+    case Layout::bert:
+      return forward_bert(tokens, position);
+  }
+  return {};
+}
+
+at::Tensor Network::forward_llama(const at::Tensor& tokens,
+                                  libtorch::PositionScheme& position) {
+  const std::int64_t windows = tokens.size(0), length = tokens.size(1);
+  at::Tensor x = position->embed(at::embedding(weight("embed_tokens.weight"), tokens));
+  for (std::int64_t l = 0; l < config_.description.layers; ++l) {
+    const model::LayerGroup& group = model::group_of(config_.description, l);
+    const std::string at = block("layers", l);
+    const at::Tensor normed = rms_norm(x, at + "input_layernorm");
+    const auto heads = [&](const char* name, std::int64_t count) {
+      return linear(normed, at + "self_attn." + name)
+          .view({windows, length, count, group.head_dim});
+    };
+    const at::Tensor attended =
+        position->attend(l, heads("q_proj", group.heads), heads("k_proj", group.key_heads),
+                         heads("v_proj", group.key_heads), options_of(l));
+    x = x + linear(attended.reshape({windows, length, -1}), at + "self_attn.o_proj");
+    const at::Tensor feed = rms_norm(x, at + "post_attention_layernorm");
+    x = x +
+        linear(activated(linear(feed, at + "mlp.gate_proj")) * linear(feed, at + "mlp.up_proj"),
+               at + "mlp.down_proj");
+  }
+  return at::linear(rms_norm(x, "norm"), config_.tied ? weight("embed_tokens.weight")
+                                                      : weights_.at("lm_head.weight"));
+}
+
+at::Tensor Network::forward_gpt2(const at::Tensor& tokens, libtorch::PositionScheme& position) {
+  const std::int64_t windows = tokens.size(0), length = tokens.size(1);
+  const auto conv1d = [&](const at::Tensor& input, const std::string& name) {
+    return at::matmul(input, weight(name + ".weight")) + weight(name + ".bias");
+  };
+  at::Tensor x = position->embed(at::embedding(weight("wte.weight"), tokens));
+  for (std::int64_t l = 0; l < config_.description.layers; ++l) {
+    const model::LayerGroup& group = model::group_of(config_.description, l);
+    const std::string at = block("h", l);
+    const at::Tensor qkv = conv1d(layer_norm(x, at + "ln_1"), at + "attn.c_attn")
+                               .view({windows, length, 3 * group.heads, group.head_dim});
+    const at::Tensor attended = position->attend_packed(l, qkv, group.heads, options_of(l));
+    x = x + conv1d(attended.reshape({windows, length, config_.width}), at + "attn.c_proj");
+    x = x + conv1d(activated(conv1d(layer_norm(x, at + "ln_2"), at + "mlp.c_fc")),
+                   at + "mlp.c_proj");
+  }
+  return at::linear(layer_norm(x, "ln_f"),
+                    config_.tied ? weight("wte.weight") : weights_.at("lm_head.weight"));
+}
+
+at::Tensor Network::forward_bert(const at::Tensor& tokens, libtorch::PositionScheme& position) {
+  const std::int64_t windows = tokens.size(0), length = tokens.size(1);
+  const at::Tensor words = weight("embeddings.word_embeddings.weight");
+  at::Tensor x = at::embedding(words, tokens) +
+                 weight("embeddings.token_type_embeddings.weight").select(0, 0);
+  x = layer_norm(position->embed(x), "embeddings.LayerNorm");
+  for (std::int64_t l = 0; l < config_.description.layers; ++l) {
+    const model::LayerGroup& group = model::group_of(config_.description, l);
+    const std::string at = block("encoder.layer", l);
+    const auto heads = [&](const char* name) {
+      return linear(x, at + "attention.self." + name)
+          .view({windows, length, group.heads, group.head_dim});
+    };
+    const at::Tensor attended =
+        position->attend(l, heads("query"), heads("key"), heads("value"), options_of(l))
+            .reshape({windows, length, config_.width});
+    x = layer_norm(x + linear(attended, at + "attention.output.dense"),
+                   at + "attention.output.LayerNorm");
+    const at::Tensor feed = activated(linear(x, at + "intermediate.dense"));
+    x = layer_norm(x + linear(feed, at + "output.dense"), at + "output.LayerNorm");
+  }
+  const std::string prefix = std::exchange(prefix_, "");
+  const at::Tensor head = layer_norm(activated(linear(x, "cls.predictions.transform.dense")),
+                                     "cls.predictions.transform.LayerNorm");
+  prefix_ = prefix;
+  return at::linear(head, words, weights_.at("cls.predictions.bias"));
+}
+
+void Network::save_folder(const std::filesystem::path& folder) const {
+  namespace fs = std::filesystem;
+  fs::create_directories(folder);
+  // Copies of tied weights.
+  const auto trained = [&](const std::string& name) -> const at::Tensor* {
+    const bool bert = config_.layout == Layout::bert;
+    std::string source = name;
+    if (name == "lm_head.weight" && config_.tied)
+      source = prefix_ + (config_.layout == Layout::gpt2 ? "wte" : "embed_tokens") + ".weight";
+    if (bert && name == "cls.predictions.decoder.weight")
+      source = prefix_ + "embeddings.word_embeddings.weight";
+    if (bert && name == "cls.predictions.decoder.bias") source = "cls.predictions.bias";
+    const auto found = weights_.find(source);
+    return found == weights_.end() ? nullptr : &found->second;
+  };
+  std::vector<at::Tensor> kept;
+  std::vector<io::NamedArray> tensors;
+  for (const std::string& name : checkpoint_->names()) {
+    const io::Array original = checkpoint_->tensor(name);
+    const at::Tensor* values = trained(name);
+    if (!values) {
+      tensors.push_back({name, original});
+      continue;
+    }
+    const at::Tensor& out = kept.emplace_back(
+        values->detach().to(at::kCPU, type_of(original).value_or(at::kFloat)).contiguous());
+    tensors.push_back(
+        {name, io::Array(original.element(), original.shape(),
+                         {static_cast<const std::byte*>(out.data_ptr()), out.nbytes()})});
+  }
+  const auto width_of = [](const io::NamedArray& one) {
+    return one.array.size() ? std::ssize(one.array.bytes()) / one.array.size() : 0;
+  };
+  std::stable_sort(tensors.begin(), tensors.end(),
+                   [&](const auto& a, const auto& b) { return width_of(a) > width_of(b); });
+  io::write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
+  io::write_aside(folder / "config.json", config_.json.dump(2) + "\n");
+  for (const char* name :
+       {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
+        "merges.txt", "vocab.txt", "added_tokens.json", "generation_config.json"}) {
+    const fs::path from = checkpoint_->folder() / name;
+    if (fs::is_regular_file(from))
+      fs::copy_file(from, folder / name, fs::copy_options::overwrite_existing);
+  }
+}
+
+}  // namespace gnomon::lab::finetune
