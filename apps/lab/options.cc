@@ -22,32 +22,26 @@ namespace gnomon::lab {
 
 const char* const lab_help = R"(Usage: gnomon lab [TEXT...] [options]
 
-Compares position encodings on TEXT: which one predicts it best, and how far
-beyond its training length each one holds. Trains one small Transformer per
-encoding from the same weights on the same batches, tests each far beyond the
-training length, and writes a report. Without TEXT: Jane Austen's novels.
+Compares position encodings: which one predicts TEXT or solves a task best, and
+how far beyond its training length each one holds. Trains one small Transformer
+per encoding from the same weights on the same batches, and writes a report.
+Without TEXT: Jane Austen's novels, or generated examples of the task.
 
+  --task NAME          text, masked, copy, reverse, addition, recall, image,
+                       image-text, translation, dialogue, graph, classify
   --encodings A,B,..   none,sinusoidal,learned,rotary,alibi,t5, .. or all; A+B
-                       for both, A*3/B by layers, A@random for random positions;
-                       tasks with pictures: A@resized, A@image, A@text
-                       dialogue: A@restart, @packed, @memory, @window
-  --task NAME          text, masked (text), copy, reverse, addition, recall
-  --tokens bpe:N       N byte-pair tokens instead of bytes; lengths count tokens
+                       for both, A*3/B by layers, A@random for random positions
   --extend M,..        then extend rotary: linear,ntk,dynamic-ntk,yarn,drope
-  --finetune DIR       test and fine-tune a released model (Llama, GPT-2, BERT:
-                       config.json and .safetensors), with --extend if rotary
+  --finetune DIR       test and fine-tune a released Llama, GPT-2 or BERT model
+  --tokens bpe:N       N byte-pair tokens instead of bytes
   --preset NAME        default (minutes) or full (3 seeds, an hour)
-  --train-length N     bytes of a training window (128); letters of a task (20)
-  --eval-lengths A,..  lengths to test (1, 2, 4, 8 x the training length)
-  --layers --width --heads N    size of the Transformer (4, 128, 4; dialogue:
-                       2, 64, 4)
-  --seeds N (3 if they fit into the time, else 1)  --batch N  --learning-rate R
-  --steps N | --minutes M       training budget, equal steps for every encoding
-  --device cpu|cuda    --jobs N (runs at once)  --workers-per-run 1|2|4|8
-  --no-cost            without the measurement of time and memory before
+  --train-length N  --eval-lengths A,..  in tokens, or in the unit of the task
+  --layers N  --width N  --heads N  --batch N  --learning-rate R
+  --steps N | --minutes M  --seeds N (default: 3 if they fit the time, else 1)
+  --device cpu|cuda  --jobs N (runs at once)  --workers-per-run 1|2|4|8
+  --serve PORT | --join HOST:PORT | --shard I/N | --merge DIR..   many machines
   --out DIR            a new or empty folder (report, else report-2, ...)
-  --serve PORT | --join HOST:PORT | --shard I/N | --merge DIR..: machines
-  --resume             continue the stopped run in --out       --json
+  --resume (go on in --out)  --no-cost (do not measure time and memory)  --json
 
 Example: gnomon lab --encodings rotary,alibi --minutes 2 --out /tmp/report
 )";

@@ -189,7 +189,8 @@ void compare_encodings(Results& results) {
     Runs runs;
     for (const RunResult& run : results.runs)
       if (run.encoding == name) runs.push_back(&run);
-    if (!runs.empty()) results.encodings.push_back(encoding_results(name, runs, results.settings));
+    if (!runs.empty())
+      results.encodings.push_back(encoding_results(name, runs, results.settings));
   }
   results.rankings = (examples ? example_rankings : rankings)(results.encodings, results.runs);
   results.extensions = extension_results(results.encodings, results.runs);

@@ -146,8 +146,7 @@ TEST(FindTask, ListsTheNames) {
   } catch (const std::invalid_argument& error) {
     EXPECT_STREQ(error.what(),
                  "[lab] --task must be one of text, masked, copy, reverse, addition, recall, "
-                 "translation, "
-                 "got sort");
+                 "translation, dialogue, image, image-text, graph, classify, got sort");
   }
 }
 
