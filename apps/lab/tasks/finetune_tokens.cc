@@ -353,10 +353,12 @@ std::unique_ptr<Tokenizer> read_tokenizer(const fs::path& folder, std::int64_t v
   constexpr std::int64_t bytes = 256, most_special = 16;
   if (fs::exists(folder / "tokenizer.json"))
     return read_json(folder / "tokenizer.json", vocabulary);
-  if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt"))
-    return std::make_unique<BytePairs>(
-        vocabulary_of(parsed(folder / "vocab.json"), folder / "vocab.json", vocabulary),
-        read_merges(folder / "merges.txt"), gpt2_pattern, false, folder / "vocab.json");
+  if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt")) {
+    const fs::path path = folder / "vocab.json";
+    Vocabulary tokens = vocabulary_of(parsed(path), path, vocabulary);
+    return std::make_unique<BytePairs>(std::move(tokens), read_merges(folder / "merges.txt"),
+                                       gpt2_pattern, false, path);
+  }
   if (fs::exists(folder / "vocab.txt")) return read_words(folder, vocabulary);
   for (const char* other : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
     if (fs::exists(folder / other))
