@@ -1,5 +1,7 @@
 #include "apps/lab/tasks/finetune_config.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 
@@ -30,7 +32,12 @@ T value_of(const Json& json, const char* key, T usual) {
   else
     right = found->is_string();
   if (!right)
-    refuse(what, std::string("config.json must have a value of another type at ") + key,
+    refuse(what,
+           fmt::format("{} in config.json must be {}", key,
+                       std::is_same_v<T, bool>           ? "true or false"
+                       : std::is_same_v<T, std::int64_t> ? "an integer"
+                       : std::is_same_v<T, double>       ? "a number"
+                                                         : "a string"),
            found->dump().substr(0, 80));
   return found->get<T>();
 }

@@ -142,6 +142,8 @@ class BytePairs final : public Tokenizer {
     utext_openUTF8(&input, text.data(), static_cast<std::int64_t>(text.size()), &status);
     const std::unique_ptr<icu::RegexMatcher> matcher(pattern_->matcher(status));
     if (U_SUCCESS(status)) matcher->reset(&input);
+    // Of one match, about 10 s: a pattern of the file can take exponential time.
+    if (U_SUCCESS(status)) matcher->setTimeLimit(10000, status);
     std::size_t end = 0;
     while (U_SUCCESS(status) && matcher->find(status)) {
       const auto from = static_cast<std::size_t>(matcher->start64(status)),
