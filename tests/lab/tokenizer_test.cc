@@ -173,6 +173,7 @@ TEST_F(BytePairs, LengthsOfTheResultsAreTokens) {
   one.tests = *run.model().evaluate([] { return false; });
   const Results results = assemble_results(session, corpus_);
   EXPECT_EQ(length_text(results, 16).find("16 tokens (about "), 0u);
+  fs::create_directories(folder_ / "report");
   write_report(folder_ / "report", results);
   const std::string page =
       std::string(io::MappedFile(folder_ / "report" / "index.html").text()) +
