@@ -79,14 +79,19 @@ bool cut_is_equal(const Results& results, std::size_t length, const Way& cut) {
   return false;
 }
 
+// "128 bytes", as length_text without the bytes of tokens.
+std::string short_length(const Results& results, std::int64_t length) {
+  return fmt::format("{} {}", length, length_unit(results.settings));
+}
+
 // "Rotary (RoPE) with its context cut to 128 bytes".
-std::string phrase(const Way& way, std::int64_t train_length) {
+std::string phrase(const Way& way, const Results& results) {
   switch (way.context) {
     case Context::whole:
       return way.title + " with the whole context";
     case Context::cut:
-      return fmt::format("{} with its context cut to the last {} bytes", way.title,
-                         train_length);
+      return fmt::format("{} with its context cut to the last {}", way.title,
+                         short_length(results, results.ways.front().length));
     case Context::extended:
       return fmt::format("{} extended with {}", way.title, way.method);
     case Context::tuned:
@@ -96,12 +101,12 @@ std::string phrase(const Way& way, std::int64_t train_length) {
 }
 
 // The other ways of an order that are tied with the first, and are not the same encoding.
-std::vector<std::string> tied_with_best(const std::vector<Way>& order,
-                                        std::int64_t train_length, std::int64_t length) {
+std::vector<std::string> tied_with_best(const Ways& at, const Results& results) {
   std::vector<std::string> all;
-  for (const Way& one : order)
-    if (&one != &order[0] && one.tied && one.name != order[0].name)
-      all.push_back(length == train_length ? one.title : phrase(one, train_length));
+  for (const Way& one : at.order)
+    if (one.tied && one.name != at.order[0].name)
+      all.push_back(at.length == results.ways.front().length ? one.title
+                                                             : phrase(one, results));
   return all;
 }
 
@@ -113,43 +118,39 @@ std::string unit(const Results& results) {
 std::string near_sentence(const Results& results) {
   const Ways& near = results.ways.front();
   const Way& best = near.order[0];
+  const std::string at = "At the training length of " + length_text(results, near.length);
   if (near.order.size() == 1)
     return fmt::format(
-        "At the training length of {} bytes, {} has a loss of {:.2f} {} ({}). There is no "
-        "other "
-        "encoding to compare it with.",
-        near.length, best.title, best.bits, unit(results), seeds_of(results));
-  const auto tied = tied_with_best(near.order, near.length, near.length);
+        "{}, {} has a loss of {:.2f} {} ({}). There is no other {} to compare it with.", at,
+        best.title, best.bits, unit(results), seeds_of(results), entry_noun(results.settings));
+  const auto tied = tied_with_best(near, results);
   if (tied.empty())
-    return fmt::format(
-        "At the training length of {} bytes, {} has the lowest loss: {:.2f} {} "
-        "({}).",
-        near.length, best.title, best.bits, unit(results), seeds_of(results));
+    return fmt::format("{}, {} has the lowest loss: {:.2f} {} ({}).", at, best.title, best.bits,
+                       unit(results), seeds_of(results));
   if (tied.size() + 1 == near.order.size())
     return fmt::format(
-        "At the training length of {} bytes, no encoding is measurably better than the others: "
-        "the 95 % confidence intervals of the differences of all {} from the lowest loss, "
-        "{:.2f} "
-        "{}, contain 0 ({}).",
-        near.length, near.order.size(), best.bits, unit(results), seeds_of(results));
+        "{}, no {} is measurably better than the others: the 95 % confidence intervals of the "
+        "differences of all {} from the lowest loss, {:.2f} {}, contain 0 ({}).",
+        at, entry_noun(results.settings), near.order.size(), best.bits, unit(results),
+        seeds_of(results));
   std::vector<std::string> all{best.title};
   all.insert(all.end(), tied.begin(), tied.end());
   return fmt::format(
-      "At the training length of {} bytes, {} are tied for the lowest loss, {:.2f} {} ({}): "
-      "the 95 % confidence intervals of their differences contain 0.",
-      near.length, listed(all), best.bits, unit(results), seeds_of(results));
+      "{}, {} are tied for the lowest loss, {:.2f} {} ({}): the 95 % confidence intervals of "
+      "their differences contain 0.",
+      at, listed(all), best.bits, unit(results), seeds_of(results));
 }
 
 // "256, 512 and 1024 bytes".
-std::string lengths_of(const std::vector<const Ways*>& some) {
+std::string lengths_of(const std::vector<const Ways*>& some, const Results& results) {
   std::vector<std::string> numbers;
   for (const Ways* one : some) numbers.push_back(std::to_string(one->length));
-  return listed(numbers) + " bytes";
+  return listed(numbers) + " " + std::string(length_unit(results.settings));
 }
 
 // What a context longer than in training gains, for the best way at each length.
 std::string gain_sentence(const Results& results) {
-  const std::int64_t train = results.ways.front().length;
+  const std::string train = short_length(results, results.ways.front().length);
   const double near = results.ways.front().order[0].bits;
   const Ways* best = nullptr;
   std::vector<const Ways*> longer;
@@ -161,14 +162,14 @@ std::string gain_sentence(const Results& results) {
   }
   if (!best)
     return fmt::format(
-        "No encoding gains from a context longer than {} bytes: at {}, no loss is measurably "
-        "below {:.2f}, the lowest with the context cut to the last {} bytes.",
-        train, lengths_of(longer), near, train);
+        "No {} gains from a context longer than {}: at {}, no loss is measurably below {:.2f}, "
+        "the lowest with the context cut to the last {}.",
+        entry_noun(results.settings), train, lengths_of(longer, results), near, train);
   std::string text = fmt::format(
-      "A longer context gains {:.2f} bits: the lowest loss is {:.2f}, at {} bytes, that of {}",
-      near - best->order[0].bits, best->order[0].bits, best->length,
-      phrase(best->order[0], train));
-  if (const auto tied = tied_with_best(best->order, train, best->length); !tied.empty())
+      "A longer context gains {:.2f} bits: the lowest loss is {:.2f}, at {}, that of {}",
+      near - best->order[0].bits, best->order[0].bits, short_length(results, best->length),
+      phrase(best->order[0], results));
+  if (const auto tied = tied_with_best(*best, results); !tied.empty())
     text += ", tied with " + listed(tied);
   return text + ".";
 }
@@ -177,8 +178,7 @@ std::string gain_sentence(const Results& results) {
 std::string best_near(const Results& results) {
   const Ways& near = results.ways.front();
   std::vector<std::string> names{near.order[0].title};
-  for (std::string& one : tied_with_best(near.order, near.length, near.length))
-    names.push_back(std::move(one));
+  for (std::string& one : tied_with_best(near, results)) names.push_back(std::move(one));
   return names.size() == 1 ? names[0]
                            : either(names) + " (tied; more --seeds can tell them apart)";
 }
@@ -190,12 +190,12 @@ std::string advice_to_cut(const Results& results) {
   const Way& best = first_cut(far);
   if (cut_is_equal(results, last, best))
     return fmt::format(
-        "Use {}. The context of {} need not be cut: the loss with the whole {} bytes does not "
-        "differ measurably.",
-        best_near(results), best.title, far.length);
+        "Use {}. The context of {} need not be cut: the loss with the whole {} does not differ "
+        "measurably.",
+        best_near(results), best.title, short_length(results, far.length));
   std::string text =
-      fmt::format("Use {}, and cut the context of longer texts to the last {} bytes.",
-                  best_near(results), results.ways.front().length);
+      fmt::format("Use {}, and cut the context of longer texts to the last {}.",
+                  best_near(results), short_length(results, results.ways.front().length));
   const std::vector<Place>& whole = results.rankings.back().order;
   if (whole.empty()) return text;
   std::vector<std::string> lowest;
@@ -203,10 +203,10 @@ std::string advice_to_cut(const Results& results) {
     if (one.tied) lowest.push_back(one.title);
   const double bits = *whole[0].bits;
   return text + fmt::format(
-                    " If the context cannot be cut, the lowest loss with the whole {} bytes is "
+                    " If the context cannot be cut, the lowest loss with the whole {} is "
                     "{:.2f}, that of {}{}, {:.2f} bits above {:.2f}.",
-                    far.length, bits, listed(lowest), lowest.size() > 1 ? " (tied)" : "",
-                    bits - best.bits, best.bits);
+                    short_length(results, far.length), bits, listed(lowest),
+                    lowest.size() > 1 ? " (tied)" : "", bits - best.bits, best.bits);
 }
 
 // The advice by length.
@@ -216,7 +216,7 @@ std::string advice_by_length(const Results& results) {
     std::vector<const Ways*> lengths;
     for (const Ways& at : results.ways)
       if (one.from <= at.length && at.length <= one.to) lengths.push_back(&at);
-    parts.push_back(fmt::format("at {} {}{}", lengths_of(lengths), choices_text(one),
+    parts.push_back(fmt::format("at {} {}{}", lengths_of(lengths, results), choices_text(one),
                                 one.choices.size() > 1 ? " (tied)" : ""));
   }
   return "Use " + listed(parts) + ".";
@@ -251,22 +251,23 @@ std::string far_sentence(const Results& results) {
           .push_back(fmt::format("{} ({:+.0f} %)", one->title, 100 * change(one)));
   }
   std::vector<std::string> parts;
-  parts.push_back(
-      holding.empty()
-          ? std::string("no encoding stays within 3 % of its loss at the training length")
-          : fmt::format("{} {} within 3 % of {} loss at the training length", listed(holding),
-                        holding.size() == 1 ? "stays" : "stay",
-                        holding.size() == 1 ? "its" : "their"));
+  if (!holding.empty() || absent.size() < sorted.size())
+    parts.push_back(
+        holding.empty()
+            ? fmt::format("no {} stays within 3 % of its loss at the training length",
+                          entry_noun(results.settings))
+            : fmt::format("{} {} within 3 % of {} loss at the training length", listed(holding),
+                          holding.size() == 1 ? "stays" : "stay",
+                          holding.size() == 1 ? "its" : "their"));
   if (!losing.empty()) parts.push_back("the loss of " + listed(losing) + " increases");
   if (!broken.empty())
     parts.push_back(listed(broken) + (broken.size() == 1 ? " fails" : " fail"));
   if (!absent.empty())
     parts.push_back(listed(absent) +
                     (absent.size() == 1 ? " has no positions" : " have no positions"));
-  std::string text = fmt::format(
-      "With the whole context of {} bytes, {} times the training "
-      "length: ",
-      length, length / results.settings.train_length);
+  std::string text =
+      fmt::format("With the whole context of {}, {} times the training length: ",
+                  short_length(results, length), length / results.settings.train_length);
   for (std::size_t i = 0; i < parts.size(); ++i) text += (i ? "; " : "") + parts[i];
   return text + ".";
 }
@@ -288,22 +289,24 @@ std::vector<std::string> text_answer(const Results& results) {
 
 std::optional<std::string> not_trained_enough(const Results& results) {
   const Way& best = results.ways.front().order[0];
-  const double frequency = results.texts.byte_frequency_bits;
+  const TextsResult& texts = results.texts;
+  const bool tokens = texts.token_frequency_bits.value_or(texts.byte_frequency_bits) <
+                      texts.byte_frequency_bits;
+  const double frequency = tokens ? *texts.token_frequency_bits : texts.byte_frequency_bits;
   std::optional<double> fall;
   for (const RunResult& run : results.runs)
     if (run.encoding == best.name)
       if (const auto here = last_fall(run)) fall = std::max(fall.value_or(*here), *here);
   if (best.bits > learned_below * frequency)
     return fmt::format(
-        "Not trained enough for advice: the best loss is {:.2f} {}, that of byte frequencies "
+        "Not trained enough for advice: the best loss is {:.2f} {}, that of {} frequencies "
         "alone is {:.2f}, and advice requires at least {} less. {}.",
-        best.bits, unit(results), frequency, percent(1 - learned_below),
-        more_minutes(results, fall));
+        best.bits, unit(results), tokens ? "token" : "byte", frequency,
+        percent(1 - learned_below), more_minutes(results, fall));
   if (task_of(results.settings) == Task::text && best.bits >= results.texts.byte_pair_bits)
     return fmt::format(
         "Not trained enough for advice: the best loss is {:.2f} {}, and a model that only "
-        "knows "
-        "the byte before, without any position, has {:.2f}. {}.",
+        "knows the byte before, without any position, has {:.2f}. {}.",
         best.bits, unit(results), results.texts.byte_pair_bits, more_minutes(results, fall));
   if (fall && *fall > settled_below)
     return fmt::format(

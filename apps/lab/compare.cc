@@ -235,6 +235,13 @@ std::string answers_text(const Comparison& found, const std::string& unit, bool 
   return text;
 }
 
+// "bytes", or "tokens of 3.12 bytes".
+std::string token_text(const Results& results) {
+  const std::string unit(length_unit(results.settings));
+  const auto each = results.texts.bytes_per_token;
+  return each ? fmt::format("{} of {:.2f} bytes", unit, *each) : unit;
+}
+
 Results read(const fs::path& folder) {
   Results results = read_results(folder / "results.json");
   compare_encodings(results);
@@ -271,14 +278,22 @@ Comparison compare(const Results& a, const Results& b, Texts texts) {
   if (a.metric.name != b.metric.name)
     refuse("compare", "both folders must have the same metric",
            a.metric.name + " and " + b.metric.name);
-  Comparison found{.task = a.settings.task, .metric = a.metric.name};
+  Comparison found{.task = a.settings.task,
+                   .metric = a.metric.name,
+                   .unit = std::string(length_unit(a.settings))};
+  if (const auto x = comparison::token_text(a), y = comparison::token_text(b); x != y)
+    found.warnings.push_back(
+        fmt::format("A length is a number of {} in A and of {} in B.", x, y));
   if (texts == Texts::other)
     found.warnings.push_back(
         fmt::format("The data differ ({} and {}), so differences are also those of the data.",
                     a.texts.source, b.texts.source));
   const Json of_a = to_json(a.settings), of_b = to_json(b.settings);
-  for (const auto& [key, value] : of_a.items())
-    if (value != of_b.at(key)) found.settings.push_back({key, value, of_b.at(key)});
+  Json keys = of_a;  // an optional setting can be in one of them
+  keys.update(of_b);
+  for (const auto& [key, any] : keys.items())
+    if (const Json x = of_a.value(key, Json()), y = of_b.value(key, Json()); x != y)
+      found.settings.push_back({key, x, y});
   found.only_a = titles_without(a, b);
   found.only_b = titles_without(b, a);
 
@@ -316,7 +331,7 @@ std::string comparison_text(const Comparison& found) {
   if (!found.only_a.empty()) text += "Only in A: " + listed(found.only_a) + "\n";
   if (!found.only_b.empty()) text += "Only in B: " + listed(found.only_b) + "\n";
   return text + comparison::differences_text(found, examples) +
-         comparison::answers_text(found, std::string(task.unit), examples);
+         comparison::answers_text(found, found.unit, examples);
 }
 
 Json to_json(const Comparison& found) {

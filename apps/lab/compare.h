@@ -45,6 +45,7 @@ struct ReachChange {
 
 struct Comparison {
   std::string task = {}, metric = {};
+  std::string unit = {};  // of a length in A
   std::vector<std::string> warnings = {};
   std::vector<ChangedSetting> settings = {};
   std::vector<LengthDifference> differences = {};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -133,6 +134,14 @@ void add_tokens(Corpus& corpus, std::int64_t size) {
   corpus.tokenizer = Tokenizer::train(texts, size);
   for (auto* part : {&corpus.train, &corpus.validation, &corpus.test})
     encode(*part, *corpus.tokenizer);
+  const auto counts = [&](const std::vector<Text>& some) {
+    std::vector<double> all(static_cast<std::size_t>(corpus.tokenizer->size()));
+    for (const Text& text : some)
+      for (const std::int32_t token : text.tokens) all[static_cast<std::size_t>(token)] += 1;
+    return all;
+  };
+  corpus.tokens = token_statistics(counts(corpus.train), counts(corpus.test),
+                                   static_cast<double>(Corpus::bytes(corpus.test)));
 }
 
 void check_parts(const Corpus& corpus, const Settings& settings) {
@@ -180,6 +189,19 @@ std::string Corpus::text_of(const Text& text, std::int64_t begin, std::int64_t c
     all += tokenizer ? tokenizer->bytes(text.token(i))
                      : std::string(1, static_cast<char>(text.token(i)));
   return all;
+}
+
+// A token that does not occur in training has a small probability.
+TokenStatistics token_statistics(const std::vector<double>& train,
+                                 const std::vector<double>& test, double test_bytes) {
+  double total = 0, tested = 0, bits = 0;
+  for (const double count : train) total += count + 1;
+  for (std::size_t i = 0; i < test.size(); ++i) {
+    tested += test[i];
+    bits -= test[i] * std::log2((train[i] + 1) / total);
+  }
+  const double bytes = std::max(1.0, test_bytes);
+  return {.bytes_per_token = bytes / std::max(1.0, tested), .frequency_bits = bits / bytes};
 }
 
 void encode(std::vector<Text>& texts, const Tokenizer& tokenizer) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,12 @@ struct Text {
   }
 };
 
+// Of tokens that can have several bytes, on the test texts: their mean number of bytes, and the loss
+// of the token frequencies of the training texts in bits per byte.
+struct TokenStatistics {
+  double bytes_per_token = 0, frequency_bits = 0;
+};
+
 // Data of a task that is not a text. Each task with a loader has its own type.
 struct TaskData {
   virtual ~TaskData() = default;
@@ -35,6 +42,7 @@ struct Corpus {
   std::shared_ptr<const Tokenizer> tokenizer = {};  // null: bytes
   std::string split;                                // the split, as text for the report
   std::string source;                               // the source, as text for the report
+  std::optional<TokenStatistics> tokens = {};       // empty: a token is a byte
   std::shared_ptr<const TaskData> data = {};
   std::string digest = {};  // of `data`, for the check of --resume
 
@@ -58,6 +66,10 @@ std::string fingerprint(const Corpus& corpus);
 
 // Reads text files of at least `least` bytes. Throws like load_corpus.
 std::vector<Text> read_texts(const std::vector<std::string>& paths, std::int64_t least);
+
+// From the numbers of each token in the training and the test texts, and the bytes of the test texts.
+TokenStatistics token_statistics(const std::vector<double>& train,
+                                 const std::vector<double>& test, double test_bytes);
 
 // Sets `tokens` of each text.
 void encode(std::vector<Text>& texts, const Tokenizer& tokenizer);

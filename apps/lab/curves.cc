@@ -1,5 +1,7 @@
 #include "apps/lab/curves.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -54,11 +56,16 @@ std::vector<std::string> selection(const Results& results) {
   return names;
 }
 
-plot::LineChart chart(const Results& results, const char* x, const std::string& y) {
+plot::LineChart chart(const Results& results, const std::string& x, const std::string& y) {
   plot::LineChart chart{.series = {}, .x = {.title = x}, .y = {.title = y}};
   for (const EncodingResult& one : results.encodings) chart.names.push_back(one.title);
   chart.selected = selection(results);
   return chart;
+}
+
+// "context length (bytes)".
+std::string with_unit(const char* title, const Results& results) {
+  return fmt::format("{} ({})", title, length_unit(results.settings));
 }
 
 plot::Rule rule_at(std::int64_t length, const char* label) {
@@ -68,7 +75,8 @@ plot::Rule rule_at(std::int64_t length, const char* label) {
 }  // namespace
 
 std::string length_curves(const Results& results) {
-  plot::LineChart lines = chart(results, "context length (bytes)", results.metric.name);
+  plot::LineChart lines =
+      chart(results, with_unit("context length", results), results.metric.name);
   lines.x.scale = plot::Scale::log2;
   lines.x.ticks = numbers(results.settings.eval_lengths);
   lines.rule = rule_at(results.settings.train_length, "training length");
@@ -94,9 +102,9 @@ std::string length_curves(const Results& results) {
 
 std::string position_curves(const Results& results) {
   const bool masked = task_of(results.settings) == Task::masked;
-  plot::LineChart lines = chart(
-      results, masked ? "position in the window (bytes)" : "context before the byte (bytes)",
-      results.metric.name);
+  plot::LineChart lines =
+      chart(results, with_unit(masked ? "position in the window" : "context", results),
+            results.metric.name);
   lines.x.scale = plot::Scale::log2;
   lines.rule = rule_at(results.settings.train_length, "training length");
   for (const EncodingResult& one : results.encodings) {
@@ -110,7 +118,7 @@ std::string position_curves(const Results& results) {
 
 std::string attention_curves(const Results& results) {
   plot::LineChart lines =
-      chart(results, "distance (bytes)", "attention up to this distance, %");
+      chart(results, with_unit("distance", results), "attention up to this distance, %");
   lines.x.scale = plot::Scale::log2;
   lines.y.range = plot::Range{0, 100};
   for (const EncodingResult& one : results.encodings) {
@@ -163,10 +171,11 @@ std::string example_curves(const Results& results, Answers answers) {
   return plot::lines(lines);
 }
 
-std::string extension_curves(const ExtensionResult& extension) {
-  plot::LineChart lines{.series = {},
-                        .x = {.title = "context length (bytes)", .scale = plot::Scale::log2},
-                        .y = {.title = "bits per byte"}};
+std::string extension_curves(const Results& results, const ExtensionResult& extension) {
+  plot::LineChart lines{
+      .series = {},
+      .x = {.title = with_unit("context length", results), .scale = plot::Scale::log2},
+      .y = {.title = "bits per byte"}};
   lines.x.ticks = numbers(extension.lengths);
   lines.rule = rule_at(extension.lengths.front(), "training length");
   lines.solid = "as trained, or after the fine-tune";

@@ -12,13 +12,13 @@ namespace gnomon::lab {
 std::string length_curves(const Results& results);
 // Share of the attention weights by distance.
 std::string attention_curves(const Results& results);
-// Loss by the number of bytes before the predicted byte; masked text: by position in the window.
+// Loss by the number of tokens before the predicted one; masked text: by position in the window.
 std::string position_curves(const Results& results);
 // Tasks with examples: the share of right answers by length with its band, and chance.
 enum class Answers { whole = 1, bytes };
 std::string example_curves(const Results& results, Answers answers);
 // An extension: loss by length of each method, without and after its fine-tune.
-std::string extension_curves(const ExtensionResult& extension);
+std::string extension_curves(const Results& results, const ExtensionResult& extension);
 // Validation loss by training step.
 std::string training_curves(const Results& results);
 

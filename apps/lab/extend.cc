@@ -31,7 +31,7 @@ constexpr std::int64_t factor = 4, tune_divisor = 20;
 constexpr double tune_rate = 0.3;
 constexpr std::uint64_t tune_seed = 1000;  // other windows than in training
 
-// The spec for a context of `length` bytes. Only dynamic NTK depends on `length`.
+// The spec for a context of `length` tokens. Only dynamic NTK depends on `length`.
 model::Encoding stretched(const Rotary& rotary, const std::string& method, std::int64_t trained,
                           std::int64_t length) {
   if (method == "drope") return model::NoPosition{};
@@ -190,7 +190,8 @@ std::vector<ExtensionResult> extension_results(const std::vector<EncodingResult>
   return all;
 }
 
-std::vector<std::string> extension_answer(const std::vector<ExtensionResult>& extensions) {
+std::vector<std::string> extension_answer(const std::vector<ExtensionResult>& extensions,
+                                          std::string_view unit) {
   std::vector<std::string> sentences;
   for (const ExtensionResult& one : extensions) {
     // At the length that the methods are for, or at the longest length if that is shorter.
@@ -207,12 +208,12 @@ std::vector<std::string> extension_answer(const std::vector<ExtensionResult>& ex
     const ExtensionRow *without = best(Stage::without), *after = best(Stage::after);
     if (!without || !after) continue;
     sentences.push_back(fmt::format(
-        "{} at {} bytes: {:.2f} bits after training at {}; without a fine-tune, the best is {} "
+        "{} at {} {}: {:.2f} bits after training at {}; without a fine-tune, the best is {} "
         "({:.2f}); after {} of fine-tuning, the best is {} ({:.2f}), and the same fine-tuning "
         "without scaling gives {:.2f}.",
-        one.title, one.lengths[at], one.rows.front().bits[at], one.lengths[0], without->title,
-        without->bits[at], counted(one.steps, "step"), after->title, after->bits[at],
-        one.rows.back().bits[at]));
+        one.title, one.lengths[at], unit, one.rows.front().bits[at], one.lengths[0],
+        without->title, without->bits[at], counted(one.steps, "step"), after->title,
+        after->bits[at], one.rows.back().bits[at]));
   }
   return sentences;
 }

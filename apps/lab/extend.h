@@ -46,6 +46,7 @@ std::vector<ExtensionResult> extension_results(const std::vector<EncodingResult>
                                                const std::vector<RunResult>& runs);
 
 // Sentences about the gain of each method at the longest length.
-std::vector<std::string> extension_answer(const std::vector<ExtensionResult>& extensions);
+std::vector<std::string> extension_answer(const std::vector<ExtensionResult>& extensions,
+                                          std::string_view unit);
 
 }  // namespace gnomon::lab

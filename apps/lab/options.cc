@@ -212,8 +212,6 @@ void check_settings(const Settings& s) {
   for (const std::string& name : s.extend) find_extension(name);
   if (s.finetune.empty())
     for (const std::string& name : s.encodings) check_suffix(find_candidate(name), s);
-  else
-    finetune::check(s);
   if (const auto check = find_task(s.task).check) check(s);
   if (!s.extend.empty() && s.finetune.empty()) {
     if (task != Task::text) refuse("lab", "--extend requires --task text", s.task);
@@ -321,10 +319,7 @@ Options parse_options(int argc, char** argv) {
   s.layers = layers.value_or(task.layers);
   s.width = width.value_or(task.width);
   s.heads = heads.value_or(task.heads);
-  if (tunes) {
-    finetune::take_sizes(s);
-    task = finetune::defaults();
-  }
+  if (tunes) task = finetune::take_sizes(s);
   s.learning_rate = learning_rate.value_or(task.learning_rate);
   s.seeds = seeds.value_or(preset->seeds);
   s.steps = steps.value_or(tunes ? task.steps : preset->steps * task.steps);
@@ -359,6 +354,7 @@ Options parse_options(int argc, char** argv) {
   const std::int64_t longer = tunes && !s.extend.empty() ? s.longest() / s.train_length : 1;
   s.batch = batch.value_or(std::max<std::int64_t>(1, task.batch / longer));
   check_settings(s);
+  if (tunes) finetune::check(s);
 
   if (std::max(options.workers_per_run, options.processes_per_run) > 1 && s.device == "cuda")
     refuse("lab", "--device must be cpu with several workers for a run", s.device);

@@ -150,17 +150,16 @@ std::string Progress::text(const Line& one) const {
   if (one.phase == Phase::testing)
     return name + "testing at " + std::to_string(settings_.eval_lengths.size()) + " lengths";
   const double share = static_cast<double>(one.step) / static_cast<double>(settings_.steps);
-  const double left =
-      one.rate > 0
-          ? static_cast<double>((settings_.steps - one.step) * settings_.batch *
-                                window_tokens(task_of(settings_), settings_.train_length)) /
-                one.rate
-          : 0;
+  const double left = one.rate > 0
+                          ? static_cast<double>((settings_.steps - one.step) * settings_.batch *
+                                                training_window(settings_)) /
+                                one.rate
+                          : 0;
   return name +
          (live_ ? bar(share) + fmt::format("{:4.0f}% ", 100 * share) + one.curve.text() + " "
                 : fmt::format("{:3.0f}%  ", 100 * share)) +
-         fmt::format("{:.3f} bits  {:>6.0f} bytes/s  {} left", one.bits, one.rate,
-                     duration(left));
+         fmt::format("{:.3f} bits  {:>6.0f} {}/s  {} left", one.bits, one.rate,
+                     position_unit(settings_), duration(left));
 }
 
 std::string Progress::session_text() const {

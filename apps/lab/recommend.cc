@@ -24,8 +24,8 @@ std::string use_of(const Way& way, const Results& results) {
     case Context::whole:
       return "with the whole context";
     case Context::cut:
-      return fmt::format("with its context cut to the last {} bytes",
-                         results.settings.train_length);
+      return fmt::format("with its context cut to the last {} {}",
+                         results.settings.train_length, length_unit(results.settings));
     case Context::extended:
       return "extended with " + way.method;
     case Context::tuned:

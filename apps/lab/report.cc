@@ -35,30 +35,55 @@ void add_extensions(plot::HtmlPage& page, const Results& results) {
                  .caption = "The trained model with scaled frequencies or without positions, "
                             "before and after a short fine-tune." +
                             bands_over_seeds(results),
-                 .spec = extension_curves(one)});
-    page.table(extension_table(one));
+                 .spec = extension_curves(results, one)});
+    page.table(extension_table(results, one));
   }
+}
+
+std::string model_text(const Settings& s) {
+  const TaskInfo& task = find_task(s.task);
+  const std::string sizes = fmt::format("{} layers, width {}, {} heads", grouped(s.layers),
+                                        grouped(s.width), grouped(s.heads));
+  if (!s.finetune.empty()) return s.finetune + ": " + sizes;
+  const std::string name =
+      !task.model_name.empty()    ? std::string(task.model_name)
+      : task.task == Task::masked ? "byte-level bidirectional Transformer"
+      : length_unit(s) == "tokens"
+          ? "causal Transformer with " + grouped(vocabulary(s)) + " byte-pair tokens"
+          : "byte-level causal Transformer";
+  return name + ", pre-norm, GELU: " + sizes;
+}
+
+std::string training_text(const Results& results) {
+  const Settings& s = results.settings;
+  const TaskInfo& task = find_task(s.task);
+  const std::int64_t length = s.finetune.empty() ? s.train_length : training_window(s);
+  const bool examples = has_examples(task.task);
+  return fmt::format(
+      "{} of {} {}{}; AdamW at {:g}, warm-up and cosine; {}", counted(s.steps, "step"),
+      grouped(s.batch), examples ? task.trained_on : "windows of ",
+      examples ? fmt::format("{} {}", grouped(length), task.unit)
+               : length_text(results, length),
+      s.learning_rate,
+      s.finetune.empty() ? "the same weights and batches for every encoding"
+                         : "the fine-tunes begin with the released weights and have the same "
+                           "batches");
 }
 
 void add_settings(plot::HtmlPage& page, const Results& results) {
   const Settings& s = results.settings;
   page.heading("Settings");
   const TaskInfo& task = find_task(s.task);
+  const std::string unit = singular(length_unit(s));
   page.definitions(
-      {{"Task", std::string(task.summary)},
+      {{"Task", has_examples(task.task) ? std::string(task.summary)
+                : task.task == Task::masked
+                    ? fmt::format("the masked {0}s of a text from the {0}s on both sides", unit)
+                    : fmt::format("each {0} of a text from the previous {0}s", unit)},
        {"Metric", results.metric.name + ": " + results.metric.what},
        {"Without a model", results.metric.chance},
-       {"Model",
-        fmt::format("{}, pre-norm, GELU: {} layers, width {}, {} heads",
-                    !task.model_name.empty()    ? task.model_name
-                    : task.task == Task::masked ? "byte-level bidirectional Transformer"
-                                                : "byte-level causal Transformer",
-                    grouped(s.layers), grouped(s.width), grouped(s.heads))},
-       {"Training", fmt::format("{} of {} {}{} {}; AdamW at {:g}, warm-up and cosine; the same "
-                                "weights and batches for every encoding",
-                                counted(s.steps, "step"), grouped(s.batch),
-                                has_examples(task.task) ? task.trained_on : "windows of ",
-                                grouped(s.train_length), task.unit, s.learning_rate)},
+       {"Model", model_text(s)},
+       {s.finetune.empty() ? "Training" : "Fine-tune", training_text(results)},
        {"Seeds", grouped(s.seeds)},
        {"Data", results.texts.source + ", " + results.texts.split}});
   plot::Table texts;
@@ -84,45 +109,65 @@ void add_text_findings(plot::HtmlPage& page, const Results& results) {
       {.id = "lengths",
        .title = "Loss by context length",
        .caption =
-           "Loss on the same test bytes at every context length; lower is better. "
+           "Loss on the same part of the test text at every context length; lower is better. "
            "Dashed: the context is cut to the training length. If the solid line is above "
            "the dashed line, the longer context increases the loss; if it is below, the "
            "longer context decreases the loss. Bands: " +
-           interval_text(results) +
-           ". Encodings are compared seed by seed, or segment by segment with one seed, so a "
-           "difference can be measurable although the bands overlap.",
+           interval_text(results) + ". " +
+           capitalized(std::string(entry_noun(results.settings))) +
+           "s are compared seed by seed, or segment by segment with one seed, so a difference "
+           "can be measurable although the bands overlap.",
        .spec = length_curves(results)});
   page.table(summary_table(results));
-  page.paragraph(
-      "Bits per byte: the mean of -log2 p over the test bytes, where p is the probability that "
-      "the model gives to the byte that follows. 8 is a guess among 256 equally likely bytes; "
-      "1 bit less means twice the probability for each byte.");
-  page.table(accuracy_table(results));
+  const std::string token = singular(length_unit(results.settings));
   const bool masked = task_of(results.settings) == Task::masked;
+  const std::string right = masked ? "masked " + token : token + " that follows";
+  page.paragraph(
+      results.texts.bytes_per_token
+          ? fmt::format(
+                "Bits per byte: the sum of -log2 p over the {}test tokens, divided by the "
+                "number of their bytes, where p is the probability that the model gives "
+                "to the {}. A token has {:.2f} bytes on average. 1 bit less means twice "
+                "the probability for each byte.",
+                masked ? "masked " : "", right, *results.texts.bytes_per_token)
+          : fmt::format(
+                "Bits per byte: the mean of -log2 p over the {}test bytes, where p is the "
+                "probability that the model gives to the {}. 8 is a guess among 256 "
+                "equally likely bytes; 1 bit less means twice the probability for each "
+                "byte.",
+                masked ? "masked " : "", right));
+  page.table(accuracy_table(results));
   page.heading(masked ? "Position in the window" : "Context");
+  const bool tuned = !results.settings.finetune.empty();
+  const char* const ranges =
+      tuned ? "Sixteen ranges of positions." : "Four points per octave, smoothed.";
   page.figure(
       {.id = "positions",
        .title = masked ? "Loss by position" : "Loss by context",
        .caption =
-           masked
-               ? "Loss of the masked bytes by their position in windows of the longest length "
-                 "for which the encoding has positions. Four points per octave, smoothed." +
-                     bands_over_seeds(results)
-               : "Loss by the number of bytes that precede the predicted byte in its window, "
-                 "from windows of all lengths for which the encoding has positions. Four "
-                 "points per octave, smoothed." +
-                     bands_over_seeds(results),
+           masked ? fmt::format("Loss of the masked {}s by their position in windows of the "
+                                "longest length "
+                                "for which the {} has positions. {}{}",
+                                token, entry_noun(results.settings), ranges,
+                                bands_over_seeds(results))
+                  : fmt::format(
+                        "Loss by the number of {0}s that precede the predicted {0} in its "
+                        "window, from windows of {1} for which the {2} has positions. {3}{4}",
+                        token, tuned ? "the longest length" : "all lengths",
+                        entry_noun(results.settings), ranges, bands_over_seeds(results)),
        .spec = position_curves(results)});
   if (std::any_of(results.runs.begin(), results.runs.end(),
                   [](const RunResult& run) { return run.attention.has_value(); }))
-    page.figure({.id = "attention",
-                 .title = "Attention by distance",
-                 .caption = fmt::format(
-                     "The share of the attention weights on keys up to this distance from the "
-                     "query, in windows of the training length of {} bytes: mean over layers, "
-                     "heads and the queries in the second half of a window.{}",
-                     results.settings.train_length, bands_over_seeds(results)),
-                 .spec = attention_curves(results)});
+    page.figure(
+        {.id = "attention",
+         .title = "Attention by distance",
+         .caption = fmt::format(
+             "The share of the attention weights on keys up to this distance from the "
+             "query, in windows of the training length of {} {}: mean over layers, heads and "
+             "the queries in the second half of a window.{}",
+             results.settings.train_length, length_unit(results.settings),
+             bands_over_seeds(results)),
+         .spec = attention_curves(results)});
 }
 
 // Text of the models, side by side for comparison.
@@ -131,10 +176,11 @@ void add_samples(plot::HtmlPage& page, const Results& results) {
   page.heading("Samples");
   page.paragraph(
       task.task == Task::text
-          ? fmt::format("Each model continues the same bytes of the test text, at temperature "
-                        "0.8 and with seed 1. With the context cut to {} bytes it never sees "
-                        "more than in training.",
-                        results.settings.train_length)
+          ? fmt::format(
+                "Each model continues the same part of the test text, at temperature 0.8 "
+                "and with seed 1. With the context cut to {} {} it never sees more than "
+                "in training.",
+                results.settings.train_length, length_unit(results.settings))
       : task.task == Task::masked
           ? "The most likely byte at each masked place (_) of the same window of the test text."
           : std::string(task.samples));
@@ -153,7 +199,8 @@ void add_samples(plot::HtmlPage& page, const Results& results) {
         std::string title = one.title;
         if (task.task == Task::text)
           title += sample.context == results.settings.train_length
-                       ? fmt::format(", context cut to {} bytes", sample.context)
+                       ? fmt::format(", context cut to {} {}", sample.context,
+                                     length_unit(results.settings))
                        : ", whole context";
         else if (task.task != Task::masked)
           title += fmt::format(
@@ -187,7 +234,10 @@ std::string page_of(const Results& results) {
   const TaskInfo& task = find_task(results.settings.task);
   const bool examples = has_examples(task.task);
   plot::HtmlPage page(examples ? fmt::format("{}: which position encoding?", task.title)
-                               : "Which position encoding for " + results.texts.source + "?");
+                      : results.settings.finetune.empty()
+                          ? "Which position encoding for " + results.texts.source + "?"
+                          : fmt::format("{} on {}, by context length",
+                                        results.settings.finetune, results.texts.source));
   for (const std::string& sentence : results.answer) page.lead(sentence);
   page.command(results.command);
   page.links({{"results.json: all numbers", "results.json"},
@@ -202,15 +252,18 @@ std::string page_of(const Results& results) {
                     [](const RunResult& run) { return !run.samples.empty(); }))
       add_samples(page, results);
     page.heading("Training");
-    page.figure({.id = "training",
-                 .title = "Loss during training",
-                 .caption = (examples ? "On validation examples of the training lengths."
-                                      : "On the validation text, at the training length.") +
-                            bands_over_seeds(results),
-                 .spec = training_curves(results)});
+    page.figure(
+        {.id = "training",
+         .title = "Loss during training",
+         .caption =
+             (examples ? "On validation examples of the training lengths."
+                       : fmt::format("On the validation text, in windows of {}.",
+                                     length_text(results, training_window(results.settings)))) +
+             bands_over_seeds(results),
+         .spec = training_curves(results)});
     if (!results.cost.empty()) {
       page.heading("Cost");
-      page.table(cost_table(results.cost));
+      page.table(cost_table(results));
     }
     add_encodings(page, results);
   }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/lab/tasks.h"
 #include "apps/lab/words.h"
 #include "gnomon/plot/captions.h"
 #include "gnomon/plot/pictures.h"
@@ -62,12 +63,14 @@ void add_table(plot::HtmlPage& page, const Picture& picture, std::size_t name) {
 }
 
 // One line for each head: solid after training, dashed before.
-void add_trained_bias(plot::HtmlPage& page, const Picture& picture, std::int64_t train_length,
+void add_trained_bias(plot::HtmlPage& page, const Picture& picture, const Settings& settings,
                       std::size_t name) {
+  const std::string_view unit = position_unit(settings);
   const std::vector<double> distances(picture.bias->distances.begin(),
                                       picture.bias->distances.end());
-  plot::LineChart lines{.x = {.title = "distance (bytes)"}, .y = {.title = "bias"}};
-  lines.rule = plot::Rule{static_cast<double>(train_length), "training length"};
+  plot::LineChart lines{.x = {.title = fmt::format("distance ({})", unit)},
+                        .y = {.title = "bias"}};
+  lines.rule = plot::Rule{static_cast<double>(settings.train_length), "training length"};
   lines.solid = "after training";
   lines.dashed = "before training";
   for (std::size_t head = 0; head < picture.bias->heads.size(); ++head) {
@@ -83,14 +86,14 @@ void add_trained_bias(plot::HtmlPage& page, const Picture& picture, std::int64_t
   const plot::Matrix after = matrix(picture.bias->heads);
   page.figure({.id = fmt::format("bias-{}", name),
                .title = "Bias by distance before and after training",
-               .caption = "Bias of the first layer by distance in bytes. " +
+               .caption = fmt::format("Bias of the first layer by distance in {}. ", unit) +
                           plot::change_caption(matrix(picture.initial_bias->heads), after) +
                           " After training: " +
                           plot::bias_caption({.distances = distances, .values = after}),
                .spec = plot::lines(lines)});
 }
 
-void add_pictures(plot::HtmlPage& page, const RunResult& run, std::int64_t train_length,
+void add_pictures(plot::HtmlPage& page, const RunResult& run, const Settings& settings,
                   std::size_t name) {
   const Picture& picture = run.picture;
   if (picture.table) add_table(page, picture, name);
@@ -119,7 +122,7 @@ void add_pictures(plot::HtmlPage& page, const RunResult& run, std::int64_t train
   }
   if (!picture.bias) return;
   if (picture.initial_bias) {
-    add_trained_bias(page, picture, train_length, name);
+    add_trained_bias(page, picture, settings, name);
     return;
   }
   const plot::BiasPicture bias{
@@ -128,10 +131,12 @@ void add_pictures(plot::HtmlPage& page, const RunResult& run, std::int64_t train
   page.figure(
       {.id = fmt::format("bias-{}", name),
        .title = "Bias by distance",
-       .caption = "Bias of the first layer by distance in bytes. " + plot::bias_caption(bias) +
-                  (run.position_parameters == 0
-                       ? " The definition gives the bias, and training does not change it."
-                       : ""),
+       .caption =
+           fmt::format("Bias of the first layer by distance in {}. ", position_unit(settings)) +
+           plot::bias_caption(bias) +
+           (run.position_parameters == 0
+                ? " The definition gives the bias, and training does not change it."
+                : ""),
        .spec = plot::bias_picture(bias)});
 }
 
@@ -141,9 +146,10 @@ std::string head_name(const HeadAttention& one) {
 }
 
 // The shares of the attention weights by distance, one row for each head.
-void add_heads(plot::HtmlPage& page, const TrainedAttention& attention, std::size_t name) {
+void add_heads(plot::HtmlPage& page, const TrainedAttention& attention, const std::string& unit,
+               std::size_t name) {
   if (attention.heads.empty()) return;
-  plot::Cells rows, columns{.title = "distance (bytes)"};
+  plot::Cells rows, columns{.title = "distance (" + unit + ")"};
   std::vector<std::vector<double>> shares;
   for (const HeadAttention& one : attention.heads) {
     rows.labels.push_back(head_name(one));
@@ -160,7 +166,7 @@ void add_heads(plot::HtmlPage& page, const TrainedAttention& attention, std::siz
                           [](const HeadAttention& a, const HeadAttention& b) {
                             return a.mean_distance < b.mean_distance;
                           });
-  constexpr std::int64_t near = 7;  // bytes; the end of a range
+  constexpr std::int64_t near = 7;  // the end of a range
   std::int64_t local = 0;
   for (const HeadAttention& one : attention.heads) {
     double share = 0;
@@ -174,9 +180,9 @@ void add_heads(plot::HtmlPage& page, const TrainedAttention& attention, std::siz
        .caption = fmt::format(
            "Share of the attention weights by the distance between query and key, for the "
            "queries in the second half of windows of the training length. Each row sums to 1. "
-           "The mean distance is {:.1f} ({}) to {:.1f} bytes ({}). {} of {} heads have more "
+           "The mean distance is {:.1f} ({}) to {:.1f} {} ({}). {} of {} heads have more "
            "than half of their weights at distances up to {}.",
-           nearest->mean_distance, head_name(*nearest), farthest->mean_distance,
+           nearest->mean_distance, head_name(*nearest), farthest->mean_distance, unit,
            head_name(*farthest), local, attention.heads.size(),
            std::min(near, attention.range_ends.back())),
        .spec = plot::heatmap({.values = matrix(shares),
@@ -188,28 +194,30 @@ void add_heads(plot::HtmlPage& page, const TrainedAttention& attention, std::siz
                                   std::clamp<std::size_t>(18 * shares.size(), 80, 900))})});
 }
 
-void add_maps(plot::HtmlPage& page, const TrainedAttention& attention, std::size_t name) {
+void add_maps(plot::HtmlPage& page, const TrainedAttention& attention, const std::string& unit,
+              std::size_t name) {
   for (const AttentionMap& map : attention.maps)
-    page.figure(
-        {.id = fmt::format("attention-{}-{}", name, map.layer),
-         .title =
-             fmt::format("Attention weights, layer {}, head {}", map.layer + 1, map.head + 1),
-         .caption = fmt::format("Rows are queries, columns are keys, for {} bytes of the "
-                                "test text. The head is the one of this layer with the "
-                                "lowest entropy of its weights.",
-                                map.weights.size()),
-         .spec = plot::heatmap({.values = matrix(map.weights),
-                                .rows = steps("query", 1),
-                                .columns = steps("key", 1),
-                                .title = "weight",
-                                .range = plot::Range{0, 1},
-                                .aspect = 1})});
+    page.figure({.id = fmt::format("attention-{}-{}", name, map.layer),
+                 .title = fmt::format("Attention weights, layer {}, head {}", map.layer + 1,
+                                      map.head + 1),
+                 .caption = fmt::format("Rows are queries, columns are keys, for {} {} of the "
+                                        "test text. The head is the one of this layer with the "
+                                        "lowest entropy of its weights.",
+                                        map.weights.size(), unit),
+                 .spec = plot::heatmap({.values = matrix(map.weights),
+                                        .rows = steps("query", 1),
+                                        .columns = steps("key", 1),
+                                        .title = "weight",
+                                        .range = plot::Range{0, 1},
+                                        .aspect = 1})});
 }
 
 }  // namespace
 
 void add_encodings(plot::HtmlPage& page, const Results& results) {
-  page.heading("The trained encodings");
+  page.heading(results.settings.finetune.empty() ? "The trained encodings"
+                                                 : "Encodings of the models");
+  const std::string unit(position_unit(results.settings));
   std::size_t number = 0;
   for (const EncodingResult& one : results.encodings) {
     ++number;
@@ -218,10 +226,10 @@ void add_encodings(plot::HtmlPage& page, const Results& results) {
                                one.enters, one.source));
     for (const RunResult& run : results.runs)
       if (run.encoding == one.name) {
-        add_pictures(page, run, results.settings.train_length, number);
+        add_pictures(page, run, results.settings, number);
         if (run.attention) {
-          add_heads(page, *run.attention, number);
-          add_maps(page, *run.attention, number);
+          add_heads(page, *run.attention, unit, number);
+          add_maps(page, *run.attention, unit, number);
         }
         break;
       }

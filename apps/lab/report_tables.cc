@@ -53,7 +53,10 @@ std::string interval_text(const Results& results) {
         least == most ? std::to_string(most) : "the",
         examples ? ", or from the number of examples (Wilson) if that is wider" : "");
   if (most > 1 && least == 1) text += "; of an encoding with one seed, the interval ";
-  if (least > 1) return text;
+  if (least > 1)
+    return results.settings.finetune.empty()
+               ? text
+               : text + ", and of a model without a fine-tune over the test segments";
   if (examples)
     return text +
            "from the number of examples of one seed (Wilson). It does not "
@@ -75,9 +78,11 @@ plot::Table recommendation_table(const Results& results) {
   plot::Table table;
   const TaskInfo& task = find_task(results.settings.task);
   const bool examples = has_examples(task.task);
-  table.columns = {{examples ? std::string(task.unit) : "context length (bytes)"},
-                   {"recommended"},
-                   {"confidence"}};
+  table.columns = {
+      {examples ? std::string(task.unit)
+                : fmt::format("context length ({})", length_unit(results.settings))},
+      {"recommended"},
+      {"confidence"}};
   for (const Recommendation& one : results.recommendations)
     table.rows.push_back(
         {length_range(one),
@@ -97,7 +102,7 @@ plot::Table recommendation_table(const Results& results) {
 
 plot::Table accuracy_table(const Results& results) {
   plot::Table table;
-  table.columns = {{"encoding"}};
+  table.columns = {{std::string(entry_noun(results.settings))}};
   for (const std::int64_t length : results.settings.eval_lengths)
     table.columns.push_back({grouped(length), plot::Align::number});
   for (const EncodingResult& one : results.encodings) {
@@ -107,16 +112,20 @@ plot::Table accuracy_table(const Results& results) {
                                   : plot::muted("n/a"));
     table.rows.push_back(row);
   }
+  const std::string_view unit = length_unit(results.settings);
   table.caption = fmt::format(
-      "Accuracy by context length in bytes: the share of the same test bytes that the model "
-      "considered most likely. Always the most frequent byte: {:.1f} %.",
-      100 * results.texts.byte_frequency_accuracy);
+      "Accuracy by context length in {}: the share of the same {}test {} that the model "
+      "considered most likely.",
+      unit, task_of(results.settings) == Task::masked ? "masked " : "", unit);
+  if (!results.texts.bytes_per_token)
+    table.caption += fmt::format(" Always the most frequent byte: {:.1f} %.",
+                                 100 * results.texts.byte_frequency_accuracy);
   return table;
 }
 
 plot::Table summary_table(const Results& results) {
   plot::Table table;
-  table.columns = {{"encoding"}, {"position enters"}};
+  table.columns = {{std::string(entry_noun(results.settings))}, {"position enters"}};
   for (const std::int64_t length : results.settings.eval_lengths)
     table.columns.push_back({grouped(length), plot::Align::number});
   table.columns.push_back({"holds to", plot::Align::number});
@@ -130,12 +139,13 @@ plot::Table summary_table(const Results& results) {
   std::string metric = results.metric.name;
   metric[0] = 'B';
   table.caption = fmt::format(
-      "{} by context length in bytes: {}. Without a model: {}. ±: {}. The best of each "
-      "length and those tied with it are green; n/a: the encoding has no positions for this "
-      "length. Holds to: the longest length "
-      "up to which the loss stays within {:.0f} % of the loss at the training length.",
-      metric, results.metric.what, results.metric.chance, interval_text(results),
-      100 * holds_within);
+      "{} by context length in {}: {}. Without a model: {}. ±: {}. The best of each length and "
+      "those tied with it are green; n/a: the {} has no positions for this length. Holds to: "
+      "the longest length up to which the loss stays within {:.0f} % of the loss at the "
+      "training "
+      "length.",
+      metric, length_unit(results.settings), results.metric.what, results.metric.chance,
+      interval_text(results), entry_noun(results.settings), 100 * holds_within);
   return table;
 }
 
@@ -217,7 +227,9 @@ std::string extra_memory_text(const MemoryUse& use) {
                          : "no difference";
 }
 
-plot::Table cost_table(const std::vector<EncodingCost>& cost) {
+plot::Table cost_table(const Results& results) {
+  const std::vector<EncodingCost>& cost = results.cost;
+  const std::string_view unit = position_unit(results.settings);
   plot::Table table;
   table.columns = {
       {"encoding"}, {"parameters", plot::Align::number}, {"step time", plot::Align::number}};
@@ -225,7 +237,8 @@ plot::Table cost_table(const std::vector<EncodingCost>& cost) {
   for (const EncodingCost& one : cost)
     for (; lengths < one.memory.size(); ++lengths)
       table.columns.push_back(
-          {grouped(one.memory[lengths].tokens) + " bytes, MiB", plot::Align::number});
+          {fmt::format("{} {}, MiB", grouped(one.memory[lengths].tokens), unit),
+           plot::Align::number});
   const auto cell = [](const std::string& text) {
     return text == "n/a" || text == "no difference" ? plot::muted(text) : plot::Cell(text);
   };
@@ -242,20 +255,21 @@ plot::Table cost_table(const std::vector<EncodingCost>& cost) {
     }
     table.rows.push_back(row);
   }
-  table.caption =
+  table.caption = fmt::format(
       "Step time: the time of a training step divided by that of the encoding none, median and "
       "95 % confidence interval of steps that alternate. MiB: the peak memory of a forward and "
       "a "
-      "backward pass over one window of that many bytes; for other encodings than none, the "
+      "backward pass over one window of that many {}; for other encodings than none, the "
       "difference from none. No difference: none was measured, because the interval contains 1 "
       "or is wider than the difference, or because the memory differs by less than equal "
-      "measurements, 2 MiB or 2 %. n/a: not measured. One thread.";
+      "measurements, 2 MiB or 2 %. n/a: not measured. One thread.",
+      unit);
   return table;
 }
 
 plot::Table timings_table(const Results& results) {
   plot::Table table;
-  table.columns = {{"encoding"},
+  table.columns = {{std::string(entry_noun(results.settings))},
                    {"parameters", plot::Align::number},
                    {"tokens per second in training", plot::Align::number},
                    {"training", plot::Align::number},
@@ -270,7 +284,7 @@ plot::Table timings_table(const Results& results) {
   return table;
 }
 
-plot::Table extension_table(const ExtensionResult& extension) {
+plot::Table extension_table(const Results& results, const ExtensionResult& extension) {
   plot::Table table;
   table.columns = {{"method"}, {"fine-tune"}};
   std::vector<double> least;
@@ -292,11 +306,14 @@ plot::Table extension_table(const ExtensionResult& extension) {
     }
     table.rows.push_back(cells);
   }
-  table.caption =
-      "Bits per byte by context length. The methods extend the context to 4 times the training "
-      "length. The fine-tune has windows of this length, with as many bytes per step as in "
-      "training; without positions, it has windows of the training length. The best of "
-      "each length is green.";
+  const std::string_view unit = length_unit(results.settings);
+  table.caption = fmt::format(
+      "Bits per byte by context length in {}. The methods extend the context to {} times the "
+      "training length. The fine-tune has windows of this length, with as many {} per step as "
+      "in "
+      "training; without positions, it has windows of the training length. The best of each "
+      "length is green.",
+      unit, extension.factor, unit);
   return table;
 }
 

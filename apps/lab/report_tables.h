@@ -13,8 +13,8 @@ namespace gnomon::lab {
 // costs, of accuracy, and of the durations of runs.
 plot::Table summary_table(const Results& results);
 plot::Table example_table(const Results& results);
-plot::Table extension_table(const ExtensionResult& extension);
-plot::Table cost_table(const std::vector<EncodingCost>& cost);
+plot::Table extension_table(const Results& results, const ExtensionResult& extension);
+plot::Table cost_table(const Results& results);
 plot::Table timings_table(const Results& results);
 plot::Table accuracy_table(const Results& results);
 

@@ -53,7 +53,8 @@ void add_text_lengths(EncodingResult& all, const Runs& runs) {
     const auto tails = over_seeds(&LengthLoss::tail_bits);
     one.tail_bits = mean(tails);
     one.tail_deviation = deviation(tails);
-    one.uncertainty = mean_margin(tails.size() > 1 ? tails : first[i].tail_by_segment);
+    // A released model without a fine-tune has the same loss with every seed.
+    one.uncertainty = mean_margin(one.tail_deviation > 0 ? tails : first[i].tail_by_segment);
     one.window_bits = mean(over_seeds(&LengthLoss::window_bits));
     one.accuracy = mean(over_seeds(&LengthLoss::accuracy));
     // The loss on the same bytes with the context cut to the training length is the tail at that
@@ -69,9 +70,10 @@ void add_text_lengths(EncodingResult& all, const Runs& runs) {
 // The results of one encoding over its seeds.
 EncodingResult encoding_results(const std::string& name, const Runs& runs,
                                 const Settings& settings) {
-  const Candidate info = settings.finetune.empty() ? find_candidate(name)
-                                                   : finetune::describe_entry(name, settings);
   const RunResult& first = *runs.front();
+  const Candidate info = settings.finetune.empty()
+                             ? find_candidate(name)
+                             : finetune::describe_entry(name, settings, first.specification);
   EncodingResult all{name,
                      info.title,
                      info.enters,
@@ -132,6 +134,10 @@ TextsResult texts_result(const Corpus& corpus) {
   result.byte_frequency_bits = bits / tested;
   result.byte_frequency_accuracy = accuracy / tested;
   result.byte_pair_bits = pair_bits / tested;
+  if (corpus.tokens) {
+    result.bytes_per_token = corpus.tokens->bytes_per_token;
+    result.token_frequency_bits = corpus.tokens->frequency_bits;
+  }
   result.train = sizes(corpus.train);
   result.validation = sizes(corpus.validation);
   result.test = sizes(corpus.test);
@@ -140,23 +146,32 @@ TextsResult texts_result(const Corpus& corpus) {
 
 // The metric, and its value for guesses without reading.
 Metric metric(const Settings& settings, const TextsResult& texts) {
+  const bool tokens = texts.bytes_per_token.has_value();
+  const std::string by_token =
+      tokens ? fmt::format(", {:.3f} from token frequencies", *texts.token_frequency_bits) : "";
+  const std::string unit = tokens ? "tokens" : "bytes";
+  const std::string loss = tokens ? "the loss of" : "the mean loss of",
+                    per_byte = tokens ? ", divided by the number of their bytes" : "";
   switch (task_of(settings)) {
     case Task::text:
-      return {"bits per byte",
-              "the mean loss of the test bytes, each in the second half of a window of this "
-              "length",
-              fmt::format(
-                  "{:.3f} bits from byte frequencies alone, {:.3f} from those after the byte "
-                  "before",
-                  texts.byte_frequency_bits, texts.byte_pair_bits)};
+      return {
+          "bits per byte",
+          fmt::format("{} the test {}, each in the second half of a window of this length{}",
+                      loss, unit, per_byte),
+          fmt::format(
+              "{:.3f} bits from byte frequencies alone{}, {:.3f} from those after the byte "
+              "before",
+              texts.byte_frequency_bits, by_token, texts.byte_pair_bits)};
     case Task::masked:
-      return {"bits per masked byte",
-              fmt::format("the mean loss of the masked {:.0f} % of the test bytes, each "
-                          "predicted from all other bytes of its window",
-                          100 * masked_share),
-              fmt::format("{:.3f} bits from byte frequencies alone; the most frequent byte is "
-                          "right in {:.1f} %",
-                          texts.byte_frequency_bits, 100 * texts.byte_frequency_accuracy)};
+      return {
+          "bits per masked byte",
+          fmt::format("{} the masked {:.0f} % of the test {}, each predicted from all other "
+                      "{} of its window{}",
+                      loss, 100 * masked_share, unit, unit, per_byte),
+          fmt::format("{:.3f} bits from byte frequencies alone", texts.byte_frequency_bits) +
+              (tokens ? by_token
+                      : fmt::format("; the most frequent byte is right in {:.1f} %",
+                                    100 * texts.byte_frequency_accuracy))};
     default: {
       const TaskInfo& task = find_task(settings.task);
       return {std::string(task.score), std::string(task.what), std::string(task.chance)};
@@ -183,6 +198,13 @@ std::string now() {
 
 }  // namespace
 
+std::string length_text(const Results& results, std::int64_t length) {
+  std::string text = fmt::format("{} {}", length, length_unit(results.settings));
+  if (const auto each = results.texts.bytes_per_token)
+    text += fmt::format(" (about {:.0f} bytes)", *each * static_cast<double>(length));
+  return text;
+}
+
 void compare_encodings(Results& results) {
   const bool examples = has_examples(task_of(results.settings));
   for (const std::string& name : results.settings.encodings) {
@@ -197,7 +219,8 @@ void compare_encodings(Results& results) {
   if (!examples) results.ways = ways(results.encodings, results.runs);
   results.recommendations = recommendations(results);
   results.answer = answer(results);
-  for (const std::string& one : extension_answer(results.extensions))
+  for (const std::string& one :
+       extension_answer(results.extensions, length_unit(results.settings)))
     results.answer.push_back(one);
 }
 

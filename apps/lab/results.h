@@ -157,6 +157,8 @@ struct TextsResult {
   // The same with the frequencies of each byte after the byte before it. A model above this loss
   // hardly uses positions.
   double byte_pair_bits = 0;
+  // Of tokens that can have several bytes (TokenStatistics).
+  std::optional<double> bytes_per_token = {}, token_frequency_bits = {};
   std::vector<TextSize> train = {}, validation = {}, test = {};
 };
 struct Machine {
@@ -187,6 +189,9 @@ struct Results {
   Machine machine = {};
   double seconds = 0;
 };
+
+// "128 bytes", or "128 tokens (about 400 bytes)".
+std::string length_text(const Results& results, std::int64_t length);
 
 Results assemble_results(const SessionResult& session, const Corpus& corpus);
 

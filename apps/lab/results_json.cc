@@ -278,6 +278,8 @@ void describe(auto& f, TextSize& s) { f("name", s.name)("bytes", s.bytes); }
 void describe(auto& f, TextsResult& s) {
   f("source", s.source)("split", s.split)("byte_frequency_bits", s.byte_frequency_bits);
   f("byte_frequency_accuracy", s.byte_frequency_accuracy)("byte_pair_bits", s.byte_pair_bits);
+  f.optional("bytes_per_token", s.bytes_per_token);
+  f.optional("token_frequency_bits", s.token_frequency_bits);
   f("train", s.train)("validation", s.validation)("test", s.test);
 }
 void describe(auto& f, Machine& s) {
@@ -287,7 +289,8 @@ void describe(auto& f, Machine& s) {
 void describe(auto& f, Results& s) {
   f("gnomon", s.gnomon)("schema", s.schema)("date", s.date)("command", s.command);
   f("answer", s.answer);
-  f("settings", s.settings)("metric", s.metric)("texts", s.texts)("runs_asked", s.runs_asked);
+  f("settings", s.settings)("length_unit", std::string(length_unit(s.settings)));
+  f("metric", s.metric)("texts", s.texts)("runs_asked", s.runs_asked);
   f.optional("shard", s.shard);
   f("left_out", s.left_out)("stopped", s.stopped)("encodings", s.encodings);
   f("rankings", s.rankings).optional("ways", s.ways);

@@ -58,9 +58,7 @@ class TaskModel {
 
   // The number of training steps, 0 or settings.steps, and the tokens of a training example.
   virtual std::int64_t steps() const { return settings_.steps; }
-  virtual std::int64_t window() const {
-    return window_tokens(task_of(settings_), settings_.train_length);
-  }
+  std::int64_t window() const { return training_window(settings_); }
 
   // The byte-level Transformer of SequenceModel. Null for other tasks.
   virtual Transformer* transformer() { return nullptr; }

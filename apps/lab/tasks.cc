@@ -171,6 +171,19 @@ const TaskInfo& find_task(std::string_view name) {
   refuse("lab", "--task must be one of " + names, name);
 }
 
+std::string_view length_unit(const Settings& settings) {
+  if (settings.tokens != "bytes" || !settings.finetune.empty()) return "tokens";
+  return find_task(settings.task).unit;
+}
+
+std::string_view position_unit(const Settings& settings) {
+  return has_examples(task_of(settings)) ? "tokens" : length_unit(settings);
+}
+
+std::string_view entry_noun(const Settings& settings) {
+  return settings.finetune.empty() ? "encoding" : "model";
+}
+
 bool has_examples(Task task) { return task != Task::text && task != Task::masked; }
 
 Example example(Task task, std::int64_t length, Part part, std::uint64_t seed,
@@ -225,6 +238,11 @@ std::int64_t window_tokens(Task task, std::int64_t length) {
   for (const TaskInfo* one : list)
     if (one->task == task && one->tokens) return one->tokens(length);
   return length;
+}
+
+std::int64_t training_window(const Settings& settings) {
+  if (!settings.finetune.empty() && !settings.extend.empty()) return settings.longest();
+  return window_tokens(task_of(settings), settings.train_length);
 }
 
 std::vector<Stretch> length_stretches(const Settings& settings) {

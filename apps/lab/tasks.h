@@ -91,6 +91,13 @@ std::span<const TaskInfo* const> tasks();
 const TaskInfo& find_task(std::string_view name);
 inline Task task_of(const Settings& settings) { return find_task(settings.task).task; }
 
+// The unit of a length: "bytes", "tokens" with --tokens bpe or --finetune, or TaskInfo::unit.
+std::string_view length_unit(const Settings& settings);
+// The unit of a position in a window: length_unit for text, "tokens" for examples.
+std::string_view position_unit(const Settings& settings);
+// The noun for an entry of settings.encodings: "encoding", or "model" with --finetune.
+std::string_view entry_noun(const Settings& settings);
+
 // Whether the lengths of the task are lengths of examples, not of windows of text.
 bool has_examples(Task task);
 
@@ -103,6 +110,8 @@ constexpr double masked_share = 0.15;
 
 // The number of tokens in a window or an example at a length. For text, the length itself.
 std::int64_t window_tokens(Task task, std::int64_t length);
+// The number of tokens in a window of training. --finetune with --extend: of the longest length.
+std::int64_t training_window(const Settings& settings);
 
 struct Example {
   std::string bytes;         // the prompt and the answer

@@ -83,13 +83,15 @@ std::string example_table(const Results& results, Colour colour) {
   return text + "\n";
 }
 
-std::string cost_table(const std::vector<EncodingCost>& cost, Colour colour) {
+std::string cost_table(const Results& results, Colour colour) {
+  const std::vector<EncodingCost>& cost = results.cost;
   if (cost.empty()) return "";
   std::size_t lengths = 0;
   std::string head = fmt::format("{:<18}{:>11}{:>15}", "", "parameters", "step time");
   for (const EncodingCost& one : cost)
     for (; lengths < one.memory.size(); ++lengths)
-      head += fmt::format("{:>15}", fmt::format("{} bytes", one.memory[lengths].tokens));
+      head += fmt::format("{:>15}", fmt::format("{} {}", one.memory[lengths].tokens,
+                                                position_unit(results.settings)));
   std::string text =
       "\nCost: parameters of the encoding; step time and memory in MiB relative to none\n" +
       painted(colour, "1", head) + "\n";
@@ -124,7 +126,7 @@ std::string extension_tables(const std::vector<ExtensionResult>& extensions) {
 
 std::string recommendation_lines(const Results& results) {
   if (results.recommendations.empty()) return "";
-  const std::string unit(find_task(results.settings.task).unit);
+  const std::string unit(length_unit(results.settings));
   std::string text = "\nRecommendation\n";
   for (const Recommendation& one : results.recommendations) {
     const std::string head = fmt::format("  {} {}: ", length_range(one), unit);
@@ -135,16 +137,20 @@ std::string recommendation_lines(const Results& results) {
 }
 
 std::string findings_table(const Results& results, Colour colour) {
+  const std::string_view unit = length_unit(results.settings);
   switch (task_of(results.settings)) {
     case Task::text:
-      return "\nBits per byte on the same test bytes, each in the second half of a window "
-             "of\n" +
+      return fmt::format(
+                 "\nBits per byte on the same test {}, each in the second half of a window of "
+                 "this "
+                 "number of {}\n",
+                 unit, unit) +
              text_table(results, colour);
     case Task::masked:
       return fmt::format(
-                 "\nBits per masked byte on the same masked bytes at every length; byte "
+                 "\nBits per masked byte on the same masked {} at every length in {}; byte "
                  "frequencies alone: {:.3f}\n",
-                 results.texts.byte_frequency_bits) +
+                 unit, unit, results.texts.byte_frequency_bits) +
              text_table(results, colour);
     default:
       return fmt::format("\n{}{}{} in percent, by {}\n", capitalized(results.metric.name),
@@ -165,7 +171,7 @@ std::string terminal_summary(const Results& results, Colour colour) {
     text += fmt::format("Left out: {}. Reason: {}\n", one.name, one.reason);
   if (results.encodings.empty()) return text;
   return text + recommendation_lines(results) + findings_table(results, colour) +
-         extension_tables(results.extensions) + cost_table(results.cost, colour);
+         extension_tables(results.extensions) + cost_table(results, colour);
 }
 
 }  // namespace gnomon::lab

@@ -17,13 +17,14 @@
 #include "apps/lab/shuffle.h"
 #include "apps/lab/tasks.h"
 #include "apps/lab/windows.h"
+#include "apps/lab/words.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab {
 
 const char* const generate_help = R"(Usage: gnomon generate MODEL TEXT [options]
 
-Continues TEXT with a model that `gnomon lab` trained, byte by byte, with a KV
+Continues TEXT with a model that `gnomon lab` trained, token by token, with a KV
 cache. MODEL: a folder in DIR/models, for example report/models/rotary-seed1.
 
   --bytes N        length of the continuation (256)
@@ -42,12 +43,12 @@ Example: gnomon generate report/models/alibi-seed1 "It is a truth"
 const char* const evaluate_help = R"(Usage: gnomon evaluate MODEL [TEXT...] [options]
 
 Measures the loss of a model that `gnomon lab` trained on other texts, at each
-context length on the same bytes. MODEL: a folder in DIR/models. For a model of
+context length on the same part of them. MODEL: a folder in DIR/models. For a model of
 a synthetic task, without TEXT: its answers by length.
 
   --lengths A,..   context lengths in tokens (those of the training run)
   --segments N     test segments, each as long as the longest length (48)
-  --shuffle N      also the loss with the bytes before the predicted byte in
+  --shuffle N      also the loss with the tokens before the predicted one in
                    random order, except for the last N of them
   --json
 
@@ -106,8 +107,9 @@ void print_losses(const Settings& s, const Evaluation& found) {
     }
     return;
   }
-  fmt::print("{:>12}{:>16}{:>14}\n", "length",
-             task_of(s) == Task::masked ? "bits per masked" : "bits per byte", "right bytes");
+  fmt::print("{:>12}{:>16}{:>14}\n", length_unit(s),
+             task_of(s) == Task::masked ? "bits per masked" : "bits per byte",
+             fmt::format("right {}", length_unit(s)));
   for (const LengthLoss& one : found.lengths)
     if (one.applicable)
       fmt::print("{:>12}{:>16.3f}{:>12.1f} %\n", one.length, one.tail_bits, 100 * one.accuracy);
@@ -120,22 +122,24 @@ Json shuffled_json(const std::vector<ShuffledLoss>& shuffled) {
   for (const ShuffledLoss& one : shuffled)
     all.push_back({{"length", one.length},
                    {"kept", one.kept},
-                   {"bytes", one.bytes},
+                   {"targets", one.targets},
                    {"bits", one.bits},
                    {"shuffled_bits", one.shuffled_bits},
                    {"margin", one.margin}});
   return all;
 }
 
-void print_shuffled(const std::vector<ShuffledLoss>& shuffled, std::int64_t kept) {
+void print_shuffled(const Settings& s, const std::vector<ShuffledLoss>& shuffled,
+                    std::int64_t kept) {
+  const std::string unit(length_unit(s));
   fmt::print(
-      "\nBytes that are predicted from the whole length before them, in bits per byte.\n"
-      "Shuffled: the context without its last {} in random order.\n"
-      "{:>12}{:>10}{:>16}{:>14}{:>22}\n",
-      kept == 1 ? "byte" : fmt::format("{} bytes", kept), "length", "bytes", "as in the text",
-      "shuffled", "difference");
+      "\n{0} that are predicted from the whole length before them, in bits per {5}.\n"
+      "Shuffled: the context without its last {1} in random order.\n"
+      "{2:>12}{3:>10}{4:>16}{6:>14}{7:>22}\n",
+      capitalized(unit), counted(kept, singular(unit)), unit, "targets", "as in the text",
+      singular(unit), "shuffled", "difference");
   for (const ShuffledLoss& one : shuffled)
-    fmt::print("{:>12}{:>10}{:>16.3f}{:>14.3f}{:>22}\n", one.length, one.bytes, one.bits,
+    fmt::print("{:>12}{:>10}{:>16.3f}{:>14.3f}{:>22}\n", one.length, one.targets, one.bits,
                one.shuffled_bits,
                fmt::format("{:+.3f} ± {:.3f}", one.shuffled_bits - one.bits, one.margin));
 }
@@ -229,7 +233,7 @@ int evaluate_command(int argc, char** argv) {
     if (test_segments(corpus.test, s).empty())
       refuse("evaluate",
              fmt::format("TEXT must have at least {} {}, one and a half of the longest length",
-                         segment_tokens(s), corpus.tokenizer ? "tokens" : "bytes"),
+                         segment_tokens(s), length_unit(s)),
              corpus.tokenizer
                  ? std::to_string(corpus.test[0].size()) + " tokens in " + corpus.test[0].name
                  : std::to_string(Corpus::bytes(corpus.test)));
@@ -249,9 +253,9 @@ int evaluate_command(int argc, char** argv) {
     return 0;
   }
   fmt::print("{} ({} with seed {}, trained at {} {})\n\n", folder, config.encoding, config.seed,
-             s.train_length, find_task(s.task).unit);
+             s.train_length, length_unit(s));
   print_losses(s, *found);
-  if (kept) print_shuffled(shuffled, *kept);
+  if (kept) print_shuffled(s, shuffled, *kept);
   if (!examples)
     fmt::print("\nThe entropy of the bytes of these texts is {:.3f} bits per byte.\n",
                entropy(corpus.test));

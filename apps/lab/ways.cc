@@ -35,7 +35,8 @@ Losses losses_of(const Way& way, std::size_t length, const std::vector<RunResult
 double margin_of(const Losses& a, const Losses& b) {
   const std::size_t seeds = std::min(a.seeds.size(), b.seeds.size());
   std::vector<double> differences;
-  if (seeds > 1) {
+  // Released models without a fine-tune have the same loss with every seed.
+  if (seeds > 1 && (deviation(a.seeds) > 0 || deviation(b.seeds) > 0)) {
     for (std::size_t i = 0; i < seeds; ++i) differences.push_back(a.seeds[i] - b.seeds[i]);
     return mean_margin(differences);
   }

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gnomon::lab {
@@ -31,6 +32,11 @@ inline std::string either(const std::vector<std::string>& names) {
 inline std::string capitalized(std::string text) {
   text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   return text;
+}
+
+// "byte" from "bytes".
+inline std::string singular(std::string_view unit) {
+  return std::string(unit.substr(0, unit.size() - unit.ends_with('s')));
 }
 
 // "1 step", "30 steps".

@@ -86,7 +86,7 @@ TEST_F(Extended, IsSummedUpOverSeeds) {
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].rows.size(), 1u + 2 * 5 + 1);
   EXPECT_EQ(all[0].rows[0].bits, found_.before);
-  const auto sentences = extension_answer(all);
+  const auto sentences = extension_answer(all, "bytes");
   ASSERT_EQ(sentences.size(), 1u);
   EXPECT_EQ(sentences[0].rfind("Rotary at 64 bytes: ", 0), 0u);
 }

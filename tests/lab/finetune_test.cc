@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "apps/lab/results_check.h"
 #include "apps/lab/run.h"
 #include "lab/finetune_models.h"
 
@@ -150,6 +151,38 @@ TEST_F(FinetuneOfLlama, AMethodIsTunedAtTheLongestLength) {
   const finetune::Config config = finetune::read_config(saved);
   EXPECT_EQ(config.length(), 16);
   EXPECT_EQ(finetune::parse_config(config.json, "x").scheme, config.scheme);
+}
+
+TEST_F(FinetuneOfLlama, ResultsAreReadWithoutTheModel) {
+  const Corpus corpus = load_corpus(settings_);
+  Evaluation found;
+  RunResult released, tuned;
+  {
+    TrainingRun first(settings_, corpus, "released", 1),
+        second(settings_, corpus, "released@tuned", 1);
+    found = *first.model().evaluate(never);
+    released = first.summary(), tuned = second.summary();
+  }
+  fs::remove_all(folder_.path());
+  check_settings(settings_);
+  released.tests = tuned.tests = found;
+  check_run(released, settings_);
+  EXPECT_THROW(check_run(tuned, settings_), std::invalid_argument);  // 0 of 30 steps
+  const Candidate one = finetune::describe_entry("yarn@tuned", settings_, tuned.specification);
+  EXPECT_EQ(one.title, "YaRN + fine-tune");
+  EXPECT_EQ(one.enters, "queries and keys");
+}
+
+TEST(FinetuneDefaults, AreNotBeyondATable) {
+  const auto times = [](const char* model) {
+    const ReleasedFolder folder(model);
+    Settings settings;
+    settings.finetune = folder.path().string();
+    settings.train_length = 0;
+    return finetune::take_sizes(settings).times;
+  };
+  EXPECT_THAT(times("llama"), ElementsAre(2, 4));
+  EXPECT_THAT(times("gpt2"), ElementsAre());
 }
 
 TEST_F(FinetuneOfLlama, RefusesSettingsThatDoNotFit) {

@@ -4,13 +4,20 @@
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
+#include <map>
+#include <regex>
 #include <set>
 
 #include "apps/lab/evaluate.h"
 #include "apps/lab/generate.h"
 #include "apps/lab/model_file.h"
+#include "apps/lab/report.h"
+#include "apps/lab/results.h"
 #include "apps/lab/run.h"
+#include "apps/lab/session.h"
+#include "apps/lab/terminal.h"
 #include "gnomon/io/file.h"
 #include "lab/tiny.h"
 
@@ -139,6 +146,46 @@ TEST_F(BytePairs, TheTrainingLossIsInBitsPerByteToo) {
                                  static_cast<double>(corpus_.train[0].size());
   EXPECT_GT(bytes_per_token, 2);
   EXPECT_NEAR(run.train_step(), 9 / bytes_per_token, 0.5);  // 512 equally likely tokens
+}
+
+TEST_F(BytePairs, CountsTheBytesOfATokenAndTheLossOfTokenFrequencies) {
+  ASSERT_TRUE(corpus_.tokens);
+  const Text& text = corpus_.test[0];
+  double all = 512, bits = 0;
+  std::map<std::int64_t, double> counts;
+  for (std::int64_t i = 0; i < corpus_.train[0].size(); ++i)
+    ++counts[corpus_.train[0].token(i)], ++all;
+  for (std::int64_t i = 0; i < text.size(); ++i)
+    bits -= std::log2((counts[text.token(i)] + 1) / all);
+  const auto bytes = static_cast<double>(text.bytes.size());
+  EXPECT_NEAR(corpus_.tokens->frequency_bits, bits / bytes, 1e-9);
+  EXPECT_NEAR(corpus_.tokens->bytes_per_token, bytes / static_cast<double>(text.size()), 1e-9);
+}
+
+// No length has the unit bytes, and its first mention has its bytes.
+TEST_F(BytePairs, LengthsOfTheResultsAreTokens) {
+  settings_.encodings = {"alibi"};
+  SessionResult session{.settings = settings_};
+  TrainingRun run(settings_, corpus_, "alibi", 1);
+  while (!run.trained()) run.train_step();
+  RunResult& one = session.runs.emplace_back(run.summary());
+  one.unfinished = false;
+  one.tests = *run.model().evaluate([] { return false; });
+  const Results results = assemble_results(session, corpus_);
+  EXPECT_EQ(length_text(results, 16).find("16 tokens (about "), 0u);
+  fs::create_directories(folder_ / "report");
+  write_report(folder_ / "report", results);
+  const std::string page =
+      std::string(io::MappedFile(folder_ / "report" / "index.html").text()) +
+      terminal_summary(results, Colour::never);
+  const std::regex bytes("[0-9] bytes|\\(bytes\\)|length in bytes|number of bytes that");
+  for (std::sregex_iterator at(page.begin(), page.end(), bytes), end; at != end; ++at)
+    EXPECT_TRUE(
+        page.substr(static_cast<std::size_t>(std::max<std::int64_t>(0, at->position() - 7)), 7)
+            .find("about ") != std::string::npos)
+        << page.substr(static_cast<std::size_t>(std::max<std::int64_t>(0, at->position() - 60)),
+                       90);
+  EXPECT_NE(page.find("context length (tokens)"), std::string::npos);
 }
 
 TEST_F(BytePairs, AStoredModelHasItsTokenizer) {

@@ -141,6 +141,7 @@ std::uint64_t hash_of(std::uint64_t hash, std::string_view bytes) {
 }  // namespace
 
 void add_data(const Settings& settings, Corpus& corpus) {
+  check(settings);
   auto data = std::make_shared<Data>();
   std::shared_ptr<const io::Checkpoint> checkpoint;
   try {
@@ -175,12 +176,16 @@ void add_data(const Settings& settings, Corpus& corpus) {
                    {reinterpret_cast<const char*>(array.bytes().data()), array.bytes().size()});
   }
   if (!data->tokenizer->of_bytes()) {
-    double bytes = 0, tokens = 0;
-    for (const Tokens& text : data->test)
-      for (const std::int64_t one : text.bytes) bytes += static_cast<double>(one), ++tokens;
-    corpus.split += fmt::format(
-        ". Lengths are in tokens of the model, {:.2f} bytes each, losses in bits per byte",
-        bytes / std::max(1.0, tokens));
+    const auto counts = [&](const std::vector<Tokens>& some) {
+      std::vector<double> all(static_cast<std::size_t>(data->config.vocabulary));
+      for (const Tokens& text : some)
+        for (const std::int64_t id : text.ids) all[static_cast<std::size_t>(id)] += 1;
+      return all;
+    };
+    corpus.tokens = token_statistics(counts(data->train), counts(data->test),
+                                     static_cast<double>(Corpus::bytes(corpus.test)));
+  } else {
+    corpus.split += ". A token is a byte";
   }
   corpus.digest = fmt::format("{:016x}", hash);
   corpus.data = std::move(data);
@@ -221,11 +226,6 @@ Model::Model(const Settings& settings, const Corpus& corpus, const std::string& 
   network_ = std::make_unique<Network>(std::move(config),
                                        std::make_shared<io::Checkpoint>(settings.finetune));
   network_->to(torch::Device(settings.device));
-}
-
-// With --extend the fine-tune is for the longest context, also that of the released encoding.
-std::int64_t Model::window() const {
-  return settings_.extend.empty() ? settings_.train_length : settings_.longest();
 }
 
 Json Model::specification() const {

@@ -42,7 +42,6 @@ class Model final : public TaskModel {
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override;
   void save(const std::filesystem::path& folder, const RunResult& result) override;
   std::int64_t steps() const override { return entry_.tuned ? settings_.steps : 0; }
-  std::int64_t window() const override;
 
  private:
   // The test at one length. Empty if `stop` returns true.

@@ -1,5 +1,7 @@
 #include "apps/lab/tasks/finetune_config.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 
@@ -30,7 +32,12 @@ T value_of(const Json& json, const char* key, T usual) {
   else
     right = found->is_string();
   if (!right)
-    refuse(what, std::string("config.json must have a value of another type at ") + key,
+    refuse(what,
+           fmt::format("{} in config.json must be {}", key,
+                       std::is_same_v<T, bool>           ? "true or false"
+                       : std::is_same_v<T, std::int64_t> ? "an integer"
+                       : std::is_same_v<T, double>       ? "a number"
+                                                         : "a string"),
            found->dump().substr(0, 80));
   return found->get<T>();
 }
@@ -232,43 +239,46 @@ std::vector<std::string> entries(const std::vector<std::string>& methods) {
   return all;
 }
 
-Candidate describe_entry(const std::string& name, const Settings& settings) {
+Candidate describe_entry(const std::string& name, const Settings& settings,
+                         const Json& specification) {
   const Entry entry = parse_entry(name);
-  const Config config = read_config(settings.finetune);
   Candidate one{name, name};
   const bool as_is = entry.method == released;
-  one.title = as_is ? "As released" : extension_title(entry.method);
-  one.summary = as_is ? "the model with its own encoding"
-                      : "the model with its frequencies changed for a context " +
-                            std::to_string(settings.longest() / config.length()) +
-                            " times as long";
+  one.title = as_is ? "Released model" : extension_title(entry.method);
+  one.summary = as_is ? "the released model with its own encoding"
+                      : "the released model with its frequencies changed for a context of " +
+                            std::to_string(settings.longest()) + " tokens";
   if (entry.tuned) {
-    one.title += " (fine-tuned)";
+    one.title += " + fine-tune";
     one.summary += ", fine-tuned on the text";
   }
+  const model::Scheme scheme =
+      specification.contains("layers")
+          ? model::scheme_from_json(specification.dump())
+          : model::every_layer({model::encoding_from_json(specification.dump())}, 1);
   model::Place enters = model::Place::nowhere;
-  for (const model::Mixture& layer : config.scheme.layers) {
+  for (const model::Mixture& layer : scheme.layers) {
     const model::Place here = model::enters(layer);
     if (here != model::Place::nowhere)
       enters = enters == model::Place::nowhere ? here : enters | here;
   }
   one.enters = model::name(enters);
-  one.source = as_is ? config.description.model_type + " checkpoint"
-                     : std::string(find_extension(entry.method).source);
+  one.source = as_is ? settings.finetune : std::string(find_extension(entry.method).source);
   return one;
 }
 
-TaskDefaults defaults() {
-  return {.batch = 16, .steps = 100, .times = {2, 4}, .learning_rate = 3e-4};
-}
-
-void take_sizes(Settings& settings) {
+TaskDefaults take_sizes(Settings& settings) {
   const Config config = read_config(settings.finetune);
   settings.task = config.masked() ? "masked" : "text";
   settings.layers = config.description.layers;
   settings.width = config.width;
   settings.heads = model::group_of(config.description, 0).heads;
   if (settings.train_length == 0) settings.train_length = config.length();
+  TaskDefaults usual{.batch = 16, .steps = 100, .times = {2, 4}, .learning_rate = 3e-4};
+  if (const auto most = model::capacity(config.scheme))
+    std::erase_if(usual.times,
+                  [&](std::int64_t times) { return times * settings.train_length > *most; });
+  return usual;
 }
 
 void check(const Settings& settings) {

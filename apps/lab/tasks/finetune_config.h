@@ -59,19 +59,18 @@ struct Entry {
 };
 Entry parse_entry(const std::string& name);
 std::vector<std::string> entries(const std::vector<std::string>& methods);
-// The texts of an entry for the report.
-Candidate describe_entry(const std::string& name, const Settings& settings);
+// The texts of an entry for the report. `specification`: of its runs. The folder of the model need
+// not exist any more.
+Candidate describe_entry(const std::string& name, const Settings& settings,
+                         const Json& specification);
 
 // Reads the model and tokenizes the texts of the corpus. Throws std::invalid_argument if the
 // model cannot be read, or if the parts have fewer tokens than the longest window.
 void add_data(const Settings& settings, Corpus& corpus);
 
-// Defaults of options. `steps` is the number of steps. The training length is in the config.
-TaskDefaults defaults();
-
 // Sets the fields of Settings that the config decides: task, sizes, and the training length if it
-// is 0.
-void take_sizes(Settings& settings);
+// is 0. Returns the defaults of options. `steps` is the number of steps.
+TaskDefaults take_sizes(Settings& settings);
 // Throws std::invalid_argument if the settings do not fit to the model.
 void check(const Settings& settings);
 

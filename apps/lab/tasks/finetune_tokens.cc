@@ -142,6 +142,8 @@ class BytePairs final : public Tokenizer {
     utext_openUTF8(&input, text.data(), static_cast<std::int64_t>(text.size()), &status);
     const std::unique_ptr<icu::RegexMatcher> matcher(pattern_->matcher(status));
     if (U_SUCCESS(status)) matcher->reset(&input);
+    // Of one match, about 10 s: a pattern of the file can take exponential time.
+    if (U_SUCCESS(status)) matcher->setTimeLimit(10000, status);
     std::size_t end = 0;
     while (U_SUCCESS(status) && matcher->find(status)) {
       const auto from = static_cast<std::size_t>(matcher->start64(status)),
@@ -353,10 +355,12 @@ std::unique_ptr<Tokenizer> read_tokenizer(const fs::path& folder, std::int64_t v
   constexpr std::int64_t bytes = 256, most_special = 16;
   if (fs::exists(folder / "tokenizer.json"))
     return read_json(folder / "tokenizer.json", vocabulary);
-  if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt"))
-    return std::make_unique<BytePairs>(
-        vocabulary_of(parsed(folder / "vocab.json"), folder / "vocab.json", vocabulary),
-        read_merges(folder / "merges.txt"), gpt2_pattern, false, folder / "vocab.json");
+  if (fs::exists(folder / "vocab.json") && fs::exists(folder / "merges.txt")) {
+    const fs::path path = folder / "vocab.json";
+    Vocabulary tokens = vocabulary_of(parsed(path), path, vocabulary);
+    return std::make_unique<BytePairs>(std::move(tokens), read_merges(folder / "merges.txt"),
+                                       gpt2_pattern, false, path);
+  }
   if (fs::exists(folder / "vocab.txt")) return read_words(folder, vocabulary);
   for (const char* other : {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model"})
     if (fs::exists(folder / other))

@@ -64,13 +64,15 @@ class LabResults:
         if by_text:
             rows = [row for row in rows if row["context"] == "whole"]
         at, value = ("length", "bits") if by_text else ("to", "score")
+        unit = self.data.get("length_unit", "bytes" if by_text else "")
         lengths = sorted({row[at] for row in rows})
         series = {row["title"]: dict[int, float]() for row in rows}
         for row in rows:
             series[row["title"]][row[at]] = row[value]
         gaps = {name: [values.get(one) for one in lengths] for name, values in series.items()}
         return lines(lengths, gaps, log_x=by_text, points=True,
-                     x_title="context length (bytes)" if by_text else "longest length of the range",
+                     x_title=("context length" if by_text else "longest length of the range")
+                     + (f" ({unit})" if unit else ""),
                      y_title=metric["name"],
                      title=f"{metric['name'].capitalize()} by length",
                      caption=f"{metric['what'].capitalize()}. By chance: {metric['chance']}.")
@@ -114,14 +116,15 @@ def run(text: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None =
     """Trains and compares encodings on a text. Takes minutes.
 
     text: the path of a file, several paths, or a text with at least one line break; default: the
-        novels that the lab contains.
+        novels that the lab contains. For a task with data, its file or folder.
     encodings: names as in `gnomon.encodings()`, or schemes as 'rotary+alibi'; or ['all'].
     minutes or steps: the training budget, with equal steps for every encoding.
     seeds: training runs for each encoding.
     out: a new or empty folder; default: report, report-2, ... in the working folder.
     progress: shows the progress as one line on stderr.
-    options: the other options of `gnomon lab` with _ for -: task="copy", train_length=64,
-        eval_lengths=[64, 128], layers=2, width=64, heads=2, batch=16, jobs=1, no_cost=True, ...
+    options: the other options of `gnomon lab` with _ for -: task="copy", tokens="bpe:1000",
+        finetune="models/tiny-llama", extend=["yarn"], train_length=64, eval_lengths=[64, 128],
+        layers=2, width=64, heads=2, batch=16, jobs=1, workers_per_run=2, no_cost=True, ...
     An interrupt stops the lab, which then writes a report of the finished runs.
 
     Raises ValueError with the message of the lab, FileNotFoundError if it is not installed.
@@ -193,7 +196,7 @@ def _words(options: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(value, (list, tuple)):
             yield ",".join(map(str, value))
         elif value is not True:
-            yield str(value)
+            yield os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
 
 def _files(text: Any, folder: pathlib.Path) -> list[str]:

@@ -2,8 +2,9 @@
 
 python tests/lab/finetune/released.py write       writes logits.json: config.json, the names and
                                                   shapes of the tensors, and logits of each model
-python tests/lab/finetune/released.py make DIR    writes the model `llama` with random weights
-                                                  of a size that trains in a minute, into DIR
+python tests/lab/finetune/released.py make DIR TEXT
+                                                  trains a byte-level model of the layout of
+                                                  Llama on 64 bytes of context, a minute or two
 python tests/lab/finetune/released.py losses DIR RUN
                                                   compares the losses of a model saved by a run
                                                   with those that transformers computes
@@ -136,14 +137,31 @@ def write() -> None:
     (FOLDER / "logits.json").write_text(head + text + "\n}}\n")
 
 
-def make(folder: str) -> None:
+def make(folder: str, text: str) -> None:
     torch.manual_seed(1)
     config = transformers.LlamaConfig(
         vocab_size=256, hidden_size=96, intermediate_size=256, num_hidden_layers=3,
         num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
         bos_token_id=None, eos_token_id=None,
     )  # fmt: skip
-    model_of(config).save_pretrained(folder)
+    model = model_of(config).train()
+    data = torch.tensor(list(pathlib.Path(text).read_bytes()))
+    data = data[: len(data) * 8 // 10]  # the part that `gnomon lab` trains on
+    steps, length, batch = 1500, config.max_position_embeddings, 16
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.1)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    for step in range(steps):
+        starts = torch.randint(0, len(data) - length, (batch,))
+        tokens = torch.stack([data[start : start + length] for start in starts])
+        loss = model(tokens, labels=tokens).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        if (step + 1) % 100 == 0:
+            print(f"step {step + 1}: {loss.item() / np.log(2):.3f} bits per byte", flush=True)
+    model.eval().save_pretrained(folder)
 
 
 def losses(folder: str, run: str, text: str) -> None:

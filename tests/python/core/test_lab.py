@@ -79,6 +79,14 @@ def test_run_passes_options_and_reads_the_results(script: pathlib.Path,
     assert results.answer.startswith("At the training length of 64 bytes, Rotary (RoPE) has")
 
 
+def test_run_passes_every_kind_of_option(script: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    results = gnomon.lab.run(finetune=tmp_path / "tiny", extend=("yarn", "ntk"), tokens="bpe:1000",
+                             task="image-text", workers_per_run=2, steps=5, out="r")
+    assert words_of(results) == [
+        "lab", "--steps", "5", "--out", "r", "--finetune", str(tmp_path / "tiny"), "--extend",
+        "yarn,ntk", "--tokens", "bpe:1000", "--task", "image-text", "--workers-per-run", "2"]
+
+
 def test_a_text_is_written_to_a_file(script: pathlib.Path) -> None:
     results = gnomon.lab.run("first line\nsecond line\n")
     assert results.path == pathlib.Path("report")
@@ -165,6 +173,7 @@ def test_empty_fields_of_an_extension(tmp_path: pathlib.Path) -> None:
 
 def test_rows_and_chart_of_examples(tmp_path: pathlib.Path) -> None:
     data = {"schema": 3, "answer": ["One.", "Two."], "settings": {"encodings": ["none"]},
+            "length_unit": "words",
             "metric": {"name": "whole answers", "what": "the share", "chance": "0"}}
     (tmp_path / "results.json").write_text(json.dumps(data))
     (tmp_path / "results.csv").write_text(
@@ -177,8 +186,25 @@ def test_rows_and_chart_of_examples(tmp_path: pathlib.Path) -> None:
     assert results.rows()[0]["title"] == "No position, none"
     assert [(row["to"], row["score"], row["chance_score"]) for row in results.rows()] == [
         (5, 0.5, 7e-8), (10, 0, 7e-8)]
-    values = results.plot().spec["data"]["values"]
+    spec = results.plot().spec
+    values = spec["data"]["values"]
     assert [(one["x"], one["y"]) for one in values] == [(5, 0.5), (10, 0)]
+    assert "longest length of the range (words)" in json.dumps(spec)
+
+
+def test_chart_of_a_fine_tune_has_lengths_in_tokens(tmp_path: pathlib.Path) -> None:
+    data = {"schema": 3, "answer": [], "settings": {"encodings": ["released", "yarn@tuned"]},
+            "length_unit": "tokens",
+            "metric": {"name": "bits per byte", "what": "the loss", "chance": "4.4"}}
+    (tmp_path / "results.json").write_text(json.dumps(data))
+    (tmp_path / "results.csv").write_text(
+        "encoding,title,seeds,position_parameters,length,context,method,bits,uncertainty,accuracy,"
+        "tied_with_best\nreleased,Released model,1,0,64,whole,,2.5,0.02,0.4,no\n"
+        "yarn@tuned,YaRN + fine-tune,1,0,64,whole,,2.25,0.02,0.5,yes\n")
+    results = gnomon.lab.load(tmp_path)
+    assert results.rows()[1]["encoding"] == "yarn@tuned"
+    spec = json.dumps(results.plot().spec)
+    assert "context length (tokens)" in spec and "(bytes)" not in spec
 
 
 def test_chart_and_display(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> None:
