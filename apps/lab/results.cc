@@ -21,6 +21,7 @@
 #include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
 #include "apps/lab/tasks/finetune_config.h"
+#include "apps/lab/tasks/graph_encodings.h"
 #include "apps/lab/ways.h"
 #include "gnomon/isa.h"
 #include "gnomon/version.h"
@@ -69,8 +70,10 @@ void add_text_lengths(EncodingResult& all, const Runs& runs) {
 // The results of one encoding over its seeds.
 EncodingResult encoding_results(const std::string& name, const Runs& runs,
                                 const Settings& settings) {
-  const Candidate info = settings.finetune.empty() ? find_candidate(name)
-                                                   : finetune::describe_entry(name, settings);
+  const Candidate info = !settings.finetune.empty() ? finetune::describe_entry(name, settings)
+                         : task_of(settings) == Task::graph
+                             ? graph_task::describe_entry(name, settings)
+                             : find_candidate(name);
   const RunResult& first = *runs.front();
   EncodingResult all{name,
                      info.title,
@@ -189,7 +192,8 @@ void compare_encodings(Results& results) {
     Runs runs;
     for (const RunResult& run : results.runs)
       if (run.encoding == name) runs.push_back(&run);
-    if (!runs.empty()) results.encodings.push_back(encoding_results(name, runs, results.settings));
+    if (!runs.empty())
+      results.encodings.push_back(encoding_results(name, runs, results.settings));
   }
   results.rankings = (examples ? example_rankings : rankings)(results.encodings, results.runs);
   results.extensions = extension_results(results.encodings, results.runs);

@@ -230,6 +230,10 @@ const TaskInfo graph_task_info{
         "nodes",
     .loss = "bits per node",
     .model_name = "bidirectional Transformer over nodes",
+    .trained_on = "graphs of 8 to ",
+    .samples =
+        "The distances that each model gives in the same unseen graph. A question mark is a "
+        "class instead of a distance.",
     .defaults = graph_task::defaults,
     .model = graph_task::model,
     .load = graph_task::load,
