@@ -6,7 +6,6 @@
 #include <map>
 
 #include "apps/lab/batches.h"
-#include "apps/lab/candidate.h"
 #include "apps/lab/draws.h"
 #include "apps/lab/generate.h"
 #include "apps/lab/run.h"
@@ -245,14 +244,11 @@ Corpus load(const Settings& s) {
 
 std::unique_ptr<TaskModel> model(const Settings& settings, const Corpus& corpus,
                                  const std::string& encoding, std::int64_t seed) {
-  const Candidate candidate = find_candidate(encoding);
-  if (candidate.scheme != encoding)
-    refuse("lab", "--task classify requires encodings without @", encoding);
   const model::Shape shape{settings.width, settings.heads, settings.train_length + 1,
                            Visibility::bidirectional};
   return std::make_unique<ClassifyModel>(
       settings, static_cast<const LabelledTexts*>(corpus.data.get()),
-      model::parse_scheme(candidate.scheme, shape, settings.layers), seed);
+      model::parse_scheme(encoding, shape, settings.layers), seed);
 }
 
 }  // namespace
@@ -277,6 +273,7 @@ const TaskInfo classify_task_info{
     .model_name = "byte-level bidirectional Transformer with a [CLS] token",
     .trained_on = "texts of at most ",
     .samples = "The label that each model gives to the same unseen text.",
+    .suffixes = "",
     .defaults = classify_task::defaults,
     .tokens = [](std::int64_t length) { return length + 1; },
     .model = classify_task::model,

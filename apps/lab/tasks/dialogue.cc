@@ -263,7 +263,7 @@ const TaskInfo dialogue_task_info{
     .summary = "the answer to a question about a fact of an earlier turn",
     .unit = "turns",
     .score = "right answers",
-    .second = "right or outdated answers",
+    .second = "right or outdated",
     .what =
         "the share of questions that are answered with the value that was told last; also "
         "the share answered with that value or with the one that it replaced",
