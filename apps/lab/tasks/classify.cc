@@ -210,7 +210,9 @@ class ClassifyModel final : public TaskModel {
   Classifier model_;
 };
 
-TaskDefaults defaults() { return {32, 16, 1, {2, 4}, "none,sinusoidal,learned,rotary,t5"}; }
+TaskDefaults defaults() {
+  return {32, 16, 1, {2, 4}, "none,sinusoidal,learned,rotary,alibi,t5"};
+}
 
 void check(const Settings& s) {
   if (s.train_length < shortest_sentence)
