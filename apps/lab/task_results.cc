@@ -159,7 +159,6 @@ std::string second_sentence(const Results& results, std::size_t range) {
   for (const EncodingResult* one : order)
     shares.push_back(
         fmt::format("{} ({})", one->title, percent_text(one->ranges[range].second)));
-  if (order.empty()) return "";
   const StretchMean& first = order[0]->ranges[range];
   return fmt::format("{} at {} to {} {} (by chance {}): {}.",
                      capitalized(std::string(task.second)), first.from, first.to, task.unit,
