@@ -110,14 +110,6 @@ std::vector<Recommendation> by_length(const Results& results) {
   return all;
 }
 
-// Whether the best score of a range is measurably above the score by chance.
-bool beats_chance(const Results& results, std::size_t range, const Place& best) {
-  for (const EncodingResult& one : results.encodings)
-    if (one.name == best.name)
-      return one.ranges[range].score_interval.low > one.ranges[range].chance_score;
-  return false;
-}
-
 std::vector<Recommendation> by_range(const Results& results) {
   const TaskInfo& task = find_task(results.settings.task);
   std::vector<Recommendation> all;
@@ -131,7 +123,7 @@ std::vector<Recommendation> by_range(const Results& results) {
       continue;
     }
     const Place& best = ranking.order[0];
-    if (!beats_chance(results, i, best)) {
+    if (!beats_chance(results, i)) {
       one.confidence = fmt::format("no encoding has {} above chance", task.score);
       continue;
     }

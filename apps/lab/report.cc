@@ -241,7 +241,8 @@ std::string page_of(const Results& results) {
   for (const std::string& sentence : results.answer) page.lead(sentence);
   page.command(results.command);
   page.links({{"results.json: all numbers", "results.json"},
-              {"results.csv: the losses as a table", "results.csv"}});
+              {fmt::format("results.csv: the {} as a table", examples ? "scores" : "losses"),
+               "results.csv"}});
   for (const LeftOut& one : results.left_out)
     page.note(fmt::format("Left out: {}. Reason: {}", one.name, one.reason));
   if (!results.recommendations.empty()) page.table(recommendation_table(results));

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "apps/lab/tasks.h"
+
 namespace gnomon::lab {
 namespace {
 
@@ -39,16 +41,18 @@ std::string example_lines(const Results& results) {
   std::string text =
       "encoding,title,seeds,position_parameters,from,to,examples,score,score_deviation,second,"
       "chance_score,chance_second,score_low,score_high,second_low,second_high\n";
+  const bool two = !find_task(results.settings.task).second.empty();
+  const auto second = [&](double number) { return two ? fmt::format("{:.6g}", number) : ""; };
   for (const EncodingResult& one : results.encodings)
     for (const StretchMean& at : one.ranges)
       if (at.applicable)
-        text += fmt::format(
-            "{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:."
-            "6g}\n",
-            field(one.name), field(one.title), one.seeds, one.position_parameters, at.from,
-            at.to, at.examples, at.score, at.score_deviation, at.second, at.chance_score,
-            at.chance_second, at.score_interval.low, at.score_interval.high,
-            at.second_interval.low, at.second_interval.high);
+        text +=
+            fmt::format("{},{},{},{},{},{},{},{:.6g},{:.6g},{},{:.6g},{},{:.6g},{:.6g},{},{}\n",
+                        field(one.name), field(one.title), one.seeds, one.position_parameters,
+                        at.from, at.to, at.examples, at.score, at.score_deviation,
+                        second(at.second), at.chance_score, second(at.chance_second),
+                        at.score_interval.low, at.score_interval.high,
+                        second(at.second_interval.low), second(at.second_interval.high));
   return text;
 }
 

@@ -104,8 +104,17 @@ std::string trained_sentence(const Results& results, const TaskInfo& task) {
   return text + ".";
 }
 
-std::string beyond_sentence(const Ranking& ranking, const TaskInfo& task) {
-  const auto& [from, to, order] = ranking;
+// The best encoding at a range. Null if no encoding has positions for it.
+const StretchMean* best_of(const Results& results, std::size_t range) {
+  const std::vector<Place>& order = results.rankings[range].order;
+  for (const EncodingResult& one : results.encodings)
+    if (!order.empty() && one.name == order[0].name) return &one.ranges[range];
+  return nullptr;
+}
+
+std::string beyond_sentence(const Results& results, std::size_t range) {
+  const TaskInfo& task = find_task(results.settings.task);
+  const auto& [from, to, order] = results.rankings[range];
   if (order.empty())
     return fmt::format("No encoding has positions for {} to {} {}.", from, to, task.unit);
   const auto whole = [](const Place& one) {
@@ -122,6 +131,10 @@ std::string beyond_sentence(const Ranking& ranking, const TaskInfo& task) {
                               percent_text(order[0].second), listed(most),
                               most.size() > 1 ? " (tied)" : "");
   }
+  if (!beats_chance(results, range))
+    return fmt::format("At {} to {} {}, no encoding has {} above chance ({}).", from, to,
+                       task.unit, task.score,
+                       percent_text(best_of(results, range)->chance_score));
   std::vector<std::string> tied, next;
   for (std::size_t i = 1; i < order.size(); ++i)
     if (order[i].score > 0) (order[i].tied ? tied : next).push_back(whole(order[i]));
@@ -133,7 +146,31 @@ std::string beyond_sentence(const Ranking& ranking, const TaskInfo& task) {
   return text + ".";
 }
 
+// The second scores of a range, if they answer another question than the scores.
+std::string second_sentence(const Results& results, std::size_t range) {
+  const TaskInfo& task = find_task(results.settings.task);
+  std::vector<const EncodingResult*> order;
+  for (const EncodingResult& one : results.encodings)
+    if (one.ranges[range].applicable) order.push_back(&one);
+  std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) {
+    return a->ranges[range].second > b->ranges[range].second;
+  });
+  std::vector<std::string> shares;
+  for (const EncodingResult* one : order)
+    shares.push_back(
+        fmt::format("{} ({})", one->title, percent_text(one->ranges[range].second)));
+  const StretchMean& first = order[0]->ranges[range];
+  return fmt::format("{} at {} to {} {} (by chance {}): {}.",
+                     capitalized(std::string(task.second)), first.from, first.to, task.unit,
+                     percent_text(first.chance_second), listed(shares));
+}
+
 }  // namespace
+
+bool beats_chance(const Results& results, std::size_t range) {
+  const StretchMean* best = best_of(results, range);
+  return best && best->score_interval.low > best->chance_score;
+}
 
 std::string percent_text(double share) {
   const double hundred = 100 * share;
@@ -235,7 +272,10 @@ std::vector<std::string> example_answer(const Results& results) {
   if (const auto reason = no_better_than_chance(results)) sentences.push_back(*reason);
   sentences.push_back(trained_sentence(results, find_task(results.settings.task)));
   for (std::size_t i = 1; i < results.rankings.size(); ++i)
-    sentences.push_back(beyond_sentence(results.rankings[i], find_task(results.settings.task)));
+    sentences.push_back(beyond_sentence(results, i));
+  if (task_of(results.settings) == Task::graph)
+    for (std::size_t i = 0; i < results.rankings.size(); ++i)
+      sentences.push_back(second_sentence(results, i));
   return sentences;
 }
 

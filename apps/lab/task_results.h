@@ -31,6 +31,10 @@ double example_margin(const std::string& a, const std::string& b, std::size_t ra
 // The reason why the models are not trained enough for a comparison. Empty if they are.
 std::optional<std::string> no_better_than_chance(const Results& results);
 
+// Whether the best score of a range, an index of Results::rankings, is measurably above the score by
+// chance.
+bool beats_chance(const Results& results, std::size_t range);
+
 // "12.5 %", with 3 digits.
 std::string percent_text(double share);
 

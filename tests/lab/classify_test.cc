@@ -89,7 +89,7 @@ TEST(Csv, FollowsRfc4180) {
     }
     return std::string();
   };
-  EXPECT_NE(message("a,b\n\"c\nd").find("closed, got f, line 3"), std::string::npos);
+  EXPECT_NE(message("a,b\n\"c\nd").find("closed, got f, line 2"), std::string::npos);
   EXPECT_NE(message("a,b\nc\"d,e\n").find("quoted, got f, line 2"), std::string::npos);
   EXPECT_NE(message("a,b\n\"c\"d,e\n").find("closing quote"), std::string::npos);
   EXPECT_NE(message("a,b\nc\n").find("as many fields"), std::string::npos);
@@ -139,14 +139,21 @@ TEST_F(TextFiles, ColumnsAreFoundByTheHeader) {
 
 TEST_F(TextFiles, AreRefusedWithTheReason) {
   EXPECT_EQ(message("label,id,text\n" + rows(200)), "");
-  EXPECT_NE(message("").find("columns text and label"), std::string::npos);
-  EXPECT_NE(message("text\na\n").find("columns text and label"), std::string::npos);
+  EXPECT_EQ(message("Label,id,TEXT\r\n" + rows(200)), "");
+  EXPECT_NE(message("").find("must have rows"), std::string::npos);
+  for (const std::string& csv : {std::string("text\na\n"), "text,b,c\n" + rows(200),
+                                 "a,label,c\n" + rows(200), rows(200)})
+    EXPECT_NE(message(csv).find("columns text and label"), std::string::npos) << csv;
+  EXPECT_NE(message(std::string("t\0,l\0\n", 7)).find("zero bytes"), std::string::npos);
   EXPECT_NE(message("text,label\na,\n").find("a text and a label"), std::string::npos);
   EXPECT_NE(message("text,label\na,b\nc,b\n").find("two different labels"), std::string::npos);
   EXPECT_NE(message("text,label\na,b\na,c\n").find("each part"), std::string::npos);
   EXPECT_NE(message("label,id,text\n" + rows(200), 100).find("at least 100 bytes"),
             std::string::npos);
-  EXPECT_NE(message(rows(3000)).find("at most 1000 labels"), std::string::npos);
+  std::string labels;
+  for (int i = 0; i < 1001; ++i)
+    labels += "text " + std::to_string(i) + ",label " + std::to_string(i) + "\n";
+  EXPECT_NE(message(labels).find("at most 1000 different"), std::string::npos);
 }
 
 std::unique_ptr<TaskModel> untrained(const Settings& settings, const std::string& encoding) {

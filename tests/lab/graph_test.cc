@@ -297,6 +297,21 @@ TEST(GraphModel, LeavesOutEncodingsThatAreNotOfGraphs) {
   EXPECT_FALSE(unusable("laplacian+graphormer", settings, Corpus{}));
 }
 
+// The library's summaries are about the path graph of a text.
+TEST(GraphEncodings, AreDescribedAsThoseOfTheGraph) {
+  const Settings settings = settings_of_graphs();
+  for (const char* name : {"none", "laplacian", "random-walk", "degree", "graphormer"}) {
+    const Candidate here = describe_entry(name, settings), usual = find_candidate(name);
+    EXPECT_EQ(here.title, usual.title);
+    EXPECT_NE(here.summary, usual.summary);
+    EXPECT_EQ(here.summary.find("text"), std::string::npos) << here.summary;
+    EXPECT_EQ(here.summary.find("token"), std::string::npos) << here.summary;
+  }
+  EXPECT_EQ(describe_entry("degree+graphormer", settings).summary,
+            describe_entry("degree", settings).summary + "; " +
+                describe_entry("graphormer", settings).summary);
+}
+
 // Files of a user.
 class GraphFiles : public ::testing::Test {
  protected:
@@ -371,12 +386,12 @@ TEST_F(GraphFiles, AreRefusedWithTheReason) {
     return message(edges, file("l2", labels(40) + line));
   };
   EXPECT_NE(with("3 red\n").find("one label"), std::string::npos);
-  EXPECT_NE(with("40 red\n").find("number of a node"), std::string::npos);
-  EXPECT_NE(with("99999999999999999999 red\n").find("number of a node"), std::string::npos);
+  EXPECT_NE(with("40 red\n").find("0 to 39"), std::string::npos);
+  EXPECT_NE(with("99999999999999999999 red\n").find("0 to 39"), std::string::npos);
   EXPECT_NE(with("7\n").find("a node and its label"), std::string::npos);
   EXPECT_NE(message(edges, file("l3", "1 red\n2 red\n")).find("two different"),
             std::string::npos);
-  EXPECT_NE(message(edges, file("l4", "1 red\n2 blue\n")).find("in each part"),
+  EXPECT_NE(message(edges, file("l4", "1 red\n2 blue\n")).find("each part must have labels"),
             std::string::npos);
   std::string pairs;
   for (int i = 0; i < 40; i += 2)

@@ -93,6 +93,25 @@ TEST(ExampleAnswer, SaysThatModelsAtChanceShowNothing) {
       "10 %, and a comparison requires at least 19 %. Train longer with --steps or --minutes.");
 }
 
+TEST(ExampleAnswer, SaysThatNoEncodingBeatsChanceAndRanksTheClassesOfGraphs) {
+  Results results;
+  results.settings.task = "graph";
+  for (RunResult run :
+       {run_of("none", {0.5, 0.5, 0.12, 0.12}), run_of("laplacian", {0.9, 0.9, 0.1, 0.1})}) {
+    for (Stretch& one : run.tests.stretches) one.chance_score = 0.11;
+    results.runs.push_back(run);
+    results.encodings.push_back(encoding_of({run}));
+  }
+  results.rankings = example_rankings(results.encodings, results.runs);
+  const auto answer = example_answer(results);
+  ASSERT_EQ(answer.size(), 4u);
+  EXPECT_EQ(answer[1],
+            "At 21 to 40 nodes, no encoding has right distances above chance (11 %).");
+  EXPECT_EQ(
+      answer[2],
+      "Right classes at 1 to 20 nodes (by chance 10 %): laplacian (95 %) and none (75 %).");
+}
+
 constexpr double mebibyte = 1 << 20;
 
 TEST(CostResults, GiveMemoryOnlyWhereItDiffersMeasurably) {

@@ -6,10 +6,10 @@
 #include <map>
 
 #include "apps/lab/batches.h"
-#include "apps/lab/candidate.h"
 #include "apps/lab/draws.h"
 #include "apps/lab/generate.h"
 #include "apps/lab/run.h"
+#include "apps/lab/sequence_model.h"
 #include "apps/lab/statistics.h"
 #include "apps/lab/task_model.h"
 #include "apps/lab/tasks/bidirectional.h"
@@ -17,7 +17,6 @@
 #include "gnomon/error.h"
 #include "gnomon/model/scheme.h"
 #include "gnomon/torch/scheme.h"
-#include "src/model/encoding_json.h"
 
 namespace gnomon::lab::classify_task {
 namespace {
@@ -101,13 +100,7 @@ class ClassifyModel final : public TaskModel {
 
   torch::nn::Module& module() override { return *model_; }
 
-  Json specification() const override {
-    const model::Scheme& scheme = model_->position->scheme();
-    const model::Mixture& first = scheme.layers[0];
-    const bool plain =
-        first.size() == 1 && scheme == model::every_layer(first, std::ssize(scheme.layers));
-    return plain ? model::internal::json_of(first[0]) : model::internal::json_of(scheme);
-  }
+  Json specification() const override { return json_of_scheme(model_->position->scheme()); }
 
   LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override {
     std::vector<LabelledText> texts;
@@ -184,7 +177,7 @@ class ClassifyModel final : public TaskModel {
   // The tests of a stretch. Of the user's texts: those that reach the stretch, cut at its end, at
   // most 8 eval_segments of them; shorter texts than the first stretch belong to it.
   std::vector<LabelledText> tests(const Stretch& stretch) const {
-    std::vector<LabelledText> all;
+    std::vector<LabelledText> all, used;
     if (!data_) {
       const std::int64_t count = 2 * settings_.eval_segments;
       for (std::int64_t i = 0; i < count; ++i)
@@ -197,12 +190,10 @@ class ClassifyModel final : public TaskModel {
     for (const LabelledText& text : data_->test)
       if (std::ssize(text.text) >= least) all.push_back(cut(text, stretch.to));
     const std::int64_t count = std::ssize(all),
-                       used = std::min(count, 8 * settings_.eval_segments);
-    for (std::int64_t i = 0; i < used; ++i)
-      std::swap(all[static_cast<std::size_t>(i)],
-                all[static_cast<std::size_t>(i * count / used)]);
-    all.resize(static_cast<std::size_t>(used));
-    return all;
+                       most = std::min(count, 8 * settings_.eval_segments);
+    for (std::int64_t i = 0; i < most; ++i)
+      used.push_back(std::move(all[static_cast<std::size_t>(i * count / most)]));
+    return used;
   }
 
   // The logits and the batch, on the device.
@@ -219,7 +210,9 @@ class ClassifyModel final : public TaskModel {
   Classifier model_;
 };
 
-TaskDefaults defaults() { return {32, 16, 1, {2, 4}, "none,sinusoidal,learned,rotary,t5"}; }
+TaskDefaults defaults() {
+  return {32, 16, 1, {2, 4}, "none,sinusoidal,learned,rotary,alibi,t5"};
+}
 
 void check(const Settings& s) {
   if (s.train_length < shortest_sentence)
@@ -253,14 +246,11 @@ Corpus load(const Settings& s) {
 
 std::unique_ptr<TaskModel> model(const Settings& settings, const Corpus& corpus,
                                  const std::string& encoding, std::int64_t seed) {
-  const Candidate candidate = find_candidate(encoding);
-  if (candidate.scheme != encoding)
-    refuse("lab", "--task classify requires encodings without @", encoding);
   const model::Shape shape{settings.width, settings.heads, settings.train_length + 1,
                            Visibility::bidirectional};
   return std::make_unique<ClassifyModel>(
       settings, static_cast<const LabelledTexts*>(corpus.data.get()),
-      model::parse_scheme(candidate.scheme, shape, settings.layers), seed);
+      model::parse_scheme(encoding, shape, settings.layers), seed);
 }
 
 }  // namespace
@@ -283,6 +273,9 @@ const TaskInfo classify_task_info{
     .chance = "the most frequent label of the test texts",
     .loss = "bits per text",
     .model_name = "byte-level bidirectional Transformer with a [CLS] token",
+    .trained_on = "texts of at most ",
+    .samples = "The label that each model gives to the same unseen text.",
+    .suffixes = "",
     .defaults = classify_task::defaults,
     .tokens = [](std::int64_t length) { return length + 1; },
     .model = classify_task::model,

@@ -60,8 +60,14 @@ Part part_of_sixteen(std::uint64_t hash) {
   return hash % 16 == 0 ? Part::test : hash % 16 == 1 ? Part::validation : Part::train;
 }
 
-std::int64_t column(const std::vector<std::string>& row, std::string_view name) {
-  const auto found = std::find(row.begin(), row.end(), name);
+// The column with this name, in upper or lower case, or -1.
+std::ptrdiff_t column(const std::vector<std::string>& row, std::string_view name) {
+  const auto same = [](char a, char b) {
+    return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b;
+  };
+  const auto found = std::find_if(row.begin(), row.end(), [&](const std::string& field) {
+    return std::equal(field.begin(), field.end(), name.begin(), name.end(), same);
+  });
   return found == row.end() ? -1 : found - row.begin();
 }
 
@@ -85,10 +91,10 @@ std::vector<std::vector<std::string>> parse_csv(std::string_view csv, const std:
   std::vector<std::vector<std::string>> rows;
   std::vector<std::string> row;
   std::string field;
-  std::int64_t line = 1;
+  std::int64_t line = 1, opened = 0;  // lines
   enum class State { begin = 1, plain, quoted, closed } state = State::begin;
-  const auto malformed = [&](const char* rule) {
-    refuse("lab", rule, name + ", line " + std::to_string(line));
+  const auto malformed = [&](const char* rule, std::int64_t at) {
+    refuse("lab", rule, name + ", line " + std::to_string(at));
   };
   const auto end_field = [&] {
     row.push_back(std::move(field));
@@ -100,7 +106,7 @@ std::vector<std::vector<std::string>> parse_csv(std::string_view csv, const std:
     if (empty) return;
     end_field();
     if (!rows.empty() && row.size() != rows[0].size())
-      malformed("every row of a CSV file must have as many fields as the first one");
+      malformed("every row of a CSV file must have as many fields as the first one", line);
     rows.push_back(std::move(row));
     row.clear();
   };
@@ -115,8 +121,10 @@ std::vector<std::vector<std::string>> parse_csv(std::string_view csv, const std:
       field += c;
       state = State::quoted;
     } else if (c == '"') {
-      if (state == State::plain) malformed("a field of a CSV file with a quote must be quoted");
+      if (state == State::plain)
+        malformed("a field of a CSV file with a quote must be quoted", line);
       state = State::quoted;
+      opened = line;
     } else if (c == ',') {
       end_field();
     } else if (c == '\n' || (c == '\r' && i + 1 < csv.size() && csv[i + 1] == '\n')) {
@@ -124,13 +132,13 @@ std::vector<std::vector<std::string>> parse_csv(std::string_view csv, const std:
       end_row();
     } else {
       if (state == State::closed)
-        malformed("a quoted field of a CSV file must end at its closing quote");
+        malformed("a quoted field of a CSV file must end at its closing quote", line);
       field += c;
       state = State::plain;
     }
     line += csv[i] == '\n';
   }
-  if (state == State::quoted) malformed("a quote of a CSV file must be closed");
+  if (state == State::quoted) malformed("a quote of a CSV file must be closed", opened);
   end_row();
   return rows;
 }
@@ -139,12 +147,20 @@ LabelledTexts read_labelled_texts(const std::string& path, std::int64_t reached)
   const io::MappedFile file(path);
   if (std::ssize(file.text()) > most_bytes)
     refuse("lab", "a CSV file must have at most 2^30 bytes", std::ssize(file.text()));
+  if (file.text().find('\0') != std::string_view::npos)
+    refuse("lab", "a CSV file must be text, without zero bytes (UTF-16 has them)", path);
   const auto rows = parse_csv(file.text(), path);
-  if (rows.empty() || rows[0].size() < 2)
-    refuse("lab", "a CSV file must have the columns text and label", path);
-  const bool header = column(rows[0], "text") >= 0 && column(rows[0], "label") >= 0;
-  const auto text_column = static_cast<std::size_t>(header ? column(rows[0], "text") : 0),
-             label_column = static_cast<std::size_t>(header ? column(rows[0], "label") : 1);
+  if (rows.empty()) refuse("lab", "a CSV file must have rows", path);
+  auto text_at = column(rows[0], "text"), label_at = column(rows[0], "label");
+  const bool header = text_at >= 0 && label_at >= 0;
+  if (!header && (text_at >= 0 || label_at >= 0 || rows[0].size() != 2))
+    refuse("lab",
+           "the first row of a CSV file must name the columns text and label, unless "
+           "it has two columns without names, the text and the label",
+           path);
+  if (!header) text_at = 0, label_at = 1;
+  const auto text_column = static_cast<std::size_t>(text_at),
+             label_column = static_cast<std::size_t>(label_at);
   LabelledTexts data;
   data.digest = std::to_string(hash_of(file.text()));
   std::unordered_map<std::string, std::int64_t> known;
@@ -156,7 +172,7 @@ LabelledTexts read_labelled_texts(const std::string& path, std::int64_t reached)
     const auto [at, fresh] = known.emplace(label, std::ssize(data.names));
     if (fresh) data.names.push_back(label);
     if (std::ssize(data.names) > most_labels)
-      refuse("lab", "there must be at most 1000 labels",
+      refuse("lab", "the column of the labels must have at most 1000 different ones",
              path + ", row " + std::to_string(i + 1));
     const std::uint64_t tenth = hash_of(text) % 10;
     (tenth == 0   ? data.test

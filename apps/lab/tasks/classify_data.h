@@ -47,9 +47,10 @@ struct LabelledTexts : TaskData {
   std::string digest;  // of the file
 };
 
-// Reads a CSV file. If the first row has the fields "text" and "label", it is a header;
-// otherwise the first two columns are text and label. By a hash of the text, of ten texts eight
-// train, one validates and one tests. Throws std::invalid_argument if the file is malformed, a
+// Reads a CSV file. Its first row names the columns "text" and "label", in upper or lower case.
+// Without this row there must be two columns, the text and the label. By a hash of the text, of
+// ten texts eight train, one validates and one tests. Texts are bytes of any encoding without
+// zero bytes. Throws std::invalid_argument if the file is malformed, a column is missing, a
 // text or label is empty, there are less than 2 or more than 1000 labels, a part has no texts,
 // or no test text has `reached` bytes.
 LabelledTexts read_labelled_texts(const std::string& path, std::int64_t reached);

@@ -263,12 +263,15 @@ const TaskInfo dialogue_task_info{
     .summary = "the answer to a question about a fact of an earlier turn",
     .unit = "turns",
     .score = "right answers",
-    .second = "right or outdated answers",
+    .second = "right or outdated",
     .what =
         "the share of questions that are answered with the value that was told last; also "
         "the share answered with that value or with the one that it replaced",
     .chance = "the best guess that knows the question but not the earlier turns",
     .loss = "bits per answer",
+    .model_name = "word-level causal Transformer",
+    .trained_on = "dialogues with questions after 1 to ",
+    .samples = "The answer of each model to the last question of the same unseen dialogues.",
     .suffixes = "random,restart,packed,memory,window",
     .defaults = dialogue_task::defaults,
     .tokens = dialogue_task::tokens,

@@ -5,7 +5,6 @@
 #include <map>
 
 #include "apps/lab/batches.h"
-#include "apps/lab/candidate.h"
 #include "apps/lab/draws.h"
 #include "apps/lab/run.h"
 #include "apps/lab/task_model.h"
@@ -140,9 +139,10 @@ class GraphModel final : public TaskModel {
       const std::int64_t target = one.targets[static_cast<std::size_t>(node)];
       if (target == uncounted) source = node;
       const auto text = [&](std::int64_t guess) {
-        return target == uncounted ? std::string("- ")
-               : guess < farthest  ? fmt::format("{} ", guess + 1)
-                                   : std::string("? ");
+        return fmt::format("{}{}", node ? " " : "",
+                           target == uncounted ? "-"
+                           : guess < farthest  ? std::to_string(guess + 1)
+                                               : "?");
       };
       sample.text += text(guesses[node].item<std::int64_t>());
       sample.expected += text(target);
@@ -179,7 +179,7 @@ Corpus load(const Settings& s) {
     corpus.source =
         "generated graphs: trees, grids and Erdos-Renyi graphs for distances, stochastic block "
         "models for classes";
-    corpus.split = "by the seed";
+    corpus.split = "each part from a random generator of its own";
     return corpus;
   }
   try {
@@ -199,12 +199,9 @@ Corpus load(const Settings& s) {
 
 std::unique_ptr<TaskModel> model(const Settings& settings, const Corpus& corpus,
                                  const std::string& encoding, std::int64_t seed) {
-  const Candidate candidate = find_candidate(encoding);
-  if (candidate.scheme != encoding)
-    refuse("lab", "--task graph requires encodings without @", encoding);
   return std::make_unique<GraphModel>(settings,
                                       static_cast<const LabelledGraph*>(corpus.data.get()),
-                                      graph_mixture(candidate.scheme, settings), seed);
+                                      graph_mixture(encoding, settings), seed);
 }
 
 }  // namespace
@@ -230,6 +227,11 @@ const TaskInfo graph_task_info{
         "nodes",
     .loss = "bits per node",
     .model_name = "bidirectional Transformer over nodes",
+    .trained_on = "graphs of 8 to ",
+    .samples =
+        "The distances that each model gives in the same unseen graph. A question mark is a "
+        "class instead of a distance.",
+    .suffixes = "",
     .defaults = graph_task::defaults,
     .model = graph_task::model,
     .load = graph_task::load,

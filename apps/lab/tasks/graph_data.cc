@@ -1,11 +1,15 @@
 #include "apps/lab/tasks/graph_data.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <numeric>
-#include <optional>
+#include <sstream>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
@@ -111,15 +115,20 @@ GraphExample block_model(std::int64_t nodes, Draws& draws) {
   return one;
 }
 
-// A connected set of nodes of the user's graph: from a random node, each next node is a random
-// neighbour of a random node of the set. In the order of their numbers there.
+// A connected set of nodes of the user's graph: from a random node, each next node is the end of
+// a random edge that leaves the set. In the order of the draws.
 std::vector<std::int64_t> connected_set(const LabelledGraph& data, std::int64_t nodes,
                                         Draws& draws) {
-  std::vector<std::int64_t> set{data.starts[index(draws.below(std::ssize(data.starts)))]};
+  std::vector<std::int64_t> set, open{data.starts[index(draws.below(std::ssize(data.starts)))]};
+  std::unordered_set<std::int64_t> known;
   while (std::ssize(set) < nodes) {
-    const auto near = data.graph.neighbours(set[index(draws.below(std::ssize(set)))]);
-    const std::int64_t next = near[index(draws.below(std::ssize(near)))];
-    if (std::find(set.begin(), set.end(), next) == set.end()) set.push_back(next);
+    std::swap(open[index(draws.below(std::ssize(open)))], open.back());
+    const std::int64_t next = open.back();
+    open.pop_back();
+    if (!known.insert(next).second) continue;
+    set.push_back(next);
+    const auto near = data.graph.neighbours(next);
+    open.insert(open.end(), near.begin(), near.end());
   }
   return set;
 }
@@ -192,59 +201,38 @@ LabelledGraph read_labelled_graph(const std::string& edges_path, const std::stri
   data.digest =
       std::to_string(hash_of(edges.text())) + " " + std::to_string(hash_of(labels.text()));
   const EdgeList list = parse_edges(edges.text(), edges.name());
-  if (list.nodes < 1) refuse("lab", "a graph must have at least one edge", edges_path);
+  if (list.nodes < 1) refuse("lab", "EDGES must have at least one edge", edges_path);
   if (list.nodes > most_graph_nodes)
-    refuse("lab", "a graph must have at most 2^20 nodes", list.nodes);
+    refuse("lab", "the nodes of EDGES must be less than 2^20", list.nodes - 1);
   data.graph = Graph(list.nodes, list.edges(), EdgeKind::undirected);
   data.labels.assign(index(list.nodes), -1);
 
   std::unordered_map<std::string, std::int64_t> known;
-  const std::string_view text = labels.text();
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string_view line = text.substr(begin, end - begin);
-    const auto malformed = [&](const char* reason) {
-      throw FormatError(labels.name(), begin, reason);
+  std::istringstream lines{std::string(labels.text())};
+  std::int64_t line_number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++line_number;
+    std::istringstream fields(line.substr(0, line.find('#')));
+    const std::vector<std::string> words{std::istream_iterator<std::string>(fields), {}};
+    if (words.empty()) continue;
+    const auto malformed = [&](const std::string& rule) {
+      refuse("lab", rule, fmt::format("{}, line {}", labels_path, line_number));
     };
-    line = line.substr(0, line.find('#'));
-    constexpr const char* blanks = " \t\r";
-    std::vector<std::string_view> words;
-    for (std::size_t at = 0; (at = line.find_first_not_of(blanks, at)) != line.npos;) {
-      const std::size_t stop = std::min(line.find_first_of(blanks, at), line.size());
-      words.push_back(line.substr(at, stop - at));
-      at = stop;
-    }
-    if (!words.empty()) {
-      std::int64_t node = -1;
-      if (words.size() != 2) malformed("a line must be a node and its label");
-      const auto [rest, error] =
-          std::from_chars(words[0].data(), words[0].data() + words[0].size(), node);
-      if (error != std::errc() || rest != words[0].data() + words[0].size() || node < 0 ||
-          node >= list.nodes)
-        malformed("a node must be a number of a node with an edge");
-      if (data.labels[index(node)] >= 0) malformed("a node must have one label");
-      const auto [at, fresh] = known.emplace(words[1], std::ssize(data.names));
-      if (fresh) data.names.emplace_back(words[1]);
-      if (std::ssize(data.names) > most_labels) malformed("there must be at most 1000 labels");
-      data.labels[index(node)] = at->second;
-    }
-    begin = end + 1;
+    if (words.size() != 2) malformed("a line of LABELS must be a node and its label");
+    std::int64_t node = -1;
+    const char* const last = words[0].data() + words[0].size();
+    const auto [rest, error] = std::from_chars(words[0].data(), last, node);
+    if (error != std::errc() || rest != last || node < 0 || node >= list.nodes)
+      malformed(fmt::format("a node of LABELS must be 0 to {}, as in EDGES", list.nodes - 1));
+    if (data.labels[index(node)] >= 0) malformed("a node must have one label");
+    const auto [at, fresh] = known.emplace(words[1], std::ssize(data.names));
+    if (fresh) data.names.push_back(words[1]);
+    if (std::ssize(data.names) > most_labels)
+      malformed("there must be at most 1000 different labels");
+    data.labels[index(node)] = at->second;
   }
   if (data.names.size() < 2)
-    refuse("lab", "labels must have at least two different values", labels_path);
-
-  std::int64_t counts[4] = {};
-  for (std::int64_t node = 0; node < list.nodes; ++node) {
-    const std::uint64_t fifth = mixed(static_cast<std::uint64_t>(node)) % 5;
-    data.parts.push_back(fifth == 0 ? Part::test : fifth == 1 ? Part::validation : Part::train);
-    if (data.labels[index(node)] >= 0) ++counts[static_cast<int>(data.parts.back())];
-  }
-  for (const Part part : {Part::train, Part::validation, Part::test})
-    if (counts[static_cast<int>(part)] == 0)
-      refuse("lab",
-             "labels must exist in each part: of five nodes three train, one validates, "
-             "one tests",
-             labels_path);
+    refuse("lab", "LABELS must have at least two different labels", labels_path);
 
   const std::vector<std::int64_t> numbers = components(data.graph);
   std::vector<std::int64_t> sizes(numbers.size());
@@ -255,8 +243,22 @@ LabelledGraph read_labelled_graph(const std::string& edges_path, const std::stri
            "the largest connected component must have the " + std::to_string(nodes) +
                " nodes of the longest of --eval-lengths",
            *largest);
-  for (std::int64_t node = 0; node < list.nodes; ++node)
-    if (numbers[index(node)] == largest - sizes.begin()) data.starts.push_back(node);
+
+  std::int64_t counts[4] = {};
+  for (std::int64_t node = 0; node < list.nodes; ++node) {
+    const std::uint64_t fifth = mixed(static_cast<std::uint64_t>(node)) % 5;
+    data.parts.push_back(fifth == 0 ? Part::test : fifth == 1 ? Part::validation : Part::train);
+    if (numbers[index(node)] != largest - sizes.begin()) continue;
+    data.starts.push_back(node);
+    if (data.labels[index(node)] >= 0) ++counts[static_cast<int>(data.parts.back())];
+  }
+  for (const Part part : {Part::train, Part::validation, Part::test})
+    if (counts[static_cast<int>(part)] == 0)
+      refuse("lab",
+             "each part must have labels in the largest connected component: of five nodes "
+             "three train, one validates, "
+             "one tests",
+             labels_path);
   return data;
 }
 

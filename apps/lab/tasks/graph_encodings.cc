@@ -1,5 +1,7 @@
 #include "apps/lab/tasks/graph_encodings.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <variant>
 
@@ -70,6 +72,30 @@ std::vector<double> eigenvectors(const Laplacian& training, const Graph& graph,
   return values;
 }
 
+std::string summary(const model::Encoding& encoding) {
+  if (std::holds_alternative<model::PathLaplacian>(encoding))
+    return fmt::format(
+        "the {} lowest eigenvectors of the symmetric Laplacian of the graph but the first, "
+        "with "
+        "random signs in training, projected by a trained matrix",
+        laplacian_vectors_used);
+  if (std::holds_alternative<model::PathRandomWalk>(encoding))
+    return fmt::format(
+        "the probabilities that a random walk is back at its node after 1 to {} steps, "
+        "projected by a trained matrix",
+        walk_steps);
+  if (std::holds_alternative<model::PathDegree>(encoding))
+    return fmt::format(
+        "a trained vector for each degree of a node; degrees of {} and more share one",
+        degree_rows_used - 2);
+  if (std::holds_alternative<Graphormer>(encoding))
+    return fmt::format(
+        "a trained bias for each head and each distance in the graph; pairs of nodes at "
+        "distances of {} and more, or without a path, share one",
+        spatial_limit);
+  return "no encoding: the edges of the graph are not seen";
+}
+
 }  // namespace
 
 model::Mixture graph_mixture(const std::string& scheme, const Settings& settings) {
@@ -83,6 +109,14 @@ model::Mixture graph_mixture(const std::string& scheme, const Settings& settings
   model::Mixture mixture;
   for (const model::Encoding& one : first) mixture.push_back(for_graphs(one, scheme, settings));
   return mixture;
+}
+
+Candidate describe_entry(const std::string& name, const Settings& settings) {
+  Candidate one = find_candidate(name);
+  one.summary.clear();
+  for (const model::Encoding& encoding : graph_mixture(name, settings))
+    one.summary += (one.summary.empty() ? "" : "; ") + summary(encoding);
+  return one;
 }
 
 GraphFeatures features_of(const model::Mixture& mixture, const std::vector<Graph>& graphs,

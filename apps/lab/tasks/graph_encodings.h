@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/lab/candidate.h"
 #include "apps/lab/options.h"
 #include "gnomon/model/encoding.h"
 #include "gnomon/position/graph.h"
@@ -31,6 +32,10 @@ constexpr std::int64_t spatial_limit = 10;     // distances of at least this sha
 // The encodings of an entry of --encodings, such as "laplacian" or "degree+graphormer". Throws
 // std::invalid_argument if one of them is not an encoding of graphs, or if layers differ.
 model::Mixture graph_mixture(const std::string& scheme, const Settings& settings);
+
+// find_candidate(name), with summaries of the encodings as this task uses them: those of the list
+// describe the path graph of a text.
+Candidate describe_entry(const std::string& name, const Settings& settings);
 
 // What the encodings of a mixture read from a batch of graphs. Undefined: not required.
 struct GraphFeatures {
