@@ -39,17 +39,20 @@ Shards read_shards(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     StoredSettings stored = read_settings(fs::path(folder) / "settings.json");
     stored.shard.reset();
+    // The paths of equal texts may differ.
+    if (!shards.folders.empty()) stored.settings.texts = shards.stored.settings.texts;
     if (stored.gnomon != GNOMON_VERSION)
       refuse("lab", folder + " must be of version " GNOMON_VERSION,
              stored.gnomon.value_or("an earlier version"));
     if (shards.folders.empty()) shards.stored = stored;
     const Json first = to_json(shards.stored.settings), other = to_json(stored.settings);
-    for (const auto& [key, value] : first.items())
-      if (other.at(key) != value)
-        refuse(
-            "lab",
-            fmt::format("{} must have the {} of {}, {}", folder, key, folders[0], value.dump()),
-            other.at(key).dump());
+    Json keys = first;  // an optional setting can be in one of them
+    keys.update(other);
+    for (const auto& [key, any] : keys.items())
+      if (const Json x = first.value(key, Json()), y = other.value(key, Json()); x != y)
+        refuse("lab",
+               fmt::format("{} must have the {} of {}, {}", folder, key, folders[0], x.dump()),
+               y.dump());
     if (stored.fingerprint != shards.stored.fingerprint)
       refuse("lab", folder + " must have the texts of " + folders[0], "different texts");
     shards.folders.emplace_back(folder);
@@ -83,7 +86,9 @@ SessionResult merge_shards(const Shards& shards, const std::string& command,
       if (folder == found[0]) {
         result.runs.push_back(std::move(run));
       } else if (numbers(run) != numbers(result.runs.back()) ||
-                 bytes_of(folder / weights) != bytes_of(found[0] / weights)) {
+                 fs::exists(folder / weights) != fs::exists(found[0] / weights) ||
+                 (fs::exists(folder / weights) &&
+                  bytes_of(folder / weights) != bytes_of(found[0] / weights))) {
         refuse("lab", fmt::format("{} must have one result", job.name()),
                fmt::format("different ones in {} and {}", found[0].string(), folder.string()));
       }
@@ -97,7 +102,10 @@ SessionResult merge_shards(const Shards& shards, const std::string& command,
   for (const char* part : {"runs", "models"}) fs::create_directories(out / part);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const std::string name = jobs[i].name();
-    fs::copy(sources[i] / "models" / name, out / "models" / name, fs::copy_options::recursive);
+    // --finetune does not write the released model again.
+    if (fs::exists(sources[i] / "models" / name))
+      fs::copy(sources[i] / "models" / name, out / "models" / name,
+               fs::copy_options::recursive);
     fs::copy(sources[i] / "runs" / (name + ".json"), out / "runs" / (name + ".json"));
     result.seconds += result.runs[i].train_seconds + result.runs[i].test_seconds;
   }

@@ -48,8 +48,7 @@ Speed measured_speed(const Settings& s, const Options& options, const Corpus& co
     if (!run.trained()) {
       for (int warm = 0; warm < 2; ++warm) run.train_step();
       fastest = 1e9;  // other processes only slow a step down
-      for (int n = 0; n < 6; ++n)
-        fastest = std::min(fastest, timed([&] { run.train_step(); }));
+      for (int n = 0; n < 6; ++n) fastest = std::min(fastest, timed([&] { run.train_step(); }));
     }
     if (!team.leads()) return;
     step_seconds[i] = fastest;
@@ -116,7 +115,7 @@ void train(SessionResult& result, const Options& options, const StoredSettings& 
     });
     // Without threads of its own, rank 0 waits for the workers.
     while (!stop_asked && !table.all_done()) table.wait(std::chrono::milliseconds(100));
-    if (server) server->end();
+    if (server) server->end(options.world.size / options.processes_per_run - 1);
     if (stop_asked) progress.note("Stopped. Continue with --resume.");
   }
   for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -185,11 +184,11 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   if (options.cost && (!options.shard || options.shard->index == 0))
     result.cost = cost(result.settings, corpus, out, stream);
   if (!stored && options.minutes) {
-      const Budget budget = choose_budget(result.settings, options,
-                                          measured_speed(result.settings, options, corpus));
-      if (!budget.reason.empty()) fmt::print(stream, "{}\n", budget.reason);
-      asked.settings.seeds = result.settings.seeds = budget.seeds;
-      asked.settings.steps = result.settings.steps = budget.steps;
+    const Budget budget = choose_budget(result.settings, options,
+                                        measured_speed(result.settings, options, corpus));
+    if (!budget.reason.empty()) fmt::print(stream, "{}\n", budget.reason);
+    asked.settings.seeds = result.settings.seeds = budget.seeds;
+    asked.settings.steps = result.settings.steps = budget.steps;
   }
   const std::vector<Job> jobs = jobs_of(result.settings, options.shard);
   if (jobs.empty())

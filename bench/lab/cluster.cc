@@ -278,7 +278,7 @@ int main(int argc, char** argv) {
                       [](std::size_t, RunResult) {});
     int status = 0;
     waitpid(child, &status, 0);
-    server.end();
+    server.end(0);
     if (!table.all_done()) fmt::print("some runs have no result\n");
   }
   fs::remove_all(scratch);

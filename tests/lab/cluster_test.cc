@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "lab/cluster.h"
+#include "lab/finetune_models.h"
 
 namespace gnomon::lab {
 namespace cluster_test {
@@ -101,9 +102,11 @@ TEST_F(Cluster, KilledRank0ResumesAndItsWorkersEnd) {
   std::string output;
   int kills = 0;
   for (const int most = is_long() ? 5 : 1; kills < most; ++kills) {
-    const auto rank_0 = serve(kills ? Words{"--jobs", "1", "--resume"} : Words{"--jobs", "1"});
+    Words more{"--jobs", kills % 2 ? "1" : "0"};  // with and without runs of its own
+    if (kills > 0) more.emplace_back("--resume");
+    const auto rank_0 = serve(more);
     Watched worker(joining());
-    if (!worker.prints("Joined.")) break;
+    ASSERT_TRUE(worker.prints("Joined.")) << worker.output();
     std::this_thread::sleep_for(milliseconds(random() % 200));
     rank_0->signal(SIGKILL);
     rank_0->end();
@@ -113,11 +116,8 @@ TEST_F(Cluster, KilledRank0ResumesAndItsWorkersEnd) {
               std::string::npos)
         << worker.output();
   }
-  EXPECT_EQ(kills, is_long() ? 5 : 1);
   const auto rank_0 = serve({"--jobs", "1", "--resume"});
-  Watched worker(joining());
   EXPECT_EQ(rank_0->end(), 0) << rank_0->output();
-  worker.end();
   expect_same(out(), output + rank_0->output());
 }
 
@@ -226,20 +226,95 @@ TEST_F(Cluster, RefusesWorkersWithOtherSettingsTextsOrTokens) {
   expect_same(out(), rank_0->output());
 }
 
+// A rank of a launcher. All have the same command.
+std::unique_ptr<Watched> launched(int rank, const Words& arguments) {
+  const std::map<std::string, std::string> variables{
+      {"RANK", std::to_string(rank)},
+      {"WORLD_SIZE", "2"},
+      {"MASTER_ADDR", "127.0.0.1"},
+      {"MASTER_PORT", std::to_string(20000 + getpid() % 9000)}};
+  for (const auto& [name, value] : variables) setenv(name.c_str(), value.c_str(), 1);
+  auto started = std::make_unique<Watched>(arguments);
+  for (const auto& [name, value] : variables) unsetenv(name.c_str());
+  return started;
+}
+
+// Rank 0 waits for the workers of the launcher, so a worker that starts when the list is finished
+// ends with status 0, too.
 TEST_F(Cluster, LaunchersSetRankAndAddress) {
-  for (const auto& [name, value] : std::map<std::string, std::string>{
-           {"WORLD_SIZE", "2"},
-           {"MASTER_ADDR", "127.0.0.1"},
-           {"MASTER_PORT", std::to_string(20000 + getpid() % 9000)}})
-    setenv(name.c_str(), value.c_str(), 1);
-  setenv("RANK", "1", 1);
-  Watched worker(tiny({"--jobs", "1", "--out", out()}));  // the same command for all ranks
-  setenv("RANK", "0", 1);
-  Watched rank_0(tiny({"--jobs", "1", "--out", out()}));
-  for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) unsetenv(name);
-  EXPECT_EQ(rank_0.end(), 0) << rank_0.output();
+  for (const bool late : {false, true}) {
+    SCOPED_TRACE(late ? "late" : "early");
+    const Words command = tiny({"--jobs", "1", "--out", out()});
+    auto worker = late ? nullptr : launched(1, command);
+    const auto rank_0 = launched(0, command);
+    if (late) {
+      const auto has_last = [&] { return fs::exists(out() + "/runs/t5-seed2.json"); };
+      for (int i = 0; i < 2000 && !has_last(); ++i)
+        std::this_thread::sleep_for(milliseconds(10));
+      worker = launched(1, command);
+    }
+    EXPECT_EQ(rank_0->end(), 0) << rank_0->output();
+    EXPECT_EQ(worker->end(), 0) << worker->output();
+    expect_same(out(), rank_0->output());
+    fs::remove_all(out());
+  }
+}
+
+// Settings that change the examples or the model of a run. A released model that is not tuned has
+// no training steps and no files.
+TEST_F(Cluster, WorkersTrainOtherTokensTasksAndReleasedModels) {
+  const testing::ReleasedFolder released("llama");
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += "abcd";
+  released.write_text("text", text);
+  const Words small{"--layers", "1", "--width", "16", "--heads", "2"};
+  for (const Words& task : {joined(small, {"--tokens", "bpe:512", "--train-length", "16",
+                                           "--eval-lengths", "32", "--encodings", "none"}),
+                            joined(small, {"--task", "graph", "--encodings", "laplacian"}),
+                            Words{"--finetune", released.path(), released.path() / "text"}}) {
+    SCOPED_TRACE(task[task.size() - 3]);
+    const Words settings = joined({"--steps", "4", "--no-cost"}, task);
+    const Outcome alone =
+        testing::run(GNOMON_LAB_PROGRAM, joined(settings, {"--out", out("alone")}),
+                     testing::Streams::joined);
+    ASSERT_EQ(alone.code, 0) << alone.output;
+    port_ = "0";
+    const auto rank_0 = serve({"--jobs", "0"}, settings);
+    Watched worker(joining());
+    EXPECT_EQ(rank_0->end(), 0) << rank_0->output();
+    EXPECT_EQ(worker.end(), 0) << worker.output();
+    EXPECT_EQ(timeless(json(out() + "/results.json")),
+              timeless(json(out("alone") + "/results.json")));
+    for (const char* name : {"alone", "out"}) fs::remove_all(out(name));
+  }
+}
+
+// The file of a task is compared, but not its path.
+TEST_F(Cluster, WorkersHaveTheFilesOfATask) {
+  const auto table = [&](const std::string& name, const std::string& last) {
+    std::ofstream stream(folder_ / name);
+    stream << "text,label\n";
+    for (int i = 0; i < 400; ++i)
+      stream << "the " << i << (i % 2 ? " old" : " new") << " house," << (i % 2 ? "old" : "new")
+             << "\n";
+    stream << last << ",new\n";
+    return (folder_ / name).string();
+  };
+  const std::string file = table("a.csv", "a new end");
+  const auto rank_0 =
+      serve({"--jobs", "0"}, {file, "--task", "classify", "--layers", "1", "--width", "16",
+                              "--heads", "2", "--steps", "4", "--no-cost", "--encodings",
+                              "learned", "--train-length", "8", "--eval-lengths", "16"});
+  const Outcome other =
+      testing::run(GNOMON_LAB_PROGRAM, joining({table("b.csv", "another new end")}),
+                   testing::Streams::joined);
+  EXPECT_EQ(other.code, 2) << other.output;
+  EXPECT_NE(other.output.find("gnomon: [lab] a worker must have the texts of rank 0, got "),
+            std::string::npos)
+      << other.output;
+  Watched worker(joining({table("c.csv", "a new end")}));
+  EXPECT_EQ(rank_0->end(), 0) << rank_0->output();
   EXPECT_EQ(worker.end(), 0) << worker.output();
-  expect_same(out(), rank_0.output());
 }
 
 }  // namespace cluster_test

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -27,10 +28,11 @@ class RunTeam : public ::testing::Test {
   // Starts gnomon-lab, as a rank of a launcher if `size` is not 0.
   Child start(std::vector<std::string> more, const std::string& out, int rank = 0,
               int size = 0) const {
-    std::vector<std::string> all{"--layers",    "1",       "--width",        "16",
-                                 "--heads",     "2",       "--train-length", "16",
-                                 "--encodings", "none,t5", "--eval-lengths", "32",
-                                 "--no-cost"};
+    std::vector<std::string> all{"--layers",       "1",  "--width",        "16",
+                                 "--heads",        "2",  "--train-length", "16",
+                                 "--eval-lengths", "32", "--no-cost"};
+    if (std::find(more.begin(), more.end(), "--encodings") == more.end())
+      all.insert(all.end(), {"--encodings", "none,t5"});
     all.insert(all.end(), more.begin(), more.end());
     if (rank == 0) all.insert(all.end(), {"--out", folder_ / out});
     if (size > 0) {
@@ -124,6 +126,33 @@ TEST_F(RunTeam, EndsIfAMemberDiesAndCanBeResumed) {
   member.wait();
   expect_code(start({"--resume", "--workers-per-run", "2"}, "ended"), 0);
   EXPECT_EQ(results("ended"), results("whole"));
+}
+
+// Of two teams, the second one waits for a run. Its leader dies while it trains none.
+TEST_F(RunTeam, EndsIfItsLeaderDiesBetweenTwoRuns) {
+  const std::vector<std::string> arguments{"--encodings",         "none", "--steps", "1000000",
+                                           "--processes-per-run", "2",    "--lease", "1"};
+  const auto prints = [](const Child& child, const std::string& text) {
+    std::string all;
+    for (char c; all.find(text) == std::string::npos; all += c)
+      if (read(child.output, &c, 1) != 1) return false;
+    return true;
+  };
+  const Child first = start(arguments, "out", 0, 4), second = start(arguments, "out", 1, 4);
+  EXPECT_TRUE(prints(second, "Rank 1 trains none"));
+  const Child leader = start(arguments, "out", 2, 4), member = start(arguments, "out", 3, 4);
+  EXPECT_TRUE(prints(leader, "Joined."));
+  kill(leader.pid, SIGKILL);
+  close(leader.output);
+  leader.wait();
+  const std::string output = member.read_all();
+  EXPECT_EQ(member.wait(), 2) << output;
+  EXPECT_NE(output.find("gnomon: [lab] the first rank of the team must answer, got: "),
+            std::string::npos)
+      << output;
+  kill(first.pid, SIGTERM);
+  expect_code(first, 130);
+  expect_code(second, 0);
 }
 
 #endif

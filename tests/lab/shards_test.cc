@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "apps/lab/merge.h"
+#include "gnomon/version.h"
 #include "lab/cluster.h"
+#include "lab/tiny.h"
 
 namespace gnomon::lab {
 namespace cluster_test {
@@ -64,6 +67,32 @@ TEST_F(ShardsOfALab, MergedShardsAreTheWhole) {
   const Outcome other = merge({"a", "b"});
   EXPECT_EQ(other.code, 2);
   EXPECT_NE(other.output.find("/b must have the width of"), std::string::npos) << other.output;
+}
+
+// Settings that only some folders have in settings.json are compared, too. The paths of the texts
+// are not.
+TEST_F(ShardsOfALab, MustHaveEqualSettings) {
+  const auto store = [&](const std::string& name, const Settings& settings) {
+    fs::create_directories(folder_ / name);
+    std::ofstream(folder_ / name / "settings.json")
+        << to_json(StoredSettings{settings, "1", "", GNOMON_VERSION});
+    return (folder_ / name).string();
+  };
+  Settings plain = testing::tiny();
+  plain.batch = 8;
+  Settings divided = plain, moved = plain;
+  divided.micro_batches = micro_batch_count;
+  moved.texts = {"moved.txt"};
+  const std::string a = store("a", plain), b = store("b", divided), c = store("c", moved);
+  EXPECT_EQ(read_shards({a, c}).folders.size(), 2u);
+  for (const std::vector<std::string>& folders : {std::vector{a, b}, {b, a}}) try {
+      read_shards(folders);
+      ADD_FAILURE();
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find("must have the micro_batches of"),
+                std::string::npos)
+          << error.what();
+    }
 }
 
 TEST(ClusterOptions, AreRefusedIfTheyContradict) {
