@@ -7,10 +7,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "lab/cluster.h"
 #include "process.h"
 
 namespace gnomon::lab {
@@ -84,23 +86,29 @@ TEST_F(RunTeam, OfThreadsAndOfProcessesGivesTheSameResults) {
 #endif
 }
 
-TEST_F(RunTeam, NeedsARunThatHasMicroBatches) {
-  const auto expect_refused = [&](std::vector<std::string> arguments,
-                                  const std::string& message) {
-    const Child child = start(arguments, "refused");
-    const std::string output = child.read_all();
-    EXPECT_EQ(child.wait(), 2) << output;
-    EXPECT_NE(output.find(message), std::string::npos) << output;
+TEST(RunTeamOptions, NeedARunThatHasMicroBatches) {
+  const auto refusal = [](const std::function<void()>& work) -> std::string {
+    try {
+      work();
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "accepted";
   };
-  expect_refused({"--workers-per-run", "3"}, "--workers-per-run must be 1, 2, 4 or 8, got 3");
-  expect_refused({"--workers-per-run", "2", "--batch", "12"}, "multiple of 8, got 12");
-  expect_refused({"--processes-per-run", "2"}, "--processes-per-run requires a launcher");
-  expect_code(start({"--steps", "2"}, "plain"), 0);
-  const Child child = start({"--resume", "--workers-per-run", "2"}, "plain");
-  const std::string output = child.read_all();
-  EXPECT_EQ(child.wait(), 2) << output;
-  EXPECT_NE(output.find("--resume requires no --workers-per-run, got 2"), std::string::npos)
-      << output;
+  const auto of = [&](const cluster_test::Words& words) {
+    return refusal([&] { cluster_test::parsed(words); });
+  };
+  EXPECT_EQ(of({"--workers-per-run", "3"}),
+            "[lab] --workers-per-run must be 1, 2, 4 or 8, got 3");
+  EXPECT_EQ(of({"--workers-per-run", "2", "--batch", "12"}),
+            "[lab] --workers-per-run requires a --batch that is a multiple of 8, got 12");
+  EXPECT_EQ(of({"--processes-per-run", "2"}),
+            "[lab] --processes-per-run requires a launcher with a multiple of that number of "
+            "processes, got 1");
+  const Options plain = cluster_test::parsed({}),
+                divided = cluster_test::parsed({"--workers-per-run", "2"});
+  EXPECT_EQ(refusal([&] { resumed_settings(divided, plain.settings); }),
+            "[lab] --resume requires no --workers-per-run, got 2");
 }
 
 #if TORCH_VERSION_MAJOR == 1

@@ -19,18 +19,16 @@ using ShardsOfALab = Cluster;
 
 TEST_F(ShardsOfALab, MergedShardsAreTheWhole) {
   const auto shard = [&](const std::string& part, const std::string& name) {
-    return testing::run(GNOMON_LAB_PROGRAM,
-                        tiny({"--shard", part, "--jobs", "1", "--out", out(name)}),
-                        testing::Streams::joined);
+    return Watched(tiny({"--shard", part, "--jobs", "1", "--out", out(name)}));
   };
   const auto merge = [&](const Words& names) {
     Words words{"--merge", "--out", out()};
     for (const std::string& one : names) words.push_back(out(one));
     return testing::run(GNOMON_LAB_PROGRAM, words, testing::Streams::joined);
   };
-  const Outcome first = shard("0/2", "a");
-  ASSERT_EQ(first.code, 0) << first.output;
-  ASSERT_EQ(shard("1/2", "b").code, 0);
+  Watched first = shard("0/2", "a"), second = shard("1/2", "b");
+  ASSERT_EQ(first.end(), 0) << first.output();
+  ASSERT_EQ(second.end(), 0) << second.output();
   const Json part = json(out("a") + "/results.json");
   EXPECT_EQ(part.at("shard"), "0/2");
   EXPECT_EQ(part.at("runs").size(), 3u);
@@ -79,6 +77,7 @@ TEST_F(ShardsOfALab, MustHaveEqualSettings) {
     return (folder_ / name).string();
   };
   Settings plain = testing::tiny();
+  plain.encodings = {"none"};
   plain.batch = 8;
   Settings divided = plain, moved = plain;
   divided.micro_batches = micro_batch_count;
@@ -105,11 +104,8 @@ TEST(ClusterOptions, AreRefusedIfTheyContradict) {
            {{"--serve", "70000"}, "--serve must be [HOST:]PORT, got 70000"},
            {{"--merge"}, "--merge requires folders and no settings, got none"},
            {{"--merge", "part", "--steps", "4"}, "--merge requires folders"}}) {
-    Words all = joined({"lab"}, words);
-    std::vector<char*> pointers;
-    for (std::string& one : all) pointers.push_back(one.data());
     try {
-      parse_options(static_cast<int>(pointers.size()), pointers.data());
+      parsed(words);
       ADD_FAILURE() << message;
     } catch (const std::invalid_argument& error) {
       EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
