@@ -44,7 +44,7 @@ bool is_file_name(const std::string& name) {
 }
 
 // Text that arrived, for a terminal.
-std::string printable(std::string text) {
+std::string terminal_text(std::string text) {
   text.resize(std::min<std::size_t>(text.size(), 200));
   for (char& c : text)
     if (c < ' ' || c > '~') c = '?';
@@ -139,13 +139,13 @@ void WorkServer::serve(Peer& peer) {
     for (;;)
       peer.connection.send(answer(peer, peer.connection.receive(message_limits, lease)), lease);
   } catch (const OtherProtocol& error) {
-    reason = printable(error.what());
+    reason = terminal_text(error.what());
     try {
       peer.connection.send({}, hello_time);  // its prefix has the version of rank 0
     } catch (const ConnectionLost&) {
     }
   } catch (const std::exception& error) {
-    reason = printable(error.what());
+    reason = terminal_text(error.what());
   }
   if (!greeted) {
     --strangers_;
@@ -180,14 +180,14 @@ void WorkServer::require(Peer& peer, const std::string& rule, const std::string&
 void WorkServer::greet(Peer& peer) {
   const Json hello = peer.connection.receive(hello_limits, hello_time).head;
   if (hello.value("op", "") != "hello") throw ConnectionLost("not a worker");
-  peer.host = printable(hello.value("host", ""));
+  peer.host = terminal_text(hello.value("host", ""));
   require(peer, "a worker must have the GNOMON_LAB_TOKEN or the job of rank 0",
           invitation_.token, hello.value("token", ""));
   require(peer, "a worker must have version " GNOMON_VERSION " of Gnomon, as rank 0",
           GNOMON_VERSION, hello.value("gnomon", ""));
   require(peer, "a worker must have LibTorch " TORCH_VERSION ", as rank 0", TORCH_VERSION,
           hello.value("libtorch", ""));
-  const std::string isa(name(current_isa())), other = printable(hello.value("isa", ""));
+  const std::string isa(name(current_isa())), other = terminal_text(hello.value("isa", ""));
   if (other != isa)
     progress_.note(
         fmt::format("Worker {} has another instruction set ({}, rank 0 {}): its "
