@@ -63,7 +63,7 @@ std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& w
     }
   }
   if (!team.leads()) return {};
-  save();
+  if (run.step() > 0) save();  // not of a released model, which may be large
   RunResult found = run.summary();
   const auto stop = [&] { return work.stopped(); };
   if (!run.trained() || stop()) {

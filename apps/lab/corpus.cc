@@ -251,6 +251,11 @@ Corpus load_corpus(const Settings& settings) {
   return corpus;
 }
 
+Corpus load_corpus(const Options& options, Settings session) {
+  if (!options.settings.texts.empty()) session.texts = options.settings.texts;
+  return load_corpus(session);
+}
+
 std::string fingerprint(const Corpus& corpus) {
   // FNV-1a.
   std::uint64_t hash = 0xcbf29ce484222325;
@@ -263,6 +268,11 @@ std::string fingerprint(const Corpus& corpus) {
       add(std::string_view("", 1));
       add(text.bytes);
     }
+  // Another version of SentencePiece may find other tokens.
+  for (std::int64_t i = 0; corpus.tokenizer && i < corpus.tokenizer->size(); ++i) {
+    add(corpus.tokenizer->bytes(i));
+    add(std::string_view("", 1));
+  }
   add(corpus.digest);
   char digits[17];
   std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));

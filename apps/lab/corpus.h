@@ -60,8 +60,12 @@ struct Corpus {
 // std::invalid_argument with one line for every file that is empty, binary, too small or
 // unreadable, or if the held-out parts are shorter than the longest window.
 Corpus load_corpus(const Settings& settings);
+// For a process that joins a session: the texts of the session's settings, at the paths in the
+// options if they have any.
+Corpus load_corpus(const Options& options, Settings session);
 
-// A hash of the names and bytes of all texts: two processes have the same texts.
+// A hash of the names and bytes of all texts, of their tokens and of `data`: two processes with
+// equal hashes train on the same examples.
 std::string fingerprint(const Corpus& corpus);
 
 // Reads text files of at least `least` bytes. Throws like load_corpus.

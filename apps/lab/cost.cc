@@ -1,6 +1,8 @@
 #include "apps/lab/cost.h"
 
 #include <ATen/Parallel.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,6 +45,8 @@ class Child {
     if (pipe(ends) != 0) return;
     pid_ = fork();
     if (pid_ == 0) {
+      // A killed lab must not keep its port or the lock of its folder in a child.
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
       close(ends[0]);
       int code = 1;
       try {

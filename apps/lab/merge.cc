@@ -39,6 +39,8 @@ Shards read_shards(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     StoredSettings stored = read_settings(fs::path(folder) / "settings.json");
     stored.shard.reset();
+    // The paths of equal texts may differ.
+    if (!shards.folders.empty()) stored.settings.texts = shards.stored.settings.texts;
     if (stored.gnomon != GNOMON_VERSION)
       refuse("lab", folder + " must be of version " GNOMON_VERSION,
              stored.gnomon.value_or("an earlier version"));

@@ -380,6 +380,9 @@ Options parse_options(int argc, char** argv) {
     need(options.world.size > 1 && options.world.size % options.processes_per_run == 0,
          "--processes-per-run requires a launcher with a multiple of that number of processes",
          options.world.size);
+    need(options.world.address.port < 65535,
+         "--processes-per-run requires a port below 65535, because it also uses the next one",
+         options.world.address.port);
     need(jobs.value_or(1) == 1, "--jobs must be 1 with --processes-per-run", options.jobs);
     options.jobs = 1;
   }

@@ -3,7 +3,10 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -20,18 +23,45 @@ namespace {
 
 using Store = c10::intrusive_ptr<c10d::Store>;
 
-constexpr auto longest_run = std::chrono::hours(24 * 30);
-constexpr auto farewell_time = std::chrono::seconds(2);
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// Until rank 0 has measured the cost of the encodings and chosen the number of steps.
+constexpr milliseconds preparation_time{7'200'000};
+constexpr milliseconds most_between_beats{2'000}, between_checks{50}, farewell_time{2'000};
+constexpr const char* settings_key = "settings";
+constexpr const char* beats_key = "beats";  // a number that the leader increases
 constexpr const char* ended_key = "ended";  // the number of processes that need no store
 
 void send(const Store& store, const std::string& key, const Json& value) {
   const std::string text = value.dump();
   store->set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
 }
-Json receive(const Store& store, const std::string& key) {
-  store->wait({key}, longest_run);
-  const std::vector<std::uint8_t> text = store->get(key);
-  return Json::parse(text.begin(), text.end());
+// Waits for a value of the leader. Throws TeamError if the leader is silent for `patience`, or if
+// rank 0 ends.
+Json receive(const Store& store, const std::string& key, milliseconds patience) {
+  try {
+    std::int64_t beats = -1;
+    auto heard = Clock::now();
+    while (!store->check({key})) {
+      if (const std::int64_t now = store->add(beats_key, 0); now != beats) {
+        beats = now;
+        heard = Clock::now();
+      }
+      if (Clock::now() - heard > patience) throw std::runtime_error("no answer in time");
+      std::this_thread::sleep_for(between_checks);
+    }
+    const std::vector<std::uint8_t> text = store->get(key);
+    return Json::parse(text.begin(), text.end());
+  } catch (const std::exception& error) {
+    const std::string what = error.what();  // LibTorch appends a stack trace
+    throw TeamError("[lab] the first rank of the team must answer, got: " +
+                    what.substr(0, what.find('\n')));
+  }
+}
+
+milliseconds lease_of(const Options& options) {
+  return milliseconds(static_cast<std::int64_t>(1000 * options.lease_seconds));
 }
 
 // Throws TeamError if rank 0 does not answer.
@@ -65,11 +95,17 @@ struct RunTeam::Processes {
                         address_towards(host));
   }
   ~Processes() {
+    {
+      const std::lock_guard lock(mutex);
+      closing = true;
+    }
+    wake.notify_all();
+    if (thread.joinable()) thread.join();
     try {
       std::int64_t ended = whole->add(ended_key, 1);
       // The store is in rank 0.
-      const auto end = std::chrono::steady_clock::now() + farewell_time;
-      while (world.rank == 0 && ended < world.size && std::chrono::steady_clock::now() < end) {
+      const auto end = Clock::now() + farewell_time;
+      while (world.rank == 0 && ended < world.size && Clock::now() < end) {
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
         ended = whole->add(ended_key, 0);
       }
@@ -78,17 +114,37 @@ struct RunTeam::Processes {
   }
   std::string key() { return fmt::format("run{}", runs++); }
 
+  // The leader tells the others that it lives, also while it waits for a run or tests one.
+  void lead(milliseconds lease) {
+    thread = std::thread([this, pause = std::min(lease / 4, most_between_beats)] {
+      std::unique_lock lock(mutex);
+      while (!wake.wait_for(lock, pause, [&] { return closing; })) try {
+          own->add(beats_key, 1);
+        } catch (const std::exception&) {  // rank 0 has ended
+          return;
+        }
+    });
+  }
+
   World world;
   Store whole, own;
   std::unique_ptr<Team> team;
   std::int64_t runs = 0;
+
+ private:
+  std::thread thread;
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool closing = false;
 };
 
 RunTeam::RunTeam(const Options& options, const Settings& settings, const std::string& texts)
     : threads_(options.workers_per_run) {
   if (options.processes_per_run == 1) return;
   processes_ = std::make_unique<Processes>(options, options.processes_per_run);
-  send(processes_->own, "settings", to_json(StoredSettings{settings, texts, options.command}));
+  send(processes_->own, settings_key,
+       to_json(StoredSettings{settings, texts, options.command}));
+  processes_->lead(lease_of(options));
 }
 
 RunTeam::~RunTeam() {
@@ -114,15 +170,14 @@ int follow_team(const Options& options, std::FILE* stream) {
   at::globalContext().setFlushDenormal(true);
   const StopOnSignal signals;  // the leader decides when a run stops
   RunTeam::Processes member(options, options.processes_per_run);
-  const StoredSettings session = read_settings(receive(member.own, "settings"));
+  const StoredSettings session =
+      read_settings(receive(member.own, settings_key, preparation_time));
   const Settings& settings = session.settings;
-  Settings own = settings;
-  if (!options.settings.texts.empty()) own.texts = options.settings.texts;
-  const Corpus corpus = load_corpus(own);
+  const Corpus corpus = load_corpus(options, settings);
   if (fingerprint(corpus) != session.fingerprint)
     refuse("lab", "all processes of a team require the same texts", "different texts");
   for (;;) {
-    const Json job = receive(member.own, member.key());
+    const Json job = receive(member.own, member.key(), lease_of(options));
     if (job.is_null()) return 0;
     fmt::print(stream, "Rank {} trains {}, seed {}.\n", options.world.rank,
                job.at("encoding").get<std::string>(), job.at("seed").get<std::int64_t>());

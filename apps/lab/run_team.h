@@ -45,7 +45,7 @@ class RunTeam {
 bool follows(const Options& options);
 // Trains the runs of the team until there are no more. Returns the exit status. Throws
 // std::invalid_argument if the texts differ from those of the leader, and TeamError if another
-// member fails.
+// member fails or the leader is silent for options.lease_seconds.
 int follow_team(const Options& options, std::FILE* stream);
 
 }  // namespace gnomon::lab

@@ -115,7 +115,7 @@ void train(SessionResult& result, const Options& options, const StoredSettings& 
     });
     // Without threads of its own, rank 0 waits for the workers.
     while (!stop_asked && !table.all_done()) table.wait(std::chrono::milliseconds(100));
-    if (server) server->end();
+    if (server) server->end(options.world.size / options.processes_per_run - 1);
     if (stop_asked) progress.note("Stopped. Continue with --resume.");
   }
   for (std::size_t i = 0; i < jobs.size(); ++i) {

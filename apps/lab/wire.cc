@@ -96,6 +96,16 @@ Addresses find_addresses(const Address& address, int flags, std::string& error) 
   return Addresses(code == 0 ? list : nullptr);
 }
 
+// The system may give a socket the port that it connects to on this machine, if nothing listens
+// there.
+bool is_connected_to_itself(int file) {
+  sockaddr_storage own{}, other{};
+  socklen_t own_size = sizeof own, other_size = sizeof other;
+  return getsockname(file, reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
+         getpeername(file, reinterpret_cast<sockaddr*>(&other), &other_size) == 0 &&
+         own_size == other_size && std::memcmp(&own, &other, own_size) == 0;
+}
+
 std::uint16_t port_of(int file) {
   sockaddr_storage bound{};
   socklen_t size = sizeof bound;
@@ -110,6 +120,11 @@ Connection::Connection(int file) : file_(file) {
   const int on = 1;
   setsockopt(file_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   setsockopt(file_, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  // A machine that has stopped is noticed after 60 s, also while nothing is sent.
+  const int idle = 30, interval = 10, probes = 3;
+  setsockopt(file_, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+  setsockopt(file_, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+  setsockopt(file_, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
 Connection::~Connection() { close(file_); }
@@ -213,20 +228,24 @@ int Listener::accept(std::chrono::milliseconds time) {
 int connect_to(const Address& address, std::chrono::milliseconds patience,
                const std::function<void()>& waiting) {
   const auto deadline = Clock::now() + patience;
+  constexpr std::chrono::milliseconds longest_pause{500};
+  std::chrono::milliseconds pause{50};
   for (bool first = true;; first = false) {
     std::string error;
     const Addresses list = find_addresses(address, 0, error);
     for (const addrinfo* one = list.get(); one; one = one->ai_next) {
       const int file = socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-      if (file >= 0 && ::connect(file, one->ai_addr, one->ai_addrlen) == 0) return file;
-      error = std::strerror(errno);
+      const bool connected = file >= 0 && ::connect(file, one->ai_addr, one->ai_addrlen) == 0;
+      if (connected && !is_connected_to_itself(file)) return file;
+      error = std::strerror(connected ? ECONNREFUSED : errno);
       if (file >= 0) close(file);
     }
     if (Clock::now() >= deadline)
       refuse("lab", fmt::format("rank 0 must listen at {}:{}", address.host, address.port),
              error);
     if (first) waiting();
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, longest_pause);
   }
 }
 

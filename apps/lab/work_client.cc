@@ -27,6 +27,7 @@ constexpr milliseconds patience{300'000};  // until rank 0 listens
 constexpr milliseconds invitation_time{7'200'000};
 constexpr milliseconds most_between_beats{2'000}, least_answer_time{30'000};
 constexpr milliseconds between_claims{200};
+constexpr const char* ended = "Rank 0 has ended the session.";
 
 // A folder for the files of a worker, removed at the end.
 class ScratchFolder {
@@ -113,9 +114,11 @@ Message RemoteWorkList::exchange(const Message& request) {
   }
 }
 
-Message RemoteWorkList::exchange(const char* op, const Claim& claim) {
-  Message answer =
-      exchange({.head = {{"op", op}, {"run", claim.run}, {"generation", claim.generation}}});
+Message RemoteWorkList::exchange(const char* op, const Claim& claim, const Json& more,
+                                 std::string data) {
+  Json head{{"op", op}, {"run", claim.run}, {"generation", claim.generation}};
+  head.update(more);
+  Message answer = exchange({std::move(head), std::move(data)});
   if (answer.head.value("lost", false)) throw ConnectionLost("the lease of a run has ended");
   return answer;
 }
@@ -125,8 +128,11 @@ void RemoteWorkList::beat() {
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [run, now] : training_)
-      runs.push_back(
-          {{"run", run}, {"step", now.step}, {"bits", now.bits}, {"rate", now.rate}});
+      runs.push_back({{"run", run},
+                      {"generation", now.generation},
+                      {"step", now.step},
+                      {"bits", now.bits},
+                      {"rate", now.rate}});
   }
   if (exchange({.head = {{"op", "beat"}, {"runs", runs}}}).head.value("end", false))
     ended_ = true;
@@ -161,11 +167,7 @@ std::optional<Claim> RemoteWorkList::claim() {
     if (size == 0) return claim;
     io::write_aside(path, [&](io::Output& output) {
       for (std::uint64_t offset = 0; offset < size;) {
-        const std::string data = exchange({.head = {{"op", "read"},
-                                                    {"run", claim.run},
-                                                    {"generation", claim.generation},
-                                                    {"offset", offset}}})
-                                     .data;
+        const std::string data = exchange("read", claim, {{"offset", offset}}).data;
         if (data.empty()) throw ConnectionLost("a part of a checkpoint is missing");
         output.write(data);
         offset += data.size();
@@ -178,7 +180,7 @@ std::optional<Claim> RemoteWorkList::claim() {
 
 void RemoteWorkList::trained(const Claim& claim, std::int64_t step, double bits, double rate) {
   const std::lock_guard lock(mutex_);
-  training_[claim.run] = {step, bits, rate};
+  training_[claim.run] = {claim.generation, step, bits, rate};
 }
 
 void RemoteWorkList::send_file(const Claim& claim, const std::string& name,
@@ -186,13 +188,7 @@ void RemoteWorkList::send_file(const Claim& claim, const std::string& name,
   std::size_t offset = 0;
   do {
     const std::string_view part = bytes.substr(offset, chunk_bytes);
-    const Message answer = exchange({.head = {{"op", "write"},
-                                              {"run", claim.run},
-                                              {"generation", claim.generation},
-                                              {"file", name},
-                                              {"offset", offset}},
-                                     .data = std::string(part)});
-    if (answer.head.value("lost", false)) throw ConnectionLost("the lease of a run has ended");
+    exchange("write", claim, {{"file", name}, {"offset", offset}}, std::string(part));
     offset += part.size();
   } while (offset < bytes.size());
 }
@@ -209,9 +205,10 @@ bool RemoteWorkList::finish(const Claim& claim, const RunResult& result) {
     training_.erase(claim.run);
   }
   const fs::path model = folder_ / "models" / jobs_[claim.run].name();
-  for (const fs::directory_entry& one : fs::directory_iterator(model))
-    send_file(claim, "model/" + one.path().filename().string(),
-              io::MappedFile(one.path()).text());
+  if (fs::exists(model))  // not of a released one
+    for (const fs::directory_entry& one : fs::directory_iterator(model))
+      send_file(claim, "model/" + one.path().filename().string(),
+                io::MappedFile(one.path()).text());
   send_file(claim, "run.json", to_json(result).dump(1));
   const bool accepted = exchange("finish", claim).head.at("accepted").get<bool>();
   fs::remove_all(model);
@@ -248,12 +245,14 @@ int join_session(const Options& options, std::FILE* stream) {
                  {"isa", name(current_isa())},
                  {"host", fmt::format("{} (process {})", host_name(), getpid())}},
                 invitation_time);
+    if (invitation.value("end", false)) {
+      say(ended);
+      return 0;
+    }
     const StoredSettings stored = read_settings(invitation.at("settings"));
     Settings settings = joined_settings(options, stored.settings);
     settings.encodings = invitation.at("encodings").get<std::vector<std::string>>();
-    Settings own = settings;
-    if (!options.settings.texts.empty()) own.texts = options.settings.texts;
-    const Corpus corpus = load_corpus(own);
+    const Corpus corpus = load_corpus(options, settings);
     greeted(connection, {{"op", "ready"}, {"fingerprint", fingerprint(corpus)}},
             least_answer_time);
 
@@ -278,8 +277,7 @@ int join_session(const Options& options, std::FILE* stream) {
     }
     if (lost.empty() && !work.ended()) lost = work.failure();
     if (lost.empty()) {
-      say(work.ended() ? "Rank 0 has ended the session."
-                       : "Stopped. Others continue the runs.");
+      say(work.ended() ? ended : "Stopped. Others continue the runs.");
       return work.ended() ? 0 : 130;
     }
   } catch (const ConnectionLost& error) {

@@ -43,12 +43,14 @@ class RemoteWorkList final : public WorkList {
 
  private:
   struct Training {
-    std::int64_t step;
+    std::int64_t generation, step;
     double bits, rate;
   };
 
   Message exchange(const Message& request);
-  Message exchange(const char* op, const Claim& claim);
+  // `more`: keys beside op, run and generation.
+  Message exchange(const char* op, const Claim& claim, const Json& more = Json::object(),
+                   std::string data = {});
   void send_file(const Claim& claim, const std::string& name, std::string_view bytes);
   void heartbeats();
 

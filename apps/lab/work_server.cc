@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <fstream>
 
 #include "apps/lab/claimed_run.h"
@@ -42,6 +43,17 @@ bool is_file_name(const std::string& name) {
          std::all_of(last.begin(), last.end(), plain);
 }
 
+// Text that arrived, for a terminal.
+std::string terminal_text(std::string text) {
+  text.resize(std::min<std::size_t>(text.size(), 200));
+  for (char& c : text)
+    if (c < ' ' || c > '~') c = '?';
+  return text;
+}
+
+// JSON has no NaN. It is written as null.
+double number(const Json& json) { return json.is_null() ? std::nan("") : json.get<double>(); }
+
 void sync_file(const fs::path& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) throw ConnectionLost("no file " + path.string());
@@ -73,11 +85,14 @@ WorkServer::~WorkServer() {
   fs::remove_all(out_ / "incoming", ignored);
 }
 
-void WorkServer::end() {
+bool WorkServer::has_ended() const { return ending_ || stop_asked || table_.all_done(); }
+
+void WorkServer::end(std::int64_t expected) {
   ending_ = true;
   const auto deadline =
       std::chrono::steady_clock::now() + (table_.any_remote() ? stop_time : end_time);
-  while (workers_ > 0 && std::chrono::steady_clock::now() < deadline)
+  while ((workers_ > 0 || (greeted_ < expected && !stop_asked)) &&
+         std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(milliseconds(10));
   closing_ = true;
   thread_.join();
@@ -117,19 +132,20 @@ void WorkServer::serve(Peer& peer) {
     greeted = true;
     --strangers_;
     ++workers_;
+    ++greeted_;
     prepare(peer);
     progress_.note("Worker " + peer.host + " joined.");
     const milliseconds lease = time_of(invitation_.lease_seconds);
     for (;;)
       peer.connection.send(answer(peer, peer.connection.receive(message_limits, lease)), lease);
   } catch (const OtherProtocol& error) {
-    reason = error.what();
+    reason = terminal_text(error.what());
     try {
       peer.connection.send({}, hello_time);  // its prefix has the version of rank 0
     } catch (const ConnectionLost&) {
     }
   } catch (const std::exception& error) {
-    reason = error.what();
+    reason = terminal_text(error.what());
   }
   if (!greeted) {
     --strangers_;
@@ -164,25 +180,24 @@ void WorkServer::require(Peer& peer, const std::string& rule, const std::string&
 void WorkServer::greet(Peer& peer) {
   const Json hello = peer.connection.receive(hello_limits, hello_time).head;
   if (hello.value("op", "") != "hello") throw ConnectionLost("not a worker");
-  peer.host = hello.value("host", "").substr(0, 100);
-  for (char& c : peer.host)  // it is printed on a terminal
-    if (c < ' ' || c > '~') c = '?';
+  peer.host = terminal_text(hello.value("host", ""));
   require(peer, "a worker must have the GNOMON_LAB_TOKEN or the job of rank 0",
           invitation_.token, hello.value("token", ""));
   require(peer, "a worker must have version " GNOMON_VERSION " of Gnomon, as rank 0",
           GNOMON_VERSION, hello.value("gnomon", ""));
   require(peer, "a worker must have LibTorch " TORCH_VERSION ", as rank 0", TORCH_VERSION,
           hello.value("libtorch", ""));
-  const std::string isa(name(current_isa()));
-  if (hello.value("isa", "") != isa)
+  const std::string isa(name(current_isa())), other = terminal_text(hello.value("isa", ""));
+  if (other != isa)
     progress_.note(
         fmt::format("Worker {} has another instruction set ({}, rank 0 {}): its "
                     "results may differ in the last digits.",
-                    peer.host, hello.value("isa", "").substr(0, 20), isa));
+                    peer.host, other, isa));
   peer.connection.send({.head = {{"settings", to_json(invitation_.stored)},
                                  {"encodings", invitation_.encodings},
                                  {"lease", invitation_.lease_seconds},
-                                 {"checkpoint", invitation_.checkpoint_seconds}}},
+                                 {"checkpoint", invitation_.checkpoint_seconds},
+                                 {"end", has_ended()}}},
                        hello_time);
 }
 
@@ -196,9 +211,8 @@ void WorkServer::prepare(Peer& peer) {
 Message WorkServer::answer(Peer& peer, const Message& request) {
   const Json& head = request.head;
   const std::string op = head.at("op").get<std::string>();
-  const bool end = ending_ || stop_asked;
   if (op == "claim") {
-    if (end || table_.all_done()) return {.head = {{"end", true}}};
+    if (has_ended()) return {.head = {{"end", true}}};
     const auto claim = table_.claim(peer.id);
     if (!claim) return {};
     std::error_code none;
@@ -209,12 +223,14 @@ Message WorkServer::answer(Peer& peer, const Message& request) {
   }
   if (op == "beat") {
     for (const Json& one : head.at("runs")) {
-      const Job& job = jobs_.at(one.at("run").get<std::size_t>());
+      const Claim claim{one.at("run").get<std::size_t>(), one.at("generation")};
+      if (!table_.while_held(claim)) continue;  // finished or released meanwhile
+      const Job& job = jobs_[claim.run];
       progress_.training(job.encoding, job.seed,
                          std::clamp<std::int64_t>(one.at("step"), 1, settings_.steps),
-                         one.at("bits"), one.at("rate"));
+                         number(one.at("bits")), number(one.at("rate")));
     }
-    return {.head = {{"end", end}}};
+    return {.head = {{"end", has_ended()}}};
   }
   const Claim claim{head.at("run").get<std::size_t>(), head.at("generation")};
   if (!table_.while_held(claim)) return {.head = {{"lost", true}}};
@@ -277,13 +293,15 @@ Message WorkServer::keep(const Claim& claim) {
 Message WorkServer::finish(Peer& peer, const Claim& claim) {
   const Job& job = jobs_[claim.run];
   const fs::path folder = incoming(claim), model = out_ / "models" / job.name();
-  for (const fs::directory_entry& one : fs::directory_iterator(folder / "model"))
-    sync_file(one.path());
+  const bool has_model = fs::exists(folder / "model");  // not of a released one
+  if (has_model)
+    for (const fs::directory_entry& one : fs::directory_iterator(folder / "model"))
+      sync_file(one.path());
   sync_file(folder / "run.json");
   RunResult result = read_run(folder / "run.json", settings_, job.encoding, job.seed);
   const bool accepted = table_.finish(claim, [&] {
     fs::remove_all(model);
-    fs::rename(folder / "model", model);
+    if (has_model) fs::rename(folder / "model", model);
     fs::rename(folder / "run.json", out_ / "runs" / (job.name() + ".json"));
     fs::remove(checkpoint(claim));
   });

@@ -6,7 +6,7 @@
 //
 // Requests are JSON with the key "op", each has one answer:
 //
-//   hello    token, gnomon, libtorch, isa, host     settings, encodings, lease, checkpoint, or
+//   hello    token, gnomon, libtorch, isa, host     settings, encodings, lease, checkpoint, end; or
 //                                                   rule and got if the worker is refused
 //   ready    fingerprint                            {}, or rule and got
 //   claim                                           run, generation, checkpoint (bytes); {} if no
@@ -16,7 +16,8 @@
 //   keep     run, generation                        stores the checkpoint that was written
 //   finish   run, generation                        stores the result; accepted
 //   release  run, generation                        {}
-//   beat     runs: run, step, bits, rate            end: the worker must stop
+//   beat     runs: run, generation, step, bits,     end: the worker must stop
+//            rate
 #pragma once
 
 #include <atomic>
@@ -57,8 +58,10 @@ class WorkServer {
   WorkServer(const WorkServer&) = delete;
   WorkServer& operator=(const WorkServer&) = delete;
 
-  // Asks the workers to end, and waits for the checkpoints of their runs (at most 20 s).
-  void end();
+  // Asks the workers to end, and waits for the checkpoints of their runs (at most 20 s). Unless
+  // the session is stopped, also waits until `expected` workers have connected (at most 10 s), so
+  // that those that start late know that the session has ended.
+  void end(std::int64_t expected);
 
  private:
   struct Peer {
@@ -79,6 +82,7 @@ class WorkServer {
   void require(Peer& peer, const std::string& rule, const std::string& wanted,
                const std::string& got);
   Message answer(Peer& peer, const Message& request);
+  bool has_ended() const;  // nothing is left to train
   Message read_checkpoint(const Claim& claim, const Json& head) const;
   void write_file(const Claim& claim, const Message& request) const;
   Message keep(const Claim& claim);
@@ -97,6 +101,7 @@ class WorkServer {
   const Finished finished_;
   std::atomic<bool> ending_{false}, closing_{false}, strangers_seen_{false};
   std::atomic<int> strangers_{0}, workers_{0};  // connections without and with greeting
+  std::atomic<std::int64_t> greeted_{0};        // workers so far
   std::list<std::unique_ptr<Peer>> peers_;      // of accept_loop
   std::thread thread_;
 };

@@ -19,6 +19,7 @@
 #include <mutex>
 #include <thread>
 
+#include "apps/lab/process.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/work_client.h"
 #include "apps/lab/work_server.h"
@@ -246,6 +247,7 @@ int main(int argc, char** argv) {
                argv[0]);
     return 2;
   }
+  keep_freed_memory();  // as gnomon-lab
   Scenario all{argv[1], std::atoi(argv[2]), std::atoi(argv[3]), std::atof(argv[4]),
                std::atof(argv[5])};
   all.settings = read_settings(all.folder / "settings.json").settings;
@@ -278,7 +280,7 @@ int main(int argc, char** argv) {
                       [](std::size_t, RunResult) {});
     int status = 0;
     waitpid(child, &status, 0);
-    server.end();
+    server.end(0);
     if (!table.all_done()) fmt::print("some runs have no result\n");
   }
   fs::remove_all(scratch);

@@ -61,6 +61,13 @@ inline Words tiny(const Words& more) {
                 more);
 }
 
+inline Options parsed(Words words) {
+  words.insert(words.begin(), "lab");
+  std::vector<char*> pointers;
+  for (std::string& one : words) pointers.push_back(one.data());
+  return parse_options(static_cast<int>(pointers.size()), pointers.data());
+}
+
 inline Json json(const fs::path& path) {
   std::ifstream stream(path);
   return Json::parse(stream);

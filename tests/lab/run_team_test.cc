@@ -3,13 +3,16 @@
 #include <signal.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "lab/cluster.h"
 #include "process.h"
 
 namespace gnomon::lab {
@@ -27,10 +30,11 @@ class RunTeam : public ::testing::Test {
   // Starts gnomon-lab, as a rank of a launcher if `size` is not 0.
   Child start(std::vector<std::string> more, const std::string& out, int rank = 0,
               int size = 0) const {
-    std::vector<std::string> all{"--layers",    "1",       "--width",        "16",
-                                 "--heads",     "2",       "--train-length", "16",
-                                 "--encodings", "none,t5", "--eval-lengths", "32",
-                                 "--no-cost"};
+    std::vector<std::string> all{"--layers",       "1",  "--width",        "16",
+                                 "--heads",        "2",  "--train-length", "16",
+                                 "--eval-lengths", "32", "--no-cost"};
+    if (std::find(more.begin(), more.end(), "--encodings") == more.end())
+      all.insert(all.end(), {"--encodings", "none,t5"});
     all.insert(all.end(), more.begin(), more.end());
     if (rank == 0) all.insert(all.end(), {"--out", folder_ / out});
     if (size > 0) {
@@ -82,23 +86,29 @@ TEST_F(RunTeam, OfThreadsAndOfProcessesGivesTheSameResults) {
 #endif
 }
 
-TEST_F(RunTeam, NeedsARunThatHasMicroBatches) {
-  const auto expect_refused = [&](std::vector<std::string> arguments,
-                                  const std::string& message) {
-    const Child child = start(arguments, "refused");
-    const std::string output = child.read_all();
-    EXPECT_EQ(child.wait(), 2) << output;
-    EXPECT_NE(output.find(message), std::string::npos) << output;
+TEST(RunTeamOptions, NeedARunThatHasMicroBatches) {
+  const auto refusal = [](const std::function<void()>& work) -> std::string {
+    try {
+      work();
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "accepted";
   };
-  expect_refused({"--workers-per-run", "3"}, "--workers-per-run must be 1, 2, 4 or 8, got 3");
-  expect_refused({"--workers-per-run", "2", "--batch", "12"}, "multiple of 8, got 12");
-  expect_refused({"--processes-per-run", "2"}, "--processes-per-run requires a launcher");
-  expect_code(start({"--steps", "2"}, "plain"), 0);
-  const Child child = start({"--resume", "--workers-per-run", "2"}, "plain");
-  const std::string output = child.read_all();
-  EXPECT_EQ(child.wait(), 2) << output;
-  EXPECT_NE(output.find("--resume requires no --workers-per-run, got 2"), std::string::npos)
-      << output;
+  const auto of = [&](const cluster_test::Words& words) {
+    return refusal([&] { cluster_test::parsed(words); });
+  };
+  EXPECT_EQ(of({"--workers-per-run", "3"}),
+            "[lab] --workers-per-run must be 1, 2, 4 or 8, got 3");
+  EXPECT_EQ(of({"--workers-per-run", "2", "--batch", "12"}),
+            "[lab] --workers-per-run requires a --batch that is a multiple of 8, got 12");
+  EXPECT_EQ(of({"--processes-per-run", "2"}),
+            "[lab] --processes-per-run requires a launcher with a multiple of that number of "
+            "processes, got 1");
+  const Options plain = cluster_test::parsed({}),
+                divided = cluster_test::parsed({"--workers-per-run", "2"});
+  EXPECT_EQ(refusal([&] { resumed_settings(divided, plain.settings); }),
+            "[lab] --resume requires no --workers-per-run, got 2");
 }
 
 #if TORCH_VERSION_MAJOR == 1
@@ -124,6 +134,33 @@ TEST_F(RunTeam, EndsIfAMemberDiesAndCanBeResumed) {
   member.wait();
   expect_code(start({"--resume", "--workers-per-run", "2"}, "ended"), 0);
   EXPECT_EQ(results("ended"), results("whole"));
+}
+
+// Of two teams, the second one waits for a run. Its leader dies while it trains none.
+TEST_F(RunTeam, EndsIfItsLeaderDiesBetweenTwoRuns) {
+  const std::vector<std::string> arguments{"--encodings",         "none", "--steps", "1000000",
+                                           "--processes-per-run", "2",    "--lease", "1"};
+  const auto prints = [](const Child& child, const std::string& text) {
+    std::string all;
+    for (char c; all.find(text) == std::string::npos; all += c)
+      if (read(child.output, &c, 1) != 1) return false;
+    return true;
+  };
+  const Child first = start(arguments, "out", 0, 4), second = start(arguments, "out", 1, 4);
+  EXPECT_TRUE(prints(second, "Rank 1 trains none"));
+  const Child leader = start(arguments, "out", 2, 4), member = start(arguments, "out", 3, 4);
+  EXPECT_TRUE(prints(leader, "Joined."));
+  kill(leader.pid, SIGKILL);
+  close(leader.output);
+  leader.wait();
+  const std::string output = member.read_all();
+  EXPECT_EQ(member.wait(), 2) << output;
+  EXPECT_NE(output.find("gnomon: [lab] the first rank of the team must answer, got: "),
+            std::string::npos)
+      << output;
+  kill(first.pid, SIGTERM);
+  expect_code(first, 130);
+  expect_code(second, 0);
 }
 
 #endif

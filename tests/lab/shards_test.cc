@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "apps/lab/merge.h"
+#include "gnomon/version.h"
 #include "lab/cluster.h"
+#include "lab/tiny.h"
 
 namespace gnomon::lab {
 namespace cluster_test {
@@ -16,18 +19,16 @@ using ShardsOfALab = Cluster;
 
 TEST_F(ShardsOfALab, MergedShardsAreTheWhole) {
   const auto shard = [&](const std::string& part, const std::string& name) {
-    return testing::run(GNOMON_LAB_PROGRAM,
-                        tiny({"--shard", part, "--jobs", "1", "--out", out(name)}),
-                        testing::Streams::joined);
+    return Watched(tiny({"--shard", part, "--jobs", "1", "--out", out(name)}));
   };
   const auto merge = [&](const Words& names) {
     Words words{"--merge", "--out", out()};
     for (const std::string& one : names) words.push_back(out(one));
     return testing::run(GNOMON_LAB_PROGRAM, words, testing::Streams::joined);
   };
-  const Outcome first = shard("0/2", "a");
-  ASSERT_EQ(first.code, 0) << first.output;
-  ASSERT_EQ(shard("1/2", "b").code, 0);
+  Watched first = shard("0/2", "a"), second = shard("1/2", "b");
+  ASSERT_EQ(first.end(), 0) << first.output();
+  ASSERT_EQ(second.end(), 0) << second.output();
   const Json part = json(out("a") + "/results.json");
   EXPECT_EQ(part.at("shard"), "0/2");
   EXPECT_EQ(part.at("runs").size(), 3u);
@@ -57,13 +58,33 @@ TEST_F(ShardsOfALab, MergedShardsAreTheWhole) {
   EXPECT_NE(different.output.find("rotary-seed2 must have one result, got different ones in"),
             std::string::npos)
       << different.output;
+}
 
-  Json settings = json(out("b") + "/settings.json");
-  settings["settings"]["width"] = 32;
-  std::ofstream(out("b") + "/settings.json") << settings;
-  const Outcome other = merge({"a", "b"});
-  EXPECT_EQ(other.code, 2);
-  EXPECT_NE(other.output.find("/b must have the width of"), std::string::npos) << other.output;
+// Settings that only some folders have in settings.json are compared, too, but not the paths of the
+// texts.
+TEST_F(ShardsOfALab, MustHaveEqualSettings) {
+  const auto store = [&](const std::string& name, const Settings& settings) {
+    fs::create_directories(folder_ / name);
+    std::ofstream(folder_ / name / "settings.json")
+        << to_json(StoredSettings{settings, "1", "", GNOMON_VERSION});
+    return (folder_ / name).string();
+  };
+  Settings plain = testing::tiny();
+  plain.encodings = {"none"};
+  plain.batch = 8;
+  Settings divided = plain, moved = plain;
+  divided.micro_batches = micro_batch_count;
+  moved.texts = {"moved.txt"};
+  const std::string a = store("a", plain), b = store("b", divided), c = store("c", moved);
+  EXPECT_EQ(read_shards({a, c}).folders.size(), 2u);
+  for (const std::vector<std::string>& folders : {std::vector{a, b}, {b, a}}) try {
+      read_shards(folders);
+      ADD_FAILURE();
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find("must have the micro_batches of"),
+                std::string::npos)
+          << error.what();
+    }
 }
 
 TEST(ClusterOptions, AreRefusedIfTheyContradict) {
@@ -76,11 +97,8 @@ TEST(ClusterOptions, AreRefusedIfTheyContradict) {
            {{"--serve", "70000"}, "--serve must be [HOST:]PORT, got 70000"},
            {{"--merge"}, "--merge requires folders and no settings, got none"},
            {{"--merge", "part", "--steps", "4"}, "--merge requires folders"}}) {
-    Words all = joined({"lab"}, words);
-    std::vector<char*> pointers;
-    for (std::string& one : all) pointers.push_back(one.data());
     try {
-      parse_options(static_cast<int>(pointers.size()), pointers.data());
+      parsed(words);
       ADD_FAILURE() << message;
     } catch (const std::invalid_argument& error) {
       EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
