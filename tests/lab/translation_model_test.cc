@@ -42,7 +42,8 @@ Translator translator(const std::string& encoding, std::int64_t tokens = 40) {
       s, Sizes{20, 30, scheme(Visibility::bidirectional), scheme(Visibility::causal)}, 1);
   const at::NoGradGuard no_grad;
   for (const auto& item : made->named_parameters())
-    if (item.value().dim() > 1) item.value().mul_(item.key().find("embedding") == std::string::npos ? 40 : 4);
+    if (item.value().dim() > 1)
+      item.value().mul_(item.key().find("embedding") == std::string::npos ? 40 : 4);
   return made;
 }
 

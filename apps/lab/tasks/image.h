@@ -4,9 +4,9 @@
 // Letters: B pictures, P pixels a side, N patches a side, C width.
 #pragma once
 
-#include <torch/nn.h>
-
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,6 +54,27 @@ struct ImageData : TaskData {
 };
 
 Corpus load(const Settings& settings);
+
+// Test pictures of a stretch, per eval segment.
+constexpr std::int64_t test_factor = 8;
+
+// Of some tests: the number of right answers, and the sum of the losses.
+struct Graded {
+  double right = 0, nats = 0;
+};
+// logits: [B, classes]; right: [B], the classes.
+Graded graded(const at::Tensor& logits, const at::Tensor& right);
+
+// Grades the tests `first` to `first` + `count` - 1 at a grid of `side` patches a side.
+using GradeTests =
+    std::function<Graded(std::int64_t first, std::int64_t count, std::int64_t side,
+                         const libtorch::PositionScheme& position)>;
+// The results of `count` tests in each of grid_stretches. Empty if `stop` returns true, which is
+// called before each batch.
+std::optional<Evaluation> test_grids(const Settings& settings,
+                                     const libtorch::PositionScheme& trained, Tables tables,
+                                     std::int64_t count, double chance, const GradeTests& grade,
+                                     const std::function<bool()>& stop);
 
 // The stretches in which a task with pictures is tested: the training grid, and larger grids up
 // to each of settings.eval_lengths, half a training length in each stretch.

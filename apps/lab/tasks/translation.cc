@@ -8,12 +8,11 @@
 #include "apps/lab/batches.h"
 #include "apps/lab/candidate.h"
 #include "apps/lab/generate.h"
-#include "apps/lab/task_model.h"
+#include "apps/lab/sequence_model.h"
 #include "apps/lab/tasks/translation_model.h"
 #include "apps/lab/windows.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
-#include "src/model/encoding_json.h"
 
 namespace gnomon::lab {
 namespace translation_task {
@@ -64,7 +63,8 @@ class TranslationModel final : public TaskModel {
 
   torch::nn::Module& module() override { return *model_; }
   Json specification() const override {
-    return {{"encoder", json_of(sizes_.encoder)}, {"decoder", json_of(sizes_.decoder)}};
+    return {{"encoder", json_of_scheme(sizes_.encoder)},
+            {"decoder", json_of_scheme(sizes_.decoder)}};
   }
   LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override;
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override;
@@ -78,12 +78,6 @@ class TranslationModel final : public TaskModel {
   model::Scheme scheme(std::int64_t tokens, Visibility reads, std::int64_t layers) const {
     return model::parse_scheme(candidate_.scheme,
                                {settings_.width, settings_.heads, tokens, reads}, layers);
-  }
-  static Json json_of(const model::Scheme& scheme) {
-    const model::Mixture& first = scheme.layers[0];
-    const bool plain =
-        first.size() == 1 && scheme == model::every_layer(first, std::ssize(scheme.layers));
-    return plain ? model::internal::json_of(first[0]) : model::internal::json_of(scheme);
   }
   bool has_positions(std::int64_t length) const {
     const auto encoder = model::capacity(sizes_.encoder),
