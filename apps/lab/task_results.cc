@@ -93,8 +93,9 @@ std::string trained_sentence(const Results& results, const TaskInfo& task) {
   }
   const StretchMean& range = results.encodings[0].ranges.front();
   std::string text =
-      fmt::format("{}, up to {} {} as in training (by chance: {}): {} ", task.title, range.to,
-                  task.unit, scores(task, range.chance_score, range.chance_second), task.score);
+      fmt::format("{}, {} {} {} as in training (by chance: {}): {} ", task.title,
+                  range.from == range.to ? "at" : "up to", range.to, task.unit,
+                  scores(task, range.chance_score, range.chance_second), task.score);
   if (!learnt.empty())
     text += fmt::format("of at least {} with {}", percent_text(learnt_from), listed(learnt));
   if (!others.empty())
@@ -107,13 +108,13 @@ std::string trained_sentence(const Results& results, const TaskInfo& task) {
 std::string beyond_sentence(const Ranking& ranking, const TaskInfo& task) {
   const auto& [from, to, order] = ranking;
   if (order.empty())
-    return fmt::format("No encoding has positions for {} to {} {}.", from, to, task.unit);
+    return fmt::format("No encoding has positions for {} {}.", range_text(from, to), task.unit);
   const auto whole = [](const Place& one) {
     return fmt::format("{} ({})", one.title, percent_text(one.score));
   };
   if (order[0].score == 0) {
-    std::string text = fmt::format("At {} to {} {}, {} are 0 % with all encodings", from, to,
-                                   task.unit, task.score);
+    std::string text = fmt::format("At {} {}, {} are 0 % with all encodings",
+                                   range_text(from, to), task.unit, task.score);
     if (task.second.empty()) return text + ".";
     std::vector<std::string> most;
     for (const Place& one : order)
@@ -126,7 +127,7 @@ std::string beyond_sentence(const Ranking& ranking, const TaskInfo& task) {
   for (std::size_t i = 1; i < order.size(); ++i)
     if (order[i].score > 0) (order[i].tied ? tied : next).push_back(whole(order[i]));
   std::string text =
-      fmt::format("At {} to {} {}, the best is {}", from, to, task.unit, whole(order[0]));
+      fmt::format("At {} {}, the best is {}", range_text(from, to), task.unit, whole(order[0]));
   if (!tied.empty()) text += ", tied with " + listed(tied);
   if (!next.empty()) text += "; then " + listed(next);
   if (tied.size() + next.size() + 1 < order.size()) text += "; 0 % with the others";
@@ -134,6 +135,10 @@ std::string beyond_sentence(const Ranking& ranking, const TaskInfo& task) {
 }
 
 }  // namespace
+
+std::string range_text(std::int64_t from, std::int64_t to) {
+  return from == to ? std::to_string(to) : fmt::format("{} to {}", from, to);
+}
 
 std::string percent_text(double share) {
   const double hundred = 100 * share;

@@ -31,6 +31,9 @@ double example_margin(const std::string& a, const std::string& b, std::size_t ra
 // The reason why the models are not trained enough for a comparison. Empty if they are.
 std::optional<std::string> no_better_than_chance(const Results& results);
 
+// "7 to 12", or "6" for a range of one length.
+std::string range_text(std::int64_t from, std::int64_t to);
+
 // "12.5 %", with 3 digits.
 std::string percent_text(double share);
 

@@ -16,19 +16,21 @@ constexpr std::uint64_t digits_key = 0x6469676974, test_seed = 1;
 constexpr std::int64_t patch_side = 4;  // pixels
 constexpr std::int64_t shown_pictures = 4;
 
-// A digit in a half of the picture whose middle is at x, in units of the side of the picture.
-void draw_digit(Canvas& canvas, std::int64_t digit, double x, double half, Draws& draws) {
+constexpr double unit_pixels = 24;  // a digit is about a quarter wide and 0.6 high, in units
+
+// A digit in the half of the picture that begins at `half`. side: of the picture, in units.
+void draw_digit(Canvas& canvas, std::int64_t digit, double side, double half, Draws& draws) {
   const double width = uniform(0.22, 0.28, draws), height = uniform(0.5, 0.66, draws),
                slant = uniform(-0.12, 0.12, draws), thickness = uniform(0.05, 0.085, draws),
-               middle_x = x + uniform(-0.03, 0.03, draws),
-               middle_y = 0.5 + uniform(-0.1, 0.1, draws);
+               middle_x = half + uniform(0.22, side / 2 - 0.22, draws),
+               middle_y = uniform(0.4, side - 0.4, draws);
   Glyph lines = digit_glyph(digit);
   for (Line& line : lines)
     for (Point* p : {&line.from, &line.to}) {
       const double up = 0.5 - p->y;
       *p = {middle_x + (p->x - 0.5) * width + slant * up, middle_y - up * height};
     }
-  canvas.draw(lines, thickness, half, half + 0.5);
+  canvas.draw(lines, thickness, half, half + side / 2);
 }
 
 Pictures stacked(const std::vector<DigitPicture>& pictures, std::int64_t pixels) {
@@ -176,7 +178,8 @@ std::string digest(const ImageData& data) {
 
 TaskDefaults defaults() {
   return {
-      6, 32, 1, {2}, "none,learned@resized,sinusoidal-grid,rotary-axial,swin@resized,rotary"};
+      6, 32, 1, {2}, "none,learned@resized,sinusoidal-grid,rotary-axial,swin@resized,rotary",
+      4, 64};
 }
 
 void check(const Settings& settings) {
@@ -196,9 +199,10 @@ DigitPicture digit_picture(Part part, std::uint64_t seed, std::uint64_t number,
   DigitPicture picture;
   picture.left = draws.below(digits);
   picture.right = draws.below(digits);
-  Canvas canvas(pixels, 1);
-  draw_digit(canvas, picture.left, 0.25, 0, draws);
-  draw_digit(canvas, picture.right, 0.75, 0.5, draws);
+  const double side = std::max(1.0, static_cast<double>(pixels) / unit_pixels);
+  Canvas canvas(pixels, side);
+  draw_digit(canvas, picture.left, side, 0, draws);
+  draw_digit(canvas, picture.right, side, side / 2, draws);
   canvas.add_noise(uniform(0, 0.2, draws), draws);
   picture.pixels = canvas.values();
   return picture;

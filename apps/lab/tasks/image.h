@@ -16,8 +16,9 @@
 
 namespace gnomon::lab::image_task {
 
-// Two digits, in units of the side of the picture. The two have the same distributions in the
-// two halves of the picture, and none leaves its half. So a picture and the picture with its
+// Two digits of a fixed size: a larger picture has more places and larger distances. A picture of
+// less than 24 pixels has smaller digits. The two have the same distributions in the two halves of
+// the picture, and none leaves its half. So a picture and the picture with its
 // halves exchanged are equally likely, and a model that does not know the places of the patches
 // is right in at most 55 % of the pictures: 10 % have equal digits, and it is right in half of
 // the others.
@@ -25,8 +26,7 @@ struct DigitPicture {
   std::int64_t left = 0, right = 0;
   std::vector<float> pixels;  // [P, P], row by row, 0 for paper and 1 for ink, with noise
 };
-// A pure function of the arguments. At another number of pixels: the same picture, with another
-// noise.
+// A pure function of the arguments.
 DigitPicture digit_picture(Part part, std::uint64_t seed, std::uint64_t number,
                            std::int64_t pixels);
 

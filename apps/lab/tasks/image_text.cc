@@ -24,8 +24,8 @@ constexpr std::int64_t shape_count = std::size(image_task::shapes),
                        vocabulary_size = shape_count + std::ssize(relations);
 constexpr std::uint64_t scene_key = 0x7363656e65, test_seed = 1;
 
-// Three different numbers from 0 to count - 1, every choice equally likely.
-std::array<std::int64_t, objects> three_of(std::int64_t count, Draws& draws) {
+// Different numbers from 0 to count - 1, every choice equally likely.
+std::array<std::int64_t, objects> different_ones(std::int64_t count, Draws& draws) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(count));
   std::iota(all.begin(), all.end(), 0);
   std::array<std::int64_t, objects> chosen{};
@@ -36,21 +36,6 @@ std::array<std::int64_t, objects> three_of(std::int64_t count, Draws& draws) {
     chosen[i] = all[i];
   }
   return chosen;
-}
-
-// The k-th order of 0, 1, 2 in lexicographic order.
-std::array<std::size_t, objects> order(std::int64_t k) {
-  std::array<std::size_t, objects> all{0, 1, 2};
-  for (; k > 0; --k) std::next_permutation(all.begin(), all.end());
-  return all;
-}
-
-// Whether the shapes in this order are where the relation says.
-bool holds(const Scene& scene, const std::array<std::size_t, objects>& order) {
-  const auto& places = scene.relation == 0 ? scene.columns : scene.rows;
-  for (std::size_t i = 0; i + 1 < order.size(); ++i)
-    if (places[order[i]] > places[order[i + 1]]) return false;
-  return true;
 }
 
 struct Batch {
@@ -203,25 +188,27 @@ std::unique_ptr<TaskModel> make(const Settings& settings, const Corpus&,
 
 Corpus load(const Settings&) {
   Corpus corpus;
-  corpus.source = "pictures of three shapes and six captions each, made by the program";
+  corpus.source = "pictures of two shapes and two captions each, made by the program";
   corpus.split = "every picture is drawn anew";
   return corpus;
 }
 
 TaskDefaults defaults() {
-  return {6,
+  return {4,
           32,
-          1,
+          3,
           {2},
           "none,learned@resized,sinusoidal-grid,rotary-axial,rotary-axial@image,"
-          "rotary-axial@text"};
+          "rotary-axial@text",
+          4,
+          64};
 }
 
 void check(const Settings& settings) {
   if (!settings.texts.empty())
     refuse("lab", "--task image-text must have no TEXT", settings.texts[0]);
   if (settings.train_length < objects)
-    refuse("lab", "grids of --task image-text must have at least 3 patches a side",
+    refuse("lab", "grids of --task image-text must have at least 2 patches a side",
            settings.train_length);
   if (settings.longest() > 64)
     refuse("lab", "grids of --task image-text must have at most 64 patches a side",
@@ -234,11 +221,12 @@ Scene scene(Part part, std::uint64_t seed, std::uint64_t number, std::int64_t si
   Draws draws{scene_key, static_cast<std::uint64_t>(part), seed, number};
   Scene one;
   one.relation = draws.below(std::ssize(relations));
-  one.shapes = three_of(shape_count, draws);
+  one.shapes = different_ones(shape_count, draws);
   std::sort(one.shapes.begin(), one.shapes.end());
-  one.rows = three_of(side, draws);
-  one.columns = three_of(side, draws);
-  while (!holds(one, order(one.right))) ++one.right;
+  one.rows = different_ones(side, draws);
+  one.columns = different_ones(side, draws);
+  const auto& places = one.relation == 0 ? one.columns : one.rows;
+  one.right = places[0] < places[1] ? 0 : 1;
   const std::int64_t pixels = side * patch_side;
   Canvas canvas(pixels, static_cast<double>(pixels));
   for (std::size_t i = 0; i < one.shapes.size(); ++i) {
@@ -270,11 +258,8 @@ Scene scene(Part part, std::uint64_t seed, std::uint64_t number, std::int64_t si
 }
 
 std::array<std::int64_t, words> caption(const Scene& scene, std::int64_t k) {
-  std::array<std::int64_t, words> all{};
-  const auto its = order(k);
-  for (std::size_t i = 0; i < all.size(); ++i)
-    all[i] = i % 2 == 0 ? scene.shapes[its[i / 2]] : shape_count + scene.relation;
-  return all;
+  const auto first = static_cast<std::size_t>(k);
+  return {scene.shapes[first], shape_count + scene.relation, scene.shapes[1 - first]};
 }
 
 std::string caption_text(const Scene& scene, std::int64_t k) {
@@ -313,12 +298,13 @@ constinit const TaskInfo image_text_task_info{
     .task = Task::image_text,
     .name = "image-text",
     .title = "Pictures and captions",
-    .summary = "the right one of six captions of a picture, which differ in the order of words",
+    .summary =
+        "the right one of two captions of a picture, which differ in the order of the words",
     .unit = "patches a side",
     .score = "right captions",
     .what = "the share of unseen pictures whose most likely caption is the right one",
     .chance =
-        "a guess among the six captions, and the result without the order of the words or "
+        "a guess between the two captions, and the result without the order of the words or "
         "without the places of the patches",
     .loss = "bits per picture",
     .model_name =

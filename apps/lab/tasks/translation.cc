@@ -200,7 +200,7 @@ void check(const Settings& settings) {
 }
 
 TaskDefaults defaults() {
-  return {12, 48, 1, {2, 3}, "none,sinusoidal,learned,rotary,alibi,t5,shaw"};
+  return {12, 48, 2, {2, 3}, "none,sinusoidal,learned,rotary,alibi,t5,shaw", 4, 64};
 }
 
 std::unique_ptr<TaskModel> new_model(const Settings& settings, const Corpus& corpus,
@@ -216,15 +216,19 @@ const TaskInfo translation_task_info{
     .title = "Translation",
     .summary = "a sentence in another language, with another order of words",
     .unit = "words",
-    .score = "chrF",
+    .score = "mean chrF",
     .second = "right sentences",
     .what =
         "the mean chrF (character n-grams up to 6, beta 2) of the translations of unseen "
         "sentences, the result of greedy decoding; also the share of translations that are "
-        "right in every word. A length is the number of words of the source sentence",
+        "right in every word. A length is the number of words of the source sentence; a rare "
+        "word "
+        "counts its characters",
     .chance = "the translation of another sentence of the same length",
     .loss = "bits per token",
     .model_name = "encoder-decoder Transformer, half of the layers in each",
+    .trained_on = "sentences of at most ",
+    .samples = "The translation of the same unseen sentence by each model, by greedy decoding.",
     .defaults = translation_task::defaults,
     .model = translation_task::new_model,
     .load = translation_task::load,
