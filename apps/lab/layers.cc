@@ -89,8 +89,8 @@ CrossBlock::Memory CrossBlock::project_memory(const at::Tensor& memory) {
   return {parts[0], parts[1]};
 }
 
-// Queries do not depend on each other, so the n rows of x that share a row of the memory are one
-// row of n T queries.
+// Queries do not depend on each other, so the n rows of x that share a row of the memory are
+// one row of n T queries.
 at::Tensor CrossBlock::add_memory(const at::Tensor& x, const Memory& memory) {
   const at::Tensor queries =
       memory_q(memory_norm(x)).view({memory.keys.size(0), -1, heads, x.size(2) / heads});

@@ -1,4 +1,5 @@
-// The layers that the Transformers of the lab share: pre-norm, GELU, linear layers without biases.
+// The layers that the Transformers of the lab share: pre-norm, GELU, linear layers without
+// biases.
 //
 // Letters: B rows of a batch, T tokens, M rows and S tokens of a memory, C width, H heads,
 // D head_dim.
@@ -12,7 +13,8 @@
 
 namespace gnomon::lab {
 
-// A generator that depends on `seed` only. LibTorch's default generator is shared by all threads.
+// A generator that depends on `seed` only. LibTorch's default generator is shared by all
+// threads.
 at::Generator seeded_generator(std::uint64_t seed);
 
 torch::nn::LayerNorm layer_norm(std::int64_t width);
@@ -28,18 +30,20 @@ enum class Init {
   fan_in,    // 1 / sqrt(inputs)
 };
 
-// Attention of the tokens to each other, then two linear layers. The layers that are added to the
-// residual stream have a deviation smaller by the root of their number in the network, as in GPT-2.
+// Attention of the tokens to each other, then two linear layers. The layers that are added to
+// the residual stream have a deviation smaller by the root of their number in the network, as
+// in GPT-2.
 struct Block : torch::nn::Module {
-  // GPT-2's deviation. Token embeddings have a larger one, so that a table of sines that is added
-  // to them does not dominate.
+  // GPT-2's deviation. Token embeddings have a larger one, so that a table of sines that is
+  // added to them does not dominate.
   static constexpr double weight_deviation = 0.02, embedding_deviation = 0.5;
 
   // residual_layers: in the network.
   Block(std::int64_t width, std::int64_t heads, std::int64_t residual_layers, Init init,
         at::Generator& generator);
 
-  // hidden: [B, T, C], normalised. Returns the heads of q, then of k, then of v, [B, T, 3 H, D].
+  // hidden: [B, T, C], normalised. Returns the heads of q, then of k, then of v:
+  // [B, T, 3 H, D].
   at::Tensor project(const at::Tensor& hidden);
   // x: [B, T, C]; attended: [B, T, H, D]. Returns [B, T, C].
   at::Tensor add_attention(const at::Tensor& x, const at::Tensor& attended);

@@ -34,12 +34,12 @@ class BidirectionalImpl : public torch::nn::Module {
   // The sizes of the settings, without cross-attention, with Init::gpt2.
   BidirectionalImpl(const Settings& settings, at::Generator& generator);
 
-  // The attention of a layer. qkv: [B, T, 3 H, D], the heads of q, then of k, then of v; hidden:
-  // [B, T, C], the input of the layer. Returns [B, T, H, D].
+  // The attention of a layer. qkv: [B, T, 3 H, D], the heads of q, then of k, then of v;
+  // hidden: [B, T, C], the input of the layer. Returns [B, T, H, D].
   using Attend = std::function<at::Tensor(std::int64_t layer, const at::Tensor& qkv,
                                           const at::Tensor& hidden)>;
-  // x: [B, T, C], the embeddings; memory: [M, S, C], see CrossBlock. Returns [B, T, C], after the
-  // last norm.
+  // x: [B, T, C], the embeddings; memory: [M, S, C], see CrossBlock. Returns [B, T, C], after
+  // the last norm.
   at::Tensor forward(at::Tensor x, const Attend& attend, const at::Tensor& memory = {});
 
   // `forward` with an encoding: adds its table to x. Throws std::invalid_argument for positions

@@ -16,12 +16,12 @@
 
 namespace gnomon::lab::image_task {
 
-// Two digits of a fixed size: a larger picture has more places and larger distances. A picture of
-// less than 24 pixels has smaller digits. The two have the same distributions in the two halves of
-// the picture, and none leaves its half. So a picture and the picture with its
-// halves exchanged are equally likely, and a model that does not know the places of the patches
-// is right in at most 55 % of the pictures: 10 % have equal digits, and it is right in half of
-// the others.
+// Two digits of a fixed size: a larger picture has more places and larger distances. A picture
+// of less than 24 pixels has smaller digits. The two have the same distributions in the two
+// halves of the picture, and none leaves its half. So a picture and the picture with its halves
+// exchanged are equally likely, and a model that does not know the places of the patches is
+// right in at most 55 % of the pictures: 10 % have equal digits, and it is right in half of the
+// others.
 struct DigitPicture {
   std::int64_t left = 0, right = 0;
   std::vector<float> pixels;  // [P, P], row by row, 0 for paper and 1 for ink, with noise
@@ -69,8 +69,8 @@ Graded graded(const at::Tensor& logits, const at::Tensor& right);
 using GradeTests =
     std::function<Graded(std::int64_t first, std::int64_t count, std::int64_t side,
                          const libtorch::PositionScheme& position)>;
-// The results of `count` tests in each of grid_stretches. Empty if `stop` returns true, which is
-// called before each batch.
+// The results of `count` tests in each of grid_stretches. Empty if `stop` returns true, which
+// is called before each batch.
 std::optional<Evaluation> test_grids(const Settings& settings,
                                      const libtorch::PositionScheme& trained, Tables tables,
                                      std::int64_t count, double chance, const GradeTests& grade,

@@ -1,5 +1,5 @@
-// The task image-text: which of two captions describes a picture of two shapes. The captions have
-// the same words in different orders:
+// The task image-text: which of two captions describes a picture of two shapes. The captions
+// have the same words in different orders:
 //
 //   circle left of square
 //   square left of circle
@@ -29,8 +29,8 @@ constexpr std::int64_t objects = 2, captions = 2, words = 2 * objects - 1;
 constexpr std::int64_t easy_captions = 2;
 constexpr std::string_view relations[] = {"left of", "above"};
 
-// Two different shapes, each in a patch, not in the same row or column. Every choice of rows and
-// of columns is equally likely for every shape.
+// Two different shapes, each in a patch, not in the same row or column. Every choice of rows
+// and of columns is equally likely for every shape.
 struct Scene {
   std::int64_t relation = 0;                   // index of `relations`
   std::array<std::int64_t, objects> shapes{};  // indices of image_task::shapes, ascending
@@ -42,8 +42,8 @@ struct Scene {
 // A pure function of the arguments. side: patches a side, at least 2.
 Scene scene(Part part, std::uint64_t seed, std::uint64_t number, std::int64_t side);
 
-// The word numbers of caption k of a scene, [W]: a shape, the relation, a shape, ... Shapes come
-// before relations in the numbering. Caption 0 has the shapes in ascending order.
+// The word numbers of caption k of a scene, [W]: a shape, the relation, a shape, ... Shapes
+// come before relations in the numbering. Caption 0 has the shapes in ascending order.
 std::array<std::int64_t, words> caption(const Scene& scene, std::int64_t k);
 // "circle left of square"
 std::string caption_text(const Scene& scene, std::int64_t k);

@@ -1,7 +1,8 @@
 // Patches of pictures, and position encodings on grids of patches.
 //
-// The tokens of a picture are its patches, row by row. An encoding of a grid (rotary-axial, swin)
-// has the row and the column of a token; an encoding of a line (rotary, t5) has its number.
+// The tokens of a picture are its patches, row by row. An encoding of a grid (rotary-axial,
+// swin) has the row and the column of a token; an encoding of a line (rotary, t5) has its
+// number.
 //
 // Letters: B pictures, P pixels a side, N patches a side.
 #pragma once
@@ -19,9 +20,9 @@ namespace gnomon::lab::image_task {
 // pixels: [B, P, P], float32, P = N patch. Returns [B, N N, patch patch].
 at::Tensor patches_of(const at::Tensor& pixels, std::int64_t patch);
 
-// The linear layer that turns a patch of `side` x `side` pixels into a token. Its deviation gives
-// the lines of a picture embeddings with a deviation of about 1, so that a table of sines that is
-// added to them does not dominate.
+// The linear layer that turns a patch of `side` x `side` pixels into a token. Its deviation
+// gives the lines of a picture embeddings with a deviation of about 1, so that a table of sines
+// that is added to them does not dominate.
 torch::nn::Linear patch_embedding(std::int64_t side, std::int64_t width,
                                   at::Generator& generator);
 

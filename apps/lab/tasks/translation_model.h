@@ -1,6 +1,7 @@
 // The model of the task translation: an encoder and a decoder, pre-norm, GELU. The position
-// encoding enters the encoder, whose attention is bidirectional, and the decoder, whose attention
-// to its own tokens is causal. The attention of the decoder to the encoder has no positions.
+// encoding enters the encoder, whose attention is bidirectional, and the decoder, whose
+// attention to its own tokens is causal. The attention of the decoder to the encoder has no
+// positions.
 //
 // Letters: B sentences, S source tokens, T target tokens, C width, H heads, D head_dim.
 #pragma once
