@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -184,7 +186,7 @@ void add_samples(plot::HtmlPage& page, const Results& results) {
       : task.task == Task::masked
           ? "The most likely byte at each masked place (_) of the same window of the test text."
           : std::string(task.samples));
-  bool shown = false;
+  std::set<std::string> given;              // prompts
   constexpr std::ptrdiff_t most_open = 10;  // encodings
   if (std::ssize(results.encodings) > most_open)
     page.fold(fmt::format("Samples of {} encodings", results.encodings.size()));
@@ -192,10 +194,11 @@ void add_samples(plot::HtmlPage& page, const Results& results) {
     for (const RunResult& run : results.runs) {
       if (run.encoding != one.name) continue;
       for (const Sample& sample : run.samples) {
-        if (!shown)
-          page.sample(sample.expected.empty() ? "Given" : "Given, at the training length",
+        if ((given.empty() || has_examples(task.task)) && given.insert(sample.prompt).second)
+          page.sample(has_examples(task.task)
+                          ? fmt::format("Given, {} {}", sample.context, task.unit)
+                          : "Given",
                       sample.prompt);
-        shown = true;
         std::string title = one.title;
         if (task.task == Task::text)
           title += sample.context == results.settings.train_length

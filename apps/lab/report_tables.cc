@@ -156,8 +156,7 @@ plot::Table example_table(const Results& results) {
   const TaskInfo& task = find_task(results.settings.task);
   const bool second = !task.second.empty();
   for (const Ranking& range : rankings) {
-    const std::string lengths = grouped(range.from) + " to " + grouped(range.to);
-    table.columns.push_back({lengths, plot::Align::number});
+    table.columns.push_back({range_text(range.from, range.to), plot::Align::number});
     if (second) table.columns.push_back({std::string(task.second), plot::Align::number});
   }
   table.columns.push_back({"answered to", plot::Align::number});
@@ -200,12 +199,11 @@ plot::Table example_table(const Results& results) {
       "{} by {}, in percent: {}. In parentheses: {}. The best of each range and those tied "
       "with it "
       "are green; n/a: the encoding has no positions for it. Chance: {}. Answered to: the "
-      "largest number of {} up to which the {} "
-      "are at least {:.0f} %.",
+      "largest number of {} up to which the score is at least {:.0f} %.",
       capitalized(second ? fmt::format("{} and {}", task.score, task.second)
                          : std::string(task.score)),
       task.unit, task.what, interval_text(results), results.metric.chance, task.unit,
-      task.score, 100 * answered_from);
+      100 * answered_from);
   return table;
 }
 

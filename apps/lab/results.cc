@@ -21,7 +21,6 @@
 #include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
 #include "apps/lab/tasks/finetune_config.h"
-#include "apps/lab/tasks/graph_encodings.h"
 #include "apps/lab/ways.h"
 #include "gnomon/isa.h"
 #include "gnomon/version.h"
@@ -72,11 +71,11 @@ void add_text_lengths(EncodingResult& all, const Runs& runs) {
 EncodingResult encoding_results(const std::string& name, const Runs& runs,
                                 const Settings& settings) {
   const RunResult& first = *runs.front();
-  const Candidate info =
-      !settings.finetune.empty()
-          ? finetune::describe_entry(name, settings, first.specification)
-      : task_of(settings) == Task::graph ? graph_task::describe_entry(name, settings)
-                                         : find_candidate(name);
+  const auto describe = find_task(settings.task).describe_entry;
+  const Candidate info = !settings.finetune.empty()
+                             ? finetune::describe_entry(name, settings, first.specification)
+                         : describe ? describe(name, settings)
+                                    : find_candidate(name);
   EncodingResult all{name,
                      info.title,
                      info.enters,

@@ -93,8 +93,9 @@ std::string trained_sentence(const Results& results, const TaskInfo& task) {
   }
   const StretchMean& range = results.encodings[0].ranges.front();
   std::string text =
-      fmt::format("{}, up to {} {} as in training (by chance: {}): {} ", task.title, range.to,
-                  task.unit, scores(task, range.chance_score, range.chance_second), task.score);
+      fmt::format("{}, {} {} {} as in training (by chance: {}): {} ", task.title,
+                  range.from == range.to ? "at" : "up to", range.to, task.unit,
+                  scores(task, range.chance_score, range.chance_second), task.score);
   if (!learnt.empty())
     text += fmt::format("of at least {} with {}", percent_text(learnt_from), listed(learnt));
   if (!others.empty())
@@ -116,13 +117,13 @@ std::string beyond_sentence(const Results& results, std::size_t range) {
   const TaskInfo& task = find_task(results.settings.task);
   const auto& [from, to, order] = results.rankings[range];
   if (order.empty())
-    return fmt::format("No encoding has positions for {} to {} {}.", from, to, task.unit);
+    return fmt::format("No encoding has positions for {} {}.", range_text(from, to), task.unit);
   const auto whole = [](const Place& one) {
     return fmt::format("{} ({})", one.title, percent_text(one.score));
   };
   if (order[0].score == 0) {
-    std::string text = fmt::format("At {} to {} {}, {} are 0 % with all encodings", from, to,
-                                   task.unit, task.score);
+    std::string text = fmt::format("At {} {}, {} are 0 % with all encodings",
+                                   range_text(from, to), task.unit, task.score);
     if (task.second.empty()) return text + ".";
     std::vector<std::string> most;
     for (const Place& one : order)
@@ -139,7 +140,7 @@ std::string beyond_sentence(const Results& results, std::size_t range) {
   for (std::size_t i = 1; i < order.size(); ++i)
     if (order[i].score > 0) (order[i].tied ? tied : next).push_back(whole(order[i]));
   std::string text =
-      fmt::format("At {} to {} {}, the best is {}", from, to, task.unit, whole(order[0]));
+      fmt::format("At {} {}, the best is {}", range_text(from, to), task.unit, whole(order[0]));
   if (!tied.empty()) text += ", tied with " + listed(tied);
   if (!next.empty()) text += "; then " + listed(next);
   if (tied.size() + next.size() + 1 < order.size()) text += "; 0 % with the others";
@@ -160,8 +161,8 @@ std::string second_sentence(const Results& results, std::size_t range) {
     shares.push_back(
         fmt::format("{} ({})", one->title, percent_text(one->ranges[range].second)));
   const StretchMean& first = order[0]->ranges[range];
-  return fmt::format("{} at {} to {} {} (by chance {}): {}.",
-                     capitalized(std::string(task.second)), first.from, first.to, task.unit,
+  return fmt::format("{} at {} {} (by chance {}): {}.", capitalized(std::string(task.second)),
+                     range_text(first.from, first.to), task.unit,
                      percent_text(first.chance_second), listed(shares));
 }
 
@@ -170,6 +171,10 @@ std::string second_sentence(const Results& results, std::size_t range) {
 bool beats_chance(const Results& results, std::size_t range) {
   const StretchMean* best = best_of(results, range);
   return best && best->score_interval.low > best->chance_score;
+}
+
+std::string range_text(std::int64_t from, std::int64_t to) {
+  return from == to ? std::to_string(to) : fmt::format("{} to {}", from, to);
 }
 
 std::string percent_text(double share) {

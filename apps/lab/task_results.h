@@ -35,6 +35,9 @@ std::optional<std::string> no_better_than_chance(const Results& results);
 // chance.
 bool beats_chance(const Results& results, std::size_t range);
 
+// "7 to 12", or "6" for a range of one length.
+std::string range_text(std::int64_t from, std::int64_t to);
+
 // "12.5 %", with 3 digits.
 std::string percent_text(double share);
 

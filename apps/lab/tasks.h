@@ -40,6 +40,7 @@ enum class Task {
 };
 
 class TaskModel;
+struct Candidate;
 struct TaskInfo;
 
 // In tasks/.
@@ -81,6 +82,8 @@ struct TaskInfo {
   // For other models than SequenceModel.
   std::unique_ptr<TaskModel> (*model)(const Settings& settings, const Corpus& corpus,
                                       const std::string& encoding, std::int64_t seed) = nullptr;
+  // The texts of an encoding for the report; null: find_candidate.
+  Candidate (*describe_entry)(const std::string& name, const Settings& settings) = nullptr;
   Corpus (*load)(const Settings& settings) = nullptr;  // reads settings.texts; null: no TEXT
   void (*check)(const Settings& settings) = nullptr;   // throws std::invalid_argument
   std::int64_t shortest = 1;                           // length of an example

@@ -1,71 +1,43 @@
 #include "apps/lab/transformer.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <utility>
 
 #include "gnomon/error.h"
 
 namespace gnomon::lab {
-namespace {
-
-using torch::nn::LayerNorm;
-using torch::nn::LayerNormOptions;
-using torch::nn::LinearOptions;
-
-// GPT-2's initial deviation. Token embeddings have a larger deviation, so that a table of sines
-// that is added to them does not dominate.
-constexpr double weight_deviation = 0.02, embedding_deviation = 0.5;
-
-LayerNorm norm(std::int64_t width) { return LayerNorm(LayerNormOptions({width})); }
-torch::nn::Linear matrix(std::int64_t in, std::int64_t out) {
-  return torch::nn::Linear(LinearOptions(in, out).bias(false));
+void KeyValues::append(std::int64_t layer, const at::Tensor& new_keys,
+                       const at::Tensor& new_values) {
+  const auto at = static_cast<std::size_t>(layer);
+  if (keys.size() <= at) {
+    keys.push_back(new_keys);
+    values.push_back(new_values);
+  } else {
+    keys[at] = at::cat({keys[at], new_keys}, 1);
+    values[at] = at::cat({values[at], new_values}, 1);
+  }
 }
-
-void draw(at::Tensor weight, double spread, at::Generator& generator) {
-  const at::NoGradGuard no_grad;
-  weight.normal_(0.0, spread, generator);
-}
-
-}  // namespace
-
-TransformerImpl::Block::Block(std::int64_t width, std::int64_t head_count)
-    : heads(head_count),
-      attention_norm(register_module("attention_norm", norm(width))),
-      feed_norm(register_module("feed_norm", norm(width))),
-      qkv(register_module("qkv", matrix(width, 3 * width))),
-      attention_out(register_module("attention_out", matrix(width, width))),
-      feed_in(register_module("feed_in", matrix(width, 4 * width))),
-      feed_out(register_module("feed_out", matrix(4 * width, width))) {}
 
 TransformerImpl::TransformerImpl(const Settings& settings, model::Scheme scheme,
-                                 std::uint64_t seed)
-    : embedding_(register_module("embedding",
-                                 torch::nn::Embedding(vocabulary(settings), settings.width))),
-      norm_(register_module("norm", norm(settings.width))),
-      head_(register_module("head", matrix(settings.width, vocabulary(settings)))) {
+                                 std::uint64_t seed) {
   if (std::ssize(scheme.layers) != settings.layers)
     refuse("lab",
            "a scheme must have the " + std::to_string(settings.layers) + " layers of the model",
            std::ssize(scheme.layers));
-  // Separate generators: LibTorch's default generator is shared by all threads.
-  at::Generator shared = at::make_generator<at::CPUGeneratorImpl>(2 * seed);
-  draw(embedding_->weight, embedding_deviation, shared);
-  const double residual =
-      weight_deviation / std::sqrt(2.0 * static_cast<double>(settings.layers));
-  for (std::int64_t layer = 0; layer < settings.layers; ++layer) {
-    blocks_.push_back(register_module("block" + std::to_string(layer),
-                                      std::make_shared<Block>(settings.width, settings.heads)));
-    Block& block = *blocks_.back();
-    draw(block.qkv->weight, weight_deviation, shared);
-    draw(block.attention_out->weight, residual, shared);
-    draw(block.feed_in->weight, weight_deviation, shared);
-    draw(block.feed_out->weight, residual, shared);
-  }
-  draw(head_->weight, weight_deviation, shared);
-  at::Generator own = at::make_generator<at::CPUGeneratorImpl>(2 * seed + 1);
+  at::Generator shared = seeded_generator(2 * seed);
+  embedding_ =
+      register_module("embedding", drawn_embedding(vocabulary(settings), settings.width,
+                                                   Block::embedding_deviation, shared));
+  norm_ = register_module("norm", layer_norm(settings.width));
+  for (std::int64_t layer = 0; layer < settings.layers; ++layer)
+    blocks_.push_back(std::make_shared<Block>(settings.width, settings.heads,
+                                              2 * settings.layers, Init::gpt2, shared));
+  head_ = register_module("head", drawn_linear(settings.width, vocabulary(settings),
+                                               Block::weight_deviation, shared));
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer)
+    register_module("block" + std::to_string(layer), blocks_[layer]);
+  at::Generator own = seeded_generator(2 * seed + 1);
   position_ = register_module("position", libtorch::PositionScheme(std::move(scheme), own));
 }
 
@@ -77,13 +49,7 @@ at::Tensor TransformerImpl::attend_cached(std::int64_t layer, const at::Tensor& 
                                           KeyValues& cache, libtorch::AttendOptions options) {
   const auto at = static_cast<std::size_t>(layer);
   const std::vector<at::Tensor> parts = qkv.chunk(3, 2);
-  if (cache.keys.size() <= at) {
-    cache.keys.push_back(parts[1]);
-    cache.values.push_back(parts[2]);
-  } else {
-    cache.keys[at] = at::cat({cache.keys[at], parts[1]}, 1);
-    cache.values[at] = at::cat({cache.values[at], parts[2]}, 1);
-  }
+  cache.append(layer, parts[1], parts[2]);
   options.layout = libtorch::Layout::tokens_heads;
   return position_->attend(layer, parts[0], cache.keys[at], cache.values[at], options);
 }
@@ -139,8 +105,6 @@ at::Tensor TransformerImpl::weights(std::int64_t layer, const at::Tensor& qkv,
 }
 
 at::Tensor TransformerImpl::forward(const at::Tensor& tokens, const ForwardOptions& options) {
-  const std::int64_t windows = tokens.size(0), length = tokens.size(1),
-                     width = embedding_->weight.size(1);
   at::Tensor x = embedding_(tokens);
   libtorch::AttendOptions attend{.visibility = options.visibility};
   if (options.positions) {
@@ -154,8 +118,7 @@ at::Tensor TransformerImpl::forward(const at::Tensor& tokens, const ForwardOptio
   for (std::int64_t layer = 0; layer < std::ssize(blocks_); ++layer) {
     Block& block = *blocks_[static_cast<std::size_t>(layer)];
     attend.hidden = block.attention_norm(x);
-    const at::Tensor qkv =
-        block.qkv(attend.hidden).view({windows, length, 3 * block.heads, width / block.heads});
+    const at::Tensor qkv = block.project(attend.hidden);
     if (options.weights) options.weights->push_back(weights(layer, qkv, attend));
     const at::Tensor attended =
         options.cache ? attend_cached(layer, qkv, *options.cache, attend)
@@ -163,8 +126,7 @@ at::Tensor TransformerImpl::forward(const at::Tensor& tokens, const ForwardOptio
             ? attend_remembered(layer, qkv, (*options.memory)[static_cast<std::size_t>(layer)],
                                 attend)
             : position_->attend_packed(layer, qkv, block.heads, attend);
-    x = x + block.attention_out(attended.reshape({windows, length, width}));
-    x = x + block.feed_out(at::gelu(block.feed_in(block.feed_norm(x))));
+    x = block.add_feed(block.add_attention(x, attended));
   }
   return head_(norm_(x));
 }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "apps/lab/layers.h"
 #include "apps/lab/options.h"
 #include "gnomon/attention/segment_memory.h"
 #include "gnomon/model/scheme.h"
@@ -23,6 +24,8 @@ struct KeyValues {
   std::vector<at::Tensor> keys, values;  // by layer; empty: no past tokens
 
   std::int64_t tokens() const { return keys.empty() ? 0 : keys[0].size(1); }  // S
+  // Appends the keys and values of T tokens, [B, T, H, D] each, to those of a layer.
+  void append(std::int64_t layer, const at::Tensor& new_keys, const at::Tensor& new_values);
 };
 
 struct ForwardOptions {
@@ -64,18 +67,10 @@ class TransformerImpl : public torch::nn::Module {
   std::int64_t position_parameter_count() const;
 
  private:
-  struct Block : torch::nn::Module {
-    Block(std::int64_t width, std::int64_t heads);
-
-    std::int64_t heads;
-    torch::nn::LayerNorm attention_norm, feed_norm;
-    torch::nn::Linear qkv, attention_out, feed_in, feed_out;
-  };
-
-  torch::nn::Embedding embedding_;
+  torch::nn::Embedding embedding_{nullptr};
   std::vector<std::shared_ptr<Block>> blocks_;
-  torch::nn::LayerNorm norm_;
-  torch::nn::Linear head_;
+  torch::nn::LayerNorm norm_{nullptr};
+  torch::nn::Linear head_{nullptr};
   at::Tensor weights(std::int64_t layer, const at::Tensor& qkv,
                      libtorch::AttendOptions options);
   // attend_packed with the keys and values of the cache before those of qkv.

@@ -43,7 +43,7 @@ bool is_true(const Scene& scene, const std::string& text) {
     if (place.contains(text.substr(at, end - at))) names.push_back(text.substr(at, end - at));
     at = end + 1;
   }
-  EXPECT_EQ(names.size(), 3) << text;
+  EXPECT_EQ(names.size(), objects) << text;
   bool all = true;
   for (std::size_t i = 0; i + 1 < names.size(); ++i) {
     const auto [x, y] = place.at(names[i]);
@@ -53,7 +53,7 @@ bool is_true(const Scene& scene, const std::string& text) {
   return all;
 }
 
-TEST(Scene, HasOneTrueCaptionOfSix) {
+TEST(Scene, HasOneTrueCaption) {
   std::vector<int> right(captions);
   constexpr int count = 600;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -66,8 +66,7 @@ TEST(Scene, HasOneTrueCaptionOfSix) {
     EXPECT_EQ(texts.size(), captions);
     ++right[static_cast<std::size_t>(one.right)];
   }
-  for (const int times : right)
-    EXPECT_NEAR(times, count / 6.0, 4.5 * std::sqrt(count * 5.0 / 36));
+  for (const int times : right) EXPECT_NEAR(times, count / 2.0, 4.5 * std::sqrt(count / 4.0));
 }
 
 TEST(Scene, AnEasyCaptionHasOneShapeThatIsNotInThePicture) {
@@ -81,7 +80,6 @@ TEST(Scene, AnEasyCaptionHasOneShapeThatIsNotInThePicture) {
       }
       EXPECT_EQ(absent, 1);
       EXPECT_EQ(easy[1], caption(one, 0)[1]);
-      EXPECT_EQ(easy[3], easy[1]);
     }
   }
 }
@@ -102,7 +100,7 @@ TEST(Scene, TheCaptionsHaveTheSameWords) {
 
 // So exchanging patches gives another picture with the same patches.
 TEST(Scene, EachShapeIsWithinItsPatch) {
-  for (const std::int64_t side : {3, 6, 11})
+  for (const std::int64_t side : {2, 6, 11})
     for (std::uint64_t i = 0; i < 60; ++i) {
       const Scene one = scene(Part::train, 3, i, side);
       std::vector<double> ink(objects);
@@ -116,8 +114,8 @@ TEST(Scene, EachShapeIsWithinItsPatch) {
         }
       for (const double its : ink) EXPECT_GT(its, 5);
       EXPECT_LT(*std::max_element(one.rows.begin(), one.rows.end()), side);
-      EXPECT_EQ(std::set(one.rows.begin(), one.rows.end()).size(), 3);
-      EXPECT_EQ(std::set(one.columns.begin(), one.columns.end()).size(), 3);
+      EXPECT_NE(one.rows[0], one.rows[1]);
+      EXPECT_NE(one.columns[0], one.columns[1]);
     }
 }
 
@@ -134,20 +132,22 @@ TEST(SidesOf, GivesTheTextTheCounterpartOfAGrid) {
 }
 
 // Without the order of the words, the captions of a picture have equal scores, whatever the
-// weights: the loss is ln 6.
+// weights: the loss is ln 2.
 TEST(ImageTextTask, CannotTellCaptionsApartWithoutTheOrderOfWords) {
   const at::NoGradGuard no_grad;
   const Settings settings = tiny();
   const Corpus corpus = load_corpus(settings);
   const auto loss = [&](const char* name) {
     const auto model = make_model(settings, corpus, name, 1);
-    for (at::Tensor& weight : model->module().parameters()) weight.mul_(2);
+    // Initial biases of the attention have a deviation of 0.02, too small to see in the loss.
+    for (const auto& item : model->module().named_parameters())
+      item.value().mul_(item.key().starts_with("position") ? 20 : 2);
     return model->loss(Part::validation, 1, 1, {0, 6}).nats.item<double>() / 6;
   };
   for (const char* name : {"none", "rotary-axial@image", "learned@image"})
-    EXPECT_NEAR(loss(name), std::log(6), 1e-4) << name;
+    EXPECT_NEAR(loss(name), std::log(2), 1e-4) << name;
   for (const char* name : {"rotary-axial", "rotary-axial@text", "learned@resized", "swin"})
-    EXPECT_GT(std::abs(loss(name) - std::log(6)), 1e-3) << name;
+    EXPECT_GT(std::abs(loss(name) - std::log(2)), 1e-3) << name;
 }
 
 TEST(ImageTextTask, TheLossOfRowsDoesNotDependOnOtherRows) {
@@ -171,8 +171,8 @@ TEST(ImageTextTask, TestsLargerGridsAndShowsACaption) {
   for (const Stretch& one : found.stretches) {
     EXPECT_TRUE(one.applicable);
     EXPECT_EQ(one.examples, 8);
-    EXPECT_DOUBLE_EQ(one.chance_score, 1.0 / 6);
-    EXPECT_NEAR(one.bits, std::log2(6), 0.1);
+    EXPECT_DOUBLE_EQ(one.chance_score, 0.5);
+    EXPECT_NEAR(one.bits, 1, 0.1);
   }
   EXPECT_FALSE(make_model(settings, corpus, "learned", 1)
                    ->evaluate([] { return false; })
@@ -198,8 +198,8 @@ TEST(ImageTextTask, RefusesSettingsThatItDoesNotHave) {
   settings.texts = {"x"};
   EXPECT_THROW(check_settings(settings), std::invalid_argument);
   settings = tiny();
-  settings.train_length = 2;
-  settings.eval_lengths = {2};
+  settings.train_length = 1;
+  settings.eval_lengths = {1};
   EXPECT_THROW(check_settings(settings), std::invalid_argument);
 }
 

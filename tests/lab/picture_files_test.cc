@@ -182,6 +182,9 @@ TEST_F(PictureFiles, RefusesAWrongFolder) {
   fs::remove(folder_ / "b/9.png");
   fill_class("b", 10, 0);
   EXPECT_NO_THROW(read_folder(folder_, 8));
+  fill_class("\xff", 10, 0);
+  expect_refused("the name of a class must be UTF-8");
+  fs::remove_all(folder_ / "\xff");
   write("notes", "x");
   expect_refused("must be a folder");
   EXPECT_THROW(read_folder(folder_ / "missing", 8), std::invalid_argument);

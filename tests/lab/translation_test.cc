@@ -337,8 +337,7 @@ TEST_F(Files, ThatAreNotTwoTextsAreRefused) {
   EXPECT_NE(error(files(lines, std::string("a\0b", 3))).find("must not be binary"),
             std::string::npos);
   EXPECT_EQ(error(files(lines, lines + "\xff")),
-            "[lab] a text of --task translation must be UTF-8, got t: other bytes at " +
-                std::to_string(lines.size()));
+            "[lab] a text of --task translation must be UTF-8, got t: other bytes in line 301");
   // All sentences have 6 words or 6 and the digits of a rare number; none has 17.
   EXPECT_NE(error(files(lines, lines, settings_of(16, {16, 32})))
                 .find("the texts must have test sentences of 17 to 32 tokens"),

@@ -234,6 +234,7 @@ const TaskInfo graph_task_info{
     .suffixes = "",
     .defaults = graph_task::defaults,
     .model = graph_task::model,
+    .describe_entry = graph_task::describe_entry,
     .load = graph_task::load,
     .check = graph_task::check,
     .shortest = graph_task::least_nodes};

@@ -1,37 +1,36 @@
 #include "apps/lab/tasks/image.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-
 #include <algorithm>
 
 #include "apps/lab/candidate.h"
 #include "apps/lab/draws.h"
 #include "apps/lab/run.h"
+#include "apps/lab/sequence_model.h"
 #include "apps/lab/tasks/drawing.h"
 #include "gnomon/error.h"
-#include "src/model/encoding_json.h"
 
 namespace gnomon::lab::image_task {
 namespace {
 
 constexpr std::uint64_t digits_key = 0x6469676974, test_seed = 1;
-constexpr std::int64_t patch_side = 4;   // pixels
-constexpr std::int64_t test_factor = 8;  // test pictures of a stretch per eval segment
+constexpr std::int64_t patch_side = 4;  // pixels
 constexpr std::int64_t shown_pictures = 4;
 
-// A digit in a half of the picture whose middle is at x, in units of the side of the picture.
-void draw_digit(Canvas& canvas, std::int64_t digit, double x, double half, Draws& draws) {
+constexpr double unit_pixels = 24;  // a digit is about a quarter wide and 0.6 high, in units
+
+// A digit in the half of the picture that begins at `half`. side: of the picture, in units.
+void draw_digit(Canvas& canvas, std::int64_t digit, double side, double half, Draws& draws) {
   const double width = uniform(0.22, 0.28, draws), height = uniform(0.5, 0.66, draws),
                slant = uniform(-0.12, 0.12, draws), thickness = uniform(0.05, 0.085, draws),
-               middle_x = x + uniform(-0.03, 0.03, draws),
-               middle_y = 0.5 + uniform(-0.1, 0.1, draws);
+               middle_x = half + uniform(0.22, side / 2 - 0.22, draws),
+               middle_y = uniform(0.4, side - 0.4, draws);
   Glyph lines = digit_glyph(digit);
   for (Line& line : lines)
     for (Point* p : {&line.from, &line.to}) {
       const double up = 0.5 - p->y;
       *p = {middle_x + (p->x - 0.5) * width + slant * up, middle_y - up * height};
     }
-  canvas.draw(lines, thickness, half, half + 0.5);
+  canvas.draw(lines, thickness, half, half + side / 2);
 }
 
 Pictures stacked(const std::vector<DigitPicture>& pictures, std::int64_t pixels) {
@@ -60,23 +59,24 @@ Pictures selected(const PictureSet& set, const std::vector<std::int64_t>& indice
 struct Network : torch::nn::Module {
   Network(const Settings& settings, model::Scheme scheme, std::int64_t classes,
           std::uint64_t seed) {
-    at::Generator shared = at::make_generator<at::CPUGeneratorImpl>(2 * seed);
+    at::Generator shared = seeded_generator(2 * seed);
     const EncoderSizes sizes{settings.layers, settings.width, settings.heads};
-    embedding = register_module(
-        "embedding", linear(patch_side * patch_side, sizes.width, patch_factor, shared));
-    encoder = register_module("encoder", Encoder(sizes, CrossAttention::none, shared));
-    head = register_module("head", linear(sizes.width, classes, 0.2, shared));
-    at::Generator own = at::make_generator<at::CPUGeneratorImpl>(2 * seed + 1);
-    position = register_module("position", libtorch::PositionScheme(std::move(scheme), own));
+    embedding = register_module("embedding", patch_embedding(patch_side, sizes.width, shared));
+    encoder = register_module("encoder",
+                              Bidirectional(sizes, CrossAttention::none, Init::fan_in, shared));
+    head = register_module("head",
+                           drawn_linear(sizes.width, classes, Block::weight_deviation, shared));
+    position = register_module(
+        "position",
+        libtorch::PositionScheme(std::move(scheme), seeded_generator(2 * seed + 1)));
   }
   // pixels: [B, P, P]. Returns the logits of the classes, [B, classes].
   at::Tensor forward(const at::Tensor& pixels, const libtorch::PositionScheme& at) {
-    const at::Tensor x = embedding(patches_of(pixels, patch_side));
-    return head(encoder(x, at).mean(1));
+    return head(encoder->encode(embedding(patches_of(pixels, patch_side)), at).mean(1));
   }
 
   torch::nn::Linear embedding{nullptr}, head{nullptr};
-  Encoder encoder{nullptr};
+  Bidirectional encoder{nullptr};
   libtorch::PositionScheme position{nullptr};
 };
 
@@ -96,9 +96,7 @@ class ImageModel final : public TaskModel {
   }
 
   torch::nn::Module& module() override { return *network_; }
-  Json specification() const override {
-    return model::internal::json_of(network_->position->scheme());
-  }
+  Json specification() const override { return json_of_scheme(network_->position->scheme()); }
 
   LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override {
     const Pictures batch = data_.batch(part, seed, step, rows, settings_.train_length);
@@ -110,36 +108,16 @@ class ImageModel final : public TaskModel {
 
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override {
     const at::NoGradGuard no_grad;
-    Evaluation found{.stretches = grid_stretches(settings_)};
-    for (Stretch& one : found.stretches) {
-      const std::int64_t count = data_.test_count(test_factor * settings_.eval_segments);
-      one.chance_score = data_.chance(count);
-      double right = 0, nats = 0;
-      for (std::int64_t side = one.from; side <= one.to; ++side) {
-        const auto position =
-            at_side(network_->position, settings_.train_length, side, tables_);
-        one.applicable = position.has_value();
-        if (!position) break;
-        // A part of the pictures for each side of the stretch.
-        const std::int64_t sides = one.to - one.from + 1, part = side - one.from,
-                           begin = count * part / sides, end = count * (part + 1) / sides;
-        for (std::int64_t first = begin; first < end; first += settings_.batch) {
-          if (stop()) return std::nullopt;
-          const Pictures tests =
-              data_.tests(first, std::min(settings_.batch, end - first), side);
-          const at::Tensor labels = tests.labels.to(settings_.device);
-          const at::Tensor logits =
-              network_->forward(tests.pixels.to(settings_.device), *position);
-          right += logits.argmax(1).eq(labels).sum().item<double>();
-          nats += at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>();
-        }
-      }
-      if (!one.applicable) continue;
-      one.examples = count;
-      one.score = right / static_cast<double>(count);
-      one.bits = nats / static_cast<double>(count) * bits_per_nat;
-    }
-    return found;
+    const std::int64_t count = data_.test_count(test_factor * settings_.eval_segments);
+    return test_grids(
+        settings_, network_->position, tables_, count, data_.chance(count),
+        [&](std::int64_t first, std::int64_t some, std::int64_t side,
+            const libtorch::PositionScheme& position) {
+          const Pictures tests = data_.tests(first, some, side);
+          return graded(network_->forward(tests.pixels.to(settings_.device), position),
+                        tests.labels);
+        },
+        stop);
   }
 
   void describe(RunResult& result) override {
@@ -154,7 +132,9 @@ class ImageModel final : public TaskModel {
       Sample sample{.context = side};
       std::vector<std::vector<float>> pictures;
       for (std::int64_t i = 0; i < count; ++i) {
-        const at::Tensor one = tests.pixels[i].contiguous();
+        // Dots are ink: the dark pixels of a file.
+        const at::Tensor one =
+            (data_.drawn() ? tests.pixels[i] : 1 - tests.pixels[i]).contiguous();
         pictures.emplace_back(one.data_ptr<float>(), one.data_ptr<float>() + one.numel());
         const auto name = [&](const at::Tensor& label) {
           return (i > 0 ? " " : "") +
@@ -198,7 +178,8 @@ std::string digest(const ImageData& data) {
 
 TaskDefaults defaults() {
   return {
-      6, 32, 1, {2}, "none,learned@resized,sinusoidal-grid,rotary-axial,swin@resized,rotary"};
+      6, 32, 1, {2}, "none,learned@resized,sinusoidal-grid,rotary-axial,swin@resized,rotary",
+      4, 64};
 }
 
 void check(const Settings& settings) {
@@ -218,9 +199,10 @@ DigitPicture digit_picture(Part part, std::uint64_t seed, std::uint64_t number,
   DigitPicture picture;
   picture.left = draws.below(digits);
   picture.right = draws.below(digits);
-  Canvas canvas(pixels, 1);
-  draw_digit(canvas, picture.left, 0.25, 0, draws);
-  draw_digit(canvas, picture.right, 0.75, 0.5, draws);
+  const double side = std::max(1.0, static_cast<double>(pixels) / unit_pixels);
+  Canvas canvas(pixels, side);
+  draw_digit(canvas, picture.left, side, 0, draws);
+  draw_digit(canvas, picture.right, side, side / 2, draws);
   canvas.add_noise(uniform(0, 0.2, draws), draws);
   picture.pixels = canvas.values();
   return picture;
@@ -295,6 +277,42 @@ Corpus load(const Settings& settings) {
   }
   corpus.data = std::move(data);
   return corpus;
+}
+
+Graded graded(const at::Tensor& logits, const at::Tensor& right) {
+  const at::Tensor labels = right.to(logits.device());
+  return {logits.argmax(1).eq(labels).sum().item<double>(),
+          at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>()};
+}
+
+std::optional<Evaluation> test_grids(const Settings& settings,
+                                     const libtorch::PositionScheme& trained, Tables tables,
+                                     std::int64_t count, double chance, const GradeTests& grade,
+                                     const std::function<bool()>& stop) {
+  Evaluation found{.stretches = grid_stretches(settings)};
+  for (Stretch& one : found.stretches) {
+    one.chance_score = chance;
+    Graded sum;
+    // A part of the pictures for each grid of the stretch.
+    const std::int64_t grids = one.to - one.from + 1;
+    for (std::int64_t part = 0; part < grids; ++part) {
+      const auto position = at_side(trained, settings.train_length, one.from + part, tables);
+      one.applicable = position.has_value();
+      if (!position) break;
+      const std::int64_t end = count * (part + 1) / grids;
+      for (std::int64_t first = count * part / grids; first < end; first += settings.batch) {
+        if (stop()) return std::nullopt;
+        const Graded some =
+            grade(first, std::min(settings.batch, end - first), one.from + part, *position);
+        sum.right += some.right, sum.nats += some.nats;
+      }
+    }
+    if (!one.applicable) continue;
+    one.examples = count;
+    one.score = sum.right / static_cast<double>(count);
+    one.bits = sum.nats / static_cast<double>(count) * bits_per_nat;
+  }
+  return found;
 }
 
 std::vector<Stretch> grid_stretches(const Settings& settings) {

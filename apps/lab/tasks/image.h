@@ -4,9 +4,9 @@
 // Letters: B pictures, P pixels a side, N patches a side, C width.
 #pragma once
 
-#include <torch/nn.h>
-
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,17 +16,17 @@
 
 namespace gnomon::lab::image_task {
 
-// Two digits, in units of the side of the picture. The two have the same distributions in the
-// two halves of the picture, and none leaves its half. So a picture and the picture with its
-// halves exchanged are equally likely, and a model that does not know the places of the patches
-// is right in at most 55 % of the pictures: 10 % have equal digits, and it is right in half of
-// the others.
+// Two digits of a fixed size: a larger picture has more places and larger distances. A picture
+// of less than 24 pixels has smaller digits. The two have the same distributions in the two
+// halves of the picture, and none leaves its half. So a picture and the picture with its halves
+// exchanged are equally likely, and a model that does not know the places of the patches is
+// right in at most 55 % of the pictures: 10 % have equal digits, and it is right in half of the
+// others.
 struct DigitPicture {
   std::int64_t left = 0, right = 0;
   std::vector<float> pixels;  // [P, P], row by row, 0 for paper and 1 for ink, with noise
 };
-// A pure function of the arguments. At another number of pixels: the same picture, with another
-// noise.
+// A pure function of the arguments.
 DigitPicture digit_picture(Part part, std::uint64_t seed, std::uint64_t number,
                            std::int64_t pixels);
 
@@ -54,6 +54,27 @@ struct ImageData : TaskData {
 };
 
 Corpus load(const Settings& settings);
+
+// Test pictures of a stretch, per eval segment.
+constexpr std::int64_t test_factor = 8;
+
+// Of some tests: the number of right answers, and the sum of the losses.
+struct Graded {
+  double right = 0, nats = 0;
+};
+// logits: [B, classes]; right: [B], the classes.
+Graded graded(const at::Tensor& logits, const at::Tensor& right);
+
+// Grades the tests `first` to `first` + `count` - 1 at a grid of `side` patches a side.
+using GradeTests =
+    std::function<Graded(std::int64_t first, std::int64_t count, std::int64_t side,
+                         const libtorch::PositionScheme& position)>;
+// The results of `count` tests in each of grid_stretches. Empty if `stop` returns true, which
+// is called before each batch.
+std::optional<Evaluation> test_grids(const Settings& settings,
+                                     const libtorch::PositionScheme& trained, Tables tables,
+                                     std::int64_t count, double chance, const GradeTests& grade,
+                                     const std::function<bool()>& stop);
 
 // The stretches in which a task with pictures is tested: the training grid, and larger grids up
 // to each of settings.eval_lengths, half a training length in each stretch.

@@ -1,37 +1,31 @@
 #include "apps/lab/tasks/image_text.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-
 #include <algorithm>
 #include <numeric>
 
 #include "apps/lab/candidate.h"
 #include "apps/lab/draws.h"
 #include "apps/lab/run.h"
-#include "apps/lab/task_model.h"
+#include "apps/lab/sequence_model.h"
 #include "apps/lab/tasks/drawing.h"
 #include "apps/lab/tasks/image.h"
 #include "apps/lab/tasks/patch_encoder.h"
 #include "gnomon/error.h"
-#include "src/model/encoding_json.h"
 
 namespace gnomon::lab::image_text_task {
 namespace {
 
 using image_task::at_side;
 using image_task::Canvas;
-using image_task::Encoder;
-using image_task::EncoderSizes;
 using image_task::Tables;
 
 constexpr std::int64_t patch_side = 8;  // pixels: a shape is in one patch
 constexpr std::int64_t shape_count = std::size(image_task::shapes),
                        vocabulary_size = shape_count + std::ssize(relations);
 constexpr std::uint64_t scene_key = 0x7363656e65, test_seed = 1;
-constexpr std::int64_t test_factor = 8;  // test pictures of a stretch per eval segment
 
-// Three different numbers from 0 to count - 1, every choice equally likely.
-std::array<std::int64_t, objects> three_of(std::int64_t count, Draws& draws) {
+// Different numbers from 0 to count - 1, every choice equally likely.
+std::array<std::int64_t, objects> different_ones(std::int64_t count, Draws& draws) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(count));
   std::iota(all.begin(), all.end(), 0);
   std::array<std::int64_t, objects> chosen{};
@@ -42,21 +36,6 @@ std::array<std::int64_t, objects> three_of(std::int64_t count, Draws& draws) {
     chosen[i] = all[i];
   }
   return chosen;
-}
-
-// The k-th order of 0, 1, 2 in lexicographic order.
-std::array<std::size_t, objects> order(std::int64_t k) {
-  std::array<std::size_t, objects> all{0, 1, 2};
-  for (; k > 0; --k) std::next_permutation(all.begin(), all.end());
-  return all;
-}
-
-// Whether the shapes in this order are where the relation says.
-bool holds(const Scene& scene, const std::array<std::size_t, objects>& order) {
-  const auto& places = scene.relation == 0 ? scene.columns : scene.rows;
-  for (std::size_t i = 0; i + 1 < order.size(); ++i)
-    if (places[order[i]] > places[order[i + 1]]) return false;
-  return true;
 }
 
 struct Batch {
@@ -90,24 +69,22 @@ Batch batch_of(const std::vector<Scene>& scenes, std::int64_t side, Part part) {
 // half of the layers. A caption has one score, computed from the mean over its words.
 struct Network : torch::nn::Module {
   Network(const Settings& settings, const Sides& sides, Tables tables, std::uint64_t seed) {
-    at::Generator shared = at::make_generator<at::CPUGeneratorImpl>(2 * seed);
+    at::Generator shared = seeded_generator(2 * seed);
     EncoderSizes picture_sizes{std::max<std::int64_t>(1, settings.layers / 2), settings.width,
                                settings.heads};
     EncoderSizes text_sizes = picture_sizes;
     text_sizes.layers = std::max<std::int64_t>(1, settings.layers - picture_sizes.layers);
-    using image_task::CrossAttention;
-    using image_task::linear;
-    patches = register_module("patches", linear(patch_side * patch_side, settings.width,
-                                                image_task::patch_factor, shared));
-    word = register_module("words", torch::nn::Embedding(vocabulary_size, settings.width));
-    {
-      const at::NoGradGuard no_grad;
-      word->weight.normal_(0.0, 1.0, shared);
-    }
-    picture = register_module("picture", Encoder(picture_sizes, CrossAttention::none, shared));
-    text = register_module("text", Encoder(text_sizes, CrossAttention::memory, shared));
-    head = register_module("head", linear(settings.width, 1, 0.2, shared));
-    at::Generator own = at::make_generator<at::CPUGeneratorImpl>(2 * seed + 1);
+    patches = register_module("patches",
+                              image_task::patch_embedding(patch_side, settings.width, shared));
+    word =
+        register_module("words", drawn_embedding(vocabulary_size, settings.width, 1, shared));
+    picture = register_module(
+        "picture", Bidirectional(picture_sizes, CrossAttention::none, Init::fan_in, shared));
+    text = register_module(
+        "text", Bidirectional(text_sizes, CrossAttention::memory, Init::fan_in, shared));
+    head = register_module("head",
+                           drawn_linear(settings.width, 1, Block::weight_deviation, shared));
+    at::Generator own = seeded_generator(2 * seed + 1);
     position = register_module(
         "position",
         libtorch::PositionScheme(
@@ -122,14 +99,15 @@ struct Network : torch::nn::Module {
     const at::Device device = head->weight.device();
     const at::Tensor pixels = batch.pixels.to(device);
     const at::Tensor memory =
-        picture(patches(image_task::patches_of(pixels, patch_side)), grid);
-    const at::Tensor read = text(word(batch.captions.to(device)), text_position, memory);
+        picture->encode(patches(image_task::patches_of(pixels, patch_side)), grid);
+    const at::Tensor read =
+        text->encode(word(batch.captions.to(device)), text_position, {}, memory);
     return head(read.mean(1)).view({batch.pixels.size(0), -1});
   }
 
   torch::nn::Linear patches{nullptr}, head{nullptr};
   torch::nn::Embedding word{nullptr};
-  Encoder picture{nullptr}, text{nullptr};
+  Bidirectional picture{nullptr}, text{nullptr};
   libtorch::PositionScheme position{nullptr}, text_position{nullptr};
 };
 
@@ -145,8 +123,8 @@ class ImageTextModel final : public TaskModel {
 
   torch::nn::Module& module() override { return *network_; }
   Json specification() const override {
-    return {{"picture", model::internal::json_of(network_->position->scheme())},
-            {"text", model::internal::json_of(network_->text_position->scheme())}};
+    return {{"picture", json_of_scheme(network_->position->scheme())},
+            {"text", json_of_scheme(network_->text_position->scheme())}};
   }
 
   LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override {
@@ -155,40 +133,23 @@ class ImageTextModel final : public TaskModel {
       scenes.push_back(scene(part, seed, mixed(step) + static_cast<std::uint64_t>(row),
                              settings_.train_length));
     const Batch batch = batch_of(scenes, settings_.train_length, part);
-    return {losses(network_->forward(batch, network_->position), batch), rows.end - rows.begin};
+    const at::Tensor scores = network_->forward(batch, network_->position);
+    return {
+        at::cross_entropy_loss(scores, batch.right.to(scores.device()), {}, at::Reduction::Sum),
+        rows.end - rows.begin};
   }
 
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override {
     const at::NoGradGuard no_grad;
-    Evaluation found{.stretches = image_task::grid_stretches(settings_)};
-    for (Stretch& one : found.stretches) {
-      one.chance_score = 1.0 / captions;
-      one.examples = test_factor * settings_.eval_segments;
-      double right = 0, nats = 0;
-      const std::int64_t sides = one.to - one.from + 1;
-      for (std::int64_t part = 0; part < sides; ++part) {
-        const std::int64_t side = one.from + part;
-        const auto grid = at_side(network_->position, settings_.train_length, side, tables_);
-        one.applicable = grid.has_value();
-        if (!grid) break;
-        const std::int64_t end = one.examples * (part + 1) / sides;
-        for (std::int64_t first = one.examples * part / sides; first < end;
-             first += settings_.batch) {
-          if (stop()) return std::nullopt;
-          const Batch batch = tests(first, std::min(settings_.batch, end - first), side);
-          const at::Tensor scores = network_->forward(batch, *grid);
-          right += scores.argmax(1).cpu().eq(batch.right).sum().item<double>();
-          nats += losses(scores, batch).item<double>();
-        }
-      }
-      if (!one.applicable) {
-        one.examples = 0;
-        continue;
-      }
-      one.score = right / static_cast<double>(one.examples);
-      one.bits = nats / static_cast<double>(one.examples) * bits_per_nat;
-    }
-    return found;
+    return image_task::test_grids(
+        settings_, network_->position, tables_,
+        image_task::test_factor * settings_.eval_segments, 1.0 / captions,
+        [&](std::int64_t first, std::int64_t count, std::int64_t side,
+            const libtorch::PositionScheme& grid) {
+          const Batch batch = tests(first, count, side);
+          return image_task::graded(network_->forward(batch, grid), batch.right);
+        },
+        stop);
   }
 
   void describe(RunResult& result) override {
@@ -209,10 +170,6 @@ class ImageTextModel final : public TaskModel {
   }
 
  private:
-  static at::Tensor losses(const at::Tensor& scores, const Batch& batch) {
-    return at::cross_entropy_loss(scores, batch.right.to(scores.device()), {},
-                                  at::Reduction::Sum);
-  }
   static Batch tests(std::int64_t first, std::int64_t count, std::int64_t side) {
     std::vector<Scene> scenes;
     for (std::int64_t i = first; i < first + count; ++i)
@@ -231,25 +188,27 @@ std::unique_ptr<TaskModel> make(const Settings& settings, const Corpus&,
 
 Corpus load(const Settings&) {
   Corpus corpus;
-  corpus.source = "pictures of three shapes and six captions each, made by the program";
+  corpus.source = "pictures of two shapes and two captions each, made by the program";
   corpus.split = "every picture is drawn anew";
   return corpus;
 }
 
 TaskDefaults defaults() {
-  return {6,
+  return {4,
           32,
-          1,
+          3,
           {2},
           "none,learned@resized,sinusoidal-grid,rotary-axial,rotary-axial@image,"
-          "rotary-axial@text"};
+          "rotary-axial@text",
+          4,
+          64};
 }
 
 void check(const Settings& settings) {
   if (!settings.texts.empty())
     refuse("lab", "--task image-text must have no TEXT", settings.texts[0]);
   if (settings.train_length < objects)
-    refuse("lab", "grids of --task image-text must have at least 3 patches a side",
+    refuse("lab", "grids of --task image-text must have at least 2 patches a side",
            settings.train_length);
   if (settings.longest() > 64)
     refuse("lab", "grids of --task image-text must have at most 64 patches a side",
@@ -262,11 +221,12 @@ Scene scene(Part part, std::uint64_t seed, std::uint64_t number, std::int64_t si
   Draws draws{scene_key, static_cast<std::uint64_t>(part), seed, number};
   Scene one;
   one.relation = draws.below(std::ssize(relations));
-  one.shapes = three_of(shape_count, draws);
+  one.shapes = different_ones(shape_count, draws);
   std::sort(one.shapes.begin(), one.shapes.end());
-  one.rows = three_of(side, draws);
-  one.columns = three_of(side, draws);
-  while (!holds(one, order(one.right))) ++one.right;
+  one.rows = different_ones(side, draws);
+  one.columns = different_ones(side, draws);
+  const auto& places = one.relation == 0 ? one.columns : one.rows;
+  one.right = places[0] < places[1] ? 0 : 1;
   const std::int64_t pixels = side * patch_side;
   Canvas canvas(pixels, static_cast<double>(pixels));
   for (std::size_t i = 0; i < one.shapes.size(); ++i) {
@@ -298,11 +258,8 @@ Scene scene(Part part, std::uint64_t seed, std::uint64_t number, std::int64_t si
 }
 
 std::array<std::int64_t, words> caption(const Scene& scene, std::int64_t k) {
-  std::array<std::int64_t, words> all{};
-  const auto its = order(k);
-  for (std::size_t i = 0; i < all.size(); ++i)
-    all[i] = i % 2 == 0 ? scene.shapes[its[i / 2]] : shape_count + scene.relation;
-  return all;
+  const auto first = static_cast<std::size_t>(k);
+  return {scene.shapes[first], shape_count + scene.relation, scene.shapes[1 - first]};
 }
 
 std::string caption_text(const Scene& scene, std::int64_t k) {
@@ -341,12 +298,13 @@ constinit const TaskInfo image_text_task_info{
     .task = Task::image_text,
     .name = "image-text",
     .title = "Pictures and captions",
-    .summary = "the right one of six captions of a picture, which differ in the order of words",
+    .summary =
+        "the right one of two captions of a picture, which differ in the order of the words",
     .unit = "patches a side",
     .score = "right captions",
     .what = "the share of unseen pictures whose most likely caption is the right one",
     .chance =
-        "a guess among the six captions, and the result without the order of the words or "
+        "a guess between the two captions, and the result without the order of the words or "
         "without the places of the patches",
     .loss = "bits per picture",
     .model_name =

@@ -1,10 +1,10 @@
-// The task image-text: which of six captions describes a picture of three shapes. The captions
+// The task image-text: which of two captions describes a picture of two shapes. The captions
 // have the same words in different orders:
 //
-//   circle left of square left of cross
-//   square left of circle left of cross, ...
+//   circle left of square
+//   square left of circle
 //
-// Without the places of the patches or without the order of the words, the six captions cannot
+// Without the places of the patches or without the order of the words, the two captions cannot
 // be told apart. Shapes have a fixed size, so a larger grid is a larger picture with larger
 // distances.
 //
@@ -23,14 +23,14 @@
 
 namespace gnomon::lab::image_text_task {
 
-constexpr std::int64_t objects = 3, captions = 6, words = 2 * objects - 1;
+constexpr std::int64_t objects = 2, captions = 2, words = 2 * objects - 1;
 // More captions in training, each false because of one shape that is not in the picture. They
 // teach which word belongs to which shape. Without them, training stays at chance for long.
-constexpr std::int64_t easy_captions = 3;
+constexpr std::int64_t easy_captions = 2;
 constexpr std::string_view relations[] = {"left of", "above"};
 
-// Three different shapes, each in a patch. No two of them are in the same row or column, and
-// every choice of rows and of columns is equally likely for every shape.
+// Two different shapes, each in a patch, not in the same row or column. Every choice of rows
+// and of columns is equally likely for every shape.
 struct Scene {
   std::int64_t relation = 0;                   // index of `relations`
   std::array<std::int64_t, objects> shapes{};  // indices of image_task::shapes, ascending
@@ -39,14 +39,13 @@ struct Scene {
   std::int64_t right = 0;                               // the caption that is true
   std::array<std::array<std::int64_t, words>, easy_captions> easy{};
 };
-// A pure function of the arguments. side: patches a side, at least 3.
+// A pure function of the arguments. side: patches a side, at least 2.
 Scene scene(Part part, std::uint64_t seed, std::uint64_t number, std::int64_t side);
 
-// The word numbers of caption k of a scene, [W]: a shape, the relation, a shape, ... Shapes come
-// before relations in the numbering. The captions are the orders of the shapes, in lexicographic
-// order of their indices.
+// The word numbers of caption k of a scene, [W]: a shape, the relation, a shape, ... Shapes
+// come before relations in the numbering. Caption 0 has the shapes in ascending order.
 std::array<std::int64_t, words> caption(const Scene& scene, std::int64_t k);
-// "circle left of square left of cross"
+// "circle left of square"
 std::string caption_text(const Scene& scene, std::int64_t k);
 
 // The names for pictures and text of an entry of --encodings. An encoding of a grid has the

@@ -1,21 +1,13 @@
 #include "apps/lab/tasks/patch_encoder.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-
-#include <algorithm>
-#include <cmath>
-#include <type_traits>
 #include <variant>
+#include <vector>
 
 #include "gnomon/embedding/resize.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab::image_task {
 namespace {
-
-torch::nn::LayerNorm norm(std::int64_t width) {
-  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}));
-}
 
 // The settings of a trained encoding at another grid.
 struct OtherGrid {
@@ -90,81 +82,9 @@ at::Tensor patches_of(const at::Tensor& pixels, std::int64_t patch) {
       .reshape({rows, side * side, patch * patch});
 }
 
-torch::nn::Linear linear(std::int64_t in, std::int64_t out, double factor,
-                         at::Generator& generator) {
-  torch::nn::Linear layer(torch::nn::LinearOptions(in, out).bias(false));
-  const at::NoGradGuard no_grad;
-  layer->weight.normal_(0.0, factor / std::sqrt(static_cast<double>(in)), generator);
-  return layer;
-}
-
-EncoderImpl::EncoderImpl(const EncoderSizes& sizes, CrossAttention cross,
-                         at::Generator& generator)
-    : heads_(sizes.heads), no_position_(model::Encoding(model::NoPosition{})) {
-  const std::int64_t width = sizes.width;
-  const double residual = 1 / std::sqrt(2.0 * static_cast<double>(sizes.layers));
-  for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
-    auto block = std::make_shared<Block>();
-    const auto add_norm = [&](torch::nn::LayerNorm& its, const char* name) {
-      its = block->register_module(name, norm(width));
-    };
-    const auto add = [&](torch::nn::Linear& its, const char* name, std::int64_t in,
-                         std::int64_t out, double factor) {
-      its = block->register_module(name, linear(in, out, factor, generator));
-    };
-    add_norm(block->attention_norm, "attention_norm");
-    add(block->qkv, "qkv", width, 3 * width, 1);
-    add(block->attention_out, "attention_out", width, width, residual);
-    if (cross == CrossAttention::memory) {
-      add_norm(block->cross_norm, "cross_norm");
-      add(block->cross_query, "cross_query", width, width, 1);
-      add(block->cross_keys, "cross_keys", width, 2 * width, 1);
-      add(block->cross_out, "cross_out", width, width, residual);
-    }
-    add_norm(block->feed_norm, "feed_norm");
-    add(block->feed_in, "feed_in", width, 4 * width, 1);
-    add(block->feed_out, "feed_out", 4 * width, width, residual);
-    blocks_.push_back(register_module("block" + std::to_string(layer), block));
-  }
-  norm_ = register_module("norm", norm(width));
-}
-
-// The n rows of x that share a row of the memory are one row of n T queries: queries do not
-// depend on each other.
-at::Tensor EncoderImpl::across(Block& block, const at::Tensor& x, const at::Tensor& memory) {
-  const std::int64_t rows = memory.size(0), width = x.size(2), head_dim = width / heads_;
-  const at::Tensor queries =
-      block.cross_query(block.cross_norm(x)).view({rows, -1, heads_, head_dim});
-  const at::Tensor keys =
-      block.cross_keys(memory).view({rows, memory.size(1), 2 * heads_, head_dim});
-  const std::vector<at::Tensor> parts = keys.chunk(2, 2);
-  libtorch::AttendOptions options{.visibility = Visibility::bidirectional,
-                                  .layout = libtorch::Layout::tokens_heads};
-  if (queries.size(1) > keys.size(1)) {
-    options.positions = consecutive(keys.size(1));
-    options.query_positions = consecutive(queries.size(1));
-  }
-  return block.cross_out(
-      no_position_->attend(queries, parts[0], parts[1], options).reshape(x.sizes()));
-}
-
-at::Tensor EncoderImpl::forward(const at::Tensor& tokens, libtorch::PositionScheme position,
-                                const at::Tensor& memory) {
-  const std::int64_t rows = tokens.size(0), length = tokens.size(1), width = tokens.size(2);
-  at::Tensor x = position->embed(tokens);
-  libtorch::AttendOptions options{.visibility = Visibility::bidirectional};
-  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
-    Block& block = *blocks_[layer];
-    options.hidden = block.attention_norm(x);
-    const at::Tensor qkv =
-        block.qkv(options.hidden).view({rows, length, 3 * heads_, width / heads_});
-    const at::Tensor attended =
-        position->attend_packed(static_cast<std::int64_t>(layer), qkv, heads_, options);
-    x = x + block.attention_out(attended.reshape({rows, length, width}));
-    if (memory.defined()) x = x + across(block, x, memory);
-    x = x + block.feed_out(at::gelu(block.feed_in(block.feed_norm(x))));
-  }
-  return norm_(x);
+torch::nn::Linear patch_embedding(std::int64_t side, std::int64_t width,
+                                  at::Generator& generator) {
+  return drawn_linear(side * side, width, 2 / static_cast<double>(side), generator);
 }
 
 model::Scheme grid_scheme(const std::string& scheme, const EncoderSizes& sizes,
@@ -198,8 +118,7 @@ std::optional<libtorch::PositionScheme> at_side(const libtorch::PositionScheme& 
     for (model::Encoding& encoding : layer) std::visit(OtherGrid{from, to, tables}, encoding);
   if (const auto most = model::capacity(scheme); most && *most < to * to) return std::nullopt;
   const at::NoGradGuard no_grad;
-  libtorch::PositionScheme other(std::move(scheme),
-                                 at::make_generator<at::CPUGeneratorImpl>(0));
+  libtorch::PositionScheme other(std::move(scheme), seeded_generator(0));
   for (const at::Tensor& parameter : trained->parameters()) other->to(parameter.device());
   copy_parameters(trained->table(), other->table(), from, to);
   for (std::int64_t l = 0; l < std::ssize(trained->scheme().layers); ++l)

@@ -11,6 +11,7 @@
 
 #include "apps/lab/draws.h"
 #include "gnomon/error.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab::image_task {
 namespace {
@@ -207,8 +208,10 @@ PictureFolder read_folder(const fs::path& folder, std::int64_t side) {
     refuse("lab", "a folder of pictures must have 2 to 1000 classes, a subfolder each",
            folder.string() + ": " + std::to_string(folders.size()));
   for (const fs::path& one : folders) {
-    files.push_back(pictures_of(one));
     all.classes.push_back(one.filename().string());
+    if (internal::ill_formed_utf8(all.classes.back()) != std::string::npos)
+      refuse("lab", "the name of a class must be UTF-8", one.string());
+    files.push_back(pictures_of(one));
     count += std::ssize(files.back());
   }
   if (count > most_pictures || count * side * side > most_stored_bytes)

@@ -8,12 +8,11 @@
 #include "apps/lab/batches.h"
 #include "apps/lab/candidate.h"
 #include "apps/lab/generate.h"
-#include "apps/lab/task_model.h"
+#include "apps/lab/sequence_model.h"
 #include "apps/lab/tasks/translation_model.h"
 #include "apps/lab/windows.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
-#include "src/model/encoding_json.h"
 
 namespace gnomon::lab {
 namespace translation_task {
@@ -64,7 +63,8 @@ class TranslationModel final : public TaskModel {
 
   torch::nn::Module& module() override { return *model_; }
   Json specification() const override {
-    return {{"encoder", json_of(sizes_.encoder)}, {"decoder", json_of(sizes_.decoder)}};
+    return {{"encoder", json_of_scheme(sizes_.encoder)},
+            {"decoder", json_of_scheme(sizes_.decoder)}};
   }
   LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override;
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override;
@@ -78,12 +78,6 @@ class TranslationModel final : public TaskModel {
   model::Scheme scheme(std::int64_t tokens, Visibility reads, std::int64_t layers) const {
     return model::parse_scheme(candidate_.scheme,
                                {settings_.width, settings_.heads, tokens, reads}, layers);
-  }
-  static Json json_of(const model::Scheme& scheme) {
-    const model::Mixture& first = scheme.layers[0];
-    const bool plain =
-        first.size() == 1 && scheme == model::every_layer(first, std::ssize(scheme.layers));
-    return plain ? model::internal::json_of(first[0]) : model::internal::json_of(scheme);
   }
   bool has_positions(std::int64_t length) const {
     const auto encoder = model::capacity(sizes_.encoder),
@@ -206,7 +200,7 @@ void check(const Settings& settings) {
 }
 
 TaskDefaults defaults() {
-  return {12, 48, 1, {2, 3}, "none,sinusoidal,learned,rotary,alibi,t5,shaw"};
+  return {12, 48, 2, {2, 3}, "none,sinusoidal,learned,rotary,alibi,t5,shaw", 4, 64};
 }
 
 std::unique_ptr<TaskModel> new_model(const Settings& settings, const Corpus& corpus,
@@ -222,15 +216,19 @@ const TaskInfo translation_task_info{
     .title = "Translation",
     .summary = "a sentence in another language, with another order of words",
     .unit = "words",
-    .score = "chrF",
+    .score = "mean chrF",
     .second = "right sentences",
     .what =
         "the mean chrF (character n-grams up to 6, beta 2) of the translations of unseen "
         "sentences, the result of greedy decoding; also the share of translations that are "
-        "right in every word. A length is the number of words of the source sentence",
+        "right in every word. A length is the number of words of the source sentence; a rare "
+        "word "
+        "counts its characters",
     .chance = "the translation of another sentence of the same length",
     .loss = "bits per token",
     .model_name = "encoder-decoder Transformer, half of the layers in each",
+    .trained_on = "sentences of at most ",
+    .samples = "The translation of the same unseen sentence by each model, by greedy decoding.",
     .defaults = translation_task::defaults,
     .model = translation_task::new_model,
     .load = translation_task::load,

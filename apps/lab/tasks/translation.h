@@ -22,14 +22,14 @@ struct Pair {
   std::string source, target;
 };
 
-// A random sentence of the synthetic language with `words` words, at least `least_words`, and its
-// translation. The translation is a function of the sentence.
+// A random sentence of the synthetic language with `words` words, at least `least_words`, and
+// its translation. The translation is a function of the sentence.
 constexpr std::int64_t least_words = 2;
 Pair synthetic_pair(std::int64_t words, Draws& draws);
 
 // The F-score of the character n-grams of one sentence, 0 to 1 (Popović 2015, with beta = 2).
-// Characters are code points without white space. P and R are the means of the precision and the
-// recall over the n from 1 to 6 for which both sentences have n-grams, and the score is
+// Characters are code points without white space. P and R are the means of the precision and
+// the recall over the n from 1 to 6 for which both sentences have n-grams, and the score is
 // 5 P R / (4 P + R), or 0 if no n-gram is common. Both texts: UTF-8.
 double chrf(std::string_view hypothesis, std::string_view reference);
 
@@ -69,8 +69,8 @@ struct EncodedPair {
 };
 
 // The examples of each part by the number of source tokens. Sentences of more than the training
-// length are tests. Shorter ones: the hash of the source sentence decides, 1/16 each for tests and
-// validation.
+// length are tests. Shorter ones: the hash of the source sentence decides, 1/16 each for tests
+// and validation.
 struct Data final : TaskData {
   Vocabulary source, target;
   using ByLength = std::vector<std::vector<EncodedPair>>;
@@ -88,18 +88,19 @@ constexpr std::int64_t most_target(std::int64_t source_tokens) { return 2 * sour
 // settings.eval_lengths.
 Data split(const std::vector<Pair>& pairs, const Settings& settings);
 
-// The synthetic pairs, or those of the two files of settings.texts. Throws std::invalid_argument
-// if the files differ in their numbers of lines, are not UTF-8, or like read_texts and `split`.
+// The synthetic pairs, or those of the two files of settings.texts. Throws
+// std::invalid_argument if the files differ in their numbers of lines, are not UTF-8, or like
+// read_texts and `split`.
 Corpus load(const Settings& settings);
 
-// `batch` examples with the same number of source tokens. A number is drawn in proportion to its
-// examples, so every example is equally likely. A pure function of the arguments.
+// `batch` examples with the same number of source tokens. A number is drawn in proportion to
+// its examples, so every example is equally likely. A pure function of the arguments.
 std::vector<const EncodedPair*> batch_of(const Data& data, Part part, std::int64_t batch,
                                          std::uint64_t seed, std::uint64_t step);
 
-// About 2 settings.eval_segments test examples of a stretch, ascending by length, equally many of
-// each length if there are enough. If there is none: those of the nearest length that has some and
-// leads to the same eval length.
+// About 2 settings.eval_segments test examples of a stretch, ascending by length, equally many
+// of each length if there are enough. If there is none: those of the nearest length that has
+// some and leads to the same eval length.
 std::vector<const EncodedPair*> tests_of(const Data& data, const Settings& settings,
                                          const Stretch& stretch);
 

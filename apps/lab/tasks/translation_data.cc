@@ -57,8 +57,12 @@ std::vector<std::string_view> lines_of(const Text& text) {
 std::vector<Pair> aligned(const std::vector<Text>& texts) {
   for (const Text& text : texts)
     if (const std::size_t at = internal::ill_formed_utf8(text.bytes); at != std::string::npos)
-      refuse("lab", "a text of --task translation must be UTF-8",
-             text.name + ": other bytes at " + std::to_string(at));
+      refuse(
+          "lab", "a text of --task translation must be UTF-8",
+          text.name + ": other bytes in line " +
+              std::to_string(
+                  1 + std::count(text.bytes.begin(),
+                                 text.bytes.begin() + static_cast<std::ptrdiff_t>(at), '\n')));
   const auto sources = lines_of(texts[0]), targets = lines_of(texts[1]);
   if (sources.size() != targets.size())
     refuse("lab", "SOURCE and TARGET must have the same number of lines",

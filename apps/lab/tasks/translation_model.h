@@ -1,6 +1,7 @@
 // The model of the task translation: an encoder and a decoder, pre-norm, GELU. The position
-// encoding enters the encoder, whose attention is bidirectional, and the decoder, whose attention
-// to its own tokens is causal. The attention of the decoder to the encoder has no positions.
+// encoding enters the encoder, whose attention is bidirectional, and the decoder, whose
+// attention to its own tokens is causal. The attention of the decoder to the encoder has no
+// positions.
 //
 // Letters: B sentences, S source tokens, T target tokens, C width, H heads, D head_dim.
 #pragma once
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "apps/lab/options.h"
+#include "apps/lab/tasks/bidirectional.h"
 #include "apps/lab/tasks/translation.h"
 #include "apps/lab/transformer.h"
 #include "gnomon/model/scheme.h"
@@ -26,10 +28,10 @@ struct Sizes {
   model::Scheme encoder, decoder;
 };
 
-// Of the decoder: keys and values of past tokens, and those of the source in every layer,
-// [B, S, H, D] each.
+// Of the decoder: keys and values of past tokens, and those of the source in every layer.
 struct DecoderCache {
-  KeyValues past, source;
+  KeyValues past;
+  std::vector<CrossBlock::Memory> source;
 };
 
 class TranslatorImpl : public torch::nn::Module {
@@ -52,30 +54,11 @@ class TranslatorImpl : public torch::nn::Module {
   std::vector<Ids> translate(const at::Tensor& source, std::int64_t most);
 
  private:
-  // The parts of a layer that the encoder and the decoder have.
-  struct Block : torch::nn::Module {
-    Block(std::int64_t width, std::int64_t heads);
-    at::Tensor feed(const at::Tensor& x);
-
-    std::int64_t heads;
-    torch::nn::LayerNorm attention_norm, feed_norm;
-    torch::nn::Linear qkv, attention_out, feed_in, feed_out;
-  };
-  struct DecoderBlock : Block {
-    DecoderBlock(std::int64_t width, std::int64_t heads);
-    torch::nn::LayerNorm source_norm;
-    torch::nn::Linear source_q, source_kv, source_out;
-  };
-
-  at::Tensor attend_source(std::int64_t layer, const at::Tensor& x, const at::Tensor& memory,
-                           DecoderCache* cache);
-
-  torch::nn::Embedding source_embedding_, target_embedding_;
-  std::vector<std::shared_ptr<Block>> encoder_;
-  std::vector<std::shared_ptr<DecoderBlock>> decoder_;
-  torch::nn::LayerNorm encoder_norm_, decoder_norm_;
-  torch::nn::Linear head_;
-  libtorch::PositionEncoding no_position_{model::Encoding(model::NoPosition{})};
+  torch::nn::Embedding source_embedding_{nullptr}, target_embedding_{nullptr};
+  Bidirectional encoder_{nullptr};
+  std::vector<std::shared_ptr<CrossBlock>> decoder_;
+  torch::nn::LayerNorm norm_{nullptr};
+  torch::nn::Linear head_{nullptr};
   libtorch::PositionScheme encoder_position_{nullptr}, decoder_position_{nullptr};
 };
 TORCH_MODULE(Translator);
