@@ -133,7 +133,7 @@ std::string beyond_sentence(const Results& results, std::size_t range) {
                               most.size() > 1 ? " (tied)" : "");
   }
   if (!beats_chance(results, range))
-    return fmt::format("At {} to {} {}, no encoding has {} above chance ({}).", from, to,
+    return fmt::format("At {} {}, no encoding has {} above chance ({}).", range_text(from, to),
                        task.unit, task.score,
                        percent_text(best_of(results, range)->chance_score));
   std::vector<std::string> tied, next;
