@@ -257,6 +257,17 @@ TEST(ImageTask, TestsLargerGridsAndShowsPictures) {
   EXPECT_EQ(std::ssize(run.samples[0].expected), 7);  // "4 1 7 0"
 }
 
+TEST(Graded, SharesTheAnswerAmongEqualLogits) {
+  const Graded found =
+      graded(at::tensor({1.f, 0.f, 1.f, 0.f, 0.f, 2.f, 0.f, 3.f, 0.f}).view({3, 3}),
+             at::tensor({2, 2, 0}, at::kLong));
+  EXPECT_DOUBLE_EQ(found.right, 0.5 + 1);
+  EXPECT_NEAR(
+      found.nats,
+      std::log(2 + std::exp(-1)) + std::log(1 + 2 * std::exp(-2)) + std::log(2 + std::exp(3)),
+      1e-5);
+}
+
 TEST(ImageTask, RefusesSettingsThatItDoesNotHave) {
   Settings settings = tiny();
   settings.learning_rate = 1e-3;

@@ -101,7 +101,7 @@ class ImageModel final : public TaskModel {
   LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override {
     const Pictures batch = data_.batch(part, seed, step, rows, settings_.train_length);
     const torch::Device device(settings_.device);
-    const at::Tensor logits = network_->forward(batch.pixels.to(device), network_->position);
+    const at::Tensor logits = network_->forward(input(batch), network_->position);
     return {at::cross_entropy_loss(logits, batch.labels.to(device), {}, at::Reduction::Sum),
             rows.end - rows.begin};
   }
@@ -114,8 +114,7 @@ class ImageModel final : public TaskModel {
         [&](std::int64_t first, std::int64_t some, std::int64_t side,
             const libtorch::PositionScheme& position) {
           const Pictures tests = data_.tests(first, some, side);
-          return graded(network_->forward(tests.pixels.to(settings_.device), position),
-                        tests.labels);
+          return graded(network_->forward(input(tests), position), tests.labels);
         },
         stop);
   }
@@ -127,8 +126,7 @@ class ImageModel final : public TaskModel {
       if (!position) continue;
       const std::int64_t count = data_.test_count(shown_pictures);
       const Pictures tests = data_.tests(0, count, side);
-      const at::Tensor chosen =
-          network_->forward(tests.pixels.to(settings_.device), *position).argmax(1).cpu();
+      const at::Tensor chosen = network_->forward(input(tests), *position).argmax(1).cpu();
       Sample sample{.context = side};
       std::vector<std::vector<float>> pictures;
       for (std::int64_t i = 0; i < count; ++i) {
@@ -149,6 +147,10 @@ class ImageModel final : public TaskModel {
   }
 
  private:
+  at::Tensor input(const Pictures& pictures) const {
+    return (pictures.pixels.to(settings_.device) - data_.mean) * data_.scale;
+  }
+
   const ImageData& data_;
   Tables tables_;
   std::shared_ptr<Network> network_;
@@ -267,6 +269,12 @@ Corpus load(const Settings& settings) {
   } else {
     data->folder = read_folder(settings.texts[0], settings.longest() * patch_side);
     data->classes = data->folder.classes;
+    constexpr std::int64_t most = 1000;  // in random order
+    const at::Tensor& train = data->folder.train.pixels;
+    const at::Tensor some =
+        train.narrow(0, 0, std::min(most, train.size(0))).to(at::kFloat).div(255);
+    data->mean = some.mean().item<double>();
+    data->scale = 0.5 / std::max(1e-3, some.std().item<double>());
     corpus.source =
         settings.texts[0] + ": " + std::to_string(data->classes.size()) + " classes";
     const auto count = [](const PictureSet& set) { return std::to_string(set.labels.size()); };
@@ -280,8 +288,10 @@ Corpus load(const Settings& settings) {
 }
 
 Graded graded(const at::Tensor& logits, const at::Tensor& right) {
+  constexpr double rounding = 1e-4;
   const at::Tensor labels = right.to(logits.device());
-  return {logits.argmax(1).eq(labels).sum().item<double>(),
+  const at::Tensor best = logits.ge(logits.amax(1, true) - rounding).to(at::kFloat);
+  return {best.gather(1, labels.unsqueeze(1)).div(best.sum(1, true)).sum().item<double>(),
           at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>()};
 }
 

@@ -40,6 +40,9 @@ struct Pictures {
 struct ImageData : TaskData {
   std::vector<std::string> classes;
   PictureFolder folder;  // without pictures: digits
+  // The input of a model is (pixel - mean) scale: pixels of a folder, white paper or photographs,
+  // have the mean 0 and the deviation 1/2.
+  double mean = 0, scale = 1;
   bool drawn() const { return !folder.train.pixels.defined(); }
 
   // The pictures [rows.begin, rows.end) of a batch of training or validation.
@@ -62,7 +65,8 @@ constexpr std::int64_t test_factor = 8;
 struct Graded {
   double right = 0, nats = 0;
 };
-// logits: [B, classes]; right: [B], the classes.
+// logits: [B, classes]; right: [B], the classes. n equal largest logits are 1 / n of a right
+// answer each.
 Graded graded(const at::Tensor& logits, const at::Tensor& right);
 
 // Grades the tests `first` to `first` + `count` - 1 at a grid of `side` patches a side.
