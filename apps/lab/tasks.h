@@ -49,9 +49,10 @@ extern const TaskInfo translation_task_info, dialogue_task_info, image_task_info
 
 // Defaults of options.
 struct TaskDefaults {
-  std::int64_t train_length, batch, steps;  // steps: a factor on the steps of the preset
-  std::vector<std::int64_t> times;          // eval lengths, relative to train_length
-  std::string encodings;
+  std::int64_t train_length = 0, batch = 0,
+               steps = 0;                // steps: a factor on the steps of the preset
+  std::vector<std::int64_t> times = {};  // eval lengths, relative to train_length
+  std::string encodings = {};
   std::int64_t layers = 4, width = 128, heads = 4;  // of the model
   double learning_rate = 2e-3;
 };

@@ -161,7 +161,8 @@ int simulate(const Scenario& all, std::uint16_t port, const fs::path& scratch) {
   }
   const std::size_t result_bytes = to_json(all.result).dump(1).size();
   fmt::print("checkpoint {:.2f} MB, model {:.2f} MB, result {:.3f} MB\n",
-             1e-6 * checkpoint_bytes, 1e-6 * model_bytes, 1e-6 * result_bytes);
+             1e-6 * static_cast<double>(checkpoint_bytes),
+             1e-6 * static_cast<double>(model_bytes), 1e-6 * static_cast<double>(result_bytes));
 
   Times alone;
   double beat_cost = 0, claim_cost = 0, checkpoint_cost = 0, result_cost = 0, beat_time = 0;

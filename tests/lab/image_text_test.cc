@@ -110,7 +110,9 @@ TEST(Scene, EachShapeIsWithinItsPatch) {
           bool inside = false;
           for (std::size_t s = 0; s < objects; ++s)
             if (one.rows[s] == y / 8 && one.columns[s] == x / 8) inside = true, ink[s] += value;
-          if (!inside) EXPECT_LE(std::abs(value), 0.1f) << x << " " << y;
+          if (!inside) {
+            EXPECT_LE(std::abs(value), 0.1f) << x << " " << y;
+          }
         }
       for (const double its : ink) EXPECT_GT(its, 5);
       EXPECT_LT(*std::max_element(one.rows.begin(), one.rows.end()), side);

@@ -110,8 +110,8 @@ TEST(ShuffledLosses, AreEqualIfTheModelCannotReadTheOrder) {
     const auto all = shuffled_losses(model, settings, corpus, kept);
     EXPECT_EQ(all.size(), 2u);
     EXPECT_EQ(all[0].length, 16);
-    EXPECT_EQ(all[0].bytes, 12);  // 3 segments of 32 bytes
-    EXPECT_EQ(all[1].bytes, 6);
+    EXPECT_EQ(all[0].targets, 12);  // 3 segments of 32 bytes
+    EXPECT_EQ(all[1].targets, 6);
     return all[0];
   };
   EXPECT_NEAR(loss("none", 1).shuffled_bits, loss("none", 1).bits, 1e-4);
