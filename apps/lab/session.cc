@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <mutex>
 
@@ -16,6 +17,7 @@
 #include "apps/lab/progress.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/run.h"
+#include "apps/lab/tasks.h"
 #include "apps/lab/threads.h"
 #include "apps/lab/wire.h"
 #include "apps/lab/work_list.h"
@@ -30,8 +32,9 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// From the fastest of a few steps of every encoding, with as many runs at the same time as in
-// training.
+// From a few steps of every encoding, with as many runs at the same time as in training: the
+// fastest if all batches have the same size, because other processes only slow a step down, else
+// the median.
 Speed measured_speed(const Settings& s, const Options& options, const Corpus& corpus) {
   std::vector<double> step_seconds(s.encodings.size()), test_seconds(s.encodings.size());
   Settings probe = s;
@@ -44,14 +47,14 @@ Speed measured_speed(const Settings& s, const Options& options, const Corpus& co
       work();
       return std::chrono::duration<double>(Clock::now() - start).count();
     };
-    double fastest = 0;  // of a trained model
+    std::array<double, 7> seconds{};  // 0 for a trained model
     if (!run.trained()) {
       for (int warm = 0; warm < 2; ++warm) run.train_step();
-      fastest = 1e9;  // other processes only slow a step down
-      for (int n = 0; n < 6; ++n) fastest = std::min(fastest, timed([&] { run.train_step(); }));
+      for (double& one : seconds) one = timed([&] { run.train_step(); });
+      std::sort(seconds.begin(), seconds.end());
     }
     if (!team.leads()) return;
-    step_seconds[i] = fastest;
+    step_seconds[i] = seconds[has_examples(task_of(s)) ? seconds.size() / 2 : 0];
     test_seconds[i] = timed([&] { run.model().evaluate([] { return stop_asked.load(); }); });
   };
   on_threads(jobs, s.encodings.size(), [&](std::size_t i) {
