@@ -45,6 +45,10 @@ double wanted_steps(double steps, std::optional<double> fall) {
 }
 
 std::string more_minutes(const Results& results, std::optional<double> fall) {
+  // --minutes is the time for the models of all sizes.
+  if (!results.size.empty())
+    return fmt::format("Train more: --steps {:.0f}",
+                       wanted_steps(static_cast<double>(results.settings.steps), fall));
   double step_seconds = 0;
   for (const RunResult& run : results.runs)
     if (run.steps > 0) step_seconds += run.train_seconds / static_cast<double>(run.steps);
@@ -316,19 +320,22 @@ std::optional<std::string> not_trained_enough(const Results& results) {
   return std::nullopt;
 }
 
-std::vector<std::string> answer(const Results& results) {
+std::vector<std::string> missing_runs(const Results& results) {
   std::int64_t done = 0;
   for (const EncodingResult& one : results.encodings) done += one.seeds;
-  std::vector<std::string> sentences;
   if (results.shard)
-    sentences.push_back(
-        fmt::format("This is part {} of a comparison, with {} of its {} runs: merge all parts "
-                    "with gnomon lab --merge.",
-                    *results.shard, done, results.runs_asked));
-  else if (done < results.runs_asked)
-    sentences.push_back(
-        fmt::format("Stopped early: {} of {} runs are done, and only they are compared.", done,
-                    results.runs_asked));
+    return {
+        fmt::format("This is part {} of a comparison, with {} of its {} runs: merge all "
+                    "parts with gnomon lab --merge.",
+                    *results.shard, done, results.runs_asked)};
+  if (done < results.runs_asked)
+    return {fmt::format("Stopped early: {} of {} runs are done, and only they are compared.",
+                        done, results.runs_asked)};
+  return {};
+}
+
+std::vector<std::string> answer(const Results& results) {
+  std::vector<std::string> sentences = missing_runs(results);
   if (results.encodings.empty()) return sentences;
   const bool examples = has_examples(task_of(results.settings));
   for (std::string& one : examples ? example_answer(results) : text_answer(results))

@@ -20,6 +20,9 @@ constexpr double learned_below = 0.9, settled_below = 0.1;
 // recommendations of `results`. The first one is the headline.
 std::vector<std::string> answer(const Results& results);
 
+// Whether the results are those of a part of the runs, as a sentence. Empty if they are not.
+std::vector<std::string> missing_runs(const Results& results);
+
 // The reason why the models are not trained enough for advice, with the time that they need.
 // Empty if they are.
 std::optional<std::string> not_trained_enough(const Results& results);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "apps/lab/batches.h"
+#include "apps/lab/model_size.h"
 #include "apps/lab/task_model.h"
 #include "apps/lab/tasks.h"
 #include "apps/lab/transformer.h"
@@ -65,11 +66,12 @@ std::string joined(const std::vector<std::string>& parts, const char* between) {
 }  // namespace
 
 Candidate find_candidate(const std::string& name) {
-  Candidate one{name, name};
+  const SizedName parts = split_size(name);
+  Candidate one{name, parts.name};
   const Suffix* suffix = nullptr;
-  if (const std::size_t at = name.find('@'); at != std::string::npos) {
-    one.scheme = name.substr(0, at);
-    one.suffix = name.substr(at + 1);
+  if (const std::size_t at = parts.name.find('@'); at != std::string::npos) {
+    one.scheme = parts.name.substr(0, at);
+    one.suffix = parts.name.substr(at + 1);
     suffix = &find_suffix(one.suffix);
     if (one.suffix == "random") one.numbering = Numbering::random;
   }
@@ -90,6 +92,7 @@ Candidate find_candidate(const std::string& name) {
     summaries.emplace_back(suffix->summary);
     if (*suffix->source) sources.emplace_back(suffix->source);
   }
+  if (parts.size) one.title += ", " + parts.size->text();
   one.enters = model::name(enters);
   one.summary = joined(summaries, "; ");
   one.source = joined(sources, "; ");

@@ -13,6 +13,7 @@
 //   rotary@packed    as restart, and only the tokens of the same turn are visible
 //   t5@memory        a dialogue by segments, with a memory of the tokens before a segment
 //   t5@window        a dialogue of which only the last segment is visible
+//   rotary@8x256     in a model of 8 layers of width 256 (model_size.h)
 #pragma once
 
 #include <optional>
@@ -30,9 +31,9 @@ enum class Numbering { counted = 1, random };
 
 struct Candidate {
   std::string name;    // as given in --encodings
-  std::string scheme;  // the part of the name before @
+  std::string scheme;  // the part of the name before the first @
   Numbering numbering = Numbering::counted;
-  std::string suffix = {};  // the part of the name after @, or empty
+  std::string suffix = {};  // the part of the name after @, without a size, or empty
   std::string title = {}, enters = {}, summary = {}, source = {};  // texts for the report
 };
 // Throws std::invalid_argument with a list of the names if there is no such name or suffix.
@@ -44,7 +45,8 @@ void check_suffix(const Candidate& candidate, const Settings& settings);
 // The scheme of an entry, at the usual settings for the model and the training length.
 model::Encoding find_usual(const std::string& name, const Settings& settings);
 
-// A model for windows of `tokens`. With random ids: for the longest tested length.
+// A model for windows of `tokens`, of the layers and the width of `settings`. With random ids:
+// for the longest tested length.
 Transformer transformer_for(const Settings& settings, const Candidate& candidate,
                             std::int64_t tokens, std::int64_t seed);
 

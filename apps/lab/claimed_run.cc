@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "apps/lab/extend.h"
+#include "apps/lab/model_size.h"
 #include "apps/lab/run.h"
 #include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
@@ -74,7 +75,8 @@ std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& w
   const auto start = Clock::now();
   const auto tested = run.model().evaluate(stop);
   if (tested && !settings.extend.empty() && extends(job.encoding))
-    found.extension = extend(run.transformer(), settings, corpus, job.seed, stop);
+    found.extension =
+        extend(run.transformer(), sized(settings, job.encoding), corpus, job.seed, stop);
   if (!tested || stop()) {
     work.release(claim);
     return found;

@@ -14,6 +14,7 @@
 
 #include "apps/lab/batches.h"
 #include "apps/lab/candidate.h"
+#include "apps/lab/model_size.h"
 #include "apps/lab/run.h"
 #include "apps/lab/tasks.h"
 #include "apps/lab/transformer.h"
@@ -23,7 +24,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* reference = "none";
 constexpr std::int64_t memory_lengths[] = {1024, 4096, 16384};
 constexpr double most_pass_seconds = 6;
 // Of the pairs of steps: the confidence interval ends the measurement at this half width.
@@ -31,6 +31,12 @@ constexpr double most_step_seconds = 3, wanted_half_width = 0.01;
 constexpr std::size_t least_pairs = 6, most_pairs = 100;
 // The heap grows by more than it needs: a difference of less is none.
 constexpr double least_extra = 2 << 20, least_share = 0.02;  // bytes; of the encoding none
+
+// The encoding none in a model of the size of the entry.
+std::string reference_of(const std::string& name) {
+  const auto size = split_size(name).size;
+  return size ? "none@" + size->text() : "none";
+}
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -97,7 +103,7 @@ double timed_step(TrainingRun& run) {
 // NaN for the ratio if there are too few pairs.
 std::vector<double> step_times(const Settings& settings, const Corpus& corpus,
                                const std::string& name) {
-  TrainingRun run(settings, corpus, name, 1), plain(settings, corpus, reference, 1);
+  TrainingRun run(settings, corpus, name, 1), plain(settings, corpus, reference_of(name), 1);
   timed_step(run), timed_step(plain);  // allocate their memory
   const auto start = Clock::now();
   std::vector<double> seconds, ratios;
@@ -118,7 +124,7 @@ std::vector<double> step_times(const Settings& settings, const Corpus& corpus,
 // Bytes and seconds of a pass over one window of zeros.
 std::vector<double> pass(const Settings& settings, const std::string& name,
                          std::int64_t tokens) {
-  Transformer model = transformer_for(settings, find_candidate(name), tokens, 1);
+  Transformer model = transformer_for(sized(settings, name), find_candidate(name), tokens, 1);
   const at::Tensor window = at::zeros({1, tokens}, at::kLong);
   std::ofstream("/proc/self/clear_refs") << 5;  // resets the peak
   const double before = status("VmRSS");
@@ -147,16 +153,22 @@ std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& c
   if (settings.device != "cpu") return all;
   Settings of_a_few_steps = settings;  // without validation
   of_a_few_steps.steps = 1000;
-  std::vector<std::string> names{reference};
-  for (const std::string& name : settings.encodings)
-    if (name != reference) names.push_back(name);
+  std::vector<std::string> names;
+  for (const ModelSize& size : sizes_of(settings))
+    for (const std::string& name : settings.encodings) {
+      if (size_of(settings, name) != size) continue;
+      const std::string reference = reference_of(name);
+      if (std::find(names.begin(), names.end(), reference) == names.end())
+        names.push_back(reference);
+      if (name != reference) names.push_back(name);
+    }
   for (const std::string& name : names) {
     MeasuredCost one{.encoding = name};
     if (stop()) return {};
     if (const auto step =
             Child([&] { return step_times(of_a_few_steps, corpus, name); }).numbers(4)) {
       one.step_seconds = step->at(0);
-      if (name != reference && !std::isnan(step->at(1)))
+      if (name != reference_of(name) && !std::isnan(step->at(1)))
         one.relative_step = RelativeTime{step->at(1), step->at(2), step->at(3)};
     }
     double seconds = 0;
@@ -185,12 +197,10 @@ std::vector<EncodingCost> cost_results(const std::vector<MeasuredCost>& measured
     return std::find_if(measured.begin(), measured.end(),
                         [&](const MeasuredCost& one) { return one.encoding == name; });
   };
-  const auto plain = of(reference);
   std::vector<EncodingCost> all;
-  if (plain == measured.end()) return all;
   for (const EncodingResult& one : encodings) {
-    const auto found = of(one.name);
-    if (found == measured.end()) continue;
+    const auto found = of(one.name), plain = of(reference_of(one.name));
+    if (found == measured.end() || plain == measured.end()) continue;
     EncodingCost row{one.name,
                      one.title,
                      one.position_parameters,

@@ -10,7 +10,8 @@
 
 namespace gnomon::lab {
 
-// The costs of "none" and then of each of settings.encodings, in their order. Lengths: 1024,
+// For each size of models, the costs of "none" and then of each entry of settings.encodings with
+// that size, in their order. Lengths: 1024,
 // 4096 and, with --preset full, 16384, if a pass takes at most a few seconds. Empty on another
 // device than the CPU, or if `stop` returns true.
 std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& corpus,

@@ -6,6 +6,7 @@
 
 #include "apps/lab/candidate.h"
 #include "apps/lab/evaluate.h"
+#include "apps/lab/model_size.h"
 #include "apps/lab/run.h"
 #include "apps/lab/sequence_model.h"
 #include "apps/lab/statistics.h"
@@ -128,7 +129,7 @@ std::string extension_title(const std::string& method) {
                            : std::string(find_extension(method).title);
 }
 
-bool extends(const std::string& encoding) { return encoding == "rotary"; }
+bool extends(const std::string& encoding) { return split_size(encoding).name == "rotary"; }
 
 std::optional<Extension> extend(Transformer& trained, const Settings& settings,
                                 const Corpus& corpus, std::int64_t seed,

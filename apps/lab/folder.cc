@@ -6,10 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
 
+#include "apps/lab/model_size.h"
 #include "apps/lab/transformer.h"
 #include "gnomon/error.h"
 
@@ -43,10 +45,16 @@ std::string contents(const fs::path& folder) {
 
 // The weights of every run, and for active runs the weights, two moments and a temporary copy.
 void check_space(const fs::path& folder, const Settings& s) {
-  const std::int64_t parameters =
-      2 * vocabulary(s) * s.width + s.layers * 12 * s.width * s.width;
-  const std::int64_t runs = std::ssize(s.encodings) * s.seeds;
-  const std::int64_t need = 4 * parameters * (runs + 16) + (16 << 20);
+  const auto parameters = [&](const ModelSize& size) {
+    return 2 * vocabulary(s) * size.width + size.layers * 12 * size.width * size.width;
+  };
+  std::int64_t all = 0, most = 0;
+  for (const std::string& entry : s.encodings) {
+    const std::int64_t one = parameters(size_of(s, entry));
+    all += one * s.seeds;
+    most = std::max(most, one);
+  }
+  const std::int64_t need = 4 * (all + 16 * most) + (16 << 20);
   std::error_code error;
   const fs::space_info space = fs::space(folder, error);
   if (!error && space.available < static_cast<std::uintmax_t>(need))

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "apps/lab/candidate.h"
+#include "apps/lab/model_size.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/tasks.h"
 #include "gnomon/error.h"
@@ -58,11 +59,11 @@ void save_model(const std::filesystem::path& folder, Transformer& model,
   if (tokenizer) io::write_aside(folder / tokenizer_name, tokenizer->serialized());
   Settings portable = settings;
   portable.device = "cpu";
-  portable.encodings = {result.encoding};
+  portable.encodings = {split_size(result.encoding).name};
   io::write_aside(folder / config_name,
                   to_json(ModelConfig{.model_type = "gnomon-lab",
                                       .gnomon = GNOMON_VERSION,
-                                      .encoding = result.encoding,
+                                      .encoding = portable.encodings[0],
                                       .seed = result.seed,
                                       .position = model::internal::json_of(model->scheme()),
                                       .settings = portable,

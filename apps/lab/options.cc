@@ -9,6 +9,7 @@
 #include "apps/command_line/command_line.h"
 #include "apps/lab/candidate.h"
 #include "apps/lab/extend.h"
+#include "apps/lab/model_size.h"
 #include "apps/lab/process.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/tasks.h"
@@ -36,9 +37,9 @@ Without TEXT: Jane Austen's novels, or generated examples of the task.
   --tokens bpe:N       N byte-pair tokens instead of bytes
   --preset NAME        default (minutes) or full (3 seeds, an hour)
   --train-length N  --eval-lengths A,..  in tokens, or in the unit of the task
-  --layers N  --width N  --heads N  --batch N  --learning-rate R
-  --steps N | --minutes M  --seeds N (default: 3 if they fit the time, else 1)
-  --device cpu|cuda  --jobs N (runs at once)  --workers-per-run 1|2|4|8
+  --layers N  --width N  --heads N  or --sizes 2x64,8x256 (layers x width)
+  --batch N  --learning-rate R  --steps N | --minutes M  --device cpu|cuda
+  --seeds N (3 if they fit, else 1)  --jobs N  --workers-per-run 1|2|4|8
   --serve PORT | --join HOST:PORT | --shard I/N | --merge DIR..   many machines
   --out DIR            a new or empty folder (report, else report-2, ...)
   --resume (go on in --out)  --no-cost (do not measure time and memory)  --json
@@ -69,10 +70,10 @@ void need(bool holds, const char* rule, std::int64_t got) {
   if (!holds) refuse("lab", rule, got);
 }
 
-void check_sizes(const Settings& s) {
+void check_size(const Settings& s) {
   need(s.layers >= 1 && s.layers <= 64, "--layers must be 1 to 64", s.layers);
-  need(s.heads >= 1 && s.heads <= 128, "--heads must be 1 to 128", s.heads);
   need(s.width >= 8 && s.width <= 4096, "--width must be 8 to 4096", s.width);
+  need(s.heads >= 1 && s.heads <= 128, "--heads must be 1 to 128", s.heads);
   need(s.width % (2 * s.heads) == 0,
        "--width must be a multiple of twice --heads, because rotary requires pairs", s.width);
 }
@@ -198,7 +199,10 @@ void check_settings(const Settings& s) {
     check_lengths_of_examples(s, task);
   else
     check_lengths_of_text(s);
-  if (s.finetune.empty()) check_sizes(s);
+  if (s.finetune.empty()) {
+    check_size(s);
+    for (const std::string& entry : s.encodings) check_size(sized(s, entry));
+  }
   need(s.seeds >= 1 && s.seeds <= 100, "--seeds must be 1 to 100", s.seeds);
   need(s.steps >= 1, "--steps must be at least 1", s.steps);
   need(s.batch >= 1 && s.batch <= 4096, "--batch must be 1 to 4096", s.batch);
@@ -212,7 +216,8 @@ void check_settings(const Settings& s) {
   for (const std::string& name : s.extend) find_extension(name);
   if (s.finetune.empty())
     for (const std::string& name : s.encodings) check_suffix(find_candidate(name), s);
-  if (const auto check = find_task(s.task).check) check(s);
+  if (const auto check = find_task(s.task).check)
+    for (const ModelSize& size : sizes_of(s)) check(sized(s, "@" + size.text()));
   if (!s.extend.empty() && s.finetune.empty()) {
     if (task != Task::text) refuse("lab", "--extend requires --task text", s.task);
     if (std::none_of(s.encodings.begin(), s.encodings.end(), extends))
@@ -255,7 +260,7 @@ bool parse_command_line(CommandLine& command, int argc, char** argv, const char*
 Options parse_options(int argc, char** argv) {
   Options options;
   Settings& s = options.settings;
-  std::string encodings, lengths, methods;
+  std::string encodings, lengths, methods, sizes;
   std::optional<std::int64_t> steps, seeds, train_length, batch, layers, width, heads;
   std::optional<double> minutes, learning_rate;
 
@@ -274,6 +279,7 @@ Options parse_options(int argc, char** argv) {
   setting("--preset", &s.preset);
   setting("--train-length", &train_length);
   setting("--eval-lengths", &lengths);
+  command.option("--sizes", &sizes).not_with({"--layers", "--width", "--heads"});
   setting("--layers", &layers);
   setting("--width", &width);
   setting("--heads", &heads);
@@ -305,13 +311,15 @@ Options parse_options(int argc, char** argv) {
   for (const char* name : settings_options)
     if (command.given(name)) options.given.push_back(key_of(name));
 
+  if (!sizes.empty()) options.given.emplace_back("encodings");
+
   const auto preset = std::find_if(std::begin(presets), std::end(presets),
                                    [&](const Preset& one) { return s.preset == one.name; });
   if (preset == std::end(presets)) refuse("lab", "--preset must be default or full", s.preset);
   const bool tunes = !s.finetune.empty();
   if (tunes)
     for (const char* name :
-         {"--task", "--tokens", "--encodings", "--layers", "--width", "--heads"})
+         {"--task", "--tokens", "--encodings", "--sizes", "--layers", "--width", "--heads"})
       if (command.given(name))
         refuse("lab", "--finetune must be without " + std::string(name), "both");
   TaskDefaults task = find_task(s.task).defaults();
@@ -343,6 +351,11 @@ Options parse_options(int argc, char** argv) {
   if (tunes && methods == "all") std::erase(s.extend, "drope");  // requires much training
   s.encodings = tunes ? finetune::entries(s.extend)
                       : encoding_names(encodings.empty() ? task.encodings : encodings);
+  if (!sizes.empty()) s.encodings = with_sizes(s.encodings, parse_sizes(sizes));
+  if (!tunes) {
+    check_size(s);
+    take_sizes(s);
+  }
   std::set<std::int64_t> sorted{s.train_length};
   if (!lengths.empty())
     for (const std::int64_t length : parse_lengths("--eval-lengths", lengths))

@@ -10,6 +10,7 @@
 #include "apps/lab/curves.h"
 #include "apps/lab/report_encodings.h"
 #include "apps/lab/report_tables.h"
+#include "apps/lab/results_by_size.h"
 #include "apps/lab/results_csv.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/task_results.h"
@@ -42,10 +43,15 @@ void add_extensions(plot::HtmlPage& page, const Results& results) {
   }
 }
 
-std::string model_text(const Settings& s) {
+std::string model_text(const Results& results) {
+  const Settings& s = results.settings;
   const TaskInfo& task = find_task(s.task);
-  const std::string sizes = fmt::format("{} layers, width {}, {} heads", grouped(s.layers),
-                                        grouped(s.width), grouped(s.heads));
+  const auto size = [](const auto& one) {
+    return fmt::format("{} layers, width {}, {} heads", grouped(one.layers), grouped(one.width),
+                       grouped(one.heads));
+  };
+  std::string sizes = results.sizes.empty() ? size(s) : "";
+  for (const SizeResult& one : results.sizes) sizes += (sizes.empty() ? "" : "; ") + size(one);
   if (!s.finetune.empty()) return s.finetune + ": " + sizes;
   const std::string name =
       !task.model_name.empty()    ? std::string(task.model_name)
@@ -67,9 +73,10 @@ std::string training_text(const Results& results) {
       examples ? fmt::format("{} {}", grouped(length), task.unit)
                : length_text(results, length),
       s.learning_rate,
-      s.finetune.empty() ? "the same weights and batches for every encoding"
-                         : "the fine-tunes begin with the released weights and have the same "
-                           "batches");
+      !results.sizes.empty() ? "the same weights and batches for every encoding of a size"
+      : s.finetune.empty()   ? "the same weights and batches for every encoding"
+                           : "the fine-tunes begin with the released weights and have the same "
+                             "batches");
 }
 
 void add_settings(plot::HtmlPage& page, const Results& results) {
@@ -84,7 +91,7 @@ void add_settings(plot::HtmlPage& page, const Results& results) {
                     : fmt::format("each {0} of a text from the previous {0}s", unit)},
        {"Metric", results.metric.name + ": " + results.metric.what},
        {"Without a model", results.metric.chance},
-       {"Model", model_text(s)},
+       {"Model", model_text(results)},
        {s.finetune.empty() ? "Training" : "Fine-tune", training_text(results)},
        {"Seeds", grouped(s.seeds)},
        {"Data", results.texts.source + ", " + results.texts.split}});
@@ -233,21 +240,69 @@ void add_example_findings(plot::HtmlPage& page, const Results& results) {
                .spec = example_curves(results, Answers::bytes)});
 }
 
-std::string page_of(const Results& results) {
+// The beginning of a page: the answer, the command, links and the encodings that were left out.
+plot::HtmlPage begun_page(const Results& results, std::vector<plot::Link> links) {
   const TaskInfo& task = find_task(results.settings.task);
   const bool examples = has_examples(task.task);
-  plot::HtmlPage page(examples ? fmt::format("{}: which position encoding?", task.title)
-                      : results.settings.finetune.empty()
-                          ? "Which position encoding for " + results.texts.source + "?"
-                          : fmt::format("{} on {}, by context length",
-                                        results.settings.finetune, results.texts.source));
+  const std::string size = results.size.empty()
+                               ? ""
+                               : fmt::format(" {} layers of width {}.", results.settings.layers,
+                                             results.settings.width);
+  plot::HtmlPage page((examples ? fmt::format("{}: which position encoding?", task.title)
+                       : results.settings.finetune.empty()
+                           ? "Which position encoding for " + results.texts.source + "?"
+                           : fmt::format("{} on {}, by context length",
+                                         results.settings.finetune, results.texts.source)) +
+                      size);
   for (const std::string& sentence : results.answer) page.lead(sentence);
   page.command(results.command);
-  page.links({{"results.json: all numbers", "results.json"},
-              {fmt::format("results.csv: the {} as a table", examples ? "scores" : "losses"),
-               "results.csv"}});
+  links.push_back({"results.json: all numbers", "results.json"});
+  links.push_back(
+      {fmt::format("results.csv: the {} as a table", examples ? "scores" : "losses"),
+       "results.csv"});
+  page.links(links);
   for (const LeftOut& one : results.left_out)
     page.note(fmt::format("Left out: {}. Reason: {}", one.name, one.reason));
+  return page;
+}
+
+std::string ended_page(plot::HtmlPage& page, const Results& results) {
+  add_settings(page, results);
+  page.footer(fmt::format("gnomon {} lab, {}. All numbers of this page are in results.json.",
+                          results.gnomon, results.date));
+  return page.html();
+}
+
+// The page of a session with several sizes.
+std::string page_by_size(const Results& all, const std::vector<Results>& sizes) {
+  std::vector<plot::Link> links;
+  for (const SizeResult& one : all.sizes)
+    links.push_back({"Results of " + size_text(one), one.name + "/index.html"});
+  plot::HtmlPage page = begun_page(all, links);
+  if (all.encodings.empty()) return ended_page(page, all);
+  page.table(size_table(all, sizes));
+  const bool examples = has_examples(task_of(all.settings));
+  const std::string unit(examples ? find_task(all.settings.task).unit
+                                  : length_unit(all.settings));
+  for (const std::size_t at : std::set<std::size_t>{0, all.rankings.size() - 1})
+    page.figure(
+        {.id = fmt::format("sizes-{}", at),
+         .title = fmt::format("{} by size, at {} {}", capitalized(all.metric.name),
+                              range_text(examples ? all.rankings[at].from : all.rankings[at].to,
+                                         all.rankings[at].to),
+                              unit),
+         .caption = fmt::format("By the number of parameters. Bands: {}.", interval_text(all)),
+         .spec = size_curves(all, sizes, at)});
+  if (const plot::Table table = size_recommendations(sizes); !table.rows.empty())
+    page.heading("Recommendation").table(table);
+  return ended_page(page, all);
+}
+
+std::string page_of(const Results& results) {
+  const bool examples = has_examples(task_of(results.settings));
+  std::vector<plot::Link> links;
+  if (!results.size.empty()) links.push_back({"Results of all sizes", "../index.html"});
+  plot::HtmlPage page = begun_page(results, links);
   if (!results.recommendations.empty()) page.table(recommendation_table(results));
   if (!results.encodings.empty()) {
     (examples ? add_example_findings : add_text_findings)(page, results);
@@ -271,18 +326,21 @@ std::string page_of(const Results& results) {
     }
     add_encodings(page, results);
   }
-  add_settings(page, results);
-  page.footer(fmt::format("gnomon {} lab, {}. All numbers of this page are in results.json.",
-                          results.gnomon, results.date));
-  return page.html();
+  return ended_page(page, results);
 }
 
 }  // namespace
 
 std::filesystem::path write_report(const std::filesystem::path& out, const Results& results) {
+  const std::vector<Results> sizes = results_by_size(results);
+  for (const Results& one : sizes) {
+    std::filesystem::create_directories(out / one.size);
+    write_report(out / one.size, one);
+  }
   io::write_aside(out / "results.json", to_json(results).dump(1) + "\n");
   io::write_aside(out / "results.csv", to_csv(results));
-  io::write_aside(out / "index.html", page_of(results));
+  io::write_aside(out / "index.html",
+                  sizes.empty() ? page_of(results) : page_by_size(results, sizes));
   return out / "index.html";
 }
 

@@ -16,6 +16,7 @@
 #include "apps/lab/cost.h"
 #include "apps/lab/extend.h"
 #include "apps/lab/recommend.h"
+#include "apps/lab/results_by_size.h"
 #include "apps/lab/session.h"
 #include "apps/lab/statistics.h"
 #include "apps/lab/task_results.h"
@@ -219,6 +220,7 @@ void compare_encodings(Results& results) {
   results.rankings = (examples ? example_rankings : rankings)(results.encodings, results.runs);
   results.extensions = extension_results(results.encodings, results.runs);
   if (!examples) results.ways = ways(results.encodings, results.runs);
+  if (has_sizes(results)) return compare_sizes(results);
   results.recommendations = recommendations(results);
   results.answer = answer(results);
   for (const std::string& one :

@@ -138,6 +138,14 @@ struct EncodingCost {
   std::vector<MemoryUse> memory = {};
 };
 
+// The models of one size, in a session with several. Their results, with encodings without sizes,
+// are in the folder `name` (results_by_size.h).
+struct SizeResult {
+  std::string name = {};  // "2x64"
+  std::int64_t layers = 0, width = 0, heads = 0;
+  std::int64_t parameters = 0;  // of the smallest model of this size; 0: no finished run
+};
+
 struct Metric {
   std::string name = {}, what = {}, chance = {};
 };
@@ -177,12 +185,14 @@ struct Results {
   TextsResult texts = {};
   std::int64_t runs_asked = 0;
   std::optional<std::string> shard = {};  // "I/N": results of a part of the runs
+  std::string size = {};                  // "2x64": results of the models of this size
+  std::vector<SizeResult> sizes = {};     // of a session with several sizes
   std::vector<LeftOut> left_out = {};
   bool stopped = false;
   std::vector<EncodingResult> encodings = {};
   std::vector<Ranking> rankings = {};
   std::vector<Ways> ways = {};                       // of a task with text
-  std::vector<Recommendation> recommendations = {};  // empty: not trained enough
+  std::vector<Recommendation> recommendations = {};  // empty: not trained enough, several sizes
   std::vector<ExtensionResult> extensions = {};
   std::vector<EncodingCost> cost = {};
   std::vector<RunResult> runs = {}, unfinished = {};
@@ -195,7 +205,7 @@ std::string length_text(const Results& results, std::int64_t length);
 
 Results assemble_results(const SessionResult& session, const Corpus& corpus);
 
-// Sets the encodings, rankings, ways, recommendations, extensions and the answer from the
+// Sets the encodings, rankings, ways, recommendations, extensions, sizes and the answer from the
 // settings, texts, machine, requested runs and runs.
 void compare_encodings(Results& results);
 

@@ -272,6 +272,10 @@ void describe(auto& f, EncodingCost& s) {
   f.optional("step_seconds", s.step_seconds).optional("relative_step", s.relative_step);
   f("memory", s.memory);
 }
+void describe(auto& f, SizeResult& s) {
+  f("name", s.name)("layers", s.layers)("width", s.width)("heads", s.heads);
+  f("parameters", s.parameters);
+}
 void describe(auto& f, Metric& s) { f("name", s.name)("what", s.what)("chance", s.chance); }
 void describe(auto& f, LeftOut& s) { f("name", s.name)("reason", s.reason); }
 void describe(auto& f, TextSize& s) { f("name", s.name)("bytes", s.bytes); }
@@ -291,7 +295,7 @@ void describe(auto& f, Results& s) {
   f("answer", s.answer);
   f("settings", s.settings)("length_unit", std::string(length_unit(s.settings)));
   f("metric", s.metric)("texts", s.texts)("runs_asked", s.runs_asked);
-  f.optional("shard", s.shard);
+  f.optional("shard", s.shard).optional("size", s.size).optional("sizes", s.sizes);
   f("left_out", s.left_out)("stopped", s.stopped)("encodings", s.encodings);
   f("rankings", s.rankings).optional("ways", s.ways);
   f("recommendations", s.recommendations)("extensions", s.extensions)("cost", s.cost);

@@ -1,6 +1,7 @@
 #include "apps/lab/task_model.h"
 
 #include "apps/lab/model_file.h"
+#include "apps/lab/model_size.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/sequence_model.h"
 #include "apps/lab/tasks/finetune.h"
@@ -25,9 +26,9 @@ void TaskModel::save(const std::filesystem::path& folder, const RunResult& resul
   save_weights(folder, module());
   Settings settings = settings_;
   settings.device = "cpu";
-  settings.encodings = {result.encoding};
+  settings.encodings = {split_size(result.encoding).name};
   io::write_aside(folder / "config.json", Json{{"model_type", "gnomon-lab-" + settings.task},
-                                               {"encoding", result.encoding},
+                                               {"encoding", settings.encodings[0]},
                                                {"seed", result.seed},
                                                {"position", result.specification},
                                                {"settings", to_json(settings)}}
@@ -35,10 +36,11 @@ void TaskModel::save(const std::filesystem::path& folder, const RunResult& resul
                                               "\n");
 }
 
-std::unique_ptr<TaskModel> make_model(const Settings& settings, const Corpus& corpus,
+std::unique_ptr<TaskModel> make_model(const Settings& session, const Corpus& corpus,
                                       const std::string& encoding, std::int64_t seed) {
-  if (!settings.finetune.empty())
-    return std::make_unique<finetune::Model>(settings, corpus, encoding);
+  if (!session.finetune.empty())
+    return std::make_unique<finetune::Model>(session, corpus, encoding);
+  const Settings settings = sized(session, encoding);
   const TaskInfo& task = find_task(settings.task);
   if (task.model) return task.model(settings, corpus, encoding, seed);
   Candidate candidate = find_candidate(encoding);

@@ -69,13 +69,13 @@ class TaskModel {
 
  protected:
   explicit TaskModel(const Settings& settings) : settings_(settings) {}
-  const Settings& settings_;
+  const Settings settings_;  // with the size of this model
 };
 
-// The untrained model of settings.task. `encoding`: an entry of --encodings. Weights that all
+// The untrained model of the task. `encoding`: an entry of --encodings. Weights that all
 // encodings have in common depend on `seed` only. Throws std::invalid_argument if the encoding
 // cannot take part.
-std::unique_ptr<TaskModel> make_model(const Settings& settings, const Corpus& corpus,
+std::unique_ptr<TaskModel> make_model(const Settings& session, const Corpus& corpus,
                                       const std::string& encoding, std::int64_t seed);
 
 }  // namespace gnomon::lab

@@ -7,6 +7,7 @@
 #include "apps/command_line/terminal.h"
 #include "apps/lab/recommend.h"
 #include "apps/lab/report_tables.h"
+#include "apps/lab/results_by_size.h"
 #include "apps/lab/tasks.h"
 #include "apps/lab/words.h"
 
@@ -161,6 +162,11 @@ std::string findings_table(const Results& results, Colour colour) {
   }
 }
 
+std::string tables(const Results& results, Colour colour) {
+  return recommendation_lines(results) + findings_table(results, colour) +
+         extension_tables(results.extensions) + cost_table(results, colour);
+}
+
 }  // namespace
 
 std::string terminal_summary(const Results& results, Colour colour) {
@@ -170,8 +176,13 @@ std::string terminal_summary(const Results& results, Colour colour) {
   for (const LeftOut& one : results.left_out)
     text += fmt::format("Left out: {}. Reason: {}\n", one.name, one.reason);
   if (results.encodings.empty()) return text;
-  return text + recommendation_lines(results) + findings_table(results, colour) +
-         extension_tables(results.extensions) + cost_table(results, colour);
+  if (results.sizes.empty()) return text + tables(results, colour);
+  const std::vector<Results> sizes = results_by_size(results);
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    if (!sizes[i].encodings.empty())
+      text += "\n" + painted(colour, "1", capitalized(size_text(results.sizes[i]))) + "\n" +
+              tables(sizes[i], colour);
+  return text;
 }
 
 }  // namespace gnomon::lab

@@ -1,0 +1,305 @@
+#include "apps/lab/results_by_size.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+
+#include "apps/lab/answer.h"
+#include "apps/lab/model_size.h"
+#include "apps/lab/recommend.h"
+#include "apps/lab/report_tables.h"
+#include "apps/lab/task_results.h"
+#include "apps/lab/tasks.h"
+#include "apps/lab/words.h"
+#include "gnomon/plot/chart.h"
+
+namespace gnomon::lab {
+namespace by_size {
+
+// The items whose encoding has the size. `entry` is the member with the entry.
+template <typename T>
+std::vector<T> of_size(const std::vector<T>& all, std::string T::* entry,
+                       const Settings& settings, const ModelSize& size) {
+  std::vector<T> found;
+  for (const T& one : all)
+    if (size_of(settings, one.*entry) == size) {
+      found.push_back(one);
+      found.back().*entry = split_size(one.*entry).name;
+    }
+  return found;
+}
+
+std::int64_t smallest(const Results& results) {
+  std::int64_t least = 0;
+  for (const EncodingResult& one : results.encodings)
+    if (least == 0 || one.parameters < least) least = one.parameters;
+  return least;
+}
+
+bool examples(const Results& results) { return has_examples(task_of(results.settings)); }
+
+// The reason why the models are not trained enough for advice. Empty if they are.
+std::optional<std::string> not_trained(const Results& results) {
+  return examples(results) ? no_better_than_chance(results) : not_trained_enough(results);
+}
+
+// "128 bytes", "1 to 12 words".
+std::string place_text(const Results& results, const Ranking& at) {
+  return examples(results) ? fmt::format("{} {}", range_text(at.from, at.to),
+                                         find_task(results.settings.task).unit)
+                           : length_text(results, at.to);
+}
+
+// The first and the last of Results::rankings, or one of them if there is only one.
+std::set<std::size_t> ends(const Results& results) { return {0, results.rankings.size() - 1}; }
+
+// The titles of the best encoding and of those tied with it. Empty if no encoding has positions,
+// or if none is better than chance.
+std::vector<std::string> best_at(const Results& results, std::size_t at) {
+  std::vector<std::string> titles;
+  if (examples(results) && !beats_chance(results, at)) return titles;
+  for (const Place& one : results.rankings[at].order)
+    if (one.tied) titles.push_back(one.title);
+  return titles;
+}
+
+// "Rotary (RoPE) at 128 bytes (2.412 bits)".
+std::string best_text(const Results& results, std::size_t at) {
+  const Ranking& ranking = results.rankings[at];
+  const std::vector<std::string> titles = best_at(results, at);
+  const std::string place = place_text(results, ranking);
+  if (titles.empty()) return "no encoding above chance at " + place;
+  const Place& first = ranking.order[0];
+  const std::string value =
+      first.bits ? fmt::format("{:.3f} bits", *first.bits) : percent_text(first.score);
+  return fmt::format("{} at {} ({}{})", either(titles), place, value,
+                     titles.size() > 1 ? ", tied" : "");
+}
+
+// Which encodings are best or tied with the best at every size. Empty if at some size none is
+// better than chance.
+std::string common_sentence(const Results& all, const std::vector<Results>& sizes,
+                            std::size_t at) {
+  std::vector<std::string> common;
+  bool first = true;
+  for (const Results& one : sizes) {
+    const std::vector<std::string> here = best_at(one, at);
+    if (here.empty()) return "";
+    if (first) common = here;
+    first = false;
+    std::erase_if(common, [&](const std::string& title) {
+      return std::find(here.begin(), here.end(), title) == here.end();
+    });
+  }
+  const std::string place = (examples(all) ? "At " : "With the whole context of ") +
+                            place_text(all, all.rankings[at]);
+  return common.empty()
+             ? fmt::format("{}, no encoding is best or tied with the best at every size.",
+                           place)
+             : fmt::format("{}, {} {} best or tied with the best at every size.", place,
+                           listed(common), common.size() == 1 ? "is" : "are");
+}
+
+plot::Cell value_cell(const Results& results, const EncodingResult& one, std::size_t at) {
+  std::string shown;
+  if (examples(results)) {
+    const StretchMean& range = one.ranges[at];
+    if (!range.applicable) return plot::muted("n/a");
+    shown = fmt::format("{:.1f} ({:.0f} to {:.0f})", 100 * range.score,
+                        100 * range.score_interval.low, 100 * range.score_interval.high);
+  } else {
+    const LengthMean& length = one.lengths[at];
+    if (!length.applicable) return plot::muted("n/a");
+    shown = fmt::format("{:.3f} ± {:.3f}", length.tail_bits, length.uncertainty);
+  }
+  const std::vector<std::string> best = best_at(results, at);
+  return std::find(best.begin(), best.end(), one.title) == best.end() ? plot::Cell(shown)
+                                                                      : plot::best(shown);
+}
+
+// The finished encodings of all sizes, each once.
+std::vector<const EncodingResult*> encodings(const std::vector<Results>& sizes) {
+  std::vector<const EncodingResult*> all;
+  for (const Results& size : sizes)
+    for (const EncodingResult& one : size.encodings)
+      if (std::none_of(all.begin(), all.end(),
+                       [&](const EncodingResult* other) { return other->name == one.name; }))
+        all.push_back(&one);
+  return all;
+}
+
+// The results of an encoding at a size. Null if no run is finished.
+const EncodingResult* find(const Results& size, const std::string& name) {
+  for (const EncodingResult& one : size.encodings)
+    if (one.name == name) return &one;
+  return nullptr;
+}
+
+// Those that have a finished run.
+std::vector<Results> finished(std::vector<Results> sizes) {
+  std::erase_if(sizes, [](const Results& one) { return one.encodings.empty(); });
+  return sizes;
+}
+
+}  // namespace by_size
+
+bool has_sizes(const Results& results) {
+  return std::any_of(results.settings.encodings.begin(), results.settings.encodings.end(),
+                     [](const std::string& entry) { return split_size(entry).size; });
+}
+
+std::vector<Results> results_by_size(const Results& all) {
+  std::vector<Results> sizes;
+  if (!has_sizes(all)) return sizes;
+  for (const ModelSize& size : sizes_of(all.settings)) {
+    Results& one = sizes.emplace_back();
+    one.gnomon = all.gnomon, one.schema = all.schema;
+    one.date = all.date, one.command = all.command;
+    one.size = size.text();
+    one.settings = sized(all.settings, "@" + size.text());
+    one.settings.encodings.clear();
+    for (const std::string& entry : all.settings.encodings)
+      if (size_of(all.settings, entry) == size)
+        one.settings.encodings.push_back(split_size(entry).name);
+    one.metric = all.metric, one.texts = all.texts;
+    one.runs_asked = all.settings.seeds * std::ssize(one.settings.encodings);
+    one.shard = all.shard, one.stopped = all.stopped;
+    const auto part = [&](const auto& list, auto entry) {
+      return by_size::of_size(list, entry, all.settings, size);
+    };
+    one.left_out = part(all.left_out, &LeftOut::name);
+    one.runs = part(all.runs, &RunResult::encoding);
+    one.unfinished = part(all.unfinished, &RunResult::encoding);
+    one.machine = all.machine;
+    one.seconds = all.seconds;
+    compare_encodings(one);
+    one.cost = part(all.cost, &EncodingCost::name);
+    for (EncodingCost& cost : one.cost)
+      if (const EncodingResult* encoding = by_size::find(one, cost.name))
+        cost.title = encoding->title;
+  }
+  return sizes;
+}
+
+std::string size_text(const SizeResult& size) {
+  std::string text = fmt::format("{} of width {}", counted(size.layers, "layer"), size.width);
+  if (size.parameters > 0)
+    text +=
+        fmt::format(", {:.2g} million parameters", 1e-6 * static_cast<double>(size.parameters));
+  return text;
+}
+
+void compare_sizes(Results& results) {
+  results.answer = missing_runs(results);
+  results.recommendations.clear();
+  const std::vector<Results> sizes = results_by_size(results);
+  bool advice = true;  // for every size
+  for (const Results& one : sizes) {
+    const Settings& s = one.settings;
+    results.sizes.push_back({one.size, s.layers, s.width, s.heads, by_size::smallest(one)});
+    if (one.encodings.empty()) continue;
+    const std::string size = size_text(results.sizes.back());
+    if (const auto reason = by_size::not_trained(one)) {
+      results.answer.push_back(size + ". " + *reason);
+      advice = false;
+      continue;
+    }
+    std::vector<std::string> best;
+    for (const std::size_t at : by_size::ends(one)) best.push_back(by_size::best_text(one, at));
+    results.answer.push_back(fmt::format(
+        "{}: {}the best {} {}.", size, by_size::examples(one) ? "" : "with the whole context, ",
+        best.size() == 1 ? "is" : "are", listed(best)));
+  }
+  const std::vector<Results> finished = by_size::finished(sizes);
+  if (finished.size() < 2 || !advice) return;
+  for (const std::size_t at : by_size::ends(finished[0]))
+    if (const std::string one = by_size::common_sentence(results, finished, at); !one.empty())
+      results.answer.push_back(one);
+}
+
+plot::Table size_table(const Results& all, const std::vector<Results>& sizes) {
+  const std::vector<Results> finished = by_size::finished(sizes);
+  plot::Table table;
+  table.columns = {{"encoding"}};
+  const std::set<std::size_t> ends = by_size::ends(finished[0]);
+  for (const std::size_t at : ends)
+    for (const Results& size : finished)
+      table.columns.push_back(
+          {fmt::format("{}, {}", size.size, by_size::place_text(all, all.rankings[at])),
+           plot::Align::number});
+  for (const EncodingResult* encoding : by_size::encodings(finished)) {
+    std::vector<plot::Cell> row{encoding->title};
+    for (const std::size_t at : ends)
+      for (const Results& size : finished) {
+        const EncodingResult* one = by_size::find(size, encoding->name);
+        row.push_back(one ? by_size::value_cell(size, *one, at) : plot::muted("n/a"));
+      }
+    table.rows.push_back(row);
+  }
+  std::string metric = capitalized(all.metric.name);
+  table.caption = fmt::format(
+      "{}{} by size of the model (layers x width), as in training and at the longest tests. "
+      "{}: {}. Those that are best of a size or tied with the best are green; "
+      "n/a: "
+      "the encoding has no positions, or no run is finished.",
+      metric, by_size::examples(all) ? ", in percent," : "",
+      by_size::examples(all) ? "In parentheses" : "±", interval_text(finished[0]));
+  return table;
+}
+
+std::string size_curves(const Results& all, const std::vector<Results>& sizes,
+                        std::size_t length) {
+  const std::vector<Results> finished = by_size::finished(sizes);
+  plot::LineChart lines{.series = {},
+                        .x = {.title = "parameters (millions)", .scale = plot::Scale::log2},
+                        .y = {.title = all.metric.name}};
+  for (const Results& size : finished)
+    lines.x.ticks.push_back(std::round(1e-3 * static_cast<double>(by_size::smallest(size))) *
+                            1e-3);
+  for (const EncodingResult* encoding : by_size::encodings(finished)) {
+    plot::Series series{.name = encoding->title, .x = {}, .y = {}};
+    for (const Results& size : finished) {
+      const EncodingResult* one = by_size::find(size, encoding->name);
+      if (!one) continue;
+      double value, low, high;
+      if (by_size::examples(all)) {
+        const StretchMean& range = one->ranges[length];
+        if (!range.applicable) continue;
+        value = range.score, low = range.score_interval.low, high = range.score_interval.high;
+      } else {
+        const LengthMean& at = one->lengths[length];
+        if (!at.applicable) continue;
+        value = at.tail_bits;
+        low = value - at.uncertainty, high = value + at.uncertainty;
+      }
+      series.x.push_back(1e-6 * static_cast<double>(one->parameters));
+      series.y.push_back(value);
+      series.low.push_back(low), series.high.push_back(high);
+    }
+    lines.names.push_back(series.name);
+    lines.series.push_back(series);
+  }
+  return plot::lines(lines);
+}
+
+plot::Table size_recommendations(const std::vector<Results>& sizes) {
+  plot::Table table;
+  for (const Results& size : sizes) {
+    plot::Table one = recommendation_table(size);
+    if (table.columns.empty()) {
+      table.columns = one.columns;
+      table.columns.insert(table.columns.begin(), {"size"});
+      table.caption = one.caption;
+    }
+    for (auto& row : one.rows) {
+      row.insert(row.begin(), size.size);
+      table.rows.push_back(row);
+    }
+  }
+  return table;
+}
+
+}  // namespace gnomon::lab
