@@ -9,6 +9,7 @@
 
 #include "apps/command_line/command_line.h"
 #include "apps/lab/recommend.h"
+#include "apps/lab/results_by_size.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/tasks.h"
 #include "apps/lab/words.h"
@@ -215,7 +216,9 @@ std::string differences_text(const Comparison& found, bool examples) {
 
 std::string answers_text(const Comparison& found, const std::string& unit, bool examples) {
   std::string text = "\nRecommendations";
-  if (found.recommendations.empty())
+  if (found.several_sizes)
+    text += ": compare the folders of one size, DIR/SIZE";
+  else if (found.recommendations.empty())
     text += ": none, because the models of both folders are not trained enough";
   text += "\n";
   for (const Recommended& one : found.recommendations) {
@@ -316,7 +319,8 @@ Comparison compare(const Results& a, const Results& b, Texts texts) {
   }
   if (found.differences.empty())
     refuse("compare", "both folders must have an encoding and a length in common", "none");
-  comparison::add_recommendations(found, a, b);
+  found.several_sizes = has_sizes(a) || has_sizes(b);
+  if (!found.several_sizes) comparison::add_recommendations(found, a, b);
   return found;
 }
 

@@ -30,7 +30,8 @@ struct LengthDifference {
   bool is_measurable() const { return std::abs(difference()) > margin; }
 };
 
-// The recommendation at a length or range. Empty: the models are not trained enough.
+// The recommendation at a length or range. Empty: the models are not trained enough, or have
+// several sizes.
 struct Recommended {
   std::int64_t from = 0, to = 0;
   std::string a, b;
@@ -50,6 +51,7 @@ struct Comparison {
   std::vector<ChangedSetting> settings = {};
   std::vector<LengthDifference> differences = {};
   std::vector<std::string> only_a = {}, only_b = {};  // titles of encodings
+  bool several_sizes = false;                         // of the models in a folder
   std::vector<Recommended> recommendations = {};
   std::vector<ReachChange> reaches = {};  // those that differ
 };

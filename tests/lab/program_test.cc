@@ -8,11 +8,13 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <tuple>
 #include <vector>
 
+#include "lab/cluster.h"
 #include "process.h"
 
 namespace gnomon::lab {
@@ -306,7 +308,6 @@ struct Refusal {
 };
 TEST_F(Program, RefusesBadUsageInOneLine) {
   for (const Refusal& one : std::vector<Refusal>{
-           {{"--encodings", "rotray"}, "got rotray; nearest: rotary"},
            {{"--train-length", "7"}, "--train-length must be at least 8, got 7"},
            {{"--eval-lengths", "64"}, "--eval-lengths must be at least the training length"},
            {{"--eval-lengths", "128,x"}, "--eval-lengths must be positive integers, got x"},
@@ -315,7 +316,16 @@ TEST_F(Program, RefusesBadUsageInOneLine) {
             "--minutes must not be given with --steps, got both"},
            {{"--device", "tpu"}, "--device must be cpu or cuda, got tpu"},
            {{"--preset", "huge"}, "--preset must be default or full, got huge"},
-           {{"--nonsense"}, "--nonsense"},
+           {{"--nonsense"}, "--nonsense"}}) {
+    try {
+      cluster_test::parsed(one.arguments);
+      ADD_FAILURE() << one.message;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find(one.message), std::string::npos) << error.what();
+    }
+  }
+  for (const Refusal& one : std::vector<Refusal>{
+           {{"--encodings", "rotray"}, "got rotray; nearest: rotary"},
            {{"/nowhere/text.txt"}, "/nowhere/text.txt: No such file or directory"}}) {
     auto arguments = one.arguments;
     arguments.insert(arguments.end(), {"--out", out()});

@@ -119,6 +119,11 @@ TEST_F(SizesOfALab, AreThoseOfSessionsWithOneSize) {
   EXPECT_EQ(all.at("sizes")[1].at("name"), "2x64");
   EXPECT_EQ(all.at("sizes")[1].at("heads"), 2);
   EXPECT_EQ(all.at("answer")[0].get<std::string>().rfind("1 layer of width 32, 0.0", 0), 0u);
+  const Outcome same = testing::run(GNOMON_LAB_PROGRAM, {"compare", out("both"), out("both")},
+                                    testing::Streams::joined);
+  EXPECT_NE(same.output.find("Recommendations: compare the folders of one size, DIR/SIZE"),
+            std::string::npos)
+      << same.output;
   const std::string page = bytes(out("both") + "/index.html");
   EXPECT_NE(page.find("href=\"2x64/index.html\""), std::string::npos);
 }

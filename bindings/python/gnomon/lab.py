@@ -124,7 +124,8 @@ def run(text: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None =
     progress: shows the progress as one line on stderr.
     options: the other options of `gnomon lab` with _ for -: task="copy", tokens="bpe:1000",
         finetune="models/tiny-llama", extend=["yarn"], train_length=64, eval_lengths=[64, 128],
-        layers=2, width=64, heads=2, batch=16, jobs=1, workers_per_run=2, no_cost=True, ...
+        layers=2, width=64, heads=2, sizes=["2x64", "4x128"], batch=16, jobs=1, workers_per_run=2,
+        no_cost=True, ...
     An interrupt stops the lab, which then writes a report of the finished runs.
 
     Raises ValueError with the message of the lab, FileNotFoundError if it is not installed.
