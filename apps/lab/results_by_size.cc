@@ -66,17 +66,31 @@ std::vector<std::string> best_at(const Results& results, std::size_t at) {
   return titles;
 }
 
-// "Rotary (RoPE) at 128 bytes (2.412 bits)".
-std::string best_text(const Results& results, std::size_t at) {
-  const Ranking& ranking = results.rankings[at];
-  const std::vector<std::string> titles = best_at(results, at);
-  const std::string place = place_text(results, ranking);
-  if (titles.empty()) return "no encoding above chance at " + place;
-  const Place& first = ranking.order[0];
-  const std::string value =
-      first.bits ? fmt::format("{:.3f} bits", *first.bits) : percent_text(first.score);
-  return fmt::format("{} at {} ({}{})", either(titles), place, value,
-                     titles.size() > 1 ? ", tied" : "");
+// "the best is Rotary (RoPE) at 128 bytes (2.412 bits)".
+std::string best_text(const Results& results) {
+  std::vector<std::string> best, none, absent;
+  for (const std::size_t at : ends(results)) {
+    const Ranking& ranking = results.rankings[at];
+    const std::vector<std::string> titles = best_at(results, at);
+    const std::string place = place_text(results, ranking);
+    if (titles.empty()) {
+      (ranking.order.empty() ? absent : none).push_back(place);
+      continue;
+    }
+    const Place& first = ranking.order[0];
+    const std::string value =
+        first.bits ? fmt::format("{:.3f} bits", *first.bits) : percent_text(first.score);
+    best.push_back(fmt::format("{} at {} ({}{})", either(titles), place, value,
+                               titles.size() > 1 ? ", tied" : ""));
+  }
+  std::vector<std::string> parts;
+  if (!best.empty())
+    parts.push_back(
+        fmt::format("the best {} {}", best.size() == 1 ? "is" : "are", listed(best)));
+  if (!none.empty()) parts.push_back("no encoding is above chance at " + listed(none));
+  if (!absent.empty()) parts.push_back("no encoding has positions for " + listed(absent));
+  return (examples(results) ? "" : "with the whole context, ") +
+         fmt::format("{}", fmt::join(parts, "; "));
 }
 
 // Which encodings are best or tied with the best at every size. Empty if at some size none is
@@ -207,11 +221,7 @@ void compare_sizes(Results& results) {
       advice = false;
       continue;
     }
-    std::vector<std::string> best;
-    for (const std::size_t at : by_size::ends(one)) best.push_back(by_size::best_text(one, at));
-    results.answer.push_back(fmt::format(
-        "{}: {}the best {} {}.", size, by_size::examples(one) ? "" : "with the whole context, ",
-        best.size() == 1 ? "is" : "are", listed(best)));
+    results.answer.push_back(fmt::format("{}: {}.", size, by_size::best_text(one)));
   }
   const std::vector<Results> finished = by_size::finished(sizes);
   if (finished.size() < 2 || !advice) return;

@@ -143,17 +143,20 @@ TEST_F(SizesOfALab, AreDividedIntoShards) {
 }
 
 // Results of two sizes with 128 bytes in training.
-Results invented(double rotary_small, double alibi_small, double rotary_large,
-                 double alibi_large) {
-  Results results = testing::results_of({{"rotary@2x64", "", rotary_small, 4, 4},
-                                         {"alibi@2x64", "", alibi_small, 2.5, 2.5},
-                                         {"rotary@4x128", "", rotary_large, 4, 4},
-                                         {"alibi@4x128", "", alibi_large, 2.2, 2.2}});
+Results compared(const std::vector<testing::Found>& found) {
+  Results results = testing::results_of(found);
   results.encodings.clear();
   for (RunResult& run : results.runs)
     run.parameters = run.encoding.ends_with("@2x64") ? 110'000 : 850'000;
   compare_encodings(results);
   return results;
+}
+Results invented(double rotary_small, double alibi_small, double rotary_large,
+                 double alibi_large) {
+  return compared({{"rotary@2x64", "", rotary_small, 4, 4},
+                   {"alibi@2x64", "", alibi_small, 2.5, 2.5},
+                   {"rotary@4x128", "", rotary_large, 4, 4},
+                   {"alibi@4x128", "", alibi_large, 2.2, 2.2}});
 }
 
 TEST(ResultsBySize, SayWhatHoldsAtEverySize) {
@@ -198,6 +201,19 @@ TEST(ResultsBySize, HaveTheirOwnRecommendations) {
   EXPECT_EQ(table.rows[0][1].emphasis, plot::Emphasis::best);
   EXPECT_EQ(table.rows[0][2].emphasis, plot::Emphasis::plain);
   EXPECT_EQ(size_recommendations(sizes).rows[0][0].text, "2x64");
+}
+
+// A table that is best and ends at the training length.
+TEST(ResultsBySize, SayWhereNoEncodingHasPositions) {
+  const Results all =
+      compared({{"learned@2x64", "", 2.4, NAN, NAN}, {"learned@4x128", "", 2.2, NAN, NAN}});
+  EXPECT_EQ(
+      all.answer[0],
+      "2 layers of width 64, 0.11 million parameters: with the whole context, the best is "
+      "Learned table at 128 bytes (2.400 bits); no encoding has positions for 1024 bytes.");
+  ASSERT_EQ(all.answer.size(), 3u);
+  EXPECT_EQ(size_table(all, results_by_size(all)).rows[0][3].text, "n/a");
+  EXPECT_FALSE(size_curves(all, results_by_size(all), 2).empty());
 }
 
 // A model that is not trained enough gives no advice.
