@@ -266,6 +266,10 @@ std::string size_curves(const Results& all, const std::vector<Results>& sizes,
   plot::LineChart lines{.series = {},
                         .x = {.title = "parameters (millions)", .scale = plot::Scale::log2},
                         .y = {.title = all.metric.name}};
+  if (by_size::examples(all)) {
+    lines.y.title += ", %";
+    lines.y.range = plot::Range{0, 100};
+  }
   for (const Results& size : finished)
     lines.x.ticks.push_back(std::round(1e-3 * static_cast<double>(by_size::smallest(size))) *
                             1e-3);
@@ -278,7 +282,8 @@ std::string size_curves(const Results& all, const std::vector<Results>& sizes,
       if (by_size::examples(all)) {
         const StretchMean& range = one->ranges[length];
         if (!range.applicable) continue;
-        value = range.score, low = range.score_interval.low, high = range.score_interval.high;
+        value = 100 * range.score;
+        low = 100 * range.score_interval.low, high = 100 * range.score_interval.high;
       } else {
         const LengthMean& at = one->lengths[length];
         if (!at.applicable) continue;
