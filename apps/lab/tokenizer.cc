@@ -116,7 +116,8 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
   (input += serialized_) += text;
   const std::string output = run({"encode"}, input);
   std::vector<std::int32_t> tokens(output.size() / sizeof(std::int32_t));
-  std::memcpy(tokens.data(), output.data(), output.size());
+  if (!tokens.empty())
+    std::memcpy(tokens.data(), output.data(), tokens.size() * sizeof(std::int32_t));
   std::size_t at = 0;
   for (const std::int32_t token : tokens) {
     const std::string& here = bytes(token);
