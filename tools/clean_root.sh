@@ -11,6 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly packages=g++,cmake,ninja-build,pkg-config,libhwy-dev
 export CXXFLAGS=${CXXFLAGS--O0}
+unset CMAKE_C_COMPILER_LAUNCHER CMAKE_CXX_COMPILER_LAUNCHER  # absent in the root
 command -v mmdebstrap >/dev/null || {
   echo 'clean_root: mmdebstrap is missing; tools/setup.sh long installs it' >&2
   exit 1
