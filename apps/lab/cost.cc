@@ -154,14 +154,9 @@ std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& c
   Settings of_a_few_steps = settings;  // without validation
   of_a_few_steps.steps = 1000;
   std::vector<std::string> names;
-  for (const ModelSize& size : sizes_of(settings))
-    for (const std::string& name : settings.encodings) {
-      if (size_of(settings, name) != size) continue;
-      const std::string reference = reference_of(name);
-      if (std::find(names.begin(), names.end(), reference) == names.end())
-        names.push_back(reference);
-      if (name != reference) names.push_back(name);
-    }
+  for (const std::string& name : settings.encodings)
+    for (const std::string& one : {reference_of(name), name})
+      if (std::find(names.begin(), names.end(), one) == names.end()) names.push_back(one);
   for (const std::string& name : names) {
     MeasuredCost one{.encoding = name};
     if (stop()) return {};

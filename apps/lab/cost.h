@@ -10,10 +10,9 @@
 
 namespace gnomon::lab {
 
-// For each size of models, the costs of "none" and then of each entry of settings.encodings with
-// that size, in their order. Lengths: 1024,
-// 4096 and, with --preset full, 16384, if a pass takes at most a few seconds. Empty on another
-// device than the CPU, or if `stop` returns true.
+// The costs of each of settings.encodings in their order, and of "none" before the first one of
+// each size of models. Lengths: 1024, 4096 and, with --preset full, 16384, if a pass takes at most
+// a few seconds. Empty on another device than the CPU, or if `stop` returns true.
 std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& corpus,
                                        const std::function<bool()>& stop);
 

@@ -31,16 +31,14 @@ SizedName split_size(const std::string& entry) {
   return {size ? entry.substr(0, at) : entry, size};
 }
 
-std::vector<ModelSize> parse_sizes(const std::string& list) {
+std::vector<ModelSize> parse_sizes(const std::vector<std::string>& texts) {
+  constexpr const char* rule = "--sizes must be LAYERSxWIDTH, as 2x64,4x128";
+  if (texts.empty()) refuse("lab", rule, "none");
   std::vector<ModelSize> sizes;
-  for (std::size_t begin = 0; begin <= list.size();) {
-    const std::size_t end = std::min(list.find(',', begin), list.size());
-    const auto size = parse_size(list.substr(begin, end - begin));
-    if (!size)
-      refuse("lab", "--sizes must be LAYERSxWIDTH, as 2x64,4x128",
-             list.substr(begin, end - begin));
+  for (const std::string& text : texts) {
+    const auto size = parse_size(text);
+    if (!size) refuse("lab", rule, text);
     if (std::find(sizes.begin(), sizes.end(), *size) == sizes.end()) sizes.push_back(*size);
-    begin = end + 1;
   }
   return sizes;
 }

@@ -27,8 +27,8 @@ struct SizedName {
 };
 SizedName split_size(const std::string& entry);
 
-// "2x64,8x256". Throws std::invalid_argument if a part is no size.
-std::vector<ModelSize> parse_sizes(const std::string& list);
+// Each size once. Throws std::invalid_argument if a text is no size, or if there is none.
+std::vector<ModelSize> parse_sizes(const std::vector<std::string>& texts);
 // Every entry at every size, by size. Throws std::invalid_argument if an entry has a size.
 std::vector<std::string> with_sizes(const std::vector<std::string>& encodings,
                                     const std::vector<ModelSize>& sizes);

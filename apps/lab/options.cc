@@ -311,7 +311,7 @@ Options parse_options(int argc, char** argv) {
   for (const char* name : settings_options)
     if (command.given(name)) options.given.push_back(key_of(name));
 
-  if (!sizes.empty()) options.given.emplace_back("encodings");
+  if (command.given("--sizes")) options.given.emplace_back("encodings");
 
   const auto preset = std::find_if(std::begin(presets), std::end(presets),
                                    [&](const Preset& one) { return s.preset == one.name; });
@@ -351,7 +351,8 @@ Options parse_options(int argc, char** argv) {
   if (tunes && methods == "all") std::erase(s.extend, "drope");  // requires much training
   s.encodings = tunes ? finetune::entries(s.extend)
                       : encoding_names(encodings.empty() ? task.encodings : encodings);
-  if (!sizes.empty()) s.encodings = with_sizes(s.encodings, parse_sizes(sizes));
+  if (command.given("--sizes"))
+    s.encodings = with_sizes(s.encodings, parse_sizes(split(sizes)));
   if (!tunes) {
     check_size(s);
     take_sizes(s);

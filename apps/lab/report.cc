@@ -244,10 +244,11 @@ void add_example_findings(plot::HtmlPage& page, const Results& results) {
 plot::HtmlPage begun_page(const Results& results, std::vector<plot::Link> links) {
   const TaskInfo& task = find_task(results.settings.task);
   const bool examples = has_examples(task.task);
-  const std::string size = results.size.empty()
-                               ? ""
-                               : fmt::format(" {} layers of width {}.", results.settings.layers,
-                                             results.settings.width);
+  const std::string size =
+      results.size.empty()
+          ? ""
+          : fmt::format(" {} of width {}.", counted(results.settings.layers, "layer"),
+                        results.settings.width);
   plot::HtmlPage page((examples ? fmt::format("{}: which position encoding?", task.title)
                        : results.settings.finetune.empty()
                            ? "Which position encoding for " + results.texts.source + "?"
@@ -281,16 +282,11 @@ std::string page_by_size(const Results& all, const std::vector<Results>& sizes) 
   plot::HtmlPage page = begun_page(all, links);
   if (all.encodings.empty()) return ended_page(page, all);
   page.table(size_table(all, sizes));
-  const bool examples = has_examples(task_of(all.settings));
-  const std::string unit(examples ? find_task(all.settings.task).unit
-                                  : length_unit(all.settings));
   for (const std::size_t at : std::set<std::size_t>{0, all.rankings.size() - 1})
     page.figure(
         {.id = fmt::format("sizes-{}", at),
-         .title = fmt::format("{} by size, at {} {}", capitalized(all.metric.name),
-                              range_text(examples ? all.rankings[at].from : all.rankings[at].to,
-                                         all.rankings[at].to),
-                              unit),
+         .title = fmt::format("{} by size, at {}", capitalized(all.metric.name),
+                              place_text(all, all.rankings[at])),
          .caption = fmt::format("By the number of parameters. Bands: {}.", interval_text(all)),
          .spec = size_curves(all, sizes, at)});
   if (const plot::Table table = size_recommendations(sizes); !table.rows.empty())

@@ -17,6 +17,13 @@
 #include "gnomon/plot/chart.h"
 
 namespace gnomon::lab {
+std::string place_text(const Results& results, const Ranking& at) {
+  return has_examples(task_of(results.settings))
+             ? fmt::format("{} {}", range_text(at.from, at.to),
+                           find_task(results.settings.task).unit)
+             : length_text(results, at.to);
+}
+
 namespace by_size {
 
 // The items whose encoding has the size. `entry` is the member with the entry.
@@ -44,13 +51,6 @@ bool examples(const Results& results) { return has_examples(task_of(results.sett
 // The reason why the models are not trained enough for advice. Empty if they are.
 std::optional<std::string> not_trained(const Results& results) {
   return examples(results) ? no_better_than_chance(results) : not_trained_enough(results);
-}
-
-// "128 bytes", "1 to 12 words".
-std::string place_text(const Results& results, const Ranking& at) {
-  return examples(results) ? fmt::format("{} {}", range_text(at.from, at.to),
-                                         find_task(results.settings.task).unit)
-                           : length_text(results, at.to);
 }
 
 // The first and the last of Results::rankings, or one of them if there is only one.
@@ -238,7 +238,7 @@ plot::Table size_table(const Results& all, const std::vector<Results>& sizes) {
   for (const std::size_t at : ends)
     for (const Results& size : finished)
       table.columns.push_back(
-          {fmt::format("{}, {}", size.size, by_size::place_text(all, all.rankings[at])),
+          {fmt::format("{}, {}", size.size, place_text(all, all.rankings[at])),
            plot::Align::number});
   for (const EncodingResult* encoding : by_size::encodings(finished)) {
     std::vector<plot::Cell> row{encoding->title};

@@ -22,6 +22,9 @@ void compare_sizes(Results& results);
 // "2 layers of width 64, 0.11 million parameters".
 std::string size_text(const SizeResult& size);
 
+// The length or the range of a ranking: "128 bytes", "1 to 12 words".
+std::string place_text(const Results& results, const Ranking& at);
+
 // Losses or scores of each encoding by size, at the training length and at the longest.
 plot::Table size_table(const Results& all, const std::vector<Results>& sizes);
 // The same by number of parameters. The length or the range is an index of Results::rankings.

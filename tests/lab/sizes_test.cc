@@ -61,7 +61,8 @@ TEST(ModelSizes, ComeFromTheCommandLine) {
 TEST(ModelSizes, AreRefusedIfTheyCannotBeBuilt) {
   for (const auto& [words, message] : std::map<Words, std::string>{
            {{"--sizes", "big"}, "--sizes must be LAYERSxWIDTH, as 2x64,4x128, got big"},
-           {{"--sizes", "2x64,"}, "--sizes must be LAYERSxWIDTH"},
+           {{"--sizes", ","}, "--sizes must be LAYERSxWIDTH, as 2x64,4x128, got none"},
+           {{"--sizes", ""}, "--sizes must not be empty"},
            {{"--sizes", "2x72"}, "must be a multiple of the head dimension 32, got"},
            {{"--sizes", "2x64,100x64"}, "--layers must be 1 to 64, got 100"},
            {{"--sizes", "2x64,2x8192"}, "--width must be 8 to 4096, got 8192"},
