@@ -51,11 +51,26 @@ const std::set<std::string> cxx = {".h", ".cc", ".cu"};
 
 // Lowest first. Rooms of one floor do not include each other.
 const std::map<std::string, int> floors = {
-    {"core", 1},       {"position", 2},        {"embedding", 3},       {"rotary", 3},
-    {"bias", 3},       {"relative", 3},        {"graph", 4},           {"attention", 4},
-    {"io", 5},         {"model", 6},           {"analysis", 6},        {"plot", 6},
-    {"bindings/c", 7}, {"bindings/python", 7}, {"bindings/torch", 7},  {"apps/command_line", 7},
-    {"apps/cli", 8},   {"apps/lab", 8},        {"apps/playground", 8},
+    {"core", 1},
+    {"position", 2},
+    {"embedding", 3},
+    {"rotary", 3},
+    {"bias", 3},
+    {"relative", 3},
+    {"graph", 4},
+    {"attention", 4},
+    {"cuda", 5},
+    {"io", 5},
+    {"model", 6},
+    {"analysis", 6},
+    {"plot", 6},
+    {"bindings/c", 7},
+    {"bindings/python", 7},
+    {"bindings/torch", 7},
+    {"apps/command_line", 7},
+    {"apps/cli", 8},
+    {"apps/lab", 8},
+    {"apps/playground", 8},
 };
 
 // The CMake components, as in tools/cmake/components.cmake. Each is a separate library.
@@ -72,6 +87,7 @@ const std::map<std::string, Component> components = {
     {"graph", {{"graph"}, {"core"}, {"Eigen/", "Spectra/"}}},
     {"model", {{"model", "analysis", "io"}, {"core"}, {"nlohmann/"}}},
     {"report", {{"plot"}, {"core"}, {"nlohmann/"}}},
+    {"cuda", {{"cuda"}, {"core"}, {}}},
 };
 
 // Empty for bindings and apps, which use all components.

@@ -1,17 +1,20 @@
 # The components of the library: their rooms in src/ and include/gnomon/, and the components that
 # each requires. tests/structure checks #include lines against the same table.
-set(gnomon_components core graph model report)
+set(gnomon_components core graph model report cuda)
 set(gnomon_core_rooms core position embedding rotary bias relative attention)
 set(gnomon_graph_rooms graph)
 set(gnomon_model_rooms model analysis io)
 set(gnomon_report_rooms plot)
+set(gnomon_cuda_rooms cuda)
 set(gnomon_core_needs "")
 set(gnomon_graph_needs core)
 set(gnomon_model_needs core)
 set(gnomon_report_needs core)
+set(gnomon_cuda_needs core)
 
-set(GNOMON_COMPONENTS "${gnomon_components}" CACHE STRING
-    "Components to build and install: core, graph, model, report")
+# cuda requires nvcc, so it is built only if it is named.
+set(GNOMON_COMPONENTS "core;graph;model;report" CACHE STRING
+    "Components to build and install: core, graph, model, report, cuda")
 if(NOT GNOMON_COMPONENTS)
   message(FATAL_ERROR "GNOMON_COMPONENTS must contain at least 'core'.")
 endif()
@@ -33,12 +36,12 @@ set(gnomon_complete ON)
 foreach(component IN LISTS gnomon_components)
   if(component IN_LIST GNOMON_COMPONENTS)
     list(APPEND gnomon_built ${component})
-  else()
+  elseif(NOT component STREQUAL "cuda")
     set(gnomon_complete OFF)
   endif()
 endforeach()
 
-# Program, lab, tests and benchmarks require all components.
+# Program, lab, tests and benchmarks require all components but cuda.
 function(gnomon_require_complete option)
   if(${option} AND NOT gnomon_complete)
     message(FATAL_ERROR "${option} requires all components, GNOMON_COMPONENTS is "

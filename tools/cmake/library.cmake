@@ -115,6 +115,9 @@ set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize-add
 # All remaining instruction sets are compiled, even if the compiler's options guarantee better ones.
 # Otherwise ARM would have no portable kernels to compare with.
 gnomon_library(gnomon HWY_COMPILE_ALL_ATTAINABLE "HWY_DISABLED_TARGETS=(${left_out})")
+if(cuda IN_LIST gnomon_built)
+  include(cuda)
+endif()
 add_library(gnomon::gnomon ALIAS gnomon)
 foreach(component IN LISTS gnomon_built)
   add_library(gnomon::${component} ALIAS gnomon_${component})

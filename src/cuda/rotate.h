@@ -1,0 +1,50 @@
+// Checked arguments of rotations, and the division of their work into blocks.
+#pragma once
+
+#include <cstdint>
+
+#include "gnomon/cuda/rotate.h"
+#include "src/cuda/arguments.h"
+#include "src/cuda/launch.h"
+#include "src/cuda/rotate_kernel.h"
+
+namespace gnomon::cuda {
+
+// The batch and the tokens of head vectors [B, T, H, D] or [T, H, D].
+struct Rows {
+  std::int64_t batch = 0, tokens = 0;
+  bool operator==(const Rows&) const = default;
+};
+
+// Checks head vectors, and returns their batch and tokens. Throws std::invalid_argument unless
+// a head contains R elements from `head_offset` on.
+Rows check_heads(Arguments& arguments, std::string_view name, const ConstTensor& x,
+                 std::int64_t head_offset, std::int64_t rotary_dim);
+template <typename T>
+Heads<T> heads_of(const ConstTensor& x, std::int64_t head_offset) {
+  const Axis head = axis_from_last(x, 1), token = axis_from_last(x, 2),
+             row = axis_from_last(x, 3);
+  return {data<T>(x) + head_offset, row.stride, token.stride, head.stride,
+          static_cast<std::int32_t>(head.extent)};
+}
+
+// Checks the table of a rotation, and returns it. rows: those of the head vectors.
+TableAngles check_table(Arguments& arguments, const Rotation& rotation, const Rows& rows);
+// Checks positions for angles that the kernel computes.
+ComputedAngles check_positions(Arguments& arguments, const ConstTensor& positions,
+                               const Frequencies& frequencies, const Rows& rows);
+
+// The largest number of pairs that a work item can have, for loads of up to 16 bytes: `bytes` of
+// each tensor must be aligned, and pairs and head_offset must be multiples.
+int width_of(std::initializer_list<const ConstTensor*> tensors, std::int64_t pairs,
+             std::int64_t head_offset);
+
+// How the items of all tokens are divided: blocks of `threads`, each with some tokens.
+struct Division {
+  std::int64_t blocks = 0;
+  int threads = 0, tokens_per_block = 0;
+};
+// items: of one token. most_tokens: in one block, at least 1.
+Division divide(std::int64_t tokens, std::int64_t items, std::int64_t most_tokens);
+
+}  // namespace gnomon::cuda

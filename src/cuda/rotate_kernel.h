@@ -1,0 +1,210 @@
+// The rotation of head vectors, and its sources of cos and sin.
+//
+// A work item is `width` pairs of `group` heads of one token, so its cos and sin are loaded
+// once for the group. A block has the items of some consecutive tokens.
+#pragma once
+
+#include <cstdint>
+
+#include "gnomon/rotary/rotary.h"
+#include "src/cuda/angles.h"
+#include "src/cuda/context.h"
+#include "src/cuda/elements.h"
+
+namespace gnomon::cuda {
+
+// Heads of all tokens. Strides are in elements.
+template <typename T>
+struct Heads {
+  T* first = nullptr;  // first rotated element of head 0 of token 0 of row 0
+  std::int64_t row = 0, token = 0, head = 0;
+  std::int32_t count = 0;  // H
+};
+
+// A token: row b of the batch, and its index in the row.
+struct Token {
+  std::int64_t row, index;
+};
+// token: of all rows. 32 bits: a division of 64 bits takes longer than a rotation.
+GNOMON_DEVICE Token token_of(std::uint32_t token, std::uint32_t tokens_per_row) {
+  const std::uint32_t row = token / tokens_per_row;
+  return {row, token - row * tokens_per_row};
+}
+
+// cos and sin of tokens from a table, or, with positions, from rows of a table.
+struct TableAngles {
+  static constexpr bool in_shared = false;
+  const float *cos, *sin;
+  std::int64_t row, token;        // strides of both
+  const std::int64_t* positions;  // or null
+  std::int64_t position_row, position_token;
+  std::int64_t rows;  // N
+
+  template <class Context>
+  GNOMON_DEVICE void prepare(Context&, std::uint32_t, int, std::uint32_t, int) const {}
+
+  template <int width, class Context>
+  GNOMON_DEVICE void load(Context&, Token of, int, int pair, int, float (&c)[width],
+                          float (&s)[width]) const {
+    std::int64_t at = of.row * row + of.index * token;
+    if (positions) {
+      const std::int64_t p = positions[of.row * position_row + of.index * position_token];
+      if (p < 0 || p >= rows) {
+        GNOMON_UNROLL
+        for (int i = 0; i < width; ++i) c[i] = s[i] = NAN;
+        return;
+      }
+      at = p * token;
+    }
+    constexpr int step = width % 4 == 0 ? 4 : width;
+    GNOMON_UNROLL
+    for (int i = 0; i < width; i += step) {
+      const auto some_cos = gnomon::cuda::load<float, step>(cos + at + pair + i);
+      const auto some_sin = gnomon::cuda::load<float, step>(sin + at + pair + i);
+      GNOMON_UNROLL
+      for (int j = 0; j < step; ++j) {
+        c[i + j] = some_cos[j];
+        s[i + j] = some_sin[j];
+      }
+    }
+  }
+};
+
+// cos and sin computed from positions and frequencies, once for each token of a block, and kept
+// in shared memory: [tokens, pairs] cosines, then sines.
+struct ComputedAngles {
+  static constexpr bool in_shared = true;
+  const std::int64_t* positions;  // [A, B, T]
+  std::int64_t axis, row, token;  // strides
+  const double* inv_freq;         // [R/2]
+  const std::int32_t* axes;       // [R/2], or null
+  double scale;
+
+  template <class Context>
+  GNOMON_DEVICE void prepare(Context& context, std::uint32_t first, int count,
+                             std::uint32_t tokens_per_row, int pairs) const {
+    float* const cosines = context.template shared<float>();
+    for (int i = context.thread(); i < count * pairs; i += context.threads()) {
+      const int t = i / pairs, pair = i - t * pairs;
+      const Token of = token_of(first + static_cast<std::uint32_t>(t), tokens_per_row);
+      const std::int64_t p =
+          positions[(axes ? axes[pair] : 0) * axis + of.row * row + of.index * token];
+      CosSin entry = table_entry(p, inv_freq[pair], scale);
+      if (!(std::fabs(static_cast<double>(p)) <= farthest)) entry = {NAN, NAN};
+      cosines[i] = static_cast<float>(entry.cos);
+      cosines[count * pairs + i] = static_cast<float>(entry.sin);
+    }
+    context.barrier();
+  }
+
+  template <int width, class Context>
+  GNOMON_DEVICE void load(Context& context, Token, int at, int pair, int sines,
+                          float (&c)[width], float (&s)[width]) const {
+    const float* const cosines = context.template shared<float>() + at + pair;
+    GNOMON_UNROLL
+    for (int i = 0; i < width; ++i) {
+      c[i] = cosines[i];
+      s[i] = cosines[sines + i];
+    }
+  }
+};
+
+// Rotates `width` pairs: a and b become the rotated elements.
+template <int width, typename T, typename U>
+GNOMON_DEVICE void rotate_pairs(const Vector<T, width>& a, const Vector<T, width>& b,
+                                const float (&c)[width], const float (&s)[width],
+                                Vector<U, width>& to_a, Vector<U, width>& to_b, float factor) {
+  GNOMON_UNROLL
+  for (int i = 0; i < width; ++i) {
+    const float x = to_float(a[i]), y = to_float(b[i]);
+    to_a[i] = from_float<U>(factor * std::fma(x, c[i], -(y * s[i])));
+    to_b[i] = from_float<U>(factor * std::fma(x, s[i], y * c[i]));
+  }
+}
+
+// Exchanges the elements of two vectors of adjacent pairs, a0 b0 a1 b1 ..., with vectors of the
+// first and of the second elements.
+template <typename T, int width>
+GNOMON_DEVICE void split_pairs(Vector<T, width>& a, Vector<T, width>& b) {
+  Vector<T, width> first, second;
+  GNOMON_UNROLL
+  for (int i = 0; i < width; ++i) {
+    const int even = 2 * i, odd = 2 * i + 1;
+    first[i] = even < width ? a[even % width] : b[even % width];
+    second[i] = odd < width ? a[odd % width] : b[odd % width];
+  }
+  a = first;
+  b = second;
+}
+template <typename T, int width>
+GNOMON_DEVICE void join_pairs(Vector<T, width>& a, Vector<T, width>& b) {
+  Vector<T, width> low, high;
+  GNOMON_UNROLL
+  for (int i = 0; i < width; ++i) {
+    const int other = i + width;
+    low[i] = i % 2 ? b[i / 2] : a[i / 2];
+    high[i] = other % 2 ? b[other / 2] : a[other / 2];
+  }
+  a = low;
+  b = high;
+}
+
+template <typename T, Pairing pairing, int width, int group, class Angles>
+struct RotateKernel {
+  static constexpr bool synchronizes = Angles::in_shared;
+  static constexpr int max_threads = 512;
+  Heads<T> q, k;
+  Angles angles;
+  std::uint32_t tokens;          // B T
+  std::uint32_t tokens_per_row;  // T
+  std::int32_t tokens_per_block;
+  std::int32_t pairs;             // R/2
+  std::int32_t q_groups, groups;  // of heads: of q, and of both
+  float sign;                     // -1: inverse
+
+  template <class Context>
+  GNOMON_DEVICE void operator()(Context& context) const {
+    const auto first = static_cast<std::uint32_t>(context.block() * tokens_per_block);
+    const int count = least(tokens_per_block, static_cast<int>(tokens - first));
+    angles.prepare(context, first, count, tokens_per_row, pairs);
+    const int vectors = pairs / width, per_token = groups * vectors;
+    GNOMON_NO_UNROLL
+    for (int item = context.thread(); item < count * per_token; item += context.threads()) {
+      const int t = item / per_token, rest = item - t * per_token;
+      const int some = rest / vectors, pair = (rest - some * vectors) * width;
+      const Token token = token_of(first + static_cast<std::uint32_t>(t), tokens_per_row);
+      const bool in_q = some < q_groups;
+      const int head = (in_q ? some : some - q_groups) * group;
+      const int heads = least(group, (in_q ? q.count : k.count) - head);
+      const std::int64_t stride = in_q ? q.head : k.head;
+      T* const a = (in_q ? q.first : k.first) + token.row * (in_q ? q.row : k.row) +
+                   token.index * (in_q ? q.token : k.token) + head * stride +
+                   (pairing == Pairing::halves ? pair : 2 * pair);
+      T* const b = a + (pairing == Pairing::halves ? pairs : width);
+
+      Vector<T, width> xs[group], ys[group];
+      GNOMON_UNROLL
+      for (int h = 0; h < group; ++h)
+        if (h < heads) {
+          xs[h] = load<T, width>(a + h * stride);
+          ys[h] = load<T, width>(b + h * stride);
+        }
+      float c[width], s[width];
+      angles.template load<width>(context, token, t * pairs, pair, count * pairs, c, s);
+      GNOMON_UNROLL
+      for (int i = 0; i < width; ++i) s[i] *= sign;
+      GNOMON_UNROLL
+      for (int h = 0; h < group; ++h)
+        if (h < heads) {
+          Vector<T, width> to_x, to_y;
+          if constexpr (pairing == Pairing::adjacent) split_pairs(xs[h], ys[h]);
+          rotate_pairs<width>(xs[h], ys[h], c, s, to_x, to_y, 1.0f);
+          if constexpr (pairing == Pairing::adjacent) join_pairs(to_x, to_y);
+          store(a + h * stride, to_x);
+          store(b + h * stride, to_y);
+        }
+    }
+  }
+};
+
+}  // namespace gnomon::cuda
