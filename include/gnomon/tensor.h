@@ -40,6 +40,7 @@ enum class TypeCode : std::uint8_t {  // values of DLPack
   bfloat = 4,
   complex = 5,
   boolean = 6,
+  float8_e4m3fn = 10,
 };
 
 // The element type of a tensor.

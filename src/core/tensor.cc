@@ -24,6 +24,8 @@ std::string name(DataType type) {
       break;
     case TypeCode::boolean:
       return "bool";
+    case TypeCode::float8_e4m3fn:
+      return "f8e4m3";
   }
   std::string text(kind);
   text += std::to_string(type.bits);

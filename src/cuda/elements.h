@@ -78,4 +78,22 @@ GNOMON_DEVICE T from_float(float value) {
   }
 }
 
+// Rounds a double to T, once: through a float whose last bit is set if the conversion is not
+// exact, so that a second rounding gives the same result as one.
+template <typename T>
+GNOMON_DEVICE T round_once(double value) {
+  if constexpr (std::is_same_v<T, float>) {
+    return static_cast<float>(value);
+  } else {
+#if defined(__CUDA_ARCH__)
+    const float toward_zero = __double2float_rz(value);
+    const bool exact = static_cast<double>(toward_zero) == value;
+    const unsigned bits = __float_as_uint(toward_zero);
+    return from_float<T>(__uint_as_float(exact || value != value ? bits : bits | 1u));
+#else
+    return T(value);
+#endif
+  }
+}
+
 }  // namespace gnomon::cuda

@@ -1,8 +1,11 @@
 #include "src/cuda/rotate.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
+#include <vector>
 
+#include "gnomon/angles.h"
 #include "gnomon/error.h"
 #include "src/core/angles.h"
 
@@ -270,6 +273,14 @@ Frequencies::Frequencies(const RotaryFrequencies& frequencies, int device)
   for (const std::int32_t axis : frequencies.axes)
     if (axis < 0) refuse(operation, "axes must not be negative", axis);
   inv_freq_ = Array<double>(frequencies.inv_freq, device);
+  std::vector<std::int64_t> positions(anchor_step);
+  std::iota(positions.begin(), positions.end(), 0);
+  const auto pairs = static_cast<std::ptrdiff_t>(frequencies.inv_freq.size());
+  std::vector<double> steps(2 * anchor_step * frequencies.inv_freq.size());
+  fill_cos_sin<double>(std::span<const std::int64_t>(positions), frequencies.inv_freq,
+                       {steps.data(), {anchor_step, pairs}},
+                       {steps.data() + anchor_step * pairs, {anchor_step, pairs}});
+  steps_ = Array<double>(steps, device);
   if (!frequencies.axes.empty()) axes_ = Array<std::int32_t>(frequencies.axes, device);
 }
 

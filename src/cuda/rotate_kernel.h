@@ -109,17 +109,12 @@ struct ComputedAngles {
   }
 };
 
-// Rotates `width` pairs: a and b become the rotated elements.
-template <int width, typename T, typename U>
-GNOMON_DEVICE void rotate_pairs(const Vector<T, width>& a, const Vector<T, width>& b,
-                                const float (&c)[width], const float (&s)[width],
-                                Vector<U, width>& to_a, Vector<U, width>& to_b, float factor) {
-  GNOMON_UNROLL
-  for (int i = 0; i < width; ++i) {
-    const float x = to_float(a[i]), y = to_float(b[i]);
-    to_a[i] = from_float<U>(factor * std::fma(x, c[i], -(y * s[i])));
-    to_b[i] = from_float<U>(factor * std::fma(x, s[i], y * c[i]));
-  }
+// The elements (x, y) of a pair after a rotation.
+GNOMON_DEVICE float rotated_first(float x, float y, float c, float s) {
+  return std::fma(x, c, -(y * s));
+}
+GNOMON_DEVICE float rotated_second(float x, float y, float c, float s) {
+  return std::fma(x, s, y * c);
 }
 
 // Exchanges the elements of two vectors of adjacent pairs, a0 b0 a1 b1 ..., with vectors of the
@@ -196,12 +191,16 @@ struct RotateKernel {
       GNOMON_UNROLL
       for (int h = 0; h < group; ++h)
         if (h < heads) {
-          Vector<T, width> to_x, to_y;
           if constexpr (pairing == Pairing::adjacent) split_pairs(xs[h], ys[h]);
-          rotate_pairs<width>(xs[h], ys[h], c, s, to_x, to_y, 1.0f);
-          if constexpr (pairing == Pairing::adjacent) join_pairs(to_x, to_y);
-          store(a + h * stride, to_x);
-          store(b + h * stride, to_y);
+          GNOMON_UNROLL
+          for (int i = 0; i < width; ++i) {
+            const float x = to_float(xs[h][i]), y = to_float(ys[h][i]);
+            xs[h][i] = from_float<T>(rotated_first(x, y, c[i], s[i]));
+            ys[h][i] = from_float<T>(rotated_second(x, y, c[i], s[i]));
+          }
+          if constexpr (pairing == Pairing::adjacent) join_pairs(xs[h], ys[h]);
+          store(a + h * stride, xs[h]);
+          store(b + h * stride, ys[h]);
         }
     }
   }

@@ -46,10 +46,11 @@ void rotate(const Tensor& q, const Tensor& k, const Rotation& rotation,
 void rotate(const Tensor& x, const Rotation& rotation, Direction direction = Direction::forward,
             Stream stream = nullptr);
 
-// Rotary frequencies in the memory of a device, for rotation without a table. Immutable.
+// Rotary frequencies in the memory of a device, for rotation without a table and for filling
+// tables (gnomon/cuda/table.h). Immutable. 512 R bytes.
 class Frequencies {
  public:
-  // Copies the frequencies to the device. Throws std::invalid_argument if they violate the
+  // Copies the frequencies to the device, and waits for the copy. Throws std::invalid_argument if they violate the
   // bounds stated in gnomon/rotary/rotary.h, or have growth (xPos: use a table).
   explicit Frequencies(const RotaryFrequencies& frequencies, int device = 0);
 
@@ -57,10 +58,12 @@ class Frequencies {
   int device() const noexcept { return inv_freq_.device(); }
   const double* inv_freq() const noexcept { return inv_freq_.data(); }  // [R/2]
   const std::int32_t* axes() const noexcept { return axes_.data(); }    // [R/2], or null
+  // cos and sin of the positions 0 to 63: [2, 64, R/2].
+  const double* steps() const noexcept { return steps_.data(); }
 
  private:
   RotaryFrequencies host_;
-  Array<double> inv_freq_;
+  Array<double> inv_freq_, steps_;
   Array<std::int32_t> axes_;
 };
 
