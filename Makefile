@@ -5,6 +5,10 @@ JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 LAB_FLAGS ?=
 
+# The tests also build the component cuda if nvcc is there.
+nvcc := $(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin/nvcc))
+components := core;graph;model;report$(if $(nvcc),;cuda)
+
 release := build/release
 asan := build/asan
 neon := build/neon
@@ -57,8 +61,11 @@ build: configure-release
 
 build-tests: setup
 	@tools/python.sh tools
+	@$(if $(nvcc),tools/python.sh cuda)
 	@[ $(release)/build.ninja -nt CMakePresets.json ] && \
-	  grep -qs '^GNOMON_TESTS:BOOL=ON' $(release)/CMakeCache.txt || cmake --preset dev
+	  grep -qs '^GNOMON_TESTS:BOOL=ON' $(release)/CMakeCache.txt && \
+	  grep -qsxF 'GNOMON_COMPONENTS:STRING=$(components)' $(release)/CMakeCache.txt || \
+	  cmake --preset dev '-DGNOMON_COMPONENTS=$(components)'
 	@cmake --build $(release) -j$(JOBS)
 
 build-asan: setup

@@ -2,6 +2,7 @@
 # Builds and tests the Python package, in virtual environments below build/python.
 #
 #   tools/python.sh tools            the environment that builds the extension module
+#   tools/python.sh cuda             the environment with cuobjdump, for tools/cuda_kernels.py
 #   tools/python.sh wheel [FOLDER]   the wheel, from the objects of a build folder (build/release), installed
 #                                    into an environment with NumPy, pytest and hypothesis
 #   tools/python.sh core             with that wheel, runs the tests that require NumPy only
@@ -60,8 +61,8 @@ install_wheel() {
 }
 
 case ${1-} in
-  tools)
-    environment tools
+  tools | cuda)
+    environment "$1"
     ;;
   wheel)
     build_wheel "${2:-build/release}"

@@ -87,7 +87,7 @@ GNOMON_DEVICE U to_cache(float value, float scale) {
 template <typename T, typename U, Pairing pairing, int width>
 struct AppendKernel {
   static constexpr bool synchronizes = true;
-  static constexpr int max_threads = 512;
+  static constexpr int max_threads = 256;
   Heads<T> q;        // of rotated elements
   Heads<const T> k;  // of all elements
   Heads<const T> v;

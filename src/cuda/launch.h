@@ -41,8 +41,16 @@ int multiprocessors(int device);
 // Throws Error with the name of the call unless the result is cudaSuccess.
 void check(cudaError_t result, const char* call);
 
+// The least number of blocks on a multiprocessor, from which the compiler computes the number of
+// registers. Kernels may define it.
 template <class Kernel>
-__global__ void __launch_bounds__(Kernel::max_threads)
+inline constexpr int blocks_at_once = 1;
+template <class Kernel>
+  requires requires { Kernel::blocks_at_once; }
+inline constexpr int blocks_at_once<Kernel> = Kernel::blocks_at_once;
+
+template <class Kernel>
+__global__ void __launch_bounds__(Kernel::max_threads, blocks_at_once<Kernel>)
     run_kernel(const __grid_constant__ Kernel kernel) {
   DeviceContext context;
   kernel(context);

@@ -74,8 +74,9 @@ void by_width(const Pair& x, const Angles& angles, const Rows& rows, std::int64_
   };
   if (width < part) return go.template operator()<1, 1>();
   if (width < whole) return go.template operator()<part, 1>();
-  // Groups of heads share loads of cos and sin. Few tokens need more threads instead.
-  constexpr int group = 4;
+  // Groups of heads share loads of cos and sin. Few tokens need more threads instead. Larger
+  // groups need more registers: a multiprocessor then has less memory traffic under way.
+  constexpr int group = 16 / whole;
   const std::int64_t heads =
       axis_from_last(x.q, 1).extent + (x.k.shape ? axis_from_last(x.k, 1).extent : 0);
   const std::int64_t items = rows.batch * rows.tokens * heads * (pairs / whole) / group;
@@ -239,7 +240,7 @@ int width_of(std::initializer_list<const ConstTensor*> tensors, std::int64_t pai
 }
 
 Division divide(std::int64_t tokens, std::int64_t items, std::int64_t most_tokens) {
-  constexpr int least_threads = 128, most_threads = 512;
+  constexpr int least_threads = 96, most_threads = 256;
   Division best;
   double best_share = -1;
   for (int threads = least_threads; threads <= most_threads; threads += 32)
@@ -249,7 +250,7 @@ Division divide(std::int64_t tokens, std::int64_t items, std::int64_t most_token
       // The share of threads that have an item; fewer rounds win at equal shares.
       const double share =
           static_cast<double>(some * items) / static_cast<double>(rounds * threads) -
-          0.01 * static_cast<double>(rounds) - 1e-5 * std::abs(threads - 256);
+          0.01 * static_cast<double>(rounds) - 1e-5 * std::abs(threads - 160);
       if (share <= best_share) continue;
       best_share = share;
       best.threads = threads;

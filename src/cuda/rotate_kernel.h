@@ -147,7 +147,7 @@ GNOMON_DEVICE void join_pairs(Vector<T, width>& a, Vector<T, width>& b) {
 template <typename T, Pairing pairing, int width, int group, class Angles>
 struct RotateKernel {
   static constexpr bool synchronizes = Angles::in_shared;
-  static constexpr int max_threads = 512;
+  static constexpr int max_threads = 256, blocks_at_once = 3;  // at most 80 registers
   Heads<T> q, k;
   Angles angles;
   std::uint32_t tokens;          // B T
@@ -177,6 +177,11 @@ struct RotateKernel {
                    (pairing == Pairing::halves ? pair : 2 * pair);
       T* const b = a + (pairing == Pairing::halves ? pairs : width);
 
+      float c[width], s[width];
+      angles.template load<width>(context, token, t * pairs, pair, count * pairs, c, s);
+      GNOMON_UNROLL
+      for (int i = 0; i < width; ++i) s[i] *= sign;
+
       Vector<T, width> xs[group], ys[group];
       GNOMON_UNROLL
       for (int h = 0; h < group; ++h)
@@ -184,10 +189,6 @@ struct RotateKernel {
           xs[h] = load<T, width>(a + h * stride);
           ys[h] = load<T, width>(b + h * stride);
         }
-      float c[width], s[width];
-      angles.template load<width>(context, token, t * pairs, pair, count * pairs, c, s);
-      GNOMON_UNROLL
-      for (int i = 0; i < width; ++i) s[i] *= sign;
       GNOMON_UNROLL
       for (int h = 0; h < group; ++h)
         if (h < heads) {

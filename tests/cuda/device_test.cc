@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,22 @@ TEST(CudaTensors, AreOnADevice) {
   const View<float, 1> view(&number, {1});
   EXPECT_EQ(cuda::on_device(view, 3).device, (Device{DeviceType::cuda, 3}));
   EXPECT_GE(cuda::device_count(), 0);
+}
+
+// In the program of the component, with no visible GPU.
+TEST(CudaNoDevice, IsAnErrorWithTheNameOfTheCall) {
+  if (cuda::device_count() > 0) {
+    EXPECT_EQ(cuda::Array<int>(3).size(), 3u);
+    return;
+  }
+  try {
+    cuda::Array<int> there(3);
+    FAIL() << "no exception";
+  } catch (const cuda::Error& error) {
+    EXPECT_NE(error.code(), 0);
+    EXPECT_EQ(std::string(error.what()).find("[cuda] " + error.call() + ": "), 0u);
+    EXPECT_EQ(error.call().find("cuda"), 0u) << error.what();
+  }
 }
 
 }  // namespace cuda_device_test

@@ -10,11 +10,16 @@
 #include "gtest/gtest.h"
 #include "testing.h"
 
-#if !defined(GNOMON_CUDA_ON_DEVICE)
 #include "src/cuda/emulator.h"
-#endif
+
+namespace gnomon::cuda::emulator {
+// Null in the program that is linked to the component cuda itself.
+[[gnu::weak]] void set_order(Order order);
+}  // namespace gnomon::cuda::emulator
 
 namespace gnomon::testing {
+
+inline bool emulated() { return cuda::emulator::set_order != nullptr; }
 
 template <typename T>
 std::vector<T> elements(const std::vector<double>& numbers) {
@@ -33,19 +38,18 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 // the lanes; on a GPU: twice.
 template <typename T>
 std::vector<T> in_all_orders(const std::function<std::vector<T>()>& compute) {
-#if defined(GNOMON_CUDA_ON_DEVICE)
   const std::vector<T> result = compute();
-  EXPECT_TRUE(same_bits(result, compute())) << "the second run differs";
-#else
+  if (!emulated()) {
+    EXPECT_TRUE(same_bits(result, compute())) << "the second run differs";
+    return result;
+  }
   using cuda::emulator::Order;
-  const std::vector<T> result = compute();
   for (const Order order : {Order::reversed, Order::shuffled}) {
     cuda::emulator::set_order(order);
     EXPECT_TRUE(same_bits(result, compute()))
         << "the result depends on the order of lanes: " << static_cast<int>(order);
   }
   cuda::emulator::set_order(Order::forward);
-#endif
   return result;
 }
 

@@ -34,8 +34,8 @@ struct Rotation {
 // Error bound: as rotate of gnomon/rotary/rotary.h, for the same cos and sin. Deterministic.
 // A token whose position is not in [0, N) gets NaN in its rotated elements.
 //
-// Cost: reads and writes the rotated elements once, and reads a row of the table for each four
-// heads (from the cache of the device, after the first). Elements are moved 16 bytes at a time
+// Cost: reads and writes the rotated elements once, and reads a row of the table for each two
+// heads (four in float), after the first time from a cache of the device. Elements are moved 16 bytes at a time
 // if R/2 elements, the strides, head_offset and the data are multiples of 16 bytes; otherwise 4
 // bytes, or one element.
 //
