@@ -8,29 +8,6 @@
 
 namespace gnomon::cuda {
 
-// cos and sin of the tokens of a block in shared memory, from a table or computed.
-struct SharedAngles {
-  TableAngles table;
-  ComputedAngles computed;
-  std::int32_t from_table;
-
-  template <class Context>
-  GNOMON_DEVICE void prepare(Context& context, std::uint32_t first, int count,
-                             std::uint32_t tokens_per_row, int pairs) const {
-    if (!from_table) return computed.prepare(context, first, count, tokens_per_row, pairs);
-    float* const cosines = context.template shared<float>();
-    for (int i = context.thread(); i < count * pairs; i += context.threads()) {
-      const int t = i / pairs;
-      const Token token = token_of(first + static_cast<std::uint32_t>(t), tokens_per_row);
-      float c[1], s[1];
-      table.load<1>(context, token, 0, i - t * pairs, 0, c, s);
-      cosines[i] = c[0];
-      cosines[count * pairs + i] = s[0];
-    }
-    context.barrier();
-  }
-};
-
 // Where the entries of new tokens are. Strides are in elements.
 template <typename U>
 struct Pages {

@@ -128,6 +128,62 @@ void rotate_pair_at(const char* name, const Pair& x, const ConstTensor& position
         width_of({&x.q, &x.k}, pairs, host.head_offset), direction, arguments.device(), stream);
 }
 
+template <typename T, Pairing pairing, int width>
+void launch_to(const ConstTensor& x, const Tensor& out, const SharedAngles& angles,
+               const Rows& rows, std::int64_t offset, std::int64_t pairs, Direction direction,
+               int device, Stream stream) {
+  RotateToKernel<T, pairing, width> kernel{};
+  kernel.x = heads_of<const T>(x, 0);
+  kernel.out = heads_of<T>(out, 0);
+  kernel.angles = angles;
+  kernel.tokens = static_cast<std::uint32_t>(rows.batch * rows.tokens);
+  kernel.tokens_per_row = static_cast<std::uint32_t>(rows.tokens);
+  kernel.pairs = static_cast<std::int32_t>(pairs);
+  kernel.head_offset = static_cast<std::int32_t>(offset);
+  kernel.head_dim = static_cast<std::int32_t>(axis_from_last(x, 0).extent);
+  kernel.sign = direction == Direction::forward ? 1.0f : -1.0f;
+  const std::int64_t items = kernel.x.count * (kernel.head_dim - pairs) / width;
+  if (kernel.tokens == 0 || items == 0) return;
+  const Division division =
+      divide(kernel.tokens, items, std::clamp<std::int64_t>(shared_floats / 2 / pairs, 1, 64));
+  kernel.tokens_per_block = division.tokens_per_block;
+  const DeviceScope scope(device);
+  launch(kernel,
+         {division.blocks, division.threads,
+          static_cast<std::size_t>(8 * pairs * division.tokens_per_block)},
+         stream);
+}
+
+// check_angles(arguments, rows): returns the angles.
+template <typename CheckAngles>
+void rotate_to(const ConstTensor& x, const Tensor& out, Pairing pairing, std::int64_t offset,
+               std::int64_t pairs, Direction direction, const CheckAngles& check_angles,
+               Stream stream) {
+  check_enums(pairing, direction);
+  Arguments arguments(operation);
+  const Rows rows = check_heads(arguments, "x", x, offset, 2 * pairs);
+  arguments.check_rows("out", out, x.rank, x.rank);
+  arguments.check_type("out", out, x.dtype);
+  for (std::int32_t axis = 0; axis < x.rank; ++axis)
+    if (out.extent(axis) != x.extent(axis))
+      arguments.refuse_shape("out", "of the shape of x", out);
+  const SharedAngles angles = check_angles(arguments, rows);
+  const std::int64_t rest = axis_from_last(x, 0).extent - 2 * pairs;
+  const int width = width_of({&x, &out}, pairs, offset);
+  by_type(operation, "x", x, [&]<typename T>(T) {
+    constexpr int whole = 16 / sizeof(T);
+    const auto go = [&]<Pairing p>() {
+      if (width == whole && rest % whole == 0)
+        return launch_to<T, p, whole>(x, out, angles, rows, offset, pairs, direction,
+                                      arguments.device(), stream);
+      launch_to<T, p, 1>(x, out, angles, rows, offset, pairs, direction, arguments.device(),
+                         stream);
+    };
+    if (pairing == Pairing::halves) return go.template operator()<Pairing::halves>();
+    go.template operator()<Pairing::adjacent>();
+  });
+}
+
 }  // namespace
 
 Rows check_heads(Arguments& arguments, std::string_view name, const ConstTensor& x,
@@ -292,6 +348,29 @@ void rotate(const Tensor& q, const Tensor& k, const Rotation& rotation, Directio
 }
 void rotate(const Tensor& x, const Rotation& rotation, Direction direction, Stream stream) {
   rotate_pair("x", {x, Tensor()}, rotation, direction, stream);
+}
+void rotate(const ConstTensor& x, const Rotation& rotation, Direction direction,
+            const Tensor& out, Stream stream) {
+  Arguments before(operation);
+  before.check_rows("cos", rotation.cos, 2, 3);
+  rotate_to(
+      x, out, rotation.pairing, rotation.head_offset, axis_from_last(rotation.cos, 0).extent,
+      direction,
+      [&](Arguments& arguments, const Rows& rows) {
+        return SharedAngles{check_table(arguments, rotation, rows), {}, 1};
+      },
+      stream);
+}
+void rotate_at(const ConstTensor& x, const ConstTensor& positions,
+               const Frequencies& frequencies, Direction direction, const Tensor& out,
+               Stream stream) {
+  const RotaryFrequencies& host = frequencies.host();
+  rotate_to(
+      x, out, host.pairing, host.head_offset, host.rotary_dim() / 2, direction,
+      [&](Arguments& arguments, const Rows& rows) {
+        return SharedAngles{{}, check_positions(arguments, positions, frequencies, rows), 0};
+      },
+      stream);
 }
 void rotate_at(const Tensor& q, const Tensor& k, const ConstTensor& positions,
                const Frequencies& frequencies, Direction direction, Stream stream) {

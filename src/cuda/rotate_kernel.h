@@ -13,17 +13,21 @@
 
 namespace gnomon::cuda {
 
-// Heads of all tokens. Strides are in elements.
-template <typename T>
-struct Heads {
-  T* first = nullptr;  // first rotated element of head 0 of token 0 of row 0
-  std::int64_t row = 0, token = 0, head = 0;
-  std::int32_t count = 0;  // H
-};
-
 // A token: row b of the batch, and its index in the row.
 struct Token {
   std::int64_t row, index;
+};
+
+// Heads of all tokens. Strides are in elements.
+template <typename T>
+struct Heads {
+  T* first = nullptr;  // of head 0 of token 0 of row 0
+  std::int64_t row = 0, token = 0, head = 0;
+  std::int32_t count = 0;  // H
+
+  GNOMON_DEVICE T* at(Token of, int h) const {
+    return first + of.row * row + of.index * token + h * head;
+  }
 };
 // token: of all rows. 32 bits: a division of 64 bits takes longer than a rotation.
 GNOMON_DEVICE Token token_of(std::uint32_t token, std::uint32_t tokens_per_row) {
@@ -106,6 +110,29 @@ struct ComputedAngles {
       c[i] = cosines[i];
       s[i] = cosines[sines + i];
     }
+  }
+};
+
+// cos and sin of the tokens of a block in shared memory, from a table or computed.
+struct SharedAngles {
+  TableAngles table;
+  ComputedAngles computed;
+  std::int32_t from_table;
+
+  template <class Context>
+  GNOMON_DEVICE void prepare(Context& context, std::uint32_t first, int count,
+                             std::uint32_t tokens_per_row, int pairs) const {
+    if (!from_table) return computed.prepare(context, first, count, tokens_per_row, pairs);
+    float* const cosines = context.template shared<float>();
+    for (int i = context.thread(); i < count * pairs; i += context.threads()) {
+      const int t = i / pairs;
+      const Token token = token_of(first + static_cast<std::uint32_t>(t), tokens_per_row);
+      float c[1], s[1];
+      table.load<1>(context, token, 0, i - t * pairs, 0, c, s);
+      cosines[i] = c[0];
+      cosines[count * pairs + i] = s[0];
+    }
+    context.barrier();
   }
 };
 
@@ -203,6 +230,60 @@ struct RotateKernel {
           store(a + h * stride, xs[h]);
           store(b + h * stride, ys[h]);
         }
+    }
+  }
+};
+
+// Writes the rotation of x to another tensor, and copies the elements that are not rotated. A
+// work item is a vector of pairs, or a vector of other elements.
+template <typename T, Pairing pairing, int width>
+struct RotateToKernel {
+  static constexpr bool synchronizes = true;
+  static constexpr int max_threads = 256;
+  Heads<const T> x;  // of all elements
+  Heads<T> out;
+  SharedAngles angles;
+  std::uint32_t tokens, tokens_per_row;
+  std::int32_t tokens_per_block;
+  std::int32_t pairs, head_offset, head_dim;
+  float sign;
+
+  template <class Context>
+  GNOMON_DEVICE void operator()(Context& context) const {
+    const auto first = static_cast<std::uint32_t>(context.block() * tokens_per_block);
+    const int count = least(tokens_per_block, static_cast<int>(tokens - first));
+    angles.prepare(context, first, count, tokens_per_row, pairs);
+    const int vectors = pairs / width, per_head = vectors + (head_dim - 2 * pairs) / width;
+    const int per_token = x.count * per_head;
+    GNOMON_NO_UNROLL
+    for (int item = context.thread(); item < count * per_token; item += context.threads()) {
+      const int t = item / per_token, rest = item - t * per_token;
+      const int head = rest / per_head, i = rest - head * per_head;
+      const Token token = token_of(first + static_cast<std::uint32_t>(t), tokens_per_row);
+      const T* const from = x.at(token, head);
+      T* const to = out.at(token, head);
+      if (i >= vectors) {
+        int element = (i - vectors) * width;
+        if (element >= head_offset) element += 2 * pairs;
+        store(to + element, load<T, width>(from + element));
+        continue;
+      }
+      const int pair = i * width;
+      const int at = head_offset + (pairing == Pairing::halves ? pair : 2 * pair);
+      const int other = at + (pairing == Pairing::halves ? pairs : width);
+      auto a = load<T, width>(from + at), b = load<T, width>(from + other);
+      if constexpr (pairing == Pairing::adjacent) split_pairs(a, b);
+      const float* const cosines = context.template shared<float>() + t * pairs + pair;
+      GNOMON_UNROLL
+      for (int j = 0; j < width; ++j) {
+        const float c = cosines[j], s = sign * cosines[count * pairs + j];
+        const float first_x = to_float(a[j]), second_x = to_float(b[j]);
+        a[j] = from_float<T>(rotated_first(first_x, second_x, c, s));
+        b[j] = from_float<T>(rotated_second(first_x, second_x, c, s));
+      }
+      if constexpr (pairing == Pairing::adjacent) join_pairs(a, b);
+      store(to + at, a);
+      store(to + other, b);
     }
   }
 };

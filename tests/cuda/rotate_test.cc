@@ -78,6 +78,25 @@ void check(const Case& one, Pairing pairing, Direction direction) {
   const cuda::Array<int64_t> ids{std::span<const int64_t>(positions)};
   const cuda::Frequencies frequencies(f);
 
+  // To another tensor: the elements that are not rotated are copied.
+  const auto to_other = [&](bool computed) {
+    const cuda::Array<T> from{std::span<const T>(q)};
+    const cuda::Array<T> out{std::span<const T>(std::vector<T>(q.size()))};
+    const View<const T, 3> x = one.q.view<const T>(from.data());
+    const auto out_view = one.q.view(out.data());
+    const View<const int64_t, 1> at(ids.data(), {tokens});
+    if (computed)
+      cuda::rotate_at(cuda::on_device(x), cuda::on_device(at), frequencies, direction,
+                      cuda::on_device(out_view));
+    else
+      cuda::rotate(cuda::on_device(x),
+                   {.pairing = pairing,
+                    .head_offset = one.head_offset,
+                    .cos = cuda::on_device(cos_view),
+                    .sin = cuda::on_device(sin_view)},
+                   direction, cuda::on_device(out_view));
+    return out.to_host();
+  };
   const auto run = [&](bool computed) {
     cuda::Array<T> q_there{std::span<const T>(q)}, k_there{std::span<const T>(k)};
     const auto q_view = one.q.view(q_there.data()), k_view = one.k.view(k_there.data());
@@ -103,6 +122,15 @@ void check(const Case& one, Pairing pairing, Direction direction) {
   std::vector<double> want = exact(one.q, q, positions, f, direction);
   const std::vector<double> keys = exact(one.k, k, positions, f, direction);
   want.insert(want.end(), keys.begin(), keys.end());
+  for (const bool computed : {false, true}) {
+    const auto out = in_all_orders<T>([&] { return to_other(computed); });
+    const auto got = one.q.view(out.data()), inside = one.q.view(by_table.data());
+    for (int64_t t = 0; t < tokens; ++t)
+      for (int64_t h = 0; h < one.q.heads; ++h)
+        for (int64_t d = 0; d < one.q.size; ++d)
+          ASSERT_NEAR(as_double(got(t, h, d)), as_double(inside(t, h, d)), 1e-6)
+              << t << ' ' << h << ' ' << d;
+  }
   expect_close(by_table, want);
   expect_close(by_positions, want);
 }

@@ -46,6 +46,11 @@ void rotate(const Tensor& q, const Tensor& k, const Rotation& rotation,
 void rotate(const Tensor& x, const Rotation& rotation, Direction direction = Direction::forward,
             Stream stream = nullptr);
 
+// Writes the rotation of x to `out`; x is not changed. Elements that are not rotated are copied.
+// out: shape and element type of x, any strides, D contiguous, no overlap.
+void rotate(const ConstTensor& x, const Rotation& rotation, Direction direction,
+            const Tensor& out, Stream stream = nullptr);
+
 // Rotary frequencies in the memory of a device, for rotation without a table and for filling
 // tables (gnomon/cuda/table.h). Immutable. 512 R bytes.
 class Frequencies {
@@ -79,5 +84,8 @@ void rotate_at(const Tensor& q, const Tensor& k, const ConstTensor& positions,
                Stream stream = nullptr);
 void rotate_at(const Tensor& x, const ConstTensor& positions, const Frequencies& frequencies,
                Direction direction = Direction::forward, Stream stream = nullptr);
+void rotate_at(const ConstTensor& x, const ConstTensor& positions,
+               const Frequencies& frequencies, Direction direction, const Tensor& out,
+               Stream stream = nullptr);
 
 }  // namespace gnomon::cuda
