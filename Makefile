@@ -97,7 +97,7 @@ test: build-tests
 wheel: setup-lab
 	@tools/python.sh release
 
-test-python: setup-lab
+test-python: build-tests
 	@tools/python.sh all $(PYTEST_FLAGS)
 
 asan: setup

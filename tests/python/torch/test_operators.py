@@ -55,6 +55,14 @@ SAMPLES = {
                  False),
     ],
     "rotate_": [lambda: (torch.randn(2, 5, 3, 8), ROPE.to_json(), [], 3, 0, False, False)],
+    "rotate_append_": [
+        lambda: (torch.randn(3, 4, 8), torch.randn(3, 2, 8), torch.randn(3, 2, 8),
+                 [torch.arange(3)], ROPE.to_json(), 0, torch.zeros(4, 2, 2, 8),
+                 torch.zeros(4, 2, 2, 8), torch.tensor([3, -1, 6]), None, None, None, None, None),
+        lambda: (None, torch.randn(1, 2, 2, 8), None, [torch.arange(2)], ROPE.to_json(), 0,
+                 torch.zeros(4, 2, 2, 8), None, None, torch.tensor([[2, 0]], dtype=torch.int32),
+                 torch.tensor([[1, 2]]), None, None, None),
+    ],
     "rotate_with": [
         lambda: (leaf(2, 5, 3, 8), torch.rand(5, 4), torch.rand(5, 4), "halves", 0, False, False),
         lambda: (leaf(2, 3, 5, 12), torch.rand(2, 5, 4), torch.rand(2, 5, 4), "adjacent", 2, True,

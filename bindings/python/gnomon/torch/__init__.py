@@ -17,6 +17,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ._append import rotate_append
 from ._drop_ins import apply_rotary_emb, apply_rotary_pos_emb, rope_init
 from ._functions import add_position, attention, rotate
 from ._modules import PositionEncoding, PositionScheme
@@ -36,6 +37,7 @@ __all__ = [
     "patch",
     "rope_init",
     "rotate",
+    "rotate_append",
     "unpatch",
     *_named,
 ]

@@ -133,8 +133,8 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
     inplace: changes x and returns it. x must not require a gradient.
 
     Differentiable in x, to any order. |x' - exact| <= 3 * 2^-24 (|a| + |b|) for the pair (a, b);
-    16-bit types are rounded once more. On the CPU by the library, on other devices by torch
-    operators with the same table. Cost: memory-bound; tables are cached by their positions.
+    16-bit types are rounded once more. By the library on the CPU and on CUDA devices (positions
+    on the device are not read by the host), otherwise by torch operators with the same table. Cost: memory-bound; tables are cached by their positions.
     Raises ValueError if shapes do not fit. Source: Su et al. 2021, arXiv:2104.09864.
     """
     by_heads = layout == "heads_tokens" or heads_tokens(layout)

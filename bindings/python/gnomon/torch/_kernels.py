@@ -1,4 +1,4 @@
-"""The work of the operators: calls of the library on the CPU, and torch operators elsewhere."""
+"""The work of the operators: kernels of the library, and torch operators where it has none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .. import Plan, RotaryTable, _core
-from . import _plans
+from . import _device, _plans
 
 
 def like(x: Tensor) -> Tensor:
@@ -98,7 +98,9 @@ def rotated_with(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, head_offset:
 
 def rotate_plain(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, pairing: str, head_offset: int,
                  heads_tokens: bool, inverse: bool) -> None:
-    """Rotates by torch operators, for devices without a kernel of the library."""
+    """Rotates on a device other than the CPU: by a kernel, or by torch operators."""
+    if _device.rotate(out, x, cos, sin, pairing, head_offset, heads_tokens, inverse):
+        return
     out.copy_(rotated(x, cos, sin, pairing, head_offset, heads_tokens, inverse))
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree
 
-from . import _kernels
+from . import _append, _device, _kernels
 from ._kernels import Call
 
 _ROTATE = ("str encoding, Tensor[] positions, SymInt offset, int length, bool heads_tokens, "
@@ -41,6 +41,7 @@ for _schema in (
 ):
     _library.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
 
+_append.define(_library)
 _ops = torch.ops.gnomon
 
 
@@ -58,6 +59,11 @@ def _nothing(*_: Any) -> None:
 
 def _rotate(x: Tensor, encoding: str, positions: Sequence[Tensor], offset: int, length: int,
             heads_tokens: bool, inverse: bool) -> Tensor:
+    if positions and _device.kernels(x) is not None:
+        x = _kernels.readable(x)
+        out = _kernels.like(x)
+        if _device.rotate_at(out, x, encoding, positions, length, heads_tokens, inverse):
+            return out
     table, begin = _kernels.table_of(x, encoding, positions, offset, length, heads_tokens)
     return _kernels.rotated_by(x, table, begin, heads_tokens, inverse)
 
@@ -65,8 +71,10 @@ def _rotate(x: Tensor, encoding: str, positions: Sequence[Tensor], offset: int, 
 def _rotate_in_place(x: Tensor, encoding: str, positions: Sequence[Tensor], offset: int,
                      length: int, heads_tokens: bool, inverse: bool) -> None:
     _kernels.check_writable(x)
-    table, begin = _kernels.table_of(x, encoding, positions, offset, length, heads_tokens)
-    _kernels.rotate_into(x, x, table, begin, heads_tokens, inverse)
+    if not positions or not _device.rotate_at(x, x, encoding, positions, length, heads_tokens,
+                                              inverse):
+        table, begin = _kernels.table_of(x, encoding, positions, offset, length, heads_tokens)
+        _kernels.rotate_into(x, x, table, begin, heads_tokens, inverse)
     _kernels.changed(x)
 
 
