@@ -74,7 +74,7 @@ case ${1-} in
   all)
     build_wheel build/release
     install_wheel all
-    exec "$work/all/bin/python" -m pytest tests/python "${@:2}"
+    exec "$work/all/bin/python" -m pytest tests/python --ignore=tests/python/gpu "${@:2}"  # a GPU: make gpu
     ;;
   release)
     environment tools
