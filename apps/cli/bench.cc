@@ -21,7 +21,8 @@ namespace gnomon::cli {
 namespace {
 
 constexpr const char* help =
-    R"(Usage: gnomon bench [NAME] [--tokens N] [--isa NAME] [--threads N] [--json]
+    R"(Usage: gnomon bench [NAME] [--tokens N] [--isa NAME] [--threads N] [--device D]
+                    [--json]
 
 Times the kernels whose names begin with NAME (default: all), at lengths from 1
 token to beyond the last cache: fill, table, add, fourier, projection, rotate
@@ -39,13 +40,15 @@ in addition to its arguments.
   --tokens N    only this length
   --isa NAME    portable, sse4, avx2, avx512 or neon; all: every available one
   --threads N   number of threads (default: OMP_NUM_THREADS, or all cores)
+  --device D    cuda: rotate, decode, append, table on a GPU, beside a copy of
+                the same bytes there (default: cpu)
   --json        one JSON document on stdout
 
 Example: gnomon bench rotate --threads 1 --tokens 4096
 )";
 
 struct Options {
-  std::string name, isa;
+  std::string name, isa, device = "cpu";
   std::optional<std::int64_t> tokens;
   std::optional<int> threads;
   bool json = false;
@@ -53,9 +56,13 @@ struct Options {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_of(const std::function<void()>& run, int times) {
+using Run = std::function<void()>;
+
+// finish: waits for runs that are only started, or empty.
+double seconds_of(const Run& run, const Run& finish, int times) {
   const auto begin = Clock::now();
   for (int i = 0; i < times; ++i) run();
+  if (finish) finish();
   return std::chrono::duration<double>(Clock::now() - begin).count() / times;
 }
 
@@ -64,8 +71,8 @@ struct Pace {
   double seconds = 0;  // duration of a turn
 };
 
-Pace pace_of(const std::function<void()>& run) {
-  const double once = std::max(seconds_of(run, 1), 1e-8);
+Pace pace_of(const Run& run, const Run& finish) {
+  const double once = std::max(seconds_of(run, finish, 1), 1e-8);
   const auto times = static_cast<int>(std::clamp(1e-3 / once, 1.0, 1e5));
   return {times, once * times};
 }
@@ -92,18 +99,18 @@ std::string duration(double seconds) {
 Json measure(const bench::Kernel& kernel) {
   double first = 0;
   const std::optional<std::int64_t> extra =
-      peak_growth([&] { first = seconds_of(kernel.run, 1); });
+      peak_growth([&] { first = seconds_of(kernel.run, kernel.finish, 1); });
   const bench::RoofRun roof = kernel.make_roof();
-  roof.run();
-  const Pace roof_pace = pace_of(roof.run);
+  seconds_of(roof.run, kernel.finish, 1);
+  const Pace roof_pace = pace_of(roof.run, kernel.finish);
   // Duration of the roof for the work of the kernel, divided by the duration of one run.
   const double whole = kernel.work / roof.work;
   // Each turn takes the faster of the roof before and the roof after. A roof that was
   // interrupted would make a slow kernel look good.
   std::vector<double> times, roofs, shares;
-  double before = whole * seconds_of(roof.run, roof_pace.times);
+  double before = whole * seconds_of(roof.run, kernel.finish, roof_pace.times);
   const auto take = [&](double mine) {
-    const double after = whole * seconds_of(roof.run, roof_pace.times);
+    const double after = whole * seconds_of(roof.run, kernel.finish, roof_pace.times);
     times.push_back(mine);
     roofs.push_back(std::min(before, after));
     shares.push_back(roofs.back() / mine);
@@ -112,10 +119,10 @@ Json measure(const bench::Kernel& kernel) {
   if (first > 2) {  // warm-up does not matter for long calls
     take(first);
   } else {
-    const Pace mine = pace_of(kernel.run);
+    const Pace mine = pace_of(kernel.run, kernel.finish);
     const double round = mine.seconds + roof_pace.seconds;
     for (double left = std::clamp(1.2 / round, 5.0, 15.0); left >= 1; --left)
-      take(seconds_of(kernel.run, mine.times));
+      take(seconds_of(kernel.run, kernel.finish, mine.times));
   }
   const bool memory = kernel.roof == bench::Roof::memory;
   Json result = {{"kernel", kernel.name},
@@ -187,7 +194,34 @@ std::vector<Isa> wanted_isas(const std::string& wanted) {
   refuse("bench", "--isa must be one of " + list + "all", wanted);
 }
 
+void measure_all(const std::vector<bench::KernelMaker>& list, bool json, Json& results) {
+  if (!json) print_heading();
+  std::string last;
+  for (const bench::KernelMaker& maker : list) {
+    const bench::Kernel kernel = maker.make();
+    results.push_back(measure(kernel));
+    if (json) continue;
+    if (kernel.name != last) fmt::print("{}\n", styled(Style::bold, kernel.name));
+    last = kernel.name;
+    print_row(kernel, results.back());
+  }
+}
+
+int run_on_gpu(const Options& o) {
+  if (!o.isa.empty()) refuse("bench", "--isa must be left out with --device cuda", o.isa);
+  const auto list = bench::cuda_kernels(o.name, o.tokens);
+  Json results = Json::array();
+  if (!o.json) fmt::print("{}\n\n", bench::cuda_device());
+  measure_all(list, o.json, results);
+  for (Json& result : results) result["isa"] = "cuda";
+  if (o.json) print_json({{"device", bench::cuda_device()}, {"kernels", results}});
+  return 0;
+}
+
 int run(const Options& o) {
+  if (o.device != "cpu" && o.device != "cuda")
+    refuse("bench", "--device must be cpu or cuda", o.device);
+  if (o.device == "cuda") return run_on_gpu(o);
   if (o.threads) set_threads(*o.threads);
   const auto list = bench::kernels(o.name, o.tokens);
   if (list.empty())
@@ -195,20 +229,10 @@ int run(const Options& o) {
   Json results = Json::array();
   for (const Isa isa : wanted_isas(o.isa)) {
     const ScopedIsa scoped(isa);
-    if (!o.json) {
+    if (!o.json)
       fmt::print("{}{} thread{}, {}\n\n", results.empty() ? "" : "\n", threads(),
                  threads() == 1 ? "" : "s", name(isa));
-      print_heading();
-    }
-    std::string last;
-    for (const bench::KernelMaker& maker : list) {
-      const bench::Kernel kernel = maker.make();
-      results.push_back(measure(kernel));
-      if (o.json) continue;
-      if (kernel.name != last) fmt::print("{}\n", styled(Style::bold, kernel.name));
-      last = kernel.name;
-      print_row(kernel, results.back());
-    }
+    measure_all(list, o.json, results);
   }
   if (!o.json) print_notes(results);
   if (o.json)
@@ -224,6 +248,7 @@ Command bench_command() {
   command.option("NAME", &o->name);
   command.option("--tokens", &o->tokens).at_least(1);
   command.option("--isa", &o->isa);
+  command.option("--device", &o->device);
   command.option("--threads", &o->threads).at_least(1);
   command.flag("--json", &o->json);
   command.run = [o] { return run(*o); };

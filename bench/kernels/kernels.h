@@ -28,6 +28,8 @@ struct Kernel {
   // Returns the largest |result - oracle in double| of a sample. Empty: tests/ has the oracle.
   std::function<double()> error;
   double dense_bytes = 0;  // of the matrix [H, T, T] that is not needed
+  // Waits for the runs, if `run` only starts them (on a GPU).
+  std::function<void()> finish = {};
 };
 
 // Makes a kernel and its buffers, which the kernel owns. `name` is for the lookup and may have
@@ -47,6 +49,11 @@ struct CountedKernel {
 // Kernels whose KernelMaker::name begins with `name`. Without `tokens`: at lengths from one
 // token to more than the last cache holds.
 std::vector<KernelMaker> kernels(std::string_view name, std::optional<std::int64_t> tokens);
+// The kernels of the GPU, and its name. Throws std::invalid_argument if there is no GPU, the
+// build is without the component cuda, or no kernel has the name.
+std::vector<KernelMaker> cuda_kernels(std::string_view name,
+                                      std::optional<std::int64_t> tokens);
+std::string cuda_device();
 // The names of the kernels: "fill, table, ...".
 std::string kernel_names();
 std::vector<CountedKernel> counted_kernels();

@@ -38,6 +38,19 @@ int device_count() noexcept {
   return 0;
 }
 
+std::string device_name(int device) {
+  cudaDeviceProp properties;
+  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  return properties.name;
+}
+
+void copy(void* to, const void* from, std::size_t bytes, Stream stream) {
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync");
+}
+void clear(void* to, std::size_t bytes, Stream stream) {
+  check(cudaMemsetAsync(to, 0, bytes, stream), "cudaMemsetAsync");
+}
+
 void synchronize(Stream stream) {
   check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
 }
@@ -77,6 +90,13 @@ void Memory::read(void* to, std::size_t bytes) const {
 #else
 
 int device_count() noexcept { return 1; }
+std::string device_name(int) { return "emulator"; }
+void copy(void* to, const void* from, std::size_t bytes, Stream) {
+  if (bytes) std::memcpy(to, from, bytes);
+}
+void clear(void* to, std::size_t bytes, Stream) {
+  if (bytes) std::memset(to, 0, bytes);
+}
 void synchronize(Stream) {}
 DeviceScope::DeviceScope(int) {}
 DeviceScope::~DeviceScope() = default;

@@ -171,6 +171,8 @@ TEST_F(Program, BenchGivesTimeShareAndError) {
     EXPECT_EQ(kernel["roof"], "memory");
     EXPECT_LE(kernel["error"].get<double>(), 0x1p-8);
   }
+  EXPECT_THAT(refused({"bench", "--device", "tpu"}),
+              HasSubstr("--device must be cpu or cuda, got tpu"));
   EXPECT_THAT(refused({"bench", "nothing"}), HasSubstr("got nothing"));
   EXPECT_THAT(refused({"bench", "table", "--isa", "vax"}), HasSubstr("all, got vax"));
   EXPECT_THAT(refused({"bench", "table", "--tokens", "0"}), HasSubstr("at least 1, got 0"));

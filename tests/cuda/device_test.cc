@@ -23,6 +23,15 @@ TEST(CudaMemory, HoldsWhatWasWritten) {
   EXPECT_EQ(cuda::Array<int>(0).data(), nullptr);
 }
 
+TEST(CudaMemory, IsCopiedAndCleared) {
+  const std::vector<int> numbers = {1, 2, 3};
+  const cuda::Array<int> from{std::span<const int>(numbers)}, to(3);
+  cuda::copy(to.data(), from.data(), 8);
+  cuda::clear(to.data() + 2, 4);
+  EXPECT_EQ(to.to_host(), (std::vector<int>{1, 2, 0}));
+  EXPECT_FALSE(cuda::device_name().empty());
+}
+
 TEST(CudaError, NamesTheCall) {
   const cuda::Error error("cudaMalloc", 2, "out of memory (cudaErrorMemoryAllocation)");
   EXPECT_STREQ(error.what(), "[cuda] cudaMalloc: out of memory (cudaErrorMemoryAllocation)");

@@ -28,4 +28,3 @@ target_include_directories(gnomon_cuda PUBLIC
 target_compile_options(gnomon_cuda PRIVATE
   $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --expt-relaxed-constexpr --extended-lambda -Xptxas=-v>)
 target_link_libraries(gnomon_cuda PUBLIC gnomon_core PRIVATE CUDA::cudart_static)
-target_link_libraries(gnomon INTERFACE gnomon_cuda)

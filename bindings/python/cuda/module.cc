@@ -135,7 +135,8 @@ void rotate_append(nb::handle q, nb::handle k, nb::handle v, nb::handle cos, nb:
                    nb::handle block_table, nb::handle entries, nb::handle sequences,
                    nb::handle key_scales, nb::handle value_scales, std::uintptr_t stream) {
   const OnDevice queries("rotate_append", "q", q, Access::write),
-      keys("rotate_append", "k", k, Access::read), values("rotate_append", "v", v, Access::read);
+      keys("rotate_append", "k", k, Access::read),
+      values("rotate_append", "v", v, Access::read);
   const Tables tables("rotate_append", cos, sin, positions);
   const Cache cache(key_cache, value_cache, slots, block_table, entries, sequences, key_scales,
                     value_scales);
@@ -151,7 +152,8 @@ void rotate_append_at(nb::handle q, nb::handle k, nb::handle v, nb::handle posit
                       nb::handle entries, nb::handle sequences, nb::handle key_scales,
                       nb::handle value_scales, std::uintptr_t stream) {
   const OnDevice queries("rotate_append", "q", q, Access::write),
-      keys("rotate_append", "k", k, Access::read), values("rotate_append", "v", v, Access::read),
+      keys("rotate_append", "k", k, Access::read),
+      values("rotate_append", "v", v, Access::read),
       at("rotate_append", "positions", positions, Access::read);
   const Cache cache(key_cache, value_cache, slots, block_table, entries, sequences, key_scales,
                     value_scales);
@@ -199,8 +201,7 @@ NB_MODULE(GNOMON_MODULE, module) {
           "pairing"_a, "head_offset"_a, "inv_freq"_a, "axes"_a, "table_scale"_a, "device"_a);
   module.def("rotate", &python::rotate, "x"_a, "out"_a.none(), "k"_a.none(), "cos"_a, "sin"_a,
              "positions"_a.none(), "pairing"_a, "head_offset"_a, "heads_tokens"_a, "inverse"_a,
-             "stream"_a,
-             "Rotates x (and k) in place, or writes the rotation of x to out.");
+             "stream"_a, "Rotates x (and k) in place, or writes the rotation of x to out.");
   module.def("rotate_at", &python::rotate_at, "x"_a, "out"_a.none(), "k"_a.none(),
              "positions"_a, "frequencies"_a, "heads_tokens"_a, "inverse"_a, "stream"_a,
              "As rotate, without a table.");
@@ -212,8 +213,8 @@ NB_MODULE(GNOMON_MODULE, module) {
              "Rotates q in place, writes rotated keys, and values, to a paged cache.");
   module.def("rotate_append_at", &python::rotate_append_at, "q"_a.none(), "k"_a, "v"_a.none(),
              "positions"_a, "frequencies"_a, "key_cache"_a, "value_cache"_a.none(),
-             "slots"_a.none(), "block_table"_a.none(), "entries"_a.none(),
-             "sequences"_a.none(), "key_scales"_a.none(), "value_scales"_a.none(), "stream"_a,
+             "slots"_a.none(), "block_table"_a.none(), "entries"_a.none(), "sequences"_a.none(),
+             "key_scales"_a.none(), "value_scales"_a.none(), "stream"_a,
              "As rotate_append, without a table.");
   module.def("fill_cos_sin", &python::fill_cos_sin, "frequencies"_a, "begin"_a,
              "positions"_a.none(), "cos"_a, "sin"_a, "stream"_a,

@@ -45,6 +45,13 @@ class Error : public std::runtime_error {
 // Returns the number of devices; 0 if there is no driver or no GPU.
 int device_count() noexcept;
 
+// Returns the name of a device: "NVIDIA H100 80GB HBM3". Throws Error if there is none.
+std::string device_name(int device = 0);
+
+// Start a copy within a device, or a fill with zeros, of `bytes` bytes on a stream.
+void copy(void* to, const void* from, std::size_t bytes, Stream stream = nullptr);
+void clear(void* to, std::size_t bytes, Stream stream = nullptr);
+
 // Waits for all work of a stream. Throws Error, also if a kernel of the stream has failed.
 void synchronize(Stream stream = nullptr);
 
