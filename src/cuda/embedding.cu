@@ -97,10 +97,10 @@ void launch_add(const Tensor& x, const Embeddings& of, const ConstTensor& table,
   kernel.scale = scale;
   // Few tokens need more threads instead of more loads per thread.
   constexpr int busy = 1024;  // threads that occupy a multiprocessor
-  const std::int64_t items =
+  const std::int64_t share =
       of.count() * kernel.vectors / (std::int64_t{busy} * multiprocessors(device));
   kernel.tokens_per_group =
-      static_cast<std::int32_t>(std::clamp<std::int64_t>(items, 1, kernel.group));
+      static_cast<std::int32_t>(std::clamp<std::int64_t>(share, 1, kernel.group));
   const std::int64_t groups =
       (of.count() + kernel.tokens_per_group - 1) / kernel.tokens_per_group;
   kernel.groups = static_cast<std::uint32_t>(groups);

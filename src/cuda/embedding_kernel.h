@@ -59,7 +59,7 @@ struct Elements<AnyType> {
   template <int width>
   GNOMON_DEVICE void load(std::int64_t at, std::uint32_t (&to)[width]) const {
     static_assert(width == 1);
-    to[0] = type == DType::f32 ? static_cast<const std::uint32_t*>(data)[at]
+    to[0] = type == DType::f32 ? std::bit_cast<std::uint32_t>(static_cast<float*>(data)[at])
                                : static_cast<const std::uint16_t*>(data)[at];
   }
   GNOMON_DEVICE float value(std::uint32_t stored) const {
@@ -88,6 +88,8 @@ struct RowIds {
   const std::int64_t* ids;  // or null
   std::int64_t row, token;  // strides
   std::int64_t table_rows;  // N
+
+  GNOMON_DEVICE bool contain(std::int64_t id) const { return id >= 0 && id < table_rows; }
 };
 
 // x[b, t] += scale table[row of (b, t)], or x[b, t] = table[row of (b, t)].
@@ -138,8 +140,8 @@ struct AddKernel {
     GNOMON_UNROLL
     for (int i = 0; i < some; ++i) {
       const std::int64_t row = rows.ids ? rows.ids[b * rows.row + t * rows.token] : t;
-      exists[i] = row >= 0 && row < rows.table_rows;
-      from[i] = row * table_row + channel;
+      exists[i] = rows.contain(row);
+      from[i] = (exists[i] ? row : 0) * table_row + channel;
       to[i] = b * x_row + t * x_token + channel;
       if (++b < batch) continue;
       b = 0;
@@ -171,7 +173,7 @@ template <typename G, int width>
 struct SumKernel {
   static constexpr bool synchronizes = false;
   static constexpr int max_threads = 512;
-  static constexpr int depth = 8;  // loads in flight
+  static constexpr std::uint32_t depth = 8;  // loads in flight
   Elements<G> grad;
   std::int64_t grad_row, grad_token;  // strides
   const std::int64_t* offsets;        // [B T] of tokens, in elements; or null
@@ -196,7 +198,8 @@ struct SumKernel {
   }
 
   GNOMON_DEVICE void sum(std::uint32_t row, int channel) const {
-    const int begin = begins ? begins[row] : 0, end = begins ? begins[row + 1] : batch;
+    const auto begin = static_cast<std::uint32_t>(begins ? begins[row] : 0),
+               end = static_cast<std::uint32_t>(begins ? begins[row + 1] : batch);
     if (begin == end) return;
     const std::int64_t first = channel + (begins ? 0 : row * grad_token);
     double sums[width];
@@ -207,17 +210,17 @@ struct SumKernel {
     typename Elements<G>::Stored some[depth][width];
     std::int64_t at[depth];
     GNOMON_UNROLL
-    for (int j = 0; j < depth; ++j) at[j] = offset(begin + j, end);
+    for (std::uint32_t j = 0; j < depth; ++j) at[j] = offset(begin + j, end);
     GNOMON_UNROLL
-    for (int j = 0; j < depth; ++j) {
+    for (std::uint32_t j = 0; j < depth; ++j) {
       if (begin + j < end) grad.load(first + at[j], some[j]);
       at[j] = offset(begin + depth + j, end);
     }
-    int i = begin;
+    std::uint32_t i = begin;
     GNOMON_NO_UNROLL
     for (; i + depth < end; i += depth) {
       GNOMON_UNROLL
-      for (int j = 0; j < depth; ++j) {
+      for (std::uint32_t j = 0; j < depth; ++j) {
         GNOMON_UNROLL
         for (int c = 0; c < width; ++c) sums[c] += static_cast<double>(grad.value(some[j][c]));
         if (i + depth + j < end) grad.load(first + at[j], some[j]);
@@ -228,7 +231,7 @@ struct SumKernel {
     float grads[width];
     table_grad.load(to, grads);
     GNOMON_UNROLL
-    for (int j = 0; j < depth; ++j) {
+    for (std::uint32_t j = 0; j < depth; ++j) {
       GNOMON_UNROLL
       for (int c = 0; c < width; ++c)  // a sum keeps its bits if -0 is added
         sums[c] += static_cast<double>(i + j < end ? grad.value(some[j][c]) : -0.0f);
@@ -240,7 +243,7 @@ struct SumKernel {
   }
 
   // The offset of token i, or of the last one.
-  GNOMON_DEVICE std::int64_t offset(int i, int end) const {
+  GNOMON_DEVICE std::int64_t offset(std::uint32_t i, std::uint32_t end) const {
     i = least(i, end - 1);
     return offsets ? offsets[i] : i * grad_row;
   }
@@ -361,7 +364,7 @@ struct ListKernel {
       GNOMON_UNROLL
       for (int i = 0; i < depth; ++i)
         body(some + static_cast<std::uint32_t>(i * warp_size) + lane,
-             ids[i] < rows.table_rows ? ids[i] : -1);
+             rows.contain(ids[i]) ? ids[i] : -1);
     }
   }
 

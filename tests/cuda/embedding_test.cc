@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
 #include "cuda/devices.h"
@@ -157,7 +158,7 @@ TYPED_TEST(CudaEmbedding, AddsAndGathersRows) {
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int64_t>(i * i) % 11;
     rows.back() = -1;
     rows.front() = 12;
-    if (rows.size() > 2) rows[1] = int64_t{1} << 40;
+    if (rows.size() > 2) rows[1] = std::numeric_limits<int64_t>::max();
     for (const bool adds : {true, false})
       this->use_rows(one, {1, 12, one.width, 0, 16}, rows, adds);
   }
@@ -183,6 +184,14 @@ TYPED_TEST(CudaEmbeddingSums, AddTableHasTheBitsOfTheProcessor) {
   }
 }
 
+// Sums of these numbers depend on the order, because most of the large ones cancel.
+std::vector<double> cancelling(std::size_t count) {
+  std::vector<double> numbers = random_numbers(count, 11);
+  for (double& one : numbers)
+    if (std::fabs(one) > 0.7) one = std::copysign(0x1p70, one);
+  return numbers;
+}
+
 TYPED_TEST(CudaEmbeddingSums, AddTableBackwardHasTheBitsOfTheProcessor) {
   for (const Shape& one : std::vector<Shape>{{1, 5, 16},
                                              {8, 3, 8},
@@ -192,7 +201,10 @@ TYPED_TEST(CudaEmbeddingSums, AddTableBackwardHasTheBitsOfTheProcessor) {
                                              {3, 4, 8, 1},
                                              {2, 130, 68}}) {
     const Shape table{1, one.tokens, one.width, 0, 4};
-    const auto grad = elements<TypeParam>(random_numbers(one.elements(), 7));
+    // Half has no such range, and its sums in double are exact.
+    const bool cancels = one.batch == 25 && !std::is_same_v<TypeParam, Half>;
+    const auto grad = elements<TypeParam>(cancels ? cancelling(one.elements())
+                                                  : random_numbers(one.elements(), 7));
     const auto before = elements<float>(random_numbers(table.elements(), 8));
     const auto grad_there = to_device(grad);
     const auto got = in_all_orders<float>([&] {
@@ -204,6 +216,7 @@ TYPED_TEST(CudaEmbeddingSums, AddTableBackwardHasTheBitsOfTheProcessor) {
     auto want = before;
     gnomon::add_table_backward(one.view(grad.data()), 0.7f, table.table(want.data()));
     EXPECT_TRUE(same_bits(got, want)) << one.batch << " " << one.tokens << " " << one.width;
+    if (cancels) continue;
     std::vector<double> exact = wide(before), grads = wide(grad);
     testing::naive_add_table_backward(one.view<const double>(grads.data()), 0.7f,
                                       table.table(exact.data()));
@@ -215,10 +228,11 @@ TYPED_TEST(CudaEmbeddingSums, AddTableBackwardHasTheBitsOfTheProcessor) {
 // in one more row.
 template <typename T>
 void check_rows_backward(const Shape& shape, int64_t table_rows,
-                         const std::vector<int64_t>& rows, int64_t rows_batch) {
+                         const std::vector<int64_t>& rows, int64_t rows_batch,
+                         const std::vector<double>& numbers) {
   const Shape table{1, table_rows, shape.width, 0, 4},
       more{1, table_rows + 1, shape.width, 0, 4};
-  const auto grad = elements<T>(random_numbers(shape.elements(), 9));
+  const auto grad = elements<T>(numbers);
   auto want = elements<float>(random_numbers(more.elements(), 10));
   const std::vector<float> before(want.begin(), want.end() - more.token());
   const auto grad_there = to_device(grad);
@@ -246,8 +260,10 @@ void check_rows_backward(const Shape& shape, int64_t table_rows,
   EXPECT_TRUE(same_bits(got, want)) << table_rows << " rows of " << shape.count() << " tokens";
   testing::naive_add_rows_backward(shape.view<const double>(grads.data()), all,
                                    more.table(exact.data()));
+  double most = 0;
+  for (const double one : numbers) most = std::fmax(most, std::fabs(one));
   for (std::size_t i = 0; i < got.size(); ++i)
-    ASSERT_NEAR(as_double(got[i]), exact[i], 0x1p-23 * std::fabs(exact[i]) + 1e-12);
+    ASSERT_NEAR(as_double(got[i]), exact[i], 0x1p-23 * std::fabs(exact[i]) + 0x1p-44 * most);
 }
 
 std::vector<int64_t> some_rows(int64_t count, int64_t table_rows, int64_t seed) {
@@ -262,24 +278,27 @@ TYPED_TEST(CudaEmbeddingSums, AddRowsBackwardHasTheBitsOfTheProcessor) {
            {2, 9, 16}, {3, 11, 7}, {2, 8, 8, 0, 8, 16}, {1, 20, 12, 1}, {1, 1, 4}})
     for (const int64_t table_rows : {1, 40})
       check_rows_backward<TypeParam>(one, table_rows,
-                                     some_rows(one.count(), table_rows, one.width), one.batch);
+                                     some_rows(one.count(), table_rows, one.width), one.batch,
+                                     random_numbers(one.elements(), 9));
 }
 
 // Several warps and tiles; all tokens in one row; 300 rows have tiles of 128 rows with 4
 // emulated multiprocessors.
 TEST(CudaEmbeddingRows, AreListedInOrder) {
   const Shape shape{3, 219, 4};
+  const auto check = [&](int64_t table_rows, const std::vector<int64_t>& rows, int64_t batch) {
+    check_rows_backward<float>(shape, table_rows, rows, batch, cancelling(shape.elements()));
+  };
   for (const int64_t table_rows : {2, 33, 64, 300})
-    check_rows_backward<float>(shape, table_rows, some_rows(shape.count(), table_rows, 3), 3);
-  check_rows_backward<float>(shape, 33, std::vector<int64_t>(657, 32), 3);
-  check_rows_backward<float>(shape, 33, some_rows(219, 33, 5), 1);  // shared by the batch
-  check_rows_backward<float>(shape, 5, std::vector<int64_t>(657, -7), 3);
+    check(table_rows, some_rows(shape.count(), table_rows, 3), 3);
+  check(33, std::vector<int64_t>(657, 32), 3);
+  check(33, some_rows(219, 33, 5), 1);  // shared by the batch
+  check(40, std::vector<int64_t>(657, std::numeric_limits<int64_t>::min()), 3);
 }
 
 TEST(CudaEmbeddingRows, HaveAnyStridesAndOneOrTwoAxes) {
   const std::vector<float> table = {1, 2, 3, 4, 5, 6, 7, 8};
-  // Rows 3, 0 are every second number; the batch shares them.
-  const std::vector<int64_t> numbers = {3, -9, 0, -9};
+  const std::vector<int64_t> numbers = {3, -9, 0, -9};  // rows 3 and 0
   const auto table_there = to_device(table);
   const auto numbers_there = to_device(numbers);
   const View<const float, 2> of(table_there.data(), {4, 2});
@@ -333,23 +352,17 @@ TEST(CudaEmbeddingEmpty, TensorsAreAccepted) {
   const cuda::Array<float> floats(64);
   const cuda::Array<int64_t> ids(64);
   const cuda::Array<std::uint8_t> bytes(64);
-  const auto x = [&](int64_t b, int64_t t, int64_t c) {
-    return View<float, 3>(floats.data(), {b, t, c});
-  };
-  const auto table = [&](int64_t n, int64_t c) {
-    return View<float, 2>(floats.data(), {n, c});
-  };
-  const auto rows = [&](int64_t b, int64_t t) {
-    return View<const int64_t, 2>(ids.data(), {b, t});
-  };
   const View<std::uint8_t, 1> workspace(bytes.data(), {64});
   for (const auto& [b, t, c] : {std::tuple{0, 2, 4}, {2, 0, 4}, {2, 2, 0}}) {
-    cuda::add_table(cuda::on_device(x(b, t, c)), cuda::on_device(table(t, c)));
-    cuda::add_rows(cuda::on_device(x(b, t, c)), cuda::on_device(table(3, c)),
-                   cuda::on_device(rows(b, t)));
-    cuda::add_table_backward(cuda::on_device(x(b, t, c)), 1.0f, cuda::on_device(table(t, c)));
-    cuda::add_rows_backward(cuda::on_device(x(b, t, c)), cuda::on_device(rows(b, t)),
-                            cuda::on_device(table(3, c)), cuda::on_device(workspace));
+    const View<float, 3> view(floats.data(), {b, t, c});
+    const View<float, 2> by_token(floats.data(), {t, c}), table(floats.data(), {3, c});
+    const View<const int64_t, 2> rows(ids.data(), {b, t});
+    const Tensor x = cuda::on_device(view);
+    cuda::add_table(x, cuda::on_device(by_token));
+    cuda::add_rows(x, cuda::on_device(table), cuda::on_device(rows));
+    cuda::add_table_backward(x, 1.0f, cuda::on_device(by_token));
+    cuda::add_rows_backward(x, cuda::on_device(rows), cuda::on_device(table),
+                            cuda::on_device(workspace));
   }
   // A table without rows: all tokens are NaN, and no gradient.
   const auto none = to_device(std::vector<int64_t>{0});
@@ -405,11 +418,14 @@ TEST(CudaEmbeddingErrors, NameTheRule) {
       "[embedding] x must be of fewer than 2^31 tokens, with a width of at most 2^24, "
       "got [65536, 32768, 4]");
 
-  EXPECT_EQ(message_of([&] { cuda::add_rows(on(x), on(wide), on(rows)); }),
+  const auto looks_up = [&](const ConstTensor& of, const ConstTensor& ids_of) {
+    return message_of([&] { cuda::add_rows(on(x), of, ids_of); });
+  };
+  EXPECT_EQ(looks_up(on(wide), on(rows)),
             "[embedding] table must be [N, C] with C = 4, got [3, 5]");
-  EXPECT_EQ(message_of([&] { cuda::add_rows(on(x), on(table), on(fewer)); }),
+  EXPECT_EQ(looks_up(on(table), on(fewer)),
             "[embedding] rows must be [B or 1, T] with B = 2 and T = 3, got [2, 2]");
-  EXPECT_EQ(message_of([&] { cuda::add_rows(on(x), on(table), on(table)); }),
+  EXPECT_EQ(looks_up(on(table), on(table)),
             "[embedding] rows must have elements of i64, got f32");
   EXPECT_EQ(message_of([&] { cuda::gather_rows(on(table), on(rows), Tensor()); }),
             "[embedding] out must be given, got no tensor");

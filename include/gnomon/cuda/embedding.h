@@ -2,8 +2,8 @@
 //
 // The functions of gnomon/embedding/table.h, for tensors on a device. Letters: B batch, T
 // tokens, C width, N rows of a table. x, out and grad are [B, T, C] or [T, C] (B = 1), of fewer
-// than 2^31 tokens. Any strides, C contiguous. Element types: float, Half, BFloat16, independent
-// for each tensor, except that gradients of tables are float. Tensors must not overlap.
+// than 2^31 tokens. Any strides, C contiguous. Element types: float, Half, BFloat16, of each
+// tensor independently, except that gradients of tables are float. Tensors must not overlap.
 //
 // The rows of tokens (int64 [B or 1, T] or [T], any strides) are in device memory and are not
 // checked: a row outside [0, N) gives NaN in all channels of its token. No row is clamped.
@@ -12,8 +12,8 @@
 // multiples of 16 bytes (of the table: of as many elements, and at most 16 bytes); gradients 4
 // elements at a time. Otherwise one element at a time.
 //
-// All functions throw std::invalid_argument if a tensor is not on a CUDA device, devices differ,
-// shapes or types do not match, or C is not contiguous; Error if a launch fails.
+// All functions throw std::invalid_argument if a tensor is not on a CUDA device, devices
+// differ, shapes or types do not match, or C is not contiguous; Error if a launch fails.
 //
 // Naive version: tests/naive/embedding.h, `naive_add_table`, `naive_add_rows`.
 #pragma once
@@ -68,10 +68,10 @@ std::int64_t add_rows_backward_workspace(std::int64_t tokens /* B T */,
 //
 // Cost: two launches. The first lists the tokens of each row: for each 32 rows of the table
 // (128 if the table has more than 64 rows for each multiprocessor), a block reads all row ids
-// twice, O(B T N / 32) reads from the cache of the device. The second reads grad once, and reads
-// and writes the rows of table_grad that have tokens. A thread adds the tokens of a row one
-// after another with 8 loads in flight, so a table with few rows and many tokens (token types)
-// is limited by the latency of memory, not by its bandwidth.
+// twice, O(B T N / 32) reads from the cache of the device. The second reads grad once, and
+// reads and writes the rows of table_grad that have tokens. A thread adds the tokens of a row
+// one after another with 8 loads in flight, so a table with few rows and many tokens (token
+// types) is limited by the latency of memory, not by its bandwidth.
 void add_rows_backward(const ConstTensor& grad, const ConstTensor& rows,
                        const Tensor& table_grad, const Tensor& workspace,
                        Stream stream = nullptr);
