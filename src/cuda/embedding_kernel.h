@@ -96,8 +96,8 @@ struct RowIds {
 template <typename X, typename T, int width>
 struct AddKernel {
   static constexpr bool synchronizes = false;
-  static constexpr int max_threads = 512;
-  // The registers of a thread allow 1024 threads on a multiprocessor.
+  // 1024: at most 64 registers, for two blocks of 512 threads on a multiprocessor.
+  static constexpr int max_threads = sizeof(X) == 4 && sizeof(T) == 4 && width > 1 ? 1024 : 512;
   static constexpr int group = width * sizeof(T) > 16 ? 2 : 4;
   Elements<X> x;
   std::int64_t x_row, x_token;  // strides

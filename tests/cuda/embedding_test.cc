@@ -115,8 +115,7 @@ class CudaEmbedding : public ::testing::Test {
     });
     std::vector<double> want = wide(x), table_wide = wide(table);
     const auto exact = shape.view(want.data());
-    // Row N is NaN.
-    std::vector<double> rows_and_nan;
+    std::vector<double> rows_and_nan;  // row N is NaN
     const auto of = table_shape.table(table_wide.data());
     for (int64_t n = 0; n < table_shape.tokens; ++n)
       for (int64_t c = 0; c < shape.width; ++c) rows_and_nan.push_back(of(n, c));
