@@ -12,6 +12,7 @@
 #include "bindings/python/arrays.h"
 #include "gnomon/cuda/append.h"
 #include "gnomon/cuda/device.h"
+#include "gnomon/cuda/embedding.h"
 #include "gnomon/cuda/rotate.h"
 #include "gnomon/cuda/table.h"
 #include "gnomon/error.h"
@@ -173,6 +174,39 @@ void fill_cos_sin(const cuda::Frequencies& frequencies, std::int64_t begin,
     cuda::fill_cos_sin(frequencies, begin, c.tensor(), s.tensor(), stream_of(stream));
 }
 
+// rows: None: row t of the table is that of token t.
+void add_table(nb::handle x, nb::handle table, nb::handle rows, std::uintptr_t stream) {
+  const OnDevice to("embedding", "x", x, Access::write),
+      from("embedding", "table", table, Access::read),
+      of("embedding", "rows", rows, Access::read);
+  const nb::gil_scoped_release released;
+  if (of.tensor().shape)
+    cuda::add_rows(to.tensor(), from.tensor(), of.tensor(), stream_of(stream));
+  else
+    cuda::add_table(to.tensor(), from.tensor(), 1.0f, stream_of(stream));
+}
+
+void gather_rows(nb::handle table, nb::handle rows, nb::handle out, std::uintptr_t stream) {
+  const OnDevice from("embedding", "table", table, Access::read),
+      of("embedding", "rows", rows, Access::read), to("embedding", "out", out, Access::write);
+  const nb::gil_scoped_release released;
+  cuda::gather_rows(from.tensor(), of.tensor(), to.tensor(), stream_of(stream));
+}
+
+void add_table_backward(nb::handle grad, nb::handle rows, nb::handle table_grad,
+                        nb::handle workspace, std::uintptr_t stream) {
+  const OnDevice from("embedding", "grad", grad, Access::read),
+      of("embedding", "rows", rows, Access::read),
+      to("embedding", "table_grad", table_grad, Access::write),
+      space("embedding", "workspace", workspace, Access::write);
+  const nb::gil_scoped_release released;
+  if (of.tensor().shape)
+    cuda::add_rows_backward(from.tensor(), of.tensor(), to.tensor(), space.tensor(),
+                            stream_of(stream));
+  else
+    cuda::add_table_backward(from.tensor(), 1.0f, to.tensor(), stream_of(stream));
+}
+
 }  // namespace
 }  // namespace gnomon::python
 
@@ -219,4 +253,14 @@ NB_MODULE(GNOMON_MODULE, module) {
   module.def("fill_cos_sin", &python::fill_cos_sin, "frequencies"_a, "begin"_a,
              "positions"_a.none(), "cos"_a, "sin"_a, "stream"_a,
              "Fills cos and sin [T, R/2] of the positions from begin on, or of given ones.");
+  module.def("add_table", &python::add_table, "x"_a, "table"_a, "rows"_a.none(), "stream"_a,
+             "Adds a table [T, C], or rows of a table [N, C], to x [B, T, C].");
+  module.def("gather_rows", &python::gather_rows, "table"_a, "rows"_a, "out"_a, "stream"_a,
+             "Writes rows of a table [N, C] to out [B, T, C].");
+  module.def("add_table_backward", &python::add_table_backward, "grad"_a, "rows"_a.none(),
+             "table_grad"_a, "workspace"_a.none(), "stream"_a,
+             "Adds the gradient of add_table to table_grad. With rows: the workspace is uint8,\n"
+             "of add_rows_backward_workspace bytes.");
+  module.def("add_rows_backward_workspace", &cuda::add_rows_backward_workspace, "tokens"_a,
+             "table_rows"_a);
 }

@@ -118,3 +118,46 @@ def test_rotate_append_errors(device):
         gt.rotate_append(q, k, v, ROPE, at, keys, values)
     with pytest.raises(ValueError, match="must both be given, or both left out"):
         gt.rotate_append(q, k, None, ROPE, at, keys, values, slots=at)
+
+
+LEARNED = gnomon.Learned(rows=12, width=16, offset=2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("positions", [None, [3, 0, 9, 9, 1], [[3, 0, 9, 9, 1], [0, 1, 2, 3, 4]]])
+def test_a_learned_table_is_added_on_the_device(device, dtype, positions):
+    x = torch.randn(2, 5, 16, dtype=dtype)
+    table = torch.randn(12, 16, requires_grad=True)
+    weights = torch.randn(2, 5, 16, dtype=dtype)
+    at = None if positions is None else torch.tensor(positions)
+    rows = torch.arange(3, 8) if at is None else at + 2
+    want = (x.float() + table[rows]).to(dtype)
+    expected = torch.zeros(12, 16).index_put((rows.expand(2, 5),), weights.float(),
+                                             accumulate=True)
+    there = table.detach().to(device).requires_grad_()
+    out = torch.ops.gnomon.add_position(x.to(device), [there], None if at is None else
+                                        at.to(device), "[" + LEARNED.to_json() + "]",
+                                        0 if at is not None else 1)
+    close(out.detach().cpu(), want.detach(), dtype)
+    (grad,) = torch.autograd.grad((out * weights.to(device)).sum(), there)
+    close(grad.cpu(), expected, torch.float32)
+
+
+def test_ids_outside_a_learned_table_give_nan(device):
+    x = torch.zeros(1, 3, 16, device=device)
+    table = torch.ones(12, 16, device=device)
+    got = torch.ops.gnomon.add_position(x, [table], torch.tensor([0, 10, -1], device=device),
+                                        "[" + LEARNED.to_json() + "]", 0)
+    assert got.isnan().any(-1).tolist() == [[False, True, True]]
+    with pytest.raises(ValueError, match="10"):  # a slice is checked by the host
+        gt.add_position(torch.zeros(1, 12, 16, device=device), LEARNED, [table])
+
+
+def test_a_computed_table_is_added_on_the_device(device):
+    x = torch.randn(2, 5, 16, device=device)
+    spec = gnomon.Sinusoidal(width=16, recipe="half_split")
+    rows = _device._plans.embedding("[" + spec.to_json() + "]", [], None, 0, 5)
+    table = _device._plans.device_table(rows, x)
+    got = x.clone()
+    assert _device.add_table(got, table[0])
+    close(got.cpu(), gt.add_position(x.cpu(), spec))

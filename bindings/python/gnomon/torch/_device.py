@@ -7,6 +7,7 @@ results, so they can be captured into a CUDA graph. Frequencies are copied to a 
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -88,3 +89,55 @@ def rotate(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, pairing: str, head_
     module.rotate(x, None if out is x else out, None, cos, sin, None, pairing, head_offset,
                   heads_tokens, inverse, stream(x))
     return True
+
+
+def add_table(x: Tensor, table: Any, rows: Tensor | None = None) -> bool:
+    """Adds a table [T, C], or rows [B, T] of a table [N, C], to x in place. False: no kernel."""
+    module = kernels(x)
+    if module is None or x.stride(-1) != 1 or table.device != x.device:
+        return False
+    module.add_table(x, table, rows, stream(x))
+    return True
+
+
+def add_table_backward(grad: Tensor, table: Tensor, rows: Tensor | None) -> Tensor | None:
+    """Returns the gradient of a table, as add_table reads it, in its type. None: no kernel."""
+    module = kernels(grad)
+    if module is None:
+        return None
+    grad = grad if grad.stride(-1) == 1 else grad.contiguous()
+    sums = torch.zeros(table.shape, dtype=torch.float32, device=grad.device)
+    space = None
+    if rows is not None:
+        size = module.add_rows_backward_workspace(grad.numel() // grad.shape[-1], table.shape[0])
+        space = torch.empty(size, dtype=torch.uint8, device=grad.device)
+    module.add_table_backward(grad, rows, sums, space, stream(grad))
+    return sums.to(table.dtype)
+
+
+def learned_rows(encoding: str, x: Tensor, parameters: Sequence[Tensor],
+                 positions: Tensor | None, offset: int) -> tuple[Tensor, Tensor | None] | None:
+    """Returns the rows that a learned table adds to x: a slice, or all of it and ids [B or 1, T].
+
+    None if the encoding is not one learned table on the device of x. Ids outside the table give
+    NaN, since the host does not read them; a slice outside of it is refused.
+    """
+    if len(parameters) != 1 or kernels(x) is None:
+        return None
+    specs = json.loads(encoding)
+    if len(specs) != 1 or specs[0].get("kind") != "learned" or x.dim() not in (2, 3):
+        return None
+    spec, table = specs[0], parameters[0].detach()
+    first, tokens = offset + spec.get("offset", 0), x.shape[-2]
+    if table.device != x.device or tuple(table.shape) != (spec["rows"], spec["width"]):
+        return None
+    if table.dtype not in _KINDS or x.shape[-1] != spec["width"] or table.stride(-1) != 1:
+        return None
+    if positions is None:
+        if first < 0 or first + tokens > spec["rows"]:
+            return None  # the library refuses it, with the position and the capacity
+        return table[first:first + tokens], None
+    if positions.device != x.device or positions.is_floating_point():
+        return None
+    rows = positions.to(torch.int64) + spec.get("offset", 0)
+    return table, rows.masked_fill(positions < 0, -1)

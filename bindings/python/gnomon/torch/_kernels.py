@@ -266,26 +266,45 @@ def attend_backward(plan: Plan, heads_tokens: bool, grad: Tensor, q: Tensor, k: 
 # -- add_position ------------------------------------------------------------------------------
 
 
-def add_into(x: Tensor, plan: Plan) -> None:
-    """Adds the table of a plan to x [B, T, C]."""
+def add_into(x: Tensor, parameters: Sequence[Tensor], positions: Tensor | None, encoding: str,
+             offset: int) -> None:
+    """Adds the table of an encoding to x [B, T, C]."""
+    learned = _device.learned_rows(encoding, x, parameters, positions, offset)
+    if learned is not None and _device.add_table(x, *learned):
+        return
+    plan = embedding(x, parameters, positions, encoding, offset)
     if x.is_cpu:
         _core.add_position(x, plan)
-    elif (table := plan.table) is not None:
+    elif (rows := _plans.device_table(plan, x)) is not None:
         kind = torch.float64 if x.dtype == torch.float64 else torch.float32
-        rows = torch.from_numpy(table).to(x.device, kind).view(-1, x.shape[-2], x.shape[-1])
-        x.copy_(x.to(kind) + rows)
+        if rows.shape[0] > 1 or not _device.add_table(x, rows[0]):
+            x.copy_(x.to(kind) + rows.to(kind))
 
 
 def added(x: Tensor, parameters: Sequence[Tensor], positions: Tensor | None, encoding: str,
           offset: int) -> Tensor:
     """Returns x with the table of an encoding added."""
     out = x.detach().clone(memory_format=torch.contiguous_format)
-    add_into(out, embedding(x, parameters, positions, encoding, offset))
+    add_into(out, parameters, positions, encoding, offset)
     return out
 
 
-def add_backward(grad: Tensor, plan: Plan, parameters: Sequence[Tensor]) -> list[Tensor]:
+def add_backward(grad: Tensor, parameters: Sequence[Tensor], positions: Tensor | None,
+                 encoding: str, offset: int) -> list[Tensor]:
     """Returns the gradients of the parameters of a table that was added."""
+    learned = _device.learned_rows(encoding, grad, parameters, positions, offset)
+    if learned is not None:
+        rows, ids = learned
+        part = _device.add_table_backward(grad, rows, ids)
+        if part is not None and ids is None:
+            first = rows.storage_offset() - parameters[0].storage_offset()
+            whole = torch.zeros_like(parameters[0], memory_format=torch.contiguous_format)
+            begin = first // parameters[0].stride(0)
+            whole[begin:begin + rows.shape[0]] = part
+            return [whole]
+        if part is not None:
+            return [part]
+    plan = embedding(grad, parameters, positions, encoding, offset)
     sums = [_zeros(one.shape) for one in parameters]
     _core.add_position_backward(grad.detach().cpu().contiguous(), plan, sums)
     return [one.to(of) for one, of in zip(sums, parameters)]

@@ -186,7 +186,7 @@ def refuse_second(operation: str) -> Callable[..., Any]:
 
 
 def _add_position_in_place(x: Tensor, *rest: Any) -> None:
-    _kernels.add_into(x, _kernels.embedding(x, *rest))
+    _kernels.add_into(x, *rest)
     _kernels.changed(x)
 
 
@@ -195,7 +195,7 @@ def _fake_added(x: Tensor, *_: Any) -> Tensor:
 
 
 def _add_position_backward(grad: Tensor, parameters: Sequence[Tensor], *rest: Any) -> list[Tensor]:
-    return _kernels.add_backward(grad, _kernels.embedding(grad, parameters, *rest), parameters)
+    return _kernels.add_backward(grad, parameters, *rest)
 
 
 def _fake_add_position_backward(grad: Tensor, parameters: Sequence[Tensor],

@@ -227,6 +227,20 @@ def embedding(texts: Texts, parameters: Sequence[Tensor], positions: Tensor | No
     return plan
 
 
+def device_table(plan: Plan, x: Tensor) -> Tensor | None:
+    """Returns the table of a plan of add_position, float32 [B or 1, T, C] on the device of x."""
+    key = "device table", id(plan), str(x.device)
+    known = cache.get(key)
+    if known is None:
+        table = plan.table
+        if table is None:
+            return None
+        copy = torch.from_numpy(table).to(x.device, torch.float32).view(-1, *x.shape[-2:])
+        # The plan is kept, so that its id is not used again.
+        known = cache.put(key, (plan, copy), 4 * copy.numel())
+    return known[1]
+
+
 def attention(texts: Texts, parameters: Sequence[Tensor], sinks: Tensor | None, batch: int,
               queries: int, keys: int, at: Sequence[Tensor | None], visibility: str,
               left: int | None, right: int | None, softmax_scale: float | None,
