@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bindings/python/arrays.h"
+#include "bindings/python/cuda/module.h"
 #include "gnomon/cuda/append.h"
 #include "gnomon/cuda/device.h"
 #include "gnomon/cuda/embedding.h"
@@ -19,26 +19,6 @@
 
 namespace gnomon::python {
 namespace {
-
-using Access = Array::Access;
-
-// An array on a device. In the module of the emulator, which has no device, an array of the CPU.
-class OnDevice : public Array {
- public:
-  OnDevice(const char* operation, const char* name, nb::handle object, Access access)
-      : Array(operation, name, object, access), there_(Array::tensor()) {
-#if defined(GNOMON_CUDA_EMULATED)
-    if (there_.shape) there_.device = {DeviceType::cuda, 0};
-#endif
-  }
-  const Tensor& tensor() const noexcept { return there_; }
-  operator const Tensor&() const noexcept { return there_; }  // NOLINT: a conversion
-
- private:
-  Tensor there_;
-};
-
-cuda::Stream stream_of(std::uintptr_t stream) { return reinterpret_cast<cuda::Stream>(stream); }
 
 Pairing pairing_of(std::string_view name) {
   if (name == "halves") return Pairing::halves;
@@ -263,4 +243,5 @@ NB_MODULE(GNOMON_MODULE, module) {
              "of add_rows_backward_workspace bytes.");
   module.def("add_rows_backward_workspace", &cuda::add_rows_backward_workspace, "tokens"_a,
              "table_rows"_a);
+  bind_bias_gradient(module);
 }

@@ -37,6 +37,7 @@ from torch.nn.attention.flex_attention import (
 )
 
 from .. import _core, specs
+from . import _bias_gradient
 from ._lowering import Form, bias_form, form_of_numbers, frozen, mixture_of
 from ._rotation import rotary_plan, rotated, rotations
 
@@ -264,15 +265,31 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
             k, scale = torch.nn.functional.normalize(k, dim=-1), 1.0
         first += count
 
-    modify = score_mod(mixture, queries, keys, parameters=parameters, cap=cap, gates=gates,
-                       device=device, dtype=kind)
+    # A gradient of the bias by the library's kernel, where there is one for all of the call.
+    form = None
+    plain = isinstance(queries, int) and isinstance(keys, int) and sequences is None
+    if plain and gates is None and sinks is None and mask is None:
+        form = bias_form(mixture, parameters, T, S, device=device, dtype=kind)
+        form = form if _bias_gradient.available(form, q, v) else None
+    if form is not None:
+        modify = _modification(_bias_gradient.detached(form), *_places(T, S, device), cap, None)
+    else:
+        modify = score_mod(mixture, queries, keys, parameters=parameters, cap=cap, gates=gates,
+                           device=device, dtype=kind)
     if mask is None:
         mask = block_mask(T, S, visibility=visibility, left=left, right=right,
                           sequences=sequences, query_sequences=of_queries, device=device)
     run = kernel or (flex_attention if device.type == "cpu" else _compiled())
     given = {"score_mod": modify, "block_mask": mask, "scale": scale,
              "enable_gqa": q.shape[1] != k.shape[1]}
-    out = _with_sinks(run, q, k, v, sinks, given) if sinks is not None else run(q, k, v, **given)
+    if form is not None:
+        out, aux = run(q, k, v, return_aux=AuxRequest(lse=True), **given)
+        seen = _bias_gradient.Mask(visibility, max(0, S - T), left, right, scale, cap)
+        out = _bias_gradient.attach(form, seen, out, aux.lse, q, k, v)
+    elif sinks is not None:
+        out = _with_sinks(run, q, k, v, sinks, given)
+    else:
+        out = run(q, k, v, **given)
     return out.transpose(1, 2) if layout == "tokens_heads" else out
 
 
