@@ -1,0 +1,238 @@
+// The kernels of the gradient of a bias: the mean gradient of each row, and the sums of the
+// segments of the bands (src/cuda/bias_gradient_tile.h).
+//
+//   P = exp(scores - lse), dP = out_grad v', delta = sum_d out_grad out, dS = P (dP - delta)
+//
+// For each tile a block computes q k' and out_grad v', as one stream of stages: 128 bytes of
+// each row of both operands. The copy of a stage starts `stages - 1` stages before its product,
+// also across the end of a tile.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "src/cuda/bias_gradient_forms.h"
+#include "src/cuda/bias_gradient_tile.h"
+#include "src/cuda/context.h"
+#include "src/cuda/elements.h"
+#include "src/cuda/matrix.h"
+
+namespace gnomon::cuda {
+
+// delta[b, h, i] = sum_d out_grad out. Eight lanes share a row.
+template <typename T>
+struct DeltaKernel {
+  static constexpr bool synchronizes = true;
+  static constexpr int max_threads = 256;
+  HeadRows<T> out, out_grad;
+  std::int32_t size = 0;  // Dv
+  std::int32_t heads = 0, queries = 0;
+  std::int64_t rows = 0;    // B H T
+  float* deltas = nullptr;  // [B, H, T]
+
+  template <class Context>
+  GNOMON_DEVICE void operator()(Context& context) const {
+    const std::int64_t row = context.block() * (max_threads / 8) + context.thread() / 8;
+    float sum = 0;
+    if (row < rows) {
+      const std::int64_t head_row = row / queries, i = row - head_row * queries;
+      const std::int64_t b = head_row / heads, h = head_row - b * heads;
+      const T* const x = out.data + b * out.batch + i * out.row + h * out.head;
+      const T* const y =
+          out_grad.data + b * out_grad.batch + i * out_grad.row + h * out_grad.head;
+      constexpr int width = 16 / sizeof(T);
+      GNOMON_NO_UNROLL
+      for (int d = context.thread() % 8 * width; d < size; d += 8 * width) {
+        const Vector<T, width> some = load<T, width>(x + d), others = load<T, width>(y + d);
+        GNOMON_UNROLL
+        for (int e = 0; e < width; ++e)
+          sum = std::fma(to_float(some[e]), to_float(others[e]), sum);
+      }
+    }
+    GNOMON_UNROLL
+    for (int mask = 4; mask > 0; mask /= 2) sum += context.shuffle_xor(sum, mask);
+    if (row < rows && context.thread() % 8 == 0) deltas[row] = sum;
+  }
+};
+
+template <typename T, class Form>
+struct BiasGradientKernel {
+  static constexpr bool synchronizes = true;
+  static constexpr int max_threads = tile_threads;
+  HeadRows<T> q, k, v, out_grad;
+  std::int32_t key_size = 0, value_size = 0;  // D, Dv
+  const float* lse = nullptr;
+  std::int64_t lse_batch = 0, lse_head = 0, lse_row = 0;
+  const float* deltas = nullptr;  // [B, H, T]
+  Bands bands = {};
+  std::int32_t heads = 0, group = 1;                                        // H, H / Hk
+  std::int32_t queries = 0, keys = 0, offset = 0, lowest = 0, highest = 0;  // as in Tile
+  float scale = 1;  // softmax_scale log2 e
+  float cap = 0;    // cap log2 e; 0: none
+  Form form = {};
+  float* records = nullptr;  // [H, bands, segments, record]
+
+  static constexpr int pipeline_bytes = Form::stages * stage_bytes;
+  // Two sets of lse and delta of 128 rows.
+  static constexpr int rows_floats = 4 * tile_size;
+  constexpr int shared_bytes() const {
+    return pipeline_bytes + 4 * (rows_floats + form.shared_floats());
+  }
+
+  template <class Context>
+  GNOMON_DEVICE void operator()(Context& context) const {
+    const std::int64_t of_head = context.block() / heads;
+    const int head = static_cast<int>(context.block() - of_head * heads);
+    const int rank = static_cast<int>(of_head / bands.segments);
+    const int segment = static_cast<int>(of_head - std::int64_t{rank} * bands.segments);
+    const int band = bands.at(rank), tiles = bands.tiles(band);
+    const std::int64_t steps = std::int64_t{bands.batch} * tiles;
+    const std::int64_t begin = steps * segment / bands.segments;
+    const int count = static_cast<int>(steps * (segment + 1) / bands.segments - begin);
+
+    auto* const stages = context.template shared<unsigned char>();
+    auto* const rows = reinterpret_cast<float*>(stages + pipeline_bytes);
+    float* const own = rows + rows_floats;
+    const Lane lane = Lane::of(context);
+    Place place{static_cast<int>(begin / tiles), 0, 0, 0, 0};
+    place.tile = static_cast<int>(begin - std::int64_t{place.batch} * tiles);
+    Place next = place;
+    AsyncCopies<Context> copies;
+    form.begin(context, own, head, tile_at(place, band));
+    int filled = 0;  // the stage that is filled next
+    GNOMON_UNROLL
+    for (int i = 0; i + 1 < Form::stages; ++i)
+      fetch(context, copies, next, head, band, tiles, count, filled, stages, rows);
+
+    typename Form::Sums sums;
+    Elements scores, products;
+    int stage = 0;
+    // Waits for the next stage, starts the copy of a later one, and multiplies.
+    const auto advance = [&](int elements, Elements& to) {
+      copies.template wait<Form::stages - 2>();
+      context.barrier();
+      fetch(context, copies, next, head, band, tiles, count, filled, stages, rows);
+      unsigned char* const operands = stages + stage * stage_bytes;
+      multiply<T>(context, lane, operands, operands + operand_bytes, elements, to);
+      stage = stage + 1 == Form::stages ? 0 : stage + 1;
+    };
+    GNOMON_NO_UNROLL
+    for (int step = 0; step < count; ++step) {
+      const Tile tile = tile_at(place, band);
+      scores.clear();
+      products.clear();
+      GNOMON_NO_UNROLL
+      for (int d = 0; d < key_size; d += chunk<T>) {
+        advance(least(chunk<T>, key_size - d), scores);
+        if (d == 0) form.begin_tile(context, own, tile);
+      }
+      GNOMON_NO_UNROLL
+      for (int d = 0; d < value_size; d += chunk<T>)
+        advance(least(chunk<T>, value_size - d), products);
+      add_bias(own, lane, head, tile, scores);
+      differentiate(rows + step % 2 * (2 * tile_size), lane, tile, products, scores);
+      form.add(context, own, lane, head, tile, scores, sums);
+      if (++place.tile == tiles) {
+        place.tile = 0;
+        ++place.batch;
+      }
+    }
+    copies.template wait<0>();
+    context.barrier();
+    const std::int64_t record =
+        (std::int64_t{head} * bands.count + (band - bands.first)) * bands.segments + segment;
+    form.finish(context, reinterpret_cast<float*>(stages), own, lane, sums,
+                records + record * form.record());
+  }
+
+ private:
+  // A tile of a segment, and the part of it that is fetched.
+  struct Place {
+    int batch, tile, part, product, step;
+  };
+
+  GNOMON_DEVICE Tile tile_at(const Place& place, int band) const {
+    const int first = bands.first_tile(band) + place.tile;
+    return {
+        first * tile_size, (first + band) * tile_size, queries, keys, offset, lowest, highest};
+  }
+
+  // Starts the copy of one stage, if the segment has one more, and moves on.
+  template <class Context>
+  GNOMON_DEVICE void fetch(Context& context, AsyncCopies<Context>& copies, Place& next,
+                           int head, int band, int tiles, int count, int& filled,
+                           unsigned char* stages, float* rows) const {
+    if (next.step < count) {
+      const Tile tile = tile_at(next, band);
+      const bool first = next.product == 0;
+      unsigned char* const to = stages + filled * stage_bytes;
+      constexpr int unit = 16 / sizeof(T);
+      const int done = next.part * chunk<T>, size = first ? key_size : value_size;
+      const int units = (size - done + unit - 1) / unit;
+      const std::int64_t a_row = first ? q.row : out_grad.row, b_row = first ? k.row : v.row;
+      const T* const a = (first ? q.data : out_grad.data) +
+                         next.batch * (first ? q.batch : out_grad.batch) +
+                         head * (first ? q.head : out_grad.head) + tile.query * a_row + done;
+      const T* const b = (first ? k.data : v.data) + next.batch * (first ? k.batch : v.batch) +
+                         head / group * (first ? k.head : v.head) + tile.key * b_row + done;
+      copy_operand(context, copies, a, a_row, queries - tile.query, units, to);
+      copy_operand(context, copies, b, b_row, keys - tile.key, units, to + operand_bytes);
+      if (first && next.part == 0) {  // lse, then delta
+        const int thread = context.thread(), row = thread % tile_size;
+        const bool valid = row < queries - tile.query;
+        const std::int64_t i = valid ? tile.query + row : 0;
+        const float* const from =
+            thread < tile_size
+                ? lse + next.batch * lse_batch + head * lse_head + i * lse_row
+                : deltas + (std::int64_t{next.batch} * heads + head) * queries + i;
+        copies.template copy<4>(rows + next.step % 2 * (2 * tile_size) + thread, from, valid);
+      }
+      ++next.part;
+      if (next.part * chunk<T> >= size) {
+        next.part = 0;
+        next.product = first ? 1 : 0;
+        if (!first) {
+          ++next.step;
+          if (++next.tile == tiles) {
+            next.tile = 0;
+            ++next.batch;
+          }
+        }
+      }
+      filled = filled + 1 == Form::stages ? 0 : filled + 1;
+    }
+    copies.commit();
+  }
+
+  GNOMON_DEVICE void add_bias(float* own, const Lane& lane, int head, const Tile& tile,
+                              Elements& scores) const {
+    float factor = scale;
+    if (cap > 0) {  // cap tanh(scale s / cap), with tanh(y) = 1 - 2 / (exp(2 y) + 1)
+      const float inside = 2 * log2_e * scale / cap;
+      const float limit = cap;
+      scores.visit([&](int, int, int, float& score) {
+        score = limit - 2 * limit / (exp2_approximately(score * inside) + 1);
+      });
+      factor = 1;
+    }
+    form.add_bias(own, lane, head, tile, factor, scores);
+  }
+
+  // scores = P (dP - delta), or 0 if the pair is hidden.
+  GNOMON_DEVICE static void differentiate(const float* rows, const Lane& lane, const Tile& tile,
+                                          Elements& products, Elements& scores) {
+    const int difference = tile.key - tile.query;
+    scores.visit([&](int u, int n, int e, float& score) {
+      const int row = lane.row(u), column = lane.column(n, e);
+      const float p = exp2_approximately(std::fma(rows[row], -log2_e, score));
+      const float gradient = p * (products(u, n, e) - rows[tile_size + row]);
+      const int distance = difference + column - row;
+      const bool visible =
+          row < tile.queries - tile.query && column < tile.keys - tile.key &&
+          (Form::by_diagonal || (distance >= tile.lowest && distance <= tile.highest));
+      score = visible ? gradient : 0.0f;
+    });
+  }
+};
+
+}  // namespace gnomon::cuda
