@@ -95,8 +95,8 @@ cuda::BiasGradientOptions options_of(const std::string& visibility, std::int64_t
                                      std::optional<double> cap) {
   if (visibility != "causal" && visibility != "bidirectional")
     refuse(operation, "visibility must be causal or bidirectional", visibility);
-  return {.mask = {.visibility = visibility == "causal" ? Visibility::causal
-                                                        : Visibility::bidirectional,
+  return {.mask = {.visibility =
+                       visibility == "causal" ? Visibility::causal : Visibility::bidirectional,
                    .offset = offset,
                    .left = left,
                    .right = right},
@@ -114,7 +114,8 @@ std::size_t workspace(nb::handle q, nb::handle k, nb::handle v, nb::handle out, 
   const Inputs inputs(q, k, v, out, lse, out_grad);
   const Form form(kind, numbers, integers, floats);
   return cuda::bias_gradient_workspace(
-      inputs.input(), form.view, options_of(visibility, offset, left, right, softmax_scale, cap));
+      inputs.input(), form.view,
+      options_of(visibility, offset, left, right, softmax_scale, cap));
 }
 
 void gradient(nb::handle q, nb::handle k, nb::handle v, nb::handle out, nb::handle lse,

@@ -28,7 +28,9 @@ class OnDevice : public Array {
   Tensor there_;
 };
 
-inline cuda::Stream stream_of(std::uintptr_t stream) { return reinterpret_cast<cuda::Stream>(stream); }
+inline cuda::Stream stream_of(std::uintptr_t stream) {
+  return reinterpret_cast<cuda::Stream>(stream);
+}
 
 void bind_bias_gradient(nb::module_& module);
 
