@@ -4,16 +4,24 @@
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 LAB_FLAGS ?=
+# Where LibTorch is from, for `build` and `lab`: debian, or pypi (the newest, with CUDA).
+TORCH ?= debian
+ifneq ($(TORCH),debian)
+ifneq ($(TORCH),pypi)
+$(error TORCH must be debian or pypi, got $(TORCH))
+endif
+endif
 
 # The tests also build the component cuda if nvcc is there.
 nvcc := $(or $(shell command -v nvcc 2>/dev/null),$(wildcard /usr/local/cuda/bin/nvcc))
 components := core;graph;model;report$(if $(nvcc),;cuda)
 
 release := build/release
+program := $(if $(filter pypi,$(TORCH)),build/pypi,$(release))
 asan := build/asan
 neon := build/neon
 fuzz := build/fuzz
-gnomon := $(release)/apps/cli/gnomon
+gnomon := $(program)/apps/cli/gnomon
 
 .PHONY: help setup setup-lab setup-neon setup-long configure-release build lab test build-tests build-asan \
         build-neon build-fuzz asan wheel test-python test-neon test-torch2 test-long bench instructions peers format \
@@ -22,6 +30,7 @@ gnomon := $(release)/apps/cli/gnomon
 
 help:
 	@echo 'make lab           train and compare encodings on six novels, write a report'
+	@echo 'make lab TORCH=pypi   the same on a GPU, if there is one (downloads PyPI torch, 6 GB)'
 	@echo 'make test          build and run all tests, those of the library also under the sanitizers'
 	@echo 'make test-python   test the Python package with PyTorch, JAX, transformers (downloads about 6 GB)'
 	@echo 'make wheel         build the Python wheel for manylinux and the source distribution'
@@ -37,13 +46,13 @@ help:
 	@echo 'make format        run clang-format on all C++ files; check-format only checks'
 	@echo 'make install       install to PREFIX=$(PREFIX)'
 	@echo 'make setup         install all required packages; the other commands call it'
-	@echo 'make clean         remove build/release, build/asan, build/neon, build/fuzz and build/torch2'
+	@echo 'make clean         remove build/release, asan, neon, fuzz, pypi and torch2'
 
 setup:
 	@tools/setup.sh test
 
 setup-lab:
-	@tools/setup.sh lab
+	@tools/setup.sh $(if $(filter pypi,$(TORCH)),pypi,lab)
 
 setup-neon:
 	@tools/setup.sh neon
@@ -56,8 +65,13 @@ setup-long:
 configure-release: setup-lab
 	@[ $(release)/build.ninja -nt CMakePresets.json ] || cmake --preset release
 
+ifeq ($(TORCH),pypi)
+build: setup-lab
+	@JOBS=$(JOBS) tools/torch2.sh build
+else
 build: configure-release
 	@cmake --build $(release) -j$(JOBS) --target gnomon-program gnomon-lab
+endif
 
 build-tests: setup
 	@tools/python.sh tools
@@ -85,9 +99,14 @@ build-fuzz: setup-long
 cpu_has = $(shell grep -m 1 -ow $(1) /proc/cpuinfo)
 blas_core := $(if $(call cpu_has,avx512dq),SkylakeX,$(if $(call cpu_has,avx2),Haswell))
 
+ifeq ($(TORCH),pypi)
+lab: setup-lab
+	@JOBS=$(JOBS) tools/torch2.sh lab $(LAB_FLAGS)
+else
 lab: configure-release
 	@cmake --build $(release) -j$(JOBS) --target gnomon-lab
 	@$(if $(blas_core),OPENBLAS_CORETYPE="$${OPENBLAS_CORETYPE:-$(blas_core)}") $(release)/apps/lab/gnomon-lab $(LAB_FLAGS)
+endif
 
 # The wheel uses the objects of the build folder.
 test: build-tests
@@ -110,7 +129,7 @@ test-neon: build-neon
 	@tools/test.sh $(neon) -j$(JOBS)
 
 test-torch2: setup
-	@JOBS=$(JOBS) tools/torch2.sh $(TORCH_VERSION)
+	@JOBS=$(JOBS) tools/torch2.sh test $(TORCH_VERSION)
 
 test-long: build-tests build-asan build-fuzz test-neon
 	@tools/test.sh $(asan) -j$(JOBS)
@@ -134,7 +153,7 @@ check-format: setup
 	@tools/check_format.sh
 
 install: build
-	@cmake --install $(release) --prefix $(PREFIX)
+	@cmake --install $(program) --prefix $(PREFIX)
 
 clean:
-	@rm -rf $(release) $(asan) $(neon) $(fuzz) build/torch2
+	@rm -rf $(release) $(asan) $(neon) $(fuzz) build/pypi build/torch2

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs the packages that Gnomon requires on Debian 12, and writes the script that HTML pages
+# Installs the packages that Gnomon requires on Debian 12 (Ubuntu 24.04 has the same names), and writes the script that HTML pages
 # embed.
 #
 #   tools/setup.sh lab     packages for the program and the lab
+#   tools/setup.sh pypi    as lab, for the LibTorch of PyPI's torch instead of Debian's
 #   tools/setup.sh test    also those for tests and formatting
 #   tools/setup.sh neon    as test, and a compiler, an emulator and libraries for 64-bit ARM
 #   tools/setup.sh long    all of these, and those for fuzzing and tools/clean_root.sh
@@ -57,9 +58,10 @@ find_python() {
 
 missing_packages() {
   local tool need=(libhwy-dev nlohmann-json3-dev libeigen3-dev libspectra-dev
-    libfmt-dev libpng-dev libicu-dev libtorch-dev libgloo-dev libsentencepiece-dev)
+    libfmt-dev libpng-dev libicu-dev libgloo-dev libsentencepiece-dev)
   local -A tools=([g++]=g++ [cmake]=cmake [ninja]=ninja-build)
-  if [[ $1 != lab ]]; then
+  [[ $1 == pypi ]] || need+=(libtorch-dev)
+  if [[ $1 != lab && $1 != pypi ]]; then
     need+=(libgtest-dev libgmock-dev libmpfr-dev libdlpack-dev)
     tools+=([pkg-config]=pkg-config [clang-format-19]=clang-format-19 [valgrind]=valgrind
       [zsh]=zsh [fish]=fish [groff]=groff-base)
@@ -75,10 +77,10 @@ missing_packages() {
   for tool in "${!tools[@]}"; do
     command -v "$tool" >/dev/null || printf '%s\n' "${tools[$tool]}"
   done
-  if blas_is_unfit; then
+  if [[ $1 != pypi ]] && blas_is_unfit; then  # the wheel contains a BLAS
     not_installed libopenblas0-pthread
   fi
-  if [[ ! -s $vega ]] && ! find_python >/dev/null; then
+  if [[ ! -s $vega || $1 == pypi ]] && ! find_python >/dev/null; then
     printf 'python3\npython3-venv\n'
   fi
 }
@@ -142,14 +144,14 @@ fetch_arm64() {
 }
 
 case ${1-} in
-  lab | test | neon | long) ;;
-  *) die "usage: tools/setup.sh lab|test|neon|long" ;;
+  lab | pypi | test | neon | long) ;;
+  *) die "usage: tools/setup.sh lab|pypi|test|neon|long" ;;
 esac
 
 if command -v dpkg-query >/dev/null; then
   mapfile -t missing < <(missing_packages "$1")
   ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
-  ! blas_is_unfit ||
+  [[ $1 == pypi ]] || ! blas_is_unfit ||
     say "the selected BLAS is slow or not safe with threads (change: update-alternatives --config libblas.so.3-\$(uname -m)-linux-gnu)"
 else
   say "not a Debian system: no packages are installed"

@@ -42,6 +42,7 @@ int lab(int argc, char** argv) {
   if (options.resume && has_run(out.path()))
     options.settings =
         resumed_settings(options, read_settings(out.path() / "settings.json").settings);
+  if (!shards) use_device(options.settings.device);
   const Corpus corpus = load_corpus(options.settings);
   fmt::print(talk, "Training on {} ({}).\nOutput folder: {}\n", corpus.source, corpus.split,
              out.path().string());

@@ -225,8 +225,6 @@ void check_settings(const Settings& s) {
   }
   if (s.device != "cpu" && s.device != "cuda")
     refuse("lab", "--device must be cpu or cuda", s.device);
-  if (s.device == "cuda" && !cuda_is_available())
-    refuse("lab", "--device cuda requires a GPU and a LibTorch built for CUDA", "none");
 }
 
 std::vector<std::int64_t> parse_lengths(const char* option, const std::string& text) {
@@ -368,6 +366,7 @@ Options parse_options(int argc, char** argv) {
   const std::int64_t longer = tunes && !s.extend.empty() ? s.longest() / s.train_length : 1;
   s.batch = batch.value_or(std::max<std::int64_t>(1, task.batch / longer));
   check_settings(s);
+  check_device(s.device);  // not for stored settings, which --merge and compare read elsewhere
   if (tunes) finetune::check(s);
 
   if (std::max(options.workers_per_run, options.processes_per_run) > 1 && s.device == "cuda")
@@ -375,6 +374,8 @@ Options parse_options(int argc, char** argv) {
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   options.jobs =
       jobs.value_or(s.device == "cuda" ? 1 : std::max(1, cores / options.workers_per_run));
+  if (s.device == "cuda")
+    need(options.jobs <= 1, "--jobs must be 1 with --device cuda", options.jobs);
   need(options.lease_seconds >= 1, "--lease must be at least 1 second",
        static_cast<std::int64_t>(options.lease_seconds));
   if (!(options.checkpoint_seconds > 0))

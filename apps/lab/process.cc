@@ -1,8 +1,12 @@
 #include "apps/lab/process.h"
 
+#include <ATen/Context.h>
 #include <dlfcn.h>
 #include <malloc.h>
 #include <torch/cuda.h>
+#include <torch/version.h>
+
+#include <cstdlib>
 
 #include "gnomon/error.h"
 
@@ -35,7 +39,29 @@ void check_blas(int jobs) {
            jobs);
 }
 
-bool cuda_is_available() { return torch::cuda::is_available(); }
+void check_device(const std::string& device) {
+  if (device != "cuda") return;
+  if (!at::Context::hasCUDART())
+    refuse("lab", "--device cuda requires a LibTorch with CUDA (make lab TORCH=pypi)",
+           "LibTorch " TORCH_VERSION " without CUDA");
+  if (!torch::cuda::is_available())
+    refuse("lab", "--device cuda requires a GPU and its driver", "none");
+}
+
+void use_device(const std::string& device) {
+  check_device(device);
+  if (device == "cuda") use_deterministic_algorithms();
+}
+
+void use_deterministic_algorithms() {
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  at::Context& context = at::globalContext();
+  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  context.setDeterministicCuDNN(true);
+  context.setBenchmarkCuDNN(false);
+  context.setAllowTF32CuBLAS(false);
+  context.setAllowTF32CuDNN(false);
+}
 
 void set_blas_threads() {
   if (const auto set = openblas<void(int)>("openblas_set_num_threads")) set(1);

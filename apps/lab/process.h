@@ -15,8 +15,17 @@ void keep_freed_memory();
 // 0.3.21), so concurrent products of 160 x 160 matrices are wrong in 0.1 to 6 % of the calls.
 void check_blas(int jobs);
 
-// Whether there is a GPU and LibTorch is built for it.
-bool cuda_is_available();
+// Throws std::invalid_argument if `device` is cuda and cannot be used.
+void check_device(const std::string& device);
+
+// Throws like check_device. For cuda: makes every operator deterministic. Call it before the first
+// operator on the device.
+void use_device(const std::string& device);
+
+// The operators of LibTorch use deterministic algorithms or throw c10::Error. Products are computed
+// in float32, not in TF32. cuBLAS is deterministic with a workspace of fixed size, which it reads
+// from the environment: CUBLAS_WORKSPACE_CONFIG, :4096:8 unless it is set.
+void use_deterministic_algorithms();
 
 // Products of OpenBLAS use one thread, like the rest of a run.
 void set_blas_threads();

@@ -9,6 +9,7 @@
 
 #include "apps/lab/claimed_run.h"
 #include "apps/lab/corpus.h"
+#include "apps/lab/process.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/threads.h"
 #include "gnomon/error.h"
@@ -252,6 +253,8 @@ int join_session(const Options& options, std::FILE* stream) {
     const StoredSettings stored = read_settings(invitation.at("settings"));
     Settings settings = joined_settings(options, stored.settings);
     settings.encodings = invitation.at("encodings").get<std::vector<std::string>>();
+    use_device(settings.device);
+    const int concurrent = settings.device == "cuda" ? 1 : options.jobs;
     const Corpus corpus = load_corpus(options, settings);
     greeted(connection, {{"op", "ready"}, {"fingerprint", fingerprint(corpus)}},
             least_answer_time);
@@ -264,9 +267,9 @@ int join_session(const Options& options, std::FILE* stream) {
     {
       Progress progress(settings, stream);
       progress.note("Joined.");
-      const auto threads = static_cast<std::size_t>(options.jobs);
+      const auto threads = static_cast<std::size_t>(concurrent);
       try {
-        on_threads(options.jobs, threads, [&](std::size_t) {
+        on_threads(concurrent, threads, [&](std::size_t) {
           while (const auto claim = work.claim())
             work_on(*claim, jobs.at(claim->run), work, settings, corpus,
                     invitation.at("checkpoint"), team, progress);

@@ -12,6 +12,13 @@ namespace {
 
 at::Tensor heads_first(const at::Tensor& x) { return x.transpose(1, 2); }
 
+// Keys or values [B, Hk, S, D] as [B, H, S, D]: each head for the query heads that share it. The
+// gradient is a sum over an axis, while that of repeat_interleave adds rows by index.
+at::Tensor for_query_heads(const at::Tensor& x, std::int64_t group) {
+  if (group == 1) return x;
+  return x.unsqueeze(2).expand({-1, -1, group, -1, -1}).flatten(1, 2);
+}
+
 // x: [B, T, H, D].
 at::Tensor normalised(const at::Tensor& x) {
   return x / x.norm(2, -1, /*keepdim=*/true).clamp_min(least_norm);
@@ -88,22 +95,28 @@ at::Tensor attend_by_operators(const Setting& setting,
   at::Tensor q = without_padding(in.q, query_tokens, window.batch),
              k = without_padding(in.k.to(q.scalar_type()), key_tokens, window.batch);
   const at::Tensor v = without_padding(in.v.to(q.scalar_type()), key_tokens, window.batch);
-  for (const HeadRotation& one : lowered.query_rotations)
-    q = std::visit([&](const auto& table) { return rotated(q, table); }, one);
-  for (const HeadRotation& one : lowered.key_rotations)
-    k = std::visit([&](const auto& table) { return rotated(k, table); }, one);
+  const auto rotate = [&](const at::Tensor& x, const auto& table) {
+    return rotated(x, {&table, numbers.plan});
+  };
+  const auto rotate_by_each = [&](at::Tensor x, const std::vector<HeadRotation>& rotations) {
+    for (const HeadRotation& one : rotations)
+      x = std::visit([&](const auto& table) { return rotate(x, table); }, one);
+    return x;
+  };
+  q = rotate_by_each(q, lowered.query_rotations);
+  k = rotate_by_each(k, lowered.key_rotations);
   double scale = window.softmax_scale * lowered.softmax.factor;
   if (numbers.cosine.defined()) {
     q = normalised(q) * there(numbers.cosine).view({-1, 1});
     k = normalised(k);
     scale = 1;
   }
-  if (lowered.query_rotary) q = rotated(q, *lowered.query_rotary);
-  if (lowered.key_rotary) k = rotated(k, *lowered.key_rotary);
+  if (lowered.query_rotary) q = rotate(q, *lowered.query_rotary);
+  if (lowered.key_rotary) k = rotate(k, *lowered.key_rotary);
   if (numbers.shift.defined()) q = q + there(numbers.shift).view({q.size(2), q.size(3)});
 
   const std::int64_t group = q.size(2) / k.size(2);
-  const at::Tensor queries = heads_first(q), keys = heads_first(k).repeat_interleave(group, 1);
+  const at::Tensor queries = heads_first(q), keys = for_query_heads(heads_first(k), group);
   at::Tensor scores = at::matmul(queries, keys.transpose(-1, -2));
   for (std::size_t i = 0; i < relative.keys.size(); ++i)
     scores =
@@ -119,7 +132,7 @@ at::Tensor attend_by_operators(const Setting& setting,
   if (const auto* dense = std::get_if<DenseBias>(&lowered.bias))
     bias = dense_of(*dense, q);
   else if (numbers.bias.defined())
-    bias = bias_of(lowered.bias, there(numbers.bias), places);
+    bias = bias_of({numbers.plan, &lowered.bias}, there(numbers.bias), places);
   if (bias.defined() && gates.defined()) bias = bias * there(gates).unsqueeze(-1);
   if (bias.defined()) scores = scores + bias;
 
@@ -129,7 +142,7 @@ at::Tensor attend_by_operators(const Setting& setting,
   scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity())
                .masked_fill(nothing, 0);
   const at::Tensor weights = at::softmax(scores, -1).masked_fill(hidden, 0);
-  at::Tensor out = at::matmul(weights, heads_first(v).repeat_interleave(group, 1));
+  at::Tensor out = at::matmul(weights, for_query_heads(heads_first(v), group));
   for (std::size_t i = 0; i < relative.values.size(); ++i)
     out = out + at::matmul(weight_of_each(relative.values[i], weights, places),
                            there(numbers.values[i]));

@@ -1,8 +1,12 @@
 #include "bindings/torch/forms.h"
 
+#include <torch/autograd.h>
+
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "bindings/torch/setting.h"
 #include "gnomon/error.h"
 
 namespace gnomon::libtorch {
@@ -11,6 +15,9 @@ namespace {
 using at::indexing::Ellipsis;
 using at::indexing::None;
 using at::indexing::Slice;
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
 
 at::Tensor on_device(View<const float, 3> table, const at::Tensor& like) {
   return at::from_blob(const_cast<float*>(table.data()),
@@ -75,33 +82,8 @@ at::Tensor rows_of(const RelativeVectors& table, const Places& places) {
   return rows.index({distances(places, table.coordinates) - table.min_distance}).unsqueeze(1);
 }
 
-}  // namespace
-
-at::Tensor rotated(const at::Tensor& x, const RotaryTable& table) {
-  const RotaryFrequencies& rotary = table.frequencies();
-  const std::int64_t first = rotary.head_offset, middle = first + rotary.rotary_dim() / 2,
-                     end = first + rotary.rotary_dim();
-  const at::Tensor cos = on_device(table.cos(), x), sin = on_device(table.sin(), x);
-  const bool halves = rotary.pairing == Pairing::halves;
-  const auto a = x.index({Ellipsis, halves ? Slice(first, middle) : Slice(first, end, 2)});
-  const auto b = x.index({Ellipsis, halves ? Slice(middle, end) : Slice(first + 1, end, 2)});
-  const at::Tensor c = a * cos - b * sin, d = a * sin + b * cos;
-  const at::Tensor pairs = halves ? at::cat({c, d}, -1) : at::stack({c, d}, -1).flatten(-2);
-  return at::cat(
-      {x.index({Ellipsis, Slice(0, first)}), pairs, x.index({Ellipsis, Slice(end, None)})}, -1);
-}
-
-at::Tensor rotated(const at::Tensor& x, const Vjepa2Table& table) {
-  const at::Tensor cos = on_device(table.cos(), x), sin = on_device(table.sin(), x);
-  const std::int64_t elements = cos.size(-1);  // of three blocks; the rest does not change
-  const at::Tensor met = x.narrow(-1, 0, elements);
-  const at::Tensor a = met.index({Ellipsis, Slice(0, None, 2)}),
-                   b = met.index({Ellipsis, Slice(1, None, 2)});
-  const at::Tensor crossed = at::stack({-b, a}, -1).flatten(-2);
-  return at::cat({met * cos + crossed * sin, x.index({Ellipsis, Slice(elements, None)})}, -1);
-}
-
-at::Tensor bias_of(const BiasForm& form, const at::Tensor& numbers, const Places& places) {
+at::Tensor bias_by_operators(const BiasForm& form, const at::Tensor& numbers,
+                             const Places& places) {
   if (std::holds_alternative<SlopeBias>(form))
     return -numbers.view({1, -1, 1, 1}) * distances(places).abs().unsqueeze(1);
   if (const auto* one = std::get_if<StripBias>(&form))
@@ -125,6 +107,136 @@ at::Tensor bias_of(const BiasForm& form, const at::Tensor& numbers, const Places
   }
   refuse("attention", "composed operators must support the bias form",
          static_cast<int>(form.index()));
+}
+
+// The sums of grad [B or 1, H, T, S] by column [B or 1, T, S]: [H, columns].
+at::Tensor sum_by_column(const at::Tensor& grad, const at::Tensor& column,
+                         std::int64_t columns) {
+  const std::int64_t heads = grad.size(1);
+  return at::zeros({columns, heads}, grad.options())
+      .index_put({column.reshape(-1)}, grad.permute({0, 2, 3, 1}).reshape({-1, heads}),
+                 /*accumulate=*/true)
+      .t();
+}
+
+// Arguments of a differentiable function that are not tensors.
+template <typename Value>
+struct Kept : torch::CustomClassHolder {
+  explicit Kept(Value given) : value(std::move(given)) {}
+  Value value;
+};
+template <typename Value>
+void keep(AutogradContext* context, Value value) {
+  context->saved_data["kept"] =
+      at::IValue::make_capsule(c10::make_intrusive<Kept<Value>>(std::move(value)));
+}
+template <typename Value>
+const Value& kept(AutogradContext* context) {
+  return static_cast<const Kept<Value>&>(*context->saved_data["kept"].toCapsule()).value;
+}
+
+struct RotateHeads : Function<RotateHeads> {
+  using Call = std::pair<Rotation, Direction>;
+
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Call& call) {
+    keep(context, call);
+    return std::visit([&](const auto* one) { return rotate_heads(x, *one, call.second); },
+                      call.first.table);
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    auto [rotation, direction] = kept<Call>(context);
+    const Direction other =
+        direction == Direction::forward ? Direction::inverse : Direction::forward;
+    return {RotateHeads::apply(grads[0], Call(rotation, other)), at::Tensor()};
+  }
+};
+
+struct BiasMatrix : Function<BiasMatrix> {
+  using Call = std::pair<std::shared_ptr<const BiasForm>, Places>;
+
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& numbers,
+                            const Call& call) {
+    keep(context, call);
+    context->save_for_backward({numbers});
+    return bias_by_operators(*call.first, numbers, call.second);
+  }
+  static variable_list backward(AutogradContext* context, variable_list grads) {
+    const auto& [form, places] = kept<Call>(context);
+    const variable_list numbers = context->get_saved_variables();
+    if (!at::GradMode::is_enabled())
+      return {bias_gradient(*form, numbers[0], places, grads[0]), at::Tensor()};
+    variable_list result = differentiable_gradients(
+        numbers, grads[0],
+        [&](const variable_list& x) { return bias_by_operators(*form, x[0], places); });
+    result.emplace_back();  // the form and the places
+    return result;
+  }
+};
+
+}  // namespace
+
+at::Tensor rotate_heads(const at::Tensor& x, const RotaryTable& table, Direction direction) {
+  const RotaryFrequencies& rotary = table.frequencies();
+  const std::int64_t first = rotary.head_offset, middle = first + rotary.rotary_dim() / 2,
+                     end = first + rotary.rotary_dim();
+  const at::Tensor cos = on_device(table.cos(), x);
+  at::Tensor sin = on_device(table.sin(), x);
+  if (direction == Direction::inverse) sin = -sin;
+  const bool halves = rotary.pairing == Pairing::halves;
+  const auto a = x.index({Ellipsis, halves ? Slice(first, middle) : Slice(first, end, 2)});
+  const auto b = x.index({Ellipsis, halves ? Slice(middle, end) : Slice(first + 1, end, 2)});
+  const at::Tensor c = a * cos - b * sin, d = a * sin + b * cos;
+  const at::Tensor pairs = halves ? at::cat({c, d}, -1) : at::stack({c, d}, -1).flatten(-2);
+  return at::cat(
+      {x.index({Ellipsis, Slice(0, first)}), pairs, x.index({Ellipsis, Slice(end, None)})}, -1);
+}
+
+// The elements of a pair have different angles, so the inverse direction is the transpose and
+// not the rotation by the negative angles.
+at::Tensor rotate_heads(const at::Tensor& x, const Vjepa2Table& table, Direction direction) {
+  const at::Tensor cos = on_device(table.cos(), x), sin = on_device(table.sin(), x);
+  const std::int64_t elements = cos.size(-1);  // of three blocks; the rest does not change
+  const at::Tensor met = x.narrow(-1, 0, elements);
+  const bool forward = direction == Direction::forward;
+  const at::Tensor from = forward ? met : met * sin;
+  const at::Tensor a = from.index({Ellipsis, Slice(0, None, 2)}),
+                   b = from.index({Ellipsis, Slice(1, None, 2)});
+  const at::Tensor crossed =
+      forward ? at::stack({-b, a}, -1).flatten(-2) * sin : at::stack({b, -a}, -1).flatten(-2);
+  return at::cat({met * cos + crossed, x.index({Ellipsis, Slice(elements, None)})}, -1);
+}
+
+at::Tensor rotated(const at::Tensor& x, const Rotation& rotation) {
+  return RotateHeads::apply(x, RotateHeads::Call(rotation, Direction::forward));
+}
+
+at::Tensor bias_gradient(const BiasForm& form, const at::Tensor& numbers, const Places& places,
+                         const at::Tensor& grad) {
+  const std::int64_t count = numbers.size(1);
+  if (std::holds_alternative<SlopeBias>(form))
+    return -(grad * distances(places).abs().unsqueeze(1))
+                .sum(at::IntArrayRef{0, 2, 3})
+                .unsqueeze(1);
+  if (const auto* one = std::get_if<StripBias>(&form))
+    return sum_by_column(grad, distances(places) - one->min_distance, count);
+  if (const auto* grid = std::get_if<GridBias>(&form))
+    return sum_by_column(grad, grid_columns(*grid, places), count);
+  if (const auto* axes = std::get_if<AxesBias>(&form)) {
+    std::vector<at::Tensor> parts;
+    for (std::size_t a = 0; a < axes->axes.size(); ++a)
+      parts.push_back(sum_by_column(
+          grad, distances(places, axes->axes[a].coordinates) - axes->axes[a].min_distance,
+          axes->distances(a)));
+    return at::cat(parts, 1);
+  }
+  const at::AutoGradMode enabled(true);
+  const at::Tensor own = numbers.detach().requires_grad_(true);
+  return torch::autograd::grad({bias_by_operators(form, own, places)}, {own}, {grad})[0];
+}
+
+at::Tensor bias_of(std::shared_ptr<const BiasForm> form, const at::Tensor& numbers,
+                   const Places& places) {
+  return BiasMatrix::apply(numbers, BiasMatrix::Call(std::move(form), places));
 }
 
 at::Tensor met_by_queries(const RelativeVectors& table, const at::Tensor& products,

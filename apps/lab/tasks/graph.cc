@@ -51,7 +51,9 @@ class GraphModel final : public TaskModel {
       : TaskModel(settings),
         data_(data),
         mixture_(std::move(mixture)),
-        model_(settings, mixture_, label_count(data), static_cast<std::uint64_t>(seed)) {}
+        model_(settings, mixture_, label_count(data), static_cast<std::uint64_t>(seed)) {
+    model_->to(torch::Device(settings.device));
+  }
 
   torch::nn::Module& module() override { return *model_; }
 
@@ -77,7 +79,7 @@ class GraphModel final : public TaskModel {
       if (part == Part::train) sign_seeds.push_back(mixed(mixed(seed) + number));
     }
     const GraphBatch batch = batch_of(examples, mixture_, sign_seeds);
-    return {sum_of_losses(model_->forward(batch), batch.targets),
+    return {sum_of_losses(model_->forward(batch), batch.targets.to(settings_.device)),
             batch.targets.ne(uncounted).sum().item<std::int64_t>()};
   }
 
@@ -105,8 +107,9 @@ class GraphModel final : public TaskModel {
                                            static_cast<std::uint64_t>(i)));
         const GraphBatch batch = batch_of(examples, mixture_, {});
         const at::Tensor logits = model_->forward(batch);
-        bits += sum_of_losses(logits, batch.targets).item<double>() * bits_per_nat;
-        const at::Tensor guesses = logits.argmax(2).contiguous();
+        bits += sum_of_losses(logits, batch.targets.to(settings_.device)).item<double>() *
+                bits_per_nat;
+        const at::Tensor guesses = logits.argmax(2).to(at::kCPU).contiguous();
         const auto* guess = guesses.data_ptr<std::int64_t>();
         for (const GraphExample& example : examples)
           for (const std::int64_t target : example.targets) {
@@ -167,7 +170,6 @@ void check(const Settings& s) {
     refuse("lab", "--train-length of --task graph must be at least 8 nodes", s.train_length);
   if (s.longest() > most_nodes)
     refuse("lab", "lengths of --task graph must be at most 1024 nodes", s.longest());
-  if (s.device != "cpu") refuse("lab", "--task graph requires --device cpu", s.device);
   if (!s.texts.empty() && s.texts.size() != 2)
     refuse("lab", "--task graph must have two files, EDGES and LABELS, or none",
            std::ssize(s.texts));

@@ -174,8 +174,10 @@ GraphEncodingImpl::GraphEncodingImpl(const model::Mixture& mixture, std::int64_t
   if (const auto* one = find<model::PathRandomWalk>(mixture))
     walk_ = projection("walk", one->walk.steps);
   if (const auto* one = find<model::PathDegree>(mixture)) {
-    in_ = register_module("in", drawn_embedding(one->degree.rows, width, size, generator));
-    out_ = register_module("out", drawn_embedding(one->degree.rows, width, size, generator));
+    in_ =
+        register_module("degree_in", drawn_embedding(one->degree.rows, width, size, generator));
+    out_ = register_module("degree_out",
+                           drawn_embedding(one->degree.rows, width, size, generator));
   }
   if (const auto* one = find<Graphormer>(mixture))
     spatial_ = register_module("spatial", drawn_embedding(one->unreachable + 2, one->heads,

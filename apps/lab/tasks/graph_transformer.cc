@@ -32,9 +32,14 @@ GraphTransformerImpl::GraphTransformerImpl(const Settings& settings,
 
 // The bias is trained, so attention is composed of LibTorch's operators, for all encodings.
 at::Tensor GraphTransformerImpl::forward(const GraphBatch& batch) {
-  const at::Tensor bias = position_->bias(batch.features);
+  const at::Device device = head_->weight.device();
+  GraphFeatures features = batch.features;
+  for (at::Tensor* one :
+       {&features.laplacian, &features.walk, &features.in, &features.out, &features.spatial})
+    if (one->defined()) *one = one->to(device);
+  const at::Tensor bias = position_->bias(features);
   const at::Tensor x =
-      layers_(position_->embed(marks_(batch.marks), batch.features),
+      layers_(position_->embed(marks_(batch.marks.to(device)), features),
               [&](std::int64_t, const at::Tensor& qkv, const at::Tensor&) {
                 const std::vector<at::Tensor> parts = qkv.transpose(1, 2).chunk(3, 1);
                 const double scale = 1 / std::sqrt(static_cast<double>(qkv.size(3)));
