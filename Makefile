@@ -24,8 +24,8 @@ fuzz := build/fuzz
 gnomon := $(program)/apps/cli/gnomon
 
 .PHONY: help setup setup-lab setup-neon setup-long configure-release build lab test build-tests build-asan \
-        build-neon build-fuzz asan wheel test-python test-neon test-torch2 test-long bench instructions peers format \
-        check-format install clean
+        build-neon build-fuzz asan wheel test-python test-neon test-torch2 test-long bench instructions peers \
+        gpu gpu-bundle format check-format install clean
 .DEFAULT_GOAL := help
 
 help:
@@ -43,6 +43,8 @@ help:
 	@echo 'make test-long     test everything under the sanitizers, each instruction set (shuffled),'
 	@echo '                   NEON, fuzzing, and the component core in a fresh Debian root'
 	@echo 'make peers         time Gnomon and packages from PyPI, write docs/benchmarks.md'
+	@echo 'make gpu           check and time the CUDA kernels on a GPU, write docs/benchmarks-gpu.md'
+	@echo 'make gpu-bundle    build for `make gpu` on a machine without a GPU: build/gpu/bundle.tar.gz'
 	@echo 'make format        run clang-format on all C++ files; check-format only checks'
 	@echo 'make install       install to PREFIX=$(PREFIX)'
 	@echo 'make setup         install all required packages; the other commands call it'
@@ -145,6 +147,12 @@ instructions: build-tests
 
 peers: setup
 	@bench/peers/run.sh $(PEERS_FLAGS)
+
+gpu:
+	@tools/gpu.sh $(GPU_FLAGS)
+
+gpu-bundle: setup
+	@JOBS=$(JOBS) tools/gpu_bundle.sh
 
 format: setup
 	@tools/check_format.sh --fix
