@@ -91,10 +91,18 @@ if [ "$mode" = test ]; then
   tests=ON
   targets="gnomon_torch_tests gnomon-lab"
 fi
+# Kernels of the library for CUDA, if nvcc is there.
+components="core;graph;model;report"
+if [ -n "$cuda" ] && [ "$mode" != test ]; then
+  if command -v nvcc > /dev/null || [ -x /usr/local/cuda/bin/nvcc ]; then
+    components="$components;cuda"
+  fi
+fi
 launcher=
 command -v ccache > /dev/null && launcher=-DCMAKE_CXX_COMPILER_LAUNCHER=ccache
 echo "torch $version"
 cmake -S "$here" -B "$work" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGNOMON_TESTS=$tests \
+  "-DGNOMON_COMPONENTS=$components" \
   -DGNOMON_BENCH=OFF -DTorch_DIR="$config" ${launcher:+"$launcher"} > "$work/configure.txt"
 # shellcheck disable=SC2086 # several targets
 cmake --build "$work" -j"${JOBS:-$(nproc)}" --target $targets

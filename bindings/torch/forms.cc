@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "bindings/torch/device.h"
 #include "bindings/torch/setting.h"
 #include "gnomon/error.h"
 
@@ -19,10 +20,15 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
+// A table [B or 1, T, R/2] in float32 on the device of a tensor.
 at::Tensor on_device(View<const float, 3> table, const at::Tensor& like) {
   return at::from_blob(const_cast<float*>(table.data()),
-                       {table.extent(0), table.extent(1), 1, table.extent(2)})
-      .to(like.options(), /*non_blocking=*/false, /*copy=*/true);
+                       {table.extent(0), table.extent(1), table.extent(2)})
+      .to(like.device(), at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+}
+// For heads [B, T, H, D]: [B or 1, T, 1, R/2], of the type of the heads.
+at::Tensor for_heads(const at::Tensor& table, const at::Tensor& x) {
+  return table.unsqueeze(2).to(x.scalar_type());
 }
 
 // Distances position(key) - position(query), or distances of coordinates along an axis: [B or
@@ -179,8 +185,11 @@ at::Tensor rotate_heads(const at::Tensor& x, const RotaryTable& table, Direction
   const RotaryFrequencies& rotary = table.frequencies();
   const std::int64_t first = rotary.head_offset, middle = first + rotary.rotary_dim() / 2,
                      end = first + rotary.rotary_dim();
-  const at::Tensor cos = on_device(table.cos(), x);
-  at::Tensor sin = on_device(table.sin(), x);
+  const at::Tensor all_cos = on_device(table.cos(), x), all_sin = on_device(table.sin(), x);
+  const at::Tensor out = rotate_on_device(x, all_cos, all_sin, rotary, direction);
+  if (out.defined()) return out;
+  const at::Tensor cos = for_heads(all_cos, x);
+  at::Tensor sin = for_heads(all_sin, x);
   if (direction == Direction::inverse) sin = -sin;
   const bool halves = rotary.pairing == Pairing::halves;
   const auto a = x.index({Ellipsis, halves ? Slice(first, middle) : Slice(first, end, 2)});
@@ -194,7 +203,8 @@ at::Tensor rotate_heads(const at::Tensor& x, const RotaryTable& table, Direction
 // The elements of a pair have different angles, so the inverse direction is the transpose and
 // not the rotation by the negative angles.
 at::Tensor rotate_heads(const at::Tensor& x, const Vjepa2Table& table, Direction direction) {
-  const at::Tensor cos = on_device(table.cos(), x), sin = on_device(table.sin(), x);
+  const at::Tensor cos = for_heads(on_device(table.cos(), x), x),
+                   sin = for_heads(on_device(table.sin(), x), x);
   const std::int64_t elements = cos.size(-1);  // of three blocks; the rest does not change
   const at::Tensor met = x.narrow(-1, 0, elements);
   const bool forward = direction == Direction::forward;
