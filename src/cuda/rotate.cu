@@ -198,8 +198,12 @@ Rows check_heads(Arguments& arguments, std::string_view name, const ConstTensor&
                " must have at least head_offset + rotary_dim = " + std::to_string(head_offset) +
                " + " + std::to_string(rotary_dim) + " elements per head",
            size);
-  if (axis_from_last(x, 1).extent > 1 << 20 || rotary_dim > 12 << 10)
-    arguments.refuse_shape(name, "of at most 2^20 heads, with rotary_dim at most 12288", x);
+  constexpr std::int64_t most_elements = 1 << 28;  // items of a token are counted in 32 bits
+  const std::int64_t heads = axis_from_last(x, 1).extent;
+  if (size > most_elements || heads > most_elements || heads * size > most_elements ||
+      rotary_dim > 12 << 10)
+    arguments.refuse_shape(
+        name, "of at most 2^28 elements per token, with rotary_dim at most 12288", x);
   const Rows rows{axis_from_last(x, 3).extent, axis_from_last(x, 2).extent};
   constexpr std::int64_t most = 0x7fffffff;
   if (rows.batch > most || (rows.batch > 0 && rows.tokens > most / rows.batch))

@@ -40,7 +40,8 @@ struct Rotation {
 // bytes, or one element.
 //
 // Throws std::invalid_argument if a tensor is not on a CUDA device, devices differ, shapes or
-// types do not match, or D is not contiguous; Error if the launch fails.
+// types do not match, D is not contiguous, B T exceeds 2^31 - 1, H D exceeds 2^28 or R exceeds
+// 12288; Error if the launch fails.
 void rotate(const Tensor& q, const Tensor& k, const Rotation& rotation,
             Direction direction = Direction::forward, Stream stream = nullptr);
 void rotate(const Tensor& x, const Rotation& rotation, Direction direction = Direction::forward,
