@@ -1,6 +1,7 @@
 // Runs that are trained by 1, 2, 4 and 8 workers have the same bits.
 #include "apps/lab/micro_batches.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 #include <unistd.h>
@@ -38,6 +39,16 @@ void expect_equal(const Tensors& a, const Tensors& b, const std::string& what) {
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << what << ", " << i;
 }
 
+// Like the threads of the lab. Products of MKL have other bits with several threads.
+class OneThread {
+ public:
+  OneThread() : before_(at::get_num_threads()) { at::set_num_threads(1); }
+  ~OneThread() { at::set_num_threads(before_); }
+
+ private:
+  const int before_;
+};
+
 struct Trained {
   Tensors weights;
   std::vector<CurvePoint> curve;
@@ -46,6 +57,7 @@ struct Trained {
 // `begin` and `end`: steps; a run that does not begin at 0 continues from the file.
 Trained train(int workers, const std::string& encoding, std::int64_t end = 4,
               const fs::path& from = {}, const fs::path& to = {}) {
+  const OneThread one_thread;
   const Settings settings = tiny();
   const Corpus corpus = load_corpus(settings);
   std::vector<Trained> members(static_cast<std::size_t>(workers));
@@ -97,6 +109,7 @@ TEST(Workers, ResumeARunOfAnotherNumber) {
 // The gradients of one step on a team, with buckets of at most a few parameters.
 Tensors gradients(int workers, const Settings& settings, const Corpus& corpus,
                   const MicroBatchOptions& options, int steps = 1) {
+  const OneThread one_thread;
   Tensors result;
   on_team(workers, [&](Team& team) {
     const auto model = make_model(settings, corpus, "t5", 1);

@@ -6,6 +6,10 @@
 #include <ATen/TensorUtils.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
+#include <torch/version.h>
+#if TORCH_VERSION_MAJOR >= 2
+#include <ATen/detail/XPUHooksInterface.h>
+#endif
 
 #include <cstdlib>
 #include <mutex>
@@ -197,7 +201,44 @@ void set_storage(const c10::OperatorHandle&, Stack* stack) {
   torch::jit::push(stack, one);
 }
 
-C10_REGISTER_GUARD_IMPL(XPU, c10::impl::NoOpDeviceGuardImpl<at::DeviceType::XPU>);
+// One device with one stream. Nothing is asynchronous.
+struct Guard final : c10::impl::DeviceGuardImplInterface {
+  at::DeviceType type() const override { return at::DeviceType::XPU; }
+  at::Device exchangeDevice(at::Device) const override { return other_device(); }
+  at::Device getDevice() const override { return other_device(); }
+  void setDevice(at::Device) const override {}
+  void uncheckedSetDevice(at::Device) const noexcept override {}
+  c10::Stream getStream(at::Device) const noexcept override {
+    return c10::Stream(c10::Stream::DEFAULT, other_device());
+  }
+  c10::Stream exchangeStream(c10::Stream stream) const noexcept override { return stream; }
+  c10::DeviceIndex deviceCount() const noexcept override { return 1; }
+  void record(void**, const c10::Stream&, const c10::DeviceIndex,
+              const c10::EventFlag) const override {}
+  void block(void*, const c10::Stream&) const override {}
+  bool queryEvent(void*) const override { return true; }
+};
+C10_REGISTER_GUARD_IMPL(XPU, Guard);
+
+#if TORCH_VERSION_MAJOR >= 2
+// A backward pass asks the accelerator of LibTorch for its streams.
+struct Hooks final : at::XPUHooksInterface {
+  void init() const override {}
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return true; }
+  bool hasXPU() const override { return true; }
+  at::DeviceIndex getNumGPUs() const override { return 1; }
+  at::DeviceIndex current_device() const override { return 0; }
+  bool hasPrimaryContext(at::DeviceIndex) const override { return true; }
+};
+}  // namespace other_device_parts
+}  // namespace gnomon::testing
+namespace at {
+C10_REGISTER_CLASS(XPUHooksRegistry, XPUHooks, gnomon::testing::other_device_parts::Hooks)
+}
+namespace gnomon::testing {
+namespace other_device_parts {
+#endif
 
 TORCH_LIBRARY_IMPL(_, XPU, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_cpu>());

@@ -1,6 +1,6 @@
 // A device without a GPU for tests of device handling: memory of the CPU with inverted bits. Its
 // device type is XPU, for which the LibTorch of Debian and of PyPI has no operators, and to which
-// modules can be moved and archives loaded (not to PrivateUse1: Tensor::set_data refuses it).
+// modules can be moved (Tensor::set_data refuses PrivateUse1).
 //
 // - Every operator throws c10::Error if it receives tensors on different devices, except for CPU
 //   tensors without dimensions, as on CUDA. It computes on decoded copies, so the numbers are
@@ -17,7 +17,7 @@
 namespace gnomon::testing {
 
 inline const std::string other_device_name = "xpu:0";
-inline at::Device other_device() { return at::Device(other_device_name); }
+inline at::Device other_device() { return at::Device(at::DeviceType::XPU, 0); }
 
 // The names of the operators that ran on the device, "aten::index_select". Empties the list.
 std::set<std::string> take_operators_of_other_device();
