@@ -69,7 +69,7 @@ get_wheels() {
 fill_stage() {
   local folder=$1
   rm -rf "$stage"
-  mkdir -p "$stage"/{prebuilt/bin,prebuilt/python,prebuilt/wheels,tools,bench,docs,tests/python/core,tests/python/torch}
+  mkdir -p "$stage"/{prebuilt/{bin,python,wheels},tools,bench/gpu,docs,tests/python/{core,gpu,torch}}
   cp "$folder/tests/cuda/gnomon_cuda_device_tests" "$stage/prebuilt/bin"
   cp -r bindings/python/gnomon "$stage/prebuilt/python"
   rm -rf "$stage/prebuilt/python/gnomon/bin"
@@ -81,12 +81,11 @@ fill_stage() {
   tools/gpu.sh sources >"$stage/prebuilt/sources.txt"
   cp pyproject.toml "$stage"
   cp tools/gpu.sh "$stage/tools"
-  cp -r bench/gpu "$stage/bench"
+  cp bench/gpu/*.{py,md.in} "$stage/bench/gpu"
   cp tests/python/conftest.py "$stage/tests/python"
   cp tests/python/core/emulated.py "$stage/tests/python/core"
   cp tests/python/torch/test_cuda.py "$stage/tests/python/torch"
-  cp -r tests/python/gpu "$stage/tests/python"
-  rm -rf "$stage"/{bench,tests/python}/gpu/__pycache__
+  cp tests/python/gpu/*.py "$stage/tests/python/gpu"
 }
 
 # The archive must work without this repository, without its libraries, and without its environment.

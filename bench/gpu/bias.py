@@ -26,13 +26,14 @@ def attention_of(tokens: int, device: torch.device) -> Attention:
                                   device=device)
     # The backward pass runs many times on one graph, so it must keep the tensors of the graph.
     torch._functorch.config.donated_buffer = False
-    compiled = torch.compile(flex.flex_attention, dynamic=False)
+    compiled: Any = torch.compile(flex.flex_attention, dynamic=False)
 
     def call(q: Tensor, k: Tensor, v: Tensor, strip: Tensor) -> tuple[Tensor, Tensor]:
         def add_bias(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
             return score + strip[h, (j - i + tokens - 1).clamp(max=tokens - 1)]
 
-        return compiled(q, k, v, score_mod=add_bias, block_mask=mask, return_lse=True)
+        out, lse = compiled(q, k, v, score_mod=add_bias, block_mask=mask, return_lse=True)
+        return out, lse
 
     return call
 

@@ -20,16 +20,16 @@ from typing import Any
 import append
 import bias
 import embedding
+import fill
 import machine
 import measure
 import rotate
-import tables
 import torch
 from cases import Case, all_cases
 from contender import OURS, Work, reason
 from measure import Clock
 
-GROUPS = {"rotate": rotate, "append": append, "table": tables, "embedding": embedding,
+GROUPS = {"rotate": rotate, "append": append, "table": fill, "embedding": embedding,
           "bias": bias}
 
 
@@ -110,10 +110,11 @@ def main() -> int:
     data |= {"versions": machine.versions(gnomon.__version__), "command": options.command}
     options.results.write_text(json.dumps(data, indent=1) + "\n")
     # A case that cannot run is a failure; one that needs a function not built yet is not.
-    known = [key for key, text in data["unmeasured"].items() if "has no" not in text]
-    for key in known:
+    failed = [key for key, text in data["unmeasured"].items()
+              if not text.startswith("gnomon._cuda has no ")]
+    for key in failed:
         print(f"gpu: {key} is not measured: {data['unmeasured'][key]}", file=sys.stderr)
-    return bool(known)
+    return bool(failed)
 
 
 if __name__ == "__main__":
