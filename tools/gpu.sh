@@ -127,7 +127,8 @@ for tool in memcheck racecheck; do
     record $tool skipped 0 'compute-sanitizer is not installed'
   fi
 done
-check 'Python tests' 150 "$python" -m pytest -q tests/python/gpu tests/python/torch/test_cuda.py
+check 'Python tests' 150 "$python" -m pytest -q tests/python/gpu tests/python/torch/test_cuda.py \
+  tests/python/torch/test_bias_gradient.py
 install_peers
 left=$((limit - SECONDS))
 rm -f "$work/results.json"

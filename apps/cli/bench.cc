@@ -40,8 +40,8 @@ in addition to its arguments.
   --tokens N    only this length
   --isa NAME    portable, sse4, avx2, avx512 or neon; all: every available one
   --threads N   number of threads (default: OMP_NUM_THREADS, or all cores)
-  --device D    cuda: rotate, decode, append, table on a GPU, beside a copy of
-                the same bytes there (default: cpu)
+  --device D    cuda: rotate, decode, append, table, add on a GPU, beside a copy
+                of the same bytes there (default: cpu)
   --json        one JSON document on stdout
 
 Example: gnomon bench rotate --threads 1 --tokens 4096

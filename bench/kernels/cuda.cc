@@ -11,6 +11,7 @@
 
 #include "gnomon/cuda/append.h"
 #include "gnomon/cuda/device.h"
+#include "gnomon/cuda/embedding.h"
 #include "gnomon/cuda/rotate.h"
 #include "gnomon/cuda/table.h"
 #endif
@@ -185,6 +186,36 @@ Kernel table_kernel(int64_t tokens) {
           .finish = [] { cuda::synchronize(); }};
 }
 
+// A table of float added to embeddings of the width 4096.
+Kernel add_kernel(int64_t tokens) {
+  constexpr int64_t width = 4096;
+  struct Embeddings {
+    cuda::Array<BFloat16> x;
+    cuda::Array<float> table;
+    std::array<int64_t, 2> shape;
+  };
+  const auto size = static_cast<std::size_t>(tokens * width);
+  const auto all = std::make_shared<Embeddings>(
+      Embeddings{cuda::Array<BFloat16>(std::vector<BFloat16>(size)),
+                 cuda::Array<float>(std::vector<float>(size)),
+                 {tokens, width}});
+  // Reads x and the table, writes x. The roof reads and writes the same bytes.
+  const int64_t moved = tokens * width * (2 + 4 + 2);
+  return {.name = "add",
+          .detail = fmt::format("bf16 [{}, {}]", tokens, width),
+          .roof = Roof::memory,
+          .work = static_cast<double>(moved / 2),
+          .run =
+              [all] {
+                const View<BFloat16, 2> x(all->x.data(), all->shape);
+                const View<const float, 2> table(all->table.data(), all->shape);
+                cuda::add_table(cuda::on_device(x), cuda::on_device(table));
+              },
+          .make_roof = [moved] { return copying(moved / 2); },
+          .error = {},
+          .finish = [] { cuda::synchronize(); }};
+}
+
 }  // namespace
 
 std::vector<KernelMaker> cuda_kernels(std::string_view wanted, std::optional<int64_t> only) {
@@ -204,9 +235,10 @@ std::vector<KernelMaker> cuda_kernels(std::string_view wanted, std::optional<int
     add("append", [=] { return append_kernel<BFloat16, BFloat16>(tokens); });
     add("append", [=] { return append_kernel<BFloat16, std::uint8_t>(tokens); });
     add("table", [=] { return table_kernel(tokens); });
+    add("add", [=] { return add_kernel(tokens); });
   }
   if (all.empty())
-    refuse("bench", "NAME must begin with one of append, decode, rotate, table", wanted);
+    refuse("bench", "NAME must begin with one of add, append, decode, rotate, table", wanted);
   return all;
 }
 
