@@ -84,7 +84,7 @@ fill_stage() {
   cp bench/gpu/*.{py,md.in} "$stage/bench/gpu"
   cp tests/python/conftest.py "$stage/tests/python"
   cp tests/python/core/emulated.py "$stage/tests/python/core"
-  cp tests/python/torch/test_cuda.py "$stage/tests/python/torch"
+  cp tests/python/torch/test_{cuda,bias_gradient}.py "$stage/tests/python/torch"
   cp tests/python/gpu/*.py "$stage/tests/python/gpu"
 }
 
@@ -97,7 +97,7 @@ test_bundle() {
   tar -xzf "$bundle" -C "$folder"
   cd "$folder/gnomon-gpu"
   for file in tools/gpu.sh bench/gpu/{compare,report,cases}.py bench/gpu/benchmarks-gpu.md.in \
-    pyproject.toml tests/python/{conftest.py,gpu/test_gpu.py,torch/test_cuda.py,core/emulated.py} \
+    pyproject.toml tests/python/{conftest.py,gpu/test_gpu.py,torch/test_cuda.py,torch/test_bias_gradient.py,core/emulated.py} \
     prebuilt/{bin/gnomon_cuda_device_tests,sources.txt} \
     prebuilt/python/gnomon/{__init__.py,_core.abi3.so,_cuda.abi3.so,torch/_device.py}; do
     [[ -s $file ]] || die "the archive has no $file"
