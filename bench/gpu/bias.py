@@ -1,7 +1,7 @@
 """The gradient of T5's bias: FlexAttention's backward pass, without it and with its own or ours.
 
-The call of gnomon._cuda is in `bias_gradient`: its arguments are those of
-gnomon/cuda/bias_gradient.h, with a strip (values [H, N], min_distance) as the bias.
+The call of gnomon._cuda is in `bias_gradient`, with a strip (values [H, N], min_distance) as the
+bias.
 """
 
 from __future__ import annotations
@@ -61,9 +61,10 @@ def exact_gradient(q: Tensor, k: Tensor, v: Tensor, strip: Tensor, grad: Tensor)
 def bias_gradient(module: Any, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor,
                   grad: Tensor, strip: Tensor) -> tuple[Callable[[], None], Tensor]:
     """Returns the call of Gnomon and the gradient that it writes. Arrays [B, H, T, D]."""
-    tokens_first = [x.transpose(1, 2) for x in (q, k, v, out)]
     tokens = q.shape[2]
-    arguments = (*tokens_first, lse, grad.transpose(1, 2), strip, 1 - tokens, True)
+    form = "strip", [strip], [1 - tokens], []
+    softmax = "causal", 0, None, None, HEAD_DIM ** -0.5, None
+    arguments = (q, k, v, out, lse, grad, *form, *softmax)
     size = module.bias_gradient_workspace(*arguments)
     workspace = torch.empty(size, dtype=torch.uint8, device=q.device)
     values_grad = torch.empty(strip.shape, dtype=torch.float32, device=q.device)

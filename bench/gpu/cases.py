@@ -79,9 +79,9 @@ def appends() -> Iterator[Case]:
 
 def others() -> Iterator[Case]:
     yield Case("table", "fill", TABLE_TOKENS, "f32", requires="fill_cos_sin")
-    yield Case("embedding", "add", 32768, requires="add_rows")
+    yield Case("embedding", "add", 32768, requires="add_table")
     yield Case("embedding", "gather", 32768, requires="gather_rows")
-    yield Case("embedding", "scatter", 32768, requires="add_rows_backward")
+    yield Case("embedding", "scatter", 32768, requires="add_table_backward")
     yield Case("bias", "t5", 4096, requires="bias_gradient")
 
 

@@ -1,7 +1,6 @@
 """Tables of embeddings: addition of rows, gather, and the gradient of the table.
 
-The calls of gnomon._cuda are in `add`, `gather` and `scatter`: their arguments are those of
-gnomon/cuda/embedding.h, in its order.
+The calls of gnomon._cuda are in `add`, `gather` and `scatter`.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def add(module: Any, x: Tensor, table: Tensor, at: Tensor) -> Work:
     work = Work([x], 2 * x.nbytes + table.nbytes, wanted=[wanted], rows=[rows])
 
     def ours(x: Tensor) -> None:
-        module.add_rows(x, table, at, stream_of(x))
+        module.add_table(x, table, at, stream_of(x))
 
     work.contenders += [
         Contender("Gnomon", OURS, ours, results=lambda _, x: [x]),
@@ -83,7 +82,7 @@ def scatter(module: Any, grad: Tensor, table: Tensor, at: Tensor) -> Work:
     flat, numbers_of = at.flatten(), grad.flatten(0, 1)
 
     def ours(sums: Tensor) -> None:
-        module.add_rows_backward(grad, at, sums, workspace, stream_of(sums))
+        module.add_table_backward(grad, at, sums, workspace, stream_of(sums))
 
     def dense(_: Tensor) -> Tensor:
         return torch.ops.aten.embedding_dense_backward(grad, at, len(table), -1, False)

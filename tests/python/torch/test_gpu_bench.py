@@ -20,47 +20,6 @@ CPU = torch.device("cpu")
 FEW = {1: 1, 64: 3, 256: 4, 1024: 5, 4096: 32, 8192: 6, 32768: 16, 131072: 70}
 
 
-class Complete:
-    """The emulator's module. Functions that it does not have compute with PyTorch's operators."""
-
-    def __getattr__(self, name):
-        return getattr(emulated.module(), name)
-
-    @staticmethod
-    def add_rows(x, table, rows, stream):
-        x += table[rows]
-
-    @staticmethod
-    def gather_rows(table, rows, out, stream):
-        out.copy_(table[rows])
-
-    @staticmethod
-    def add_rows_backward_workspace(tokens, table_rows):
-        return 8 * tokens + 4 * (table_rows + 1)
-
-    @staticmethod
-    def add_rows_backward(grad, rows, table_grad, workspace, stream):
-        table_grad.index_add_(0, rows.flatten(), grad.flatten(0, 1).float())
-
-    @staticmethod
-    def bias_gradient_workspace(*arguments):
-        return 16
-
-    @staticmethod
-    def bias_gradient(q, k, v, out, lse, grad, strip, min_distance, causal, values_grad,
-                      workspace, stream):
-        q, k, v, out, grad = (x.transpose(1, 2).float() for x in (q, k, v, out, grad))
-        count = q.shape[2]
-        at = torch.arange(count)
-        distance = at[None] - at[:, None]
-        entry = (distance - min_distance).clamp(max=count - 1)
-        score = q @ k.transpose(2, 3) * q.shape[3] ** -0.5 + strip[:, entry]
-        seen = (score - lse[..., None]).exp().masked_fill(distance > 0, 0)
-        grads = seen * (grad @ v.transpose(2, 3) - (grad * out).sum(-1, keepdim=True))
-        values_grad.zero_()
-        values_grad.index_add_(1, entry.flatten(), grads[0].flatten(1))
-
-
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     monkeypatch.setattr(append, "CONTEXT", 48)
@@ -76,7 +35,7 @@ def data():
     clock = Clock(CPU, rounds=2, calls=3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(append, "CONTEXT", 48)
-        found = compare.run(small_cases(), Complete(), CPU, clock, 600.0)
+        found = compare.run(small_cases(), emulated.module(), CPU, clock, 600.0)
     return found | {"versions": {"Gnomon": "0"}, "command": "a test"}
 
 
@@ -129,7 +88,7 @@ def test_the_layouts_of_peers_keep_the_memory():
 def test_a_case_without_a_function_or_time_is_listed():
     few = small_cases()
     without = [case for case in few if case.requires == "bias_gradient"]
-    late = compare.run(few[:1], Complete(), CPU, Clock(CPU, 1, 1), -1.0)
+    late = compare.run(few[:1], emulated.module(), CPU, Clock(CPU, 1, 1), -1.0)
     assert "limit of -1 s" in late["unmeasured"][few[0].key]
     none = compare.run(without, object(), CPU, Clock(CPU, 1, 1), 600.0)
     assert none["unmeasured"] == {without[0].key: "gnomon._cuda has no bias_gradient"}
