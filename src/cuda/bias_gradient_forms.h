@@ -200,9 +200,7 @@ struct GridForm {
 struct PiecewiseLogForm {
   static constexpr int stages = 2;
   static constexpr bool by_diagonal = false;
-  struct Sums {
-    float c = 0, threshold = 0;
-  };
+  struct Sums {};  // in shared memory, which leaves registers for the products
   PiecewiseLogView view = {};
 
   // psi and dpsi/dc of the diagonals; of the queries of the tile 1 / (psi + epsilon), the
@@ -212,8 +210,10 @@ struct PiecewiseLogForm {
   GNOMON_DEVICE static float* scales(float* shared) { return shared + 512; }
   GNOMON_DEVICE static float* pulls(float* shared) { return shared + 640; }
   GNOMON_DEVICE static float* by_threshold(float* shared) { return shared + 768; }
-  GNOMON_DEVICE static float* pieces(float* shared) { return shared + 896; }
-  constexpr int shared_floats() const { return 896 + 16 * view.pieces; }
+  // The sums of c and of the threshold of each thread, [2, 256].
+  GNOMON_DEVICE static float* totals(float* shared) { return shared + 896; }
+  GNOMON_DEVICE static float* pieces(float* shared) { return shared + 1408; }
+  constexpr int shared_floats() const { return 1408 + 16 * view.pieces; }
   constexpr int record() const { return 2 * view.pieces + 2; }
 
   template <class Context>
@@ -225,6 +225,7 @@ struct PiecewiseLogForm {
       psis(shared)[g] = psi(view, distance);
       by_c(shared)[g] = distance / (view.c * distance + 1.0f);
     }
+    totals(shared)[g] = totals(shared)[tile_threads + g] = 0;
     GNOMON_NO_UNROLL
     for (int i = g; i < 16 * view.pieces; i += tile_threads) pieces(shared)[i] = 0;
   }
@@ -275,6 +276,7 @@ struct PiecewiseLogForm {
     const Range some = range(shared, lane, tile);
     GNOMON_NO_UNROLL
     for (int p = some.first; p <= some.last; ++p) {
+      reload_memory();  // 64 values of x, kept for all pieces, would not fit into registers
       const Piece piece = this->piece(p);
       const float offset = view.offsets[std::int64_t{head} * view.pieces + p] * log2_e;
       const float slope = view.slopes[std::int64_t{head} * view.pieces + p] * log2_e;
@@ -286,7 +288,7 @@ struct PiecewiseLogForm {
   }
   template <class Context>
   GNOMON_DEVICE void add(Context& context, float* shared, const Lane& lane, int head,
-                         const Tile& tile, Elements& gradients, Sums& sums) const {
+                         const Tile& tile, Elements& gradients, Sums&) const {
     const float* const psi = psis(shared) + lane.diagonal(0, 0, 0);
     const float* const psi_by_c = by_c(shared) + lane.diagonal(0, 0, 0);
     const float* const factor = scales(shared) + lane.row(0);
@@ -297,20 +299,30 @@ struct PiecewiseLogForm {
     const Range some = range(shared, lane, tile);
     GNOMON_NO_UNROLL
     for (int p = some.first; p <= some.last; ++p) {
+      reload_memory();  // 64 values of x, kept for all pieces, would not fit into registers
       const Piece piece = this->piece(p);
       float constant = 0, linear = 0, c = 0, threshold = 0;
+      float sum = 0, with_psi = 0, with_by_c = 0;  // of a row
       gradients.visit([&](int u, int n, int e, float& all) {
-        const float x = psi[8 * (n - u) + e] * factor[8 * u];
-        const float gradient = piece.has(x) ? all : 0.0f;
-        constant += gradient;
-        linear = std::fma(gradient, x, linear);
-        c = std::fma(gradient,
-                     std::fma(psi_by_c[8 * (n - u) + e], factor[8 * u], -x * pull[8 * u]), c);
-        threshold = std::fma(gradient, -x * limit[8 * u], threshold);
+        const float distance = psi[8 * (n - u) + e];
+        const float gradient = piece.has(distance * factor[8 * u]) ? all : 0.0f;
+        sum += gradient;
+        with_psi = std::fma(gradient, distance, with_psi);
+        with_by_c = std::fma(gradient, psi_by_c[8 * (n - u) + e], with_by_c);
+        if (n < 3 || e == 0) return;
+        const float x = factor[8 * u] * with_psi;
+        constant += sum;
+        linear += x;
+        c += std::fma(factor[8 * u], with_by_c, -x * pull[8 * u]);
+        threshold = std::fma(-x, limit[8 * u], threshold);
+        sum = with_psi = with_by_c = 0;
+        reload_memory();
       });
       const float slope = view.slopes[std::int64_t{head} * view.pieces + p];
-      sums.c = std::fma(slope, c, sums.c);
-      sums.threshold = std::fma(slope, threshold, sums.threshold);
+      float& by_c_total = totals(shared)[context.thread()];
+      float& by_threshold_total = totals(shared)[tile_threads + context.thread()];
+      by_c_total = std::fma(slope, c, by_c_total);
+      by_threshold_total = std::fma(slope, threshold, by_threshold_total);
       GNOMON_UNROLL
       for (int mask = 16; mask > 0; mask /= 2) {
         constant += context.shuffle_xor(constant, mask);
@@ -324,7 +336,7 @@ struct PiecewiseLogForm {
   }
   template <class Context>
   GNOMON_DEVICE void finish(Context& context, float* scratch, float* shared, const Lane&,
-                            const Sums& sums, float* record) const {
+                            const Sums&, float* record) const {
     const int values = 2 * view.pieces;
     GNOMON_NO_UNROLL
     for (int i = context.thread(); i < values; i += tile_threads) {
@@ -334,8 +346,9 @@ struct PiecewiseLogForm {
         sum += static_cast<double>(pieces(shared)[warp * values + i]);
       record[i] = static_cast<float>(sum);
     }
-    write_sum(context, scratch, sums.c, record + values);
-    write_sum(context, scratch, sums.threshold, record + values + 1);
+    write_sum(context, scratch, totals(shared)[context.thread()], record + values);
+    write_sum(context, scratch, totals(shared)[tile_threads + context.thread()],
+              record + values + 1);
   }
 };
 

@@ -93,7 +93,7 @@ struct BiasGradientKernel {
     auto* const stages = context.template shared<unsigned char>();
     auto* const rows = reinterpret_cast<float*>(stages + pipeline_bytes);
     float* const own = rows + rows_floats;
-    const Lane lane = Lane::of(context);
+    const Lane lane = Lane::of(context.thread());
     Place place{static_cast<int>(begin / tiles), 0, 0, 0, 0};
     place.tile = static_cast<int>(begin - std::int64_t{place.batch} * tiles);
     Place next = place;
@@ -129,9 +129,12 @@ struct BiasGradientKernel {
       GNOMON_NO_UNROLL
       for (int d = 0; d < value_size; d += chunk<T>)
         advance(least(chunk<T>, value_size - d), products);
-      add_bias(own, lane, head, tile, scores);
-      differentiate(rows + step % 2 * (2 * tile_size), lane, tile, products, scores);
-      form.add(context, own, lane, head, tile, scores, sums);
+      // Addresses that were computed before the loop would take registers from the products.
+      float* const at = own + opaque(0);
+      const Lane same = Lane::of(opaque(context.thread()));
+      add_bias(at, same, head, tile, scores);
+      differentiate(rows + step % 2 * (2 * tile_size), same, tile, products, scores);
+      form.add(context, at, same, head, tile, scores, sums);
       if (++place.tile == tiles) {
         place.tile = 0;
         ++place.batch;

@@ -68,10 +68,9 @@ struct Tile {
 struct Lane {
   int lane, warp_row, warp_column;  // of 32; of 2; of 4
 
-  template <class Context>
-  static GNOMON_DEVICE Lane of(const Context& context) {
-    const int warp = context.thread() / warp_size;
-    return {context.thread() % warp_size, warp / 4, warp % 4};
+  static GNOMON_DEVICE Lane of(int thread) {
+    const int warp = thread / warp_size;
+    return {thread % warp_size, warp / 4, warp % 4};
   }
   // The elements of a lane: u in [0, 8), n in [0, 4), e in [0, 2).
   GNOMON_DEVICE int row(int u) const { return 64 * warp_row + 8 * u + lane / 4; }

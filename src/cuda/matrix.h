@@ -21,6 +21,15 @@ namespace gnomon::cuda {
 template <class Context>
 class AsyncCopies;
 
+// Values loaded from memory before are loaded again after, instead of kept in registers.
+GNOMON_DEVICE void reload_memory() { asm volatile("" ::: "memory"); }
+// Returns x. The compiler does not know that, so it computes what depends on the result where
+// it is used, and not before a loop.
+GNOMON_DEVICE int opaque(int x) {
+  asm volatile("" : "+r"(x));
+  return x;
+}
+
 #if defined(__CUDACC__)
 
 // Error bound of the device: 2^-22 of the result (ex2.approx).
