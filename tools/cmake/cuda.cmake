@@ -26,5 +26,5 @@ target_include_directories(gnomon_cuda PUBLIC
 # The static runtime, which requires only the driver. Kernels have the same bits as in the emulator,
 # because products and sums are fused only where the source says so.
 target_compile_options(gnomon_cuda PRIVATE
-  $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --expt-relaxed-constexpr --extended-lambda -Xptxas=-v>)
+  $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false --expt-relaxed-constexpr --extended-lambda>)
 target_link_libraries(gnomon_cuda PUBLIC gnomon_core PRIVATE CUDA::cudart_static)
