@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -254,15 +255,17 @@ void launch_delta(const Plan& plan, const BiasGradientInput& input, float* delta
   launch(kernel, {(kernel.rows + rows - 1) / rows, DeltaKernel<T>::max_threads, 0}, stream);
 }
 
-template <typename T, class Form>
+// E: the elements as the kernel sees them.
+template <typename E, class Form>
 void launch_bands(const Plan& plan, const BiasGradientInput& input,
                   const BiasGradientOptions& options, const Form& form, const float* deltas,
                   float* records, Stream stream) {
-  BiasGradientKernel<T, Form> kernel;
-  kernel.q = rows_of<T>(input.q);
-  kernel.k = rows_of<T>(input.k);
-  kernel.v = rows_of<T>(input.v);
-  kernel.out_grad = rows_of<T>(input.out_grad);
+  BiasGradientKernel<E, Form> kernel;
+  kernel.q = rows_of<E>(input.q);
+  kernel.k = rows_of<E>(input.k);
+  kernel.v = rows_of<E>(input.v);
+  kernel.out_grad = rows_of<E>(input.out_grad);
+  kernel.format = input.q.holds<BFloat16>() ? Format::bf16 : Format::f16;
   kernel.key_size = static_cast<int32_t>(plan.key_size);
   kernel.value_size = static_cast<int32_t>(plan.value_size);
   kernel.lse = data<const float>(input.lse);
@@ -322,7 +325,8 @@ void bias_gradient(const BiasGradientInput& input, const BiasView& bias,
     by_type(operation, "q", input.q, [&]<typename T>(T) {
       launch_delta<T>(plan, input, deltas, stream);
       const auto go = [&](const auto& form) {
-        launch_bands<T>(plan, input, options, form, deltas, records, stream);
+        using E = std::conditional_t<sizeof(T) == 4, float, std::uint16_t>;
+        launch_bands<E>(plan, input, options, form, deltas, records, stream);
       };
       if (grid) return go(GridForm{*grid});
       if (pieces) return go(PiecewiseLogForm{*pieces});

@@ -17,6 +17,7 @@
 // the stages. Sums have a fixed order.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 
@@ -26,6 +27,14 @@
 namespace gnomon::cuda {
 
 constexpr float log2_e = 1.44269504088896340736f;
+
+GNOMON_DEVICE std::uint32_t bits_of(float x) {
+#if defined(__CUDA_ARCH__)
+  return __float_as_uint(x);
+#else
+  return std::bit_cast<std::uint32_t>(x);
+#endif
+}
 
 // Sums of diagonals. The diagonals of the elements of a lane are 11 steps of 8, by two.
 struct DiagonalSums {
@@ -127,10 +136,7 @@ struct DiagonalForm {
 struct GridForm {
   static constexpr int stages = 2;
   static constexpr bool by_diagonal = false;
-  struct Sums {
-    DiagonalSums right, left;  // dx >= 0, dx < 0
-    float class_token[3] = {};
-  };
+  using Sums = DiagonalSums;  // of dx >= 0; the others are in shared memory
   GridView grid = {};
 
   // The place and the column of each row of the tile: queries, then keys.
@@ -138,11 +144,20 @@ struct GridForm {
     return reinterpret_cast<std::int32_t*>(shared);
   }
   GNOMON_DEVICE static std::int32_t* columns(float* shared) { return places(shared) + 256; }
-  static constexpr int shared_floats() { return 512; }
+  // The sums of the three entries of the class token of each thread, [3, 256].
+  GNOMON_DEVICE static float* of_class(float* shared) { return shared + 512; }
+  // The sums of dx < 0 of each thread, [22, 256].
+  GNOMON_DEVICE static float* of_left(float* shared) {
+    return of_class(shared) + 3 * tile_threads;
+  }
+  static constexpr int shared_floats() { return 512 + 25 * tile_threads; }
   static constexpr int record() { return 516; }
 
   template <class Context>
-  GNOMON_DEVICE void begin(Context&, float*, int, const Tile&) const {}
+  GNOMON_DEVICE void begin(Context& context, float* shared, int, const Tile&) const {
+    GNOMON_UNROLL
+    for (int i = 0; i < 25; ++i) of_class(shared)[i * tile_threads + context.thread()] = 0;
+  }
   template <class Context>
   GNOMON_DEVICE void begin_tile(Context& context, float* shared, const Tile& tile) const {
     const int thread = context.thread(), row = thread % tile_size;
@@ -165,32 +180,47 @@ struct GridForm {
     });
   }
   template <class Context>
-  GNOMON_DEVICE void add(Context&, float* shared, const Lane& lane, int, const Tile& tile,
-                         Elements& gradients, Sums& sums) const {
+  GNOMON_DEVICE void add(Context& context, float* shared, const Lane& lane, int,
+                         const Tile& tile, Elements& gradients, Sums& sums) const {
     const std::int32_t* const at = columns(shared);
-    if (grid.leading && (tile.query + tile.offset == 0 || tile.key == 0))
+    if (grid.leading && (tile.query + tile.offset == 0 || tile.key == 0)) {
+      float query_only = 0, key_only = 0, both = 0;
       gradients.visit([&](int u, int n, int e, float& gradient) {
         const bool query = at[lane.row(u)] == class_token_place;
         const bool key = at[tile_size + lane.column(n, e)] == class_token_place;
-        sums.class_token[0] += query && !key ? gradient : 0;
-        sums.class_token[1] += key && !query ? gradient : 0;
-        sums.class_token[2] += query && key ? gradient : 0;
+        query_only += query && !key ? gradient : 0;
+        key_only += key && !query ? gradient : 0;
+        both += query && key ? gradient : 0;
         gradient = query || key ? 0 : gradient;
       });
+      float* const sums_of_class = of_class(shared) + context.thread();
+      sums_of_class[0] += query_only;
+      sums_of_class[tile_threads] += key_only;
+      sums_of_class[2 * tile_threads] += both;
+    }
+    DiagonalSums left;
     gradients.visit([&](int u, int n, int e, float& gradient) {
       const bool right = at[tile_size + lane.column(n, e)] >= at[lane.row(u)];
-      sums.right.add(u, n, e, right ? gradient : 0);
-      sums.left.add(u, n, e, right ? 0 : gradient);
+      sums.add(u, n, e, right ? gradient : 0);
+      left.add(u, n, e, right ? 0 : gradient);
     });
+    GNOMON_UNROLL
+    for (int i = 0; i < 22; ++i)
+      of_left(shared)[i * tile_threads + context.thread()] += left.at[i / 2][i % 2];
   }
   template <class Context>
-  GNOMON_DEVICE void finish(Context& context, float* scratch, float*, const Lane&,
+  GNOMON_DEVICE void finish(Context& context, float* scratch, float* shared, const Lane&,
                             const Sums& sums, float* record) const {
-    write_diagonals(context, scratch, sums.right, record);
-    write_diagonals(context, scratch, sums.left, record + 256);
+    write_diagonals(context, scratch, sums, record);
+    DiagonalSums left;
+    GNOMON_UNROLL
+    for (int i = 0; i < 22; ++i)
+      left.at[i / 2][i % 2] = of_left(shared)[i * tile_threads + context.thread()];
+    write_diagonals(context, scratch, left, record + 256);
     GNOMON_UNROLL
     for (int i = 0; i < 3; ++i)
-      write_sum(context, scratch, sums.class_token[i], record + 512 + i);
+      write_sum(context, scratch, of_class(shared)[i * tile_threads + context.thread()],
+                record + 512 + i);
   }
 };
 
@@ -258,14 +288,15 @@ struct PiecewiseLogForm {
     return {piece_of(view, nearest * scale[63] * (1 - 0x1p-20f)),
             piece_of(view, farthest * scale[0] * (1 + 0x1p-20f))};
   }
-  // [knots[p], knots[p + 1]), where the first piece and the last one have no limit.
+  // [knots[p], knots[p + 1]), where the last piece has no limit. x is not negative, and such
+  // floats have the order of their bits: one comparison, and fewer registers.
   struct Piece {
-    float begin, end;
-    GNOMON_DEVICE bool has(float x) const { return x >= begin && x < end; }
+    std::uint32_t begin, count;
+    GNOMON_DEVICE bool has(float x) const { return bits_of(x) - begin < count; }
   };
   GNOMON_DEVICE Piece piece(int p) const {
-    return {p > 0 ? view.knots[p] : -INFINITY,
-            p + 1 < view.pieces ? view.knots[p + 1] : INFINITY};
+    const std::uint32_t begin = bits_of(p > 0 ? view.knots[p] : 0.0f);
+    return {begin, bits_of(p + 1 < view.pieces ? view.knots[p + 1] : INFINITY) - begin};
   }
 
   GNOMON_DEVICE void add_bias(float* shared, const Lane& lane, int head, const Tile& tile,

@@ -19,6 +19,8 @@
 
 namespace gnomon::cuda {
 
+enum class Format { f16 = 1, bf16 };
+
 // delta[b, h, i] = sum_d out_grad out. Eight lanes share a row.
 template <typename T>
 struct DeltaKernel {
@@ -55,11 +57,14 @@ struct DeltaKernel {
   }
 };
 
+// T: float, or std::uint16_t for both 16-bit formats. Only the products depend on the format,
+// so one kernel has both.
 template <typename T, class Form>
 struct BiasGradientKernel {
   static constexpr bool synchronizes = true;
   static constexpr int max_threads = tile_threads;
   HeadRows<T> q, k, v, out_grad;
+  Format format = {};                         // of 16-bit elements
   std::int32_t key_size = 0, value_size = 0;  // D, Dv
   const float* lse = nullptr;
   std::int64_t lse_batch = 0, lse_head = 0, lse_row = 0;
@@ -81,28 +86,24 @@ struct BiasGradientKernel {
 
   template <class Context>
   GNOMON_DEVICE void operator()(Context& context) const {
-    const std::int64_t of_head = context.block() / heads;
-    const int head = static_cast<int>(context.block() - of_head * heads);
-    const int rank = static_cast<int>(of_head / bands.segments);
-    const int segment = static_cast<int>(of_head - std::int64_t{rank} * bands.segments);
-    const int band = bands.at(rank), tiles = bands.tiles(band);
+    const Work work = work_of(context.block());
+    const int head = work.head, band = work.band, tiles = bands.tiles(band);
     const std::int64_t steps = std::int64_t{bands.batch} * tiles;
-    const std::int64_t begin = steps * segment / bands.segments;
-    const int count = static_cast<int>(steps * (segment + 1) / bands.segments - begin);
+    const std::int64_t begin = steps * work.segment / bands.segments;
+    const int count = static_cast<int>(steps * (work.segment + 1) / bands.segments - begin);
 
     auto* const stages = context.template shared<unsigned char>();
     auto* const rows = reinterpret_cast<float*>(stages + pipeline_bytes);
     float* const own = rows + rows_floats;
     const Lane lane = Lane::of(context.thread());
-    Place place{static_cast<int>(begin / tiles), 0, 0, 0, 0};
-    place.tile = static_cast<int>(begin - std::int64_t{place.batch} * tiles);
-    Place next = place;
+    Place next{static_cast<int>(begin / tiles), 0, 0, 0};
+    next.tile = static_cast<int>(begin - std::int64_t{next.batch} * tiles);
+    int tile_in_band = next.tile;
     AsyncCopies<Context> copies;
-    form.begin(context, own, head, tile_at(place, band));
-    int filled = 0;  // the stage that is filled next
+    form.begin(context, own, head, tile_at(tile_in_band, band));
     GNOMON_UNROLL
     for (int i = 0; i + 1 < Form::stages; ++i)
-      fetch(context, copies, next, head, band, tiles, count, filled, stages, rows);
+      fetch(context, copies, next, work, tiles, count, stages + i * stage_bytes, rows);
 
     typename Form::Sums sums;
     Elements scores, products;
@@ -111,14 +112,21 @@ struct BiasGradientKernel {
     const auto advance = [&](int elements, Elements& to) {
       copies.template wait<Form::stages - 2>();
       context.barrier();
-      fetch(context, copies, next, head, band, tiles, count, filled, stages, rows);
+      const int before = stage == 0 ? Form::stages - 1 : stage - 1;
+      fetch(context, copies, next, work, tiles, count, stages + before * stage_bytes, rows);
       unsigned char* const operands = stages + stage * stage_bytes;
-      multiply<T>(context, lane, operands, operands + operand_bytes, elements, to);
+      unsigned char* const others = operands + operand_bytes;
+      if constexpr (sizeof(T) == 4)
+        multiply<float>(context, lane, operands, others, elements, to);
+      else if (format == Format::bf16)
+        multiply<BFloat16>(context, lane, operands, others, elements, to);
+      else
+        multiply<Half>(context, lane, operands, others, elements, to);
       stage = stage + 1 == Form::stages ? 0 : stage + 1;
     };
     GNOMON_NO_UNROLL
     for (int step = 0; step < count; ++step) {
-      const Tile tile = tile_at(place, band);
+      const Tile tile = tile_at(tile_in_band, band);
       scores.clear();
       products.clear();
       GNOMON_NO_UNROLL
@@ -135,42 +143,57 @@ struct BiasGradientKernel {
       add_bias(at, same, head, tile, scores);
       differentiate(rows + step % 2 * (2 * tile_size), same, tile, products, scores);
       form.add(context, at, same, head, tile, scores, sums);
-      if (++place.tile == tiles) {
-        place.tile = 0;
-        ++place.batch;
-      }
+      if (++tile_in_band == tiles) tile_in_band = 0;
     }
     copies.template wait<0>();
     context.barrier();
+    // Computed again, for the same reason.
+    const Work same = work_of(opaque(static_cast<int>(context.block())));
     const std::int64_t record =
-        (std::int64_t{head} * bands.count + (band - bands.first)) * bands.segments + segment;
+        (std::int64_t{same.head} * bands.count + (same.band - bands.first)) * bands.segments +
+        same.segment;
     form.finish(context, reinterpret_cast<float*>(stages), own, lane, sums,
                 records + record * form.record());
   }
 
  private:
-  // A tile of a segment, and the part of it that is fetched.
+  // What a block computes.
+  struct Work {
+    int head, band, segment;
+  };
+  GNOMON_DEVICE Work work_of(std::int64_t block) const {
+    const auto at = static_cast<std::uint32_t>(block);
+    const std::uint32_t of_head = at / static_cast<std::uint32_t>(heads);
+    const std::uint32_t rank = of_head / static_cast<std::uint32_t>(bands.segments);
+    return {static_cast<int>(at - of_head * static_cast<std::uint32_t>(heads)),
+            bands.at(static_cast<int>(rank)),
+            static_cast<int>(of_head - rank * static_cast<std::uint32_t>(bands.segments))};
+  }
+
+  // A tile of a segment, and the part of it that is fetched next: of q and k, then of out_grad
+  // and v.
   struct Place {
-    int batch, tile, part, product, step;
+    int batch, tile, part, step;
   };
 
-  GNOMON_DEVICE Tile tile_at(const Place& place, int band) const {
-    const int first = bands.first_tile(band) + place.tile;
+  GNOMON_DEVICE Tile tile_at(int tile, int band) const {
+    const int first = bands.first_tile(band) + tile;
     return {
         first * tile_size, (first + band) * tile_size, queries, keys, offset, lowest, highest};
   }
 
-  // Starts the copy of one stage, if the segment has one more, and moves on.
+  // Starts the copy of one stage to `to`, if the segment has one more, and moves on.
   template <class Context>
   GNOMON_DEVICE void fetch(Context& context, AsyncCopies<Context>& copies, Place& next,
-                           int head, int band, int tiles, int count, int& filled,
-                           unsigned char* stages, float* rows) const {
+                           const Work& work, int tiles, int count, unsigned char* to,
+                           float* rows) const {
     if (next.step < count) {
-      const Tile tile = tile_at(next, band);
-      const bool first = next.product == 0;
-      unsigned char* const to = stages + filled * stage_bytes;
+      const Tile tile = tile_at(next.tile, work.band);
+      const int head = work.head, key_parts = (key_size + chunk<T> - 1) / chunk<T>;
+      const bool first = next.part < key_parts;
       constexpr int unit = 16 / sizeof(T);
-      const int done = next.part * chunk<T>, size = first ? key_size : value_size;
+      const int done = (first ? next.part : next.part - key_parts) * chunk<T>;
+      const int size = first ? key_size : value_size;
       const int units = (size - done + unit - 1) / unit;
       const std::int64_t a_row = first ? q.row : out_grad.row, b_row = first ? k.row : v.row;
       const T* const a = (first ? q.data : out_grad.data) +
@@ -180,7 +203,7 @@ struct BiasGradientKernel {
                          head / group * (first ? k.head : v.head) + tile.key * b_row + done;
       copy_operand(context, copies, a, a_row, queries - tile.query, units, to);
       copy_operand(context, copies, b, b_row, keys - tile.key, units, to + operand_bytes);
-      if (first && next.part == 0) {  // lse, then delta
+      if (next.part == 0) {  // lse, then delta
         const int thread = context.thread(), row = thread % tile_size;
         const bool valid = row < queries - tile.query;
         const std::int64_t i = valid ? tile.query + row : 0;
@@ -191,18 +214,14 @@ struct BiasGradientKernel {
         copies.template copy<4>(rows + next.step % 2 * (2 * tile_size) + thread, from, valid);
       }
       ++next.part;
-      if (next.part * chunk<T> >= size) {
+      if (!first && done + chunk<T> >= size) {
         next.part = 0;
-        next.product = first ? 1 : 0;
-        if (!first) {
-          ++next.step;
-          if (++next.tile == tiles) {
-            next.tile = 0;
-            ++next.batch;
-          }
+        ++next.step;
+        if (++next.tile == tiles) {
+          next.tile = 0;
+          ++next.batch;
         }
       }
-      filled = filled + 1 == Form::stages ? 0 : filled + 1;
     }
     copies.commit();
   }
@@ -232,7 +251,8 @@ struct BiasGradientKernel {
       const int distance = difference + column - row;
       const bool visible =
           row < tile.queries - tile.query && column < tile.keys - tile.key &&
-          (Form::by_diagonal || (distance >= tile.lowest && distance <= tile.highest));
+          (Form::by_diagonal || static_cast<unsigned>(distance - tile.lowest) <=
+                                    static_cast<unsigned>(tile.highest - tile.lowest));
       score = visible ? gradient : 0.0f;
     });
   }
