@@ -76,7 +76,7 @@ std::size_t bias_gradient_workspace(const BiasGradientInput& input, const BiasVi
 // Does not allocate and does not wait, so it can be captured into a CUDA graph. Three kernels.
 // Cost: D + Dv multiply-adds for each pair of the tiles that have a visible pair, on tensor
 // cores for Half and BFloat16, in float otherwise; a flash backward pass has 3 D + 2 Dv. Shared
-// memory of a block: 99 KB (slope, strip), up to 94 KB (others).
+// memory of a block: 99 KB (slope, strip), up to 93 KB (others).
 //
 // Throws std::invalid_argument if shapes, types, strides or devices do not match, the mask is
 // invalid, a strip does not contain a visible distance, a position is not on the grid, or a
