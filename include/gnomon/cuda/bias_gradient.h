@@ -27,8 +27,8 @@ namespace gnomon::cuda {
 
 // The tensors of attention, on the device. Any strides (so also the memory of [B, H, T, D],
 // with the axes permuted), but the last axis contiguous, and the data and the other strides
-// multiples of 16 bytes. Element types of all but lse: float, Half or BFloat16, the same in all.
-// D and Dv: multiples of 8.
+// multiples of 16 bytes. Element types of all but lse: float, Half or BFloat16, the same in
+// all. D and Dv: multiples of 8.
 struct BiasGradientInput {
   ConstTensor q;         // [B, T, Hq, D]
   ConstTensor k;         // [B, S, Hk, D]
@@ -54,8 +54,8 @@ std::size_t bias_gradient_workspace(const BiasGradientInput& input, const BiasVi
                                     const BiasGradientOptions& options);
 
 // Computes the gradient of the values of a bias, summed over the batch. values_grad: float or
-// double [Hq, gradient_size], any strides, in the order of BiasGradient (gnomon/bias/form.h); of
-// a slope also [Hq]. It is overwritten. The entries of distances that no query sees are 0.
+// double [Hq, gradient_size], any strides, in the order of BiasGradient (gnomon/bias/form.h);
+// of a slope also [Hq]. It is overwritten. The entries of distances that no query sees are 0.
 // workspace: u8 [bias_gradient_workspace(...)], contiguous, aligned to 16 bytes.
 //
 // Error bound, with G = |out_grad| |v| the greatest lengths of head vectors, e = 2^-16 + 2 half
