@@ -121,7 +121,7 @@ GNOMON_DEVICE void write_tree_sum(Context& context, double value, const Matrix& 
   if (thread == 0) out.set(row, column, sums[0]);
 }
 
-// The gradient of a slope is the sum of -|distance| times that of the strip. A block has a head.
+// The gradient of a slope: the sum of -|distance| times that of the strip. A block has a head.
 struct LowerSlopeKernel {
   static constexpr bool synchronizes = true;
   static constexpr int max_threads = 256;

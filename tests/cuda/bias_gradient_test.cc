@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/bias_gradient_example.h"
 #include "cuda/bias_gradient_oracle.h"
 #include "cuda/devices.h"
 #include "gnomon/bias/t5.h"
@@ -133,6 +134,8 @@ TYPED_TEST(CudaBiasGradient, OfPiecesEqualsTheOracle) {
   check<TypeParam>({1, 150, 150, 2, 1, 16, 16, causal(), Layout::tokens_first},
                    pieces(2, 60.5));
   check<TypeParam>({2, 40, 61, 1, 1, 8, 8, all(3), Layout::tokens_first}, pieces(1, 20));
+  // The pieces of a key differ between the rows of a warp.
+  check<TypeParam>({1, 128, 128, 1, 1, 8, 8, all(), Layout::tokens_first}, pieces(1, 20));
 }
 
 // More tiles in a band than a segment has.
@@ -210,6 +213,25 @@ TEST(CudaBiasGradientOutput, IsZeroWithoutVisiblePairs) {
       const Tensors<float> tensors(one, slope(2));
       for (const double value : run<double>(one, tensors, form)) EXPECT_EQ(value, 0);
     }
+}
+
+TEST(CudaBiasGradientExample, EqualsTheOracle) {
+  constexpr int64_t heads = 2, tokens = 20, size = 16;
+  const Case one{1, tokens, tokens, heads, heads, size, size, causal(), Layout::heads_first};
+  const StripBias form = strip(heads, 1 - tokens, tokens);
+  const Tensors<BFloat16> tensors(one, form);
+  const Tensors<BFloat16>::OnDevice there(tensors);
+  const cuda::DeviceBias bias(form);
+  const cuda::Array<double> values(heads * tokens);
+  const cuda::Array<std::uint8_t> workspace(
+      cuda::bias_gradient_workspace(there.input(), bias.view(), options_of(one)));
+  engine::causal_strip_gradient(
+      {1, heads, tokens, size, there.q.data(), there.k.data(), there.v.data(), there.out.data(),
+       there.out_grad.data(), there.lse.data()},
+      std::get<cuda::StripView>(bias.view()), values.data(), workspace.data(),
+      static_cast<std::ptrdiff_t>(workspace.size()), nullptr);
+  cuda::synchronize();
+  expect_close<BFloat16>(values.to_host(), exact_gradient(one, tensors, form), form);
 }
 
 class CudaBiasGradientErrors : public ::testing::Test {

@@ -4,8 +4,8 @@
 //   score += gnomon::cuda::bias(view, head, query_position, key_position);
 //
 // The header requires no other header of the library, and compiles as C++17 or later, with nvcc
-// and with a C++ compiler. A view is a plain struct of pointers that a kernel takes by value. In
-// a kernel they are device pointers: those of a DeviceBias (gnomon/cuda/device_bias.h), or a
+// and with a C++ compiler. A view is a plain struct of pointers, which a kernel takes by value.
+// In a kernel they are device pointers: those of a DeviceBias (gnomon/cuda/device_bias.h), or a
 // trained tensor of the engine. gnomon/bias/form.h defines the forms. `head` must be in [0, H).
 //
 // Letters: H heads, N distances or offsets, P pieces.
@@ -118,7 +118,7 @@ GNOMON_HOST_DEVICE float psi(const PiecewiseLogView& view, float distance) {
   return std::log1p(view.c * distance);
 }
 
-// The factor of a query: x = psi(|query - key|) row_scale(query). A kernel that computes it once
+// The factor of a query: x = psi(|query - key|) row_scale(query). A kernel that keeps it
 // for each query saves a logarithm and a division for each score.
 GNOMON_HOST_DEVICE float row_scale(const PiecewiseLogView& view, std::int64_t query) {
   const auto position = static_cast<float>(query);

@@ -27,8 +27,8 @@ namespace gnomon::cuda {
 
 // The tensors of attention, on the device. Any strides (so also the memory of [B, H, T, D],
 // with the axes permuted), but the last axis contiguous, and the data and the other strides
-// multiples of 16 bytes. Element types of all but lse: float, Half or BFloat16, the same in all.
-// D and Dv: multiples of 8.
+// multiples of 16 bytes. Element types of all but lse: float, Half or BFloat16, the same in
+// all. D and Dv: multiples of 8.
 struct BiasGradientInput {
   ConstTensor q;         // [B, T, Hq, D]
   ConstTensor k;         // [B, S, Hk, D]
@@ -54,8 +54,8 @@ std::size_t bias_gradient_workspace(const BiasGradientInput& input, const BiasVi
                                     const BiasGradientOptions& options);
 
 // Computes the gradient of the values of a bias, summed over the batch. values_grad: float or
-// double [Hq, gradient_size], any strides, in the order of BiasGradient (gnomon/bias/form.h); of
-// a slope also [Hq]. It is overwritten. The entries of distances that no query sees are 0.
+// double [Hq, gradient_size], any strides, in the order of BiasGradient (gnomon/bias/form.h);
+// of a slope also [Hq]. It is overwritten. The entries of distances that no query sees are 0.
 // workspace: u8 [bias_gradient_workspace(...)], contiguous, aligned to 16 bytes.
 //
 // Error bound, with G = |out_grad| |v| the greatest lengths of head vectors, e = 2^-16 + 2 half
@@ -76,7 +76,7 @@ std::size_t bias_gradient_workspace(const BiasGradientInput& input, const BiasVi
 // Does not allocate and does not wait, so it can be captured into a CUDA graph. Three kernels.
 // Cost: D + Dv multiply-adds for each pair of the tiles that have a visible pair, on tensor
 // cores for Half and BFloat16, in float otherwise; a flash backward pass has 3 D + 2 Dv. Shared
-// memory of a block: 99 KB (slope, strip), up to 94 KB (others).
+// memory of a block: 99 KB (slope, strip), up to 93 KB (others).
 //
 // Throws std::invalid_argument if shapes, types, strides or devices do not match, the mask is
 // invalid, a strip does not contain a visible distance, a position is not on the grid, or a
