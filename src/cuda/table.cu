@@ -42,6 +42,22 @@ void by_width(const Tensor& cos, const Tensor& sin, const Body& body) {
   });
 }
 
+// Returns a kernel with the table and the frequencies.
+template <class Kernel, typename T>
+Kernel kernel_of(const Frequencies& frequencies, const Tensor& cos, const Tensor& sin) {
+  Kernel kernel{};
+  kernel.cos = data<T>(cos);
+  kernel.sin = data<T>(sin);
+  kernel.cos_row = cos.stride(0);
+  kernel.sin_row = sin.stride(0);
+  kernel.inv_freq = frequencies.inv_freq();
+  kernel.steps = frequencies.steps();
+  kernel.scale = frequencies.host().table_scale;
+  kernel.tokens = cos.extent(0);
+  kernel.pairs = static_cast<std::int32_t>(cos.extent(1));
+  return kernel;
+}
+
 }  // namespace
 
 void fill_cos_sin(const Frequencies& frequencies, std::int64_t begin, const Tensor& cos,
@@ -54,17 +70,8 @@ void fill_cos_sin(const Frequencies& frequencies, std::int64_t begin, const Tens
            begin < -most || begin > most ? begin : begin + tokens - 1);
   if (tokens == 0) return;
   by_width(cos, sin, [&]<typename T, int width>() {
-    FillRunKernel<T, width> kernel{};
-    kernel.cos = data<T>(cos);
-    kernel.sin = data<T>(sin);
-    kernel.cos_row = cos.stride(0);
-    kernel.sin_row = sin.stride(0);
-    kernel.inv_freq = frequencies.inv_freq();
-    kernel.steps = frequencies.steps();
-    kernel.scale = frequencies.host().table_scale;
+    auto kernel = kernel_of<FillRunKernel<T, width>, T>(frequencies, cos, sin);
     kernel.begin = begin;
-    kernel.tokens = tokens;
-    kernel.pairs = static_cast<std::int32_t>(cos.extent(1));
     constexpr int most_vectors = 64, shared_entries = 3072;  // 48 KB, without opting in
     kernel.pairs_per_block = std::min(kernel.pairs, most_vectors * width);
     const int vectors = kernel.pairs_per_block / width;
@@ -108,20 +115,11 @@ void fill_cos_sin(const Frequencies& frequencies, const ConstTensor& positions,
              axis.extent);
   if (tokens == 0) return;
   by_width(cos, sin, [&]<typename T, int width>() {
-    FillAtKernel<T, width> kernel{};
-    kernel.cos = data<T>(cos);
-    kernel.sin = data<T>(sin);
-    kernel.cos_row = cos.stride(0);
-    kernel.sin_row = sin.stride(0);
-    kernel.inv_freq = frequencies.inv_freq();
-    kernel.steps = frequencies.steps();
+    auto kernel = kernel_of<FillAtKernel<T, width>, T>(frequencies, cos, sin);
     kernel.axes = frequencies.axes();
     kernel.positions = data<const std::int64_t>(positions);
     kernel.axis = axis.stride;
     kernel.token = token.stride;
-    kernel.scale = frequencies.host().table_scale;
-    kernel.tokens = tokens;
-    kernel.pairs = static_cast<std::int32_t>(cos.extent(1));
     constexpr int threads = 128;
     const std::int64_t items = tokens * (kernel.pairs / width);
     const DeviceScope scope(arguments.device());
