@@ -10,6 +10,7 @@
 #include "apps/cli/render.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
+#include "src/core/json.h"
 
 namespace gnomon::cli {
 namespace {
@@ -55,19 +56,23 @@ std::string page(const plot::Figure& figure) {
   return plot::HtmlPage(figure.title).figure(untitled).command(command_text()).html();
 }
 
+Json parsed(const std::string& spec) {
+  return internal::parse_json<Json>(spec, "plot", "the spec");
+}
+
 // A figure for `page`. "config" has the colours and fonts of an image, for other tools.
 Json as_json(const plot::Figure& figure) {
   return {{"title", figure.title},
           {"caption", figure.caption},
-          {"spec", Json::parse(figure.spec)},
-          {"config", Json::parse(plot::standalone(figure)).at("config")}};
+          {"spec", parsed(figure.spec)},
+          {"config", parsed(plot::standalone(figure)).at("config")}};
 }
 
 // A page with the figures of a file, a list of objects as --json prints them. The "command" of a
 // single figure is printed.
 std::string page_of(const std::string& path, const std::string& title) {
   const io::MappedFile file(path);
-  const Json all = Json::parse(file.text(), nullptr, /*allow_exceptions=*/false);
+  const Json all = internal::parse_json<Json>(file.text(), "plot", path);
   const auto is_figure = [](const Json& one) {
     return one.is_object() && one.contains("spec") && one["spec"].is_object() &&
            std::ranges::all_of(std::array{"title", "caption", "command"}, [&](const char* key) {

@@ -11,6 +11,7 @@
 #include "apps/lab/tasks.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
+#include "src/core/json.h"
 
 namespace gnomon::lab {
 
@@ -321,8 +322,7 @@ template <typename T, typename Check>
 T read_file(const std::filesystem::path& path, Check&& check) {
   try {
     const io::MappedFile file(path);
-    const Json json = Json::parse(file.text(), nullptr, /*allow_exceptions=*/false);
-    if (json.is_discarded()) throw std::invalid_argument("no JSON");
+    const Json json = internal::parse_json<Json>(file.text(), "lab", "the file");
     T value;
     if (!Reader::read(json, value)) throw std::invalid_argument("no list");
     check(value);

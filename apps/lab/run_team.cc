@@ -17,6 +17,7 @@
 #include "apps/lab/run.h"
 #include "apps/lab/threads.h"
 #include "gnomon/error.h"
+#include "src/core/json.h"
 
 namespace gnomon::lab {
 namespace {
@@ -52,7 +53,8 @@ Json receive(const Store& store, const std::string& key, milliseconds patience) 
       std::this_thread::sleep_for(between_checks);
     }
     const std::vector<std::uint8_t> text = store->get(key);
-    return Json::parse(text.begin(), text.end());
+    return internal::parse_json<Json>({reinterpret_cast<const char*>(text.data()), text.size()},
+                                      "lab", "the answer");
   } catch (const std::exception& error) {
     const std::string what = error.what();  // LibTorch appends a stack trace
     throw TeamError("[lab] the first rank of the team must answer, got: " +

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "gnomon/error.h"
+#include "src/core/json.h"
 
 namespace gnomon::lab {
 namespace {
@@ -162,7 +163,11 @@ Message Connection::receive(const MessageLimits& limits, std::chrono::millisecon
   Message message;
   std::string head(head_bytes, '\0');
   receive_all(file_, head.data(), head.size(), deadline);
-  message.head = Json::parse(head, nullptr, /*allow_exceptions=*/false);
+  try {
+    message.head = internal::parse_json<Json>(head, "lab", "the message");
+  } catch (const std::invalid_argument& error) {
+    throw ConnectionLost(error.what());
+  }
   if (!message.head.is_object()) throw ConnectionLost("a message without JSON");
   message.data.resize(data_bytes);
   receive_all(file_, message.data.data(), message.data.size(), deadline);

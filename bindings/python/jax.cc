@@ -23,6 +23,7 @@
 #include "bindings/python/encodings.h"
 #include "bindings/python/jax_call.h"
 #include "gnomon/error.h"
+#include "src/core/json.h"
 
 namespace gnomon::python {
 namespace {
@@ -46,7 +47,7 @@ std::optional<T> optional_of(const json& text, const char* key) {
 
 // States: [ids and sequences of queries, of keys], [sinks], parameters; as the text says.
 Plan lower(std::string_view text, std::span<const State> states) {
-  const json given = json::parse(text);
+  const json given = internal::parse_json<json>(text, "jax", "the attributes");
   model::Window window{.queries = given.at("queries"), .keys = given.at("keys")};
   LowerOptions options{.visibility = visibility_of("attention", given.at("visibility")),
                        .left = optional_of<std::int64_t>(given, "left"),
@@ -75,7 +76,7 @@ Plan lower(std::string_view text, std::span<const State> states) {
 }
 
 RotaryTable lower_rotary(std::string_view text, std::span<const State> states) {
-  const json given = json::parse(text);
+  const json given = internal::parse_json<json>(text, "jax", "the attributes");
   const model::Encoding encoding = mixture_of(given).at(0);
   auto frequencies = model::rotary_frequencies(encoding, given.at("length"));
   if (!frequencies)

@@ -6,6 +6,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/model/encoding.h"
+#include "src/core/json.h"
 #include "src/model/encodings/all.h"
 
 namespace gnomon::model {
@@ -217,9 +218,8 @@ std::string to_json(const Encoding& encoding) { return internal::json_of(encodin
 std::string to_json(const RopeScaling& scaling) { return internal::json_of(scaling).dump(); }
 
 Encoding encoding_from_json(std::string_view text) {
-  const OrderedJson json = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) refuse("encoding", "must be JSON", text);
-  return internal::encoding_of(json);
+  return internal::encoding_of(
+      gnomon::internal::parse_json<OrderedJson>(text, "encoding", "the text"));
 }
 
 Encoding internal::encoding_of(const OrderedJson& json) {

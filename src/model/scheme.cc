@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gnomon/error.h"
+#include "src/core/json.h"
 #include "src/model/encoding_json.h"
 
 namespace gnomon::model {
@@ -169,7 +170,7 @@ OrderedJson internal::json_of(const Scheme& scheme) {
 std::string to_json(const Scheme& scheme) { return internal::json_of(scheme).dump(); }
 
 Scheme scheme_from_json(std::string_view text) {
-  const OrderedJson json = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto json = gnomon::internal::parse_json<OrderedJson>(text, "scheme", "the text");
   if (!json.is_object() || json.size() != 1 || !json.contains("layers") ||
       !json["layers"].is_array())
     refuse("scheme", "must be a JSON object of \"layers\", a list", text);

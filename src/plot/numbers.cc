@@ -6,6 +6,7 @@
 #include <set>
 
 #include "gnomon/plot/page.h"
+#include "src/core/json.h"
 #include "src/plot/spec.h"
 
 namespace gnomon::plot {
@@ -190,7 +191,7 @@ Table row_table(const Json& spec) {
 }  // namespace
 
 std::optional<Table> numbers(std::string_view text) {
-  const Json spec = Json::parse(text, nullptr, false);
+  const Json spec = gnomon::internal::parse_json<Json>(text, "page", "the spec of a chart");
   const Json own = spec.is_object() ? spec.value("usermeta", Json::object()) : Json();
   const Json kind =
       own.is_object() ? own.value("gnomon", Json::object()).value("numbers", Json()) : own;

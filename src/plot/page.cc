@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gnomon/error.h"
+#include "src/core/json.h"
 #include "src/plot/bundle.h"
 #include "src/plot/page_parts.h"
 
@@ -37,11 +38,18 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text.replace(at, from.size(), to);
 }
 
-// JSON that cannot close the element that contains it: "<" occurs only inside strings.
-std::string embedded(std::string_view spec, std::string_view id) {
-  const nlohmann::json json = nlohmann::json::parse(spec, nullptr, false);
+template <typename Json>
+Json parsed_spec(std::string_view spec, std::string_view id) {
+  Json json =
+      gnomon::internal::parse_json<Json>(spec, "page", joined("the spec of figure ", id));
   if (!json.is_object())
     refuse("page", "the spec of a figure must be a JSON object", joined("figure ", id));
+  return json;
+}
+
+// JSON that cannot close the element that contains it: "<" occurs only inside strings.
+std::string embedded(std::string_view spec, std::string_view id) {
+  const auto json = parsed_spec<nlohmann::json>(spec, id);
   std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   replace_all(text, "<", "\\u003c");
   return text;
@@ -312,9 +320,7 @@ std::string HtmlPage::html() const {
 
 std::string standalone(const Figure& figure) {
   using Json = nlohmann::ordered_json;
-  Json spec = Json::parse(figure.spec, nullptr, false);
-  if (!spec.is_object())
-    refuse("page", "the spec of a figure must be a JSON object", joined("figure ", figure.id));
+  Json spec = parsed_spec<Json>(figure.spec, figure.id);
   if (spec.value("width", Json()) == "container") {
     constexpr int width = 900;  // px
     spec["width"] = width;
@@ -325,7 +331,8 @@ std::string standalone(const Figure& figure) {
   spec["config"] = {{"background", "#ffffff"},
                     {"font", "sans-serif"},
                     {"view", {{"stroke", nullptr}}},
-                    {"range", Json::parse(internal::light_colours)},
+                    {"range", gnomon::internal::parse_json<Json>(internal::light_colours,
+                                                                 "page", "the colours")},
                     {"axis", {{"titleFontWeight", "normal"}}},
                     {"legend", {{"titleFontWeight", "normal"}, {"labelLimit", 320}}},
                     {"header", {{"labelFontSize", 12}}}};

@@ -29,6 +29,11 @@ static void test_encodings(void) {
   gnomon_encoding_destroy(again);
   REFUSED(gnomon_encoding_from_json("{\"kind\": \"none such\"}", &encoding), "none such");
   REFUSED(gnomon_encoding_from_json("{", &encoding), "JSON");
+  enum { levels = 100000 };
+  static char deep[2 * levels + 1];
+  memset(deep, '[', levels);
+  memset(deep + levels, ']', levels);
+  REFUSED(gnomon_encoding_from_json(deep, &encoding), "at most 64 levels");
   REFUSED(gnomon_encoding_from_name("none such", 8, 1, 8, GNOMON_CAUSAL, &encoding),
           "none such");
 }

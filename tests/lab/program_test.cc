@@ -339,6 +339,32 @@ TEST_F(Program, RefusesBadUsageInOneLine) {
   }
 }
 
+// Text that is nested 100000 levels deep, in place of each file that a command reads.
+TEST_F(Program, RefusesDeepJsonInOneLine) {
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  const auto folder = [&](const std::string& name) {
+    fs::create_directories(fs::path(out(name)).parent_path());
+    std::ofstream(out(name)) << deep;
+    return fs::path(out(name)).parent_path().string();
+  };
+  const auto refused = [&](const std::vector<std::string>& arguments) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2) << outcome.output;
+    EXPECT_EQ(std::count(outcome.output.begin(), outcome.output.end(), '\n'), 1)
+        << outcome.output;
+    EXPECT_NE(outcome.output.find("at most 64 levels"), std::string::npos) << outcome.output;
+  };
+  const std::string results = folder("a/results.json");
+  refused({"compare", results, results});
+  refused({"generate", folder("model/config.json"), "It is"});
+  refused({"--finetune", folder("released/config.json"), "--out", out()});
+  refused(tiny({"--resume", "--out", folder("b/settings.json")}));
+  ASSERT_EQ(run(tiny({"--steps", "3", "--out", out()})).code, 0);
+  for (const auto& one : fs::directory_iterator(out("out/runs")))
+    std::ofstream(one.path()) << deep;
+  refused(tiny({"--resume", "--steps", "3", "--out", out()}));
+}
+
 TEST_F(Program, HelpFitsAScreen) {
   const Outcome help = run({"--help"});
   EXPECT_EQ(help.code, 0);

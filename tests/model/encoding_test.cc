@@ -126,6 +126,10 @@ TEST(Json, RefusesWhatItDoesNotUnderstand) {
             std::string::npos);
   for (const char* text : {"", "[]", "{", R"({"rotary_dim": 3})", R"({"kind": 3})"})
     EXPECT_THROW(encoding_from_json(text), std::invalid_argument) << text;
+  const std::string deep =
+      R"({"kind":)" + std::string(100'000, '[') + std::string(100'000, ']');
+  EXPECT_EQ(message_of([&] { encoding_from_json(deep + "}"); }),
+            "[encoding] the text must be JSON of at most 64 levels, got more levels");
 }
 
 // Matrices for the parameters, with different entries.

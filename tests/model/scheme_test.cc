@@ -91,6 +91,9 @@ TEST(Scheme, JsonGoesThereAndBack) {
        {"", "[]", "{}", R"({"layers":3})", R"({"layers":[3]})", R"({"layers":[]})",
         R"({"layers":[[3]]})", R"({"layers":[[]],"more":1})"})
     EXPECT_THROW(scheme_from_json(text), std::invalid_argument) << text;
+  EXPECT_THROW(scheme_from_json(R"({"layers":)" + std::string(100'000, '[') +
+                                std::string(100'000, ']') + "}"),
+               std::invalid_argument);
 }
 
 }  // namespace model_scheme_test

@@ -128,10 +128,15 @@ TEST(PagePlot, RefusesFiguresThatCannotBe) {
             "[page] an id must consist of letters, digits, - and _, got ");
   EXPECT_EQ(message({.id = "a b", .spec = spec}),
             "[page] an id must consist of letters, digits, - and _, got a b");
-  for (const char* bad : {"", "{", "[1]", "3", "{} {}"})
+  for (const char* bad : {"[1]", "3"})
     EXPECT_EQ(message({.id = "b", .spec = bad}),
               "[page] the spec of a figure must be a JSON object, got figure b")
         << bad;
+  for (const std::string& bad :
+       {std::string(), std::string("{"), std::string("{} {}"), std::string(100'000, '[')})
+    EXPECT_EQ(
+        message({.id = "b", .spec = bad}).find("[page] the spec of figure b must be JSON"), 0u)
+        << bad.substr(0, 10);
   EXPECT_EQ(message({.id = "b", .spec = spec}), "") << "a refused id was taken";
 }
 

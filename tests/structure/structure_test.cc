@@ -216,6 +216,15 @@ TEST(Structure, PublicHeadersIncludeNothingForeign) {
     }
 }
 
+// Other calls would read untrusted text without the limit of depth of src/core/json.h.
+TEST(Structure, JsonIsParsedInOnePlace) {
+  static const std::regex parse(R"(json::parse\()", std::regex::icase);
+  for (const fs::path& file : files({"include", "src", "bindings", "apps"}, cxx)) {
+    if (file == "src/core/json.h") continue;
+    EXPECT_FALSE(std::regex_search(text_of(file), parse)) << file << " must call parse_json";
+  }
+}
+
 // A file of more than about 400 lines contains two ideas.
 TEST(Structure, FilesAreShort) {
   for (const fs::path& file :

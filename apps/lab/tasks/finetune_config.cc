@@ -9,6 +9,7 @@
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
 #include "gnomon/model/config.h"
+#include "src/core/json.h"
 
 namespace gnomon::lab::finetune {
 namespace {
@@ -171,13 +172,8 @@ Config parse_config(const Json& json, const std::string& name) {
 Config read_config(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "config.json";
   const io::MappedFile file(path);
-  Json json;
-  try {
-    json = Json::parse(file.text());
-  } catch (const Json::exception& error) {
-    refuse(what, path.string() + " must be JSON", error.what());
-  }
-  return parse_config(json, path.string());
+  return parse_config(internal::parse_json<Json>(file.text(), what, path.string()),
+                      path.string());
 }
 
 Json extended(const Config& config, const std::string& method, std::int64_t factor) {

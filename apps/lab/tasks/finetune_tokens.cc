@@ -14,6 +14,7 @@
 #include "apps/lab/tasks/finetune_tokenizers.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
+#include "src/core/json.h"
 
 namespace gnomon::lab::finetune {
 namespace {
@@ -22,11 +23,7 @@ namespace fs = std::filesystem;
 
 Json parsed(const fs::path& path) {
   const io::MappedFile file(path);
-  try {
-    return Json::parse(file.text());
-  } catch (const Json::exception& error) {
-    refuse_file(path, "must be JSON", error.what());
-  }
+  return internal::parse_json<Json>(file.text(), "finetune", path.string());
 }
 
 Vocabulary vocabulary_of(const Json& json, const fs::path& path, std::int64_t size) {

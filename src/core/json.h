@@ -1,0 +1,32 @@
+// The one parser that turns JSON text into values of nlohmann-json. Those values are copied,
+// compared and written recursively, so the depth of untrusted text is limited. src/io/json.h
+// reads large files without copies.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "gnomon/error.h"
+#include "src/core/text.h"
+
+namespace gnomon::internal {
+
+inline constexpr int max_json_depth = 64;
+
+// Returns whether lists and objects of the text are nested deeper than max_json_depth. O(bytes).
+bool is_nested_too_deep(std::string_view json) noexcept;
+
+// `Value`: nlohmann::json or nlohmann::ordered_json. Throws std::invalid_argument of `operation`
+// that names `what` (for example a path) if the text is nested too deep or not JSON.
+template <typename Value>
+Value parse_json(std::string_view text, std::string_view operation, const std::string& what) {
+  if (is_nested_too_deep(text))
+    refuse(operation,
+           what + " must be JSON of at most " + std::to_string(max_json_depth) + " levels",
+           "more levels");
+  Value value = Value::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (value.is_discarded()) refuse(operation, what + " must be JSON", shown(text));
+  return value;
+}
+
+}  // namespace gnomon::internal
