@@ -96,18 +96,14 @@ build-fuzz: setup-long
 	@[ $(fuzz)/build.ninja -nt CMakePresets.json ] || cmake --preset fuzz
 	@cmake --build $(fuzz) -j$(JOBS)
 
-# Builds and runs what `gnomon lab` starts, without the program. OpenBLAS 0.3.21 does not recognize newer
-# processors, so it is told the kind of kernels that this one supports, as in apps/cli/lab.cc.
-cpu_has = $(shell grep -m 1 -ow $(1) /proc/cpuinfo)
-blas_core := $(if $(call cpu_has,avx512dq),SkylakeX,$(if $(call cpu_has,avx2),Haswell))
-
+# Builds and runs what `gnomon lab` starts, without the program.
 ifeq ($(TORCH),pypi)
 lab: setup-lab
 	@JOBS=$(JOBS) tools/torch2.sh lab $(LAB_FLAGS)
 else
 lab: configure-release
 	@cmake --build $(release) -j$(JOBS) --target gnomon-lab
-	@$(if $(blas_core),OPENBLAS_CORETYPE="$${OPENBLAS_CORETYPE:-$(blas_core)}") $(release)/apps/lab/gnomon-lab $(LAB_FLAGS)
+	@$(release)/apps/lab/gnomon-lab $(LAB_FLAGS)
 endif
 
 # The wheel uses the objects of the build folder.

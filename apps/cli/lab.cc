@@ -15,18 +15,6 @@
 namespace gnomon::cli {
 namespace {
 
-// OpenBLAS 0.3.21 does not recognize newer processors, selects kernels for a Prescott and runs
-// at a sixth of the possible speed. It reads its environment when it is loaded, before main, so
-// this program sets it for the lab. Variables that the user has set are not changed.
-void set_openblas_core() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
-    setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
-  else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-    setenv("OPENBLAS_CORETYPE", "Haswell", 0);
-#endif
-}
-
 namespace fs = std::filesystem;
 
 fs::path folder_of_program() {
@@ -51,7 +39,6 @@ std::string lab_helps() {
   if (program.empty()) return {};
   std::string quoted = "'";  // for the shell
   for (const char c : program) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  set_openblas_core();
   std::FILE* const pipe = popen((quoted + "' help").c_str(), "r");
   if (!pipe) return {};
   std::string text;
@@ -75,7 +62,6 @@ int run_lab(char** argv) {
   if (program.empty())
     refuse("lab", "gnomon-lab must be installed (it is built if LibTorch is found)",
            "none near " + folder_of_program().string());
-  set_openblas_core();
   execv(program.c_str(), argv);
   refuse("lab", program + " must start", std::strerror(errno));
 }

@@ -74,8 +74,6 @@ int help() {
 int run(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "help") return help();
   set_blas_threads();
-  if (const std::string advice = blas_advice(); !advice.empty())
-    fmt::print(stderr, "gnomon: [lab] {}\n", advice);
   const std::string command = argc > 1 ? argv[1] : "";
   if (command == "generate") return generate_command(argc - 1, argv + 1);
   if (command == "evaluate") return evaluate_command(argc - 1, argv + 1);

@@ -67,14 +67,4 @@ void set_blas_threads() {
   if (const auto set = openblas<void(int)>("openblas_set_num_threads")) set(1);
 }
 
-std::string blas_advice() {
-#if defined(__x86_64__)
-  const auto core = openblas<const char*()>("openblas_get_corename");
-  if (core && std::string(core()) == "Prescott" && __builtin_cpu_supports("avx2"))
-    return "OpenBLAS does not recognize this processor and is slow: use `gnomon lab`, or set "
-           "OPENBLAS_CORETYPE=Haswell.";
-#endif
-  return {};
-}
-
 }  // namespace gnomon::lab

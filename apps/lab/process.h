@@ -30,8 +30,4 @@ void use_deterministic_algorithms();
 // Products of OpenBLAS use one thread, like the rest of a run.
 void set_blas_threads();
 
-// Advice if OpenBLAS selected kernels for a Prescott on a processor with AVX2, else empty.
-// `gnomon lab` sets the environment that prevents this (apps/cli/lab.cc).
-std::string blas_advice();
-
 }  // namespace gnomon::lab

@@ -12,6 +12,7 @@
 
 #include "bench/kernels/blocks.h"
 #include "gnomon/parallel.h"
+#include "src/core/openblas.h"
 
 namespace gnomon::bench {
 namespace {
@@ -110,10 +111,8 @@ std::optional<Sgemm> choose() {
 #ifdef __SANITIZE_ADDRESS__
   return {};  // LeakSanitizer fails on threads of libraries that are loaded later
 #endif
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
-    setenv("OPENBLAS_CORETYPE", "SkylakeX", 0);
-#endif
+  if (const char* core = internal::openblas_core())
+    setenv(internal::openblas_variable, core, 0);
   std::vector<Sgemm> found;
   for (const char* file : {"libopenblas.so.0", "libblas.so.3"})
     if (auto sgemm = open_blas(file)) found.push_back(*sgemm);

@@ -1,7 +1,7 @@
 // Time of the forward and backward pass of the lab by number of workers, and the share of the
 // exchange of gradients that is hidden behind the backward pass.
 //
-//   OPENBLAS_CORETYPE=Haswell build/release/bench/gnomon_parallel [STEPS] [WIDTH]
+//   build/release/bench/gnomon_parallel [STEPS] [WIDTH]
 //
 // Prints medians, for the default task with t5. "hidden": 1 - waiting time / exchange time. The
 // exchange includes the wait for slower members. Two processes exchange over TCP on this machine.
