@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Usage: test_long.sh BUILD_FOLDER FUZZ_FOLDER. Runs the whole test binary on each instruction set
-# that this machine supports, with 1, 2 and 7 threads, in shuffled order. Then kills workers
-# and rank 0 of the lab at many random times, if the lab is built. Then runs each fuzzer for
+# that this machine supports, with 1, 2 and 7 threads, in shuffled order. Then compiles the CUDA
+# kernels for all devices and checks them, if the component cuda is built. Then kills workers and
+# rank 0 of the lab at many random times, if the lab is built. Then runs each fuzzer for
 # GNOMON_FUZZ_SECONDS (60), one on each core at a time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -17,6 +18,16 @@ for isa in portable sse4 avx2 avx512 neon; do
   done
 done
 echo "== passed on all"
+
+# `make test` compiles the CUDA kernels for one device only.
+if grep -qs '^GNOMON_COMPONENTS:STRING=.*cuda' "$1/CMakeCache.txt"; then
+  echo "== CUDA kernels for all devices"
+  cmake -S . -B build/cuda -G Ninja -DCMAKE_BUILD_TYPE=Release '-DGNOMON_COMPONENTS=core;cuda' \
+    -DGNOMON_PROGRAM=OFF -DGNOMON_LAB=OFF -DGNOMON_BENCH=OFF >/dev/null
+  cmake --build build/cuda --target gnomon_cuda >/dev/null
+  tools/cuda_kernels.py build/cuda/libgnomon_cuda.so \
+    "$(sed -n 's/.*CMAKE_CUDA_COMPILER_VERSION "\(.*\)".*/\1/p' build/cuda/CMakeFiles/*/CMakeCUDACompiler.cmake)"
+fi
 
 lab_tests=$1/tests/gnomon_torch_tests
 if [ -x "$lab_tests" ]; then

@@ -25,7 +25,7 @@ constexpr bool measured = false;
 constexpr std::size_t size = 1'000'000;
 #else
 constexpr bool measured = true;
-constexpr std::size_t size = 20'000'000;  // bytes of a file
+constexpr std::size_t size = 5'000'000;  // bytes of a file
 #endif
 
 class Memory : public ::testing::Test {

@@ -87,6 +87,8 @@ function(gnomon_library library)
   endif()
   if(report IN_LIST gnomon_built)
     gnomon_component(${library} report $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
+    # Writes text: -O1 compiles in two thirds of the time of -O3. GCC 12 then warns falsely of std::optional.
+    target_compile_options(${library}_report PRIVATE $<$<CONFIG:Release>:-O1 -Wno-maybe-uninitialized>)
   endif()
 endfunction()
 
