@@ -31,6 +31,9 @@ fi
 
 lab_tests=$1/tests/gnomon_torch_tests
 if [ -x "$lab_tests" ]; then
+  echo "== benchmarks of the lab"
+  cmake --build "$1" --target gnomon_parallel gnomon_cluster_simulation >/dev/null
+  OPENBLAS_NUM_THREADS=1 "$1/bench/gnomon_parallel" 2
   echo "== workers of the lab"
   GNOMON_LONG_TESTS=1 "$lab_tests" --gtest_brief=1 --gtest_filter='Cluster.*'
 fi
