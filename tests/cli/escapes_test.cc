@@ -31,7 +31,9 @@ class Escapes : public ConvertProgram {
     for (const char* raw :
          {"\x1b", "\a", "\u009b", "\u202e", "\x7f", "\r", "\ngnomon: c", "\xff"})
       EXPECT_THAT(all, Not(HasSubstr(raw))) << words[0];
-    if (code == 2) EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), 1) << all;
+    if (code == 2) {
+      EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), 1) << all;
+    }
   }
 };
 

@@ -63,7 +63,9 @@ TEST(Text, EscapesWhatATerminalActsOn) {
     const std::string text = encoded(point), result = printable(text);
     EXPECT_EQ(result != text, escaped) << point;
     EXPECT_EQ(printable(result), result) << point;
-    if (escaped) EXPECT_EQ(result[0], '\\') << point;
+    if (escaped) {
+      EXPECT_EQ(result[0], '\\') << point;
+    }
   }
 }
 
