@@ -169,7 +169,8 @@ Verdict cache(const Findings& f) {
 
 const std::vector<Property>& properties() {
   static const std::vector<Property> all{
-      {"unique", "positions differ: distance of the two nearest, relative to the norm"},
+      {"unique",
+       "positions differ, and distances do: distance of the two nearest, relative to the norm"},
       {"distance", "scores depend on the distance alone: their change under a shift"},
       {"beyond",
        "past the training length, at most half of the attention weight has no precedent in "
