@@ -184,7 +184,8 @@ class Pages : public ConvertProgram {
       for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i].name = names[i];
     }
     std::string bytes = safetensors(pieces);
-    std::fill(bytes.end() - static_cast<std::ptrdiff_t>(data_bytes(pieces)), bytes.end(), '\0');
+    std::fill(bytes.end() - static_cast<std::ptrdiff_t>(data_bytes(pieces)), bytes.end(),
+              '\x3f');  // 0.747
     put(file(path), bytes);
   }
   static std::size_t data_bytes(const std::vector<Piece>& pieces) {
@@ -202,7 +203,7 @@ class Pages : public ConvertProgram {
   static void check_options(const Words& words) {
     const std::string help = help_of(words[1]);
     for (std::size_t i = 2; i < words.size() && !help.empty(); ++i)
-      if (words[i].starts_with("-")) {
+      if (words[i].starts_with("-") && words[i] != "--help") {
         EXPECT_TRUE(std::regex_search(
             help, std::regex("[ ,(]" + words[i].substr(0, words[i].find('=')) + "\\b")))
             << words[i];
@@ -235,22 +236,22 @@ class Pages : public ConvertProgram {
       return check_options(words);
     const std::string command = line.text.substr(0, line.text.find(" #"));
     if (std::regex_search(command, placeholder) || std::regex_search(command, image)) return;
-    ++count_;
+    if (!run_.insert(line.text).second) return;
     words[1] == "bench" ? check_bench(words) : run_line(line, words);
   }
 
-  int count_ = 0;  // of the commands that were run
+  std::set<std::string> run_;  // a command that several pages contain runs once
 };
 
 TEST_F(Pages, CommandsRun) {
   for (const fs::path& page : pages())
     for (const Line& line : lines_of(page)) check(line);
-  EXPECT_GT(count_, 80);
+  EXPECT_GT(run_.size(), 60u);
 }
 
 TEST_F(Pages, ExamplesOfHelpTextsRun) {
   for (const Line& line : help_lines()) check(line);
-  EXPECT_GT(count_, 10);
+  EXPECT_GT(run_.size(), 10u);
 }
 
 }  // namespace pages_test
