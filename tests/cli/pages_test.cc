@@ -10,6 +10,7 @@
 //   bench                             takes long; its options and NAME are checked
 //   lab, generate, evaluate, compare  train models or read trained ones; their options must be in
 //                                     the help of the command
+//   check --all                       takes long (check_test.cc); runs without --all
 //   images (.png, .svg)               require vl-convert
 //   words in capitals, "..."          stand for other words
 #include <gmock/gmock.h>
@@ -215,8 +216,11 @@ class Pages : public ConvertProgram {
     fs::create_directories(file(folder));
     for (std::size_t i = 1; i < words.size(); ++i) put_fixture(folder, words, i);
     const std::string path = fs::path(GNOMON_PROGRAM).parent_path();
+    const std::string command = words[1] == "check"
+                                    ? std::regex_replace(line.text, std::regex(" --all\\b"), "")
+                                    : line.text;
     const auto outcome =
-        testing::run("/bin/sh", {"-c", "HOME=$PWD; PATH=" + path + ":$PATH; " + line.text},
+        testing::run("/bin/sh", {"-c", "HOME=$PWD; PATH=" + path + ":$PATH; " + command},
                      testing::Streams::separate, file(folder));
     if (line.where == Where::text && outcome.code == 2)
       EXPECT_THAT(outcome.errors, AnyOf(HasSubstr(" is required, got none"),
