@@ -13,6 +13,7 @@
 #include "gnomon/error.h"
 #include "gnomon/version.h"
 #include "src/core/nearest.h"
+#include "src/core/text.h"
 
 namespace gnomon::cli {
 namespace {
@@ -45,15 +46,8 @@ Positional encodings for Transformers: tables, rotations, charts, comparisons.
 Example: gnomon check rotary
 )";
 
-// Joins the lines of a message: the name of a file may have several.
-std::string one_line(std::string text) {
-  for (char& c : text)
-    if (c == '\n') c = ' ';
-  return text;
-}
-
 int fail(const std::string& message) {
-  fmt::print(stderr, "gnomon: {}\n", one_line(message));
+  fmt::print(stderr, "gnomon: {}\n", internal::printable(message));
   return 2;
 }
 

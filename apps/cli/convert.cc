@@ -13,6 +13,7 @@
 #include "apps/cli/output.h"
 #include "gnomon/error.h"
 #include "gnomon/io/safetensors.h"
+#include "src/core/text.h"
 
 namespace gnomon::cli {
 namespace {
@@ -262,45 +263,44 @@ Json report(const Options& o, const Job& job) {
           {"notes", job.weights.notes}};
 }
 
-// A name from a file, without control characters.
-std::string shown(std::string name) {
-  for (char& c : name)
-    if (static_cast<unsigned char>(c) < 32 || c == 127) c = '?';
-  return name;
+std::string list_text(std::vector<std::string> names) {
+  for (std::string& name : names) name = internal::printable(name);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 void print_tensors(const Job& job) {
   std::size_t widest = 6;
   for (const Shard& shard : job.shards)
     for (const auto& [entry, plan] : shard.tensors)
-      if (plan) widest = std::max(widest, entry.name.size());
+      if (plan) widest = std::max(widest, internal::printable(entry.name).size());
   fmt::print("{:<{}}  dtype  {:<16}  heads x rows\n", "tensor", widest, "shape");
   for (const Shard& shard : job.shards)
     for (const auto& [entry, plan] : shard.tensors)
       if (plan)
-        fmt::print("{:<{}}  {:<5}  {:<16}  {} x {}\n", shown(entry.name), widest,
-                   shown(entry.dtype), io::to_string(entry.shape), plan->starts.size(),
-                   plan->rotary_dim);
+        fmt::print("{:<{}}  {:<5}  {:<16}  {} x {}\n", internal::printable(entry.name), widest,
+                   internal::printable(entry.dtype), io::to_string(entry.shape),
+                   plan->starts.size(), plan->rotary_dim);
 }
 
 void print_report(const Options& o, const Job& job) {
   const model::AttentionSizes& s = job.weights.sizes;
   if (o.dry_run) print_tensors(job);
   fmt::print("{}: {} query heads, {} key heads; {} of {} elements rotate; {} to {}\n",
-             job.weights.model_type, s.heads, s.key_heads, s.rotary_dim, s.head_dim,
-             other_than(job.to), name_of(job.to));
+             internal::printable(job.weights.model_type), s.heads, s.key_heads, s.rotary_dim,
+             s.head_dim, other_than(job.to), name_of(job.to));
   fmt::print("{} tensor{} {}, {} unchanged, {} file{}, {:.1f} MB\n", job.changed,
              job.changed == 1 ? "" : "s", o.dry_run ? "would change" : "changed", job.unchanged,
              job.shards.size(), job.shards.size() == 1 ? "" : "s",
              static_cast<double>(job.bytes) * 1e-6);
   if (!job.companions.copied.empty())
-    fmt::print("copied: {}\n", fmt::join(job.companions.copied, ", "));
+    fmt::print("copied: {}\n", list_text(job.companions.copied));
   if (!job.companions.left.empty())
-    fmt::print("not copied: {}\n", fmt::join(job.companions.left, ", "));
-  for (const std::string& note : job.weights.notes) fmt::print("note: {}\n", note);
+    fmt::print("not copied: {}\n", list_text(job.companions.left));
+  for (const std::string& note : job.weights.notes)
+    fmt::print("note: {}\n", internal::printable(note));
   if (!o.dry_run)
-    fmt::print("{} has pairing {}; its files do not contain the pairing\n", o.output.path,
-               name_of(job.to));
+    fmt::print("{} has pairing {}; its files do not contain the pairing\n",
+               internal::printable(o.output.path), name_of(job.to));
 }
 
 int run(const Options& o) {

@@ -140,22 +140,20 @@ std::string drawing_command(const model::EncodingInfo& info) {
 }
 
 // A chart of the values in rows of block characters, each column the mean of as many values.
+// The numbers at the side are the highest and lowest mean.
 constexpr std::size_t chart_rows = 6, chart_columns = 64;
-void print_chart(const std::vector<double>& values) {
+void print_chart(const std::vector<double>& values, std::size_t in_column) {
   std::vector<double> columns(chart_columns);
-  for (std::size_t c = 0; c < chart_columns; ++c) {
-    const std::size_t begin = c * values.size() / chart_columns,
-                      end = (c + 1) * values.size() / chart_columns;
-    for (std::size_t i = begin; i < end; ++i)
-      columns[c] += values[i] / static_cast<double>(end - begin);
-  }
+  for (std::size_t i = 0; i < values.size(); ++i)
+    columns[i / in_column] += values[i] / static_cast<double>(in_column);
   const auto [low, high] = std::minmax_element(columns.begin(), columns.end());
   constexpr std::array<const char*, 9> blocks{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   for (std::size_t r = chart_rows; r-- > 0;) {
     std::string line;
     for (const double value : columns) {
       // Eighths of a row; the lowest value has one, so that every column is visible.
-      const double height = 1 + (value - *low) / (*high - *low) * (8 * chart_rows - 1);
+      const double height =
+          *high > *low ? 1 + (value - *low) / (*high - *low) * (8 * chart_rows - 1) : 1;
       const double eighths =
           std::clamp(std::round(height) - 8.0 * static_cast<double>(r), 0.0, 8.0);
       line += blocks[static_cast<std::size_t>(eighths)];
@@ -167,7 +165,10 @@ void print_chart(const std::vector<double>& values) {
                                    : "",
                line);
   }
-  fmt::print("{:>9} 0{:>{}}\n", "", values.size() - 1, chart_columns - 1);
+  const std::string first = fmt::format("0-{}", in_column - 1);
+  fmt::print("{:>9} {}{:>{}}\n", "", first,
+             fmt::format("{}-{}", values.size() - in_column, values.size() - 1),
+             chart_columns - first.size());
 }
 
 void print_picture(const Subject& subject) {
@@ -184,10 +185,15 @@ void print_picture(const Subject& subject) {
       : enters == Place::scores                  ? "bias of a key, mean over heads"
                                 : "terms of position in the score of a query and a "
                                   "key of ones, mean over heads";
-  print_wrapped(fmt::format("{}, by distance to an earlier position{}", what,
-                            subject.random ? "; random parameters, training decides" : ""),
-                "Picture   ", std::string(10, ' '));
-  print_chart(scores);
+  static_assert(Setting{}.trained % chart_columns == 0);
+  const std::size_t in_column = scores.size() / chart_columns;
+  print_wrapped(
+      fmt::format("{}, by distance to an earlier position; a column is the mean of {} "
+                  "distances{}",
+                  what, in_column,
+                  subject.random ? "; random parameters, training decides" : ""),
+      "Picture   ", std::string(10, ' '));
+  print_chart(scores, in_column);
 }
 
 struct Options {

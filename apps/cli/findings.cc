@@ -124,6 +124,7 @@ Findings examine(const Subject& subject, const Setting& setting) {
   // Embeddings: the row of the position. Others: the scores of the position with all positions.
   f.uniqueness =
       analysis::uniqueness(by_position ? table.slice(0, 0, setting.trained) : scores);
+  if (!by_position && table.extent(1) > 0) f.distances = analysis::uniqueness(table);
   f.relativity = analysis::relativity(scores);
   if (subject.positions == setting.length && setting.length > setting.trained) {
     f.beyond = beyond_of(subject, setting);
@@ -149,6 +150,10 @@ Json as_json(const Findings& f) {
               {"separation", f.uniqueness.separation},
               {"first", f.uniqueness.first},
               {"second", f.uniqueness.second}}},
+            {"distances", f.distances ? Json{{"distance", f.distances->distance},
+                                             {"first", f.distances->first},
+                                             {"second", f.distances->second}}
+                                      : Json()},
             {"relative",
              {{"deviation", f.relativity.deviation}, {"explained", f.relativity.explained}}},
             {"beyond",

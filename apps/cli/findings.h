@@ -29,6 +29,8 @@ struct Findings {
   const Subject* subject;
   Setting setting;
   analysis::Uniqueness uniqueness;
+  // Of the rows by distance, unless the rows belong to positions or distances have no row.
+  std::optional<analysis::Uniqueness> distances;
   analysis::Relativity relativity;
   analysis::Extrapolation extrapolation;
   std::optional<analysis::Beyond> beyond;  // if all positions of the setting exist

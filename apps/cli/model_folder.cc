@@ -16,6 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Files that are open at the same time. Systems allow 256 or more.
+constexpr std::size_t most_open = 64;
+
 fs::path plain(const fs::path& path) {
   const fs::path normal = fs::absolute(path).lexically_normal();
   return normal.has_filename() ? normal : normal.parent_path();
@@ -87,16 +90,18 @@ void write_folder(const fs::path& folder, const std::vector<FileToWrite>& files)
   check_folder(folder);
   const fs::path out = plain(folder);
   Hidden hidden(out.parent_path());
-  // Each file is written inside the callback of the previous file. All files get their names
-  // only after the last one is complete.
-  const std::function<void(std::size_t)> write_from = [&](std::size_t index) {
-    if (index == files.size()) return;
+  // Each file is written inside the callback of the previous file of its group. The files of a
+  // group get their hidden names only after the last one is complete.
+  const std::function<void(std::size_t, std::size_t)> write_from = [&](std::size_t index,
+                                                                       std::size_t end) {
+    if (index == end) return;
     io::write_aside(fs::path(hidden.add()), [&](io::Output& output) {
       files[index].write(output);
-      write_from(index + 1);
+      write_from(index + 1, end);
     });
   };
-  write_from(0);
+  for (std::size_t index = 0; index < files.size(); index += most_open)
+    write_from(index, std::min(index + most_open, files.size()));
   fs::create_directory(hidden.folder());
   for (std::size_t i = 0; i < files.size(); ++i)
     fs::rename(hidden.files()[i], hidden.folder() / files[i].name);

@@ -23,9 +23,10 @@ struct FileToWrite {
   std::function<void(io::Output&)> write;
 };
 
-// Writes all files or none. `folder` appears when all files are complete. Until then the files
-// have no names (if the system supports that), so that SIGKILL leaves no files behind. Each
-// file takes a file descriptor until the end. Throws if the folder exists and is not empty.
+// Writes all files or none. `folder` appears when all files are complete. Until then up to 64
+// files have no names (if the system supports that), so that SIGKILL leaves no files behind.
+// Each group of 64 files before them has hidden names, which SIGKILL leaves behind. Throws if
+// the folder exists and is not empty.
 void write_folder(const std::filesystem::path& folder, const std::vector<FileToWrite>& files);
 // Throws if write_folder would throw before writing.
 void check_folder(const std::filesystem::path& folder);

@@ -128,6 +128,9 @@ void put_array(const OutputOptions& output, const io::Array& array, const Json& 
     io::write_aside(output.path, as_json(array, facts).dump() + "\n");
 }
 
-void print_json(const Json& json) { fmt::print("{}\n", json.dump()); }
+void print_json(const Json& json) {
+  // Code points beyond ASCII are escaped: a terminal may act on some of them.
+  fmt::print("{}\n", json.dump(-1, ' ', true, Json::error_handler_t::replace));
+}
 
 }  // namespace gnomon::cli

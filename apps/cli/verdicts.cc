@@ -39,6 +39,12 @@ Verdict unique(const Findings& f) {
     return {"no", "0",
             fmt::format("Positions {} and {} cannot be told apart: their {} are equal.",
                         u.first, u.second, by_position(f) ? "rows" : "scores")};
+  if (f.distances && f.distances->distance == 0)
+    return {
+        "no", "0",
+        fmt::format("Keys at the distances {} and {} cannot be told apart by the query: they "
+                    "have the same values.",
+                    f.distances->first, f.distances->second)};
   if (f.subject->random)
     return {"yes", "", "All positions differ, unless training makes two of them equal."};
   return {"yes", brief(u.separation),
@@ -77,15 +83,18 @@ Verdict past(const Findings& f) {
             fmt::format("There is no position {} or later.", f.subject->positions)};
   if (!f.beyond) return {"-", "", "No position beyond the training length was measured."};
   const analysis::Beyond& b = *f.beyond;
+  if (nowhere(f))
+    return {"-", "",
+            fmt::format("No position has values, so none are new. At position {}, for random "
+                        "contents, {} of the attention weight is on keys farther than any in "
+                        "training.",
+                        s.length - 1, percent(b.far))};
   const std::string values =
-      nowhere(f)
-          ? std::string("No position has values, so none are new.")
-          : fmt::format("{} from {} on {}.", by_position(f) ? "Positions" : "Distances",
-                        s.trained,
-                        f.normalised ? "are divided by the position of the query, so they are "
-                                       "between those of training"
-                        : b.unseen == 0 ? "have the values of trained ones"
-                                        : "have values that training did not contain");
+      fmt::format("{} from {} on {}.", by_position(f) ? "Positions" : "Distances", s.trained,
+                  f.normalised    ? "are divided by the position of the query, so they are "
+                                    "between those of training"
+                  : b.unseen == 0 ? "have the values of trained ones"
+                                  : "have values that training did not contain");
   if (f.subject->random)
     return {"trained", "", values + " How much attention they get depends on training."};
   const bool known = b.share() < known_below;
@@ -160,7 +169,8 @@ Verdict cache(const Findings& f) {
 
 const std::vector<Property>& properties() {
   static const std::vector<Property> all{
-      {"unique", "positions differ: distance of the two nearest, relative to the norm"},
+      {"unique",
+       "positions differ, and distances do: distance of the two nearest, relative to the norm"},
       {"distance", "scores depend on the distance alone: their change under a shift"},
       {"beyond",
        "past the training length, at most half of the attention weight has no precedent in "

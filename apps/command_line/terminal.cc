@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "src/core/text.h"
+
 namespace gnomon {
 namespace {
 
@@ -52,8 +54,9 @@ std::string wrapped(std::string_view text, std::string_view first, std::string_v
 }
 
 void print_wrapped(std::string_view text, std::string_view first, std::string_view indent) {
-  const std::string lines = wrapped(text, first, indent, terminal_width());
-  fmt::print("{}{}", styled(Style::bold, first), lines.substr(first.size()));
+  const std::string head = internal::printable(first);
+  const std::string lines = wrapped(internal::printable(text), head, indent, terminal_width());
+  fmt::print("{}{}", styled(Style::bold, head), lines.substr(head.size()));
 }
 
 }  // namespace gnomon

@@ -28,13 +28,10 @@ plot::Matrix matrix(const std::vector<std::vector<double>>& rows) {
   return matrix;
 }
 
-// If a picture leaves out positions, distances in its caption count cells of the picture.
 std::string step_note(std::int64_t step) {
-  return step == 1 ? std::string()
-                   : fmt::format(
-                         " The picture has every {}th position, and distances here count "
-                         "its cells.",
-                         step);
+  return step == 1
+             ? std::string()
+             : fmt::format(" The picture has the positions 0, {}, {}, ...", step, 2 * step);
 }
 
 void add_table(plot::HtmlPage& page, const Picture& picture, std::size_t name) {
@@ -102,7 +99,8 @@ void add_pictures(plot::HtmlPage& page, const RunResult& run, const Settings& se
                  .title = "Similarity of positions",
                  .caption = std::string("Cosine of two rows of the table") +
                             (picture.initial_table ? " after training. " : ". ") +
-                            plot::similarity_caption(matrix(picture.similarity->values)) +
+                            plot::similarity_caption(matrix(picture.similarity->values),
+                                                     picture.similarity->row_step) +
                             step_note(picture.similarity->row_step),
                  .spec = plot::similarity_picture(
                      {.values = matrix(picture.similarity->values),

@@ -2,11 +2,13 @@
 
 #include <cstdio>
 
+#include "src/core/text.h"
+
 namespace gnomon {
 
 void refuse(std::string_view operation, std::string_view rule, std::string_view got) {
-  throw std::invalid_argument("[" + std::string(operation) + "] " + std::string(rule) +
-                              ", got " + std::string(got));
+  throw std::invalid_argument(internal::printable(
+      "[" + std::string(operation) + "] " + std::string(rule) + ", got " + std::string(got)));
 }
 
 void refuse(std::string_view operation, std::string_view rule, std::int64_t got) {

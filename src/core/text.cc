@@ -1,6 +1,7 @@
 #include "src/core/text.h"
 
 #include <cstdint>
+#include <cstdio>
 
 namespace gnomon::internal {
 namespace {
@@ -24,6 +25,23 @@ std::size_t sequence(std::string_view text) noexcept {
   return overlong || beyond || !follows(2) || !follows(3) ? 0 : 4;
 }
 
+// Whether a terminal acts on the code point of a well-formed sequence instead of showing it:
+// C0, DEL, C1, line and paragraph separators, and the property Bidi_Control of Unicode.
+bool is_control(std::uint32_t point) noexcept {
+  return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x61c || point == 0x200e ||
+         point == 0x200f || (point >= 0x2028 && point <= 0x202e) ||
+         (point >= 0x2066 && point <= 0x2069);
+}
+
+std::uint32_t code_point(std::string_view sequence) noexcept {
+  const auto lead = static_cast<std::uint8_t>(sequence[0]);
+  if (sequence.size() == 1) return lead;
+  std::uint32_t point = lead & (0x7fu >> sequence.size());
+  for (const char c : sequence.substr(1))
+    point = point << 6 | (static_cast<std::uint8_t>(c) & 0x3f);
+  return point;
+}
+
 }  // namespace
 
 std::size_t ill_formed_utf8(std::string_view text) noexcept {
@@ -40,12 +58,12 @@ std::string printable(std::string_view text, std::size_t most) {
   std::size_t at = 0;
   while (at < text.size() && at < most) {
     const std::size_t length = sequence(text.substr(at, 4));
-    const auto c = static_cast<std::uint8_t>(text[at]);
-    if (length == 0 || c < 32 || c == 127)
-      result += '?';
-    else
-      result += text.substr(at, length);
-    at += length ? length : 1;
+    const std::string_view piece = text.substr(at, length ? length : 1);
+    const std::uint32_t point = code_point(piece);
+    char escape[16];
+    std::snprintf(escape, sizeof escape, length < 2 ? "\\x%02x" : "\\u%04x", unsigned{point});
+    result += length == 0 || is_control(point) ? std::string_view(escape) : piece;
+    at += piece.size();
   }
   return at < text.size() ? result + "..." : result;
 }

@@ -266,7 +266,8 @@ std::string to_json(const ModelDescription& model, std::optional<std::int64_t> l
                          {"layers", model.layers},     {"length", at},
                          {"width", model.width},       {"notes", model.notes},
                          {"groups", std::move(groups)}};
-  return json.dump(1, ' ', false, OrderedJson::error_handler_t::replace);
+  // ASCII: the text may be printed, and a terminal acts on some code points of a file name.
+  return json.dump(1, ' ', true, OrderedJson::error_handler_t::replace);
 }
 
 }  // namespace gnomon::model

@@ -13,10 +13,9 @@
 namespace gnomon::plot {
 namespace {
 
-// Rank correlations from which the text names an order.
-constexpr double ordered = 0.7, weakly_ordered = 0.4;
 constexpr double constant = 1e-3;      // of the range: differences that a picture does not show
 constexpr double sum_rounding = 1e-5;  // of a row of weights
+constexpr double rounding = 1e-12;     // of the largest magnitude: equal values
 
 std::string digits(double value) {
   char text[32];
@@ -28,43 +27,72 @@ std::size_t index_of(const Matrix& matrix, std::int64_t row, std::int64_t column
   return static_cast<std::size_t>(row * matrix.columns + column);
 }
 
-// The ranks of values, the mean rank for equal ones.
-std::vector<double> ranks(std::span<const double> values) {
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
-  std::vector<double> rank(values.size());
-  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
-    while (end < order.size() && values[order[end]] == values[order[begin]]) ++end;
+double magnitude(std::span<const double> values) {
+  double largest = 0;
+  for (const double value : values) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
+// Pairs of unequal distance: all, and those in which the nearer or the farther value is higher.
+struct Order {
+  std::int64_t pairs = 0, nearer = 0, farther = 0;
+};
+
+// Adds the pairs of finite values. Values that differ by rounding are equal. O(n log n).
+void add_pairs(Order& order, std::span<const double> distances,
+               std::span<const double> values) {
+  const double unit = rounding * magnitude(values);
+  std::vector<double> rounded(values.begin(), values.end());
+  if (unit > 0)
+    for (double& value : rounded) value = std::round(value / unit);
+  std::vector<double> levels = rounded;
+  std::sort(levels.begin(), levels.end());
+  levels.erase(std::unique(levels.begin(), levels.end()), levels.end());
+  std::vector<std::int64_t> counts(levels.size() + 1);  // a Fenwick tree over the levels
+  const auto below = [&](std::size_t level) {
+    std::int64_t sum = 0;
+    for (; level > 0; level &= level - 1) sum += counts[level];
+    return sum;
+  };
+  const auto level_of = [&](std::size_t i) {
+    return static_cast<std::size_t>(std::lower_bound(levels.begin(), levels.end(), rounded[i]) -
+                                    levels.begin());
+  };
+  std::vector<std::size_t> by_distance(values.size());
+  std::iota(by_distance.begin(), by_distance.end(), std::size_t{0});
+  std::sort(by_distance.begin(), by_distance.end(),
+            [&](std::size_t a, std::size_t b) { return distances[a] < distances[b]; });
+  for (std::size_t begin = 0, end = 0; begin < by_distance.size(); begin = end) {
+    const auto before = static_cast<std::int64_t>(begin);
+    for (; end < by_distance.size() &&
+           distances[by_distance[end]] == distances[by_distance[begin]];
+         ++end) {
+      const std::size_t level = level_of(by_distance[end]);
+      order.pairs += before;
+      order.farther += below(level);
+      order.nearer += before - below(level + 1);
+    }
     for (std::size_t i = begin; i < end; ++i)
-      rank[order[i]] = 0.5 * static_cast<double>(begin + end - 1);
+      for (std::size_t at = level_of(by_distance[i]) + 1; at < counts.size(); at += at & -at)
+        ++counts[at];
   }
-  return rank;
 }
 
-// Spearman's rank correlation; 0 if one side is constant.
-double rank_correlation(std::span<const double> x, std::span<const double> y) {
-  const std::vector<double> a = ranks(x), b = ranks(y);
-  const double mean = 0.5 * (static_cast<double>(a.size()) - 1);
-  double product = 0, square_a = 0, square_b = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    product += (a[i] - mean) * (b[i] - mean);
-    square_a += (a[i] - mean) * (a[i] - mean);
-    square_b += (b[i] - mean) * (b[i] - mean);
-  }
-  return square_a > 0 && square_b > 0 ? product / std::sqrt(square_a * square_b) : 0;
+// "81.4 %"; never 0 or 100 unless it is exact.
+std::string percent(std::int64_t part, std::int64_t whole) {
+  const double share = 100 * static_cast<double>(part) / static_cast<double>(whole);
+  return (part < whole && share >= 99.95 ? "more than 99.9" : digits(share)) + " %";
 }
 
-std::string order_text(double correlation, const char* things) {
-  std::string text;
-  const char* strength = std::abs(correlation) >= ordered ? " are" : " tend to be";
-  if (std::abs(correlation) >= weakly_ordered)
-    text = std::string(correlation < 0 ? "Nearer " : "Farther ") + things + strength +
-           " more similar";
-  else
-    text = std::string("The distance does not order the similarity of ") + things;
-  return text + " (rank correlation of similarity and distance: " + digits(correlation) + ").";
+// `things`: "Of two distances, the shorter", "longer", "has the higher mean similarity".
+std::string order_text(const Order& order, const std::string& nearer, const char* farther,
+                       const char* has) {
+  const std::string other = nearer.substr(0, nearer.rfind(' ') + 1) + farther;
+  if (order.nearer == order.pairs) return nearer + " one " + has + " in all pairs.";
+  if (order.farther == order.pairs) return other + " one " + has + " in all pairs.";
+  return nearer + " one " + has + " in " + percent(order.nearer, order.pairs) +
+         " of the pairs, the " + farther + " one in " + percent(order.farther, order.pairs) +
+         ".";
 }
 
 }  // namespace
@@ -91,8 +119,9 @@ std::string table_caption(const Matrix& table) {
   return text;
 }
 
-std::string similarity_caption(const Matrix& similarity) {
+std::string similarity_caption(const Matrix& similarity, std::int64_t step) {
   internal::check(similarity);
+  if (step < 1) refuse("captions", "step must be positive", step);
   const std::int64_t n = similarity.rows;
   const auto range = internal::extent(similarity.values);
   if (similarity.columns != n || !range) return "No value is finite.";
@@ -108,40 +137,50 @@ std::string similarity_caption(const Matrix& similarity) {
     const auto [low, high] = std::minmax_element(here.begin(), here.end());
     spread = std::max(spread, *high - *low);
     if (d == 0) continue;  // a row with itself
-    distances.push_back(static_cast<double>(d));
+    distances.push_back(static_cast<double>(d * step));
     means.push_back(std::accumulate(here.begin(), here.end(), 0.0) /
                     static_cast<double>(here.size()));
   }
   const double whole = range->second - range->first;
+  if (whole <= rounding * std::max(std::abs(range->first), std::abs(range->second)))
+    return "All values are " + digits(range->first) + ".";
   std::string text = "Values from " + digits(range->first) + " (dark) to " +
                      digits(range->second) + " (yellow). ";
-  if (whole == 0) return "All values are " + digits(range->first) + ".";
   text += spread <= constant * whole
               ? "Pairs at equal distance have equal similarity."
               : "Pairs at equal distance differ by up to " + digits(spread) + ".";
   if (distances.size() < 3) return text;
-  return text + " " + order_text(rank_correlation(distances, means), "rows") +
+  Order order;
+  add_pairs(order, distances, means);
+  return text + " " +
+         order_text(order, "Of two distances, the shorter", "longer",
+                    "has the higher mean similarity") +
          " Mean similarity: " + digits(means.front()) + " at distance " +
          digits(distances.front()) + ", " + digits(means.back()) + " at distance " +
          digits(distances.back()) + ".";
 }
 
 std::string grid_caption(const GridPicture& picture) {
-  std::vector<double> distances, values;
-  for (const GridPicture::Chosen& chosen : picture.chosen)
+  Order order;
+  for (const GridPicture::Chosen& chosen : picture.chosen) {
+    std::vector<double> distances, values;  // squared distances, which are exact
     for (std::size_t i = 0; i < chosen.similarity.size(); ++i) {
       const auto cell = static_cast<std::int64_t>(i);
-      const double distance = std::hypot(static_cast<double>(cell / picture.width - chosen.y),
-                                         static_cast<double>(cell % picture.width - chosen.x));
-      if (distance == 0 || !std::isfinite(chosen.similarity[i])) continue;
-      distances.push_back(distance);
+      const std::int64_t y = cell / picture.width - chosen.y,
+                         x = cell % picture.width - chosen.x;
+      if ((y == 0 && x == 0) || !std::isfinite(chosen.similarity[i])) continue;
+      distances.push_back(static_cast<double>(y * y + x * x));
       values.push_back(chosen.similarity[i]);
     }
-  std::string text =
+    add_pairs(order, distances, values);
+  }
+  const std::string text =
       "Similarity of the row of the marked cell and the row of each cell, from dark (smallest) "
       "to yellow (largest).";
-  if (distances.size() < 3) return text;
-  return text + " " + order_text(rank_correlation(distances, values), "cells");
+  if (order.pairs == 0) return text;
+  return text + " " +
+         order_text(order, "Of two cells at unequal distances from the marked cell, the nearer",
+                    "farther", "is more similar");
 }
 
 std::string curve_caption(const std::string& name, const std::vector<double>& distances,

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 namespace gnomon::internal {
 namespace text_test {
@@ -39,11 +41,32 @@ TEST(Text, RefusesOtherSequences) {
 
 TEST(Text, ShowsNames) {
   EXPECT_EQ(shown("a \u00e9"), "\"a \u00e9\"");
-  EXPECT_EQ(shown("a\n\x7f\xff\xc3"), "\"a????\"");
+  EXPECT_EQ(shown("a\n\x7f\xff\xc3"), "\"a\\x0a\\x7f\\xff\\xc3\"");
   EXPECT_EQ(shown(std::string(80, 'n')), "\"" + std::string(80, 'n') + "\"");
   EXPECT_EQ(shown(std::string(81, 'n')), "\"" + std::string(80, 'n') + "...\"");
   EXPECT_EQ(shown(std::string(79, 'n') + "\u20ac" + "n"),
             "\"" + std::string(79, 'n') + "\u20ac...\"");
+}
+
+TEST(Text, EscapesWhatATerminalActsOn) {
+  EXPECT_EQ(printable("\x1b]0;x\a\r\n\t"), "\\x1b]0;x\\x07\\x0d\\x0a\\x09");
+  EXPECT_EQ(printable("\u009b2J \u0080\u009f"), "\\u009b2J \\u0080\\u009f");
+  EXPECT_EQ(printable("fdp.\u202egnp"), "fdp.\\u202egnp");
+  EXPECT_EQ(printable("\x9b\xed\xa0\x80"), "\\x9b\\xed\\xa0\\x80");
+  // The controls of Unicode's PropList.txt, property Bidi_Control, and the two separators.
+  const std::vector<std::uint32_t> more{0x61c,  0x200e, 0x200f, 0x2028, 0x2029, 0x202a, 0x202b,
+                                        0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069};
+  for (std::uint32_t point = 0; point < 0x110000; ++point) {
+    if (point >= 0xd800 && point < 0xe000) continue;
+    const bool escaped = point < 0x20 || (point >= 0x7f && point < 0xa0) ||
+                         std::binary_search(more.begin(), more.end(), point);
+    const std::string text = encoded(point), result = printable(text);
+    EXPECT_EQ(result != text, escaped) << point;
+    EXPECT_EQ(printable(result), result) << point;
+    if (escaped) {
+      EXPECT_EQ(result[0], '\\') << point;
+    }
+  }
 }
 
 }  // namespace text_test

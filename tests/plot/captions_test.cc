@@ -33,8 +33,8 @@ double by_distance(std::int64_t i, std::int64_t j) {
 TEST(Captions, ASimilarityThatFallsIsCalledSo) {
   EXPECT_EQ(similarity_caption(square(by_distance)),
             "Values from 0.0312 (dark) to 1 (yellow). Pairs at equal distance have equal "
-            "similarity. Nearer rows are more similar (rank correlation of similarity and "
-            "distance: -1). Mean similarity: 0.5 at distance 1, 0.0312 at distance 31.");
+            "similarity. Of two distances, the shorter one has the higher mean similarity in "
+            "all pairs. Mean similarity: 0.5 at distance 1, 0.0312 at distance 31.");
 }
 
 TEST(Captions, ARandomOrReversedSimilarityIsNotCalledSmooth) {
@@ -43,12 +43,16 @@ TEST(Captions, ARandomOrReversedSimilarityIsNotCalledSmooth) {
     return i == j ? 1 : numbers[static_cast<std::size_t>(std::min(i, j) * n + std::max(i, j))];
   }));
   EXPECT_THAT(random, AllOf(HasSubstr("Pairs at equal distance differ by up to"),
-                            HasSubstr("The distance does not order the similarity of rows"),
-                            Not(HasSubstr("Nearer"))));
+                            HasSubstr("the shorter one has the higher mean similarity in"),
+                            Not(HasSubstr("all pairs"))));
+  const std::size_t at = random.find("similarity in ");
+  EXPECT_NEAR(std::stod(random.substr(at + 14)), 50, 15) << random;
   const std::string reversed = similarity_caption(
       square([](std::int64_t i, std::int64_t j) { return -by_distance(i, j); }));
-  EXPECT_THAT(reversed,
-              AllOf(HasSubstr("Farther rows are more similar"), Not(HasSubstr("Nearer"))));
+  EXPECT_THAT(
+      reversed,
+      HasSubstr("Of two distances, the longer one has the higher mean similarity in all "
+                "pairs."));
   EXPECT_EQ(similarity_caption(square([](auto, auto) { return 2.0; })), "All values are 2.");
   EXPECT_EQ(similarity_caption(Matrix(1, 1, {nan})), "No value is finite.");
   // One pair that differs is enough.
@@ -69,15 +73,74 @@ TEST(Captions, ATableCountsItsSigns) {
             "channels and 0 times in the last quarter (means).");
 }
 
-TEST(Captions, AGridOfNearAndFarCells) {
+TEST(Captions, RoundingIsNoOrder) {
+  const auto numbers = testing::random_numbers(n * n);
+  const auto noise = [&](std::int64_t i, std::int64_t j) {
+    return 1e-15 * numbers[static_cast<std::size_t>(i * n + j)];
+  };
+  EXPECT_EQ(similarity_caption(
+                square([&](std::int64_t i, std::int64_t j) { return 1 + noise(i, j); })),
+            "All values are 1.");
+  // All distances beyond 0 are equal up to rounding: neither is more similar.
+  EXPECT_THAT(similarity_caption(square([&](std::int64_t i, std::int64_t j) {
+                return (i == j ? 1 : 0.5) + noise(i, j);
+              })),
+              HasSubstr("in 0 % of the pairs, the longer one in 0 %."));
+}
+
+TEST(Captions, DistancesAreThoseOfPositionsIfSomeAreLeftOut) {
+  const std::string caption = similarity_caption(square(by_distance), 2);
+  EXPECT_THAT(caption, EndsWith("Mean similarity: 0.5 at distance 2, 0.0312 at distance 62."));
+  EXPECT_THROW(similarity_caption(square(by_distance), 0), std::invalid_argument);
+}
+
+TEST(Captions, AGridCountsPairsOfCells) {
   GridPicture picture{.height = 1, .width = 5, .chosen = {{.similarity = {1, .8, .6, .4, .2}}}};
-  EXPECT_THAT(grid_caption(picture), HasSubstr("Nearer cells are more similar"));
+  const std::string things = "Of two cells at unequal distances from the marked cell, ";
+  EXPECT_THAT(grid_caption(picture),
+              EndsWith(things + "the nearer one is more similar in all pairs."));
   picture.chosen[0].similarity = {1, .2, .4, .6, .8};
-  EXPECT_THAT(grid_caption(picture), HasSubstr("Farther cells are more similar"));
+  EXPECT_THAT(grid_caption(picture),
+              EndsWith(things + "the farther one is more similar in all pairs."));
   picture.chosen[0].similarity = {1, .8, .4, .2, .6};
-  EXPECT_THAT(grid_caption(picture), HasSubstr("Nearer cells tend to be more similar"));
-  picture.chosen[0].similarity = {1, .2, .8, .1, .4};
-  EXPECT_THAT(grid_caption(picture), HasSubstr("does not order"));
+  EXPECT_THAT(grid_caption(picture),
+              EndsWith("the nearer one is more similar in 66.7 % of the pairs, the farther one "
+                       "in 33.3 %."));
+  picture.chosen[0].similarity = {1, .8, nan, .8, .2};
+  EXPECT_THAT(grid_caption(picture),
+              EndsWith("in 66.7 % of the pairs, the farther one in 0 %."));
+  picture.chosen[0].similarity = {1, nan, nan, nan, .2};
+  EXPECT_THAT(grid_caption(picture), EndsWith("to yellow (largest)."));
+}
+
+// Every pair of cells, compared directly.
+TEST(Captions, TheSharesOfAGridAreThoseOfAllPairs) {
+  const std::int64_t height = 5, width = 7;
+  GridPicture picture{.height = height, .width = width, .chosen = {}};
+  std::int64_t pairs = 0, nearer = 0;
+  for (const std::int64_t chosen : {0, 17}) {
+    auto similarity =
+        testing::random_numbers(height * width, static_cast<unsigned>(chosen + 1));
+    for (std::size_t i = 0; i < similarity.size(); i += 3) similarity[i] = 0.25;  // ties
+    const auto distance = [&](std::int64_t cell) {
+      const std::int64_t y = cell / width - chosen / width, x = cell % width - chosen % width;
+      return y * y + x * x;
+    };
+    for (std::int64_t a = 0; a < height * width; ++a)
+      for (std::int64_t b = 0; b < height * width; ++b)
+        if (distance(a) > 0 && distance(a) < distance(b)) {
+          ++pairs;
+          nearer +=
+              similarity[static_cast<std::size_t>(a)] > similarity[static_cast<std::size_t>(b)];
+        }
+    picture.chosen.push_back(
+        {.y = chosen / width, .x = chosen % width, .similarity = similarity});
+  }
+  const std::string caption = grid_caption(picture);
+  const std::size_t at = caption.find("similar in ");
+  ASSERT_NE(at, caption.npos) << caption;
+  EXPECT_NEAR(std::stod(caption.substr(at + 11)),
+              100 * static_cast<double>(nearer) / static_cast<double>(pairs), 0.06);
 }
 
 TEST(Captions, ACurveThatRisesIsNotSaidToFall) {

@@ -20,12 +20,14 @@ namespace gnomon::plot {
 std::string table_caption(const Matrix& table);
 
 // Whether the similarity [positions, positions] is the same at equal distances (up to 0.1 % of
-// its range), and how its mean changes with the distance. The rank correlation with the distance
-// is -1 if the mean always falls. "Nearer rows are more similar" requires -0.7 or less, "tend to
-// be" -0.4 or less.
-std::string similarity_caption(const Matrix& similarity);
+// its range), and how its mean changes with the distance: the share of the pairs of distances in
+// which the shorter one has the higher mean, and the share of the others. `step`: distance of
+// neighbouring rows, if the picture leaves out positions. Throws std::invalid_argument if it is
+// less than 1.
+std::string similarity_caption(const Matrix& similarity, std::int64_t step = 1);
 
-// The same for the chosen cells of a grid, with the Euclidean distance of cells.
+// The share of the pairs of cells in which the cell with the smaller Euclidean distance from the
+// marked cell is more similar to it. Pairs at equal distance do not count.
 std::string grid_caption(const GridPicture& picture);
 
 // The values of a curve at its ends and in between, and whether it always falls: "all ones: 1 at
