@@ -177,6 +177,13 @@ void require_equal(const Options& options, const Settings& stored, const std::st
 
 }  // namespace
 
+std::int64_t preset_steps(const Settings& s) {
+  if (!s.finetune.empty()) return 0;
+  for (const Preset& one : presets)
+    if (s.preset == one.name) return one.steps * find_task(s.task).defaults().steps;
+  return 0;
+}
+
 std::int64_t vocabulary(const Settings& settings) {
   return parse_tokens(settings.tokens).value_or(256);
 }
@@ -328,7 +335,7 @@ Options parse_options(int argc, char** argv) {
   if (tunes) task = finetune::take_sizes(s);
   s.learning_rate = learning_rate.value_or(task.learning_rate);
   s.seeds = seeds.value_or(preset->seeds);
-  s.steps = steps.value_or(tunes ? task.steps : preset->steps * task.steps);
+  s.steps = steps.value_or(tunes ? task.steps : preset_steps(s));
   s.eval_segments = preset->segments;
   if (workers) options.workers_per_run = team_size("--workers-per-run", *workers);
   if (processes) options.processes_per_run = team_size("--processes-per-run", *processes);

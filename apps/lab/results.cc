@@ -58,6 +58,8 @@ void add_text_lengths(EncodingResult& all, const Runs& runs) {
     one.uncertainty = mean_margin(one.tail_deviation > 0 ? tails : first[i].tail_by_segment);
     one.window_bits = mean(over_seeds(&LengthLoss::window_bits));
     one.accuracy = mean(over_seeds(&LengthLoss::accuracy));
+    if (!std::isfinite(one.tail_bits + one.uncertainty + one.window_bits + one.accuracy))
+      one.tail_bits = one.uncertainty = NAN;
     // The loss on the same bytes with the context cut to the training length is the tail at that
     // length.
     one.cut_bits = all.lengths.front().tail_bits;
