@@ -108,6 +108,7 @@ inline constexpr std::string_view light_colours = R"({
 // longest name, gives the number of names per line of the legend. `selectable` are names in a
 // list below the chart: the reader selects those that are drawn (the parameter `shown` of the
 // spec), and the name under the pointer is in focus (the parameter `focus`).
+// `ast`: expressions are interpreted, so that the page needs no eval().
 // `dark_colours` and `light_colours` precede it.
 inline constexpr std::string_view script = R"js(
   const dark = matchMedia('(prefers-color-scheme: dark)');
@@ -234,7 +235,7 @@ inline constexpr std::string_view script = R"js(
     try {
       if (box.drawn) box.drawn.finalize();
       box.drawn = await vegaEmbed(box, select(box, fit(JSON.parse(source), width)), {
-        mode: 'vega-lite', config: config(width, letters),
+        mode: 'vega-lite', ast: true, config: config(width, letters),
         renderer: source.length > 20000 ? 'canvas' : 'svg',
         tooltip: {theme: dark.matches ? 'dark' : 'light'}, downloadFileName: box.id,
         actions: {export: true, source: false, compiled: false, editor: false}
