@@ -9,6 +9,7 @@
 
 #include "apps/command_line/command_line.h"
 #include "apps/lab/diverged.h"
+#include "apps/lab/generate.h"
 #include "apps/lab/recommend.h"
 #include "apps/lab/results_by_size.h"
 #include "apps/lab/results_json.h"
@@ -385,9 +386,9 @@ int compare_command(int argc, char** argv) {
   const Results in_a = comparison::read(a), in_b = comparison::read(b);
   const Comparison found = compare(in_a, in_b, comparison::texts_of(a, b, in_a, in_b));
   if (json)
-    std::puts(to_json(found).dump(1).c_str());
+    std::puts(to_json(found).dump(1, ' ', /*ensure_ascii=*/true).c_str());
   else
-    fmt::print("A: {}\nB: {}\n{}", a, b, comparison_text(found));
+    fmt::print("{}", printable(fmt::format("A: {}\nB: {}\n{}", a, b, comparison_text(found))));
   return 0;
 }
 

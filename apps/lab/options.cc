@@ -18,6 +18,7 @@
 #include "apps/lab/wire.h"
 #include "gnomon/error.h"
 #include "gnomon/model/encoding.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab {
 
@@ -253,6 +254,9 @@ std::vector<std::int64_t> parse_lengths(const char* option, const std::string& t
 
 bool parse_command_line(CommandLine& command, int argc, char** argv, const char* help) {
   const std::vector<std::string> words(argv + 1, argv + argc);
+  for (const std::string& word : words)  // they are stored, as JSON
+    if (gnomon::internal::ill_formed_utf8(word) != std::string::npos)
+      refuse("lab", "arguments must be UTF-8", gnomon::internal::shown(word));
   for (const std::string& word : words)
     if (word == "--help" || word == "-h") {
       std::fputs(help, stdout);

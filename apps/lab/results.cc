@@ -15,6 +15,7 @@
 #include "apps/lab/candidate.h"
 #include "apps/lab/cost.h"
 #include "apps/lab/extend.h"
+#include "apps/lab/generate.h"
 #include "apps/lab/recommend.h"
 #include "apps/lab/results_by_size.h"
 #include "apps/lab/session.h"
@@ -97,7 +98,7 @@ EncodingResult encoding_results(const std::string& name, const Runs& runs,
 
 std::vector<TextSize> sizes(const std::vector<Text>& texts) {
   std::vector<TextSize> all;
-  for (const Text& text : texts) all.push_back({text.name, std::ssize(text.bytes)});
+  for (const Text& text : texts) all.push_back({printable(text.name), std::ssize(text.bytes)});
   return all;
 }
 
@@ -135,7 +136,8 @@ TextsResult texts_result(const Corpus& corpus) {
       tested += 1;
     }
   tested = std::max(1.0, tested);
-  TextsResult result{.source = corpus.source, .split = corpus.split};
+  // Files and pages are UTF-8, and names of files are any bytes.
+  TextsResult result{.source = printable(corpus.source), .split = printable(corpus.split)};
   result.byte_frequency_bits = bits / tested;
   result.byte_frequency_accuracy = accuracy / tested;
   result.byte_pair_bits = pair_bits / tested;

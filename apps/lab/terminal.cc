@@ -7,6 +7,7 @@
 
 #include "apps/command_line/terminal.h"
 #include "apps/lab/diverged.h"
+#include "apps/lab/generate.h"
 #include "apps/lab/recommend.h"
 #include "apps/lab/report_tables.h"
 #include "apps/lab/results_by_size.h"
@@ -179,9 +180,9 @@ std::string tables(const Results& results, Colour colour) {
 std::string terminal_summary(const Results& results, Colour colour) {
   std::string text = "\n";
   for (const std::string& sentence : results.answer)
-    text += wrapped(sentence, "", "", terminal_width());
+    text += wrapped(printable(sentence), "", "", terminal_width());
   for (const LeftOut& one : results.left_out)
-    text += fmt::format("Left out: {}. Reason: {}\n", one.name, one.reason);
+    text += fmt::format("Left out: {}. Reason: {}\n", one.name, printable(one.reason));
   if (results.encodings.empty()) return text;
   if (results.sizes.empty()) return text + tables(results, colour);
   const std::vector<Results> sizes = results_by_size(results);
