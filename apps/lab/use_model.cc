@@ -252,8 +252,8 @@ int evaluate_command(int argc, char** argv) {
     fmt::print("{}\n", all.dump(-1, ' ', /*ensure_ascii=*/true));
     return 0;
   }
-  fmt::print("{} ({} with seed {}, trained at {} {})\n\n", printable(folder), config.encoding, config.seed,
-             s.train_length, length_unit(s));
+  fmt::print("{} ({} with seed {}, trained at {} {})\n\n", printable(folder), config.encoding,
+             config.seed, s.train_length, length_unit(s));
   print_losses(s, *found);
   if (kept) print_shuffled(s, shuffled, *kept);
   if (!examples)

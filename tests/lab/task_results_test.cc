@@ -89,7 +89,8 @@ TEST(ExampleAnswer, SaysThatModelsAtChanceShowNothing) {
   results.rankings = example_rankings(results.encodings, results.runs);
   EXPECT_EQ(
       example_answer(results)[0],
-      "At chance: as in training, the best encoding has 12 % right bytes, and 20 of 200 right is "
+      "At chance: as in training, the best encoding has 12 % right bytes, and 20 of 200 right "
+      "is "
       "what guessing gives (10 %). No encoding is recommended. Train longer with --steps or "
       "--minutes.");
   for (Stretch& one : results.runs[0].tests.stretches) one.second = 0.18;
@@ -112,9 +113,10 @@ TEST(ExampleAnswer, SaysThatNoEncodingBeatsChanceAndRanksTheClassesOfGraphs) {
   results.rankings = example_rankings(results.encodings, results.runs);
   const auto answer = example_answer(results);
   ASSERT_EQ(answer.size(), 4u);
-  EXPECT_EQ(answer[1],
-            "At 21 to 40 nodes, no encoding has right distances above chance: 22 of 200 right is "
-            "what guessing gives (11 %).");
+  EXPECT_EQ(
+      answer[1],
+      "At 21 to 40 nodes, no encoding has right distances above chance: 22 of 200 right is "
+      "what guessing gives (11 %).");
   EXPECT_EQ(
       answer[2],
       "Right classes at 1 to 20 nodes (by chance 10 %): laplacian (95 %) and none (75 %).");
@@ -124,7 +126,10 @@ constexpr double mebibyte = 1 << 20;
 
 TEST(CostResults, GiveMemoryOnlyWhereItDiffersMeasurably) {
   const std::vector<MeasuredCost> measured{
-      {"none", {{1024, 100 * mebibyte, 2 * mebibyte}, {4096, 400 * mebibyte, 0}}, 0.2, RelativeTime{1, 0.97, 1.02}},
+      {"none",
+       {{1024, 100 * mebibyte, 2 * mebibyte}, {4096, 400 * mebibyte, 0}},
+       0.2,
+       RelativeTime{1, 0.97, 1.02}},
       {"alibi", {{1024, 92 * mebibyte, 0}, {4096, 380 * mebibyte, 0}}, 0.2, {}},
       {"t5",
        {{1024, 104 * mebibyte, 1 * mebibyte}, {4096, 440 * mebibyte, 0}},
