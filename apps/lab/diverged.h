@@ -12,6 +12,8 @@ namespace gnomon::lab {
 // The order of all rankings by a number whose lowest value is the best: a number that is not finite
 // comes after every finite one.
 bool is_lower(double a, double b);
+// The same if the highest value is the best.
+inline bool is_higher(double a, double b) { return is_lower(-a, -b); }
 
 // A number in a format of fmt, or "diverged" if it is not finite.
 std::string number_or_diverged(const char* format, double number);

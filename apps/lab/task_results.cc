@@ -84,6 +84,15 @@ std::string scores(const TaskInfo& task, double score, double second) {
   return text;
 }
 
+// Whether the best share of several encodings is measurably above chance: by its interval, and by that
+// of the best of as many. (Of six encodings that guess, one is above chance by its own interval in
+// a seventh of all sessions.)
+bool above(double share, double by_chance, const Interval& interval, std::int64_t examples,
+           std::size_t encodings) {
+  return interval.low > by_chance &&
+         share_interval(share, examples, normal_95_of(encodings)).low > by_chance;
+}
+
 // "11 of 100 right is what guessing gives (11 %)".
 std::string guesses(double share, std::int64_t examples) {
   return fmt::format("{:.0f} of {} right is what guessing gives ({})",
@@ -172,7 +181,7 @@ std::string second_sentence(const Results& results, std::size_t range) {
       order.push_back(&one);
   if (order.empty()) return "";
   std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) {
-    return a->ranges[range].second > b->ranges[range].second;
+    return is_higher(a->ranges[range].second, b->ranges[range].second);
   });
   std::vector<std::string> shares;
   for (const EncodingResult* one : order)
@@ -188,7 +197,8 @@ std::string second_sentence(const Results& results, std::size_t range) {
 
 bool beats_chance(const Results& results, std::size_t range) {
   const StretchMean* best = best_of(results, range);
-  return best && best->score_interval.low > best->chance_score;
+  return best && above(best->score, best->chance_score, best->score_interval, best->examples,
+                       results.encodings.size());
 }
 
 std::string range_text(std::int64_t from, std::int64_t to) {
@@ -230,7 +240,8 @@ std::optional<std::string> no_better_than_chance(const Results& results) {
   for (const EncodingResult& one : results.encodings)
     if (const StretchMean& range = one.ranges.front();
         range.applicable && range.score >= wanted(range.chance_score) &&
-        range.score_interval.low > range.chance_score)
+        above(range.score, range.chance_score, range.score_interval, range.examples,
+              results.encodings.size()))
       return std::nullopt;
   const bool two = !task.second.empty();
   const auto measure = two ? &StretchMean::second : &StretchMean::score;
@@ -239,11 +250,12 @@ std::optional<std::string> no_better_than_chance(const Results& results) {
   const EncodingResult* best = nullptr;
   for (const EncodingResult& one : results.encodings)
     if (one.ranges.front().applicable &&
-        (!best || is_lower(-one.ranges.front().*measure, -best->ranges.front().*measure)))
+        (!best || is_higher(one.ranges.front().*measure, best->ranges.front().*measure)))
       best = &one;
   if (!best) return std::nullopt;
   const StretchMean& range = best->ranges.front();
-  const bool above_chance = (range.*band).low > range.*guess;
+  const bool above_chance = above(range.*measure, range.*guess, range.*band, range.examples,
+                                  results.encodings.size());
   if (range.*measure >= wanted(range.*guess) && above_chance) return std::nullopt;
   if (!above_chance)
     return fmt::format(
@@ -286,8 +298,8 @@ std::vector<Ranking> example_rankings(const std::vector<EncodingResult>& encodin
                                  .second = range.second});
     std::stable_sort(ranking.order.begin(), ranking.order.end(),
                      [](const Place& a, const Place& b) {
-                       return is_lower(-a.score, -b.score) ||
-                              (a.score == b.score && is_lower(-a.second, -b.second));
+                       return is_higher(a.score, b.score) ||
+                              (a.score == b.score && is_higher(a.second, b.second));
                      });
     for (Place& one : ranking.order) {
       const Place& best = ranking.order[0];

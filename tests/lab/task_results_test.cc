@@ -122,6 +122,42 @@ TEST(ExampleAnswer, SaysThatNoEncodingBeatsChanceAndRanksTheClassesOfGraphs) {
       "Right classes at 1 to 20 nodes (by chance 10 %): laplacian (95 %) and none (75 %).");
 }
 
+// Encodings that guess, and one that has learned.
+TEST(ExampleAnswer, RecommendsHardlyEverFromGuessesAlone) {
+  Draws draws{5};
+  int recommended = 0;
+  constexpr int sessions = 400;
+  for (int session = 0; session <= sessions; ++session) {
+    Results results;
+    results.settings.task = "image";
+    for (const char* name : {"none", "learned", "rotary", "alibi", "t5", "shaw"}) {
+      RunResult run{.encoding = name};
+      for (const std::int64_t from : {1, 21}) {
+        int right = 0;
+        for (int i = 0; i < 200; ++i) right += draws.below(4) == 0;
+        if (session == sessions) right = 160;
+        run.tests.stretches.push_back(
+            {from, from + 19, from + 19, true, 200, right / 200.0, 0, 2, 0.25, 0});
+      }
+      results.runs.push_back(run);
+      results.encodings.push_back(encoding_of({run}));
+    }
+    results.rankings = example_rankings(results.encodings, results.runs);
+    const bool any = !no_better_than_chance(results) || beats_chance(results, 1);
+    if (session == sessions) {
+      EXPECT_TRUE(any);
+      continue;
+    }
+    recommended += any;
+    if (!any)
+      EXPECT_NE(
+          example_answer(results)[0].find("50 of 200 right is what guessing gives (25 %)."),
+          std::string::npos)
+          << example_answer(results)[0];
+  }
+  EXPECT_LT(recommended, sessions / 20);
+}
+
 constexpr double mebibyte = 1 << 20;
 
 TEST(CostResults, GiveMemoryOnlyWhereItDiffersMeasurably) {
