@@ -149,11 +149,10 @@ TEST(ExampleAnswer, RecommendsHardlyEverFromGuessesAlone) {
       continue;
     }
     recommended += any;
-    if (!any)
-      EXPECT_NE(
-          example_answer(results)[0].find("50 of 200 right is what guessing gives (25 %)."),
-          std::string::npos)
-          << example_answer(results)[0];
+    if (any) continue;
+    EXPECT_NE(example_answer(results)[0].find("50 of 200 right is what guessing gives (25 %)."),
+              std::string::npos)
+        << example_answer(results)[0];
   }
   EXPECT_LT(recommended, sessions / 20);
 }
