@@ -5,10 +5,10 @@
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <regex>
 #include <utility>
 #include <vector>
 
@@ -50,18 +50,20 @@ TEST(IsLower, PutsWhatIsNotFiniteLast) {
 // The visible text of a page.
 std::string visible(std::string html) {
   for (const auto& [begin, end] : {std::pair{"<script", "</script>"}, {"<style", "</style>"}})
-    for (std::size_t at = 0; (at = html.find(begin)) != html.npos;)
+    for (std::size_t at = 0; (at = html.find(begin, at)) != html.npos;)
       html.erase(at, html.find(end, at) - at);
   return html;
 }
 
-// The first number in a text that is not finite. Empty if there is none.
+// The first number in a text that is not finite, with the text around it. Empty if there is none.
 std::string shown_number(const std::string& text) {
-  static const std::regex number("(^|[^A-Za-z])(nan|inf)($|[^A-Za-z])");
-  std::smatch match;
-  if (!std::regex_search(text, match, number)) return {};
-  const auto at = static_cast<std::size_t>(match.position());
-  return text.substr(at < 60 ? 0 : at - 60, 120);
+  const auto letter = [&](std::size_t at) {
+    return at < text.size() && std::isalpha(static_cast<unsigned char>(text[at]));
+  };
+  for (const char* number : {"nan", "inf"})
+    for (std::size_t at = 0; (at = text.find(number, at)) != text.npos; at += 3)
+      if (!letter(at - 1) && !letter(at + 3)) return text.substr(at < 60 ? 0 : at - 60, 120);
+  return {};
 }
 
 RunResult text_run(const std::string& encoding, const Settings& settings, double bits) {
