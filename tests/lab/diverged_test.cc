@@ -163,7 +163,8 @@ TEST_P(EveryField, ThatIsNotFiniteIsRefusedOrDiverged) {
   ASSERT_EQ(sound.recommendations.at(0).choices.at(0).name, "rotary");
   expect_no_number(sound, "sound");
   int refused = 0, read = 0, diverged = 0;
-  for (const auto& [path, value] : whole.flatten().items()) {
+  const Json flat = whole.flatten();
+  for (const auto& [path, value] : flat.items()) {
     const bool measured = path.starts_with("/runs/0/") || path.starts_with("/texts/") ||
                           path.starts_with("/settings/") || path.starts_with("/machine/");
     if (!value.is_number() || !measured) continue;
@@ -272,7 +273,7 @@ TEST(Diverged, AModelIsTestedAndShown) {
     session.runs.push_back(found);
   }
   const Results results = assemble_results(session, corpus);
-  EXPECT_TRUE(all_diverged(results));
+  EXPECT_TRUE(all_diverged(results)) << terminal_summary(results, Colour::never);
   write_report(folder, results);
   const io::MappedFile page(folder / "index.html");
   EXPECT_EQ(shown_number(visible(std::string(page.text()))), "");
