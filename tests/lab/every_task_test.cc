@@ -29,18 +29,19 @@ std::vector<Call> calls(const fs::path& folder) {
   std::vector<Call> all;
   for (const TaskInfo* one : tasks()) {
     const std::string name(one->name);
-    all.push_back({name, {"--task", name, "--layers", "1", "--width", "16", "--heads", "2"}});
+    all.push_back({name, {"--task", name, "--layers", "2", "--width", "16", "--heads", "2"}});
   }
   all.push_back(
-      {"bpe", {"--tokens", "bpe:512", "--layers", "1", "--width", "16", "--heads", "2"}});
-  // Text whose bytes and name are not those of a terminal: escapes, and a byte that is not UTF-8.
+      {"bpe", {"--tokens", "bpe:512", "--layers", "2", "--width", "16", "--heads", "2"}});
+  // Texts whose bytes and names are not for a terminal: escapes, and a byte that is not UTF-8.
   std::string text;
   for (int i = 0; i < 4000; ++i) text += i % 3 ? "\x1b[2J\u202e" : "\xff\u009b ";
-  const fs::path texts = folder / "texts";
-  fs::create_directories(texts);
-  for (const char* name : {"\x1b[2J.txt", "\u202e\u009b.txt", "\xff.txt"})
-    io::write_aside(texts / name, text);
-  all.push_back({"bytes", {texts, "--layers", "1", "--width", "16", "--heads", "2"}});
+  std::vector<std::string> bytes{"--layers", "2", "--width", "16", "--heads", "2"};
+  for (const char* name : {"\x1b[2J.txt", "\u202e\u009b.txt"}) {
+    bytes.push_back(folder / name);
+    io::write_aside(bytes.back(), text);
+  }
+  all.push_back({"bytes", bytes});
   return all;
 }
 
@@ -92,6 +93,16 @@ TEST_F(EveryTask, RunsToItsPageAndResumes) {
   std::thread other(work);
   work();
   other.join();
+}
+
+TEST_F(EveryTask, RefusesArgumentsThatCannotBeStored) {
+  const auto found = testing::run(GNOMON_LAB_PROGRAM, {"\xff\x1b.txt", "--out", folder_},
+                                  testing::Streams::joined);
+  EXPECT_EQ(found.code, 2);
+  EXPECT_EQ(found.output.rfind("gnomon: [lab] arguments must be UTF-8, got ", 0), 0u)
+      << found.output;
+  for (const char* bad : {"\x1b", "\xff"})
+    EXPECT_EQ(found.output.find(bad), std::string::npos) << found.output;
 }
 
 }  // namespace every_task_test

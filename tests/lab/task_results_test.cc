@@ -125,7 +125,7 @@ TEST(ExampleAnswer, SaysThatNoEncodingBeatsChanceAndRanksTheClassesOfGraphs) {
 // Encodings that guess, and one that has learned.
 TEST(ExampleAnswer, RecommendsHardlyEverFromGuessesAlone) {
   Draws draws{5};
-  int recommended = 0;
+  int near = 0, far = 0;  // sessions that recommend an encoding
   constexpr int sessions = 400;
   for (int session = 0; session <= sessions; ++session) {
     Results results;
@@ -143,18 +143,19 @@ TEST(ExampleAnswer, RecommendsHardlyEverFromGuessesAlone) {
       results.encodings.push_back(encoding_of({run}));
     }
     results.rankings = example_rankings(results.encodings, results.runs);
-    const bool any = !no_better_than_chance(results) || beats_chance(results, 1);
+    const bool as_in_training = !no_better_than_chance(results);
     if (session == sessions) {
-      EXPECT_TRUE(any);
+      EXPECT_TRUE(as_in_training && beats_chance(results, 1));
       continue;
     }
-    recommended += any;
-    if (any) continue;
+    near += as_in_training, far += beats_chance(results, 1);
+    if (as_in_training) continue;
     EXPECT_NE(example_answer(results)[0].find("50 of 200 right is what guessing gives (25 %)."),
               std::string::npos)
         << example_answer(results)[0];
   }
-  EXPECT_LT(recommended, sessions / 20);
+  EXPECT_LT(near, sessions / 20);
+  EXPECT_LT(far, sessions / 20);
 }
 
 constexpr double mebibyte = 1 << 20;
@@ -226,7 +227,7 @@ TEST(CostTable, ClaimsHardlyEverACostFromNoiseAlone) {
   int claims = 0;
   constexpr int samples = 2000;
   for (int i = 0; i < samples; ++i) claims += measured().shows_cost(measured().from_one());
-  EXPECT_LT(claims, samples / 200);
+  EXPECT_LT(claims, samples / 100);
 }
 
 TEST(MedianInterval, CoversTheMedianOfTheDistributionNineteenTimesInTwenty) {
