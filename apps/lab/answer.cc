@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/lab/diverged.h"
 #include "apps/lab/recommend.h"
 #include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
@@ -33,7 +34,8 @@ std::optional<double> last_fall(const RunResult& run) {
   for (const CurvePoint& point : run.curve)
     if (point.validation_bits && 3 * point.step <= 2 * end.step) start = &point;
   if (!start) return std::nullopt;
-  return *start->validation_bits / *end.validation_bits - 1;
+  const double fall = *start->validation_bits / *end.validation_bits - 1;
+  return std::isfinite(fall) ? std::optional(fall) : std::nullopt;
 }
 
 // The steps after which the models should be trained enough: at least twice as many and 300, and
@@ -57,6 +59,9 @@ std::string more_minutes(const Results& results, std::optional<double> fall) {
   const auto steps = static_cast<double>(results.settings.steps);
   const double now = step_seconds / together * steps / 60,
                all = step_seconds / together * wanted_steps(steps, fall) / 60;
+  constexpr double longest = 1e6;  // minutes
+  if (!(all < longest))
+    return fmt::format("Train more: --steps {:.0f}", wanted_steps(steps, fall));
   const double more = std::max(1.0, std::ceil(all - now)), total = std::ceil(now + more);
   return fmt::format("Train about {}: --minutes {:.0f}",
                      counted(static_cast<std::int64_t>(more), "more minute"), total);
@@ -201,7 +206,7 @@ std::string advice_to_cut(const Results& results) {
       fmt::format("Use {}, and cut the context of longer texts to the last {}.",
                   best_near(results), short_length(results, results.ways.front().length));
   const std::vector<Place>& whole = results.rankings.back().order;
-  if (whole.empty()) return text;
+  if (whole.empty() || !std::isfinite(*whole[0].bits)) return text;
   std::vector<std::string> lowest;
   for (const Place& one : whole)
     if (one.tied) lowest.push_back(one.title);
@@ -236,18 +241,21 @@ std::string advice(const Results& results) {
 // position.
 std::string far_sentence(const Results& results) {
   const std::int64_t length = results.settings.longest();
-  std::vector<std::string> holding, losing, broken, absent;
+  std::vector<std::string> holding, losing, broken, diverged, absent;
   std::vector<const EncodingResult*> sorted;
   for (const EncodingResult& one : results.encodings) sorted.push_back(&one);
   const auto change = [](const EncodingResult* one) {
     const LengthMean& last = one->lengths.back();
     return last.applicable ? last.change : 1e9;
   };
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [&](const auto* a, const auto* b) { return change(a) < change(b); });
+  std::stable_sort(sorted.begin(), sorted.end(), [&](const auto* a, const auto* b) {
+    return is_lower(change(a), change(b));
+  });
   for (const EncodingResult* one : sorted) {
     if (!one->lengths.back().applicable)
       absent.push_back(one->title);
+    else if (!std::isfinite(change(one)))
+      diverged.push_back(one->title);
     else if (one->holds_to == length)
       holding.push_back(one->title);
     else
@@ -266,6 +274,9 @@ std::string far_sentence(const Results& results) {
   if (!losing.empty()) parts.push_back("the loss of " + listed(losing) + " increases");
   if (!broken.empty())
     parts.push_back(listed(broken) + (broken.size() == 1 ? " fails" : " fail"));
+  if (!diverged.empty())
+    parts.push_back(listed(diverged) + (diverged.size() == 1 ? " has" : " have") +
+                    " no finite loss");
   if (!absent.empty())
     parts.push_back(listed(absent) +
                     (absent.size() == 1 ? " has no positions" : " have no positions"));
@@ -277,6 +288,7 @@ std::string far_sentence(const Results& results) {
 }
 
 std::vector<std::string> text_answer(const Results& results) {
+  if (all_diverged(results)) return {all_diverged_sentence(results)};
   const bool longer = results.ways.size() > 1;
   if (const auto reason = not_trained_enough(results)) {
     std::vector<std::string> sentences{*reason, near_sentence(results)};
@@ -292,6 +304,7 @@ std::vector<std::string> text_answer(const Results& results) {
 }  // namespace
 
 std::optional<std::string> not_trained_enough(const Results& results) {
+  if (all_diverged(results)) return all_diverged_sentence(results);
   const Way& best = results.ways.front().order[0];
   const TextsResult& texts = results.texts;
   const bool tokens = texts.token_frequency_bits.value_or(texts.byte_frequency_bits) <
@@ -334,12 +347,22 @@ std::vector<std::string> missing_runs(const Results& results) {
   return {};
 }
 
+std::optional<std::string> fewer_steps(const Results& results) {
+  const std::int64_t all = preset_steps(results.settings);
+  if (results.settings.steps >= all) return std::nullopt;
+  return fmt::format("Trained {} of the {} of --preset {}.", results.settings.steps,
+                     counted(all, "step"), results.settings.preset);
+}
+
 std::vector<std::string> answer(const Results& results) {
   std::vector<std::string> sentences = missing_runs(results);
   if (results.encodings.empty()) return sentences;
   const bool examples = has_examples(task_of(results.settings));
   for (std::string& one : examples ? example_answer(results) : text_answer(results))
     sentences.push_back(std::move(one));
+  if (!all_diverged(results))
+    if (const auto diverged = diverged_sentence(results)) sentences.push_back(*diverged);
+  if (const auto steps = fewer_steps(results)) sentences.push_back(*steps);
   return sentences;
 }
 

@@ -23,6 +23,9 @@ std::vector<std::string> answer(const Results& results);
 // Whether the results are those of a part of the runs, as a sentence. Empty if they are not.
 std::vector<std::string> missing_runs(const Results& results);
 
+// "Trained 800 of the 2400 steps of --preset default." Empty if the steps are not fewer.
+std::optional<std::string> fewer_steps(const Results& results);
+
 // The reason why the models are not trained enough for advice, with the time that they need.
 // Empty if they are.
 std::optional<std::string> not_trained_enough(const Results& results);

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <chrono>
 
+#include "apps/lab/diverged.h"
 #include "apps/lab/extend.h"
+#include "apps/lab/generate.h"
 #include "apps/lab/model_size.h"
 #include "apps/lab/run.h"
 #include "apps/lab/task_results.h"
@@ -18,9 +20,10 @@ std::string outcome(const RunResult& run) {
   if (!run.tests.stretches.empty()) return outcome_of_examples(run) + time;
   std::string text;
   for (const LengthLoss& one : run.tests.lengths)
-    text += one.applicable ? fmt::format("{}{:.3f} at {}", text.empty() ? "" : ", ",
-                                         one.tail_bits, one.length)
-                           : fmt::format(", n/a at {}", one.length);
+    text += one.applicable
+                ? fmt::format("{}{} at {}", text.empty() ? "" : ", ",
+                              number_or_diverged("{:.3f}", one.tail_bits), one.length)
+                : fmt::format(", n/a at {}", one.length);
   return text + " (bits per byte)" + time;
 }
 
@@ -85,6 +88,10 @@ std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& w
   found.test_seconds = since(start);
   found.tests = *tested;
   run.model().describe(found);
+  // Files and pages are UTF-8. The prompts, texts and answers of tasks are any bytes.
+  for (Sample& sample : found.samples)
+    for (std::string* text : {&sample.prompt, &sample.text, &sample.expected})
+      *text = printable(*text);
   run.model().save(work.folder() / "models" / job.name(), found);
   if (!work.finish(claim, found)) return {};
   progress.finished(job.encoding, job.seed, outcome(found));

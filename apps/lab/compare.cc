@@ -8,6 +8,8 @@
 #include <optional>
 
 #include "apps/command_line/command_line.h"
+#include "apps/lab/diverged.h"
+#include "apps/lab/generate.h"
 #include "apps/lab/recommend.h"
 #include "apps/lab/results_by_size.h"
 #include "apps/lab/results_json.h"
@@ -52,7 +54,7 @@ std::vector<Sample> text_samples(const Results& results, const EncodingResult& e
       if (run.encoding != encoding.name) continue;
       const LengthLoss& at = run.tests.lengths[i];
       one.numbers.push_back(run.seed);
-      one.seeds.push_back(at.tail_bits);
+      one.seeds.push_back(std::isfinite(encoding.lengths[i].tail_bits) ? at.tail_bits : NAN);
       one.segments.resize(at.tail_by_segment.size());
       for (std::size_t s = 0; s < one.segments.size(); ++s)
         one.segments[s] += at.tail_by_segment[s] / static_cast<double>(encoding.seeds);
@@ -75,7 +77,7 @@ std::vector<Sample> example_samples(const Results& results, const EncodingResult
         if (range.from <= stretch.from && stretch.to <= range.to)
           scores.push_back(stretch.score);
       one.numbers.push_back(run.seed);
-      one.seeds.push_back(mean(scores));
+      one.seeds.push_back(std::isfinite(range.score) ? mean(scores) : NAN);
     }
     one.sampling = range.score * (1 - range.score) /
                    static_cast<double>(std::max<std::int64_t>(1, range.examples)) /
@@ -200,8 +202,10 @@ std::string differences_text(const Comparison& found, bool examples) {
     for (; column < places.size() && places[column] != place_text(one.from, one.to); ++column)
       text += fmt::format("{:>18}", "n/a");
     ++column;
-    text += fmt::format("{:>18}",
-                        fmt::format(fmt::runtime(form), factor * one.difference(),
+    text += fmt::format(
+        "{:>18}", !std::isfinite(one.difference())
+                      ? "diverged "
+                      : fmt::format(fmt::runtime(form), factor * one.difference(),
                                     factor * one.margin, one.is_measurable() ? "*" : " "));
   }
   const auto measurable =
@@ -382,9 +386,9 @@ int compare_command(int argc, char** argv) {
   const Results in_a = comparison::read(a), in_b = comparison::read(b);
   const Comparison found = compare(in_a, in_b, comparison::texts_of(a, b, in_a, in_b));
   if (json)
-    std::puts(to_json(found).dump(1).c_str());
+    std::puts(to_json(found).dump(1, ' ', /*ensure_ascii=*/true).c_str());
   else
-    fmt::print("A: {}\nB: {}\n{}", a, b, comparison_text(found));
+    fmt::print("{}", printable(fmt::format("A: {}\nB: {}\n{}", a, b, comparison_text(found))));
   return 0;
 }
 

@@ -1,6 +1,7 @@
 // Comparison of the results in two output folders of the lab, and the command `gnomon compare`.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -27,7 +28,9 @@ struct LengthDifference {
   double a = 0, b = 0, margin = 0;
 
   double difference() const { return b - a; }
-  bool is_measurable() const { return std::abs(difference()) > margin; }
+  bool is_measurable() const {
+    return std::isfinite(difference()) && std::abs(difference()) > margin;
+  }
 };
 
 // The recommendation at a length or range. Empty: the models are not trained enough, or have

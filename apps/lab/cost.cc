@@ -163,7 +163,7 @@ std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& c
     if (const auto step =
             Child([&] { return step_times(of_a_few_steps, corpus, name); }).numbers(4)) {
       one.step_seconds = step->at(0);
-      if (name != reference_of(name) && !std::isnan(step->at(1)))
+      if (!std::isnan(step->at(1)))
         one.relative_step = RelativeTime{step->at(1), step->at(2), step->at(3)};
     }
     double seconds = 0;
@@ -202,12 +202,13 @@ std::vector<EncodingCost> cost_results(const std::vector<MeasuredCost>& measured
                      found->step_seconds,
                      found->relative_step,
                      found->memory};
+    if (plain->relative_step) row.step_noise = plain->relative_step->from_one();
     for (std::size_t i = 0; i < std::min(row.memory.size(), plain->memory.size()); ++i) {
       MemoryUse& use = row.memory[i];
       const double extra = use.bytes - plain->memory[i].bytes;
       const double noise = std::max(least_extra, least_share * plain->memory[i].bytes);
-      if (std::abs(extra) > noise + use.spread + plain->memory[i].spread)
-        use.extra_bytes = extra;
+      // An encoding adds to the memory of none. A difference below 0 is noise, of the heap.
+      if (extra > noise + use.spread + plain->memory[i].spread) use.extra_bytes = extra;
     }
     all.push_back(row);
   }

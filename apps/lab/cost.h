@@ -20,7 +20,7 @@ std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& c
 // fewer than six numbers, the limits are the smallest and the largest, and the confidence is less.
 RelativeTime median_interval(std::vector<double> numbers);
 
-// The costs of the assembled encodings. A difference of memory is set only if it exceeds the
+// The costs of the assembled encodings. More memory than that of none is set only if it exceeds the
 // differences between equal measurements by 2 MiB and 2 %.
 std::vector<EncodingCost> cost_results(const std::vector<MeasuredCost>& measured,
                                        const std::vector<EncodingResult>& encodings);

@@ -54,7 +54,9 @@ Guesses guesses(Transformer& model, const Batch& batch, const Settings& settings
   Guesses all;
   for (std::int64_t i = 0; i < bits.numel(); ++i) {
     const bool counts = here.data_ptr<bool>()[i];
-    all.bits.push_back(counts ? bits.data_ptr<double>()[i] : none);
+    // `none` is NaN. The loss of a model that diverged, which is NaN too, counts as infinite.
+    const double loss = bits.data_ptr<double>()[i];
+    all.bits.push_back(!counts ? none : std::isnan(loss) ? INFINITY : loss);
     all.right.push_back(counts ? right.data_ptr<double>()[i] : none);
     all.bytes.push_back(counts ? static_cast<double>(corpus.bytes_of(target[i])) : none);
   }

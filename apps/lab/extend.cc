@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "apps/lab/candidate.h"
+#include "apps/lab/diverged.h"
 #include "apps/lab/evaluate.h"
 #include "apps/lab/model_size.h"
 #include "apps/lab/run.h"
@@ -202,19 +204,25 @@ std::vector<std::string> extension_answer(const std::vector<ExtensionResult>& ex
       const ExtensionRow* least = nullptr;
       for (const ExtensionRow& row : one.rows)
         if (row.stage == stage && row.method != control &&
-            (!least || row.bits[at] < least->bits[at]))
+            (!least || is_lower(row.bits[at], least->bits[at])))
           least = &row;
       return least;
     };
     const ExtensionRow *without = best(Stage::without), *after = best(Stage::after);
     if (!without || !after) continue;
+    const auto bits = [&](const ExtensionRow& row) {
+      return number_or_diverged("{:.2f}", row.bits[at]);
+    };
+    const auto best_of = [&](const ExtensionRow& row) {
+      return std::isfinite(row.bits[at])
+                 ? fmt::format("the best is {} ({})", row.title, bits(row))
+                 : std::string("every method diverged");
+    };
     sentences.push_back(fmt::format(
-        "{} at {} {}: {:.2f} bits after training at {}; without a fine-tune, the best is {} "
-        "({:.2f}); after {} of fine-tuning, the best is {} ({:.2f}), and the same fine-tuning "
-        "without scaling gives {:.2f}.",
-        one.title, one.lengths[at], unit, one.rows.front().bits[at], one.lengths[0],
-        without->title, without->bits[at], counted(one.steps, "step"), after->title,
-        after->bits[at], one.rows.back().bits[at]));
+        "{} at {} {}: {} bits after training at {}; without a fine-tune, {}; after {} of "
+        "fine-tuning, {}, and the same fine-tuning without scaling gives {}.",
+        one.title, one.lengths[at], unit, bits(one.rows.front()), one.lengths[0],
+        best_of(*without), counted(one.steps, "step"), best_of(*after), bits(one.rows.back())));
   }
   return sentences;
 }

@@ -173,7 +173,10 @@ std::string printable(std::string_view bytes) {
     valid =
         valid && code >= least[size] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
     const bool control = (code < 0x20 && code != '\n') || (code >= 0x7f && code < 0xa0);
-    if (valid && !control) {
+    // Characters that change the direction of the text after them.
+    const bool turns = code == 0x61c || code == 0x200e || code == 0x200f ||
+                       (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+    if (valid && !control && !turns) {
       text += bytes.substr(i, size);
       i += size;
     } else {

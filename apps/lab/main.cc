@@ -12,6 +12,7 @@
 #include "apps/lab/compare.h"
 #include "apps/lab/corpus.h"
 #include "apps/lab/folder.h"
+#include "apps/lab/generate.h"
 #include "apps/lab/merge.h"
 #include "apps/lab/options.h"
 #include "apps/lab/process.h"
@@ -44,8 +45,8 @@ int lab(int argc, char** argv) {
         resumed_settings(options, read_settings(out.path() / "settings.json").settings);
   if (!shards) use_device(options.settings.device);
   const Corpus corpus = load_corpus(options.settings);
-  fmt::print(talk, "Training on {} ({}).\nOutput folder: {}\n", corpus.source, corpus.split,
-             out.path().string());
+  fmt::print(talk, "Training on {} ({}).\nOutput folder: {}\n", printable(corpus.source),
+             printable(corpus.split), printable(out.path().string()));
   std::fflush(talk);
 
   const SessionResult session =
@@ -57,8 +58,9 @@ int lab(int argc, char** argv) {
              terminal_summary(results, isatty(fileno(talk)) && !std::getenv("NO_COLOR")
                                            ? Colour::always
                                            : Colour::never),
-             page.string());
-  if (options.json) std::puts(to_json(results).dump(1).c_str());
+             printable(page.string()));
+  constexpr bool ascii = true;  // no control characters on a terminal
+  if (options.json) std::puts(to_json(results).dump(1, ' ', ascii).c_str());
   return session.stopped ? 130 : 0;
 }
 
@@ -89,16 +91,16 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const std::invalid_argument& error) {
     // One line for each rejected text.
-    std::string lines = error.what();
+    std::string lines = printable(error.what());
     for (std::size_t at = 0; (at = lines.find('\n', at)) != std::string::npos; at += 9)
       lines.replace(at, 1, "\ngnomon: ");
     fmt::print(stderr, "gnomon: {}\n", lines);
     return 2;
   } catch (const TeamError& error) {
-    fmt::print(stderr, "gnomon: {}\n", error.what());
+    fmt::print(stderr, "gnomon: {}\n", printable(error.what()));
     return 2;
   } catch (const std::exception& error) {
-    const std::string what = error.what();  // LibTorch appends a stack trace
+    const std::string what = printable(error.what());  // LibTorch appends a stack trace
     fmt::print(stderr, "gnomon: [lab] unexpected error: {}\n", what.substr(0, what.find('\n')));
     return 2;
   }

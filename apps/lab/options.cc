@@ -18,6 +18,7 @@
 #include "apps/lab/wire.h"
 #include "gnomon/error.h"
 #include "gnomon/model/encoding.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab {
 
@@ -177,6 +178,13 @@ void require_equal(const Options& options, const Settings& stored, const std::st
 
 }  // namespace
 
+std::int64_t preset_steps(const Settings& s) {
+  if (!s.finetune.empty()) return 0;
+  for (const Preset& one : presets)
+    if (s.preset == one.name) return one.steps * find_task(s.task).defaults().steps;
+  return 0;
+}
+
 std::int64_t vocabulary(const Settings& settings) {
   return parse_tokens(settings.tokens).value_or(256);
 }
@@ -246,6 +254,9 @@ std::vector<std::int64_t> parse_lengths(const char* option, const std::string& t
 
 bool parse_command_line(CommandLine& command, int argc, char** argv, const char* help) {
   const std::vector<std::string> words(argv + 1, argv + argc);
+  for (const std::string& word : words)  // they are stored, as JSON
+    if (gnomon::internal::ill_formed_utf8(word) != std::string::npos)
+      refuse("lab", "arguments must be UTF-8", gnomon::internal::shown(word));
   for (const std::string& word : words)
     if (word == "--help" || word == "-h") {
       std::fputs(help, stdout);
@@ -328,7 +339,7 @@ Options parse_options(int argc, char** argv) {
   if (tunes) task = finetune::take_sizes(s);
   s.learning_rate = learning_rate.value_or(task.learning_rate);
   s.seeds = seeds.value_or(preset->seeds);
-  s.steps = steps.value_or(tunes ? task.steps : preset->steps * task.steps);
+  s.steps = steps.value_or(tunes ? task.steps : preset_steps(s));
   s.eval_segments = preset->segments;
   if (workers) options.workers_per_run = team_size("--workers-per-run", *workers);
   if (processes) options.processes_per_run = team_size("--processes-per-run", *processes);

@@ -53,6 +53,8 @@ struct Settings {
 
 // The number of different tokens: 256 bytes, or N.
 std::int64_t vocabulary(const Settings& settings);
+// The number of training steps of the preset and the task, without a time limit. 0 with --finetune.
+std::int64_t preset_steps(const Settings& settings);
 
 // Throws std::invalid_argument if a setting is outside its range.
 void check_settings(const Settings& settings);

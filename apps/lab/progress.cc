@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/lab/diverged.h"
 #include "apps/lab/tasks.h"
 
 namespace gnomon::lab {
@@ -28,6 +29,7 @@ std::string bar(double share) {
 void LossCurve::add(std::int64_t step, std::int64_t steps, double bits) {
   const auto at =
       static_cast<std::size_t>((step - 1) * static_cast<std::int64_t>(cells) / steps);
+  if (!std::isfinite(bits)) return;  // a cell without a loss is empty
   sums_[std::min(at, cells - 1)] += bits;
   counts_[std::min(at, cells - 1)] += 1;
 }
@@ -158,8 +160,8 @@ std::string Progress::text(const Line& one) const {
   return name +
          (live_ ? bar(share) + fmt::format("{:4.0f}% ", 100 * share) + one.curve.text() + " "
                 : fmt::format("{:3.0f}%  ", 100 * share)) +
-         fmt::format("{:.3f} bits  {:>6.0f} {}/s  {} left", one.bits, one.rate,
-                     position_unit(settings_), duration(left));
+         fmt::format("{}  {:>6.0f} {}/s  {} left", number_or_diverged("{:.3f} bits", one.bits),
+                     one.rate, position_unit(settings_), duration(left));
 }
 
 std::string Progress::session_text() const {

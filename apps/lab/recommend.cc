@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "apps/lab/answer.h"
+#include "apps/lab/diverged.h"
 #include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
 #include "apps/lab/ways.h"
@@ -62,6 +64,7 @@ void compare_with_next(Recommendation& one, const Ways& at, std::size_t length,
     if (std::any_of(one.choices.begin(), one.choices.end(),
                     [&](const Choice& choice) { return choice.name == way.name; }))
       continue;
+    if (!std::isfinite(way.bits)) return;  // nor is a later one
     one.next = way.title;
     one.difference = way.bits - at.order[0].bits;
     one.margin = margin(way, at.order[0], length, runs);
@@ -71,7 +74,8 @@ void compare_with_next(Recommendation& one, const Ways& at, std::size_t length,
 
 // "tied; 3 seeds". `number` formats a difference.
 template <typename Number>
-std::string confidence(const Recommendation& one, const std::string& unit, Number&& number) {
+std::string confidence(const Recommendation& one, const Results& results,
+                       const std::string& unit, Number&& number) {
   std::string text = one.choices.size() > 1 ? "tied; " : "";
   if (!one.next.empty())
     text += fmt::format("{}better than the next, {}, by {} ± {} {}{}; ",
@@ -79,7 +83,9 @@ std::string confidence(const Recommendation& one, const std::string& unit, Numbe
                         number(one.difference), number(one.margin), unit,
                         one.from != one.to && unit == "bits" ? " or more" : "");
   else if (one.choices.size() == 1)
-    text += "no other encoding; ";
+    text += results.encodings.size() == 1
+                ? "no other encoding; "
+                : "the others diverged or have no positions for this range; ";
   return text + counted(one.seeds, "seed");
 }
 
@@ -105,8 +111,8 @@ std::vector<Recommendation> by_length(const Results& results) {
     }
   }
   for (Recommendation& one : all)
-    one.confidence =
-        confidence(one, "bits", [](double bits) { return fmt::format("{:.2f}", bits); });
+    one.confidence = confidence(one, results, "bits",
+                                [](double bits) { return fmt::format("{:.2f}", bits); });
   return all;
 }
 
@@ -123,6 +129,10 @@ std::vector<Recommendation> by_range(const Results& results) {
       continue;
     }
     const Place& best = ranking.order[0];
+    if (!std::isfinite(best.score)) {
+      one.confidence = "every encoding diverged";
+      continue;
+    }
     if (!beats_chance(results, i)) {
       one.confidence = fmt::format("no encoding has {} above chance", task.score);
       continue;
@@ -130,14 +140,15 @@ std::vector<Recommendation> by_range(const Results& results) {
     for (const Place& place : ranking.order) {
       if (place.tied) {
         one.choices.push_back({place.name, place.title, ""});
-      } else if (one.next.empty()) {
+      } else if (one.next.empty() && std::isfinite(place.score)) {
         one.next = place.title;
         one.difference = best.score - place.score;
         one.margin = example_margin(best.name, place.name, i, &Stretch::score, results.runs);
       }
     }
-    one.confidence = confidence(
-        one, "points", [](double share) { return fmt::format("{:.1f}", 100 * share); });
+    one.confidence = confidence(one, results, "points", [](double share) {
+      return fmt::format("{:.1f}", 100 * share);
+    });
   }
   return all;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,11 @@ plot::Matrix matrix(const std::vector<std::vector<double>>& rows) {
     matrix.values.insert(matrix.values.end(), row.begin(), row.end());
   }
   return matrix;
+}
+
+bool all_finite(const std::vector<double>& numbers) {
+  return std::all_of(numbers.begin(), numbers.end(),
+                     [](double one) { return std::isfinite(one); });
 }
 
 std::string step_note(std::int64_t step) {
@@ -106,7 +112,7 @@ void add_pictures(plot::HtmlPage& page, const RunResult& run, const Settings& se
                      {.values = matrix(picture.similarity->values),
                       .positions = steps("position", picture.similarity->row_step),
                       .title = "cosine"})});
-  if (picture.rotary) {
+  if (picture.rotary && all_finite(picture.rotary->scores)) {
     const std::vector<double> distances(picture.rotary->distances.begin(),
                                         picture.rotary->distances.end());
     page.figure(
@@ -147,6 +153,13 @@ std::string head_name(const HeadAttention& one) {
 void add_heads(plot::HtmlPage& page, const TrainedAttention& attention, const std::string& unit,
                std::size_t name) {
   if (attention.heads.empty()) return;
+  if (!std::all_of(attention.heads.begin(), attention.heads.end(),
+                   [](const HeadAttention& one) {
+                     return std::isfinite(one.mean_distance) && all_finite(one.shares);
+                   })) {
+    page.note("Without attention by distance: the model diverged, and weights are not finite.");
+    return;
+  }
   plot::Cells rows, columns{.title = "distance (" + unit + ")"};
   std::vector<std::vector<double>> shares;
   for (const HeadAttention& one : attention.heads) {

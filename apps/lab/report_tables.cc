@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
+#include "apps/lab/diverged.h"
 #include "apps/lab/recommend.h"
 #include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
@@ -30,6 +32,7 @@ namespace {
 // "2.630 ± 0.020". Green if it is the best of its length, or tied with it.
 plot::Cell bits_cell(const LengthMean& at, bool best) {
   if (!at.applicable) return plot::muted("n/a");
+  if (!std::isfinite(at.tail_bits)) return plot::muted("diverged");
   const std::string shown = fmt::format("{:.3f} ± {:.3f}", at.tail_bits, at.uncertainty);
   return best ? plot::best(shown) : plot::Cell(shown);
 }
@@ -108,8 +111,9 @@ plot::Table accuracy_table(const Results& results) {
   for (const EncodingResult& one : results.encodings) {
     std::vector<plot::Cell> row{one.title};
     for (const LengthMean& at : one.lengths)
-      row.push_back(at.applicable ? plot::Cell(fmt::format("{:.1f} %", 100 * at.accuracy))
-                                  : plot::muted("n/a"));
+      row.push_back(at.applicable
+                        ? plot::Cell(number_or_diverged("{:.1f} %", 100 * at.accuracy))
+                        : plot::muted("n/a"));
     table.rows.push_back(row);
   }
   const std::string_view unit = length_unit(results.settings);
@@ -184,6 +188,10 @@ plot::Table example_table(const Results& results) {
         for (int cell = 0; cell <= second; ++cell) row.push_back(plot::muted("n/a"));
         continue;
       }
+      if (!std::isfinite(range.score)) {
+        for (int cell = 0; cell <= second; ++cell) row.push_back(plot::muted("diverged"));
+        continue;
+      }
       const std::string whole =
           fmt::format("{} ({:.0f} to {:.0f})", percent(range.score),
                       100 * range.score_interval.low, 100 * range.score_interval.high);
@@ -209,20 +217,24 @@ plot::Table example_table(const Results& results) {
 
 namespace {
 
+const char* const no_cost = "no measurable cost";
+
 std::string mebibytes(double bytes) { return fmt::format("{:.0f}", bytes / (1 << 20)); }
 
 }  // namespace
 
 std::string step_time_text(const EncodingCost& one) {
-  if (!one.relative_step) return one.name == "none" && one.step_seconds ? "1" : "n/a";
+  if (one.name == "none") return one.step_seconds ? "1" : "n/a";
+  if (!one.relative_step || !std::isfinite(one.relative_step->median)) return "n/a";
   const auto& [median, low, high] = *one.relative_step;
-  if (!one.relative_step->differs()) return "no difference";
+  if (!one.relative_step->shows_cost(one.step_noise.value_or(0))) return no_cost;
   return fmt::format("{:.2f} ± {:.2f}", median, std::max(0.005, 0.5 * (high - low)));
 }
 
 std::string extra_memory_text(const MemoryUse& use) {
-  return use.extra_bytes ? fmt::format("{:+.0f}", *use.extra_bytes / (1 << 20))
-                         : "no difference";
+  return use.extra_bytes && std::isfinite(*use.extra_bytes)
+             ? fmt::format("{:+.0f}", *use.extra_bytes / (1 << 20))
+             : no_cost;
 }
 
 plot::Table cost_table(const Results& results) {
@@ -238,7 +250,7 @@ plot::Table cost_table(const Results& results) {
           {fmt::format("{} {}, MiB", grouped(one.memory[lengths].tokens), unit),
            plot::Align::number});
   const auto cell = [](const std::string& text) {
-    return text == "n/a" || text == "no difference" ? plot::muted(text) : plot::Cell(text);
+    return text == "n/a" || text == no_cost ? plot::muted(text) : plot::Cell(text);
   };
   for (const EncodingCost& one : cost) {
     std::vector<plot::Cell> row{one.title, grouped(one.position_parameters),
@@ -253,15 +265,22 @@ plot::Table cost_table(const Results& results) {
     }
     table.rows.push_back(row);
   }
+  std::optional<double> noise;
+  for (const EncodingCost& one : cost)
+    if (one.step_noise && std::isfinite(*one.step_noise))
+      noise = std::max(noise.value_or(0), *one.step_noise);
   table.caption = fmt::format(
       "Step time: the time of a training step divided by that of the encoding none, median and "
       "95 % confidence interval of steps that alternate. MiB: the peak memory of a forward and "
       "a "
       "backward pass over one window of that many {}; for other encodings than none, the "
-      "difference from none. No difference: none was measured, because the interval contains 1 "
-      "or is wider than the difference, or because the memory differs by less than equal "
-      "measurements, 2 MiB or 2 %. n/a: not measured. One thread.",
-      unit);
+      "difference from none. No measurable cost: the interval contains 1 or is below it, or "
+      "the "
+      "difference from 1 is at most half of the interval or that of two equal models{}; or the "
+      "memory exceeds that of none by no more than equal measurements differ, 2 MiB or 2 %. "
+      "n/a: "
+      "not measured. One thread.",
+      unit, noise ? fmt::format(" ({:.2f} in this session)", *noise) : "");
   return table;
 }
 
@@ -288,9 +307,9 @@ plot::Table extension_table(const Results& results, const ExtensionResult& exten
   std::vector<double> least;
   for (const std::int64_t length : extension.lengths) {
     table.columns.push_back({grouped(length), plot::Align::number});
-    double best = 1e9;
+    double best = NAN;
     for (const ExtensionRow& row : extension.rows)
-      best = std::min(best, row.bits[least.size()]);
+      if (is_lower(row.bits[least.size()], best)) best = row.bits[least.size()];
     least.push_back(best);
   }
   const std::string tune = counted(extension.steps, "step");
@@ -299,7 +318,7 @@ plot::Table extension_table(const Results& results, const ExtensionResult& exten
         row.stage == Stage::before ? "None: " + row.title + " as trained" : row.title,
         row.stage == Stage::after ? tune : std::string("none")};
     for (std::size_t i = 0; i < least.size(); ++i) {
-      const std::string shown = fmt::format("{:.3f}", row.bits[i]);
+      const std::string shown = number_or_diverged("{:.3f}", row.bits[i]);
       cells.push_back(row.bits[i] == least[i] ? plot::best(shown) : plot::Cell(shown));
     }
     table.rows.push_back(cells);

@@ -15,6 +15,7 @@
 #include "apps/lab/candidate.h"
 #include "apps/lab/cost.h"
 #include "apps/lab/extend.h"
+#include "apps/lab/generate.h"
 #include "apps/lab/recommend.h"
 #include "apps/lab/results_by_size.h"
 #include "apps/lab/session.h"
@@ -58,6 +59,8 @@ void add_text_lengths(EncodingResult& all, const Runs& runs) {
     one.uncertainty = mean_margin(one.tail_deviation > 0 ? tails : first[i].tail_by_segment);
     one.window_bits = mean(over_seeds(&LengthLoss::window_bits));
     one.accuracy = mean(over_seeds(&LengthLoss::accuracy));
+    if (!std::isfinite(one.tail_bits + one.uncertainty + one.window_bits + one.accuracy))
+      one.tail_bits = one.uncertainty = NAN;
     // The loss on the same bytes with the context cut to the training length is the tail at that
     // length.
     one.cut_bits = all.lengths.front().tail_bits;
@@ -95,7 +98,7 @@ EncodingResult encoding_results(const std::string& name, const Runs& runs,
 
 std::vector<TextSize> sizes(const std::vector<Text>& texts) {
   std::vector<TextSize> all;
-  for (const Text& text : texts) all.push_back({text.name, std::ssize(text.bytes)});
+  for (const Text& text : texts) all.push_back({printable(text.name), std::ssize(text.bytes)});
   return all;
 }
 
@@ -133,7 +136,8 @@ TextsResult texts_result(const Corpus& corpus) {
       tested += 1;
     }
   tested = std::max(1.0, tested);
-  TextsResult result{.source = corpus.source, .split = corpus.split};
+  // Files and pages are UTF-8, and names of files are any bytes.
+  TextsResult result{.source = printable(corpus.source), .split = printable(corpus.split)};
   result.byte_frequency_bits = bits / tested;
   result.byte_frequency_accuracy = accuracy / tested;
   result.byte_pair_bits = pair_bits / tested;

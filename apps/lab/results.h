@@ -25,7 +25,8 @@ constexpr double holds_within = 0.03;
 // exceeds two of these deviations.
 constexpr double seed_deviation = 0.02;
 
-// LengthLoss over seeds.
+// LengthLoss over seeds. If a number of a seed is not finite, the encoding diverged: tail_bits and
+// uncertainty are NaN.
 struct LengthMean {
   std::int64_t length = 0;
   bool applicable = false;  // the fields after it are unset if not
@@ -39,7 +40,8 @@ struct LengthMean {
   std::int64_t windows = 0;
 };
 
-// Stretch over seeds, of a stretch or of a range of lengths. A range ends at one of
+// Stretch over seeds. If a number of a seed is not finite, the encoding diverged: score and second are
+// NaN. Of a stretch or of a range of lengths. A range ends at one of
 // settings.eval_lengths and begins after the previous one.
 struct StretchMean {
   std::int64_t from = 0, to = 0;
@@ -64,7 +66,7 @@ struct EncodingResult {
   double tokens_per_second = 0, train_seconds = 0, test_seconds = 0;
 };
 
-// An encoding in a ranking: `bits` for text, else `score` and `second`.
+// An encoding in a ranking. NaN: diverged, ranked last and never tied. `bits` for text, else `score` and `second`.
 struct Place {
   std::string name = {}, title = {};
   std::optional<double> bits = {};
@@ -136,6 +138,8 @@ struct EncodingCost {
   std::optional<double> step_seconds = {};
   std::optional<RelativeTime> relative_step = {};
   std::vector<MemoryUse> memory = {};
+  // Of two equal models without an encoding, RelativeTime::from_one. Empty: not measured.
+  std::optional<double> step_noise = {};
 };
 
 // The models of one size, in a session with several. Their results, with encodings without sizes,

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "apps/lab/answer.h"
+#include "apps/lab/diverged.h"
 #include "apps/lab/model_size.h"
 #include "apps/lab/recommend.h"
 #include "apps/lab/report_tables.h"
@@ -68,13 +69,15 @@ std::vector<std::string> best_at(const Results& results, std::size_t at) {
 
 // "the best is Rotary (RoPE) at 128 bytes (2.412 bits)".
 std::string best_text(const Results& results) {
-  std::vector<std::string> best, none, absent;
+  std::vector<std::string> best, none, diverged, absent;
   for (const std::size_t at : ends(results)) {
     const Ranking& ranking = results.rankings[at];
     const std::vector<std::string> titles = best_at(results, at);
     const std::string place = place_text(results, ranking);
     if (titles.empty()) {
-      (ranking.order.empty() ? absent : none).push_back(place);
+      const bool finite = !ranking.order.empty() &&
+                          std::isfinite(ranking.order[0].bits.value_or(ranking.order[0].score));
+      (ranking.order.empty() ? absent : finite ? none : diverged).push_back(place);
       continue;
     }
     const Place& first = ranking.order[0];
@@ -88,6 +91,7 @@ std::string best_text(const Results& results) {
     parts.push_back(
         fmt::format("the best {} {}", best.size() == 1 ? "is" : "are", listed(best)));
   if (!none.empty()) parts.push_back("no encoding is above chance at " + listed(none));
+  if (!diverged.empty()) parts.push_back("every encoding diverged at " + listed(diverged));
   if (!absent.empty()) parts.push_back("no encoding has positions for " + listed(absent));
   return (examples(results) ? "" : "with the whole context, ") +
          fmt::format("{}", fmt::join(parts, "; "));
@@ -122,11 +126,13 @@ plot::Cell value_cell(const Results& results, const EncodingResult& one, std::si
   if (examples(results)) {
     const StretchMean& range = one.ranges[at];
     if (!range.applicable) return plot::muted("n/a");
+    if (!std::isfinite(range.score)) return plot::muted("diverged");
     shown = fmt::format("{:.1f} ({:.0f} to {:.0f})", 100 * range.score,
                         100 * range.score_interval.low, 100 * range.score_interval.high);
   } else {
     const LengthMean& length = one.lengths[at];
     if (!length.applicable) return plot::muted("n/a");
+    if (!std::isfinite(length.tail_bits)) return plot::muted("diverged");
     shown = fmt::format("{:.3f} ± {:.3f}", length.tail_bits, length.uncertainty);
   }
   const std::vector<std::string> best = best_at(results, at);
@@ -222,7 +228,9 @@ void compare_sizes(Results& results) {
       continue;
     }
     results.answer.push_back(fmt::format("{}: {}.", size, by_size::best_text(one)));
+    if (const auto diverged = diverged_sentence(one)) results.answer.push_back(*diverged);
   }
+  if (const auto steps = fewer_steps(results)) results.answer.push_back(*steps);
   const std::vector<Results> finished = by_size::finished(sizes);
   if (finished.size() < 2 || !advice) return;
   for (const std::size_t at : by_size::ends(finished[0]))

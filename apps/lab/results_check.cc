@@ -1,5 +1,6 @@
 #include "apps/lab/results_check.h"
 
+#include <cmath>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -11,6 +12,11 @@ namespace gnomon::lab {
 
 void need_same(bool holds, const char* rule) {
   if (!holds) throw std::invalid_argument(std::string("another ") + rule);
+}
+
+void need_finite(const std::vector<double>& numbers) {
+  for (const double one : numbers)
+    if (!std::isfinite(one)) throw std::invalid_argument("a number that is not finite");
 }
 
 namespace {
@@ -31,6 +37,7 @@ void check_picture(const Picture& picture) {
                   picture.initial_table->values.front().size() ==
                       picture.table->values.front().size(),
               "size of initial_table");
+  if (picture.rotary) need_finite(picture.rotary->scores);
   if (picture.rotary)
     need_same(picture.rotary->distances.size() == picture.rotary->scores.size(),
               "size of rotary");
@@ -49,6 +56,8 @@ void check_picture(const Picture& picture) {
 void check_run(const RunResult& run, const Settings& settings) {
   const auto& [lengths, by_position, stretches] = run.tests;
   const std::vector<std::int64_t>& wanted = settings.eval_lengths;
+  // A loss or a score that is not finite is that of a run that diverged.
+  need_finite({run.train_seconds, run.tokens_per_second, run.test_seconds});
   const bool tuned = settings.finetune.empty() || finetune::parse_entry(run.encoding).tuned;
   need_same(run.steps == (tuned ? settings.steps : 0), "number of steps");
   if (!has_examples(task_of(settings))) {
@@ -69,6 +78,7 @@ void check_run(const RunResult& run, const Settings& settings) {
                     stretches[i].up_to == expected[i].up_to &&
                     (stretches[i].examples > 0 || !stretches[i].applicable),
                 "stretch");
+    for (const Stretch& one : stretches) need_finite({one.chance_score, one.chance_second});
   }
   if (run.extension) {
     need_same(run.extension->before.size() == wanted.size(), "length of before");

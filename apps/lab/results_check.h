@@ -1,12 +1,17 @@
 // Checks of results that an earlier session wrote: lists of other lengths than those of the settings.
 #pragma once
 
+#include <vector>
+
 #include "apps/lab/run_result.h"
 
 namespace gnomon::lab {
 
 // Throws std::invalid_argument("another " + rule) unless it holds.
 void need_same(bool holds, const char* rule);
+
+// Throws std::invalid_argument if a number is not finite.
+void need_finite(const std::vector<double>& numbers);
 
 // Throws std::invalid_argument with the reason.
 void check_run(const RunResult& run, const Settings& settings);

@@ -271,7 +271,7 @@ void describe(auto& f, ExtensionResult& s) {
 void describe(auto& f, EncodingCost& s) {
   f("name", s.name)("title", s.title)("position_parameters", s.position_parameters);
   f.optional("step_seconds", s.step_seconds).optional("relative_step", s.relative_step);
-  f("memory", s.memory);
+  f("memory", s.memory).optional("step_noise", s.step_noise);
 }
 void describe(auto& f, SizeResult& s) {
   f("name", s.name)("layers", s.layers)("width", s.width)("heads", s.heads);
@@ -315,6 +315,20 @@ void describe(auto& f, Measurements& s) {
   f("gnomon", r.gnomon)("date", r.date)("command", r.command)("settings", r.settings);
   f("metric", r.metric)("texts", r.texts)("runs_asked", r.runs_asked)("machine", r.machine);
   f("runs", r.runs);
+}
+
+void check_measurements(const Measurements& found) {
+  const Settings& settings = found.results.settings;
+  const TextsResult& texts = found.results.texts;
+  check_settings(settings);
+  need_finite({texts.byte_frequency_bits, texts.byte_frequency_accuracy, texts.byte_pair_bits,
+               texts.bytes_per_token.value_or(1), texts.token_frequency_bits.value_or(0)});
+  for (const RunResult& run : found.results.runs) {
+    need_same(std::find(settings.encodings.begin(), settings.encodings.end(), run.encoding) !=
+                  settings.encodings.end(),
+              "encoding of a run");
+    check_run(run, settings);
+  }
 }
 
 // Reads a value that fulfils check(value), which throws std::invalid_argument otherwise.
@@ -382,19 +396,14 @@ RunResult read_run(const std::filesystem::path& path, const Settings& settings,
 }
 
 Results read_results(const std::filesystem::path& path) {
-  return read_file<Measurements>(
-             path,
-             [](const Measurements& found) {
-               const Settings& settings = found.results.settings;
-               check_settings(settings);
-               for (const RunResult& run : found.results.runs) {
-                 need_same(std::find(settings.encodings.begin(), settings.encodings.end(),
-                                     run.encoding) != settings.encodings.end(),
-                           "encoding of a run");
-                 check_run(run, settings);
-               }
-             })
-      .results;
+  return read_file<Measurements>(path, check_measurements).results;
+}
+
+Results read_results(const Json& stored) {
+  Measurements value;
+  if (!Reader::read(stored, value)) throw std::invalid_argument("no results");
+  check_measurements(value);
+  return value.results;
 }
 
 std::vector<MeasuredCost> read_costs(const std::filesystem::path& path) {

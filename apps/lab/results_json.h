@@ -38,6 +38,7 @@ RunResult read_run(const std::filesystem::path& path, const Settings& settings,
 // The measurements in results.json: the settings, metric, texts, machine, requested runs and runs,
 // from which compare_encodings() computes the rest.
 Results read_results(const std::filesystem::path& path);
+Results read_results(const Json& stored);
 std::vector<MeasuredCost> read_costs(const std::filesystem::path& path);
 // The config.json of a trained model.
 ModelConfig read_model_config(const std::filesystem::path& path);

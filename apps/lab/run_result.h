@@ -2,6 +2,7 @@
 // and reads them; docs/lab/results.md describes the fields. Losses are in bits per byte.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -177,20 +178,22 @@ struct MemoryUse {
   std::optional<double> extra_bytes = {};  // difference from the encoding none, if measurable
 };
 // The time of a training step divided by that of the encoding none: the median of pairs of steps
-// that alternate, and the limits of its 95 % confidence interval.
+// that alternate, and the limits of its 95 % confidence interval. Of none: of two equal models.
 struct RelativeTime {
   double median = 0, low = 0, high = 0;
 
-  // The interval does not contain 1 and is narrower than the claim on both sides.
-  bool differs() const {
-    return (low > 1 || high < 1) && high - low < 2 * std::abs(median - 1);
+  // The largest distance of the interval from 1. Of two equal models: the noise of the measurement.
+  double from_one() const { return std::max(std::abs(low - 1), std::abs(high - 1)); }
+  // The interval is above 1, and the claim is larger than half of its width and than the noise.
+  bool shows_cost(double noise) const {
+    return std::isfinite(high) && low > 1 && median - 1 > std::max(0.5 * (high - low), noise);
   }
 };
 struct MeasuredCost {
   std::string encoding = {};
   std::vector<MemoryUse> memory = {};
   std::optional<double> step_seconds = {};         // median; empty: not measurable
-  std::optional<RelativeTime> relative_step = {};  // empty: none, or too slow to measure
+  std::optional<RelativeTime> relative_step = {};  // empty: too slow to measure
 };
 
 }  // namespace gnomon::lab

@@ -14,6 +14,7 @@
 #include "apps/lab/cost.h"
 #include "apps/lab/extend.h"
 #include "apps/lab/folder.h"
+#include "apps/lab/generate.h"
 #include "apps/lab/progress.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/run.h"
@@ -140,7 +141,7 @@ void leave_out_unusable(SessionResult& result, const Corpus& corpus, std::FILE* 
   for (const std::string& name : result.settings.encodings)
     if (const auto reason = unusable(name, result.settings, corpus)) {
       result.left_out.push_back({name, *reason});
-      fmt::print(stream, "Left out: {}. Reason: {}\n", name, *reason);
+      fmt::print(stream, "Left out: {}. Reason: {}\n", name, printable(*reason));
     } else {
       usable.push_back(name);
     }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "apps/lab/diverged.h"
 #include "apps/lab/statistics.h"
 #include "apps/lab/tasks.h"
 #include "apps/lab/words.h"
@@ -70,6 +71,8 @@ std::vector<StretchMean> over_seeds(const std::vector<std::vector<Stretch>>& see
                    first.chance_score, first.chance_second,
                    interval(numbers(&Stretch::score), first.examples),
                    interval(numbers(&Stretch::second), first.examples)});
+    StretchMean& one = all.back();
+    if (!std::isfinite(one.score + one.second + one.bits)) one.score = one.second = NAN;
   }
   return all;
 }
@@ -81,11 +84,26 @@ std::string scores(const TaskInfo& task, double score, double second) {
   return text;
 }
 
+// Whether the best share of several encodings is measurably above chance: by its interval, and by that
+// of the best of as many. (Of six encodings that guess, one is above chance by its own interval in
+// a seventh of all sessions.)
+bool above(double share, double by_chance, const Interval& interval, std::int64_t examples,
+           std::size_t encodings) {
+  return interval.low > by_chance &&
+         share_interval(share, examples, normal_95_of(encodings)).low > by_chance;
+}
+
+// "11 of 100 right is what guessing gives (11 %)".
+std::string guesses(double share, std::int64_t examples) {
+  return fmt::format("{:.0f} of {} right is what guessing gives ({})",
+                     share * static_cast<double>(examples), examples, percent_text(share));
+}
+
 std::string trained_sentence(const Results& results, const TaskInfo& task) {
-  std::vector<std::string> learnt, others;
+  std::vector<std::string> learnt, others;  // without those that diverged
   for (const EncodingResult& one : results.encodings) {
     const StretchMean& range = one.ranges.front();
-    if (!range.applicable) continue;
+    if (!range.applicable || !std::isfinite(range.score)) continue;
     if (range.score >= learnt_from)
       learnt.push_back(one.title);
     else
@@ -121,6 +139,8 @@ std::string beyond_sentence(const Results& results, std::size_t range) {
   const auto whole = [](const Place& one) {
     return fmt::format("{} ({})", one.title, percent_text(one.score));
   };
+  if (!std::isfinite(order[0].score))
+    return fmt::format("At {} {}, every encoding diverged.", range_text(from, to), task.unit);
   if (order[0].score == 0) {
     std::string text = fmt::format("At {} {}, {} are 0 % with all encodings",
                                    range_text(from, to), task.unit, task.score);
@@ -132,18 +152,23 @@ std::string beyond_sentence(const Results& results, std::size_t range) {
                               percent_text(order[0].second), listed(most),
                               most.size() > 1 ? " (tied)" : "");
   }
-  if (!beats_chance(results, range))
-    return fmt::format("At {} {}, no encoding has {} above chance ({}).", range_text(from, to),
-                       task.unit, task.score,
-                       percent_text(best_of(results, range)->chance_score));
+  if (!beats_chance(results, range)) {
+    const StretchMean& best = *best_of(results, range);
+    return fmt::format("At {} {}, no encoding has {} above chance: {}.", range_text(from, to),
+                       task.unit, task.score, guesses(best.chance_score, best.examples));
+  }
   std::vector<std::string> tied, next;
+  bool zero = false;
   for (std::size_t i = 1; i < order.size(); ++i)
-    if (order[i].score > 0) (order[i].tied ? tied : next).push_back(whole(order[i]));
+    if (order[i].score > 0)
+      (order[i].tied ? tied : next).push_back(whole(order[i]));
+    else
+      zero = zero || order[i].score == 0;
   std::string text =
       fmt::format("At {} {}, the best is {}", range_text(from, to), task.unit, whole(order[0]));
   if (!tied.empty()) text += ", tied with " + listed(tied);
   if (!next.empty()) text += "; then " + listed(next);
-  if (tied.size() + next.size() + 1 < order.size()) text += "; 0 % with the others";
+  if (zero) text += "; 0 % with the others";
   return text + ".";
 }
 
@@ -152,9 +177,11 @@ std::string second_sentence(const Results& results, std::size_t range) {
   const TaskInfo& task = find_task(results.settings.task);
   std::vector<const EncodingResult*> order;
   for (const EncodingResult& one : results.encodings)
-    if (one.ranges[range].applicable) order.push_back(&one);
+    if (one.ranges[range].applicable && std::isfinite(one.ranges[range].second))
+      order.push_back(&one);
+  if (order.empty()) return "";
   std::stable_sort(order.begin(), order.end(), [&](const auto* a, const auto* b) {
-    return a->ranges[range].second > b->ranges[range].second;
+    return is_higher(a->ranges[range].second, b->ranges[range].second);
   });
   std::vector<std::string> shares;
   for (const EncodingResult* one : order)
@@ -170,7 +197,8 @@ std::string second_sentence(const Results& results, std::size_t range) {
 
 bool beats_chance(const Results& results, std::size_t range) {
   const StretchMean* best = best_of(results, range);
-  return best && best->score_interval.low > best->chance_score;
+  return best && above(best->score, best->chance_score, best->score_interval, best->examples,
+                       results.encodings.size());
 }
 
 std::string range_text(std::int64_t from, std::int64_t to) {
@@ -203,30 +231,43 @@ double example_margin(const std::string& a, const std::string& b, std::size_t ra
 }
 
 std::optional<std::string> no_better_than_chance(const Results& results) {
+  if (all_diverged(results)) return all_diverged_sentence(results);
   const TaskInfo& task = find_task(results.settings.task);
   // Either score shows that something is learned: translations of text are seldom right in all.
+  const auto wanted = [](double by_chance) {
+    return by_chance + learned_share * (1 - by_chance);
+  };
   for (const EncodingResult& one : results.encodings)
     if (const StretchMean& range = one.ranges.front();
-        range.applicable &&
-        range.score >= range.chance_score + learned_share * (1 - range.chance_score))
+        range.applicable && range.score >= wanted(range.chance_score) &&
+        above(range.score, range.chance_score, range.score_interval, range.examples,
+              results.encodings.size()))
       return std::nullopt;
-  const auto measure = task.second.empty() ? &StretchMean::score : &StretchMean::second;
-  const auto guess =
-      task.second.empty() ? &StretchMean::chance_score : &StretchMean::chance_second;
+  const bool two = !task.second.empty();
+  const auto measure = two ? &StretchMean::second : &StretchMean::score;
+  const auto guess = two ? &StretchMean::chance_second : &StretchMean::chance_score;
+  const auto band = two ? &StretchMean::second_interval : &StretchMean::score_interval;
   const EncodingResult* best = nullptr;
   for (const EncodingResult& one : results.encodings)
     if (one.ranges.front().applicable &&
-        (!best || one.ranges.front().*measure > best->ranges.front().*measure))
+        (!best || is_higher(one.ranges.front().*measure, best->ranges.front().*measure)))
       best = &one;
   if (!best) return std::nullopt;
   const StretchMean& range = best->ranges.front();
-  const double wanted = range.*guess + learned_share * (1 - range.*guess);
-  if (range.*measure >= wanted) return std::nullopt;
+  const bool above_chance = above(range.*measure, range.*guess, range.*band, range.examples,
+                                  results.encodings.size());
+  if (range.*measure >= wanted(range.*guess) && above_chance) return std::nullopt;
+  if (!above_chance)
+    return fmt::format(
+        "At chance: as in training, the best encoding has {} {}, and {}. No encoding is "
+        "recommended. Train longer with --steps or --minutes.",
+        percent_text(range.*measure), two ? task.second : task.score,
+        guesses(range.*guess, range.examples));
   return fmt::format(
       "Not trained enough: as in training, the best encoding has {} {}, chance is {}, and a "
       "comparison requires at least {}. Train longer with --steps or --minutes.",
-      percent_text(range.*measure), task.second.empty() ? task.score : task.second,
-      percent_text(range.*guess), percent_text(wanted));
+      percent_text(range.*measure), two ? task.second : task.score, percent_text(range.*guess),
+      percent_text(wanted(range.*guess)));
 }
 
 void add_example_lengths(EncodingResult& encoding, const std::vector<const RunResult*>& runs) {
@@ -257,13 +298,15 @@ std::vector<Ranking> example_rankings(const std::vector<EncodingResult>& encodin
                                  .second = range.second});
     std::stable_sort(ranking.order.begin(), ranking.order.end(),
                      [](const Place& a, const Place& b) {
-                       return std::pair(a.score, a.second) > std::pair(b.score, b.second);
+                       return is_higher(a.score, b.score) ||
+                              (a.score == b.score && is_higher(a.second, b.second));
                      });
     for (Place& one : ranking.order) {
       const Place& best = ranking.order[0];
       const bool no_score = best.score == 0;
       const double difference = no_score ? best.second - one.second : best.score - one.score;
       one.tied =
+          std::isfinite(one.score) &&
           difference <= example_margin(one.name, best.name, i,
                                        no_score ? &Stretch::second : &Stretch::score, runs);
     }
@@ -275,20 +318,26 @@ std::vector<Ranking> example_rankings(const std::vector<EncodingResult>& encodin
 std::vector<std::string> example_answer(const Results& results) {
   std::vector<std::string> sentences;
   if (const auto reason = no_better_than_chance(results)) sentences.push_back(*reason);
+  if (all_diverged(results)) return sentences;
   sentences.push_back(trained_sentence(results, find_task(results.settings.task)));
   for (std::size_t i = 1; i < results.rankings.size(); ++i)
     sentences.push_back(beyond_sentence(results, i));
   if (task_of(results.settings) == Task::graph)
     for (std::size_t i = 0; i < results.rankings.size(); ++i)
-      sentences.push_back(second_sentence(results, i));
+      if (std::string one = second_sentence(results, i); !one.empty())
+        sentences.push_back(std::move(one));
   return sentences;
 }
 
 std::string outcome_of_examples(const RunResult& run) {
   std::string text;
   for (const Stretch& one : ranges_of(run))
-    text += fmt::format("{}{} at {} to {}", text.empty() ? "" : ", ",
-                        one.applicable ? percent_text(one.score) : "n/a", one.from, one.to);
+    text +=
+        fmt::format("{}{} at {} to {}", text.empty() ? "" : ", ",
+                    !one.applicable                                    ? "n/a"
+                    : std::isfinite(one.score + one.second + one.bits) ? percent_text(one.score)
+                                                                       : "diverged",
+                    one.from, one.to);
   return text;
 }
 

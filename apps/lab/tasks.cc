@@ -246,6 +246,7 @@ std::int64_t training_window(const Settings& settings) {
 }
 
 std::vector<Stretch> length_stretches(const Settings& settings) {
+  if (const auto own = find_task(settings.task).stretches) return own(settings);
   const std::int64_t width = std::max<std::int64_t>(1, settings.train_length / 4);
   std::vector<Stretch> all;
   std::int64_t from = find_task(settings.task).shortest;

@@ -88,6 +88,8 @@ struct TaskInfo {
   Corpus (*load)(const Settings& settings) = nullptr;  // reads settings.texts; null: no TEXT
   void (*check)(const Settings& settings) = nullptr;   // throws std::invalid_argument
   std::int64_t shortest = 1;                           // length of an example
+  // Of length_stretches(); null: as described there.
+  std::vector<Stretch> (*stretches)(const Settings& settings) = nullptr;
 };
 
 std::span<const TaskInfo* const> tasks();
@@ -140,9 +142,9 @@ struct Chance {
 };
 Chance chance(Task task, std::int64_t length);
 
-// The stretches in which a task with examples is tested: `from`, `to` and `up_to`. Each has a
-// quarter of the training length, and none contains lengths on both sides of an eval length. The
-// first begins at TaskInfo::shortest.
+// The stretches in which a task with examples is tested: `from`, `to` and `up_to`. Those of
+// TaskInfo::stretches, or, if it is null, each has a quarter of the training length, none contains
+// lengths on both sides of an eval length, and the first begins at TaskInfo::shortest.
 std::vector<Stretch> length_stretches(const Settings& settings);
 
 }  // namespace gnomon::lab

@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <optional>
 
 #include "apps/command_line/terminal.h"
+#include "apps/lab/diverged.h"
+#include "apps/lab/generate.h"
 #include "apps/lab/recommend.h"
 #include "apps/lab/report_tables.h"
 #include "apps/lab/results_by_size.h"
@@ -42,7 +45,7 @@ std::string text_table(const Results& results, Colour colour) {
         text += fmt::format("{:>9}", "n/a");
         continue;
       }
-      const std::string cell = fmt::format("{:>9.3f}", at.tail_bits);
+      const std::string cell = fmt::format("{:>9}", number_or_diverged("{:.3f}", at.tail_bits));
       text += is_best(results.rankings[i], one.name) ? painted(colour, "32", cell) : cell;
     }
     text += fmt::format("{:>10}\n", one.holds_to);
@@ -71,6 +74,10 @@ std::string example_table(const Results& results, Colour colour) {
         text += fmt::format("{:>18}", "n/a");
         continue;
       }
+      if (!std::isfinite(range.score)) {
+        text += fmt::format("{:>18}", "diverged");
+        continue;
+      }
       const std::string shown = cell(range.score, range.second);
       text += is_best(rankings[i], one.name) && range.score > 0 ? painted(colour, "32", shown)
                                                                 : shown;
@@ -88,20 +95,20 @@ std::string cost_table(const Results& results, Colour colour) {
   const std::vector<EncodingCost>& cost = results.cost;
   if (cost.empty()) return "";
   std::size_t lengths = 0;
-  std::string head = fmt::format("{:<18}{:>11}{:>15}", "", "parameters", "step time");
+  std::string head = fmt::format("{:<18}{:>11}{:>20}", "", "parameters", "step time");
   for (const EncodingCost& one : cost)
     for (; lengths < one.memory.size(); ++lengths)
-      head += fmt::format("{:>15}", fmt::format("{} {}", one.memory[lengths].tokens,
+      head += fmt::format("{:>20}", fmt::format("{} {}", one.memory[lengths].tokens,
                                                 position_unit(results.settings)));
   std::string text =
       "\nCost: parameters of the encoding; step time and memory in MiB relative to none\n" +
       painted(colour, "1", head) + "\n";
   for (const EncodingCost& one : cost) {
     if (one.name == "none") continue;
-    text += fmt::format("{:<18}{:>11}{:>15}", label(one.title, one.name),
+    text += fmt::format("{:<18}{:>11}{:>20}", label(one.title, one.name),
                         one.position_parameters, step_time_text(one));
     for (std::size_t i = 0; i < lengths; ++i)
-      text += fmt::format("{:>15}",
+      text += fmt::format("{:>20}",
                           i < one.memory.size() ? extra_memory_text(one.memory[i]) : "n/a");
     text += "\n";
   }
@@ -118,7 +125,8 @@ std::string extension_tables(const std::vector<ExtensionResult>& extensions) {
     text += "\n";
     for (const ExtensionRow& row : one.rows) {
       text += fmt::format("{:<29}{:>9}", row.title, name(row.stage));
-      for (const double bits : row.bits) text += fmt::format("{:>9.3f}", bits);
+      for (const double bits : row.bits)
+        text += fmt::format("{:>9}", number_or_diverged("{:.3f}", bits));
       text += "\n";
     }
   }
@@ -172,9 +180,9 @@ std::string tables(const Results& results, Colour colour) {
 std::string terminal_summary(const Results& results, Colour colour) {
   std::string text = "\n";
   for (const std::string& sentence : results.answer)
-    text += wrapped(sentence, "", "", terminal_width());
+    text += wrapped(printable(sentence), "", "", terminal_width());
   for (const LeftOut& one : results.left_out)
-    text += fmt::format("Left out: {}. Reason: {}\n", one.name, one.reason);
+    text += fmt::format("Left out: {}. Reason: {}\n", one.name, printable(one.reason));
   if (results.encodings.empty()) return text;
   if (results.sizes.empty()) return text + tables(results, colour);
   const std::vector<Results> sizes = results_by_size(results);

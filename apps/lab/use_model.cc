@@ -249,11 +249,11 @@ int evaluate_command(int argc, char** argv) {
     if (!examples) all["byte_entropy"] = entropy(corpus.test);
     all["lengths"] = losses_json(*found);
     if (kept) all["shuffled"] = shuffled_json(shuffled);
-    fmt::print("{}\n", all.dump());
+    fmt::print("{}\n", all.dump(-1, ' ', /*ensure_ascii=*/true));
     return 0;
   }
-  fmt::print("{} ({} with seed {}, trained at {} {})\n\n", folder, config.encoding, config.seed,
-             s.train_length, length_unit(s));
+  fmt::print("{} ({} with seed {}, trained at {} {})\n\n", printable(folder), config.encoding,
+             config.seed, s.train_length, length_unit(s));
   print_losses(s, *found);
   if (kept) print_shuffled(s, shuffled, *kept);
   if (!examples)

@@ -1,7 +1,9 @@
 #include "apps/lab/ways.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "apps/lab/diverged.h"
 #include "apps/lab/extend.h"
 #include "apps/lab/statistics.h"
 
@@ -49,12 +51,13 @@ double margin_of(const Losses& a, const Losses& b) {
 // Sorts the ways and sets `tied`.
 void rank(std::vector<Way>& order, std::size_t length, const std::vector<RunResult>& runs) {
   std::stable_sort(order.begin(), order.end(),
-                   [](const Way& a, const Way& b) { return a.bits < b.bits; });
+                   [](const Way& a, const Way& b) { return is_lower(a.bits, b.bits); });
   if (order.empty()) return;
   const Losses best = losses_of(order[0], length, runs);
   for (Way& one : order)
-    one.tied = one.bits - order[0].bits <= margin_of(losses_of(one, length, runs), best);
-  order[0].tied = true;
+    one.tied = std::isfinite(one.bits) &&
+               one.bits - order[0].bits <= margin_of(losses_of(one, length, runs), best);
+  order[0].tied = std::isfinite(order[0].bits);
 }
 
 std::vector<Way> whole_ways(const std::vector<EncodingResult>& encodings, std::size_t length) {

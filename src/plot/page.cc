@@ -1,12 +1,14 @@
 #include "gnomon/plot/page.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "gnomon/error.h"
 #include "src/core/json.h"
 #include "src/plot/bundle.h"
 #include "src/plot/page_parts.h"
+#include "src/plot/sha256.h"
 
 namespace gnomon::plot {
 namespace {
@@ -61,6 +63,30 @@ std::string embedded_script(std::string_view script) {
   replace_all(text, "</script", "<\\/script");
   replace_all(text, "<!--", "<\\!--");
   return text;
+}
+
+// The scripts of a page with pictures, in their order. The first is the bundle, wrapped in a function
+// because it defines global names such as `t` and `n`.
+const std::array<std::string, 2>& scripts() {
+  static const std::array<std::string, 2> both = {
+      joined("(() => {", embedded_script(internal::bundle()), "\n})();"),
+      joined("(() => {\nconst dark_colours = ", internal::dark_colours,
+             ", light_colours = ", internal::light_colours, ";", internal::script)};
+  return both;
+}
+
+enum class Scripts { none = 1, pictures };
+
+// The page runs its own scripts, named by their hashes, and connects to nothing. Styles are inline,
+// because charts and tooltips set them; pictures are data of the page.
+std::string policy(Scripts which) {
+  static const std::string sources =
+      joined("'sha256-", internal::sha256_base64(scripts()[0]), "' 'sha256-",
+             internal::sha256_base64(scripts()[1]), "'");
+  return joined(
+      "default-src 'none'; script-src ", which == Scripts::pictures ? sources : "'none'",
+      "; style-src 'unsafe-inline'; img-src data:; connect-src 'none'; base-uri 'none'; "
+      "form-action 'none'");
 }
 
 std::string_view class_of(Emphasis emphasis) {
@@ -281,15 +307,19 @@ HtmlPage& HtmlPage::footer(std::string_view text) {
 }
 
 std::string HtmlPage::html() const {
+  const bool draws = !ids_.empty() && script() == Script::present;
   std::string html =
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"" +
+      policy(draws ? Scripts::pictures : Scripts::none) +
+      "\">\n"
       "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
       "<meta name=\"color-scheme\" content=\"light dark\">\n"
       "<link rel=\"icon\" href=\"data:,\">\n<title>" +
       escape(title_) + "</title>\n<style>";
   html += internal::style;
   html += "</style>\n</head>\n<body>\n<main>\n<h1>" + inline_text(title_) + "</h1>\n";
-  if (!ids_.empty() && script() == Script::present)
+  if (draws)
     html +=
         "<noscript><p class=\"note\">The charts require JavaScript. Text and tables do not."
         "</p></noscript>\n";
@@ -308,13 +338,8 @@ std::string HtmlPage::html() const {
   if (fold_ == Fold::open) html += "</details>\n";
   html += "</main>\n";
   if (!footer_.empty()) html += joined("<footer>\n", footer_, "</footer>\n");
-  if (!ids_.empty() && script() == Script::present) {
-    // Wrapped in a function, because the script defines global names such as `t` and `n`.
-    html += joined(
-        "<script>(() => {", embedded_script(internal::bundle()),
-        "\n})();</script>\n<script>(() => {\nconst dark_colours = ", internal::dark_colours,
-        ", light_colours = ", internal::light_colours, ";", internal::script, "</script>\n");
-  }
+  if (draws)
+    for (const std::string& one : scripts()) html += joined("<script>", one, "</script>\n");
   return html + "</body>\n</html>\n";
 }
 

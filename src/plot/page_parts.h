@@ -7,9 +7,9 @@ namespace gnomon::plot::internal {
 
 inline constexpr std::string_view style = R"css(
 :root{color-scheme:light dark;--paper:#ffffff;--ink:#1b1e23;--muted:#5a616c;--line:#d8dce2;
---wash:#f4f6f8;--link:#0b5c9a;--best:#dcefe2}
+--wash:#f4f6f8;--link:#0b5c9a;--best:#dcefe2;--shade:#1b1e2366}
 @media(prefers-color-scheme:dark){:root{--paper:#16181c;--ink:#e3e6ea;--muted:#9ca4af;
---line:#363c45;--wash:#1f2329;--link:#7cbcf0;--best:#1d412c}}
+--line:#363c45;--wash:#1f2329;--link:#7cbcf0;--best:#1d412c;--shade:#e3e6ea66}}
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%}
 body{margin:0;background:var(--paper);color:var(--ink);overflow-wrap:break-word;
@@ -34,7 +34,11 @@ code{padding:.1em .3em;overflow-wrap:anywhere}
 pre{padding:.7rem .9rem;overflow-x:auto;width:fit-content}
 pre.wrapped{white-space:pre-wrap;overflow-wrap:anywhere;max-width:min(100%,60rem)}
 ul{padding-left:1.3rem}
-.scroll{overflow-x:auto;margin:1rem 0}
+.scroll{overflow-x:auto;margin:1rem 0;background:
+linear-gradient(to right,var(--paper) 40%,transparent) left/3rem 100% no-repeat local,
+linear-gradient(to left,var(--paper) 40%,transparent) right/3rem 100% no-repeat local,
+linear-gradient(to right,var(--shade),transparent) left/1rem 100% no-repeat scroll,
+linear-gradient(to left,var(--shade),transparent) right/1rem 100% no-repeat scroll}
 table{border-collapse:collapse;font-size:.95rem;line-height:1.4}
 caption{text-align:left;padding:0 0 .4rem;max-width:min(39em,calc(100vw - 2rem))}
 th,td{padding:.35rem .75rem;border-bottom:1px solid var(--line);text-align:left;
@@ -77,7 +81,10 @@ details.fold>summary{cursor:pointer;padding:.6rem 0;font-weight:600}
 footer{padding-bottom:2rem}
 footer p:first-child{border-top:1px solid var(--line);padding-top:.8rem;max-width:none}
 @media(max-width:36rem){dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:.5rem}
-th,td{padding:.35rem .5rem}td:not(.n){min-width:5.5rem}
+th,td{padding:.35rem .4rem}td:not(.n){min-width:5.5rem}.scroll table{font-size:.85rem}
+.scroll td:first-child,.scroll th:first-child,caption{position:sticky;left:0}
+.scroll td:first-child:not(.best),.scroll th:first-child{background:var(--paper)}
+.scroll td:first-child{max-width:7rem}
 .picture.vega-embed.has-actions{padding-right:0}.picture.vega-embed details{display:none}}
 @media print{.picture.vega-embed details,.names button,.names input{display:none}details.fold{border:0;padding:0}}
 )css";
@@ -108,6 +115,7 @@ inline constexpr std::string_view light_colours = R"({
 // longest name, gives the number of names per line of the legend. `selectable` are names in a
 // list below the chart: the reader selects those that are drawn (the parameter `shown` of the
 // spec), and the name under the pointer is in focus (the parameter `focus`).
+// `ast`: expressions are interpreted, so that the page needs no eval().
 // `dark_colours` and `light_colours` precede it.
 inline constexpr std::string_view script = R"js(
   const dark = matchMedia('(prefers-color-scheme: dark)');
@@ -122,7 +130,7 @@ inline constexpr std::string_view script = R"js(
       axis: {labelColor: muted, titleColor: ink, gridColor: line, domainColor: muted,
              tickColor: muted, titleFontWeight: 'normal', labelFontSize: 12, titleFontSize: 13},
       legend: {labelColor: ink, titleColor: ink, titleFontWeight: 'normal', labelFontSize: 12,
-               titleFontSize: 13, labelLimit: 320, symbolBaseFillColor: muted,
+               titleFontSize: 13, labelLimit: Math.max(60, Math.min(320, width - 70)), symbolBaseFillColor: muted,
                symbolBaseStrokeColor: muted, layout: {bottom: {direction: 'vertical'}},
                columns: Math.max(1, Math.floor((width - 70) / (7 * letters + 30)))},
       header: {labelColor: ink, titleColor: ink, labelFontSize: 12, titleFontSize: 13,
@@ -133,6 +141,10 @@ inline constexpr std::string_view script = R"js(
   };
   const fit = (spec, width) => {
     delete spec.$schema;
+    for (const {encoding} of spec.layer || []) {
+      const legend = encoding && encoding.strokeDash && encoding.strokeDash.legend;
+      if (legend) legend.columns = width < 500 ? 1 : 2;
+    }
     const own = (spec.usermeta || {}).gnomon || {};
     if (!own.tall) return spec;
     let room = width - own.margin;
@@ -234,7 +246,7 @@ inline constexpr std::string_view script = R"js(
     try {
       if (box.drawn) box.drawn.finalize();
       box.drawn = await vegaEmbed(box, select(box, fit(JSON.parse(source), width)), {
-        mode: 'vega-lite', config: config(width, letters),
+        mode: 'vega-lite', ast: true, config: config(width, letters),
         renderer: source.length > 20000 ? 'canvas' : 'svg',
         tooltip: {theme: dark.matches ? 'dark' : 'light'}, downloadFileName: box.id,
         actions: {export: true, source: false, compiled: false, editor: false}

@@ -159,6 +159,8 @@ TEST(Printable, KeepsTextAndEscapesTheRest) {
   EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");           // overlong
   EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
   EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b");           // a control character in two bytes
+  EXPECT_EQ(printable("a\u202eb\u2069"),
+            "a\\xe2\\x80\\xaeb\\xe2\\x81\\xa9");  // change the direction
 }
 
 TEST(Samples, ShowTextMaskedBytesAndAnswers) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace gnomon::lab {
 namespace progress_test {
 
@@ -17,6 +19,12 @@ TEST(LossCurve, GoesFromTheHighestToTheLowestLoss) {
   LossCurve few;  // fewer steps than cells
   few.add(1, 2, 6), few.add(2, 2, 5);
   EXPECT_EQ(few.text(), "█     ▁     ");
+}
+
+TEST(LossCurve, LeavesOutLossesThatAreNotFinite) {
+  LossCurve curve;
+  curve.add(1, 12, 6), curve.add(2, 12, NAN), curve.add(3, 12, INFINITY), curve.add(12, 12, 5);
+  EXPECT_EQ(curve.text(), "█          ▁");
 }
 
 TEST(Duration, HasMinutesAndHours) {

@@ -89,7 +89,15 @@ TEST(ExampleAnswer, SaysThatModelsAtChanceShowNothing) {
   results.rankings = example_rankings(results.encodings, results.runs);
   EXPECT_EQ(
       example_answer(results)[0],
-      "Not trained enough: as in training, the best encoding has 12 % right bytes, chance is "
+      "At chance: as in training, the best encoding has 12 % right bytes, and 20 of 200 right "
+      "is "
+      "what guessing gives (10 %). No encoding is recommended. Train longer with --steps or "
+      "--minutes.");
+  for (Stretch& one : results.runs[0].tests.stretches) one.second = 0.18;
+  results.encodings = {encoding_of(results.runs)};
+  EXPECT_EQ(
+      example_answer(results)[0],
+      "Not trained enough: as in training, the best encoding has 18 % right bytes, chance is "
       "10 %, and a comparison requires at least 19 %. Train longer with --steps or --minutes.");
 }
 
@@ -105,18 +113,60 @@ TEST(ExampleAnswer, SaysThatNoEncodingBeatsChanceAndRanksTheClassesOfGraphs) {
   results.rankings = example_rankings(results.encodings, results.runs);
   const auto answer = example_answer(results);
   ASSERT_EQ(answer.size(), 4u);
-  EXPECT_EQ(answer[1],
-            "At 21 to 40 nodes, no encoding has right distances above chance (11 %).");
+  EXPECT_EQ(
+      answer[1],
+      "At 21 to 40 nodes, no encoding has right distances above chance: 22 of 200 right is "
+      "what guessing gives (11 %).");
   EXPECT_EQ(
       answer[2],
       "Right classes at 1 to 20 nodes (by chance 10 %): laplacian (95 %) and none (75 %).");
+}
+
+// Encodings that guess, and one that has learned.
+TEST(ExampleAnswer, RecommendsHardlyEverFromGuessesAlone) {
+  Draws draws{5};
+  int near = 0, far = 0;  // sessions that recommend an encoding
+  constexpr int sessions = 400;
+  for (int session = 0; session <= sessions; ++session) {
+    Results results;
+    results.settings.task = "image";
+    for (const char* name : {"none", "learned", "rotary", "alibi", "t5", "shaw"}) {
+      RunResult run{.encoding = name};
+      for (const std::int64_t from : {1, 21}) {
+        int right = 0;
+        for (int i = 0; i < 200; ++i) right += draws.below(4) == 0;
+        if (session == sessions) right = 160;
+        run.tests.stretches.push_back(
+            {from, from + 19, from + 19, true, 200, right / 200.0, 0, 2, 0.25, 0});
+      }
+      results.runs.push_back(run);
+      results.encodings.push_back(encoding_of({run}));
+    }
+    results.rankings = example_rankings(results.encodings, results.runs);
+    const bool as_in_training = !no_better_than_chance(results);
+    if (session == sessions) {
+      EXPECT_TRUE(as_in_training && beats_chance(results, 1));
+      continue;
+    }
+    near += as_in_training, far += beats_chance(results, 1);
+    if (as_in_training) continue;
+    EXPECT_NE(example_answer(results)[0].find("50 of 200 right is what guessing gives (25 %)."),
+              std::string::npos)
+        << example_answer(results)[0];
+  }
+  EXPECT_LT(near, sessions / 20);
+  EXPECT_LT(far, sessions / 20);
 }
 
 constexpr double mebibyte = 1 << 20;
 
 TEST(CostResults, GiveMemoryOnlyWhereItDiffersMeasurably) {
   const std::vector<MeasuredCost> measured{
-      {"none", {{1024, 100 * mebibyte, 2 * mebibyte}, {4096, 400 * mebibyte, 0}}, 0.2, {}},
+      {"none",
+       {{1024, 100 * mebibyte, 2 * mebibyte}, {4096, 400 * mebibyte, 0}},
+       0.2,
+       RelativeTime{1, 0.97, 1.02}},
+      {"alibi", {{1024, 92 * mebibyte, 0}, {4096, 380 * mebibyte, 0}}, 0.2, {}},
       {"t5",
        {{1024, 104 * mebibyte, 1 * mebibyte}, {4096, 440 * mebibyte, 0}},
        0.25,
@@ -124,8 +174,13 @@ TEST(CostResults, GiveMemoryOnlyWhereItDiffersMeasurably) {
   EncodingResult t5;
   t5.name = "t5";
   t5.position_parameters = 128;
-  const auto cost = cost_results(measured, {t5});
-  ASSERT_EQ(cost.size(), 1u);
+  EncodingResult alibi;
+  alibi.name = "alibi";
+  const auto cost = cost_results(measured, {t5, alibi});
+  ASSERT_EQ(cost.size(), 2u);
+  EXPECT_NEAR(cost[0].step_noise.value(), 0.03, 1e-12);
+  // Less memory than that of the encoding none.
+  for (const MemoryUse& use : cost[1].memory) EXPECT_FALSE(use.extra_bytes);
   EXPECT_EQ(cost[0].position_parameters, 128);
   EXPECT_DOUBLE_EQ(cost[0].relative_step->median, 1.25);
   // 4 MiB, but equal measurements differ by 2 and 1 MiB, and the heap by 2.
@@ -134,16 +189,45 @@ TEST(CostResults, GiveMemoryOnlyWhereItDiffersMeasurably) {
   EXPECT_TRUE(cost_results({}, {t5}).empty());
 }
 
-TEST(CostTable, ClaimsNoDifferenceThatTheIntervalDoesNotShow) {
+TEST(CostTable, ClaimsNoCostThatTheMeasurementDoesNotShow) {
+  const std::string none = "no measurable cost";
   EncodingCost cost{.name = "t5", .title = "T5", .relative_step = RelativeTime{0.9, 0.8, 1.01}};
-  EXPECT_EQ(step_time_text(cost), "no difference");
+  EXPECT_EQ(step_time_text(cost), none);
   cost.relative_step = RelativeTime{1.07, 1.01, 1.16};  // wider than the difference
-  EXPECT_EQ(step_time_text(cost), "no difference");
+  EXPECT_EQ(step_time_text(cost), none);
+  cost.relative_step = RelativeTime{0.61, 0.34, 0.88};  // faster than without the encoding
+  EXPECT_EQ(step_time_text(cost), none);
+  cost.relative_step = RelativeTime{1.25, 1.23, INFINITY};
+  EXPECT_EQ(step_time_text(cost), none);
+  cost.relative_step = RelativeTime{NAN, NAN, NAN};
+  EXPECT_EQ(step_time_text(cost), "n/a");
   cost.relative_step = RelativeTime{1.25, 1.23, 1.27};
   EXPECT_EQ(step_time_text(cost), "1.25 ± 0.02");
+  cost.step_noise = 0.2;
+  EXPECT_EQ(step_time_text(cost), "1.25 ± 0.02");
+  cost.step_noise = 0.3;  // as much as two equal models differ
+  EXPECT_EQ(step_time_text(cost), none);
   cost.relative_step.reset();
   EXPECT_EQ(step_time_text(cost), "n/a");
-  EXPECT_EQ(extra_memory_text({.tokens = 1024, .bytes = 5}), "no difference");
+  EXPECT_EQ(extra_memory_text({.tokens = 1024, .bytes = 5}), none);
+  EXPECT_EQ(extra_memory_text({.tokens = 1024, .bytes = 5, .extra_bytes = NAN}), none);
+  EXPECT_EQ(extra_memory_text({.tokens = 1024, .bytes = 5, .extra_bytes = 8 * mebibyte}), "+8");
+}
+
+// Ratios of equal models on a machine with load: pairs deviate by up to 40 %.
+TEST(CostTable, ClaimsHardlyEverACostFromNoiseAlone) {
+  Draws draws{11};
+  const auto measured = [&] {
+    std::vector<double> ratios;
+    for (int i = 0; i < 8; ++i)
+      ratios.push_back(
+          std::exp(0.4 * (2 * std::ldexp(static_cast<double>(draws.next() >> 11), -53) - 1)));
+    return median_interval(ratios);
+  };
+  int claims = 0;
+  constexpr int samples = 2000;
+  for (int i = 0; i < samples; ++i) claims += measured().shows_cost(measured().from_one());
+  EXPECT_LT(claims, samples / 100);
 }
 
 TEST(MedianInterval, CoversTheMedianOfTheDistributionNineteenTimesInTwenty) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "src/plot/sha256.h"
 #include "testing.h"
 
 namespace gnomon::plot {
@@ -147,11 +148,45 @@ TEST(PagePlot, NeedsNoNetworkAndNoOtherFile) {
   EXPECT_THAT(html, Not(HasSubstr("<script src")));
   EXPECT_THAT(html, Not(HasSubstr("@import")));
   const std::string rest = without_bundle(html);
-  EXPECT_THAT(rest, Not(HasSubstr("http")));
+  EXPECT_THAT(rest, Not(HasSubstr("http:")));
+  EXPECT_THAT(rest, Not(HasSubstr("https:")));
   EXPECT_THAT(rest, Not(HasSubstr(" src=")));
   EXPECT_THAT(rest, Not(HasSubstr("url(")));
   EXPECT_EQ(count(rest, "href="), 1u) << "the icon, which is empty";
   EXPECT_THAT(rest, HasSubstr("href=\"data:,\""));
+}
+
+// The Content-Security-Policy of a page, which precedes everything that it governs.
+std::string policy_of(const std::string& html) {
+  const std::string begin = "<meta http-equiv=\"Content-Security-Policy\" content=\"";
+  EXPECT_EQ(count(html, begin), 1u);
+  const std::size_t at = html.find(begin) + begin.size();
+  EXPECT_LT(at, html.find("<style"));
+  EXPECT_LT(at, html.find("<link"));
+  return html.substr(at, html.find('"', at) - at);
+}
+
+TEST(PagePlot, PermitsItsOwnScriptsOnly) {
+  HtmlPage page("t");
+  EXPECT_EQ(policy_of(page.html()),
+            "default-src 'none'; script-src 'none'; style-src 'unsafe-inline'; img-src data:; "
+            "connect-src 'none'; base-uri 'none'; form-action 'none'");
+  if (script() == Script::absent) return;
+  page.figure({.id = "a", .spec = spec});
+  const std::string html = page.html();
+  std::string hashes;
+  for (std::size_t at = 0; (at = html.find("<script>", at)) != html.npos;) {
+    at += std::string("<script>").size();
+    const std::size_t end = html.find("</script>", at);
+    hashes += " 'sha256-" + internal::sha256_base64(html.substr(at, end - at)) + "'";
+  }
+  EXPECT_EQ(policy_of(html),
+            "default-src 'none'; script-src" + hashes +
+                "; style-src 'unsafe-inline'; img-src data:; connect-src 'none'; base-uri "
+                "'none'; form-action 'none'");
+  EXPECT_EQ(count(hashes, "sha256-"), 2u);
+  // Without eval(), Vega interprets its expressions.
+  EXPECT_THAT(without_bundle(html), HasSubstr("ast: true"));
 }
 
 TEST(PagePlot, CarriesTheScriptOnceAndOnlyForPictures) {

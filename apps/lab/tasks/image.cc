@@ -359,6 +359,7 @@ constinit const TaskInfo image_task_info{
     .tokens = [](std::int64_t length) { return length * length; },
     .model = image_task::make,
     .load = image_task::load,
-    .check = image_task::check};
+    .check = image_task::check,
+    .stretches = image_task::grid_stretches};
 
 }  // namespace gnomon::lab

@@ -316,6 +316,7 @@ constinit const TaskInfo image_text_task_info{
     .tokens = [](std::int64_t length) { return length * length; },
     .model = image_text_task::make,
     .load = image_text_task::load,
-    .check = image_text_task::check};
+    .check = image_text_task::check,
+    .stretches = image_task::grid_stretches};
 
 }  // namespace gnomon::lab

@@ -1,0 +1,109 @@
+// Every task and every kind of token, from the command line to the page, and once more with
+// --resume.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "apps/lab/tasks.h"
+#include "gnomon/io/file.h"
+#include "process.h"
+
+namespace gnomon::lab {
+namespace every_task_test {
+
+namespace fs = std::filesystem;
+
+struct Call {
+  std::string name;
+  std::vector<std::string> options;
+};
+
+std::vector<Call> calls(const fs::path& folder) {
+  std::vector<Call> all;
+  for (const TaskInfo* one : tasks()) {
+    const std::string name(one->name);
+    all.push_back({name, {"--task", name, "--layers", "2", "--width", "16", "--heads", "2"}});
+  }
+  all.push_back(
+      {"bpe", {"--tokens", "bpe:512", "--layers", "2", "--width", "16", "--heads", "2"}});
+  // Texts whose bytes and names are not for a terminal: escapes, and a byte that is not UTF-8.
+  std::string text;
+  for (int i = 0; i < 4000; ++i) text += i % 3 ? "\x1b[2J\u202e" : "\xff\u009b ";
+  std::vector<std::string> bytes{"--layers", "2", "--width", "16", "--heads", "2"};
+  for (const char* name : {"\x1b[2J.txt", "\u202e\u009b.txt"}) {
+    bytes.push_back(folder / name);
+    io::write_aside(bytes.back(), text);
+  }
+  all.push_back({"bytes", bytes});
+  return all;
+}
+
+class EveryTask : public ::testing::Test {
+ protected:
+  ~EveryTask() override { fs::remove_all(folder_); }
+  fs::path folder_ = fs::temp_directory_path() / ("gnomon-tasks-" + std::to_string(getpid()));
+};
+
+void run_and_resume(const Call& call, const fs::path& out) {
+  std::vector<std::string> arguments = call.options;
+  arguments.insert(arguments.end(), {"--steps", "1", "--batch", "2", "--encodings", "none",
+                                     "--jobs", "1", "--seeds", "1", "--no-cost", "--out", out});
+  for (const char* when : {"first", "resumed"}) {
+    const auto found = testing::run(GNOMON_LAB_PROGRAM, arguments, testing::Streams::joined);
+    EXPECT_EQ(found.code, 0) << call.name << ", " << when << "\n" << found.output;
+    if (found.code != 0) return;
+    for (const char* bad : {"\x1b", "\u009b", "\u202e", "\xff"})
+      EXPECT_EQ(found.output.find(bad), std::string::npos) << call.name << ": " << found.output;
+    std::ifstream stream(out / "results.json");
+    const auto results = nlohmann::json::parse(stream);
+    EXPECT_EQ(results.at("runs").size(), 1u) << call.name;
+    EXPECT_FALSE(results.at("answer").empty()) << call.name;
+    for (const auto& sample : results.at("runs")[0].at("samples"))
+      EXPECT_FALSE(sample.at("text").empty() && sample.at("prompt").empty()) << call.name;
+    EXPECT_GT(fs::file_size(out / "index.html"), 10'000u) << call.name;
+    EXPECT_GT(fs::file_size(out / "results.csv"), 100u) << call.name;
+    fs::remove(out / "index.html");
+    arguments.emplace_back("--resume");
+  }
+}
+
+TEST_F(EveryTask, RunsToItsPageAndResumes) {
+  fs::create_directories(folder_);
+  const std::vector<Call> all = calls(folder_);
+  std::mutex mutex;
+  std::size_t next = 0;
+  const auto work = [&] {
+    for (;;) {
+      std::size_t mine;
+      {
+        const std::lock_guard lock(mutex);
+        if (next == all.size()) return;
+        mine = next++;
+      }
+      run_and_resume(all[mine], folder_ / all[mine].name);
+    }
+  };
+  std::thread other(work);
+  work();
+  other.join();
+}
+
+TEST_F(EveryTask, RefusesArgumentsThatCannotBeStored) {
+  const auto found = testing::run(GNOMON_LAB_PROGRAM, {"\xff\x1b.txt", "--out", folder_},
+                                  testing::Streams::joined);
+  EXPECT_EQ(found.code, 2);
+  EXPECT_EQ(found.output.rfind("gnomon: [lab] arguments must be UTF-8, got ", 0), 0u)
+      << found.output;
+  for (const char* bad : {"\x1b", "\xff"})
+    EXPECT_EQ(found.output.find(bad), std::string::npos) << found.output;
+}
+
+}  // namespace every_task_test
+}  // namespace gnomon::lab
