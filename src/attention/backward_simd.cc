@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "gnomon/parallel.h"
 #include "src/attention/problem.h"
@@ -233,10 +234,12 @@ void RelativeBackward(const BackwardProblem<A>& problem, const Tile& tile, std::
                         nullptr, sums_of(problem.value_vectors, t, relative.values[t]));
 }
 
-// One tile of one head. Its queries are in the rows of the buffers from `first`.
+// One tile of one head. Its queries are in the rows of the buffers from `first`. of_keys: the
+// factors of products with the `packed` keys of the buffer, found when first needed.
 template <typename A>
 void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int64_t first,
-                  const BackwardScratch<A>& at, const KeySums<A>& sums) {
+                  const BackwardScratch<A>& at, std::int64_t packed,
+                  std::optional<Factors>& of_keys, const KeySums<A>& sums) {
   const std::int64_t size = problem.size, values = problem.value_dim;
   const std::int64_t stride = row_stride(size), value_stride = row_stride(values);
   const A* q = at.q + first * stride;
@@ -249,9 +252,11 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
   const bool hides =
       MakeScores(problem, tile, columns, q, at.key_panels, at.added, at.scores, slope);
   TileFactors factors;
-  if (hides || !problem.relative.empty())
+  if (hides || !problem.relative.empty()) {
+    if (!of_keys) of_keys = FactorsOf(at.key, packed, size);
     factors = {FactorsOf(q, tile.rows(), size), FactorsOf(out_grad, tile.rows(), values),
-               FactorsOf(at.key, std::max(all.end, tile.keys), size)};
+               *of_keys};
+  }
   const A* met[tile_rows];
   const bool meets = MeetValues(problem, tile, columns, out_grad, at.added.relative, met);
   MultiplyPanels<A>(tile, columns, values, out_grad, at.value_panels, meets ? met : nullptr,
@@ -306,12 +311,13 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
                 key_head, size, at.row_room, PackedRows<A>{at.key, at.key_panels});
     PackKeyRows(problem.v, problem.position.keys, nullptr, b, key, keys, key_head,
                 problem.value_dim, at.row_room, PackedRows<A>{nullptr, at.value_panels});
+    std::optional<Factors> factors;
     for (std::int64_t g = 0; g < group; ++g)
       for (std::int64_t i = 0; i < queries; i += tile_rows) {
         Tile tile = tile_of(g, i);
         tile.key = key, tile.keys = keys;
         tile = trimmed(problem, tile);
-        if (tile.keys) BackwardTile(problem, tile, g * queries + i, at, sums);
+        if (tile.keys) BackwardTile(problem, tile, g * queries + i, at, keys, factors, sums);
       }
   }
 

@@ -101,24 +101,29 @@ bool FillByDistance(const AttentionProblem& problem, const Form& form, const Til
 
 template <typename A>
 bool FillGiven(const DenseBias& form, const Tile& tile, A* HWY_RESTRICT room, const A** rows) {
-  bool hides = false;
+  constexpr A factor = static_cast<A>(log2_of_e), nothing = -std::numeric_limits<A>::infinity();
+  const hn::ScalableTag<A> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto step = form.values.stride(3);
+  auto found = hn::Eq(hn::Zero(d), hn::Set(d, nothing));
+  bool hides = false;
   for (std::int64_t r = 0; r < tile.rows(); ++r, room += tile_keys) {
     const float* from = &form.values(tile.batch, tile.head + r % tile.heads,
                                      tile.query + r / tile.heads, tile.key);
-    if (step == 1)
-      ForVectors<A>(tile.keys, [&](auto d, std::int64_t j) HWY_ATTR {
-        hn::StoreU(hn::Mul(hn::Set(d, static_cast<A>(log2_of_e)), LoadElements(d, from + j)), d,
-                   room + j);
-      });
-    else
-      for (std::int64_t j = 0; j < tile.keys; ++j)
-        room[j] = static_cast<A>(log2_of_e) * static_cast<A>(from[j * step]);
+    std::int64_t j = 0;
+    for (; step == 1 && j + lanes <= tile.keys; j += lanes) {
+      const auto value = hn::Mul(hn::Set(d, factor), LoadElements(d, from + j));
+      found = hn::Or(found, hn::Eq(value, hn::Set(d, nothing)));
+      hn::StoreU(value, d, room + j);
+    }
+    for (; j < tile.keys; ++j) {
+      room[j] = factor * static_cast<A>(from[j * step]);
+      hides = hides || room[j] == nothing;
+    }
     std::fill(room + tile.keys, room + padded(tile.keys), A(0));
-    hides = Hides(room, padded(tile.keys)) || hides;
     rows[r] = room;
   }
-  return hides;
+  return hides || !hn::AllFalse(d, found);
 }
 
 // Returns the positions [count] of the tile's queries or keys.

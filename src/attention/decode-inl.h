@@ -68,6 +68,18 @@ struct DirectScratch {
         bias(carve.take(bias_room)) {}
 };
 
+// Returns the factors of weights [rows, tile_keys] of `count` keys, some of which may be hidden.
+inline Factors FactorsOfWeights(const float* HWY_RESTRICT weights, std::int64_t rows,
+                                std::int64_t count) {
+  const hn::ScalableTag<float> d;
+  const auto zero = hn::Zero(d);
+  auto found = hn::Ne(zero, zero);
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t j = 0; j < count; j += static_cast<std::int64_t>(hn::Lanes(d)))
+      found = hn::Or(found, hn::Eq(hn::LoadU(d, weights + row * tile_keys + j), zero));
+  return hn::AllFalse(d, found) ? Factors::all : Factors::nonzero;
+}
+
 // Converts the scores of a tile of one key head to weights. Returns whether a key is hidden.
 inline bool WeighDirectly(const ForwardProblem<float>& problem, const Tile& tile,
                           std::int64_t key_head, float* HWY_RESTRICT bias_room,
@@ -121,16 +133,18 @@ void RunDirectly(const ForwardProblem<float>& problem, const internal::DirectPla
       MultiplyCachedKeys(problem.k, piece.batch, key + j, piece.first + h, count, problem.size,
                          at.q + h * rows * stride, stride, computed, scores_of(h) + j);
     });
-    Factors factors = Factors::all;
+    bool hides = false;
     for (std::int64_t h = 0; h < heads && tile.keys; ++h) {
       Tile own = tile;
       own.head += h * group;
-      if (WeighDirectly(problem, own, piece.first + h, at.bias, scores_of(h),
-                        state_of(piece.first + h)))
-        factors = Factors::nonzero;
+      hides = WeighDirectly(problem, own, piece.first + h, at.bias, scores_of(h),
+                            state_of(piece.first + h)) ||
+              hides;
     }
     in_order(problem.v, [&](std::int64_t j, std::int64_t count, std::int64_t h) {
       const State<float> state = state_of(piece.first + h);
+      const Factors factors =
+          hides ? FactorsOfWeights(scores_of(h) + j, tile.rows(), count) : Factors::all;
       AddCachedValues(problem.v, piece.batch, key + j, piece.first + h, count,
                       problem.value_dim, scores_of(h) + j, factors, computed, state.out,
                       state.width);
