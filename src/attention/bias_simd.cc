@@ -105,11 +105,16 @@ bool FillGiven(const DenseBias& form, const Tile& tile, A* HWY_RESTRICT room, co
   const hn::ScalableTag<A> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto step = form.values.stride(3);
+  const auto row_of = [&](std::int64_t r) {
+    return &form.values(tile.batch, tile.head + r % tile.heads, tile.query + r / tile.heads,
+                        tile.key);
+  };
   auto found = hn::Eq(hn::Zero(d), hn::Set(d, nothing));
   bool hides = false;
   for (std::int64_t r = 0; r < tile.rows(); ++r, room += tile_keys) {
-    const float* from = &form.values(tile.batch, tile.head + r % tile.heads,
-                                     tile.query + r / tile.heads, tile.key);
+    const float* from = row_of(r);
+    const float* ahead = row_of(std::min(r + 2, tile.rows() - 1));
+    for (std::int64_t j = 0; step == 1 && j < tile.keys; j += 16) hwy::Prefetch(ahead + j);
     std::int64_t j = 0;
     for (; step == 1 && j + lanes <= tile.keys; j += lanes) {
       const auto value = hn::Mul(hn::Set(d, factor), LoadElements(d, from + j));
