@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "gnomon/parallel.h"
 #include "src/attention/problem.h"
@@ -81,14 +82,16 @@ inline Columns Together(const Tile& tile, const SeenColumns& columns) {
   return all;
 }
 
-// Replaces scores by p, and score_grad by ds (on entry: dp). Both become 0 in the columns of
-// `all` that a row does not see.
+// Replaces scores by p, and score_grad by ds (on entry: dp). Both become 0 where a score is
+// hidden, even if the row's lse or dp is NaN, and in the columns of `all` outside those of the
+// row.
 template <typename A>
 void Weigh(const Tile& tile, const SeenColumns& columns, const Columns& all,
            const A* HWY_RESTRICT lse, const A* HWY_RESTRICT delta, A* HWY_RESTRICT scores,
            A* HWY_RESTRICT score_grad) {
   const hn::ScalableTag<A> tag;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(tag));
+  const auto nothing = hn::Set(tag, -std::numeric_limits<A>::infinity());
   for (std::int64_t i = 0; i < tile.rows(); ++i) {
     A* HWY_RESTRICT row = scores + i * tile_keys;
     A* HWY_RESTRICT grad = score_grad + i * tile_keys;
@@ -99,9 +102,12 @@ void Weigh(const Tile& tile, const SeenColumns& columns, const Columns& all,
     std::fill(grad + all.begin, grad + begin, A(0));
     const auto shift = hn::Set(tag, lse[i]), mean = hn::Set(tag, delta[i]);
     for (std::int64_t j = begin; j < end; j += lanes) {
-      const auto p = WeightOfScore(tag, hn::Sub(hn::Load(tag, row + j), shift));
+      const auto score = hn::Load(tag, row + j);
+      const auto hidden = hn::Eq(score, nothing);
+      const auto p = hn::IfThenZeroElse(hidden, WeightOfScore(tag, hn::Sub(score, shift)));
+      const auto ds = hn::Mul(p, hn::Sub(hn::Load(tag, grad + j), mean));
       hn::Store(p, tag, row + j);
-      hn::Store(hn::Mul(p, hn::Sub(hn::Load(tag, grad + j), mean)), tag, grad + j);
+      hn::Store(hn::IfThenZeroElse(hidden, ds), tag, grad + j);
     }
     std::fill(row + end, row + all.end, A(0));
     std::fill(grad + end, grad + all.end, A(0));
@@ -118,7 +124,7 @@ HWY_INLINE A Dot(const A* HWY_RESTRICT x, const A* HWY_RESTRICT y, std::int64_t 
 }
 
 // Multiplies gradients of scores by the derivative of the cap. (The bias is added after the
-// cap, so its gradient is that of the scores.)
+// cap, so its gradient is that of the scores.) Zeros, as of hidden scores, remain zeros.
 template <typename A>
 void TimesSlope(const Tile& tile, const SeenColumns& columns, const A* HWY_RESTRICT slope,
                 A* HWY_RESTRICT score_grad) {
@@ -128,7 +134,9 @@ void TimesSlope(const Tile& tile, const SeenColumns& columns, const A* HWY_RESTR
     for (std::int64_t j = seen.begin; j < seen.end;
          j += static_cast<std::int64_t>(hn::Lanes(tag))) {
       A* at = score_grad + i * tile_keys + j;
-      hn::Store(hn::Mul(hn::Load(tag, at), hn::Load(tag, slope + i * tile_keys + j)), tag, at);
+      const auto grad = hn::Load(tag, at);
+      const auto product = hn::Mul(grad, hn::Load(tag, slope + i * tile_keys + j));
+      hn::Store(hn::IfThenZeroElse(hn::Eq(grad, hn::Zero(tag)), product), tag, at);
     }
   }
 }
@@ -167,12 +175,13 @@ void PackQueryRows(const BackwardProblem<A>& problem, const Tile& rows,
 }
 
 // Computes gates times gradients of scores, which is the gradient of the bias, in the relative
-// buffer. Adds the gradients of the gates to their sums.
+// buffer. Adds the gradients of the gates to their sums. A gradient of 0 is not multiplied: the
+// gate may be NaN, and the bias of a hidden key -infinity.
 template <typename A>
 const A* Ungate(const BackwardProblem<A>& problem, const Tile& tile, const Columns& all,
                 const SeenColumns& columns, const BackwardScratch<A>& at) {
   const A* bias[tile_rows];
-  const bool biased = FillBias(problem, tile, at.added.bias, bias);
+  const bool biased = FillBias(problem, tile, at.added.bias, bias) != TileBias::none;
   for (std::int64_t i = 0; i < tile.queries; ++i) {
     const std::int64_t query = tile.query + i;
     const A* HWY_RESTRICT grad = at.score_grad + i * tile_keys;
@@ -180,23 +189,28 @@ const A* Ungate(const BackwardProblem<A>& problem, const Tile& tile, const Colum
     if (biased && problem.gate_sums) {
       double sum = 0;
       for (std::int64_t j = seen.begin; j < std::min(seen.end, tile.keys); ++j)
-        sum += static_cast<double>(grad[j]) * static_cast<double>(bias[i][j]);
+        if (grad[j] != 0) sum += static_cast<double>(grad[j]) * static_cast<double>(bias[i][j]);
       problem.gate_sums[(tile.batch * problem.heads + tile.head) * problem.queries + query] +=
           sum * ln_of_2;
     }
     const A gate = static_cast<A>(problem.gate(tile.batch, tile.head, query));
     for (std::int64_t j = all.begin; j < all.end; ++j)
-      at.added.relative.rows[i * tile_keys + j] = gate * grad[j];
+      at.added.relative.rows[i * tile_keys + j] = grad[j] == 0 ? A(0) : gate * grad[j];
   }
   return at.added.relative.rows;
 }
+
+// The factors of products with the rows of a tile.
+struct TileFactors {
+  Factors q = Factors::all, out_grad = Factors::all, key = Factors::all;
+};
 
 // Adds the gradients of the relative vectors of a tile, and their terms in the gradients of its
 // queries and keys.
 template <typename A>
 void RelativeBackward(const BackwardProblem<A>& problem, const Tile& tile, std::int64_t first,
-                      const SeenColumns& columns, const BackwardScratch<A>& at,
-                      const KeySums<A>& sums) {
+                      const SeenColumns& columns, const TileFactors& factors,
+                      const BackwardScratch<A>& at, const KeySums<A>& sums) {
   const std::int64_t stride = row_stride(problem.size);
   const auto& relative = problem.relative;
   const auto& room = at.added.relative;
@@ -208,22 +222,24 @@ void RelativeBackward(const BackwardProblem<A>& problem, const Tile& tile, std::
   };
   for (std::size_t t = 0; t < relative.keys.size(); ++t)
     MetByRowBackward(problem, relative.keys[t], tile, columns, at.score_grad, room,
-                     at.q + first * stride, at.q_grad + first * stride,
+                     at.q + first * stride, factors.q, at.q_grad + first * stride,
                      sums_of(problem.key_vectors, t, relative.keys[t]));
   for (std::size_t t = 0; t < relative.queries.size(); ++t)
     MetByKeysBackward(problem, relative.queries[t], tile, columns, at.score_grad, room, at.key,
-                      sums.key + tile.key * stride,
+                      factors.key, sums.key + tile.key * stride,
                       sums_of(problem.query_vectors, t, relative.queries[t]));
   for (std::size_t t = 0; t < relative.values.size(); ++t)
     MetByRowBackward<A>(problem, relative.values[t], tile, columns, at.scores, room,
-                        at.out_grad + first * row_stride(problem.value_dim), nullptr,
-                        sums_of(problem.value_vectors, t, relative.values[t]));
+                        at.out_grad + first * row_stride(problem.value_dim), factors.out_grad,
+                        nullptr, sums_of(problem.value_vectors, t, relative.values[t]));
 }
 
-// One tile of one head. Its queries are in the rows of the buffers from `first`.
+// One tile of one head. Its queries are in the rows of the buffers from `first`. of_keys: the
+// factors of products with the `packed` keys of the buffer, found when first needed.
 template <typename A>
 void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int64_t first,
-                  const BackwardScratch<A>& at, const KeySums<A>& sums) {
+                  const BackwardScratch<A>& at, std::int64_t packed,
+                  std::optional<Factors>& of_keys, const KeySums<A>& sums) {
   const std::int64_t size = problem.size, values = problem.value_dim;
   const std::int64_t stride = row_stride(size), value_stride = row_stride(values);
   const A* q = at.q + first * stride;
@@ -233,7 +249,14 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
   const Columns all = Together(tile, columns);
   if (all.begin >= all.end) return;
   A* slope = problem.softmax.cap ? at.slope : nullptr;
-  MakeScores(problem, tile, columns, q, at.key_panels, at.added, at.scores, slope);
+  const bool hides =
+      MakeScores(problem, tile, columns, q, at.key_panels, at.added, at.scores, slope);
+  TileFactors factors;
+  if (hides || !problem.relative.empty()) {
+    if (!of_keys) of_keys = FactorsOf(at.key, packed, size);
+    factors = {FactorsOf(q, tile.rows(), size), FactorsOf(out_grad, tile.rows(), values),
+               *of_keys};
+  }
   const A* met[tile_rows];
   const bool meets = MeetValues(problem, tile, columns, out_grad, at.added.relative, met);
   MultiplyPanels<A>(tile, columns, values, out_grad, at.value_panels, meets ? met : nullptr,
@@ -242,21 +265,23 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
   AddBiasGradient(problem, tile, all, columns,
                   problem.gated() ? Ungate(problem, tile, all, columns, at) : at.score_grad,
                   at.added.bias);
-  if (!problem.relative.empty()) RelativeBackward(problem, tile, first, columns, at, sums);
+  if (!problem.relative.empty())
+    RelativeBackward(problem, tile, first, columns, factors, at, sums);
   if (slope) TimesSlope<A>(tile, columns, slope, at.score_grad);
   const std::int64_t keys = std::min(all.end, tile.keys) - all.begin;
   Product<A> product;
-  product.depth = tile.rows();
+  product.depth = tile.rows(), product.factors = factors.out_grad;
   product.a = at.scores + all.begin, product.a_stride = tile_keys;
   product.b = out_grad, product.b_row = value_stride;
   product.c = sums.value + (tile.key + all.begin) * value_stride;
   product.c_row = value_stride;
   Multiply<Left::by_column, Into::add>(product, keys, padded(values));
-  product.a = at.score_grad + all.begin;
+  product.a = at.score_grad + all.begin, product.factors = factors.q;
   product.b = q, product.b_row = stride;
   product.c = sums.key + (tile.key + all.begin) * stride, product.c_row = stride;
   Multiply<Left::by_column, Into::add>(product, keys, padded(size));
-  MultiplyWeights(tile, columns, size, at.score_grad, at.key, at.q_grad + first * stride);
+  MultiplyWeights(tile, columns, size, at.score_grad, at.key, factors.key,
+                  at.q_grad + first * stride);
 }
 
 // The queries [query, query + queries) of the heads that share a key head. Writes the gradients
@@ -286,12 +311,13 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
                 key_head, size, at.row_room, PackedRows<A>{at.key, at.key_panels});
     PackKeyRows(problem.v, problem.position.keys, nullptr, b, key, keys, key_head,
                 problem.value_dim, at.row_room, PackedRows<A>{nullptr, at.value_panels});
+    std::optional<Factors> factors;
     for (std::int64_t g = 0; g < group; ++g)
       for (std::int64_t i = 0; i < queries; i += tile_rows) {
         Tile tile = tile_of(g, i);
         tile.key = key, tile.keys = keys;
         tile = trimmed(problem, tile);
-        if (tile.keys) BackwardTile(problem, tile, g * queries + i, at, sums);
+        if (tile.keys) BackwardTile(problem, tile, g * queries + i, at, keys, factors, sums);
       }
   }
 

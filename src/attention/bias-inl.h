@@ -62,11 +62,14 @@ inline bool IsRegular(const AttentionProblem& problem, const Tile& tile) {
          RunOf(of_key, tile.key, tile.keys) == tile.keys;
 }
 
+// The bias of a tile: a bias of -infinity hides a key.
+enum class TileBias { none = 1, visible, hiding };
+
 // Computes the bias of a tile: rows[r] [tile.keys padded] is that of row r, in units of ln 2.
-// room: a buffer of bias_room elements. Returns false if there is no bias.
+// room: a buffer of bias_room elements.
 template <typename A>
-bool FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A* room,
-              const A** rows);
+TileBias FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A* room,
+                  const A** rows);
 
 // Adds a tile of score gradients [queries, tile_keys] of one head to the sums of the head, in
 // the order of queries, and writes the gradient of a dense bias. all: the columns of the tile;

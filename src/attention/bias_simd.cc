@@ -51,19 +51,35 @@ void FillStrip(const StripBias& form, std::int64_t head, std::int64_t first, std
   std::fill(to + end, to + count, A(0));
 }
 
+// Whether an element is -infinity.
+template <typename A>
+HWY_INLINE bool Hides(const A* HWY_RESTRICT from, std::int64_t count) {
+  constexpr A nothing = -std::numeric_limits<A>::infinity();
+  const hn::ScalableTag<A> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  auto found = hn::Eq(hn::Zero(d), hn::Set(d, nothing));
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    found = hn::Or(found, hn::Eq(hn::LoadU(d, from + i), hn::Set(d, nothing)));
+  return !hn::AllFalse(d, found) || std::find(from + i, from + count, nothing) != from + count;
+}
+
+// The following functions return whether a bias of the tile is -infinity.
 template <typename Form, typename A>
-void FillByDistance(const AttentionProblem& problem, const Form& form, const Tile& tile,
+bool FillByDistance(const AttentionProblem& problem, const Form& form, const Tile& tile,
                     A* HWY_RESTRICT room, const A** rows) {
+  bool hides = false;
   if (IsRegular(problem, tile)) {
     const std::int64_t count = tile.queries - 1 + padded(tile.keys);
     const std::int64_t first = key_id(problem, tile.batch, tile.key) -
                                query_id(problem, tile.batch, tile.query) - (tile.queries - 1);
     for (std::int64_t h = 0; h < tile.heads; ++h, room += count) {
       FillStrip(form, tile.head + h, first, count, room);
+      hides = Hides(room, count) || hides;
       for (std::int64_t i = 0; i < tile.queries; ++i)
         rows[i * tile.heads + h] = room + tile.queries - 1 - i;
     }
-    return;
+    return hides;
   }
   const auto of_key = [&](std::int64_t j) { return key_id(problem, tile.batch, j); };
   for (std::int64_t j = 0; j < tile.keys;) {
@@ -78,26 +94,41 @@ void FillByDistance(const AttentionProblem& problem, const Form& form, const Til
   for (std::int64_t r = 0; r < tile.rows(); ++r) {
     rows[r] = room + r * tile_keys;
     std::fill(room + r * tile_keys + tile.keys, room + r * tile_keys + padded(tile.keys), A(0));
+    hides = Hides(rows[r], padded(tile.keys)) || hides;
   }
+  return hides;
 }
 
 template <typename A>
-void FillGiven(const DenseBias& form, const Tile& tile, A* HWY_RESTRICT room, const A** rows) {
+bool FillGiven(const DenseBias& form, const Tile& tile, A* HWY_RESTRICT room, const A** rows) {
+  constexpr A factor = static_cast<A>(log2_of_e), nothing = -std::numeric_limits<A>::infinity();
+  const hn::ScalableTag<A> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto step = form.values.stride(3);
+  const auto row_of = [&](std::int64_t r) {
+    return &form.values(tile.batch, tile.head + r % tile.heads, tile.query + r / tile.heads,
+                        tile.key);
+  };
+  auto found = hn::Eq(hn::Zero(d), hn::Set(d, nothing));
+  bool hides = false;
   for (std::int64_t r = 0; r < tile.rows(); ++r, room += tile_keys) {
-    const float* from = &form.values(tile.batch, tile.head + r % tile.heads,
-                                     tile.query + r / tile.heads, tile.key);
-    if (step == 1)
-      ForVectors<A>(tile.keys, [&](auto d, std::int64_t j) HWY_ATTR {
-        hn::StoreU(hn::Mul(hn::Set(d, static_cast<A>(log2_of_e)), LoadElements(d, from + j)), d,
-                   room + j);
-      });
-    else
-      for (std::int64_t j = 0; j < tile.keys; ++j)
-        room[j] = static_cast<A>(log2_of_e) * static_cast<A>(from[j * step]);
+    const float* from = row_of(r);
+    const float* ahead = row_of(std::min(r + 2, tile.rows() - 1));
+    for (std::int64_t j = 0; step == 1 && j < tile.keys; j += 16) hwy::Prefetch(ahead + j);
+    std::int64_t j = 0;
+    for (; step == 1 && j + lanes <= tile.keys; j += lanes) {
+      const auto value = hn::Mul(hn::Set(d, factor), LoadElements(d, from + j));
+      found = hn::Or(found, hn::Eq(value, hn::Set(d, nothing)));
+      hn::StoreU(value, d, room + j);
+    }
+    for (; j < tile.keys; ++j) {
+      room[j] = factor * static_cast<A>(from[j * step]);
+      hides = hides || room[j] == nothing;
+    }
     std::fill(room + tile.keys, room + padded(tile.keys), A(0));
     rows[r] = room;
   }
+  return hides || !hn::AllFalse(d, found);
 }
 
 // Returns the positions [count] of the tile's queries or keys.
@@ -110,7 +141,7 @@ inline internal::Ids IdsOf(const Positions* positions, const std::vector<std::in
 
 // Forms of bias that fill tiles themselves.
 template <typename Form, typename Prepared, typename A>
-void FillTile(const internal::TypedProblem<A>& problem, const Form& form,
+bool FillTile(const internal::TypedProblem<A>& problem, const Form& form,
               const Prepared& prepared, const Tile& tile, A* HWY_RESTRICT room,
               const A** rows) {
   const internal::Ids queries =
@@ -120,43 +151,41 @@ void FillTile(const internal::TypedProblem<A>& problem, const Form& form,
   for (std::int64_t h = 0; h < tile.heads; ++h)
     internal::fill(form, prepared, tile.head + h, queries, keys, room + h * tile_keys,
                    tile.heads * tile_keys);
+  bool hides = false;
   for (std::int64_t r = 0; r < tile.rows(); ++r, room += tile_keys) {
     std::fill(room + tile.keys, room + padded(tile.keys), A(0));
     ScaleRow(static_cast<A>(log2_of_e), padded(tile.keys), room);
+    hides = Hides(room, padded(tile.keys)) || hides;
     rows[r] = room;
   }
+  return hides;
 }
 
 template <typename A>
-bool FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A* room,
-              const A** rows) {
-  return std::visit(
-      internal::Overloaded{[](const NoBias&) { return false; },
-                           [&](const SlopeBias& form) {
-                             FillByDistance(problem, form, tile, room, rows);
-                             return true;
-                           },
-                           [&](const StripBias& form) {
-                             FillByDistance(problem, form, tile, room, rows);
-                             return true;
-                           },
-                           [&](const DenseBias& form) {
-                             FillGiven(form, tile, room, rows);
-                             return true;
-                           },
-                           [&](const GridBias& form) {
-                             FillTile(problem, form, problem.grid, tile, room, rows);
-                             return true;
-                           },
-                           [&](const PiecewiseLogBias& form) {
-                             FillTile(problem, form, problem.piecewise_log, tile, room, rows);
-                             return true;
-                           },
-                           [&](const AxesBias& form) {
-                             FillTile(problem, form, problem.axes, tile, room, rows);
-                             return true;
-                           }},
-      *problem.position.bias);
+TileBias FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A* room,
+                  const A** rows) {
+  if (std::holds_alternative<NoBias>(*problem.position.bias)) return TileBias::none;
+  const bool hides =
+      std::visit(internal::Overloaded{
+                     [](const NoBias&) { return false; },
+                     [&](const SlopeBias& form) {
+                       return FillByDistance(problem, form, tile, room, rows);
+                     },
+                     [&](const StripBias& form) {
+                       return FillByDistance(problem, form, tile, room, rows);
+                     },
+                     [&](const DenseBias& form) { return FillGiven(form, tile, room, rows); },
+                     [&](const GridBias& form) {
+                       return FillTile(problem, form, problem.grid, tile, room, rows);
+                     },
+                     [&](const PiecewiseLogBias& form) {
+                       return FillTile(problem, form, problem.piecewise_log, tile, room, rows);
+                     },
+                     [&](const AxesBias& form) {
+                       return FillTile(problem, form, problem.axes, tile, room, rows);
+                     }},
+                 *problem.position.bias);
+  return hides ? TileBias::hiding : TileBias::visible;
 }
 
 // Adds the gradients of the tile's scores by distance: add(distance, value) adds a value to the
@@ -244,9 +273,9 @@ void AddBiasGradient(const BackwardProblem<A>& problem, const Tile& tile, const 
              *problem.position.bias);
 }
 
-#define GNOMON_BIAS(A)                                                                  \
-  template bool FillBias(const internal::TypedProblem<A>&, const Tile&, A*, const A**); \
-  template void AddBiasGradient(const BackwardProblem<A>&, const Tile&, const Columns&, \
+#define GNOMON_BIAS(A)                                                                      \
+  template TileBias FillBias(const internal::TypedProblem<A>&, const Tile&, A*, const A**); \
+  template void AddBiasGradient(const BackwardProblem<A>&, const Tile&, const Columns&,     \
                                 const SeenColumns&, const A*, A*);
 GNOMON_BIAS(float)
 GNOMON_BIAS(double)

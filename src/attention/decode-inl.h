@@ -34,19 +34,23 @@ void MultiplyCachedKeys(const Operand& keys, std::int64_t b, std::int64_t first,
                         float* scores);
 
 // Computes out [rows, values] += weights [rows, count] values [count, values]. weights: tile_keys
-// elements apart; out: `stride` elements apart.
+// elements apart; out: `stride` elements apart. factors: of the weights.
 void AddCachedValues(const Operand& values, std::int64_t b, std::int64_t first,
                      std::int64_t head, std::int64_t count, std::int64_t size,
-                     const float* weights, std::int64_t rows, float* out,
+                     const float* weights, Factors factors, std::int64_t rows, float* out,
                      std::ptrdiff_t stride);
 
-// Multiplies columns 0 to count of rows [decode_rows, tile_keys] by the scales of int8 heads.
+// Multiplies columns 0 to count of rows [decode_rows, tile_keys] by the scales of int8 heads. A
+// zero remains zero.
 inline void TimesScales(const Operand& of, std::int64_t b, std::int64_t first,
                         std::int64_t count, std::int64_t head, float* HWY_RESTRICT rows) {
   if (!of.scales.data()) return;
   for (std::int64_t j = 0; j < count; ++j) {
     const float scale = of.scales(b, first + j, head);
-    for (std::int64_t r = 0; r < decode_rows; ++r) rows[r * tile_keys + j] *= scale;
+    for (std::int64_t r = 0; r < decode_rows; ++r) {
+      float& one = rows[r * tile_keys + j];
+      one = one == 0 ? 0 : one * scale;
+    }
   }
 }
 
@@ -64,8 +68,20 @@ struct DirectScratch {
         bias(carve.take(bias_room)) {}
 };
 
-// Converts the scores of a tile of one key head to weights.
-inline void WeighDirectly(const ForwardProblem<float>& problem, const Tile& tile,
+// Returns the factors of weights [rows, tile_keys] of `count` keys, some of which may be hidden.
+inline Factors FactorsOfWeights(const float* HWY_RESTRICT weights, std::int64_t rows,
+                                std::int64_t count) {
+  const hn::ScalableTag<float> d;
+  const auto zero = hn::Zero(d);
+  auto found = hn::Ne(zero, zero);
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t j = 0; j < count; j += static_cast<std::int64_t>(hn::Lanes(d)))
+      found = hn::Or(found, hn::Eq(hn::LoadU(d, weights + row * tile_keys + j), zero));
+  return hn::AllFalse(d, found) ? Factors::all : Factors::nonzero;
+}
+
+// Converts the scores of a tile of one key head to weights. Returns whether a key is hidden.
+inline bool WeighDirectly(const ForwardProblem<float>& problem, const Tile& tile,
                           std::int64_t key_head, float* HWY_RESTRICT bias_room,
                           float* HWY_RESTRICT scores, const State<float>& state) {
   const std::int64_t rows = tile.rows(), width = padded(tile.keys);
@@ -73,7 +89,7 @@ inline void WeighDirectly(const ForwardProblem<float>& problem, const Tile& tile
     TimesScales(problem.k, tile.batch, tile.key, tile.keys, key_head, scores + row * tile_keys);
   SeenColumns columns;
   FindColumns<float>(problem, tile, columns);
-  FinishScores(problem, tile, columns, bias_room, scores);
+  const bool hides = FinishScores(problem, tile, columns, bias_room, scores);
   TakeScores(tile, columns, problem.value_dim, scores, state, 0);
   for (std::int64_t row = 0; row < internal::in_fours(rows); ++row) {
     const Columns seen = row < rows ? columns[row / block_rows] : Columns{};
@@ -83,6 +99,7 @@ inline void WeighDirectly(const ForwardProblem<float>& problem, const Tile& tile
   }
   for (std::int64_t row = 0; row < rows; row += decode_rows)
     TimesScales(problem.v, tile.batch, tile.key, tile.keys, key_head, scores + row * tile_keys);
+  return hides;
 }
 
 // Adds the keys of a range to the states of the piece's heads. Keys and values are read in
@@ -116,16 +133,21 @@ void RunDirectly(const ForwardProblem<float>& problem, const internal::DirectPla
       MultiplyCachedKeys(problem.k, piece.batch, key + j, piece.first + h, count, problem.size,
                          at.q + h * rows * stride, stride, computed, scores_of(h) + j);
     });
+    bool hides = false;
     for (std::int64_t h = 0; h < heads && tile.keys; ++h) {
       Tile own = tile;
       own.head += h * group;
-      WeighDirectly(problem, own, piece.first + h, at.bias, scores_of(h),
-                    state_of(piece.first + h));
+      hides = WeighDirectly(problem, own, piece.first + h, at.bias, scores_of(h),
+                            state_of(piece.first + h)) ||
+              hides;
     }
     in_order(problem.v, [&](std::int64_t j, std::int64_t count, std::int64_t h) {
       const State<float> state = state_of(piece.first + h);
+      const Factors factors =
+          hides ? FactorsOfWeights(scores_of(h) + j, tile.rows(), count) : Factors::all;
       AddCachedValues(problem.v, piece.batch, key + j, piece.first + h, count,
-                      problem.value_dim, scores_of(h) + j, computed, state.out, state.width);
+                      problem.value_dim, scores_of(h) + j, factors, computed, state.out,
+                      state.width);
     });
   }
 }

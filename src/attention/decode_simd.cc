@@ -93,7 +93,7 @@ HWY_INLINE void MultiplyKeys(const E* HWY_RESTRICT keys, std::ptrdiff_t step,
 }
 
 // Computes out [query_rows, values] += weights [query_rows, count] values [count, values].
-template <int query_rows, typename E>
+template <int query_rows, Factors factors, typename E>
 HWY_INLINE void AddValues(const E* HWY_RESTRICT from, std::ptrdiff_t step, std::int64_t count,
                           std::int64_t values, const float* HWY_RESTRICT weights,
                           float* HWY_RESTRICT out, std::ptrdiff_t stride) {
@@ -114,7 +114,9 @@ HWY_INLINE void AddValues(const E* HWY_RESTRICT from, std::ptrdiff_t step, std::
       for (int v = 0; v < vectors; ++v) value[v] = LoadCached(d, row + v * lanes);
 #pragma GCC unroll 4
       for (int r = 0; r < query_rows; ++r) {
-        const auto weight = hn::Set(d, weights[r * tile_keys + j]);
+        const float one = weights[r * tile_keys + j];
+        if (factors == Factors::nonzero && one == 0) continue;
+        const auto weight = hn::Set(d, one);
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) sum[r][v] = hn::MulAdd(weight, value[v], sum[r][v]);
       }
@@ -159,14 +161,21 @@ void MultiplyCachedKeys(const Operand& keys, std::int64_t b, std::int64_t first,
 
 void AddCachedValues(const Operand& values, std::int64_t b, std::int64_t first,
                      std::int64_t head, std::int64_t count, std::int64_t size,
-                     const float* weights, std::int64_t rows, float* out,
+                     const float* weights, Factors factors, std::int64_t rows, float* out,
                      std::ptrdiff_t stride) {
-  WithElements(values, b, first, head, [&](const auto* from) HWY_ATTR {
+  const auto add = [&](auto of, const auto* from) HWY_ATTR {
+    constexpr Factors factor = decltype(of)::value;
     if (rows == 1)
-      return AddValues<1>(from, values.strides[1], count, size, weights, out, stride);
+      return AddValues<1, factor>(from, values.strides[1], count, size, weights, out, stride);
     for (std::int64_t row = 0; row < rows; row += decode_rows)
-      AddValues<decode_rows>(from, values.strides[1], count, size, weights + row * tile_keys,
-                             out + row * stride, stride);
+      AddValues<decode_rows, factor>(from, values.strides[1], count, size,
+                                     weights + row * tile_keys, out + row * stride, stride);
+  };
+  WithElements(values, b, first, head, [&](const auto* from) HWY_ATTR {
+    if (factors == Factors::all)
+      add(std::integral_constant<Factors, Factors::all>(), from);
+    else
+      add(std::integral_constant<Factors, Factors::nonzero>(), from);
   });
 }
 

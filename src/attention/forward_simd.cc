@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "gnomon/parallel.h"
 #include "src/attention/problem.h"
@@ -102,6 +103,7 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
                 keys, piece.key_head, size, at.row_room, PackedRows<A>{nullptr, at.key_panels});
     PackKeyRows(problem.v, problem.position.keys, nullptr, piece.batch, key, keys,
                 piece.key_head, values, at.row_room, PackedRows<A>{at.value, nullptr});
+    std::optional<Factors> factors;  // of a tile with hidden scores
     ForHeads(problem, piece, [&](std::int64_t head, std::int64_t heads, std::int64_t row) {
       const std::int64_t queries = std::max<std::int64_t>(1, tile_rows / heads);
       for (std::int64_t i = 0; i < piece.queries; i += queries) {
@@ -112,13 +114,14 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
         const std::int64_t first = row + i * heads;
         SeenColumns columns;
         FindColumns<A>(problem, tile, columns);
-        MakeScores(problem, tile, columns, at.q + first * row_stride(size), at.key_panels,
-                   at.added, at.scores);
+        const bool hides = MakeScores(problem, tile, columns, at.q + first * row_stride(size),
+                                      at.key_panels, at.added, at.scores);
+        if (hides && !factors) factors = FactorsOf(at.value, keys, values);
         TakeScores(tile, columns, values, at.scores, state, first);
         AddMetByWeights(problem, tile, columns, at.scores, at.added.relative,
                         state.out + first * state.width);
         MultiplyWeights(tile, columns, values, at.scores, at.value,
-                        state.out + first * state.width);
+                        hides ? *factors : Factors::all, state.out + first * state.width);
       }
     });
   }

@@ -40,6 +40,10 @@ constexpr std::int64_t Panels(std::int64_t columns) {
 // Layout of the left factor: element (i, l) is at i stride + l, or at i + l stride.
 enum class Left { by_row = 1, by_column };
 
+// The factors in a that are multiplied. A weight of 0 belongs to a hidden pair, whose row of b
+// may contain NaN or infinity: `nonzero` skips it. For a finite b both give the same bits.
+enum class Factors { all = 1, nonzero };
+
 // Computes c [i, j] = sum over l of a [i, l] b [l, j], or adds it to c, or to given [i] [j].
 // The sum is over l in order for every block size, so the results do not depend on how a matrix
 // is divided into blocks.
@@ -54,6 +58,7 @@ struct Product {
   std::ptrdiff_t c_row = 0;
   const A* const* given = nullptr;  // row i is at given[i] + given_at
   std::ptrdiff_t given_at = 0;
+  Factors factors = Factors::all;  // nonzero is slower, and only for Into::add
 };
 
 enum class Into { store = 1, add, onto_given };

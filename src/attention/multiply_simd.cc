@@ -11,7 +11,7 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-template <Left left, Into into, int rows, int vectors, typename A>
+template <Left left, Into into, Factors factors, int rows, int vectors, typename A>
 HWY_INLINE void MultiplyBlock(const Product<A>& p) {
   const hn::ScalableTag<A> tag;
   const std::ptrdiff_t lanes = static_cast<std::ptrdiff_t>(hn::Lanes(tag));
@@ -30,7 +30,9 @@ HWY_INLINE void MultiplyBlock(const Product<A>& p) {
     for (int v = 0; v < vectors; ++v) right[v] = hn::Load(tag, b + v * lanes);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
-      const auto factor = hn::Set(tag, left == Left::by_row ? a[r * p.a_stride] : a[r]);
+      const A one = left == Left::by_row ? a[r * p.a_stride] : a[r];
+      if (factors == Factors::nonzero && one == A(0)) continue;
+      const auto factor = hn::Set(tag, one);
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) sum[r][v] = hn::MulAdd(factor, right[v], sum[r][v]);
     }
@@ -48,14 +50,15 @@ HWY_INLINE void MultiplyBlock(const Product<A>& p) {
 }
 
 // One block of at most block_vectors vectors.
-template <Left left, Into into, int rows, typename A>
+template <Left left, Into into, Factors factors, int rows, typename A>
 HWY_INLINE void MultiplyVectors(const Product<A>& p, std::int64_t vectors) {
-  if (vectors == block_vectors) return MultiplyBlock<left, into, rows, block_vectors>(p);
+  if (vectors == block_vectors)
+    return MultiplyBlock<left, into, factors, rows, block_vectors>(p);
   if constexpr (block_vectors == 4) {
-    if (vectors == 3) return MultiplyBlock<left, into, rows, 3>(p);
-    if (vectors == 2) return MultiplyBlock<left, into, rows, 2>(p);
+    if (vectors == 3) return MultiplyBlock<left, into, factors, rows, 3>(p);
+    if (vectors == 2) return MultiplyBlock<left, into, factors, rows, 2>(p);
   }
-  if (vectors) MultiplyBlock<left, into, rows, 1>(p);
+  if (vectors) MultiplyBlock<left, into, factors, rows, 1>(p);
 }
 
 template <Left left, Into into, typename A>
@@ -66,10 +69,14 @@ HWY_NOINLINE void MultiplyRows(Product<A> p, std::int64_t rows, std::int64_t vec
     if (into == Into::onto_given) p.given += count;
     rows -= count;
   };
-  for (; rows >= 6; advance(6)) MultiplyVectors<left, into, 6>(p, vectors);
-  if (rows >= 4) MultiplyVectors<left, into, 4>(p, vectors), advance(4);
-  if (rows >= 2) MultiplyVectors<left, into, 2>(p, vectors), advance(2);
-  if (rows) MultiplyVectors<left, into, 1>(p, vectors);
+  constexpr Factors all = Factors::all;
+  if constexpr (into == Into::add)
+    if (p.factors == Factors::nonzero)
+      for (; rows; advance(1)) MultiplyVectors<left, into, Factors::nonzero, 1>(p, vectors);
+  for (; rows >= 6; advance(6)) MultiplyVectors<left, into, all, 6>(p, vectors);
+  if (rows >= 4) MultiplyVectors<left, into, all, 4>(p, vectors), advance(4);
+  if (rows >= 2) MultiplyVectors<left, into, all, 2>(p, vectors), advance(2);
+  if (rows) MultiplyVectors<left, into, all, 1>(p, vectors);
 }
 
 #define GNOMON_MULTIPLY(left, into)                                                   \

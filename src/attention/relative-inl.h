@@ -84,18 +84,20 @@ void AddMetByWeights(const TypedProblem<A>& problem, const Tile& tile,
 
 // Backward pass of tables that are multiplied by rows a (queries, or weights). a_sum[i] += sum
 // over j of grad[i, j] times the vector of (i, j). vector_sums[vector of (i, j)] += grad[i, j]
-// a[i]. Either sum may be null.
+// a[i]. Either sum may be null. factors: of the products with a.
 template <typename A>
 void MetByRowBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
                       const Tile& tile, const SeenColumns& columns, const A* grad,
-                      const RelativeRoom<A>& room, const A* a, A* a_sum, A* vector_sums);
+                      const RelativeRoom<A>& room, const A* a, Factors factors, A* a_sum,
+                      A* vector_sums);
 
 // Backward pass of tables that are multiplied by keys. keys: packed rows of the tile's keys;
-// key_sums and vector_sums have the same row stride.
+// key_sums and vector_sums have the same row stride. factors: of the products with the keys.
 template <typename A>
 void MetByKeysBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
                        const Tile& tile, const SeenColumns& columns, const A* grad,
-                       const RelativeRoom<A>& room, const A* keys, A* key_sums, A* vector_sums);
+                       const RelativeRoom<A>& room, const A* keys, Factors factors, A* key_sums,
+                       A* vector_sums);
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

@@ -306,7 +306,8 @@ void AddMetByWeights(const TypedProblem<A>& problem, const Tile& tile,
 template <typename A>
 void MetByRowBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
                       const Tile& tile, const SeenColumns& columns, const A* grad,
-                      const RelativeRoom<A>& room, const A* a, A* a_sum, A* vector_sums) {
+                      const RelativeRoom<A>& room, const A* a, Factors factors, A* a_sum,
+                      A* vector_sums) {
   const Met met = FindMet(problem, table, tile, room);
   const std::ptrdiff_t stride = MostMet(problem, table, tile_keys);
   const std::ptrdiff_t row = row_stride(table.size());
@@ -320,7 +321,7 @@ void MetByRowBackward(const TypedProblem<A>& problem, const RelativeTable<A>& ta
     Multiply<Left::by_row, Into::add>(product, tile.queries, padded(table.size()));
   }
   if (vector_sums) {
-    product.depth = tile.queries;
+    product.depth = tile.queries, product.factors = factors;
     product.b = a, product.b_row = row;
     product.c = vector_sums + met.begin * row, product.c_row = row;
     Multiply<Left::by_column, Into::add>(product, met.count, padded(table.size()));
@@ -330,7 +331,7 @@ void MetByRowBackward(const TypedProblem<A>& problem, const RelativeTable<A>& ta
 template <typename A>
 void MetByKeysBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
                        const Tile& tile, const SeenColumns& columns, const A* grad,
-                       const RelativeRoom<A>& room, const A* keys, A* key_sums,
+                       const RelativeRoom<A>& room, const A* keys, Factors factors, A* key_sums,
                        A* vector_sums) {
   const std::ptrdiff_t row = row_stride(table.size());
   ForPanels<A>(tile, [&](const Tile& part, std::int64_t base) {
@@ -343,7 +344,7 @@ void MetByKeysBackward(const TypedProblem<A>& problem, const RelativeTable<A>& t
     product.c = key_sums + base * row, product.c_row = row;
     Multiply<Left::by_column, Into::add>(product, part.keys, padded(table.size()));
     if (!vector_sums) return;
-    product.depth = part.keys;
+    product.depth = part.keys, product.factors = factors;
     product.b = keys + base * row;
     product.c = vector_sums + met.begin * row;
     Multiply<Left::by_row, Into::add>(product, met.count, padded(table.size()));
@@ -359,10 +360,10 @@ void MetByKeysBackward(const TypedProblem<A>& problem, const RelativeTable<A>& t
                                 const A*, const RelativeRoom<A>&, A*);                         \
   template void MetByRowBackward(const TypedProblem<A>&, const RelativeTable<A>&, const Tile&, \
                                  const SeenColumns&, const A*, const RelativeRoom<A>&,         \
-                                 const A*, A*, A*);                                            \
+                                 const A*, Factors, A*, A*);                                   \
   template void MetByKeysBackward(const TypedProblem<A>&, const RelativeTable<A>&,             \
                                   const Tile&, const SeenColumns&, const A*,                   \
-                                  const RelativeRoom<A>&, const A*, A*, A*);
+                                  const RelativeRoom<A>&, const A*, Factors, A*, A*);
 GNOMON_RELATIVE(float)
 GNOMON_RELATIVE(double)
 #undef GNOMON_RELATIVE

@@ -35,10 +35,10 @@ template <typename A>
 void MultiplyPanels(const Tile& tile, const SeenColumns& columns, std::int64_t size, const A* a,
                     const A* panels, const A* const* given, A* scores);
 
-// out [rows, values] += weights [rows, keys] b [keys, values].
+// out [rows, values] += weights [rows, keys] b [keys, values]. factors: of the weights.
 template <typename A>
 void MultiplyWeights(const Tile& tile, const SeenColumns& columns, std::int64_t values,
-                     const A* weights, const A* b, A* out);
+                     const A* weights, const A* b, Factors factors, A* out);
 
 // Returns the factor of packed queries. With it, products with keys are in units of ln 2, or
 // have the scale that CapScores expects.
@@ -47,9 +47,10 @@ inline double QueryFactor(const AttentionProblem& problem) {
   return softmax.scale * log2_of_e * (softmax.cap ? 2 / *softmax.cap : 1);
 }
 
-// Converts the products of a tile to scores.
+// Converts the products of a tile to scores. Hidden scores are -infinity. Returns whether a key
+// of the tile is hidden.
 template <typename A>
-void FinishScores(const internal::TypedProblem<A>& problem, const Tile& tile,
+bool FinishScores(const internal::TypedProblem<A>& problem, const Tile& tile,
                   const SeenColumns& columns, A* bias_room, A* scores);
 
 // Buffers for the terms that are added to the products of a tile.
@@ -63,9 +64,10 @@ struct AddedRoom {
 };
 
 // Computes the scores of a tile. q: packed rows, times QueryFactor. slope: as in CapScores, if
-// there is a cap.
+// there is a cap. Returns whether a key within the columns is hidden: of the tile, or past its
+// end, where the packed rows may be keys that no query of the tile sees.
 template <typename A>
-void MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
+bool MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
                 const SeenColumns& columns, const A* q, const A* key_panels,
                 const AddedRoom<A>& room, A* scores, A* slope = nullptr);
 

@@ -88,14 +88,14 @@ void MultiplyPanels(const Tile& tile, const SeenColumns& columns, std::int64_t s
 
 template <typename A>
 void MultiplyWeights(const Tile& tile, const SeenColumns& columns, std::int64_t values,
-                     const A* weights, const A* b, A* out) {
+                     const A* weights, const A* b, Factors factors, A* out) {
   constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
   const std::ptrdiff_t stride = row_stride(values);
   const std::int64_t width = padded(values);
   for (std::int64_t base = 0; base < width; base += Panel<A>())
     ForBlocks(tile, columns, [&](std::int64_t row, std::int64_t rows, const Columns& seen) {
       Product<A> product;
-      product.depth = seen.end - seen.begin;
+      product.depth = seen.end - seen.begin, product.factors = factors;
       product.a = weights + row * tile_keys + seen.begin, product.a_stride = tile_keys;
       product.b = b + seen.begin * stride + base, product.b_row = stride;
       product.c = out + row * stride + base, product.c_row = stride;
@@ -125,12 +125,14 @@ void CapScores(const Tile& tile, const SeenColumns& columns, double cap, const A
   }
 }
 
-// Writes -infinity for keys that a query does not see.
+// Writes -infinity for keys that a query does not see, and past the keys. Returns whether a key
+// of the tile is hidden.
 template <typename A>
-void HideScores(const AttentionProblem& problem, const Tile& tile, const SeenColumns& columns,
+bool HideScores(const AttentionProblem& problem, const Tile& tile, const SeenColumns& columns,
                 A* HWY_RESTRICT scores) {
   const bool mixed = meeting_of(problem, tile) != Meeting::all;
-  if (!mixed && SeesAll(problem, tile) && tile.keys == padded(tile.keys)) return;
+  const bool hides = mixed || !SeesAll(problem, tile);
+  if (!hides && tile.keys == padded(tile.keys)) return false;
   const std::int32_t* of_query = internal::sequences(problem.position.queries, tile.batch);
   const std::int32_t* of_key = internal::sequences(problem.position.keys, tile.batch);
   constexpr A nothing = -std::numeric_limits<A>::infinity();
@@ -147,6 +149,25 @@ void HideScores(const AttentionProblem& problem, const Tile& tile, const SeenCol
       const std::int32_t own = of_query[tile.query + i / tile.heads];
       for (std::int64_t j = seen.begin; j < seen.end; ++j)
         if (own == Positions::padding || of_key[tile.key + j] != own) row[j] = nothing;
+    }
+  }
+  return hides;
+}
+
+// Writes -infinity where the bias is -infinity, because its sum with a product that is NaN or
+// infinity is NaN. bias: the rows of FillBias.
+template <typename A>
+void HideByBias(const Tile& tile, const SeenColumns& columns, const A* const* bias,
+                A* HWY_RESTRICT scores) {
+  const hn::ScalableTag<A> tag;
+  const auto nothing = hn::Set(tag, -std::numeric_limits<A>::infinity());
+  for (std::int64_t row = 0; row < tile.rows(); ++row) {
+    const Columns& seen = columns[row / block_rows];
+    for (std::int64_t j = seen.begin; j < seen.end;
+         j += static_cast<std::int64_t>(hn::Lanes(tag))) {
+      A* at = scores + row * tile_keys + j;
+      const auto hidden = hn::Eq(hn::LoadU(tag, bias[row] + j), nothing);
+      hn::Store(hn::IfThenElse(hidden, nothing, hn::Load(tag, at)), tag, at);
     }
   }
 }
@@ -166,24 +187,28 @@ void AddGiven(const Tile& tile, const SeenColumns& columns, const A* const* give
 }
 
 template <typename A>
-void FinishScores(const internal::TypedProblem<A>& problem, const Tile& tile,
+bool FinishScores(const internal::TypedProblem<A>& problem, const Tile& tile,
                   const SeenColumns& columns, A* bias_room, A* scores) {
   const A* rows[tile_rows];
-  const A* const* given = FillBias(problem, tile, bias_room, rows) ? rows : nullptr;
+  const TileBias bias = FillBias(problem, tile, bias_room, rows);
+  const A* const* given = bias == TileBias::none ? nullptr : rows;
   if (problem.softmax.cap)
     CapScores<A>(tile, columns, *problem.softmax.cap, given, scores, nullptr);
   else if (given)
     AddGiven(tile, columns, given, scores);
-  HideScores(problem, tile, columns, scores);
+  if (bias == TileBias::hiding) HideByBias(tile, columns, given, scores);
+  return HideScores(problem, tile, columns, scores) || bias == TileBias::hiding;
 }
 
 template <typename A>
-void MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
+bool MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
                 const SeenColumns& columns, const A* q, const A* key_panels,
                 const AddedRoom<A>& room, A* scores, A* slope) {
-  const A* rows[tile_rows];
-  const bool biased = FillBias(problem, tile, room.bias, rows);
+  const A *rows[tile_rows], *of_bias[tile_rows];  // AddRelative replaces `rows`
+  const TileBias bias = FillBias(problem, tile, room.bias, rows);
+  const bool biased = bias != TileBias::none, hides = bias == TileBias::hiding;
   const A* const* given = biased ? rows : nullptr;
+  if (hides) std::copy_n(rows, tile.rows(), of_bias);
   if (room.relative.rows) {
     AddRelative(problem, tile, columns, q, key_panels, biased, room.relative, rows);
     given = rows;
@@ -191,7 +216,8 @@ void MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
   MultiplyPanels(tile, columns, problem.size, q, key_panels,
                  problem.softmax.cap ? nullptr : given, scores);
   if (problem.softmax.cap) CapScores(tile, columns, *problem.softmax.cap, given, scores, slope);
-  HideScores(problem, tile, columns, scores);
+  if (hides) HideByBias<A>(tile, columns, of_bias, scores);
+  return HideScores(problem, tile, columns, scores) || hides || tile.keys % 16;
 }
 
 #define GNOMON_SCORES(A)                                                                      \
@@ -199,10 +225,10 @@ void MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
   template void MultiplyPanels(const Tile&, const SeenColumns&, std::int64_t, const A*,       \
                                const A*, const A* const*, A*);                                \
   template void MultiplyWeights(const Tile&, const SeenColumns&, std::int64_t, const A*,      \
-                                const A*, A*);                                                \
-  template void FinishScores(const internal::TypedProblem<A>&, const Tile&,                   \
+                                const A*, Factors, A*);                                       \
+  template bool FinishScores(const internal::TypedProblem<A>&, const Tile&,                   \
                              const SeenColumns&, A*, A*);                                     \
-  template void MakeScores(const internal::TypedProblem<A>&, const Tile&, const SeenColumns&, \
+  template bool MakeScores(const internal::TypedProblem<A>&, const Tile&, const SeenColumns&, \
                            const A*, const A*, const AddedRoom<A>&, A*, A*);
 GNOMON_SCORES(float)
 GNOMON_SCORES(double)

@@ -66,6 +66,19 @@ TEST(BiasForm, DenseIsTheDefinition) {
   }
 }
 
+// An additive mask hides keys with -infinity.
+TEST(BiasForm, DenseCopiesMinusInfinity) {
+  constexpr float hidden = -std::numeric_limits<float>::infinity();
+  Tensor<float, 4> mask({1, 2, 5, 21});
+  for (std::size_t n = 0; n < mask.values.size(); n += 3) mask.values[n] = hidden;
+  Tensor<float, 3> out({2, 5, 21}), scores({2, 5, 21}, 2.f);
+  dense(DenseBias{mask.view()}, 0, out.view());
+  add_bias(scores.view(), DenseBias{mask.view()}, 0);
+  EXPECT_EQ(out.values, mask.values);
+  for (std::size_t n = 0; n < mask.values.size(); ++n)
+    EXPECT_EQ(scores.values[n], n % 3 ? 2.f : hidden);
+}
+
 TEST(BiasForm, AddingIsOneRoundingOfTheSum) {
   for (const Case& one : cases()) {
     Tensor<float, 3> scores = testing::random_tensor<float, 3>({heads_count, queries, keys});

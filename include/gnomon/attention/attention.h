@@ -112,8 +112,12 @@ struct AttentionInput {
 // double).
 //
 // A query that sees no key gives zeros, and -infinity in lse (if the head has a sink: the
-// sink). Scores up to 1e4 do not overflow. Padding rows are never read, so a NaN in them has no
-// effect. Weights below 2^-100 of the greatest weight of the row (double: 2^-960) are 0.
+// sink). Scores up to 1e4 do not overflow. Weights below 2^-100 of the greatest weight of the
+// row (double: 2^-960) are 0.
+//
+// A key or value row that a query does not see (by mask, sequence, padding, or a bias of
+// -infinity) never reaches the results of the query: NaN and infinity in it give the same bits
+// as finite numbers. With a SlopeBias: up to the 2^-90 below.
 //
 // Error bound for float: |out - exact| <= 2^-17 max |v| and |lse - exact| <= 2^-18 max(1,
 // |lse|), if scale sum_d |q'_d k'_d| + |bias| is at most 30 and D <= 256. For double: 2^-46 in
@@ -177,6 +181,10 @@ struct AttentionGradient {
 // |q|, |k|, |v| are the lengths of queries (with the shift), keys and values, each plus the
 // greatest length of the relative vectors that are added to them. A cap cannot be combined with
 // relative vectors, nor rotated queries with a shift.
+//
+// Rows that do not see each other never reach each other, as in `attention`: a hidden key or
+// value does not reach q_grad, and a query or row of out_grad does not reach k_grad and v_grad
+// of keys that it does not see. Gradients of parameters are sums over all visible pairs.
 //
 // Deterministic, including the gradient of the bias. Threads divide the B Hk key heads. If
 // these are fewer than 16, the queries of each are divided into up to 16 / (B Hk) parts, whose
