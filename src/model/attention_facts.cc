@@ -70,7 +70,7 @@ WindowFacts window_of(std::string_view model_type) {
       {"muse_glimmer_text muse_spark_text", {by_type, 2048}},
       {"blt_patcher", {all, 512}},
       {"blt_local_encoder blt_local_decoder", {all}},
-      {"openai_privacy_filter", {all, 128}},
+      {"deepseek_v4 openai_privacy_filter", {all, 128}},
       {"gemma4_unified_text afmoe mellum", {by_type, 1024}},
       {"gpt_oss", {by_type, 128, "sf"}},
       {"granite_swa granitemoe_swa", {by_type, 128, "fsss"}},
@@ -181,7 +181,8 @@ std::int64_t value_dim_of(std::string_view model_type) {
 
 bool has_sinks(std::string_view model_type) {
   return names(
-      "flint openai_privacy_filter gpt_oss granite_swa granitemoe_swa hy_v4 mimo_v2_flash",
+      "deepseek_v4 flint openai_privacy_filter gpt_oss granite_swa granitemoe_swa hy_v4 "
+      "mimo_v2_flash",
       model_type);
 }
 

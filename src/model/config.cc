@@ -173,7 +173,9 @@ std::vector<FamilyInfo> families() {
           .layers = std::string(internal::layers_of(one))};
       if (one.position.starts_with("rotary")) {
         info.base = number(one.base);
-        info.turning = one.share == 1 ? "all" : number(one.share);
+        info.turning = one.rotary_dim > 0 ? std::to_string(one.rotary_dim) + " elements"
+                       : one.share == 1   ? "all"
+                                          : number(one.share);
       }
       all.push_back(std::move(info));
     }

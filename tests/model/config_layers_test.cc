@@ -62,8 +62,12 @@ TEST(ConfigSizes, Heads) {
 }
 
 TEST(ConfigSizes, ShareOfTheHead) {
-  const auto partial = [](const std::string& value) {
-    return llama({{"partial_rotary_factor", value}});
+  const auto phi = [](Members changes) {
+    changes["model_type"] = "\"phi\"";
+    return changes;
+  };
+  const auto partial = [&](const std::string& value) {
+    return llama(phi({{"partial_rotary_factor", value}}));
   };
   EXPECT_EQ(rotary(read_config(partial("0.5"))).rotary.rotary_dim, 8);
   EXPECT_EQ(rotary(read_config(partial("0.55"))).rotary.rotary_dim, 8);  // truncated
@@ -80,11 +84,11 @@ TEST(ConfigSizes, ShareOfTheHead) {
   refused(partial("0.01"), "must be 2 to the head dimension 16, got 0", "0.01");
   refused(partial("\"0.5\""), "partial_rotary_factor must be a number", "\"0.5\"");
   refused(llama({{"rotary_pct", "2"}}), "the rotated share of a head", "2");
-  EXPECT_THAT(notes(llama({{"partial_rotary_factor", "0.5"}, {"rotary_dim", "4"}})),
+  EXPECT_THAT(notes(llama(phi({{"partial_rotary_factor", "0.5"}, {"rotary_dim", "4"}}))),
               HasSubstr("rotary_dim 4 is not used"));
-  EXPECT_THAT(
-      notes(scaled({{"partial_rotary_factor", "1.0"}}, {{"partial_rotary_factor", "0.5"}})),
-      HasSubstr("the top-level partial_rotary_factor is not used"));
+  EXPECT_THAT(notes(scaled({{"partial_rotary_factor", "1.0"}},
+                           phi({{"partial_rotary_factor", "0.5"}}))),
+              HasSubstr("the top-level partial_rotary_factor is not used"));
 
   const auto gptj = [](const std::string& value) {
     return llama({{"model_type", "\"gptj\""}, {"rotary_dim", value}});
