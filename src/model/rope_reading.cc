@@ -55,7 +55,8 @@ bool rounds_up(std::string_view model_type) {
 bool reads_share(std::string_view model_type) {
   return model_type.empty() ||  // unknown
          names(
-             "bamba glm glm4 glm4_moe glm4v glm4v_moe_text glm4v_text glm_image_text "
+             "bamba dots3_note_audio_encoder glm glm4 glm4_moe glm4v glm4v_moe_text glm4v_text "
+             "glm_image_text "
              "glm_ocr_text gpt_neox gpt_neox_japanese laguna mellum mimo_v2_flash minimax "
              "minimax_m2 minimax_m3_vl_text moonshine nemotron persimmon phi phi3 "
              "phi4_multimodal qwen3_5_moe_text qwen3_5_text qwen3_next recurrent_gemma "

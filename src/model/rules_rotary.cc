@@ -105,7 +105,8 @@ void falcon_h1(Reading& r) {
 }
 
 void granite(Reading& r) {
-  r.softmax_scale = r.keys.positive({"attention_multiplier"}).value_or(1.0);
+  r.softmax_scale = r.keys.positive({"attention_multiplier"});
+  if (!r.softmax_scale && r.family.model_type != "hyperclovax") r.softmax_scale = 1;
   read_rotary(r);
 }
 
