@@ -36,6 +36,8 @@ from its config or GGUF file, for a context length.
   --yarn-factor F   if a config has a factor and two lengths: as-written, as
                     transformers in 2026, or by-lengths, the ratio of the
                     lengths, as transformers in 2025
+  --assume-pairing P  for a family that is not known: halves or adjacent; its
+                    config does not contain the pairing
   --json            all numbers as one JSON document
   --html FILE       charts: wavelengths and the context length, frequencies
                     before and after scaling, score by distance
@@ -46,7 +48,7 @@ Example: gnomon inspect ~/models/Llama-3.1-8B --length 131072
 )";
 
 struct Options {
-  std::string path, yarn_factor, part, html;
+  std::string path, yarn_factor, part, assume_pairing, html;
   std::optional<std::int64_t> length, layer;
   bool families = false;
   OutputOptions output;
@@ -131,7 +133,7 @@ int run(Options& o) {
   }
   if (!o.output.path.empty()) check_ending(o.output, {".json", ".html"});
 
-  model::ModelDescription model = read_model(o.path, o.yarn_factor, o.part);
+  model::ModelDescription model = read_model(o.path, o.yarn_factor, o.part, o.assume_pairing);
   if (o.layer) {
     std::erase_if(model.groups, [&](const model::LayerGroup& group) {
       return !std::binary_search(group.layers.begin(), group.layers.end(), *o.layer);
@@ -163,6 +165,9 @@ Command inspect_command() {
   command.option("--part", &o->part).only_with({"PATH"});
   command.option("--yarn-factor", &o->yarn_factor)
       .choices({"as-written", "by-lengths"})
+      .only_with({"PATH"});
+  command.option("--assume-pairing", &o->assume_pairing)
+      .choices({"halves", "adjacent"})
       .only_with({"PATH"});
   command.flag("--json", &o->output.json).only_with({"PATH"});
   command.option("--html", &o->html).file().only_with({"PATH"}).not_with({"-o"});

@@ -30,16 +30,20 @@ bool keep_part(model::ModelDescription& model, const std::string& part) {
 }  // namespace
 
 model::ModelDescription read_model(const std::string& path, const std::string& yarn_factor,
-                                   const std::string& part) {
+                                   const std::string& part, const std::string& assume_pairing) {
   const auto factor =
       parse_name<model::YarnFactor>("yarn-factor",
                                     {{"as-written", model::YarnFactor::as_written},
                                      {"by-lengths", model::YarnFactor::by_lengths}},
                                     yarn_factor.empty() ? "as-written" : yarn_factor);
+  std::optional<Pairing> pairing;
+  if (!assume_pairing.empty()) pairing = parse_pairing(assume_pairing);
   if (path == "-") {
     const std::string text(std::istreambuf_iterator<char>(std::cin), {});
-    return model::read_config(text,
-                              {.name = "standard input", .yarn_factor = factor, .part = part});
+    return model::read_config(text, {.name = "standard input",
+                                     .yarn_factor = factor,
+                                     .part = part,
+                                     .assume_pairing = pairing});
   }
   const fs::path file =
       fs::is_directory(path) ? fs::path(path) / "config.json" : fs::path(path);
@@ -47,6 +51,8 @@ model::ModelDescription read_model(const std::string& path, const std::string& y
   if (mapped.text().starts_with("GGUF")) {
     if (!yarn_factor.empty())
       refuse("inspect", "--yarn-factor applies to a config.json, not to a GGUF file", path);
+    if (pairing)
+      refuse("inspect", "--assume-pairing applies to a config.json, not to a GGUF file", path);
     model::ModelDescription model =
         model::read_gguf(model::Gguf(mapped.bytes(), mapped.name()));
     if (!part.empty() && !keep_part(model, part))
@@ -54,8 +60,10 @@ model::ModelDescription read_model(const std::string& path, const std::string& y
     return model;
   }
   const auto read = [&](const std::string& name) {
-    return model::read_config(mapped.text(),
-                              {.name = file.string(), .yarn_factor = factor, .part = name});
+    return model::read_config(mapped.text(), {.name = file.string(),
+                                              .yarn_factor = factor,
+                                              .part = name,
+                                              .assume_pairing = pairing});
   };
   if (part == "encoder" || part == "decoder") {
     model::ModelDescription model = read({});

@@ -7,9 +7,11 @@
 
 namespace gnomon::cli {
 
-// `yarn_factor`: "as-written" (also if empty) or "by-lengths"; for a config only. `part`: a part of a config, as in ConfigOptions.
-// "encoder" or "decoder" keeps only the groups of that part, for a model with both.
+// `yarn_factor`: "as-written" (also if empty) or "by-lengths"; for a config only. `part`: a part
+// of a config, as in ConfigOptions. "encoder" or "decoder" keeps only the groups of that part,
+// for a model with both. `assume_pairing`: "halves", "adjacent" or empty; for a config only.
 model::ModelDescription read_model(const std::string& path, const std::string& yarn_factor = {},
-                                   const std::string& part = {});
+                                   const std::string& part = {},
+                                   const std::string& assume_pairing = {});
 
 }  // namespace gnomon::cli

@@ -28,6 +28,7 @@ The element type is kept: f16, f32, f64, or bfloat16 stored as uint16.
   --config PATH     a released model: its folder, config.json or .gguf
   --layer L         its layer (0);  --length N  context length (as trained)
   --part NAME       its part, if it has several: encoder, decoder
+  --assume-pairing P  its pairing, if its family is not known
   --pairing NAME    without --config: halves (Llama, GPT-NeoX by Hugging Face)
                     or adjacent (RoFormer, GPT-J, Llama by Meta)
   --dim R           elements of a head that rotate (all)
@@ -41,7 +42,7 @@ Example: gnomon rotate q.npy --positions 0:512 --config Qwen3-8B -o rotated.npy
 )";
 
 struct Options {
-  std::string in, positions, pairing, angles = "exact", config, part;
+  std::string in, positions, pairing, angles = "exact", config, part, assume_pairing;
   Rotary rotary;
   std::optional<std::int64_t> dim, layer, length;
   bool backward = false;
@@ -70,7 +71,7 @@ RotaryFrequencies frequencies_of(Options& o, std::int64_t size) {
     o.rotary.rotary_dim = o.dim.value_or(size - o.rotary.head_offset);
     return lower(o.rotary);
   }
-  const model::ModelDescription model = read_model(o.config, {}, o.part);
+  const model::ModelDescription model = read_model(o.config, {}, o.part, o.assume_pairing);
   const std::int64_t layer = o.layer.value_or(0);
   // The part is named if all remaining groups belong to one part.
   const auto of_first = [&](const model::LayerGroup& one) {
@@ -131,6 +132,9 @@ Command rotate_command() {
   command.option("--config", &o->config).file();
   command.option("--layer", &o->layer).at_least(0).only_with({"--config"});
   command.option("--part", &o->part).only_with({"--config"});
+  command.option("--assume-pairing", &o->assume_pairing)
+      .choices({"halves", "adjacent"})
+      .only_with({"--config"});
   command.option("--length", &o->length).at_least(1).only_with({"--config"});
   command.option("--pairing", &o->pairing)
       .choices({"halves", "adjacent"})

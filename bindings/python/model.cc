@@ -23,24 +23,34 @@ namespace {
 using model::ModelDescription;
 
 model::ConfigOptions options_of(std::string name, std::string part,
-                                const std::string& yarn_factor) {
+                                const std::string& yarn_factor,
+                                const std::optional<std::string>& assume_pairing) {
+  constexpr Choice<Pairing> pairings[] = {{"halves", Pairing::halves},
+                                          {"adjacent", Pairing::adjacent}};
+  std::optional<Pairing> pairing;
+  if (assume_pairing) pairing = chosen("model", "assume_pairing", *assume_pairing, pairings);
   constexpr Choice<model::YarnFactor> factors[] = {
       {"as-written", model::YarnFactor::as_written},
       {"by-lengths", model::YarnFactor::by_lengths}};
   return {.name = std::move(name),
           .yarn_factor = chosen("model", "yarn_factor", yarn_factor, factors),
-          .part = std::move(part)};
+          .part = std::move(part),
+          .assume_pairing = pairing};
 }
 
 ModelDescription read_path(const std::string& given, const std::string& part,
-                           const std::string& yarn_factor) {
+                           const std::string& yarn_factor,
+                           const std::optional<std::string>& assume_pairing) {
   std::filesystem::path path = given;
   if (std::filesystem::is_directory(path)) path /= "config.json";
   const io::MappedFile file(path);
-  ModelDescription model =
-      file.text().starts_with("GGUF")
-          ? model::read_gguf(model::Gguf(file.bytes(), file.name()))
-          : model::read_config(file.text(), options_of(file.name(), part, yarn_factor));
+  const model::ConfigOptions options =
+      options_of(file.name(), part, yarn_factor, assume_pairing);
+  const bool is_gguf = file.text().starts_with("GGUF");
+  if (is_gguf && assume_pairing)
+    refuse("model", "assume_pairing applies to a config, not to a GGUF file", given);
+  ModelDescription model = is_gguf ? model::read_gguf(model::Gguf(file.bytes(), file.name()))
+                                   : model::read_config(file.text(), options);
   model.source = given;
   return model;
 }
@@ -95,13 +105,16 @@ Plan lower_layer_of(const ModelDescription& model, std::int64_t layer, nb::handl
 void bind_model(nb::module_& module) {
   nb::class_<ModelDescription>(module, "ModelDescription")
       .def_static("from_path", &read_path, nb::arg("path"), nb::arg("part"),
-                  nb::arg("yarn_factor"))
+                  nb::arg("yarn_factor"), nb::arg("assume_pairing").none())
       .def_static(
           "from_config",
-          [](const std::string& json, const std::string& part, const std::string& yarn_factor) {
-            return model::read_config(json, options_of("config.json", part, yarn_factor));
+          [](const std::string& json, const std::string& part, const std::string& yarn_factor,
+             const std::optional<std::string>& assume_pairing) {
+            return model::read_config(
+                json, options_of("config.json", part, yarn_factor, assume_pairing));
           },
-          nb::arg("json"), nb::arg("part"), nb::arg("yarn_factor"))
+          nb::arg("json"), nb::arg("part"), nb::arg("yarn_factor"),
+          nb::arg("assume_pairing").none())
       .def(
           "to_json",
           [](const ModelDescription& m, std::optional<std::int64_t> length) {

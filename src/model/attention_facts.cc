@@ -37,7 +37,8 @@ Visibility visibility_of(std::string_view model_type) {
   static constexpr std::string_view bidirectional =
       "aimv2_text_model albert align_text_model altclip_text_model bert bert-generation "
       "big_bird blip_text_model bridgetower_text_model camembert clap_text_model convbert "
-      "data2vec-text deberta deberta-v2 dia_encoder distilbert donut-swin dpr electra "
+      "data2vec-text deberta deberta-v2 dia_encoder distilbert donut-swin "
+      "dots3_note_audio_encoder dpr electra "
       "embedding_gemma2_text "
       "ernie esm esmc eurobert flava_text_model fsmt funnel gte ibert "
       "instructblip_qformer instructblipvideo_qformer jina_embeddings_v3 layoutlm "
@@ -70,13 +71,14 @@ WindowFacts window_of(std::string_view model_type) {
       {"muse_glimmer_text muse_spark_text", {by_type, 2048}},
       {"blt_patcher", {all, 512}},
       {"blt_local_encoder blt_local_decoder", {all}},
-      {"openai_privacy_filter", {all, 128}},
+      {"deepseek_v4 openai_privacy_filter", {all, 128}},
       {"gemma4_unified_text afmoe mellum", {by_type, 1024}},
       {"gpt_oss", {by_type, 128, "sf"}},
       {"granite_swa granitemoe_swa", {by_type, 128, "fsss"}},
       {"mimo_v2_flash", {by_type, 129}},
       {"lfm3", {by_type, 256}},
       {"flint kolibri1", {by_type, 513}},
+      {"moshi", {all, 3000}},
       {"cwm", {by_type, 8192, "fsss"}},
       {"step3p5", {by_type}},
       {"smollm3", {unrotated}},
@@ -130,6 +132,7 @@ std::int64_t key_heads_of(std::string_view model_type) {
        "modernbert-decoder nomic_bert persimmon roformer",
        -1},
       {"dbrx deepseek_v4 gpt_bigcode", 1},
+      {"csm_depth_decoder_model", 2},
       {"embedding_gemma2_text muse_glimmer_text openai_privacy_filter "
        "ernie4_5 gemma3n_text glm glm4 glm4v_text glm_image_text internlm3 "
        "paddleocr_vl_text qwen3_5_moe_text qwen3_next qwen3_omni_moe_talker_text "
@@ -181,7 +184,8 @@ std::int64_t value_dim_of(std::string_view model_type) {
 
 bool has_sinks(std::string_view model_type) {
   return names(
-      "flint openai_privacy_filter gpt_oss granite_swa granitemoe_swa hy_v4 mimo_v2_flash",
+      "deepseek_v4 flint openai_privacy_filter gpt_oss granite_swa granitemoe_swa hy_v4 "
+      "mimo_v2_flash",
       model_type);
 }
 
@@ -227,7 +231,8 @@ std::string_view unsupported_of(std::string_view model_type) {
       {"layoutlm lilt", "tables of the boxes of words added to the embeddings"},
       {"tapas vilt", "several tables added to the embeddings"},
       {"timesformer", "attention in time, then in space"},
-      {"dots3_note_vision_encoder realm squeezebert",
+      {"apertus1p5_text chameleon csm_depth_decoder_model dots3_note_audio_encoder "
+       "dots3_note_vision_encoder hyperclovax moshi realm squeezebert",
        "attention that was not compared with the model's own code"},
       {"kosmos_2_5_vision_model groupvit_vision_model perceiver yolos",
        "tokens other than those of the image"},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "gnomon/error.h"
 #include "src/core/text.h"
 #include "src/model/parts.h"
 #include "src/model/rules.h"
@@ -151,7 +152,19 @@ ModelDescription internal::describe(const Json& whole, const Subject& subject,
 ModelDescription read_config(std::string_view json, const ConfigOptions& options) {
   const internal::JsonDocument document(json, options.name);
   const Json whole = document.root();
-  return internal::describe(whole, internal::find_subject(whole, options.part), options);
+  const Subject subject = internal::find_subject(whole, options.part);
+  ModelDescription model = internal::describe(whole, subject, options);
+  const auto rotates = [](const LayerGroup& group) {
+    return std::any_of(group.position.begin(), group.position.end(), [](const Encoding& one) {
+      return std::holds_alternative<ScaledRotary>(one);
+    });
+  };
+  const bool known = subject.type && internal::find_family(*subject.type);
+  if (options.assume_pairing &&
+      (known || std::none_of(model.groups.begin(), model.groups.end(), rotates)))
+    refuse("config", "assume_pairing must be given only for an unknown family that rotates",
+           model.model_type);
+  return model;
 }
 
 std::vector<FamilyInfo> families() {
@@ -173,7 +186,9 @@ std::vector<FamilyInfo> families() {
           .layers = std::string(internal::layers_of(one))};
       if (one.position.starts_with("rotary")) {
         info.base = number(one.base);
-        info.turning = one.share == 1 ? "all" : number(one.share);
+        info.turning = one.rotary_dim > 0 ? std::to_string(one.rotary_dim) + " elements"
+                       : one.share == 1   ? "all"
+                                          : number(one.share);
       }
       all.push_back(std::move(info));
     }

@@ -148,6 +148,10 @@ const Keys::Names hidden_names = {"hidden_size", "n_embd",     "d_model",
 const Keys::Names head_dim_names = {"head_dim",  "kv_channels",         "attention_head_dim",
                                     "head_size", "attention_head_size", "d_kv"};
 
+std::int64_t of_head(std::int64_t head_dim, double share) {
+  return static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
+}
+
 std::int64_t hidden_size(Reading& r) {
   return r.size_or_default(hidden_names, r.family.hidden);
 }

@@ -98,7 +98,8 @@ struct Family {
   std::int64_t length = 2048;  // max_position_embeddings
   // Sizes that multimodal configs omit if they are the defaults.
   std::int64_t layers = 0, heads = 0, hidden = 0;
-  std::string_view rope = {};  // rope_parameters, if they contain more than a base
+  std::string_view rope = {};   // rope_parameters, if they contain more than a base
+  std::int64_t rotary_dim = 0;  // rotary_dim, in families without a share
   // Image towers: image_size, patch_size, the class token rows of a learned table (added to
   // those of the grid), the names of the sizes, and a note.
   std::int64_t image = 0, patch = 0, rows = 0;
@@ -182,6 +183,8 @@ struct Reading : Draft {
 // Reads heads, head_dim, layers and length from the usual keys, or the family's defaults.
 void read_sizes(Reading& r);
 std::int64_t hidden_size(Reading& r);
+// Returns a share of a head in elements, rounded down.
+std::int64_t of_head(std::int64_t head_dim, double share);
 // Reads `layer_types`, if given.
 void read_layer_types(Reading& r);
 // Whether layers of this type keep a state (linear attention, convolution) and have no

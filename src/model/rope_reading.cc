@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "gnomon/error.h"
+#include "src/model/attention_facts.h"
 #include "src/model/dictionary.h"
 #include "src/model/rules.h"
 
@@ -49,22 +50,36 @@ bool rounds_up(std::string_view model_type) {
   return std::find(std::begin(families), std::end(families), model_type) != std::end(families);
 }
 
+// Families whose code reads the rotated share of a head. The code of the others, in transformers
+// 5.24, rotates the whole head if the frequencies are not scaled.
+bool reads_share(std::string_view model_type) {
+  return model_type.empty() ||  // unknown
+         names(
+             "bamba dots3_note_audio_encoder glm glm4 glm4_moe glm4v glm4v_moe_text glm4v_text "
+             "glm_image_text "
+             "glm_ocr_text gpt_neox gpt_neox_japanese laguna mellum mimo_v2_flash minimax "
+             "minimax_m2 minimax_m3_vl_text moonshine nemotron persimmon phi phi3 "
+             "phi4_multimodal qwen3_5_moe_text qwen3_5_text qwen3_next recurrent_gemma "
+             "solar_open stablelm step3p5 "
+             // Not in transformers.
+             "aquila baichuan chatglm code_llama deepseek internlm2 minicpm open-llama orion "
+             "qwen xverse",
+             model_type);
+}
+
 // Rotary dimension, and the key that defines it: a number of elements, or a share of the head.
 struct RotatedPart {
   std::int64_t dim;
   std::optional<Json> said_by = {};
 };
 RotatedPart read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
-  const auto of_head = [&](double share) {
-    return static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
-  };
   const auto read = [&](Keys& keys, Keys::Names names) -> std::optional<RotatedPart> {
     const auto share = keys.positive(names);
     if (!share) return std::nullopt;
     const auto value = keys.find(names);
     if (*share > 1)
       value->fail("the rotated share of a head must be at most 1, got " + value->shown());
-    return RotatedPart{of_head(*share), value};
+    return RotatedPart{of_head(head_dim, *share), value};
   };
   constexpr std::string_view factor = "partial_rotary_factor";
   const auto inside = d ? read(d->keys(), {factor}) : std::nullopt;
@@ -82,6 +97,18 @@ RotatedPart read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
   if (inside && beside && inside->dim != beside->dim)
     r.note("the top-level partial_rotary_factor is not used: the value of the scaling is " +
            inside->said_by->shown());
+  const auto scaled = [&] {
+    const std::string type = d ? d->type() : "default";
+    return type != "default" && type != "mrope" && type != "none";
+  };
+  if ((inside || beside || dim) && !reads_share(r.family.model_type) && !scaled()) {
+    const std::int64_t given = inside ? inside->dim : beside ? beside->dim : *dim;
+    if (given != head_dim)
+      r.note("the rotated share of a head, " + std::to_string(given) + " of " +
+             std::to_string(head_dim) + " elements, is not used: " + r.out.model_type +
+             " rotates the whole head");
+    return {head_dim};
+  }
   if (inside || beside) {
     const RotatedPart& taken = inside ? *inside : *beside;
     if (dim && *dim != taken.dim)
@@ -93,7 +120,7 @@ RotatedPart read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
   if (r.family.share != 1)
     r.note("partial_rotary_factor is not given: " + shown(r.family.share) +
            ", the default of " + r.out.model_type);
-  return {of_head(r.family.share)};
+  return {of_head(head_dim, r.family.share)};
 }
 
 // Throws FormatError if scaled_frequencies throws, if a frequency is not finite, or if a scale

@@ -19,6 +19,7 @@ void granite(Reading& r);
 void laguna(Reading& r);
 void llama4(Reading& r);
 void minimax_m2(Reading& r);
+void minimax_m3(Reading& r);
 void ministral3(Reading& r);
 void mllama(Reading& r);
 void moonshine(Reading& r);

@@ -22,7 +22,7 @@ void attend_at(Reading& r, std::string_view name) {
 void bamba(Reading& r) {
   prepare(r);
   attend_at(r, "attn_layer_indices");
-  r.rotary_dim = r.head_dim / 2;
+  r.rotary_dim = of_head(r.head_dim, r.family.share);
   r.keys.find({"partial_rotary_factor"});
   read_rotary(r);
 }

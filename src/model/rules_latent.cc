@@ -1,10 +1,15 @@
 // Multi-head latent attention: a head is [nope | rope], and only the last part rotates. Source:
 // the code of each family.
 #include <cmath>
+#include <utility>
 
+#include "src/core/size.h"
 #include "src/model/rules.h"
 
 namespace gnomon::model::internal {
+
+using gnomon::internal::to_size;
+
 namespace {
 
 // Reads the sizes of the two parts. Defaults: head_dim of the family is their sum, and `share`
@@ -82,30 +87,60 @@ void deepseek_v2(Reading& r) {
   latent(r);
 }
 
-// Sliding layers have one base, layers with a compressor another. The head is not divided, and
-// its last part rotates.
+namespace {
+
+// Types of layers: layer_types, or compress_ratios, or the default of DeepSeek-V4.
+void type_by_ratios(Reading& r) {
+  const auto list =
+      r.keys.find({"layer_types"}) ? std::nullopt : r.keys.find({"compress_ratios"});
+  const auto ratios = list ? list->integers("compress_ratios") : std::vector<std::int64_t>();
+  if (list) require_length(r, *list, ratios.size(), "compress_ratios");
+  constexpr const char* sparse = "compressed_sparse_attention";
+  constexpr const char* heavy = "heavily_compressed_attention";
+  type_layers(r, [&](std::int64_t l) {
+    if (!list) return l < 2 || l % 2 == 0 ? heavy : sparse;
+    const std::int64_t ratio = ratios[to_size(l)];
+    if (ratio != 0 && ratio != 4 && ratio != 128)
+      list->fail("compress_ratios must be 0, 4 or 128, got " + std::to_string(ratio));
+    return ratio == 0 ? sliding : ratio == 4 ? sparse : heavy;
+  });
+}
+
+}  // namespace
+
+// Sliding layers have one base, layers with a compressor another and the scaling. The head is
+// not divided, and its last part rotates.
 void deepseek_v4(Reading& r) {
   prepare(r);
-  const std::int64_t rotary_dim = r.size({"qk_rope_head_dim"}, 64);
-  r.keys.find({"partial_rotary_factor"});
-  if (rotary_dim >= r.head_dim)
+  type_by_ratios(r);
+  const auto share = r.keys.positive({"partial_rotary_factor"});
+  const std::int64_t rotary_dim = r.size({"qk_rope_head_dim"}, 0);
+  r.rotary_dim = share || rotary_dim == 0 ? of_head(r.head_dim, share.value_or(r.family.share))
+                                          : rotary_dim;
+  if (*r.rotary_dim >= r.head_dim)
     r.fail_at({"qk_rope_head_dim"}, "qk_rope_head_dim must be less than head_dim " +
                                         std::to_string(r.head_dim) + ", got " +
-                                        std::to_string(rotary_dim));
-  r.rotary_dim = rotary_dim;
-  r.head_offset = r.head_dim - rotary_dim;
-  const auto parameters = r.keys.find({"rope_parameters"});
-  const auto label = [&](const char* name) -> std::optional<Json> {
-    if (!parameters) return std::nullopt;
-    return parameters->find(name);
+                                        std::to_string(*r.rotary_dim));
+  r.head_offset = r.head_dim - *r.rotary_dim;
+  auto given = r.keys.find({"rope_scaling", "rope_parameters"});
+  const auto label = [&](const char* name) {
+    auto one = given ? given->find(name) : std::nullopt;
+    return one && one->is(JsonType::object) ? one : std::nullopt;
   };
-  const double main = r.keys.base({"rope_theta"}).value_or(10'000);
-  const double compress = r.keys.base({"compress_rope_theta"}).value_or(160'000);
-  const auto scaling = r.keys.find({"rope_scaling"});
-  const Rope compressed =
-      read_rope(r, label("compress") ? label("compress") : scaling, compress);
-  r.ropes["sliding_attention"] = read_rope(r, label("main"), main);
-  r.ropes[""] = compressed;
+  const auto main = label("main"), compress = label("compress");
+  const bool by_label = main && compress;
+  const double base = r.keys.base({"rope_theta"}).value_or(10'000);
+  const double compress_base = r.keys.base({"compress_rope_theta"}).value_or(160'000);
+  Rope compressed = read_rope(r, by_label ? compress : given, compress_base);
+  if (!by_label) {
+    // The keys are those of the compressed layers, with their own base. DeepSeek's code does not
+    // scale cos and sin.
+    compressed.rotary.base = compress_base;
+    auto* const yarn = std::get_if<YarnScaling>(&compressed.scaling);
+    if (yarn && !given->find("attention_factor")) yarn->attention_factor = 1;
+  }
+  r.ropes[sliding] = read_rope(r, by_label ? main : std::nullopt, base);
+  r.ropes[""] = std::move(compressed);
   r.note("the output of attention is rotated back by the same angles");
   put_rotary_groups(r);
 }

@@ -363,8 +363,19 @@ void read_unknown(Reading& r) {
     if (has({"qk_rope_head_dim"}))
       r.fail("multi-head latent attention of the unknown family " + r.out.model_type +
              " is not understood");
-    r.note("no key gives the pairing: halves is assumed, as in most families");
+    const auto& pairing = r.options.assume_pairing;
+    if (!pairing)
+      r.fail_at({"model_type"},
+                "model_type " + r.out.model_type +
+                    " is unknown and no key gives the pairing of its rotation: "
+                    "assume_pairing (--assume-pairing) must be halves or adjacent");
     read_rotary(r);
+    for (LayerGroup& group : r.out.groups)
+      for (Encoding& one : group.position)
+        if (auto* const rotary = std::get_if<ScaledRotary>(&one))
+          rotary->rotary.pairing = *pairing;
+    r.note(std::string("the pairing is an assumption: ") +
+           (*pairing == Pairing::halves ? "halves" : "adjacent"));
   } else {
     r.fail("model_type " + r.out.model_type +
            " is unknown and no key gives its position encoding");

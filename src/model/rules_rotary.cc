@@ -10,7 +10,6 @@
 namespace gnomon::model::internal {
 
 using gnomon::internal::to_size;
-namespace {}  // namespace
 
 void prepare(Reading& r) {
   read_sizes(r);
@@ -68,13 +67,13 @@ bool has_ropes_by_type(Reading& r) {
 
 void by_rotary_dim(Reading& r) {
   read_sizes(r);
-  r.rotary_dim = r.size({"rotary_dim"}, 64);
+  r.rotary_dim = r.size({"rotary_dim"}, r.family.rotary_dim);
   read_rotary(r);
 }
 
 void chatglm(Reading& r) {
   prepare(r);
-  r.rotary_dim = r.head_dim / 2;
+  r.rotary_dim = of_head(r.head_dim, r.family.share);
   const double ratio = r.keys.positive({"rope_ratio"}).value_or(1);
   r.keys.find({"original_rope"});
   if (!(10'000 * ratio > 1 && std::isfinite(10'000 * ratio)))
@@ -106,7 +105,8 @@ void falcon_h1(Reading& r) {
 }
 
 void granite(Reading& r) {
-  r.softmax_scale = r.keys.positive({"attention_multiplier"}).value_or(1.0);
+  r.softmax_scale = r.keys.positive({"attention_multiplier"});
+  if (!r.softmax_scale && r.family.model_type != "hyperclovax") r.softmax_scale = 1;
   read_rotary(r);
 }
 
@@ -134,6 +134,19 @@ void llama4(Reading& r) {
 void minimax_m2(Reading& r) {
   prepare(r);
   if (r.keys.find({"rotary_dim"})) r.rotary_dim = r.size({"rotary_dim"});
+  read_rotary(r);
+}
+
+// transformers reads partial_rotary_factor alone. The release has both keys.
+void minimax_m3(Reading& r) {
+  prepare(r);
+  if (!r.keys.find({"partial_rotary_factor"})) {
+    r.rotary_dim = r.head_dim;
+    if (const auto given = r.keys.size({"rotary_dim"}); given && *given != r.head_dim)
+      r.note("rotary_dim " + std::to_string(*given) +
+             " is not used: partial_rotary_factor is not given, so the whole head rotates, as "
+             "in transformers 5.24");
+  }
   read_rotary(r);
 }
 

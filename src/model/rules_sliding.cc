@@ -262,7 +262,7 @@ void step3(Reading& r) {
       r.fail_at(
           {"partial_rotary_factors"},
           "partial_rotary_factors must be more than 0 and at most 1, got " + shown(shares[l]));
-    r.rotary_dim = static_cast<std::int64_t>(static_cast<double>(r.head_dim) * shares[l]);
+    r.rotary_dim = of_head(r.head_dim, shares[l]);
     r.ropes[type] = read_rope(r, whole ? scaling : std::nullopt, bases[l], type);
   }
   put_rotary_groups(r);

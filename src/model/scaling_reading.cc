@@ -110,6 +110,10 @@ RopeScaling read_longrope(Reading& r, Dictionary& d, std::int64_t pairs) {
     longrope.attention_factor = short_scale;
     longrope.long_attention_factor = d.required("long_mscale");
   }
+  if (r.family.model_type == "phimoe")
+    r.note("long_factor is used beyond " + std::to_string(longrope.original_length) +
+           " tokens, as in the released code and transformers 4; the forward pass of "
+           "transformers 5 uses short_factor at every length");
   return longrope;
 }
 

@@ -213,7 +213,10 @@ ModelWeights read_weights(std::string_view json, const WeightOptions& options) {
       weights.sizes.scale_rows = *rows;
       break;
     }
-  take_layers(internal::describe(document.root(), subject, {.name = options.name}), weights);
+  // The sizes do not depend on the pairing.
+  take_layers(internal::describe(document.root(), subject,
+                                 {.name = options.name, .assume_pairing = Pairing::halves}),
+              weights);
   put_notes(subject, options, weights);
   return weights;
 }

@@ -128,6 +128,18 @@ static void test_model(void) {
 
   REFUSED(gnomon_model_lower_layer(model, "", 3, &tokens, NULL, 0, &plan), "layer");
   CHECK(gnomon_model_from_config("{\"model_type\": 3}", &model) != GNOMON_OK);
+  const char* unknown =
+      "{\"model_type\": \"newmodel\", \"hidden_size\": 64, \"num_attention_heads\": 8, "
+      "\"num_hidden_layers\": 2, \"max_position_embeddings\": 64, \"rope_theta\": 10000}";
+  gnomon_model* assumed = NULL;
+  REFUSED(gnomon_model_from_config(unknown, &assumed), "newmodel is unknown");
+  REFUSED(gnomon_model_from_config_assuming(unknown, (gnomon_pairing)0, &assumed), "pairing");
+  REFUSED(gnomon_model_from_config_assuming(config, GNOMON_HALVES, &assumed), "only for");
+  OK(gnomon_model_from_config_assuming(unknown, GNOMON_ADJACENT, &assumed));
+  OK(gnomon_model_to_json(assumed, &json));
+  CHECK(strstr(json, "\"adjacent\"") != NULL);
+  gnomon_free(json);
+  gnomon_model_destroy(assumed);
   REFUSED(gnomon_model_open("/nowhere/config.json", &model), "/nowhere");
   gnomon_model_destroy(model);
 }

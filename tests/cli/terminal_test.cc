@@ -22,7 +22,7 @@ namespace cli_terminal_test {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr const char* config = R"({"model_type": "unknown", "hidden_size": 4096,
+constexpr const char* config = R"({"model_type": "llama", "hidden_size": 4096,
   "num_hidden_layers": 32, "num_attention_heads": 32, "max_position_embeddings": 8192,
   "rope_theta": 500000.0})";
 
@@ -90,7 +90,7 @@ TEST_F(InTerminal, InspectWrapsToTheWidthAndHasColour) {
   const std::string narrow = on_terminal({"inspect", path}, 50, NoColor::set);
   if (narrow.empty()) GTEST_SKIP() << "this machine has no pseudo terminals";
   const std::string wide = on_terminal({"inspect", path}, 120, NoColor::set);
-  EXPECT_THAT(narrow, HasSubstr("unknown, 32 layers"));
+  EXPECT_THAT(narrow, HasSubstr("llama, 32 layers"));
   EXPECT_LE(longest_line(narrow), 50u);
   EXPECT_GT(longest_line(wide), 60u);
   EXPECT_THAT(narrow, Not(HasSubstr("\x1b")));

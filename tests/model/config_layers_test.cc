@@ -62,8 +62,12 @@ TEST(ConfigSizes, Heads) {
 }
 
 TEST(ConfigSizes, ShareOfTheHead) {
-  const auto partial = [](const std::string& value) {
-    return llama({{"partial_rotary_factor", value}});
+  const auto phi = [](Members changes) {
+    changes["model_type"] = "\"phi\"";
+    return changes;
+  };
+  const auto partial = [&](const std::string& value) {
+    return llama(phi({{"partial_rotary_factor", value}}));
   };
   EXPECT_EQ(rotary(read_config(partial("0.5"))).rotary.rotary_dim, 8);
   EXPECT_EQ(rotary(read_config(partial("0.55"))).rotary.rotary_dim, 8);  // truncated
@@ -80,11 +84,11 @@ TEST(ConfigSizes, ShareOfTheHead) {
   refused(partial("0.01"), "must be 2 to the head dimension 16, got 0", "0.01");
   refused(partial("\"0.5\""), "partial_rotary_factor must be a number", "\"0.5\"");
   refused(llama({{"rotary_pct", "2"}}), "the rotated share of a head", "2");
-  EXPECT_THAT(notes(llama({{"partial_rotary_factor", "0.5"}, {"rotary_dim", "4"}})),
+  EXPECT_THAT(notes(llama(phi({{"partial_rotary_factor", "0.5"}, {"rotary_dim", "4"}}))),
               HasSubstr("rotary_dim 4 is not used"));
-  EXPECT_THAT(
-      notes(scaled({{"partial_rotary_factor", "1.0"}}, {{"partial_rotary_factor", "0.5"}})),
-      HasSubstr("the top-level partial_rotary_factor is not used"));
+  EXPECT_THAT(notes(scaled({{"partial_rotary_factor", "1.0"}},
+                           phi({{"partial_rotary_factor", "0.5"}}))),
+              HasSubstr("the top-level partial_rotary_factor is not used"));
 
   const auto gptj = [](const std::string& value) {
     return llama({{"model_type", "\"gptj\""}, {"rotary_dim", value}});
@@ -262,17 +266,73 @@ TEST(ConfigFamilies, OtherPositions) {
             "layer_rope_theta must be 0, for layers that do not rotate, or finite and", base);
 }
 
+// Families that rotate whole heads, whatever the config says; with a scaling the share counts.
+TEST(ConfigFamilies, AShareThatIsNotReadIsANote) {
+  const auto model = read_config(llama({{"partial_rotary_factor", "0.5"}}));
+  EXPECT_EQ(rotary(model).rotary.rotary_dim, 16);
+  EXPECT_THAT(model.notes,
+              Contains("the rotated share of a head, 8 of 16 elements, is not used: llama "
+                       "rotates the whole head"));
+  EXPECT_EQ(rotary(read_config(scaled({{"type", "\"linear\""}, {"factor", "2"}},
+                                      {{"partial_rotary_factor", "0.5"}})))
+                .rotary.rotary_dim,
+            8);
+  const auto deepseek = [](const std::string& ratios) {
+    return llama(
+        {{"model_type", "\"deepseek_v4\""}, {"head_dim", "512"}, {"compress_ratios", ratios}});
+  };
+  EXPECT_EQ(read_config(deepseek("[0, 4, 128, 0, 0]")).groups[0].layers,
+            (std::vector<std::int64_t>{0, 3}));
+  refused(deepseek("[0, 4, 128, 8]"), "compress_ratios must be 0, 4 or 128, got 8", "[0");
+  refused(deepseek("[0, 4, 128]"), "compress_ratios must have one value for each of 4", "[0");
+}
+
+TEST(ConfigFamilies, TheListHasTheRotatedShare) {
+  std::map<std::string, std::string> shares;
+  for (const FamilyInfo& one : families()) shares[one.model_type] = one.turning;
+  for (const auto& [type, share] : {std::pair("chatglm", "0.5"),
+                                    {"codegen", "64 elements"},
+                                    {"gptj", "64 elements"},
+                                    {"bamba", "0.5"},
+                                    {"deepseek_v4", "0.125"},
+                                    {"llama", "all"}})
+    EXPECT_EQ(shares[type], share) << type;
+}
+
+TEST(ConfigFamilies, PhiMoeNotesItsLongFactors) {
+  const Members longrope{{"type", "\"longrope\""},
+                         {"short_factor", "[1, 1, 1, 1, 1, 1, 1, 1]"},
+                         {"long_factor", "[2, 2, 2, 2, 2, 2, 2, 2]"},
+                         {"original_max_position_embeddings", "64"}};
+  EXPECT_THAT(notes(scaled(longrope, {{"model_type", "\"phimoe\""}})),
+              HasSubstr("long_factor is used beyond 64 tokens"));
+  EXPECT_THAT(notes(scaled(longrope)), ::testing::Not(HasSubstr("long_factor")));
+}
+
 TEST(ConfigFamilies, Unknown) {
   const auto unknown = [](Members more) {
     if (!more.contains("model_type")) more["model_type"] = "\"newmodel\"";
     return llama(more);
   };
+  // A guess of the pairing is an answer only if it is asked for.
+  const ConfigOptions assume{.assume_pairing = Pairing::adjacent};
+  const std::string rule = "no key gives the pairing of its rotation: assume_pairing";
+  refused(unknown({}), "model_type newmodel is unknown and " + rule, "\"newmodel\"");
+  refused(unknown({{"model_type", ""}}), rule, "{");
+  const ModelDescription model = read_config(unknown({}), assume);
   EXPECT_THAT(
-      read_config(unknown({})).notes,
+      model.notes,
       ::testing::ElementsAre("the family newmodel is unknown: the keys of the config are used",
-                             HasSubstr("halves is assumed, as in most families")));
-  EXPECT_EQ(read_config(unknown({{"model_type", ""}})).model_type, "unknown");
-  EXPECT_THAT(notes(unknown({{"model_type", ""}})), HasSubstr("model_type is not given"));
+                             "the pairing is an assumption: adjacent"));
+  EXPECT_EQ(rotary(model).rotary.pairing, Pairing::adjacent);
+  EXPECT_EQ(
+      rotary(read_config(unknown({}), {.assume_pairing = Pairing::halves})).rotary.pairing,
+      Pairing::halves);
+  EXPECT_EQ(read_config(unknown({{"model_type", ""}}), assume).model_type, "unknown");
+  EXPECT_THAT(notes(unknown({{"model_type", ""}}), assume),
+              HasSubstr("model_type is not given"));
+  for (const std::string& text : {llama(), unknown({{"alibi", "true"}})})
+    EXPECT_THROW(read_config(text, assume), std::invalid_argument);
   refused(unknown({{"rope_theta", ""}}),
           "model_type newmodel is unknown and no key gives its position encoding", "{");
   refused(unknown({{"model_type", "\"Llama\""}, {"rope_theta", ""}}), "model_type Llama", "{");
@@ -283,12 +343,12 @@ TEST(ConfigFamilies, Unknown) {
   for (const char* key : {"rope_power", "yarn_everything", "relative_attention_kind",
                           "my_alibi", "rotary_swirl", "use_ntk", "position_scale"}) {
     refused(unknown({{key, "3"}}), std::string("the key \"") + key + "\" of the unknown family",
-            "3");
+            "3", assume);
     EXPECT_THAT(notes(llama({{key, "3"}})),
                 HasSubstr(std::string("the key ") + key + " is not used by llama"));
     for (const char* off : {"null", "false"}) {
       EXPECT_THAT(notes(llama({{key, off}})), "");
-      EXPECT_THAT(read_config(unknown({{key, off}})).notes, ::testing::SizeIs(2));
+      EXPECT_THAT(read_config(unknown({{key, off}}), assume).notes, ::testing::SizeIs(2));
     }
   }
   for (const auto& [key, value, kind] : {std::tuple("alibi", "true", "alibi"),

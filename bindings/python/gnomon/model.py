@@ -157,7 +157,8 @@ class Model:
         raise ValueError(f"[model] layer must be one of the model (part {part!r}), got {layer}")
 
 
-def from_pretrained(source: Any, *, part: str = "", yarn_factor: str = "as-written") -> Model:
+def from_pretrained(source: Any, *, part: str = "", yarn_factor: str = "as-written",
+                    assume_pairing: str | None = None) -> Model:
     """Reads the position encodings and attention rules of a released model. Reads no weights.
 
     source: a folder with config.json, the file itself, a GGUF file, a config as a dict, or a
@@ -165,21 +166,23 @@ def from_pretrained(source: Any, *, part: str = "", yarn_factor: str = "as-writt
     part: the nested config of a model with several: 'vision_config', 'text_config', ...
     yarn_factor: for a config with both a factor and two lengths, 'as-written' (transformers in
         2026) or 'by-lengths' (transformers in 2025).
+    assume_pairing: 'halves' or 'adjacent': the pairing of a family that is not known.
     Raises FormatError, a ValueError, if a size is missing or a value is out of range.
     """
     options = (["--part", part] if part else []) + (
-        ["--yarn-factor", yarn_factor] if yarn_factor != "as-written" else [])
+        ["--yarn-factor", yarn_factor] if yarn_factor != "as-written" else []) + (
+        ["--assume-pairing", assume_pairing] if assume_pairing is not None else [])
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         if not path or not pathlib.Path(path).exists():
             raise ValueError(f"[model] source must be a folder or a file, got {path}")
-        return Model(_core.ModelDescription.from_path(path, part, yarn_factor), path=path,
-                     options=options)
+        return Model(_core.ModelDescription.from_path(path, part, yarn_factor, assume_pairing),
+                     path=path, options=options)
     if hasattr(source, "to_dict"):
         source = source.to_dict()
     if not isinstance(source, Mapping):
         raise ValueError("[model] source must be a path, a dict or a transformers config, got "
                          f"{type(source).__name__}")
     config = json.dumps(source, default=str)
-    return Model(_core.ModelDescription.from_config(config, part, yarn_factor), config=config,
-                 options=options)
+    return Model(_core.ModelDescription.from_config(config, part, yarn_factor, assume_pairing),
+                 config=config, options=options)

@@ -8,14 +8,16 @@
 // the top level, `rope_parameters`, and `rope_parameters` by layer type. A config does not
 // contain the pairing, the rotated share of a head or the softmax scale of a family. The reader
 // knows them by `model_type`. An unknown family is read from its keys alone, and a note says
-// so.
+// so. If it rotates, its pairing must be given.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "gnomon/model/description.h"
+#include "gnomon/rotary/rotary.h"
 
 namespace gnomon::model {
 
@@ -32,13 +34,17 @@ struct ConfigOptions {
   // The nested config to describe ("vision_config", or "thinker_config.vision_config"). Empty:
   // the language model.
   std::string part = {};
+  // The pairing of a family that is not known, which no key of a config contains.
+  std::optional<Pairing> assume_pairing = {};
 };
 
 // Returns the description of the model.
 //
 // Throws FormatError (file, byte, reason) if the text is not JSON, if a size is missing, if a
 // value has the wrong type or is out of range (rope_theta 0, factors of the wrong length,
-// unknown scaling), or if `part` does not exist. The reason then lists the existing parts.
+// unknown scaling), if an unknown family rotates and assume_pairing is not given, or if `part`
+// does not exist. The reason then lists the existing parts. Throws std::invalid_argument if
+// assume_pairing is given for another model.
 // Memory: less than ten times the text.
 ModelDescription read_config(std::string_view json, const ConfigOptions& options = {});
 

@@ -196,12 +196,25 @@ def test_wrong_configs_are_refused(change: dict, words: str) -> None:
     [
         ({"num_attention_heads": None}, "num_attention_heads is not given"),
         ({"rope_scaling": {"rope_type": "yarn"}}, "factor is not given"),
-        ({"model_type": "no-such-model"}, "family no-such-model is unknown"),
     ],
 )
 def test_assumptions_are_notes(change: dict, words: str) -> None:
     assert gnomon.model.from_pretrained(LLAMA).notes == []
     assert any(words in note for note in gnomon.model.from_pretrained(LLAMA | change).notes)
+
+
+def test_the_pairing_of_an_unknown_family_is_an_argument() -> None:
+    unknown = LLAMA | {"model_type": "no-such-model"}
+    with pytest.raises(gnomon.FormatError, match="no-such-model is unknown"):
+        gnomon.model.from_pretrained(unknown)
+    for pairing in ("halves", "adjacent"):
+        model = gnomon.model.from_pretrained(unknown, assume_pairing=pairing)
+        assert f"the pairing is an assumption: {pairing}" in model.notes
+        assert pairing in model.describe()
+    with pytest.raises(ValueError, match="only for an unknown family"):
+        gnomon.model.from_pretrained(LLAMA, assume_pairing="halves")
+    with pytest.raises(ValueError, match="assume_pairing must be one of"):
+        gnomon.model.from_pretrained(unknown, assume_pairing="both")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"model_type": 3}'])

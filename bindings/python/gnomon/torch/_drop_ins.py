@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from .. import model
+from .._core import FormatError
 from . import _kernels
 from ._functions import _compiling, _direct, _with_gradients
 from ._operators import call
@@ -116,7 +117,10 @@ def rope_init(config: Any, device: torch.device | str | None = None, seq_len: in
     attention_factor: the factor on cos and sin.
     Raises ValueError if no layer of that type has a rotation.
     """
-    described = model.from_pretrained(config)
+    try:
+        described = model.from_pretrained(config)
+    except FormatError:  # of an unknown family: frequencies do not depend on the pairing
+        described = model.from_pretrained(config, assume_pairing="halves")
     types = _layer_types(config)
     for layer in described.layers:
         if layer_type is not None and types[layer.index:layer.index + 1] != [layer_type]:
