@@ -122,7 +122,7 @@ void train(SessionResult& result, const Options& options, const StoredSettings& 
     if (stop_asked) progress.note("Stopped. Continue with --resume.");
   }
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const fs::path checkpoint = out / "checkpoints" / (jobs[i].name() + ".pt");
+    const fs::path checkpoint = jobs[i].checkpoint(out);
     if (!found[i] && fs::exists(checkpoint)) {  // stopped on a worker
       TrainingRun run(settings, corpus, jobs[i].encoding, jobs[i].seed);
       run.load(checkpoint);
@@ -171,6 +171,7 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   if (options.shard) asked.shard = options.shard->text();
   if (stored) {
     const StoredSettings earlier = read_settings(out / "settings.json");
+    refuse_old_checkpoints(out, earlier.gnomon);
     if (earlier.fingerprint != asked.fingerprint)
       refuse("lab", "--resume requires the same texts", "different texts");
     if (earlier.shard != asked.shard)

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "apps/lab/checkpoint.h"
 #include "apps/lab/claimed_run.h"
 #include "apps/lab/threads.h"
 #include "apps/lab/words.h"
@@ -33,7 +34,7 @@ milliseconds time_of(double seconds) {
   return milliseconds(static_cast<std::int64_t>(1000 * seconds));
 }
 
-// A file of a claim: "checkpoint.pt", "run.json" or "model/NAME".
+// A file of a claim: "checkpoint.safetensors", "run.json" or "model/NAME".
 bool is_file_name(const std::string& name) {
   const std::string last = name.rfind("model/", 0) == 0 ? name.substr(6) : name;
   const auto plain = [](unsigned char c) {
@@ -252,7 +253,7 @@ fs::path WorkServer::incoming(const Claim& claim) const {
   return out_ / "incoming" / fmt::format("{}-{}", jobs_[claim.run].name(), claim.generation);
 }
 fs::path WorkServer::checkpoint(const Claim& claim) const {
-  return out_ / "checkpoints" / (jobs_[claim.run].name() + ".pt");
+  return jobs_[claim.run].checkpoint(out_);
 }
 
 Message WorkServer::read_checkpoint(const Claim& claim, const Json& head) const {
@@ -284,9 +285,12 @@ void WorkServer::write_file(const Claim& claim, const Message& request) const {
 }
 
 Message WorkServer::keep(const Claim& claim) {
-  const fs::path arrived = incoming(claim) / "checkpoint.pt";
+  const fs::path arrived = incoming(claim) / "checkpoint.safetensors";
+  const Job& job = jobs_[claim.run];
+  check_checkpoint(arrived, job, settings_.steps);
   sync_file(arrived);
-  const bool held = table_.while_held(claim, [&] { fs::rename(arrived, checkpoint(claim)); });
+  const bool held =
+      table_.while_held(claim, [&] { fs::rename(arrived, job.checkpoint(out_)); });
   return {.head = {{"lost", !held}}};
 }
 

@@ -120,6 +120,11 @@ class Watched {
     }
     return line;
   }
+  // Waits until the process has written a file. False if it ends before. For files that are
+  // written atomically.
+  bool writes(const fs::path& path) const {
+    return testing::wait_for(child_, [&] { return fs::exists(path); });
+  }
   void signal(int number) const { kill(child_.pid, number); }
   // The exit status.
   int end() {

@@ -84,7 +84,7 @@ TEST_F(Cluster, AnotherWorkerContinuesFromTheLastCheckpoint) {
                         "--steps", "1000000", "--no-cost", "--checkpoint", "0.02"});
   Watched first(joining());
   ASSERT_TRUE(first.prints("Joined.")) << first.output();
-  while (!fs::exists(out() + "/checkpoints/none-seed1.pt"))
+  while (!fs::exists(out() + "/checkpoints/none-seed1.safetensors"))
     std::this_thread::sleep_for(milliseconds(5));
   first.signal(SIGKILL);
   first.end();
