@@ -161,8 +161,12 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   std::optional<Listener> listener;
   if (options.world.serves()) {
     listener.emplace(options.world.address);
-    fmt::print(stream, "Workers join with: gnomon lab --join {}:{}\n", host_name(),
-               listener->port());
+    const bool is_local = is_loopback(options.world.address.host);
+    if (is_local)
+      fmt::print(stream,
+                 "Only this machine can join: other machines require GNOMON_LAB_TOKEN.\n");
+    fmt::print(stream, "Workers join with: gnomon lab --join {}:{}\n",
+               is_local ? options.world.address.host : host_name(), listener->port());
     std::fflush(stream);
   }
 

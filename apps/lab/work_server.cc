@@ -52,6 +52,14 @@ std::string terminal_text(std::string text) {
   return text;
 }
 
+// Takes a time that depends on the size of `got` only.
+bool equal_secrets(std::string_view wanted, std::string_view got) {
+  bool equal = wanted.size() == got.size();
+  for (std::size_t i = 0; i < got.size(); ++i)
+    equal &= got[i] == (wanted.empty() ? '\0' : wanted[i % wanted.size()]);
+  return equal;
+}
+
 // JSON has no NaN. It is written as null.
 double number(const Json& json) { return json.is_null() ? std::nan("") : json.get<double>(); }
 
@@ -182,8 +190,9 @@ void WorkServer::greet(Peer& peer) {
   const Json hello = peer.connection.receive(hello_limits, hello_time).head;
   if (hello.value("op", "") != "hello") throw ConnectionLost("not a worker");
   peer.host = terminal_text(hello.value("host", ""));
-  require(peer, "a worker must have the GNOMON_LAB_TOKEN or the job of rank 0",
-          invitation_.token, hello.value("token", ""));
+  // A token is a secret: it is not shown, and the time of its comparison does not tell its start.
+  require(peer, "a worker must have the GNOMON_LAB_TOKEN or the job of rank 0", "equal",
+          equal_secrets(invitation_.token, hello.value("token", "")) ? "equal" : "another one");
   require(peer, "a worker must have version " GNOMON_VERSION " of Gnomon, as rank 0",
           GNOMON_VERSION, hello.value("gnomon", ""));
   require(peer, "a worker must have LibTorch " TORCH_VERSION ", as rank 0", TORCH_VERSION,
