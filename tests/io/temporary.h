@@ -20,6 +20,7 @@ inline std::filesystem::path new_folder() {
 
 class TemporaryFolder {
  public:
+  TemporaryFolder() = default;
   ~TemporaryFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
