@@ -95,8 +95,9 @@ class Checkpoint {
                        dtype, io::to_string(shape.vec())));
     read_.insert(entry);
     const at::Tensor copy = at::empty(shape, type);
-    const auto bytes = file_.tensor(*entry).bytes();
-    if (!bytes.empty()) std::memcpy(copy.data_ptr(), bytes.data(), bytes.size());
+    const io::Array array = file_.tensor(*entry);  // owns the bytes if they were not aligned
+    if (array.size() > 0)
+      std::memcpy(copy.data_ptr(), array.bytes().data(), array.bytes().size());
     return copy;
   }
   std::int64_t updates(const std::string& name) {
