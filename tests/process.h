@@ -1,6 +1,7 @@
 // Runs programs for tests, as a user does.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -35,18 +36,29 @@ struct Child {
   }
 };
 
+// Waits until `holds`. False if the process ends before.
+template <typename Condition>
+bool wait_for(const Child& child, Condition&& holds) {
+  for (;;) {
+    siginfo_t ended{};
+    // Not reaped, so that the number is not given to another process.
+    waitid(P_PID, static_cast<id_t>(child.pid), &ended, WEXITED | WNOHANG | WNOWAIT);
+    if (holds()) return true;
+    if (ended.si_pid != 0) return false;
+    usleep(2000);
+  }
+}
+
 // `folder`: the working folder; empty: that of this process.
 inline Child start(const std::string& program, const std::vector<std::string>& arguments,
                    Streams streams, const std::string& folder = {}) {
   int ends[2];
-  if (pipe(ends) != 0) throw std::runtime_error("no pipe");
+  if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
   std::FILE* errors = streams == Streams::separate ? std::tmpfile() : nullptr;
   const pid_t pid = fork();
   if (pid == 0) {
     dup2(ends[1], STDOUT_FILENO);
     dup2(errors ? fileno(errors) : ends[1], STDERR_FILENO);
-    close(ends[0]);
-    close(ends[1]);
     if (!folder.empty() && chdir(folder.c_str()) != 0) _exit(126);
     std::vector<std::string> all{program};
     all.insert(all.end(), arguments.begin(), arguments.end());

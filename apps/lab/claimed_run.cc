@@ -38,7 +38,7 @@ std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& w
   const auto since = [](Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
-  const std::filesystem::path checkpoint = work.folder() / "checkpoints" / (job.name() + ".pt");
+  const std::filesystem::path checkpoint = job.checkpoint(work.folder());
   TrainingRun run(settings, corpus, job.encoding, job.seed, team);
   if (team.decide(std::filesystem::exists(checkpoint))) {
     run.load(checkpoint);

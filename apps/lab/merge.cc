@@ -1,6 +1,12 @@
 #include "apps/lab/merge.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 
 #include "apps/lab/words.h"
 #include "apps/lab/work_list.h"
@@ -12,6 +18,63 @@ namespace gnomon::lab {
 namespace {
 
 namespace fs = std::filesystem;
+
+[[noreturn]] void refuse_file(const fs::path& path, std::string_view got) {
+  refuse("lab", "--merge requires folders of files, without links: " + path.string(), got);
+}
+
+// Checks a part of a folder and all that is in it. A part that is missing is no error.
+void require_plain(const fs::path& path) {
+  const fs::file_type type = fs::symlink_status(path).type();
+  if (type == fs::file_type::directory)
+    for (const fs::directory_entry& one : fs::directory_iterator(path))
+      require_plain(one.path());
+  else if (type != fs::file_type::regular && type != fs::file_type::not_found)
+    refuse_file(path, type == fs::file_type::symlink ? "a link" : "a pipe, socket or device");
+}
+
+// An open file that is not a link.
+class Source {
+ public:
+  explicit Source(const fs::path& path)
+      : path_(path),
+        // O_NONBLOCK: opening a pipe without a writer would block forever.
+        file_(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) {
+    if (file_ < 0) refuse_file(path_, std::strerror(errno));
+    struct stat status{};
+    if (fstat(file_, &status) == 0 && S_ISREG(status.st_mode)) return;
+    close(file_);
+    refuse_file(path_, "no regular file");
+  }
+  ~Source() { close(file_); }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  void copy_to(const fs::path& target) const {
+    io::write_aside(target, [&](io::Output& output) {
+      std::vector<char> buffer(1 << 20);
+      for (ssize_t got; (got = read(file_, buffer.data(), buffer.size())) != 0;) {
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) refuse_file(path_, std::strerror(errno));
+        output.write(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
+      }
+    });
+  }
+
+ private:
+  const fs::path path_;
+  const int file_;
+};
+
+// Copies a file or a folder. All of it is on the disk at the end, except for the name `to` of a
+// folder.
+void copy_part(const fs::path& from, const fs::path& to) {
+  if (!fs::is_directory(fs::symlink_status(from))) return Source(from).copy_to(to);
+  fs::create_directory(to);
+  for (const fs::directory_entry& one : fs::directory_iterator(from))
+    copy_part(one.path(), to / one.path().filename());
+  io::sync_folder(to);
+}
 
 std::string bytes_of(const fs::path& path) { return std::string(io::MappedFile(path).text()); }
 
@@ -37,6 +100,8 @@ Shards read_shards(const std::vector<std::string>& folders) {
   if (folders.empty()) refuse("lab", "--merge requires folders of --shard", "none");
   Shards shards;
   for (const std::string& folder : folders) {
+    for (const char* part : {"settings.json", "cost.json", "runs", "models"})
+      require_plain(fs::path(folder) / part);
     StoredSettings stored = read_settings(fs::path(folder) / "settings.json");
     stored.shard.reset();
     // The paths of equal texts may differ.
@@ -104,9 +169,8 @@ SessionResult merge_shards(const Shards& shards, const std::string& command,
     const std::string name = jobs[i].name();
     // --finetune does not write the released model again.
     if (fs::exists(sources[i] / "models" / name))
-      fs::copy(sources[i] / "models" / name, out / "models" / name,
-               fs::copy_options::recursive);
-    fs::copy(sources[i] / "runs" / (name + ".json"), out / "runs" / (name + ".json"));
+      copy_part(sources[i] / "models" / name, out / "models" / name);
+    copy_part(sources[i] / "runs" / (name + ".json"), out / "runs" / (name + ".json"));
     result.seconds += result.runs[i].train_seconds + result.runs[i].test_seconds;
   }
   for (const fs::path& folder : shards.folders)
@@ -114,9 +178,11 @@ SessionResult merge_shards(const Shards& shards, const std::string& command,
       result.cost = read_costs(folder / "cost.json");
       io::write_aside(out / "cost.json", to_json(result.cost).dump(1));
     }
+  io::sync_folder(out / "models");
   StoredSettings stored = shards.stored;
   stored.command = command;
   io::write_aside(out / "settings.json", to_json(stored).dump(1));
+  io::sync_folder(fs::absolute(out / "..").lexically_normal());
   return result;
 }
 

@@ -156,11 +156,19 @@ std::string quoted_command(int argc, char** argv) {
 
 // --serve or --join, else the world of a launcher.
 World world_of(const std::string& serve, const std::string& join) {
-  if (serve.empty() && join.empty()) return find_world(environment);
+  if (serve.empty() && join.empty()) {
+    World world = find_world(environment);
+    require_token(world);
+    return world;
+  }
   World world{.size = 0, .token = environment("GNOMON_LAB_TOKEN").value_or("")};
   world.rank = join.empty() ? 0 : 1;
   world.address = join.empty() ? parse_address("--serve", serve, /*host_required=*/false)
                                : parse_address("--join", join, /*host_required=*/true);
+  if (world.rank == 0) {
+    if (world.address.host.empty() && world.token.empty()) world.address.host = "127.0.0.1";
+    require_token(world);
+  }
   return world;
 }
 

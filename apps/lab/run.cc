@@ -1,16 +1,14 @@
 #include "apps/lab/run.h"
 
 #include <ATen/ATen.h>
-#include <torch/serialize.h>
+#include <torch/nn/utils/clip_grad.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <sstream>
 
 #include "apps/lab/tasks.h"
 #include "gnomon/error.h"
-#include "gnomon/io/file.h"
 
 namespace gnomon::lab {
 namespace {
@@ -41,17 +39,6 @@ std::unique_ptr<MicroBatches> micro_batches_of(const Settings& settings, TaskMod
   if (team.size() > 1)
     refuse("lab", "a run without micro-batches must have one worker", team.size());
   return nullptr;
-}
-
-// The bytes of the file of rank 0, for all members.
-std::string read_once(const std::filesystem::path& path, Team& team) {
-  std::string bytes;
-  if (team.leads()) bytes = io::MappedFile(path).text();
-  bytes.resize(static_cast<std::size_t>(team.decide(std::ssize(bytes))));
-  const at::Tensor own = at::from_blob(bytes.data(), {std::ssize(bytes)}, at::kByte).clone();
-  const at::Tensor sent = team.broadcast(own);
-  const auto* begin = reinterpret_cast<const char*>(sent.data_ptr<std::uint8_t>());
-  return {begin, begin + sent.numel()};
 }
 
 }  // namespace
@@ -86,7 +73,8 @@ TrainingRun::TrainingRun(const Settings& settings, std::unique_ptr<TaskModel> mo
       optimizer_(optimizer_for(model_->module())) {}
 
 double TrainingRun::backward() {
-  const auto seed = static_cast<std::uint64_t>(seed_), step = static_cast<std::uint64_t>(step_);
+  const auto seed = static_cast<std::uint64_t>(seed_),
+             step = static_cast<std::uint64_t>(state_.step);
   if (micro_batches_) {
     const MicroBatches::Loss sum = micro_batches_->backward(seed, step);
     return sum.nats / sum.units;
@@ -104,24 +92,26 @@ double TrainingRun::train_step() {
   const double bits = backward() * bits_per_nat;
   torch::nn::utils::clip_grad_norm_(model_->module().parameters(), gradient_norm);
   for (auto& group : optimizer_->param_groups())
-    group.options().set_lr(learning_rate(settings_, step_));
+    group.options().set_lr(learning_rate(settings_, state_.step));
   optimizer_->step();
-  ++step_;
-  loss_sum_ += bits;
-  ++loss_count_;
-  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  ++state_.step;
+  state_.loss_sum += bits;
+  ++state_.loss_count;
+  state_.seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   record();
   return bits;
 }
 
 void TrainingRun::record() {
   const std::int64_t every = std::max<std::int64_t>(1, settings_.steps / curve_points);
-  if (step_ % every != 0 && !trained()) return;
-  const bool validate = step_ / every % validation_every == 0 || trained();
-  curve_.push_back({step_, loss_sum_ / static_cast<double>(loss_count_), {}});
-  if (validate) curve_.back().validation_bits = validation_bits();
-  loss_sum_ = 0;
-  loss_count_ = 0;
+  if (state_.step % every != 0 && !trained()) return;
+  const bool validate = state_.step / every % validation_every == 0 || trained();
+  state_.curve.push_back(
+      {state_.step, state_.loss_sum / static_cast<double>(state_.loss_count), {}});
+  if (validate) state_.curve.back().validation_bits = validation_bits();
+  state_.loss_sum = 0;
+  state_.loss_count = 0;
 }
 
 double TrainingRun::validation_bits() {
@@ -142,41 +132,12 @@ double TrainingRun::validation_bits() {
 }
 
 void TrainingRun::save(const std::filesystem::path& path) {
-  torch::serialize::OutputArchive archive, model, optimizer;
-  model_->module().save(model);
-  optimizer_->save(optimizer);
-  archive.write("model", model);
-  archive.write("optimizer", optimizer);
-  std::vector<double> numbers{static_cast<double>(step_), seconds_, loss_sum_,
-                              static_cast<double>(loss_count_)};
-  for (const CurvePoint& point : curve_)
-    numbers.insert(numbers.end(), {static_cast<double>(point.step), point.train_bits,
-                                   point.validation_bits.value_or(std::nan(""))});
-  archive.write("numbers", at::tensor(numbers, at::kDouble), /*is_buffer=*/true);
-  std::ostringstream bytes;
-  archive.save_to(bytes);
-  io::write_aside(path, bytes.view());
+  write_checkpoint(path, {encoding_, seed_}, state_, model_->module(), *optimizer_);
 }
 
 void TrainingRun::load(const std::filesystem::path& path) {
-  torch::serialize::InputArchive archive, model, optimizer;
-  std::istringstream file(read_once(path, team_));
-  archive.load_from(file);
-  archive.read("model", model);
-  archive.read("optimizer", optimizer);
-  model_->module().load(model);
-  optimizer_->load(optimizer);
-  at::Tensor numbers;
-  archive.read("numbers", numbers, /*is_buffer=*/true);
-  const double* number = numbers.data_ptr<double>();
-  step_ = static_cast<std::int64_t>(number[0]);
-  seconds_ = number[1];
-  loss_sum_ = number[2];
-  loss_count_ = static_cast<std::int64_t>(number[3]);
-  curve_.clear();
-  for (std::int64_t i = 4; i + 2 < numbers.numel(); i += 3)
-    curve_.push_back({static_cast<std::int64_t>(number[i]), number[i + 1],
-                      std::isnan(number[i + 2]) ? std::nullopt : std::optional(number[i + 2])});
+  state_ = read_checkpoint(path, {encoding_, seed_}, model_->steps(), model_->module(),
+                           *optimizer_, team_);
 }
 
 RunResult TrainingRun::summary() {
@@ -184,11 +145,12 @@ RunResult TrainingRun::summary() {
   run.specification = model_->specification();
   run.parameters = model_->parameter_count();
   run.position_parameters = model_->position_parameter_count();
-  run.steps = step_;
-  run.trained_tokens = step_ * settings_.batch * model_->window();
-  run.train_seconds = seconds_;
-  if (seconds_ > 0) run.tokens_per_second = static_cast<double>(run.trained_tokens) / seconds_;
-  run.curve = curve_;
+  run.steps = state_.step;
+  run.trained_tokens = state_.step * settings_.batch * model_->window();
+  run.train_seconds = state_.seconds;
+  if (state_.seconds > 0)
+    run.tokens_per_second = static_cast<double>(run.trained_tokens) / state_.seconds;
+  run.curve = state_.curve;
   run.unfinished = true;
   return run;
 }

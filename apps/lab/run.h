@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/lab/checkpoint.h"
 #include "apps/lab/corpus.h"
 #include "apps/lab/micro_batches.h"
 #include "apps/lab/run_result.h"
@@ -39,8 +40,8 @@ class TrainingRun {
   TrainingRun(const Settings& settings, std::unique_ptr<TaskModel> model, std::int64_t seed);
 
   std::int64_t seed() const { return seed_; }
-  std::int64_t step() const { return step_; }
-  bool trained() const { return step_ == model_->steps(); }
+  std::int64_t step() const { return state_.step; }
+  bool trained() const { return state_.step == model_->steps(); }
   TaskModel& model() { return *model_; }
   Transformer& transformer() { return *model_->transformer(); }
 
@@ -48,8 +49,8 @@ class TrainingRun {
   double train_step();
 
   // Saves or loads the whole state. A loaded run continues with the same bits, also with another
-  // number of workers. Only rank 0 of the team has to save. Only rank 0 reads the file of `load`:
-  // it sends the contents to the others.
+  // number of workers. Only rank 0 of the team has to save. Only rank 0 reads the file of `load`,
+  // with the errors of read_checkpoint: it sends the contents to the others.
   void save(const std::filesystem::path& path);
   void load(const std::filesystem::path& path);
 
@@ -72,11 +73,7 @@ class TrainingRun {
   std::unique_ptr<TaskModel> model_;
   std::unique_ptr<MicroBatches> micro_batches_;
   std::unique_ptr<torch::optim::AdamW> optimizer_;
-  std::int64_t step_ = 0;
-  double seconds_ = 0;  // duration of train_step, without validation
-  double loss_sum_ = 0;
-  std::int64_t loss_count_ = 0;
-  std::vector<CurvePoint> curve_;
+  RunState state_;
 };
 
 }  // namespace gnomon::lab

@@ -123,7 +123,7 @@ void train(SessionResult& result, const Options& options, const StoredSettings& 
     if (stop_asked) progress.note("Stopped. Continue with --resume.");
   }
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const fs::path checkpoint = out / "checkpoints" / (jobs[i].name() + ".pt");
+    const fs::path checkpoint = jobs[i].checkpoint(out);
     if (!found[i] && fs::exists(checkpoint)) {  // stopped on a worker
       TrainingRun run(settings, corpus, jobs[i].encoding, jobs[i].seed);
       run.load(checkpoint);
@@ -162,8 +162,12 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   std::optional<Listener> listener;
   if (options.world.serves()) {
     listener.emplace(options.world.address);
-    fmt::print(stream, "Workers join with: gnomon lab --join {}:{}\n", host_name(),
-               listener->port());
+    const bool is_local = is_loopback(options.world.address.host);
+    if (is_local)
+      fmt::print(stream,
+                 "Only this machine can join: other machines require GNOMON_LAB_TOKEN.\n");
+    fmt::print(stream, "Workers join with: gnomon lab --join {}:{}\n",
+               is_local ? options.world.address.host : host_name(), listener->port());
     std::fflush(stream);
   }
 
@@ -172,6 +176,7 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   if (options.shard) asked.shard = options.shard->text();
   if (stored) {
     const StoredSettings earlier = read_settings(out / "settings.json");
+    refuse_old_checkpoints(out, earlier.gnomon);
     if (earlier.fingerprint != asked.fingerprint)
       refuse("lab", "--resume requires the same texts", "different texts");
     if (earlier.shard != asked.shard)

@@ -1,11 +1,12 @@
 // A whole session of the lab: trains and tests every encoding and seed, in parallel, resumable.
 //
-//   OUT/settings.json                  the settings, for --resume
-//   OUT/checkpoints/NAME-seedN.pt      the state of an unfinished run
-//   OUT/cost.json                      the cost of each encoding
-//   OUT/runs/NAME-seedN.json           the results of a finished run
-//   OUT/models/NAME-seedN/             the model of a finished run (model_file.h)
-//   OUT/index.html, results.json, ...  the report, which report.cc writes from the SessionResult
+//   OUT/settings.json                       the settings, for --resume
+//   OUT/checkpoints/NAME-seedN.safetensors  the state of an unfinished run (checkpoint.h)
+//   OUT/cost.json                           the cost of each encoding
+//   OUT/runs/NAME-seedN.json                the results of a finished run
+//   OUT/models/NAME-seedN/                  the model of a finished run (model_file.h)
+//   OUT/index.html, results.json, ...       the report, which report.cc writes from the
+//                                           SessionResult
 #pragma once
 
 #include <cstdio>

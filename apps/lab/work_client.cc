@@ -162,7 +162,7 @@ std::optional<Claim> RemoteWorkList::claim() {
       continue;
     }
     const Claim claim{answer.at("run").get<std::size_t>(), answer.at("generation")};
-    const fs::path path = folder_ / "checkpoints" / (jobs_.at(claim.run).name() + ".pt");
+    const fs::path path = jobs_.at(claim.run).checkpoint(folder_);
     fs::remove(path);  // of an earlier claim
     const auto size = answer.at("checkpoint").get<std::uint64_t>();
     if (size == 0) return claim;
@@ -195,8 +195,8 @@ void RemoteWorkList::send_file(const Claim& claim, const std::string& name,
 }
 
 void RemoteWorkList::keep(const Claim& claim) {
-  const fs::path path = folder_ / "checkpoints" / (jobs_[claim.run].name() + ".pt");
-  send_file(claim, "checkpoint.pt", io::MappedFile(path).text());
+  const fs::path path = jobs_[claim.run].checkpoint(folder_);
+  send_file(claim, "checkpoint.safetensors", io::MappedFile(path).text());
   exchange("keep", claim);
 }
 
@@ -213,7 +213,7 @@ bool RemoteWorkList::finish(const Claim& claim, const RunResult& result) {
   send_file(claim, "run.json", to_json(result).dump(1));
   const bool accepted = exchange("finish", claim).head.at("accepted").get<bool>();
   fs::remove_all(model);
-  fs::remove(folder_ / "checkpoints" / (jobs_[claim.run].name() + ".pt"));
+  fs::remove(jobs_[claim.run].checkpoint(folder_));
   return accepted;
 }
 

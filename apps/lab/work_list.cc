@@ -11,6 +11,10 @@ namespace gnomon::lab {
 
 std::string Job::name() const { return file_name(encoding) + "-seed" + std::to_string(seed); }
 
+std::filesystem::path Job::checkpoint(const std::filesystem::path& folder) const {
+  return folder / "checkpoints" / (name() + ".safetensors");
+}
+
 std::vector<Job> jobs_of(const Settings& settings, const std::optional<Shard>& shard) {
   std::vector<Job> jobs;
   std::int64_t number = 0;
@@ -106,7 +110,7 @@ bool LocalWorkList::stopped() const { return stop_asked; }
 bool LocalWorkList::finish(const Claim& claim, const RunResult& result) {
   const std::string name = jobs_[claim.run].name();
   io::write_aside(out_ / "runs" / (name + ".json"), to_json(result).dump(1));
-  std::filesystem::remove(out_ / "checkpoints" / (name + ".pt"));
+  std::filesystem::remove(jobs_[claim.run].checkpoint(out_));
   return table_.finish(claim);
 }
 

@@ -29,6 +29,7 @@ struct Job {
   std::int64_t seed = 0;
 
   std::string name() const;  // of its files: NAME-seedN
+  std::filesystem::path checkpoint(const std::filesystem::path& folder) const;
 };
 // The runs of the settings, by seed, then by encoding; with --shard i/n the runs i, i + n, ...
 std::vector<Job> jobs_of(const Settings& settings, const std::optional<Shard>& shard);

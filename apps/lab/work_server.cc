@@ -11,6 +11,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "apps/lab/checkpoint.h"
 #include "apps/lab/claimed_run.h"
 #include "apps/lab/threads.h"
 #include "apps/lab/words.h"
@@ -33,7 +34,7 @@ milliseconds time_of(double seconds) {
   return milliseconds(static_cast<std::int64_t>(1000 * seconds));
 }
 
-// A file of a claim: "checkpoint.pt", "run.json" or "model/NAME".
+// A file of a claim: "checkpoint.safetensors", "run.json" or "model/NAME".
 bool is_file_name(const std::string& name) {
   const std::string last = name.rfind("model/", 0) == 0 ? name.substr(6) : name;
   const auto plain = [](unsigned char c) {
@@ -49,6 +50,14 @@ std::string terminal_text(std::string text) {
   for (char& c : text)
     if (c < ' ' || c > '~') c = '?';
   return text;
+}
+
+// Takes a time that depends on the size of `got` only.
+bool equal_secrets(std::string_view wanted, std::string_view got) {
+  bool equal = wanted.size() == got.size();
+  for (std::size_t i = 0; i < got.size(); ++i)
+    equal &= got[i] == (wanted.empty() ? '\0' : wanted[i % wanted.size()]);
+  return equal;
 }
 
 // JSON has no NaN. It is written as null.
@@ -181,8 +190,9 @@ void WorkServer::greet(Peer& peer) {
   const Json hello = peer.connection.receive(hello_limits, hello_time).head;
   if (hello.value("op", "") != "hello") throw ConnectionLost("not a worker");
   peer.host = terminal_text(hello.value("host", ""));
-  require(peer, "a worker must have the GNOMON_LAB_TOKEN or the job of rank 0",
-          invitation_.token, hello.value("token", ""));
+  // A token is a secret: it is not shown, and the time of its comparison does not tell its start.
+  require(peer, "a worker must have the GNOMON_LAB_TOKEN or the job of rank 0", "equal",
+          equal_secrets(invitation_.token, hello.value("token", "")) ? "equal" : "another one");
   require(peer, "a worker must have version " GNOMON_VERSION " of Gnomon, as rank 0",
           GNOMON_VERSION, hello.value("gnomon", ""));
   require(peer, "a worker must have LibTorch " TORCH_VERSION ", as rank 0", TORCH_VERSION,
@@ -252,7 +262,7 @@ fs::path WorkServer::incoming(const Claim& claim) const {
   return out_ / "incoming" / fmt::format("{}-{}", jobs_[claim.run].name(), claim.generation);
 }
 fs::path WorkServer::checkpoint(const Claim& claim) const {
-  return out_ / "checkpoints" / (jobs_[claim.run].name() + ".pt");
+  return jobs_[claim.run].checkpoint(out_);
 }
 
 Message WorkServer::read_checkpoint(const Claim& claim, const Json& head) const {
@@ -284,9 +294,12 @@ void WorkServer::write_file(const Claim& claim, const Message& request) const {
 }
 
 Message WorkServer::keep(const Claim& claim) {
-  const fs::path arrived = incoming(claim) / "checkpoint.pt";
+  const fs::path arrived = incoming(claim) / "checkpoint.safetensors";
+  const Job& job = jobs_[claim.run];
+  check_checkpoint(arrived, job, settings_.steps);
   sync_file(arrived);
-  const bool held = table_.while_held(claim, [&] { fs::rename(arrived, checkpoint(claim)); });
+  const bool held =
+      table_.while_held(claim, [&] { fs::rename(arrived, job.checkpoint(out_)); });
   return {.head = {{"lost", !held}}};
 }
 

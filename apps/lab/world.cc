@@ -1,5 +1,7 @@
 #include "apps/lab/world.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <unistd.h>
 
 #include <array>
@@ -58,10 +60,10 @@ class Launcher {
   const std::string name_;
 };
 
-// An address for all ranks. Rank 0 listens on all interfaces: its name may stand for another
-// address on its own machine, as behind a Kubernetes service.
+// An address for all ranks. Rank 0 listens on all interfaces unless all ranks are on its machine:
+// its name may stand for another address on its own machine, as behind a Kubernetes service.
 void set_address(World& world, std::string host, std::int64_t port) {
-  world.address.host = world.rank == 0 ? std::string() : std::move(host);
+  world.address.host = world.rank == 0 && !is_loopback(host) ? std::string() : std::move(host);
   world.address.port = static_cast<std::uint16_t>(port);
 }
 
@@ -73,7 +75,8 @@ World torchrun_world(const Variables& variables) {
   // The agent of torchrun already listens on this port.
   if (variables("TORCHELASTIC_USE_AGENT_STORE") == "True") ++port;
   set_address(world, host, port);
-  world.token = variables("TORCHELASTIC_RUN_ID").value_or("");
+  world.token = variables("TORCHELASTIC_RUN_ID").value_or("none");
+  if (world.token == "none") world.token.clear();  // torchrun without --rdzv-id
   return world;
 }
 
@@ -117,6 +120,24 @@ World launched_world(const Variables& variables) {
 }
 
 }  // namespace
+
+bool is_loopback(const std::string& host) {
+  in_addr address{};
+  in6_addr address6{};
+  if (inet_pton(AF_INET, host.c_str(), &address) == 1)
+    return ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET;
+  if (inet_pton(AF_INET6, host.c_str(), &address6) == 1)
+    return IN6_IS_ADDR_LOOPBACK(&address6) != 0;
+  return host == "localhost";
+}
+
+void require_token(const World& world) {
+  if (world.size == 1 || !world.token.empty() || is_loopback(world.address.host)) return;
+  refuse("lab",
+         "a session of several machines requires the variable GNOMON_LAB_TOKEN, a secret with "
+         "the same value in all processes",
+         "none");
+}
 
 std::string host_name() {
   std::array<char, 256> name{};

@@ -33,12 +33,20 @@ struct World {
   std::int64_t size = 1;
   // Of rank 0: where it listens (rank 0) or is expected (other ranks).
   Address address = {};
-  // The same in all processes of a job, so that a worker does not join rank 0 of another job.
+  // The same in all processes of a job: rank 0 refuses workers with another one. Without a token,
+  // rank 0 only listens for this machine.
   std::string token = {};
 
   bool serves() const { return rank == 0 && size != 1; }
   bool joins() const { return rank > 0; }
 };
+
+// Whether a host is an address of this machine for itself: localhost, 127.0.0.0/8 or ::1. Names
+// are not looked up.
+bool is_loopback(const std::string& host);
+
+// Throws std::invalid_argument if rank 0 would listen for other machines without a token.
+void require_token(const World& world);
 
 // The name of this machine.
 std::string host_name();

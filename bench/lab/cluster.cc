@@ -5,6 +5,7 @@
 //
 // Usage: gnomon_cluster_simulation FOLDER WORKERS RUNS RUN_SECONDS CHECKPOINT_SECONDS
 //   FOLDER: the output of a finished `gnomon lab`. RUNS: of each worker.
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -19,11 +20,11 @@
 #include <mutex>
 #include <thread>
 
+#include "apps/lab/checkpoint.h"
 #include "apps/lab/process.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/work_client.h"
 #include "apps/lab/work_server.h"
-#include "gnomon/io/file.h"
 #include "gnomon/isa.h"
 #include "gnomon/version.h"
 
@@ -59,13 +60,18 @@ struct Scenario {
   std::vector<Job> jobs = {};
 };
 
-// A file or folder of each job under the name that a worker would give it.
-void link_files(const Scenario& all, const fs::path& checkpoint, const fs::path& scratch,
-                const Job& job) {
+// A checkpoint has the weights and two moments.
+constexpr std::uint64_t checkpoint_parts = 3;
+
+// The files of each job under the names that a worker would give them.
+void write_files(const Scenario& all, const at::Tensor& weights, const fs::path& scratch,
+                 const Job& job) {
   fs::create_directories(scratch / "checkpoints");
   fs::create_directories(scratch / "models" / job.name());
-  std::error_code exists;
-  fs::create_hard_link(checkpoint, scratch / "checkpoints" / (job.name() + ".pt"), exists);
+  torch::nn::Module module;
+  const at::Tensor parameter = module.register_parameter("all", weights.detach());
+  write_checkpoint(job.checkpoint(scratch), job, {}, module,
+                   torch::optim::AdamW(std::vector<at::Tensor>{parameter}));
   for (const auto& one : fs::directory_iterator(all.model))
     fs::copy_file(one.path(), scratch / "models" / job.name() / one.path().filename(),
                   fs::copy_options::overwrite_existing);
@@ -83,11 +89,10 @@ struct Times {
 
 class Worker {
  public:
-  Worker(const Scenario& all, std::uint16_t port, const fs::path& scratch,
-         const fs::path& checkpoint)
+  Worker(const Scenario& all, std::uint16_t port, const fs::path& scratch, at::Tensor weights)
       : all_(all),
         scratch_(scratch),
-        checkpoint_(checkpoint),
+        weights_(std::move(weights)),
         connection_(connect_to({"127.0.0.1", port}, std::chrono::seconds(10), [] {})) {
     ask({{"op", "hello"},
          {"token", ""},
@@ -105,7 +110,7 @@ class Worker {
     const auto claim = work_->claim();
     if (!claim) return {};
     times.claim.push_back(since(start));
-    link_files(all_, checkpoint_, scratch_, all_.jobs[claim->run]);
+    write_files(all_, weights_, scratch_, all_.jobs[claim->run]);
     return claim;
   }
   void keep(const Claim& claim, Times& times) {
@@ -131,7 +136,8 @@ class Worker {
   }
 
   const Scenario& all_;
-  const fs::path scratch_, checkpoint_;
+  const fs::path scratch_;
+  const at::Tensor weights_;
   Connection connection_;
   std::optional<RemoteWorkList> work_;
 };
@@ -151,14 +157,10 @@ double cost_of(int count, Work&& work) {
 }
 
 int simulate(const Scenario& all, std::uint16_t port, const fs::path& scratch) {
-  const fs::path checkpoint = scratch / "checkpoint";
   const auto model_bytes = fs::file_size(all.model / "model.safetensors");
-  const auto checkpoint_bytes = 3 * model_bytes;  // the weights and two moments
-  {
-    std::string bytes(checkpoint_bytes, '\0');
-    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * i >> 7);
-    gnomon::io::write_aside(checkpoint, bytes);
-  }
+  const auto checkpoint_bytes = checkpoint_parts * model_bytes;
+  const at::Tensor weights =
+      at::arange(static_cast<std::int64_t>(checkpoint_bytes / sizeof(float)), at::kFloat);
   const std::size_t result_bytes = to_json(all.result).dump(1).size();
   fmt::print("checkpoint {:.2f} MB, model {:.2f} MB, result {:.3f} MB\n",
              1e-6 * static_cast<double>(checkpoint_bytes),
@@ -167,7 +169,7 @@ int simulate(const Scenario& all, std::uint16_t port, const fs::path& scratch) {
   Times alone;
   double beat_cost = 0, claim_cost = 0, checkpoint_cost = 0, result_cost = 0, beat_time = 0;
   {
-    Worker one(all, port, scratch / "first", checkpoint);
+    Worker one(all, port, scratch / "first", weights);
     pause(0.2);  // the first of its own beats
     const auto start = Clock::now();
     constexpr int beats = 1000;
@@ -194,7 +196,7 @@ int simulate(const Scenario& all, std::uint16_t port, const fs::path& scratch) {
   for (int w = 0; w < all.workers; ++w)
     threads.emplace_back([&, w] {
       Times own;
-      Worker worker(all, port, scratch / std::to_string(w), checkpoint);
+      Worker worker(all, port, scratch / std::to_string(w), weights);
       for (int run = 0; run < all.runs; ++run) {
         const auto claim = worker.claim(own);
         if (!claim) break;

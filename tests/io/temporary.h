@@ -1,24 +1,26 @@
 // A temporary folder of a test, removed by the destructor.
 #pragma once
 
-#include <unistd.h>
+#include <stdlib.h>
 
-#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 
 namespace gnomon::testing {
 
+// Creates an empty folder. Its name is not that of an earlier process with the same number.
+inline std::filesystem::path new_folder() {
+  std::string name = std::filesystem::temp_directory_path() / "gnomon-test-XXXXXX";
+  if (!::mkdtemp(name.data())) throw std::runtime_error("no folder " + name);
+  return name;
+}
+
 class TemporaryFolder {
  public:
-  TemporaryFolder() {
-    static std::atomic<int> counter{0};
-    path_ = std::filesystem::temp_directory_path() /
-            ("gnomon-test-" + std::to_string(::getpid()) + "-" + std::to_string(counter++));
-    std::filesystem::create_directory(path_);
-  }
+  TemporaryFolder() = default;
   ~TemporaryFolder() {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
@@ -36,7 +38,7 @@ class TemporaryFolder {
   }
 
  private:
-  std::filesystem::path path_;
+  const std::filesystem::path path_ = new_folder();
 };
 
 inline std::string contents(const std::filesystem::path& path) {

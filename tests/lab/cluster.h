@@ -2,8 +2,11 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -11,11 +14,14 @@
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/lab/options.h"
+#include "io/temporary.h"
 #include "process.h"
 
 namespace gnomon::lab {
@@ -88,6 +94,33 @@ inline Json timeless(Json value) {
   return value;
 }
 
+// A port that is free together with the next one, and that the system does not give to other
+// sockets.
+inline int free_ports() {
+  const auto is_free = [](int port) {
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_port = htons(static_cast<std::uint16_t>(port));
+    sockaddr_in address4{};
+    address4.sin_family = AF_INET;
+    address4.sin_port = address.sin6_port;
+    bool all_free = true;
+    for (const auto& [one, size] :
+         {std::pair{reinterpret_cast<const sockaddr*>(&address), sizeof address},
+          {reinterpret_cast<const sockaddr*>(&address4), sizeof address4}}) {
+      const int file = socket(one->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      if (file < 0) continue;  // no IPv6
+      all_free &= bind(file, one, static_cast<socklen_t>(size)) == 0 || errno == EADDRNOTAVAIL;
+      close(file);
+    }
+    return all_free;
+  };
+  for (std::random_device random;;)
+    if (const int port = 20000 + static_cast<int>(random() % 10000);
+        is_free(port) && is_free(port + 1))
+      return port;
+}
+
 // Reads the output of a process until it has printed a text.
 class Watched {
  public:
@@ -120,6 +153,11 @@ class Watched {
     }
     return line;
   }
+  // Waits until the process has written a file. False if it ends before. For files that are
+  // written atomically.
+  bool writes(const fs::path& path) const {
+    return testing::wait_for(child_, [&] { return fs::exists(path); });
+  }
   void signal(int number) const { kill(child_.pid, number); }
   // The exit status.
   int end() {
@@ -137,7 +175,6 @@ class Watched {
 
 class Cluster : public ::testing::Test {
  protected:
-  Cluster() { fs::create_directories(folder_); }
   ~Cluster() override { fs::remove_all(folder_); }
 
   std::string out(const std::string& name = "out") const { return folder_ / name; }
@@ -145,8 +182,7 @@ class Cluster : public ::testing::Test {
   // The results of one process, trained once for all tests.
   static const Json& expected() {
     static const Json results = [] {
-      const fs::path folder =
-          fs::temp_directory_path() / ("gnomon-alone-" + std::to_string(getpid()));
+      const fs::path folder = testing::new_folder();
       const Outcome alone =
           testing::run(GNOMON_LAB_PROGRAM, tiny({"--out", folder}), testing::Streams::joined);
       EXPECT_EQ(alone.code, 0) << alone.output;
@@ -183,7 +219,7 @@ class Cluster : public ::testing::Test {
     return joined({"--join", "127.0.0.1:" + port_, "--jobs", "1"}, more);
   }
 
-  fs::path folder_ = fs::temp_directory_path() / ("gnomon-cluster-" + std::to_string(getpid()));
+  const fs::path folder_ = testing::new_folder();
   std::string port_ = "0";
 };
 

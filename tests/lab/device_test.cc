@@ -167,9 +167,9 @@ TEST_P(RunOnAnotherDevice, ContinuesFromACheckpointInTheSameBits) {
   fs::create_directories(folder_);
   first.train_step();
   first.train_step();
-  first.save(folder_ / "checkpoint.pt");
+  first.save(folder_ / "checkpoint.safetensors");
   TrainingRun second(its, corpus, its.encodings[0], 1);
-  second.load(folder_ / "checkpoint.pt");
+  second.load(folder_ / "checkpoint.safetensors");
   while (!second.trained()) second.train_step();
   const auto a = whole.model().module().parameters(), b = second.model().module().parameters();
   for (std::size_t i = 0; i < a.size(); ++i) {

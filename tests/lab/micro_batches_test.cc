@@ -96,8 +96,8 @@ TEST_P(WorkersOf, AnyNumberGiveTheSameBits) {
 }
 
 TEST(Workers, ResumeARunOfAnotherNumber) {
-  const fs::path path =
-      fs::temp_directory_path() / ("gnomon-workers-" + std::to_string(getpid()) + ".pt");
+  const fs::path path = fs::temp_directory_path() /
+                        ("gnomon-workers-" + std::to_string(getpid()) + ".safetensors");
   const Trained whole = train(1, "t5");
   train(2, "t5", 2, {}, path);
   const Trained resumed = train(4, "t5", 4, path);

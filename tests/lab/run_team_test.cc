@@ -66,8 +66,8 @@ class RunTeam : public ::testing::Test {
             {"runs", all.at("runs")}};
   }
 
-  fs::path folder_ = fs::temp_directory_path() / ("gnomon-team-" + std::to_string(getpid()));
-  int port_ = 20000 + getpid() % 6000 * 2;
+  const fs::path folder_ = testing::new_folder();
+  int port_ = cluster_test::free_ports();
 };
 
 TEST_F(RunTeam, OfThreadsAndOfProcessesGivesTheSameResults) {
@@ -115,31 +115,45 @@ TEST(RunTeamOptions, NeedARunThatHasMicroBatches) {
 
 // A member that dies ends its team with one clear line. --resume goes on with another team.
 TEST_F(RunTeam, EndsIfAMemberDiesAndCanBeResumed) {
-  const std::vector<std::string> steps{"--steps", "60", "--checkpoint", "0.05"};
-  expect_code(start({"--steps", "60", "--workers-per-run", "1"}, "whole"), 0);
-  std::vector<std::string> arguments = steps;
-  arguments.insert(arguments.end(), {"--processes-per-run", "2"});
-  const Child member = start(arguments, "ended", 1, 2),
-              leader = start(arguments, "ended", 0, 2);
-  const fs::path checkpoints = folder_ / "ended" / "checkpoints";
-  for (int i = 0; i < 6000 && (!fs::exists(checkpoints) || fs::is_empty(checkpoints)); ++i)
-    usleep(2000);
-  kill(member.pid, SIGKILL);
-  const std::string output = leader.read_all();
-  EXPECT_EQ(leader.wait(), 2) << output;
-  EXPECT_NE(output.find("gnomon: [lab] the team of workers failed (rank 0 of 2), got: "),
-            std::string::npos)
-      << output;
-  close(member.output);
-  member.wait();
-  expect_code(start({"--resume", "--workers-per-run", "2"}, "ended"), 0);
-  EXPECT_EQ(results("ended"), results("whole"));
+  // With more steps if the runs end before the member does.
+  for (int count = 60;; count *= 2) {
+    const std::vector<std::string> steps{"--steps", std::to_string(count)};
+    std::vector<std::string> arguments = steps;
+    arguments.insert(arguments.end(), {"--checkpoint", "0.05", "--processes-per-run", "2"});
+    port_ = cluster_test::free_ports();
+    const Child member = start(arguments, "ended", 1, 2),
+                leader = start(arguments, "ended", 0, 2);
+    const fs::path folder = folder_ / "ended";
+    testing::wait_for(leader, [&] {
+      return fs::exists(folder / "checkpoints/none-seed1.safetensors") ||
+             fs::exists(folder / "results.json");
+    });
+    kill(member.pid, SIGKILL);
+    const std::string output = leader.read_all();
+    close(member.output);
+    member.wait();
+    const int code = leader.wait();
+    if (code == 0) {
+      fs::remove_all(folder);
+      continue;
+    }
+    EXPECT_EQ(code, 2) << output;
+    EXPECT_NE(output.find("gnomon: [lab] the team of workers failed (rank 0 of 2), got: "),
+              std::string::npos)
+        << output;
+    std::vector<std::string> alone = steps;
+    alone.insert(alone.end(), {"--workers-per-run", "1"});
+    expect_code(start(alone, "whole"), 0);
+    expect_code(start({"--resume", "--workers-per-run", "2"}, "ended"), 0);
+    EXPECT_EQ(results("ended"), results("whole"));
+    return;
+  }
 }
 
 // Of two teams, the second one waits for a run. Its leader dies while it trains none.
 TEST_F(RunTeam, EndsIfItsLeaderDiesBetweenTwoRuns) {
   const std::vector<std::string> arguments{"--encodings",         "none", "--steps", "1000000",
-                                           "--processes-per-run", "2",    "--lease", "1"};
+                                           "--processes-per-run", "2",    "--lease", "2"};
   const auto prints = [](const Child& child, const std::string& text) {
     std::string all;
     for (char c; all.find(text) == std::string::npos; all += c)

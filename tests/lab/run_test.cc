@@ -26,7 +26,7 @@ class RunOfEach : public ::testing::TestWithParam<std::string> {
   Settings settings_ = tiny();
   Corpus corpus_ = load_corpus(settings_);
   fs::path path_ = fs::temp_directory_path() / ("gnomon-run-" + std::to_string(getpid()) + "-" +
-                                                file_name(GetParam()) + ".pt");
+                                                file_name(GetParam()) + ".safetensors");
 };
 INSTANTIATE_TEST_SUITE_P(, RunOfEach,
                          ::testing::Values("none", "learned", "rotary", "t5", "t5@random",

@@ -1,10 +1,16 @@
 // gnomon-lab --shard and --merge, and options of several machines that contradict each other.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <map>
+#include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apps/lab/merge.h"
@@ -13,7 +19,26 @@
 #include "lab/tiny.h"
 
 namespace gnomon::lab {
-namespace cluster_test {
+namespace shards_test {
+
+// The files and folders that were synced, if set.
+thread_local std::optional<std::set<ino_t>> synced;
+
+}  // namespace shards_test
+}  // namespace gnomon::lab
+
+// Takes the place of fsync of the C library in this program.
+extern "C" int fsync(int file) {
+  struct stat status{};
+  if (auto& synced = gnomon::lab::shards_test::synced; synced && fstat(file, &status) == 0)
+    synced->insert(status.st_ino);
+  return static_cast<int>(syscall(SYS_fsync, file));
+}
+
+namespace gnomon::lab {
+namespace shards_test {
+
+using namespace cluster_test;
 
 using ShardsOfALab = Cluster;
 
@@ -58,6 +83,74 @@ TEST_F(ShardsOfALab, MergedShardsAreTheWhole) {
   EXPECT_NE(different.output.find("rotary-seed2 must have one result, got different ones in"),
             std::string::npos)
       << different.output;
+}
+
+// A folder of a session in --shard 0/1, with one run.
+struct OneShard {
+  explicit OneShard(const std::string& folder) : name(folder) {
+    const Outcome outcome = testing::run(
+        GNOMON_LAB_PROGRAM,
+        {"--layers",    "1",    "--width",        "16",  "--heads",        "2",  "--batch", "4",
+         "--encodings", "none", "--train-length", "16",  "--eval-lengths", "32", "--steps", "3",
+         "--shard",     "0/1",  "--out",          folder},
+        testing::Streams::joined);
+    EXPECT_EQ(outcome.code, 0) << outcome.output;
+  }
+  const fs::path name;
+};
+
+TEST_F(ShardsOfALab, MergeIsOnTheDisk) {
+  const OneShard shard(out("a"));
+  const Shards shards = read_shards({shard.name});
+  const Corpus corpus = load_corpus(shards.stored.settings);
+  fs::create_directories(out());
+  synced = std::set<ino_t>{};
+  merge_shards(shards, "", corpus, out(), stderr);
+  const std::set<ino_t> found = *std::exchange(synced, std::nullopt);
+  const auto expect_synced = [&](const fs::path& path) {
+    struct stat status{};
+    ASSERT_EQ(stat(path.c_str(), &status), 0);
+    EXPECT_TRUE(found.contains(status.st_ino)) << path;
+  };
+  expect_synced(folder_);
+  expect_synced(out());
+  int files = 0;
+  for (const auto& one : fs::recursive_directory_iterator(out())) {
+    expect_synced(one.path());
+    files += one.is_regular_file();
+  }
+  EXPECT_EQ(files, 5);  // settings, cost, run, and the two files of the model
+  EXPECT_EQ(bytes(out() + "/models/none-seed1/model.safetensors"),
+            bytes(shard.name / "models/none-seed1/model.safetensors"));
+}
+
+TEST_F(ShardsOfALab, MergeRefusesLinksAndPipes) {
+  const OneShard shard(out("a"));
+  const fs::path aside = folder_ / "aside";
+  const auto expect_refused = [&](const fs::path& part, const std::string& got) {
+    const Outcome outcome = testing::run(
+        GNOMON_LAB_PROGRAM, {"--merge", shard.name, "--out", out()}, testing::Streams::joined);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.output,
+              "gnomon: [lab] --merge requires folders of files, without links: " +
+                  part.string() + ", got " + got + "\n");
+    EXPECT_FALSE(fs::exists(out()));
+    fs::remove_all(out());
+  };
+  for (const char* name : {"settings.json", "cost.json", "runs", "runs/none-seed1.json",
+                           "models", "models/none-seed1", "models/none-seed1/config.json"}) {
+    const fs::path part = shard.name / name;
+    fs::rename(part, aside);
+    fs::create_symlink(aside, part);
+    expect_refused(part, "a link");
+    fs::remove(part);
+    if (mkfifo(part.c_str(), 0600) == 0) expect_refused(part, "a pipe, socket or device");
+    fs::remove(part);
+    fs::rename(aside, part);
+  }
+  const Outcome merged = testing::run(
+      GNOMON_LAB_PROGRAM, {"--merge", shard.name, "--out", out()}, testing::Streams::joined);
+  EXPECT_EQ(merged.code, 0) << merged.output;
 }
 
 // Settings that only some folders have in settings.json are compared, too, but not the paths of the
@@ -106,5 +199,5 @@ TEST(ClusterOptions, AreRefusedIfTheyContradict) {
   }
 }
 
-}  // namespace cluster_test
+}  // namespace shards_test
 }  // namespace gnomon::lab

@@ -71,6 +71,10 @@ TEST(World, ReadsTorchrun) {
   const World first = found(with(torchrun, "RANK", "0"));
   EXPECT_TRUE(first.serves());
   EXPECT_EQ(first.address.host, "");
+  // All ranks are on this machine.
+  EXPECT_EQ(found(with(with(torchrun, "RANK", "0"), "MASTER_ADDR", "127.0.0.1")).address.host,
+            "127.0.0.1");
+  EXPECT_EQ(found(with(torchrun, "TORCHELASTIC_RUN_ID", "none")).token, "");
   // The agent of torchrun has the port itself.
   EXPECT_EQ(found(with(torchrun, "TORCHELASTIC_USE_AGENT_STORE", "True")).address.port, 29501);
   const World alone = found(with(with(torchrun, "RANK", "0"), "WORLD_SIZE", "1"));
@@ -113,6 +117,21 @@ TEST(World, RefusesVariablesThatAreMissingOrContradictory) {
   EXPECT_NE(refusal(without(kubernetes, "MASTER_PORT")).find("MASTER_PORT"), std::string::npos);
   EXPECT_NE(refusal(with(kubernetes, "WORLD_SIZE", "2")).find("must be below WORLD_SIZE"),
             std::string::npos);
+}
+
+TEST(World, RequiresATokenForOtherMachines) {
+  for (const char* host : {"localhost", "127.0.0.1", "127.9.8.7", "::1"})
+    EXPECT_TRUE(is_loopback(host)) << host;
+  for (const char* host : {"", "0.0.0.0", "::", "128.0.0.1", "127.0.0.1.example.org", "127.1",
+                           "localhost.example.org", "::ffff:127.0.0.1", "node1"})
+    EXPECT_FALSE(is_loopback(host)) << host;
+  EXPECT_NO_THROW(require_token(World{}));
+  World all{.size = 0, .address = {"", 1}};
+  EXPECT_THROW(require_token(all), std::invalid_argument);
+  all.address.host = "::1";
+  EXPECT_NO_THROW(require_token(all));
+  all = {.rank = 1, .size = 2, .address = {"node1", 1}, .token = "secret"};
+  EXPECT_NO_THROW(require_token(all));
 }
 
 TEST(World, FindsTheFirstHostOfAList) {

@@ -225,6 +225,41 @@ TEST(Structure, JsonIsParsedInOnePlace) {
   }
 }
 
+// Loaders of pickles and of TorchScript run code of the file that they read.
+bool loads_code(const std::string& line) {
+  static const std::regex cxx_loader(
+      R"(load_from\(|InputArchive [a-z_]+[,;(]|torch::load\(|pickle_load|jit::(script::)?load\()"
+      R"(|jit::import|_load_for_mobile)");
+  static const std::regex python_loader(
+      R"(torch\.jit\.load\(|pickle\.(load|Unpickler)\(|shelve\.|joblib\.|marshal\.|allow_pickle ?= ?True)");
+  return std::regex_search(line, cxx_loader) || std::regex_search(line, python_loader) ||
+         (line.find("torch.load(") != line.npos && line.find("weights_only=True") == line.npos);
+}
+// They load what the test itself has written.
+const std::set<std::string> load_their_own = {
+    "tests/torch/position_test.cc", "tests/torch/testing.h", "tests/lab/checkpoint_test.cc"};
+
+TEST(Structure, NothingLoadsAPickleOrTorchScriptFromAFile) {
+  for (const char* line :
+       {"archive.load_from(file);", "InputArchive archive, model;", "torch::load(model, path);",
+        "x = torch.load(path)", "torch::jit::load(path)", "pickle.load(f)",
+        "np.load(path, allow_pickle=True)"})
+    EXPECT_TRUE(loads_code(line)) << line;
+  for (const char* line :
+       {"torch.load(path, weights_only=True)", "pickle.loads(pickle.dumps(x))",
+        "void load(torch::serialize::InputArchive& archive) override;"})
+    EXPECT_FALSE(loads_code(line)) << line;
+  for (const fs::path& file :
+       files({"include", "src", "bindings", "apps", "tests", "bench", "docs", "tools"},
+             {".h", ".cc", ".cu", ".py", ".sh", ".ipynb", ".md"})) {
+    if (load_their_own.contains(file.string()) || file == "tests/structure/structure_test.cc")
+      continue;
+    std::istringstream text(text_of(file));
+    for (std::string line; std::getline(text, line);)
+      EXPECT_FALSE(loads_code(line)) << file << ": " << line;
+  }
+}
+
 // A file of more than about 400 lines contains two ideas.
 TEST(Structure, FilesAreShort) {
   for (const fs::path& file :
