@@ -188,6 +188,7 @@ gnomon_status gnomon_plan_gradient_bias(const gnomon_plan_gradient* gradient,
     const std::vector<double>& from = given("gradient", gradient).bias.values;
     const gnomon::Tensor to = tensor("out", out);
     const gnomon::internal::Argument named{"c", "out"};
+    gnomon::internal::check_tensor(named, to, to.rank == 1 ? 1 : 2);
     if (to.size() != std::ssize(from))
       gnomon::refuse("c", "out must have " + std::to_string(from.size()) + " elements",
                      to.size());
