@@ -91,8 +91,8 @@ TEST(Overlap, SlicesOfOneArrayAreDisjoint) {
     EXPECT_FALSE(overlaps_itself(q)) << name;
     const RotaryTable& by = q.extent(1) == 1 ? one : table;
     EXPECT_NO_THROW(rotate(q, k, by)) << name;
-    if (q.extents() == k.extents())
-      EXPECT_NO_THROW(rotate(q, by, Direction::forward, k)) << name;
+    if (q.extents() != k.extents()) continue;
+    EXPECT_NO_THROW(rotate(q, by, Direction::forward, k)) << name;
   }
 }
 
@@ -102,8 +102,6 @@ TEST(Overlap, OneElementInCommonIsFound) {
     EXPECT_TRUE(may_overlap(q, q)) << name;
     for (const std::ptrdiff_t by : {-1, 1}) {  // k moves by an element, into q or another head
       const Heads moved(k.data() + by, k.extents(), k.strides());
-      const Heads wide(k.data(), {k.extent(0), k.extent(1), k.extent(2), k.extent(3) + 1},
-                       k.strides());
       std::set<const float*> of_q;
       const auto each = [](const Heads& of, auto body) {
         for (std::ptrdiff_t b = 0; b < of.extent(0); ++b)
@@ -114,7 +112,7 @@ TEST(Overlap, OneElementInCommonIsFound) {
       each(q, [&](const float* one) { of_q.insert(one); });
       bool common = false;
       each(moved, [&](const float* one) { common |= of_q.contains(one); });
-      if (common) EXPECT_TRUE(may_overlap(q, moved)) << name << " " << by;
+      EXPECT_TRUE(may_overlap(q, moved) || !common) << name << " " << by;
     }
   }
 }
@@ -165,7 +163,7 @@ TEST(Overlap, AgreesWithTheElementsOfDrawnViews) {
     for (const float* one : of_a) meet |= of_b.contains(one), itself |= of_a.count(one) > 1;
     const bool said = may_overlap(a, b);
     ASSERT_TRUE(said || !meet) << trial;
-    if (slices) ASSERT_EQ(said, meet) << trial;
+    ASSERT_TRUE(said == meet || !slices) << trial;
     ASSERT_TRUE(overlaps_itself(a) || !itself) << trial;
     (meet ? common : said ? refused : disjoint) += 1;
   }
