@@ -16,7 +16,9 @@
 #include "gnomon/rotary/decoding.h"
 #include "gnomon/rotary/int8_keys.h"
 #include "gnomon/version.h"
+#include "src/core/angles.h"
 #include "src/core/tensor.h"
+#include "src/rotary/check.h"
 
 using gnomon::c::given;
 using gnomon::c::guarded;
@@ -28,6 +30,8 @@ namespace gnomon::c {
 namespace {
 
 thread_local std::string message;
+
+constexpr std::ptrdiff_t most_axes = 1024;  // of positions
 
 Direction direction_of(int32_t direction) { return static_cast<Direction>(direction); }
 
@@ -42,6 +46,7 @@ template <typename T>
 std::vector<T> numbers(const char* name, const gnomon_tensor* from) {
   const auto view = internal::read<T, 1>({"c", name}, tensor(name, from));
   std::vector<T> all;
+  all.reserve(static_cast<std::size_t>(view.extent(0)));
   for (std::ptrdiff_t i = 0; i < view.extent(0); ++i) all.push_back(view(i));
   return all;
 }
@@ -69,6 +74,9 @@ std::vector<Positions> axes_of(const char* name, const gnomon_tensor* ids,
     axes.push_back(explicit_ids(internal::read<std::int64_t, 2>(named, from)));
   } else {
     const auto all = internal::read<std::int64_t, 3>(named, from);
+    if (all.extent(0) > most_axes)
+      refuse("c", std::string(name) + " must have at most 1024 axes",
+             std::int64_t{all.extent(0)});
     for (std::ptrdiff_t axis = 0; axis < all.extent(0); ++axis)
       axes.push_back(explicit_ids(all[axis]));
   }
@@ -139,13 +147,9 @@ gnomon_status gnomon_frequencies_from(const gnomon_rotary_spec* spec,
                      "inv_freq must have rotary_dim / 2 = " +
                          std::to_string(rotary.rotary_dim / 2) + " elements",
                      frequencies.rotary_dim() / 2);
-    gnomon::RotaryTable(
-        frequencies, std::vector<gnomon::Positions>(
-                         axes ? 1 + static_cast<std::size_t>(
-                                        std::max(0, *std::max_element(frequencies.axes.begin(),
-                                                                      frequencies.axes.end())))
-                              : 1,
-                         gnomon::consecutive(1)));  // checks that the frequencies are valid
+    gnomon::rotary_internal::check(frequencies,
+                                   gnomon::rotary_internal::axis_count(frequencies));
+    gnomon::internal::check_frequencies(frequencies.inv_freq);
     make(out, std::move(frequencies));
   });
 }

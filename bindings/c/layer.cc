@@ -141,6 +141,8 @@ gnomon_status gnomon_layer_plan_set_positions(gnomon_layer_plan* plan,
 gnomon_status gnomon_alibi_slopes(int64_t heads, int64_t first_head, const gnomon_tensor* out) {
   return guarded([&] {
     const auto to = gnomon::internal::write<double, 1>({"c", "out"}, tensor("out", out));
+    if (to.extent(0) < 1)  // 0 local heads would be all heads
+      gnomon::refuse("c", "out must have at least 1 element", std::int64_t{to.extent(0)});
     const auto slopes = gnomon::slopes(
         {.heads = heads, .head_offset = first_head, .local_heads = to.extent(0)});
     for (std::size_t h = 0; h < slopes.size(); ++h)
@@ -188,6 +190,7 @@ gnomon_status gnomon_plan_gradient_bias(const gnomon_plan_gradient* gradient,
     const std::vector<double>& from = given("gradient", gradient).bias.values;
     const gnomon::Tensor to = tensor("out", out);
     const gnomon::internal::Argument named{"c", "out"};
+    gnomon::internal::check_tensor(named, to, to.rank == 1 ? 1 : 2);
     if (to.size() != std::ssize(from))
       gnomon::refuse("c", "out must have " + std::to_string(from.size()) + " elements",
                      to.size());

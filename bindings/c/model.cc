@@ -13,6 +13,7 @@
 #include "gnomon/model/gguf_model.h"
 #include "gnomon/model/layer.h"
 #include "src/core/tensor.h"
+#include "src/model/lowering.h"
 
 struct gnomon_encoding {
   gnomon::model::Encoding encoding;
@@ -50,16 +51,23 @@ std::string json_of(const std::vector<model::Parameter>& parameters) {
   return all.dump();
 }
 
-const gnomon_tensor* at(const gnomon_tensor* const* values, int64_t count, int64_t i) {
-  if (i < count && !values) refuse("c", "values must be given", "NULL");
-  return values[i];
+// Throws unless `values` has one tensor for each parameter; `count` is the caller's number.
+void check_count(const char* name, const gnomon_tensor* const* values, int64_t count,
+                 std::size_t parameters) {
+  if (count != static_cast<int64_t>(parameters))
+    refuse("c",
+           std::string(name) + " must have a tensor for each of " + std::to_string(parameters) +
+               " parameters",
+           count);
+  if (count && !values) refuse("c", std::string(name) + " must be given", "NULL");
 }
 
-Matrices matrices_of(const gnomon_tensor* const* values, int64_t count) {
+Matrices matrices_of(const gnomon_tensor* const* values, int64_t count,
+                     std::size_t parameters) {
+  check_count("values", values, count, parameters);
   Matrices all;
   for (int64_t i = 0; i < count; ++i)
-    all.push_back(
-        internal::read_if<float, 2>({"c", "values"}, tensor("values", at(values, count, i))));
+    all.push_back(internal::read_if<float, 2>({"c", "values"}, tensor("values", values[i])));
   return all;
 }
 
@@ -95,11 +103,12 @@ gnomon_status gnomon_encoding_from_name(const char* name, int64_t width, int64_t
                                         int64_t length, int32_t reads, gnomon_encoding** out) {
   return guarded([&] {
     given("name", name);
-    make(out, gnomon::model::find_encoding(name).usual(
-                  {.width = width,
-                   .heads = heads,
-                   .length = length,
-                   .reads = static_cast<gnomon::Visibility>(reads)}));
+    const gnomon::model::Shape shape{.width = width,
+                                     .heads = heads,
+                                     .length = length,
+                                     .reads = static_cast<gnomon::Visibility>(reads)};
+    gnomon::model::internal::check_shape(shape);
+    make(out, gnomon::model::find_encoding(name).usual(shape));
   });
 }
 
@@ -135,9 +144,10 @@ gnomon_status gnomon_encoding_lower(const gnomon_encoding* encoding,
                                     const gnomon_tensor* const* values, int64_t count,
                                     int64_t queries, int64_t keys, gnomon_layer_plan** out) {
   return guarded([&] {
-    gnomon::LayerPlan plan = gnomon::model::lower(given("encoding", encoding).encoding,
-                                                  {.queries = queries, .keys = keys},
-                                                  gnomon::c::matrices_of(values, count));
+    const gnomon::model::Encoding& of = given("encoding", encoding).encoding;
+    gnomon::LayerPlan plan = gnomon::model::lower(
+        of, {.queries = queries, .keys = keys},
+        gnomon::c::matrices_of(values, count, gnomon::model::parameters(of).size()));
     plan.mask = {.visibility = gnomon::Visibility::causal, .offset = keys - queries};
     make(out, std::move(plan));
   });
@@ -150,18 +160,21 @@ gnomon_status gnomon_encoding_lower_backward(const gnomon_encoding* encoding,
                                              const gnomon_tensor* table_grad,
                                              const gnomon_tensor* const* grads) {
   return guarded([&] {
+    const gnomon::model::Encoding& of = given("encoding", encoding).encoding;
+    const std::size_t parameters = gnomon::model::parameters(of).size();
     gnomon::model::LayerGradient lowered;
     if (gradient) lowered.bias = gradient->bias, lowered.relative = gradient->relative;
     if (table_grad)
       lowered.table =
           gnomon::internal::read<float, 2>({"c", "table_grad"}, tensor("", table_grad));
     std::vector<gnomon::View<float, 2>> to;
+    gnomon::c::check_count("grads", grads, count, parameters);
     for (int64_t i = 0; i < count; ++i)
-      to.push_back(gnomon::internal::write<float, 2>(
-          {"c", "grads"}, tensor("grads", gnomon::c::at(grads, count, i))));
-    gnomon::model::lower_backward(given("encoding", encoding).encoding,
-                                  {.queries = queries, .keys = keys},
-                                  gnomon::c::matrices_of(values, count), lowered, to);
+      to.push_back(
+          gnomon::internal::write<float, 2>({"c", "grads"}, tensor("grads", grads[i])));
+    gnomon::model::lower_backward(of, {.queries = queries, .keys = keys},
+                                  gnomon::c::matrices_of(values, count, parameters), lowered,
+                                  to);
   });
 }
 
@@ -216,10 +229,12 @@ gnomon_status gnomon_model_lower_layer(const gnomon_model* model, const char* pa
     const auto queries = gnomon::c::axes_of("query_ids", from.query_ids, from.query_sequences);
     std::vector<gnomon::Positions> keys;
     if (from.key_ids) keys = gnomon::c::axes_of("key_ids", from.key_ids, from.key_sequences);
+    const gnomon::model::ModelDescription& of = given("model", model).model;
+    const auto& group = gnomon::model::group_of(of, layer, part ? part : "");
     gnomon::LayerPlan plan = gnomon::model::lower_layer(
-        given("model", model).model, layer, part ? part : "",
+        of, layer, part ? part : "",
         {.queries = queries, .keys = keys, .cached = from.cached, .length = from.length},
-        gnomon::c::matrices_of(values, count));
+        gnomon::c::matrices_of(values, count, gnomon::model::layer_parameters(group).size()));
     gnomon::c::own_positions(plan);
     make(out, std::move(plan));
   });

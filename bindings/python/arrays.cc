@@ -2,15 +2,12 @@
 
 #include <nanobind/stl/string.h>
 
-#include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <cstring>
-#include <span>
 #include <string>
-#include <utility>
 
 #include "gnomon/error.h"
+#include "src/core/tensor.h"
 
 namespace gnomon::python {
 namespace {
@@ -75,29 +72,6 @@ void drop_strides_if_empty(Tensor& tensor) {
     if (tensor.shape[axis] == 0) tensor.strides = nullptr;
 }
 
-// Refuses an array with two elements in one place: `broadcast_to` and `sliding_window_view` of NumPy,
-// `expand` of PyTorch. Threads would write to them at the same time. Slices and transposes of an
-// ordinary array are accepted: each step along an axis is longer than all axes of smaller steps.
-void refuse_overlap(const char* operation, const char* name, const Tensor& tensor) {
-  if (!tensor.strides) return;
-  std::array<std::pair<std::int64_t, std::int64_t>, 8> axes;  // step, extent
-  std::size_t count = 0;
-  for (std::int32_t axis = 0; axis < tensor.rank && count < axes.size(); ++axis)
-    if (tensor.shape[axis] > 1)
-      axes[count++] = {std::abs(tensor.strides[axis]), tensor.shape[axis]};
-  std::sort(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(count));
-  std::int64_t reach = 0;  // from the first element of the axes so far to their last one
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto [step, extent] = axes[i];
-    if (step <= reach)
-      refuse(
-          operation,
-          std::string(name) + " must not overlap itself, since it is changed in place, strides",
-          shape_text(std::span(tensor.strides, static_cast<std::size_t>(tensor.rank))));
-    reach += step * (extent - 1);
-  }
-}
-
 template <typename Array>
 void put(const Array& array, Tensor& tensor) {
   tensor.data = const_cast<void*>(static_cast<const void*>(array.data_handle()));
@@ -138,7 +112,8 @@ Array::Array(const char* operation, const char* name, nb::handle object, Access 
     refuse(operation, of + " must be an array that supports DLPack (NumPy, PyTorch, JAX, CuPy)",
            type_of(object));
   }
-  if (access == Access::write) refuse_overlap(operation, name, tensor_);
+  if (access == Access::write && internal::fits(tensor_))
+    internal::check_own_places({operation, name}, tensor_);
 }
 
 bool Array::borrow(nb::handle object) {
@@ -186,6 +161,7 @@ Integers integers(const char* operation, const char* name, nb::handle object) {
     refuse(operation, std::string(name) + " must have 1 or 2 axes", std::int64_t{t.rank});
   for (std::int32_t axis = 0; axis < t.rank; ++axis) all.shape.push_back(t.shape[axis]);
   const std::int64_t rows = t.rank == 2 ? t.shape[0] : 1, columns = t.shape[t.rank - 1];
+  all.values.reserve(internal::checked_size(operation, name, {rows, columns}));
   const auto* const bytes = static_cast<const char*>(t.data) + t.byte_offset;
   const std::int64_t size = t.dtype.bits / 8;
   for (std::int64_t row = 0; row < rows; ++row)

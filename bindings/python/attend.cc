@@ -17,7 +17,7 @@ class Copy {
   Copy(const char* name, const ConstTensor& from) {
     internal::by_type({"attention", name}, from, [&]<typename T>(T) {
       const auto view = internal::read<T, 4>({"attention", name}, from);
-      values_.resize(static_cast<std::size_t>(view.size()) * sizeof(T));
+      values_.resize(internal::to_size(view.size()) * sizeof(T));
       for (int axis = 0; axis < 4; ++axis)
         shape_[axis] = view.extent(static_cast<std::size_t>(axis));
       auto* to = reinterpret_cast<T*>(values_.data());
@@ -85,7 +85,8 @@ void rotate_back(const std::vector<HeadRotation>& rotations, const Tensor& grad)
 struct Rows {
   Rows(const ConstTensor& x, std::int64_t table_tokens)
       : tensor(static_cast<const Tensor&>(x)) {
-    if (x.rank != 3 || table_tokens == x.extent(1)) return;
+    internal::check_tensor({"embed", "x"}, x, 3);
+    if (table_tokens == x.extent(1)) return;
     if (table_tokens != x.extent(0) * x.extent(1))
       refuse("embed", "x must have " + std::to_string(table_tokens) + " tokens",
              x.extent(0) * x.extent(1));

@@ -12,6 +12,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/model/scheme.h"
+#include "src/model/lowering.h"
 
 namespace gnomon::python {
 namespace {
@@ -105,14 +106,12 @@ void bind_encodings(nb::module_& module) {
       "usual",
       [](const std::string& name, std::int64_t width, std::int64_t heads, std::int64_t length,
          const std::string& reads) {
-        if (width < 1 || heads < 1 || width % heads)
-          refuse("encoding", "heads must divide width, " + std::to_string(width), heads);
-        if (length < 1) refuse("encoding", "length must be at least 1", length);
-        return model::to_json(
-            model::find_encoding(name).usual({.width = width,
-                                              .heads = heads,
-                                              .length = length,
-                                              .reads = visibility_of("encoding", reads)}));
+        const model::Shape shape{.width = width,
+                                 .heads = heads,
+                                 .length = length,
+                                 .reads = visibility_of("encoding", reads)};
+        model::internal::check_shape(shape);
+        return model::to_json(model::find_encoding(name).usual(shape));
       },
       nb::arg("name"), nb::arg("width"), nb::arg("heads"), nb::arg("length"), nb::arg("reads"));
   module.def(

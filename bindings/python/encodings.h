@@ -21,6 +21,9 @@ namespace nb = nanobind;
 model::Mixture mixture_of(nb::handle object);
 model::Encoding encoding_of(nb::handle object);
 
+// Returns a Python integer. Throws std::invalid_argument if it does not fit 64 bits.
+std::int64_t integer_of(const char* operation, const char* name, nb::handle object);
+
 // Positions, integers [T] or [B, T], or a number of tokens: 0 to T - 1.
 Positions positions_of(const char* operation, const char* name, nb::handle object);
 // The same, or a tuple of them: one for each position axis (M-RoPE).

@@ -35,15 +35,15 @@ struct Gradients {
   std::vector<View<float, 2>> views;
 };
 
-std::optional<std::int64_t> count_of(nb::handle object) {
+std::optional<std::int64_t> count_of(const char* name, nb::handle object) {
   if (!PyLong_Check(object.ptr()) || PyBool_Check(object.ptr())) return std::nullopt;
-  return nb::cast<std::int64_t>(object);
+  return integer_of("lower", name, object);
 }
 
 // Tokens of queries and keys: two counts, or positions.
 model::Window window_of(nb::handle queries, nb::handle keys) {
-  const auto count = count_of(queries);
-  const auto key_count = keys.is_none() ? count : count_of(keys);
+  const auto count = count_of("queries", queries);
+  const auto key_count = keys.is_none() ? count : count_of("keys", keys);
   if (count && key_count) return {.queries = *count, .keys = *key_count};
   model::BatchPositions batch{positions_of("lower", "queries", queries), {}};
   batch.keys = keys.is_none() ? batch.queries : positions_of("lower", "keys", keys);
@@ -93,10 +93,8 @@ struct Inputs {
 
 // A NumPy array for the result, of the type of q.
 nb::object result_like(const ConstTensor& q, const ConstTensor& v) {
-  if (q.rank != 4 || v.rank != 4) {
-    internal::check_tensor({"attention", "q"}, q, 4);
-    internal::check_tensor({"attention", "v"}, v, 4);
-  }
+  internal::check_tensor({"attention", "q"}, q, 4);
+  internal::check_tensor({"attention", "v"}, v, 4);
   const char* type = q.holds<float>()    ? "float32"
                      : q.holds<Half>()   ? "float16"
                      : q.holds<double>() ? "float64"
@@ -174,7 +172,8 @@ nb::object bias_of(const Plan& plan, std::int64_t queries, std::int64_t keys) {
   if (const auto* dense_form = std::get_if<DenseBias>(&form))
     heads = dense_form->values.extent(1);
   if (heads == 0) return nb::none();
-  std::vector<double> values(static_cast<std::size_t>(heads * queries * keys));
+  std::vector<double> values(
+      internal::checked_size("bias", "heads x queries x keys", {heads, queries, keys}));
   {
     nb::gil_scoped_release released;
     dense(form, plan.lowered.mask.offset,

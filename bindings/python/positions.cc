@@ -2,14 +2,18 @@
 #include <nanobind/operators.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "bindings/python/arrays.h"
 #include "bindings/python/encodings.h"
 #include "gnomon/error.h"
+#include "src/core/size.h"
 
 namespace gnomon::python {
 namespace {
@@ -36,9 +40,26 @@ Positions from_ids(nb::handle ids, nb::handle sequences) {
 Positions from_mask(nb::handle mask) {
   const Integers all = integers("positions", "mask", mask);
   std::vector<std::uint8_t> flags;
+  flags.reserve(all.values.size());
   for (const std::int64_t one : all.values) flags.push_back(one != 0);
   const std::int64_t rows = all.shape.size() == 1 ? 1 : all.shape[0];
   return from_padding_mask(View<const std::uint8_t, 2>(flags.data(), {rows, all.shape.back()}));
+}
+
+// The state of pickle, which may come from a file of another user.
+using State = std::tuple<std::int64_t, std::int64_t, std::vector<std::int64_t>,
+                         std::vector<std::int32_t>>;
+Positions from_state(State& state) {
+  auto& [batch, tokens, ids, sequences] = state;
+  if (!internal::holds(ids.size(), batch, tokens) || sequences.size() != ids.size())
+    refuse("positions",
+           "a state must have ids and sequences for " + std::to_string(batch) + " x " +
+               std::to_string(tokens) + " tokens",
+           std::to_string(ids.size()) + " and " + std::to_string(sequences.size()));
+  for (const std::int32_t one : sequences)
+    if (one < Positions::padding)
+      refuse("positions", "sequences must be -1 (padding) or a number from 0 to 2^31 - 1", one);
+  return {batch, tokens, std::move(ids), std::move(sequences)};
 }
 
 std::string text(const Positions& p) {
@@ -69,11 +90,19 @@ nb::object sequences_of(const Positions& p) {
 
 }  // namespace
 
+std::int64_t integer_of(const char* operation, const char* name, nb::handle object) {
+  std::int64_t value = 0;
+  if (!nb::try_cast(object, value, false))
+    refuse(operation, std::string(name) + " must be an integer of 64 bits",
+           nb::cast<std::string>(nb::str(object.type())));
+  return value;
+}
+
 Positions positions_of(const char* operation, const char* name, nb::handle object) {
   Positions positions;
   if (nb::try_cast(object, positions, false)) return positions;
   if (PyLong_Check(object.ptr()) && !PyBool_Check(object.ptr()))
-    return consecutive(nb::cast<std::int64_t>(object));
+    return consecutive(integer_of(operation, name, object));
   const Integers all = integers(operation, name, object);
   const bool one_row = all.shape.size() == 1;
   return explicit_ids(View<const std::int64_t, 2>(
@@ -143,12 +172,7 @@ void bind_positions(nb::module_& module) {
           nb::sig("def __getstate__(self) -> tuple[int, int, list[int], list[int]]"))
       .def(
           "__setstate__",
-          [](Positions* self, const nb::tuple& state) {
-            new (self) Positions{.batch = nb::cast<std::int64_t>(state[0]),
-                                 .tokens = nb::cast<std::int64_t>(state[1]),
-                                 .ids = nb::cast<std::vector<std::int64_t>>(state[2]),
-                                 .sequences = nb::cast<std::vector<std::int32_t>>(state[3])};
-          },
+          [](Positions* self, State state) { new (self) Positions(from_state(state)); },
           nb::sig(
               "def __setstate__(self, state: tuple[int, int, list[int], list[int]]) -> None"));
 }

@@ -15,6 +15,8 @@
 #include "bindings/python/arrays.h"
 #include "bindings/python/encodings.h"
 #include "gnomon/error.h"
+#include "src/core/angles.h"
+#include "src/rotary/check.h"
 #include "src/rotary/rotate.h"
 
 namespace gnomon::python {
@@ -58,6 +60,13 @@ std::size_t hash_of(const RotaryFrequencies& f) {
   for (const double one : f.growth) add_hash(sum, one);
   add_hash(sum, f.centre);
   return sum;
+}
+
+// Frequencies from Python, or from a pickle of another user.
+RotaryFrequencies checked(RotaryFrequencies frequencies) {
+  rotary_internal::check(frequencies, rotary_internal::axis_count(frequencies));
+  internal::check_frequencies(frequencies.inv_freq);
+  return frequencies;
 }
 
 using State = std::tuple<std::string, std::int64_t, std::vector<double>,
@@ -177,12 +186,12 @@ void bind_rotary(nb::module_& module) {
           "__init__",
           [](RotaryFrequencies* self, const std::string& pairing, std::vector<double> inv_freq,
              std::int64_t head_offset, std::vector<std::int32_t> axes, double table_scale) {
-            new (self)
-                RotaryFrequencies{.pairing = chosen("rotary", "pairing", pairing, pairings),
-                                  .head_offset = head_offset,
-                                  .inv_freq = std::move(inv_freq),
-                                  .axes = std::move(axes),
-                                  .table_scale = table_scale};
+            new (self) RotaryFrequencies(
+                checked({.pairing = chosen("rotary", "pairing", pairing, pairings),
+                         .head_offset = head_offset,
+                         .inv_freq = std::move(inv_freq),
+                         .axes = std::move(axes),
+                         .table_scale = table_scale}));
           },
           nb::kw_only(), nb::arg("pairing"), nb::arg("inv_freq"), nb::arg("head_offset") = 0,
           nb::arg("axes") = std::vector<std::int32_t>{}, nb::arg("table_scale") = 1.0)
@@ -212,14 +221,14 @@ void bind_rotary(nb::module_& module) {
       .def(
           "__setstate__",
           [](RotaryFrequencies* self, const State& s) {
-            new (self) RotaryFrequencies{
-                .pairing = chosen("rotary", "pairing", std::get<0>(s), pairings),
-                .head_offset = std::get<1>(s),
-                .inv_freq = std::get<2>(s),
-                .axes = std::get<3>(s),
-                .table_scale = std::get<4>(s),
-                .growth = std::get<5>(s),
-                .centre = std::get<6>(s)};
+            new (self) RotaryFrequencies(
+                checked({.pairing = chosen("rotary", "pairing", std::get<0>(s), pairings),
+                         .head_offset = std::get<1>(s),
+                         .inv_freq = std::get<2>(s),
+                         .axes = std::get<3>(s),
+                         .table_scale = std::get<4>(s),
+                         .growth = std::get<5>(s),
+                         .centre = std::get<6>(s)}));
           },
           nb::sig("def __setstate__(self, state: tuple[Any, ...]) -> None"));
 

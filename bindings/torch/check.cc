@@ -7,6 +7,7 @@
 
 #include "bindings/torch/views.h"
 #include "gnomon/error.h"
+#include "src/core/size.h"
 
 namespace gnomon::libtorch {
 namespace {
@@ -58,10 +59,10 @@ void check_sizes(const Inputs& in, const AttendOptions& options, const std::stri
 
 void check_rows(const char* name, const Positions& positions, std::int64_t batch,
                 std::int64_t tokens) {
-  const auto size = static_cast<std::size_t>(positions.batch * positions.tokens);
-  const bool fits = (positions.batch == 1 || positions.batch == batch) &&
-                    positions.tokens == tokens && positions.ids.size() == size &&
-                    positions.sequences.size() == size;
+  const bool fits =
+      (positions.batch == 1 || positions.batch == batch) && positions.tokens == tokens &&
+      gnomon::internal::holds(positions.ids.size(), positions.batch, positions.tokens) &&
+      positions.sequences.size() == positions.ids.size();
   if (!fits)
     refuse(
         attend,

@@ -11,6 +11,7 @@
 #include "src/attention/problem.h"
 #include "src/attention/tile.h"
 #include "src/core/overloaded.h"
+#include "src/core/size.h"
 #include "src/core/tensor.h"
 
 namespace gnomon {
@@ -35,6 +36,10 @@ void check_heads(std::string_view name, const ConstTensor& tensor, const Extents
   if (tensor.extent(3) > 1 && tensor.stride(3) != 1)
     refuse("attention", "the last axis of " + std::string(name) + " must have stride 1",
            tensor.stride(3));
+}
+
+void check_places_of(std::string_view name, const Tensor& written) {
+  if (!internal::in_row_major_order(written)) internal::check_own_places(named(name), written);
 }
 
 template <typename T, std::size_t Rank>
@@ -173,7 +178,8 @@ void prepare_position(internal::TypedProblem<A>& problem) {
 // Returns sums [B, Hq, parts, count], added over batch and parts in order.
 std::vector<double> added(const internal::AttentionProblem& problem,
                           const std::vector<double>& sums, int64_t count) {
-  std::vector<double> total(static_cast<std::size_t>(problem.heads * count));
+  std::vector<double> total(
+      internal::checked_size("attention", "heads x values", {problem.heads, count}));
   if (total.empty()) return total;
   const auto rows = static_cast<int64_t>(sums.size()) / count;
   const int64_t parts = problem.batch ? rows / (problem.batch * problem.heads) : 1;
@@ -227,6 +233,7 @@ void forward(const AttentionInput& input, const AttentionPlan& plan, const Tenso
   describe(input, plan, problem);
   const ConstTensor& q = input.q;
   check_heads("out", out, {q.extent(0), q.extent(1), q.extent(2), problem.value_dim}, q.dtype);
+  check_places_of("out", out);
   problem.out = result(out);
   problem.lse = internal::write_if<A, 3>(named("lse"), lse);
   if (lse.has_data()) check_shape("lse", problem.lse, {q.extent(0), q.extent(2), q.extent(1)});
@@ -255,6 +262,9 @@ void backward(const AttentionInput& input, const AttentionPlan& plan, const Cons
   check_heads("the gradient of q", gradient.q, extents(q), q.dtype);
   check_heads("the gradient of k", gradient.k, extents(k), q.dtype);
   check_heads("the gradient of v", gradient.v, extents(v), q.dtype);
+  check_places_of("the gradient of q", gradient.q);
+  check_places_of("the gradient of k", gradient.k);
+  check_places_of("the gradient of v", gradient.v);
 
   BiasGradient* const bias_grad = gradient.bias;
   int64_t numbers = 0;  // elements of the bias for each head
@@ -273,7 +283,8 @@ void backward(const AttentionInput& input, const AttentionPlan& plan, const Cons
   problem.parts = internal::BackwardPlan(problem).parts;
   const auto sums_of = [&](int64_t count) {
     return std::vector<double>(
-        static_cast<std::size_t>(problem.batch * problem.heads * problem.parts * count));
+        internal::checked_size("attention", "batch x heads x parts x values",
+                               {problem.batch, problem.heads, problem.parts, count}));
   };
   std::vector<double> bias_sums = sums_of(numbers);
   std::vector<double> sink_sums = sums_of(sinks_grad.empty() ? 0 : 1);

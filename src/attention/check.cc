@@ -8,6 +8,7 @@
 
 #include "gnomon/error.h"
 #include "src/core/overloaded.h"
+#include "src/core/size.h"
 
 namespace gnomon::internal {
 namespace {
@@ -37,8 +38,8 @@ void check_positions(std::string_view name, const Positions& positions, int64_t 
   if (positions.tokens != tokens)
     refuse(room, "positions of " + who + " must have " + std::to_string(tokens) + " tokens",
            positions.tokens);
-  const auto size = static_cast<std::size_t>(positions.batch * positions.tokens);
-  if (positions.ids.size() != size || positions.sequences.size() != size)
+  if (!holds(positions.ids.size(), positions.batch, positions.tokens) ||
+      positions.sequences.size() != positions.ids.size())
     refuse(room, "positions of " + who + " must hold batch x tokens ids and sequences",
            static_cast<int64_t>(std::min(positions.ids.size(), positions.sequences.size())));
 }
@@ -55,10 +56,11 @@ void check_rotary(std::string_view name, const RotaryTable& table,
         room,
         "the rotary table of " + who + " must have 1 row or " + std::to_string(problem.batch),
         table.batch());
-  if (table.frequencies().head_offset + table.frequencies().rotary_dim() > problem.size)
+  if (table.frequencies().head_offset > problem.size - table.frequencies().rotary_dim())
     refuse(room,
            "the rotary table of " + who + " must fit head_dim " + std::to_string(problem.size),
-           table.frequencies().head_offset + table.frequencies().rotary_dim());
+           std::to_string(table.frequencies().head_offset) + " + " +
+               std::to_string(table.frequencies().rotary_dim()));
 }
 
 struct Reach {
@@ -70,7 +72,7 @@ struct Reach {
     furthest = std::max(furthest, distance);
   }
   bool within(int64_t first, int64_t distances) const {
-    return nearest > furthest || (nearest >= first && furthest < first + distances);
+    return nearest > furthest || contains(first, distances, nearest, furthest);
   }
 };
 
@@ -126,7 +128,7 @@ void check_reach(std::string_view who, const AttentionProblem& problem, int64_t 
   refuse(room,
          std::string(who) + " must cover distances " + std::to_string(reach.nearest) + " to " +
              std::to_string(reach.furthest),
-         std::to_string(first) + " to " + std::to_string(first + distances - 1));
+         range_text(first, distances));
 }
 
 void check_strip(const AttentionProblem& problem, const StripBias& strip) {
@@ -197,8 +199,11 @@ void check_coordinates(const AttentionProblem& problem, const RelativeVectors& t
             room,
             "relative coordinates must be given for all positions, of " + std::to_string(count),
             id);
-      least = std::min(least, table.coordinates[static_cast<std::size_t>(id)]);
-      most = std::max(most, table.coordinates[static_cast<std::size_t>(id)]);
+      const int64_t coordinate = table.coordinates[static_cast<std::size_t>(id)];
+      if (!subtractable(coordinate))
+        refuse(room, "relative coordinates must be at most 2^61 in magnitude", coordinate);
+      least = std::min(least, coordinate);
+      most = std::max(most, coordinate);
     };
     if (!positions)
       for (int64_t i = 0; i < rows; ++i) take(first + i);
@@ -211,19 +216,30 @@ void check_coordinates(const AttentionProblem& problem, const RelativeVectors& t
       ends(problem.position.queries, problem.mask.offset, problem.queries);
   const auto [nearest, furthest] = ends(problem.position.keys, 0, problem.keys);
   if (early > late || nearest > furthest) return;
-  if (nearest - late >= table.min_distance &&
-      furthest - early < table.min_distance + table.distances())
-    return;
+  if (contains(table.min_distance, table.distances(), nearest - late, furthest - early)) return;
   refuse(room,
          "relative vectors must cover distances " + std::to_string(nearest - late) + " to " +
              std::to_string(furthest - early),
-         std::to_string(table.min_distance) + " to " +
-             std::to_string(table.min_distance + table.distances() - 1));
+         range_text(table.min_distance, table.distances()));
 }
 
 void check_distances(const AttentionProblem& problem, const RelativeVectors& table) {
   if (!table.coordinates.empty()) return check_coordinates(problem, table);
   check_reach("relative vectors", problem, table.min_distance, table.distances());
+}
+
+// Checks that the ids of all rows, padding included, can be subtracted.
+void check_ids_of_distances(const AttentionProblem& problem) {
+  const auto& position = problem.position;
+  const BiasForm& bias = *position.bias;
+  const bool by_distance = std::holds_alternative<SlopeBias>(bias) ||
+                           std::holds_alternative<StripBias>(bias) ||
+                           std::holds_alternative<AxesBias>(bias) || position.relative;
+  if (!position.queries || !by_distance) return;
+  for (const Positions* positions : {position.queries, position.keys})
+    for (const int64_t id : positions->ids)
+      if (!subtractable(id))
+        refuse(room, "positions must be at most 2^61 in magnitude, for a bias by distance", id);
 }
 
 void check_relative(const AttentionProblem& problem) {
@@ -287,6 +303,7 @@ void check(const AttentionProblem& problem) {
   if (position.query_rotary)
     check_rotary("queries", *position.query_rotary, problem, problem.queries);
   if (position.key_rotary) check_rotary("keys", *position.key_rotary, problem, problem.keys);
+  check_ids_of_distances(problem);
   check_bias(problem);
   check_relative(problem);
 }

@@ -43,13 +43,9 @@ void close_gap(std::vector<Element>& rows, std::int64_t batch, std::int64_t toke
   rows.resize(to_size(batch * rest));
 }
 
-std::int64_t elements(const KvCacheShape& shape, std::int64_t head_dim) {
-  std::int64_t product = shape.batch;
-  for (const std::int64_t extent : {shape.capacity, shape.heads, head_dim})
-    if (__builtin_mul_overflow(product, extent, &product) ||
-        product > std::numeric_limits<std::int64_t>::max() / 8)
-      refuse("kv_cache", "batch x capacity x heads x head_dim must fit in memory", extent);
-  return product;
+std::size_t elements(const KvCacheShape& shape, std::int64_t head_dim) {
+  return internal::checked_size("kv_cache", "batch x capacity x heads x head_dim",
+                                {shape.batch, shape.capacity, shape.heads, head_dim});
 }
 
 }  // namespace
@@ -79,8 +75,8 @@ KvCache<T>::KvCache(const KvCacheShape& shape, std::optional<RotaryFrequencies> 
                  std::to_string(frequencies_->rotary_dim()),
              shape.head_dim);
   }
-  keys_.resize(to_size(elements(shape, shape.head_dim)));
-  values_.resize(to_size(elements(shape, shape.value_dim)));
+  keys_.resize(elements(shape, shape.head_dim));
+  values_.resize(elements(shape, shape.value_dim));
   for (Positions& axis : axes_) {
     axis.ids.reserve(to_size(shape.batch * shape.capacity));
     axis.sequences.reserve(to_size(shape.batch * shape.capacity));
@@ -139,7 +135,7 @@ void KvCache<T>::check_new(const View<const S, 4>& k, const View<const S, 4>& v,
                  std::to_string(count) + " tokens",
              std::to_string(axis.batch) + " of " + std::to_string(axis.tokens));
     for (const std::size_t length : {axis.ids.size(), axis.sequences.size()})
-      if (length != to_size(axis.batch * count))
+      if (length != internal::checked_size("kv_cache", "batch x tokens", {axis.batch, count}))
         refuse("kv_cache",
                "positions must have an id and a sequence for each of " +
                    std::to_string(axis.batch * count) + " tokens",

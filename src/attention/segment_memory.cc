@@ -7,22 +7,22 @@
 
 #include "gnomon/error.h"
 #include "gnomon/rotary/cached_keys.h"
+#include "src/core/size.h"
 
 namespace gnomon {
 namespace {
 
 using std::int64_t;
 
-std::size_t elements(const SegmentMemoryShape& shape, int64_t capacity, int64_t head_dim) {
-  int64_t product = shape.batch;
-  for (const int64_t extent : {capacity, shape.heads, head_dim})
-    if (__builtin_mul_overflow(product, extent, &product) ||
-        product > std::numeric_limits<int64_t>::max() / 8)
-      refuse("segment_memory", "batch x rows x heads x head_dim must fit in memory", extent);
-  return static_cast<std::size_t>(product);
+int64_t capacity(const SegmentMemoryShape& shape) {
+  return internal::checked_sum("segment_memory", "2 x memory + segment",
+                               {shape.memory, shape.memory, shape.segment});
 }
 
-int64_t capacity(const SegmentMemoryShape& shape) { return 2 * shape.memory + shape.segment; }
+std::size_t elements(const SegmentMemoryShape& shape, int64_t head_dim) {
+  return internal::checked_size("segment_memory", "batch x rows x heads x head_dim",
+                                {shape.batch, capacity(shape), shape.heads, head_dim});
+}
 
 template <typename T>
 View<T, 4> rows(std::vector<T>& store, const SegmentMemoryShape& shape, int64_t head_dim) {
@@ -38,10 +38,6 @@ void check(const SegmentMemoryShape& shape) {
   for (const auto& [what, extent] : extents)
     if (extent < 1) refuse("segment_memory", std::string(what) + " must be at least 1", extent);
   if (shape.memory < 0) refuse("segment_memory", "memory must not be negative", shape.memory);
-  constexpr int64_t most = std::numeric_limits<int64_t>::max() / 4;
-  for (const int64_t extent : {shape.memory, shape.segment})
-    if (extent > most)
-      refuse("segment_memory", "batch x rows x heads x head_dim must fit in memory", extent);
 }
 
 }  // namespace
@@ -60,8 +56,8 @@ SegmentMemory<T>::SegmentMemory(const SegmentMemoryShape& shape,
                  std::to_string(frequencies_->rotary_dim()),
              shape.head_dim);
   }
-  keys_.resize(elements(shape, capacity(shape), shape.head_dim));
-  values_.resize(elements(shape, capacity(shape), shape.value_dim));
+  keys_.resize(elements(shape, shape.head_dim));
+  values_.resize(elements(shape, shape.value_dim));
 }
 
 template <typename T>

@@ -7,6 +7,7 @@
 
 #include "gnomon/dtype.h"
 #include "gnomon/error.h"
+#include "src/bias/strip.h"
 #include "src/core/memory.h"
 
 namespace gnomon {
@@ -77,11 +78,12 @@ std::vector<float> key_biases(const Alibi& alibi, std::span<const int64_t> posit
 }
 
 StripBias lower(const Alibi& alibi, int64_t min_distance, int64_t count) {
-  if (count < 0) refuse("alibi", "count of distances must not be negative", count);
+  internal::check_distances("alibi", min_distance, count);
   const std::vector<double> slope = lower(alibi).slopes;
   StripBias strip{
       .heads = static_cast<int64_t>(slope.size()), .min_distance = min_distance, .values = {}};
-  strip.values.reserve(slope.size() * static_cast<std::size_t>(count));
+  strip.values.reserve(
+      internal::checked_size("alibi", "heads x distances", {strip.heads, count}));
   internal::advise_huge_pages(strip.values.data(), strip.values.capacity() * sizeof(double));
   constexpr int64_t block = 512;
   for (double m : slope)

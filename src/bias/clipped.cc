@@ -26,7 +26,8 @@ int64_t column_unchecked(const ClippedBias& clipped, int64_t distance) {
 template <typename T>
 View<T, 2> by_column(const ClippedBias& clipped, View<T, 2> table) {
   check(clipped);
-  const int64_t columns = clipped.left + 1 + clipped.right;
+  const int64_t columns =
+      internal::checked_sum("clipped", "left + 1 + right", {clipped.left, 1, clipped.right});
   if (table.extent(0) != clipped.heads)
     refuse("clipped",
            "the table must have a row for each head, " + std::to_string(clipped.heads),

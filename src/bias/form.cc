@@ -23,21 +23,22 @@ constexpr int64_t form_grain = 16;  // least number of queries in a piece of wor
 template <typename T>
 void check(const BiasForm& form, int64_t offset, View<T, 3> matrix) {
   const int64_t of_form = heads(form), queries = matrix.extent(1), keys = matrix.extent(2);
-  if (of_form && of_form != matrix.extent(0))
+  if (!std::holds_alternative<NoBias>(form) && of_form != matrix.extent(0))
     refuse("bias", "the matrix must have the heads of the bias, " + std::to_string(of_form),
            matrix.extent(0));
   internal::check_form(form);
   if (matrix.size() == 0) return;
+  if (!internal::subtractable(offset))
+    refuse("bias", "offset must be at most 2^61 in magnitude", offset);
   internal::check_ids(form, {offset, offset + queries - 1});
   internal::check_ids(form, {0, keys - 1});
   const auto check_reach = [&](int64_t first, int64_t distances) {
     const int64_t nearest = -(offset + queries - 1), furthest = keys - 1 - offset;
-    const int64_t last = first + distances - 1;
-    if (nearest < first || furthest > last)
+    if (!internal::contains(first, distances, nearest, furthest))
       refuse("bias",
              "the strip must cover distances " + std::to_string(nearest) + " to " +
                  std::to_string(furthest),
-             std::to_string(first) + " to " + std::to_string(last));
+             internal::range_text(first, distances));
   };
   std::visit(
       internal::Overloaded{
@@ -312,7 +313,8 @@ BiasGradient add_bias_backward(const ConstTensor& grad, const BiasForm& form, in
   check(form, offset, from);
   BiasGradient gradient;
   const int64_t width = gradient_size(form);
-  gradient.values.resize(static_cast<std::size_t>(heads(form) * width));
+  gradient.values.resize(
+      internal::checked_size("bias", "heads x values", {heads(form), width}));
   const auto by_distance = [&](const auto& one) {
     for (int64_t h = 0; h < from.extent(0); ++h)
       for (int64_t q = 0; q < from.extent(1); ++q)

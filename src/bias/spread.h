@@ -13,6 +13,7 @@
 #include "gnomon/error.h"
 #include "gnomon/view.h"
 #include "src/core/memory.h"
+#include "src/core/size.h"
 
 namespace gnomon::internal {
 
@@ -30,6 +31,7 @@ template <typename ClassOf>
 Classes classes_of(std::string_view room, std::int64_t min_distance, std::int64_t count,
                    std::int64_t inner, ClassOf class_of) {
   if (count < 0) refuse(room, "count of distances must not be negative", count);
+  checked_sum(room, "distances", {min_distance, count});
   Classes classes;
   // Returns how many distances are below a limit. Unsigned arithmetic, so that nothing
   // overflows.
@@ -54,7 +56,7 @@ inline StripBias spread(View<const float, 2> table, std::int64_t min_distance,
   StripBias strip{.heads = table.extent(1), .min_distance = min_distance, .values = {}};
   const auto inside = static_cast<std::int64_t>(classes.inside.size());
   const std::int64_t count = classes.before + inside + classes.after;
-  strip.values.reserve(static_cast<std::size_t>(strip.heads * count));
+  strip.values.reserve(checked_size("bias", "heads x distances", {strip.heads, count}));
   advise_huge_pages(strip.values.data(), strip.values.capacity() * sizeof(double));
   const auto repeat = [&](std::int64_t times, double value) {
     strip.values.insert(strip.values.end(), static_cast<std::size_t>(times), value);
@@ -74,10 +76,11 @@ inline void gather_gradient(std::string_view room, std::span<const double> strip
   const std::int64_t heads = table_grad.extent(1);
   const auto inside = static_cast<std::int64_t>(classes.inside.size());
   const std::int64_t count = classes.before + inside + classes.after;
-  if (static_cast<std::int64_t>(strip_grad.size()) != heads * count)
+  const std::int64_t wanted = checked_product(room, "heads x distances", {heads, count});
+  if (static_cast<std::int64_t>(strip_grad.size()) != wanted)
     refuse(room,
            "the gradient of the strip must have heads x distances values, " +
-               std::to_string(heads * count),
+               std::to_string(wanted),
            static_cast<std::int64_t>(strip_grad.size()));
   std::vector<double> sums(static_cast<std::size_t>(table_grad.size()));
   View<double, 2> sum(sums.data(), {heads, table_grad.extent(0)});

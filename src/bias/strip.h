@@ -8,6 +8,7 @@
 
 #include "gnomon/bias/form.h"
 #include "gnomon/error.h"
+#include "src/core/size.h"
 
 namespace gnomon::internal {
 
@@ -26,17 +27,19 @@ inline void check_distances(std::string_view room, std::int64_t min_distance,
 inline StripBias empty_strip(std::string_view room, std::int64_t heads,
                              std::int64_t min_distance, std::int64_t count) {
   check_distances(room, min_distance, count);
-  return {heads, min_distance, std::vector<double>(static_cast<std::size_t>(heads * count))};
+  return {heads, min_distance,
+          std::vector<double>(checked_size(room, "heads x distances", {heads, count}))};
 }
 
 inline void check_strip_grad(std::string_view room, std::span<const double> strip_grad,
                              std::int64_t heads, std::int64_t min_distance,
                              std::int64_t count) {
   check_distances(room, min_distance, count);
-  if (static_cast<std::int64_t>(strip_grad.size()) != heads * count)
+  const std::int64_t wanted = checked_product(room, "heads x distances", {heads, count});
+  if (static_cast<std::int64_t>(strip_grad.size()) != wanted)
     refuse(room,
            "the gradient of the strip must have heads x distances values, " +
-               std::to_string(heads * count),
+               std::to_string(wanted),
            static_cast<std::int64_t>(strip_grad.size()));
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "gnomon/error.h"
+#include "src/core/size.h"
 
 namespace gnomon {
 namespace {
@@ -62,7 +63,7 @@ int64_t offset_index(const Swin& swin, int64_t query, int64_t key) {
 std::vector<int64_t> offset_indices(const Swin& swin) {
   const int64_t count = tokens(swin);
   std::vector<int64_t> indices;
-  indices.reserve(static_cast<std::size_t>(count * count));
+  indices.reserve(internal::checked_size("swin", "tokens x tokens", {count, count}));
   for (int64_t query = 0; query < count; ++query)
     for (int64_t key = 0; key < count; ++key)
       indices.push_back(index_unchecked(swin, query, key));

@@ -7,6 +7,7 @@
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
 #include "src/core/overloaded.h"
+#include "src/core/size.h"
 
 namespace gnomon::internal {
 namespace {
@@ -35,7 +36,21 @@ void check_grid(const GridBias& grid) {
   if (grid.leading < 0 || grid.leading > 1)
     refuse("bias", "class tokens of a grid must be 0 or 1", grid.leading);
   check_count("a grid's numbers, heads x offsets,", grid.values.size(),
-              grid.heads * grid.offsets());
+              checked_product("bias", "heads x offsets", {grid.heads, grid.offsets()}));
+}
+
+// Kernels subtract the least distance from the distances of a tile.
+void check_min_distance(int64_t min_distance) {
+  if (!subtractable(min_distance))
+    refuse("bias", "the least distance of a strip must be at most 2^61 in magnitude",
+           min_distance);
+}
+
+void check_strip(const StripBias& strip) {
+  if (strip.heads < 1 || strip.values.size() % to_size(strip.heads))
+    refuse("bias", "a strip must have 1 head or more, and heads x distances numbers",
+           std::to_string(strip.heads) + " and " + std::to_string(strip.values.size()));
+  check_min_distance(strip.min_distance);
 }
 
 void check_axes(const AxesBias& bias) {
@@ -48,6 +63,7 @@ void check_axes(const AxesBias& bias) {
     const AxisStrip& axis = bias.axes[a];
     check_count("an axis's numbers, heads x distances,", axis.values.size(),
                 bias.heads * bias.distances(a));
+    check_min_distance(axis.min_distance);
     if (axis.coordinates.empty()) continue;
     if (positions)
       check_count("coordinates of an axis", axis.coordinates.size(),
@@ -58,12 +74,12 @@ void check_axes(const AxesBias& bias) {
     for (const int64_t coordinate : {*least, *greatest})
       if (coordinate < -most || coordinate > most)
         refuse("bias", "coordinates must be at most 2^31 in magnitude", coordinate);
-    const int64_t widest = *greatest - *least, last = axis.min_distance + bias.distances(a) - 1;
-    if (axis.min_distance > -widest || last < widest)
+    const int64_t widest = *greatest - *least;
+    if (!contains(axis.min_distance, bias.distances(a), -widest, widest))
       refuse("bias",
              "the strip of an axis must cover distances " + std::to_string(-widest) + " to " +
                  std::to_string(widest),
-             std::to_string(axis.min_distance) + " to " + std::to_string(last));
+             range_text(axis.min_distance, bias.distances(a)));
   }
 }
 
@@ -78,15 +94,17 @@ void check_piecewise_log(const PiecewiseLogBias& bias) {
   for (std::size_t p = 1; p < bias.knots.size(); ++p)
     if (!(bias.knots[p] > bias.knots[p - 1]))
       refuse("bias", "knots must be strictly increasing", bias.knots[p]);
-  check_count("offsets, heads x pieces,", bias.offsets.size(), bias.heads * bias.pieces());
-  check_count("slopes, heads x pieces,", bias.slopes.size(), bias.heads * bias.pieces());
+  const int64_t count = checked_product("bias", "heads x pieces", {bias.heads, bias.pieces()});
+  check_count("offsets, heads x pieces,", bias.offsets.size(), count);
+  check_count("slopes, heads x pieces,", bias.slopes.size(), count);
 }
 
 }  // namespace
 
 void check_form(const BiasForm& form) {
-  std::visit(Overloaded{[](const NoBias&) {}, [](const SlopeBias&) {}, [](const StripBias&) {},
-                        [](const DenseBias&) {}, [](const GridBias& one) { check_grid(one); },
+  std::visit(Overloaded{[](const NoBias&) {}, [](const SlopeBias&) {}, [](const DenseBias&) {},
+                        [](const StripBias& one) { check_strip(one); },
+                        [](const GridBias& one) { check_grid(one); },
                         [](const AxesBias& one) { check_axes(one); },
                         [](const PiecewiseLogBias& one) { check_piecewise_log(one); }},
              form);

@@ -31,7 +31,8 @@ void check_gate(const WavLm& wavlm, const WavLmGate<T>& gate) {
 
 template <typename X, typename O>
 void check_input(const WavLm& wavlm, View<X, 3> x, const char* name, View<O, 3> out) {
-  const int64_t channels = wavlm.t5.heads * wavlm.head_dim;
+  const int64_t channels =
+      internal::checked_product("wavlm", "heads x head_dim", {wavlm.t5.heads, wavlm.head_dim});
   if (x.extent(2) != channels)
     refuse("wavlm", "x must have width heads x head_dim, " + std::to_string(channels),
            x.extent(2));

@@ -1,9 +1,12 @@
-// Sizes: conversion to those of the standard library, and the check of a shape.
+// Sizes: conversion to those of the standard library, checked products and sums, and the check
+// of a shape. All products of numbers that a caller gives are computed here.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -12,6 +15,56 @@
 namespace gnomon::internal {
 
 constexpr std::size_t to_size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+// Elements of an array are fewer than 2^59, so that their bytes fit 64 bits for elements of up
+// to 16 bytes.
+inline constexpr std::int64_t most_elements = std::numeric_limits<std::int64_t>::max() / 16;
+
+// Multiplies `count` by an extent; an extent of 0 counts as 1. Returns false if the extent is
+// negative or the product is more than most_elements.
+constexpr bool multiply(std::int64_t& count, std::int64_t extent) noexcept {
+  return extent >= 0 && !__builtin_mul_overflow(count, extent > 1 ? extent : 1, &count) &&
+         count <= most_elements;
+}
+
+// Returns the product of the factors, 0 if one is 0. Throws std::invalid_argument if a factor
+// is negative, or the product of the factors that are not 0 is more than most_elements. what:
+// the factors in the message, "batch x tokens".
+std::int64_t checked_product(std::string_view operation, std::string_view what,
+                             std::initializer_list<std::int64_t> factors);
+// The same as a size of the standard library.
+inline std::size_t checked_size(std::string_view operation, std::string_view what,
+                                std::initializer_list<std::int64_t> factors) {
+  return to_size(checked_product(operation, what, factors));
+}
+// Returns the sum. Throws std::invalid_argument if it does not fit 64 bits.
+std::int64_t checked_sum(std::string_view operation, std::string_view what,
+                         std::initializer_list<std::int64_t> terms);
+
+// Returns whether `size` is rows x columns, without overflow; false if one is negative.
+constexpr bool holds(std::size_t size, std::int64_t rows, std::int64_t columns) noexcept {
+  std::int64_t count = 0;
+  return rows >= 0 && columns >= 0 && !__builtin_mul_overflow(rows, columns, &count) &&
+         to_size(count) == size;
+}
+
+// Positions and distances that are subtracted are at most this in magnitude, so that no
+// difference overflows.
+inline constexpr std::int64_t farthest_position = std::int64_t{1} << 61;
+constexpr bool subtractable(std::int64_t position) noexcept {
+  return position >= -farthest_position && position <= farthest_position;
+}
+
+// A range of `count` >= 1 integers from `first` on, without its end, which may overflow.
+// Returns whether it contains all integers from `least` to `greatest`, in this order.
+constexpr bool contains(std::int64_t first, std::int64_t count, std::int64_t least,
+                        std::int64_t greatest) noexcept {
+  return count > 0 && least >= first &&
+         static_cast<std::uint64_t>(greatest) - static_cast<std::uint64_t>(first) <
+             static_cast<std::uint64_t>(count);
+}
+// Returns the text "first to last" of such a range.
+std::string range_text(std::int64_t first, std::int64_t count);
 
 // Throws std::invalid_argument unless the shapes are equal.
 template <std::size_t Rank>

@@ -61,13 +61,16 @@ std::string device_text(Device device) {
 }  // namespace
 
 std::string shape_text(const ConstTensor& tensor) {
+  constexpr std::int32_t most = 64;  // as in NumPy
+  if (tensor.rank < 0 || tensor.rank > most || !tensor.shape)
+    return std::to_string(tensor.rank) + " axes";
   return gnomon::shape_text(
       std::span<const std::int64_t>(tensor.shape, static_cast<std::size_t>(tensor.rank)));
 }
 
 void refuse_rank(Argument argument, const ConstTensor& tensor, std::string_view ranks) {
   refuse(argument.operation, subject(argument) + " must have " + std::string(ranks) + " axes",
-         tensor.shape ? shape_text(tensor) : std::to_string(tensor.rank));
+         shape_text(tensor));
 }
 
 void refuse_type(Argument argument, std::string_view types, DataType got) {
@@ -88,6 +91,16 @@ void check_tensor_slowly(Argument argument, const ConstTensor& tensor, std::int3
       refuse(argument.operation,
              "the extents of " + subject(argument) + " must not be negative",
              shape_text(tensor));
+  if (!fits(tensor))
+    refuse(
+        argument.operation,
+        subject(argument) + " must have fewer than 2^59 elements, with the gaps between them",
+        shape_text(tensor));
+  if (tensor.data && !aligned(tensor))
+    refuse(argument.operation,
+           "the elements of " + subject(argument) + " must be aligned to their size, " +
+               std::to_string(tensor.dtype.bits / 8) + " bytes",
+           "another address");
   if (!tensor.data && tensor.size() != 0)
     refuse(argument.operation, subject(argument) + " must have data", "a null pointer");
 }

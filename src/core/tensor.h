@@ -8,6 +8,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/tensor.h"
+#include "src/core/size.h"
 
 namespace gnomon::internal {
 
@@ -16,18 +17,42 @@ struct Argument {
   std::string_view operation, name;
 };
 
-// Returns the shape of a tensor of any rank: "[2, 3]".
+// Returns the shape of a tensor of any rank: "[2, 3]". A rank that is negative or more than 64
+// gives its number: no array has it, and the shape may be shorter.
 std::string shape_text(const ConstTensor& tensor);
+
+// Returns whether no extent is negative, and the elements, with gaps between them, are fewer
+// than 2^59, so that no index and no size of the tensor overflows. Extents of 0 count as 1.
+inline bool fits(const ConstTensor& tensor) noexcept {
+  std::int64_t count = 1, reach = 1;  // reach: from the least to the greatest element
+  for (std::int32_t axis = 0; axis < tensor.rank; ++axis) {
+    const std::int64_t extent = tensor.shape[axis];
+    if (!multiply(count, extent)) return false;
+    if (!tensor.strides || extent < 2) continue;
+    std::int64_t step = tensor.strides[axis];
+    if (step < -most_elements || step > most_elements) return false;
+    if (__builtin_mul_overflow(extent - 1, step < 0 ? -step : step, &step) ||
+        step > most_elements - reach)
+      return false;
+    reach += step;
+  }
+  return true;
+}
+// Returns whether the first element is at a multiple of its size, as its type requires.
+inline bool aligned(const ConstTensor& tensor) noexcept {
+  const std::uint64_t bytes = tensor.dtype.bits / 8;
+  return bytes < 2 ||
+         (reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset) % bytes == 0;
+}
 
 // Does the checks of `check_tensor` and throws. Returns if the tensor has no elements.
 void check_tensor_slowly(Argument argument, const ConstTensor& tensor, std::int32_t rank);
 
-// Throws std::invalid_argument unless the tensor has data (or no elements), is on the CPU and
-// has `rank` axes. Inline, because a decoding step of a microsecond calls it.
+// Throws std::invalid_argument unless the tensor has data (or no elements), is on the CPU, has
+// `rank` axes, fits and is aligned. Inline, because a decoding step of a microsecond calls it.
 inline void check_tensor(Argument argument, const ConstTensor& tensor, std::int32_t rank) {
-  bool good = tensor.rank == rank && tensor.device.type == DeviceType::cpu && tensor.data &&
-              tensor.shape;
-  for (std::int32_t axis = 0; good && axis < rank; ++axis) good = tensor.shape[axis] >= 0;
+  const bool good = tensor.rank == rank && tensor.device.type == DeviceType::cpu &&
+                    tensor.data && tensor.shape && fits(tensor) && aligned(tensor);
   if (!good) [[unlikely]]
     check_tensor_slowly(argument, tensor, rank);
 }
@@ -44,6 +69,21 @@ inline void check_tensor(Argument argument, const ConstTensor& tensor, std::int3
 [[noreturn]] void refuse_rank(Argument argument, const ConstTensor& tensor,
                               std::string_view ranks);
 
+// Throws std::invalid_argument if two elements of a written tensor may be in one place.
+void check_own_places(Argument argument, const ConstTensor& tensor);
+// Returns true if each axis is longer than all axes after it, as in a row-major array. Inline,
+// to leave out check_own_places.
+inline bool in_row_major_order(const ConstTensor& tensor) noexcept {
+  if (!tensor.strides) return true;
+  std::int64_t reach = 1;
+  for (std::int32_t axis = tensor.rank; axis-- > 0;) {
+    if (tensor.shape[axis] < 2) continue;
+    if (tensor.strides[axis] < reach) return false;
+    reach += tensor.strides[axis] * (tensor.shape[axis] - 1);
+  }
+  return true;
+}
+
 // Checks a tensor and returns its view.
 template <typename T, std::size_t Rank>
 View<const T, Rank> read(Argument argument, const ConstTensor& tensor) {
@@ -53,6 +93,8 @@ View<const T, Rank> read(Argument argument, const ConstTensor& tensor) {
 template <typename T, std::size_t Rank>
 View<T, Rank> write(Argument argument, const Tensor& tensor) {
   check_tensor(argument, tensor, static_cast<std::int32_t>(Rank), data_type_of<T>);
+  if (!in_row_major_order(tensor)) [[unlikely]]
+    check_own_places(argument, tensor);
   return view<T, Rank>(tensor);
 }
 // Checks a tensor that may be left out; an empty view if it is.

@@ -7,6 +7,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
+#include "src/core/size.h"
 
 namespace gnomon {
 namespace {
@@ -133,7 +134,8 @@ EmbeddingTable lower(const AxialLearned& axial, std::span<const View<const float
   // Validate all positions before the allocation.
   for (std::size_t a = 0; a < axial.rows.size(); ++a)
     axial_rows(axial, static_cast<int64_t>(a), positions);
-  table.values.resize(static_cast<std::size_t>(table.tokens * table.width));
+  table.values.resize(
+      internal::checked_size("embedding", "tokens x width", {table.tokens, table.width}));
   fill(axial, tables, positions,
        View<float, 2>(table.values.data(), {table.tokens, table.width}));
   return table;

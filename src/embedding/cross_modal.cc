@@ -140,12 +140,15 @@ EmbeddingTable lower(const CrossModal& spec, const CrossModalTokens& tokens,
   const int64_t channels = spec.text.width;
   const auto texts = static_cast<int64_t>(tokens.indices.size());
   const int64_t cells = tokens.patches.cells;
-  std::vector<double> text(to_size(texts * channels)), patches(to_size(cells * channels));
+  std::vector<double> text(
+      internal::checked_size("cross_modal", "tokens x width", {texts, channels})),
+      patches(internal::checked_size("cross_modal", "patches x width", {cells, channels}));
   fill(spec.text, std::span<const int64_t>(tokens.indices),
        View<double, 2>(text.data(), {texts, channels}));
   fill(spec.patches, tokens.patches, View<double, 2>(patches.data(), {cells, channels}));
   EmbeddingTable table{.tokens = tokens.tokens(), .width = channels, .values = {}};
-  table.values.reserve(to_size(table.tokens * channels));
+  table.values.reserve(
+      internal::checked_size("embedding", "tokens x width", {table.tokens, channels}));
   const double *next_text = text.data(), *next_patch = patches.data();
   for (const int64_t type : tokens.types) {
     const double*& row = type == 0 ? next_text : next_patch;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "gnomon/error.h"
+#include "src/core/size.h"
 
 namespace gnomon {
 namespace {
@@ -86,7 +87,8 @@ EmbeddingTable lower(const Degree& degree, const DegreeRows& rows, View<const fl
   check_table(degree, out.extents());
   EmbeddingTable table{
       .tokens = static_cast<int64_t>(rows.in.size()), .width = degree.width, .values = {}};
-  table.values.reserve(static_cast<std::size_t>(table.tokens * degree.width));
+  table.values.reserve(
+      internal::checked_size("embedding", "tokens x width", {table.tokens, degree.width}));
   for (std::size_t n = 0; n < rows.in.size(); ++n)
     for (int64_t c = 0; c < degree.width; ++c)
       table.values.push_back(

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "gnomon/error.h"
+#include "src/core/size.h"
 
 namespace gnomon {
 namespace {
@@ -27,7 +28,8 @@ std::vector<double> detr_coordinates(View<const std::uint8_t, 2> mask, DetrScale
   const int64_t height = mask.extent(0), width = mask.extent(1);
   if (height < 1 || width < 1)
     refuse("detr", "every extent of a mask must be at least 1", shape_text(mask.extents()));
-  std::vector<double> at(static_cast<std::size_t>(height * width * 2));
+  std::vector<double> at(
+      internal::checked_size("detr", "height x width x 2", {height, width, 2}));
   double* cell = at.data();
   for (int64_t i = 0; i < height; ++i)
     for (int64_t j = 0; j < width; ++j, cell += 2) {
@@ -51,7 +53,8 @@ EmbeddingTable lower(const SinusoidalGrid& spec, View<const std::uint8_t, 2> mas
                      DetrScale scale) {
   const std::vector<double> at = detr_coordinates(mask, scale);
   EmbeddingTable table{static_cast<int64_t>(at.size() / 2), width(spec), {}};
-  table.values.resize(at.size() / 2 * static_cast<std::size_t>(table.width));
+  table.values.resize(
+      internal::checked_size("embedding", "tokens x width", {table.tokens, table.width}));
   fill(spec, View<const double, 2>(at.data(), {table.tokens, 2}),
        View<float, 2>(table.values.data(), {table.tokens, table.width}));
   return table;

@@ -6,6 +6,7 @@
 
 #include "gnomon/dtype.h"
 #include "gnomon/error.h"
+#include "src/core/size.h"
 #include "src/core/tensor.h"
 
 namespace gnomon {
@@ -200,7 +201,8 @@ EmbeddingTable lower(const SinusoidalGrid& spec, std::span<const int64_t> positi
       end[static_cast<std::ptrdiff_t>(a)] = rest % spec.grid[a];
   }
   EmbeddingTable table{cells.cells, width(spec), {}};
-  table.values.resize(static_cast<std::size_t>(table.tokens * table.width));
+  table.values.resize(
+      internal::checked_size("embedding", "tokens x width", {table.tokens, table.width}));
   const View<float, 2> out(table.values.data(), {table.tokens, table.width});
   fill(spec, cells, out);
   for (std::size_t t = 0; t < positions.size(); ++t)

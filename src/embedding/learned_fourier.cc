@@ -10,6 +10,7 @@
 #include "gnomon/parallel.h"
 #include "src/core/angles.h"
 #include "src/core/products.h"
+#include "src/core/size.h"
 
 namespace gnomon {
 namespace {
@@ -210,7 +211,8 @@ EmbeddingTable lower(const LearnedFourier& spec,
                      View<const double, 2> coordinates) {
   check(spec);
   EmbeddingTable table{coordinates.extent(0), spec.width, {}};
-  table.values.resize(static_cast<std::size_t>(table.tokens * table.width));
+  table.values.resize(
+      internal::checked_size("embedding", "tokens x width", {table.tokens, table.width}));
   fill(spec, parameters, coordinates,
        View<float, 2>(table.values.data(), {table.tokens, table.width}));
   return table;

@@ -9,6 +9,7 @@
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
 #include "src/core/products.h"
+#include "src/core/size.h"
 
 namespace gnomon {
 namespace {
@@ -66,7 +67,8 @@ void project(View<const double, 2> features, View<const T, 2> weights, View<T, 2
 
 EmbeddingTable projected(View<const double, 2> features, View<const float, 2> weights) {
   EmbeddingTable table{features.extent(0), weights.extent(1), {}};
-  table.values.resize(static_cast<std::size_t>(table.tokens * table.width));
+  table.values.resize(
+      internal::checked_size("embedding", "tokens x width", {table.tokens, table.width}));
   project(features, weights, View<float, 2>(table.values.data(), {table.tokens, table.width}));
   return table;
 }

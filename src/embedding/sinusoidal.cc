@@ -7,6 +7,7 @@
 #include "gnomon/dtype.h"
 #include "gnomon/error.h"
 #include "src/core/memory.h"
+#include "src/core/size.h"
 #include "src/core/tensor.h"
 
 namespace gnomon {
@@ -149,7 +150,8 @@ void fill(const Sinusoidal& s, std::span<const double> positions, const Tensor& 
 EmbeddingTable lower(const Sinusoidal& s, std::span<const int64_t> positions) {
   check(s);
   EmbeddingTable table{static_cast<int64_t>(positions.size()), s.width, {}};
-  const std::size_t count = positions.size() * static_cast<std::size_t>(s.width);
+  const std::size_t count =
+      internal::checked_size("embedding", "tokens x width", {table.tokens, table.width});
   table.values.reserve(count);
   internal::advise_huge_pages(table.values.data(), count * sizeof(float));
   table.values.resize(count);

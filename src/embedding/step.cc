@@ -1,4 +1,5 @@
 #include "gnomon/embedding/step.h"
+#include "src/core/size.h"
 
 #include <vector>
 
@@ -8,7 +9,9 @@ EmbeddingTable lower(const Sinusoidal& sinusoidal, std::span<const std::int64_t>
                      std::int64_t step) {
   frequencies(sinusoidal);  // throws before anything is allocated if the spec is invalid
   EmbeddingTable table{static_cast<std::int64_t>(positions.size()), sinusoidal.width, {}};
-  std::vector<double> sums(positions.size() * static_cast<std::size_t>(sinusoidal.width));
+  std::vector<double> sums(
+      internal::checked_size("embedding", "tokens x width",
+                             {static_cast<std::int64_t>(positions.size()), sinusoidal.width}));
   std::vector<double> of_step(static_cast<std::size_t>(sinusoidal.width));
   fill(sinusoidal, positions, View<double, 2>(sums.data(), {table.tokens, table.width}));
   fill(sinusoidal, std::span<const std::int64_t>(&step, 1),

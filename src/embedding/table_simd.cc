@@ -220,7 +220,8 @@ void add_rows_backward_typed(View<const T, 3> grad, View<const int64_t, 2> rows,
   const int64_t tokens = grad.extent(1), channels = grad.extent(2);
   const auto row_of = [&](int64_t i) { return rows(i / tokens, i % tokens); };
   // Tokens sorted by table row, in token order within a row.
-  std::vector<int64_t> order(static_cast<std::size_t>(grad.extent(0) * tokens));
+  std::vector<int64_t> order(
+      internal::checked_size("embedding", "batch x tokens", {grad.extent(0), tokens}));
   std::iota(order.begin(), order.end(), int64_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](int64_t i, int64_t j) { return row_of(i) < row_of(j); });

@@ -5,6 +5,7 @@
 #include "gnomon/embedding/grid.h"
 #include "gnomon/embedding/sinusoidal.h"
 #include "gnomon/error.h"
+#include "src/core/size.h"
 
 namespace gnomon {
 
@@ -34,7 +35,8 @@ EmbeddingTable lower(const SinusoidalVideo& video, std::span<const std::int64_t>
     cells.coordinates.push_back(position % video.grid_width);
   }
   EmbeddingTable table{cells.cells, width(spec), {}};
-  table.values.resize(static_cast<std::size_t>(table.tokens * table.width));
+  table.values.resize(
+      internal::checked_size("embedding", "tokens x width", {table.tokens, table.width}));
   fill(spec, cells, View<float, 2>(table.values.data(), {table.tokens, table.width}));
   return table;
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/model/entry.h"
+#include "src/rotary/check.h"
 
 namespace gnomon::model {
 
@@ -84,9 +85,9 @@ Distances Call::distances() const {
 
 RotaryTable table_of(const RotaryFrequencies& frequencies, std::span<const Positions> axes) {
   // A single axis is used for all axes: text in a model with several axes.
-  const auto most = std::max_element(frequencies.axes.begin(), frequencies.axes.end());
-  if (axes.size() == 1 && most != frequencies.axes.end() && *most > 0)
-    return {frequencies, std::vector<Positions>(static_cast<std::size_t>(*most) + 1, axes[0])};
+  const std::int64_t count = rotary_internal::axis_count(frequencies);
+  if (axes.size() == 1 && count > 1)
+    return {frequencies, std::vector<Positions>(static_cast<std::size_t>(count), axes[0])};
   return {frequencies, axes};
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gnomon/error.h"
+#include "src/core/size.h"
 #include "src/model/encodings/all.h"
 #include "src/model/lowering.h"
 
@@ -101,6 +102,20 @@ std::string name(Place places) {
   return joined;
 }
 
+void internal::check_shape(const Shape& shape) {
+  const std::pair<const char*, std::int64_t> sizes[] = {
+      {"width", shape.width}, {"heads", shape.heads}, {"length", shape.length}};
+  for (const auto& [what, size] : sizes) {
+    if (size < 1) refuse("encoding", std::string(what) + " must be at least 1", size);
+    if (size > std::int64_t{1} << 31)
+      refuse("encoding", std::string(what) + " must be at most 2^31", size);
+  }
+  if (shape.width % shape.heads)
+    refuse("encoding", "heads must divide width, " + std::to_string(shape.width), shape.heads);
+  if (shape.reads != Visibility::causal && shape.reads != Visibility::bidirectional)
+    refuse("encoding", "reads must be causal or bidirectional", static_cast<int>(shape.reads));
+}
+
 std::span<const EncodingInfo> encodings() { return list().infos; }
 
 const EncodingInfo& info(const Encoding& encoding) {
@@ -159,8 +174,8 @@ void check_rows(const std::string& who, const Positions& positions, std::int64_t
            positions.tokens);
   if (positions.batch < 1)
     refuse("encoding", "positions of " + who + " must have at least 1 row", positions.batch);
-  const auto size = static_cast<std::size_t>(positions.batch * positions.tokens);
-  if (positions.ids.size() != size || positions.sequences.size() != size)
+  if (!gnomon::internal::holds(positions.ids.size(), positions.batch, positions.tokens) ||
+      positions.sequences.size() != positions.ids.size())
     refuse(
         "encoding", "positions of " + who + " must hold batch x tokens ids and sequences",
         static_cast<std::int64_t>(std::min(positions.ids.size(), positions.sequences.size())));
@@ -191,6 +206,8 @@ void internal::check_window(const Window& window) {
     refuse("encoding",
            "keys must be at least the number of queries, " + std::to_string(window.queries),
            window.keys);
+  if (window.keys > position_limit)
+    refuse("encoding", "keys must be at most 2^31", window.keys);
   if (window.ids.empty()) return;
   if (std::ssize(window.ids) != window.keys)
     refuse("encoding",

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gnomon/error.h"
+#include "src/core/size.h"
 
 namespace gnomon::model::internal {
 namespace {
@@ -32,6 +33,18 @@ Positions chunked(Positions positions, std::int64_t chunk, std::int64_t chunks) 
   return positions;
 }
 
+constexpr std::int64_t position_limit = std::int64_t{1} << 31;
+
+void check_axis(const Positions& axis) {
+  if (!gnomon::internal::holds(axis.ids.size(), axis.batch, axis.tokens) ||
+      axis.sequences.size() != axis.ids.size())
+    refuse("model", "positions must hold batch x tokens ids and sequences",
+           static_cast<std::int64_t>(axis.ids.size()));
+  for (const std::int64_t id : axis.ids)
+    if (id < -position_limit || id > position_limit)
+      refuse("model", "positions must be at most 2^31 in magnitude", id);
+}
+
 std::int64_t greatest(const Positions& positions) {
   std::int64_t most = 0;
   for (std::size_t i = 0; i < positions.ids.size(); ++i)
@@ -45,6 +58,10 @@ TokensOfLayer::TokensOfLayer(const ModelDescription& model, const LayerTokens& t
     : tokens_(tokens), length_(tokens.length > 0 ? tokens.length : model.length) {
   if (tokens.length < 0) refuse("model", "length must not be negative", tokens.length);
   if (tokens.cached < 0) refuse("model", "cached must not be negative", tokens.cached);
+  if (tokens.cached > position_limit)
+    refuse("model", "cached must be at most 2^31", tokens.cached);
+  for (const std::span<const Positions> axes : {tokens.queries, tokens.keys})
+    for (const Positions& axis : axes) check_axis(axis);
   if (tokens.image) {
     if (!tokens.queries.empty())
       refuse("model", "tokens must not have both an image and positions", "both");

@@ -6,6 +6,10 @@
 
 namespace gnomon::model::internal {
 
+// Throws std::invalid_argument unless all sizes are 1 to 2^31, `heads` divides `width`, and
+// `reads` is causal or bidirectional. EncodingInfo::usual expects a checked shape.
+void check_shape(const Shape& shape);
+
 // Throws std::invalid_argument if the sizes of the window are inconsistent.
 void check_window(const Window& window);
 

@@ -7,6 +7,7 @@
 #include "gnomon/error.h"
 #include "src/core/json.h"
 #include "src/model/encoding_json.h"
+#include "src/model/lowering.h"
 
 namespace gnomon::model {
 namespace {
@@ -68,15 +69,21 @@ void check(const Mixture& mixture) {
   }
 }
 
+void check_layers(std::int64_t layers) {
+  if (layers < 1) refuse("scheme", "layers must be at least 1", layers);
+  if (layers > 1 << 16) refuse("scheme", "layers must be at most 65536", layers);
+}
+
 }  // namespace
 
 Scheme every_layer(const Mixture& mixture, std::int64_t layers) {
-  if (layers < 1) refuse("scheme", "layers must be at least 1", layers);
+  check_layers(layers);
   return {std::vector<Mixture>(static_cast<std::size_t>(layers), mixture)};
 }
 
 Scheme parse_scheme(std::string_view text, const Shape& shape, std::int64_t layers) {
-  if (layers < 1) refuse("scheme", "layers must be at least 1", layers);
+  check_layers(layers);
+  internal::check_shape(shape);
   std::vector<Run> runs;
   std::int64_t period = 0;
   for (const std::string_view part : split(text, '/')) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "gnomon/error.h"
+#include "src/core/size.h"
 
 namespace gnomon {
 namespace {
@@ -12,7 +13,7 @@ using std::int64_t;
 
 Positions zeros(int64_t batch, int64_t tokens) {
   Positions positions{.batch = batch, .tokens = tokens, .ids = {}, .sequences = {}};
-  positions.ids.resize(static_cast<std::size_t>(batch * tokens));
+  positions.ids.resize(internal::checked_size("position", "batch x tokens", {batch, tokens}));
   positions.sequences.resize(positions.ids.size());
   return positions;
 }

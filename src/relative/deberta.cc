@@ -79,14 +79,16 @@ struct Reach {
 };
 
 Reach reach_of(const Deberta& deberta, int64_t min_distance, int64_t count) {
-  internal::check_distances("deberta", min_distance, count);
+  internal::check_vector_distances("deberta", min_distance, count);
   const int64_t lowest = row_unchecked(deberta, min_distance + count - 1);
   return {lowest, row_unchecked(deberta, min_distance) - lowest + 1};
 }
 
 template <typename T, typename Weights>
 void check_weights(const Deberta& deberta, const Weights& weights) {
-  const int64_t wide = deberta.heads * deberta.head_dim, channels = deberta.width;
+  const int64_t channels = deberta.width,
+                wide = internal::checked_product("deberta", "heads x head_dim",
+                                                 {deberta.heads, deberta.head_dim});
   const auto must = [](const char* what, const View<T, 2>& matrix, int64_t rows,
                        int64_t columns) {
     internal::check_matrix("deberta", what, matrix, rows, columns);

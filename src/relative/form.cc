@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gnomon/error.h"
+#include "src/core/size.h"
 
 namespace gnomon {
 namespace {
@@ -55,11 +56,14 @@ int64_t coordinate(const RelativeVectors& table, int64_t position) {
 
 const double* vector_of(const RelativeVectors& table, int64_t head, int64_t query,
                         int64_t key) {
-  const int64_t distance = coordinate(table, key) - coordinate(table, query);
-  if (distance < table.min_distance || distance - table.min_distance >= table.distances())
+  const int64_t of_key = coordinate(table, key), of_query = coordinate(table, query);
+  for (const int64_t one : {of_key, of_query})
+    if (!internal::subtractable(one))
+      refuse("relative", "coordinates must be at most 2^61 in magnitude", one);
+  const int64_t distance = of_key - of_query;
+  if (!internal::contains(table.min_distance, table.distances(), distance, distance))
     refuse("relative",
-           "distances must be " + number(table.min_distance) + " to " +
-               number(table.min_distance + table.distances() - 1),
+           "distances must be " + internal::range_text(table.min_distance, table.distances()),
            distance);
   const int64_t row = table.rows[static_cast<std::size_t>(distance - table.min_distance)];
   const int64_t h = table.heads == 1 ? 0 : head;

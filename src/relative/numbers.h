@@ -59,8 +59,8 @@ inline void add_rounded(std::span<const double> numbers, View<float, 2> matrix) 
 
 // Throws if there are no `count` distances from `min_distance` on, or one does not fit in 64
 // bits.
-inline void check_distances(std::string_view room, std::int64_t min_distance,
-                            std::int64_t count) {
+inline void check_vector_distances(std::string_view room, std::int64_t min_distance,
+                                   std::int64_t count) {
   if (count < 1) refuse(room, "count of distances must be at least 1", count);
   if (min_distance > std::numeric_limits<std::int64_t>::max() - (count - 1))
     refuse(room, "min_distance + count - 1 must fit in 64 bits; min_distance", min_distance);

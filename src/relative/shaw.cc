@@ -49,7 +49,8 @@ int64_t row_unchecked(const Shaw& shaw, int64_t distance) {
 template <typename T>
 void check_tables(const Shaw& shaw, const View<T, 2>& keys, const View<T, 2>& values) {
   check(shaw);
-  const int64_t rows = shaw.heads * vectors(shaw);
+  const int64_t rows =
+      internal::checked_product("shaw", "heads x vectors", {shaw.heads, vectors(shaw)});
   internal::check_matrix("shaw", "keys", keys, rows, shaw.head_dim);
   if (shaw.meets == ShawMeets::queries_and_weights)
     internal::check_matrix("shaw", "values", values, rows, shaw.value_dim);
@@ -86,7 +87,9 @@ Shaw relative::speecht5(int64_t size, int64_t max_distance) {
           .order = ShawOrder::future_first};
 }
 
-int64_t vectors(const Shaw& shaw) { return shaw.left + 1 + shaw.right; }
+int64_t vectors(const Shaw& shaw) {
+  return internal::checked_sum("shaw", "left + 1 + right", {shaw.left, 1, shaw.right});
+}
 
 int64_t row(const Shaw& shaw, int64_t distance) {
   check(shaw);
@@ -96,7 +99,7 @@ int64_t row(const Shaw& shaw, int64_t distance) {
 RelativeForm lower(const Shaw& shaw, const ShawTables& tables, int64_t min_distance,
                    int64_t count) {
   check_tables(shaw, tables.keys, tables.values);
-  internal::check_distances("shaw", min_distance, count);
+  internal::check_vector_distances("shaw", min_distance, count);
   RelativeVectors keys{
       .heads = shaw.heads, .head_dim = shaw.head_dim, .min_distance = min_distance};
   keys.rows.reserve(internal::to_size(count));

@@ -34,7 +34,10 @@ void check(const TransformerXl& xl) {
 template <typename T>
 void check_weights(const TransformerXl& xl, const View<T, 2>& w, const View<T, 2>& u,
                    const View<T, 2>& v) {
-  internal::check_matrix("transformer_xl", "w", w, xl.heads * xl.head_dim, xl.width);
+  internal::check_matrix(
+      "transformer_xl", "w", w,
+      internal::checked_product("transformer_xl", "heads x head_dim", {xl.heads, xl.head_dim}),
+      xl.width);
   internal::check_matrix("transformer_xl", "u", u, xl.heads, xl.head_dim);
   internal::check_matrix("transformer_xl", "v", v, xl.heads, xl.head_dim);
 }
@@ -49,7 +52,7 @@ int64_t clamped(const TransformerXl& xl, int64_t distance) {
 }
 
 RelativeRows rows_of(const TransformerXl& xl, int64_t min_distance, int64_t count) {
-  internal::check_distances("transformer_xl", min_distance, count);
+  internal::check_vector_distances("transformer_xl", min_distance, count);
   const int64_t lowest = clamped(xl, min_distance),
                 highest = clamped(xl, min_distance + count - 1);
   constexpr int64_t farthest = int64_t{1} << 31;  // limit of fill_cos_sin
@@ -69,7 +72,8 @@ std::vector<double> sinusoids(const TransformerXl& xl, const RelativeRows& reach
                  -2 * static_cast<long double>(i) / static_cast<long double>(xl.width)));
   std::vector<int64_t> back(to_size(reach.vectors));
   for (int64_t n = 0; n < reach.vectors; ++n) back[to_size(n)] = -(reach.lowest + n);
-  std::vector<double> table(to_size(reach.vectors * xl.width));
+  std::vector<double> table(
+      internal::checked_size("transformer_xl", "distances x width", {reach.vectors, xl.width}));
   const bool halves = xl.sinusoid == XlSinusoid::half_split;
   const auto columns = [&](int64_t column) {
     return View<double, 2>(table.data() + column, {reach.vectors, pairs},
@@ -93,7 +97,8 @@ std::vector<double> beside(const TransformerXl& xl, const XlWeights& weights,
                            const RelativeRows& reach, const std::vector<double>& vectors,
                            double scale) {
   const std::vector<double> shifts = differences(weights, scale);
-  std::vector<double> numbers(to_size(xl.heads * reach.vectors));
+  std::vector<double> numbers(
+      internal::checked_size("transformer_xl", "heads x distances", {xl.heads, reach.vectors}));
   for (int64_t h = 0; h < xl.heads; ++h)
     internal::multiply(
         internal::of_head(vectors.data(), h, reach.vectors, xl.head_dim),
@@ -124,7 +129,8 @@ TransformerXlPlan lower(const TransformerXl& xl, const XlWeights& weights, int64
     keys.rows.push_back(
         static_cast<std::int32_t>(clamped(xl, min_distance + n) - reach.lowest));
   const std::vector<double> numbers = beside(xl, weights, reach, keys.values, softmax_scale);
-  plan.strip.reserve(to_size(xl.heads * count));
+  plan.strip.reserve(
+      internal::checked_size("transformer_xl", "heads x distances", {xl.heads, count}));
   for (int64_t h = 0; h < xl.heads; ++h)
     for (const std::int32_t row : keys.rows)
       plan.strip.push_back(numbers[to_size(h * reach.vectors + row)]);
@@ -148,7 +154,8 @@ void lower_backward(const TransformerXl& xl, const XlWeights& weights, int64_t m
     refuse("transformer_xl",
            "the gradient of the shift must have " + std::to_string(wide) + " numbers",
            static_cast<int64_t>(grad.shift.size()));
-  if (strip_grad.size() != to_size(xl.heads * count))
+  if (strip_grad.size() !=
+      internal::checked_size("transformer_xl", "heads x distances", {xl.heads, count}))
     refuse("transformer_xl",
            "the gradient of the strip must have heads x distances values, " +
                std::to_string(xl.heads * count),

@@ -273,10 +273,9 @@ void shift_keys(const Tensor& cached, const RotaryFrequencies& frequencies,
 
 void shift_keys(const Tensor& cached, const RotaryFrequencies& frequencies,
                 std::int64_t delta) {
-  std::int64_t axes = 1;
-  for (const std::int32_t axis : frequencies.axes)
-    axes = std::max(axes, std::int64_t{axis} + 1);
-  shift_keys(cached, frequencies, std::vector<std::int64_t>(to_size(axes), delta));
+  shift_keys(
+      cached, frequencies,
+      std::vector<std::int64_t>(to_size(rotary_internal::axis_count(frequencies)), delta));
 }
 
 void rerotate_keys(const Tensor& cached, const RotaryFrequencies& from,

@@ -13,4 +13,8 @@ void check(const RotaryFrequencies& frequencies, std::int64_t axes);
 void check(const Positions& positions);
 void check_pairing(Pairing pairing);
 
+// Returns the number of position axes that the frequencies use: the greatest axis + 1. Throws
+// std::invalid_argument if it is more than 1024, because callers make that many positions.
+std::int64_t axis_count(const RotaryFrequencies& frequencies);
+
 }  // namespace gnomon::rotary_internal

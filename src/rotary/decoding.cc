@@ -99,9 +99,9 @@ View<const int64_t, 3> positions_of(const ConstTensor& positions,
                                     const RotaryFrequencies& frequencies) {
   if (positions.rank != 1) return internal::read<int64_t, 3>(named("positions"), positions);
   const auto ids = internal::read<int64_t, 1>(named("positions"), positions);
-  int64_t axes = 1;
-  for (const std::int32_t axis : frequencies.axes) axes = std::max(axes, int64_t{axis} + 1);
-  return {ids.data(), {axes, 1, ids.extent(0)}, {0, 0, ids.stride(0)}};
+  return {ids.data(),
+          {rotary_internal::axis_count(frequencies), 1, ids.extent(0)},
+          {0, 0, ids.stride(0)}};
 }
 
 }  // namespace
@@ -115,6 +115,7 @@ void rotate_at(const Tensor& q, const Tensor& k, const ConstTensor& positions,
     check_rows(queries, keys);
     rotary_internal::check_heads(queries, frequencies);
     rotary_internal::check_heads(keys, frequencies);
+    internal::check_disjoint(named("k"), keys, "q", queries);
     rotate_tokens_at(frequencies, ids, InputOutput<T, T>(queries), InputOutput<T, T>(keys));
   });
 }
@@ -142,6 +143,8 @@ void rotate_append_at(const Tensor& q, const ConstTensor& k, const ConstTensor& 
     rotary_internal::check_heads(queries, frequencies);
     rotary_internal::check_heads(keys, frequencies);
     rotary_internal::check_target("slot", keys, to);
+    internal::check_disjoint(named("q"), queries, "k", keys);
+    internal::check_disjoint(named("q"), queries, "slot", to);
     rotate_tokens_at(frequencies, ids, InputOutput<T, T>(queries), InputOutput<T, U>(keys, to));
   });
 }

@@ -64,6 +64,17 @@ void check(const RotaryFrequencies& frequencies, std::int64_t axes) {
     if (!std::isfinite(growth)) refuse("rotary", "growth must be finite", growth);
   if (!std::isfinite(frequencies.table_scale))
     refuse("rotary", "table_scale must be finite", frequencies.table_scale);
+  if (!internal::subtractable(frequencies.centre))
+    refuse("rotary", "centre must be at most 2^61 in magnitude", frequencies.centre);
+}
+
+std::int64_t axis_count(const RotaryFrequencies& frequencies) {
+  constexpr std::int64_t most = 1024;
+  std::int64_t count = 1;
+  for (const std::int32_t axis : frequencies.axes)
+    count = std::max(count, std::int64_t{axis} + 1);
+  if (count > most) refuse("rotary", "axes must be below 1024", count - 1);
+  return count;
 }
 
 void check(const Positions& positions) {
@@ -71,9 +82,7 @@ void check(const Positions& positions) {
     refuse("rotary", "positions must not have a negative batch", positions.batch);
   if (positions.tokens < 0)
     refuse("rotary", "positions must not have negative tokens", positions.tokens);
-  std::int64_t ids = 0;
-  if (__builtin_mul_overflow(positions.batch, positions.tokens, &ids) ||
-      std::ssize(positions.ids) != ids)
+  if (!internal::holds(positions.ids.size(), positions.batch, positions.tokens))
     refuse("rotary",
            "positions must have batch x tokens = " + std::to_string(positions.batch) + " x " +
                std::to_string(positions.tokens) + " ids",
@@ -88,10 +97,9 @@ using rotary_internal::check;
 
 // Allocates cosines and sines, [rows, pairs] each, uninitialized.
 std::shared_ptr<float[]> allocate(std::int64_t rows, std::int64_t pairs) {
-  std::size_t bytes = 0;
-  if (__builtin_mul_overflow(to_size(rows), to_size(pairs) * 2 * sizeof(float), &bytes))
-    throw std::bad_alloc();
-  return {static_cast<float*>(internal::allocate_long(bytes)),
+  const std::size_t count =
+      internal::checked_size("rotary", "positions x pairs x 2", {rows, pairs, 2});
+  return {static_cast<float*>(internal::allocate_long(count * sizeof(float))),
           [](float* begin) { std::free(begin); }};
 }
 

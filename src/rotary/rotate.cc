@@ -73,6 +73,7 @@ void rotate(const Tensor& q, const Tensor& k, const RotaryTable& table, Directio
     if (keys.extent(0) != queries.extent(0))
       refuse("rotary", "k must have the rows of q, " + std::to_string(queries.extent(0)),
              std::int64_t{keys.extent(0)});
+    internal::check_disjoint(named("k"), keys, "q", queries);
     rotate_together(table.frequencies(),
                     cos_sin_of(table, queries.extent(0), sign_of(direction)),
                     InputOutput<T, T>(queries), InputOutput<T, T>(keys));

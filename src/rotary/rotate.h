@@ -14,6 +14,7 @@
 #include "gnomon/parallel.h"
 #include "gnomon/rotary/rotary.h"
 #include "gnomon/view.h"
+#include "src/core/overlap.h"
 #include "src/core/tensor.h"
 
 namespace gnomon {
@@ -111,8 +112,8 @@ void check_fits(const View<T, 4>& x, const RotaryTable& table) {
   check_fits(x.extents(), x.stride(3), table);
 }
 
-// Throws std::invalid_argument unless x and `to` have the same shape and contiguous heads.
-// `name` is the name of `to` in the message.
+// Throws std::invalid_argument unless x and `to` have the same shape and contiguous heads, and
+// are the same elements or disjoint. `name` is the name of `to` in the message.
 template <typename T, typename U>
 void check_target(const char* name, const View<const T, 4>& x, const View<U, 4>& to) {
   if (to.extents() != x.extents())
@@ -126,6 +127,7 @@ void check_target(const char* name, const View<const T, 4>& x, const View<U, 4>&
     refuse("rotary",
            std::string("the elements of a head of ") + name + " must be contiguous: stride 1",
            std::int64_t{to.stride(3)});
+  internal::check_in_place_or_disjoint(named(name), to, "the input", x);
 }
 
 // cos and sin [B, T, R/2], the last axis contiguous. With a stride of 0, rows or tokens share

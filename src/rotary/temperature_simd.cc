@@ -108,7 +108,7 @@ void scale(View<T, 4> q, const QueryTemperature& temperature, const Positions& p
     refuse("temperature",
            "q must have the number of positions, " + std::to_string(positions.batch) + " rows",
            rows);
-  if (positions.ids.size() != static_cast<std::size_t>(positions.batch * positions.tokens) ||
+  if (!internal::holds(positions.ids.size(), positions.batch, positions.tokens) ||
       positions.sequences.size() != positions.ids.size())
     refuse("temperature", "positions must have batch x tokens ids and sequences",
            static_cast<std::int64_t>(positions.ids.size()));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gnomon/bias/clipped.h"
+#include "src/core/size.h"
 #include "src/model/entry.h"
 
 namespace gnomon::model {
@@ -22,7 +23,9 @@ struct Entry<ClippedBias> : EntryOf<ClippedBias> {
     v("heads", s.heads), v("left", s.left), v("right", s.right);
   }
   static std::vector<Parameter> parameters(const ClippedBias& s) {
-    return {{"table", s.heads, s.left + 1 + s.right, table_deviation}};
+    const std::int64_t columns =
+        gnomon::internal::checked_sum("clipped", "left + 1 + right", {s.left, 1, s.right});
+    return {{"table", s.heads, columns, table_deviation}};
   }
   static void lower(const ClippedBias& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto [min_distance, count] = call.distances();

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "gnomon/relative/deberta.h"
+#include "src/core/size.h"
 #include "src/model/entry.h"
 
 namespace gnomon::model {
@@ -55,8 +56,11 @@ struct Entry<Deberta> : EntryOf<Deberta> {
   // softmax ignores it. Deviations are those of PyTorch's linear layers.
   static std::vector<Parameter> parameters(const Deberta& s) {
     const double linear = 1 / std::sqrt(3 * static_cast<double>(s.width));
-    const std::int64_t wide = s.heads * s.head_dim;
-    std::vector<Parameter> all{{"embeddings", 2 * s.span, s.width, table_deviation}};
+    const std::int64_t wide =
+        gnomon::internal::checked_product("deberta", "heads x head_dim", {s.heads, s.head_dim});
+    std::vector<Parameter> all{
+        {"embeddings", gnomon::internal::checked_product("deberta", "2 x span", {2, s.span}),
+         s.width, table_deviation}};
     if (s.terms != DebertaTerms::position_to_content)
       all.push_back({"key", wide, s.width, linear});
     if (s.terms != DebertaTerms::content_to_position) {

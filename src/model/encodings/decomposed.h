@@ -5,6 +5,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/relative/decomposed.h"
+#include "src/core/size.h"
 #include "src/model/entry.h"
 
 namespace gnomon::model {
@@ -32,7 +33,8 @@ struct Entry<Decomposed> : EntryOf<Decomposed> {
             {"width", table_width(s), s.head_dim, table_deviation}};
   }
   static std::optional<std::int64_t> capacity(const Decomposed& s) {
-    return s.height * s.width;
+    return gnomon::internal::checked_product("decomposed", "height x width",
+                                             {s.height, s.width});
   }
   static std::int64_t head_dim(const Decomposed& s) { return s.head_dim; }
   // Positions are the cells of a single grid.

@@ -3,6 +3,7 @@
 
 #include "gnomon/embedding/grid.h"
 #include "gnomon/error.h"
+#include "src/core/size.h"
 #include "src/model/encodings/axial.h"
 #include "src/model/encodings/sinusoidal.h"
 #include "src/model/entry.h"
@@ -43,7 +44,8 @@ struct Entry<SinusoidalGrid> : EntryOf<SinusoidalGrid> {
     for (std::size_t t = 0; t < axes[0].ids.size(); ++t)
       for (const Positions& axis : axes) cells.coordinates.push_back(axis.ids[t]);
     EmbeddingTable table{cells.cells, gnomon::width(s), {}};
-    table.values.resize(static_cast<std::size_t>(table.tokens * table.width));
+    table.values.resize(gnomon::internal::checked_size("embedding", "tokens x width",
+                                                       {table.tokens, table.width}));
     fill(s, cells, View<float, 2>(table.values.data(), {table.tokens, table.width}));
     lowered.table = std::move(table);
   }

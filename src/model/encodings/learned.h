@@ -5,6 +5,7 @@
 
 #include "gnomon/embedding/learned.h"
 #include "gnomon/embedding/resize.h"
+#include "src/core/size.h"
 #include "src/model/entry.h"
 
 namespace gnomon::model {
@@ -32,7 +33,8 @@ struct Entry<Learned> : EntryOf<Learned> {
     const ImageTokens& rule = *call.resized;
     const GridSize to{call.image[1], call.image[2]};
     EmbeddingTable all{rule.first_tokens + to.height * to.width, s.width, {}};
-    all.values.resize(static_cast<std::size_t>(all.tokens * s.width));
+    all.values.resize(
+        gnomon::internal::checked_size("embedding", "tokens x width", {all.tokens, s.width}));
     resize_table(rule.resize, table, *rule.table,
                  View<float, 2>(all.values.data(), {all.tokens, s.width}), to);
     const auto axes = call.query_axes();
@@ -55,7 +57,8 @@ struct Entry<Learned> : EntryOf<Learned> {
     }
     const auto rows = learned_rows(s, call.query_positions());
     EmbeddingTable table{call.queries(), s.width, {}};
-    table.values.reserve(static_cast<std::size_t>(call.queries() * s.width));
+    table.values.reserve(gnomon::internal::checked_size("embedding", "tokens x width",
+                                                        {call.queries(), s.width}));
     for (const std::int64_t row : rows)
       for (std::int64_t c = 0; c < s.width; ++c) table.values.push_back(values[0](row, c));
     lowered.table = std::move(table);

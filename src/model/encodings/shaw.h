@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "gnomon/relative/shaw.h"
+#include "src/core/size.h"
 #include "src/model/entry.h"
 
 namespace gnomon::model {
@@ -62,7 +63,9 @@ struct Entry<Shaw> : EntryOf<Shaw> {
   // Glorot deviation of a head's table, as in Tensor2Tensor.
   static Parameter table(const char* name, const Shaw& s, std::int64_t size) {
     const double both = static_cast<double>(vectors(s) + size);
-    return {name, s.heads * vectors(s), size, std::sqrt(2 / both)};
+    return {name,
+            gnomon::internal::checked_product("shaw", "heads x vectors", {s.heads, vectors(s)}),
+            size, std::sqrt(2 / both)};
   }
   static std::int64_t head_dim(const Shaw& s) { return s.head_dim; }
   static std::vector<Parameter> parameters(const Shaw& s) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gnomon/bias/swin_v2.h"
+#include "src/core/size.h"
 #include "src/model/entry.h"
 
 namespace gnomon::model {
@@ -35,7 +36,9 @@ struct Entry<SwinV2> : EntryOf<SwinV2> {
   static SwinV2Parameters<T> network(std::span<const View<T, 2>> all) {
     return {all[0], column(all[1]), all[2]};
   }
-  static std::optional<std::int64_t> capacity(const SwinV2& s) { return s.height * s.width; }
+  static std::optional<std::int64_t> capacity(const SwinV2& s) {
+    return gnomon::internal::checked_product("swin_v2", "height x width", {s.height, s.width});
+  }
   static void lower(const SwinV2& s, const Call&, Values values, LayerPlan& lowered) {
     lowered.bias = gnomon::lower(s, network(values));
     lowered.cosine = cosine_scales(column(values[3]));

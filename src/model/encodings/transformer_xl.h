@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "gnomon/relative/transformer_xl.h"
+#include "src/core/size.h"
 #include "src/model/entry.h"
 
 namespace gnomon::model {
@@ -40,7 +41,10 @@ struct Entry<TransformerXl> : EntryOf<TransformerXl> {
   // Deviation of PyTorch's linear layers, uniform up to 1 / sqrt(inputs).
   static std::vector<Parameter> parameters(const TransformerXl& s) {
     const double linear = 1 / std::sqrt(3 * static_cast<double>(s.width));
-    return {{"w", s.heads * s.head_dim, s.width, linear},
+    return {{"w",
+             gnomon::internal::checked_product("transformer_xl", "heads x head_dim",
+                                               {s.heads, s.head_dim}),
+             s.width, linear},
             {"u", s.heads, s.head_dim, table_deviation},
             {"v", s.heads, s.head_dim, table_deviation}};
   }

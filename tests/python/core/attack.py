@@ -1,0 +1,259 @@
+"""Calls every callable of gnomon._core with drawn arguments: attack.py CALLS [SEED].
+
+Each call must return, or raise ValueError, TypeError, OverflowError or MemoryError. Prints the
+calls and the successes of each callable.
+"""
+
+from __future__ import annotations
+
+import collections
+import faulthandler
+import random
+import resource
+import sys
+from typing import Any
+
+import numpy as np
+
+import gnomon
+from gnomon import _core
+
+NUMBERS = [0, 1, 7, 2**31, 2**32 + 1, 2**62, 2**63 - 1, -1, -(2**63), 2**63, 10**30]
+SPECS = [
+    gnomon.Rotary(rotary_dim=4, pairing="halves"),
+    gnomon.Alibi(heads=2),
+    gnomon.Sinusoidal(width=8, recipe="interleaved"),
+    gnomon.T5Bias(heads=2, buckets=4, max_distance=9, direction="causal"),
+    gnomon.Learned(rows=8, width=8),
+    '{"kind": "alibi", "heads": 9223372036854775807}',
+    '{"kind": "sinusoidal", "width": 4611686018427387904, "recipe": "half_split"}',
+    '{"kind": "learned", "rows": 4611686018427387904, "width": 4611686018427387904}',
+    '{"kind": "shaw", "heads": 4611686018427387904, "head_dim": 4, "left": 1, "right": 2}',
+    '{"kind": "swin", "heads": 2, "height": 2147483648, "width": 2147483648}',
+    "[[[[",
+]
+CONFIG = (
+    '{"model_type": "llama", "num_attention_heads": 2, "hidden_size": 8, "num_hidden_layers": 2,'
+    ' "max_position_embeddings": 16}'
+)
+
+
+class Draw:
+    """Drawn values; the results of earlier calls are arguments of later ones."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.plans: list[Any] = []
+        self.tables: list[Any] = [gnomon.RotaryTable(SPECS[0], 3)]
+        self.models: list[Any] = []
+        self.positions: list[Any] = [gnomon.Positions([0, 1, 2])]
+        self.frequencies: list[Any] = [gnomon.rotary_frequencies(SPECS[0])]
+        self.last: Any = None
+
+    def one_in(self, count: int) -> bool:
+        return self.random.randrange(count) == 0
+
+    def integer(self) -> Any:
+        if self.one_in(25):
+            return self.random.choice([None, 1.5, "x", True, [], NUMBERS])
+        return self.random.choice(NUMBERS) if self.one_in(3) else self.random.randrange(9)
+
+    def number(self) -> Any:
+        return self.random.choice([0.0, 1.0, -1.0, 1e300, float("nan"), float("inf"), 0.5, None])
+
+    def text(self, *good: str) -> Any:
+        return self.random.choice(["", "?", None, 3]) if self.one_in(12) else self.random.choice(good)
+
+    def array(self, *shape: int) -> Any:
+        if self.one_in(25):
+            return self.random.choice([None, 3, "x", [1, 2], np.array(["x"]), object(), np.float32(1)])
+        if self.last is not None and self.one_in(12):
+            return self.last
+        extents = [n if not self.one_in(15) else self.random.choice([0, 1, 7]) for n in shape]
+        if self.one_in(15):
+            extents = extents[1:] if self.one_in(2) else [1, *extents]
+        dtype = self.random.choice(["f4"] * 12 + ["f2", "f8", "i1", "i4", "i8", "u1", "c8", "?"])
+        memory = np.zeros(int(np.prod(extents)) + 8, dtype)
+        x = memory[: memory.size - 8].reshape(extents)
+        kind = self.random.randrange(20)
+        if kind == 0:
+            x = memory[8:].reshape(extents)
+        elif kind == 1:
+            huge = [self.random.choice([n, 2**31, 2**40]) for n in extents]
+            try:
+                x = np.broadcast_to(np.zeros((), dtype), huge)
+            except ValueError:
+                pass
+        elif kind == 2:
+            x = np.asfortranarray(x)
+        elif kind == 3:
+            x = x[::-1]
+        elif kind == 4:
+            x = np.lib.stride_tricks.as_strided(x, extents, [0] * len(extents))
+        elif kind == 5:
+            x.flags.writeable = False
+        elif kind == 6:
+            x = np.frombuffer(bytes(x.nbytes + 1), "u1")[1:].view(dtype).reshape(extents)
+        self.last = x
+        return x
+
+    def ids(self, *shape: int) -> Any:
+        kind = self.random.randrange(10)
+        if kind == 0:
+            return self.array(*shape)
+        if kind == 1:
+            return [self.integer() for _ in range(shape[-1])]
+        if kind == 2:
+            return np.full(shape, self.random.choice([2**62, -(2**63), 2**63 - 1]), "i8")
+        return np.arange(int(np.prod(shape))).reshape(shape) % 8
+
+    def tokens(self) -> Any:
+        kind = self.random.randrange(6)
+        if kind == 0:
+            return self.integer()
+        if kind == 1:
+            return self.random.choice(self.positions)
+        if kind == 2:
+            return tuple(self.ids(3) for _ in range(self.random.randrange(4)))
+        return 3 if kind < 5 else self.ids(1 + self.random.randrange(2), 3)
+
+    def spec(self) -> Any:
+        if self.one_in(8):
+            return self.random.choice([None, 3, "", "{}", [], [SPECS[0], SPECS[1]]])
+        return self.random.choice(SPECS if self.one_in(2) else SPECS[:5])
+
+    def of(self, pool: list[Any]) -> Any:
+        return self.random.choice([None, 3, SPECS[0]]) if self.one_in(20) or not pool else (
+            self.random.choice(pool))
+
+    def keep(self, pool: list[Any], one: Any) -> Any:
+        if len(pool) > 20:
+            pool[self.random.randrange(20)] = one
+        else:
+            pool.append(one)
+        return one
+
+
+def calls(d: Draw) -> dict[str, Any]:  # one entry for each callable
+    h, t = d.random.choice([1, 2]), 3
+    x = lambda: d.array(1, t, 2, 4)  # noqa: E731
+    plan = lambda: d.of(d.plans)  # noqa: E731
+    matrices = lambda: [d.array(8, 8) for _ in range(d.random.randrange(3))]  # noqa: E731
+    maybe = lambda make: make() if d.one_in(4) else None  # noqa: E731
+
+    def used(one: Any) -> Any:
+        return repr(one), one == one, hash(one) if not isinstance(one, _core.Plan) else None
+
+    return {
+        "Positions": lambda: used(d.keep(d.positions, gnomon.Positions(d.ids(2, 3), maybe(lambda: d.ids(2, 3))))),
+        "consecutive": lambda: used(gnomon.Positions.consecutive(d.integer(), d.integer(), d.integer())),
+        "packed": lambda: used(gnomon.Positions.packed(
+            [d.integer() for _ in range(d.random.randrange(4))], maybe(d.integer))),
+        "from_padding_mask": lambda: used(gnomon.Positions.from_padding_mask(d.ids(2, 3))),
+        "ids": lambda: (d.of(d.positions).ids.sum(), d.of(d.positions).sequences.sum()),
+        "RotaryFrequencies": lambda: used(d.keep(d.frequencies, gnomon.RotaryFrequencies(
+            pairing=d.text("halves", "adjacent"), inv_freq=[d.number() for _ in range(2)],
+            head_offset=d.integer(), axes=[d.integer() for _ in range(d.random.choice([0, 0, 2]))],
+            table_scale=d.number()))),
+        "rotary_frequencies": lambda: d.keep(d.frequencies, gnomon.rotary_frequencies(d.spec(), d.integer())),
+        "RotaryTable": lambda: d.keep(d.tables, gnomon.RotaryTable(
+            d.spec() if d.one_in(2) else d.of(d.frequencies), d.tokens(), length=d.integer(),
+            angles=d.text("exact", "float32"))),
+        "table.cos": lambda: (d.of(d.tables).cos.sum(), d.of(d.tables).sin.sum(), repr(d.of(d.tables))),
+        "rotate": lambda: gnomon.rotate(x(), d.of(d.tables), d.text("forward", "inverse"), k=maybe(x), out=maybe(x)),
+        "rotate_rows": lambda: _core.rotate_rows(
+            x(), x(), d.of(d.tables), maybe(d.integer), d.one_in(2), d.one_in(2)),
+        "rotate_with": lambda: _core.rotate_with(
+            x(), x(), d.array(t, 2), d.array(t, 2), d.text("halves", "adjacent"),
+            d.integer() if d.one_in(2) else 0, d.one_in(4), d.one_in(2)),
+        "find_encoding": lambda: _core.find_encoding(d.text("alibi", "rotary")),
+        "info": lambda: _core.info(d.spec()),
+        "usual": lambda: _core.usual(
+            d.text("rotary", "alibi", "swin", "beit", "shaw", "fire", "axial", "sinusoidal-grid"),
+            d.integer() if d.one_in(2) else 16, d.integer() if d.one_in(2) else h, d.integer(),
+            d.text("causal", "bidirectional")),
+        "scheme": lambda: _core.scheme(
+            d.text("rotary", "alibi/rotary", "rotary:3/none", "rotary+alibi"), d.integer(),
+            d.integer() if d.one_in(3) else 16, d.integer() if d.one_in(3) else h, d.integer(),
+            d.text("causal", "bidirectional")),
+        "complete": lambda: _core.complete(d.spec()),
+        "parameters": lambda: _core.parameters(d.spec()),
+        "capacity": lambda: _core.capacity(d.spec()),
+        "enters": lambda: _core.enters(d.spec()),
+        "softmax_factor": lambda: _core.softmax_factor(d.spec(), d.integer()),
+        "properties": lambda: _core.properties(d.spec()),
+        "lower": lambda: d.keep(d.plans, gnomon.lower(
+            d.spec(), d.tokens(), maybe(d.tokens),
+            parameters=matrices() if d.one_in(2) else (),
+            visibility=d.text("causal", "bidirectional"), left=maybe(d.integer), right=maybe(d.integer),
+            softmax_scale=maybe(d.number), cap=maybe(d.number), sinks=[1.0] * d.random.choice([0, 0, 2]),
+            length=d.integer() if d.one_in(3) else 0)),
+        "plan": lambda: [getattr(plan(), name) for name in dir(_core.Plan) if name[0] != "_" and name != "bias"],
+        "plan.bias": lambda: plan().bias(maybe(d.integer), maybe(d.integer)),
+        "attention": lambda: gnomon.attention(
+            x(), x(), x(), plan(), out=maybe(x), lse=maybe(lambda: d.array(1, 2, t)),
+            k_scales=d.array(1, t, 2) if d.one_in(12) else None, v_scales=None,
+            gates=d.array(1, 2, t) if d.one_in(12) else None, layout=d.text("tokens_heads", "tokens_heads", "heads_tokens")),
+        "attention_backward": lambda: gnomon.attention_backward(
+            x(), x(), x(), plan(), x(), d.array(1, 2, t), x(), q_grad=x(), k_grad=x(), v_grad=x(),
+            gates=maybe(lambda: d.array(1, 2, t)), gates_grad=maybe(lambda: d.array(1, 2, t)),
+            sinks_grad=maybe(lambda: d.array(2)), parameter_grads=matrices() if d.one_in(2) else ()),
+        "add_position": lambda: gnomon.add_position(d.array(1, t, 8), plan()),
+        "add_position_backward": lambda: _core.add_position_backward(d.array(1, t, 8), plan(), matrices()),
+        "prepare": lambda: gnomon.prepare(x(), maybe(x), maybe(x), plan()),
+        "from_path": lambda: _core.ModelDescription.from_path(d.text("/nonexistent", "."), d.text(""), d.text("as-written")),
+        "from_config": lambda: d.keep(d.models, _core.ModelDescription.from_config(
+            d.text(CONFIG, CONFIG, "{}", "[["), d.text("", "", "encoder"), d.text("as-written", "by-lengths"))),
+        "model": lambda: (d.of(d.models).to_json(maybe(d.integer)), d.of(d.models).groups()),
+        "model.parameters": lambda: d.of(d.models).parameters(d.integer(), d.text("", "encoder")),
+        "model.lower_layer": lambda: d.keep(d.plans, d.of(d.models).lower_layer(
+            d.integer() if d.one_in(3) else 0, maybe(d.tokens) if d.one_in(3) else d.tokens(), maybe(d.tokens), d.text("", ""),
+            matrices() if d.one_in(6) else (), d.integer() if d.one_in(3) else 0, d.one_in(2),
+            d.integer() if d.one_in(3) else 0,
+            [d.integer() for _ in range(d.random.randrange(4))] if d.one_in(4) else None)),
+        "set_threads": lambda: gnomon.set_threads(d.random.choice([0, -1, 1, 2, 2**31 - 1, 2**31, None])),
+        "Positions.__setstate__": lambda: used(d.keep(d.positions, state(
+            gnomon.Positions, (d.integer(), d.integer(), [d.integer() for _ in range(d.random.randrange(9))],
+                               [d.random.choice([0, 1, -1, -7])] * d.random.randrange(9))))),
+        "RotaryFrequencies.__setstate__": lambda: used(d.keep(d.frequencies, state(
+            gnomon.RotaryFrequencies, (d.text("halves"), d.integer(), [0.5] * d.random.randrange(4),
+                                       [d.integer()] * d.random.randrange(3), d.number() or 1.0, [], d.integer())))),
+    }
+
+
+def state(cls: type, values: tuple[Any, ...]) -> Any:
+    made = cls.__new__(cls)
+    made.__setstate__(values)
+    return made
+
+
+def main(count: int, seed: int = 0) -> None:
+    faulthandler.enable()
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    limit = used + (3 << 30)  # sizes that are legal but too large must raise MemoryError
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    d = Draw(seed)
+    names = list(calls(d))
+    done: collections.Counter[str] = collections.Counter()
+    succeeded: collections.Counter[str] = collections.Counter()
+    for i in range(count):
+        name = names[i % len(names)]
+        done[name] += 1
+        try:
+            calls(d)[name]()
+            succeeded[name] += 1
+        except (ValueError, TypeError, OverflowError, MemoryError, AttributeError):
+            pass  # AttributeError: the drawn value is no plan or model
+        except FileNotFoundError:
+            assert name == "from_path"
+        except BaseException:
+            print(f"call {i}, {name}", file=sys.stderr)
+            raise
+    for name in names:
+        print(f"{name}: {done[name]} calls, {succeeded[name]} succeeded")
+        assert succeeded[name] or name == "from_path", name
+    print(f"{sum(done.values())} calls, {sum(succeeded.values())} succeeded")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
