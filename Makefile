@@ -19,12 +19,13 @@ components := core;graph;model;report$(if $(nvcc),;cuda)
 release := build/release
 program := $(if $(filter pypi,$(TORCH)),build/pypi,$(release))
 asan := build/asan
+tsan := build/tsan
 neon := build/neon
 fuzz := build/fuzz
 gnomon := $(program)/apps/cli/gnomon
 
 .PHONY: help setup setup-lab setup-neon setup-long configure-release build lab test build-tests build-asan \
-        build-neon build-fuzz asan wheel test-python test-neon test-torch2 test-long bench instructions peers \
+        build-tsan build-neon build-fuzz asan wheel test-python test-neon test-torch2 test-long bench instructions peers \
         gpu gpu-bundle format check-format install clean
 .DEFAULT_GOAL := help
 
@@ -40,15 +41,15 @@ help:
 	@echo 'make asan          build and run only the tests of the library under the sanitizers'
 	@echo 'make test-neon     build the library for 64-bit ARM, run its tests under emulation'
 	@echo 'make test-torch2   test adapter and lab with the newest torch wheel (downloads 1 to 6 GB)'
-	@echo 'make test-long     test everything under the sanitizers, each instruction set (shuffled),'
-	@echo '                   NEON, fuzzing, and the component core in a fresh Debian root'
+	@echo 'make test-long     test everything under the sanitizers, also of threads, each instruction'
+	@echo '                   set (shuffled), NEON, fuzzing, and the component core in a fresh Debian root'
 	@echo 'make peers         time Gnomon and packages from PyPI, write docs/benchmarks.md'
 	@echo 'make gpu           check and time the CUDA kernels on a GPU, write docs/benchmarks-gpu.md'
 	@echo 'make gpu-bundle    build for `make gpu` on a machine without a GPU: build/gpu/bundle.tar.gz'
 	@echo 'make format        run clang-format on all C++ files; check-format only checks'
 	@echo 'make install       install to PREFIX=$(PREFIX)'
 	@echo 'make setup         install all required packages; the other commands call it'
-	@echo 'make clean         remove build/release, asan, neon, fuzz, cuda, pypi and torch2'
+	@echo 'make clean         remove build/release, asan, tsan, neon, fuzz, cuda, pypi and torch2'
 
 setup:
 	@tools/setup.sh test
@@ -88,6 +89,10 @@ build-asan: setup
 	@[ $(asan)/build.ninja -nt CMakePresets.json ] || cmake --preset asan
 	@cmake --build $(asan) -j$(JOBS)
 
+build-tsan: setup
+	@[ $(tsan)/build.ninja -nt CMakePresets.json ] || cmake --preset tsan
+	@cmake --build $(tsan) -j$(JOBS) --target gnomon_tests
+
 build-neon: setup-neon
 	@[ $(neon)/build.ninja -nt CMakePresets.json ] || cmake --preset neon
 	@cmake --build $(neon) -j$(JOBS)
@@ -120,7 +125,7 @@ test-python: build-tests
 asan: setup
 	@tools/python.sh tools
 	@[ $(release)/build.ninja -nt CMakePresets.json ] || cmake --preset dev
-	@cmake --build $(release) -j$(JOBS) --target gnomon_sanitized_tests
+	@cmake --build $(release) -j$(JOBS) --target gnomon_sanitized_tests gnomon_sanitized_allocation_tests
 	@tools/test.sh $(release) -j$(JOBS) -R '^asan[.]'
 
 test-neon: build-neon
@@ -129,8 +134,9 @@ test-neon: build-neon
 test-torch2: setup
 	@JOBS=$(JOBS) tools/torch2.sh test $(TORCH_VERSION)
 
-test-long: build-tests build-asan build-fuzz test-neon
+test-long: build-tests build-asan build-tsan build-fuzz test-neon
 	@tools/test.sh $(asan) -j$(JOBS)
+	@OMP_NUM_THREADS=4 $(tsan)/tests/gnomon_tests --gtest_brief=1
 	@tools/test.sh $(release) -C long -R '^packaging[.]add_subdirectory_program$$'
 	@tools/test_long.sh $(release) $(fuzz)
 	@tools/clean_root.sh
@@ -160,4 +166,4 @@ install: build
 	@cmake --install $(program) --prefix $(PREFIX)
 
 clean:
-	@rm -rf $(release) $(asan) $(neon) $(fuzz) build/cuda build/pypi build/torch2
+	@rm -rf $(release) $(asan) $(tsan) $(neon) $(fuzz) build/cuda build/pypi build/torch2

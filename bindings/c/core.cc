@@ -109,10 +109,9 @@ const char* gnomon_error_message(void) { return gnomon::c::message.c_str(); }
 const char* gnomon_version(void) { return GNOMON_VERSION; }
 
 const char* gnomon_isa(void) {
-  static std::string text;
-  static const gnomon_status status =
-      guarded([] { text = std::string(gnomon::name(gnomon::current_isa())); });
-  return status == GNOMON_OK ? text.c_str() : "";
+  const char* text = "";
+  guarded([&] { text = gnomon::name(gnomon::current_isa()).data(); });  // of a literal
+  return text;
 }
 
 void gnomon_free(char* text) { std::free(text); }

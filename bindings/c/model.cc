@@ -3,7 +3,6 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "bindings/c/handles.h"
@@ -12,6 +11,7 @@
 #include "gnomon/model/encoding.h"
 #include "gnomon/model/gguf_model.h"
 #include "gnomon/model/layer.h"
+#include "src/core/json_value.h"
 #include "src/core/tensor.h"
 #include "src/model/lowering.h"
 
@@ -41,7 +41,7 @@ void give(const std::string& text, char** out) {
 }
 
 std::string json_of(const std::vector<model::Parameter>& parameters) {
-  auto all = nlohmann::ordered_json::array();
+  auto all = gnomon::internal::OrderedJson::array();
   for (const model::Parameter& one : parameters)
     all.push_back({{"name", one.name},
                    {"rows", one.rows},

@@ -10,6 +10,7 @@
 #include "bindings/python/arrays.h"
 #include "bindings/python/encodings.h"
 #include "bindings/python/plan.h"
+#include "bindings/python/released_gil.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
 #include "gnomon/model/config.h"
@@ -90,7 +91,7 @@ Plan lower_layer_of(const ModelDescription& model, std::int64_t layer, nb::handl
         model::ImagePatches{size.size() == 3 ? size[0] : 1, size[size.size() - 2], size.back()};
   }
   Plan plan{.lowered = {}, .parameters = matrices_of("model", parameters), .prepared = true};
-  nb::gil_scoped_release released;
+  ReleasedGil released;
   plan.lowered = model::lower_layer(model, layer, part, tokens, plan.values());
   for (auto* positions :
        {&plan.lowered.queries, &plan.lowered.keys, &plan.lowered.scale_positions})

@@ -13,6 +13,7 @@
 #include "bindings/python/arrays.h"
 #include "bindings/python/attend.h"
 #include "bindings/python/encodings.h"
+#include "bindings/python/released_gil.h"
 #include "gnomon/error.h"
 #include "src/core/tensor.h"
 
@@ -66,7 +67,7 @@ Plan lower_mixture(nb::handle encoding, nb::handle queries, nb::handle keys,
                              .cap = cap,
                              .sinks = std::move(sinks),
                              .length = length};
-  nb::gil_scoped_release released;
+  ReleasedGil released;
   return lower_plan(std::move(mixture), std::move(window), std::move(matrices), options);
 }
 
@@ -130,7 +131,7 @@ nb::object attention_of(nb::handle q, nb::handle k, nb::handle v, const Plan& pl
   const Array sums("attention", "lse", lse, Access::write);
   const TokensFirst target(to, swap);
   {
-    nb::gil_scoped_release released;
+    ReleasedGil released;
     attend(input, plan, target.tensor, sums);
   }
   return result;
@@ -158,7 +159,7 @@ void attention_backward_of(nb::handle q, nb::handle k, nb::handle v, const Plan&
     if (!view.contiguous()) refuse(operation, "sinks_grad must be contiguous", "strides");
     sinks = {view.data(), static_cast<std::size_t>(view.size())};
   }
-  nb::gil_scoped_release released;
+  ReleasedGil released;
   attend_backward(
       in.input(), plan, out_array.tensor(), lse_array.tensor(), grad.tensor(),
       {.q = dq, .k = dk, .v = dv, .gates = dg, .sinks = sinks, .parameters = grads.views});
@@ -175,7 +176,7 @@ nb::object bias_of(const Plan& plan, std::int64_t queries, std::int64_t keys) {
   std::vector<double> values(
       internal::checked_size("bias", "heads x queries x keys", {heads, queries, keys}));
   {
-    nb::gil_scoped_release released;
+    ReleasedGil released;
     dense(form, plan.lowered.mask.offset,
           View<double, 3>(values.data(), {heads, queries, keys}));
   }
@@ -303,7 +304,7 @@ void bind_functions(nb::module_& module) {
       "add_position",
       [](nb::handle x, const Plan& plan) {
         const Array array("add_position", "x", x, Access::write);
-        nb::gil_scoped_release released;
+        ReleasedGil released;
         embed(plan, array);
       },
       nb::arg("x"), nb::arg("plan"), nb::sig("def add_position(x: Array, plan: Plan) -> None"),
@@ -314,7 +315,7 @@ void bind_functions(nb::module_& module) {
       [](nb::handle grad, const Plan& plan, nb::handle parameter_grads) {
         const Array array("add_position_backward", "grad", grad, Access::read);
         const Gradients grads(parameter_grads);
-        nb::gil_scoped_release released;
+        ReleasedGil released;
         embed_backward(plan, array.tensor(), grads.views);
       },
       nb::arg("grad"), nb::arg("plan"), nb::arg("parameter_grads"),
@@ -326,7 +327,7 @@ void bind_functions(nb::module_& module) {
       [](nb::handle q, nb::handle k, nb::handle v, const Plan& plan) {
         const Array qs("prepare", "q", q, Access::write), ks("prepare", "k", k, Access::write),
             vs("prepare", "v", v, Access::write);
-        nb::gil_scoped_release released;
+        ReleasedGil released;
         prepare(plan.lowered, qs, ks, vs);
       },
       nb::arg("q").none(), nb::arg("k").none(), nb::arg("v").none(), nb::arg("plan"),

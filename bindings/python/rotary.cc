@@ -14,6 +14,7 @@
 
 #include "bindings/python/arrays.h"
 #include "bindings/python/encodings.h"
+#include "bindings/python/released_gil.h"
 #include "gnomon/error.h"
 #include "src/core/angles.h"
 #include "src/rotary/check.h"
@@ -79,16 +80,16 @@ void rotate_arrays(nb::handle x, const RotaryTable& table, const std::string& di
   if (!out.is_none()) {
     if (!k.is_none()) refuse("rotate", "k and out must not be given together", "both");
     const Array from("rotate", "x", x, Access::read), to("rotate", "out", out, Access::write);
-    nb::gil_scoped_release released;
+    ReleasedGil released;
     return rotate(from.tensor(), table, sign, to.tensor());
   }
   const Array q("rotate", "x", x, Access::write);
   if (k.is_none()) {
-    nb::gil_scoped_release released;
+    ReleasedGil released;
     return rotate(q.tensor(), table, sign);
   }
   const Array keys("rotate", "k", k, Access::write);
-  nb::gil_scoped_release released;
+  ReleasedGil released;
   rotate(q.tensor(), keys.tensor(), table, sign);
 }
 
@@ -141,7 +142,7 @@ void rotate_rows(nb::handle x, nb::handle out, const RotaryTable& table,
                                 {of.extent(0), tokens, of.extent(2)},
                                 {of.stride(0), of.stride(1), 1});
   };
-  nb::gil_scoped_release released;
+  ReleasedGil released;
   rotate_by(input.tensor, output.tensor, table.frequencies(), rows(table.cos()),
             rows(table.sin()), inverse);
 }
@@ -167,7 +168,7 @@ void rotate_with(nb::handle x, nb::handle out, nb::handle cos, nb::handle sin,
       .pairing = chosen("rotate", "pairing", pairing, pairings),
       .head_offset = head_offset,
       .inv_freq = std::vector<double>(static_cast<std::size_t>(c.extent(2)))};
-  nb::gil_scoped_release released;
+  ReleasedGil released;
   rotate_by(input.tensor, output.tensor, frequencies, c, s, inverse);
 }
 
@@ -260,7 +261,7 @@ void bind_rotary(nb::module_& module) {
             const auto axes = axes_of("rotary", "positions", positions);
             RotaryFrequencies frequencies = frequencies_of(encoding, length);
             const Angles kind = angles_of(angles);
-            nb::gil_scoped_release released;
+            ReleasedGil released;
             if (axes.size() == 1)
               new (self) RotaryTable(std::move(frequencies), axes.front(), kind);
             else

@@ -20,7 +20,8 @@ namespace gnomon {
 struct Executor {
   // Must call task(data, i) once for each i from 0 to count - 1, in any order and on any
   // threads, and must return after all these calls have returned. count is at most `threads`.
-  // Tasks do not throw, do not wait for each other, and do not start loops.
+  // Tasks do not throw, do not wait for each other, and do not start loops. `run` may throw only
+  // before it calls a task.
   void (*run)(void* context, std::int64_t count, void (*task)(void* data, std::int64_t i),
               void* data) = nullptr;
   void* context = nullptr;  // passed to `run`; borrowed until another executor is set
@@ -60,17 +61,17 @@ enum class Share {
 
 namespace internal {
 using Piece = void (*)(void* body, std::int64_t begin, std::int64_t end);
-void run_pieces(std::int64_t count, std::int64_t grain, Share share, Piece piece,
-                void* body) noexcept;
+void run_pieces(std::int64_t count, std::int64_t grain, Share share, Piece piece, void* body);
 }  // namespace internal
 
 // Calls body(begin, end) for the pieces [0, grain), [grain, 2 grain), ... of [0, count). The
 // loop is serial if there is one piece or one thread, or if it is inside another such loop.
-// `body` must not throw. Starting threads costs about 5 us: choose `grain` so that a piece
-// takes longer.
+// If calls of `body` throw, pieces may be skipped, and the first exception reaches the caller
+// after all running pieces have ended. Starting threads costs about 5 us: choose `grain` so
+// that a piece takes longer.
 template <typename Body>
 void parallel_for(std::int64_t count, std::int64_t grain, Body&& body,
-                  Share share = Share::dynamic) noexcept {
+                  Share share = Share::dynamic) {
   using Plain = std::remove_reference_t<Body>;
   internal::run_pieces(
       count, grain, share,

@@ -1,5 +1,7 @@
 #include "src/attention/scratch.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -12,10 +14,14 @@ namespace {
 constexpr std::size_t most_kept = std::size_t{8} << 20;  // bytes of a block
 
 std::mutex mutex;
+// Never destroyed, because threads may compute until the process ends.
 std::vector<Block>& kept() {
-  static std::vector<Block> blocks;
-  return blocks;
+  static auto* const blocks = new std::vector<Block>;
+  return *blocks;
 }
+// A forked child does not have the thread that may hold the mutex during the fork.
+[[maybe_unused]] const int held_by_fork =
+    pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
 
 }  // namespace
 

@@ -2,7 +2,6 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
-#include <mutex>
 #include <string>
 
 #include "gnomon/error.h"
@@ -55,8 +54,9 @@ const Known& find(Isa isa) {
 }
 
 std::int64_t machine_targets() {
-  static const std::int64_t targets = hwy::SupportedTargets();
-  return targets;
+  static std::atomic<std::int64_t> targets{0};
+  if (!targets.load(std::memory_order_relaxed)) targets = hwy::SupportedTargets();
+  return targets.load(std::memory_order_relaxed);
 }
 
 void force(const Known& one) {
@@ -99,11 +99,10 @@ std::vector<Isa> available_isas() {
 }
 
 void internal::honour_isa() {
+  // Without a mutex, which a forked child might find locked: threads that choose at the same time
+  // choose the same.
   static std::atomic<bool> done{false};
   if (done.load(std::memory_order_acquire)) return;
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  if (done.load(std::memory_order_relaxed)) return;
   choose_first();
   done.store(true, std::memory_order_release);
 }

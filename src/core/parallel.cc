@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
+#include <utility>
 
 #include "gnomon/error.h"
 #include "src/core/thread_pool.h"
 
 #if defined(GNOMON_THREADS_OPENMP)
 #include <omp.h>
+#include <pthread.h>
 #endif
 
 namespace gnomon {
@@ -21,8 +24,15 @@ using internal::Task;
 int build_threads() noexcept { return omp_get_max_threads(); }
 void build_set_threads(int count) noexcept { omp_set_num_threads(count); }
 bool build_inside() noexcept { return omp_in_parallel(); }
+// A forked child has no threads, and libgomp waits forever for those of its parent: the loops of
+// a child run on the pool of std::threads, which starts again. Also if another library has used
+// OpenMP before the fork.
+bool forked = false;
+[[maybe_unused]] const int fork_noticed =
+    pthread_atfork(nullptr, nullptr, [] { forked = true; });
 // The team always has the same size, because libgomp ends and starts threads when it changes.
 void build_run(std::int64_t count, Task task, void* data) noexcept {
+  if (forked) return internal::run_on_pool(count, task, data);
 #pragma omp parallel
   for (std::int64_t i = omp_get_thread_num(); i < count; i += omp_get_num_threads())
     task(data, i);
@@ -33,8 +43,10 @@ bool build_inside() noexcept { return false; }
 void build_set_threads(int count) noexcept { build_limit = count; }
 #if defined(GNOMON_THREADS_STD)
 int build_threads() noexcept {
-  static const int most = internal::default_threads();
-  return build_limit ? build_limit : most;
+  // An atomic, not a static const: a child forked during its initialisation would wait for it.
+  static std::atomic<int> most{0};
+  if (!most.load(std::memory_order_relaxed)) most = internal::default_threads();
+  return build_limit ? build_limit : most.load(std::memory_order_relaxed);
 }
 void build_run(std::int64_t count, Task task, void* data) noexcept {
   internal::run_on_pool(count, task, data);
@@ -57,6 +69,8 @@ struct Loop {
   internal::Piece piece;
   void* body;
   std::atomic<std::int64_t> next{0};
+  std::atomic<bool> failed{false};
+  std::exception_ptr error;  // the first one
 
   void run(std::int64_t begin, std::int64_t end) const {
     for (std::int64_t i = begin; i < end; ++i)
@@ -64,17 +78,22 @@ struct Loop {
   }
 };
 
-// The work of one thread.
-void run_share(void* data, std::int64_t runner) {
+// The work of one thread. No exception may leave a task of an executor.
+void run_share(void* data, std::int64_t runner) noexcept {
   auto& loop = *static_cast<Loop*>(data);
   const bool before = inside;
   inside = true;
-  if (loop.share == Share::contiguous) {
-    const std::int64_t each = loop.pieces / loop.runners, more = loop.pieces % loop.runners;
-    const std::int64_t begin = runner * each + std::min(runner, more);
-    loop.run(begin, begin + each + (runner < more ? 1 : 0));
-  } else {
-    for (std::int64_t i = loop.next++; i < loop.pieces; i = loop.next++) loop.run(i, i + 1);
+  try {
+    if (loop.share == Share::contiguous) {
+      const std::int64_t each = loop.pieces / loop.runners, more = loop.pieces % loop.runners;
+      const std::int64_t begin = runner * each + std::min(runner, more);
+      loop.run(begin, begin + each + (runner < more ? 1 : 0));
+    } else {
+      for (std::int64_t i = loop.next++; i < loop.pieces; i = loop.next++) loop.run(i, i + 1);
+    }
+  } catch (...) {
+    loop.next = loop.pieces;
+    if (!loop.failed.exchange(true)) loop.error = std::current_exception();
   }
   inside = before;
 }
@@ -118,20 +137,26 @@ void set_threads(int count) {
 
 namespace internal {
 
-void run_pieces(std::int64_t count, std::int64_t grain, Share share, Piece piece,
-                void* body) noexcept {
+void run_pieces(std::int64_t count, std::int64_t grain, Share share, Piece piece, void* body) {
   if (count <= 0) return;
   grain = std::max<std::int64_t>(grain, 1);
   if (count <= grain) return piece(body, 0, count);  // only some ns, for a decoding step
   const std::int64_t pieces = (count - 1) / grain + 1;
   const bool nested = inside || (!current.run && build_inside());
   const std::int64_t runners = nested ? 1 : std::min<std::int64_t>(pieces, threads());
-  Loop loop{count, grain, pieces, runners, share, piece, body};
+  Loop loop{.count = count,
+            .grain = grain,
+            .pieces = pieces,
+            .runners = runners,
+            .share = share,
+            .piece = piece,
+            .body = body};
   if (runners == 1) return loop.run(0, pieces);
   if (current.run)
     current.run(current.context, runners, run_share, &loop);
   else
     build_run(runners, run_share, &loop);
+  if (loop.error) std::rethrow_exception(std::move(loop.error));
 }
 
 }  // namespace internal

@@ -122,13 +122,12 @@ class Pool {
 // Never destroyed, because its threads run until the process ends. A forked child has no
 // threads, so it starts with a new pool.
 std::atomic<Pool*> pool{nullptr};
+[[maybe_unused]] const int renewed_by_fork =
+    pthread_atfork(nullptr, nullptr, [] { pool.store(nullptr, std::memory_order_release); });
 
 Pool* the_pool() noexcept {
   Pool* current = pool.load(std::memory_order_acquire);
   if (current) return current;
-  static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { pool.store(nullptr, std::memory_order_release); });
-  static_cast<void>(registered);
   auto* const made = new (std::nothrow) Pool;
   if (made && !pool.compare_exchange_strong(current, made)) {
     delete made;  // another thread has created the pool

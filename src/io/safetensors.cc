@@ -1,15 +1,17 @@
 #include "gnomon/io/safetensors.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "gnomon/error.h"
+#include "src/core/json_value.h"
 #include "src/io/safetensors_header.h"
 
 namespace gnomon::io {
 namespace {
+
+using gnomon::internal::OrderedJson;
 
 Element element_called(std::string_view dtype) {
   static constexpr std::pair<std::string_view, Element> known[] = {
@@ -61,7 +63,7 @@ Array SafeTensors::tensor(const TensorEntry& entry) const {
 
 void write_safetensors(const std::filesystem::path& path, std::span<const NamedArray> tensors,
                        const Metadata& metadata) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  OrderedJson header = OrderedJson::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::set<std::string_view> names;
   std::uint64_t at = 0;
@@ -71,16 +73,16 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedA
              std::string_view(internal::shown(tensor.name)));
     const std::uint64_t end = at + tensor.array.bytes().size();
     // emplace_back instead of operator[], which would search all previous names.
-    header.get_ref<nlohmann::ordered_json::object_t&>().emplace_back(
-        tensor.name, nlohmann::ordered_json{{"dtype", tensor.array.dtype()},
-                                            {"shape", tensor.array.shape()},
-                                            {"data_offsets", {at, end}}});
+    header.get_ref<OrderedJson::object_t&>().emplace_back(
+        tensor.name, OrderedJson{{"dtype", tensor.array.dtype()},
+                                 {"shape", tensor.array.shape()},
+                                 {"data_offsets", {at, end}}});
     at = end;
   }
   std::string text;
   try {
     text = header.dump();
-  } catch (const nlohmann::json::type_error&) {
+  } catch (const OrderedJson::type_error&) {
     refuse(path.string(), "names and metadata must be UTF-8", "other bytes");
   }
   text.append((8 - text.size() % 8) % 8, ' ');

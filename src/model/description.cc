@@ -229,7 +229,7 @@ const LayerGroup& group_of(const ModelDescription& model, std::int64_t layer,
 std::string to_json(const ModelDescription& model, std::optional<std::int64_t> length) {
   const std::int64_t at = length.value_or(model.length);
   struct Printed {
-    OrderedJson json;
+    OrderedJson json = OrderedJson::object();
     std::vector<std::int64_t> layers;
     bool table;
     double alone;  // softmax scale of layers with only the table; otherwise 0

@@ -34,7 +34,9 @@ List listed(std::index_sequence<i...>) {
   return list;
 }
 const List& list() {
-  static const List all = listed(std::make_index_sequence<std::variant_size_v<Encoding>>());
+  // Never destroyed, because threads may run until the process ends.
+  static const List& all =
+      *new List(listed(std::make_index_sequence<std::variant_size_v<Encoding>>()));
   return all;
 }
 

@@ -208,7 +208,7 @@ OrderedJson internal::json_of(const Encoding& encoding) {
 }
 
 OrderedJson internal::json_of(const RopeScaling& scaling) {
-  OrderedJson json;
+  OrderedJson json = OrderedJson::object();
   RopeScaling copy = scaling;
   Writer{json}("scaling", copy);
   return json["scaling"];

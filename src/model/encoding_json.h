@@ -1,14 +1,13 @@
 // JSON values of encodings and schemes. to_json and encoding_from_json convert them to text.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include "gnomon/model/encoding.h"
 #include "gnomon/model/scheme.h"
+#include "src/core/json_value.h"
 
 namespace gnomon::model::internal {
 
-using OrderedJson = nlohmann::ordered_json;
+using gnomon::internal::OrderedJson;
 
 OrderedJson json_of(const Encoding& encoding);
 OrderedJson json_of(const RopeScaling& scaling);

@@ -296,7 +296,7 @@ std::string lines(const LineChart& chart) {
   if (selectable) {
     spec["params"] = {{{"name", "shown"}, {"value", selection(chart, names)}},
                       {{"name", "focus"}, {"value", ""}}};
-    spec["usermeta"]["gnomon"]["selectable"] = names;
+    internal::notes(spec)["selectable"] = names;
   }
   spec["data"] = data;
   internal::note_names(spec, used);
@@ -321,8 +321,8 @@ std::string heatmap(const Heatmap& map) {
     internal::set_shape(spec, tall);
   }
   internal::note_data(spec, internal::Data::cells);
-  spec["usermeta"]["gnomon"]["cells"] = internal::cell_layout(
-      map.rows, map.columns, map.values.rows, map.values.columns, map.title);
+  internal::notes(spec)["cells"] = internal::cell_layout(map.rows, map.columns, map.values.rows,
+                                                         map.values.columns, map.title);
   spec["data"] = internal::cell_data(map.values.values);
   spec["transform"] =
       internal::cell_transform(map.rows, map.columns, map.values.rows, map.values.columns);

@@ -44,7 +44,7 @@ Json shapes(const Json& colour) {
 void note_names(Json& spec, std::span<const std::string> names) {
   std::size_t letters = 0;
   for (const std::string& name : names) letters = std::max(letters, name.size());
-  spec["usermeta"]["gnomon"]["letters"] = letters;
+  notes(spec)["letters"] = letters;
 }
 
 }  // namespace gnomon::plot::internal

@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 
 #include "gnomon/error.h"
 #include "src/core/json.h"
+#include "src/core/json_value.h"
 #include "src/plot/bundle.h"
 #include "src/plot/page_parts.h"
 #include "src/plot/sha256.h"
 
 namespace gnomon::plot {
 namespace {
+
+using Json = gnomon::internal::OrderedJson;
 
 // Concatenates the parts. (`"<" + std::string` causes a false overlap warning in g++ 12.)
 template <typename... Parts>
@@ -40,7 +42,6 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
     text.replace(at, from.size(), to);
 }
 
-template <typename Json>
 Json parsed_spec(std::string_view spec, std::string_view id) {
   Json json =
       gnomon::internal::parse_json<Json>(spec, "page", joined("the spec of figure ", id));
@@ -51,8 +52,8 @@ Json parsed_spec(std::string_view spec, std::string_view id) {
 
 // JSON that cannot close the element that contains it: "<" occurs only inside strings.
 std::string embedded(std::string_view spec, std::string_view id) {
-  const auto json = parsed_spec<nlohmann::json>(spec, id);
-  std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const auto json = parsed_spec(spec, id);
+  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   replace_all(text, "<", "\\u003c");
   return text;
 }
@@ -344,8 +345,7 @@ std::string HtmlPage::html() const {
 }
 
 std::string standalone(const Figure& figure) {
-  using Json = nlohmann::ordered_json;
-  Json spec = parsed_spec<Json>(figure.spec, figure.id);
+  Json spec = parsed_spec(figure.spec, figure.id);
   if (spec.value("width", Json()) == "container") {
     constexpr int width = 900;  // px
     spec["width"] = width;

@@ -79,7 +79,7 @@ Json panels(const Panels& panels) {
                       static_cast<double>(panels.rows) / static_cast<double>(panels.columns),
                       {.count = count, .narrowest = panels.narrowest});
   internal::note_data(spec, internal::Data::cells);
-  spec["usermeta"]["gnomon"]["cells"] =
+  internal::notes(spec)["cells"] =
       internal::cell_layout(panels.row_cells, panels.column_cells, panels.rows, panels.columns,
                             panels.colouring.title, panels.titles);
   return spec;
@@ -267,7 +267,7 @@ std::string wavelength_picture(const WavelengthPicture& picture) {
            {"text", {{"field", "label"}, {"type", "nominal"}}}}}});
   }
   Json spec = internal::chart(320);
-  spec["usermeta"]["gnomon"]["letters"] = incomplete.size();
+  internal::notes(spec)["letters"] = incomplete.size();
   internal::note_data(spec, internal::Data::rows);
   spec["data"] = {{"values", rows}};
   spec["layer"] = layers;
@@ -325,7 +325,7 @@ std::string bias_picture(const BiasPicture& picture) {
                          {"format", ",.4~r"}}};
   Json spec = internal::chart(320);
   spec["data"] = {{"values", rows}};
-  spec["usermeta"]["gnomon"]["letters"] = 3;  // length of a head number
+  internal::notes(spec)["letters"] = 3;  // length of a head number
   internal::note_data(spec, internal::Data::series);
   spec["transform"] = {{{"flatten", {"x", "y"}}}};
   spec["mark"] = {{"type", "line"}, {"point", "transparent"}, {"strokeWidth", 1.5}};

@@ -212,10 +212,15 @@ Json cell_transform(const Cells& rows, const Cells& columns, std::int64_t row_co
   return steps;
 }
 
+Json& notes(Json& spec) {
+  const auto found = spec.emplace("usermeta", Json::object()).first;
+  return *found->emplace("gnomon", Json::object()).first;
+}
+
 void note_data(Json& spec, Data data) {
-  spec["usermeta"]["gnomon"]["numbers"] = data == Data::series  ? "series"
-                                          : data == Data::cells ? "cells"
-                                                                : "rows";
+  notes(spec)["numbers"] = data == Data::series  ? "series"
+                           : data == Data::cells ? "cells"
+                                                 : "rows";
 }
 
 Json cell_layout(const Cells& rows, const Cells& columns, std::int64_t row_count,

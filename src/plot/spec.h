@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,10 +10,11 @@
 #include <vector>
 
 #include "gnomon/plot/chart.h"
+#include "src/core/json_value.h"
 
 namespace gnomon::plot::internal {
 
-using Json = nlohmann::ordered_json;
+using Json = gnomon::internal::OrderedJson;
 
 // 4 significant digits, integers without a decimal point; null if not finite.
 Json number(double value);
@@ -57,6 +57,8 @@ inline constexpr std::int64_t most_cells = 300'000;
 Json cell_transform(const Cells& rows, const Cells& columns, std::int64_t row_count,
                     std::int64_t column_count);
 Json cell_mark();
+// Returns the object of a spec with what a page reads. It is made if it is missing.
+Json& notes(Json& spec);
 // Describes the data for the table of numbers (numbers.cc).
 enum class Data { series = 1, cells, rows };
 void note_data(Json& spec, Data data);

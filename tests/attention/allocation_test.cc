@@ -1,50 +1,15 @@
 // Tests the bytes that a decoding step allocates: a plan is borrowed, its strip is not copied.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
+#include "allocations.h"
 #include "gnomon/attention/attention.h"
 #include "gnomon/model/config.h"
 #include "gnomon/model/layer.h"
 #include "gnomon/parallel.h"
 #include "testing.h"
 
-// Counted by the operator new of this program. Sanitizers replace operator new.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define GNOMON_COUNTS_ALLOCATIONS 0
-#else
-#define GNOMON_COUNTS_ALLOCATIONS 1
-#endif
-
-namespace {
-
-std::atomic<std::size_t> allocated = 0;
-
-[[maybe_unused]] void* counted(std::size_t bytes, std::size_t alignment) {
-  allocated += bytes;
-  const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
-  if (void* const data = std::aligned_alloc(alignment, whole ? whole : alignment)) return data;
-  throw std::bad_alloc();
-}
-[[maybe_unused, gnu::noinline]] void release(void* data) noexcept { std::free(data); }
-
-}  // namespace
-
-#if GNOMON_COUNTS_ALLOCATIONS
-void* operator new(std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return counted(bytes, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* data) noexcept { release(data); }
-void operator delete(void* data, std::size_t) noexcept { release(data); }
-void operator delete(void* data, std::align_val_t) noexcept { release(data); }
-void operator delete(void* data, std::size_t, std::align_val_t) noexcept { release(data); }
-#endif
-
 namespace gnomon {
-namespace {
+namespace attention_allocation_test {
 
 using testing::random_numbers;
 using testing::random_tensor;
@@ -55,9 +20,9 @@ constexpr std::size_t strip_bytes = heads * keys * sizeof(double);  // 8 MB
 
 template <typename Call>
 std::size_t bytes_of(const Call& call) {
-  const std::size_t before = allocated;
+  const std::size_t before = testing::allocated_bytes();
   call();
-  return allocated - before;
+  return testing::allocated_bytes() - before;
 }
 
 // One query and the keys of one key head.
@@ -74,10 +39,7 @@ struct Step {
 
 class Allocation : public ::testing::Test {
  protected:
-  void SetUp() override {
-    if (!GNOMON_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer has operator new";
-    set_threads(1);
-  }
+  void SetUp() override { set_threads(1); }
   void TearDown() override { set_threads(before_); }
 
  private:
@@ -129,5 +91,5 @@ TEST_F(Allocation, APlanOfAModelKeepsItsStripFromTokenToToken) {
             strip_bytes);
 }
 
-}  // namespace
+}  // namespace attention_allocation_test
 }  // namespace gnomon

@@ -1,7 +1,10 @@
 // All executors give the same bits: OpenMP or the build's default, the pool of std::threads,
 // the calling thread, a pool of the caller.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -86,6 +89,37 @@ TEST(Executors, GiveTheSameBits) {
   expect_same("an engine's pool");
   set_executor({});
   set_threads(before);
+}
+
+// One step of decoding, which takes its working memory from the blocks that all threads share.
+void decode() {
+  std::vector<float> q(8), k(8 * 4), out(8);
+  const View<const float, 4> keys(k.data(), {1, 4, 1, 8});
+  attention({View<const float, 4>(q.data(), {1, 1, 1, 8}), keys, keys}, AttentionPlan{},
+            View<float, 4>(out.data(), {1, 1, 1, 8}));
+}
+
+TEST(Executors, AForkedChildComputesThoughThreadsOfItsParentDid) {
+  if (*GNOMON_EMULATOR) GTEST_SKIP() << "qemu-user 7.2 cannot start threads in a forked child";
+  std::atomic<bool> done{false};
+  std::vector<std::thread> others;
+  for (int i = 0; i < 3; ++i)
+    others.emplace_back([&] {
+      while (!done) decode();
+    });
+  int failed = 0;
+  for (int i = 0; i < 200 && !failed; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);
+      decode();
+      _exit(0);
+    }
+    if (child < 0 || waitpid(child, &failed, 0) != child) failed = 1;
+  }
+  done = true;
+  for (std::thread& other : others) other.join();
+  EXPECT_EQ(failed, 0);
 }
 
 }  // namespace attention_executor_test

@@ -147,20 +147,63 @@ TEST(ThreadPool, ServesSeveralCallersAtTheSameTime) {
   EXPECT_EQ(sum, 4 * 300 * 64);
 }
 
-// As multiprocessing of Python does.
-TEST(ThreadPool, WorksInAForkedChild) {
+// As multiprocessing of Python does. The threads of the parent do not exist in the child.
+TEST(ParallelFor, WorksInAForkedChild) {
   if (*GNOMON_EMULATOR) GTEST_SKIP() << "qemu-user 7.2 cannot start threads in a forked child";
   const Restored restored;
-  set_executor(thread_pool_executor(4));
-  EXPECT_EQ(pieces_of(64, 1).size(), 64u);
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(20);
-    _exit(pieces_of(64, 1).size() == 64 ? 0 : 1);
+  set_threads(4);
+  for (const Executor& executor : {Executor{}, thread_pool_executor(4)}) {
+    set_executor(executor);
+    const Pieces expected = pieces_of(64, 1);
+    EXPECT_EQ(expected.size(), 64u);
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);
+      _exit(pieces_of(64, 1) == expected ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
   }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+}
+
+struct Failure {
+  std::int64_t piece;
+};
+
+TEST(ParallelFor, PassesAnExceptionToItsCaller) {
+  const Restored restored;
+  set_threads(4);
+  for (const Executor& executor :
+       {Executor{}, serial_executor(), thread_pool_executor(4), engine_executor(4)})
+    for (const Share share : {Share::dynamic, Share::contiguous})
+      for (const std::int64_t failing : {0, 20, 63}) {
+        set_executor(executor);
+        std::atomic<int> running{0};
+        const auto body = [&](std::int64_t begin, std::int64_t) {
+          ++running;
+          if (begin == failing) {
+            --running;
+            throw Failure{begin};
+          }
+          --running;
+        };
+        try {
+          parallel_for(64, 1, body, share);
+          ADD_FAILURE() << "no exception";
+        } catch (const Failure& failure) {
+          EXPECT_EQ(failure.piece, failing);
+        }
+        EXPECT_EQ(running, 0);
+        EXPECT_THROW(parallel_for(1, 1, [](auto, auto) { throw Failure{0}; }), Failure);
+        EXPECT_THROW(  // each piece, and each piece of a nested loop
+            parallel_for(
+                8, 1,
+                [](auto, auto) { parallel_for(8, 1, [](auto, auto) { throw Failure{0}; }); }),
+            Failure);
+        // The next loop is parallel and complete.
+        EXPECT_EQ(pieces_of(103, 10, share).size(), 11u);
+      }
 }
 
 TEST(SetThreads, RefusesZero) { EXPECT_THROW(set_threads(0), std::invalid_argument); }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bindings/python/cuda/module.h"
+#include "bindings/python/released_gil.h"
 #include "gnomon/error.h"
 
 namespace gnomon::python {
@@ -130,7 +131,7 @@ void gradient(nb::handle q, nb::handle k, nb::handle v, nb::handle out, nb::hand
   const OnDevice sums(operation, "values_grad", values_grad, Access::write),
       memory(operation, "workspace", space, Access::write);
   const auto options = options_of(visibility, offset, left, right, softmax_scale, cap);
-  const nb::gil_scoped_release released;
+  const ReleasedGil released;
   cuda::bias_gradient(inputs.input(), form.view, options, sums.tensor(), memory.tensor(),
                       stream_of(stream));
 }

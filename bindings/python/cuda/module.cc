@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bindings/python/cuda/module.h"
+#include "bindings/python/released_gil.h"
 #include "gnomon/cuda/append.h"
 #include "gnomon/cuda/device.h"
 #include "gnomon/cuda/embedding.h"
@@ -53,7 +54,7 @@ void rotate(nb::handle x, nb::handle out, nb::handle k, nb::handle cos, nb::hand
   const cuda::Rotation rotation = tables.rotation(pairing, head_offset);
   const TokensFirst x_view(from.tensor(), heads_tokens), out_view(to.tensor(), heads_tokens),
       k_view(keys.tensor(), heads_tokens);
-  const nb::gil_scoped_release released;
+  const ReleasedGil released;
   if (out_view.tensor.shape)
     cuda::rotate(x_view.tensor, rotation, direction_of(inverse), out_view.tensor,
                  stream_of(stream));
@@ -72,7 +73,7 @@ void rotate_at(nb::handle x, nb::handle out, nb::handle k, nb::handle positions,
       at("rotary", "positions", positions, Access::read);
   const TokensFirst x_view(from.tensor(), heads_tokens), out_view(to.tensor(), heads_tokens),
       k_view(keys.tensor(), heads_tokens);
-  const nb::gil_scoped_release released;
+  const ReleasedGil released;
   if (out_view.tensor.shape)
     cuda::rotate_at(x_view.tensor, at.tensor(), frequencies, direction_of(inverse),
                     out_view.tensor, stream_of(stream));
@@ -122,7 +123,7 @@ void rotate_append(nb::handle q, nb::handle k, nb::handle v, nb::handle cos, nb:
   const Cache cache(key_cache, value_cache, slots, block_table, entries, sequences, key_scales,
                     value_scales);
   const cuda::Rotation rotation = tables.rotation(pairing, head_offset);
-  const nb::gil_scoped_release released;
+  const ReleasedGil released;
   cuda::rotate_append(queries.tensor(), keys.tensor(), values.tensor(), rotation, cache.paged(),
                       stream_of(stream));
 }
@@ -138,7 +139,7 @@ void rotate_append_at(nb::handle q, nb::handle k, nb::handle v, nb::handle posit
       at("rotate_append", "positions", positions, Access::read);
   const Cache cache(key_cache, value_cache, slots, block_table, entries, sequences, key_scales,
                     value_scales);
-  const nb::gil_scoped_release released;
+  const ReleasedGil released;
   cuda::rotate_append_at(queries.tensor(), keys.tensor(), values.tensor(), at.tensor(),
                          frequencies, cache.paged(), stream_of(stream));
 }
@@ -147,7 +148,7 @@ void fill_cos_sin(const cuda::Frequencies& frequencies, std::int64_t begin,
                   nb::handle positions, nb::handle cos, nb::handle sin, std::uintptr_t stream) {
   const OnDevice at("angles", "positions", positions, Access::read),
       c("angles", "cos", cos, Access::write), s("angles", "sin", sin, Access::write);
-  const nb::gil_scoped_release released;
+  const ReleasedGil released;
   if (at.tensor().shape)
     cuda::fill_cos_sin(frequencies, at.tensor(), c.tensor(), s.tensor(), stream_of(stream));
   else
@@ -159,7 +160,7 @@ void add_table(nb::handle x, nb::handle table, nb::handle rows, std::uintptr_t s
   const OnDevice to("embedding", "x", x, Access::write),
       from("embedding", "table", table, Access::read),
       of("embedding", "rows", rows, Access::read);
-  const nb::gil_scoped_release released;
+  const ReleasedGil released;
   if (of.tensor().shape)
     cuda::add_rows(to.tensor(), from.tensor(), of.tensor(), stream_of(stream));
   else
@@ -169,7 +170,7 @@ void add_table(nb::handle x, nb::handle table, nb::handle rows, std::uintptr_t s
 void gather_rows(nb::handle table, nb::handle rows, nb::handle out, std::uintptr_t stream) {
   const OnDevice from("embedding", "table", table, Access::read),
       of("embedding", "rows", rows, Access::read), to("embedding", "out", out, Access::write);
-  const nb::gil_scoped_release released;
+  const ReleasedGil released;
   cuda::gather_rows(from.tensor(), of.tensor(), to.tensor(), stream_of(stream));
 }
 
@@ -179,7 +180,7 @@ void add_table_backward(nb::handle grad, nb::handle rows, nb::handle table_grad,
       of("embedding", "rows", rows, Access::read),
       to("embedding", "table_grad", table_grad, Access::write),
       space("embedding", "workspace", workspace, Access::write);
-  const nb::gil_scoped_release released;
+  const ReleasedGil released;
   if (of.tensor().shape)
     cuda::add_rows_backward(from.tensor(), of.tensor(), to.tensor(), space.tensor(),
                             stream_of(stream));
