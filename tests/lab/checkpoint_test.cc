@@ -104,7 +104,7 @@ TEST_F(Checkpoints, HaveTheTensorsOfTheRunAndNoOthers) {
     return refusal();
   };
   for (const std::string& name : {weights, updates, std::string("second.embedding.weight"),
-                                 std::string("curve.bits"), std::string("progress.counts")})
+                                  std::string("curve.bits"), std::string("progress.counts")})
     EXPECT_EQ(erased(name), "no tensor \"" + name + "\"");
   const auto with = [&](const std::string& name, const char* key, const Json& value) {
     change([&](Json& header) { header.at(name).at(key) = value; });

@@ -96,9 +96,8 @@ TEST(Numbers, RowsHaveTheFieldsOfTheTooltip) {
 }
 
 TEST(Numbers, OtherSpecsHaveNone) {
-  for (const char* other :
-       {"[]", "{}", R"({"usermeta":3})", R"({"usermeta":{"gnomon":{}}})",
-        R"({"data":{"values":[{"x":1}]},"mark":"bar"})"})
+  for (const char* other : {"[]", "{}", R"({"usermeta":3})", R"({"usermeta":{"gnomon":{}}})",
+                            R"({"data":{"values":[{"x":1}]},"mark":"bar"})"})
     EXPECT_FALSE(numbers(other)) << other;
   EXPECT_THROW(numbers(""), std::invalid_argument);
 }
