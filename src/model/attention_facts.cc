@@ -145,7 +145,7 @@ std::int64_t key_heads_of(std::string_view model_type) {
        "t5gemma2_text vaultgemma",
        4},
       {"bitnet", 5},
-      {"EvollaModel bamba cosmos3_edge_text csm cwm emu3_text_model exaone4_5_vision "
+      {"EvollaModel evolla bamba cosmos3_edge_text csm cwm emu3_text_model exaone4_5_vision "
        "falcon_h1 glm4_moe glm4v_moe_text glm_ocr_text gpt_oss hy_v3 iquestcoder jamba "
        "laguna lfm2 lfm2_moe lfm3_vl_vision llama4_text minimax minimax_m2 ministral "
        "ministral3 mistral mixtral mllama_text_model molmo2_text "

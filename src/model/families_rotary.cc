@@ -59,6 +59,7 @@ std::span<const Family> rotary_families() {
       {.model_type = "ernie4_5_vl_moe_text", .read = ernie_vl, .position = adjacent_text, .pairing = adjacent, .base = 500'000, .length = 131'072, .layers = 28, .heads = 20, .hidden = 2560},
       {.model_type = "esmc", .read = read_rotary, .position = halves_text, .layers = 80, .heads = 40, .hidden = 2560},
       {.model_type = "eurobert", .read = read_rotary, .position = halves_text, .length = 8192, .layers = 12, .heads = 12, .hidden = 768},
+      {.model_type = "evolla", .read = read_rotary, .position = halves_text, .base = 500'000, .length = 8192, .layers = 32, .heads = 32, .hidden = 4096},
       {.model_type = "exaone", .read = read_rotary, .position = halves_text},
       {.model_type = "exaone4", .read = exaone4, .position = halves_text, .layers = 32, .heads = 32, .hidden = 4096},
       {.model_type = "exaone_moe", .read = exaone4, .position = halves_text, .layers = 32, .heads = 32, .hidden = 4096},
