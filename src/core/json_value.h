@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -41,3 +43,12 @@ class std::vector<gnomon::internal::OrderedJson> {
   value_type& back() noexcept;  // never called
   void pop_back() noexcept {}
 };
+
+namespace gnomon::internal {
+
+// Returns whether a value is this text. `value == text` would allocate in a noexcept function.
+inline bool is_text(const OrderedJson& value, std::string_view text) noexcept {
+  return value.is_string() && *value.get_ptr<const std::string*>() == text;
+}
+
+}  // namespace gnomon::internal

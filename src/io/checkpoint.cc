@@ -1,7 +1,12 @@
 #include "gnomon/io/checkpoint.h"
 
+#include <dirent.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
+#include <memory>
+#include <system_error>
 #include <utility>
 
 #include "gnomon/error.h"
@@ -55,10 +60,15 @@ ShardOf read_index(const fs::path& path) {
 // empty if there is none.
 std::string choose(const fs::path& folder, std::string_view ending, const std::string& usual) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder))
-    if (const std::string name = entry.path().filename().string();
+  // std::filesystem::directory_iterator of libstdc++ 12 allocates in a noexcept function.
+  const std::unique_ptr<DIR, int (*)(DIR*)> opened(::opendir(folder.c_str()), ::closedir);
+  if (!opened)
+    refuse(folder.string(), "must be a readable folder",
+           std::string_view(std::generic_category().message(errno)));
+  while (const dirent* const entry = ::readdir(opened.get()))
+    if (const std::string_view name = entry->d_name;
         name.ends_with(ending) && name.front() != '.')
-      names.push_back(name);
+      names.emplace_back(name);
   if (names.empty()) return {};
   if (std::find(names.begin(), names.end(), usual) != names.end()) return usual;
   if (names.size() > 1)

@@ -128,7 +128,7 @@ struct Reader {
       std::string known;
       for (const auto& [one, text] : spellings<T>) {
         known += (known.empty() ? "" : ", ") + std::string(text);
-        if (value.is_string() && value == text) {
+        if (gnomon::internal::is_text(value, text)) {
           member = one;
           return;
         }
@@ -163,7 +163,7 @@ struct Reader {
     for (std::size_t i = 0; i < std::variant_size_v<RopeScaling>; ++i) {
       RopeScaling one = alternative<RopeScaling>(i);
       types += std::string(types.empty() ? "" : ", ").append(gnomon::name(one));
-      if (value["type"] != std::string(gnomon::name(one))) continue;
+      if (!gnomon::internal::is_text(value["type"], gnomon::name(one))) continue;
       Reader reader{value};
       std::visit([&](auto& spec) { fields(spec, reader); }, one);
       require(reader.read + 1 == value.size(), name, "an object without unknown keys", value);

@@ -177,8 +177,10 @@ Table row_table(const Json& spec) {
   const Json& rows = spec.at("data").at("values");
   Table table;
   for (const Json& field : fields)
-    table.columns.push_back({titled(field, "value"),
-                             field.at("type") == "quantitative" ? Align::number : Align::text});
+    table.columns.push_back(
+        {titled(field, "value"), gnomon::internal::is_text(field.at("type"), "quantitative")
+                                     ? Align::number
+                                     : Align::text});
   for (const std::size_t i : sampled(rows.size(), most_items)) {
     auto& row = table.rows.emplace_back();
     for (const Json& field : fields)
@@ -195,9 +197,9 @@ std::optional<Table> numbers(std::string_view text) {
   const Json own = spec.is_object() ? spec.value("usermeta", Json::object()) : Json();
   const Json kind =
       own.is_object() ? own.value("gnomon", Json::object()).value("numbers", Json()) : own;
-  if (kind == "cells") return cell_table(spec);
-  if (kind == "series") return series_table(spec);
-  if (kind == "rows") return row_table(spec);
+  if (gnomon::internal::is_text(kind, "cells")) return cell_table(spec);
+  if (gnomon::internal::is_text(kind, "series")) return series_table(spec);
+  if (gnomon::internal::is_text(kind, "rows")) return row_table(spec);
   return {};
 }
 

@@ -346,7 +346,7 @@ std::string HtmlPage::html() const {
 
 std::string standalone(const Figure& figure) {
   Json spec = parsed_spec(figure.spec, figure.id);
-  if (spec.value("width", Json()) == "container") {
+  if (gnomon::internal::is_text(spec.value("width", Json()), "container")) {
     constexpr int width = 900;  // px
     spec["width"] = width;
     spec.erase("autosize");
