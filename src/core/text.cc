@@ -56,7 +56,7 @@ std::size_t ill_formed_utf8(std::string_view text) noexcept {
 std::string printable(std::string_view text, std::size_t most) {
   std::string result;
   std::size_t at = 0;
-  while (at < text.size() && at < most) {
+  while (at < text.size() && result.size() < most) {
     const std::size_t length = sequence(text.substr(at, 4));
     const std::string_view piece = text.substr(at, length ? length : 1);
     const std::uint32_t point = code_point(piece);

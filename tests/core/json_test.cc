@@ -53,7 +53,7 @@ TEST(ParseJson, CountsOnlyOpenLevels) {
 
 TEST(ParseJson, RefusesOtherText) {
   EXPECT_EQ(error(""), "[op] the \"file\" must be JSON, got \"\"");
-  EXPECT_EQ(error("{\x1b"), "[op] the \"file\" must be JSON, got \"{?\"");
+  EXPECT_EQ(error("{\x1b"), "[op] the \"file\" must be JSON, got \"{\\x1b\"");
   for (const char* text : {"{", "[1,]", "nul", "{} {}", "\"\xff\"", "\"", "\"\\", "NaN"})
     EXPECT_NE(error(text).find("must be JSON, got"), std::string::npos) << text;
 }

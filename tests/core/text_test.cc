@@ -44,6 +44,7 @@ TEST(Text, ShowsNames) {
   EXPECT_EQ(shown("a\n\x7f\xff\xc3"), "\"a\\x0a\\x7f\\xff\\xc3\"");
   EXPECT_EQ(shown(std::string(80, 'n')), "\"" + std::string(80, 'n') + "\"");
   EXPECT_EQ(shown(std::string(81, 'n')), "\"" + std::string(80, 'n') + "...\"");
+  EXPECT_EQ(printable(std::string(99, '\a'), 8), "\\x07\\x07...");
   EXPECT_EQ(shown(std::string(79, 'n') + "\u20ac" + "n"),
             "\"" + std::string(79, 'n') + "\u20ac...\"");
 }

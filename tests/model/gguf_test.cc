@@ -254,7 +254,7 @@ TEST(Gguf, RefusesOtherTypes) {
   EXPECT_EQ(read(&Gguf::integer, "a"), "\"a\" has an integer outside int64, at byte 37");
   EXPECT_EQ(read(&Gguf::integers, "b"), "\"b\" has an integer outside int64, at byte 78");
   EXPECT_THAT(read(&Gguf::booleans, "c"), HasSubstr("a boolean must be 0 or 1, got 2"));
-  EXPECT_THAT(read(&Gguf::texts, "d"), HasSubstr("a text that is not UTF-8: \"b?\""));
+  EXPECT_THAT(read(&Gguf::texts, "d"), HasSubstr("a text that is not UTF-8: \"b\\xff\""));
   EXPECT_THAT(File(wide)->number("a"), Optional(0x1p63));
   EXPECT_THAT(File(wide)->numbers("b"), Optional(ElementsAre(1.0, 0x1p64)));
 }
@@ -293,7 +293,7 @@ TEST(Gguf, SaysWhatIsWrongWithMetadata) {
             "a text of 4 bytes in a file with 3 left, at byte 37");
   EXPECT_THAT(of(gguf_text, gguf_bytes(~0ull) + "xxx"), StartsWith("a text of 184467440737"));
   EXPECT_EQ(of(gguf_text, gguf_string("a\xc0\x80")),
-            "a text that is not UTF-8: \"a??\", at byte 46");
+            "a text that is not UTF-8: \"a\\xc0\\x80\", at byte 46");
   EXPECT_EQ(of(gguf_array, gguf_elements(GgufId(20), 0, "")),
             "unknown type of metadata 20, at byte 37");
   EXPECT_EQ(of(gguf_array, gguf_elements(gguf_u32, 2, "1234567")),
@@ -320,7 +320,7 @@ TEST(Gguf, SaysWhatIsWrongWithMetadata) {
   EXPECT_EQ(error(GgufBuilder().u32(std::string(65536, 'k'), 1).file()),
             "a key of 65536 bytes, more than 65535, at byte 24");
   EXPECT_EQ(error(GgufBuilder().u32("k\xff", 1).file()),
-            "a key that is not UTF-8: \"k?\", at byte 33");
+            "a key that is not UTF-8: \"k\\xff\", at byte 33");
   EXPECT_EQ(error(GgufBuilder().u32("a", 1).u32("b", 1).u32("a", 2).file()),
             "the key \"a\" occurs twice, at byte 66");
 }
