@@ -155,6 +155,42 @@ class Checkpoint {
   RunState state_;
 };
 
+// Sends the state of rank 0 to the others.
+void send(RunState& state, Team& team) {
+  const std::int64_t points = team.decide(std::ssize(state.curve));
+  state.curve.resize(static_cast<std::size_t>(points));
+  // Of rank 0 a new tensor: the others read it later.
+  at::Tensor counts = at::empty({points + 1, 2}, at::kLong),
+             numbers = at::empty({points + 1, 2}, at::kDouble);
+  const auto exchange = [&](bool reads) {
+    auto* count = counts.data_ptr<std::int64_t>();
+    auto* number = numbers.data_ptr<double>();
+    const auto copy = [&](auto& own, auto*& sent) {
+      if (reads)
+        own = static_cast<std::decay_t<decltype(own)>>(*sent++);
+      else
+        *sent++ = own;
+    };
+    copy(state.step, count);
+    copy(state.loss_count, count);
+    copy(state.seconds, number);
+    copy(state.loss_sum, number);
+    for (CurvePoint& point : state.curve) {
+      std::int64_t validated = point.validation_bits.has_value();
+      double bits = point.validation_bits.value_or(0);
+      copy(point.step, count);
+      copy(validated, count);
+      copy(point.train_bits, number);
+      copy(bits, number);
+      if (reads && validated) point.validation_bits = bits;
+    }
+  };
+  exchange(/*reads=*/false);
+  counts = team.broadcast(counts);
+  numbers = team.broadcast(numbers);
+  if (!team.leads()) exchange(/*reads=*/true);
+}
+
 }  // namespace
 
 void write_checkpoint(const fs::path& path, const Job& job, const RunState& state,
@@ -212,7 +248,7 @@ RunState read_checkpoint(const fs::path& path, const Job& job, std::int64_t step
     file->check_no_others();
     state = file->state();
   }
-  state.step = team.decide(state.step);
+  send(state, team);
   for (const auto& item : parameters) {
     at::Tensor parameter = item.value();
     const auto read = [&](const char* part, at::Tensor& to) {

@@ -39,21 +39,21 @@ class Source {
   explicit Source(const fs::path& path)
       : path_(path),
         // O_NONBLOCK: opening a pipe without a writer would block forever.
-        file_(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) {
+        file_(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) {
     if (file_ < 0) refuse_file(path_, std::strerror(errno));
     struct stat status{};
-    if (fstat(file_, &status) == 0 && S_ISREG(status.st_mode)) return;
-    close(file_);
+    if (::fstat(file_, &status) == 0 && S_ISREG(status.st_mode)) return;
+    ::close(file_);
     refuse_file(path_, "no regular file");
   }
-  ~Source() { close(file_); }
+  ~Source() { ::close(file_); }
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
 
   void copy_to(const fs::path& target) const {
     io::write_aside(target, [&](io::Output& output) {
       std::vector<char> buffer(1 << 20);
-      for (ssize_t got; (got = read(file_, buffer.data(), buffer.size())) != 0;) {
+      for (ssize_t got; (got = ::read(file_, buffer.data(), buffer.size())) != 0;) {
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) refuse_file(path_, std::strerror(errno));
         output.write(std::string_view(buffer.data(), static_cast<std::size_t>(got)));

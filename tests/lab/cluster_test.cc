@@ -79,9 +79,16 @@ TEST_F(Cluster, KilledWorkersLoseNothing) {
 
 // One run of this many steps, a millisecond each.
 Words one_run(const std::string& steps) {
-  return {"--layers",    "1",       "--width", "16",  "--heads",   "2",
-          "--encodings", "none",    "--steps", steps, "--no-cost", "--checkpoint",
-          "0.02",        "--batch", "4"};
+  return {"--layers",    "1",
+          "--width",     "16",
+          "--heads",     "2",
+          "--encodings", "none",
+          "--steps",     steps,
+          "--no-cost",   "--checkpoint",
+          "0.02",        "--batch",
+          "4",           "--train-length",
+          "16",          "--eval-lengths",
+          "32"};
 }
 
 TEST_F(Cluster, AnotherWorkerContinuesFromTheLastCheckpoint) {
