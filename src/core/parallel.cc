@@ -70,7 +70,7 @@ struct Loop {
   void* body;
   std::atomic<std::int64_t> next{0};
   std::atomic<bool> failed{false};
-  std::exception_ptr error;  // the first one
+  std::exception_ptr error = {};  // the first one
 
   void run(std::int64_t begin, std::int64_t end) const {
     for (std::int64_t i = begin; i < end; ++i)
