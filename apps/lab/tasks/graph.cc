@@ -60,7 +60,7 @@ class GraphModel final : public TaskModel {
   Json specification() const override {
     Json all = Json::array();
     for (const model::Encoding& one : mixture_) {
-      all.push_back(model::internal::json_of(one));
+      all.push_back(Json(model::internal::json_of(one)));
       all.back().erase("nodes");  // of a path of text
     }
     return all.size() == 1 ? all[0] : all;
