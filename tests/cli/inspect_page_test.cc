@@ -158,6 +158,21 @@ TEST_F(Inspect, RefusesWithTheFileAndTheByte) {
   EXPECT_THAT(refused({"inspect", folder(), "-o", file("page.txt")}), HasSubstr("page.txt"));
 }
 
+TEST_F(Inspect, AssumesThePairingOfAnUnknownFamilyOnlyIfAsked) {
+  std::ofstream(file("new.json")) << R"({"model_type": "newmodel", "hidden_size": 64,
+    "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": 64,
+    "rope_theta": 10000})";
+  EXPECT_THAT(refused({"inspect", file("new.json")}),
+              HasSubstr("newmodel is unknown and no key gives the pairing of its rotation: "
+                        "assume_pairing (--assume-pairing) must be halves or adjacent"));
+  const auto outcome = run({"inspect", file("new.json"), "--assume-pairing", "adjacent"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_THAT(outcome.output, AllOf(HasSubstr("rotary, adjacent, 16 of 16"),
+                                    HasSubstr("the pairing is an assumption: adjacent")));
+  EXPECT_THAT(refused({"inspect", folder(), "--assume-pairing", "halves"}),
+              HasSubstr("must be given only for an unknown family that rotates, got"));
+}
+
 // The page of the documentation has the output of the program. After a change of the output,
 // replace the block on the page.
 TEST_F(Inspect, TheTableOfFamiliesIsTheOneInTheDocs) {
