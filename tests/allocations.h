@@ -22,12 +22,12 @@ void fail_allocations(std::int64_t n, Failing failing);
 bool end_failures();
 
 // Calls an operation while its first allocation fails, its second, and so on, until it meets no
-// failure. After the first 200 only some, unless GNOMON_LONG_TESTS is set. It may throw std::bad_alloc, or do without the memory. Returns the number of failures.
+// failure. After the first 40 only some, unless GNOMON_LONG_TESTS is set. It may throw std::bad_alloc, or do without the memory. Returns the number of failures.
 inline std::int64_t exhaust(const char* name, const std::function<void()>& operation) {
   std::int64_t failures = 0;
   const bool all = std::getenv("GNOMON_LONG_TESTS") != nullptr;
   for (const Failing failing : {Failing::one, Failing::all_later})
-    for (std::int64_t n = 0;; n += all ? 1 : 1 + n / 200, ++failures) {
+    for (std::int64_t n = 0;; n += all ? 1 : 1 + n / 40, ++failures) {
       fail_allocations(n, failing);
       try {
         operation();

@@ -189,7 +189,7 @@ class Aside {
         linked = ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, hidden.c_str(), AT_SYMLINK_FOLLOW);
       } while (linked != 0 && errno == EEXIST);
       if (linked != 0) cannot_write(name_, reason(errno));
-      path_ = hidden;
+      path_ = std::move(hidden);  // a copy could throw and leave the file
     }
     if (!file.close()) cannot_write(name_, reason(errno));
     if (::rename(path_.c_str(), target.c_str()) != 0) cannot_write(name_, reason(errno));

@@ -220,7 +220,7 @@ TEST_P(ExhaustedMemory, Rotations) {
   const RotaryFrequencies frequencies = lower(rotary);
   const RotaryTable table(rotary, consecutive(tokens));
   const Positions positions = consecutive(tokens, 0, batch);
-  const View<const std::int64_t, 2> ids(positions.ids.data(), {batch, tokens});
+  const View<const std::int64_t, 3> ids(positions.ids.data(), {1, batch, tokens});
   exhaust("rotate", [&] { rotate(q.view(), k.view(), table); });
   exhaust("cis_of", [&] { cis_of(table); });
   exhaust("rotate_at", [&] { rotate_at(q.view(), k.view(), ids, frequencies); });
@@ -316,7 +316,8 @@ TEST_P(ExhaustedMemory, Attention) {
   AttentionPlan several = plain;
   several.queries = several.keys = borrowed(packs);
   for (const AttentionPlan& plan : {plain, biased, rotated, relative, several}) {
-    const AttentionInput input{x.q.view(), x.k.view(), x.v.view()};
+    const auto q = x.q.view(), k = x.k.view(), v = x.v.view();
+    const AttentionInput input{q, k, v};
     exhaust("attention", [&] { attention(input, plan, x.out.view(), x.lse.view()); });
     exhaust("attention_backward", [&] {
       BiasGradient bias;
@@ -334,8 +335,7 @@ TEST_P(ExhaustedMemory, Attention) {
       AttentionPlan step = plan;
       if (step.query_rotary || step.queries) return;
       step.mask.offset = tokens - 1;
-      attention({x.q.view().slice(1, 0, 1), x.k.view(), x.v.view()}, step,
-                x.out.view().slice(1, 0, 1));
+      attention({q.slice(1, 0, 1), k, v}, step, x.out.view().slice(1, 0, 1));
     });
   }
   exhaust("prepare", [&] {
