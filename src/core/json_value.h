@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -40,7 +41,7 @@ class std::vector<gnomon::internal::OrderedJson> {
   void reserve(std::size_t) noexcept {}
   void push_back(value_type&& part) noexcept { const value_type destroyed(std::move(part)); }
   bool empty() const noexcept { return true; }
-  value_type& back() noexcept;  // never called
+  value_type& back() noexcept { std::abort(); }  // never called, because it is empty
   void pop_back() noexcept {}
 };
 
