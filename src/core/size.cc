@@ -25,6 +25,9 @@ std::int64_t checked_product(std::string_view operation, std::string_view what,
              std::string(what) + (factor < 0 ? " must not be negative" : " must fit in memory"),
              joined(factors, " x "));
   }
+  if (empty && count > most_rows_of_empty)
+    refuse(operation, std::string(what) + " must be at most 2^31 beside a 0",
+           joined(factors, " x "));
   return empty ? 0 : count;
 }
 

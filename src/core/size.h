@@ -20,6 +20,10 @@ constexpr std::size_t to_size(std::int64_t count) { return static_cast<std::size
 // to 16 bytes.
 inline constexpr std::int64_t most_elements = std::numeric_limits<std::int64_t>::max() / 16;
 
+// The other extents of an empty array, multiplied, are at most this, because loops over them run
+// although there is nothing to do.
+inline constexpr std::int64_t most_rows_of_empty = std::int64_t{1} << 31;
+
 // Multiplies `count` by an extent; an extent of 0 counts as 1. Returns false if the extent is
 // negative or the product is more than most_elements.
 constexpr bool multiply(std::int64_t& count, std::int64_t extent) noexcept {
@@ -28,8 +32,8 @@ constexpr bool multiply(std::int64_t& count, std::int64_t extent) noexcept {
 }
 
 // Returns the product of the factors, 0 if one is 0. Throws std::invalid_argument if a factor
-// is negative, or the product of the factors that are not 0 is more than most_elements. what:
-// the factors in the message, "batch x tokens".
+// is negative, or the product of the factors that are not 0 is more than most_elements
+// (most_rows_of_empty if one is 0). what: the factors in the message, "batch x tokens".
 std::int64_t checked_product(std::string_view operation, std::string_view what,
                              std::initializer_list<std::int64_t> factors);
 // The same as a size of the standard library.
@@ -41,11 +45,13 @@ inline std::size_t checked_size(std::string_view operation, std::string_view wha
 std::int64_t checked_sum(std::string_view operation, std::string_view what,
                          std::initializer_list<std::int64_t> terms);
 
-// Returns whether `size` is rows x columns, without overflow; false if one is negative.
+// Returns whether `size` is rows x columns, without overflow; false if one is negative, or more
+// than most_rows_of_empty beside a 0.
 constexpr bool holds(std::size_t size, std::int64_t rows, std::int64_t columns) noexcept {
   std::int64_t count = 0;
   return rows >= 0 && columns >= 0 && !__builtin_mul_overflow(rows, columns, &count) &&
-         to_size(count) == size;
+         to_size(count) == size &&
+         (count || (rows <= most_rows_of_empty && columns <= most_rows_of_empty));
 }
 
 // Positions and distances that are subtracted are at most this in magnitude, so that no

@@ -94,7 +94,9 @@ void check_tensor_slowly(Argument argument, const ConstTensor& tensor, std::int3
   if (!fits(tensor))
     refuse(
         argument.operation,
-        subject(argument) + " must have fewer than 2^59 elements, with the gaps between them",
+        subject(argument) +
+            " must have fewer than 2^59 elements, with the gaps between them (an extent of 0 "
+            "counts as 1, and then at most 2^31)",
         shape_text(tensor));
   if (tensor.data && !aligned(tensor))
     refuse(argument.operation,

@@ -22,12 +22,15 @@ struct Argument {
 std::string shape_text(const ConstTensor& tensor);
 
 // Returns whether no extent is negative, and the elements, with gaps between them, are fewer
-// than 2^59, so that no index and no size of the tensor overflows. Extents of 0 count as 1.
+// than 2^59, so that no index and no size of the tensor overflows. Extents of 0 count as 1, and
+// then the elements are at most 2^31.
 inline bool fits(const ConstTensor& tensor) noexcept {
   std::int64_t count = 1, reach = 1;  // reach: from the least to the greatest element
+  bool empty = false;
   for (std::int32_t axis = 0; axis < tensor.rank; ++axis) {
     const std::int64_t extent = tensor.shape[axis];
     if (!multiply(count, extent)) return false;
+    empty |= extent == 0;
     if (!tensor.strides || extent < 2) continue;
     std::int64_t step = tensor.strides[axis];
     if (step < -most_elements || step > most_elements) return false;
@@ -36,7 +39,7 @@ inline bool fits(const ConstTensor& tensor) noexcept {
       return false;
     reach += step;
   }
-  return true;
+  return !empty || count <= most_rows_of_empty;
 }
 // Returns whether the first element is at a multiple of its size, as its type requires.
 inline bool aligned(const ConstTensor& tensor) noexcept {

@@ -58,6 +58,7 @@ void Attack::model(int which) {
       R"({"model_type": "bloom", "n_head": 2, "hidden_size": 8, "n_layer": 1})",
       "{}",
       ""};
+  static const char* const released = GNOMON_SOURCE_DIR "/tests/model/engine/bloom/config.json";
   const auto text_of = [&](const std::vector<const char*>& all) {
     return draw.one_in(60) ? nullptr : draw.of(all);
   };
@@ -115,7 +116,8 @@ void Attack::model(int which) {
                        encodings_.one(draw), values.data(), number, queries, keys,
                        gradients_.one(draw), maybe(Kind::f32, {rows, columns}), grads.data()));
     case 36:
-      count("model_open", gnomon_model_open(text_of({"/nonexistent", "", "."}), out(model)));
+      count("model_open",
+            gnomon_model_open(text_of({"/nonexistent", "", ".", released}), out(model)));
       return models_.add(draw, model);
     case 37:
       count("model_from_config", gnomon_model_from_config(text_of(configs), out(model)));

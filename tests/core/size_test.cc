@@ -63,7 +63,8 @@ TEST(Size, ComparesRangesWhoseEndsOverflow) {
 TEST(Size, ComparesSizesWithProductsThatOverflow) {
   EXPECT_TRUE(internal::holds(12, 3, 4));
   EXPECT_FALSE(internal::holds(12, 4, 4));
-  EXPECT_TRUE(internal::holds(0, 0, 1LL << 62));
+  EXPECT_TRUE(internal::holds(0, 0, 1LL << 31));
+  EXPECT_FALSE(internal::holds(0, 0, 1LL << 62));
   EXPECT_FALSE(internal::holds(0, 1LL << 32, 1LL << 32));
   EXPECT_FALSE(internal::holds(1, 7, 7905747460161236407));
   EXPECT_FALSE(internal::holds(12, -3, -4));

@@ -110,5 +110,47 @@ TEST(CheckTensor, NamesTheRuleAndWhatItGot) {
   EXPECT_THROW((internal::read<double, 2>(x_of_rotary, matrix)), std::invalid_argument);
 }
 
+// An index of such a tensor would overflow, or leave its memory.
+TEST(CheckTensor, RefusesSizesThatOverflow) {
+  std::vector<float> values(6);
+  const auto refused = [&](std::array<std::ptrdiff_t, 2> shape,
+                           std::array<std::ptrdiff_t, 2> strides) {
+    const View<float, 2> matrix(values.data(), shape, strides);
+    return message(matrix, 2).find("must have fewer than 2^59 elements") != std::string::npos;
+  };
+  EXPECT_FALSE(refused({2, 3}, {3, 1}));
+  EXPECT_FALSE(refused({1 << 20, 1 << 20}, {0, 0}));
+  EXPECT_FALSE(refused({0, std::ptrdiff_t{1} << 31}, {1, 1}));
+  EXPECT_TRUE(refused({7, 7905747460161236407}, {0, 0}));  // 1 modulo 2^64
+  EXPECT_TRUE(refused({std::ptrdiff_t{1} << 32, std::ptrdiff_t{1} << 32}, {0, 0}));
+  EXPECT_TRUE(refused({std::ptrdiff_t{1} << 62, 0}, {0, 1}));  // a loop over 2^62 empty rows
+  EXPECT_TRUE(refused({2, 3}, {PTRDIFF_MAX, 1}));
+  EXPECT_TRUE(refused({2, 3}, {PTRDIFF_MIN, 1}));
+  EXPECT_TRUE(refused({3, 3}, {std::ptrdiff_t{1} << 58, 1}));
+}
+
+TEST(CheckTensor, RefusesRanksThatNoTensorHas) {
+  std::vector<float> values(6);
+  const View<float, 2> matrix(values.data(), {2, 3});
+  Tensor tensor = matrix;
+  for (const std::int32_t rank : {-1, 1000000}) {
+    tensor.rank = rank;
+    EXPECT_EQ(message(tensor, 2),
+              "[rotary] x must have 2 axes, got " + std::to_string(rank) + " axes");
+  }
+}
+
+TEST(CheckTensor, RefusesElementsThatAreNotAligned) {
+  std::vector<float> values(6);
+  const View<float, 1> row(values.data(), {4});
+  Tensor tensor = row;
+  tensor.byte_offset = 4;
+  EXPECT_EQ(message(tensor, 1), "");
+  tensor.byte_offset = 2;
+  EXPECT_EQ(message(tensor, 1),
+            "[rotary] the elements of x must be aligned to their size, 4 bytes, got another "
+            "address");
+}
+
 }  // namespace tensor_test
 }  // namespace gnomon
