@@ -25,8 +25,8 @@ constexpr double holds_within = 0.03;
 // exceeds two of these deviations.
 constexpr double seed_deviation = 0.02;
 
-// LengthLoss over seeds. If a number of a seed is not finite, the encoding diverged: tail_bits and
-// uncertainty are NaN.
+// LengthLoss over seeds. If a number of a seed is not finite, the encoding diverged: tail_bits
+// and uncertainty are NaN.
 struct LengthMean {
   std::int64_t length = 0;
   bool applicable = false;  // the fields after it are unset if not
@@ -40,9 +40,9 @@ struct LengthMean {
   std::int64_t windows = 0;
 };
 
-// Stretch over seeds. If a number of a seed is not finite, the encoding diverged: score and second are
-// NaN. Of a stretch or of a range of lengths. A range ends at one of
-// settings.eval_lengths and begins after the previous one.
+// Stretch over seeds, of a stretch or of a range of lengths. If a number of a seed is not finite,
+// the encoding diverged: score and second are NaN. A range ends at one of settings.eval_lengths
+// and begins after the previous one.
 struct StretchMean {
   std::int64_t from = 0, to = 0;
   bool applicable = false;  // the fields after it are unset if not

@@ -29,8 +29,8 @@ inline double deviation(const std::vector<double>& numbers) {
 // The 97.5 % quantile of the normal distribution.
 constexpr double normal_95 = 1.959963985;
 
-// The quantile for the best of `count` numbers: with it, all intervals together have a confidence of at
-// least 95 % (Bonferroni).
+// The quantile for the best of `count` numbers: with it, all intervals together have a
+// confidence of at least 95 % (Bonferroni).
 inline double normal_95_of(std::size_t count) {
   const double tail = 0.025 / static_cast<double>(std::max<std::size_t>(1, count));
   double low = 0, high = 10;

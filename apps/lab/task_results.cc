@@ -84,9 +84,9 @@ std::string scores(const TaskInfo& task, double score, double second) {
   return text;
 }
 
-// Whether the best share of several encodings is measurably above chance: by its interval, and by that
-// of the best of as many. (Of six encodings that guess, one is above chance by its own interval in
-// a seventh of all sessions.)
+// Whether the best share of several encodings is measurably above chance: by its interval, and
+// by that of the best of as many. (Of six encodings that guess, one is above chance by its own
+// interval in a seventh of all sessions.)
 bool above(double share, double by_chance, const Interval& interval, std::int64_t examples,
            std::size_t encodings) {
   return interval.low > by_chance &&

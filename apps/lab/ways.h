@@ -7,8 +7,8 @@
 
 namespace gnomon::lab {
 
-// Both: for each length, from best to worst (is_lower) by the loss on the same test bytes, and `tied`: whether
-// the difference from the best is at most its margin.
+// Both: for each length, from best to worst (is_lower) by the loss on the same test bytes, and
+// `tied`: whether the difference from the best is at most its margin.
 std::vector<Ranking> rankings(const std::vector<EncodingResult>& encodings,
                               const std::vector<RunResult>& runs);
 // At the training length, there is only the whole context.

@@ -66,8 +66,8 @@ std::string embedded_script(std::string_view script) {
   return text;
 }
 
-// The scripts of a page with pictures, in their order. The first is the bundle, wrapped in a function
-// because it defines global names such as `t` and `n`.
+// The scripts of a page with pictures, in their order. The first is the bundle, wrapped in a
+// function because it defines global names such as `t` and `n`.
 const std::array<std::string, 2>& scripts() {
   static const std::array<std::string, 2> both = {
       joined("(() => {", embedded_script(internal::bundle()), "\n})();"),

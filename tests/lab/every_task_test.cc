@@ -35,7 +35,9 @@ std::vector<Call> calls(const fs::path& folder) {
       {"bpe", {"--tokens", "bpe:512", "--layers", "2", "--width", "16", "--heads", "2"}});
   // Texts whose bytes and names are not for a terminal: escapes, and a byte that is not UTF-8.
   std::string text;
-  for (int i = 0; i < 4000; ++i) text += i % 3 ? "\x1b[2J\u202e" : "\xff\u009b ";
+  for (int i = 0; i < 400; ++i)
+    text += "It is a truth " + std::string(i % 9 ? "\u202euniversally " : "\x1b[2J\xff\u009b") +
+            "acknowledged, that a single man in possession of a good fortune\n";
   std::vector<std::string> bytes{"--layers", "2", "--width", "16", "--heads", "2"};
   for (const char* name : {"\x1b[2J.txt", "\u202e\u009b.txt"}) {
     bytes.push_back(folder / name);
