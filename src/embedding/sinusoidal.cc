@@ -67,12 +67,14 @@ View<T, 2> columns(View<T, 2> out, int64_t first, int64_t step, int64_t count) {
 
 template <typename P, typename T>
 void fill_columns(const Sinusoidal& s, std::span<const P> positions, View<T, 2> out) {
-  const std::vector<double> f = frequencies(s);
+  check(s);
   if (out.extent(0) != static_cast<int64_t>(positions.size()) || out.extent(1) != s.width)
     refuse("sinusoidal",
            "out must be [T, C] = [" + std::to_string(positions.size()) + ", " +
                std::to_string(s.width) + "]",
            shape_text(out.extents()));
+  if (positions.empty()) return;
+  const std::vector<double> f = frequencies(s);
   const Layout layout = layout_of(s);
   const std::span all(f);
   fill_cos_sin(positions, all.first(static_cast<std::size_t>(layout.cosines)),

@@ -303,7 +303,7 @@ TEST(KvCache, RefusesWhatBreaksItsRulesAndStaysAsItWas) {
             "[kv_cache] head_dim must be at least head_offset + rotary_dim = 0 + 6, got 5");
   EXPECT_EQ(make(huge),
             "[kv_cache] batch x capacity x heads x head_dim must fit in memory, got "
-            "1152921504606846976");
+            "1 x 1152921504606846976 x 2 x 8");
   RotaryFrequencies far = plain(), grown = plain();
   far.axes = {0, 1, 2};
   EXPECT_EQ(make(shape(), far), "[rotary] axes must be 0 to 0, got 1");

@@ -329,8 +329,8 @@ TEST(SegmentMemory, RefusesWhatDoesNotFit) {
   EXPECT_EQ(says([](SegmentMemoryShape& s) { s.memory = -1; }),
             "[segment_memory] memory must not be negative, got -1");
   EXPECT_EQ(says([](SegmentMemoryShape& s) { s.memory = INT64_MAX; }),
-            "[segment_memory] batch x rows x heads x head_dim must fit in memory, got "
-            "9223372036854775807");
+            "[segment_memory] 2 x memory + segment must fit 64 bits, got "
+            "9223372036854775807 + 9223372036854775807 + 3");
   EXPECT_EQ(
       message_of([&] {
         SegmentMemoryShape small = good;
