@@ -83,7 +83,7 @@ TrainedModel load_model(const std::filesystem::path& folder) {
     check_shape(file, fmt::format("block{}.feed_in.weight", layer), {4 * s.width, s.width});
   trained.model = transformer_for(s, find_candidate(config.encoding),
                                   window_tokens(task_of(s), s.train_length), config.seed);
-  if (model::internal::json_of(trained.model->scheme()) != config.position)
+  if (Json(model::internal::json_of(trained.model->scheme())) != config.position)
     refuse("model",
            (folder / config_name).string() + " must have the position of " + config.encoding +
                " in this version of the library",
