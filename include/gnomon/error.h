@@ -5,7 +5,8 @@
 //
 // Functions throw std::invalid_argument if an argument breaks a rule, and FormatError if a file
 // does not have the expected format. In messages, control characters, controls of bidirectional
-// text and ill-formed UTF-8 are visible escapes (\x1b, \u202e): a terminal may show them. Kernels do not throw: arguments are checked before.
+// text and ill-formed UTF-8 are visible escapes (\x1b, \u202e): a terminal may show them.
+// Kernels do not throw: arguments are checked before.
 #pragma once
 
 #include <array>
