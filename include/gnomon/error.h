@@ -4,7 +4,9 @@
 //   [rotary] rotary_dim must be even, got 7
 //
 // Functions throw std::invalid_argument if an argument breaks a rule, and FormatError if a file
-// does not have the expected format. Kernels do not throw: arguments are checked before.
+// does not have the expected format. In messages, control characters, controls of bidirectional
+// text and ill-formed UTF-8 are visible escapes (\x1b, \u202e): a terminal may show them.
+// Kernels do not throw: arguments are checked before.
 #pragma once
 
 #include <array>
@@ -20,11 +22,7 @@ namespace gnomon {
 // reading stopped.
 class FormatError : public std::runtime_error {
  public:
-  FormatError(std::string file, std::uint64_t offset, std::string reason)
-      : std::runtime_error("[" + file + "] " + reason + ", at byte " + std::to_string(offset)),
-        file_(std::move(file)),
-        reason_(std::move(reason)),
-        offset_(offset) {}
+  FormatError(std::string file, std::uint64_t offset, std::string reason);
 
   const std::string& file() const noexcept { return file_; }
   const std::string& reason() const noexcept { return reason_; }

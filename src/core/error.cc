@@ -1,10 +1,18 @@
 #include "gnomon/error.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "src/core/text.h"
 
 namespace gnomon {
+
+FormatError::FormatError(std::string file, std::uint64_t offset, std::string reason)
+    : std::runtime_error(internal::printable("[" + file + "] " + reason + ", at byte " +
+                                             std::to_string(offset))),
+      file_(std::move(file)),
+      reason_(std::move(reason)),
+      offset_(offset) {}
 
 void refuse(std::string_view operation, std::string_view rule, std::string_view got) {
   throw std::invalid_argument(internal::printable(

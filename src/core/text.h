@@ -13,8 +13,9 @@ std::size_t ill_formed_utf8(std::string_view text) noexcept;
 
 // Returns a text from outside for a message or a terminal, with visible escapes: \x1b for bytes
 // that are control characters or ill-formed UTF-8, \u202e for control characters of two bytes,
-// line separators and the controls of bidirectional text. Three dots replace the rest of a
-// text after about `most` bytes of the result. A text without such characters is unchanged.
+// line separators and the controls of bidirectional text. After about `most` bytes of the
+// result, the rest of the text is replaced by three dots. A text without such characters is
+// returned unchanged.
 std::string printable(std::string_view text, std::size_t most = std::string_view::npos);
 
 // Returns a name from a file for a message: printable and in quotes.

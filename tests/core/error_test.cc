@@ -27,5 +27,13 @@ TEST(FormatError, NamesFileReasonAndByte) {
   EXPECT_EQ(error.offset(), 128u);
 }
 
+TEST(Errors, ShowControlsOfNamesAsEscapes) {
+  EXPECT_EQ(message_of([] { refuse("a\x1b[2J", "rule\u202e", "b\n\xff"); }),
+            "[a\\x1b[2J] rule\\u202e, got b\\x0a\\xff");
+  const FormatError error("x\x1b.npy", 1, "\u009b");
+  EXPECT_STREQ(error.what(), "[x\\x1b.npy] \\u009b, at byte 1");
+  EXPECT_EQ(error.file(), "x\x1b.npy");
+}
+
 }  // namespace error_test
 }  // namespace gnomon

@@ -7,8 +7,8 @@
 // of the encoding's parameters from those of the forms. A layer with several encodings has a
 // `Mixture`.
 //
-// To add an encoding, add its spec to the variant below and its Entry to src/model/encodings/.
-// No other code lists the encodings.
+// To add an encoding, add its spec to the variant below, its Entry to src/model/encodings/ and a
+// line to each of the files that docs/contributing.md names, "Add an encoding".
 #pragma once
 
 #include <cstdint>
