@@ -108,7 +108,8 @@ void decode() {
 
 TEST(Executors, AForkedChildComputesThoughThreadsOfItsParentDid) {
   if (*GNOMON_EMULATOR) GTEST_SKIP() << "qemu-user 7.2 cannot start threads in a forked child";
-  if (__asan_init || __tsan_init) GTEST_SKIP() << "a sanitizer";
+  if (__asan_init || __tsan_init)
+    GTEST_SKIP() << "fork keeps locks of the allocator of a sanitizer";
   std::atomic<bool> done{false};
   std::vector<std::thread> others;
   for (int i = 0; i < 3; ++i)

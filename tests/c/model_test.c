@@ -74,7 +74,8 @@ static void test_trained(void) {
   for (int i = 0; i < 64; ++i) sum += floats(&grads)[i], size += fabs(floats(&grads)[i]);
   CHECK(size > 0.01 && fabs(sum) < 1e-5 * size + 1e-6);
   REFUSED(gnomon_encoding_lower(t5, NULL, 1, 4, 4, &plan), "values must be given");
-  REFUSED(gnomon_encoding_lower(t5, values, 0, 4, 4, &plan), "parameter matrices");
+  REFUSED(gnomon_encoding_lower(t5, values, 0, 4, 4, &plan),
+          "values must have a tensor for each of 1 parameters, got 0");
   gnomon_plan_gradient_destroy(gradient);
   gnomon_layer_plan_destroy(plan);
   gnomon_encoding_destroy(t5);

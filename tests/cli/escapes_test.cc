@@ -88,8 +88,9 @@ TEST_F(Escapes, OfTextsInFiles) {
   config({{"rope_theta", hostile_utf8}});
   expect_escaped({"inspect", file(hostile)}, 2);
   config({{"model_type", hostile_utf8}});
-  expect_escaped({"inspect", file(hostile)}, 0);
-  expect_escaped({"inspect", file(hostile), "--json"}, 0);
+  expect_escaped({"inspect", file(hostile)}, 2);
+  expect_escaped({"inspect", file(hostile), "--assume-pairing", "halves"}, 0);
+  expect_escaped({"inspect", file(hostile), "--assume-pairing", "halves", "--json"}, 0);
   put(file("figures.json"), nlohmann::json({{{hostile_utf8, 1}}}).dump());
   const std::string bad = put(file(hostile + ".json"), "[" + hostile);
   expect_escaped({"plot", "page", "--figures", bad, "-o", file("a.html")}, 2);

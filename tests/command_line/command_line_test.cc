@@ -120,7 +120,8 @@ TEST(CommandLine, RefusesEachClassOfErrorsInOneLine) {
             "[table] KIND must be one of rotary, t5, transformer-xl, got t6; nearest: t5");
   EXPECT_EQ(refused({"?", "--dim", "8"}),
             "[table] KIND must be one of rotary, t5, transformer-xl, got ?");
-  EXPECT_EQ(refused({"t5", "--dim", "\xff\n"}), "[table] --dim must be an integer, got ??");
+  EXPECT_EQ(refused({"t5", "--dim", "\xff\n"}),
+            "[table] --dim must be an integer, got \\xff\\x0a");
 
   std::string one;
   CommandLine short_line("show");

@@ -175,6 +175,8 @@ TEST(Structure, TheCApiIncludesOnlyWhatItsComponentHas) {
 TEST(Structure, FilesIncludeOnlyLibrariesOfTheirComponent) {
   for (const fs::path& file : files("src", cxx))
     for (const Include& include : includes_of(file)) {
+      // A header that only the components model and report include.
+      if (file == "src/core/json_value.h" && include.name.starts_with("nlohmann/")) continue;
       const std::string& name = include.name;
       if (name.find('/') == name.npos || !room_of(name).empty() || name.starts_with("sys/") ||
           name.starts_with("sanitizer/"))
