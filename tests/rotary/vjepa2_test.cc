@@ -192,9 +192,10 @@ TEST(Vjepa2, RefusesWhatItCannotMean) {
   testing::Tensor<float, 3> few({3, 1, 8});
   EXPECT_EQ(message_of([&] { rotate(few.view(), table); }),
             "[vjepa2] x must have the table's 4 tokens, got 3");
-  EXPECT_EQ(
-      message_of([&] { rotate(View<float, 3>(x.values.data(), {4, 1, 8}, {8, 8, 2}), table); }),
-      "[vjepa2] the elements of a head must be contiguous: stride 1, got 2");
+  EXPECT_EQ(message_of([&] {
+              rotate(View<float, 3>(x.values.data(), {4, 1, 8}, {16, 16, 2}), table);
+            }),
+            "[vjepa2] the elements of a head must be contiguous: stride 1, got 2");
   const std::vector<Positions> rows(3, consecutive(2, 0, 3));
   testing::Tensor<float, 4> two({2, 2, 1, 8});
   EXPECT_EQ(message_of([&] { rotate(two.view(), Vjepa2Table(fine, rows)); }),
