@@ -149,12 +149,13 @@ gnomon_status gnomon_cos_sin(const gnomon_tensor* positions,
                              const gnomon_frequencies* frequencies, const gnomon_tensor* cos,
                              const gnomon_tensor* sin);
 
-/* Rotates q and k in place. k may be NULL. Shapes: [B, T, H, D] or [T, H, D], any strides, D
- * contiguous. Types: float32, float16, bfloat16 or float64. The gradient of a rotation is
- * GNOMON_INVERSE applied to the gradient of its output. */
+/* Rotates q and k in place. k may be NULL, and must not overlap q. Shapes: [B, T, H, D] or
+ * [T, H, D], any strides, D contiguous. Types: float32, float16, bfloat16 or float64. The
+ * gradient of a rotation is GNOMON_INVERSE applied to the gradient of its output. */
 gnomon_status gnomon_rotate(const gnomon_tensor* q, const gnomon_tensor* k,
                             const gnomon_rotary_table* table, int32_t direction);
-/* Like gnomon_rotate, but writes the rotated x to out, which has the shape and type of x. */
+/* Like gnomon_rotate, but writes the rotated x to out, which has the shape and type of x, and is
+ * x itself or does not overlap it. */
 gnomon_status gnomon_rotate_to(const gnomon_tensor* x, const gnomon_rotary_table* table,
                                int32_t direction, const gnomon_tensor* out);
 /* Rotates q and k in place at positions, int64 [T] or [A, 1 or B, T], without a table: for a

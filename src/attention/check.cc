@@ -56,11 +56,13 @@ void check_rotary(std::string_view name, const RotaryTable& table,
         room,
         "the rotary table of " + who + " must have 1 row or " + std::to_string(problem.batch),
         table.batch());
-  if (table.frequencies().head_offset > problem.size - table.frequencies().rotary_dim())
+  if (const int64_t end =
+          checked_sum(room, "head_offset + rotary_dim",
+                      {table.frequencies().head_offset, table.frequencies().rotary_dim()});
+      end > problem.size)
     refuse(room,
            "the rotary table of " + who + " must fit head_dim " + std::to_string(problem.size),
-           std::to_string(table.frequencies().head_offset) + " + " +
-               std::to_string(table.frequencies().rotary_dim()));
+           end);
 }
 
 struct Reach {

@@ -1,6 +1,6 @@
 #include "src/cuda/arguments.h"
 
-#include <span>
+#include "src/core/tensor.h"
 
 namespace gnomon::cuda {
 namespace {
@@ -18,10 +18,7 @@ std::string device_text(Device device) {
   return "device type " + std::to_string(static_cast<int>(device.type));
 }
 
-std::string shape_of(const ConstTensor& tensor) {
-  return shape_text(
-      std::span<const std::int64_t>(tensor.shape, static_cast<std::size_t>(tensor.rank)));
-}
+std::string shape_of(const ConstTensor& tensor) { return internal::shape_text(tensor); }
 
 }  // namespace
 
@@ -34,7 +31,7 @@ void Arguments::check(std::string_view name, const ConstTensor& tensor, std::int
     refuse(operation_,
            subject + " must have " + std::to_string(least) +
                (least == most ? "" : " to " + std::to_string(most)) + " axes",
-           tensor.shape ? shape_of(tensor) : std::to_string(tensor.rank));
+           shape_of(tensor));
   const Device device = tensor.device;
   if (device.type != DeviceType::cuda && device.type != DeviceType::cuda_managed)
     refuse(operation_, subject + " must be on a CUDA device", device_text(device));
@@ -46,6 +43,8 @@ void Arguments::check(std::string_view name, const ConstTensor& tensor, std::int
     if (tensor.shape[axis] < 0)
       refuse(operation_, "the extents of " + subject + " must not be negative",
              shape_of(tensor));
+  if (!internal::fits(tensor))
+    refuse(operation_, subject + " must have fewer than 2^59 elements", shape_of(tensor));
   if (!tensor.data && tensor.size() != 0)
     refuse(operation_, subject + " must have data", "a null pointer");
 }

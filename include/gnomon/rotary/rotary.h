@@ -153,7 +153,7 @@ void rotate(const Tensor& x, const RotaryTable& table,
 
 // Rotates queries and keys of one element type in one pass over the table. q and k may differ
 // in the number of heads and in the head dimension. Also throws if they differ in the number of
-// rows; in that case nothing is written.
+// rows, or overlap; then nothing is written.
 void rotate(const Tensor& q, const Tensor& k, const RotaryTable& table,
             Direction direction = Direction::forward);
 

@@ -60,20 +60,34 @@ class Draw:
         return self.random.choice(NUMBERS) if self.one_in(3) else self.random.randrange(9)
 
     def number(self) -> Any:
-        return self.random.choice([0.0, 1.0, -1.0, 1e300, float("nan"), float("inf"), 0.5, None])
+        return self.random.choice(
+            [0.0, 1.0, -1.0, 1e300, float("nan"), float("inf"), 0.5, None]
+        )
 
     def text(self, *good: str) -> Any:
-        return self.random.choice(["", "?", None, 3]) if self.one_in(12) else self.random.choice(good)
+        return (
+            self.random.choice(["", "?", None, 3])
+            if self.one_in(12)
+            else self.random.choice(good)
+        )
 
     def array(self, *shape: int) -> Any:
         if self.one_in(25):
-            return self.random.choice([None, 3, "x", [1, 2], np.array(["x"]), object(), np.float32(1)])
+            return self.random.choice(
+                [None, 3, "x", [1, 2], np.array(["x"]), object(), np.float32(1)]
+            )
         if self.last is not None and self.one_in(12):
             return self.last
         extents = [n if not self.one_in(15) else self.random.choice([0, 1, 7]) for n in shape]
         if self.one_in(15):
             extents = extents[1:] if self.one_in(2) else [1, *extents]
-        dtype = "f4" if self.calm else self.random.choice(["f4"] * 40 + ["f2", "f8", "i1", "i4", "i8", "u1", "c8", "?"])
+        dtype = (
+            "f4"
+            if self.calm
+            else self.random.choice(
+                ["f4"] * 40 + ["f2", "f8", "i1", "i4", "i8", "u1", "c8", "?"]
+            )
+        )
         memory = np.zeros(int(np.prod(extents)) + 8, dtype)
         x = memory[: memory.size - 8].reshape(extents)
         kind = 39 if self.calm else self.random.randrange(40)
@@ -124,8 +138,11 @@ class Draw:
         return self.random.choice(SPECS if self.one_in(2) else SPECS[:5])
 
     def of(self, pool: list[Any]) -> Any:
-        return self.random.choice([None, 3, SPECS[0]]) if self.one_in(20) or not pool else (
-            self.random.choice(pool))
+        return (
+            self.random.choice([None, 3, SPECS[0]])
+            if self.one_in(20) or not pool
+            else (self.random.choice(pool))
+        )
 
     def keep(self, pool: list[Any], one: Any) -> Any:
         if len(pool) > 20:
@@ -146,79 +163,207 @@ def calls(d: Draw) -> dict[str, Any]:  # one entry for each callable
         return repr(one), one == one, hash(one) if not isinstance(one, _core.Plan) else None
 
     return {
-        "Positions": lambda: used(d.keep(d.positions, gnomon.Positions(d.ids(2, 3), maybe(lambda: d.ids(2, 3))))),
-        "consecutive": lambda: used(gnomon.Positions.consecutive(d.integer(), d.integer(), d.integer())),
-        "packed": lambda: used(gnomon.Positions.packed(
-            [d.integer() for _ in range(d.random.randrange(4))], maybe(d.integer))),
+        "Positions": lambda: used(
+            d.keep(d.positions, gnomon.Positions(d.ids(2, 3), maybe(lambda: d.ids(2, 3))))
+        ),
+        "consecutive": lambda: used(
+            gnomon.Positions.consecutive(d.integer(), d.integer(), d.integer())
+        ),
+        "packed": lambda: used(
+            gnomon.Positions.packed(
+                [d.integer() for _ in range(d.random.randrange(4))], maybe(d.integer)
+            )
+        ),
         "from_padding_mask": lambda: used(gnomon.Positions.from_padding_mask(d.ids(2, 3))),
         "ids": lambda: (d.of(d.positions).ids.sum(), d.of(d.positions).sequences.sum()),
-        "RotaryFrequencies": lambda: used(d.keep(d.frequencies, gnomon.RotaryFrequencies(
-            pairing=d.text("halves", "adjacent"), inv_freq=[d.number() for _ in range(2)],
-            head_offset=d.integer(), axes=[d.integer() for _ in range(d.random.choice([0, 0, 2]))],
-            table_scale=d.number()))),
-        "rotary_frequencies": lambda: d.keep(d.frequencies, gnomon.rotary_frequencies(d.spec(), d.integer())),
-        "RotaryTable": lambda: d.keep(d.tables, gnomon.RotaryTable(
-            d.spec() if d.one_in(2) else d.of(d.frequencies), d.tokens(), length=d.integer(),
-            angles=d.text("exact", "float32"))),
-        "table.cos": lambda: (d.of(d.tables).cos.sum(), d.of(d.tables).sin.sum(), repr(d.of(d.tables))),
-        "rotate": lambda: gnomon.rotate(x(), d.of(d.tables), d.text("forward", "inverse"), k=maybe(x), out=maybe(x)),
+        "RotaryFrequencies": lambda: used(
+            d.keep(
+                d.frequencies,
+                gnomon.RotaryFrequencies(
+                    pairing=d.text("halves", "adjacent"),
+                    inv_freq=[d.number() for _ in range(2)],
+                    head_offset=d.integer(),
+                    axes=[d.integer() for _ in range(d.random.choice([0, 0, 2]))],
+                    table_scale=d.number(),
+                ),
+            )
+        ),
+        "rotary_frequencies": lambda: d.keep(
+            d.frequencies, gnomon.rotary_frequencies(d.spec(), d.integer())
+        ),
+        "RotaryTable": lambda: d.keep(
+            d.tables,
+            gnomon.RotaryTable(
+                d.spec() if d.one_in(2) else d.of(d.frequencies),
+                d.tokens(),
+                length=d.integer(),
+                angles=d.text("exact", "float32"),
+            ),
+        ),
+        "table.cos": lambda: (
+            d.of(d.tables).cos.sum(),
+            d.of(d.tables).sin.sum(),
+            repr(d.of(d.tables)),
+        ),
+        "rotate": lambda: gnomon.rotate(
+            x(), d.of(d.tables), d.text("forward", "inverse"), k=maybe(x), out=maybe(x)
+        ),
         "rotate_rows": lambda: _core.rotate_rows(
-            x(), x(), d.of(d.tables), maybe(d.integer), d.one_in(2), d.one_in(2)),
+            x(), x(), d.of(d.tables), maybe(d.integer), d.one_in(2), d.one_in(2)
+        ),
         "rotate_with": lambda: _core.rotate_with(
-            x(), x(), d.array(t, 2), d.array(t, 2), d.text("halves", "adjacent"),
-            d.integer() if d.one_in(5) else 0, d.one_in(4), d.one_in(2)),
+            x(),
+            x(),
+            d.array(t, 2),
+            d.array(t, 2),
+            d.text("halves", "adjacent"),
+            d.integer() if d.one_in(5) else 0,
+            d.one_in(4),
+            d.one_in(2),
+        ),
         "find_encoding": lambda: _core.find_encoding(d.text("alibi", "rotary")),
         "info": lambda: _core.info(d.spec()),
         "usual": lambda: _core.usual(
-            d.text("rotary", "alibi", "swin", "beit", "shaw", "fire", "axial", "sinusoidal-grid"),
-            d.integer() if d.one_in(2) else 16, d.integer() if d.one_in(2) else h, d.integer(),
-            d.text("causal", "bidirectional")),
+            d.text(
+                "rotary", "alibi", "swin", "beit", "shaw", "fire", "axial", "sinusoidal-grid"
+            ),
+            d.integer() if d.one_in(2) else 16,
+            d.integer() if d.one_in(2) else h,
+            d.integer(),
+            d.text("causal", "bidirectional"),
+        ),
         "scheme": lambda: _core.scheme(
-            d.text("rotary", "alibi/rotary", "rotary:3/none", "rotary+alibi"), d.integer(),
-            d.integer() if d.one_in(3) else 16, d.integer() if d.one_in(3) else h, d.integer(),
-            d.text("causal", "bidirectional")),
+            d.text("rotary", "alibi/rotary", "rotary:3/none", "rotary+alibi"),
+            d.integer(),
+            d.integer() if d.one_in(3) else 16,
+            d.integer() if d.one_in(3) else h,
+            d.integer(),
+            d.text("causal", "bidirectional"),
+        ),
         "complete": lambda: _core.complete(d.spec()),
         "parameters": lambda: _core.parameters(d.spec()),
         "capacity": lambda: _core.capacity(d.spec()),
         "enters": lambda: _core.enters(d.spec()),
         "softmax_factor": lambda: _core.softmax_factor(d.spec(), d.integer()),
         "properties": lambda: _core.properties(d.spec()),
-        "lower": lambda: d.keep(d.plans, gnomon.lower(
-            d.spec(), d.tokens(), maybe(d.tokens),
-            parameters=matrices() if d.one_in(2) else (),
-            visibility=d.text("causal", "bidirectional"), left=maybe(d.integer), right=maybe(d.integer),
-            softmax_scale=maybe(d.number), cap=maybe(d.number), sinks=[1.0] * d.random.choice([0, 0, 2]),
-            length=d.integer() if d.one_in(3) else 0)),
-        "plan": lambda: [getattr(plan(), name) for name in dir(_core.Plan) if name[0] != "_" and name != "bias"],
+        "lower": lambda: d.keep(
+            d.plans,
+            gnomon.lower(
+                d.spec(),
+                d.tokens(),
+                maybe(d.tokens),
+                parameters=matrices() if d.one_in(2) else (),
+                visibility=d.text("causal", "bidirectional"),
+                left=maybe(d.integer),
+                right=maybe(d.integer),
+                softmax_scale=maybe(d.number),
+                cap=maybe(d.number),
+                sinks=[1.0] * d.random.choice([0, 0, 2]),
+                length=d.integer() if d.one_in(3) else 0,
+            ),
+        ),
+        "plan": lambda: [
+            getattr(plan(), name)
+            for name in dir(_core.Plan)
+            if name[0] != "_" and name != "bias"
+        ],
         "plan.bias": lambda: plan().bias(maybe(d.integer), maybe(d.integer)),
         "attention": lambda: gnomon.attention(
-            x(), x(), x(), plan(), out=maybe(x), lse=maybe(lambda: d.array(1, 2, t)),
-            k_scales=d.array(1, t, 2) if d.one_in(12) else None, v_scales=None,
-            gates=d.array(1, 2, t) if d.one_in(12) else None, layout=d.text("tokens_heads", "tokens_heads", "heads_tokens")),
+            x(),
+            x(),
+            x(),
+            plan(),
+            out=maybe(x),
+            lse=maybe(lambda: d.array(1, 2, t)),
+            k_scales=d.array(1, t, 2) if d.one_in(12) else None,
+            v_scales=None,
+            gates=d.array(1, 2, t) if d.one_in(12) else None,
+            layout=d.text("tokens_heads", "tokens_heads", "heads_tokens"),
+        ),
         "attention_backward": lambda: gnomon.attention_backward(
-            x(), x(), x(), plan(), x(), d.array(1, 2, t), x(), q_grad=x(), k_grad=x(), v_grad=x(),
-            gates=maybe(lambda: d.array(1, 2, t)), gates_grad=maybe(lambda: d.array(1, 2, t)),
-            sinks_grad=maybe(lambda: d.array(2)), parameter_grads=matrices() if d.one_in(2) else ()),
+            x(),
+            x(),
+            x(),
+            plan(),
+            x(),
+            d.array(1, 2, t),
+            x(),
+            q_grad=x(),
+            k_grad=x(),
+            v_grad=x(),
+            gates=maybe(lambda: d.array(1, 2, t)),
+            gates_grad=maybe(lambda: d.array(1, 2, t)),
+            sinks_grad=maybe(lambda: d.array(2)),
+            parameter_grads=matrices() if d.one_in(2) else (),
+        ),
         "add_position": lambda: gnomon.add_position(d.array(1, t, 8), plan()),
-        "add_position_backward": lambda: _core.add_position_backward(d.array(1, t, 8), plan(), matrices()),
+        "add_position_backward": lambda: _core.add_position_backward(
+            d.array(1, t, 8), plan(), matrices()
+        ),
         "prepare": lambda: gnomon.prepare(x(), maybe(x), maybe(x), plan()),
-        "from_path": lambda: _core.ModelDescription.from_path(d.text("/nonexistent", "."), d.text(""), d.text("as-written")),
-        "from_config": lambda: d.keep(d.models, _core.ModelDescription.from_config(
-            d.text(CONFIG, CONFIG, "{}", "[["), d.text("", "", "encoder"), d.text("as-written", "by-lengths"))),
+        "from_path": lambda: _core.ModelDescription.from_path(
+            d.text("/nonexistent", "."), d.text(""), d.text("as-written")
+        ),
+        "from_config": lambda: d.keep(
+            d.models,
+            _core.ModelDescription.from_config(
+                d.text(CONFIG, CONFIG, "{}", "[["),
+                d.text("", "", "encoder"),
+                d.text("as-written", "by-lengths"),
+            ),
+        ),
         "model": lambda: (d.of(d.models).to_json(maybe(d.integer)), d.of(d.models).groups()),
-        "model.parameters": lambda: d.of(d.models).parameters(d.integer(), d.text("", "encoder")),
-        "model.lower_layer": lambda: d.keep(d.plans, d.of(d.models).lower_layer(
-            d.integer() if d.one_in(3) else 0, maybe(d.tokens) if d.one_in(3) else d.tokens(), maybe(d.tokens), d.text("", ""),
-            matrices() if d.one_in(6) else (), d.integer() if d.one_in(3) else 0, d.one_in(2),
-            d.integer() if d.one_in(3) else 0,
-            [d.integer() for _ in range(d.random.randrange(4))] if d.one_in(4) else None)),
-        "set_threads": lambda: gnomon.set_threads(d.random.choice([0, -1, 1, 2, 2**31 - 1, 2**31, None])),
-        "Positions.__setstate__": lambda: used(d.keep(d.positions, state(
-            gnomon.Positions, (d.integer(), d.integer(), [d.integer() for _ in range(d.random.randrange(9))],
-                               [d.random.choice([0, 1, -1, -7])] * d.random.randrange(9))))),
-        "RotaryFrequencies.__setstate__": lambda: used(d.keep(d.frequencies, state(
-            gnomon.RotaryFrequencies, (d.text("halves"), d.integer(), [0.5] * d.random.randrange(4),
-                                       [d.integer()] * d.random.randrange(3), d.number() or 1.0, [], d.integer())))),
+        "model.parameters": lambda: d.of(d.models).parameters(
+            d.integer(), d.text("", "encoder")
+        ),
+        "model.lower_layer": lambda: d.keep(
+            d.plans,
+            d.of(d.models).lower_layer(
+                d.integer() if d.one_in(3) else 0,
+                maybe(d.tokens) if d.one_in(3) else d.tokens(),
+                maybe(d.tokens),
+                d.text("", ""),
+                matrices() if d.one_in(6) else (),
+                d.integer() if d.one_in(3) else 0,
+                d.one_in(2),
+                d.integer() if d.one_in(3) else 0,
+                [d.integer() for _ in range(d.random.randrange(4))] if d.one_in(4) else None,
+            ),
+        ),
+        "set_threads": lambda: gnomon.set_threads(
+            d.random.choice([0, -1, 1, 2, 2**31 - 1, 2**31, None])
+        ),
+        "Positions.__setstate__": lambda: used(
+            d.keep(
+                d.positions,
+                state(
+                    gnomon.Positions,
+                    (
+                        d.integer(),
+                        d.integer(),
+                        [d.integer() for _ in range(d.random.randrange(9))],
+                        [d.random.choice([0, 1, -1, -7])] * d.random.randrange(9),
+                    ),
+                ),
+            )
+        ),
+        "RotaryFrequencies.__setstate__": lambda: used(
+            d.keep(
+                d.frequencies,
+                state(
+                    gnomon.RotaryFrequencies,
+                    (
+                        d.text("halves"),
+                        d.integer(),
+                        [0.5] * d.random.randrange(4),
+                        [d.integer()] * d.random.randrange(3),
+                        d.number() or 1.0,
+                        [],
+                        d.integer(),
+                    ),
+                ),
+            )
+        ),
     }
 
 

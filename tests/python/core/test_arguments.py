@@ -26,7 +26,9 @@ ROPE = gnomon.Rotary(rotary_dim=4, pairing="halves")
 @pytest.mark.parametrize("keys", [2**62, MOST, 7905747460161236407])
 def test_a_bias_whose_size_overflows_is_refused(queries: int, keys: int) -> None:
     plan = gnomon.lower(gnomon.Alibi(heads=4), 3, visibility="causal")
-    with pytest.raises(ValueError, match=r"^\[bias\] heads x queries x keys must fit in memory"):
+    with pytest.raises(
+        ValueError, match=r"^\[bias\] heads x queries x keys must fit in memory"
+    ):
         plan.bias(queries, keys)
 
 
@@ -72,8 +74,12 @@ position_states = st.one_of(
         st.lists(integers, max_size=9),
         st.lists(st.one_of(st.just(0), integers), max_size=9),
     ),
-    st.tuples(st.just(1), st.just(3), st.lists(integers, min_size=3, max_size=3),
-              st.lists(st.sampled_from([0, 1, -1, -2, 2**31]), min_size=3, max_size=3)),
+    st.tuples(
+        st.just(1),
+        st.just(3),
+        st.lists(integers, min_size=3, max_size=3),
+        st.lists(st.sampled_from([0, 1, -1, -2, 2**31]), min_size=3, max_size=3),
+    ),
     st.lists(anything, max_size=6).map(tuple),
     anything,
 )
@@ -103,9 +109,15 @@ frequency_states = st.one_of(
         st.lists(floats, max_size=4),
         st.one_of(st.just(0), integers),
     ),
-    st.tuples(st.just("halves"), st.just(0), st.just([1.0, 0.5]),
-              st.lists(st.sampled_from([0, 1, 2, 1023, 1024, 2**31 - 1, -1]), min_size=2, max_size=2),
-              st.just(1.0), st.just([]), integers),
+    st.tuples(
+        st.just("halves"),
+        st.just(0),
+        st.just([1.0, 0.5]),
+        st.lists(st.sampled_from([0, 1, 2, 1023, 1024, 2**31 - 1, -1]), min_size=2, max_size=2),
+        st.just(1.0),
+        st.just([]),
+        integers,
+    ),
     st.lists(anything, max_size=8).map(tuple),
     anything,
 )
@@ -132,7 +144,9 @@ def test_classes_without_a_state_are_not_pickled(cls: type) -> None:
     assert not hasattr(cls, "__setstate__")
 
 
-@pytest.mark.parametrize("cls", [gnomon.Positions, gnomon.RotaryFrequencies, gnomon.RotaryTable])
+@pytest.mark.parametrize(
+    "cls", [gnomon.Positions, gnomon.RotaryFrequencies, gnomon.RotaryTable]
+)
 @pytest.mark.filterwarnings("ignore")
 def test_an_object_without_a_state_is_refused(cls: type) -> None:
     with pytest.raises(TypeError):
