@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <new>
 
 namespace {
 
@@ -33,6 +34,14 @@ void* counted(std::size_t bytes, std::size_t alignment) {
 void* operator new(std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return counted(bytes, static_cast<std::size_t>(alignment));
+}
+// std::stable_sort uses this one, which sanitizers define themselves.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 void operator delete(void* data) noexcept { release(data); }
 void operator delete(void* data, std::size_t) noexcept { release(data); }

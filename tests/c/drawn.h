@@ -22,6 +22,12 @@
 
 extern "C" void __asan_init() __attribute__((weak));
 
+// Defined in programs under the address sanitizer.
+extern "C" {
+[[gnu::weak]] void __lsan_disable();
+[[gnu::weak]] void __lsan_enable();
+}
+
 namespace gnomon {
 namespace drawn {
 
@@ -267,6 +273,7 @@ class Caller {
 template <typename Attack>
 void attack(unsigned seeds, std::size_t functions) {
   const MemoryLimit limit;
+  if (__lsan_disable) __lsan_disable();  // drawn calls overwrite handles
   const std::int32_t threads = gnomon_threads();
   std::map<std::string, std::array<int, 2>> all;
   for (unsigned seed = 0; seed < seeds; ++seed) {
@@ -277,6 +284,7 @@ void attack(unsigned seeds, std::size_t functions) {
   }
   gnomon_set_executor(nullptr, nullptr, 0);
   gnomon_set_threads(threads);
+  if (__lsan_enable) __lsan_enable();
   int calls = 0, successes = 0;
   for (const auto& [name, counts] : all) {
     calls += counts[0], successes += counts[1];
