@@ -40,7 +40,7 @@ std::vector<double> slopes(const Alibi& alibi) {
   std::vector<double> slopes(static_cast<std::size_t>(local));
   for (int64_t i = 0; i < local; ++i) {
     const int64_t h = alibi.head_offset + i;
-    const double step = alibi.max_bias / static_cast<double>(h < c ? c : 2 * c);
+    const double step = alibi.max_bias / (static_cast<double>(c) * (h < c ? 1 : 2));
     const int64_t power = h < c ? h + 1 : 2 * (h - c) + 1;
     slopes[static_cast<std::size_t>(i)] = std::exp2(-step * static_cast<double>(power));
   }

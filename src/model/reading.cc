@@ -80,6 +80,14 @@ std::optional<double> Keys::positive(Names names) {
 std::optional<double> Keys::base(Names names) {
   return above(*this, names, 1, "finite and greater than 1");
 }
+std::optional<double> Keys::share(Names names) {
+  const auto value = positive(names);
+  if (value && *value > 1) {
+    const auto given = find(names);
+    given->fail("the rotated share of a head must be at most 1, got " + given->shown());
+  }
+  return value;
+}
 std::optional<std::string> Keys::string(Names names) {
   return read_as(*this, names, [](Json v, std::string_view name) { return v.string(name); });
 }

@@ -51,6 +51,7 @@ class Keys {
   std::optional<double> number(Names names);                                       // finite
   std::optional<double> positive(Names names);  // finite and above 0
   std::optional<double> base(Names names);      // finite and above 1
+  std::optional<double> share(Names names);     // of a head: above 0, at most 1
   std::optional<std::string> string(Names names);
   std::optional<bool> boolean(Names names);
   std::optional<Json> object_in(std::string_view name);

@@ -74,12 +74,9 @@ struct RotatedPart {
 };
 RotatedPart read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
   const auto read = [&](Keys& keys, Keys::Names names) -> std::optional<RotatedPart> {
-    const auto share = keys.positive(names);
+    const auto share = keys.share(names);
     if (!share) return std::nullopt;
-    const auto value = keys.find(names);
-    if (*share > 1)
-      value->fail("the rotated share of a head must be at most 1, got " + value->shown());
-    return RotatedPart{of_head(head_dim, *share), value};
+    return RotatedPart{of_head(head_dim, *share), keys.find(names)};
   };
   constexpr std::string_view factor = "partial_rotary_factor";
   const auto inside = d ? read(d->keys(), {factor}) : std::nullopt;

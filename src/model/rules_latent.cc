@@ -113,7 +113,7 @@ void type_by_ratios(Reading& r) {
 void deepseek_v4(Reading& r) {
   prepare(r);
   type_by_ratios(r);
-  const auto share = r.keys.positive({"partial_rotary_factor"});
+  const auto share = r.keys.share({"partial_rotary_factor"});
   const std::int64_t rotary_dim = r.size({"qk_rope_head_dim"}, 0);
   r.rotary_dim = share || rotary_dim == 0 ? of_head(r.head_dim, share.value_or(r.family.share))
                                           : rotary_dim;

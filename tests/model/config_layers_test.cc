@@ -118,6 +118,9 @@ TEST(ConfigSizes, LatentHeads) {
   refused(
       llama({{"model_type", "\"deepseek_v4\""}, {"head_dim", "8"}, {"qk_rope_head_dim", "8"}}),
       "qk_rope_head_dim must be less than head_dim 8, got 8", "8");
+  for (const char* share : {"1.5", "2361183241434822606848"})
+    refused(llama({{"model_type", "\"deepseek_v4\""}, {"partial_rotary_factor", share}}),
+            "the rotated share of a head must be at most 1, got ", share);
 }
 
 TEST(ConfigLayers, Types) {
