@@ -59,17 +59,17 @@ std::optional<double> above(Keys& keys, Keys::Names names, double bound, const c
   });
 }
 
-std::optional<std::int64_t> Keys::integer(Names names) {
-  return read_as(*this, names, [](Json v, std::string_view name) { return v.integer(name); });
-}
-std::optional<std::int64_t> Keys::size(Names names, std::int64_t most) {
+std::optional<std::int64_t> Keys::integer(Names names, std::int64_t least, std::int64_t most) {
   return read_as(*this, names, [&](Json v, std::string_view name) {
     const std::int64_t value = v.integer(name);
-    if (value < 1 || value > most)
-      v.fail(std::string(name) + " must be 1 to " + std::to_string(most) + ", got " +
-             v.shown());
+    if (value < least || value > most)
+      v.fail(std::string(name) + " must be " + std::to_string(least) + " to " +
+             std::to_string(most) + ", got " + v.shown());
     return value;
   });
+}
+std::optional<std::int64_t> Keys::size(Names names, std::int64_t most) {
+  return integer(names, 1, most);
 }
 std::optional<double> Keys::number(Names names) {
   return above(*this, names, -std::numeric_limits<double>::infinity(), "finite");
@@ -130,10 +130,10 @@ void Reading::fail_at(Keys::Names names, const std::string& reason) {
 }
 
 std::int64_t Reading::size(Keys::Names names) {
-  const auto value = keys.integer(names);
+  const auto value = keys.size(names);
   if (!value)
     fail("a config of " + out.model_type + " must have " + std::string(*names.begin()));
-  return size(names, 0);
+  return *value;
 }
 
 std::int64_t Reading::size(Keys::Names names, std::int64_t otherwise, std::int64_t most) {
@@ -142,12 +142,11 @@ std::int64_t Reading::size(Keys::Names names, std::int64_t otherwise, std::int64
 
 std::int64_t Reading::size_or_default(Keys::Names names, std::int64_t otherwise,
                                       std::int64_t most) {
-  if (!keys.integer(names)) {
-    if (otherwise == 0) size(names);  // throws
-    note(std::string(*names.begin()) + " is not given: " + std::to_string(otherwise) +
-         ", the default of " + out.model_type);
-  }
-  return size(names, otherwise, most);
+  if (const auto value = keys.size(names, most)) return *value;
+  if (otherwise == 0) size(names);  // throws
+  note(std::string(*names.begin()) + " is not given: " + std::to_string(otherwise) +
+       ", the default of " + out.model_type);
+  return otherwise;
 }
 
 const Keys::Names hidden_names = {"hidden_size", "n_embd",     "d_model",
@@ -221,7 +220,7 @@ void read_sizes(Reading& r) {
                                "max_sequence_length",
                                "max_target_positions",
                                "max_context_length"};
-  r.length_given = r.keys.integer(lengths).has_value();
+  r.length_given = r.keys.size(lengths).has_value();
   r.out.length = r.size(lengths, r.family.length);
   if (!r.length_given)
     r.note("max_position_embeddings is not given: " + std::to_string(r.out.length) +

@@ -46,7 +46,8 @@ class Keys {
   const std::optional<Json>& over() const { return over_; }
 
   std::optional<Json> find(Names names);
-  std::optional<std::int64_t> integer(Names names);
+  std::optional<std::int64_t> integer(Names names, std::int64_t least = -most_of_any,
+                                      std::int64_t most = most_of_any);
   std::optional<std::int64_t> size(Names names, std::int64_t most = most_of_any);  // 1 to most
   std::optional<double> number(Names names);                                       // finite
   std::optional<double> positive(Names names);  // finite and above 0

@@ -242,7 +242,7 @@ void read_image(Reading& r) {
   if (type.starts_with("mlcd")) image.first_tokens = 1;
   if (reads_by(dinov3)) {
     image.origin = PatchOrigin::centres;
-    image.first_tokens = 1 + r.keys.integer({"num_register_tokens"}).value_or(0);
+    image.first_tokens = 1 + r.keys.integer({"num_register_tokens"}, 0).value_or(0);
   }
   if (reads_by(llama4_tower, muse_vision, inkling_vision, pix2struct_vision))
     image.origin = PatchOrigin::from_one;
@@ -300,8 +300,8 @@ void read_attention(Reading& r) {
   if (is_tower(r.family)) read_image(r);
   if (r.out.width == 0)
     r.out.width = r.keys
-                      .integer({"hidden_size", "n_embd", "d_model", "dim", "n_embed", "emb_dim",
-                                "embed_dim", "hidden_dim", "model_dim"})
+                      .size({"hidden_size", "n_embd", "d_model", "dim", "n_embed", "emb_dim",
+                             "embed_dim", "hidden_dim", "model_dim"})
                       .value_or(r.family.hidden);
 }
 

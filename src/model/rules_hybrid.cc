@@ -47,11 +47,12 @@ void granite_hybrid(Reading& r) {
 void jamba(Reading& r) {
   prepare(r);
   const std::int64_t period = r.size({"attn_layer_period"}, 8);
-  const std::int64_t offset = r.keys.integer({"attn_layer_offset"}).value_or(4);
-  if (offset < 0 || offset >= period)
-    r.fail_at({"attn_layer_offset"}, "attn_layer_offset must be 0 to " +
-                                         std::to_string(period - 1) + ", got " +
-                                         std::to_string(offset));
+  const std::int64_t offset = r.keys.integer({"attn_layer_offset"}, 0, period - 1).value_or(4);
+  if (offset >= period)
+    r.fail(
+        "attn_layer_offset is not given: 4, the default of jamba, must be less than "
+        "attn_layer_period, got " +
+        std::to_string(period));
   for (std::int64_t l = 0; l < r.out.layers; ++l) {
     r.layers[to_size(l)].attends = l % period == offset;
     r.layers[to_size(l)].rotates = false;

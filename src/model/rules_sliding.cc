@@ -27,7 +27,7 @@ void local_base(Reading& r, std::string_view name, double otherwise) {
 
 // The last layers have no separate keys and values.
 void share_keys(Reading& r, std::int64_t otherwise) {
-  const std::int64_t shared = r.keys.integer({"num_kv_shared_layers"}).value_or(otherwise);
+  const std::int64_t shared = r.keys.integer({"num_kv_shared_layers"}, 0).value_or(otherwise);
   for (std::int64_t l = std::max<std::int64_t>(r.out.layers - shared, 0); l < r.out.layers; ++l)
     r.layers[to_size(l)].unsupported = "keys and values of an earlier layer";
 }

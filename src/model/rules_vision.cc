@@ -254,8 +254,7 @@ void beit(Reading& r) {
 void sam(Reading& r) {
   const std::int64_t width = read_tower(r);
   const Cells cells = image_cells(r);
-  const std::int64_t window = r.keys.integer({"window_size"}).value_or(14);
-  if (window < 0 || window > 1 << 20) r.fail("window_size must be 0 to 2^20");
+  const std::int64_t window = r.keys.integer({"window_size"}, 0, 1 << 20).value_or(14);
   const auto global = image_layers(r, {2, 5, 8, 11});
   const bool relative = r.keys.boolean({"use_rel_pos"}).value_or(true);
   if (relative) {

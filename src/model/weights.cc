@@ -207,7 +207,7 @@ ModelWeights read_weights(std::string_view json, const WeightOptions& options) {
              "false");
   }
   Keys keys(object);
-  weights.sizes.kv_lora_rank = keys.integer({"kv_lora_rank"}).value_or(0);
+  weights.sizes.kv_lora_rank = keys.integer({"kv_lora_rank"}, 0).value_or(0);
   for (const Json& one : {object, document.root()})
     if (const auto rows = scale_rows(one)) {
       weights.sizes.scale_rows = *rows;
@@ -238,9 +238,9 @@ ModelWeights read_params(std::string_view json, const WeightOptions& options) {
   if (!own && !rotated && !width) root.fail("a params.json must have dim or head_dim");
   sizes.heads = *heads;
   sizes.key_heads = keys.size({"n_kv_heads"}, internal::most_of_few).value_or(*heads);
-  sizes.kv_lora_rank = keys.integer({"kv_lora_rank"}).value_or(0);
+  sizes.kv_lora_rank = keys.integer({"kv_lora_rank"}, 0).value_or(0);
   if (rotated) {
-    sizes.head_offset = keys.integer({"qk_nope_head_dim"}).value_or(0);
+    sizes.head_offset = keys.integer({"qk_nope_head_dim"}, 0).value_or(0);
     sizes.rotary_dim = *rotated;
     sizes.head_dim = sizes.head_offset + *rotated;
   } else {

@@ -228,7 +228,7 @@ TEST(ConfigFamilies, OtherPositions) {
           "\"rotary\"");
   for (const char* id : {"-1", "9223372036854775807"})
     refused(of("roberta", {{"pad_token_id", id}}),
-            "pad_token_id must be a row of the table, got ", id);
+            "pad_token_id must be 0 to 1099511627776, got ", id);
   refused(of("roberta", {{"pad_token_id", "4096"}}),
           "the position table must have more rows than its offset 4097, got 4096", "{");
   refused(of("mpt", {{"attn_config", "[]"}}), "attn_config must be an object", "[]");
