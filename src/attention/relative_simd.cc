@@ -130,6 +130,13 @@ void SpreadByRow(const Tile& tile, const SeenColumns& columns, const Met& met,
   }
 }
 
+// Returns the factors of products with the vectors of a table. The vector of a distance that no
+// query sees has a factor of 0.
+template <typename A>
+Factors FactorsOf(const RelativeTable<A>& table) {
+  return table.finite() ? Factors::all : Factors::nonzero;
+}
+
 // Adds the values of columns [begin, end) of a row, multiples of the vector length, to the sums
 // of their vectors: sums[of_column[j]] += row[j]. Neighbours with one vector are added lane by
 // lane first.
@@ -329,7 +336,7 @@ void AddMetByWeights(const TypedProblem<A>& problem, const Tile& tile,
     CollectByRow(tile, columns, met, weights, room.product, stride);
     Product<A> product;
     product.a = room.product, product.a_stride = stride;
-    product.depth = met.count;
+    product.depth = met.count, product.factors = FactorsOf(table);
     product.b_row = row_stride(table.size());
     product.b = table.rows(tile.head) + met.begin * product.b_row;
     product.c = out, product.c_row = product.b_row;
@@ -349,7 +356,7 @@ void MetByRowBackward(const TypedProblem<A>& problem, const RelativeTable<A>& ta
   Product<A> product;
   product.a = room.product, product.a_stride = stride;
   if (a_sum) {
-    product.depth = met.count;
+    product.depth = met.count, product.factors = FactorsOf(table);
     product.b = table.rows(tile.head) + met.begin * row, product.b_row = row;
     product.c = a_sum, product.c_row = row;
     Multiply<Left::by_row, Into::add>(product, tile.queries, padded(table.size()));
@@ -373,7 +380,7 @@ void MetByKeysBackward(const TypedProblem<A>& problem, const RelativeTable<A>& t
     CollectByKey(part, columns, met, grad, base, room.product);
     Product<A> product;
     product.a = room.product, product.a_stride = Panel<A>();
-    product.depth = met.count;
+    product.depth = met.count, product.factors = FactorsOf(table);
     product.b = table.rows(tile.head) + met.begin * row, product.b_row = row;
     product.c = key_sums + base * row, product.c_row = row;
     Multiply<Left::by_column, Into::add>(product, part.keys, padded(table.size()));

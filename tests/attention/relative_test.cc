@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
+#include <vector>
+
 #include "attention/backward_pass.h"
 #include "attention/bounds.h"
 #include "attention/oracle.h"
@@ -185,6 +189,38 @@ TEST(AttentionRelative, AddsClippedVectorsInOneOrderForAnyTile) {
     many(c);
     EXPECT_EQ(all(one), all(many)) << name(isa);
   }
+}
+
+// The vectors of later keys are NaN in a causal model.
+TEST(AttentionRelative, VectorsOfHiddenDistancesNeverReachAResult) {
+  const auto sample = [](std::vector<RelativeVectors> RelativeForm::* kind, double later) {
+    Sample s;
+    AttentionCase& c = s.c;
+    c.queries = c.keys = 70, c.size = c.values = 16;
+    c.plan.softmax.scale = softmax_scale(c.size);
+    RelativeVectors table{
+        .heads = 1, .head_dim = 16, .min_distance = -70, .rows = {}, .values = {}};
+    for (std::int64_t d = -70; d <= 70; ++d)
+      table.rows.push_back(static_cast<std::int32_t>(std::clamp<std::int64_t>(d, -8, 8) + 8));
+    table.values = random_numbers(17 * 16, 5);
+    std::fill(table.values.begin() + 9 * 16, table.values.end(), later);
+    (c.plan.relative.*kind).push_back(table);
+    s.x = {random_tensor<double, 4>({1, 70, 1, 16}, 1),
+           random_tensor<double, 4>({1, 70, 1, 16}, 2),
+           random_tensor<double, 4>({1, 70, 1, 16}, 3)};
+    s.out_grad = random_tensor<double, 4>({1, 70, 1, 16}, 4);
+    return s;
+  };
+  for (const auto kind : {&RelativeForm::keys, &RelativeForm::queries, &RelativeForm::values})
+    for (const double later : {std::numeric_limits<double>::quiet_NaN(),
+                               std::numeric_limits<double>::infinity(), 1e300})
+      for (const Isa isa : available_isas()) {
+        const ScopedIsa scope(isa);
+        const Sample clean = sample(kind, 0.5), spoilt = sample(kind, later);
+        BackwardPass<float> one(clean), other(spoilt);
+        one(clean.c), other(spoilt.c);
+        EXPECT_EQ(all(one), all(other)) << name(isa) << ", " << later;
+      }
 }
 
 // A prompt in parts gives the bits of the full pass, whatever queries are in a call.
