@@ -170,9 +170,9 @@ void CollectAnyRow(const std::int32_t* HWY_RESTRICT of_column, const A* HWY_REST
   add_sum();
 }
 
-// sums[i][vector of (i, j)] += rows[i][j]. Columns of rows past the keys are 0. The order of the
-// additions depends on the indices of the row alone, not on met.way, which depends on the other
-// rows of the tile.
+// sums[i][vector of (i, j)] += rows[i][j]. Columns of rows past the keys are 0. The order of
+// the additions depends on the indices of the row alone, not on met.way, which depends on the
+// other rows of the tile.
 template <typename A>
 void CollectByRow(const Tile& tile, const SeenColumns& columns, const Met& met,
                   const A* HWY_RESTRICT rows, A* HWY_RESTRICT sums, std::ptrdiff_t stride) {
