@@ -1,5 +1,7 @@
 #include "src/attention/relative.h"
 
+#include <cmath>
+
 namespace gnomon::internal {
 
 using std::int64_t;
@@ -23,6 +25,7 @@ RelativeTable<A>::RelativeTable(const RelativeVectors& from, double factor)
       const double* vector = from.values.data() + (h * vectors_ + given) * size_;
       for (int64_t d = 0; d < size_; ++d) {
         const A value = static_cast<A>(factor * vector[d]);
+        finite_ = finite_ && std::isfinite(value);
         of_rows[r * row_stride(size_) + d] = value;
         of_columns[d * row_stride(vectors_) + r] = value;
       }

@@ -21,6 +21,7 @@ class RelativeTable {
 
   std::int64_t vectors() const { return vectors_; }  // R
   std::int64_t size() const { return size_; }
+  bool finite() const { return finite_; }  // whether all elements are finite
   bool by_coordinates() const { return !from_->coordinates.empty(); }
   // Returns the coordinate of a position along the table's axis; 0 for a position without one.
   std::int64_t place(std::int64_t id) const {
@@ -54,6 +55,7 @@ class RelativeTable {
   const RelativeVectors* from_;
   std::int64_t vectors_, size_;
   bool rotated_;  // whether the order of rows is reversed
+  bool finite_ = true;
   std::vector<std::int32_t> row_of_;
   Numbers<A> rows_, columns_;
 };

@@ -130,7 +130,49 @@ void SpreadByRow(const Tile& tile, const SeenColumns& columns, const Met& met,
   }
 }
 
-// sums[i][vector of (i, j)] += rows[i][j]. Columns of rows past the keys are 0.
+// Returns the factors of products with the vectors of a table. The vector of a distance that no
+// query sees has a factor of 0.
+template <typename A>
+Factors FactorsOf(const RelativeTable<A>& table) {
+  return table.finite() ? Factors::all : Factors::nonzero;
+}
+
+// Adds the values of columns [begin, end) of a row, multiples of the vector length, to the sums
+// of their vectors: sums[of_column[j]] += row[j]. Neighbours with one vector are added lane by
+// lane first.
+template <typename A>
+void CollectAnyRow(const std::int32_t* HWY_RESTRICT of_column, const A* HWY_RESTRICT row,
+                   const Columns& columns, A* HWY_RESTRICT sums) {
+  const hn::ScalableTag<A> d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  auto sum = hn::Zero(d);  // of the vector `own`
+  std::int32_t own = -1;
+  const auto add_sum = [&]() HWY_ATTR {
+    if (own >= 0) sums[own] += hn::GetLane(hn::SumOfLanes(d, sum));
+    own = -1, sum = hn::Zero(d);
+  };
+  for (std::int64_t j = columns.begin; j < columns.end; j += lanes) {
+    const std::int32_t* HWY_RESTRICT at = of_column + j;
+    const auto values = hn::Load(d, row + j);
+    for (std::int64_t l = 0, next; l < lanes; l = next) {
+      for (next = l + 1; next < lanes && at[next] == at[l]; ++next) continue;
+      if (own != at[l]) add_sum();
+      if (own < 0 && next == l + 1 && next < lanes) {
+        sums[at[l]] += row[j + l];
+        continue;
+      }
+      own = at[l];
+      const auto others = hn::FirstN(d, static_cast<std::size_t>(l));
+      const auto these = hn::FirstN(d, static_cast<std::size_t>(next));
+      sum = hn::Add(sum, hn::IfThenZeroElse(others, hn::IfThenElseZero(these, values)));
+    }
+  }
+  add_sum();
+}
+
+// sums[i][vector of (i, j)] += rows[i][j]. Columns of rows past the keys are 0. The order of
+// the additions depends on the indices of the row alone, not on met.way, which depends on the
+// other rows of the tile.
 template <typename A>
 void CollectByRow(const Tile& tile, const SeenColumns& columns, const Met& met,
                   const A* HWY_RESTRICT rows, A* HWY_RESTRICT sums, std::ptrdiff_t stride) {
@@ -143,8 +185,7 @@ void CollectByRow(const Tile& tile, const SeenColumns& columns, const Met& met,
     const A* HWY_RESTRICT from = rows + i * tile_keys;
     A* HWY_RESTRICT to = sums + i * stride;
     if (met.way == Met::Step::any) {
-      for (std::int64_t j = seen.begin; j < std::min(seen.end, tile.keys); ++j)
-        to[at[j]] += from[j];
+      CollectAnyRow(at, from, seen, to);
       continue;
     }
     auto sum = hn::Zero(d);
@@ -295,7 +336,7 @@ void AddMetByWeights(const TypedProblem<A>& problem, const Tile& tile,
     CollectByRow(tile, columns, met, weights, room.product, stride);
     Product<A> product;
     product.a = room.product, product.a_stride = stride;
-    product.depth = met.count;
+    product.depth = met.count, product.factors = FactorsOf(table);
     product.b_row = row_stride(table.size());
     product.b = table.rows(tile.head) + met.begin * product.b_row;
     product.c = out, product.c_row = product.b_row;
@@ -315,7 +356,7 @@ void MetByRowBackward(const TypedProblem<A>& problem, const RelativeTable<A>& ta
   Product<A> product;
   product.a = room.product, product.a_stride = stride;
   if (a_sum) {
-    product.depth = met.count;
+    product.depth = met.count, product.factors = FactorsOf(table);
     product.b = table.rows(tile.head) + met.begin * row, product.b_row = row;
     product.c = a_sum, product.c_row = row;
     Multiply<Left::by_row, Into::add>(product, tile.queries, padded(table.size()));
@@ -339,7 +380,7 @@ void MetByKeysBackward(const TypedProblem<A>& problem, const RelativeTable<A>& t
     CollectByKey(part, columns, met, grad, base, room.product);
     Product<A> product;
     product.a = room.product, product.a_stride = Panel<A>();
-    product.depth = met.count;
+    product.depth = met.count, product.factors = FactorsOf(table);
     product.b = table.rows(tile.head) + met.begin * row, product.b_row = row;
     product.c = key_sums + base * row, product.c_row = row;
     Multiply<Left::by_column, Into::add>(product, part.keys, padded(table.size()));

@@ -50,20 +50,27 @@ bool rounds_up(std::string_view model_type) {
   return std::find(std::begin(families), std::end(families), model_type) != std::end(families);
 }
 
+// Families that are not in transformers, and an unknown family. The code of each has a name of
+// the share of its own.
+bool has_other_names(std::string_view model_type) {
+  return model_type.empty() ||  // unknown
+         names(
+             "aquila baichuan chatglm code_llama deepseek internlm2 minicpm open-llama orion "
+             "qwen xverse",
+             model_type);
+}
+
 // Families whose code reads the rotated share of a head. The code of the others, in transformers
 // 5.24, rotates the whole head if the frequencies are not scaled.
 bool reads_share(std::string_view model_type) {
-  return model_type.empty() ||  // unknown
+  return has_other_names(model_type) ||
          names(
              "bamba dots3_note_audio_encoder glm glm4 glm4_moe glm4v glm4v_moe_text glm4v_text "
              "glm_image_text "
-             "glm_ocr_text gpt_neox gpt_neox_japanese laguna mellum mimo_v2_flash minimax "
-             "minimax_m2 minimax_m3_vl_text moonshine nemotron persimmon phi phi3 "
+             "glm_ocr_text gpt_neox gpt_neox_japanese laguna mellum mimo_v2_flash minimax_m2 "
+             "minimax_m3_vl_text moonshine nemotron persimmon phi phi3 "
              "phi4_multimodal qwen3_5_moe_text qwen3_5_text qwen3_next recurrent_gemma "
-             "solar_open stablelm step3p5 "
-             // Not in transformers.
-             "aquila baichuan chatglm code_llama deepseek internlm2 minicpm open-llama orion "
-             "qwen xverse",
+             "solar_open stablelm step3p5",
              model_type);
 }
 
@@ -86,11 +93,16 @@ RotatedPart read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
              " is not used: " + std::to_string(*r.rotary_dim) + " elements rotate");
     return {*r.rotary_dim, r.keys.find({"rotary_dim", "qk_rope_head_dim"})};
   }
+  // transformers reads partial_rotary_factor, except in GPT-NeoX.
+  const bool any_name = has_other_names(r.family.model_type);
   const auto beside =
-      read(r.keys, {factor, "rotary_pct", "rope_pct", "rotary_percent", "rope_percent",
-                    "rotary_percentage", "rotary_emb_fraction"});
+      any_name ? read(r.keys, {factor, "rotary_pct", "rope_pct", "rotary_percent",
+                               "rope_percent", "rotary_percentage", "rotary_emb_fraction"})
+      : names("gpt_neox gpt_neox_japanese", r.family.model_type) ? read(r.keys, {"rotary_pct"})
+                                                                 : read(r.keys, {factor});
   const Keys::Names sizes = {"rotary_dim", "rotary_ndims", "rotary_emb_dim"};
-  const auto dim = r.keys.size(sizes);
+  std::optional<std::int64_t> dim;
+  if (any_name) dim = r.keys.size(sizes);
   if (inside && beside && inside->dim != beside->dim)
     r.note("the top-level partial_rotary_factor is not used: the value of the scaling is " +
            inside->said_by->shown());
@@ -98,8 +110,8 @@ RotatedPart read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
     const std::string type = d ? d->type() : "default";
     return type != "default" && type != "mrope" && type != "none";
   };
-  if ((inside || beside || dim) && !reads_share(r.family.model_type) && !scaled()) {
-    const std::int64_t given = inside ? inside->dim : beside ? beside->dim : *dim;
+  if ((inside || beside) && !reads_share(r.family.model_type) && !scaled()) {
+    const std::int64_t given = inside ? inside->dim : beside->dim;
     if (given != head_dim)
       r.note("the rotated share of a head, " + std::to_string(given) + " of " +
              std::to_string(head_dim) + " elements, is not used: " + r.out.model_type +
@@ -232,7 +244,7 @@ void read_given_ropes(Reading& r) {
     if (!base && inner_theta(parameters)) base = Keys(*parameters).base({"rope_theta"});
   }
   if (!dictionary) dictionary = parameters;
-  if (!dictionary && !base && !r.family.rope.empty()) {
+  if (!dictionary && !r.family.rope.empty()) {
     r.note("rope_parameters is not given: the defaults of " + r.out.model_type);
     r.defaults =
         std::make_shared<JsonDocument>(r.family.rope, "the defaults of " + r.out.model_type);

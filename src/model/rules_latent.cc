@@ -1,9 +1,11 @@
 // Multi-head latent attention: a head is [nope | rope], and only the last part rotates. Source:
 // the code of each family.
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "src/core/size.h"
+#include "src/model/attention_facts.h"
 #include "src/model/rules.h"
 
 namespace gnomon::model::internal {
@@ -29,7 +31,10 @@ void prepare_latent(Reading& r) {
   read_layer_types(r);
 }
 
+// The pairing of the family, or of rope_interleave if its code reads that key.
 Pairing pairing(Reading& r) {
+  if (!names("axk1 deepseek_v3 glm4_moe_lite kimi_k2 mistral4 youtu", r.family.model_type))
+    return r.family.pairing;
   return r.keys.boolean({"rope_interleave"}).value_or(r.family.pairing == Pairing::adjacent)
              ? Pairing::adjacent
              : Pairing::halves;
@@ -154,24 +159,33 @@ void dots3(Reading& r) {
     return !windows || l < 2 || l % 4 == 1 ? "indexed_attention" : sliding;
   });
   std::int64_t nope_dim = r.size({"swa_qk_nope_head_dim"}, 192, most_of_few);
+  const std::int64_t rest = r.size({"swa_head_dim"}, 256, most_of_few) - nope_dim;
+  std::int64_t rotary_dim =
+      r.size({"swa_qk_rope_head_dim"}, std::max<std::int64_t>(rest, 1), most_of_few);
   if (const auto all = r.keys.object_in("per_layer_config"))
     all->for_each_member([&](const std::string&, Json value) {
-      if (value.is(JsonType::object))
-        nope_dim = Keys(value).size({"qk_nope_head_dim"}, most_of_few).value_or(nope_dim);
+      if (!value.is(JsonType::object)) return;
+      Keys keys(value);
+      nope_dim = keys.size({"qk_nope_head_dim"}, most_of_few).value_or(nope_dim);
+      rotary_dim = keys.size({"qk_rope_head_dim"}, most_of_few).value_or(rotary_dim);
     });
   else
     for (Layer& layer : r.layers)
       if (layer.type == sliding)
         layer.heads = r.size({"swa_num_attention_heads"}, 64, most_of_few);
-  r.head_dims[sliding] = nope_dim + *r.rotary_dim;
+  r.head_dims[sliding] = nope_dim + rotary_dim;
   r.key_heads_of.try_emplace(sliding, r.size({"swa_num_key_value_heads"}, 64, most_of_few));
-  const auto parameters = r.keys.find({"rope_parameters"});
+  const auto parameters = r.keys.find({"rope_parameters", "rope_scaling"});
+  const bool by_type = has_ropes_by_type(r);
   const auto entry = [&](const char* type) {
-    return parameters ? parameters->find(type) : std::nullopt;
+    return parameters && by_type ? parameters->find(type) : parameters;
   };
-  const Rope indexed = read_rope(r, entry("indexed_attention"), r.family.base);
-  r.head_offset = nope_dim;
-  r.ropes[sliding] = read_rope(r, entry(sliding), 50'000, sliding);
+  // Without a dictionary, sliding layers have a base of their own.
+  const double base = r.keys.base({"rope_theta"}).value_or(r.family.base);
+  const double window_base = r.keys.base({"swa_rope_theta"}).value_or(50'000);
+  const Rope indexed = read_rope(r, entry("indexed_attention"), base);
+  r.head_offset = nope_dim, r.rotary_dim = rotary_dim;
+  r.ropes[sliding] = read_rope(r, entry(sliding), parameters ? base : window_base, sliding);
   r.ropes[""] = indexed;
   put_rotary_groups(r);
 }

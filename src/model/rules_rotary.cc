@@ -85,7 +85,7 @@ void chatglm(Reading& r) {
 
 void dbrx(Reading& r) {
   prepare(r);
-  double base = r.family.base;
+  double base = r.keys.base({"rope_theta"}).value_or(r.family.base);
   if (const auto inner = r.keys.object_in("attn_config"))
     base = Keys(*inner).base({"rope_theta"}).value_or(base);
   r.ropes.emplace("", read_rope(r, r.keys.find({"rope_parameters", "rope_scaling"}), base));

@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
+#include <vector>
+
 #include "attention/backward_pass.h"
 #include "attention/bounds.h"
 #include "attention/oracle.h"
@@ -154,6 +158,69 @@ TEST(AttentionRelative, HasTheSameBitsForAnyNumberOfThreads) {
       EXPECT_EQ(all(one), all(many));
     }
   }
+}
+
+// Seven threads divide the 160 queries of a head into pieces. Keys 0 to 255 have one clipped
+// vector for all queries of one piece, but not for all queries of the tile of a single thread.
+TEST(AttentionRelative, AddsClippedVectorsInOneOrderForAnyTile) {
+  Sample s;
+  AttentionCase& c = s.c;
+  c.queries = 160, c.keys = 360, c.heads = c.key_heads = 4, c.size = c.values = 16;
+  c.plan.mask.offset = 200;
+  c.plan.softmax.scale = softmax_scale(c.size);
+  RelativeVectors table{
+      .heads = 1, .head_dim = 16, .min_distance = -360, .rows = {}, .values = {}};
+  for (std::int64_t d = -360; d <= 160; ++d)
+    table.rows.push_back(static_cast<std::int32_t>(std::clamp<std::int64_t>(d, -8, 8) + 8));
+  table.values = random_numbers(17 * 16, 5);
+  c.plan.relative.values = {table};
+  s.x = {random_tensor<double, 4>({1, 160, 4, 16}, 1),
+         random_tensor<double, 4>({1, 360, 4, 16}, 2),
+         random_tensor<double, 4>({1, 360, 4, 16}, 3)};
+  s.out_grad = random_tensor<double, 4>({1, 160, 4, 16}, 4);
+  for (const Isa isa : available_isas()) {
+    const ScopedIsa scope(isa);
+    BackwardPass<float> one(s), many(s);
+    {
+      const ScopedThreads alone(1);
+      one(c);
+    }
+    const ScopedThreads several(7);
+    many(c);
+    EXPECT_EQ(all(one), all(many)) << name(isa);
+  }
+}
+
+// The vectors of later keys are NaN in a causal model.
+TEST(AttentionRelative, VectorsOfHiddenDistancesNeverReachAResult) {
+  const auto sample = [](std::vector<RelativeVectors> RelativeForm::* kind, double later) {
+    Sample s;
+    AttentionCase& c = s.c;
+    c.queries = c.keys = 70, c.size = c.values = 16;
+    c.plan.softmax.scale = softmax_scale(c.size);
+    RelativeVectors table{
+        .heads = 1, .head_dim = 16, .min_distance = -70, .rows = {}, .values = {}};
+    for (std::int64_t d = -70; d <= 70; ++d)
+      table.rows.push_back(static_cast<std::int32_t>(std::clamp<std::int64_t>(d, -8, 8) + 8));
+    table.values = random_numbers(17 * 16, 5);
+    std::fill(table.values.begin() + 9 * 16, table.values.end(), later);
+    (c.plan.relative.*kind).push_back(table);
+    s.x = {random_tensor<double, 4>({1, 70, 1, 16}, 1),
+           random_tensor<double, 4>({1, 70, 1, 16}, 2),
+           random_tensor<double, 4>({1, 70, 1, 16}, 3)};
+    s.out_grad = random_tensor<double, 4>({1, 70, 1, 16}, 4);
+    return s;
+  };
+  for (const auto kind : {&RelativeForm::keys, &RelativeForm::queries, &RelativeForm::values})
+    for (const double later : {std::numeric_limits<double>::quiet_NaN(),
+                               std::numeric_limits<double>::infinity(), 1e300})
+      for (const Isa isa : available_isas()) {
+        const ScopedIsa scope(isa);
+        const Sample clean = sample(kind, 0.5), spoilt = sample(kind, later);
+        BackwardPass<float> one(clean), other(spoilt);
+        one(clean.c), other(spoilt.c);
+        EXPECT_EQ(all(one), all(other)) << name(isa) << ", " << later;
+      }
 }
 
 // A prompt in parts gives the bits of the full pass, whatever queries are in a call.

@@ -83,8 +83,9 @@ TEST(ConfigSizes, ShareOfTheHead) {
   refused(partial("0.2"), "must be even, got 3", "0.2");
   refused(partial("0.01"), "must be 2 to the head dimension 16, got 0", "0.01");
   refused(partial("\"0.5\""), "partial_rotary_factor must be a number", "\"0.5\"");
-  refused(llama({{"rotary_pct", "2"}}), "the rotated share of a head", "2");
-  EXPECT_THAT(notes(llama(phi({{"partial_rotary_factor", "0.5"}, {"rotary_dim", "4"}}))),
+  EXPECT_THAT(notes(llama({{"model_type", "\"aquila\""},
+                           {"partial_rotary_factor", "0.5"},
+                           {"rotary_dim", "4"}})),
               HasSubstr("rotary_dim 4 is not used"));
   EXPECT_THAT(notes(scaled({{"partial_rotary_factor", "1.0"}},
                            phi({{"partial_rotary_factor", "0.5"}}))),
