@@ -38,9 +38,9 @@ class OutputFolder {
 // Whether the folder has the settings of a run.
 bool has_run(const std::filesystem::path& folder);
 
-// Throws std::invalid_argument if a part of a folder, or something in it, is neither a file nor a
-// folder: a link would lead to files of this user. A part that is missing is no error. `option`:
-// for the message, "--resume".
+// Throws std::invalid_argument if a part of a folder, or something in it, is neither a file
+// nor a folder: a link would lead to files of this user. A part that is missing is no error.
+// `option`: for the message, "--resume".
 void require_plain(std::string_view option, const std::filesystem::path& path);
 // The error of require_plain.
 [[noreturn]] void refuse_link(std::string_view option, const std::filesystem::path& path,
