@@ -43,8 +43,11 @@ fs::path novels_folder() {
 // Returns the bytes of the file. Throws with the reason.
 std::string read(const fs::path& path) {
   std::error_code error;
-  if (fs::is_directory(path, error))
+  // A settings.json of another user may name a pipe, which blocks, or a device without an end.
+  if (const fs::file_status status = fs::status(path, error); fs::is_directory(status))
     refuse("lab", "a text must be a file", path.string() + ": a folder");
+  else if (fs::exists(status) && !fs::is_regular_file(status))
+    refuse("lab", "a text must be a file", path.string() + ": a pipe or device");
   errno = 0;
   std::ifstream stream(path, std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(stream), {}};

@@ -34,8 +34,9 @@ std::string contents(const fs::path& folder) {
     return fs::exists(folder / "checkpoints") ? "a stopped run" : "a finished run";
   if (has_run(folder)) return "an unfinished run";
   for (const fs::directory_entry& one : fs::recursive_directory_iterator(folder))
-    if (!one.is_directory() && one.path().filename() != lock_name)
-      return "the file " + fs::relative(one.path(), folder).string();
+    // A link to a folder counts: files would be written to where it leads.
+    if ((!one.is_directory() || one.is_symlink()) && one.path().filename() != lock_name)
+      return "the file " + one.path().lexically_relative(folder).string();
   return {};
 }
 
@@ -63,6 +64,22 @@ void check_space(const fs::path& folder, const Settings& s) {
 }
 
 }  // namespace
+
+void refuse_link(std::string_view option, const fs::path& path, std::string_view got) {
+  refuse("lab",
+         fmt::format("{} requires folders of files, without links: {}", option, path.string()),
+         got);
+}
+
+void require_plain(std::string_view option, const fs::path& path) {
+  const fs::file_type type = fs::symlink_status(path).type();
+  if (type == fs::file_type::directory)
+    for (const fs::directory_entry& one : fs::directory_iterator(path))
+      require_plain(option, one.path());
+  else if (type != fs::file_type::regular && type != fs::file_type::not_found)
+    refuse_link(option, path,
+                type == fs::file_type::symlink ? "a link" : "a pipe, socket or device");
+}
 
 bool has_run(const fs::path& folder) { return fs::exists(folder / "settings.json"); }
 
@@ -94,6 +111,9 @@ OutputFolder::OutputFolder(const Options& options) {
              fmt::format("{}, which has {}", path_.string(), found));
   }
   try {
+    // The folder may come from another user. Its files are replaced.
+    for (const fs::directory_entry& one : fs::directory_iterator(path_))
+      require_plain("--resume", one.path());
     check_space(path_, options.settings);
   } catch (...) {
     unlock();
@@ -104,7 +124,7 @@ OutputFolder::OutputFolder(const Options& options) {
 bool OutputFolder::lock() {
   const fs::path name = path_ / lock_name;
   for (;;) {
-    file_ = open(name.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0644);
+    file_ = open(name.c_str(), O_CREAT | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (file_ < 0) refuse_folder(path_, std::strerror(errno));
     if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
       close(file_);

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "apps/lab/options.h"
 
@@ -16,7 +17,8 @@ class OutputFolder {
   // in use or have files. With --resume and without --out: the last of them.
   //
   // Throws std::invalid_argument if the folder has files and --resume is not given, is in use by
-  // another lab, cannot be written, or if its disk has too little space for the settings.
+  // another lab, cannot be written, has links, pipes or devices, or if its disk has too little
+  // space for the settings.
   explicit OutputFolder(const Options& options);
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;
@@ -35,5 +37,13 @@ class OutputFolder {
 
 // Whether the folder has the settings of a run.
 bool has_run(const std::filesystem::path& folder);
+
+// Throws std::invalid_argument if a part of a folder, or something in it, is neither a file
+// nor a folder: a link would lead to files of this user. A part that is missing is no error.
+// `option`: for the message, "--resume".
+void require_plain(std::string_view option, const std::filesystem::path& path);
+// The error of require_plain.
+[[noreturn]] void refuse_link(std::string_view option, const std::filesystem::path& path,
+                              std::string_view got);
 
 }  // namespace gnomon::lab

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "apps/lab/folder.h"
 #include "apps/lab/words.h"
 #include "apps/lab/work_list.h"
 #include "gnomon/error.h"
@@ -19,18 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse_file(const fs::path& path, std::string_view got) {
-  refuse("lab", "--merge requires folders of files, without links: " + path.string(), got);
-}
+constexpr const char* option = "--merge";
 
-// Checks a part of a folder and all that is in it. A part that is missing is no error.
-void require_plain(const fs::path& path) {
-  const fs::file_type type = fs::symlink_status(path).type();
-  if (type == fs::file_type::directory)
-    for (const fs::directory_entry& one : fs::directory_iterator(path))
-      require_plain(one.path());
-  else if (type != fs::file_type::regular && type != fs::file_type::not_found)
-    refuse_file(path, type == fs::file_type::symlink ? "a link" : "a pipe, socket or device");
+[[noreturn]] void refuse_file(const fs::path& path, std::string_view got) {
+  refuse_link(option, path, got);
 }
 
 // An open file that is not a link.
@@ -101,7 +94,7 @@ Shards read_shards(const std::vector<std::string>& folders) {
   Shards shards;
   for (const std::string& folder : folders) {
     for (const char* part : {"settings.json", "cost.json", "runs", "models"})
-      require_plain(fs::path(folder) / part);
+      require_plain(option, fs::path(folder) / part);
     StoredSettings stored = read_settings(fs::path(folder) / "settings.json");
     stored.shard.reset();
     // The paths of equal texts may differ.

@@ -12,6 +12,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 
+#include "apps/lab/generate.h"
 #include "apps/lab/process_team.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/run.h"
@@ -182,7 +183,8 @@ int follow_team(const Options& options, std::FILE* stream) {
     const Json job = receive(member.own, member.key(), lease_of(options));
     if (job.is_null()) return 0;
     fmt::print(stream, "Rank {} trains {}, seed {}.\n", options.world.rank,
-               job.at("encoding").get<std::string>(), job.at("seed").get<std::int64_t>());
+               printable(job.at("encoding").get<std::string>()),
+               job.at("seed").get<std::int64_t>());
     std::fflush(stream);
     Team& team = *member.team;
     TrainingRun run(settings, corpus, job.at("encoding"), job.at("seed"), team);

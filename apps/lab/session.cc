@@ -141,7 +141,7 @@ void leave_out_unusable(SessionResult& result, const Corpus& corpus, std::FILE* 
   for (const std::string& name : result.settings.encodings)
     if (const auto reason = unusable(name, result.settings, corpus)) {
       result.left_out.push_back({name, *reason});
-      fmt::print(stream, "Left out: {}. Reason: {}\n", name, printable(*reason));
+      fmt::print(stream, "Left out: {}. Reason: {}\n", printable(name), printable(*reason));
     } else {
       usable.push_back(name);
     }

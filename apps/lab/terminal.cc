@@ -182,7 +182,8 @@ std::string terminal_summary(const Results& results, Colour colour) {
   for (const std::string& sentence : results.answer)
     text += wrapped(printable(sentence), "", "", terminal_width());
   for (const LeftOut& one : results.left_out)
-    text += fmt::format("Left out: {}. Reason: {}\n", one.name, printable(one.reason));
+    text +=
+        fmt::format("Left out: {}. Reason: {}\n", printable(one.name), printable(one.reason));
   if (results.encodings.empty()) return text;
   if (results.sizes.empty()) return text + tables(results, colour);
   const std::vector<Results> sizes = results_by_size(results);

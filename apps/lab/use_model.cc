@@ -193,7 +193,7 @@ int generate_command(int argc, char** argv) {
                             {"context", options.context},
                             {"temperature", options.temperature},
                             {"seed", seed}}
-                           .dump());
+                           .dump(-1, ' ', /*ensure_ascii=*/true));
   else
     fmt::print("{}{}\n", printable(text), next);
   return 0;

@@ -12,6 +12,7 @@
 #include "gnomon/error.h"
 #include "src/analysis/rotate_all.h"
 #include "src/core/normal.h"
+#include "src/core/size.h"
 
 namespace gnomon::analysis {
 namespace {
@@ -31,6 +32,8 @@ void check(const OrderContent& c, const LayerPlan& p, int64_t tokens) {
   if (c.head_dim < 1) refuse("invariance", "head_dim must be at least 1", c.head_dim);
   if (!(c.shared >= 0 && c.shared <= 1))
     refuse("invariance", "shared must be from 0 to 1", c.shared);
+  internal::checked_product("invariance", "tokens x heads x head_dim",
+                            {c.tokens, c.heads, c.head_dim});
   const std::array<std::ptrdiff_t, 2> wanted{tokens, width_of(c)};
   if (p.table && (p.table->view().extents() != wanted ||
                   p.table->values.size() != static_cast<std::size_t>(tokens * width_of(c))))
@@ -79,9 +82,12 @@ std::vector<T> with_table(std::span<const double> part,
 // [H, T, T]: scores of the tokens with each other, at positions after `offset` other tokens.
 Numbers scores(const OrderContent& c, const LayerPlan& p, const Tokens& tokens,
                int64_t offset) {
-  const int64_t all = offset + c.tokens;
+  const int64_t all =
+      internal::checked_sum("invariance", "offset + tokens", {offset, c.tokens});
   Numbers q = with_table<double>(tokens.queries, p.table);
-  Numbers k(static_cast<std::size_t>(offset * width_of(c)), 0.0);
+  Numbers k(internal::checked_size("invariance", "offset x heads x head_dim",
+                                   {offset, c.heads, c.head_dim}),
+            0.0);
   const Numbers own = with_table<double>(tokens.keys, p.table);
   k.insert(k.end(), own.begin(), own.end());
   const View<double, 3> queries(q.data(), {c.tokens, c.heads, c.head_dim});
@@ -95,7 +101,9 @@ Numbers scores(const OrderContent& c, const LayerPlan& p, const Tokens& tokens,
   }
   const double scale = scale_of(c, p);
   const std::array<std::ptrdiff_t, 3> whole{c.heads, c.tokens, all};
-  Numbers products(static_cast<std::size_t>(c.heads * c.tokens * all), 0.0);
+  Numbers products(
+      internal::checked_size("invariance", "heads x queries x keys", {c.heads, c.tokens, all}),
+      0.0);
   Numbers bias(products.size(), 0.0);
   const View<double, 3> product(products.data(), whole), added(bias.data(), whole);
   if (!p.relative.empty()) relative_scores(p.relative, offset, queries, keys, product);

@@ -9,6 +9,7 @@
 #include "gnomon/error.h"
 #include "src/analysis/rotate_all.h"
 #include "src/core/normal.h"
+#include "src/core/size.h"
 
 namespace gnomon::analysis {
 namespace {
@@ -29,6 +30,8 @@ void check(const OrderContent& content, const LayerPlan& plan) {
            std::ssize(content.words));
   for (const int64_t word : content.words)
     if (word < 0 || word >= most_words) refuse("order", "words must be 0 to 65535", word);
+  internal::checked_product("order", "tokens x heads x head_dim",
+                            {content.tokens, content.heads, content.head_dim});
   const int64_t width = content.heads * content.head_dim;
   if (plan.table && (plan.table->tokens != content.tokens || plan.table->width != width))
     refuse("order",
@@ -48,7 +51,8 @@ std::vector<float> contents(const OrderContent& content) {
   const int64_t count =
       words.empty() ? content.tokens : *std::max_element(words.begin(), words.end()) + 1;
   const auto width = static_cast<std::size_t>(content.heads * content.head_dim);
-  std::vector<float> all(static_cast<std::size_t>(count) * width);
+  std::vector<float> all(internal::checked_size("order", "words x heads x head_dim",
+                                                {count, content.heads, content.head_dim}));
   for (float& number : all)
     number = static_cast<float>(std::sqrt(content.shared) +
                                 std::sqrt(1 - content.shared) * normal());
@@ -121,7 +125,8 @@ void fill_weights(const OrderContent& content, const LayerPlan& plan, Visibility
   const auto queries = rotated.slice(0, offset, count);
   const double scale = softmax_scale(size) * plan.softmax.factor;
   dense(plan.bias, offset, out);
-  std::vector<double> met(static_cast<std::size_t>(content.heads * count * tokens));
+  std::vector<double> met(internal::checked_size("order", "heads x queries x keys",
+                                                 {content.heads, count, tokens}));
   const View<double, 3> products(met.data(), out.extents());
   if (!plan.relative.empty()) {
     const std::vector<double> q = doubles(x), k = doubles(y);

@@ -15,7 +15,8 @@ using std::int64_t;
 void check(const DynamicBias& dynamic) {
   if (dynamic.heads < 1) refuse("dynamic", "heads must be at least 1", dynamic.heads);
   if (dynamic.hidden < 1) refuse("dynamic", "hidden must be at least 1", dynamic.hidden);
-  if (dynamic.depth < 1) refuse("dynamic", "depth must be at least 1", dynamic.depth);
+  if (dynamic.depth < 1 || dynamic.depth > 1024)
+    refuse("dynamic", "depth must be 1 to 1024", dynamic.depth);
   if (dynamic.scale != DynamicScale::linear && dynamic.scale != DynamicScale::logarithmic)
     refuse("dynamic", "scale must be linear or logarithmic", static_cast<int>(dynamic.scale));
 }

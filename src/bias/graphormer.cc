@@ -293,6 +293,9 @@ std::vector<float> graphormer_mask(const Graphormer& graphormer,
   if (spatial_pos_max < 1)
     refuse("graphormer", "spatial_pos_max must be at least 1", spatial_pos_max);
   const int64_t first = lead(graphormer), nodes = indices.nodes, tokens = nodes + first;
+  if (!internal::holds(indices.spatial.size(), nodes, nodes))
+    refuse("graphormer", "indices must have a spatial row for each pair of nodes",
+           static_cast<int64_t>(indices.spatial.size()));
   std::vector<float> mask(to_size(tokens * tokens));
   for (int64_t i = 0; i < nodes; ++i)
     for (int64_t j = 0; j < nodes; ++j)

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "gnomon/error.h"
+#include "src/core/size.h"
 
 namespace gnomon {
 namespace {
@@ -99,10 +100,12 @@ void lower_backward(const LayoutBias& layout, const WordBoxes& page,
   const auto to = tables(grads);
   int64_t width = 0, before = 0;
   for (const Axis& axis : axes) width += axis.count();
-  if (static_cast<int64_t>(bias_grad.size()) != layout.heads * width)
+  if (const auto wanted =
+          internal::checked_size("layout", "heads x distances", {layout.heads, width});
+      bias_grad.size() != wanted)
     refuse("layout",
            "the gradient of the bias must have heads x distances of all axes, " +
-               std::to_string(layout.heads * width),
+               std::to_string(wanted),
            static_cast<int64_t>(bias_grad.size()));
   for (std::size_t a = 0; a < axes.size(); before += axes[a++].count()) {
     std::vector<double> of_axis;

@@ -27,6 +27,7 @@ void check(const Sandwich& sandwich) {
 std::vector<double> compression_ratios(const Sandwich& sandwich) {
   check(sandwich);
   std::vector<double> ratios;
+  ratios.reserve(internal::to_size(sandwich.heads));  // throws at once if it does not fit
   for (int64_t h = 1; h <= sandwich.heads; ++h)
     ratios.push_back(8 * static_cast<double>(h) / static_cast<double>(sandwich.heads));
   return ratios;
@@ -36,6 +37,7 @@ StripBias lower(const Sandwich& sandwich, int64_t min_distance, int64_t count) {
   const std::vector<double> ratios = compression_ratios(sandwich);
   StripBias strip = internal::empty_strip("sandwich", sandwich.heads, min_distance, count);
   std::vector<double> frequencies;
+  frequencies.reserve(internal::to_size(sandwich.width / 2));
   for (int64_t i = 1; i <= sandwich.width / 2; ++i)
     frequencies.push_back(std::pow(
         sandwich.base, -2 * static_cast<double>(i) / static_cast<double>(sandwich.width)));

@@ -189,7 +189,9 @@ void lower_backward(const Decomposed& decomposed, double softmax_scale,
   check_tables(decomposed, tables_grad.height, tables_grad.width, softmax_scale);
   const DecomposedAxis rows = rows_of(decomposed), columns = columns_of(decomposed);
   const auto numbers = [&](const DecomposedAxis& axis) {
-    return to_size((decomposed.class_tokens + axis.vectors()) * decomposed.head_dim);
+    return internal::checked_size(
+        "decomposed", "vectors x head_dim",
+        {decomposed.class_tokens + axis.vectors(), decomposed.head_dim});
   };
   if (grad.keys.size() != 2 || grad.keys[0].size() != numbers(rows) ||
       grad.keys[1].size() != numbers(columns))

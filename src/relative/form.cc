@@ -21,10 +21,12 @@ void check_table(const RelativeVectors& table, const std::string& part, int64_t 
   if (table.head_dim != size)
     refuse("relative", part + " must have head_dim " + number(size), table.head_dim);
   const auto numbers = static_cast<int64_t>(table.values.size());
-  if (numbers == 0 || numbers % (table.heads * size))
+  const int64_t each =
+      internal::checked_product("relative", "heads x head_dim", {table.heads, size});
+  if (numbers == 0 || numbers % each)
     refuse("relative",
            part + " must have heads x vectors x head_dim values, a positive multiple of " +
-               number(table.heads * size),
+               number(each),
            numbers);
   if (table.rows.empty()) refuse("relative", part + " must have a row for a distance", 0);
   int64_t last = 0;
@@ -81,9 +83,11 @@ void check(const RelativeForm& form, int64_t heads, int64_t size, int64_t value_
   for (const RelativeVectors& table : form.values)
     check_table(table, "values", heads, value_dim);
   const auto shift = static_cast<int64_t>(form.shift.size());
-  if (shift && shift != heads * size)
-    refuse("relative",
-           "shift must have heads x head_dim = " + number(heads * size) + " numbers", shift);
+  if (const int64_t wanted =
+          internal::checked_product("relative", "heads x head_dim", {heads, size});
+      shift && shift != wanted)
+    refuse("relative", "shift must have heads x head_dim = " + number(wanted) + " numbers",
+           shift);
 }
 
 void relative_scores(const RelativeForm& form, int64_t offset, View<const double, 3> q,

@@ -48,6 +48,7 @@ Real frequency(const Rotary& rotary, std::int64_t i) {
 template <typename Divisor>
 std::vector<double> divided(const Rotary& rotary, Divisor divisor) {
   std::vector<double> inv_freq;
+  inv_freq.reserve(to_size(rotary.rotary_dim / 2));  // throws at once if it does not fit
   for (std::int64_t i = 0; i < rotary.rotary_dim / 2; ++i)
     inv_freq.push_back(static_cast<double>(frequency(rotary, i) / divisor(i)));
   return inv_freq;
@@ -62,6 +63,7 @@ Real slowed(Real share, double factor) {
 // b' = b factor^(R/(R-2)), so f_i' = f_i factor^(-2i/(R-2)).
 std::vector<double> ntk(const Rotary& rotary, Real factor) {
   std::vector<double> inv_freq{1.0};
+  inv_freq.reserve(to_size(rotary.rotary_dim / 2));
   for (std::int64_t i = 1; i < rotary.rotary_dim / 2; ++i)
     inv_freq.push_back(static_cast<double>(
         frequency(rotary, i) * std::pow(factor, static_cast<Real>(-2 * i) /
@@ -117,6 +119,7 @@ ScaledFrequencies apply(const Rotary& rotary, const YarnScaling& s, std::int64_t
                         static_cast<Real>(rotary.rotary_dim - 1));  // as released: not R/2 - 1
   if (low == high) high += 0.001L;
   ScaledFrequencies scaled;
+  scaled.inv_freq.reserve(to_size(rotary.rotary_dim / 2));
   for (std::int64_t i = 0; i < rotary.rotary_dim / 2; ++i) {
     const Real ramp = std::clamp<Real>((static_cast<Real>(i) - low) / (high - low), 0, 1);
     scaled.inv_freq.push_back(
@@ -161,6 +164,7 @@ ScaledFrequencies apply(const Rotary& rotary, const Llama3Scaling& s, std::int64
   check_positive("low_freq_factor", s.low_freq_factor);
   check_positive("high_freq_factor", s.high_freq_factor);
   ScaledFrequencies scaled;
+  scaled.inv_freq.reserve(to_size(rotary.rotary_dim / 2));
   for (std::int64_t i = 0; i < rotary.rotary_dim / 2; ++i) {
     const Real plain = frequency(rotary, i);
     const Real rotations = static_cast<Real>(s.original_length) * plain / two_pi;

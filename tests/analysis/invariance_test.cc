@@ -174,6 +174,16 @@ TEST(Invariance, RefusesWhatDoesNotFit) {
             "[invariance] cosines must have a scale for each head, 2, got 3");
   EXPECT_EQ(message_of([] { shift_deviation(content, {}, {}, -1); }),
             "[invariance] offset must not be negative, got -1");
+  constexpr std::int64_t wide = std::int64_t{1} << 32;
+  EXPECT_EQ(message_of(
+                [] { reversal_deviation({.tokens = 2, .heads = wide, .head_dim = wide}, {}); }),
+            "[invariance] tokens x heads x head_dim must fit in memory, got 2 x 4294967296 x "
+            "4294967296");
+  EXPECT_EQ(message_of([] { shift_deviation(content, {}, {}, INT64_MAX); }),
+            "[invariance] offset + tokens must fit 64 bits, got 9223372036854775807 + 12");
+  EXPECT_EQ(message_of([] { shift_deviation(content, {}, {}, INT64_MAX - 15); }),
+            "[invariance] offset x heads x head_dim must fit in memory, got "
+            "9223372036854775792 x 2 x 16");
   const CachedPiece pieces[] = {{7, {}}, {4, {}}};
   EXPECT_EQ(message_of([&] { cache_deviation(content, {}, pieces); }),
             "[invariance] pieces must hold the 12 tokens, got 11");

@@ -164,6 +164,17 @@ TEST(OrderSensitivity, RefusesWhatDoesNotFit) {
             "[order] shared must be from 0 to 1, got 1.5");
   EXPECT_EQ(message_of([] { order_sensitivity({.head_dim = 0}, {}); }),
             "[order] head_dim must be at least 1, got 0");
+  constexpr std::int64_t wide = std::int64_t{1} << 32;
+  EXPECT_EQ(
+      message_of([] { order_sensitivity({.tokens = 2, .heads = wide, .head_dim = wide}, {}); }),
+      "[order] tokens x heads x head_dim must fit in memory, got 2 x 4294967296 x "
+      "4294967296");
+  EXPECT_EQ(
+      message_of([] {
+        order_sensitivity(
+            {.tokens = 2, .heads = wide, .head_dim = wide >> 7, .words = {0, 65535}}, {});
+      }),
+      "[order] words x heads x head_dim must fit in memory, got 65536 x 4294967296 x 33554432");
   EmbeddingTable lying = sines;
   lying.values.resize(5);
   EXPECT_EQ(message_of([&] { order_sensitivity(content, {{}, lying}); }),

@@ -156,7 +156,7 @@ TEST(Dynamic, RefusesWhatBreaksItsBounds) {
   spec = net.spec, spec.hidden = 0;
   EXPECT_EQ(says(spec), "[dynamic] hidden must be at least 1, got 0");
   spec = net.spec, spec.depth = 0;
-  EXPECT_EQ(says(spec), "[dynamic] depth must be at least 1, got 0");
+  EXPECT_EQ(says(spec), "[dynamic] depth must be 1 to 1024, got 0");
   spec = net.spec, spec.scale = {};
   EXPECT_EQ(says(spec), "[dynamic] scale must be linear or logarithmic, got 0");
   spec = net.spec, spec.depth = 3;

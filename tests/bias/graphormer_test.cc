@@ -365,6 +365,10 @@ TEST(Graphormer, RefusesWhatBreaksItsBounds) {
       "[graphormer] spatial rows must be 1 to 6, got 7");
   EXPECT_EQ(message_of([&] { graphormer_mask(good, indices, 0); }),
             "[graphormer] spatial_pos_max must be at least 1, got 0");
+  GraphormerIndices short_of_rows = indices;
+  short_of_rows.spatial.resize(1);
+  EXPECT_EQ(message_of([&] { graphormer_mask(good, short_of_rows, 1); }),
+            "[graphormer] indices must have a spatial row for each pair of nodes, got 1");
   EXPECT_EQ(message_of([&] { lower(good, sample.spatial.view(), 0, 1); }),
             "[graphormer] token must be none for a strip, got 2");
 }

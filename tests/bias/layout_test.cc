@@ -150,6 +150,12 @@ TEST(Layout, RefusesWhatBreaksItsBounds) {
                        grads.views());
       }),
       "[layout] the gradient of the bias must have heads x distances of all axes, 22, got 7");
+  // Three distances: their product with the heads is 2 in 64 bits.
+  EXPECT_EQ(message_of([&] {
+              lower_backward(bias::layoutlm_v2(0x5555555555555556), {{0}, {0}},
+                             std::vector<double>(2), grads.views());
+            }),
+            "[layout] heads x distances must fit in memory, got 6148914691236517206 x 3");
 }
 
 }  // namespace layout_test

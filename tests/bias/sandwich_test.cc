@@ -86,6 +86,9 @@ TEST(Sandwich, RefusesWhatBreaksItsBounds) {
             "[sandwich] width must be positive and even, got 7");
   EXPECT_EQ(says({.heads = 1, .base = 1}),
             "[sandwich] base must be greater than 1 and finite, got 1");
+  EXPECT_THROW(lower(Sandwich{.heads = std::int64_t{1} << 61}, 0, 1), std::exception);
+  EXPECT_THROW(lower(Sandwich{.heads = 1, .width = std::int64_t{1} << 62}, 0, 1),
+               std::exception);
   EXPECT_EQ(says({.heads = 1}, 0, -2),
             "[sandwich] count of distances must not be negative, got -2");
   EXPECT_EQ(says({.heads = 1}, INT64_MIN, 3),

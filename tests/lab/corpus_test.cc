@@ -66,12 +66,13 @@ TEST_F(CorpusTest, NamesEveryBadFileInALineOfItsOwn) {
                     binary = file("binary", std::string("ab\0cd", 5) + std::string(99, 'x')),
                     control = file("control", std::string(90, '\x01')),
                     missing = folder_ / "missing";
-  const std::string text = complaint({empty, tiny, binary, control, missing, folder_.string()});
-  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 5) << text;
+  const std::string text =
+      complaint({empty, tiny, binary, control, missing, folder_.string(), "/dev/null"});
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 6) << text;
   for (const std::string& part :
        {"must not be empty, got " + empty, tiny + ": 3 bytes", binary + ": a zero byte at 2",
         control + ": 90 control characters", missing + ": No such file",
-        folder_.string() + ": a folder"})
+        folder_.string() + ": a folder", std::string("/dev/null: a pipe or device")})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nin\n" << text;
 }
 

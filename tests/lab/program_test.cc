@@ -233,6 +233,18 @@ TEST_F(Program, UsesATrainedModel) {
   EXPECT_NE(use("generate", {rotary, "It is", "--bytes", "40", "--json", "--seed", "2"}).output,
             once.output);
 
+  // A name with controls of a terminal (C1, direction of text) is printed as escapes.
+  const std::string hostile = out() + "/models/\u009b\u202e";
+  std::filesystem::copy(rotary, hostile);
+  for (const auto& more : {std::vector<std::string>{}, {"--json"}}) {
+    std::vector<std::string> words{hostile, "\u202e", "--bytes", "4"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome shown = use("generate", words);
+    EXPECT_EQ(shown.code, 0) << shown.output;
+    for (const char* raw : {"\u009b", "\u202e"})
+      EXPECT_EQ(shown.output.find(raw), std::string::npos) << shown.output;
+  }
+
   std::ofstream(text) << std::string(400, 'x') + std::string(400, 'y');
   const Outcome losses = use("evaluate", {rotary, text, "--lengths", "8,16,64", "--json"});
   ASSERT_EQ(losses.code, 0) << losses.output;

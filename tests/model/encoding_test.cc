@@ -361,6 +361,14 @@ TEST(Mixtures, HaveThePartsOfEach) {
   EXPECT_FALSE(gated(mixture));
 }
 
+TEST(Parameters, AreNotListedWithoutLimit) {
+  const Encoding deep =
+      encoding_from_json(R"({"kind": "dynamic", "heads": 2, "hidden": 4, "scale": "linear",
+                             "depth": 2305843009213693952})");
+  EXPECT_EQ(message_of([&] { parameters(deep); }),
+            "[dynamic] depth must be 1 to 1024, got 2305843009213693952");
+}
+
 TEST(Mixtures, RefuseTwoOfOnePart) {
   const auto says = [](const char* one, const char* other) {
     const Mixture mixture{find_encoding(one).usual(shape), find_encoding(other).usual(shape)};

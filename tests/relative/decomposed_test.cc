@@ -185,6 +185,16 @@ TEST(Decomposed, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(message_of([&] { lower_backward(spec, 1, {}, {high.view(), wide.view()}); }),
             "[decomposed] the gradient must have two tables of keys, of 10 and 18 numbers, got "
             "0 tables");
+  // One row of 2^61 elements, and 7 vectors of 2^61 numbers, which are 5 x 2^61 in 64 bits.
+  constexpr std::int64_t wider = std::int64_t{1} << 61;
+  const View<float, 2> one_row(high.view().data(), {1, wider}, {0, 0});
+  EXPECT_EQ(
+      message_of([&] {
+        lower_backward(
+            {.head_dim = wider, .height = 4, .width = 4, .table_height = 1, .table_width = 1},
+            1, {}, {one_row, one_row});
+      }),
+      "[decomposed] vectors x head_dim must fit in memory, got 7 x 2305843009213693952");
 }
 
 }  // namespace decomposed_test

@@ -169,6 +169,15 @@ TEST(RelativeForm, RefusesWhatBreaksItsRules) {
             "[relative] the head_dim of keys must be at least 1, got 0");
   EXPECT_EQ(message_of([] { check({}, 1, 1, 0); }),
             "[relative] the head_dim of values must be at least 1, got 0");
+  constexpr std::int64_t wide = std::int64_t{1} << 32;  // the product is 0 in 64 bits
+  RelativeForm of_wide;
+  of_wide.keys = {{.heads = wide, .head_dim = wide, .rows = {0}, .values = {1}}};
+  EXPECT_EQ(message_of([&] { check(of_wide, wide, wide, 1); }),
+            "[relative] heads x head_dim must fit in memory, got 4294967296 x 4294967296");
+  of_wide = {};
+  of_wide.shift = {1};
+  EXPECT_EQ(message_of([&] { check(of_wide, wide, wide, 1); }),
+            "[relative] heads x head_dim must fit in memory, got 4294967296 x 4294967296");
 }
 
 TEST(RelativeForm, ScoresRefuseWhatDoesNotFit) {

@@ -262,6 +262,18 @@ TEST(ScalingErrors, NameTheFieldAndItsValue) {
             "[scaling] factors must be one for each of 4 pairs, got 0");
 }
 
+// All pairs would take longer than anyone waits.
+TEST(ScalingErrors, FrequenciesThatDoNotFitInMemoryAreRefusedAtOnce) {
+  const Rotary rotary{.rotary_dim = std::int64_t{1} << 62, .pairing = Pairing::halves};
+  for (const RopeScaling& scaling :
+       {RopeScaling(NoScaling{}), RopeScaling(LinearScaling{2}), RopeScaling(NtkScaling{2}),
+        RopeScaling(DynamicNtkScaling{2, 8}),
+        RopeScaling(YarnScaling{.factor = 2, .original_length = 8}),
+        RopeScaling(Llama3Scaling{8, 1, 4, 8192}),
+        RopeScaling(ProportionalScaling{.turning = 4})})
+    EXPECT_THROW(scaled_frequencies(rotary, scaling, 16), std::exception) << name(scaling);
+}
+
 TEST(Scaling, AnInverseDirectionRotatesBack) {
   const ScaledRotary forward{.rotary = {.rotary_dim = 8, .pairing = Pairing::halves},
                              .length = 16};

@@ -230,10 +230,13 @@ TEST(Structure, JsonIsParsedInOnePlace) {
 // Loaders of pickles and of TorchScript run code of the file that they read.
 bool loads_code(const std::string& line) {
   static const std::regex cxx_loader(
-      R"(load_from\(|InputArchive [a-z_]+[,;(]|torch::load\(|pickle_load|jit::(script::)?load\()"
-      R"(|jit::import|_load_for_mobile)");
+      R"(load_from\(|InputArchive [a-z_]+[,;({]|InputArchive[({]|torch::load\(|pickle_load)"
+      R"(|unpickle\(|jit::(script::)?load\(|jit::import|_load_for_mobile)");
   static const std::regex python_loader(
-      R"(torch\.jit\.load\(|pickle\.(load|Unpickler)\(|shelve\.|joblib\.|marshal\.|allow_pickle ?= ?True)");
+      R"(torch\.jit\.load\(|pickle\.(load|Unpickler)\(|pickle\.loads\((?!pickle\.dumps\())"
+      R"(|pickle import|read_pickle\(|dill\.|shelve\.|joblib\.|marshal\.|yaml\.load\()"
+      R"(|allow_pickle ?= ?(?!False)|PackageImporter|hub\.load\(|_object_list\()"
+      R"(|gather_object\()");
   return std::regex_search(line, cxx_loader) || std::regex_search(line, python_loader) ||
          (line.find("torch.load(") != line.npos && line.find("weights_only=True") == line.npos);
 }
@@ -245,7 +248,10 @@ TEST(Structure, NothingLoadsAPickleOrTorchScriptFromAFile) {
   for (const char* line :
        {"archive.load_from(file);", "InputArchive archive, model;", "torch::load(model, path);",
         "x = torch.load(path)", "torch::jit::load(path)", "pickle.load(f)",
-        "np.load(path, allow_pickle=True)"})
+        "np.load(path, allow_pickle=True)", "np.load(path, allow_pickle=1)",
+        "InputArchive archive{};", "auto archive = InputArchive();",
+        "torch::jit::unpickle(bytes)", "pickle.loads(file.read())", "from pickle import load",
+        "pandas.read_pickle(path)", "torch.hub.load(name)", "dist.recv_object_list(all)"})
     EXPECT_TRUE(loads_code(line)) << line;
   for (const char* line :
        {"torch.load(path, weights_only=True)", "pickle.loads(pickle.dumps(x))",

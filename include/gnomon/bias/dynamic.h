@@ -24,7 +24,7 @@ enum class DynamicScale { linear = 1, logarithmic };
 struct DynamicBias {
   std::int64_t heads = 0;   // H; at least 1
   std::int64_t hidden = 0;  // U; at least 1; a quarter of the model width in x-transformers
-  std::int64_t depth = 2;   // hidden layers; at least 1
+  std::int64_t depth = 2;   // hidden layers; 1 to 1024
   DynamicScale scale = {};
 
   bool operator==(const DynamicBias&) const = default;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "gnomon/bias/dynamic.h"
+#include "gnomon/error.h"
 #include "src/model/entry.h"
 
 namespace gnomon::model {
@@ -35,6 +36,7 @@ struct Entry<DynamicBias> : EntryOf<DynamicBias> {
   }
   // Deviations of PyTorch's linear layers, uniform up to 1 / sqrt(inputs).
   static std::vector<Parameter> parameters(const DynamicBias& s) {
+    if (s.depth > 1024) refuse("dynamic", "depth must be 1 to 1024", s.depth);
     std::vector<Parameter> all;
     for (std::int64_t l = 0; l <= s.depth; ++l) {
       const std::int64_t in = l ? s.hidden : 1, out = l < s.depth ? s.hidden : s.heads;

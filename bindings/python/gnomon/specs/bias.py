@@ -124,7 +124,7 @@ class DynamicBias(Encoding):
 
     heads: H; at least 1
     hidden: U; at least 1; a quarter of the model width in x-transformers
-    depth: hidden layers; at least 1
+    depth: hidden layers; 1 to 1024
     """
 
     kind = "dynamic"

@@ -1,0 +1,63 @@
+#include "apps/lab/folder.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "gnomon/io/file.h"
+#include "lab/tiny.h"
+#include "testing.h"
+
+namespace gnomon::lab {
+namespace folder_test {
+
+namespace fs = std::filesystem;
+
+class Folder : public ::testing::Test {
+ protected:
+  Folder() {
+    fs::create_directories(out() / "models");
+    fs::create_directories(other());
+  }
+  ~Folder() override { fs::remove_all(root_); }
+
+  fs::path out() const { return root_ / "out"; }
+  fs::path other() const { return root_ / "other"; }
+  std::string opened(bool resume) const {
+    Options options;
+    options.settings = testing::tiny();
+    options.out = out().string();
+    options.resume = resume;
+    return gnomon::testing::message_of([&] { OutputFolder folder(options); });
+  }
+
+ private:
+  fs::path root_ = fs::temp_directory_path() / ("gnomon-folder-" + std::to_string(::getpid()));
+};
+
+// Files of the session replace those of an earlier one. A link would replace any file of the user.
+TEST_F(Folder, OfAnotherUserHasNoLinks) {
+  io::write_aside(out() / "settings.json", "{}");
+  EXPECT_EQ(opened(true), "");
+  const std::string rule = "[lab] --resume requires folders of files, without links: ";
+  for (const char* name : {"results.csv", "models/rotary-seed1"}) {
+    const fs::path link = out() / name;
+    fs::create_symlink(other(), link);
+    EXPECT_EQ(opened(true), rule + link.string() + ", got a link");
+    fs::remove(link);
+  }
+  EXPECT_EQ(opened(true), "");
+  fs::create_symlink(other() / "new", out() / ".lock");
+  EXPECT_NE(opened(true).find("[lab] --out must be a writable folder"), std::string::npos);
+  EXPECT_TRUE(fs::is_empty(other()));
+}
+
+TEST_F(Folder, WithALinkToAFolderIsNotEmpty) {
+  EXPECT_EQ(opened(false), "");
+  fs::create_directories(out());
+  fs::create_symlink(other(), out() / "models" / "x");
+  EXPECT_NE(opened(false).find("which has the file models/x"), std::string::npos)
+      << opened(false);
+}
+
+}  // namespace folder_test
+}  // namespace gnomon::lab
