@@ -304,6 +304,11 @@ plot::Table timings_table(const Results& results) {
   return table;
 }
 
+bool drops_positions(const ExtensionResult& extension) {
+  return std::any_of(extension.rows.begin(), extension.rows.end(),
+                     [](const ExtensionRow& row) { return row.method == "drope"; });
+}
+
 plot::Table extension_table(const Results& results, const ExtensionResult& extension) {
   plot::Table table;
   table.columns = {{"method"}, {"fine-tune"}};
@@ -330,10 +335,10 @@ plot::Table extension_table(const Results& results, const ExtensionResult& exten
   table.caption = fmt::format(
       "Bits per byte by context length in {}. The methods extend the context to {} times the "
       "training length. The fine-tune has windows of this length, with as many {} per step as "
-      "in "
-      "training; without positions, it has windows of the training length. The best of each "
-      "length is green.",
-      unit, extension.factor, unit);
+      "in training{}. The best of each length is green.",
+      unit, extension.factor, unit,
+      drops_positions(extension) ? "; without positions, it has windows of the training length"
+                                 : "");
   return table;
 }
 
