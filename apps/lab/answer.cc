@@ -251,8 +251,8 @@ std::string change_text(double change) {
                      100 * change);
 }
 
-// Which encodings hold at the longest length, how much the losses of the others change, and which
-// have no position.
+// Which encodings hold at the longest length, how much the losses of the others change, and
+// which have no position.
 std::string far_sentence(const Results& results) {
   const std::int64_t length = results.settings.longest();
   std::vector<std::string> falling, holding, losing, broken, diverged, absent;

@@ -17,9 +17,9 @@
 namespace gnomon::plot {
 
 // The range of a table [positions, channels], and how often neighbouring rows change sign in the
-// channels at the left and at the right. `row_step`, `column_step`: distance of neighbouring rows
-// and columns, if the picture leaves out some; sign changes are not counted if rows are left out.
-// Throws std::invalid_argument if a step is less than 1.
+// channels at the left and at the right. `row_step`, `column_step`: distance of neighbouring
+// rows and columns, if the picture leaves out some; sign changes are not counted if rows are
+// left out. Throws std::invalid_argument if a step is less than 1.
 std::string table_caption(const Matrix& table, std::int64_t row_step = 1,
                           std::int64_t column_step = 1);
 
