@@ -215,9 +215,10 @@ std::string differences_text(const Comparison& found, bool examples) {
   const auto finite =
       count([](const LengthDifference& one) { return std::isfinite(one.difference()); });
   text += fmt::format(
-      "\n{} of {} are measurable. If nothing differed, about {:.1f} of them would be.\n",
-      count([](const LengthDifference& one) { return one.is_measurable(); }),
-      counted(finite, "finite difference"), 0.05 * static_cast<double>(finite));
+      "\n{} of {} finite differences are measurable. If nothing differed, about {:.1f} of them "
+      "would be.\n",
+      count([](const LengthDifference& one) { return one.is_measurable(); }), finite,
+      0.05 * static_cast<double>(finite));
   return text;
 }
 
