@@ -55,16 +55,19 @@ inline Child start(const std::string& program, const std::vector<std::string>& a
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
   std::FILE* errors = streams == Streams::separate ? std::tmpfile() : nullptr;
+  // Before fork(): another thread can hold the lock of an allocator.
+  std::vector<std::string> all{program};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& one : all) pointers.push_back(one.data());
+  pointers.push_back(nullptr);
+  const int other = errors ? fileno(errors) : ends[1];
   const pid_t pid = fork();
+  if (pid < 0) throw std::runtime_error("no process");
   if (pid == 0) {
     dup2(ends[1], STDOUT_FILENO);
-    dup2(errors ? fileno(errors) : ends[1], STDERR_FILENO);
+    dup2(other, STDERR_FILENO);
     if (!folder.empty() && chdir(folder.c_str()) != 0) _exit(126);
-    std::vector<std::string> all{program};
-    all.insert(all.end(), arguments.begin(), arguments.end());
-    std::vector<char*> pointers;
-    for (std::string& one : all) pointers.push_back(one.data());
-    pointers.push_back(nullptr);
     execv(program.c_str(), pointers.data());
     _exit(127);
   }

@@ -80,12 +80,16 @@ bool gains(const Ways& at, std::size_t length, const std::vector<RunResult>& run
   return cut.bits - best.bits > margin(cut, best, length, runs);
 }
 
-// Whether an encoding has the same loss, within the uncertainty, with the whole and the cut context.
-bool cut_is_equal(const Results& results, std::size_t length, const Way& cut) {
-  for (const Way& one : results.ways[length].order)
-    if (one.name == cut.name && one.context == Context::whole)
-      return std::abs(one.bits - cut.bits) <= margin(one, cut, length, results.runs);
-  return false;
+// The way of an encoding with the whole context. Null if it has no positions for the length.
+const Way* whole_way(const Ways& at, const std::string& name) {
+  for (const Way& one : at.order)
+    if (one.name == name && one.context == Context::whole) return &one;
+  return nullptr;
+}
+
+// Whether two ways have the same loss within the uncertainty. False if one diverged.
+bool is_equal(const Results& results, std::size_t length, const Way& a, const Way& b) {
+  return std::abs(a.bits - b.bits) <= margin(a, b, length, results.runs);
 }
 
 // "128 bytes", as length_text without the bytes of tokens.
@@ -197,7 +201,8 @@ std::string advice_to_cut(const Results& results) {
   const std::size_t last = results.ways.size() - 1;
   const Ways& far = results.ways.back();
   const Way& best = first_cut(far);
-  if (cut_is_equal(results, last, best))
+  const Way* same = whole_way(far, best.name);
+  if (same && is_equal(results, last, *same, best))
     return fmt::format(
         "Use {}. The context of {} need not be cut: the loss with the whole {} does not differ "
         "measurably.",
@@ -211,11 +216,14 @@ std::string advice_to_cut(const Results& results) {
   for (const Place& one : whole)
     if (one.tied) lowest.push_back(one.title);
   const double bits = *whole[0].bits;
+  const bool equal = is_equal(results, last, *whole_way(far, whole[0].name), best);
   return text + fmt::format(
                     " If the context cannot be cut, the lowest loss with the whole {} is "
-                    "{:.2f}, that of {}{}, {:.2f} bits above {:.2f}.",
+                    "{:.2f}, that of {}{}, {:.2f} bits {} {:.2f}{}.",
                     short_length(results, far.length), bits, listed(lowest),
-                    lowest.size() > 1 ? " (tied)" : "", bits - best.bits, best.bits);
+                    lowest.size() > 1 ? " (tied)" : "", std::abs(bits - best.bits),
+                    bits < best.bits ? "below" : "above", best.bits,
+                    equal ? ", which is not measurable" : "");
 }
 
 // The advice by length.
@@ -237,11 +245,17 @@ std::string advice(const Results& results) {
   return advice_to_cut(results);
 }
 
-// Which encodings hold at the longest length, how much the others lose, and which have no
-// position.
+// "+3.2 %", "-12 %".
+std::string change_text(double change) {
+  return fmt::format(fmt::runtime(std::abs(change) < 0.0995 ? "{:+.1f} %" : "{:+.0f} %"),
+                     100 * change);
+}
+
+// Which encodings hold at the longest length, how much the losses of the others change, and
+// which have no position.
 std::string far_sentence(const Results& results) {
   const std::int64_t length = results.settings.longest();
-  std::vector<std::string> holding, losing, broken, diverged, absent;
+  std::vector<std::string> falling, holding, losing, broken, diverged, absent;
   std::vector<const EncodingResult*> sorted;
   for (const EncodingResult& one : results.encodings) sorted.push_back(&one);
   const auto change = [](const EncodingResult* one) {
@@ -256,14 +270,17 @@ std::string far_sentence(const Results& results) {
       absent.push_back(one->title);
     else if (!std::isfinite(change(one)))
       diverged.push_back(one->title);
-    else if (one->holds_to == length)
+    else if (std::abs(change(one)) <= holds_within)
       holding.push_back(one->title);
     else
-      (change(one) < breaks_from ? losing : broken)
-          .push_back(fmt::format("{} ({:+.0f} %)", one->title, 100 * change(one)));
+      (change(one) < 0             ? falling
+       : change(one) < breaks_from ? losing
+                                   : broken)
+          .push_back(fmt::format("{} ({})", one->title, change_text(change(one))));
   }
   std::vector<std::string> parts;
-  if (!holding.empty() || absent.size() < sorted.size())
+  if (!falling.empty()) parts.push_back("the loss of " + listed(falling) + " decreases");
+  if (!holding.empty() || (falling.empty() && absent.size() < sorted.size()))
     parts.push_back(
         holding.empty()
             ? fmt::format("no {} stays within 3 % of its loss at the training length",

@@ -8,11 +8,12 @@
 #include <optional>
 
 #include "apps/command_line/command_line.h"
-#include "apps/lab/diverged.h"
+#include "apps/lab/answer.h"
 #include "apps/lab/generate.h"
 #include "apps/lab/recommend.h"
 #include "apps/lab/results_by_size.h"
 #include "apps/lab/results_json.h"
+#include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
 #include "apps/lab/words.h"
 #include "gnomon/error.h"
@@ -208,23 +209,26 @@ std::string differences_text(const Comparison& found, bool examples) {
                       : fmt::format(fmt::runtime(form), factor * one.difference(),
                                     factor * one.margin, one.is_measurable() ? "*" : " "));
   }
-  const auto measurable =
-      std::count_if(found.differences.begin(), found.differences.end(),
-                    [](const LengthDifference& one) { return one.is_measurable(); });
-  return text + fmt::format(
-                    "\n{} of {} differences are measurable. If nothing differed, about "
-                    "{:.1f} of them would be.\n",
-                    measurable, found.differences.size(),
-                    0.05 * static_cast<double>(found.differences.size()));
+  const auto count = [&](auto&& holds) {
+    return std::count_if(found.differences.begin(), found.differences.end(), holds);
+  };
+  const auto finite =
+      count([](const LengthDifference& one) { return std::isfinite(one.difference()); });
+  text += fmt::format(
+      "\n{} of {} finite differences are measurable. If nothing differed, about {:.1f} of them "
+      "would be.\n",
+      count([](const LengthDifference& one) { return one.is_measurable(); }), finite,
+      0.05 * static_cast<double>(finite));
+  return text;
 }
 
 std::string answers_text(const Comparison& found, const std::string& unit, bool examples) {
   std::string text = "\nRecommendations";
-  if (found.several_sizes)
-    text += ": compare the folders of one size, DIR/SIZE";
-  else if (found.recommendations.empty())
-    text += ": none, because the models of both folders are not trained enough";
+  if (found.several_sizes) text += ": compare the folders of one size, DIR/SIZE";
   text += "\n";
+  for (const auto& [folder, reason] :
+       {std::pair{"A", &found.no_advice_a}, {"B", &found.no_advice_b}})
+    if (!reason->empty()) text += fmt::format("  None in {}. {}\n", folder, *reason);
   for (const Recommended& one : found.recommendations) {
     text += fmt::format("  {} {}: ", place_text(one.from, one.to), unit);
     if (!one.changed) {
@@ -232,7 +236,7 @@ std::string answers_text(const Comparison& found, const std::string& unit, bool 
       continue;
     }
     const auto or_none = [](const std::string& choices) {
-      return choices.empty() ? "none, not trained enough" : choices;
+      return choices.empty() ? "none" : choices;
     };
     text += fmt::format("A: {}; B: {}\n", or_none(one.a), or_none(one.b));
   }
@@ -324,7 +328,11 @@ Comparison compare(const Results& a, const Results& b, Texts texts) {
   if (found.differences.empty())
     refuse("compare", "both folders must have an encoding and a length in common", "none");
   found.several_sizes = has_sizes(a) || has_sizes(b);
-  if (!found.several_sizes) comparison::add_recommendations(found, a, b);
+  if (found.several_sizes) return found;
+  comparison::add_recommendations(found, a, b);
+  const auto reason = examples ? no_better_than_chance : not_trained_enough;
+  found.no_advice_a = reason(a).value_or("");
+  found.no_advice_b = reason(b).value_or("");
   return found;
 }
 

@@ -33,8 +33,7 @@ struct LengthDifference {
   }
 };
 
-// The recommendation at a length or range. Empty: the models are not trained enough, or have
-// several sizes.
+// The recommendation at a length or range. Empty: no_advice_a or no_advice_b has the reason.
 struct Recommended {
   std::int64_t from = 0, to = 0;
   std::string a, b;
@@ -55,7 +54,9 @@ struct Comparison {
   std::vector<LengthDifference> differences = {};
   std::vector<std::string> only_a = {}, only_b = {};  // titles of encodings
   bool several_sizes = false;                         // of the models in a folder
-  std::vector<Recommended> recommendations = {};
+  std::vector<Recommended> recommendations = {};      // empty if there are several sizes
+  // Why a folder has no recommendations, as a sentence. Empty if it has some.
+  std::string no_advice_a = {}, no_advice_b = {};
   std::vector<ReachChange> reaches = {};  // those that differ
 };
 

@@ -25,8 +25,9 @@ std::vector<const RunResult*> runs_of(const Results& results, const EncodingResu
 }
 
 // The mean of the curves of several seeds as a series, with the band of its 95 % confidence
-// interval. One curve has no band.
+// interval. One curve has no band. Stored runs can have fewer points than `x`.
 plot::Series spread(const std::string& name, Numbers x, const std::vector<Numbers>& curves) {
+  for (const Numbers& curve : curves) x.resize(std::min(x.size(), curve.size()));
   plot::Series series{.name = name, .x = std::move(x), .y = {}};
   for (std::size_t i = 0; i < series.x.size(); ++i) {
     Numbers here;
@@ -125,6 +126,7 @@ std::string attention_curves(const Results& results) {
     std::vector<Numbers> curves;
     Numbers distances;
     for (const RunResult* run : runs_of(results, one)) {
+      if (!run->attention) continue;
       distances.clear();
       Numbers& curve = curves.emplace_back();
       for (std::size_t i = 0; i < run->attention->distances.size(); ++i) {

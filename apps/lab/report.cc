@@ -29,16 +29,27 @@ std::string bands_over_seeds(const Results& results) {
              : " One seed: the chart has no bands.";
 }
 
+// What the methods of an extension change in the model.
+std::vector<std::string> changes_of(const ExtensionResult& extension) {
+  bool scales = false;
+  for (const ExtensionRow& row : extension.rows)
+    scales = scales || (row.stage == Stage::without && row.method != "drope");
+  std::vector<std::string> all;
+  if (scales) all.emplace_back("with scaled frequencies");
+  if (drops_positions(extension)) all.emplace_back("without positions");
+  return all;
+}
+
 void add_extensions(plot::HtmlPage& page, const Results& results) {
   if (results.extensions.empty()) return;
   page.heading("Longer context after training");
   for (const ExtensionResult& one : results.extensions) {
-    page.figure({.id = "extension-" + one.name,
-                 .title = one.title + ", longer context",
-                 .caption = "The trained model with scaled frequencies or without positions, "
-                            "before and after a short fine-tune." +
-                            bands_over_seeds(results),
-                 .spec = extension_curves(results, one)});
+    page.figure(
+        {.id = "extension-" + one.name,
+         .title = one.title + ", longer context",
+         .caption = fmt::format("The trained model {}, before and after a short fine-tune.{}",
+                                either(changes_of(one)), bands_over_seeds(results)),
+         .spec = extension_curves(results, one)});
     page.table(extension_table(results, one));
   }
 }

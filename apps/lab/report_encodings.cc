@@ -44,25 +44,28 @@ void add_table(plot::HtmlPage& page, const Picture& picture, std::size_t name) {
   const plot::Matrix table = matrix(picture.table->values);
   const plot::Cells rows = steps("position", picture.table->row_step),
                     columns = steps("channel", picture.table->column_step);
-  const std::string text = "The vectors added to the embeddings, one row per position. ";
+  const std::string text = "The vectors added to the embeddings. ";
+  const auto caption = [&] {
+    return plot::table_caption(table, picture.table->row_step, picture.table->column_step);
+  };
   if (!picture.initial_table) {
     page.figure(
         {.id = fmt::format("table-{}", name),
          .title = "Position table",
-         .caption = text + plot::table_caption(table),
+         .caption = text + caption(),
          .spec = plot::table_picture({.values = table, .rows = rows, .columns = columns})});
     return;
   }
   const plot::Matrix before = matrix(picture.initial_table->values);
-  page.figure({.id = fmt::format("table-{}", name),
-               .title = "Position table before and after training",
-               .caption = text + plot::change_caption(before, table) +
-                          " After training: " + plot::table_caption(table),
-               .spec = plot::panels_picture(
-                   {.panels = {{"before training", before}, {"after training", table}},
-                    .rows = rows,
-                    .columns = columns,
-                    .colours = plot::Colours::diverging})});
+  page.figure(
+      {.id = fmt::format("table-{}", name),
+       .title = "Position table before and after training",
+       .caption = text + plot::change_caption(before, table) + " After training: " + caption(),
+       .spec = plot::panels_picture(
+           {.panels = {{"before training", before}, {"after training", table}},
+            .rows = rows,
+            .columns = columns,
+            .colours = plot::Colours::diverging})});
 }
 
 // One line for each head: solid after training, dashed before.

@@ -145,9 +145,8 @@ plot::Table summary_table(const Results& results) {
   table.caption = fmt::format(
       "{} by context length in {}: {}. Without a model: {}. ±: {}. The best of each length and "
       "those tied with it are green; n/a: the {} has no positions for this length. Holds to: "
-      "the longest length up to which the loss stays within {:.0f} % of the loss at the "
-      "training "
-      "length.",
+      "the longest length up to which the loss exceeds that at the training length by at most "
+      "{:.0f} %.",
       metric, length_unit(results.settings), results.metric.what, results.metric.chance,
       interval_text(results), entry_noun(results.settings), 100 * holds_within);
   return table;
@@ -219,7 +218,9 @@ namespace {
 
 const char* const no_cost = "no measurable cost";
 
-std::string mebibytes(double bytes) { return fmt::format("{:.0f}", bytes / (1 << 20)); }
+std::string mebibytes(double bytes) {
+  return std::isfinite(bytes) ? fmt::format("{:.0f}", bytes / (1 << 20)) : "n/a";
+}
 
 }  // namespace
 
@@ -259,7 +260,7 @@ plot::Table cost_table(const Results& results) {
       if (i >= one.memory.size())
         row.push_back(plot::muted("n/a"));
       else if (one.name == "none")
-        row.emplace_back(mebibytes(one.memory[i].bytes));
+        row.push_back(cell(mebibytes(one.memory[i].bytes)));
       else
         row.push_back(cell(extra_memory_text(one.memory[i])));
     }
@@ -297,8 +298,15 @@ plot::Table timings_table(const Results& results) {
                           duration_in_words(one.train_seconds),
                           duration_in_words(one.test_seconds)});
   table.caption =
-      "Each run has one thread; as many runs as cores are executed at the same time.";
+      "Means over seeds. Each worker of a run has one thread. Runs are executed at the same "
+      "time, "
+      "one for each core unless --jobs or the workers of a run change that.";
   return table;
+}
+
+bool drops_positions(const ExtensionResult& extension) {
+  return std::any_of(extension.rows.begin(), extension.rows.end(),
+                     [](const ExtensionRow& row) { return row.method == "drope"; });
 }
 
 plot::Table extension_table(const Results& results, const ExtensionResult& extension) {
@@ -327,10 +335,10 @@ plot::Table extension_table(const Results& results, const ExtensionResult& exten
   table.caption = fmt::format(
       "Bits per byte by context length in {}. The methods extend the context to {} times the "
       "training length. The fine-tune has windows of this length, with as many {} per step as "
-      "in "
-      "training; without positions, it has windows of the training length. The best of each "
-      "length is green.",
-      unit, extension.factor, unit);
+      "in training{}. The best of each length is green.",
+      unit, extension.factor, unit,
+      drops_positions(extension) ? "; without positions, it has windows of the training length"
+                                 : "");
   return table;
 }
 

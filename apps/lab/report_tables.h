@@ -28,7 +28,9 @@ bool is_best(const Ranking& ranking, const std::string& name);
 // "the 95 % confidence interval of ...": the meaning of LengthMean::uncertainty, or of the intervals
 // of StretchMean.
 std::string interval_text(const Results& results);
-// "1.07 ± 0.01", "no difference" or "n/a"; "+12" MiB or "no difference".
+// Whether a method of the extension removes the positions (DroPE).
+bool drops_positions(const ExtensionResult& extension);
+// "1.07 ± 0.01", "no measurable cost" or "n/a"; "+12" MiB or "no measurable cost".
 std::string step_time_text(const EncodingCost& cost);
 std::string extra_memory_text(const MemoryUse& use);
 

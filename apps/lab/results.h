@@ -66,7 +66,8 @@ struct EncodingResult {
   double tokens_per_second = 0, train_seconds = 0, test_seconds = 0;
 };
 
-// An encoding in a ranking. NaN: diverged, ranked last and never tied. `bits` for text, else `score` and `second`.
+// An encoding in a ranking. `bits` for text, else `score` and `second`. NaN: diverged, ranked
+// last and never tied.
 struct Place {
   std::string name = {}, title = {};
   std::optional<double> bits = {};

@@ -78,7 +78,12 @@ void check_run(const RunResult& run, const Settings& settings) {
                     stretches[i].up_to == expected[i].up_to &&
                     (stretches[i].examples > 0 || !stretches[i].applicable),
                 "stretch");
-    for (const Stretch& one : stretches) need_finite({one.chance_score, one.chance_second});
+    need_same(stretches.front().applicable, "first stretch");
+    for (const Stretch& one : stretches) {
+      need_finite({one.chance_score, one.chance_second});
+      for (const double share : {one.score, one.second, one.chance_score, one.chance_second})
+        need_same(!(share < 0 || share > 1), "range of a score");
+    }
   }
   if (run.extension) {
     need_same(run.extension->before.size() == wanted.size(), "length of before");
@@ -93,7 +98,7 @@ void check_run(const RunResult& run, const Settings& settings) {
             "number of shares");
   for (const AttentionMap& map : run.attention->maps) need_rows(map.weights);
   for (const HeadAttention& head : run.attention->heads)
-    need_same(head.shares.size() == run.attention->range_ends.size(),
+    need_same(!head.shares.empty() && head.shares.size() == run.attention->range_ends.size(),
               "number of shares of a head");
 }
 

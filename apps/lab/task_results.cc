@@ -72,7 +72,9 @@ std::vector<StretchMean> over_seeds(const std::vector<std::vector<Stretch>>& see
                    interval(numbers(&Stretch::score), first.examples),
                    interval(numbers(&Stretch::second), first.examples)});
     StretchMean& one = all.back();
-    if (!std::isfinite(one.score + one.second + one.bits)) one.score = one.second = NAN;
+    if (std::isfinite(one.score + one.second + one.bits)) continue;
+    one.score = one.second = NAN;
+    one.score_interval = one.second_interval = {NAN, NAN};  // a chart has no band
   }
   return all;
 }
@@ -93,10 +95,10 @@ bool above(double share, double by_chance, const Interval& interval, std::int64_
          share_interval(share, examples, normal_95_of(encodings)).low > by_chance;
 }
 
-// "11 of 100 right is what guessing gives (11 %)".
+// "guessing gives 11 % (100 examples)".
 std::string guesses(double share, std::int64_t examples) {
-  return fmt::format("{:.0f} of {} right is what guessing gives ({})",
-                     share * static_cast<double>(examples), examples, percent_text(share));
+  return fmt::format("guessing gives {} ({})", percent_text(share),
+                     counted(examples, "example"));
 }
 
 std::string trained_sentence(const Results& results, const TaskInfo& task) {
@@ -117,7 +119,7 @@ std::string trained_sentence(const Results& results, const TaskInfo& task) {
   if (!learnt.empty())
     text += fmt::format("of at least {} with {}", percent_text(learnt_from), listed(learnt));
   if (!others.empty())
-    text += (learnt.empty() ? "below " + percent_text(learnt_from) + " with all: "
+    text += (learnt.empty() ? "below " + percent_text(learnt_from) + " with "
                             : std::string("; less with ")) +
             listed(others);
   return text + ".";
@@ -142,15 +144,16 @@ std::string beyond_sentence(const Results& results, std::size_t range) {
   if (!std::isfinite(order[0].score))
     return fmt::format("At {} {}, every encoding diverged.", range_text(from, to), task.unit);
   if (order[0].score == 0) {
-    std::string text = fmt::format("At {} {}, {} are 0 % with all encodings",
+    std::string text = fmt::format("At {} {}, {} are 0 % with each encoding that has a result",
                                    range_text(from, to), task.unit, task.score);
     if (task.second.empty()) return text + ".";
     std::vector<std::string> most;
     for (const Place& one : order)
       if (one.tied) most.push_back(one.title);
-    return text + fmt::format("; the most {}, {}, with {}{}.", task.second,
-                              percent_text(order[0].second), listed(most),
-                              most.size() > 1 ? " (tied)" : "");
+    return text + fmt::format("; the most {}, {} (by chance {}), with {}{}.", task.second,
+                              percent_text(order[0].second),
+                              percent_text(best_of(results, range)->chance_second),
+                              listed(most), most.size() > 1 ? " (tied)" : "");
   }
   if (!beats_chance(results, range)) {
     const StretchMean& best = *best_of(results, range);
@@ -158,17 +161,17 @@ std::string beyond_sentence(const Results& results, std::size_t range) {
                        task.unit, task.score, guesses(best.chance_score, best.examples));
   }
   std::vector<std::string> tied, next;
-  bool zero = false;
+  std::int64_t zero = 0;  // encodings
   for (std::size_t i = 1; i < order.size(); ++i)
     if (order[i].score > 0)
       (order[i].tied ? tied : next).push_back(whole(order[i]));
     else
-      zero = zero || order[i].score == 0;
+      zero += order[i].score == 0;
   std::string text =
       fmt::format("At {} {}, the best is {}", range_text(from, to), task.unit, whole(order[0]));
   if (!tied.empty()) text += ", tied with " + listed(tied);
   if (!next.empty()) text += "; then " + listed(next);
-  if (zero) text += "; 0 % with the others";
+  if (zero > 0) text += "; 0 % with " + counted(zero, "other");
   return text + ".";
 }
 
@@ -333,11 +336,11 @@ std::string outcome_of_examples(const RunResult& run) {
   std::string text;
   for (const Stretch& one : ranges_of(run))
     text +=
-        fmt::format("{}{} at {} to {}", text.empty() ? "" : ", ",
+        fmt::format("{}{} at {}", text.empty() ? "" : ", ",
                     !one.applicable                                    ? "n/a"
                     : std::isfinite(one.score + one.second + one.bits) ? percent_text(one.score)
                                                                        : "diverged",
-                    one.from, one.to);
+                    range_text(one.from, one.to));
   return text;
 }
 

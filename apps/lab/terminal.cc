@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -11,6 +12,7 @@
 #include "apps/lab/recommend.h"
 #include "apps/lab/report_tables.h"
 #include "apps/lab/results_by_size.h"
+#include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
 #include "apps/lab/words.h"
 
@@ -57,7 +59,7 @@ std::string example_table(const Results& results, Colour colour) {
   std::string head = fmt::format("{:<18}{:>11}", "", "parameters");
   const std::vector<Ranking>& rankings = results.rankings;
   for (const Ranking& range : rankings)
-    head += fmt::format("{:>18}", fmt::format("{}-{}", range.from, range.to));
+    head += fmt::format("{:>18}", range_text(range.from, range.to));
   std::string text = painted(colour, "1", head) + "\n";
   const bool two = !find_task(results.settings.task).second.empty();
   const auto cell = [&](double score, double second) {
@@ -93,7 +95,9 @@ std::string example_table(const Results& results, Colour colour) {
 
 std::string cost_table(const Results& results, Colour colour) {
   const std::vector<EncodingCost>& cost = results.cost;
-  if (cost.empty()) return "";
+  // The table has no row for none.
+  if (std::all_of(cost.begin(), cost.end(), [](const auto& one) { return one.name == "none"; }))
+    return "";
   std::size_t lengths = 0;
   std::string head = fmt::format("{:<18}{:>11}{:>20}", "", "parameters", "step time");
   for (const EncodingCost& one : cost)

@@ -95,10 +95,20 @@ std::string order_text(const Order& order, const std::string& nearer, const char
          ".";
 }
 
+// " per channel", " for each of the channels 0, 2, 4, ..."
+std::string per(const std::string& what, std::int64_t step) {
+  if (step == 1) return " per " + what;
+  return " for each of the " + what + "s 0, " + std::to_string(step) + ", " +
+         std::to_string(2 * step) + ", ...";
+}
+
 }  // namespace
 
-std::string table_caption(const Matrix& table) {
+std::string table_caption(const Matrix& table, std::int64_t row_step,
+                          std::int64_t column_step) {
   internal::check(table);
+  for (const std::int64_t step : {row_step, column_step})
+    if (step < 1) refuse("captions", "step must be positive", step);
   const auto range = internal::extent(table.values);
   if (!range) return "No value is finite.";
   const std::int64_t part = std::max<std::int64_t>(1, table.columns / 4);
@@ -110,9 +120,11 @@ std::string table_caption(const Matrix& table) {
             table.values[index_of(table, r, c)] * table.values[index_of(table, r - 1, c)] < 0;
     return static_cast<double>(count) / static_cast<double>(part);
   };
-  std::string text = "One row per position, one column per channel; values from " +
-                     digits(range->first) + " to " + digits(range->second) + ".";
-  if (table.rows > 1 && table.columns >= 4)
+  std::string text = "One row" + per("position", row_step) + ", one column" +
+                     per("channel", column_step) + "; values from " + digits(range->first) +
+                     " to " + digits(range->second) + ".";
+  // Changes between positions that are left out are not counted.
+  if (row_step == 1 && table.rows > 1 && table.columns >= 4)
     text += " From the first row to the last, a channel changes its sign " +
             digits(changes(0)) + " times in the first quarter of the channels and " +
             digits(changes(table.columns - part)) + " times in the last quarter (means).";
@@ -207,24 +219,27 @@ std::string bias_caption(const BiasPicture& picture) {
   const Matrix& bias = picture.values;
   const auto range = internal::extent(bias.values);
   if (!range) return "No value is finite.";
-  std::int64_t falling = 0, rising = 0, flat = 0;
+  std::int64_t falling = 0, rising = 0, flat = 0, not_finite = 0;
   for (std::int64_t h = 0; h < bias.rows; ++h) {
-    bool up = false, down = false;
+    bool up = false, down = false, unknown = false;
     for (std::int64_t d = 1; d < bias.columns; ++d) {
       const double step =
           bias.values[index_of(bias, h, d)] - bias.values[index_of(bias, h, d - 1)];
       up = up || step > 0;
       down = down || step < 0;
+      unknown = unknown || std::isnan(step);
     }
-    falling += down && !up;
-    rising += up && !down;
-    flat += !up && !down;
+    not_finite += unknown;
+    falling += !unknown && down && !up;
+    rising += !unknown && up && !down;
+    flat += !unknown && !up && !down;
   }
   const std::pair<std::int64_t, const char*> counts[] = {
       {falling, "never rises"},
       {rising, "never falls"},
       {flat, "is constant"},
-      {bias.rows - falling - rising - flat, "rises and falls"}};
+      {bias.rows - falling - rising - flat - not_finite, "rises and falls"},
+      {not_finite, "has values that are not finite"}};
   std::string heads;
   for (const auto& [count, what] : counts) {
     if (count == 0) continue;

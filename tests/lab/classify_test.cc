@@ -9,6 +9,7 @@
 #include "apps/lab/run.h"
 #include "apps/lab/task_model.h"
 #include "apps/lab/tasks/classify_data.h"
+#include "io/temporary.h"
 #include "lab/tiny.h"
 
 namespace gnomon::lab {
@@ -98,9 +99,7 @@ TEST(Csv, FollowsRfc4180) {
 class TextFiles : public ::testing::Test {
  protected:
   std::string file(const std::string& text) {
-    const std::string path = ::testing::TempDir() + "gnomon-classify.csv";
-    std::ofstream(path, std::ios::binary) << text;
-    return path;
+    return testing::put(folder_ / "texts.csv", text);
   }
   std::string message(const std::string& text, std::int64_t reached = 4) {
     try {
@@ -117,6 +116,9 @@ class TextFiles : public ::testing::Test {
               "\"\n";
     return text;
   }
+
+ private:
+  testing::TemporaryFolder folder_;
 };
 
 TEST_F(TextFiles, ColumnsAreFoundByTheHeader) {

@@ -85,6 +85,21 @@ TEST(Compare, RunsOfEqualSeedArePairs) {
   EXPECT_FALSE(at(compare(a, b, Texts::same), "alibi", 128).is_measurable());
 }
 
+TEST(Compare, SaysWhyAFolderHasNoAdvice) {
+  const Results good = results_of({{"alibi", "ALiBi", 2.5, 2.5, 2.5}}),
+                diverged = results_of({{"alibi", "ALiBi", INFINITY, INFINITY, INFINITY}}),
+                short_one = results_of({{"alibi", "ALiBi", 4.3, 4.3, 4.3}});
+  const std::string text = comparison_text(compare(diverged, short_one, Texts::same));
+  for (const char* part :
+       {"0 of 0 finite differences are measurable. If nothing differed, about 0.0 of them",
+        "\nRecommendations\n  None in A. No advice: every encoding diverged",
+        "\n  None in B. Not trained enough for advice: the best loss is 4.30"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
+  const std::string half = comparison_text(compare(diverged, good, Texts::same));
+  EXPECT_NE(half.find("  128 bytes: A: none; B: ALiBi\n"), std::string::npos) << half;
+  EXPECT_EQ(half.find("None in B"), std::string::npos) << half;
+}
+
 Results copies(double share, std::int64_t examples) {
   Results results;
   results.settings.task = "copy";

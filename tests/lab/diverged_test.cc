@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
-#include <unistd.h>
 
 #include <cctype>
 #include <cmath>
@@ -25,6 +24,7 @@
 #include "apps/lab/terminal.h"
 #include "apps/lab/transformer.h"
 #include "gnomon/io/file.h"
+#include "io/temporary.h"
 #include "lab/invented.h"
 #include "lab/tiny.h"
 
@@ -137,20 +137,18 @@ Results example_results() {
 
 class EveryField : public ::testing::TestWithParam<Results (*)()> {
  protected:
-  ~EveryField() override { fs::remove_all(folder_); }
-
   void expect_no_number(const Results& results, const std::string& where) {
     EXPECT_EQ(shown_number(terminal_summary(results, Colour::never)), "") << where;
     EXPECT_EQ(shown_number(outcome(results.runs[0])), "") << where;
   }
   void expect_no_number_on_page(const Results& results, const std::string& where) {
-    write_report(folder_, results);
+    write_report(folder_.path(), results);
     const io::MappedFile page(folder_ / "index.html");
     EXPECT_EQ(shown_number(visible(std::string(page.text()))), "") << where;
   }
 
-  fs::path folder_ =
-      fs::temp_directory_path() / ("gnomon-diverged-" + std::to_string(getpid()));
+ private:
+  testing::TemporaryFolder folder_;
 };
 INSTANTIATE_TEST_SUITE_P(, EveryField, ::testing::Values(text_results, example_results),
                          [](const auto& info) {
@@ -158,7 +156,6 @@ INSTANTIATE_TEST_SUITE_P(, EveryField, ::testing::Values(text_results, example_r
                          });
 
 TEST_P(EveryField, ThatIsNotFiniteIsRefusedOrDiverged) {
-  fs::create_directories(folder_);
   const Json whole = to_json(GetParam()());
   Results sound = read_results(whole);
   compare_encodings(sound);
@@ -211,6 +208,33 @@ TEST_P(EveryField, ThatIsNotFiniteIsRefusedOrDiverged) {
   EXPECT_GE(diverged, 18);  // three numbers, at two lengths, in three ways
 }
 
+TEST(StoredResults, ScoresAreShares) {
+  for (const char* number : {"score", "second", "chance_score", "chance_second"})
+    for (const double bad : {-0.5, 1.5, 1e308}) {
+      Json changed = to_json(example_results());
+      changed["runs"][1]["stretches"][0][number] = bad;
+      EXPECT_THROW(read_results(changed), std::invalid_argument) << number << " " << bad;
+    }
+}
+
+// Seeds with curves of unequal sizes, and a run without attention.
+TEST(StoredResults, OfUnequalCurvesHaveAPage) {
+  const testing::TemporaryFolder folder;
+  Results results = text_results();
+  results.settings.seeds = 2;
+  RunResult& first = results.runs[0];
+  RunResult second = first;
+  second.seed = 2;
+  first.curve = {};
+  first.attention.reset();
+  first.tests.by_position = PositionLoss{256, {1}, {2}};
+  results.runs.push_back(second);
+  Results found = read_results(to_json(results));
+  compare_encodings(found);
+  write_report(folder.path(), found);
+  EXPECT_GT(fs::file_size(folder / "index.html"), 10'000u);
+}
+
 std::string joined(const std::vector<std::string>& sentences) {
   std::string all;
   for (const std::string& one : sentences) all += one + "\n";
@@ -256,9 +280,7 @@ TEST(Diverged, ARunWithANullLossHasAPage) {
 
 // Weights that are not finite: the tests, samples and pictures of the model.
 TEST(Diverged, AModelIsTestedAndShown) {
-  const fs::path folder =
-      fs::temp_directory_path() / ("gnomon-diverged-model-" + std::to_string(getpid()));
-  fs::create_directories(folder);
+  const testing::TemporaryFolder folder;
   SessionResult session;
   session.settings = testing::tiny();
   session.settings.encodings = {"learned", "t5"};
@@ -278,11 +300,10 @@ TEST(Diverged, AModelIsTestedAndShown) {
   }
   const Results results = assemble_results(session, corpus);
   EXPECT_TRUE(all_diverged(results)) << terminal_summary(results, Colour::never);
-  write_report(folder, results);
+  write_report(folder.path(), results);
   const io::MappedFile page(folder / "index.html");
   EXPECT_EQ(shown_number(visible(std::string(page.text()))), "");
   EXPECT_EQ(shown_number(terminal_summary(results, Colour::never)), "");
-  fs::remove_all(folder);
 }
 
 }  // namespace diverged_test

@@ -1,7 +1,6 @@
 // Every task and every kind of token, from the command line to the page, and once more with
 // --resume.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -13,6 +12,7 @@
 
 #include "apps/lab/tasks.h"
 #include "gnomon/io/file.h"
+#include "io/temporary.h"
 #include "process.h"
 
 namespace gnomon::lab {
@@ -50,7 +50,7 @@ std::vector<Call> calls(const fs::path& folder) {
 class EveryTask : public ::testing::Test {
  protected:
   ~EveryTask() override { fs::remove_all(folder_); }
-  fs::path folder_ = fs::temp_directory_path() / ("gnomon-tasks-" + std::to_string(getpid()));
+  const fs::path folder_ = testing::new_folder();
 };
 
 void run_and_resume(const Call& call, const fs::path& out) {
@@ -77,7 +77,6 @@ void run_and_resume(const Call& call, const fs::path& out) {
 }
 
 TEST_F(EveryTask, RunsToItsPageAndResumes) {
-  fs::create_directories(folder_);
   const std::vector<Call> all = calls(folder_);
   std::mutex mutex;
   std::size_t next = 0;

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "apps/lab/evaluate.h"
+#include "apps/lab/report_tables.h"
 #include "apps/lab/run.h"
 
 namespace gnomon::lab {
@@ -96,6 +97,18 @@ TEST(Extend, StopsWhenAsked) {
   const Corpus corpus = load_corpus(settings);
   TrainingRun run(settings, corpus, "rotary", 1);
   EXPECT_FALSE(extend(run.transformer(), settings, corpus, 1, [] { return true; }));
+}
+
+TEST(ExtensionTable, SpeaksOnlyOfMethodsOfTheSession) {
+  ExtensionResult one{.factor = 4, .steps = 30, .lengths = {128}};
+  one.rows = {{"yarn", "YaRN", Stage::without, {2.5}}};
+  const auto says = [&] {
+    return extension_table(Results(), one).caption.find("without positions") !=
+           std::string::npos;
+  };
+  EXPECT_FALSE(says());
+  one.rows.push_back({"drope", "DroPE", Stage::without, {2.5}});
+  EXPECT_TRUE(says());
 }
 
 }  // namespace extend_test

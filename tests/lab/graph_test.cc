@@ -12,6 +12,7 @@
 #include "apps/lab/tasks/graph_transformer.h"
 #include "gnomon/bias/graphormer.h"
 #include "gnomon/embedding/random_walk.h"
+#include "io/temporary.h"
 #include "lab/tiny.h"
 
 namespace gnomon::lab {
@@ -316,9 +317,7 @@ TEST(GraphEncodings, AreDescribedAsThoseOfTheGraph) {
 class GraphFiles : public ::testing::Test {
  protected:
   std::string file(const char* name, const std::string& text) {
-    const std::string path = ::testing::TempDir() + "gnomon-graph-" + name;
-    std::ofstream(path) << text;
-    return path;
+    return testing::put(folder_ / name, text);
   }
   std::string ring(int nodes) {
     std::string text = "# a ring\n";
@@ -340,6 +339,9 @@ class GraphFiles : public ::testing::Test {
     }
     return "";
   }
+
+ private:
+  testing::TemporaryFolder folder_;
 };
 
 TEST_F(GraphFiles, LabelsOfTestNodesAreNeverShown) {

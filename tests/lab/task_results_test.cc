@@ -89,9 +89,8 @@ TEST(ExampleAnswer, SaysThatModelsAtChanceShowNothing) {
   results.rankings = example_rankings(results.encodings, results.runs);
   EXPECT_EQ(
       example_answer(results)[0],
-      "At chance: as in training, the best encoding has 12 % right bytes, and 20 of 200 right "
-      "is "
-      "what guessing gives (10 %). No encoding is recommended. Train longer with --steps or "
+      "At chance: as in training, the best encoding has 12 % right bytes, and guessing gives "
+      "10 % (200 examples). No encoding is recommended. Train longer with --steps or "
       "--minutes.");
   for (Stretch& one : results.runs[0].tests.stretches) one.second = 0.18;
   results.encodings = {encoding_of(results.runs)};
@@ -115,11 +114,37 @@ TEST(ExampleAnswer, SaysThatNoEncodingBeatsChanceAndRanksTheClassesOfGraphs) {
   ASSERT_EQ(answer.size(), 4u);
   EXPECT_EQ(
       answer[1],
-      "At 21 to 40 nodes, no encoding has right distances above chance: 22 of 200 right is "
-      "what guessing gives (11 %).");
+      "At 21 to 40 nodes, no encoding has right distances above chance: guessing gives 11 % "
+      "(200 examples).");
   EXPECT_EQ(
       answer[2],
       "Right classes at 1 to 20 nodes (by chance 10 %): laplacian (95 %) and none (75 %).");
+}
+
+TEST(ExampleAnswer, ClaimsNothingOfEncodingsThatDiverged) {
+  Results results;
+  results.settings.task = "copy";
+  results.runs = {run_of("rotary", {0.5, 0.5, 0, 0}), run_of("none", {0.4, 0.4, 0, 0}),
+                  run_of("t5", {0.4, 0.4, 0, 0}), run_of("learned", {0.4, 0.4, -1, -1})};
+  results.runs[2].tests.stretches[3].bits = NAN;
+  for (const RunResult& run : results.runs) results.encodings.push_back(encoding_of({run}));
+  EXPECT_TRUE(std::isnan(results.encodings[2].ranges[1].score_interval.low));
+  results.rankings = example_rankings(results.encodings, results.runs);
+  const auto answer = example_answer(results);
+  ASSERT_EQ(answer.size(), 2u);
+  EXPECT_NE(answer[0].find("below 95 % with rotary (50 %), none (40 %), t5 (40 %) and learned"),
+            std::string::npos)
+      << answer[0];
+  EXPECT_EQ(
+      answer[1],
+      "At 21 to 40 letters, right whole answers are 0 % with each encoding that has a "
+      "result; the most right bytes, 50 % (by chance 10 %), with rotary and none (tied).");
+  EXPECT_EQ(outcome_of_examples(results.runs[2]), "40 % at 1 to 20, diverged at 21 to 40");
+  results.runs[0].tests.stretches[3].score = 0.5;
+  results.encodings[0] = encoding_of({results.runs[0]});
+  results.rankings = example_rankings(results.encodings, results.runs);
+  EXPECT_EQ(example_answer(results)[1],
+            "At 21 to 40 letters, the best is rotary (25 %); 0 % with 1 other.");
 }
 
 // Encodings that guess, and one that has learned.
@@ -150,7 +175,7 @@ TEST(ExampleAnswer, RecommendsHardlyEverFromGuessesAlone) {
     }
     near += as_in_training, far += beats_chance(results, 1);
     if (as_in_training) continue;
-    EXPECT_NE(example_answer(results)[0].find("50 of 200 right is what guessing gives (25 %)."),
+    EXPECT_NE(example_answer(results)[0].find("guessing gives 25 % (200 examples)."),
               std::string::npos)
         << example_answer(results)[0];
   }

@@ -71,6 +71,20 @@ TEST(Captions, ATableCountsItsSigns) {
             "One row per position, one column per channel; values from -1 to 2. From the first "
             "row to the last, a channel changes its sign 4 times in the first quarter of the "
             "channels and 0 times in the last quarter (means).");
+  // The changes between positions that are left out are unknown.
+  EXPECT_EQ(table_caption(table, 2, 3),
+            "One row for each of the positions 0, 2, 4, ..., one column for each of the "
+            "channels 0, 3, 6, ...; values from -1 to 2.");
+  EXPECT_THROW(table_caption(table, 0), std::invalid_argument);
+  EXPECT_THROW(table_caption(table, 1, 0), std::invalid_argument);
+}
+
+TEST(Captions, ABiasThatIsNotFiniteIsNotConstant) {
+  const BiasPicture bias{.distances = {0, 1, 2},
+                         .values = Matrix(3, 3, {0, -1, -2, nan, nan, nan, 1, 1, 1})};
+  EXPECT_THAT(bias_caption(bias),
+              EndsWith("With the distance, it never rises in 1 of 3 heads, is constant in 1, "
+                       "has values that are not finite in 1."));
 }
 
 TEST(Captions, RoundingIsNoOrder) {

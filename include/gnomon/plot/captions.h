@@ -8,6 +8,7 @@
 //                .spec = plot::similarity_picture({.values = matrix})});
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,11 @@
 namespace gnomon::plot {
 
 // The range of a table [positions, channels], and how often neighbouring rows change sign in the
-// channels at the left and at the right.
-std::string table_caption(const Matrix& table);
+// channels at the left and at the right. `row_step`, `column_step`: distance of neighbouring
+// rows and columns, if the picture leaves out some; sign changes are not counted if rows are
+// left out. Throws std::invalid_argument if a step is less than 1.
+std::string table_caption(const Matrix& table, std::int64_t row_step = 1,
+                          std::int64_t column_step = 1);
 
 // Whether the similarity [positions, positions] is the same at equal distances (up to 0.1 % of
 // its range), and how its mean changes with the distance: the share of the pairs of distances in
