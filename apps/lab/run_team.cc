@@ -90,7 +90,9 @@ Store connect(const World& world, std::string& host) {
 struct RunTeam::Processes {
   Processes(const Options& options, int size) : world(options.world) {
     std::string host;
-    whole = connect(world, host);
+    // The names of all keys have the token. LibTorch cannot list them, so that a client without
+    // the token can neither read nor write one.
+    whole = c10::make_intrusive<c10d::PrefixStore>(world.token + "/", connect(world, host));
     const auto rank = static_cast<int>(world.rank % size);
     own = c10::make_intrusive<c10d::PrefixStore>(fmt::format("team{}/", world.rank / size),
                                                  whole);

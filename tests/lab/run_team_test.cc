@@ -42,9 +42,11 @@ class RunTeam : public ::testing::Test {
       setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
       setenv("MASTER_ADDR", "127.0.0.1", 1);
       setenv("MASTER_PORT", std::to_string(port_).c_str(), 1);
+      if (!token_.empty()) setenv("GNOMON_LAB_TOKEN", token_.c_str(), 1);
     }
     const Child child = testing::start(GNOMON_LAB_PROGRAM, all, Streams::joined);
-    for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+    for (const char* name :
+         {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "GNOMON_LAB_TOKEN"})
       unsetenv(name);
     return child;
   }
@@ -68,7 +70,18 @@ class RunTeam : public ::testing::Test {
 
   const fs::path folder_ = testing::new_folder();
   int port_ = cluster_test::free_ports();
+  std::string token_ = "secret";
 };
+
+TEST_F(RunTeam, OfProcessesRequiresAToken) {
+  token_.clear();
+  const Child child = start({"--processes-per-run", "2"}, "none", 0, 2);
+  const std::string output = child.read_all();
+  EXPECT_EQ(child.wait(), 2);
+  EXPECT_NE(output.find("[lab] --processes-per-run requires the variable GNOMON_LAB_TOKEN"),
+            std::string::npos)
+      << output;
+}
 
 TEST_F(RunTeam, OfThreadsAndOfProcessesGivesTheSameResults) {
   expect_code(start({"--steps", "6", "--workers-per-run", "1"}, "one"), 0);

@@ -12,6 +12,7 @@ The lab is the program `gnomon-lab`, which requires LibTorch and is not part of 
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -21,6 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -213,6 +215,21 @@ def _files(text: Any, folder: pathlib.Path) -> list[str]:
     return [os.fspath(one) for one in text]
 
 
+@contextlib.contextmanager
+def _interrupts_of(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Passes interrupts to the process, instead of raising KeyboardInterrupt, which loses a line
+    that is being read. Only the main thread receives interrupts, and may have another handler."""
+    if (threading.current_thread() is not threading.main_thread()
+            or signal.getsignal(signal.SIGINT) is not signal.default_int_handler):
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda *_: process.send_signal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def _watch(command: Sequence[str], environment: Mapping[str, str],
            progress: bool) -> tuple[int, list[str]]:
     """Runs the lab and shows its last line. Returns its exit status and all lines.
@@ -221,18 +238,13 @@ def _watch(command: Sequence[str], environment: Mapping[str, str],
     """
     printed: list[str] = []
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, encoding="utf-8",
-                          stderr=subprocess.STDOUT, start_new_session=True) as process:
+                          stderr=subprocess.STDOUT, start_new_session=True
+                          ) as process, _interrupts_of(process):
         assert process.stdout is not None
-        while True:
-            try:
-                for line in process.stdout:
-                    printed.append(line.rstrip("\n"))
-                    if progress and "" not in printed:  # a blank line precedes the summary
-                        print("\r" + printed[-1][:79].ljust(79), end="", file=sys.stderr,
-                              flush=True)
-                break
-            except KeyboardInterrupt:
-                process.send_signal(signal.SIGINT)
+        for line in process.stdout:
+            printed.append(line.rstrip("\n"))
+            if progress and "" not in printed:  # a blank line precedes the summary
+                print("\r" + printed[-1][:79].ljust(79), end="", file=sys.stderr, flush=True)
         status = process.wait()
     if progress:
         print("\r" + " " * 79 + "\r", end="", file=sys.stderr, flush=True)

@@ -112,10 +112,19 @@ def test_progress_is_one_line(script: pathlib.Path, capfd: pytest.CaptureFixture
     assert capfd.readouterr().err == ""
 
 
+def is_default_handler() -> bool:
+    return signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def wait_for(file: pathlib.Path) -> None:
+    """Waits for a file of the started program, and until interrupts are passed to it."""
+    while not file.exists() or is_default_handler():
+        time.sleep(0.001)
+
+
 def test_an_interrupt_stops_the_lab(script: pathlib.Path, tmp_path: pathlib.Path) -> None:
     def interrupt() -> None:
-        while not (tmp_path / "r" / "ready").exists():
-            time.sleep(0.01)
+        wait_for(tmp_path / "r" / "ready")
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
@@ -123,6 +132,30 @@ def test_an_interrupt_stops_the_lab(script: pathlib.Path, tmp_path: pathlib.Path
     results = gnomon.lab.run(wait=True, out="r", progress=False)
     thread.join()
     assert results.rows()  # what the lab wrote when it was stopped
+
+
+def test_interrupts_lose_no_line(tmp_path: pathlib.Path) -> None:
+    begun, printed_all, stopped = (tmp_path / name for name in ("begun", "printed", "stopped"))
+    code = ("import pathlib, signal, time\n"
+            "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+            f"pathlib.Path({str(begun)!r}).touch()\n"
+            "for i in range(30000): print(i, flush=True)\n"
+            f"pathlib.Path({str(printed_all)!r}).touch()\n"
+            f"for _ in range(2000):\n"
+            f"    if pathlib.Path({str(stopped)!r}).exists(): break\n"
+            "    time.sleep(0.01)\n")
+
+    def interrupt() -> None:
+        wait_for(begun)
+        while not printed_all.exists():
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            time.sleep(0.0005)
+        stopped.touch()
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    status, printed = gnomon.lab._watch([sys.executable, "-c", code], os.environ, False)
+    assert status == 0 and printed == [str(i) for i in range(30000)]
+    assert stopped.exists() and is_default_handler()
 
 
 def test_find(script: pathlib.Path, tmp_path: pathlib.Path,
