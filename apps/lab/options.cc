@@ -418,10 +418,11 @@ Options parse_options(int argc, char** argv) {
          "--processes-per-run requires a port below 65535, because it also uses the next one",
          options.world.address.port);
     if (!environment("GNOMON_LAB_TOKEN"))
-      refuse("lab",
-             "--processes-per-run requires the variable GNOMON_LAB_TOKEN, because its processes "
-             "meet on a port of all interfaces",
-             "none");
+      refuse(
+          "lab",
+          "--processes-per-run requires the variable GNOMON_LAB_TOKEN, because its processes "
+          "meet on a port of all interfaces",
+          "none");
     need(jobs.value_or(1) == 1, "--jobs must be 1 with --processes-per-run", options.jobs);
     options.jobs = 1;
   }
