@@ -7,11 +7,11 @@
 
 #include "apps/lab/diverged.h"
 #include "apps/lab/extend.h"
-#include "apps/lab/generate.h"
 #include "apps/lab/model_size.h"
 #include "apps/lab/run.h"
 #include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab {
 
@@ -91,7 +91,7 @@ std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& w
   // Files and pages are UTF-8. The prompts, texts and answers of tasks are any bytes.
   for (Sample& sample : found.samples)
     for (std::string* text : {&sample.prompt, &sample.text, &sample.expected})
-      *text = printable(*text);
+      *text = internal::printable_lines(*text);
   run.model().save(work.folder() / "models" / job.name(), found);
   if (!work.finish(claim, found)) return {};
   progress.finished(job.encoding, job.seed, outcome(found));

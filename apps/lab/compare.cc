@@ -9,7 +9,6 @@
 
 #include "apps/command_line/command_line.h"
 #include "apps/lab/answer.h"
-#include "apps/lab/generate.h"
 #include "apps/lab/recommend.h"
 #include "apps/lab/results_by_size.h"
 #include "apps/lab/results_json.h"
@@ -17,6 +16,7 @@
 #include "apps/lab/tasks.h"
 #include "apps/lab/words.h"
 #include "gnomon/error.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab {
 
@@ -396,7 +396,8 @@ int compare_command(int argc, char** argv) {
   if (json)
     std::puts(to_json(found).dump(1, ' ', /*ensure_ascii=*/true).c_str());
   else
-    fmt::print("{}", printable(fmt::format("A: {}\nB: {}\n{}", a, b, comparison_text(found))));
+    fmt::print("{}", internal::printable_lines(
+                         fmt::format("A: {}\nB: {}\n{}", a, b, comparison_text(found))));
   return 0;
 }
 

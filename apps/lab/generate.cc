@@ -8,6 +8,7 @@
 #include "apps/lab/batches.h"
 #include "apps/lab/draws.h"
 #include "apps/lab/tasks.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab {
 namespace {
@@ -55,8 +56,8 @@ std::vector<Sample> text_samples(Transformer& model, const Settings& s, const Co
       continue;
     options.context = context;
     all.push_back({.context = context,
-                   .prompt = printable(prompt),
-                   .text = printable(generate(model, prompt, options)),
+                   .prompt = internal::printable_lines(prompt),
+                   .text = internal::printable_lines(generate(model, prompt, options)),
                    .expected = {}});
   }
   return all;
@@ -80,7 +81,7 @@ std::vector<Sample> masked_samples(Transformer& model, const Settings& s,
     sample.expected += byte(masked ? targets : inputs);
   }
   for (std::string* text : {&sample.prompt, &sample.text, &sample.expected})
-    *text = printable(*text);
+    *text = internal::printable_lines(*text);
   return {sample};
 }
 
@@ -105,7 +106,7 @@ std::vector<Sample> example_samples(Transformer& model, const Settings& s) {
       text += generate(model, text,
                        {.bytes = 1, .context = std::ssize(one.bytes), .temperature = 0});
     }
-    sample.text = printable(text.substr(sample.prompt.size()));
+    sample.text = internal::printable_lines(text.substr(sample.prompt.size()));
     sample.expected = one.bytes.substr(sample.prompt.size());
     all.push_back(sample);
   }
@@ -148,43 +149,6 @@ std::vector<Sample> samples(Transformer& model, const Settings& settings,
   const Task task = task_of(settings);
   if (has_examples(task)) return example_samples(model, settings);
   return (task == Task::masked ? masked_samples : text_samples)(model, settings, corpus);
-}
-
-std::string printable(std::string_view bytes) {
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size();) {
-    const auto at = [&](std::size_t k) {
-      return i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u;
-    };
-    const unsigned first = at(0);
-    // The number of bytes of a character, and the least code point that needs as many.
-    const std::size_t size = first < 0x80           ? 1
-                             : (first >> 5) == 0x6  ? 2
-                             : (first >> 4) == 0xe  ? 3
-                             : (first >> 3) == 0x1e ? 4
-                                                    : 0;
-    unsigned code = size == 1 ? first : first & (0x7fu >> size);
-    bool valid = size > 0;
-    for (std::size_t k = 1; k < size; ++k) {
-      valid = valid && (at(k) >> 6) == 2;
-      code = code << 6 | (at(k) & 0x3f);
-    }
-    constexpr unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
-    valid =
-        valid && code >= least[size] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff);
-    const bool control = (code < 0x20 && code != '\n') || (code >= 0x7f && code < 0xa0);
-    // Characters that change the direction of the text after them.
-    const bool turns = code == 0x61c || code == 0x200e || code == 0x200f ||
-                       (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
-    if (valid && !control && !turns) {
-      text += bytes.substr(i, size);
-      i += size;
-    } else {
-      text += fmt::format("\\x{:02x}", first);
-      ++i;
-    }
-  }
-  return text;
 }
 
 }  // namespace gnomon::lab

@@ -29,9 +29,4 @@ std::string generate(Transformer& model, std::string_view text, const GenerateOp
 // Continuations of a part of the test text, filled-in masked bytes, or answers to examples.
 std::vector<Sample> samples(Transformer& model, const Settings& settings, const Corpus& corpus);
 
-// The bytes as UTF-8 that a terminal and JSON accept: control characters except line feed,
-// characters that change the direction of text, and bytes that are not UTF-8, are written as
-// \xNN.
-std::string printable(std::string_view bytes);
-
 }  // namespace gnomon::lab

@@ -12,7 +12,6 @@
 #include "apps/lab/compare.h"
 #include "apps/lab/corpus.h"
 #include "apps/lab/folder.h"
-#include "apps/lab/generate.h"
 #include "apps/lab/merge.h"
 #include "apps/lab/options.h"
 #include "apps/lab/process.h"
@@ -23,10 +22,12 @@
 #include "apps/lab/terminal.h"
 #include "apps/lab/use_model.h"
 #include "apps/lab/work_client.h"
+#include "src/core/text.h"
 
 namespace {
 
 using namespace gnomon::lab;
+namespace internal = gnomon::internal;
 
 int lab(int argc, char** argv) {
   Options options = parse_options(argc, argv);
@@ -45,8 +46,9 @@ int lab(int argc, char** argv) {
         resumed_settings(options, read_settings(out.path() / "settings.json").settings);
   if (!shards) use_device(options.settings.device);
   const Corpus corpus = load_corpus(options.settings);
-  fmt::print(talk, "Training on {} ({}).\nOutput folder: {}\n", printable(corpus.source),
-             printable(corpus.split), printable(out.path().string()));
+  fmt::print(talk, "Training on {} ({}).\nOutput folder: {}\n",
+             internal::printable(corpus.source), internal::printable(corpus.split),
+             internal::printable(out.path().string()));
   std::fflush(talk);
 
   const SessionResult session =
@@ -58,7 +60,7 @@ int lab(int argc, char** argv) {
              terminal_summary(results, isatty(fileno(talk)) && !std::getenv("NO_COLOR")
                                            ? Colour::always
                                            : Colour::never),
-             printable(page.string()));
+             internal::printable(page.string()));
   constexpr bool ascii = true;  // no control characters on a terminal
   if (options.json) std::puts(to_json(results).dump(1, ' ', ascii).c_str());
   return session.stopped ? 130 : 0;
@@ -91,16 +93,17 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const std::invalid_argument& error) {
     // One line for each rejected text.
-    std::string lines = printable(error.what());
+    std::string lines = internal::printable_lines(error.what());
     for (std::size_t at = 0; (at = lines.find('\n', at)) != std::string::npos; at += 9)
       lines.replace(at, 1, "\ngnomon: ");
     fmt::print(stderr, "gnomon: {}\n", lines);
     return 2;
   } catch (const TeamError& error) {
-    fmt::print(stderr, "gnomon: {}\n", printable(error.what()));
+    fmt::print(stderr, "gnomon: {}\n", internal::printable_lines(error.what()));
     return 2;
   } catch (const std::exception& error) {
-    const std::string what = printable(error.what());  // LibTorch appends a stack trace
+    const std::string what =
+        internal::printable_lines(error.what());  // LibTorch appends a stack trace
     fmt::print(stderr, "gnomon: [lab] unexpected error: {}\n", what.substr(0, what.find('\n')));
     return 2;
   }

@@ -7,8 +7,8 @@
 #include <variant>
 
 #include "apps/lab/batches.h"
-#include "apps/lab/generate.h"
 #include "gnomon/analysis/similarity.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab {
 namespace {
@@ -161,7 +161,7 @@ std::optional<TrainedAttention> trained_attention(Transformer& model, const Sett
   Text first{.name = {}, .bytes = {}};
   for (std::int64_t i = 0; i < shown; ++i)
     first.tokens.push_back(static_cast<std::int32_t>(windows[0][i].item<std::int64_t>()));
-  found.text = printable(corpus.text_of(first, 0, shown));
+  found.text = internal::printable_lines(corpus.text_of(first, 0, shown));
   for (const std::int64_t layer : std::set<std::int64_t>{0, std::ssize(layers) - 1}) {
     const at::Tensor& weights = layers[static_cast<std::size_t>(layer)];
     const at::Tensor entropy = at::special_entr(weights.clamp_min(0)).sum(3);  // [B, T, H]

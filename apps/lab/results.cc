@@ -15,7 +15,6 @@
 #include "apps/lab/candidate.h"
 #include "apps/lab/cost.h"
 #include "apps/lab/extend.h"
-#include "apps/lab/generate.h"
 #include "apps/lab/recommend.h"
 #include "apps/lab/results_by_size.h"
 #include "apps/lab/session.h"
@@ -26,6 +25,7 @@
 #include "apps/lab/ways.h"
 #include "gnomon/isa.h"
 #include "gnomon/version.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab {
 namespace {
@@ -98,7 +98,8 @@ EncodingResult encoding_results(const std::string& name, const Runs& runs,
 
 std::vector<TextSize> sizes(const std::vector<Text>& texts) {
   std::vector<TextSize> all;
-  for (const Text& text : texts) all.push_back({printable(text.name), std::ssize(text.bytes)});
+  for (const Text& text : texts)
+    all.push_back({internal::printable(text.name), std::ssize(text.bytes)});
   return all;
 }
 
@@ -137,7 +138,8 @@ TextsResult texts_result(const Corpus& corpus) {
     }
   tested = std::max(1.0, tested);
   // Files and pages are UTF-8, and names of files are any bytes.
-  TextsResult result{.source = printable(corpus.source), .split = printable(corpus.split)};
+  TextsResult result{.source = internal::printable(corpus.source),
+                     .split = internal::printable(corpus.split)};
   result.byte_frequency_bits = bits / tested;
   result.byte_frequency_accuracy = accuracy / tested;
   result.byte_pair_bits = pair_bits / tested;

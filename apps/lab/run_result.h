@@ -103,7 +103,7 @@ struct Picture {
 };
 
 // Text written by a model: the continuation of `prompt`, the prompt with its masked bytes (_)
-// filled in, or the answer to an example. As printable() returns it.
+// filled in, or the answer to an example. As printable_lines() returns it.
 struct Sample {
   std::int64_t context = 0;  // bytes that the model sees at most; length of an example
   std::string prompt = {}, text = {}, expected = {};  // expected: empty for a continuation

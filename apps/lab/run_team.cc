@@ -12,13 +12,13 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 
-#include "apps/lab/generate.h"
 #include "apps/lab/process_team.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/run.h"
 #include "apps/lab/threads.h"
 #include "gnomon/error.h"
 #include "src/core/json.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab {
 namespace {
@@ -185,7 +185,7 @@ int follow_team(const Options& options, std::FILE* stream) {
     const Json job = receive(member.own, member.key(), lease_of(options));
     if (job.is_null()) return 0;
     fmt::print(stream, "Rank {} trains {}, seed {}.\n", options.world.rank,
-               printable(job.at("encoding").get<std::string>()),
+               internal::printable(job.at("encoding").get<std::string>()),
                job.at("seed").get<std::int64_t>());
     std::fflush(stream);
     Team& team = *member.team;

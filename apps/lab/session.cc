@@ -14,7 +14,6 @@
 #include "apps/lab/cost.h"
 #include "apps/lab/extend.h"
 #include "apps/lab/folder.h"
-#include "apps/lab/generate.h"
 #include "apps/lab/progress.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/run.h"
@@ -26,6 +25,7 @@
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
 #include "gnomon/version.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab {
 namespace {
@@ -141,7 +141,8 @@ void leave_out_unusable(SessionResult& result, const Corpus& corpus, std::FILE* 
   for (const std::string& name : result.settings.encodings)
     if (const auto reason = unusable(name, result.settings, corpus)) {
       result.left_out.push_back({name, *reason});
-      fmt::print(stream, "Left out: {}. Reason: {}\n", printable(name), printable(*reason));
+      fmt::print(stream, "Left out: {}. Reason: {}\n", internal::printable(name),
+                 internal::printable(*reason));
     } else {
       usable.push_back(name);
     }

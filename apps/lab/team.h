@@ -5,14 +5,16 @@
 // answer before the timeout. After a TeamError the team cannot be used.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <chrono>
 #include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
+
+namespace at {
+class Tensor;  // not its header, which takes 8 s to compile, for main.cc and the work client
+}
 
 namespace gnomon::lab {
 

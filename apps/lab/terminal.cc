@@ -8,13 +8,13 @@
 
 #include "apps/command_line/terminal.h"
 #include "apps/lab/diverged.h"
-#include "apps/lab/generate.h"
 #include "apps/lab/recommend.h"
 #include "apps/lab/report_tables.h"
 #include "apps/lab/results_by_size.h"
 #include "apps/lab/task_results.h"
 #include "apps/lab/tasks.h"
 #include "apps/lab/words.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab {
 namespace {
@@ -184,10 +184,10 @@ std::string tables(const Results& results, Colour colour) {
 std::string terminal_summary(const Results& results, Colour colour) {
   std::string text = "\n";
   for (const std::string& sentence : results.answer)
-    text += wrapped(printable(sentence), "", "", terminal_width());
+    text += wrapped(internal::printable_lines(sentence), "", "", terminal_width());
   for (const LeftOut& one : results.left_out)
-    text +=
-        fmt::format("Left out: {}. Reason: {}\n", printable(one.name), printable(one.reason));
+    text += fmt::format("Left out: {}. Reason: {}\n", internal::printable(one.name),
+                        internal::printable(one.reason));
   if (results.encodings.empty()) return text;
   if (results.sizes.empty()) return text + tables(results, colour);
   const std::vector<Results> sizes = results_by_size(results);

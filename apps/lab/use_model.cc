@@ -19,6 +19,7 @@
 #include "apps/lab/windows.h"
 #include "apps/lab/words.h"
 #include "gnomon/error.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab {
 
@@ -184,18 +185,18 @@ int generate_command(int argc, char** argv) {
   if (!temperature && has_examples(task)) options.temperature = 0;
   options.tokenizer = trained.tokenizer.get();
   options.seed = static_cast<std::uint64_t>(seed);
-  const std::string next = printable(generate(trained.model, text, options));
+  const std::string next = internal::printable_lines(generate(trained.model, text, options));
   if (json)
     fmt::print("{}\n", Json{{"model", folder},
                             {"encoding", trained.config.encoding},
-                            {"text", printable(text)},
+                            {"text", internal::printable_lines(text)},
                             {"continuation", next},
                             {"context", options.context},
                             {"temperature", options.temperature},
                             {"seed", seed}}
                            .dump(-1, ' ', /*ensure_ascii=*/true));
   else
-    fmt::print("{}{}\n", printable(text), next);
+    fmt::print("{}{}\n", internal::printable_lines(text), next);
   return 0;
 }
 
@@ -252,8 +253,8 @@ int evaluate_command(int argc, char** argv) {
     fmt::print("{}\n", all.dump(-1, ' ', /*ensure_ascii=*/true));
     return 0;
   }
-  fmt::print("{} ({} with seed {}, trained at {} {})\n\n", printable(folder), config.encoding,
-             config.seed, s.train_length, length_unit(s));
+  fmt::print("{} ({} with seed {}, trained at {} {})\n\n", internal::printable(folder),
+             config.encoding, config.seed, s.train_length, length_unit(s));
   print_losses(s, *found);
   if (kept) print_shuffled(s, shuffled, *kept);
   if (!examples)

@@ -9,7 +9,6 @@
 
 #include "apps/lab/claimed_run.h"
 #include "apps/lab/corpus.h"
-#include "apps/lab/generate.h"
 #include "apps/lab/process.h"
 #include "apps/lab/results_json.h"
 #include "apps/lab/threads.h"
@@ -17,6 +16,7 @@
 #include "gnomon/io/file.h"
 #include "gnomon/isa.h"
 #include "gnomon/version.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab {
 namespace {
@@ -229,7 +229,7 @@ void RemoteWorkList::release(const Claim& claim) {
 int join_session(const Options& options, std::FILE* stream) {
   const Address& address = options.world.address;
   const auto say = [&](const std::string& text) {
-    fmt::print(stream, "{}\n", printable(text));
+    fmt::print(stream, "{}\n", internal::printable_lines(text));
     std::fflush(stream);
   };
   const std::string place = fmt::format("{}:{}", address.host, address.port);

@@ -19,6 +19,7 @@
 #include "gnomon/io/file.h"
 #include "gnomon/isa.h"
 #include "gnomon/version.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab {
 namespace {
@@ -26,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-constexpr milliseconds hello_time{5'000}, preparation_time{600'000};
+constexpr milliseconds hello_time{5'000}, answer_time{600'000};
 constexpr milliseconds end_time{10'000}, stop_time{20'000};
 constexpr int most_strangers = 64;
 
@@ -42,14 +43,6 @@ bool is_file_name(const std::string& name) {
   };
   return !last.empty() && last.size() <= 100 && last[0] != '.' &&
          std::all_of(last.begin(), last.end(), plain);
-}
-
-// Text that arrived, for a terminal.
-std::string terminal_text(std::string text) {
-  text.resize(std::min<std::size_t>(text.size(), 200));
-  for (char& c : text)
-    if (c < ' ' || c > '~') c = '?';
-  return text;
 }
 
 // Takes a time that depends on the size of `got` only.
@@ -148,13 +141,13 @@ void WorkServer::serve(Peer& peer) {
     for (;;)
       peer.connection.send(answer(peer, peer.connection.receive(message_limits, lease)), lease);
   } catch (const OtherProtocol& error) {
-    reason = terminal_text(error.what());
+    reason = internal::printable(error.what(), 200);
     try {
       peer.connection.send({}, hello_time);  // its prefix has the version of rank 0
     } catch (const ConnectionLost&) {
     }
   } catch (const std::exception& error) {
-    reason = terminal_text(error.what());
+    reason = internal::printable(error.what(), 200);
   }
   if (!greeted) {
     --strangers_;
@@ -189,7 +182,7 @@ void WorkServer::require(Peer& peer, const std::string& rule, const std::string&
 void WorkServer::greet(Peer& peer) {
   const Json hello = peer.connection.receive(hello_limits, hello_time).head;
   if (hello.value("op", "") != "hello") throw ConnectionLost("not a worker");
-  peer.host = terminal_text(hello.value("host", ""));
+  peer.host = internal::printable(hello.value("host", ""), 200);
   // A token is a secret: it is not shown, and the time of its comparison does not tell its start.
   require(peer, "a worker must have the GNOMON_LAB_TOKEN or the job of rank 0", "equal",
           equal_secrets(invitation_.token, hello.value("token", "")) ? "equal" : "another one");
@@ -197,7 +190,8 @@ void WorkServer::greet(Peer& peer) {
           GNOMON_VERSION, hello.value("gnomon", ""));
   require(peer, "a worker must have LibTorch " TORCH_VERSION ", as rank 0", TORCH_VERSION,
           hello.value("libtorch", ""));
-  const std::string isa(name(current_isa())), other = terminal_text(hello.value("isa", ""));
+  const std::string isa(name(current_isa())),
+      other = internal::printable(hello.value("isa", ""), 200);
   if (other != isa)
     progress_.note(
         fmt::format("Worker {} has another instruction set ({}, rank 0 {}): its "
@@ -212,7 +206,7 @@ void WorkServer::greet(Peer& peer) {
 }
 
 void WorkServer::prepare(Peer& peer) {
-  const Json ready = peer.connection.receive(hello_limits, preparation_time).head;
+  const Json ready = peer.connection.receive(hello_limits, answer_time).head;
   require(peer, "a worker must have the texts of rank 0", invitation_.stored.fingerprint,
           ready.value("fingerprint", ""));
   peer.connection.send({}, hello_time);

@@ -68,6 +68,17 @@ std::string printable(std::string_view text, std::size_t most) {
   return at < text.size() ? result + "..." : result;
 }
 
+std::string printable_lines(std::string_view text) {
+  const std::size_t end = text.find('\n');
+  std::string result = printable(text.substr(0, end));
+  for (std::size_t at = end; at != std::string_view::npos;) {
+    const std::size_t next = text.find('\n', at + 1);
+    result.append("\n").append(printable(text.substr(at + 1, next - at - 1)));
+    at = next;
+  }
+  return result;
+}
+
 std::string shown(std::string_view name) {
   return std::string("\"").append(printable(name, 80)).append("\"");
 }

@@ -17,6 +17,8 @@ std::size_t ill_formed_utf8(std::string_view text) noexcept;
 // result, the rest of the text is replaced by three dots. A text without such characters is
 // returned unchanged.
 std::string printable(std::string_view text, std::size_t most = std::string_view::npos);
+// The same, but line feeds are kept.
+std::string printable_lines(std::string_view text);
 
 // Returns a name from a file for a message: printable and in quotes.
 std::string shown(std::string_view name);

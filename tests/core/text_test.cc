@@ -54,6 +54,10 @@ TEST(Text, EscapesWhatATerminalActsOn) {
   EXPECT_EQ(printable("\u009b2J \u0080\u009f"), "\\u009b2J \\u0080\\u009f");
   EXPECT_EQ(printable("fdp.\u202egnp"), "fdp.\\u202egnp");
   EXPECT_EQ(printable("\x9b\xed\xa0\x80"), "\\x9b\\xed\\xa0\\x80");
+  EXPECT_EQ(printable("\xc0\xaf\xc3"), "\\xc0\\xaf\\xc3");  // overlong, and cut
+  EXPECT_EQ(printable_lines("\n\x1b[2J\n\nIt is\r\na truth \u20ac\n"),
+            "\n\\x1b[2J\n\nIt is\\x0d\na truth \u20ac\n");
+  EXPECT_EQ(printable_lines(""), "");
   // The controls of Unicode's PropList.txt, property Bidi_Control, and the two separators.
   const std::vector<std::uint32_t> more{0x61c,  0x200e, 0x200f, 0x2028, 0x2029, 0x202a, 0x202b,
                                         0x202c, 0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069};

@@ -152,17 +152,6 @@ TEST(Generate, DrawsWithTheProbabilitiesOfTheSoftmax) {
   EXPECT_LT(chi, 255 + 6 * 22.6);
 }
 
-TEST(Printable, KeepsTextAndEscapesTheRest) {
-  EXPECT_EQ(printable("It is\na truth é€𝄞"), "It is\na truth é€𝄞");
-  EXPECT_EQ(printable("\x1b[2J\r\x7f"), "\\x1b[2J\\x0d\\x7f");
-  EXPECT_EQ(printable("\xc3"), "\\xc3");                    // cut
-  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");           // overlong
-  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
-  EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b");           // a control character in two bytes
-  EXPECT_EQ(printable("a\u202eb\u2069"),
-            "a\\xe2\\x80\\xaeb\\xe2\\x81\\xa9");  // change the direction
-}
-
 TEST(Samples, ShowTextMaskedBytesAndAnswers) {
   Settings settings = tiny();
   for (const char* task : {"text", "masked", "copy", "recall"}) {

@@ -17,6 +17,7 @@
 #include "gnomon/error.h"
 #include "gnomon/model/scheme.h"
 #include "gnomon/torch/scheme.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab::classify_task {
 namespace {
@@ -148,8 +149,9 @@ class ClassifyModel final : public TaskModel {
                                  ? cut(data_->test[0], settings_.train_length)
                                  : sentence(settings_.train_length, Part::test, sample_seed, 0);
     const std::int64_t guess = read({one}).first.argmax(1).item<std::int64_t>();
-    result.samples = {{settings_.train_length, printable(one.text), printable(name_of(guess)),
-                       printable(name_of(one.label))}};
+    result.samples = {{settings_.train_length, internal::printable_lines(one.text),
+                       internal::printable_lines(name_of(guess)),
+                       internal::printable_lines(name_of(one.label))}};
   }
 
  private:

@@ -13,6 +13,7 @@
 #include "apps/lab/windows.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab {
 namespace translation_task {
@@ -165,10 +166,11 @@ void TranslationModel::describe(RunResult& result) {
     if (!has_positions(length)) continue;
     const EncodedPair* const example =
         tests_of(*data_, settings_, {.from = length, .to = length, .up_to = length}).front();
-    result.samples.push_back({.context = std::ssize(example->source),
-                              .prompt = printable(example->pair.source),
-                              .text = printable(translations(std::array{example})[0]),
-                              .expected = printable(example->pair.target)});
+    result.samples.push_back(
+        {.context = std::ssize(example->source),
+         .prompt = internal::printable_lines(example->pair.source),
+         .text = internal::printable_lines(translations(std::array{example})[0]),
+         .expected = internal::printable_lines(example->pair.target)});
   }
 }
 
