@@ -299,8 +299,7 @@ plot::Table timings_table(const Results& results) {
                           duration_in_words(one.test_seconds)});
   table.caption =
       "Means over seeds. Each worker of a run has one thread. Runs are executed at the same "
-      "time, "
-      "one for each core unless --jobs or the workers of a run change that.";
+      "time, one for each core unless --jobs or the workers of a run change that.";
   return table;
 }
 
