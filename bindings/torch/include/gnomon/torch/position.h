@@ -95,7 +95,8 @@ class PositionEncodingImpl : public torch::nn::Cloneable<PositionEncodingImpl> {
   void pretty_print(std::ostream& stream) const override;
   // The file contains the encodings as JSON ("specification") and the parameters. `load` throws
   // std::invalid_argument and changes nothing if the encodings of the file or the sizes of its
-  // parameters differ from those of this module.
+  // parameters differ from those of this module. The archive has been opened by the caller:
+  // InputArchive::load_from executes code that a file contains. Open only files that you trust.
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 
