@@ -141,6 +141,10 @@ const std::string types =
 "sliding_attention", "full_attention", "sliding_attention", "full_attention",
 "sliding_attention"])";
 
+const std::string factors =
+    "[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, "
+    "2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]";
+
 // Members of a config besides model_type.
 const std::vector<std::string> variants = {
     sizes,
@@ -179,6 +183,11 @@ const std::vector<std::string> variants = {
 "num_attention_heads": 4, "num_hidden_layers": 5, "per_layer_config":
 {"1": {"num_attention_heads": 6}}, "no_rope_layers": [1, 0, 1, 0, 1], "clip_qkv": 3)",
     R"("num_hidden_layers": 2, "num_attention_heads": 7, "hidden_size": 100)",
+    sizes + R"(, "rope_scaling": {"type": "yarn", "original_max_position_embeddings": 1024,
+"short_factor": [1, 1, 1, 1], "long_factor": [2, 2, 2, 3]}, "partial_rotary_factor": 0.125)",
+    sizes + R"(, "rope_scaling": {"type": "su", "original_max_position_embeddings": 1024,
+"short_factor": )" +
+        factors + R"(, "long_factor": )" + factors + "}",
 };
 
 std::string config(const std::string& model_type, const std::string& members) {
