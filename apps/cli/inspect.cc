@@ -59,7 +59,7 @@ void print_families() {
   fmt::print("|---|---|---|---|---|---|\n");
   for (const model::FamilyInfo& one : model::families())
     fmt::print("| {} | {} | {} | {} | {} | {} |\n", one.model_type, one.position, one.base,
-               one.turning, one.head_dim, one.layers);
+               one.rotated, one.head_dim, one.layers);
 }
 
 void print_fact(std::string_view name, std::string_view text) {

@@ -7,7 +7,7 @@
 #include "gnomon/error.h"
 #include "src/core/json.h"
 #include "src/model/encoding_json.h"
-#include "src/model/lowering.h"
+#include "src/model/layers/lowering.h"
 
 namespace gnomon::model {
 namespace {

@@ -2,7 +2,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/model/reading.h"
+#include "src/model/config/reading.h"
 
 namespace gnomon::model::internal {
 namespace {

@@ -293,7 +293,7 @@ TEST(ConfigFamilies, AShareThatIsNotReadIsANote) {
 
 TEST(ConfigFamilies, TheListHasTheRotatedShare) {
   std::map<std::string, std::string> shares;
-  for (const FamilyInfo& one : families()) shares[one.model_type] = one.turning;
+  for (const FamilyInfo& one : families()) shares[one.model_type] = one.rotated;
   for (const auto& [type, share] : {std::pair("chatglm", "0.5"),
                                     {"codegen", "64 elements"},
                                     {"gptj", "64 elements"},

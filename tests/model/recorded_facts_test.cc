@@ -366,7 +366,7 @@ TEST(RecordedFacts, OfEachFamily) {
     std::string text;
     if (const auto info = infos.find(name); info != infos.end())
       text = "  " + info->second.position + " | " + info->second.base + " | " +
-             info->second.turning + " | " + info->second.head_dim + " | " +
+             info->second.rotated + " | " + info->second.head_dim + " | " +
              info->second.layers + "\n";
     text += layout_of(name) + parts_of(name) + read(name, "") + "  others";
     for (std::size_t i = 0; i < variants.size(); ++i) {

@@ -54,7 +54,7 @@ struct FamilyInfo {
   std::string model_type;
   std::string position;  // "rotary, halves"; "learned"; ...
   std::string base;      // default rope_theta
-  std::string turning;   // rotated share of a head
+  std::string rotated;   // rotated share of a head
   std::string head_dim;  // "128"; "hidden / heads"
   std::string layers;    // differences between layers, or empty
 };

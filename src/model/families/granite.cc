@@ -1,0 +1,99 @@
+// Granite and Bamba. Source: the code of each family.
+#include <cmath>
+
+#include "src/model/families/rules.h"
+
+namespace gnomon::model::internal {
+namespace {
+
+void read_granite(Reading& r) {
+  r.softmax_scale = r.keys.positive({"attention_multiplier"});
+  if (!r.softmax_scale) r.softmax_scale = 1;
+  read_rotary(r);
+}
+
+void read_hyperclovax(Reading& r) {
+  r.softmax_scale = r.keys.positive({"attention_multiplier"});
+  read_rotary(r);
+}
+
+void read_granite_by_layer(Reading& r) {
+  const auto bases = r.keys.find({"layer_rope_theta"});
+  if (!bases) return read_granite(r);
+  r.softmax_scale = r.keys.positive({"attention_multiplier"}).value_or(1.0);
+  prepare(r);
+  std::size_t l = 0;
+  bases->for_each_element([&](Json value) {
+    if (l >= r.layers.size()) return;
+    const double base = value.is_null() ? 0 : value.number("layer_rope_theta");
+    if (base != 0 && (!(base > 1) || !std::isfinite(base)))
+      value.fail(
+          "layer_rope_theta must be 0, for layers that do not rotate, or finite and "
+          "greater than 1, got " +
+          value.shown());
+    Layer& layer = r.layers[l++];
+    layer.rotates = base != 0;
+    layer.rope = "base " + value.shown();
+    if (layer.rotates && !r.ropes.contains(layer.rope))
+      r.ropes[layer.rope] = read_rope(r, std::nullopt, base);
+  });
+  if (l < r.layers.size())
+    bases->fail("layer_rope_theta must have a base for each of " +
+                std::to_string(r.layers.size()) + " layers, got " + std::to_string(l));
+  put_ropes(r);
+}
+
+void read_granite_hybrid(Reading& r) {
+  prepare(r);
+  if (const auto types = r.keys.find({"layers_block_type"}); types) {
+    const auto names = types->strings("layers_block_type");
+    require_length(r, *types, names.size(), "layers_block_type");
+    type_layers(r, [&](std::int64_t l) { return names[to_size(l)]; });
+  }
+  if (r.keys.string({"position_embedding_type"}).value_or("") != "rope") {
+    for (Layer& layer : r.layers) layer.rotates = false;
+    ignore_ropes(r);
+    r.softmax_scale = r.keys.positive({"attention_multiplier"}).value_or(1.0);
+    return put_ropes(r);
+  }
+  read_granite(r);
+}
+
+void read_bamba(Reading& r) {
+  prepare(r);
+  attend_at(r, "attn_layer_indices");
+  r.rotary_dim = of_head(r.head_dim, r.family.share);
+  r.keys.find({"partial_rotary_factor"});
+  read_rotary(r);
+}
+
+}  // namespace
+
+void add_granite(Families& add) {
+  using namespace changes;
+  add(rotary, {"bamba"}, read(read_bamba), share(0.5, factor), length(262'144),
+      sizes(32, 32, 4096), key_heads(8), differences("attention in some layers"));
+  const Family granite4_vision_text = add(rotary, {"granite4_vision_text", "granitemoeshared"},
+                                          read(read_granite), sizes(32, 32, 4096));
+  add(granite4_vision_text, {"granite"}, gguf("granite", RopeType::adjacent));
+  add(granite4_vision_text, {"granite_docling_text"}, length(32'768), sizes(28, 16, 1024),
+      key_heads(4));
+  add(granite4_vision_text, {"granitemoe"}, gguf("granitemoe", RopeType::adjacent));
+  const Family granitemoe_swa =
+      add(granite4_vision_text, {"granitemoe_swa"}, read(read_granite_by_layer),
+          window(by_type, 128, "fsss"), sinks(true), differences("one base per layer"));
+  add(granitemoe_swa, {"granite_swa"}, length(8192), sizes(24, 20, 2560), key_heads(4));
+  add(granite4_vision_text, {"granitemoehybrid"}, read(read_granite_hybrid),
+      differences("attention in some layers"), gguf("granitehybrid", RopeType::adjacent));
+  add(rotary, {"hyperclovax"}, read(read_hyperclovax), sizes(32, 32, 4096),
+      unsupported("attention that was not compared with the model's own code"));
+  const Family granite_speech =
+      add(multimodal, {"granite_speech", "granite_speech_plus"}, language("granite"));
+  add(granite_speech, {"granite4_vision"}, language("*_text"),
+      part("vision_config", "clip_vision_model"));
+  add(granite_speech, {"granite_docling"}, language("*_text"),
+      part("vision_config", "*_vision"));
+  add(granite_speech, {"granitevision"}, language("llama"));
+}
+
+}  // namespace gnomon::model::internal

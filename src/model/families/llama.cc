@@ -1,0 +1,128 @@
+// Decoders that rotate all layers in the same way. Source: the code of each family.
+#include "src/model/families/rules.h"
+
+namespace gnomon::model::internal {
+namespace {
+
+void read_ministral3(Reading& r) {
+  prepare(r);
+  for (const char* name : {"rope_scaling", "rope_parameters"})
+    if (const auto dictionary = r.keys.find({name}); dictionary && !r.temperature)
+      read_temperature(r, *dictionary);
+  read_rotary(r);
+}
+
+}  // namespace
+
+void add_llama(Families& add) {
+  using namespace changes;
+  for (const char* name : {"arctic", "bailingmoe", "deci", "plm"})
+    add(rotary, {}, gguf(name, RopeType::adjacent));
+  for (const char* name : {"codeshell", "cogvlm", "plamo", "smallthinker"})
+    add(rotary, {}, gguf(name, RopeType::halves));
+  add(rotary, {}, softcap(30), gguf("grok", RopeType::halves));
+  add(rotary, {}, gguf("hunyuan-vl", RopeType::sections));
+  add(rotary, {}, norm(layer_norm, before, head, 1e-6), gguf("chameleon", RopeType::adjacent));
+  add(rotary, {"EvollaModel", "evolla"}, base(500'000), length(8192), sizes(32, 32, 4096),
+      key_heads(8));
+  const Family apertus1p5_text =
+      add(rotary, {"apertus1p5_text"}, base(12'000'000),
+          rope(
+              R"({"rope_type": "llama3", "rope_theta": 12000000.0, "factor": 8.0,
+"original_max_position_embeddings": 8192, "low_freq_factor": 1.0,
+"high_freq_factor": 4.0})"),
+          length(65'536), sizes(32, 32, 4096),
+          unsupported("attention that was not compared with the model's own code"));
+  add(apertus1p5_text, {"apertus"}, norm(rms, before, head, 1e-5), unsupported(""),
+      gguf("apertus", RopeType::halves));
+  add(rotary, {"aquila"}, share(1, any));
+  add(rotary, {"arcee"}, length(4096), sizes(32, 32, 2560), gguf("arcee", RopeType::adjacent));
+  add(rotary, {"aria_text", "llama"}, sizes(32, 32, 4096));
+  add(rotary, {"bitnet"}, base(500'000), sizes(30, 20, 2560), key_heads(5),
+      gguf("bitnet", RopeType::halves));
+  const Family blt_global_transformer =
+      add(rotary, {"blt_global_transformer"}, pairing(adjacent), base(500'000),
+          head_dim(by_heads), length(4096), sizes(25, 16, 2048));
+  const Family blt_local_decoder = add(blt_global_transformer, {"blt_local_decoder"},
+                                       length(24'576), sizes(9, 16, 1024), window(all));
+  add(blt_local_decoder, {"blt_local_encoder"}, sizes(1, 16, 1024));
+  add(blt_global_transformer, {"blt_patcher"}, base(10'000), length(8192), sizes(14, 12, 768),
+      window(all, 512));
+  add(rotary, {"chameleon"}, length(4096), sizes(32, 32, 4096),
+      unsupported("attention that was not compared with the model's own code"));
+  add(rotary, {"code_llama", "open-llama"}, share(1, any), sizes(32, 32, 4096));
+  add(rotary, {"cwm"}, base(1'000'000),
+      rope(
+          R"({"rope_theta": 1000000.0, "factor": 16.0, "high_freq_factor": 4.0,
+"low_freq_factor": 1.0, "original_max_position_embeddings": 8192, "rope_type":
+"llama3"})"),
+      head_dim(128), length(131'072), sizes(64, 48, 6144), key_heads(8),
+      window(by_type, 8192, "fsss"));
+  add(rotary, {"diffllama"}, sizes(16, 32, 2048),
+      unsupported("the difference of two softmaxes"));
+  add(rotary, {"doge"}, sizes(32, 8, 1024), norm(rms, before, head, 1e-6),
+      unsupported("a trained mask added to the scores"));
+  add(rotary, {"dots1"}, sizes(62, 32, 4608), key_heads(32), window(from_layer, 4096),
+      window_on(true), norm(rms, before, head, 1e-6), gguf("dots1", RopeType::halves));
+  add(rotary, {"emu3_text_model"}, base(1'000'000), length(9216), sizes(32, 32, 4096),
+      key_heads(8));
+  add(rotary, {"flex_olmo"}, base(500'000), length(4096), sizes(32, 32, 4096),
+      norm(rms, before, all_heads, 1e-6));
+  add(rotary, {"helium"}, pairing(adjacent), base(100'000), head_dim(128), length(4096),
+      sizes(24, 20, 2560), key_heads(20));
+  add(rotary, {"hrm_text"}, head_dim(128), sizes(128, 12, 1536));
+  const Family hunyuan_v1_dense =
+      add(rotary, {"hunyuan_v1_dense"}, sizes(32, 32, 4096), norm(rms, after, head, 1e-5),
+          gguf("hunyuan-dense", RopeType::halves));
+  add(hunyuan_v1_dense, {"hunyuan_v1_moe"}, gguf("hunyuan-moe", RopeType::halves));
+  add(rotary, {"hy_v3"}, base(11'158'840), head_dim(128), length(131'072), sizes(80, 64, 4096),
+      key_heads(8), norm(rms, before, head, 1e-5));
+  add(rotary, {"internlm2"}, share(1, any), weights(grouped),
+      gguf("internlm2", RopeType::adjacent));
+  add(rotary, {"internlm3"}, head_dim(128), length(32'768), sizes(48, 32, 4096), key_heads(2));
+  add(rotary, {"iquestcoder"}, head_dim(128), length(131'072), sizes(80, 40, 5120),
+      key_heads(8));
+  add(rotary, {"jais2"}, length(8192), sizes(32, 26, 3328));
+  add(rotary, {"jetmoe"}, head_dim(128), length(4096), sizes(12, 32, 2048), key_heads(16));
+  add(rotary, {"mellum"}, base(500'000), share(1, factor),
+      rope(
+          R"({"full_attention": {"rope_type": "default", "rope_theta": 500000.0},
+"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}})"),
+      head_dim(128), length(131'072), sizes(28, 32, 2304), key_heads(4), window(by_type, 1024),
+      norm(rms, before, head, 1e-6));
+  add(rotary, {"minicpm"}, share(1, any), gguf("minicpm", RopeType::adjacent));
+  const Family ministral = add(rotary, {"ministral"}, length(131'072), sizes(32, 32, 4096),
+                               key_heads(8), window(by_type, 4096, "s"));
+  add(ministral, {"ministral3"}, read(read_ministral3), base(1'000'000),
+      rope(
+          R"({"rope_theta": 1000000.0, "factor": 16.0, "original_max_position_embeddings": 16384,
+"max_position_embeddings": 262144, "beta_fast": 32.0, "beta_slow": 1.0,
+"mscale_all_dim": 1.0, "mscale": 1.0, "llama_4_scaling_beta": 0.1, "rope_type":
+"yarn"})"),
+      head_dim(128), length(262'144), sizes(34, 32, 4096), window(all),
+      gguf("mistral3", RopeType::adjacent, all));
+  add(rotary, {"mistral"}, length(131'072), sizes(32, 32, 4096), key_heads(8),
+      window(all, 4096), gguf("llama", RopeType::adjacent, all));
+  add(rotary, {"mixtral"}, base(1'000'000), length(131'072), sizes(32, 32, 4096), key_heads(8),
+      window(all));
+  add(rotary, {"molmo2_text"}, head_dim(128), length(36'864), sizes(36, 32, 4096), key_heads(8),
+      norm(rms, before, head, 1e-6));
+  add(rotary, {"muse_glimmer_assistant"}, base(500'000), head_dim(128), length(131'072),
+      sizes(5, 32, 6656), key_heads(8), visibility(bidirectional),
+      norm(rms, before, head, 1e-5),
+      unsupported("attention that was not compared with the model's own code"));
+  add(rotary, {"nemotron"}, share(0.5, factor), odd_share(true), length(4096),
+      sizes(32, 48, 6144), gguf("nemotron", RopeType::halves));
+  add(rotary, {"orion"}, share(1, any), gguf("orion", RopeType::adjacent));
+  add(rotary, {"seed_oss"}, head_dim(128), length(524'288), sizes(64, 80, 4096), key_heads(8),
+      gguf("seed_oss", RopeType::halves));
+  add(rotary, {"solar_open"}, base(1'000'000), share(1, factor), head_dim(128), length(131'072),
+      sizes(48, 64, 4096), key_heads(8));
+  add(rotary, {"starcoder2"}, length(4096), sizes(30, 24, 3072), key_heads(2), window(all),
+      gguf("starcoder2", RopeType::halves, all));
+  add(rotary, {"unlimited_ocr_text"}, head_dim(by_heads), length(32'768), sizes(12, 10, 1280),
+      key_heads(10), unsupported("windows and a reference image"));
+  add(rotary, {"xverse"}, share(1, any), gguf("xverse", RopeType::adjacent));
+}
+
+}  // namespace gnomon::model::internal

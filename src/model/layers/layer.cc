@@ -1,0 +1,160 @@
+#include "gnomon/model/layer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "gnomon/error.h"
+#include "gnomon/position/patches.h"
+#include "src/model/layers/layer_tokens.h"
+#include "src/model/layers/lowering.h"
+
+namespace gnomon::model {
+namespace {
+
+using internal::TokensOfLayer;
+
+std::span<const float> numbers(View<const float, 2> matrix) {
+  return {matrix.data(), static_cast<std::size_t>(matrix.size())};
+}
+
+// Values of the parameters of attention, by name.
+class NamedValues {
+ public:
+  NamedValues(const LayerGroup& group, Values values)
+      : parameters_(layer_parameters(group)), values_(values) {
+    if (values.size() != parameters_.size())
+      refuse("model",
+             "requires " + std::to_string(parameters_.size()) + " parameter matrices for " +
+                 names(group.position),
+             static_cast<std::int64_t>(values.size()));
+  }
+  View<const float, 2> find(std::string_view name) const {
+    for (std::size_t i = 0; i < parameters_.size(); ++i)
+      if (parameters_[i].name == name) return values_[i];
+    return {};
+  }
+
+ private:
+  std::vector<Parameter> parameters_;
+  Values values_;
+};
+
+std::optional<WeightedNorm> lowered_norm(const std::optional<HeadNorm>& norm,
+                                         const NamedValues& values, const std::string& name,
+                                         std::int64_t head_dim) {
+  if (!norm) return std::nullopt;
+  WeightedNorm lowered{.norm = *norm};
+  const auto take = [&](const char* leaf, std::vector<float>& to) {
+    const View<const float, 2> matrix = values.find(name + leaf);
+    if (!matrix.data()) return;
+    const auto all = numbers(matrix);
+    to.assign(all.begin(), all.end());
+    lowered.head_dim = head_dim;
+    lowered.heads = std::ssize(to) / head_dim;
+  };
+  take(".weight", lowered.weight);
+  take(".bias", lowered.bias);
+  return lowered;
+}
+
+void put_attention(const LayerGroup& group, const NamedValues& values, LayerPlan& lowered) {
+  const LayerAttention& attention = group.attention;
+  lowered.softmax.cap = attention.softcap;
+  lowered.query_scale = attention.query_scale;
+  lowered.value_scale = attention.value_scale;
+  if (const auto sinks = values.find("sinks"); sinks.data())
+    for (const float one : numbers(sinks)) lowered.softmax.sinks.push_back(double{one});
+  const auto norm = [](const std::optional<LayerNorm>& one) {
+    return one ? std::optional(one->norm) : std::nullopt;
+  };
+  lowered.query_norm =
+      lowered_norm(norm(attention.query_norm), values, "query_norm", group.head_dim);
+  lowered.key_norm = lowered_norm(norm(attention.key_norm), values, "key_norm", group.head_dim);
+  lowered.value_norm =
+      lowered_norm(attention.value_norm, values, "value_norm", group.value_dim);
+  if (attention.query_norm) lowered.norm_order = attention.query_norm->order;
+}
+
+}  // namespace
+
+std::vector<Parameter> layer_parameters(const LayerGroup& group) {
+  std::vector<Parameter> all = parameters(group.position);
+  const LayerAttention& attention = group.attention;
+  if (attention.sinks == Sinks::per_head) all.push_back({"sinks", group.heads, 1});
+  const auto norm = [&](const std::optional<LayerNorm>& one, const char* name,
+                        std::int64_t heads) {
+    if (!one) return;
+    const std::int64_t rows = one->norm.scope == NormScope::all_heads ? heads : 1;
+    for (const char* leaf : {".weight", ".bias"}) {
+      const std::string parameter = std::string(name) + leaf;
+      if (std::any_of(group.tensors.begin(), group.tensors.end(),
+                      [&](const ParameterTensor& one) { return one.parameter == parameter; }))
+        all.push_back({parameter, rows, group.head_dim});
+    }
+  };
+  norm(attention.query_norm, "query_norm", group.heads);
+  norm(attention.key_norm, "key_norm", group.key_heads);
+  return all;
+}
+
+void internal::refuse_unsupported(const ModelDescription& model, const LayerGroup& group) {
+  if (!group.unsupported.empty())
+    refuse("model",
+           "layers of " + model.model_type + " cannot be lowered: " + group.unsupported,
+           "layer " + std::to_string(group.layers.empty() ? 0 : group.layers.front()));
+}
+
+void internal::put_tokens(const LayerGroup& group, const TokensOfLayer& tokens,
+                          LayerPlan& lowered) {
+  lowered.queries.reset();
+  lowered.keys.reset();
+  lowered.scale_positions.reset();
+  tokens.put_mask(group.attention, lowered);
+}
+
+void internal::put_group(const LayerGroup& group, const TokensOfLayer& tokens, Values values,
+                         LayerPlan& lowered) {
+  set_scale(lowered, group.attention.softmax_scale * lowered.softmax.factor);
+  lowered.softmax.sinks.clear();
+  put_attention(group, NamedValues(group, values), lowered);
+  put_tokens(group, tokens, lowered);
+}
+
+LayerPlan internal::lower_group(const ModelDescription& model, const LayerGroup& group,
+                                const TokensOfLayer& tokens, Values values,
+                                std::optional<Distances> reach, const LayerPlan* known) {
+  refuse_unsupported(model, group);
+  const NamedValues named(group, values);
+  Call call = tokens.call_of(group.attention);
+  const Call whole = tokens.call();
+  call.softmax_scale = group.attention.softmax_scale;
+  if (reach) call.reach = reach;
+  const RotaryTable* const table = known ? query_table(*known) : nullptr;
+  if (table && group.position.size() == 1 &&
+      std::holds_alternative<ScaledRotary>(group.position[0])) {
+    call.known = &table->frequencies();
+    call.known_factor = known->softmax.factor;
+  }
+  LayerPlan lowered =
+      lower_call(group.position, call, values.first(parameters(group.position).size()), &whole);
+  put_attention(group, named, lowered);
+  tokens.put_mask(group.attention, lowered);
+  lowered.table_in_layers = group.attention.table_input == TableInput::queries_and_keys;
+  if (group.attention.rotary_input == RotaryInput::hidden) {
+    // The input of the layer is rotated before the projections, with the table of the queries.
+    lowered.query_rotations.clear();
+    lowered.key_rotations.clear();
+    lowered.hidden_rotary = std::exchange(lowered.query_rotary, std::nullopt);
+    lowered.key_rotary.reset();
+  }
+  rotate_in_prepare(lowered);
+  return lowered;
+}
+
+LayerPlan lower_layer(const ModelDescription& model, std::int64_t layer, std::string_view part,
+                      const LayerTokens& tokens, Values values) {
+  const LayerGroup& group = group_of(model, layer, part);
+  return internal::lower_group(model, group, TokensOfLayer(model, tokens), values, {});
+}
+
+}  // namespace gnomon::model
