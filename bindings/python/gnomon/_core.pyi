@@ -4,10 +4,13 @@ import numpy
 import numpy.typing
 
 
-from typing import Any
+from typing import Any, TypeAlias
 
-from gnomon._spec import Encoding
-from gnomon._typing import Array, IntegerArray, PositionsLike
+from gnomon._typing import Array, Encoding, IntegerArray
+
+#: A number T of tokens (positions 0 to T - 1), integers [T] or [B, T], or Positions; where
+#: several position axes are allowed, also a tuple of them.
+PositionsLike: TypeAlias = int | Array | Sequence[int] | Positions | tuple[PositionsLike, ...]
 
 __version__: str
 

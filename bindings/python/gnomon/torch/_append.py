@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import Encoding, RotaryFrequencies, RotaryTable
+from .._core import RotaryFrequencies, RotaryTable
+from .._spec import Encoding
 from . import _device, _kernels, _plans
 
 _F8 = torch.float8_e4m3fn

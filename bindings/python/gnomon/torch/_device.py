@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import rotary_frequencies
+from .._core import rotary_frequencies
 from . import _plans
 
 try:

@@ -15,7 +15,9 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .. import Encoding, Positions, RotaryFrequencies, RotaryTable, _core
+from .. import _core
+from .._core import Positions, RotaryFrequencies, RotaryTable
+from .._spec import Encoding
 from . import _kernels, _plans
 from ._kernels import Call
 from ._operators import call

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .. import Plan, RotaryTable, _core
+from .. import _core
+from .._core import Plan, RotaryTable
 from . import _device, _plans
 
 

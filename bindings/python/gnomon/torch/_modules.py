@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import _core, specs
-from .._list import usual
-from .._spec import Encoding
+from .._spec import Encoding, usual
 from . import _functions
 from ._functions import Layout
 from ._lowering import bias_form, dense, frozen, gates_of, mixture_of, thawed

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from .. import Encoding, Plan, Positions, RotaryFrequencies, RotaryTable, lower
+from .._core import Plan, Positions, RotaryFrequencies, RotaryTable, lower
+from .._spec import Encoding
 
 Texts = str  # a JSON array of specs
 _Function = TypeVar("_Function", bound=Callable[..., Any])

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from transformers.models.bloom.modeling_bloom import BloomAttention
 from transformers.models.t5.modeling_t5 import T5Attention
 
-import gnomon
+from gnomon import specs
+from gnomon.model import from_pretrained
 
 from . import not_compiled
 from .attend import attend, reason_against, warn
@@ -159,7 +160,7 @@ def _check_rotation(name: str, original: Any, angles: Angles) -> None:
 
 def patch_rotary(model: nn.Module, config: Any, change: Change) -> None:
     """Gives the rotary modules of a model exact tables, and its file the rotation."""
-    description = gnomon.model.from_pretrained(config)
+    description = from_pretrained(config)
     types = getattr(config, "layer_types", None)
     found = False
     for name, module in model.named_modules():
@@ -189,7 +190,7 @@ def patch_rotary(model: nn.Module, config: Any, change: Change) -> None:
 
 def patch_bloom(model: nn.Module, config: Any, change: Change) -> None:
     """Gives the attention modules of BLOOM the ALiBi spec of the config."""
-    description = gnomon.model.from_pretrained(config)
+    description = from_pretrained(config)
     for name, module in model.named_modules():
         if isinstance(module, BloomAttention):
             spec = description.layers[module.layer_idx].position[0]
@@ -199,7 +200,7 @@ def patch_bloom(model: nn.Module, config: Any, change: Change) -> None:
 def patch_t5(model: nn.Module, config: Any, change: Change) -> None:
     """Gives the attention modules of T5 a reference to the trained table of their stack."""
     parts = {False: ("encoder", "bidirectional"), True: ("decoder", "causal")}
-    layers = gnomon.model.from_pretrained(config).layers
+    layers = from_pretrained(config).layers
     owners = {}
     for name, module in list(model.named_modules()):
         if not isinstance(module, T5Attention):
@@ -209,7 +210,7 @@ def patch_t5(model: nn.Module, config: Any, change: Change) -> None:
             continue
         if module.has_relative_attention_bias:
             part, direction = parts[module.is_decoder]
-            spec = gnomon.T5Bias(heads=module.n_heads, direction=direction,
+            spec = specs.T5Bias(heads=module.n_heads, direction=direction,
                                  buckets=module.relative_attention_num_buckets,
                                  max_distance=module.relative_attention_max_distance)
             if not any(layer.part == part and spec in layer.position for layer in layers):

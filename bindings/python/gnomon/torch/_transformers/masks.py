@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 from transformers import masking_utils
 
-import gnomon
+from gnomon import _core, specs
 
 from . import not_compiled
 
@@ -146,7 +146,7 @@ class Mask(torch.Tensor):
         if plan is None:
             parameters = () if parameter is None else (parameter.detach().float(),)
             queries, keys = self._tokens(spec)
-            plan = self.plans[key] = gnomon.lower(
+            plan = self.plans[key] = _core.lower(
                 spec, queries, keys, parameters=parameters, visibility=self.rules.visibility,
                 left=self.rules.left, right=self.rules.right, softmax_scale=softmax_scale, cap=cap)
         return plan
@@ -161,11 +161,11 @@ class Mask(torch.Tensor):
             of_keys, of_queries = torch.zeros(1, S).long(), torch.zeros(1, T).long()
         keys = torch.arange(S).expand(of_keys.shape)
         queries = torch.arange(self.offset, self.offset + T).expand(of_queries.shape)
-        if isinstance(spec, gnomon.Alibi) and self.padding is not None:
+        if isinstance(spec, specs.Alibi) and self.padding is not None:
             # BLOOM counts tokens without padding; T5 counts rows.
             keys = self.padding.long().cumsum(-1) - 1
             queries = keys[:, S - T:]
-        return gnomon.Positions(queries, of_queries), gnomon.Positions(keys, of_keys)
+        return _core.Positions(queries, of_queries), _core.Positions(keys, of_keys)
 
 
 @not_compiled
