@@ -20,7 +20,7 @@ from .._core import Positions, RotaryFrequencies, RotaryTable
 from .._spec import Encoding
 from . import _kernels, _plans
 from ._kernels import Call
-from ._operators import call
+from ._registry import call
 
 Layout = Literal["tokens_heads", "heads_tokens"]
 RotaryLike = Encoding | RotaryFrequencies | RotaryTable
@@ -62,8 +62,8 @@ def _has_tangent(*tensors: Tensor | None) -> bool:
 
 def _refuse_tangents(operation: str, *tensors: Tensor | None) -> None:
     if not _compiling() and _has_tangent(*tensors):
-        raise ValueError(f"[{operation}] gradients must be in reverse mode, got a tensor with a "
-                         "tangent (forward mode)")
+        raise ValueError(f"[{operation}] gradients must be in reverse mode, "
+                         "got a tensor with a tangent (forward mode)")
 
 
 def heads_tokens(layout: str) -> bool:
@@ -136,7 +136,8 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
 
     Differentiable in x, to any order. |x' - exact| <= 3 * 2^-24 (|a| + |b|) for the pair (a, b);
     16-bit types are rounded once more. By the library on the CPU and on CUDA devices (positions
-    on the device are not read by the host), otherwise by torch operators with the same table. Cost: memory-bound; tables are cached by their positions.
+    on the device are not read by the host), otherwise by torch operators with the same table.
+    Cost: memory-bound; tables are cached by their positions.
     Raises ValueError if shapes do not fit. Source: Su et al. 2021, arXiv:2104.09864.
     """
     by_heads = layout == "heads_tokens" or heads_tokens(layout)
@@ -154,8 +155,8 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
                 axes = _axes(positions)
     gradient = x.requires_grad and _with_gradients()
     if inplace and gradient:
-        raise ValueError("[rotate] x must not require a gradient if inplace is True, got a tensor "
-                         "that does")
+        raise ValueError(
+            "[rotate] x must not require a gradient if inplace is True, got a tensor that does")
     if not _compiling() and _direct(x):
         if text is None:
             table, begin = encoding, None
@@ -211,9 +212,7 @@ class _Attention(torch.autograd.Function):
         else:
             results = _kernels.attend_backward(ctx.plan, ctx.rest.heads_tokens, grad, q, k, v,
                                                parameters, sinks, gates, out, lse)
-        dq, dk, dv, *others = results
-        of_gates = others.pop() if gates is not None else None
-        of_sinks = others.pop() if sinks is not None else None
+        dq, dk, dv, others, of_sinks, of_gates = _kernels.split_gradients(results, sinks, gates)
         return None, dq, dk, dv, of_sinks, of_gates, *others
 
 

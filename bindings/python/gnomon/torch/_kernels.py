@@ -115,11 +115,11 @@ def rotated(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, head_offset: int,
                          f"{head_offset} + {rotary_dim} elements per head, got {x.shape[3]}")
     tokens = x.shape[2 if heads_tokens else 1]
     if cos.shape != sin.shape:
-        raise ValueError(f"[rotate] sin must have the shape of cos, {list(cos.shape)}, got "
-                         f"{list(sin.shape)}")
+        raise ValueError(f"[rotate] sin must have the shape of cos, {list(cos.shape)}, "
+                         f"got {list(sin.shape)}")
     if cos.shape[-2] != tokens:
-        raise ValueError(f"[rotate] cos and sin must have the tokens of x, {tokens}, got "
-                         f"{cos.shape[-2]}")
+        raise ValueError(
+            f"[rotate] cos and sin must have the tokens of x, {tokens}, got {cos.shape[-2]}")
     kind = torch.float64 if x.dtype == torch.float64 else torch.float32
     cos, sin = (one.to(kind).unsqueeze(-3 if heads_tokens else -2) for one in (cos, sin))
     if inverse:
@@ -235,6 +235,15 @@ def empty_gradients(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor
     others = [*parameters, *(one for one in (sinks, gates) if one is not None)]
     return [like(q), like(k), like(v),
             *(torch.empty_like(one, memory_format=torch.contiguous_format) for one in others)]
+
+
+def split_gradients(results: Sequence[Tensor], sinks: Tensor | None,
+                    gates: Tensor | None) -> tuple[Any, ...]:
+    """Returns the gradients of q, k, v, [parameters], sinks and gates from empty_gradients."""
+    dq, dk, dv, *others = results
+    of_gates = others.pop() if gates is not None else None
+    of_sinks = others.pop() if sinks is not None else None
+    return dq, dk, dv, others, of_sinks, of_gates
 
 
 def _zeros(shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
