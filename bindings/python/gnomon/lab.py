@@ -178,9 +178,10 @@ def load(folder: str | os.PathLike[str]) -> LabResults:
 def compare(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> dict[str, Any]:
     """Compares the results in two folders of the lab with the same task.
 
-    Returns the output of `gnomon compare A B --json`: `settings` that differ, `differences` (B - A for
-    each encoding and length, with `margin`, half of the width of the 95 % confidence interval),
-    `recommendations`, `reaches`, `warnings`. Raises ValueError with the message of the program.
+    Returns the output of `gnomon compare A B --json`: `settings` that differ, `differences`
+    (B - A for each encoding and length, with `margin`, half of the width of the 95 % confidence
+    interval), `recommendations`, `reaches`, `warnings`. Raises ValueError with the message of the
+    program.
     """
     done = subprocess.run([_program.path(), "compare", os.fspath(a), os.fspath(b), "--json"],
                           env=os.environ | {"GNOMON_LAB": find()}, capture_output=True,

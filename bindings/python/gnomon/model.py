@@ -98,7 +98,8 @@ class Model:
             self._layers = tuple(sorted(found, key=lambda one: (parts.index(one.part), one.index)))
         return self._layers
 
-    def frequencies(self, layer: int = 0, length: int = 0, part: str = "") -> _core.RotaryFrequencies:
+    def frequencies(self, layer: int = 0, length: int = 0,
+                    part: str = "") -> _core.RotaryFrequencies:
         """Returns the rotary frequencies of a layer at a declared context length.
 
         length: in tokens; 0: the training length. Raises ValueError if the layer has no rotation.
@@ -144,7 +145,8 @@ class Model:
         return run("inspect", "-", *options, stdin=self._config)
 
     def __repr__(self) -> str:
-        return f"Model({self.model_type!r}, {self._description.layers} layers, length {self.length})"
+        layers = self._description.layers
+        return f"Model({self.model_type!r}, {layers} layers, length {self.length})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """The groups of layers with equal position and attention rules."""
@@ -161,7 +163,8 @@ class Model:
                          "\n".join(map(repr, one.position)) or "no position",
                          f"{one.heads} / {one.key_heads}", str(one.head_dim),
                          one.visibility + window, one.unsupported])
-        columns = ["layers", "position", "heads / key heads", "head_dim", "attention", "unsupported"]
+        columns = ["layers", "position", "heads / key heads", "head_dim", "attention",
+                   "unsupported"]
         if not any(row[-1] for row in rows):
             columns, rows = columns[:-1], [row[:-1] for row in rows]
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
@@ -199,8 +202,8 @@ def from_pretrained(source: Any, *, part: str = "", yarn_factor: str = "as-writt
     if hasattr(source, "to_dict"):
         source = source.to_dict()
     if not isinstance(source, Mapping):
-        raise ValueError("[model] source must be a path, a dict or a transformers config, got "
-                         f"{type(source).__name__}")
+        raise ValueError("[model] source must be a path, a dict or a transformers config, "
+                         f"got {type(source).__name__}")
     config = json.dumps(source, default=str)
     return Model(_core.ModelDescription.from_config(config, part, yarn_factor, assume_pairing),
                  config=config, options=options)

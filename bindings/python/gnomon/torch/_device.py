@@ -50,7 +50,7 @@ def frequencies(module: Any, text: str, length: int, x: Tensor) -> Any:
 
 
 def axes_of(positions: Sequence[Tensor], x: Tensor) -> Tensor | None:
-    """Returns positions [T], [B, T] or [A, B, T] as the kernels read them; None: on another device."""
+    """Returns positions [T], [B, T] or [A, B, T] for the kernels; None: on another device."""
     if any(one.device != x.device for one in positions):
         return None
     if len(positions) == 1:

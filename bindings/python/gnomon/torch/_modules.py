@@ -91,12 +91,12 @@ class PositionEncoding(Matrices):
         if isinstance(encoding, str):
             names = encoding.split("+")
             if fields and len(names) > 1:
-                raise ValueError("[position] fields must belong to one encoding, got "
-                                 f"{', '.join(fields)} for {encoding}")
+                raise ValueError("[position] fields must belong to one encoding, "
+                                 f"got {', '.join(fields)} for {encoding}")
             encoding = [_usual(name, heads, width, length, reads, fields) for name in names]
         elif fields or not (heads is width is length is None):
-            raise ValueError("[position] sizes and fields must be those of the spec, got a spec "
-                             "and further arguments")
+            raise ValueError("[position] sizes and fields must be those of the spec, "
+                             "got a spec and further arguments")
         self.mixture = mixture_of(encoding)
         kinds = [one.kind for one in self.mixture]
         if len(set(kinds)) < len(kinds):
@@ -165,8 +165,8 @@ class PositionEncoding(Matrices):
             return (_functions.rotate(q, texts[0], at, layout=layout, length=length),
                     _functions.rotate(k, texts[0], positions, layout=layout, length=length))
         if isinstance(positions, tuple):
-            raise ValueError("[rotate] an encoding with position axes must be alone, got "
-                             f"{self._names()}")
+            raise ValueError(
+                f"[rotate] an encoding with position axes must be alone, got {self._names()}")
         if isinstance(positions, int):
             at = torch.arange(at, at + queries)
             positions = torch.arange(positions, positions + keys)

@@ -83,8 +83,8 @@ def text_of(encoding: Any) -> str:
         return _frequencies_text(encoding)
     if isinstance(encoding, str):
         return encoding
-    raise ValueError("[torch] encoding must be a spec, as gnomon.Rotary(...), got "
-                     f"{type(encoding).__name__}")
+    raise ValueError("[torch] encoding must be a spec, as gnomon.Rotary(...), "
+                     f"got {type(encoding).__name__}")
 
 
 def texts_of(encoding: Any) -> Texts:
@@ -129,8 +129,8 @@ def _specs(texts: Texts) -> list[str]:
 def _check_embedding(texts: Texts) -> None:
     places = [Encoding.from_json(one).enters for one in _specs(texts)]
     if "embeddings" not in places:
-        raise ValueError("[add_position] encoding must be added to the embeddings, got one that "
-                         f"enters at {', '.join(places) or 'no place'}")
+        raise ValueError("[add_position] encoding must be added to the embeddings, "
+                         f"got one that enters at {', '.join(places) or 'no place'}")
 
 
 def _contents(name: str, positions: Tensor) -> tuple[Any, bytes]:

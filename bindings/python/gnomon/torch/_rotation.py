@@ -30,8 +30,8 @@ def rotations(mixture: tuple[Encoding, ...], queries: Any, keys: Any, length: in
     if isinstance(mixture[0], specs.Vjepa2) and len(mixture) == 1:
         return _crossed(mixture[0], plan, queries, keys, device)
     if plan.query_rotary is None:
-        raise ValueError("[flex] the encodings must have one rotation, got "
-                         f"{', '.join(one.kind for one in mixture)}")
+        raise ValueError("[flex] the encodings must have one rotation, "
+                         f"got {', '.join(one.kind for one in mixture)}")
     tables = []
     for table in (plan.query_rotary, plan.key_rotary):
         f = table.frequencies

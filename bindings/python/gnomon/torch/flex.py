@@ -140,8 +140,8 @@ def mask_mod(visibility: str, *, offset: int = 0, left: int | None = None,
         keys of its own sequence. query_sequences: those of the queries; default: sequences.
     """
     if visibility not in ("causal", "bidirectional"):
-        raise ValueError("[flex] visibility must be one of causal, bidirectional, got "
-                         f"{visibility}")
+        raise ValueError(
+            f"[flex] visibility must be one of causal, bidirectional, got {visibility}")
     for name, limit in (("offset", offset), ("left", left), ("right", right)):
         if limit is not None and limit < 0:
             raise ValueError(f"[flex] {name} must not be negative, got {limit}")
@@ -229,8 +229,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
     if layout == "tokens_heads":
         q, k, v = (one.transpose(1, 2) for one in (q, k, v))
     elif layout != "heads_tokens":
-        raise ValueError("[flex] layout must be one of tokens_heads, heads_tokens, got "
-                         f"{layout}")
+        raise ValueError(
+            f"[flex] layout must be one of tokens_heads, heads_tokens, got {layout}")
     device, T, S = q.device, q.shape[2], k.shape[2]
     mixture = mixture_of(encoding)
     queries: Any = T

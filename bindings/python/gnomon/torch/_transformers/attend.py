@@ -107,8 +107,8 @@ def attention_forward(module: nn.Module, query: Tensor, key: Tensor, value: Tens
                       position_bias: Any = None, **options: Any) -> tuple[Tensor, Tensor | None]:
     """Attention function of transformers. query: [B, H, T, D]. Returns [B, T, H, Dv]."""
     if options.get("cache") is not None:
-        raise ValueError("[patch] the cache must be one of the model's forward pass, got "
-                         f"{type(options['cache']).__name__}")
+        raise ValueError("[patch] the cache must be one of the model's forward pass, "
+                         f"got {type(options['cache']).__name__}")
     reason = reason_against(module, attention_mask, dropout, options)
     if isinstance(position_bias, Tensor):
         reason = "a dense position bias"

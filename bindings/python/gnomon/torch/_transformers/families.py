@@ -154,8 +154,8 @@ def _check_rotation(name: str, original: Any, angles: Angles) -> None:
     theirs, _ = original(q, q, *cos_sin(table))  # without a table: as transformers rotates
     ours = rotate(q.transpose(1, 2), table).transpose(1, 2)
     if not torch.allclose(ours, theirs, rtol=0, atol=1e-5):
-        raise ValueError(f"[patch] the rotation of {name} must be that of the config, got a "
-                         f"difference of {float((ours - theirs).abs().max())}")
+        raise ValueError(f"[patch] the rotation of {name} must be that of the config, "
+                         f"got a difference of {float((ours - theirs).abs().max())}")
 
 
 def patch_rotary(model: nn.Module, config: Any, change: Change) -> None:
@@ -214,8 +214,8 @@ def patch_t5(model: nn.Module, config: Any, change: Change) -> None:
                                  buckets=module.relative_attention_num_buckets,
                                  max_distance=module.relative_attention_max_distance)
             if not any(layer.part == part and spec in layer.position for layer in layers):
-                raise ValueError(f"[patch] the bias of {name} must be that of the config, "
-                                 f"got {spec}")
+                raise ValueError(
+                    f"[patch] the bias of {name} must be that of the config, got {spec}")
             owners[module.is_decoder] = TableBias(module, spec)
         change.set_class(name, module, GnomonT5Attention, gnomon_bias=owners[module.is_decoder])
 
