@@ -54,12 +54,12 @@ def _append(q: Tensor | None, k: Tensor, v: Tensor | None, positions: Sequence[T
     module = _device.kernels(k)
     if module is not None:
         at = _device.axes_of(positions, k)
-        there = _device.frequencies(module, encoding, length, k)
-        if at is not None and there is not None:
+        frequencies = _device.frequencies(module, encoding, length, k)
+        if at is not None and frequencies is not None:
             def plain(one: Tensor | None) -> Tensor | None:  # uint8: for exporters without float8
                 return one.view(torch.uint8) if one is not None and one.dtype == _F8 else one
 
-            module.rotate_append_at(q, k, v, at, there, plain(key_cache), plain(value_cache),
+            module.rotate_append_at(q, k, v, at, frequencies, plain(key_cache), plain(value_cache),
                                     slots, block_table, entries, sequences, key_scales,
                                     value_scales, _device.stream(k))
             return

@@ -119,7 +119,7 @@ def rope_init(config: Any, device: torch.device | str | None = None, seq_len: in
     """
     try:
         described = model.from_pretrained(config)
-    except FormatError:  # of an unknown family: frequencies do not depend on the pairing
+    except FormatError:  # an unknown family; frequencies do not depend on the pairing
         described = model.from_pretrained(config, assume_pairing="halves")
     types = _layer_types(config)
     for layer in described.layers:

@@ -19,7 +19,7 @@ from .. import _core
 from .._core import Positions, RotaryFrequencies, RotaryTable
 from .._spec import Encoding
 from . import _kernels, _plans
-from ._kernels import Call
+from ._kernels import AttentionArguments
 from ._registry import call
 
 Layout = Literal["tokens_heads", "heads_tokens"]
@@ -169,7 +169,7 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
         if inplace:
             _kernels.check_writable(x)
             _rotate_rows(x, x, table, begin, by_heads, inverse)
-            _kernels.changed(x)
+            _kernels.mark_changed(x)
             return x
         if x.is_contiguous():
             out = _empty_like(x)
@@ -195,8 +195,8 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rest: Call, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None,
-                gates: Tensor | None, *parameters: Tensor) -> Tensor:
+    def forward(ctx: Any, rest: AttentionArguments, q: Tensor, k: Tensor, v: Tensor,
+                sinks: Tensor | None, gates: Tensor | None, *parameters: Tensor) -> Tensor:
         plan = rest.plan(q, k, parameters, sinks)
         out, lse = _kernels.attend(plan, rest.heads_tokens, q, k, v, gates)
         ctx.save_for_backward(q, k, v, sinks, gates, out, lse, *parameters)
@@ -212,8 +212,8 @@ class _Attention(torch.autograd.Function):
         else:
             results = _kernels.attend_backward(ctx.plan, ctx.rest.heads_tokens, grad, q, k, v,
                                                parameters, sinks, gates, out, lse)
-        dq, dk, dv, others, of_sinks, of_gates = _kernels.split_gradients(results, sinks, gates)
-        return None, dq, dk, dv, of_sinks, of_gates, *others
+        dq, dk, dv, others, sinks_grad, gates_grad = _kernels.split_gradients(results, sinks, gates)
+        return None, dq, dk, dv, sinks_grad, gates_grad, *others
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor,
@@ -251,9 +251,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor,
     encoding without parameters is lowered once for the same tokens.
     Raises ValueError if shapes, types or devices do not fit.
     """
-    rest = Call(query_positions, positions, query_sequences, sequences,
-                _plans.texts_of(encoding), heads_tokens(layout), visibility, left, right,
-                softmax_scale, cap, length)
+    rest = AttentionArguments(query_positions, positions, query_sequences, sequences,
+                              _plans.texts_of(encoding), heads_tokens(layout), visibility, left,
+                              right, softmax_scale, cap, length)
     if _compiling() or not _all_direct(q, k, v, sinks, gates, *parameters):
         _refuse_tangents("attention", q, k, v, sinks, gates, *parameters)
         return call("attention", q, k, v, list(parameters), sinks, gates, *rest)[0]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from . import _device, _kernels
-from ._kernels import Call
+from ._kernels import AttentionArguments
 from ._registry import Operator, call, each, joined, register
 
 # -- rotate ------------------------------------------------------------------------------------
@@ -39,13 +39,13 @@ def _rotate_in_place(x: Tensor, encoding: str, positions: Sequence[Tensor], offs
                                               inverse):
         table, begin = _kernels.table_of(x, encoding, positions, offset, length, heads_tokens)
         _kernels.rotate_into(x, x, table, begin, heads_tokens, inverse)
-    _kernels.changed(x)
+    _kernels.mark_changed(x)
 
 
 def _rotate_with_in_place(x: Tensor, *rest: Any) -> None:
     _kernels.check_writable(x)
     _kernels.rotate_with_into(x, x, *rest)
-    _kernels.changed(x)
+    _kernels.mark_changed(x)
 
 
 def _fake_rotated(x: Tensor, *_: Any) -> Tensor:
@@ -93,7 +93,7 @@ register(Operator(f"rotate_with_(Tensor(a!) x, {_WITH}) -> ()", kernel=_rotate_w
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
                sinks: Tensor | None, gates: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor]:
-    arguments = Call(*rest)
+    arguments = AttentionArguments(*rest)
     plan = arguments.plan(q, k, parameters, sinks)
     return _kernels.attend(plan, arguments.heads_tokens, q, k, v, gates)
 
@@ -101,14 +101,14 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
 def _fake_attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
                     sinks: Tensor | None, gates: Tensor | None, *rest: Any,
                     ) -> tuple[Tensor, Tensor]:
-    return _kernels.result_of(q, v, Call(*rest).heads_tokens)
+    return _kernels.result_of(q, v, AttentionArguments(*rest).heads_tokens)
 
 
 def _attention_backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor,
                         parameters: Sequence[Tensor], sinks: Tensor | None,
                         gates: Tensor | None, out: Tensor, lse: Tensor,
                         *rest: Any) -> list[Tensor]:
-    arguments = Call(*rest)
+    arguments = AttentionArguments(*rest)
     plan = arguments.plan(q, k, parameters, sinks)
     return _kernels.attend_backward(plan, arguments.heads_tokens, grad, q, k, v, parameters, sinks,
                                     gates, out, lse)
@@ -165,7 +165,7 @@ register(Operator(
 
 def _add_position_in_place(x: Tensor, *rest: Any) -> None:
     _kernels.add_into(x, *rest)
-    _kernels.changed(x)
+    _kernels.mark_changed(x)
 
 
 def _fake_added(x: Tensor, *_: Any) -> Tensor:

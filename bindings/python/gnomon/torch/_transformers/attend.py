@@ -82,8 +82,8 @@ def additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     return mask
 
 
-def reason_against(module: nn.Module, mask: Tensor | None, dropout: float,
-                   options: dict[str, Any]) -> str | None:
+def unsupported_reason(module: nn.Module, mask: Tensor | None, dropout: float,
+                       options: dict[str, Any]) -> str | None:
     """Returns why transformers must compute the attention; None if Gnomon does."""
     if dropout > 0 and module.training:
         return "attention dropout"
@@ -109,7 +109,7 @@ def attention_forward(module: nn.Module, query: Tensor, key: Tensor, value: Tens
     if options.get("cache") is not None:
         raise ValueError("[patch] the cache must be one of the model's forward pass, "
                          f"got {type(options['cache']).__name__}")
-    reason = reason_against(module, attention_mask, dropout, options)
+    reason = unsupported_reason(module, attention_mask, dropout, options)
     if isinstance(position_bias, Tensor):
         reason = "a dense position bias"
     if reason is None:

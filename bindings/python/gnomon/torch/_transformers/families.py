@@ -17,7 +17,7 @@ from gnomon import specs
 from gnomon.model import from_pretrained
 
 from . import not_compiled
-from .attend import attend, reason_against, warn
+from .attend import attend, unsupported_reason, warn
 from .masks import Bias, Mask
 from .rotary import Angles, ExactRotary, cos_sin, install, rotate, uninstall
 
@@ -72,7 +72,7 @@ class GnomonBloomAttention(BloomAttention):
     def forward(self, hidden_states: Tensor, residual: Tensor, alibi: Tensor,
                 attention_mask: Any, layer_past: Any = None, use_cache: bool = False,
                 output_attentions: bool = False, **options: Any) -> tuple[Tensor, Tensor | None]:
-        reason = reason_against(self, attention_mask, self.attention_dropout.p,
+        reason = unsupported_reason(self, attention_mask, self.attention_dropout.p,
                                 {"output_attentions": output_attentions})
         if reason is None and self.pretraining_tp > 1 and self.slow_but_exact:
             reason = "pretraining_tp with slow_but_exact"
@@ -151,7 +151,7 @@ def _check_rotation(name: str, original: Any, angles: Angles) -> None:
     width = 2 * len(angles.frequencies.inv_freq)
     q = torch.linspace(-1, 1, 2 * 3 * width).view(1, 2, 3, width)
     table = angles.table(torch.tensor([[0, 1, 5]]))
-    theirs, _ = original(q, q, *cos_sin(table))  # without a table: as transformers rotates
+    theirs, _ = original(q, q, *cos_sin(table))  # no table: the rotation of transformers
     ours = rotate(q.transpose(1, 2), table).transpose(1, 2)
     if not torch.allclose(ours, theirs, rtol=0, atol=1e-5):
         raise ValueError(f"[patch] the rotation of {name} must be that of the config, "

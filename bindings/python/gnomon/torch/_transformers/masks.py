@@ -105,7 +105,7 @@ class Mask(torch.Tensor):
     rules: Rules
     offset: int  # the key row of query row 0
     padding: Tensor | None  # bool [B, S], True for tokens
-    arguments: dict[str, Any]  # of the mask function of transformers
+    arguments: dict[str, Any]  # arguments of the mask function
     plans: dict[Any, Any]
 
     @staticmethod
@@ -156,16 +156,16 @@ class Mask(torch.Tensor):
         unordered = rules.visibility == "bidirectional" and rules.left is None and spec is None
         if rules.key_sequences is None and T <= S and (unordered or self.offset == S - T):
             return T, S
-        of_keys, of_queries = rules.key_sequences, rules.query_sequences
-        if of_keys is None:
-            of_keys, of_queries = torch.zeros(1, S).long(), torch.zeros(1, T).long()
-        keys = torch.arange(S).expand(of_keys.shape)
-        queries = torch.arange(self.offset, self.offset + T).expand(of_queries.shape)
+        key_sequences, query_sequences = rules.key_sequences, rules.query_sequences
+        if key_sequences is None:
+            key_sequences, query_sequences = torch.zeros(1, S).long(), torch.zeros(1, T).long()
+        keys = torch.arange(S).expand(key_sequences.shape)
+        queries = torch.arange(self.offset, self.offset + T).expand(query_sequences.shape)
         if isinstance(spec, specs.Alibi) and self.padding is not None:
             # BLOOM counts tokens without padding; T5 counts rows.
             keys = self.padding.long().cumsum(-1) - 1
             queries = keys[:, S - T:]
-        return _core.Positions(queries, of_queries), _core.Positions(keys, of_keys)
+        return _core.Positions(queries, query_sequences), _core.Positions(keys, key_sequences)
 
 
 @not_compiled
