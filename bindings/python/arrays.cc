@@ -12,9 +12,9 @@
 namespace gnomon::python {
 namespace {
 
-// The table of functions by which PyTorch 2.10 and later give a tensor's DLTensor without a Python call
-// (DLPack 1.2, "C exchange API"). Only the members up to the one that is used; the layout is fixed by
-// DLPack.
+// The table of functions by which PyTorch 2.10 and later give a tensor's DLTensor without a
+// Python call (DLPack 1.2, "C exchange API"). Only the members up to the one that is used; the
+// layout is fixed by DLPack.
 struct ExchangeApi {
   std::uint32_t major, minor;
   ExchangeApi* previous;
@@ -124,7 +124,8 @@ bool Array::borrow(nb::handle object) {
   return false;
 }
 
-// NumPy cannot export the types of ml_dtypes. Their elements have the layout of 16-bit integers.
+// NumPy cannot export the types of ml_dtypes. Their elements have the layout of 16-bit
+// integers.
 bool Array::take_bfloat16(nb::handle object, Access access) {
   if (!nb::hasattr(object, "dtype") || !nb::hasattr(object, "view") ||
       dtype_of(object) != "bfloat16")

@@ -1,5 +1,5 @@
-// Arrays of Python as tensors, without copies: NumPy, PyTorch, JAX, CuPy and all others that support
-// DLPack.
+// Arrays of Python as tensors, without copies: NumPy, PyTorch, JAX, CuPy and all others that
+// support DLPack.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -41,7 +41,8 @@ class Array {
   nb::object owner_;
 };
 
-// A tensor [B, H, T, D] with the axes 1 and 2 exchanged, if `heads_tokens`; other tensors as they are.
+// A tensor [B, H, T, D] with the axes 1 and 2 exchanged, if `heads_tokens`; other tensors as
+// they are.
 struct TokensFirst {
   TokensFirst(const Tensor& from, bool heads_tokens) noexcept : tensor(from) {
     if (!heads_tokens || from.rank != 4 || !from.shape) return;
@@ -57,8 +58,9 @@ struct TokensFirst {
   std::int64_t shape[4], strides[4];
 };
 
-// Returns the elements of an array of integers (or of a sequence of Python integers), and its shape.
-// Throws std::invalid_argument unless the elements are integers and the array has 1 or 2 axes.
+// Returns the elements of an array of integers (or of a sequence of Python integers), and its
+// shape. Throws std::invalid_argument unless the elements are integers and the array has 1 or 2
+// axes.
 struct Integers {
   std::vector<std::int64_t> shape, values;
 };

@@ -81,7 +81,8 @@ void rotate_back(const std::vector<HeadRotation>& rotations, const Tensor& grad)
     std::visit([&](const auto& table) { rotate_back(table, grad); }, *one);
 }
 
-// x of [B, T, C] as one row [1, B T, C], for a table with one row for each token of each row of the batch.
+// x of [B, T, C] as one row [1, B T, C], for a table with one row for each token of each row of
+// the batch.
 struct Rows {
   Rows(const ConstTensor& x, std::int64_t table_tokens)
       : tensor(static_cast<const Tensor&>(x)) {

@@ -1,5 +1,5 @@
-// Attention with all that a plan requires, for arrays that must not change. `prepare` of the library
-// changes its arguments.
+// Attention with all that a plan requires, for arrays that must not change. `prepare` of the
+// library changes its arguments.
 #pragma once
 
 #include <span>
@@ -9,14 +9,14 @@
 
 namespace gnomon::python {
 
-// Rotates, normalises and scales copies of q, k and v where the plan requires it (unless they are
-// prepared), then computes attention. Shapes as `attention`.
+// Rotates, normalises and scales copies of q, k and v where the plan requires it (unless they
+// are prepared), then computes attention. Shapes as `attention`.
 void attend(const AttentionInput& input, const Plan& plan, const Tensor& out,
             const Tensor& lse);
 
-// Gradients of `attend`. parameters: the gradients of the plan's parameters, to which those of this call
-// are added; or empty. Throws std::invalid_argument if the plan has norms or a query scale and is not
-// prepared.
+// Gradients of `attend`. parameters: the gradients of the plan's parameters, to which those of
+// this call are added; or empty. Throws std::invalid_argument if the plan has norms or a query
+// scale and is not prepared.
 struct AttendGradient {
   Tensor q, k, v, gates = {};
   std::span<double> sinks = {};

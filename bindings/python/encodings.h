@@ -29,7 +29,8 @@ Positions positions_of(const char* operation, const char* name, nb::handle objec
 // The same, or a tuple of them: one for each position axis (M-RoPE).
 std::vector<Positions> axes_of(const char* operation, const char* name, nb::handle object);
 
-// Returns the value of an enum by its name in `choices`. Throws std::invalid_argument with the list.
+// Returns the value of an enum by its name in `choices`. Throws std::invalid_argument with the
+// list.
 template <typename E>
 struct Choice {
   const char* name;

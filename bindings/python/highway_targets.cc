@@ -1,5 +1,5 @@
-// The two functions of Highway's library that the kernels call, so that the wheel does not depend on
-// libhwy.so: Debian has no static one.
+// The two functions of Highway's library that the kernels call, so that the wheel does not
+// depend on libhwy.so: Debian has no static one.
 #include <cstdint>
 
 #include "hwy/targets.h"

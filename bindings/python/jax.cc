@@ -57,10 +57,10 @@ Plan lower(std::string_view text, std::span<const State> states) {
                        .length = given.at("length")};
   const std::string operands = given.at("operands");
   const auto has = [&](char one) { return operands.find(one) != std::string::npos; };
-  if (has('p')) {  // of attention
+  if (has('p')) {  // attention
     window.batch = {positions_of(states[0], &states[1]), positions_of(states[2], &states[3])};
     states = states.subspan(4);
-  } else if (has('t')) {  // of a table
+  } else if (has('t')) {  // table
     const Positions ids = positions_of(states[0], nullptr);
     window.batch = {ids, ids};
     states = states.subspan(1);
@@ -166,7 +166,7 @@ struct AttentionCall {
     for (const State& one : states) rows = std::max(rows, one.rows);
     for (std::size_t i = 0; i < states.size(); ++i)
       if (states[i].rows != rows) {
-        const std::size_t bytes = states[i].bytes();  // of one row
+        const std::size_t bytes = states[i].bytes();  // bytes of a row
         std::vector<std::byte> all(static_cast<std::size_t>(rows) * bytes);
         const auto* const from = static_cast<const std::byte*>(states[i].data);
         for (std::int64_t row = 0; row < rows; ++row)

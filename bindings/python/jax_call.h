@@ -1,8 +1,8 @@
 // Calls from XLA: operands with batch axes, and a cache of what they are lowered to.
 //
-// `jax.vmap` adds batch axes in front of every operand and result (vmap_method "expand_dims"): of
-// extent 1 if the operand is shared by the batch. A handler loops over the batch, or merges it with its
-// own batch axis B if all of the batch has one plan.
+// `jax.vmap` adds batch axes in front of every operand and result (vmap_method "expand_dims"):
+// of extent 1 if the operand is shared by the batch. A handler loops over the batch, or merges
+// it with its own batch axis B if all of the batch has one plan.
 #pragma once
 
 #include <cstddef>
@@ -41,8 +41,8 @@ class Operand {
   // The first element of a part.
   void* data(const Part& part) const noexcept;
 
-  // Calls body(tensor) with the axes as they are, or with axes 1 and 2 exchanged. B is multiplied by
-  // part.merged.
+  // Calls body(tensor) with the axes as they are, or with axes 1 and 2 exchanged. B is
+  // multiplied by part.merged.
   enum class Axes { as_given = 1, heads_first };
   struct Borrowed {
     Tensor tensor;
@@ -91,8 +91,8 @@ class Call {
   std::span<const std::int64_t> batch_;
 };
 
-// An operand that the plan depends on: a parameter [rows, columns], sinks [1, H], or ids and sequences
-// [rows, tokens].
+// An operand that the plan depends on: a parameter [rows, columns], sinks [1, H], or ids and
+// sequences [rows, tokens].
 struct State {
   const void* data = nullptr;
   xla::ElementType type = {};
@@ -103,14 +103,14 @@ struct State {
   std::vector<float> floats() const;
 };
 State state_of(const Operand& operand, const Part& part);
-// Positions [.., rows, tokens] of a part with B rows. If the batch is merged, they are copied to `room`
-// as [.., merged B, tokens].
+// Positions [.., rows, tokens] of a part with B rows. If the batch is merged, they are copied
+// to `room` as [.., merged B, tokens].
 State rows_of(const Operand& operand, const Part& part, std::int64_t rows,
               std::vector<std::byte>& room);
 Positions positions_of(const State& ids, const State* sequences);
 
-// The plans of the last calls. A plan is used again if the text and all states are the same, bit by bit,
-// as in the backward pass and in layers that share parameters.
+// The plans of the last calls. A plan is used again if the text and all states are the same,
+// bit by bit, as in the backward pass and in layers that share parameters.
 template <typename Plan>
 class Cache {
  public:

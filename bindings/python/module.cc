@@ -17,14 +17,13 @@ NB_MODULE(_core, module) {
   module.attr("__version__") = GNOMON_VERSION;
   module.def(
       "isa", [] { return std::string(name(current_isa())); },
-      "Returns the instruction set of the kernels: 'portable', 'sse4', 'avx2', 'avx512' or "
-      "'neon'.");
+      "Returns the instruction set of the kernels: "
+      "'portable', 'sse4', 'avx2', 'avx512' or 'neon'.");
   module.def("threads", &threads,
              "Returns the largest number of threads of calls of this thread.");
-  module.def(
-      "set_threads", &set_threads, nb::arg("count"),
-      "Sets the largest number of threads of calls of this thread. Results do not depend on "
-      "it.");
+  module.def("set_threads", &set_threads, nb::arg("count"),
+             "Sets the largest number of threads of calls of this thread. "
+             "Results do not depend on it.");
   python::bind_positions(module);
   python::bind_rotary(module);
   python::bind_encodings(module);

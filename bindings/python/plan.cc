@@ -267,25 +267,21 @@ void bind_functions(nb::module_& module) {
       nb::arg("gates") = nb::none(), nb::arg("layout") = "tokens_heads",
       nb::sig(
           "def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = "
-          "None, "
-          "lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = "
-          "None, gates: Array | None = None, layout: str = 'tokens_heads') -> Array"),
-      "Softmax attention with the rotation, bias and relative vectors of a plan. With the plan "
-      "of a\n"
-      "model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.\n\n"
-      "q: [B, T, Hq, D]; k: [B, S, Hk, D]; v: [B, S, Hk, Dv], any strides, the last axis\n"
-      "    contiguous. Hk divides Hq. q, k, v are not changed. Types: float32, float16, "
-      "bfloat16\n"
-      "    or float64; k and v also 16-bit if q is float32, or int8 with scales [B, S, Hk].\n"
-      "out: [B, T, Hq, Dv] of the type of q; default: a new NumPy array, which is returned.\n"
-      "lse: receives the log-sum-exp of the scores [B, Hq, T], float32 (float64 for float64 "
-      "q).\n"
-      "gates: factors on the bias, float32 [B or 1, Hq, T] (WavLM).\n"
-      "layout: 'heads_tokens' if q, k, v and out are [B, H, T, D].\n\n"
-      "Memory beyond the arguments grows with T + S. Error for float32: 2^-17 max |v|. The "
-      "same\n"
-      "bits for any number of threads. A query that sees no key gives zeros. Releases the "
-      "GIL.");
+          "None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | "
+          "None = None, gates: Array | None = None, layout: str = 'tokens_heads') -> Array"),
+      R"(Softmax attention with the rotation, bias and relative vectors of a plan. With the plan
+of a model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.
+
+q: [B, T, Hq, D]; k: [B, S, Hk, D]; v: [B, S, Hk, Dv], any strides, the last axis
+    contiguous. Hk divides Hq. q, k, v are not changed. Types: float32, float16, bfloat16
+    or float64; k and v also 16-bit if q is float32, or int8 with scales [B, S, Hk].
+out: [B, T, Hq, Dv] of the type of q; default: a new NumPy array, which is returned.
+lse: receives the log-sum-exp of the scores [B, Hq, T], float32 (float64 for float64 q).
+gates: factors on the bias, float32 [B or 1, Hq, T] (WavLM).
+layout: 'heads_tokens' if q, k, v and out are [B, H, T, D].
+
+Memory beyond the arguments grows with T + S. Error for float32: 2^-17 max |v|. The same
+bits for any number of threads. A query that sees no key gives zeros. Releases the GIL.)");
   module.def(
       "attention_backward", &attention_backward_of, nb::arg("q"), nb::arg("k"), nb::arg("v"),
       nb::arg("plan"), nb::arg("out"), nb::arg("lse"), nb::arg("out_grad"), nb::kw_only(),
@@ -296,10 +292,11 @@ void bind_functions(nb::module_& module) {
               "lse: Array, out_grad: Array, *, q_grad: Array, k_grad: Array, v_grad: Array, "
               "gates: Array | None = None, gates_grad: Array | None = None, sinks_grad: "
               "Array | None = None, parameter_grads: Sequence[Array] = ()) -> None"),
-      "Writes the gradients of `attention`. out and lse are its results.\n\n"
-      "q_grad, k_grad, v_grad: shapes and types of q, k, v; overwritten.\n"
-      "parameter_grads: float32, one for each parameter of the encoding; gradients are added.\n"
-      "sinks_grad: float64 [Hq]. Deterministic: the same bits for any number of threads.");
+      R"(Writes the gradients of `attention`. out and lse are its results.
+
+q_grad, k_grad, v_grad: shapes and types of q, k, v; overwritten.
+parameter_grads: float32, one for each parameter of the encoding; gradients are added.
+sinks_grad: float64 [Hq]. Deterministic: the same bits for any number of threads.)");
   module.def(
       "add_position",
       [](nb::handle x, const Plan& plan) {
@@ -308,8 +305,8 @@ void bind_functions(nb::module_& module) {
         embed(plan, array);
       },
       nb::arg("x"), nb::arg("plan"), nb::sig("def add_position(x: Array, plan: Plan) -> None"),
-      "Adds the position table of the plan to x [B, T, C] in place; nothing if it has no "
-      "table.");
+      "Adds the position table of the plan to x [B, T, C] in place; "
+      "nothing if it has no table.");
   module.def(
       "add_position_backward",
       [](nb::handle grad, const Plan& plan, nb::handle parameter_grads) {
@@ -333,8 +330,8 @@ void bind_functions(nb::module_& module) {
       nb::arg("q").none(), nb::arg("k").none(), nb::arg("v").none(), nb::arg("plan"),
       nb::sig(
           "def prepare(q: Array | None, k: Array | None, v: Array | None, plan: Plan) -> None"),
-      "Applies the norms, rotations and scales of a plan to projected q [B, T, H, D] and k, v\n"
-      "[B, T, Hk, D] in place, before keys are stored in a cache.");
+      R"(Applies the norms, rotations and scales of a plan to projected q [B, T, H, D] and k, v
+[B, T, Hk, D] in place, before keys are stored in a cache.)");
 }
 
 }  // namespace
@@ -357,8 +354,8 @@ std::vector<Matrix> matrices_of(const char* operation, nb::handle parameters) {
 void bind_plan(nb::module_& module) {
   nb::class_<Plan>(
       module, "Plan",
-      "All places in which position enters a layer, for known tokens. Made by "
-      "gnomon.lower\nand by gnomon.model. Immutable; threads and layers can share it.")
+      R"(All places in which position enters a layer, for known tokens. Made by gnomon.lower
+and by gnomon.model. Immutable; threads and layers can share it.)")
       .def_prop_ro(
           "queries", [](const Plan& p) { return p.window.queries; }, "T, query tokens.")
       .def_prop_ro(
@@ -400,8 +397,8 @@ void bind_plan(nb::module_& module) {
           nb::sig("def key_rotary(self) -> RotaryTable | None"))
       .def_prop_ro(
           "bias_form", &bias_form, nb::sig("def bias_form(self) -> dict[str, object]"),
-          "The form of the bias and its numbers: 'slope' (slopes [H]), 'strip' (values "
-          "[H, N] by\ndistance), 'grid', 'axes', 'piecewise_log', 'dense' or 'none'.")
+          R"(The form of the bias and its numbers: 'slope' (slopes [H]), 'strip' (values [H, N]
+by distance), 'grid', 'axes', 'piecewise_log', 'dense' or 'none'.)")
       .def(
           "bias",
           [](const Plan& p, std::optional<std::int64_t> queries,
@@ -411,9 +408,8 @@ void bind_plan(nb::module_& module) {
           nb::arg("queries") = nb::none(), nb::arg("keys") = nb::none(),
           nb::sig("def bias(self, queries: int | None = None, keys: int | None = None) -> "
                   "numpy.typing.NDArray[numpy.float64] | None"),
-          "Returns the whole bias [H, T, S], for inspection; None if the plan has no bias. "
-          "The\n"
-          "query of row t is at position offset + t, the key of row s at position s.")
+          R"(Returns the whole bias [H, T, S], for inspection; None if the plan has no bias. The
+query of row t is at position offset + t, the key of row s at position s.)")
       .def("__repr__", &text);
   module.def(
       "lower", &lower_mixture, nb::arg("encoding").none(), nb::arg("queries"),
@@ -423,24 +419,24 @@ void bind_plan(nb::module_& module) {
       nb::arg("sinks") = std::vector<double>{}, nb::arg("length") = 0,
       nb::sig(
           "def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike, "
-          "keys: PositionsLike | None = None, *, parameters: Sequence[Array] = (), visibility: "
-          "str, left: int | None = None, right: int | None = None, softmax_scale: float | None "
-          "= None, cap: float | None = None, sinks: Sequence[float] = (), length: int = 0) -> "
-          "Plan"),
-      "Lowers an encoding for known tokens.\n\n"
-      "encoding: a spec, several specs, or None (no position).\n"
-      "queries, keys: numbers of tokens T and S (the queries are the last T of the keys, at\n"
-      "    positions 0 to S - 1), or positions: integers [T] or [B, T], or Positions. Default "
-      "for\n"
-      "    keys: the queries.\n"
-      "parameters: the trained matrices of the encoding in the order of spec.parameters(), "
-      "float32.\n"
-      "visibility: 'causal' or 'bidirectional'; required.\n"
-      "left, right: window limits in rows. Mistral's `sliding_window` w is left = w - 1.\n"
-      "softmax_scale: scale of q . k before a factor of the encoding. Default: 1 / sqrt(D).\n"
-      "cap: soft cap of the scores (Gemma 2). sinks: one score for each head (gpt-oss).\n"
-      "length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.\n\n"
-      "Cost: O(T C) for a table, O(S R) for rotations, O(H (T + S)) for a bias.");
+          "keys: PositionsLike | None = None, *, parameters: Sequence[Array] = (), "
+          "visibility: str, left: int | None = None, right: int | None = None, "
+          "softmax_scale: float | None = None, cap: float | None = None, sinks: "
+          "Sequence[float] = (), length: int = 0) -> Plan"),
+      R"(Lowers an encoding for known tokens.
+
+encoding: a spec, several specs, or None (no position).
+queries, keys: numbers of tokens T and S (the queries are the last T of the keys, at
+    positions 0 to S - 1), or positions: integers [T] or [B, T], or Positions. Default for
+    keys: the queries.
+parameters: the trained matrices of the encoding in the order of spec.parameters(), float32.
+visibility: 'causal' or 'bidirectional'; required.
+left, right: window limits in rows. Mistral's `sliding_window` w is left = w - 1.
+softmax_scale: scale of q . k before a factor of the encoding. Default: 1 / sqrt(D).
+cap: soft cap of the scores (Gemma 2). sinks: one score for each head (gpt-oss).
+length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
+
+Cost: O(T C) for a table, O(S R) for rotations, O(H (T + S)) for a bias.)");
   bind_functions(module);
 }
 

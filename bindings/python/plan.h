@@ -23,8 +23,8 @@ struct Plan {
   model::Mixture mixture = {};
   model::Window window = {};
   std::vector<Matrix> parameters = {};
-  // Whether attention receives q, k and v after `prepare`, as in a layer with a KV cache. If not,
-  // attention prepares copies of them.
+  // Whether attention receives q, k and v after `prepare`, as in a layer with a KV cache. If
+  // not, attention prepares copies of them.
   bool prepared = false;
 
   std::vector<View<const float, 2>> values() const {

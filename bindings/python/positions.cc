@@ -121,12 +121,12 @@ std::vector<Positions> axes_of(const char* operation, const char* name, nb::hand
 }
 
 void bind_positions(nb::module_& module) {
-  nb::class_<Positions>(
-      module, "Positions",
-      "Positions of the tokens of a batch, and the sequence of each token.\n\n"
-      "ids: integers, [T] or [B, T].\n"
-      "sequences: the same shape. Tokens of a row attend to each other if they "
-      "have the same\nnumber; -1 is padding. Default: one sequence for each row.")
+  nb::class_<Positions>(module, "Positions",
+                        R"(Positions of the tokens of a batch, and the sequence of each token.
+
+ids: integers, [T] or [B, T].
+sequences: the same shape. Tokens of a row attend to each other if they have the same
+number; -1 is padding. Default: one sequence for each row.)")
       .def(
           "__init__",
           [](Positions* self, nb::handle ids, nb::handle sequences) {
@@ -145,14 +145,13 @@ void bind_positions(nb::module_& module) {
             return tokens ? packed(lengths, *tokens) : packed(lengths);
           },
           nb::arg("lengths"), nb::arg("tokens") = nb::none(),
-          "Returns one row of packed sequences, each with positions from 0. Remaining tokens "
-          "are\n"
-          "padding.")
+          R"(Returns one row of packed sequences, each with positions from 0. Remaining tokens
+are padding.)")
       .def_static(
           "from_padding_mask", &from_mask, nb::arg("mask"),
           nb::sig("def from_padding_mask(mask: IntegerArray) -> Positions"),
-          "Returns the positions for a padding mask [B, T], nonzero for tokens. The tokens "
-          "of a row\nhave the positions 0, 1, 2, ...")
+          R"(Returns the positions for a padding mask [B, T], nonzero for tokens. The tokens
+of a row have the positions 0, 1, 2, ...)")
       .def_ro("batch", &Positions::batch, "B, the rows of the batch.")
       .def_ro("tokens", &Positions::tokens, "T, the tokens of a row.")
       .def_prop_ro("ids", &ids_of,

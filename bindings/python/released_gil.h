@@ -8,10 +8,10 @@
 
 namespace gnomon::python {
 
-// Unlike nanobind::gil_scoped_release, it may be destroyed in a daemon thread while the interpreter
-// ends: Python before 3.14 ends such a thread by pthread_exit(), which unwinds its stack as an
-// exception does, and ends the process at the first noexcept function. From 3.14 on, the thread
-// waits in Python until the process ends. So does this class, for all versions.
+// Unlike nanobind::gil_scoped_release, it may be destroyed in a daemon thread while the
+// interpreter ends: Python before 3.14 ends such a thread by pthread_exit(), which unwinds its
+// stack as an exception does, and ends the process at the first noexcept function. From 3.14
+// on, the thread waits in Python until the process ends. So does this class, for all versions.
 class ReleasedGil {
  public:
   ReleasedGil() : state_(PyEval_SaveThread()) {}

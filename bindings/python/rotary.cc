@@ -177,12 +177,13 @@ void rotate_with(nb::handle x, nb::handle out, nb::handle cos, nb::handle sin,
 void bind_rotary(nb::module_& module) {
   nb::class_<RotaryFrequencies>(
       module, "RotaryFrequencies",
-      "The angle of each pair of a head for one position. Every rotary spec lowers to it.\n\n"
-      "pairing: 'halves' (i, i + R/2) or 'adjacent' (2i, 2i + 1).\n"
-      "inv_freq: radians per position, [R/2].\n"
-      "head_offset: the first rotated element of the head.\n"
-      "axes: the position axis of each pair, [R/2] (M-RoPE); empty: axis 0.\n"
-      "table_scale: a factor on cos and sin (the attention factor of YaRN).")
+      R"(The angle of each pair of a head for one position. Every rotary spec lowers to it.
+
+pairing: 'halves' (i, i + R/2) or 'adjacent' (2i, 2i + 1).
+inv_freq: radians per position, [R/2].
+head_offset: the first rotated element of the head.
+axes: the position axis of each pair, [R/2] (M-RoPE); empty: axis 0.
+table_scale: a factor on cos and sin (the attention factor of YaRN).)")
       .def(
           "__init__",
           [](RotaryFrequencies* self, const std::string& pairing, std::vector<double> inv_freq,
@@ -235,25 +236,26 @@ void bind_rotary(nb::module_& module) {
 
   module.def(
       "rotary_frequencies", &frequencies_of, nb::arg("encoding"), nb::arg("length") = 0,
-      nb::sig("def rotary_frequencies(encoding: Encoding | RotaryFrequencies, length: int = 0) "
-              "-> RotaryFrequencies"),
-      "Returns the frequencies of a rotary encoding at a declared context length.\n\n"
-      "length: for scalings that depend on it (dynamic NTK, LongRoPE); 0: that of the spec.\n"
-      "Each frequency is within one ulp of the formula. Raises ValueError if the encoding\n"
-      "has no single set of frequencies.");
+      nb::sig("def rotary_frequencies(encoding: Encoding | RotaryFrequencies, length: int = "
+              "0) -> RotaryFrequencies"),
+      R"(Returns the frequencies of a rotary encoding at a declared context length.
+
+length: for scalings that depend on it (dynamic NTK, LongRoPE); 0: that of the spec.
+Each frequency is within one ulp of the formula. Raises ValueError if the encoding
+has no single set of frequencies.)");
 
   nb::class_<RotaryTable>(
       module, "RotaryTable",
-      "Cos and sin of every angle of a rotary encoding, for given positions.\n\n"
-      "encoding: a rotary spec or RotaryFrequencies.\n"
-      "positions: a number T of tokens (positions 0 to T - 1), integers [T] or [B, T], "
-      "Positions,\n"
-      "    or a tuple of them, one for each position axis (M-RoPE).\n"
-      "length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.\n"
-      "angles: 'exact', or 'float32' to follow engines that compute position * inv_freq in "
-      "float32.\n\n"
-      "Each entry is within half an ulp + 2^-46 of the true value for positions up to 2^31.\n"
-      "Cost: O(B T R) time, 4 B T R bytes. Source: Su et al. 2021, arXiv:2104.09864.")
+      R"(Cos and sin of every angle of a rotary encoding, for given positions.
+
+encoding: a rotary spec or RotaryFrequencies.
+positions: a number T of tokens (positions 0 to T - 1), integers [T] or [B, T], Positions,
+    or a tuple of them, one for each position axis (M-RoPE).
+length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
+angles: 'exact', or 'float32' to follow engines that compute position * inv_freq in float32.
+
+Each entry is within half an ulp + 2^-46 of the true value for positions up to 2^31.
+Cost: O(B T R) time, 4 B T R bytes. Source: Su et al. 2021, arXiv:2104.09864.)")
       .def(
           "__init__",
           [](RotaryTable* self, nb::handle encoding, nb::handle positions, std::int64_t length,
@@ -294,37 +296,38 @@ void bind_rotary(nb::module_& module) {
                "] positions)";
       });
 
-  module.def(
-      "rotate", &rotate_arrays, nb::arg("x"), nb::arg("table"),
-      nb::arg("direction") = "forward", nb::kw_only(), nb::arg("k") = nb::none(),
-      nb::arg("out") = nb::none(),
-      nb::sig("def rotate(x: Array, table: RotaryTable, direction: str = 'forward', *, "
-              "k: Array | None = None, out: Array | None = None) -> None"),
-      "Rotates queries or keys in place.\n\n"
-      "x: [B, T, H, D] or [T, H, D], any strides (x.transpose(1, 2) of [B, H, T, D]), D\n"
-      "    contiguous; float32, float16, bfloat16 or float64.\n"
-      "direction: 'forward', or 'inverse' for the gradient.\n"
-      "k: keys that are rotated in the same pass; heads and D may differ from those of x.\n"
-      "out: if given, receives the result, and x is not changed.\n\n"
-      "|x' - exact| <= 3 * 2^-24 (|a| + |b|) for the pair (a, b); 16-bit types are rounded\n"
-      "once more. Memory-bound, no copies; releases the GIL. Raises ValueError if shapes do\n"
-      "not fit the table or an array that is changed is read-only.");
+  module.def("rotate", &rotate_arrays, nb::arg("x"), nb::arg("table"),
+             nb::arg("direction") = "forward", nb::kw_only(), nb::arg("k") = nb::none(),
+             nb::arg("out") = nb::none(),
+             nb::sig("def rotate(x: Array, table: RotaryTable, direction: str = 'forward', "
+                     "*, k: Array | None = None, out: Array | None = None) -> None"),
+             R"(Rotates queries or keys in place.
+
+x: [B, T, H, D] or [T, H, D], any strides (x.transpose(1, 2) of [B, H, T, D]), D
+    contiguous; float32, float16, bfloat16 or float64.
+direction: 'forward', or 'inverse' for the gradient.
+k: keys that are rotated in the same pass; heads and D may differ from those of x.
+out: if given, receives the result, and x is not changed.
+
+|x' - exact| <= 3 * 2^-24 (|a| + |b|) for the pair (a, b); 16-bit types are rounded
+once more. Memory-bound, no copies; releases the GIL. Raises ValueError if shapes do
+not fit the table or an array that is changed is read-only.)");
 
   module.def(
       "rotate_rows", &rotate_rows, nb::arg("x"), nb::arg("out"), nb::arg("table"),
       nb::arg("begin").none(), nb::arg("heads_tokens"), nb::arg("inverse"),
       nb::sig("def rotate_rows(x: Array, out: Array, table: RotaryTable, begin: int | None, "
               "heads_tokens: bool, inverse: bool) -> None"),
-      "Writes the rotation of x by rows begin to begin + T - 1 of a table to out. x and out\n"
-      "may be the same array. None: all rows. Shapes: [B, T, H, D], or [B, H, T, D] if\n"
-      "heads_tokens.");
+      R"(Writes the rotation of x by rows begin to begin + T - 1 of a table to out. x and out
+may be the same array. None: all rows. Shapes: [B, T, H, D], or [B, H, T, D] if
+heads_tokens.)");
   module.def(
       "rotate_with", &rotate_with, nb::arg("x"), nb::arg("out"), nb::arg("cos"), nb::arg("sin"),
       nb::arg("pairing"), nb::arg("head_offset"), nb::arg("heads_tokens"), nb::arg("inverse"),
       nb::sig("def rotate_with(x: Array, out: Array, cos: Array, sin: Array, pairing: str, "
               "head_offset: int, heads_tokens: bool, inverse: bool) -> None"),
-      "Writes the rotation of x by given cos and sin to out. cos, sin: float32, [T, R/2] or\n"
-      "[B or 1, T, R/2]. Shapes of x and out as in rotate_rows.");
+      R"(Writes the rotation of x by given cos and sin to out. cos, sin: float32, [T, R/2] or
+[B or 1, T, R/2]. Shapes of x and out as in rotate_rows.)");
 }
 
 }  // namespace gnomon::python

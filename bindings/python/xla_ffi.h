@@ -1,8 +1,10 @@
-// The part of XLA's foreign function interface that the handlers of jax.cc use: structs of its C ABI,
-// version 0.1 and later. Declared here, because jaxlib's headers are not there when the wheel is built.
-// tests/python/jax/test_ffi_abi.py compares sizes, offsets and values with those of jaxlib.
+// The part of XLA's foreign function interface that the handlers of jax.cc use: structs of its
+// C ABI, version 0.1 and later. Declared here, because jaxlib's headers are not there when the
+// wheel is built. tests/python/jax/test_ffi_abi.py compares sizes, offsets and values with
+// those of jaxlib.
 //
-// XLA passes a CallFrame to a handler. The handler returns null, or an error that `create_error` made.
+// XLA passes a CallFrame to a handler. The handler returns null, or an error that
+// `create_error` made.
 // `size` of a struct is its size in bytes as XLA knows it.
 #pragma once
 

@@ -1,5 +1,6 @@
-// The extension module gnomon._cuda: operations for arrays on a CUDA device. Built if the component
-// cuda is built. Functions take DLPack arrays and the address of a stream (a cudaStream_t).
+// The extension module gnomon._cuda: operations for arrays on a CUDA device. Built if the
+// component cuda is built. Functions take DLPack arrays and the address of a stream (a
+// cudaStream_t).
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -238,11 +239,10 @@ NB_MODULE(GNOMON_MODULE, module) {
              "Adds a table [T, C], or rows of a table [N, C], to x [B, T, C].");
   module.def("gather_rows", &python::gather_rows, "table"_a, "rows"_a, "out"_a, "stream"_a,
              "Writes rows of a table [N, C] to out [B, T, C].");
-  module.def(
-      "add_table_backward", &python::add_table_backward, "grad"_a, "rows"_a.none(),
-      "table_grad"_a, "workspace"_a.none(), "stream"_a,
-      "Adds the gradient of add_table to table_grad. With rows: the workspace is uint8,\n"
-      "of add_rows_backward_workspace bytes.");
+  module.def("add_table_backward", &python::add_table_backward, "grad"_a, "rows"_a.none(),
+             "table_grad"_a, "workspace"_a.none(), "stream"_a,
+             R"(Adds the gradient of add_table to table_grad. With rows: the workspace is uint8,
+of add_rows_backward_workspace bytes.)");
   module.def("add_rows_backward_workspace", &cuda::add_rows_backward_workspace, "tokens"_a,
              "table_rows"_a);
   bind_bias_gradient(module);

@@ -12,7 +12,8 @@ namespace gnomon::python {
 
 using Access = Array::Access;
 
-// An array on a device. In the module of the emulator, which has no device, an array of the CPU.
+// An array on a device. In the module of the emulator, which has no device, an array of the
+// CPU.
 class OnDevice : public Array {
  public:
   OnDevice(const char* operation, const char* name, nb::handle object, Access access)

@@ -37,8 +37,8 @@ from ._core import (
     set_threads,
     threads,
 )
-from ._list import EncodingInfo, encodings, find_encoding, usual
-from ._spec import Encoding, Parameter, Scaling
+from ._list import EncodingInfo, encodings, find_encoding
+from ._spec import Encoding, Parameter, Scaling, usual
 from .specs.bias import *  # noqa: F403
 from .specs.embedding import *  # noqa: F403
 from .specs.relative import *  # noqa: F403
@@ -82,13 +82,18 @@ __all__ += specs.relative.__all__
 __all__ += specs.rotary.__all__
 
 
-def _plan_bundle(plan: Plan, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-    from ._display import plan_bundle
+def _shown_by(function: str) -> Any:
+    """Returns a `_repr_mimebundle_` that imports _display at its first call."""
+    def bundle(self: Any, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        from . import _display
 
-    return plan_bundle(plan)
+        return getattr(_display, function)(self)
+
+    return bundle
 
 
-Plan._repr_mimebundle_ = _plan_bundle  # type: ignore[attr-defined]
+Encoding._repr_mimebundle_ = _shown_by("spec_bundle")  # type: ignore[attr-defined]
+Plan._repr_mimebundle_ = _shown_by("plan_bundle")  # type: ignore[attr-defined]
 
 
 def __getattr__(name: str) -> Any:

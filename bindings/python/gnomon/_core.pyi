@@ -4,10 +4,13 @@ import numpy
 import numpy.typing
 
 
-from typing import Any
+from typing import Any, TypeAlias
 
-from gnomon._spec import Encoding
-from gnomon._typing import Array, IntegerArray, PositionsLike
+from gnomon._typing import Array, Encoding, IntegerArray
+
+#: A number T of tokens (positions 0 to T - 1), integers [T] or [B, T], or Positions; where
+#: several position axes are allowed, also a tuple of them.
+PositionsLike: TypeAlias = int | Array | Sequence[int] | Positions | tuple[PositionsLike, ...]
 
 __version__: str
 
@@ -47,15 +50,15 @@ class Positions:
     @staticmethod
     def packed(lengths: Sequence[int], tokens: int | None = None) -> Positions:
         """
-        Returns one row of packed sequences, each with positions from 0. Remaining tokens are
-        padding.
+        Returns one row of packed sequences, each with positions from 0. Remaining tokens
+        are padding.
         """
 
     @staticmethod
     def from_padding_mask(mask: IntegerArray) -> Positions:
         """
-        Returns the positions for a padding mask [B, T], nonzero for tokens. The tokens of a row
-        have the positions 0, 1, 2, ...
+        Returns the positions for a padding mask [B, T], nonzero for tokens. The tokens
+        of a row have the positions 0, 1, 2, ...
         """
 
     @property
@@ -292,8 +295,8 @@ class Plan:
     @property
     def bias_form(self) -> dict[str, object]:
         """
-        The form of the bias and its numbers: 'slope' (slopes [H]), 'strip' (values [H, N] by
-        distance), 'grid', 'axes', 'piecewise_log', 'dense' or 'none'.
+        The form of the bias and its numbers: 'slope' (slopes [H]), 'strip' (values [H, N]
+        by distance), 'grid', 'axes', 'piecewise_log', 'dense' or 'none'.
         """
 
     def bias(self, queries: int | None = None, keys: int | None = None) -> numpy.typing.NDArray[numpy.float64] | None:
@@ -324,8 +327,8 @@ def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike
 
 def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = None, gates: Array | None = None, layout: str = 'tokens_heads') -> Array:
     """
-    Softmax attention with the rotation, bias and relative vectors of a plan. With the plan of a
-    model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.
+    Softmax attention with the rotation, bias and relative vectors of a plan. With the plan
+    of a model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.
 
     q: [B, T, Hq, D]; k: [B, S, Hk, D]; v: [B, S, Hk, Dv], any strides, the last axis
         contiguous. Hk divides Hq. q, k, v are not changed. Types: float32, float16, bfloat16

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from typing import NamedTuple
+import json
+from typing import Any, NamedTuple
 
 from . import _core
-from ._spec import Encoding
 
 
 class EncodingInfo(NamedTuple):
@@ -35,30 +34,21 @@ def find_encoding(name: str) -> EncodingInfo:
     return EncodingInfo(**_core.find_encoding(name))
 
 
-def usual(name: str, *, width: int, heads: int, length: int, reads: str = "causal") -> Encoding:
-    """Returns an encoding at its usual settings for a Transformer of these sizes.
+def entry_of(spec: str) -> EncodingInfo:
+    """Returns the entry of the list of encodings that is nearest to a spec, given as JSON.
 
-    width: C, the width of the embeddings; the head dimension is width / heads.
-    length: the training length in tokens.
-    reads: 'causal' or 'bidirectional'; a bias by distance then also has values for later keys.
+    Several entries can have one type: Kerple is 'kerple' or 'kerple-power', by its kernel. The
+    nearest entry is that whose usual settings differ from the spec in the fewest fields.
     """
-    return Encoding.from_json(_core.usual(name, width, heads, length, reads))
+    fields = json.loads(spec)
 
+    def differences(entry: tuple[EncodingInfo, dict[str, Any]]) -> int:
+        return sum(entry[1].get(name) != fields.get(name) for name in entry[1] | fields)
 
-def entry_of(encoding: Encoding) -> EncodingInfo:
-    """The entry of the list of encodings that is nearest to a spec.
-
-    Several entries can have one type: Kerple is 'kerple' or 'kerple-power', by its kernel. It is
-    the entry whose usual settings have the most fields in common with the spec.
-    """
-    names = [field.name for field in dataclasses.fields(encoding)]  # type: ignore[arg-type]
-
-    def common(entry: tuple[EncodingInfo, Encoding]) -> int:
-        return sum(getattr(entry[1], name) == getattr(encoding, name) for name in names)
-
-    return max((one for one in _entries() if type(one[1]) is type(encoding)), key=common)[0]
+    return min((one for one in _usual_fields() if one[1]["kind"] == fields["kind"]),
+               key=differences)[0]
 
 
 @functools.cache
-def _entries() -> list[tuple[EncodingInfo, Encoding]]:
-    return [(one, usual(one.name, width=64, heads=4, length=16)) for one in encodings()]
+def _usual_fields() -> list[tuple[EncodingInfo, dict[str, Any]]]:
+    return [(one, json.loads(_core.usual(one.name, 64, 4, 16, "causal"))) for one in encodings()]

@@ -25,8 +25,8 @@ def run(*arguments: str, stdin: str | None = None) -> str:
         message = done.stderr.strip()
         raise ValueError(message.removeprefix("gnomon: "))
     if done.returncode != 0:
-        raise RuntimeError(f"gnomon {' '.join(arguments)} failed ({done.returncode}): "
-                           f"{done.stderr.strip()}")
+        raise RuntimeError(
+            f"gnomon {' '.join(arguments)} failed ({done.returncode}): {done.stderr.strip()}")
     return done.stdout
 
 

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
+import typing
 from typing import Any, ClassVar, NamedTuple
 
 from . import _core
+from ._list import entry_of
+
+# The classes of gnomon.specs by their names in JSON. A class enters when it is defined.
+KINDS: dict[str, type[Encoding]] = {}
+SCALINGS: dict[str, type[Scaling]] = {}
 
 
 class Parameter(NamedTuple):
@@ -80,6 +87,10 @@ class Scaling(Value):
 
     type: ClassVar[str]
 
+    def __init_subclass__(cls) -> None:
+        if "type" in vars(cls):
+            SCALINGS[cls.type] = cls
+
 
 class Encoding(Value):
     """A position encoding as a paper or a config states it. A plain, immutable value.
@@ -89,6 +100,10 @@ class Encoding(Value):
     """
 
     kind: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        if "kind" in vars(cls):
+            KINDS[cls.kind] = cls
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -106,11 +121,9 @@ class Encoding(Value):
 
         Raises ValueError if the kind or a key is unknown, or a required choice is missing.
         """
-        from . import specs
-
         fields = json.loads(_core.complete(text))
         try:
-            return specs.from_fields(fields)
+            return _from_plain(KINDS[fields["kind"]], fields)
         except TypeError as error:  # "... missing 1 required keyword-only argument: 'pairing'"
             missing = str(error).rpartition(": ")[2]
             raise ValueError(f"[encoding] {missing} must be given, got {text}") from error
@@ -118,9 +131,7 @@ class Encoding(Value):
     @property
     def title(self) -> str:
         """The usual name, as 'Rotary (RoPE)'."""
-        from ._list import entry_of
-
-        return entry_of(self).title
+        return entry_of(self.to_json()).title
 
     @property
     def enters(self) -> str:
@@ -135,7 +146,28 @@ class Encoding(Value):
         """Returns the number n of supported positions, 0 to n - 1; None if there is no limit."""
         return _core.capacity(self)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        from ._display import spec_bundle
 
-        return spec_bundle(self)
+def usual(name: str, *, width: int, heads: int, length: int, reads: str = "causal") -> Encoding:
+    """Returns an encoding at its usual settings for a Transformer of these sizes.
+
+    width: C, the width of the embeddings; the head dimension is width / heads.
+    length: the training length in tokens.
+    reads: 'causal' or 'bidirectional'; a bias by distance then also has values for later keys.
+    """
+    return Encoding.from_json(_core.usual(name, width, heads, length, reads))
+
+
+_types = functools.cache(typing.get_type_hints)
+
+
+def _from_plain(kind: Any, value: Any) -> Any:
+    """Returns a field of a type, or a spec, from JSON values: the inverse of `plain`."""
+    if isinstance(value, list):
+        element = typing.get_args(kind)[0]
+        return tuple(_from_plain(element, one) for one in value)
+    if not isinstance(value, dict):
+        return value
+    kind = SCALINGS[value["type"]] if kind is Scaling else kind
+    types = _types(kind)
+    return kind(**{name: _from_plain(types[name], one) for name, one in value.items()
+                   if name not in ("kind", "type")})

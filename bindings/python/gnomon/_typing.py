@@ -1,11 +1,9 @@
-"""Types of arguments, for type checkers."""
+"""Types of the arguments of the extension module, for type checkers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias, Union
-
-from ._core import Positions
 
 
 class Array(Protocol):
@@ -18,6 +16,9 @@ class Array(Protocol):
 
 #: Integers [T] or [B, T].
 IntegerArray: TypeAlias = Union[Array, Sequence[int]]
-#: A number T of tokens (positions 0 to T - 1), integers [T] or [B, T], or Positions; where several
-#: position axes are allowed, also a tuple of them.
-PositionsLike: TypeAlias = Union[int, Array, Sequence[int], Positions, "tuple[PositionsLike, ...]"]
+
+
+class Encoding(Protocol):
+    """A spec, gnomon.Encoding: the extension module reads its JSON."""
+
+    def to_json(self) -> str: ...

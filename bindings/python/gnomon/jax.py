@@ -97,8 +97,8 @@ def attention(q: jax.typing.ArrayLike, k: jax.typing.ArrayLike, v: jax.typing.Ar
     lead = q.shape[:-3]
     for name, one in (("k", k), ("v", v)):
         if one.shape[:-3] != lead:
-            raise ValueError(f"[attention] {name} must have the leading axes of q, {lead}, got "
-                             f"{one.shape[:-3]}")
+            raise ValueError(f"[attention] {name} must have the leading axes of q, {lead}, "
+                             f"got {one.shape[:-3]}")
     encodings, matrices = _arguments.mixture(encoding), _arguments.matrices(parameters)
     flat: list[Any] = [_shaped(one, (batch, *one.shape[-3:])) for one in (q, k, v)]
     rows = _arguments.all_rows(positions, sequences, lead, queries, keys)
@@ -140,8 +140,8 @@ def table(encoding: Encoding, positions: Any, parameters: Sequence[jax.typing.Ar
     else:
         ids = _arguments.integers("table", "positions", positions)
         if ids.ndim == 0:
-            raise ValueError("[table] positions must be a number of tokens or an array, got a "
-                             "0-dimensional array")
+            raise ValueError("[table] positions must be a number of tokens or an array, "
+                             "got a 0-dimensional array")
         shape, rows = ids.shape, (ids.reshape(-1, ids.shape[-1]),)
     shapes = tuple(one.shape for one in matrices)
     width = _arguments.check_table(encoding, shape[-1], shapes, length, bool(rows))

@@ -24,9 +24,11 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from typing import Any
 
-from . import _program
+from . import _html, _program
+from .plot import Picture, lines
 
 __all__ = ["LabResults", "compare", "find", "load", "run"]
 
@@ -56,10 +58,8 @@ class LabResults:
             return [{key: _value(key, text) for key, text in row.items()}
                     for row in csv.DictReader(file)]
 
-    def plot(self) -> Any:
-        """Returns the gnomon.plot.Picture of the results: loss or right answers by length."""
-        from .plot import lines
-
+    def plot(self) -> Picture:
+        """Returns the chart of the results: loss or right answers by length."""
         rows = self.rows()
         metric = self.data["metric"]
         by_text = bool(rows) and "bits" in rows[0]
@@ -84,9 +84,18 @@ class LabResults:
         return f"LabResults({str(self.path)!r}: {names})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        from ._display import results_bundle
-
-        return results_bundle(self)
+        """The answer, the chart and the table of results."""
+        rows = self.rows()
+        columns = [name for name in (rows[0] if rows else ())
+                   if name != "title" and any(row[name] is not None for row in rows)]
+        cells = [[_html.text_of(row[name]) for name in columns] for row in rows]
+        answer = "".join(f"<p>{escape(one)}</p>" for one in self.data["answer"])
+        table = _html.table("", columns, cells)
+        html = (answer + _html.image(self.plot()) +
+                f"<details><summary>{len(rows)} rows</summary>{table}</details>")
+        if self.report.exists():
+            html += f"<p>Report: <code>{escape(str(self.report))}</code></p>"
+        return _html.bundle(f"{self.answer}\n{self!r}", html)
 
 
 def find() -> str:
@@ -169,9 +178,10 @@ def load(folder: str | os.PathLike[str]) -> LabResults:
 def compare(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> dict[str, Any]:
     """Compares the results in two folders of the lab with the same task.
 
-    Returns the output of `gnomon compare A B --json`: `settings` that differ, `differences` (B - A for
-    each encoding and length, with `margin`, half of the width of the 95 % confidence interval),
-    `recommendations`, `reaches`, `warnings`. Raises ValueError with the message of the program.
+    Returns the output of `gnomon compare A B --json`: `settings` that differ, `differences`
+    (B - A for each encoding and length, with `margin`, half of the width of the 95 % confidence
+    interval), `recommendations`, `reaches`, `warnings`. Raises ValueError with the message of the
+    program.
     """
     done = subprocess.run([_program.path(), "compare", os.fspath(a), os.fspath(b), "--json"],
                           env=os.environ | {"GNOMON_LAB": find()}, capture_output=True,

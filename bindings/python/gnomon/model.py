@@ -16,10 +16,11 @@ import json
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
+from html import escape
 from typing import Any
 
-from . import _core
+from . import _core, _html
 from ._program import run
 from ._spec import Encoding, Parameter
 
@@ -97,7 +98,8 @@ class Model:
             self._layers = tuple(sorted(found, key=lambda one: (parts.index(one.part), one.index)))
         return self._layers
 
-    def frequencies(self, layer: int = 0, length: int = 0, part: str = "") -> _core.RotaryFrequencies:
+    def frequencies(self, layer: int = 0, length: int = 0,
+                    part: str = "") -> _core.RotaryFrequencies:
         """Returns the rotary frequencies of a layer at a declared context length.
 
         length: in tokens; 0: the training length. Raises ValueError if the layer has no rotation.
@@ -143,12 +145,31 @@ class Model:
         return run("inspect", "-", *options, stdin=self._config)
 
     def __repr__(self) -> str:
-        return f"Model({self.model_type!r}, {self._description.layers} layers, length {self.length})"
+        layers = self._description.layers
+        return f"Model({self.model_type!r}, {layers} layers, length {self.length})"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        from ._display import model_bundle
-
-        return model_bundle(self)
+        """The groups of layers with equal position and attention rules."""
+        groups: dict[tuple[Any, ...], list[Layer]] = {}
+        for layer in self.layers:
+            values = astuple(replace(layer, index=0, position=()))
+            groups.setdefault((*values, layer.position), []).append(layer)
+        rows = []
+        for layers in groups.values():
+            one = layers[0]
+            window = "" if one.left is None else f", window left {one.left}"
+            numbers = _ranges([each.index for each in layers])
+            rows.append([" ".join(filter(None, [one.part, numbers])),
+                         "\n".join(map(repr, one.position)) or "no position",
+                         f"{one.heads} / {one.key_heads}", str(one.head_dim),
+                         one.visibility + window, one.unsupported])
+        columns = ["layers", "position", "heads / key heads", "head_dim", "attention",
+                   "unsupported"]
+        if not any(row[-1] for row in rows):
+            columns, rows = columns[:-1], [row[:-1] for row in rows]
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        html = _html.table(repr(self), columns, rows) + (f"<ul>{notes}</ul>" if notes else "")
+        return _html.bundle(repr(self), html)
 
     def _layer(self, layer: int, part: str) -> Layer:
         for one in self.layers:
@@ -181,8 +202,19 @@ def from_pretrained(source: Any, *, part: str = "", yarn_factor: str = "as-writt
     if hasattr(source, "to_dict"):
         source = source.to_dict()
     if not isinstance(source, Mapping):
-        raise ValueError("[model] source must be a path, a dict or a transformers config, got "
-                         f"{type(source).__name__}")
+        raise ValueError("[model] source must be a path, a dict or a transformers config, "
+                         f"got {type(source).__name__}")
     config = json.dumps(source, default=str)
     return Model(_core.ModelDescription.from_config(config, part, yarn_factor, assume_pairing),
                  config=config, options=options)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Numbers in ascending order as '0-3, 5, 7-31'."""
+    runs: list[list[int]] = []
+    for one in numbers:
+        if runs and one == runs[-1][-1] + 1:
+            runs[-1][1:] = [one]
+        else:
+            runs.append([one])
+    return ", ".join("-".join(map(str, run)) for run in runs)

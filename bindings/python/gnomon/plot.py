@@ -227,8 +227,8 @@ def lines(x: Any, series: Mapping[str, Any], *, x_title: str = "", y_title: str 
     for name, given in series.items():
         ys = _numbers(given)
         if len(ys) != len(xs):
-            raise ValueError(f"[plot] series must have {len(xs)} values, as x, got {len(ys)} "
-                             f"in {name}")
+            raise ValueError(
+                f"[plot] series must have {len(xs)} values, as x, got {len(ys)} in {name}")
         values += [{"x": a, "y": b, "name": name} for a, b in zip(xs, ys, strict=True)]
     x_scale = {"type": "log", "base": 2} if log_x else {"zero": False, "nice": False}
     y_scale = {"type": "log"} if log_y else {"zero": False}

@@ -45,7 +45,7 @@ class Draw:
 
     def __init__(self, seed: int, folder: str) -> None:
         self.random = random.Random(seed)
-        self.folder = folder  # of a checkpoint
+        self.folder = folder  # checkpoint folder
         self.plans: list[Any] = []
         self.tables: list[Any] = [gnomon.RotaryTable(SPECS[0], 3)]
         self.models: list[Any] = []

@@ -136,14 +136,15 @@ def test_an_interrupt_stops_the_lab(script: pathlib.Path, tmp_path: pathlib.Path
 
 def test_interrupts_lose_no_line(tmp_path: pathlib.Path) -> None:
     begun, printed_all, stopped = (tmp_path / name for name in ("begun", "printed", "stopped"))
-    code = ("import pathlib, signal, time\n"
-            "signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
-            f"pathlib.Path({str(begun)!r}).touch()\n"
-            "for i in range(30000): print(i, flush=True)\n"
-            f"pathlib.Path({str(printed_all)!r}).touch()\n"
-            f"for _ in range(2000):\n"
-            f"    if pathlib.Path({str(stopped)!r}).exists(): break\n"
-            "    time.sleep(0.01)\n")
+    code = f"""import pathlib, signal, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+pathlib.Path({str(begun)!r}).touch()
+for i in range(30000): print(i, flush=True)
+pathlib.Path({str(printed_all)!r}).touch()
+for _ in range(2000):
+    if pathlib.Path({str(stopped)!r}).exists(): break
+    time.sleep(0.01)
+"""
 
     def interrupt() -> None:
         wait_for(begun)

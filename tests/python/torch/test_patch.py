@@ -18,7 +18,7 @@ import gnomon
 import gnomon.torch
 
 
-TOLERANCE = 2e-5  # of the largest logit, float32
+TOLERANCE = 2e-5  # relative to the largest logit, float32
 
 
 @pytest.fixture(autouse=True)

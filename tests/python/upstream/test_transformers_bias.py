@@ -103,7 +103,7 @@ def test_alibi_of_bloom(count: int) -> None:
 @pytest.mark.parametrize("count", [4, 6, 12, 32])
 @pytest.mark.parametrize("largest", [8, 16])
 def test_alibi_of_mpt(count: int, largest: int) -> None:
-    want = array(build_mpt_alibi_tensor(count, 40, largest))  # of the last query
+    want = array(build_mpt_alibi_tensor(count, 40, largest))  # bias of the last query
     spec = gnomon.Alibi(heads=count, max_bias=float(largest))
     plan = gnomon.lower(spec, 1, 40, visibility="causal")
     np.testing.assert_allclose(plan.bias(), want.reshape(count, 1, 40), 1e-6, 0)

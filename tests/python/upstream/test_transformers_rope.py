@@ -226,7 +226,7 @@ def rotary_modules(model_type: str, changes: dict) -> tuple[Any, Any]:
         and "Vision" not in name and "Axial" not in name and "Audio" not in name
     ]
     assert classes, model_type
-    # Of several (text and other parts) the first whose name says text, else the shortest.
+    # The first part whose name says text, else the part with the shortest name.
     chosen = min(classes, key=lambda one: ("Text" not in one.__name__, len(one.__name__)))
     return config, chosen(config)
 

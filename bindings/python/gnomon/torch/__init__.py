@@ -17,6 +17,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from . import _operators as _operators
 from ._append import rotate_append
 from ._drop_ins import apply_rotary_emb, apply_rotary_pos_emb, rope_init
 from ._functions import add_position, attention, rotate

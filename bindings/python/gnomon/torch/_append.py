@@ -8,14 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import Encoding, RotaryFrequencies, RotaryTable
+from .._core import RotaryFrequencies
+from .._spec import Encoding
 from . import _device, _kernels, _plans
+from ._registry import Operator, register
 
 _F8 = torch.float8_e4m3fn
-_SCHEMA = ("rotate_append_(Tensor(a!)? q, Tensor k, Tensor? v, Tensor[] positions, str encoding, "
-           "int length, Tensor(b!) key_cache, Tensor(c!)? value_cache, Tensor? slots, "
-           "Tensor? block_table, Tensor? entries, Tensor? sequences, Tensor? key_scales, "
-           "Tensor? value_scales) -> ()")
 
 
 def rotate_append(q: Tensor | None, k: Tensor, v: Tensor | None,
@@ -56,12 +54,12 @@ def _append(q: Tensor | None, k: Tensor, v: Tensor | None, positions: Sequence[T
     module = _device.kernels(k)
     if module is not None:
         at = _device.axes_of(positions, k)
-        there = _device.frequencies(module, encoding, length, k)
-        if at is not None and there is not None:
+        frequencies = _device.frequencies(module, encoding, length, k)
+        if at is not None and frequencies is not None:
             def plain(one: Tensor | None) -> Tensor | None:  # uint8: for exporters without float8
                 return one.view(torch.uint8) if one is not None and one.dtype == _F8 else one
 
-            module.rotate_append_at(q, k, v, at, there, plain(key_cache), plain(value_cache),
+            module.rotate_append_at(q, k, v, at, frequencies, plain(key_cache), plain(value_cache),
                                     slots, block_table, entries, sequences, key_scales,
                                     value_scales, _device.stream(k))
             return
@@ -76,7 +74,7 @@ def _by_operators(q: Tensor | None, k: Tensor, v: Tensor | None, positions: Sequ
                   value_scales: Tensor | None) -> None:
     _check(k, v, key_cache, value_cache, slots, block_table, entries, key_scales, value_scales)
     flat = k.dim() == 3
-    table = _table(encoding, length, positions)
+    table = _plans.rotary_at(encoding, length, positions)
 
     def batched(x: Tensor) -> Tensor:
         return x[None] if flat else x
@@ -100,10 +98,6 @@ def _by_operators(q: Tensor | None, k: Tensor, v: Tensor | None, positions: Sequ
             cache = cache.view(torch.uint8)
             new = new.view(torch.uint8)
         cache[block, entry] = new.to(cache.dtype)
-
-
-def _table(encoding: str, length: int, positions: Sequence[Tensor]) -> RotaryTable:
-    return _plans.rotary_at(encoding, length, positions)
 
 
 def _slots(block_table: Any, entries: Any, sequences: Tensor | None, k: Tensor,
@@ -152,12 +146,8 @@ def _check(k: Tensor, v: Tensor | None, key_cache: Tensor, value_cache: Tensor |
             refuse(f"{name} must have elements of {x.dtype}", cache.dtype)
 
 
-def _nothing(*_: Any) -> None:
-    """The fake kernel: the operator only changes its arguments."""
-
-
-def define(library: Any) -> None:
-    """Defines torch.ops.gnomon.rotate_append_."""
-    library.define(_SCHEMA, tags=(torch.Tag.pt2_compliant_tag,))
-    library.impl("rotate_append_", _append, "CompositeExplicitAutograd")
-    torch.library.register_fake("gnomon::rotate_append_", _nothing, lib=library)
+register(Operator(
+    "rotate_append_(Tensor(a!)? q, Tensor k, Tensor? v, Tensor[] positions, str encoding, "
+    "int length, Tensor(b!) key_cache, Tensor(c!)? value_cache, Tensor? slots, "
+    "Tensor? block_table, Tensor? entries, Tensor? sequences, Tensor? key_scales, "
+    "Tensor? value_scales) -> ()", kernel=_append))

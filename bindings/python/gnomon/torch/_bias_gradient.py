@@ -1,8 +1,9 @@
 """The gradient of a trained bias beside FlexAttention, deterministic, on CUDA devices.
 
-FlexAttention adds the gradients of a table that score_mod reads with atomic additions. Here score_mod
-reads the numbers of the bias without a gradient, and `attach` computes their gradient from the inputs and
-the result of attention: the same bits in each run, in memory that grows with T + S.
+FlexAttention adds the gradients of a table that score_mod reads with atomic additions. Here
+score_mod reads the numbers of the bias without a gradient, and `attach` computes their gradient
+from the inputs and the result of attention: the same bits in each run, in memory that grows with
+T + S.
 """
 
 from __future__ import annotations

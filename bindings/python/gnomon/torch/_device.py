@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import rotary_frequencies
+from .._core import rotary_frequencies
 from . import _plans
 
 try:
@@ -39,18 +39,18 @@ def frequencies(module: Any, text: str, length: int, x: Tensor) -> Any:
     """Returns the frequencies of an encoding on the device of x; None if they need a table."""
     index = x.device.index or 0
     key = "device frequencies", text, length, module.__name__, index
-    known = _plans.cache.get(key)
-    if known is None:
+    cached = _plans.cache.get(key)
+    if cached is None:
         f = rotary_frequencies(_plans.source_of(text), length)
         pairing, head_offset, inv_freq, axes, table_scale, growth, _ = f.__getstate__()
-        made = None if growth else module.Frequencies(pairing, head_offset, inv_freq, axes,
+        copy = None if growth else module.Frequencies(pairing, head_offset, inv_freq, axes,
                                                       table_scale, index)
-        known = _plans.cache.put(key, (made,), 512 * f.rotary_dim)
-    return known[0]
+        cached = _plans.cache.put(key, (copy,), 512 * f.rotary_dim)
+    return cached[0]
 
 
 def axes_of(positions: Sequence[Tensor], x: Tensor) -> Tensor | None:
-    """Returns positions [T], [B, T] or [A, B, T] as the kernels read them; None: on another device."""
+    """Returns positions [T], [B, T] or [A, B, T] for the kernels; None: on another device."""
     if any(one.device != x.device for one in positions):
         return None
     if len(positions) == 1:

@@ -15,7 +15,7 @@ from .. import model
 from .._core import FormatError
 from . import _kernels
 from ._functions import _compiling, _direct, _with_gradients
-from ._operators import call
+from ._registry import call
 
 _ops = torch.ops.gnomon
 
@@ -89,11 +89,11 @@ def apply_rotary_emb(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = Fa
         rows = seqlen_offsets.unsqueeze(1) + torch.arange(tokens, device=x.device)
         cos, sin = cos[rows], sin[rows]
     else:
-        if seqlen_offsets < 0 or seqlen_offsets + tokens > cos.shape[0]:
-            raise ValueError("[rotate] cos and sin must have rows for positions "
-                             f"{seqlen_offsets} to {seqlen_offsets + tokens - 1}, got "
-                             f"{cos.shape[0]} rows")
-        cos, sin = (one[seqlen_offsets:seqlen_offsets + tokens] for one in (cos, sin))
+        end = seqlen_offsets + tokens
+        if seqlen_offsets < 0 or end > cos.shape[0]:
+            raise ValueError(f"[rotate] cos and sin must have rows for positions {seqlen_offsets} "
+                             f"to {end - 1}, got {cos.shape[0]} rows")
+        cos, sin = (one[seqlen_offsets:end] for one in (cos, sin))
     pairing = "adjacent" if interleaved else "halves"
     if not inplace:
         return rotate_with(x, cos, sin, pairing, False)
@@ -119,7 +119,7 @@ def rope_init(config: Any, device: torch.device | str | None = None, seq_len: in
     """
     try:
         described = model.from_pretrained(config)
-    except FormatError:  # of an unknown family: frequencies do not depend on the pairing
+    except FormatError:  # an unknown family; frequencies do not depend on the pairing
         described = model.from_pretrained(config, assume_pairing="halves")
     types = _layer_types(config)
     for layer in described.layers:
@@ -130,8 +130,8 @@ def rope_init(config: Any, device: torch.device | str | None = None, seq_len: in
             inv_freq = torch.from_numpy(found.inv_freq).to(device, torch.float32)
             return inv_freq, found.table_scale
     kind = "" if layer_type is None else f" of type {layer_type}"
-    raise ValueError(f"[model] a layer{kind} must have a rotary encoding, got none in "
-                     f"{described.model_type}")
+    raise ValueError(f"[model] a layer{kind} must have a rotary encoding, "
+                     f"got none in {described.model_type}")
 
 
 def _layer_types(config: Any) -> list[str]:

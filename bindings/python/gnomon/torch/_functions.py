@@ -15,10 +15,12 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .. import Encoding, Positions, RotaryFrequencies, RotaryTable, _core
+from .. import _core
+from .._core import Positions, RotaryFrequencies, RotaryTable
+from .._spec import Encoding
 from . import _kernels, _plans
-from ._kernels import Call
-from ._operators import call
+from ._kernels import AttentionArguments
+from ._registry import call
 
 Layout = Literal["tokens_heads", "heads_tokens"]
 RotaryLike = Encoding | RotaryFrequencies | RotaryTable
@@ -60,8 +62,8 @@ def _has_tangent(*tensors: Tensor | None) -> bool:
 
 def _refuse_tangents(operation: str, *tensors: Tensor | None) -> None:
     if not _compiling() and _has_tangent(*tensors):
-        raise ValueError(f"[{operation}] gradients must be in reverse mode, got a tensor with a "
-                         "tangent (forward mode)")
+        raise ValueError(f"[{operation}] gradients must be in reverse mode, "
+                         "got a tensor with a tangent (forward mode)")
 
 
 def heads_tokens(layout: str) -> bool:
@@ -134,7 +136,8 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
 
     Differentiable in x, to any order. |x' - exact| <= 3 * 2^-24 (|a| + |b|) for the pair (a, b);
     16-bit types are rounded once more. By the library on the CPU and on CUDA devices (positions
-    on the device are not read by the host), otherwise by torch operators with the same table. Cost: memory-bound; tables are cached by their positions.
+    on the device are not read by the host), otherwise by torch operators with the same table.
+    Cost: memory-bound; tables are cached by their positions.
     Raises ValueError if shapes do not fit. Source: Su et al. 2021, arXiv:2104.09864.
     """
     by_heads = layout == "heads_tokens" or heads_tokens(layout)
@@ -152,8 +155,8 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
                 axes = _axes(positions)
     gradient = x.requires_grad and _with_gradients()
     if inplace and gradient:
-        raise ValueError("[rotate] x must not require a gradient if inplace is True, got a tensor "
-                         "that does")
+        raise ValueError(
+            "[rotate] x must not require a gradient if inplace is True, got a tensor that does")
     if not _compiling() and _direct(x):
         if text is None:
             table, begin = encoding, None
@@ -166,7 +169,7 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
         if inplace:
             _kernels.check_writable(x)
             _rotate_rows(x, x, table, begin, by_heads, inverse)
-            _kernels.changed(x)
+            _kernels.mark_changed(x)
             return x
         if x.is_contiguous():
             out = _empty_like(x)
@@ -192,8 +195,8 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
 
 class _Attention(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rest: Call, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None,
-                gates: Tensor | None, *parameters: Tensor) -> Tensor:
+    def forward(ctx: Any, rest: AttentionArguments, q: Tensor, k: Tensor, v: Tensor,
+                sinks: Tensor | None, gates: Tensor | None, *parameters: Tensor) -> Tensor:
         plan = rest.plan(q, k, parameters, sinks)
         out, lse = _kernels.attend(plan, rest.heads_tokens, q, k, v, gates)
         ctx.save_for_backward(q, k, v, sinks, gates, out, lse, *parameters)
@@ -209,10 +212,8 @@ class _Attention(torch.autograd.Function):
         else:
             results = _kernels.attend_backward(ctx.plan, ctx.rest.heads_tokens, grad, q, k, v,
                                                parameters, sinks, gates, out, lse)
-        dq, dk, dv, *others = results
-        of_gates = others.pop() if gates is not None else None
-        of_sinks = others.pop() if sinks is not None else None
-        return None, dq, dk, dv, of_sinks, of_gates, *others
+        dq, dk, dv, others, sinks_grad, gates_grad = _kernels.split_gradients(results, sinks, gates)
+        return None, dq, dk, dv, sinks_grad, gates_grad, *others
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor,
@@ -250,9 +251,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor,
     encoding without parameters is lowered once for the same tokens.
     Raises ValueError if shapes, types or devices do not fit.
     """
-    rest = Call(query_positions, positions, query_sequences, sequences,
-                _plans.texts_of(encoding), heads_tokens(layout), visibility, left, right,
-                softmax_scale, cap, length)
+    rest = AttentionArguments(query_positions, positions, query_sequences, sequences,
+                              _plans.texts_of(encoding), heads_tokens(layout), visibility, left,
+                              right, softmax_scale, cap, length)
     if _compiling() or not _all_direct(q, k, v, sinks, gates, *parameters):
         _refuse_tangents("attention", q, k, v, sinks, gates, *parameters)
         return call("attention", q, k, v, list(parameters), sinks, gates, *rest)[0]

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from .. import Plan, RotaryTable, _core
+from .. import _core
+from .._core import Plan, RotaryTable
 from . import _device, _plans
 
 
@@ -34,7 +35,7 @@ def check_writable(x: Tensor) -> None:
                          f"got strides {list(x.stride())}")
 
 
-def changed(x: Tensor) -> None:
+def mark_changed(x: Tensor) -> None:
     """Records that x was changed in place, so that gradients which need its old values fail."""
     if not x.is_inference():
         torch.autograd.graph.increment_version(x)
@@ -114,11 +115,11 @@ def rotated(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, head_offset: int,
                          f"{head_offset} + {rotary_dim} elements per head, got {x.shape[3]}")
     tokens = x.shape[2 if heads_tokens else 1]
     if cos.shape != sin.shape:
-        raise ValueError(f"[rotate] sin must have the shape of cos, {list(cos.shape)}, got "
-                         f"{list(sin.shape)}")
+        raise ValueError(f"[rotate] sin must have the shape of cos, {list(cos.shape)}, "
+                         f"got {list(sin.shape)}")
     if cos.shape[-2] != tokens:
-        raise ValueError(f"[rotate] cos and sin must have the tokens of x, {tokens}, got "
-                         f"{cos.shape[-2]}")
+        raise ValueError(
+            f"[rotate] cos and sin must have the tokens of x, {tokens}, got {cos.shape[-2]}")
     kind = torch.float64 if x.dtype == torch.float64 else torch.float32
     cos, sin = (one.to(kind).unsqueeze(-3 if heads_tokens else -2) for one in (cos, sin))
     if inverse:
@@ -135,7 +136,7 @@ def rotated(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, head_offset: int,
 # -- attention ---------------------------------------------------------------------------------
 
 
-class Call(NamedTuple):
+class AttentionArguments(NamedTuple):
     """The arguments of attention that are not differentiated. Positions: of queries and keys."""
 
     query_positions: Tensor | None
@@ -236,6 +237,15 @@ def empty_gradients(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor
             *(torch.empty_like(one, memory_format=torch.contiguous_format) for one in others)]
 
 
+def split_gradients(results: Sequence[Tensor], sinks: Tensor | None,
+                    gates: Tensor | None) -> tuple[Any, ...]:
+    """Returns the gradients of q, k, v, [parameters], sinks and gates from empty_gradients."""
+    dq, dk, dv, *others = results
+    gates_grad = others.pop() if gates is not None else None
+    sinks_grad = others.pop() if sinks is not None else None
+    return dq, dk, dv, others, sinks_grad, gates_grad
+
+
 def _zeros(shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
     """Returns zeros on the CPU, for any default device and default type."""
     return torch.zeros(shape, dtype=dtype, device="cpu")
@@ -247,17 +257,17 @@ def attend_backward(plan: Plan, heads_tokens: bool, grad: Tensor, q: Tensor, k: 
     """Returns the gradients of attend, in the order of empty_gradients."""
     results = empty_gradients(q, k, v, parameters, sinks, gates)
     sums = [_zeros(one.shape) for one in parameters]
-    of_sinks = None if sinks is None else _zeros(sinks.shape, torch.float64)
+    sinks_grad = None if sinks is None else _zeros(sinks.shape, torch.float64)
     factors = None if gates is None else gates.detach().float()
-    of_gates = None if gates is None else _zeros(lse.shape)
+    gates_grad = None if gates is None else _zeros(lse.shape)
     inputs = [readable(_tokens_first(one, heads_tokens)) for one in (q, k, v, out, grad)]
     dq, dk, dv = (_tokens_first(one, heads_tokens) for one in results[:3])
     _core.attention_backward(*inputs[:3], plan, inputs[3], lse, inputs[4], q_grad=dq, k_grad=dk,
-                             v_grad=dv, gates=factors, gates_grad=of_gates, sinks_grad=of_sinks,
+                             v_grad=dv, gates=factors, gates_grad=gates_grad, sinks_grad=sinks_grad,
                              parameter_grads=sums)
-    others = [*sums, *([] if of_sinks is None else [of_sinks])]
+    others = [*sums, *([] if sinks_grad is None else [sinks_grad])]
     if gates is not None:  # [1, H, T]: shared by the rows of the batch
-        others.append(of_gates if gates.shape[0] == lse.shape[0] else of_gates.sum(0, True))
+        others.append(gates_grad if gates.shape[0] == lse.shape[0] else gates_grad.sum(0, True))
     for to, one in zip(results[3:], others):
         to.copy_(one)
     return results

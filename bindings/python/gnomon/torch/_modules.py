@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import _core, specs
-from .._list import usual
-from .._spec import Encoding
+from .._spec import Encoding, usual
 from . import _functions
 from ._functions import Layout
 from ._lowering import bias_form, dense, frozen, gates_of, mixture_of, thawed
@@ -92,12 +91,12 @@ class PositionEncoding(Matrices):
         if isinstance(encoding, str):
             names = encoding.split("+")
             if fields and len(names) > 1:
-                raise ValueError("[position] fields must belong to one encoding, got "
-                                 f"{', '.join(fields)} for {encoding}")
+                raise ValueError("[position] fields must belong to one encoding, "
+                                 f"got {', '.join(fields)} for {encoding}")
             encoding = [_usual(name, heads, width, length, reads, fields) for name in names]
         elif fields or not (heads is width is length is None):
-            raise ValueError("[position] sizes and fields must be those of the spec, got a spec "
-                             "and further arguments")
+            raise ValueError("[position] sizes and fields must be those of the spec, "
+                             "got a spec and further arguments")
         self.mixture = mixture_of(encoding)
         kinds = [one.kind for one in self.mixture]
         if len(set(kinds)) < len(kinds):
@@ -150,15 +149,15 @@ class PositionEncoding(Matrices):
         mixture, texts = self._part("queries and keys")
         axis = 2 if layout == "heads_tokens" else 1
         queries, keys = q.shape[axis], k.shape[axis]
-        later = keys - queries  # the row of the first query
+        first_query = keys - queries  # the row of the first query
         at: Any = positions
         if isinstance(positions, tuple):
-            at = tuple(one[..., later:] for one in positions)
-        elif isinstance(positions, int) or (positions is None and later):
+            at = tuple(one[..., first_query:] for one in positions)
+        elif isinstance(positions, int) or (positions is None and first_query):
             positions = positions or 0
-            at = positions + later
+            at = positions + first_query
         elif positions is not None:
-            at = positions[..., later:]
+            at = positions[..., first_query:]
         # Encodings with one axis have tables for all lengths; others are lowered for these tokens.
         spec = mixture[0]
         one_axis = isinstance(spec, specs.Rotary) or not getattr(spec, "axes", (0,))
@@ -166,8 +165,8 @@ class PositionEncoding(Matrices):
             return (_functions.rotate(q, texts[0], at, layout=layout, length=length),
                     _functions.rotate(k, texts[0], positions, layout=layout, length=length))
         if isinstance(positions, tuple):
-            raise ValueError("[rotate] an encoding with position axes must be alone, got "
-                             f"{self._names()}")
+            raise ValueError(
+                f"[rotate] an encoding with position axes must be alone, got {self._names()}")
         if isinstance(positions, int):
             at = torch.arange(at, at + queries)
             positions = torch.arange(positions, positions + keys)
@@ -177,11 +176,11 @@ class PositionEncoding(Matrices):
         if plan.query_rotary is not None:
             return (_functions.rotate(q, plan.query_rotary, layout=layout),
                     _functions.rotate(k, plan.key_rotary, layout=layout))
-        first = layout == "heads_tokens"  # V-JEPA 2
-        turns = rotations(mixture, *tokens, length, q.device)
-        q, k = (rotated(x if first else x.transpose(1, 2), turn)
-                for x, turn in zip((q, k), turns, strict=True))
-        return (q, k) if first else (q.transpose(1, 2), k.transpose(1, 2))
+        heads_first = layout == "heads_tokens"  # V-JEPA 2
+        both = rotations(mixture, *tokens, length, q.device)
+        q, k = (rotated(x if heads_first else x.transpose(1, 2), rotation)
+                for x, rotation in zip((q, k), both, strict=True))
+        return (q, k) if heads_first else (q.transpose(1, 2), k.transpose(1, 2))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, *, visibility: Visibility,
                layout: Layout = "heads_tokens", left: int | None = None, right: int | None = None,
@@ -327,12 +326,12 @@ def _usual(name: str, heads: int | None, width: int | None, length: int | None, 
     result = dict(fields)
     for size in (one for one, n in given.items() if n is None):
         other = usual(name, reads=reads, **{**sizes, size: options[size][-1]})
-        for field, of in known.items():
+        for field, declared in known.items():
             if field in result or getattr(spec, field) == getattr(other, field):
                 continue
-            if of.default is dataclasses.MISSING or not of.default:
+            if declared.default is dataclasses.MISSING or not declared.default:
                 raise ValueError(f"[position] {size} must be given for {name}, got None")
-            result[field] = of.default
+            result[field] = declared.default
     return dataclasses.replace(spec, **result)  # type: ignore[type-var]
 
 

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from .. import Encoding, Plan, Positions, RotaryFrequencies, RotaryTable, lower
+from .._core import Plan, Positions, RotaryFrequencies, RotaryTable, lower
+from .._spec import Encoding
 
 Texts = str  # a JSON array of specs
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -82,8 +83,8 @@ def text_of(encoding: Any) -> str:
         return _frequencies_text(encoding)
     if isinstance(encoding, str):
         return encoding
-    raise ValueError("[torch] encoding must be a spec, as gnomon.Rotary(...), got "
-                     f"{type(encoding).__name__}")
+    raise ValueError("[torch] encoding must be a spec, as gnomon.Rotary(...), "
+                     f"got {type(encoding).__name__}")
 
 
 def texts_of(encoding: Any) -> Texts:
@@ -101,12 +102,12 @@ _FREQUENCIES = '{"kind": "frequencies", '
 @constant
 def _frequencies_text(frequencies: RotaryFrequencies) -> str:
     key = "frequencies", id(frequencies)
-    known = cache.get(key)
-    if known is None:
+    cached = cache.get(key)
+    if cached is None:
         text = _FREQUENCIES + f'"state": {json.dumps(frequencies.__getstate__())}}}'
         # The object is kept, so that its id is not used again.
-        known = cache.put(key, (frequencies, text), 4 * len(text))
-    return known[1]
+        cached = cache.put(key, (frequencies, text), 4 * len(text))
+    return cached[1]
 
 
 @functools.lru_cache(maxsize=64)
@@ -128,8 +129,8 @@ def _specs(texts: Texts) -> list[str]:
 def _check_embedding(texts: Texts) -> None:
     places = [Encoding.from_json(one).enters for one in _specs(texts)]
     if "embeddings" not in places:
-        raise ValueError("[add_position] encoding must be added to the embeddings, got one that "
-                         f"enters at {', '.join(places) or 'no place'}")
+        raise ValueError("[add_position] encoding must be added to the embeddings, "
+                         f"got one that enters at {', '.join(places) or 'no place'}")
 
 
 def _contents(name: str, positions: Tensor) -> tuple[Any, bytes]:
@@ -184,12 +185,12 @@ def cos_sin(table: RotaryTable, begin: int, tokens: int, like: Tensor) -> tuple[
 @constant
 def _part(table: RotaryTable, name: str, device: str) -> Tensor:
     key = name, id(table), device
-    known = cache.get(key)
-    if known is None:
+    cached = cache.get(key)
+    if cached is None:
         copy = torch.tensor(getattr(table, name), device=device)
         # The table is kept, so that its id is not used again.
-        known = cache.put(key, (table, copy), 4 * copy.numel())
-    return known[1]
+        cached = cache.put(key, (table, copy), 4 * copy.numel())
+    return cached[1]
 
 
 @constant
@@ -230,15 +231,15 @@ def embedding(texts: Texts, parameters: Sequence[Tensor], positions: Tensor | No
 def device_table(plan: Plan, x: Tensor) -> Tensor | None:
     """Returns the table of a plan of add_position, float32 [B or 1, T, C] on the device of x."""
     key = "device table", id(plan), str(x.device)
-    known = cache.get(key)
-    if known is None:
+    cached = cache.get(key)
+    if cached is None:
         table = plan.table
         if table is None:
             return None
         copy = torch.from_numpy(table).to(x.device, torch.float32).view(-1, *x.shape[-2:])
         # The plan is kept, so that its id is not used again.
-        known = cache.put(key, (plan, copy), 4 * copy.numel())
-    return known[1]
+        cached = cache.put(key, (plan, copy), 4 * copy.numel())
+    return cached[1]
 
 
 def attention(texts: Texts, parameters: Sequence[Tensor], sinks: Tensor | None, batch: int,
@@ -247,17 +248,17 @@ def attention(texts: Texts, parameters: Sequence[Tensor], sinks: Tensor | None, 
               cap: float | None, length: int) -> Plan:
     """Returns the plan of attention. at: positions of queries and keys, sequences of both."""
     scores = () if sinks is None else tuple(sinks.detach().double().tolist())
-    known = [None if one is None else _contents("positions and sequences", one) for one in at]
+    given = [None if one is None else _contents("positions and sequences", one) for one in at]
     key = None
     if not parameters:
         key = (texts, queries, keys, visibility, left, right, softmax_scale, cap, scores, length,
-               tuple(one if one is None else (one[0].shape, one[1]) for one in known))
+               tuple(one if one is None else (one[0].shape, one[1]) for one in given))
         plan = cache.get(key)
         if plan is not None:
             return plan
     tokens: list[Any] = [queries, keys]
-    if any(one is not None for one in known):
-        query_at, key_at, query_of, key_of = [None if one is None else one[0] for one in known]
+    if any(one is not None for one in given):
+        query_at, key_at, query_of, key_of = [None if one is None else one[0] for one in given]
         tokens = [Positions(query_at, query_of), Positions(key_at, key_of)]
     plan = lower(_specs(texts), *tokens, parameters=matrices(parameters), visibility=visibility,
                  left=left, right=right, softmax_scale=softmax_scale, cap=cap,

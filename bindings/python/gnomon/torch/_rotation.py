@@ -28,10 +28,10 @@ def rotations(mixture: tuple[Encoding, ...], queries: Any, keys: Any, length: in
         return None, None
     plan = rotary_plan(mixture, queries, keys, length)
     if isinstance(mixture[0], specs.Vjepa2) and len(mixture) == 1:
-        return _crossed(mixture[0], plan, queries, keys, device)
+        return _vjepa2_rotations(mixture[0], plan, queries, keys, device)
     if plan.query_rotary is None:
-        raise ValueError("[flex] the encodings must have one rotation, got "
-                         f"{', '.join(one.kind for one in mixture)}")
+        raise ValueError("[flex] the encodings must have one rotation, "
+                         f"got {', '.join(one.kind for one in mixture)}")
     tables = []
     for table in (plan.query_rotary, plan.key_rotary):
         f = table.frequencies
@@ -40,8 +40,8 @@ def rotations(mixture: tuple[Encoding, ...], queries: Any, keys: Any, length: in
     return tables[0], tables[1]
 
 
-def _crossed(spec: specs.Vjepa2, plan: _core.Plan, queries: Any, keys: Any,
-             device: torch.device) -> tuple[Any, Any]:
+def _vjepa2_rotations(spec: specs.Vjepa2, plan: _core.Plan, queries: Any, keys: Any,
+                      device: torch.device) -> tuple[Any, Any]:
     # V-JEPA 2: each element of a pair has its own angle. The images of the unit vectors (1, 0) and
     # (0, 1) of all pairs are the numbers of the rotation.
     images = []
@@ -64,16 +64,16 @@ def rotated(x: Tensor, rotation: tuple[Any, ...] | None) -> Tensor:
     """Rotates x [B, H, T, D]; float32 inside, or float64 for float64."""
     if rotation is None:
         return x
-    pairing, first, *tables = rotation
+    pairing, head_offset, *tables = rotation
     kind = torch.float64 if x.dtype == torch.float64 else torch.float32
     cos_a, sin_a, cos_b, sin_b = (one.to(kind) for one in tables)
     pairs = cos_a.shape[-1]
-    end = first + 2 * pairs
-    part = x[..., first:end].to(kind)
+    end = head_offset + 2 * pairs
+    part = x[..., head_offset:end].to(kind)
     if pairing == "halves":
         a, b = part[..., :pairs], part[..., pairs:]
     else:
         a, b = part[..., 0::2], part[..., 1::2]
     c, d = a * cos_a - b * sin_a, b * cos_b + a * sin_b
     joined = torch.cat([c, d], -1) if pairing == "halves" else torch.stack([c, d], -1).flatten(-2)
-    return torch.cat([x[..., :first], joined.to(x.dtype), x[..., end:]], -1)
+    return torch.cat([x[..., :head_offset], joined.to(x.dtype), x[..., end:]], -1)

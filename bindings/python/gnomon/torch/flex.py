@@ -62,7 +62,7 @@ def _integers(tokens: Any, device: torch.device) -> Tensor:
     return torch.as_tensor(tokens, device=device).to(torch.int64)
 
 
-def _places(queries: Any, keys: Any, device: torch.device) -> tuple[Any, Any]:
+def _position_functions(queries: Any, keys: Any, device: torch.device) -> tuple[Any, Any]:
     """Returns the functions (batch, row) -> position of the queries and of the keys."""
     if isinstance(queries, int) and isinstance(keys, int):
         offset = max(0, keys - queries)
@@ -125,7 +125,8 @@ def score_mod(encoding: Any, queries: Any = None, keys: Any = None, *,
         gated = any(isinstance(one, specs.WavLm) for one in mixture)
     if gated and gates is None:
         raise ValueError("[flex] gates must be given for a gated bias, got None")
-    return _modification(form, *_places(queries, keys, device), cap, gates if gated else None)
+    return _modification(form, *_position_functions(queries, keys, device), cap,
+                         gates if gated else None)
 
 
 def mask_mod(visibility: str, *, offset: int = 0, left: int | None = None,
@@ -140,8 +141,8 @@ def mask_mod(visibility: str, *, offset: int = 0, left: int | None = None,
         keys of its own sequence. query_sequences: those of the queries; default: sequences.
     """
     if visibility not in ("causal", "bidirectional"):
-        raise ValueError("[flex] visibility must be one of causal, bidirectional, got "
-                         f"{visibility}")
+        raise ValueError(
+            f"[flex] visibility must be one of causal, bidirectional, got {visibility}")
     for name, limit in (("offset", offset), ("left", left), ("right", right)):
         if limit is not None and limit < 0:
             raise ValueError(f"[flex] {name} must not be negative, got {limit}")
@@ -160,8 +161,8 @@ def mask_mod(visibility: str, *, offset: int = 0, left: int | None = None,
         if left is not None:
             seen = seen & (distance >= -left)
         if of_keys is not None:
-            mine = of_queries(b, q)
-            seen = seen & (mine == of_keys(b, k)) & (mine >= 0)
+            sequence = of_queries(b, q)
+            seen = seen & (sequence == of_keys(b, k)) & (sequence >= 0)
         return seen
 
     return sees
@@ -229,8 +230,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
     if layout == "tokens_heads":
         q, k, v = (one.transpose(1, 2) for one in (q, k, v))
     elif layout != "heads_tokens":
-        raise ValueError("[flex] layout must be one of tokens_heads, heads_tokens, got "
-                         f"{layout}")
+        raise ValueError(
+            f"[flex] layout must be one of tokens_heads, heads_tokens, got {layout}")
     device, T, S = q.device, q.shape[2], k.shape[2]
     mixture = mixture_of(encoding)
     queries: Any = T
@@ -272,7 +273,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
         form = bias_form(mixture, parameters, T, S, device=device, dtype=kind)
         form = form if _bias_gradient.available(form, q, v) else None
     if form is not None:
-        modify = _modification(_bias_gradient.detached(form), *_places(T, S, device), cap, None)
+        modify = _modification(_bias_gradient.detached(form),
+                               *_position_functions(T, S, device), cap, None)
     else:
         modify = score_mod(mixture, queries, keys, parameters=parameters, cap=cap, gates=gates,
                            device=device, dtype=kind)

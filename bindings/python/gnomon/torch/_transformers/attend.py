@@ -82,8 +82,8 @@ def additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     return mask
 
 
-def reason_against(module: nn.Module, mask: Tensor | None, dropout: float,
-                   options: dict[str, Any]) -> str | None:
+def unsupported_reason(module: nn.Module, mask: Tensor | None, dropout: float,
+                       options: dict[str, Any]) -> str | None:
     """Returns why transformers must compute the attention; None if Gnomon does."""
     if dropout > 0 and module.training:
         return "attention dropout"
@@ -107,9 +107,9 @@ def attention_forward(module: nn.Module, query: Tensor, key: Tensor, value: Tens
                       position_bias: Any = None, **options: Any) -> tuple[Tensor, Tensor | None]:
     """Attention function of transformers. query: [B, H, T, D]. Returns [B, T, H, Dv]."""
     if options.get("cache") is not None:
-        raise ValueError("[patch] the cache must be one of the model's forward pass, got "
-                         f"{type(options['cache']).__name__}")
-    reason = reason_against(module, attention_mask, dropout, options)
+        raise ValueError("[patch] the cache must be one of the model's forward pass, "
+                         f"got {type(options['cache']).__name__}")
+    reason = unsupported_reason(module, attention_mask, dropout, options)
     if isinstance(position_bias, Tensor):
         reason = "a dense position bias"
     if reason is None:

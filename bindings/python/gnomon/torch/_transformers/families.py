@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from transformers.models.bloom.modeling_bloom import BloomAttention
 from transformers.models.t5.modeling_t5 import T5Attention
 
-import gnomon
+from gnomon import specs
+from gnomon.model import from_pretrained
 
 from . import not_compiled
-from .attend import attend, reason_against, warn
+from .attend import attend, unsupported_reason, warn
 from .masks import Bias, Mask
 from .rotary import Angles, ExactRotary, cos_sin, install, rotate, uninstall
 
@@ -71,7 +72,7 @@ class GnomonBloomAttention(BloomAttention):
     def forward(self, hidden_states: Tensor, residual: Tensor, alibi: Tensor,
                 attention_mask: Any, layer_past: Any = None, use_cache: bool = False,
                 output_attentions: bool = False, **options: Any) -> tuple[Tensor, Tensor | None]:
-        reason = reason_against(self, attention_mask, self.attention_dropout.p,
+        reason = unsupported_reason(self, attention_mask, self.attention_dropout.p,
                                 {"output_attentions": output_attentions})
         if reason is None and self.pretraining_tp > 1 and self.slow_but_exact:
             reason = "pretraining_tp with slow_but_exact"
@@ -150,16 +151,16 @@ def _check_rotation(name: str, original: Any, angles: Angles) -> None:
     width = 2 * len(angles.frequencies.inv_freq)
     q = torch.linspace(-1, 1, 2 * 3 * width).view(1, 2, 3, width)
     table = angles.table(torch.tensor([[0, 1, 5]]))
-    theirs, _ = original(q, q, *cos_sin(table))  # without a table: as transformers rotates
+    theirs, _ = original(q, q, *cos_sin(table))  # no table: the rotation of transformers
     ours = rotate(q.transpose(1, 2), table).transpose(1, 2)
     if not torch.allclose(ours, theirs, rtol=0, atol=1e-5):
-        raise ValueError(f"[patch] the rotation of {name} must be that of the config, got a "
-                         f"difference of {float((ours - theirs).abs().max())}")
+        raise ValueError(f"[patch] the rotation of {name} must be that of the config, "
+                         f"got a difference of {float((ours - theirs).abs().max())}")
 
 
 def patch_rotary(model: nn.Module, config: Any, change: Change) -> None:
     """Gives the rotary modules of a model exact tables, and its file the rotation."""
-    description = gnomon.model.from_pretrained(config)
+    description = from_pretrained(config)
     types = getattr(config, "layer_types", None)
     found = False
     for name, module in model.named_modules():
@@ -189,7 +190,7 @@ def patch_rotary(model: nn.Module, config: Any, change: Change) -> None:
 
 def patch_bloom(model: nn.Module, config: Any, change: Change) -> None:
     """Gives the attention modules of BLOOM the ALiBi spec of the config."""
-    description = gnomon.model.from_pretrained(config)
+    description = from_pretrained(config)
     for name, module in model.named_modules():
         if isinstance(module, BloomAttention):
             spec = description.layers[module.layer_idx].position[0]
@@ -199,7 +200,7 @@ def patch_bloom(model: nn.Module, config: Any, change: Change) -> None:
 def patch_t5(model: nn.Module, config: Any, change: Change) -> None:
     """Gives the attention modules of T5 a reference to the trained table of their stack."""
     parts = {False: ("encoder", "bidirectional"), True: ("decoder", "causal")}
-    layers = gnomon.model.from_pretrained(config).layers
+    layers = from_pretrained(config).layers
     owners = {}
     for name, module in list(model.named_modules()):
         if not isinstance(module, T5Attention):
@@ -209,12 +210,12 @@ def patch_t5(model: nn.Module, config: Any, change: Change) -> None:
             continue
         if module.has_relative_attention_bias:
             part, direction = parts[module.is_decoder]
-            spec = gnomon.T5Bias(heads=module.n_heads, direction=direction,
+            spec = specs.T5Bias(heads=module.n_heads, direction=direction,
                                  buckets=module.relative_attention_num_buckets,
                                  max_distance=module.relative_attention_max_distance)
             if not any(layer.part == part and spec in layer.position for layer in layers):
-                raise ValueError(f"[patch] the bias of {name} must be that of the config, "
-                                 f"got {spec}")
+                raise ValueError(
+                    f"[patch] the bias of {name} must be that of the config, got {spec}")
             owners[module.is_decoder] = TableBias(module, spec)
         change.set_class(name, module, GnomonT5Attention, gnomon_bias=owners[module.is_decoder])
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 from transformers import masking_utils
 
-import gnomon
+from gnomon import _core, specs
 
 from . import not_compiled
 
@@ -105,7 +105,7 @@ class Mask(torch.Tensor):
     rules: Rules
     offset: int  # the key row of query row 0
     padding: Tensor | None  # bool [B, S], True for tokens
-    arguments: dict[str, Any]  # of the mask function of transformers
+    arguments: dict[str, Any]  # arguments of the mask function
     plans: dict[Any, Any]
 
     @staticmethod
@@ -146,7 +146,7 @@ class Mask(torch.Tensor):
         if plan is None:
             parameters = () if parameter is None else (parameter.detach().float(),)
             queries, keys = self._tokens(spec)
-            plan = self.plans[key] = gnomon.lower(
+            plan = self.plans[key] = _core.lower(
                 spec, queries, keys, parameters=parameters, visibility=self.rules.visibility,
                 left=self.rules.left, right=self.rules.right, softmax_scale=softmax_scale, cap=cap)
         return plan
@@ -156,16 +156,16 @@ class Mask(torch.Tensor):
         unordered = rules.visibility == "bidirectional" and rules.left is None and spec is None
         if rules.key_sequences is None and T <= S and (unordered or self.offset == S - T):
             return T, S
-        of_keys, of_queries = rules.key_sequences, rules.query_sequences
-        if of_keys is None:
-            of_keys, of_queries = torch.zeros(1, S).long(), torch.zeros(1, T).long()
-        keys = torch.arange(S).expand(of_keys.shape)
-        queries = torch.arange(self.offset, self.offset + T).expand(of_queries.shape)
-        if isinstance(spec, gnomon.Alibi) and self.padding is not None:
+        key_sequences, query_sequences = rules.key_sequences, rules.query_sequences
+        if key_sequences is None:
+            key_sequences, query_sequences = torch.zeros(1, S).long(), torch.zeros(1, T).long()
+        keys = torch.arange(S).expand(key_sequences.shape)
+        queries = torch.arange(self.offset, self.offset + T).expand(query_sequences.shape)
+        if isinstance(spec, specs.Alibi) and self.padding is not None:
             # BLOOM counts tokens without padding; T5 counts rows.
             keys = self.padding.long().cumsum(-1) - 1
             queries = keys[:, S - T:]
-        return gnomon.Positions(queries, of_queries), gnomon.Positions(keys, of_keys)
+        return _core.Positions(queries, query_sequences), _core.Positions(keys, key_sequences)
 
 
 @not_compiled

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-import gnomon
+from gnomon import _core, specs
 
 from .. import _functions
 from . import not_compiled
@@ -30,22 +30,22 @@ class Angles:
 
     def __init__(self, spec: Any) -> None:
         self.spec = spec
-        self.frequencies = gnomon.rotary_frequencies(spec)
+        self.frequencies = _core.rotary_frequencies(spec)
         scaling = getattr(spec, "scaling", None)
-        self.dynamic = isinstance(scaling, gnomon.DynamicNtkScaling)
-        self.by_length = self.dynamic or isinstance(scaling, gnomon.LongRopeScaling)
+        self.dynamic = isinstance(scaling, specs.DynamicNtkScaling)
+        self.by_length = self.dynamic or isinstance(scaling, specs.LongRopeScaling)
         self.longest = self.trained = getattr(scaling, "trained_length", 0)
 
     def table(self, position_ids: Tensor) -> Any:
         """Returns the RotaryTable of positions [B, T], at the length that transformers takes."""
         if not self.by_length:
-            return gnomon.RotaryTable(self.frequencies, position_ids)
+            return _core.RotaryTable(self.frequencies, position_ids)
         length = int(position_ids.max()) + 1
         if self.dynamic:
             # transformers keeps the longest length until a sequence fits the trained length.
             self.longest = max(self.longest, length) if length >= self.trained else self.trained
             length = self.longest
-        return gnomon.RotaryTable(self.spec, position_ids, length=length)
+        return _core.RotaryTable(self.spec, position_ids, length=length)
 
 
 class ExactRotary(nn.Module):
